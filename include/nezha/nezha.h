@@ -1,0 +1,159 @@
+/* Nezha: collective communication over every network of every node at once.
+ *
+ * The C API. Every function returns a nezha_code; on failure nezha_last_error() has the sentence for
+ * a person (per thread, valid until the thread's next call). Handles are opaque. Structs that may
+ * grow begin with `struct_size`, set by the caller to sizeof(the struct).
+ *
+ * Threads: a communicator may be used by several threads; operations on one communicator take the
+ * order in which the calls are made, which must be the same on every rank. Several communicators
+ * and several ranks may live in one process. Buffers are borrowed from the call until the operation
+ * has completed (blocking call returned, or nezha_wait / nezha_test said so).
+ */
+#ifndef NEZHA_H
+#define NEZHA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define NEZHA_API __attribute__((visibility("default")))
+
+typedef enum nezha_code {
+  NEZHA_OK = 0,
+  NEZHA_INVALID_ARGUMENT = 1, /* fix the call */
+  NEZHA_UNSUPPORTED = 2,      /* choose another dtype, op, algorithm or store */
+  NEZHA_TIMED_OUT = 3,        /* retry, or raise the deadline */
+  NEZHA_EXHAUSTED = 4,        /* descriptors, memory or threads ran out */
+  NEZHA_PEER_LOST = 5,        /* a rank died: restart the group */
+  NEZHA_MISMATCH = 6,         /* the ranks' programs disagree */
+  NEZHA_ABORTED = 7,          /* somebody called abort */
+  NEZHA_INTERNAL = 8          /* report it */
+} nezha_code;
+
+typedef enum nezha_dtype {
+  NEZHA_FLOAT64 = 0,
+  NEZHA_FLOAT32 = 1,
+  NEZHA_FLOAT16 = 2,
+  NEZHA_BFLOAT16 = 3,
+  NEZHA_INT8 = 4,
+  NEZHA_UINT8 = 5,
+  NEZHA_INT32 = 6,
+  NEZHA_INT64 = 7
+} nezha_dtype;
+
+typedef enum nezha_op {
+  NEZHA_SUM = 0,
+  NEZHA_AVG = 1, /* sum, divided by the world size (integers: truncated toward zero) */
+  NEZHA_PROD = 2,
+  NEZHA_MIN = 3, /* NaN wins */
+  NEZHA_MAX = 4, /* NaN wins */
+  NEZHA_BAND = 5,
+  NEZHA_BOR = 6,
+  NEZHA_BXOR = 7,
+  NEZHA_PREMUL_SUM = 8 /* every rank's input is multiplied by its own `factor` first */
+} nezha_op;
+
+typedef struct nezha_comm* nezha_comm_t;
+typedef struct nezha_work* nezha_work_t;
+
+/* The caller's own store; see store semantics in docs/rendezvous.md. Each function returns 0 or a
+ * nezha_code. `get` waits up to timeout_s; *size is the capacity of `value` on entry and the length
+ * of the value on return. */
+typedef struct nezha_store_callbacks {
+  size_t struct_size;
+  void* user;
+  int (*set)(void* user, const char* key, const void* value, size_t size, double timeout_s);
+  int (*get)(void* user, const char* key, void* value, size_t* size, double timeout_s);
+  int (*set_if_absent)(void* user, const char* key, const void* value, size_t size, void* winner,
+                       size_t* winner_size, double timeout_s);
+  int (*remove)(void* user, const char* key, double timeout_s);
+} nezha_store_callbacks;
+
+typedef struct nezha_init_options {
+  size_t struct_size;
+  int rank;              /* 0 .. world_size-1 */
+  int world_size;        /* >= 1 */
+  const char* store;     /* "tcp://host:port", "file:///dir", "redis://host:port/0", "hash://name" */
+  const char* job;       /* prefix of the job's keys in the store; NULL: "nezha" */
+  const nezha_store_callbacks* callbacks; /* used instead of `store` when not NULL */
+  double timeout_s;      /* for the rendezvous and, by default, each operation; <= 0: configured */
+  const char* config;    /* "key=value" lines that override environment and file; NULL: none */
+} nezha_init_options;
+
+/* Per-call options; NULL means defaults. */
+typedef struct nezha_op_options {
+  size_t struct_size;
+  double factor;         /* NEZHA_PREMUL_SUM; 1.0 otherwise */
+  double timeout_s;      /* <= 0: the communicator's */
+  const char* algorithm; /* NULL or "auto": chosen by cost. Must be equal on all ranks. */
+} nezha_op_options;
+
+/* Joins the job: meets the other ranks in the store, finds and tests the rails, connects. Collective. */
+NEZHA_API nezha_code nezha_init(const nezha_init_options* options, nezha_comm_t* comm);
+/* Leaves in order. Never blocks longer than the configured linger. NULL is allowed. */
+NEZHA_API void nezha_destroy(nezha_comm_t comm);
+NEZHA_API nezha_code nezha_rank(nezha_comm_t comm, int* rank);
+NEZHA_API nezha_code nezha_world_size(nezha_comm_t comm, int* world_size);
+
+/* A communicator of the ranks that passed the same color >= 0, ordered by (key, rank). Collective over
+ * `comm`; a negative color takes part and gets NULL. Connections are shared, not opened again. */
+NEZHA_API nezha_code nezha_split(nezha_comm_t comm, int color, int key, nezha_comm_t* out);
+
+/* out[i] = op over ranks of in[i]. in == out is in place. If `work` is NULL the call blocks, otherwise
+ * it returns at once with a handle. Any pointer alignment; count may be 0. */
+NEZHA_API nezha_code nezha_all_reduce(nezha_comm_t comm, const void* in, void* out, uint64_t count,
+                                      nezha_dtype dtype, nezha_op op,
+                                      const nezha_op_options* options, nezha_work_t* work);
+/* buffer of `root` -> buffer of everybody. */
+NEZHA_API nezha_code nezha_broadcast(nezha_comm_t comm, void* buffer, uint64_t count,
+                                     nezha_dtype dtype, int root,
+                                     const nezha_op_options* options, nezha_work_t* work);
+/* Returns when every rank has entered. */
+NEZHA_API nezha_code nezha_barrier(nezha_comm_t comm, const nezha_op_options* options,
+                                   nezha_work_t* work);
+
+/* *done = 1 when complete; the operation's own outcome is the return value then. */
+NEZHA_API nezha_code nezha_test(nezha_work_t work, int* done);
+/* timeout_s <= 0: the operation's deadline. A wait that times out leaves the operation running;
+ * the operation's own deadline fails it. */
+NEZHA_API nezha_code nezha_wait(nezha_work_t work, double timeout_s);
+/* Fails the operation and its communicator on every rank with NEZHA_ABORTED. */
+NEZHA_API nezha_code nezha_abort(nezha_work_t work);
+NEZHA_API nezha_code nezha_comm_abort(nezha_comm_t comm);
+/* Waits for an unfinished operation first. NULL is allowed. */
+NEZHA_API void nezha_work_free(nezha_work_t work);
+
+/* JSON texts for people and tools; written into `text` (capacity `size`, always terminated). Returns
+ * NEZHA_EXHAUSTED with *needed set when it does not fit. `what` is one of
+ *   "rails"   rails of this rank: name, address, peers, rate, bytes sent and received, state,
+ *             and the devices left out with their reasons, for every rank
+ *   "table"   what the balancing policy has learned
+ *   "config"  effective configuration and where each value came from
+ *   "stats"   operations, frames, acknowledgements, retransmissions, system calls */
+NEZHA_API nezha_code nezha_describe(nezha_comm_t comm, const char* what, char* text, size_t size,
+                                    size_t* needed);
+/* Restores what "table" printed. */
+NEZHA_API nezha_code nezha_load_table(nezha_comm_t comm, const char* json);
+
+/* Without a communicator. `request` and the answer are JSON; see docs/tuning.md.
+ *   "devices"  this host's devices as Nezha sees them; request {"filter": "eth"}
+ *   "explain"  the plan of an operation; request {"collective", "bytes", "dtype", "world_size",
+ *              "rails", "rate_gbps", "latency_us", "algorithm", "schedule": true|false, "rank"}
+ *   "config"   every configuration field with default, unit, environment name and meaning
+ *   "build"    version, compiler, instruction set, optional parts */
+NEZHA_API nezha_code nezha_query(const char* what, const char* request, char* text, size_t size,
+                                 size_t* needed);
+
+/* Bytes of one element; 0 for an unknown dtype. */
+NEZHA_API size_t nezha_dtype_size(nezha_dtype dtype);
+NEZHA_API const char* nezha_code_name(nezha_code code);
+NEZHA_API const char* nezha_last_error(void);
+NEZHA_API const char* nezha_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* NEZHA_H */

@@ -1,0 +1,66 @@
+#include "base/types.h"
+
+#include <array>
+
+namespace nezha {
+namespace {
+
+constexpr std::array<std::string_view, kDtypeCount> kDtypeNames = {
+    "float64", "float32", "float16", "bfloat16", "int8", "uint8", "int32", "int64"};
+constexpr std::array<size_t, kDtypeCount> kDtypeSizes = {8, 4, 2, 2, 1, 1, 4, 8};
+constexpr std::array<std::string_view, kReduceOpCount> kReduceOpNames = {
+    "sum", "avg", "prod", "min", "max", "band", "bor", "bxor", "premul_sum"};
+constexpr std::array<std::string_view, kCollectiveCount> kCollectiveNames = {
+    "all_reduce", "broadcast", "barrier"};
+constexpr std::array<std::string_view, kAlgorithmCount> kAlgorithmNames = {
+    "auto", "ring", "halving_doubling", "recursive_doubling", "bcube", "tree", "chain",
+    "dissemination"};
+
+// Values arrive from the wire and from C callers, so an index out of range is an answer, not a bug.
+template <size_t N>
+std::string_view name_at(const std::array<std::string_view, N>& names, size_t index) {
+  return index < N ? names[index] : std::string_view("unknown");
+}
+
+template <class Enum, size_t N>
+std::optional<Enum> find(const std::array<std::string_view, N>& names, std::string_view name) {
+  for (size_t i = 0; i < N; ++i) {
+    if (names[i] == name) return static_cast<Enum>(i);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+size_t dtype_size(Dtype dtype) {
+  const auto index = static_cast<size_t>(dtype);
+  return index < kDtypeCount ? kDtypeSizes[index] : 0;
+}
+
+std::string_view name_of(Dtype dtype) { return name_at(kDtypeNames, static_cast<size_t>(dtype)); }
+std::string_view name_of(ReduceOp op) { return name_at(kReduceOpNames, static_cast<size_t>(op)); }
+std::string_view name_of(Collective collective) {
+  return name_at(kCollectiveNames, static_cast<size_t>(collective));
+}
+std::string_view name_of(Algorithm algorithm) {
+  return name_at(kAlgorithmNames, static_cast<size_t>(algorithm));
+}
+
+std::optional<Dtype> dtype_from_name(std::string_view name) {
+  return find<Dtype>(kDtypeNames, name);
+}
+std::optional<ReduceOp> reduce_op_from_name(std::string_view name) {
+  return find<ReduceOp>(kReduceOpNames, name);
+}
+std::optional<Algorithm> algorithm_from_name(std::string_view name) {
+  return find<Algorithm>(kAlgorithmNames, name);
+}
+
+bool reduce_supported(Dtype dtype, ReduceOp op) {
+  const bool bitwise = op == ReduceOp::band || op == ReduceOp::bor || op == ReduceOp::bxor;
+  const bool floating = dtype == Dtype::float64 || dtype == Dtype::float32 ||
+                        dtype == Dtype::float16 || dtype == Dtype::bfloat16;
+  return !(bitwise && floating);
+}
+
+}  // namespace nezha

@@ -1,0 +1,73 @@
+// The vocabulary every layer shares: element types, reduction operators, collectives, ranks.
+//
+// Contract: plain values, no state, any thread. The numeric values travel on the wire
+// (wire/frame.h) and through the C API (nezha.h), so they are never renumbered.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace nezha {
+
+enum class Dtype : uint8_t {
+  float64 = 0,
+  float32 = 1,
+  float16 = 2,
+  bfloat16 = 3,
+  int8 = 4,
+  uint8 = 5,
+  int32 = 6,
+  int64 = 7,
+};
+inline constexpr size_t kDtypeCount = 8;
+
+enum class ReduceOp : uint8_t {
+  sum = 0,
+  avg = 1,
+  prod = 2,
+  min = 3,
+  max = 4,
+  band = 5,
+  bor = 6,
+  bxor = 7,
+  premul_sum = 8,
+};
+inline constexpr size_t kReduceOpCount = 9;
+
+enum class Collective : uint8_t {
+  all_reduce = 0,
+  broadcast = 1,
+  barrier = 2,
+};
+inline constexpr size_t kCollectiveCount = 3;
+
+enum class Algorithm : uint8_t {
+  automatic = 0,
+  ring = 1,
+  halving_doubling = 2,
+  recursive_doubling = 3,
+  bcube = 4,
+  tree = 5,           // broadcast: binomial tree
+  chain = 6,          // broadcast: pipelined chain
+  dissemination = 7,  // barrier
+};
+inline constexpr size_t kAlgorithmCount = 8;
+
+// Bytes of one element.
+size_t dtype_size(Dtype dtype);
+
+// Names as users write them ("float32", "premul_sum", "halving_doubling"); nullopt when unknown.
+std::string_view name_of(Dtype dtype);
+std::string_view name_of(ReduceOp op);
+std::string_view name_of(Collective collective);
+std::string_view name_of(Algorithm algorithm);
+std::optional<Dtype> dtype_from_name(std::string_view name);
+std::optional<ReduceOp> reduce_op_from_name(std::string_view name);
+std::optional<Algorithm> algorithm_from_name(std::string_view name);
+
+// Bit operators have no meaning on floating point; everything else is defined for every dtype.
+bool reduce_supported(Dtype dtype, ReduceOp op);
+
+}  // namespace nezha

@@ -1,0 +1,74 @@
+// Policy: how one operation's bytes are shared among the rails.
+//
+// Contract: `shares` is a pure function of its arguments and of what `learn` was told: no clock, no
+// I/O, no threads; the communicator's loop is the only caller. Weights are >= 0, sum to 1 over the
+// rails that are up, and are 0 on a rail that is not. A weight table says how the bytes *should*
+// divide; with `pull` set, rails take transfers as fast as they really drain and the weights only
+// seed the first choices.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "base/types.h"
+
+namespace nezha::control {
+
+inline constexpr uint32_t kRailsMax = 16;
+
+// What is known of one rail when the decision is made.
+struct RailSnapshot {
+  double rate_bytes_per_s = 0;  // measured drain rate towards the slowest peer, or nominal
+  double latency_s = 0;         // small-message one-way estimate
+  bool up = true;
+};
+
+struct OpClass {
+  Collective collective = Collective::all_reduce;
+  uint64_t bytes = 0;
+  uint32_t group = 0;           // communicator
+};
+
+struct Shares {
+  std::array<double, kRailsMax> weight{};
+  bool pull = false;
+};
+
+// What happened to one finished operation: per rail, the bytes this rank sent on it and the time
+// from the operation's start to the rail's last acknowledged byte.
+struct OpSample {
+  OpClass op;
+  double total_s = 0;
+  std::array<double, kRailsMax> rail_s{};
+  std::array<uint64_t, kRailsMax> rail_bytes{};
+  uint32_t rails = 0;
+};
+
+class Policy {
+ public:
+  virtual ~Policy() = default;
+  virtual std::string_view name() const = 0;
+  virtual Shares shares(const OpClass& op, std::span<const RailSnapshot> rails) = 0;
+  virtual void learn(const OpSample& sample) { (void)sample; }
+  // What was learned, as JSON, and back. A policy without memory saves "{}".
+  virtual std::string save() const { return "{}"; }
+  virtual Status load(std::string_view json) { (void)json; return Status::ok(); }
+  // Why an operation of this class would be divided so: text for a person.
+  virtual std::string why(const OpClass& op, std::span<const RailSnapshot> rails) = 0;
+};
+
+struct PolicyOptions {
+  std::vector<double> weights;  // static: one per rail, any scale
+};
+
+// "pull", "table", "static", "round_robin"; `invalid_argument` listing the names otherwise.
+Result<std::unique_ptr<Policy>> make_policy(std::string_view name, const PolicyOptions& options);
+std::span<const std::string_view> policy_names();
+
+}  // namespace nezha::control

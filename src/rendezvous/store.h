@@ -1,0 +1,67 @@
+// Store: the key/value meeting point, the only thing that works before connections exist.
+//
+// Contract: values are opaque blobs of at most kValueBytesMax. Every call takes an absolute deadline
+// of system_clock() and returns `timed_out` naming the key and the store when it passes. One Store
+// object may be used by several threads. Keys of one job share a prefix that the launcher makes
+// unique; stores that outlive the job (file, Redis) remove or expire what they wrote.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/clock.h"
+#include "base/status.h"
+
+namespace nezha::rendezvous {
+
+inline constexpr size_t kKeyBytesMax = 512;
+inline constexpr size_t kValueBytesMax = 1024 * 1024;
+
+class Store {
+ public:
+  virtual ~Store() = default;
+
+  // Writes, replacing what was there.
+  virtual Status set(std::string_view key, std::string_view value, Nanoseconds deadline) = 0;
+  // Waits until the key exists, then returns its value.
+  virtual Result<std::string> get(std::string_view key, Nanoseconds deadline) = 0;
+  // Writes only if the key is absent, atomically among all clients. Returns the value that the key
+  // has afterwards: equal to `value` for the one who won (make values unique to tell).
+  virtual Result<std::string> set_if_absent(std::string_view key, std::string_view value,
+                                            Nanoseconds deadline) = 0;
+  virtual Status remove(std::string_view key, Nanoseconds deadline) = 0;
+
+  // "tcp://10.0.0.1:29500", for messages.
+  virtual std::string describe() const = 0;
+};
+
+// The caller's own store, through four functions (torch.distributed, mpi4py, tests).
+struct StoreCallbacks {
+  void* user = nullptr;
+  // Each returns 0 on success, a Code otherwise. `get` waits up to `timeout_s`; the value is copied
+  // into `value` (capacity *size), its length returned in *size.
+  int (*set)(void* user, const char* key, const void* value, size_t size, double timeout_s) = nullptr;
+  int (*get)(void* user, const char* key, void* value, size_t* size, double timeout_s) = nullptr;
+  int (*set_if_absent)(void* user, const char* key, const void* value, size_t size, void* winner,
+                       size_t* winner_size, double timeout_s) = nullptr;
+  int (*remove)(void* user, const char* key, double timeout_s) = nullptr;
+};
+
+// Opens a store by address:
+//   tcp://HOST:PORT            embedded server; the rank with `serve` listens, all connect
+//   file:///DIRECTORY          a directory that every rank sees
+//   redis://[USER:PASSWORD@]HOST[:PORT][/DB]
+//   hash://NAME                this process only: ranks that are threads, tests
+// `invalid_argument` for anything else, `unsupported` when the build lacks the client.
+struct OpenOptions {
+  bool serve = false;         // tcp: start the server in this process
+  std::string prefix;         // put in front of every key
+  Nanoseconds deadline = kNever;
+};
+Result<std::unique_ptr<Store>> open_store(std::string_view address, const OpenOptions& options);
+std::unique_ptr<Store> open_callback_store(const StoreCallbacks& callbacks, std::string prefix);
+
+}  // namespace nezha::rendezvous

@@ -1,0 +1,38 @@
+// The catalog: every algorithm, one row each. No registration at a distance: a new algorithm is a
+// file in algorithms/ and a row in catalog.cc; the verifier's suite picks it up from here.
+//
+// Contract: pure, any thread.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "base/status.h"
+#include "schedule/schedule.h"
+
+namespace nezha::schedule {
+
+// What an algorithm costs one rank, for `estimate_seconds` in cost.h.
+struct CostTerms {
+  double steps = 0;           // messages one after the other: multiplies the latency
+  double bytes_factor = 0;    // bytes sent by the busiest rank / bytes of the operation
+  double reduce_factor = 0;   // bytes reduced by the busiest rank / bytes of the operation
+};
+
+struct AlgorithmEntry {
+  Algorithm algorithm;
+  Collective collective;
+  std::string_view summary;  // one line for `nezha explain`
+  Schedule (*build)(int rank, int world_size, int root);
+  CostTerms (*cost)(int world_size);
+};
+
+// All rows, and the row of one algorithm (nullptr when it does not do that collective).
+std::span<const AlgorithmEntry> catalog();
+const AlgorithmEntry* find_algorithm(Collective collective, Algorithm algorithm);
+
+// Builds the schedule, or says why the arguments make no sense.
+Result<Schedule> build(Collective collective, Algorithm algorithm, int rank, int world_size,
+                       int root);
+
+}  // namespace nezha::schedule

@@ -1,0 +1,55 @@
+// Plan: everything the ranks must agree on for one operation, computed by each of them from the
+// same inputs, so that no message is needed to agree.
+//
+// Contract: pure, any thread. The inputs are equal on all ranks: the operation's shape, the world
+// size, the cost table agreed at start-up, and the configuration agreed at start-up.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/status.h"
+#include "base/types.h"
+
+namespace nezha::schedule {
+
+// Measured or nominal constants of the group, agreed at start-up (rank 0's values).
+struct CostTable {
+  uint32_t rails = 1;
+  double latency_s = 30e-6;          // one message, one rail, small
+  double rate_bytes_per_s = 125e6;   // sum over the rails
+  double reduce_bytes_per_s = 4e9;   // one core, incoming bytes
+};
+
+struct PlanRequest {
+  Collective collective = Collective::all_reduce;
+  Dtype dtype = Dtype::float32;
+  uint64_t count = 0;
+  int world_size = 1;
+  Algorithm algorithm = Algorithm::automatic;  // or the user's choice
+  uint64_t chunk_bytes_max = 256 * 1024;
+  uint64_t credit_bytes = 8 * 1024 * 1024;     // unacknowledged bytes allowed per pair of ranks
+};
+
+struct Plan {
+  Algorithm algorithm = Algorithm::ring;
+  uint32_t chunks_per_slice = 1;
+  uint32_t window = 1;         // chunks a rank may hold open; part of the plan (no credit deadlock)
+  double offload_share = 0;    // share of the chunks given to aggregation rails
+  uint32_t epoch = 0;
+
+  bool operator==(const Plan&) const = default;
+};
+
+// `unsupported` when the algorithm does not do the collective. chunk = size / (ranks x rails x 4),
+// at most `chunk_bytes_max`; see docs/algorithms.md.
+Result<Plan> make_plan(const PlanRequest& request, const CostTable& costs);
+
+// Predicted seconds of one algorithm: alpha x steps + beta x bytes + gamma x reduced bytes
+// (Thakur, Rabenseifner, Gropp 2005, section 3).
+double estimate_seconds(Algorithm algorithm, const PlanRequest& request, const CostTable& costs);
+
+// The comparison a person can read: every candidate with its terms, and the choice.
+std::string explain(const PlanRequest& request, const CostTable& costs);
+
+}  // namespace nezha::schedule

@@ -1,0 +1,111 @@
+// Schedule: what one rank does for one collective, as plain data that never names a rail.
+//
+// Contract: immutable after construction, so any thread may read it; depends only on (collective,
+// algorithm, root, rank, world size). Pure: this directory has no I/O, clock, thread or logging.
+// An error cannot happen after `build()` accepted its arguments.
+//
+// Geometry. The elements of an operation are cut evenly into `slices()` slices; every slice runs
+// its own program, cut once more into chunks by the plan (`ChunkMap`). A chunk is cut evenly into
+// `Program::parts` parts, and a step names a half-open range of parts. Slices, not chunks, decide
+// the order of additions: chunking and rails can change without changing one bit of the result.
+//
+// Execution. A program is a list of rounds. The steps of a round are started together; the round
+// ends when its receiving steps have landed. Sends do not hold a round up: the verifier proves
+// that their source is not overwritten before delivery, or the step carries `copy_source`.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/types.h"
+
+namespace nezha::schedule {
+
+enum class StepKind : uint8_t {
+  send,         // part range -> peer
+  recv,         // peer -> part range of the output, replacing it
+  recv_reduce,  // peer -> scratch; when all of it landed: output = operand (op) scratch
+  reduce,       // output = output (op) input, local
+  copy,         // output = input, local
+  offload,      // hand the range to a rail that performs the whole collective itself
+};
+
+struct Step {
+  StepKind kind = StepKind::send;
+  // The operand (of a reduction) or the source (of a send) is the caller's *input*: this rank has
+  // not yet written the range in the output.
+  bool from_input = false;
+  // The source may be overwritten before its delivery is known: send from a private copy.
+  bool copy_source = false;
+  // Reduce as `incoming (op) own` instead of `own (op) incoming`, so that both sides of an
+  // exchange compute identical bits even where the operator is not commutative (NaN, signed zero).
+  bool peer_first = false;
+  // This reduction completes the range: apply the final scaling of `avg`.
+  bool final = false;
+  // The identity of the transfer inside its chunk, equal on both sides: the algorithm's stage and
+  // the number of the transfer between these two ranks within the stage.
+  uint16_t stage = 0;
+  uint16_t slot = 0;
+  int32_t peer = -1;  // rank; -1 for local steps
+  uint32_t part_begin = 0;
+  uint32_t part_end = 0;
+
+  bool operator==(const Step&) const = default;
+};
+
+struct Program {
+  std::vector<Step> steps;           // round by round
+  std::vector<uint32_t> round_ends;  // round i is steps [round_ends[i-1], round_ends[i])
+  uint32_t parts = 1;
+
+  uint32_t round_count() const { return static_cast<uint32_t>(round_ends.size()); }
+  std::span<const Step> round(uint32_t index) const {
+    const uint32_t begin = index == 0 ? 0 : round_ends[index - 1];
+    return std::span(steps).subspan(begin, round_ends[index] - begin);
+  }
+  bool operator==(const Program&) const = default;
+};
+
+struct Schedule {
+  Collective collective = Collective::all_reduce;
+  Algorithm algorithm = Algorithm::ring;
+  int rank = 0;
+  int world_size = 1;
+  int root = 0;
+  std::vector<Program> programs;  // one per slice
+
+  uint32_t slices() const { return static_cast<uint32_t>(programs.size()); }
+  bool operator==(const Schedule&) const = default;
+};
+
+// A range of elements.
+struct Range {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  uint64_t size() const { return end - begin; }
+  bool operator==(const Range&) const = default;
+};
+
+// The i-th of n even pieces of `range`; the first (size mod n) pieces are one element longer.
+Range split(Range range, uint64_t n, uint64_t i);
+
+// Where chunk `index` lies. Chunks are numbered across slices first (0 of every slice, then 1 of
+// every slice ...), so that every rank has work from the first chunk on.
+struct ChunkMap {
+  uint64_t count = 0;  // elements of the operation
+  uint32_t slices = 1;
+  uint32_t chunks_per_slice = 1;
+
+  uint32_t chunk_count() const { return slices * chunks_per_slice; }
+  uint32_t slice_of(uint32_t chunk) const { return chunk % slices; }
+  Range chunk(uint32_t index) const {
+    return split(split({0, count}, slices, index % slices), chunks_per_slice, index / slices);
+  }
+};
+
+// Elements of parts [part_begin, part_end) of a chunk.
+Range parts_of(Range chunk, uint32_t parts, uint32_t part_begin, uint32_t part_end);
+
+}  // namespace nezha::schedule

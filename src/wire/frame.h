@@ -1,0 +1,92 @@
+// The frame header: 64 bytes, little-endian, in front of every payload on every host rail.
+//
+// Contract: plain value plus encode/decode; pure; any thread. `decode` believes nothing: it answers
+// with a reason for whatever a peer or a stranger may send, and never reads past 64 bytes.
+//
+// A transfer is identified by (comm, op_seq, chunk, stage, slot) between two ranks. The identity
+// names no rail: any authenticated connection between the two may carry it, any number of times.
+// Every frame carries the operation's description, so that ranks whose programs disagree notice
+// before one byte is added to another.
+//
+//   offset size field                offset size field
+//   0      4    magic                20     4    chunk
+//   4      1    type                 24     8    op_seq
+//   5      1    flags                32     8    count (elements of the operation)
+//   6      2    stage                40     4    length (payload bytes)
+//   8      2    slot                 44     4    ack (frames landed on this connection, mod 2^32)
+//   10     1    collective           48     8    credit (bytes consumed for this comm, cumulative)
+//   11     1    dtype                56     4    plan (fingerprint of the agreed plan)
+//   12     1    op                   60     4    CRC-32C of bytes 0..59
+//   13     1    algorithm
+//   14     2    root
+//   16     4    comm
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "base/types.h"
+
+namespace nezha::wire {
+
+inline constexpr uint32_t kMagic = 0x315A4E7F;  // 0x7F 'N' 'Z' '1': the digit is the wire version
+inline constexpr size_t kHeaderBytes = 64;
+// No honest frame is longer; a chunk is at most this long whatever the configuration says.
+inline constexpr uint32_t kPayloadBytesMax = 64 * 1024 * 1024;
+
+enum class FrameType : uint8_t {
+  data = 1,     // payload of one transfer
+  ack = 2,      // no payload; `ack` and `credit` are the message
+  failure = 3,  // payload: the text of an error that concerns every rank of `comm`; `slot` = Code
+  goodbye = 4,  // the sender closes this connection in order; nothing follows
+};
+
+// flags
+inline constexpr uint8_t kFlagAckNow = 1;      // the sender waits for this acknowledgement
+inline constexpr uint8_t kFlagRetransmit = 2;  // posted before, on a connection that died
+inline constexpr uint8_t kFlagsKnown = kFlagAckNow | kFlagRetransmit;
+
+// What the operation is. Equal on all ranks, or the program is wrong.
+struct OpDescriptor {
+  Collective collective = Collective::all_reduce;
+  Dtype dtype = Dtype::float32;
+  ReduceOp op = ReduceOp::sum;
+  Algorithm algorithm = Algorithm::ring;
+  uint16_t root = 0;
+  uint64_t count = 0;
+  uint32_t plan = 0;
+
+  bool operator==(const OpDescriptor&) const = default;
+};
+
+struct FrameHeader {
+  FrameType type = FrameType::data;
+  uint8_t flags = 0;
+  uint16_t stage = 0;
+  uint16_t slot = 0;
+  uint32_t comm = 0;
+  uint32_t chunk = 0;
+  uint64_t op_seq = 0;
+  uint32_t length = 0;
+  uint32_t ack = 0;
+  uint64_t credit = 0;
+  OpDescriptor op;
+
+  bool operator==(const FrameHeader&) const = default;
+};
+
+using HeaderBytes = std::span<std::byte, kHeaderBytes>;
+using ConstHeaderBytes = std::span<const std::byte, kHeaderBytes>;
+
+void encode(const FrameHeader& header, HeaderBytes out);
+
+// Why a header was refused; `none` means it was accepted.
+enum class HeaderError : uint8_t { none, bad_magic, bad_crc, bad_type, bad_flags, bad_enum, too_long };
+std::string_view name_of(HeaderError error);
+
+HeaderError decode(ConstHeaderBytes in, FrameHeader* out);
+
+}  // namespace nezha::wire

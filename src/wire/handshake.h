@@ -1,0 +1,94 @@
+// The handshake: three messages by which two ranks prove to each other that they hold the job's
+// secret, before any byte of the connection is believed.
+//
+//   dialer  -> acceptor   Hello      who I am, whom I expect, which rails, my nonce
+//   acceptor -> dialer    Challenge  my nonce, HMAC(secret, "acceptor" | Hello | my nonce)
+//   dialer  -> acceptor   Proof      HMAC(secret, "dialer" | Hello | both nonces)
+//
+// Contract: pure functions over fixed-size messages; any thread. HMAC-SHA256 (RFC 2104, FIPS 180-4)
+// over a transcript that names the role, so that a reflected or replayed message never verifies.
+// Comparison is constant-time. A refusal is a fixed-size message with a reason (`Refusal`).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+
+namespace nezha::wire {
+
+inline constexpr size_t kSecretBytes = 32;
+inline constexpr size_t kNonceBytes = 16;
+inline constexpr size_t kMacBytes = 32;
+inline constexpr uint16_t kProtocolVersion = 1;
+
+using Secret = std::array<std::byte, kSecretBytes>;
+using Nonce = std::array<std::byte, kNonceBytes>;
+using Mac = std::array<std::byte, kMacBytes>;
+
+struct Hello {
+  uint16_t version = kProtocolVersion;
+  uint64_t job = 0;         // identifies the job; a scan or another job's rank does not know it
+  uint32_t world_size = 0;
+  uint32_t dialer_rank = 0;
+  uint32_t acceptor_rank = 0;
+  uint16_t dialer_rail = 0;    // index in the dialer's published list of rails
+  uint16_t acceptor_rail = 0;  // index in the acceptor's
+  uint16_t lane = 0;           // which of several streams on this rail
+  uint32_t epoch = 0;          // grows with every reconnection of this (pair, rail, lane)
+  Nonce nonce{};
+};
+
+inline constexpr size_t kHelloBytes = 64;
+inline constexpr size_t kChallengeBytes = 64;  // magic, nonce, mac
+inline constexpr size_t kProofBytes = 64;      // magic, mac
+
+enum class Refusal : uint8_t {
+  none = 0,
+  bad_magic,
+  bad_version,
+  wrong_job,
+  wrong_world_size,
+  rank_out_of_range,
+  not_my_rank,
+  rail_out_of_range,
+  bad_mac,
+};
+std::string_view reason_of(Refusal refusal);
+
+// Nonces and secrets come from the operating system's generator; `exhausted` when it fails.
+Result<Nonce> random_nonce();
+Result<Secret> random_secret();
+// A secret of any length from a file or an environment variable, brought to 32 bytes (SHA-256).
+Secret secret_from_text(std::string_view text);
+
+void encode(const Hello& hello, std::span<std::byte, kHelloBytes> out);
+// Checks magic and version only; the acceptor checks the rest with `check_hello`.
+Refusal decode(std::span<const std::byte, kHelloBytes> in, Hello* out);
+
+struct Expected {
+  uint64_t job = 0;
+  uint32_t world_size = 0;
+  uint32_t my_rank = 0;
+  uint16_t my_rail_count = 0;
+};
+Refusal check_hello(const Hello& hello, const Expected& expected);
+
+void make_challenge(const Secret& secret, const Hello& hello, const Nonce& acceptor_nonce,
+                    std::span<std::byte, kChallengeBytes> out);
+// The acceptor may answer with a refusal in place of a challenge.
+void make_refusal(Refusal refusal, std::span<std::byte, kChallengeBytes> out);
+// The dialer's check; on success `acceptor_nonce` is set.
+Refusal verify_challenge(const Secret& secret, const Hello& hello,
+                         std::span<const std::byte, kChallengeBytes> in, Nonce* acceptor_nonce);
+
+void make_proof(const Secret& secret, const Hello& hello, const Nonce& acceptor_nonce,
+                std::span<std::byte, kProofBytes> out);
+Refusal verify_proof(const Secret& secret, const Hello& hello, const Nonce& acceptor_nonce,
+                     std::span<const std::byte, kProofBytes> in);
+
+}  // namespace nezha::wire

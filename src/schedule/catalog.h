@@ -12,7 +12,10 @@
 
 namespace nezha::schedule {
 
-// What an algorithm costs one rank, for `estimate_seconds` in cost.h.
+// Stages and slots are 16 bits wide and a ring has one program per rank; far above any cluster here.
+inline constexpr int kWorldSizeMax = 16384;
+
+// What an algorithm costs one rank, for `estimate_seconds` in plan.h.
 struct CostTerms {
   double steps = 0;           // messages one after the other: multiplies the latency
   double bytes_factor = 0;    // bytes sent by the busiest rank / bytes of the operation

@@ -1,0 +1,55 @@
+// Builder: writes a Program round by round, so that an algorithm states only who sends what.
+//
+// Contract: one owner, one thread, used once. Within a round sends come before everything else,
+// because steps start in order and a private copy must be taken before a reduction may run. A round
+// without steps is dropped. `finish` fills `from_input`. A program that breaks these rules is a bug
+// of the algorithm, not of its caller, so it aborts (NEZHA_CHECK); the verifier proves the rest.
+#pragma once
+
+#include <cstdint>
+
+#include "schedule/schedule.h"
+
+namespace nezha::schedule {
+
+// A half-open range of the parts of a chunk. Empty ranges carry no bytes (barriers).
+struct Parts {
+  uint32_t begin = 0;
+  uint32_t end = 0;
+};
+
+// The identity of a transfer between two ranks inside a chunk; equal on both sides.
+struct Tag {
+  int stage = 0;
+  int slot = 0;
+};
+
+enum class Source : uint8_t { live, copied };           // see Step::copy_source
+enum class Operands : uint8_t { own_first, peer_first };  // see Step::peer_first
+enum class Completes : uint8_t { no, yes };             // see Step::final
+
+class Builder {
+ public:
+  explicit Builder(uint32_t parts);
+
+  // Ends the round in progress; the next step begins another.
+  Builder& next_round();
+
+  Builder& send(int peer, Parts parts, Tag tag, Source source = Source::live);
+  Builder& recv(int peer, Parts parts, Tag tag);
+  Builder& recv_reduce(int peer, Parts parts, Tag tag, Completes completes = Completes::no,
+                       Operands operands = Operands::own_first);
+  Builder& copy(Parts parts);
+
+  Program finish();
+
+ private:
+  void add(StepKind kind, int peer, Parts parts, Tag tag);
+
+  Program program_;
+};
+
+// What a world of one rank does for any collective: the input is the result.
+Program lone_rank_program(Parts parts);
+
+}  // namespace nezha::schedule

@@ -1,0 +1,55 @@
+#include "schedule/catalog.h"
+
+#include "schedule/algorithms/algorithms.h"
+
+namespace nezha::schedule {
+namespace {
+
+using namespace algorithms;
+
+constexpr AlgorithmEntry kCatalog[] = {
+    {Algorithm::ring, Collective::all_reduce,
+     "tokens around a ring; fewest bytes, for long messages", ring, ring_cost},
+    {Algorithm::recursive_doubling, Collective::all_reduce,
+     "whole-buffer exchanges; fewest messages, for short ones", recursive_doubling,
+     recursive_doubling_cost},
+    {Algorithm::dissemination, Collective::barrier,
+     "everybody hears from everybody in log2(P) empty messages", dissemination,
+     dissemination_cost},
+};
+
+}  // namespace
+
+std::span<const AlgorithmEntry> catalog() { return kCatalog; }
+
+const AlgorithmEntry* find_algorithm(Collective collective, Algorithm algorithm) {
+  for (const AlgorithmEntry& entry : kCatalog) {
+    if (entry.collective == collective && entry.algorithm == algorithm) return &entry;
+  }
+  return nullptr;
+}
+
+Result<Schedule> build(Collective collective, Algorithm algorithm, int rank, int world_size,
+                       int root) {
+  const AlgorithmEntry* entry = find_algorithm(collective, algorithm);
+  if (entry == nullptr) {
+    return error(Code::unsupported, "rank %d: algorithm %s does not do %s; choose another or auto",
+                 rank, name_of(algorithm).data(), name_of(collective).data());
+  }
+  if (world_size < 1 || world_size > kWorldSizeMax) {
+    return error(Code::invalid_argument, "rank %d: a world of %d ranks; it must be 1 to %d", rank,
+                 world_size, kWorldSizeMax);
+  }
+  if (rank < 0 || rank >= world_size) {
+    return error(Code::invalid_argument, "rank %d is outside the world of %d ranks", rank,
+                 world_size);
+  }
+  if (root < 0 || root >= world_size) {
+    return error(Code::invalid_argument,
+                 "rank %d: root %d is outside the world of %d ranks; pass 0 to %d", rank, root,
+                 world_size, world_size - 1);
+  }
+  return entry->build(rank, world_size, root);
+}
+
+}  // namespace nezha::schedule

@@ -36,10 +36,12 @@ inline constexpr uint32_t kMagic = 0x315A4E7F;  // 0x7F 'N' 'Z' '1': the digit i
 inline constexpr size_t kHeaderBytes = 64;
 // No honest frame is longer; a chunk is at most this long whatever the configuration says.
 inline constexpr uint32_t kPayloadBytesMax = 64 * 1024 * 1024;
+// The text of a failure frame is cut to this by its sender.
+inline constexpr uint32_t kFailureBytesMax = 4096;
 
 enum class FrameType : uint8_t {
   data = 1,     // payload of one transfer
-  ack = 2,      // no payload; `ack` and `credit` are the message
+  ack = 2,      // no payload; `ack` speaks of the connection on rail `stage`, lane `slot`
   failure = 3,  // payload: the text of an error that concerns every rank of `comm`; `slot` = Code
   goodbye = 4,  // the sender closes this connection in order; nothing follows
 };
@@ -87,6 +89,7 @@ void encode(const FrameHeader& header, HeaderBytes out);
 enum class HeaderError : uint8_t { none, bad_magic, bad_crc, bad_type, bad_flags, bad_enum, too_long };
 std::string_view name_of(HeaderError error);
 
+// `out` is written only when the header is accepted.
 HeaderError decode(ConstHeaderBytes in, FrameHeader* out);
 
 }  // namespace nezha::wire

@@ -1,7 +1,7 @@
 // RailSelector: which network devices of this host become rails, and why the others do not.
 //
-// Contract: `list_devices` reads the operating system (getifaddrs, sysfs) once and returns values;
-// `select_rails` is pure. Any thread.
+// Contract: `list_devices` reads the operating system (getifaddrs, ioctl, sysfs) once and returns
+// values; what the system does not say stays at its default. `select_rails` is pure. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ namespace nezha::control {
 // One address of one network device.
 struct Device {
   std::string name;          // "eth0"
-  std::string address;       // numeric, "10.1.0.1" or "fe80::1%eth0"
-  int family = 0;            // AF_INET or AF_INET6
+  std::string address;       // numeric, "10.1.0.1" or "fe80::1%eth0"; "" when it has none
+  int family = 0;            // AF_INET or AF_INET6; 0 without an address
   int prefix_length = 0;     // 24
   uint32_t mtu = 0;          // bytes
   double speed_bits_per_s = 0;  // 0 when the driver does not say
@@ -38,17 +38,30 @@ struct RailChoice {
 
 Result<std::vector<Device>> list_devices();
 
-// The user's filter, in the field's syntax (NCCL_SOCKET_IFNAME): comma-separated prefixes of device
-// names; a leading '^' excludes, a leading '=' asks for exact names; an entry that parses as CIDR
-// ("10.1.0.0/16") selects by address. Empty selects every real device; loopback only when there is
-// nothing else or when it is named. One address per device: IPv4 before IPv6, global before
-// link-local; further addresses are listed with the reason. Several 127.x addresses named by CIDR
-// are separate rails (the unprivileged lab). `invalid_argument` when the filter cannot be parsed;
-// an empty selection is not an error here, the caller names what was left out.
+// The user's filter, in the field's syntax (NCCL_SOCKET_IFNAME): comma-separated entries, each a
+// prefix of a device name, a numeric address or a CIDR block ("10.1.0.0/16"). '^' before an entry
+// excludes what it matches, '=' asks for the exact name. A marker at the very start holds for the
+// whole list ("^docker,virbr", "=eth0,eth1", "^=eth3"); later entries may carry their own
+// ("eth,^eth1").
+//
+// Without an including entry every real device is selected: not bridges of container and machine
+// managers, not a device that only has a link-local address (management controllers, unconfigured
+// ports), and loopback only when there is nothing else. Naming a device overrides these three.
+// One address per device: IPv4 before IPv6, global before link-local; further addresses are listed
+// with the reason. At most kRailsMax rails.
+//
+// Several 127.x addresses named by address or CIDR are separate rails (the unprivileged lab), also
+// when the interface only lists 127.0.0.1/8: Linux lets any 127.x be bound. Such an invented device
+// is called after the loopback and has prefix length 16, so that 127.1.* and 127.2.* are two
+// networks.
+//
+// `invalid_argument` when the filter cannot be parsed; an empty selection is not an error here, the
+// caller names what was left out.
 Result<std::vector<RailChoice>> select_rails(std::span<const Device> devices,
                                              std::string_view filter);
 
-// Devices in the same subnet can hear each other without a router.
+// Devices in the same subnet can hear each other without a router. The longer prefix decides, so a
+// host route never claims a whole network.
 bool same_subnet(const Device& a, const Device& b);
 
 }  // namespace nezha::control

@@ -15,6 +15,18 @@ CostTerms ring_cost(int world_size);
 Schedule recursive_doubling(int rank, int world_size, int root);
 CostTerms recursive_doubling_cost(int world_size);
 
+Schedule halving_doubling(int rank, int world_size, int root);
+CostTerms halving_doubling_cost(int world_size);
+
+Schedule bcube(int rank, int world_size, int root);
+CostTerms bcube_cost(int world_size);
+
+Schedule tree(int rank, int world_size, int root);
+CostTerms tree_cost(int world_size);
+
+Schedule chain(int rank, int world_size, int root);
+CostTerms chain_cost(int world_size);
+
 Schedule dissemination(int rank, int world_size, int root);
 CostTerms dissemination_cost(int world_size);
 

@@ -3,8 +3,13 @@
 // Contract: pure functions, any thread, no allocation. Pointers need no alignment beyond 1 byte.
 // `out` may equal `a` or `b` exactly; partial overlap is undefined. Semantics: float16 and
 // bfloat16 compute in float32 and round to nearest even once per call; integer sum/prod wrap (two's
-// complement); min/max propagate NaN (IEEE 754-2019 minimum/maximum); `avg` and `premul_sum` reduce
-// as `sum`, their scaling is `scale()`.
+// complement); min/max are IEEE 754-2019 minimum/maximum (NaN wins, -0 < +0); `avg` and
+// `premul_sum` reduce as `sum`, their scaling is `divide` and `scale`.
+//
+// Same bits on every instruction set and every machine: a floating point result that is NaN is the
+// one positive quiet NaN with an empty payload, whatever the operands' NaNs were (which operand's
+// payload survives an addition is the compiler's choice otherwise), and nothing is contracted into
+// fused multiply-adds. The thread's rounding mode and flush-to-zero flags must be the defaults.
 #pragma once
 
 #include <cstddef>
@@ -17,14 +22,17 @@ namespace nezha::reduce {
 // out[i] = a[i] (op) b[i], i in [0, count), operands in this order. reduce_supported(dtype, op) must hold.
 void reduce(void* out, const void* a, const void* b, uint64_t count, Dtype dtype, ReduceOp op);
 
-// out[i] = in[i] * factor. Integers: computed in float64 and truncated toward zero for general
-// factors; see `divide` for avg. out may equal in.
+// out[i] = in[i] * factor. float64 multiplies in float64; float32, float16 and bfloat16 in float32
+// with the factor rounded to float32. Integers are converted to float64 (int64 beyond 2^53 rounds),
+// multiplied, truncated toward zero and saturated to the dtype's range; NaN becomes 0. A factor of
+// exactly 1 copies. out may equal in.
 void scale(void* out, const void* in, uint64_t count, Dtype dtype, double factor);
 
-// data[i] = data[i] / divisor: true division for floats, truncation toward zero for integers.
+// data[i] = data[i] / divisor: true division for floats (in float32 for 16 bits, divisor rounded to
+// the type of the division), exact truncation toward zero for integers. divisor > 0.
 void divide(void* data, uint64_t count, Dtype dtype, uint64_t divisor);
 
-// The instruction set in use ("avx2", "avx512", "baseline"), for `nezha info`.
+// The instruction set in use ("avx2" or "baseline"), for `nezha info`.
 const char* instruction_set();
 
 }  // namespace nezha::reduce

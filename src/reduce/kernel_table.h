@@ -1,0 +1,31 @@
+// The kernels of one instruction set. Contract: immutable, any thread; used by reduce.cc and by the
+// tests that hold the instruction sets against each other.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/types.h"
+
+namespace nezha::reduce {
+
+using ReduceKernel = void (*)(std::byte* out, const std::byte* a, const std::byte* b,
+                              uint64_t count);
+using ScaleKernel = void (*)(std::byte* out, const std::byte* in, uint64_t count, double factor);
+using DivideKernel = void (*)(std::byte* data, uint64_t count, uint64_t divisor);
+
+struct KernelTable {
+  const char* instruction_set;
+  // [dtype][op]; null where reduce_supported() says no.
+  std::array<std::array<ReduceKernel, kReduceOpCount>, kDtypeCount> reduce;
+  std::array<ScaleKernel, kDtypeCount> scale;
+  std::array<DivideKernel, kDtypeCount> divide;
+};
+
+// 16-byte vectors: what every processor of this architecture has.
+const KernelTable& baseline_kernels();
+// Null when this build or this processor lacks AVX2 or F16C.
+const KernelTable* avx2_kernels();
+
+}  // namespace nezha::reduce

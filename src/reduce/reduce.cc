@@ -1,0 +1,46 @@
+#include "reduce/reduce.h"
+
+#include <cstring>
+
+#include "base/check.h"
+#include "reduce/kernel_table.h"
+
+namespace nezha::reduce {
+namespace {
+
+const KernelTable& kernels() {
+  static const KernelTable& best =
+      avx2_kernels() != nullptr ? *avx2_kernels() : baseline_kernels();
+  return best;
+}
+
+}  // namespace
+
+void reduce(void* out, const void* a, const void* b, uint64_t count, Dtype dtype, ReduceOp op) {
+  NEZHA_CHECK(reduce_supported(dtype, op));
+  const auto& row = kernels().reduce[static_cast<size_t>(dtype)];
+  row[static_cast<size_t>(op)](static_cast<std::byte*>(out), static_cast<const std::byte*>(a),
+                               static_cast<const std::byte*>(b), count);
+}
+
+void scale(void* out, const void* in, uint64_t count, Dtype dtype, double factor) {
+  const size_t index = static_cast<size_t>(dtype);
+  NEZHA_CHECK(index < kDtypeCount);
+  if (factor == 1.0) {
+    if (out != in && count > 0) std::memcpy(out, in, count * dtype_size(dtype));
+    return;
+  }
+  kernels().scale[index](static_cast<std::byte*>(out), static_cast<const std::byte*>(in), count,
+                         factor);
+}
+
+void divide(void* data, uint64_t count, Dtype dtype, uint64_t divisor) {
+  const size_t index = static_cast<size_t>(dtype);
+  NEZHA_CHECK(index < kDtypeCount && divisor > 0);
+  if (divisor == 1) return;
+  kernels().divide[index](static_cast<std::byte*>(data), count, divisor);
+}
+
+const char* instruction_set() { return kernels().instruction_set; }
+
+}  // namespace nezha::reduce

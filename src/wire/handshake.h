@@ -3,11 +3,12 @@
 //
 //   dialer  -> acceptor   Hello      who I am, whom I expect, which rails, my nonce
 //   acceptor -> dialer    Challenge  my nonce, HMAC(secret, "acceptor" | Hello | my nonce)
-//   dialer  -> acceptor   Proof      HMAC(secret, "dialer" | Hello | both nonces)
+//   dialer  -> acceptor   Proof      HMAC(secret, "dialer" | Hello | acceptor's nonce)
 //
 // Contract: pure functions over fixed-size messages; any thread. HMAC-SHA256 (RFC 2104, FIPS 180-4)
 // over a transcript that names the role, so that a reflected or replayed message never verifies.
-// Comparison is constant-time. A refusal is a fixed-size message with a reason (`Refusal`).
+// Hello contains the dialer's nonce, so both MACs cover both. Comparison is constant-time. A refusal
+// is a fixed-size message with a reason (`Refusal`), sent in place of a challenge; it proves nothing.
 #pragma once
 
 #include <array>
@@ -57,17 +58,21 @@ enum class Refusal : uint8_t {
   not_my_rank,
   rail_out_of_range,
   bad_mac,
+  malformed,
 };
+inline constexpr Refusal kRefusalLast = Refusal::malformed;
 std::string_view reason_of(Refusal refusal);
 
 // Nonces and secrets come from the operating system's generator; `exhausted` when it fails.
 Result<Nonce> random_nonce();
 Result<Secret> random_secret();
 // A secret of any length from a file or an environment variable, brought to 32 bytes (SHA-256).
+// Line ends at its end do not count, so that a file and a variable with one text agree.
 Secret secret_from_text(std::string_view text);
 
 void encode(const Hello& hello, std::span<std::byte, kHelloBytes> out);
-// Checks magic and version only; the acceptor checks the rest with `check_hello`.
+// Checks magic, version and padding; the acceptor checks the rest with `check_hello`. `out` is
+// written only when the answer is `none`.
 Refusal decode(std::span<const std::byte, kHelloBytes> in, Hello* out);
 
 struct Expected {

@@ -1,0 +1,179 @@
+"""`nezha lab`: build, use, disturb and remove a multi-rail cluster on this machine.
+
+Every command ends with 0, with the exec'd command's own code, or with 1 and one line on stderr.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from typing import Any, Dict, Iterator, List, Optional
+
+import typer
+
+from nezha import lab as labs
+
+app = typer.Typer(no_args_is_help=True, help="A multi-rail cluster on one machine.")
+
+_DEFAULT_NAME = "default"
+_NAME = typer.Option(_DEFAULT_NAME, "--name", help="Which lab; several can be up at once.")
+_COMMAND = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+
+@contextlib.contextmanager
+def _one_line_errors() -> Iterator[None]:
+    try:
+        yield
+    except labs.LabError as error:
+        typer.echo(f"nezha lab: {error}", err=True)
+        raise typer.Exit(1) from None
+
+
+@app.command()
+def up(nodes: int = typer.Option(4, "--nodes", "-n", help="Hosts."),
+       rails: str = typer.Option("1gbit,500mbit", "--rails", "-r",
+                                 help="One rate per rail: 1gbit, 500mbit, none."),
+       name: str = _NAME,
+       mtu: int = typer.Option(1500, "--mtu", help="Of every rail, bytes."),
+       congestion_control: str = typer.Option("cubic", "--congestion-control", "-c"),
+       queue_ms: float = typer.Option(10.0, "--queue-ms", help="Depth of each port's queue."),
+       burst: Optional[int] = typer.Option(None, "--burst", help="Bucket, bytes; default: chosen "
+                                           "so that no transfer from 256 KB up beats the wire."),
+       mode: Optional[str] = typer.Option(None, "--mode", help="root, userns or loopback; "
+                                          "default: the best allowed here.")) -> None:
+    """Build a lab that stays until `down`."""
+    with _one_line_errors():
+        lab = labs.Lab(nodes, rails.split(","), name=name, mtu=mtu,
+                       congestion_control=congestion_control, queue_ms=queue_ms, burst=burst,
+                       mode=mode, persist=True).up()
+        shown = ", ".join(labs.format_rate(rate) for rate in lab.rates())
+        typer.echo(f"lab {name!r} is up ({lab.mode}): {nodes} nodes, rails {shown}, "
+                   f"congestion control {lab.state.congestion_control or 'as on the host'}")
+
+
+@app.command()
+def down(name: str = _NAME,
+         everything: bool = typer.Option(False, "--all", help="Every lab of this user.")) -> None:
+    """Remove a lab and every process in it; no error when there is none."""
+    with _one_line_errors():
+        for each in labs.names() if everything else [name]:
+            existed = labs.tear_down(each)
+            typer.echo(f"lab {each!r} " + ("is down" if existed else "was not up"))
+
+
+@app.command(context_settings=_COMMAND)
+def exec(context: typer.Context,
+         node: str = typer.Argument(..., help="Number of a node, or 'all'."),
+         name: str = _NAME) -> None:
+    """Run a command on one node, or on all at once as ranks of one world.
+
+    With `all` each process gets RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and NEZHA_RAILS; the
+    exit code is that of the first node that failed.
+    """
+    command = context.args[1:] if context.args[:1] == ["--"] else context.args
+    if not command:
+        raise typer.BadParameter("no command given: nezha lab exec NODE -- CMD...")
+    with _one_line_errors():
+        lab = labs.Lab.attach(name)
+        if node != "all" and not node.isdigit():
+            raise labs.LabError(f"node {node!r}: want a number or 'all'")
+        wanted = range(len(lab)) if node == "all" else [int(node)]
+        children = []
+        code = 0
+        try:
+            for each in wanted:
+                env = lab.rank_env(each) if node == "all" else {}
+                children.append(lab.popen(each, command, env=env))
+            for child in children:
+                code = code or child.wait()
+        except OSError as error:
+            raise labs.LabError(f"{command[0]}: {error.strerror}") from error
+        finally:
+            for child in children:
+                if child.poll() is None:
+                    child.terminate()
+        raise typer.Exit(code if code >= 0 else 128 - code)
+
+
+@app.command()
+def shape(rates: str = typer.Argument(..., help="e.g. 1gbit,500mbit; the last one repeats."),
+          name: str = _NAME) -> None:
+    """New rates of all rails, live."""
+    with _one_line_errors():
+        labs.Lab.attach(name).shape(rates.split(","))
+
+
+@app.command()
+def slow(node: int, rail: str, rate: str, name: str = _NAME) -> None:
+    """New rate of one node's port on one rail: a degraded device."""
+    with _one_line_errors():
+        labs.Lab.attach(name).slow(node, rail, rate)
+
+
+@app.command()
+def cut(node: int, rail: str, name: str = _NAME,
+        silent: bool = typer.Option(False, "--silent", help="Drop packets, keep the carrier."),
+        direction: str = typer.Option("both", "--direction", help="With --silent: out (what the "
+                                      "node sends), in, or both.")) -> None:
+    """Cut one node off one rail."""
+    with _one_line_errors():
+        labs.Lab.attach(name).cut(node, rail, silent=silent, direction=direction)
+
+
+@app.command()
+def restore(node: int, rail: str, name: str = _NAME) -> None:
+    """Undo slow and cut of one node on one rail."""
+    with _one_line_errors():
+        labs.Lab.attach(name).restore(node, rail)
+
+
+@app.command()
+def status(name: Optional[str] = typer.Option(None, "--name", help="Default: every lab."),
+           as_json: bool = typer.Option(False, "--json", help="For programs.")) -> None:
+    """Rates, queues, buckets, counters and faults."""
+    with _one_line_errors():
+        found = [labs.Lab.attach(each).status() for each in ([name] if name else labs.names())]
+    if as_json:
+        json.dump(found, sys.stdout, indent=1)
+        typer.echo()
+        return
+    if not found:
+        typer.echo("no lab is up")
+    for each in found:
+        _print(each)
+
+
+def _state_of(port: Dict[str, Any]) -> str:
+    words: List[str] = []
+    if port["cut"] == "link":
+        words.append("cut")
+    elif port["cut"] != "no":
+        words.append(f"silently cut ({port['cut']})")
+    words += [f"{b['protocol']} {b['port'] or ''} blocked".replace("  ", " ")
+              for b in port["blocks"]]
+    return ", ".join(words) or "up"
+
+
+def _print(lab: Dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    title = (f"lab {lab['name']} ({lab['mode']}), queue {lab['queue_ms']:g} ms, "
+             f"{lab['congestion_control'] or 'congestion control of the host'}")
+    if not lab["shaped"]:
+        title += ", UNSHAPED"
+    table = Table(title=title, title_justify="left")
+    for column in ("node", "rail", "device", "address", "mtu", "rate", "burst", "queue", "sent",
+                   "received", "dropped", "state"):
+        table.add_column(column, no_wrap=True)
+    for node in lab["nodes"]:
+        for port in node["ports"]:
+            mtu = f"{port['mtu']}" + (f" (path {port['path_mtu']})"
+                                      if port["path_mtu"] != port["mtu"] else "")
+            table.add_row(
+                str(node["node"]), str(port["rail"]), port["device"], port["address"], mtu,
+                labs.format_rate(port["rate_bps"]), str(port["burst_bytes"]),
+                str(port["queue_bytes"]), str(port["tx_bytes"]), str(port["rx_bytes"]),
+                str(port["tx_drops"] + port["rx_drops"]), _state_of(port))
+    Console(width=None if sys.stdout.isatty() else 160).print(table)

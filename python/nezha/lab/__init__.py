@@ -1,0 +1,20 @@
+"""A multi-rail cluster on one machine, out of network namespaces.
+
+    from nezha.lab import Lab
+    with Lab(nodes=4, rails=["1gbit", "500mbit"]) as lab:
+        lab.exec(0, ["ping", "-c1", "10.1.0.2"])
+
+Needs pyroute2 for anything but a loopback lab, and never the native module.
+"""
+
+from .capability import Capability, capabilities
+from .errors import LabError
+from .lab import Lab
+from .spec import Node, Port, Rail, format_rate, parse_rate
+from .state import names
+from .teardown import tear_down
+
+__all__ = [
+    "Capability", "Lab", "LabError", "Node", "Port", "Rail", "capabilities", "format_rate",
+    "names", "parse_rate", "tear_down",
+]

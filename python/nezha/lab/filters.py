@@ -1,0 +1,80 @@
+"""Black holes: packets that a switch port drops without a word, while its carrier stays up.
+
+One nftables table in the bridge family of the switch namespace, rebuilt as a whole from the
+lab's state on every change, so that state and kernel cannot drift apart.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, Dict, List
+
+from pyroute2.netlink.nfnetlink.nftsocket import NFPROTO_BRIDGE, Cmp, Meta, Regs
+from pyroute2.nftables.expressions import genex, verdict
+from pyroute2.nftables.main import NFTables
+
+from . import kernel
+from .errors import LabError
+from .state import LabState, PortState
+
+_TABLE = "nezha"
+_CHAIN = "forward"
+_HOOK_FORWARD = 2
+_DROP = 0
+_ETHERTYPE_IPV4 = struct.pack(">H", 0x0800)
+_L4_NUMBERS = {"tcp": b"\x06", "udp": b"\x11"}
+
+
+def _equals(value: bytes) -> Dict[str, Any]:
+    return genex("cmp", {"sreg": Regs.NFT_REG_1, "op": Cmp.NFT_CMP_EQ,
+                         "data": {"attrs": [("NFTA_DATA_VALUE", value)]}})
+
+
+def _meta(key: Meta, value: bytes) -> List[Dict[str, Any]]:
+    return [genex("meta", {"key": key, "dreg": Regs.NFT_REG_1}), _equals(value)]
+
+
+def _destination_port(number: int) -> List[Dict[str, Any]]:
+    # base 2 is the transport header; bytes 2 and 3 of TCP and UDP are the destination port.
+    load = {"dreg": Regs.NFT_REG_1, "base": 2, "offset": 2, "len": 2}
+    return [genex("payload", load), _equals(struct.pack(">H", number))]
+
+
+def _rules_of(port: PortState) -> List[List[Dict[str, Any]]]:
+    name = port.switch_port.encode().ljust(16, b"\0")
+    out, into = _meta(Meta.NFT_META_IIFNAME, name), _meta(Meta.NFT_META_OIFNAME, name)
+    rules = []
+    if port.cut in ("both", "out"):
+        rules.append(out)
+    if port.cut in ("both", "in"):
+        rules.append(into)
+    for block in port.blocks:
+        match = _meta(Meta.NFT_META_PROTOCOL, _ETHERTYPE_IPV4)
+        match = match + _meta(Meta.NFT_META_L4PROTO, _L4_NUMBERS[block["protocol"]])
+        if block["port"]:
+            match = match + _destination_port(block["port"])
+        rules += [out + match, into + match]
+    return rules
+
+
+def apply(lab: LabState) -> None:
+    """Makes the switch drop exactly what the lab's ports say. Raises LabError without nftables."""
+    rules = [rule for n in lab.nodes for p in n.ports for rule in _rules_of(p)]
+
+    def run() -> None:
+        with NFTables(nfgen_family=NFPROTO_BRIDGE) as nft:
+            nft.table("add", name=_TABLE)
+            nft.table("del", name=_TABLE)
+            if not rules:
+                return
+            nft.table("add", name=_TABLE)
+            nft.chain("add", table=_TABLE, name=_CHAIN, type="filter", policy=1,
+                      hook={"attrs": [("NFTA_HOOK_HOOKNUM", _HOOK_FORWARD),
+                                      ("NFTA_HOOK_PRIORITY", 0)]})
+            for rule in rules:
+                nft.rule("add", table=_TABLE, chain=_CHAIN, expressions=[rule, verdict(_DROP)])
+
+    try:
+        kernel.in_netns(lab.switch, run)
+    except Exception as error:  # pyroute2 raises NetlinkError, OSError and its own
+        raise LabError(f"silent faults need nftables with the bridge family: {error}") from error

@@ -1,0 +1,377 @@
+"""Lab: a multi-rail cluster on one machine, from up() to down().
+
+Owner: whoever called up(). A lab used as a context manager, or brought up without `persist`,
+ends with its process, however that dies: leaving the with block, exit, SIGINT, SIGTERM, or
+kill -9 (the guardian process). Not thread-safe; other processes may change the same lab at the
+same time through Lab.attach(). Every error is a LabError, or OSError from starting a command.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Union
+
+from . import guardian, kernel, layout, process, state, teardown, userns
+from .capability import MODES, capabilities, in_own_userns
+from .errors import LabError
+from .spec import Node, Rail, RateLike, normal_nodes, normal_rails, parse_rate
+
+_counter = iter(range(1 << 30))
+
+
+def _exit_on_signal(number: int, _frame: object) -> None:
+    raise SystemExit(128 + number)
+
+
+class Lab:
+    """A cluster of `nodes` hosts joined by one switched network per rail.
+
+    nodes: a number, or a list of Node for hosts that differ. rails: rates or Rail objects.
+    mtu: of every port that says nothing else. congestion_control: None = the host's default.
+    queue_ms: how long a full port queue takes to drain. burst: bytes of bucket, None = chosen
+    from each rate. mode: None = the best of root, userns, loopback that is allowed here.
+    persist: the lab stays when this process ends.
+    """
+
+    def __init__(self, nodes: Union[int, Sequence[Node]] = 4,
+                 rails: Sequence[Union[Rail, RateLike]] = ("1gbit", "500mbit"), *,
+                 name: Optional[str] = None, mtu: int = 1500,
+                 congestion_control: Optional[str] = "cubic", queue_ms: float = 10.0,
+                 burst: Optional[int] = None, mode: Optional[str] = None,
+                 persist: bool = False) -> None:
+        if mode is not None and mode not in MODES:
+            raise LabError(f"mode {mode!r}: want one of {', '.join(MODES)}")
+        if not 0.1 <= queue_ms <= 10_000:
+            raise LabError(f"queue of {queue_ms} ms: want 0.1 to 10000")
+        if burst is not None and not 2000 <= burst <= 1 << 30:
+            raise LabError(f"burst of {burst} bytes: want 2000 to 2^30, or none to choose it")
+        self._rails = normal_rails(rails)
+        self._nodes = normal_nodes(nodes, len(self._rails))
+        self.name = state.check_name(name or f"p{os.getpid()}-{next(_counter)}")
+        self._mtu = mtu
+        self._cc = congestion_control
+        self._queue_ms = queue_ms
+        self._burst = burst or 0
+        self._wanted_mode = mode
+        self._persist = persist
+        self._state: Optional[state.LabState] = None
+        self._owner = 0
+        self._guardian: Optional["subprocess.Popen[bytes]"] = None
+
+    # ---- life ------------------------------------------------------------------------------
+
+    @classmethod
+    def attach(cls, name: str) -> "Lab":
+        """A lab that is already up, built by any process. Raises LabError when there is none."""
+        found = state.load(name)
+        if found.holder:
+            userns.join(found.holder)
+        lab = cls.__new__(cls)
+        lab.name = name
+        lab._state = found
+        lab._owner = 0
+        lab._guardian = None
+        return lab
+
+    def up(self) -> "Lab":
+        """Builds everything, or nothing: a failure takes back what was made. Raises LabError."""
+        if self._state is not None:
+            raise LabError(f"lab {self.name!r} is already up")
+        mode = self._choose_mode()
+        if mode == "userns" and not in_own_userns():
+            if self._persist:
+                userns.hold(self._build_held)
+                self._state = Lab.attach(self.name)._state
+                return self
+            userns.enter()
+        self._build(mode, holder=0)
+        return self
+
+    def _choose_mode(self) -> str:
+        best = capabilities()
+        mode = self._wanted_mode or best.mode
+        if mode == "root" and best.mode != "root" or mode == "userns" and not best.namespaces:
+            raise LabError(f"a {mode} lab is not possible here: {best.reason}")
+        if mode == "loopback" and self._wanted_mode is None:
+            print(f"nezha lab: {best.reason}; using loopback addresses, rates are NOT applied",
+                  file=sys.stderr)
+        return mode
+
+    def _build_held(self) -> None:
+        self._build("userns", holder=os.getpid())
+
+    def _plan(self, mode: str, holder: int) -> state.LabState:
+        loopback = mode == "loopback"
+        specs, rails = self._nodes, self._rails
+        return state.LabState(
+            name=self.name, mode=mode, owner=0 if self._persist else os.getpid(), holder=holder,
+            switch="" if loopback else layout.netns_path(self.name, "sw"),
+            rail_rates=[0 if loopback else parse_rate(rail.rate) for rail in rails],
+            congestion_control="", queue_ms=self._queue_ms, burst=self._burst,
+            master_port=layout.master_port(mode),
+            nodes=layout.loopback_nodes(len(specs), len(rails)) if loopback
+            else layout.nodes(self.name, specs, rails, self._mtu))
+
+    def _build(self, mode: str, holder: int) -> None:
+        plan = self._plan(mode, holder)
+        state.reserve(plan)
+        self._state = plan
+        self._owner = os.getpid()
+        try:
+            if not self._persist:
+                self._guard()
+            if mode != "loopback":
+                self._build_network(plan)
+            state.save(plan)
+        except BaseException as error:
+            self.down()
+            if isinstance(error, (LabError, KeyboardInterrupt, SystemExit)):
+                raise
+            raise LabError(f"lab {self.name!r} could not be built and was removed: "
+                           f"{error}") from error
+
+    def _guard(self) -> None:
+        self._guardian = guardian.start(self.name)
+        atexit.register(self.down)
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                if signal.getsignal(number) == signal.SIG_DFL:
+                    signal.signal(number, _exit_on_signal)
+
+    def _build_network(self, plan: state.LabState) -> None:
+        from . import links  # pyroute2 takes a quarter of a second to import
+
+        for path in plan.namespaces():
+            kernel.create_netns(path)
+        links.build_switch(plan)
+        for number, node in enumerate(plan.nodes):
+            links.build_node(plan, node, number)
+        links.plug_ports(plan)
+        plan.congestion_control = self._settle_congestion_control(plan)
+        plan.own_sysfs = process.sysfs_allowed(plan.nodes[0].netns)
+
+    def _settle_congestion_control(self, plan: state.LabState) -> str:
+        """Sets the wanted algorithm where that is possible; returns the one in force."""
+        from . import links
+
+        if self._cc is not None:
+            try:
+                links.set_congestion_control(plan, self._cc)
+            except OSError as error:
+                if plan.mode == "root":
+                    raise LabError(f"congestion control {self._cc!r}: {error}. See "
+                                   "net.ipv4.tcp_available_congestion_control") from error
+                print(f"nezha lab: congestion control {self._cc!r} is not allowed without root; "
+                      "the host's default stays", file=sys.stderr)
+        return kernel.in_netns(plan.nodes[0].netns, lambda: kernel.read_sysctl(
+            "net.ipv4.tcp_congestion_control"))
+
+    def down(self) -> None:
+        """Ends the lab and every process in it. Any number of times, from any process."""
+        if self._owner and self._owner != os.getpid():
+            return  # a forked child's exit is not the end of its parent's lab
+        if self._state is not None:
+            teardown.tear_down(self.name)
+            self._state = None
+        if self._guardian is not None:
+            self._guardian.kill()
+            self._guardian.wait()
+            self._guardian = None
+        atexit.unregister(self.down)
+
+    def __enter__(self) -> "Lab":
+        return self if self._state is not None else self.up()
+
+    def __exit__(self, *_: object) -> None:
+        self.down()
+
+    # ---- facts -----------------------------------------------------------------------------
+
+    @property
+    def state(self) -> state.LabState:
+        """What the lab is made of. Raises LabError when it is not up."""
+        if self._state is None:
+            raise LabError(f"lab {self.name!r} is not up")
+        return self._state
+
+    @property
+    def mode(self) -> str:
+        """root, userns or loopback."""
+        return self.state.mode
+
+    def __len__(self) -> int:
+        """Number of nodes."""
+        return len(self.state.nodes)
+
+    def rates(self) -> List[int]:
+        """Rate of each rail as it was asked for, bits per second, 0 = unshaped."""
+        return list(self.state.rail_rates)
+
+    def rank_env(self, node: int) -> Dict[str, str]:
+        """Environment of rank `node` in a world of one rank a node; see process.rank_env."""
+        self._node(node)
+        return process.rank_env(self.state, node)
+
+    def status(self) -> Dict[str, Any]:
+        """Rates, queues, buckets, counters and faults of every port, for people and programs."""
+        from . import report
+
+        self._state = state.load(self.name)
+        return report.status(self.state)
+
+    # ---- commands on nodes -----------------------------------------------------------------
+
+    def popen(self, node: int, command: Sequence[str], *, env: Optional[Mapping[str, str]] = None,
+              **options: Any) -> "subprocess.Popen[Any]":
+        """Starts command on a node. env: added to this process's environment, not instead of it."""
+        lab = self.state
+        self._node(node)
+        merged = {**os.environ, **process.node_env(lab, node), **(env or {})}
+        if lab.mode == "loopback":
+            return subprocess.Popen(list(command), env=merged, **options)
+        fd = os.open(lab.nodes[node].netns, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return subprocess.Popen(list(command), env=merged,
+                                    preexec_fn=process.entry(fd, lab.own_sysfs), **options)
+        finally:
+            os.close(fd)
+
+    def exec(self, node: int, command: Sequence[str], *, timeout: Optional[float] = None,
+             check: bool = False, **options: Any) -> "subprocess.CompletedProcess[Any]":
+        """Runs command on a node to its end. Options: popen()'s, and those of subprocess.run.
+
+        Raises subprocess.TimeoutExpired (the command is killed) and, with check,
+        subprocess.CalledProcessError.
+        """
+        if options.pop("capture_output", False):
+            options.update(stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        with self.popen(node, command, **options) as child:
+            try:
+                out, err = child.communicate(timeout=timeout)
+            except BaseException:
+                child.kill()
+                raise
+        result = subprocess.CompletedProcess(child.args, child.returncode, out, err)
+        if check:
+            result.check_returncode()
+        return result
+
+    # ---- rates and faults ------------------------------------------------------------------
+
+    def shape(self, rates: Sequence[RateLike]) -> None:
+        """New rates of all rails, on every port; the last one repeats for the rails after it."""
+        values = [parse_rate(rate) for rate in rates]
+        if not values:
+            raise LabError("no rates given")
+        with self._changing() as lab:
+            lab.rail_rates = [values[min(r, len(values) - 1)] for r in range(len(lab.rail_rates))]
+            for node in lab.nodes:
+                for port in node.ports:
+                    port.rate = port.home_rate = lab.rail_rates[port.rail]
+                    self._reshape(lab, node, port)
+
+    def slow(self, node: int, rail: Union[int, str], rate: RateLike) -> None:
+        """New rate, both ways, of one node's ports on one rail: a degraded device."""
+        value = parse_rate(rate)
+
+        def change(lab: state.LabState, host: state.NodeState, port: state.PortState) -> None:
+            port.rate = value
+            self._reshape(lab, host, port)
+
+        self._change(node, rail, change)
+
+    def cut(self, node: int, rail: Union[int, str], *, silent: bool = False,
+            direction: str = "both") -> None:
+        """Cuts one node off one rail.
+
+        Loud: the switch port goes down and the node loses its carrier. Silent: the switch drops
+        what the node sends ("out"), what it should get ("in"), or both; the carrier stays.
+        """
+        if direction not in ("both", "out", "in"):
+            raise LabError(f"direction {direction!r}: want both, out or in")
+        if not silent and direction != "both":
+            raise LabError("a cut of one direction only is always silent: ask for silent")
+        self._fault(node, rail, direction if silent else "link")
+
+    def block_port(self, node: int, rail: Union[int, str], *, port: Optional[int] = None,
+                   tcp: bool = True, udp: bool = False) -> None:
+        """Drops IPv4 TCP and/or UDP of one node on one rail, both ways, while ping still works.
+
+        port: only packets to this destination port, None = all.
+        """
+        if port is not None and not 1 <= port <= 65535:
+            raise LabError(f"port {port}: want 1 to 65535")
+        protocols = [name for name, on in (("tcp", tcp), ("udp", udp)) if on]
+
+        def change(_lab: state.LabState, _host: state.NodeState, end: state.PortState) -> None:
+            end.blocks += [{"protocol": name, "port": port} for name in protocols]
+
+        self._change(node, rail, change, filters=True)
+
+    def restore(self, node: int, rail: Union[int, str]) -> None:
+        """Undoes slow, cut and block_port of one node on one rail."""
+
+        def change(lab: state.LabState, host: state.NodeState, port: state.PortState) -> None:
+            port.blocks = []
+            port.rate = port.home_rate
+            self._reshape(lab, host, port)
+
+        self._change(node, rail, change)
+        self._fault(node, rail, "no")
+
+    # ---- inside ----------------------------------------------------------------------------
+
+    def _node(self, number: int) -> state.NodeState:
+        nodes = self.state.nodes
+        if not 0 <= number < len(nodes):
+            raise LabError(f"no node {number}: lab {self.name!r} has 0 to {len(nodes) - 1}")
+        return nodes[number]
+
+    @contextlib.contextmanager
+    def _changing(self) -> Iterator[state.LabState]:
+        """The lab's freshest state, saved when the block succeeds; other processes wait."""
+        if self.mode == "loopback":
+            raise LabError(f"lab {self.name!r} is a loopback lab: it has no wires to shape or cut")
+        with state.locked():
+            lab = state.load(self.name)
+            yield lab
+            state.save(lab)
+            self._state = lab
+
+    def _change(self, node: int, rail: Union[int, str],
+                change: Callable[[state.LabState, state.NodeState, state.PortState], None],
+                filters: bool = False) -> None:
+        with self._changing() as lab:
+            self._node(node)
+            host = lab.nodes[node]
+            ports = [p for p in host.ports if rail in (p.rail, str(p.rail), p.device)]
+            if not ports:
+                known = ", ".join(f"{p.rail} ({p.device})" for p in host.ports) or "none"
+                raise LabError(f"node {node} has no rail {rail!r}: it has {known}")
+            for port in ports:
+                change(lab, host, port)
+            if filters:
+                from . import filters as black_holes
+
+                black_holes.apply(lab)
+
+    def _fault(self, node: int, rail: Union[int, str], cut: str) -> None:
+        from . import wires
+
+        def change(lab: state.LabState, _host: state.NodeState, port: state.PortState) -> None:
+            wires.set_carrier(lab, port, cut != "link")
+            port.cut = cut
+
+        self._change(node, rail, change, filters=True)
+
+    @staticmethod
+    def _reshape(lab: state.LabState, host: state.NodeState, port: state.PortState) -> None:
+        from . import wires
+
+        wires.reshape(lab, host, port)

@@ -1,0 +1,57 @@
+"""Environment and entry of a process that runs on a node."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import Callable, Dict
+
+from . import kernel
+from .state import LabState
+
+
+def node_env(lab: LabState, node: int) -> Dict[str, str]:
+    """What every process on a node gets on top of its caller's environment."""
+    env = {"NEZHA_LAB": lab.name, "NEZHA_LAB_NODE": str(node)}
+    if lab.mode == "loopback":
+        env["NEZHA_RAILS"] = ",".join(port.address for port in lab.nodes[node].ports)
+    return env
+
+
+def rank_env(lab: LabState, node: int) -> Dict[str, str]:
+    """node_env() and what makes the process rank `node` of a world with one rank a node."""
+    rails = "=" + ",".join(port.device for port in lab.nodes[node].ports)
+    return {
+        "NEZHA_RAILS": rails,
+        **node_env(lab, node),
+        "RANK": str(node),
+        "WORLD_SIZE": str(len(lab.nodes)),
+        "LOCAL_RANK": "0",
+        "MASTER_ADDR": lab.nodes[0].ctl,
+        "MASTER_PORT": str(lab.master_port),
+    }
+
+
+def entry(netns_fd: int, own_sysfs: bool) -> Callable[[], None]:
+    """A preexec_fn that puts the child into the namespace behind netns_fd, with its own /sys."""
+
+    def enter() -> None:
+        kernel.setns(netns_fd, kernel.CLONE_NEWNET)
+        if own_sysfs:
+            kernel.mount_own_sysfs()
+
+    return enter
+
+
+def sysfs_allowed(netns: str) -> bool:
+    """Whether a child in this namespace may mount a /sys of its own (some containers forbid)."""
+    fd = os.open(netns, os.O_RDONLY | os.O_CLOEXEC)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        with contextlib.suppress(BaseException):
+            entry(fd, own_sysfs=True)()
+            code = 0
+        os._exit(code)
+    os.close(fd)
+    return os.waitpid(child, 0)[1] == 0

@@ -1,0 +1,54 @@
+"""Honest wires: one token bucket on each end of each port, and the counters that prove it.
+
+Rates are bits per second, sizes bytes. All functions run in the namespace of the device they
+are given (see kernel.in_netns) on an open pyroute2 IPRoute.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict
+
+# Largest segment the stack may hand to a shaped device (IFLA_GSO_MAX_SIZE).
+GSO_MAX_SIZE = 16384
+# The bucket holds one such segment with its headers, or what a late timer would lose.
+MIN_BURST = 20000
+_TIMER_SLACK_S = 150e-6
+
+
+def default_burst(rate: int) -> int:
+    """Bucket depth for a rate."""
+    return max(MIN_BURST, int(rate / 8 * _TIMER_SLACK_S))
+
+
+def queue_bytes(rate: int, queue_ms: float, burst: int) -> int:
+    """Bytes that may wait at a port before it drops."""
+    return int(rate / 8 * queue_ms / 1000) + burst
+
+
+def shape(ip: Any, device: str, rate: int, queue_ms: float, burst: int) -> None:
+    """Sets the rate of one device; 0 removes the limit. burst 0 chooses default_burst(rate)."""
+    index = ip.link_lookup(ifname=device)[0]
+    if rate == 0:
+        for qdisc in ip.get_qdiscs(index=index):
+            if qdisc.get_attr("TCA_KIND") == "tbf":
+                ip.tc("del", index=index, parent=0xFFFFFFFF)
+        return
+    depth = burst or default_burst(rate)
+    ip.tc("replace", "tbf", index, rate=rate // 8, burst=depth,
+          limit=queue_bytes(rate, queue_ms, depth))
+
+
+def counters(ip: Any, device: str) -> Dict[str, int]:
+    """Bytes and packets both ways, drops of the device's queue, and its backlog in bytes."""
+    index = ip.link_lookup(ifname=device)[0]
+    link = ip.get_links(index)[0]
+    stats = link.get_attr("IFLA_STATS64") or {}
+    result = {key: int(stats.get(key, 0))
+              for key in ("tx_bytes", "rx_bytes", "tx_packets", "rx_packets")}
+    result.update(queue_drops=0, backlog=0, carrier=int(link.get_attr("IFLA_CARRIER") or 0))
+    for qdisc in ip.get_qdiscs(index=index):
+        stats = qdisc.get_attr("TCA_STATS") or {}
+        if qdisc.get_attr("TCA_KIND") == "tbf":
+            result["queue_drops"] = int(stats.get("drop", 0))
+            result["backlog"] = int(stats.get("backlog", 0))
+    return result

@@ -1,0 +1,169 @@
+"""What a lab is, written to a file so that other commands, and its own funeral, can find it.
+
+One JSON file a lab in /run/nezha-lab (or $XDG_RUNTIME_DIR/nezha-lab when not root). Creating it
+exclusively is what reserves the name. Rates are bits per second, 0 = unshaped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fcntl
+import json
+import os
+import re
+import tempfile
+from dataclasses import dataclass, field
+from typing import Any, Dict, Iterator, List, Optional
+
+from .errors import LabError
+
+_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")
+
+
+@dataclass
+class PortState:
+    """One device of one node and the switch port at its other end."""
+
+    rail: int
+    device: str
+    switch_port: str
+    address: str  # with prefix length
+    mtu: int
+    path_mtu: int
+    rate: int  # now
+    home_rate: int  # what restore() goes back to
+    cut: str = "no"  # no | link | both | out | in  (the last three are silent)
+    blocks: List[Dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass
+class NodeState:
+    """One host: its network namespace (a path; empty in a loopback lab) and its ports."""
+
+    netns: str
+    ctl: str  # address without prefix length
+    ports: List[PortState] = field(default_factory=list)
+
+
+@dataclass
+class LabState:
+    """All of a lab."""
+
+    name: str
+    mode: str  # root | userns | loopback
+    owner: int  # pid whose death ends the lab; 0 = lives until `down`
+    holder: int  # pid that keeps the user namespace of a lasting unprivileged lab; 0 = none
+    switch: str
+    rail_rates: List[int]
+    congestion_control: str
+    queue_ms: float
+    burst: int  # bytes; 0 = chosen from each rate
+    master_port: int
+    own_sysfs: bool = True
+    nodes: List[NodeState] = field(default_factory=list)
+
+    @staticmethod
+    def from_json(data: Dict[str, Any]) -> "LabState":
+        """Inverse of dataclasses.asdict(). Raises TypeError or KeyError on a foreign layout."""
+        nodes = [
+            NodeState(n["netns"], n["ctl"], [PortState(**p) for p in n["ports"]])
+            for n in data["nodes"]
+        ]
+        return LabState(**{**data, "nodes": nodes})
+
+    def namespaces(self) -> List[str]:
+        """Paths of every network namespace of the lab, the switch first."""
+        if self.mode == "loopback":
+            return []
+        return [self.switch] + [node.netns for node in self.nodes]
+
+
+def check_name(name: str) -> str:
+    """The name itself. Raises LabError when it could not be a file and namespace name."""
+    if not _NAME.match(name):
+        raise LabError(f"lab name {name!r}: want letters, digits, - _ . (at most 63)")
+    return name
+
+
+def directory() -> str:
+    """Where state files live."""
+    # An unprivileged user is uid 0 in the lab's user namespace: ask who may write, not who one is.
+    base = "/run" if os.access("/run", os.W_OK) else os.environ.get("XDG_RUNTIME_DIR")
+    if not base or not os.access(base, os.W_OK):
+        base = os.path.join(tempfile.gettempdir(), f"nezha-{os.getuid()}")
+    return os.path.join(base, "nezha-lab")
+
+
+def path_of(name: str) -> str:
+    """The state file of a lab."""
+    return os.path.join(directory(), check_name(name) + ".json")
+
+
+def names() -> List[str]:
+    """Names of all labs with a state file, sorted."""
+    try:
+        entries = os.listdir(directory())
+    except FileNotFoundError:
+        return []
+    return sorted(e[: -len(".json")] for e in entries if e.endswith(".json"))
+
+
+def reserve(state: LabState) -> None:
+    """Takes the lab's name by creating its file. Raises LabError when the name is taken."""
+    os.makedirs(directory(), mode=0o700, exist_ok=True)
+    try:
+        fd = os.open(path_of(state.name), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise LabError(
+            f"lab {state.name!r} is already up: choose another --name, or run "
+            f"`nezha lab down --name {state.name}` first"
+        ) from None
+    os.close(fd)
+    save(state)
+
+
+def save(state: LabState) -> None:
+    """Replaces the lab's file in one step."""
+    path = path_of(state.name)
+    with open(path + ".new", "w", encoding="utf-8") as file:
+        json.dump(dataclasses.asdict(state), file, indent=1)
+    os.replace(path + ".new", path)
+
+
+def load(name: str) -> LabState:
+    """State of a lab. Raises LabError when there is none or its file is not readable."""
+    path = path_of(name)
+    try:
+        with open(path, encoding="utf-8") as file:
+            return LabState.from_json(json.load(file))
+    except FileNotFoundError:
+        known = ", ".join(names()) or "none"
+        raise LabError(f"no lab {name!r} is up (up now: {known})") from None
+    except (ValueError, TypeError, KeyError) as error:
+        raise LabError(f"{path} is not a lab of this version ({error}): remove it") from None
+
+
+def remove(name: str) -> None:
+    """Forgets a lab; nothing happens when it is not known."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path_of(name))
+
+
+@contextlib.contextmanager
+def locked() -> Iterator[None]:
+    """Serialises read-change-write of state files between processes."""
+    os.makedirs(directory(), mode=0o700, exist_ok=True)
+    fd = os.open(os.path.join(directory(), "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+def owner_alive(state: LabState) -> Optional[bool]:
+    """Whether the owning process lives; None for a lab without an owner."""
+    if state.owner == 0:
+        return None
+    return os.path.exists(f"/proc/{state.owner}")

@@ -1,0 +1,138 @@
+#include "schedule/flow.h"
+
+#include <algorithm>
+
+namespace nezha::schedule {
+
+Flow::Flow(const SliceLinks& links, ExpressionTable& table) : links_(links), table_(table) {
+  const size_t ranks = links.ranks.size();
+  starts_.resize(ranks);
+  now_.assign(ranks, Moment(ranks, 0));
+  round_.assign(ranks, 0);
+  output_.assign(ranks, std::vector<Expression>(links.parts(), ExpressionTable::kNothing));
+  payloads_.resize(ranks);
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    payloads_[rank].resize(links.program(static_cast<int>(rank)).steps.size());
+  }
+}
+
+Status Flow::run() {
+  for (int rank = 0; rank < links_.world_size(); ++rank) start_round(rank);
+  for (bool progress = true; progress && failure_;) {
+    progress = false;
+    for (int rank = 0; rank < links_.world_size(); ++rank) {
+      while (failure_ && advance(rank)) progress = true;
+    }
+  }
+  NEZHA_RETURN_IF_ERROR(failure_);
+  for (int rank = 0; rank < links_.world_size(); ++rank) {
+    if (round_[rank] < links_.program(rank).round_count()) {
+      return error(Code::internal,
+                   "deadlock: rank %d, slice %u waits in round %u for a message whose sender waits "
+                   "for it", rank, links_.slice, round_[rank]);
+    }
+  }
+  return Status::ok();
+}
+
+bool Flow::advance(int rank) {
+  if (round_[rank] >= links_.program(rank).round_count() || !sources_started(rank)) return false;
+  end_round(rank);
+  start_round(rank);
+  return true;
+}
+
+void Flow::start_round(int rank) {
+  const Program& program = links_.program(rank);
+  const uint32_t round = round_[rank];
+  if (round >= program.round_count()) return;
+  now_[rank][rank] = static_cast<uint16_t>(2 * round + 1);
+  starts_[rank].push_back(now_[rank]);
+  const uint32_t begin = round == 0 ? 0 : program.round_ends[round - 1];
+  for (uint32_t i = begin; i < program.round_ends[round]; ++i) {
+    const Step& step = program.steps[i];
+    if (step.kind != StepKind::send) continue;
+    for (uint32_t part = step.part_begin; part < step.part_end; ++part) {
+      payloads_[rank][i].push_back(operand({rank, round, i}, part));
+    }
+  }
+}
+
+bool Flow::sources_started(int rank) const {
+  const Program& program = links_.program(rank);
+  const uint32_t round = round_[rank];
+  const uint32_t begin = round == 0 ? 0 : program.round_ends[round - 1];
+  for (uint32_t i = begin; i < program.round_ends[round]; ++i) {
+    if (!receives(program.steps[i])) continue;
+    const Place& source = links_.other_end[rank][i];
+    if (starts_[source.rank].size() <= source.round) return false;
+  }
+  return true;
+}
+
+void Flow::end_round(int rank) {
+  const Program& program = links_.program(rank);
+  const uint32_t round = round_[rank];
+  const uint32_t begin = round == 0 ? 0 : program.round_ends[round - 1];
+  Moment& now = now_[rank];
+  for (uint32_t i = begin; i < program.round_ends[round]; ++i) {
+    apply({rank, round, i});
+    if (!receives(program.steps[i])) continue;
+    const Place& source = links_.other_end[rank][i];
+    const Moment& sent = starts_[source.rank][source.round];
+    for (size_t other = 0; other < now.size(); ++other) {
+      now[other] = std::max(now[other], sent[other]);
+    }
+  }
+  now[rank] = static_cast<uint16_t>(2 * round + 2);
+  ++round_[rank];
+}
+
+void Flow::apply(const Place& place) {
+  const Step& step = links_.step(place);
+  if (step.kind == StepKind::send) return;
+  for (uint32_t part = step.part_begin; part < step.part_end; ++part) {
+    Expression& output = output_[place.rank][part];
+    if (step.kind == StepKind::copy) {
+      if (output != ExpressionTable::kNothing) fail(place, "the input was overwritten already");
+      output = table_.input_of(place.rank);
+      continue;
+    }
+    const Place& source = links_.other_end[place.rank][place.step];
+    const Expression incoming = payloads_[source.rank][source.step][part - step.part_begin];
+    if (step.kind == StepKind::recv) {
+      output = incoming;
+      continue;
+    }
+    const Expression own = operand(place, part);
+    output = step.peer_first ? table_.reduced(incoming, own) : table_.reduced(own, incoming);
+    if (step.final) output = table_.scaled(output);
+    if (output == ExpressionTable::kInvalid) {
+      fail(place, "a contribution is counted twice, or a scaled value is used again");
+    }
+  }
+}
+
+// In place, the input is gone once the output is written; out of place, the output is nothing until
+// then. `from_input` must therefore be exactly right.
+Expression Flow::operand(const Place& place, uint32_t part) {
+  const Expression output = output_[place.rank][part];
+  const bool is_written = output != ExpressionTable::kNothing;
+  if (links_.step(place).from_input == is_written) {
+    fail(place, is_written ? "reads an input that is overwritten already"
+                           : "reads an output that nothing has written yet");
+  }
+  return is_written ? output : table_.input_of(place.rank);
+}
+
+void Flow::fail(const Place& place, const char* sentence) {
+  if (!failure_) return;
+  failure_ = error(Code::internal, "%s: %s", describe(links_, place).c_str(), sentence);
+}
+
+Expression Flow::value(int rank, uint32_t part) const {
+  const Expression output = output_[rank][part];
+  return output == ExpressionTable::kNothing ? table_.input_of(rank) : output;
+}
+
+}  // namespace nezha::schedule

@@ -1,0 +1,53 @@
+// Verifier: proves that the schedules of all ranks together do what the collective promises, and
+// says in a sentence which rank, round and step is wrong when they do not.
+//
+// Contract: pure, any thread. `ranks[i]` is rank i's schedule, up to 64 ranks. Nothing is assumed
+// about the schedules; a broken one gives a Status of code `internal`.
+//
+// What is proved, for buffers in place and out of place, any chunking, any rails:
+//   matching    every send has exactly one receive with the same ranks, stage, slot and parts
+//   progress    the rounds of all ranks can be ordered (no cycle), whatever the timing
+//   result      every rank ends with the same expression: each contribution once, added in the same
+//               order, scaled by `avg` exactly once; barrier: everybody has heard of everybody
+//   re-send     a live source is overwritten only by an effect of its own delivery, so that it can
+//               be sent again at any time until then
+//   landing     a `recv` that lands as soon as its message arrives, before its round begins, meets
+//               no earlier use of the range
+//   credit      see Proof
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/status.h"
+#include "schedule/schedule.h"
+
+namespace nezha::schedule {
+
+// What the engine must provide for the schedules to finish. Amounts are fractions of a chunk.
+struct Proof {
+  // Every reduction can be applied when its message arrives, without waiting for another message:
+  // then a credit always comes back and one message's worth of credit per pair is enough. Otherwise
+  // a window of W chunks needs credit for W x `pair_load` per pair.
+  bool consumes_on_arrival = true;
+  // The most that one rank sends to one other within one chunk.
+  double pair_load = 0;
+  // The most that one rank receives from one other into scratch within one chunk: with a window of W
+  // the scratch of a pair holds at most W times this, and never more than its credit.
+  double pair_scratch = 0;
+  // The largest message.
+  double largest_message = 0;
+  uint32_t rounds = 0;  // of the longest program
+};
+
+Result<Proof> verify(std::span<const Schedule> ranks);
+
+// The credit a pair needs, in chunks, for `window` open chunks. Why it is enough: take the lowest
+// chunk g that some rank has not finished. Every rank has opened it, and whoever still owes a message
+// of g has open only chunks below g + window, which all its peers have open too. If all reductions
+// can be applied on arrival, all of these messages drain and the credit returns. If not, all of them
+// together fit into the credit. So every message of g is sent, and g finishes because its rounds have
+// no cycle. (A chunk is finished when its rounds are over and its messages have been delivered.)
+double credit_needed(const Proof& proof, uint32_t window);
+
+}  // namespace nezha::schedule

@@ -1,0 +1,285 @@
+#include "base/config.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <numeric>
+#include <optional>
+
+#include "base/config_fields.h"
+
+extern char** environ;
+
+namespace nezha {
+namespace {
+
+using config_internal::Field;
+using config_internal::fields;
+using config_internal::parse_number;
+
+constexpr size_t kFileBytesMax = 64 * 1024;
+constexpr std::string_view kFileVariable = "NEZHA_CONF_FILE";
+constexpr std::string_view kAliasOfRails = "NEZHA_SOCKET_IFNAME";
+constexpr std::array<std::string_view, 2> kForeignRails = {"GLOO_SOCKET_IFNAME",
+                                                           "NCCL_SOCKET_IFNAME"};
+
+// Read by the command line and the launcher, which look at them before any Config exists.
+constexpr std::array<std::string_view, 3> kToolPrefixes = {"NEZHA_RUN_", "NEZHA_LAB_",
+                                                           "NEZHA_BENCH_"};
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kSpace = " \t\r";
+  const size_t begin = text.find_first_not_of(kSpace);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
+}
+
+std::optional<size_t> find_field(std::string_view name) {
+  for (size_t i = 0; i < kConfigFields; ++i) {
+    if (fields()[i].name == name) return i;
+  }
+  return std::nullopt;
+}
+
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = row[0]++;
+    for (size_t j = 0; j < b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+// The field that somebody who wrote `name` most likely meant.
+const Field& nearest_field(std::string_view name) {
+  constexpr size_t kLongest = 64;  // the table's names are shorter; bounds the work
+  std::string wanted(name.substr(0, kLongest));
+  for (char& letter : wanted) letter = static_cast<char>(std::tolower(letter & 0x7F));
+  if (wanted.starts_with("nezha_")) wanted.erase(0, 6);
+  return *std::min_element(fields().begin(), fields().end(), [&](const Field& a, const Field& b) {
+    return edit_distance(wanted, a.name) < edit_distance(wanted, b.name);
+  });
+}
+
+class Loader {
+ public:
+  explicit Loader(const ConfigInputs& inputs) : inputs_(inputs) {}
+
+  Result<Config> load() {
+    for (const std::string_view name : kForeignRails) {
+      if (const auto value = variable(name); value && config_.rails.empty()) {
+        NEZHA_RETURN_IF_ERROR(set(static_cast<size_t>(FieldIndex::rails), *value, from(name)));
+      }
+    }
+    NEZHA_RETURN_IF_ERROR(read_file());
+    if (const auto value = variable(kAliasOfRails)) {
+      NEZHA_RETURN_IF_ERROR(
+          set(static_cast<size_t>(FieldIndex::rails), *value, from(kAliasOfRails)));
+    }
+    NEZHA_RETURN_IF_ERROR(read_environment());
+    NEZHA_RETURN_IF_ERROR(read_lines(inputs_.code, "code", true));
+    NEZHA_RETURN_IF_ERROR(check_together());
+    return std::move(config_);
+  }
+
+ private:
+  static std::string from(std::string_view variable_name) {
+    return "environment " + std::string(variable_name);
+  }
+
+  // A variable that is set but empty counts as not set.
+  std::optional<std::string_view> variable(std::string_view name) const {
+    for (const std::string& entry : inputs_.environment) {
+      if (entry.size() > name.size() + 1 && entry.starts_with(name) && entry[name.size()] == '=') {
+        return std::string_view(entry).substr(name.size() + 1);
+      }
+    }
+    return std::nullopt;
+  }
+
+  Status set(size_t index, std::string_view text, std::string origin) {
+    const Field& field = fields()[index];
+    if (text.find('\0') != std::string_view::npos || !field.assign(config_, text)) {
+      const std::string shown(field.hidden() ? "(hidden)" : text.substr(0, 200));
+      return error(Code::invalid_argument, "configuration: %.*s (from %s) is '%s'; accepted: %s",
+                   static_cast<int>(field.name.size()), field.name.data(), origin.c_str(),
+                   shown.c_str(), field.accepted().c_str());
+    }
+    config_.origins[index] = std::move(origin);
+    return Status::ok();
+  }
+
+  Status read_environment() {
+    for (const std::string& entry : inputs_.environment) {
+      const size_t equals = entry.find('=');
+      if (!entry.starts_with("NEZHA_") || equals == std::string::npos) continue;
+      const std::string_view name = std::string_view(entry).substr(0, equals);
+      const std::string_view value = std::string_view(entry).substr(equals + 1);
+      if (name == kFileVariable || name == kAliasOfRails || value.empty()) continue;
+      if (std::any_of(kToolPrefixes.begin(), kToolPrefixes.end(),
+                      [&](std::string_view prefix) { return name.starts_with(prefix); })) {
+        continue;
+      }
+      const auto match = std::find_if(fields().begin(), fields().end(), [&](const Field& field) {
+        return field.environment_name() == name;
+      });
+      if (match == fields().end()) {
+        config_.warnings.push_back("configuration: unknown environment variable " +
+                                   std::string(name) + " is ignored; did you mean " +
+                                   nearest_field(name).environment_name() + "?");
+        continue;
+      }
+      NEZHA_RETURN_IF_ERROR(
+          set(static_cast<size_t>(match - fields().begin()), value, from(name)));
+    }
+    return Status::ok();
+  }
+
+  Status read_file() {
+    std::string path;
+    const auto named = variable(kFileVariable);
+    if (named) {
+      path = *named;
+    } else if (const auto home = variable("HOME")) {
+      path = std::string(*home) + "/.nezha.conf";
+    } else {
+      return Status::ok();
+    }
+    std::ifstream file(path, std::ios::binary);
+    std::string text(kFileBytesMax + 1, '\0');
+    if (file) file.read(text.data(), static_cast<std::streamsize>(text.size()));
+    if (!file.is_open() || file.bad()) {
+      if (!named) return Status::ok();
+      return error(Code::invalid_argument,
+                   "configuration: cannot read '%s' (from environment NEZHA_CONF_FILE): %s",
+                   path.c_str(), std::strerror(errno));
+    }
+    text.resize(static_cast<size_t>(file.gcount()));
+    if (text.size() > kFileBytesMax) {
+      return error(Code::invalid_argument, "configuration: file '%s' is larger than %zu bytes",
+                   path.c_str(), kFileBytesMax);
+    }
+    return read_lines(text, "file " + path, false);
+  }
+
+  // Unknown names are the caller's mistake in code, and only worth a warning in a file, which may
+  // be shared with another version.
+  Status read_lines(std::string_view text, const std::string& where, bool strict) {
+    size_t number = 0;
+    while (!text.empty()) {
+      const size_t end = std::min(text.find('\n'), text.size());
+      const std::string_view line = trimmed(text.substr(0, end));
+      text.remove_prefix(std::min(end + 1, text.size()));
+      ++number;
+      if (line.empty() || line.front() == '#') continue;
+      const std::string at = strict ? where : where + ":" + std::to_string(number);
+      const size_t equals = line.find('=');
+      if (equals == std::string_view::npos) {
+        return error(Code::invalid_argument, "configuration: %s, line %zu is not 'key=value'",
+                     where.c_str(), number);
+      }
+      const std::string_view name = trimmed(line.substr(0, equals));
+      const auto index = find_field(name);
+      if (index) {
+        NEZHA_RETURN_IF_ERROR(set(*index, trimmed(line.substr(equals + 1)), at));
+        continue;
+      }
+      std::string complaint = "configuration: unknown key '" + std::string(name.substr(0, 100)) +
+                              "' in " + at + "; did you mean '" +
+                              std::string(nearest_field(name).name) + "'?";
+      if (strict) return {Code::invalid_argument, std::move(complaint)};
+      config_.warnings.push_back(std::move(complaint));
+    }
+    return Status::ok();
+  }
+
+  Status check_together() const {
+    if (config_.credit_bytes >= config_.chunk_bytes) return Status::ok();
+    return error(Code::invalid_argument,
+                 "configuration: credit_bytes is %llu (from %s), less than chunk_bytes, %llu (from "
+                 "%s); accepted: at least one chunk",
+                 static_cast<unsigned long long>(config_.credit_bytes),
+                 std::string(config_.origin(FieldIndex::credit_bytes)).c_str(),
+                 static_cast<unsigned long long>(config_.chunk_bytes),
+                 std::string(config_.origin(FieldIndex::chunk_bytes)).c_str());
+  }
+
+  const ConfigInputs& inputs_;
+  Config config_;
+};
+
+}  // namespace
+
+ConfigInputs ConfigInputs::of_process(std::string_view code) {
+  ConfigInputs inputs;
+  inputs.code = code;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    inputs.environment.emplace_back(*entry);
+  }
+  return inputs;
+}
+
+Result<Config> load_config(const ConfigInputs& inputs) { return Loader(inputs).load(); }
+
+Result<Config> load_config(std::string_view code) {
+  return load_config(ConfigInputs::of_process(code));
+}
+
+Result<PortRange> parse_port_range(std::string_view text) {
+  const size_t dash = text.find('-');
+  const auto low = parse_number<uint16_t>(text.substr(0, dash));
+  const auto high = dash == std::string_view::npos ? low
+                                                   : parse_number<uint16_t>(text.substr(dash + 1));
+  const bool range = dash != std::string_view::npos;
+  if (!low || !high || *low > *high || (range && *low == 0)) {
+    return Status(Code::invalid_argument, "not a port or LOW-HIGH: '" + std::string(text) + "'");
+  }
+  return PortRange{*low, *high};
+}
+
+Result<std::vector<double>> parse_weights(std::string_view text) {
+  constexpr size_t kWeightsMax = 16;  // as many as a node may have rails
+  std::vector<double> weights;
+  for (bool more = !text.empty(); more;) {
+    const size_t colon = text.find(':');
+    const auto weight = parse_number<double>(text.substr(0, colon));
+    if (!weight || !std::isfinite(*weight) || *weight < 0 || weights.size() == kWeightsMax) {
+      return Status(Code::invalid_argument, "not weights such as 2:1");
+    }
+    weights.push_back(*weight);
+    more = colon != std::string_view::npos;
+    if (more) text.remove_prefix(colon + 1);
+  }
+  const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
+  if (!weights.empty() && !(sum > 0 && std::isfinite(sum))) {
+    return Status(Code::invalid_argument, "weights need a finite sum above 0");
+  }
+  return weights;
+}
+
+Result<uint64_t> parse_bytes(std::string_view text) {
+  int shift = 0;
+  if (!text.empty()) {
+    switch (text.back()) {
+      case 'k': case 'K': shift = 10; break;
+      case 'm': case 'M': shift = 20; break;
+      case 'g': case 'G': shift = 30; break;
+      default: break;
+    }
+  }
+  const auto number = parse_number<uint64_t>(text.substr(0, text.size() - (shift != 0 ? 1 : 0)));
+  if (!number || *number > (UINT64_MAX >> shift)) {
+    return Status(Code::invalid_argument, "not a size such as 262144, 256K, 8M or 1G");
+  }
+  return *number << shift;
+}
+
+}  // namespace nezha

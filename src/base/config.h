@@ -1,0 +1,141 @@
+// Config: everything that can be tuned, in one table from which the struct, the parser, the
+// printer, `nezha_query("config")` and docs/tuning.md are all made.
+//
+// Contract: a plain value; filled once by load_config, read-only and freely copied afterwards. A
+// value comes from, strongest first: the code ("key=value" lines), the environment (NEZHA_*), the
+// file (NEZHA_CONF_FILE, else ~/.nezha.conf), the default; origin() says which. A value that cannot
+// be used is `invalid_argument` naming where it stands and what is accepted. This is the only part
+// of the library that reads the environment.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+
+// TEXT(name, default, check, flags, meaning), COUNT/BYTES/SECONDS(name, default, low, high, flags,
+// meaning); COUNT has a unit in front of the flags. The environment's name is NEZHA_ and the name
+// in capitals. `agreed` fields must be equal on all ranks; `hidden` ones are never printed.
+#define NEZHA_CONFIG_FIELDS(TEXT, COUNT, BYTES, SECONDS)                                           \
+  TEXT(rails, "", any, 0,                                                                          \
+       "Devices to use as rails: comma-separated names, prefixes, `=exact`, `^excluded` or CIDR, " \
+       "such as `10.1.0.0/16`. Empty: all usable ones. Without it NEZHA_SOCKET_IFNAME counts, "    \
+       "and after the file GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME.")                            \
+  COUNT(streams_per_rail, 1, 1, 16, "connections", kAgreed,                                        \
+        "TCP connections per rail and peer. More help on paths that lose packets or hash flows.")  \
+  TEXT(policy, "pull", any, kAgreed,                                                               \
+       "How bytes are shared among rails: `pull`, `table`, `static` or `round_robin`.")            \
+  TEXT(weights, "", weights, 0,                                                                    \
+       "Shares of the rails for `policy=static`, in the order of the rails, such as `2:1`.")       \
+  TEXT(algorithm, "auto", algorithm, kAgreed,                                                      \
+       "Algorithm of every collective that it fits; `auto` chooses by cost for each size.")        \
+  BYTES(chunk_bytes, 262144, 4096, 16777216, kAgreed,                                              \
+        "Unit of pipelining and balancing: small reacts faster, large costs less CPU time.")       \
+  BYTES(credit_bytes, 8388608, 65536, 1073741824, kAgreed,                                         \
+        "Scratch memory that a rank grants to incoming data; at least one chunk.")                 \
+  SECONDS(timeout_s, 300, 0.001, 1e9, 0,                                                           \
+          "An operation that takes longer fails with `timed_out`.")                                \
+  SECONDS(connect_timeout_s, 30, 0.001, 1e9, 0,                                                    \
+          "Time for all ranks to meet in the store and to connect.")                               \
+  SECONDS(probe_timeout_s, 3, 0.001, 3600, 0,                                                      \
+          "Time in which a pair of rails must carry its first bytes, or the pair is not used.")    \
+  SECONDS(linger_s, 2, 0, 3600, 0,                                                                 \
+          "At most this long leaving waits for the last acknowledgements.")                        \
+  COUNT(spin_us, 0, 0, 1000000, "us", 0,                                                           \
+        "Time a waiting thread polls, yielding, before it sleeps in the kernel.")                  \
+  BYTES(send_buffer_bytes, 0, 0, 1073741824, 0,                                                    \
+        "Socket send buffer; 0 leaves it to the kernel, which is best on most hosts.")             \
+  BYTES(notsent_lowat_bytes, 131072, 4096, 1073741824, 0,                                          \
+        "Unsent bytes kept in a socket, which can no longer be given to another rail.")            \
+  BYTES(ack_bytes, 1048576, 4096, 1073741824, 0,                                                   \
+        "Received data is acknowledged at least this often.")                                      \
+  BYTES(inline_bytes, 16384, 0, 1048576, 0,                                                        \
+        "Messages up to this size are copied, so that completion does not wait for their "         \
+        "acknowledgement.")                                                                        \
+  TEXT(congestion_control, "", any, 0,                                                             \
+       "TCP congestion control of the rails, such as `cubic`; empty: the system's.")               \
+  TEXT(cpu_affinity, "", any, 0,                                                                   \
+       "Processors for the progress threads, such as `0-3,8`; empty: the system chooses.")         \
+  TEXT(table_file, "", any, 0,                                                                     \
+       "File from which the learned table is loaded, and to which it is saved at the end.")        \
+  TEXT(secret_file, "", any, 0,                                                                    \
+       "File whose content is the job's secret; empty: the job makes one and shares it through the "\
+       "store.")                                                                                   \
+  TEXT(secret, "", any, kHidden,                                                                   \
+       "The job's secret itself; a file is safer, since environments can be read by others.")      \
+  TEXT(bind_ports, "0", ports, 0,                                                                  \
+       "Ports on which rails listen: `0` for any, a port, or a range such as `40000-40100`.")      \
+  TEXT(log_level, "warn", log_level, 0,                                                            \
+       "`error`, `warn`, `info`, `debug` or `trace`.")                                             \
+  TEXT(log_file, "", any, 0,                                                                       \
+       "File for the log; %h is the host's name, %p the process id. Empty: standard error.")
+
+namespace nezha {
+
+// The fields' places in the table: FieldIndex::chunk_bytes.
+enum class FieldIndex : size_t {
+#define NEZHA_TEXT(name, ...) name,
+  NEZHA_CONFIG_FIELDS(NEZHA_TEXT, NEZHA_TEXT, NEZHA_TEXT, NEZHA_TEXT)
+#undef NEZHA_TEXT
+  count_
+};
+inline constexpr size_t kConfigFields = static_cast<size_t>(FieldIndex::count_);
+
+struct Config {
+#define NEZHA_TEXT(name, initial, ...) std::string name = initial;
+#define NEZHA_COUNT(name, initial, ...) int name = initial;
+#define NEZHA_BYTES(name, initial, ...) uint64_t name = initial;
+#define NEZHA_SECONDS(name, initial, ...) double name = initial;
+  NEZHA_CONFIG_FIELDS(NEZHA_TEXT, NEZHA_COUNT, NEZHA_BYTES, NEZHA_SECONDS)
+#undef NEZHA_TEXT
+#undef NEZHA_COUNT
+#undef NEZHA_BYTES
+#undef NEZHA_SECONDS
+
+  // Things to tell the user that are no errors: unknown names, a file that others can read.
+  std::vector<std::string> warnings;
+  // Where each value came from; empty is "default". Use origin().
+  std::array<std::string, kConfigFields> origins;
+
+  // "default", "file /etc/nezha.conf:3", "environment NEZHA_RAILS" or "code".
+  std::string_view origin(FieldIndex field) const;
+
+  // "algorithm=auto chunk_bytes=262144 ...": equal on ranks that may work together.
+  std::string agreed_fingerprint_text() const;
+  // {"chunk_bytes": {"value": 262144, "origin": "default"}, ...}; hidden values are "(set)" or "".
+  std::string to_json() const;
+};
+
+// What one load reads. Tests make their own; `of_process` reads the real environment.
+struct ConfigInputs {
+  std::string code;                      // "key=value" lines, '#' comments
+  std::vector<std::string> environment;  // "NAME=value"
+
+  static ConfigInputs of_process(std::string_view code);
+};
+Result<Config> load_config(const ConfigInputs& inputs);
+// The one that the library uses.
+Result<Config> load_config(std::string_view code = {});
+
+// Every field with default, unit, range, environment name and meaning: `nezha_query("config")`.
+std::string config_schema_json();
+// The whole of docs/tuning.md.
+std::string config_markdown();
+
+// Values with an inner form; the same functions check them while loading.
+struct PortRange {
+  uint16_t low = 0;  // 0: any port
+  uint16_t high = 0;
+};
+Result<PortRange> parse_port_range(std::string_view text);
+// Finite, >= 0, at least one > 0, at most 16; empty text gives none.
+Result<std::vector<double>> parse_weights(std::string_view text);
+// "262144", "256K", "8M", "1G" (binary).
+Result<uint64_t> parse_bytes(std::string_view text);
+
+}  // namespace nezha

@@ -1,0 +1,172 @@
+#include "base/log.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+#include <memory>
+#include <mutex>
+#include <set>
+
+#include "base/config.h"
+
+namespace nezha::log {
+namespace internal {
+
+std::atomic<uint8_t> threshold{static_cast<uint8_t>(Level::warn)};
+
+}  // namespace internal
+
+namespace {
+
+constexpr size_t kLineBytes = 2048;
+constexpr size_t kWarningsMax = 1000;  // remembered texts; beyond it warnings may repeat
+constexpr std::array<std::string_view, 5> kNames = {"error", "warn", "info", "debug", "trace"};
+
+// The file's descriptor is never closed once lines may be going to it from other threads; a new
+// file takes its number over (dup2), which is atomic.
+std::atomic<int> file_descriptor{-1};
+
+thread_local int thread_rank = -1;
+
+std::mutex& start_mutex() {
+  static std::mutex mutex;
+  return mutex;
+}
+
+const char* host_name() {
+  static const std::array<char, 65> name = [] {
+    std::array<char, 65> text{};
+    if (gethostname(text.data(), text.size() - 1) != 0) text[0] = '?';
+    return text;
+  }();
+  return name.data();
+}
+
+std::string expanded(std::string_view pattern) {
+  std::string path;
+  for (size_t i = 0; i < pattern.size(); ++i) {
+    const char next = i + 1 < pattern.size() ? pattern[i + 1] : '\0';
+    if (pattern[i] != '%' || (next != 'h' && next != 'p' && next != '%')) {
+      path += pattern[i];
+      continue;
+    }
+    ++i;
+    path += next == 'h' ? host_name() : next == 'p' ? std::to_string(getpid()) : "%";
+  }
+  return path;
+}
+
+// "2026-01-31T12:00:00.000123Z node3:4711 [rank 2] warn tcp: ", returns its length.
+size_t write_head(char* line, size_t size, Level level, const char* subsystem) {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  tm parts{};
+  gmtime_r(&now.tv_sec, &parts);
+  std::array<char, 24> rank{};
+  if (thread_rank >= 0) std::snprintf(rank.data(), rank.size(), "[rank %d] ", thread_rank);
+  const int written = std::snprintf(
+      line, size, "%04d-%02d-%02dT%02d:%02d:%02d.%06ldZ %s:%d %s%s %s: ", parts.tm_year + 1900,
+      parts.tm_mon + 1, parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec,
+      now.tv_nsec / 1000, host_name(), static_cast<int>(getpid()), rank.data(),
+      name_of(level).data(), subsystem);
+  return written < 0 ? 0 : std::min(static_cast<size_t>(written), size - 1);
+}
+
+}  // namespace
+
+std::string_view name_of(Level level) {
+  const auto index = static_cast<size_t>(level);
+  return index < kNames.size() ? kNames[index] : "unknown";
+}
+
+std::optional<Level> level_from_name(std::string_view name) {
+  for (size_t i = 0; i < kNames.size(); ++i) {
+    if (kNames[i] == name) return static_cast<Level>(i);
+  }
+  return std::nullopt;
+}
+
+void set_level(Level level) {
+  internal::threshold.store(static_cast<uint8_t>(level), std::memory_order_relaxed);
+}
+
+Status set_file(std::string_view path) {
+  const std::string name = expanded(path);
+  const int opened = name.empty()
+                         ? fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3)
+                         : open(name.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+  if (opened < 0) {
+    if (name.empty()) return Status::ok();  // a daemon without stderr: nobody to tell
+    const int reason = errno;
+    return error(Code::invalid_argument, "log: cannot open log_file '%s': %s", name.c_str(),
+                 std::strerror(reason))
+        .with_errno(reason);
+  }
+  const std::lock_guard lock(start_mutex());
+  const int current = file_descriptor.load();
+  if (current < 0) {
+    file_descriptor.store(opened);
+    return Status::ok();
+  }
+  dup3(opened, current, O_CLOEXEC);
+  close(opened);
+  return Status::ok();
+}
+
+Status start(const Config& config) {
+  static std::string current_file;
+  bool other_file = false;
+  {
+    const std::lock_guard lock(start_mutex());
+    other_file = current_file != config.log_file;
+  }
+  if (other_file) {
+    NEZHA_RETURN_IF_ERROR(set_file(config.log_file));
+    const std::lock_guard lock(start_mutex());
+    current_file = config.log_file;
+  }
+  if (const auto level = level_from_name(config.log_level)) set_level(*level);
+  for (const std::string& warning : config.warnings) {
+    static std::set<std::string> told;
+    {
+      const std::lock_guard lock(start_mutex());
+      if (told.size() < kWarningsMax && !told.insert(warning).second) continue;
+    }
+    NEZHA_LOG(warn, "config", "%s", warning.c_str());
+  }
+  return Status::ok();
+}
+
+RankScope::RankScope(int rank) : previous_(thread_rank) { thread_rank = rank; }
+RankScope::~RankScope() { thread_rank = previous_; }
+
+void write(Level level, const char* subsystem, const char* format, ...) {
+  const int saved_errno = errno;
+  std::array<char, kLineBytes> line;
+  const size_t room = line.size() - 1;  // for the newline
+  size_t length = write_head(line.data(), room, level, subsystem);
+  const size_t head = length;
+  va_list arguments;
+  va_start(arguments, format);
+  const int text = std::vsnprintf(line.data() + length, room - length, format, arguments);
+  va_end(arguments);
+  if (text > 0) length = std::min(length + static_cast<size_t>(text), room - 1);
+  for (size_t i = head; i < length; ++i) {
+    const auto letter = static_cast<unsigned char>(line[i]);
+    if (letter < 0x20 || letter == 0x7F) line[i] = '?';
+  }
+  line[length++] = '\n';
+  const int file = file_descriptor.load(std::memory_order_relaxed);
+  // A log that cannot be written must not disturb the caller; there is nobody to tell.
+  if (::write(file < 0 ? STDERR_FILENO : file, line.data(), length) < 0) errno = 0;
+  errno = saved_errno;
+}
+
+}  // namespace nezha::log

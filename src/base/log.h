@@ -1,0 +1,70 @@
+// Log: one line an event, for a person with a problem.
+//
+// Contract: process-wide, any thread; a line that is off costs one relaxed load and evaluates no
+// argument. A line is written with one system call, so lines of several processes never mix in a
+// shared file, and control characters in it (a stranger may have chosen them) become '?'. Logging
+// never fails the caller. Secrets are never passed to it.
+//
+//   2026-01-31T12:00:00.000123Z node3:4711 [rank 2] warn tcp: rail eth1 to rank 0: ...
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+
+namespace nezha {
+struct Config;
+}
+
+namespace nezha::log {
+
+enum class Level : uint8_t { error = 0, warn = 1, info = 2, debug = 3, trace = 4 };
+
+std::string_view name_of(Level level);
+std::optional<Level> level_from_name(std::string_view name);
+
+namespace internal {
+extern std::atomic<uint8_t> threshold;
+}
+
+inline bool enabled(Level level) {
+  return static_cast<uint8_t>(level) <= internal::threshold.load(std::memory_order_relaxed);
+}
+void set_level(Level level);
+
+// Where lines go: "" is stderr; in a path, %h is the host's name and %p the process id. The file is
+// appended to. `invalid_argument` when it cannot be opened; lines then go where they went before.
+Status set_file(std::string_view path);
+
+// Level and file of `config`, then its warnings as lines (each text once per process).
+Status start(const Config& config);
+
+// Lines of this thread carry "[rank N]" while the scope lives: several ranks may share a process.
+class RankScope {
+ public:
+  explicit RankScope(int rank);
+  ~RankScope();
+  RankScope(const RankScope&) = delete;
+  RankScope& operator=(const RankScope&) = delete;
+
+ private:
+  int previous_;
+};
+
+// Writes without asking for the level; use the macros.
+[[gnu::format(printf, 3, 4)]] void write(Level level, const char* subsystem, const char* format,
+                                         ...);
+
+}  // namespace nezha::log
+
+// NEZHA_LOG(warn, "tcp", "rail %s: ...", name)
+#define NEZHA_LOG(level, subsystem, ...)                                            \
+  do {                                                                              \
+    if (::nezha::log::enabled(::nezha::log::Level::level)) [[unlikely]] {           \
+      ::nezha::log::write(::nezha::log::Level::level, subsystem, __VA_ARGS__);      \
+    }                                                                               \
+  } while (false)

@@ -1,0 +1,146 @@
+// base/log: levels, files, ranks, and text that a stranger chose.
+#include "base/log.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+#include <vector>
+
+#include "base/config.h"
+
+namespace nezha {
+namespace {
+
+class Log : public testing::Test {
+ protected:
+  void SetUp() override {
+    path_ = testing::TempDir() + "nezha-log-test-" + std::to_string(getpid());
+    std::filesystem::remove(path_);
+    ASSERT_TRUE(log::set_file(path_).is_ok());
+    log::set_level(log::Level::info);
+  }
+
+  void TearDown() override {
+    EXPECT_TRUE(log::set_file("").is_ok());
+    log::set_level(log::Level::warn);
+    std::filesystem::remove(path_);
+  }
+
+  std::vector<std::string> lines() const {
+    std::ifstream file(path_);
+    std::vector<std::string> all;
+    for (std::string line; std::getline(file, line);) all.push_back(line);
+    return all;
+  }
+
+  std::string path_;
+};
+
+TEST_F(Log, LineHasTimeProcessLevelSubsystemAndText) {
+  NEZHA_LOG(warn, "tcp", "rail %s: %d", "eth1", 7);
+  ASSERT_EQ(lines().size(), 1u);
+  const std::string line = lines()[0];
+  EXPECT_TRUE(line.ends_with(" warn tcp: rail eth1: 7")) << line;
+  EXPECT_NE(line.find(":" + std::to_string(getpid()) + " "), std::string::npos) << line;
+  EXPECT_EQ(line.find("[rank"), std::string::npos) << line;
+  EXPECT_EQ(line[10], 'T');
+}
+
+TEST_F(Log, LevelThatIsOffEvaluatesNothing) {
+  int evaluated = 0;
+  NEZHA_LOG(debug, "x", "%d", ++evaluated);
+  EXPECT_EQ(evaluated, 0);
+  NEZHA_LOG(info, "x", "%d", ++evaluated);
+  EXPECT_EQ(evaluated, 1);
+  EXPECT_EQ(lines().size(), 1u);
+}
+
+TEST_F(Log, RankBelongsToTheThreadAndTheScope) {
+  {
+    const log::RankScope outer(3);
+    {
+      const log::RankScope inner(4);
+      NEZHA_LOG(info, "x", "a");
+    }
+    NEZHA_LOG(info, "x", "b");
+    std::thread([] { NEZHA_LOG(info, "x", "c"); }).join();
+  }
+  NEZHA_LOG(info, "x", "d");
+  const auto all = lines();
+  ASSERT_EQ(all.size(), 4u);
+  EXPECT_NE(all[0].find("[rank 4] info x: a"), std::string::npos);
+  EXPECT_NE(all[1].find("[rank 3] info x: b"), std::string::npos);
+  EXPECT_EQ(all[2].find("[rank"), std::string::npos);
+  EXPECT_EQ(all[3].find("[rank"), std::string::npos);
+}
+
+TEST_F(Log, StrangersTextStaysOneBoundedLine) {
+  NEZHA_LOG(info, "x", "%s", "a\nforged\x1b[31m\x7f");
+  NEZHA_LOG(info, "x", "%s", std::string(100000, 'y').c_str());
+  const auto all = lines();
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_TRUE(all[0].ends_with("a?forged?[31m?")) << all[0];
+  EXPECT_LT(all[1].size(), 2048u);
+}
+
+TEST_F(Log, ThreadsNeverMixLines) {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([t] {
+      for (int i = 0; i < 200; ++i) {
+        NEZHA_LOG(info, "x", "%s", std::string(50, static_cast<char>('a' + t)).c_str());
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  const auto all = lines();
+  ASSERT_EQ(all.size(), 1600u);
+  for (const std::string& line : all) {
+    const std::string text = line.substr(line.rfind(' ') + 1);
+    EXPECT_EQ(text, std::string(50, text[0]));
+  }
+}
+
+TEST_F(Log, FileNameTakesHostAndProcess) {
+  ASSERT_TRUE(log::set_file(path_ + ".%p.%%").is_ok());
+  EXPECT_TRUE(std::filesystem::remove(path_ + "." + std::to_string(getpid()) + ".%"));
+}
+
+TEST_F(Log, FileThatCannotBeOpenedIsRefusedAndChangesNothing) {
+  const Status status = log::set_file("/nonexistent/log");
+  EXPECT_EQ(status.code(), Code::invalid_argument);
+  EXPECT_NE(status.message().find("/nonexistent/log"), std::string::npos);
+  NEZHA_LOG(info, "x", "still here");
+  EXPECT_EQ(lines().size(), 1u);
+}
+
+TEST_F(Log, StartTakesLevelAndFileAndTellsEachWarningOnce) {
+  Config config;
+  config.log_level = "debug";
+  config.log_file = path_ + ".start";
+  config.warnings = {"one warning", "one warning"};
+  ASSERT_TRUE(log::start(config).is_ok());
+  ASSERT_TRUE(log::start(config).is_ok());
+  EXPECT_TRUE(log::enabled(log::Level::debug));
+  std::ifstream file(config.log_file);
+  int count = 0;
+  for (std::string line; std::getline(file, line);) ++count;
+  EXPECT_EQ(count, 1);
+  std::filesystem::remove(config.log_file);
+  ASSERT_TRUE(log::start(Config{}).is_ok());
+}
+
+TEST(LogLevel, NamesRoundTrip) {
+  for (int i = 0; i < 5; ++i) {
+    const auto level = static_cast<log::Level>(i);
+    EXPECT_EQ(log::level_from_name(log::name_of(level)), level);
+  }
+  EXPECT_FALSE(log::level_from_name("loud"));
+  EXPECT_EQ(log::name_of(static_cast<log::Level>(9)), "unknown");
+}
+
+}  // namespace
+}  // namespace nezha

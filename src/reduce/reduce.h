@@ -19,7 +19,8 @@
 
 namespace nezha::reduce {
 
-// out[i] = a[i] (op) b[i], i in [0, count), operands in this order. reduce_supported(dtype, op) must hold.
+// out[i] = a[i] (op) b[i], i in [0, count), operands in this order. reduce_supported(dtype, op)
+// must hold.
 void reduce(void* out, const void* a, const void* b, uint64_t count, Dtype dtype, ReduceOp op);
 
 // out[i] = in[i] * factor. float64 multiplies in float64; float32, float16 and bfloat16 in float32

@@ -86,7 +86,15 @@ using ConstHeaderBytes = std::span<const std::byte, kHeaderBytes>;
 void encode(const FrameHeader& header, HeaderBytes out);
 
 // Why a header was refused; `none` means it was accepted.
-enum class HeaderError : uint8_t { none, bad_magic, bad_crc, bad_type, bad_flags, bad_enum, too_long };
+enum class HeaderError : uint8_t {
+  none,
+  bad_magic,
+  bad_crc,
+  bad_type,
+  bad_flags,
+  bad_enum,
+  too_long,
+};
 std::string_view name_of(HeaderError error);
 
 // `out` is written only when the header is accepted.

@@ -7,8 +7,9 @@
 //
 // Contract: pure functions over fixed-size messages; any thread. HMAC-SHA256 (RFC 2104, FIPS 180-4)
 // over a transcript that names the role, so that a reflected or replayed message never verifies.
-// Hello contains the dialer's nonce, so both MACs cover both. Comparison is constant-time. A refusal
-// is a fixed-size message with a reason (`Refusal`), sent in place of a challenge; it proves nothing.
+// Hello contains the dialer's nonce, so both MACs cover both. Comparison is constant-time. A
+// refusal is a fixed-size message with a reason (`Refusal`) in place of a challenge; it proves
+// nothing.
 #pragma once
 
 #include <array>

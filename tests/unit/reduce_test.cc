@@ -1,0 +1,116 @@
+// The public face of the reduction kernels: dispatch, and the values a person would check by hand.
+#include "reduce/reduce.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "reduce/kernel_table.h"
+
+namespace nezha::reduce {
+namespace {
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+template <class T>
+T reduce_one(T a, T b, Dtype dtype, ReduceOp op) {
+  T out{};
+  reduce(&out, &a, &b, 1, dtype, op);
+  return out;
+}
+
+TEST(Reduce, IntegersWrap) {
+  EXPECT_EQ(reduce_one<int8_t>(127, 1, Dtype::int8, ReduceOp::sum), -128);
+  EXPECT_EQ(reduce_one<uint8_t>(200, 100, Dtype::uint8, ReduceOp::sum), 44);
+  EXPECT_EQ(reduce_one<int32_t>(INT32_MAX, 2, Dtype::int32, ReduceOp::prod), -2);
+  EXPECT_EQ(reduce_one<int64_t>(INT64_MAX, 1, Dtype::int64, ReduceOp::sum), INT64_MIN);
+}
+
+TEST(Reduce, SignedAndUnsignedCompareDiffer) {
+  EXPECT_EQ(reduce_one<int8_t>(-1, 1, Dtype::int8, ReduceOp::max), 1);
+  EXPECT_EQ(reduce_one<uint8_t>(255, 1, Dtype::uint8, ReduceOp::max), 255);
+}
+
+TEST(Reduce, MinAndMaxLetNanWinOnEitherSide) {
+  for (const ReduceOp op : {ReduceOp::min, ReduceOp::max}) {
+    EXPECT_TRUE(std::isnan(reduce_one(kNan, 1.0f, Dtype::float32, op)));
+    EXPECT_TRUE(std::isnan(reduce_one(1.0f, kNan, Dtype::float32, op)));
+  }
+}
+
+TEST(Reduce, ZerosHaveAnOrder) {
+  EXPECT_TRUE(std::signbit(reduce_one(0.0f, -0.0f, Dtype::float32, ReduceOp::min)));
+  EXPECT_TRUE(std::signbit(reduce_one(-0.0f, 0.0f, Dtype::float32, ReduceOp::min)));
+  EXPECT_FALSE(std::signbit(reduce_one(0.0f, -0.0f, Dtype::float32, ReduceOp::max)));
+  EXPECT_FALSE(std::signbit(reduce_one(-0.0f, 0.0f, Dtype::float32, ReduceOp::max)));
+}
+
+TEST(Reduce, NanIsCanonicalWhateverItsOrigin) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  const float marked = std::bit_cast<float>(0xFFC12345u);
+  EXPECT_EQ(std::bit_cast<uint32_t>(reduce_one(infinity, -infinity, Dtype::float32,
+                                               ReduceOp::sum)), 0x7FC00000u);
+  EXPECT_EQ(std::bit_cast<uint32_t>(reduce_one(marked, 1.0f, Dtype::float32, ReduceOp::sum)),
+            0x7FC00000u);
+  EXPECT_EQ(reduce_one<uint16_t>(0x7C00, 0xFC00, Dtype::float16, ReduceOp::sum), 0x7E00);
+  EXPECT_EQ(reduce_one<uint16_t>(0x7F80, 0xFF80, Dtype::bfloat16, ReduceOp::sum), 0x7FC0);
+}
+
+TEST(Reduce, HalvesRoundToNearestEven) {
+  // 2048 + 1 and 2048 + 3 lie halfway between neighbours in float16.
+  EXPECT_EQ(reduce_one<uint16_t>(0x6800, 0x3C00, Dtype::float16, ReduceOp::sum), 0x6800);
+  EXPECT_EQ(reduce_one<uint16_t>(0x6800, 0x4200, Dtype::float16, ReduceOp::sum), 0x6802);
+  // 65504 + 16 is the first sum that rounds to infinity.
+  EXPECT_EQ(reduce_one<uint16_t>(0x7BFF, 0x4C00, Dtype::float16, ReduceOp::sum), 0x7C00);
+  EXPECT_EQ(reduce_one<uint16_t>(0x7BFF, 0x4B80, Dtype::float16, ReduceOp::sum), 0x7BFF);
+  // 256 + 1 in bfloat16.
+  EXPECT_EQ(reduce_one<uint16_t>(0x4380, 0x3F80, Dtype::bfloat16, ReduceOp::sum), 0x4380);
+}
+
+TEST(Reduce, AvgAndPremulSumReduceAsSum) {
+  EXPECT_EQ(reduce_one(1.5f, 2.0f, Dtype::float32, ReduceOp::avg), 3.5f);
+  EXPECT_EQ(reduce_one<int32_t>(3, 4, Dtype::int32, ReduceOp::premul_sum), 7);
+}
+
+TEST(Reduce, NothingIsTouchedForZeroElements) {
+  reduce(nullptr, nullptr, nullptr, 0, Dtype::float32, ReduceOp::sum);
+  scale(nullptr, nullptr, 0, Dtype::int8, 2.0);
+  divide(nullptr, 0, Dtype::float64, 3);
+}
+
+TEST(Reduce, ScaleByOneCopiesEvenSignallingNan) {
+  const std::vector<uint32_t> in = {0x7F800001u, 0xFFC12345u, 0x3F800000u};
+  std::vector<uint32_t> out(in.size());
+  scale(out.data(), in.data(), in.size(), Dtype::float32, 1.0);
+  EXPECT_EQ(out, in);
+}
+
+TEST(Reduce, DivideTruncatesTowardZero) {
+  std::vector<int32_t> data = {-7, 7, INT32_MIN, 2};
+  divide(data.data(), data.size(), Dtype::int32, 3);
+  EXPECT_EQ(data, (std::vector<int32_t>{-2, 2, -715827882, 0}));
+}
+
+TEST(Reduce, ScaleSaturates) {
+  std::vector<int64_t> data = {INT64_MAX, INT64_MIN, 5};
+  scale(data.data(), data.data(), data.size(), Dtype::int64, 2.0);
+  EXPECT_EQ(data, (std::vector<int64_t>{INT64_MAX, INT64_MIN, 10}));
+}
+
+TEST(Reduce, InstructionSetIsTheBestPresent) {
+  EXPECT_EQ(std::string(instruction_set()), avx2_kernels() != nullptr ? "avx2" : "baseline");
+}
+
+TEST(ReduceDeathTest, UnsupportedPairsAreABrokenInvariant) {
+  float value = 0;
+  EXPECT_DEATH(reduce(&value, &value, &value, 1, Dtype::float32, ReduceOp::bxor), "invariant");
+  EXPECT_DEATH(divide(&value, 1, Dtype::float32, 0), "invariant");
+}
+
+}  // namespace
+}  // namespace nezha::reduce

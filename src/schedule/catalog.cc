@@ -9,23 +9,24 @@ using namespace algorithms;
 
 constexpr AlgorithmEntry kCatalog[] = {
     {Algorithm::ring, Collective::all_reduce,
-     "tokens around a ring; fewest bytes, for long messages", ring, ring_cost},
+     "tokens around a ring; fewest bytes, for long messages", ring, ring_shape, ring_cost},
     {Algorithm::recursive_doubling, Collective::all_reduce,
      "whole-buffer exchanges; fewest messages, for short ones", recursive_doubling,
-     recursive_doubling_cost},
+     recursive_doubling_shape, recursive_doubling_cost},
     {Algorithm::halving_doubling, Collective::all_reduce,
      "halves out, halves back; few messages and few bytes, for middle sizes", halving_doubling,
-     halving_doubling_cost},
+     halving_doubling_shape, halving_doubling_cost},
     {Algorithm::bcube, Collective::all_reduce,
      "exchanges along the digits of the rank; few messages where P has small factors", bcube,
-     bcube_cost},
+     bcube_shape, bcube_cost},
     {Algorithm::tree, Collective::broadcast,
-     "binomial tree; fewest messages, for short ones", tree, tree_cost},
+     "binomial tree; fewest messages, for short ones", tree, tree_shape, tree_cost},
     {Algorithm::chain, Collective::broadcast,
-     "rank to rank, chunk after chunk; fewest bytes, for long messages", chain, chain_cost},
+     "rank to rank, chunk after chunk; fewest bytes, for long messages", chain, chain_shape,
+     chain_cost},
     {Algorithm::dissemination, Collective::barrier,
      "everybody hears from everybody in log2(P) empty messages", dissemination,
-     dissemination_cost},
+     dissemination_shape, dissemination_cost},
 };
 
 }  // namespace

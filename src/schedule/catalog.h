@@ -12,14 +12,29 @@
 
 namespace nezha::schedule {
 
-// Stages and slots are 16 bits wide and a ring has one program per rank; far above any cluster here.
+// Stages and slots are 16 bits wide, and a ring has one program per rank.
 inline constexpr int kWorldSizeMax = 16384;
+
+// Pairwise exchanges on four hosts of 2 x 1 Gbit/s fell behind the ring by about this much at 1 MB
+// and above.
+inline constexpr double kExchangeLinkUse = 0.96;
 
 // What an algorithm costs one rank, for `estimate_seconds` in plan.h.
 struct CostTerms {
   double steps = 0;           // messages one after the other: multiplies the latency
   double bytes_factor = 0;    // bytes sent by the busiest rank / bytes of the operation
   double reduce_factor = 0;   // bytes reduced by the busiest rank / bytes of the operation
+  double link_use = 1;        // share of the rate that long messages reach: partners that wait for
+                              // each other leave gaps, tokens that keep circulating do not
+};
+
+// What the plan must know of an algorithm without building it; the same on every rank.
+struct Shape {
+  uint32_t slices = 1;
+  uint32_t parts = 1;
+  // Some reduction has to wait for another message first (Proof::consumes_on_arrival is false), so
+  // the window must fit into the credit. At most one chunk's worth passes between two ranks then.
+  bool exchanges = false;
 };
 
 struct AlgorithmEntry {
@@ -27,6 +42,7 @@ struct AlgorithmEntry {
   Collective collective;
   std::string_view summary;  // one line for `nezha explain`
   Schedule (*build)(int rank, int world_size, int root);
+  Shape (*shape)(int world_size);
   CostTerms (*cost)(int world_size);
 };
 

@@ -1,9 +1,9 @@
-// Flow: one slice of all ranks, run to its end in any possible order (all give the same), noting for
-// every round what it causally follows and for every part what it holds. The evidence that
+// Flow: one slice of all ranks, run to its end in any possible order (all give the same), noting
+// for every round what it causally follows and for every part what it holds. The evidence that
 // verifier.h draws its conclusions from.
 //
-// Contract: one owner, one thread. `run` once; the rest is meaningful when it returned ok. Links and
-// table must outlive it.
+// Contract: one owner, one thread. `run` once; the rest is meaningful when it returned ok. Links
+// and table must outlive it.
 #pragma once
 
 #include <cstdint>

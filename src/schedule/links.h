@@ -1,5 +1,5 @@
-// Links: which send meets which receive, and whether the schedules of all ranks fit together at all.
-// The first step of every proof (verifier.h) and of every rehearsal (rehearsal.h).
+// Links: which send meets which receive, and whether the schedules of all ranks fit together at
+// all. The first step of every proof (verifier.h) and of every rehearsal (rehearsal.h).
 //
 // Contract: pure, any thread. Nothing is assumed about the schedules. A `SliceLinks` refers to the
 // schedules it was made from; they must outlive it.

@@ -38,15 +38,20 @@ struct Plan {
   double offload_share = 0;    // share of the chunks given to aggregation rails
   uint32_t epoch = 0;
 
+  // A short name of all fields for the wire: ranks with different plans notice at once.
+  uint32_t fingerprint() const;
+
   bool operator==(const Plan&) const = default;
 };
 
-// `unsupported` when the algorithm does not do the collective. chunk = size / (ranks x rails x 4),
-// at most `chunk_bytes_max`; see docs/algorithms.md.
+// The algorithm is the user's, or the cheapest; recursive doubling where ranks outnumber elements.
+// No message is longer than `chunk_bytes_max` or the credit. `unsupported` when the algorithm does
+// not do the collective; `invalid_argument` names the field that makes no sense. The rules are in
+// docs/algorithms.md.
 Result<Plan> make_plan(const PlanRequest& request, const CostTable& costs);
 
 // Predicted seconds of one algorithm: alpha x steps + beta x bytes + gamma x reduced bytes
-// (Thakur, Rabenseifner, Gropp 2005, section 3).
+// (Thakur, Rabenseifner, Gropp 2005, section 3). Infinite when it does not do the collective.
 double estimate_seconds(Algorithm algorithm, const PlanRequest& request, const CostTable& costs);
 
 // The comparison a person can read: every candidate with its terms, and the choice.

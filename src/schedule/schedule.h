@@ -12,8 +12,9 @@
 // Execution. A program is a list of rounds. The steps of a round are started together, in order
 // (sends first); the round ends when its receiving steps have landed. Sends do not hold a round up:
 // the verifier proves that their source is not overwritten before delivery, or the step carries
-// `copy_source` and the copy is taken when the round starts, credit at hand or not. A `recv` may land
-// in the output before its round has begun: the verifier proves that nothing needs the range then.
+// `copy_source` and the copy is taken when the round starts, credit at hand or not. A `recv` may
+// land in the output before its round has begun: the verifier proves that nothing needs the range
+// then.
 //
 // A step whose part range is empty still sends its (empty) message. A world of one rank runs a
 // single `copy`. Broadcast has one buffer: its input is its output.

@@ -32,8 +32,8 @@ struct Proof {
   bool consumes_on_arrival = true;
   // The most that one rank sends to one other within one chunk.
   double pair_load = 0;
-  // The most that one rank receives from one other into scratch within one chunk: with a window of W
-  // the scratch of a pair holds at most W times this, and never more than its credit.
+  // The most that one rank receives from one other into scratch within one chunk: with a window of
+  // W the scratch of a pair holds at most W times this, and never more than its credit.
   double pair_scratch = 0;
   // The largest message.
   double largest_message = 0;
@@ -43,11 +43,12 @@ struct Proof {
 Result<Proof> verify(std::span<const Schedule> ranks);
 
 // The credit a pair needs, in chunks, for `window` open chunks. Why it is enough: take the lowest
-// chunk g that some rank has not finished. Every rank has opened it, and whoever still owes a message
-// of g has open only chunks below g + window, which all its peers have open too. If all reductions
-// can be applied on arrival, all of these messages drain and the credit returns. If not, all of them
-// together fit into the credit. So every message of g is sent, and g finishes because its rounds have
-// no cycle. (A chunk is finished when its rounds are over and its messages have been delivered.)
+// chunk g that some rank has not finished. Every rank has opened it, and whoever still owes a
+// message of g has open only chunks below g + window, which all its peers have open too. If all
+// reductions can be applied on arrival, all of these messages drain and the credit returns. If not,
+// all of them together fit into the credit. So every message of g is sent, and g finishes because
+// its rounds have no cycle. (A chunk is finished when its rounds are over and its messages have
+// been delivered.)
 double credit_needed(const Proof& proof, uint32_t window);
 
 }  // namespace nezha::schedule

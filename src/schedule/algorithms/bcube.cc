@@ -1,8 +1,9 @@
-// BCube all-reduce: write the ranks as numbers whose digits have the prime factors of P as bases. In
-// stage k the ranks that differ in digit k only, as many as the base, cut their range among
+// BCube all-reduce: write the ranks as numbers whose digits have the prime factors of P as bases.
+// In stage k the ranks that differ in digit k only, as many as the base, cut their range among
 // themselves and each reduces its piece; the stages in reverse order gather the result. The address
-// scheme is that of the BCube network, in which such ranks share a switch (Guo et al. 2009). A power
-// of two gives the exchanges of recursive halving; a prime P is one direct exchange among all.
+// scheme is that of the BCube network, in which such ranks share a switch (Guo et al. 2009). A
+// power of two gives the exchanges of recursive halving; a prime P is one direct exchange among
+// all.
 //
 // A piece has several contributors but one order of addition: every contributor has a round of its
 // own, nearest lower digit first, and frames that come early wait.
@@ -102,11 +103,15 @@ Schedule bcube(int rank, int world_size, int root) {
   return schedule;
 }
 
+Shape bcube_shape(int world_size) {
+  return {1, static_cast<uint32_t>(world_size), true};
+}
+
 CostTerms bcube_cost(int world_size) {
   const double p = world_size;
   double messages = 0;
   for (const int base : bases_of(world_size)) messages += base - 1;
-  return {2 * messages, 2 * (p - 1) / p, (p - 1) / p};
+  return {2 * messages, 2 * (p - 1) / p, (p - 1) / p, kExchangeLinkUse};
 }
 
 }  // namespace nezha::schedule::algorithms

@@ -79,11 +79,16 @@ Schedule halving_doubling(int rank, int world_size, int root) {
   return schedule;
 }
 
+Shape halving_doubling_shape(int world_size) {
+  return {1, static_cast<uint32_t>(Folding{0, world_size}.core_size()), true};
+}
+
 CostTerms halving_doubling_cost(int world_size) {
   const Folding fold{0, world_size};
   const double core = fold.core_size();
   const double folds = fold.extra() > 0 ? 1 : 0;
-  return {2 * fold.stages() + 2 * folds, 2 * (core - 1) / core + folds, (core - 1) / core + folds};
+  const double gathered = (core - 1) / core;
+  return {2 * fold.stages() + 2 * folds, 2 * gathered + folds, gathered + folds, kExchangeLinkUse};
 }
 
 }  // namespace nezha::schedule::algorithms

@@ -1,6 +1,6 @@
 // Recursive doubling all-reduce: in stage k every rank exchanges everything it has with the rank at
-// distance 2^k and both reduce. log2(P) messages one after the other, the fewest possible, but every
-// one carries the whole operation: for short messages (Thakur, Rabenseifner, Gropp 2005).
+// distance 2^k and both reduce. log2(P) messages one after the other, the fewest possible, but
+// every one carries the whole operation: for short messages (Thakur, Rabenseifner, Gropp 2005).
 //
 // Both sides of an exchange compute lower group (op) higher group, so that all end with the same
 // bits. A rank overwrites what it is still sending as soon as the peer's half arrives, hence the
@@ -50,11 +50,15 @@ Schedule recursive_doubling(int rank, int world_size, int root) {
   return schedule;
 }
 
+Shape recursive_doubling_shape(int) {
+  return {1, 1, true};
+}
+
 CostTerms recursive_doubling_cost(int world_size) {
   const Folding fold{0, world_size};
   const double stages = fold.stages();
   const double folds = fold.extra() > 0 ? 1 : 0;
-  return {stages + 2 * folds, stages + folds, stages + folds};
+  return {stages + 2 * folds, stages + folds, stages + folds, kExchangeLinkUse};
 }
 
 }  // namespace nezha::schedule::algorithms

@@ -3,8 +3,8 @@
 // With one slice per rank all links are busy all the time: 2 (P-1)/P of the bytes cross each link,
 // which no algorithm can beat (Patarasuk and Yuan 2009).
 //
-// Stage 0 is the collecting lap, stage 1 the distributing lap. With two ranks left and right are the
-// same peer; the stages keep the transfers apart.
+// Stage 0 is the collecting lap, stage 1 the distributing lap. With two ranks left and right are
+// the same peer; the stages keep the transfers apart.
 #include "schedule/algorithms/algorithms.h"
 #include "schedule/builder.h"
 
@@ -47,6 +47,10 @@ Schedule ring(int rank, int world_size, int root) {
     schedule.programs.push_back(token_program(rank, world_size, slice));
   }
   return schedule;
+}
+
+Shape ring_shape(int world_size) {
+  return {static_cast<uint32_t>(world_size), 1, false};
 }
 
 CostTerms ring_cost(int world_size) {

@@ -1,6 +1,6 @@
-// Binomial tree broadcast: whoever has the data passes it to the rank 2^k after it (counted from the
-// root), largest distance first, so the number of ranks that know doubles. ceil(log2 P) messages one
-// after the other: for short messages.
+// Binomial tree broadcast: whoever has the data passes it to the rank 2^k after it (counted from
+// the root), largest distance first, so the number of ranks that know doubles. ceil(log2 P)
+// messages one after the other: for short messages.
 #include <bit>
 
 #include "schedule/algorithms/algorithms.h"
@@ -38,6 +38,10 @@ Schedule tree(int rank, int world_size, int root) {
   schedule.programs.push_back(world_size == 1 ? lone_rank_program(kWhole)
                                               : tree_program(rank, world_size, root));
   return schedule;
+}
+
+Shape tree_shape(int) {
+  return {1, 1, false};
 }
 
 CostTerms tree_cost(int world_size) {

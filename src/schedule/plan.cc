@@ -1,0 +1,189 @@
+#include "schedule/plan.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+
+#include "schedule/catalog.h"
+
+namespace nezha::schedule {
+namespace {
+
+constexpr uint64_t kKibi = 1024;
+constexpr uint64_t kChunkBytesMin = 8 * kKibi;     // below, splitting costs more than it brings
+constexpr uint64_t kMessageBytesMin = 4 * kKibi;
+constexpr uint64_t kFrameBytesMax = 64 * kKibi * kKibi;  // what one frame can carry
+constexpr uint64_t kElementStep = 64;
+constexpr uint64_t kChunksMax = uint64_t{1} << 31;
+constexpr uint32_t kChunksPerRail = 4;
+constexpr uint32_t kTokensPerRank = 8;
+
+uint64_t divide_up(uint64_t value, uint64_t by) { return value / by + (value % by != 0 ? 1 : 0); }
+
+Status check(const PlanRequest& request, const CostTable& costs) {
+  const uint64_t element = dtype_size(request.dtype);
+  if (element == 0) return error(Code::invalid_argument, "plan: unknown dtype");
+  if (request.world_size < 1 || request.world_size > kWorldSizeMax) {
+    return error(Code::invalid_argument, "plan: a world of %d ranks; it must be 1 to %d",
+                 request.world_size, kWorldSizeMax);
+  }
+  if (request.count > std::numeric_limits<int64_t>::max() / element) {
+    return error(Code::invalid_argument, "plan: %llu elements are more than any memory holds",
+                 static_cast<unsigned long long>(request.count));
+  }
+  if (request.chunk_bytes_max < element || request.credit_bytes < element) {
+    return error(Code::invalid_argument,
+                 "plan: chunk limit %llu and credit %llu must hold at least one element of %llu "
+                 "bytes", static_cast<unsigned long long>(request.chunk_bytes_max),
+                 static_cast<unsigned long long>(request.credit_bytes),
+                 static_cast<unsigned long long>(element));
+  }
+  // Written so that NaN is refused, too.
+  const bool sane = costs.rails >= 1 && costs.latency_s >= 0 && costs.rate_bytes_per_s > 0 &&
+                    costs.reduce_bytes_per_s > 0 && std::isfinite(costs.latency_s);
+  if (!sane) {
+    return error(Code::invalid_argument,
+                 "plan: a cost table of %u rails, %g s, %g B/s, %g B/s; all must be positive",
+                 costs.rails, costs.latency_s, costs.rate_bytes_per_s, costs.reduce_bytes_per_s);
+  }
+  return Status::ok();
+}
+
+double seconds(const CostTerms& terms, const PlanRequest& request, const CostTable& costs) {
+  const double bytes = static_cast<double>(request.count) * dtype_size(request.dtype);
+  return terms.steps * costs.latency_s +
+         terms.bytes_factor * bytes / (costs.rate_bytes_per_s * terms.link_use) +
+         terms.reduce_factor * bytes / costs.reduce_bytes_per_s;
+}
+
+Algorithm choose(const PlanRequest& request, const CostTable& costs) {
+  if (request.algorithm != Algorithm::automatic) return request.algorithm;
+  const bool is_reduce = request.collective == Collective::all_reduce;
+  if (is_reduce && request.count < static_cast<uint64_t>(request.world_size)) {
+    return Algorithm::recursive_doubling;
+  }
+  Algorithm best = Algorithm::automatic;
+  double least = std::numeric_limits<double>::infinity();
+  for (const AlgorithmEntry& entry : catalog()) {
+    if (entry.collective != request.collective) continue;
+    const double cost = seconds(entry.cost(request.world_size), request, costs);
+    if (cost >= least) continue;
+    least = cost;
+    best = entry.algorithm;
+  }
+  return best;
+}
+
+// The smallest message of an exchange is one part, and no rail needs more than two chunks of it to
+// stay busy. What circulates or passes through needs chunks on every link at once.
+uint64_t wished_chunk_bytes(uint64_t bytes, int world_size, const Shape& shape, uint64_t rails) {
+  if (shape.exchanges) {
+    const uint64_t smallest = shape.parts * kMessageBytesMin;
+    return std::max({divide_up(bytes, 2 * rails), smallest, kChunkBytesMin});
+  }
+  const auto links = static_cast<uint64_t>(world_size) * rails * kChunksPerRail;
+  return std::max(divide_up(bytes, links), kChunkBytesMin);
+}
+
+uint64_t chunk_elements(const PlanRequest& request, const Shape& shape, const CostTable& costs) {
+  const uint64_t element = dtype_size(request.dtype);
+  const uint64_t wished =
+      wished_chunk_bytes(request.count * element, request.world_size, shape, costs.rails);
+  const uint64_t rounded = divide_up(divide_up(wished, element), kElementStep) * kElementStep;
+  const uint64_t limit =
+      std::min({request.chunk_bytes_max, request.credit_bytes, kFrameBytesMax}) / element;
+  return std::min(rounded, limit);
+}
+
+// Exchanges wait for each other, so everything that a pair sends within the window must fit into
+// its credit (verifier.h, credit_needed).
+uint64_t window(const PlanRequest& request, const Shape& shape, uint64_t chunk_bytes) {
+  if (!shape.exchanges) return static_cast<uint64_t>(request.world_size) * kTokensPerRank;
+  return request.credit_bytes / std::max<uint64_t>(1, chunk_bytes);
+}
+
+std::string line(const AlgorithmEntry& entry, const PlanRequest& request, const CostTable& costs) {
+  const CostTerms terms = entry.cost(request.world_size);
+  char text[256];
+  std::snprintf(text, sizeof text,
+                "  %-18s %12.1f us  %5.0f steps  %6.2f x bytes  %6.2f x reduced  ",
+                name_of(entry.algorithm).data(), 1e6 * seconds(terms, request, costs), terms.steps,
+                terms.bytes_factor, terms.reduce_factor);
+  return text + std::string(entry.summary) + "\n";
+}
+
+}  // namespace
+
+Result<Plan> make_plan(const PlanRequest& request, const CostTable& costs) {
+  NEZHA_RETURN_IF_ERROR(check(request, costs));
+  Plan plan;
+  plan.algorithm = choose(request, costs);
+  const AlgorithmEntry* entry = find_algorithm(request.collective, plan.algorithm);
+  if (entry == nullptr) {
+    return error(Code::unsupported, "plan: algorithm %s does not do %s; choose another or auto",
+                 name_of(plan.algorithm).data(), name_of(request.collective).data());
+  }
+  const Shape shape = entry->shape(request.world_size);
+  const uint64_t slices = shape.slices;
+  const uint64_t longest_slice = divide_up(request.count, slices);
+  const uint64_t wished = chunk_elements(request, shape, costs);
+  const uint64_t chunks = std::max<uint64_t>(1, divide_up(longest_slice, wished));
+  if (chunks > kChunksMax / slices) {
+    return error(Code::invalid_argument,
+                 "plan: %llu elements in chunks of %llu are too many chunks; raise the chunk limit",
+                 static_cast<unsigned long long>(request.count),
+                 static_cast<unsigned long long>(wished));
+  }
+  const uint64_t chunk_bytes = divide_up(longest_slice, chunks) * dtype_size(request.dtype);
+  plan.chunks_per_slice = static_cast<uint32_t>(chunks);
+  plan.window = static_cast<uint32_t>(std::clamp<uint64_t>(
+      window(request, shape, chunk_bytes), 1, slices * chunks));
+  return plan;
+}
+
+double estimate_seconds(Algorithm algorithm, const PlanRequest& request, const CostTable& costs) {
+  const AlgorithmEntry* entry = find_algorithm(request.collective, algorithm);
+  if (entry == nullptr) return std::numeric_limits<double>::infinity();
+  return seconds(entry->cost(request.world_size), request, costs);
+}
+
+std::string explain(const PlanRequest& request, const CostTable& costs) {
+  const Result<Plan> plan = make_plan(request, costs);
+  if (!plan) return plan.status().to_string() + "\n";
+  char head[256];
+  std::snprintf(head, sizeof head,
+                "%s of %llu x %s over %d ranks and %u rails "
+                "(%.1f us, %.3f GB/s, reduce %.3f GB/s)\n",
+                name_of(request.collective).data(), static_cast<unsigned long long>(request.count),
+                name_of(request.dtype).data(), request.world_size, costs.rails,
+                1e6 * costs.latency_s, 1e-9 * costs.rate_bytes_per_s,
+                1e-9 * costs.reduce_bytes_per_s);
+  std::string text = head;
+  for (const AlgorithmEntry& entry : catalog()) {
+    if (entry.collective == request.collective) text += line(entry, request, costs);
+  }
+  const bool is_given = request.algorithm != Algorithm::automatic;
+  char choice[128];
+  std::snprintf(choice, sizeof choice, "chosen: %s, %u chunks a slice, window %u%s\n",
+                name_of(plan.value().algorithm).data(), plan.value().chunks_per_slice,
+                plan.value().window,
+                is_given ? " (algorithm given by the caller)" : "");
+  return text + choice;
+}
+
+// FNV-1a over the bytes of every field, in a fixed order, whatever the byte order of the host.
+uint32_t Plan::fingerprint() const {
+  const uint64_t fields[] = {static_cast<uint64_t>(algorithm), chunks_per_slice, window,
+                             std::bit_cast<uint64_t>(offload_share), epoch};
+  uint32_t hash = 2166136261u;
+  for (const uint64_t field : fields) {
+    for (int shift = 0; shift < 64; shift += 8) {
+      hash = (hash ^ static_cast<uint8_t>(field >> shift)) * 16777619u;
+    }
+  }
+  return hash;
+}
+
+}  // namespace nezha::schedule

@@ -19,8 +19,8 @@ from .state import LabState, PortState
 
 _TABLE = "nezha"
 _CHAIN = "forward"
-_HOOK_FORWARD = 2
 _DROP = 0
+_ACCEPT = 1
 _ETHERTYPE_IPV4 = struct.pack(">H", 0x0800)
 _L4_NUMBERS = {"tcp": b"\x06", "udp": b"\x11"}
 
@@ -68,9 +68,8 @@ def apply(lab: LabState) -> None:
             if not rules:
                 return
             nft.table("add", name=_TABLE)
-            nft.chain("add", table=_TABLE, name=_CHAIN, type="filter", policy=1,
-                      hook={"attrs": [("NFTA_HOOK_HOOKNUM", _HOOK_FORWARD),
-                                      ("NFTA_HOOK_PRIORITY", 0)]})
+            nft.chain("add", table=_TABLE, name=_CHAIN, type="filter", policy=_ACCEPT,
+                      hook="forward")
             for rule in rules:
                 nft.rule("add", table=_TABLE, chain=_CHAIN, expressions=[rule, verdict(_DROP)])
 

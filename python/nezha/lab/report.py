@@ -14,6 +14,7 @@ def _port(lab: state.LabState, port: state.PortState, node: Dict[str, Dict[str, 
     return {
         "rail": port.rail, "device": port.device, "address": port.address, "mtu": port.mtu,
         "path_mtu": port.path_mtu, "rate_bps": port.rate, "burst_bytes": burst,
+        "honest_from_bytes": shaping.honest_from(burst),
         "queue_bytes": shaping.queue_bytes(port.rate, lab.queue_ms, burst) if port.rate else 0,
         "cut": port.cut, "blocks": port.blocks, "carrier": bool(near.get("carrier", 0)),
         "tx_bytes": near.get("tx_bytes", 0), "rx_bytes": near.get("rx_bytes", 0),

@@ -91,6 +91,22 @@ TEST_F(Handshake, HelloKeepsEveryField) {
   EXPECT_EQ(received.nonce, hello_.nonce);
 }
 
+// Computed with another HMAC from the description in docs/wire_format.md.
+TEST_F(Handshake, MacsAreTheDocumentedOnes) {
+  const auto hex_at = [](const auto& message, size_t offset) {
+    std::string hex;
+    for (size_t i = offset; i < offset + kMacBytes; ++i) {
+      hex += "0123456789abcdef"[std::to_integer<int>(message[i] >> 4)];
+      hex += "0123456789abcdef"[std::to_integer<int>(message[i] & std::byte{15})];
+    }
+    return hex;
+  };
+  EXPECT_EQ(hex_at(challenge(secret_), 20),
+            "f0c0fe6048411c936291e353d37f2ada5f0327a5f6e3c4d8af8d45f205a9bc81");
+  EXPECT_EQ(hex_at(proof(secret_), 4),
+            "0030ed0ae274b241b39c684ac2f1eb8bc5dd03b7d62e9d4bb027a8c0de6c0d83");
+}
+
 TEST_F(Handshake, AnotherSecretIsRefusedByBothSides) {
   Nonce nonce{};
   EXPECT_EQ(verify_challenge(secret_, hello_, challenge(other_secret_), &nonce),

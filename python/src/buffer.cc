@@ -1,0 +1,198 @@
+#include "buffer.h"
+
+#include <cstring>
+#include <optional>
+#include <string>
+
+#include "errors.h"
+
+namespace nb = nanobind;
+
+namespace nezha::python {
+namespace {
+
+constexpr const char* kDtypes =
+    "float64, float32, float16, bfloat16, int8, uint8, int32 and int64";
+
+[[noreturn]] void refuse_dtype(const std::string& dtype, const char* argument) {
+  raise(NEZHA_UNSUPPORTED, std::string(argument) + " has dtype " + dtype +
+                               ": convert it to one of " + kDtypes);
+}
+
+[[noreturn]] void refuse_read_only(const char* argument) {
+  raise(NEZHA_INVALID_ARGUMENT,
+        std::string(argument) +
+            " is read-only and the result is written into it: pass a writable array, or out=");
+}
+
+// `shape` and `strides` (in any unit) have `ndim` entries.
+[[noreturn]] void refuse_strides(const int64_t* shape, const int64_t* strides, int ndim,
+                                 const char* unit, const char* argument) {
+  std::string dims, steps;
+  for (int i = 0; i < ndim; ++i) {
+    dims += (i ? ", " : "") + std::to_string(shape[i]);
+    steps += (i ? ", " : "") + std::to_string(strides[i]);
+  }
+  raise(NEZHA_INVALID_ARGUMENT,
+        std::string(argument) + " is not C-contiguous: shape (" + dims + "), strides (" + steps +
+            ") " + unit + ". Pass a contiguous array: numpy.ascontiguousarray(" + argument +
+            ") or " + argument + ".contiguous() make one, which receives the result");
+}
+
+// `step` is the unit of the strides that belongs to one element.
+bool contiguous(const int64_t* shape, const int64_t* strides, int ndim, int64_t step) {
+  int64_t expected = step;
+  for (int i = 0; i < ndim; ++i) {
+    if (shape[i] == 0) return true;
+  }
+  for (int i = ndim - 1; i >= 0; --i) {
+    if (shape[i] != 1 && strides[i] != expected) return false;
+    expected *= shape[i];
+  }
+  return true;
+}
+
+std::optional<nezha_dtype> signed_integer(Py_ssize_t size) {
+  if (size == 1) return NEZHA_INT8;
+  if (size == 4) return NEZHA_INT32;
+  if (size == 8) return NEZHA_INT64;
+  return std::nullopt;
+}
+
+// A struct-module format of one native element; null means unsigned bytes.
+std::optional<nezha_dtype> dtype_of_format(const char* format, Py_ssize_t item_size) {
+  if (format == nullptr) return NEZHA_UINT8;
+  if (*format == '@' || *format == '=' || *format == '<') ++format;
+  if (format[0] == '\0' || format[1] != '\0') return std::nullopt;
+  switch (*format) {
+    case 'b': case 'i': case 'l': case 'q': return signed_integer(item_size);
+    case 'B': return NEZHA_UINT8;
+    case 'd': return NEZHA_FLOAT64;
+    case 'f': return NEZHA_FLOAT32;
+    case 'e': return NEZHA_FLOAT16;
+    default: return std::nullopt;
+  }
+}
+
+std::optional<nezha_dtype> dtype_of_dlpack(nb::dlpack::dtype dtype) {
+  if (dtype.lanes != 1) return std::nullopt;
+  using Kind = nb::dlpack::dtype_code;
+  switch (static_cast<Kind>(dtype.code)) {
+    case Kind::Int: return signed_integer(dtype.bits / 8);
+    case Kind::UInt: return dtype.bits == 8 ? std::optional(NEZHA_UINT8) : std::nullopt;
+    case Kind::Bfloat: return dtype.bits == 16 ? std::optional(NEZHA_BFLOAT16) : std::nullopt;
+    case Kind::Float:
+      if (dtype.bits == 64) return NEZHA_FLOAT64;
+      if (dtype.bits == 32) return NEZHA_FLOAT32;
+      return dtype.bits == 16 ? std::optional(NEZHA_FLOAT16) : std::nullopt;
+    default: return std::nullopt;
+  }
+}
+
+std::string dtype_text(nb::handle object) {
+  nb::object dtype = nb::getattr(object, "dtype", nb::none());
+  return dtype.is_none() ? "of an unknown kind" : nb::str(dtype).c_str();
+}
+
+// What the object itself says when asked for DLPack; empty when it does not object.
+std::string dlpack_complaint(nb::handle object) {
+  try {
+    object.attr("__dlpack__")();
+    return "";
+  } catch (nb::python_error& error) {
+    return nb::str(error.value()).c_str();
+  }
+}
+
+}  // namespace
+
+void Buffer::acquire(nb::handle object, Access access, const char* argument) {
+  if (try_buffer_protocol(object, access, argument) ||
+      try_array_interface(object, access, argument) || try_dlpack(object, access, argument)) {
+    return;
+  }
+  raise(NEZHA_INVALID_ARGUMENT,
+        std::string(argument) + " is " + Py_TYPE(object.ptr())->tp_name +
+            ", which has no memory to work on: pass a NumPy array, a torch CPU tensor, or "
+            "anything with the buffer protocol or DLPack");
+}
+
+void Buffer::release() {
+  if (view_.obj != nullptr) PyBuffer_Release(&view_);
+  owner_ = nb::object();
+  array_ = nb::ndarray<nb::ro>();
+}
+
+bool Buffer::try_buffer_protocol(nb::handle object, Access access, const char* argument) {
+  if (!PyObject_CheckBuffer(object.ptr())) return false;
+  if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_RECORDS_RO) != 0) {
+    PyErr_Clear();  // NumPy refuses dtypes it has no format for; the other ways may know them
+    return false;
+  }
+  const auto dtype = dtype_of_format(view_.format, view_.itemsize);
+  if (!dtype) refuse_dtype(dtype_text(object), argument);
+  if (access == Access::write && view_.readonly) refuse_read_only(argument);
+  const Py_ssize_t item = view_.itemsize;
+  static_assert(sizeof(Py_ssize_t) == sizeof(int64_t));
+  const auto* shape = reinterpret_cast<const int64_t*>(view_.shape);
+  const auto* strides = reinterpret_cast<const int64_t*>(view_.strides);
+  if (strides != nullptr && !contiguous(shape, strides, view_.ndim, item)) {
+    refuse_strides(shape, strides, view_.ndim, "bytes", argument);
+  }
+  data_ = view_.buf;
+  count_ = static_cast<uint64_t>(view_.len / item);
+  dtype_ = *dtype;
+  return true;
+}
+
+bool Buffer::try_array_interface(nb::handle object, Access access, const char* argument) {
+  nb::object interface = nb::getattr(object, "__array_interface__", nb::none());
+  if (interface.is_none()) return false;
+  const std::string dtype = dtype_text(object);
+  if (dtype != "bfloat16") refuse_dtype(dtype, argument);
+  nb::tuple memory = nb::cast<nb::tuple>(interface["data"]);
+  nb::tuple shape = nb::cast<nb::tuple>(interface["shape"]);
+  if (access == Access::write && nb::cast<bool>(memory[1])) refuse_read_only(argument);
+  if (!interface["strides"].is_none()) {  // NumPy leaves it None when C-contiguous
+    raise(NEZHA_INVALID_ARGUMENT, std::string(argument) + " is not C-contiguous: shape " +
+                                      nb::str(shape).c_str() + ", strides " +
+                                      nb::str(interface["strides"]).c_str() +
+                                      " bytes. Pass numpy.ascontiguousarray(" + argument +
+                                      "), which receives the result");
+  }
+  count_ = 1;
+  for (nb::handle extent : shape) count_ *= nb::cast<uint64_t>(extent);
+  data_ = reinterpret_cast<void*>(nb::cast<uintptr_t>(memory[0]));
+  dtype_ = NEZHA_BFLOAT16;
+  owner_ = nb::borrow(object);
+  return true;
+}
+
+bool Buffer::try_dlpack(nb::handle object, Access access, const char* argument) {
+  if (!nb::hasattr(object, "__dlpack__")) return false;
+  if (!nb::try_cast(object, array_, false)) {
+    raise(NEZHA_INVALID_ARGUMENT,
+          std::string(argument) + " could not be reached through DLPack: " +
+              dlpack_complaint(object));
+  }
+  if (array_.device_type() != nb::device::cpu::value) {
+    raise(NEZHA_UNSUPPORTED, std::string(argument) +
+                                 " is not in the memory of the host: copy it to the CPU first");
+  }
+  const auto dtype = dtype_of_dlpack(array_.dtype());
+  if (!dtype) refuse_dtype(dtype_text(object), argument);
+  nb::ndarray<> writable;
+  if (access == Access::write && !nb::try_cast(object, writable, false)) {
+    refuse_read_only(argument);
+  }
+  const int ndim = static_cast<int>(array_.ndim());
+  if (!contiguous(array_.shape_ptr(), array_.stride_ptr(), ndim, 1)) {
+    refuse_strides(array_.shape_ptr(), array_.stride_ptr(), ndim, "elements", argument);
+  }
+  data_ = const_cast<void*>(array_.data());
+  count_ = array_.size();
+  dtype_ = *dtype;
+  return true;
+}
+
+}  // namespace nezha::python

@@ -1,0 +1,49 @@
+// Buffer: the memory of one Python array, held in place while an operation uses it.
+//
+// Contract: acquired and released with the GIL held; between the two, `data` stays valid and the
+// array's owner cannot resize it, so other threads may read and write through it without the GIL.
+// Accepts the buffer protocol (NumPy, bytearray, memoryview, array.array), NumPy arrays that have
+// none (bfloat16 of ml_dtypes) and DLPack on the CPU (torch, JAX). Everything else is
+// `invalid_argument` or `unsupported`, naming the argument and what to pass instead.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <cstdint>
+
+#include "nezha/nezha.h"
+
+namespace nezha::python {
+
+enum class Access { read, write };
+
+class Buffer {
+ public:
+  Buffer() = default;
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  ~Buffer() { release(); }
+
+  // `argument` names the parameter in messages: "x" or "out". Throws on an unusable object.
+  void acquire(nanobind::handle object, Access access, const char* argument);
+  void release();
+
+  void* data() const { return data_; }
+  uint64_t count() const { return count_; }  // elements
+  nezha_dtype dtype() const { return dtype_; }
+
+ private:
+  bool try_buffer_protocol(nanobind::handle object, Access access, const char* argument);
+  bool try_array_interface(nanobind::handle object, Access access, const char* argument);
+  bool try_dlpack(nanobind::handle object, Access access, const char* argument);
+
+  void* data_ = nullptr;
+  uint64_t count_ = 0;
+  nezha_dtype dtype_ = NEZHA_UINT8;
+  Py_buffer view_{};                                  // view_.obj is null when not in use
+  nanobind::object owner_;                            // array interface: keeps the array
+  nanobind::ndarray<nanobind::ro> array_;             // DLPack
+};
+
+}  // namespace nezha::python

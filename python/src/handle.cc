@@ -1,0 +1,81 @@
+#include "handle.h"
+
+#include <nanobind/nanobind.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "errors.h"
+#include "operation.h"
+
+namespace nb = nanobind;
+
+namespace nezha::python {
+
+Handle::Handle(nezha_comm_t raw, std::shared_ptr<StoreBridge> store)
+    : raw_(raw), store_(std::move(store)) {}
+
+Handle::~Handle() { close(0); }
+
+Handle::Lease::Lease(std::shared_ptr<Handle> handle) : handle_(std::move(handle)) {
+  if (handle_->closing_) {
+    raise(NEZHA_INVALID_ARGUMENT, "the communicator is closed: nothing more can be started on it");
+  }
+  std::lock_guard lock(handle_->mutex_);
+  ++handle_->users_;
+}
+
+Handle::Lease::~Lease() {
+  if (!handle_) return;  // moved from
+  std::lock_guard lock(handle_->mutex_);
+  if (--handle_->users_ == 0) handle_->idle_.notify_all();
+}
+
+void Handle::add_unfinished(std::shared_ptr<Operation> operation) {
+  collect();
+  unfinished_.push_back(std::move(operation));
+}
+
+void Handle::collect() {
+  // Moved out first: freeing buffers may run Python code, which may come back here.
+  std::vector<std::shared_ptr<Operation>> all = std::move(unfinished_);
+  unfinished_.clear();
+  for (std::shared_ptr<Operation>& operation : all) {
+    if (!operation->poll()) unfinished_.push_back(std::move(operation));
+  }
+}
+
+void Handle::close(double timeout_s) {
+  if (closing_) return;
+  closing_ = true;
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
+  const auto pending = std::exchange(unfinished_, {});
+  for (const std::shared_ptr<Operation>& operation : pending) {
+    const double passed = std::chrono::duration<double>(Clock::now() - start).count();
+    operation->wait_quietly(timeout_s < 0 ? -1 : std::max(0.0, timeout_s - passed));
+  }
+  if (timeout_s >= 0 && in_use()) {  // with no limit, blocking calls of other threads end first
+    {
+      nb::gil_scoped_release no_gil;
+      nezha_comm_abort(raw_);
+    }
+    for (const std::shared_ptr<Operation>& operation : pending) operation->wait_quietly(-1);
+  }
+  nb::gil_scoped_release no_gil;
+  wait_for_users();
+  nezha_destroy(raw_);
+  raw_ = nullptr;
+}
+
+bool Handle::in_use() {
+  std::lock_guard lock(mutex_);
+  return users_ > 0;
+}
+
+void Handle::wait_for_users() {
+  std::unique_lock lock(mutex_);
+  idle_.wait(lock, [this] { return users_ == 0; });
+}
+
+}  // namespace nezha::python

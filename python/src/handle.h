@@ -1,0 +1,64 @@
+// Handle: one open nezha_comm_t, and who is using it.
+//
+// Contract: created and destroyed with the GIL held. Every C call on the communicator happens inside
+// a Lease, so close() can wait until nobody uses what it is about to destroy. Unfinished asynchronous
+// operations are listed here: an operation whose Python handle was dropped goes on, keeps its
+// buffers, and is collected later. Errors leave as exceptions.
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "nezha/nezha.h"
+#include "store_bridge.h"
+
+namespace nezha::python {
+
+class Operation;
+
+class Handle {
+ public:
+  Handle(nezha_comm_t raw, std::shared_ptr<StoreBridge> store);
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+  ~Handle();
+
+  bool closed() const { return closing_; }
+  const std::shared_ptr<StoreBridge>& store() const { return store_; }
+
+  // Waits for unfinished operations, at most `timeout_s` (< 0: as long as they take), aborts what
+  // is left, and destroys the communicator. Does nothing the second time.
+  void close(double timeout_s);
+
+  void add_unfinished(std::shared_ptr<Operation> operation);
+  // Forgets the operations that have completed.
+  void collect();
+
+  // The right to use the communicator. Throws `invalid_argument` when it is closed.
+  class Lease {
+   public:
+    explicit Lease(std::shared_ptr<Handle> handle);
+    Lease(Lease&&) = default;
+    ~Lease();
+    nezha_comm_t raw() const { return handle_->raw_; }
+
+   private:
+    std::shared_ptr<Handle> handle_;
+  };
+
+ private:
+  bool in_use();
+  void wait_for_users();
+
+  nezha_comm_t raw_;
+  std::shared_ptr<StoreBridge> store_;  // the C library may call it as long as raw_ lives
+  bool closing_ = false;
+  std::vector<std::shared_ptr<Operation>> unfinished_;
+  std::mutex mutex_;
+  std::condition_variable idle_;
+  int users_ = 0;  // guarded by mutex_
+};
+
+}  // namespace nezha::python

@@ -1,0 +1,117 @@
+#include "operation.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "errors.h"
+
+namespace nb = nanobind;
+
+namespace nezha::python {
+namespace {
+
+// How long a waiting thread stays in C before it looks for Python signals.
+constexpr double kSliceSeconds = 0.1;
+constexpr double kPollSeconds = 1e-6;
+
+using Clock = std::chrono::steady_clock;
+
+}  // namespace
+
+Operation::~Operation() {
+  if (work_ == nullptr) return;
+  // Only reached when start() was left by an exception: the operation is over or aborted.
+  nb::gil_scoped_release no_gil;
+  nezha_work_free(work_);
+}
+
+bool Operation::poll() {
+  if (done_) return true;
+  int done = 0;
+  const nezha_code code = nezha_test(work_, &done);
+  if (done) complete(code, code == NEZHA_OK ? "" : last_error());
+  return done_;
+}
+
+bool Operation::wait(double timeout_s) { return wait_in_slices(timeout_s, /*signals=*/true); }
+
+bool Operation::wait_quietly(double timeout_s) {
+  return wait_in_slices(timeout_s, /*signals=*/false);
+}
+
+void Operation::outcome() const {
+  if (code_ != NEZHA_OK) raise(code_, message_);
+}
+
+void Operation::abort() {
+  if (done_) return;
+  ++waiters_;
+  {
+    nb::gil_scoped_release no_gil;
+    nezha_abort(work_);
+  }
+  --waiters_;
+  let_go();
+}
+
+bool Operation::wait_slice(double seconds) {
+  ++waiters_;
+  nezha_code code;
+  int done = 1;
+  std::string message;
+  {
+    nb::gil_scoped_release no_gil;
+    code = nezha_wait(work_, seconds);
+    // A wait that timed out and an operation that timed out have the same code.
+    if (code == NEZHA_TIMED_OUT) code = nezha_test(work_, &done);
+    if (done && code != NEZHA_OK) message = nezha_last_error();
+  }
+  --waiters_;
+  if (done) complete(code, std::move(message));
+  return done_;
+}
+
+bool Operation::wait_in_slices(double timeout_s, bool signals) {
+  const auto start = Clock::now();
+  while (!done_) {
+    double slice = kSliceSeconds;
+    if (timeout_s >= 0) {
+      const double left = timeout_s - std::chrono::duration<double>(Clock::now() - start).count();
+      if (left <= 0) return poll();
+      slice = std::clamp(left, kPollSeconds, kSliceSeconds);
+    }
+    if (wait_slice(slice)) break;
+    if (signals && PyErr_CheckSignals() != 0) throw nb::python_error();
+  }
+  return true;
+}
+
+void Operation::wait_blocking() {
+  while (!wait_slice(kSliceSeconds)) {
+    if (PyErr_CheckSignals() == 0) continue;
+    nb::python_error interrupted;
+    abort();
+    wait_quietly(-1);
+    throw interrupted;
+  }
+}
+
+void Operation::complete(nezha_code code, std::string message) {
+  if (!done_) {
+    done_ = true;
+    code_ = code;
+    message_ = std::move(message);
+  }
+  let_go();
+}
+
+void Operation::let_go() {
+  if (!done_ || waiters_ > 0 || !lease_) return;
+  nezha_work_free(work_);  // null after a refused start, which is allowed
+  work_ = nullptr;
+  input.release();
+  output.release();
+  lease_.reset();
+}
+
+}  // namespace nezha::python

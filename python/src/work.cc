@@ -1,0 +1,45 @@
+#include "work.h"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include "bindings.h"
+#include "errors.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace nezha::python {
+
+bool Work::test() {
+  if (!operation_->poll()) return false;
+  operation_->outcome();
+  return true;
+}
+
+nb::object Work::wait(std::optional<double> timeout_s) {
+  if (timeout_s && !(*timeout_s >= 0)) {
+    raise(NEZHA_INVALID_ARGUMENT, "timeout must be a number of seconds >= 0, or None");
+  }
+  if (!operation_->wait(timeout_s.value_or(-1))) {
+    raise(NEZHA_TIMED_OUT, "the operation was still running after " +
+                               std::to_string(*timeout_s) +
+                               " s of wait(); it goes on: wait again, or abort() it");
+  }
+  operation_->outcome();
+  return operation_->result;
+}
+
+void bind_work(nb::module_& module) {
+  nb::class_<Work>(module, "Work")
+      .def("test", &Work::test,
+           "True when the operation has completed; raises its error if it failed.")
+      .def("wait", &Work::wait, "timeout"_a = nb::none(),
+           "The result, when the operation has completed. Raises its error, or TimedOut when it "
+           "is still running after `timeout` seconds; it goes on then.")
+      .def("abort", &Work::abort,
+           "Fails the operation and its communicator, on every rank, with Aborted.");
+}
+
+}  // namespace nezha::python

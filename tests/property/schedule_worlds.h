@@ -1,0 +1,27 @@
+// The schedules of all ranks of one operation, for the property tests.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "schedule/catalog.h"
+
+namespace nezha::schedule {
+
+using World = std::vector<Schedule>;
+
+inline World make_world(const AlgorithmEntry& entry, int world_size, int root) {
+  World world;
+  for (int rank = 0; rank < world_size; ++rank) {
+    world.push_back(*build(entry.collective, entry.algorithm, rank, world_size, root));
+  }
+  return world;
+}
+
+inline std::string describe_world(const AlgorithmEntry& entry, int world_size, int root) {
+  return std::string(name_of(entry.algorithm)) + ", " + std::to_string(world_size) +
+         " ranks, root " + std::to_string(root);
+}
+
+}  // namespace nezha::schedule

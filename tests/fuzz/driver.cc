@@ -116,9 +116,16 @@ class Mutator {
       case 3: input[at] = static_cast<uint8_t>(input[at] + 1 - 2 * below(2)); break;
       case 4: input.insert(input.begin() + at, static_cast<uint8_t>(generator_())); break;
       case 5: input.erase(input.begin() + at); break;
-      case 6: input.resize(at); break;
+      case 6: change_length(input); break;
       default: splice(input, at, other); break;
     }
+  }
+
+  // Longer as easily as shorter, or the pool would wear down to nothing.
+  void change_length(Input& input) {
+    const size_t size = below(kInputBytesMax);
+    while (input.size() < size) input.push_back(static_cast<uint8_t>(generator_()));
+    input.resize(size);
   }
 
   void splice(Input& input, size_t at, const Input& other) {

@@ -1,0 +1,148 @@
+"""The demonstration: what a second network is worth, in one table, one picture and one training.
+
+Three labs of four nodes (1G, 1G+1G, 1G+0.5G), a short list of sizes in each; then a small network
+trained on real data over one rail and over two. Where namespaces are not allowed the labs are
+loopback addresses: everything still runs, and the output says that nothing was shaped.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Tuple
+
+from .errors import BenchError
+from .launch import BenchLab
+from .plot import plot
+from .rows import Row, gains, make_rows, total_wrong
+from .session import Step
+from .sizes import format_size
+from .spec import BenchSpec
+
+NODES = 4
+LABS = {"1G": ["1gbit"], "1G + 1G": ["1gbit", "1gbit"], "1G + 0.5G": ["1gbit", "500mbit"]}
+_SIZES = [4, 64 << 10, 1 << 20, 8 << 20, 32 << 20]
+_SECONDS = 1.0
+
+
+@dataclass
+class Training:
+    """The training runs. Speeds in images per second; `difference` relative, of the loss."""
+
+    one_rail: float
+    two_rails: float
+    last_loss: float
+    difference: float
+
+
+@dataclass
+class Demo:
+    """Everything the demonstration measured."""
+
+    rows: Dict[str, List[Row]]  # by the names of LABS
+    shaped: bool
+    training: Optional[Training]
+    skipped: List[str]
+
+    @property
+    def ok(self) -> bool:
+        """Whether every checked result was right."""
+        return not any(total_wrong(rows) for rows in self.rows.values())
+
+
+def run_demo(step: Step, example: Path) -> Demo:
+    """Measures everything. Raises BenchError or LabError where even the bench cannot run."""
+    demo = Demo(rows={}, shaped=True, training=None, skipped=[])
+    for name, rails in LABS.items():
+        with BenchLab(NODES, rails) as lab:
+            demo.shaped = lab.facts()["shaped"]
+            spec = BenchSpec(sizes=_SIZES, seconds=_SECONDS, rates=lab.rates())
+            samples = lab.run(spec, step(f"rails {name}", len(_SIZES)))
+            demo.rows[name] = make_rows(spec, [samples])
+            if name == "1G + 1G":
+                _add_training(demo, lab, example)
+    return demo
+
+
+def _add_training(demo: Demo, lab: BenchLab, example: Path) -> None:
+    if not example.exists():
+        demo.skipped.append(f"training: {example} is not there; run from the repository's root")
+        return
+    try:
+        import sklearn  # noqa: F401  (only whether it is there)
+    except ImportError:
+        demo.skipped.append("training: pip install scikit-learn for its bundled digits")
+        return
+    one = _train(lab, example, rail=0)
+    two = _train(lab, example, rail=None)
+    demo.training = Training(one["images_per_s"], two["images_per_s"], two["losses"][-1],
+                             max(one["difference"], two["difference"]))
+
+
+def _train(lab: BenchLab, example: Path, rail: Optional[int]) -> Dict[str, Any]:
+    """Runs the example on every node; the result of rank 0. Raises BenchError."""
+    result = lab.scratch / f"training-{rail}.json"
+    command = [sys.executable, str(example), "--check", "--json", str(result)]
+    environments = []
+    for node in range(lab.nodes):
+        # The ranks share this machine's cores: one thread each, or they fight over them.
+        environment = {**lab.lab.rank_env(node), "OMP_NUM_THREADS": "1",
+                       "OPENBLAS_NUM_THREADS": "1"}
+        if rail is not None:
+            environment["NEZHA_RAILS"] = lab.rail_filter(node, rail)
+        environments.append(environment)
+    lab.launch(list(enumerate([command] * lab.nodes)), environments)
+    try:
+        return json.loads(result.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise BenchError(f"{example} left no result: {error}") from error
+
+
+def report_lines(demo: Demo) -> List[str]:
+    """The sentences under the table."""
+    lines = []
+    if not demo.shaped:
+        lines.append("No network namespaces here: loopback addresses, nothing is shaped, and the "
+                     "times compare nothing but overhead.")
+    if demo.training is not None:
+        training = demo.training
+        lines.append(f"Training on digits, {NODES} nodes: {training.one_rail:.0f} images/s on one "
+                     f"rail, {training.two_rails:.0f} on two "
+                     f"({training.two_rails / training.one_rail:.2f} x)")
+        lines.append(f"Last loss {training.last_loss:.6f}, the same as one process within "
+                     f"{training.difference:.1e}")
+    lines += [f"Skipped: {sentence}" for sentence in demo.skipped]
+    lines.append("Every result was checked: " + ("all exact" if demo.ok else "SOME WERE WRONG"))
+    return lines
+
+
+def table(demo: Demo) -> Tuple[List[str], List[List[str]]]:
+    """Headings and cells: per size, time and percent of limit on each lab, gain over the first."""
+    names = list(demo.rows)
+    base = names[0]
+    headings = ["size"]
+    for name in names:
+        headings += [f"{name}\nus", "of limit\n%"] + (["gain\nx"] if name != base else [])
+    factors = {name: gains(demo.rows[name], {base: demo.rows[base]}) for name in names}
+    cells = []
+    for index, first in enumerate(demo.rows[base]):
+        line = [format_size(first["size"])]
+        for name in names:
+            row = demo.rows[name][index]
+            of_limit = row["of_limit"]
+            # A limit of half a microsecond says nothing about 4 bytes.
+            worth = of_limit is not None and row["size"] >= 4096
+            line += [f"{row['time_us']:.1f}", f"{100 * of_limit:.1f}" if worth else "-"]
+            if name != base:
+                factor = factors[name][index]
+                line.append("-" if factor is None else f"{factor:.2f}")
+        cells.append(line)
+    return headings, cells
+
+
+def draw(demo: Demo, path: Path) -> None:
+    """Writes the picture. Raises BenchError."""
+    plot({f"Nezha, {name}": rows for name, rows in demo.rows.items()}, path,
+         f"all_reduce of float32, {NODES} nodes")

@@ -1,0 +1,207 @@
+"""Builds a lab and runs specs in it: one process a node, samples back over rank 0's output.
+
+Owner: the process that prints. Every process started here ends here, whatever happens.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Type
+
+from ..lab import Lab
+from .errors import BenchError
+from .spec import SAMPLE_PREFIX, BenchSpec, Sample
+
+Progress = Callable[[Sample], None]
+_GRACE_SECONDS = 6.0  # for the survivors of a failed rank to say what they saw
+_SILENCE_SECONDS = 300.0  # no sample for so long: something hangs
+
+
+class BenchLab:
+    """A lab in which specs are run one after the other. A context manager."""
+
+    def __init__(self, nodes: int, rails: Sequence[str], **lab_options: Any) -> None:
+        self.lab = Lab(nodes=nodes, rails=list(rails), **lab_options)
+        self.nodes = nodes
+        self._scratch = tempfile.TemporaryDirectory(prefix="nezha-bench-")
+        self._runs = 0
+
+    def __enter__(self) -> "BenchLab":
+        self.lab.up()
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        self.lab.down()
+        self._scratch.cleanup()
+
+    @property
+    def scratch(self) -> Path:
+        """A directory of this lab's own, gone with it."""
+        return Path(self._scratch.name)
+
+    def devices(self) -> List[Tuple[str, str, Optional[float]]]:
+        """(device, address, raw bytes per second or None) of node 0's rails, in rail order."""
+        ports = self.lab.status()["nodes"][0]["ports"]
+        return [(port["device"], port["address"].partition("/")[0],
+                 port["rate_bps"] / 8 if port["rate_bps"] else None) for port in ports]
+
+    def rates(self) -> Dict[str, float]:
+        """Raw bytes per second by device; only the shaped ones."""
+        return {device: rate for device, _, rate in self.devices() if rate}
+
+    def facts(self) -> Dict[str, Any]:
+        """What a result must state about its lab: congestion control, queue, burst, MTU."""
+        status = self.lab.status()
+        ports = status["nodes"][0]["ports"]
+        return {
+            "mode": status["mode"],
+            "shaped": status["shaped"],
+            "congestion_control": status["congestion_control"] or "the host's",
+            "queue_ms": status["queue_ms"],
+            "burst_bytes": [port["burst_bytes"] for port in ports],
+            "mtu": [port["mtu"] for port in ports],
+        }
+
+    def run(
+        self, spec: BenchSpec, progress: Optional[Progress] = None,
+        one_rail: Optional[int] = None,
+    ) -> List[Sample]:
+        """Runs `spec` on all nodes, on one rail only where asked. Raises BenchError."""
+        spec_path = self.write_spec(spec)
+        command = [sys.executable, "-m", "nezha.bench.worker", str(spec_path)]
+        environments = [self.lab.rank_env(node) for node in range(self.nodes)]
+        if one_rail is not None:
+            for node, environment in enumerate(environments):
+                environment["NEZHA_RAILS"] = self.rail_filter(node, one_rail)
+        return self.launch(list(enumerate([command] * self.nodes)), environments, progress)
+
+    def rail_filter(self, node: int, rail: int) -> str:
+        """What NEZHA_RAILS must be on `node` to leave only rail `rail`. Raises BenchError."""
+        ports = self.lab.status()["nodes"][node]["ports"]
+        if not 0 <= rail < len(ports):
+            raise BenchError(f"rail {rail}: the lab has rails 0 to {len(ports) - 1}")
+        if self.lab.mode == "loopback":
+            return str(ports[rail]["address"])
+        return "=" + str(ports[rail]["device"])
+
+    def write_spec(self, spec: BenchSpec) -> Path:
+        """Saves `spec` where the ranks can read it."""
+        self._runs += 1
+        path = self.scratch / f"spec-{self._runs}.json"
+        spec.save(path)
+        return path
+
+    def launch(
+        self,
+        commands: Sequence[Tuple[int, Sequence[str]]],
+        environments: Sequence[Mapping[str, str]],
+        progress: Optional[Progress] = None,
+    ) -> List[Sample]:
+        """Starts the (node, command) pairs and collects what the first one emits."""
+        processes: List["subprocess.Popen[Any]"] = []
+        logs: List[IO[bytes]] = []
+        try:
+            for index, (node, command) in enumerate(commands):
+                log = open(self.scratch / f"log-{self._runs}-{index}", "w+b")
+                logs.append(log)
+                processes.append(self.lab.popen(
+                    node, command, env=environments[index], stderr=log,
+                    stdout=subprocess.PIPE if index == 0 else log))
+            samples = _collect(processes, progress)
+            _check(processes, logs, self.nodes)
+            return samples
+        finally:
+            _end(processes)
+            for log in logs:
+                log.close()
+
+
+def parse_samples(lines: Sequence[bytes], progress: Optional[Progress] = None) -> List[Sample]:
+    """The samples among `lines` of a rank's output."""
+    prefix = SAMPLE_PREFIX.encode()
+    samples = [Sample.from_dict(json.loads(line[len(prefix):]))
+               for line in lines if line.startswith(prefix)]
+    for sample in samples:
+        if progress is not None:
+            progress(sample)
+    return samples
+
+
+def _collect(
+    processes: Sequence["subprocess.Popen[Any]"], progress: Optional[Progress]
+) -> List[Sample]:
+    """Reads the first process's output until it ends, another one fails, or all is silent."""
+    samples: List[Sample] = []
+    pending = b""
+    last_heard = time.monotonic()
+    failed_at: Optional[float] = None
+    output = processes[0].stdout
+    assert output is not None
+    with selectors.DefaultSelector() as selector:
+        selector.register(output, selectors.EVENT_READ)
+        while True:
+            if selector.select(timeout=0.2):
+                data = os.read(output.fileno(), 1 << 20)
+                if not data:
+                    return samples
+                lines = (pending + data).split(b"\n")
+                pending = lines.pop()
+                fresh = parse_samples(lines, progress)
+                samples += fresh
+                last_heard = time.monotonic() if fresh else last_heard
+            now = time.monotonic()
+            if failed_at is None and any(process.poll() for process in processes):
+                failed_at = now
+            if failed_at is not None and now - failed_at > _GRACE_SECONDS:
+                return samples
+            if now - last_heard > _SILENCE_SECONDS:
+                raise BenchError(f"no result for {_SILENCE_SECONDS:.0f} s: gave up waiting")
+
+
+def _check(
+    processes: Sequence["subprocess.Popen[Any]"], logs: Sequence[IO[bytes]], nodes: int
+) -> None:
+    """Raises BenchError with the first failure's own words."""
+    deadline = time.monotonic() + _GRACE_SECONDS
+    codes: List[Optional[int]] = []
+    for process in processes:
+        try:
+            codes.append(process.wait(timeout=max(0.0, deadline - time.monotonic())))
+        except subprocess.TimeoutExpired:
+            codes.append(None)
+    bad = [index for index, code in enumerate(codes) if code != 0]
+    if not bad:
+        return
+    first = next((index for index in bad if codes[index]), bad[0])
+    logs[first].seek(0)
+    tail = logs[first].read()[-2000:].decode(errors="replace").strip() or "(it wrote nothing)"
+    what = "is still running" if codes[first] is None else f"ended with status {codes[first]}"
+    raise BenchError(f"process {first} of {len(processes)} ({nodes} nodes) {what}:\n{tail}")
+
+
+def _end(processes: Sequence["subprocess.Popen[Any]"]) -> None:
+    for process in processes:
+        if process.poll() is None:
+            process.terminate()
+    deadline = time.monotonic() + 2.0
+    for process in processes:
+        try:
+            process.wait(timeout=max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        if process.stdout is not None:
+            process.stdout.close()

@@ -1,0 +1,79 @@
+"""Progress while a bench runs, and its report afterwards: table, JSON, plot."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Callable, Iterator, Optional
+
+from . import render
+from .errors import BenchError
+from .plot import plot
+from .rows import total_wrong
+from .session import Report, Step
+from .sizes import format_size
+from .spec import Sample
+
+
+@contextmanager
+def progress() -> Iterator[Step]:
+    """A Step that draws a bar on a terminal's standard error, and nothing elsewhere."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import TimeElapsedColumn
+
+    with Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
+                  TimeElapsedColumn(), console=Console(stderr=True), transient=True,
+                  disable=not sys.stderr.isatty()) as bars:
+
+        def step(what: str, sizes: int) -> Callable[[Sample], None]:
+            task = bars.add_task(what, total=sizes)
+
+            def advance(sample: Sample) -> None:
+                bars.update(task, advance=1, description=f"{what} {format_size(sample.size)}")
+
+            return advance
+
+        yield step
+
+
+def publish(report: Report, json_to: Optional[str], plot_to: Optional[Path]) -> int:
+    """Prints or writes `report` as asked. Returns the exit status: 1 where a result was wrong."""
+    if json_to != "-":
+        _print_tables(report)
+    if json_to is not None:
+        _write_json(report, json_to)
+    if plot_to is not None:
+        config = report.document["config"]
+        plot(report.curves(), plot_to, f"{config['collective']}, {config['ranks']} ranks, "
+             f"{config['type']} {config['redop']}")
+        print(f"plot: {plot_to}", file=sys.stderr)
+    return 1 if total_wrong(report.rows) else 0
+
+
+def _print_tables(report: Report) -> None:
+    document = report.document
+    print("\n".join(render.header_lines(document["config"])))
+    extras = render.gain_column(report.gains)
+    if "spread" in document:
+        extras += render.spread_column(document["spread"])
+    render.show(report.rows, extras=extras)
+    print("\n".join(render.footer_lines(report.rows, document["wire_check"])))
+    for name, entry in document.get("singles", {}).items():
+        render.show(entry["rows"], f"{name} only")
+    for name, entry in document.get("peers", {}).items():
+        render.show(entry["rows"], f"{name}, same lab, same rule")
+
+
+def _write_json(report: Report, target: str) -> None:
+    text = json.dumps(report.document, indent=1)
+    if target == "-":
+        print(text, flush=True)
+        return
+    try:
+        Path(target).parent.mkdir(parents=True, exist_ok=True)
+        Path(target).write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise BenchError(f"cannot write {target}: {error}") from error

@@ -1,0 +1,82 @@
+"""Size against bus bandwidth: one curve a configuration, a dashed line for what the wires allow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Sequence
+
+from .errors import BenchError
+from .rows import Row
+from .sizes import format_size
+
+# Okabe and Ito's palette: told apart with any colour vision, and in print.
+_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+
+
+def plot(curves: Dict[str, Sequence[Row]], path: Path, title: str) -> None:
+    """Writes a picture of `curves` (name -> rows) to `path`. Raises BenchError where it cannot."""
+    try:
+        import matplotlib
+    except ImportError as error:
+        raise BenchError("--plot needs matplotlib: pip install matplotlib") from error
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(9.5, 5.6), dpi=150)
+    limits: Dict[float, List[str]] = {}
+    for index, (name, rows) in enumerate(curves.items()):
+        color = _COLORS[index % len(_COLORS)]
+        shown = [row for row in rows if row["size"] > 0]
+        axes.plot([row["size"] for row in shown], [row["busbw_gbps"] for row in shown],
+                  color=color, marker=_MARKERS[index % len(_MARKERS)], markersize=5,
+                  linewidth=2, label=name, zorder=3)
+        limit = _limit_gbps(shown)
+        if limit is not None:
+            limits.setdefault(round(limit, 6), []).append(color)
+    _draw_limits(axes, limits)
+    _decorate(axes, curves, title)
+    figure.tight_layout()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path)
+    except OSError as error:
+        raise BenchError(f"cannot write the plot {path}: {error}") from error
+    finally:
+        pyplot.close(figure)
+
+
+def _limit_gbps(rows: Sequence[Row]) -> Optional[float]:
+    """Bus bandwidth at the limit: the sum of the rail rates."""
+    for row in rows:
+        if row["of_limit"]:
+            return row["busbw_gbps"] / row["of_limit"]
+    return None
+
+
+def _draw_limits(axes: Any, limits: Dict[float, List[str]]) -> None:
+    """One dashed line a limit, in the colour of the first curve it belongs to."""
+    for limit, colors in limits.items():
+        color = colors[0] if len(colors) == 1 else "#555555"
+        axes.axhline(limit, color=color, linestyle=(0, (5, 3)), linewidth=1.2, zorder=2)
+        axes.annotate(f"limit {limit:g} Gbit/s", xy=(0.012, limit),
+                      xycoords=("axes fraction", "data"), xytext=(0, 3),
+                      textcoords="offset points", color=color, fontsize=9)
+
+
+def _decorate(axes: Any, curves: Dict[str, Sequence[Row]], title: str) -> None:
+    sizes = sorted({row["size"] for rows in curves.values() for row in rows if row["size"] > 0})
+    axes.set_xscale("log", base=2)
+    step = max(1, -(-len(sizes) // 14))
+    axes.set_xticks(sizes[::step])
+    axes.set_xticklabels([format_size(size) for size in sizes[::step]], fontsize=9)
+    axes.minorticks_off()
+    axes.set_ylim(0, 1.08 * axes.get_ylim()[1])  # room for the highest limit's label
+    axes.set_xlabel("size of the tensor (bytes)", fontsize=11)
+    axes.set_ylabel("bus bandwidth (Gbit/s)", fontsize=11)
+    axes.set_title(title, fontsize=12, loc="left", pad=12)
+    axes.grid(True, color="#DDDDDD", linewidth=0.7, zorder=0)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, fontsize=10,
+                borderaxespad=0.0)

@@ -1,0 +1,148 @@
+"""Random inputs whose reduced result is known exactly, and the count of elements that differ.
+
+Every rank can produce every other rank's input from (seed, rank, block), so the reference needs
+no communication. Values are chosen so that no order of summation rounds: whole numbers whose
+partial sums stay inside the mantissa, powers of two for products, the full range (wrapping) for
+integers. A library that is right therefore agrees in every bit, in every dtype.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Iterator, Tuple
+
+import numpy as np
+
+BLOCK = 1 << 20  # elements produced at a time: bounds the memory of the check
+
+# Largest whole number up to which every whole number is exact.
+_EXACT = {"float64": 1 << 52, "float32": 1 << 24, "float16": 1 << 11, "bfloat16": 1 << 8}
+_INTEGERS = ("int8", "uint8", "int32", "int64")
+_BITWISE = {"band": np.bitwise_and, "bor": np.bitwise_or, "bxor": np.bitwise_xor}
+_COMBINE = {
+    "sum": np.add, "avg": np.add, "prod": np.multiply, "min": np.minimum, "max": np.maximum,
+    **_BITWISE,
+}
+DTYPES = tuple(_EXACT) + _INTEGERS
+OPS = tuple(_COMBINE)
+_ALIASES = {"float": "float32", "double": "float64", "half": "float16", "bf16": "bfloat16",
+            "fp16": "float16", "fp32": "float32", "fp64": "float64"}
+
+
+def dtype_name(text: str) -> str:
+    """The full name of a dtype (`float`, `half`, `bf16` and the like are understood)."""
+    name = _ALIASES.get(text, text)
+    if name not in DTYPES:
+        raise ValueError(f"dtype {text!r}: one of {', '.join(DTYPES)}")
+    return name
+
+
+def numpy_dtype(name: str) -> np.dtype:
+    """The NumPy dtype. bfloat16 comes from ml_dtypes; ValueError says how to get it."""
+    if name != "bfloat16":
+        return np.dtype(name)
+    try:
+        import ml_dtypes
+    except ImportError as error:
+        raise ValueError("bfloat16 in NumPy needs ml_dtypes: pip install ml_dtypes") from error
+    return np.dtype(ml_dtypes.bfloat16)
+
+
+def itemsize(name: str) -> int:
+    """Bytes of one element."""
+    return 2 if name == "bfloat16" else np.dtype(name).itemsize
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Inputs and results of one (dtype, op, world size, seed)."""
+
+    dtype: str
+    op: str
+    ranks: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        if self.op not in OPS:
+            raise ValueError(f"op {self.op!r}: one of {', '.join(OPS)}")
+        if self.op in _BITWISE and self.dtype not in _INTEGERS:
+            raise ValueError(f"op {self.op} needs an integer dtype, not {self.dtype}")
+        if self._budget() < self._unit():
+            raise ValueError(f"{self.op} of {self.dtype} over {self.ranks} ranks has no exact "
+                             "reference; check with a wider dtype")
+
+    def input(self, rank: int, count: int) -> np.ndarray:
+        """Rank `rank`'s input: `count` elements in the wire dtype."""
+        out = np.empty(count, numpy_dtype(self.dtype))
+        for start, stop in _blocks(count):
+            out[start:stop] = self._block(rank, start, stop)
+        return out
+
+    def expected(self, count: int) -> Iterator[Tuple[int, int, np.ndarray]]:
+        """(start, stop, exact result) over the whole range, a block at a time."""
+        combine = _COMBINE[self.op]
+        for start, stop in _blocks(count):
+            total = self._block(0, start, stop)
+            for rank in range(1, self.ranks):
+                with np.errstate(over="ignore"):
+                    total = combine(total, self._block(rank, start, stop))
+            if self.op == "avg":
+                total = self._divide(total)
+            yield start, stop, total
+
+    def wrong(self, result: Any) -> int:
+        """How many elements of `result` (1-d, wire dtype) differ from the reference."""
+        return sum(int(np.count_nonzero(result[start:stop].astype(exact.dtype) != exact))
+                   for start, stop, exact in self.expected(len(result)))
+
+    def _wide(self) -> np.dtype:
+        """The type the reference is worked out in: integers wrap in their own."""
+        return np.dtype(self.dtype if self.dtype in _INTEGERS else "float64")
+
+    def _unit(self) -> int:
+        # An average must come out whole, so each input is a multiple of the number of ranks.
+        return self.ranks if self.op == "avg" and self.dtype in _EXACT else 1
+
+    def _budget(self) -> int:
+        if self.dtype in _EXACT:
+            return _EXACT[self.dtype]
+        return int(np.iinfo(self.dtype).max)
+
+    def _block(self, rank: int, start: int, stop: int) -> np.ndarray:
+        generator = np.random.Generator(np.random.SFC64([self.seed, rank, start // BLOCK]))
+        if self.op == "prod" and self.dtype in _EXACT:
+            return self._powers(generator, rank, stop - start)
+        if self.dtype in _INTEGERS and self.op != "avg":
+            raw = generator.bytes((stop - start) * itemsize(self.dtype))
+            return np.frombuffer(raw, dtype=self.dtype)
+        return self._whole_numbers(generator, rank, stop - start)
+
+    def _whole_numbers(self, generator: np.random.Generator, rank: int, count: int) -> np.ndarray:
+        """Multiples of the unit whose sum over all ranks cannot leave the budget."""
+        unit = self._unit()
+        active = min(self.ranks, self._budget() // unit)
+        if rank >= active:
+            return np.zeros(count, self._wide())
+        high = min(self._budget() // (unit * active), (1 << 30))
+        low = 0 if self.dtype == "uint8" else -high
+        values = generator.integers(low, high, count, dtype=np.int32, endpoint=True)
+        return values.astype(self._wide()) * self._wide().type(unit)
+
+    def _powers(self, generator: np.random.Generator, rank: int, count: int) -> np.ndarray:
+        """Signed powers of two; at most 14 ranks move the exponent: float16 has no more."""
+        signs = generator.integers(0, 1, count, dtype=np.int8, endpoint=True) * 2.0 - 1.0
+        if rank >= 14:
+            return signs
+        return np.ldexp(signs, generator.integers(-1, 1, count, dtype=np.int8, endpoint=True))
+
+    def _divide(self, total: np.ndarray) -> np.ndarray:
+        if self.dtype in _EXACT:
+            return total / self.ranks
+        # Toward zero, as the C API says; NumPy's // rounds down.
+        whole = total.astype(np.int64)
+        return (np.sign(whole) * (np.abs(whole) // self.ranks)).astype(total.dtype)
+
+
+def _blocks(count: int) -> Iterator[Tuple[int, int]]:
+    for start in range(0, count, BLOCK):
+        yield start, min(start + BLOCK, count)

@@ -1,0 +1,150 @@
+"""The table, as nccl-tests prints it: comment lines with '#', one line a size, a footer.
+
+A terminal gets colours and borders from rich; a file or a pipe gets the plain columns.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+from .rows import Row, average_busbw, total_wrong
+
+Extra = Tuple[str, str, Sequence[str]]  # name, unit, one text a row
+_Column = Tuple[str, str, Callable[[Row], str]]  # name, unit, text of a row
+
+
+def _number(value: Optional[float], digits: int = 2) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def _time(value: Optional[float]) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.1f}" if value < 1e4 else f"{value:.0f}"
+
+
+def _percent(value: Optional[float]) -> str:
+    return "-" if value is None else f"{100 * value:.1f}"
+
+
+def _cost(value: Optional[float]) -> str:
+    # Under 100 KB the cost per GB is the cost of a call in disguise: no digits that mean nothing.
+    return "-" if value is None else f"{value:.1f}" if value < 1e3 else f"{value:.0f}"
+
+
+def _shares(row: Row) -> str:
+    return " ".join(f"{rail['name']}:{100 * rail['share']:.1f}%" for rail in row["rails"]) or "-"
+
+
+def _columns(rows: Sequence[Row], extras: Sequence[Extra]) -> List[_Column]:
+    columns: List[_Column] = [
+        ("size", "(B)", lambda row: str(row["size"])),
+        ("count", "(elements)", lambda row: str(row["count"])),
+        ("type", "", lambda row: row["type"]),
+        ("redop", "", lambda row: row["redop"]),
+        ("time", "(us)", lambda row: _time(row["time_us"])),
+        ("algbw", "(Gb/s)", lambda row: _number(row["algbw_gbps"], 3)),
+        ("busbw", "(Gb/s)", lambda row: _number(row["busbw_gbps"], 3)),
+        ("#wrong", "", lambda row: str(row["wrong"])),
+        ("limit_us", "(us)", lambda row: _time(row["limit_us"])),
+        ("of_limit", "(%)", lambda row: _percent(row["of_limit"])),
+        ("p50", "(us)", lambda row: _time(row["p50_us"])),
+        ("p99", "(us)", lambda row: _time(row["p99_us"])),
+        ("cpu", "(s/GB)", lambda row: _cost(row["cpu_s_per_gb"])),
+    ]
+    for name, unit, texts in extras:
+        by_row = {id(row): text for row, text in zip(rows, texts)}
+        columns.append((name, unit, lambda row, by_row=by_row: by_row[id(row)]))  # type: ignore
+    columns.append(("rails", "(share)", _shares))
+    return columns
+
+
+def gain_column(gains: Sequence[Optional[float]]) -> List[Extra]:
+    """The column of rows.gains; none where nothing is known."""
+    if all(gain is None for gain in gains):
+        return []
+    return [("gain", "(x)", [_number(gain) for gain in gains])]
+
+
+def spread_column(spreads: Sequence[Row]) -> List[Extra]:
+    """The column of rows.spread: the launches' fastest and slowest medians."""
+    texts = [f"{_time(entry['min_us'])}..{_time(entry['max_us'])}" for entry in spreads]
+    return [("launches", "(us)", texts)]
+
+
+def header_lines(facts: Dict[str, Any]) -> List[str]:
+    """Comment lines that state how the numbers were made; `facts` is the JSON's config."""
+    lines = [f"# nezha bench {facts.get('collective', '')}: {facts.get('ranks', '?')} ranks, "
+             f"rails {', '.join(facts.get('rails') or ['as found'])}, "
+             f"{'in place' if facts.get('in_place') else 'out of place'}, "
+             f"{facts.get('launches', 1)} launch(es)"]
+    lab = facts.get("lab")
+    if lab:
+        bursts = ",".join(str(burst) for burst in lab["burst_bytes"])
+        mtus = ",".join(str(mtu) for mtu in sorted(set(lab["mtu"])))
+        lines.append(f"# lab: {lab['mode']}, {'shaped' if lab['shaped'] else 'NOT shaped'}, "
+                     f"congestion control {lab['congestion_control']}, queue {lab['queue_ms']} ms, "
+                     f"burst {bursts} B, mtu {mtus}")
+    options = facts.get("options") or {}
+    if options:
+        lines.append("# config: " + " ".join(f"{key}={value}" for key, value in options.items()))
+    lines.append("# gain: time on the best single rail / time on all; rails: share of the bytes")
+    return lines
+
+
+def footer_lines(rows: Sequence[Row], wire: Optional[Dict[str, Any]]) -> List[str]:
+    """Comment lines with the verdicts."""
+    wrong = total_wrong(rows)
+    lines = [f"# Out of bounds values : {wrong} {'OK' if wrong == 0 else 'FAILED'}",
+             f"# Avg bus bandwidth    : {average_busbw(rows):.4f} Gb/s"]
+    if wire is None or wire["agree"] is None:
+        lines.append("# Interface counters   : nothing to compare")
+    elif wire["agree"]:
+        lines.append("# Interface counters   : agree with the library "
+                     f"(at most {100 * wire['overhead']:.1f} % more on the wire)")
+    else:
+        lines.append("# Interface counters   : DISAGREE")
+        lines += [f"#   {sentence}" for sentence in wire["disagreements"][:5]]
+    return lines
+
+
+def show(rows: Sequence[Row], title: str = "", extras: Sequence[Extra] = ()) -> None:
+    """Prints the table on standard output."""
+    if title:
+        print(f"#\n# {title}")
+    if not sys.stdout.isatty() or not _show_rich(rows, _columns(rows, extras)):
+        print("\n".join(plain_lines(rows, extras)))
+    sys.stdout.flush()
+
+
+def plain_lines(rows: Sequence[Row], extras: Sequence[Extra] = ()) -> List[str]:
+    """The table as aligned text; the two heading lines are comments."""
+    columns = _columns(rows, extras)
+    cells = [[text(row) for _, _, text in columns] for row in rows]
+    widths = [max([len(name), len(unit)] + [len(line[index]) for line in cells])
+              for index, (name, unit, _) in enumerate(columns)]
+
+    def join(values: Sequence[str]) -> str:
+        return "  ".join(value.rjust(width) for value, width in zip(values, widths))
+
+    return ["# " + join([name for name, _, _ in columns]),
+            "# " + join([unit for _, unit, _ in columns])] + ["  " + join(line) for line in cells]
+
+
+def _show_rich(rows: Sequence[Row], columns: List[_Column]) -> bool:
+    """Prints a table with borders; False where the terminal is too narrow to show every digit."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(header_style="bold")
+    for name, unit, _ in columns:
+        table.add_column(f"{name}\n{unit}", justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(*[text(row) for _, _, text in columns],
+                      style="bold red" if row["wrong"] else None)
+    console = Console()
+    if console.measure(table).maximum > console.width:
+        return False
+    console.print(table)
+    return True

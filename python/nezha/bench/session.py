@@ -1,0 +1,160 @@
+"""One call of `nezha bench`: what to run, running it, and the report that comes out.
+
+Two ways in: `run_in_world` when this process is already a rank of a launched job, `run_in_lab` when
+it is not and builds a lab of its own. Both end in a Report, which only the caller prints.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from dataclasses import dataclass, field, replace
+from typing import Any, Callable, Dict, List, Optional
+
+from .errors import BenchError
+from .launch import BenchLab
+from .measure import measure
+from .peers import find_peers
+from .rows import SCHEMA_NOTE, Row, gains, make_rows, spread, wire_check
+from .spec import BenchSpec, Sample
+
+# Enough of the single-rail runs to know the gain, without tripling the whole bench.
+_SINGLE_SECONDS = 0.5
+Step = Callable[[str, int], Callable[[Sample], None]]  # (what, sizes) -> called after each size
+
+
+@dataclass
+class Request:
+    """What was asked for on the command line."""
+
+    spec: BenchSpec
+    nodes: int = 4
+    rails: List[str] = field(default_factory=lambda: ["1gbit", "1gbit"])
+    one_rail: Optional[int] = None
+    launches: int = 1
+    gain: bool = True
+    peers: List[str] = field(default_factory=list)
+    torch_python: Optional[str] = None
+    lab_options: Dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Report:
+    """What was measured. `document` is the JSON; `gains` belong to its rows, in order."""
+
+    document: Dict[str, Any]
+    gains: List[Optional[float]]
+
+    @property
+    def rows(self) -> List[Row]:
+        """Nezha's rows."""
+        return self.document["rows"]
+
+    def curves(self) -> Dict[str, List[Row]]:
+        """Rows by the name a picture's legend shows."""
+        rails = " + ".join(self.document["config"]["rails"]) or "rails as found"
+        only = self.document["config"]["one_rail"]
+        curves = {f"Nezha, {rails}" if only is None else f"Nezha, rail {only} of {rails}":
+                  self.rows}
+        for name, entry in self.document.get("singles", {}).items():
+            curves[f"Nezha, {name} only"] = entry["rows"]
+        for name, entry in self.document.get("peers", {}).items():
+            curves[name] = entry["rows"]
+        return curves
+
+
+def is_launched() -> bool:
+    """Whether a launcher has made this process a rank of a world."""
+    return any(name in os.environ for name in ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK"))
+
+
+def run_in_world(request: Request, step: Step) -> Optional[Report]:
+    """Measures in the world this process belongs to. The report on rank 0, None elsewhere."""
+    if request.peers:
+        raise BenchError("--compare needs a lab of the bench's own: run it without a launcher")
+    import nezha
+
+    spec = request.spec
+    if request.one_rail is not None:
+        spec = replace(spec, config={**spec.config, "rails": _named_rail(request.one_rail)})
+    with nezha.init(config=spec.config) as comm:
+        progress = step("nezha", len(spec.sizes)) if comm.rank == 0 else None
+        launches = [measure(comm, spec, progress)]
+        rails = [rail["name"] for rail in comm.rails()]
+        first, ranks = comm.rank == 0, comm.world_size
+    request = replace(request, spec=spec, nodes=ranks, rails=rails, launches=1)
+    return _report(request, launches, {}, {}, None) if first else None
+
+
+def run_in_lab(request: Request, step: Step) -> Report:
+    """Builds a lab, measures Nezha, its single rails and the peers in it, removes the lab."""
+    with BenchLab(request.nodes, request.rails, **request.lab_options) as lab:
+        spec = replace(request.spec, rates=lab.rates())
+        request = replace(request, spec=spec)
+        launches = []
+        for number in range(request.launches):
+            what = f"nezha {number + 1}/{request.launches}" if request.launches > 1 else "nezha"
+            launches.append(lab.run(spec, step(what, len(spec.sizes)), request.one_rail))
+        singles = _run_singles(lab, request, step)
+        peers: Dict[str, List[Row]] = {}
+        for name, run in find_peers(request.peers, request.torch_python).items():
+            try:
+                samples = [run(lab, spec, step(name, len(spec.sizes)))
+                           for _ in range(request.launches)]
+                peers[name] = make_rows(spec, samples, name)
+            except BenchError as error:
+                print(f"# {name} is left out: {error}", flush=True)
+        return _report(request, launches, singles, peers, lab.facts())
+
+
+def _run_singles(lab: BenchLab, request: Request, step: Step) -> Dict[str, List[Row]]:
+    """Every rail alone, by device name: what all of them together must beat."""
+    if not request.gain or request.one_rail is not None or len(request.rails) < 2:
+        return {}
+    spec = replace(request.spec, seconds=min(_SINGLE_SECONDS, request.spec.seconds))
+    singles = {}
+    for number, (device, address, _) in enumerate(lab.devices()):
+        name = device if lab.lab.mode != "loopback" else address
+        samples = lab.run(spec, step(f"only {name}", len(spec.sizes)), number)
+        singles[name] = make_rows(spec, [samples])
+    return singles
+
+
+def _report(
+    request: Request, launches: List[List[Sample]], singles: Dict[str, List[Row]],
+    peers: Dict[str, List[Row]], lab: Optional[Dict[str, Any]],
+) -> Report:
+    spec = request.spec
+    rows = make_rows(spec, launches)
+    document: Dict[str, Any] = {
+        "config": {
+            "schema": SCHEMA_NOTE, "collective": spec.collective, "ranks": request.nodes,
+            "rails": request.rails, "one_rail": request.one_rail, "type": spec.dtype,
+            "redop": spec.op, "in_place": spec.in_place, "algorithm": spec.algorithm,
+            "launches": request.launches, "iterations": spec.iterations, "warmup": spec.warmup,
+            "checks": spec.checks, "options": spec.config, "lab": lab, "host": _host(),
+        },
+        "rows": rows,
+        "wire_check": wire_check(launches),
+    }
+    if request.launches > 1:
+        document["spread"] = spread(launches)
+    if singles:
+        document["singles"] = {name: {"rows": each} for name, each in singles.items()}
+    if peers:
+        document["peers"] = {name: {"rows": each} for name, each in peers.items()}
+    return Report(document, gains(rows, singles))
+
+
+def _host() -> Dict[str, Any]:
+    return {"cpus": os.cpu_count(), "kernel": platform.release(), "machine": platform.machine(),
+            "python": platform.python_version()}
+
+
+def _named_rail(index: int) -> str:
+    """Rail `index` among those NEZHA_RAILS names, as a filter for it alone."""
+    names = [name for name in os.environ.get("NEZHA_RAILS", "").lstrip("=").split(",") if name]
+    if not 0 <= index < len(names) or any(name.startswith("^") for name in names):
+        raise BenchError(f"--one-rail {index} in a launched world needs NEZHA_RAILS to name the "
+                         f"rails (it is {os.environ.get('NEZHA_RAILS', 'not set')!r})")
+    return names[index] if "." in names[index] or "/" in names[index] else "=" + names[index]

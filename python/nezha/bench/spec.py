@@ -1,0 +1,72 @@
+"""What to measure, and what was measured: the two records that the bench's parts exchange.
+
+Both travel as JSON, from the process that prints to the ranks and back.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Dict, List, Optional
+
+SAMPLE_PREFIX = "@sample "  # begins the lines on which rank 0 hands over a Sample
+
+
+@dataclass
+class BenchSpec:
+    """One run: a collective over a list of sizes. The same on every rank."""
+
+    sizes: List[int]  # bytes, whole elements
+    collective: str = "all_reduce"
+    dtype: str = "float32"
+    op: str = "sum"
+    iterations: Optional[int] = None  # None: enough for `seconds`, at least 5
+    warmup: Optional[int] = None  # None: 5, fewer where one takes long
+    checks: int = 1
+    in_place: bool = True
+    algorithm: Optional[str] = None
+    root: int = 0
+    seconds: float = 2.0
+    seed: int = 20240229
+    config: Dict[str, str] = field(default_factory=dict)
+    rates: Dict[str, float] = field(default_factory=dict)  # device -> raw bytes per second
+
+    def save(self, path: Path) -> None:
+        """Writes the spec as JSON."""
+        path.write_text(json.dumps(asdict(self)), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: Path) -> "BenchSpec":
+        """Reads what `save` wrote."""
+        return cls(**json.loads(path.read_text(encoding="utf-8")))
+
+
+@dataclass
+class RailSample:
+    """One rail during the timed operations of one size, all ranks together."""
+
+    name: str
+    device: str
+    bytes: int  # as the library counts them
+    wire_bytes: Optional[int] = None  # as the interfaces count them; None: cannot be told apart
+    rate: Optional[float] = None  # raw bytes per second of one port; None: not known
+
+
+@dataclass
+class Sample:
+    """One size. `times_us[i]` is operation i's duration on the slowest rank."""
+
+    size: int
+    count: int
+    ranks: int
+    times_us: List[float]
+    wrong: int
+    cpu_s: float  # processor seconds of all ranks during the timed operations
+    rails: List[RailSample] = field(default_factory=list)
+
+    @classmethod
+    def from_dict(cls, data: Dict[str, Any]) -> "Sample":
+        """The inverse of dataclasses.asdict."""
+        rails = [RailSample(**rail) for rail in data.pop("rails", [])]
+        return cls(rails=rails, **data)

@@ -1,0 +1,36 @@
+"""One rank of a bench that the bench itself launched: `python -m nezha.bench.worker SPEC.json`.
+
+Rank 0 prints one line a size, `@sample {json}`, as soon as it is known; everything else on its
+output is somebody's log. The exit status is 0 when every size has been measured.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from .measure import measure
+from .spec import SAMPLE_PREFIX, BenchSpec, Sample
+
+
+def emit(sample: Sample) -> None:
+    """Hands a sample to the process that launched this one."""
+    print(SAMPLE_PREFIX + json.dumps(asdict(sample)), flush=True)
+
+
+def main() -> None:
+    """Joins the world that the environment describes and runs the spec."""
+    import nezha
+
+    spec = BenchSpec.load(Path(sys.argv[1]))
+    try:
+        with nezha.init(config=spec.config) as comm:
+            measure(comm, spec, emit if comm.rank == 0 else None)
+    except (nezha.Error, ValueError) as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()

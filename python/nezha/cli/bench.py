@@ -1,0 +1,136 @@
+"""`nezha bench`: nccl-tests' flags and columns, with rails, limits and costs beside them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any, Callable, Dict, List, Optional
+
+import typer
+from typer.core import TyperGroup
+
+from ..bench import output
+from ..bench.errors import BenchError
+from ..bench.peers import parse_peers
+from ..bench.reference import Reference, dtype_name, itemsize, numpy_dtype
+from ..bench.session import Request, is_launched, run_in_lab, run_in_world
+from ..bench.sizes import parse_size, size_list
+from ..bench.spec import BenchSpec
+from ..errors import Error
+from ..lab import LabError
+
+
+class _AllReduceByDefault(TyperGroup):
+    """`nezha bench --compare gloo` means `nezha bench all_reduce --compare gloo`."""
+
+    def parse_args(self, ctx: Any, args: List[str]) -> List[str]:
+        if args and args[0].startswith("-") and args[0] != "--help":
+            args = ["all_reduce", *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(cls=_AllReduceByDefault, no_args_is_help=True,
+                  help="Measure collectives, in a launched world or in a lab built for it.")
+
+
+def _settings(pairs: List[str], policy: Optional[str]) -> Dict[str, str]:
+    settings = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise BenchError(f"--config {pair!r}: write key=value")
+        settings[key.strip()] = value.strip()
+    if policy is not None:
+        settings["policy"] = policy
+    return settings
+
+
+def _perform(request: Request, launched: bool, json_to: Optional[str],
+             plot_to: Optional[Path]) -> int:
+    with output.progress() as step:
+        report = run_in_world(request, step) if launched else run_in_lab(request, step)
+    return 0 if report is None else output.publish(report, json_to, plot_to)
+
+
+def _option(default: Any, *names: str, **rest: Any) -> Any:
+    return typer.Option(default, *names, **rest)
+
+
+_MIN = _option("4", "-b", "--minbytes", help="Smallest size; 8M is 8 x 1024 x 1024.")
+_MAX = _option("64M", "-e", "--maxbytes", help="Largest size.")
+_FACTOR = _option(4, "-f", "--stepfactor", help="Each size is so many times the one before.")
+_ITERATIONS = _option(None, "-n", "--iters", min=1,
+                      help="Timed operations a size (default: 2 s, 5 to 2000 of them).")
+_WARMUP = _option(None, "-w", "--warmup_iters", min=1, help="Warm-up (default: by time).")
+_DTYPE = _option("float32", "-d", "--datatype", help="float32, bfloat16, int8, ...")
+_OP = _option("sum", "-o", "--op", help="sum, avg, prod, min, max, band, bor, bxor.")
+_CHECK = _option(1, "-c", "--check", min=0, help="Checked operations a size.")
+_ROOT = _option(0, "--root", min=0, help="Root of a broadcast.")
+_NODES = _option(None, "--nodes", min=1,
+                 help="Nodes of the lab to build (default: the launched world, else 4).")
+_RAILS = _option("1gbit,1gbit", "--rails", help="Rates of the lab's rails.")
+_POLICY = _option(None, "--policy", help="pull, table, static, round_robin.")
+_ONE_RAIL = _option(None, "--one-rail", min=0, help="Use only this rail, counted from 0.")
+_ALGORITHM = _option(None, "--algorithm", help="ring, halving_doubling, ... (default: by cost).")
+_GAIN = _option(True, "--gain/--no-gain",
+                help="In a lab, also measure each rail alone, for the gain column.")
+_LAUNCHES = _option(1, "--launches", min=1, help="Start the world so many times.")
+_IN_PLACE = _option(True, "--in-place/--out-of-place", help="Where the result goes.")
+_COMPARE = _option(None, "--compare", help="Also measure, in the same lab: gloo,openmpi,mpich.")
+_TORCH = _option(None, "--torch-python", help="A python that has torch, for --compare gloo.")
+_CONFIG = _option([], "--config", help="key=value of Nezha's configuration; repeatable.")
+_JSON = _option(None, "--json", help="Write JSON to this file, or - for standard output only.")
+_PLOT = _option(None, "--plot", help="Write a picture of size against bus bandwidth.")
+
+
+def _spec(collective: str, given: Dict[str, Any]) -> BenchSpec:
+    """The spec that the options ask for. Raises ValueError or BenchError before anything starts."""
+    dtype = dtype_name(given["datatype"])
+    sizes = size_list(parse_size(given["minbytes"]), parse_size(given["maxbytes"]),
+                      given["factor"], itemsize(dtype))
+    numpy_dtype(dtype)
+    if collective == "all_reduce":
+        Reference(dtype, given["op"], given["nodes"] or 4, 0)
+    return BenchSpec(
+        sizes=sizes if collective != "barrier" else [0], collective=collective, dtype=dtype,
+        op=given["op"], iterations=given["iterations"], warmup=given["warmup"],
+        checks=given["check"], root=given["root"], algorithm=given["algorithm"],
+        in_place=given["in_place"], config=_settings(given["config"], given["policy"]))
+
+
+def _run(collective: str, given: Dict[str, Any]) -> None:
+    try:
+        request = Request(
+            _spec(collective, given), nodes=given["nodes"] or 4, rails=given["rails"].split(","),
+            one_rail=given["one_rail"], gain=given["gain"], launches=given["launches"],
+            peers=parse_peers(given["compare"] or ""), torch_python=given["torch_python"])
+        status = _perform(request, given["nodes"] is None and is_launched(), given["json_to"],
+                          given["plot_to"])
+    except (BenchError, LabError, Error, ValueError) as error:
+        print(f"nezha bench: {error}", file=sys.stderr)
+        raise typer.Exit(1) from None
+    raise typer.Exit(status)
+
+
+def _command(collective: str) -> Callable[..., None]:
+    """The command that measures `collective`. All have the same options."""
+
+    def command(
+        minbytes: str = _MIN, maxbytes: str = _MAX, factor: int = _FACTOR,
+        iterations: Optional[int] = _ITERATIONS, warmup: Optional[int] = _WARMUP,
+        datatype: str = _DTYPE, op: str = _OP, check: int = _CHECK, root: int = _ROOT,
+        nodes: Optional[int] = _NODES, rails: str = _RAILS, policy: Optional[str] = _POLICY,
+        one_rail: Optional[int] = _ONE_RAIL, algorithm: Optional[str] = _ALGORITHM,
+        gain: bool = _GAIN, launches: int = _LAUNCHES, in_place: bool = _IN_PLACE,
+        compare: Optional[str] = _COMPARE, torch_python: Optional[str] = _TORCH,
+        config: List[str] = _CONFIG, json_to: Optional[str] = _JSON,
+        plot_to: Optional[Path] = _PLOT,
+    ) -> None:
+        _run(collective, dict(locals()))
+
+    command.__doc__ = f"Measure {collective}."
+    return command
+
+
+for _name in ("all_reduce", "broadcast", "barrier"):
+    app.command(_name)(_command(_name))

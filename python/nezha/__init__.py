@@ -1,0 +1,43 @@
+"""Nezha: collective communication over every network of every node at once.
+
+    import numpy, nezha
+
+    with nezha.init() as comm:          # the ranks that `nezha run`, torchrun or srun started
+        x = numpy.ones(1 << 20, numpy.float32)
+        comm.all_reduce(x)              # in place, over all rails together
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .errors import (Aborted, Error, Exhausted, Internal, InvalidArgument, Mismatch, PeerLost,
+                     TimedOut, Unsupported)
+
+if TYPE_CHECKING:
+    from ._native import Work
+    from .communicator import Communicator
+    from .startup import init
+
+    __version__: str
+
+__all__ = [
+    "Aborted", "Communicator", "Error", "Exhausted", "Internal", "InvalidArgument", "Mismatch",
+    "PeerLost", "TimedOut", "Unsupported", "Work", "__version__", "init",
+]
+
+# Loaded on first use: the lab and the command's help need no native module.
+_LAZY = {"Communicator": "communicator", "Work": "communicator", "init": "startup"}
+
+
+def __getattr__(name: str) -> Any:
+    import importlib
+
+    if name == "__version__":
+        value: Any = importlib.import_module("._native", __name__).version()
+    elif name in _LAZY:
+        value = getattr(importlib.import_module(f".{_LAZY[name]}", __name__), name)
+    else:
+        raise AttributeError(f"module 'nezha' has no attribute {name!r}")
+    globals()[name] = value
+    return value

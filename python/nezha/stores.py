@@ -1,0 +1,106 @@
+"""The caller's own store as a meeting point: torch.distributed's, or any object like it.
+
+The module calls four methods: set(key, value, timeout), get(key, timeout) -> bytes,
+set_if_absent(key, value, timeout) -> bytes and remove(key, timeout); `adapt` makes an object with
+them out of what the caller has. Timeouts are seconds.
+"""
+
+from __future__ import annotations
+
+import datetime
+import time
+from typing import Any, Mapping
+
+from .errors import InvalidArgument, TimedOut
+
+_POLL_S = 0.01
+
+
+def adapt(store: Any) -> Any:
+    """The store in the module's form. Raises InvalidArgument naming the methods that it lacks."""
+    if hasattr(store, "set_if_absent"):
+        needed = ("set", "get", "set_if_absent", "remove")
+        adapted = store
+    else:
+        needed = ("set", "get", "compare_set")
+        adapted = KeyValueStore(store)
+    missing = [name for name in needed if not callable(getattr(store, name, None))]
+    if missing:
+        raise InvalidArgument(
+            f"store is {type(store).__name__}, without {', '.join(missing)}(): pass an address "
+            "such as tcp://HOST:PORT, or an object with set(key, value), get(key), "
+            "compare_set(key, expected, desired) and delete_key(key), such as a "
+            "torch.distributed store")
+    return adapted
+
+
+class KeyValueStore:
+    """A torch-like store: set, get, compare_set, and where they exist wait and delete_key.
+
+    A `get` of an absent key may wait, raise KeyError, or return None.
+    """
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+
+    def set(self, key: str, value: bytes, timeout: float) -> None:
+        """Writes, replacing what was there."""
+        del timeout
+        self._store.set(key, value)
+
+    def get(self, key: str, timeout: float) -> bytes:
+        """Waits until the key exists. Raises TimedOut."""
+        if hasattr(self._store, "wait"):
+            self._wait(key, timeout)
+        deadline = time.monotonic() + timeout
+        while True:
+            try:
+                value = self._store.get(key)
+            except KeyError:
+                value = None
+            if value is not None:
+                return _to_bytes(value)
+            if time.monotonic() > deadline:
+                raise TimedOut(f"the key {key!r} did not appear in {self._store!r} within "
+                               f"{timeout:g} s")
+            time.sleep(_POLL_S)
+
+    def set_if_absent(self, key: str, value: bytes, timeout: float) -> bytes:
+        """Writes only when absent; the value that the key has afterwards."""
+        del timeout
+        return _to_bytes(self._store.compare_set(key, "", value))
+
+    def remove(self, key: str, timeout: float) -> None:
+        """Removes, where the store can."""
+        del timeout
+        delete = getattr(self._store, "delete_key", None)
+        if delete is not None:
+            delete(key)
+
+    def _wait(self, key: str, timeout: float) -> None:
+        try:
+            self._store.wait([key], datetime.timedelta(seconds=timeout))
+        except Exception as error:
+            # torch has no class of its own for this; its texts say "timeout" or "timed out".
+            text = str(error).lower()
+            if "timeout" in text or "timed out" in text:
+                raise TimedOut(f"the key {key!r} did not appear within {timeout:g} s: "
+                               f"{error}") from error
+            raise
+
+
+def _to_bytes(value: Any) -> bytes:
+    return value.encode() if isinstance(value, str) else bytes(value)
+
+
+def torchrun_store(env: Mapping[str, str]) -> Any:
+    """A client of the store that torchrun's agent serves at MASTER_ADDR:MASTER_PORT.
+
+    None when torch cannot be imported. The keys of Nezha carry its own prefix.
+    """
+    try:
+        from torch.distributed import PrefixStore, TCPStore
+    except ImportError:
+        return None
+    store = TCPStore(env["MASTER_ADDR"], int(env["MASTER_PORT"]), is_master=False)
+    return PrefixStore("nezha", store)

@@ -7,12 +7,15 @@ orderly down().
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
 import subprocess
 import sys
 
+from . import state
+from .errors import LabError
 from .teardown import tear_down
 
 
@@ -26,6 +29,14 @@ def start(name: str) -> "subprocess.Popen[bytes]":
         start_new_session=True, env={**os.environ, "PYTHONPATH": path}, cwd="/")
 
 
+def _end(name: str, owner: int) -> None:
+    # The name may belong to another lab by now, if the owner died between its down() and its exit.
+    with contextlib.suppress(LabError):
+        if state.load(name).owner != owner:
+            return
+    tear_down(name)
+
+
 def watch(name: str, owner: int) -> None:
     """Returns after the owner's death and the lab's teardown."""
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
@@ -33,12 +44,12 @@ def watch(name: str, owner: int) -> None:
     try:
         fd = os.pidfd_open(owner)
     except ProcessLookupError:
-        tear_down(name)
+        _end(name, owner)
         return
     # A pid may have been given to somebody else before it could be opened: then we are orphans.
     if os.getppid() == owner:
         select.select([fd], [], [])
-    tear_down(name)
+    _end(name, owner)
 
 
 if __name__ == "__main__":

@@ -87,7 +87,7 @@ class Lab:
         if mode == "userns" and not in_own_userns():
             if self._persist:
                 userns.hold(self._build_held)
-                self._state = Lab.attach(self.name)._state
+                self._state = Lab.attach(self.name).state
                 return self
             userns.enter()
         self._build(mode, holder=0)
@@ -164,7 +164,7 @@ class Lab:
             try:
                 links.set_congestion_control(plan, self._cc)
             except OSError as error:
-                if plan.mode == "root":
+                if plan.mode == "root" or not isinstance(error, PermissionError):
                     raise LabError(f"congestion control {self._cc!r}: {error}. See "
                                    "net.ipv4.tcp_available_congestion_control") from error
                 print(f"nezha lab: congestion control {self._cc!r} is not allowed without root; "
@@ -212,6 +212,14 @@ class Lab:
     def rates(self) -> List[int]:
         """Rate of each rail as it was asked for, bits per second, 0 = unshaped."""
         return list(self.state.rail_rates)
+
+    @classmethod
+    def status_of(cls, name: str) -> Dict[str, Any]:
+        """status() of a lab that is up, of any user namespace. Raises LabError."""
+        holder = state.load(name).holder
+        if holder:
+            return userns.call_inside(holder, lambda: cls.attach(name).status())
+        return cls.attach(name).status()
 
     def rank_env(self, node: int) -> Dict[str, str]:
         """Environment of rank `node` in a world of one rank a node; see process.rank_env."""

@@ -12,7 +12,7 @@ import signal
 import time
 from typing import List, Set, Tuple
 
-from . import kernel, state
+from . import kernel, state, userns
 from .errors import LabError
 
 _GRACE_S = 1.0
@@ -39,12 +39,26 @@ def processes_inside(paths: List[str]) -> List[int]:
     return found
 
 
-def _end_processes(paths: List[str]) -> None:
-    """Asks every process inside to end, then makes it."""
+def _processes_of_loopback(name: str) -> List[int]:
+    """Pids (never this one) that carry the lab's name in the environment they started with."""
+    mark = f"NEZHA_LAB={name}".encode()
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit() and int(entry) != os.getpid():
+            with contextlib.suppress(OSError):
+                with open(f"/proc/{entry}/environ", "rb") as file:
+                    if mark in file.read().split(b"\0"):
+                        found.append(int(entry))
+    return found
+
+
+def _end_processes(lab: state.LabState) -> None:
+    """Asks every process of the lab to end, then makes it."""
+    paths = lab.namespaces()
     deadline = time.monotonic() + _GRACE_S
     number = signal.SIGTERM
     while True:
-        inside = processes_inside(paths)
+        inside = processes_inside(paths) if paths else _processes_of_loopback(lab.name)
         if not inside:
             return
         if time.monotonic() > deadline:
@@ -73,9 +87,13 @@ def tear_down(name: str) -> bool:
             return False
         state.remove(name)  # unreadable: nothing in it to go by
         return True
-    paths = lab.namespaces()
-    _end_processes(paths)
-    for path in paths:
+    if lab.holder:
+        # Its namespaces are mounted where only its holder's family sees them.
+        with contextlib.suppress(LabError):
+            userns.call_inside(lab.holder, lambda: _end_processes(lab))
+    else:
+        _end_processes(lab)
+    for path in lab.namespaces():
         _remove_namespace(path)
     if lab.mode == "userns":
         with contextlib.suppress(OSError):

@@ -1,13 +1,61 @@
-"""The `nezha` command."""
+"""The `nezha` command: one module per subcommand."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, List
 
 import typer
+from typer.core import TyperGroup
 
-from .lab import app as lab_app
+_SUMMARIES = {
+    "run": "Start the ranks of a job: here, in a lab, or on other hosts.",
+    "info": "This host's rails as Nezha sees them; the configuration; the path to another host.",
+    "explain": "How an operation would be carried out, and why so.",
+    "bench": "Measure collectives, in a launched world or in a lab built for it.",
+    "lab": "A multi-rail cluster on this machine, out of network namespaces.",
+    "demo": "Three small clusters, one table, one picture, one training.",
+}
 
-app = typer.Typer(no_args_is_help=True, help="Collectives over every network of a node.")
-app.add_typer(lab_app, name="lab")
+
+class _OnDemand(TyperGroup):
+    """Loads a subcommand's module when it is used: starting ranks needs no plotting library."""
+
+    def list_commands(self, ctx: Any) -> List[str]:
+        return list(_SUMMARIES)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in _SUMMARIES:
+            return None
+        command = typer.main.get_command(importlib.import_module(f".{cmd_name}", __name__).app)
+        command.name = cmd_name
+        return command
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_SUMMARIES.items()))
+
+
+app = typer.Typer(
+    cls=_OnDemand, no_args_is_help=True, rich_markup_mode=None, add_completion=False,
+    help="Nezha: collective communication over every network of every node at once.\n\n"
+         "Try it on this machine alone:\n\n\b\n"
+         "  nezha demo                               two rails at work, in five minutes\n"
+         "  nezha run -n 4 python train.py           four ranks on this host\n"
+         "  nezha bench all_reduce --nodes 4 --rails 1gbit,500mbit\n"
+         "  nezha info                               which rails this host has\n")
 
 
 @app.callback()
+def _options(version: bool = typer.Option(False, "--version", help="Print the version.",
+                                          is_eager=True)) -> None:
+    if version:
+        import nezha
+
+        typer.echo(nezha.__version__)
+        raise typer.Exit()
+
+
 def main() -> None:
-    """Collectives over every network of a node."""
+    """Entry point of the `nezha` script."""
+    app()

@@ -91,8 +91,9 @@ class _Watch:
         self._outs = [RankOutput(f"[{r.rank:>{width}}] ", out) for r in ranks]
         self._errs = [RankOutput(f"[{r.rank:>{width}}] ", err) for r in ranks]
         self._processes: List[_Process] = []
+        self._waiters: List[threading.Thread] = []
         self._selector = selectors.DefaultSelector()
-        # What the reaping threads and the signal handler tell the loop: (kind, index or signal).
+        # What the waiting threads and the signal handler tell the loop: (kind, index or signal).
         self._events: Deque[Tuple[str, int]] = collections.deque()
         self._wake_read, self._wake_write = os.pipe()
         self._start = time.monotonic()
@@ -148,10 +149,12 @@ class _Watch:
                 assert pipe is not None
                 os.set_blocking(pipe.fileno(), False)
                 self._selector.register(pipe, selectors.EVENT_READ, output)
-            threading.Thread(target=self._reap, args=(index,), daemon=True).start()
+            self._waiters.append(threading.Thread(target=self._wait, args=(index, popen.pid)))
+            self._waiters[-1].start()
 
-    def _reap(self, index: int) -> None:
-        self._processes[index].popen.wait()
+    def _wait(self, index: int, pid: int) -> None:
+        # Not reaped here: as long as the number is taken, signals reach nobody else's group.
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
         self._tell("exit", index)
 
     def _turn(self, guard: OrphanGuard) -> None:
@@ -181,9 +184,9 @@ class _Watch:
                 self._selector.unregister(key.fileobj)
 
     def _ended(self, process: _Process, guard: OrphanGuard) -> None:
-        process.code = process.popen.returncode
         process.signal_group(signal.SIGKILL)  # children that it left
         guard.remove(process.popen.pid)
+        process.code = process.popen.wait()
         if process.code == 0 or self._failure is not None or self._interrupted is not None:
             return
         now = time.monotonic()
@@ -223,8 +226,12 @@ class _Watch:
         for process in self._processes:
             if process.code is None:
                 process.signal_group(signal.SIGKILL)
-                process.code = process.popen.wait()
+        for waiter in self._waiters:
+            waiter.join()
+        for process in self._processes:
+            if process.code is None:
                 guard.remove(process.popen.pid)
+                process.code = process.popen.wait()
 
     def _close(self) -> None:
         for output in (*self._outs, *self._errs):

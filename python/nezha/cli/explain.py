@@ -1,0 +1,59 @@
+"""`nezha explain`: the plan of an operation, without running it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Dict, Optional
+
+import typer
+
+from ..bench.sizes import parse_size
+from ..lab import LabError, parse_rate
+from . import show
+
+_HELP = """How an operation would be carried out on equal rails, and why so.
+
+Shows the algorithm with its cost against the others, the chunks, and with --schedule the steps of
+one rank. Sizes: 65536, 64K, 1M, 1G (binary); rates: 1gbit, 500mbit.
+
+\b
+Examples:
+  nezha explain all_reduce --bytes 1M --world-size 4 --rails 2 --rate 1gbit
+  nezha explain all_reduce --bytes 64K --world-size 4 --schedule --rank 0
+  nezha explain broadcast --bytes 8M --world-size 8 --algorithm chain --json
+"""
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+
+@app.command(help=_HELP)
+def explain(collective: str = typer.Argument(..., help="all_reduce, broadcast or barrier."),
+            size: str = typer.Option("1M", "--bytes", "-b", help="Of the whole array."),
+            dtype: str = typer.Option("float32", "--dtype", "-d"),
+            world_size: int = typer.Option(4, "--world-size", "-n", min=1),
+            rails: int = typer.Option(2, "--rails", min=1, help="How many."),
+            rate: str = typer.Option("1gbit", "--rate", help="Of each rail."),
+            latency_us: float = typer.Option(25.0, "--latency-us", min=0,
+                                             help="Of each rail, one way."),
+            algorithm: Optional[str] = typer.Option(None, "--algorithm",
+                                                    help="Instead of the cheapest."),
+            schedule: bool = typer.Option(False, "--schedule", help="Also the steps."),
+            rank: int = typer.Option(0, "--rank", min=0, help="Whose steps."),
+            as_json: bool = typer.Option(False, "--json", help="For programs.")) -> None:
+    from .. import _native, errors
+
+    try:
+        request: Dict[str, Any] = {
+            "collective": collective, "bytes": parse_size(size), "dtype": dtype,
+            "world_size": world_size, "rails": rails, "rate_gbps": parse_rate(rate) / 1e9,
+            "latency_us": latency_us, "schedule": schedule, "rank": rank}
+        if algorithm is not None:
+            request["algorithm"] = algorithm
+        text = _native.query("explain", json.dumps(request))
+    except (errors.Error, LabError, ValueError) as error:
+        typer.echo(f"nezha explain: {error}", err=True)
+        raise typer.Exit(1) from None
+    if as_json:
+        typer.echo(text)
+        return
+    show.section(f"{collective} of {size} bytes on {world_size} ranks", json.loads(text))

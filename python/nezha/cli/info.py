@@ -1,0 +1,63 @@
+"""`nezha info`: what Nezha sees of this host, its configuration, and the way to another host."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Dict, List, Optional
+
+import typer
+
+from . import show
+from .reach import reach
+
+_HELP = """Which rails this host has, usable or why not.
+
+\b
+Examples:
+  nezha info                          the rails
+  nezha info --filter '^docker'       the rails that NEZHA_RAILS='^docker' would leave
+  nezha info --config                 every option: default, environment name, meaning
+  nezha info --peer node7             can each rail reach node7, and how quickly
+  nezha info --peer node7 --port 29500
+
+--peer opens one TCP connection from each rail's own address to HOST. "open" and "refused" both
+mean that packets travel both ways on that rail (refused: nobody listens on that port); the time is
+one round trip. "no answer" means that packets are lost or filtered: Nezha would not use that pair.
+"unreachable" means that the kernel has no route from this rail to HOST.
+"""
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+
+@app.command(help=_HELP)
+def info(rail_filter: str = typer.Option("", "--filter", help="As in NEZHA_RAILS."),
+         config: bool = typer.Option(False, "--config", help="The options instead."),
+         peer: Optional[str] = typer.Option(None, "--peer", metavar="HOST",
+                                            help="Try the way to HOST from each rail."),
+         port: int = typer.Option(22, "--port", min=1, max=65535, help="For --peer."),
+         timeout: float = typer.Option(2.0, "--timeout", min=0.01,
+                                       help="For --peer: seconds for an answer."),
+         as_json: bool = typer.Option(False, "--json", help="For programs.")) -> None:
+    from .. import _native, errors
+
+    try:
+        if config:
+            answer: Dict[str, Any] = {"config": json.loads(_native.query("config", "{}"))}
+        else:
+            request = json.dumps({"filter": rail_filter} if rail_filter else {})
+            answer = {"devices": json.loads(_native.query("devices", request))}
+            if peer is not None:
+                answer["peer"] = reach(_devices(answer["devices"]), peer, port, timeout)
+        answer["build"] = json.loads(_native.query("build", "{}"))
+    except errors.Error as error:
+        typer.echo(f"nezha info: {error}", err=True)
+        raise typer.Exit(1) from None
+    if as_json:
+        typer.echo(json.dumps(answer, indent=1))
+        return
+    for name, value in answer.items():
+        show.section(name, value)
+
+
+def _devices(answer: Any) -> List[Dict[str, Any]]:
+    return list(answer["devices"]) if isinstance(answer, dict) else list(answer)

@@ -42,13 +42,14 @@ struct Proof {
 
 Result<Proof> verify(std::span<const Schedule> ranks);
 
-// The credit a pair needs, in chunks, for `window` open chunks. Why it is enough: take the lowest
-// chunk g that some rank has not finished. Every rank has opened it, and whoever still owes a
-// message of g has open only chunks below g + window, which all its peers have open too. If all
-// reductions can be applied on arrival, all of these messages drain and the credit returns. If not,
-// all of them together fit into the credit. So every message of g is sent, and g finishes because
-// its rounds have no cycle. (A chunk is finished when its rounds are over and its messages have
-// been delivered.)
+// The credit a pair needs, in chunks, for `window`: a rank opens chunk c when all its chunks up to
+// c - window are finished, that is, their rounds are over and their messages delivered.
+//
+// Why it is enough: take the lowest chunk g that some rank has not finished. Every rank has opened
+// it, and a rank that still owes a message of g has open only chunks below g + window, which its
+// peers have open, too. If all reductions can be applied on arrival, everything it sent drains and
+// the credit comes back. If not, all it may send fits into the credit. So every message of g is
+// sent, and g finishes because its rounds have no cycle.
 double credit_needed(const Proof& proof, uint32_t window);
 
 }  // namespace nezha::schedule

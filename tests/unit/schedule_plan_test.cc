@@ -1,0 +1,190 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "schedule/catalog.h"
+#include "schedule/plan.h"
+#include "schedule/schedule.h"
+
+namespace nezha::schedule {
+namespace {
+
+constexpr uint64_t kKibi = 1024;
+constexpr uint64_t kMebi = 1024 * kKibi;
+
+// Four hosts with two rails of 1 Gbit/s, and without a limit but memory.
+CostTable two_gigabit() { return {2, 30e-6, 250e6, 4e9}; }
+CostTable unshaped() { return {2, 30e-6, 8.75e9, 4e9}; }
+
+PlanRequest request(uint64_t bytes, int world_size = 4) {
+  PlanRequest request;
+  request.count = bytes / 4;
+  request.world_size = world_size;
+  return request;
+}
+
+Plan plan_of(const PlanRequest& request, const CostTable& costs) {
+  const Result<Plan> plan = make_plan(request, costs);
+  EXPECT_TRUE(plan) << plan.status().to_string();
+  return plan ? plan.value() : Plan{};
+}
+
+ChunkMap map_of(const PlanRequest& request, const Plan& plan) {
+  const AlgorithmEntry* entry = find_algorithm(request.collective, plan.algorithm);
+  return {request.count, entry->shape(request.world_size).slices, plan.chunks_per_slice};
+}
+
+uint64_t longest_chunk_bytes(const PlanRequest& request, const Plan& plan) {
+  return map_of(request, plan).chunk(0).size() * dtype_size(request.dtype);
+}
+
+TEST(Plan, ChoosesWhatMeasurementsFavour) {
+  for (uint64_t bytes : {4ul, 64ul, 1 * kKibi}) {
+    EXPECT_EQ(plan_of(request(bytes < 16 ? 16 : bytes), two_gigabit()).algorithm,
+              Algorithm::recursive_doubling);
+  }
+  EXPECT_EQ(plan_of(request(64 * kKibi), two_gigabit()).algorithm, Algorithm::halving_doubling);
+  for (uint64_t bytes : {1 * kMebi, 4 * kMebi, 64 * kMebi}) {
+    EXPECT_EQ(plan_of(request(bytes), two_gigabit()).algorithm, Algorithm::ring);
+  }
+  EXPECT_EQ(plan_of(request(64 * kKibi), unshaped()).algorithm, Algorithm::recursive_doubling);
+}
+
+TEST(Plan, UsesRecursiveDoublingWhereRanksOutnumberElements) {
+  for (uint64_t count = 0; count < 16; ++count) {
+    PlanRequest few = request(0, 16);
+    few.count = count;
+    const Plan plan = plan_of(few, two_gigabit());
+    EXPECT_EQ(plan.algorithm, Algorithm::recursive_doubling);
+    EXPECT_EQ(plan.chunks_per_slice, 1u);
+  }
+}
+
+TEST(Plan, ShortBroadcastsUseTheTreeAndLongOnesTheChain) {
+  PlanRequest broadcast = request(kKibi, 8);
+  broadcast.collective = Collective::broadcast;
+  EXPECT_EQ(plan_of(broadcast, two_gigabit()).algorithm, Algorithm::tree);
+  broadcast.count = 16 * kMebi;
+  EXPECT_EQ(plan_of(broadcast, two_gigabit()).algorithm, Algorithm::chain);
+  broadcast.collective = Collective::barrier;
+  broadcast.count = 0;
+  EXPECT_EQ(plan_of(broadcast, two_gigabit()).algorithm, Algorithm::dissemination);
+}
+
+TEST(Plan, KeepsItsPromisesForEveryShape) {
+  for (const AlgorithmEntry& entry : catalog()) {
+    for (int world_size : {1, 2, 3, 4, 7, 16, 64}) {
+      for (uint64_t bytes : {0ul, 4ul, 1000ul, 64 * kKibi, 10'000'004ul, 6000 * kMebi}) {
+        for (uint64_t credit : {4ul, 100 * kKibi, 8 * kMebi}) {
+          PlanRequest asked = request(bytes, world_size);
+          asked.collective = entry.collective;
+          asked.algorithm = entry.algorithm;
+          asked.credit_bytes = credit;
+          if (credit == 4 && bytes > kMebi) continue;  // as many chunks as elements
+          const Plan plan = plan_of(asked, two_gigabit());
+          const uint64_t chunk = longest_chunk_bytes(asked, plan);
+          EXPECT_EQ(plan.algorithm, entry.algorithm);
+          EXPECT_LE(chunk, asked.chunk_bytes_max);
+          EXPECT_LE(chunk, credit);
+          EXPECT_GE(plan.window, 1u);
+          EXPECT_LE(plan.window, map_of(asked, plan).chunk_count());
+          if (entry.shape(world_size).exchanges) {
+            EXPECT_LE(plan.window * chunk, credit);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Plan, DoesNotSplitBelowEightKibibytes) {
+  for (Algorithm algorithm : {Algorithm::ring, Algorithm::halving_doubling,
+                              Algorithm::recursive_doubling, Algorithm::bcube}) {
+    PlanRequest asked = request(8 * kKibi);
+    asked.algorithm = algorithm;
+    EXPECT_EQ(plan_of(asked, two_gigabit()).chunks_per_slice, 1u) << name_of(algorithm);
+  }
+}
+
+TEST(Plan, GivesEveryRailTwoChunksOfHalvingDoubling) {
+  PlanRequest asked = request(64 * kKibi);
+  asked.algorithm = Algorithm::halving_doubling;
+  EXPECT_GE(plan_of(asked, two_gigabit()).chunks_per_slice, 4u);
+}
+
+TEST(Plan, RefusesWhatMakesNoSense) {
+  const auto refused = [](const PlanRequest& asked, const CostTable& costs) {
+    const Result<Plan> plan = make_plan(asked, costs);
+    return plan ? Code::ok : plan.status().code();
+  };
+  PlanRequest asked = request(kKibi);
+  asked.algorithm = Algorithm::tree;
+  EXPECT_EQ(refused(asked, two_gigabit()), Code::unsupported);
+  asked.algorithm = static_cast<Algorithm>(200);
+  EXPECT_EQ(refused(asked, two_gigabit()), Code::unsupported);
+  asked = request(kKibi);
+  asked.collective = static_cast<Collective>(200);
+  EXPECT_EQ(refused(asked, two_gigabit()), Code::unsupported);
+  for (int world_size : {-1, 0, kWorldSizeMax + 1}) {
+    EXPECT_EQ(refused(request(kKibi, world_size), two_gigabit()), Code::invalid_argument);
+  }
+  asked = request(kKibi);
+  asked.count = std::numeric_limits<uint64_t>::max();
+  EXPECT_EQ(refused(asked, two_gigabit()), Code::invalid_argument);
+  asked.count = uint64_t{1} << 60;
+  asked.chunk_bytes_max = 4;
+  EXPECT_EQ(refused(asked, two_gigabit()), Code::invalid_argument);
+  asked = request(kKibi);
+  asked.credit_bytes = 0;
+  EXPECT_EQ(refused(asked, two_gigabit()), Code::invalid_argument);
+  CostTable costs = two_gigabit();
+  costs.rate_bytes_per_s = std::nan("");
+  EXPECT_EQ(refused(request(kKibi), costs), Code::invalid_argument);
+  costs = two_gigabit();
+  costs.rails = 0;
+  EXPECT_EQ(refused(request(kKibi), costs), Code::invalid_argument);
+}
+
+TEST(Plan, FingerprintTellsEveryFieldApart) {
+  const Plan plan;
+  EXPECT_EQ(plan.fingerprint(), Plan{}.fingerprint());
+  Plan other = plan;
+  other.algorithm = Algorithm::bcube;
+  EXPECT_NE(other.fingerprint(), plan.fingerprint());
+  other = plan;
+  other.chunks_per_slice = 2;
+  EXPECT_NE(other.fingerprint(), plan.fingerprint());
+  other = plan;
+  other.window = 2;
+  EXPECT_NE(other.fingerprint(), plan.fingerprint());
+  other = plan;
+  other.offload_share = 0.5;
+  EXPECT_NE(other.fingerprint(), plan.fingerprint());
+  other = plan;
+  other.epoch = 1;
+  EXPECT_NE(other.fingerprint(), plan.fingerprint());
+}
+
+TEST(Estimate, IsLatencyForShortAndBytesForLongMessages) {
+  EXPECT_NEAR(estimate_seconds(Algorithm::recursive_doubling, request(4), two_gigabit()), 60e-6,
+              1e-6);
+  const double wire = 1.5 * 64 * kMebi / 250e6;
+  EXPECT_NEAR(estimate_seconds(Algorithm::ring, request(64 * kMebi), two_gigabit()), wire,
+              0.05 * wire);
+  EXPECT_TRUE(std::isinf(estimate_seconds(Algorithm::tree, request(4), two_gigabit())));
+}
+
+TEST(Explain, NamesEveryCandidateAndTheChoice) {
+  const std::string text = explain(request(kMebi), two_gigabit());
+  for (const char* name : {"ring", "recursive_doubling", "halving_doubling", "bcube"}) {
+    EXPECT_NE(text.find(name), std::string::npos) << text;
+  }
+  EXPECT_NE(text.find("chosen: ring"), std::string::npos) << text;
+  EXPECT_EQ(text.find("chain"), std::string::npos) << text;
+  EXPECT_NE(explain(request(kMebi, 0), two_gigabit()).find("world of 0 ranks"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace nezha::schedule

@@ -42,8 +42,9 @@ def test_up_and_down_leave_nothing_and_down_again_is_no_error() -> None:
 
 def test_nodes_have_their_devices_addresses_and_settings() -> None:
     with Lab(2, ["1gbit", "500mbit"], mtu=4000) as lab:
-        assert _out(lab, 1, "ls", "/sys/class/net").split() == ["ctl", "eth0", "eth1", "lo"]
-        assert _out(lab, 1, "cat", "/sys/class/net/eth1/mtu").strip() == "4000"
+        if lab.state.own_sysfs:
+            assert _out(lab, 1, "ls", "/sys/class/net").split() == ["ctl", "eth0", "eth1", "lo"]
+            assert _out(lab, 1, "cat", "/sys/class/net/eth1/mtu").strip() == "4000"
         sysctls = "/proc/sys/net/ipv4/"
         for path, want in (("conf/all/arp_ignore", "1"), ("conf/all/arp_announce", "2"),
                            ("conf/all/rp_filter", "0"), ("tcp_no_metrics_save", "1"),

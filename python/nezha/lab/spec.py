@@ -5,6 +5,7 @@ Pure: nothing here touches the kernel. Rates are integers in bits per second, 0 
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field
 from typing import List, Optional, Sequence, Union
@@ -38,7 +39,7 @@ def parse_rate(rate: RateLike) -> int:
             raise LabError(f"rate {rate!r}: want e.g. 1gbit, 500mbit, 100kbit or none")
         bps = float(match.group(1)) * _UNITS[(match.group(2) or "") + "bit"]
     else:
-        bps = float(rate)
+        bps = float(rate) if math.isfinite(rate) else -1.0
     value = int(round(bps))
     if value == 0:
         return 0

@@ -7,6 +7,7 @@ loopback addresses: everything still runs, and the output says that nothing was 
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import sys
 from dataclasses import dataclass
@@ -70,9 +71,7 @@ def _add_training(demo: Demo, lab: BenchLab, example: Path) -> None:
     if not example.exists():
         demo.skipped.append(f"training: {example} is not there; run from the repository's root")
         return
-    try:
-        import sklearn  # noqa: F401  (only whether it is there)
-    except ImportError:
+    if importlib.util.find_spec("sklearn") is None:
         demo.skipped.append("training: pip install scikit-learn for its bundled digits")
         return
     one = _train(lab, example, rail=0)

@@ -17,10 +17,11 @@ SCHEMA_NOTE = (
     "GB is 1e9 bytes; time_us is the median over launches of the median over operations of the "
     "slowest rank's time; p50_us and p99_us are over the operations of all launches; limit_us = "
     "bus factor x size / sum of raw rail rates; of_limit = limit_us / time_us; rails[].bytes is "
-    "the average sent per operation by all ranks together; null where not known"
+    "the average sent per operation by all ranks together, as the library counts it for nezha "
+    "and as the interfaces count it for peers; null where not known"
 )
 _WIRE_OVERHEAD = 1.08  # headers and acknowledgements on top of what the library counts
-_WIRE_MINIMUM = 1 << 20  # under it, headers outweigh the payload and nothing can be compared
+_WIRE_MINIMUM = 1 << 20  # of size and of bytes: under it, headers outweigh the payload
 
 
 def make_rows(spec: BenchSpec, launches: Sequence[Sequence[Sample]],
@@ -99,7 +100,7 @@ def wire_check(launches: Sequence[Sequence[Sample]]) -> Dict[str, Any]:
     sentences: List[str] = []
     for sample in (sample for launch in launches for sample in launch):
         for rail in sample.rails:
-            overhead = _overhead(rail)
+            overhead = _overhead(rail) if sample.size >= _WIRE_MINIMUM else None
             if overhead is None:
                 continue
             worst = overhead if worst is None else max(worst, overhead)

@@ -78,7 +78,7 @@ def test_exec_gives_back_output_code_and_timeout() -> None:
             lab.exec(0, ["false"], check=True)
         with pytest.raises(subprocess.TimeoutExpired):
             lab.exec(0, ["sleep", "600"], timeout=0.2)
-        with pytest.raises(FileNotFoundError):
+        with pytest.raises(OSError):
             lab.exec(0, ["no-such-command-anywhere"])
 
 
@@ -191,3 +191,5 @@ def test_another_process_sees_and_changes_the_same_lab() -> None:
         other.slow(0, 0, "200mbit")
         other.down()  # from a process or object that does not own it: ends it all the same
         assert left_behind("t-share") == []
+        with pytest.raises(LabError, match="taken down"):
+            lab.exec(0, ["true"])

@@ -84,11 +84,11 @@ class Lab:
         if self._state is not None:
             raise LabError(f"lab {self.name!r} is already up")
         mode = self._choose_mode()
+        if mode == "userns" and self._persist:
+            userns.hold(self._build_held)
+            self._state = Lab.attach(self.name).state
+            return self
         if mode == "userns" and not in_own_userns():
-            if self._persist:
-                userns.hold(self._build_held)
-                self._state = Lab.attach(self.name).state
-                return self
             userns.enter()
         self._build(mode, holder=0)
         return self
@@ -243,10 +243,16 @@ class Lab:
         merged = {**os.environ, **process.node_env(lab, node), **(env or {})}
         if lab.mode == "loopback":
             return subprocess.Popen(list(command), env=merged, **options)
-        fd = os.open(lab.nodes[node].netns, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            fd = os.open(lab.nodes[node].netns, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            raise LabError(f"lab {self.name!r} was taken down meanwhile") from None
         try:
             return subprocess.Popen(list(command), env=merged,
                                     preexec_fn=process.entry(fd, lab.own_sysfs), **options)
+        except subprocess.SubprocessError as error:
+            raise LabError(f"node {node} of lab {self.name!r} cannot be entered: {error}. Is the "
+                           "lab still up, and was it built by this user?") from error
         finally:
             os.close(fd)
 

@@ -19,15 +19,19 @@ from .errors import LabError
 _THREAD_EXIT_S = 0.5
 
 
-def _let_joined_threads_end() -> None:
-    # A thread that Python has joined may still be on its way out of the kernel.
+def single_threaded() -> bool:
+    """Whether this process has one thread. Waits a little: one that Python has joined may still
+    be on its way out of the kernel."""
     deadline = time.monotonic() + _THREAD_EXIT_S
-    while len(os.listdir("/proc/self/task")) > 1 and time.monotonic() < deadline:
+    while len(os.listdir("/proc/self/task")) > 1:
+        if time.monotonic() > deadline:
+            return False
         time.sleep(0.001)
+    return True
 
 
 def _become(uid: int, gid: int) -> None:
-    _let_joined_threads_end()
+    single_threaded()  # if not, the call below says so
     kernel.unshare(kernel.CLONE_NEWUSER | kernel.CLONE_NEWNS)
     with open("/proc/self/setgroups", "w", encoding="ascii") as file:
         file.write("deny")
@@ -53,7 +57,7 @@ def enter() -> None:
 def join(holder: int) -> None:
     """Joins the user and mount namespaces of a lasting lab's holder. Raises LabError."""
     os.environ["XDG_RUNTIME_DIR"] = os.path.dirname(state.directory())
-    _let_joined_threads_end()
+    single_threaded()  # if not, the call below says so
     try:
         for kind, flag in (("user", kernel.CLONE_NEWUSER), ("mnt", kernel.CLONE_NEWNS)):
             if os.readlink(f"/proc/{holder}/ns/{kind}") == os.readlink(f"/proc/self/ns/{kind}"):

@@ -37,7 +37,7 @@ inline constexpr size_t kHeaderBytes = 64;
 // No honest frame is longer; a chunk is at most this long whatever the configuration says.
 inline constexpr uint32_t kPayloadBytesMax = 64 * 1024 * 1024;
 // The text of a failure frame is cut to this by its sender.
-inline constexpr uint32_t kFailureBytesMax = 4096;
+inline constexpr uint32_t kFailureBytesMax = 1024;
 
 enum class FrameType : uint8_t {
   data = 1,     // payload of one transfer

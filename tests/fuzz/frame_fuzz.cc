@@ -43,7 +43,7 @@ bool acceptable(const Bytes& bytes) {
   const auto byte = [&](size_t offset) { return std::to_integer<uint32_t>(bytes[offset]); };
   const uint32_t length = byte(40) | byte(41) << 8 | byte(42) << 16 | byte(43) << 24;
   const uint32_t slot = byte(8) | byte(9) << 8;
-  const uint32_t limits[] = {0, 64u << 20, 0, 4096, 0};
+  const uint32_t limits[] = {0, 64u << 20, 0, 1024, 0};
   const uint32_t type = byte(4);
   if (std::memcmp(bytes.data(), "\x7FNZ1", 4) != 0) return false;
   Bytes copy = bytes;

@@ -1,0 +1,108 @@
+// What a stranger can send to the TCP store's server: any bytes, on several connections, in any
+// order. Nothing may crash, and memory must stay within the budget and come back in the end.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "base/check.h"
+#include "rendezvous/address.h"
+#include "rendezvous/store_table.h"
+#include "rendezvous/tcp_protocol.h"
+
+namespace {
+
+using namespace nezha::rendezvous;
+
+constexpr size_t kConnections = 4;
+constexpr size_t kBudget = 4096;  // small, so that inputs reach its end
+
+// One connection after its magic, so that the fuzzer need not guess it.
+std::unique_ptr<RequestReader> greeted(MemoryBudget& budget) {
+  auto reader = std::make_unique<RequestReader>(budget);
+  NEZHA_CHECK(reader->feed(kMagic) == RequestReader::Outcome::greeted);
+  return reader;
+}
+
+class Server {
+ public:
+  Server() {
+    for (auto& reader : readers_) reader = greeted(budget_);
+  }
+
+  ~Server() {
+    for (auto& reader : readers_) reader.reset();
+    answers_.clear();
+    table_.reset();
+    NEZHA_CHECK(budget_.used == 0);
+  }
+
+  void receive(size_t connection, std::string_view bytes) {
+    while (!bytes.empty()) {
+      auto& reader = readers_[connection];
+      const size_t part = std::min(bytes.size(), reader->wanted());
+      NEZHA_CHECK(part > 0);
+      const auto outcome = reader->feed(bytes.substr(0, part));
+      bytes.remove_prefix(part);
+      NEZHA_CHECK(budget_.used <= budget_.limit);
+      if (outcome == RequestReader::Outcome::refused) {
+        reconnect(connection);
+      } else if (outcome == RequestReader::Outcome::request) {
+        handle(connection);
+      }
+    }
+  }
+
+  void reconnect(size_t connection) {
+    table_->forget(connection);
+    waiting_[connection] = false;
+    readers_[connection] = greeted(budget_);
+  }
+
+ private:
+  void handle(size_t connection) {
+    // A connection that asks while its get waits is one that the server would not be reading.
+    if (waiting_[connection]) table_->forget(connection);
+    const size_t before = answers_.size();
+    table_->handle(connection, readers_[connection]->take(), answers_);
+    waiting_[connection] = true;
+    for (size_t i = before; i < answers_.size(); ++i) {
+      NEZHA_CHECK(answers_[i].client < kConnections && waiting_[answers_[i].client]);
+      waiting_[answers_[i].client] = false;
+    }
+    NEZHA_CHECK(budget_.used <= budget_.limit);
+    NEZHA_CHECK(table_->waiting() <= kConnections);
+    // Some clients take their answers late.
+    if (answers_.size() > 8) answers_.clear();
+  }
+
+  MemoryBudget budget_{kBudget, 0};
+  std::unique_ptr<StoreTable> table_ = std::make_unique<StoreTable>(budget_);
+  std::unique_ptr<RequestReader> readers_[kConnections];
+  bool waiting_[kConnections] = {};
+  std::vector<Answer> answers_;
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  std::string_view input(reinterpret_cast<const char*>(data), size);
+  (void)parse_store_address(input, true);
+  MemoryBudget budget{kBudget, 0};
+  RequestReader stranger(budget);
+  if (!input.empty()) (void)stranger.feed(input.substr(0, stranger.wanted()));
+
+  // First byte of a piece: connection, whether it closes, and the piece's length.
+  Server server;
+  while (!input.empty()) {
+    const auto control = static_cast<uint8_t>(input.front());
+    input.remove_prefix(1);
+    const std::string_view piece = input.substr(0, control >> 3);
+    input.remove_prefix(piece.size());
+    if ((control & 4) != 0) server.reconnect(control % kConnections);
+    server.receive(control % kConnections, piece);
+  }
+  return 0;
+}

@@ -1,7 +1,8 @@
 // Policy: how one operation's bytes are shared among the rails.
 //
-// Contract: `shares` is a pure function of its arguments and of what `learn` was told: no clock, no
-// I/O, no threads; the communicator's loop is the only caller. Weights are >= 0, sum to 1 over the
+// Contract: `shares` depends on nothing but the arguments of this and earlier calls of `shares`,
+// `learn` and `load`: no clock, no I/O, no randomness, no threads; the communicator's loop is the
+// only caller. Weights are >= 0, sum to 1 over the
 // rails that are up, and are 0 on a rail that is not. A weight table says how the bytes *should*
 // divide; with `pull` set, rails take transfers as fast as they really drain and the weights only
 // seed the first choices.
@@ -32,7 +33,7 @@ struct RailSnapshot {
 struct OpClass {
   Collective collective = Collective::all_reduce;
   uint64_t bytes = 0;
-  uint32_t group = 0;           // communicator
+  uint32_t group = 0;  // communicator
 };
 
 struct Shares {
@@ -40,8 +41,11 @@ struct Shares {
   bool pull = false;
 };
 
-// What happened to one finished operation: per rail, the bytes this rank sent on it and the time
-// from the operation's start to the rail's last acknowledged byte.
+// What happened to one finished operation: per rail, the bytes this rank sent on it and the time the
+// rail was busy with them, that is the time during which at least one of its transfers was posted
+// and not yet acknowledged. (Not the time of its last acknowledgement: rounds depend on one
+// another, so a fast rail that waits for a slow one would look just as slow.) Samples with times
+// that are no times are ignored.
 struct OpSample {
   OpClass op;
   double total_s = 0;

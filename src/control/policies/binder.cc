@@ -1,0 +1,91 @@
+#include "control/policies/binder.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace nezha::control {
+namespace {
+
+double rate_of(const RailLoad& rail) { return std::max(rail.rate_bytes_per_s, 1.0); }
+
+double finish_s(const RailLoad& rail, double bytes) {
+  return rail.latency_s + (static_cast<double>(rail.backlog_bytes) + bytes) / rate_of(rail);
+}
+
+// When the other rails could be through with `bytes` more, if those divided at will: no later than
+// they really are, so that a slow rail is taken only when it certainly does not finish last.
+double others_finish_s(std::span<const RailLoad> rails, int without, double bytes) {
+  double finish = std::numeric_limits<double>::infinity();
+  for (size_t round = 0; round < rails.size(); ++round) {
+    double work = bytes;
+    double rate = 0;
+    for (size_t i = 0; i < rails.size(); ++i) {
+      if (!rails[i].up || static_cast<int>(i) == without) continue;
+      if (finish_s(rails[i], 0) >= finish) continue;  // busy until then anyway
+      work += static_cast<double>(rails[i].backlog_bytes) + rails[i].latency_s * rate_of(rails[i]);
+      rate += rate_of(rails[i]);
+    }
+    if (rate == 0 || work / rate >= finish) break;
+    finish = work / rate;
+  }
+  return finish;
+}
+
+}  // namespace
+
+void RailBinder::begin(const Shares& shares) { shares_ = shares; }
+
+int RailBinder::pick(std::span<const RailLoad> rails, uint64_t bytes, uint64_t queued_bytes) {
+  const auto known = rails.first(std::min<size_t>(rails.size(), kRailsMax));
+  const auto size = static_cast<double>(bytes);
+  if (!shares_.pull) return pick_weighted(known, size);
+  return pick_pull(known, size, static_cast<double>(queued_bytes));
+}
+
+int RailBinder::pick_pull(std::span<const RailLoad> rails, double bytes,
+                          double queued_bytes) const {
+  int best = kWait;  // of all rails that are up
+  int open = kWait;  // of those that have room
+  double best_s = 0;
+  double open_s = 0;
+  for (size_t i = 0; i < rails.size(); ++i) {
+    if (!rails[i].up) continue;
+    const double time = finish_s(rails[i], bytes);
+    if (best == kWait || time < best_s) {
+      best = static_cast<int>(i);
+      best_s = time;
+    }
+    if (rails[i].has_room && (open == kWait || time < open_s)) {
+      open = static_cast<int>(i);
+      open_s = time;
+    }
+  }
+  if (best == open || open == kWait || queued_bytes <= 0) return open == best ? open : kWait;
+  return open_s <= others_finish_s(rails, open, bytes + queued_bytes) ? open : kWait;
+}
+
+int RailBinder::pick_weighted(std::span<const RailLoad> rails, double bytes) {
+  double weight_up = 0;
+  for (size_t i = 0; i < rails.size(); ++i) {
+    if (rails[i].up) weight_up += shares_.weight[i];
+  }
+  // Every rail that should carry something is down: what is left must do.
+  if (weight_up <= 0) return pick_pull(rails, bytes, 0);
+  int best = kWait;
+  double best_owed = 0;
+  for (size_t i = 0; i < rails.size(); ++i) {
+    if (!rails[i].up || shares_.weight[i] <= 0) continue;
+    const double owed = owed_bytes_[i] + bytes * shares_.weight[i] / weight_up;
+    if (best != kWait && owed <= best_owed) continue;
+    best = static_cast<int>(i);
+    best_owed = owed;
+  }
+  if (best == kWait || !rails[best].has_room) return kWait;
+  for (size_t i = 0; i < rails.size(); ++i) {
+    if (rails[i].up) owed_bytes_[i] += bytes * shares_.weight[i] / weight_up;
+  }
+  owed_bytes_[best] -= bytes;
+  return best;
+}
+
+}  // namespace nezha::control

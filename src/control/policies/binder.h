@@ -1,0 +1,49 @@
+// RailBinder: which rail takes the next transfer to one peer.
+//
+// Contract: pure arithmetic, no allocation, tens of nanoseconds; owned by the loop that posts. One
+// binder per peer. The caller posts the transfer on the rail that `pick` returned; with kWait it
+// leaves the transfer in its queue and asks again when a rail has room.
+//
+// Pull shares: the rail that would finish the transfer first, counting what is already on it. If
+// that rail has no room the transfer waits, unless another rail would finish it before the rest of
+// the queue is through anyway: a slow rail with room is how tails are made.
+// Weighted shares: the rail that is furthest behind its share of the bytes. What one operation
+// leaves uneven the next one evens out.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "control/policy.h"
+
+namespace nezha::control {
+
+struct RailLoad {
+  double rate_bytes_per_s = 0;  // 0 or less: unknown, taken as very slow
+  uint64_t backlog_bytes = 0;   // posted and not yet drained
+  double latency_s = 0;
+  bool up = false;
+  bool has_room = false;        // would take one more transfer now
+};
+
+class RailBinder {
+ public:
+  static constexpr int kWait = -1;
+
+  // At the start of an operation, or whenever the shares change. What is owed stays.
+  void begin(const Shares& shares);
+
+  // The rail for a transfer of `bytes`; `queued_bytes` wait behind it for the same peer. Rails past
+  // kRailsMax are not looked at. kWait also when no rail is up.
+  int pick(std::span<const RailLoad> rails, uint64_t bytes, uint64_t queued_bytes = 0);
+
+ private:
+  int pick_pull(std::span<const RailLoad> rails, double bytes, double queued_bytes) const;
+  int pick_weighted(std::span<const RailLoad> rails, double bytes);
+
+  Shares shares_;
+  std::array<double, kRailsMax> owed_bytes_{};
+};
+
+}  // namespace nezha::control

@@ -1,0 +1,75 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+
+#include "control/policies/policies.h"
+
+namespace nezha::control {
+namespace {
+
+struct Entry {
+  std::string_view name;
+  Result<std::unique_ptr<Policy>> (*make)(const PolicyOptions&);
+};
+
+constexpr std::array kPolicies = {
+    Entry{"pull", make_pull_policy},
+    Entry{"table", make_table_policy},
+    Entry{"static", make_static_policy},
+    Entry{"round_robin", make_round_robin_policy},
+};
+
+constexpr auto kNames = [] {
+  std::array<std::string_view, kPolicies.size()> names;
+  for (size_t i = 0; i < names.size(); ++i) names[i] = kPolicies[i].name;
+  return names;
+}();
+
+}  // namespace
+
+Result<std::unique_ptr<Policy>> make_policy(std::string_view name, const PolicyOptions& options) {
+  std::string known;
+  for (const Entry& entry : kPolicies) {
+    if (entry.name == name) return entry.make(options);
+    known += (known.empty() ? "" : ", ") + std::string(entry.name);
+  }
+  return error(Code::invalid_argument, "unknown balancing policy '%.*s'; choose one of %s",
+               static_cast<int>(std::min<size_t>(name.size(), 64)), name.data(), known.c_str());
+}
+
+std::span<const std::string_view> policy_names() { return kNames; }
+
+Shares normalized(Shares shares, std::span<const RailSnapshot> rails) {
+  double sum = 0;
+  uint32_t up = 0;
+  for (size_t i = 0; i < kRailsMax; ++i) {
+    const bool is_up = i < rails.size() && rails[i].up;
+    if (!is_up || !(shares.weight[i] > 0) || !std::isfinite(shares.weight[i])) {
+      shares.weight[i] = 0;
+    }
+    sum += shares.weight[i];
+    up += is_up ? 1 : 0;
+  }
+  for (size_t i = 0; i < std::min<size_t>(rails.size(), kRailsMax); ++i) {
+    if (sum > 0) {
+      shares.weight[i] /= sum;
+    } else if (rails[i].up) {
+      shares.weight[i] = 1.0 / up;
+    }
+  }
+  return shares;
+}
+
+std::string describe_weights(const Shares& shares, size_t rails) {
+  std::string text;
+  for (size_t i = 0; i < std::min<size_t>(rails, kRailsMax); ++i) {
+    std::array<char, 48> part{};
+    std::snprintf(part.data(), part.size(), "%srail %zu %.1f %%", i == 0 ? "" : ", ", i,
+                  100 * shares.weight[i]);
+    text += part.data();
+  }
+  return text.empty() ? "no rails" : text;
+}
+
+}  // namespace nezha::control

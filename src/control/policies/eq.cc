@@ -1,0 +1,152 @@
+#include "control/policies/eq.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace nezha::control {
+namespace {
+
+// Fixed part of `split_cost_s`: waking up for a second rail's completion on a busy core.
+constexpr double kWakeUpSeconds = 10e-6;
+// Rate of a rail of which nobody knows the rate: 1 Gbit/s.
+constexpr double kUnknownRate = 125e6;
+// Beyond these a number is a mistake, and sums of such numbers lose the others' digits.
+constexpr double kSlowestRate = 1;
+constexpr double kFastestRate = 1e15;
+constexpr double kLongestLatency = 1e3;
+
+bool usable(const RailCost& rail) {
+  return rail.s_per_byte > 0 && std::isfinite(rail.s_per_byte) && std::isfinite(rail.startup_s);
+}
+
+size_t count(size_t rails) { return std::min<size_t>(rails, kRailsMax); }
+
+}  // namespace
+
+double cold_hot_threshold(RailCost quick, RailCost other, double split_cost) {
+  return (other.startup_s - quick.startup_s +
+          split_cost * (1 + other.s_per_byte / quick.s_per_byte)) /
+         quick.s_per_byte;
+}
+
+Split best_split(std::span<const RailCost> rails, double bytes, double split_cost) {
+  const size_t n = count(rails.size());
+  std::array<bool, kRailsMax> in{};
+  for (size_t i = 0; i < n; ++i) in[i] = usable(rails[i]);
+  Split split;
+  // Dropping a rail lowers the common finish time, so a dropped rail never belongs back in and at
+  // most n rounds are needed.
+  for (size_t round = 0; round <= n; ++round) {
+    double work = bytes;
+    double rate = 0;
+    split.rails_used = 0;
+    for (size_t i = 0; i < n; ++i) {
+      if (!in[i]) continue;
+      work += rails[i].startup_s / rails[i].s_per_byte;
+      rate += 1 / rails[i].s_per_byte;
+      ++split.rails_used;
+    }
+    if (split.rails_used == 0) return split;
+    const double finish = work / rate;
+    bool dropped = false;
+    for (size_t i = 0; i < n; ++i) {
+      // The margin is for rounding: the last rail must not drop itself.
+      if (!in[i] || rails[i].startup_s <= finish * (1 + 1e-9)) continue;
+      in[i] = false;
+      dropped = true;
+    }
+    if (dropped) continue;
+    split.time_s = finish + (split.rails_used > 1 ? split_cost : 0);
+    double total = 0;
+    for (size_t i = 0; i < n; ++i) {
+      split.share[i] = in[i] ? std::max(finish - rails[i].startup_s, 0.0) / rails[i].s_per_byte : 0;
+      total += split.share[i];
+    }
+    for (size_t i = 0; i < n; ++i) {
+      // Nothing to divide (0 bytes): the quickest rails stand for it equally.
+      split.share[i] = total > 0 ? split.share[i] / total : (in[i] ? 1.0 / split.rails_used : 0);
+    }
+    return split;
+  }
+  return split;
+}
+
+BestSingle best_single(std::span<const RailCost> rails, double bytes) {
+  BestSingle best;
+  for (size_t i = 0; i < count(rails.size()); ++i) {
+    if (!usable(rails[i])) continue;
+    const double time = rails[i].startup_s + bytes * rails[i].s_per_byte;
+    if (best.rail >= 0 && time >= best.time_s) continue;
+    best = {static_cast<int>(i), time};
+  }
+  return best;
+}
+
+void eq2_update(std::span<double> share, std::span<const double> time_s) {
+  double divided = 0;  // what the rails that take part hold together
+  double speed = 0;
+  for (size_t i = 0; i < share.size(); ++i) {
+    if (share[i] <= 0 || time_s[i] <= 0) continue;
+    divided += share[i];
+    speed += share[i] / time_s[i];
+  }
+  if (speed <= 0 || !std::isfinite(speed)) return;
+  for (size_t i = 0; i < share.size(); ++i) {
+    if (share[i] <= 0 || time_s[i] <= 0) continue;
+    share[i] = divided * (share[i] / time_s[i]) / speed;
+  }
+}
+
+void move_one_percent(std::span<double> share, int from, int to) {
+  const double moved = std::min(0.01, share[from]);
+  share[from] -= moved;
+  share[to] += moved;
+}
+
+bool stays_or_turns_hot(bool hot_now, double together_s, double single_s) {
+  return hot_now ? together_s * (1 - kHysteresis) <= single_s
+                 : together_s <= single_s * (1 - kHysteresis);
+}
+
+double interference_limit(double rate_lost_by_fast, double rate_lost_by_slow) {
+  return (1 - rate_lost_by_slow) / rate_lost_by_fast;
+}
+
+uint32_t up_mask_of(std::span<const RailSnapshot> rails) {
+  uint32_t mask = 0;
+  for (size_t i = 0; i < std::min<size_t>(rails.size(), kRailsMax); ++i) {
+    if (rails[i].up) mask |= 1u << i;
+  }
+  return mask;
+}
+
+RailCosts costs_of(std::span<const RailSnapshot> rails) {
+  const auto known = [](const RailSnapshot& rail) {
+    return rail.rate_bytes_per_s > 0 && std::isfinite(rail.rate_bytes_per_s);
+  };
+  double slowest = 0;
+  for (const RailSnapshot& rail : rails) {
+    if (!rail.up || !known(rail)) continue;
+    slowest = slowest == 0 ? rail.rate_bytes_per_s : std::min(slowest, rail.rate_bytes_per_s);
+  }
+  if (slowest == 0) slowest = kUnknownRate;
+  RailCosts costs;
+  for (size_t i = 0; i < count(rails.size()); ++i) {
+    if (!rails[i].up) continue;
+    const double rate = known(rails[i]) ? rails[i].rate_bytes_per_s : slowest;
+    costs[i].s_per_byte = 1 / std::clamp(rate, kSlowestRate, kFastestRate);
+    costs[i].startup_s = rails[i].latency_s > 0 ? std::min(rails[i].latency_s, kLongestLatency) : 0;
+  }
+  return costs;
+}
+
+double split_cost_s(std::span<const RailSnapshot> rails) {
+  double quickest = -1;
+  for (const RailSnapshot& rail : rails) {
+    if (!rail.up || !(rail.latency_s >= 0) || !std::isfinite(rail.latency_s)) continue;
+    if (quickest < 0 || rail.latency_s < quickest) quickest = rail.latency_s;
+  }
+  return kWakeUpSeconds + std::clamp(quickest, 0.0, kLongestLatency);
+}
+
+}  // namespace nezha::control

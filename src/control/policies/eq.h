@@ -1,0 +1,71 @@
+// The equations of balancing, as pure functions.
+//
+// Sources: Nezha (arXiv 2405.17870), section on the load balancer, for Eq. 1 (the cold/hot
+// threshold), Eq. 2 (the share update) and the 1 % steps; the stored text of the paper lacks the
+// formulas themselves, so the forms below are the ones that its words and numbers determine, and
+// docs/balancing.md derives them. Rail i alone needs T_i(S) = startup_i + S * s_per_byte_i.
+//
+// Contract: no state, any thread. At most kRailsMax rails; more are ignored.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "control/policy.h"
+
+namespace nezha::control {
+
+struct RailCost {
+  double startup_s = 0;
+  double s_per_byte = 0;  // 0 or less: the rail is not there
+};
+
+// Eq. 1 for two rails, solved for the size: above S* bytes both rails together beat the one with
+// the lower startup. `split_cost_s` is what it costs to use both at once.
+//   S* = (a2 - a1 + delta * (1 + b2 / b1)) / b1
+double cold_hot_threshold(RailCost quick, RailCost other, double split_cost_s);
+
+// The division of `bytes` with which all used rails finish together (water-filling):
+//   T = (S + sum a_i/b_i) / (sum 1/b_i) + delta,   p_i S = (T - delta - a_i) / b_i
+// A rail whose share would be negative is dropped and the rest solved again.
+struct Split {
+  std::array<double, kRailsMax> share{};
+  double time_s = 0;
+  uint32_t rails_used = 0;
+};
+Split best_split(std::span<const RailCost> rails, double bytes, double split_cost_s);
+
+// The rail that is quickest alone, and its time; rail -1 when there is none.
+struct BestSingle {
+  int rail = -1;
+  double time_s = 0;
+};
+BestSingle best_single(std::span<const RailCost> rails, double bytes);
+
+// Eq. 2: p_i' = (p_i / T_i) / sum_j (p_j / T_j), over the rails with a share and a time; the others
+// keep theirs. For two rails with equal shares this is the paper's p_1' = T_2 / (T_1 + T_2).
+void eq2_update(std::span<double> share, std::span<const double> time_s);
+
+// The paper's search step: moves 1 % of the whole (or what is left) from one rail to another.
+void move_one_percent(std::span<double> share, int from, int to);
+
+// Eq. 1 as a rule with memory: hot iff the rails together are quicker than the best one alone.
+// Changing state needs a gain of `kHysteresis`, so that noise does not.
+inline constexpr double kHysteresis = 0.05;
+bool stays_or_turns_hot(bool hot_now, double together_s, double single_s);
+
+// The largest speed ratio at which the slower of two rails still helps when both lose a part of
+// their rate while both run (the paper's "3.5 times"): (1 - q_slow) / q_fast.
+double interference_limit(double rate_lost_by_fast, double rate_lost_by_slow);
+
+// From what is known of rails: the bit set of those that are up, and their costs. A rail that is down gets s_per_byte 0; one without a known rate is
+// taken to be as slow as the slowest known one, so that it is tried but not trusted.
+uint32_t up_mask_of(std::span<const RailSnapshot> rails);
+using RailCosts = std::array<RailCost, kRailsMax>;
+RailCosts costs_of(std::span<const RailSnapshot> rails);
+// What splitting an operation costs beyond the rails' own times: one more completion to wait for,
+// about 10 us of waking up and the quickest rail's latency. A guess until measured.
+double split_cost_s(std::span<const RailSnapshot> rails);
+
+}  // namespace nezha::control

@@ -1,0 +1,70 @@
+#include <array>
+#include <cstdio>
+
+#include "control/policies/eq.h"
+#include "control/policies/policies.h"
+
+namespace nezha::control {
+namespace {
+
+// Splitting must promise at least this much, or the operation stays whole: the prediction is not
+// better than that, and a whole operation never loses to its own rail.
+constexpr double kGainWanted = 0.10;
+
+class PullPolicy final : public Policy {
+ public:
+  std::string_view name() const override { return "pull"; }
+
+  Shares shares(const OpClass& op, std::span<const RailSnapshot> rails) override {
+    return decide(op, rails).shares;
+  }
+
+  std::string why(const OpClass& op, std::span<const RailSnapshot> rails) override {
+    const Decision decision = decide(op, rails);
+    if (decision.single.rail < 0) return "pull: no rail is up";
+    std::array<char, 256> text{};
+    std::snprintf(text.data(), text.size(),
+                  "pull: %llu B would take %.1f us on rail %d alone and %.1f us on all rails, so ",
+                  static_cast<unsigned long long>(op.bytes), 1e6 * decision.single.time_s,
+                  decision.single.rail, 1e6 * decision.together_s);
+    return text.data() + (decision.shares.pull
+                              ? "rails take transfers as they drain, expected: " +
+                                    describe_weights(decision.shares, rails.size())
+                              : "it stays whole: splitting would gain less than 10 %");
+  }
+
+ private:
+  struct Decision {
+    Shares shares;
+    BestSingle single;
+    double together_s = 0;
+  };
+
+  static Decision decide(const OpClass& op, std::span<const RailSnapshot> rails) {
+    const RailCosts costs = costs_of(rails);
+    const auto bytes = static_cast<double>(op.bytes);
+    Decision decision;
+    decision.single = best_single(costs, bytes);
+    if (decision.single.rail < 0) return decision;
+    const Split split = best_split(costs, bytes, split_cost_s(rails));
+    decision.together_s = split.time_s;
+    if (split.rails_used > 1 && split.time_s < decision.single.time_s * (1 - kGainWanted)) {
+      for (size_t i = 0; i < costs.size(); ++i) {
+        if (costs[i].s_per_byte > 0) decision.shares.weight[i] = 1 / costs[i].s_per_byte;
+      }
+      decision.shares.pull = true;
+    } else {
+      decision.shares.weight[decision.single.rail] = 1;
+    }
+    decision.shares = normalized(decision.shares, rails);
+    return decision;
+  }
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Policy>> make_pull_policy(const PolicyOptions&) {
+  return std::unique_ptr<Policy>(std::make_unique<PullPolicy>());
+}
+
+}  // namespace nezha::control

@@ -1,0 +1,89 @@
+#include <array>
+#include <cstdio>
+
+#include "control/policies/data_length_table.h"
+#include "control/policies/policies.h"
+
+namespace nezha::control {
+namespace {
+
+class TablePolicy final : public Policy {
+ public:
+  std::string_view name() const override { return "table"; }
+
+  Shares shares(const OpClass& op, std::span<const RailSnapshot> rails) override {
+    const RowKey key = key_of(op, rails);
+    // Operations that finish later ran on the rails that are up now.
+    up_mask_ = key.up_mask;
+    TableRow* row = table_.find(key);
+    const bool surprised = row && row->outdated();
+    if (!row || surprised || row->learned().rails != count(rails) || row->questioned_by(rails)) {
+      row = &table_.put(key, TableRow(op, rails, surprised));
+    }
+    return normalized(row->shares(), rails);
+  }
+
+  void learn(const OpSample& sample) override {
+    RowKey key{sample.op.collective, size_class_of(sample.op.bytes), sample.op.group, up_mask_};
+    if (TableRow* row = table_.find(key)) row->learn(sample);
+  }
+
+  std::string save() const override { return table_.to_json(); }
+  Status load(std::string_view json) override { return table_.from_json(json); }
+
+  std::string why(const OpClass& op, std::span<const RailSnapshot> rails) override {
+    const TableRow* row = table_.find(key_of(op, rails));
+    if (row && row->learned().rails == count(rails)) return why_learned(op, *row, rails);
+    const TableRow fresh(op, rails, false);
+    return "nothing learned for this size yet; " + why_learned(op, fresh, rails);
+  }
+
+ private:
+  static uint32_t count(std::span<const RailSnapshot> rails) {
+    return static_cast<uint32_t>(std::min<size_t>(rails.size(), kRailsMax));
+  }
+
+  static RowKey key_of(const OpClass& op, std::span<const RailSnapshot> rails) {
+    return {op.collective, size_class_of(op.bytes), op.group, up_mask_of(rails)};
+  }
+
+  static std::string why_learned(const OpClass& op, const TableRow& row,
+                                 std::span<const RailSnapshot> rails) {
+    const TableRow::Learned& learned = row.learned();
+    if (learned.up_mask == 0) return "table: no rail is up";
+    const RailCosts costs = costs_of(rails);
+    const auto bytes = static_cast<double>(op.bytes);
+    const BestSingle single = best_single(costs, bytes);
+    const Split split = best_split(costs, bytes, split_cost_s(rails));
+    std::array<char, 512> text{};
+    std::snprintf(text.data(), text.size(),
+                  "table: %s of 2^%u B in group %u is %s after %llu operations: predicted %.1f us "
+                  "together and %.1f us on rail %d alone, measured %.1f us together (0: not yet) "
+                  "and %.1f us on rail %d alone; ",
+                  std::string(nezha::name_of(op.collective)).c_str(), size_class_of(op.bytes),
+                  op.group, state_text(learned), static_cast<unsigned long long>(learned.operations),
+                  1e6 * split.time_s, 1e6 * single.time_s, single.rail, 1e6 * learned.all_s,
+                  1e6 * learned.single_s[learned.single_rail], learned.single_rail);
+    return text.data() + describe_weights(normalized(row.shares(), rails), rails.size());
+  }
+
+  static const char* state_text(const TableRow::Learned& learned) {
+    switch (learned.state) {
+      case TableRow::State::singles: return "cold, timing single rails";
+      case TableRow::State::single: return "cold, on the best rail";
+      case TableRow::State::all: break;
+    }
+    return learned.settled ? "hot, settled" : "hot, searching shares";
+  }
+
+  DataLengthTable table_;
+  uint32_t up_mask_ = 0;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Policy>> make_table_policy(const PolicyOptions&) {
+  return std::unique_ptr<Policy>(std::make_unique<TablePolicy>());
+}
+
+}  // namespace nezha::control

@@ -1,0 +1,62 @@
+#include "control/rail_monitor.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace nezha::control {
+namespace {
+
+constexpr double kNominalWhenUnknown = 125e6;
+// Memory of the average: after 50 ms of busy time a change counts for 92 %.
+constexpr double kMemorySeconds = 20e-3;
+// The first piece after an idle gap may contain a saved-up burst: it is believed up to this factor,
+// and half. Busy periods that are all shorter than one piece still move the estimate.
+constexpr double kFirstPieceRaise = 1.5;
+constexpr double kFirstPieceWeight = 0.5;
+// Keeps predictions finite for a rail that stands still.
+constexpr double kSlowest = 1000;
+
+}  // namespace
+
+RailMonitor::RailMonitor(double nominal_bytes_per_s)
+    : rate_(nominal_bytes_per_s > 0 && std::isfinite(nominal_bytes_per_s) ? nominal_bytes_per_s
+                                                                         : kNominalWhenUnknown) {}
+
+void RailMonitor::sample(Nanoseconds now, uint64_t drained_total, bool backlogged) {
+  const bool backwards = started_ && (now < last_now_ || drained_total < last_total_);
+  last_now_ = now;
+  last_total_ = drained_total;
+  if (!started_ || backwards || !backlogged) {
+    started_ = true;
+    first_piece_ = true;
+    piece_start_ = now;
+    piece_bytes_ = drained_total;
+    return;
+  }
+  const Nanoseconds duration = now - piece_start_;
+  const uint64_t bytes = drained_total - piece_bytes_;
+  const bool enough = duration >= kShortest && bytes >= kSmallest;
+  if (!enough && duration < kLongest) return;
+  fold(duration, bytes);
+  piece_start_ = now;
+  piece_bytes_ = drained_total;
+  first_piece_ = false;
+}
+
+void RailMonitor::fold(Nanoseconds duration, uint64_t bytes) {
+  const double seconds = static_cast<double>(duration) / kSecond;
+  double seen = std::max(static_cast<double>(bytes) / seconds, kSlowest);
+  if (!measured_) {
+    measured_ = true;
+    rate_ = seen;
+    return;
+  }
+  double weight = 1 - std::exp(-seconds / kMemorySeconds);
+  if (first_piece_) {
+    seen = std::min(seen, rate_ * kFirstPieceRaise);
+    weight = std::max(weight, kFirstPieceWeight);
+  }
+  rate_ += weight * (seen - rate_);
+}
+
+}  // namespace nezha::control

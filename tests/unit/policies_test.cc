@@ -1,0 +1,110 @@
+// The catalog, the small policies, and the binder's rules one by one.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "control/policies/binder.h"
+#include "control/policy.h"
+
+namespace nezha::control {
+namespace {
+
+const std::vector<RailSnapshot> kFastSlow = {{1.25e8, 50e-6, true}, {6.25e7, 50e-6, true}};
+
+TEST(Policies, TheCatalogMakesWhatItNames) {
+  ASSERT_EQ(policy_names().size(), 4u);
+  for (const std::string_view name : policy_names()) {
+    auto policy = make_policy(name, {.weights = {1}});
+    ASSERT_TRUE(policy.is_ok());
+    EXPECT_EQ((*policy)->name(), name);
+  }
+  const Status unknown = make_policy("best", {}).status();
+  EXPECT_EQ(unknown.code(), Code::invalid_argument);
+  EXPECT_NE(unknown.message().find("pull, table, static, round_robin"), std::string::npos);
+}
+
+TEST(Policies, StaticFollowsTheConfiguredWeights) {
+  auto policy = make_policy("static", {.weights = {2, 1}});
+  std::vector<RailSnapshot> rails = kFastSlow;
+  EXPECT_NEAR((*policy)->shares({}, rails).weight[0], 2.0 / 3, 1e-12);
+  rails[0].up = false;
+  EXPECT_EQ((*policy)->shares({}, rails).weight[0], 0);
+  EXPECT_EQ((*policy)->shares({}, rails).weight[1], 1);
+  for (const std::vector<double>& bad : std::vector<std::vector<double>>{
+           {}, {0, 0}, {-1, 2}, {NAN}, {INFINITY, 1}, std::vector<double>(17, 1.0)}) {
+    EXPECT_EQ(make_policy("static", {.weights = bad}).status().code(), Code::invalid_argument);
+  }
+}
+
+TEST(Policies, PullKeepsSmallOperationsWhole) {
+  auto policy = make_policy("pull", {});
+  const Shares small = (*policy)->shares({.bytes = 8}, kFastSlow);
+  EXPECT_FALSE(small.pull);
+  EXPECT_EQ(small.weight[0], 1);
+  const Shares large = (*policy)->shares({.bytes = 16 << 20}, kFastSlow);
+  EXPECT_TRUE(large.pull);
+  EXPECT_NEAR(large.weight[0], 2.0 / 3, 1e-12);
+  EXPECT_NE((*policy)->why({.bytes = 8}, kFastSlow).find("stays whole"), std::string::npos);
+}
+
+TEST(Policies, PullSendsSmallOperationsToTheRailWithTheLowestTime) {
+  auto policy = make_policy("pull", {});
+  const std::vector<RailSnapshot> rails = {{1.25e9, 500e-6, true}, {1.25e8, 5e-6, true}};
+  EXPECT_EQ((*policy)->shares({.bytes = 1000}, rails).weight[1], 1);
+}
+
+Shares pull() { return {.weight = {}, .pull = true}; }
+
+TEST(RailBinder, PullWaitsForTheFastRail) {
+  RailBinder binder;
+  binder.begin(pull());
+  std::vector<RailLoad> rails = {{1e9, 100'000, 0, true, false}, {1e8, 0, 0, true, true}};
+  EXPECT_EQ(binder.pick(rails, 50'000), RailBinder::kWait);
+  EXPECT_EQ(binder.pick(rails, 50'000, 100'000), RailBinder::kWait);
+  EXPECT_EQ(binder.pick(rails, 50'000, 1'000'000), 1) << "the rest takes longer anyway";
+  rails[0].has_room = true;
+  EXPECT_EQ(binder.pick(rails, 50'000, 1'000'000), 0);
+  rails[0].up = false;
+  EXPECT_EQ(binder.pick(rails, 50'000), 1);
+  rails[1].up = false;
+  EXPECT_EQ(binder.pick(rails, 50'000), RailBinder::kWait);
+  EXPECT_EQ(binder.pick({}, 50'000), RailBinder::kWait);
+}
+
+TEST(RailBinder, EqualRailsTakeTheLowerIndex) {
+  RailBinder binder;
+  binder.begin(pull());
+  const std::vector<RailLoad> rails(3, RailLoad{1e9, 0, 0, true, true});
+  EXPECT_EQ(binder.pick(rails, 1000), 0);
+}
+
+TEST(RailBinder, WeightedWaitsForItsRailAndSurvivesItsLoss) {
+  RailBinder binder;
+  Shares shares;
+  shares.weight = {1, 0};
+  binder.begin(shares);
+  std::vector<RailLoad> rails(2, RailLoad{1e9, 0, 0, true, true});
+  EXPECT_EQ(binder.pick(rails, 1000), 0);
+  rails[0].has_room = false;
+  EXPECT_EQ(binder.pick(rails, 1000), RailBinder::kWait);
+  rails[0].up = false;
+  EXPECT_EQ(binder.pick(rails, 1000), 1) << "the rail that should carry it is gone";
+}
+
+TEST(RailBinder, ARefusedPickOwesNothing) {
+  RailBinder binder;
+  Shares shares;
+  shares.weight = {0.5, 0.5};
+  binder.begin(shares);
+  std::vector<RailLoad> rails(2, RailLoad{1e9, 0, 0, true, true});
+  EXPECT_EQ(binder.pick(rails, 1000), 0);
+  rails[1].has_room = false;
+  for (int k = 0; k < 5; ++k) EXPECT_EQ(binder.pick(rails, 1000), RailBinder::kWait);
+  rails[1].has_room = true;
+  EXPECT_EQ(binder.pick(rails, 1000), 1);
+  EXPECT_EQ(binder.pick(rails, 1000), 0);
+}
+
+}  // namespace
+}  // namespace nezha::control

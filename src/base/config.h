@@ -64,8 +64,8 @@
   TEXT(table_file, "", any, 0,                                                                     \
        "File from which the learned table is loaded, and to which it is saved at the end.")        \
   TEXT(secret_file, "", any, 0,                                                                    \
-       "File whose content is the job's secret; empty: the job makes one and shares it through the "\
-       "store.")                                                                                   \
+       "File whose content is the job's secret; empty: the job makes one and shares it through "   \
+       "the store.")                                                                               \
   TEXT(secret, "", any, kHidden,                                                                   \
        "The job's secret itself; a file is safer, since environments can be read by others.")      \
   TEXT(bind_ports, "0", ports, 0,                                                                  \

@@ -19,8 +19,8 @@ void write_value(JsonWriter& json, const Field& field, const Config& config) {
 
 constexpr std::string_view kHead = R"(# Tuning
 
-Everything that can be configured. This page is made from the table in `src/base/config.h`; change the
-table, not the page.
+Everything that can be configured. This page is made from the table in `src/base/config.h`; change
+the table, not the page.
 
 A value comes from, strongest first:
 
@@ -30,10 +30,11 @@ A value comes from, strongest first:
    `~/.nezha.conf`;
 4. the default.
 
-A variable that is set but empty counts as not set. An unknown `NEZHA_*` variable, or an unknown key in the
-file, is a warning in the log with the nearest known name; an unknown key in code, and a bad value
-anywhere, is `invalid_argument` saying where it stands and what is accepted. `nezha_describe(comm, "config")`
-prints the values in effect and where each came from. Sizes may end in K, M or G (binary).
+A variable that is set but empty counts as not set. An unknown `NEZHA_*` variable, or an unknown
+key in the file, is a warning in the log with the nearest known name; an unknown key in code, and a
+bad value anywhere, is `invalid_argument` saying where it stands and what is accepted.
+`nezha_describe(comm, "config")` prints the values in effect and where each came from. Sizes may end
+in K, M or G (binary).
 
 "Equal" marks what must be the same on all ranks; the ranks compare it when they meet, and a
 difference is `mismatch` on every rank.

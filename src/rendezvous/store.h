@@ -1,9 +1,11 @@
 // Store: the key/value meeting point, the only thing that works before connections exist.
 //
-// Contract: values are opaque blobs of at most kValueBytesMax. Every call takes an absolute deadline
-// of system_clock() and returns `timed_out` naming the key and the store when it passes. One Store
-// object may be used by several threads. Keys of one job share a prefix that the launcher makes
-// unique; stores that outlive the job (file, Redis) remove or expire what they wrote.
+// Contract: keys are 1 to kKeyBytesMax bytes with their prefix and without NUL; values are opaque
+// blobs of at most kValueBytesMax. Every call takes an absolute deadline of system_clock() and
+// returns `timed_out` naming the key and the store when it passes; a store that is gone is
+// `peer_lost`, one that is full `exhausted`. One Store object may be used by several threads. Keys
+// of one job share a prefix that the launcher makes unique; what a job leaves in a store that
+// outlives it (file, Redis) expires after a day.
 #pragma once
 
 #include <cstddef>
@@ -42,8 +44,10 @@ class Store {
 struct StoreCallbacks {
   void* user = nullptr;
   // Each returns 0 on success, a Code otherwise. `get` waits up to `timeout_s`; the value is copied
-  // into `value` (capacity *size), its length returned in *size.
-  int (*set)(void* user, const char* key, const void* value, size_t size, double timeout_s) = nullptr;
+  // into `value` (capacity *size), its length returned in *size. May be called by several threads
+  // at once.
+  int (*set)(void* user, const char* key, const void* value, size_t size,
+             double timeout_s) = nullptr;
   int (*get)(void* user, const char* key, void* value, size_t* size, double timeout_s) = nullptr;
   int (*set_if_absent)(void* user, const char* key, const void* value, size_t size, void* winner,
                        size_t* winner_size, double timeout_s) = nullptr;
@@ -51,7 +55,8 @@ struct StoreCallbacks {
 };
 
 // Opens a store by address:
-//   tcp://HOST:PORT            embedded server; the rank with `serve` listens, all connect
+//   tcp://HOST:PORT            embedded server; the rank with `serve` listens, all connect. Port 0
+//                              with `serve`: any free port, which describe() then tells
 //   file:///DIRECTORY          a directory that every rank sees
 //   redis://[USER:PASSWORD@]HOST[:PORT][/DB]
 //   hash://NAME                this process only: ranks that are threads, tests

@@ -43,8 +43,8 @@ TEST(JsonWriter, NumbersReadBackExactly) {
 
 TEST(JsonReader, ReadsEveryKind) {
   const auto json = parse_json(
-      " {\"s\": \"a\\u00e4\\ud83d\\ude00\\n\", \"n\": -1.5e2, \"t\": true, \"f\": false, \"z\": null,"
-      " \"l\": [1, [2]], \"o\": {\"k\": 3}} ");
+      " {\"s\": \"a\\u00e4\\ud83d\\ude00\\n\", \"n\": -1.5e2, \"t\": true, \"f\": false,"
+      " \"z\": null, \"l\": [1, [2]], \"o\": {\"k\": 3}} ");
   ASSERT_TRUE(json.is_ok()) << json.status().to_string();
   const JsonValue& value = json.value();
   EXPECT_EQ(value.at("s").string_or(""), "a\xC3\xA4\xF0\x9F\x98\x80\n");
@@ -69,8 +69,9 @@ TEST(JsonReader, WrongTypesAndMissingNamesGiveTheFallback) {
 TEST(JsonReader, RefusesWhatIsNotJson) {
   for (const char* text :
        {"", " ", "{", "[", "]", "[1,]", "[1 2]", "{\"a\"}", "{\"a\":}", "{a:1}", "{\"a\":1,}", "01",
-        "+1", "1.", ".5", "1e", "-", "0x1", "NaN", "Infinity", "1e999", "tru", "nul", "\"", "\"\\\"",
-        "\"\\x\"", "\"\\u12\"", "\"\\u12g4\"", "\"\\ud800\"", "\"\\ud800\\u0041\"", "\"\\udc00\"",
+        "+1", "1.", ".5", "1e", "-", "0x1", "NaN", "Infinity", "1e999", "tru", "nul", "\"",
+        "\"\\\"", "\"\\x\"", "\"\\u12\"", "\"\\u12g4\"", "\"\\ud800\"", "\"\\ud800\\u0041\"",
+        "\"\\udc00\"",
         "\"a\nb\"", "\"\xFF\"", "\"\xC0\x80\"", "\"\xED\xA0\x80\"", "1 1", "[] []", "// c\n1",
         "{\"a\":1,\"a\":2}", "'a'"}) {
     const auto json = parse_json(text);

@@ -1,0 +1,45 @@
+// open_store: the one list of the kinds of stores.
+#include "rendezvous/address.h"
+#include "rendezvous/checked_store.h"
+#include "rendezvous/file_store.h"
+#include "rendezvous/hash_store.h"
+#include "rendezvous/redis_store.h"
+#include "rendezvous/store.h"
+#include "rendezvous/tcp_store.h"
+
+namespace nezha::rendezvous {
+namespace {
+
+Result<std::unique_ptr<Store>> open_kind(const StoreAddress& address, const OpenOptions& options) {
+  switch (address.kind) {
+    case StoreKind::hash: return open_hash_store(address.path);
+    case StoreKind::file: return open_file_store(address.path);
+    case StoreKind::redis: return open_redis_store(address, options.deadline);
+    case StoreKind::tcp: break;
+  }
+  std::unique_ptr<TcpServer> server;
+  if (options.serve) {
+    auto started = TcpServer::start(address.host, address.port);
+    if (!started) {
+      return Status(started.status().code(),
+                    "store tcp://" + host_and_port(address.host, address.port) + ": " +
+                        started.status().message() +
+                        "; the rank that serves needs an address of its own node and a free port")
+          .with_errno(started.status().os_errno);
+    }
+    server = std::move(*started);
+  }
+  return open_tcp_store(address, std::move(server), options.deadline);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Store>> open_store(std::string_view address, const OpenOptions& options) {
+  const auto parsed = parse_store_address(address, options.serve);
+  if (!parsed) return parsed.status();
+  auto store = open_kind(parsed.value(), options);
+  if (!store) return store.status();
+  return checked(std::move(*store), options.prefix);
+}
+
+}  // namespace nezha::rendezvous

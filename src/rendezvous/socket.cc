@@ -1,0 +1,169 @@
+#include "rendezvous/socket.h"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "base/log.h"
+#include "rendezvous/address.h"
+#include "rendezvous/waiting.h"
+
+namespace nezha::rendezvous {
+namespace {
+
+// Addresses are tried one after the other; one that swallows packets must not take all the time.
+constexpr Nanoseconds kAttempt = 5 * kSecond;
+
+using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+
+Result<Addresses> resolve(const std::string& host, uint16_t port) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  const int failure = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
+  Addresses addresses(found, &freeaddrinfo);
+  if (failure == 0) return addresses;
+  return error(Code::invalid_argument, "cannot resolve host '%s': %s", host.c_str(),
+               gai_strerror(failure));
+}
+
+Socket socket_for(const addrinfo& address) {
+  return Socket(socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+}
+
+Status failure_at(const char* what, const std::string& host, uint16_t port, int number) {
+  const bool full = number == EMFILE || number == ENFILE || number == ENOBUFS || number == ENOMEM;
+  return error(full ? Code::exhausted : Code::invalid_argument, "cannot %s %s: %s", what,
+               host_and_port(host, port).c_str(), std::strerror(number))
+      .with_errno(number);
+}
+
+bool is_loopback(const sockaddr& address) {
+  if (address.sa_family == AF_INET6) {
+    return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6&>(address).sin6_addr);
+  }
+  return ntohl(reinterpret_cast<const sockaddr_in&>(address).sin_addr.s_addr) >> 24 == 127;
+}
+
+bool is_name(const std::string& host) {
+  return host != "localhost" && host.find_first_not_of("0123456789.") != std::string::npos &&
+         host.find(':') == std::string::npos;
+}
+
+int finish_connect(const Socket& socket, Nanoseconds deadline) {
+  const Nanoseconds until =
+      system_clock().now() + remaining(deadline, kAttempt);
+  switch (wait_for(socket, POLLOUT, until)) {
+    case Ready::timed_out: return ETIMEDOUT;
+    case Ready::failed: return errno;
+    case Ready::yes: break;
+  }
+  int number = 0;
+  socklen_t size = sizeof(number);
+  getsockopt(socket.descriptor(), SOL_SOCKET, SO_ERROR, &number, &size);
+  return number;
+}
+
+// A port of our own range that nobody listens on can be connected to itself; that is no server.
+bool connected_to_itself(const Socket& socket) {
+  sockaddr_storage here{};
+  sockaddr_storage there{};
+  socklen_t here_size = sizeof(here);
+  socklen_t there_size = sizeof(there);
+  getsockname(socket.descriptor(), reinterpret_cast<sockaddr*>(&here), &here_size);
+  getpeername(socket.descriptor(), reinterpret_cast<sockaddr*>(&there), &there_size);
+  return here_size == there_size && std::memcmp(&here, &there, here_size) == 0;
+}
+
+}  // namespace
+
+Socket::~Socket() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+Result<Socket> listen_on(const std::string& host, uint16_t port) {
+  const auto addresses = resolve(host, port);
+  if (!addresses) return addresses.status();
+  int number = EADDRNOTAVAIL;
+  for (const addrinfo* at = addresses.value().get(); at != nullptr; at = at->ai_next) {
+    Socket socket = socket_for(*at);
+    const int on = 1;
+    setsockopt(socket.descriptor(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    if (socket.descriptor() < 0 || bind(socket.descriptor(), at->ai_addr, at->ai_addrlen) != 0 ||
+        listen(socket.descriptor(), SOMAXCONN) != 0) {
+      number = errno;
+      continue;
+    }
+    if (is_loopback(*at->ai_addr) && is_name(host)) {
+      NEZHA_LOG(warn, "store",
+                "host name %s means this node's loopback address here; ranks on other nodes cannot "
+                "reach it: give an IP address",
+                host.c_str());
+    }
+    return socket;
+  }
+  return failure_at("listen on", host, port, number);
+}
+
+uint16_t port_of(const Socket& socket) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof(address);
+  getsockname(socket.descriptor(), reinterpret_cast<sockaddr*>(&address), &size);
+  return ntohs(address.ss_family == AF_INET6
+                   ? reinterpret_cast<const sockaddr_in6&>(address).sin6_port
+                   : reinterpret_cast<const sockaddr_in&>(address).sin_port);
+}
+
+Result<Socket> connect_to(const std::string& host, uint16_t port, Nanoseconds deadline) {
+  const auto addresses = resolve(host, port);
+  if (!addresses) return addresses.status();
+  int number = ECONNREFUSED;
+  for (const addrinfo* at = addresses.value().get(); at != nullptr; at = at->ai_next) {
+    Socket socket = socket_for(*at);
+    if (socket.descriptor() < 0) {
+      number = errno;
+      continue;
+    }
+    number = connect(socket.descriptor(), at->ai_addr, at->ai_addrlen) == 0 ? 0 : errno;
+    if (number == EINPROGRESS || number == EINTR) number = finish_connect(socket, deadline);
+    if (number == 0 && connected_to_itself(socket)) number = ECONNREFUSED;
+    if (number != 0) continue;
+    set_connection_options(socket);
+    return socket;
+  }
+  return failure_at("connect to", host, port, number);
+}
+
+void set_connection_options(const Socket& socket) {
+  const auto set = [&](int level, int option, int value) {
+    setsockopt(socket.descriptor(), level, option, &value, sizeof(value));
+  };
+  set(IPPROTO_TCP, TCP_NODELAY, 1);
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, 30);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, 5);
+  set(IPPROTO_TCP, TCP_KEEPCNT, 6);
+}
+
+Ready wait_for(const Socket& socket, short events, Nanoseconds deadline) {
+  for (;;) {
+    pollfd entry{socket.descriptor(), events, 0};
+    // Rounded up: poll must not return just before the deadline, over and over.
+    const Nanoseconds left = remaining(deadline, 3600 * kSecond);
+    const int ready = poll(&entry, 1, static_cast<int>((left + kMillisecond - 1) / kMillisecond));
+    if (ready > 0) return Ready::yes;
+    if (ready < 0 && errno != EINTR) return Ready::failed;
+    if (expired(deadline)) return Ready::timed_out;
+  }
+}
+
+}  // namespace nezha::rendezvous

@@ -1,0 +1,314 @@
+#include "rendezvous/tcp_server.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <set>
+#include <system_error>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "rendezvous/address.h"
+#include "rendezvous/socket.h"
+#include "rendezvous/store_table.h"
+#include "rendezvous/tcp_protocol.h"
+
+namespace nezha::rendezvous {
+namespace {
+
+constexpr ClientId kListener = 0;  // epoll's names for what is no client
+constexpr ClientId kWakeUp = 1;
+constexpr ClientId kFirstClient = 2;
+constexpr size_t kReadBytes = 64 * 1024;
+constexpr int kReadsPerTurn = 8;  // then the other clients have theirs
+constexpr Nanoseconds kAcceptPause = 100 * kMillisecond;
+
+struct Client {
+  Client(Socket&& accepted, MemoryBudget& budget) : socket(std::move(accepted)), reader(budget) {}
+
+  enum class Stage : uint8_t { reading, waiting, answering };
+
+  Socket socket;
+  RequestReader reader;
+  Stage stage = Stage::reading;
+  std::string head;                   // what is being sent, first part
+  std::shared_ptr<const Blob> value;  // second part
+  size_t sent = 0;
+  Nanoseconds deadline = kNever;
+  uint32_t events = EPOLLIN | EPOLLRDHUP;  // what epoll watches for
+};
+
+class EpollServer final : public TcpServer {
+ public:
+  EpollServer(Socket listener, Socket epoll, Socket wake_up, size_t memory_bytes)
+      : listener_(std::move(listener)),
+        epoll_(std::move(epoll)),
+        wake_up_(std::move(wake_up)),
+        port_(port_of(listener_)),
+        budget_{memory_bytes, 0},
+        table_(budget_) {
+    watch(EPOLL_CTL_ADD, wake_up_, EPOLLIN, kWakeUp);
+    watch(EPOLL_CTL_ADD, listener_, EPOLLIN, kListener);
+  }
+
+  ~EpollServer() override {
+    const uint64_t one = 1;
+    NEZHA_CHECK(write(wake_up_.descriptor(), &one, sizeof(one)) == sizeof(one));
+    if (thread_.joinable()) thread_.join();
+  }
+
+  // Apart from the constructor because starting a thread can fail.
+  Status run_in_thread() {
+    try {
+      thread_ = std::thread([this] { run(); });
+    } catch (const std::system_error& failure) {
+      return error(Code::exhausted, "cannot start the store server's thread: %s", failure.what());
+    }
+    return Status::ok();
+  }
+
+  uint16_t port() const override { return port_; }
+
+ private:
+  void run() {
+    Nanoseconds farewell = kNever;
+    while (farewell == kNever || (answering_ > 0 && system_clock().now() < farewell)) {
+      std::array<epoll_event, 64> events;
+      const int count = epoll_wait(epoll_.descriptor(), events.data(),
+                                   static_cast<int>(events.size()),
+                                   milliseconds_to_sleep(farewell));
+      for (int i = 0; i < count; ++i) {
+        const ClientId id = events[i].data.u64;
+        if (id == kWakeUp) {
+          if (farewell == kNever) farewell = system_clock().now() + kFarewellTime;
+          watch(EPOLL_CTL_DEL, wake_up_, 0, kWakeUp);
+        } else if (id == kListener) {
+          accept_clients();
+        } else {
+          serve(id, events[i].events);
+        }
+      }
+      drop_late();
+    }
+    clients_.clear();
+  }
+
+  int milliseconds_to_sleep(Nanoseconds farewell) const {
+    Nanoseconds until = std::min(farewell, accept_again_);
+    if (!deadlines_.empty()) until = std::min(until, deadlines_.begin()->first);
+    if (until == kNever) return -1;
+    const Nanoseconds left = std::max<Nanoseconds>(0, until - system_clock().now());
+    return static_cast<int>((left + kMillisecond - 1) / kMillisecond);
+  }
+
+  void watch(int how, const Socket& socket, uint32_t events, ClientId id) {
+    epoll_event event{};
+    event.events = events;
+    event.data.u64 = id;
+    epoll_ctl(epoll_.descriptor(), how, socket.descriptor(), &event);
+  }
+
+  void want(ClientId id, Client& client, uint32_t events) {
+    if (client.events == events) return;
+    client.events = events;
+    watch(EPOLL_CTL_MOD, client.socket, events, id);
+  }
+
+  void accept_clients() {
+    for (;;) {
+      Socket socket(accept4(listener_.descriptor(), nullptr, nullptr,
+                            SOCK_CLOEXEC | SOCK_NONBLOCK));
+      if (socket.descriptor() < 0) {
+        if (errno == EAGAIN || errno == EWOULDBLOCK) return;
+        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+          // The listener stays readable; without a pause this would spin until others close.
+          NEZHA_LOG(warn, "store", "cannot accept on port %d: %s; trying again", port_,
+                    std::strerror(errno));
+          watch(EPOLL_CTL_MOD, listener_, 0, kListener);
+          accept_again_ = system_clock().now() + kAcceptPause;
+          return;
+        }
+        continue;  // this one connection failed before we took it
+      }
+      if (clients_.size() >= kClientsMax) {
+        NEZHA_LOG(debug, "store", "port %d: more than %zu connections; one is refused", port_,
+                  kClientsMax);
+        continue;
+      }
+      set_connection_options(socket);
+      const ClientId id = next_id_++;
+      const auto entry =
+          clients_.emplace(id, std::make_unique<Client>(std::move(socket), budget_)).first;
+      watch(EPOLL_CTL_ADD, entry->second->socket, entry->second->events, id);
+      set_deadline(id, *entry->second, system_clock().now() + kGreetingTime);
+    }
+  }
+
+  void set_deadline(ClientId id, Client& client, Nanoseconds deadline) {
+    if (client.deadline == deadline) return;
+    if (client.deadline != kNever) deadlines_.erase({client.deadline, id});
+    client.deadline = deadline;
+    if (deadline != kNever) deadlines_.insert({deadline, id});
+  }
+
+  void drop_late() {
+    const Nanoseconds now = system_clock().now();
+    if (now >= accept_again_) {
+      accept_again_ = kNever;
+      watch(EPOLL_CTL_MOD, listener_, EPOLLIN, kListener);
+    }
+    while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
+      drop(deadlines_.begin()->second, "too slow");
+    }
+  }
+
+  void drop(ClientId id, const char* why) {
+    const auto entry = clients_.find(id);
+    if (entry == clients_.end()) return;
+    Client& client = *entry->second;
+    NEZHA_LOG(debug, "store", "port %d: connection %llu closed: %s", port_,
+              static_cast<unsigned long long>(id), why);
+    if (client.stage == Client::Stage::answering) --answering_;
+    set_deadline(id, client, kNever);
+    table_.forget(id);
+    clients_.erase(entry);
+  }
+
+  void serve(ClientId id, uint32_t events) {
+    const auto entry = clients_.find(id);
+    if (entry == clients_.end()) return;  // closed earlier in this turn
+    Client& client = *entry->second;
+    if (client.stage != Client::Stage::reading && (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))) {
+      return drop(id, "the client left");
+    }
+    if (client.stage == Client::Stage::answering) send_on(id, client);
+    else if (client.stage == Client::Stage::reading) read_on(id, client);
+  }
+
+  void read_on(ClientId id, Client& client) {
+    std::array<char, kReadBytes> buffer;
+    for (int turn = 0; turn < kReadsPerTurn; ++turn) {
+      const ssize_t got = recv(client.socket.descriptor(), buffer.data(),
+                               std::min(buffer.size(), client.reader.wanted()), 0);
+      if (got == 0) return drop(id, "the client left");
+      if (got < 0) {
+        if (errno == EINTR) continue;
+        if (errno != EAGAIN && errno != EWOULDBLOCK) return drop(id, std::strerror(errno));
+        return;
+      }
+      switch (client.reader.feed({buffer.data(), static_cast<size_t>(got)})) {
+        case RequestReader::Outcome::refused:
+          return drop(id, client.reader.greeted() ? "not a request" : "not a Nezha store's client");
+        case RequestReader::Outcome::more:
+          if (client.reader.greeted() && client.deadline == kNever) {
+            set_deadline(id, client, system_clock().now() + kRequestTime);
+          }
+          break;
+        case RequestReader::Outcome::greeted:
+          set_deadline(id, client, kNever);
+          return begin_sending(id, client, std::string(kMagic), nullptr);
+        case RequestReader::Outcome::request:
+          set_deadline(id, client, kNever);
+          return answer(id, client);
+      }
+    }
+  }
+
+  void answer(ClientId id, Client& client) {
+    std::vector<Answer> answers;
+    client.stage = Client::Stage::waiting;
+    table_.handle(id, client.reader.take(), answers);
+    const bool waits = std::none_of(answers.begin(), answers.end(),
+                                    [id](const Answer& one) { return one.client == id; });
+    if (waits) want(id, client, EPOLLRDHUP);
+    for (Answer& one : answers) {
+      const auto entry = clients_.find(one.client);
+      if (entry == clients_.end()) continue;
+      const size_t size = one.value ? one.value->bytes().size() : 0;
+      const auto head = encode_answer_head(one.code, size);
+      begin_sending(one.client, *entry->second, std::string(head.data(), head.size()),
+                    std::move(one.value));
+    }
+  }
+
+  void begin_sending(ClientId id, Client& client, std::string head,
+                     std::shared_ptr<const Blob> value) {
+    client.stage = Client::Stage::answering;
+    ++answering_;
+    client.head = std::move(head);
+    client.value = std::move(value);
+    client.sent = 0;
+    // A client that takes no answers holds memory; it has as long as for a request.
+    set_deadline(id, client, system_clock().now() + kRequestTime);
+    send_on(id, client);
+  }
+
+  void send_on(ClientId id, Client& client) {
+    for (;;) {
+      const bool in_head = client.sent < client.head.size();
+      const std::string_view part =
+          in_head ? std::string_view(client.head).substr(client.sent)
+          : client.value
+              ? std::string_view(client.value->bytes()).substr(client.sent - client.head.size())
+              : std::string_view();
+      if (part.empty()) break;
+      const bool more = in_head && client.value && !client.value->bytes().empty();
+      const ssize_t sent = send(client.socket.descriptor(), part.data(), part.size(),
+                                MSG_NOSIGNAL | (more ? MSG_MORE : 0));
+      if (sent < 0) {
+        if (errno == EINTR) continue;
+        if (errno != EAGAIN && errno != EWOULDBLOCK) return drop(id, std::strerror(errno));
+        return want(id, client, EPOLLOUT | EPOLLRDHUP);
+      }
+      client.sent += static_cast<size_t>(sent);
+    }
+    client.value.reset();
+    client.stage = Client::Stage::reading;
+    --answering_;
+    set_deadline(id, client, kNever);
+    want(id, client, EPOLLIN | EPOLLRDHUP);
+  }
+
+  const Socket listener_;
+  const Socket epoll_;
+  const Socket wake_up_;
+  const uint16_t port_;
+  // Everything below belongs to the thread. The budget outlives what is charged to it.
+  MemoryBudget budget_;
+  StoreTable table_;
+  std::unordered_map<ClientId, std::unique_ptr<Client>> clients_;
+  std::set<std::pair<Nanoseconds, ClientId>> deadlines_;
+  ClientId next_id_ = kFirstClient;
+  size_t answering_ = 0;
+  Nanoseconds accept_again_ = kNever;
+  std::thread thread_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<TcpServer>> TcpServer::start(const std::string& host, uint16_t port,
+                                                    size_t memory_bytes) {
+  auto listener = listen_on(host, port);
+  if (!listener) return listener.status();
+  Socket epoll(epoll_create1(EPOLL_CLOEXEC));
+  Socket wake_up(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (epoll.descriptor() < 0 || wake_up.descriptor() < 0) {
+    return error(Code::exhausted, "cannot make the store server for %s: %s",
+                 host_and_port(host, port).c_str(), std::strerror(errno));
+  }
+  auto server = std::make_unique<EpollServer>(std::move(*listener), std::move(epoll),
+                                              std::move(wake_up), memory_bytes);
+  NEZHA_RETURN_IF_ERROR(server->run_in_thread());
+  return std::unique_ptr<TcpServer>(std::move(server));
+}
+
+}  // namespace nezha::rendezvous

@@ -1,0 +1,36 @@
+// TcpServer: the TCP store's server, one thread inside the process of the rank that serves.
+//
+// Contract: serves from start() until destroyed, on the given host's address only. Strangers are
+// dropped: wrong magic at once, no magic within kGreetingTime, a request that stops half-way or an
+// answer that is not taken after kRequestTime, more than kClientsMax connections. All clients
+// together hold at most `memory_bytes`.
+// Destroying it delivers answers already given, for at most kFarewellTime, and closes everything:
+// clients that wait get an error at once. Any thread may start and destroy it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/clock.h"
+#include "base/status.h"
+
+namespace nezha::rendezvous {
+
+inline constexpr size_t kClientsMax = 4096;
+inline constexpr size_t kServerMemoryBytes = 256 * 1024 * 1024;
+inline constexpr Nanoseconds kGreetingTime = 2 * kSecond;
+inline constexpr Nanoseconds kRequestTime = 30 * kSecond;
+inline constexpr Nanoseconds kFarewellTime = kSecond;
+
+class TcpServer {
+ public:
+  static Result<std::unique_ptr<TcpServer>> start(const std::string& host, uint16_t port,
+                                                  size_t memory_bytes = kServerMemoryBytes);
+  virtual ~TcpServer() = default;
+  // The port it listens on: the given one, or the one the system chose for 0.
+  virtual uint16_t port() const = 0;
+};
+
+}  // namespace nezha::rendezvous

@@ -1,0 +1,34 @@
+#include "rendezvous/waiting.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+namespace nezha::rendezvous {
+
+void Backoff::sleep(Nanoseconds deadline) {
+  std::this_thread::sleep_for(std::chrono::nanoseconds(remaining(deadline, pause_)));
+  pause_ = std::min(2 * pause_, longest_);
+}
+
+Status store_error(Code code, std::string_view store, std::string_view operation,
+                   std::string_view key, std::string_view text) {
+  constexpr size_t kShown = 120;
+  std::string shown(key.substr(0, kShown));
+  for (char& letter : shown) {
+    if (static_cast<unsigned char>(letter) < 0x20 || letter == 0x7F) letter = '?';
+  }
+  if (key.size() > kShown) shown += "...";
+  return {code, "store " + std::string(store) + ": " + std::string(operation) + " of key '" +
+                    shown + "': " + std::string(text)};
+}
+
+Status store_timed_out(std::string_view store, std::string_view operation, std::string_view key) {
+  const std::string_view text =
+      operation == "get" ? "nobody has set it before the deadline; is the rank that sets it "
+                           "running, with the same store and job name?"
+                         : "no answer before the deadline; is the store reachable?";
+  return store_error(Code::timed_out, store, operation, key, text);
+}
+
+}  // namespace nezha::rendezvous

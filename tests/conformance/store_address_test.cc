@@ -1,0 +1,133 @@
+// Addresses of stores: the forms that exist, and sentences for those that do not.
+#include <gtest/gtest.h>
+
+#include "conformance/store_kinds.h"
+#include "rendezvous/address.h"
+
+namespace nezha::rendezvous {
+namespace {
+
+StoreAddress parsed(const std::string& text, bool serve = false) {
+  const auto address = parse_store_address(text, serve);
+  EXPECT_TRUE(address.is_ok()) << address.status().to_string();
+  return address ? address.value() : StoreAddress{};
+}
+
+TEST(StoreAddress, Tcp) {
+  EXPECT_EQ(parsed("tcp://10.0.0.1:29500").host, "10.0.0.1");
+  EXPECT_EQ(parsed("tcp://10.0.0.1:29500").port, 29500);
+  EXPECT_EQ(parsed("tcp://node-1.example:1").host, "node-1.example");
+  EXPECT_EQ(parsed("tcp://[fe80::1%eth0]:80").host, "fe80::1%eth0");
+  EXPECT_EQ(parsed("tcp://h:0", true).port, 0);
+  EXPECT_EQ(host_and_port("::1", 5), "[::1]:5");
+  EXPECT_EQ(host_and_port("h", 5), "h:5");
+}
+
+TEST(StoreAddress, Others) {
+  EXPECT_EQ(parsed("file:///a/b").path, "/a/b");
+  EXPECT_EQ(parsed("hash://name").path, "name");
+  const StoreAddress redis = parsed("redis://us%40er:p%3Aw%2fd@[::1]:7000/4");
+  EXPECT_EQ(redis.user, "us@er");
+  EXPECT_EQ(redis.password, "p:w/d");
+  EXPECT_EQ(redis.host, "::1");
+  EXPECT_EQ(redis.port, 7000);
+  EXPECT_EQ(redis.database, 4);
+  EXPECT_EQ(parsed("redis://h").port, 6379);
+  EXPECT_EQ(parsed("redis://h/").database, 0);
+  EXPECT_EQ(parsed("redis://:pw@h").password, "pw");
+}
+
+TEST(StoreAddress, RefusesTheRestAndShowsTheForms) {
+  for (const char* text :
+       {"", "tcp", "tcp://", "tcp://h", "tcp://:1", "tcp://h:", "tcp://h:x", "tcp://h:0",
+        "tcp://h:65536", "tcp://h:-1", "tcp://h:1/x", "tcp://::1:80", "tcp://[::1", "tcp://[::1]",
+        "tcp://[::1]80", "tcp://[h]:80", "tcp://h:1 ", "tcp://h\n:1", "file://", "file://relative",
+        "hash://", "redis://", "redis://h:1/x", "redis://h/-1", "redis://pw@h", "redis://u:p%4@h",
+        "redis://u:p%zz@h", "http://h:1", "h:1"}) {
+    const auto address = parse_store_address(text, false);
+    ASSERT_FALSE(address.is_ok()) << text;
+    EXPECT_EQ(address.status().code(), Code::invalid_argument) << text;
+    EXPECT_NE(address.status().message().find("tcp://HOST:PORT"), std::string::npos);
+  }
+  EXPECT_FALSE(parse_store_address(std::string(5000, 'x'), false).is_ok());
+  EXPECT_FALSE(parse_store_address("tcp://" + std::string(300, 'h') + ":1", false).is_ok());
+}
+
+TEST(StoreAddress, PasswordsAreNotRepeated) {
+  for (const char* text :
+       {"redis://user:hunter2@h:x", "redis://u:hunter2@a@:1", "rediss://u:hunter2@h",
+        "user:hunter2@h", "redis://u:hunter2%@h"}) {
+    const auto address = parse_store_address(text, false);
+    ASSERT_FALSE(address.is_ok()) << text;
+    EXPECT_EQ(address.status().message().find("hunter2"), std::string::npos)
+        << address.status().message();
+  }
+}
+
+TEST(StoreAddress, RedisWithTlsSaysWhatToDo) {
+  const auto store = open_store("rediss://h", {});
+  EXPECT_EQ(store.status().code(), Code::unsupported);
+  EXPECT_NE(store.status().message().find("stunnel"), std::string::npos);
+}
+
+TEST(FileStore, DirectoryThatCannotBeUsedIsRefused) {
+  const auto store = open_store("file:///nonexistent/directory/here", {});
+  EXPECT_EQ(store.status().code(), Code::invalid_argument);
+  EXPECT_NE(store.status().message().find("/nonexistent/directory/here"), std::string::npos);
+}
+
+TEST(FileStore, ForgetsWhatIsOlderThanADay) {
+  const std::string directory = scratch_directory();
+  ASSERT_TRUE(opened("file://" + directory)->set("old", "1", test_deadline()).is_ok());
+  namespace fs = std::filesystem;
+  for (const auto& entry : fs::directory_iterator(directory)) {
+    fs::last_write_time(entry, fs::last_write_time(entry) - std::chrono::hours(25));
+  }
+  ASSERT_TRUE(opened("file://" + directory)->set("new", "2", test_deadline()).is_ok());
+  const auto store = opened("file://" + directory);
+  EXPECT_EQ(store->get("old", past()).status().code(), Code::timed_out);
+  EXPECT_TRUE(store->get("new", past()).is_ok());
+  EXPECT_EQ(std::distance(fs::directory_iterator(directory), {}), 1) << "nothing is left behind";
+  fs::remove_all(directory);
+}
+
+TEST(HashStore, TableEndsWithItsLastUser) {
+  ASSERT_TRUE(opened("hash://once")->set("k", "v", test_deadline()).is_ok());
+  EXPECT_EQ(opened("hash://once")->get("k", past()).status().code(), Code::timed_out);
+}
+
+TEST(CallbackStore, BadCallbacksAreErrors) {
+  const auto none = open_callback_store({}, "");
+  EXPECT_EQ(none->get("k", past()).status().code(), Code::unsupported);
+  StoreCallbacks callbacks;
+  callbacks.get = [](void*, const char*, void*, size_t* size, double) {
+    *size = SIZE_MAX;
+    return 0;
+  };
+  callbacks.set = [](void*, const char*, const void*, size_t, double) { return 99; };
+  const auto wild = open_callback_store(callbacks, "");
+  EXPECT_EQ(wild->get("k", past()).status().code(), Code::internal);
+  EXPECT_EQ(wild->set("k", "v", past()).code(), Code::internal);
+}
+
+TEST(RedisStore, WrongPasswordAndDeadServerAreNamedWithoutThePassword) {
+  RedisPlace redis;
+  if (!redis.missing().empty()) GTEST_SKIP() << redis.missing();
+  ASSERT_TRUE(redis.wait_until_up());
+  const auto store = redis.open("");
+  ASSERT_TRUE(store->set("k", "v", test_deadline()).is_ok());
+  EXPECT_EQ(opened(redis.address("p%40ss", 2))->get("k", past()).status().code(), Code::timed_out)
+      << "another database";
+  OpenOptions options;
+  options.deadline = test_deadline();
+  const auto wrong = open_store(redis.address("hunter2", 0), options);
+  ASSERT_FALSE(wrong.is_ok());
+  EXPECT_EQ(wrong.status().code(), Code::invalid_argument) << wrong.status().to_string();
+  EXPECT_EQ(wrong.status().message().find("hunter2"), std::string::npos);
+  redis.stop();
+  EXPECT_EQ(store->get("k", test_deadline()).status().code(), Code::peer_lost);
+  EXPECT_EQ(store->set("k", "v", test_deadline()).code(), Code::peer_lost);
+}
+
+}  // namespace
+}  // namespace nezha::rendezvous

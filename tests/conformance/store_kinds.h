@@ -1,0 +1,198 @@
+// The kinds of stores that the conformance suite runs on, each with what it needs around it.
+//
+// Contract: test support, main thread. A Place owns its server, directory or table; stores opened
+// from it with the same prefix see each other.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "rendezvous/socket.h"
+#include "rendezvous/store.h"
+#include "rendezvous/waiting.h"
+
+namespace nezha::rendezvous {
+
+// Long enough that only a hang reaches it.
+inline Nanoseconds test_deadline() { return system_clock().now() + 120 * kSecond; }
+inline Nanoseconds past() { return system_clock().now(); }
+
+inline std::unique_ptr<Store> opened(const std::string& address, bool serve = false,
+                                     const std::string& prefix = "") {
+  OpenOptions options;
+  options.serve = serve;
+  options.prefix = prefix;
+  options.deadline = test_deadline();
+  auto store = open_store(address, options);
+  EXPECT_TRUE(store.is_ok()) << store.status().to_string();
+  return store ? std::move(*store) : nullptr;
+}
+
+class Place {
+ public:
+  virtual ~Place() = default;
+  virtual std::unique_ptr<Store> open(const std::string& prefix) = 0;
+  // Why this machine cannot have one; "" when it can.
+  virtual std::string missing() const { return ""; }
+};
+
+class TcpPlace final : public Place {
+ public:
+  TcpPlace() : server_(opened("tcp://127.0.0.1:0", true)) {}
+  std::unique_ptr<Store> open(const std::string& prefix) override {
+    return opened(server_->describe(), false, prefix);
+  }
+
+ private:
+  std::unique_ptr<Store> server_;
+};
+
+inline std::string scratch_directory() {
+  std::string path = testing::TempDir() + "nezha-store-XXXXXX";
+  EXPECT_NE(mkdtemp(path.data()), nullptr);
+  return path;
+}
+
+class FilePlace final : public Place {
+ public:
+  ~FilePlace() override { std::filesystem::remove_all(directory_); }
+  std::unique_ptr<Store> open(const std::string& prefix) override {
+    return opened("file://" + directory_, false, prefix);
+  }
+
+ private:
+  std::string directory_ = scratch_directory();
+};
+
+class HashPlace final : public Place {
+ public:
+  HashPlace() : keeper_(opened("hash://conformance")) {}
+  std::unique_ptr<Store> open(const std::string& prefix) override {
+    return opened("hash://conformance", false, prefix);
+  }
+
+ private:
+  std::unique_ptr<Store> keeper_;
+};
+
+// The caller's own store is a hash store here.
+class CallbackPlace final : public Place {
+ public:
+  std::unique_ptr<Store> open(const std::string& prefix) override {
+    StoreCallbacks callbacks;
+    callbacks.user = inner_.get();
+    callbacks.set = [](void* user, const char* key, const void* value, size_t size,
+                       double timeout_s) {
+      return number(static_cast<Store*>(user)->set(key, text(value, size), until(timeout_s)));
+    };
+    callbacks.get = [](void* user, const char* key, void* value, size_t* size, double timeout_s) {
+      return give(static_cast<Store*>(user)->get(key, until(timeout_s)), value, size);
+    };
+    callbacks.set_if_absent = [](void* user, const char* key, const void* value, size_t size,
+                                 void* winner, size_t* winner_size, double timeout_s) {
+      return give(
+          static_cast<Store*>(user)->set_if_absent(key, text(value, size), until(timeout_s)),
+          winner, winner_size);
+    };
+    callbacks.remove = [](void* user, const char* key, double timeout_s) {
+      return number(static_cast<Store*>(user)->remove(key, until(timeout_s)));
+    };
+    return open_callback_store(callbacks, prefix);
+  }
+
+ private:
+  static int number(const Status& status) { return static_cast<int>(status.code()); }
+  static std::string_view text(const void* value, size_t size) {
+    return {static_cast<const char*>(value), size};
+  }
+  static Nanoseconds until(double timeout_s) { return deadline_after(system_clock(), timeout_s); }
+  static int give(const Result<std::string>& result, void* value, size_t* size) {
+    if (!result) return number(result.status());
+    if (result.value().size() > *size) return static_cast<int>(Code::exhausted);
+    std::memcpy(value, result.value().data(), result.value().size());
+    *size = result.value().size();
+    return 0;
+  }
+
+  std::unique_ptr<Store> inner_ = opened("hash://callback-conformance");
+};
+
+// A Redis of our own, on a free loopback port, with a password that needs escaping.
+class RedisPlace final : public Place {
+ public:
+  RedisPlace() {
+    if (open_store("redis://127.0.0.1:1", {}).status().code() == Code::unsupported) {
+      missing_ = "the build has no Redis client";
+      return;
+    }
+    if (std::system("command -v redis-server > /dev/null 2>&1") != 0) {
+      missing_ = "redis-server is not installed";
+      return;
+    }
+    const auto free_port = listen_on("127.0.0.1", 0);
+    EXPECT_TRUE(free_port.is_ok());
+    port_ = port_of(free_port.value());
+    process_ = fork();
+    if (process_ == 0) run_server();
+  }
+  ~RedisPlace() override {
+    if (process_ > 0) {
+      stop();
+      std::filesystem::remove_all(directory_);
+    }
+  }
+  std::string missing() const override { return missing_; }
+
+  std::unique_ptr<Store> open(const std::string& prefix) override {
+    return opened(address("p%40ss", 3), false, prefix);
+  }
+  std::string address(const std::string& password, int database) const {
+    return "redis://:" + password + "@127.0.0.1:" + std::to_string(port_) + "/" +
+           std::to_string(database);
+  }
+  void stop() {
+    if (process_ <= 0) return;
+    kill(process_, SIGKILL);
+    waitpid(process_, nullptr, 0);
+    process_ = 0;
+  }
+  // Redis has to come up first; a refused connection is the only way to know that it has not.
+  bool wait_until_up() {
+    OpenOptions options;
+    options.deadline = test_deadline();
+    while (!expired(options.deadline)) {
+      if (open_store(address("p%40ss", 0), options)) return true;
+      if (waitpid(process_, nullptr, WNOHANG) == process_) {
+        process_ = 0;
+        return false;
+      }
+      usleep(10'000);
+    }
+    return false;
+  }
+
+ private:
+  [[noreturn]] void run_server() const {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    const std::string port = std::to_string(port_);
+    execlp("redis-server", "redis-server", "--port", port.c_str(), "--bind", "127.0.0.1", "--save",
+           "", "--appendonly", "no", "--requirepass", "p@ss", "--dir", directory_.c_str(),
+           "--logfile", "redis.log", static_cast<char*>(nullptr));
+    _exit(127);
+  }
+
+  std::string missing_;
+  std::string directory_ = scratch_directory();
+  uint16_t port_ = 0;
+  pid_t process_ = 0;
+};
+
+}  // namespace nezha::rendezvous

@@ -10,12 +10,9 @@ from typing import Callable, Dict, List
 
 import pytest
 
-try:
-    import nezha.lab
-except ImportError:  # not installed: test the source tree
-    sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "python"))
-    import nezha.lab
+import wire_meter  # noqa: F401  (also finds nezha in the source tree)
 
+import nezha.lab
 from nezha.lab import layout, state, userns
 
 PACKAGE_ROOT = os.path.abspath(os.path.join(os.path.dirname(nezha.lab.__file__), "..", ".."))

@@ -4,10 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/check.h"
+#include "fuzz/fuzz.h"
 #include "rendezvous/address.h"
 #include "rendezvous/store_table.h"
 #include "rendezvous/tcp_protocol.h"
@@ -24,6 +26,16 @@ std::unique_ptr<RequestReader> greeted(MemoryBudget& budget) {
   auto reader = std::make_unique<RequestReader>(budget);
   NEZHA_CHECK(reader->feed(kMagic) == RequestReader::Outcome::greeted);
   return reader;
+}
+
+// Random bytes seldom make one. `number` chooses the operation and one of four keys.
+std::string sound_request(size_t number, size_t value_bytes) {
+  const auto operation = static_cast<Operation>(number % 4 + 1);
+  const bool has_value = operation == Operation::set || operation == Operation::set_if_absent;
+  if (!has_value) value_bytes = 0;
+  const auto head = encode_request_head(operation, 1, value_bytes);
+  return std::string(head.data(), head.size()) + static_cast<char>('a' + number / 4) +
+         std::string(value_bytes, 'v');
 }
 
 class Server {
@@ -94,15 +106,26 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   RequestReader stranger(budget);
   if (!input.empty()) (void)stranger.feed(input.substr(0, stranger.wanted()));
 
-  // First byte of a piece: connection, whether it closes, and the piece's length.
+  // First byte of a piece: the connection, what happens on it, and a number.
   Server server;
   while (!input.empty()) {
     const auto control = static_cast<uint8_t>(input.front());
+    const size_t connection = control % kConnections;
+    const size_t number = control >> 4;
     input.remove_prefix(1);
-    const std::string_view piece = input.substr(0, control >> 3);
-    input.remove_prefix(piece.size());
-    if ((control & 4) != 0) server.reconnect(control % kConnections);
-    server.receive(control % kConnections, piece);
+    switch (control >> 2 & 3) {
+      case 0:
+        server.reconnect(connection);
+        break;
+      case 1: {
+        const std::string_view piece = input.substr(0, number);
+        input.remove_prefix(piece.size());
+        server.receive(connection, piece);
+        break;
+      }
+      default:
+        server.receive(connection, sound_request(number, (control & 4) != 0 ? 700 : 0));
+    }
   }
   return 0;
 }

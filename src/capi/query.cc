@@ -1,0 +1,165 @@
+// nezha.h: questions that need no communicator.
+#include <sys/socket.h>
+
+#include <string>
+
+#include "base/config.h"
+#include "base/json.h"
+#include "capi/last_error.h"
+#include "control/rail_selector.h"
+#include "nezha/nezha.h"
+#include "reduce/reduce.h"
+#include "schedule/catalog.h"
+#include "schedule/plan.h"
+#include "schedule/printer.h"
+
+namespace {
+
+using nezha::Code;
+using nezha::error;
+using nezha::JsonValue;
+using nezha::JsonWriter;
+using nezha::Result;
+using nezha::Status;
+
+constexpr const char* kVersion = "0.1.0";
+
+Result<std::string> devices(const JsonValue& request) {
+  auto config = nezha::load_config();
+  if (!config) return config.status();
+  auto found = nezha::control::list_devices();
+  if (!found) return found.status();
+  const std::string filter(request.at("filter").string_or(config->rails));
+  auto choices = nezha::control::select_rails(*found, filter);
+  if (!choices) return choices.status();
+  JsonWriter json;
+  json.begin_array();
+  for (const nezha::control::RailChoice& choice : *choices) {
+    const nezha::control::Device& device = choice.device;
+    json.begin_object().field("device", device.name).field("address", device.address);
+    json.field("family", device.family == AF_INET6 ? "ipv6" : "ipv4");
+    json.field("prefix_length", device.prefix_length).field("mtu", device.mtu);
+    json.key("speed_gbps");
+    if (device.speed_bits_per_s > 0) json.value(device.speed_bits_per_s / 1e9);
+    else json.null();
+    json.field("numa_node", device.numa_node).field("driver", device.driver);
+    json.field("up", device.up).field("usable", choice.usable).field("reason", choice.reason);
+    json.end_object();
+  }
+  return json.end_array().take();
+}
+
+Result<nezha::schedule::PlanRequest> plan_request(const JsonValue& request) {
+  nezha::schedule::PlanRequest shape;
+  const std::string collective(request.at("collective").string_or("all_reduce"));
+  bool known = false;
+  for (size_t i = 0; i < nezha::kCollectiveCount; ++i) {
+    if (name_of(static_cast<nezha::Collective>(i)) != collective) continue;
+    shape.collective = static_cast<nezha::Collective>(i);
+    known = true;
+  }
+  if (!known) {
+    return error(Code::invalid_argument, "collective '%s' does not exist: all_reduce, broadcast or "
+                 "barrier", collective.c_str());
+  }
+  const std::string dtype(request.at("dtype").string_or("float32"));
+  const auto element = nezha::dtype_from_name(dtype);
+  if (!element) {
+    return error(Code::invalid_argument, "dtype '%s' does not exist", dtype.c_str());
+  }
+  shape.dtype = *element;
+  shape.count = static_cast<uint64_t>(request.at("bytes").integer_or(1 << 20)) /
+                nezha::dtype_size(*element);
+  shape.world_size = static_cast<int>(request.at("world_size").integer_or(4));
+  if (shape.world_size < 1 || shape.world_size > 65535) {
+    return error(Code::invalid_argument, "world_size %d is not in 1..65535", shape.world_size);
+  }
+  const std::string algorithm(request.at("algorithm").string_or("auto"));
+  const auto chosen = nezha::algorithm_from_name(algorithm);
+  if (!chosen) {
+    return error(Code::invalid_argument, "algorithm '%s' does not exist", algorithm.c_str());
+  }
+  shape.algorithm = *chosen;
+  return shape;
+}
+
+Result<std::string> explain(const JsonValue& request) {
+  auto shape = plan_request(request);
+  if (!shape) return shape.status();
+  nezha::schedule::CostTable costs;
+  costs.rails = static_cast<uint32_t>(request.at("rails").integer_or(1));
+  costs.rate_bytes_per_s = request.at("rate_gbps").number_or(1.0) * 1e9 / 8;
+  costs.latency_s = request.at("latency_us").number_or(costs.latency_s * 1e6) / 1e6;
+  auto plan = nezha::schedule::make_plan(*shape, costs);
+  if (!plan) return plan.status();
+  JsonWriter json;
+  json.begin_object().field("text", nezha::schedule::explain(*shape, costs));
+  json.field("algorithm", name_of(plan->algorithm));
+  json.field("chunks_per_slice", plan->chunks_per_slice).field("window", plan->window);
+  json.key("candidates").begin_array();
+  for (const nezha::schedule::AlgorithmEntry& entry : nezha::schedule::catalog()) {
+    if (entry.collective != shape->collective) continue;
+    json.begin_object().field("algorithm", name_of(entry.algorithm));
+    json.field("summary", entry.summary);
+    json.field("predicted_us",
+               1e6 * nezha::schedule::estimate_seconds(entry.algorithm, *shape, costs));
+    json.end_object();
+  }
+  json.end_array();
+  if (request.at("schedule").bool_or(false)) {
+    const int rank = static_cast<int>(request.at("rank").integer_or(0));
+    const int root = static_cast<int>(request.at("root").integer_or(0));
+    auto schedule = nezha::schedule::build(shape->collective, plan->algorithm, rank,
+                                           shape->world_size, root);
+    if (!schedule) return schedule.status();
+    json.field("schedule_text", nezha::schedule::to_text(*schedule));
+    json.key("schedule").raw(nezha::schedule::to_json(*schedule));
+  }
+  return json.end_object().take();
+}
+
+std::string build_info() {
+  JsonWriter json;
+  json.begin_object().field("version", kVersion).field("compiler", __VERSION__);
+  json.field("instruction_set", nezha::reduce::instruction_set());
+#ifdef NEZHA_HAVE_HIREDIS
+  json.field("redis", true);
+#else
+  json.field("redis", false);
+#endif
+  json.key("transports").begin_array().value("tcp").end_array();
+  return json.end_object().take();
+}
+
+}  // namespace
+
+extern "C" {
+
+nezha_code nezha_query(const char* what, const char* request, char* text, size_t size,
+                       size_t* needed) {
+  std::string content;
+  const nezha_code code = nezha::capi::guarded([&]() -> Status {
+    auto parsed = nezha::parse_json(request == nullptr || request[0] == '\0' ? "{}" : request);
+    if (!parsed) return parsed.status();
+    const std::string topic = what == nullptr ? "" : what;
+    Result<std::string> answer = std::string();
+    if (topic == "devices") answer = devices(*parsed);
+    else if (topic == "explain") answer = explain(*parsed);
+    else if (topic == "config") answer = nezha::config_schema_json();
+    else if (topic == "build") answer = build_info();
+    else return error(Code::invalid_argument, "cannot answer '%s': devices, explain, config or "
+                      "build", topic.c_str());
+    if (!answer) return answer.status();
+    content = std::move(*answer);
+    return Status::ok();
+  });
+  return code != NEZHA_OK ? code : nezha::capi::give_text(content, text, size, needed);
+}
+
+size_t nezha_dtype_size(nezha_dtype dtype) {
+  return nezha::dtype_size(static_cast<nezha::Dtype>(dtype));
+}
+
+const char* nezha_version(void) { return kVersion; }
+
+}  // extern "C"

@@ -1,0 +1,79 @@
+// Bootstrap: how the ranks of a job meet in a store and learn each other's addresses.
+//
+// Contract: blocking code with one deadline, called by the thread that makes a Context. A rank that
+// does not fit (other world size, a rank that is taken, other configuration, other version) is told
+// why and fails at once; those already there do not notice.
+//
+//   join/<world>/<rank>      what a rank says of itself, with a fresh nonce
+//   welcome                  rank 0: the session, the job's secret, and every rank's words, once all
+//                            have joined; a rank believes it only if it finds its own nonce inside,
+//                            so keys that an earlier run left behind mislead nobody
+//   <session>/report/<rank>  outcome of connecting, and what was left out
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/status.h"
+#include "rendezvous/store.h"
+#include "transport/transport.h"
+#include "wire/handshake.h"
+
+namespace nezha::context {
+
+struct BootstrapRequest {
+  int rank = 0;
+  int world_size = 1;
+  std::vector<transport::RailAddress> rails;  // listening already
+  std::vector<std::string> left_out;          // devices that did not become rails, with reasons
+  Nanoseconds deadline = kNever;
+  bool store_outlives_job = false;            // then keys of earlier runs may be in it
+};
+
+struct Session {
+  uint64_t job = 0;
+  std::string id;                             // prefix of this run's keys
+  wire::Secret secret{};
+  std::vector<transport::PeerAddress> ranks;
+};
+
+class Bootstrap {
+ public:
+  Bootstrap(rendezvous::Store& store, const Config& config, BootstrapRequest request);
+
+  // Meets the others. Errors: `timed_out` naming the ranks that are absent, `invalid_argument` for a
+  // rank or world size that does not fit, `mismatch` for a configuration that must be equal.
+  Result<Session> meet();
+
+  // Tells the others how connecting went and hears from all of them: the first error of any rank is
+  // everybody's. On success every rank's left-out rails, by rank.
+  Result<std::vector<std::vector<std::string>>> report(const Session& session,
+                                                       const Status& outcome,
+                                                       const std::vector<std::string>& left_out);
+  // The last act: removes this rank's keys from a store that outlives the job; otherwise rank 0
+  // waits at most `patience` ns until the others no longer need the store. Errors are ignored.
+  void clean_up(const Session& session, Nanoseconds patience);
+
+ private:
+  std::string join_key(int rank) const;
+  std::string describe_self() const;
+  Status announce();
+  Result<std::string> gather();
+  Result<std::string> await_welcome();
+  Result<Session> parse_welcome(const std::string& welcome) const;
+  Status check_world_size();
+
+  rendezvous::Store& store_;
+  const Config& config_;
+  const BootstrapRequest request_;
+  std::string nonce_;
+};
+
+// The job's secret as configured (secret, secret_file), or a fresh one.
+Result<wire::Secret> job_secret(const Config& config);
+// Equal for processes that share a network stack.
+std::string host_identity();
+
+}  // namespace nezha::context

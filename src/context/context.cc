@@ -1,0 +1,268 @@
+#include "context/context.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <algorithm>
+
+#include "base/json.h"
+#include "base/log.h"
+#include "context/affinity.h"
+#include "transport/tcp/tcp_transport.h"
+
+namespace nezha::context {
+namespace {
+
+// A rail whose driver does not state a speed is taken for this until it was measured.
+constexpr double kNominalBitsPerS = 1e9;
+
+bool outlives_job(const std::string& store) {
+  return store.starts_with("file://") || store.starts_with("redis");
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Context>> Context::create(const ContextRequest& request) {
+  std::shared_ptr<Context> context(new Context());
+  const log::RankScope scope(request.rank);
+  NEZHA_RETURN_IF_ERROR(context->open(request));
+  return context;
+}
+
+Status Context::open(const ContextRequest& request) {
+  if (request.world_size < 1 || request.world_size > 65535) {
+    return error(Code::invalid_argument, "world size %d is not in 1..65535", request.world_size);
+  }
+  if (request.rank < 0 || request.rank >= request.world_size) {
+    return error(Code::invalid_argument, "rank %d is not in 0..%d (world size %d)", request.rank,
+                 request.world_size - 1, request.world_size);
+  }
+  rank_ = request.rank;
+  world_size_ = request.world_size;
+  auto config = load_config(request.config);
+  if (!config) return config.status();
+  config_ = std::move(*config);
+  NEZHA_RETURN_IF_ERROR(log::start(config_));
+  timeout_s_ = request.timeout_s > 0 ? request.timeout_s : config_.timeout_s;
+  deadline_ = deadline_after(system_clock(),
+                             request.timeout_s > 0 ? request.timeout_s : config_.connect_timeout_s);
+  auto loop = progress::Loop::create(system_clock(), config_.spin_us * kMicrosecond);
+  if (!loop) return loop.status();
+  loop_ = std::move(*loop);
+  if (world_size_ > 1) {
+    NEZHA_RETURN_IF_ERROR(choose_rails());
+    NEZHA_RETURN_IF_ERROR(join(request));
+  } else {
+    rails_.resize(1);
+    left_out_.resize(1);
+  }
+  NEZHA_RETURN_IF_ERROR(connect());
+  return apply_affinity(config_.cpu_affinity, [&] { return loop_->start(); });
+}
+
+Status Context::choose_rails() {
+  auto devices = control::list_devices();
+  if (!devices) return devices.status();
+  auto choices = control::select_rails(*devices, config_.rails);
+  if (!choices) return choices.status();
+  for (const control::RailChoice& choice : *choices) {
+    const control::Device& device = choice.device;
+    if (!choice.usable) {
+      device_left_out_.push_back("device " + device.name + " (" + device.address + ") of rank " +
+                                 std::to_string(rank_) + " is not a rail: " + choice.reason);
+    } else if (rails_.size() < control::kRailsMax) {
+      rails_.push_back({device.name, device.address, static_cast<uint8_t>(device.prefix_length), 0,
+                        0, device.mtu, device.speed_bits_per_s});
+    } else {
+      device_left_out_.push_back("device " + device.name + " of rank " + std::to_string(rank_) +
+                                 " is not a rail: there are " + std::to_string(control::kRailsMax) +
+                                 " already");
+    }
+  }
+  if (!rails_.empty()) return Status::ok();
+  std::string why;
+  for (const std::string& sentence : device_left_out_) why += "; " + sentence;
+  return error(Code::invalid_argument, "rank %d has no usable network device with rails='%s'%s",
+               rank_, config_.rails.c_str(), why.c_str());
+}
+
+Status Context::join(const ContextRequest& request) {
+  transport_ = std::make_unique<transport::TcpTransport>();
+  auto ports = parse_port_range(config_.bind_ports);
+  if (!ports) return ports.status();
+  NEZHA_RETURN_IF_ERROR(transport_->listen(rails_, ports->low, ports->high));
+  if (request.callbacks != nullptr) {
+    store_ = rendezvous::open_callback_store(*request.callbacks, request.job + "/");
+  } else {
+    rendezvous::OpenOptions options;
+    options.serve = rank_ == 0;
+    options.prefix = request.job + "/";
+    options.deadline = deadline_;
+    auto store = rendezvous::open_store(request.store, options);
+    if (!store) return store.status();
+    store_ = std::move(*store);
+  }
+  BootstrapRequest bootstrap;
+  bootstrap.rank = rank_;
+  bootstrap.world_size = world_size_;
+  bootstrap.rails = rails_;
+  bootstrap.left_out = device_left_out_;
+  bootstrap.deadline = deadline_;
+  bootstrap.store_outlives_job = request.callbacks == nullptr && outlives_job(request.store);
+  bootstrap_ = std::make_unique<Bootstrap>(*store_, config_, std::move(bootstrap));
+  auto session = bootstrap_->meet();
+  if (!session) return session.status();
+  session_ = std::move(*session);
+  met_ = true;
+  return Status::ok();
+}
+
+Status Context::connect() {
+  engine::EngineOptions options;
+  options.rank = rank_;
+  options.world_size = world_size_;
+  options.rails = static_cast<uint32_t>(rails_.size());
+  options.chunk_bytes = config_.chunk_bytes;
+  options.credit_bytes = config_.credit_bytes;
+  options.ack_bytes = config_.ack_bytes;
+  options.inline_bytes = config_.inline_bytes;
+  engine_ = std::make_unique<engine::Engine>(*loop_, options);
+  loop_->set_client(engine_.get());
+  if (world_size_ == 1) return Status::ok();
+  transport::MeshRequest request;
+  request.rank = rank_;
+  request.job = session_.job;
+  request.secret = session_.secret;
+  request.ranks = session_.ranks;
+  request.streams_per_rail = config_.streams_per_rail;
+  request.probe_timeout = static_cast<Nanoseconds>(config_.probe_timeout_s * kSecond);
+  request.send_buffer_bytes = config_.send_buffer_bytes;
+  request.notsent_lowat_bytes = config_.notsent_lowat_bytes;
+  request.congestion_control = config_.congestion_control;
+  progress::Loop::Baton baton(*loop_);
+  auto mesh = transport_->connect(request, *loop_, *engine_);
+  std::vector<std::string> left_out;
+  if (mesh) left_out = mesh->left_out;
+  auto reports = bootstrap_->report(session_, mesh.status(), left_out);
+  if (!reports) return reports.status();
+  left_out_ = std::move(*reports);
+  for (const auto& sentences : left_out_) {
+    for (const std::string& sentence : sentences) NEZHA_LOG(info, "rails", "%s", sentence.c_str());
+  }
+  for (auto& endpoint : mesh->endpoints) {
+    const double speed = rails_[static_cast<size_t>(endpoint->rail)].speed_bits_per_s;
+    const double nominal = (speed > 0 ? speed : kNominalBitsPerS) / 8;
+    engine_->add_endpoint(std::move(endpoint), nominal / config_.streams_per_rail);
+  }
+  agree_costs();
+  return Status::ok();
+}
+
+// Every rank computes them from what all ranks published, so they are equal everywhere.
+void Context::agree_costs() {
+  size_t rails = control::kRailsMax;
+  for (const transport::PeerAddress& peer : session_.ranks) {
+    rails = std::min(rails, peer.rails.size());
+  }
+  costs_.rails = static_cast<uint32_t>(rails);
+  double rate = 0;
+  for (const transport::RailAddress& rail : session_.ranks[0].rails) {
+    rate += (rail.speed_bits_per_s > 0 ? rail.speed_bits_per_s : kNominalBitsPerS) / 8;
+  }
+  costs_.rate_bytes_per_s = rate;
+}
+
+Result<std::unique_ptr<control::Policy>> Context::make_policy() const {
+  control::PolicyOptions options;
+  auto weights = parse_weights(config_.weights);
+  if (!weights) return weights.status();
+  options.weights = std::move(*weights);
+  return control::make_policy(config_.policy, options);
+}
+
+Context::~Context() {
+  if (engine_ != nullptr && world_size_ > 1) leave();
+  if (bootstrap_ != nullptr && met_) {
+    bootstrap_->clean_up(session_, static_cast<Nanoseconds>(config_.linger_s * kSecond));
+  }
+  if (loop_ != nullptr) loop_->stop();
+}
+
+// In order: nobody is left waiting for an acknowledgement of ours, then goodbye.
+void Context::leave() {
+  progress::Loop::Baton baton(*loop_);
+  const Nanoseconds linger =
+      loop_->clock().now() + static_cast<Nanoseconds>(config_.linger_s * kSecond);
+  engine_->acknowledge_all();
+  baton.drive_until([&] { return engine_->is_drained(); }, linger);
+  engine_->say_goodbye();
+  // Reading on for a moment spares the others a reset in place of our last words.
+  constexpr Nanoseconds kFarewell = 100 * kMillisecond;
+  baton.drive_until([&] { return engine_->all_peers_left(); },
+                    std::min(linger, loop_->clock().now() + kFarewell));
+}
+
+std::string Context::rails_json() {
+  progress::Loop::Baton baton(*loop_);
+  JsonWriter json;
+  json.begin_object().key("rails").begin_array();
+  const std::vector<control::RailSnapshot> snapshots = engine_->rail_snapshots();
+  for (size_t rail = 0; rail < rails_.size() && world_size_ > 1; ++rail) {
+    transport::EndpointCounters sum;
+    json.begin_object().field("name", rails_[rail].name).field("address", rails_[rail].address);
+    json.field("mtu", rails_[rail].mtu);
+    json.field("rate_bytes_per_s", snapshots[rail].rate_bytes_per_s);
+    json.field("latency_s", snapshots[rail].latency_s);
+    json.field("state", snapshots[rail].up ? "up" : "down").key("peers").begin_array();
+    for (const auto& links : engine_->peers()) {
+      if (links == nullptr) continue;
+      for (const auto& link : links->links()) {
+        if (link.endpoint->rail != static_cast<int>(rail)) continue;
+        sum.bytes_sent += link.endpoint->counters().bytes_sent;
+        sum.bytes_received += link.endpoint->counters().bytes_received;
+        json.begin_object().field("rank", links->peer()).field("lane", link.endpoint->lane);
+        json.field("up", link.endpoint->is_up()).field("path", link.endpoint->describe());
+        json.field("rate_bytes_per_s", link.monitor.rate_bytes_per_s()).end_object();
+      }
+    }
+    json.end_array();
+    json.field("bytes_sent", sum.bytes_sent).field("bytes_received", sum.bytes_received);
+    json.end_object();
+  }
+  json.end_array().key("left_out").begin_array();
+  for (size_t rank = 0; rank < left_out_.size(); ++rank) {
+    for (const std::string& sentence : left_out_[rank]) json.value(sentence);
+  }
+  json.end_array().end_object();
+  return json.take();
+}
+
+std::string Context::stats_json() {
+  progress::Loop::Baton baton(*loop_);
+  transport::EndpointCounters sum;
+  for (const auto& links : engine_->peers()) {
+    if (links == nullptr) continue;
+    for (const auto& link : links->links()) {
+      const transport::EndpointCounters& each = link.endpoint->counters();
+      sum.frames_sent += each.frames_sent;
+      sum.frames_received += each.frames_received;
+      sum.acks_sent += each.acks_sent;
+      sum.send_calls += each.send_calls;
+      sum.receive_calls += each.receive_calls;
+    }
+  }
+  JsonWriter json;
+  json.begin_object().field("operations", engine_->counters().operations);
+  json.field("retransmitted", engine_->counters().retransmitted);
+  json.field("endpoints_lost", engine_->counters().endpoints_lost);
+  json.field("frames_sent", sum.frames_sent).field("frames_received", sum.frames_received);
+  json.field("acks_sent", sum.acks_sent).field("send_calls", sum.send_calls);
+  json.field("receive_calls", sum.receive_calls).field("polls", loop_->counters().polls);
+  json.field("sleeps", loop_->counters().sleeps);
+  json.field("handovers", loop_->counters().handovers);
+  json.field("buffer_allocations", engine_->pool().allocations());
+  json.field("buffer_bytes_in_use", engine_->pool().bytes_in_use());
+  return json.end_object().take();
+}
+
+}  // namespace nezha::context

@@ -1,0 +1,82 @@
+// Context: one rank of one job: its rails, its connections, its loop. The composition root: the only
+// place that names concrete transports, stores and policies.
+//
+// Contract
+//   Owner    shared by the communicators made from it; the last one to go ends it.
+//   Threads  `create` blocks; the rest from any thread (each takes the loop's baton itself).
+//   Errors   `create` fails with the first error of any rank, on every rank.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/config.h"
+#include "base/status.h"
+#include "context/bootstrap.h"
+#include "control/rail_selector.h"
+#include "engine/engine.h"
+#include "progress/loop.h"
+#include "rendezvous/store.h"
+#include "transport/transport.h"
+
+namespace nezha::context {
+
+struct ContextRequest {
+  int rank = 0;
+  int world_size = 1;
+  std::string store;                                  // address, or
+  const rendezvous::StoreCallbacks* callbacks = nullptr;  // the caller's own
+  std::string job = "nezha";
+  double timeout_s = 0;                               // > 0: instead of the configured ones
+  std::string config;                                 // "key=value" lines
+};
+
+class Context {
+ public:
+  static Result<std::shared_ptr<Context>> create(const ContextRequest& request);
+  ~Context();
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  int rank() const { return rank_; }
+  int world_size() const { return world_size_; }
+  const Config& config() const { return config_; }
+  progress::Loop& loop() { return *loop_; }
+  engine::Engine& engine() { return *engine_; }
+  const schedule::CostTable& costs() const { return costs_; }
+  double timeout_s() const { return timeout_s_; }
+  Result<std::unique_ptr<control::Policy>> make_policy() const;
+
+  // JSON for nezha_describe.
+  std::string rails_json();
+  std::string stats_json();
+
+ private:
+  Context() = default;
+  Status open(const ContextRequest& request);
+  Status choose_rails();
+  Status join(const ContextRequest& request);
+  Status connect();
+  void agree_costs();
+  void leave();
+
+  int rank_ = 0;
+  int world_size_ = 1;
+  Config config_;
+  double timeout_s_ = 0;
+  Nanoseconds deadline_ = kNever;
+  std::vector<transport::RailAddress> rails_;
+  std::vector<std::string> device_left_out_;
+  std::vector<std::vector<std::string>> left_out_;   // by rank
+  std::unique_ptr<rendezvous::Store> store_;
+  std::unique_ptr<Bootstrap> bootstrap_;
+  Session session_;
+  bool met_ = false;
+  schedule::CostTable costs_;
+  std::unique_ptr<transport::Transport> transport_;
+  std::unique_ptr<progress::Loop> loop_;
+  std::unique_ptr<engine::Engine> engine_;
+};
+
+}  // namespace nezha::context

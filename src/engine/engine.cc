@@ -1,0 +1,421 @@
+#include "engine/engine.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "base/check.h"
+#include "engine/mismatch.h"
+#include "reduce/reduce.h"
+#include "schedule/catalog.h"
+
+namespace nezha::engine {
+
+Engine::Engine(progress::Loop& loop, EngineOptions options)
+    : loop_(loop), options_(options), peers_(static_cast<size_t>(options.world_size)) {
+  for (int rank = 0; rank < options_.world_size; ++rank) {
+    if (rank == options_.rank) continue;
+    peers_[static_cast<size_t>(rank)] = std::make_unique<PeerLinks>(rank, options_.rails);
+  }
+}
+
+Engine::~Engine() {
+  while (!groups_.empty()) destroy_group(*groups_.back());
+}
+
+void Engine::add_endpoint(std::unique_ptr<transport::Endpoint> endpoint,
+                          double nominal_bytes_per_s) {
+  PeerLinks& links = *peers_[static_cast<size_t>(endpoint->peer)];
+  links.add(std::move(endpoint), nominal_bytes_per_s);
+}
+
+// ---------------------------------------------------------------------------------- groups
+
+Group* Engine::find_group(uint32_t comm) {
+  for (const auto& group : groups_) {
+    if (group->comm == comm) return group.get();
+  }
+  return nullptr;
+}
+
+Result<Group*> Engine::create_group(GroupRequest request) {
+  if (find_group(request.comm) != nullptr) {
+    return error(Code::internal, "rank %d: communicator %u exists already", options_.rank,
+                 request.comm);
+  }
+  auto group = std::make_unique<Group>();
+  group->comm = request.comm;
+  group->credit_bytes = options_.credit_bytes;
+  group->policy = std::move(request.policy);
+  group->costs = request.costs;
+  group->early_cost.resize(peers_.size());
+  group->rank_of_global.assign(peers_.size(), -1);
+  groups_.push_back(std::move(group));
+  Group& created = *groups_.back();
+  if (!request.members.empty()) set_members(created, std::move(request.members));
+  return &created;
+}
+
+void Engine::set_members(Group& group, std::vector<int> members) {
+  for (size_t i = 0; i < members.size(); ++i) {
+    Member member;
+    member.global_rank = members[i];
+    group.members.push_back(member);
+    group.rank_of_global[static_cast<size_t>(members[i])] = static_cast<int>(i);
+  }
+  group.rank = group.rank_of_global[static_cast<size_t>(options_.rank)];
+}
+
+void Engine::destroy_group(Group& group) {
+  fail_group(group, error(Code::aborted, "rank %d: communicator %u was destroyed", options_.rank,
+                          group.comm), false);
+  settle(group);
+  std::erase_if(groups_, [&](const auto& other) { return other.get() == &group; });
+}
+
+// ------------------------------------------------------------------------------ operations
+
+Result<schedule::Plan> Engine::plan_for(const Group& group, const OpRequest& request) const {
+  schedule::PlanRequest shape;
+  shape.collective = request.collective;
+  shape.dtype = request.dtype;
+  shape.count = request.count;
+  shape.world_size = group.world_size();
+  shape.algorithm = request.algorithm;
+  shape.chunk_bytes_max = options_.chunk_bytes;
+  shape.credit_bytes = options_.credit_bytes;
+  return schedule::make_plan(shape, group.costs);
+}
+
+Result<const schedule::Schedule*> Engine::schedule_for(Group& group, const OpRequest& request,
+                                                       Algorithm algorithm) {
+  const auto key = std::make_tuple(request.collective, algorithm, request.root);
+  auto found = group.schedules.find(key);
+  if (found == group.schedules.end()) {
+    auto built = schedule::build(request.collective, algorithm, group.rank, group.world_size(),
+                                 request.root);
+    if (!built) return built.status();
+    found = group.schedules.emplace(key, std::make_unique<schedule::Schedule>(
+                                             std::move(built.value()))).first;
+  }
+  return found->second.get();
+}
+
+Status Engine::submit(Group& group, const OpRequest& request, Work& work) {
+  if (!group.failed.is_ok()) return group.failed;
+  auto plan = plan_for(group, request);
+  if (!plan) return plan.status();
+  auto schedule = schedule_for(group, request, plan->algorithm);
+  if (!schedule) return schedule.status();
+  std::unique_ptr<Execution> execution;
+  try {
+    execution = std::make_unique<Execution>(*this, group, request, *plan, *schedule.value(),
+                                            group.next_op_seq, work);
+    group.active.push_back(std::move(execution));
+  } catch (const std::bad_alloc&) {
+    return error(Code::exhausted, "rank %d: no memory for %s of %llu elements", options_.rank,
+                 std::string(name_of(request.collective)).c_str(),
+                 static_cast<unsigned long long>(request.count));
+  }
+  ++group.next_op_seq;
+  ++group.counters.operations;
+  ++counters_.operations;
+  next_deadline_ = std::min(next_deadline_, request.deadline);
+  if (options_.rails > 1) {
+    const std::vector<control::RailSnapshot> rails = rail_snapshots();
+    const control::OpClass op{request.collective, request.count * dtype_size(request.dtype),
+                              group.comm};
+    const control::Shares shares = group.policy->shares(op, rails);
+    for (const auto& links : peers_) {
+      if (links != nullptr) links->set_shares(shares);
+    }
+  }
+  progress(group);
+  run(now());
+  return Status::ok();
+}
+
+void Engine::progress(Group& group) {
+  for (size_t i = 0; i < group.active.size() && group.failed.is_ok();) {
+    Execution& execution = *group.active[i];
+    if (!execution.has_started()) {
+      const EarlyFrame* other =
+          group.early.find_mismatch(execution.op_seq(), execution.descriptor());
+      if (other != nullptr) {
+        check_descriptor(group, execution.op_seq(), execution.descriptor(), other->global_rank,
+                         other->header.op);
+        return;
+      }
+      execution.start();
+    }
+    if (!execution.programs_done()) return;
+    if (!execution.closed) {
+      execution.closed = true;
+      execution.close();
+      answer(group);
+    }
+    if (execution.is_released()) {
+      finish(group, i);
+    } else {
+      ++i;
+    }
+  }
+}
+
+void Engine::finish(Group& group, size_t index) {
+  std::unique_ptr<Execution> execution = std::move(group.active[index]);
+  group.active.erase(group.active.begin() + static_cast<std::ptrdiff_t>(index));
+  if (options_.rails > 1) learn(group, *execution);
+  execution->work()->complete(Status::ok());
+}
+
+void Engine::learn(Group& group, Execution& execution) {
+  control::OpSample sample;
+  sample.op = {execution.descriptor().collective, execution.bytes(), group.comm};
+  sample.total_s = static_cast<double>(now() - execution.started_at()) / 1e9;
+  sample.rails = options_.rails;
+  const std::vector<control::RailSnapshot> rails = rail_snapshots();
+  for (uint32_t rail = 0; rail < options_.rails; ++rail) {
+    sample.rail_bytes[rail] = execution.rail_bytes()[rail];
+    if (sample.rail_bytes[rail] == 0) continue;
+    // How long this rail was needed: what it carried, at the rate at which it really drains.
+    const double busy = static_cast<double>(sample.rail_bytes[rail]) / rails[rail].rate_bytes_per_s;
+    sample.rail_s[rail] = rails[rail].latency_s + busy;
+  }
+  group.policy->learn(sample);
+}
+
+// -------------------------------------------------------------------------------- failures
+
+void Engine::fail_group(Group& group, const Status& why, bool tell) {
+  if (!group.failed.is_ok()) return;
+  group.failed = why;
+  group.settled = false;
+  if (!tell) return;
+  wire::FrameHeader header;
+  header.type = wire::FrameType::failure;
+  header.comm = group.comm;
+  header.slot = static_cast<uint16_t>(why.code());
+  header.chunk = static_cast<uint32_t>(why.peer + 1);
+  for (const Member& member : group.members) {
+    if (member.global_rank == options_.rank) continue;
+    PeerLinks& links = *peers_[static_cast<size_t>(member.global_rank)];
+    if (transport::Endpoint* endpoint = links.any_up()) {
+      endpoint->post_control(header, why.message());
+      endpoint->flush();
+    }
+  }
+}
+
+void Engine::fail_exhausted(Group& group, size_t bytes) {
+  fail_group(group, error(Code::exhausted, "rank %d: no memory for a buffer of %zu bytes; lower "
+                          "credit_bytes or chunk_bytes", options_.rank, bytes), true);
+}
+
+// The group's error reaches its operations here and not where it was found, because that may be deep
+// inside one of them.
+void Engine::settle(Group& group) {
+  if (group.settled) return;
+  group.settled = true;
+  for (const auto& links : peers_) {
+    if (links == nullptr) continue;
+    for (PeerLinks::Link& link : links->links()) {
+      const transport::Landing& landing = link.endpoint->landing();
+      if (landing.kind != kEarlyLanding || landing.owner == nullptr) continue;
+      auto* frame = static_cast<EarlyFrame*>(landing.owner);
+      if (frame->header.comm != group.comm) continue;
+      link.endpoint->abandon_landing();
+      free_early(group, *frame);
+    }
+  }
+  while (EarlyFrame* frame = group.early.take_any()) free_early(group, *frame);
+  for (Member& member : group.members) forget(member.blocked);
+  std::deque<std::unique_ptr<Execution>> failed = std::move(group.active);
+  group.active.clear();
+  for (const auto& execution : failed) execution->withdraw();
+  for (const auto& execution : failed) execution->work()->complete(group.failed);
+}
+
+void Engine::withdraw(Execution& execution) {
+  transport::WorkQueue unsent;
+  for (const auto& links : peers_) {
+    if (links == nullptr) continue;
+    links->withdraw(&execution, unsent);
+    for (PeerLinks::Link& link : links->links()) {
+      if (link.endpoint->landing().owner == &execution) link.endpoint->abandon_landing();
+    }
+  }
+  forget(unsent);
+}
+
+void Engine::forget(transport::WorkQueue& requests) {
+  while (!requests.empty()) give_request(*requests.pop_front());
+}
+
+bool Engine::check_descriptor(Group& group, uint64_t op_seq, const wire::OpDescriptor& ours,
+                              int global_rank, const wire::OpDescriptor& theirs) {
+  if (ours == theirs) return true;
+  const int member = group.rank_of_global[static_cast<size_t>(global_rank)];
+  fail_group(group, describe_mismatch(group.comm, op_seq, {group.rank, ours}, {member, theirs}),
+             true);
+  return false;
+}
+
+void Engine::check_deadlines(Nanoseconds now) {
+  next_deadline_ = kNever;
+  for (const auto& group : groups_) {
+    for (const auto& execution : group->active) {
+      if (now >= execution->deadline()) {
+        fail_group(*group, deadline_error(*group, *execution), true);
+        break;
+      }
+      next_deadline_ = std::min(next_deadline_, execution->deadline());
+    }
+  }
+}
+
+Status Engine::deadline_error(const Group& group, const Execution& execution) const {
+  std::string absent;
+  for (const int member : execution.awaited_members()) {
+    absent += (absent.empty() ? "" : ", ") + std::to_string(member);
+  }
+  const std::string waiting = absent.empty() ? std::string("acknowledgements") : "rank " + absent;
+  return error(Code::timed_out, "rank %d: %s #%llu of %llu bytes (communicator %u) passed its "
+               "deadline waiting for %s; find out what that rank is doing, or raise timeout_s",
+               group.rank, std::string(name_of(execution.descriptor().collective)).c_str(),
+               static_cast<unsigned long long>(execution.op_seq()),
+               static_cast<unsigned long long>(execution.bytes()), group.comm, waiting.c_str());
+}
+
+// --------------------------------------------------------------------------------- sending
+
+transport::WorkRequest* Engine::take_request() {
+  if (free_requests_ == nullptr) {
+    std::unique_ptr<transport::WorkRequest> fresh(new (std::nothrow) transport::WorkRequest());
+    if (fresh == nullptr) return nullptr;
+    request_storage_.push_back(std::move(fresh));
+    return request_storage_.back().get();
+  }
+  transport::WorkRequest* request = free_requests_;
+  free_requests_ = request->next;
+  return request;
+}
+
+void Engine::give_request(transport::WorkRequest& request) {
+  if (request.copy != nullptr) pool_.give({request.copy, request.copy_class});
+  request.copy = nullptr;
+  request.next = free_requests_;
+  free_requests_ = &request;
+}
+
+void Engine::post(Group& group, int member_rank, transport::WorkRequest& request) {
+  Member& member = group.members[static_cast<size_t>(member_rank)];
+  request.peer = member.global_rank;
+  const uint64_t cost = frame_cost(request.header.length);
+  if (!member.blocked.empty() || !group.may_send(member, cost)) {
+    member.blocked.push_back(request);
+    return;
+  }
+  member.sent += cost;
+  peers_[static_cast<size_t>(member.global_rank)]->queue(request);
+}
+
+void Engine::release_blocked(Group& group, Member& member) {
+  while (!member.blocked.empty() &&
+         group.may_send(member, frame_cost(member.blocked.front()->header.length))) {
+    transport::WorkRequest* request = member.blocked.pop_front();
+    member.sent += frame_cost(request->header.length);
+    peers_[static_cast<size_t>(member.global_rank)]->queue(*request);
+  }
+}
+
+void Engine::dispatch(PeerLinks& links) {
+  links.dispatch(now(), [](uint32_t rail, const transport::WorkRequest& request) {
+    if (request.owner == nullptr) return;
+    auto* execution = static_cast<Execution*>(request.owner);
+    execution->rail_bytes()[rail] += frame_cost(request.header.length);
+  });
+}
+
+bool Engine::run(Nanoseconds now) {
+  if (now >= next_deadline_) check_deadlines(now);
+  if (released_any_) progress_all();
+  for (const auto& group : groups_) settle(*group);
+  if (now >= acks_due_) acknowledge_all();
+  bool output = false;
+  for (const auto& links : peers_) {
+    if (links == nullptr) continue;
+    if (links->has_pending() || links->has_output()) dispatch(*links);
+    output |= links->has_output() || links->has_pending();
+  }
+  next_wakeup_ = std::min(next_deadline_, acks_due_);
+  return output;
+}
+
+// --------------------------------------------------------------------------------- leaving
+
+void Engine::acknowledge_all() {
+  acks_due_ = kNever;
+  for (const auto& links : peers_) {
+    if (links == nullptr) continue;
+    for (PeerLinks::Link& link : links->links()) {
+      if (link.endpoint->unacknowledged_frames() > 0) link.endpoint->acknowledge(0);
+    }
+  }
+}
+
+bool Engine::has_output() const {
+  return std::any_of(peers_.begin(), peers_.end(), [](const auto& links) {
+    return links != nullptr && (links->has_pending() || links->has_output());
+  });
+}
+
+bool Engine::is_drained() const {
+  for (const auto& links : peers_) {
+    if (links == nullptr) continue;
+    if (links->has_pending()) return false;
+    for (const PeerLinks::Link& link : links->links()) {
+      if (!link.endpoint->is_up()) continue;
+      if (link.endpoint->has_output() || link.endpoint->in_flight_frames() > 0) return false;
+    }
+  }
+  return true;
+}
+
+void Engine::say_goodbye() {
+  wire::FrameHeader header;
+  header.type = wire::FrameType::goodbye;
+  for (const auto& links : peers_) {
+    if (links == nullptr) continue;
+    for (PeerLinks::Link& link : links->links()) {
+      link.endpoint->post_control(header, {});
+      link.endpoint->flush();
+    }
+  }
+}
+
+bool Engine::all_peers_left() const {
+  return std::all_of(peers_.begin(), peers_.end(), [](const auto& links) {
+    return links == nullptr || links->any_up() == nullptr;
+  });
+}
+
+std::vector<control::RailSnapshot> Engine::rail_snapshots() const {
+  std::vector<control::RailSnapshot> rails(options_.rails);
+  for (uint32_t rail = 0; rail < options_.rails; ++rail) {
+    rails[rail].up = false;
+    for (const auto& links : peers_) {
+      if (links == nullptr) continue;
+      for (const PeerLinks::Link& link : links->links()) {
+        if (link.endpoint->rail != static_cast<int>(rail) || !link.endpoint->is_up()) continue;
+        rails[rail].up = true;
+        rails[rail].latency_s = std::max(rails[rail].latency_s, link.endpoint->latency_s);
+      }
+      rails[rail].rate_bytes_per_s =
+          std::max(rails[rail].rate_bytes_per_s, links->rate_bytes_per_s(rail));
+    }
+  }
+  return rails;
+}
+
+}  // namespace nezha::engine

@@ -1,0 +1,159 @@
+// Engine: drives the operations of all communicators over all endpoints of one rank.
+//
+// Contract
+//   Owner    a Context. Every member function is called with the loop's baton held, except the
+//            constructor and destructor.
+//   Threads  none of its own: whoever drives the loop runs it.
+//   Errors   the first error of a communicator fails all its operations, is told to its other ranks,
+//            and is the answer to every later call on it. A lost connection is an event: what it left
+//            unacknowledged goes to the peer's other connections under the same identities.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "engine/buffer_pool.h"
+#include "engine/execution.h"
+#include "engine/group.h"
+#include "engine/peer_links.h"
+#include "engine/work.h"
+#include "progress/loop.h"
+#include "transport/endpoint.h"
+
+namespace nezha::engine {
+
+struct EngineOptions {
+  int rank = 0;                 // global
+  int world_size = 1;
+  uint32_t rails = 1;           // of this rank
+  uint64_t chunk_bytes = 256 * 1024;
+  uint64_t credit_bytes = 8 * 1024 * 1024;
+  uint64_t ack_bytes = 1024 * 1024;
+  uint64_t inline_bytes = 16 * 1024;
+};
+
+struct EngineCounters {
+  uint64_t operations = 0;
+  uint64_t retransmitted = 0;
+  uint64_t endpoints_lost = 0;
+};
+
+struct GroupRequest {
+  uint32_t comm = 0;
+  std::vector<int> members;     // global ranks in the order of the new ranks; empty: not known yet
+  std::unique_ptr<control::Policy> policy;
+  schedule::CostTable costs;
+};
+
+class Engine final : public transport::EndpointEvents, public progress::LoopClient {
+ public:
+  Engine(progress::Loop& loop, EngineOptions options);
+  ~Engine() override;
+
+  void add_endpoint(std::unique_ptr<transport::Endpoint> endpoint, double nominal_bytes_per_s);
+
+  // A group may be announced before its members are known (`members` empty), so that the frames of
+  // quicker ranks find it; `set_members` completes it.
+  Result<Group*> create_group(GroupRequest request);
+  void set_members(Group& group, std::vector<int> members);
+  void destroy_group(Group& group);
+
+  // Starts an operation; `work` completes now or later. An error return means that nothing started
+  // and `work` is untouched.
+  Status submit(Group& group, const OpRequest& request, Work& work);
+  // Fails every operation of the group, here and on its other ranks.
+  void fail_group(Group& group, const Status& why, bool tell);
+
+  // For leaving in order: acknowledges everything that arrived, and asks whether everything sent is
+  // acknowledged.
+  void acknowledge_all();
+  bool is_drained() const;
+  // Something is waiting to leave.
+  bool has_output() const;
+  // Tells every peer that nothing more will come.
+  void say_goodbye();
+  bool all_peers_left() const;
+
+  const EngineOptions& options() const { return options_; }
+  const EngineCounters& counters() const { return counters_; }
+  const std::vector<std::unique_ptr<PeerLinks>>& peers() const { return peers_; }
+  std::vector<control::RailSnapshot> rail_snapshots() const;
+  BufferPool& pool() { return pool_; }
+  Nanoseconds now() const { return loop_.clock().now(); }
+
+  // For Execution.
+  transport::WorkRequest* take_request();
+  void give_request(transport::WorkRequest& request);
+  void post(Group& group, int member, transport::WorkRequest& request);
+  void consumed(Group& group, int member, uint64_t cost);
+  void free_early(Group& group, EarlyFrame& frame);
+  void fail_exhausted(Group& group, size_t bytes);
+  void abandon_landing(int peer, const void* owner, uint32_t chunk, uint32_t step);
+  void withdraw(Execution& execution);
+
+  // progress::LoopClient
+  bool run(Nanoseconds now) override;
+  Nanoseconds next_wakeup() const override { return next_wakeup_; }
+
+  // transport::EndpointEvents
+  transport::Landing on_frame(transport::Endpoint& endpoint,
+                              const wire::FrameHeader& header) override;
+  void on_landed(transport::Endpoint& endpoint, const wire::FrameHeader& header,
+                 const transport::Landing& landing) override;
+  void on_released(transport::Endpoint& endpoint, transport::WorkRequest& request) override;
+  void on_credit(transport::Endpoint& endpoint, uint32_t comm, uint64_t credit) override;
+  uint64_t credit_to_tell(transport::Endpoint& endpoint, uint32_t comm) override;
+  void on_failure(transport::Endpoint& endpoint, const wire::FrameHeader& header,
+                  const std::string& text) override;
+  void on_room(transport::Endpoint& endpoint) override;
+  void on_down(transport::Endpoint& endpoint, transport::WorkQueue& unacknowledged,
+               const Status& why, bool in_order) override;
+
+ private:
+  static constexpr uint32_t kEarlyLanding = 2;
+  // Somebody waits for the answer, or nobody does.
+  static constexpr Nanoseconds kAckDelay = 1 * kMillisecond;
+  static constexpr Nanoseconds kLazyAckDelay = 20 * kMillisecond;
+  static constexpr uint32_t kFramesPerAck = 64;
+
+  Group* find_group(uint32_t comm);
+  Result<schedule::Plan> plan_for(const Group& group, const OpRequest& request) const;
+  Result<const schedule::Schedule*> schedule_for(Group& group, const OpRequest& request,
+                                                 Algorithm algorithm);
+  // Starts what may start, finishes what is finished.
+  void progress(Group& group);
+  void progress_all();
+  void finish(Group& group, size_t index);
+  void learn(Group& group, Execution& execution);
+  void answer(Group& group);
+  void release_blocked(Group& group, Member& member);
+  transport::Landing place_early(Group& group, const transport::Endpoint& endpoint,
+                                 const wire::FrameHeader& header);
+  void landed_early(Group& group, EarlyFrame& frame);
+  bool check_descriptor(Group& group, uint64_t op_seq, const wire::OpDescriptor& ours,
+                        int global_rank, const wire::OpDescriptor& theirs);
+  void settle(Group& group);
+  void peer_lost(int peer, const Status& why);
+  void peer_left(int peer);
+  void check_deadlines(Nanoseconds now);
+  Status deadline_error(const Group& group, const Execution& execution) const;
+  void forget(transport::WorkQueue& requests);
+  void drop(transport::WorkQueue& requests);
+  void dispatch(PeerLinks& links);
+
+  progress::Loop& loop_;
+  const EngineOptions options_;
+  BufferPool pool_;
+  std::vector<std::unique_ptr<PeerLinks>> peers_;  // by global rank; null for this rank
+  std::vector<std::unique_ptr<Group>> groups_;
+  EngineCounters counters_;
+  Nanoseconds next_wakeup_ = kNever;
+  Nanoseconds next_deadline_ = kNever;
+  Nanoseconds acks_due_ = kNever;
+  bool released_any_ = false;  // since the last look at what may be complete
+  std::vector<std::unique_ptr<transport::WorkRequest>> request_storage_;
+  transport::WorkRequest* free_requests_ = nullptr;
+};
+
+}  // namespace nezha::engine

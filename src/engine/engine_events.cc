@@ -1,0 +1,301 @@
+// Engine: the events that endpoints raise.
+#include <algorithm>
+#include <new>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "engine/engine.h"
+
+namespace nezha::engine {
+
+using transport::Endpoint;
+using transport::Landing;
+using transport::WorkQueue;
+using transport::WorkRequest;
+
+// -------------------------------------------------------------------------------- receiving
+
+Landing Engine::on_frame(Endpoint& endpoint, const wire::FrameHeader& header) {
+  Group* group = find_group(header.comm);
+  // A communicator that is gone, or failed: whatever still arrives for it is dropped.
+  if (group == nullptr || !group->failed.is_ok()) return {};
+  if (header.op_seq >= group->next_op_seq) return place_early(*group, endpoint, header);
+  for (const auto& execution : group->active) {
+    if (execution->op_seq() != header.op_seq) continue;
+    if (!check_descriptor(*group, header.op_seq, execution->descriptor(), endpoint.peer,
+                          header.op)) {
+      return {};
+    }
+    if (!execution->has_started() || !execution->has_opened(header.chunk)) {
+      return place_early(*group, endpoint, header);
+    }
+    const int member = group->rank_of_global[static_cast<size_t>(endpoint.peer)];
+    return execution->place(endpoint, header, member);
+  }
+  ++group->counters.duplicates;  // an operation that is finished here
+  return {};
+}
+
+Landing Engine::place_early(Group& group, const Endpoint& endpoint,
+                            const wire::FrameHeader& header) {
+  Landing landing;
+  uint64_t& cost = group.early_cost[static_cast<size_t>(endpoint.peer)];
+  const bool member = group.members.empty() ||
+                      group.rank_of_global[static_cast<size_t>(endpoint.peer)] >= 0;
+  // An honest sender stays inside its credit, except for the first frame.
+  if (!member || (cost > 0 && cost + frame_cost(header.length) > group.credit_bytes)) {
+    landing.refused = true;
+    return landing;
+  }
+  const Buffer self = pool_.take(sizeof(EarlyFrame));
+  const Buffer payload = header.length > 0 ? pool_.take(header.length) : Buffer();
+  if (self.data == nullptr || (header.length > 0 && payload.data == nullptr)) {
+    pool_.give(self);
+    fail_exhausted(group, header.length);
+    return landing;
+  }
+  auto* frame = new (self.data) EarlyFrame();
+  frame->header = header;
+  frame->global_rank = endpoint.peer;
+  frame->self = self;
+  frame->buffer = payload;
+  cost += frame_cost(header.length);
+  ++group.counters.early_frames;
+  landing.destination = payload.data;
+  landing.owner = frame;
+  landing.kind = kEarlyLanding;
+  return landing;
+}
+
+void Engine::free_early(Group& group, EarlyFrame& frame) {
+  group.early_cost[static_cast<size_t>(frame.global_rank)] -= frame_cost(frame.header.length);
+  pool_.give(frame.buffer);
+  const Buffer self = frame.self;
+  frame.~EarlyFrame();
+  pool_.give(self);
+}
+
+void Engine::on_landed(Endpoint& endpoint, const wire::FrameHeader& header,
+                       const Landing& landing) {
+  Group* group = find_group(header.comm);
+  const bool wanted = (header.flags & wire::kFlagAckNow) != 0;
+  if (group != nullptr && wanted) {
+    const int member = group->rank_of_global[static_cast<size_t>(endpoint.peer)];
+    if (member >= 0) group->members[static_cast<size_t>(member)].answer_wanted = true;
+  }
+  if (acks_due_ == kNever || wanted) {
+    acks_due_ = std::min(acks_due_, now() + (wanted ? kAckDelay : kLazyAckDelay));
+  }
+  if (endpoint.unacknowledged_bytes() >= options_.ack_bytes ||
+      endpoint.unacknowledged_frames() >= kFramesPerAck) {
+    endpoint.acknowledge(header.comm);
+  }
+  if (landing.owner == nullptr || group == nullptr) return;
+  if (landing.kind == kEarlyLanding) {
+    landed_early(*group, *static_cast<EarlyFrame*>(landing.owner));
+  } else {
+    static_cast<Execution*>(landing.owner)->landed(landing);
+  }
+  progress(*group);
+}
+
+void Engine::landed_early(Group& group, EarlyFrame& frame) {
+  const uint64_t op_seq = frame.header.op_seq;
+  const uint32_t chunk = frame.header.chunk;
+  group.early.put(frame);
+  for (const auto& execution : group.active) {
+    if (execution->op_seq() != op_seq) continue;
+    if (execution->has_started() && execution->has_opened(chunk)) execution->early_arrived(chunk);
+    return;
+  }
+}
+
+void Engine::consumed(Group& group, int member_rank, uint64_t cost) {
+  Member& member = group.members[static_cast<size_t>(member_rank)];
+  member.consumed += cost;
+  if (member.consumed - member.told < group.credit_bytes / 4) return;
+  if (Endpoint* endpoint = peers_[static_cast<size_t>(member.global_rank)]->any_up()) {
+    endpoint->acknowledge(group.comm);
+  }
+}
+
+// Whoever waits for an acknowledgement or a credit gets it when the programs of an operation are done
+// here: one frame a connection instead of one a chunk.
+void Engine::answer(Group& group) {
+  for (Member& member : group.members) {
+    if (!member.answer_wanted) continue;
+    member.answer_wanted = false;
+    PeerLinks& links = *peers_[static_cast<size_t>(member.global_rank)];
+    bool answered = false;
+    for (PeerLinks::Link& link : links.links()) {
+      if (!link.endpoint->is_up() || link.endpoint->unacknowledged_frames() == 0) continue;
+      link.endpoint->acknowledge(group.comm);
+      answered = true;
+    }
+    Endpoint* endpoint = answered ? nullptr : links.any_up();
+    if (endpoint != nullptr && member.consumed != member.told) endpoint->acknowledge(group.comm);
+  }
+}
+
+void Engine::abandon_landing(int peer, const void* owner, uint32_t chunk, uint32_t step) {
+  for (PeerLinks::Link& link : peers_[static_cast<size_t>(peer)]->links()) {
+    const Landing& landing = link.endpoint->landing();
+    if (landing.owner == owner && landing.chunk == chunk && landing.step == step) {
+      link.endpoint->abandon_landing();
+    }
+  }
+}
+
+// ---------------------------------------------------------------------------------- sending
+
+void Engine::on_released(Endpoint&, WorkRequest& request) {
+  if (request.owner != nullptr) {
+    auto* execution = static_cast<Execution*>(request.owner);
+    execution->released();
+    released_any_ = true;
+  }
+  give_request(request);
+}
+
+void Engine::on_credit(Endpoint& endpoint, uint32_t comm, uint64_t credit) {
+  Group* group = find_group(comm);
+  if (group != nullptr && group->failed.is_ok()) {
+    const int rank = group->rank_of_global[static_cast<size_t>(endpoint.peer)];
+    if (rank >= 0) {
+      Member& member = group->members[static_cast<size_t>(rank)];
+      // Credits are cumulative: an older value, overtaken on another rail, says nothing.
+      if (credit > member.credited && credit <= member.sent) {
+        member.credited = credit;
+        release_blocked(*group, member);
+        released_any_ = true;
+      }
+    }
+  }
+  if (released_any_) progress_all();
+}
+
+void Engine::progress_all() {
+  released_any_ = false;
+  for (const auto& group : groups_) {
+    if (!group->active.empty()) progress(*group);
+  }
+}
+
+uint64_t Engine::credit_to_tell(Endpoint& endpoint, uint32_t comm) {
+  Group* group = find_group(comm);
+  if (group == nullptr) return 0;
+  const int rank = group->rank_of_global[static_cast<size_t>(endpoint.peer)];
+  if (rank < 0) return 0;
+  Member& member = group->members[static_cast<size_t>(rank)];
+  member.told = member.consumed;
+  return member.consumed;
+}
+
+void Engine::on_room(Endpoint& endpoint) {
+  PeerLinks& links = *peers_[static_cast<size_t>(endpoint.peer)];
+  if (links.has_pending()) dispatch(links);
+}
+
+// --------------------------------------------------------------------------------- failures
+
+void Engine::on_failure(Endpoint& endpoint, const wire::FrameHeader& header,
+                        const std::string& text) {
+  Group* group = find_group(header.comm);
+  if (group == nullptr) return;
+  const bool known = header.slot > 0 && header.slot <= static_cast<uint16_t>(Code::internal);
+  const Code code = known ? static_cast<Code>(header.slot) : Code::internal;
+  Status why(code, text.empty() ? "rank " + std::to_string(endpoint.peer) + " failed" : text);
+  why.with_peer(static_cast<int>(header.chunk) - 1);
+  fail_group(*group, why, false);
+}
+
+void Engine::on_down(Endpoint& endpoint, WorkQueue& unacknowledged, const Status& why,
+                     bool in_order) {
+  const Landing landing = endpoint.landing();
+  endpoint.abandon_landing();
+  if (landing.owner != nullptr && landing.kind == kEarlyLanding) {
+    auto* frame = static_cast<EarlyFrame*>(landing.owner);
+    if (Group* group = find_group(frame->header.comm)) free_early(*group, *frame);
+  } else if (landing.owner != nullptr) {
+    static_cast<Execution*>(landing.owner)->landing_lost(landing);
+  }
+  PeerLinks& links = *peers_[static_cast<size_t>(endpoint.peer)];
+  links.left |= in_order;
+  ++counters_.endpoints_lost;
+  // Requests whose operation failed meanwhile have lost their data; the others keep their identity.
+  WorkQueue again;
+  while (!unacknowledged.empty()) {
+    WorkRequest* request = unacknowledged.pop_front();
+    if (request->data == nullptr && request->header.length > 0) {
+      give_request(*request);
+      continue;
+    }
+    request->header.flags |= wire::kFlagRetransmit;
+    again.push_back(*request);
+    ++counters_.retransmitted;
+  }
+  links.requeue(again);
+  if (links.any_up() != nullptr) {
+    NEZHA_LOG(warn, "engine", "rank %d lost rail %d to rank %d (%s); going on with the others",
+              options_.rank, endpoint.rail, endpoint.peer, why.to_string().c_str());
+    return;
+  }
+  if (links.left) {
+    peer_left(endpoint.peer);
+  } else {
+    peer_lost(endpoint.peer, why);
+  }
+}
+
+void Engine::peer_lost(int peer, const Status& why) {
+  for (const auto& group : groups_) {
+    const int rank = group->rank_of_global[static_cast<size_t>(peer)];
+    if (rank < 0) continue;
+    const Execution* execution = group->active.empty() ? nullptr : group->active.front().get();
+    const std::string during =
+        execution == nullptr
+            ? std::string("between operations")
+            : "in " + std::string(name_of(execution->descriptor().collective)) + " #" +
+                  std::to_string(execution->op_seq()) + " of " +
+                  std::to_string(execution->bytes()) + " bytes";
+    Status lost = error(Code::peer_lost, "rank %d lost rank %d %s (communicator %u), its last rail "
+                        "said: %s; restart the group without it", group->rank, rank,
+                        during.c_str(), group->comm, why.message().c_str());
+    fail_group(*group, lost.with_peer(rank), true);
+  }
+  WorkQueue pending = peers_[static_cast<size_t>(peer)]->take_pending();
+  drop(pending);
+}
+
+// The peer finished its part and left. Only what still needs it fails; what it sent before is here.
+void Engine::peer_left(int peer) {
+  for (const auto& group : groups_) {
+    const int rank = group->rank_of_global[static_cast<size_t>(peer)];
+    if (rank < 0 || !group->failed.is_ok()) continue;
+    for (const auto& execution : group->active) {
+      if (!execution->needs(rank)) continue;
+      Status lost = error(Code::peer_lost, "rank %d: rank %d left (closed its communicator) before "
+                          "%s #%llu of %llu bytes was complete; every rank must make the same calls",
+                          group->rank, rank,
+                          std::string(name_of(execution->descriptor().collective)).c_str(),
+                          static_cast<unsigned long long>(execution->op_seq()),
+                          static_cast<unsigned long long>(execution->bytes()));
+      fail_group(*group, lost.with_peer(rank), true);
+      break;
+    }
+  }
+  WorkQueue pending = peers_[static_cast<size_t>(peer)]->take_pending();
+  drop(pending);
+}
+
+// Requests to a peer that is gone. Their operations end with an error or do not need them.
+void Engine::drop(WorkQueue& requests) {
+  while (!requests.empty()) {
+    WorkRequest* request = requests.pop_front();
+    if (request->owner != nullptr) static_cast<Execution*>(request->owner)->released();
+    give_request(*request);
+  }
+  released_any_ = true;
+}
+
+}  // namespace nezha::engine

@@ -1,0 +1,379 @@
+#include "engine/execution.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+#include "engine/engine.h"
+#include "reduce/reduce.h"
+
+namespace nezha::engine {
+
+using schedule::Step;
+using schedule::StepKind;
+
+namespace {
+
+bool receives(const Step& step) {
+  return step.kind == StepKind::recv || step.kind == StepKind::recv_reduce;
+}
+
+}  // namespace
+
+Execution::Execution(Engine& engine, Group& group, const OpRequest& request,
+                     const schedule::Plan& plan, const schedule::Schedule& schedule,
+                     uint64_t op_seq, Work& work)
+    : engine_(engine),
+      group_(group),
+      schedule_(schedule),
+      in_(static_cast<const std::byte*>(request.in)),
+      out_(static_cast<std::byte*>(request.out)),
+      element_bytes_(dtype_size(request.dtype)),
+      op_seq_(op_seq),
+      deadline_(request.deadline),
+      work_(&work) {
+  descriptor_ = {request.collective, request.dtype, request.op, plan.algorithm,
+                 static_cast<uint16_t>(request.root), request.count, plan.fingerprint()};
+  map_ = {request.count, schedule.slices(), plan.chunks_per_slice};
+  cursors_.resize(std::min<uint32_t>(plan.window, map_.chunk_count()));
+  for (const schedule::Program& program : schedule.programs) {
+    receives_ |= std::any_of(program.steps.begin(), program.steps.end(), receives);
+  }
+  if (request.op == ReduceOp::premul_sum) {
+    // The scaled input lives in the output from here on.
+    reduce::scale(out_, in_, request.count, request.dtype, request.factor);
+    in_ = out_;
+  }
+}
+
+Execution::~Execution() { NEZHA_CHECK(unreleased_ == 0); }
+
+void Execution::start() {
+  started_ = true;
+  started_at_ = engine_.now();
+  open_chunks();
+}
+
+void Execution::open_chunks() {
+  while (next_chunk_ < map_.chunk_count() && next_chunk_ < low_chunk_ + cursors_.size()) {
+    open(next_chunk_++);
+    if (!group_.failed.is_ok()) return;
+  }
+}
+
+void Execution::open(uint32_t chunk) {
+  Cursor& at = cursor(chunk);
+  at.chunk = chunk;
+  at.round = 0;
+  at.waiting = 0;
+  at.open = true;
+  at.program = &schedule_.programs[map_.slice_of(chunk)];
+  at.range = map_.chunk(chunk);
+  at.steps.assign(at.program->steps.size(), StepSlot());
+  begin_round(at);
+  deliver_early(at);
+  advance(at);
+}
+
+void Execution::deliver_early(Cursor& at) {
+  while (EarlyFrame* frame = group_.early.empty() ? nullptr : group_.early.take(op_seq_, at.chunk)) {
+    deliver(at, *frame, group_.rank_of_global[static_cast<size_t>(frame->global_rank)]);
+    engine_.free_early(group_, *frame);
+  }
+}
+
+void Execution::early_arrived(uint32_t chunk) {
+  Cursor& at = cursor(chunk);
+  if (!at.open || at.chunk != chunk) return;
+  deliver_early(at);
+  if (at.waiting > 0) return;
+  advance(at);
+  if (group_.failed.is_ok()) open_chunks();
+}
+
+void Execution::deliver(Cursor& at, EarlyFrame& frame, int member) {
+  const int index = find_step(at, member, frame.header.stage, frame.header.slot);
+  if (index < 0 || frame.header.length != bytes_of(at, at.program->steps[static_cast<size_t>(index)]) ||
+      at.steps[static_cast<size_t>(index)].state != StepState::waiting) {
+    ++group_.counters.duplicates;
+    return;
+  }
+  const Step& step = at.program->steps[static_cast<size_t>(index)];
+  StepSlot& slot = at.steps[static_cast<size_t>(index)];
+  if (step.kind == StepKind::recv) {
+    if (frame.header.length > 0) {
+      std::memcpy(out_ + range_of(at, step).begin * element_bytes_, frame.buffer.data,
+                  frame.header.length);
+    }
+  } else {
+    std::swap(slot.scratch, frame.buffer);
+  }
+  slot.state = StepState::held;
+  apply(at, static_cast<uint32_t>(index));
+}
+
+// A held step is applied when its round has begun; `recv` has nothing left to do by then.
+void Execution::apply(Cursor& at, uint32_t step_index) {
+  const Step& step = at.program->steps[step_index];
+  const uint32_t round_begin = at.round == 0 ? 0 : at.program->round_ends[at.round - 1];
+  if (step_index >= at.program->round_ends[at.round]) return;  // a later round
+  NEZHA_CHECK(step_index >= round_begin);
+  StepSlot& slot = at.steps[step_index];
+  if (step.kind == StepKind::recv_reduce) {
+    reduce_into(step, range_of(at, step), slot.scratch.data);
+    engine_.pool().give(slot.scratch);
+    slot.scratch = Buffer();
+  }
+  finish_step(at, step_index);
+  --at.waiting;
+}
+
+void Execution::finish_step(Cursor& at, uint32_t step_index) {
+  at.steps[step_index].state = StepState::done;
+  const Step& step = at.program->steps[step_index];
+  engine_.consumed(group_, step.peer, frame_cost(bytes_of(at, step)));
+}
+
+void Execution::reduce_into(const Step& step, schedule::Range range, const std::byte* incoming) {
+  if (range.size() == 0) return;
+  const uint64_t offset = range.begin * element_bytes_;
+  const std::byte* own = (step.from_input ? in_ : out_) + offset;
+  std::byte* out = out_ + offset;
+  const std::byte* first = step.peer_first ? incoming : own;
+  const std::byte* second = step.peer_first ? own : incoming;
+  reduce::reduce(out, first, second, range.size(), descriptor_.dtype, descriptor_.op);
+  if (step.final && descriptor_.op == ReduceOp::avg) {
+    reduce::divide(out, range.size(), descriptor_.dtype,
+                   static_cast<uint64_t>(group_.world_size()));
+  }
+}
+
+void Execution::begin_round(Cursor& at) {
+  if (at.round >= at.program->round_count()) return;
+  const uint32_t begin = at.round == 0 ? 0 : at.program->round_ends[at.round - 1];
+  const uint32_t end = at.program->round_ends[at.round];
+  for (uint32_t i = begin; i < end; ++i) {
+    const Step& step = at.program->steps[i];
+    switch (step.kind) {
+      case StepKind::send:
+        post(at, step);
+        break;
+      case StepKind::recv:
+      case StepKind::recv_reduce:
+        ++at.waiting;
+        break;
+      case StepKind::copy: {
+        const schedule::Range range = range_of(at, step);
+        if (in_ != out_ && range.size() > 0) {
+          std::memcpy(out_ + range.begin * element_bytes_, in_ + range.begin * element_bytes_,
+                      range.size() * element_bytes_);
+        }
+        break;
+      }
+      case StepKind::reduce:
+        reduce_into(step, range_of(at, step), in_ + range_of(at, step).begin * element_bytes_);
+        break;
+      case StepKind::offload:
+        // Only aggregation rails understand it, and the planner gives none a share without one.
+        NEZHA_CHECK(step.kind != StepKind::offload);
+    }
+  }
+  // What arrived ahead of its round. After the sends: they must read the range unreduced.
+  for (uint32_t i = begin; i < end; ++i) {
+    StepSlot& slot = at.steps[i];
+    if (slot.state == StepState::held) {
+      apply(at, i);
+    } else if (slot.state == StepState::done) {
+      --at.waiting;
+    }
+  }
+}
+
+void Execution::advance(Cursor& at) {
+  while (at.waiting == 0 && at.round < at.program->round_count()) {
+    ++at.round;
+    begin_round(at);
+    if (!group_.failed.is_ok()) return;
+  }
+  if (at.waiting > 0 || !at.open) return;
+  at.open = false;
+  while (low_chunk_ < next_chunk_ && !cursor(low_chunk_).open) ++low_chunk_;
+}
+
+void Execution::post(Cursor& at, const Step& step) {
+  const schedule::Range range = range_of(at, step);
+  const auto length = static_cast<uint32_t>(range.size() * element_bytes_);
+  const std::byte* source = (step.from_input ? in_ : out_) + range.begin * element_bytes_;
+  transport::WorkRequest* request = engine_.take_request();
+  if (request == nullptr) return engine_.fail_exhausted(group_, sizeof(*request));
+  wire::FrameHeader& header = request->header;
+  header = wire::FrameHeader();
+  header.comm = group_.comm;
+  header.op_seq = op_seq_;
+  header.chunk = at.chunk;
+  header.stage = step.stage;
+  header.slot = step.slot;
+  header.length = length;
+  header.op = descriptor_;
+  request->data = source;
+  request->owner = this;
+  request->copy = nullptr;
+  const bool copy = step.copy_source || length <= engine_.options().inline_bytes;
+  if (copy && length > 0) {
+    const Buffer buffer = engine_.pool().take(length);
+    if (buffer.data == nullptr) {
+      engine_.give_request(*request);
+      return engine_.fail_exhausted(group_, length);
+    }
+    std::memcpy(buffer.data, source, length);
+    request->copy = buffer.data;
+    request->copy_class = buffer.size_class;
+    request->data = buffer.data;
+  }
+  if (copy) {
+    request->owner = nullptr;
+  } else {
+    ++unreleased_;
+  }
+  // Someone waits for the answer: our caller for its memory, or a sender that receives nothing.
+  if (!copy || !receives_) header.flags |= wire::kFlagAckNow;
+  engine_.post(group_, step.peer, *request);
+}
+
+int Execution::find_step(const Cursor& at, int member, uint16_t stage, uint16_t slot) const {
+  const std::vector<Step>& steps = at.program->steps;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    if (steps[i].stage == stage && steps[i].peer == member && steps[i].slot == slot &&
+        receives(steps[i])) {
+      return static_cast<int>(i);
+    }
+  }
+  return -1;
+}
+
+transport::Landing Execution::place(transport::Endpoint& endpoint, const wire::FrameHeader& header,
+                                    int member) {
+  transport::Landing landing;
+  if (header.chunk >= map_.chunk_count()) {
+    landing.refused = true;
+    return landing;
+  }
+  Cursor& at = cursor(header.chunk);
+  if (header.chunk < low_chunk_ || !at.open || at.chunk != header.chunk) {
+    ++group_.counters.duplicates;  // the chunk is finished here
+    return landing;
+  }
+  const int index = find_step(at, member, header.stage, header.slot);
+  if (index < 0 ||
+      bytes_of(at, at.program->steps[static_cast<size_t>(index)]) != header.length) {
+    landing.refused = true;
+    return landing;
+  }
+  const Step& step = at.program->steps[static_cast<size_t>(index)];
+  StepSlot& slot = at.steps[static_cast<size_t>(index)];
+  if (slot.state == StepState::landing) {
+    // The sender gave the other connection up before we noticed: this copy takes over.
+    engine_.abandon_landing(endpoint.peer, this, header.chunk, static_cast<uint32_t>(index));
+    engine_.pool().give(slot.scratch);
+    slot = StepSlot();
+  }
+  if (slot.state != StepState::waiting) {
+    ++group_.counters.duplicates;
+    return landing;
+  }
+  landing.owner = this;
+  landing.kind = kLandingKind;
+  landing.chunk = header.chunk;
+  landing.step = static_cast<uint32_t>(index);
+  if (step.kind == StepKind::recv) {
+    landing.destination = out_ + range_of(at, step).begin * element_bytes_;
+  } else {
+    slot.scratch = engine_.pool().take(std::max<size_t>(header.length, 1));
+    if (slot.scratch.data == nullptr) {
+      engine_.fail_exhausted(group_, header.length);
+      return transport::Landing();
+    }
+    landing.destination = slot.scratch.data;
+  }
+  slot.state = StepState::landing;
+  return landing;
+}
+
+void Execution::landed(const transport::Landing& landing) {
+  Cursor& at = cursor(landing.chunk);
+  StepSlot& slot = at.steps[landing.step];
+  const Step& step = at.program->steps[landing.step];
+  if (step.kind == StepKind::recv && landing.step >= at.program->round_ends[at.round]) {
+    finish_step(at, landing.step);  // already in its place; the round will find it done
+    return;
+  }
+  slot.state = StepState::held;
+  apply(at, landing.step);
+  if (at.waiting == 0) {
+    advance(at);
+    if (group_.failed.is_ok()) open_chunks();
+  }
+}
+
+void Execution::landing_lost(const transport::Landing& landing) {
+  StepSlot& slot = cursor(landing.chunk).steps[landing.step];
+  engine_.pool().give(slot.scratch);
+  slot = StepSlot();
+}
+
+void Execution::withdraw() {
+  engine_.withdraw(*this);
+  unreleased_ = 0;
+  for (Cursor& at : cursors_) {
+    for (StepSlot& slot : at.steps) {
+      engine_.pool().give(slot.scratch);
+      slot = StepSlot();
+    }
+  }
+}
+
+void Execution::close() {
+  if (receives_) return;
+  for (const Member& member : group_.members) {
+    consumed_targets_.push_back(member.sent + member.blocked.bytes());
+  }
+}
+
+bool Execution::is_released() const {
+  if (unreleased_ > 0) return false;
+  for (size_t i = 0; i < consumed_targets_.size(); ++i) {
+    if (group_.members[i].credited < consumed_targets_[i]) return false;
+  }
+  return true;
+}
+
+std::vector<int> Execution::awaited_members() const {
+  std::vector<int> awaited;
+  for (const Cursor& at : cursors_) {
+    if (!at.open) continue;
+    for (size_t i = 0; i < at.steps.size(); ++i) {
+      const StepState state = at.steps[i].state;
+      if (receives(at.program->steps[i]) &&
+          (state == StepState::waiting || state == StepState::landing)) {
+        awaited.push_back(at.program->steps[i].peer);
+      }
+    }
+  }
+  std::sort(awaited.begin(), awaited.end());
+  awaited.erase(std::unique(awaited.begin(), awaited.end()), awaited.end());
+  return awaited;
+}
+
+bool Execution::needs(int member) const {
+  if (!started_) return true;
+  const std::vector<int> awaited = awaited_members();
+  if (std::binary_search(awaited.begin(), awaited.end(), member)) return true;
+  if (next_chunk_ == map_.chunk_count()) return false;
+  return std::any_of(schedule_.programs.begin(), schedule_.programs.end(), [&](const auto& program) {
+    return std::any_of(program.steps.begin(), program.steps.end(), [&](const Step& step) {
+      return receives(step) && step.peer == member;
+    });
+  });
+}
+
+}  // namespace nezha::engine

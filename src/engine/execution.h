@@ -1,0 +1,151 @@
+// Execution: one running operation: a schedule, a plan, the caller's buffers, a cursor per open chunk.
+//
+// Contract
+//   Owner    its Group; touched only with the loop's baton held.
+//   Memory   `in` and `out` are borrowed until the Work completes. Scratch comes from the engine's pool.
+//   Once     a step is applied exactly once per transfer identity, whichever rails carried it and how
+//            often; a duplicate is recognised before it touches memory.
+//   Order    the schedule alone fixes the order of additions: the bits do not depend on rails or time.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "base/clock.h"
+#include "control/policy.h"
+#include "engine/buffer_pool.h"
+#include "engine/work.h"
+#include "schedule/plan.h"
+#include "schedule/schedule.h"
+#include "transport/endpoint.h"
+#include "wire/frame.h"
+
+namespace nezha::engine {
+
+class Engine;
+struct Group;
+struct EarlyFrame;
+
+struct OpRequest {
+  Collective collective = Collective::all_reduce;
+  const void* in = nullptr;
+  void* out = nullptr;
+  uint64_t count = 0;
+  Dtype dtype = Dtype::float32;
+  ReduceOp op = ReduceOp::sum;
+  double factor = 1.0;                         // premul_sum
+  int root = 0;
+  Algorithm algorithm = Algorithm::automatic;
+  Nanoseconds deadline = kNever;
+};
+
+class Execution {
+ public:
+  Execution(Engine& engine, Group& group, const OpRequest& request, const schedule::Plan& plan,
+            const schedule::Schedule& schedule, uint64_t op_seq, Work& work);
+  ~Execution();
+  Execution(const Execution&) = delete;
+  Execution& operator=(const Execution&) = delete;
+
+  // Opens the first chunks. Only one execution of a group runs its programs at a time: see group.h.
+  void start();
+  // Where an arriving frame of this operation goes.
+  transport::Landing place(transport::Endpoint& endpoint, const wire::FrameHeader& header,
+                           int member);
+  // The payload of `place` is complete.
+  void landed(const transport::Landing& landing);
+  // The endpoint died in mid-landing: the transfer will come again.
+  void landing_lost(const transport::Landing& landing);
+  // One of our requests that named the caller's memory is free.
+  void released() { --unreleased_; }
+  // Every use of the caller's memory ends: pending landings and requests are taken back.
+  void withdraw();
+
+  bool programs_done() const { return low_chunk_ == map_.chunk_count(); }
+  // The programs are done: from here on only acknowledgements and credits are awaited.
+  void close();
+  // Nothing will touch the caller's memory any more, and everyone who had to has consumed.
+  bool is_released() const;
+  bool has_started() const { return started_; }
+  bool has_opened(uint32_t chunk) const { return chunk < next_chunk_; }
+  // Early frames of an open chunk are in the group's store.
+  void early_arrived(uint32_t chunk);
+  bool closed = false;
+
+  uint64_t op_seq() const { return op_seq_; }
+  Nanoseconds deadline() const { return deadline_; }
+  Nanoseconds started_at() const { return started_at_; }
+  const wire::OpDescriptor& descriptor() const { return descriptor_; }
+  Work* work() { return work_; }
+  void forget_work() { work_ = nullptr; }
+  uint64_t bytes() const { return descriptor_.count * element_bytes_; }
+  // Members from whom an open chunk is still waiting for data.
+  std::vector<int> awaited_members() const;
+  // Whether the rest of the operation needs anything from this member.
+  bool needs(int member) const;
+  std::array<uint64_t, control::kRailsMax>& rail_bytes() { return rail_bytes_; }
+  static constexpr uint32_t kLandingKind = 1;
+
+ private:
+  enum class StepState : uint8_t { waiting, landing, held, done };
+  struct StepSlot {
+    StepState state = StepState::waiting;
+    Buffer scratch;
+  };
+  struct Cursor {
+    uint32_t chunk = 0;
+    uint32_t round = 0;    // rounds before it are finished
+    uint32_t waiting = 0;  // receiving steps of the current round not yet applied
+    bool open = false;
+    const schedule::Program* program = nullptr;
+    schedule::Range range;
+    std::vector<StepSlot> steps;
+  };
+
+  Cursor& cursor(uint32_t chunk) { return cursors_[chunk % cursors_.size()]; }
+  void open_chunks();
+  void open(uint32_t chunk);
+  void deliver_early(Cursor& at);
+  void deliver(Cursor& at, EarlyFrame& frame, int member);
+  // Starts rounds until one has to wait; closes the chunk behind the last.
+  void advance(Cursor& at);
+  void begin_round(Cursor& at);
+  void post(Cursor& at, const schedule::Step& step);
+  void apply(Cursor& at, uint32_t step_index);
+  void reduce_into(const schedule::Step& step, schedule::Range range, const std::byte* incoming);
+  void finish_step(Cursor& at, uint32_t step_index);
+  // Index of the receiving step with this identity; -1 when the program has none.
+  int find_step(const Cursor& at, int member, uint16_t stage, uint16_t slot) const;
+  schedule::Range range_of(const Cursor& at, const schedule::Step& step) const {
+    return schedule::parts_of(at.range, at.program->parts, step.part_begin, step.part_end);
+  }
+  uint32_t bytes_of(const Cursor& at, const schedule::Step& step) const {
+    return static_cast<uint32_t>(range_of(at, step).size() * element_bytes_);
+  }
+
+  Engine& engine_;
+  Group& group_;
+  const schedule::Schedule& schedule_;
+  const std::byte* in_;
+  std::byte* out_;
+  const uint64_t element_bytes_;
+  wire::OpDescriptor descriptor_;
+  uint64_t op_seq_;
+  Nanoseconds deadline_;
+  Nanoseconds started_at_ = 0;
+  Work* work_;
+  schedule::ChunkMap map_;
+  std::vector<Cursor> cursors_;
+  uint32_t next_chunk_ = 0;  // the next to open
+  uint32_t low_chunk_ = 0;   // the first that is not closed
+  uint32_t unreleased_ = 0;  // requests that name the caller's memory
+  bool started_ = false;
+  bool receives_ = false;    // some program receives something
+  // Who receives nothing learns only from credits that the others agree with the operation: what
+  // each member must have consumed before this one is complete.
+  std::vector<uint64_t> consumed_targets_;
+  std::array<uint64_t, control::kRailsMax> rail_bytes_{};
+};
+
+}  // namespace nezha::engine

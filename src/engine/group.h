@@ -1,0 +1,95 @@
+// Group: one communicator as the engine sees it: members, operations in order, credits, early
+// arrivals.
+//
+// Contract: owned by the engine, touched only with the loop's baton held.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <tuple>
+#include <vector>
+
+#include "base/status.h"
+#include "control/policy.h"
+#include "engine/buffer_pool.h"
+#include "engine/execution.h"
+#include "schedule/plan.h"
+#include "transport/work_request.h"
+
+namespace nezha::engine {
+
+// Accounting with one member. Every frame costs its payload and its header.
+struct Member {
+  int global_rank = 0;
+  uint64_t sent = 0;       // cost of what we sent to it, cumulative
+  uint64_t credited = 0;   // of this, what it has consumed
+  uint64_t consumed = 0;   // cost of its frames that we consumed
+  uint64_t told = 0;       // of this, what we have told it
+  bool answer_wanted = false;    // it waits for an acknowledgement or a credit
+  transport::WorkQueue blocked;  // out of credit, in the order of posting
+};
+
+// A frame that arrived before its operation or chunk was open here.
+struct EarlyFrame {
+  EarlyFrame* next = nullptr;
+  wire::FrameHeader header;
+  int global_rank = 0;
+  Buffer self;    // the memory of this record
+  Buffer buffer;  // the payload
+};
+
+// Early frames by (operation, chunk).
+class EarlyStore {
+ public:
+  bool empty() const { return count_ == 0; }
+  void put(EarlyFrame& frame);
+  // Unlinks and returns one frame of the chunk; null when there is none.
+  EarlyFrame* take(uint64_t op_seq, uint32_t chunk);
+  // Unlinks and returns any frame.
+  EarlyFrame* take_any();
+  // The first frame of the operation whose description differs, or null.
+  const EarlyFrame* find_mismatch(uint64_t op_seq, const wire::OpDescriptor& op) const;
+
+ private:
+  static constexpr size_t kBuckets = 256;
+  static size_t bucket(uint64_t op_seq, uint32_t chunk) { return (op_seq * 31 + chunk) % kBuckets; }
+  std::array<EarlyFrame*, kBuckets> heads_{};
+  size_t count_ = 0;
+};
+
+struct GroupCounters {
+  uint64_t operations = 0;
+  uint64_t early_frames = 0;
+  uint64_t duplicates = 0;
+};
+
+struct Group {
+  uint32_t comm = 0;
+  int rank = 0;                     // mine, in this communicator
+  std::vector<Member> members;      // by rank in this communicator
+  std::vector<int> rank_of_global;  // -1: not a member
+  uint64_t credit_bytes = 0;
+  uint64_t next_op_seq = 0;
+  std::deque<std::unique_ptr<Execution>> active;  // in the order of op_seq
+  EarlyStore early;
+  std::vector<uint64_t> early_cost;  // by global rank: what it has in the early store
+  Status failed;                    // after the first error the group refuses work
+  bool settled = true;              // that error has reached every operation
+  std::unique_ptr<control::Policy> policy;
+  schedule::CostTable costs;
+  GroupCounters counters;
+  std::map<std::tuple<Collective, Algorithm, int>, std::unique_ptr<schedule::Schedule>> schedules;
+
+  int world_size() const { return static_cast<int>(members.size()); }
+  bool may_send(const Member& member, uint64_t cost) const {
+    const uint64_t outstanding = member.sent - member.credited;
+    return outstanding == 0 || outstanding + cost <= credit_bytes;
+  }
+};
+
+inline uint64_t frame_cost(uint32_t payload_bytes) { return wire::kHeaderBytes + payload_bytes; }
+
+}  // namespace nezha::engine

@@ -1,0 +1,93 @@
+// PeerLinks: every connection to one peer, and the choice among them.
+//
+// Contract: owned by the engine, baton held. A transfer waits in `pending_` until a rail is chosen
+// for it, as late as possible: the choice is made when the rail has room.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "control/policies/binder.h"
+#include "control/rail_monitor.h"
+#include "transport/endpoint.h"
+
+namespace nezha::engine {
+
+class PeerLinks {
+ public:
+  PeerLinks(int peer, uint32_t rails) : peer_(peer), loads_(rails), lanes_(rails) {}
+
+  void add(std::unique_ptr<transport::Endpoint> endpoint, double nominal_bytes_per_s);
+  void queue(transport::WorkRequest& request) { pending_.push_back(request); }
+  // In front of everything: transfers that a dead connection left behind.
+  void requeue(transport::WorkQueue& requests) { pending_.prepend(requests); }
+  void set_shares(const control::Shares& shares) { binder_.begin(shares); }
+
+  // Posts what the rails have room for and flushes them, until nothing moves. `on_post(rail, bytes)`
+  // accounts for each transfer posted.
+  template <class OnPost>
+  void dispatch(Nanoseconds now, OnPost on_post) {
+    bool moved = true;
+    while (moved) {
+      moved = false;
+      while (!pending_.empty()) {
+        Link* link = choose(now, frame_bytes(*pending_.front()));
+        if (link == nullptr) break;
+        transport::WorkRequest* request = pending_.pop_front();
+        if (!link->endpoint->post(*request)) {
+          transport::WorkQueue again;
+          again.push_back(*request);
+          pending_.prepend(again);
+          break;
+        }
+        on_post(static_cast<uint32_t>(link->endpoint->rail), *request);
+        moved = true;
+      }
+      for (const Link& link : links_) {
+        if (link.endpoint->has_output()) link.endpoint->flush();
+      }
+      if (pending_.empty()) return;
+    }
+  }
+
+  // An endpoint that is up, for control frames; null when there is none.
+  transport::Endpoint* any_up();
+  bool has_pending() const { return !pending_.empty(); }
+  bool has_output() const;
+  bool left = false;  // said goodbye on some connection
+  int peer() const { return peer_; }
+  // Takes back the unsent requests of `owner`, here and in the endpoints.
+  void withdraw(const void* owner, transport::WorkQueue& unsent);
+  // What is still waiting for a rail, when there is none left.
+  transport::WorkQueue take_pending();
+  double rate_bytes_per_s(uint32_t rail) const;
+
+  struct Link {
+    std::unique_ptr<transport::Endpoint> endpoint;
+    control::RailMonitor monitor;
+    uint64_t posted_at_last_look = 0;
+    uint64_t backlog = 0;  // as of choose()
+  };
+  std::vector<Link>& links() { return links_; }
+  const std::vector<Link>& links() const { return links_; }
+
+ private:
+  static uint64_t frame_bytes(const transport::WorkRequest& request) {
+    return wire::kHeaderBytes + request.header.length;
+  }
+  Link* choose(Nanoseconds now, uint64_t bytes);
+
+  uint64_t measure(Link& link, Nanoseconds now);
+
+  const int peer_;
+  std::vector<Link> links_;
+  transport::WorkQueue pending_;
+  control::RailBinder binder_;
+  std::vector<control::RailLoad> loads_;  // scratch of choose(), by rail
+  std::vector<Link*> lanes_;
+};
+
+}  // namespace nezha::engine

@@ -1,0 +1,28 @@
+// Work: the outcome of one operation, as its caller sees it.
+//
+// Contract
+//   Owner    the caller; the engine holds a pointer until it has called `complete`, and never after.
+//   Threads  `complete` with the baton held; `is_done` and `status` (once done) from any thread.
+#pragma once
+
+#include <atomic>
+
+#include "base/status.h"
+
+namespace nezha::engine {
+
+class Work {
+ public:
+  void complete(Status status) {
+    status_ = std::move(status);
+    done_.store(true, std::memory_order_release);
+  }
+  bool is_done() const { return done_.load(std::memory_order_acquire); }
+  const Status& status() const { return status_; }
+
+ private:
+  std::atomic<bool> done_{false};
+  Status status_;
+};
+
+}  // namespace nezha::engine

@@ -1,0 +1,205 @@
+#include "progress/loop.h"
+
+#include <sched.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <system_error>
+
+#include "base/check.h"
+
+namespace nezha::progress {
+
+Result<std::unique_ptr<Loop>> Loop::create(const Clock& clock, Nanoseconds spin_ns) {
+  const int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+  const int wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  std::unique_ptr<Loop> loop(new Loop(clock, spin_ns, epoll_fd, wake_fd));
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.ptr = nullptr;  // the wake-up itself has no pollable
+  if (epoll_fd < 0 || wake_fd < 0 || epoll_ctl(epoll_fd, EPOLL_CTL_ADD, wake_fd, &event) != 0) {
+    return error(Code::exhausted, "cannot create the progress loop: %s; raise the descriptor limit "
+                 "(ulimit -n)", std::strerror(errno)).with_errno(errno);
+  }
+  return loop;
+}
+
+Loop::~Loop() {
+  stop();
+  if (wake_fd_ >= 0) close(wake_fd_);
+  if (epoll_fd_ >= 0) close(epoll_fd_);
+}
+
+Status Loop::start() {
+  NEZHA_CHECK(client_ != nullptr && !thread_.joinable());
+  try {
+    thread_ = std::thread([this] { background(); });
+  } catch (const std::system_error& failure) {
+    return error(Code::exhausted, "cannot start the progress thread: %s; raise the thread limit "
+                 "(ulimit -u)", failure.what());
+  }
+  return Status::ok();
+}
+
+void Loop::stop() {
+  if (!thread_.joinable()) return;
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  background_changed_.notify_all();
+  wake();
+  thread_.join();
+}
+
+Status Loop::add(int fd, uint32_t epoll_events, Pollable* pollable) {
+  epoll_event event{};
+  event.events = epoll_events;
+  event.data.ptr = pollable;
+  if (epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event) != 0) {
+    return error(Code::exhausted, "cannot watch descriptor %d: %s", fd, std::strerror(errno))
+        .with_errno(errno);
+  }
+  return Status::ok();
+}
+
+Status Loop::modify(int fd, uint32_t epoll_events, Pollable* pollable) {
+  epoll_event event{};
+  event.events = epoll_events;
+  event.data.ptr = pollable;
+  if (epoll_ctl(epoll_fd_, EPOLL_CTL_MOD, fd, &event) != 0) {
+    return error(Code::internal, "cannot change the events of descriptor %d: %s", fd,
+                 std::strerror(errno)).with_errno(errno);
+  }
+  return Status::ok();
+}
+
+void Loop::remove(int fd, Pollable* pollable) {
+  epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, fd, nullptr);
+  // Events already reaped in this turn must not reach an object that is going away.
+  for (int i = event_next_; i < event_count_; ++i) {
+    if (events_[i].data.ptr == pollable) events_[i].data.ptr = nullptr;
+  }
+}
+
+void Loop::kick() {
+  {
+    std::lock_guard lock(mutex_);
+    kicked_ = true;
+  }
+  background_changed_.notify_one();
+}
+
+void Loop::acquire() {
+  std::unique_lock lock(mutex_);
+  const uint64_t ticket = next_ticket_++;
+  if (ticket != serving_) {
+    wanted_.fetch_add(1);
+    if (sleeping_.load()) wake();
+    turn_changed_.wait(lock, [&] { return serving_ == ticket; });
+    wanted_.fetch_sub(1);
+    ++counters_.handovers;
+  }
+  acquisitions_.fetch_add(1, std::memory_order_relaxed);
+  owner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+}
+
+void Loop::release() {
+  owner_.store(std::thread::id(), std::memory_order_relaxed);
+  bool others = false;
+  {
+    std::lock_guard lock(mutex_);
+    ++serving_;
+    others = next_ticket_ != serving_;
+  }
+  if (others) turn_changed_.notify_all();
+}
+
+void Loop::wake() {
+  const uint64_t one = 1;
+  // A full counter already means "awake", so the result does not matter.
+  [[maybe_unused]] const ssize_t written = write(wake_fd_, &one, sizeof(one));
+}
+
+int Loop::poll(int timeout_ms) {
+  ++counters_.polls;
+  const int count = epoll_wait(epoll_fd_, events_.data(), kEventsPerReap, timeout_ms);
+  return std::max(count, 0);
+}
+
+int Loop::spin(Nanoseconds until) {
+  int count = poll(0);
+  while (count == 0 && !contended() && clock_.now() < until) {
+    sched_yield();
+    count = poll(0);
+  }
+  return count;
+}
+
+void Loop::turn(Nanoseconds deadline, bool may_spin) {
+  Nanoseconds now = clock_.now();
+  int count = 0;
+  if (may_spin && spin_ns_ > 0) count = spin(std::min(deadline, now + spin_ns_));
+  if (count == 0) {
+    const Nanoseconds until = std::min(deadline, client_->next_wakeup());
+    int timeout_ms = -1;
+    if (until != kNever) {
+      const Nanoseconds left = std::max<Nanoseconds>(until - clock_.now(), 0);
+      timeout_ms = static_cast<int>(std::min<Nanoseconds>(
+          (left + kMillisecond - 1) / kMillisecond, 60'000));
+    }
+    // `sleeping_` before the check of `wanted_`: either we see the request, or it sees us asleep.
+    sleeping_.store(true);
+    if (contended()) timeout_ms = 0;
+    if (timeout_ms != 0) ++counters_.sleeps;
+    count = poll(timeout_ms);
+    sleeping_.store(false);
+  }
+  event_count_ = count;
+  for (event_next_ = 0; event_next_ < event_count_;) {
+    const epoll_event& event = events_[event_next_++];
+    if (event.data.ptr != nullptr) {
+      static_cast<Pollable*>(event.data.ptr)->on_ready(event.events);
+    } else {
+      uint64_t ignored;
+      [[maybe_unused]] const ssize_t drained = read(wake_fd_, &ignored, sizeof(ignored));
+    }
+  }
+  event_count_ = event_next_ = 0;
+  client_->run(clock_.now());
+}
+
+void Loop::background() {
+  std::unique_lock lock(mutex_);
+  uint64_t seen = acquisitions_.load();
+  while (!stopping_) {
+    const bool woken = background_changed_.wait_for(
+        lock, std::chrono::nanoseconds(kIdleBeforeBackground),
+        [&] { return stopping_ || kicked_; });
+    kicked_ = false;
+    const uint64_t current = acquisitions_.load();
+    const bool idle = current == seen && next_ticket_ == serving_;
+    seen = current;
+    if (stopping_ || (!woken && !idle)) continue;
+    lock.unlock();
+    {
+      Baton baton(*this);
+      // Until somebody else asks, this thread is the driver.
+      while (!contended()) {
+        {
+          std::lock_guard check(mutex_);
+          if (stopping_) break;
+        }
+        turn(kNever, false);
+      }
+    }
+    lock.lock();
+    seen = acquisitions_.load();
+  }
+}
+
+}  // namespace nezha::progress

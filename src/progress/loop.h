@@ -1,0 +1,152 @@
+// Loop: single-threaded progress. Reap ready descriptors, run the client, sleep in the kernel.
+//
+// Contract
+//   Owner    everything registered with a Loop is touched only by the thread that holds its *baton*.
+//   Threads  the baton is handed out in the order of asking: a caller who waits for its operation
+//            takes it and drives the loop itself (no thread hand-over on the latency path); when
+//            nobody drives for kIdleBeforeBackground, or `kick()` says there is work, the loop's own
+//            thread takes it. A driver gives the baton up as soon as another thread asks for it.
+//   Errors   the loop itself fails only at construction (descriptors exhausted).
+//
+// No busy spinning by default; with `spin_ns`, a waiting *caller* polls that long with sched_yield
+// between the polls before it sleeps.
+#pragma once
+
+#include <sys/epoll.h>
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "base/clock.h"
+#include "base/status.h"
+
+namespace nezha::progress {
+
+// Something with a descriptor. Called with the baton held.
+class Pollable {
+ public:
+  virtual ~Pollable() = default;
+  virtual void on_ready(uint32_t epoll_events) = 0;
+};
+
+// The one client of a loop: what to do between reaping and sleeping.
+class LoopClient {
+ public:
+  virtual ~LoopClient() = default;
+  // After each reap. Returns true when there is output that nobody else will push on.
+  virtual bool run(Nanoseconds now) = 0;
+  // The next instant at which `run` must be called although nothing is ready.
+  virtual Nanoseconds next_wakeup() const = 0;
+};
+
+struct LoopCounters {
+  uint64_t polls = 0;
+  uint64_t sleeps = 0;
+  uint64_t handovers = 0;
+};
+
+class Loop {
+ public:
+  // `exhausted` when epoll or eventfd cannot be created.
+  static Result<std::unique_ptr<Loop>> create(const Clock& clock, Nanoseconds spin_ns);
+  ~Loop();
+  Loop(const Loop&) = delete;
+  Loop& operator=(const Loop&) = delete;
+
+  // Before start(), once.
+  void set_client(LoopClient* client) { client_ = client; }
+  // Starts and ends the background thread.
+  Status start();
+  void stop();
+
+  // Baton held. Errors: `exhausted` from the kernel.
+  Status add(int fd, uint32_t epoll_events, Pollable* pollable);
+  Status modify(int fd, uint32_t epoll_events, Pollable* pollable);
+  void remove(int fd, Pollable* pollable);
+
+  // Takes the baton for the life of the object.
+  class Baton {
+   public:
+    explicit Baton(Loop& loop) : loop_(loop) { loop_.acquire(); }
+    ~Baton() { loop_.release(); }
+    Baton(const Baton&) = delete;
+    Baton& operator=(const Baton&) = delete;
+
+    // Drives the loop until `done()` (checked with the baton held) or `deadline`. Gives way to other
+    // threads that ask. Returns done().
+    template <class Done>
+    bool drive_until(Done done, Nanoseconds deadline) {
+      while (!done()) {
+        if (deadline != kNever && loop_.clock_.now() >= deadline) return false;
+        if (loop_.contended()) {
+          loop_.release();
+          loop_.acquire();
+          continue;
+        }
+        loop_.turn(deadline, true);
+      }
+      return true;
+    }
+    // One pass without sleeping.
+    void drive_once() { loop_.turn(0, false); }
+
+   private:
+    Loop& loop_;
+  };
+
+  // Any thread: there is work for the background thread now.
+  void kick();
+  // True when the calling thread holds the baton.
+  bool is_current() const { return owner_.load(std::memory_order_relaxed) == std::this_thread::get_id(); }
+  const Clock& clock() const { return clock_; }
+  const LoopCounters& counters() const { return counters_; }
+
+ private:
+  static constexpr int kEventsPerReap = 64;
+  static constexpr Nanoseconds kIdleBeforeBackground = 5 * kMillisecond;
+
+  Loop(const Clock& clock, Nanoseconds spin_ns, int epoll_fd, int wake_fd)
+      : clock_(clock), spin_ns_(spin_ns), epoll_fd_(epoll_fd), wake_fd_(wake_fd) {}
+
+  void acquire();
+  void release();
+  bool contended() const { return wanted_.load(std::memory_order_relaxed) > 0; }
+  // Reaps once, sleeping until `deadline` at most, then runs the client.
+  void turn(Nanoseconds deadline, bool may_spin);
+  int poll(int timeout_ms);
+  int spin(Nanoseconds until);
+  void wake();
+  void background();
+
+  const Clock& clock_;
+  const Nanoseconds spin_ns_;
+  const int epoll_fd_;
+  const int wake_fd_;
+  LoopClient* client_ = nullptr;
+  std::array<epoll_event, kEventsPerReap> events_;
+  int event_count_ = 0;
+  int event_next_ = 0;
+  LoopCounters counters_;
+
+  // The baton: a ticket lock that sleeps.
+  std::mutex mutex_;
+  std::condition_variable turn_changed_;
+  uint64_t next_ticket_ = 0;
+  uint64_t serving_ = 0;
+  std::atomic<int> wanted_{0};
+  std::atomic<bool> sleeping_{false};
+  std::atomic<std::thread::id> owner_{};
+
+  std::thread thread_;
+  std::condition_variable background_changed_;
+  bool stopping_ = false;
+  bool kicked_ = false;
+  std::atomic<uint64_t> acquisitions_{0};
+};
+
+}  // namespace nezha::progress

@@ -1,0 +1,121 @@
+// Endpoint: a connected, authenticated path to one peer on one rail, and the events it raises.
+//
+// Contract
+//   Owner    one loop; every call and every event happens with that loop's baton held.
+//   Order    frames of one endpoint arrive in the order in which they were posted, so one cumulative
+//            count tells exactly what landed (wire/frame.h, `ack`).
+//   Errors   a broken endpoint is an event (`on_down`), never a return value of the data path.
+//
+// After `quiesce()` nothing touches local memory through the endpoint again; only then may a
+// transfer it carried be posted elsewhere into the same destination.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "base/status.h"
+#include "transport/work_request.h"
+#include "wire/frame.h"
+
+namespace nezha::transport {
+
+class Endpoint;
+
+// Where the payload of an arriving frame goes. `destination == nullptr` reads it and drops it.
+struct Landing {
+  std::byte* destination = nullptr;
+  void* owner = nullptr;     // the engine's execution or group; null when dropped
+  uint32_t kind = 0;         // the engine's own meaning
+  uint32_t chunk = 0;
+  uint32_t step = 0;
+  bool refused = false;      // the frame breaks the protocol: close this endpoint
+};
+
+struct EndpointCounters {
+  uint64_t bytes_sent = 0;       // frames, headers included
+  uint64_t bytes_received = 0;
+  uint64_t frames_sent = 0;
+  uint64_t frames_received = 0;
+  uint64_t acks_sent = 0;
+  uint64_t send_calls = 0;
+  uint64_t receive_calls = 0;
+};
+
+class EndpointEvents {
+ public:
+  virtual ~EndpointEvents() = default;
+  // A header arrived; says where its payload goes.
+  virtual Landing on_frame(Endpoint& endpoint, const wire::FrameHeader& header) = 0;
+  // The whole payload is in place.
+  virtual void on_landed(Endpoint& endpoint, const wire::FrameHeader& header,
+                         const Landing& landing) = 0;
+  // The receiving library has acknowledged the transfer: its source is free again.
+  virtual void on_released(Endpoint& endpoint, WorkRequest& request) = 0;
+  // `credit` bytes of communicator `comm` have been consumed by the peer, cumulative.
+  virtual void on_credit(Endpoint& endpoint, uint32_t comm, uint64_t credit) = 0;
+  // The value to put into the `credit` field of a frame of `comm` to this peer.
+  virtual uint64_t credit_to_tell(Endpoint& endpoint, uint32_t comm) = 0;
+  // The peer reports an error that concerns every rank of the frame's communicator.
+  virtual void on_failure(Endpoint& endpoint, const wire::FrameHeader& header,
+                          const std::string& text) = 0;
+  // The endpoint has room for another request.
+  virtual void on_room(Endpoint& endpoint) = 0;
+  // The endpoint is quiesced for good. `unacknowledged` holds, in order, every request that the peer
+  // has not acknowledged. `in_order`: the peer said goodbye first.
+  virtual void on_down(Endpoint& endpoint, WorkQueue& unacknowledged, const Status& why,
+                       bool in_order) = 0;
+};
+
+class Endpoint {
+ public:
+  virtual ~Endpoint() = default;
+
+  // Takes exactly one request; it leaves with the next `flush`. False when there is no room (the
+  // request is untouched) or the endpoint is down.
+  virtual bool post(WorkRequest& request) = 0;
+  // An acknowledgement (and the credit of `comm`) leaves with the next `flush`.
+  virtual void acknowledge(uint32_t comm) = 0;
+  // A control frame with up to 1 KiB of text: `failure` or `goodbye`.
+  virtual void post_control(const wire::FrameHeader& header, const std::string& text) = 0;
+  // Pushes what was posted to the network as far as it takes it without blocking.
+  virtual void flush() = 0;
+
+  // Bytes posted here that the network has not delivered yet, as far as this host can know.
+  virtual uint64_t backlog_bytes() = 0;
+  // Of these, the bytes still in this process.
+  virtual uint64_t queued_bytes() const = 0;
+  virtual bool has_room() const = 0;
+  // Something is waiting to leave.
+  virtual bool has_output() const = 0;
+  // Frames that left and are not acknowledged.
+  virtual uint32_t in_flight_frames() const = 0;
+
+  // Frames received that the peer has not been told about, and how many bytes they carried.
+  virtual uint32_t unacknowledged_frames() const = 0;
+  virtual uint64_t unacknowledged_bytes() const = 0;
+
+  // Sends the rest of the payload being received to nowhere: its destination is needed again.
+  virtual void abandon_landing() = 0;
+  virtual const Landing& landing() const = 0;
+  virtual bool is_landing() const = 0;
+
+  // Ends all use of the memory of `owner`'s requests: those that have not begun to leave come back in
+  // `unsent`, one half gone is finished from a private copy, those in flight are forgotten.
+  virtual void disown(const void* owner, WorkQueue& unsent) = 0;
+
+  // Stops all use of local memory, raises `on_down` with what is unacknowledged. Idempotent.
+  virtual void quiesce(const Status& why) = 0;
+  virtual bool is_up() const = 0;
+
+  virtual const EndpointCounters& counters() const = 0;
+  // "10.1.0.1:40112 -> 10.1.0.2:40001 (eth0)", for messages.
+  virtual std::string describe() const = 0;
+
+  int peer = -1;        // global rank
+  int rail = 0;         // index of the local rail
+  int lane = 0;         // which of several streams on it
+  double latency_s = 0; // one way, small message, as measured when it was tested
+};
+
+}  // namespace nezha::transport

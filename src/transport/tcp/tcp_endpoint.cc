@@ -1,0 +1,405 @@
+#include "transport/tcp/tcp_endpoint.h"
+
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/check.h"
+
+namespace nezha::transport {
+namespace {
+
+constexpr size_t kControlTextMax = 1024;
+
+void set_option(int fd, int level, int name, int value) {
+  // Tuning only: a kernel that refuses still moves the bytes.
+  setsockopt(fd, level, name, &value, sizeof(value));
+}
+
+}  // namespace
+
+TcpEndpoint::TcpEndpoint(progress::Loop& loop, EndpointEvents& events, int fd, std::string name)
+    : loop_(loop), events_(events), fd_(fd), name_(std::move(name)) {}
+
+TcpEndpoint::~TcpEndpoint() {
+  if (fd_ < 0) return;
+  if (up_) loop_.remove(fd_, this);
+  close(fd_);
+}
+
+Status TcpEndpoint::start(const TcpEndpointOptions& options) {
+  set_option(fd_, IPPROTO_TCP, TCP_NODELAY, 1);
+  if (options.notsent_lowat_bytes > 0) {
+    set_option(fd_, IPPROTO_TCP, TCP_NOTSENT_LOWAT, static_cast<int>(options.notsent_lowat_bytes));
+  }
+  if (options.send_buffer_bytes > 0) {
+    set_option(fd_, SOL_SOCKET, SO_SNDBUF, static_cast<int>(options.send_buffer_bytes));
+  }
+  const std::string& control = options.congestion_control;
+  if (!control.empty() && setsockopt(fd_, IPPROTO_TCP, TCP_CONGESTION, control.data(),
+                                     static_cast<socklen_t>(control.size())) != 0) {
+    return error(Code::invalid_argument, "congestion_control=%s is not available on this host: %s; "
+                 "see net.ipv4.tcp_allowed_congestion_control", control.c_str(),
+                 std::strerror(errno)).with_errno(errno);
+  }
+  return loop_.add(fd_, EPOLLIN | EPOLLRDHUP, this);
+}
+
+bool TcpEndpoint::post(WorkRequest& request) {
+  if (!has_room()) return false;
+  queue_.push_back(request);
+  return true;
+}
+
+void TcpEndpoint::acknowledge(uint32_t comm) {
+  if (up_ && std::find(ack_comms_.begin(), ack_comms_.end(), comm) == ack_comms_.end()) {
+    ack_comms_.push_back(comm);
+  }
+}
+
+void TcpEndpoint::post_control(const wire::FrameHeader& header, const std::string& text) {
+  if (!up_) return;
+  Control control;
+  const size_t length = std::min(text.size(), kControlTextMax);
+  wire::FrameHeader sealed = header;
+  sealed.length = static_cast<uint32_t>(length);
+  sealed.ack = landed_;
+  told_ = landed_;
+  landed_bytes_ = 0;
+  control.bytes.resize(wire::kHeaderBytes + length);
+  wire::encode(sealed, wire::HeaderBytes(control.bytes.data(), wire::kHeaderBytes));
+  std::memcpy(control.bytes.data() + wire::kHeaderBytes, text.data(), length);
+  control_.push_back(std::move(control));
+}
+
+// Acknowledgement and credit are as fresh as the moment of leaving.
+void TcpEndpoint::seal(WorkRequest& request) {
+  request.header.ack = landed_;
+  request.header.credit = events_.credit_to_tell(*this, request.header.comm);
+  told_ = landed_;
+  landed_bytes_ = 0;
+  wire::encode(request.header, request.header_bytes);
+}
+
+void TcpEndpoint::queue_acks() {
+  for (const uint32_t comm : ack_comms_) {
+    wire::FrameHeader header;
+    header.type = wire::FrameType::ack;
+    header.comm = comm;
+    header.credit = events_.credit_to_tell(*this, comm);
+    post_control(header, {});
+    ++counters_.acks_sent;
+  }
+  ack_comms_.clear();
+}
+
+void TcpEndpoint::flush() {
+  if (!up_) return;
+  // Control frames go between data frames, never into the middle of one.
+  if (head_sent_ > 0 && !flush_data()) return;
+  if (!up_) return;
+  queue_acks();
+  if (!flush_control()) return;
+  flush_data();
+}
+
+bool TcpEndpoint::flush_control() {
+  while (!control_.empty()) {
+    Control& control = control_.front();
+    const ssize_t sent = send(fd_, control.bytes.data() + control.sent,
+                              control.bytes.size() - control.sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+    ++counters_.send_calls;
+    if (sent < 0) {
+      if (errno == EINTR) continue;
+      if (errno == EAGAIN) want_writable(true);
+      else fail("send", errno);
+      return false;
+    }
+    counters_.bytes_sent += static_cast<uint64_t>(sent);
+    control.sent += static_cast<size_t>(sent);
+    if (control.sent == control.bytes.size()) control_.pop_front();
+  }
+  return true;
+}
+
+// False when the kernel took less than everything (or the endpoint went down).
+bool TcpEndpoint::flush_data() {
+  while (!queue_.empty()) {
+    std::array<iovec, 2 * kFramesPerWrite> vectors;
+    int count = 0;
+    size_t asked = 0;
+    size_t skip = head_sent_;
+    WorkRequest* request = queue_.front();
+    for (int frame = 0; request != nullptr && frame < kFramesPerWrite; ++frame) {
+      if (frame > 0 || !head_sealed_) seal(*request);
+      const size_t header_left = wire::kHeaderBytes - std::min(skip, wire::kHeaderBytes);
+      skip -= wire::kHeaderBytes - header_left;
+      if (header_left > 0) {
+        vectors[count++] = {request->header_bytes.data() + wire::kHeaderBytes - header_left,
+                            header_left};
+      }
+      if (request->header.length > skip) {
+        vectors[count++] = {const_cast<std::byte*>(request->data) + skip,
+                            request->header.length - skip};
+        asked += request->header.length - skip;
+      }
+      asked += header_left;
+      skip = 0;
+      request = request->next;
+    }
+    msghdr message{};
+    message.msg_iov = vectors.data();
+    message.msg_iovlen = static_cast<size_t>(count);
+    const ssize_t sent = sendmsg(fd_, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    ++counters_.send_calls;
+    if (sent < 0) {
+      if (errno == EINTR) continue;
+      if (errno == EAGAIN) want_writable(true);
+      else fail("send", errno);
+      return false;
+    }
+    finish_sent(static_cast<size_t>(sent));
+    if (static_cast<size_t>(sent) < asked) {
+      want_writable(true);
+      return false;
+    }
+  }
+  want_writable(false);
+  return true;
+}
+
+void TcpEndpoint::finish_sent(size_t bytes) {
+  counters_.bytes_sent += bytes;
+  head_sent_ += bytes;
+  head_sealed_ = true;
+  while (!queue_.empty() && head_sent_ >= wire::kHeaderBytes + queue_.front()->header.length) {
+    head_sent_ -= wire::kHeaderBytes + queue_.front()->header.length;
+    in_flight_.push_back(*queue_.pop_front());
+    ++posted_;
+    ++counters_.frames_sent;
+  }
+  // A frame sealed but not begun is sealed again later, with a fresher acknowledgement.
+  head_sealed_ = head_sent_ > 0;
+}
+
+void TcpEndpoint::want_writable(bool wanted) {
+  if (!up_ || wanted == writable_wanted_) return;
+  writable_wanted_ = wanted;
+  const uint32_t events = EPOLLIN | EPOLLRDHUP | (wanted ? EPOLLOUT : 0u);
+  if (Status status = loop_.modify(fd_, events, this); !status) quiesce(status);
+}
+
+uint64_t TcpEndpoint::backlog_bytes() {
+  int in_kernel = 0;
+  if (up_) ioctl(fd_, SIOCOUTQ, &in_kernel);
+  return queued_bytes() + static_cast<uint64_t>(std::max(in_kernel, 0));
+}
+
+void TcpEndpoint::on_ready(uint32_t epoll_events) {
+  if (epoll_events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) receive();
+  if (up_ && (epoll_events & EPOLLOUT)) {
+    flush();
+    if (up_ && has_room()) events_.on_room(*this);
+  }
+}
+
+void TcpEndpoint::receive() {
+  size_t total = 0;
+  while (up_ && total < kReceiveBytesPerTurn) {
+    // The buffer is empty here: consume_buffer() took everything or began a payload.
+    std::array<iovec, 2> vectors;
+    size_t count = 0;
+    size_t asked = 0;
+    size_t direct = 0;
+    size_t ahead = kReceiveBuffer - buffer_end_;
+    if (receiving_payload_) {
+      const size_t left = frame_.length - payload_done_;
+      if (landing_.destination != nullptr) {
+        direct = left;
+        vectors[count++] = {landing_.destination + payload_done_, direct};
+        if (left >= kLongPayload) ahead = kReadAheadBehindPayload;
+      }
+    }
+    vectors[count++] = {buffer_.data() + buffer_end_, ahead};
+    asked = direct + ahead;
+    msghdr message{};
+    message.msg_iov = vectors.data();
+    message.msg_iovlen = count;
+    const ssize_t received = recvmsg(fd_, &message, MSG_DONTWAIT);
+    ++counters_.receive_calls;
+    if (received < 0) {
+      if (errno == EINTR) continue;
+      if (errno != EAGAIN) fail("receive", errno);
+      return;
+    }
+    if (received == 0) {
+      quiesce(error(Code::peer_lost, "connection %s was closed by the peer", name_.c_str()));
+      return;
+    }
+    counters_.bytes_received += static_cast<uint64_t>(received);
+    total += static_cast<size_t>(received);
+    const size_t landed = std::min(static_cast<size_t>(received), direct);
+    payload_done_ += landed;
+    buffer_end_ += static_cast<size_t>(received) - landed;
+    if (!consume_buffer()) return;
+    if (static_cast<size_t>(received) < asked) return;  // drained: no need to hear EAGAIN
+  }
+}
+
+bool TcpEndpoint::consume_buffer() {
+  while (true) {
+    if (receiving_payload_) {
+      const size_t take = std::min(frame_.length - payload_done_, buffer_end_ - buffer_begin_);
+      if (landing_.destination != nullptr) {
+        std::memcpy(landing_.destination + payload_done_, buffer_.data() + buffer_begin_, take);
+      } else if (frame_.type == wire::FrameType::failure) {
+        control_text_.append(reinterpret_cast<const char*>(buffer_.data() + buffer_begin_), take);
+      }
+      payload_done_ += take;
+      buffer_begin_ += take;
+      if (payload_done_ < frame_.length) break;
+      if (!finish_frame()) return false;
+    }
+    if (buffer_end_ - buffer_begin_ < wire::kHeaderBytes) break;
+    const std::byte* header = buffer_.data() + buffer_begin_;
+    buffer_begin_ += wire::kHeaderBytes;
+    if (!begin_frame(header)) return false;
+  }
+  // What is left is the beginning of a header (or nothing): move it to the front.
+  const size_t left = buffer_end_ - buffer_begin_;
+  if (buffer_begin_ > 0 && left > 0) {
+    std::memmove(buffer_.data(), buffer_.data() + buffer_begin_, left);
+  }
+  buffer_begin_ = 0;
+  buffer_end_ = left;
+  return true;
+}
+
+bool TcpEndpoint::begin_frame(const std::byte* bytes) {
+  const wire::HeaderError refusal =
+      wire::decode(wire::ConstHeaderBytes(bytes, wire::kHeaderBytes), &frame_);
+  if (refusal != wire::HeaderError::none) {
+    quiesce(error(Code::internal, "rank %d sent a bad frame on %s: %s", peer, name_.c_str(),
+                  std::string(wire::name_of(refusal)).c_str()));
+    return false;
+  }
+  handle_ack(frame_);
+  if (!up_) return false;
+  payload_done_ = 0;
+  receiving_payload_ = true;
+  landing_ = Landing();
+  if (frame_.type == wire::FrameType::data) {
+    landing_ = events_.on_frame(*this, frame_);
+    if (landing_.refused) {
+      quiesce(error(Code::internal, "rank %d broke the protocol on %s: op %llu, chunk %u, stage %u",
+                    peer, name_.c_str(), static_cast<unsigned long long>(frame_.op_seq),
+                    frame_.chunk, frame_.stage));
+      return false;
+    }
+    if (!up_) return false;
+  } else if (frame_.length > kControlTextMax) {
+    quiesce(error(Code::internal, "rank %d sent a control frame of %u bytes on %s", peer,
+                  frame_.length, name_.c_str()));
+    return false;
+  }
+  control_text_.clear();
+  return frame_.length > 0 || finish_frame();
+}
+
+bool TcpEndpoint::finish_frame() {
+  receiving_payload_ = false;
+  const Landing landing = landing_;
+  landing_ = Landing();
+  switch (frame_.type) {
+    case wire::FrameType::data:
+      ++landed_;
+      landed_bytes_ += frame_.length;
+      ++counters_.frames_received;
+      events_.on_landed(*this, frame_, landing);
+      break;
+    case wire::FrameType::failure:
+      events_.on_failure(*this, frame_, control_text_);
+      break;
+    case wire::FrameType::goodbye:
+      goodbye_received_ = true;
+      break;
+    case wire::FrameType::ack:
+      break;
+  }
+  return up_;
+}
+
+void TcpEndpoint::handle_ack(const wire::FrameHeader& header) {
+  const uint32_t newly = header.ack - released_;
+  if (newly > posted_ - released_) {
+    quiesce(error(Code::internal, "rank %d acknowledged %u frames on %s, but only %u are out", peer,
+                  newly, name_.c_str(), posted_ - released_));
+    return;
+  }
+  for (uint32_t i = 0; i < newly; ++i) events_.on_released(*this, *in_flight_.pop_front());
+  released_ = header.ack;
+  if (header.type == wire::FrameType::data || header.type == wire::FrameType::ack) {
+    events_.on_credit(*this, header.comm, header.credit);
+  }
+}
+
+void TcpEndpoint::disown(const void* owner, WorkQueue& unsent) {
+  WorkQueue kept;
+  bool head = head_sent_ > 0;
+  while (!queue_.empty()) {
+    WorkRequest* request = queue_.pop_front();
+    if (request->owner == owner && !head) {
+      unsent.push_back(*request);
+      continue;
+    }
+    if (request->owner == owner) {
+      disowned_head_.assign(request->data, request->data + request->header.length);
+      request->data = disowned_head_.data();
+      request->owner = nullptr;
+    }
+    head = false;
+    kept.push_back(*request);
+  }
+  queue_ = kept;
+  for (WorkRequest* request = in_flight_.front(); request != nullptr; request = request->next) {
+    if (request->owner == owner) request->owner = nullptr, request->data = nullptr;
+  }
+}
+
+void TcpEndpoint::fail(const char* what, int os_errno) {
+  quiesce(error(Code::peer_lost, "%s failed on %s: %s", what, name_.c_str(),
+                std::strerror(os_errno)).with_errno(os_errno));
+}
+
+void TcpEndpoint::quiesce(const Status& why) {
+  if (!up_) return;
+  up_ = false;
+  loop_.remove(fd_, this);
+  // No linger: bytes of a connection that was given up must not arrive later.
+  if (!goodbye_received_) {
+    const linger hard{1, 0};
+    setsockopt(fd_, SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
+  }
+  close(fd_);
+  fd_ = -1;
+  WorkQueue unacknowledged;
+  unacknowledged.append(in_flight_);
+  unacknowledged.append(queue_);
+  head_sent_ = 0;
+  control_.clear();
+  ack_comms_.clear();
+  Status located = why;
+  located.with_peer(peer).with_rail(rail);
+  events_.on_down(*this, unacknowledged, located, goodbye_received_);
+  receiving_payload_ = false;
+}
+
+}  // namespace nezha::transport

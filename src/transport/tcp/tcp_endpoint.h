@@ -1,0 +1,122 @@
+// TcpEndpoint: one authenticated TCP connection as an Endpoint.
+//
+// Contract: see transport/endpoint.h. Owns its socket. Several frames leave in one system call; a
+// payload is read straight into its destination, together with the beginning of what follows. The
+// kernel's send queue is kept short (TCP_NOTSENT_LOWAT), so that the choice of a rail stays late.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "progress/loop.h"
+#include "transport/endpoint.h"
+
+namespace nezha::transport {
+
+struct TcpEndpointOptions {
+  uint64_t send_buffer_bytes = 0;       // 0: the kernel's choice
+  uint64_t notsent_lowat_bytes = 128 * 1024;
+  std::string congestion_control;       // "": the system's
+};
+
+class TcpEndpoint final : public Endpoint, private progress::Pollable {
+ public:
+  // Takes the connected socket `fd`. `name` is for messages.
+  TcpEndpoint(progress::Loop& loop, EndpointEvents& events, int fd, std::string name);
+  ~TcpEndpoint() override;
+
+  // Before the first use: socket options, and registration with the loop (baton held).
+  Status start(const TcpEndpointOptions& options);
+
+  bool post(WorkRequest& request) override;
+  void acknowledge(uint32_t comm) override;
+  void post_control(const wire::FrameHeader& header, const std::string& text) override;
+  void flush() override;
+  uint64_t backlog_bytes() override;
+  uint64_t queued_bytes() const override { return queue_.bytes() - head_sent_; }
+  bool has_room() const override { return up_ && queued_bytes() < kQueuedBytesMax; }
+  bool has_output() const override {
+    return up_ && (!queue_.empty() || !control_.empty() || !ack_comms_.empty());
+  }
+  uint32_t in_flight_frames() const override { return posted_ - released_; }
+  uint32_t unacknowledged_frames() const override { return landed_ - told_; }
+  uint64_t unacknowledged_bytes() const override { return landed_bytes_; }
+  void abandon_landing() override { landing_.destination = nullptr, landing_.owner = nullptr; }
+  const Landing& landing() const override { return landing_; }
+  bool is_landing() const override { return receiving_payload_; }
+  void disown(const void* owner, WorkQueue& unsent) override;
+  void quiesce(const Status& why) override;
+  bool is_up() const override { return up_; }
+  const EndpointCounters& counters() const override { return counters_; }
+  std::string describe() const override { return name_; }
+
+ private:
+  // One chunk's worth in this process at a time: what is not here can still choose another rail.
+  static constexpr uint64_t kQueuedBytesMax = 64 * 1024;
+  static constexpr size_t kReceiveBuffer = 16 * 1024;
+  // Behind a long payload only a little is read ahead: those bytes are copied once more.
+  static constexpr size_t kReadAheadBehindPayload = 2 * 1024;
+  static constexpr size_t kLongPayload = 32 * 1024;
+  static constexpr int kFramesPerWrite = 24;
+  // Fairness: at most this much per turn of the loop from one endpoint.
+  static constexpr size_t kReceiveBytesPerTurn = 1024 * 1024;
+
+  struct Control {
+    std::vector<std::byte> bytes;
+    size_t sent = 0;
+  };
+
+  void on_ready(uint32_t epoll_events) override;
+  void seal(WorkRequest& request);
+  void queue_acks();
+  bool flush_control();
+  bool flush_data();
+  void finish_sent(size_t bytes);
+  void want_writable(bool wanted);
+  void receive();
+  // Works through what is in the buffer; false when the endpoint went down.
+  bool consume_buffer();
+  bool begin_frame(const std::byte* bytes);
+  bool finish_frame();
+  void handle_ack(const wire::FrameHeader& header);
+  void fail(const char* what, int os_errno);
+
+  progress::Loop& loop_;
+  EndpointEvents& events_;
+  int fd_;
+  std::string name_;
+  bool up_ = true;
+  bool goodbye_received_ = false;
+  bool writable_wanted_ = false;
+  EndpointCounters counters_;
+
+  // Sending.
+  WorkQueue queue_;          // not yet wholly in the kernel
+  uint64_t head_sent_ = 0;   // bytes of queue_'s first frame already in the kernel
+  bool head_sealed_ = false;
+  std::vector<std::byte> disowned_head_;  // the private copy of disown()
+  WorkQueue in_flight_;      // in the kernel, not acknowledged
+  uint32_t released_ = 0;    // frames of ours that the peer acknowledged
+  uint32_t posted_ = 0;      // frames of ours wholly in the kernel
+  std::deque<Control> control_;
+  std::vector<uint32_t> ack_comms_;
+
+  // Receiving.
+  std::array<std::byte, kReceiveBuffer> buffer_;
+  size_t buffer_begin_ = 0;
+  size_t buffer_end_ = 0;
+  bool receiving_payload_ = false;
+  wire::FrameHeader frame_;
+  Landing landing_;
+  size_t payload_done_ = 0;
+  std::string control_text_;   // payload of failure frames
+  uint32_t landed_ = 0;        // data frames landed
+  uint32_t told_ = 0;          // of these, told to the peer
+  uint64_t landed_bytes_ = 0;  // payload bytes landed since then
+};
+
+}  // namespace nezha::transport

@@ -1,0 +1,77 @@
+// TcpMesh: brings up all connections of one rank with all others, in one poll loop.
+//
+// Contract: used once, by one thread; `run` returns within about three probe timeouts whatever the
+// network, a firewall or a stranger does. Afterwards `used()` holds the connections to keep.
+#pragma once
+
+#include <list>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "transport/tcp/pairing.h"
+#include "transport/tcp/tcp_trial.h"
+#include "transport/transport.h"
+
+namespace nezha::transport {
+
+class TcpMesh {
+ public:
+  TcpMesh(const MeshRequest& request, const std::vector<Descriptor>& device_listeners,
+          const std::vector<Descriptor>& local_listeners, const Clock& clock);
+
+  // `peer_lost` naming the peer and what was tried on each rail.
+  Status run();
+  std::list<TcpTrial>& used() { return used_; }
+  const std::vector<std::string>& left_out() const { return left_out_; }
+
+ private:
+  // What is known about one peer. Towards higher ranks we dial, towards lower ones we wait.
+  struct Pair {
+    enum class Phase : uint8_t { subnet, anything, lanes, decided };
+    int peer = 0;
+    bool dial = false;
+    bool same_host = false;
+    Phase phase = Phase::subnet;
+    std::list<TcpTrial> trials;     // dialled
+    std::vector<RailPair> chosen;
+    std::vector<std::string> failures;
+    int expected = -1;              // accepted: how many connections the dialler keeps
+    int kept = 0;
+  };
+
+  const PeerAddress& me() const { return request_.ranks[static_cast<size_t>(request_.rank)]; }
+  const PeerAddress& peer(int rank) const { return request_.ranks[static_cast<size_t>(rank)]; }
+
+  void poll_once();
+  void accept_from(int listener, int rail);
+  void sort_accepted();
+  bool is_done() const;
+  bool is_hopeless() const;
+  Status undecided_error() const;
+
+  void start_dial(Pair& pair, RailPair rails, int lane);
+  void dial_candidates(Pair& pair);
+  // Moves a pair on when every trial of its phase has an outcome.
+  void advance(Pair& pair);
+  std::vector<RailPair> working(const Pair& pair) const;
+  void choose(Pair& pair);
+  void decide(Pair& pair);
+  void explain_left_out(const Pair& pair);
+  bool is_candidate(const Pair& pair, RailPair rails) const;
+
+  const MeshRequest& request_;
+  const std::vector<Descriptor>& device_listeners_;
+  const std::vector<Descriptor>& local_listeners_;
+  const Clock& clock_;
+  TrialIdentity identity_;
+  std::vector<Pair> pairs_;
+  std::list<TcpTrial> accepted_;
+  std::list<TcpTrial> used_;
+  std::vector<std::string> left_out_;
+  size_t strangers_ = 0;
+  size_t strangers_max_ = 64;
+  Nanoseconds deadline_ = kNever;
+};
+
+}  // namespace nezha::transport

@@ -1,0 +1,56 @@
+// Sockets of one rail: listening on its address, dialling from it.
+//
+// Contract: plain functions over descriptors, any thread. Sockets are non-blocking and close on exec.
+// A socket that stands for a rail is bound to the rail's device as well as to its address, so that a
+// packet never leaves or arrives through another port of the host unnoticed.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/status.h"
+
+namespace nezha::transport {
+
+// A descriptor that closes itself.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(other.release()) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    reset(other.release());
+    return *this;
+  }
+  ~Descriptor() { reset(-1); }
+  int get() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+  int release() {
+    const int fd = fd_;
+    fd_ = -1;
+    return fd;
+  }
+  void reset(int fd);
+
+ private:
+  int fd_ = -1;
+};
+
+struct SocketPlace {
+  std::string address;  // numeric, without scope
+  std::string device;   // "": not bound to a device
+};
+
+// Listens on a free port of [low, high] (0: any). Sets *port.
+Result<Descriptor> listen_on(const SocketPlace& place, uint16_t low, uint16_t high, uint16_t* port);
+
+// Starts a connection from `from` to (address, port); it is complete when the socket is writable.
+Result<Descriptor> dial(const SocketPlace& from, const std::string& address, uint16_t port);
+
+// The outcome of a dial that became writable; 0 or an errno.
+int dial_error(int fd);
+
+// "10.1.0.1:40112 -> 10.1.0.2:40001"
+std::string describe_connection(int fd);
+
+}  // namespace nezha::transport

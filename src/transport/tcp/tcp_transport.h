@@ -1,0 +1,31 @@
+// TcpTransport: rails that are Ethernet devices, one or several TCP connections each.
+//
+// Contract: see transport/transport.h. Of every two ranks the lower one dials. Candidates are first
+// the pairs of devices in one subnet (or the same device, for ranks of one host), then, for rails
+// left over on both sides, every other pair; what works is found by trying (tcp_trial.h), never by
+// name or order.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "transport/tcp/tcp_socket.h"
+#include "transport/transport.h"
+
+namespace nezha::transport {
+
+class TcpTransport final : public Transport {
+ public:
+  std::string_view name() const override { return "tcp"; }
+  Capabilities capabilities() const override { return {}; }
+  Status listen(std::vector<RailAddress>& rails, uint16_t port_low, uint16_t port_high) override;
+  Result<Mesh> connect(const MeshRequest& request, progress::Loop& loop,
+                       EndpointEvents& events) override;
+
+ private:
+  std::vector<Descriptor> device_listeners_;  // by rail
+  std::vector<Descriptor> local_listeners_;
+};
+
+}  // namespace nezha::transport

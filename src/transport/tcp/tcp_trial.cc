@@ -1,0 +1,264 @@
+#include "transport/tcp/tcp_trial.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/log.h"
+
+namespace nezha::transport {
+namespace {
+
+constexpr std::array<char, 4> kVerdictMagic = {'N', 'Z', 'V', '1'};
+
+template <size_t N>
+std::span<const std::byte, N> fixed(const std::vector<std::byte>& bytes) {
+  return std::span<const std::byte, N>(bytes.data(), N);
+}
+
+}  // namespace
+
+TcpTrial::TcpTrial(const TrialIdentity& me, Descriptor fd, int peer, int rail, int peer_rail,
+                   int lane, Nanoseconds now, Nanoseconds deadline)
+    : me_(me), fd_(std::move(fd)), dialler_(true), state_(State::connecting), peer_(peer),
+      rail_(rail), peer_rail_(peer_rail), lane_(lane), deadline_(deadline) {
+  hello_.job = me.job;
+  hello_.world_size = me.world_size;
+  hello_.dialer_rank = static_cast<uint32_t>(me.rank);
+  hello_.acceptor_rank = static_cast<uint32_t>(peer);
+  hello_.dialer_rail = static_cast<uint16_t>(rail);
+  hello_.acceptor_rail = static_cast<uint16_t>(peer_rail);
+  hello_.lane = static_cast<uint16_t>(lane);
+  ping_sent_at_ = now;
+  if (auto nonce = wire::random_nonce()) {
+    hello_.nonce = *nonce;
+  } else {
+    fail(nonce.status().message());
+  }
+}
+
+TcpTrial::TcpTrial(const TrialIdentity& me, Descriptor fd, int rail, Nanoseconds now)
+    : me_(me), fd_(std::move(fd)), dialler_(false), state_(State::hello), rail_(rail),
+      deadline_(now + kStrangerTimeout) {}
+
+short TcpTrial::poll_events() const {
+  if (state_ == State::connecting) return POLLOUT;
+  return static_cast<short>(POLLIN | (is_flushed() ? 0 : POLLOUT));
+}
+
+void TcpTrial::fail(std::string reason) {
+  state_ = State::failed;
+  reason_ = std::move(reason);
+  fd_.reset(-1);
+}
+
+void TcpTrial::refuse(wire::Refusal refusal) {
+  // A stranger who does not even speak our protocol gets no answer.
+  if (refusal != wire::Refusal::bad_magic) {
+    std::array<std::byte, wire::kChallengeBytes> answer;
+    wire::make_refusal(refusal, answer);
+    write(answer.data(), answer.size());
+  }
+  NEZHA_LOG(warn, "tcp", "refused a connection on rail %d: %s (%s)", rail_,
+            std::string(wire::reason_of(refusal)).c_str(),
+            fd_ ? describe_connection(fd_.get()).c_str() : "closed");
+  fail(std::string(wire::reason_of(refusal)));
+}
+
+void TcpTrial::on_time(Nanoseconds now) {
+  if (now < deadline_ || state_ == State::failed || state_ == State::used) return;
+  switch (state_) {
+    case State::connecting: return fail("no answer: the port may be blocked by a firewall, or the "
+                                        "networks are not connected");
+    case State::hello: return fail("connected, but the handshake was not answered");
+    case State::testing: return fail("connected, but full-size packets do not get through in both "
+                                     "directions: the path's MTU may be smaller than the devices'");
+    default: return fail("timed out");
+  }
+}
+
+void TcpTrial::on_poll(short events, Nanoseconds now) {
+  if (state_ == State::connecting) {
+    if ((events & (POLLOUT | POLLERR | POLLHUP)) == 0) return;
+    if (const int number = dial_error(fd_.get()); number != 0) return fail(std::strerror(number));
+    std::array<std::byte, wire::kHelloBytes> bytes;
+    wire::encode(hello_, bytes);
+    state_ = State::hello;
+    return write(bytes.data(), bytes.size());
+  }
+  if (events & POLLOUT) flush();
+  if (state_ != State::failed && (events & (POLLIN | POLLHUP | POLLERR))) read(now);
+}
+
+void TcpTrial::write(const std::byte* data, size_t size) {
+  out_.insert(out_.end(), data, data + size);
+  flush();
+}
+
+void TcpTrial::flush() {
+  while (fd_ && !is_flushed()) {
+    const ssize_t sent = send(fd_.get(), out_.data() + out_done_, out_.size() - out_done_,
+                              MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0) {
+      if (errno == EINTR) continue;
+      if (errno != EAGAIN) fail(std::strerror(errno));
+      return;
+    }
+    out_done_ += static_cast<size_t>(sent);
+  }
+  if (is_flushed()) out_.clear(), out_done_ = 0;
+}
+
+size_t TcpTrial::wanted() const {
+  switch (state_) {
+    case State::hello: return dialler_ ? wire::kChallengeBytes : wire::kHelloBytes;
+    case State::proof: return wire::kProofBytes;
+    case State::testing: {
+      if (!dialler_) return std::min(kTestBytes - tested_bytes_, kBulkBytes);  // echo what comes
+      return tested_bytes_ < kPings * kPingBytes ? kPingBytes : kBulkBytes;
+    }
+    case State::tested: return dialler_ ? 0 : kVerdictBytes;
+    default: return 0;
+  }
+}
+
+void TcpTrial::read(Nanoseconds now) {
+  while (fd_ && wanted() > 0) {
+    const size_t have = in_.size();
+    in_.resize(wanted());
+    const ssize_t got = recv(fd_.get(), in_.data() + have, in_.size() - have, MSG_DONTWAIT);
+    in_.resize(have + static_cast<size_t>(std::max<ssize_t>(got, 0)));
+    if (got == 0) {
+      return fail(authenticated_ ? "closed by the peer" : "closed by the peer during the handshake");
+    }
+    if (got < 0) {
+      if (errno == EINTR) continue;
+      if (errno != EAGAIN) fail(std::strerror(errno));
+      return;
+    }
+    const bool echo = state_ == State::testing && !dialler_;
+    if (in_.size() < wanted() && !echo) continue;
+    complete(now);
+  }
+}
+
+void TcpTrial::complete(Nanoseconds now) {
+  switch (state_) {
+    case State::hello:
+      dialler_ ? on_challenge(now) : on_hello();
+      break;
+    case State::proof:
+      on_proof();
+      break;
+    case State::testing:
+      if (dialler_) {
+        next_test_message(now);
+      } else {
+        tested_bytes_ += in_.size();
+        write(in_.data(), in_.size());
+        if (tested_bytes_ == kTestBytes && state_ == State::testing) state_ = State::tested;
+      }
+      break;
+    case State::tested:
+      on_verdict();
+      break;
+    default:
+      break;
+  }
+  in_.clear();
+}
+
+void TcpTrial::on_hello() {
+  if (auto refusal = wire::decode(fixed<wire::kHelloBytes>(in_), &hello_);
+      refusal != wire::Refusal::none) {
+    return refuse(refusal);
+  }
+  const wire::Expected expected{me_.job, me_.world_size, static_cast<uint32_t>(me_.rank),
+                                me_.rail_count};
+  if (auto refusal = wire::check_hello(hello_, expected); refusal != wire::Refusal::none) {
+    return refuse(refusal);
+  }
+  auto nonce = wire::random_nonce();
+  if (!nonce) return fail(nonce.status().message());
+  acceptor_nonce_ = *nonce;
+  std::array<std::byte, wire::kChallengeBytes> challenge;
+  wire::make_challenge(me_.secret, hello_, acceptor_nonce_, challenge);
+  state_ = State::proof;
+  write(challenge.data(), challenge.size());
+}
+
+void TcpTrial::on_challenge(Nanoseconds now) {
+  const auto refusal = wire::verify_challenge(me_.secret, hello_, fixed<wire::kChallengeBytes>(in_),
+                                              &acceptor_nonce_);
+  if (refusal != wire::Refusal::none) {
+    return fail("refused: " + std::string(wire::reason_of(refusal)));
+  }
+  authenticated_ = true;
+  std::array<std::byte, wire::kProofBytes> proof;
+  wire::make_proof(me_.secret, hello_, acceptor_nonce_, proof);
+  write(proof.data(), proof.size());
+  if (state_ == State::failed) return;
+  state_ = State::testing;
+  const std::array<std::byte, kPingBytes> ping{};
+  ping_sent_at_ = now;
+  write(ping.data(), ping.size());
+}
+
+void TcpTrial::on_proof() {
+  if (auto refusal = wire::verify_proof(me_.secret, hello_, acceptor_nonce_,
+                                        fixed<wire::kProofBytes>(in_));
+      refusal != wire::Refusal::none) {
+    return refuse(refusal);
+  }
+  authenticated_ = true;
+  peer_ = static_cast<int>(hello_.dialer_rank);
+  peer_rail_ = hello_.dialer_rail;
+  lane_ = hello_.lane;
+  state_ = State::testing;
+  deadline_ = kNever;  // the dialler decides how long a test may take, and closes
+}
+
+void TcpTrial::next_test_message(Nanoseconds now) {
+  tested_bytes_ += in_.size();
+  if (tested_bytes_ <= kPings * kPingBytes) {
+    const double round_trip_s = static_cast<double>(now - ping_sent_at_) / 1e9;
+    latency_s_ = latency_s_ == 0 ? round_trip_s / 2 : std::min(latency_s_, round_trip_s / 2);
+  }
+  if (tested_bytes_ == kTestBytes) {
+    state_ = State::tested;
+    return;
+  }
+  const std::vector<std::byte> message(
+      tested_bytes_ < kPings * kPingBytes ? kPingBytes : kBulkBytes);
+  ping_sent_at_ = now;
+  write(message.data(), message.size());
+}
+
+void TcpTrial::decide(bool use, int total) {
+  std::array<std::byte, kVerdictBytes> verdict{};
+  std::memcpy(verdict.data(), kVerdictMagic.data(), kVerdictMagic.size());
+  verdict[4] = static_cast<std::byte>(use ? 1 : 0);
+  verdict[5] = static_cast<std::byte>(total & 0xff);
+  verdict[6] = static_cast<std::byte>(total >> 8);
+  const auto latency_ns = static_cast<uint64_t>(latency_s_ * 1e9);
+  std::memcpy(&verdict[8], &latency_ns, sizeof(latency_ns));
+  write(verdict.data(), verdict.size());
+  if (state_ == State::failed) return;
+  state_ = use ? State::used : State::unused;
+}
+
+void TcpTrial::on_verdict() {
+  if (std::memcmp(in_.data(), kVerdictMagic.data(), kVerdictMagic.size()) != 0) {
+    return fail("the peer broke the protocol after the test");
+  }
+  total_ = static_cast<int>(in_[5]) | static_cast<int>(in_[6]) << 8;
+  uint64_t latency_ns = 0;
+  std::memcpy(&latency_ns, &in_[8], sizeof(latency_ns));
+  latency_s_ = static_cast<double>(latency_ns) / 1e9;
+  state_ = in_[4] == std::byte{1} ? State::used : State::unused;
+}
+
+}  // namespace nezha::transport

@@ -1,0 +1,120 @@
+// TcpTrial: one connection on its way to becoming an endpoint: handshake, test, verdict.
+//
+// Contract
+//   Owner    TcpTransport::connect; one thread; the socket is non-blocking and driven by poll.
+//   Trust    before the proof, an acceptor reads exactly one Hello (64 bytes) and believes nothing;
+//            it gives a stranger two seconds.
+//   Test     dialler -> acceptor: four small messages, echoed one by one (latency), then 48 KiB,
+//            echoed: full-size segments in both directions, so a path whose MTU is smaller than
+//            both ends believe fails here and not in mid-operation.
+//   Verdict  the dialler has seen all rails of the pair; it says which connections are used, and
+//            how many there are in all.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "transport/tcp/tcp_socket.h"
+#include "wire/handshake.h"
+
+namespace nezha::transport {
+
+struct TrialIdentity {
+  int rank = 0;              // mine
+  uint32_t world_size = 0;
+  uint64_t job = 0;
+  wire::Secret secret{};
+  uint16_t rail_count = 0;   // mine
+};
+
+class TcpTrial {
+ public:
+  enum class State : uint8_t {
+    connecting,       // dialler
+    hello,            // acceptor: waiting for Hello; dialler: waiting for Challenge
+    proof,            // acceptor
+    testing,
+    tested,           // dialler: waits for the decision; acceptor: waits for the verdict
+    used,
+    unused,           // verdict: not needed
+    failed,
+  };
+
+  // Dialling (peer, my rail, their rail, lane).
+  TcpTrial(const TrialIdentity& me, Descriptor fd, int peer, int rail, int peer_rail, int lane,
+           Nanoseconds now, Nanoseconds deadline);
+  // Accepted on one of my rails.
+  TcpTrial(const TrialIdentity& me, Descriptor fd, int rail, Nanoseconds now);
+
+  // What poll should watch.
+  short poll_events() const;
+  void on_poll(short events, Nanoseconds now);
+  void on_time(Nanoseconds now);
+  // Dialler, state tested: keep this connection (one of `total` of the pair) or not.
+  void decide(bool use, int total);
+
+  State state() const { return state_; }
+  bool is_dialler() const { return dialler_; }
+  bool is_authenticated() const { return authenticated_; }
+  // Everything written has left.
+  bool is_flushed() const { return out_done_ == out_.size(); }
+  int peer() const { return peer_; }
+  int rail() const { return rail_; }
+  int peer_rail() const { return peer_rail_; }
+  int lane() const { return lane_; }
+  int total() const { return total_; }
+  double latency_s() const { return latency_s_; }
+  const std::string& reason() const { return reason_; }
+  int fd() const { return fd_.get(); }
+  int release_fd() { return fd_.release(); }
+  Nanoseconds deadline() const { return deadline_; }
+
+ private:
+  static constexpr size_t kPingBytes = 64;
+  static constexpr int kPings = 4;
+  static constexpr size_t kBulkBytes = 48 * 1024;
+  static constexpr size_t kVerdictBytes = 16;
+  static constexpr size_t kTestBytes = kPings * kPingBytes + kBulkBytes;
+  static constexpr Nanoseconds kStrangerTimeout = 2 * kSecond;
+
+  void fail(std::string reason);
+  void refuse(wire::Refusal refusal);
+  void write(const std::byte* data, size_t size);
+  void flush();
+  void read(Nanoseconds now);
+  // How many more bytes the present state wants to see.
+  size_t wanted() const;
+  void complete(Nanoseconds now);
+  void on_hello();
+  void on_challenge(Nanoseconds now);
+  void on_proof();
+  void next_test_message(Nanoseconds now);
+  void on_verdict();
+
+  TrialIdentity me_;
+  Descriptor fd_;
+  const bool dialler_;
+  State state_;
+  int peer_ = -1;
+  int rail_ = 0;
+  int peer_rail_ = 0;
+  int lane_ = 0;
+  int total_ = 0;
+  Nanoseconds deadline_;
+  bool authenticated_ = false;
+  std::string reason_;
+  wire::Hello hello_;
+  wire::Nonce acceptor_nonce_{};
+  std::vector<std::byte> out_;
+  size_t out_done_ = 0;
+  std::vector<std::byte> in_;
+  size_t tested_bytes_ = 0;
+  Nanoseconds ping_sent_at_ = 0;
+  double latency_s_ = 0;
+};
+
+}  // namespace nezha::transport

@@ -1,0 +1,78 @@
+// Transport: one mechanism that moves bytes, as the composition root sees it.
+//
+// Contract: `listen` and `connect` are blocking code with deadlines, called by one thread before the
+// loop starts; the endpoints they make belong to the loop from then on. Nothing a stranger sends to a
+// listening rail disturbs them. Errors: `exhausted` (descriptors), `invalid_argument` (ports),
+// `peer_lost` (no rail reaches a peer), each with a sentence that names rail, address and peer.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "progress/loop.h"
+#include "transport/endpoint.h"
+#include "wire/handshake.h"
+
+namespace nezha::transport {
+
+// A rail as its owner publishes it to the other ranks.
+struct RailAddress {
+  std::string name;           // device, "eth0"
+  std::string address;        // numeric
+  uint8_t prefix_length = 0;
+  uint16_t port = 0;          // for other hosts: answers only on the rail's own device
+  uint16_t local_port = 0;    // for ranks of this host
+  uint32_t mtu = 0;
+  double speed_bits_per_s = 0;  // 0: unknown
+};
+
+struct PeerAddress {
+  int rank = 0;
+  std::string host;           // equal for ranks that share a network stack
+  std::vector<RailAddress> rails;
+};
+
+struct MeshRequest {
+  int rank = 0;
+  uint64_t job = 0;
+  wire::Secret secret{};
+  std::vector<PeerAddress> ranks;  // all of them, this one included, by rank
+  int streams_per_rail = 1;
+  Nanoseconds probe_timeout = 3 * kSecond;
+  // Socket tuning; see base/config.h.
+  uint64_t send_buffer_bytes = 0;
+  uint64_t notsent_lowat_bytes = 0;
+  std::string congestion_control;
+};
+
+struct Mesh {
+  std::vector<std::unique_ptr<Endpoint>> endpoints;
+  // One sentence for each rail of this rank that does not reach some peer, with the reason.
+  std::vector<std::string> left_out;
+};
+
+// What a mechanism can do beyond moving frames in order.
+struct Capabilities {
+  bool rma = false;        // writes straight into the peer's memory
+  bool offload = false;    // performs a collective itself
+  bool zero_copy = false;
+};
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  virtual std::string_view name() const = 0;
+  virtual Capabilities capabilities() const = 0;
+  // Listens on every rail (bound to its address only) and fills in the ports.
+  virtual Status listen(std::vector<RailAddress>& rails, uint16_t port_low, uint16_t port_high) = 0;
+  // Pairs rails with every peer by trying them, and connects. Stops listening.
+  virtual Result<Mesh> connect(const MeshRequest& request, progress::Loop& loop,
+                               EndpointEvents& events) = 0;
+};
+
+}  // namespace nezha::transport

@@ -1,0 +1,74 @@
+// WorkRequest: the caller-owned record of one outgoing transfer. No allocation, no closure.
+//
+// Contract
+//   Owner    the engine's pool. Between a successful `Endpoint::post` and `on_released` (or
+//            `on_down`, which hands all of an endpoint's requests back) the endpoint may read it and
+//            the bytes it names; nobody may change or free them.
+//   Threads  the holder of the loop's baton.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "wire/frame.h"
+
+namespace nezha::transport {
+
+struct WorkRequest {
+  WorkRequest* next = nullptr;  // link of whichever queue holds it
+
+  wire::FrameHeader header;     // identity and description; ack and credit are filled when it leaves
+  std::array<std::byte, wire::kHeaderBytes> header_bytes;
+  const std::byte* data = nullptr;  // header.length bytes
+  void* owner = nullptr;        // the engine's execution; null when the bytes are a private copy
+  int peer = -1;                // global rank
+  std::byte* copy = nullptr;    // the private copy, when there is one
+  uint32_t copy_class = 0;      // which pool it came from
+};
+
+// First in, first out, through `next`.
+class WorkQueue {
+ public:
+  bool empty() const { return head_ == nullptr; }
+  WorkRequest* front() const { return head_; }
+  uint64_t bytes() const { return bytes_; }
+
+  void push_back(WorkRequest& request) {
+    request.next = nullptr;
+    (tail_ == nullptr ? head_ : tail_->next) = &request;
+    tail_ = &request;
+    bytes_ += cost(request);
+  }
+  WorkRequest* pop_front() {
+    WorkRequest* request = head_;
+    head_ = request->next;
+    if (head_ == nullptr) tail_ = nullptr;
+    request->next = nullptr;
+    bytes_ -= cost(*request);
+    return request;
+  }
+  // Everything of `other` in front of what is here, in its order: re-posts go first.
+  void prepend(WorkQueue& other) {
+    if (other.empty()) return;
+    other.tail_->next = head_;
+    if (tail_ == nullptr) tail_ = other.tail_;
+    head_ = other.head_;
+    bytes_ += other.bytes_;
+    other = WorkQueue();
+  }
+  // Everything of `other` behind what is here.
+  void append(WorkQueue& other) {
+    while (!other.empty()) push_back(*other.pop_front());
+  }
+
+ private:
+  static uint64_t cost(const WorkRequest& request) {
+    return wire::kHeaderBytes + request.header.length;
+  }
+  WorkRequest* head_ = nullptr;
+  WorkRequest* tail_ = nullptr;
+  uint64_t bytes_ = 0;
+};
+
+}  // namespace nezha::transport

@@ -126,7 +126,8 @@ TEST_P(TableConverges, Within30MeasurementsTo2Percent) {
   for (size_t w = 0; w < worlds().size(); ++w) {
     for (const uint64_t bytes : kSizes) {
       for (uint64_t seed = 1; seed <= 10; ++seed) {
-        Simulation world{.rails = worlds()[w], .noise = GetParam(), .random = std::mt19937_64(seed)};
+        Simulation world{
+            .rails = worlds()[w], .noise = GetParam(), .random = std::mt19937_64(seed)};
         const OpClass op{.bytes = bytes};
         auto policy = table();
         times(*policy, world, op, 30, world.snapshots());

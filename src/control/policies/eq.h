@@ -59,8 +59,9 @@ bool stays_or_turns_hot(bool hot_now, double together_s, double single_s);
 // their rate while both run (the paper's "3.5 times"): (1 - q_slow) / q_fast.
 double interference_limit(double rate_lost_by_fast, double rate_lost_by_slow);
 
-// From what is known of rails: the bit set of those that are up, and their costs. A rail that is down gets s_per_byte 0; one without a known rate is
-// taken to be as slow as the slowest known one, so that it is tried but not trusted.
+// From what is known of rails: the bit set of those that are up, and their costs. A rail that is
+// down gets s_per_byte 0; one without a known rate is taken to be as slow as the slowest known one,
+// so that it is tried but not trusted.
 uint32_t up_mask_of(std::span<const RailSnapshot> rails);
 using RailCosts = std::array<RailCost, kRailsMax>;
 RailCosts costs_of(std::span<const RailSnapshot> rails);

@@ -61,7 +61,8 @@ class TablePolicy final : public Policy {
                   "together and %.1f us on rail %d alone, measured %.1f us together (0: not yet) "
                   "and %.1f us on rail %d alone; ",
                   std::string(nezha::name_of(op.collective)).c_str(), size_class_of(op.bytes),
-                  op.group, state_text(learned), static_cast<unsigned long long>(learned.operations),
+                  op.group, state_text(learned),
+                  static_cast<unsigned long long>(learned.operations),
                   1e6 * split.time_s, 1e6 * single.time_s, single.rail, 1e6 * learned.all_s,
                   1e6 * learned.single_s[learned.single_rail], learned.single_rail);
     return text.data() + describe_weights(normalized(row.shares(), rails), rails.size());

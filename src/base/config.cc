@@ -26,9 +26,9 @@ constexpr std::string_view kAliasOfRails = "NEZHA_SOCKET_IFNAME";
 constexpr std::array<std::string_view, 2> kForeignRails = {"GLOO_SOCKET_IFNAME",
                                                            "NCCL_SOCKET_IFNAME"};
 
-// Read by the command line and the launcher, which look at them before any Config exists.
-constexpr std::array<std::string_view, 3> kToolPrefixes = {"NEZHA_RUN_", "NEZHA_LAB_",
-                                                           "NEZHA_BENCH_"};
+// Beginnings of the names that belong to the launcher, the lab and the bench.
+constexpr std::array<std::string_view, 4> kToolPrefixes = {"NEZHA_STORE", "NEZHA_JOB", "NEZHA_LAB",
+                                                           "NEZHA_BENCH"};
 
 std::string_view trimmed(std::string_view text) {
   constexpr std::string_view kSpace = " \t\r";

@@ -118,6 +118,12 @@ TEST(Config, UnknownVariableWarnsWithTheNearestName) {
   EXPECT_TRUE(mentions(config.warnings[0], "NEZHA_CHUNK_BYTES")) << config.warnings[0];
 }
 
+TEST(Config, VariablesOfTheToolsAreNoUnknownNames) {
+  EXPECT_TRUE(loaded({"", {"NEZHA_STORE=tcp://h:1", "NEZHA_JOB=j", "NEZHA_LAB=l",
+                           "NEZHA_LAB_NODE=0", "NEZHA_BENCH_PEERS=x"}})
+                  .warnings.empty());
+}
+
 TEST(Config, UnknownKeyWarnsInAFileAndFailsInCode) {
   const auto file = scratch_file("polcy=table\n");
   const Config config = loaded({"", {"NEZHA_CONF_FILE=" + file.string()}});

@@ -1,6 +1,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
 
 #include <array>
 #include <memory>
@@ -33,8 +34,12 @@ nezha_op parse_op(const char* name) {
   raise(NEZHA_INVALID_ARGUMENT, "op '" + std::string(name) + "' is unknown: use one of " + known);
 }
 
-// The options of one call; the strings are borrowed from its arguments.
-nezha_op_options call_options(std::optional<double> timeout, const char* algorithm) {
+using OptionalText = std::optional<std::string>;
+
+const char* c_string(const OptionalText& text) { return text ? text->c_str() : nullptr; }
+
+// The options of one call; the text is borrowed from its arguments.
+nezha_op_options call_options(std::optional<double> timeout, const OptionalText& algorithm) {
   if (timeout && !(*timeout > 0)) {
     raise(NEZHA_INVALID_ARGUMENT, "timeout must be a positive number of seconds, or None");
   }
@@ -42,7 +47,7 @@ nezha_op_options call_options(std::optional<double> timeout, const char* algorit
   options.struct_size = sizeof(options);
   options.factor = 1.0;
   options.timeout_s = timeout.value_or(0);
-  options.algorithm = algorithm;
+  options.algorithm = c_string(algorithm);
   return options;
 }
 
@@ -80,7 +85,7 @@ class Communicator {
   }
 
   nb::object all_reduce(nb::handle x, const char* op_name, nb::handle out,
-                        std::optional<double> factor, const char* algorithm,
+                        std::optional<double> factor, const OptionalText& algorithm,
                         std::optional<double> timeout, bool async_op) {
     const nezha_op op = parse_op(op_name);
     nezha_op_options options = call_options(timeout, algorithm);
@@ -100,7 +105,7 @@ class Communicator {
     });
   }
 
-  nb::object broadcast(nb::handle x, int root, const char* algorithm,
+  nb::object broadcast(nb::handle x, int root, const OptionalText& algorithm,
                        std::optional<double> timeout, bool async_op) {
     nezha_op_options options = call_options(timeout, algorithm);
     auto operation = std::make_shared<Operation>(Handle::Lease(handle_));
@@ -114,7 +119,7 @@ class Communicator {
   }
 
   nb::object barrier(std::optional<double> timeout, bool async_op) {
-    nezha_op_options options = call_options(timeout, nullptr);
+    nezha_op_options options = call_options(timeout, std::nullopt);
     auto operation = std::make_shared<Operation>(Handle::Lease(handle_));
     operation->result = nb::none();
     return run(operation, async_op, [&](nezha_comm_t comm, nezha_work_t* work) {
@@ -170,20 +175,20 @@ class Communicator {
   std::shared_ptr<Handle> handle_;
 };
 
-std::unique_ptr<Communicator> init(int rank, int world_size, const char* store,
-                                   nb::object store_object, const char* job, double timeout,
-                                   const char* config) {
+std::unique_ptr<Communicator> init(int rank, int world_size, const OptionalText& store,
+                                   nb::object store_object, const OptionalText& job,
+                                   double timeout, const std::string& config) {
   std::shared_ptr<StoreBridge> bridge;
   if (!store_object.is_none()) bridge = std::make_shared<StoreBridge>(store_object);
   nezha_init_options options{};
   options.struct_size = sizeof(options);
   options.rank = rank;
   options.world_size = world_size;
-  options.store = store;
-  options.job = job;
+  options.store = c_string(store);
+  options.job = c_string(job);
   options.callbacks = bridge ? bridge->callbacks() : nullptr;
   options.timeout_s = timeout;
-  options.config = config;
+  options.config = config.c_str();
   nezha_comm_t raw = nullptr;
   nezha_code code;
   std::string message;
@@ -203,9 +208,9 @@ void bind_communicator(nb::module_& module) {
       .def_ro("rank", &Communicator::rank)
       .def_ro("world_size", &Communicator::world_size)
       .def_prop_ro("closed", &Communicator::closed)
-      .def("all_reduce", &Communicator::all_reduce, "x"_a, "op"_a, "out"_a.none(),
+      .def("all_reduce", &Communicator::all_reduce, "x"_a.none(), "op"_a, "out"_a.none(),
            "factor"_a.none(), "algorithm"_a.none(), "timeout"_a.none(), "async_op"_a)
-      .def("broadcast", &Communicator::broadcast, "x"_a, "root"_a, "algorithm"_a.none(),
+      .def("broadcast", &Communicator::broadcast, "x"_a.none(), "root"_a, "algorithm"_a.none(),
            "timeout"_a.none(), "async_op"_a)
       .def("barrier", &Communicator::barrier, "timeout"_a.none(), "async_op"_a)
       .def("split", &Communicator::split, "color"_a, "key"_a)
@@ -214,7 +219,7 @@ void bind_communicator(nb::module_& module) {
       .def("describe", &Communicator::describe, "what"_a)
       .def("load_table", &Communicator::load_table, "json"_a);
   module.def("init", &init, "rank"_a, "world_size"_a, "store"_a.none(), "store_object"_a.none(),
-             "job"_a.none(), "timeout"_a, "config"_a.none());
+             "job"_a.none(), "timeout"_a, "config"_a);
 }
 
 }  // namespace nezha::python

@@ -46,14 +46,18 @@ app = typer.Typer(
          "  nezha info                               which rails this host has\n")
 
 
-@app.callback()
-def _options(version: bool = typer.Option(False, "--version", help="Print the version.",
-                                          is_eager=True)) -> None:
-    if version:
+def _print_version(wanted: bool) -> None:
+    if wanted:
         import nezha
 
         typer.echo(nezha.__version__)
         raise typer.Exit()
+
+
+@app.callback()
+def _options(version: bool = typer.Option(False, "--version", help="Print the version.",
+                                          callback=_print_version, is_eager=True)) -> None:
+    del version  # its callback has done the work
 
 
 def main() -> None:

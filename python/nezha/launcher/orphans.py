@@ -16,7 +16,7 @@ while read -r what group; do
     -) groups="${groups%% "$group" *} ${groups#* "$group" }" ;;
   esac
 done
-for group in $groups; do kill -KILL -- "-$group"; done
+for group in $groups; do kill -s KILL -- "-$group"; done
 """
 
 

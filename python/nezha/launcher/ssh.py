@@ -24,12 +24,12 @@ shift
 exec 3<&0
 setsid "$@" </dev/null 3<&- &
 child=$!
-{ cat <&3; kill -TERM -- "-$child"; sleep 5; kill -KILL -- "-$child"; } >/dev/null 2>&1 &
+{ cat <&3; kill -s TERM -- "-$child"; sleep 5; kill -s KILL -- "-$child"; } >/dev/null 2>&1 &
 watch=$!
 wait "$child"
 code=$?
 kill "$watch" 2>/dev/null
-kill -KILL -- "-$child" 2>/dev/null
+kill -s KILL -- "-$child" 2>/dev/null
 exit "$code"
 """
 

@@ -1,0 +1,127 @@
+"""The command: what it prints, how it exits."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from nezha.cli import reach
+
+PATIENCE_S = 120
+
+
+def nezha(*arguments, **options):
+    code = "import sys; sys.argv[0] = 'nezha'; from nezha.cli import main; main()"
+    return subprocess.run([sys.executable, "-c", code, *arguments], text=True,
+                          capture_output=True, timeout=PATIENCE_S, **options)
+
+
+@pytest.mark.parametrize("command", ["run", "info", "explain", "bench", "lab", "demo"])
+def test_every_command_has_help(command):
+    assert f"  {command} " in nezha("--help").stdout
+    done = nezha(command, "--help")
+    assert done.returncode == 0 and len(done.stdout) > 200
+
+
+def test_unknown_command():
+    done = nezha("collect")
+    assert done.returncode == 2 and "collect" in done.stderr
+
+
+def test_version():
+    from nezha import __version__
+
+    assert nezha("--version").stdout.strip() == __version__
+
+
+def test_run_reports_the_first_failure():
+    done = nezha("run", "-n", "2", "--grace", "0", "sh", "-c",
+                 "[ $RANK = 0 ] && sleep 1000; echo words >&2; exit 5")
+    assert done.returncode == 5
+    assert "rank 1 (here) ended with exit code 5" in done.stderr and "| words" in done.stderr
+
+
+def test_run_json():
+    done = nezha("run", "-n", "2", "--json", "--", "sh", "-c", "echo $RANK; exit $RANK")
+    summary = json.loads(done.stdout)
+    assert done.returncode == summary["exit_code"] == 1
+    assert summary["first_failure"]["rank"] == 1
+    assert "[0] 0" in done.stderr
+
+
+def test_run_passes_options_of_the_command_on():
+    done = nezha("run", "echo", "-n", "--json", "--help")
+    assert done.stdout == "[0] --json --help\n"
+
+
+@pytest.mark.parametrize("arguments, words", [
+    (["--lab", "no-such-lab", "true"], "no-such-lab"),
+    (["--hosts", "/no/such/file", "true"], "/no/such/file"),
+    (["--env", "SURELY_NOT_SET_HERE", "true"], "SURELY_NOT_SET_HERE"),
+    (["--lab", "a", "--hosts", "b", "true"], "exclude"),
+])
+def test_run_refuses(arguments, words):
+    done = nezha("run", *arguments)
+    assert done.returncode == 2 and words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_ranks_meet():
+    code = ("import nezha, numpy\n"
+            "with nezha.init() as comm:\n"
+            "    print(comm.all_reduce(numpy.full(3, comm.rank + 1.0)))\n")
+    done = nezha("run", "-n", "3", sys.executable, "-c", code, env={**os.environ})
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == [f"[{r}] [6. 6. 6.]" for r in range(3)]
+
+
+def test_info():
+    done = nezha("info", "--json")
+    answer = json.loads(done.stdout)
+    assert done.returncode == 0
+    assert any(device["name"] == "lo" for device in answer["devices"]["devices"])
+    assert answer["build"]["version"]
+    assert "lo" in nezha("info").stdout
+
+
+def test_info_config_names_every_option():
+    done = nezha("info", "--config", "--json")
+    assert "chunk_bytes" in done.stdout
+    assert json.loads(done.stdout)["config"]
+
+
+def test_explain():
+    done = nezha("explain", "all_reduce", "--bytes", "1M", "--world-size", "4", "--rails", "2",
+                 "--rate", "1gbit", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)
+    shown = nezha("explain", "all_reduce", "--bytes", "64K", "--schedule", "--rank", "1")
+    assert shown.returncode == 0 and shown.stdout.strip()
+
+
+@pytest.mark.parametrize("arguments, words", [
+    (["all_reduce", "--bytes", "many"], "many"),
+    (["all_reduce", "--rate", "fast"], "fast"),
+    (["all_together"], "all_together"),
+])
+def test_explain_refuses(arguments, words):
+    done = nezha("explain", *arguments)
+    assert done.returncode == 1 and words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_reach():
+    rails = [{"name": "lo", "address": "127.0.0.1/8"}, {"name": "x", "address": None}]
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+        row, = reach.reach(rails, "127.0.0.1", port, 2.0)
+        assert row["result"] == "refused"
+        listener.listen()
+        row, = reach.reach(rails, "127.0.0.1", port, 2.0)
+        assert row["result"] == "open" and row["ms"] >= 0
+    row, = reach.reach(rails, "::1", port, 2.0)
+    assert row["result"] == "unreachable"

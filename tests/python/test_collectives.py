@@ -1,0 +1,146 @@
+"""Collectives from Python, with threads as ranks: every dtype, every operator, every way."""
+
+import numpy
+import pytest
+
+import nezha
+
+ml_dtypes = pytest.importorskip("ml_dtypes", reason="bfloat16 for NumPy comes from ml_dtypes")
+
+RANKS = 3
+DTYPES = {name: numpy.dtype(name) for name in ("float64", "float32", "float16", "int8", "uint8",
+                                               "int32", "int64")}
+DTYPES["bfloat16"] = numpy.dtype(ml_dtypes.bfloat16)
+BIT_OPS = {"band": numpy.bitwise_and, "bor": numpy.bitwise_or, "bxor": numpy.bitwise_xor}
+OPS = {"sum": numpy.add, "prod": numpy.multiply, "min": numpy.minimum, "max": numpy.maximum,
+       **BIT_OPS}
+
+
+def values(dtype, rank, count=1000):
+    """Small integers: every sum and product of three is exact in every dtype."""
+    return numpy.random.default_rng(rank).integers(1, 5, count).astype(dtype)
+
+
+def expected(dtype, op, count=1000):
+    total = values(dtype, 0, count).astype(numpy.int64)
+    for rank in range(1, RANKS):
+        total = OPS[op](total, values(dtype, rank, count).astype(numpy.int64))
+    return total.astype(dtype)
+
+
+@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES)
+def test_all_reduce(world, dtype, op):
+    floating = dtype.kind == "f" or dtype.name == "bfloat16"
+
+    def body(comm):
+        x = values(dtype, comm.rank)
+        if floating and op in BIT_OPS:
+            with pytest.raises(nezha.Unsupported):
+                comm.all_reduce(x, op)
+            return None
+        assert comm.all_reduce(x, op) is x
+        return x
+
+    for result in world(RANKS, body):
+        if result is not None:
+            assert result.tobytes() == expected(dtype, op).tobytes()
+
+
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES)
+def test_average(world, dtype):
+    def body(comm):
+        return comm.all_reduce(numpy.full(5, 2 * comm.rank + 1).astype(dtype), "avg")
+
+    for result in world(RANKS, body):
+        assert result.astype(float).tolist() == [3.0] * 5
+
+
+def test_premul_sum(world):
+    def body(comm):
+        x = numpy.ones(4, numpy.float32)
+        return comm.all_reduce(x, "premul_sum", factor=comm.rank + 0.5)
+
+    for result in world(RANKS, body):
+        assert result.tolist() == [4.5] * 4
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 1023, 1 << 20])
+def test_sizes(world, count):
+    def body(comm):
+        return comm.all_reduce(values("int32", comm.rank, count))
+
+    for result in world(RANKS, body):
+        assert (result == expected("int32", "sum", count)).all()
+
+
+def test_out_of_place(world):
+    def body(comm):
+        x = values("float32", comm.rank)
+        x.flags.writeable = False
+        out = numpy.empty(1000, numpy.float32)
+        assert comm.all_reduce(x, out=out) is out
+        assert (x == values("float32", comm.rank)).all()
+        return out
+
+    for result in world(RANKS, body):
+        assert (result == expected("float32", "sum")).all()
+
+
+@pytest.mark.parametrize("root", range(RANKS))
+def test_broadcast(world, root):
+    def body(comm):
+        x = values("int64", comm.rank)
+        if comm.rank == root:
+            x.flags.writeable = False  # the root's memory is only read
+        assert comm.broadcast(x, root) is x
+        return x
+
+    for result in world(RANKS, body):
+        assert (result == values("int64", root)).all()
+
+
+def test_barrier(world):
+    entered = []
+
+    def body(comm):
+        entered.append(comm.rank)
+        assert comm.barrier() is None
+        return len(entered)
+
+    assert world(RANKS, body) == [RANKS] * RANKS
+
+
+@pytest.mark.parametrize("algorithm", ["ring", "halving_doubling", "recursive_doubling", "bcube"])
+def test_algorithms(world, algorithm):
+    def body(comm):
+        return comm.all_reduce(values("float32", comm.rank), algorithm=algorithm)
+
+    for result in world(RANKS, body):
+        assert (result == expected("float32", "sum")).all()
+
+
+def test_a_world_of_one():
+    with nezha.init() as comm:
+        assert (comm.rank, comm.world_size) == (0, 1)
+        assert comm.all_reduce(numpy.arange(3)).tolist() == [0, 1, 2]
+        assert comm.broadcast(bytearray(b"abc")) == b"abc"
+
+
+@pytest.mark.parametrize("call, kind, words", [
+    (lambda comm, x: comm.all_reduce(x, "plus"), nezha.InvalidArgument, "plus"),
+    (lambda comm, x: comm.all_reduce(x, "premul_sum"), nezha.InvalidArgument, "factor"),
+    (lambda comm, x: comm.all_reduce(x, factor=2.0), nezha.InvalidArgument, "factor"),
+    (lambda comm, x: comm.all_reduce(x, timeout=0), nezha.InvalidArgument, "timeout"),
+    (lambda comm, x: comm.all_reduce(x, algorithm="nonsense"), nezha.Error, "nonsense"),
+    (lambda comm, x: comm.all_reduce(x, out=numpy.empty(3, x.dtype)), nezha.InvalidArgument, "3"),
+    (lambda comm, x: comm.all_reduce(x, out=numpy.empty(8, "int8")), nezha.InvalidArgument,
+     "dtype"),
+    (lambda comm, x: comm.broadcast(x, root=7), nezha.InvalidArgument, "root"),
+])
+def test_bad_calls_are_refused_and_harmless(call, kind, words):
+    with nezha.init() as comm:
+        x = numpy.ones(8, numpy.float32)
+        with pytest.raises(kind, match=words):
+            call(comm, x)
+        assert comm.all_reduce(x).tolist() == [1.0] * 8

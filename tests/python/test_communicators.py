@@ -1,0 +1,96 @@
+"""Several communicators: split, parallel ones, tables, descriptions."""
+
+import threading
+
+import numpy
+import pytest
+
+import nezha
+
+
+def test_split(world):
+    def body(comm):
+        part = comm.split(comm.rank % 2, key=-comm.rank)
+        total = part.all_reduce(numpy.array([comm.rank]))[0]
+        # Ordered by key: the highest old rank is the new rank 0.
+        return part.rank, part.world_size, int(total)
+
+    assert world(5, body) == [(2, 3, 6), (1, 2, 4), (1, 3, 6), (0, 2, 4), (0, 3, 6)]
+
+
+def test_split_without_a_part(world):
+    def body(comm):
+        part = comm.split(None if comm.rank == 1 else 0)
+        if part is None:
+            return None
+        with part:
+            return part.all_reduce(numpy.array([1]))[0]
+
+    assert world(3, body) == [2, None, 2]
+
+
+def test_the_parent_works_on(world):
+    def body(comm):
+        with comm.split(comm.rank // 2) as part:
+            part.all_reduce(numpy.ones(3))
+        return comm.all_reduce(numpy.ones(1))[0]
+
+    assert world(4, body) == [4.0] * 4
+
+
+def test_two_communicators_in_parallel_threads(world):
+    def body(comm):
+        other = comm.split(0)
+        results = {}
+
+        def work(name, communicator, factor):
+            results[name] = [communicator.all_reduce(numpy.full(1000, factor))[0]
+                             for _ in range(50)]
+
+        threads = [threading.Thread(target=work, args=("a", comm, 1.0)),
+                   threading.Thread(target=work, args=("b", other, 10.0))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        return results
+
+    for results in world(2, body):
+        assert results == {"a": [2.0] * 50, "b": [20.0] * 50}
+
+
+def test_two_jobs_in_one_store(world):
+    store = "hash://shared-by-two-jobs"
+    outcomes = {}
+
+    def job(name, count):
+        outcomes[name] = world(count, lambda comm: comm.all_reduce(numpy.ones(1))[0],
+                               store=store, job=name)
+
+    threads = [threading.Thread(target=job, args=(name, count))
+               for name, count in (("one", 2), ("two", 3))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert outcomes == {"one": [2.0] * 2, "two": [3.0] * 3}
+
+
+def test_descriptions(world):
+    def body(comm):
+        comm.all_reduce(numpy.ones(1000))
+        table = comm.table()
+        comm.load_table(table)
+        return comm.rails(), comm.stats(), comm.config()
+
+    for rails, stats, config in world(2, body):
+        assert all("name" in rail for rail in rails)
+        assert isinstance(stats, dict) and isinstance(config, dict)
+
+
+def test_a_table_that_is_none():
+    with nezha.init() as comm:
+        with pytest.raises(nezha.InvalidArgument):
+            comm.load_table("[")
+        with pytest.raises(nezha.InvalidArgument):
+            comm.describe("the weather")

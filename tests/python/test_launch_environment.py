@@ -1,0 +1,108 @@
+"""Which rank am I, where do we meet: every launcher's variables, and what is missing."""
+
+import pytest
+
+from nezha.errors import InvalidArgument
+from nezha.launch_environment import detect, expand_node_list
+
+MASTER = {"MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "29500"}
+SLURM = {"SLURM_PROCID": "3", "SLURM_NTASKS": "8", "SLURM_JOB_ID": "4711",
+         "SLURM_JOB_NODELIST": "gpu[07-09],login"}
+SLURM_PORT = 15000 + 4711 * 31 % 15000
+
+FOUND = {
+    "by hand": ({"RANK": "1", "WORLD_SIZE": "4", **MASTER},
+                (1, 4, "tcp://10.0.0.1:29500", "environment", None, False)),
+    "IPv6": ({"RANK": "1", "WORLD_SIZE": "4", "MASTER_ADDR": "fd00::1", "MASTER_PORT": "29500"},
+             (1, 4, "tcp://[fd00::1]:29500", "environment", None, False)),
+    "nezha's store wins": ({"RANK": "1", "WORLD_SIZE": "4", "NEZHA_STORE": "file:///d", **MASTER},
+                           (1, 4, "file:///d", "environment", None, False)),
+    "job name": ({"RANK": "1", "WORLD_SIZE": "4", "NEZHA_JOB": "j7", **MASTER},
+                 (1, 4, "tcp://10.0.0.1:29500", "environment", "j7", False)),
+    "torchrun": ({"RANK": "1", "WORLD_SIZE": "4", "TORCHELASTIC_RUN_ID": "r",
+                  "TORCHELASTIC_RESTART_COUNT": "2", **MASTER},
+                 (1, 4, "tcp://10.0.0.1:29501", "environment", "r.2", True)),
+    "torchrun without its store": (
+        {"RANK": "1", "WORLD_SIZE": "4", "TORCHELASTIC_RUN_ID": "r",
+         "TORCHELASTIC_USE_AGENT_STORE": "False", **MASTER},
+        (1, 4, "tcp://10.0.0.1:29500", "environment", "r.0", False)),
+    "slurm": (SLURM, (3, 8, f"tcp://gpu07:{SLURM_PORT}", "slurm", "slurm4711.0", False)),
+    "slurm step": ({**SLURM, "SLURM_STEP_NUM_TASKS": "4", "SLURM_STEP_NODELIST": "gpu09",
+                    "SLURM_STEP_ID": "2"},
+                   (3, 4, f"tcp://gpu09:{SLURM_PORT + 2}", "slurm", "slurm4711.2", False)),
+    "slurm with a master": ({**SLURM, **MASTER},
+                            (3, 8, "tcp://10.0.0.1:29500", "slurm", "slurm4711.0", False)),
+    "open mpi": ({"OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_SIZE": "3", **MASTER},
+                 (2, 3, "tcp://10.0.0.1:29500", "openmpi", None, False)),
+    "mpich": ({"PMI_RANK": "0", "PMI_SIZE": "2", **MASTER},
+              (0, 2, "tcp://10.0.0.1:29500", "pmi", None, False)),
+    "pmix": ({"PMIX_RANK": "0", "WORLD_SIZE": "2", **MASTER},
+             (0, 2, "tcp://10.0.0.1:29500", "pmix", None, False)),
+    "open mpi inside slurm": (
+        {**SLURM, "RANK": "0", "WORLD_SIZE": "2", **MASTER},
+        (0, 2, "tcp://10.0.0.1:29500", "environment", "slurm4711.0", False)),
+    "one rank meets nobody": ({"RANK": "0", "WORLD_SIZE": "1"},
+                              (0, 1, "hash://single", "environment", None, False)),
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_launchers(name):
+    env, expected = FOUND[name]
+    found = detect(env)
+    assert (found.rank, found.world_size, found.store, found.source, found.job,
+            found.torch_store) == expected
+
+
+def test_nothing_is_a_single_process():
+    assert detect({}) is None
+    assert detect({"PATH": "/bin", **MASTER}) is None
+
+
+def test_arguments_go_before_the_environment():
+    found = detect({"RANK": "1", "WORLD_SIZE": "4", **MASTER}, rank=2, store="redis://h:1/0")
+    assert (found.rank, found.world_size, found.store) == (2, 4, "redis://h:1/0")
+
+
+MISSING = [
+    ({"RANK": "0"}, {}, "WORLD_SIZE"),
+    ({"WORLD_SIZE": "2"}, {}, "RANK"),
+    ({"OMPI_COMM_WORLD_RANK": "1"}, {}, "WORLD_SIZE"),
+    ({"PMIX_RANK": "1"}, {}, "WORLD_SIZE"),
+    ({}, {"rank": 0}, "world_size"),
+    ({}, {"world_size": 2}, "rank"),
+    ({"RANK": "0", "WORLD_SIZE": "2"}, {}, "MASTER_ADDR"),
+    ({"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "h"}, {}, "MASTER_PORT"),
+    ({"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2"}, {}, "mpirun -x"),
+    ({"RANK": "one", "WORLD_SIZE": "2"}, {}, "RANK='one'"),
+    ({"RANK": "2", "WORLD_SIZE": "2", **MASTER}, {}, "rank 2 of 2"),
+    ({"RANK": "0", "WORLD_SIZE": "0", **MASTER}, {}, "rank 0 of 0"),
+    ({"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "h", "MASTER_PORT": "99999"}, {}, "65535"),
+    ({"SLURM_PROCID": "0", "SLURM_NTASKS": "2"}, {}, "SLURM_NODELIST"),
+]
+
+
+@pytest.mark.parametrize("env, arguments, words", MISSING)
+def test_what_is_missing_is_named(env, arguments, words):
+    with pytest.raises(InvalidArgument) as caught:
+        detect(env, **arguments)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("text, hosts", [
+    ("a", ["a"]),
+    ("a,b", ["a", "b"]),
+    ("n[1-3]", ["n1", "n2", "n3"]),
+    ("n[008-011,2]", ["n008", "n009", "n010", "n011", "n2"]),
+    ("r[1-2]n[1-2]x", ["r1n1x", "r1n2x", "r2n1x", "r2n2x"]),
+    (" a[1] , b ", ["a1", "b"]),
+])
+def test_node_lists(text, hosts):
+    assert expand_node_list(text) == hosts
+
+
+@pytest.mark.parametrize("text", ["", ",", "n[1-", "n[3-1]", "n[a]", "n[1-2-3]", "n[0-99999999999]",
+                                  "n[1-1000]m[1-1000]"])
+def test_bad_node_lists(text):
+    with pytest.raises(InvalidArgument):
+        expand_node_list(text)

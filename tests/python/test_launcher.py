@@ -1,0 +1,229 @@
+"""The launcher: placement, output, deaths, signals, and nothing left behind."""
+
+import io
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from nezha import launcher
+from nezha.launcher import hostfile, ssh
+from nezha.launcher.orphans import OrphanGuard
+from nezha.launcher.output import RankOutput
+
+PATIENCE_S = 30.0
+
+
+def run(count, script, grace_s=0.2, env=None):
+    out, err = io.BytesIO(), io.BytesIO()
+    ranks = launcher.on_this_host(count, ["sh", "-c", script], env or {})
+    outcome = launcher.launch(ranks, grace_s=grace_s, out=out, err=err)
+    return outcome, sorted(out.getvalue().decode().splitlines()), err.getvalue().decode()
+
+
+def gone(pid):
+    """Whether the process ends; a zombie that nobody collects counts as ended."""
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        try:
+            with open(f"/proc/{pid}/stat", encoding="ascii") as stat:
+                if stat.read().rpartition(")")[2].split()[0] in "ZX":
+                    return True
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def test_environment_and_prefixes():
+    outcome, out, err = run(3, "echo $RANK/$WORLD_SIZE $LOCAL_RANK $MASTER_ADDR $X; echo no >&2",
+                            env={"X": "y"})
+    assert outcome.exit_code == 0 and outcome.first_failure is None
+    assert out == [f"[{r}] {r}/3 {r} 127.0.0.1 y" for r in range(3)]
+    assert sorted(err.splitlines()) == [f"[{r}] no" for r in range(3)]
+
+
+def test_the_first_failure_is_reported_and_the_rest_ends():
+    outcome, _, _ = run(3, "if [ $RANK = 1 ]; then echo oh no >&2; exit 7; fi; exec sleep 1000")
+    failure = outcome.first_failure
+    assert (outcome.exit_code, failure.rank, failure.exit_code) == (7, 1, 7)
+    assert failure.last_lines == ["oh no"]
+    assert outcome.exit_codes == [-signal.SIGTERM, 7, -signal.SIGTERM]
+    assert "rank 1" in str(failure) and "exit code 7" in str(failure)
+
+
+def test_a_killed_rank_is_reported_by_its_signal():
+    outcome, _, _ = run(2, "[ $RANK = 0 ] || exec sleep 1000; kill -KILL $$")
+    assert outcome.exit_code == 128 + signal.SIGKILL
+    assert (outcome.first_failure.rank, outcome.first_failure.signal) == (0, "SIGKILL")
+
+
+def test_survivors_have_time_for_their_last_words():
+    outcome, out, _ = run(2, "[ $RANK = 0 ] && exit 3; sleep 0.2; echo lost rank 0; exit 4",
+                          grace_s=PATIENCE_S)
+    assert outcome.exit_code == 3 and outcome.exit_codes == [3, 4]
+    assert out == ["[1] lost rank 0"]
+
+
+def test_ranks_that_ignore_sigterm_are_killed():
+    outcome, _, _ = run(2, "trap '' TERM; [ $RANK = 0 ] && exit 1; while :; do sleep 0.1; done")
+    assert outcome.exit_codes == [1, -signal.SIGKILL]
+
+
+def test_children_of_ranks_end_too():
+    outcome, out, _ = run(1, "sleep 1000 & echo $!; exit 0")
+    assert outcome.exit_code == 0
+    assert gone(int(out[0].split()[1]))
+
+
+def test_a_command_that_is_not_there():
+    outcome = launcher.launch(launcher.on_this_host(2, ["/no/such/program"], {}))
+    assert outcome.exit_code == 127 and "No such file" in str(outcome.first_failure)
+    assert outcome.exit_codes == [None, None]
+
+
+LAUNCHER = """
+import sys
+from nezha import launcher
+script = "echo $$; " + sys.argv[1]
+outcome = launcher.launch(launcher.on_this_host(2, ["sh", "-c", script], {}), grace_s=0.2)
+sys.exit(outcome.exit_code)
+"""
+
+
+def start_launcher(script):
+    """A launcher process with two ranks, and the ranks' process ids."""
+    process = subprocess.Popen([sys.executable, "-c", LAUNCHER, script], stdout=subprocess.PIPE,
+                               text=True, start_new_session=True)
+    return process, [int(process.stdout.readline().split()[1]) for _ in range(2)]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_signals_end_everything(number):
+    process, ranks = start_launcher("while :; do sleep 0.05; done")
+    process.send_signal(number)
+    assert process.wait(PATIENCE_S) == 128 + number
+    assert all(gone(pid) for pid in ranks)
+
+
+def test_a_killed_launcher_leaves_nothing():
+    process, ranks = start_launcher("trap '' TERM INT HUP; while :; do sleep 0.05; done")
+    process.kill()
+    process.wait(PATIENCE_S)
+    assert all(gone(pid) for pid in ranks)
+
+
+def test_orphan_guard_spares_removed_groups():
+    children = [subprocess.Popen(["sleep", "1000"], start_new_session=True) for _ in range(3)]
+    try:
+        with OrphanGuard() as guard:
+            for child in children:
+                guard.add(child.pid)
+            guard.remove(children[1].pid)
+        assert children[0].wait(PATIENCE_S) == children[2].wait(PATIENCE_S) == -signal.SIGKILL
+        assert children[1].poll() is None
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()
+
+
+def test_output_is_bounded_and_whole():
+    target = io.BytesIO()
+    output = RankOutput("[0] ", target)
+    output.feed(b"a\nb")
+    output.feed(b"c\n")
+    output.feed(b"x" * 200000)
+    output.close()
+    lines = target.getvalue().decode().splitlines()
+    assert lines[:2] == ["[0] a", "[0] bc"]
+    assert all(len(line) <= (1 << 16) + 4 for line in lines)
+    assert "".join(line[4:] for line in lines[2:]) == "x" * 200000
+
+
+@pytest.mark.parametrize("text, hosts", [
+    ("a\nb\n", [("a", 1), ("b", 1)]),
+    ("# comment\n a slots=2 # more\n\nuser@b\n", [("a", 2), ("user@b", 1)]),
+])
+def test_hostfile(text, hosts):
+    assert [(host.name, host.slots) for host in hostfile.parse(text)] == hosts
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "a slots=0", "a slots=x", "a cpus=2",
+                                  "a\na\n", "-oProxyCommand=evil\n", "a slots=9999999999"])
+def test_bad_hostfile(text):
+    with pytest.raises(launcher.LaunchError):
+        hostfile.parse(text)
+
+
+def test_slots_are_filled_in_order():
+    hosts = hostfile.parse("a slots=2\nb slots=2\n")
+    assert [(h.name, r) for h, r in hostfile.assign(hosts, 3)] == [("a", 0), ("a", 1), ("b", 0)]
+    assert len(hostfile.assign(hosts, 0)) == 4
+    with pytest.raises(launcher.LaunchError, match="4 slots"):
+        hostfile.assign(hosts, 5)
+
+
+def test_rank_0_must_be_reachable():
+    with pytest.raises(launcher.LaunchError, match="cannot reach"):
+        launcher.on_hosts("localhost\nother\n", "hosts", 0, ["true"], {}, "/")
+
+
+@pytest.fixture
+def fake_ssh(tmp_path, monkeypatch):
+    """An ssh that runs the remote command here, out of reach of its own end, and notes its command
+    line."""
+    script = tmp_path / "ssh"
+    script.write_text('#!/bin/sh\necho "$@" >> "$0.log"\n'
+                      'for last in "$@"; do :; done\nexec setsid -w env -i PATH="$PATH" sh -c "$last"\n')
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    return tmp_path / "ssh.log"
+
+
+def over_ssh(script, tmp_path, hosts="hostA slots=2\nhostB\n", env=None):
+    out, err = io.BytesIO(), io.BytesIO()
+    ranks = launcher.on_hosts(hosts, "hosts", 0, ["sh", "-c", script, "x", "it's $HOME"],
+                              env or {}, str(tmp_path), master_port=29500)
+    outcome = launcher.launch(ranks, grace_s=0.2, out=out, err=err)
+    return outcome, sorted(out.getvalue().decode().splitlines()), err.getvalue().decode()
+
+
+def test_ssh_ranks(fake_ssh, tmp_path, monkeypatch):
+    monkeypatch.setenv("NEZHA_SECRET", "hunter2")
+    monkeypatch.setenv("UNRELATED", "stays here")
+    outcome, out, err = over_ssh(
+        'echo $RANK $LOCAL_RANK/$LOCAL_WORLD_SIZE $MASTER_ADDR:$MASTER_PORT $NEZHA_SECRET '
+        '"$MINE" "$1" "$UNRELATED" $PWD', tmp_path, env={"MINE": "a  b'c"})
+    assert outcome.exit_code == 0, err
+    tail = f"hostA:29500 hunter2 a  b'c it's $HOME  {tmp_path}"
+    assert out == [f"[0] 0 0/2 {tail}", f"[1] 1 1/2 {tail}", f"[2] 2 0/1 {tail}"]
+    log = fake_ssh.read_text()
+    assert "hunter2" not in log and "BatchMode=yes" in log and "hostB" in log
+
+
+def test_ssh_rank_that_fails(fake_ssh, tmp_path):
+    outcome, out, _ = over_ssh("echo $$; [ $RANK = 2 ] && exit 9; exec sleep 1000", tmp_path)
+    assert (outcome.exit_code, outcome.first_failure.rank) == (9, 2)
+    assert outcome.first_failure.where == "hostB"
+    assert all(gone(int(line.split()[1])) for line in out)
+
+
+def test_ssh_rank_ends_when_the_connection_does(fake_ssh, tmp_path):
+    child = ssh.start("hostA", str(tmp_path), ["sh", "-c", "echo $$; exec sleep 1000"], {},
+                      stdout=subprocess.PIPE)
+    pid = int(child.stdout.readline())
+    child.stdin.close()
+    assert gone(pid)
+    child.wait(PATIENCE_S)
+    child.stdout.close()
+
+
+def test_variables_that_cannot_travel():
+    with pytest.raises(launcher.LaunchError, match="one line"):
+        ssh.environment_text({"A": "b\nEVIL=1"})
+    with pytest.raises(launcher.LaunchError):
+        ssh.environment_text({"A B": "c"})

@@ -19,10 +19,11 @@ from typing import IO, Any, Callable, Dict, List, Mapping, Optional, Sequence, T
 from ..lab import Lab
 from .errors import BenchError
 from .spec import SAMPLE_PREFIX, BenchSpec, Sample
+from .surroundings import lab_facts, lab_rates
 
 Progress = Callable[[Sample], None]
 _GRACE_SECONDS = 6.0  # for the survivors of a failed rank to say what they saw
-_SILENCE_SECONDS = 300.0  # no sample for so long: something hangs
+_PATIENCE_SECONDS = 300.0  # no sample for so long: something hangs
 
 
 class BenchLab:
@@ -60,20 +61,11 @@ class BenchLab:
 
     def rates(self) -> Dict[str, float]:
         """Raw bytes per second by device; only the shaped ones."""
-        return {device: rate for device, _, rate in self.devices() if rate}
+        return lab_rates(self.lab.name)
 
     def facts(self) -> Dict[str, Any]:
-        """What a result must state about its lab: congestion control, queue, burst, MTU."""
-        status = self.lab.status()
-        ports = status["nodes"][0]["ports"]
-        return {
-            "mode": status["mode"],
-            "shaped": status["shaped"],
-            "congestion_control": status["congestion_control"] or "the host's",
-            "queue_ms": status["queue_ms"],
-            "burst_bytes": [port["burst_bytes"] for port in ports],
-            "mtu": [port["mtu"] for port in ports],
-        }
+        """What a result must state about its lab."""
+        return lab_facts(self.lab.name)
 
     def run(
         self, spec: BenchSpec, progress: Optional[Progress] = None,
@@ -86,7 +78,8 @@ class BenchLab:
         if one_rail is not None:
             for node, environment in enumerate(environments):
                 environment["NEZHA_RAILS"] = self.rail_filter(node, one_rail)
-        return self.launch(list(enumerate([command] * self.nodes)), environments, progress)
+        return self.launch(list(enumerate([command] * self.nodes)), environments, progress,
+                           patience_for(spec))
 
     def rail_filter(self, node: int, rail: int) -> str:
         """What NEZHA_RAILS must be on `node` to leave only rail `rail`. Raises BenchError."""
@@ -108,9 +101,12 @@ class BenchLab:
         self,
         commands: Sequence[Tuple[int, Sequence[str]]],
         environments: Sequence[Mapping[str, str]],
-        progress: Optional[Progress] = None,
+        progress: Optional[Progress] = None, patience: float = _PATIENCE_SECONDS,
     ) -> List[Sample]:
-        """Starts the (node, command) pairs and collects what the first one emits."""
+        """Starts the (node, command) pairs and collects what the first one emits.
+
+        Raises BenchError when one fails, or when no sample comes for `patience` seconds.
+        """
         processes: List["subprocess.Popen[Any]"] = []
         logs: List[IO[bytes]] = []
         try:
@@ -120,13 +116,19 @@ class BenchLab:
                 processes.append(self.lab.popen(
                     node, command, env=environments[index], stderr=log,
                     stdout=subprocess.PIPE if index == 0 else log))
-            samples = _collect(processes, progress)
+            samples = _collect(processes, progress, patience)
             _check(processes, logs, self.nodes)
             return samples
         finally:
             _end(processes)
             for log in logs:
                 log.close()
+
+
+def patience_for(spec: BenchSpec) -> float:
+    """Seconds without a sample after which a run is taken to hang."""
+    operations = (spec.iterations or 0) + (spec.warmup or 0) + spec.checks
+    return _PATIENCE_SECONDS + 10.0 * operations  # the user may ask for many, on slow rails
 
 
 def parse_samples(lines: Sequence[bytes], progress: Optional[Progress] = None) -> List[Sample]:
@@ -141,7 +143,7 @@ def parse_samples(lines: Sequence[bytes], progress: Optional[Progress] = None) -
 
 
 def _collect(
-    processes: Sequence["subprocess.Popen[Any]"], progress: Optional[Progress]
+    processes: Sequence["subprocess.Popen[Any]"], progress: Optional[Progress], patience: float
 ) -> List[Sample]:
     """Reads the first process's output until it ends, another one fails, or all is silent."""
     samples: List[Sample] = []
@@ -167,8 +169,8 @@ def _collect(
                 failed_at = now
             if failed_at is not None and now - failed_at > _GRACE_SECONDS:
                 return samples
-            if now - last_heard > _SILENCE_SECONDS:
-                raise BenchError(f"no result for {_SILENCE_SECONDS:.0f} s: gave up waiting")
+            if now - last_heard > patience:
+                raise BenchError(f"no result for {patience:.0f} s: gave up waiting")
 
 
 def _check(

@@ -97,7 +97,7 @@ class Reference:
 
     def _wide(self) -> np.dtype:
         """The type the reference is worked out in: integers wrap in their own."""
-        return np.dtype(self.dtype if self.dtype in _INTEGERS else "float64")
+        return np.dtype("float32" if self.dtype in ("float16", "bfloat16") else self.dtype)
 
     def _unit(self) -> int:
         # An average must come out whole, so each input is a multiple of the number of ranks.
@@ -109,31 +109,35 @@ class Reference:
         return int(np.iinfo(self.dtype).max)
 
     def _block(self, rank: int, start: int, stop: int) -> np.ndarray:
-        generator = np.random.Generator(np.random.SFC64([self.seed, rank, start // BLOCK]))
+        generator = np.random.SFC64([self.seed, rank, start // BLOCK])
+        count = stop - start
         if self.op == "prod" and self.dtype in _EXACT:
-            return self._powers(generator, rank, stop - start)
+            return self._powers(generator, rank, count)
         if self.dtype in _INTEGERS and self.op != "avg":
-            raw = generator.bytes((stop - start) * itemsize(self.dtype))
-            return np.frombuffer(raw, dtype=self.dtype)
-        return self._whole_numbers(generator, rank, stop - start)
+            return _random_bits(generator, count, self._wide())
+        return self._whole_numbers(generator, rank, count)
 
-    def _whole_numbers(self, generator: np.random.Generator, rank: int, count: int) -> np.ndarray:
+    def _whole_numbers(self, generator: np.random.SFC64, rank: int, count: int) -> np.ndarray:
         """Multiples of the unit whose sum over all ranks cannot leave the budget."""
-        unit = self._unit()
+        unit, wide = self._unit(), self._wide()
         active = min(self.ranks, self._budget() // unit)
         if rank >= active:
-            return np.zeros(count, self._wide())
-        high = min(self._budget() // (unit * active), (1 << 30))
-        low = 0 if self.dtype == "uint8" else -high
-        values = generator.integers(low, high, count, dtype=np.int32, endpoint=True)
-        return values.astype(self._wide()) * self._wide().type(unit)
+            return np.zeros(count, wide)
+        # Powers of two are cut out of random bits, much faster than any other range.
+        power = min((self._budget() // (unit * active)).bit_length() - 1, 29)
+        raw = _random_bits(generator, count, np.dtype("int32"))
+        if self.dtype == "uint8":
+            return (raw & ((1 << power) - 1)).astype(wide)
+        values = (raw & ((2 << power) - 1)) - (1 << power)
+        return values.astype(wide) * wide.type(unit)
 
-    def _powers(self, generator: np.random.Generator, rank: int, count: int) -> np.ndarray:
+    def _powers(self, generator: np.random.SFC64, rank: int, count: int) -> np.ndarray:
         """Signed powers of two; at most 14 ranks move the exponent: float16 has no more."""
-        signs = generator.integers(0, 1, count, dtype=np.int8, endpoint=True) * 2.0 - 1.0
+        raw = _random_bits(generator, count, np.dtype("uint8"))
+        signs = np.where(raw & 1, self._wide().type(1), self._wide().type(-1))
         if rank >= 14:
             return signs
-        return np.ldexp(signs, generator.integers(-1, 1, count, dtype=np.int8, endpoint=True))
+        return np.ldexp(signs, ((raw >> 1) % 3).astype(np.int32) - 1)
 
     def _divide(self, total: np.ndarray) -> np.ndarray:
         if self.dtype in _EXACT:
@@ -141,6 +145,12 @@ class Reference:
         # Toward zero, as the C API says; NumPy's // rounds down.
         whole = total.astype(np.int64)
         return (np.sign(whole) * (np.abs(whole) // self.ranks)).astype(total.dtype)
+
+
+def _random_bits(generator: np.random.SFC64, count: int, dtype: np.dtype) -> np.ndarray:
+    """`count` elements of an integer dtype, every bit random."""
+    words = -(-count * dtype.itemsize // 8)
+    return generator.random_raw(words).view(dtype)[:count]
 
 
 def _blocks(count: int) -> Iterator[Tuple[int, int]]:

@@ -17,6 +17,7 @@ from .measure import measure
 from .peers import find_peers
 from .rows import SCHEMA_NOTE, Row, gains, make_rows, spread, wire_check
 from .spec import BenchSpec, Sample
+from .surroundings import lab_facts, lab_rates, surrounding_lab
 
 # Enough of the single-rail runs to know the gain, without tripling the whole bench.
 _SINGLE_SECONDS = 0.5
@@ -74,7 +75,10 @@ def run_in_world(request: Request, step: Step) -> Optional[Report]:
         raise BenchError("--compare needs a lab of the bench's own: run it without a launcher")
     import nezha
 
+    lab = surrounding_lab()
     spec = request.spec
+    if lab is not None:
+        spec = replace(spec, rates=lab_rates(lab))
     if request.one_rail is not None:
         spec = replace(spec, config={**spec.config, "rails": _named_rail(request.one_rail)})
     with nezha.init(config=spec.config) as comm:
@@ -83,7 +87,7 @@ def run_in_world(request: Request, step: Step) -> Optional[Report]:
         rails = [rail["name"] for rail in comm.rails()]
         first, ranks = comm.rank == 0, comm.world_size
     request = replace(request, spec=spec, nodes=ranks, rails=rails, launches=1)
-    return _report(request, launches, {}, {}, None) if first else None
+    return _report(request, launches, {}, {}, lab_facts(lab) if lab else None) if first else None
 
 
 def run_in_lab(request: Request, step: Step) -> Report:

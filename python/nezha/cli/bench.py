@@ -29,7 +29,8 @@ class _AllReduceByDefault(TyperGroup):
         return super().parse_args(ctx, args)
 
 
-app = typer.Typer(cls=_AllReduceByDefault, no_args_is_help=True,
+app = typer.Typer(rich_markup_mode=None, add_completion=False,
+                  cls=_AllReduceByDefault, no_args_is_help=True,
                   help="Measure collectives, in a launched world or in a lab built for it.")
 
 

@@ -13,7 +13,8 @@ from ..bench.errors import BenchError
 from ..errors import Error
 from ..lab import LabError
 
-app = typer.Typer(help="See what a second network is worth, on this machine, in a minute or two.")
+app = typer.Typer(rich_markup_mode=None, add_completion=False,
+                  help="See what a second network is worth, on this machine, in a minute or two.")
 
 
 @app.callback(invoke_without_command=True)

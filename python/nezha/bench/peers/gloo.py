@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import List, Optional
 
 from ..errors import BenchError
-from ..launch import BenchLab, Progress
+from ..launch import BenchLab, Progress, patience_for
 from ..spec import BenchSpec, Sample
 
 _DRIVER = Path(__file__).with_name("gloo_driver.py")
@@ -46,4 +46,4 @@ class Gloo:
         environments = [{**lab.lab.rank_env(node), "GLOO_SOCKET_IFNAME": fastest}
                         for node in range(lab.nodes)]
         commands = [(node, [self._python, str(_DRIVER), str(path)]) for node in range(lab.nodes)]
-        return lab.launch(commands, environments, progress)
+        return lab.launch(commands, environments, progress, patience_for(spec))

@@ -11,10 +11,10 @@ import shutil
 import stat
 import subprocess
 from pathlib import Path
-from typing import Dict, List, Optional
+from typing import List, Optional
 
 from ..errors import BenchError
-from ..launch import BenchLab, Progress
+from ..launch import BenchLab, Progress, patience_for
 from ..spec import BenchSpec, Sample
 
 _SOURCE = Path(__file__).with_name("mpi_driver.c")
@@ -48,7 +48,7 @@ class Mpi:
         # A host name of its own, or mpirun takes the other nodes for this one.
         script = f"hostname lab-node-0 && exec {shlex.join(launcher + program)}"
         samples = lab.launch([(0, ["unshare", "--uts", "sh", "-c", script])],
-                             [self._environment()], progress)
+                             [{}], progress, patience_for(spec))
         for sample in samples:
             for rail in sample.rails:
                 rail.rate = spec.rates.get(rail.device)
@@ -56,9 +56,6 @@ class Mpi:
 
     def _launcher(self, lab: BenchLab, agent: Path) -> List[str]:
         raise NotImplementedError
-
-    def _environment(self) -> Dict[str, str]:
-        return {}
 
     def _build(self, scratch: Path) -> Path:
         program = scratch / f"mpi-driver-{type(self).__name__.lower()}"

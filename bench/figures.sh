@@ -1,0 +1,39 @@
+#!/bin/sh
+# Makes every figure of docs/performance.md: one JSON file a line of its tables, three launches
+# each. Takes about half an hour; name the ones you want to make only those.
+#
+#   bench/figures.sh [NAME...]                 names: the words before the colons below
+#   bench/summarise.py out/figures             prints the tables' lines from the files
+#
+# Runs `nezha` from $NEZHA (default .venv/bin/nezha). Peers come from bench/install_peers.sh; one
+# that is missing is named and left out. Nothing else should run on the machine meanwhile.
+set -eu
+nezha=${NEZHA:-.venv/bin/nezha}
+out=${OUT:-out/figures}
+wanted=" $* "
+mkdir -p "$out"
+
+figure() { # NAME OPTIONS...
+  name=$1
+  shift
+  case $wanted in "  " | *" $name "*) ;; *) return 0 ;; esac
+  echo "== $name: nezha bench all_reduce $*"
+  "$nezha" bench all_reduce --nodes 4 --launches 3 --json "$out/$name.json" "$@" ||
+    echo "== $name FAILED" >&2
+}
+
+sizes="-b 4 -e 64M -f 4"
+figure one-rail --rails 1gbit $sizes --compare gloo,openmpi,mpich
+figure equal --rails 1gbit,1gbit $sizes --compare gloo,openmpi,mpich
+figure unequal --rails 1gbit,500mbit $sizes --compare gloo,openmpi,mpich
+figure quarter --rails 1gbit,250mbit $sizes
+figure tenth --rails 1gbit,100mbit $sizes
+figure three --rails 1gbit,500mbit,250mbit $sizes
+figure unshaped --rails none $sizes --compare gloo
+figure table-policy --rails 1gbit,500mbit $sizes --policy table -w 200
+figure round-robin --rails 1gbit,500mbit $sizes --policy round_robin
+figure two-nodes --rails 1gbit,500mbit --nodes 2 $sizes
+figure three-nodes --rails 1gbit,500mbit --nodes 3 $sizes
+figure five-nodes --rails 1gbit,500mbit --nodes 5 $sizes
+figure six-nodes --rails 1gbit,500mbit --nodes 6 $sizes
+figure odd-size --rails 1gbit,500mbit -d int8 -b 10000003 -e 10000003

@@ -81,11 +81,13 @@ def header_lines(facts: Dict[str, Any]) -> List[str]:
              f"{facts.get('launches', 1)} launch(es)"]
     lab = facts.get("lab")
     if lab:
-        bursts = ",".join(str(burst) for burst in lab["burst_bytes"])
         mtus = ",".join(str(mtu) for mtu in sorted(set(lab["mtu"])))
-        lines.append(f"# lab: {lab['mode']}, {'shaped' if lab['shaped'] else 'NOT shaped'}, "
-                     f"congestion control {lab['congestion_control']}, queue {lab['queue_ms']} ms, "
-                     f"burst {bursts} B, mtu {mtus}")
+        shape = "NOT shaped"
+        if lab["shaped"]:
+            bursts = ",".join(str(burst) for burst in lab["burst_bytes"])
+            shape = f"shaped, queue {lab['queue_ms']} ms, burst {bursts} B"
+        lines.append(f"# lab: {lab['mode']}, {shape}, congestion control "
+                     f"{lab['congestion_control']}, mtu {mtus}")
     options = facts.get("options") or {}
     if options:
         lines.append("# config: " + " ".join(f"{key}={value}" for key, value in options.items()))

@@ -1,10 +1,9 @@
-"""What a call from Python costs over the same call in C: microseconds at 8 bytes.
+"""What a call from Python costs, in microseconds at 8 bytes.
 
     python bench/python_overhead.py [--calls N]
 
-A world of one rank moves nothing, so the whole time is the way through Python, the binding, and
-the library's own bookkeeping; the C side is timed beside it through ctypes-free code only when the
-library can be asked, therefore the figure is an upper bound of what Python adds.
+A world of one rank moves nothing, so the time is the way through Python, the binding, and the
+library's own bookkeeping of an operation: an upper bound of what Python adds.
 """
 
 from __future__ import annotations

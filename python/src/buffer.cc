@@ -1,8 +1,10 @@
 #include "buffer.h"
 
-#include <cstring>
+#include <nanobind/stl/vector.h>
+
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "errors.h"
 
@@ -153,12 +155,10 @@ bool Buffer::try_array_interface(nb::handle object, Access access, const char* a
   nb::tuple memory = nb::cast<nb::tuple>(interface["data"]);
   nb::tuple shape = nb::cast<nb::tuple>(interface["shape"]);
   if (access == Access::write && nb::cast<bool>(memory[1])) refuse_read_only(argument);
-  if (!interface["strides"].is_none()) {  // NumPy leaves it None when C-contiguous
-    raise(NEZHA_INVALID_ARGUMENT, std::string(argument) + " is not C-contiguous: shape " +
-                                      nb::str(shape).c_str() + ", strides " +
-                                      nb::str(interface["strides"]).c_str() +
-                                      " bytes. Pass numpy.ascontiguousarray(" + argument +
-                                      "), which receives the result");
+  if (nb::object strides = interface["strides"]; !strides.is_none()) {  // None: C-contiguous
+    const auto dims = nb::cast<std::vector<int64_t>>(shape);
+    const auto steps = nb::cast<std::vector<int64_t>>(strides);
+    refuse_strides(dims.data(), steps.data(), static_cast<int>(dims.size()), "bytes", argument);
   }
   count_ = 1;
   for (nb::handle extent : shape) count_ *= nb::cast<uint64_t>(extent);

@@ -1,0 +1,101 @@
+"""The house rules: the project keeps them, and each check can fail."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def tool(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+layers, tidy = tool("check_layers"), tool("tidy")
+
+
+@pytest.mark.parametrize("path, include", [
+    ("base/clock.cc", '"base/clock.h"'),
+    ("base/clock.cc", "<chrono>"),
+    ("schedule/algorithms/ring.cc", '"schedule/builder.h"'),
+    ("control/policies/pull.cc", '"control/policy.h"'),
+    ("transport/tcp/tcp_endpoint.cc", '"transport/tcp/tcp_endpoint.h"'),
+    ("transport/tcp/tcp_endpoint.cc", '"transport/endpoint.h"'),
+    ("context/context.cc", '"transport/tcp/tcp_transport.h"'),
+    ("capi/communicator.cc", '"nezha/nezha.h"'),
+])
+def test_allowed_includes(path, include):
+    assert layers.offence(path, include) is None
+
+
+@pytest.mark.parametrize("path, include", [
+    ("base/clock.cc", '"wire/frame.h"'),
+    ("schedule/plan.cc", '"base/clock.h"'),
+    ("schedule/plan.cc", "<thread>"),
+    ("schedule/plan.cc", "<sys/socket.h>"),
+    ("control/policies/pull.cc", '"base/log.h"'),
+    ("control/policies/pull.cc", '"engine/engine.h"'),
+    ("control/rail_selector.cc", '"transport/rail.h"'),
+    ("transport/tcp/tcp_endpoint.cc", '"transport/shm/shm_endpoint.h"'),
+    ("transport/endpoint.cc", '"transport/tcp/tcp_endpoint.h"'),
+    ("engine/engine.cc", '"transport/tcp/tcp_endpoint.h"'),
+    ("engine/engine.cc", '"context/context.h"'),
+    ("engine/engine.cc", '"nezha/nezha.h"'),
+    ("engine/engine.cc", '"engine.h"'),
+])
+def test_forbidden_includes(path, include):
+    assert layers.offence(path, include)
+
+
+def test_the_module_sees_the_c_api_only():
+    assert layers.module_offence('"nezha/nezha.h"') is None
+    assert layers.module_offence('"engine/engine.h"')
+
+
+def test_a_tree_with_an_offence(tmp_path):
+    (tmp_path / "src/wire").mkdir(parents=True)
+    (tmp_path / "src/newcomer").mkdir()
+    (tmp_path / "src/wire/frame.h").write_text('#pragma once\n#include "engine/engine.h"\n')
+    (tmp_path / "src/newcomer/a.cc").write_text('#include "base/status.h"\n')
+    problems = "\n".join(layers.check(tmp_path))
+    assert "src/wire/frame.h:2" in problems and "new layer" in problems
+
+
+LONG_BODY = "  f();\n" * 80
+
+
+@pytest.mark.parametrize("suffix, text, words", [
+    (".cc", f"void long_one() {{\n{LONG_BODY}}}\n", "long_one has 82 lines"),
+    (".cc", f"namespace n {{\nclass A {{\n void g() const {{\n{LONG_BODY} }}\n}};\n}}", "g has 82"),
+    (".cc", "int x;\n" * 601, "601 lines"),
+    (".py", "def long_one():\n" + "    f()\n" * 80, "long_one has 81 lines"),
+    (".cc", 'auto p = getenv("HOME");\n', "environment"),
+    (".cc", "x" * 120 + "\n", "120 columns"),
+    (".md", "TO" + "DO: later\n", "does not belong"),
+    (".cc", "// FIX" + "ME\n", "does not belong"),
+])
+def test_offences(suffix, text, words):
+    assert any(words in problem for problem in tidy.check_text("a" + suffix, suffix, text))
+
+
+@pytest.mark.parametrize("suffix, text", [
+    (".cc", f"namespace n {{\n{LONG_BODY}}}\n"),
+    (".cc", f"const int table[] = {{\n{'  f(1),' * 3}\n" + "  1,\n" * 80 + "};\n"),
+    (".cc", 'const char* s = "void f() {";\n// void g() {\n'),
+    (".cc", "#define F(x) {\n" + "int a;\n" * 80),
+    (".cc", "void environment_text();\n"),
+    (".py", "x = 1\n" * 100),
+])
+def test_no_offences(suffix, text):
+    assert list(tidy.check_text("a" + suffix, suffix, text)) == []
+
+
+def test_this_project():
+    assert layers.check(ROOT) == []
+    assert tidy.check(ROOT) == []

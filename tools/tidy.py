@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+"""Checks the house rules that a program can see; CONTRIBUTING.md says why they are there.
+
+    tools/tidy.py [ROOT]
+
+Files of at most 600 lines, lines of about 100 columns, functions of 70 lines; the environment is read in
+src/base/config.cc only; no notes to oneself and no traces of the machine a change was made on.
+Prints one line per offence and exits with 1 when there is any.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Iterator, List, Tuple
+
+FILE_LINES_MAX = 600
+LINE_COLUMNS_MAX = 106  # write 100; a word more is no reason to break a sentence
+FUNCTION_LINES_MAX = 70
+
+CPP = {".h", ".cc", ".inc", ".c"}
+PYTHON = {".py", ".pyi"}
+FOLDERS = ("src", "include", "python", "tests", "tools", "bench", "examples")
+TEXT = CPP | PYTHON | {".md", ".txt", ".cmake", ".toml", ".json", ".yml", ".sh", ""}
+
+# Put together here, so that this file does not offend itself.
+FORBIDDEN = re.compile("|".join((
+    r"\bTO" + r"DO\b", r"\bFIX" + r"ME\b", r"\bXX" + r"X\b", r"/wo" + r"rk/(main|shared)",
+    r"/fa" + r"rm/", r"bash" + r"_jobs", r"developer " + r"session", r"this " + r"session")),
+    re.IGNORECASE)
+GETENV = re.compile(r"\b(secure_)?getenv\s*\(|\benviron\b(?!ment)")
+GETENV_ALLOWED = "src/base/config.cc"
+
+_BLANK = re.compile(r'//[^\n]*|/\*.*?\*/|R"\((?:.|\n)*?\)"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\''
+                    r"|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.DOTALL | re.MULTILINE)
+_NO_FUNCTION = re.compile(r"^\s*(namespace|class|struct|enum|union|extern|typedef|using)\b")
+
+
+def python_functions(text: str) -> Iterator[Tuple[str, int, int]]:
+    """(name, first line, number of lines) of every function."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node.name, node.lineno, (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+def cpp_functions(text: str) -> Iterator[Tuple[str, int, int]]:
+    """The same for C++, by its braces: lambdas count with the function around them."""
+    code = _BLANK.sub(lambda m: "".join(c if c == "\n" else " " for c in m.group()), text)
+    depth, head_start, function_depth, begin, head = 0, 0, -1, 0, ""
+    for position, character in enumerate(code):
+        if character == "{":
+            if function_depth < 0 and is_function_head(code[head_start:position]):
+                function_depth, head = depth, code[head_start:position].strip()
+                begin = head_start + len(code[head_start:position]) - len(
+                    code[head_start:position].lstrip())
+            depth += 1
+        elif character == "}":
+            depth -= 1
+            if depth == function_depth:
+                first = code.count("\n", 0, begin) + 1
+                yield (head.partition("(")[0].split() or ["?"])[-1], first, (
+                    code.count("\n", 0, position) + 2 - first)
+                function_depth = -1
+        if character in "{};":
+            head_start = position + 1
+
+
+def is_function_head(head: str) -> bool:
+    """Whether what stands before a brace begins a function's body."""
+    if "(" not in head or _NO_FUNCTION.match(head):
+        return False
+    before = head.partition("(")[0]
+    return "=" not in before or "operator" in before
+
+
+def check_text(name: str, suffix: str, text: str) -> Iterator[str]:
+    """Offences of one file; `name` is its path from the root."""
+    lines = text.split("\n")
+    for number, line in enumerate(lines, 1):
+        if FORBIDDEN.search(line):
+            yield f"{name}:{number}: a note or a path that does not belong here: {line.strip()[:60]}"
+    if suffix not in CPP | PYTHON:
+        return
+    if len(lines) - 1 > FILE_LINES_MAX:
+        yield f"{name}: {len(lines) - 1} lines, at most {FILE_LINES_MAX}: split it by purpose"
+    for number, line in enumerate(lines, 1):
+        if len(line) > LINE_COLUMNS_MAX:
+            yield f"{name}:{number}: {len(line)} columns, at most {LINE_COLUMNS_MAX}"
+        if suffix in CPP and GETENV.search(line) and name != GETENV_ALLOWED:
+            yield f"{name}:{number}: only {GETENV_ALLOWED} reads the environment"
+    functions = python_functions(text) if suffix in PYTHON else cpp_functions(text)
+    for function, first, length in functions:
+        if length > FUNCTION_LINES_MAX:
+            yield f"{name}:{first}: {function} has {length} lines, at most {FUNCTION_LINES_MAX}"
+
+
+def files(root: Path) -> List[Path]:
+    """What git knows of the project; every file below the known folders outside a checkout."""
+    listed = subprocess.run(["git", "-C", str(root), "ls-files", "-z"], capture_output=True)
+    if listed.returncode == 0 and listed.stdout:
+        return [root / name for name in listed.stdout.decode().split("\0") if name]
+    return [path for folder in FOLDERS for path in sorted((root / folder).rglob("*"))
+            if path.is_file()]
+
+
+def check(root: Path) -> List[str]:
+    """All offences, one line each."""
+    problems: List[str] = []
+    for path in files(root):
+        if path.suffix not in TEXT or path.name == "LICENSE" or not path.is_file():
+            continue
+        try:
+            text = path.read_text()
+        except UnicodeDecodeError:
+            continue
+        problems += check_text(path.relative_to(root).as_posix(), path.suffix, text)
+    return problems
+
+
+def main() -> int:
+    """Entry point."""
+    root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent
+    problems = check(root)
+    print("\n".join(problems) or "tidy: ok")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -13,7 +13,7 @@ import pytest
 import wire_meter  # noqa: F401  (also finds nezha in the source tree)
 
 import nezha.lab
-from nezha.lab import layout, state, userns
+from nezha.lab import layout, state
 
 PACKAGE_ROOT = os.path.abspath(os.path.join(os.path.dirname(nezha.lab.__file__), "..", ".."))
 
@@ -24,8 +24,6 @@ def namespaces() -> None:
     can = nezha.lab.capabilities()
     if not can.namespaces:
         pytest.skip(f"no namespaces: {can.reason}")
-    if can.mode == "userns" and not userns.single_threaded():
-        pytest.skip("a user namespace cannot be entered by a process with threads")
 
 
 def left_behind(name: str) -> List[str]:

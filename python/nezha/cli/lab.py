@@ -133,7 +133,7 @@ def status(name: Optional[str] = typer.Option(None, "--name", help="Default: eve
            as_json: bool = typer.Option(False, "--json", help="For programs.")) -> None:
     """Rates, queues, buckets, counters and faults."""
     with _one_line_errors():
-        found = [labs.Lab.status_of(each) for each in ([name] if name else labs.names())]
+        found = [labs.Lab.attach(each).status() for each in ([name] if name else labs.names())]
     if as_json:
         json.dump(found, sys.stdout, indent=1)
         typer.echo()

@@ -15,10 +15,10 @@ import signal
 import subprocess
 import sys
 import threading
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
 
-from . import guardian, kernel, layout, process, state, teardown, userns
-from .capability import MODES, capabilities, in_own_userns
+from . import build, guardian, layout, process, state, teardown, userns
+from .capability import MODES, capabilities
 from .errors import LabError
 from .spec import Node, Rail, RateLike, normal_nodes, normal_rails, parse_rate
 
@@ -62,6 +62,7 @@ class Lab:
         self._persist = persist
         self._state: Optional[state.LabState] = None
         self._owner = 0
+        self._holder_child = 0
         self._guardian: Optional["subprocess.Popen[bytes]"] = None
 
     # ---- life ------------------------------------------------------------------------------
@@ -69,12 +70,9 @@ class Lab:
     @classmethod
     def attach(cls, name: str) -> "Lab":
         """A lab that is already up, built by any process. Raises LabError when there is none."""
-        found = state.load(name)
-        if found.holder:
-            userns.join(found.holder)
         lab = cls.__new__(cls)
         lab.name = name
-        lab._state = found
+        lab._state = state.load(name)
         lab._owner = 0
         lab._guardian = None
         return lab
@@ -83,15 +81,33 @@ class Lab:
         """Builds everything, or nothing: a failure takes back what was made. Raises LabError."""
         if self._state is not None:
             raise LabError(f"lab {self.name!r} is already up")
-        mode = self._choose_mode()
-        if mode == "userns" and self._persist:
-            userns.hold(self._build_held)
-            self._state = Lab.attach(self.name).state
-            return self
-        if mode == "userns" and not in_own_userns():
-            userns.enter()
-        self._build(mode, holder=0)
+        plan = self._plan(self._choose_mode())
+        state.reserve(plan)
+        self._state = plan
+        self._owner = os.getpid()
+        try:
+            if not self._persist:
+                self._guard()
+            if plan.mode == "userns":
+                self._holder_child = userns.hold(lambda: self._build_held(plan))
+                self._state = state.load(self.name)
+            elif plan.mode == "root":
+                build.network(plan, self._cc)
+                state.save(plan)
+        except BaseException as error:
+            self.down()
+            if not isinstance(error, Exception):
+                raise  # Ctrl-C and exit stay what they are
+            raise LabError(f"lab {self.name!r} could not be built and was removed: "
+                           f"{error}") from error
         return self
+
+    def _build_held(self, plan: state.LabState) -> None:
+        """In the holder: announces it, so that whoever ends the lab finds it, then builds."""
+        plan.holder = os.getpid()
+        state.save(plan)
+        build.network(plan, self._cc)
+        state.save(plan)
 
     def _choose_mode(self) -> str:
         best = capabilities()
@@ -103,38 +119,17 @@ class Lab:
                   file=sys.stderr)
         return mode
 
-    def _build_held(self) -> None:
-        self._build("userns", holder=os.getpid())
-
-    def _plan(self, mode: str, holder: int) -> state.LabState:
+    def _plan(self, mode: str) -> state.LabState:
         loopback = mode == "loopback"
         specs, rails = self._nodes, self._rails
         return state.LabState(
-            name=self.name, mode=mode, owner=0 if self._persist else os.getpid(), holder=holder,
+            name=self.name, mode=mode, owner=0 if self._persist else os.getpid(), holder=0,
             switch="" if loopback else layout.netns_path(self.name, "sw"),
             rail_rates=[0 if loopback else parse_rate(rail.rate) for rail in rails],
             congestion_control="", queue_ms=self._queue_ms, burst=self._burst,
             master_port=layout.master_port(mode),
             nodes=layout.loopback_nodes(len(specs), len(rails)) if loopback
             else layout.nodes(self.name, specs, rails, self._mtu))
-
-    def _build(self, mode: str, holder: int) -> None:
-        plan = self._plan(mode, holder)
-        state.reserve(plan)
-        self._state = plan
-        self._owner = os.getpid()
-        try:
-            if not self._persist:
-                self._guard()
-            if mode != "loopback":
-                self._build_network(plan)
-            state.save(plan)
-        except BaseException as error:
-            self.down()
-            if isinstance(error, (LabError, KeyboardInterrupt, SystemExit)):
-                raise
-            raise LabError(f"lab {self.name!r} could not be built and was removed: "
-                           f"{error}") from error
 
     def _guard(self) -> None:
         self._guardian = guardian.start(self.name)
@@ -144,40 +139,15 @@ class Lab:
                 if signal.getsignal(number) == signal.SIG_DFL:
                     signal.signal(number, _exit_on_signal)
 
-    def _build_network(self, plan: state.LabState) -> None:
-        from . import links  # pyroute2 takes a quarter of a second to import
-
-        for path in plan.namespaces():
-            kernel.create_netns(path)
-        links.build_switch(plan)
-        for number, node in enumerate(plan.nodes):
-            links.build_node(plan, node, number)
-        links.plug_ports(plan)
-        plan.congestion_control = self._settle_congestion_control(plan)
-        plan.own_sysfs = process.sysfs_allowed(plan.nodes[0].netns)
-
-    def _settle_congestion_control(self, plan: state.LabState) -> str:
-        """Sets the wanted algorithm where that is possible; returns the one in force."""
-        from . import links
-
-        if self._cc is not None:
-            try:
-                links.set_congestion_control(plan, self._cc)
-            except OSError as error:
-                if plan.mode == "root" or not isinstance(error, PermissionError):
-                    raise LabError(f"congestion control {self._cc!r}: {error}. See "
-                                   "net.ipv4.tcp_available_congestion_control") from error
-                print(f"nezha lab: congestion control {self._cc!r} is not allowed without root; "
-                      "the host's default stays", file=sys.stderr)
-        return kernel.in_netns(plan.nodes[0].netns, lambda: kernel.read_sysctl(
-            "net.ipv4.tcp_congestion_control"))
-
     def down(self) -> None:
         """Ends the lab and every process in it. Any number of times, from any process."""
         if self._owner and self._owner != os.getpid():
             return  # a forked child's exit is not the end of its parent's lab
         if self._state is not None:
             teardown.tear_down(self.name)
+            if self._owner and self._holder_child:
+                with contextlib.suppress(ChildProcessError):  # somebody else waited for it
+                    os.waitpid(self._holder_child, 0)
             self._state = None
         if self._guardian is not None:
             self._guardian.kill()
@@ -213,14 +183,6 @@ class Lab:
         """Rate of each rail as it was asked for, bits per second, 0 = unshaped."""
         return list(self.state.rail_rates)
 
-    @classmethod
-    def status_of(cls, name: str) -> Dict[str, Any]:
-        """status() of a lab that is up, of any user namespace. Raises LabError."""
-        holder = state.load(name).holder
-        if holder:
-            return userns.call_inside(holder, lambda: cls.attach(name).status())
-        return cls.attach(name).status()
-
     def rank_env(self, node: int) -> Dict[str, str]:
         """Environment of rank `node` in a world of one rank a node; see process.rank_env."""
         self._node(node)
@@ -231,7 +193,7 @@ class Lab:
         from . import report
 
         self._state = state.load(self.name)
-        return report.status(self.state)
+        return self._inside(lambda: report.status(self.state))
 
     # ---- commands on nodes -----------------------------------------------------------------
 
@@ -243,18 +205,15 @@ class Lab:
         merged = {**os.environ, **process.node_env(lab, node), **(env or {})}
         if lab.mode == "loopback":
             return subprocess.Popen(list(command), env=merged, **options)
+        netns = lab.nodes[node].netns
+        if not os.path.exists(netns):
+            raise LabError(f"lab {self.name!r} was taken down meanwhile")
         try:
-            fd = os.open(lab.nodes[node].netns, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            raise LabError(f"lab {self.name!r} was taken down meanwhile") from None
-        try:
-            return subprocess.Popen(list(command), env=merged,
-                                    preexec_fn=process.entry(fd, lab.own_sysfs), **options)
+            return subprocess.Popen(list(command), env=merged, preexec_fn=process.entry(
+                netns, lab.holder, lab.own_sysfs), **options)
         except subprocess.SubprocessError as error:
             raise LabError(f"node {node} of lab {self.name!r} cannot be entered: {error}. Is the "
                            "lab still up, and was it built by this user?") from error
-        finally:
-            os.close(fd)
 
     def exec(self, node: int, command: Sequence[str], *, timeout: Optional[float] = None,
              check: bool = False, **options: Any) -> "subprocess.CompletedProcess[Any]":
@@ -283,12 +242,15 @@ class Lab:
         values = [parse_rate(rate) for rate in rates]
         if not values:
             raise LabError("no rates given")
-        with self._changing() as lab:
+
+        def change(lab: state.LabState) -> None:
             lab.rail_rates = [values[min(r, len(values) - 1)] for r in range(len(lab.rail_rates))]
             for node in lab.nodes:
                 for port in node.ports:
                     port.rate = port.home_rate = lab.rail_rates[port.rail]
                     self._reshape(lab, node, port)
+
+        self._update(change)
 
     def slow(self, node: int, rail: Union[int, str], rate: RateLike) -> None:
         """New rate, both ways, of one node's ports on one rail: a degraded device."""
@@ -347,22 +309,35 @@ class Lab:
             raise LabError(f"no node {number}: lab {self.name!r} has 0 to {len(nodes) - 1}")
         return nodes[number]
 
-    @contextlib.contextmanager
-    def _changing(self) -> Iterator[state.LabState]:
-        """The lab's freshest state, saved when the block succeeds; other processes wait."""
+    def _inside(self, work: Callable[[], Any]) -> Any:
+        """JSON-ready result of work done where the lab's namespaces are. Raises LabError."""
+        if self.state.holder:
+            return userns.call_inside(self.state.holder, work)
+        try:
+            return work()
+        except LabError:
+            raise
+        except Exception as error:  # OSError, or one of pyroute2's many
+            raise LabError(f"lab {self.name!r}: {error}") from error
+
+    def _update(self, change: Callable[[state.LabState], None]) -> None:
+        """Applies change to the lab's freshest state and saves it; other processes wait."""
         if self.mode == "loopback":
             raise LabError(f"lab {self.name!r} is a loopback lab: it has no wires to shape or cut")
-        with state.locked():
-            lab = state.load(self.name)
-            yield lab
-            state.save(lab)
-            self._state = lab
+
+        def work() -> None:
+            with state.locked():
+                lab = state.load(self.name)
+                change(lab)
+                state.save(lab)
+
+        self._inside(work)
+        self._state = state.load(self.name)
 
     def _change(self, node: int, rail: Union[int, str],
                 change: Callable[[state.LabState, state.NodeState, state.PortState], None],
                 filters: bool = False) -> None:
-        with self._changing() as lab:
-            self._node(node)
+        def change_ports(lab: state.LabState) -> None:
             host = lab.nodes[node]
             ports = [p for p in host.ports if rail in (p.rail, str(p.rail), p.device)]
             if not ports:
@@ -374,6 +349,9 @@ class Lab:
                 from . import filters as black_holes
 
                 black_holes.apply(lab)
+
+        self._node(node)
+        self._update(change_ports)
 
     def _fault(self, node: int, rail: Union[int, str], cut: str) -> None:
         from . import wires

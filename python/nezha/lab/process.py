@@ -6,7 +6,7 @@ import contextlib
 import os
 from typing import Callable, Dict
 
-from . import kernel
+from . import kernel, userns
 from .state import LabState
 
 
@@ -32,11 +32,17 @@ def rank_env(lab: LabState, node: int) -> Dict[str, str]:
     }
 
 
-def entry(netns_fd: int, own_sysfs: bool) -> Callable[[], None]:
-    """A preexec_fn that puts the child into the namespace behind netns_fd, with its own /sys."""
+def entry(netns: str, holder: int, own_sysfs: bool) -> Callable[[], None]:
+    """A preexec_fn that puts the child into the namespace at netns, with its own /sys.
+
+    holder: the process whose user namespace sees that path; 0 = this one does.
+    """
 
     def enter() -> None:
-        kernel.setns(netns_fd, kernel.CLONE_NEWNET)
+        if holder:
+            userns.join(holder)
+        fd = os.open(netns, os.O_RDONLY | os.O_CLOEXEC)
+        kernel.setns(fd, kernel.CLONE_NEWNET)
         if own_sysfs:
             kernel.mount_own_sysfs()
 
@@ -45,13 +51,11 @@ def entry(netns_fd: int, own_sysfs: bool) -> Callable[[], None]:
 
 def sysfs_allowed(netns: str) -> bool:
     """Whether a child in this namespace may mount a /sys of its own (some containers forbid)."""
-    fd = os.open(netns, os.O_RDONLY | os.O_CLOEXEC)
     child = os.fork()
     if child == 0:
         code = 1
         with contextlib.suppress(BaseException):
-            entry(fd, own_sysfs=True)()
+            entry(netns, holder=0, own_sysfs=True)()
             code = 0
         os._exit(code)
-    os.close(fd)
     return os.waitpid(child, 0)[1] == 0

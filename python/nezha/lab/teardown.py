@@ -12,7 +12,7 @@ import signal
 import time
 from typing import List, Set, Tuple
 
-from . import kernel, state, userns
+from . import kernel, state
 from .errors import LabError
 
 _GRACE_S = 1.0
@@ -39,8 +39,11 @@ def processes_inside(paths: List[str]) -> List[int]:
     return found
 
 
-def _processes_of_loopback(name: str) -> List[int]:
-    """Pids (never this one) that carry the lab's name in the environment they started with."""
+def _processes_named(name: str) -> List[int]:
+    """Pids (never this one) that carry the lab's name in the environment they started with.
+
+    For labs whose namespaces cannot be seen from here: in a user namespace, or none at all.
+    """
     mark = f"NEZHA_LAB={name}".encode()
     found = []
     for entry in os.listdir("/proc"):
@@ -54,11 +57,12 @@ def _processes_of_loopback(name: str) -> List[int]:
 
 def _end_processes(lab: state.LabState) -> None:
     """Asks every process of the lab to end, then makes it."""
-    paths = lab.namespaces()
+    root = lab.mode == "root"
     deadline = time.monotonic() + _GRACE_S
     number = signal.SIGTERM
     while True:
-        inside = processes_inside(paths) if paths else _processes_of_loopback(lab.name)
+        inside = (processes_inside(lab.namespaces()) if root
+                  else _processes_named(lab.name))
         if not inside:
             return
         if time.monotonic() > deadline:
@@ -87,12 +91,7 @@ def tear_down(name: str) -> bool:
             return False
         state.remove(name)  # unreadable: nothing in it to go by
         return True
-    if lab.holder:
-        # Its namespaces are mounted where only its holder's family sees them.
-        with contextlib.suppress(LabError):
-            userns.call_inside(lab.holder, lambda: _end_processes(lab))
-    else:
-        _end_processes(lab)
+    _end_processes(lab)
     for path in lab.namespaces():
         _remove_namespace(path)
     if lab.mode == "userns":

@@ -1,7 +1,8 @@
-"""Root without being root: a user namespace in which this process may build networks.
+"""Root without being root: a user namespace in which networks may be built.
 
-enter() moves the calling process for good; it stays the same process with the same files, and
-sees itself as uid 0. Linux refuses it to a process with more than one thread.
+A holder process keeps the namespace; work on the lab is done by short-lived children that join
+it, so the calling process stays what it is, with its threads. Linux lets only a process with one
+thread change its user namespace, which a freshly forked child always is.
 """
 
 from __future__ import annotations
@@ -10,28 +11,12 @@ import contextlib
 import json
 import os
 import signal
-import time
-from typing import Any, Callable, Dict
+from typing import Any, Callable, Dict, NoReturn
 
 from . import kernel, state
 from .errors import LabError
 
-_THREAD_EXIT_S = 0.5
-
-
-def single_threaded() -> bool:
-    """Whether this process has one thread. Waits a little: one that Python has joined may still
-    be on its way out of the kernel."""
-    deadline = time.monotonic() + _THREAD_EXIT_S
-    while len(os.listdir("/proc/self/task")) > 1:
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.001)
-    return True
-
-
 def _become(uid: int, gid: int) -> None:
-    single_threaded()  # if not, the call below says so
     kernel.unshare(kernel.CLONE_NEWUSER | kernel.CLONE_NEWNS)
     with open("/proc/self/setgroups", "w", encoding="ascii") as file:
         file.write("deny")
@@ -42,31 +27,26 @@ def _become(uid: int, gid: int) -> None:
     kernel.make_mounts_private(slave=False)
 
 
-def enter() -> None:
-    """Makes this process root of a user namespace of its own. Raises LabError when refused."""
+def _keep_state_directory() -> None:
+    # uid 0 of the namespace must look for the lab's file where its user does.
     os.environ["XDG_RUNTIME_DIR"] = os.path.dirname(state.directory())
-    try:
-        _become(os.getuid(), os.getgid())
-    except OSError as error:
-        raise LabError(
-            f"no user namespace for this process: {error}. It must be allowed on this host and "
-            "entered before the process starts threads (import numpy and torch later)"
-        ) from error
 
 
 def join(holder: int) -> None:
-    """Joins the user and mount namespaces of a lasting lab's holder. Raises LabError."""
-    os.environ["XDG_RUNTIME_DIR"] = os.path.dirname(state.directory())
-    single_threaded()  # if not, the call below says so
+    """Moves this process, a fresh child, into a holder's user and mount namespaces.
+
+    Keeps the working directory. Raises LabError.
+    """
+    _keep_state_directory()
+    here = os.getcwd()
     try:
         for kind, flag in (("user", kernel.CLONE_NEWUSER), ("mnt", kernel.CLONE_NEWNS)):
-            if os.readlink(f"/proc/{holder}/ns/{kind}") == os.readlink(f"/proc/self/ns/{kind}"):
-                continue
             fd = os.open(f"/proc/{holder}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC)
             try:
                 kernel.setns(fd, flag)
             finally:
                 os.close(fd)
+        os.chdir(here)
     except OSError as error:
         raise LabError(f"the lab's holder process {holder} cannot be joined: {error}") from error
 
@@ -128,25 +108,8 @@ def hold(build: Callable[[], None]) -> int:
     read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
-        message = b"the holder process was killed"
-        try:
-            os.close(read_end)
-            os.setsid()
-            enter()
-            build()
-            message = b""
-        except BaseException as error:  # everything must reach the caller, who is waiting
-            message = str(error).encode() or repr(error).encode()
-        os.write(write_end, message or b"ok")
-        os.close(write_end)
-        if message:
-            os._exit(1)
-        null = os.open(os.devnull, os.O_RDWR)
-        for fd in (0, 1, 2):
-            os.dup2(null, fd)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        while True:
-            signal.pause()
+        os.close(read_end)
+        _be_holder(build, write_end)
     os.close(write_end)
     with os.fdopen(read_end, "rb") as file:
         message = file.read().decode()
@@ -154,3 +117,28 @@ def hold(build: Callable[[], None]) -> int:
         os.waitpid(child, 0)
         raise LabError(message or "the holder process was killed")
     return child
+
+
+def _be_holder(build: Callable[[], None], write_end: int) -> NoReturn:
+    message = "ok"
+    try:
+        # A copy of the caller must not run the caller's handlers, nor hear its terminal.
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        os.setsid()
+        _keep_state_directory()
+        _become(os.getuid(), os.getgid())
+        build()
+    except BaseException as error:  # everything must reach the caller, who is waiting
+        message = str(error) or repr(error)
+    try:
+        os.write(write_end, message.encode())  # fails when the caller was killed meanwhile
+        if message == "ok":
+            null = os.open(os.devnull, os.O_RDWR)
+            for fd in (0, 1, 2):
+                os.dup2(null, fd)
+            os.closerange(3, 1 << 16)
+            while True:
+                signal.pause()
+    finally:
+        os._exit(1)

@@ -133,7 +133,7 @@ def status(name: Optional[str] = typer.Option(None, "--name", help="Default: eve
            as_json: bool = typer.Option(False, "--json", help="For programs.")) -> None:
     """Rates, queues, buckets, counters and faults."""
     with _one_line_errors():
-        found = [labs.Lab.attach(each).status() for each in ([name] if name else labs.names())]
+        found = [labs.Lab.attach(name).status()] if name else _all_that_last()
     if as_json:
         json.dump(found, sys.stdout, indent=1)
         typer.echo()
@@ -142,6 +142,14 @@ def status(name: Optional[str] = typer.Option(None, "--name", help="Default: eve
         typer.echo("no lab is up")
     for each in found:
         _print(each)
+
+
+def _all_that_last() -> List[Dict[str, Any]]:
+    found = []
+    for each in labs.names():
+        with contextlib.suppress(labs.LabError):  # it went down while we looked
+            found.append(labs.Lab.attach(each).status())
+    return found
 
 
 def _state_of(port: Dict[str, Any]) -> str:

@@ -209,7 +209,8 @@ std::string Context::rails_json() {
   const std::vector<control::RailSnapshot> snapshots = engine_->rail_snapshots();
   for (size_t rail = 0; rail < rails_.size() && world_size_ > 1; ++rail) {
     transport::EndpointCounters sum;
-    json.begin_object().field("name", rails_[rail].name).field("address", rails_[rail].address);
+    json.begin_object().field("name", rails_[rail].name).field("device", rails_[rail].name);
+    json.field("address", rails_[rail].address);
     json.field("mtu", rails_[rail].mtu);
     json.field("rate_bytes_per_s", snapshots[rail].rate_bytes_per_s);
     json.field("latency_s", snapshots[rail].latency_s);

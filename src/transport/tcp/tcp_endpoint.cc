@@ -238,7 +238,7 @@ void TcpEndpoint::receive() {
     if (received < 0) {
       if (errno == EINTR) continue;
       if (errno != EAGAIN) fail("receive", errno);
-      return;
+      break;
     }
     if (received == 0) {
       quiesce(error(Code::peer_lost, "connection %s was closed by the peer", name_.c_str()));
@@ -250,8 +250,21 @@ void TcpEndpoint::receive() {
     payload_done_ += landed;
     buffer_end_ += static_cast<size_t>(received) - landed;
     if (!consume_buffer()) return;
-    if (static_cast<size_t>(received) < asked) return;  // drained: no need to hear EAGAIN
+    if (static_cast<size_t>(received) < asked) break;  // drained: no need to hear EAGAIN
   }
+  if (up_) want_bytes();
+}
+
+// A shaped or busy network delivers a chunk in many pieces, and each would cost a wake-up.
+void TcpEndpoint::want_bytes() {
+  size_t wanted = 1;
+  if (receiving_payload_ && frame_.length - payload_done_ >= kLongPayload) {
+    wanted = std::min(frame_.length - payload_done_, kLowWaterMax);
+  }
+  // More than what is to come would never be reached; a little less costs one wake-up more.
+  if (low_water_ <= wanted && wanted < 2 * low_water_) return;
+  set_option(fd_, SOL_SOCKET, SO_RCVLOWAT, static_cast<int>(wanted));
+  low_water_ = wanted;
 }
 
 bool TcpEndpoint::consume_buffer() {

@@ -61,6 +61,7 @@ class TcpEndpoint final : public Endpoint, private progress::Pollable {
   // Behind a long payload only a little is read ahead: those bytes are copied once more.
   static constexpr size_t kReadAheadBehindPayload = 2 * 1024;
   static constexpr size_t kLongPayload = 32 * 1024;
+  static constexpr size_t kLowWaterMax = 256 * 1024;
   static constexpr int kFramesPerWrite = 24;
   // Fairness: at most this much per turn of the loop from one endpoint.
   static constexpr size_t kReceiveBytesPerTurn = 1024 * 1024;
@@ -78,6 +79,8 @@ class TcpEndpoint final : public Endpoint, private progress::Pollable {
   void finish_sent(size_t bytes);
   void want_writable(bool wanted);
   void receive();
+  // Lets the kernel wake us only when a long payload is there as a whole.
+  void want_bytes();
   // Works through what is in the buffer; false when the endpoint went down.
   bool consume_buffer();
   bool begin_frame(const std::byte* bytes);
@@ -113,6 +116,7 @@ class TcpEndpoint final : public Endpoint, private progress::Pollable {
   wire::FrameHeader frame_;
   Landing landing_;
   size_t payload_done_ = 0;
+  size_t low_water_ = 1;       // SO_RCVLOWAT as set
   std::string control_text_;   // payload of failure frames
   uint32_t landed_ = 0;        // data frames landed
   uint32_t told_ = 0;          // of these, told to the peer

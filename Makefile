@@ -1,0 +1,43 @@
+# Two promises: `make demo` and `make test`, on a fresh machine and again. What is missing is
+# installed first (tools/setup.sh); .venv/bin/nezha is the command.
+VENV := .venv
+STAMPS := build/stamps
+PYTHON := python3
+DEPENDENCIES := $(STAMPS)/dependencies-$(firstword $(shell cksum pyproject.toml tools/setup.sh | cksum))
+INSTALLED := $(STAMPS)/installed
+SOURCES := $(shell find src include python -type f ! -name '*.pyc' ! -name '*.so' 2>/dev/null) \
+           CMakeLists.txt pyproject.toml
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test bench-peers lab-clean clean
+
+help:  ## What can be made
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(MAKEFILE_LIST) | column -t -s '|'
+
+install: $(INSTALLED)  ## The command, as .venv/bin/nezha
+
+demo: $(INSTALLED)  ## Two rails at work in a lab on this machine: table, picture, a training
+	@$(VENV)/bin/nezha demo
+
+test: $(INSTALLED)  ## Every test: house rules, C++ plain and under sanitizers, Python, the lab
+	@tools/run_tests.sh
+
+bench-peers: $(INSTALLED)  ## Gloo, Open MPI and MPICH beside Nezha in one lab
+	@bench/install_peers.sh
+	@$(VENV)/bin/nezha bench all_reduce --nodes 4 --rails 1gbit,1gbit --compare gloo,openmpi,mpich
+
+lab-clean: $(INSTALLED)  ## Remove every lab of this user
+	@$(VENV)/bin/nezha lab down --all
+
+clean:  ## Remove what was built
+	rm -rf build $(VENV) out
+
+$(DEPENDENCIES):
+	@PYTHON=$(PYTHON) VENV=$(VENV) tools/setup.sh
+	@mkdir -p $(STAMPS) && rm -f $(STAMPS)/dependencies-* && touch $@
+
+$(INSTALLED): $(DEPENDENCIES) $(SOURCES)
+	@echo "building nezha into $(VENV)"
+	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/pip install -q --no-build-isolation --no-deps \
+	  --disable-pip-version-check --root-user-action=ignore --force-reinstall .
+	@touch $@

@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# Every test, in the order in which failures explain most; one line per step at the end. A step that
+# fails does not keep the others from running.
+#
+#   tools/run_tests.sh [STEP]...     steps: rules release asan tsan python
+set -uo pipefail
+cd "$(dirname "$0")/.."
+PATH="$PWD/.venv/bin:$PATH"
+JOBS=${JOBS:-$(nproc)}
+LABELS='unit|conformance|property|fault|capi|fuzz'
+summary=()
+failed=0
+
+step() {
+  local name=$1 start=$SECONDS status
+  shift
+  echo "== $name"
+  if "$@"; then status=passed; else status=FAILED failed=1; fi
+  summary+=("$(printf '%-34s %s  %4d s' "$name" "$status" $((SECONDS - start)))")
+}
+
+quietly() { # shows the output of what fails only
+  local log=build/$1.log
+  shift
+  "$@" >"$log" 2>&1 || { tail -n 60 "$log"; return 1; }
+}
+
+rules() { .venv/bin/python tools/check_layers.py && .venv/bin/python tools/tidy.py; }
+
+# The thread sanitizer of older compilers cannot live with much address randomisation.
+fixed_addresses() {
+  if setarch -R true 2>/dev/null; then setarch -R "$@"; else "$@"; fi
+}
+
+cpp() { # PRESET
+  quietly "configure-$1" cmake --preset "$1" &&
+    quietly "build-$1" fixed_addresses cmake --build "build/$1" -j "$JOBS" &&
+    fixed_addresses ctest --test-dir "build/$1" -L "$LABELS" -j "$JOBS" --no-tests=error \
+      --output-on-failure --progress
+}
+
+python() {
+  local folders=(tests/python tests/lab)
+  if .venv/bin/python -c 'import torch' 2>/dev/null; then
+    folders+=(tests/torch)
+  else
+    echo "torch is not installed: tests/torch is skipped"
+  fi
+  .venv/bin/python -m pytest -q "${folders[@]}"
+}
+
+export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
+export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
+export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
+
+mkdir -p build
+for wanted in "${@:-rules release asan tsan python}"; do
+  for name in $wanted; do
+    case $name in
+      rules) step "house rules" rules ;;
+      release) step "C++ tests" cpp release ;;
+      asan) step "C++ tests, address and undefined" cpp asan ;;
+      tsan) step "C++ tests, threads" cpp tsan ;;
+      python) step "Python and lab tests" python ;;
+      *) echo "unknown step $name" >&2; exit 2 ;;
+    esac
+  done
+done
+
+echo
+printf '%s\n' "${summary[@]}"
+if [ "$failed" = 0 ]; then echo "all steps passed"; else echo "some steps FAILED"; fi
+exit "$failed"

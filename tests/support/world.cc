@@ -1,0 +1,91 @@
+#include "support/world.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <thread>
+
+#include "base/json.h"
+
+namespace nezha::testing {
+
+std::string fresh_store() {
+  static std::atomic<int> number{0};
+  return "hash://world-" + std::to_string(number.fetch_add(1));
+}
+
+std::string loopback_config(int rails) {
+  std::string config = "log_level=error\nrails=";
+  for (int rail = 1; rail <= rails; ++rail) {
+    config += (rail == 1 ? "127." : ",127.") + std::to_string(rail) + ".0.1/32";
+  }
+  return config + "\n";
+}
+
+Result<std::unique_ptr<context::Communicator>> join(const context::ContextRequest& request) {
+  auto context = context::Context::create(request);
+  if (!context) return context.status();
+  return context::Communicator::world(std::move(*context));
+}
+
+World::World(const WorldOptions& options) : comms_(static_cast<size_t>(options.ranks)) {
+  Watchdog watchdog("building a world", options.ranks);
+  std::vector<Status> outcomes(comms_.size());
+  const std::string store = fresh_store();
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < options.ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      context::ContextRequest request;
+      request.rank = rank;
+      request.world_size = options.ranks;
+      request.store = store;
+      request.timeout_s = options.timeout_s;
+      request.config = loopback_config(options.rails) + options.config;
+      auto comm = join(request);
+      if (comm) comms_[static_cast<size_t>(rank)] = std::move(*comm);
+      outcomes[static_cast<size_t>(rank)] = comm.status();
+      watchdog.note(rank, "joined: " + comm.status().to_string());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const Status& outcome : outcomes) {
+    if (status_.is_ok()) status_ = outcome;
+  }
+}
+
+World::~World() {
+  Watchdog watchdog("leaving a world", size());
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < size(); ++rank) {
+    threads.emplace_back([&, rank] {
+      leave(rank);
+      watchdog.note(rank, "left");
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+std::vector<Status> World::run(const std::function<Status(Member&)>& body) {
+  std::vector<Status> outcomes(comms_.size());
+  if (!status_) return std::vector<Status>(comms_.size(), status_);
+  Watchdog watchdog("a world of " + std::to_string(size()), size());
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < size(); ++rank) {
+    if (comms_[static_cast<size_t>(rank)] == nullptr) continue;
+    threads.emplace_back([&, rank] {
+      Member member{rank, comms_[static_cast<size_t>(rank)].get(),
+                    [&watchdog, rank](std::string doing) { watchdog.note(rank, std::move(doing)); }};
+      outcomes[static_cast<size_t>(rank)] = body(member);
+      watchdog.note(rank, "finished: " + outcomes[static_cast<size_t>(rank)].to_string());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return outcomes;
+}
+
+int64_t json_number(const std::string& json, const std::string& name) {
+  auto parsed = parse_json(json);
+  if (!parsed) return -1;
+  return parsed->at(name).integer_or(-1);
+}
+
+}  // namespace nezha::testing

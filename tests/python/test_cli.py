@@ -82,9 +82,10 @@ def test_info():
     done = nezha("info", "--json")
     answer = json.loads(done.stdout)
     assert done.returncode == 0
-    assert any(device["name"] == "lo" for device in answer["devices"]["devices"])
+    assert any(device["device"] == "lo" for device in answer["devices"])
     assert answer["build"]["version"]
-    assert "lo" in nezha("info").stdout
+    shown = nezha("info").stdout
+    assert "loopback" in shown and "127.0.0.1/8" in shown
 
 
 def test_info_config_names_every_option():
@@ -113,8 +114,18 @@ def test_explain_refuses(arguments, words):
     assert "Traceback" not in done.stderr
 
 
+def test_info_peer():
+    done = nezha("info", "--filter", "lo", "--peer", "127.0.0.1", "--port", "1", "--json")
+    row, = json.loads(done.stdout)["peer"]
+    assert row["device"] == "lo" and row["result"] == "refused"
+    done = nezha("info", "--peer", "no-such-host.invalid")
+    assert done.returncode == 1 and "no-such-host.invalid" in done.stderr
+
+
 def test_reach():
-    rails = [{"name": "lo", "address": "127.0.0.1/8"}, {"name": "x", "address": None}]
+    rails = [{"device": "lo", "address": "127.0.0.1", "usable": True},
+             {"device": "lo", "address": "127.0.0.2", "usable": False},
+             {"device": "x", "address": "", "usable": True}]
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]

@@ -89,7 +89,7 @@ def test_descriptions(world):
 
 
 def test_a_table_that_is_none():
-    with nezha.init() as comm:
+    with nezha.init(policy="table") as comm:
         with pytest.raises(nezha.InvalidArgument):
             comm.load_table("[")
         with pytest.raises(nezha.InvalidArgument):

@@ -99,8 +99,8 @@ def test_a_job_meets_in_it(kind):
 
 def test_the_store_s_exception_is_the_cause():
     class Broken(Plain):
-        def set(self, key, value):
-            raise PermissionError("no writing today")
+        def get(self, key):
+            raise PermissionError("no reading today")
 
     with pytest.raises(nezha.Error) as caught:
         nezha.init(0, 2, Broken(), timeout=2.0)

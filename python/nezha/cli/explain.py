@@ -9,7 +9,6 @@ import typer
 
 from ..bench.sizes import parse_size
 from ..lab import LabError, parse_rate
-from . import show
 
 _HELP = """How an operation would be carried out on equal rails, and why so.
 
@@ -53,7 +52,4 @@ def explain(collective: str = typer.Argument(..., help="all_reduce, broadcast or
     except (errors.Error, LabError, ValueError) as error:
         typer.echo(f"nezha explain: {error}", err=True)
         raise typer.Exit(1) from None
-    if as_json:
-        typer.echo(text)
-        return
-    show.section(f"{collective} of {size} bytes on {world_size} ranks", json.loads(text))
+    typer.echo(text if as_json else json.loads(text)["text"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, Optional
 
 import typer
 
@@ -26,6 +26,9 @@ one round trip. "no answer" means that packets are lost or filtered: Nezha would
 "unreachable" means that the kernel has no route from this rail to HOST.
 """
 
+_TITLES = {"devices": "Devices of this host", "peer": "The way to the peer", "config": "Options",
+           "build": "Build"}
+
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
@@ -47,7 +50,7 @@ def info(rail_filter: str = typer.Option("", "--filter", help="As in NEZHA_RAILS
             request = json.dumps({"filter": rail_filter} if rail_filter else {})
             answer = {"devices": json.loads(_native.query("devices", request))}
             if peer is not None:
-                answer["peer"] = reach(_devices(answer["devices"]), peer, port, timeout)
+                answer["peer"] = reach(answer["devices"], peer, port, timeout)
         answer["build"] = json.loads(_native.query("build", "{}"))
     except errors.Error as error:
         typer.echo(f"nezha info: {error}", err=True)
@@ -55,9 +58,22 @@ def info(rail_filter: str = typer.Option("", "--filter", help="As in NEZHA_RAILS
     if as_json:
         typer.echo(json.dumps(answer, indent=1))
         return
+    if "devices" in answer:
+        answer["devices"] = [_row(device) for device in answer["devices"]]
     for name, value in answer.items():
-        show.section(name, value)
+        show.section(_TITLES[name], value)
+    if not config and not any(row["usable as a rail"] == "yes" for row in answer["devices"]):
+        typer.echo("No device is usable as a rail: name one with NEZHA_RAILS, or look at the reasons.")
 
 
-def _devices(answer: Any) -> List[Dict[str, Any]]:
-    return list(answer["devices"]) if isinstance(answer, dict) else list(answer)
+def _row(device: Dict[str, Any]) -> Dict[str, Any]:
+    speed = device["speed_gbps"]
+    return {
+        "device": device["device"],
+        "address": f"{device['address']}/{device['prefix_length']}" if device["address"] else "",
+        "speed": "unknown" if speed is None else f"{speed:g} Gbit/s",
+        "MTU": device["mtu"],
+        "NUMA node": device["numa_node"] if device["numa_node"] >= 0 else "",
+        "driver": device["driver"],
+        "usable as a rail": "yes" if device["usable"] else f"no: {device['reason']}",
+    }

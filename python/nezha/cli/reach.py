@@ -17,14 +17,14 @@ _SO_BINDTODEVICE = 25
 
 def reach(devices: List[Dict[str, Any]], host: str, port: int,
           timeout: float) -> List[Dict[str, Any]]:
-    """One row per device that has an address; raises InvalidArgument when HOST has none.
+    """One row per usable device; raises InvalidArgument when HOST has no address.
 
-    Row: {"name", "address", "peer", "result": "open" | "refused" | "no answer" | "unreachable",
+    Row: {"device", "address", "peer", "result": "open" | "refused" | "no answer" | "unreachable",
     "ms": round trip or None, "detail"}.
     """
     targets = _addresses(host, port)
-    usable = [(str(device.get("name", "")), address)
-              for device in devices for address in [_address(device)] if address]
+    usable = [(str(device["device"]), address) for device in devices if device["usable"]
+              for address in [_address(device)] if address]
     if not usable:
         return []
     with ThreadPoolExecutor(len(usable)) as pool:
@@ -40,7 +40,7 @@ def _addresses(host: str, port: int) -> List[Tuple[socket.AddressFamily, Any]]:
 
 
 def _address(device: Dict[str, Any]) -> Optional[str]:
-    text = str(device.get("address") or "").partition("/")[0]
+    text = str(device["address"]).partition("%")[0]  # link-local ones carry their zone
     try:
         return str(ipaddress.ip_address(text))
     except ValueError:
@@ -52,7 +52,7 @@ def _try(rail: Tuple[str, str], targets: List[Tuple[socket.AddressFamily, Any]],
     name, address = rail
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     target = next((where for kind, where in targets if kind == family), None)
-    row: Dict[str, Any] = {"name": name, "address": address,
+    row: Dict[str, Any] = {"device": name, "address": address,
                            "peer": target[0] if target else None, "ms": None, "detail": ""}
     if target is None:
         row.update(result="unreachable", detail="the host has no address of this rail's family")

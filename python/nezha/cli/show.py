@@ -17,8 +17,6 @@ def _console() -> Console:
 
 def section(title: str, value: Any) -> None:
     """Prints a value under a title: lists of objects as tables, objects as name and value."""
-    if isinstance(value, dict) and value and all(isinstance(v, dict) for v in value.values()):
-        value = [{"name": name, **fields} for name, fields in value.items()]
     if isinstance(value, list) and value and all(isinstance(row, dict) for row in value):
         _rows(title, value)
     elif isinstance(value, dict):

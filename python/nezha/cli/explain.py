@@ -52,4 +52,10 @@ def explain(collective: str = typer.Argument(..., help="all_reduce, broadcast or
     except (errors.Error, LabError, ValueError) as error:
         typer.echo(f"nezha explain: {error}", err=True)
         raise typer.Exit(1) from None
-    typer.echo(text if as_json else json.loads(text)["text"])
+    if as_json:
+        typer.echo(text)
+        return
+    answer = json.loads(text)
+    typer.echo(answer["text"])
+    if schedule:
+        typer.echo(answer["schedule_text"])

@@ -89,6 +89,7 @@ typedef struct nezha_op_options {
   double factor;         /* NEZHA_PREMUL_SUM; 1.0 otherwise */
   double timeout_s;      /* <= 0: the communicator's */
   const char* algorithm; /* NULL or "auto": chosen by cost. Must be equal on all ranks. */
+  int will_wait;         /* 1: nezha_wait follows at once, so no other thread is woken to help */
 } nezha_op_options;
 
 /* Joins the job: meets the other ranks in the store, finds and tests the rails, connects. Collective. */

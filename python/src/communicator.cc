@@ -39,7 +39,8 @@ using OptionalText = std::optional<std::string>;
 const char* c_string(const OptionalText& text) { return text ? text->c_str() : nullptr; }
 
 // The options of one call; the text is borrowed from its arguments.
-nezha_op_options call_options(std::optional<double> timeout, const OptionalText& algorithm) {
+nezha_op_options call_options(std::optional<double> timeout, const OptionalText& algorithm,
+                              bool async_op) {
   if (timeout && !(*timeout > 0)) {
     raise(NEZHA_INVALID_ARGUMENT, "timeout must be a positive number of seconds, or None");
   }
@@ -48,6 +49,7 @@ nezha_op_options call_options(std::optional<double> timeout, const OptionalText&
   options.factor = 1.0;
   options.timeout_s = timeout.value_or(0);
   options.algorithm = c_string(algorithm);
+  options.will_wait = async_op ? 0 : 1;
   return options;
 }
 
@@ -88,7 +90,7 @@ class Communicator {
                         std::optional<double> factor, const OptionalText& algorithm,
                         std::optional<double> timeout, bool async_op) {
     const nezha_op op = parse_op(op_name);
-    nezha_op_options options = call_options(timeout, algorithm);
+    nezha_op_options options = call_options(timeout, algorithm, async_op);
     options.factor = checked_factor(op, factor);
     auto operation = std::make_shared<Operation>(Handle::Lease(handle_));
     Buffer& in = operation->input;
@@ -107,7 +109,7 @@ class Communicator {
 
   nb::object broadcast(nb::handle x, int root, const OptionalText& algorithm,
                        std::optional<double> timeout, bool async_op) {
-    nezha_op_options options = call_options(timeout, algorithm);
+    nezha_op_options options = call_options(timeout, algorithm, async_op);
     auto operation = std::make_shared<Operation>(Handle::Lease(handle_));
     Buffer& buffer = operation->input;
     buffer.acquire(x, rank == root ? Access::read : Access::write, "x");
@@ -119,7 +121,7 @@ class Communicator {
   }
 
   nb::object barrier(std::optional<double> timeout, bool async_op) {
-    nezha_op_options options = call_options(timeout, std::nullopt);
+    nezha_op_options options = call_options(timeout, std::nullopt, async_op);
     auto operation = std::make_shared<Operation>(Handle::Lease(handle_));
     operation->result = nb::none();
     return run(operation, async_op, [&](nezha_comm_t comm, nezha_work_t* work) {

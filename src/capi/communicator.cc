@@ -42,10 +42,11 @@ Status read_sized(const Struct* given, Struct* out) {
 }
 
 Status read_options(const nezha_op_options* given, CallOptions* out) {
-  nezha_op_options options{sizeof(nezha_op_options), 1.0, 0, nullptr};
+  nezha_op_options options{sizeof(nezha_op_options), 1.0, 0, nullptr, 0};
   NEZHA_RETURN_IF_ERROR(read_sized(given, &options));
   out->factor = options.factor;
   out->timeout_s = options.timeout_s;
+  out->will_wait = options.will_wait != 0;
   if (options.algorithm == nullptr || options.algorithm[0] == '\0') return Status::ok();
   const auto algorithm = nezha::algorithm_from_name(options.algorithm);
   if (!algorithm) {

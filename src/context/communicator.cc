@@ -129,22 +129,28 @@ Status Communicator::issue(engine::OpRequest request, const CallOptions& options
   }
   engine::Work own;
   engine::Work& target = work != nullptr ? *work : own;
-  bool output_left = false;
+  bool work_left = false;
   {
     Loop::Baton baton(loop);
     NEZHA_RETURN_IF_ERROR(context_->engine().submit(*group_, request, target));
     if (work == nullptr) baton.drive_until([&] { return own.is_done(); }, kNever);
-    output_left = !target.is_done() || context_->engine().has_output();
+    work_left = context_->engine().has_work();
   }
   // What still has to move while the caller computes is the background thread's.
-  if (output_left) loop.kick();
+  if (work_left && !options.will_wait) loop.kick();
   return work == nullptr ? own.status() : Status::ok();
 }
 
 bool Communicator::wait(const engine::Work& work, Nanoseconds deadline) {
   if (work.is_done()) return true;
-  Loop::Baton baton(context_->loop());
-  return baton.drive_until([&] { return work.is_done(); }, deadline);
+  bool work_left = false;
+  {
+    Loop::Baton baton(context_->loop());
+    baton.drive_until([&] { return work.is_done(); }, deadline);
+    work_left = context_->engine().has_work();
+  }
+  if (work_left) context_->loop().kick();
+  return work.is_done();
 }
 
 bool Communicator::test(const engine::Work& work) {

@@ -21,6 +21,7 @@ namespace nezha::context {
 struct CallOptions {
   double factor = 1.0;
   double timeout_s = 0;  // <= 0: the context's
+  bool will_wait = false;  // the caller waits at once: no need to wake the background thread
   Algorithm algorithm = Algorithm::automatic;
 };
 

@@ -206,7 +206,7 @@ std::string Context::rails_json() {
   progress::Loop::Baton baton(*loop_);
   JsonWriter json;
   json.begin_object().key("rails").begin_array();
-  const std::vector<control::RailSnapshot> snapshots = engine_->rail_snapshots();
+  const engine::Engine::Snapshots snapshots = engine_->rail_snapshots();
   for (size_t rail = 0; rail < rails_.size() && world_size_ > 1; ++rail) {
     transport::EndpointCounters sum;
     json.begin_object().field("name", rails_[rail].name).field("device", rails_[rail].name);

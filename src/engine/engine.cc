@@ -107,11 +107,11 @@ Status Engine::submit(Group& group, const OpRequest& request, Work& work) {
   if (!plan) return plan.status();
   auto schedule = schedule_for(group, request, plan->algorithm);
   if (!schedule) return schedule.status();
-  std::unique_ptr<Execution> execution;
   try {
-    execution = std::make_unique<Execution>(*this, group, request, *plan, *schedule.value(),
-                                            group.next_op_seq, work);
-    group.active.push_back(std::move(execution));
+    if (group.idle.empty()) group.idle.push_back(std::make_unique<Execution>(*this, group));
+    group.idle.back()->prepare(request, *plan, *schedule.value(), group.next_op_seq, work);
+    group.active.push_back(std::move(group.idle.back()));
+    group.idle.pop_back();
   } catch (const std::bad_alloc&) {
     return error(Code::exhausted, "rank %d: no memory for %s of %llu elements", options_.rank,
                  std::string(name_of(request.collective)).c_str(),
@@ -122,10 +122,10 @@ Status Engine::submit(Group& group, const OpRequest& request, Work& work) {
   ++counters_.operations;
   next_deadline_ = std::min(next_deadline_, request.deadline);
   if (options_.rails > 1) {
-    const std::vector<control::RailSnapshot> rails = rail_snapshots();
+    const Snapshots rails = rail_snapshots();
     const control::OpClass op{request.collective, request.count * dtype_size(request.dtype),
                               group.comm};
-    const control::Shares shares = group.policy->shares(op, rails);
+    const control::Shares shares = group.policy->shares(op, {rails.data(), options_.rails});
     for (const auto& links : peers_) {
       if (links != nullptr) links->set_shares(shares);
     }
@@ -166,7 +166,9 @@ void Engine::finish(Group& group, size_t index) {
   std::unique_ptr<Execution> execution = std::move(group.active[index]);
   group.active.erase(group.active.begin() + static_cast<std::ptrdiff_t>(index));
   if (options_.rails > 1) learn(group, *execution);
-  execution->work()->complete(Status::ok());
+  Work* work = execution->work();
+  group.idle.push_back(std::move(execution));
+  work->complete(Status::ok());
 }
 
 void Engine::learn(Group& group, Execution& execution) {
@@ -174,7 +176,7 @@ void Engine::learn(Group& group, Execution& execution) {
   sample.op = {execution.descriptor().collective, execution.bytes(), group.comm};
   sample.total_s = static_cast<double>(now() - execution.started_at()) / 1e9;
   sample.rails = options_.rails;
-  const std::vector<control::RailSnapshot> rails = rail_snapshots();
+  const Snapshots rails = rail_snapshots();
   for (uint32_t rail = 0; rail < options_.rails; ++rail) {
     sample.rail_bytes[rail] = execution.rail_bytes()[rail];
     if (sample.rail_bytes[rail] == 0) continue;
@@ -230,7 +232,7 @@ void Engine::settle(Group& group) {
   }
   while (EarlyFrame* frame = group.early.take_any()) free_early(group, *frame);
   for (Member& member : group.members) forget(member.blocked);
-  std::deque<std::unique_ptr<Execution>> failed = std::move(group.active);
+  std::vector<std::unique_ptr<Execution>> failed = std::move(group.active);
   group.active.clear();
   for (const auto& execution : failed) execution->withdraw();
   for (const auto& execution : failed) execution->work()->complete(group.failed);
@@ -364,8 +366,10 @@ void Engine::acknowledge_all() {
   }
 }
 
-bool Engine::has_output() const {
-  return std::any_of(peers_.begin(), peers_.end(), [](const auto& links) {
+bool Engine::has_work() const {
+  const bool running = std::any_of(groups_.begin(), groups_.end(),
+                                   [](const auto& group) { return !group->active.empty(); });
+  return running || std::any_of(peers_.begin(), peers_.end(), [](const auto& links) {
     return links != nullptr && (links->has_pending() || links->has_output());
   });
 }
@@ -400,8 +404,8 @@ bool Engine::all_peers_left() const {
   });
 }
 
-std::vector<control::RailSnapshot> Engine::rail_snapshots() const {
-  std::vector<control::RailSnapshot> rails(options_.rails);
+Engine::Snapshots Engine::rail_snapshots() const {
+  Snapshots rails;
   for (uint32_t rail = 0; rail < options_.rails; ++rail) {
     rails[rail].up = false;
     for (const auto& links : peers_) {

@@ -69,8 +69,8 @@ class Engine final : public transport::EndpointEvents, public progress::LoopClie
   // acknowledged.
   void acknowledge_all();
   bool is_drained() const;
-  // Something is waiting to leave.
-  bool has_output() const;
+  // Operations are running or something is waiting to leave: somebody has to drive the loop.
+  bool has_work() const;
   // Tells every peer that nothing more will come.
   void say_goodbye();
   bool all_peers_left() const;
@@ -78,7 +78,9 @@ class Engine final : public transport::EndpointEvents, public progress::LoopClie
   const EngineOptions& options() const { return options_; }
   const EngineCounters& counters() const { return counters_; }
   const std::vector<std::unique_ptr<PeerLinks>>& peers() const { return peers_; }
-  std::vector<control::RailSnapshot> rail_snapshots() const;
+  // By rail of this rank; the first options().rails of them count.
+  using Snapshots = std::array<control::RailSnapshot, control::kRailsMax>;
+  Snapshots rail_snapshots() const;
   BufferPool& pool() { return pool_; }
   Nanoseconds now() const { return loop_.clock().now(); }
 

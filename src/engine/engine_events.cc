@@ -79,7 +79,8 @@ void Engine::on_landed(Endpoint& endpoint, const wire::FrameHeader& header,
                        const Landing& landing) {
   Group* group = find_group(header.comm);
   const bool wanted = (header.flags & wire::kFlagAckNow) != 0;
-  if (group != nullptr && wanted) {
+  // An early frame is consumed later: then its sender gets the answer (Execution::deliver).
+  if (group != nullptr && wanted && landing.kind != kEarlyLanding) {
     const int member = group->rank_of_global[static_cast<size_t>(endpoint.peer)];
     if (member >= 0) group->members[static_cast<size_t>(member)].answer_wanted = true;
   }

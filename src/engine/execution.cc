@@ -20,22 +20,24 @@ bool receives(const Step& step) {
 
 }  // namespace
 
-Execution::Execution(Engine& engine, Group& group, const OpRequest& request,
-                     const schedule::Plan& plan, const schedule::Schedule& schedule,
-                     uint64_t op_seq, Work& work)
-    : engine_(engine),
-      group_(group),
-      schedule_(schedule),
-      in_(static_cast<const std::byte*>(request.in)),
-      out_(static_cast<std::byte*>(request.out)),
-      element_bytes_(dtype_size(request.dtype)),
-      op_seq_(op_seq),
-      deadline_(request.deadline),
-      work_(&work) {
+void Execution::prepare(const OpRequest& request, const schedule::Plan& plan,
+                        const schedule::Schedule& schedule, uint64_t op_seq, Work& work) {
+  schedule_ = &schedule;
+  in_ = static_cast<const std::byte*>(request.in);
+  out_ = static_cast<std::byte*>(request.out);
+  element_bytes_ = dtype_size(request.dtype);
+  op_seq_ = op_seq;
+  deadline_ = request.deadline;
+  work_ = &work;
   descriptor_ = {request.collective, request.dtype, request.op, plan.algorithm,
                  static_cast<uint16_t>(request.root), request.count, plan.fingerprint()};
   map_ = {request.count, schedule.slices(), plan.chunks_per_slice};
-  cursors_.resize(std::min<uint32_t>(plan.window, map_.chunk_count()));
+  window_ = std::min<uint32_t>(plan.window, map_.chunk_count());
+  if (cursors_.size() < window_) cursors_.resize(window_);
+  next_chunk_ = low_chunk_ = unreleased_ = 0;
+  started_ = closed = receives_ = false;
+  consumed_targets_.clear();
+  rail_bytes_.fill(0);
   for (const schedule::Program& program : schedule.programs) {
     receives_ |= std::any_of(program.steps.begin(), program.steps.end(), receives);
   }
@@ -55,7 +57,7 @@ void Execution::start() {
 }
 
 void Execution::open_chunks() {
-  while (next_chunk_ < map_.chunk_count() && next_chunk_ < low_chunk_ + cursors_.size()) {
+  while (next_chunk_ < map_.chunk_count() && next_chunk_ < low_chunk_ + window_) {
     open(next_chunk_++);
     if (!group_.failed.is_ok()) return;
   }
@@ -67,7 +69,7 @@ void Execution::open(uint32_t chunk) {
   at.round = 0;
   at.waiting = 0;
   at.open = true;
-  at.program = &schedule_.programs[map_.slice_of(chunk)];
+  at.program = &schedule_->programs[map_.slice_of(chunk)];
   at.range = map_.chunk(chunk);
   at.steps.assign(at.program->steps.size(), StepSlot());
   begin_round(at);
@@ -109,6 +111,9 @@ void Execution::deliver(Cursor& at, EarlyFrame& frame, int member) {
     std::swap(slot.scratch, frame.buffer);
   }
   slot.state = StepState::held;
+  if ((frame.header.flags & wire::kFlagAckNow) != 0) {
+    group_.members[static_cast<size_t>(member)].answer_wanted = true;
+  }
   apply(at, static_cast<uint32_t>(index));
 }
 
@@ -369,7 +374,7 @@ bool Execution::needs(int member) const {
   const std::vector<int> awaited = awaited_members();
   if (std::binary_search(awaited.begin(), awaited.end(), member)) return true;
   if (next_chunk_ == map_.chunk_count()) return false;
-  return std::any_of(schedule_.programs.begin(), schedule_.programs.end(), [&](const auto& program) {
+  return std::any_of(schedule_->programs.begin(), schedule_->programs.end(), [&](const auto& program) {
     return std::any_of(program.steps.begin(), program.steps.end(), [&](const Step& step) {
       return receives(step) && step.peer == member;
     });

@@ -42,12 +42,15 @@ struct OpRequest {
 
 class Execution {
  public:
-  Execution(Engine& engine, Group& group, const OpRequest& request, const schedule::Plan& plan,
-            const schedule::Schedule& schedule, uint64_t op_seq, Work& work);
+  Execution(Engine& engine, Group& group) : engine_(engine), group_(group) {}
   ~Execution();
   Execution(const Execution&) = delete;
   Execution& operator=(const Execution&) = delete;
 
+  // Takes up an operation; the object is used again and again, so that after warm-up it allocates
+  // nothing.
+  void prepare(const OpRequest& request, const schedule::Plan& plan,
+               const schedule::Schedule& schedule, uint64_t op_seq, Work& work);
   // Opens the first chunks. Only one execution of a group runs its programs at a time: see group.h.
   void start();
   // Where an arriving frame of this operation goes.
@@ -78,7 +81,6 @@ class Execution {
   Nanoseconds started_at() const { return started_at_; }
   const wire::OpDescriptor& descriptor() const { return descriptor_; }
   Work* work() { return work_; }
-  void forget_work() { work_ = nullptr; }
   uint64_t bytes() const { return descriptor_.count * element_bytes_; }
   // Members from whom an open chunk is still waiting for data.
   std::vector<int> awaited_members() const;
@@ -103,7 +105,7 @@ class Execution {
     std::vector<StepSlot> steps;
   };
 
-  Cursor& cursor(uint32_t chunk) { return cursors_[chunk % cursors_.size()]; }
+  Cursor& cursor(uint32_t chunk) { return cursors_[chunk % window_]; }
   void open_chunks();
   void open(uint32_t chunk);
   void deliver_early(Cursor& at);
@@ -126,17 +128,18 @@ class Execution {
 
   Engine& engine_;
   Group& group_;
-  const schedule::Schedule& schedule_;
-  const std::byte* in_;
-  std::byte* out_;
-  const uint64_t element_bytes_;
+  const schedule::Schedule* schedule_ = nullptr;
+  const std::byte* in_ = nullptr;
+  std::byte* out_ = nullptr;
+  uint64_t element_bytes_ = 0;
   wire::OpDescriptor descriptor_;
-  uint64_t op_seq_;
-  Nanoseconds deadline_;
+  uint64_t op_seq_ = 0;
+  Nanoseconds deadline_ = kNever;
   Nanoseconds started_at_ = 0;
-  Work* work_;
+  Work* work_ = nullptr;
   schedule::ChunkMap map_;
-  std::vector<Cursor> cursors_;
+  std::vector<Cursor> cursors_;  // at least window_ of them
+  uint32_t window_ = 1;
   uint32_t next_chunk_ = 0;  // the next to open
   uint32_t low_chunk_ = 0;   // the first that is not closed
   uint32_t unreleased_ = 0;  // requests that name the caller's memory

@@ -6,7 +6,6 @@
 
 #include <array>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <tuple>
@@ -73,7 +72,8 @@ struct Group {
   std::vector<int> rank_of_global;  // -1: not a member
   uint64_t credit_bytes = 0;
   uint64_t next_op_seq = 0;
-  std::deque<std::unique_ptr<Execution>> active;  // in the order of op_seq
+  std::vector<std::unique_ptr<Execution>> active;  // in the order of op_seq
+  std::vector<std::unique_ptr<Execution>> idle;    // to be used again
   EarlyStore early;
   std::vector<uint64_t> early_cost;  // by global rank: what it has in the early store
   Status failed;                    // after the first error the group refuses work

@@ -182,9 +182,11 @@ void Loop::background() {
         [&] { return stopping_ || kicked_; });
     kicked_ = false;
     const uint64_t current = acquisitions_.load();
-    const bool idle = current == seen && next_ticket_ == serving_;
+    const bool idle = current == seen;
     seen = current;
-    if (stopping_ || (!woken && !idle)) continue;
+    // Whoever drives now moves everything, and kicks again if it leaves work behind.
+    const bool driven = next_ticket_ != serving_;
+    if (stopping_ || driven || (!woken && !idle)) continue;
     lock.unlock();
     {
       Baton baton(*this);

@@ -17,8 +17,6 @@
 namespace nezha::transport {
 namespace {
 
-constexpr size_t kControlTextMax = 1024;
-
 void set_option(int fd, int level, int name, int value) {
   // Tuning only: a kernel that refuses still moves the bytes.
   setsockopt(fd, level, name, &value, sizeof(value));
@@ -68,15 +66,13 @@ void TcpEndpoint::acknowledge(uint32_t comm) {
 void TcpEndpoint::post_control(const wire::FrameHeader& header, const std::string& text) {
   if (!up_) return;
   Control control;
-  const size_t length = std::min(text.size(), kControlTextMax);
+  control.text = text.substr(0, wire::kFailureBytesMax);
   wire::FrameHeader sealed = header;
-  sealed.length = static_cast<uint32_t>(length);
+  sealed.length = static_cast<uint32_t>(control.text.size());
   sealed.ack = landed_;
   told_ = landed_;
   landed_bytes_ = 0;
-  control.bytes.resize(wire::kHeaderBytes + length);
-  wire::encode(sealed, wire::HeaderBytes(control.bytes.data(), wire::kHeaderBytes));
-  std::memcpy(control.bytes.data() + wire::kHeaderBytes, text.data(), length);
+  wire::encode(sealed, control.header);
   control_.push_back(std::move(control));
 }
 
@@ -112,10 +108,17 @@ void TcpEndpoint::flush() {
 }
 
 bool TcpEndpoint::flush_control() {
-  while (!control_.empty()) {
-    Control& control = control_.front();
-    const ssize_t sent = send(fd_, control.bytes.data() + control.sent,
-                              control.bytes.size() - control.sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+  while (control_next_ < control_.size()) {
+    Control& control = control_[control_next_];
+    const size_t in_header = std::min(control.sent, wire::kHeaderBytes);
+    const size_t in_text = control.sent - in_header;
+    std::array<iovec, 2> vectors = {
+        iovec{control.header.data() + in_header, wire::kHeaderBytes - in_header},
+        iovec{control.text.data() + in_text, control.text.size() - in_text}};
+    msghdr message{};
+    message.msg_iov = vectors.data();
+    message.msg_iovlen = vectors.size();
+    const ssize_t sent = sendmsg(fd_, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     ++counters_.send_calls;
     if (sent < 0) {
       if (errno == EINTR) continue;
@@ -125,8 +128,10 @@ bool TcpEndpoint::flush_control() {
     }
     counters_.bytes_sent += static_cast<uint64_t>(sent);
     control.sent += static_cast<size_t>(sent);
-    if (control.sent == control.bytes.size()) control_.pop_front();
+    if (control.sent == wire::kHeaderBytes + control.text.size()) ++control_next_;
   }
+  control_.clear();
+  control_next_ = 0;
   return true;
 }
 
@@ -318,10 +323,6 @@ bool TcpEndpoint::begin_frame(const std::byte* bytes) {
       return false;
     }
     if (!up_) return false;
-  } else if (frame_.length > kControlTextMax) {
-    quiesce(error(Code::internal, "rank %d sent a control frame of %u bytes on %s", peer,
-                  frame_.length, name_.c_str()));
-    return false;
   }
   control_text_.clear();
   return frame_.length > 0 || finish_frame();
@@ -408,6 +409,7 @@ void TcpEndpoint::quiesce(const Status& why) {
   unacknowledged.append(queue_);
   head_sent_ = 0;
   control_.clear();
+  control_next_ = 0;
   ack_comms_.clear();
   Status located = why;
   located.with_peer(peer).with_rail(rail);

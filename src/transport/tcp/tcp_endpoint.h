@@ -8,7 +8,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <string>
 #include <vector>
 
@@ -67,7 +66,8 @@ class TcpEndpoint final : public Endpoint, private progress::Pollable {
   static constexpr size_t kReceiveBytesPerTurn = 1024 * 1024;
 
   struct Control {
-    std::vector<std::byte> bytes;
+    std::array<std::byte, wire::kHeaderBytes> header;
+    std::string text;  // empty for all but failures
     size_t sent = 0;
   };
 
@@ -105,7 +105,8 @@ class TcpEndpoint final : public Endpoint, private progress::Pollable {
   WorkQueue in_flight_;      // in the kernel, not acknowledged
   uint32_t released_ = 0;    // frames of ours that the peer acknowledged
   uint32_t posted_ = 0;      // frames of ours wholly in the kernel
-  std::deque<Control> control_;
+  std::vector<Control> control_;  // emptied as a whole, so that it allocates no more
+  size_t control_next_ = 0;
   std::vector<uint32_t> ack_comms_;
 
   // Receiving.

@@ -177,7 +177,7 @@ def test_launches_give_a_median_and_a_spread():
 
 
 def test_gain_is_over_the_best_single_rail():
-    rows = [{"size": 4, "time_us": 50.0}, {"size": 8, "time_us": 50.0}, {"size": 16, "time_us": 1.0}]
+    rows = [{"size": size, "time_us": us} for size, us in ((4, 50.0), (8, 50.0), (16, 1.0))]
     singles = {"fast": [{"size": 4, "time_us": 40.0}, {"size": 8, "time_us": 100.0}],
                "slow": [{"size": 4, "time_us": 60.0}, {"size": 8, "time_us": 150.0}]}
     assert gains(rows, singles) == [0.8, 2.0, None]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import selectors
+import signal
 import subprocess
 import sys
 import tempfile
@@ -190,8 +191,16 @@ def _check(
     first = next((index for index in bad if codes[index]), bad[0])
     logs[first].seek(0)
     tail = logs[first].read()[-2000:].decode(errors="replace").strip() or "(it wrote nothing)"
-    what = "is still running" if codes[first] is None else f"ended with status {codes[first]}"
+    what = _outcome(codes[first])
     raise BenchError(f"process {first} of {len(processes)} ({nodes} nodes) {what}:\n{tail}")
+
+
+def _outcome(code: Optional[int]) -> str:
+    if code is None:
+        return "is still running"
+    if code < 0:
+        return f"was killed by {signal.Signals(-code).name}"
+    return f"ended with status {code}"
 
 
 def _end(processes: Sequence["subprocess.Popen[Any]"]) -> None:

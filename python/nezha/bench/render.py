@@ -55,7 +55,7 @@ def _columns(rows: Sequence[Row], extras: Sequence[Extra]) -> List[_Column]:
     ]
     for name, unit, texts in extras:
         by_row = {id(row): text for row, text in zip(rows, texts)}
-        columns.append((name, unit, lambda row, by_row=by_row: by_row[id(row)]))  # type: ignore
+        columns.append((name, unit, lambda row, found=by_row: found[id(row)]))  # type: ignore
     columns.append(("rails", "(share)", _shares))
     return columns
 
@@ -91,7 +91,8 @@ def header_lines(facts: Dict[str, Any]) -> List[str]:
     options = facts.get("options") or {}
     if options:
         lines.append("# config: " + " ".join(f"{key}={value}" for key, value in options.items()))
-    lines.append("# gain: time on the best single rail / time on all; rails: share of the bytes")
+    lines.append("# gain (where shown): time on the best single rail / on all; "
+                 "rails: share of the bytes")
     return lines
 
 

@@ -36,7 +36,7 @@ cpp() { # PRESET
   quietly "configure-$1" cmake --preset "$1" &&
     quietly "build-$1" fixed_addresses cmake --build "build/$1" -j "$JOBS" &&
     fixed_addresses ctest --test-dir "build/$1" -L "$LABELS" -j "$JOBS" --no-tests=error \
-      --output-on-failure --progress
+      --output-on-failure | grep -vE '^ +Start +[0-9]+:|Passed +[0-9.]+ sec$'
 }
 
 python() {

@@ -28,6 +28,7 @@ Result<std::unique_ptr<Communicator>> Communicator::world(std::shared_ptr<Contex
     if (!created) return created.status();
     group = *created;
   }
+  NEZHA_RETURN_IF_ERROR(context->start());
   std::unique_ptr<Communicator> world(new Communicator(std::move(context), group));
   world->rank_ = world->context_->rank();
   world->world_size_ = world->context_->world_size();

@@ -56,7 +56,10 @@ Status Context::open(const ContextRequest& request) {
     rails_.resize(1);
     left_out_.resize(1);
   }
-  NEZHA_RETURN_IF_ERROR(connect());
+  return connect();
+}
+
+Status Context::start() {
   return apply_affinity(config_.cpu_affinity, [&] { return loop_->start(); });
 }
 

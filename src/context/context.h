@@ -39,6 +39,10 @@ class Context {
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
+  // Starts the loop's own thread. Once, when the world's group exists: the first frames of quicker
+  // ranks must find it.
+  Status start();
+
   int rank() const { return rank_; }
   int world_size() const { return world_size_; }
   const Config& config() const { return config_; }

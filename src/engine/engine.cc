@@ -194,19 +194,22 @@ void Engine::fail_group(Group& group, const Status& why, bool tell) {
   group.failed = why;
   group.settled = false;
   if (!tell) return;
+  for (const Member& member : group.members) {
+    if (member.global_rank == options_.rank) continue;
+    tell_failure(group, *peers_[static_cast<size_t>(member.global_rank)]);
+  }
+}
+
+void Engine::tell_failure(const Group& group, PeerLinks& links) {
+  transport::Endpoint* endpoint = links.any_up();
+  if (endpoint == nullptr) return;
   wire::FrameHeader header;
   header.type = wire::FrameType::failure;
   header.comm = group.comm;
-  header.slot = static_cast<uint16_t>(why.code());
-  header.chunk = static_cast<uint32_t>(why.peer + 1);
-  for (const Member& member : group.members) {
-    if (member.global_rank == options_.rank) continue;
-    PeerLinks& links = *peers_[static_cast<size_t>(member.global_rank)];
-    if (transport::Endpoint* endpoint = links.any_up()) {
-      endpoint->post_control(header, why.message());
-      endpoint->flush();
-    }
-  }
+  header.slot = static_cast<uint16_t>(group.failed.code());
+  header.chunk = static_cast<uint32_t>(group.failed.peer + 1);
+  endpoint->post_control(header, group.failed.message());
+  endpoint->flush();
 }
 
 void Engine::fail_exhausted(Group& group, size_t bytes) {

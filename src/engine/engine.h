@@ -135,6 +135,8 @@ class Engine final : public transport::EndpointEvents, public progress::LoopClie
   void landed_early(Group& group, EarlyFrame& frame);
   bool check_descriptor(Group& group, uint64_t op_seq, const wire::OpDescriptor& ours,
                         int global_rank, const wire::OpDescriptor& theirs);
+  void tell_failure(const Group& group, PeerLinks& links);
+  void tell_again(PeerLinks& links);
   void settle(Group& group);
   void peer_lost(int peer, const Status& why);
   void peer_left(int peer);

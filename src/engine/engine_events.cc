@@ -239,12 +239,26 @@ void Engine::on_down(Endpoint& endpoint, WorkQueue& unacknowledged, const Status
   if (links.any_up() != nullptr) {
     NEZHA_LOG(warn, "engine", "rank %d lost rail %d to rank %d (%s); going on with the others",
               options_.rank, endpoint.rail, endpoint.peer, why.to_string().c_str());
+    tell_again(links);
     return;
   }
   if (links.left) {
     peer_left(endpoint.peer);
   } else {
     peer_lost(endpoint.peer, why);
+  }
+}
+
+// Data keeps its identity and is posted again; credits and failures that the lost connection was to
+// carry are told again. Both say the same however often they are heard.
+void Engine::tell_again(PeerLinks& links) {
+  for (const auto& group : groups_) {
+    if (group->rank_of_global[static_cast<size_t>(links.peer())] < 0) continue;
+    if (!group->failed.is_ok()) {
+      tell_failure(*group, links);
+    } else if (Endpoint* endpoint = links.any_up()) {
+      endpoint->acknowledge(group->comm);
+    }
   }
 }
 

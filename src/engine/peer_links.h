@@ -47,7 +47,10 @@ class PeerLinks {
         moved = true;
       }
       for (const Link& link : links_) {
-        if (link.endpoint->has_output()) link.endpoint->flush();
+        if (!link.endpoint->has_output()) continue;
+        link.endpoint->flush();
+        // What it could not send any more is pending again, and no event will come for it.
+        moved |= !link.endpoint->is_up();
       }
       if (pending_.empty()) return;
     }

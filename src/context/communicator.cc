@@ -134,20 +134,23 @@ Status Communicator::issue(engine::OpRequest request, const CallOptions& options
   {
     Loop::Baton baton(loop);
     NEZHA_RETURN_IF_ERROR(context_->engine().submit(*group_, request, target));
-    if (work == nullptr) baton.drive_until([&] { return own.is_done(); }, kNever);
     work_left = context_->engine().has_work();
+  }
+  if (work == nullptr) {
+    wait(own, kNever);
+    return own.status();
   }
   // What still has to move while the caller computes is the background thread's.
   if (work_left && !options.will_wait) loop.kick();
-  return work == nullptr ? own.status() : Status::ok();
+  return Status::ok();
 }
 
 bool Communicator::wait(const engine::Work& work, Nanoseconds deadline) {
   if (work.is_done()) return true;
+  context_->loop().drive_until([&] { return work.is_done(); }, deadline);
   bool work_left = false;
   {
     Loop::Baton baton(context_->loop());
-    baton.drive_until([&] { return work.is_done(); }, deadline);
     work_left = context_->engine().has_work();
   }
   if (work_left) context_->loop().kick();

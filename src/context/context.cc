@@ -193,16 +193,16 @@ Context::~Context() {
 
 // In order: nobody is left waiting for an acknowledgement of ours, then goodbye.
 void Context::leave() {
-  progress::Loop::Baton baton(*loop_);
   const Nanoseconds linger =
       loop_->clock().now() + static_cast<Nanoseconds>(config_.linger_s * kSecond);
+  progress::Loop::Baton baton(*loop_);
   engine_->acknowledge_all();
-  baton.drive_until([&] { return engine_->is_drained(); }, linger);
+  baton.drive_to_the_end([&] { return engine_->is_drained(); }, linger);
   engine_->say_goodbye();
   // Reading on for a moment spares the others a reset in place of our last words.
   constexpr Nanoseconds kFarewell = 100 * kMillisecond;
-  baton.drive_until([&] { return engine_->all_peers_left(); },
-                    std::min(linger, loop_->clock().now() + kFarewell));
+  baton.drive_to_the_end([&] { return engine_->all_peers_left(); },
+                         std::min(linger, loop_->clock().now() + kFarewell));
 }
 
 std::string Context::rails_json() {

@@ -102,6 +102,7 @@ void Execution::deliver(Cursor& at, EarlyFrame& frame, int member) {
   }
   const Step& step = at.program->steps[static_cast<size_t>(index)];
   StepSlot& slot = at.steps[static_cast<size_t>(index)];
+  note_answer(member, frame.header);
   if (step.kind == StepKind::recv) {
     if (frame.header.length > 0) {
       std::memcpy(out_ + range_of(at, step).begin * element_bytes_, frame.buffer.data,
@@ -286,6 +287,7 @@ transport::Landing Execution::place(transport::Endpoint& endpoint, const wire::F
     ++group_.counters.duplicates;
     return landing;
   }
+  note_answer(member, header);
   landing.owner = this;
   landing.kind = kLandingKind;
   landing.chunk = header.chunk;
@@ -302,6 +304,12 @@ transport::Landing Execution::place(transport::Endpoint& endpoint, const wire::F
   }
   slot.state = StepState::landing;
   return landing;
+}
+
+// The answer leaves when the programs are done here (Engine::answer).
+void Execution::note_answer(int member, const wire::FrameHeader& header) {
+  if ((header.flags & wire::kFlagAckNow) == 0) return;
+  group_.members[static_cast<size_t>(member)].answer_wanted = true;
 }
 
 void Execution::landed(const transport::Landing& landing) {
@@ -371,6 +379,11 @@ std::vector<int> Execution::awaited_members() const {
 
 bool Execution::needs(int member) const {
   if (!started_) return true;
+  const Member& other = group_.members[static_cast<size_t>(member)];
+  if (!other.blocked.empty()) return true;
+  if (!consumed_targets_.empty()) {
+    return other.credited < consumed_targets_[static_cast<size_t>(member)];
+  }
   const std::vector<int> awaited = awaited_members();
   if (std::binary_search(awaited.begin(), awaited.end(), member)) return true;
   if (next_chunk_ == map_.chunk_count()) return false;

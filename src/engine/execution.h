@@ -117,6 +117,7 @@ class Execution {
   void apply(Cursor& at, uint32_t step_index);
   void reduce_into(const schedule::Step& step, schedule::Range range, const std::byte* incoming);
   void finish_step(Cursor& at, uint32_t step_index);
+  void note_answer(int member, const wire::FrameHeader& header);
   // Index of the receiving step with this identity; -1 when the program has none.
   int find_step(const Cursor& at, int member, uint16_t stage, uint16_t slot) const;
   schedule::Range range_of(const Cursor& at, const schedule::Step& step) const {

@@ -108,6 +108,17 @@ void Loop::acquire() {
   owner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
 }
 
+bool Loop::acquire_if_free() {
+  {
+    std::lock_guard lock(mutex_);
+    if (next_ticket_ != serving_) return false;
+    ++next_ticket_;
+  }
+  acquisitions_.fetch_add(1, std::memory_order_relaxed);
+  owner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+  return true;
+}
+
 void Loop::release() {
   owner_.store(std::thread::id(), std::memory_order_relaxed);
   bool others = false;
@@ -117,6 +128,24 @@ void Loop::release() {
     others = next_ticket_ != serving_;
   }
   if (others) turn_changed_.notify_all();
+  if (sleepers_.load(std::memory_order_relaxed) > 0) wake_sleepers();
+}
+
+void Loop::sleep_behind_driver(Nanoseconds deadline) {
+  // The limit only bounds the harm of a wake-up that came between the look and the sleep.
+  const Nanoseconds limit = kMillisecond;
+  const Nanoseconds left = deadline == kNever ? limit : std::min(limit, deadline - clock_.now());
+  std::unique_lock lock(mutex_);
+  if (next_ticket_ == serving_ || left <= 0) return;
+  sleepers_.fetch_add(1);
+  driver_moved_.wait_for(lock, std::chrono::nanoseconds(left));
+  sleepers_.fetch_sub(1);
+}
+
+void Loop::wake_sleepers() {
+  // Behind the mutex, so that nobody is between its look and its sleep.
+  { std::lock_guard lock(mutex_); }
+  driver_moved_.notify_all();
 }
 
 void Loop::wake() {

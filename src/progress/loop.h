@@ -69,35 +69,45 @@ class Loop {
   Status modify(int fd, uint32_t epoll_events, Pollable* pollable);
   void remove(int fd, Pollable* pollable);
 
-  // Takes the baton for the life of the object.
+  // Takes the baton for the life of the object, to look at or change what the loop owns.
   class Baton {
    public:
     explicit Baton(Loop& loop) : loop_(loop) { loop_.acquire(); }
     ~Baton() { loop_.release(); }
     Baton(const Baton&) = delete;
     Baton& operator=(const Baton&) = delete;
-
-    // Drives the loop until `done()` (checked with the baton held) or `deadline`. Gives way to other
-    // threads that ask. Returns done().
-    template <class Done>
-    bool drive_until(Done done, Nanoseconds deadline) {
-      while (!done()) {
-        if (deadline != kNever && loop_.clock_.now() >= deadline) return false;
-        if (loop_.contended()) {
-          loop_.release();
-          loop_.acquire();
-          continue;
-        }
-        loop_.turn(deadline, true);
-      }
-      return true;
-    }
     // One pass without sleeping.
     void drive_once() { loop_.turn(0, false); }
+    // Drives until `done()` or `deadline` and gives way to nobody: for the end of a loop's life.
+    template <class Done>
+    void drive_to_the_end(Done done, Nanoseconds deadline) {
+      while (!done() && loop_.clock_.now() < deadline) loop_.turn(deadline, false);
+    }
 
    private:
     Loop& loop_;
   };
+
+  // Any thread, without the baton: returns when `done()` holds or `deadline` has passed, and says
+  // which. Drives the loop, or sleeps while another thread drives it. `done` may be called without
+  // the baton, so it must read atomics only.
+  template <class Done>
+  bool drive_until(Done done, Nanoseconds deadline) {
+    while (!done()) {
+      if (deadline != kNever && clock_.now() >= deadline) return false;
+      if (!acquire_if_free()) {
+        sleep_behind_driver(deadline);
+        continue;
+      }
+      // Whoever only wants to look or to add something gets its turn at once.
+      while (!done() && !contended() && (deadline == kNever || clock_.now() < deadline)) {
+        turn(deadline, true);
+        if (sleepers_.load(std::memory_order_relaxed) > 0) wake_sleepers();
+      }
+      release();
+    }
+    return true;
+  }
 
   // Any thread: there is work for the background thread now.
   void kick();
@@ -114,7 +124,10 @@ class Loop {
       : clock_(clock), spin_ns_(spin_ns), epoll_fd_(epoll_fd), wake_fd_(wake_fd) {}
 
   void acquire();
+  bool acquire_if_free();
   void release();
+  void sleep_behind_driver(Nanoseconds deadline);
+  void wake_sleepers();
   bool contended() const { return wanted_.load(std::memory_order_relaxed) > 0; }
   // Reaps once, sleeping until `deadline` at most, then runs the client.
   void turn(Nanoseconds deadline, bool may_spin);
@@ -139,6 +152,8 @@ class Loop {
   uint64_t next_ticket_ = 0;
   uint64_t serving_ = 0;
   std::atomic<int> wanted_{0};
+  std::condition_variable driver_moved_;  // the driver made a turn, or the baton is free
+  std::atomic<int> sleepers_{0};
   std::atomic<bool> sleeping_{false};
   std::atomic<std::thread::id> owner_{};
 

@@ -344,14 +344,21 @@ void Engine::dispatch(PeerLinks& links) {
 
 bool Engine::run(Nanoseconds now) {
   if (now >= next_deadline_) check_deadlines(now);
-  if (released_any_) progress_all();
-  for (const auto& group : groups_) settle(*group);
-  if (now >= acks_due_) acknowledge_all();
   bool output = false;
-  for (const auto& links : peers_) {
-    if (links == nullptr) continue;
-    if (links->has_pending() || links->has_output()) dispatch(*links);
-    output |= links->has_output() || links->has_pending();
+  bool again = true;
+  while (again) {
+    if (released_any_) progress_all();
+    for (const auto& group : groups_) settle(*group);
+    if (now >= acks_due_) acknowledge_all();
+    output = false;
+    for (const auto& links : peers_) {
+      if (links == nullptr) continue;
+      if (links->has_pending() || links->has_output()) dispatch(*links);
+      output |= links->has_output() || links->has_pending();
+    }
+    // Sending can find a connection dead: no event will come to finish what that ends.
+    again = released_any_ || std::any_of(groups_.begin(), groups_.end(),
+                                         [](const auto& group) { return !group->settled; });
   }
   next_wakeup_ = std::min(next_deadline_, acks_due_);
   return output;

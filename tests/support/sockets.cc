@@ -1,0 +1,76 @@
+#include "support/sockets.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <filesystem>
+
+namespace nezha::testing {
+namespace {
+
+struct Local {
+  std::string address;
+  int port = 0;
+};
+
+bool is_listening(int fd) {
+  int listening = 0;
+  socklen_t length = sizeof(listening);
+  return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &length) == 0 && listening != 0;
+}
+
+bool local_of(int fd, Local* local) {
+  sockaddr_in here{};
+  socklen_t length = sizeof(here);
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&here), &length) != 0) return false;
+  if (here.sin_family != AF_INET) return false;
+  char text[INET_ADDRSTRLEN] = "";
+  inet_ntop(AF_INET, &here.sin_addr, text, sizeof(text));
+  *local = {text, ntohs(here.sin_port)};
+  return true;
+}
+
+template <class Visit>
+void for_each_descriptor(Visit visit) {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", ignored)) {
+    visit(std::stoi(entry.path().filename().string()));
+  }
+}
+
+}  // namespace
+
+std::vector<int> connections_of(const std::string& address) {
+  std::vector<int> found;
+  for_each_descriptor([&](int fd) {
+    Local local;
+    if (local_of(fd, &local) && local.address == address && !is_listening(fd)) found.push_back(fd);
+  });
+  return found;
+}
+
+std::vector<int> listening_ports_of(const std::string& address) {
+  std::vector<int> found;
+  for_each_descriptor([&](int fd) {
+    Local local;
+    if (local_of(fd, &local) && local.address == address && is_listening(fd)) {
+      found.push_back(local.port);
+    }
+  });
+  return found;
+}
+
+int break_rail(const std::string& address) {
+  const std::vector<int> found = connections_of(address);
+  for (const int fd : found) shutdown(fd, SHUT_RDWR);
+  return static_cast<int>(found.size());
+}
+
+int open_descriptors() {
+  int count = 0;
+  for_each_descriptor([&](int) { ++count; });
+  return count;
+}
+
+}  // namespace nezha::testing

@@ -1,0 +1,22 @@
+// The connections of this process on one loopback rail, found from outside the library, so that a
+// test can break them.
+//
+// Contract: plain functions, any thread. A descriptor may be closed by its owner meanwhile: then
+// there was nothing to break.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace nezha::testing {
+
+// Descriptors of connected TCP sockets whose local address is `address`.
+std::vector<int> connections_of(const std::string& address);
+// The port on which this process listens at `address`; all of them.
+std::vector<int> listening_ports_of(const std::string& address);
+// Shuts all of them down in both directions. How many there were.
+int break_rail(const std::string& address);
+// Number of open descriptors of this process.
+int open_descriptors();
+
+}  // namespace nezha::testing

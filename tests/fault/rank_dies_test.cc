@@ -1,0 +1,158 @@
+// A rank that dies by SIGKILL: every survivor learns it as `peer_lost` naming the rank, long before
+// any deadline, and the communicator keeps saying so.
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "support/world.h"
+
+namespace nezha::testing {
+namespace {
+
+constexpr double kFarDeadline_s = 1e6;
+
+// What a child writes into its pipe.
+struct Report {
+  enum class Kind : uint8_t { running, ended };
+  Kind kind = Kind::running;
+  Code code = Code::ok;
+  Code again = Code::ok;
+  std::array<char, 480> text{};
+};
+
+struct Scenario {
+  const char* name;
+  int victim;
+  uint64_t count;
+  const char* store;    // "file" or "tcp"
+  bool while_waiting;   // the victim dies outside of its call, the others wait for it
+};
+
+// One rank in its own process: reduces until somebody dies.
+class Child {
+ public:
+  Child(int rank, int ranks, const std::string& store, const Scenario& at) {
+    int ends[2];
+    if (pipe(ends) != 0) std::abort();
+    pid_ = fork();
+    if (pid_ == 0) {
+      close(ends[0]);
+      live(rank, ranks, store, at, ends[1]);
+      _exit(0);
+    }
+    close(ends[1]);
+    read_end_ = ends[0];
+  }
+  ~Child() {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+    close(read_end_);
+  }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+
+  pid_t pid() const { return pid_; }
+  // The next report; false when the child has none within the test's patience.
+  bool next(Report* report) const {
+    pollfd watched{read_end_, POLLIN, 0};
+    if (poll(&watched, 1, static_cast<int>(kPatience_s * 1000)) != 1) return false;
+    return read(read_end_, report, sizeof(*report)) == sizeof(*report);
+  }
+
+ private:
+  static void tell(int fd, Report report) {
+    if (write(fd, &report, sizeof(report)) != sizeof(report)) _exit(1);
+  }
+
+  static void live(int rank, int ranks, const std::string& store, const Scenario& at, int fd) {
+    context::ContextRequest request;
+    request.rank = rank;
+    request.world_size = ranks;
+    request.store = store;
+    request.timeout_s = kFarDeadline_s;
+    request.config = loopback_config(2);
+    auto comm = join(request);
+    if (!comm) return end(fd, comm.status(), comm.status());
+    std::vector<float> data(at.count, 0.0F);
+    Status outcome;
+    for (int repeat = 0; outcome.is_ok(); ++repeat) {
+      if (repeat == 3) tell(fd, Report());
+      if (repeat == 3 && rank == at.victim && at.while_waiting) pause();
+      outcome = (*comm)->all_reduce(data.data(), data.data(), at.count, Dtype::float32,
+                                    ReduceOp::sum, {}, nullptr);
+    }
+    end(fd, outcome, (*comm)->barrier({}, nullptr));
+  }
+
+  static void end(int fd, const Status& outcome, const Status& again) {
+    Report report;
+    report.kind = Report::Kind::ended;
+    report.code = outcome.code();
+    report.again = again.code();
+    std::strncpy(report.text.data(), outcome.message().c_str(), report.text.size() - 1);
+    tell(fd, report);
+  }
+
+  pid_t pid_ = -1;
+  int read_end_ = -1;
+};
+
+// A port nobody listens on just now.
+std::string store_address(const std::string& kind, const std::string& directory) {
+  if (kind == "file") return "file://" + directory;
+  return "tcp://127.0.0.1:" + std::to_string(20'000 + getpid() % 20'000);
+}
+
+class RankDies : public ::testing::TestWithParam<Scenario> {};
+
+TEST_P(RankDies, EverySurvivorNamesIt) {
+  constexpr int kRanks = 4;
+  const Scenario at = GetParam();
+  std::string directory = (std::filesystem::temp_directory_path() / "nezha-test-XXXXXX").string();
+  ASSERT_NE(mkdtemp(directory.data()), nullptr);
+  {
+    std::vector<std::unique_ptr<Child>> children;
+    for (int rank = 0; rank < kRanks; ++rank) {
+      children.push_back(
+          std::make_unique<Child>(rank, kRanks, store_address(at.store, directory), at));
+    }
+    Report report;
+    for (const auto& child : children) {
+      ASSERT_TRUE(child->next(&report));
+      ASSERT_EQ(report.kind, Report::Kind::running) << report.text.data();
+    }
+    ASSERT_EQ(kill(children[static_cast<size_t>(at.victim)]->pid(), SIGKILL), 0);
+    for (int rank = 0; rank < kRanks; ++rank) {
+      if (rank == at.victim) continue;
+      ASSERT_TRUE(children[static_cast<size_t>(rank)]->next(&report)) << "rank " << rank << " hangs";
+      EXPECT_EQ(report.code, Code::peer_lost) << report.text.data();
+      EXPECT_EQ(report.again, Code::peer_lost) << report.text.data();
+      EXPECT_NE(std::string(report.text.data()).find("lost rank " + std::to_string(at.victim)),
+                std::string::npos)
+          << "rank " << rank << ": " << report.text.data();
+    }
+  }
+  std::filesystem::remove_all(directory);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Scenarios, RankDies,
+    ::testing::Values(Scenario{"first_small", 0, 1, "file", false},
+                      Scenario{"last_small", 3, 1, "tcp", false},
+                      Scenario{"server_of_the_store", 0, 1000, "tcp", false},
+                      Scenario{"middle_large", 1, 3'000'000, "file", false},
+                      Scenario{"last_large", 3, 3'000'000, "tcp", false},
+                      Scenario{"first_large", 0, 500'000, "file", false},
+                      Scenario{"others_wait_small", 2, 10, "file", true},
+                      Scenario{"others_wait_large", 2, 1'000'000, "file", true}),
+    [](const auto& scenario) { return std::string(scenario.param.name); });
+
+}  // namespace
+}  // namespace nezha::testing

@@ -142,7 +142,8 @@ NEZHA_API nezha_code nezha_load_table(nezha_comm_t comm, const char* json);
 /* Without a communicator. `request` and the answer are JSON; see docs/tuning.md.
  *   "devices"  this host's devices as Nezha sees them; request {"filter": "eth"}
  *   "explain"  the plan of an operation; request {"collective", "bytes", "dtype", "world_size",
- *              "rails", "rate_gbps", "latency_us", "algorithm", "schedule": true|false, "rank"}
+ *              "rails", "rate_gbps" (of each rail), "latency_us", "algorithm",
+ *              "schedule": true|false, "rank"}
  *   "config"   every configuration field with default, unit, environment name and meaning
  *   "build"    version, compiler, instruction set, optional parts */
 NEZHA_API nezha_code nezha_query(const char* what, const char* request, char* text, size_t size,

@@ -238,9 +238,10 @@ Result<PortRange> parse_port_range(std::string_view text) {
   const auto low = parse_number<uint16_t>(text.substr(0, dash));
   const auto high = dash == std::string_view::npos ? low
                                                    : parse_number<uint16_t>(text.substr(dash + 1));
-  const bool range = dash != std::string_view::npos;
-  if (!low || !high || *low > *high || (range && *low == 0)) {
-    return Status(Code::invalid_argument, "not a port or LOW-HIGH: '" + std::string(text) + "'");
+  // Each rank listens twice on each of its addresses, so a single port is never enough.
+  const bool any = dash == std::string_view::npos && low && *low == 0;
+  if (!low || !high || (!any && (*low == 0 || *low >= *high))) {
+    return Status(Code::invalid_argument, "not 0 or LOW-HIGH: '" + std::string(text) + "'");
   }
   return PortRange{*low, *high};
 }

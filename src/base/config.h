@@ -69,7 +69,8 @@
   TEXT(secret, "", any, kHidden,                                                                   \
        "The job's secret itself; a file is safer, since environments can be read by others.")      \
   TEXT(bind_ports, "0", ports, 0,                                                                  \
-       "Ports on which rails listen: `0` for any, a port, or a range such as `40000-40100`.")      \
+       "Ports on which rails listen: `0` for any, or a range such as `40000-40100`; every rank of a " \
+       "host needs two.")                                                                          \
   TEXT(log_level, "warn", log_level, 0,                                                            \
        "`error`, `warn`, `info`, `debug` or `trace`.")                                             \
   TEXT(log_file, "", any, 0,                                                                       \

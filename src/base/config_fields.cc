@@ -40,7 +40,7 @@ constexpr TextCheck kCheck_weights = {
     [] { return std::string("up to 16 numbers >= 0 joined by ':', not all 0, such as 2:1"); }};
 constexpr TextCheck kCheck_ports = {
     [](std::string_view text) { return parse_port_range(text).is_ok(); },
-    [] { return std::string("0, a port, or LOW-HIGH with 1 <= LOW <= HIGH <= 65535"); }};
+    [] { return std::string("0, or LOW-HIGH with 1 <= LOW < HIGH <= 65535"); }};
 constexpr TextCheck kCheck_algorithm = {
     [](std::string_view text) { return algorithm_from_name(text).has_value(); },
     [] {

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "capi/fork_guard.h"
 #include "capi/last_error.h"
 #include "context/communicator.h"
 #include "nezha/nezha.h"
@@ -20,11 +21,13 @@ using nezha::context::ContextRequest;
 
 struct nezha_comm {
   std::unique_ptr<Communicator> communicator;
+  uint32_t generation = nezha::capi::process_generation();
 };
 
 struct nezha_work {
   Communicator* communicator = nullptr;
   nezha::engine::Work work;
+  uint32_t generation = nezha::capi::process_generation();
 };
 
 namespace {
@@ -57,9 +60,22 @@ Status read_options(const nezha_op_options* given, CallOptions* out) {
   return Status::ok();
 }
 
+template <class Handle>
+bool is_from_before_fork(const Handle* handle) {
+  return handle->generation != nezha::capi::process_generation();
+}
+
 Status check(nezha_comm_t comm) {
-  if (comm != nullptr) return Status::ok();
-  return error(Code::invalid_argument, "the communicator is NULL");
+  if (comm == nullptr) return error(Code::invalid_argument, "the communicator is NULL");
+  if (!is_from_before_fork(comm)) return Status::ok();
+  return error(Code::invalid_argument, "the communicator was made before fork(): a child process "
+               "cannot use it; call nezha_init in the child, or use spawn");
+}
+
+Status check(nezha_work_t work) {
+  if (work == nullptr) return error(Code::invalid_argument, "the work handle is NULL");
+  if (!is_from_before_fork(work)) return Status::ok();
+  return error(Code::invalid_argument, "the work handle was made before fork()");
 }
 
 // Runs `call(options, work)`; with `out` the operation goes on behind a handle.
@@ -108,12 +124,14 @@ nezha_code nezha_init(const nezha_init_options* given, nezha_comm_t* out) {
     if (!context) return context.status();
     auto world = Communicator::world(std::move(*context));
     if (!world) return world.status();
-    *out = new nezha_comm{std::move(*world)};
+    *out = new nezha_comm{.communicator = std::move(*world)};
     return Status::ok();
   });
 }
 
-void nezha_destroy(nezha_comm_t comm) { delete comm; }
+void nezha_destroy(nezha_comm_t comm) {
+  if (comm != nullptr && !is_from_before_fork(comm)) delete comm;
+}
 
 nezha_code nezha_rank(nezha_comm_t comm, int* rank) {
   return guarded([&]() -> Status {
@@ -136,7 +154,7 @@ nezha_code nezha_split(nezha_comm_t comm, int color, int key, nezha_comm_t* out)
     NEZHA_RETURN_IF_ERROR(check(comm));
     auto part = comm->communicator->split(color, key);
     if (!part) return part.status();
-    *out = *part == nullptr ? nullptr : new nezha_comm{std::move(*part)};
+    *out = *part == nullptr ? nullptr : new nezha_comm{.communicator = std::move(*part)};
     return Status::ok();
   });
 }
@@ -166,9 +184,8 @@ nezha_code nezha_barrier(nezha_comm_t comm, const nezha_op_options* options, nez
 
 nezha_code nezha_test(nezha_work_t work, int* done) {
   return guarded([&]() -> Status {
-    if (work == nullptr || done == nullptr) {
-      return error(Code::invalid_argument, "nezha_test needs a work handle and a place for the answer");
-    }
+    NEZHA_RETURN_IF_ERROR(check(work));
+    if (done == nullptr) return error(Code::invalid_argument, "nezha_test needs a place to answer");
     *done = work->work.is_done() || work->communicator->test(work->work) ? 1 : 0;
     return *done ? work->work.status() : Status::ok();
   });
@@ -176,7 +193,7 @@ nezha_code nezha_test(nezha_work_t work, int* done) {
 
 nezha_code nezha_wait(nezha_work_t work, double timeout_s) {
   return guarded([&]() -> Status {
-    if (work == nullptr) return error(Code::invalid_argument, "the work handle is NULL");
+    NEZHA_RETURN_IF_ERROR(check(work));
     const auto deadline = timeout_s > 0
                               ? nezha::deadline_after(nezha::system_clock(), timeout_s)
                               : nezha::kNever;
@@ -191,7 +208,7 @@ nezha_code nezha_wait(nezha_work_t work, double timeout_s) {
 
 nezha_code nezha_abort(nezha_work_t work) {
   return guarded([&]() -> Status {
-    if (work == nullptr) return error(Code::invalid_argument, "the work handle is NULL");
+    NEZHA_RETURN_IF_ERROR(check(work));
     if (!work->work.is_done()) work->communicator->abort();
     return Status::ok();
   });
@@ -206,7 +223,7 @@ nezha_code nezha_comm_abort(nezha_comm_t comm) {
 }
 
 void nezha_work_free(nezha_work_t work) {
-  if (work == nullptr) return;
+  if (work == nullptr || is_from_before_fork(work)) return;
   if (!work->work.is_done()) work->communicator->wait(work->work, nezha::kNever);
   delete work;
 }

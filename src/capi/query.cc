@@ -88,7 +88,7 @@ Result<std::string> explain(const JsonValue& request) {
   if (!shape) return shape.status();
   nezha::schedule::CostTable costs;
   costs.rails = static_cast<uint32_t>(request.at("rails").integer_or(1));
-  costs.rate_bytes_per_s = request.at("rate_gbps").number_or(1.0) * 1e9 / 8;
+  costs.rate_bytes_per_s = costs.rails * request.at("rate_gbps").number_or(1.0) * 1e9 / 8;
   costs.latency_s = request.at("latency_us").number_or(costs.latency_s * 1e6) / 1e6;
   auto plan = nezha::schedule::make_plan(*shape, costs);
   if (!plan) return plan.status();

@@ -222,6 +222,11 @@ Result<Session> Bootstrap::parse_welcome(const std::string& welcome) const {
     return error(Code::invalid_argument, "rank %d: rank 0 runs another version of Nezha",
                  request_.rank);
   }
+  const bool has_own = !config_.secret.empty() || !config_.secret_file.empty();
+  if (!secret.empty() && has_own && request_.rank != 0) {
+    return error(Code::invalid_argument, "rank %d has a configured secret, but rank 0 has none; set "
+                 "NEZHA_SECRET_FILE on every rank or on none", request_.rank);
+  }
   if (secret.empty()) {
     if (config_.secret.empty() && config_.secret_file.empty()) {
       return error(Code::invalid_argument, "rank %d: the job has a configured secret, but this rank "
@@ -291,7 +296,7 @@ void Bootstrap::clean_up(const Session& session, Nanoseconds patience) {
     }
     return;
   }
-  // Reports stay: a slower rank may still be reading them. They belong to this session only.
+  // Reports stay: a slower rank may still be reading them. Their keys are of no other run.
   const Nanoseconds soon = system_clock().now() + kSecond;
   for (const std::string& key : {join_key(request_.rank),
                                  session.id + "/read/" + std::to_string(request_.rank)}) {

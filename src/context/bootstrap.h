@@ -2,7 +2,8 @@
 //
 // Contract: blocking code with one deadline, called by the thread that makes a Context. A rank that
 // does not fit (other world size, a rank that is taken, other configuration, other version) is told
-// why and fails at once; those already there do not notice.
+// why and fails at once; those already there do not notice. In a store that outlives the job the
+// first two look like leftovers of an earlier run, so there they show at the deadline.
 //
 //   join/<world>/<rank>      what a rank says of itself, with a fresh nonce
 //   welcome                  rank 0: the session, the job's secret, and every rank's words, once all

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "control/ip_prefix.h"
+#include "base/ip_prefix.h"
 
 namespace nezha::control {
 

@@ -42,8 +42,7 @@ struct Shares {
 };
 
 // What happened to one finished operation: per rail, the bytes this rank sent on it and the time
-// the rail was busy with them, that is the time during which at least one of its transfers was
-// posted and not yet acknowledged. (Not the time of its last acknowledgement: rounds depend on one
+// for which the rail was needed: its latency, and those bytes at the rate at which it drained. (Not the time of its last acknowledgement: rounds depend on one
 // another, so a fast rail that waits for a slow one would look just as slow.) Samples with times
 // that are no times are ignored.
 struct OpSample {

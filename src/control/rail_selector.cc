@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "control/device_filter.h"
-#include "control/ip_prefix.h"
+#include "base/ip_prefix.h"
 #include "control/policy.h"
 
 namespace nezha::control {

@@ -11,6 +11,8 @@
 
 namespace nezha::engine {
 
+using transport::Endpoint;
+
 Engine::Engine(progress::Loop& loop, EngineOptions options)
     : loop_(loop), options_(options), peers_(static_cast<size_t>(options.world_size)) {
   for (int rank = 0; rank < options_.world_size; ++rank) {
@@ -284,7 +286,8 @@ Status Engine::deadline_error(const Group& group, const Execution& execution) co
   for (const int member : execution.awaited_members()) {
     absent += (absent.empty() ? "" : ", ") + std::to_string(member);
   }
-  const std::string waiting = absent.empty() ? std::string("acknowledgements") : "rank " + absent;
+  const std::string waiting =
+      absent.empty() ? std::string("acknowledgements") : "rank " + absent;
   return error(Code::timed_out, "rank %d: %s #%llu of %llu bytes (communicator %u) passed its "
                "deadline waiting for %s; find out what that rank is doing, or raise timeout_s",
                group.rank, std::string(name_of(execution.descriptor().collective)).c_str(),
@@ -374,6 +377,13 @@ void Engine::acknowledge_all() {
       if (link.endpoint->unacknowledged_frames() > 0) link.endpoint->acknowledge(0);
     }
   }
+  for (const auto& group : groups_) {
+    for (const Member& member : group->members) {
+      if (member.global_rank == options_.rank || member.consumed == member.told) continue;
+      Endpoint* endpoint = peers_[static_cast<size_t>(member.global_rank)]->any_up();
+      if (endpoint != nullptr) endpoint->acknowledge(group->comm);
+    }
+  }
 }
 
 bool Engine::has_work() const {
@@ -418,6 +428,8 @@ Engine::Snapshots Engine::rail_snapshots() const {
   Snapshots rails;
   for (uint32_t rail = 0; rail < options_.rails; ++rail) {
     rails[rail].up = false;
+    double nominal = 0;
+    double slowest = 0;  // of the peers towards which the rate was measured
     for (const auto& links : peers_) {
       if (links == nullptr) continue;
       for (const PeerLinks::Link& link : links->links()) {
@@ -425,9 +437,11 @@ Engine::Snapshots Engine::rail_snapshots() const {
         rails[rail].up = true;
         rails[rail].latency_s = std::max(rails[rail].latency_s, link.endpoint->latency_s);
       }
-      rails[rail].rate_bytes_per_s =
-          std::max(rails[rail].rate_bytes_per_s, links->rate_bytes_per_s(rail));
+      const double rate = links->rate_bytes_per_s(rail);
+      nominal = std::max(nominal, rate);
+      if (links->is_measured(rail)) slowest = slowest == 0 ? rate : std::min(slowest, rate);
     }
+    rails[rail].rate_bytes_per_s = slowest > 0 ? slowest : nominal;
   }
   return rails;
 }

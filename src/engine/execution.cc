@@ -362,7 +362,8 @@ bool Execution::is_released() const {
 
 std::vector<int> Execution::awaited_members() const {
   std::vector<int> awaited;
-  for (const Cursor& at : cursors_) {
+  for (size_t c = 0; c < window_ && started_; ++c) {
+    const Cursor& at = cursors_[c];
     if (!at.open) continue;
     for (size_t i = 0; i < at.steps.size(); ++i) {
       const StepState state = at.steps[i].state;
@@ -371,6 +372,9 @@ std::vector<int> Execution::awaited_members() const {
         awaited.push_back(at.program->steps[i].peer);
       }
     }
+  }
+  for (size_t i = 0; i < consumed_targets_.size(); ++i) {
+    if (group_.members[i].credited < consumed_targets_[i]) awaited.push_back(static_cast<int>(i));
   }
   std::sort(awaited.begin(), awaited.end());
   awaited.erase(std::unique(awaited.begin(), awaited.end()), awaited.end());

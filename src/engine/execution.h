@@ -82,7 +82,7 @@ class Execution {
   const wire::OpDescriptor& descriptor() const { return descriptor_; }
   Work* work() { return work_; }
   uint64_t bytes() const { return descriptor_.count * element_bytes_; }
-  // Members from whom an open chunk is still waiting for data.
+  // Members from whom data, or who must say that they have consumed ours, is still awaited.
   std::vector<int> awaited_members() const;
   // Whether the rest of the operation needs anything from this member.
   bool needs(int member) const;

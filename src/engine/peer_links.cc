@@ -84,4 +84,10 @@ double PeerLinks::rate_bytes_per_s(uint32_t rail) const {
   return rate;
 }
 
+bool PeerLinks::is_measured(uint32_t rail) const {
+  return std::any_of(links_.begin(), links_.end(), [&](const Link& link) {
+    return link.endpoint->rail == static_cast<int>(rail) && link.monitor.measured();
+  });
+}
+
 }  // namespace nezha::engine

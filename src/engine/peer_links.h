@@ -67,6 +67,7 @@ class PeerLinks {
   // What is still waiting for a rail, when there is none left.
   transport::WorkQueue take_pending();
   double rate_bytes_per_s(uint32_t rail) const;
+  bool is_measured(uint32_t rail) const;
 
   struct Link {
     std::unique_ptr<transport::Endpoint> endpoint;

@@ -52,7 +52,8 @@ struct MeshRequest {
 
 struct Mesh {
   std::vector<std::unique_ptr<Endpoint>> endpoints;
-  // One sentence for each rail of this rank that does not reach some peer, with the reason.
+  // One sentence for each rail of this rank that does not reach some peer which it dialled, with the
+  // reason; the other pairs are the peers' to tell.
   std::vector<std::string> left_out;
 };
 

@@ -1,33 +1,23 @@
 #include "transport/tcp/tcp_mesh.h"
 
-#include <arpa/inet.h>
 #include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 
+#include "base/ip_prefix.h"
 #include "base/log.h"
 
 namespace nezha::transport {
 namespace {
 
 bool same_network(const RailAddress& a, const RailAddress& b) {
-  in6_addr x{};
-  in6_addr y{};
-  const int family = a.address.find(':') == std::string::npos ? AF_INET : AF_INET6;
-  const std::string bare_a = a.address.substr(0, a.address.find('%'));
-  const std::string bare_b = b.address.substr(0, b.address.find('%'));
-  if (inet_pton(family, bare_a.c_str(), &x) != 1 || inet_pton(family, bare_b.c_str(), &y) != 1) {
-    return false;
-  }
-  const int bits = std::min(a.prefix_length, b.prefix_length);
-  const auto* p = reinterpret_cast<const uint8_t*>(&x);
-  const auto* q = reinterpret_cast<const uint8_t*>(&y);
-  if (std::memcmp(p, q, static_cast<size_t>(bits / 8)) != 0) return false;
-  const int rest = bits % 8;
-  return rest == 0 || ((p[bits / 8] ^ q[bits / 8]) >> (8 - rest)) == 0;
+  auto first = parse_ip_prefix(a.address);
+  auto second = parse_ip_prefix(b.address);
+  if (!first || !second) return false;
+  first->length = a.prefix_length;
+  second->length = b.prefix_length;
+  return first->length >= second->length ? first->contains(*second) : second->contains(*first);
 }
 
 bool has_outcome(const TcpTrial& trial) {

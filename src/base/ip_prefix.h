@@ -8,7 +8,7 @@
 #include <optional>
 #include <string_view>
 
-namespace nezha::control {
+namespace nezha {
 
 struct IpPrefix {
   int family = 0;  // AF_INET or AF_INET6
@@ -26,4 +26,4 @@ struct IpPrefix {
 // a length is a prefix of all its bits. nullopt when it is none of these.
 std::optional<IpPrefix> parse_ip_prefix(std::string_view text);
 
-}  // namespace nezha::control
+}  // namespace nezha

@@ -1,11 +1,11 @@
-#include "control/ip_prefix.h"
+#include "base/ip_prefix.h"
 
 #include <arpa/inet.h>
 
 #include <charconv>
 #include <string>
 
-namespace nezha::control {
+namespace nezha {
 
 int IpPrefix::bits() const { return family == AF_INET ? 32 : 128; }
 
@@ -50,4 +50,4 @@ std::optional<IpPrefix> parse_ip_prefix(std::string_view text) {
   return prefix;
 }
 
-}  // namespace nezha::control
+}  // namespace nezha

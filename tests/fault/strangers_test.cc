@@ -1,0 +1,230 @@
+// Strangers and misfits while a job forms: who does not belong to it disturbs nobody, and who meant to
+// join is told why it cannot.
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <thread>
+
+#include "rendezvous/store.h"
+#include "support/sockets.h"
+#include "support/world.h"
+#include "wire/handshake.h"
+
+namespace nezha::testing {
+namespace {
+
+constexpr const char* kRail = "127.1.0.1";
+
+context::ContextRequest request_of(int rank, int ranks, const std::string& store) {
+  context::ContextRequest request;
+  request.rank = rank;
+  request.world_size = ranks;
+  request.store = store;
+  request.timeout_s = 10 * kPatience_s;  // far: only a reason ends a wait in time
+  request.config = loopback_config(1);
+  return request;
+}
+
+Status use(context::Communicator& comm) {
+  std::vector<int32_t> data(1000, 1);
+  NEZHA_RETURN_IF_ERROR(comm.all_reduce(data.data(), data.data(), data.size(), Dtype::int32,
+                                        ReduceOp::sum, {}, nullptr));
+  if (data == std::vector<int32_t>(1000, comm.world_size())) return Status::ok();
+  return error(Code::internal, "wrong sum %d", data[0]);
+}
+
+int dial(int port) {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in there{};
+  there.sin_family = AF_INET;
+  there.sin_port = htons(static_cast<uint16_t>(port));
+  inet_pton(AF_INET, kRail, &there.sin_addr);
+  if (connect(fd, reinterpret_cast<sockaddr*>(&there), sizeof(there)) == 0) return fd;
+  close(fd);
+  return -1;
+}
+
+std::string bytes_of(const wire::Hello& hello) {
+  std::array<std::byte, wire::kHelloBytes> bytes;
+  wire::encode(hello, bytes);
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+// A greeting in the right form from somebody who does not know the job.
+wire::Hello hello_from(uint32_t world_size, uint32_t dialer, uint32_t acceptor) {
+  wire::Hello hello;
+  hello.job = 4711;
+  hello.world_size = world_size;
+  hello.dialer_rank = dialer;
+  hello.acceptor_rank = acceptor;
+  return hello;
+}
+
+std::vector<std::string> junk() {
+  std::string every_byte;
+  for (int i = 0; i < 4096; ++i) every_byte.push_back(static_cast<char>(i * 37));
+  return {"",
+          "GET / HTTP/1.1\r\nHost: rail\r\n\r\n",
+          every_byte,
+          std::string(64, '\0'),
+          bytes_of(hello_from(2, 0, 1)),
+          bytes_of(hello_from(2, 1, 0)) + std::string(64, 'x'),
+          bytes_of(hello_from(99, 7, 1)),
+          bytes_of(hello_from(2, 0, 1)).substr(0, 63)};
+}
+
+// The rails listen from the first rank's arrival until the job has formed: all that time strangers
+// come, say their piece, and some stay without another word.
+TEST(Strangers, DisturbNobody) {
+  const std::string store = fresh_store();
+  Watchdog watchdog("strangers", 2);
+  std::vector<Status> outcomes(2);
+  auto rank_body = [&](int rank) {
+    auto comm = join(request_of(rank, 2, store));
+    watchdog.note(rank, comm.status().to_string());
+    outcomes[static_cast<size_t>(rank)] = comm ? use(**comm) : comm.status();
+  };
+  std::thread first([&] { rank_body(0); });
+  while (listening_ports_of(kRail).size() < 2) std::this_thread::yield();
+  const std::vector<int> ports = listening_ports_of(kRail);
+  std::vector<int> strangers;
+  for (const int port : ports) {
+    for (const std::string& words : junk()) {
+      const int fd = dial(port);
+      ASSERT_GE(fd, 0);
+      EXPECT_EQ(send(fd, words.data(), words.size(), MSG_NOSIGNAL),
+                static_cast<ssize_t>(words.size()));
+      strangers.push_back(fd);
+    }
+  }
+  std::thread second([&] { rank_body(1); });
+  first.join();
+  second.join();
+  for (const Status& outcome : outcomes) EXPECT_TRUE(outcome.is_ok()) << outcome.to_string();
+  // Nobody was answered with anything but a refusal: no stranger got more than one message.
+  for (const int fd : strangers) {
+    char answer[256];
+    EXPECT_LE(recv(fd, answer, sizeof(answer), MSG_DONTWAIT),
+              static_cast<ssize_t>(wire::kChallengeBytes));
+    close(fd);
+  }
+}
+
+// What each of several ranks gets; all join at once.
+std::vector<Status> join_all(const std::vector<context::ContextRequest>& requests) {
+  Watchdog watchdog("joining", static_cast<int>(requests.size()));
+  std::vector<Status> outcomes(requests.size());
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    threads.emplace_back([&, i] {
+      auto comm = join(requests[i]);
+      outcomes[i] = comm ? use(**comm) : comm.status();
+      watchdog.note(static_cast<int>(i), outcomes[i].to_string());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return outcomes;
+}
+
+void expect_refused(const Status& outcome, Code code, const std::string& words) {
+  EXPECT_EQ(outcome.code(), code) << outcome.to_string();
+  EXPECT_NE(outcome.message().find(words), std::string::npos) << outcome.to_string();
+}
+
+TEST(Misfits, RankOrWorldSizeThatMakesNoSense) {
+  expect_refused(join(request_of(2, 2, fresh_store())).status(), Code::invalid_argument, "rank 2");
+  expect_refused(join(request_of(-1, 2, fresh_store())).status(), Code::invalid_argument, "rank -1");
+  expect_refused(join(request_of(0, 0, fresh_store())).status(), Code::invalid_argument,
+                 "world size 0");
+  context::ContextRequest bad = request_of(0, 2, fresh_store());
+  bad.config = "rails=127.1.0.1/32\nno_such_field_value\n";
+  EXPECT_EQ(join(bad).status().code(), Code::invalid_argument);
+}
+
+// The misfit hears at once; the job forms without noticing.
+TEST(Misfits, WrongWorldSizeAndDuplicateRank) {
+  const std::string store = fresh_store();
+  Watchdog watchdog("misfits", 1);
+  std::vector<Status> outcomes(2);
+  std::thread first([&] {
+    auto comm = join(request_of(0, 2, store));
+    outcomes[0] = comm ? use(**comm) : comm.status();
+  });
+  while (listening_ports_of(kRail).empty()) std::this_thread::yield();
+  expect_refused(join(request_of(1, 3, store)).status(), Code::invalid_argument, "world size 3");
+  rendezvous::OpenOptions options;
+  options.prefix = "nezha/";
+  auto look = rendezvous::open_store(store, options);
+  ASSERT_TRUE(look.is_ok());
+  ASSERT_TRUE((*look)->get("join/2/0", kNever).is_ok());  // rank 0 has announced itself
+  expect_refused(join(request_of(0, 2, store)).status(), Code::invalid_argument, "rank 0 is taken");
+  auto comm = join(request_of(1, 2, store));
+  outcomes[1] = comm ? use(**comm) : comm.status();
+  first.join();
+  for (const Status& outcome : outcomes) EXPECT_TRUE(outcome.is_ok()) << outcome.to_string();
+}
+
+TEST(Misfits, SecretsThatDiffer) {
+  const std::string store = fresh_store();
+  std::vector<context::ContextRequest> requests;
+  for (int rank = 0; rank < 2; ++rank) {
+    requests.push_back(request_of(rank, 2, store));
+    requests.back().config += "probe_timeout_s=0.2\nsecret=word-" + std::to_string(rank) + "\n";
+  }
+  const auto outcomes = join_all(requests);
+  expect_refused(outcomes[0], Code::peer_lost, "secret");
+  expect_refused(outcomes[1], Code::peer_lost, "rank 0");
+}
+
+TEST(Misfits, ASecretOnOneSideOnly) {
+  const std::string store = fresh_store();
+  std::vector<context::ContextRequest> requests = {request_of(0, 2, store), request_of(1, 2, store)};
+  requests[0].config += "secret=word\n";
+  // Rank 0 keeps waiting for a rank 1 that knows the word, but not for long in this test.
+  requests[0].timeout_s = 3;
+  const auto outcomes = join_all(requests);
+  expect_refused(outcomes[1], Code::invalid_argument, "has none");
+  EXPECT_FALSE(outcomes[0].is_ok());
+}
+
+TEST(Misfits, EqualSecretsWork) {
+  const std::string store = fresh_store();
+  std::vector<context::ContextRequest> requests = {request_of(0, 2, store), request_of(1, 2, store)};
+  for (auto& request : requests) request.config += "secret=word\n";
+  for (const Status& outcome : join_all(requests)) EXPECT_TRUE(outcome.is_ok()) << outcome.to_string();
+}
+
+TEST(Misfits, ConfigurationsThatMustBeEqual) {
+  const std::string store = fresh_store();
+  std::vector<context::ContextRequest> requests = {request_of(0, 2, store), request_of(1, 2, store)};
+  requests[1].config += "chunk_bytes=8192\n";
+  for (const Status& outcome : join_all(requests)) {
+    expect_refused(outcome, Code::mismatch, "rank 1 is configured with");
+  }
+}
+
+TEST(Misfits, AnAbsentRankIsNamed) {
+  context::ContextRequest request = request_of(0, 3, fresh_store());
+  request.timeout_s = 0.5;
+  expect_refused(join(request).status(), Code::timed_out, "rank 1, 2 of 3 did not join");
+}
+
+// Whatever failed leaves nothing behind.
+TEST(Misfits, LeaveNoDescriptors) {
+  auto fail_once = [] {
+    context::ContextRequest request = request_of(0, 2, fresh_store());
+    request.timeout_s = 0.05;
+    EXPECT_EQ(join(request).status().code(), Code::timed_out);
+  };
+  fail_once();  // what is opened once for the process is open now
+  const int before = open_descriptors();
+  for (int i = 0; i < 5; ++i) fail_once();
+  EXPECT_EQ(open_descriptors(), before);
+}
+
+}  // namespace
+}  // namespace nezha::testing

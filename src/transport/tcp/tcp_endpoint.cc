@@ -371,6 +371,8 @@ void TcpEndpoint::disown(const void* owner, WorkQueue& unsent) {
   while (!queue_.empty()) {
     WorkRequest* request = queue_.pop_front();
     if (request->owner == owner && !head) {
+      // Its sealed header may have held an acknowledgement that now has to leave in another way.
+      acknowledge(0);
       unsent.push_back(*request);
       continue;
     }

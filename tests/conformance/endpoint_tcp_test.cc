@@ -397,7 +397,7 @@ TEST_F(TcpEndpointTest, DisownFinishesTheHeadFromACopyAndGivesTheRestBack) {
   std::fill(head.data.begin(), head.data.end(), std::byte{0xEE});
   other.reset();
   std::vector<std::byte> all;
-  const size_t total = 2 * wire::kHeaderBytes + 60'000 + 10;
+  const size_t total = 3 * wire::kHeaderBytes + 60'000 + 10;  // with one acknowledgement
   drive([&] {
     std::array<std::byte, 4096> some;
     const ssize_t got = recv(raw_, some.data(), some.size(), MSG_DONTWAIT);
@@ -407,6 +407,7 @@ TEST_F(TcpEndpointTest, DisownFinishesTheHeadFromACopyAndGivesTheRestBack) {
   });
   ASSERT_EQ(all.size(), total);
   EXPECT_TRUE(std::equal(original.begin(), original.end(), all.begin() + wire::kHeaderBytes));
+  EXPECT_TRUE(std::equal(stays.data.begin(), stays.data.end(), all.end() - 10));
 }
 
 // What was sealed into a frame that is then taken back must still be told.

@@ -6,6 +6,7 @@
 #include "base/config.h"
 #include "base/json.h"
 #include "capi/last_error.h"
+#include "control/policy.h"
 #include "control/rail_selector.h"
 #include "nezha/nezha.h"
 #include "reduce/reduce.h"
@@ -87,7 +88,12 @@ Result<std::string> explain(const JsonValue& request) {
   auto shape = plan_request(request);
   if (!shape) return shape.status();
   nezha::schedule::CostTable costs;
-  costs.rails = static_cast<uint32_t>(request.at("rails").integer_or(1));
+  const int64_t rails = request.at("rails").integer_or(1);
+  if (rails < 1 || rails > static_cast<int64_t>(nezha::control::kRailsMax)) {
+    return error(Code::invalid_argument, "rails %lld is not in 1..%zu",
+                 static_cast<long long>(rails), size_t{nezha::control::kRailsMax});
+  }
+  costs.rails = static_cast<uint32_t>(rails);
   costs.rate_bytes_per_s = costs.rails * request.at("rate_gbps").number_or(1.0) * 1e9 / 8;
   costs.latency_s = request.at("latency_us").number_or(costs.latency_s * 1e6) / 1e6;
   auto plan = nezha::schedule::make_plan(*shape, costs);

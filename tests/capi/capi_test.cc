@@ -1,0 +1,208 @@
+// The C API: what a caller may get wrong, structs from older callers, texts, and a real world of ranks.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/json.h"
+#include "capi/nezha_c.h"
+#include "nezha/nezha.h"
+#include "support/watchdog.h"
+#include "support/world.h"
+
+namespace nezha::testing {
+namespace {
+
+nezha_init_options options_of(int rank, int ranks, const std::string& store,
+                              const std::string& config) {
+  nezha_init_options options{};
+  options.struct_size = sizeof(options);
+  options.rank = rank;
+  options.world_size = ranks;
+  options.store = store.c_str();
+  options.timeout_s = kPatience_s / 2;
+  options.config = config.c_str();
+  return options;
+}
+
+// One rank's body per thread; every communicator is destroyed afterwards.
+template <class Body>
+void with_world(int ranks, Body body) {
+  Watchdog watchdog("C API", ranks);
+  const std::string store = fresh_store();
+  const std::string config = loopback_config(1) + "policy=table\n";
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      nezha_comm_t comm = nullptr;
+      const nezha_init_options options = options_of(rank, ranks, store, config);
+      ASSERT_EQ(nezha_init(&options, &comm), NEZHA_OK) << nezha_last_error();
+      body(rank, comm);
+      nezha_destroy(comm);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(CApi, WorksFromC) {
+  const char* wrong = run_c_program();
+  EXPECT_EQ(wrong, nullptr) << wrong;
+}
+
+TEST(CApi, NullIsRefusedNotFollowed) {
+  nezha_comm_t comm = nullptr;
+  nezha_work_t work = nullptr;
+  int number = 0;
+  size_t needed = 0;
+  const nezha_init_options options = options_of(0, 1, "hash://null", "");
+  const nezha_code codes[] = {
+      nezha_init(nullptr, &comm),
+      nezha_init(&options, nullptr),
+      nezha_rank(nullptr, &number),
+      nezha_world_size(nullptr, &number),
+      nezha_split(nullptr, 0, 0, &comm),
+      nezha_all_reduce(nullptr, &number, &number, 1, NEZHA_INT32, NEZHA_SUM, nullptr, nullptr),
+      nezha_broadcast(nullptr, &number, 1, NEZHA_INT32, 0, nullptr, &work),
+      nezha_barrier(nullptr, nullptr, nullptr),
+      nezha_test(nullptr, &number),
+      nezha_wait(nullptr, 1),
+      nezha_abort(nullptr),
+      nezha_comm_abort(nullptr),
+      nezha_describe(nullptr, "stats", nullptr, 0, &needed),
+      nezha_load_table(nullptr, "{}"),
+  };
+  for (size_t i = 0; i < std::size(codes); ++i) {
+    EXPECT_EQ(codes[i], NEZHA_INVALID_ARGUMENT) << "call " << i;
+  }
+  EXPECT_EQ(work, nullptr);
+  EXPECT_STRNE(nezha_last_error(), "");
+  nezha_destroy(nullptr);
+  nezha_work_free(nullptr);
+}
+
+TEST(CApi, StructSizes) {
+  nezha_comm_t comm = nullptr;
+  const std::string config = loopback_config(1);
+  nezha_init_options options = options_of(0, 1, "hash://sizes", config);
+  for (const size_t size : {size_t{0}, size_t{4}, size_t{1} << 20}) {
+    options.struct_size = size;
+    EXPECT_EQ(nezha_init(&options, &comm), NEZHA_INVALID_ARGUMENT);
+    EXPECT_NE(std::string(nezha_last_error()).find("struct_size"), std::string::npos);
+  }
+  // An older caller's struct ends before `config`; what lies behind it is not read.
+  options.struct_size = offsetof(nezha_init_options, config);
+  options.config = reinterpret_cast<const char*>(1);
+  ASSERT_EQ(nezha_init(&options, &comm), NEZHA_OK) << nezha_last_error();
+  // An older caller's options end behind `factor`.
+  nezha_op_options call{};
+  call.struct_size = offsetof(nezha_op_options, timeout_s);
+  call.factor = 3.0;
+  call.timeout_s = 1e-9;
+  call.algorithm = reinterpret_cast<const char*>(1);
+  int32_t value = 5;
+  ASSERT_EQ(nezha_all_reduce(comm, &value, &value, 1, NEZHA_INT32, NEZHA_PREMUL_SUM, &call, nullptr),
+            NEZHA_OK) << nezha_last_error();
+  EXPECT_EQ(value, 15);
+  call.struct_size = 2;
+  EXPECT_EQ(nezha_barrier(comm, &call, nullptr), NEZHA_INVALID_ARGUMENT);
+  call.struct_size = sizeof(call);
+  call.algorithm = "no_such_algorithm";
+  EXPECT_EQ(nezha_barrier(comm, &call, nullptr), NEZHA_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(nezha_last_error()).find("no_such_algorithm"), std::string::npos);
+  nezha_destroy(comm);
+}
+
+TEST(CApi, TextsFitOrSayWhatTheyNeed) {
+  with_world(2, [](int, nezha_comm_t comm) {
+    for (const char* what : {"rails", "stats", "config", "table"}) {
+      size_t needed = 0;
+      EXPECT_EQ(nezha_describe(comm, what, nullptr, 0, &needed), NEZHA_EXHAUSTED) << what;
+      ASSERT_GT(needed, 1U);
+      // Texts with counters may grow between two calls.
+      std::vector<char> text(needed + 1000, 'x');
+      size_t again = 0;
+      ASSERT_EQ(nezha_describe(comm, what, text.data(), text.size(), &again), NEZHA_OK) << what;
+      EXPECT_EQ(std::strlen(text.data()) + 1, again);
+      EXPECT_EQ(text[again], 'x');
+      EXPECT_TRUE(parse_json(text.data()).is_ok()) << text.data();
+      EXPECT_EQ(nezha_describe(comm, what, text.data(), text.size(), nullptr), NEZHA_OK);
+    }
+    EXPECT_EQ(nezha_describe(comm, "nonsense", nullptr, 0, nullptr), NEZHA_INVALID_ARGUMENT);
+    EXPECT_EQ(nezha_describe(comm, nullptr, nullptr, 0, nullptr), NEZHA_INVALID_ARGUMENT);
+    EXPECT_EQ(nezha_load_table(comm, "{"), NEZHA_INVALID_ARGUMENT);
+  });
+}
+
+TEST(CApi, QueriesNeedNoCommunicator) {
+  for (const char* what : {"devices", "explain", "config", "build"}) {
+    size_t needed = 0;
+    ASSERT_EQ(nezha_query(what, nullptr, nullptr, 0, &needed), NEZHA_EXHAUSTED) << what;
+    std::vector<char> exact(needed);
+    EXPECT_EQ(nezha_query(what, "{}", exact.data(), needed - 1, nullptr), NEZHA_EXHAUSTED);
+    ASSERT_EQ(nezha_query(what, "", exact.data(), exact.size(), nullptr), NEZHA_OK) << what;
+    EXPECT_TRUE(parse_json(exact.data()).is_ok()) << exact.data();
+  }
+  std::array<char, 16> text;
+  EXPECT_EQ(nezha_query("nonsense", "{}", text.data(), text.size(), nullptr),
+            NEZHA_INVALID_ARGUMENT);
+  EXPECT_EQ(nezha_query(nullptr, "{}", text.data(), text.size(), nullptr), NEZHA_INVALID_ARGUMENT);
+  EXPECT_EQ(nezha_query("explain", "{", text.data(), text.size(), nullptr), NEZHA_INVALID_ARGUMENT);
+  for (const char* request :
+       {"{\"world_size\": 0}", "{\"dtype\": \"float7\"}", "{\"collective\": \"gossip\"}",
+        "{\"algorithm\": \"magic\"}", "{\"bytes\": -1}", "{\"rails\": -1}",
+        "{\"rate_gbps\": 0}"}) {
+    EXPECT_EQ(nezha_query("explain", request, text.data(), text.size(), nullptr),
+              NEZHA_INVALID_ARGUMENT) << request;
+  }
+}
+
+TEST(CApi, SmallThings) {
+  EXPECT_STREQ(nezha_code_name(NEZHA_PEER_LOST), "peer_lost");
+  EXPECT_STREQ(nezha_code_name(NEZHA_OK), "ok");
+  EXPECT_NE(nezha_code_name(static_cast<nezha_code>(99)), nullptr);
+  EXPECT_EQ(nezha_dtype_size(NEZHA_BFLOAT16), 2U);
+  EXPECT_EQ(nezha_dtype_size(NEZHA_INT64), 8U);
+  EXPECT_EQ(nezha_dtype_size(static_cast<nezha_dtype>(99)), 0U);
+  EXPECT_STRNE(nezha_version(), "");
+}
+
+TEST(CApi, ErrorsBelongToTheirThread) {
+  ASSERT_EQ(nezha_barrier(nullptr, nullptr, nullptr), NEZHA_INVALID_ARGUMENT);
+  const std::string mine = nezha_last_error();
+  std::thread([] {
+    EXPECT_STREQ(nezha_last_error(), "");
+    EXPECT_EQ(nezha_wait(nullptr, 0), NEZHA_INVALID_ARGUMENT);
+  }).join();
+  EXPECT_EQ(mine, nezha_last_error());
+}
+
+TEST(CApi, SplitAndWorkHandles) {
+  with_world(3, [](int rank, nezha_comm_t comm) {
+    nezha_comm_t part = reinterpret_cast<nezha_comm_t>(1);
+    ASSERT_EQ(nezha_split(comm, rank == 2 ? -1 : 0, -rank, &part), NEZHA_OK) << nezha_last_error();
+    if (rank == 2) {
+      EXPECT_EQ(part, nullptr);
+    } else {
+      int place = -1;
+      int size = 0;
+      EXPECT_EQ(nezha_rank(part, &place), NEZHA_OK);
+      EXPECT_EQ(nezha_world_size(part, &size), NEZHA_OK);
+      EXPECT_EQ(place, 1 - rank);
+      EXPECT_EQ(size, 2);
+      int32_t value = 1;
+      nezha_work_t work = nullptr;
+      ASSERT_EQ(nezha_all_reduce(part, &value, &value, 1, NEZHA_INT32, NEZHA_SUM, nullptr, &work),
+                NEZHA_OK);
+      nezha_work_free(work);  // waits
+      EXPECT_EQ(value, 2);
+    }
+    nezha_destroy(part);
+    EXPECT_EQ(nezha_barrier(comm, nullptr, nullptr), NEZHA_OK) << nezha_last_error();
+  });
+}
+
+}  // namespace
+}  // namespace nezha::testing

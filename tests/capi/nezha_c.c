@@ -1,0 +1,35 @@
+/* The header and the calls as a C program sees them. Returns NULL, or what is wrong. */
+#include "capi/nezha_c.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "nezha/nezha.h"
+
+const char* run_c_program(void) {
+  nezha_comm_t comm = NULL;
+  nezha_init_options options;
+  memset(&options, 0, sizeof(options));
+  options.struct_size = sizeof(options);
+  options.world_size = 1;
+  options.store = "hash://c-program";
+  options.config = "log_level=error";
+  if (nezha_init(&options, &comm) != NEZHA_OK) return nezha_last_error();
+  float values[3] = {1, 2, 3};
+  float sums[3] = {0, 0, 0};
+  nezha_work_t work = NULL;
+  int done = 0;
+  if (nezha_all_reduce(comm, values, sums, 3, NEZHA_FLOAT32, NEZHA_SUM, NULL, &work) != NEZHA_OK) {
+    return nezha_last_error();
+  }
+  if (nezha_wait(work, 5) != NEZHA_OK) return nezha_last_error();
+  if (nezha_test(work, &done) != NEZHA_OK || !done) return "a finished operation is not done";
+  nezha_work_free(work);
+  if (memcmp(values, sums, sizeof(values)) != 0) return "a world of one changes the values";
+  if (nezha_broadcast(comm, values, 3, NEZHA_FLOAT32, 0, NULL, NULL) != NEZHA_OK) {
+    return nezha_last_error();
+  }
+  if (nezha_barrier(comm, NULL, NULL) != NEZHA_OK) return nezha_last_error();
+  nezha_destroy(comm);
+  return NULL;
+}

@@ -35,6 +35,7 @@ TcpEndpoint::~TcpEndpoint() {
 
 Status TcpEndpoint::start(const TcpEndpointOptions& options) {
   set_option(fd_, IPPROTO_TCP, TCP_NODELAY, 1);
+  set_option(fd_, IPPROTO_TCP, TCP_USER_TIMEOUT, kSilenceMaxMs);
   if (options.notsent_lowat_bytes > 0) {
     set_option(fd_, IPPROTO_TCP, TCP_NOTSENT_LOWAT, static_cast<int>(options.notsent_lowat_bytes));
   }

@@ -62,6 +62,9 @@ class TcpEndpoint final : public Endpoint, private progress::Pollable {
   static constexpr size_t kLongPayload = 32 * 1024;
   static constexpr size_t kLowWaterMax = 256 * 1024;
   static constexpr int kFramesPerWrite = 24;
+  // A backstop only: a peer that does not read for this long counts as dead too, so it must be longer
+  // than any honest pause. Until then a silent rail stalls what it carries.
+  static constexpr int kSilenceMaxMs = 45'000;
   // Fairness: at most this much per turn of the loop from one endpoint.
   static constexpr size_t kReceiveBytesPerTurn = 1024 * 1024;
 

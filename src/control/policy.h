@@ -41,10 +41,10 @@ struct Shares {
   bool pull = false;
 };
 
-// What happened to one finished operation: per rail, the bytes this rank sent on it and the time
-// for which the rail was needed: its latency, and those bytes at the rate at which it drained. (Not the time of its last acknowledgement: rounds depend on one
-// another, so a fast rail that waits for a slow one would look just as slow.) Samples with times
-// that are no times are ignored.
+// What happened to one finished operation: per rail, the bytes this rank sent on it and the time for
+// which the rail was needed: its latency, and those bytes at the rate at which it drained. (Not the
+// time of its last acknowledgement: rounds depend on one another, so a fast rail that waits for a slow
+// one would look just as slow.) Samples with times that are no times are ignored.
 struct OpSample {
   OpClass op;
   double total_s = 0;

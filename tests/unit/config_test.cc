@@ -149,8 +149,8 @@ TEST(Config, RefusesWhatItCannotUse) {
         "timeout_s=0", "timeout_s=nan", "timeout_s=inf", "timeout_s=-1", "timeout_s=5s",
         "linger_s=-0.1", "algorithm=rings", "weights=2:", "weights=-1:2", "weights=0:0",
         "weights=a", "weights=1e308:1e308", "weights=1:1:1:1:1:1:1:1:1:1:1:1:1:1:1:1:1",
-        "bind_ports=0-5", "bind_ports=40000", "bind_ports=5-4", "bind_ports=65536", "bind_ports=1-", "log_level=loud",
-        "just text", "=1"}) {
+        "bind_ports=0-5", "bind_ports=40000", "bind_ports=5-4", "bind_ports=65536", "bind_ports=1-",
+        "log_level=loud", "just text", "=1"}) {
     refusal({line, {}});
   }
   refusal({std::string("rails=a\0b", 9), {}});

@@ -1,0 +1,183 @@
+// The progress loop: the baton goes round, the background thread takes over, what is removed is not
+// called any more.
+#include "progress/loop.h"
+
+#include <gtest/gtest.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "support/watchdog.h"
+
+namespace nezha::progress {
+namespace {
+
+struct Client final : LoopClient {
+  std::atomic<int> runs{0};
+  std::atomic<Nanoseconds> wakeup{kNever};
+  bool run(Nanoseconds now) override {
+    if (now >= wakeup.load()) wakeup.store(kNever);
+    runs.fetch_add(1);
+    return false;
+  }
+  Nanoseconds next_wakeup() const override { return wakeup.load(); }
+};
+
+// An eventfd that is ready from the start, or from `signal` on.
+class Signal final : public Pollable {
+ public:
+  explicit Signal(bool ready) : fd_(eventfd(ready ? 1 : 0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
+  ~Signal() override { close(fd_); }
+  void on_ready(uint32_t) override {
+    eventfd_t ignored;
+    eventfd_read(fd_, &ignored);
+    if (then) then();
+    calls.fetch_add(1);
+  }
+  void signal() { eventfd_write(fd_, 1); }
+  int fd() const { return fd_; }
+
+  std::function<void()> then;
+  std::atomic<int> calls{0};
+
+ private:
+  const int fd_;
+};
+
+class LoopTest : public ::testing::Test {
+ protected:
+  LoopTest() : watchdog_("loop", 1) {}
+  void SetUp() override {
+    auto loop = Loop::create(system_clock(), 0);
+    ASSERT_TRUE(loop.is_ok());
+    loop_ = std::move(*loop);
+    loop_->set_client(&client_);
+  }
+  void add(Signal& signal) {
+    Loop::Baton baton(*loop_);
+    ASSERT_TRUE(loop_->add(signal.fd(), EPOLLIN, &signal).is_ok());
+  }
+  void remove(Signal& signal) {
+    Loop::Baton baton(*loop_);
+    loop_->remove(signal.fd(), &signal);
+  }
+
+  nezha::testing::Watchdog watchdog_;
+  Client client_;
+  std::unique_ptr<Loop> loop_;
+};
+
+TEST_F(LoopTest, ADriverReapsAndStopsWhenDone) {
+  Signal signal(true);
+  add(signal);
+  EXPECT_TRUE(loop_->drive_until([&] { return signal.calls.load() == 1; }, kNever));
+  EXPECT_GE(client_.runs.load(), 1);
+  remove(signal);
+}
+
+TEST_F(LoopTest, ADeadlineEndsTheDrive) {
+  EXPECT_FALSE(loop_->drive_until([] { return false; }, system_clock().now() + 5 * kMillisecond));
+}
+
+TEST_F(LoopTest, TheClientIsRunAtItsWakeup) {
+  client_.wakeup.store(system_clock().now() + 2 * kMillisecond);
+  EXPECT_TRUE(loop_->drive_until([&] { return client_.wakeup.load() == kNever; }, kNever));
+}
+
+// A driver that would sleep for ever gives the baton to whoever asks, again and again.
+TEST_F(LoopTest, TheBatonGoesToWhoeverAsks) {
+  std::atomic<bool> over{false};
+  std::thread driver([&] { loop_->drive_until([&] { return over.load(); }, kNever); });
+  int visits = 0;
+  for (int i = 0; i < 200; ++i) {
+    Loop::Baton baton(*loop_);
+    EXPECT_TRUE(loop_->is_current());
+    ++visits;
+    if (i == 199) over.store(true);
+  }
+  driver.join();
+  EXPECT_FALSE(loop_->is_current());
+  EXPECT_EQ(visits, 200);
+}
+
+TEST_F(LoopTest, NoTwoThreadsHoldTheBaton) {
+  int64_t guarded = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      for (int repeat = 0; repeat < 500; ++repeat) {
+        Loop::Baton baton(*loop_);
+        ++guarded;
+        if (repeat % 50 == 0) baton.drive_once();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(guarded, 2000);
+}
+
+// Several waiters, one driver among them: each notices when its own work is done.
+TEST_F(LoopTest, EveryWaiterNoticesItsOwnEnd) {
+  Signal signal(false);
+  add(signal);
+  std::vector<std::thread> waiters;
+  for (int want = 1; want <= 3; ++want) {
+    waiters.emplace_back(
+        [&, want] { loop_->drive_until([&] { return signal.calls.load() >= want; }, kNever); });
+  }
+  for (int call = 0; call < 3; ++call) {
+    signal.signal();
+    loop_->drive_until([&] { return signal.calls.load() > call; }, kNever);
+  }
+  for (std::thread& waiter : waiters) waiter.join();
+  remove(signal);
+}
+
+TEST_F(LoopTest, TheBackgroundThreadServesWhenNobodyDrives) {
+  Signal signal(false);
+  add(signal);
+  ASSERT_TRUE(loop_->start().is_ok());
+  for (int call = 0; call < 5; ++call) {
+    signal.signal();
+    loop_->kick();
+    while (signal.calls.load() == call) std::this_thread::yield();
+  }
+  // And it gives way at once to a thread that asks.
+  remove(signal);
+  loop_->stop();
+}
+
+TEST_F(LoopTest, StopsWhileItSleeps) {
+  ASSERT_TRUE(loop_->start().is_ok());
+  loop_->kick();
+  while (client_.runs.load() == 0 && loop_->counters().sleeps == 0) {
+    Loop::Baton baton(*loop_);
+    baton.drive_once();
+  }
+  loop_->stop();
+  loop_->stop();
+}
+
+// Both are ready in one reap; whoever comes first removes the other, which must not be called.
+TEST_F(LoopTest, WhatIsRemovedDuringAReapIsNotCalled) {
+  Signal first(true);
+  Signal second(true);
+  first.then = [&] { loop_->remove(second.fd(), &second); };
+  second.then = [&] { loop_->remove(first.fd(), &first); };
+  add(first);
+  add(second);
+  {
+    Loop::Baton baton(*loop_);
+    for (int i = 0; i < 3; ++i) baton.drive_once();
+  }
+  EXPECT_EQ(first.calls.load() + second.calls.load(), 1);
+  remove(first);
+  remove(second);
+}
+
+}  // namespace
+}  // namespace nezha::progress

@@ -146,7 +146,6 @@ TEST_F(LoopTest, TheBackgroundThreadServesWhenNobodyDrives) {
     loop_->kick();
     while (signal.calls.load() == call) std::this_thread::yield();
   }
-  // And it gives way at once to a thread that asks.
   remove(signal);
   loop_->stop();
 }

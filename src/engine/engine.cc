@@ -103,7 +103,21 @@ Result<const schedule::Schedule*> Engine::schedule_for(Group& group, const OpReq
   return found->second.get();
 }
 
+// A rank that left while nothing needed it was no error; now it is.
+void Engine::check_presence(Group& group, const OpRequest& request) {
+  for (size_t rank = 0; rank < group.members.size(); ++rank) {
+    const auto& links = peers_[static_cast<size_t>(group.members[rank].global_rank)];
+    if (links == nullptr || links->any_up() != nullptr) continue;
+    Status lost = error(Code::peer_lost, "rank %d: rank %zu left (closed its communicator) before "
+                        "%s #%llu began; every rank must make the same calls", group.rank, rank,
+                        std::string(name_of(request.collective)).c_str(),
+                        static_cast<unsigned long long>(group.next_op_seq));
+    return fail_group(group, lost.with_peer(static_cast<int>(rank)), true);
+  }
+}
+
 Status Engine::submit(Group& group, const OpRequest& request, Work& work) {
+  if (group.failed.is_ok()) check_presence(group, request);
   if (!group.failed.is_ok()) return group.failed;
   auto plan = plan_for(group, request);
   if (!plan) return plan.status();

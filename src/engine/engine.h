@@ -135,6 +135,7 @@ class Engine final : public transport::EndpointEvents, public progress::LoopClie
   void landed_early(Group& group, EarlyFrame& frame);
   bool check_descriptor(Group& group, uint64_t op_seq, const wire::OpDescriptor& ours,
                         int global_rank, const wire::OpDescriptor& theirs);
+  void check_presence(Group& group, const OpRequest& request);
   void tell_failure(const Group& group, PeerLinks& links);
   void tell_again(PeerLinks& links);
   void settle(Group& group);

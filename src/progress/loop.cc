@@ -226,6 +226,7 @@ void Loop::background() {
           if (stopping_) break;
         }
         turn(kNever, false);
+        if (sleepers_.load(std::memory_order_relaxed) > 0) wake_sleepers();
       }
     }
     lock.lock();

@@ -35,6 +35,10 @@ struct Shape {
   // Some reduction has to wait for another message first (Proof::consumes_on_arrival is false), so
   // the window must fit into the credit. At most one chunk's worth passes between two ranks then.
   bool exchanges = false;
+  // The order of additions depends on which part of its chunk an element is in, so the bits of a
+  // floating-point sum change with the chunk size and thus with the number of rails. Never chosen
+  // automatically.
+  bool bits_follow_chunks = false;
 };
 
 struct AlgorithmEntry {

@@ -68,6 +68,7 @@ Algorithm choose(const PlanRequest& request, const CostTable& costs) {
   double least = std::numeric_limits<double>::infinity();
   for (const AlgorithmEntry& entry : catalog()) {
     if (entry.collective != request.collective) continue;
+    if (entry.shape(request.world_size).bits_follow_chunks) continue;
     const double cost = seconds(entry.cost(request.world_size), request, costs);
     if (cost >= least) continue;
     least = cost;

@@ -104,7 +104,11 @@ Schedule bcube(int rank, int world_size, int root) {
 }
 
 Shape bcube_shape(int world_size) {
-  return {1, static_cast<uint32_t>(world_size), true};
+  // With a base above two an owner adds its own share first and the others' after it, so the order
+  // depends on the owner. Two operands have only one order.
+  const std::vector<int> bases = bases_of(world_size);
+  const bool above_two = std::any_of(bases.begin(), bases.end(), [](int base) { return base > 2; });
+  return {1, static_cast<uint32_t>(world_size), true, above_two};
 }
 
 CostTerms bcube_cost(int world_size) {

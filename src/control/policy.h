@@ -39,6 +39,9 @@ struct OpClass {
 struct Shares {
   std::array<double, kRailsMax> weight{};
   bool pull = false;
+  // A rail that takes the operation's first transfers whatever its weight, because nobody knows any
+  // more how fast it is; -1: none.
+  int probe = -1;
 };
 
 // What happened to one finished operation: per rail, the bytes this rank sent on it and the time for

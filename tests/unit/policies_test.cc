@@ -54,6 +54,58 @@ TEST(Policies, PullSendsSmallOperationsToTheRailWithTheLowestTime) {
   EXPECT_EQ((*policy)->shares({.bytes = 1000}, rails).weight[1], 1);
 }
 
+OpSample only_rail_0(uint64_t bytes, double total_s) {
+  OpSample sample;
+  sample.op.bytes = bytes;
+  sample.total_s = total_s;
+  sample.rails = 2;
+  sample.rail_bytes = {bytes, 0};
+  return sample;
+}
+
+TEST(Policies, PullProbesARailThatCarriesNothing) {
+  auto policy = make_policy("pull", {});
+  const OpClass op{.bytes = 4 << 20};
+  std::vector<RailSnapshot> rails = {{25e6, 50e-6, true}, {2.5e6, 50e-6, true}};
+  int probes = 0;
+  for (int k = 0; k < 10; ++k) {
+    const Shares shares = (*policy)->shares(op, rails);
+    ASSERT_EQ(shares.weight[1], 0) << "too slow to help";
+    probes += shares.probe == 1;
+    (*policy)->learn(only_rail_0(op.bytes, 0.17));
+  }
+  EXPECT_EQ(probes, 2);
+  // A probe that found the rail faster is followed at once.
+  while ((*policy)->shares(op, rails).probe != 1) (*policy)->learn(only_rail_0(op.bytes, 0.17));
+  EXPECT_EQ((*policy)->shares(op, rails).probe, -1);
+  rails[1].rate_bytes_per_s *= 1.05;
+  EXPECT_EQ((*policy)->shares(op, rails).probe, -1);
+  rails[1].rate_bytes_per_s *= 1.05;
+  EXPECT_EQ((*policy)->shares(op, rails).probe, 1);
+  rails[1].up = false;
+  for (int k = 0; k < 10; ++k) {
+    EXPECT_EQ((*policy)->shares(op, rails).probe, -1);
+    (*policy)->learn(only_rail_0(op.bytes, 0.17));
+  }
+}
+
+TEST(Policies, PullProbesAreRareWhenTheyCostTime) {
+  auto policy = make_policy("pull", {});
+  const std::vector<RailSnapshot> rails = {{25e6, 50e-6, true}, {0.5e6, 50e-6, true}};
+  int probes = 0;
+  for (int k = 0; k < 1000; ++k) {
+    probes += (*policy)->shares({.bytes = 4 << 20}, rails).probe == 1;
+    (*policy)->learn(only_rail_0(4 << 20, 0.17));
+  }
+  // 128 KiB need 0.26 s there: 3 % of 170 s are 5.1 s.
+  EXPECT_GE(probes, 5);
+  EXPECT_LE(probes, 20);
+  for (int k = 0; k < 100; ++k) {
+    EXPECT_EQ((*policy)->shares({.bytes = 1000}, rails).probe, -1);
+    (*policy)->learn(only_rail_0(1000, 1e-4));
+  }
+}
+
 Shares pull() { return {.weight = {}, .pull = true}; }
 
 TEST(RailBinder, PullWaitsForTheFastRail) {
@@ -70,6 +122,24 @@ TEST(RailBinder, PullWaitsForTheFastRail) {
   rails[1].up = false;
   EXPECT_EQ(binder.pick(rails, 50'000), RailBinder::kWait);
   EXPECT_EQ(binder.pick({}, 50'000), RailBinder::kWait);
+}
+
+TEST(RailBinder, AProbedRailTakesTheFirstTransfers) {
+  RailBinder binder;
+  Shares shares;
+  shares.weight = {1, 0};
+  shares.probe = 1;
+  binder.begin(shares);
+  std::vector<RailLoad> rails(2, RailLoad{1e9, 0, 0, true, true});
+  rails[1].has_room = false;
+  EXPECT_EQ(binder.pick(rails, 100'000), 0) << "nobody waits for a probe";
+  rails[1].has_room = true;
+  EXPECT_EQ(binder.pick(rails, 100'000), 1);
+  EXPECT_EQ(binder.pick(rails, 100'000), 1);
+  EXPECT_EQ(binder.pick(rails, 100'000), 0);
+  shares.probe = 7;
+  binder.begin(shares);
+  EXPECT_EQ(binder.pick(rails, 1000), 0) << "a rail that does not exist";
 }
 
 TEST(RailBinder, EqualRailsTakeTheLowerIndex) {

@@ -33,10 +33,20 @@ double others_finish_s(std::span<const RailLoad> rails, int without, double byte
 
 }  // namespace
 
-void RailBinder::begin(const Shares& shares) { shares_ = shares; }
+void RailBinder::begin(const Shares& shares) {
+  shares_ = shares;
+  probe_left_ = shares.probe >= 0 ? kProbeBytes : 0;
+}
 
 int RailBinder::pick(std::span<const RailLoad> rails, uint64_t bytes, uint64_t queued_bytes) {
   const auto known = rails.first(std::min<size_t>(rails.size(), kRailsMax));
+  if (probe_left_ > 0) {
+    const auto probe = static_cast<size_t>(shares_.probe);
+    if (probe < known.size() && known[probe].up && known[probe].has_room) {
+      probe_left_ -= std::min(probe_left_, bytes);
+      return shares_.probe;
+    }
+  }
   const auto size = static_cast<double>(bytes);
   if (!shares_.pull) return pick_weighted(known, size);
   return pick_pull(known, size, static_cast<double>(queued_bytes));

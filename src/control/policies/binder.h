@@ -9,6 +9,7 @@
 // the queue is through anyway: a slow rail with room is how tails are made.
 // Weighted shares: the rail that is furthest behind its share of the bytes. What one operation
 // leaves uneven the next one evens out.
+// A rail to probe takes the first transfers, until they are enough for its monitor.
 #pragma once
 
 #include <array>
@@ -30,6 +31,8 @@ struct RailLoad {
 class RailBinder {
  public:
   static constexpr int kWait = -1;
+  // As much as a probed rail takes: the monitor believes no less than half of it.
+  static constexpr uint64_t kProbeBytes = 128 * 1024;
 
   // At the start of an operation, or whenever the shares change. What is owed stays.
   void begin(const Shares& shares);
@@ -43,6 +46,7 @@ class RailBinder {
   int pick_weighted(std::span<const RailLoad> rails, double bytes);
 
   Shares shares_;
+  uint64_t probe_left_ = 0;  // bytes that shares_.probe still takes
   std::array<double, kRailsMax> owed_bytes_{};
 };
 

@@ -203,16 +203,16 @@ TEST(Config, FingerprintHasExactlyTheAgreedFields) {
             loaded({}).agreed_fingerprint_text());
 }
 
-std::filesystem::path tuning_page() {
-  return std::filesystem::path(__FILE__).parent_path() / "../../docs/tuning.md";
-}
+// The tests run in the root of the checkout.
+std::filesystem::path tuning_page() { return "docs/tuning.md"; }
 
 TEST(ConfigPage, IsMadeFromTheTable) {
   std::ifstream file(tuning_page());
   std::stringstream text;
   text << file.rdbuf();
   EXPECT_TRUE(text.str() == config_markdown())
-      << "docs/tuning.md is out of date; write it again with\n  unit_tests "
+      << "docs/tuning.md is out of date; in the root of the checkout, write it again with\n  "
+         "build/release/tests/unit_tests "
          "--gtest_also_run_disabled_tests --gtest_filter=ConfigPage.DISABLED_WriteItAgain";
 }
 

@@ -13,8 +13,8 @@ namespace {
 // Splitting must promise at least this much, or the operation stays whole: the prediction is not
 // better than that, and a whole operation never loses to its own rail.
 constexpr double kGainWanted = 0.10;
-// A rail that carries nothing is not measured either, so it is probed after this many operations, as
-// soon as that is expected to cost no more than this part of their time.
+// A rail that carries nothing is not measured either, so it is probed after this many operations,
+// as soon as that is expected to cost no more than this part of their time.
 constexpr int kIdleOperations = 4;
 constexpr double kProbeTime = 0.03;
 // A probe that raised the rate by so much is followed by the next one at once: the monitor believes
@@ -85,8 +85,8 @@ class PullPolicy final : public Policy {
       if (!rails[i].up) continue;
       Idle& idle = idle_[i];
       // Twice, because a round that waits for the probe makes the next one wait.
-      const double probe_s = 2 * (costs[i].startup_s + static_cast<double>(RailBinder::kProbeBytes) *
-                                                           costs[i].s_per_byte);
+      constexpr auto kBytes = static_cast<double>(RailBinder::kProbeBytes);
+      const double probe_s = 2 * (costs[i].startup_s + kBytes * costs[i].s_per_byte);
       const bool due = idle.operations >= kIdleOperations &&
                        probe_s - operation_s <= kProbeTime * idle.time_s;
       const bool promising =

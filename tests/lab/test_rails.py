@@ -1,0 +1,225 @@
+"""Rails of real jobs in labs: how they are paired, what is left out and why, and who carries what.
+
+Rates are low, so that the wires and not this machine's processors are the limit. Nothing depends on
+absolute times: shares of bytes, ratios of medians, and bounds that only a hang reaches.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+from typing import Dict, List, Optional
+
+import pytest
+from conftest import child_env, eventually
+from rails_job import Job, seconds, share
+
+from nezha.lab import Lab, Node, Port
+
+pytestmark = pytest.mark.usefixtures("namespaces")
+
+MB = 1 << 20
+# Ranks either form a job or say why not in this time; probe_timeout_s is 3.
+FORMED_S = 10.0
+
+
+def sentences(job: Job) -> List[str]:
+    """Why rails are not used, which every rank must know alike; not what the filter excludes."""
+    known = [start["left_out"] for start in job.start]
+    assert all(each == known[0] for each in known), known
+    return [each for each in known[0] if "not selected by the filter" not in each]
+
+
+def used(job: Job) -> List[Dict[str, int]]:
+    """Bytes by device and rank of some all_reduces that are worth splitting."""
+    operations = job.all_reduce(2 * MB, 3)
+    return [{name: sum(op[rank]["sent"][name] for op in operations)
+             for name in operations[0][rank]["sent"]} for rank in range(len(job.ranks))]
+
+
+def formed(job: Job) -> Job:
+    """The job, of which every rank came up in time."""
+    for start in job.start:
+        assert "error" not in start and start["seconds"] < FORMED_S, start
+    return job
+
+
+# ------------------------------------------------------------------------------------ pairing
+
+def test_names_and_order_of_devices_may_differ() -> None:
+    nodes = [Node([Port(0, device="eth0"), Port(1, device="eth1")]),
+             Node([Port(1, device="nicA"), Port(0, device="nicB")])]
+    with Lab(nodes, ["100mbit", "100mbit"]) as lab, Job(lab) as job:
+        assert sentences(formed(job)) == []
+        first, second = used(job)
+        assert min(first["eth0"], first["eth1"], second["nicA"], second["nicB"]) > MB
+        paths = [rail["peers"][0]["path"] for rail in job.describe()[0]["rails"]]
+        assert "10.1.0.2" in paths[0] and "10.2.0.2" in paths[1], paths
+
+
+@pytest.mark.parametrize("many", [0, 1])
+def test_a_host_may_have_fewer_rails(many: int) -> None:
+    nodes = [Node([Port(1, device="only")]), Node([Port(1, device="only")])]
+    nodes[many] = Node([Port(0), Port(1)])
+    with Lab(nodes, ["100mbit", "100mbit"]) as lab, Job(lab) as job:
+        bytes_sent = used(formed(job))
+        assert bytes_sent[many]["eth0"] == 0 and bytes_sent[many]["eth1"] > MB
+        assert bytes_sent[1 - many]["only"] > MB
+        if many == 0:  # the lower rank dials, and speaks about its own rails
+            assert len(sentences(job)) == 1
+            assert "rail eth0 of rank 0 is not used towards rank 1" in sentences(job)[0]
+
+
+def test_hosts_without_a_common_network_are_named() -> None:
+    nodes = [Node([Port(0), Port(1)]), Node([Port(0)]), Node([Port(1)])]
+    with Lab(nodes, ["100mbit", "100mbit"]) as lab, Job(lab) as job:
+        for start in job.start:
+            assert start.get("error") == "PeerLost" and start["seconds"] < FORMED_S, start
+        for start in job.start[:2]:
+            assert "rank 1" in start["message"] and "rank 2" in start["message"], start
+
+
+def test_two_ports_in_one_subnet_stay_two_rails() -> None:
+    nodes = [Node([Port(0), Port(0)]), Node([Port(0), Port(0)])]
+    with Lab(nodes, ["100mbit"]) as lab, Job(lab) as job:
+        assert sentences(formed(job)) == []
+        used(job)
+        # What the devices say, not what the library says.
+        for node in lab.status()["nodes"]:
+            assert all(port["tx_bytes"] > MB for port in node["ports"]), node["ports"]
+
+
+def test_no_rail_at_all_is_an_error_that_names_ranks_and_addresses() -> None:
+    with Lab(2, ["100mbit", "100mbit"]) as lab:
+        lab.block_port(1, 0)
+        lab.block_port(1, 1)
+        with Job(lab) as job:
+            for start in job.start:
+                assert start.get("error") == "PeerLost" and start["seconds"] < FORMED_S, start
+            assert "rank 0: it reaches rank 1 on no rail" in job.start[0]["message"], job.start
+            assert "firewall" in job.start[0]["message"], job.start
+            assert all(address in job.start[0]["message"] for address in ("10.1.0.2", "10.2.0.2"))
+
+
+@pytest.mark.parametrize("entry, devices", [
+    ("eth", ["eth0", "eth1"]), ("=eth1", ["eth1"]), ("^eth0,ctl", ["eth1"]),
+    ("10.2.0.0/16", ["eth1"]), ("eth,^eth1", ["eth0"]), ("eth0,10.2.0.0/24", ["eth0", "eth1"])])
+def test_filters_choose_the_devices(entry: str, devices: List[str]) -> None:
+    with Lab(2, ["none", "none"]) as lab, Job(lab, rails=[entry, entry]) as job:
+        for start in formed(job).start:
+            assert [rail["name"] for rail in start["rails"]] == devices
+        job.all_reduce(MB // 4)
+
+
+# ---------------------------------------------------------------------------------- balancing
+
+def rates_mbit(job: Job) -> List[List[float]]:
+    """By rank and rail, as the library sees them."""
+    return [[rail["rate_bytes_per_s"] * 8e-6 for rail in known["rails"]]
+            for known in job.describe()]
+
+
+def median_share(operations: list, device: str) -> float:
+    """Median of an operation's share on a device."""
+    return statistics.median(share(operation, device) for operation in operations)
+
+
+@pytest.mark.parametrize("slow", [100, 20])
+def test_measured_rates_are_those_of_the_wires(slow: int) -> None:
+    with Lab(2, ["200mbit", f"{slow}mbit"]) as lab, Job(lab) as job:
+        job.all_reduce(8 * MB, 3)
+        for first, second in rates_mbit(job):
+            assert 0.7 < first / 200 < 1.3 and 0.7 < second / slow < 1.3, rates_mbit(job)
+
+
+def test_pull_follows_the_rates_down_and_up() -> None:
+    with Lab(2, ["200mbit", "100mbit"]) as lab, Job(lab) as job:
+        assert 0.58 <= median_share(job.all_reduce(4 * MB, 6)[1:], "eth0") <= 0.75
+        lab.slow(1, 1, "20mbit")
+        assert median_share(job.all_reduce(4 * MB, 15)[10:], "eth1") < 0.25
+        lab.restore(1, 1)
+        assert 0.58 <= median_share(job.all_reduce(4 * MB, 15)[10:], "eth0") <= 0.75
+
+
+def test_table_follows_the_rates_and_keeps_what_it_learned(tmp_path: Path) -> None:
+    file = tmp_path / "table.json"
+    settings = {"policy": "table", "table_file": str(file)}
+    with Lab(2, ["200mbit", "100mbit"]) as lab:
+        with Job(lab, **settings) as job:
+            assert 0.58 <= median_share(job.all_reduce(4 * MB, 15)[8:], "eth0") <= 0.75
+            lab.slow(1, 1, "20mbit")
+            assert median_share(job.all_reduce(4 * MB, 30)[23:], "eth1") < 0.25
+            lab.restore(1, 1)
+            assert 0.58 <= median_share(job.all_reduce(4 * MB, 30)[23:], "eth0") <= 0.75
+        assert json.loads(file.read_text())
+        with Job(lab, **settings) as job:
+            # Equal shares are how it starts when it knows nothing.
+            assert share(job.all_reduce(4 * MB)[0], "eth0") >= 0.58
+
+
+@pytest.mark.parametrize("settings, wanted, off", [
+    ({"policy": "static", "weights": "3:1"}, 0.75, 0.03), ({"policy": "round_robin"}, 0.5, 0.05)])
+def test_fixed_shares_are_kept(settings: Dict[str, str], wanted: float, off: float) -> None:
+    with Lab(2, ["200mbit", "100mbit"]) as lab, Job(lab, **settings) as job:
+        for operation in job.all_reduce(4 * MB, 4):
+            assert abs(share(operation, "eth0") - wanted) <= off
+
+
+def test_two_rails_are_not_slower_than_the_faster_one() -> None:
+    """Rails of 10 : 1, the case in which the second one can do the most harm."""
+    found: Dict[Optional[str], List[float]] = {None: [], "=eth0": []}
+    with Lab(2, ["200mbit", "20mbit"]) as lab:
+        for _ in range(2):
+            for rails, times in found.items():
+                with Job(lab, rails=[rails, rails]) as job:
+                    times += [seconds(op) for op in job.all_reduce(4 * MB, 9)[1:]]
+    both, one = statistics.median(found[None]), statistics.median(found["=eth0"])
+    assert both <= 1.15 * one, found
+
+
+# ---------------------------------------------------------------------------------- a rank dies
+
+_VICTIM = """
+import os, sys, time
+import numpy, nezha
+with nezha.init(timeout=20) as comm:
+    if comm.rank == 1:
+        with open(sys.argv[1] + ".new", "w") as file:
+            file.write(str(os.getpid()))
+        os.rename(sys.argv[1] + ".new", sys.argv[1])
+    data = numpy.ones(1 << 18, numpy.float32)
+    try:
+        while True:
+            comm.all_reduce(data, "max")
+    except nezha.PeerLost as error:
+        print(f"LOST after {time.time()!r} {error}", flush=True)
+        sys.exit(7)
+"""
+
+
+def test_nezha_run_names_the_rank_that_was_killed(tmp_path: Path) -> None:
+    script, victim = tmp_path / "job.py", tmp_path / "pid"
+    script.write_text(_VICTIM)
+    with Lab(3, ["100mbit", "100mbit"]) as lab:
+        run = subprocess.Popen(
+            [sys.executable, "-c", "from nezha.cli import main; main()", "run", "--lab",
+             lab.name, sys.executable,
+             str(script), str(victim)], env=child_env(), text=True, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE)
+        try:
+            assert eventually(victim.exists) or run.kill(), run.communicate()
+            os.kill(int(victim.read_text()), signal.SIGKILL)
+            out, err = run.communicate(timeout=15)
+        finally:
+            run.kill()
+            run.wait()
+    lost = [line for line in out.splitlines() if "LOST" in line]
+    assert len(lost) == 2, out + err
+    assert all("rank 1" in line for line in lost), out
+    assert "rank 1 (node 1) was killed by SIGKILL" in err, err
+    assert run.returncode == 128 + signal.SIGKILL

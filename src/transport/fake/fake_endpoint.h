@@ -1,0 +1,131 @@
+// FakeLink and FakeEndpoint: a connection without a network, whose frames a test moves by hand.
+//
+// Contract: see transport/endpoint.h; what TcpEndpoint does with a socket, FakeEndpoint does with
+// two queues. Nothing arrives, breaks or is noticed unless the test says so, so a test can stop the
+// world between any two frames, or in the middle of one.
+//   Owner    the test; the link lives as long as somebody holds it.
+//   Threads  one.
+//   Errors   as with TCP: a frame that breaks the protocol takes the connection down.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "transport/endpoint.h"
+
+namespace nezha::transport {
+
+class FakeEndpoint;
+
+// The two queues between side 0 and side 1.
+class FakeLink : public std::enable_shared_from_this<FakeLink> {
+ public:
+  // At most `capacity_frames` data frames are under way in one direction.
+  static std::shared_ptr<FakeLink> create(size_t capacity_frames = SIZE_MAX);
+
+  std::unique_ptr<FakeEndpoint> connect(int side, EndpointEvents& events);
+
+  // Moves up to `frames` frames into side `to`, and tells it when the other side is gone; returns
+  // how many arrived.
+  size_t deliver(int to, size_t frames = SIZE_MAX);
+  // The header and the first half of the payload of the next frame; `deliver` brings the rest.
+  void deliver_half(int to);
+  // Puts a frame on its way to `to` that the other side never sent.
+  void inject(int to, const wire::FrameHeader& header);
+  // What is under way is lost, and both sides notice.
+  void cut();
+
+  size_t under_way(int to) const { return towards_[static_cast<size_t>(to)].size(); }
+  // `deliver(to)` would do something.
+  bool has_news(int to) const;
+
+ private:
+  friend class FakeEndpoint;
+  struct Frame {
+    std::array<std::byte, wire::kHeaderBytes> header;
+    std::vector<std::byte> payload;
+  };
+
+  explicit FakeLink(size_t capacity_frames) : capacity_frames_(capacity_frames) {}
+  void send(int from, Frame frame) {
+    towards_[static_cast<size_t>(1 - from)].push_back(std::move(frame));
+  }
+  bool has_room(int from) const { return under_way(1 - from) < capacity_frames_; }
+  uint64_t bytes_from(int side) const;
+
+  const size_t capacity_frames_;
+  std::array<std::deque<Frame>, 2> towards_;
+  std::array<FakeEndpoint*, 2> sides_{};
+  std::array<bool, 2> gone_{};  // this side will send nothing any more
+};
+
+class FakeEndpoint final : public Endpoint {
+ public:
+  ~FakeEndpoint() override;
+
+  bool post(WorkRequest& request) override;
+  void acknowledge(uint32_t comm) override;
+  void post_control(const wire::FrameHeader& header, const std::string& text) override;
+  void flush() override;
+  uint64_t backlog_bytes() override { return queued_bytes() + link_->bytes_from(side_); }
+  uint64_t queued_bytes() const override { return queue_.bytes(); }
+  bool has_room() const override { return up_ && queued_bytes() < kQueuedBytesMax; }
+  bool has_output() const override {
+    return up_ && (!queue_.empty() || !control_.empty() || !ack_comms_.empty());
+  }
+  uint32_t in_flight_frames() const override { return posted_ - released_; }
+  uint32_t unacknowledged_frames() const override { return landed_ - told_; }
+  uint64_t unacknowledged_bytes() const override { return landed_bytes_; }
+  void abandon_landing() override { landing_.destination = nullptr, landing_.owner = nullptr; }
+  const Landing& landing() const override { return landing_; }
+  bool is_landing() const override { return receiving_; }
+  void disown(const void* owner, WorkQueue& unsent) override;
+  void quiesce(const Status& why) override;
+  bool is_up() const override { return up_; }
+  const EndpointCounters& counters() const override { return counters_; }
+  std::string describe() const override { return "fake rail " + std::to_string(rail); }
+
+ private:
+  friend class FakeLink;
+  static constexpr uint64_t kQueuedBytesMax = 64 * 1024;
+
+  FakeEndpoint(std::shared_ptr<FakeLink> link, int side, EndpointEvents& events)
+      : link_(std::move(link)), side_(side), events_(events) {}
+
+  void seal(wire::FrameHeader& header);
+  void arrive(FakeLink::Frame frame);
+  // Puts the next `bytes` of the payload that is arriving into their place.
+  void land(size_t bytes);
+  void finish_frame();
+  void handle_ack(const wire::FrameHeader& header);
+
+  const std::shared_ptr<FakeLink> link_;
+  const int side_;
+  EndpointEvents& events_;
+  bool up_ = true;
+  bool goodbye_received_ = false;
+  EndpointCounters counters_;
+
+  WorkQueue queue_;      // posted, not on its way
+  WorkQueue in_flight_;  // on its way or arrived, not acknowledged
+  uint32_t posted_ = 0;
+  uint32_t released_ = 0;
+  std::vector<FakeLink::Frame> control_;
+  std::vector<uint32_t> ack_comms_;
+
+  bool receiving_ = false;
+  FakeLink::Frame arriving_;
+  wire::FrameHeader frame_;
+  Landing landing_;
+  size_t payload_done_ = 0;
+  uint32_t landed_ = 0;
+  uint32_t told_ = 0;
+  uint64_t landed_bytes_ = 0;
+};
+
+}  // namespace nezha::transport

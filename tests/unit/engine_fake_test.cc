@@ -1,0 +1,277 @@
+// The engine without a network: every frame is moved by hand, so that a connection can be lost at
+// any point and what follows is the same in every run.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "support/fake_world.h"
+
+namespace nezha::engine {
+namespace {
+
+using nezha::testing::FakeWorld;
+using nezha::testing::FakeWorldOptions;
+
+// One operation of all ranks: whole numbers, so that their sum is exact in every order.
+class Operation {
+ public:
+  Operation(FakeWorld& world, int ranks, size_t count)
+      : world_(world), in_(ranks), out_(ranks), work_(ranks) {
+    expected_.resize(count);
+    for (size_t rank = 0; rank < in_.size(); ++rank) {
+      in_[rank].resize(count);
+      for (size_t i = 0; i < count; ++i) {
+        in_[rank][i] = static_cast<float>((i * 31 + rank * 17) % 1000);
+        expected_[i] += in_[rank][i];
+      }
+      out_[rank].assign(count, -1);
+    }
+  }
+
+  Status all_reduce(int rank) {
+    OpRequest request;
+    request.algorithm = Algorithm::ring;
+    request.in = in_[static_cast<size_t>(rank)].data();
+    request.out = out_[static_cast<size_t>(rank)].data();
+    request.count = expected_.size();
+    return world_.engine(rank).submit(world_.group(rank), request, work(rank));
+  }
+  Status broadcast(int rank) {
+    OpRequest request;
+    request.collective = Collective::broadcast;
+    request.algorithm = Algorithm::tree;
+    auto& buffer = rank == 0 ? in_[0] : out_[static_cast<size_t>(rank)];
+    request.in = request.out = buffer.data();
+    request.count = expected_.size();
+    return world_.engine(rank).submit(world_.group(rank), request, work(rank));
+  }
+  void all_reduce_everywhere() {
+    for (size_t rank = 0; rank < in_.size(); ++rank) {
+      ASSERT_TRUE(all_reduce(static_cast<int>(rank)).is_ok());
+    }
+  }
+  Work& work(int rank) { return work_[static_cast<size_t>(rank)]; }
+  bool done() const {
+    for (const Work& work : work_) {
+      if (!work.is_done()) return false;
+    }
+    return true;
+  }
+  // Every rank has the sum, bit for bit.
+  void expect_sum() const {
+    for (size_t rank = 0; rank < out_.size(); ++rank) {
+      EXPECT_TRUE(work_[rank].status().is_ok()) << work_[rank].status().to_string();
+      EXPECT_EQ(std::memcmp(out_[rank].data(), expected_.data(), expected_.size() * sizeof(float)),
+                0) << "rank " << rank;
+    }
+  }
+  void expect_copy(int rank) const { EXPECT_EQ(out_[static_cast<size_t>(rank)], in_[0]); }
+
+ private:
+  FakeWorld& world_;
+  std::vector<std::vector<float>> in_;
+  std::vector<std::vector<float>> out_;
+  std::vector<Work> work_;
+  std::vector<float> expected_;
+};
+
+TEST(EngineFake, AllReduceOverTwoRailsIsRightInEveryBit) {
+  for (const int ranks : {2, 3}) {
+    FakeWorldOptions options;
+    options.ranks = ranks;
+    FakeWorld world(options);
+    for (const size_t count : {1UL, 1000UL, 20'001UL}) {
+      Operation sum(world, ranks, count);
+      sum.all_reduce_everywhere();
+      ASSERT_TRUE(world.run_until([&] { return sum.done(); })) << count;
+      sum.expect_sum();
+    }
+    for (const PeerLinks::Link& link : world.engine(0).peers()[1]->links()) {
+      EXPECT_GT(link.endpoint->counters().frames_sent, 0U);
+    }
+    for (int rank = 0; rank < ranks; ++rank) {
+      EXPECT_EQ(world.engine(rank).counters().retransmitted, 0U);
+      EXPECT_EQ(world.group(rank).counters.duplicates, 0U);
+    }
+  }
+}
+
+// Rail 0 is cut after every possible number of arrivals, each time in another order of arrivals.
+TEST(EngineFake, ARailLostAtAnyFrameCostsOnlyWhatWasUnderWay) {
+  uint64_t retransmitted = 0;
+  uint64_t duplicates = 0;
+  size_t cuts = 0;
+  for (bool in_operation = true; in_operation; ++cuts) {
+    FakeWorldOptions options;
+    options.ranks = 3;
+    FakeWorld world(options);
+    Operation sum(world, 3, 10'000);
+    sum.all_reduce_everywhere();
+    std::mt19937_64 generator(cuts);
+    for (size_t arrivals = 0; arrivals < cuts && !sum.done();) arrivals += world.step(generator());
+    in_operation = !sum.done();
+    world.link(0, 1, 0).cut();
+    ASSERT_TRUE(world.run_until([&] { return sum.done(); }, cuts)) << "cut " << cuts;
+    sum.expect_sum();
+    for (const int rank : {0, 1, 2}) {
+      retransmitted += world.engine(rank).counters().retransmitted;
+      duplicates += world.group(rank).counters.duplicates;
+      EXPECT_EQ(world.engine(rank).counters().endpoints_lost, rank == 2 ? 0U : 1U);
+    }
+  }
+  EXPECT_GT(cuts, 50U);
+  EXPECT_GT(retransmitted, 0U);
+  EXPECT_GT(duplicates, 0U);  // landed, but the acknowledgement was lost: added once all the same
+}
+
+TEST(EngineFake, ARailLostInTheMiddleOfAFrame) {
+  FakeWorld world({});
+  Operation sum(world, 2, 10'000);
+  sum.all_reduce_everywhere();
+  world.link(0, 1, 0).deliver_half(1);
+  world.link(0, 1, 0).deliver_half(0);
+  world.link(0, 1, 0).cut();
+  ASSERT_TRUE(world.run_until([&] { return sum.done(); }));
+  sum.expect_sum();
+  EXPECT_GT(world.engine(0).counters().retransmitted, 0U);
+}
+
+// The transfer comes again on the other rail while its first copy has half landed.
+TEST(EngineFake, ARetransmissionOvertakesTheLandingOfItsFirstCopy) {
+  FakeWorldOptions options;
+  options.weights = {1, 0};
+  FakeWorld world(options);
+  Operation sum(world, 2, 10'000);
+  sum.all_reduce_everywhere();
+  world.link(0, 1, 0).deliver_half(1);
+  // Only rank 0 has noticed; rank 1 hears of it last.
+  world.engine(0).peers()[1]->links()[0].endpoint->quiesce(error(Code::peer_lost, "test"));
+  world.run_engines();
+  ASSERT_GT(world.link(0, 1, 1).deliver(1), 0U);
+  ASSERT_TRUE(world.run_until([&] { return sum.done(); }));
+  sum.expect_sum();
+}
+
+// The root of a broadcast ends when the others have said that they consumed it. Rank 1 says so on
+// rail 0, and that frame is lost; everything else that it could say is said already.
+TEST(EngineFake, CreditsLostWithAConnectionAreToldAgain) {
+  FakeWorldOptions options;
+  options.weights = {1, 0};
+  FakeWorld world(options);
+  Operation copy(world, 2, 100);
+  ASSERT_TRUE(copy.broadcast(0).is_ok());
+  ASSERT_TRUE(copy.broadcast(1).is_ok());
+  ASSERT_EQ(world.link(0, 1, 0).deliver(1), 1U);
+  world.run_engines();
+  ASSERT_TRUE(copy.work(1).is_done());
+  ASSERT_FALSE(copy.work(0).is_done());
+  ASSERT_EQ(world.link(0, 1, 0).under_way(0), 1U);  // the acknowledgement with the credit
+  world.link(0, 1, 0).cut();
+  EXPECT_TRUE(world.run_until([&] { return copy.done(); }));
+  EXPECT_TRUE(copy.work(0).status().is_ok());
+  copy.expect_copy(1);
+  EXPECT_EQ(world.group(1).counters.duplicates, 1U);
+}
+
+// The same for a failure: rank 1 must hear of it although the connection that carried it died.
+TEST(EngineFake, AFailureLostWithAConnectionIsToldAgain) {
+  FakeWorld world({});
+  Operation sum(world, 2, 100);
+  ASSERT_TRUE(sum.all_reduce(1).is_ok());
+  world.engine(0).fail_group(world.group(0), error(Code::aborted, "rank 0 gave up"), true);
+  world.run_engines();
+  world.link(0, 1, 0).cut();
+  ASSERT_TRUE(world.run_until([&] { return sum.work(1).is_done(); }));
+  EXPECT_EQ(sum.work(1).status().code(), Code::aborted);
+  EXPECT_NE(sum.work(1).status().message().find("rank 0 gave up"), std::string::npos);
+}
+
+// A connection found dead while sending: no event comes for what it could not take, so that must be
+// on the other rail when the call returns.
+TEST(EngineFake, WhatADyingRailCouldNotSendLeavesAtOnceOnAnother) {
+  FakeWorldOptions options;
+  options.weights = {1, 0};
+  options.faults.break_after_frames = 2;
+  FakeWorld world(options);
+  Operation sum(world, 2, 10'000);
+  ASSERT_TRUE(sum.all_reduce(0).is_ok());
+  ASSERT_EQ(world.faults().broken, 1U);
+  EXPECT_FALSE(world.engine(0).peers()[1]->has_pending());
+  EXPECT_GE(world.link(0, 1, 1).under_way(1), 2U);
+  ASSERT_TRUE(sum.all_reduce(1).is_ok());
+  ASSERT_TRUE(world.run_until([&] { return sum.done(); }));
+  sum.expect_sum();
+  EXPECT_GE(world.engine(0).counters().retransmitted, 2U);
+}
+
+TEST(EngineFake, ARefusedPostIsPostedAgain) {
+  FakeWorldOptions options;
+  options.faults.refuse_every = 2;
+  FakeWorld world(options);
+  Operation sum(world, 2, 20'000);
+  sum.all_reduce_everywhere();
+  ASSERT_TRUE(world.run_until([&] { return sum.done(); }));
+  sum.expect_sum();
+  EXPECT_GT(world.faults().refused, 0U);
+  EXPECT_EQ(world.engine(0).counters().retransmitted, 0U);
+}
+
+TEST(EngineFake, TheLastRailLostIsThePeerLost) {
+  FakeWorld world({});
+  Operation sum(world, 2, 10'000);
+  sum.all_reduce_everywhere();
+  world.link(0, 1, 0).cut();
+  ASSERT_FALSE(sum.work(0).is_done());
+  world.link(0, 1, 1).cut();
+  world.run_engines();
+  for (const int rank : {0, 1}) {
+    ASSERT_TRUE(sum.work(rank).is_done());
+    EXPECT_EQ(sum.work(rank).status().code(), Code::peer_lost);
+    EXPECT_EQ(sum.work(rank).status().peer, 1 - rank);
+    EXPECT_EQ(world.engine(rank).pool().bytes_in_use(), 0U);
+  }
+}
+
+// Frames for an operation that is not there yet cost memory: no more of it than the credit.
+TEST(EngineFake, APeerThatExceedsItsCreditIsRefused) {
+  FakeWorldOptions options;
+  options.credit_bytes = 64 * 1024;
+  FakeWorld world(options);
+  wire::FrameHeader header;
+  header.comm = options.comm;
+  header.length = 4096;
+  const transport::Endpoint& endpoint = *world.engine(1).peers()[0]->links()[0].endpoint;
+  const uint64_t allowed = options.credit_bytes / frame_cost(header.length);
+  for (uint64_t i = 0; i < allowed; ++i) {
+    header.op_seq = i;
+    world.link(0, 1, 0).inject(1, header);
+    world.link(0, 1, 0).deliver(1);
+  }
+  ASSERT_TRUE(endpoint.is_up());
+  EXPECT_EQ(world.group(1).counters.early_frames, allowed);
+  const uint64_t in_use = world.engine(1).pool().bytes_in_use();
+  EXPECT_GT(in_use, 0U);
+  world.link(0, 1, 0).inject(1, header);
+  world.link(0, 1, 0).deliver(1);
+  EXPECT_FALSE(endpoint.is_up());
+  EXPECT_EQ(world.engine(1).pool().bytes_in_use(), in_use);
+  EXPECT_TRUE(world.group(1).failed.is_ok());  // the other rail is still believed
+}
+
+// With a credit for few frames the ring still gets through, and nobody is ever refused.
+TEST(EngineFake, ASmallCreditOnlyMakesItSlower) {
+  FakeWorldOptions options;
+  options.ranks = 3;
+  options.credit_bytes = 10'000;
+  FakeWorld world(options);
+  Operation sum(world, 3, 30'000);
+  sum.all_reduce_everywhere();
+  ASSERT_TRUE(world.run_until([&] { return sum.done(); }));
+  sum.expect_sum();
+  for (const int rank : {0, 1, 2}) EXPECT_EQ(world.engine(rank).counters().endpoints_lost, 0U);
+}
+
+}  // namespace
+}  // namespace nezha::engine

@@ -257,8 +257,8 @@ Result<Session> Bootstrap::parse_welcome(const std::string& welcome) const {
   return session;
 }
 
-Result<std::vector<std::vector<std::string>>> Bootstrap::report(
-    const Session& session, const Status& outcome, const std::vector<std::string>& left_out) {
+Result<Bootstrap::LeftOut> Bootstrap::report(const Session& session, const Status& outcome,
+                                             const std::vector<std::string>& left_out) {
   const std::string prefix = session.id + "/report/";
   BlobWriter writer;
   writer.number(static_cast<uint64_t>(outcome.code())).number(static_cast<uint64_t>(outcome.peer + 1));
@@ -267,8 +267,16 @@ Result<std::vector<std::vector<std::string>>> Bootstrap::report(
   for (const std::string& sentence : left_out) writer.text(sentence);
   NEZHA_RETURN_IF_ERROR(
       store_.set(prefix + std::to_string(request_.rank), writer.take(), request_.deadline));
-  if (!outcome) return outcome;
-  std::vector<std::vector<std::string>> all(static_cast<size_t>(request_.world_size));
+  auto all = outcome ? hear_reports(session) : Result<LeftOut>(outcome);
+  // Whatever came out: this rank needs the store no more.
+  NEZHA_RETURN_IF_ERROR(store_.set(session.id + "/done/" + std::to_string(request_.rank), "1",
+                                   request_.deadline));
+  return all;
+}
+
+Result<Bootstrap::LeftOut> Bootstrap::hear_reports(const Session& session) {
+  const std::string prefix = session.id + "/report/";
+  LeftOut all(static_cast<size_t>(request_.world_size));
   for (int rank = 0; rank < request_.world_size; ++rank) {
     auto blob = store_.get(prefix + std::to_string(rank), request_.deadline);
     if (!blob) return blob.status();
@@ -282,8 +290,6 @@ Result<std::vector<std::vector<std::string>>> Bootstrap::report(
       all[static_cast<size_t>(rank)].push_back(reader.text());
     }
   }
-  NEZHA_RETURN_IF_ERROR(store_.set(session.id + "/done/" + std::to_string(request_.rank), "1",
-                                   request_.deadline));
   return all;
 }
 

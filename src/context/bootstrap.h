@@ -50,9 +50,9 @@ class Bootstrap {
 
   // Tells the others how connecting went and hears from all of them: the first error of any rank is
   // everybody's. On success every rank's left-out rails, by rank.
-  Result<std::vector<std::vector<std::string>>> report(const Session& session,
-                                                       const Status& outcome,
-                                                       const std::vector<std::string>& left_out);
+  using LeftOut = std::vector<std::vector<std::string>>;
+  Result<LeftOut> report(const Session& session, const Status& outcome,
+                         const std::vector<std::string>& left_out);
   // The last act: removes this rank's keys from a store that outlives the job; otherwise rank 0
   // waits at most `patience` ns until the others no longer need the store. Errors are ignored.
   void clean_up(const Session& session, Nanoseconds patience);
@@ -63,6 +63,7 @@ class Bootstrap {
   Status announce();
   Result<std::string> gather();
   Result<std::string> await_welcome();
+  Result<LeftOut> hear_reports(const Session& session);
   Result<Session> parse_welcome(const std::string& welcome) const;
   Status check_world_size();
 

@@ -158,6 +158,7 @@ Status Context::connect() {
     engine_->add_endpoint(std::move(endpoint), nominal / config_.streams_per_rail);
   }
   agree_costs();
+  connected_ = true;
   return Status::ok();
 }
 
@@ -186,7 +187,9 @@ Result<std::unique_ptr<control::Policy>> Context::make_policy() const {
 Context::~Context() {
   if (engine_ != nullptr && world_size_ > 1) leave();
   if (bootstrap_ != nullptr && met_) {
-    bootstrap_->clean_up(session_, static_cast<Nanoseconds>(config_.linger_s * kSecond));
+    // After a failure the slowest rank may still be trying its rails (transport/tcp/tcp_mesh.h).
+    const double patience_s = connected_ ? config_.linger_s : 3 * config_.probe_timeout_s + 2;
+    bootstrap_->clean_up(session_, static_cast<Nanoseconds>(patience_s * kSecond));
   }
   if (loop_ != nullptr) loop_->stop();
 }

@@ -77,6 +77,7 @@ class Context {
   std::unique_ptr<Bootstrap> bootstrap_;
   Session session_;
   bool met_ = false;
+  bool connected_ = false;
   schedule::CostTable costs_;
   std::unique_ptr<transport::Transport> transport_;
   std::unique_ptr<progress::Loop> loop_;

@@ -229,6 +229,7 @@ void TcpTrial::next_test_message(Nanoseconds now) {
   }
   if (tested_bytes_ == kTestBytes) {
     state_ = State::tested;
+    deadline_ = kNever;  // it waits for the other rails of the pair, which have deadlines
     return;
   }
   const std::vector<std::byte> message(

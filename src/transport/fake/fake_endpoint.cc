@@ -28,7 +28,8 @@ size_t FakeLink::deliver(int to, size_t frames) {
   FakeEndpoint* const receiver = sides_[static_cast<size_t>(to)];
   std::deque<Frame>& wire = towards_[static_cast<size_t>(to)];
   size_t arrived = 0;
-  while (receiver != nullptr && receiver->up_ && arrived < frames) {
+  const bool reset = reset_[static_cast<size_t>(1 - to)];
+  while (receiver != nullptr && receiver->up_ && arrived < frames && !reset) {
     if (!receiver->receiving_) {
       if (wire.empty()) break;
       Frame frame = std::move(wire.front());
@@ -234,7 +235,10 @@ void FakeEndpoint::quiesce(const Status& why) {
   up_ = false;
   link_->gone_[static_cast<size_t>(side_)] = true;
   // Bytes of a connection that was given up do not arrive later.
-  if (!goodbye_received_) link_->towards_[static_cast<size_t>(1 - side_)].clear();
+  if (!goodbye_received_) {
+    link_->reset_[static_cast<size_t>(side_)] = true;
+    link_->towards_[static_cast<size_t>(1 - side_)].clear();
+  }
   WorkQueue unacknowledged;
   unacknowledged.append(in_flight_);
   unacknowledged.append(queue_);

@@ -61,7 +61,8 @@ class FakeLink : public std::enable_shared_from_this<FakeLink> {
   const size_t capacity_frames_;
   std::array<std::deque<Frame>, 2> towards_;
   std::array<FakeEndpoint*, 2> sides_{};
-  std::array<bool, 2> gone_{};  // this side will send nothing any more
+  std::array<bool, 2> gone_{};   // this side will send nothing any more
+  std::array<bool, 2> reset_{};  // and gave the connection up: nothing more arrives from it
 };
 
 class FakeEndpoint final : public Endpoint {

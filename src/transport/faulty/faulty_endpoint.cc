@@ -23,7 +23,10 @@ bool FaultyEndpoint::post(WorkRequest& request) {
 }
 
 void FaultyEndpoint::flush() {
-  if (inside_->is_up() && plan_.break_after_frames > 0 && taken_ >= plan_.break_after_frames) {
+  ++faults_.flushes;
+  const bool due = (plan_.break_after_frames > 0 && taken_ >= plan_.break_after_frames) ||
+                   faults_.flushes == plan_.break_at_flush;
+  if (due && inside_->is_up()) {
     ++faults_.broken;
     inside_->quiesce(error(Code::peer_lost, "%s broke on purpose after %llu frames",
                            inside_->describe().c_str(),

@@ -15,12 +15,14 @@ namespace nezha::transport {
 
 struct FaultPlan {
   uint64_t break_after_frames = 0;  // the flush after so many frames finds it dead; 0: never
+  uint64_t break_at_flush = 0;      // so does this flush, counted from 1; 0: never
   uint64_t refuse_every = 0;        // of so many posts the last is refused; 0: none
 };
 
 struct FaultCounters {
   uint64_t posts = 0;    // taken or refused
   uint64_t refused = 0;
+  uint64_t flushes = 0;
   uint64_t broken = 0;
 };
 

@@ -16,15 +16,15 @@
 namespace nezha::testing {
 namespace {
 
-nezha_init_options options_of(int rank, int ranks, const std::string& store,
-                              const std::string& config) {
+// The texts are borrowed, so they are C strings here too.
+nezha_init_options options_of(int rank, int ranks, const char* store, const char* config) {
   nezha_init_options options{};
   options.struct_size = sizeof(options);
   options.rank = rank;
   options.world_size = ranks;
-  options.store = store.c_str();
+  options.store = store;
   options.timeout_s = kPatience_s / 2;
-  options.config = config.c_str();
+  options.config = config;
   return options;
 }
 
@@ -38,7 +38,7 @@ void with_world(int ranks, Body body) {
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
       nezha_comm_t comm = nullptr;
-      const nezha_init_options options = options_of(rank, ranks, store, config);
+      const nezha_init_options options = options_of(rank, ranks, store.c_str(), config.c_str());
       ASSERT_EQ(nezha_init(&options, &comm), NEZHA_OK) << nezha_last_error();
       body(rank, comm);
       nezha_destroy(comm);
@@ -86,7 +86,7 @@ TEST(CApi, NullIsRefusedNotFollowed) {
 TEST(CApi, StructSizes) {
   nezha_comm_t comm = nullptr;
   const std::string config = loopback_config(1);
-  nezha_init_options options = options_of(0, 1, "hash://sizes", config);
+  nezha_init_options options = options_of(0, 1, "hash://sizes", config.c_str());
   for (const size_t size : {size_t{0}, size_t{4}, size_t{1} << 20}) {
     options.struct_size = size;
     EXPECT_EQ(nezha_init(&options, &comm), NEZHA_INVALID_ARGUMENT);

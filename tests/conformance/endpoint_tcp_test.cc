@@ -111,6 +111,7 @@ class TcpEndpointTest : public ::testing::Test, private progress::LoopClient {
     left_.reset();
     right_.reset();
     if (raw_ >= 0) close(raw_);
+    raw_ = -1;
     baton_.reset();
     loop_.reset();
   }
@@ -192,6 +193,7 @@ void expect_sent(const Recorder& recorder, const std::deque<Message>& messages) 
 // Frames of every size, through buffers of every size, come in order and in place.
 TEST_F(TcpEndpointTest, FramesArriveInOrderAndInPlace) {
   for (const int buffer : {0, 2048}) {
+    TearDown();
     SetUp();
     left_events_ = Recorder();
     right_events_ = Recorder();
@@ -218,6 +220,7 @@ TEST_F(TcpEndpointTest, FramesArriveInOrderAndInPlace) {
     TearDown();
     raw_ = -1;
   }
+  TearDown();
   SetUp();
 }
 

@@ -17,7 +17,7 @@ inline constexpr int kWorldSizeMax = 16384;
 
 // Pairwise exchanges on four hosts of 2 x 1 Gbit/s fell behind the ring by about this much at 1 MB
 // and above.
-inline constexpr double kExchangeLinkUse = 0.96;
+inline constexpr double kExchangeLinkUse = 0.7;
 
 // What an algorithm costs one rank, for `estimate_seconds` in plan.h.
 struct CostTerms {

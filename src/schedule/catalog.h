@@ -15,8 +15,8 @@ namespace nezha::schedule {
 // Stages and slots are 16 bits wide, and a ring has one program per rank.
 inline constexpr int kWorldSizeMax = 16384;
 
-// Pairwise exchanges on four hosts of 2 x 1 Gbit/s fell behind the ring by about this much at 1 MB
-// and above.
+// Pairwise exchanges fell behind the ring by up to this much on four hosts from 64 KB on, over rails of
+// 0.1 to 1 Gbit/s (docs/performance.md).
 inline constexpr double kExchangeLinkUse = 0.7;
 
 // What an algorithm costs one rank, for `estimate_seconds` in plan.h.

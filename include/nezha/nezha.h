@@ -103,6 +103,12 @@ NEZHA_API nezha_code nezha_world_size(nezha_comm_t comm, int* world_size);
  * `comm`; a negative color takes part and gets NULL. Connections are shared, not opened again. */
 NEZHA_API nezha_code nezha_split(nezha_comm_t comm, int color, int key, nezha_comm_t* out);
 
+/* A communicator of the `count` distinct `ranks` of `comm`, in that order. Collective over those ranks
+ * only, and no message is needed: all of them pass the same ranks and `name` (NULL: ""), and create
+ * groups of equal ranks and name in the same order. */
+NEZHA_API nezha_code nezha_create(nezha_comm_t comm, const int* ranks, int count, const char* name,
+                                  nezha_comm_t* out);
+
 /* out[i] = op over ranks of in[i]. in == out is in place. If `work` is NULL the call blocks, otherwise
  * it returns at once with a handle. Any pointer alignment; count may be 0. */
 NEZHA_API nezha_code nezha_all_reduce(nezha_comm_t comm, const void* in, void* out, uint64_t count,
@@ -112,10 +118,72 @@ NEZHA_API nezha_code nezha_all_reduce(nezha_comm_t comm, const void* in, void* o
 NEZHA_API nezha_code nezha_broadcast(nezha_comm_t comm, void* buffer, uint64_t count,
                                      nezha_dtype dtype, int root,
                                      const nezha_op_options* options, nezha_work_t* work);
+/* Blocks: rank r's block of a concatenated buffer begins after those of the ranks before it. `count`
+ * is the elements of one block; `counts[r]`, one per rank and equal on all of them, those of rank r's.
+ * A rank's own block may already be in its place (in or out points to it): then it is in place. */
+
+/* Every rank's block -> everybody: `out` holds world_size blocks. */
+NEZHA_API nezha_code nezha_all_gather(nezha_comm_t comm, const void* in, void* out, uint64_t count,
+                                      nezha_dtype dtype, const nezha_op_options* options,
+                                      nezha_work_t* work);
+NEZHA_API nezha_code nezha_all_gather_v(nezha_comm_t comm, const void* in, void* out,
+                                        const uint64_t* counts, nezha_dtype dtype,
+                                        const nezha_op_options* options, nezha_work_t* work);
+/* `in` holds world_size blocks; out = op over ranks of this rank's block. */
+NEZHA_API nezha_code nezha_reduce_scatter(nezha_comm_t comm, const void* in, void* out,
+                                          uint64_t count, nezha_dtype dtype, nezha_op op,
+                                          const nezha_op_options* options, nezha_work_t* work);
+NEZHA_API nezha_code nezha_reduce_scatter_v(nezha_comm_t comm, const void* in, void* out,
+                                            const uint64_t* counts, nezha_dtype dtype, nezha_op op,
+                                            const nezha_op_options* options, nezha_work_t* work);
+/* As all_reduce, but only `root` gets the result; the others may pass NULL as `out`. */
+NEZHA_API nezha_code nezha_reduce(nezha_comm_t comm, const void* in, void* out, uint64_t count,
+                                  nezha_dtype dtype, nezha_op op, int root,
+                                  const nezha_op_options* options, nezha_work_t* work);
+/* Every rank's block -> `root`, whose `out` holds world_size blocks; the others may pass NULL. */
+NEZHA_API nezha_code nezha_gather(nezha_comm_t comm, const void* in, void* out, uint64_t count,
+                                  nezha_dtype dtype, int root, const nezha_op_options* options,
+                                  nezha_work_t* work);
+/* Block r of the `in` of `root` -> rank r; the others may pass NULL as `in`. */
+NEZHA_API nezha_code nezha_scatter(nezha_comm_t comm, const void* in, void* out, uint64_t count,
+                                   nezha_dtype dtype, int root, const nezha_op_options* options,
+                                   nezha_work_t* work);
+/* Block r of `in` -> rank r, block r of `out` <- rank r. The buffers must not overlap. In the form
+ * with counts, rank a's send_counts[b] must be rank b's receive_counts[a]. */
+NEZHA_API nezha_code nezha_all_to_all(nezha_comm_t comm, const void* in, void* out, uint64_t count,
+                                      nezha_dtype dtype, const nezha_op_options* options,
+                                      nezha_work_t* work);
+NEZHA_API nezha_code nezha_all_to_all_v(nezha_comm_t comm, const void* in,
+                                        const uint64_t* send_counts, void* out,
+                                        const uint64_t* receive_counts, nezha_dtype dtype,
+                                        const nezha_op_options* options, nezha_work_t* work);
+
+#define NEZHA_ANY_SOURCE (-1)
+
+/* One message to one rank, outside the order of the collectives. Messages with the same tag between
+ * two ranks are received in the order in which they were sent; both sides name the same count and
+ * dtype. A send may complete before the message is received (short messages) or only then. */
+NEZHA_API nezha_code nezha_send(nezha_comm_t comm, const void* buffer, uint64_t count,
+                                nezha_dtype dtype, int destination, uint32_t tag,
+                                const nezha_op_options* options, nezha_work_t* work);
+/* `source` may be NEZHA_ANY_SOURCE; nezha_work_source says who it was. */
+NEZHA_API nezha_code nezha_recv(nezha_comm_t comm, void* buffer, uint64_t count, nezha_dtype dtype,
+                                int source, uint32_t tag, const nezha_op_options* options,
+                                nezha_work_t* work);
+
 /* Returns when every rank has entered. */
 NEZHA_API nezha_code nezha_barrier(nezha_comm_t comm, const nezha_op_options* options,
                                    nezha_work_t* work);
 
+/* Operations between begin and end are started together by end: short ones overlap instead of waiting
+ * for each other. Inside, pass no `work` and do not wait; end blocks, or gives one handle for all.
+ * Per thread and communicator; begin twice, or end without begin, is an error. */
+NEZHA_API nezha_code nezha_group_begin(nezha_comm_t comm);
+NEZHA_API nezha_code nezha_group_end(nezha_comm_t comm, const nezha_op_options* options,
+                                     nezha_work_t* work);
+
+/* The rank whose message a completed nezha_recv took; -1 for any other operation. */
+NEZHA_API nezha_code nezha_work_source(nezha_work_t work, int* source);
 /* *done = 1 when complete; the operation's own outcome is the return value then. */
 NEZHA_API nezha_code nezha_test(nezha_work_t work, int* done);
 /* timeout_s <= 0: the operation's deadline. A wait that times out leaves the operation running;

@@ -11,10 +11,11 @@ constexpr std::array<size_t, kDtypeCount> kDtypeSizes = {8, 4, 2, 2, 1, 1, 4, 8}
 constexpr std::array<std::string_view, kReduceOpCount> kReduceOpNames = {
     "sum", "avg", "prod", "min", "max", "band", "bor", "bxor", "premul_sum"};
 constexpr std::array<std::string_view, kCollectiveCount> kCollectiveNames = {
-    "all_reduce", "broadcast", "barrier"};
+    "all_reduce", "broadcast", "barrier",    "all_gather",   "reduce_scatter", "reduce",
+    "gather",     "scatter",   "all_to_all", "all_to_all_v", "send_recv"};
 constexpr std::array<std::string_view, kAlgorithmCount> kAlgorithmNames = {
     "auto", "ring", "halving_doubling", "recursive_doubling", "bcube", "tree", "chain",
-    "dissemination"};
+    "dissemination", "bruck", "direct", "pairwise"};
 
 // Values arrive from the wire and from C callers, so an index out of range is an answer, not a bug.
 template <size_t N>

@@ -40,8 +40,16 @@ enum class Collective : uint8_t {
   all_reduce = 0,
   broadcast = 1,
   barrier = 2,
+  all_gather = 3,
+  reduce_scatter = 4,
+  reduce = 5,
+  gather = 6,
+  scatter = 7,
+  all_to_all = 8,
+  all_to_all_v = 9,  // each pair of ranks knows its own count only
+  send_recv = 10,    // between two ranks, outside the order of the others
 };
-inline constexpr size_t kCollectiveCount = 3;
+inline constexpr size_t kCollectiveCount = 11;
 
 enum class Algorithm : uint8_t {
   automatic = 0,
@@ -49,11 +57,14 @@ enum class Algorithm : uint8_t {
   halving_doubling = 2,
   recursive_doubling = 3,
   bcube = 4,
-  tree = 5,           // broadcast: binomial tree
-  chain = 6,          // broadcast: pipelined chain
+  tree = 5,           // binomial tree: broadcast, reduce, gather, scatter
+  chain = 6,          // pipelined chain: broadcast, reduce
   dissemination = 7,  // barrier
+  bruck = 8,          // all_gather, all_to_all
+  direct = 9,         // everybody to whom it belongs, in one step
+  pairwise = 10,      // all_to_all, one partner after the other
 };
-inline constexpr size_t kAlgorithmCount = 8;
+inline constexpr size_t kAlgorithmCount = 11;
 
 // Bytes of one element.
 size_t dtype_size(Dtype dtype);

@@ -16,6 +16,7 @@
 #include "control/policy.h"
 #include "engine/buffer_pool.h"
 #include "engine/work.h"
+#include "schedule/chunk_map.h"
 #include "schedule/plan.h"
 #include "schedule/schedule.h"
 #include "transport/endpoint.h"

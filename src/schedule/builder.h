@@ -2,7 +2,8 @@
 //
 // Contract: one owner, one thread, used once. Within a round sends come before everything else,
 // because steps start in order and a private copy must be taken before a reduction may run. A round
-// without steps is dropped. `finish` fills `from_input`. A program that breaks these rules is a bug
+// without steps is dropped. `finish` fills `from_input` (of a `copy`, too: it is set unless the copy
+// is a `keep`). A program that breaks these rules is a bug
 // of the algorithm, not of its caller, so it aborts (NEZHA_CHECK); the verifier proves the rest.
 #pragma once
 
@@ -27,10 +28,12 @@ struct Tag {
 enum class Source : uint8_t { live, copied };           // see Step::copy_source
 enum class Operands : uint8_t { own_first, peer_first };  // see Step::peer_first
 enum class Completes : uint8_t { no, yes };             // see Step::final
+enum class Memory : uint8_t { output, workspace };      // see Step::in_workspace
 
 class Builder {
  public:
-  explicit Builder(uint32_t parts);
+  // `memory`: where the steps of this program work.
+  explicit Builder(uint32_t parts, Memory memory = Memory::output);
 
   // Ends the round in progress; the next step begins another.
   Builder& next_round();
@@ -39,7 +42,10 @@ class Builder {
   Builder& recv(int peer, Parts parts, Tag tag);
   Builder& recv_reduce(int peer, Parts parts, Tag tag, Completes completes = Completes::no,
                        Operands operands = Operands::own_first);
+  // Output or workspace = input.
   Builder& copy(Parts parts);
+  // Output = workspace: the part of a workspace program that this rank keeps.
+  Builder& keep(Parts parts);
 
   Program finish();
 
@@ -47,6 +53,7 @@ class Builder {
   void add(StepKind kind, int peer, Parts parts, Tag tag);
 
   Program program_;
+  Memory memory_;
 };
 
 // What a world of one rank does for any collective: the input is the result.

@@ -39,6 +39,7 @@ struct Shape {
   // floating-point sum change with the chunk size and thus with the number of rails. Never chosen
   // automatically.
   bool bits_follow_chunks = false;
+  Geometry geometry = Geometry::even;
 };
 
 struct AlgorithmEntry {

@@ -51,8 +51,12 @@ Status check(const PlanRequest& request, const CostTable& costs) {
   return Status::ok();
 }
 
+uint64_t bytes_of(const PlanRequest& request) {
+  return request.count * dtype_size(request.dtype);
+}
+
 double seconds(const CostTerms& terms, const PlanRequest& request, const CostTable& costs) {
-  const double bytes = static_cast<double>(request.count) * dtype_size(request.dtype);
+  const auto bytes = static_cast<double>(bytes_of(request));
   return terms.steps * costs.latency_s +
          terms.bytes_factor * bytes / (costs.rate_bytes_per_s * terms.link_use) +
          terms.reduce_factor * bytes / costs.reduce_bytes_per_s;
@@ -68,13 +72,21 @@ Algorithm choose(const PlanRequest& request, const CostTable& costs) {
   double least = std::numeric_limits<double>::infinity();
   for (const AlgorithmEntry& entry : catalog()) {
     if (entry.collective != request.collective) continue;
-    if (entry.shape(request.world_size).bits_follow_chunks) continue;
+    const Shape shape = entry.shape(request.world_size);
+    const bool too_long = shape.geometry == Geometry::block_parts &&
+                          bytes_of(request) > request.chunk_bytes_max;
+    if (shape.bits_follow_chunks || too_long) continue;
     const double cost = seconds(entry.cost(request.world_size), request, costs);
     if (cost >= least) continue;
     least = cost;
     best = entry.algorithm;
   }
   return best;
+}
+
+// The ranks know only the blocks of which they are a part, so nothing may follow from other lengths.
+bool is_local(const PlanRequest& request) {
+  return request.collective == Collective::all_to_all_v;
 }
 
 // The smallest message of an exchange is one part, and no rail needs more than two chunks of it to
@@ -90,11 +102,12 @@ uint64_t wished_chunk_bytes(uint64_t bytes, int world_size, const Shape& shape, 
 
 uint64_t chunk_elements(const PlanRequest& request, const Shape& shape, const CostTable& costs) {
   const uint64_t element = dtype_size(request.dtype);
-  const uint64_t wished =
-      wished_chunk_bytes(request.count * element, request.world_size, shape, costs.rails);
-  const uint64_t rounded = divide_up(divide_up(wished, element), kElementStep) * kElementStep;
   const uint64_t limit =
       std::min({request.chunk_bytes_max, request.credit_bytes, kFrameBytesMax}) / element;
+  if (is_local(request)) return limit;
+  const uint64_t wished =
+      wished_chunk_bytes(bytes_of(request), request.world_size, shape, costs.rails);
+  const uint64_t rounded = divide_up(divide_up(wished, element), kElementStep) * kElementStep;
   return std::min(rounded, limit);
 }
 
@@ -127,8 +140,19 @@ Result<Plan> make_plan(const PlanRequest& request, const CostTable& costs) {
                  name_of(plan.algorithm).data(), name_of(request.collective).data());
   }
   const Shape shape = entry->shape(request.world_size);
+  plan.lengths = request.lengths;
+  plan.local = is_local(request);
+  if (shape.geometry == Geometry::block_parts) {
+    if (bytes_of(request) <= std::min(request.credit_bytes, kFrameBytesMax)) return plan;
+    return error(Code::unsupported, "plan: %s moves %llu bytes in one message, but credit_bytes is "
+                 "%llu; choose another algorithm or auto", name_of(plan.algorithm).data(),
+                 static_cast<unsigned long long>(bytes_of(request)),
+                 static_cast<unsigned long long>(request.credit_bytes));
+  }
   const uint64_t slices = shape.slices;
-  const uint64_t longest_slice = divide_up(request.count, slices);
+  const bool has_blocks = shape.geometry != Geometry::even;
+  const uint64_t longest_slice =
+      has_blocks ? request.longest_block : divide_up(request.count, slices);
   const uint64_t wished = chunk_elements(request, shape, costs);
   const uint64_t chunks = std::max<uint64_t>(1, divide_up(longest_slice, wished));
   if (chunks > kChunksMax / slices) {
@@ -137,7 +161,9 @@ Result<Plan> make_plan(const PlanRequest& request, const CostTable& costs) {
                  static_cast<unsigned long long>(request.count),
                  static_cast<unsigned long long>(wished));
   }
-  const uint64_t chunk_bytes = divide_up(longest_slice, chunks) * dtype_size(request.dtype);
+  const uint64_t longest_chunk = plan.local ? wished : divide_up(longest_slice, chunks);
+  const uint64_t chunk_bytes = longest_chunk * dtype_size(request.dtype);
+  if (has_blocks) plan.chunk_elements = std::max<uint64_t>(1, longest_chunk);
   plan.chunks_per_slice = static_cast<uint32_t>(chunks);
   plan.window = static_cast<uint32_t>(std::clamp<uint64_t>(
       window(request, shape, chunk_bytes), 1, slices * chunks));
@@ -176,7 +202,8 @@ std::string explain(const PlanRequest& request, const CostTable& costs) {
 
 // FNV-1a over the bytes of every field, in a fixed order, whatever the byte order of the host.
 uint32_t Plan::fingerprint() const {
-  const uint64_t fields[] = {static_cast<uint64_t>(algorithm), chunks_per_slice, window,
+  const uint64_t fields[] = {static_cast<uint64_t>(algorithm), local ? 0 : chunks_per_slice,
+                             chunk_elements, local ? 0 : window, lengths,
                              std::bit_cast<uint64_t>(offload_share), epoch};
   uint32_t hash = 2166136261u;
   for (const uint64_t field : fields) {

@@ -10,6 +10,7 @@
 
 #include "base/status.h"
 #include "base/types.h"
+#include "schedule/chunk_map.h"
 
 namespace nezha::schedule {
 
@@ -24,7 +25,9 @@ struct CostTable {
 struct PlanRequest {
   Collective collective = Collective::all_reduce;
   Dtype dtype = Dtype::float32;
-  uint64_t count = 0;
+  uint64_t count = 0;            // elements of the whole vector (what all blocks are together)
+  uint64_t longest_block = 0;    // elements; for collectives of blocks
+  uint32_t lengths = 0;          // a short name of the blocks' lengths, where they differ
   int world_size = 1;
   Algorithm algorithm = Algorithm::automatic;  // or the user's choice
   uint64_t chunk_bytes_max = 256 * 1024;
@@ -34,11 +37,15 @@ struct PlanRequest {
 struct Plan {
   Algorithm algorithm = Algorithm::ring;
   uint32_t chunks_per_slice = 1;
+  uint64_t chunk_elements = 0; // of a block; 0 where there are none
   uint32_t window = 1;         // chunks a rank may hold open; part of the plan (no credit deadlock)
+  uint32_t lengths = 0;        // as in the request
+  // all_to_all_v: ranks know their own blocks only, so chunks_per_slice and window are this rank's.
+  bool local = false;
   double offload_share = 0;    // share of the chunks given to aggregation rails
   uint32_t epoch = 0;
 
-  // A short name of all fields for the wire: ranks with different plans notice at once.
+  // A short name of all agreed fields for the wire: ranks with different plans notice at once.
   uint32_t fingerprint() const;
 
   bool operator==(const Plan&) const = default;

@@ -4,10 +4,14 @@
 // algorithm, root, rank, world size). Pure: this directory has no I/O, clock, thread or logging.
 // An error cannot happen after `build()` accepted its arguments.
 //
-// Geometry. The elements of an operation are cut evenly into `slices()` slices; every slice runs
-// its own program, cut once more into chunks by the plan (`ChunkMap`). A chunk is cut evenly into
-// `Program::parts` parts, and a step names a half-open range of parts. Slices, not chunks, decide
-// the order of additions: chunking and rails can change without changing one bit of the result.
+// Geometry. The elements of an operation are cut into slices; every slice runs its own program, cut
+// once more into chunks by the plan (chunk_map.h). A chunk is cut into `Program::parts` parts, and a
+// step names a half-open range of parts. Slices, not chunks, decide the order of additions: chunking
+// and rails can change without changing one bit of the result. Which elements a slice and a part
+// are is the algorithm's `Geometry`.
+//
+// Memory. A rank may keep nothing of what it passes on: then the steps of that program work in a
+// private workspace of the chunk instead of the output (`in_workspace`).
 //
 // Execution. A program is a list of rounds. The steps of a round are started together, in order
 // (sends first); the round ends when its receiving steps have landed. Sends do not hold a round up:
@@ -34,15 +38,17 @@ enum class StepKind : uint8_t {
   recv,         // peer -> part range of the output, replacing it
   recv_reduce,  // peer -> scratch; when all of it landed: output = operand (op) scratch
   reduce,       // output = output (op) input, local
-  copy,         // output = input, local
+  copy,         // local: output or workspace = input; without `from_input`: output = workspace
   offload,      // hand the range to a rail that performs the whole collective itself
 };
 
 struct Step {
   StepKind kind = StepKind::send;
   // The operand (of a reduction) or the source (of a send) is the caller's *input*: this rank has
-  // not yet written the range in the output.
+  // not yet written the range in the output (or workspace).
   bool from_input = false;
+  // Where the step says output, it means the workspace of its chunk. Not for a `copy` out of it.
+  bool in_workspace = false;
   // The source may be overwritten before its delivery is known: send from a private copy.
   bool copy_source = false;
   // Reduce as `incoming (op) own` instead of `own (op) incoming`, so that both sides of an
@@ -86,32 +92,14 @@ struct Schedule {
   bool operator==(const Schedule&) const = default;
 };
 
-// A range of elements.
-struct Range {
-  uint64_t begin = 0;
-  uint64_t end = 0;
-  uint64_t size() const { return end - begin; }
-  bool operator==(const Range&) const = default;
+// What slices and parts are. Blocks are the pieces that belong to single ranks (all_gather: block b
+// comes from rank b; reduce_scatter and scatter: it goes to rank b); they may differ in length.
+enum class Geometry : uint8_t {
+  even,          // slices are even pieces of the vector, parts even pieces of a chunk
+  block_slices,  // slice b is block b
+  block_parts,   // one slice in one chunk, part b is block b
+  pair_slices,   // all_to_all: slice d is what a rank sends to the d-th rank after it and receives
+                 // from the d-th rank before it
 };
-
-// The i-th of n even pieces of `range`; the first (size mod n) pieces are one element longer.
-Range split(Range range, uint64_t n, uint64_t i);
-
-// Where chunk `index` lies. Chunks are numbered across slices first (0 of every slice, then 1 of
-// every slice ...), so that every rank has work from the first chunk on.
-struct ChunkMap {
-  uint64_t count = 0;  // elements of the operation
-  uint32_t slices = 1;
-  uint32_t chunks_per_slice = 1;
-
-  uint32_t chunk_count() const { return slices * chunks_per_slice; }
-  uint32_t slice_of(uint32_t chunk) const { return chunk % slices; }
-  Range chunk(uint32_t index) const {
-    return split(split({0, count}, slices, index % slices), chunks_per_slice, index / slices);
-  }
-};
-
-// Elements of parts [part_begin, part_end) of a chunk.
-Range parts_of(Range chunk, uint32_t parts, uint32_t part_begin, uint32_t part_end);
 
 }  // namespace nezha::schedule

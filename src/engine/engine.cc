@@ -6,12 +6,35 @@
 
 #include "base/check.h"
 #include "engine/mismatch.h"
-#include "reduce/reduce.h"
 #include "schedule/catalog.h"
 
 namespace nezha::engine {
 
 using transport::Endpoint;
+
+namespace {
+
+uint64_t longest_block(const OpRequest& request, int world_size) {
+  uint64_t longest = 0;
+  for (const auto counts : {request.input_counts, request.output_counts}) {
+    for (const uint64_t count : counts) longest = std::max(longest, count);
+  }
+  const bool even = request.input_counts.empty() && request.output_counts.empty();
+  return even ? request.count / static_cast<uint64_t>(world_size) : longest;
+}
+
+// Blocks of all_to_all_v are known to pairs of ranks only; there each frame says the pair's count.
+uint32_t name_of_lengths(const OpRequest& request) {
+  if (request.collective == Collective::all_to_all_v) return 0;
+  uint64_t hash = 0;
+  for (const uint64_t count : request.input_counts) {
+    hash = (hash ^ (count + 1)) * 1099511628211u;
+    hash ^= hash >> 29;
+  }
+  return static_cast<uint32_t>(hash >> 16);
+}
+
+}  // namespace
 
 Engine::Engine(progress::Loop& loop, EngineOptions options)
     : loop_(loop), options_(options), peers_(static_cast<size_t>(options.world_size)) {
@@ -41,21 +64,42 @@ Group* Engine::find_group(uint32_t comm) {
 }
 
 Result<Group*> Engine::create_group(GroupRequest request) {
-  if (find_group(request.comm) != nullptr) {
+  Group* group = find_group(request.comm);
+  if (group != nullptr && group->is_created) {
     return error(Code::internal, "rank %d: communicator %u exists already", options_.rank,
                  request.comm);
   }
-  auto group = std::make_unique<Group>();
-  group->comm = request.comm;
-  group->credit_bytes = options_.credit_bytes;
+  if (group != nullptr) {
+    --parked_groups_;
+  } else {
+    groups_.push_back(std::make_unique<Group>());
+    group = groups_.back().get();
+    group->comm = request.comm;
+    group->credit_bytes = options_.credit_bytes;
+    group->early_cost.resize(peers_.size());
+    group->rank_of_global.assign(peers_.size(), -1);
+    group->mailbox = std::make_unique<Mailbox>(*this, *group);
+  }
+  group->is_created = true;
   group->policy = std::move(request.policy);
   group->costs = request.costs;
-  group->early_cost.resize(peers_.size());
-  group->rank_of_global.assign(peers_.size(), -1);
-  groups_.push_back(std::move(group));
-  Group& created = *groups_.back();
-  if (!request.members.empty()) set_members(created, std::move(request.members));
-  return &created;
+  if (!request.members.empty()) set_members(*group, std::move(request.members));
+  return group;
+}
+
+// A quicker rank created the group already and uses it. Null when there are too many of them.
+Group* Engine::park(uint32_t comm) {
+  if (comm < kFirstParkedComm || parked_groups_ >= kParkedGroupsMax ||
+      std::binary_search(retired_comms_.begin(), retired_comms_.end(), comm)) {
+    return nullptr;
+  }
+  GroupRequest request;
+  request.comm = comm;
+  auto group = create_group(std::move(request));
+  if (!group) return nullptr;
+  (*group)->is_created = false;
+  ++parked_groups_;
+  return *group;
 }
 
 void Engine::set_members(Group& group, std::vector<int> members) {
@@ -66,12 +110,18 @@ void Engine::set_members(Group& group, std::vector<int> members) {
     group.rank_of_global[static_cast<size_t>(members[i])] = static_cast<int>(i);
   }
   group.rank = group.rank_of_global[static_cast<size_t>(options_.rank)];
+  deliver_parked(group);
 }
 
 void Engine::destroy_group(Group& group) {
   fail_group(group, error(Code::aborted, "rank %d: communicator %u was destroyed", options_.rank,
                           group.comm), false);
   settle(group);
+  if (!group.is_created) --parked_groups_;
+  if (group.comm >= kFirstParkedComm) {
+    retired_comms_.insert(
+        std::lower_bound(retired_comms_.begin(), retired_comms_.end(), group.comm), group.comm);
+  }
   std::erase_if(groups_, [&](const auto& other) { return other.get() == &group; });
 }
 
@@ -82,6 +132,8 @@ Result<schedule::Plan> Engine::plan_for(const Group& group, const OpRequest& req
   shape.collective = request.collective;
   shape.dtype = request.dtype;
   shape.count = request.count;
+  shape.longest_block = longest_block(request, group.world_size());
+  shape.lengths = name_of_lengths(request);
   shape.world_size = group.world_size();
   shape.algorithm = request.algorithm;
   shape.chunk_bytes_max = options_.chunk_bytes;
@@ -151,20 +203,43 @@ Status Engine::submit(Group& group, const OpRequest& request, Work& work) {
   return Status::ok();
 }
 
+Status Engine::submit_message(Group& group, const MessageRequest& request, Work& work) {
+  if (!group.failed.is_ok()) return group.failed;
+  NEZHA_RETURN_IF_ERROR(group.mailbox->submit(request, work));
+  next_deadline_ = std::min(next_deadline_, request.deadline);
+  run(now());
+  return Status::ok();
+}
+
+// Short operations run beside each other while all that they may send to one member fits into half of
+// its credit: then none can hold up another. Longer ones have the rails for themselves.
+bool Engine::start(Group& group, Execution& execution, uint64_t load) {
+  const uint64_t room = group.credit_bytes / 2;
+  if (load > 0 && (load > room || execution.pair_load() > room - load)) return false;
+  const EarlyFrame* other = group.early.find(execution.op_seq(), [&](const EarlyFrame& frame) {
+    const int member = group.rank_of_global[static_cast<size_t>(frame.global_rank)];
+    return member < 0 || !(frame.header.op == execution.descriptor_from(member));
+  });
+  if (other != nullptr) {
+    const int member = group.rank_of_global[static_cast<size_t>(other->global_rank)];
+    check_descriptor(group, execution.op_seq(), execution.descriptor_from(std::max(member, 0)),
+                     other->global_rank, other->header.op);
+    return false;
+  }
+  execution.start();
+  return group.failed.is_ok();
+}
+
 void Engine::progress(Group& group) {
+  uint64_t load = 0;  // of the operations that run
   for (size_t i = 0; i < group.active.size() && group.failed.is_ok();) {
     Execution& execution = *group.active[i];
-    if (!execution.has_started()) {
-      const EarlyFrame* other =
-          group.early.find_mismatch(execution.op_seq(), execution.descriptor());
-      if (other != nullptr) {
-        check_descriptor(group, execution.op_seq(), execution.descriptor(), other->global_rank,
-                         other->header.op);
-        return;
-      }
-      execution.start();
+    if (!execution.has_started() && !start(group, execution, load)) return;
+    if (!execution.programs_done()) {
+      load += std::min(execution.pair_load(), group.credit_bytes);
+      ++i;
+      continue;
     }
-    if (!execution.programs_done()) return;
     if (!execution.closed) {
       execution.closed = true;
       execution.close();
@@ -194,7 +269,7 @@ void Engine::learn(Group& group, Execution& execution) {
   sample.rails = options_.rails;
   const Snapshots rails = rail_snapshots();
   for (uint32_t rail = 0; rail < options_.rails; ++rail) {
-    sample.rail_bytes[rail] = execution.rail_bytes()[rail];
+    sample.rail_bytes[rail] = execution.rail_bytes[rail];
     if (sample.rail_bytes[rail] == 0) continue;
     // How long this rail was needed: what it carried, at the rate at which it really drains.
     const double busy = static_cast<double>(sample.rail_bytes[rail]) / rails[rail].rate_bytes_per_s;
@@ -250,20 +325,23 @@ void Engine::settle(Group& group) {
     }
   }
   while (EarlyFrame* frame = group.early.take_any()) free_early(group, *frame);
+  for (EarlyFrame* frame : group.parked_messages) free_early(group, *frame);
+  group.parked_messages.clear();
   for (Member& member : group.members) forget(member.blocked);
   std::vector<std::unique_ptr<Execution>> failed = std::move(group.active);
   group.active.clear();
   for (const auto& execution : failed) execution->withdraw();
+  group.mailbox->fail(group.failed);
   for (const auto& execution : failed) execution->work()->complete(group.failed);
 }
 
-void Engine::withdraw(Execution& execution) {
+void Engine::withdraw(const Activity& activity) {
   transport::WorkQueue unsent;
   for (const auto& links : peers_) {
     if (links == nullptr) continue;
-    links->withdraw(&execution, unsent);
+    links->withdraw(&activity, unsent);
     for (PeerLinks::Link& link : links->links()) {
-      if (link.endpoint->landing().owner == &execution) link.endpoint->abandon_landing();
+      if (link.endpoint->landing().owner == &activity) link.endpoint->abandon_landing();
     }
   }
   forget(unsent);
@@ -292,6 +370,8 @@ void Engine::check_deadlines(Nanoseconds now) {
       }
       next_deadline_ = std::min(next_deadline_, execution->deadline());
     }
+    if (const auto late = group->mailbox->expired(now)) fail_group(*group, *late, true);
+    next_deadline_ = std::min(next_deadline_, group->mailbox->next_deadline());
   }
 }
 
@@ -326,6 +406,8 @@ transport::WorkRequest* Engine::take_request() {
 void Engine::give_request(transport::WorkRequest& request) {
   if (request.copy != nullptr) pool_.give({request.copy, request.copy_class});
   request.copy = nullptr;
+  Workspace::release(pool_, static_cast<Workspace*>(request.shared));
+  request.shared = nullptr;
   request.next = free_requests_;
   free_requests_ = &request;
 }
@@ -342,6 +424,11 @@ void Engine::post(Group& group, int member_rank, transport::WorkRequest& request
   peers_[static_cast<size_t>(member.global_rank)]->queue(request);
 }
 
+void Engine::post_message(Group& group, int member_rank, transport::WorkRequest& request) {
+  request.peer = group.members[static_cast<size_t>(member_rank)].global_rank;
+  peers_[static_cast<size_t>(request.peer)]->queue(request);
+}
+
 void Engine::release_blocked(Group& group, Member& member) {
   while (!member.blocked.empty() &&
          group.may_send(member, frame_cost(member.blocked.front()->header.length))) {
@@ -354,8 +441,7 @@ void Engine::release_blocked(Group& group, Member& member) {
 void Engine::dispatch(PeerLinks& links) {
   links.dispatch(now(), [](uint32_t rail, const transport::WorkRequest& request) {
     if (request.owner == nullptr) return;
-    auto* execution = static_cast<Execution*>(request.owner);
-    execution->rail_bytes()[rail] += frame_cost(request.header.length);
+    static_cast<Activity*>(request.owner)->rail_bytes[rail] += frame_cost(request.header.length);
   });
 }
 
@@ -401,8 +487,9 @@ void Engine::acknowledge_all() {
 }
 
 bool Engine::has_work() const {
-  const bool running = std::any_of(groups_.begin(), groups_.end(),
-                                   [](const auto& group) { return !group->active.empty(); });
+  const bool running = std::any_of(groups_.begin(), groups_.end(), [](const auto& group) {
+    return !group->active.empty() || !group->mailbox->is_idle();
+  });
   return running || std::any_of(peers_.begin(), peers_.end(), [](const auto& links) {
     return links != nullptr && (links->has_pending() || links->has_output());
   });

@@ -16,6 +16,7 @@
 #include "engine/buffer_pool.h"
 #include "engine/execution.h"
 #include "engine/group.h"
+#include "engine/message.h"
 #include "engine/peer_links.h"
 #include "engine/work.h"
 #include "progress/loop.h"
@@ -54,7 +55,9 @@ class Engine final : public transport::EndpointEvents, public progress::LoopClie
   void add_endpoint(std::unique_ptr<transport::Endpoint> endpoint, double nominal_bytes_per_s);
 
   // A group may be announced before its members are known (`members` empty), so that the frames of
-  // quicker ranks find it; `set_members` completes it.
+  // quicker ranks find it; `set_members` completes it. Frames of a group whose id is at least
+  // kFirstParkedComm are kept even before it is announced.
+  static constexpr uint32_t kFirstParkedComm = 0x80000000u;
   Result<Group*> create_group(GroupRequest request);
   void set_members(Group& group, std::vector<int> members);
   void destroy_group(Group& group);
@@ -62,6 +65,7 @@ class Engine final : public transport::EndpointEvents, public progress::LoopClie
   // Starts an operation; `work` completes now or later. An error return means that nothing started
   // and `work` is untouched.
   Status submit(Group& group, const OpRequest& request, Work& work);
+  Status submit_message(Group& group, const MessageRequest& request, Work& work);
   // Fails every operation of the group, here and on its other ranks.
   void fail_group(Group& group, const Status& why, bool tell);
 
@@ -84,15 +88,19 @@ class Engine final : public transport::EndpointEvents, public progress::LoopClie
   BufferPool& pool() { return pool_; }
   Nanoseconds now() const { return loop_.clock().now(); }
 
-  // For Execution.
+  // For activities.
+  static constexpr uint32_t kActivityLanding = 1;
   transport::WorkRequest* take_request();
   void give_request(transport::WorkRequest& request);
   void post(Group& group, int member, transport::WorkRequest& request);
+  // Outside the credit of the collectives.
+  void post_message(Group& group, int member, transport::WorkRequest& request);
   void consumed(Group& group, int member, uint64_t cost);
   void free_early(Group& group, EarlyFrame& frame);
   void fail_exhausted(Group& group, size_t bytes);
   void abandon_landing(int peer, const void* owner, uint32_t chunk, uint32_t step);
-  void withdraw(Execution& execution);
+  // Takes back every request and landing of the activity; its requests are forgotten.
+  void withdraw(const Activity& activity);
 
   // progress::LoopClient
   bool run(Nanoseconds now) override;
@@ -118,13 +126,18 @@ class Engine final : public transport::EndpointEvents, public progress::LoopClie
   static constexpr Nanoseconds kAckDelay = 1 * kMillisecond;
   static constexpr Nanoseconds kLazyAckDelay = 20 * kMillisecond;
   static constexpr uint32_t kFramesPerAck = 64;
+  static constexpr size_t kParkedGroupsMax = 1024;
 
   Group* find_group(uint32_t comm);
+  Group* park(uint32_t comm);
+  void deliver_parked(Group& group);
   Result<schedule::Plan> plan_for(const Group& group, const OpRequest& request) const;
   Result<const schedule::Schedule*> schedule_for(Group& group, const OpRequest& request,
                                                  Algorithm algorithm);
   // Starts what may start, finishes what is finished.
   void progress(Group& group);
+  // False when the operation must wait for those before it.
+  bool start(Group& group, Execution& execution, uint64_t load);
   void progress_all();
   void finish(Group& group, size_t index);
   void learn(Group& group, Execution& execution);
@@ -133,6 +146,8 @@ class Engine final : public transport::EndpointEvents, public progress::LoopClie
   transport::Landing place_early(Group& group, const transport::Endpoint& endpoint,
                                  const wire::FrameHeader& header);
   void landed_early(Group& group, EarlyFrame& frame);
+  transport::Landing place_message(Group& group, transport::Endpoint& endpoint,
+                                   const wire::FrameHeader& header);
   bool check_descriptor(Group& group, uint64_t op_seq, const wire::OpDescriptor& ours,
                         int global_rank, const wire::OpDescriptor& theirs);
   void check_presence(Group& group, const OpRequest& request);
@@ -156,6 +171,8 @@ class Engine final : public transport::EndpointEvents, public progress::LoopClie
   Nanoseconds next_wakeup_ = kNever;
   Nanoseconds next_deadline_ = kNever;
   Nanoseconds acks_due_ = kNever;
+  size_t parked_groups_ = 0;
+  std::vector<uint32_t> retired_comms_;  // of parked kind and destroyed: late frames of them are dropped
   bool released_any_ = false;  // since the last look at what may be complete
   std::vector<std::unique_ptr<transport::WorkRequest>> request_storage_;
   transport::WorkRequest* free_requests_ = nullptr;

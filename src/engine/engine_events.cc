@@ -1,5 +1,6 @@
 // Engine: the events that endpoints raise.
 #include <algorithm>
+#include <cstring>
 #include <new>
 
 #include "base/check.h"
@@ -17,23 +18,53 @@ using transport::WorkRequest;
 
 Landing Engine::on_frame(Endpoint& endpoint, const wire::FrameHeader& header) {
   Group* group = find_group(header.comm);
+  if (group == nullptr) group = park(header.comm);
   // A communicator that is gone, or failed: whatever still arrives for it is dropped.
   if (group == nullptr || !group->failed.is_ok()) return {};
+  if (header.op.collective == Collective::send_recv) return place_message(*group, endpoint, header);
   if (header.op_seq >= group->next_op_seq) return place_early(*group, endpoint, header);
   for (const auto& execution : group->active) {
     if (execution->op_seq() != header.op_seq) continue;
-    if (!check_descriptor(*group, header.op_seq, execution->descriptor(), endpoint.peer,
+    const int member = group->rank_of_global[static_cast<size_t>(endpoint.peer)];
+    if (member < 0) break;
+    if (!check_descriptor(*group, header.op_seq, execution->descriptor_from(member), endpoint.peer,
                           header.op)) {
       return {};
     }
     if (!execution->has_started() || !execution->has_opened(header.chunk)) {
       return place_early(*group, endpoint, header);
     }
-    const int member = group->rank_of_global[static_cast<size_t>(endpoint.peer)];
     return execution->place(endpoint, header, member);
   }
   ++group->counters.duplicates;  // an operation that is finished here
   return {};
+}
+
+Landing Engine::place_message(Group& group, Endpoint& endpoint, const wire::FrameHeader& header) {
+  if (group.members.empty()) return place_early(group, endpoint, header);
+  const int member = group.rank_of_global[static_cast<size_t>(endpoint.peer)];
+  if (member >= 0) return group.mailbox->place(endpoint, header, member);
+  Landing refused;
+  refused.refused = true;
+  return refused;
+}
+
+// The members are known now: what they sent before goes where it would have gone.
+void Engine::deliver_parked(Group& group) {
+  const std::vector<EarlyFrame*> parked = std::move(group.parked_messages);
+  group.parked_messages.clear();
+  for (EarlyFrame* frame : parked) {
+    Endpoint* endpoint = peers_[static_cast<size_t>(frame->global_rank)]->any_up();
+    const int member = group.rank_of_global[static_cast<size_t>(frame->global_rank)];
+    if (endpoint != nullptr && member >= 0 && group.failed.is_ok()) {
+      const Landing landing = group.mailbox->place(*endpoint, frame->header, member);
+      if (landing.destination != nullptr && frame->header.length > 0) {
+        std::memcpy(landing.destination, frame->buffer.data, frame->header.length);
+      }
+      if (landing.owner != nullptr) group.mailbox->landed(frame->header, landing);
+    }
+    free_early(group, *frame);
+  }
 }
 
 Landing Engine::place_early(Group& group, const Endpoint& endpoint,
@@ -95,12 +126,18 @@ void Engine::on_landed(Endpoint& endpoint, const wire::FrameHeader& header,
   if (landing.kind == kEarlyLanding) {
     landed_early(*group, *static_cast<EarlyFrame*>(landing.owner));
   } else {
-    static_cast<Execution*>(landing.owner)->landed(landing);
+    static_cast<Activity*>(landing.owner)->landed(header, landing);
   }
   progress(*group);
 }
 
 void Engine::landed_early(Group& group, EarlyFrame& frame) {
+  if (frame.header.op.collective == Collective::send_recv) {
+    group.parked_messages.push_back(&frame);
+    // The members may have become known while the payload was on its way.
+    if (!group.members.empty()) deliver_parked(group);
+    return;
+  }
   const uint64_t op_seq = frame.header.op_seq;
   const uint32_t chunk = frame.header.chunk;
   group.early.put(frame);
@@ -151,8 +188,7 @@ void Engine::abandon_landing(int peer, const void* owner, uint32_t chunk, uint32
 
 void Engine::on_released(Endpoint&, WorkRequest& request) {
   if (request.owner != nullptr) {
-    auto* execution = static_cast<Execution*>(request.owner);
-    execution->released();
+    static_cast<Activity*>(request.owner)->released(request);
     released_any_ = true;
   }
   give_request(request);
@@ -202,6 +238,7 @@ void Engine::on_room(Endpoint& endpoint) {
 void Engine::on_failure(Endpoint& endpoint, const wire::FrameHeader& header,
                         const std::string& text) {
   Group* group = find_group(header.comm);
+  if (group == nullptr) group = park(header.comm);
   if (group == nullptr) return;
   const bool known = header.slot > 0 && header.slot <= static_cast<uint16_t>(Code::internal);
   const Code code = known ? static_cast<Code>(header.slot) : Code::internal;
@@ -218,7 +255,7 @@ void Engine::on_down(Endpoint& endpoint, WorkQueue& unacknowledged, const Status
     auto* frame = static_cast<EarlyFrame*>(landing.owner);
     if (Group* group = find_group(frame->header.comm)) free_early(*group, *frame);
   } else if (landing.owner != nullptr) {
-    static_cast<Execution*>(landing.owner)->landing_lost(landing);
+    static_cast<Activity*>(landing.owner)->landing_lost(landing);
   }
   PeerLinks& links = *peers_[static_cast<size_t>(endpoint.peer)];
   links.left |= in_order;
@@ -298,6 +335,11 @@ void Engine::peer_left(int peer) {
       fail_group(*group, lost.with_peer(rank), true);
       break;
     }
+    if (group->failed.is_ok() && group->mailbox->needs(rank)) {
+      Status lost = error(Code::peer_lost, "rank %d: rank %d left (closed its communicator) before a "
+                          "message with it was complete", group->rank, rank);
+      fail_group(*group, lost.with_peer(rank), true);
+    }
   }
   WorkQueue pending = peers_[static_cast<size_t>(peer)]->take_pending();
   drop(pending);
@@ -307,7 +349,7 @@ void Engine::peer_left(int peer) {
 void Engine::drop(WorkQueue& requests) {
   while (!requests.empty()) {
     WorkRequest* request = requests.pop_front();
-    if (request->owner != nullptr) static_cast<Execution*>(request->owner)->released();
+    if (request->owner != nullptr) static_cast<Activity*>(request->owner)->released(*request);
     give_request(*request);
   }
   released_any_ = true;

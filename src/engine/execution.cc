@@ -29,22 +29,21 @@ void Execution::prepare(const OpRequest& request, const schedule::Plan& plan,
   op_seq_ = op_seq;
   deadline_ = request.deadline;
   work_ = &work;
+  factor_ = request.factor;
+  local_counts_ = plan.local;
   descriptor_ = {request.collective, request.dtype, request.op, plan.algorithm,
                  static_cast<uint16_t>(request.root), request.count, plan.fingerprint()};
-  map_ = {request.count, schedule.slices(), plan.chunks_per_slice};
+  map_ = {request.count, schedule.slices(), plan.chunks_per_slice, plan.geometry,
+          plan.chunk_elements, &blocks_, static_cast<uint32_t>(group_.rank)};
+  set_blocks(request);
   window_ = std::min<uint32_t>(plan.window, map_.chunk_count());
   if (cursors_.size() < window_) cursors_.resize(window_);
   next_chunk_ = low_chunk_ = unreleased_ = 0;
   started_ = closed = receives_ = false;
   consumed_targets_.clear();
-  rail_bytes_.fill(0);
+  rail_bytes.fill(0);
   for (const schedule::Program& program : schedule.programs) {
     receives_ |= std::any_of(program.steps.begin(), program.steps.end(), receives);
-  }
-  if (request.op == ReduceOp::premul_sum) {
-    // The scaled input lives in the output from here on.
-    reduce::scale(out_, in_, request.count, request.dtype, request.factor);
-    in_ = out_;
   }
 }
 
@@ -70,8 +69,12 @@ void Execution::open(uint32_t chunk) {
   at.waiting = 0;
   at.open = true;
   at.program = &schedule_->programs[map_.slice_of(chunk)];
-  at.range = map_.chunk(chunk);
+  at.input = map_.chunk(chunk, schedule::Side::input);
+  at.output = map_.chunk(chunk, schedule::Side::output);
   at.steps.assign(at.program->steps.size(), StepSlot());
+  for (size_t i = 0; i < at.steps.size(); ++i) {
+    if (map_.is_absent(chunk, range_of(at, at.program->steps[i]))) at.steps[i].state = StepState::done;
+  }
   begin_round(at);
   deliver_early(at);
   advance(at);
@@ -105,8 +108,9 @@ void Execution::deliver(Cursor& at, EarlyFrame& frame, int member) {
   note_answer(member, frame.header);
   if (step.kind == StepKind::recv) {
     if (frame.header.length > 0) {
-      std::memcpy(out_ + range_of(at, step).begin * element_bytes_, frame.buffer.data,
-                  frame.header.length);
+      std::byte* target = target_of(at, step);
+      if (target == nullptr) return;
+      std::memcpy(target, frame.buffer.data, frame.header.length);
     }
   } else {
     std::swap(slot.scratch, frame.buffer);
@@ -126,7 +130,7 @@ void Execution::apply(Cursor& at, uint32_t step_index) {
   NEZHA_CHECK(step_index >= round_begin);
   StepSlot& slot = at.steps[step_index];
   if (step.kind == StepKind::recv_reduce) {
-    reduce_into(step, range_of(at, step), slot.scratch.data);
+    reduce_into(at, step, slot.scratch.data);
     engine_.pool().give(slot.scratch);
     slot.scratch = Buffer();
   }
@@ -140,20 +144,6 @@ void Execution::finish_step(Cursor& at, uint32_t step_index) {
   engine_.consumed(group_, step.peer, frame_cost(bytes_of(at, step)));
 }
 
-void Execution::reduce_into(const Step& step, schedule::Range range, const std::byte* incoming) {
-  if (range.size() == 0) return;
-  const uint64_t offset = range.begin * element_bytes_;
-  const std::byte* own = (step.from_input ? in_ : out_) + offset;
-  std::byte* out = out_ + offset;
-  const std::byte* first = step.peer_first ? incoming : own;
-  const std::byte* second = step.peer_first ? own : incoming;
-  reduce::reduce(out, first, second, range.size(), descriptor_.dtype, descriptor_.op);
-  if (step.final && descriptor_.op == ReduceOp::avg) {
-    reduce::divide(out, range.size(), descriptor_.dtype,
-                   static_cast<uint64_t>(group_.world_size()));
-  }
-}
-
 void Execution::begin_round(Cursor& at) {
   if (at.round >= at.program->round_count()) return;
   const uint32_t begin = at.round == 0 ? 0 : at.program->round_ends[at.round - 1];
@@ -162,26 +152,14 @@ void Execution::begin_round(Cursor& at) {
     const Step& step = at.program->steps[i];
     switch (step.kind) {
       case StepKind::send:
-        post(at, step);
+        if (at.steps[i].state != StepState::done) post(at, step);
         break;
       case StepKind::recv:
       case StepKind::recv_reduce:
         ++at.waiting;
         break;
-      case StepKind::copy: {
-        const schedule::Range range = range_of(at, step);
-        if (in_ != out_ && range.size() > 0) {
-          std::memcpy(out_ + range.begin * element_bytes_, in_ + range.begin * element_bytes_,
-                      range.size() * element_bytes_);
-        }
-        break;
-      }
-      case StepKind::reduce:
-        reduce_into(step, range_of(at, step), in_ + range_of(at, step).begin * element_bytes_);
-        break;
-      case StepKind::offload:
-        // Only aggregation rails understand it, and the planner gives none a share without one.
-        NEZHA_CHECK(step.kind != StepKind::offload);
+      default:
+        run_local(at, step);
     }
   }
   // What arrived ahead of its round. After the sends: they must read the range unreduced.
@@ -203,47 +181,9 @@ void Execution::advance(Cursor& at) {
   }
   if (at.waiting > 0 || !at.open) return;
   at.open = false;
+  Workspace::release(engine_.pool(), at.workspace);
+  at.workspace = nullptr;
   while (low_chunk_ < next_chunk_ && !cursor(low_chunk_).open) ++low_chunk_;
-}
-
-void Execution::post(Cursor& at, const Step& step) {
-  const schedule::Range range = range_of(at, step);
-  const auto length = static_cast<uint32_t>(range.size() * element_bytes_);
-  const std::byte* source = (step.from_input ? in_ : out_) + range.begin * element_bytes_;
-  transport::WorkRequest* request = engine_.take_request();
-  if (request == nullptr) return engine_.fail_exhausted(group_, sizeof(*request));
-  wire::FrameHeader& header = request->header;
-  header = wire::FrameHeader();
-  header.comm = group_.comm;
-  header.op_seq = op_seq_;
-  header.chunk = at.chunk;
-  header.stage = step.stage;
-  header.slot = step.slot;
-  header.length = length;
-  header.op = descriptor_;
-  request->data = source;
-  request->owner = this;
-  request->copy = nullptr;
-  const bool copy = step.copy_source || length <= engine_.options().inline_bytes;
-  if (copy && length > 0) {
-    const Buffer buffer = engine_.pool().take(length);
-    if (buffer.data == nullptr) {
-      engine_.give_request(*request);
-      return engine_.fail_exhausted(group_, length);
-    }
-    std::memcpy(buffer.data, source, length);
-    request->copy = buffer.data;
-    request->copy_class = buffer.size_class;
-    request->data = buffer.data;
-  }
-  if (copy) {
-    request->owner = nullptr;
-  } else {
-    ++unreleased_;
-  }
-  // Someone waits for the answer: our caller for its memory, or a sender that receives nothing.
-  if (!copy || !receives_) header.flags |= wire::kFlagAckNow;
-  engine_.post(group_, step.peer, *request);
 }
 
 int Execution::find_step(const Cursor& at, int member, uint16_t stage, uint16_t slot) const {
@@ -279,7 +219,7 @@ transport::Landing Execution::place(transport::Endpoint& endpoint, const wire::F
   StepSlot& slot = at.steps[static_cast<size_t>(index)];
   if (slot.state == StepState::landing) {
     // The sender gave the other connection up before we noticed: this copy takes over.
-    engine_.abandon_landing(endpoint.peer, this, header.chunk, static_cast<uint32_t>(index));
+    engine_.abandon_landing(endpoint.peer, static_cast<Activity*>(this), header.chunk, static_cast<uint32_t>(index));
     engine_.pool().give(slot.scratch);
     slot = StepSlot();
   }
@@ -288,12 +228,13 @@ transport::Landing Execution::place(transport::Endpoint& endpoint, const wire::F
     return landing;
   }
   note_answer(member, header);
-  landing.owner = this;
-  landing.kind = kLandingKind;
+  landing.owner = static_cast<Activity*>(this);
+  landing.kind = Engine::kActivityLanding;
   landing.chunk = header.chunk;
   landing.step = static_cast<uint32_t>(index);
   if (step.kind == StepKind::recv) {
-    landing.destination = out_ + range_of(at, step).begin * element_bytes_;
+    landing.destination = target_of(at, step);
+    if (!group_.failed.is_ok()) return transport::Landing();
   } else {
     slot.scratch = engine_.pool().take(std::max<size_t>(header.length, 1));
     if (slot.scratch.data == nullptr) {
@@ -312,7 +253,7 @@ void Execution::note_answer(int member, const wire::FrameHeader& header) {
   group_.members[static_cast<size_t>(member)].answer_wanted = true;
 }
 
-void Execution::landed(const transport::Landing& landing) {
+void Execution::landed(const wire::FrameHeader&, const transport::Landing& landing) {
   Cursor& at = cursor(landing.chunk);
   StepSlot& slot = at.steps[landing.step];
   const Step& step = at.program->steps[landing.step];
@@ -338,6 +279,8 @@ void Execution::withdraw() {
   engine_.withdraw(*this);
   unreleased_ = 0;
   for (Cursor& at : cursors_) {
+    Workspace::release(engine_.pool(), at.workspace);
+    at.workspace = nullptr;
     for (StepSlot& slot : at.steps) {
       engine_.pool().give(slot.scratch);
       slot = StepSlot();

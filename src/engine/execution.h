@@ -10,12 +10,14 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/clock.h"
-#include "control/policy.h"
+#include "engine/activity.h"
 #include "engine/buffer_pool.h"
 #include "engine/work.h"
+#include "engine/workspace.h"
 #include "schedule/chunk_map.h"
 #include "schedule/plan.h"
 #include "schedule/schedule.h"
@@ -32,7 +34,11 @@ struct OpRequest {
   Collective collective = Collective::all_reduce;
   const void* in = nullptr;
   void* out = nullptr;
-  uint64_t count = 0;
+  uint64_t count = 0;  // elements of the whole vector: of all blocks together where there are blocks
+  // Elements of each block, by rank; empty: even blocks of count / world_size. They differ for
+  // all_to_all_v only.
+  std::span<const uint64_t> input_counts;
+  std::span<const uint64_t> output_counts;
   Dtype dtype = Dtype::float32;
   ReduceOp op = ReduceOp::sum;
   double factor = 1.0;                         // premul_sum
@@ -41,10 +47,10 @@ struct OpRequest {
   Nanoseconds deadline = kNever;
 };
 
-class Execution {
+class Execution final : public Activity {
  public:
   Execution(Engine& engine, Group& group) : engine_(engine), group_(group) {}
-  ~Execution();
+  ~Execution() override;
   Execution(const Execution&) = delete;
   Execution& operator=(const Execution&) = delete;
 
@@ -57,12 +63,9 @@ class Execution {
   // Where an arriving frame of this operation goes.
   transport::Landing place(transport::Endpoint& endpoint, const wire::FrameHeader& header,
                            int member);
-  // The payload of `place` is complete.
-  void landed(const transport::Landing& landing);
-  // The endpoint died in mid-landing: the transfer will come again.
-  void landing_lost(const transport::Landing& landing);
-  // One of our requests that named the caller's memory is free.
-  void released() { --unreleased_; }
+  void landed(const wire::FrameHeader& header, const transport::Landing& landing) override;
+  void landing_lost(const transport::Landing& landing) override;
+  void released(transport::WorkRequest&) override { --unreleased_; }
   // Every use of the caller's memory ends: pending landings and requests are taken back.
   void withdraw();
 
@@ -81,14 +84,18 @@ class Execution {
   Nanoseconds deadline() const { return deadline_; }
   Nanoseconds started_at() const { return started_at_; }
   const wire::OpDescriptor& descriptor() const { return descriptor_; }
+  // What this member's frames must say: of all_to_all_v, each pair has a count of its own.
+  wire::OpDescriptor descriptor_from(int member) const;
+  // The most that this rank may send to one member; operations that run at the same time must fit into
+  // its credit together. Without limit where this rank receives nothing: what was consumed of such an
+  // operation is known from sums, so nothing else may run.
+  uint64_t pair_load() const;
   Work* work() { return work_; }
   uint64_t bytes() const { return descriptor_.count * element_bytes_; }
   // Members from whom data, or who must say that they have consumed ours, is still awaited.
   std::vector<int> awaited_members() const;
   // Whether the rest of the operation needs anything from this member.
   bool needs(int member) const;
-  std::array<uint64_t, control::kRailsMax>& rail_bytes() { return rail_bytes_; }
-  static constexpr uint32_t kLandingKind = 1;
 
  private:
   enum class StepState : uint8_t { waiting, landing, held, done };
@@ -102,11 +109,14 @@ class Execution {
     uint32_t waiting = 0;  // receiving steps of the current round not yet applied
     bool open = false;
     const schedule::Program* program = nullptr;
-    schedule::Range range;
+    schedule::Range input;
+    schedule::Range output;
+    Workspace* workspace = nullptr;  // made when something is first written there
     std::vector<StepSlot> steps;
   };
 
   Cursor& cursor(uint32_t chunk) { return cursors_[chunk % window_]; }
+  void set_blocks(const OpRequest& request);
   void open_chunks();
   void open(uint32_t chunk);
   void deliver_early(Cursor& at);
@@ -116,30 +126,51 @@ class Execution {
   void begin_round(Cursor& at);
   void post(Cursor& at, const schedule::Step& step);
   void apply(Cursor& at, uint32_t step_index);
-  void reduce_into(const schedule::Step& step, schedule::Range range, const std::byte* incoming);
+  void run_local(Cursor& at, const schedule::Step& step);
+  void reduce_into(Cursor& at, const schedule::Step& step, const std::byte* incoming);
+  // Copies input to `to`; scaled where the operation scales its inputs.
+  void take_input(std::byte* to, const std::byte* from, uint64_t count);
+  bool copy_into(transport::WorkRequest& request, bool scaled);
   void finish_step(Cursor& at, uint32_t step_index);
   void note_answer(int member, const wire::FrameHeader& header);
   // Index of the receiving step with this identity; -1 when the program has none.
   int find_step(const Cursor& at, int member, uint16_t stage, uint16_t slot) const;
   schedule::Range range_of(const Cursor& at, const schedule::Step& step) const {
-    return schedule::parts_of(at.range, at.program->parts, step.part_begin, step.part_end);
+    const auto side = step.from_input ? schedule::Side::input : schedule::Side::output;
+    return map_.parts(step.from_input ? at.input : at.output, at.program->parts, step.part_begin,
+                      step.part_end, side);
   }
   uint32_t bytes_of(const Cursor& at, const schedule::Step& step) const {
     return static_cast<uint32_t>(range_of(at, step).size() * element_bytes_);
   }
+  const std::byte* input_at(schedule::Range range) const {
+    return in_ + (range.begin - in_origin_) * element_bytes_;
+  }
+  // Where the step writes: output or workspace. Null when there is no memory for a workspace.
+  std::byte* target_of(Cursor& at, const schedule::Step& step);
+  std::byte* output_at(schedule::Range range) const {
+    return out_ + (range.begin - out_origin_) * element_bytes_;
+  }
+  std::byte* workspace_at(Cursor& at, schedule::Range range);
+  const std::byte* source_of(Cursor& at, const schedule::Step& step);
 
   Engine& engine_;
   Group& group_;
   const schedule::Schedule* schedule_ = nullptr;
   const std::byte* in_ = nullptr;
   std::byte* out_ = nullptr;
+  uint64_t in_origin_ = 0;   // the element at which the buffer begins
+  uint64_t out_origin_ = 0;
   uint64_t element_bytes_ = 0;
+  double factor_ = 1;
   wire::OpDescriptor descriptor_;
   uint64_t op_seq_ = 0;
   Nanoseconds deadline_ = kNever;
   Nanoseconds started_at_ = 0;
   Work* work_ = nullptr;
   schedule::ChunkMap map_;
+  schedule::Blocks blocks_;
+  bool local_counts_ = false;  // of the plan: every pair has its own count
   std::vector<Cursor> cursors_;  // at least window_ of them
   uint32_t window_ = 1;
   uint32_t next_chunk_ = 0;  // the next to open
@@ -150,7 +181,6 @@ class Execution {
   // Who receives nothing learns only from credits that the others agree with the operation: what
   // each member must have consumed before this one is complete.
   std::vector<uint64_t> consumed_targets_;
-  std::array<uint64_t, control::kRailsMax> rail_bytes_{};
 };
 
 }  // namespace nezha::engine

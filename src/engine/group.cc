@@ -34,14 +34,7 @@ EarlyFrame* EarlyStore::take_any() {
   return nullptr;
 }
 
-const EarlyFrame* EarlyStore::find_mismatch(uint64_t op_seq, const wire::OpDescriptor& op) const {
-  if (empty()) return nullptr;
-  for (const EarlyFrame* head : heads_) {
-    for (const EarlyFrame* frame = head; frame != nullptr; frame = frame->next) {
-      if (frame->header.op_seq == op_seq && !(frame->header.op == op)) return frame;
-    }
-  }
-  return nullptr;
-}
+Group::Group() = default;
+Group::~Group() = default;
 
 }  // namespace nezha::engine

@@ -15,6 +15,7 @@
 #include "control/policy.h"
 #include "engine/buffer_pool.h"
 #include "engine/execution.h"
+#include "engine/mailbox.h"
 #include "schedule/plan.h"
 #include "transport/work_request.h"
 
@@ -49,8 +50,17 @@ class EarlyStore {
   EarlyFrame* take(uint64_t op_seq, uint32_t chunk);
   // Unlinks and returns any frame.
   EarlyFrame* take_any();
-  // The first frame of the operation whose description differs, or null.
-  const EarlyFrame* find_mismatch(uint64_t op_seq, const wire::OpDescriptor& op) const;
+  // The first frame of the operation for which `wanted(frame)`, or null.
+  template <class Wanted>
+  const EarlyFrame* find(uint64_t op_seq, Wanted wanted) const {
+    if (empty()) return nullptr;
+    for (const EarlyFrame* head : heads_) {
+      for (const EarlyFrame* frame = head; frame != nullptr; frame = frame->next) {
+        if (frame->header.op_seq == op_seq && wanted(*frame)) return frame;
+      }
+    }
+    return nullptr;
+  }
 
  private:
   static constexpr size_t kBuckets = 256;
@@ -66,7 +76,13 @@ struct GroupCounters {
 };
 
 struct Group {
+  Group();
+  ~Group();
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
   uint32_t comm = 0;
+  bool is_created = false;          // false: only frames of it have arrived so far
   int rank = 0;                     // mine, in this communicator
   std::vector<Member> members;      // by rank in this communicator
   std::vector<int> rank_of_global;  // -1: not a member
@@ -75,6 +91,9 @@ struct Group {
   std::vector<std::unique_ptr<Execution>> active;  // in the order of op_seq
   std::vector<std::unique_ptr<Execution>> idle;    // to be used again
   EarlyStore early;
+  // Messages that came before the members were known, in their order.
+  std::vector<EarlyFrame*> parked_messages;
+  std::unique_ptr<Mailbox> mailbox;
   std::vector<uint64_t> early_cost;  // by global rank: what it has in the early store
   Status failed;                    // after the first error the group refuses work
   bool settled = true;              // that error has reached every operation

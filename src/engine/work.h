@@ -17,6 +17,8 @@ class Work {
     status_ = std::move(status);
     done_.store(true, std::memory_order_release);
   }
+  int source = -1;  // of a receive: the rank whose message it took; set before `complete`
+
   bool is_done() const { return done_.load(std::memory_order_acquire); }
   const Status& status() const { return status_; }
 

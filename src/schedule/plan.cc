@@ -140,6 +140,7 @@ Result<Plan> make_plan(const PlanRequest& request, const CostTable& costs) {
                  name_of(plan.algorithm).data(), name_of(request.collective).data());
   }
   const Shape shape = entry->shape(request.world_size);
+  plan.geometry = shape.geometry;
   plan.lengths = request.lengths;
   plan.local = is_local(request);
   if (shape.geometry == Geometry::block_parts) {

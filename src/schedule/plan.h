@@ -37,6 +37,7 @@ struct PlanRequest {
 struct Plan {
   Algorithm algorithm = Algorithm::ring;
   uint32_t chunks_per_slice = 1;
+  Geometry geometry = Geometry::even;  // the algorithm's
   uint64_t chunk_elements = 0; // of a block; 0 where there are none
   uint32_t window = 1;         // chunks a rank may hold open; part of the plan (no credit deadlock)
   uint32_t lengths = 0;        // as in the request

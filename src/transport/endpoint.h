@@ -25,7 +25,7 @@ class Endpoint;
 // Where the payload of an arriving frame goes. `destination == nullptr` reads it and drops it.
 struct Landing {
   std::byte* destination = nullptr;
-  void* owner = nullptr;     // the engine's execution or group; null when dropped
+  void* owner = nullptr;     // the engine's activity or early frame; null when dropped
   uint32_t kind = 0;         // the engine's own meaning
   uint32_t chunk = 0;
   uint32_t step = 0;

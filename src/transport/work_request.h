@@ -21,10 +21,11 @@ struct WorkRequest {
   wire::FrameHeader header;     // identity and description; ack and credit are filled when it leaves
   std::array<std::byte, wire::kHeaderBytes> header_bytes;
   const std::byte* data = nullptr;  // header.length bytes
-  void* owner = nullptr;        // the engine's execution; null when the bytes are a private copy
+  void* owner = nullptr;        // the engine's activity; null when nobody waits for the release
   int peer = -1;                // global rank
   std::byte* copy = nullptr;    // the private copy, when there is one
   uint32_t copy_class = 0;      // which pool it came from
+  void* shared = nullptr;       // the engine's: memory that the request has a share in
 };
 
 // First in, first out, through `next`.

@@ -1,0 +1,28 @@
+// Activity: what owns requests and landings: an operation, or the messages of a group.
+//
+// Contract: touched only with the loop's baton held. Requests and landings name it as
+// `static_cast<Activity*>`, so that the engine need not know which it is.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "control/policy.h"
+#include "transport/endpoint.h"
+
+namespace nezha::engine {
+
+class Activity {
+ public:
+  virtual ~Activity() = default;
+  // The peer acknowledged one of our requests that name the caller's memory, or is gone for good.
+  virtual void released(transport::WorkRequest& request) = 0;
+  // The payload of a landing that we gave out is complete.
+  virtual void landed(const wire::FrameHeader& header, const transport::Landing& landing) = 0;
+  // The endpoint died in mid-landing: the transfer will come again.
+  virtual void landing_lost(const transport::Landing& landing) = 0;
+
+  std::array<uint64_t, control::kRailsMax> rail_bytes{};  // sent, by rail
+};
+
+}  // namespace nezha::engine

@@ -1,0 +1,178 @@
+// Mailbox: the messages between this rank and the others of one group, beside its collectives.
+//
+// Contract
+//   Owner    its Group; touched only with the loop's baton held.
+//   Memory   a receive's buffer is borrowed until its Work completes. A send's too, except that a
+//            short one is copied and completes at once: if it turns out not to fit its receive, the
+//            group fails and the sender hears of it from its next call.
+//   Order    a source's messages are matched in the order of sending, whatever rails carried them.
+//            A message that nobody receives holds up no other and no collective.
+//   Bounds   nobody can make it hold more than kEagerBytesMax of payload and kWaitingMax records per
+//            peer; a frame that would is refused.
+//   Errors   as the engine's: the first one fails the group.
+// The frames are described in docs/wire_format.md, "Messages".
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory_resource>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "base/status.h"
+#include "engine/activity.h"
+#include "engine/buffer_pool.h"
+#include "engine/matcher.h"
+#include "engine/message.h"
+#include "engine/work.h"
+#include "transport/endpoint.h"
+#include "wire/frame.h"
+
+namespace nezha::engine {
+
+class Engine;
+struct Group;
+
+class Mailbox final : public Activity {
+ public:
+  // Payload that came before its receive, per peer; a short message costs its bytes and a record.
+  static constexpr uint64_t kEagerBytesMax = 1024 * 1024;
+  static constexpr uint64_t kRecordCost = 256;
+  // Messages of one peer that nobody has received; a sender stops at half of them.
+  static constexpr uint64_t kWaitingMax = 65536;
+  static constexpr uint32_t kChunkBytesMin = 4096;
+
+  Mailbox(Engine& engine, Group& group);
+  Mailbox(const Mailbox&) = delete;
+  Mailbox& operator=(const Mailbox&) = delete;
+
+  // Starts a send or a receive. An error means that nothing started and `work` is untouched.
+  Status submit(const MessageRequest& request, Work& work);
+  // Where a frame of a message goes. `member` is its sender's rank in the group; -1 while the members
+  // are unknown: then messages wait.
+  transport::Landing place(transport::Endpoint& endpoint, const wire::FrameHeader& header,
+                           int member);
+  // The group failed: every use of memory ends and every operation completes with `why`.
+  void fail(const Status& why);
+
+  // The error of the operation whose deadline passed first, if any has.
+  std::optional<Status> expired(Nanoseconds now) const;
+  Nanoseconds next_deadline() const;
+  // Whether an operation that is under way needs this member.
+  bool needs(int member) const;
+  bool is_idle() const { return pending_ == 0; }
+
+  void released(transport::WorkRequest& request) override;
+  void landed(const wire::FrameHeader& header, const transport::Landing& landing) override;
+  void landing_lost(const transport::Landing& landing) override;
+
+ private:
+  enum Stage : uint16_t { kOffer = 0, kAccept = 1, kPayload = 2, kDrained = 3 };
+  enum Slot : uint16_t { kInline = 0, kAnnounced = 1 };  // of an offer
+
+  // A send that waits to be received, or whose payload is on its way.
+  struct Send {
+    int peer = 0;  // global rank
+    const std::byte* data = nullptr;
+    wire::OpDescriptor op;
+    Nanoseconds deadline = kNever;
+    Work* work = nullptr;
+    uint64_t bytes = 0;
+    uint32_t chunk_bytes = 0;
+    uint32_t chunks = 0;
+    uint32_t next_chunk = 0;
+    uint32_t unreleased = 0;
+    bool accepted = false;
+  };
+
+  enum class ChunkState : uint8_t { waiting, landing, landed };
+  enum class MessageState : uint8_t {
+    landing,    // the offer's payload is
+    waiting,    // for an earlier one of its source, or for a receive
+    receiving,  // matched
+  };
+  // A message of another rank, from its offer to the end of its receive.
+  struct Message {
+    MessageState state = MessageState::landing;
+    bool is_inline = false;
+    int source = 0;  // global rank
+    uint64_t number = 0;
+    wire::OpDescriptor op;
+    uint32_t length = 0;  // of the inline payload
+    Buffer payload;
+    uint32_t chunk_bytes = 0;
+    uint32_t chunks_left = 0;
+    std::vector<ChunkState> chunks;
+    Receive receive;
+  };
+
+  struct Peer {
+    explicit Peer(std::pmr::memory_resource* memory) : sends(memory), messages(memory) {}
+    // Towards it.
+    uint64_t next_number = 0;
+    uint64_t unaccepted = 0;     // of `sends`
+    uint64_t eager_sent = 0;     // cumulative cost
+    uint64_t eager_drained = 0;  // of this, what it has consumed
+    std::pmr::unordered_map<uint64_t, Send> sends;
+    // From it.
+    uint64_t next_offer = 0;  // all before have arrived
+    uint64_t eager_held = 0;  // cost of what is landing or waiting
+    uint64_t eager_consumed = 0;
+    uint64_t eager_told = 0;
+    uint32_t receiving = 0;
+    std::pmr::unordered_map<uint64_t, uint32_t> messages;  // index of messages_, by number
+  };
+
+  struct Pending;  // an operation under way, for a sentence about it
+
+  Peer& peer_of(int global) { return peers_[static_cast<size_t>(global)]; }
+  int member_of(int global) const;
+  Status check(const MessageRequest& request) const;
+  Status check_presence(int global, const char* what);
+  Status start(const MessageRequest& request, Work& work);
+  Status start_send(const MessageRequest& request, int global, Work& work);
+  Status start_receive(const MessageRequest& request, int global, Work& work);
+  uint32_t chunk_bytes_for(uint64_t bytes) const;
+
+  // Sending. All of these fail the group when memory runs out.
+  void post_inline(Peer& peer, int global, const Send& send);
+  void post_control(int global, Stage stage, uint64_t number, const wire::OpDescriptor& op,
+                    uint32_t chunk_bytes);
+  void post_chunks(Send& send, uint64_t number);
+  void finish_send(Peer& peer, uint64_t number);
+
+  // Receiving.
+  transport::Landing place_offer(int global, const wire::FrameHeader& header);
+  transport::Landing place_accept(int global, const wire::FrameHeader& header);
+  transport::Landing place_chunk(int global, const wire::FrameHeader& header);
+  transport::Landing place_drained(int global, const wire::FrameHeader& header);
+  transport::Landing land(uint32_t index, uint32_t chunk, std::byte* destination);
+  transport::Landing duplicate();
+  bool is_sound_offer(const Peer& peer, const wire::FrameHeader& header) const;
+  uint32_t make_message(int global, const wire::FrameHeader& header);
+  void forget_message(uint32_t index);
+  void sort_in(int global);
+  void join(uint32_t index, const Receive& receive);
+  void take_inline(Message& message);
+  void finish_receive(uint32_t index);
+  uint64_t bytes_of(const Message& message) const;
+  Status mismatch(const Message& message, const Receive& receive) const;
+  void acknowledge(int global);
+
+  template <class Visit>
+  void visit_pending(Visit visit) const;
+  Status deadline_error(const Pending& late) const;
+
+  Engine& engine_;
+  Group& group_;
+  // Keeps the memory of records: after warm-up no message allocates.
+  std::pmr::unsynchronized_pool_resource memory_;
+  std::vector<Peer> peers_;  // by global rank
+  Matcher matcher_;
+  std::deque<Message> messages_;
+  std::vector<uint32_t> free_messages_;
+  uint64_t pending_ = 0;  // operations whose Work is not complete
+};
+
+}  // namespace nezha::engine

@@ -1,0 +1,80 @@
+// Matcher: which receive takes which message: the posted receives and the messages that wait for one.
+//
+// Contract
+//   Owner    a Mailbox, baton held.
+//   Order    messages are added in the order in which their source sent them. A receive takes the
+//            first message of its source (of any source: the first that was added) with its tag; a
+//            message goes to the receive that was posted first among those that would take it.
+//   Errors   throws std::bad_alloc, and nothing has changed then.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <memory_resource>
+#include <optional>
+
+#include "base/clock.h"
+#include "engine/work.h"
+#include "wire/frame.h"
+
+namespace nezha::engine {
+
+inline constexpr int kAnySource = -1;
+
+// A receive that was posted: where the message goes and what it must be.
+struct Receive {
+  int source = kAnySource;  // global rank
+  std::byte* data = nullptr;
+  wire::OpDescriptor op;    // `plan` is the tag
+  Nanoseconds deadline = kNever;
+  Work* work = nullptr;
+};
+
+class Matcher {
+ public:
+  explicit Matcher(std::pmr::memory_resource* memory)
+      : receives_(memory), messages_(memory), arrivals_(memory) {}
+
+  // The message, as given to `add_message`, that a new receive takes; it waits no more.
+  std::optional<uint32_t> take_message(int source, uint32_t tag);
+  // No message for it is there: it waits.
+  void add_receive(const Receive& receive);
+  // The receive that takes a new message; it waits no more.
+  std::optional<Receive> take_receive(int source, uint32_t tag);
+  // No receive for it is posted: it waits.
+  void add_message(int source, uint32_t tag, uint32_t message);
+
+  template <class Visit>
+  void visit_receives(Visit visit) const {
+    for (const auto& [key, receive] : receives_) visit(receive);
+  }
+  bool has_receives() const { return !receives_.empty(); }
+  void clear();
+
+ private:
+  // Everything of one source with one tag lies together, oldest first.
+  struct Key {
+    uint32_t tag;
+    int source;
+    uint64_t order;
+    auto operator<=>(const Key&) const = default;
+  };
+  struct Arrival {
+    int source;
+    uint32_t message;
+  };
+  template <class Map>
+  static auto first(Map& map, int source, uint32_t tag) {
+    const auto found = map.lower_bound({tag, source, 0});
+    const bool hit = found != map.end() && found->first.tag == tag && found->first.source == source;
+    return hit ? found : map.end();
+  }
+
+  uint64_t next_order_ = 0;
+  std::pmr::map<Key, Receive> receives_;
+  std::pmr::map<Key, uint32_t> messages_;  // by source
+  std::pmr::map<Key, Arrival> arrivals_;   // the same messages, whatever their source
+};
+
+}  // namespace nezha::engine

@@ -10,30 +10,35 @@
 namespace nezha::schedule {
 namespace {
 
-bool writes_output(StepKind kind) { return kind != StepKind::send; }
+bool writes_memory(const Step& step) { return step.kind != StepKind::send; }
 
 bool reads_operand(StepKind kind) {
   return kind == StepKind::send || kind == StepKind::recv_reduce;
 }
 
-// Sets `from_input` where nothing of the range was written before this round. A range of which only
-// a part was written has no single place to be read from.
+bool is_keep(const Step& step) { return step.kind == StepKind::copy && !step.from_input; }
+
+// A rank works in one memory, the output or the workspace (a `keep` only fills the output from it).
+// Sets `from_input` where nothing of the range was written there before this round. A range of
+// which only a part was written has no single place to be read from.
 void fill_from_input(Program& program) {
   std::vector<bool> written(program.parts, false);
   uint32_t begin = 0;
   for (const uint32_t end : program.round_ends) {
     for (uint32_t i = begin; i < end; ++i) {
       Step& step = program.steps[i];
-      if (!reads_operand(step.kind) || step.part_begin == step.part_end) continue;
+      if (step.part_begin == step.part_end) continue;
       const auto first = written.begin() + step.part_begin;
       const auto last = written.begin() + step.part_end;
       const auto count = std::count(first, last, true);
+      NEZHA_CHECK(!is_keep(step) || count == last - first);
+      if (!reads_operand(step.kind)) continue;
       NEZHA_CHECK(count == 0 || count == last - first);
       step.from_input = count == 0;
     }
     for (uint32_t i = begin; i < end; ++i) {
       const Step& step = program.steps[i];
-      if (!writes_output(step.kind)) continue;
+      if (!writes_memory(step) || is_keep(step)) continue;
       std::fill(written.begin() + step.part_begin, written.begin() + step.part_end, true);
     }
     begin = end;
@@ -42,7 +47,7 @@ void fill_from_input(Program& program) {
 
 }  // namespace
 
-Builder::Builder(uint32_t parts) {
+Builder::Builder(uint32_t parts, Memory memory) : memory_(memory) {
   NEZHA_CHECK(parts > 0);
   program_.parts = parts;
 }
@@ -64,6 +69,7 @@ void Builder::add(StepKind kind, int peer, Parts parts, Tag tag) {
               program_.steps.back().kind == StepKind::send);
   Step step;
   step.kind = kind;
+  step.in_workspace = memory_ == Memory::workspace;
   step.stage = static_cast<uint16_t>(tag.stage);
   step.slot = static_cast<uint16_t>(tag.slot);
   step.peer = peer;
@@ -93,6 +99,14 @@ Builder& Builder::recv_reduce(int peer, Parts parts, Tag tag, Completes complete
 
 Builder& Builder::copy(Parts parts) {
   add(StepKind::copy, -1, parts, {});
+  program_.steps.back().from_input = true;
+  return *this;
+}
+
+Builder& Builder::keep(Parts parts) {
+  NEZHA_CHECK(memory_ == Memory::workspace);
+  add(StepKind::copy, -1, parts, {});
+  program_.steps.back().in_workspace = false;
   return *this;
 }
 

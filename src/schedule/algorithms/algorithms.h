@@ -9,6 +9,29 @@
 
 namespace nezha::schedule::algorithms {
 
+// A further message that a rank sends or takes in the same step costs this much of a step: its
+// handling, not another delay. Not measured on a switch.
+inline constexpr double kFurtherMessage = 0.3;
+
+// P-1 messages of different senders that meet at one rank are assumed to disturb each other as much
+// as exchanges do.
+inline constexpr double kBurstLinkUse = kExchangeLinkUse;
+
+// One step in which the busiest rank has a message for, or from, every other.
+inline double burst_steps(int world_size) {
+  return world_size == 1 ? 0 : 1 + kFurtherMessage * (world_size - 2);
+}
+
+// The blocks of all ranks but one, as a share of the vector.
+inline double all_but_own(int world_size) {
+  return (world_size - 1.0) / world_size;
+}
+
+// One slice a block, and nothing else.
+inline Shape block_slices(int world_size) {
+  return {static_cast<uint32_t>(world_size), 1, false, false, Geometry::block_slices};
+}
+
 Schedule ring(int rank, int world_size, int root);
 Shape ring_shape(int world_size);
 CostTerms ring_cost(int world_size);
@@ -36,5 +59,39 @@ CostTerms chain_cost(int world_size);
 Schedule dissemination(int rank, int world_size, int root);
 Shape dissemination_shape(int world_size);
 CostTerms dissemination_cost(int world_size);
+
+Schedule all_gather_ring(int rank, int world_size, int root);
+Shape all_gather_ring_shape(int world_size);
+CostTerms all_gather_ring_cost(int world_size);
+
+Schedule all_gather_direct(int rank, int world_size, int root);
+Shape all_gather_direct_shape(int world_size);
+CostTerms all_gather_direct_cost(int world_size);
+
+Schedule reduce_scatter_ring(int rank, int world_size, int root);
+Shape reduce_scatter_ring_shape(int world_size);
+CostTerms reduce_scatter_ring_cost(int world_size);
+
+Schedule reduce_scatter_direct(int rank, int world_size, int root);
+Shape reduce_scatter_direct_shape(int world_size);
+CostTerms reduce_scatter_direct_cost(int world_size);
+
+Schedule reduce_tree(int rank, int world_size, int root);
+Shape reduce_tree_shape(int world_size);
+CostTerms reduce_tree_cost(int world_size);
+
+Schedule reduce_chain(int rank, int world_size, int root);
+Shape reduce_chain_shape(int world_size);
+CostTerms reduce_chain_cost(int world_size);
+
+Schedule gather_direct(int rank, int world_size, int root);
+Schedule scatter_direct(int rank, int world_size, int root);
+Shape gather_direct_shape(int world_size);
+CostTerms gather_direct_cost(int world_size);
+
+Schedule all_to_all_pairwise(int rank, int world_size, int root);
+Schedule all_to_all_v_pairwise(int rank, int world_size, int root);
+Shape all_to_all_pairwise_shape(int world_size);
+CostTerms all_to_all_pairwise_cost(int world_size);
 
 }  // namespace nezha::schedule::algorithms

@@ -23,12 +23,11 @@ missing() {
   if has_command c++; then
     has_header openssl/hmac.h || echo "libssl-dev needed authentication"
     has_header gtest/gtest.h || echo "libgtest-dev needed the C++ tests"
-    has_header hiredis/hiredis.h || echo "libhiredis-dev optional redis:// stores"
   else
-    printf '%s\n' "libssl-dev needed authentication" "libgtest-dev needed the C++ tests" \
-      "libhiredis-dev optional redis:// stores"
+    printf '%s\n' "libssl-dev needed authentication" "libgtest-dev needed the C++ tests"
   fi
   has_command redis-server || echo "redis-server optional the tests of redis:// stores"
+  has_command openssl || echo "openssl optional the tests of rediss:// stores"
   has_command ccache || echo "ccache optional building again quickly"
   has_command ip || echo "iproute2 optional the tests of the lab"
   has_command setsid || echo "util-linux optional ranks on other hosts"

@@ -128,11 +128,6 @@ std::string build_info() {
   JsonWriter json;
   json.begin_object().field("version", kVersion).field("compiler", __VERSION__);
   json.field("instruction_set", nezha::reduce::instruction_set());
-#ifdef NEZHA_HAVE_HIREDIS
-  json.field("redis", true);
-#else
-  json.field("redis", false);
-#endif
   json.key("transports").begin_array().value("tcp").end_array();
   return json.end_object().take();
 }

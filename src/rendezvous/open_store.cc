@@ -39,7 +39,7 @@ Result<std::unique_ptr<Store>> open_store(std::string_view address, const OpenOp
   if (!parsed) return parsed.status();
   auto store = open_kind(parsed.value(), options);
   if (!store) return store.status();
-  return checked(std::move(*store), options.prefix);
+  return checked(std::move(*store), parsed.value().prefix + options.prefix);
 }
 
 }  // namespace nezha::rendezvous

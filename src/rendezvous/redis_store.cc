@@ -1,69 +1,41 @@
 #include "rendezvous/redis_store.h"
 
-#include "rendezvous/waiting.h"
-
-#ifdef NEZHA_HAVE_HIREDIS
-#include <hiredis/hiredis.h>
-#include <pthread.h>
-#include <signal.h>
-
 #include <algorithm>
+#include <array>
 #include <initializer_list>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <vector>
+
+#include "rendezvous/resp.h"
+#include "rendezvous/stream.h"
+#include "rendezvous/waiting.h"
 
 namespace nezha::rendezvous {
 namespace {
 
 constexpr Nanoseconds kFirstPause = 2 * kMillisecond;
 constexpr Nanoseconds kLongestPause = 50 * kMillisecond;
-constexpr Nanoseconds kLongestCommand = 3600 * kSecond;
-constexpr std::string_view kExpirySeconds = "86400";
+// The first answer of something that is no Redis may never come.
+constexpr Nanoseconds kGreetingWait = 5 * kSecond;
+constexpr Nanoseconds kOneLook = 100 * kMillisecond;
+constexpr size_t kReadBytes = 64 * 1024;
+constexpr size_t kShownReply = 200;
+constexpr char kTlsAlert = 0x15;
 
-using Connection = std::unique_ptr<redisContext, decltype(&redisFree)>;
-using Reply = std::unique_ptr<redisReply, decltype(&freeReplyObject)>;
-
-timeval time_left(Nanoseconds deadline) {
-  // Never zero, which would mean "for ever".
-  const Nanoseconds left = std::max(remaining(deadline, kLongestCommand), kMillisecond);
-  return {static_cast<time_t>(left / kSecond),
-          static_cast<suseconds_t>(left % kSecond / kMicrosecond)};
+std::string description_of(const StoreAddress& address) {
+  if (!address.path.empty()) return "redis+unix://" + address.path;
+  return (address.redis.tls ? "rediss://" : "redis://") + host_and_port(address.host, address.port) +
+         "/" + std::to_string(address.redis.database);
 }
-
-// hiredis writes without MSG_NOSIGNAL, so a server that is gone would kill the process.
-class NoBrokenPipe {
- public:
-  NoBrokenPipe() {
-    sigemptyset(&signals_);
-    sigaddset(&signals_, SIGPIPE);
-    sigset_t pending;
-    sigpending(&pending);
-    was_pending_ = sigismember(&pending, SIGPIPE) == 1;
-    pthread_sigmask(SIG_BLOCK, &signals_, &before_);
-  }
-  ~NoBrokenPipe() {
-    const timespec no_time{};
-    // Take back the one that a write of ours may have raised.
-    if (!was_pending_) sigtimedwait(&signals_, nullptr, &no_time);
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-  NoBrokenPipe(const NoBrokenPipe&) = delete;
-  NoBrokenPipe& operator=(const NoBrokenPipe&) = delete;
-
- private:
-  sigset_t signals_;
-  sigset_t before_;
-  bool was_pending_ = false;
-};
 
 class RedisStore final : public Store {
  public:
   explicit RedisStore(const StoreAddress& address)
       : address_(address),
-        description_("redis://" + host_and_port(address.host, address.port) + "/" +
-                     std::to_string(address.database)) {}
+        redis_(address_.redis),
+        description_(description_of(address)),
+        time_to_live_(std::to_string(redis_.ttl_s)) {}
 
   Status open(Nanoseconds deadline) {
     const std::lock_guard lock(mutex_);
@@ -71,7 +43,7 @@ class RedisStore final : public Store {
   }
 
   Status set(std::string_view key, std::string_view value, Nanoseconds deadline) override {
-    return command("set", key, {"SET", key, value, "EX", kExpirySeconds}, deadline).status();
+    return command("set", key, {"SET", key, value, "EX", time_to_live_}, deadline).status();
   }
 
   Result<std::string> get(std::string_view key, Nanoseconds deadline) override {
@@ -91,9 +63,9 @@ class RedisStore final : public Store {
     Backoff backoff(kFirstPause, kLongestPause);
     for (;;) {
       const auto reply =
-          command(kOperation, key, {"SET", key, value, "EX", kExpirySeconds, "NX"}, deadline);
+          command(kOperation, key, {"SET", key, value, "EX", time_to_live_, "NX"}, deadline);
       if (!reply) return reply.status();
-      if (reply.value()->type != REDIS_REPLY_NIL) return std::string(value);
+      if (reply.value().kind != RespReply::Kind::nothing) return std::string(value);
       auto winner = read(kOperation, key, deadline);
       if (!winner) return winner.status();
       if (winner.value()) return std::move(*winner.value());
@@ -111,25 +83,18 @@ class RedisStore final : public Store {
  private:
   Result<std::optional<std::string>> read(std::string_view operation, std::string_view key,
                                           Nanoseconds deadline) {
-    const auto reply = command(operation, key, {"GET", key}, deadline);
+    auto reply = command(operation, key, {"GET", key}, deadline);
     if (!reply) return reply.status();
-    if (reply.value()->type == REDIS_REPLY_NIL) return std::optional<std::string>();
-    if (reply.value()->type != REDIS_REPLY_STRING || reply.value()->len > kValueBytesMax) {
-      return store_error(Code::internal, description_, operation, key,
-                         "what Redis has there was not written by this store");
-    }
-    return std::optional(std::string(reply.value()->str, reply.value()->len));
+    if (reply->kind == RespReply::Kind::nothing) return std::optional<std::string>();
+    return std::optional(std::move(reply->text));
   }
 
-  Result<Reply> command(std::string_view operation, std::string_view key,
-                        std::initializer_list<std::string_view> words, Nanoseconds deadline) {
+  Result<RespReply> command(std::string_view operation, std::string_view key,
+                            std::initializer_list<std::string_view> words, Nanoseconds deadline) {
     const std::lock_guard lock(mutex_);
-    if (!connection_) {
-      const Status status = connect(deadline);
-      if (!status) {
-        return store_error(status.code(), description_, operation, key, status.message());
-      }
-    }
+    // A deadline that has passed means one look, and a look takes a round trip.
+    if (deadline != kNever) deadline = std::max(deadline, system_clock().now() + kOneLook);
+    if (!stream_) NEZHA_RETURN_IF_ERROR(connect(deadline));
     auto reply = execute(words, deadline);
     if (reply) return reply;
     if (reply.status().code() == Code::timed_out) {
@@ -140,63 +105,146 @@ class RedisStore final : public Store {
   }
 
   // Under mutex_, connected. A connection that failed is thrown away: its answers are out of step.
-  Result<Reply> execute(std::initializer_list<std::string_view> words, Nanoseconds deadline) {
-    std::vector<const char*> texts;
-    std::vector<size_t> sizes;
-    for (const std::string_view word : words) {
-      texts.push_back(word.data() == nullptr ? "" : word.data());
-      sizes.push_back(word.size());
+  Result<RespReply> execute(std::initializer_list<std::string_view> words, Nanoseconds deadline) {
+    auto reply = exchange(encode_command(words), deadline);
+    if (!reply) stream_.reset();
+    if (!reply || reply->kind != RespReply::Kind::error) return reply;
+    return refusal(reply->text);
+  }
+
+  Result<RespReply> exchange(const std::string& request, Nanoseconds deadline) {
+    // What a server says before it hangs up on a request says more than the failed sending.
+    const Transfer sent = stream_->send(request, deadline);
+    if (sent == Transfer::timed_out) return Status(Code::timed_out, "no answer");
+    std::string bytes;
+    std::array<char, kReadBytes> part;
+    RespReply reply;
+    for (;;) {
+      const RespOutcome outcome = parse_reply(bytes, &reply);
+      if (outcome == RespOutcome::reply) return reply;
+      if (outcome == RespOutcome::refused) return no_redis(bytes);
+      size_t got = std::min(part.size(), kReplyBytesMax + 1 - bytes.size());
+      const Transfer received = stream_->receive(part.data(), &got, deadline);
+      if (received == Transfer::timed_out) return Status(Code::timed_out, "no answer");
+      if (received == Transfer::lost) return broken();
+      bytes.append(part.data(), got);
     }
-    const NoBrokenPipe guard;
-    redisSetTimeout(connection_.get(), time_left(deadline));
-    Reply reply(static_cast<redisReply*>(redisCommandArgv(connection_.get(),
-                                                          static_cast<int>(texts.size()),
-                                                          texts.data(), sizes.data())),
-                &freeReplyObject);
-    if (!reply) {
-      const std::string text = connection_->errstr;
-      connection_.reset();
-      if (expired(deadline)) return Status(Code::timed_out, text);
-      return Status(Code::peer_lost, "the connection broke (" + text + "); is Redis running?");
+  }
+
+  static Status no_redis(std::string_view bytes) {
+    const bool tls = bytes.front() == kTlsAlert;
+    return {Code::unsupported, tls ? "the server answers in TLS; the address for that is rediss://"
+                                   : "what answers is no Redis, or the value there is not this "
+                                     "store's"};
+  }
+
+  Status broken() const {
+    const std::string why = stream_->why();
+    std::string hint = "is Redis running?";
+    if (why.find("certificate required") != std::string::npos) {
+      hint = "the server wants a certificate of this client: ?cert=FILE&key=FILE";
+    } else if (!greeted_ && !redis_.tls && address_.path.empty()) {
+      hint = "is this Redis, and without TLS? With TLS the address is rediss://";
     }
-    if (reply->type != REDIS_REPLY_ERROR) return reply;
-    const std::string_view text(reply->str, reply->len);
-    const bool full = text.starts_with("OOM");
-    return Status(full ? Code::exhausted : Code::invalid_argument,
-                  "Redis answers: " + std::string(text.substr(0, 300)));
+    return {Code::peer_lost, "the connection broke (" +
+                                 (why.empty() ? std::string("the server closed it") : why) + "); " +
+                                 hint};
+  }
+
+  // A server may repeat the words of a command that it does not know, AUTH's too.
+  std::string showable(std::string text) const {
+    constexpr std::string_view kCover = "***";
+    const std::string& secret = redis_.password;
+    for (size_t at = 0; !secret.empty(); at += kCover.size()) {
+      at = text.find(secret, at);
+      if (at == std::string::npos) break;
+      text.replace(at, secret.size(), kCover);
+    }
+    text.resize(std::min(text.size(), kShownReply));
+    std::replace_if(text.begin(), text.end(), [](char letter) { return letter < ' '; }, '?');
+    return text;
+  }
+
+  // What an error reply means to the user.
+  Status refusal(std::string text) const {
+    const auto says = [&](std::string_view words) { return text.find(words) != std::string::npos; };
+    std::string meaning;
+    if (says("WRONGPASS") || says("invalid password")) {
+      meaning = redis_.user.empty() ? "the password is wrong" : "the user name or password is wrong";
+    } else if (says("NOAUTH")) {
+      meaning = "the server wants a password: redis://[USER]:PASSWORD@HOST";
+    } else if (says("without any password configured")) {
+      meaning = "the server has no password, but the address has one";
+    } else if (says("NOPERM")) {
+      meaning = "the user may not do that; nezha needs SET, GET and DEL of its keys";
+    } else if (says("OOM")) {
+      meaning = "the server's memory is full";
+    }
+    const std::string shown = showable(std::move(text));
+    return {says("OOM") ? Code::exhausted : Code::invalid_argument,
+            meaning.empty() ? "Redis answers: " + shown : meaning + " (Redis answers: " + shown + ")"};
   }
 
   // Under mutex_.
   Status connect(Nanoseconds deadline) {
-    connection_.reset(
-        redisConnectWithTimeout(address_.host.c_str(), address_.port, time_left(deadline)));
-    if (!connection_ || connection_->err != 0) {
-      const std::string text = connection_ ? connection_->errstr : "out of memory";
-      connection_.reset();
-      return {expired(deadline) ? Code::timed_out : Code::peer_lost,
-              "cannot connect to " + description_ + ": " + text + "; is Redis running there?"};
+    Status status = open_stream(deadline);
+    greeted_ = false;
+    const Nanoseconds until = system_clock().now() + remaining(deadline, kGreetingWait);
+    if (status) status = log_in(until);
+    if (status) {
+      greeted_ = true;
+      return status;
     }
-    redisEnableKeepAlive(connection_.get());
-    const auto log_in = [&]() -> Status {
-      if (!address_.user.empty()) {
-        return execute({"AUTH", address_.user, address_.password}, deadline).status();
-      }
-      if (!address_.password.empty()) {
-        return execute({"AUTH", address_.password}, deadline).status();
-      }
+    stream_.reset();
+    const bool silent = status.code() == Code::timed_out && !expired(deadline);
+    return Status(silent ? Code::unsupported : status.code(),
+                  "store " + description_ + ": " +
+                      (silent ? "something accepts the connection, but does not answer as Redis"
+                              : status.message()))
+        .with_errno(status.os_errno);
+  }
+
+  Status open_stream(Nanoseconds deadline) {
+    auto socket = address_.path.empty() ? connect_to(address_.host, address_.port, deadline)
+                                        : connect_to_unix(address_.path);
+    if (!socket) {
+      const Status& why = socket.status();
+      // Without an errno the host's name or the path is wrong, which is for the caller to mend.
+      const bool absent = why.code() == Code::invalid_argument && why.os_errno != 0;
+      const Code code = !absent ? why.code() : expired(deadline) ? Code::timed_out : Code::peer_lost;
+      return Status(code, why.message() + (absent ? "; is Redis running there?" : ""))
+          .with_errno(why.os_errno);
+    }
+    if (!redis_.tls) {
+      stream_ = plain_stream(std::move(*socket));
       return Status::ok();
-    };
-    Status status = log_in();
-    if (status) status = execute({"SELECT", std::to_string(address_.database)}, deadline).status();
-    if (status) return status;
-    connection_.reset();
-    return {status.code(), "store " + description_ + ": " + status.message()};
+    }
+    auto stream = tls_stream(std::move(*socket), address_.host, redis_.tls_options, deadline);
+    if (!stream) return stream.status();
+    stream_ = std::move(*stream);
+    return Status::ok();
+  }
+
+  Status log_in(Nanoseconds deadline) {
+    if (!redis_.user.empty()) {
+      NEZHA_RETURN_IF_ERROR(execute({"AUTH", redis_.user, redis_.password}, deadline).status());
+    } else if (!redis_.password.empty()) {
+      NEZHA_RETURN_IF_ERROR(execute({"AUTH", redis_.password}, deadline).status());
+    }
+    // A user of an access list may lack the right to select, which database 0 does not need.
+    if (redis_.database != 0) {
+      return execute({"SELECT", std::to_string(redis_.database)}, deadline).status();
+    }
+    return redis_.password.empty() ? execute({"PING"}, deadline).status() : Status::ok();
   }
 
   const StoreAddress address_;
+  const RedisOptions& redis_;
   const std::string description_;
+  const std::string time_to_live_;
   std::mutex mutex_;
-  Connection connection_{nullptr, &redisFree};  // by mutex_; null when broken
+  std::unique_ptr<Stream> stream_;  // by mutex_; null when broken
+  bool greeted_ = false;            // by mutex_
 };
 
 }  // namespace
@@ -209,17 +257,3 @@ Result<std::unique_ptr<Store>> open_redis_store(const StoreAddress& address,
 }
 
 }  // namespace nezha::rendezvous
-
-#else
-
-namespace nezha::rendezvous {
-
-Result<std::unique_ptr<Store>> open_redis_store(const StoreAddress&, Nanoseconds) {
-  return Status(Code::unsupported,
-                "store redis://: this build has no Redis client; install hiredis (libhiredis-dev) "
-                "and build again, or use tcp:// or file://");
-}
-
-}  // namespace nezha::rendezvous
-
-#endif

@@ -1,7 +1,9 @@
-// RedisStore: keys in a Redis server, which outlives the job; what it writes expires after a day.
+// RedisStore: keys in a Redis server, which outlives the job; what it writes expires by itself.
 //
-// Contract: as Store. One connection, made again when it broke; waiting gets ask again, ever
-// slower, and hold up nobody meanwhile. `unsupported` when the build lacks hiredis. No TLS.
+// Contract: as Store. One connection, in the clear, through TLS or a Unix socket, made again when it
+// broke; waiting gets ask again, ever slower, and hold up nobody meanwhile. A server that cannot be
+// reached, does not let us in or is no Redis is an error at once, and says which of these it is; no
+// message has the password in it, whatever the server answers.
 #pragma once
 
 #include <memory>

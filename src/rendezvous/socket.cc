@@ -5,6 +5,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -143,6 +144,25 @@ Result<Socket> connect_to(const std::string& host, uint16_t port, Nanoseconds de
   return failure_at("connect to", host, port, number);
 }
 
+Result<Socket> connect_to_unix(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof(address.sun_path)) {
+    return error(Code::invalid_argument, "the path of a Unix socket has at most %zu bytes, %s has %zu",
+                 sizeof(address.sun_path) - 1, path.c_str(), path.size());
+  }
+  path.copy(address.sun_path, path.size());
+  Socket socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (socket.descriptor() >= 0 &&
+      connect(socket.descriptor(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) {
+    return socket;
+  }
+  const int number = errno;
+  return error(number == EMFILE || number == ENFILE ? Code::exhausted : Code::invalid_argument,
+               "cannot connect to %s: %s", path.c_str(), std::strerror(number))
+      .with_errno(number);
+}
+
 void set_connection_options(const Socket& socket) {
   const auto set = [&](int level, int option, int value) {
     setsockopt(socket.descriptor(), level, option, &value, sizeof(value));
@@ -163,6 +183,36 @@ Ready wait_for(const Socket& socket, short events, Nanoseconds deadline) {
     if (ready > 0) return Ready::yes;
     if (ready < 0 && errno != EINTR) return Ready::failed;
     if (expired(deadline)) return Ready::timed_out;
+  }
+}
+
+Transfer send_all(const Socket& socket, std::string_view bytes, Nanoseconds deadline) {
+  while (!bytes.empty()) {
+    const ssize_t sent = send(socket.descriptor(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (sent >= 0) {
+      bytes.remove_prefix(static_cast<size_t>(sent));
+      continue;
+    }
+    if (errno == EINTR) continue;
+    if (errno != EAGAIN && errno != EWOULDBLOCK) return Transfer::lost;
+    const Ready ready = wait_for(socket, POLLOUT, deadline);
+    if (ready != Ready::yes) return ready == Ready::failed ? Transfer::lost : Transfer::timed_out;
+  }
+  return Transfer::done;
+}
+
+Transfer receive_some(const Socket& socket, char* at, size_t* size, Nanoseconds deadline) {
+  for (;;) {
+    const ssize_t got = recv(socket.descriptor(), at, *size, 0);
+    if (got > 0) {
+      *size = static_cast<size_t>(got);
+      return Transfer::done;
+    }
+    if (got == 0) return Transfer::lost;
+    if (errno == EINTR) continue;
+    if (errno != EAGAIN && errno != EWOULDBLOCK) return Transfer::lost;
+    const Ready ready = wait_for(socket, POLLIN, deadline);
+    if (ready != Ready::yes) return ready == Ready::failed ? Transfer::lost : Transfer::timed_out;
   }
 }
 

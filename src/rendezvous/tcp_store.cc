@@ -1,11 +1,6 @@
 #include "rendezvous/tcp_store.h"
 
-#include <poll.h>
-#include <sys/socket.h>
-#include <sys/uio.h>
-
 #include <array>
-#include <cerrno>
 #include <cstring>
 #include <mutex>
 #include <optional>
@@ -23,36 +18,13 @@ constexpr Nanoseconds kFirstPause = 10 * kMillisecond;
 constexpr Nanoseconds kLongestPause = 500 * kMillisecond;
 constexpr Nanoseconds kGreetingWait = 5 * kSecond;  // for the server's magic, then try again
 
-enum class Transfer : uint8_t { done, timed_out, lost };
-
-Transfer send_all(const Socket& socket, std::string_view bytes, Nanoseconds deadline) {
-  while (!bytes.empty()) {
-    const ssize_t sent = send(socket.descriptor(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (sent >= 0) {
-      bytes.remove_prefix(static_cast<size_t>(sent));
-      continue;
-    }
-    if (errno == EINTR) continue;
-    if (errno != EAGAIN && errno != EWOULDBLOCK) return Transfer::lost;
-    const Ready ready = wait_for(socket, POLLOUT, deadline);
-    if (ready != Ready::yes) return ready == Ready::failed ? Transfer::lost : Transfer::timed_out;
-  }
-  return Transfer::done;
-}
-
 Transfer receive_all(const Socket& socket, char* at, size_t size, Nanoseconds deadline) {
   while (size > 0) {
-    const ssize_t got = recv(socket.descriptor(), at, size, 0);
-    if (got == 0) return Transfer::lost;
-    if (got > 0) {
-      at += got;
-      size -= static_cast<size_t>(got);
-      continue;
-    }
-    if (errno == EINTR) continue;
-    if (errno != EAGAIN && errno != EWOULDBLOCK) return Transfer::lost;
-    const Ready ready = wait_for(socket, POLLIN, deadline);
-    if (ready != Ready::yes) return ready == Ready::failed ? Transfer::lost : Transfer::timed_out;
+    size_t got = size;
+    const Transfer transfer = receive_some(socket, at, &got, deadline);
+    if (transfer != Transfer::done) return transfer;
+    at += got;
+    size -= got;
   }
   return Transfer::done;
 }

@@ -26,15 +26,39 @@ TEST(StoreAddress, Tcp) {
 TEST(StoreAddress, Others) {
   EXPECT_EQ(parsed("file:///a/b").path, "/a/b");
   EXPECT_EQ(parsed("hash://name").path, "name");
+}
+
+TEST(StoreAddress, Redis) {
   const StoreAddress redis = parsed("redis://us%40er:p%3Aw%2fd@[::1]:7000/4");
-  EXPECT_EQ(redis.user, "us@er");
-  EXPECT_EQ(redis.password, "p:w/d");
+  EXPECT_EQ(redis.redis.user, "us@er");
+  EXPECT_EQ(redis.redis.password, "p:w/d");
   EXPECT_EQ(redis.host, "::1");
   EXPECT_EQ(redis.port, 7000);
-  EXPECT_EQ(redis.database, 4);
+  EXPECT_EQ(redis.redis.database, 4);
+  EXPECT_FALSE(redis.redis.tls);
+  EXPECT_EQ(redis.redis.ttl_s, 3600U);
   EXPECT_EQ(parsed("redis://h").port, 6379);
-  EXPECT_EQ(parsed("redis://h/").database, 0);
-  EXPECT_EQ(parsed("redis://:pw@h").password, "pw");
+  EXPECT_EQ(parsed("redis://h/").redis.database, 0);
+  EXPECT_EQ(parsed("redis://:pw@h").redis.password, "pw");
+}
+
+TEST(StoreAddress, RedisOptions) {
+  const StoreAddress secure =
+      parsed("rediss://:p@h:7/2?ca=/a%26b&cert=/c&key=/k&ttl=60&prefix=team%2F");
+  EXPECT_TRUE(secure.redis.tls);
+  EXPECT_EQ(secure.redis.password, "p");
+  EXPECT_EQ(secure.redis.tls_options.ca, "/a&b");
+  EXPECT_EQ(secure.redis.tls_options.certificate, "/c");
+  EXPECT_EQ(secure.redis.tls_options.key, "/k");
+  EXPECT_FALSE(secure.redis.tls_options.insecure);
+  EXPECT_EQ(secure.redis.ttl_s, 60U);
+  EXPECT_EQ(secure.prefix, "team/");
+  EXPECT_TRUE(parsed("rediss://h?insecure=1").redis.tls_options.insecure);
+  const StoreAddress local = parsed("redis+unix://u:p@/run/my%20redis.sock?db=5");
+  EXPECT_EQ(local.path, "/run/my redis.sock");
+  EXPECT_EQ(local.redis.user, "u");
+  EXPECT_EQ(local.redis.database, 5);
+  EXPECT_EQ(parsed("redis://h?prefix=a@b").prefix, "a@b") << "'@' after '?' ends no credentials";
 }
 
 TEST(StoreAddress, RefusesTheRestAndShowsTheForms) {
@@ -43,7 +67,11 @@ TEST(StoreAddress, RefusesTheRestAndShowsTheForms) {
         "tcp://h:65536", "tcp://h:-1", "tcp://h:1/x", "tcp://::1:80", "tcp://[::1", "tcp://[::1]",
         "tcp://[::1]80", "tcp://[h]:80", "tcp://h:1 ", "tcp://h\n:1", "file://", "file://relative",
         "hash://", "redis://", "redis://h:1/x", "redis://h/-1", "redis://pw@h", "redis://u:p%4@h",
-        "redis://u:p%zz@h", "http://h:1", "h:1"}) {
+        "redis://u:p%zz@h", "http://h:1", "h:1",
+        "redis://u:@h", "redis://h?ttl=0", "redis://h?ttl=99999999", "redis://h?ttl", "redis://h?ttl=",
+        "redis://h?x=1", "redis://h?ca=/c", "rediss://h?cert=/c", "rediss://h?insecure=yes",
+        "rediss://h?insecure=1&ca=/c", "redis+unix://", "redis+unix://h:1", "redis+unix:///a%00b",
+        "redis://h?db=x"}) {
     const auto address = parse_store_address(text, false);
     ASSERT_FALSE(address.is_ok()) << text;
     EXPECT_EQ(address.status().code(), Code::invalid_argument) << text;
@@ -55,19 +83,14 @@ TEST(StoreAddress, RefusesTheRestAndShowsTheForms) {
 
 TEST(StoreAddress, PasswordsAreNotRepeated) {
   for (const char* text :
-       {"redis://user:hunter2@h:x", "redis://u:hunter2@a@:1", "rediss://u:hunter2@h",
-        "user:hunter2@h", "redis://u:hunter2%@h"}) {
+       {"redis://user:hunter2@h:x", "redis://u:hunter2@a@:1", "rediss://u:hunter2@h:0",
+        "user:hunter2@h", "redis://u:hunter2%@h", "rediss://u:hunter2@h?what=1",
+        "redis+unix://u:hunter2@relative", "rediss://u:hunter2@h/?cert=/c"}) {
     const auto address = parse_store_address(text, false);
     ASSERT_FALSE(address.is_ok()) << text;
     EXPECT_EQ(address.status().message().find("hunter2"), std::string::npos)
         << address.status().message();
   }
-}
-
-TEST(StoreAddress, RedisWithTlsSaysWhatToDo) {
-  const auto store = open_store("rediss://h", {});
-  EXPECT_EQ(store.status().code(), Code::unsupported);
-  EXPECT_NE(store.status().message().find("stunnel"), std::string::npos);
 }
 
 TEST(FileStore, DirectoryThatCannotBeUsedIsRefused) {
@@ -108,25 +131,6 @@ TEST(CallbackStore, BadCallbacksAreErrors) {
   const auto wild = open_callback_store(callbacks, "");
   EXPECT_EQ(wild->get("k", past()).status().code(), Code::internal);
   EXPECT_EQ(wild->set("k", "v", past()).code(), Code::internal);
-}
-
-TEST(RedisStore, WrongPasswordAndDeadServerAreNamedWithoutThePassword) {
-  RedisPlace redis;
-  if (!redis.missing().empty()) GTEST_SKIP() << redis.missing();
-  ASSERT_TRUE(redis.wait_until_up());
-  const auto store = redis.open("");
-  ASSERT_TRUE(store->set("k", "v", test_deadline()).is_ok());
-  EXPECT_EQ(opened(redis.address("p%40ss", 2))->get("k", past()).status().code(), Code::timed_out)
-      << "another database";
-  OpenOptions options;
-  options.deadline = test_deadline();
-  const auto wrong = open_store(redis.address("hunter2", 0), options);
-  ASSERT_FALSE(wrong.is_ok());
-  EXPECT_EQ(wrong.status().code(), Code::invalid_argument) << wrong.status().to_string();
-  EXPECT_EQ(wrong.status().message().find("hunter2"), std::string::npos);
-  redis.stop();
-  EXPECT_EQ(store->get("k", test_deadline()).status().code(), Code::peer_lost);
-  EXPECT_EQ(store->set("k", "v", test_deadline()).code(), Code::peer_lost);
 }
 
 }  // namespace

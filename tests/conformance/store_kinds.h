@@ -5,9 +5,6 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -123,76 +120,6 @@ class CallbackPlace final : public Place {
   }
 
   std::unique_ptr<Store> inner_ = opened("hash://callback-conformance");
-};
-
-// A Redis of our own, on a free loopback port, with a password that needs escaping.
-class RedisPlace final : public Place {
- public:
-  RedisPlace() {
-    if (open_store("redis://127.0.0.1:1", {}).status().code() == Code::unsupported) {
-      missing_ = "the build has no Redis client";
-      return;
-    }
-    if (std::system("command -v redis-server > /dev/null 2>&1") != 0) {
-      missing_ = "redis-server is not installed";
-      return;
-    }
-    const auto free_port = listen_on("127.0.0.1", 0);
-    EXPECT_TRUE(free_port.is_ok());
-    port_ = port_of(free_port.value());
-    process_ = fork();
-    if (process_ == 0) run_server();
-  }
-  ~RedisPlace() override {
-    if (process_ > 0) {
-      stop();
-      std::filesystem::remove_all(directory_);
-    }
-  }
-  std::string missing() const override { return missing_; }
-
-  std::unique_ptr<Store> open(const std::string& prefix) override {
-    return opened(address("p%40ss", 3), false, prefix);
-  }
-  std::string address(const std::string& password, int database) const {
-    return "redis://:" + password + "@127.0.0.1:" + std::to_string(port_) + "/" +
-           std::to_string(database);
-  }
-  void stop() {
-    if (process_ <= 0) return;
-    kill(process_, SIGKILL);
-    waitpid(process_, nullptr, 0);
-    process_ = 0;
-  }
-  // Redis has to come up first; a refused connection is the only way to know that it has not.
-  bool wait_until_up() {
-    OpenOptions options;
-    options.deadline = test_deadline();
-    while (!expired(options.deadline)) {
-      if (open_store(address("p%40ss", 0), options)) return true;
-      if (waitpid(process_, nullptr, WNOHANG) == process_) {
-        process_ = 0;
-        return false;
-      }
-      usleep(10'000);
-    }
-    return false;
-  }
-
- private:
-  [[noreturn]] void run_server() const {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    const std::string port = std::to_string(port_);
-    execlp("redis-server", "redis-server", "--port", port.c_str(), "--bind", "127.0.0.1", "--save",
-           "", "--appendonly", "no", "--requirepass", "p@ss", "--dir", directory_.c_str(),
-           "--logfile", "redis.log", static_cast<char*>(nullptr));
-    _exit(127);
-  }
-
-  std::string missing_;
-  std::string directory_ = scratch_directory();
-  uint16_t port_ = 0;
-  pid_t process_ = 0;
 };
 
 }  // namespace nezha::rendezvous

@@ -5,6 +5,7 @@
 #include <thread>
 #include <vector>
 
+#include "conformance/redis_place.h"
 #include "conformance/store_kinds.h"
 
 namespace nezha::rendezvous {
@@ -15,7 +16,9 @@ std::unique_ptr<Place> make_place(const std::string& kind) {
   if (kind == "file") return std::make_unique<FilePlace>();
   if (kind == "hash") return std::make_unique<HashPlace>();
   if (kind == "callback") return std::make_unique<CallbackPlace>();
-  return std::make_unique<RedisPlace>();
+  return std::make_unique<RedisPlace>(kind == "rediss"       ? RedisPlace::Way::tls
+                                      : kind == "redis_unix" ? RedisPlace::Way::unix_socket
+                                                             : RedisPlace::Way::plain);
 }
 
 class StoreSuite : public testing::TestWithParam<std::string> {
@@ -192,7 +195,8 @@ TEST_P(StoreSuite, ManyClientsMeet) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, StoreSuite,
-                         testing::Values("tcp", "file", "hash", "callback", "redis"),
+                         testing::Values("tcp", "file", "hash", "callback", "redis", "rediss",
+                                         "redis_unix"),
                          [](const auto& kind) { return kind.param; });
 
 }  // namespace

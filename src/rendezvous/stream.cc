@@ -1,0 +1,38 @@
+#include "rendezvous/stream.h"
+
+#include <cerrno>
+#include <cstring>
+
+namespace nezha::rendezvous {
+namespace {
+
+class PlainStream final : public Stream {
+ public:
+  explicit PlainStream(Socket socket) : socket_(std::move(socket)) {}
+
+  Transfer send(std::string_view bytes, Nanoseconds deadline) override {
+    return noted(send_all(socket_, bytes, deadline));
+  }
+  Transfer receive(char* at, size_t* size, Nanoseconds deadline) override {
+    errno = 0;  // an orderly end sets none
+    return noted(receive_some(socket_, at, size, deadline));
+  }
+  std::string why() const override { return why_; }
+
+ private:
+  Transfer noted(Transfer transfer) {
+    if (transfer == Transfer::lost && errno != 0) why_ = std::strerror(errno);
+    return transfer;
+  }
+
+  const Socket socket_;
+  std::string why_;
+};
+
+}  // namespace
+
+std::unique_ptr<Stream> plain_stream(Socket socket) {
+  return std::make_unique<PlainStream>(std::move(socket));
+}
+
+}  // namespace nezha::rendezvous

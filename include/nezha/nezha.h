@@ -176,11 +176,15 @@ NEZHA_API nezha_code nezha_barrier(nezha_comm_t comm, const nezha_op_options* op
                                    nezha_work_t* work);
 
 /* Operations between begin and end are started together by end: short ones overlap instead of waiting
- * for each other. Inside, pass no `work` and do not wait; end blocks, or gives one handle for all.
- * Per thread and communicator; begin twice, or end without begin, is an error. */
+ * for each other. Inside, pass no `work` and do not wait; end blocks, or gives one handle for all, which
+ * is complete when all are. The first operation that failed speaks for the group. Buffers are borrowed
+ * until then, counts during the call only. The options of end are for operations that have no deadline
+ * of their own. Per thread and communicator; begin twice, or end without begin, is an error. */
 NEZHA_API nezha_code nezha_group_begin(nezha_comm_t comm);
 NEZHA_API nezha_code nezha_group_end(nezha_comm_t comm, const nezha_op_options* options,
                                      nezha_work_t* work);
+/* Forgets what was called since begin; nothing is started. */
+NEZHA_API nezha_code nezha_group_cancel(nezha_comm_t comm);
 
 /* The rank whose message a completed nezha_recv took; -1 for any other operation. */
 NEZHA_API nezha_code nezha_work_source(nezha_work_t work, int* source);

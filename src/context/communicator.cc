@@ -7,11 +7,40 @@
 #include <numeric>
 
 #include "base/log.h"
-#include "schedule/catalog.h"
+#include "context/argument_checks.h"
+#include "context/blob.h"
 
 namespace nezha::context {
 
 using progress::Loop;
+
+namespace {
+
+// Communicators made without a message are told apart from split ones by this bit of their number.
+constexpr uint32_t kSilentBit = 0x80000000;
+constexpr uint64_t kHashSeed = 1469598103934665603u;
+
+// FNV-1a over numbers instead of bytes.
+uint64_t mix(uint64_t hash, uint64_t part) {
+  hash = (hash ^ part) * 1099511628211u;
+  return hash ^ (hash >> 29);
+}
+
+Status check_members(std::span<const int> ranks, int own, int world_size) {
+  std::vector<bool> seen(static_cast<size_t>(world_size));
+  for (const int rank : ranks) {
+    NEZHA_RETURN_IF_ERROR(check_rank("create", "rank", rank, world_size));
+    if (seen[static_cast<size_t>(rank)]) {
+      return error(Code::invalid_argument, "create: rank %d is there twice; pass each rank once", rank);
+    }
+    seen[static_cast<size_t>(rank)] = true;
+  }
+  if (seen[static_cast<size_t>(own)]) return Status::ok();
+  return error(Code::invalid_argument, "create: rank %d is not one of the %zu ranks; only members call "
+               "it", own, ranks.size());
+}
+
+}  // namespace
 
 Result<std::unique_ptr<Communicator>> Communicator::world(std::shared_ptr<Context> context) {
   auto policy = context->make_policy();
@@ -43,127 +72,6 @@ Communicator::~Communicator() {
   context_->engine().destroy_group(*group_);
 }
 
-// ------------------------------------------------------------------------------ operations
-
-Status Communicator::check(const void* buffer, uint64_t count, Dtype dtype,
-                           Collective collective) const {
-  const std::string name(name_of(collective));
-  if (dtype_size(dtype) == 0) {
-    return error(Code::invalid_argument, "%s: dtype %d does not exist", name.c_str(),
-                 static_cast<int>(dtype));
-  }
-  if (buffer == nullptr && count > 0) {
-    return error(Code::invalid_argument, "%s: the buffer is null but count is %llu", name.c_str(),
-                 static_cast<unsigned long long>(count));
-  }
-  if (count > UINT64_MAX / 16) {
-    return error(Code::invalid_argument, "%s: count %llu is not possible", name.c_str(),
-                 static_cast<unsigned long long>(count));
-  }
-  return Status::ok();
-}
-
-Status Communicator::all_reduce(const void* in, void* out, uint64_t count, Dtype dtype,
-                                ReduceOp op, const CallOptions& options, engine::Work* work) {
-  NEZHA_RETURN_IF_ERROR(check(in, count, dtype, Collective::all_reduce));
-  NEZHA_RETURN_IF_ERROR(check(out, count, dtype, Collective::all_reduce));
-  if (static_cast<size_t>(op) >= kReduceOpCount) {
-    return error(Code::invalid_argument, "all_reduce: op %d does not exist", static_cast<int>(op));
-  }
-  if (!reduce_supported(dtype, op)) {
-    return error(Code::unsupported, "all_reduce: %s is not defined for %s; use an integer dtype",
-                 std::string(name_of(op)).c_str(), std::string(name_of(dtype)).c_str());
-  }
-  const auto* first = static_cast<const char*>(in);
-  const auto* second = static_cast<const char*>(out);
-  const uint64_t bytes = count * dtype_size(dtype);
-  if (first != second && first < second + bytes && second < first + bytes) {
-    return error(Code::invalid_argument, "all_reduce: input and output overlap without being the "
-                 "same buffer; pass the same pointer twice, or separate buffers");
-  }
-  engine::OpRequest request;
-  request.collective = Collective::all_reduce;
-  request.in = in;
-  request.out = out;
-  request.count = count;
-  request.dtype = dtype;
-  request.op = op;
-  request.factor = options.factor;
-  return issue(request, options, work);
-}
-
-Status Communicator::broadcast(void* buffer, uint64_t count, Dtype dtype, int root,
-                               const CallOptions& options, engine::Work* work) {
-  NEZHA_RETURN_IF_ERROR(check(buffer, count, dtype, Collective::broadcast));
-  if (root < 0 || root >= world_size_) {
-    return error(Code::invalid_argument, "broadcast: root %d is not in 0..%d", root,
-                 world_size_ - 1);
-  }
-  engine::OpRequest request;
-  request.collective = Collective::broadcast;
-  request.in = buffer;
-  request.out = buffer;
-  request.count = count;
-  request.dtype = dtype;
-  request.root = root;
-  return issue(request, options, work);
-}
-
-Status Communicator::barrier(const CallOptions& options, engine::Work* work) {
-  engine::OpRequest request;
-  request.collective = Collective::barrier;
-  return issue(request, options, work);
-}
-
-Status Communicator::issue(engine::OpRequest request, const CallOptions& options,
-                           engine::Work* work) {
-  Loop& loop = context_->loop();
-  const double timeout_s = options.timeout_s > 0 ? options.timeout_s : context_->timeout_s();
-  request.deadline = deadline_after(loop.clock(), timeout_s);
-  request.algorithm = options.algorithm;
-  if (request.algorithm == Algorithm::automatic) {
-    // The configured algorithm holds for the collectives that it fits.
-    const auto configured = algorithm_from_name(context_->config().algorithm);
-    if (configured && schedule::find_algorithm(request.collective, *configured) != nullptr) {
-      request.algorithm = *configured;
-    }
-  }
-  engine::Work own;
-  engine::Work& target = work != nullptr ? *work : own;
-  bool work_left = false;
-  {
-    Loop::Baton baton(loop);
-    NEZHA_RETURN_IF_ERROR(context_->engine().submit(*group_, request, target));
-    work_left = context_->engine().has_work();
-  }
-  if (work == nullptr) {
-    wait(own, kNever);
-    return own.status();
-  }
-  // What still has to move while the caller computes is the background thread's.
-  if (work_left && !options.will_wait) loop.kick();
-  return Status::ok();
-}
-
-bool Communicator::wait(const engine::Work& work, Nanoseconds deadline) {
-  if (work.is_done()) return true;
-  context_->loop().drive_until([&] { return work.is_done(); }, deadline);
-  bool work_left = false;
-  {
-    Loop::Baton baton(context_->loop());
-    work_left = context_->engine().has_work();
-  }
-  if (work_left) context_->loop().kick();
-  return work.is_done();
-}
-
-bool Communicator::test(const engine::Work& work) {
-  if (work.is_done()) return true;
-  Loop::Baton baton(context_->loop());
-  baton.drive_once();
-  return work.is_done();
-}
-
 void Communicator::abort() {
   Loop::Baton baton(context_->loop());
   context_->engine().fail_group(
@@ -171,29 +79,58 @@ void Communicator::abort() {
   context_->engine().run(context_->loop().clock().now());
 }
 
-// ----------------------------------------------------------------------------------- split
+// -------------------------------------------------------------------------- parts of the world
 
-// The group exists here, without members, before any rank can finish the exchange below, so the
-// first frame of a quicker rank finds it.
-Result<std::unique_ptr<Communicator>> Communicator::announce(int color) {
+Result<std::unique_ptr<Communicator>> Communicator::adopt(engine::GroupRequest request) {
   auto policy = context_->make_policy();
   if (!policy) return policy.status();
-  engine::GroupRequest request;
-  uint64_t hash = 1469598103934665603u;  // FNV-1a over (parent, number of the split, color)
-  for (const uint64_t part : {uint64_t{group_->comm}, uint64_t{splits_}, uint64_t(color) + 1}) {
-    hash = (hash ^ part) * 1099511628211u;
-    hash ^= hash >> 29;
-  }
-  request.comm = static_cast<uint32_t>(hash >> 16) | 1u;  // 0 is the world
   request.policy = std::move(*policy);
   request.costs = context_->costs();
   Loop::Baton baton(context_->loop());
   auto group = context_->engine().create_group(std::move(request));
   if (!group) return group.status();
-  return std::unique_ptr<Communicator>(new Communicator(context_, *group));
+  std::unique_ptr<Communicator> part(new Communicator(context_, *group));
+  part->rank_ = (*group)->rank;
+  part->world_size_ = (*group)->world_size();
+  return part;
+}
+
+// The group exists here, without members, before any rank can finish the exchange below, so the
+// first frame of a quicker rank finds it.
+Result<std::unique_ptr<Communicator>> Communicator::announce(int color) {
+  engine::GroupRequest request;
+  uint64_t hash = kHashSeed;
+  for (const uint64_t part : {uint64_t{group_->comm}, uint64_t{splits_}, uint64_t(color) + 1}) {
+    hash = mix(hash, part);
+  }
+  request.comm = (static_cast<uint32_t>(hash >> 16) & ~kSilentBit) | 1u;  // 0 is the world
+  return adopt(std::move(request));
+}
+
+// Frames of quicker ranks wait in the engine for a group whose number has the silent bit.
+Result<std::unique_ptr<Communicator>> Communicator::create(std::span<const int> ranks,
+                                                           std::string_view name) {
+  NEZHA_RETURN_IF_ERROR(check_members(ranks, rank_, world_size_));
+  engine::GroupRequest request;
+  BlobWriter identity;
+  identity.number(group_->comm).text(name);
+  for (const int rank : ranks) {
+    const int member = group_->members[static_cast<size_t>(rank)].global_rank;
+    request.members.push_back(member);
+    identity.number(static_cast<uint64_t>(member));
+  }
+  const std::string key = identity.take();
+  uint64_t hash = mix(kHashSeed, context_->next_generation(key));
+  for (const char byte : key) hash = mix(hash, static_cast<uint8_t>(byte));
+  request.comm = static_cast<uint32_t>(hash >> 16) | kSilentBit;
+  return adopt(std::move(request));
 }
 
 Result<std::unique_ptr<Communicator>> Communicator::split(int color, int key) {
+  if (open_batch() != nullptr) {
+    return error(Code::invalid_argument, "rank %d: split inside a group; it needs an answer at once, so "
+                 "call it before group_begin or after group_end", rank_);
+  }
   ++splits_;
   std::unique_ptr<Communicator> part;
   if (color >= 0) {

@@ -6,13 +6,21 @@
 //   Memory   buffers are borrowed until the operation's Work is done.
 //   Errors   arguments are checked before anything is sent (`invalid_argument`, `unsupported`); the
 //            first operational error is the answer to every later call.
+//   Blocks   `count` is the elements of one block, `counts[r]` those of rank r's; see nezha.h.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <span>
 #include <string>
+#include <string_view>
+#include <thread>
 
 #include "base/status.h"
+#include "context/batch.h"
 #include "context/context.h"
 #include "engine/engine.h"
 
@@ -37,20 +45,57 @@ class Communicator {
   int world_size() const { return world_size_; }
   Context& context() { return *context_; }
 
-  // With `work`: returns at once. Without: blocks.
+  // With `work`: returns at once. Without: blocks. Between group_begin and group_end neither: the
+  // call is noted, and `work` must be null.
   Status all_reduce(const void* in, void* out, uint64_t count, Dtype dtype, ReduceOp op,
                     const CallOptions& options, engine::Work* work);
   Status broadcast(void* buffer, uint64_t count, Dtype dtype, int root, const CallOptions& options,
                    engine::Work* work);
+  Status all_gather(const void* in, void* out, uint64_t count, Dtype dtype,
+                    const CallOptions& options, engine::Work* work);
+  Status all_gather_v(const void* in, void* out, const uint64_t* counts, Dtype dtype,
+                      const CallOptions& options, engine::Work* work);
+  Status reduce_scatter(const void* in, void* out, uint64_t count, Dtype dtype, ReduceOp op,
+                        const CallOptions& options, engine::Work* work);
+  Status reduce_scatter_v(const void* in, void* out, const uint64_t* counts, Dtype dtype,
+                          ReduceOp op, const CallOptions& options, engine::Work* work);
+  // `out` counts on the root only, and so does `in` of a scatter.
+  Status reduce(const void* in, void* out, uint64_t count, Dtype dtype, ReduceOp op, int root,
+                const CallOptions& options, engine::Work* work);
+  Status gather(const void* in, void* out, uint64_t count, Dtype dtype, int root,
+                const CallOptions& options, engine::Work* work);
+  Status scatter(const void* in, void* out, uint64_t count, Dtype dtype, int root,
+                 const CallOptions& options, engine::Work* work);
+  Status all_to_all(const void* in, void* out, uint64_t count, Dtype dtype,
+                    const CallOptions& options, engine::Work* work);
+  Status all_to_all_v(const void* in, const uint64_t* send_counts, void* out,
+                      const uint64_t* receive_counts, Dtype dtype, const CallOptions& options,
+                      engine::Work* work);
   Status barrier(const CallOptions& options, engine::Work* work);
+
+  // One message, outside the order of the collectives. `source` -1: of any rank.
+  Status send(const void* buffer, uint64_t count, Dtype dtype, int destination, uint32_t tag,
+              const CallOptions& options, engine::Work* work);
+  Status receive(void* buffer, uint64_t count, Dtype dtype, int source, uint32_t tag,
+                 const CallOptions& options, engine::Work* work);
+
+  // What this thread calls in between starts together. With `batch`, group_end returns at once;
+  // without, it blocks. group_cancel forgets the calls. Errors of what was called are the batch's.
+  Status group_begin();
+  Status group_end(const CallOptions& options, std::unique_ptr<Batch>* batch);
+  Status group_cancel();
 
   // Collective. Null for a negative color.
   Result<std::unique_ptr<Communicator>> split(int color, int key);
+  // Collective over `ranks` only, of which this one is one; no message is needed.
+  Result<std::unique_ptr<Communicator>> create(std::span<const int> ranks, std::string_view name);
 
   // Drives the loop until the work is done or the deadline passes; false in the latter case.
   bool wait(const engine::Work& work, Nanoseconds deadline);
+  bool wait(const Batch& batch, Nanoseconds deadline);
   // One look, without sleeping.
   bool test(const engine::Work& work);
+  bool test(const Batch& batch);
   void abort();
 
   std::string table_json();
@@ -59,9 +104,32 @@ class Communicator {
  private:
   Communicator(std::shared_ptr<Context> context, engine::Group* group)
       : context_(std::move(context)), group_(group) {}
+  Status reduce_scatter_blocks(const char* call, const void* in, void* out, uint64_t total,
+                               const uint64_t* counts, Dtype dtype, ReduceOp op,
+                               const CallOptions& options, engine::Work* work);
+  Status all_gather_blocks(const char* call, const void* in, void* out, uint64_t total,
+                           const uint64_t* counts, Dtype dtype, const CallOptions& options,
+                           engine::Work* work);
+  // The elements in front of this rank's block, and in it.
+  uint64_t own_begin(uint64_t total, const uint64_t* counts) const;
+  uint64_t own_count(uint64_t total, const uint64_t* counts) const;
+
   Status issue(engine::OpRequest request, const CallOptions& options, engine::Work* work);
-  Status check(const void* buffer, uint64_t count, Dtype dtype, Collective collective) const;
+  Status issue(engine::MessageRequest request, const CallOptions& options, engine::Work* work);
+  // What both have in common: collected, or submitted and, without `work`, waited for.
+  template <class Request>
+  Status carry_out(Request& request, const CallOptions& options, engine::Work* work);
+  Status submit(const engine::OpRequest& request, engine::Work& work);
+  Status submit(const engine::MessageRequest& request, engine::Work& work);
+  Algorithm choose(Collective collective, Algorithm asked) const;
+  template <class Done>
+  bool wait_for(Done done, Nanoseconds deadline);
+  // The batch that this thread is filling; null when there is none.
+  Batch* open_batch();
+  Result<std::unique_ptr<Batch>> close_batch(const char* call);
+
   Result<std::unique_ptr<Communicator>> announce(int color);
+  Result<std::unique_ptr<Communicator>> adopt(engine::GroupRequest request);
   void load_table_file();
   void save_table_file();
 
@@ -71,6 +139,10 @@ class Communicator {
   int world_size_ = 1;
   bool is_world_ = false;
   uint32_t splits_ = 0;
+
+  std::atomic<int> batch_count_{0};  // so that calls outside of groups need no lock
+  std::mutex batches_mutex_;
+  std::map<std::thread::id, std::unique_ptr<Batch>> batches_;  // guarded by batches_mutex_
 };
 
 }  // namespace nezha::context

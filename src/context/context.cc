@@ -176,6 +176,11 @@ void Context::agree_costs() {
   costs_.rate_bytes_per_s = rate;
 }
 
+uint64_t Context::next_generation(const std::string& key) {
+  std::lock_guard lock(generations_mutex_);
+  return generations_[key]++;
+}
+
 Result<std::unique_ptr<control::Policy>> Context::make_policy() const {
   control::PolicyOptions options;
   auto weights = parse_weights(config_.weights);

@@ -7,7 +7,9 @@
 //   Errors   `create` fails with the first error of any rank, on every rank.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -51,6 +53,9 @@ class Context {
   const schedule::CostTable& costs() const { return costs_; }
   double timeout_s() const { return timeout_s_; }
   Result<std::unique_ptr<control::Policy>> make_policy() const;
+  // How often this process has asked for `key` before: communicators that are made without a message get
+  // different numbers although all else is equal.
+  uint64_t next_generation(const std::string& key);
 
   // JSON for nezha_describe.
   std::string rails_json();
@@ -76,6 +81,8 @@ class Context {
   std::unique_ptr<rendezvous::Store> store_;
   std::unique_ptr<Bootstrap> bootstrap_;
   Session session_;
+  std::mutex generations_mutex_;
+  std::map<std::string, uint64_t> generations_;      // guarded by generations_mutex_
   bool met_ = false;
   bool connected_ = false;
   schedule::CostTable costs_;

@@ -1,0 +1,92 @@
+// nezha.h: groups of operations, and the handles of those under way.
+#include "capi/handles.h"
+
+using nezha::Code;
+using nezha::error;
+using nezha::Status;
+using nezha::capi::check;
+using nezha::capi::guarded;
+using nezha::capi::is_from_before_fork;
+
+extern "C" {
+
+nezha_code nezha_group_begin(nezha_comm_t comm) {
+  return guarded([&]() -> Status {
+    NEZHA_RETURN_IF_ERROR(check(comm));
+    return comm->communicator->group_begin();
+  });
+}
+
+nezha_code nezha_group_end(nezha_comm_t comm, const nezha_op_options* given, nezha_work_t* out) {
+  return guarded([&]() -> Status {
+    NEZHA_RETURN_IF_ERROR(check(comm));
+    nezha::context::CallOptions options;
+    NEZHA_RETURN_IF_ERROR(nezha::capi::read_options(given, &options));
+    if (out == nullptr) return comm->communicator->group_end(options, nullptr);
+    auto handle = std::make_unique<nezha_work>();
+    handle->communicator = comm->communicator.get();
+    NEZHA_RETURN_IF_ERROR(comm->communicator->group_end(options, &handle->batch));
+    *out = handle.release();
+    return Status::ok();
+  });
+}
+
+nezha_code nezha_group_cancel(nezha_comm_t comm) {
+  return guarded([&]() -> Status {
+    NEZHA_RETURN_IF_ERROR(check(comm));
+    return comm->communicator->group_cancel();
+  });
+}
+
+nezha_code nezha_work_source(nezha_work_t work, int* source) {
+  return guarded([&]() -> Status {
+    NEZHA_RETURN_IF_ERROR(check(work));
+    if (source == nullptr) {
+      return error(Code::invalid_argument, "nezha_work_source needs a place to answer");
+    }
+    if (!work->is_done()) {
+      return error(Code::invalid_argument, "the receive is not complete, so nobody knows its source; wait "
+                   "for it first");
+    }
+    *source = work->work.source;
+    return Status::ok();
+  });
+}
+
+nezha_code nezha_test(nezha_work_t work, int* done) {
+  return guarded([&]() -> Status {
+    NEZHA_RETURN_IF_ERROR(check(work));
+    if (done == nullptr) return error(Code::invalid_argument, "nezha_test needs a place to answer");
+    *done = work->is_done() || work->test() ? 1 : 0;
+    return *done ? work->status() : Status::ok();
+  });
+}
+
+nezha_code nezha_wait(nezha_work_t work, double timeout_s) {
+  return guarded([&]() -> Status {
+    NEZHA_RETURN_IF_ERROR(check(work));
+    const auto deadline = timeout_s > 0
+                              ? nezha::deadline_after(nezha::system_clock(), timeout_s)
+                              : nezha::kNever;
+    // A finished operation may outlive its communicator.
+    if (work->is_done() || work->wait(deadline)) return work->status();
+    return error(Code::timed_out, "rank %d: the operation was not complete after %g s; it goes on, "
+                 "wait again or abort it", work->communicator->rank(), timeout_s);
+  });
+}
+
+nezha_code nezha_abort(nezha_work_t work) {
+  return guarded([&]() -> Status {
+    NEZHA_RETURN_IF_ERROR(check(work));
+    if (!work->is_done()) work->communicator->abort();
+    return Status::ok();
+  });
+}
+
+void nezha_work_free(nezha_work_t work) {
+  if (work == nullptr || is_from_before_fork(work)) return;
+  if (!work->is_done()) work->wait(nezha::kNever);
+  delete work;
+}
+
+}  // extern "C"

@@ -1,0 +1,52 @@
+// Batch: operations collected between group_begin and group_end, started together, with one outcome.
+//
+// Contract
+//   Owner    the caller of group_end; it must live until `is_done()`, because the engine completes the
+//            works inside.
+//   Threads  filled and started by one thread; `is_done` and `status` (once done) by any.
+//   Memory   buffers are borrowed until it is done; counts are copied.
+//   Errors   the first operation, in the order of the calls, that failed speaks for all. What follows an
+//            operation that could not be started is not started, so that the order stays that of the
+//            other ranks.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <variant>
+#include <vector>
+
+#include "base/status.h"
+#include "engine/engine.h"
+#include "engine/message.h"
+#include "engine/work.h"
+
+namespace nezha::context {
+
+class Batch {
+ public:
+  void add(const engine::OpRequest& request, double timeout_s);
+  void add(const engine::MessageRequest& request, double timeout_s);
+  size_t size() const { return items_.size(); }
+
+  // With the loop's baton held. `timeout_s` is for those that have none of their own.
+  void start(engine::Engine& engine, engine::Group& group, const Clock& clock, double timeout_s);
+  bool is_done() const;
+  Status status() const;
+
+ private:
+  struct Item {
+    std::variant<engine::OpRequest, engine::MessageRequest> request;
+    double timeout_s = 0;
+    std::vector<uint64_t> input_counts;
+    std::vector<uint64_t> output_counts;
+  };
+  static Status submit(Item& item, engine::Engine& engine, engine::Group& group,
+                       engine::Work& work);
+
+  std::vector<Item> items_;
+  std::unique_ptr<engine::Work[]> works_;
+  mutable std::atomic<size_t> done_{0};  // so many at the front are known to be done
+};
+
+}  // namespace nezha::context

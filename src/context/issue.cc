@@ -1,0 +1,159 @@
+// Communicator: how calls become operations of the engine, one by one or in groups, and waiting.
+#include "context/communicator.h"
+#include "schedule/catalog.h"
+
+namespace nezha::context {
+
+using progress::Loop;
+
+Algorithm Communicator::choose(Collective collective, Algorithm asked) const {
+  if (asked != Algorithm::automatic) return asked;
+  // The configured algorithm holds for the collectives that it fits.
+  const auto configured = algorithm_from_name(context_->config().algorithm);
+  const bool fits = configured && schedule::find_algorithm(collective, *configured) != nullptr;
+  return fits ? *configured : Algorithm::automatic;
+}
+
+Status Communicator::submit(const engine::OpRequest& request, engine::Work& work) {
+  return context_->engine().submit(*group_, request, work);
+}
+
+Status Communicator::submit(const engine::MessageRequest& request, engine::Work& work) {
+  return context_->engine().submit_message(*group_, request, work);
+}
+
+Status Communicator::issue(engine::OpRequest request, const CallOptions& options,
+                           engine::Work* work) {
+  request.algorithm = choose(request.collective, options.algorithm);
+  return carry_out(request, options, work);
+}
+
+Status Communicator::issue(engine::MessageRequest request, const CallOptions& options,
+                           engine::Work* work) {
+  return carry_out(request, options, work);
+}
+
+template <class Request>
+Status Communicator::carry_out(Request& request, const CallOptions& options, engine::Work* work) {
+  if (Batch* batch = open_batch()) {
+    if (work != nullptr) {
+      return error(Code::invalid_argument, "rank %d: between group_begin and group_end an operation has "
+                   "no work handle of its own; pass none, and wait for the group's", rank_);
+    }
+    batch->add(request, options.timeout_s);
+    return Status::ok();
+  }
+  Loop& loop = context_->loop();
+  const double timeout_s = options.timeout_s > 0 ? options.timeout_s : context_->timeout_s();
+  request.deadline = deadline_after(loop.clock(), timeout_s);
+  engine::Work own;
+  bool work_left = false;
+  {
+    Loop::Baton baton(loop);
+    NEZHA_RETURN_IF_ERROR(submit(request, work != nullptr ? *work : own));
+    work_left = context_->engine().has_work();
+  }
+  if (work == nullptr) {
+    wait(own, kNever);
+    return own.status();
+  }
+  // What still has to move while the caller computes is the background thread's.
+  if (work_left && !options.will_wait) loop.kick();
+  return Status::ok();
+}
+
+// --------------------------------------------------------------------------------- waiting
+
+template <class Done>
+bool Communicator::wait_for(Done done, Nanoseconds deadline) {
+  if (done()) return true;
+  context_->loop().drive_until(done, deadline);
+  bool work_left = false;
+  {
+    Loop::Baton baton(context_->loop());
+    work_left = context_->engine().has_work();
+  }
+  if (work_left) context_->loop().kick();
+  return done();
+}
+
+bool Communicator::wait(const engine::Work& work, Nanoseconds deadline) {
+  return wait_for([&] { return work.is_done(); }, deadline);
+}
+
+bool Communicator::wait(const Batch& batch, Nanoseconds deadline) {
+  return wait_for([&] { return batch.is_done(); }, deadline);
+}
+
+bool Communicator::test(const engine::Work& work) {
+  if (work.is_done()) return true;
+  Loop::Baton baton(context_->loop());
+  baton.drive_once();
+  return work.is_done();
+}
+
+bool Communicator::test(const Batch& batch) {
+  if (batch.is_done()) return true;
+  Loop::Baton baton(context_->loop());
+  baton.drive_once();
+  return batch.is_done();
+}
+
+// ---------------------------------------------------------------------------------- groups
+
+Batch* Communicator::open_batch() {
+  if (batch_count_.load(std::memory_order_relaxed) == 0) return nullptr;
+  std::lock_guard lock(batches_mutex_);
+  const auto found = batches_.find(std::this_thread::get_id());
+  return found == batches_.end() ? nullptr : found->second.get();
+}
+
+Result<std::unique_ptr<Batch>> Communicator::close_batch(const char* call) {
+  std::lock_guard lock(batches_mutex_);
+  const auto found = batches_.find(std::this_thread::get_id());
+  if (found == batches_.end()) {
+    return error(Code::invalid_argument, "rank %d: %s without group_begin on this communicator in this "
+                 "thread", rank_, call);
+  }
+  std::unique_ptr<Batch> batch = std::move(found->second);
+  batches_.erase(found);
+  batch_count_.fetch_sub(1, std::memory_order_relaxed);
+  return batch;
+}
+
+Status Communicator::group_begin() {
+  std::lock_guard lock(batches_mutex_);
+  auto [place, is_new] = batches_.try_emplace(std::this_thread::get_id());
+  if (!is_new) {
+    return error(Code::invalid_argument, "rank %d: group_begin inside a group; groups do not nest, end "
+                 "the one that this thread has begun", rank_);
+  }
+  place->second = std::make_unique<Batch>();
+  batch_count_.fetch_add(1, std::memory_order_relaxed);
+  return Status::ok();
+}
+
+Status Communicator::group_cancel() { return close_batch("group_cancel").status(); }
+
+Status Communicator::group_end(const CallOptions& options, std::unique_ptr<Batch>* batch) {
+  auto closed = close_batch("group_end");
+  if (!closed) return closed.status();
+  Loop& loop = context_->loop();
+  const double timeout_s = options.timeout_s > 0 ? options.timeout_s : context_->timeout_s();
+  Batch& started = **closed;
+  bool work_left = false;
+  {
+    Loop::Baton baton(loop);
+    started.start(context_->engine(), *group_, loop.clock(), timeout_s);
+    work_left = context_->engine().has_work();
+  }
+  if (batch == nullptr) {
+    wait(started, kNever);
+    return started.status();
+  }
+  *batch = std::move(*closed);
+  if (work_left && !options.will_wait) loop.kick();
+  return Status::ok();
+}
+
+}  // namespace nezha::context

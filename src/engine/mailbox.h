@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "base/types.h"
 #include "engine/activity.h"
 #include "engine/buffer_pool.h"
 #include "engine/matcher.h"
@@ -126,39 +127,44 @@ class Mailbox final : public Activity {
 
   struct Pending;  // an operation under way, for a sentence about it
 
+  static uint64_t bytes_of(const wire::OpDescriptor& op) { return op.count * dtype_size(op.dtype); }
   Peer& peer_of(int global) { return peers_[static_cast<size_t>(global)]; }
   int member_of(int global) const;
+  bool is_gone(int global) const;
   Status check(const MessageRequest& request) const;
-  Status check_presence(int global, const char* what);
-  Status start(const MessageRequest& request, Work& work);
-  Status start_send(const MessageRequest& request, int global, Work& work);
-  Status start_receive(const MessageRequest& request, int global, Work& work);
-  uint32_t chunk_bytes_for(uint64_t bytes) const;
+  // Fails the group when the rank, or with kAnySource every other one, has left.
+  Status check_presence(int global, const wire::OpDescriptor& op);
+  Status start_send(const MessageRequest& request, Work& work);
+  Status send_inline(int global, const Send& send);
+  Status start_receive(const MessageRequest& request, Work& work);
 
-  // Sending. All of these fail the group when memory runs out.
-  void post_inline(Peer& peer, int global, const Send& send);
+  // Sending: mailbox_frames.cc. These fail the group when memory runs out.
   void post_control(int global, Stage stage, uint64_t number, const wire::OpDescriptor& op,
                     uint32_t chunk_bytes);
   void post_chunks(Send& send, uint64_t number);
   void finish_send(Peer& peer, uint64_t number);
+  void acknowledge(int global);
 
-  // Receiving.
+  // Arriving frames.
   transport::Landing place_offer(int global, const wire::FrameHeader& header);
   transport::Landing place_accept(int global, const wire::FrameHeader& header);
   transport::Landing place_chunk(int global, const wire::FrameHeader& header);
   transport::Landing place_drained(int global, const wire::FrameHeader& header);
-  transport::Landing land(uint32_t index, uint32_t chunk, std::byte* destination);
+  transport::Landing landing_in(uint32_t index, uint32_t chunk, std::byte* destination);
   transport::Landing duplicate();
   bool is_sound_offer(const Peer& peer, const wire::FrameHeader& header) const;
+
+  // Messages that arrived.
   uint32_t make_message(int global, const wire::FrameHeader& header);
   void forget_message(uint32_t index);
+  void forget_offer(uint32_t index);
+  // Lets the offers of a source that are complete up to here meet the receives.
   void sort_in(int global);
   void join(uint32_t index, const Receive& receive);
-  void take_inline(Message& message);
+  void take_inline(uint32_t index);
+  void accept(uint32_t index);
   void finish_receive(uint32_t index);
-  uint64_t bytes_of(const Message& message) const;
-  Status mismatch(const Message& message, const Receive& receive) const;
-  void acknowledge(int global);
+  Status mismatch(const Message& message) const;
 
   template <class Visit>
   void visit_pending(Visit visit) const;

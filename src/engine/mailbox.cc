@@ -1,0 +1,409 @@
+#include "engine/mailbox.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <new>
+#include <string>
+
+#include "base/check.h"
+#include "engine/engine.h"
+
+namespace nezha::engine {
+namespace {
+
+// Shorter chunks cost more in headers than a second rail brings.
+constexpr uint64_t kChunkBytesWorthARail = 16 * 1024;
+
+// "100 x float32 with tag 7"
+std::string describe(const wire::OpDescriptor& op) {
+  return std::to_string(op.count) + " x " + std::string(name_of(op.dtype)) + " with tag " +
+         std::to_string(op.plan);
+}
+
+// Two for every rail, so that a short message too uses all of them.
+uint32_t chunk_bytes_for(uint64_t bytes, const EngineOptions& options) {
+  const uint64_t pieces = 2 * uint64_t{options.rails};
+  const uint64_t even = (bytes + pieces - 1) / pieces;
+  const uint64_t least = std::min(options.chunk_bytes, kChunkBytesWorthARail);
+  return static_cast<uint32_t>(std::clamp(even, least, options.chunk_bytes));
+}
+
+}  // namespace
+
+Mailbox::Mailbox(Engine& engine, Group& group) : engine_(engine), group_(group), matcher_(&memory_) {
+  peers_.reserve(engine.peers().size());
+  for (size_t i = 0; i < engine.peers().size(); ++i) peers_.emplace_back(&memory_);
+}
+
+int Mailbox::member_of(int global) const {
+  return group_.rank_of_global[static_cast<size_t>(global)];
+}
+
+bool Mailbox::is_gone(int global) const {
+  return engine_.peers()[static_cast<size_t>(global)]->any_up() == nullptr;
+}
+
+// ------------------------------------------------------------------------------ operations
+
+Status Mailbox::check(const MessageRequest& request) const {
+  const char* const what = request.is_send ? "send" : "receive";
+  const int world = group_.world_size();
+  const bool any = request.peer == kAnySource && !request.is_send;
+  if (!any && (request.peer < 0 || request.peer >= world)) {
+    return error(Code::invalid_argument, "rank %d: %s names rank %d of communicator %u, which has "
+                 "ranks 0 to %d", group_.rank, what, request.peer, group_.comm, world - 1);
+  }
+  if (request.peer == group_.rank || world == 1) {
+    return error(Code::invalid_argument, "rank %d: %s between the rank and itself (communicator %u); "
+                 "copy the buffer instead", group_.rank, what, group_.comm);
+  }
+  const uint64_t size = dtype_size(request.dtype);
+  const uint64_t chunks_max = std::numeric_limits<uint32_t>::max();
+  if (request.count > std::numeric_limits<uint64_t>::max() / size ||
+      request.count * size / kChunkBytesMin > chunks_max) {
+    return error(Code::invalid_argument, "rank %d: %s of %llu x %s is longer than one message can be",
+                 group_.rank, what, static_cast<unsigned long long>(request.count),
+                 std::string(name_of(request.dtype)).c_str());
+  }
+  if (request.buffer == nullptr && request.count > 0) {
+    return error(Code::invalid_argument, "rank %d: %s of %llu elements without a buffer", group_.rank,
+                 what, static_cast<unsigned long long>(request.count));
+  }
+  return Status::ok();
+}
+
+Status Mailbox::check_presence(int global, const wire::OpDescriptor& op) {
+  const bool gone = std::all_of(group_.members.begin(), group_.members.end(), [&](const Member& member) {
+    const bool asked = global == kAnySource ? member.global_rank != engine_.options().rank
+                                            : member.global_rank == global;
+    return !asked || is_gone(member.global_rank);
+  });
+  if (!gone) return Status::ok();
+  const int member = global == kAnySource ? kAnySource : member_of(global);
+  const std::string who =
+      member == kAnySource ? std::string("every other rank") : "rank " + std::to_string(member);
+  Status lost = error(Code::peer_lost, "rank %d: %s left (closed its communicator) before the message "
+                      "of %s was complete (communicator %u); every message needs its sender and its "
+                      "receiver", group_.rank, who.c_str(), describe(op).c_str(), group_.comm);
+  engine_.fail_group(group_, lost.with_peer(member), true);
+  return group_.failed;
+}
+
+Status Mailbox::submit(const MessageRequest& request, Work& work) {
+  if (!group_.failed.is_ok()) return group_.failed;
+  NEZHA_RETURN_IF_ERROR(check(request));
+  try {
+    return request.is_send ? start_send(request, work) : start_receive(request, work);
+  } catch (const std::bad_alloc&) {
+    return error(Code::exhausted, "rank %d: no memory for the record of a message", group_.rank);
+  }
+}
+
+Status Mailbox::start_send(const MessageRequest& request, Work& work) {
+  Send send;
+  send.peer = group_.members[static_cast<size_t>(request.peer)].global_rank;
+  send.data = static_cast<const std::byte*>(request.buffer);
+  send.op.collective = Collective::send_recv;
+  send.op.dtype = request.dtype;
+  send.op.count = request.count;
+  send.op.plan = request.tag;
+  send.deadline = request.deadline;
+  send.work = &work;
+  send.bytes = bytes_of(send.op);
+  NEZHA_RETURN_IF_ERROR(check_presence(send.peer, send.op));
+  Peer& peer = peer_of(send.peer);
+  if (send.bytes <= engine_.options().inline_bytes &&
+      peer.eager_sent - peer.eager_drained + kRecordCost + send.bytes <= kEagerBytesMax) {
+    return send_inline(send.peer, send);
+  }
+  if (peer.unaccepted >= kWaitingMax / 2) {
+    return error(Code::exhausted, "rank %d: %llu messages to rank %d wait to be received "
+                 "(communicator %u); wait for some of them before sending more", group_.rank,
+                 static_cast<unsigned long long>(peer.unaccepted), request.peer, group_.comm);
+  }
+  send.chunk_bytes = chunk_bytes_for(send.bytes, engine_.options());
+  send.chunks = static_cast<uint32_t>((send.bytes + send.chunk_bytes - 1) / send.chunk_bytes);
+  peer.sends.emplace(peer.next_number, send);
+  ++pending_;
+  ++peer.unaccepted;
+  post_control(send.peer, kOffer, peer.next_number++, send.op, send.chunk_bytes);
+  return Status::ok();
+}
+
+// Complete as soon as it is copied: a short message never waits for its receiver.
+Status Mailbox::send_inline(int global, const Send& send) {
+  transport::WorkRequest* request = engine_.take_request();
+  const Buffer copy = send.bytes > 0 ? engine_.pool().take(send.bytes) : Buffer();
+  if (request == nullptr || (send.bytes > 0 && copy.data == nullptr)) {
+    if (request != nullptr) engine_.give_request(*request);
+    engine_.pool().give(copy);
+    return error(Code::exhausted, "rank %d: no memory to copy a message of %s", group_.rank,
+                 describe(send.op).c_str());
+  }
+  Peer& peer = peer_of(global);
+  if (send.bytes > 0) std::memcpy(copy.data, send.data, send.bytes);
+  wire::FrameHeader& header = request->header;
+  header = wire::FrameHeader();
+  header.comm = group_.comm;
+  header.op_seq = peer.next_number++;
+  header.stage = kOffer;
+  header.slot = kInline;
+  header.length = static_cast<uint32_t>(send.bytes);
+  header.op = send.op;
+  request->data = copy.data;
+  request->copy = copy.data;
+  request->copy_class = copy.size_class;
+  request->owner = nullptr;
+  peer.eager_sent += kRecordCost + send.bytes;
+  engine_.post_message(group_, member_of(global), *request);
+  send.work->complete(Status::ok());
+  return Status::ok();
+}
+
+Status Mailbox::start_receive(const MessageRequest& request, Work& work) {
+  Receive receive;
+  receive.source = request.peer == kAnySource
+                       ? kAnySource
+                       : group_.members[static_cast<size_t>(request.peer)].global_rank;
+  receive.data = static_cast<std::byte*>(request.buffer);
+  receive.op.collective = Collective::send_recv;
+  receive.op.dtype = request.dtype;
+  receive.op.count = request.count;
+  receive.op.plan = request.tag;
+  receive.deadline = request.deadline;
+  receive.work = &work;
+  while (const auto index = matcher_.take_message(receive.source, request.tag)) {
+    if (member_of(messages_[*index].source) < 0) {
+      // Sent by a stranger to the group before this rank knew who its members are.
+      forget_offer(*index);
+      continue;
+    }
+    ++pending_;
+    join(*index, receive);
+    return Status::ok();
+  }
+  NEZHA_RETURN_IF_ERROR(check_presence(receive.source, receive.op));
+  matcher_.add_receive(receive);
+  ++pending_;
+  return Status::ok();
+}
+
+// -------------------------------------------------------------------------------- matching
+
+void Mailbox::sort_in(int global) {
+  Peer& peer = peer_of(global);
+  try {
+    while (group_.failed.is_ok()) {
+      const auto found = peer.messages.find(peer.next_offer);
+      if (found == peer.messages.end()) return;
+      const uint32_t index = found->second;
+      if (messages_[index].state == MessageState::landing) return;
+      ++peer.next_offer;
+      const uint32_t tag = messages_[index].op.plan;
+      if (const auto receive = matcher_.take_receive(global, tag)) {
+        join(index, *receive);
+      } else {
+        matcher_.add_message(global, tag, index);
+      }
+    }
+  } catch (const std::bad_alloc&) {
+    engine_.fail_exhausted(group_, sizeof(Message));
+  }
+}
+
+// From here on the receive belongs to the message: when the group fails, both end together.
+void Mailbox::join(uint32_t index, const Receive& receive) {
+  Message& message = messages_[index];
+  message.receive = receive;
+  message.state = MessageState::receiving;
+  ++peer_of(message.source).receiving;
+  if (message.op.count != receive.op.count || message.op.dtype != receive.op.dtype) {
+    return engine_.fail_group(group_, mismatch(message), true);
+  }
+  if (message.is_inline) return take_inline(index);
+  if (check_presence(message.source, message.op).is_ok()) accept(index);
+}
+
+Status Mailbox::mismatch(const Message& message) const {
+  const int source = member_of(message.source);
+  return error(Code::mismatch, "message #%llu from rank %d to rank %d (communicator %u): rank %d sends "
+               "%s, rank %d receives %s; both must name the same count and dtype",
+               static_cast<unsigned long long>(message.number), source, group_.rank, group_.comm,
+               source, describe(message.op).c_str(), group_.rank,
+               describe(message.receive.op).c_str())
+      .with_peer(source);
+}
+
+void Mailbox::take_inline(uint32_t index) {
+  Message& message = messages_[index];
+  const int source = message.source;
+  const wire::OpDescriptor op = message.op;
+  if (message.length > 0) {
+    std::memcpy(message.receive.data, message.payload.data, message.length);
+  }
+  Peer& peer = peer_of(source);
+  peer.eager_held -= kRecordCost + message.length;
+  peer.eager_consumed += kRecordCost + message.length;
+  finish_receive(index);
+  if (peer.eager_consumed - peer.eager_told <= kEagerBytesMax / 2) return;
+  peer.eager_told = peer.eager_consumed;
+  post_control(source, kDrained, peer.eager_consumed, op, 0);
+}
+
+void Mailbox::accept(uint32_t index) {
+  Message& message = messages_[index];
+  const uint64_t bytes = bytes_of(message.op);
+  const uint64_t chunks = (bytes + message.chunk_bytes - 1) / message.chunk_bytes;
+  try {
+    message.chunks.assign(chunks, ChunkState::waiting);
+  } catch (const std::bad_alloc&) {
+    return engine_.fail_exhausted(group_, chunks);
+  }
+  message.chunks_left = static_cast<uint32_t>(chunks);
+  post_control(message.source, kAccept, message.number, message.op, 0);
+  if (chunks == 0) finish_receive(index);
+}
+
+void Mailbox::finish_receive(uint32_t index) {
+  Message& message = messages_[index];
+  Work* const work = message.receive.work;
+  work->source = member_of(message.source);
+  --peer_of(message.source).receiving;
+  --pending_;
+  forget_message(index);
+  work->complete(Status::ok());
+}
+
+// -------------------------------------------------------------------------------- messages
+
+uint32_t Mailbox::make_message(int global, const wire::FrameHeader& header) {
+  if (free_messages_.empty()) {
+    // Room for all of them, so that giving one back never needs memory.
+    free_messages_.reserve(messages_.size() + 1);
+    messages_.emplace_back();
+    free_messages_.push_back(static_cast<uint32_t>(messages_.size() - 1));
+  }
+  const uint32_t index = free_messages_.back();
+  peer_of(global).messages.emplace(header.op_seq, index);
+  free_messages_.pop_back();
+  Message& message = messages_[index];
+  message.is_inline = header.slot == kInline;
+  message.state = message.is_inline ? MessageState::landing : MessageState::waiting;
+  message.source = global;
+  message.number = header.op_seq;
+  message.op = header.op;
+  message.length = header.length;
+  message.chunk_bytes = header.chunk;
+  return index;
+}
+
+void Mailbox::forget_message(uint32_t index) {
+  Message& message = messages_[index];
+  engine_.pool().give(message.payload);
+  message.payload = Buffer();
+  message.receive = Receive();
+  peer_of(message.source).messages.erase(message.number);
+  free_messages_.push_back(index);
+}
+
+void Mailbox::forget_offer(uint32_t index) {
+  const Message& message = messages_[index];
+  if (message.is_inline) peer_of(message.source).eager_held -= kRecordCost + message.length;
+  forget_message(index);
+}
+
+// -------------------------------------------------------------------------------- endings
+
+// An operation under way, as its deadline sees it.
+struct Mailbox::Pending {
+  bool is_send = false;
+  bool is_matched = false;
+  int peer = kAnySource;  // global rank
+  wire::OpDescriptor op;
+  Nanoseconds deadline = kNever;
+};
+
+template <class Visit>
+void Mailbox::visit_pending(Visit visit) const {
+  for (const Peer& peer : peers_) {
+    for (const auto& [number, send] : peer.sends) {
+      visit(Pending{true, send.accepted, send.peer, send.op, send.deadline});
+    }
+    if (peer.receiving == 0) continue;
+    for (const auto& [number, index] : peer.messages) {
+      const Message& message = messages_[index];
+      if (message.state != MessageState::receiving) continue;
+      visit(Pending{false, true, message.source, message.op, message.receive.deadline});
+    }
+  }
+  matcher_.visit_receives([&](const Receive& receive) {
+    visit(Pending{false, false, receive.source, receive.op, receive.deadline});
+  });
+}
+
+Nanoseconds Mailbox::next_deadline() const {
+  Nanoseconds next = kNever;
+  visit_pending([&](const Pending& pending) { next = std::min(next, pending.deadline); });
+  return next;
+}
+
+std::optional<Status> Mailbox::expired(Nanoseconds now) const {
+  Pending late;
+  visit_pending([&](const Pending& pending) {
+    if (pending.deadline < late.deadline) late = pending;
+  });
+  if (late.deadline > now) return std::nullopt;
+  return deadline_error(late);
+}
+
+Status Mailbox::deadline_error(const Pending& late) const {
+  const int member = late.peer == kAnySource ? kAnySource : member_of(late.peer);
+  const std::string who =
+      member == kAnySource ? std::string("any rank") : "rank " + std::to_string(member);
+  std::string waiting = late.is_send ? who + " to receive it" : who + " to send it";
+  if (late.is_matched) waiting = late.is_send ? "acknowledgements" : "the rest of it from " + who;
+  return error(Code::timed_out, "rank %d: the %s of %s %s %s (communicator %u) passed its deadline "
+               "waiting for %s; find out what that rank is doing, or raise timeout_s", group_.rank,
+               late.is_send ? "send" : "receive", describe(late.op).c_str(),
+               late.is_send ? "to" : "from", who.c_str(), group_.comm, waiting.c_str())
+      .with_peer(member);
+}
+
+bool Mailbox::needs(int member) const {
+  const int global = group_.members[static_cast<size_t>(member)].global_rank;
+  const Peer& peer = peers_[static_cast<size_t>(global)];
+  if (!peer.sends.empty() || peer.receiving > 0) return true;
+  bool needed = false;
+  bool any_source = false;
+  matcher_.visit_receives([&](const Receive& receive) {
+    needed |= receive.source == global;
+    any_source |= receive.source == kAnySource;
+  });
+  if (needed || !any_source) return needed;
+  // Who waits for any rank can go on as long as there is one.
+  return std::all_of(group_.members.begin(), group_.members.end(), [&](const Member& other) {
+    return other.global_rank == engine_.options().rank || other.global_rank == global ||
+           is_gone(other.global_rank);
+  });
+}
+
+void Mailbox::fail(const Status& why) {
+  engine_.withdraw(*this);
+  matcher_.visit_receives([&](const Receive& receive) { receive.work->complete(why); });
+  matcher_.clear();
+  for (Peer& peer : peers_) {
+    for (const auto& [number, send] : peer.sends) send.work->complete(why);
+    for (const auto& [number, index] : peer.messages) {
+      Message& message = messages_[index];
+      engine_.pool().give(message.payload);
+      if (message.receive.work != nullptr) message.receive.work->complete(why);
+    }
+    peer = Peer(&memory_);
+  }
+  messages_.clear();
+  free_messages_.clear();
+  pending_ = 0;
+}
+
+}  // namespace nezha::engine

@@ -4,12 +4,14 @@
 
 namespace nezha::schedule {
 
-Flow::Flow(const SliceLinks& links, ExpressionTable& table) : links_(links), table_(table) {
+Flow::Flow(const SliceLinks& links, const Contract& contract, ExpressionTable& table)
+    : links_(links), contract_(contract), table_(table) {
   const size_t ranks = links.ranks.size();
   starts_.resize(ranks);
   now_.assign(ranks, Moment(ranks, 0));
   round_.assign(ranks, 0);
   output_.assign(ranks, std::vector<Expression>(links.parts(), ExpressionTable::kNothing));
+  workspace_ = output_;
   payloads_.resize(ranks);
   for (size_t rank = 0; rank < ranks; ++rank) {
     payloads_[rank].resize(links.program(static_cast<int>(rank)).steps.size());
@@ -92,37 +94,68 @@ void Flow::apply(const Place& place) {
   const Step& step = links_.step(place);
   if (step.kind == StepKind::send) return;
   for (uint32_t part = step.part_begin; part < step.part_end; ++part) {
-    Expression& output = output_[place.rank][part];
+    if (!step.in_workspace && !contract_.has_output(place.rank, links_.slice, part)) {
+      fail(place, "writes where this rank has no output");
+    }
     if (step.kind == StepKind::copy) {
-      if (output != ExpressionTable::kNothing) fail(place, "the input was overwritten already");
-      output = table_.input_of(place.rank);
+      copy(place, part);
       continue;
     }
     const Place& source = links_.other_end[place.rank][place.step];
     const Expression incoming = payloads_[source.rank][source.step][part - step.part_begin];
+    Expression& target = memory(place, part);
     if (step.kind == StepKind::recv) {
-      output = incoming;
+      target = incoming;
       continue;
     }
     const Expression own = operand(place, part);
-    output = step.peer_first ? table_.reduced(incoming, own) : table_.reduced(own, incoming);
-    if (step.final) output = table_.scaled(output);
-    if (output == ExpressionTable::kInvalid) {
+    target = step.peer_first ? table_.reduced(incoming, own) : table_.reduced(own, incoming);
+    if (step.final) target = table_.scaled(target);
+    if (target == ExpressionTable::kInvalid) {
       fail(place, "a contribution is counted twice, or a scaled value is used again");
     }
   }
 }
 
-// In place, the input is gone once the output is written; out of place, the output is nothing until
-// then. `from_input` must therefore be exactly right.
-Expression Flow::operand(const Place& place, uint32_t part) {
-  const Expression output = output_[place.rank][part];
-  const bool is_written = output != ExpressionTable::kNothing;
-  if (links_.step(place).from_input == is_written) {
-    fail(place, is_written ? "reads an input that is overwritten already"
-                           : "reads an output that nothing has written yet");
+void Flow::copy(const Place& place, uint32_t part) {
+  Expression& target = memory(place, part);
+  if (links_.step(place).from_input) {
+    if (target != ExpressionTable::kNothing) fail(place, "copies over what was written already");
+    target = input(place, part);
+    return;
   }
-  return is_written ? output : table_.input_of(place.rank);
+  target = workspace_[place.rank][part];
+  if (target == ExpressionTable::kNothing) {
+    fail(place, "reads a workspace that nothing has written yet");
+  }
+}
+
+Expression& Flow::memory(const Place& place, uint32_t part) {
+  return (links_.step(place).in_workspace ? workspace_ : output_)[place.rank][part];
+}
+
+// The range is the input until it was written, and never after: `from_input` must be exactly right.
+Expression Flow::operand(const Place& place, uint32_t part) {
+  const Expression written = memory(place, part);
+  const bool is_written = written != ExpressionTable::kNothing;
+  if (links_.step(place).from_input == is_written) {
+    fail(place, is_written ? "reads an input where it has written already"
+                           : "reads a range that nothing has written yet");
+  }
+  return is_written ? written : input(place, part);
+}
+
+// In place, the input is gone once the output holds something else.
+Expression Flow::input(const Place& place, uint32_t part) {
+  const Expression own = table_.input_of(place.rank);
+  const Expression output = output_[place.rank][part];
+  if (!contract_.has_input(place.rank, links_.slice, part)) {
+    fail(place, "reads where this rank has no input");
+  }
+  if (contract_.may_be_in_place() && output != ExpressionTable::kNothing && output != own) {
+    fail(place, "reads an input that is overwritten already");
+  }
+  return own;
 }
 
 void Flow::fail(const Place& place, const char* sentence) {
@@ -132,7 +165,8 @@ void Flow::fail(const Place& place, const char* sentence) {
 
 Expression Flow::value(int rank, uint32_t part) const {
   const Expression output = output_[rank][part];
-  return output == ExpressionTable::kNothing ? table_.input_of(rank) : output;
+  const bool is_input = output == ExpressionTable::kNothing && contract_.has_one_buffer();
+  return is_input ? table_.input_of(rank) : output;
 }
 
 }  // namespace nezha::schedule

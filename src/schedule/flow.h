@@ -2,14 +2,15 @@
 // for every round what it causally follows and for every part what it holds. The evidence that
 // verifier.h draws its conclusions from.
 //
-// Contract: one owner, one thread. `run` once; the rest is meaningful when it returned ok. Links
-// and table must outlive it.
+// Contract: one owner, one thread. `run` once; the rest is meaningful when it returned ok. Links,
+// contract and table must outlive it.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "base/status.h"
+#include "schedule/contract.h"
 #include "schedule/expression.h"
 #include "schedule/links.h"
 
@@ -20,7 +21,7 @@ using Moment = std::vector<uint16_t>;
 
 class Flow {
  public:
-  Flow(const SliceLinks& links, ExpressionTable& table);
+  Flow(const SliceLinks& links, const Contract& contract, ExpressionTable& table);
 
   // Runs every rank to its end, or says which rank cannot go on, or which step reads what is not
   // there.
@@ -36,7 +37,8 @@ class Flow {
     return moment[rank] >= 2 * round + 2;
   }
 
-  // What `part` of the output of `rank` holds in the end; its own input if it was never written.
+  // What `part` of the output of `rank` holds in the end; `kNothing` if it was never written, the
+  // input where there is one buffer.
   Expression value(int rank, uint32_t part) const;
 
  private:
@@ -45,15 +47,21 @@ class Flow {
   bool sources_started(int rank) const;
   void end_round(int rank);
   void apply(const Place& place);
+  void copy(const Place& place, uint32_t part);
   Expression operand(const Place& place, uint32_t part);
+  Expression input(const Place& place, uint32_t part);
+  // Where the step works: the output or the workspace.
+  Expression& memory(const Place& place, uint32_t part);
   void fail(const Place& place, const char* sentence);
 
   const SliceLinks& links_;
+  const Contract& contract_;
   ExpressionTable& table_;
   std::vector<std::vector<Moment>> starts_;                       // [rank][round]
   std::vector<Moment> now_;                                       // [rank]
   std::vector<uint32_t> round_;                                   // [rank] in progress
   std::vector<std::vector<Expression>> output_;                   // [rank][part]
+  std::vector<std::vector<Expression>> workspace_;                // [rank][part]
   std::vector<std::vector<std::vector<Expression>>> payloads_;    // [rank][step]
   Status failure_;
 };

@@ -26,14 +26,31 @@ const char* complaint(const Step& step, int rank, int world_size, uint32_t parts
   if ((step.final || step.peer_first) && !reduces) {
     return "final and peer_first are for reductions";
   }
-  if (step.from_input && !reduces && step.kind != StepKind::send) {
-    return "from_input is for sends and reductions";
+  if (step.from_input && step.kind == StepKind::recv) return "a recv has no operand";
+  if (step.kind == StepKind::copy && step.in_workspace && !step.from_input) {
+    return "a copy out of the workspace goes to the output";
   }
   return nullptr;
 }
 
+// A program works in the output or in the workspace; a `keep` fills the output from the latter.
+bool mixes_memories(const Program& program) {
+  const Step* first = nullptr;
+  for (const Step& step : program.steps) {
+    const bool is_keep = step.kind == StepKind::copy && !step.from_input;
+    if (is_keep) continue;
+    if (first == nullptr) first = &step;
+    if (step.in_workspace != first->in_workspace) return true;
+  }
+  return false;
+}
+
 Status check_program(const SliceLinks& links, int rank) {
   const Program& program = links.program(rank);
+  if (mixes_memories(program)) {
+    return error(Code::internal, "rank %d, slice %u works in the output and in the workspace", rank,
+                 links.slice);
+  }
   uint32_t begin = 0;
   for (uint32_t round = 0; round < program.round_count(); ++round) {
     const uint32_t end = program.round_ends[round];

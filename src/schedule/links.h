@@ -38,6 +38,21 @@ inline bool receives(const Step& step) {
   return step.kind == StepKind::recv || step.kind == StepKind::recv_reduce;
 }
 
+// Which of a rank's memories a step reads (a reduction: its own operand) and writes.
+enum class Location : uint8_t { nowhere, input, output, workspace };
+
+inline Location read_location(const Step& step) {
+  if (step.kind == StepKind::recv) return Location::nowhere;
+  if (step.from_input) return Location::input;
+  const bool is_keep = step.kind == StepKind::copy;
+  return step.in_workspace || is_keep ? Location::workspace : Location::output;
+}
+
+inline Location write_location(const Step& step) {
+  if (step.kind == StepKind::send) return Location::nowhere;
+  return step.in_workspace ? Location::workspace : Location::output;
+}
+
 // "rank 1, slice 0, round 2, step 3 (send ...)": where a message about a broken schedule points.
 std::string describe(const SliceLinks& links, const Place& place);
 

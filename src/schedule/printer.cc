@@ -16,10 +16,11 @@ struct Flag {
 struct Flags {
   explicit Flags(const Step& step)
       : all{{"from_input", step.from_input},
+            {"in_workspace", step.in_workspace},
             {"copy_source", step.copy_source},
             {"peer_first", step.peer_first},
             {"final", step.final}} {}
-  Flag all[4];
+  Flag all[5];
 };
 
 std::string number(int64_t value) { return std::to_string(value); }

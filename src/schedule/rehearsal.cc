@@ -7,13 +7,12 @@
 #include <random>
 #include <vector>
 
-#include "schedule/expression.h"
+#include "schedule/contract.h"
 #include "schedule/links.h"
+#include "schedule/rehearsal_memory.h"
 
 namespace nezha::schedule {
 namespace {
-
-using Payload = std::vector<Expression>;
 
 constexpr double kRounding = 1e-9;  // credit is a sum of fractions
 constexpr uint32_t kChunksMax = 1u << 16;
@@ -53,7 +52,6 @@ struct Cursor {
   bool finished = false;
   std::vector<bool> done;                                // [step], receives only
   std::map<uint32_t, std::vector<Arrival>> early;        // [step], reductions of later rounds
-  Payload memory;                                        // [part]
 };
 
 struct RankState {
@@ -70,12 +68,13 @@ struct RankState {
 class Rehearsal {
  public:
   Rehearsal(std::span<const Schedule> ranks, const RehearsalOptions& options,
-            std::vector<SliceLinks> slices)
+            const Contract& contract, std::vector<SliceLinks> slices)
       : options_(options), slices_(std::move(slices)), random_(options.seed),
-        world_size_(static_cast<int>(ranks.size())), collective_(ranks[0].collective),
-        root_(ranks[0].root), pairs_(ranks.size() * ranks.size()), states_(ranks.size()) {
-    chunk_count_ = static_cast<uint32_t>(slices_.size()) * options.chunks_per_slice;
-    expected_.resize(slices_.size());
+        world_size_(static_cast<int>(ranks.size())),
+        is_barrier_(ranks[0].collective == Collective::barrier),
+        chunk_count_(static_cast<uint32_t>(slices_.size()) * options.chunks_per_slice),
+        memory_(slices_, contract, chunk_count_), pairs_(ranks.size() * ranks.size()),
+        states_(ranks.size()) {
     for (int rank = 0; rank < world_size_; ++rank) prepare(rank);
     slow_rank_ = static_cast<int>(pick(ranks.size()));
   }
@@ -119,7 +118,6 @@ class Rehearsal {
     for (uint32_t chunk = 0; chunk < chunk_count_; ++chunk) {
       const Program& program = links(chunk).program(rank);
       state.cursors[chunk].done.resize(program.steps.size());
-      state.cursors[chunk].memory.assign(program.parts, table_.input_of(rank));
     }
   }
 
@@ -190,6 +188,7 @@ class Rehearsal {
     const uint32_t end = program.round_ends[at.round];
     for (uint32_t i = begin; i < end; ++i) {
       if (program.steps[i].kind == StepKind::send) queue(rank, chunk, i);
+      if (program.steps[i].kind == StepKind::copy) memory_.copy(rank, chunk, program.steps[i]);
       at.missing += receives(program.steps[i]) && !at.done[i] ? 1 : 0;
     }
     for (uint32_t i = begin; i < end; ++i) {
@@ -241,9 +240,8 @@ class Rehearsal {
 
   Payload read(const Message& message) {
     if (message.copy) return *message.copy;
-    const Payload& memory = cursor(message.source.rank, message.chunk).memory;
-    const Step& step = links(message.chunk).step(message.source);
-    return {memory.begin() + step.part_begin, memory.begin() + step.part_end};
+    return memory_.read(message.source.rank, message.chunk,
+                        links(message.chunk).step(message.source));
   }
 
   void fly(size_t index) {
@@ -284,8 +282,7 @@ class Rehearsal {
     Cursor& at = cursor(message.target.rank, message.chunk);
     const Step& step = target_step(message);
     if (step.kind == StepKind::recv) {
-      std::copy(arrival.payload.begin(), arrival.payload.end(),
-                at.memory.begin() + step.part_begin);
+      memory_.land(message.target.rank, message.chunk, step, arrival.payload);
       receive_done(message);
     } else if (at.open && at.round >= message.target.round) {
       reducible_.push_back(std::move(arrival));
@@ -296,14 +293,7 @@ class Rehearsal {
 
   void reduce(const Arrival& arrival) {
     const Message message = messages_[arrival.message];
-    const Step& step = target_step(message);
-    Payload& memory = cursor(message.target.rank, message.chunk).memory;
-    for (uint32_t part = step.part_begin; part < step.part_end; ++part) {
-      const Expression incoming = arrival.payload[part - step.part_begin];
-      Expression& own = memory[part];
-      own = step.peer_first ? table_.reduced(incoming, own) : table_.reduced(own, incoming);
-      if (step.final) own = table_.scaled(own);
-    }
+    memory_.reduce(message.target.rank, message.chunk, target_step(message), arrival.payload);
     if (cursor(message.target.rank, message.chunk).done[message.target.step]) return;
     pair(message).scratch -= message.size;
     receive_done(message);
@@ -331,6 +321,7 @@ class Rehearsal {
     if (at.finished || at.round < links(chunk).program(rank).round_count()) return;
     if (options_.rules.retains_until_delivered && at.undelivered > 0) return;
     at.finished = true;
+    memory_.drop_workspace(rank, chunk);
     --state.unfinished;
     while (state.low < chunk_count_ && state.cursors[state.low].finished) ++state.low;
     if (state.low == chunk_count_) {
@@ -350,29 +341,14 @@ class Rehearsal {
                          static_cast<unsigned long long>(options_.seed));
         return;
       }
-      Payload& memory = state.cursors[chunk].memory;
-      std::fill(memory.begin(), memory.end(), ExpressionTable::kNothing);
     }
+    memory_.give_back(rank);
   }
 
   bool is_right(int rank, uint32_t chunk) {
-    const Payload& memory = cursor(rank, chunk).memory;
-    if (collective_ == Collective::barrier) {
-      return std::all_of(states_.begin(), states_.end(),
-                         [](const RankState& state) { return state.entered; });
-    }
-    if (collective_ == Collective::broadcast) {
-      return std::all_of(memory.begin(), memory.end(), [&](Expression value) {
-        return value == table_.input_of(root_);
-      });
-    }
-    const uint64_t everybody = ~uint64_t{0} >> (kProvableRanksMax - world_size_);
-    Payload& expected = expected_[chunk % slices_.size()];
-    if (expected.empty()) expected = memory;
-    return expected == memory && std::all_of(memory.begin(), memory.end(), [&](Expression value) {
-             return table_.contributors(value) == everybody &&
-                    table_.is_scaled(value) == (world_size_ > 1);
-           });
+    if (!is_barrier_) return memory_.is_right(rank, chunk);
+    return std::all_of(states_.begin(), states_.end(),
+                       [](const RankState& state) { return state.entered; });
   }
 
   void fail(const Message& message, const char* sentence) {
@@ -385,14 +361,12 @@ class Rehearsal {
   const std::vector<SliceLinks> slices_;
   std::mt19937_64 random_;
   const int world_size_;
-  const Collective collective_;
-  const int root_;
-  uint32_t chunk_count_ = 0;
+  const bool is_barrier_;
+  const uint32_t chunk_count_;
+  RehearsalMemory memory_;
   int slow_rank_ = 0;
-  ExpressionTable table_;
   std::vector<Pair> pairs_;  // [source x world size + target]
   std::vector<RankState> states_;
-  std::vector<Payload> expected_;  // [slice]: what the first rank to finish has
   std::vector<Message> messages_;
   std::vector<int> outside_;       // ranks whose caller has not made the call yet
   std::vector<Flight> flights_;
@@ -420,13 +394,15 @@ Status rehearse(std::span<const Schedule> ranks, const RehearsalOptions& options
   }
   NEZHA_RETURN_IF_ERROR(check_shape(ranks));
   NEZHA_RETURN_IF_ERROR(check_options(ranks, options));
+  Result<Contract> contract = Contract::of(ranks);
+  if (!contract) return contract.status();
   std::vector<SliceLinks> slices;
   for (uint32_t slice = 0; slice < ranks[0].slices(); ++slice) {
     Result<SliceLinks> linked = link(ranks, slice);
     if (!linked) return linked.status();
     slices.push_back(std::move(*linked));
   }
-  return Rehearsal(ranks, options, std::move(slices)).run();
+  return Rehearsal(ranks, options, *contract, std::move(slices)).run();
 }
 
 }  // namespace nezha::schedule

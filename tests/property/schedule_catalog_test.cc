@@ -16,7 +16,7 @@ constexpr double kRounding = 1e-9;
 
 // Every root of a small world; the edges and the middle of a big one.
 std::vector<int> roots_of(const AlgorithmEntry& entry, int world_size) {
-  if (entry.collective != Collective::broadcast) return {0};
+  if (!has_root(entry.collective)) return {0};
   std::vector<int> roots;
   for (int root = 0; root < world_size; ++root) {
     if (world_size <= 9 || root < 2 || root == world_size / 2 || root == world_size - 1) {
@@ -88,7 +88,8 @@ TEST(Ring, HasAtMostFourRounds) {
 }
 
 std::string test_name(const testing::TestParamInfo<AlgorithmEntry>& entry) {
-  return std::string(name_of(entry.param.algorithm));
+  return std::string(name_of(entry.param.collective)) + "_" +
+         std::string(name_of(entry.param.algorithm));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Catalog, testing::ValuesIn(catalog().begin(), catalog().end()),

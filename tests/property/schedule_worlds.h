@@ -11,6 +11,11 @@ namespace nezha::schedule {
 
 using World = std::vector<Schedule>;
 
+inline bool has_root(Collective collective) {
+  return collective == Collective::broadcast || collective == Collective::reduce ||
+         collective == Collective::gather || collective == Collective::scatter;
+}
+
 inline World make_world(const AlgorithmEntry& entry, int world_size, int root) {
   World world;
   for (int rank = 0; rank < world_size; ++rank) {
@@ -20,7 +25,8 @@ inline World make_world(const AlgorithmEntry& entry, int world_size, int root) {
 }
 
 inline std::string describe_world(const AlgorithmEntry& entry, int world_size, int root) {
-  return std::string(name_of(entry.algorithm)) + ", " + std::to_string(world_size) +
+  return std::string(name_of(entry.collective)) + " by " +
+         std::string(name_of(entry.algorithm)) + ", " + std::to_string(world_size) +
          " ranks, root " + std::to_string(root);
 }
 

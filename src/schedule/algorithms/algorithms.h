@@ -94,4 +94,21 @@ Schedule all_to_all_v_pairwise(int rank, int world_size, int root);
 Shape all_to_all_pairwise_shape(int world_size);
 CostTerms all_to_all_pairwise_cost(int world_size);
 
+Schedule all_gather_bruck(int rank, int world_size, int root);
+Shape all_gather_bruck_shape(int world_size);
+CostTerms all_gather_bruck_cost(int world_size);
+
+Schedule all_gather_recursive_doubling(int rank, int world_size, int root);
+Shape all_gather_recursive_doubling_shape(int world_size);
+CostTerms all_gather_recursive_doubling_cost(int world_size);
+
+Schedule reduce_scatter_halving(int rank, int world_size, int root);
+Shape reduce_scatter_halving_shape(int world_size);
+CostTerms reduce_scatter_halving_cost(int world_size);
+
+Schedule gather_tree(int rank, int world_size, int root);
+Schedule scatter_tree(int rank, int world_size, int root);
+Shape gather_tree_shape(int world_size);
+CostTerms gather_tree_cost(int world_size);
+
 }  // namespace nezha::schedule::algorithms

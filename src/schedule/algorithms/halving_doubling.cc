@@ -15,29 +15,6 @@
 namespace nezha::schedule::algorithms {
 namespace {
 
-struct Exchange {
-  int peer;
-  Parts keep;
-  Parts give;
-};
-
-// What core rank `self` exchanges in every halving stage.
-std::vector<Exchange> halvings(const Folding& fold) {
-  const int self = fold.core_rank();
-  Parts range{0, static_cast<uint32_t>(fold.core_size())};
-  std::vector<Exchange> exchanges;
-  for (int distance = fold.core_size() / 2; distance >= 1; distance /= 2) {
-    const uint32_t middle = range.begin + (range.end - range.begin) / 2;
-    const Parts low{range.begin, middle};
-    const Parts high{middle, range.end};
-    const bool keeps_high = (self & distance) != 0;
-    exchanges.push_back({fold.rank_of(self ^ distance), keeps_high ? high : low,
-                         keeps_high ? low : high});
-    range = exchanges.back().keep;
-  }
-  return exchanges;
-}
-
 Program exchange_program(const Folding& fold) {
   const auto parts = static_cast<uint32_t>(fold.core_size());
   const Parts whole{0, parts};
@@ -52,15 +29,15 @@ Program exchange_program(const Folding& fold) {
   if (fold.paired()) {
     builder.recv_reduce(fold.partner(), whole, give, Completes::no, Operands::peer_first);
   }
-  const std::vector<Exchange> exchanges = halvings(fold);
+  const std::vector<Halving> exchanges = halvings(fold);
   for (int stage = 0; stage < stages; ++stage) {
-    const Exchange& exchange = exchanges[stage];
+    const Halving& exchange = exchanges[stage];
     const Completes completes = stage + 1 == stages ? Completes::yes : Completes::no;
     builder.next_round().send(exchange.peer, exchange.give, {stage + 1});
     builder.recv_reduce(exchange.peer, exchange.keep, {stage + 1}, completes);
   }
   for (int stage = stages - 1; stage >= 0; --stage) {
-    const Exchange& exchange = exchanges[stage];
+    const Halving& exchange = exchanges[stage];
     const Tag tag{2 * stages - stage};
     builder.next_round().send(exchange.peer, exchange.keep, tag);
     builder.recv(exchange.peer, exchange.give, tag);

@@ -1,9 +1,8 @@
 // Binomial tree broadcast: whoever has the data passes it to the rank 2^k after it (counted from
 // the root), largest distance first, so the number of ranks that know doubles. ceil(log2 P)
 // messages one after the other: for short messages.
-#include <bit>
-
 #include "schedule/algorithms/algorithms.h"
+#include "schedule/algorithms/binomial.h"
 #include "schedule/builder.h"
 
 namespace nezha::schedule::algorithms {
@@ -11,22 +10,11 @@ namespace {
 
 constexpr Parts kWhole{0, 1};
 
-int stage_count(int world_size) { return std::bit_width(static_cast<unsigned>(world_size - 1)); }
-
-Program tree_program(int rank, int world_size, int root) {
-  const int position = (rank - root + world_size) % world_size;
-  const auto rank_at = [&](int other) { return (other + root) % world_size; };
-  // The parent is at the distance of the lowest bit; the children are nearer.
-  const int own_stage = position == 0 ? stage_count(world_size)
-                                      : std::countr_zero(static_cast<unsigned>(position));
+Program tree_program(const Binomial& tree) {
   Builder builder(1);
-  if (position != 0) {
-    builder.recv(rank_at(position - (1 << own_stage)), kWhole, {own_stage});
-    builder.next_round();
-  }
-  for (int stage = own_stage - 1; stage >= 0; --stage) {
-    const int child = position + (1 << stage);
-    if (child < world_size) builder.send(rank_at(child), kWhole, {stage});
+  if (tree.position() != 0) builder.recv(tree.parent(), kWhole, {tree.own_stage()}).next_round();
+  for (int stage = tree.own_stage() - 1; stage >= 0; --stage) {
+    if (tree.has_child(stage)) builder.send(tree.rank_at(tree.child(stage)), kWhole, {stage});
   }
   return builder.finish();
 }
@@ -36,7 +24,7 @@ Program tree_program(int rank, int world_size, int root) {
 Schedule tree(int rank, int world_size, int root) {
   Schedule schedule{Collective::broadcast, Algorithm::tree, rank, world_size, root, {}};
   schedule.programs.push_back(world_size == 1 ? lone_rank_program(kWhole)
-                                              : tree_program(rank, world_size, root));
+                                              : tree_program({rank, world_size, root}));
   return schedule;
 }
 
@@ -45,7 +33,7 @@ Shape tree_shape(int) {
 }
 
 CostTerms tree_cost(int world_size) {
-  const double stages = stage_count(world_size);
+  const double stages = Binomial::stage_count(world_size);
   return {stages, stages, 0};
 }
 

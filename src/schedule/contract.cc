@@ -1,0 +1,110 @@
+#include "schedule/contract.h"
+
+#include <optional>
+
+namespace nezha::schedule {
+namespace {
+
+const char* not_reduced(const ExpressionTable& table, int world_size, Expression value) {
+  const uint64_t everybody = ~uint64_t{0} >> (kProvableRanksMax - world_size);
+  if (table.contributors(value) != everybody) return "the result lacks a rank's contribution";
+  if (table.is_scaled(value) != (world_size > 1)) {
+    return "avg does not scale the result exactly once";
+  }
+  return nullptr;
+}
+
+// Blocks are slices or parts; with one rank there is no difference.
+std::optional<Geometry> geometry_of(Collective collective, uint32_t slices, uint32_t parts,
+                                    uint32_t world_size) {
+  switch (collective) {
+    case Collective::all_reduce:
+    case Collective::broadcast:
+    case Collective::barrier:
+    case Collective::reduce: return Geometry::even;
+    case Collective::all_gather:
+    case Collective::reduce_scatter:
+    case Collective::gather:
+    case Collective::scatter:
+      if (slices == world_size) return Geometry::block_slices;
+      if (slices == 1 && parts == world_size) return Geometry::block_parts;
+      return std::nullopt;
+    case Collective::all_to_all:
+    case Collective::all_to_all_v:
+      if (slices == world_size) return Geometry::pair_slices;
+      return std::nullopt;
+    case Collective::send_recv: return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<Contract> Contract::of(std::span<const Schedule> ranks) {
+  const Schedule& first = ranks[0];
+  const std::optional<Geometry> geometry =
+      geometry_of(first.collective, first.slices(), first.programs[0].parts,
+                  static_cast<uint32_t>(first.world_size));
+  if (!geometry) {
+    return error(Code::internal, "%s over %d ranks cannot have %u slices of %u parts",
+                 name_of(first.collective).data(), first.world_size, first.slices(),
+                 first.programs[0].parts);
+  }
+  Contract contract;
+  contract.collective_ = first.collective;
+  contract.geometry_ = *geometry;
+  contract.world_size_ = first.world_size;
+  contract.root_ = first.root;
+  return contract;
+}
+
+int Contract::block(uint32_t slice, uint32_t part) const {
+  return static_cast<int>(geometry_ == Geometry::block_parts ? part : slice);
+}
+
+bool Contract::has_input(int rank, uint32_t slice, uint32_t part) const {
+  switch (collective_) {
+    case Collective::all_gather:
+    case Collective::gather: return block(slice, part) == rank;
+    case Collective::scatter: return rank == root_;
+    default: return true;
+  }
+}
+
+bool Contract::has_output(int rank, uint32_t slice, uint32_t part) const {
+  switch (collective_) {
+    case Collective::reduce_scatter:
+    case Collective::scatter: return block(slice, part) == rank;
+    case Collective::reduce:
+    case Collective::gather: return rank == root_;
+    case Collective::barrier: return false;
+    default: return true;
+  }
+}
+
+const char* Contract::complaint(const ExpressionTable& table, int rank, uint32_t slice,
+                                uint32_t part, Expression value) const {
+  if (!has_output(rank, slice, part)) return nullptr;
+  const auto holds_input_of = [&](int source, const char* sentence) {
+    return value == table.input_of(source) ? nullptr : sentence;
+  };
+  switch (collective_) {
+    case Collective::all_reduce:
+    case Collective::reduce:
+    case Collective::reduce_scatter: return not_reduced(table, world_size_, value);
+    case Collective::broadcast:
+    case Collective::scatter: return holds_input_of(root_, "does not hold what the root sent");
+    case Collective::all_gather:
+    case Collective::gather:
+      return holds_input_of(block(slice, part), "does not hold the block of its owner");
+    case Collective::all_to_all:
+    case Collective::all_to_all_v:
+      return holds_input_of((rank + world_size_ - static_cast<int>(slice)) % world_size_,
+                            "does not hold what the rank before it sent");
+    case Collective::barrier:
+    case Collective::send_recv: return nullptr;
+  }
+  return nullptr;
+}
+
+}  // namespace nezha::schedule

@@ -1,0 +1,48 @@
+// Contract (of a collective): who has an input and an output of which block, and what an output must
+// hold in the end. Verifier and rehearsal ask here.
+//
+// Contract: plain values, any thread. Up to 64 ranks.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/status.h"
+#include "schedule/expression.h"
+#include "schedule/schedule.h"
+
+namespace nezha::schedule {
+
+class Contract {
+ public:
+  // `ranks` have passed `check_shape`. `internal` when their slices and parts are none of the
+  // geometries that the collective may have.
+  static Result<Contract> of(std::span<const Schedule> ranks);
+
+  Geometry geometry() const { return geometry_; }
+
+  // Whether this rank's caller gave memory for the range, to be read or to be written.
+  bool has_input(int rank, uint32_t slice, uint32_t part) const;
+  bool has_output(int rank, uint32_t slice, uint32_t part) const;
+  // Input and output of a range may be the same memory, so a write to one destroys the other.
+  bool may_be_in_place() const { return geometry_ != Geometry::pair_slices; }
+  // There is one buffer, so what was never written is what the caller put there.
+  bool has_one_buffer() const { return collective_ == Collective::broadcast; }
+  // All outputs hold the same, bit by bit.
+  bool agrees() const { return collective_ == Collective::all_reduce; }
+
+  // What is wrong with an output that holds `value`; nullptr if nothing. A barrier has no outputs:
+  // whether it waits for everybody is another question.
+  const char* complaint(const ExpressionTable& table, int rank, uint32_t slice, uint32_t part,
+                        Expression value) const;
+
+ private:
+  int block(uint32_t slice, uint32_t part) const;
+
+  Collective collective_ = Collective::all_reduce;
+  Geometry geometry_ = Geometry::even;
+  int world_size_ = 1;
+  int root_ = 0;
+};
+
+}  // namespace nezha::schedule

@@ -14,9 +14,10 @@
 namespace nezha::context {
 namespace {
 
-constexpr uint64_t kBlobVersion = 1;
+constexpr uint64_t kBlobVersion = 2;
 // How long one look at the store may take before the whole picture is looked at again.
 constexpr Nanoseconds kLook = 200 * kMillisecond;
+constexpr Nanoseconds kGlance = 10 * kMillisecond;
 
 std::string hex(const wire::Nonce& nonce) {
   static constexpr char kDigits[] = "0123456789abcdef";
@@ -26,6 +27,15 @@ std::string hex(const wire::Nonce& nonce) {
     text += kDigits[std::to_integer<int>(byte) & 15];
   }
   return text;
+}
+
+std::string read_key(const std::string& session, uint64_t sequence, int rank) {
+  return session + "/read/" + std::to_string(sequence) + "/" + std::to_string(rank);
+}
+
+// The number in "4 <nonce> 17".
+std::string size_in(const std::string& world) {
+  return world.substr(0, std::min<size_t>(world.find(' '), 20));
 }
 
 struct Joined {
@@ -111,105 +121,182 @@ Result<Session> Bootstrap::meet() {
   return parse_welcome(*welcome);
 }
 
-// A store that lives as long as the job knows the one true world size.
+// A store that lives as long as the job knows the one true world size. In another the words may be an
+// earlier run's, so they only count when they change: await_welcome() watches them.
 Status Bootstrap::check_world_size() {
-  if (request_.store_outlives_job) return Status::ok();
+  if (request_.store_outlives_job) return request_.rank == 0 ? beat() : Status::ok();
   const std::string mine = std::to_string(request_.world_size);
   auto world = request_.rank == 0 ? store_.set_if_absent("world", mine, request_.deadline)
                                   : store_.get("world", request_.deadline);
   if (!world) {
-    return error(Code::timed_out, "rank %d: rank 0 did not open the job at %s: %s", request_.rank,
-                 store_.describe().c_str(), world.status().message().c_str());
+    return error(world.status().code(), "rank %d: rank 0 did not open the job at %s: %s",
+                 request_.rank, store_.describe().c_str(), world.status().message().c_str());
   }
-  if (*world == mine) return Status::ok();
-  return error(Code::invalid_argument, "rank %d was started with world size %s, but the job at %s "
+  return *world == mine ? Status::ok() : other_world_size(*world);
+}
+
+Status Bootstrap::other_world_size(const std::string& size) const {
+  return error(Code::invalid_argument, "rank %d was started with world size %d, but the job at %s "
                "has world size %s; start every rank with the same WORLD_SIZE", request_.rank,
-               mine.c_str(), store_.describe().c_str(), world->c_str());
+               request_.world_size, store_.describe().c_str(), size.c_str());
+}
+
+// Rank 0 is alive, and says so again and again: "4 <nonce> 17".
+Status Bootstrap::beat() {
+  return store_.set("world", std::to_string(request_.world_size) + " " + nonce_ + " " +
+                    std::to_string(beats_++), request_.deadline);
 }
 
 Status Bootstrap::announce() {
-  const std::string self = describe_self();
-  if (request_.store_outlives_job) return store_.set(join_key(request_.rank), self, request_.deadline);
-  auto winner = store_.set_if_absent(join_key(request_.rank), self, request_.deadline);
+  self_ = describe_self();
+  if (request_.store_outlives_job) return store_.set(join_key(request_.rank), self_, request_.deadline);
+  auto winner = store_.set_if_absent(join_key(request_.rank), self_, request_.deadline);
   if (!winner) return winner.status();
-  if (*winner == self) return Status::ok();
-  return error(Code::invalid_argument, "rank %d is taken: another process joined the job at %s with "
-               "the same rank; give every process its own RANK", request_.rank,
-               store_.describe().c_str());
+  return *winner == self_ ? Status::ok() : taken();
 }
 
-// Rank 0: waits for everybody, then answers with everybody's words.
+Status Bootstrap::taken() const {
+  return error(Code::invalid_argument, "rank %d is taken: another process joined the job at %s with "
+               "the same rank; give every process its own RANK, and jobs that run at the same time "
+               "their own job name", request_.rank, store_.describe().c_str());
+}
+
+// Reads again what a rank said before: a process restarted meanwhile has a fresh nonce. Of several absent
+// ranks only the `first` is waited for, so that rank 0 keeps beating.
+Status Bootstrap::look_for(int rank, bool first, std::string* joined) {
+  const bool wait_for_long = joined->empty() && !request_.store_outlives_job;
+  const Nanoseconds look = joined->empty() && !first ? kGlance : kLook;
+  const Nanoseconds until = wait_for_long ? request_.deadline : system_clock().now() + look;
+  auto blob = store_.get(join_key(rank), std::min(until, request_.deadline));
+  if (blob) *joined = *blob;
+  return blob || blob.status().code() == Code::timed_out ? Status::ok() : blob.status();
+}
+
+// Rank 0: waits for everybody, then answers with everybody's words, until all have read the same ones.
 Result<std::string> Bootstrap::gather() {
   auto secret = job_secret(config_);
   if (!secret) return secret.status();
-  const bool configured = !config_.secret.empty() || !config_.secret_file.empty();
   std::vector<std::string> joined(static_cast<size_t>(request_.world_size));
+  std::vector<std::string> published;
   std::string welcome;
-  std::string published;
-  size_t confirmed = 0;
-  while (confirmed < joined.size()) {
+  while (true) {
+    if (request_.store_outlives_job) NEZHA_RETURN_IF_ERROR(beat());
     std::string absent;
     for (size_t rank = 0; rank < joined.size(); ++rank) {
-      // Re-read on every round: a process restarted meanwhile has a fresh nonce.
-      const Nanoseconds now = system_clock().now();
-      const Nanoseconds until = joined[rank].empty() ? request_.deadline : now + kLook;
-      auto blob = store_.get(join_key(static_cast<int>(rank)), std::min(until, request_.deadline));
-      if (blob) joined[rank] = *blob;
+      NEZHA_RETURN_IF_ERROR(look_for(static_cast<int>(rank), absent.empty(), &joined[rank]));
       if (joined[rank].empty()) absent += (absent.empty() ? "" : ", ") + std::to_string(rank);
     }
-    if (!absent.empty()) {
+    if (joined[0] != self_) return taken();
+    if (absent.empty()) {
+      if (joined != published) {
+        published = joined;
+        ++sequence_;
+        welcome = make_welcome(joined, *secret);
+        NEZHA_RETURN_IF_ERROR(store_.set("welcome", welcome, request_.deadline));
+      }
+      absent = unconfirmed();
+      if (absent.empty()) break;
+    }
+    if (system_clock().now() >= request_.deadline) {
       return error(Code::timed_out, "rank 0 waited at %s, but rank %s of %d did not join; raise "
                    "connect_timeout_s if they start later", store_.describe().c_str(),
                    absent.c_str(), request_.world_size);
     }
-    BlobWriter writer;
-    writer.number(kBlobVersion).text(nonce_);
-    // A configured secret is not handed out: everybody has it, or has no business here.
-    writer.text(configured ? std::string_view()
-                           : std::string_view(reinterpret_cast<const char*>(secret->data()),
-                                              secret->size()));
-    for (const std::string& blob : joined) writer.text(blob);
-    welcome = writer.take();
-    if (welcome != published) NEZHA_RETURN_IF_ERROR(store_.set("welcome", welcome, request_.deadline));
-    published = welcome;
-    // Each rank confirms the words it read; who does not was restarted, or is about to read.
-    confirmed = 1;
-    for (size_t rank = 1; rank < joined.size(); ++rank) {
-      const Nanoseconds until = system_clock().now() + kLook;
-      const std::string key = nonce_ + "/read/" + std::to_string(rank);
-      confirmed += store_.get(key, std::min(until, request_.deadline)) ? 1 : 0;
-    }
-    if (confirmed < joined.size() && system_clock().now() >= request_.deadline) {
-      return error(Code::timed_out, "rank 0: %zu of %zu ranks did not read the welcome at %s",
-                   joined.size() - confirmed, joined.size(), store_.describe().c_str());
-    }
   }
+  NEZHA_RETURN_IF_ERROR(store_.set(nonce_ + "/go", std::to_string(sequence_), request_.deadline));
   return welcome;
 }
 
-Result<std::string> Bootstrap::await_welcome() {
-  while (true) {
-    auto welcome = store_.get("welcome", request_.deadline);
-    if (!welcome) {
-      return error(Code::timed_out, "rank %d: not all ranks joined the job at %s in time: %s",
-                   request_.rank, store_.describe().c_str(), welcome.status().message().c_str());
-    }
-    if (welcome->find(nonce_) != std::string::npos) {
-      BlobReader reader(*welcome);
-      reader.number();
-      const std::string session = reader.text();
-      NEZHA_RETURN_IF_ERROR(store_.set(session + "/read/" + std::to_string(request_.rank), "1",
-                                       request_.deadline));
-      return welcome;
-    }
-    // An earlier run's welcome: wait until rank 0 of this run replaces it.
-    if (system_clock().now() >= request_.deadline) {
-      return error(Code::timed_out, "rank %d: the welcome at %s never named this process; is another "
-                   "process running with the same rank?", request_.rank, store_.describe().c_str());
-    }
-    const timespec pause{0, 20'000'000};
-    nanosleep(&pause, nullptr);
+std::string Bootstrap::make_welcome(const std::vector<std::string>& joined,
+                                    const wire::Secret& secret) const {
+  // A configured secret is not handed out: everybody has it, or has no business here.
+  const bool configured = !config_.secret.empty() || !config_.secret_file.empty();
+  BlobWriter writer;
+  writer.number(kBlobVersion).text(nonce_).number(sequence_);
+  writer.text(configured ? std::string_view()
+                         : std::string_view(reinterpret_cast<const char*>(secret.data()),
+                                            secret.size()));
+  for (const std::string& blob : joined) writer.text(blob);
+  return writer.take();
+}
+
+// The ranks that have not read the latest welcome: they are about to, or what is in it is not theirs but
+// what an earlier process of their rank left behind.
+std::string Bootstrap::unconfirmed() {
+  std::string absent;
+  for (int rank = 1; rank < request_.world_size; ++rank) {
+    const Nanoseconds until = system_clock().now() + (absent.empty() ? kLook : kGlance);
+    if (store_.get(read_key(nonce_, sequence_, rank), std::min(until, request_.deadline))) continue;
+    absent += (absent.empty() ? "" : ", ") + std::to_string(rank);
   }
+  return absent;
+}
+
+// How long one look at what may still change takes.
+Nanoseconds Bootstrap::next_look() const {
+  return request_.store_outlives_job ? std::min(system_clock().now() + kLook, request_.deadline)
+                                     : request_.deadline;
+}
+
+Result<std::string> Bootstrap::await_welcome() {
+  std::string world;  // of another size
+  while (true) {
+    auto welcome = store_.get("welcome", next_look());
+    if (!welcome && welcome.status().code() != Code::timed_out) return welcome;
+    const bool mine = welcome && welcome->find(nonce_) != std::string::npos;
+    if (mine) {
+      auto settled = confirm(*welcome);
+      if (!settled) return settled.status();
+      if (*settled) return welcome;
+    }
+    if (system_clock().now() >= request_.deadline) {
+      return error(Code::timed_out, "rank %d: not all ranks joined the job at %s in time%s%s",
+                   request_.rank, store_.describe().c_str(),
+                   mine || !welcome ? "" : "; the welcome there never named this process",
+                   world.empty() ? ""
+                                 : ("; some run had world size " + size_in(world) + " there").c_str());
+    }
+    if (request_.store_outlives_job) NEZHA_RETURN_IF_ERROR(check_company(&world));
+    // An earlier run's welcome: wait until rank 0 of this run replaces it.
+    const timespec pause{0, 20'000'000};
+    if (welcome && !mine) nanosleep(&pause, nullptr);
+  }
+}
+
+// Says that this rank has read it. True when rank 0 knows that of everybody, so that none of the words in
+// it are those of an earlier run.
+Result<bool> Bootstrap::confirm(const std::string& welcome) {
+  BlobReader reader(welcome);
+  reader.number();
+  const std::string session = reader.text();
+  const uint64_t sequence = reader.number();
+  NEZHA_RETURN_IF_ERROR(
+      store_.set(read_key(session, sequence, request_.rank), "1", request_.deadline));
+  auto go = store_.get(session + "/go", next_look());
+  if (!go && go.status().code() != Code::timed_out) return go.status();
+  return go && *go == std::to_string(sequence);
+}
+
+// What goes wrong while waiting at a store that outlives jobs: another process writes this rank's words,
+// or rank 0 is alive and counts other ranks than we do. `world` is what rank 0 said last, if so.
+Status Bootstrap::check_company(std::string* world) {
+  const auto glance = [&](const std::string& key) {
+    return store_.get(key, std::min(system_clock().now() + kGlance, request_.deadline));
+  };
+  const auto words = glance(join_key(request_.rank));
+  if (words && words.value() != self_) return taken();
+  // An earlier process of this rank tidied up after itself.
+  if (!words && words.status().code() == Code::timed_out) NEZHA_RETURN_IF_ERROR(announce());
+  const auto said = glance("world");
+  if (!said) return Status::ok();
+  const std::string size = size_in(said.value());
+  if (size == std::to_string(request_.world_size)) {
+    world->clear();
+    return Status::ok();
+  }
+  if (!world->empty() && *world != said.value()) return other_world_size(size);
+  *world = said.value();
+  return Status::ok();
 }
 
 Result<Session> Bootstrap::parse_welcome(const std::string& welcome) const {
@@ -217,6 +304,7 @@ Result<Session> Bootstrap::parse_welcome(const std::string& welcome) const {
   Session session;
   const uint64_t version = reader.number();
   session.id = reader.text();
+  reader.number();
   const std::string secret = reader.text();
   if (version != kBlobVersion || (!secret.empty() && secret.size() != session.secret.size())) {
     return error(Code::invalid_argument, "rank %d: rank 0 runs another version of Nezha",
@@ -294,20 +382,28 @@ Result<Bootstrap::LeftOut> Bootstrap::hear_reports(const Session& session) {
 }
 
 void Bootstrap::clean_up(const Session& session, Nanoseconds patience) {
-  const Nanoseconds until = system_clock().now() + patience;
-  if (!request_.store_outlives_job) {
-    // The store ends with rank 0, so rank 0 waits until everybody has read what it holds.
-    for (int rank = 1; request_.rank == 0 && rank < request_.world_size; ++rank) {
-      if (!store_.get(session.id + "/done/" + std::to_string(rank), until)) return;
+  const auto key_of = [&](const char* kind, int rank) {
+    return session.id + kind + std::to_string(rank);
+  };
+  std::vector<std::string> keys = {join_key(request_.rank)};
+  if (request_.rank == 0) {
+    // Everybody must have read what rank 0 is about to take away.
+    const Nanoseconds until = system_clock().now() + patience;
+    for (int rank = 1; rank < request_.world_size; ++rank) {
+      if (!store_.get(key_of("/done/", rank), until)) return;
     }
-    return;
+    keys.insert(keys.end(), {"world", "welcome", session.id + "/go"});
+    for (int rank = 0; rank < request_.world_size; ++rank) {
+      for (const char* kind : {"/report/", "/done/"}) keys.push_back(key_of(kind, rank));
+      for (uint64_t i = 1; i <= sequence_; ++i) keys.push_back(read_key(session.id, i, rank));
+    }
   }
-  // Reports stay: a slower rank may still be reading them. Their keys are of no other run.
+  if (!request_.store_outlives_job) return;
   const Nanoseconds soon = system_clock().now() + kSecond;
-  for (const std::string& key : {join_key(request_.rank),
-                                 session.id + "/read/" + std::to_string(request_.rank)}) {
+  for (const std::string& key : keys) {
     if (Status removed = store_.remove(key, soon); !removed) {
       NEZHA_LOG(debug, "bootstrap", "%s", removed.to_string().c_str());
+      return;
     }
   }
 }

@@ -3,12 +3,17 @@
 // Contract: blocking code with one deadline, called by the thread that makes a Context. A rank that
 // does not fit (other world size, a rank that is taken, other configuration, other version) is told
 // why and fails at once; those already there do not notice. In a store that outlives the job the
-// first two look like leftovers of an earlier run, so there they show at the deadline.
+// first two look like leftovers of an earlier run, so there a rank is told when it has seen rank 0
+// speak twice, and of two processes with one rank the one that came first gives way.
 //
+//   world                    how many ranks rank 0 expects; in a store that outlives the job also a
+//                            nonce and a count that rises as long as rank 0 waits
 //   join/<world>/<rank>      what a rank says of itself, with a fresh nonce
 //   welcome                  rank 0: the session, the job's secret, and every rank's words, once all
-//                            have joined; a rank believes it only if it finds its own nonce inside,
-//                            so keys that an earlier run left behind mislead nobody
+//                            have joined; a rank reads on only if it finds its own nonce inside
+//   <session>/read/<i>/<rank>  a rank has read the i-th welcome of this session
+//   <session>/go             rank 0: every rank has read the i-th welcome. Words that an earlier run left
+//                            behind are confirmed by nobody, so they mislead nobody
 //   <session>/report/<rank>  outcome of connecting, and what was left out
 #pragma once
 
@@ -53,8 +58,8 @@ class Bootstrap {
   using LeftOut = std::vector<std::vector<std::string>>;
   Result<LeftOut> report(const Session& session, const Status& outcome,
                          const std::vector<std::string>& left_out);
-  // The last act: removes this rank's keys from a store that outlives the job; otherwise rank 0
-  // waits at most `patience` ns until the others no longer need the store. Errors are ignored.
+  // The last act: rank 0 waits at most `patience` ns until the others no longer need the store, and from
+  // one that outlives the job every rank removes what it wrote. Errors are ignored.
   void clean_up(const Session& session, Nanoseconds patience);
 
  private:
@@ -62,15 +67,27 @@ class Bootstrap {
   std::string describe_self() const;
   Status announce();
   Result<std::string> gather();
+  std::string make_welcome(const std::vector<std::string>& joined, const wire::Secret& secret) const;
+  std::string unconfirmed();
   Result<std::string> await_welcome();
+  Result<bool> confirm(const std::string& welcome);
+  Nanoseconds next_look() const;
   Result<LeftOut> hear_reports(const Session& session);
   Result<Session> parse_welcome(const std::string& welcome) const;
   Status check_world_size();
+  Status other_world_size(const std::string& size) const;
+  Status taken() const;
+  Status beat();
+  Status look_for(int rank, bool first, std::string* joined);
+  Status check_company(std::string* world);
 
   rendezvous::Store& store_;
   const Config& config_;
   const BootstrapRequest request_;
   std::string nonce_;
+  std::string self_;  // what this rank said of itself
+  uint64_t beats_ = 0;
+  uint64_t sequence_ = 0;  // of the welcome
 };
 
 // The job's secret as configured (secret, secret_file), or a fresh one.

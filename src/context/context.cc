@@ -111,13 +111,21 @@ Status Context::join(const ContextRequest& request) {
   bootstrap.rails = rails_;
   bootstrap.left_out = device_left_out_;
   bootstrap.deadline = deadline_;
-  bootstrap.store_outlives_job = request.callbacks == nullptr && outlives_job(request.store);
+  bootstrap.store_outlives_job = request.callbacks != nullptr || outlives_job(request.store);
   bootstrap_ = std::make_unique<Bootstrap>(*store_, config_, std::move(bootstrap));
   auto session = bootstrap_->meet();
   if (!session) return session.status();
   session_ = std::move(*session);
   met_ = true;
   return Status::ok();
+}
+
+// The store is of no more use. Gone now, its port is free for the next job, and nothing of the caller's
+// own store is called while its program ends.
+void Context::leave_store(double patience_s) {
+  bootstrap_->clean_up(session_, static_cast<Nanoseconds>(patience_s * kSecond));
+  bootstrap_.reset();
+  store_.reset();
 }
 
 Status Context::connect() {
@@ -158,7 +166,7 @@ Status Context::connect() {
     engine_->add_endpoint(std::move(endpoint), nominal / config_.streams_per_rail);
   }
   agree_costs();
-  connected_ = true;
+  leave_store(config_.linger_s);
   return Status::ok();
 }
 
@@ -191,11 +199,8 @@ Result<std::unique_ptr<control::Policy>> Context::make_policy() const {
 
 Context::~Context() {
   if (engine_ != nullptr && world_size_ > 1) leave();
-  if (bootstrap_ != nullptr && met_) {
-    // After a failure the slowest rank may still be trying its rails (transport/tcp/tcp_mesh.h).
-    const double patience_s = connected_ ? config_.linger_s : 3 * config_.probe_timeout_s + 2;
-    bootstrap_->clean_up(session_, static_cast<Nanoseconds>(patience_s * kSecond));
-  }
+  // After a failure the slowest rank may still be trying its rails (transport/tcp/tcp_mesh.h).
+  if (bootstrap_ != nullptr && met_) leave_store(3 * config_.probe_timeout_s + 2);
   if (loop_ != nullptr) loop_->stop();
 }
 

@@ -68,6 +68,7 @@ class Context {
   Status join(const ContextRequest& request);
   Status connect();
   void agree_costs();
+  void leave_store(double patience_s);
   void leave();
 
   int rank_ = 0;
@@ -84,7 +85,6 @@ class Context {
   std::mutex generations_mutex_;
   std::map<std::string, uint64_t> generations_;      // guarded by generations_mutex_
   bool met_ = false;
-  bool connected_ = false;
   schedule::CostTable costs_;
   std::unique_ptr<transport::Transport> transport_;
   std::unique_ptr<progress::Loop> loop_;

@@ -151,7 +151,7 @@ TEST_P(TableConverges, Within30MeasurementsTo2Percent) {
 INSTANTIATE_TEST_SUITE_P(Noise, TableConverges, testing::Values(0.0, 0.01, 0.03));
 
 TEST(PolicyTable, WrongNominalRatesDoNotMatter) {
-  Simulation world{.rails = {rail(50, 1), rail(50, 0.1)}, .noise = 0.02};
+  Simulation world{.rails = {rail(50, 1), rail(50, 0.2)}, .noise = 0.02};
   std::vector<RailSnapshot> wrong = world.snapshots();
   for (RailSnapshot& each : wrong) each.rate_bytes_per_s = 1.25e9;
   const OpClass op{.bytes = 16 << 20};
@@ -213,19 +213,6 @@ TEST(PolicyTable, AColdRowFollowsTheRailsMeasuredRates) {
   times(*policy, world, op, 10, world.snapshots());
   EXPECT_LE(median(times(*policy, world, op, 20, world.snapshots())),
             1.03 * best_possible(world, op));
-}
-
-TEST(PolicyTable, AnIdleRailIsProbedAndComesBack) {
-  Simulation world{.rails = {rail(10, 0.1), rail(100'000, 0.1)}, .noise = 0.01};
-  const OpClass op{.bytes = 4 << 20};
-  const auto known = world.snapshots();
-  auto policy = table();
-  times(*policy, world, op, 100, known);
-  EXPECT_LE(mean(times(*policy, world, op, 500, known)), 1.06 * best_possible(world, op));
-  world.rails[1] = rail(10, 0.1);
-  times(*policy, world, op, 600, known);
-  EXPECT_LE(median(times(*policy, world, op, 50, known)), 1.03 * best_possible(world, op))
-      << policy->why(op, known);
 }
 
 TEST(PolicyTable, IndivisibleChunksStillSettleNearTheOptimum) {

@@ -8,6 +8,7 @@ namespace {
 
 // Fixed part of `split_cost_s`: waking up for a second rail's completion on a busy core.
 constexpr double kWakeUpSeconds = 10e-6;
+constexpr double kGainWanted = 0.10;
 // Rate of a rail of which nobody knows the rate: 1 Gbit/s.
 constexpr double kUnknownRate = 125e6;
 // Beyond these a number is a mistake, and sums of such numbers lose the others' digits.
@@ -106,6 +107,10 @@ void move_one_percent(std::span<double> share, int from, int to) {
 bool stays_or_turns_hot(bool hot_now, double together_s, double single_s) {
   return hot_now ? together_s * (1 - kHysteresis) <= single_s
                  : together_s <= single_s * (1 - kHysteresis);
+}
+
+bool is_worth_splitting(double together_s, double single_s) {
+  return together_s < single_s * (1 - kGainWanted);
 }
 
 double interference_limit(double rate_lost_by_fast, double rate_lost_by_slow) {

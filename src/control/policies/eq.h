@@ -55,6 +55,10 @@ void move_one_percent(std::span<double> share, int from, int to);
 inline constexpr double kHysteresis = 0.05;
 bool stays_or_turns_hot(bool hot_now, double together_s, double single_s);
 
+// Whether predicted times are reason enough to divide an operation: below 10 % it stays whole. The
+// prediction is not better than that, and a whole operation never loses to its own rail.
+bool is_worth_splitting(double together_s, double single_s);
+
 // The largest speed ratio at which the slower of two rails still helps when both lose a part of
 // their rate while both run (the paper's "3.5 times"): (1 - q_slow) / q_fast.
 double interference_limit(double rate_lost_by_fast, double rate_lost_by_slow);

@@ -1,7 +1,9 @@
+#include <algorithm>
 #include <array>
 #include <cstdio>
 
 #include "control/policies/data_length_table.h"
+#include "control/policies/idle_probe.h"
 #include "control/policies/policies.h"
 
 namespace nezha::control {
@@ -12,18 +14,29 @@ class TablePolicy final : public Policy {
   std::string_view name() const override { return "table"; }
 
   Shares shares(const OpClass& op, std::span<const RailSnapshot> rails) override {
+    const RailCosts costs = costs_of(rails);
+    const auto bytes = static_cast<double>(op.bytes);
+    const double single_s = best_single(costs, bytes).time_s;
+    const double together_s = best_split(costs, bytes, split_cost_s(rails)).time_s;
     const RowKey key = key_of(op, rails);
     // Operations that finish later ran on the rails that are up now.
     up_mask_ = key.up_mask;
     TableRow* row = table_.find(key);
-    const bool surprised = row && row->outdated();
-    if (!row || surprised || row->learned().rails != count(rails) || row->questioned_by(rails)) {
-      row = &table_.put(key, TableRow(op, rails, surprised));
+    if (!row || row->outdated() || row->learned().rails != count(rails)) {
+      row = &table_.put(key, TableRow(op, rails));
+    } else if (row->questioned_by(costs, is_worth_splitting(together_s, single_s))) {
+      row = &table_.put(key, TableRow::again(op, rails));
     }
-    return normalized(row->shares(), rails);
+    Shares shares = normalized(row->shares(), rails);
+    // Not while one rail is timed.
+    if (row->learned().state != TableRow::State::singles) {
+      shares.probe = probe_.choose(op.bytes, std::min(single_s, together_s), rails);
+    }
+    return shares;
   }
 
   void learn(const OpSample& sample) override {
+    probe_.learn(sample);
     RowKey key{sample.op.collective, size_class_of(sample.op.bytes), sample.op.group, up_mask_};
     if (TableRow* row = table_.find(key)) row->learn(sample);
   }
@@ -34,7 +47,7 @@ class TablePolicy final : public Policy {
   std::string why(const OpClass& op, std::span<const RailSnapshot> rails) override {
     const TableRow* row = table_.find(key_of(op, rails));
     if (row && row->learned().rails == count(rails)) return why_learned(op, *row, rails);
-    const TableRow fresh(op, rails, false);
+    const TableRow fresh(op, rails);
     return "nothing learned for this size yet; " + why_learned(op, fresh, rails);
   }
 
@@ -78,6 +91,7 @@ class TablePolicy final : public Policy {
   }
 
   DataLengthTable table_;
+  IdleProbe probe_;
   uint32_t up_mask_ = 0;
 };
 

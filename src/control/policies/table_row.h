@@ -6,11 +6,11 @@
 //   all      (hot start) equal shares, then Eq. 2, then 1 % steps from the slowest rail to the
 //            fastest until the slowest stops falling: settled
 //   single   one rail is best
-// A settled hot row times its main rail alone once, so that the better of the two states is known
-// by measurement; a cold row near the threshold tries all rails for the same reason. Rows keep
-// watching: when the rails' times drift apart by more than 10 % in two operations running, Eq. 2 is
-// applied to those two without waiting for the mean of ten. Rails without a share are probed, at no
-// more than 3 % of the time.
+// A settled hot row times its main rail alone once, and again whenever it seems to have become the
+// better one, so that the better of the two states is known by measurement; a cold row near the
+// threshold tries all rails for the same reason. Hot rows keep watching: when the rails' times drift
+// apart by more than 10 % in two operations running, Eq. 2 is applied to those two without waiting
+// for the mean of ten. A rail without a share says nothing by itself: its measured rate does.
 //
 // Contract: pure, single-threaded. Samples may come late or from before the last decision: they are
 // judged by the bytes that really went on each rail.
@@ -45,18 +45,19 @@ class TableRow {
     uint64_t operations = 0;
   };
 
-  // `surprised`: measured times have just contradicted what was known, so predictions do not count
-  // and every rail is timed.
-  TableRow(const OpClass& op, std::span<const RailSnapshot> rails, bool surprised);
+  TableRow(const OpClass& op, std::span<const RailSnapshot> rails);
   explicit TableRow(const Learned& learned);
+  // A row in place of one that no longer holds: the rates are measured ones by now, so it starts
+  // with the shares that they promise, and times nothing before.
+  static TableRow again(const OpClass& op, std::span<const RailSnapshot> rails);
 
   Shares shares() const;
-  // True when a cold row must be decided anew: a rail's measured rate is twice or half of what it
-  // was then, and an idle rail has no other way to say so soon.
-  bool questioned_by(std::span<const RailSnapshot> rails) const;
-  void learn(const OpSample& sample);
-  // The rails' own times changed so much that the start must be decided again.
+  // To be told before each operation. True when the row must be made again: the measured rate of a
+  // rail that decided it has changed, or splitting still promises what once it did not keep.
+  bool questioned_by(const RailCosts& now, bool split_promises);
+  // The times on one rail changed so much, though its rate did not, that all must be timed again.
   bool outdated() const { return outdated_; }
+  void learn(const OpSample& sample);
   const Learned& learned() const { return learned_; }
 
   uint64_t last_used = 0;  // for the table, to find the row it can best do without
@@ -69,7 +70,6 @@ class TableRow {
     std::array<double, kRailsMax> bytes{};
     std::array<uint32_t, kRailsMax> seen{};
     void add(const OpSample& sample);
-    double rail_mean_s(size_t rail) const { return seen[rail] ? rail_s[rail] / seen[rail] : 0; }
   };
   struct Times {  // of the rails that have a share and carried something; 0 for the others
     std::array<double, kRailsMax> rail_s{};
@@ -81,48 +81,48 @@ class TableRow {
 
   bool is_up(size_t rail) const { return (learned_.up_mask >> rail & 1) != 0; }
   bool credible(const OpSample& sample) const;
-  int idle_rail_to_probe() const;
-  uint64_t probe_interval(int rail) const;
   int candidate() const;
-  void try_all();
   void learn_single(int rail, double total_s);
   void learn_all(const OpSample& sample);
-  void learn_probe(int rail, const OpSample& sample);
   bool drifts(const Times& times);
+  void follow(const Timer& both);
   void finish_timer();
   void search(const Times& times, double slowest_s);
   void settle(const Times& times);
+  void time_main_rail(bool anew);
   void start_search();
-  void apply_eq2(const Timer& timer);
-  void drop_useless_rails(const Timer& timer, const Times& times);
+  void apply_eq2(const Times& times);
+  void drop_useless_rails(const std::array<double, kRailsMax>& carried, const Times& times);
+  void drop_below(double share);
+  void drop(size_t rail);
   uint32_t scale_shares();
   void rescale();
   void decide(bool hot_now);
+  void go_single(int rail);
   Times times_of(const Timer& timer) const;
 
   Learned learned_;
   bool outdated_ = false;
-  bool try_all_ = false;    // cold by prediction, but near enough to look
-  bool surprised_ = false;
+  bool try_all_ = false;     // cold by prediction, but near enough to look
   uint32_t candidates_ = 0;  // bit set of rails to time alone
   std::array<uint8_t, kRailsMax> order_{};  // rails by predicted time
   std::array<uint32_t, kRailsMax> single_ops_{};
-  std::array<double, kRailsMax> reference_s_{};  // single_s at the decision
-  std::array<double, kRailsMax> probe_s_{};
-  std::array<double, kRailsMax> predicted_s_{};  // alone, when the row was made
-  RailCosts costs_{};       // predicted when the row was made; 0 in a loaded row
+  double reference_s_ = 0;   // the single rail's time at the decision
+  RailCosts decided_by_{};   // what was known when the state or the set of rails was decided
+  RailCosts seen_{};         // what was known before the latest operation
+  uint64_t decided_at_ = 0;  // operations
 
-  Timer timer_;             // of the window of ten
-  Timer previous_;          // the operation before this one
-  int drift_key_ = -1;      // which rail drifted in the operation before, and to which side
-  uint32_t quick_updates_ = 0;
+  Timer timer_;              // of the window of ten
+  Timer previous_;           // the operation before this one
+  int drift_key_ = -1;       // which rail drifted in the operation before, and to which side
+  uint32_t quick_updates_ = 0;  // since the last full Timer
   std::array<double, kRailsMax> balance_{};  // expected rail time / slowest rail time
   double last_slowest_s_ = 0;
   bool stepping_ = false;
   std::array<double, kRailsMax> share_before_step_{};
   Times times_before_step_;
   struct Point {
-    double bytes = 0;
+    double share = 0;
     double seconds = 0;
   };
   std::array<Point, kRailsMax> point_{};  // before the last Eq. 2

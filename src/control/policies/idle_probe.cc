@@ -1,0 +1,63 @@
+#include "control/policies/idle_probe.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "control/policies/binder.h"
+#include "control/policies/eq.h"
+
+namespace nezha::control {
+namespace {
+
+// A rail is probed after this many operations without a byte, as soon as that is expected to cost no
+// more than this part of their time.
+constexpr int kIdleOperations = 4;
+constexpr double kProbeTime = 0.03;
+// A probe that raised the rate by so much is followed by the next one at once: the monitor believes
+// a rail that was idle only step by step.
+constexpr double kPromising = 1.1;
+
+}  // namespace
+
+int IdleProbe::choose(uint64_t bytes, double operation_s, std::span<const RailSnapshot> rails) {
+  // Smaller operations cannot carry a probe, and should not have to pay for one.
+  if (bytes < RailBinder::kProbeBytes) return -1;
+  const RailCosts costs = costs_of(rails);
+  int chosen = -1;
+  for (size_t i = 0; i < std::min<size_t>(rails.size(), kRailsMax); ++i) {
+    if (!rails[i].up) continue;
+    const Idle& idle = idle_[i];
+    // Twice, because a round that waits for the probe makes the next one wait.
+    constexpr auto kBytes = static_cast<double>(RailBinder::kProbeBytes);
+    const double probe_s = 2 * (costs[i].startup_s + kBytes * costs[i].s_per_byte);
+    const bool due = idle.operations >= kIdleOperations &&
+                     probe_s - operation_s <= kProbeTime * idle.time_s;
+    const bool promising =
+        idle.rate_at_probe > 0 && rails[i].rate_bytes_per_s > kPromising * idle.rate_at_probe;
+    if (!due && !promising) continue;
+    // The one that waits longest of those whose turn it is.
+    if (chosen < 0 || idle.time_s > idle_[static_cast<size_t>(chosen)].time_s) {
+      chosen = static_cast<int>(i);
+    }
+  }
+  if (chosen < 0) return chosen;
+  const auto rail = static_cast<size_t>(chosen);
+  idle_[rail] = {0, 0, rails[rail].rate_bytes_per_s};
+  return chosen;
+}
+
+void IdleProbe::learn(const OpSample& sample) {
+  if (sample.op.bytes < RailBinder::kProbeBytes || !(sample.total_s > 0)) return;
+  if (!std::isfinite(sample.total_s)) return;
+  for (uint32_t i = 0; i < std::min(sample.rails, kRailsMax); ++i) {
+    if (sample.rail_bytes[i] > 0) {
+      idle_[i].operations = 0;
+      idle_[i].time_s = 0;
+    } else {
+      idle_[i].operations = std::min(idle_[i].operations + 1, kIdleOperations);
+      idle_[i].time_s += sample.total_s;
+    }
+  }
+}
+
+}  // namespace nezha::control

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "property/schedule_worlds.h"
+#include "schedule/contract.h"
 #include "schedule/rehearsal.h"
 #include "schedule/verifier.h"
 
@@ -30,11 +31,17 @@ template <class Visit>
 void for_each_world(const AlgorithmEntry& entry, Visit visit) {
   for (int world_size = 1; world_size <= 64; ++world_size) {
     for (const int root : roots_of(entry, world_size)) {
-      SCOPED_TRACE(describe_world(entry, world_size, root));
-      visit(make_world(entry, world_size, root));
+      const World world = make_world(entry, world_size, root);
+      SCOPED_TRACE(describe_world(world));
+      visit(world);
       if (testing::Test::HasFatalFailure()) return;
     }
   }
+}
+
+// Proofs are for every size; rehearsals take longer and go where sizes differ in kind.
+bool is_rehearsed(size_t world_size) {
+  return world_size <= 17 || world_size == 31 || world_size == 33 || world_size == 64;
 }
 
 class Catalog : public testing::TestWithParam<AlgorithmEntry> {};
@@ -55,6 +62,15 @@ TEST_P(Catalog, HasTheShapeThatPlansRelyOn) {
     ASSERT_TRUE(proof);
     // Without `exchanges` a plan gives any window; with it, credit for one chunk per open chunk.
     EXPECT_TRUE(shape.exchanges || proof.value().consumes_on_arrival);
+    // In the smallest worlds nothing waits yet, whatever the algorithm.
+    if (world.size() >= 5) {
+      EXPECT_NE(shape.exchanges, proof.value().consumes_on_arrival);
+    }
+    Result<Contract> contract = Contract::of(world);
+    ASSERT_TRUE(contract) << contract.status().to_string();
+    if (world.size() > 1) {
+      EXPECT_EQ(contract->geometry(), shape.geometry);
+    }
     if (shape.exchanges) {
       EXPECT_LE(proof.value().pair_load, 1 + kRounding);
     }
@@ -64,6 +80,7 @@ TEST_P(Catalog, HasTheShapeThatPlansRelyOn) {
 
 TEST_P(Catalog, FinishesUnderTheLeastCredit) {
   for_each_world(GetParam(), [](const World& world) {
+    if (!is_rehearsed(world.size())) return;
     const Result<Proof> proof = verify(world);
     ASSERT_TRUE(proof);
     for (uint64_t seed = 0; seed < 3; ++seed) {

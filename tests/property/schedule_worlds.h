@@ -24,10 +24,10 @@ inline World make_world(const AlgorithmEntry& entry, int world_size, int root) {
   return world;
 }
 
-inline std::string describe_world(const AlgorithmEntry& entry, int world_size, int root) {
-  return std::string(name_of(entry.collective)) + " by " +
-         std::string(name_of(entry.algorithm)) + ", " + std::to_string(world_size) +
-         " ranks, root " + std::to_string(root);
+inline std::string describe_world(const World& world) {
+  return std::string(name_of(world[0].collective)) + " by " +
+         std::string(name_of(world[0].algorithm)) + ", " + std::to_string(world.size()) +
+         " ranks, root " + std::to_string(world[0].root);
 }
 
 }  // namespace nezha::schedule

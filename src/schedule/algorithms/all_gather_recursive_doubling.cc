@@ -12,19 +12,20 @@ namespace nezha::schedule::algorithms {
 namespace {
 
 Program exchange_program(const Folding& fold) {
-  const Parts whole{0, static_cast<uint32_t>(fold.world_size)};
   const Tag give{0};
-  const Tag result{fold.stages() + 1};
+  const int result = fold.stages() + 1;
   const Parts own = block_part(fold.rank);
-  const Parts other = block_part(fold.partner());
-  Builder builder(whole.end);
+  // A folded rank gets all blocks but its own back: those behind it, round to those before it.
+  const auto all_but = [&](int rank) {
+    return block_run(rank + 1, fold.world_size - 1, fold.world_size);
+  };
+  Builder builder(static_cast<uint32_t>(fold.world_size));
   if (fold.folded()) {
-    // Everything but its own block comes back, on both sides of it.
-    builder.send(fold.partner(), own, give).recv(fold.partner(), {0, own.begin}, result);
-    builder.recv(fold.partner(), {own.end, whole.end}, {result.stage, 1}).copy(own);
-    return builder.finish();
+    builder.send(fold.partner(), own, give);
+    recv_run(builder, fold.partner(), result, all_but(fold.rank));
+    return builder.copy(own).finish();
   }
-  if (fold.paired()) builder.recv(fold.partner(), other, give).copy(own).next_round();
+  if (fold.paired()) builder.recv(fold.partner(), block_part(fold.partner()), give).copy(own);
   for (int stage = 0; stage < fold.stages(); ++stage) {
     const int distance = 1 << stage;
     const int first = fold.core_rank() & ~(distance - 1);
@@ -34,10 +35,8 @@ Program exchange_program(const Folding& fold) {
     builder.recv(peer, fold.ranks_of(peer_first, peer_first + distance), {stage + 1});
     if (stage == 0 && !fold.paired()) builder.copy(own);
   }
-  if (fold.paired()) {
-    builder.next_round().send(fold.partner(), {0, other.begin}, result);
-    builder.send(fold.partner(), {other.end, whole.end}, {result.stage, 1});
-  }
+  builder.next_round();
+  if (fold.paired()) send_run(builder, fold.partner(), result, all_but(fold.partner()));
   return builder.finish();
 }
 

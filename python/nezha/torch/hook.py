@@ -1,0 +1,30 @@
+"""A communication hook: DistributedDataParallel's gradients over Nezha, the rest over another backend.
+
+    model.register_comm_hook(nezha.init(job="gradients"), nezha.torch.ddp_hook)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from . import groups
+from .dtypes import reducible
+from .work import Work
+
+
+def ddp_hook(state: Any, bucket: Any) -> torch.futures.Future:
+    """The average of the bucket over the ranks, as a future of one tensor.
+
+    state: the nezha.Communicator to use, or a process group of nezha, or None for the default one.
+    """
+    if state is None or not hasattr(state, "all_reduce"):
+        state = groups.communicator(state)
+    gradients = bucket.buffer()
+    native = state.all_reduce(reducible(gradients, "avg"), "avg", async_op=True)
+    return Work(native, [gradients]).get_future().then(_value)
+
+
+def _value(future: torch.futures.Future) -> torch.Tensor:
+    return future.value()[0]

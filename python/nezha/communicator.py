@@ -6,10 +6,13 @@ import atexit
 import json
 import os
 import weakref
-from typing import Any, Dict, List, Optional, TypeVar, Union, overload
+from typing import (Any, Dict, List, Optional, Sequence, Tuple, TypeVar, Union,
+                    overload)
 
 from . import _native
 from ._native import Work
+from .arrays import new_like, shape_of
+from .errors import InvalidArgument
 
 Array = TypeVar("Array")
 
@@ -29,7 +32,7 @@ def connect(rank: int, world_size: int, store: Optional[str], store_object: Any,
 class Communicator:
     """Ordered ranks that call the same operations in the same order.
 
-    Made by nezha.init() or split(). May be used by several threads, as long as all ranks start
+    Made by nezha.init(), split() or create(). May be used by several threads, as long as all ranks start
     their operations in the same order. As a context manager it is closed at the end of the block,
     and aborted when the block is left by an exception, so that the other ranks do not wait.
 
@@ -80,10 +83,150 @@ class Communicator:
         """
         return self._native.broadcast(x, root, algorithm, timeout, async_op)
 
+    def all_gather(self, x: Any, out: Any = None, *, algorithm: Optional[str] = None,
+                   timeout: Optional[float] = None, async_op: bool = False) -> Any:
+        """The x of every rank, in the order of ranks, on every rank.
+
+        x: array, equal in dtype and number of elements on all ranks. It may be the part of `out` in
+            which this rank's data belongs.
+        out: array of the same dtype and world_size times as many elements; None: a new one of shape
+            (world_size, *x.shape), NumPy's, or torch's where x is.
+        algorithm: "ring", "bruck", "direct", ..., or None: by cost; the rest as in all_reduce.
+
+        Returns out.
+        """
+        if out is None:
+            out = new_like(x, (self.world_size, *shape_of(x)))
+        return self._native.all_gather(x, out, algorithm, timeout, async_op)
+
+    def all_gather_v(self, x: Any, out: Any, counts: Sequence[int], *,
+                     algorithm: Optional[str] = None, timeout: Optional[float] = None,
+                     async_op: bool = False) -> Any:
+        """As all_gather, with counts[r] elements of rank r, where counts is equal on all ranks.
+
+        Returns out, an array of sum(counts) elements.
+        """
+        return self._native.all_gather_v(x, out, counts, algorithm, timeout, async_op)
+
+    def reduce_scatter(self, x: Any, out: Any = None, op: str = "sum",
+                       factor: Optional[float] = None, *, algorithm: Optional[str] = None,
+                       timeout: Optional[float] = None, async_op: bool = False) -> Any:
+        """Combines x of all ranks, element by element; rank r gets the r-th of world_size blocks.
+
+        x: array of world_size blocks of equal length. It is not changed.
+        out: array of the same dtype with the elements of one block; it may be this rank's block of x.
+            None: a new one of shape (x.shape[0] / world_size, *x.shape[1:]).
+        op, factor and the rest: as in all_reduce.
+
+        Returns out.
+        """
+        if out is None:
+            out = new_like(x, self._block_shape(x))
+        return self._native.reduce_scatter(x, out, op, factor, algorithm, timeout, async_op)
+
+    def reduce_scatter_v(self, x: Any, out: Any, counts: Sequence[int], op: str = "sum",
+                         factor: Optional[float] = None, *, algorithm: Optional[str] = None,
+                         timeout: Optional[float] = None, async_op: bool = False) -> Any:
+        """As reduce_scatter, with a block of counts[r] elements for rank r.
+
+        counts is equal on all ranks. Returns out, an array of counts[rank] elements.
+        """
+        return self._native.reduce_scatter_v(x, out, counts, op, factor, algorithm, timeout,
+                                             async_op)
+
+    def reduce(self, x: Any, root: int = 0, op: str = "sum", out: Any = None,
+               factor: Optional[float] = None, *, algorithm: Optional[str] = None,
+               timeout: Optional[float] = None, async_op: bool = False) -> Any:
+        """As all_reduce, but only rank `root` gets the result: in x, or in out.
+
+        The x of the other ranks is only read, and their out is not looked at. Returns the result on
+        the root, None elsewhere.
+        """
+        return self._native.reduce(x, root, op, out, factor, algorithm, timeout, async_op)
+
+    def gather(self, x: Any, out: Any = None, root: int = 0, *, algorithm: Optional[str] = None,
+               timeout: Optional[float] = None, async_op: bool = False) -> Any:
+        """As all_gather, but only rank `root` gets the result.
+
+        Returns out on the root, None elsewhere, where out is not looked at.
+        """
+        if out is None and self.rank == root:
+            out = new_like(x, (self.world_size, *shape_of(x)))
+        return self._native.gather(x, out, root, algorithm, timeout, async_op)
+
+    def scatter(self, x: Any, out: Any, root: int = 0, *, algorithm: Optional[str] = None,
+                timeout: Optional[float] = None, async_op: bool = False) -> Any:
+        """Gives rank r the r-th of world_size blocks of the x of rank `root`.
+
+        x: on the root, an array of world_size times the elements of out; elsewhere not looked at.
+        out: array for one block, equal in dtype and number of elements on all ranks; on the root it
+            may be its block of x.
+
+        Returns out.
+        """
+        return self._native.scatter(x, out, root, algorithm, timeout, async_op)
+
+    def all_to_all(self, x: Any, out: Any = None, *, algorithm: Optional[str] = None,
+                   timeout: Optional[float] = None, async_op: bool = False) -> Any:
+        """Gives rank r the r-th of world_size blocks of x, and gets one block from every rank.
+
+        x: array of world_size blocks of equal length, equal in size on all ranks.
+        out: array of the same dtype and number of elements that shares no memory with x; None: a new
+            one of the shape of x.
+
+        Returns out.
+        """
+        if out is None:
+            out = new_like(x, shape_of(x))
+        return self._native.all_to_all(x, out, algorithm, timeout, async_op)
+
+    def all_to_all_v(self, x: Any, send_counts: Sequence[int], out: Any,
+                     receive_counts: Sequence[int], *, algorithm: Optional[str] = None,
+                     timeout: Optional[float] = None, async_op: bool = False) -> Any:
+        """As all_to_all, with send_counts[r] elements for rank r and receive_counts[r] from it.
+
+        Rank a's send_counts[b] must be rank b's receive_counts[a]. Returns out, an array of
+        sum(receive_counts) elements.
+        """
+        return self._native.all_to_all_v(x, send_counts, out, receive_counts, algorithm, timeout,
+                                         async_op)
+
     def barrier(self, *, timeout: Optional[float] = None,
                 async_op: bool = False) -> Optional[Work]:
         """Returns when every rank has called it."""
         return self._native.barrier(timeout, async_op)
+
+    def send(self, x: Any, destination: int, tag: int = 0, *, timeout: Optional[float] = None,
+             async_op: bool = False) -> Optional[Work]:
+        """Sends x to rank `destination`, which calls recv with as many elements of the same dtype.
+
+        tag: 0 to 2**32 - 1; messages of one tag between two ranks arrive in the order of sending.
+        Messages stand outside the order of the collectives. A send may return before the message is
+        received.
+        """
+        return self._native.send(x, destination, tag, timeout, async_op)
+
+    def recv(self, x: Any, source: Optional[int] = None, tag: int = 0, *,
+             timeout: Optional[float] = None, async_op: bool = False) -> Any:
+        """Receives a message of rank `source` (None: of any rank) into x. Returns x, or a Work.
+
+        Work.source says whose message it was, when it is complete.
+        """
+        return self._native.recv(x, source, tag, timeout, async_op)
+
+    def group(self, *, timeout: Optional[float] = None, async_op: bool = False) -> "Group":
+        """Starts the operations of a block together, so that short ones overlap.
+
+            with comm.group() as group:
+                comm.all_reduce(a)
+                comm.broadcast(b)
+
+        Results are there when the block is left; with async_op, when group.work says so. An exception
+        in the block forgets its operations. The operations belong to the thread that runs the block.
+
+        timeout: for operations that have none of their own.
+        """
+        return Group(self._native, timeout, async_op)
 
     def split(self, color: Optional[int], key: int = 0) -> Optional["Communicator"]:
         """The communicator of the ranks that passed the same color, ordered by (key, rank).
@@ -93,6 +236,15 @@ class Communicator:
         """
         child = self._native.split(-1 if color is None else color, key)
         return None if child is None else Communicator(child)
+
+    def create(self, ranks: Sequence[int], name: str = "") -> "Communicator":
+        """The communicator of `ranks` of this one, in that order.
+
+        Collective over those ranks only, and without a message: all of them pass the same ranks and
+        name, and create groups of equal ranks and name in the same order. The others do not call.
+        Raises InvalidArgument where this rank is not among them.
+        """
+        return Communicator(self._native.create(ranks, name))
 
     def abort(self) -> None:
         """Fails the running and all later operations, on every rank, with Aborted."""
@@ -146,9 +298,38 @@ class Communicator:
             self.abort()
         self.close()
 
+    def _block_shape(self, x: Any) -> Tuple[int, ...]:
+        """The shape of one of world_size blocks along the first axis."""
+        shape = shape_of(x)
+        if not shape or shape[0] % self.world_size:
+            raise InvalidArgument(f"x has shape {shape}: its first extent must be a multiple of the "
+                                  f"{self.world_size} ranks, or pass out=")
+        return (shape[0] // self.world_size, *shape[1:])
+
     def __repr__(self) -> str:
         state = ", closed" if self.closed else ""
         return f"<nezha.Communicator rank {self.rank} of {self.world_size}{state}>"
+
+
+class Group:
+    """Operations that start together: see Communicator.group()."""
+
+    def __init__(self, native: _native.Communicator, timeout: Optional[float],
+                 async_op: bool) -> None:
+        self._native, self._timeout, self._async_op = native, timeout, async_op
+        # When the block has been left: the Work of all operations; its wait() returns the list of
+        # their results.
+        self.work: Optional[Work] = None
+
+    def __enter__(self) -> "Group":
+        self._native.group_begin()
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if kind is not None:
+            self._native.group_cancel()
+        else:
+            self.work = self._native.group_end(self._timeout, self._async_op)
 
 
 def _close_all() -> None:

@@ -101,6 +101,7 @@ void Operation::complete(nezha_code code, std::string message) {
     done_ = true;
     code_ = code;
     message_ = std::move(message);
+    if (work_ != nullptr) nezha_work_source(work_, &source_);
   }
   let_go();
 }
@@ -111,6 +112,7 @@ void Operation::let_go() {
   work_ = nullptr;
   input.release();
   output.release();
+  parts.clear();
   lease_.reset();
 }
 

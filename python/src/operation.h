@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "buffer.h"
 #include "handle.h"
@@ -28,6 +29,8 @@ class Operation {
   Buffer input;
   Buffer output;
   nanobind::object result;  // what wait() returns
+  // Of a group: its operations, whose buffers live as long as the group's.
+  std::vector<std::shared_ptr<Operation>> parts;
 
   nezha_comm_t comm() const { return lease_->raw(); }
 
@@ -43,6 +46,8 @@ class Operation {
   bool wait(double timeout_s);
   // The same for close(): no signals, no exceptions.
   bool wait_quietly(double timeout_s);
+  // The rank whose message a completed receive took; -1 otherwise.
+  int source() const { return source_; }
   // Raises if the operation failed. Only when it has completed.
   void outcome() const;
   void abort();
@@ -59,6 +64,7 @@ class Operation {
   nezha_work_t work_ = nullptr;
   int waiters_ = 0;
   bool done_ = false;
+  int source_ = -1;
   nezha_code code_ = NEZHA_OK;
   std::string message_;
 };

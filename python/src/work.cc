@@ -38,6 +38,8 @@ void bind_work(nb::module_& module) {
       .def("wait", &Work::wait, "timeout"_a = nb::none(),
            "The result, when the operation has completed. Raises its error, or TimedOut when it "
            "is still running after `timeout` seconds; it goes on then.")
+      .def_prop_ro("source", &Work::source,
+                   "The rank whose message a completed recv took; -1 otherwise.")
       .def("abort", &Work::abort,
            "Fails the operation and its communicator, on every rank, with Aborted.");
 }

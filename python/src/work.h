@@ -22,6 +22,7 @@ class Work {
   // The result array; raises the operation's error, or `timed_out` when it is still running.
   nanobind::object wait(std::optional<double> timeout_s);
   void abort() { operation_->abort(); }
+  int source() const { return operation_->source(); }
 
  private:
   std::shared_ptr<Operation> operation_;

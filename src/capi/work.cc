@@ -45,7 +45,7 @@ nezha_code nezha_work_source(nezha_work_t work, int* source) {
       return error(Code::invalid_argument, "nezha_work_source needs a place to answer");
     }
     if (!work->is_done()) {
-      return error(Code::invalid_argument, "the receive is not complete, so nobody knows its source; wait "
+      return error(Code::invalid_argument, "the receive is not complete, so its source is unknown; wait "
                    "for it first");
     }
     *source = work->work.source;

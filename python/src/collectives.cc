@@ -1,0 +1,325 @@
+// The operations of a Communicator: arrays are checked and held, then the C function is called.
+#include "communicator.h"
+#include "errors.h"
+#include "work.h"
+
+namespace nb = nanobind;
+
+namespace nezha::python {
+namespace {
+
+std::string blocks_of(int world_size, uint64_t count) {
+  return std::to_string(world_size) + " ranks times " + std::to_string(count);
+}
+
+// An output that this rank must have.
+void acquire_out(Operation& operation, nb::handle out, const char* why) {
+  if (out.is_none()) raise(NEZHA_INVALID_ARGUMENT, std::string("out is None: ") + why);
+  operation.output.acquire(out, Access::write, "out");
+  operation.result = nb::borrow(out);
+}
+
+}  // namespace
+
+template <class Issue>
+nb::object Communicator::run(std::shared_ptr<Operation>& operation, bool async_op, Issue&& issue) {
+  if (!groups_.empty()) {
+    const auto group = groups_.find(PyThread_get_thread_ident());
+    if (group != groups_.end()) {
+      if (async_op) {
+        raise(NEZHA_INVALID_ARGUMENT, "async_op belongs to the group, not to the operations in it: "
+                                      "pass it to group()");
+      }
+      check(issue(operation->comm(), nullptr));
+      group->second->parts.push_back(operation);
+      return operation->result;
+    }
+  }
+  operation->start(issue, /*block=*/!async_op);
+  if (!async_op) return operation->result;
+  return work_of(operation);
+}
+
+nb::object Communicator::work_of(std::shared_ptr<Operation> operation) {
+  handle_->add_unfinished(operation);
+  return nb::cast(Work(std::move(operation), nb::find(this)));
+}
+
+nb::object Communicator::all_reduce(nb::handle x, const char* op_name, nb::handle out,
+                                    std::optional<double> factor, const OptionalText& algorithm,
+                                    Timeout timeout, bool async_op) {
+  const nezha_op op = parse_op(op_name);
+  nezha_op_options options = call_options(timeout, algorithm, async_op);
+  options.factor = checked_factor(op, factor);
+  auto operation = new_operation();
+  Buffer& in = operation->input;
+  in.acquire(x, out.is_none() ? Access::write : Access::read, "x");
+  void* target = in.data();
+  operation->result = nb::borrow(x);
+  if (!out.is_none()) {
+    acquire_out(*operation, out, "");
+    target = operation->output.data();
+    check_same_dtype(in, operation->output);
+    check_elements("out", operation->output, in.count(), "as many as x");
+  }
+  return run(operation, async_op, [&](nezha_comm_t comm, nezha_work_t* work) {
+    return nezha_all_reduce(comm, in.data(), target, in.count(), in.dtype(), op, &options, work);
+  });
+}
+
+nb::object Communicator::broadcast(nb::handle x, int root, const OptionalText& algorithm,
+                                   Timeout timeout, bool async_op) {
+  nezha_op_options options = call_options(timeout, algorithm, async_op);
+  auto operation = new_operation();
+  Buffer& buffer = operation->input;
+  buffer.acquire(x, rank == root ? Access::read : Access::write, "x");
+  operation->result = nb::borrow(x);
+  return run(operation, async_op, [&](nezha_comm_t comm, nezha_work_t* work) {
+    return nezha_broadcast(comm, buffer.data(), buffer.count(), buffer.dtype(), root, &options,
+                           work);
+  });
+}
+
+nb::object Communicator::all_gather(nb::handle x, nb::handle out, const OptionalText& algorithm,
+                                    Timeout timeout, bool async_op) {
+  nezha_op_options options = call_options(timeout, algorithm, async_op);
+  auto operation = new_operation();
+  Buffer &in = operation->input, &to = operation->output;
+  in.acquire(x, Access::read, "x");
+  acquire_out(*operation, out, "it receives the blocks of all ranks");
+  check_same_dtype(in, to);
+  check_elements("out", to, in.count() * static_cast<uint64_t>(world_size),
+                 blocks_of(world_size, in.count()) + " of x");
+  return run(operation, async_op, [&](nezha_comm_t comm, nezha_work_t* work) {
+    return nezha_all_gather(comm, in.data(), to.data(), in.count(), in.dtype(), &options, work);
+  });
+}
+
+nb::object Communicator::all_gather_v(nb::handle x, nb::handle out, const Counts& counts,
+                                      const OptionalText& algorithm, Timeout timeout,
+                                      bool async_op) {
+  nezha_op_options options = call_options(timeout, algorithm, async_op);
+  const uint64_t total = check_counts("counts", counts, world_size);
+  auto operation = new_operation();
+  Buffer &in = operation->input, &to = operation->output;
+  in.acquire(x, Access::read, "x");
+  acquire_out(*operation, out, "it receives the blocks of all ranks");
+  check_same_dtype(in, to);
+  check_elements("x", in, counts[static_cast<size_t>(rank)], "counts[" + std::to_string(rank) + "]");
+  check_elements("out", to, total, "the sum of counts");
+  return run(operation, async_op, [&](nezha_comm_t comm, nezha_work_t* work) {
+    return nezha_all_gather_v(comm, in.data(), to.data(), counts.data(), in.dtype(), &options,
+                              work);
+  });
+}
+
+nb::object Communicator::reduce_scatter(nb::handle x, nb::handle out, const char* op_name,
+                                        std::optional<double> factor,
+                                        const OptionalText& algorithm, Timeout timeout,
+                                        bool async_op) {
+  const nezha_op op = parse_op(op_name);
+  nezha_op_options options = call_options(timeout, algorithm, async_op);
+  options.factor = checked_factor(op, factor);
+  auto operation = new_operation();
+  Buffer &in = operation->input, &to = operation->output;
+  in.acquire(x, Access::read, "x");
+  acquire_out(*operation, out, "it receives this rank's block of the result");
+  check_same_dtype(in, to);
+  check_elements("x", in, to.count() * static_cast<uint64_t>(world_size),
+                 blocks_of(world_size, to.count()) + " of out");
+  return run(operation, async_op, [&](nezha_comm_t comm, nezha_work_t* work) {
+    return nezha_reduce_scatter(comm, in.data(), to.data(), to.count(), in.dtype(), op, &options,
+                                work);
+  });
+}
+
+nb::object Communicator::reduce_scatter_v(nb::handle x, nb::handle out, const Counts& counts,
+                                          const char* op_name, std::optional<double> factor,
+                                          const OptionalText& algorithm, Timeout timeout,
+                                          bool async_op) {
+  const nezha_op op = parse_op(op_name);
+  nezha_op_options options = call_options(timeout, algorithm, async_op);
+  options.factor = checked_factor(op, factor);
+  const uint64_t total = check_counts("counts", counts, world_size);
+  auto operation = new_operation();
+  Buffer &in = operation->input, &to = operation->output;
+  in.acquire(x, Access::read, "x");
+  acquire_out(*operation, out, "it receives this rank's block of the result");
+  check_same_dtype(in, to);
+  check_elements("x", in, total, "the sum of counts");
+  check_elements("out", to, counts[static_cast<size_t>(rank)],
+                 "counts[" + std::to_string(rank) + "]");
+  return run(operation, async_op, [&](nezha_comm_t comm, nezha_work_t* work) {
+    return nezha_reduce_scatter_v(comm, in.data(), to.data(), counts.data(), in.dtype(), op,
+                                  &options, work);
+  });
+}
+
+nb::object Communicator::reduce(nb::handle x, int root, const char* op_name, nb::handle out,
+                                std::optional<double> factor, const OptionalText& algorithm,
+                                Timeout timeout, bool async_op) {
+  const nezha_op op = parse_op(op_name);
+  nezha_op_options options = call_options(timeout, algorithm, async_op);
+  options.factor = checked_factor(op, factor);
+  auto operation = new_operation();
+  Buffer& in = operation->input;
+  const bool is_in_place = rank == root && out.is_none();
+  in.acquire(x, is_in_place ? Access::write : Access::read, "x");
+  void* target = is_in_place ? in.data() : nullptr;
+  operation->result = is_in_place ? nb::borrow(x) : nb::none();
+  if (rank == root && !is_in_place) {
+    acquire_out(*operation, out, "");
+    target = operation->output.data();
+    check_same_dtype(in, operation->output);
+    check_elements("out", operation->output, in.count(), "as many as x");
+  }
+  return run(operation, async_op, [&](nezha_comm_t comm, nezha_work_t* work) {
+    return nezha_reduce(comm, in.data(), target, in.count(), in.dtype(), op, root, &options, work);
+  });
+}
+
+nb::object Communicator::gather(nb::handle x, nb::handle out, int root,
+                                const OptionalText& algorithm, Timeout timeout, bool async_op) {
+  nezha_op_options options = call_options(timeout, algorithm, async_op);
+  auto operation = new_operation();
+  Buffer &in = operation->input, &to = operation->output;
+  in.acquire(x, Access::read, "x");
+  operation->result = nb::none();
+  if (rank == root) {
+    acquire_out(*operation, out, "the root receives the blocks of all ranks");
+    check_same_dtype(in, to);
+    check_elements("out", to, in.count() * static_cast<uint64_t>(world_size),
+                   blocks_of(world_size, in.count()) + " of x");
+  }
+  return run(operation, async_op, [&](nezha_comm_t comm, nezha_work_t* work) {
+    return nezha_gather(comm, in.data(), to.data(), in.count(), in.dtype(), root, &options, work);
+  });
+}
+
+nb::object Communicator::scatter(nb::handle x, nb::handle out, int root,
+                                 const OptionalText& algorithm, Timeout timeout, bool async_op) {
+  nezha_op_options options = call_options(timeout, algorithm, async_op);
+  auto operation = new_operation();
+  Buffer &in = operation->input, &to = operation->output;
+  acquire_out(*operation, out, "it receives this rank's block");
+  if (rank == root) {
+    in.acquire(x, Access::read, "x");
+    check_same_dtype(in, to);
+    check_elements("x", in, to.count() * static_cast<uint64_t>(world_size),
+                   blocks_of(world_size, to.count()) + " of out");
+  }
+  return run(operation, async_op, [&](nezha_comm_t comm, nezha_work_t* work) {
+    return nezha_scatter(comm, in.data(), to.data(), to.count(), to.dtype(), root, &options, work);
+  });
+}
+
+nb::object Communicator::all_to_all(nb::handle x, nb::handle out, const OptionalText& algorithm,
+                                    Timeout timeout, bool async_op) {
+  nezha_op_options options = call_options(timeout, algorithm, async_op);
+  auto operation = new_operation();
+  Buffer &in = operation->input, &to = operation->output;
+  in.acquire(x, Access::read, "x");
+  acquire_out(*operation, out, "it receives a block of every rank");
+  check_same_dtype(in, to);
+  check_elements("out", to, in.count(), "as many as x");
+  const uint64_t block = in.count() / static_cast<uint64_t>(world_size);
+  check_elements("x", in, block * static_cast<uint64_t>(world_size),
+                 "it holds one block of equal length for each of the " +
+                     std::to_string(world_size) + " ranks");
+  return run(operation, async_op, [&](nezha_comm_t comm, nezha_work_t* work) {
+    return nezha_all_to_all(comm, in.data(), to.data(), block, in.dtype(), &options, work);
+  });
+}
+
+nb::object Communicator::all_to_all_v(nb::handle x, const Counts& send_counts, nb::handle out,
+                                      const Counts& receive_counts, const OptionalText& algorithm,
+                                      Timeout timeout, bool async_op) {
+  nezha_op_options options = call_options(timeout, algorithm, async_op);
+  const uint64_t sent = check_counts("send_counts", send_counts, world_size);
+  const uint64_t received = check_counts("receive_counts", receive_counts, world_size);
+  auto operation = new_operation();
+  Buffer &in = operation->input, &to = operation->output;
+  in.acquire(x, Access::read, "x");
+  acquire_out(*operation, out, "it receives a block of every rank");
+  check_same_dtype(in, to);
+  check_elements("x", in, sent, "the sum of send_counts");
+  check_elements("out", to, received, "the sum of receive_counts");
+  return run(operation, async_op, [&](nezha_comm_t comm, nezha_work_t* work) {
+    return nezha_all_to_all_v(comm, in.data(), send_counts.data(), to.data(),
+                              receive_counts.data(), in.dtype(), &options, work);
+  });
+}
+
+nb::object Communicator::barrier(Timeout timeout, bool async_op) {
+  nezha_op_options options = call_options(timeout, std::nullopt, async_op);
+  auto operation = new_operation();
+  operation->result = nb::none();
+  return run(operation, async_op, [&](nezha_comm_t comm, nezha_work_t* work) {
+    return nezha_barrier(comm, &options, work);
+  });
+}
+
+nb::object Communicator::send(nb::handle x, int destination, uint32_t tag, Timeout timeout,
+                              bool async_op) {
+  nezha_op_options options = call_options(timeout, std::nullopt, async_op);
+  auto operation = new_operation();
+  Buffer& buffer = operation->input;
+  buffer.acquire(x, Access::read, "x");
+  operation->result = nb::none();
+  return run(operation, async_op, [&](nezha_comm_t comm, nezha_work_t* work) {
+    return nezha_send(comm, buffer.data(), buffer.count(), buffer.dtype(), destination, tag,
+                      &options, work);
+  });
+}
+
+nb::object Communicator::recv(nb::handle x, std::optional<int> source, uint32_t tag,
+                              Timeout timeout, bool async_op) {
+  nezha_op_options options = call_options(timeout, std::nullopt, async_op);
+  if (source && *source < 0) {
+    raise(NEZHA_INVALID_ARGUMENT, "source is negative: pass a rank, or None for any");
+  }
+  auto operation = new_operation();
+  Buffer& buffer = operation->input;
+  buffer.acquire(x, Access::write, "x");
+  operation->result = nb::borrow(x);
+  return run(operation, async_op, [&](nezha_comm_t comm, nezha_work_t* work) {
+    return nezha_recv(comm, buffer.data(), buffer.count(), buffer.dtype(),
+                      source.value_or(NEZHA_ANY_SOURCE), tag, &options, work);
+  });
+}
+
+// ---------------------------------------------------------------------------------- groups
+
+void Communicator::group_begin() {
+  Handle::Lease lease(handle_);
+  check(nezha_group_begin(lease.raw()));
+  groups_[PyThread_get_thread_ident()] = new_operation();
+}
+
+std::shared_ptr<Operation> Communicator::take_group() {
+  const auto found = groups_.find(PyThread_get_thread_ident());
+  if (found == groups_.end()) return nullptr;
+  std::shared_ptr<Operation> group = std::move(found->second);
+  groups_.erase(found);
+  return group;
+}
+
+nb::object Communicator::group_end(Timeout timeout, bool async_op) {
+  std::shared_ptr<Operation> group = take_group();
+  if (group == nullptr) group = new_operation();  // the C library says what is wrong
+  nb::list results;
+  for (const std::shared_ptr<Operation>& part : group->parts) results.append(part->result);
+  group->result = std::move(results);
+  nezha_op_options options = call_options(timeout, std::nullopt, async_op);
+  group->start([&](nezha_comm_t comm, nezha_work_t* work) {
+    return nezha_group_end(comm, &options, work);
+  }, /*block=*/!async_op);
+  return work_of(std::move(group));
+}
+
+void Communicator::group_cancel() {
+  const std::shared_ptr<Operation> group = take_group();
+  if (group != nullptr) nezha_group_cancel(group->comm());
+}
+
+}  // namespace nezha::python

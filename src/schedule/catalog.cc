@@ -68,10 +68,10 @@ constexpr AlgorithmEntry kCatalog[] = {
      "subtrees' blocks in one message; few of them at the root, for short blocks and many ranks",
      scatter_tree, gather_tree_shape, gather_tree_cost},
     {Algorithm::pairwise, Collective::all_to_all,
-     "every block straight to its owner, one partner after the other", all_to_all_pairwise,
+     "every block straight to its owner, partner by partner", all_to_all_pairwise,
      all_to_all_pairwise_shape, all_to_all_pairwise_cost},
     {Algorithm::pairwise, Collective::all_to_all_v,
-     "every block straight to its owner, one partner after the other", all_to_all_v_pairwise,
+     "every block straight to its owner, partner by partner", all_to_all_v_pairwise,
      all_to_all_pairwise_shape, all_to_all_pairwise_cost},
 };
 

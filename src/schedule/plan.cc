@@ -122,7 +122,7 @@ std::string line(const AlgorithmEntry& entry, const PlanRequest& request, const 
   const CostTerms terms = entry.cost(request.world_size);
   char text[256];
   std::snprintf(text, sizeof text,
-                "  %-18s %12.1f us  %5.0f steps  %6.2f x bytes  %6.2f x reduced  ",
+                "  %-18s %12.1f us  %6.1f steps  %6.2f x bytes  %6.2f x reduced  ",
                 name_of(entry.algorithm).data(), 1e6 * seconds(terms, request, costs), terms.steps,
                 terms.bytes_factor, terms.reduce_factor);
   return text + std::string(entry.summary) + "\n";
@@ -152,8 +152,8 @@ Result<Plan> make_plan(const PlanRequest& request, const CostTable& costs) {
   }
   const uint64_t slices = shape.slices;
   const bool has_blocks = shape.geometry != Geometry::even;
-  const uint64_t longest_slice =
-      has_blocks ? request.longest_block : divide_up(request.count, slices);
+  const uint64_t even_slice = divide_up(request.count, slices);
+  const uint64_t longest_slice = std::max(even_slice, has_blocks ? request.longest_block : 0);
   const uint64_t wished = chunk_elements(request, shape, costs);
   const uint64_t chunks = std::max<uint64_t>(1, divide_up(longest_slice, wished));
   if (chunks > kChunksMax / slices) {

@@ -26,7 +26,7 @@ struct PlanRequest {
   Collective collective = Collective::all_reduce;
   Dtype dtype = Dtype::float32;
   uint64_t count = 0;            // elements of the whole vector (what all blocks are together)
-  uint64_t longest_block = 0;    // elements; for collectives of blocks
+  uint64_t longest_block = 0;    // elements; for collectives of blocks; 0: they are even
   uint32_t lengths = 0;          // a short name of the blocks' lengths, where they differ
   int world_size = 1;
   Algorithm algorithm = Algorithm::automatic;  // or the user's choice
@@ -53,8 +53,9 @@ struct Plan {
 };
 
 // The algorithm is the user's, or the cheapest; recursive doubling where ranks outnumber elements.
-// No message is longer than `chunk_bytes_max` or the credit. `unsupported` when the algorithm does
-// not do the collective; `invalid_argument` names the field that makes no sense. The rules are in
+// No message is longer than `chunk_bytes_max` or the credit, but for algorithms that move runs of
+// blocks in one message: those are chosen automatically up to `chunk_bytes_max` of the whole vector,
+// and refused above the credit. `unsupported` when the algorithm does not do the collective; `invalid_argument` names the field that makes no sense. The rules are in
 // docs/algorithms.md.
 Result<Plan> make_plan(const PlanRequest& request, const CostTable& costs);
 

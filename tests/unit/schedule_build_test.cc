@@ -51,6 +51,32 @@ TEST(Builder, FillsFromInputUntilTheRangeIsWritten) {
   EXPECT_FALSE(program.steps[3].from_input);
 }
 
+TEST(Builder, WorksInTheWorkspaceUntilItKeeps) {
+  Builder builder(2, Memory::workspace);
+  builder.copy({0, 1}).recv_reduce(1, {1, 2}, {0});
+  const Program program = builder.next_round().send(1, {0, 2}, {1}).keep({1, 2}).finish();
+  ASSERT_EQ(program.steps.size(), 4u);
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(program.steps[i].in_workspace) << i;
+  EXPECT_TRUE(program.steps[0].from_input);
+  EXPECT_TRUE(program.steps[1].from_input);
+  EXPECT_FALSE(program.steps[2].from_input);
+  EXPECT_EQ(program.steps[3].kind, StepKind::copy);
+  EXPECT_FALSE(program.steps[3].in_workspace);
+  EXPECT_FALSE(program.steps[3].from_input);
+}
+
+TEST(Builder, CopiesTheInput) {
+  const Program program = lone_rank_program({0, 1});
+  EXPECT_TRUE(program.steps[0].from_input);
+  EXPECT_FALSE(program.steps[0].in_workspace);
+}
+
+TEST(Builder, MayHaveNothingToDo) {
+  const Program program = Builder(3).next_round().finish();
+  EXPECT_EQ(program.round_count(), 0u);
+  EXPECT_EQ(program.parts, 3u);
+}
+
 TEST(Builder, DropsEmptyRounds) {
   Builder builder(1);
   builder.next_round().next_round().send(1, {0, 1}, {0});
@@ -65,6 +91,10 @@ TEST(BuilderDeathTest, RefusesBrokenPrograms) {
   // Half of what is sent was written by this rank, the other half is still its input.
   EXPECT_DEATH(Builder(2).recv(1, {0, 1}, {0}).next_round().send(1, {0, 2}, {0}).finish(),
                "count == 0");
+  EXPECT_DEATH(Builder(1).keep({0, 1}), "workspace");
+  EXPECT_DEATH(Builder(1, Memory::workspace).keep({0, 1}).finish(), "is_keep");
+  // A message cannot be kept in the round in which it comes in.
+  EXPECT_DEATH(Builder(1, Memory::workspace).recv(1, {0, 1}, {0}).keep({0, 1}).finish(), "is_keep");
 }
 
 TEST(Verifier, NamesRankRoundAndStep) {
@@ -116,6 +146,121 @@ TEST(Verifier, SeesADeadlock) {
   EXPECT_FALSE(rehearse(world, {}).is_ok());
 }
 
+using World = std::vector<Schedule>;
+
+World world_of(Collective collective, Algorithm algorithm, int world_size) {
+  World world;
+  for (int rank = 0; rank < world_size; ++rank) {
+    world.push_back(*build(collective, algorithm, rank, world_size, 0));
+  }
+  return world;
+}
+
+std::string refusal(const World& world) {
+  const Result<Proof> proof = verify(world);
+  return proof ? "none" : proof.status().message();
+}
+
+// Expects that the message of the verifier contains `sentence`.
+void expect_refused(const World& world, const std::string& sentence) {
+  const std::string message = refusal(world);
+  EXPECT_NE(message.find(sentence), std::string::npos) << message;
+}
+
+TEST(Contracts, NobodyReadsABlockThatItWasNotGiven) {
+  for (const Collective collective : {Collective::all_gather, Collective::gather,
+                                      Collective::scatter}) {
+    const bool spreads = collective == Collective::scatter;
+    World world = world_of(collective, Algorithm::direct, 3);
+    // Block 2 is rank 2's; the root of a scatter is rank 0.
+    for (Schedule& schedule : world) {
+      Builder builder(1);
+      if (schedule.rank == 1) builder.send(spreads ? 2 : 0, {0, 1}, {0});
+      if (schedule.rank == (spreads ? 2 : 0)) builder.recv(1, {0, 1}, {0});
+      schedule.programs[2] = builder.finish();
+    }
+    expect_refused(world, "rank 1, slice 2, round 0, step 0");
+    expect_refused(world, "reads where this rank has no input");
+  }
+}
+
+TEST(Contracts, NobodyWritesWhatItsCallerDidNotOffer) {
+  for (const Collective collective : {Collective::reduce, Collective::reduce_scatter}) {
+    const bool is_reduce = collective == Collective::reduce;
+    World world = world_of(collective, is_reduce ? Algorithm::chain : Algorithm::ring, 3);
+    // Rank 2 adds up what rank 0 completes.
+    for (Step& step : world[2].programs[0].steps) step.in_workspace = false;
+    expect_refused(world, "rank 2, slice 0, round 0, step 0");
+    expect_refused(world, "writes where this rank has no output");
+  }
+}
+
+TEST(Contracts, EveryBlockIsInTheOutputInTheEnd) {
+  World world = world_of(Collective::all_gather, Algorithm::ring, 3);
+  Program& own = world[1].programs[1];
+  own.steps.pop_back();  // the copy of its own block, which is in place only sometimes
+  own.round_ends = {1};
+  expect_refused(world, "rank 1, slice 1, part 0: does not hold the block of its owner");
+}
+
+TEST(Contracts, SlicesAndPartsAreBlocksWhereTheCollectiveHasThem) {
+  World world = world_of(Collective::all_gather, Algorithm::direct, 3);
+  for (Schedule& schedule : world) schedule.programs.pop_back();
+  expect_refused(world, "all_gather over 3 ranks cannot have 2 slices of 1 parts");
+  EXPECT_FALSE(rehearse(world, {}).is_ok());
+  world = world_of(Collective::all_to_all, Algorithm::pairwise, 3);
+  for (Schedule& schedule : world) schedule.collective = Collective::send_recv;
+  expect_refused(world, "send_recv over 3 ranks cannot have");
+}
+
+TEST(Workspaces, AreReadOnlyWhatWasWritten) {
+  World world = world_of(Collective::reduce, Algorithm::chain, 3);
+  world[1].programs[0].steps[0].from_input = false;
+  expect_refused(world, "rank 1, slice 0, round 0, step 0");
+  expect_refused(world, "reads a range that nothing has written yet");
+}
+
+TEST(Workspaces, AreNotKeptWhileTheyAreWritten) {
+  World world = world_of(Collective::scatter, Algorithm::tree, 4);
+  Program& inner = world[2].programs[0];  // recv; send, keep
+  ASSERT_EQ(inner.steps.size(), 3u);
+  std::swap(inner.steps[1], inner.steps[2]);
+  inner.round_ends = {2, 3};
+  expect_refused(world, "one step of a round writes what another one uses");
+}
+
+TEST(Workspaces, AreNotMixedWithTheOutput) {
+  World world = world_of(Collective::scatter, Algorithm::tree, 4);
+  world[2].programs[0].steps[1].in_workspace = false;
+  expect_refused(world, "rank 2, slice 0 works in the output and in the workspace");
+}
+
+// In place the kept block is the input that may have to be sent again.
+TEST(Workspaces, AreNotKeptOverAnInputThatIsStillNeeded) {
+  const Parts both{0, 2};
+  World world(2, {Collective::reduce_scatter, Algorithm::direct, 0, 2, 0, {}});
+  for (int rank = 0; rank < 2; ++rank) {
+    world[rank].rank = rank;
+    const auto own = static_cast<uint32_t>(rank);
+    Builder builder(2, Memory::workspace);
+    builder.send(1 - rank, both, {0}).recv_reduce(1 - rank, both, {0}, Completes::yes);
+    world[rank].programs.push_back(builder.next_round().keep({own, own + 1}).finish());
+  }
+  expect_refused(world, "may overwrite a source before its delivery");
+  for (Schedule& schedule : world) schedule.programs[0].steps[0].copy_source = true;
+  EXPECT_EQ(refusal(world), "none");
+}
+
+// All blocks of a gather go past the ranks that they do not concern.
+TEST(EmptyPrograms, AreLegal) {
+  const World world = world_of(Collective::gather, Algorithm::direct, 4);
+  EXPECT_TRUE(world[1].programs[2].steps.empty());
+  EXPECT_EQ(refusal(world), "none");
+  RehearsalOptions options;
+  options.chunks_per_slice = 3;
+  EXPECT_TRUE(rehearse(world, options).is_ok());
+}
+
 TEST(Verifier, RefusesWorldsThatItCannotProve) {
   EXPECT_FALSE(verify({}));
   EXPECT_EQ(verify(std::vector<Schedule>(65)).status().code(), Code::unsupported);
@@ -134,6 +279,18 @@ TEST(Printer, ShowsEveryStep) {
             "  round 0\n"
             "    send parts [0, 1) to rank 0 (stage 0, slot 0), from_input\n"
             "    recv parts [0, 1) from rank 0 (stage 1, slot 0)\n");
+}
+
+TEST(Printer, ShowsWorkspaces) {
+  const Schedule schedule = *build(Collective::scatter, Algorithm::tree, 2, 4, 0);
+  EXPECT_EQ(to_text(schedule),
+            "scatter by tree: rank 2 of 4, root 0\n"
+            "slice 0, chunks of 4 parts\n"
+            "  round 0\n"
+            "    recv parts [2, 4) from rank 0 (stage 1, slot 0), in_workspace\n"
+            "  round 1\n"
+            "    send parts [3, 4) to rank 3 (stage 0, slot 0), in_workspace\n"
+            "    copy parts [2, 3)\n");
 }
 
 TEST(Printer, WritesJson) {

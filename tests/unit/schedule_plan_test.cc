@@ -1,12 +1,13 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
 
 #include "schedule/catalog.h"
+#include "schedule/chunk_map.h"
 #include "schedule/plan.h"
-#include "schedule/schedule.h"
 
 namespace nezha::schedule {
 namespace {
@@ -33,11 +34,17 @@ Plan plan_of(const PlanRequest& request, const CostTable& costs) {
 
 ChunkMap map_of(const PlanRequest& request, const Plan& plan) {
   const AlgorithmEntry* entry = find_algorithm(request.collective, plan.algorithm);
-  return {request.count, entry->shape(request.world_size).slices, plan.chunks_per_slice};
+  const Shape shape = entry->shape(request.world_size);
+  return {request.count, shape.slices, plan.chunks_per_slice};
 }
 
 uint64_t longest_chunk_bytes(const PlanRequest& request, const Plan& plan) {
-  return map_of(request, plan).chunk(0).size() * dtype_size(request.dtype);
+  const uint64_t world_size = static_cast<uint64_t>(request.world_size);
+  const uint64_t block = (request.count + world_size - 1) / world_size;
+  const uint64_t elements = plan.chunk_elements > 0
+                                ? std::min(plan.chunk_elements, block)
+                                : map_of(request, plan).chunk(0, Side::output).size();
+  return elements * dtype_size(request.dtype);
 }
 
 TEST(Plan, ChoosesWhatMeasurementsFavour) {
@@ -82,6 +89,8 @@ TEST(Plan, KeepsItsPromisesForEveryShape) {
           asked.algorithm = entry.algorithm;
           asked.credit_bytes = credit;
           if (credit == 4 && bytes > kMebi) continue;  // as many chunks as elements
+          const Geometry geometry = entry.shape(world_size).geometry;
+          if (geometry == Geometry::block_parts) continue;  // see RunsOfBlocksAreOneMessage
           const Plan plan = plan_of(asked, two_gigabit());
           const uint64_t chunk = longest_chunk_bytes(asked, plan);
           EXPECT_EQ(plan.algorithm, entry.algorithm);
@@ -96,6 +105,91 @@ TEST(Plan, KeepsItsPromisesForEveryShape) {
       }
     }
   }
+}
+
+TEST(Plan, ChoosesLatencyForShortAndBandwidthForLongBlocks) {
+  struct Choice {
+    Collective collective;
+    int world_size;
+    Algorithm short_blocks;
+    Algorithm long_blocks;
+  };
+  constexpr Choice kChoices[] = {
+      {Collective::all_gather, 4, Algorithm::direct, Algorithm::ring},
+      {Collective::all_gather, 16, Algorithm::recursive_doubling, Algorithm::ring},
+      {Collective::all_gather, 24, Algorithm::bruck, Algorithm::ring},
+      {Collective::reduce_scatter, 4, Algorithm::direct, Algorithm::ring},
+      {Collective::reduce_scatter, 32, Algorithm::halving_doubling, Algorithm::ring},
+      {Collective::reduce, 8, Algorithm::tree, Algorithm::chain},
+      {Collective::gather, 4, Algorithm::direct, Algorithm::direct},
+      {Collective::gather, 24, Algorithm::tree, Algorithm::direct},
+      {Collective::scatter, 24, Algorithm::tree, Algorithm::direct},
+      {Collective::all_to_all, 8, Algorithm::pairwise, Algorithm::pairwise},
+      {Collective::all_to_all_v, 8, Algorithm::pairwise, Algorithm::pairwise},
+  };
+  for (const Choice& choice : kChoices) {
+    PlanRequest asked = request(kKibi, choice.world_size);
+    asked.collective = choice.collective;
+    EXPECT_EQ(plan_of(asked, two_gigabit()).algorithm, choice.short_blocks)
+        << name_of(choice.collective) << " over " << choice.world_size;
+    asked.count = 16 * kMebi;
+    EXPECT_EQ(plan_of(asked, two_gigabit()).algorithm, choice.long_blocks)
+        << name_of(choice.collective) << " over " << choice.world_size;
+  }
+}
+
+TEST(Plan, RunsOfBlocksAreOneMessage) {
+  PlanRequest asked = request(kMebi);
+  asked.collective = Collective::all_gather;
+  asked.algorithm = Algorithm::bruck;
+  asked.credit_bytes = kMebi;
+  asked.chunk_bytes_max = 64 * kKibi;
+  const Plan plan = plan_of(asked, two_gigabit());
+  EXPECT_EQ(plan.chunks_per_slice, 1u);
+  EXPECT_EQ(plan.chunk_elements, 0u);
+  asked.count += 1;
+  EXPECT_EQ(make_plan(asked, two_gigabit()).status().code(), Code::unsupported);
+  // Left to itself, the plan goes over to chunks much earlier, however dear messages are.
+  CostTable slow = two_gigabit();
+  slow.latency_s = 1;
+  asked.algorithm = Algorithm::automatic;
+  asked.world_size = 24;
+  EXPECT_EQ(plan_of(asked, slow).algorithm, Algorithm::direct);
+  asked.count = 16 * kKibi;
+  EXPECT_EQ(plan_of(asked, slow).algorithm, Algorithm::bruck);
+}
+
+TEST(Plan, ChunksReachTheEndOfTheLongestBlock) {
+  for (const Algorithm algorithm : {Algorithm::ring, Algorithm::direct}) {
+    for (const uint64_t longest : {0ul, 250'000ul, 700'000ul, 1'000'000ul}) {
+      PlanRequest asked = request(4'000'000);
+      asked.collective = Collective::all_gather;
+      asked.algorithm = algorithm;
+      asked.longest_block = longest;
+      const Plan plan = plan_of(asked, two_gigabit());
+      EXPECT_GE(plan.chunks_per_slice * plan.chunk_elements, std::max(longest, asked.count / 4));
+      EXPECT_LE(plan.chunk_elements * 4, asked.chunk_bytes_max);
+    }
+  }
+}
+
+// Ranks of an all_to_all_v know their own lengths only.
+TEST(Plan, OfUnevenExchangesIsEqualWhereItMustBe) {
+  PlanRequest few = request(0);
+  few.collective = Collective::all_to_all_v;
+  PlanRequest many = few;
+  many.count = 100'000'000;
+  many.longest_block = 99'000'000;
+  const Plan first = plan_of(few, two_gigabit());
+  const Plan second = plan_of(many, two_gigabit());
+  EXPECT_TRUE(first.local);
+  EXPECT_NE(first.chunks_per_slice, second.chunks_per_slice);
+  EXPECT_EQ(first.chunk_elements, second.chunk_elements);
+  EXPECT_EQ(first.fingerprint(), second.fingerprint());
+  EXPECT_GE(second.chunks_per_slice * second.chunk_elements, many.longest_block);
+  // Where everybody knows all lengths, ranks that were told different ones must notice.
+  few.collective = many.collective = Collective::all_to_all;
+  EXPECT_NE(plan_of(few, two_gigabit()).fingerprint(), plan_of(many, two_gigabit()).fingerprint());
 }
 
 TEST(Plan, DoesNotSplitBelowEightKibibytes) {
@@ -154,6 +248,12 @@ TEST(Plan, FingerprintTellsEveryFieldApart) {
   EXPECT_NE(other.fingerprint(), plan.fingerprint());
   other = plan;
   other.chunks_per_slice = 2;
+  EXPECT_NE(other.fingerprint(), plan.fingerprint());
+  other = plan;
+  other.chunk_elements = 64;
+  EXPECT_NE(other.fingerprint(), plan.fingerprint());
+  other = plan;
+  other.lengths = 7;
   EXPECT_NE(other.fingerprint(), plan.fingerprint());
   other = plan;
   other.window = 2;

@@ -3,7 +3,8 @@
 // here. Every block crosses the network once, straight to its owner (Thakur, Rabenseifner, Gropp
 // 2005, section 4.3).
 //
-// Slices do not wait for each other: the plan's window says how many partners are served at once.
+// Slices do not wait for each other: within the plan's window all partners are served in turn, chunk by
+// chunk, so that a slow one holds nobody up.
 #include "schedule/algorithms/algorithms.h"
 #include "schedule/builder.h"
 

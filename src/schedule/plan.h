@@ -55,8 +55,8 @@ struct Plan {
 // The algorithm is the user's, or the cheapest; recursive doubling where ranks outnumber elements.
 // No message is longer than `chunk_bytes_max` or the credit, but for algorithms that move runs of
 // blocks in one message: those are chosen automatically up to `chunk_bytes_max` of the whole vector,
-// and refused above the credit. `unsupported` when the algorithm does not do the collective; `invalid_argument` names the field that makes no sense. The rules are in
-// docs/algorithms.md.
+// and refused above the credit. `unsupported` when the algorithm does not do the collective;
+// `invalid_argument` names the field that makes no sense. The rules are in docs/algorithms.md.
 Result<Plan> make_plan(const PlanRequest& request, const CostTable& costs);
 
 // Predicted seconds of one algorithm: alpha x steps + beta x bytes + gamma x reduced bytes

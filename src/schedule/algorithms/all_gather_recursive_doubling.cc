@@ -1,6 +1,6 @@
 // Recursive doubling all-gather: in stage k partners at distance 2^k swap all blocks that they have.
 // log2(P) messages one after the other, every one of them a single run of blocks: for short blocks
-// where P is a power of two (Thakur, Rabenseifner, Gropp 2005, section 4.1).
+// where P is a power of two (Thakur, Rabenseifner, Gropp 2005).
 //
 // Neighbours fold together, so a group of core ranks speaks for a run of ranks. Stage 0 folds the
 // ranks beyond a power of two in, the last stage hands them the result.

@@ -1,6 +1,6 @@
 // Ring all-gather as tokens: slice b is the block of rank b, which starts there and travels once
 // around the ring, ending at the rank before. With one slice per rank all links are busy all the
-// time: every rank sends and receives what it must, and no more (Chan et al. 2007, section 7.2).
+// time: every rank sends and receives what it must, and no more (Chan et al. 2007).
 #include "schedule/algorithms/algorithms.h"
 #include "schedule/builder.h"
 

@@ -1,7 +1,7 @@
 // Pairwise all-to-all: slice d goes to the d-th rank after this one while that of the d-th rank
 // before it comes in, so that in every slice each rank sends to one and hears from one. Slice 0 stays
 // here. Every block crosses the network once, straight to its owner (Thakur, Rabenseifner, Gropp
-// 2005, section 4.3).
+// 2005).
 //
 // Slices do not wait for each other: within the plan's window all partners are served in turn, chunk by
 // chunk, so that a slow one holds nobody up.

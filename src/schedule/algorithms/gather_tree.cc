@@ -1,6 +1,6 @@
 // Binomial tree gather and scatter: blocks pass through the tree in the runs that its subtrees are.
 // ceil(log2 P) messages one after the other, so the root handles fewer of them: for short blocks and
-// many ranks (Chan et al. 2007, section 4.1).
+// many ranks (Chan et al. 2007).
 //
 // The ranks between the root and the leaves hold their subtree's blocks in a workspace. Where a run
 // goes round the end of the world it is two messages.

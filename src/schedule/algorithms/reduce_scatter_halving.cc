@@ -1,7 +1,7 @@
 // Recursive halving reduce-scatter: partners at distance P/2, P/4 ... 1 each give the half of the
 // blocks that the other side of the world owns, until every rank has its own block reduced: the
 // first half of the halving-doubling all-reduce. log2(P) messages and as few bytes as a ring, for
-// short vectors (Thakur, Rabenseifner, Gropp 2005, section 4.2).
+// short vectors (Thakur, Rabenseifner, Gropp 2005).
 //
 // What a rank gives away is not its to keep, so it adds in a workspace and keeps its block at the
 // end. The first stage folds the ranks beyond a power of two in, the last hands them their blocks.

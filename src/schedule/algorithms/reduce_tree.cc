@@ -1,6 +1,6 @@
 // Binomial tree reduction: every rank adds what its children send, nearest child first, and sends
 // the sum to its parent; the root completes it. ceil(log2 P) messages one after the other, each of
-// them the whole vector: for short messages (Thakur, Rabenseifner, Gropp 2005, section 4.6).
+// them the whole vector: for short messages (Thakur, Rabenseifner, Gropp 2005).
 //
 // Children's subtrees follow the parent's position, so contributions are added in the order of
 // positions. The ranks between keep nothing and add in a workspace.

@@ -456,6 +456,7 @@ bool Engine::run(Nanoseconds now) {
     output = false;
     for (const auto& links : peers_) {
       if (links == nullptr) continue;
+      links->look(now);
       if (links->has_pending() || links->has_output()) dispatch(*links);
       output |= links->has_output() || links->has_pending();
     }

@@ -45,7 +45,19 @@ uint64_t PeerLinks::measure(Link& link, Nanoseconds now) {
   // Not everything that was there at the last look has drained: it was never without work.
   link.monitor.sample(now, drained, drained < link.posted_at_last_look);
   link.posted_at_last_look = posted;
+  link.drained_at_last_look = drained;
   return backlog;
+}
+
+void PeerLinks::look(Nanoseconds now) {
+  if (links_.size() < 2 || now - looked_at_ < control::RailMonitor::kShortest) return;
+  looked_at_ = now;
+  for (Link& link : links_) {
+    const Endpoint& endpoint = *link.endpoint;
+    if (!endpoint.is_up()) continue;
+    const uint64_t posted = endpoint.counters().bytes_sent + endpoint.queued_bytes();
+    if (posted != link.drained_at_last_look) measure(link, now);
+  }
 }
 
 Endpoint* PeerLinks::any_up() {

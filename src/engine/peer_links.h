@@ -56,6 +56,9 @@ class PeerLinks {
     }
   }
 
+  // Teaches the monitors of the rails that have something to send. To be called as often as the loop
+  // turns: what a rail drains after the last transfer was posted says as much about it as the rest.
+  void look(Nanoseconds now);
   // An endpoint that is up, for control frames; null when there is none.
   transport::Endpoint* any_up();
   bool has_pending() const { return !pending_.empty(); }
@@ -73,6 +76,7 @@ class PeerLinks {
     std::unique_ptr<transport::Endpoint> endpoint;
     control::RailMonitor monitor;
     uint64_t posted_at_last_look = 0;
+    uint64_t drained_at_last_look = 0;
     uint64_t backlog = 0;  // as of choose()
   };
   std::vector<Link>& links() { return links_; }
@@ -87,6 +91,7 @@ class PeerLinks {
   uint64_t measure(Link& link, Nanoseconds now);
 
   const int peer_;
+  Nanoseconds looked_at_ = 0;
   std::vector<Link> links_;
   transport::WorkQueue pending_;
   control::RailBinder binder_;

@@ -13,6 +13,7 @@ namespace {
 // more than this part of their time.
 constexpr int kIdleOperations = 4;
 constexpr double kProbeTime = 0.03;
+constexpr double kWaits = 1.5;
 // A probe that raised the rate by so much is followed by the next one at once: the monitor believes
 // a rail that was idle only step by step.
 constexpr double kPromising = 1.1;
@@ -27,9 +28,9 @@ int IdleProbe::choose(uint64_t bytes, double operation_s, std::span<const RailSn
   for (size_t i = 0; i < std::min<size_t>(rails.size(), kRailsMax); ++i) {
     if (!rails[i].up) continue;
     const Idle& idle = idle_[i];
-    // Twice, because a round that waits for the probe makes the next one wait.
+    // More than once, because a round that waits for the probe makes the next one wait.
     constexpr auto kBytes = static_cast<double>(RailBinder::kProbeBytes);
-    const double probe_s = 2 * (costs[i].startup_s + kBytes * costs[i].s_per_byte);
+    const double probe_s = kWaits * (costs[i].startup_s + kBytes * costs[i].s_per_byte);
     const bool due = idle.operations >= kIdleOperations &&
                      probe_s - operation_s <= kProbeTime * idle.time_s;
     const bool promising =

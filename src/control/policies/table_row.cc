@@ -20,7 +20,8 @@ constexpr double kNear = 1.5;            // predicted ratio below which both sta
 constexpr double kWorthTiming = 3;       // rails predicted slower than this are not timed alone
 constexpr double kRestart = 2;           // change of the single rail's time that questions everything
 constexpr double kMemory = 0.2;          // weight of one operation in a rail's own time
-constexpr double kOtherRate = 1.5;       // change of a measured rate that questions a decision
+// Change of a measured rate that questions a decision: what the monitor believes of one probe suffices.
+constexpr double kOtherRate = 1.2;
 // Other ranks' decisions slow this one down, too, so that a measurement may be wrong about splitting.
 constexpr uint64_t kLookAgain = 256;     // operations
 

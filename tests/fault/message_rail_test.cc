@@ -225,7 +225,9 @@ class RandomProgram {
       // The oldest message of that source with that tag that no older receive took.
       Sent* expected = nullptr;
       for (Sent& sent : sends_) {
-        if (sent.taken || sent.mail->rank != receive->work.source || !fits(*sent.mail, *receive)) continue;
+        if (sent.taken || sent.mail->rank != receive->work.source || !fits(*sent.mail, *receive)) {
+          continue;
+        }
         expected = &sent;
         break;
       }

@@ -145,17 +145,13 @@ Expression Flow::operand(const Place& place, uint32_t part) {
   return is_written ? written : input(place, part);
 }
 
-// In place, the input is gone once the output holds something else.
+// In place, too, the input is still there: an output is written after the workspace, if there is one,
+// and what was written is not read from the input again.
 Expression Flow::input(const Place& place, uint32_t part) {
-  const Expression own = table_.input_of(place.rank);
-  const Expression output = output_[place.rank][part];
   if (!contract_.has_input(place.rank, links_.slice, part)) {
     fail(place, "reads where this rank has no input");
   }
-  if (contract_.may_be_in_place() && output != ExpressionTable::kNothing && output != own) {
-    fail(place, "reads an input that is overwritten already");
-  }
-  return own;
+  return table_.input_of(place.rank);
 }
 
 void Flow::fail(const Place& place, const char* sentence) {

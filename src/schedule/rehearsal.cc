@@ -4,45 +4,18 @@
 #include <map>
 #include <numeric>
 #include <optional>
-#include <random>
+#include <utility>
 #include <vector>
 
 #include "schedule/contract.h"
 #include "schedule/links.h"
 #include "schedule/rehearsal_memory.h"
+#include "schedule/rehearsal_network.h"
 
 namespace nezha::schedule {
 namespace {
 
-constexpr double kRounding = 1e-9;  // credit is a sum of fractions
 constexpr uint32_t kChunksMax = 1u << 16;
-
-struct Message {
-  uint32_t chunk = 0;
-  Place source;
-  Place target;
-  double size = 0;  // in chunks
-  std::optional<Payload> copy;
-  bool delivered = false;
-};
-
-// One attempt to carry a message; without a snapshot it reads the live source when it arrives.
-struct Flight {
-  uint32_t message = 0;
-  std::optional<Payload> snapshot;
-};
-
-// What arrived and waits: for its operation, for its round, or for the reduction to run.
-struct Arrival {
-  uint32_t message = 0;
-  Payload payload;
-};
-
-struct Pair {
-  std::vector<uint32_t> queue;  // messages without credit
-  double credit_used = 0;
-  double scratch = 0;
-};
 
 struct Cursor {
   uint32_t round = 0;
@@ -69,14 +42,14 @@ class Rehearsal {
  public:
   Rehearsal(std::span<const Schedule> ranks, const RehearsalOptions& options,
             const Contract& contract, std::vector<SliceLinks> slices)
-      : options_(options), slices_(std::move(slices)), random_(options.seed),
+      : options_(options), slices_(std::move(slices)), dice_(options.seed),
         world_size_(static_cast<int>(ranks.size())),
         is_barrier_(ranks[0].collective == Collective::barrier),
         chunk_count_(static_cast<uint32_t>(slices_.size()) * options.chunks_per_slice),
-        memory_(slices_, contract, chunk_count_), pairs_(ranks.size() * ranks.size()),
+        memory_(slices_, contract, chunk_count_), network_(slices_, options_, memory_, dice_),
         states_(ranks.size()) {
     for (int rank = 0; rank < world_size_; ++rank) prepare(rank);
-    slow_rank_ = static_cast<int>(pick(ranks.size()));
+    slow_rank_ = static_cast<int>(dice_.pick(ranks.size()));
   }
 
   Status run() {
@@ -93,15 +66,8 @@ class Rehearsal {
   }
 
  private:
-  size_t pick(size_t count) { return random_() % count; }
-  bool chance(double probability) {
-    return static_cast<double>(random_() >> 11) < probability * 0x1p53;
-  }
   const SliceLinks& links(uint32_t chunk) const { return slices_[chunk % slices_.size()]; }
   Cursor& cursor(int rank, uint32_t chunk) { return states_[rank].cursors[chunk]; }
-  Pair& pair(const Message& message) {
-    return pairs_[message.source.rank * world_size_ + message.target.rank];
-  }
   const Step& target_step(const Message& message) const {
     return links(message.chunk).step(message.target);
   }
@@ -112,7 +78,7 @@ class Rehearsal {
     state.order.resize(chunk_count_);
     std::iota(state.order.begin(), state.order.end(), 0);
     if (!options_.rules.admits_in_order) {
-      std::shuffle(state.order.begin(), state.order.end(), random_);
+      std::shuffle(state.order.begin(), state.order.end(), dice_.generator());
     }
     state.cursors.resize(chunk_count_);
     for (uint32_t chunk = 0; chunk < chunk_count_; ++chunk) {
@@ -123,18 +89,18 @@ class Rehearsal {
 
   // Does one thing of all that could happen next; false when nothing can.
   bool act() {
-    const size_t total = outside_.size() + flights_.size() + reducible_.size();
+    const size_t total = outside_.size() + network_.flights() + reducible_.size();
     if (total == 0) return false;
-    size_t choice = pick(total);
+    size_t choice = dice_.pick(total);
     for (int attempt = 0; attempt < 2 && concerns(choice) == slow_rank_; ++attempt) {
-      choice = pick(total);
+      choice = dice_.pick(total);
     }
     if (choice < outside_.size()) {
       enter(take(outside_, choice));
-    } else if (choice < outside_.size() + flights_.size()) {
+    } else if (choice < outside_.size() + network_.flights()) {
       fly(choice - outside_.size());
     } else {
-      reduce(take(reducible_, choice - outside_.size() - flights_.size()));
+      reduce(take(reducible_, choice - outside_.size() - network_.flights()));
     }
     return true;
   }
@@ -142,18 +108,10 @@ class Rehearsal {
   int concerns(size_t choice) const {
     if (choice < outside_.size()) return outside_[choice];
     choice -= outside_.size();
-    const uint32_t message = choice < flights_.size()
-                                 ? flights_[choice].message
-                                 : reducible_[choice - flights_.size()].message;
-    return messages_[message].target.rank;
-  }
-
-  template <class T>
-  static T take(std::vector<T>& items, size_t index) {
-    T item = std::move(items[index]);
-    items[index] = std::move(items.back());
-    items.pop_back();
-    return item;
+    const uint32_t message = choice < network_.flights()
+                                 ? network_.message_of(choice)
+                                 : reducible_[choice - network_.flights()].message;
+    return network_.message(message).target.rank;
   }
 
   void enter(int rank) {
@@ -187,7 +145,10 @@ class Rehearsal {
     const uint32_t begin = at.round == 0 ? 0 : program.round_ends[at.round - 1];
     const uint32_t end = program.round_ends[at.round];
     for (uint32_t i = begin; i < end; ++i) {
-      if (program.steps[i].kind == StepKind::send) queue(rank, chunk, i);
+      if (program.steps[i].kind == StepKind::send) {
+        ++at.undelivered;
+        network_.send(chunk, {rank, at.round, i});
+      }
       if (program.steps[i].kind == StepKind::copy) memory_.copy(rank, chunk, program.steps[i]);
       at.missing += receives(program.steps[i]) && !at.done[i] ? 1 : 0;
     }
@@ -205,66 +166,19 @@ class Rehearsal {
     start_round(rank, chunk);
   }
 
-  void queue(int rank, uint32_t chunk, uint32_t step_index) {
-    const SliceLinks& slice = links(chunk);
-    const Step& step = slice.program(rank).steps[step_index];
-    Cursor& at = cursor(rank, chunk);
-    Message message;
-    message.chunk = chunk;
-    message.source = {rank, at.round, step_index};
-    message.target = slice.other_end[rank][step_index];
-    message.size = static_cast<double>(step.part_end - step.part_begin) / slice.parts();
-    if (step.copy_source) message.copy = read(message);
-    ++at.undelivered;
-    pair(message).queue.push_back(static_cast<uint32_t>(messages_.size()));
-    messages_.push_back(std::move(message));
-    post(pair(messages_.back()));
-  }
-
-  // Lets queued messages leave, in any order, while the credit lasts.
-  void post(Pair& pair) {
-    while (!pair.queue.empty()) {
-      const size_t index = pick(pair.queue.size());
-      const double size = messages_[pair.queue[index]].size;
-      if (pair.credit_used + size > options_.credit + kRounding) return;
-      pair.credit_used += size;
-      launch(take(pair.queue, index));
-    }
-  }
-
-  void launch(uint32_t message) {
-    Flight flight{message, {}};
-    if (chance(0.5)) flight.snapshot = read(messages_[message]);
-    flights_.push_back(std::move(flight));
-  }
-
-  Payload read(const Message& message) {
-    if (message.copy) return *message.copy;
-    return memory_.read(message.source.rank, message.chunk,
-                        links(message.chunk).step(message.source));
-  }
-
-  void fly(size_t index) {
-    const uint32_t id = flights_[index].message;
-    if (!messages_[id].delivered && chance(options_.resend_chance)) {
-      launch(id);
-      return;
-    }
-    Flight flight = take(flights_, index);
-    Message& message = messages_[id];
-    const bool duplicate = message.delivered;
-    if (duplicate && options_.rules.drops_duplicates) return;
-    Payload payload = flight.snapshot ? std::move(*flight.snapshot) : read(message);
-    if (!duplicate) {
-      message.delivered = true;
+  void fly(size_t flight) {
+    std::optional<Arrival> arrival = network_.fly(flight);
+    if (!arrival) return;
+    if (arrival->is_first) {
+      const Message message = network_.message(arrival->message);
       const bool reduced_later = target_step(message).kind == StepKind::recv_reduce;
-      if (reduced_later && (pair(message).scratch += message.size) > options_.credit + kRounding) {
+      if (reduced_later && !network_.fill_scratch(arrival->message)) {
         fail(message, "the scratch of the pair outgrows its credit");
       }
-      if (!options_.rules.credits_on_use) return_credit(message);
+      if (!options_.rules.credits_on_use) network_.return_credit(arrival->message);
       acknowledge(message.source.rank, message.chunk);
     }
-    land({id, std::move(payload)});
+    land(std::move(*arrival));
   }
 
   void acknowledge(int rank, uint32_t chunk) {
@@ -273,7 +187,7 @@ class Rehearsal {
   }
 
   void land(Arrival arrival) {
-    const Message message = messages_[arrival.message];
+    const Message message = network_.message(arrival.message);
     RankState& state = states_[message.target.rank];
     if (!state.entered) {
       state.before_entry.push_back(std::move(arrival));
@@ -283,7 +197,7 @@ class Rehearsal {
     const Step& step = target_step(message);
     if (step.kind == StepKind::recv) {
       memory_.land(message.target.rank, message.chunk, step, arrival.payload);
-      receive_done(message);
+      receive_done(arrival.message);
     } else if (at.open && at.round >= message.target.round) {
       reducible_.push_back(std::move(arrival));
     } else {
@@ -292,27 +206,22 @@ class Rehearsal {
   }
 
   void reduce(const Arrival& arrival) {
-    const Message message = messages_[arrival.message];
+    const Message message = network_.message(arrival.message);
     memory_.reduce(message.target.rank, message.chunk, target_step(message), arrival.payload);
     if (cursor(message.target.rank, message.chunk).done[message.target.step]) return;
-    pair(message).scratch -= message.size;
-    receive_done(message);
+    network_.empty_scratch(arrival.message);
+    receive_done(arrival.message);
   }
 
-  void receive_done(const Message& message) {
+  void receive_done(uint32_t id) {
+    const Message message = network_.message(id);
     const int rank = message.target.rank;
     Cursor& at = cursor(rank, message.chunk);
     if (at.done[message.target.step]) return;
     at.done[message.target.step] = true;
-    if (options_.rules.credits_on_use) return_credit(message);
+    if (options_.rules.credits_on_use) network_.return_credit(id);
     const bool in_progress = at.open && at.round == message.target.round;
     if (in_progress && --at.missing == 0) end_round(rank, message.chunk);
-  }
-
-  void return_credit(const Message& message) {
-    Pair& of = pair(message);
-    of.credit_used -= message.size;
-    post(of);
   }
 
   void maybe_finish(int rank, uint32_t chunk) {
@@ -359,17 +268,15 @@ class Rehearsal {
 
   const RehearsalOptions options_;
   const std::vector<SliceLinks> slices_;
-  std::mt19937_64 random_;
+  Dice dice_;
   const int world_size_;
   const bool is_barrier_;
   const uint32_t chunk_count_;
   RehearsalMemory memory_;
+  RehearsalNetwork network_;
   int slow_rank_ = 0;
-  std::vector<Pair> pairs_;  // [source x world size + target]
   std::vector<RankState> states_;
-  std::vector<Message> messages_;
   std::vector<int> outside_;       // ranks whose caller has not made the call yet
-  std::vector<Flight> flights_;
   std::vector<Arrival> reducible_;
   Status failure_;
 };

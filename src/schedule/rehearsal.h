@@ -9,9 +9,10 @@
 //
 // The model: every rank opens chunks in order, at most `window` unfinished ones at a time. A round
 // starts its steps together, takes private copies, and queues its sends; a send leaves when the
-// pair has credit for it. Memory is that of an operation in place, the harder case. A chunk is
-// finished when its rounds are over and its messages are delivered; when all are, the caller gets
-// the memory back and scribbles over it.
+// pair has credit for it. Memory is that of an operation in place where that is allowed, the
+// harder case, and a workspace per chunk. A chunk is finished when its rounds are over and its
+// messages are delivered: then somebody else gets its workspace. When all are, the caller gets the
+// memory back. Both scribble over it.
 #pragma once
 
 #include <cstdint>

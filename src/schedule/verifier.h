@@ -7,8 +7,11 @@
 // What is proved, for buffers in place and out of place, any chunking, any rails:
 //   matching    every send has exactly one receive with the same ranks, stage, slot and parts
 //   progress    the rounds of all ranks can be ordered (no cycle), whatever the timing
-//   result      every rank ends with the same expression: each contribution once, added in the same
-//               order, scaled by `avg` exactly once; barrier: everybody has heard of everybody
+//   result      every output that the collective promises (contract.h) holds the right rank's block,
+//               or each contribution once, scaled by `avg` exactly once; an all-reduce adds in the
+//               same order for everybody; barrier: everybody has heard of everybody
+//   memory      nobody uses an input or output that its caller did not give, or reads an output or
+//               workspace before it was written
 //   re-send     a live source is overwritten only by an effect of its own delivery, so that it can
 //               be sent again at any time until then
 //   landing     a `recv` that lands as soon as its message arrives, before its round begins, meets

@@ -27,6 +27,7 @@
 #include "schedule/builder.h"
 #include "schedule/links.h"
 #include "schedule/rehearsal.h"
+#include "schedule/rehearsal_memory.h"
 #include "schedule/verifier.h"
 
 namespace nezha::schedule {
@@ -478,6 +479,19 @@ TEST(EngineRuleMutants, WorkspacesGivenBackBeforeDeliveryAreCaught) {
     EXPECT_EQ(failures(world, options), 0) << describe_world(world);
     options.rules.retains_until_delivered = false;
   }
+}
+
+TEST(RehearsalMemory, GivesAWorkspaceAwayWithItsChunk) {
+  const World world = five_ranks(Collective::scatter, Algorithm::tree);
+  const Result<SliceLinks> links = link(world, 0);
+  Result<Contract> contract = Contract::of(world);
+  ASSERT_TRUE(links && contract);
+  RehearsalMemory memory({&links.value(), 1}, *contract, 1);
+  const Program& inner = world[2].programs[0];  // recv; send, keep
+  memory.land(2, 0, inner.steps[0], {7, 8});
+  EXPECT_EQ(memory.read(2, 0, inner.steps[1]), Payload{8});
+  memory.drop_workspace(2, 0);
+  EXPECT_EQ(memory.read(2, 0, inner.steps[1]), Payload{ExpressionTable::kNothing});
 }
 
 TEST(EngineRuleMutants, ChunksOpenedInAnyOrderAreCaught) {

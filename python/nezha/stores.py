@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import datetime
 import time
-from typing import Any, Mapping
+from typing import Any, Mapping, Optional
 
-from .errors import InvalidArgument, TimedOut
+from .errors import InvalidArgument, PeerLost, TimedOut
 
 _POLL_S = 0.01
+_SHORTEST_WAIT_S = 0.001
+_LONGEST_WAIT_S = 0.5
 
 
 def adapt(store: Any) -> Any:
@@ -50,20 +52,14 @@ class KeyValueStore:
 
     def get(self, key: str, timeout: float) -> bytes:
         """Waits until the key exists. Raises TimedOut."""
-        if hasattr(self._store, "wait"):
-            self._wait(key, timeout)
         deadline = time.monotonic() + timeout
         while True:
-            try:
-                value = self._store.get(key)
-            except KeyError:
-                value = None
+            value = self._look(key, deadline - time.monotonic())
             if value is not None:
                 return _to_bytes(value)
             if time.monotonic() > deadline:
-                raise TimedOut(f"the key {key!r} did not appear in {self._store!r} within "
-                               f"{timeout:g} s")
-            time.sleep(_POLL_S)
+                raise TimedOut(f"the key {key!r} did not appear in the "
+                               f"{type(self._store).__name__} within {timeout:g} s")
 
     def set_if_absent(self, key: str, value: bytes, timeout: float) -> bytes:
         """Writes only when absent; the value that the key has afterwards."""
@@ -77,30 +73,47 @@ class KeyValueStore:
         if delete is not None:
             delete(key)
 
-    def _wait(self, key: str, timeout: float) -> None:
+    def _look(self, key: str, left: float) -> Any:
+        """The value, or None when it does not appear for a moment. `left` may be negative."""
+        if hasattr(self._store, "wait"):
+            # Not longer, because torch's stores keep signals waiting, and not zero, which is "for
+            # ever" in some of them.
+            moment = min(max(left, _SHORTEST_WAIT_S), _LONGEST_WAIT_S)
+            try:
+                self._store.wait([key], datetime.timedelta(seconds=moment))
+            except Exception as error:
+                # torch has no class of its own for this; its texts say "timeout" or "timed out".
+                text = str(error).lower()
+                if "timeout" in text or "timed out" in text:
+                    return None
+                raise
         try:
-            self._store.wait([key], datetime.timedelta(seconds=timeout))
-        except Exception as error:
-            # torch has no class of its own for this; its texts say "timeout" or "timed out".
-            text = str(error).lower()
-            if "timeout" in text or "timed out" in text:
-                raise TimedOut(f"the key {key!r} did not appear within {timeout:g} s: "
-                               f"{error}") from error
-            raise
+            value = self._store.get(key)
+        except KeyError:
+            value = None
+        if value is None:
+            time.sleep(_POLL_S)
+        return value
 
 
 def _to_bytes(value: Any) -> bytes:
     return value.encode() if isinstance(value, str) else bytes(value)
 
 
-def torchrun_store(env: Mapping[str, str]) -> Any:
+def torchrun_store(env: Mapping[str, str], timeout: Optional[float]) -> Any:
     """A client of the store that torchrun's agent serves at MASTER_ADDR:MASTER_PORT.
 
-    None when torch cannot be imported. The keys of Nezha carry its own prefix.
+    None when torch cannot be imported. The keys of Nezha carry their own prefix. `timeout`: seconds
+    for connecting, None: torch's own. Raises PeerLost when the agent does not answer.
     """
     try:
         from torch.distributed import PrefixStore, TCPStore
     except ImportError:
         return None
-    store = TCPStore(env["MASTER_ADDR"], int(env["MASTER_PORT"]), is_master=False)
+    host, port = env["MASTER_ADDR"], int(env["MASTER_PORT"])
+    limits = {} if timeout is None else {"timeout": datetime.timedelta(seconds=timeout)}
+    try:
+        store = TCPStore(host, port, is_master=False, **limits)
+    except RuntimeError as error:
+        raise PeerLost(f"torchrun's own store at {host}:{port} does not answer: {error}") from error
     return PrefixStore("nezha", store)

@@ -1,4 +1,5 @@
-// The Python classes of the module: communicators, operations, and questions without either.
+// The Python classes of the module: communicators, operations, questions without
+// either, and how waiting for a job to form ends early.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -8,5 +9,6 @@ namespace nezha::python {
 void bind_communicator(nanobind::module_& module);
 void bind_work(nanobind::module_& module);
 void bind_query(nanobind::module_& module);
+void bind_interrupt(nanobind::module_& module);
 
 }  // namespace nezha::python

@@ -9,4 +9,5 @@ NB_MODULE(_native, module) {
   nezha::python::bind_work(module);
   nezha::python::bind_communicator(module);
   nezha::python::bind_query(module);
+  nezha::python::bind_interrupt(module);
 }

@@ -33,12 +33,17 @@ StoreBridge::StoreBridge(nb::object store) : store_(std::move(store)) {
 }
 
 int StoreBridge::code_of(nb::python_error& error) {
-  if (!first_error_.is_valid()) first_error_ = nb::borrow(error.value());
   if (error.matches(PyExc_TimeoutError)) return NEZHA_TIMED_OUT;
+  const bool interruption = !error.matches(PyExc_Exception);
+  if (!first_error_.is_valid() || interruption) first_error_ = nb::borrow(error.value());
   nb::object code = nb::getattr(error.value(), "code", nb::none());
   int number = NEZHA_INTERNAL;
   if (!nb::try_cast(code, number, false) || number <= NEZHA_OK) return NEZHA_INTERNAL;
   return number;
+}
+
+bool StoreBridge::interrupted() const {
+  return first_error_.is_valid() && !nb::isinstance(first_error_, PyExc_Exception);
 }
 
 // No exception may enter the C library.
@@ -46,6 +51,8 @@ template <class Call>
 int StoreBridge::guarded(void* user, Call&& call) {
   nb::gil_scoped_acquire gil;
   auto* self = static_cast<StoreBridge*>(user);
+  // Ctrl-C in the middle of the caller's store ends the meeting, which would otherwise try again.
+  if (self->interrupted()) return NEZHA_ABORTED;
   try {
     return call(self->store_);
   } catch (nb::python_error& error) {

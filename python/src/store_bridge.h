@@ -3,7 +3,8 @@
 //
 // Contract: created and destroyed with the GIL held; the callbacks take it themselves and may come
 // from any thread. An exception becomes the code it carries (or timed_out, internal), and the first
-// one is kept as the cause of the error that nezha_init then reports.
+// one but for timeouts is kept as the cause of the error that nezha_init then reports. After one that is no Exception
+// (Ctrl-C) all further calls fail with `aborted`.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -19,7 +20,7 @@ class StoreBridge {
   StoreBridge& operator=(const StoreBridge&) = delete;
 
   const nezha_store_callbacks* callbacks() const { return &callbacks_; }
-  // The first exception, or an invalid handle.
+  // The first exception that is no timeout, or an invalid handle.
   nanobind::handle first_error() const { return first_error_; }
 
  private:
@@ -29,6 +30,7 @@ class StoreBridge {
                            void* winner, size_t* winner_size, double timeout_s);
   static int remove(void* user, const char* key, double timeout_s);
 
+  bool interrupted() const;
   template <class Call>
   static int guarded(void* user, Call&& call);
   int code_of(nanobind::python_error& error);

@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "context/blob.h"
+#include "rendezvous/waiting.h"
 
 namespace nezha::context {
 namespace {
@@ -186,7 +187,7 @@ Result<std::string> Bootstrap::gather() {
       NEZHA_RETURN_IF_ERROR(look_for(static_cast<int>(rank), absent.empty(), &joined[rank]));
       if (joined[rank].empty()) absent += (absent.empty() ? "" : ", ") + std::to_string(rank);
     }
-    if (joined[0] != self_) return taken();
+    if (!joined[0].empty() && joined[0] != self_) return taken();
     if (absent.empty()) {
       if (joined != published) {
         published = joined;
@@ -197,7 +198,9 @@ Result<std::string> Bootstrap::gather() {
       absent = unconfirmed();
       if (absent.empty()) break;
     }
-    if (system_clock().now() >= request_.deadline) {
+    // An earlier process of this rank tidied up after itself.
+    if (joined[0].empty()) NEZHA_RETURN_IF_ERROR(announce());
+    if (rendezvous::expired(request_.deadline)) {
       return error(Code::timed_out, "rank 0 waited at %s, but rank %s of %d did not join; raise "
                    "connect_timeout_s if they start later", store_.describe().c_str(),
                    absent.c_str(), request_.world_size);
@@ -249,7 +252,7 @@ Result<std::string> Bootstrap::await_welcome() {
       if (!settled) return settled.status();
       if (*settled) return welcome;
     }
-    if (system_clock().now() >= request_.deadline) {
+    if (rendezvous::expired(request_.deadline)) {
       return error(Code::timed_out, "rank %d: not all ranks joined the job at %s in time%s%s",
                    request_.rank, store_.describe().c_str(),
                    mine || !welcome ? "" : "; the welcome there never named this process",

@@ -11,8 +11,8 @@
 //   join/<world>/<rank>      what a rank says of itself, with a fresh nonce
 //   welcome                  rank 0: the session, the job's secret, and every rank's words, once all
 //                            have joined; a rank reads on only if it finds its own nonce inside
-//   <session>/read/<i>/<rank>  a rank has read the i-th welcome of this session
-//   <session>/go             rank 0: every rank has read the i-th welcome. Words that an earlier run left
+//   <session>/read/N/<rank>  the rank has seen the N-th welcome
+//   <session>/go             rank 0: every rank has read the N-th welcome. Words that an earlier run left
 //                            behind are confirmed by nobody, so they mislead nobody
 //   <session>/report/<rank>  outcome of connecting, and what was left out
 #pragma once

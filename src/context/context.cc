@@ -43,6 +43,8 @@ Status Context::open(const ContextRequest& request) {
   if (!config) return config.status();
   config_ = std::move(*config);
   NEZHA_RETURN_IF_ERROR(log::start(config_));
+  // A policy that does not exist is refused before anybody waits for this rank.
+  if (auto policy = make_policy(); !policy) return policy.status();
   timeout_s_ = request.timeout_s > 0 ? request.timeout_s : config_.timeout_s;
   deadline_ = deadline_after(system_clock(),
                              request.timeout_s > 0 ? request.timeout_s : config_.connect_timeout_s);

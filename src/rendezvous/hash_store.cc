@@ -49,9 +49,7 @@ class HashStore final : public Store {
       const auto entry = table_->values.find(name);
       if (entry != table_->values.end()) return entry->second;
       if (expired(deadline)) return store_timed_out(description_, "get", key);
-      // An hour at a time: kNever must not overflow the clock's arithmetic.
-      table_->changed.wait_for(lock,
-                               std::chrono::nanoseconds(remaining(deadline, 3600 * kSecond)));
+      table_->changed.wait_for(lock, std::chrono::nanoseconds(remaining(deadline, kInterruptLook)));
     }
   }
 

@@ -178,7 +178,7 @@ Ready wait_for(const Socket& socket, short events, Nanoseconds deadline) {
   for (;;) {
     pollfd entry{socket.descriptor(), events, 0};
     // Rounded up: poll must not return just before the deadline, over and over.
-    const Nanoseconds left = remaining(deadline, 3600 * kSecond);
+    const Nanoseconds left = remaining(deadline, kInterruptLook);
     const int ready = poll(&entry, 1, static_cast<int>((left + kMillisecond - 1) / kMillisecond));
     if (ready > 0) return Ready::yes;
     if (ready < 0 && errno != EINTR) return Ready::failed;

@@ -7,7 +7,10 @@
 namespace nezha::rendezvous {
 
 void Backoff::sleep(Nanoseconds deadline) {
-  std::this_thread::sleep_for(std::chrono::nanoseconds(remaining(deadline, pause_)));
+  const Nanoseconds until = system_clock().now() + remaining(deadline, pause_);
+  while (!expired(until)) {
+    std::this_thread::sleep_for(std::chrono::nanoseconds(remaining(until, kInterruptLook)));
+  }
   pause_ = std::min(2 * pause_, longest_);
 }
 

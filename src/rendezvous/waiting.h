@@ -7,12 +7,14 @@
 #include <string_view>
 
 #include "base/clock.h"
+#include "base/interrupt.h"
 #include "base/status.h"
 
 namespace nezha::rendezvous {
 
+// Also when the thread was interrupted.
 inline bool expired(Nanoseconds deadline) {
-  return deadline != kNever && system_clock().now() >= deadline;
+  return (deadline != kNever && system_clock().now() >= deadline) || interrupted();
 }
 
 // Until `deadline`, never negative, at most `most`.
@@ -22,7 +24,7 @@ inline Nanoseconds remaining(Nanoseconds deadline, Nanoseconds most) {
   return left < 0 ? 0 : left < most ? left : most;
 }
 
-// Pauses that double from `first` to `longest`, cut at the deadline.
+// Pauses that double from `first` to `longest`, cut at the deadline; the thread may be interrupted.
 class Backoff {
  public:
   Backoff(Nanoseconds first, Nanoseconds longest) : pause_(first), longest_(longest) {}

@@ -1,0 +1,27 @@
+#include "base/interrupt.h"
+
+namespace nezha {
+namespace {
+
+struct State {
+  InterruptCheck check = nullptr;
+  bool interrupted = false;
+  Nanoseconds next_look = 0;
+};
+thread_local State state;
+
+}  // namespace
+
+void set_interrupt_check(InterruptCheck check) { state = {check, false, 0}; }
+
+bool interrupted() {
+  if (state.check == nullptr || state.interrupted) return state.interrupted;
+  const Nanoseconds now = system_clock().now();
+  // The check may be dear, and whoever waits asks before every look at its store.
+  if (now < state.next_look) return false;
+  state.next_look = now + kInterruptLook / 2;
+  state.interrupted = state.check();
+  return state.interrupted;
+}
+
+}  // namespace nezha

@@ -75,14 +75,17 @@ TEST_F(EarlyStoreTest, TakeAnyEmptiesIt) {
 TEST_F(EarlyStoreTest, FindsWhoDescribesTheOperationOtherwise) {
   wire::OpDescriptor op;
   op.count = 10;
-  EXPECT_EQ(store_.find_mismatch(2, op), nullptr);
+  const auto find_other = [&](uint64_t op_seq, const wire::OpDescriptor& wanted) {
+    return store_.find(op_seq, [&](const EarlyFrame& frame) { return !(frame.header.op == wanted); });
+  };
+  EXPECT_EQ(find_other(2, op), nullptr);
   put(2, 0, 10);
   put(3, 0, 99);  // another operation may be anything
-  EXPECT_EQ(store_.find_mismatch(2, op), nullptr);
+  EXPECT_EQ(find_other(2, op), nullptr);
   EarlyFrame& other = put(2, 5, 11);
-  EXPECT_EQ(store_.find_mismatch(2, op), &other);
+  EXPECT_EQ(find_other(2, op), &other);
   EXPECT_EQ(store_.take(2, 5), &other);  // looking took nothing out
-  EXPECT_EQ(store_.find_mismatch(2, op), nullptr);
+  EXPECT_EQ(find_other(2, op), nullptr);
 }
 
 }  // namespace

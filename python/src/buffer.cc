@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "errors.h"
+#include "torch_tensor.h"
 
 namespace nb = nanobind;
 
@@ -15,6 +16,7 @@ namespace {
 
 constexpr const char* kDtypes =
     "float64, float32, float16, bfloat16, int8, uint8, int32 and int64";
+constexpr const char* kNotOnHost = " is not in the memory of the host: copy it to the CPU first";
 
 [[noreturn]] void refuse_dtype(const std::string& dtype, const char* argument) {
   raise(NEZHA_UNSUPPORTED, std::string(argument) + " has dtype " + dtype +
@@ -109,6 +111,7 @@ std::string dlpack_complaint(nb::handle object) {
 }  // namespace
 
 void Buffer::acquire(nb::handle object, Access access, const char* argument) {
+  if (is_torch_tensor(object)) return take_tensor(object, argument);
   if (try_buffer_protocol(object, access, argument) ||
       try_array_interface(object, access, argument) || try_dlpack(object, access, argument)) {
     return;
@@ -123,6 +126,30 @@ void Buffer::release() {
   if (view_.obj != nullptr) PyBuffer_Release(&view_);
   owner_ = nb::object();
   array_ = nb::ndarray<nb::ro>();
+}
+
+void Buffer::take_tensor(nb::handle tensor, const char* argument) {
+  using State = TorchMemory::State;
+  const TorchMemory memory = torch_memory(tensor);
+  const std::string name = argument;
+  switch (memory.state) {
+    case State::usable: break;
+    case State::unknown_dtype: refuse_dtype(dtype_text(tensor), argument);
+    case State::not_on_host:
+      raise(NEZHA_UNSUPPORTED, name + kNotOnHost);
+    case State::needs_grad:
+      raise(NEZHA_INVALID_ARGUMENT, name + " requires grad, of which nobody would know: pass " +
+                                        name + ".detach()");
+    case State::not_contiguous: {
+      const nb::object shape = tensor.attr("shape");
+      raise(NEZHA_INVALID_ARGUMENT, name + " is not C-contiguous: shape " + nb::str(shape).c_str() +
+                                        ". Pass " + name + ".contiguous(), which receives the result");
+    }
+  }
+  data_ = memory.data;
+  count_ = memory.count;
+  dtype_ = memory.dtype;
+  owner_ = nb::borrow(tensor);
 }
 
 bool Buffer::try_buffer_protocol(nb::handle object, Access access, const char* argument) {
@@ -176,8 +203,7 @@ bool Buffer::try_dlpack(nb::handle object, Access access, const char* argument) 
               dlpack_complaint(object));
   }
   if (array_.device_type() != nb::device::cpu::value) {
-    raise(NEZHA_UNSUPPORTED, std::string(argument) +
-                                 " is not in the memory of the host: copy it to the CPU first");
+    raise(NEZHA_UNSUPPORTED, std::string(argument) + kNotOnHost);
   }
   const auto dtype = dtype_of_dlpack(array_.dtype());
   if (!dtype) refuse_dtype(dtype_text(object), argument);

@@ -3,7 +3,7 @@
 // Contract: acquired and released with the GIL held; between the two, `data` stays valid and the
 // array's owner cannot resize it, so other threads may read and write through it without the GIL.
 // Accepts the buffer protocol (NumPy, bytearray, memoryview, array.array), NumPy arrays that have
-// none (bfloat16 of ml_dtypes) and DLPack on the CPU (torch, JAX). Everything else is
+// none (bfloat16 of ml_dtypes), torch tensors and DLPack, both on the CPU. Everything else is
 // `invalid_argument` or `unsupported`, naming the argument and what to pass instead.
 #pragma once
 
@@ -34,6 +34,7 @@ class Buffer {
   nezha_dtype dtype() const { return dtype_; }
 
  private:
+  void take_tensor(nanobind::handle tensor, const char* argument);
   bool try_buffer_protocol(nanobind::handle object, Access access, const char* argument);
   bool try_array_interface(nanobind::handle object, Access access, const char* argument);
   bool try_dlpack(nanobind::handle object, Access access, const char* argument);
@@ -42,7 +43,7 @@ class Buffer {
   uint64_t count_ = 0;
   nezha_dtype dtype_ = NEZHA_UINT8;
   Py_buffer view_{};                                  // view_.obj is null when not in use
-  nanobind::object owner_;                            // array interface: keeps the array
+  nanobind::object owner_;                            // array interface, torch: keeps the array
   nanobind::ndarray<nanobind::ro> array_;             // DLPack
 };
 

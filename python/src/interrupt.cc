@@ -1,5 +1,5 @@
-// Ctrl-C, and the end of the interpreter, while nezha.init waits for other ranks (base/interrupt.h).
-#include "base/interrupt.h"
+// Ctrl-C, and the end of the interpreter, while nezha.init waits for other ranks.
+#include "nezha/interrupt.h"
 
 #include <nanobind/nanobind.h>
 
@@ -19,24 +19,24 @@ std::atomic<bool> stopping{false};
 // What a signal handler raised in this thread; a new reference or null.
 thread_local PyObject* raised = nullptr;
 
-bool is_stopping() { return stopping.load(std::memory_order_relaxed); }
+int is_stopping() { return stopping.load(std::memory_order_relaxed) ? 1 : 0; }
 
 // Signal handlers of Python run in the main thread only.
-bool signal_raised() {
-  if (is_stopping()) return true;
+int signal_raised() {
+  if (is_stopping()) return 1;
   nb::gil_scoped_acquire gil;
-  if (PyErr_CheckSignals() == 0) return false;
+  if (PyErr_CheckSignals() == 0) return 0;
   nb::python_error error;
   raised = nb::borrow(error.value()).release().ptr();
-  return true;
+  return 1;
 }
 
 void begin_waiting(bool main_thread) {
-  set_interrupt_check(main_thread ? &signal_raised : &is_stopping);
+  nezha_set_interrupt_check(main_thread ? &signal_raised : &is_stopping);
 }
 
 nb::object end_waiting() {
-  set_interrupt_check(nullptr);
+  nezha_set_interrupt_check(nullptr);
   if (raised == nullptr) return nb::none();
   return nb::steal(std::exchange(raised, nullptr));
 }

@@ -20,7 +20,7 @@ bool interrupted() {
   // The check may be dear, and whoever waits asks before every look at its store.
   if (now < state.next_look) return false;
   state.next_look = now + kInterruptLook / 2;
-  state.interrupted = state.check();
+  state.interrupted = state.check() != 0;
   return state.interrupted;
 }
 

@@ -9,7 +9,7 @@
 
 namespace nezha {
 
-using InterruptCheck = bool (*)();
+using InterruptCheck = int (*)();  // non-zero: yes
 
 // Waits of an interruptible thread are cut into pieces of this length.
 inline constexpr Nanoseconds kInterruptLook = 100 * kMillisecond;

@@ -327,6 +327,50 @@ TEST(MessageError, FramesThatBreakTheRulesCloseTheirConnection) {
   }
 }
 
+// Rank 1 hears of communicator 4 before it knows its members; rank 2 is none of them.
+TEST(MessageError, AStrangerToTheGroupIsNotReceived) {
+  FakeWorld world(options_for(3));
+  GroupRequest request;
+  request.comm = 4;
+  control::PolicyOptions options;
+  options.weights = {1, 1};
+  auto policy = control::make_policy("static", options);
+  ASSERT_TRUE(policy.is_ok());
+  request.policy = std::move(*policy);
+  auto group = world.engine(1).create_group(std::move(request));
+  ASSERT_TRUE(group.is_ok());
+  wire::FrameHeader offer = frame(0, 0, 7, 100);
+  offer.comm = 4;
+  offer.length = 400;
+  world.link(1, 2, 0).inject(0, offer);
+  ASSERT_EQ(world.link(1, 2, 0).deliver(0), 1U);
+  world.link(0, 1, 0).inject(1, offer);
+  ASSERT_EQ(world.link(0, 1, 0).deliver(1), 1U);
+  world.engine(1).set_members(**group, {0, 1});
+  std::vector<float> buffers[2] = {std::vector<float>(100, -1), std::vector<float>(100, -1)};
+  Work works[2];
+  for (const int i : {0, 1}) {
+    MessageRequest receive;
+    receive.is_send = false;
+    receive.buffer = buffers[i].data();
+    receive.count = 100;
+    receive.dtype = Dtype::float32;
+    receive.tag = 7;
+    ASSERT_TRUE(world.engine(1).submit_message(**group, receive, works[i]).is_ok());
+  }
+  EXPECT_TRUE(works[0].is_done());
+  EXPECT_EQ(works[0].source, 0);
+  EXPECT_FALSE(works[1].is_done());
+  // From now on a stranger is told apart at once.
+  offer.op_seq = 1;
+  world.link(1, 2, 0).inject(0, offer);
+  world.link(1, 2, 0).deliver(0);
+  EXPECT_FALSE(world.engine(1).peers()[2]->links()[0].endpoint->is_up());
+  world.engine(1).destroy_group(**group);
+  EXPECT_EQ(works[1].status().code(), Code::aborted);
+  EXPECT_EQ(world.engine(1).pool().bytes_in_use(), 0U);
+}
+
 TEST(MessageError, NobodyCanMakeARankKeepMoreThanTheLimits) {
   Hostile test;
   wire::FrameHeader offer = frame(0, 2, 7, 100'000);

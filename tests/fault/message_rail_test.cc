@@ -167,6 +167,23 @@ TEST(MessageRail, TheLastOneLostFailsEveryMessage) {
   }
 }
 
+// Every chunk is on its way, none acknowledged: nobody may believe that the message arrived.
+TEST(MessageRail, TheLastOneLostWithAWholeMessageUnderWay) {
+  FakeWorld world(options_for(2));
+  MailCase mail(world, 2);
+  mail.receive(1, 0, 7, 5000);
+  const Mail& send = mail.send(0, 1, 7, 5000);
+  for (const int to : {1, 0}) {  // the offer and its answer
+    for (const int rail : {0, 1}) world.link(0, 1, rail).deliver(to);
+    world.run_engines();
+  }
+  ASSERT_EQ(world.link(0, 1, 0).under_way(1) + world.link(0, 1, 1).under_way(1), 5U);
+  for (const int rail : {0, 1}) world.link(0, 1, rail).cut();
+  world.run_engines();
+  ASSERT_TRUE(send.done());
+  EXPECT_EQ(send.work.status().code(), Code::peer_lost);
+}
+
 // Programs chosen by chance, with a rail that dies somewhere. What must hold
 // of every receive: its message has its tag, comes from its source, and among the receives that took
 // messages of one source with one tag, the older the receive, the older the message.

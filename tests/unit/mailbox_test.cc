@@ -120,6 +120,24 @@ TEST(Mailbox, AMessageThatOvertookAnotherWaitsForIt) {
   expect_received(second, sent_second);
 }
 
+// The same when the first one has begun to arrive.
+TEST(Mailbox, AMessageWaitsForAnEarlierOneThatIsStillLanding) {
+  FakeWorld world(options_for(2));
+  MailCase mail(world, 2);
+  const Mail& sent_first = mail.send(0, 1, 7, 100);
+  const int rail = world.link(0, 1, 0).under_way(1) == 1 ? 0 : 1;
+  const Mail& sent_second = mail.send(0, 1, 7, 100);
+  const Mail& first = mail.receive(1, 0, 7, 100);
+  const Mail& second = mail.receive(1, 0, 7, 100);
+  world.link(0, 1, rail).deliver_half(1);
+  ASSERT_EQ(world.link(0, 1, 1 - rail).deliver(1), 1U);
+  EXPECT_FALSE(first.done());
+  EXPECT_FALSE(second.done());
+  ASSERT_EQ(world.link(0, 1, rail).deliver(1), 1U);
+  expect_received(first, sent_first);
+  expect_received(second, sent_second);
+}
+
 TEST(Mailbox, TagsAreReceivedInAnyOrder) {
   FakeWorld world(options_for(2));
   MailCase mail(world, 2);
@@ -214,6 +232,28 @@ TEST(Mailbox, ShortMessagesWaitForTheirReceiverWhenManyWait) {
     for (size_t i = 0; i < sends.size(); ++i) expect_received(*receives[i], *sends[i]);
     EXPECT_EQ(world.engine(1).pool().bytes_in_use(), 0U);
   }
+}
+
+// What the receiver says about them is cumulative: an older word, overtaken on another rail, changes
+// nothing.
+TEST(Mailbox, AnOvertakenReportOfWhatWasConsumedSaysNothing) {
+  FakeWorld world(options_for(2));
+  MailCase mail(world, 2);
+  constexpr uint64_t kCost = kInlineBytes + Mailbox::kRecordCost;
+  const uint64_t allowed = Mailbox::kEagerBytesMax / kCost;
+  const auto send = [&] { return mail.send(0, 1, 7, kInlineBytes / sizeof(float)).done(); };
+  for (uint64_t i = 0; i < allowed; ++i) ASSERT_TRUE(send());
+  wire::FrameHeader drained;
+  drained.comm = 3;
+  drained.stage = 3;
+  drained.op.collective = Collective::send_recv;
+  for (const uint64_t consumed : {10 * kCost, 2 * kCost}) {
+    drained.op_seq = consumed;
+    world.link(0, 1, 1).inject(0, drained);
+    ASSERT_EQ(world.link(0, 1, 1).deliver(0, 1), 1U);
+  }
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(send()) << i;
+  EXPECT_FALSE(send());
 }
 
 // After warm-up messages allocate no buffers.

@@ -1,7 +1,8 @@
 """Who am I, how many are we, and where do we meet: read from what a launcher left behind.
 
 Pure: everything is read from the mapping that is passed in, nothing from the machine. Launchers in
-order of precedence: RANK/WORLD_SIZE (nezha run, torchrun, by hand), Slurm, Open MPI, PMI (MPICH).
+order of precedence: RANK/WORLD_SIZE (nezha run, torchrun, by hand), Open MPI, PMI (MPICH), Slurm, PMIx.
+The launchers of MPI go before Slurm, whose variables in their ranks are those of their daemons.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ _SLURM_PORT_COUNT = 15000
 # (launcher, variable of the rank, variables of the world size, the first that is set counts)
 _LAUNCHERS: Tuple[Tuple[str, str, Tuple[str, ...]], ...] = (
     ("environment", "RANK", ("WORLD_SIZE",)),
-    ("slurm", "SLURM_PROCID", ("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS")),
     ("openmpi", "OMPI_COMM_WORLD_RANK", ("OMPI_COMM_WORLD_SIZE",)),
     ("pmi", "PMI_RANK", ("PMI_SIZE",)),
+    ("slurm", "SLURM_PROCID", ("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS")),
     ("pmix", "PMIX_RANK", ("WORLD_SIZE",)),
 )
 
@@ -63,7 +64,7 @@ def detect(env: Mapping[str, str], rank: Optional[int] = None, world_size: Optio
     torch_store = False
     if store is None:
         store, torch_store = _meeting_point(env, source, world_size, rank)
-    return LaunchEnvironment(rank, world_size, store, source, _job(env), torch_store)
+    return LaunchEnvironment(rank, world_size, store, source, _job(env, source), torch_store)
 
 
 def _identity(env: Mapping[str, str]) -> Tuple[str, Optional[int], Optional[int]]:
@@ -73,12 +74,18 @@ def _identity(env: Mapping[str, str]) -> Tuple[str, Optional[int], Optional[int]
         rank = _number(env, rank_variable)
         sizes = [_number(env, each) for each in size_variables if each in env]
         if rank is not None and sizes:
-            return name, rank, sizes[0]
+            return _who_started(env, name, rank, sizes[0]), rank, sizes[0]
         if partial[1] is None and rank is not None:
             partial = (name, rank, None)
     if partial[1] is None and "WORLD_SIZE" in env:
         return "environment", None, _number(env, "WORLD_SIZE")
     return partial
+
+
+def _who_started(env: Mapping[str, str], name: str, rank: int, size: int) -> str:
+    """"slurm" for tasks to which srun itself speaks PMI (srun --mpi=pmi2), else `name`."""
+    same = (_number(env, "SLURM_PROCID"), _number(env, "SLURM_STEP_NUM_TASKS")) == (rank, size)
+    return "slurm" if name == "pmi" and same else name
 
 
 def _number(env: Mapping[str, str], variable: str) -> Optional[int]:
@@ -105,10 +112,18 @@ def _meeting_point(env: Mapping[str, str], source: str, world_size: int,
             return _tcp(address, number), False
         served = env.get("TORCHELASTIC_USE_AGENT_STORE", "True") == "True"
         return _tcp(address, number if not served else _next_port(number)), served
-    if source == "slurm":
-        return _slurm_store(env), False
     if world_size == 1:
         return "hash://single", False
+    if source == "slurm":
+        if _slurm_step(env) is None:
+            raise InvalidArgument(f"SLURM_NTASKS={world_size}, but srun did not start this process: "
+                                  "use `srun python ...` in the batch script, or pass rank= and "
+                                  "world_size=")
+        return _slurm_store(env, ("SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"),
+                            _slurm_step(env) or 0), False
+    if source in ("openmpi", "pmi") and "SLURM_JOB_ID" in env:
+        # A step would be the one of mpirun's daemons, in which not every node takes part.
+        return _slurm_store(env, ("SLURM_JOB_NODELIST", "SLURM_NODELIST"), 0), False
     have = f"MASTER_ADDR={address}" if address else f"MASTER_PORT={port}" if port else "neither"
     hint = {"openmpi": " (mpirun -x MASTER_ADDR=HOST_OF_RANK_0 -x MASTER_PORT=29500)",
             "pmi": " (mpiexec -env MASTER_ADDR HOST_OF_RANK_0 -env MASTER_PORT 29500)"}
@@ -125,26 +140,35 @@ def _next_port(port: int) -> int:
     return port + 1 if port < 65535 else port - 1
 
 
-def _slurm_store(env: Mapping[str, str]) -> str:
-    nodes = next((env[name] for name in ("SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST",
-                                         "SLURM_NODELIST") if env.get(name)), None)
+def _slurm_step(env: Mapping[str, str]) -> Optional[int]:
+    """Number of srun's step; None in a batch script, which has a SLURM_PROCID all the same."""
+    step = _number(env, "SLURM_STEP_ID")
+    return _number(env, "SLURM_STEPID") if step is None else step
+
+
+def _slurm_store(env: Mapping[str, str], lists: Tuple[str, ...], step: int) -> str:
+    """The first host of the first list that is set, where Slurm and mpirun put rank 0."""
+    nodes = next((env[name] for name in lists if env.get(name)), None)
     if nodes is None:
-        raise InvalidArgument("SLURM_PROCID is set, but SLURM_NODELIST is not: start with srun, "
-                              "or set MASTER_ADDR and MASTER_PORT")
+        raise InvalidArgument("Slurm's variables are set, but SLURM_NODELIST is not: start with "
+                              "srun, or set MASTER_ADDR and MASTER_PORT")
     job = _number(env, "SLURM_JOB_ID") or _number(env, "SLURM_JOBID") or 0
-    step = _number(env, "SLURM_STEP_ID") or 0
     port = _SLURM_PORT_BASE + (job * 31 + step) % _SLURM_PORT_COUNT
     return _tcp(expand_node_list(nodes)[0], port)
 
 
-def _job(env: Mapping[str, str]) -> Optional[str]:
+def _job(env: Mapping[str, str], source: str) -> Optional[str]:
     """A name that the ranks of this start share, and those of other starts do not."""
     if env.get("NEZHA_JOB"):
         return env["NEZHA_JOB"]
     if "TORCHELASTIC_RUN_ID" in env:
         return f"{env['TORCHELASTIC_RUN_ID']}.{env.get('TORCHELASTIC_RESTART_COUNT', '0')}"
+    if source == "openmpi" and env.get("PMIX_NAMESPACE"):
+        return env["PMIX_NAMESPACE"]
+    if source in ("openmpi", "pmi"):  # ranks may differ in what their daemons inherited
+        return None
     if "SLURM_JOB_ID" in env and "SLURM_PROCID" in env:
-        return f"slurm{env['SLURM_JOB_ID']}.{env.get('SLURM_STEP_ID', '0')}"
+        return f"slurm{env['SLURM_JOB_ID']}.{_slurm_step(env) or 0}"
     return None
 
 

@@ -13,7 +13,8 @@ from typing import Any, Mapping, Optional
 
 from .errors import InvalidArgument, PeerLost, TimedOut
 
-_POLL_S = 0.01
+_FIRST_PAUSE_S = 0.001
+_LONGEST_PAUSE_S = 0.05
 _SHORTEST_WAIT_S = 0.001
 _LONGEST_WAIT_S = 0.5
 
@@ -37,7 +38,7 @@ def adapt(store: Any) -> Any:
 
 
 class KeyValueStore:
-    """A torch-like store: set, get, compare_set, and where they exist wait and delete_key.
+    """A torch-like store: set, get, compare_set, and where they exist check, wait and delete_key.
 
     A `get` of an absent key may wait, raise KeyError, or return None.
     """
@@ -53,13 +54,17 @@ class KeyValueStore:
     def get(self, key: str, timeout: float) -> bytes:
         """Waits until the key exists. Raises TimedOut."""
         deadline = time.monotonic() + timeout
+        pause = _FIRST_PAUSE_S
         while True:
             value = self._look(key, deadline - time.monotonic())
             if value is not None:
                 return _to_bytes(value)
-            if time.monotonic() > deadline:
+            left = deadline - time.monotonic()
+            if left <= 0:
                 raise TimedOut(f"the key {key!r} did not appear in the "
                                f"{type(self._store).__name__} within {timeout:g} s")
+            time.sleep(min(pause, left))
+            pause = min(2 * pause, _LONGEST_PAUSE_S)
 
     def set_if_absent(self, key: str, value: bytes, timeout: float) -> bytes:
         """Writes only when absent; the value that the key has afterwards."""
@@ -74,10 +79,14 @@ class KeyValueStore:
             delete(key)
 
     def _look(self, key: str, left: float) -> Any:
-        """The value, or None when it does not appear for a moment. `left` may be negative."""
-        if hasattr(self._store, "wait"):
-            # Not longer, because torch's stores keep signals waiting, and not zero, which is "for
-            # ever" in some of them.
+        """The value, or None when it is not there. `left` may be negative."""
+        # torch's stores have check() and wait(); a wait() that times out is a warning on stderr, and
+        # keeps signals waiting.
+        if hasattr(self._store, "check"):
+            if not self._store.check([key]):
+                return None
+        elif hasattr(self._store, "wait"):
+            # Zero is "for ever" in some stores.
             moment = min(max(left, _SHORTEST_WAIT_S), _LONGEST_WAIT_S)
             try:
                 self._store.wait([key], datetime.timedelta(seconds=moment))
@@ -88,12 +97,9 @@ class KeyValueStore:
                     return None
                 raise
         try:
-            value = self._store.get(key)
+            return self._store.get(key)
         except KeyError:
-            value = None
-        if value is None:
-            time.sleep(_POLL_S)
-        return value
+            return None
 
 
 def _to_bytes(value: Any) -> bytes:

@@ -7,7 +7,8 @@ from nezha.launch_environment import detect, expand_node_list
 
 MASTER = {"MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "29500"}
 SLURM = {"SLURM_PROCID": "3", "SLURM_NTASKS": "8", "SLURM_JOB_ID": "4711",
-         "SLURM_JOB_NODELIST": "gpu[07-09],login"}
+         "SLURM_JOB_NODELIST": "gpu[07-09],login", "SLURM_STEP_ID": "0"}
+BATCH = {name: value for name, value in SLURM.items() if name != "SLURM_STEP_ID"}
 SLURM_PORT = 15000 + 4711 * 31 % 15000
 
 FOUND = {
@@ -38,7 +39,34 @@ FOUND = {
               (0, 2, "tcp://10.0.0.1:29500", "pmi", None, False)),
     "pmix": ({"PMIX_RANK": "0", "WORLD_SIZE": "2", **MASTER},
              (0, 2, "tcp://10.0.0.1:29500", "pmix", None, False)),
-    "open mpi inside slurm": (
+    "slurm's old name of the step": (
+        {**BATCH, "SLURM_STEPID": "2"},
+        (3, 8, f"tcp://gpu07:{SLURM_PORT + 2}", "slurm", "slurm4711.2", False)),
+    "a batch script alone": ({**BATCH, "SLURM_PROCID": "0", "SLURM_NTASKS": "1"},
+                             (0, 1, "hash://single", "slurm", "slurm4711.0", False)),
+    "the node that ran srun is not where rank 0 is": (
+        {**SLURM, "SLURM_LAUNCH_NODE_IPADDR": "10.9.9.9"},
+        (3, 8, f"tcp://gpu07:{SLURM_PORT}", "slurm", "slurm4711.0", False)),
+    "mpirun inside slurm, on the node of the script": (
+        {**BATCH, "OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "6",
+         "PMIX_NAMESPACE": "prterun-7@1", "PMIX_RANK": "1"},
+        (1, 6, f"tcp://gpu07:{SLURM_PORT}", "openmpi", "prterun-7@1", False)),
+    "mpirun inside slurm, on another node": (
+        {**SLURM, "OMPI_COMM_WORLD_RANK": "5", "OMPI_COMM_WORLD_SIZE": "6",
+         "SLURM_STEP_NODELIST": "gpu[08-09]", "SLURM_STEP_ID": "4",
+         "PMIX_NAMESPACE": "prterun-7@1", "PMIX_RANK": "5"},
+        (5, 6, f"tcp://gpu07:{SLURM_PORT}", "openmpi", "prterun-7@1", False)),
+    "mpiexec inside slurm": (
+        {**SLURM, "PMI_RANK": "5", "PMI_SIZE": "6", "SLURM_STEP_NODELIST": "gpu[08-09]"},
+        (5, 6, f"tcp://gpu07:{SLURM_PORT}", "pmi", None, False)),
+    "srun with pmi2": (
+        {**SLURM, "PMI_RANK": "3", "PMI_SIZE": "4", "SLURM_STEP_NUM_TASKS": "4",
+         "SLURM_STEP_NODELIST": "gpu09", "SLURM_STEP_ID": "1"},
+        (3, 4, f"tcp://gpu09:{SLURM_PORT + 1}", "slurm", "slurm4711.1", False)),
+    "srun with pmix": (
+        {**SLURM, "PMIX_RANK": "3"},
+        (3, 8, f"tcp://gpu07:{SLURM_PORT}", "slurm", "slurm4711.0", False)),
+    "RANK inside slurm": (
         {**SLURM, "RANK": "0", "WORLD_SIZE": "2", **MASTER},
         (0, 2, "tcp://10.0.0.1:29500", "environment", "slurm4711.0", False)),
     "one rank meets nobody": ({"RANK": "0", "WORLD_SIZE": "1"},
@@ -78,7 +106,8 @@ MISSING = [
     ({"RANK": "2", "WORLD_SIZE": "2", **MASTER}, {}, "rank 2 of 2"),
     ({"RANK": "0", "WORLD_SIZE": "0", **MASTER}, {}, "rank 0 of 0"),
     ({"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "h", "MASTER_PORT": "99999"}, {}, "65535"),
-    ({"SLURM_PROCID": "0", "SLURM_NTASKS": "2"}, {}, "SLURM_NODELIST"),
+    ({"SLURM_PROCID": "0", "SLURM_NTASKS": "2", "SLURM_STEP_ID": "0"}, {}, "SLURM_NODELIST"),
+    (BATCH, {}, "srun python"),
 ]
 
 

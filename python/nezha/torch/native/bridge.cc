@@ -7,6 +7,7 @@
 //
 // Contract: c10d calls without the GIL, from any thread; every method takes it. Python exceptions pass
 // through C++ to the Python caller unchanged. Objects that outlive the interpreter let go of nothing.
+#include <pybind11/chrono.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <torch/csrc/jit/python/pybind_utils.h>

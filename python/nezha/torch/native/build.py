@@ -22,11 +22,10 @@ _MODULE = "nezha_torch_bridge"
 
 def cache_directory() -> Path:
     """Where the compiled part for this torch, Python and source lies."""
-    root = os.environ.get("NEZHA_TORCH_CACHE") or os.path.join(
-        os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache"), "nezha")
+    root = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     source = hashlib.sha256(_SOURCE.read_bytes()).hexdigest()[:12]
-    python = f"{sys.implementation.cache_tag}"
-    return Path(root) / "torch" / f"{torch.__version__}-{python}-{source}"
+    python = sys.implementation.cache_tag
+    return Path(root) / "nezha" / "torch" / f"{torch.__version__}-{python}-{source}"
 
 
 def build_native(verbose: bool = False) -> Path:

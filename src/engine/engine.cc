@@ -46,6 +46,11 @@ Engine::Engine(progress::Loop& loop, EngineOptions options)
 
 Engine::~Engine() {
   while (!groups_.empty()) destroy_group(*groups_.back());
+  // What was never acknowledged still holds its bytes; nothing reads them once the endpoints are gone.
+  peers_.clear();
+  for (const auto& request : request_storage_) {
+    if (request->copy != nullptr || request->shared != nullptr) give_request(*request);
+  }
 }
 
 void Engine::add_endpoint(std::unique_ptr<transport::Endpoint> endpoint,
@@ -110,7 +115,6 @@ void Engine::set_members(Group& group, std::vector<int> members) {
     group.rank_of_global[static_cast<size_t>(members[i])] = static_cast<int>(i);
   }
   group.rank = group.rank_of_global[static_cast<size_t>(options_.rank)];
-  deliver_parked(group);
 }
 
 void Engine::destroy_group(Group& group) {
@@ -189,15 +193,7 @@ Status Engine::submit(Group& group, const OpRequest& request, Work& work) {
   ++group.counters.operations;
   ++counters_.operations;
   next_deadline_ = std::min(next_deadline_, request.deadline);
-  if (options_.rails > 1) {
-    const Snapshots rails = rail_snapshots();
-    const control::OpClass op{request.collective, request.count * dtype_size(request.dtype),
-                              group.comm};
-    const control::Shares shares = group.policy->shares(op, {rails.data(), options_.rails});
-    for (const auto& links : peers_) {
-      if (links != nullptr) links->set_shares(shares);
-    }
-  }
+  share_rails(group, {request.collective, request.count * dtype_size(request.dtype), group.comm});
   progress(group);
   run(now());
   return Status::ok();
@@ -205,10 +201,22 @@ Status Engine::submit(Group& group, const OpRequest& request, Work& work) {
 
 Status Engine::submit_message(Group& group, const MessageRequest& request, Work& work) {
   if (!group.failed.is_ok()) return group.failed;
+  if (request.is_send) {
+    share_rails(group, {Collective::send_recv, request.count * dtype_size(request.dtype), group.comm});
+  }
   NEZHA_RETURN_IF_ERROR(group.mailbox->submit(request, work));
   next_deadline_ = std::min(next_deadline_, request.deadline);
   run(now());
   return Status::ok();
+}
+
+void Engine::share_rails(Group& group, const control::OpClass& op) {
+  if (options_.rails < 2) return;
+  const Snapshots rails = rail_snapshots();
+  const control::Shares shares = group.policy->shares(op, {rails.data(), options_.rails});
+  for (const auto& links : peers_) {
+    if (links != nullptr) links->set_shares(shares);
+  }
 }
 
 // Short operations run beside each other while all that they may send to one member fits into half of
@@ -325,8 +333,6 @@ void Engine::settle(Group& group) {
     }
   }
   while (EarlyFrame* frame = group.early.take_any()) free_early(group, *frame);
-  for (EarlyFrame* frame : group.parked_messages) free_early(group, *frame);
-  group.parked_messages.clear();
   for (Member& member : group.members) forget(member.blocked);
   std::vector<std::unique_ptr<Execution>> failed = std::move(group.active);
   group.active.clear();

@@ -130,11 +130,12 @@ class Engine final : public transport::EndpointEvents, public progress::LoopClie
 
   Group* find_group(uint32_t comm);
   Group* park(uint32_t comm);
-  void deliver_parked(Group& group);
   Result<schedule::Plan> plan_for(const Group& group, const OpRequest& request) const;
   Result<const schedule::Schedule*> schedule_for(Group& group, const OpRequest& request,
                                                  Algorithm algorithm);
   // Starts what may start, finishes what is finished.
+  // Asks the policy how the next operation is to be divided.
+  void share_rails(Group& group, const control::OpClass& op);
   void progress(Group& group);
   // False when the operation must wait for those before it.
   bool start(Group& group, Execution& execution, uint64_t load);
@@ -146,8 +147,6 @@ class Engine final : public transport::EndpointEvents, public progress::LoopClie
   transport::Landing place_early(Group& group, const transport::Endpoint& endpoint,
                                  const wire::FrameHeader& header);
   void landed_early(Group& group, EarlyFrame& frame);
-  transport::Landing place_message(Group& group, transport::Endpoint& endpoint,
-                                   const wire::FrameHeader& header);
   bool check_descriptor(Group& group, uint64_t op_seq, const wire::OpDescriptor& ours,
                         int global_rank, const wire::OpDescriptor& theirs);
   void check_presence(Group& group, const OpRequest& request);

@@ -1,6 +1,5 @@
 // Engine: the events that endpoints raise.
 #include <algorithm>
-#include <cstring>
 #include <new>
 
 #include "base/check.h"
@@ -21,7 +20,10 @@ Landing Engine::on_frame(Endpoint& endpoint, const wire::FrameHeader& header) {
   if (group == nullptr) group = park(header.comm);
   // A communicator that is gone, or failed: whatever still arrives for it is dropped.
   if (group == nullptr || !group->failed.is_ok()) return {};
-  if (header.op.collective == Collective::send_recv) return place_message(*group, endpoint, header);
+  if (header.op.collective == Collective::send_recv) {
+    const int member = group->rank_of_global[static_cast<size_t>(endpoint.peer)];
+    return group->mailbox->place(endpoint, header, member);
+  }
   if (header.op_seq >= group->next_op_seq) return place_early(*group, endpoint, header);
   for (const auto& execution : group->active) {
     if (execution->op_seq() != header.op_seq) continue;
@@ -38,33 +40,6 @@ Landing Engine::on_frame(Endpoint& endpoint, const wire::FrameHeader& header) {
   }
   ++group->counters.duplicates;  // an operation that is finished here
   return {};
-}
-
-Landing Engine::place_message(Group& group, Endpoint& endpoint, const wire::FrameHeader& header) {
-  if (group.members.empty()) return place_early(group, endpoint, header);
-  const int member = group.rank_of_global[static_cast<size_t>(endpoint.peer)];
-  if (member >= 0) return group.mailbox->place(endpoint, header, member);
-  Landing refused;
-  refused.refused = true;
-  return refused;
-}
-
-// The members are known now: what they sent before goes where it would have gone.
-void Engine::deliver_parked(Group& group) {
-  const std::vector<EarlyFrame*> parked = std::move(group.parked_messages);
-  group.parked_messages.clear();
-  for (EarlyFrame* frame : parked) {
-    Endpoint* endpoint = peers_[static_cast<size_t>(frame->global_rank)]->any_up();
-    const int member = group.rank_of_global[static_cast<size_t>(frame->global_rank)];
-    if (endpoint != nullptr && member >= 0 && group.failed.is_ok()) {
-      const Landing landing = group.mailbox->place(*endpoint, frame->header, member);
-      if (landing.destination != nullptr && frame->header.length > 0) {
-        std::memcpy(landing.destination, frame->buffer.data, frame->header.length);
-      }
-      if (landing.owner != nullptr) group.mailbox->landed(frame->header, landing);
-    }
-    free_early(group, *frame);
-  }
 }
 
 Landing Engine::place_early(Group& group, const Endpoint& endpoint,
@@ -132,12 +107,6 @@ void Engine::on_landed(Endpoint& endpoint, const wire::FrameHeader& header,
 }
 
 void Engine::landed_early(Group& group, EarlyFrame& frame) {
-  if (frame.header.op.collective == Collective::send_recv) {
-    group.parked_messages.push_back(&frame);
-    // The members may have become known while the payload was on its way.
-    if (!group.members.empty()) deliver_parked(group);
-    return;
-  }
   const uint64_t op_seq = frame.header.op_seq;
   const uint32_t chunk = frame.header.chunk;
   group.early.put(frame);

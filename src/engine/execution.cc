@@ -219,7 +219,8 @@ transport::Landing Execution::place(transport::Endpoint& endpoint, const wire::F
   StepSlot& slot = at.steps[static_cast<size_t>(index)];
   if (slot.state == StepState::landing) {
     // The sender gave the other connection up before we noticed: this copy takes over.
-    engine_.abandon_landing(endpoint.peer, static_cast<Activity*>(this), header.chunk, static_cast<uint32_t>(index));
+    engine_.abandon_landing(endpoint.peer, static_cast<Activity*>(this), header.chunk,
+                            static_cast<uint32_t>(index));
     engine_.pool().give(slot.scratch);
     slot = StepSlot();
   }

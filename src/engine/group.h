@@ -91,8 +91,6 @@ struct Group {
   std::vector<std::unique_ptr<Execution>> active;  // in the order of op_seq
   std::vector<std::unique_ptr<Execution>> idle;    // to be used again
   EarlyStore early;
-  // Messages that came before the members were known, in their order.
-  std::vector<EarlyFrame*> parked_messages;
   std::unique_ptr<Mailbox> mailbox;
   std::vector<uint64_t> early_cost;  // by global rank: what it has in the early store
   Status failed;                    // after the first error the group refuses work

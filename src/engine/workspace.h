@@ -1,8 +1,8 @@
 // Workspace: the private memory of a chunk whose rank keeps nothing of it, counted, because sends from it
 // may outlive the chunk.
 //
-// Contract: baton held. It lives at the head of a pool buffer; whoever holds a share gives it back with
-// `release`, and the last one returns the buffer to the pool.
+// Contract: baton held. Whoever holds a share gives it back with `release`, and the last one returns the
+// memory to the pool.
 #pragma once
 
 #include <cstddef>
@@ -14,25 +14,29 @@
 namespace nezha::engine {
 
 struct Workspace {
+  Buffer self;    // the memory of this record
   Buffer buffer;
   uint32_t shares = 1;
 
   // Null when there is no memory.
   static Workspace* make(BufferPool& pool, size_t bytes) {
-    const Buffer buffer = pool.take(kHeadBytes + bytes);
-    return buffer.data == nullptr ? nullptr : new (buffer.data) Workspace{buffer};
+    const Buffer self = pool.take(sizeof(Workspace));
+    const Buffer buffer = self.data == nullptr ? Buffer() : pool.take(bytes);
+    if (buffer.data != nullptr) return new (self.data) Workspace{self, buffer};
+    pool.give(self);
+    return nullptr;
   }
   static void release(BufferPool& pool, Workspace* workspace) {
-    if (workspace != nullptr && --workspace->shares == 0) pool.give(workspace->buffer);
+    if (workspace == nullptr || --workspace->shares > 0) return;
+    pool.give(workspace->buffer);
+    const Buffer self = workspace->self;
+    pool.give(self);
   }
   Workspace* share() {
     ++shares;
     return this;
   }
-  std::byte* data() { return buffer.data + kHeadBytes; }
-
- private:
-  static constexpr size_t kHeadBytes = 64;  // keeps the data on a cache line of its own
+  std::byte* data() { return buffer.data; }
 };
 
 }  // namespace nezha::engine

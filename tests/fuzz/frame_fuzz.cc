@@ -51,7 +51,8 @@ bool acceptable(const Bytes& bytes) {
   if (copy != bytes) return false;
   if (type < 1 || type > 4 || length > limits[type]) return false;
   if (type == 3 && (slot < 1 || slot > 8)) return false;
-  return byte(5) <= 3 && byte(10) <= 2 && byte(11) <= 7 && byte(12) <= 8 && byte(13) <= 7;
+  return byte(5) <= 3 && byte(10) < kCollectiveCount && byte(11) <= 7 && byte(12) <= 8 &&
+         byte(13) < kAlgorithmCount;
 }
 
 void check_accepted(const Bytes& bytes, const FrameHeader& header, uint8_t choice) {

@@ -52,10 +52,9 @@ Status make(const Call& at, context::Communicator& comm, std::vector<double>& da
       return comm.all_reduce(data.data(), data.data(), at.count, at.dtype, at.op, options, nullptr);
     case Collective::broadcast:
       return comm.broadcast(data.data(), at.count, at.dtype, at.root, {}, nullptr);
-    case Collective::barrier:
+    default:
       return comm.barrier({}, nullptr);
   }
-  return Status::ok();
 }
 
 bool contains(const Status& status, const std::string& text) {

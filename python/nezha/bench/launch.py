@@ -22,7 +22,8 @@ from .errors import BenchError
 from .spec import SAMPLE_PREFIX, BenchSpec, Sample
 from .surroundings import lab_facts, lab_rates
 
-Progress = Callable[[Sample], None]
+Progress = Callable[[Any], None]  # called with each record that rank 0 hands over
+Parse = Callable[[Sequence[bytes]], List[Any]]  # the records among lines of rank 0's output
 _GRACE_SECONDS = 6.0  # for the survivors of a failed rank to say what they saw
 _PATIENCE_SECONDS = 300.0  # no sample for so long: something hangs
 
@@ -103,10 +104,12 @@ class BenchLab:
         commands: Sequence[Tuple[int, Sequence[str]]],
         environments: Sequence[Mapping[str, str]],
         progress: Optional[Progress] = None, patience: float = _PATIENCE_SECONDS,
-    ) -> List[Sample]:
+        parse: Optional[Parse] = None,
+    ) -> List[Any]:
         """Starts the (node, command) pairs and collects what the first one emits.
 
-        Raises BenchError when one fails, or when no sample comes for `patience` seconds.
+        parse: what its lines hold, samples by default. Raises BenchError when a process fails, or
+        when no record comes for `patience` seconds.
         """
         processes: List["subprocess.Popen[Any]"] = []
         logs: List[IO[bytes]] = []
@@ -117,9 +120,9 @@ class BenchLab:
                 processes.append(self.lab.popen(
                     node, command, env=environments[index], stderr=log,
                     stdout=subprocess.PIPE if index == 0 else log))
-            samples = _collect(processes, progress, patience)
+            records = _collect(processes, parse or parse_samples, progress, patience)
             _check(processes, logs, self.nodes)
-            return samples
+            return records
         finally:
             _end(processes)
             for log in logs:
@@ -132,22 +135,19 @@ def patience_for(spec: BenchSpec) -> float:
     return _PATIENCE_SECONDS + 10.0 * operations  # the user may ask for many, on slow rails
 
 
-def parse_samples(lines: Sequence[bytes], progress: Optional[Progress] = None) -> List[Sample]:
+def parse_samples(lines: Sequence[bytes]) -> List[Sample]:
     """The samples among `lines` of a rank's output."""
     prefix = SAMPLE_PREFIX.encode()
-    samples = [Sample.from_dict(json.loads(line[len(prefix):]))
-               for line in lines if line.startswith(prefix)]
-    for sample in samples:
-        if progress is not None:
-            progress(sample)
-    return samples
+    return [Sample.from_dict(json.loads(line[len(prefix):]))
+            for line in lines if line.startswith(prefix)]
 
 
 def _collect(
-    processes: Sequence["subprocess.Popen[Any]"], progress: Optional[Progress], patience: float
-) -> List[Sample]:
+    processes: Sequence["subprocess.Popen[Any]"], parse: Parse, progress: Optional[Progress],
+    patience: float,
+) -> List[Any]:
     """Reads the first process's output until it ends, another one fails, or all is silent."""
-    samples: List[Sample] = []
+    records: List[Any] = []
     pending = b""
     last_heard = time.monotonic()
     failed_at: Optional[float] = None
@@ -159,17 +159,20 @@ def _collect(
             if selector.select(timeout=0.2):
                 data = os.read(output.fileno(), 1 << 20)
                 if not data:
-                    return samples
+                    return records
                 lines = (pending + data).split(b"\n")
                 pending = lines.pop()
-                fresh = parse_samples(lines, progress)
-                samples += fresh
+                fresh = parse(lines)
+                if progress is not None:
+                    for record in fresh:
+                        progress(record)
+                records += fresh
                 last_heard = time.monotonic() if fresh else last_heard
             now = time.monotonic()
             if failed_at is None and any(process.poll() for process in processes):
                 failed_at = now
             if failed_at is not None and now - failed_at > _GRACE_SECONDS:
-                return samples
+                return records
             if now - last_heard > patience:
                 raise BenchError(f"no result for {patience:.0f} s: gave up waiting")
 

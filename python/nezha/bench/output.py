@@ -6,15 +6,13 @@ import json
 import sys
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Callable, Iterator, Optional
+from typing import Any, Callable, Dict, Iterator, Optional
 
 from . import render
 from .errors import BenchError
 from .plot import plot
 from .rows import total_wrong
 from .session import Report, Step
-from .sizes import format_size
-from .spec import Sample
 
 
 @contextmanager
@@ -28,11 +26,11 @@ def progress() -> Iterator[Step]:
                   TimeElapsedColumn(), console=Console(stderr=True), transient=True,
                   disable=not sys.stderr.isatty()) as bars:
 
-        def step(what: str, sizes: int) -> Callable[[Sample], None]:
-            task = bars.add_task(what, total=sizes)
+        def step(what: str, total: int) -> Callable[[Any], None]:
+            task = bars.add_task(what, total=total)
 
-            def advance(sample: Sample) -> None:
-                bars.update(task, advance=1, description=f"{what} {format_size(sample.size)}")
+            def advance(record: Any) -> None:
+                bars.update(task, advance=1, description=f"{what} {record.label}")
 
             return advance
 
@@ -44,7 +42,7 @@ def publish(report: Report, json_to: Optional[str], plot_to: Optional[Path]) -> 
     if json_to != "-":
         _print_tables(report)
     if json_to is not None:
-        _write_json(report, json_to)
+        write_json(report.document, json_to)
     if plot_to is not None:
         config = report.document["config"]
         plot(report.curves(), plot_to, f"{config['collective']}, {config['ranks']} ranks, "
@@ -67,8 +65,9 @@ def _print_tables(report: Report) -> None:
         render.show(entry["rows"], f"{name}, same lab, same rule")
 
 
-def _write_json(report: Report, target: str) -> None:
-    text = json.dumps(report.document, indent=1)
+def write_json(document: Dict[str, Any], target: str) -> None:
+    """Writes `document` to the file `target`, or to standard output for "-". Raises BenchError."""
+    text = json.dumps(document, indent=1)
     if target == "-":
         print(text, flush=True)
         return

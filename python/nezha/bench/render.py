@@ -73,21 +73,25 @@ def spread_column(spreads: Sequence[Row]) -> List[Extra]:
     return [("launches", "(us)", texts)]
 
 
+def lab_line(lab: Dict[str, Any]) -> str:
+    """What a result must state about its lab; `lab` is surroundings.lab_facts()."""
+    mtus = ",".join(str(mtu) for mtu in sorted(set(lab["mtu"])))
+    shape = "NOT shaped"
+    if lab["shaped"]:
+        bursts = ",".join(str(burst) for burst in lab["burst_bytes"])
+        shape = f"shaped, queue {lab['queue_ms']} ms, burst {bursts} B"
+    return (f"# lab: {lab['mode']}, {shape}, congestion control {lab['congestion_control']}, "
+            f"mtu {mtus}")
+
+
 def header_lines(facts: Dict[str, Any]) -> List[str]:
     """Comment lines that state how the numbers were made; `facts` is the JSON's config."""
     lines = [f"# nezha bench {facts.get('collective', '')}: {facts.get('ranks', '?')} ranks, "
              f"rails {', '.join(facts.get('rails') or ['as found'])}, "
              f"{'in place' if facts.get('in_place') else 'out of place'}, "
              f"{facts.get('launches', 1)} launch(es)"]
-    lab = facts.get("lab")
-    if lab:
-        mtus = ",".join(str(mtu) for mtu in sorted(set(lab["mtu"])))
-        shape = "NOT shaped"
-        if lab["shaped"]:
-            bursts = ",".join(str(burst) for burst in lab["burst_bytes"])
-            shape = f"shaped, queue {lab['queue_ms']} ms, burst {bursts} B"
-        lines.append(f"# lab: {lab['mode']}, {shape}, congestion control "
-                     f"{lab['congestion_control']}, mtu {mtus}")
+    if facts.get("lab"):
+        lines.append(lab_line(facts["lab"]))
     options = facts.get("options") or {}
     if options:
         lines.append("# config: " + " ".join(f"{key}={value}" for key, value in options.items()))

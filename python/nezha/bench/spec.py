@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
+from .sizes import format_size
+
 SAMPLE_PREFIX = "@sample "  # begins the lines on which rank 0 hands over a Sample
 
 
@@ -64,6 +66,11 @@ class Sample:
     wrong: int
     cpu_s: float  # processor seconds of all ranks during the timed operations
     rails: List[RailSample] = field(default_factory=list)
+
+    @property
+    def label(self) -> str:
+        """What a progress bar shows of it."""
+        return format_size(self.size)
 
     @classmethod
     def from_dict(cls, data: Dict[str, Any]) -> "Sample":

@@ -18,6 +18,7 @@ from ..bench.sizes import parse_size, size_list
 from ..bench.spec import BenchSpec
 from ..errors import Error
 from ..lab import LabError
+from . import train
 
 
 class _AllReduceByDefault(TyperGroup):
@@ -135,3 +136,4 @@ def _command(collective: str) -> Callable[..., None]:
 
 for _name in ("all_reduce", "broadcast", "barrier"):
     app.command(_name)(_command(_name))
+app.command("train", help=train.HELP)(train.train)

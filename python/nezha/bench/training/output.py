@@ -1,0 +1,129 @@
+"""The report of a training bench: what was run, configurations, profile; and the picture."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Sequence
+
+from ..errors import BenchError
+from ..output import write_json
+from ..render import lab_line
+
+_BAR = "#0072B2"
+_OTHER = "#D55E00"
+
+
+def publish(document: Dict[str, Any], json_to: Optional[str], plot_to: Optional[Path]) -> int:
+    """Prints or writes `document` as asked. Returns the exit status: 1 where a result was wrong."""
+    if json_to != "-":
+        print("\n".join(lines(document)), flush=True)
+    if json_to is not None:
+        write_json(document, json_to)
+    if plot_to is not None:
+        plot(document, plot_to)
+        print(f"plot: {plot_to}", file=sys.stderr)
+    return 1 if any(entry["wrong"] for entry in document["configurations"]) else 0
+
+
+def lines(document: Dict[str, Any]) -> List[str]:
+    """The whole report as text."""
+    config, schedule = document["config"], document["schedule"]
+    gradients = sum(schedule["buckets"])
+    wrong = sum(entry["wrong"] for entry in document["configurations"])
+    text = [f"# nezha bench train {config['model']}: {config['nodes']} ranks, {config['batch']} images "
+            f"a step on each, {schedule['parameters']} parameters, {gradients / 1e6:.1f} MB of "
+            f"gradients in {len(schedule['buckets'])} all-reduces"]
+    text += _what_was_run(config, schedule)
+    text.append(lab_line(config["lab"]))
+    text += _aligned(*_configurations(document["configurations"]))
+    text += ["# step: median of the slowest rank; comm: at least one all-reduce under way; waiting: "
+             "nothing", "# left to compute; speed-up and comm ratio: to the first line; rails: share "
+             "of the bytes"]
+    text.append(f"# Wrong elements: {wrong} {'OK' if wrong == 0 else 'FAILED'}")
+    text += ["#", "# communication profile of one step: all-reduces by size (and gradients by size, "
+             "before bucketing)"]
+    return text + _aligned(*_profile(document["profile"]))
+
+
+def _what_was_run(config: Dict[str, Any], schedule: Dict[str, Any]) -> List[str]:
+    compute = sum(schedule["gaps_s"]) + schedule["tail_s"]
+    if config["mode"] == "ddp":
+        return [f"# DDP: the real training on synthetic images; {config['nodes']} ranks of "
+                f"{config['threads']} thread(s) share {config['cpus']} cores, so computation is",
+                "#   slower than on as many machines, and takes time from communication: see --replay"]
+    text = [f"# REPLAY, not training: the all-reduces of one recorded step, with sleeps where it "
+            f"computed. Recorded on one rank", f"#   alone with {schedule['threads']} thread(s): "
+            f"{compute:.3f} s of computation a step"]
+    if config["compute_scale"] != 1:
+        text[1] += f"; slept {config['compute_scale']:g} times that (--compute-scale)"
+    return text
+
+
+def _configurations(entries: Sequence[Dict[str, Any]]) -> Any:
+    headings = ["configuration", "images/s", "speed-up", "step (s)", "comm (s)", "comm (%)",
+                "comm ratio", "waiting (s)", "waiting (%)", "rails"]
+    cells = []
+    for entry in entries:
+        ratio = entry["communication_ratio"]
+        cells.append([
+            entry["name"], f"{entry['images_per_s']:.1f}", f"{entry['speedup']:.2f}",
+            f"{entry['step_s']:.3f}", f"{entry['communication_s']:.3f}",
+            f"{100 * entry['communication_share']:.0f}", "-" if ratio is None else f"{ratio:.2f}",
+            f"{entry['waiting_s']:.3f}", f"{100 * entry['waiting_share']:.0f}",
+            " ".join(f"{name}:{100 * share:.1f}%" for name, share in entry["rails_share"].items())])
+    return headings, cells
+
+
+def _profile(found: Sequence[Dict[str, Any]]) -> Any:
+    headings = ["size", "all-reduces", "MB", "of bytes (%)", "gradients"]
+    return headings, [[line["class"], str(line["all_reduces"]), f"{line['bytes'] / 1e6:.1f}",
+                       f"{100 * line['share']:.1f}", str(line["tensors"])] for line in found]
+
+
+def _aligned(headings: Sequence[str], cells: Sequence[Sequence[str]]) -> List[str]:
+    """Columns of text, the first one to the left; the headings are a comment."""
+    widths = [max(len(line[index]) for line in [headings, *cells]) for index in range(len(headings))]
+
+    def join(values: Sequence[str]) -> str:
+        first, *rest = [value.ljust(width) if not index else value.rjust(width)
+                        for index, (value, width) in enumerate(zip(values, widths))]
+        return "  ".join([first, *rest]).rstrip()
+
+    return ["# " + join(headings)] + ["  " + join(line) for line in cells]
+
+
+def plot(document: Dict[str, Any], path: Path) -> None:
+    """Writes a picture: the profile, and images per second. Raises BenchError."""
+    try:
+        import matplotlib
+    except ImportError as error:
+        raise BenchError("--plot needs matplotlib: pip install matplotlib") from error
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    config = document["config"]
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4.6), dpi=150)
+    shown = [line for line in document["profile"] if line["all_reduces"]]
+    left.bar([line["class"] for line in shown], [line["all_reduces"] for line in shown], color=_BAR)
+    left.set_title(f"all-reduces of a step, buckets of {config['bucket_mb']:g} MB", loc="left")
+    left.set_xlabel("size (bytes)")
+    entries = document["configurations"][::-1]
+    bars = right.barh([entry["name"] for entry in entries],
+                      [entry["images_per_s"] for entry in entries],
+                      color=[_BAR if entry["backend"] == "nezha" else _OTHER for entry in entries])
+    right.bar_label(bars, fmt="%.1f", padding=3)
+    right.margins(x=0.15)
+    right.set_title(f"images per second, {config['nodes']} nodes ({config['mode']})", loc="left")
+    figure.suptitle(f"{config['model']}, batch {config['batch']}", x=0.01, ha="left")
+    for axes in (left, right):
+        for side in ("top", "right"):
+            axes.spines[side].set_visible(False)
+    figure.tight_layout()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path)
+    except OSError as error:
+        raise BenchError(f"cannot write the plot {path}: {error}") from error
+    finally:
+        pyplot.close(figure)

@@ -1,0 +1,74 @@
+"""`nezha bench train`: a real model's gradients over one rail, two and unequal ones, beside Gloo."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import List, Optional
+
+import typer
+
+from ..bench import output as bars
+from ..bench.errors import BenchError
+from ..bench.session import is_launched
+from ..bench.training import output
+from ..bench.training.session import MODELS, Request, run
+from ..errors import Error
+from ..lab import LabError
+
+HELP = f"""Train a model in labs: images per second, time in communication, sizes of the all-reduces.
+
+Every --rails builds a lab. In the first one Gloo runs on the fastest rail, then Nezha on that rail
+alone, then Nezha on all; in the others, Nezha on all. The images are random, everything else is as in a
+real training: the model's shapes, DistributedDataParallel, its buckets.
+
+All ranks compute on this machine's cores, so a real step of a large model takes long and steals time
+from communication. With --replay one step is recorded by one rank alone; then only its all-reduces are
+run, at their recorded times, with sleeps where the step computed. The output says which was run.
+
+\b
+Models: {', '.join(MODELS)}
+
+\b
+Examples:
+  nezha bench train --model alexnet --replay
+  nezha bench train --model vgg11 --batch 64 --replay --schedule vgg11.json     record once, use again
+  nezha bench train --model resnet50 --replay --compute-scale 0.1    as if nodes computed 10 x as fast
+  nezha bench train --model resnet50 --batch 2 --steps 2 --nodes 2                 the real training
+"""
+
+
+def train(
+    model: str = typer.Option(..., "--model", help=f"{', '.join(MODELS)}."),
+    batch: int = typer.Option(32, "--batch", min=1, help="Images a step, on each rank."),
+    nodes: int = typer.Option(4, "--nodes", min=2, help="Nodes of each lab."),
+    rails: List[str] = typer.Option(["1gbit,1gbit", "1gbit,500mbit"], "--rails",
+                                    help="Rates of one lab's rails; repeatable, a lab each."),
+    steps: int = typer.Option(5, "--steps", min=1, help="Timed steps of each configuration."),
+    replay: bool = typer.Option(False, "--replay", help="Only the all-reduces, at the times of a "
+                                "recorded step."),
+    compute_scale: float = typer.Option(1.0, "--compute-scale", help="With --replay: sleep so many "
+                                        "times the recorded computation."),
+    schedule: Optional[Path] = typer.Option(None, "--schedule", help="The recorded step: read when "
+                                            "the file exists, else recorded into it."),
+    bucket_mb: float = typer.Option(25.0, "--bucket-mb", help="DDP's bucket_cap_mb."),
+    threads: Optional[int] = typer.Option(None, "--threads", min=1, help="Of a rank's computation "
+                                          "(default: this machine's cores, shared by the ranks)."),
+    gloo: bool = typer.Option(True, "--gloo/--no-gloo", help="Also Gloo, on the fastest rail."),
+    json_to: Optional[str] = typer.Option(None, "--json", help="Write JSON to this file, or - for "
+                                          "standard output only."),
+    plot_to: Optional[Path] = typer.Option(None, "--plot", help="Write a picture: profile and "
+                                           "images per second."),
+) -> None:
+    request = Request(model, batch, nodes, [entry.split(",") for entry in rails], steps, replay,
+                      bucket_mb, compute_scale, schedule, threads, gloo)
+    try:
+        if is_launched():
+            raise BenchError("train builds labs of its own: run it without a launcher")
+        with bars.progress() as step:
+            document = run(request, step)
+        status = output.publish(document, json_to, plot_to)
+    except (BenchError, LabError, Error, ValueError) as error:
+        print(f"nezha bench train: {error}", file=sys.stderr)
+        raise typer.Exit(1) from None
+    raise typer.Exit(status)

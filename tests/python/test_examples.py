@@ -1,0 +1,96 @@
+"""The examples that need no torch: NumPy, and C against what `cmake --install` leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+PATIENCE_S = 300
+# Where the C++ tests' build is, whose library is installed here; any build without sanitizers will do.
+BUILD = Path(os.environ.get("NEZHA_BUILD", str(ROOT / "build" / "release")))
+STRICT = ["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+
+
+def run(*command: Any, **options: Any) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run([str(part) for part in command], text=True, capture_output=True,
+                          timeout=PATIENCE_S, **options)
+
+
+def ranks(count: int, *command: Any) -> str:
+    """What `nezha run` prints of a command that must succeed."""
+    code = "import sys; sys.argv[0] = 'nezha'; from nezha.cli import main; main()"
+    done = run(sys.executable, "-c", code, "run", "-n", count, "--env", "OMP_NUM_THREADS=1",
+               "--env", "OPENBLAS_NUM_THREADS=1", *command)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_numpy_training_agrees_with_one_process(tmp_path):
+    pytest.importorskip("sklearn")
+    result = tmp_path / "result.json"
+    shown = ranks(2, sys.executable, EXAMPLES / "digits_numpy.py", "--epochs", 2, "--check",
+                  "--json", result)
+    found = json.loads(result.read_text())
+    assert found["ranks"] == 2 and found["losses"][1] < found["losses"][0]
+    assert found["difference"] < 1e-3 and "agrees with one process" in shown
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A prefix as `cmake --install` makes it."""
+    if shutil.which("cmake") is None or not (BUILD / "src" / "libnezha.so").exists():
+        pytest.skip(f"{BUILD} holds no library: make test builds it before, or name another "
+                    "build folder in NEZHA_BUILD")
+    prefix = tmp_path_factory.mktemp("prefix")
+    done = run("cmake", "--install", BUILD, "--prefix", prefix)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return prefix
+
+
+def check_ranks(program: Path) -> None:
+    lines = ranks(3, program).splitlines()
+    assert sorted(lines) == [f"[{rank}] rank {rank} of 3: sum 6, message {(rank + 2) % 3}, 0 wrong"
+                             for rank in range(3)]
+
+
+def test_c_program_with_pkg_config(installed, tmp_path):
+    if shutil.which("pkg-config") is None:
+        pytest.skip("pkg-config is not installed")
+    found = next(installed.rglob("nezha.pc"))
+    flags = run("pkg-config", "--cflags", "--libs", "nezha",
+                env={**os.environ, "PKG_CONFIG_PATH": str(found.parent)})
+    assert flags.returncode == 0, flags.stderr
+    program = tmp_path / "allreduce"
+    built = run("cc", *STRICT, EXAMPLES / "allreduce.c", *flags.stdout.split(), "-o", program)
+    assert built.returncode == 0, built.stderr
+    check_ranks(program)
+    alone = run(program, env={"RANK": "0", "WORLD_SIZE": "0"})
+    assert alone.returncode == 1 and "invalid_argument" in alone.stderr
+
+
+def test_c_program_with_cmake(installed, tmp_path):
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.22)\nproject(example C)\nfind_package(nezha 0.1 REQUIRED)\n"
+        f"add_executable(allreduce {EXAMPLES / 'allreduce.c'})\n"
+        "target_link_libraries(allreduce PRIVATE nezha::nezha)\n")
+    configured = run("cmake", "-S", tmp_path, "-B", tmp_path / "build",
+                     f"-DCMAKE_PREFIX_PATH={installed}")
+    assert configured.returncode == 0, configured.stdout + configured.stderr
+    built = run("cmake", "--build", tmp_path / "build")
+    assert built.returncode == 0, built.stdout + built.stderr
+    check_ranks(tmp_path / "build" / "allreduce")
+
+
+def test_every_example_is_described():
+    described = (EXAMPLES / "README.md").read_text()
+    for path in EXAMPLES.iterdir():
+        assert path.name in described or path.name == "README.md", path

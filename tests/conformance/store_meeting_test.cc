@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "conformance/redis_place.h"
 #include "conformance/store_kinds.h"
 #include "support/world.h"
 
@@ -127,6 +128,27 @@ TEST_F(FileMeeting, OfTwoProcessesWithOneRankTheFirstGivesWay) {
     Rank other(request_of(1 - rank, 2, store_));
     EXPECT_TRUE(second.outcome().is_ok()) << second.outcome().to_string();
     EXPECT_TRUE(other.outcome().is_ok()) << other.outcome().to_string();
+  }
+}
+
+// With the rights that the page on rendezvous asks for, and no others.
+TEST(RedisMeeting, AUserOfTheAccessListIsEnoughAndNothingStays) {
+  for (const auto way : {rendezvous::RedisPlace::Way::plain, rendezvous::RedisPlace::Way::tls}) {
+    rendezvous::RedisPlace redis(way);
+    if (!redis.missing().empty()) GTEST_SKIP() << redis.missing();
+    ASSERT_TRUE(redis.wait_until_up());
+    Watchdog watchdog("meeting in Redis", 1);
+    context::ContextRequest request = request_of(0, 2, redis.address("worker:w0rk@", "0"));
+    request.job = "job";
+    Rank zero(request);
+    request.rank = 1;
+    Rank one(request);
+    EXPECT_TRUE(zero.outcome().is_ok()) << zero.outcome().to_string();
+    EXPECT_TRUE(one.outcome().is_ok()) << one.outcome().to_string();
+    const auto store = rendezvous::opened(redis.address(":p%40ss@", "0"), false, "job/");
+    for (const char* key : {"world", "welcome", "join/2/0", "join/2/1"}) {
+      EXPECT_EQ(store->get(key, rendezvous::past()).status().code(), Code::timed_out) << key;
+    }
   }
 }
 

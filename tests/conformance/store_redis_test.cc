@@ -159,8 +159,8 @@ class Impostor {
     });
   }
   ~Impostor() { thread_.join(); }
-  std::string address() const {
-    return "redis://:hunter2@127.0.0.1:" + std::to_string(port_of(listener_));
+  std::string address(const std::string& scheme = "redis") const {
+    return scheme + "://:hunter2@127.0.0.1:" + std::to_string(port_of(listener_));
   }
 
  private:
@@ -178,6 +178,15 @@ TEST(RedisImpostor, WhateverAnswersIsRefused) {
         std::string(1, '\0'), std::string("\x15\x03\x01\x00\x02\x02\x46", 7)}) {
     const Impostor impostor(words);
     expect_refused(impostor.address(), Code::unsupported, "the");
+  }
+}
+
+TEST(RedisImpostor, WhateverAnswersIsNoTls) {
+  for (const std::string& words :
+       {std::string("HTTP/1.1 400 Bad Request\r\n\r\n"), std::string(1000, '\xFF'),
+        std::string("-ERR Protocol error\r\n")}) {
+    const Impostor impostor(words);
+    expect_refused(impostor.address("rediss"), Code::unsupported, "does not answer in TLS");
   }
 }
 

@@ -96,6 +96,12 @@ def test_no_offences(suffix, text):
     assert list(tidy.check_text("a" + suffix, suffix, text)) == []
 
 
+def test_examples_may_read_the_environment():
+    text = 'const char* home = getenv("HOME");\n'
+    assert list(tidy.check_text("examples/a.c", ".c", text)) == []
+    assert list(tidy.check_text("src/examples/a.c", ".c", text)) != []
+
+
 def test_this_project():
     assert layers.check(ROOT) == []
     assert tidy.check(ROOT) == []

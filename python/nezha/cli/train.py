@@ -51,7 +51,8 @@ def train(
                                         "times the recorded computation."),
     schedule: Optional[Path] = typer.Option(None, "--schedule", help="The recorded step: read when "
                                             "the file exists, else recorded into it."),
-    bucket_mb: float = typer.Option(25.0, "--bucket-mb", help="DDP's bucket_cap_mb."),
+    bucket_mb: Optional[float] = typer.Option(None, "--bucket-mb", help="DDP's bucket_cap_mb (default: "
+                                              "its own, 25, with a first bucket of 1)."),
     threads: Optional[int] = typer.Option(None, "--threads", min=1, help="Of a rank's computation "
                                           "(default: this machine's cores, shared by the ranks)."),
     gloo: bool = typer.Option(True, "--gloo/--no-gloo", help="Also Gloo, on the fastest rail."),

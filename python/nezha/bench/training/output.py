@@ -12,6 +12,7 @@ from ..render import lab_line
 
 _BAR = "#0072B2"
 _OTHER = "#D55E00"
+_GREY = "#BBBBBB"
 
 
 def publish(document: Dict[str, Any], json_to: Optional[str], plot_to: Optional[Path]) -> int:
@@ -67,7 +68,7 @@ def _configurations(entries: Sequence[Dict[str, Any]]) -> Any:
     for entry in entries:
         ratio = entry["communication_ratio"]
         cells.append([
-            entry["name"], f"{entry['images_per_s']:.1f}", f"{entry['speedup']:.2f}",
+            entry["name"], f"{entry['images_per_s']:.2f}", f"{entry['speedup']:.2f}",
             f"{entry['step_s']:.3f}", f"{entry['communication_s']:.3f}",
             f"{100 * entry['communication_share']:.0f}", "-" if ratio is None else f"{ratio:.2f}",
             f"{entry['waiting_s']:.3f}", f"{100 * entry['waiting_share']:.0f}",
@@ -104,15 +105,14 @@ def plot(document: Dict[str, Any], path: Path) -> None:
 
     config = document["config"]
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4.6), dpi=150)
-    shown = [line for line in document["profile"] if line["all_reduces"]]
-    left.bar([line["class"] for line in shown], [line["all_reduces"] for line in shown], color=_BAR)
-    left.set_title(f"all-reduces of a step, buckets of {config['bucket_mb']:g} MB", loc="left")
-    left.set_xlabel("size (bytes)")
+    _draw_profile(left, document["profile"])
+    size = f"{config['bucket_mb']:g} MB" if config["bucket_mb"] else "DDP's default size"
+    left.set_title(f"operations of a step, buckets of {size}", loc="left")
     entries = document["configurations"][::-1]
     bars = right.barh([entry["name"] for entry in entries],
                       [entry["images_per_s"] for entry in entries],
                       color=[_BAR if entry["backend"] == "nezha" else _OTHER for entry in entries])
-    right.bar_label(bars, fmt="%.1f", padding=3)
+    right.bar_label(bars, fmt="%.3g", padding=3)
     right.margins(x=0.15)
     right.set_title(f"images per second, {config['nodes']} nodes ({config['mode']})", loc="left")
     figure.suptitle(f"{config['model']}, batch {config['batch']}", x=0.01, ha="left")
@@ -127,3 +127,16 @@ def plot(document: Dict[str, Any], path: Path) -> None:
         raise BenchError(f"cannot write the plot {path}: {error}") from error
     finally:
         pyplot.close(figure)
+
+
+def _draw_profile(axes: Any, profile: Sequence[Dict[str, Any]]) -> None:
+    """All-reduces by size, beside the gradients that they are made of."""
+    places = range(len(profile))
+    axes.bar([place - 0.2 for place in places], [line["all_reduces"] for line in profile], 0.4,
+             color=_BAR, label="all-reduces")
+    axes.bar([place + 0.2 for place in places], [line["tensors"] for line in profile], 0.4,
+             color=_GREY, label="gradients, before bucketing")
+    axes.set_xticks(list(places), [line["class"] for line in profile], rotation=40, ha="right")
+    axes.yaxis.get_major_locator().set_params(integer=True)
+    axes.set_xlabel("size (bytes)")
+    axes.legend(frameon=False)

@@ -32,7 +32,7 @@ class Request:
                                                             ["1gbit", "500mbit"]])
     steps: int = 5
     replay: bool = False
-    bucket_mb: float = 25.0
+    bucket_mb: Optional[float] = None  # None: DDP's default
     compute_scale: float = 1.0
     schedule: Optional[Path] = None
     threads: Optional[int] = None
@@ -47,7 +47,7 @@ class Request:
             raise BenchError(f"--compute-scale {self.compute_scale:g}: a factor from 0 to 1000")
         if self.compute_scale != 1 and not self.replay:
             raise BenchError("--compute-scale changes recorded computation: it needs --replay")
-        if self.bucket_mb <= 0:
+        if self.bucket_mb is not None and self.bucket_mb <= 0:
             raise BenchError(f"--bucket-mb {self.bucket_mb:g}: more than 0")
         if importlib.util.find_spec("torch") is None:
             raise BenchError("training needs torch, which is not installed here: pip install torch")
@@ -81,8 +81,8 @@ def _schedule(request: Request, lab: BenchLab, announce: Announce) -> Schedule:
         found = Schedule.load(request.schedule)
         asked = (request.model, request.batch, request.bucket_mb)
         if (found.model, found.batch, found.bucket_mb) != asked:
-            raise BenchError(f"{request.schedule} is of {found.model}, batch {found.batch}, buckets "
-                             f"of {found.bucket_mb:g} MB: remove it, or ask for the same")
+            raise BenchError(f"{request.schedule} is of {found.model}, batch {found.batch}, bucket_mb "
+                             f"{found.bucket_mb or 'default'}: remove it, or ask for the same")
         return found
     path = request.schedule or lab.scratch / "recorded.json"
     spec = TrainSpec("record", request.model, request.batch, _RECORDED_STEPS,

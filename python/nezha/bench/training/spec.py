@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Dict, List, Sequence
+from typing import Dict, List, Optional, Sequence
 
 from ..errors import BenchError
 
@@ -25,7 +25,7 @@ class TrainSpec:
     batch: int  # images a step, on each rank
     steps: int
     backend: str = "nezha"
-    bucket_mb: float = 25.0  # DDP's bucket_cap_mb
+    bucket_mb: Optional[float] = None  # DDP's bucket_cap_mb; None: DDP's default
     threads: int = 1  # for the computation of one rank
     schedule: str = ""  # path; written by "record", read by "replay"
     devices: List[str] = field(default_factory=list)  # whose counters are read, with gloo
@@ -50,7 +50,7 @@ class Schedule:
 
     model: str
     batch: int
-    bucket_mb: float
+    bucket_mb: Optional[float]
     threads: int
     parameters: int
     tensors: List[int]  # bytes of each parameter's gradient

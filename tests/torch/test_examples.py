@@ -1,0 +1,101 @@
+"""The examples that people copy, as they would start them: losses fall, and do not depend on the backend."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Dict, List, Mapping
+
+import pytest
+
+import nezha.lab
+from nezha.lab import Lab
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+PATIENCE_S = 300
+MB = 1 << 20
+NEZHA = [sys.executable, "-c", "import sys; sys.argv[0] = 'nezha'; from nezha.cli import main; main()"]
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
+
+
+def run(environment: Mapping[str, str], *command: Any) -> str:
+    """Output of a command that must succeed."""
+    done = subprocess.run([str(part) for part in command], text=True, capture_output=True,
+                          timeout=PATIENCE_S, env={**os.environ, **environment})
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    return done.stdout
+
+
+def losses(environment: Mapping[str, str], result: Path, *command: Any) -> List[float]:
+    """Of an example that writes its result to `result`; they must fall."""
+    run(environment, *command, "--json", result)
+    found = json.loads(result.read_text())["losses"]
+    assert found[-1] < 0.97 * found[0], found
+    return found
+
+
+def agree(first: List[float], second: List[float]) -> None:
+    """Sums in another order differ in rounding, which every step carries on."""
+    assert first == pytest.approx(second, rel=1e-4)
+
+
+@pytest.mark.parametrize("example, options", [
+    ("ddp_digits.py", ["--epochs", 2]), ("fsdp2_transformer.py", ["--steps", 6, "--batch", 4])])
+def test_the_backend_changes_no_loss(example, options, environment, tmp_path):
+    pytest.importorskip("sklearn")
+    found = [losses(environment, tmp_path / backend, *NEZHA, "run", "-n", 2, sys.executable,
+                    EXAMPLES / example, "--backend", backend, *options)
+             for backend in ("nezha", "gloo")]
+    agree(*found)
+
+
+def test_ddp_under_torchrun(environment, tmp_path):
+    pytest.importorskip("sklearn")
+    losses(environment, tmp_path / "result", *TORCHRUN, "--standalone", "--nproc-per-node", 2,
+           EXAMPLES / "ddp_digits.py", "--epochs", 2)
+
+
+def test_diloco(environment, tmp_path):
+    pytest.importorskip("sklearn")
+    command = [*NEZHA, "run", "-n", 2, sys.executable, EXAMPLES / "diloco_torchft.py", "--syncs", 3,
+               "--sync-every", 10]
+    if importlib.util.find_spec("torchft") is None:
+        done = subprocess.run([str(part) for part in command], text=True, capture_output=True,
+                              timeout=PATIENCE_S, env={**os.environ, **environment})
+        assert done.returncode == 1 and "pip install torchft" in done.stderr
+        assert "Traceback" not in done.stderr
+        pytest.skip("torchft is not installed; the example says so")
+    losses(environment, tmp_path / "result", *command)
+    found = json.loads((tmp_path / "result").read_text())
+    assert found["replicas"] == found["participants"] == 2 and len(found["losses"]) == 3
+
+
+@pytest.fixture
+def namespaces() -> None:
+    """For tests that look at the interfaces of nodes."""
+    can = nezha.lab.capabilities()
+    if not can.namespaces:
+        pytest.skip(f"no namespaces: {can.reason}")
+
+
+def sent(lab: Lab) -> List[Dict[str, int]]:
+    """What each node's devices have sent: the kernel's counters, not the library's."""
+    return [{port["device"]: port["tx_bytes"] for port in node["ports"]}
+            for node in lab.status()["nodes"]]
+
+
+@pytest.mark.usefixtures("namespaces")
+def test_ddp_uses_both_rails(environment, tmp_path):
+    pytest.importorskip("sklearn")
+    with Lab(2, ["1gbit", "1gbit"]) as lab:
+        losses(environment, tmp_path / "result", *NEZHA, "run", "--lab", lab.name, sys.executable,
+               EXAMPLES / "ddp_digits.py", "--epochs", 2)
+        carried = sent(lab)
+    # 28 steps of 4.5 MB; with two ranks each sends every byte once.
+    for node in carried:
+        assert sum(node.values()) > 120 * MB
+        assert min(node.values()) > 0.2 * sum(node.values()), carried

@@ -60,7 +60,8 @@ Result<nezha::schedule::PlanRequest> plan_request(const JsonValue& request) {
     known = true;
   }
   if (!known) {
-    return error(Code::invalid_argument, "collective '%s' does not exist: all_reduce, broadcast or "
+    return error(Code::invalid_argument, "collective '%s' does not exist: all_reduce, broadcast, "
+                 "all_gather, reduce_scatter, reduce, gather, scatter, all_to_all, all_to_all_v or "
                  "barrier", collective.c_str());
   }
   const std::string dtype(request.at("dtype").string_or("float32"));
@@ -75,6 +76,9 @@ Result<nezha::schedule::PlanRequest> plan_request(const JsonValue& request) {
   if (shape.world_size < 1 || shape.world_size > 65535) {
     return error(Code::invalid_argument, "world_size %d is not in 1..65535", shape.world_size);
   }
+  // Blocks of equal length.
+  const auto ranks = static_cast<uint64_t>(shape.world_size);
+  shape.longest_block = shape.count / ranks + (shape.count % ranks != 0 ? 1 : 0);
   const std::string algorithm(request.at("algorithm").string_or("auto"));
   const auto chosen = nezha::algorithm_from_name(algorithm);
   if (!chosen) {

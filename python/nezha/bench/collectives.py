@@ -6,7 +6,7 @@ one operation that is timed, `wrong` counts elements of its result that differ f
 
 from __future__ import annotations
 
-from typing import Any, Callable, Optional, Protocol
+from typing import Any, Callable, Iterable, Optional, Protocol
 
 import numpy as np
 
@@ -73,6 +73,132 @@ class Broadcast:
         return self._reference.wrong(self._buffer)
 
 
+class _Blocks:
+    """A collective of blocks: `count` elements are those of all blocks together, as nccl-tests count."""
+
+    def __init__(self, comm: Any, spec: BenchSpec, count: int) -> None:
+        self._comm, self._root, self._algorithm = comm, spec.root, spec.algorithm
+        self._reference = Reference(spec.dtype, "sum", 1, spec.seed)
+        self._block = count // comm.world_size
+        self._total = self._block * comm.world_size
+        self._in = np.empty(self._in_count(), numpy_dtype(spec.dtype))
+        self._out = np.empty(self._out_count(), numpy_dtype(spec.dtype))
+        self.refill()
+
+    def refill(self) -> None:
+        self._in[...] = self._reference.input(self._comm.rank, len(self._in))
+        self._out.view(np.uint8)[...] = 0xA5
+
+    def _in_count(self) -> int:
+        return self._block
+
+    def _out_count(self) -> int:
+        return self._total
+
+    def _part(self, rank: int, index: int) -> np.ndarray:
+        """Block `index` of the input of `rank`, where inputs hold a block for every rank."""
+        whole = self._reference.input(rank, self._total)
+        return whole[index * self._block:(index + 1) * self._block]
+
+    def _wrong_blocks(self, blocks: Iterable[np.ndarray]) -> int:
+        expected = np.concatenate(list(blocks))
+        return int(np.count_nonzero(self._out != expected))
+
+
+class AllGather(_Blocks):
+    """Every rank's block, everywhere."""
+
+    def call(self) -> None:
+        self._comm.all_gather(self._in, self._out, algorithm=self._algorithm)
+
+    def wrong(self) -> int:
+        return self._wrong_blocks(self._reference.input(rank, self._block)
+                                  for rank in range(self._comm.world_size))
+
+
+class Gather(AllGather):
+    """Every rank's block, on the root."""
+
+    def call(self) -> None:
+        self._comm.gather(self._in, self._out, self._root, algorithm=self._algorithm)
+
+    def wrong(self) -> int:
+        return super().wrong() if self._comm.rank == self._root else 0
+
+
+class Scatter(_Blocks):
+    """The root's blocks, one to every rank."""
+
+    def _in_count(self) -> int:
+        return self._total
+
+    def _out_count(self) -> int:
+        return self._block
+
+    def call(self) -> None:
+        self._comm.scatter(self._in, self._out, self._root, algorithm=self._algorithm)
+
+    def wrong(self) -> int:
+        return self._wrong_blocks([self._part(self._root, self._comm.rank)])
+
+
+class AllToAll(_Blocks):
+    """A block from everybody to everybody."""
+
+    def _in_count(self) -> int:
+        return self._total
+
+    def call(self) -> None:
+        self._comm.all_to_all(self._in, self._out, algorithm=self._algorithm)
+
+    def wrong(self) -> int:
+        return self._wrong_blocks(self._part(rank, self._comm.rank)
+                                  for rank in range(self._comm.world_size))
+
+
+class ReduceScatter(_Blocks):
+    """One block of the reduced vector for every rank."""
+
+    def __init__(self, comm: Any, spec: BenchSpec, count: int) -> None:
+        super().__init__(comm, spec, count)
+        self._op = spec.op
+        self._reference = Reference(spec.dtype, spec.op, comm.world_size, spec.seed)
+        self.refill()
+
+    def _in_count(self) -> int:
+        return self._total
+
+    def _out_count(self) -> int:
+        return self._block
+
+    def call(self) -> None:
+        self._comm.reduce_scatter(self._in, self._out, self._op, algorithm=self._algorithm)
+
+    def wrong(self) -> int:
+        begin = self._comm.rank * self._block
+        end, bad = begin + self._block, 0
+        for start, stop, exact in self._reference.expected(self._total):
+            low, high = max(start, begin), min(stop, end)
+            if low < high:
+                got = self._out[low - begin:high - begin].astype(exact.dtype)
+                bad += int(np.count_nonzero(got != exact[low - start:high - start]))
+        return bad
+
+
+class Reduce(AllReduce):
+    """As all_reduce, on the root only."""
+
+    def __init__(self, comm: Any, spec: BenchSpec, count: int) -> None:
+        super().__init__(comm, spec, count)
+        self._root = spec.root
+
+    def call(self) -> None:
+        self._comm.reduce(self._in, self._root, self._op, self._out, algorithm=self._algorithm)
+
+    def wrong(self) -> int:
+        return super().wrong() if self._comm.rank == self._root else 0
+
+
 class Barrier:
     """Nobody leaves before everybody has come."""
 
@@ -92,5 +218,11 @@ class Barrier:
 CASES: "dict[str, Callable[[Any, BenchSpec, int], Case]]" = {
     "all_reduce": AllReduce,
     "broadcast": Broadcast,
+    "all_gather": AllGather,
+    "reduce_scatter": ReduceScatter,
+    "reduce": Reduce,
+    "gather": Gather,
+    "scatter": Scatter,
+    "all_to_all": AllToAll,
     "barrier": Barrier,
 }

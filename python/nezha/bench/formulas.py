@@ -12,6 +12,13 @@ from typing import Optional, Sequence
 _BUS_FACTORS = {
     "all_reduce": lambda ranks: 2.0 * (ranks - 1) / ranks,
     "broadcast": lambda ranks: 1.0 if ranks > 1 else 0.0,
+    "reduce": lambda ranks: 1.0 if ranks > 1 else 0.0,
+    # Of the bytes of all blocks together.
+    "all_gather": lambda ranks: (ranks - 1) / ranks,
+    "reduce_scatter": lambda ranks: (ranks - 1) / ranks,
+    "gather": lambda ranks: (ranks - 1) / ranks,
+    "scatter": lambda ranks: (ranks - 1) / ranks,
+    "all_to_all": lambda ranks: (ranks - 1) / ranks,
     "barrier": lambda ranks: 0.0,
 }
 

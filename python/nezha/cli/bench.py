@@ -67,7 +67,7 @@ _WARMUP = _option(None, "-w", "--warmup_iters", min=1, help="Warm-up (default: b
 _DTYPE = _option("float32", "-d", "--datatype", help="float32, bfloat16, int8, ...")
 _OP = _option("sum", "-o", "--op", help="sum, avg, prod, min, max, band, bor, bxor.")
 _CHECK = _option(1, "-c", "--check", min=0, help="Checked operations a size.")
-_ROOT = _option(0, "--root", min=0, help="Root of a broadcast.")
+_ROOT = _option(0, "--root", min=0, help="Root of broadcast, reduce, gather, scatter.")
 _NODES = _option(None, "--nodes", min=1,
                  help="Nodes of the lab to build (default: the launched world, else 4).")
 _RAILS = _option("1gbit,1gbit", "--rails", help="Rates of the lab's rails.")
@@ -91,7 +91,7 @@ def _spec(collective: str, given: Dict[str, Any]) -> BenchSpec:
     sizes = size_list(parse_size(given["minbytes"]), parse_size(given["maxbytes"]),
                       given["factor"], itemsize(dtype))
     numpy_dtype(dtype)
-    if collective == "all_reduce":
+    if collective in ("all_reduce", "reduce_scatter", "reduce"):
         Reference(dtype, given["op"], given["nodes"] or 4, 0)
     return BenchSpec(
         sizes=sizes if collective != "barrier" else [0], collective=collective, dtype=dtype,
@@ -134,6 +134,7 @@ def _command(collective: str) -> Callable[..., None]:
     return command
 
 
-for _name in ("all_reduce", "broadcast", "barrier"):
+for _name in ("all_reduce", "broadcast", "all_gather", "reduce_scatter", "reduce", "gather", "scatter",
+              "all_to_all", "barrier"):
     app.command(_name)(_command(_name))
 app.command("train", help=train.HELP)(train.train)

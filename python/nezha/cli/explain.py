@@ -26,7 +26,7 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 @app.command(help=_HELP)
-def explain(collective: str = typer.Argument(..., help="all_reduce, broadcast or barrier."),
+def explain(collective: str = typer.Argument(..., help="all_reduce, all_gather, broadcast, ..."),
             size: str = typer.Option("1M", "--bytes", "-b", help="Of the whole array."),
             dtype: str = typer.Option("float32", "--dtype", "-d"),
             world_size: int = typer.Option(4, "--world-size", "-n", min=1),

@@ -45,9 +45,12 @@ def test_bus_factors_are_those_of_nccl_tests():
     assert bus_factor("all_reduce", 2) == 1.0
     assert bus_factor("all_reduce", 1) == 0.0
     assert bus_factor("broadcast", 8) == 1.0
+    assert bus_factor("reduce", 8) == 1.0
+    for name in ("all_gather", "reduce_scatter", "gather", "scatter", "all_to_all"):
+        assert bus_factor(name, 4) == 0.75  # of all blocks together
     assert bus_factor("barrier", 8) == 0.0
     with pytest.raises(ValueError, match="all_reduce"):
-        bus_factor("all_to_all", 4)
+        bus_factor("gossip", 4)
 
 
 def test_a_gigabit_is_1e9_bits():

@@ -13,7 +13,7 @@ import torch.distributed as dist
 import nezha
 from nezha import errors
 from nezha.torch import cuda
-from nezha.torch.work import Work
+from nezha.torch.work import Done, Work
 
 
 class FakeEvent:
@@ -78,7 +78,7 @@ class FakeGroup:
 def add_one(group: FakeGroup, tensors: List[torch.Tensor], opts: Any) -> Work:
     group.calls.append(tensors[0].numel())
     tensors[0].add_(1)
-    return Work(None, tensors)
+    return Done(tensors)
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ def test_inputs_are_read_and_outputs_written(runner):
         for index, output in enumerate(outputs[0]):
             output.copy_(inputs[0] + index)
         inputs[0].zero_()
-        return Work(None, outputs[0])
+        return Done(outputs[0])
 
     outputs, tensor = [torch.zeros(2), torch.zeros(2)], torch.tensor([1.0, 2.0])
     work = run(runner, "allgather", gather, [outputs], [tensor], None)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import datetime
 from typing import Any, List, Optional, Sequence
 
+import torch
 import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d
 
+from .. import errors
 from . import groups, native, reconfigure
 from .group import Group
 
@@ -44,11 +46,17 @@ class NezhaBackend(Group, _Base):
         return True
 
     def split(self, store: Any, ranks: Sequence[int], opts: Any) -> Optional[Any]:
-        """The group of `ranks` of this one, in that order; None at the others."""
+        """The group of `ranks` of this one, in that order; None at the others (see build_native)."""
         self._check_open()
         members = [int(rank) for rank in ranks]
         if self._comm.rank not in members:
-            return None
+            if native.available():
+                return None
+            # torch's own trampoline would follow the null pointer that None becomes.
+            raise errors.Unsupported(
+                f"split_group: rank {self._comm.rank} is in no part; torch {torch.__version__} takes "
+                "that answer from compiled backends only: call nezha.torch.build_native() once, give "
+                "every rank a part, or use new_group")
         options = opts if opts is not None else make_options(self._name, self._options._timeout)
         above = list(self._options.global_ranks_in_group) or list(range(self._comm.world_size))
         options.global_ranks_in_group = [above[rank] for rank in members]

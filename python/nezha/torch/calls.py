@@ -10,7 +10,7 @@ import torch.autograd.profiler as profiler
 
 from .. import errors
 from .failures import translate
-from .work import Work, seconds_of
+from .work import Done, Work, seconds_of
 
 Call = Tuple[Callable[..., Any], Sequence[Any], Dict[str, Any]]
 
@@ -40,7 +40,7 @@ class Calls:
         issue(*args, timeout=timeout, **kwargs)
         if finish is not None:
             finish()
-        return Work(None, tensors)
+        return Done(tensors)
 
     def _start_all(self, opts: Any, tensors: Sequence[torch.Tensor], finish: Any,
                    calls: List[Call]) -> Work:

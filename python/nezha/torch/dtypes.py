@@ -17,11 +17,11 @@ from .failures import refuse_dtype
 
 _NUMPY = frozenset({torch.float64, torch.float32, torch.float16, torch.int8, torch.uint8,
                     torch.int32, torch.int64})
-_KIND = type(ReduceOp.SUM) if hasattr(ReduceOp, "RedOpType") else ReduceOp
-_OPS: Dict[Any, str] = {
-    _KIND.SUM: "sum", _KIND.AVG: "avg", _KIND.PRODUCT: "prod", _KIND.MIN: "min", _KIND.MAX: "max",
-    _KIND.BAND: "band", _KIND.BOR: "bor", _KIND.BXOR: "bxor", _KIND.PREMUL_SUM: "premul_sum",
-}
+_KIND = ReduceOp.RedOpType
+_OPS: Dict[int, str] = {int(kind): name for kind, name in (
+    (_KIND.SUM, "sum"), (_KIND.AVG, "avg"), (_KIND.PRODUCT, "prod"), (_KIND.MIN, "min"),
+    (_KIND.MAX, "max"), (_KIND.BAND, "band"), (_KIND.BOR, "bor"), (_KIND.BXOR, "bxor"),
+    (_KIND.PREMUL_SUM, "premul_sum"))}
 # On bytes that are 0 or 1, so that a bool stays one.
 _BOOL_OPS = {"sum": "bor", "max": "bor", "bor": "bor", "prod": "band", "min": "band",
              "band": "band", "bxor": "bxor"}
@@ -73,7 +73,7 @@ def reducible(tensor: torch.Tensor, operation: str) -> Any:
 
 def operator(op: ReduceOp, tensor: torch.Tensor) -> Tuple[str, Optional[float]]:
     """(name, factor) of torch's operator on such a tensor. Raises Unsupported."""
-    name = _OPS[op.op]
+    name = _OPS[int(op.op)]
     if name == "premul_sum":
         if tensor.dtype is torch.bool:
             raise errors.Unsupported("PREMUL_SUM on bool: convert the tensor to a number type")

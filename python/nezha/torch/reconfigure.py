@@ -16,7 +16,7 @@ from torch.distributed import PrefixStore, TCPStore
 
 from .. import errors
 from . import groups
-from .work import Work
+from .work import Done, Work
 
 
 class Meeting:
@@ -54,7 +54,7 @@ def reconfigure(group: Any, opts: Any) -> Work:
     group._comm = groups.connect(store, rank, world, timeout)
     group._store = store
     group._over = None
-    return Work(None, [])
+    return Done([])
 
 
 def _check_fixed(group: Any, rank: int, world: int) -> None:

@@ -26,7 +26,7 @@ def seconds_of(timeout: Optional[datetime.timedelta]) -> Optional[float]:
 class Work(dist.Work):
     """One operation of the core, what to do after it, and the future of those who want one.
 
-    native: wait(timeout), test() and source, as nezha.Work; None: the operation is over.
+    native: wait(timeout), test() and source, as nezha.Work.
     tensors: what result() and the future give.
     finish: called once, by whoever learns first that the operation has succeeded; copies results
         to where the caller wants them.
@@ -34,16 +34,21 @@ class Work(dist.Work):
     Any thread may call any method. Errors are those of nezha.errors that are DistBackendError too.
     """
 
+    # What a Work that needs no more than this does not set itself.
+    _native: Any = None
+    _finish: Optional[Callable[[], None]] = None
+    _settled = False
+    _error: Optional[BaseException] = None
+    _future: Optional[torch.futures.Future] = None
+
     def __init__(self, native: Any, tensors: Sequence[torch.Tensor],
                  finish: Optional[Callable[[], None]] = None) -> None:
         super().__init__()
         self._native = native
         self._tensors = tensors
-        self._finish = finish
-        self._settled = native is None
-        self._error: Optional[BaseException] = None
-        self._future: Optional[torch.futures.Future] = None
         self._lock = threading.Lock()
+        if finish is not None:
+            self._finish = finish
 
     def wait(self, timeout: Optional[datetime.timedelta] = _ZERO) -> bool:
         """True when the operation has completed; raises its error.
@@ -157,3 +162,14 @@ class Work(dist.Work):
             future.set_result(self.result())
         else:
             future.set_exception(self._error)
+
+
+class Done(Work):
+    """The Work of an operation that was over when its call returned."""
+
+    _settled = True
+    _lock = threading.Lock()  # of all, held for an instant by those who ask for a future
+
+    def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
+        dist.Work.__init__(self)
+        self._tensors = tensors

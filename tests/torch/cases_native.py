@@ -1,0 +1,121 @@
+"""What the compiled part makes right, and the alias. All ranks run each function."""
+
+from __future__ import annotations
+
+import datetime
+import time
+
+import torch
+import torch.distributed as dist
+from support import agree, fresh, raises
+
+from nezha.torch import communicator, native
+
+
+def polled() -> None:
+    """is_completed() tells the truth, before and after."""
+    assert native.available()
+    group = fresh()
+    if dist.get_rank() == 0:
+        tensor = torch.ones(10)
+        work = dist.all_reduce(tensor, group=group, async_op=True)
+        assert not work.is_completed() and not work.is_success()
+        dist.barrier()
+        deadline = time.monotonic() + 30
+        while not work.is_completed():
+            assert time.monotonic() < deadline
+        assert work.is_success() and tensor[0] == dist.get_world_size()
+        agree(work.result()[0], tensor)
+        assert work.get_future().wait()[0] is not None
+    else:
+        dist.barrier()
+        dist.all_reduce(torch.ones(10), group=group)
+
+
+def any_source() -> None:
+    """recv without a source returns who it was."""
+    rank, world = dist.get_rank(), dist.get_world_size()
+    if rank == 0:
+        sources = set()
+        for _ in range(world - 1):
+            tensor = torch.zeros(4)
+            source = dist.recv(tensor)
+            agree(tensor, torch.full((4,), float(source)))
+            sources.add(source)
+        assert sources == set(range(1, world))
+    else:
+        dist.send(torch.full((4,), float(rank)), 0)
+    if rank == 1:
+        sending = dist.isend(torch.ones(2), 2, tag=7)
+        sending.wait()
+        assert sending.is_completed()
+    elif rank == 2:
+        tensor = torch.zeros(2)
+        receiving = dist.irecv(tensor, tag=7)
+        receiving.wait()
+        assert receiving.is_completed() and receiving._source_rank() == 1
+
+
+def failed() -> None:
+    """A failed operation is completed, has an exception and raises it."""
+    group = fresh()
+    backend = group._get_backend(torch.device("cpu"))
+    if dist.get_rank() == 0:
+        work = dist.all_reduce(torch.ones(4), group=group, async_op=True)
+        raises(dist.DistBackendError, "timed out after",
+               lambda: work.wait(datetime.timedelta(milliseconds=10)))
+        backend.abort()
+        raises(dist.DistBackendError, "abort", work.wait)
+        assert work.is_completed() and not work.is_success()
+    dist.barrier()
+    assert backend.get_error().name == ("COMM_ERROR" if dist.get_rank() == 0 else "SUCCESS")
+
+
+def surface() -> None:
+    """What torch asks of a backend goes through to the Python one."""
+    backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+    assert backend.name() == "nezha" and backend.options.backend == "nezha"
+    assert backend.supports_splitting and backend.supports_reconfigure
+    assert communicator().rank == dist.get_rank() == backend.rank()
+    before = backend._get_sequence_number_for_group()
+    dist.monitored_barrier()
+    dist.barrier()
+    assert backend._get_sequence_number_for_group() == before + 1
+
+
+def alias() -> None:
+    """A program that says gloo gets Nezha."""
+    group = dist.new_group(backend="gloo")
+    assert dist.get_backend(group) == "gloo"
+    assert communicator(group).world_size == dist.get_world_size()
+    tensor = torch.ones(3)
+    dist.all_reduce(tensor, group=group)
+    agree(tensor, torch.full((3,), float(dist.get_world_size())))
+
+
+def reconfigured() -> None:
+    """The members meet anew in another order, then without one of them."""
+    rank, world = dist.get_rank(), dist.get_world_size()
+    from torch._C import _distributed_c10d as c10d
+
+    from nezha.torch.backend import NezhaBackend, make_options
+
+    options = make_options("nezha", datetime.timedelta(seconds=60))
+    backend = native.wrap(NezhaBackend(None, None, rank, world, options))
+    raises(ValueError, "reconfigure", lambda: backend.barrier().wait())
+    handles = [None] * world
+    dist.all_gather_object(handles, backend.get_reconfigure_handle())
+    for uuid, members in ((1, handles[::-1]), (2, handles[:2])):
+        if backend.get_reconfigure_handle() in members:
+            chosen = c10d.ReconfigureOptions()
+            chosen.uuid, chosen.handles = uuid, members
+            backend.reconfigure(chosen).wait()
+            assert backend.size() == len(members)
+            assert backend.rank() == members.index(handles[rank])
+            tensor = torch.tensor([1.0])
+            backend.allreduce([tensor]).wait()
+            assert tensor.item() == len(members)
+            if uuid == 1:
+                backend.abort()
+    dist.barrier()
+    backend.shutdown()

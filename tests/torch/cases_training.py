@@ -109,4 +109,5 @@ def functional() -> None:
     exchanged = funcol.all_to_all_single(torch.full((world,), float(rank)), None, None, group) + 0
     agree(exchanged, torch.arange(float(world)))
     several = funcol.all_reduce_coalesced([torch.ones(1), torch.ones(2)], "sum", group)
-    agree(several[1] + 0, torch.full((2,), float(world)))
+    for tensor in several:
+        agree(tensor + 0, torch.full(tensor.shape, float(world)))

@@ -125,9 +125,9 @@ class DeviceWork(Work):
     def _new_future(self) -> torch.futures.Future:
         return torch.futures.Future(devices=[self._device.device])
 
-    def _complete_future(self, future: torch.futures.Future) -> None:
+    def _complete_future(self, promise: torch.futures.Future) -> None:
         with self._device.beside():  # whose work the future's users then wait for
-            super()._complete_future(future)
+            super()._complete_future(promise)
 
 
 class DeviceRunner:

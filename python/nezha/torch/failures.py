@@ -40,7 +40,7 @@ _WORDS: Dict[Type[errors.Error], str] = {
     errors.PeerLost: "Connection closed by peer",
 }
 _PREFIXES: Dict[Type[errors.Error], str] = {
-    errors.TimedOut: "Operation timed out after its deadline: ",
+    errors.TimedOut: "The operation's timeout passed, it timed out after its deadline: ",
     errors.PeerLost: "Connection closed by peer: ",
 }
 

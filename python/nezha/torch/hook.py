@@ -1,20 +1,21 @@
 """A communication hook: DistributedDataParallel's gradients over Nezha, the rest over another backend.
 
     model.register_comm_hook(nezha.init(job="gradients"), nezha.torch.ddp_hook)
-"""
 
-from __future__ import annotations
+No postponed annotations here: DistributedDataParallel compares the hook's with the classes themselves.
+"""
 
 from typing import Any
 
 import torch
+import torch.distributed as dist
 
 from . import groups
 from .dtypes import reducible
 from .work import Work
 
 
-def ddp_hook(state: Any, bucket: Any) -> torch.futures.Future:
+def ddp_hook(state: Any, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
     """The average of the bucket over the ranks, as a future of one tensor.
 
     state: the nezha.Communicator to use, or a process group of nezha, or None for the default one.

@@ -18,6 +18,11 @@ class NezhaProcessGroup(Group, dist.ProcessGroup):
         Group.__init__(self, comm, store, timeout, "nezha")
         self._ranks = list(ranks)
 
+    def _get_backend(self, device: Any) -> "NezhaProcessGroup":
+        """Itself, for every device: there is no Backend below it."""
+        del device
+        return self
+
 
 def create(opts: Any, given: Any) -> NezhaProcessGroup:
     """The creator that torch calls."""

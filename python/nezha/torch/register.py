@@ -58,9 +58,9 @@ def _register_alias(name: str) -> None:
         raise ValueError(f"NEZHA_TORCH_ALIAS={name}: only gloo can be stood in for")
     if not takes_backends():
         raise ValueError(f"NEZHA_TORCH_ALIAS={name} needs torch 2.14 or later")
+    # Of torch's type for plug-ins: it casts what has the type GLOO to its own class.
     dist.Backend.register_backend("gloo", _create_as_gloo, extended_api=True,
-                                  devices=list(_DEVICES),
-                                  _backend_type=dist.ProcessGroup.BackendType.GLOO)
+                                  devices=list(_DEVICES))
 
 
 def _create(opts: Any, options: Any) -> Any:

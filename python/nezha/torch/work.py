@@ -39,7 +39,8 @@ class Work(dist.Work):
     _finish: Optional[Callable[[], None]] = None
     _settled = False
     _error: Optional[BaseException] = None
-    _future: Optional[torch.futures.Future] = None
+    _promise: Optional[torch.futures.Future] = None
+    _future: Optional[torch.futures.Future] = None  # of _promise, for the caller
 
     def __init__(self, native: Any, tensors: Sequence[torch.Tensor],
                  finish: Optional[Callable[[], None]] = None) -> None:
@@ -101,13 +102,16 @@ class Work(dist.Work):
         with self._lock:
             if self._future is not None:
                 return self._future
-            self._future = future = self._new_future()
+            # What set_exception() leaves in a future is, for C++, a value: DDP would take tensors from
+            # it and crash. An error for both only comes out of a callback.
+            self._promise = promise = self._new_future()
+            self._future = promise.then(self._outcome)
             settled = self._settled
         if settled:
-            self._complete_future(future)
+            self._complete_future(promise)
         else:
             completion.completer.add(self)
-        return future
+        return self._future
 
     def settle_within(self, seconds: float) -> bool:
         """Waits at most `seconds`; whether the operation is over. Raises nothing of it."""
@@ -122,13 +126,12 @@ class Work(dist.Work):
                     return False
             else:
                 native.wait(seconds)
-        except errors.TimedOut as timed_out:  # of the wait, or of the operation?
+        except errors.TimedOut:  # of the wait, or of the operation?
             try:
                 if not native.test():
                     return False
-            except errors.Error:
-                pass
-            error = timed_out
+            except errors.Error as failed:
+                error = failed
         except errors.Error as failed:
             error = failed
         self._settle(error)
@@ -150,18 +153,20 @@ class Work(dist.Work):
             self._finish = None
             self._error = failure
             self._settled = True
-            future = self._future
-        if future is not None:
-            self._complete_future(future)
+            promise = self._promise
+        if promise is not None:
+            self._complete_future(promise)
 
     def _new_future(self) -> torch.futures.Future:
         return torch.futures.Future()
 
-    def _complete_future(self, future: torch.futures.Future) -> None:
-        if self._error is None:
-            future.set_result(self.result())
-        else:
-            future.set_exception(self._error)
+    def _complete_future(self, promise: torch.futures.Future) -> None:
+        promise.set_result(self.result() if self._error is None else None)
+
+    def _outcome(self, promise: torch.futures.Future) -> List[torch.Tensor]:
+        if self._error is not None:
+            raise self._error
+        return promise.value()
 
 
 class Done(Work):

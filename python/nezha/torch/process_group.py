@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from typing import Any
 
 import torch.distributed as dist
+from torch._C import _distributed_c10d as c10d
 
 from . import groups
 from .group import Group
@@ -13,10 +14,38 @@ from .group import Group
 class NezhaProcessGroup(Group, dist.ProcessGroup):
     """Replaces torch's group as a whole; see Collectives for the operations."""
 
-    def __init__(self, comm: Any, store: Any, timeout: Any, ranks: Sequence[int]) -> None:
+    def __init__(self, comm: Any, store: Any, opts: Any) -> None:
         dist.ProcessGroup.__init__(self, comm.rank, comm.world_size)
-        Group.__init__(self, comm, store, timeout, "nezha")
-        self._ranks = list(ranks)
+        Group.__init__(self, comm, store, opts.timeout, "nezha")
+        self.options = c10d.Backend.Options("nezha", opts.timeout)
+        self._group_name = opts.group_id
+        self._group_desc = ""
+
+    @property
+    def group_name(self) -> str:
+        """Under which torch finds the group; torch's own property asks a Backend."""
+        return self._group_name
+
+    @property
+    def group_desc(self) -> str:
+        """What the group's maker says of it."""
+        return self._group_desc
+
+    def getGroupName(self) -> str:  # noqa: N802 (what C++ calls)
+        """group_name."""
+        return self._group_name
+
+    def setGroupName(self, name: str) -> None:  # noqa: N802
+        """Sets group_name."""
+        self._group_name = name
+
+    def getGroupDesc(self) -> str:  # noqa: N802
+        """group_desc."""
+        return self._group_desc
+
+    def setGroupDesc(self, description: str) -> None:  # noqa: N802
+        """Sets group_desc."""
+        self._group_desc = description
 
     def _get_backend(self, device: Any) -> "NezhaProcessGroup":
         """Itself, for every device: there is no Backend below it."""
@@ -27,7 +56,6 @@ class NezhaProcessGroup(Group, dist.ProcessGroup):
 def create(opts: Any, given: Any) -> NezhaProcessGroup:
     """The creator that torch calls."""
     del given
-    ranks = list(opts.global_ranks_in_group)
     comm = groups.open_communicator(opts.store, opts.group_rank, opts.group_size, opts.timeout,
-                                    ranks, opts.group_id)
-    return NezhaProcessGroup(comm, opts.store, opts.timeout, ranks)
+                                    list(opts.global_ranks_in_group), opts.group_id)
+    return NezhaProcessGroup(comm, opts.store, opts)

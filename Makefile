@@ -5,6 +5,7 @@ STAMPS := build/stamps
 PYTHON := python3
 DEPENDENCIES := $(STAMPS)/dependencies-$(firstword $(shell cksum pyproject.toml tools/setup.sh | cksum))
 INSTALLED := $(STAMPS)/installed
+TORCH := $(STAMPS)/torch
 SOURCES := $(shell find src include python -type f ! -name '*.pyc' ! -name '*.so' 2>/dev/null) \
            CMakeLists.txt pyproject.toml
 
@@ -19,7 +20,7 @@ install: $(INSTALLED)  ## The command, as .venv/bin/nezha
 demo: $(INSTALLED)  ## Two rails at work in a lab on this machine: table, picture, a training
 	@$(VENV)/bin/nezha demo
 
-test: $(INSTALLED)  ## Every test: house rules, C++ plain and under sanitizers, Python, the lab
+test: $(INSTALLED) $(TORCH)  ## Every test: house rules, C++ plain and under sanitizers, Python, the lab
 	@tools/run_tests.sh
 
 bench-peers: $(INSTALLED)  ## Gloo, Open MPI and MPICH beside Nezha in one lab
@@ -35,6 +36,14 @@ clean:  ## Remove what was built
 $(DEPENDENCIES):
 	@PYTHON=$(PYTHON) VENV=$(VENV) tools/setup.sh
 	@mkdir -p $(STAMPS) && rm -f $(STAMPS)/dependencies-* && touch $@
+
+# Large, and needed by the tests of the torch backend only: without it they are skipped.
+$(TORCH): $(DEPENDENCIES)
+	@echo "installing torch into $(VENV) for its tests"
+	@$(VENV)/bin/pip install -q --disable-pip-version-check --root-user-action=ignore \
+	  "torch>=2.14" expecttest parameterized torchft==0.2.0 >build/torch.log 2>&1 || \
+	  echo "torch cannot be installed (build/torch.log): tests/torch is skipped"
+	@touch $@
 
 $(INSTALLED): $(DEPENDENCIES) $(SOURCES)
 	@echo "building nezha into $(VENV)"

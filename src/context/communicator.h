@@ -121,7 +121,7 @@ class Communicator {
   Status carry_out(Request& request, const CallOptions& options, engine::Work* work);
   Status submit(const engine::OpRequest& request, engine::Work& work);
   Status submit(const engine::MessageRequest& request, engine::Work& work);
-  Algorithm choose(Collective collective, Algorithm asked) const;
+  Algorithm choose(const engine::OpRequest& request, Algorithm asked) const;
   template <class Done>
   bool wait_for(Done done, Nanoseconds deadline);
   // The batch that this thread is filling; null when there is none.

@@ -6,11 +6,17 @@ namespace nezha::context {
 
 using progress::Loop;
 
-Algorithm Communicator::choose(Collective collective, Algorithm asked) const {
+// The configured algorithm holds for the collectives and sizes that it fits; a caller's own choice is
+// taken at its word.
+Algorithm Communicator::choose(const engine::OpRequest& request, Algorithm asked) const {
   if (asked != Algorithm::automatic) return asked;
-  // The configured algorithm holds for the collectives that it fits.
-  const auto configured = algorithm_from_name(context_->config().algorithm);
-  const bool fits = configured && schedule::find_algorithm(collective, *configured) != nullptr;
+  const Config& config = context_->config();
+  const auto configured = algorithm_from_name(config.algorithm);
+  const schedule::AlgorithmEntry* entry =
+      configured ? schedule::find_algorithm(request.collective, *configured) : nullptr;
+  if (entry == nullptr) return Algorithm::automatic;
+  const bool whole = entry->shape(world_size_).geometry == schedule::Geometry::block_parts;
+  const bool fits = !whole || request.count * dtype_size(request.dtype) <= config.chunk_bytes;
   return fits ? *configured : Algorithm::automatic;
 }
 
@@ -24,7 +30,7 @@ Status Communicator::submit(const engine::MessageRequest& request, engine::Work&
 
 Status Communicator::issue(engine::OpRequest request, const CallOptions& options,
                            engine::Work* work) {
-  request.algorithm = choose(request.collective, options.algorithm);
+  request.algorithm = choose(request, options.algorithm);
   return carry_out(request, options, work);
 }
 

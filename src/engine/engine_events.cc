@@ -131,7 +131,8 @@ void Engine::consumed(Group& group, int member_rank, uint64_t cost) {
 void Engine::answer(Group& group) {
   for (Member& member : group.members) {
     if (!member.answer_wanted) continue;
-    member.answer_wanted = false;
+    // What waits for its round will be consumed by another operation that runs: it asks again then.
+    member.answer_wanted = member.held > 0;
     PeerLinks& links = *peers_[static_cast<size_t>(member.global_rank)];
     bool answered = false;
     for (PeerLinks::Link& link : links.links()) {

@@ -41,6 +41,7 @@ void Execution::prepare(const OpRequest& request, const schedule::Plan& plan,
   next_chunk_ = low_chunk_ = unreleased_ = 0;
   started_ = closed = receives_ = false;
   consumed_targets_.clear();
+  sent_to_.assign(group_.members.size(), false);
   rail_bytes.fill(0);
   for (const schedule::Program& program : schedule.programs) {
     receives_ |= std::any_of(program.steps.begin(), program.steps.end(), receives);
@@ -115,7 +116,7 @@ void Execution::deliver(Cursor& at, EarlyFrame& frame, int member) {
   } else {
     std::swap(slot.scratch, frame.buffer);
   }
-  slot.state = StepState::held;
+  hold(at, static_cast<uint32_t>(index));
   if ((frame.header.flags & wire::kFlagAckNow) != 0) {
     group_.members[static_cast<size_t>(member)].answer_wanted = true;
   }
@@ -138,9 +139,16 @@ void Execution::apply(Cursor& at, uint32_t step_index) {
   --at.waiting;
 }
 
+void Execution::hold(Cursor& at, uint32_t step_index) {
+  at.steps[step_index].state = StepState::held;
+  ++group_.members[static_cast<size_t>(at.program->steps[step_index].peer)].held;
+}
+
 void Execution::finish_step(Cursor& at, uint32_t step_index) {
-  at.steps[step_index].state = StepState::done;
   const Step& step = at.program->steps[step_index];
+  StepState& state = at.steps[step_index].state;
+  if (state == StepState::held) --group_.members[static_cast<size_t>(step.peer)].held;
+  state = StepState::done;
   engine_.consumed(group_, step.peer, frame_cost(bytes_of(at, step)));
 }
 
@@ -167,7 +175,7 @@ void Execution::begin_round(Cursor& at) {
     StepSlot& slot = at.steps[i];
     if (slot.state == StepState::held) {
       apply(at, i);
-    } else if (slot.state == StepState::done) {
+    } else if (slot.state == StepState::done && receives(at.program->steps[i])) {
       --at.waiting;
     }
   }
@@ -256,13 +264,12 @@ void Execution::note_answer(int member, const wire::FrameHeader& header) {
 
 void Execution::landed(const wire::FrameHeader&, const transport::Landing& landing) {
   Cursor& at = cursor(landing.chunk);
-  StepSlot& slot = at.steps[landing.step];
   const Step& step = at.program->steps[landing.step];
   if (step.kind == StepKind::recv && landing.step >= at.program->round_ends[at.round]) {
     finish_step(at, landing.step);  // already in its place; the round will find it done
     return;
   }
-  slot.state = StepState::held;
+  hold(at, landing.step);
   apply(at, landing.step);
   if (at.waiting == 0) {
     advance(at);
@@ -291,8 +298,9 @@ void Execution::withdraw() {
 
 void Execution::close() {
   if (receives_) return;
-  for (const Member& member : group_.members) {
-    consumed_targets_.push_back(member.sent + member.blocked.bytes());
+  for (size_t i = 0; i < group_.members.size(); ++i) {
+    const Member& member = group_.members[i];
+    consumed_targets_.push_back(sent_to_[i] ? member.sent + member.blocked.bytes() : 0);
   }
 }
 

@@ -131,6 +131,7 @@ class Execution final : public Activity {
   // Copies input to `to`; scaled where the operation scales its inputs.
   void take_input(std::byte* to, const std::byte* from, uint64_t count);
   bool copy_into(transport::WorkRequest& request, bool scaled);
+  void hold(Cursor& at, uint32_t step_index);
   void finish_step(Cursor& at, uint32_t step_index);
   void note_answer(int member, const wire::FrameHeader& header);
   // Index of the receiving step with this identity; -1 when the program has none.
@@ -181,6 +182,7 @@ class Execution final : public Activity {
   // Who receives nothing learns only from credits that the others agree with the operation: what
   // each member must have consumed before this one is complete.
   std::vector<uint64_t> consumed_targets_;
+  std::vector<bool> sent_to_;  // by member
 };
 
 }  // namespace nezha::engine

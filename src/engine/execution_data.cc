@@ -183,6 +183,7 @@ void Execution::post(Cursor& at, const Step& step) {
   if (awaited) ++unreleased_;
   // Someone waits for the answer: our caller for its memory, or a sender that receives nothing.
   if (awaited || !receives_) header.flags |= wire::kFlagAckNow;
+  sent_to_[static_cast<size_t>(step.peer)] = true;
   engine_.post(group_, step.peer, *request);
 }
 

@@ -29,6 +29,7 @@ struct Member {
   uint64_t consumed = 0;   // cost of its frames that we consumed
   uint64_t told = 0;       // of this, what we have told it
   bool answer_wanted = false;    // it waits for an acknowledgement or a credit
+  uint32_t held = 0;             // its frames that landed and wait for their round
   transport::WorkQueue blocked;  // out of credit, in the order of posting
 };
 

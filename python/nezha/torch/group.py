@@ -50,13 +50,12 @@ class Group(Collectives):
     def monitored_barrier(self, opts: Any, wait_all_ranks: bool = False) -> None:
         """A barrier over the store that names the ranks which did not come; blocks."""
         self._check_open()
-        if isinstance(opts, datetime.timedelta):  # how a ProcessGroup is called from Python
-            timeout = seconds_of(opts)
-        else:
-            timeout = self._seconds(opts)
+        # From Python a ProcessGroup gets the bare time. Zero is one here: whoever is late is named.
+        given = opts if isinstance(opts, datetime.timedelta) else opts.timeout
+        timeout = self._timeout if given.days < 0 else given.total_seconds()
         self._barriers += 1
         monitored_barrier(self._store, self._comm.rank, self._comm.world_size, self._barriers,
-                          timeout or 1800.0, wait_all_ranks)
+                          1800.0 if timeout is None else timeout, wait_all_ranks)
 
     def set_timeout(self, timeout: datetime.timedelta) -> None:
         """For operations that are started from now on and name none themselves."""

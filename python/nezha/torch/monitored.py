@@ -51,8 +51,8 @@ def _verdict(absent: List[int], timeout_s: float, wait_all_ranks: bool) -> str:
         who = "Ranks " + ", ".join(map(str, absent))
     else:
         who = f"Rank {absent[0]}"
-    return (f"[Rank 0]: {who} failed to pass monitoredBarrier in {milliseconds} ms: the barrier timed "
-            f"out after {milliseconds} ms")
+    return (f"[Rank 0]: {who} failed to pass monitoredBarrier in {milliseconds} ms: Rank 0 timed out "
+            f"in monitoredBarrier, it timed out after {milliseconds} ms")
 
 
 def _report(store: Any, prefix: str, rank: int, timeout_s: float) -> None:

@@ -23,7 +23,7 @@ def all_reduce() -> None:
         if not dtype.is_floating_point:
             allowed += [ops.BAND, ops.BOR, ops.BXOR]
         for op in allowed:
-            for index, shape in enumerate(SHAPES):
+            for index, shape in enumerate(SHAPES if op == ops.SUM else SHAPES[:2]):
                 def program(group: Any) -> torch.Tensor:
                     tensor = values(dtype, *shape, salt=index)
                     work = dist.all_reduce(tensor, op, group=group, async_op=index % 2 == 1)
@@ -150,7 +150,8 @@ def gathers() -> None:
             outputs = [torch.zeros(4, dtype=dtype) for _ in range(world)] if rank == 1 else None
             dist.gather(values(dtype, 4), outputs, dst=1, group=group)
             return outputs or torch.zeros(1)
-        compare(rooted)
+        if dtype is not torch.bool:  # which Gloo cannot gather
+            compare(rooted)
     def single(group: Any) -> Any:
         output = torch.zeros(world * 5, 3)
         dist.all_gather_into_tensor(output, values(torch.float32, 5, 3), group=group)

@@ -43,7 +43,7 @@ def agree(mine: torch.Tensor, theirs: torch.Tensor) -> None:
     assert mine.dtype is theirs.dtype and mine.shape == theirs.shape
     if mine.dtype.is_floating_point or mine.dtype.is_complex:
         tolerance = {torch.float16: 2e-2, torch.bfloat16: 1e-1}.get(mine.dtype, 1e-5)
-        torch.testing.assert_close(mine, theirs, rtol=tolerance, atol=tolerance)
+        assert torch.allclose(mine, theirs, tolerance, tolerance, True), f"{mine} is not {theirs}"
     else:
         assert torch.equal(mine, theirs), f"{mine} is not {theirs}"
 

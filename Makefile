@@ -10,7 +10,7 @@ SOURCES := $(shell find src include python -type f ! -name '*.pyc' ! -name '*.so
            CMakeLists.txt pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test bench-peers lab-clean clean
+.PHONY: help install demo test upstream bench-peers lab-clean clean
 
 help:  ## What can be made
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -22,6 +22,9 @@ demo: $(INSTALLED)  ## Two rails at work in a lab on this machine: table, pictur
 
 test: $(INSTALLED) $(TORCH)  ## Every test: house rules, C++ plain and under sanitizers, Python, the lab
 	@tools/run_tests.sh
+
+upstream: $(INSTALLED) $(TORCH)  ## torch's and torchft's own tests on gloo and on nezha, compared
+	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/python tests/upstream/run.py
 
 bench-peers: $(INSTALLED)  ## Gloo, Open MPI and MPICH beside Nezha in one lab
 	@bench/install_peers.sh

@@ -150,8 +150,12 @@ def gathers() -> None:
             outputs = [torch.zeros(4, dtype=dtype) for _ in range(world)] if rank == 1 else None
             dist.gather(values(dtype, 4), outputs, dst=1, group=group)
             return outputs or torch.zeros(1)
-        if dtype is not torch.bool:  # which Gloo cannot gather
+        if dtype in (torch.int64, torch.float32):  # Gloo gathers no others
             compare(rooted)
+        expected = [torch.zeros(4, dtype=dtype) for _ in range(world)]
+        dist.all_gather(expected, values(dtype, 4))
+        for found, other in zip(rooted(dist.group.WORLD), expected if rank == 1 else []):
+            agree(found, other)
     def single(group: Any) -> Any:
         output = torch.zeros(world * 5, 3)
         dist.all_gather_into_tensor(output, values(torch.float32, 5, 3), group=group)

@@ -27,8 +27,8 @@ constexpr std::array<std::string_view, 2> kForeignRails = {"GLOO_SOCKET_IFNAME",
                                                            "NCCL_SOCKET_IFNAME"};
 
 // Beginnings of the names that belong to the launcher, the lab and the bench.
-constexpr std::array<std::string_view, 4> kToolPrefixes = {"NEZHA_STORE", "NEZHA_JOB", "NEZHA_LAB",
-                                                           "NEZHA_BENCH"};
+constexpr std::array<std::string_view, 5> kToolPrefixes = {"NEZHA_STORE", "NEZHA_JOB", "NEZHA_LAB",
+                                                           "NEZHA_BENCH", "NEZHA_TORCH"};
 
 std::string_view trimmed(std::string_view text) {
   constexpr std::string_view kSpace = " \t\r";

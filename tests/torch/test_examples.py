@@ -1,4 +1,4 @@
-"""The examples that people copy, as they would start them: losses fall, and do not depend on the backend."""
+"""The examples that people copy, started as they start them: losses fall, whatever the backend."""
 
 from __future__ import annotations
 

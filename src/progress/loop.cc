@@ -105,7 +105,6 @@ void Loop::acquire() {
     ++counters_.handovers;
   }
   acquisitions_.fetch_add(1, std::memory_order_relaxed);
-  owner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
 }
 
 bool Loop::acquire_if_free() {
@@ -115,12 +114,10 @@ bool Loop::acquire_if_free() {
     ++next_ticket_;
   }
   acquisitions_.fetch_add(1, std::memory_order_relaxed);
-  owner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
   return true;
 }
 
 void Loop::release() {
-  owner_.store(std::thread::id(), std::memory_order_relaxed);
   bool others = false;
   {
     std::lock_guard lock(mutex_);

@@ -111,8 +111,6 @@ class Loop {
 
   // Any thread: there is work for the background thread now.
   void kick();
-  // True when the calling thread holds the baton.
-  bool is_current() const { return owner_.load(std::memory_order_relaxed) == std::this_thread::get_id(); }
   const Clock& clock() const { return clock_; }
   const LoopCounters& counters() const { return counters_; }
 
@@ -155,7 +153,6 @@ class Loop {
   std::condition_variable driver_moved_;  // the driver made a turn, or the baton is free
   std::atomic<int> sleepers_{0};
   std::atomic<bool> sleeping_{false};
-  std::atomic<std::thread::id> owner_{};
 
   std::thread thread_;
   std::condition_variable background_changed_;

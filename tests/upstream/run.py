@@ -66,10 +66,14 @@ def torchft_tests(name: str, out: Path, *arguments: str) -> Tuple[int, List[str]
     print(f"torchft's {name}", flush=True)
     path = os.pathsep.join(filter(None, [str(HERE), os.environ.get("PYTHONPATH", "")]))
     with open(out / f"torchft-{name}.log", "w") as log:
-        finished = subprocess.run(
-            [sys.executable, "-m", "pytest", "-v", "-c", os.devnull, "-p", "no:cacheprovider",
-             f"--junitxml={report}", f"--rootdir={out}", *arguments], timeout=_HANGS_S,
-            stdout=log, stderr=subprocess.STDOUT, env={**os.environ, "PYTHONPATH": path})
+        try:
+            status = subprocess.run(
+                [sys.executable, "-m", "pytest", "-v", "-c", os.devnull, "-p", "no:cacheprovider",
+                 f"--junitxml={report}", f"--rootdir={out}", *arguments], timeout=_HANGS_S,
+                stdout=log, stderr=subprocess.STDOUT,
+                env={**os.environ, "PYTHONPATH": path}).returncode
+        except subprocess.TimeoutExpired:
+            return 0, [f"still running after {_HANGS_S:.0f} s, see {log.name}"]
     failed: List[str] = []
     count = 0
     for case in ElementTree.parse(report).iter("testcase") if report.exists() else ():
@@ -77,8 +81,8 @@ def torchft_tests(name: str, out: Path, *arguments: str) -> Tuple[int, List[str]
             failed.append(str(case.get("name")))
         elif case.find("skipped") is None:
             count += 1
-    if finished.returncode and not failed:
-        failed.append(f"pytest ended with {finished.returncode}, see {log.name}")
+    if status and not failed:
+        failed.append(f"pytest ended with {status}, see {log.name}")
     return count, failed
 
 
@@ -116,7 +120,7 @@ def run(worlds: List[int], out: Path) -> int:
         lines.append(_ROW.format(f"torch distributed_test, {world} ranks", len(gloo), len(own),
                                  len(alias), len(missing & known), len(missing - known)))
     for name, arguments in (
-            ("process groups", [str(HERE / "torchft_suite.py")]),
+            ("process-groups", [str(HERE / "torchft_suite.py")]),
             ("integration", ["-p", "patch_gloo", "--pyargs", "torchft.ddp_test",
                              "torchft.manager_integ_test", "torchft.local_sgd_integ_test"])):
         count, failed = torchft_tests(name, out, *arguments)

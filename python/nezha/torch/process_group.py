@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import Any
 
 import torch.distributed as dist
@@ -14,11 +15,11 @@ from .group import Group
 class NezhaProcessGroup(Group, dist.ProcessGroup):
     """Replaces torch's group as a whole; see Collectives for the operations."""
 
-    def __init__(self, comm: Any, store: Any, opts: Any) -> None:
+    def __init__(self, comm: Any, store: Any, timeout: datetime.timedelta, name: str) -> None:
         dist.ProcessGroup.__init__(self, comm.rank, comm.world_size)
-        Group.__init__(self, comm, store, opts.timeout, "nezha")
-        self.options = c10d.Backend.Options("nezha", opts.timeout)
-        self._group_name = opts.group_id
+        Group.__init__(self, comm, store, timeout, "nezha")
+        self.options = c10d.Backend.Options("nezha", timeout)
+        self._group_name = name
         self._group_desc = ""
 
     @property
@@ -58,4 +59,4 @@ def create(opts: Any, given: Any) -> NezhaProcessGroup:
     del given
     comm = groups.open_communicator(opts.store, opts.group_rank, opts.group_size, opts.timeout,
                                     list(opts.global_ranks_in_group), opts.group_id)
-    return NezhaProcessGroup(comm, opts.store, opts)
+    return NezhaProcessGroup(comm, opts.store, opts.timeout, opts.group_id)

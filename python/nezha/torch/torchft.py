@@ -13,8 +13,8 @@ from typing import Any
 import torch.distributed as dist
 from torchft.process_group import ProcessGroupWrapper
 
-from .process_group import NezhaProcessGroup
 from .groups import connect
+from .process_group import NezhaProcessGroup
 
 
 # For what is still running when the group is left; a dead member must not hold up the others.
@@ -26,8 +26,7 @@ class ProcessGroupNezha(ProcessGroupWrapper):
 
     def _create_pg(self, store: Any, rank: int, world_size: int) -> NezhaProcessGroup:
         comm = connect(store, rank, world_size, self._timeout)
-        return NezhaProcessGroup(comm, store, self._timeout,
-                                 self._global_ranks or range(world_size))
+        return NezhaProcessGroup(comm, store, self._timeout, f"torchft_quorum_{self._quorum_id}")
 
     def _opts_hook(self, opts: Any) -> Any:
         if not isinstance(opts, (dist.ReduceOp, dist.ReduceOp.RedOpType)):

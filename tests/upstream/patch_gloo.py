@@ -12,7 +12,7 @@ import pytest
 
 from nezha.torch.torchft import ProcessGroupNezha
 
-MODULES = ["ddp_test", "local_sgd_integ_test", "manager_integ_test"]
+MODULES = ["_test.diloco_trainer", "ddp_test", "local_sgd_integ_test", "manager_integ_test"]
 
 
 class Counted(ProcessGroupNezha):

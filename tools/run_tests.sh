@@ -33,9 +33,9 @@ fixed_addresses() {
   if setarch -R true 2>/dev/null; then setarch -R "$@"; else "$@"; fi
 }
 
-cpp() { # PRESET LABELS
+cpp() { # PRESET LABELS [TARGET]...
   quietly "configure-$1" cmake --preset "$1" &&
-    quietly "build-$1" fixed_addresses cmake --build "build/$1" -j "$JOBS" &&
+    quietly "build-$1" fixed_addresses cmake --build "build/$1" -j "$JOBS" ${3:+--target "${@:3}"} &&
     fixed_addresses ctest --test-dir "build/$1" -L "$2" -j "$JOBS" --no-tests=error \
       --output-on-failure | grep -vE '^ +Start +[0-9]+:|Passed +[0-9.]+ sec$'
 }
@@ -64,7 +64,9 @@ for wanted in "${@:-rules release asan tsan python}"; do
       rules) step "house rules" rules ;;
       release) step "C++ tests" cpp release "$LABELS" ;;
       asan) step "C++ tests, address and undefined" cpp asan "$LABELS" ;;
-      tsan) step "C++ tests, threads" cpp tsan "$THREADED" ;;
+      tsan)
+        # shellcheck disable=SC2046
+        step "C++ tests, threads" cpp tsan "$THREADED" $(sed 's/|\|$/_tests /g' <<<"$THREADED") ;;
       python) step "Python and lab tests" python ;;
       *) echo "unknown step $name" >&2; exit 2 ;;
     esac

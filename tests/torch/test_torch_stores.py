@@ -108,7 +108,8 @@ if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
     comm.barrier()
     if comm.rank == 1: os._exit(7)
 comm.all_reduce(bytearray([1]))
-print("round", os.environ["TORCHELASTIC_RESTART_COUNT"], "is through")
+# In one write: the ranks share the pipe.
+os.write(1, f"round {os.environ['TORCHELASTIC_RESTART_COUNT']} is through\\n".encode())
 """
     code, output = torchrun(tmp_path, body, "--standalone", "--max-restarts", "1")
     assert code == 0, output

@@ -46,7 +46,7 @@
           "Time in which a pair of rails must carry its first bytes, or the pair is not used.")    \
   SECONDS(linger_s, 2, 0, 3600, 0,                                                                 \
           "At most this long leaving waits for the last acknowledgements.")                        \
-  COUNT(spin_us, 0, 0, 1000000, "us", 0,                                                           \
+  COUNT(spin_us, 50, 0, 1000000, "us", 0,                                                           \
         "Time a waiting thread polls, yielding, before it sleeps in the kernel.")                  \
   BYTES(send_buffer_bytes, 0, 0, 1073741824, 0,                                                    \
         "Socket send buffer; 0 leaves it to the kernel, which is best on most hosts.")             \

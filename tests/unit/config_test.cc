@@ -82,7 +82,7 @@ TEST(Config, HomeFileIsReadWhenNoneIsNamedAndMayBeMissing) {
   const auto home = std::filesystem::path(testing::TempDir()) / "nezha-config-home";
   std::filesystem::create_directories(home);
   const std::string variable = "HOME=" + home.string();
-  EXPECT_EQ(loaded({"", {variable}}).spin_us, 0);
+  EXPECT_EQ(loaded({"", {variable}}).spin_us, 50);
   std::ofstream(home / ".nezha.conf") << "spin_us=3\n";
   EXPECT_EQ(loaded({"", {variable}}).spin_us, 3);
   std::filesystem::remove_all(home);

@@ -51,11 +51,14 @@ void Handle::close(double timeout_s) {
   using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();
   const auto pending = std::exchange(unfinished_, {});
+  const auto left = [&] {
+    return std::max(0.0, timeout_s - std::chrono::duration<double>(Clock::now() - start).count());
+  };
   for (const std::shared_ptr<Operation>& operation : pending) {
-    const double passed = std::chrono::duration<double>(Clock::now() - start).count();
-    operation->wait_quietly(timeout_s < 0 ? -1 : std::max(0.0, timeout_s - passed));
+    operation->wait_quietly(timeout_s < 0 ? -1 : left());
   }
-  if (timeout_s >= 0 && in_use()) {  // with no limit, blocking calls of other threads end first
+  // Another thread may be in a call that is about to end: of an operation that is over, for example.
+  if (timeout_s >= 0 && !is_idle_within(left())) {
     {
       nb::gil_scoped_release no_gil;
       nezha_comm_abort(raw_);
@@ -68,9 +71,12 @@ void Handle::close(double timeout_s) {
   raw_ = nullptr;
 }
 
-bool Handle::in_use() {
-  std::lock_guard lock(mutex_);
-  return users_ > 0;
+bool Handle::is_idle_within(double seconds) {
+  constexpr double kLongest_s = 1e6;  // beyond it clocks overflow
+  nb::gil_scoped_release no_gil;
+  std::unique_lock lock(mutex_);
+  return idle_.wait_for(lock, std::chrono::duration<double>(std::min(seconds, kLongest_s)),
+                        [this] { return users_ == 0; });
 }
 
 void Handle::wait_for_users() {

@@ -49,7 +49,7 @@ class Handle {
   };
 
  private:
-  bool in_use();
+  bool is_idle_within(double seconds);
   void wait_for_users();
 
   nezha_comm_t raw_;

@@ -244,6 +244,7 @@ void Engine::on_down(Endpoint& endpoint, WorkQueue& unacknowledged, const Status
   }
   links.requeue(again);
   if (links.any_up() != nullptr) {
+    if (in_order) return;  // it leaves; its other connections say so, too
     NEZHA_LOG(warn, "engine", "rank %d lost rail %d to rank %d (%s); going on with the others",
               options_.rank, endpoint.rail, endpoint.peer, why.to_string().c_str());
     tell_again(links);

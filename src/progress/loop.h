@@ -8,8 +8,8 @@
 //            thread takes it. A driver gives the baton up as soon as another thread asks for it.
 //   Errors   the loop itself fails only at construction (descriptors exhausted).
 //
-// With `spin_ns`, a waiting *caller* polls that long, with sched_yield between the polls, before it sleeps.
-// The background thread never does.
+// With `spin_ns`, a waiting *caller* polls that long, with sched_yield between the polls, before it
+// sleeps. The background thread never does.
 #pragma once
 
 #include <sys/epoll.h>

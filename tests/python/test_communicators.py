@@ -94,3 +94,35 @@ def test_a_table_that_is_none():
             comm.load_table("[")
         with pytest.raises(nezha.InvalidArgument):
             comm.describe("the weather")
+
+
+def test_closing_waits_for_another_thread_s_call_before_it_aborts(world):
+    part_of_zero = []
+    closing = threading.Event()
+
+    def body(comm):
+        part = comm.split(0)
+        data = numpy.array([1])
+        if comm.rank == 1:
+            # Rank 0 is in its call, and its communicator is being closed meanwhile.
+            assert closing.wait(20)
+            while not part_of_zero[0].closed:
+                pass
+            return int(part.all_reduce(data)[0])
+        sums = []
+
+        def call():
+            sums.append(int(part.all_reduce(data)[0]))
+
+        part_of_zero.append(part)
+        before = comm.stats()["operations"]
+        thread = threading.Thread(target=call)
+        thread.start()
+        while comm.stats()["operations"] == before:
+            pass
+        closing.set()
+        part.close(timeout=20)
+        thread.join(20)
+        return sums[0]
+
+    assert world(2, body) == [2, 2]

@@ -1,0 +1,118 @@
+// FlightRecorder: what this rank did last, for the day on which something goes wrong.
+//
+// Contract
+//   Owner    an Engine; touched only with the loop's baton held.
+//   Memory   fixed at construction; recording never allocates. The newest operations, rail events and
+//            failures replace the oldest ones.
+//   Content  numbers, names and error sentences. Never a byte of the user's data, and no secret.
+//   Errors   none: what is not remembered any more is left alone.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/status.h"
+#include "wire/frame.h"
+
+namespace nezha::engine {
+
+enum class FlightState : uint8_t {
+  queued = 0,   // called; operations before it are not done
+  running = 1,
+  done = 2,
+  failed = 3,
+};
+std::string_view name_of(FlightState state);
+
+enum class RailEventKind : uint8_t { joined = 0, suspect = 1, lost = 2 };
+std::string_view name_of(RailEventKind kind);
+
+// One call. Ranks are those of the communicator.
+struct FlightOperation {
+  // The first ranks that it waited for when somebody last looked; `awaited` says how many there were.
+  static constexpr size_t kAwaitedMax = 8;
+
+  uint64_t id = 0;
+  uint32_t comm = 0;
+  uint64_t op_seq = 0;   // of a message: 0
+  wire::OpDescriptor op;
+  bool is_send = false;  // of a message
+  int peer = -1;         // of a message; -1: any
+  Nanoseconds submitted_at = 0;
+  Nanoseconds started_at = 0;   // 0: not yet
+  Nanoseconds finished_at = 0;  // 0: not yet
+  FlightState state = FlightState::queued;
+  Code code = Code::ok;
+  uint32_t awaited = 0;
+  std::array<uint16_t, kAwaitedMax> awaited_ranks{};
+
+  bool is_message() const { return op.collective == Collective::send_recv; }
+  bool is_over() const { return state == FlightState::done || state == FlightState::failed; }
+};
+
+struct RailEvent {
+  Nanoseconds at = 0;
+  RailEventKind kind = RailEventKind::joined;
+  int peer = -1;  // global rank
+  int rail = -1;
+  int lane = 0;
+  std::array<char, 160> reason{};  // terminated, cut
+};
+
+struct FlightFailure {
+  Nanoseconds at = 0;
+  uint32_t comm = 0;
+  Code code = Code::ok;
+  int peer = -1;  // rank in the communicator
+  std::array<char, 1024> text{};  // terminated, cut
+};
+
+class FlightRecorder {
+ public:
+  static constexpr size_t kOperations = 1000;
+  static constexpr size_t kRailEvents = 256;
+  static constexpr size_t kFailures = 16;
+
+  FlightRecorder()
+      : operations_(kOperations), rail_events_(kRailEvents), failures_(kFailures) {}
+
+  // The id by which the operation is known from here on. `operation` says what was called; the
+  // recorder fills in the rest.
+  uint64_t submitted(const FlightOperation& operation, Nanoseconds now);
+  void started(uint64_t id, Nanoseconds now);
+  void awaits(uint64_t id, std::span<const int> ranks);
+  void finished(uint64_t id, Nanoseconds now, Code code);
+  // The communicator failed, and with it everything of it that is not over.
+  void failed(uint32_t comm, Nanoseconds now, const Status& why);
+  void rail(RailEventKind kind, Nanoseconds now, int peer, int rail, int lane,
+            std::string_view reason);
+
+  uint64_t operation_count() const { return operation_count_; }
+  // Null when it is forgotten.
+  const FlightOperation* find(uint64_t id) const;
+
+  // `unix_offset_us`: what turns microseconds of the engine's clock into those since 1970. Each writes
+  // one array, oldest first.
+  void write_operations(JsonWriter& json, int64_t unix_offset_us) const;
+  void write_rail_events(JsonWriter& json, int64_t unix_offset_us) const;
+  void write_failures(JsonWriter& json, int64_t unix_offset_us) const;
+
+ private:
+  FlightOperation* entry_of(uint64_t id);  // to change it
+  const FlightFailure* failure_of(uint32_t comm) const;
+  void write(JsonWriter& json, const FlightOperation& operation, int64_t unix_offset_us) const;
+
+  std::vector<FlightOperation> operations_;  // rings: entry n is at n % size
+  std::vector<RailEvent> rail_events_;
+  std::vector<FlightFailure> failures_;
+  uint64_t operation_count_ = 0;             // ids are 1 .. operation_count_
+  uint64_t rail_event_count_ = 0;
+  uint64_t failure_count_ = 0;
+};
+
+}  // namespace nezha::engine

@@ -46,6 +46,9 @@ constexpr TextCheck kCheck_algorithm = {
     [] {
       return list_of(kAlgorithmCount, [](size_t i) { return name_of(static_cast<Algorithm>(i)); });
     }};
+constexpr TextCheck kCheck_flight_signal = {
+    [](std::string_view text) { return text.empty() || text == "SIGUSR1" || text == "SIGUSR2"; },
+    [] { return std::string("SIGUSR1, SIGUSR2 or nothing"); }};
 constexpr TextCheck kCheck_log_level = {
     [](std::string_view text) { return log::level_from_name(text).has_value(); },
     [] { return list_of(5, [](size_t i) { return log::name_of(static_cast<log::Level>(i)); }); }};

@@ -15,6 +15,7 @@
 #include <set>
 
 #include "base/config.h"
+#include "base/file.h"
 
 namespace nezha::log {
 namespace internal {
@@ -38,29 +39,6 @@ thread_local int thread_rank = -1;
 std::mutex& start_mutex() {
   static std::mutex mutex;
   return mutex;
-}
-
-const char* host_name() {
-  static const std::array<char, 65> name = [] {
-    std::array<char, 65> text{};
-    if (gethostname(text.data(), text.size() - 1) != 0) text[0] = '?';
-    return text;
-  }();
-  return name.data();
-}
-
-std::string expanded(std::string_view pattern) {
-  std::string path;
-  for (size_t i = 0; i < pattern.size(); ++i) {
-    const char next = i + 1 < pattern.size() ? pattern[i + 1] : '\0';
-    if (pattern[i] != '%' || (next != 'h' && next != 'p' && next != '%')) {
-      path += pattern[i];
-      continue;
-    }
-    ++i;
-    path += next == 'h' ? host_name() : next == 'p' ? std::to_string(getpid()) : "%";
-  }
-  return path;
 }
 
 // "2026-01-31T12:00:00.000123Z node3:4711 [rank 2] warn tcp: ", returns its length.
@@ -98,7 +76,7 @@ void set_level(Level level) {
 }
 
 Status set_file(std::string_view path) {
-  const std::string name = expanded(path);
+  const std::string name = expand_path(path);
   const int opened = name.empty()
                          ? fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3)
                          : open(name.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);

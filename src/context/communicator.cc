@@ -1,11 +1,11 @@
 #include "context/communicator.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <fstream>
 #include <iterator>
 #include <numeric>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "context/argument_checks.h"
 #include "context/blob.h"
@@ -187,16 +187,12 @@ void Communicator::load_table_file() {
   }
 }
 
-// Rank 0 speaks for the group; a reader never sees half a file.
+// Rank 0 speaks for the group.
 void Communicator::save_table_file() {
   const std::string& path = context_->config().table_file;
   if (path.empty() || rank_ != 0) return;
-  const std::string fresh = path + ".new";
-  std::ofstream file(fresh, std::ios::trunc);
-  file << table_json();
-  file.close();
-  if (!file || std::rename(fresh.c_str(), path.c_str()) != 0) {
-    NEZHA_LOG(warn, "balancer", "cannot write table_file %s", path.c_str());
+  if (Status written = write_file(path, table_json()); !written) {
+    NEZHA_LOG(warn, "balancer", "table_file was not written: %s", written.message().c_str());
   }
 }
 

@@ -1,0 +1,81 @@
+#include "base/file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+namespace nezha {
+namespace {
+
+Status failed(const char* what, const std::string& path) {
+  const int reason = errno;
+  return error(Code::invalid_argument, "cannot %s file '%s': %s", what, path.c_str(),
+               std::strerror(reason)).with_errno(reason);
+}
+
+bool write_all(int file, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(file, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    text.remove_prefix(static_cast<size_t>(written));
+  }
+  return true;
+}
+
+}  // namespace
+
+const char* host_name() {
+  static const std::array<char, 65> name = [] {
+    std::array<char, 65> text{};
+    if (gethostname(text.data(), text.size() - 1) != 0) text[0] = '?';
+    return text;
+  }();
+  return name.data();
+}
+
+std::string expand_path(std::string_view pattern, int rank) {
+  std::string path;
+  for (size_t i = 0; i < pattern.size(); ++i) {
+    const char next = pattern[i] == '%' && i + 1 < pattern.size() ? pattern[i + 1] : '\0';
+    if (next == 'h') {
+      path += host_name();
+    } else if (next == 'p') {
+      path += std::to_string(getpid());
+    } else if (next == 'r' && rank >= 0) {
+      path += std::to_string(rank);
+    } else if (next == '%') {
+      path += '%';
+    } else {
+      path += pattern[i];
+      continue;
+    }
+    ++i;
+  }
+  return path;
+}
+
+Status write_file(const std::string& path, std::string_view text) {
+  // In a folder that others can write to, nobody may have put a link in our way: hence O_EXCL.
+  static std::atomic<uint64_t> number{0};
+  const std::string fresh =
+      path + ".new-" + std::to_string(getpid()) + "-" + std::to_string(number.fetch_add(1));
+  unlink(fresh.c_str());  // of a process that had our id and was killed
+  const int file = open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  if (file < 0) return failed("create", fresh);
+  const bool complete = write_all(file, text);
+  Status outcome = complete ? Status::ok() : failed("write", fresh);
+  if (close(file) != 0 && outcome.is_ok()) outcome = failed("write", fresh);
+  if (outcome.is_ok() && std::rename(fresh.c_str(), path.c_str()) != 0) {
+    outcome = failed("replace", path);
+  }
+  if (!outcome.is_ok()) unlink(fresh.c_str());
+  return outcome;
+}
+
+}  // namespace nezha

@@ -1,0 +1,24 @@
+// Files that the library writes for people: how their names are made, and how they come into being.
+//
+// Contract: any thread. A reader never sees half a file: it is written beside its place and then moved
+// there. Errors: `invalid_argument` naming the file and the system's reason.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+
+namespace nezha {
+
+// Of this process; "?" when the system does not tell.
+const char* host_name();
+
+// "%h" becomes the host's name, "%p" the process id, "%r" the rank (where there is one), "%%" a percent
+// sign; everything else stays.
+std::string expand_path(std::string_view pattern, int rank = -1);
+
+// Replaces the file at once; with the permissions of any new file.
+Status write_file(const std::string& path, std::string_view text);
+
+}  // namespace nezha

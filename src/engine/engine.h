@@ -117,6 +117,8 @@ class Engine final : public transport::EndpointEvents, public progress::LoopClie
   void on_failure(transport::Endpoint& endpoint, const wire::FrameHeader& header,
                   const std::string& text) override;
   void on_room(transport::Endpoint& endpoint) override;
+  void on_control(transport::Endpoint& endpoint, const wire::FrameHeader& header,
+                  const std::string& payload) override;
   void on_down(transport::Endpoint& endpoint, transport::WorkQueue& unacknowledged,
                const Status& why, bool in_order) override;
 

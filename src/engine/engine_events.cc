@@ -217,6 +217,8 @@ void Engine::on_failure(Endpoint& endpoint, const wire::FrameHeader& header,
   fail_group(*group, why, false);
 }
 
+void Engine::on_control(Endpoint&, const wire::FrameHeader&, const std::string&) {}
+
 void Engine::on_down(Endpoint& endpoint, WorkQueue& unacknowledged, const Status& why,
                      bool in_order) {
   const Landing landing = endpoint.landing();
@@ -238,7 +240,7 @@ void Engine::on_down(Endpoint& endpoint, WorkQueue& unacknowledged, const Status
       give_request(*request);
       continue;
     }
-    request->header.flags |= wire::kFlagRetransmit;
+    request->header.flags = wire::next_generation(request->header.flags);
     again.push_back(*request);
     ++counters_.retransmitted;
   }

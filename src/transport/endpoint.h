@@ -6,14 +6,16 @@
 //            count tells exactly what landed (wire/frame.h, `ack`).
 //   Errors   a broken endpoint is an event (`on_down`), never a return value of the data path.
 //
-// After `quiesce()` nothing touches local memory through the endpoint again; only then may a
-// transfer it carried be posted elsewhere into the same destination.
+// A transfer can be taken back from a connection that fell silent (`recall`) and be posted on another
+// while the first one is still open: its generation grows (wire/frame.h), and what arrives late on
+// the first is recognised. After `quiesce()` nothing touches local memory through the endpoint again.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "transport/work_request.h"
 #include "wire/frame.h"
@@ -61,6 +63,9 @@ class EndpointEvents {
                           const std::string& text) = 0;
   // The endpoint has room for another request.
   virtual void on_room(Endpoint& endpoint) = 0;
+  // A frame about the connections themselves: heartbeat, reconcile, landed, agree.
+  virtual void on_control(Endpoint& endpoint, const wire::FrameHeader& header,
+                          const std::string& payload) = 0;
   // The endpoint is quiesced for good. `unacknowledged` holds, in order, every request that the peer
   // has not acknowledged. `in_order`: the peer said goodbye first.
   virtual void on_down(Endpoint& endpoint, WorkQueue& unacknowledged, const Status& why,
@@ -76,7 +81,8 @@ class Endpoint {
   virtual bool post(WorkRequest& request) = 0;
   // An acknowledgement (and the credit of `comm`) leaves with the next `flush`.
   virtual void acknowledge(uint32_t comm) = 0;
-  // A control frame with up to 1 KiB of text: `failure` or `goodbye`.
+  // Any frame but data, with the payload that its type allows; it overtakes what was posted and not
+  // begun.
   virtual void post_control(const wire::FrameHeader& header, const std::string& text) = 0;
   // Pushes what was posted to the network as far as it takes it without blocking.
   virtual void flush() = 0;
@@ -100,9 +106,19 @@ class Endpoint {
   virtual const Landing& landing() const = 0;
   virtual bool is_landing() const = 0;
 
-  // Ends all use of the memory of `owner`'s requests: those that have not begun to leave come back in
-  // `unsent`, one half gone is finished from a private copy, those in flight are forgotten.
+  // Ends all use of the memory of `owner`'s requests: those that have not wholly left come back in
+  // `unsent` (one half gone is finished from a private copy), those in flight are forgotten.
   virtual void disown(const void* owner, WorkQueue& unsent) = 0;
+
+  // Takes back, in order, every request that the peer has not acknowledged; the endpoint stays up and
+  // uses none of their memory any more. What was on its way may still arrive; its late acknowledgement
+  // releases nothing.
+  virtual void recall(WorkQueue& unacknowledged) = 0;
+
+  // Data frames that landed here, of this connection.
+  virtual uint32_t landed_frames() const = 0;
+  // When bytes last arrived, as far as this host knows; the time of its making before that.
+  virtual Nanoseconds heard_at() = 0;
 
   // Stops all use of local memory, raises `on_down` with what is unacknowledged. Idempotent.
   virtual void quiesce(const Status& why) = 0;
@@ -114,7 +130,9 @@ class Endpoint {
 
   int peer = -1;        // global rank
   int rail = 0;         // index of the local rail
+  int peer_rail = 0;    // of the peer's
   int lane = 0;         // which of several streams on it
+  uint32_t epoch = 0;   // grows with every reconnection of this (peer, rail, lane)
   double latency_s = 0; // one way, small message, as measured when it was tested
 };
 

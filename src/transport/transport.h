@@ -57,6 +57,51 @@ struct Mesh {
   std::vector<std::string> left_out;
 };
 
+// One connection of a pair of ranks, by name.
+struct Path {
+  int peer = -1;       // global rank
+  int rail = 0;        // mine
+  int peer_rail = 0;
+  int lane = 0;
+};
+
+enum class DialOutcome : uint8_t {
+  refused,     // the host answers, and nobody listens there: the process is gone
+  unanswered,  // silence
+  failed,      // somebody answered, and the connection did not pass its test
+};
+
+// What comes of trying again. Baton held.
+class RejoinEvents {
+ public:
+  virtual ~RejoinEvents() = default;
+  // A connection was made again, by either side; authenticated and tested. Its epoch tells old from new.
+  virtual void on_joined(std::unique_ptr<Endpoint> endpoint) = 0;
+  virtual void on_dial_failed(const Path& path, DialOutcome outcome, const std::string& reason) = 0;
+  // The end of a `probe`: whether the peer's host accepts connections on this path.
+  virtual void on_probed(const Path& path, bool accepted, DialOutcome otherwise) = 0;
+  // The device of a rail lost its carrier, or has it again.
+  virtual void on_carrier(int rail, bool up) = 0;
+};
+
+// Makes lost connections again while the loop runs, and answers those who do.
+//
+// Contract: baton held; no call blocks. Listens on for the life of the job; strangers are bounded in
+// number, time and bytes. Of a pair the lower rank dials.
+class Rejoin {
+ public:
+  virtual ~Rejoin() = default;
+  // One attempt, of at most `patience`; ends in on_joined or on_dial_failed, never inside the call.
+  virtual void dial(const Path& path, uint32_t epoch, Nanoseconds patience) = 0;
+  // One look whether anybody listens; ends in on_probed. Nothing is said to whoever answers.
+  virtual void probe(const Path& path, Nanoseconds patience) = 0;
+  // Attempts that ran out of time, and the next instant at which one may.
+  virtual void run(Nanoseconds now) = 0;
+  virtual Nanoseconds next_wakeup() const = 0;
+  // Ends every attempt and stops listening; no event comes any more.
+  virtual void stop() = 0;
+};
+
 // What a mechanism can do beyond moving frames in order.
 struct Capabilities {
   bool rma = false;        // writes straight into the peer's memory
@@ -71,7 +116,7 @@ class Transport {
   virtual Capabilities capabilities() const = 0;
   // Listens on every rail (bound to its address only) and fills in the ports.
   virtual Status listen(std::vector<RailAddress>& rails, uint16_t port_low, uint16_t port_high) = 0;
-  // Pairs rails with every peer by trying them, and connects. Stops listening.
+  // Pairs rails with every peer by trying them, and connects.
   virtual Result<Mesh> connect(const MeshRequest& request, progress::Loop& loop,
                                EndpointEvents& events) = 0;
 };

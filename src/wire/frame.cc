@@ -37,10 +37,18 @@ uint32_t payload_limit(FrameType type) {
   switch (type) {
     case FrameType::data: return kPayloadBytesMax;
     case FrameType::failure: return kFailureBytesMax;
-    case FrameType::ack:
-    case FrameType::goodbye: return 0;
+    case FrameType::agree: return kAgreeBytesMax;
+    default: return 0;
   }
-  return 0;
+}
+
+// Which flags mean something depends on the type.
+uint8_t known_flags(FrameType type) {
+  switch (type) {
+    case FrameType::data: return kFlagAckNow | (kGenerationMax << kGenerationShift);
+    case FrameType::heartbeat: return kFlagBusy | kFlagDeaf;
+    default: return 0;
+  }
 }
 
 bool enums_known(const std::byte* in, FrameType type) {
@@ -98,12 +106,12 @@ HeaderError decode(ConstHeaderBytes in, FrameHeader* out) {
   if (load_le<uint32_t>(at + kAtCrc) != checksum(at)) return HeaderError::bad_crc;
   const uint8_t type_value = std::to_integer<uint8_t>(at[kAtType]);
   if (type_value < static_cast<uint8_t>(FrameType::data) ||
-      type_value > static_cast<uint8_t>(FrameType::goodbye)) {
+      type_value > static_cast<uint8_t>(kFrameTypeLast)) {
     return HeaderError::bad_type;
   }
   const auto type = static_cast<FrameType>(type_value);
   const uint8_t flags = std::to_integer<uint8_t>(at[kAtFlags]);
-  if ((flags & ~kFlagsKnown) != 0) return HeaderError::bad_flags;
+  if ((flags & ~known_flags(type)) != 0) return HeaderError::bad_flags;
   if (!enums_known(at, type)) return HeaderError::bad_enum;
   const uint32_t length = load_le<uint32_t>(at + kAtLength);
   if (length > payload_limit(type)) return HeaderError::too_long;

@@ -20,6 +20,14 @@
 //   13     1    algorithm
 //   14     2    root
 //   16     4    comm
+//
+// Frames about the connections themselves use the fields they need:
+//   heartbeat  op_seq, comm, collective .. count, plan: the sender's oldest open operation; `slot` = 1
+//              when there is one; `stage`: the global rank for which it waits, plus one
+//   reconcile  `stage` = rail of the pair's lower rank, `slot` = lane, `chunk` = epoch: the sender gave
+//              that connection up for now and asks what landed on it
+//   landed     the same names, and in `op_seq` how many data frames landed on that connection
+//   agree      payload: a round of an agreement among the survivors of `comm`
 #pragma once
 
 #include <array>
@@ -38,18 +46,37 @@ inline constexpr size_t kHeaderBytes = 64;
 inline constexpr uint32_t kPayloadBytesMax = 64 * 1024 * 1024;
 // The text of a failure frame is cut to this by its sender.
 inline constexpr uint32_t kFailureBytesMax = 1024;
+// So is the payload of an agreement: one bit for each of 65 535 ranks, and what names the round.
+inline constexpr uint32_t kAgreeBytesMax = 8 * 1024 + 64;
 
 enum class FrameType : uint8_t {
   data = 1,     // payload of one transfer
   ack = 2,      // no payload; `ack` speaks of the connection on rail `stage`, lane `slot`
   failure = 3,  // payload: the text of an error that concerns every rank of `comm`; `slot` = Code
   goodbye = 4,  // the sender closes this connection in order; nothing follows
+  heartbeat = 5,
+  reconcile = 6,
+  landed = 7,
+  agree = 8,
 };
+inline constexpr FrameType kFrameTypeLast = FrameType::agree;
 
 // flags
 inline constexpr uint8_t kFlagAckNow = 1;      // the sender waits for this acknowledgement
-inline constexpr uint8_t kFlagRetransmit = 2;  // posted before, on a connection that died
-inline constexpr uint8_t kFlagsKnown = kFlagAckNow | kFlagRetransmit;
+inline constexpr uint8_t kFlagBusy = 1;        // heartbeat: I have work with you, beat as often as I do
+inline constexpr uint8_t kFlagDeaf = 2;        // heartbeat: I have not heard you on this connection
+// data: how often this transfer was posted before, on connections that died or fell silent. Of two
+// copies that arrive at the same time the later one counts: only its acknowledgement is believed.
+inline constexpr int kGenerationShift = 2;
+inline constexpr uint8_t kGenerationMax = 63;
+inline constexpr uint8_t generation_of(uint8_t flags) {
+  return static_cast<uint8_t>(flags >> kGenerationShift);
+}
+inline constexpr uint8_t next_generation(uint8_t flags) {
+  const uint8_t before = generation_of(flags);
+  const uint8_t next = before < kGenerationMax ? static_cast<uint8_t>(before + 1) : before;
+  return static_cast<uint8_t>((flags & 3) | (next << kGenerationShift));
+}
 
 // What the operation is. Equal on all ranks, or the program is wrong.
 struct OpDescriptor {

@@ -52,6 +52,7 @@ struct Recorder final : EndpointEvents {
   std::vector<WorkRequest*> released;
   std::vector<uint64_t> credits;
   std::vector<std::string> failures;
+  std::vector<std::pair<wire::FrameHeader, std::string>> controls;
   std::vector<WorkRequest*> returned;
   int downs = 0;
   bool in_order = false;
@@ -78,6 +79,9 @@ struct Recorder final : EndpointEvents {
     failures.push_back(text);
   }
   void on_room(Endpoint&) override {}
+  void on_control(Endpoint&, const wire::FrameHeader& header, const std::string& payload) override {
+    controls.emplace_back(header, payload);
+  }
   void on_down(Endpoint&, WorkQueue& unacknowledged, const Status& status, bool orderly) override {
     ++downs;
     why = status;
@@ -394,8 +398,8 @@ TEST_F(TcpEndpointTest, DisownFinishesTheHeadFromACopyAndGivesTheRestBack) {
   const std::vector<std::byte> original = head.data;
   WorkQueue unsent;
   left_->disown(head.request.owner, unsent);
-  ASSERT_EQ(unsent.front(), &other->request);
-  unsent.pop_front();
+  ASSERT_EQ(unsent.pop_front(), &head.request);
+  ASSERT_EQ(unsent.pop_front(), &other->request);
   EXPECT_TRUE(unsent.empty());
   std::fill(head.data.begin(), head.data.end(), std::byte{0xEE});
   other.reset();
@@ -412,6 +416,53 @@ TEST_F(TcpEndpointTest, DisownFinishesTheHeadFromACopyAndGivesTheRestBack) {
   EXPECT_TRUE(std::equal(original.begin(), original.end(), all.begin() + wire::kHeaderBytes));
   EXPECT_NE(std::search(all.begin() + wire::kHeaderBytes + 60'000, all.end(), stays.data.begin(),
                         stays.data.end()), all.end());
+}
+
+// Everything comes back in order while the connection lives on: what was under way arrives whole, and
+// its acknowledgement releases nothing.
+TEST_F(TcpEndpointTest, RecallTakesEverythingBackAndStaysUp) {
+  make_raw(2048);
+  Message gone(1, 100);
+  Message head(2, 60'000);
+  Message waits(3, 50);
+  for (Message* message : {&gone, &head, &waits}) ASSERT_TRUE(left_->post(message->request));
+  left_->flush();
+  ASSERT_GT(left_->queued_bytes(), 0U);
+  WorkQueue taken;
+  left_->recall(taken);
+  for (Message* message : {&gone, &head, &waits}) {
+    ASSERT_FALSE(taken.empty());
+    EXPECT_EQ(taken.pop_front(), &message->request);
+  }
+  EXPECT_TRUE(taken.empty());
+  const std::vector<std::byte> original = head.data;
+  std::fill(head.data.begin(), head.data.end(), std::byte{0xEE});
+  left_->recall(taken);  // the half gone frame is the endpoint's own by now
+  EXPECT_TRUE(taken.empty());
+  Message after(4, 10);
+  ASSERT_TRUE(left_->post(after.request));
+  std::vector<std::byte> all;
+  drive([&] {
+    std::array<std::byte, 4096> some;
+    const ssize_t got = recv(raw_, some.data(), some.size(), MSG_DONTWAIT);
+    if (got > 0) all.insert(all.end(), some.begin(), some.begin() + got);
+    baton_->drive_once();
+    return !left_->has_output() && got <= 0;
+  });
+  const size_t head_at = 2 * wire::kHeaderBytes + 100;
+  ASSERT_GE(all.size(), head_at + 60'000 + wire::kHeaderBytes + 10);
+  EXPECT_TRUE(std::equal(original.begin(), original.end(), all.begin() + static_cast<ssize_t>(head_at)));
+  wire::FrameHeader header;
+  header.type = wire::FrameType::ack;
+  header.ack = 2;
+  send_raw(header);
+  drive([&] { return left_->in_flight_frames() == 1; });
+  EXPECT_TRUE(left_events_.released.empty());
+  header.ack = 3;
+  send_raw(header);
+  drive([&] { return !left_events_.released.empty(); });
+  EXPECT_EQ(left_events_.released, std::vector<WorkRequest*>{&after.request});
+  EXPECT_EQ(left_events_.downs, 0);
 }
 
 // What was sealed into a frame that is then taken back must still be told.

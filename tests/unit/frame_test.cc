@@ -18,7 +18,7 @@ using Bytes = std::array<std::byte, kHeaderBytes>;
 FrameHeader example() {
   FrameHeader header;
   header.type = FrameType::data;
-  header.flags = kFlagAckNow | kFlagRetransmit;
+  header.flags = next_generation(kFlagAckNow);
   header.stage = 0x0102;
   header.slot = 0x0304;
   header.comm = 0x05060708;
@@ -56,7 +56,7 @@ HeaderError after_change(const FrameHeader& header, size_t offset, uint32_t valu
 TEST(Frame, LayoutIsTheDocumentedOne) {
   const Bytes bytes = encoded(example());
   const std::string expected =
-      "7f4e5a31" "01" "03" "0201" "0403" "01" "03" "04" "06" "2625" "08070605" "0c0b0a09"
+      "7f4e5a31" "01" "05" "0201" "0403" "01" "03" "04" "06" "2625" "08070605" "0c0b0a09"
       "14131211100f0e0d" "2e2d2c2b2a292827" "18171601" "1c1b1a19" "24232221201f1e1d" "3231302f";
   std::string hex;
   for (size_t i = 0; i < 60; ++i) {
@@ -72,8 +72,9 @@ TEST(Frame, DecodeGivesBackWhatEncodeTook) {
   FrameHeader decoded;
   ASSERT_EQ(decode(encoded(example()), &decoded), HeaderError::none);
   EXPECT_EQ(decoded, example());
-  for (const FrameType type : {FrameType::ack, FrameType::goodbye}) {
+  for (const FrameType type : {FrameType::ack, FrameType::goodbye, FrameType::heartbeat}) {
     FrameHeader header = example();
+    header.flags = 0;
     header.type = type;
     header.length = 0;
     ASSERT_EQ(decode(encoded(header), &decoded), HeaderError::none);
@@ -126,8 +127,9 @@ TEST(Frame, OtherVersionsAndProtocolsAreRefused) {
 TEST(Frame, ValuesOutOfRangeAreRefusedEvenWithARightChecksum) {
   const FrameHeader header = example();
   EXPECT_EQ(after_change(header, 4, 0, 1), HeaderError::bad_type);
-  EXPECT_EQ(after_change(header, 4, 5, 1), HeaderError::bad_type);
-  EXPECT_EQ(after_change(header, 5, kFlagsKnown + 1, 1), HeaderError::bad_flags);
+  EXPECT_EQ(after_change(header, 4, static_cast<uint8_t>(kFrameTypeLast) + 1, 1),
+            HeaderError::bad_type);
+  EXPECT_EQ(after_change(header, 5, kFlagDeaf, 1), HeaderError::bad_flags);
   EXPECT_EQ(after_change(header, 10, kCollectiveCount - 1, 1), HeaderError::none);
   EXPECT_EQ(after_change(header, 10, kCollectiveCount, 1), HeaderError::bad_enum);
   EXPECT_EQ(after_change(header, 11, kDtypeCount - 1, 1), HeaderError::none);
@@ -142,6 +144,7 @@ TEST(Frame, PayloadsAreBoundedByTheirType) {
   const auto with_length = [](FrameType type, uint32_t length) {
     FrameHeader header = example();
     header.type = type;
+    header.flags = 0;
     header.slot = static_cast<uint16_t>(Code::mismatch);
     header.length = length;
     FrameHeader decoded;
@@ -153,13 +156,19 @@ TEST(Frame, PayloadsAreBoundedByTheirType) {
   EXPECT_EQ(with_length(FrameType::data, UINT32_MAX), HeaderError::too_long);
   EXPECT_EQ(with_length(FrameType::failure, kFailureBytesMax), HeaderError::none);
   EXPECT_EQ(with_length(FrameType::failure, kFailureBytesMax + 1), HeaderError::too_long);
-  EXPECT_EQ(with_length(FrameType::ack, 1), HeaderError::too_long);
+  EXPECT_EQ(with_length(FrameType::agree, kAgreeBytesMax), HeaderError::none);
+  EXPECT_EQ(with_length(FrameType::agree, kAgreeBytesMax + 1), HeaderError::too_long);
+  for (const auto type : {FrameType::ack, FrameType::heartbeat, FrameType::reconcile,
+                          FrameType::landed}) {
+    EXPECT_EQ(with_length(type, 1), HeaderError::too_long);
+  }
   EXPECT_EQ(with_length(FrameType::goodbye, 1), HeaderError::too_long);
 }
 
 TEST(Frame, FailureNamesAKnownErrorCode) {
   FrameHeader header = example();
   header.type = FrameType::failure;
+  header.flags = 0;
   header.length = 10;
   const uint32_t last = static_cast<uint32_t>(Code::internal);
   EXPECT_EQ(after_change(header, 8, 0, 2), HeaderError::bad_enum);
@@ -167,6 +176,32 @@ TEST(Frame, FailureNamesAKnownErrorCode) {
   EXPECT_EQ(after_change(header, 8, last, 2), HeaderError::none);
   EXPECT_EQ(after_change(header, 8, last + 1, 2), HeaderError::bad_enum);
   EXPECT_EQ(after_change(header, 8, 0x0101, 2), HeaderError::bad_enum);
+}
+
+TEST(Frame, FlagsBelongToTheirType) {
+  const auto with_flags = [](FrameType type, uint8_t flags) {
+    FrameHeader header = example();
+    header.type = type;
+    header.slot = 1;
+    header.length = 0;
+    header.flags = flags;
+    FrameHeader decoded;
+    return decode(encoded(header), &decoded);
+  };
+  EXPECT_EQ(with_flags(FrameType::data, kFlagAckNow | 0xFC), HeaderError::none);
+  EXPECT_EQ(with_flags(FrameType::data, 2), HeaderError::bad_flags);
+  EXPECT_EQ(with_flags(FrameType::heartbeat, kFlagBusy | kFlagDeaf), HeaderError::none);
+  EXPECT_EQ(with_flags(FrameType::heartbeat, 4), HeaderError::bad_flags);
+  EXPECT_EQ(with_flags(FrameType::reconcile, 1), HeaderError::bad_flags);
+}
+
+TEST(Frame, GenerationsGrowAndStayAtTheirEnd) {
+  uint8_t flags = kFlagAckNow;
+  for (int i = 1; i <= 70; ++i) {
+    flags = next_generation(flags);
+    EXPECT_EQ(generation_of(flags), std::min(i, 63));
+    EXPECT_EQ(flags & 3, kFlagAckNow);
+  }
 }
 
 TEST(Frame, EveryErrorHasItsOwnSentence) {

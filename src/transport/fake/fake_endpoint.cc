@@ -117,7 +117,9 @@ void FakeEndpoint::seal(wire::FrameHeader& header) {
 
 void FakeEndpoint::post_control(const wire::FrameHeader& header, const std::string& text) {
   if (!up_) return;
-  const size_t size = std::min<size_t>(text.size(), wire::kFailureBytesMax);
+  const bool agree = header.type == wire::FrameType::agree;
+  const size_t size =
+      std::min<size_t>(text.size(), agree ? wire::kAgreeBytesMax : wire::kFailureBytesMax);
   wire::FrameHeader sealed = header;
   sealed.length = static_cast<uint32_t>(size);
   seal(sealed);
@@ -158,6 +160,7 @@ void FakeEndpoint::flush() {
 
 void FakeEndpoint::arrive(FakeLink::Frame frame) {
   arriving_ = std::move(frame);
+  heard_at_ = now_;
   if (wire::decode(arriving_.header, &frame_) != wire::HeaderError::none) {
     return quiesce(error(Code::internal, "rank %d sent a bad frame", peer));
   }
@@ -182,6 +185,10 @@ void FakeEndpoint::land(size_t bytes) {
 
 void FakeEndpoint::finish_frame() {
   receiving_ = false;
+  const auto text = [&] {
+    return std::string(reinterpret_cast<const char*>(arriving_.payload.data()),
+                       arriving_.payload.size());
+  };
   const Landing landing = std::exchange(landing_, Landing());
   switch (frame_.type) {
     case wire::FrameType::data:
@@ -192,15 +199,15 @@ void FakeEndpoint::finish_frame() {
       events_.on_landed(*this, frame_, landing);
       break;
     case wire::FrameType::failure:
-      events_.on_failure(*this, frame_,
-                         std::string(reinterpret_cast<const char*>(arriving_.payload.data()),
-                                     arriving_.payload.size()));
+      events_.on_failure(*this, frame_, text());
       break;
     case wire::FrameType::goodbye:
       goodbye_received_ = true;
       break;
     case wire::FrameType::ack:
       break;
+    default:
+      events_.on_control(*this, frame_, text());
   }
 }
 
@@ -210,7 +217,9 @@ void FakeEndpoint::handle_ack(const wire::FrameHeader& header) {
     return quiesce(error(Code::internal, "rank %d acknowledged %u frames, but only %u are out",
                          peer, newly, posted_ - released_));
   }
-  for (uint32_t i = 0; i < newly; ++i) events_.on_released(*this, *in_flight_.pop_front());
+  const uint32_t late = std::min(newly, ghosts_);
+  ghosts_ -= late;
+  for (uint32_t i = late; i < newly; ++i) events_.on_released(*this, *in_flight_.pop_front());
   released_ = header.ack;
   if (header.type == wire::FrameType::data || header.type == wire::FrameType::ack) {
     events_.on_credit(*this, header.comm, header.credit);
@@ -228,6 +237,14 @@ void FakeEndpoint::disown(const void* owner, WorkQueue& unsent) {
   for (WorkRequest* request = in_flight_.front(); request != nullptr; request = request->next) {
     if (request->owner == owner) request->owner = nullptr, request->data = nullptr;
   }
+}
+
+void FakeEndpoint::recall(WorkQueue& unacknowledged) {
+  while (!in_flight_.empty()) {
+    unacknowledged.push_back(*in_flight_.pop_front());
+    ++ghosts_;
+  }
+  unacknowledged.append(queue_);
 }
 
 void FakeEndpoint::quiesce(const Status& why) {

@@ -86,6 +86,11 @@ class FakeEndpoint final : public Endpoint {
   const Landing& landing() const override { return landing_; }
   bool is_landing() const override { return receiving_; }
   void disown(const void* owner, WorkQueue& unsent) override;
+  void recall(WorkQueue& unacknowledged) override;
+  uint32_t landed_frames() const override { return landed_; }
+  Nanoseconds heard_at() override { return heard_at_; }
+  // The test's clock moved: what arrives from here on was heard then.
+  void set_now(Nanoseconds now) { now_ = now; }
   void quiesce(const Status& why) override;
   bool is_up() const override { return up_; }
   const EndpointCounters& counters() const override { return counters_; }
@@ -114,6 +119,7 @@ class FakeEndpoint final : public Endpoint {
 
   WorkQueue queue_;      // posted, not on its way
   WorkQueue in_flight_;  // on its way or arrived, not acknowledged
+  uint32_t ghosts_ = 0;  // on their way before in_flight_, and taken back
   uint32_t posted_ = 0;
   uint32_t released_ = 0;
   std::vector<FakeLink::Frame> control_;
@@ -127,6 +133,8 @@ class FakeEndpoint final : public Endpoint {
   uint32_t landed_ = 0;
   uint32_t told_ = 0;
   uint64_t landed_bytes_ = 0;
+  Nanoseconds now_ = 0;
+  Nanoseconds heard_at_ = 0;
 };
 
 }  // namespace nezha::transport

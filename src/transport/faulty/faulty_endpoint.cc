@@ -7,6 +7,8 @@ FaultyEndpoint::FaultyEndpoint(std::unique_ptr<Endpoint> inside, FaultPlan plan,
     : inside_(std::move(inside)), plan_(plan), faults_(faults) {
   peer = inside_->peer;
   rail = inside_->rail;
+  peer_rail = inside_->peer_rail;
+  epoch = inside_->epoch;
   lane = inside_->lane;
   latency_s = inside_->latency_s;
 }

@@ -48,6 +48,9 @@ class FaultyEndpoint final : public Endpoint {
   const Landing& landing() const override { return inside_->landing(); }
   bool is_landing() const override { return inside_->is_landing(); }
   void disown(const void* owner, WorkQueue& unsent) override { inside_->disown(owner, unsent); }
+  void recall(WorkQueue& unacknowledged) override { inside_->recall(unacknowledged); }
+  uint32_t landed_frames() const override { return inside_->landed_frames(); }
+  Nanoseconds heard_at() override { return inside_->heard_at(); }
   void quiesce(const Status& why) override { inside_->quiesce(why); }
   bool is_up() const override { return inside_->is_up(); }
   const EndpointCounters& counters() const override { return inside_->counters(); }

@@ -34,6 +34,7 @@ TcpEndpoint::~TcpEndpoint() {
 }
 
 Status TcpEndpoint::start(const TcpEndpointOptions& options) {
+  heard_at_ = loop_.clock().now();
   set_option(fd_, IPPROTO_TCP, TCP_NODELAY, 1);
   set_option(fd_, IPPROTO_TCP, TCP_USER_TIMEOUT, kSilenceMaxMs);
   if (options.notsent_lowat_bytes > 0) {
@@ -67,7 +68,8 @@ void TcpEndpoint::acknowledge(uint32_t comm) {
 void TcpEndpoint::post_control(const wire::FrameHeader& header, const std::string& text) {
   if (!up_) return;
   Control control;
-  control.text = text.substr(0, wire::kFailureBytesMax);
+  const bool agree = header.type == wire::FrameType::agree;
+  control.text = text.substr(0, agree ? wire::kAgreeBytesMax : wire::kFailureBytesMax);
   wire::FrameHeader sealed = header;
   sealed.length = static_cast<uint32_t>(control.text.size());
   sealed.ack = landed_;
@@ -188,7 +190,10 @@ void TcpEndpoint::finish_sent(size_t bytes) {
   head_sealed_ = true;
   while (!queue_.empty() && head_sent_ >= wire::kHeaderBytes + queue_.front()->header.length) {
     head_sent_ -= wire::kHeaderBytes + queue_.front()->header.length;
-    in_flight_.push_back(*queue_.pop_front());
+    WorkRequest* const request = queue_.pop_front();
+    // Nothing of ours can be in flight behind a stand-in yet, so ghosts stay in front.
+    if (request == &stand_in_) ++ghosts_;
+    else in_flight_.push_back(*request);
     ++posted_;
     ++counters_.frames_sent;
   }
@@ -251,6 +256,8 @@ void TcpEndpoint::receive() {
       return;
     }
     counters_.bytes_received += static_cast<uint64_t>(received);
+    heard_at_ = loop_.clock().now();
+    unread_ = 0;
     total += static_cast<size_t>(received);
     const size_t landed = std::min(static_cast<size_t>(received), direct);
     payload_done_ += landed;
@@ -279,7 +286,7 @@ bool TcpEndpoint::consume_buffer() {
       const size_t take = std::min(frame_.length - payload_done_, buffer_end_ - buffer_begin_);
       if (landing_.destination != nullptr) {
         std::memcpy(landing_.destination + payload_done_, buffer_.data() + buffer_begin_, take);
-      } else if (frame_.type == wire::FrameType::failure) {
+      } else if (frame_.type != wire::FrameType::data) {
         control_text_.append(reinterpret_cast<const char*>(buffer_.data() + buffer_begin_), take);
       }
       payload_done_ += take;
@@ -348,6 +355,8 @@ bool TcpEndpoint::finish_frame() {
       break;
     case wire::FrameType::ack:
       break;
+    default:
+      events_.on_control(*this, frame_, control_text_);
   }
   return up_;
 }
@@ -359,7 +368,9 @@ void TcpEndpoint::handle_ack(const wire::FrameHeader& header) {
                   newly, name_.c_str(), posted_ - released_));
     return;
   }
-  for (uint32_t i = 0; i < newly; ++i) events_.on_released(*this, *in_flight_.pop_front());
+  const uint32_t late = std::min(newly, ghosts_);
+  ghosts_ -= late;
+  for (uint32_t i = late; i < newly; ++i) events_.on_released(*this, *in_flight_.pop_front());
   released_ = header.ack;
   if (header.type == wire::FrameType::data || header.type == wire::FrameType::ack) {
     events_.on_credit(*this, header.comm, header.credit);
@@ -377,18 +388,57 @@ void TcpEndpoint::disown(const void* owner, WorkQueue& unsent) {
       unsent.push_back(*request);
       continue;
     }
-    if (request->owner == owner) {
-      disowned_head_.assign(request->data, request->data + request->header.length);
-      request->data = disowned_head_.data();
-      request->owner = nullptr;
+    kept.push_back(*request);
+    if (head && request->owner == owner) {
+      queue_.prepend(kept);
+      unsent.push_back(*replace_head());
+      kept.push_back(*queue_.pop_front());
     }
     head = false;
-    kept.push_back(*request);
   }
   queue_ = kept;
   for (WorkRequest* request = in_flight_.front(); request != nullptr; request = request->next) {
     if (request->owner == owner) request->owner = nullptr, request->data = nullptr;
   }
+}
+
+WorkRequest* TcpEndpoint::replace_head() {
+  WorkRequest* const request = queue_.pop_front();
+  stand_in_ = WorkRequest();
+  stand_in_.header = request->header;
+  stand_in_.header_bytes = request->header_bytes;
+  stand_in_bytes_.assign(request->data, request->data + request->header.length);
+  stand_in_.data = stand_in_bytes_.data();
+  WorkQueue head;
+  head.push_back(stand_in_);
+  queue_.prepend(head);
+  return request;
+}
+
+void TcpEndpoint::recall(WorkQueue& unacknowledged) {
+  while (!in_flight_.empty()) {
+    unacknowledged.push_back(*in_flight_.pop_front());
+    ++ghosts_;
+  }
+  WorkQueue rest;
+  if (head_sent_ > 0) {
+    if (queue_.front() != &stand_in_) unacknowledged.push_back(*replace_head());
+    rest.push_back(*queue_.pop_front());
+  }
+  // Sealed headers of what has not begun may have held acknowledgements that now leave otherwise.
+  if (!queue_.empty()) acknowledge(0);
+  unacknowledged.append(queue_);
+  queue_ = rest;
+}
+
+// While a long payload arrives the kernel wakes us only when much of it is there: what it holds counts.
+Nanoseconds TcpEndpoint::heard_at() {
+  int unread = 0;
+  if (up_ && low_water_ > 1 && ioctl(fd_, FIONREAD, &unread) == 0 && unread > unread_) {
+    unread_ = unread;
+    heard_at_ = loop_.clock().now();
+  }
+  return heard_at_;
 }
 
 void TcpEndpoint::fail(const char* what, int os_errno) {
@@ -409,6 +459,7 @@ void TcpEndpoint::quiesce(const Status& why) {
   fd_ = -1;
   WorkQueue unacknowledged;
   unacknowledged.append(in_flight_);
+  if (!queue_.empty() && queue_.front() == &stand_in_) queue_.pop_front();
   unacknowledged.append(queue_);
   head_sent_ = 0;
   control_.clear();

@@ -48,6 +48,9 @@ class TcpEndpoint final : public Endpoint, private progress::Pollable {
   const Landing& landing() const override { return landing_; }
   bool is_landing() const override { return receiving_payload_; }
   void disown(const void* owner, WorkQueue& unsent) override;
+  void recall(WorkQueue& unacknowledged) override;
+  uint32_t landed_frames() const override { return landed_; }
+  Nanoseconds heard_at() override;
   void quiesce(const Status& why) override;
   bool is_up() const override { return up_; }
   const EndpointCounters& counters() const override { return counters_; }
@@ -70,7 +73,7 @@ class TcpEndpoint final : public Endpoint, private progress::Pollable {
 
   struct Control {
     std::array<std::byte, wire::kHeaderBytes> header;
-    std::string text;  // empty for all but failures
+    std::string text;  // the payload, if any
     size_t sent = 0;
   };
 
@@ -80,6 +83,8 @@ class TcpEndpoint final : public Endpoint, private progress::Pollable {
   bool flush_control();
   bool flush_data();
   void finish_sent(size_t bytes);
+  // The frame that is half in the kernel goes on from a private copy; returns the request itself.
+  WorkRequest* replace_head();
   void want_writable(bool wanted);
   void receive();
   // Lets the kernel wake us only when a long payload is there as a whole.
@@ -104,7 +109,9 @@ class TcpEndpoint final : public Endpoint, private progress::Pollable {
   WorkQueue queue_;          // not yet wholly in the kernel
   uint64_t head_sent_ = 0;   // bytes of queue_'s first frame already in the kernel
   bool head_sealed_ = false;
-  std::vector<std::byte> disowned_head_;  // the private copy of disown()
+  WorkRequest stand_in_;     // of replace_head(), with its own bytes
+  std::vector<std::byte> stand_in_bytes_;
+  uint32_t ghosts_ = 0;      // frames in the kernel, before in_flight_, that were taken back
   WorkQueue in_flight_;      // in the kernel, not acknowledged
   uint32_t released_ = 0;    // frames of ours that the peer acknowledged
   uint32_t posted_ = 0;      // frames of ours wholly in the kernel
@@ -121,7 +128,9 @@ class TcpEndpoint final : public Endpoint, private progress::Pollable {
   Landing landing_;
   size_t payload_done_ = 0;
   size_t low_water_ = 1;       // SO_RCVLOWAT as set
-  std::string control_text_;   // payload of failure frames
+  Nanoseconds heard_at_ = 0;
+  int unread_ = 0;             // bytes in the kernel at the last look of heard_at()
+  std::string control_text_;   // payload of failures and agreements
   uint32_t landed_ = 0;        // data frames landed
   uint32_t told_ = 0;          // of these, told to the peer
   uint64_t landed_bytes_ = 0;  // payload bytes landed since then

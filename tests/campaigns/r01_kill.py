@@ -1,0 +1,65 @@
+"""R1: TCP connections are destroyed at random moments and bytes of running collectives."""
+
+from __future__ import annotations
+
+import random
+from typing import Any, Dict, List, Optional, Tuple
+
+from nezha.lab import Lab
+
+from campaigns.campaign import Campaign, Record
+from campaigns.cases import mixed
+from campaigns.job import Job
+from campaigns.measure import Figure, percentile, spread, stall_of
+from campaigns.nemesis import Nemesis
+from campaigns.rails import RAILS, Series, lost_share
+
+NODES = 3
+_OPS = 4  # of a batch; the fault comes in one of the first three
+
+
+class Kill(Campaign):
+    """Half of the kills at a moment, half at a byte; one pair of nodes or all pairs of a node."""
+
+    id = "R1"
+    title = "connections killed"
+    wanted = (20, 2000, 10000)
+    budget_s = 700.0
+
+    def run(self, record: Record) -> None:
+        with Lab(NODES, ["1gbit"] * RAILS) as lab, Nemesis(lab) as nemesis, \
+                Series(lab, mixed(1 << 18), record) as series:
+            for _number, rng in record.faults():
+                job, targets = series.ready()
+                self._one(record, job, nemesis, rng, targets)
+
+    def _one(self, record: Record, job: Job, nemesis: Nemesis, rng: random.Random,
+             targets: List[Tuple[int, int, int]]) -> None:
+        node, rail, peer = rng.choice(targets)
+        whole = rng.random() < 0.3 and all((node, rail, p) in targets
+                                           for p in range(NODES) if p != node)
+        cases = [rng.randrange(len(job.cases)) for _ in range(_OPS)]
+        usual = sum(job.baseline.median(case) for case in cases[:3])
+        when: Dict[str, Any]
+        begin = job.start_ops(cases, lead=0.006)
+        by_byte = rng.random() < 0.5
+        if by_byte:
+            when = {"bytes": rng.randrange(1, 1 << 18), "wait": 0.006 + usual}
+        else:
+            when = {"at": begin + rng.uniform(0, 1.3) * usual}
+        victim: Optional[int] = None if whole else peer
+        nemesis.plan_kill(node, rail, victim, **when)
+        killed = nemesis.killed(node)
+        found = stall_of(job.finish_ops(cases), killed.at, lost_share(job), job.baseline)
+        record.add(node=node, rail=rail, peer=victim, by_byte=by_byte, killed=len(killed.sent),
+                   bytes=killed.sent, during=found.during, extra=found.extra, stall=found.stall)
+
+    def figures(self, record: Record) -> List[Figure]:
+        during = sum(1 for s in record.samples if s["during"])
+        return [*spread("stall", record.of("stall"), 10, 50, 250),
+                Figure("extra time p99", _ms(percentile(record.of("extra"), 0.99))),
+                Figure("in mid-operation", float(during), None, "")]
+
+
+def _ms(seconds: Optional[float]) -> Optional[float]:
+    return None if seconds is None else seconds * 1e3

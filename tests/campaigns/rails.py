@@ -1,0 +1,118 @@
+"""A series of rail faults on one job after another: every fault meets a job whose rails are up."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+from nezha.lab import Lab
+
+from campaigns.campaign import Record
+from campaigns.cases import Case
+from campaigns.job import Broken, Job
+
+RAILS = 2
+_RETURN_S = 6.0  # a killed rail that is not back by then counts as lost; the job is made anew
+_SETTLED = 3  # operations of each case after a return, which also keep the medians fresh
+
+
+def links(state: Dict[int, Dict[str, Any]]) -> List[Tuple[int, int, int]]:
+    """(node, rail, peer) of every connection that is up, seen from both of its ends."""
+    return [(rank, number, peer["rank"])
+            for rank, known in state.items() for number, rail in enumerate(known["rails"])
+            for peer in rail["peers"] if peer["up"]]
+
+
+def lost_share(job: Job) -> float:
+    """Bandwidth that one of a pair's rails has, of all its rails'."""
+    return 1.0 / len(job.lab.rates())
+
+
+class Series:
+    """The present job of a series. A job that loses a rail for good is replaced, and counted.
+
+    As a context manager it ends the job in order, or kills it when the block fails.
+    """
+
+    def __init__(self, lab: Lab, cases: Sequence[Case], record: Record, **settings: Any) -> None:
+        self._lab, self._cases, self._record = lab, cases, record
+        self._settings = settings
+        self._job: Optional[Job] = None
+        self._at_first: Dict[int, Dict[str, Any]] = {}
+        self._all = len(lab) * (len(lab) - 1) * len(lab.rates())
+        record.notes.setdefault("jobs", 0)
+
+    def __enter__(self) -> "Series":
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            self.end()
+        elif self._job is not None:
+            self._job.kill()
+
+    def ready(self) -> Tuple[Job, List[Tuple[int, int, int]]]:
+        """A job with all rails up, and its links. Raises Broken on wrong results."""
+        up = self._wait() if self._job is not None else []
+        if len(up) < self._all:
+            self._renew()
+            up = self._wait()
+            if len(up) < self._all:
+                raise Broken(f"a new job has {len(up)} of {self._all} links")
+        assert self._job is not None
+        return self._job, up
+
+    def _wait(self) -> List[Tuple[int, int, int]]:
+        """The links, after all are up or nothing more may be expected."""
+        assert self._job is not None
+        deadline = time.monotonic() + _RETURN_S
+        while True:
+            up = links(self._job.state())
+            if len(up) == self._all or not self.returning() or time.monotonic() > deadline:
+                break
+            self._job.ops([0])
+        if len(up) == self._all:
+            for operation in self._job.ops(list(range(len(self._cases))) * _SETTLED):
+                self._job.baseline.learn(operation)
+        return up
+
+    def returning(self) -> bool:
+        """Whether this build brings rails back."""
+        assert self._job is not None
+        return "reconnections" in next(iter(self._job.state().values()))["stats"]
+
+    def _renew(self) -> None:
+        if self._job is not None:
+            self.end()
+        self._record.notes["jobs"] += 1
+        job = Job(self._lab, self._cases, **self._settings)
+        try:
+            job.calibrate()
+            self._at_first = job.state()
+        except BaseException:
+            job.kill()
+            raise
+        self._job = job
+
+    def end(self) -> None:
+        """Ends the job: it must hold no more than it did at first, and leave in order."""
+        job, self._job = self._job, None
+        if job is None:
+            return
+        try:
+            check_leaks(self._at_first, job.state())
+        except BaseException:
+            job.kill()
+            raise
+        self._record.checked += job.checked
+        self._record.noise += job.baseline.noise
+        job.close()
+
+
+def check_leaks(before: Dict[int, Dict[str, Any]], after: Dict[int, Dict[str, Any]]) -> None:
+    """Raises Broken when a rank has more descriptors or threads than before."""
+    for rank, now in after.items():
+        for what in ("descriptors", "threads"):
+            if now[what] > before[rank][what]:
+                raise Broken(f"rank {rank} leaks {what}: {before[rank][what]} before the faults, "
+                             f"{now[what]} after them")

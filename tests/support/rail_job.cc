@@ -1,0 +1,167 @@
+#include "support/rail_job.h"
+
+#include <algorithm>
+#include <deque>
+
+#include "support/watchdog.h"
+
+namespace nezha::testing {
+namespace {
+
+using transport::Endpoint;
+using transport::Landing;
+using transport::WorkQueue;
+using transport::WorkRequest;
+
+constexpr size_t kFrameBytes = 1000;
+
+std::byte pattern(int rank, size_t i) { return static_cast<std::byte>(rank * 31 + i); }
+
+// Receives one frame an endpoint and compares it with what its sender must have sent.
+class Listener final : public transport::EndpointEvents, public progress::LoopClient {
+ public:
+  std::vector<std::unique_ptr<Endpoint>> endpoints;
+  size_t landed = 0;
+  size_t released = 0;
+  bool wrong = false;
+  Status lost;
+
+  Landing on_frame(Endpoint&, const wire::FrameHeader& header) override {
+    Landing landing;
+    landing.refused = header.length != kFrameBytes;
+    landing.destination = memory_.emplace_back(kFrameBytes).data();
+    return landing;
+  }
+  void on_landed(Endpoint& endpoint, const wire::FrameHeader&, const Landing& landing) override {
+    for (size_t i = 0; i < kFrameBytes; ++i) {
+      wrong |= landing.destination[i] != pattern(endpoint.peer, i);
+    }
+    ++landed;
+    endpoint.acknowledge(0);
+  }
+  void on_released(Endpoint&, WorkRequest&) override { ++released; }
+  void on_credit(Endpoint&, uint32_t, uint64_t) override {}
+  uint64_t credit_to_tell(Endpoint&, uint32_t) override { return 0; }
+  void on_failure(Endpoint&, const wire::FrameHeader&, const std::string&) override {}
+  void on_room(Endpoint&) override {}
+  void on_down(Endpoint&, WorkQueue& unacknowledged, const Status& why, bool) override {
+    unacknowledged = WorkQueue();
+    lost = why;
+  }
+  bool run(Nanoseconds) override {
+    for (const auto& endpoint : endpoints) {
+      if (endpoint->is_up() && endpoint->has_output()) endpoint->flush();
+    }
+    return false;
+  }
+  Nanoseconds next_wakeup() const override { return kNever; }
+
+ private:
+  std::deque<std::vector<std::byte>> memory_;
+};
+
+// Sends a frame on every connection and waits until all have come and all are acknowledged.
+Status exchange(int rank, Listener& listener, progress::Loop::Baton& baton) {
+  std::vector<std::byte> data(kFrameBytes);
+  for (size_t i = 0; i < kFrameBytes; ++i) data[i] = pattern(rank, i);
+  std::deque<WorkRequest> requests;
+  for (const auto& endpoint : listener.endpoints) {
+    WorkRequest& request = requests.emplace_back();
+    request.header.length = kFrameBytes;
+    request.data = data.data();
+    if (!endpoint->post(request)) return error(Code::internal, "%s", listener.lost.to_string().c_str());
+  }
+  const size_t wanted = listener.endpoints.size();
+  const Nanoseconds deadline =
+      system_clock().now() + static_cast<Nanoseconds>(kPatience_s / 2 * kSecond);
+  while (listener.lost.is_ok() && (listener.landed < wanted || listener.released < wanted)) {
+    if (system_clock().now() > deadline) {
+      return error(Code::timed_out, "rank %d: %zu of %zu frames came, %zu were acknowledged", rank,
+                   listener.landed, wanted, listener.released);
+    }
+    baton.drive_once();
+  }
+  if (!listener.lost.is_ok()) return listener.lost;
+  return listener.wrong ? error(Code::internal, "rank %d received wrong bytes", rank) : Status::ok();
+}
+
+}  // namespace
+
+RailJob::RailJob(const RailJobOptions& options)
+    : options_(options), secret_(wire::secret_from_text("the secret of an honest job")),
+      requests_(static_cast<size_t>(options.ranks)), threads_(requests_.size()),
+      outcomes_(requests_.size()), connections_(requests_.size()), left_out_(requests_.size()) {
+  std::vector<transport::PeerAddress> ranks(requests_.size());
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    ranks[rank].rank = static_cast<int>(rank);
+    ranks[rank].host = "here";
+    for (int rail = 1; rail <= options.rails; ++rail) {
+      transport::RailAddress address;
+      address.name = "lo" + std::to_string(rail);
+      address.address = "127." + std::to_string(rail) + ".0.1";
+      address.prefix_length = 16;
+      ranks[rank].rails.push_back(address);
+    }
+    transports_.push_back(std::make_unique<transport::TcpTransport>());
+    outcomes_[rank] = transports_.back()->listen(ranks[rank].rails, 0, 0);
+  }
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    requests_[rank].rank = static_cast<int>(rank);
+    requests_[rank].job = kJob;
+    requests_[rank].secret = secret_;
+    requests_[rank].ranks = ranks;
+    requests_[rank].probe_timeout = static_cast<Nanoseconds>(options.probe_timeout_s * kSecond);
+    requests_[rank].notsent_lowat_bytes = 128 * 1024;
+  }
+}
+
+RailJob::~RailJob() { finish(); }
+
+uint16_t RailJob::port_of(int rank, int rail) const {
+  const auto at = static_cast<size_t>(rank);
+  return requests_[at].ranks[at].rails[static_cast<size_t>(rail)].local_port;
+}
+
+void RailJob::start(int rank) {
+  threads_[static_cast<size_t>(rank)] = std::thread([this, rank] {
+    outcomes_[static_cast<size_t>(rank)] = run(rank);
+  });
+}
+
+std::vector<Status> RailJob::finish() {
+  Watchdog watchdog("a job on rails", options_.ranks);
+  for (int rank = 0; rank < options_.ranks; ++rank) {
+    std::thread& thread = threads_[static_cast<size_t>(rank)];
+    const bool never_started = !thread.joinable() && outcomes_[static_cast<size_t>(rank)].is_ok() &&
+                               connections_[static_cast<size_t>(rank)] == 0;
+    if (never_started) start(rank);
+  }
+  for (std::thread& thread : threads_) {
+    if (thread.joinable()) thread.join();
+  }
+  return outcomes_;
+}
+
+Status RailJob::run(int rank) {
+  const auto at = static_cast<size_t>(rank);
+  auto made = progress::Loop::create(system_clock(), 0);
+  if (!made) return made.status();
+  const std::unique_ptr<progress::Loop> loop = std::move(*made);
+  Listener listener;
+  loop->set_client(&listener);
+  progress::Loop::Baton baton(*loop);
+  auto mesh = transports_[at]->connect(requests_[at], *loop, listener);
+  if (!mesh) return mesh.status();
+  left_out_[at] = mesh->left_out;
+  connections_[at] = static_cast<int>(mesh->endpoints.size());
+  listener.endpoints = std::move(mesh->endpoints);
+  const Status outcome = exchange(rank, listener, baton);
+  // Nobody leaves while another still waits for its acknowledgements.
+  ++ready_;
+  const Nanoseconds deadline = system_clock().now() + 10 * kSecond;
+  while (ready_ < options_.ranks && system_clock().now() < deadline) baton.drive_once();
+  listener.endpoints.clear();
+  return outcome;
+}
+
+}  // namespace nezha::testing

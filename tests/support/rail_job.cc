@@ -44,6 +44,7 @@ class Listener final : public transport::EndpointEvents, public progress::LoopCl
   uint64_t credit_to_tell(Endpoint&, uint32_t) override { return 0; }
   void on_failure(Endpoint&, const wire::FrameHeader&, const std::string&) override {}
   void on_room(Endpoint&) override {}
+  void on_control(Endpoint&, const wire::FrameHeader&, const std::string&) override {}
   void on_down(Endpoint&, WorkQueue& unacknowledged, const Status& why, bool) override {
     unacknowledged = WorkQueue();
     lost = why;

@@ -6,5 +6,16 @@ from typing import List
 
 from campaigns.campaign import Campaign
 from campaigns.r01_kill import Kill
+from campaigns.r02_black_hole import BlackHole
+from campaigns.r04_return import Return
+from campaigns.r05_slow import Slow
+from campaigns.r07_sigkill import SigKill
+from campaigns.r08_sigstop import SigStop
+from campaigns.r09_vanish import Vanish
+from campaigns.r17_price import Price
+from campaigns.r20_abort import Abort
+from campaigns.r21_training import Training
 
-CAMPAIGNS: List[Campaign] = [Kill()]
+CAMPAIGNS: List[Campaign] = [
+    Kill(), BlackHole(), Return(), Slow(), SigKill(), SigStop(), Vanish(), Abort(), Training(),
+    Price()]

@@ -14,16 +14,12 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence
 from nezha.lab import Lab
 
 from campaigns.cases import Case
-from campaigns.lines import LineProcess, Silent
+from campaigns.lines import Broken, LineProcess
 from campaigns.measure import Baseline, Operation
 
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _LEAD_S = 0.004  # between a command and the moment it names
 _CALIBRATION = 8  # fault-free operations of each case before the first fault
-
-
-class Broken(AssertionError):
-    """The library did what it must not: wrong bits, an error, a leak, or a fault that was none."""
 
 
 def child_env(extra: Mapping[str, str]) -> Dict[str, str]:
@@ -76,10 +72,7 @@ class Job:
         """One answer of each rank. Raises Broken when one hangs or has died."""
         found, deadline = {}, time.monotonic() + within
         for rank in list(self.ranks) if ranks is None else ranks:
-            try:
-                found[rank] = self.ranks[rank].receive(max(0.1, deadline - time.monotonic()))
-            except Silent as error:
-                raise Broken(str(error)) from None
+            found[rank] = self.ranks[rank].receive(max(0.1, deadline - time.monotonic()))
         return found
 
     def tell(self, command: Dict[str, Any], within: float = 60.0) -> Dict[int, Any]:

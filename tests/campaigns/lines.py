@@ -13,7 +13,12 @@ from typing import Any, Dict, Optional
 _DUMP_S = 1.0  # for the stacks of a process that hangs
 
 
-class Silent(RuntimeError):
+class Broken(AssertionError):
+    """The library did what it must not: wrong bits, an error, a leak, a hang; or a fault that was to
+    happen did not."""
+
+
+class Silent(Broken):
     """A child hung, or ended without an answer."""
 
 

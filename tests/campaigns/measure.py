@@ -100,11 +100,12 @@ class Stall:
 
 
 def stall_of(operations: Sequence[Operation], fault_at: float, lost: float,
-             baseline: Baseline) -> Stall:
-    """lost: share of the bandwidth that the fault took, 0..1."""
+             baseline: Baseline, since: Optional[float] = None) -> Stall:
+    """lost: share of the bandwidth that the fault took, 0..1. since: when the fault may have begun
+    at the earliest, where that is not known exactly."""
     found = Stall()
     for operation in operations:
-        if operation.end < fault_at:
+        if operation.end < (fault_at if since is None else since):
             continue
         median = baseline.median(operation.case)
         before = min(max(fault_at - operation.start, 0.0), median)

@@ -9,8 +9,8 @@ from typing import Any, Dict, List, Optional
 
 from nezha.lab import Lab
 
-from campaigns.job import Broken, child_env, start_node
-from campaigns.lines import LineProcess
+from campaigns.job import child_env, start_node
+from campaigns.lines import Broken, LineProcess
 
 
 @dataclass

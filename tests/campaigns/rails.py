@@ -9,7 +9,8 @@ from nezha.lab import Lab
 
 from campaigns.campaign import Record
 from campaigns.cases import Case
-from campaigns.job import Broken, Job
+from campaigns.job import Job
+from campaigns.lines import Broken
 
 RAILS = 2
 _RETURN_S = 6.0  # a killed rail that is not back by then counts as lost; the job is made anew

@@ -102,7 +102,8 @@ class Rank:
     def abort(self, command: Dict[str, Any]) -> Dict[str, Any]:
         """Calls a collective ("what": "ops", case after case) or a wait that nobody answers ("recv",
         "absent": a barrier that the aborter does not call) on a communicator of its own; on rank
-        "aborter" another thread aborts it at "at". Answers {"called", "error"}."""
+        "aborter" another thread aborts it at "at". Answers when it "called", when the last call
+        "began", how it ended ("error"), and the seconds that close() took ("closed")."""
         rank, world = self._comm.rank, self._comm.world_size
         comm = self._comm.create(list(range(world)), command["name"])
         called: List[float] = []
@@ -117,29 +118,32 @@ class Rank:
         if mine:
             thread.start()
         answer: Dict[str, Any] = {"error": None}
+        began: List[float] = []
         try:
-            self._block(comm, command, mine)
+            self._block(comm, command, mine, began)
         except nezha.Error as error:
             answer["error"] = told(error)
         if mine:
             thread.join()
         start = time.monotonic()
         comm.close()
-        return {**answer, "called": called[0] if called else None,
+        return {**answer, "called": called[0] if called else None, "began": began[-1],
                 "closed": time.monotonic() - start}
 
-    def _block(self, comm: Any, command: Dict[str, Any], aborter: bool) -> None:
+    def _block(self, comm: Any, command: Dict[str, Any], aborter: bool, began: List[float]) -> None:
         """Blocks until an error comes; returns only when none came for far too long."""
         prepared = self._prepared[command["case"]]
+        if command["what"] == "absent" and aborter:
+            until(command["at"] + 0.05)
+        began.append(time.monotonic())
         if command["what"] == "recv":
             comm.recv(bytearray(64), (comm.rank + 1) % comm.world_size)
         if command["what"] == "absent":
-            if aborter:
-                until(command["at"] + 0.05)
             comm.barrier()
         deadline = command["at"] + 5.0
         while time.monotonic() < deadline:
             prepared.fill(0)
+            began.append(time.monotonic())
             work = prepared.start(comm, 0)
             if prepared.case.async_op:
                 work.wait()

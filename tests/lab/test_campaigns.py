@@ -1,0 +1,145 @@
+"""The short form of every fault campaign, and that the campaigns can fail.
+
+Judged is what is right; how fast is for `make faults`. See tests/campaigns.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any, Dict
+
+import numpy
+import pytest
+import wire_meter  # noqa: F401  (also finds nezha in the source tree)
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from campaigns import report  # noqa: E402  (found by the line above)
+from campaigns.__main__ import exit_code, run_one  # noqa: E402
+from campaigns.campaign import Campaign, Record  # noqa: E402
+from campaigns.cases import Case, Prepared, pattern  # noqa: E402
+from campaigns.catalog import CAMPAIGNS  # noqa: E402
+from campaigns.lines import Broken  # noqa: E402
+from campaigns.measure import Baseline, Figure, Operation, percentile, stall_of  # noqa: E402
+from campaigns.rails import check_leaks  # noqa: E402
+
+_SHORT = [campaign for campaign in CAMPAIGNS if campaign.wanted[0]]
+_SEED = int(os.environ.get("NEZHA_TEST_SEED", "1"))
+
+
+@pytest.mark.usefixtures("namespaces")
+@pytest.mark.parametrize("campaign", _SHORT, ids=[campaign.id for campaign in _SHORT])
+def test_short_form(campaign: Campaign, tmp_path: Path) -> None:
+    if campaign.id == "R21" and importlib.util.find_spec("torch") is None:
+        pytest.skip("torch is not installed")
+    result = run_one(campaign, "short", _SEED, tmp_path)
+    assert result["verdict"] != "BROKEN", result["violations"]
+    assert result["faults"] == result["wanted"] and result["operations"] > 0
+
+
+# ---------------------------------------------------------------- the judge can condemn
+
+class _Local:
+    """A communicator of one rank whose all_reduce does what `change` says."""
+
+    rank, world_size = 0, 1
+
+    def __init__(self, change: Any) -> None:
+        self._change = change
+
+    def all_reduce(self, x: Any, **_: Any) -> Any:
+        self._change(x)
+        return x
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+def test_one_wrong_bit_is_seen(dtype: str) -> None:
+    prepared = Prepared(Case("all_reduce", 1000, dtype), 0, 1)
+
+    def run(change: Any) -> bool:
+        prepared.fill(0)
+        prepared.start(_Local(change), 0)
+        return prepared.right(0)
+
+    def flip(x: Any) -> None:
+        x.view(numpy.uint8)[-3] ^= 1
+
+    assert run(lambda x: None)
+    assert not run(flip)
+    assert not run(lambda x: x.fill(0))
+    assert run(lambda x: None)
+
+
+def test_a_first_result_that_is_wrong_is_no_reference() -> None:
+    prepared = Prepared(Case("all_reduce", 64), 0, 2)  # of two ranks, of which one is not there
+    prepared.fill(0)
+    prepared.start(_Local(lambda x: None), 0)
+    assert not prepared.right(0)
+
+
+def test_data_depend_on_rank_index_and_variant() -> None:
+    base = pattern(600, "float32", 0, 0)
+    assert not numpy.array_equal(base, pattern(600, "float32", 1, 0))
+    assert not numpy.array_equal(base, pattern(600, "float32", 0, 1))
+    assert len(numpy.unique(base[:251])) == 251
+
+
+def test_a_stall_counts_beyond_the_bandwidth_that_is_left() -> None:
+    baseline = Baseline()
+    for _ in range(20):
+        baseline.learn(Operation(0, 0.0, 0.010))
+    # A fault at 4 ms of 10 takes half the bandwidth: 4 + 6 * 2 ms are due to it, 30 are a stall.
+    found = stall_of([Operation(0, 5.0, 5.046)], 5.004, 0.5, baseline)
+    assert abs(found.stall - 0.030) < 1e-6 and abs(found.extra - 0.036) < 1e-6 and found.during
+    assert stall_of([Operation(0, 5.0, 5.046)], 6.0, 0.5, baseline).stall == 0.0
+
+
+def test_leaks_and_percentiles() -> None:
+    before = {0: {"descriptors": 10, "threads": 3}}
+    check_leaks(before, {0: {"descriptors": 10, "threads": 3}})
+    for what in ("descriptors", "threads"):
+        with pytest.raises(Broken, match=what):
+            check_leaks(before, {0: {**before[0], what: 11}})
+    assert percentile([], 0.5) is None
+    assert percentile([3.0, 1.0, 2.0], 0.5) == 2.0 and percentile([1.0] * 99 + [9.0], 1.0) == 9.0
+
+
+class _Fake(Campaign):
+    id, title, wanted = "F", "made up", (2, 3, 4)
+
+    def __init__(self, value: float = 0.0, broken: bool = False) -> None:
+        self._value, self._broken = value, broken
+
+    def run(self, record: Record) -> None:
+        for number, rng in record.faults():
+            if self._broken and number == 1:
+                raise Broken("it is")
+            record.add(value=self._value, drawn=rng.random())
+
+    def figures(self, record: Record) -> list:
+        return [Figure("value", max(record.of("value")), 1.0)]
+
+
+def _code(campaign: Campaign, form: str, folder: Path) -> int:
+    return exit_code([run_one(campaign, form, 7, folder)])
+
+
+def test_verdicts(tmp_path: Path) -> None:
+    assert _code(_Fake(), "short", tmp_path) == 0 and _code(_Fake(), "faults", tmp_path) == 0
+    assert _code(_Fake(2.0), "short", tmp_path) == 0 and _code(_Fake(2.0), "faults", tmp_path) == 1
+    assert _code(_Fake(broken=True), "short", tmp_path) == 1
+    written: Dict[str, Any] = json.loads((tmp_path / "short" / "F.json").read_text())
+    assert written["verdict"] == "BROKEN" and "fault 1 of seed 7" in written["violations"][0]
+    assert len(report.table([written]).columns) == 8
+
+
+def test_the_long_form_goes_on_where_it_was(tmp_path: Path) -> None:
+    assert run_one(_Fake(broken=True), "soak", 7, tmp_path)["faults"] == 1
+    run_one(_Fake(), "soak", 7, tmp_path)
+    lines = (tmp_path / "soak" / "F-7.samples").read_text().splitlines()
+    run_one(_Fake(), "soak", 7, tmp_path / "whole")
+    assert len(lines) == 4
+    assert lines == (tmp_path / "whole" / "soak" / "F-7.samples").read_text().splitlines()

@@ -10,7 +10,7 @@ SOURCES := $(shell find src include python -type f ! -name '*.pyc' ! -name '*.so
            CMakeLists.txt pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test upstream bench-peers lab-clean clean
+.PHONY: help install demo test faults soak upstream bench-peers lab-clean clean
 
 help:  ## What can be made
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -22,6 +22,12 @@ demo: $(INSTALLED)  ## Two rails at work in a lab on this machine: table, pictur
 
 test: $(INSTALLED) $(TORCH)  ## Every test: house rules, C++ plain and under sanitizers, Python, the lab
 	@tools/run_tests.sh
+
+faults: $(INSTALLED) $(TORCH)  ## Fault campaigns with their figures, at most 45 minutes: table, out/faults
+	@PYTHONPATH=tests $(VENV)/bin/python -m campaigns --form faults
+
+soak: $(INSTALLED) $(TORCH)  ## The same for hours; goes on where it was interrupted
+	@PYTHONPATH=tests $(VENV)/bin/python -m campaigns --form soak
 
 upstream: $(INSTALLED) $(TORCH)  ## torch's and torchft's own tests on gloo and on nezha, compared
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/python tests/upstream/run.py

@@ -1,13 +1,14 @@
 """Black holes: packets that a switch port drops without a word, while its carrier stays up.
 
 One nftables table in the bridge family of the switch namespace, rebuilt as a whole from the
-lab's state on every change, so that state and kernel cannot drift apart.
+lab's state on every change, so that state and kernel cannot drift apart. Every rule counts what it
+drops, and keeps its count through the rebuilds that others cause.
 """
 
 from __future__ import annotations
 
 import struct
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Tuple
 
 from pyroute2.netlink.nfnetlink.nftsocket import NFPROTO_BRIDGE, Cmp, Meta, Regs
 from pyroute2.nftables.expressions import genex, verdict
@@ -16,6 +17,9 @@ from pyroute2.nftables.main import NFTables
 from . import kernel
 from .errors import LabError
 from .state import LabState, PortState
+
+# What a rule matches, and the name under which its count is kept.
+_Rule = Tuple[str, List[Dict[str, Any]]]
 
 _TABLE = "nezha"
 _CHAIN = "forward"
@@ -40,40 +44,74 @@ def _destination_port(number: int) -> List[Dict[str, Any]]:
     return [genex("payload", load), _equals(struct.pack(">H", number))]
 
 
-def _rules_of(port: PortState) -> List[List[Dict[str, Any]]]:
+def _rules_of(port: PortState) -> List[_Rule]:
     name = port.switch_port.encode().ljust(16, b"\0")
     out, into = _meta(Meta.NFT_META_IIFNAME, name), _meta(Meta.NFT_META_OIFNAME, name)
     rules = []
     if port.cut in ("both", "out"):
-        rules.append(out)
+        rules.append((f"{port.switch_port} out", out))
     if port.cut in ("both", "in"):
-        rules.append(into)
+        rules.append((f"{port.switch_port} in", into))
     for block in port.blocks:
         match = _meta(Meta.NFT_META_PROTOCOL, _ETHERTYPE_IPV4)
         match = match + _meta(Meta.NFT_META_L4PROTO, _L4_NUMBERS[block["protocol"]])
         if block["port"]:
             match = match + _destination_port(block["port"])
-        rules += [out + match, into + match]
+        what = f"{block['protocol']} {block['port'] or 'all'}"
+        rules += [(f"{port.switch_port} out {what}", out + match),
+                  (f"{port.switch_port} in {what}", into + match)]
     return rules
 
 
+def _counts(nft: NFTables) -> List[int]:
+    """Packets that each rule in force has dropped, in the rules' order."""
+    found = []
+    for rule in nft.get_rules():
+        for expression in rule.get_attr("NFTA_RULE_EXPRESSIONS") or ():
+            if expression.get_attr("NFTA_EXPR_NAME") == "counter":
+                data = expression.get_attr("NFTA_EXPR_DATA")
+                found.append(int(data.get_attr("NFTA_COUNTER_PACKETS")))
+    return found
+
+
+def _replace(nft: NFTables, rules: List[_Rule], counts: Dict[str, int]) -> None:
+    nft.table("add", name=_TABLE)
+    nft.table("del", name=_TABLE)
+    if not rules:
+        return
+    nft.table("add", name=_TABLE)
+    nft.chain("add", table=_TABLE, name=_CHAIN, type="filter", policy=_ACCEPT, hook="forward")
+    for name, match in rules:
+        counter = genex("counter", {"bytes": 0, "packets": counts.get(name, 0)})
+        nft.rule("add", table=_TABLE, chain=_CHAIN, expressions=[match, [counter], verdict(_DROP)])
+
+
 def apply(lab: LabState) -> None:
-    """Makes the switch drop exactly what the lab's ports say. Raises LabError without nftables."""
+    """Makes the switch drop exactly what the lab's ports say, and notes the rules in lab.filters.
+
+    Raises LabError without nftables.
+    """
     rules = [rule for n in lab.nodes for p in n.ports for rule in _rules_of(p)]
 
     def run() -> None:
         with NFTables(nfgen_family=NFPROTO_BRIDGE) as nft:
-            nft.table("add", name=_TABLE)
-            nft.table("del", name=_TABLE)
-            if not rules:
-                return
-            nft.table("add", name=_TABLE)
-            nft.chain("add", table=_TABLE, name=_CHAIN, type="filter", policy=_ACCEPT,
-                      hook="forward")
-            for rule in rules:
-                nft.rule("add", table=_TABLE, chain=_CHAIN, expressions=[rule, verdict(_DROP)])
+            _replace(nft, rules, dict(zip(lab.filters, _counts(nft))))
 
     try:
         kernel.in_netns(lab.switch, run)
     except Exception as error:  # pyroute2 raises NetlinkError, OSError and its own
         raise LabError(f"silent faults need nftables with the bridge family: {error}") from error
+    lab.filters = [name for name, _ in rules]
+
+
+def dropped(lab: LabState, port: PortState) -> int:
+    """Packets of one port that the rules in force have dropped since each came into force."""
+
+    def run() -> List[int]:
+        with NFTables(nfgen_family=NFPROTO_BRIDGE) as nft:
+            return _counts(nft)
+
+    if not lab.filters:
+        return 0
+    counts = zip(lab.filters, kernel.in_netns(lab.switch, run))
+    return sum(count for name, count in counts if name.split()[0] == port.switch_port)

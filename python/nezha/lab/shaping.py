@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Dict
 
+_ROOT = 0xFFFFFFFF
+
 # Largest segment the stack may hand to a shaped device (IFLA_GSO_MAX_SIZE). Each costs two timers
 # and two bridge crossings, so bigger is cheaper; but the bucket must hold one, or the kernel cuts
 # it into single frames, which costs several times the CPU.
@@ -40,27 +42,42 @@ def queue_bytes(rate: int, queue_ms: float, burst: int) -> int:
 def shape(ip: Any, device: str, rate: int, queue_ms: float, burst: int) -> None:
     """Sets the rate of one device; 0 removes the limit. burst 0 chooses default_burst(rate)."""
     index = ip.link_lookup(ifname=device)[0]
+    _end_delay(ip, index)
     if rate == 0:
         for qdisc in ip.get_qdiscs(index=index):
             if qdisc.get_attr("TCA_KIND") == "tbf":
-                ip.tc("del", index=index, parent=0xFFFFFFFF)
+                ip.tc("del", index=index, parent=_ROOT)
         return
     depth = burst or default_burst(rate)
     ip.tc("replace", "tbf", index, rate=rate // 8, burst=depth,
           limit=queue_bytes(rate, queue_ms, depth))
 
 
+def _end_delay(ip: Any, index: int) -> None:
+    # With the bucket around it: a bucket whose content is taken away alone drops everything.
+    if any(qdisc.get_attr("TCA_KIND") == "netem" for qdisc in ip.get_qdiscs(index=index)):
+        ip.tc("del", index=index, parent=_ROOT)
+
+
 def counters(ip: Any, device: str) -> Dict[str, int]:
-    """Bytes and packets both ways, drops of the device's queue, and its backlog in bytes."""
+    """Bytes and packets both ways; drops of the device's queue, its backlog in bytes, the rate it
+    really has in bit/s (0 = no limit) and its delay; carrier (0 or 1) and how often it was lost."""
     index = ip.link_lookup(ifname=device)[0]
     link = ip.get_links(index)[0]
     stats = link.get_attr("IFLA_STATS64") or {}
     result = {key: int(stats.get(key, 0))
               for key in ("tx_bytes", "rx_bytes", "tx_packets", "rx_packets")}
-    result.update(queue_drops=0, backlog=0, carrier=int(link.get_attr("IFLA_CARRIER") or 0))
+    result.update(queue_drops=0, backlog=0, rate=0, delay_ms=0,
+                  carrier=int(link.get_attr("IFLA_CARRIER") or 0),
+                  carrier_losses=int(link.get_attr("IFLA_CARRIER_DOWN_COUNT") or 0))
     for qdisc in ip.get_qdiscs(index=index):
         stats = qdisc.get_attr("TCA_STATS") or {}
         if qdisc.get_attr("TCA_KIND") == "tbf":
             result["queue_drops"] = int(stats.get("drop", 0))
             result["backlog"] = int(stats.get("backlog", 0))
+            result["rate"] = 8 * int(qdisc.get_attr("TCA_OPTIONS").get_attr("TCA_TBF_PARMS")["rate"])
+        elif qdisc.get_attr("TCA_KIND") == "netem":
+            from . import delays  # needs pyroute2, which a loopback lab does not
+
+            result["delay_ms"] = delays.milliseconds(qdisc)
     return result

@@ -62,6 +62,7 @@ class LabState:
     master_port: int
     own_sysfs: bool = True
     nodes: List[NodeState] = field(default_factory=list)
+    filters: List[str] = field(default_factory=list)  # the switch's rules, in order: see filters.py
 
     @staticmethod
     def from_json(data: Dict[str, Any]) -> "LabState":

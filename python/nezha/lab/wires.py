@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Dict
+from typing import Dict, Optional
 
 from pyroute2 import IPRoute
 
-from . import kernel, shaping
+from . import delays, kernel, shaping
 from .state import LabState, NodeState, PortState
 
 
@@ -21,6 +21,27 @@ def reshape(lab: LabState, host: NodeState, port: PortState) -> None:
         kernel.in_netns(netns, run)
 
 
+def delay(lab: LabState, host: NodeState, port: PortState, milliseconds: int) -> None:
+    """Delays what passes a port, each way, until reshape()."""
+    for netns, device in ((host.netns, port.device), (lab.switch, port.switch_port)):
+
+        def run(device: str = device) -> None:
+            with IPRoute() as ip:
+                delays.delay(ip, device, milliseconds)
+
+        kernel.in_netns(netns, run)
+
+
+def can_delay(netns: str) -> bool:
+    """Whether this kernel has netem; tried in the namespace at netns."""
+
+    def run() -> bool:
+        with IPRoute() as ip:
+            return delays.possible(ip)
+
+    return kernel.in_netns(netns, run)
+
+
 def set_carrier(lab: LabState, port: PortState, up: bool) -> None:
     """Raises or lowers the switch end of a port; the node's end follows with its carrier."""
 
@@ -32,12 +53,12 @@ def set_carrier(lab: LabState, port: PortState, up: bool) -> None:
     kernel.in_netns(lab.switch, run)
 
 
-def counters(netns: str) -> Dict[str, Dict[str, int]]:
-    """Counters of every device of a namespace, by device; see shaping.counters."""
+def counters(netns: str, device: Optional[str] = None) -> Dict[str, Dict[str, int]]:
+    """Counters of one or every device of a namespace, by device; see shaping.counters."""
 
     def run() -> Dict[str, Dict[str, int]]:
         with IPRoute() as ip:
-            names = [link.get("ifname") for link in ip.get_links()]
+            names = [device] if device else [link.get("ifname") for link in ip.get_links()]
             return {name: shaping.counters(ip, name) for name in names}
 
     return kernel.in_netns(netns, run)

@@ -9,7 +9,7 @@ import weakref
 from typing import (Any, Dict, List, Optional, Sequence, Tuple, TypeVar, Union,
                     overload)
 
-from . import _native
+from . import _native, last_counts
 from ._native import Work
 from .arrays import new_like, shape_of
 from .errors import InvalidArgument
@@ -26,7 +26,9 @@ _open: "weakref.WeakKeyDictionary[_native.Communicator, int]" = weakref.WeakKeyD
 def connect(rank: int, world_size: int, store: Optional[str], store_object: Any,
             job: Optional[str], timeout: float, config: str) -> "Communicator":
     """nezha_init; see startup.init for what users call."""
-    return Communicator(_native.init(rank, world_size, store, store_object, job, timeout, config))
+    native = _native.init(rank, world_size, store, store_object, job, timeout, config)
+    last_counts.watch(native)
+    return Communicator(native)
 
 
 class Communicator:
@@ -256,6 +258,7 @@ class Communicator:
         Unfinished asynchronous operations are waited for; after `timeout` seconds (None: their own
         deadlines) they are aborted.
         """
+        last_counts.save(self._native)
         self._native.close(timeout)
 
     @property
@@ -335,6 +338,7 @@ class Group:
 def _close_all() -> None:
     for native, owner in list(_open.items()):
         if owner == os.getpid():
+            last_counts.save(native)
             native.close(_EXIT_SECONDS)
 
 

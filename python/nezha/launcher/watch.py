@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from dataclasses import asdict, dataclass, field
-from typing import IO, Any, Deque, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import IO, Any, Callable, Deque, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from .orphans import OrphanGuard
 from .output import RankOutput
@@ -64,10 +64,13 @@ class Outcome:
 
 
 def launch(ranks: Sequence[Rank], *, grace_s: float = 3.0, out: Optional[IO[bytes]] = None,
-           err: Optional[IO[bytes]] = None) -> Outcome:
+           err: Optional[IO[bytes]] = None,
+           forgive: Optional[Callable[[int, int], bool]] = None) -> Outcome:
     """Runs the ranks. grace_s: how long the others may go on after the first failure, to say
-    what they saw. out, err: where their output goes, default: ours."""
-    return _Watch(ranks, grace_s, out or sys.stdout.buffer, err or sys.stderr.buffer).run()
+    what they saw. out, err: where their output goes, default: ours. forgive(rank, code): whether
+    this end of a rank is no failure, so that the others go on; default: none is forgiven."""
+    return _Watch(ranks, grace_s, out or sys.stdout.buffer, err or sys.stderr.buffer,
+                  forgive or (lambda rank, code: False)).run()
 
 
 class _Process:
@@ -84,9 +87,10 @@ class _Process:
 
 class _Watch:
     def __init__(self, ranks: Sequence[Rank], grace_s: float, out: IO[bytes],
-                 err: IO[bytes]) -> None:
+                 err: IO[bytes], forgive: Callable[[int, int], bool]) -> None:
         self._ranks = ranks
         self._grace_s = grace_s
+        self._forgive = forgive
         width = len(str(len(ranks) - 1))
         self._outs = [RankOutput(f"[{r.rank:>{width}}] ", out) for r in ranks]
         self._errs = [RankOutput(f"[{r.rank:>{width}}] ", err) for r in ranks]
@@ -188,6 +192,8 @@ class _Watch:
         guard.remove(process.popen.pid)
         process.code = process.popen.wait()
         if process.code == 0 or self._failure is not None or self._interrupted is not None:
+            return
+        if self._forgive(process.rank.rank, process.code):
             return
         now = time.monotonic()
         killed = process.code < 0

@@ -1,0 +1,16 @@
+"""Faults for somebody else's program: what `nezha chaos` is made of.
+
+    faults     which fault hits what and when, out of a seed        (pure)
+    verdict    whether a fault happened, by the kernel's counters    (pure)
+    timeline   throughput over time, standstills                     (pure)
+    sampler    reads the lab's byte counters, as a process of its own
+    ranks      the program's processes: alive, stopped, killed
+    nemesis    inflicts a schedule on a lab
+    session    lab, program, nemesis and sampler together
+    report     what happened, as a document and as tables
+    picture    throughput against faults
+"""
+
+from .errors import ChaosError
+
+__all__ = ["ChaosError"]

@@ -1,0 +1,204 @@
+"""Inflicts a schedule of faults on a lab and its program, and has each confirmed by the kernel.
+
+Owner: session.run(). One thread waits for the program's first traffic and then for each fault's
+time; each fault has a thread of its own, because faults may overlap. All end soon after stop().
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import asdict, dataclass
+from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
+
+from ..lab import Lab
+from . import verdict
+from .faults import SLOWER, Injection
+from .ranks import Ranks
+from .sampler import Sampler
+from .verdict import Verdict
+
+# Rendezvous and handshakes of many ranks stay below it, the first real operation does not.
+TRAFFIC_BYTES = 1 << 16
+DELAY_MS = 50
+_POLL_S = 0.02
+
+
+@dataclass
+class Happening:
+    """What became of one injection. Times in seconds on the sampler's clock.
+
+    happened: confirmed by a counter; None: the program ended before that could be told.
+    """
+
+    injection: Injection
+    began_s: float
+    ended_s: float
+    happened: Optional[bool]
+    evidence: str
+
+    def to_dict(self) -> Dict[str, Any]:
+        """For JSON."""
+        return {**asdict(self.injection), "where": self.injection.where, "began_s": self.began_s,
+                "ended_s": self.ended_s, "happened": self.happened, "evidence": self.evidence}
+
+
+class Nemesis:
+    """Runs from start() to stop(); then `happenings` is complete, in the order of injection.
+
+    on_begin, on_end: called in the nemesis' threads, one at a time.
+    """
+
+    def __init__(self, lab: Lab, schedule: Iterable[Injection], ranks: Ranks, sampler: Sampler,
+                 on_begin: Callable[[Injection], None],
+                 on_end: Callable[[Happening], None]) -> None:
+        self._lab, self._schedule, self._ranks, self._sampler = lab, schedule, ranks, sampler
+        self._on_begin, self._on_end = on_begin, on_end
+        self._stopping = threading.Event()
+        self._lock = threading.Lock()
+        self._main = threading.Thread(target=self._run, name="nezha-chaos")
+        self._lasting: List[Tuple[Injection, threading.Thread]] = []
+        self.happenings: List[Happening] = []
+        # When the program first moved data; None: it never did.
+        self.traffic_s: Optional[float] = None
+
+    def start(self) -> None:
+        """Begins to wait for traffic."""
+        self._lab.facts(0, self._lab.state.nodes[0].ports[0].rail)  # loads what it needs, once
+        self._main.start()
+
+    def stop(self) -> None:
+        """Undoes what still lasts. Returns when nothing of it runs."""
+        self._stopping.set()
+        if self._main.ident is not None:
+            self._main.join()
+        for _, thread in self._lasting:
+            thread.join()
+        self.happenings.sort(key=lambda happening: happening.injection.number)
+
+    # ---- when ------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while self._sampler.total() < TRAFFIC_BYTES:
+            if self._over(self._sampler.now() + _POLL_S):
+                return
+        self.traffic_s = self._sampler.now()
+        for injection in self._schedule:
+            if self._over(self.traffic_s + injection.at_s):
+                return
+            self._wait_for_those_before(injection)
+            thread = threading.Thread(target=self._inflict, args=(injection,),
+                                      name=f"nezha-chaos-{injection.number}")
+            self._lasting = [each for each in self._lasting if each[1].is_alive()]
+            self._lasting.append((injection, thread))
+            thread.start()
+        # Nothing more to do, but what lasts must still be cut short when the program ends.
+        while not self._over(self._sampler.now() + _POLL_S):
+            pass
+
+    def _wait_for_those_before(self, injection: Injection) -> None:
+        """Faults that the schedule keeps apart stay apart, however slow the machine is: together
+        they could take the last rail, and one's end would undo the other."""
+        for before, thread in self._lasting:
+            if before.end_s <= injection.at_s:
+                thread.join()
+
+    def _over(self, until_s: float) -> bool:
+        """Waits until a time on the sampler's clock; true when the program ends before."""
+        while True:
+            left_s = until_s - self._sampler.now()
+            if self._stopping.wait(max(0.0, min(left_s, _POLL_S))):
+                return True
+            if self._ranks.any_ended():
+                self._stopping.set()
+                return True
+            if left_s <= _POLL_S:
+                return False
+
+    # ---- what ------------------------------------------------------------------------------
+
+    def _inflict(self, injection: Injection) -> None:
+        happening = Happening(injection, self._sampler.now(), 0.0, None, "")
+        with self._lock:
+            self._on_begin(injection)
+        try:
+            hit = self._hit_rank if injection.rail is None else self._hit_port
+            happening.happened, happening.evidence = hit(happening)
+        except Exception as error:  # the report must say so, whatever it was
+            happening.happened = False
+            happening.evidence = f"{type(error).__name__}: {error}"
+        happening.ended_s = round(happening.ended_s or self._sampler.now(), 3)
+        happening.began_s = round(happening.began_s, 3)
+        if not happening.happened and (self._stopping.is_set() or self._ranks.any_ended()):
+            happening.happened = None
+            happening.evidence = f"the program ended meanwhile; {happening.evidence}"
+        with self._lock:
+            self.happenings.append(happening)
+            self._on_end(happening)
+
+    def _last(self, happening: Happening) -> None:
+        """Lets a fault that has just begun go on for its time."""
+        happening.began_s = self._sampler.now()
+        self._stopping.wait(happening.injection.lasts_s)
+        happening.ended_s = self._sampler.now()
+
+    def _hit_port(self, happening: Happening) -> Verdict:
+        injection, lab = happening.injection, Lab.attach(self._lab.name)  # a Lab is one thread's
+        node, kind, rail = injection.node, injection.kind, injection.rail
+        assert rail is not None
+        before = lab.facts(node, rail)
+        try:
+            if kind == "flap":
+                acts = self._flap(lab, happening, rail)
+            else:
+                acts = _act(lab, kind, node, rail)
+                self._last(happening)
+            during = lab.facts(node, rail)
+        finally:
+            if kind != "reset":
+                lab.restore(node, rail)
+        return verdict.of_port(kind, before, during, acts=acts, delay_ms=DELAY_MS)
+
+    def _flap(self, lab: Lab, happening: Happening, rail: int) -> int:
+        """Lowers and raises the carrier until it is over; how often it went down."""
+        injection, times = happening.injection, 0
+        end = self._sampler.now() + injection.lasts_s
+        while self._sampler.now() < end and not self._stopping.is_set():
+            lab.flap(injection.node, rail, up=False)
+            times += 1
+            self._stopping.wait(0.5 / injection.hertz)
+            lab.flap(injection.node, rail, up=True)
+            self._stopping.wait(0.5 / injection.hertz)
+        happening.ended_s = self._sampler.now()
+        return times
+
+    def _hit_rank(self, happening: Happening) -> Verdict:
+        rank = happening.injection.node
+        if happening.injection.kind == "kill":
+            return verdict.of_kill(self._ranks.kill(rank))
+        try:
+            stopped = self._ranks.stop(rank)
+            ticks = self._ranks.processor_ticks(rank)
+            self._last(happening)
+            ticks = self._ranks.processor_ticks(rank) - ticks
+            still = self._ranks.stopped(rank)
+        finally:
+            self._ranks.go_on(rank)
+        return verdict.of_pause(stopped, happening.ended_s - happening.began_s, ticks, still)
+
+
+def _act(lab: Lab, kind: str, node: int, rail: int) -> int:
+    """Begins a fault; how many connections it destroyed, where it destroys any."""
+    if kind == "reset":
+        return lab.reset(node, rail)
+    if kind == "cut":
+        lab.cut(node, rail)
+    elif kind == "blackhole":
+        lab.cut(node, rail, silent=True)
+    elif kind in ("oneway-out", "oneway-in"):
+        lab.cut(node, rail, silent=True, direction=kind[len("oneway-"):])
+    elif kind == "delay":
+        lab.delay(node, rail, DELAY_MS)
+    else:
+        rate = next(p.home_rate for p in lab.state.nodes[node].ports if p.rail == rail)
+        lab.slow(node, rail, rate / SLOWER[kind])
+    return 0

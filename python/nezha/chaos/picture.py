@@ -1,0 +1,123 @@
+"""The picture of a run: throughput over time, all rails and each rail, against the faults."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Dict, List, Optional
+
+from ..lab import parse_rate
+from .errors import ChaosError
+
+# Okabe and Ito's palette: told apart with any colour vision, and in print.
+_RAIL_COLORS = ("#0072B2", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#E69F00")
+_FAULT_COLORS = {"cut": "#D55E00", "blackhole": "#222222", "oneway-out": "#7A5C99",
+                 "oneway-in": "#B79AD1", "reset": "#CC0033", "slow": "#E69F00", "crawl": "#A6761D",
+                 "flap": "#CC79A7", "delay": "#56B4E9", "pause": "#808080", "kill": "#8B0000"}
+# Names have this part of the width, and so many rows; one that would cover others is left out.
+_NAME_SHARE, _NAME_ROWS, _NAME_ROW_HEIGHT = 0.065, 2, 0.135
+_PANEL_INCHES = 1.9
+
+
+def draw(report: Dict[str, Any], path: Path) -> None:
+    """Writes the picture of a report.document(). Raises ChaosError where it cannot."""
+    try:
+        import matplotlib
+    except ImportError as error:
+        raise ChaosError("the picture needs matplotlib: pip install matplotlib") from error
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    times, rails = report["timeline"]["t_s"], report["timeline"]["rails_bps"]
+    panels = 1 + len(rails)
+    figure, axes = pyplot.subplots(panels, 1, sharex=True, dpi=150, layout="constrained",
+                                   figsize=(11.5, 1.3 + _PANEL_INCHES * panels))
+    try:
+        limits = [parse_rate(rate) for rate in report["config"]["rails"]]
+        _panel(axes[0], times, [sum(each) for each in zip(*rails)], "all rails", "#444444",
+               sum(limits) if all(limits) else 0)
+        for rail, values in enumerate(rails):
+            color = _RAIL_COLORS[rail % len(_RAIL_COLORS)]
+            _panel(axes[rail + 1], times, values, f"rail {rail}", color, limits[rail])
+        named: Dict[Any, List[float]] = {}
+        for fault in report["faults"]:
+            hit = _shade(axes, fault)
+            _name(hit, fault, report["ended_s"], named.setdefault(hit, [-1e9] * _NAME_ROWS))
+        _decorate(figure, axes, report)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path)
+    except OSError as error:
+        raise ChaosError(f"cannot write the picture {path}: {error}") from error
+    finally:
+        pyplot.close(figure)
+
+
+def _panel(axes: Any, times: List[float], bps: List[float], name: str, color: str,
+           limit: int) -> None:
+    megabits = [value / 1e6 for value in bps]
+    axes.fill_between(times, megabits, color=color, alpha=0.18, linewidth=0, zorder=2)
+    axes.plot(times, megabits, color=color, linewidth=1.3, zorder=3)
+    top = max([*megabits, limit / 1e6, 1])
+    axes.set_ylim(0, 1.38 * top)  # room for the faults' names
+    if limit:
+        axes.axhline(limit / 1e6, color=color, linestyle=(0, (5, 3)), linewidth=1, zorder=2)
+    axes.set_ylabel(f"{name}\nMbit/s", fontsize=10)
+    axes.grid(True, axis="y", color="#DDDDDD", linewidth=0.6, zorder=0)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+
+
+def _shade(axes: Any, fault: Dict[str, Any]) -> Any:
+    """In the panels of what was hit, lightly in that of all rails. The panel for its name."""
+    color = _FAULT_COLORS[fault["kind"]]
+    hit = list(axes[1:]) if fault["rail"] is None else [axes[1 + fault["rail"]]]
+    for panel in [axes[0], *hit]:
+        if fault["lasts_s"] == 0:
+            panel.axvline(fault["began_s"], color=color, linewidth=1.6, alpha=0.9, zorder=4)
+        else:
+            panel.axvspan(fault["began_s"], fault["ended_s"], color=color, linewidth=0, zorder=1,
+                          alpha=0.12 if panel is axes[0] else 0.28)
+    return hit[0]
+
+
+def _name(panel: Any, fault: Dict[str, Any], last: float, rows: List[float]) -> None:
+    """rows: where the latest name of each row of the panel stands."""
+    at = (fault["began_s"] + fault["ended_s"]) / 2
+    free = [row for row, before in enumerate(rows) if at - before > _NAME_SHARE * last]
+    if not free:
+        return
+    rows[free[0]] = at
+    hertz = f" {fault['hertz']:g} Hz" if fault["hertz"] else ""
+    who = f"rank {fault['node']}" if fault["rail"] is None else f"node {fault['node']}"
+    verdict = {True: "", False: "\nNOT CONFIRMED", None: "\ncut short"}[fault["happened"]]
+    side = "right" if at > 0.97 * last else "left" if at < 0.03 * last else "center"
+    panel.annotate(f"{fault['kind']}{hertz}\n{who}{verdict}",
+                   xy=(at, 0.985 - free[0] * _NAME_ROW_HEIGHT), xycoords=("data", "axes fraction"),
+                   ha=side, va="top", fontsize=7.5, color="#222222", linespacing=1.05, zorder=5,
+                   annotation_clip=False,
+                   bbox={"facecolor": "white", "alpha": 0.6, "linewidth": 0, "pad": 0.6})
+
+
+def _decorate(figure: Any, axes: Any, report: Dict[str, Any]) -> None:
+    from matplotlib.patches import Patch
+
+    config = report["config"]
+    confirmed = sum(fault["happened"] is True for fault in report["faults"])
+    command = " ".join([Path(config["command"][0]).name, *config["command"][1:]])
+    axes[0].set_title(
+        f"{command if len(command) <= 80 else command[:77] + '...'}\n"
+        f"{config['nodes']} nodes, {len(report['faults'])} faults, {confirmed} confirmed, "
+        f"seed {config['seed']}, exit code {report['exit_code']}", fontsize=11, loc="left")
+    axes[-1].set_xlabel("seconds; received per node, on average. Dashed: the rail's rate", fontsize=10)
+    axes[-1].set_xlim(0, max(report["ended_s"], *report["timeline"]["t_s"][-1:], 0.1))
+    kinds = sorted({fault["kind"] for fault in report["faults"]}, key=list(_FAULT_COLORS).index)
+    shapes = [Patch(color=_FAULT_COLORS[kind], alpha=0.6, label=kind) for kind in kinds]
+    if shapes:
+        figure.legend(handles=shapes, loc="outside lower center", ncols=len(shapes), frameon=False,
+                      fontsize=9)
+
+
+def can_draw() -> Optional[str]:
+    """None, or why there can be no picture."""
+    import importlib.util
+
+    return None if importlib.util.find_spec("matplotlib") else "matplotlib is not installed"

@@ -1,0 +1,105 @@
+"""Reads how many bytes each rail of a lab has delivered to its nodes, many times a second.
+
+A process of its own, so that neither the report's nor the user's work makes it late:
+
+    python -m nezha.chaos.sampler LAB INTERVAL_MS
+
+prints one line a sample, "TIME BYTES BYTES ...": CLOCK_MONOTONIC in seconds and, by rail, bytes
+that came out of the switch towards all nodes. It ends when nobody reads it any more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+import time
+from typing import Dict, List
+
+from ..lab import kernel, state, userns
+from .timeline import Timeline
+
+
+def _sent_by_device() -> Dict[str, int]:
+    """Transmitted bytes of every device in the calling thread's network namespace."""
+    with open("/proc/thread-self/net/dev", encoding="ascii") as file:
+        rows = [line.split(":", 1) for line in file if ":" in line]
+    return {name.strip(): int(numbers.split()[8]) for name, numbers in rows}
+
+
+def _print_samples(lab: state.LabState, interval_s: float) -> None:
+    ports: List[List[str]] = [[] for _ in lab.rail_rates]
+    for node in lab.nodes:
+        for port in node.ports:
+            ports[port.rail].append(port.switch_port)
+    due = time.monotonic()
+    while True:
+        sent = _sent_by_device()
+        sums = [sum(sent.get(name, 0) for name in names) for names in ports]
+        print(f"{time.monotonic():.6f}", *sums, flush=True)
+        due = max(due + interval_s, time.monotonic())
+        time.sleep(max(0.0, due - time.monotonic()))
+
+
+def main() -> None:
+    """Entry point."""
+    lab = state.load(sys.argv[1])
+    if lab.holder:
+        userns.join(lab.holder)
+    with contextlib.suppress(BrokenPipeError, FileNotFoundError):  # the reader, or the lab, is gone
+        kernel.in_netns(lab.switch, lambda: _print_samples(lab, int(sys.argv[2]) / 1000))
+    os._exit(0)  # what is left in stdout has no reader
+
+
+class Sampler:
+    """The process and the thread that fills `timeline`, on a clock that starts at 0 with it.
+
+    A context manager. `lock` guards the timeline while the block runs.
+    """
+
+    def __init__(self, lab_name: str, rails: int, interval_s: float) -> None:
+        self.timeline = Timeline(rails)
+        self.lock = threading.Lock()
+        self.start = time.monotonic()
+        package_root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+        path = os.pathsep.join(p for p in (package_root, os.environ.get("PYTHONPATH")) if p)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "nezha.chaos.sampler", lab_name, str(round(1000 * interval_s))],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True, text=True,
+            env={**os.environ, "PYTHONPATH": path})
+        self._thread = threading.Thread(target=self._read, name="nezha-chaos-sampler", daemon=True)
+
+    def now(self) -> float:
+        """Seconds on the timeline's clock."""
+        return time.monotonic() - self.start
+
+    def total(self) -> int:
+        """Bytes delivered so far."""
+        with self.lock:
+            return self.timeline.total
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if not line.endswith("\n"):
+                return  # cut off by the end
+            fields = line.split()
+            with self.lock:
+                self.timeline.add(float(fields[0]) - self.start, [int(f) for f in fields[1:]])
+
+    def __enter__(self) -> "Sampler":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._thread.join()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+
+if __name__ == "__main__":
+    main()

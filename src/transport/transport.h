@@ -119,6 +119,10 @@ class Transport {
   // Pairs rails with every peer by trying them, and connects.
   virtual Result<Mesh> connect(const MeshRequest& request, progress::Loop& loop,
                                EndpointEvents& events) = 0;
+  // After `connect`, once, with the baton held: keeps listening, and makes connections again. Errors:
+  // `exhausted`.
+  virtual Result<std::unique_ptr<Rejoin>> rejoin(const MeshRequest& request, progress::Loop& loop,
+                                                 EndpointEvents& events, RejoinEvents& joins) = 0;
 };
 
 }  // namespace nezha::transport

@@ -7,6 +7,7 @@
 
 #include "base/ip_prefix.h"
 #include "base/log.h"
+#include "transport/tcp/tcp_connect.h"
 
 namespace nezha::transport {
 namespace {
@@ -29,9 +30,7 @@ bool has_outcome(const TcpTrial& trial) {
 TcpMesh::TcpMesh(const MeshRequest& request, const std::vector<Descriptor>& device_listeners,
                  const std::vector<Descriptor>& local_listeners, const Clock& clock)
     : request_(request), device_listeners_(device_listeners), local_listeners_(local_listeners),
-      clock_(clock) {
-  identity_ = {request.rank, static_cast<uint32_t>(request.ranks.size()), request.job,
-               request.secret, static_cast<uint16_t>(me().rails.size())};
+      clock_(clock), identity_(identity_of(request)) {
   for (const PeerAddress& other : request.ranks) {
     if (other.rank == request.rank) continue;
     Pair pair;
@@ -109,7 +108,7 @@ void TcpMesh::poll_once() {
   std::vector<TcpTrial*> trials;
   Nanoseconds soonest = deadline_;
   auto watch = [&](TcpTrial& trial) {
-    if (trial.fd() < 0) return;
+    if (trial.state() == TcpTrial::State::failed) return;
     watched.push_back({trial.fd(), trial.poll_events(), 0});
     trials.push_back(&trial);
     soonest = std::min(soonest, trial.deadline());
@@ -130,6 +129,10 @@ void TcpMesh::poll_once() {
   for (size_t i = 0; i < trial_count; ++i) {
     if (watched[i].revents != 0) trials[i]->on_poll(watched[i].revents, now);
     trials[i]->on_time(now);
+    if (trials[i]->state() == TcpTrial::State::failed) {
+      refusals_.note(*trials[i], now);
+      trials[i]->close();
+    }
   }
   for (size_t i = trial_count; i < watched.size(); ++i) {
     if (watched[i].revents != 0) accept_from(watched[i].fd, static_cast<int>(i - trial_count) / 2);
@@ -193,15 +196,14 @@ void TcpMesh::dial_candidates(Pair& pair) {
 void TcpMesh::start_dial(Pair& pair, RailPair rails, int lane) {
   const RailAddress& mine = me().rails[static_cast<size_t>(rails.mine)];
   const RailAddress& theirs = peer(pair.peer).rails[static_cast<size_t>(rails.theirs)];
-  const SocketPlace from{mine.address, pair.same_host ? "" : mine.name};
-  auto fd = dial(from, theirs.address, pair.same_host ? theirs.local_port : theirs.port);
+  auto fd = dial_rail(request_, pair.peer, rails.mine, rails.theirs);
   if (!fd) {
     pair.failures.push_back(mine.name + " to " + theirs.address + ": " + fd.status().message());
     return;
   }
   const Nanoseconds now = clock_.now();
   pair.trials.emplace_back(identity_, std::move(*fd), pair.peer, rails.mine, rails.theirs, lane,
-                           now, now + request_.probe_timeout);
+                           0, now, now + request_.probe_timeout);
 }
 
 std::vector<RailPair> TcpMesh::working(const Pair& pair) const {

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "transport/tcp/pairing.h"
+#include "transport/tcp/refusal_log.h"
 #include "transport/tcp/tcp_trial.h"
 #include "transport/transport.h"
 
@@ -64,11 +65,12 @@ class TcpMesh {
   const std::vector<Descriptor>& device_listeners_;
   const std::vector<Descriptor>& local_listeners_;
   const Clock& clock_;
-  TrialIdentity identity_;
+  const TrialIdentity identity_;
   std::vector<Pair> pairs_;
   std::list<TcpTrial> accepted_;
   std::list<TcpTrial> used_;
   std::vector<std::string> left_out_;
+  RefusalLog refusals_;
   size_t strangers_ = 0;
   size_t strangers_max_ = 64;
   Nanoseconds deadline_ = kNever;

@@ -1,7 +1,8 @@
 #include "transport/tcp/tcp_transport.h"
 
-#include "transport/tcp/tcp_endpoint.h"
+#include "transport/tcp/tcp_connect.h"
 #include "transport/tcp/tcp_mesh.h"
+#include "transport/tcp/tcp_rejoin.h"
 
 namespace nezha::transport {
 
@@ -21,28 +22,35 @@ Status TcpTransport::listen(std::vector<RailAddress>& rails, uint16_t port_low,
 
 Result<Mesh> TcpTransport::connect(const MeshRequest& request, progress::Loop& loop,
                                    EndpointEvents& events) {
-  TcpMesh builder(request, device_listeners_, local_listeners_, loop.clock());
-  Status status = builder.run();
-  device_listeners_.clear();
-  local_listeners_.clear();
-  if (!status) return status;
-  Mesh mesh;
-  mesh.left_out = builder.left_out();
-  const TcpEndpointOptions options{request.send_buffer_bytes, request.notsent_lowat_bytes,
-                                   request.congestion_control};
-  for (TcpTrial& trial : builder.used()) {
-    const std::string& device =
-        request.ranks[static_cast<size_t>(request.rank)].rails[static_cast<size_t>(trial.rail())].name;
-    const std::string name = describe_connection(trial.fd()) + " (" + device + ")";
-    auto endpoint = std::make_unique<TcpEndpoint>(loop, events, trial.release_fd(), name);
-    endpoint->peer = trial.peer();
-    endpoint->rail = trial.rail();
-    endpoint->lane = trial.lane();
-    endpoint->latency_s = trial.latency_s();
-    NEZHA_RETURN_IF_ERROR(endpoint->start(options));
-    mesh.endpoints.push_back(std::move(endpoint));
+  auto mesh = build(request, loop, events);
+  if (!mesh) {
+    device_listeners_.clear();
+    local_listeners_.clear();
   }
   return mesh;
+}
+
+Result<Mesh> TcpTransport::build(const MeshRequest& request, progress::Loop& loop,
+                                 EndpointEvents& events) {
+  TcpMesh builder(request, device_listeners_, local_listeners_, loop.clock());
+  NEZHA_RETURN_IF_ERROR(builder.run());
+  Mesh mesh;
+  mesh.left_out = builder.left_out();
+  for (TcpTrial& trial : builder.used()) {
+    auto endpoint = make_endpoint(request, loop, events, trial);
+    if (!endpoint) return endpoint.status();
+    mesh.endpoints.push_back(std::move(*endpoint));
+  }
+  return mesh;
+}
+
+Result<std::unique_ptr<Rejoin>> TcpTransport::rejoin(const MeshRequest& request,
+                                                     progress::Loop& loop, EndpointEvents& events,
+                                                     RejoinEvents& joins) {
+  auto made = TcpRejoin::create(request, loop, events, joins, std::move(device_listeners_),
+                                std::move(local_listeners_));
+  if (!made) return made.status();
+  return std::unique_ptr<Rejoin>(std::move(*made));
 }
 
 }  // namespace nezha::transport

@@ -22,9 +22,14 @@ class TcpTransport final : public Transport {
   Status listen(std::vector<RailAddress>& rails, uint16_t port_low, uint16_t port_high) override;
   Result<Mesh> connect(const MeshRequest& request, progress::Loop& loop,
                        EndpointEvents& events) override;
+  Result<std::unique_ptr<Rejoin>> rejoin(const MeshRequest& request, progress::Loop& loop,
+                                         EndpointEvents& events, RejoinEvents& joins) override;
 
  private:
-  std::vector<Descriptor> device_listeners_;  // by rail
+  Result<Mesh> build(const MeshRequest& request, progress::Loop& loop, EndpointEvents& events);
+
+  // By rail. They stay open from `connect` to `rejoin`, unless `connect` failed.
+  std::vector<Descriptor> device_listeners_;
   std::vector<Descriptor> local_listeners_;
 };
 

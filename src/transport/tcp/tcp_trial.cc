@@ -7,8 +7,6 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/log.h"
-
 namespace nezha::transport {
 namespace {
 
@@ -22,7 +20,7 @@ std::span<const std::byte, N> fixed(const std::vector<std::byte>& bytes) {
 }  // namespace
 
 TcpTrial::TcpTrial(const TrialIdentity& me, Descriptor fd, int peer, int rail, int peer_rail,
-                   int lane, Nanoseconds now, Nanoseconds deadline)
+                   int lane, uint32_t epoch, Nanoseconds now, Nanoseconds deadline)
     : me_(me), fd_(std::move(fd)), dialler_(true), state_(State::connecting), peer_(peer),
       rail_(rail), peer_rail_(peer_rail), lane_(lane), deadline_(deadline) {
   hello_.job = me.job;
@@ -32,6 +30,7 @@ TcpTrial::TcpTrial(const TrialIdentity& me, Descriptor fd, int peer, int rail, i
   hello_.dialer_rail = static_cast<uint16_t>(rail);
   hello_.acceptor_rail = static_cast<uint16_t>(peer_rail);
   hello_.lane = static_cast<uint16_t>(lane);
+  hello_.epoch = epoch;
   ping_sent_at_ = now;
   if (auto nonce = wire::random_nonce()) {
     hello_.nonce = *nonce;
@@ -52,7 +51,6 @@ short TcpTrial::poll_events() const {
 void TcpTrial::fail(std::string reason) {
   state_ = State::failed;
   reason_ = std::move(reason);
-  fd_.reset(-1);
 }
 
 void TcpTrial::refuse(wire::Refusal refusal) {
@@ -62,9 +60,7 @@ void TcpTrial::refuse(wire::Refusal refusal) {
     wire::make_refusal(refusal, answer);
     write(answer.data(), answer.size());
   }
-  NEZHA_LOG(warn, "tcp", "refused a connection on rail %d: %s (%s)", rail_,
-            std::string(wire::reason_of(refusal)).c_str(),
-            fd_ ? describe_connection(fd_.get()).c_str() : "closed");
+  refused_ = true;
   fail(std::string(wire::reason_of(refusal)));
 }
 
@@ -83,7 +79,9 @@ void TcpTrial::on_time(Nanoseconds now) {
 void TcpTrial::on_poll(short events, Nanoseconds now) {
   if (state_ == State::connecting) {
     if ((events & (POLLOUT | POLLERR | POLLHUP)) == 0) return;
-    if (const int number = dial_error(fd_.get()); number != 0) return fail(std::strerror(number));
+    dial_errno_ = dial_error(fd_.get());
+    if (dial_errno_ != 0) return fail(std::strerror(dial_errno_));
+    answered_ = true;
     std::array<std::byte, wire::kHelloBytes> bytes;
     wire::encode(hello_, bytes);
     state_ = State::hello;
@@ -99,7 +97,7 @@ void TcpTrial::write(const std::byte* data, size_t size) {
 }
 
 void TcpTrial::flush() {
-  while (fd_ && !is_flushed()) {
+  while (!is_flushed()) {
     const ssize_t sent = send(fd_.get(), out_.data() + out_done_, out_.size() - out_done_,
                               MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0) {
@@ -109,7 +107,7 @@ void TcpTrial::flush() {
     }
     out_done_ += static_cast<size_t>(sent);
   }
-  if (is_flushed()) out_.clear(), out_done_ = 0;
+  out_.clear(), out_done_ = 0;
 }
 
 size_t TcpTrial::wanted() const {
@@ -126,7 +124,7 @@ size_t TcpTrial::wanted() const {
 }
 
 void TcpTrial::read(Nanoseconds now) {
-  while (fd_ && wanted() > 0) {
+  while (wanted() > 0) {
     const size_t have = in_.size();
     in_.resize(wanted());
     const ssize_t got = recv(fd_.get(), in_.data() + have, in_.size() - have, MSG_DONTWAIT);

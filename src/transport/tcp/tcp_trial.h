@@ -1,10 +1,12 @@
 // TcpTrial: one connection on its way to becoming an endpoint: handshake, test, verdict.
 //
 // Contract
-//   Owner    TcpTransport::connect; one thread; the socket is non-blocking and driven by poll.
+//   Owner    TcpMesh while the job forms, TcpRejoin later; one thread; the socket is non-blocking and
+//            driven by poll or epoll. A trial that failed keeps its socket until it is closed, so
+//            that its owner can stop watching it first.
 //   Trust    before the proof, an acceptor reads exactly one Hello (64 bytes) and believes nothing;
 //            it gives a stranger two seconds.
-//   Test     dialler -> acceptor: four small messages, echoed one by one (latency), then 48 KiB,
+//   Test     dialler -> acceptor: eight small messages, echoed one by one (latency), then 48 KiB,
 //            echoed: full-size segments in both directions, so a path whose MTU is smaller than
 //            both ends believe fails here and not in mid-operation.
 //   Verdict  the dialler has seen all rails of the pair; it says which connections are used, and
@@ -44,9 +46,9 @@ class TcpTrial {
     failed,
   };
 
-  // Dialling (peer, my rail, their rail, lane).
+  // Dialling (peer, my rail, their rail, lane), for the `epoch`th time.
   TcpTrial(const TrialIdentity& me, Descriptor fd, int peer, int rail, int peer_rail, int lane,
-           Nanoseconds now, Nanoseconds deadline);
+           uint32_t epoch, Nanoseconds now, Nanoseconds deadline);
   // Accepted on one of my rails.
   TcpTrial(const TrialIdentity& me, Descriptor fd, int rail, Nanoseconds now);
 
@@ -66,16 +68,25 @@ class TcpTrial {
   int rail() const { return rail_; }
   int peer_rail() const { return peer_rail_; }
   int lane() const { return lane_; }
+  // An acceptor knows it once the dialler is authenticated.
+  uint32_t epoch() const { return hello_.epoch; }
   int total() const { return total_; }
   double latency_s() const { return latency_s_; }
   const std::string& reason() const { return reason_; }
+  // Dialler: the connection was accepted, whatever came of it.
+  bool was_answered() const { return answered_; }
+  // Dialler, failed before an answer: the network's reason, 0 when there was silence.
+  int dial_errno() const { return dial_errno_; }
+  // Acceptor, failed: the dialler is not one of us.
+  bool has_refused() const { return refused_; }
   int fd() const { return fd_.get(); }
   int release_fd() { return fd_.release(); }
+  void close() { fd_.reset(-1); }
   Nanoseconds deadline() const { return deadline_; }
 
  private:
   static constexpr size_t kPingBytes = 64;
-  static constexpr int kPings = 4;
+  static constexpr int kPings = 8;
   static constexpr size_t kBulkBytes = 48 * 1024;
   static constexpr size_t kVerdictBytes = 16;
   static constexpr size_t kTestBytes = kPings * kPingBytes + kBulkBytes;
@@ -106,6 +117,9 @@ class TcpTrial {
   int total_ = 0;
   Nanoseconds deadline_;
   bool authenticated_ = false;
+  bool answered_ = false;
+  bool refused_ = false;
+  int dial_errno_ = 0;
   std::string reason_;
   wire::Hello hello_;
   wire::Nonce acceptor_nonce_{};

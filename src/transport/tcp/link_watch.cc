@@ -1,0 +1,114 @@
+#include "transport/tcp/link_watch.h"
+
+#include <linux/if.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "base/log.h"
+
+namespace nezha::transport {
+namespace {
+
+bool has_carrier(const nlmsghdr& message, const ifinfomsg& link) {
+  constexpr unsigned kNeeded = IFF_UP | IFF_RUNNING | IFF_LOWER_UP;
+  return message.nlmsg_type == RTM_NEWLINK && (link.ifi_flags & kNeeded) == kNeeded;
+}
+
+std::string device_of(const nlmsghdr* message, const ifinfomsg* link) {
+  auto left = static_cast<int>(IFLA_PAYLOAD(message));
+  for (const rtattr* each = IFLA_RTA(link); RTA_OK(each, left); each = RTA_NEXT(each, left)) {
+    if (each->rta_type != IFLA_IFNAME) continue;
+    const auto* text = static_cast<const char*>(RTA_DATA(each));
+    return std::string(text, strnlen(text, RTA_PAYLOAD(each)));
+  }
+  return "";
+}
+
+}  // namespace
+
+std::unique_ptr<LinkWatch> LinkWatch::open(progress::Loop& loop,
+                                           const std::vector<std::string>& devices,
+                                           Changed changed) {
+  Descriptor fd(socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, NETLINK_ROUTE));
+  sockaddr_nl here{};
+  here.nl_family = AF_NETLINK;
+  here.nl_groups = RTMGRP_LINK;
+  if (!fd || bind(fd.get(), reinterpret_cast<const sockaddr*>(&here), sizeof(here)) != 0) {
+    NEZHA_LOG(debug, "tcp", "carriers are not watched: %s", std::strerror(errno));
+    return nullptr;
+  }
+  std::unique_ptr<LinkWatch> watch(
+      new LinkWatch(loop, std::move(fd), devices, std::move(changed)));
+  if (const Status added = loop.add(watch->fd_.get(), EPOLLIN, watch.get()); !added) {
+    NEZHA_LOG(debug, "tcp", "carriers are not watched: %s", added.message().c_str());
+    return nullptr;
+  }
+  watch->ask();
+  return watch;
+}
+
+LinkWatch::LinkWatch(progress::Loop& loop, Descriptor fd, const std::vector<std::string>& devices,
+                     Changed changed)
+    : loop_(loop), fd_(fd.release()), changed_(std::move(changed)) {
+  for (const std::string& device : devices) rails_.push_back({device, true});
+}
+
+LinkWatch::~LinkWatch() { loop_.remove(fd_.get(), this); }
+
+void LinkWatch::ask() {
+  struct {
+    nlmsghdr message;
+    ifinfomsg link;
+  } request{};
+  request.message.nlmsg_len = sizeof(request);
+  request.message.nlmsg_type = RTM_GETLINK;
+  request.message.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
+  if (send(fd_.get(), &request, sizeof(request), MSG_DONTWAIT) < 0) {
+    NEZHA_LOG(debug, "tcp", "cannot ask for the carriers: %s", std::strerror(errno));
+  }
+}
+
+void LinkWatch::on_ready(uint32_t) {
+  alignas(nlmsghdr) std::array<std::byte, 32 * 1024> buffer;
+  for (int i = 0; i < kReadsPerTurn; ++i) {
+    sockaddr_nl from{};
+    socklen_t length = sizeof(from);
+    const ssize_t got = recvfrom(fd_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT,
+                                 reinterpret_cast<sockaddr*>(&from), &length);
+    if (got < 0 && errno == ENOBUFS) {
+      ask();  // messages were lost
+      continue;
+    }
+    if (got < 0) return;
+    const bool from_kernel = length == sizeof(from) && from.nl_pid == 0;
+    if (from_kernel) read_messages(buffer.data(), static_cast<size_t>(got));
+  }
+}
+
+void LinkWatch::read_messages(const std::byte* bytes, size_t size) {
+  auto left = static_cast<int>(size);
+  const auto* message = reinterpret_cast<const nlmsghdr*>(bytes);
+  for (; NLMSG_OK(message, left); message = NLMSG_NEXT(message, left)) {
+    const bool about_link =
+        message->nlmsg_type == RTM_NEWLINK || message->nlmsg_type == RTM_DELLINK;
+    if (!about_link || message->nlmsg_len < NLMSG_LENGTH(sizeof(ifinfomsg))) continue;
+    const auto* link = static_cast<const ifinfomsg*>(NLMSG_DATA(message));
+    note(device_of(message, link), has_carrier(*message, *link));
+  }
+}
+
+void LinkWatch::note(const std::string& device, bool up) {
+  for (size_t rail = 0; rail < rails_.size(); ++rail) {
+    if (rails_[rail].device != device || rails_[rail].up == up) continue;
+    rails_[rail].up = up;
+    NEZHA_LOG(info, "tcp", "%s: the carrier is %s", device.c_str(), up ? "back" : "gone");
+    changed_(static_cast<int>(rail), up);
+  }
+}
+
+}  // namespace nezha::transport

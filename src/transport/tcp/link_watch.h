@@ -1,0 +1,52 @@
+// LinkWatch: hears from the kernel when the device of a rail loses its carrier or has it again.
+//
+// Contract: baton held. Needs no privilege; where the kernel does not tell (a sandbox), there is no
+// watch and the job goes on without: a dead carrier then shows as silence. Devices are taken to be up
+// at first, and the kernel is asked at once. `changed` is called from the loop.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "progress/loop.h"
+#include "transport/tcp/tcp_socket.h"
+
+namespace nezha::transport {
+
+class LinkWatch final : private progress::Pollable {
+ public:
+  using Changed = std::function<void(int rail, bool up)>;
+
+  // `devices` by rail. Null when the kernel does not tell.
+  static std::unique_ptr<LinkWatch> open(progress::Loop& loop, const std::vector<std::string>& devices,
+                                         Changed changed);
+  ~LinkWatch() override;
+
+ private:
+  // What waits longer than one turn waits for the next.
+  static constexpr int kReadsPerTurn = 16;
+
+  LinkWatch(progress::Loop& loop, Descriptor fd, const std::vector<std::string>& devices,
+            Changed changed);
+  void on_ready(uint32_t epoll_events) override;
+  // Has the kernel describe all devices.
+  void ask();
+  void read_messages(const std::byte* bytes, size_t size);
+  void note(const std::string& device, bool up);
+
+  struct Rail {
+    std::string device;
+    bool up = true;
+  };
+
+  progress::Loop& loop_;
+  const Descriptor fd_;
+  const Changed changed_;
+  std::vector<Rail> rails_;
+};
+
+}  // namespace nezha::transport

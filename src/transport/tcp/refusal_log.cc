@@ -1,0 +1,23 @@
+#include "transport/tcp/refusal_log.h"
+
+#include "base/log.h"
+
+namespace nezha::transport {
+
+void RefusalLog::note(const TcpTrial& trial, Nanoseconds now) {
+  if (trial.has_refused()) note(trial, trial.reason().c_str(), now);
+}
+
+void RefusalLog::note(const TcpTrial& trial, const char* reason, Nanoseconds now) {
+  if (now < quiet_until_) {
+    ++untold_;
+    return;
+  }
+  const std::string others = untold_ == 0 ? "" : " and " + std::to_string(untold_) + " others";
+  NEZHA_LOG(warn, "tcp", "refused a connection on rail %d%s: %s (%s)", trial.rail(), others.c_str(),
+            reason, describe_connection(trial.fd()).c_str());
+  quiet_until_ = now + kPause;
+  untold_ = 0;
+}
+
+}  // namespace nezha::transport

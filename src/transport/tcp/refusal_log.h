@@ -1,0 +1,27 @@
+// RefusalLog: tells of strangers at the door, without letting them fill the log.
+//
+// Contract: one owner, one thread. At most one line a second; the others are counted in the next line.
+#pragma once
+
+#include <cstdint>
+
+#include "base/clock.h"
+#include "transport/tcp/tcp_trial.h"
+
+namespace nezha::transport {
+
+class RefusalLog {
+ public:
+  // An accepted trial ended; says so if it was a refusal. Its socket is still open.
+  void note(const TcpTrial& trial, Nanoseconds now);
+  // The same for another `reason`.
+  void note(const TcpTrial& trial, const char* reason, Nanoseconds now);
+
+ private:
+  static constexpr Nanoseconds kPause = kSecond;
+
+  Nanoseconds quiet_until_ = 0;
+  uint64_t untold_ = 0;
+};
+
+}  // namespace nezha::transport

@@ -1,0 +1,47 @@
+#include "transport/tcp/tcp_connect.h"
+
+#include "transport/tcp/tcp_endpoint.h"
+
+namespace nezha::transport {
+namespace {
+
+const PeerAddress& rank_of(const MeshRequest& request, int rank) {
+  return request.ranks[static_cast<size_t>(rank)];
+}
+
+}  // namespace
+
+TrialIdentity identity_of(const MeshRequest& request) {
+  return {request.rank, static_cast<uint32_t>(request.ranks.size()), request.job, request.secret,
+          static_cast<uint16_t>(rank_of(request, request.rank).rails.size())};
+}
+
+Result<Descriptor> dial_rail(const MeshRequest& request, int peer, int rail, int peer_rail) {
+  const PeerAddress& me = rank_of(request, request.rank);
+  const PeerAddress& other = rank_of(request, peer);
+  const RailAddress& mine = me.rails[static_cast<size_t>(rail)];
+  const RailAddress& theirs = other.rails[static_cast<size_t>(peer_rail)];
+  const bool same_host = me.host == other.host;
+  return dial({mine.address, same_host ? "" : mine.name}, theirs.address,
+              same_host ? theirs.local_port : theirs.port);
+}
+
+Result<std::unique_ptr<Endpoint>> make_endpoint(const MeshRequest& request, progress::Loop& loop,
+                                                EndpointEvents& events, TcpTrial& trial) {
+  const TcpEndpointOptions options{request.send_buffer_bytes, request.notsent_lowat_bytes,
+                                   request.congestion_control};
+  const auto rail = static_cast<size_t>(trial.rail());
+  const std::string& device = rank_of(request, request.rank).rails[rail].name;
+  const std::string name = describe_connection(trial.fd()) + " (" + device + ")";
+  auto endpoint = std::make_unique<TcpEndpoint>(loop, events, trial.release_fd(), name);
+  endpoint->peer = trial.peer();
+  endpoint->rail = trial.rail();
+  endpoint->peer_rail = trial.peer_rail();
+  endpoint->lane = trial.lane();
+  endpoint->epoch = trial.epoch();
+  endpoint->latency_s = trial.latency_s();
+  NEZHA_RETURN_IF_ERROR(endpoint->start(options));
+  return std::unique_ptr<Endpoint>(std::move(endpoint));
+}
+
+}  // namespace nezha::transport

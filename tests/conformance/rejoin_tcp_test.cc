@@ -1,0 +1,531 @@
+// Connections made again while the loop runs: by two ranks of this process, against peers that are
+// gone, mute or hostile, and with strangers at the door.
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <functional>
+#include <thread>
+
+#include "support/sockets.h"
+#include "support/watchdog.h"
+#include "transport/tcp/tcp_transport.h"
+
+namespace nezha::transport {
+namespace {
+
+constexpr Nanoseconds kLong = 300 * kSecond;
+
+// Real time, and as much more as the test says.
+class ShiftedClock final : public Clock {
+ public:
+  Nanoseconds now() const override { return system_clock().now() + shift; }
+  Nanoseconds shift = 0;
+};
+
+struct Failure {
+  Path path;
+  DialOutcome outcome;
+  std::string reason;
+};
+struct Probed {
+  Path path;
+  bool accepted;
+  DialOutcome otherwise;
+};
+
+// One rank: its transport, its loop, and everything that it hears.
+class Rank final : public progress::LoopClient, public EndpointEvents, public RejoinEvents {
+ public:
+  explicit Rank(const Clock& clock) : clock_(clock) {
+    loop = std::move(*progress::Loop::create(clock, 0));
+    loop->set_client(this);
+    baton = std::make_unique<progress::Loop::Baton>(*loop);
+  }
+  ~Rank() override {
+    rejoin.reset();
+    joined.clear();
+    mesh.endpoints.clear();
+    baton.reset();
+  }
+  void make_rejoin() {
+    auto made = transport.rejoin(request, *loop, *this, *this);
+    ASSERT_TRUE(made.is_ok()) << made.status().to_string();
+    rejoin = std::move(*made);
+  }
+  void turn() {
+    in_turn_ = true;
+    baton->drive_once();
+    in_turn_ = false;
+  }
+
+  bool run(Nanoseconds now) override {
+    if (rejoin) rejoin->run(now);
+    return false;
+  }
+  Nanoseconds next_wakeup() const override { return rejoin ? rejoin->next_wakeup() : kNever; }
+
+  Landing on_frame(Endpoint&, const wire::FrameHeader&) override { return {}; }
+  void on_landed(Endpoint&, const wire::FrameHeader&, const Landing&) override {}
+  void on_released(Endpoint&, WorkRequest&) override {}
+  void on_credit(Endpoint&, uint32_t, uint64_t) override {}
+  uint64_t credit_to_tell(Endpoint&, uint32_t) override { return 0; }
+  void on_failure(Endpoint&, const wire::FrameHeader&, const std::string& text) override {
+    texts.push_back(text);
+  }
+  void on_room(Endpoint&) override {}
+  void on_control(Endpoint&, const wire::FrameHeader&, const std::string&) override {}
+  void on_down(Endpoint&, WorkQueue& unacknowledged, const Status&, bool) override {
+    unacknowledged = WorkQueue();
+  }
+
+  void on_joined(std::unique_ptr<Endpoint> endpoint) override {
+    EXPECT_TRUE(in_turn_);
+    joined.push_back(std::move(endpoint));
+    if (at_event) at_event();
+  }
+  void on_dial_failed(const Path& path, DialOutcome outcome, const std::string& reason) override {
+    EXPECT_TRUE(in_turn_);
+    failures.push_back({path, outcome, reason});
+    if (at_event) at_event();
+  }
+  void on_probed(const Path& path, bool accepted, DialOutcome otherwise) override {
+    EXPECT_TRUE(in_turn_);
+    probed.push_back({path, accepted, otherwise});
+  }
+  void on_carrier(int, bool) override {}
+
+  TcpTransport transport;
+  MeshRequest request;
+  std::unique_ptr<progress::Loop> loop;
+  std::unique_ptr<progress::Loop::Baton> baton;
+  Mesh mesh;
+  std::unique_ptr<Rejoin> rejoin;
+  std::vector<std::unique_ptr<Endpoint>> joined;
+  std::vector<Failure> failures;
+  std::vector<Probed> probed;
+  std::vector<std::string> texts;
+  std::function<void()> at_event;
+
+ private:
+  const Clock& clock_;
+  bool in_turn_ = false;
+};
+
+sockaddr_in place(const char* address, uint16_t port) {
+  sockaddr_in made{};
+  made.sin_family = AF_INET;
+  made.sin_port = htons(port);
+  inet_pton(AF_INET, address, &made.sin_addr);
+  return made;
+}
+
+// A stranger's socket, which is not at the address of any rail.
+int stranger_socket() {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const sockaddr_in here = place("127.9.0.1", 0);
+  EXPECT_EQ(bind(fd, reinterpret_cast<const sockaddr*>(&here), sizeof(here)), 0);
+  return fd;
+}
+
+// A listener that is not of the job, at the address of a rail.
+int false_listener(int backlog, uint16_t* port) {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  sockaddr_in here = place("127.1.0.1", 0);
+  socklen_t length = sizeof(here);
+  EXPECT_EQ(bind(fd, reinterpret_cast<const sockaddr*>(&here), length), 0);
+  EXPECT_EQ(listen(fd, backlog), 0);
+  getsockname(fd, reinterpret_cast<sockaddr*>(&here), &length);
+  *port = ntohs(here.sin_port);
+  return fd;
+}
+
+class TcpRejoinTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::vector<PeerAddress> ranks(2);
+    for (int rank = 0; rank < 2; ++rank) {
+      ranks_[rank] = std::make_unique<Rank>(clock_);
+      PeerAddress& address = ranks[static_cast<size_t>(rank)];
+      address.rank = rank;
+      address.host = "here";
+      for (const char* rail : {"127.1.0.1", "127.2.0.1"}) {
+        RailAddress& added = address.rails.emplace_back();
+        added.name = std::string("rail") + rail[4];
+        added.address = rail;
+        added.prefix_length = 16;
+      }
+      const Status listening = ranks_[rank]->transport.listen(address.rails, 0, 0);
+      ASSERT_TRUE(listening.is_ok()) << listening.to_string();
+    }
+    for (int rank = 0; rank < 2; ++rank) {
+      MeshRequest& request = ranks_[rank]->request;
+      request.rank = rank;
+      request.job = 4711;
+      request.secret = wire::secret_from_text("between two");
+      request.ranks = ranks;
+      request.streams_per_rail = 2;
+      request.probe_timeout = kLong;
+    }
+  }
+  void TearDown() override {
+    for (auto& rank : ranks_) rank.reset();
+    for (const int fd : fds_) close(fd);
+    fds_.clear();
+  }
+
+  Rank& low() { return *ranks_[0]; }
+  Rank& high() { return *ranks_[1]; }
+  void connect_both() {
+    auto join = [](Rank& rank) {
+      auto mesh = rank.transport.connect(rank.request, *rank.loop, rank);
+      ASSERT_TRUE(mesh.is_ok()) << mesh.status().to_string();
+      rank.mesh = std::move(*mesh);
+    };
+    std::thread other([&] { join(high()); });
+    join(low());
+    other.join();
+  }
+  void start() {
+    connect_both();
+    low().make_rejoin();
+    high().make_rejoin();
+  }
+  // Turns both ranks; fails when it takes longer than anything honest.
+  template <class Done>
+  void drive(Done done) {
+    const Nanoseconds deadline =
+        system_clock().now() + static_cast<Nanoseconds>(nezha::testing::kPatience_s * kSecond);
+    while (!done()) {
+      ASSERT_LT(system_clock().now(), deadline);
+      turn();
+    }
+  }
+  void turn(int times = 1) {
+    for (int i = 0; i < times; ++i) {
+      for (auto& rank : ranks_) rank->turn();
+    }
+  }
+  int keep(int fd) {
+    fds_.push_back(fd);
+    return fd;
+  }
+  uint16_t port() { return low().request.ranks[1].rails[0].local_port; }
+  // A stranger who stands at the door of `high`.
+  int stranger() {
+    const int fd = keep(stranger_socket());
+    const sockaddr_in there = place("127.1.0.1", port());
+    EXPECT_EQ(connect(fd, reinterpret_cast<const sockaddr*>(&there), sizeof(there)), 0);
+    return fd;
+  }
+  void expect_honest_dial(uint32_t epoch) {
+    const size_t before = high().joined.size();
+    low().rejoin->dial(kPath, epoch, kLong);
+    drive([&] { return high().joined.size() > before || !low().failures.empty(); });
+    ASSERT_TRUE(low().failures.empty()) << low().failures[0].reason;
+    EXPECT_EQ(high().joined.back()->epoch, epoch);
+  }
+  void expect_failure(const Path& path, DialOutcome outcome) {
+    drive([&] { return !low().failures.empty() || !low().joined.empty(); });
+    ASSERT_EQ(low().failures.size(), 1U);
+    EXPECT_EQ(low().failures[0].outcome, outcome) << low().failures[0].reason;
+    EXPECT_FALSE(low().failures[0].reason.empty());
+    EXPECT_EQ(low().failures[0].path.lane, path.lane);
+    EXPECT_EQ(low().failures[0].path.peer, path.peer);
+  }
+
+  static constexpr Path kPath{1, 0, 0, 0};
+  ShiftedClock clock_;
+  std::array<std::unique_ptr<Rank>, 2> ranks_;
+  std::vector<int> fds_;
+};
+
+TEST_F(TcpRejoinTest, TheFirstConnectionsNameBothRails) {
+  connect_both();
+  for (Rank* rank : {&low(), &high()}) {
+    ASSERT_EQ(rank->mesh.endpoints.size(), 4U);
+    for (const auto& endpoint : rank->mesh.endpoints) {
+      EXPECT_EQ(endpoint->peer_rail, endpoint->rail);
+      EXPECT_EQ(endpoint->epoch, 0U);
+    }
+  }
+}
+
+TEST_F(TcpRejoinTest, ADialGivesEndpointsOnBothSides) {
+  start();
+  low().rejoin->dial({1, 1, 0, 1}, 5, kLong);
+  EXPECT_TRUE(low().joined.empty());
+  drive([&] { return !low().joined.empty() && !high().joined.empty(); });
+  ASSERT_TRUE(!low().joined.empty() && !high().joined.empty());
+  Endpoint& here = *low().joined[0];
+  Endpoint& there = *high().joined[0];
+  EXPECT_EQ(here.peer, 1);
+  EXPECT_EQ(here.rail, 1);
+  EXPECT_EQ(here.peer_rail, 0);
+  EXPECT_EQ(there.peer, 0);
+  EXPECT_EQ(there.rail, 0);
+  EXPECT_EQ(there.peer_rail, 1);
+  for (const Endpoint* each : {&here, &there}) {
+    EXPECT_EQ(each->lane, 1);
+    EXPECT_EQ(each->epoch, 5U);
+    EXPECT_GT(each->latency_s, 0);
+  }
+  wire::FrameHeader header;
+  header.type = wire::FrameType::failure;
+  header.slot = static_cast<uint16_t>(Code::aborted);
+  here.post_control(header, "from low");
+  there.post_control(header, "from high");
+  here.flush();
+  there.flush();
+  drive([&] { return !low().texts.empty() && !high().texts.empty(); });
+  EXPECT_EQ(high().texts[0], "from low");
+  EXPECT_EQ(low().texts[0], "from high");
+  EXPECT_EQ(low().next_wakeup(), kNever);
+  EXPECT_EQ(high().next_wakeup(), kNever);
+}
+
+TEST_F(TcpRejoinTest, AGonePeerRefuses) {
+  start();
+  high().rejoin->stop();
+  low().rejoin->dial(kPath, 1, kLong);
+  low().rejoin->probe(kPath, kLong);
+  EXPECT_TRUE(low().failures.empty());
+  EXPECT_TRUE(low().probed.empty());
+  expect_failure(kPath, DialOutcome::refused);
+  drive([&] { return !low().probed.empty(); });
+  EXPECT_FALSE(low().probed[0].accepted);
+  EXPECT_EQ(low().probed[0].otherwise, DialOutcome::refused);
+  EXPECT_EQ(low().next_wakeup(), kNever);
+}
+
+// What fails within the call is told later, and the loop knows that it must not sleep until then.
+TEST_F(TcpRejoinTest, AnImmediateFailureWaitsForTheTurn) {
+  connect_both();
+  low().request.ranks[1].rails[0].address = "nonsense";
+  low().make_rejoin();
+  low().rejoin->dial(kPath, 1, kLong);
+  EXPECT_TRUE(low().failures.empty());
+  EXPECT_LE(low().next_wakeup(), clock_.now());
+  low().turn();
+  ASSERT_EQ(low().failures.size(), 1U);
+  EXPECT_EQ(low().failures[0].outcome, DialOutcome::unanswered);
+}
+
+// A queue that is full drops what comes: there is no answer at all.
+TEST_F(TcpRejoinTest, SilenceIsUnanswered) {
+  connect_both();
+  uint16_t full = 0;
+  keep(false_listener(0, &full));
+  const sockaddr_in there = place("127.1.0.1", full);
+  for (int i = 0; i < 4; ++i) {
+    const int fd = keep(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    connect(fd, reinterpret_cast<const sockaddr*>(&there), sizeof(there));
+  }
+  low().request.ranks[1].rails[0].local_port = full;
+  low().make_rejoin();
+  low().rejoin->dial(kPath, 1, kSecond);
+  low().rejoin->probe(kPath, kSecond);
+  EXPECT_LE(low().next_wakeup(), clock_.now() + kSecond);
+  low().turn();
+  EXPECT_TRUE(low().failures.empty());
+  clock_.shift += kSecond;
+  expect_failure(kPath, DialOutcome::unanswered);
+  ASSERT_EQ(low().probed.size(), 1U);
+  EXPECT_FALSE(low().probed[0].accepted);
+  EXPECT_EQ(low().probed[0].otherwise, DialOutcome::unanswered);
+}
+
+// Somebody answers the network, and not us: a process that hangs, or another program.
+TEST_F(TcpRejoinTest, WhoAnswersWrongHasFailed) {
+  connect_both();
+  uint16_t mute = 0;
+  const int listener = keep(false_listener(10, &mute));
+  low().request.ranks[1].rails[0].local_port = mute;
+  low().make_rejoin();
+  for (const bool talks : {false, true}) {
+    low().failures.clear();
+    low().rejoin->dial(kPath, 1, kSecond);
+    low().turn();
+    if (talks) {
+      accept(listener, nullptr, nullptr);  // the first one
+      const int fd = keep(accept(listener, nullptr, nullptr));
+      const std::string junk(500, 'x');
+      EXPECT_EQ(send(fd, junk.data(), junk.size(), MSG_NOSIGNAL), 500);
+    } else {
+      clock_.shift += kSecond;
+    }
+    expect_failure(kPath, DialOutcome::failed);
+  }
+  low().rejoin->probe(kPath, kSecond);
+  drive([&] { return !low().probed.empty(); });
+  EXPECT_TRUE(low().probed[0].accepted);
+}
+
+TEST_F(TcpRejoinTest, AProbeLooksAndSaysNothing) {
+  start();
+  low().rejoin->probe({1, 1, 1, 0}, kLong);
+  EXPECT_TRUE(low().probed.empty());
+  drive([&] { return !low().probed.empty(); });
+  EXPECT_TRUE(low().probed[0].accepted);
+  EXPECT_EQ(low().probed[0].path.rail, 1);
+  turn(20);
+  EXPECT_TRUE(high().joined.empty());
+  EXPECT_EQ(high().next_wakeup(), kNever);  // the visitor has left
+}
+
+TEST_F(TcpRejoinTest, StrangersKeepNobodyOut) {
+  start();
+  const size_t before = nezha::testing::connections_of("127.1.0.1").size();
+  for (int i = 0; i < 200; ++i) {
+    const int fd = stranger();
+    const std::string half = i % 3 == 1 ? "half a hello" : "";
+    EXPECT_EQ(send(fd, half.data(), half.size(), MSG_NOSIGNAL), static_cast<ssize_t>(half.size()));
+    if (i % 50 == 2) turn();
+  }
+  expect_honest_dial(3);
+  turn(50);
+  const size_t during = nezha::testing::connections_of("127.1.0.1").size();
+  EXPECT_LE(during, before + 64 + 2);
+  EXPECT_GT(during, before + 2);
+  // Nobody stays for ever: two seconds later all are gone.
+  clock_.shift += 3 * kSecond;
+  drive([&] { return nezha::testing::connections_of("127.1.0.1").size() == before + 2; });
+  EXPECT_EQ(high().next_wakeup(), kNever);
+}
+
+TEST_F(TcpRejoinTest, JunkIsShownTheDoor) {
+  start();
+  const int fd = stranger();
+  const std::string junk(1000, '\x7f');
+  ASSERT_EQ(send(fd, junk.data(), junk.size(), MSG_NOSIGNAL), 1000);
+  char byte = 0;
+  drive([&] {
+    const ssize_t got = recv(fd, &byte, 1, MSG_DONTWAIT);
+    return got == 0 || (got < 0 && errno == ECONNRESET);
+  });
+  EXPECT_TRUE(high().joined.empty());
+  expect_honest_dial(1);
+}
+
+TEST_F(TcpRejoinTest, ADifferentSecretIsRefused) {
+  connect_both();
+  low().request.secret = wire::secret_from_text("of another job");
+  low().make_rejoin();
+  high().make_rejoin();
+  low().rejoin->dial(kPath, 1, kLong);
+  expect_failure(kPath, DialOutcome::failed);
+  EXPECT_NE(low().failures[0].reason.find("secret"), std::string::npos) << low().failures[0].reason;
+  turn(20);
+  EXPECT_TRUE(high().joined.empty());
+}
+
+TEST_F(TcpRejoinTest, APathThatDoesNotExistIsRefused) {
+  connect_both();
+  low().request.ranks[0].rails.push_back(low().request.ranks[0].rails[0]);
+  low().request.streams_per_rail = 3;
+  low().make_rejoin();
+  high().make_rejoin();
+  for (const Path& path : {Path{1, 0, 0, 2}, Path{1, 2, 0, 0}}) {
+    low().failures.clear();
+    low().rejoin->dial(path, 1, kLong);
+    expect_failure(path, DialOutcome::failed);
+    turn(20);
+    EXPECT_TRUE(high().joined.empty());
+  }
+}
+
+// A member that proves itself and then falls silent must not be held for ever.
+TEST_F(TcpRejoinTest, AMemberThatStopsHalfWayIsLetGo) {
+  start();
+  const size_t before = nezha::testing::connections_of("127.1.0.1").size();
+  low().rejoin->dial(kPath, 1, kLong);
+  low().turn();   // hello
+  high().turn();  // accepts
+  high().turn();  // challenge
+  low().turn();   // proof
+  high().turn();  // a member
+  EXPECT_GE(nezha::testing::connections_of("127.1.0.1").size(), before + 2);
+  EXPECT_LE(high().next_wakeup(), clock_.now() + 3 * kSecond);
+  EXPECT_GT(high().next_wakeup(), clock_.now() + kSecond);
+  clock_.shift += 4 * kSecond;
+  high().turn();
+  EXPECT_EQ(high().next_wakeup(), kNever);
+  expect_failure(kPath, DialOutcome::failed);
+}
+
+TEST_F(TcpRejoinTest, StopEndsEverything) {
+  start();
+  const int before = nezha::testing::open_descriptors();
+  low().rejoin->dial(kPath, 1, kLong);
+  turn();  // far too few for a connection
+  low().rejoin->probe(kPath, kLong);
+  low().rejoin->stop();
+  low().rejoin->dial(kPath, 2, kLong);
+  turn(20);
+  EXPECT_TRUE(low().joined.empty() && low().failures.empty() && low().probed.empty());
+  EXPECT_TRUE(high().joined.empty());
+  EXPECT_EQ(low().next_wakeup(), kNever);
+  EXPECT_LT(nezha::testing::open_descriptors(), before);  // its doors are closed too
+  EXPECT_EQ(nezha::testing::listening_ports_of("127.1.0.1").size(), 2U);
+}
+
+TEST_F(TcpRejoinTest, StopWithinAnEvent) {
+  start();
+  for (int lane = 0; lane < 2; ++lane) low().rejoin->dial({1, 0, 0, lane}, 1, kLong);
+  low().at_event = [&] { low().rejoin->stop(); };
+  drive([&] { return !low().joined.empty(); });
+  turn(50);
+  EXPECT_EQ(low().joined.size(), 1U);
+  EXPECT_TRUE(low().failures.empty());
+}
+
+// Attempts that fail at once and are begun again at once neither recurse nor keep a turn from ending.
+TEST_F(TcpRejoinTest, DialWithinAnEvent) {
+  start();
+  high().rejoin->stop();
+  low().at_event = [&] { low().rejoin->dial(kPath, 1, kLong); };
+  low().rejoin->dial(kPath, 1, kLong);
+  drive([&] { return low().failures.size() >= 5; });
+}
+
+TEST_F(TcpRejoinTest, AShortageOfDescriptorsPassesAndDoesNotSpin) {
+  start();
+  stranger();
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlimit none{3, limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  high().turn();
+  const Nanoseconds wakeup = high().next_wakeup();
+  EXPECT_LE(wakeup, clock_.now() + 100 * kMillisecond);
+  EXPECT_GT(wakeup, 0);
+  high().turn();
+  EXPECT_EQ(high().next_wakeup(), wakeup);  // it did not try again
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  expect_honest_dial(1);
+}
+
+TEST_F(TcpRejoinTest, KeepsNoDescriptor) {
+  TearDown();
+  const int before = nezha::testing::open_descriptors();
+  for (int i = 0; i < 3; ++i) {
+    SetUp();
+    start();
+    for (int k = 0; k < 5; ++k) stranger();
+    low().rejoin->dial({1, 0, 0, 1}, 1, kLong);
+    low().rejoin->probe(kPath, kLong);
+    expect_honest_dial(2);
+    low().rejoin->dial({1, 0, 0, 1}, 1, kLong);
+    turn();
+    TearDown();
+    EXPECT_EQ(nezha::testing::open_descriptors(), before);
+  }
+  SetUp();
+}
+
+}  // namespace
+}  // namespace nezha::transport

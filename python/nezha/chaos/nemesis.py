@@ -160,16 +160,17 @@ class Nemesis:
 
     def _flap(self, lab: Lab, happening: Happening, rail: int) -> int:
         """Lowers and raises the carrier until it is over; how often it went down."""
-        injection, times = happening.injection, 0
-        end = self._sampler.now() + injection.lasts_s
-        while self._sampler.now() < end and not self._stopping.is_set():
-            lab.flap(injection.node, rail, up=False)
-            times += 1
-            self._stopping.wait(0.5 / injection.hertz)
-            lab.flap(injection.node, rail, up=True)
-            self._stopping.wait(0.5 / injection.hertz)
+        injection, turns = happening.injection, 0
+        happening.began_s = self._sampler.now()
+        half_s = 0.5 / injection.hertz
+        # By the clock, not by pauses: what the changes themselves take must not slow it down.
+        while turns * half_s < injection.lasts_s and not self._stopping.is_set():
+            lab.flap(injection.node, rail, up=turns % 2 == 1)
+            turns += 1
+            self._stopping.wait(max(0.0, happening.began_s + turns * half_s - self._sampler.now()))
         happening.ended_s = self._sampler.now()
-        return times
+        return (turns + 1) // 2
+
 
     def _hit_rank(self, happening: Happening) -> Verdict:
         rank = happening.injection.node

@@ -13,6 +13,7 @@ from .session import INTERVAL_S, Run
 from .timeline import Span, outside
 
 _POINTS = 600
+_WIDE = 120  # columns of a terminal that has room for the evidence
 _AFTER_S = 1.0  # "back" means the second after a fault
 # Counters of Nezha that tell of faults, by their names in Communicator.stats(), and what to call
 # them. A library of another version has more or fewer: those it has are shown.
@@ -106,7 +107,7 @@ def show(report: Dict[str, Any]) -> None:
     from rich.console import Console
 
     console = Console(width=None if sys.stdout.isatty() else 150)
-    console.print(_fault_table(report))
+    console.print(_fault_table(report, narrow=console.width < _WIDE))
     if report["nezha"]:
         console.print(_count_table(report))
     else:
@@ -114,22 +115,28 @@ def show(report: Dict[str, Any]) -> None:
     print("\n".join(summary(report)))
 
 
-def _fault_table(report: Dict[str, Any]) -> Any:
+def _fault_table(report: Dict[str, Any], narrow: bool) -> Any:
+    """narrow: without the evidence, which was said when it was found, and without lines."""
+    from rich import box
     from rich.table import Table
 
-    table = Table(title=f"faults, seed {report['config']['seed']}", title_justify="left")
+    table = Table(title=f"faults, seed {report['config']['seed']}", title_justify="left",
+                  box=box.SIMPLE if narrow else box.HEAVY_HEAD)
     for name, side in (("#", "right"), ("at\ns", "right"), ("fault", "left"), ("where", "left"),
-                       ("lasted\ns", "right"), ("happened", "left"), ("traffic\nmeanwhile", "right"),
-                       ("a second\nafter", "right"), ("standstill\ns", "right")):
-        table.add_column(name, justify=side, no_wrap=name != "happened")  # type: ignore[arg-type]
+                       ("lasted\ns", "right"), ("happened", "left"), ("traffic\nduring", "right"),
+                       ("second\nafter", "right"), ("stood\nstill s", "right")):
+        if name != "#" or not narrow:
+            wraps = name == "happened" and not narrow
+            table.add_column(name, justify=side, no_wrap=not wraps)  # type: ignore[arg-type]
     for fault in report["faults"]:
         kind = fault["kind"] + (f" {fault['hertz']:g} Hz" if fault["hertz"] else "")
         verdict = {True: "yes", False: "NO", None: "unknown"}[fault["happened"]]
-        table.add_row(
-            str(fault["number"]), f"{fault['began_s']:.1f}", kind, fault["where"],
-            f"{fault['ended_s'] - fault['began_s']:.2f}", f"{verdict}: {fault['evidence']}",
-            _percent(fault["traffic_during"]), _percent(fault["traffic_after"]),
-            f"{fault['standstill_s']:.2f}" if fault["standstill_s"] else "-")
+        row = [f"{fault['began_s']:.1f}", kind, fault["where"],
+               f"{fault['ended_s'] - fault['began_s']:.2f}",
+               verdict if narrow else f"{verdict}: {fault['evidence']}",
+               _percent(fault["traffic_during"]), _percent(fault["traffic_after"]),
+               f"{fault['standstill_s']:.2f}" if fault["standstill_s"] else "-"]
+        table.add_row(*(row if narrow else [str(fault["number"]), *row]))
     return table
 
 

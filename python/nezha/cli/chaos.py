@@ -146,7 +146,7 @@ def _watcher(request: Request, out: Optional[IO[bytes]]) -> Iterator[Watcher]:
     running: Dict[int, Injection] = {}
     with Progress(TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed} faults"),
                   TimeElapsedColumn(), console=console, transient=True) as bars:
-        task = bars.add_task("waiting for traffic", total=request.count)
+        task = bars.add_task("no fault yet", total=request.count)
 
         def describe() -> None:
             now = ", ".join(f"{i.kind} of {i.where}" for i in running.values())

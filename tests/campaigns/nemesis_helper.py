@@ -11,11 +11,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import socket
 import sys
 import time
 from typing import Any, Dict
 
-from campaigns.sock_diag import SockDiag
+from nezha.lab import sockets
 
 _SPIN_S = 0.0005  # a sleep may be this late
 
@@ -29,30 +30,31 @@ def until(moment: float) -> None:
         pass
 
 
-def destroy(diag: SockDiag, command: Dict[str, Any]) -> Dict[str, Any]:
+def destroy(link: socket.socket, command: Dict[str, Any]) -> Dict[str, Any]:
     """See the head of the file."""
-    found = diag.between(command["local"], command["remote"])
+    ends = command["local"], command["remote"]
+    found = sockets.connections(link, *ends)
     if "bytes" in command:
         wanted = sum(c.bytes_sent for c in found) + command["bytes"]
         deadline = time.monotonic() + command["wait"]
         while sum(c.bytes_sent for c in found) < wanted and time.monotonic() < deadline:
-            found = diag.between(command["local"], command["remote"])
+            found = sockets.connections(link, *ends)
     else:
         until(command["at"])
-        found = diag.between(command["local"], command["remote"])
+        found = sockets.connections(link, *ends)
     at = time.monotonic()
-    return {"at": at, "sent": [c.bytes_sent for c in found if diag.destroy(c)]}
+    return {"at": at, "sent": [c.bytes_sent for c in found if sockets.destroy_one(link, c)]}
 
 
 def main() -> None:
     """Obeys until the input ends."""
     with contextlib.suppress(OSError):
         os.nice(-11)  # a fault must be on time although the ranks are busy
-    diag = SockDiag()
+    link = sockets.open_link()
     print(json.dumps({"ready": True}), flush=True)
     for line in sys.stdin:
         try:
-            answer = destroy(diag, json.loads(line))
+            answer = destroy(link, json.loads(line))
         except OSError as error:  # told to the campaign, which fails
             answer = {"error": str(error)}
         print(json.dumps(answer), flush=True)

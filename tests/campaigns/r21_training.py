@@ -20,6 +20,7 @@ from campaigns.rails import RAILS, links
 NODES = 2
 _STEPS = 2  # of a batch, in which one fault comes
 _RETURN_S = 10.0
+_START_S = 300.0  # torch takes long to load on a busy machine
 
 
 class Training(Campaign):
@@ -39,7 +40,7 @@ class Training(Campaign):
             ranks = [start_node(lab, node, f"rank {node}", command,
                                 {**child_env(lab.rank_env(node)), **env}) for node in range(NODES)]
             try:
-                tell(ranks, None, 120)
+                tell(ranks, None, _START_S)
                 self._both(record, ranks, nemesis)
             finally:
                 for rank in ranks:

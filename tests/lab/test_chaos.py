@@ -7,13 +7,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, Callable, Dict, List
 
 import pytest
 from conftest import child_env, eventually
 
 from nezha.chaos import report
 from nezha.chaos.errors import ChaosError
+from nezha.chaos.nemesis import Happening
 from nezha.chaos.session import Request, Watcher, run
 from nezha.lab import Lab, names
 
@@ -23,13 +24,15 @@ _PROGRAM = os.path.join(os.path.dirname(__file__), "chaos_program.py")
 _ENDS_BY_ITSELF = "import sys; sys.exit({code})"
 
 
-def _document(tmp_path: Path, faults: List[str], traffic: str = "0,1", **options: Any) -> Dict[str, Any]:
-    """The report of a run that ends when all of its faults are over."""
+def _document(tmp_path: Path, faults: List[str], traffic: str = "0,1",
+              look: Callable[[Happening], None] = lambda _: None, **options: Any) -> Dict[str, Any]:
+    """The report of a run that ends when all of its faults are over. look: called as each ends."""
     stop, ended = tmp_path / "stop", []
     options.setdefault("count", len(faults))
 
-    def end(happening: Any) -> None:
+    def end(happening: Happening) -> None:
         ended.append(happening)
+        look(happening)
         if len(ended) == options["count"]:
             stop.touch()
 
@@ -42,7 +45,18 @@ def _document(tmp_path: Path, faults: List[str], traffic: str = "0,1", **options
 
 def test_every_fault_happens_and_is_confirmed(tmp_path: Path) -> None:
     kinds = ["cut", "blackhole", "oneway", "reset", "slow", "crawl", "flap", "pause"]
-    found = _document(tmp_path, kinds, count=len(kinds) + 1)
+    left: List[Dict[str, int]] = []
+
+    def look(happening: Happening) -> None:
+        if happening.injection.rail is not None:
+            name = next(each for each in names() if each.startswith(f"p{os.getpid()}-"))
+            left.extend(Lab.attach(name).facts(happening.injection.node, happening.injection.rail))
+
+    found = _document(tmp_path, kinds, look=look, count=len(kinds) + 1)
+    assert len(left) == len(kinds)
+    for port in left:
+        assert port["carrier"] == 1 and port["dropped"] == 0
+        assert port["rate_out_bps"] == port["rate_in_bps"] == 50 * 10**6
     assert found["problems"] == [] and found["exit_code"] == 0, found["problems"]
     seen = {fault["kind"]: fault["evidence"] for fault in found["faults"]}
     assert set(seen) == set(kinds) - {"oneway"} | {"oneway-out", "oneway-in"}
@@ -111,9 +125,9 @@ def test_a_delay_is_there_and_gone(tmp_path: Path) -> None:
 def test_the_command_reports_and_leaves_nothing(tmp_path: Path) -> None:
     stop, json_file, picture = tmp_path / "stop", tmp_path / "r.json", tmp_path / "deep" / "p.png"
     command = [sys.executable, "-c", "import sys; sys.argv[0] = 'nezha'; from nezha.cli import main; "
-               "main()", "chaos", "--nodes", "2", "--rails", "50mbit,50mbit", "--faults", "cut", "--count",
-               "1", "--every", "300ms", "--seed", "5", "--json", str(json_file), "--plot", str(picture),
-               "--", sys.executable, _PROGRAM, str(stop), "0,1"]
+               "main()", "chaos", "--nodes", "2", "--rails", "50mbit,50mbit", "--faults", "cut",
+               "--count", "1", "--every", "300ms", "--seed", "5", "--json", str(json_file),
+               "--plot", str(picture), "--", sys.executable, _PROGRAM, str(stop), "0,1"]
     child = subprocess.Popen(command, env=child_env(), text=True, stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE)
     assert child.stderr is not None
@@ -136,7 +150,8 @@ def test_the_command_reports_and_leaves_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("code, wanted", [(0, 1), (7, 7)])
 def test_a_program_without_traffic_had_no_faults(tmp_path: Path, code: int, wanted: int) -> None:
-    request = Request([sys.executable, "-S", "-c", _ENDS_BY_ITSELF.format(code=code)], ["cut"], 1, nodes=2)
+    program = [sys.executable, "-S", "-c", _ENDS_BY_ITSELF.format(code=code)]
+    request = Request(program, ["cut"], seed=1, nodes=2)
     with open(os.devnull, "wb") as nowhere:
         found = report.document(run(request, Watcher(lambda _: None, lambda _: None, nowhere, nowhere)))
     assert found["exit_code"] == wanted and "no data" in found["problems"][0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 from ..lab import parse_rate
 from .errors import ChaosError
@@ -16,6 +16,9 @@ _FAULT_COLORS = {"cut": "#D55E00", "blackhole": "#222222", "oneway-out": "#7A5C9
 # Names have this part of the width, and so many rows; one that would cover others is left out.
 _NAME_SHARE, _NAME_ROWS, _NAME_ROW_HEIGHT = 0.065, 2, 0.135
 _PANEL_INCHES = 1.9
+_BEFORE_S = 0.5  # of the time without traffic at the beginning, which is of no interest
+# A rail that was never used to this share of its rate is shown larger, without the line of its rate.
+_LIMIT_SHOWN_FROM = 0.35
 
 
 def draw(report: Dict[str, Any], path: Path) -> None:
@@ -32,6 +35,7 @@ def draw(report: Dict[str, Any], path: Path) -> None:
     figure, axes = pyplot.subplots(panels, 1, sharex=True, dpi=150, layout="constrained",
                                    figsize=(11.5, 1.3 + _PANEL_INCHES * panels))
     try:
+        start = max(0.0, (report["traffic_from_s"] or 0.0) - _BEFORE_S)
         limits = [parse_rate(rate) for rate in report["config"]["rails"]]
         _panel(axes[0], times, [sum(each) for each in zip(*rails)], "all rails", "#444444",
                sum(limits) if all(limits) else 0)
@@ -41,8 +45,9 @@ def draw(report: Dict[str, Any], path: Path) -> None:
         named: Dict[Any, List[float]] = {}
         for fault in report["faults"]:
             hit = _shade(axes, fault)
-            _name(hit, fault, report["ended_s"], named.setdefault(hit, [-1e9] * _NAME_ROWS))
+            _name(hit, fault, (start, report["ended_s"]), named.setdefault(hit, [-1e9] * _NAME_ROWS))
         _decorate(figure, axes, report)
+        axes[-1].set_xlim(start, max(report["ended_s"], start + 0.1))
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path)
     except OSError as error:
@@ -56,10 +61,11 @@ def _panel(axes: Any, times: List[float], bps: List[float], name: str, color: st
     megabits = [value / 1e6 for value in bps]
     axes.fill_between(times, megabits, color=color, alpha=0.18, linewidth=0, zorder=2)
     axes.plot(times, megabits, color=color, linewidth=1.3, zorder=3)
-    top = max([*megabits, limit / 1e6, 1])
-    axes.set_ylim(0, 1.38 * top)  # room for the faults' names
-    if limit:
+    top = max([*megabits, 1])
+    if limit and top >= _LIMIT_SHOWN_FROM * limit / 1e6:
         axes.axhline(limit / 1e6, color=color, linestyle=(0, (5, 3)), linewidth=1, zorder=2)
+        top = max(top, limit / 1e6)
+    axes.set_ylim(0, 1.38 * top)  # room for the faults' names
     axes.set_ylabel(f"{name}\nMbit/s", fontsize=10)
     axes.grid(True, axis="y", color="#DDDDDD", linewidth=0.6, zorder=0)
     for side in ("top", "right"):
@@ -79,17 +85,19 @@ def _shade(axes: Any, fault: Dict[str, Any]) -> Any:
     return hit[0]
 
 
-def _name(panel: Any, fault: Dict[str, Any], last: float, rows: List[float]) -> None:
-    """rows: where the latest name of each row of the panel stands."""
-    at = (fault["began_s"] + fault["ended_s"]) / 2
-    free = [row for row, before in enumerate(rows) if at - before > _NAME_SHARE * last]
+def _name(panel: Any, fault: Dict[str, Any], shown: Tuple[float, float],
+          rows: List[float]) -> None:
+    """shown: the first and last second. rows: where the latest name of each row stands."""
+    at, width = (fault["began_s"] + fault["ended_s"]) / 2, shown[1] - shown[0]
+    free = [row for row, before in enumerate(rows) if at - before > _NAME_SHARE * width]
     if not free:
         return
     rows[free[0]] = at
     hertz = f" {fault['hertz']:g} Hz" if fault["hertz"] else ""
     who = f"rank {fault['node']}" if fault["rail"] is None else f"node {fault['node']}"
     verdict = {True: "", False: "\nNOT CONFIRMED", None: "\ncut short"}[fault["happened"]]
-    side = "right" if at > 0.97 * last else "left" if at < 0.03 * last else "center"
+    place = (at - shown[0]) / max(width, 1e-9)
+    side = "right" if place > 0.97 else "left" if place < 0.03 else "center"
     panel.annotate(f"{fault['kind']}{hertz}\n{who}{verdict}",
                    xy=(at, 0.985 - free[0] * _NAME_ROW_HEIGHT), xycoords=("data", "axes fraction"),
                    ha=side, va="top", fontsize=7.5, color="#222222", linespacing=1.05, zorder=5,
@@ -107,8 +115,7 @@ def _decorate(figure: Any, axes: Any, report: Dict[str, Any]) -> None:
         f"{command if len(command) <= 80 else command[:77] + '...'}\n"
         f"{config['nodes']} nodes, {len(report['faults'])} faults, {confirmed} confirmed, "
         f"seed {config['seed']}, exit code {report['exit_code']}", fontsize=11, loc="left")
-    axes[-1].set_xlabel("seconds; received per node, on average. Dashed: the rail's rate", fontsize=10)
-    axes[-1].set_xlim(0, max(report["ended_s"], *report["timeline"]["t_s"][-1:], 0.1))
+    axes[-1].set_xlabel("seconds; received per node, on average. Dashed: the rate", fontsize=10)
     kinds = sorted({fault["kind"] for fault in report["faults"]}, key=list(_FAULT_COLORS).index)
     shapes = [Patch(color=_FAULT_COLORS[kind], alpha=0.6, label=kind) for kind in kinds]
     if shapes:

@@ -23,6 +23,7 @@ def facts(lab: LabState, host: NodeState, port: PortState) -> Dict[str, int]:
         "delay_ms": min(near["delay_ms"], far["delay_ms"]),
         "rate_out_bps": near["rate"], "rate_in_bps": far["rate"],
         "dropped": filters.dropped(lab, port),
-        "queue_drops": near["queue_drops"] + far["queue_drops"], "bytes": near["rx_bytes"] + near["tx_bytes"],
+        "queue_drops": near["queue_drops"] + far["queue_drops"],
+        "bytes": near["rx_bytes"] + near["tx_bytes"],
         "resets": kernel.in_netns(host.netns, sockets.established_resets),
     }

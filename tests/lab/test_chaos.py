@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any, Callable, Dict, List
 
@@ -154,7 +155,7 @@ def test_a_program_without_traffic_had_no_faults(tmp_path: Path, code: int, want
     request = Request(program, ["cut"], seed=1, nodes=2)
     with open(os.devnull, "wb") as nowhere:
         found = report.document(run(request, Watcher(lambda _: None, lambda _: None, nowhere, nowhere)))
-    assert found["exit_code"] == wanted and "no data" in found["problems"][0]
+    assert found["exit_code"] == wanted and "sent data" in found["problems"][0]
     assert found["faults"] == [] and found["undisturbed_bps"] is None
 
 
@@ -171,3 +172,29 @@ def test_a_rule_keeps_its_count_when_others_come() -> None:
         lab.restore(0, 0)
         lab.cut(0, 0, silent=True)
         assert lab.facts(0, 0)[0]["dropped"] == 0
+
+
+def test_counts_read_during_a_change_are_those_before_or_after_it() -> None:
+    with Lab(2, ["50mbit", "50mbit"]) as lab:
+        lab.cut(0, 0, silent=True)
+        shout = ("import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); "
+                 "s.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1); "
+                 "s.sendto(b'x', ('10.1.0.255', 9))")
+        lab.exec(0, [sys.executable, "-S", "-c", shout], check=True)
+        assert eventually(lambda: lab.facts(0, 0)[0]["dropped"] == 1)
+        done = threading.Event()
+
+        def change() -> None:
+            other = Lab.attach(lab.name)
+            for _ in range(15):
+                other.cut(1, 1, silent=True)
+                other.restore(1, 1)
+            done.set()
+
+        changing = threading.Thread(target=change)
+        changing.start()
+        seen = set()
+        while not done.is_set():
+            seen.add(lab.facts(0, 0)[0]["dropped"])
+        changing.join()
+        assert seen == {1}

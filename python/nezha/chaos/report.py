@@ -51,7 +51,7 @@ def document(run: Run) -> Dict[str, Any]:
 def find_problems(run: Run) -> List[str]:
     """Why the faults were not what was asked for; empty when all is well."""
     if run.traffic_s is None:
-        return ["no fault was inflicted: the program moved no data over the rails"]
+        return ["no fault was inflicted: not every rank of the program sent data over the rails"]
     found = [f"fault {h.injection.number} ({h.injection.kind}, {h.injection.where}) could not be "
              f"confirmed: {h.evidence}" for h in run.happenings if h.happened is False]
     if not found and not any(happening.happened for happening in run.happenings):

@@ -4,8 +4,9 @@ A process of its own, so that neither the report's nor the user's work makes it 
 
     python -m nezha.chaos.sampler LAB INTERVAL_MS
 
-prints one line a sample, "TIME BYTES BYTES ...": CLOCK_MONOTONIC in seconds and, by rail, bytes
-that came out of the switch towards all nodes. It ends when nobody reads it any more.
+prints one line a sample, "TIME LEAST BYTES BYTES ...": CLOCK_MONOTONIC in seconds; what the node that
+has sent least has sent, all rails together; and, by rail, bytes that came out of the switch towards
+all nodes. It ends when nobody reads it any more.
 """
 
 from __future__ import annotations
@@ -16,29 +17,30 @@ import subprocess
 import sys
 import threading
 import time
-from typing import Dict, List
+from typing import Dict, List, Tuple
 
 from ..lab import kernel, state, userns
 from .timeline import Timeline
 
 
-def _sent_by_device() -> Dict[str, int]:
-    """Transmitted bytes of every device in the calling thread's network namespace."""
+def _bytes_by_device() -> Dict[str, Tuple[int, int]]:
+    """(received, transmitted) of every device in the calling thread's network namespace."""
     with open("/proc/thread-self/net/dev", encoding="ascii") as file:
         rows = [line.split(":", 1) for line in file if ":" in line]
-    return {name.strip(): int(numbers.split()[8]) for name, numbers in rows}
+    return {name.strip(): (int(numbers.split()[0]), int(numbers.split()[8]))
+            for name, numbers in rows}
 
 
 def _print_samples(lab: state.LabState, interval_s: float) -> None:
-    ports: List[List[str]] = [[] for _ in lab.rail_rates]
-    for node in lab.nodes:
-        for port in node.ports:
-            ports[port.rail].append(port.switch_port)
+    of_node = [[port.switch_port for port in node.ports] for node in lab.nodes]
+    of_rail = [[port.switch_port for node in lab.nodes for port in node.ports if port.rail == rail]
+               for rail in range(len(lab.rail_rates))]
     due = time.monotonic()
     while True:
-        sent = _sent_by_device()
-        sums = [sum(sent.get(name, 0) for name in names) for names in ports]
-        print(f"{time.monotonic():.6f}", *sums, flush=True)
+        counts = _bytes_by_device()
+        least = min(sum(counts[name][0] for name in names) for names in of_node)
+        delivered = [sum(counts[name][1] for name in names) for names in of_rail]
+        print(f"{time.monotonic():.6f}", least, *delivered, flush=True)
         due = max(due + interval_s, time.monotonic())
         time.sleep(max(0.0, due - time.monotonic()))
 
@@ -63,6 +65,8 @@ class Sampler:
         self.timeline = Timeline(rails)
         self.lock = threading.Lock()
         self.start = time.monotonic()
+        # Bytes that every single node has sent.
+        self.least_sent = 0
         package_root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
         path = os.pathsep.join(p for p in (package_root, os.environ.get("PYTHONPATH")) if p)
         self._process = subprocess.Popen(
@@ -75,11 +79,6 @@ class Sampler:
         """Seconds on the timeline's clock."""
         return time.monotonic() - self.start
 
-    def total(self) -> int:
-        """Bytes delivered so far."""
-        with self.lock:
-            return self.timeline.total
-
     def _read(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
@@ -87,7 +86,8 @@ class Sampler:
                 return  # cut off by the end
             fields = line.split()
             with self.lock:
-                self.timeline.add(float(fields[0]) - self.start, [int(f) for f in fields[1:]])
+                self.least_sent = int(fields[1])
+                self.timeline.add(float(fields[0]) - self.start, [int(f) for f in fields[2:]])
 
     def __enter__(self) -> "Sampler":
         self._thread.start()

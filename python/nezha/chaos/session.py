@@ -49,7 +49,7 @@ class Request:
 class Run:
     """What a run left behind. Times on the sampler's clock, in seconds from the run's start.
 
-    traffic_s: when the program first moved data, None: never. ended_s: when it had ended.
+    traffic_s: when every rank had begun to move data, None: one never did. ended_s: when it had ended.
     counts: by rank, what Nezha counted there; only of the ranks that came to their end.
     """
 

@@ -35,11 +35,6 @@ class Timeline:
     def __len__(self) -> int:
         return len(self._times)
 
-    @property
-    def total(self) -> int:
-        """Bytes delivered over all rails, as of the last sample."""
-        return 0 if self._last is None else self._last[1]
-
     def add(self, time_s: float, delivered: Sequence[int]) -> None:
         """One sample: bytes so far of each rail."""
         self._look_for_standstill(time_s, sum(delivered))

@@ -25,8 +25,8 @@ from .run import _variables as variables
 _HELP = f"""Run your program in a lab while its rails and ranks misbehave, and see what it made of it.
 
 Builds a cluster out of network namespaces, starts one rank of your program on every node (RANK,
-WORLD_SIZE, MASTER_ADDR ... are set, as by `nezha run`), waits until it moves data, and then inflicts
-one fault after the other until it ends. Every fault is confirmed by a counter of the kernel.
+WORLD_SIZE, MASTER_ADDR ... are set, as by `nezha run`), waits until all of them move data, and then
+inflicts one fault after the other until it ends. Every fault is confirmed by a counter of the kernel.
 
 \b
 Faults:

@@ -408,9 +408,11 @@ class Lab:
             raise LabError(f"lab {self.name!r} is a loopback lab: its rails have no ports")
 
         def look() -> List[Any]:
-            lab = state.load(self.name)
-            host = lab.nodes[node]
-            return [work(lab, host, port) for port in self._ports(host, node, rail)]
+            # Somebody else's change, half done, is neither the old state nor the new one.
+            with state.locked():
+                lab = state.load(self.name)
+                host = lab.nodes[node]
+                return [work(lab, host, port) for port in self._ports(host, node, rail)]
 
         found: List[Any] = self._inside(look)
         return found

@@ -9,6 +9,7 @@ import traceback
 from pathlib import Path
 from typing import Any, Dict, List, Sequence
 
+from nezha.lab import capabilities
 from rich.console import Console
 
 from campaigns import report
@@ -35,6 +36,8 @@ def run_one(campaign: Campaign, form: str, seed: int, out: Path, fresh: bool = F
             traceback.print_exc()
     finally:
         record.close()
+    if record.violations and record.dumps.exists():
+        record.violations[-1] += f"; what the ranks did last: nezha flight {record.dumps}/*"
     result = report.summary(campaign, record, seed)
     report.write(result, folder)
     return result
@@ -66,6 +69,9 @@ def main() -> int:
     parser.add_argument("--fresh", action="store_true", help="the long form begins again")
     parser.add_argument("--json", action="store_true", help="lines of JSON in place of the table")
     arguments = parser.parse_args()
+    can = capabilities()
+    if not can.namespaces:
+        raise SystemExit(f"fault campaigns need a lab with networks of its own: {can.reason}")
     console = Console(width=None if sys.stdout.isatty() else 120)
     results = []
     for campaign in chosen(arguments.only, arguments.form):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import time
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Tuple
@@ -32,7 +33,9 @@ class Record:
         self.noise: List[float] = []  # seconds by which fault-free operations exceed their median
         self.checked = 0  # operations whose bits were compared in this run
         self.seconds = 0.0
-        path.parent.mkdir(parents=True, exist_ok=True)
+        self.dumps = path.with_suffix(".flight")  # what ranks did last, where one fails
+        shutil.rmtree(self.dumps, ignore_errors=True)
+        self.dumps.mkdir(parents=True)
         if resume and path.exists():
             lines = path.read_text(encoding="utf-8").splitlines()
             self.samples = [json.loads(line) for line in lines]
@@ -67,6 +70,8 @@ class Record:
         """Ends the file."""
         self.seconds = time.monotonic() - self._begin
         self._file.close()
+        if not any(self.dumps.iterdir()):
+            self.dumps.rmdir()
 
 
 class Campaign:

@@ -13,6 +13,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence
 
 from nezha.lab import Lab
 
+from campaigns.campaign import Record
 from campaigns.cases import Case
 from campaigns.lines import Broken, LineProcess
 from campaigns.measure import Baseline, Operation
@@ -155,8 +156,9 @@ class Job:
 
 
 @contextlib.contextmanager
-def job_in(lab: Lab, cases: Sequence[Case], **settings: Any) -> Iterator[Job]:
-    """A calibrated job; closed in order, or killed when the block fails."""
+def job_in(lab: Lab, cases: Sequence[Case], record: Record, **settings: Any) -> Iterator[Job]:
+    """A calibrated job; closed in order, or killed when the block fails. What it did is recorded."""
+    settings.setdefault("flight_dump", str(record.dumps.absolute()))
     job = Job(lab, cases, **settings)
     try:
         job.calibrate()
@@ -164,4 +166,7 @@ def job_in(lab: Lab, cases: Sequence[Case], **settings: Any) -> Iterator[Job]:
     except BaseException:
         job.kill()
         raise
+    finally:
+        record.checked += job.checked
+        record.noise += job.baseline.noise
     job.close()

@@ -24,7 +24,7 @@ class Kill(Campaign):
     id = "R1"
     title = "connections killed"
     wanted = (20, 2000, 10000)
-    budget_s = 700.0
+    budget_s = 600.0
 
     def run(self, record: Record) -> None:
         with Lab(NODES, ["1gbit"] * RAILS) as lab, Nemesis(lab) as nemesis, \

@@ -28,7 +28,7 @@ class BlackHole(Campaign):
     id = "R2"
     title = "rails swallowed"
     wanted = (6, 200, 1000)
-    budget_s = 500.0
+    budget_s = 350.0
 
     def run(self, record: Record) -> None:
         with Lab(NODES, ["1gbit"] * RAILS) as lab, Nemesis(lab) as nemesis, \

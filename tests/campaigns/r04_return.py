@@ -33,11 +33,11 @@ class Return(Campaign):
     id = "R4"
     title = "rails that come back"
     wanted = (len(_SHORT), len(_FAULTS), len(_SOAK))
-    budget_s = 240.0
+    budget_s = 200.0
 
     def run(self, record: Record) -> None:
         with Lab(goodput.NODES, [goodput.RATE] * goodput.RAILS) as lab, \
-                job_in(lab, [goodput.CASE]) as job:
+                job_in(lab, [goodput.CASE], record) as job:
             whole = goodput.of(job.ops([0] * 16))
             for number, rng in record.faults():
                 goodput.regained(job, goodput.GOOD * whole, time.monotonic(), 2 * _LIMIT_S)
@@ -47,7 +47,6 @@ class Return(Campaign):
                     self._flap(record, job, where, plan, whole)
                 else:
                     self._outage(record, job, where, plan, whole)
-            record.checked += job.checked
 
     def _outage(self, record: Record, job: Job, where: Tuple[int, int], plan: Dict[str, Any],
                 whole: float) -> None:

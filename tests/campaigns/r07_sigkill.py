@@ -25,7 +25,7 @@ class SigKill(Campaign):
     id = "R7"
     title = "ranks killed"
     wanted = (3, 100, 1000)
-    budget_s = 500.0
+    budget_s = 350.0
 
     def run(self, record: Record) -> None:
         with Lab(NODES, [_RAIL_RATE] * 2) as lab:

@@ -27,17 +27,16 @@ class SigStop(Campaign):
     id = "R8"
     title = "ranks stopped"
     wanted = (len(_SHORT_PAUSES), 50, 500)
-    budget_s = 500.0
+    budget_s = 350.0
 
     def run(self, record: Record) -> None:
         with Lab(NODES, ["1gbit", "1gbit"]) as lab, \
-                job_in(lab, mixed(1 << 18), timeout_s=120) as job:
+                job_in(lab, mixed(1 << 18), record, timeout_s=120) as job:
             for number, rng in record.faults():
                 pause = _LEAST_S * (_MOST_S / _LEAST_S) ** rng.random()
                 if record.form == "short":
                     pause = _SHORT_PAUSES[number]
                 self._one(record, job, rng, pause)
-            record.checked += job.checked
 
     def _one(self, record: Record, job: Job, rng: random.Random, pause: float) -> None:
         cases = [rng.randrange(len(job.cases)) for _ in range(12)]

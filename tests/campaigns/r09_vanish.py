@@ -27,7 +27,7 @@ class Vanish(Campaign):
     id = "R9"
     title = "hosts vanished"
     wanted = (1, 10, 60)
-    budget_s = 250.0
+    budget_s = 120.0
 
     def run(self, record: Record) -> None:
         for number, rng in record.faults():

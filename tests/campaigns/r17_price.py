@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -33,7 +34,7 @@ class Price(Campaign):
     id = "R17"
     title = "price without faults"
     wanted = (0, 60, 400)
-    budget_s = 300.0
+    budget_s = 200.0
 
     def run(self, record: Record) -> None:
         before = build_before()
@@ -91,17 +92,15 @@ def build_before() -> Path:
     site = _MADE / "site"
     if (site / "nezha").is_dir():
         return site
-    tree = _MADE / "source"
-    steps = [
-        ["git", "-C", str(_ROOT), "worktree", "prune"],
-        ["git", "-C", str(_ROOT), "worktree", "add", "--force", "--detach", str(tree), BEFORE],
-        [sys.executable, "-m", "pip", "install", "-q", "--no-build-isolation", "--no-deps",
-         "--disable-pip-version-check", "--target", str(site), str(tree)],
-    ]
+    tree, archive = _MADE / "source", _MADE / "source.tar"
+    shutil.rmtree(_MADE, ignore_errors=True)
+    tree.mkdir(parents=True)
     env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    for step in steps:
-        if step[3] == "worktree" and step[4] == "add" and tree.exists():
-            continue
+    for step in (
+            ["git", "-C", str(_ROOT), "archive", "-o", str(archive), BEFORE],
+            ["tar", "-xf", str(archive), "-C", str(tree)],
+            [sys.executable, "-m", "pip", "install", "-q", "--no-build-isolation", "--no-deps",
+             "--disable-pip-version-check", "--target", str(site), str(tree)]):
         done = subprocess.run(step, env=env, text=True, capture_output=True)
         if done.returncode:
             raise Broken(f"{' '.join(step)}: {done.stderr.strip()[-500:]}")

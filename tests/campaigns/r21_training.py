@@ -29,7 +29,7 @@ class Training(Campaign):
     id = "R21"
     title = "rail faults under training"
     wanted = (8, 110, 600)
-    budget_s = 240.0
+    budget_s = 150.0
 
     def run(self, record: Record) -> None:
         if importlib.util.find_spec("torch") is None or importlib.util.find_spec("sklearn") is None:

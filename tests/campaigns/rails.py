@@ -14,7 +14,7 @@ from campaigns.lines import Broken
 
 RAILS = 2
 _RETURN_S = 6.0  # a killed rail that is not back by then counts as lost; the job is made anew
-_SETTLED = 3  # operations of each case after a return, which also keep the medians fresh
+_LEFT_S = 5.0  # in which what a return still holds must be given back
 
 
 def links(state: Dict[int, Dict[str, Any]]) -> List[Tuple[int, int, int]]:
@@ -37,7 +37,7 @@ class Series:
 
     def __init__(self, lab: Lab, cases: Sequence[Case], record: Record, **settings: Any) -> None:
         self._lab, self._cases, self._record = lab, cases, record
-        self._settings = settings
+        self._settings = {"flight_dump": str(record.dumps.absolute()), **settings}
         self._job: Optional[Job] = None
         self._at_first: Dict[int, Dict[str, Any]] = {}
         self._all = len(lab) * (len(lab) - 1) * len(lab.rates())
@@ -73,7 +73,7 @@ class Series:
                 break
             self._job.ops([0])
         if len(up) == self._all:
-            for operation in self._job.ops(list(range(len(self._cases))) * _SETTLED):
+            for operation in self._job.ops(list(range(len(self._cases)))):
                 self._job.baseline.learn(operation)
         return up
 
@@ -101,13 +101,29 @@ class Series:
         if job is None:
             return
         try:
-            check_leaks(self._at_first, job.state())
+            grown = no_leaks(job, self._at_first)
         except BaseException:
             job.kill()
             raise
+        self._record.notes["rss_growth_kib"] = max(grown, self._record.notes.get("rss_growth_kib", 0))
         self._record.checked += job.checked
         self._record.noise += job.baseline.noise
         job.close()
+
+
+def no_leaks(job: Job, before: Dict[int, Dict[str, Any]]) -> int:
+    """Raises Broken when a rank goes on holding more than before; KiB by which memory has grown."""
+    deadline = time.monotonic() + _LEFT_S
+    while True:
+        after = job.state()
+        try:
+            check_leaks(before, after)
+        except Broken:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+            continue
+        return max(now["rss_kib"] - before[rank]["rss_kib"] for rank, now in after.items())
 
 
 def check_leaks(before: Dict[int, Dict[str, Any]], after: Dict[int, Dict[str, Any]]) -> None:

@@ -10,7 +10,7 @@ namespace nezha {
 int IpPrefix::bits() const { return family == AF_INET ? 32 : 128; }
 
 bool IpPrefix::contains(const IpPrefix& other) const {
-  if (family == 0 || family != other.family) return false;
+  if (family == 0 || family != other.family || length < 0 || length > bits()) return false;
   const int whole = length / 8;
   for (int i = 0; i < whole; ++i) {
     if (bytes[i] != other.bytes[i]) return false;

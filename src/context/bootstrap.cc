@@ -9,13 +9,12 @@
 #include <iterator>
 
 #include "base/log.h"
-#include "context/blob.h"
+#include "context/records.h"
 #include "rendezvous/waiting.h"
 
 namespace nezha::context {
 namespace {
 
-constexpr uint64_t kBlobVersion = 2;
 // How long one look at the store may take before the whole picture is looked at again.
 constexpr Nanoseconds kLook = 200 * kMillisecond;
 constexpr Nanoseconds kGlance = 10 * kMillisecond;
@@ -37,34 +36,6 @@ std::string read_key(const std::string& session, uint64_t sequence, int rank) {
 // The number in "4 <nonce> 17".
 std::string size_in(const std::string& world) {
   return world.substr(0, std::min<size_t>(world.find(' '), 20));
-}
-
-struct Joined {
-  std::string nonce;
-  std::string agreed;
-  transport::PeerAddress address;
-};
-
-bool parse_joined(const std::string& blob, Joined* joined) {
-  BlobReader reader(blob);
-  if (reader.number() != kBlobVersion) return false;
-  joined->nonce = reader.text();
-  joined->agreed = reader.text();
-  joined->address.rank = static_cast<int>(reader.number());
-  joined->address.host = reader.text();
-  const uint64_t rails = reader.number();
-  for (uint64_t i = 0; i < rails && reader.ok(); ++i) {
-    transport::RailAddress rail;
-    rail.name = reader.text();
-    rail.address = reader.text();
-    rail.prefix_length = static_cast<uint8_t>(reader.number());
-    rail.port = static_cast<uint16_t>(reader.number());
-    rail.local_port = static_cast<uint16_t>(reader.number());
-    rail.mtu = static_cast<uint32_t>(reader.number());
-    rail.speed_bits_per_s = reader.real();
-    joined->address.rails.push_back(std::move(rail));
-  }
-  return reader.done();
 }
 
 }  // namespace
@@ -100,15 +71,8 @@ std::string Bootstrap::join_key(int rank) const {
 }
 
 std::string Bootstrap::describe_self() const {
-  BlobWriter writer;
-  writer.number(kBlobVersion).text(nonce_).text(config_.agreed_fingerprint_text());
-  writer.number(static_cast<uint64_t>(request_.rank)).text(host_identity());
-  writer.number(request_.rails.size());
-  for (const transport::RailAddress& rail : request_.rails) {
-    writer.text(rail.name).text(rail.address).number(rail.prefix_length).number(rail.port);
-    writer.number(rail.local_port).number(rail.mtu).real(rail.speed_bits_per_s);
-  }
-  return writer.take();
+  return encode(JoinRecord{nonce_, config_.agreed_fingerprint_text(),
+                           {request_.rank, host_identity(), request_.rails}});
 }
 
 Result<Session> Bootstrap::meet() {
@@ -214,13 +178,8 @@ std::string Bootstrap::make_welcome(const std::vector<std::string>& joined,
                                     const wire::Secret& secret) const {
   // A configured secret is not handed out: everybody has it, or has no business here.
   const bool configured = !config_.secret.empty() || !config_.secret_file.empty();
-  BlobWriter writer;
-  writer.number(kBlobVersion).text(nonce_).number(sequence_);
-  writer.text(configured ? std::string_view()
-                         : std::string_view(reinterpret_cast<const char*>(secret.data()),
-                                            secret.size()));
-  for (const std::string& blob : joined) writer.text(blob);
-  return writer.take();
+  return encode(WelcomeRecord{nonce_, sequence_, !configured,
+                              configured ? wire::Secret{} : secret, joined});
 }
 
 // The ranks that have not read the latest welcome: they are about to, or what is in it is not theirs but
@@ -269,15 +228,13 @@ Result<std::string> Bootstrap::await_welcome() {
 // Says that this rank has read it. True when rank 0 knows that of everybody, so that none of the words in
 // it are those of an earlier run.
 Result<bool> Bootstrap::confirm(const std::string& welcome) {
-  BlobReader reader(welcome);
-  reader.number();
-  const std::string session = reader.text();
-  const uint64_t sequence = reader.number();
-  NEZHA_RETURN_IF_ERROR(
-      store_.set(read_key(session, sequence, request_.rank), "1", request_.deadline));
-  auto go = store_.get(session + "/go", next_look());
+  WelcomeRecord record;
+  if (!decode(welcome, &record)) return unreadable(0);
+  NEZHA_RETURN_IF_ERROR(store_.set(read_key(record.session, record.sequence, request_.rank), "1",
+                                   request_.deadline));
+  auto go = store_.get(record.session + "/go", next_look());
   if (!go && go.status().code() != Code::timed_out) return go.status();
-  return go && *go == std::to_string(sequence);
+  return go && *go == std::to_string(record.sequence);
 }
 
 // What goes wrong while waiting at a store that outlives jobs: another process writes this rank's words,
@@ -303,40 +260,34 @@ Status Bootstrap::check_company(std::string* world) {
 }
 
 Result<Session> Bootstrap::parse_welcome(const std::string& welcome) const {
-  BlobReader reader(welcome);
-  Session session;
-  const uint64_t version = reader.number();
-  session.id = reader.text();
-  reader.number();
-  const std::string secret = reader.text();
-  if (version != kBlobVersion || (!secret.empty() && secret.size() != session.secret.size())) {
-    return error(Code::invalid_argument, "rank %d: rank 0 runs another version of Nezha",
-                 request_.rank);
+  WelcomeRecord record;
+  if (!decode(welcome, &record) ||
+      record.joined.size() != static_cast<size_t>(request_.world_size)) {
+    return unreadable(0);
   }
+  Session session;
+  session.id = record.session;
   const bool has_own = !config_.secret.empty() || !config_.secret_file.empty();
-  if (!secret.empty() && has_own && request_.rank != 0) {
+  if (record.has_secret && has_own && request_.rank != 0) {
     return error(Code::invalid_argument, "rank %d has a configured secret, but rank 0 has none; set "
                  "NEZHA_SECRET_FILE on every rank or on none", request_.rank);
   }
-  if (secret.empty()) {
-    if (config_.secret.empty() && config_.secret_file.empty()) {
+  session.secret = record.secret;
+  if (!record.has_secret) {
+    if (!has_own) {
       return error(Code::invalid_argument, "rank %d: the job has a configured secret, but this rank "
                    "has none; set NEZHA_SECRET_FILE on every rank", request_.rank);
     }
     auto configured = job_secret(config_);
     if (!configured) return configured.status();
     session.secret = *configured;
-  } else {
-    std::copy_n(reinterpret_cast<const std::byte*>(secret.data()), secret.size(),
-                session.secret.begin());
   }
   for (const char digit : session.id) session.job = session.job * 131 + static_cast<uint8_t>(digit);
   std::string agreed_by_zero;
   for (int rank = 0; rank < request_.world_size; ++rank) {
-    Joined joined;
-    if (!parse_joined(reader.text(), &joined) || joined.address.rank != rank) {
-      return error(Code::invalid_argument, "rank %d cannot read what rank %d published at %s; do "
-                   "they run the same version?", request_.rank, rank, store_.describe().c_str());
+    JoinRecord joined;
+    if (!decode(record.joined[static_cast<size_t>(rank)], &joined) || joined.address.rank != rank) {
+      return unreadable(rank);
     }
     if (rank == 0) agreed_by_zero = joined.agreed;
     if (joined.agreed != agreed_by_zero) {
@@ -348,16 +299,19 @@ Result<Session> Bootstrap::parse_welcome(const std::string& welcome) const {
   return session;
 }
 
+Status Bootstrap::unreadable(int rank) const {
+  return error(Code::invalid_argument, "rank %d cannot read what rank %d published at %s; do they run "
+               "the same version of Nezha, and does nobody else write there?", request_.rank, rank,
+               store_.describe().c_str());
+}
+
 Result<Bootstrap::LeftOut> Bootstrap::report(const Session& session, const Status& outcome,
                                              const std::vector<std::string>& left_out) {
   const std::string prefix = session.id + "/report/";
-  BlobWriter writer;
-  writer.number(static_cast<uint64_t>(outcome.code())).number(static_cast<uint64_t>(outcome.peer + 1));
-  writer.text(outcome.message()).number(left_out.size() + request_.left_out.size());
-  for (const std::string& sentence : request_.left_out) writer.text(sentence);
-  for (const std::string& sentence : left_out) writer.text(sentence);
+  ReportRecord record{outcome, request_.left_out};
+  record.left_out.insert(record.left_out.end(), left_out.begin(), left_out.end());
   NEZHA_RETURN_IF_ERROR(
-      store_.set(prefix + std::to_string(request_.rank), writer.take(), request_.deadline));
+      store_.set(prefix + std::to_string(request_.rank), encode(record), request_.deadline));
   auto all = outcome ? hear_reports(session) : Result<LeftOut>(outcome);
   // Whatever came out: this rank needs the store no more.
   NEZHA_RETURN_IF_ERROR(store_.set(session.id + "/done/" + std::to_string(request_.rank), "1",
@@ -371,15 +325,10 @@ Result<Bootstrap::LeftOut> Bootstrap::hear_reports(const Session& session) {
   for (int rank = 0; rank < request_.world_size; ++rank) {
     auto blob = store_.get(prefix + std::to_string(rank), request_.deadline);
     if (!blob) return blob.status();
-    BlobReader reader(*blob);
-    const auto code = static_cast<Code>(reader.number());
-    const int peer = static_cast<int>(reader.number()) - 1;
-    const std::string message = reader.text();
-    if (code != Code::ok) return Status(code, message).with_peer(peer);
-    const uint64_t sentences = reader.number();
-    for (uint64_t i = 0; i < sentences && reader.ok(); ++i) {
-      all[static_cast<size_t>(rank)].push_back(reader.text());
-    }
+    ReportRecord record;
+    if (!decode(*blob, &record)) return unreadable(rank);
+    if (!record.outcome.is_ok()) return record.outcome;
+    all[static_cast<size_t>(rank)] = std::move(record.left_out);
   }
   return all;
 }

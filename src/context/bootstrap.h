@@ -75,6 +75,7 @@ class Bootstrap {
   Result<LeftOut> hear_reports(const Session& session);
   Result<Session> parse_welcome(const std::string& welcome) const;
   Status check_world_size();
+  Status unreadable(int rank) const;
   Status other_world_size(const std::string& size) const;
   Status taken() const;
   Status beat();

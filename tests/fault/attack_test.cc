@@ -285,7 +285,7 @@ std::vector<Attack> forms() {
       words("ExtraBytesBehindTheHello", hello + std::string(64, 'x'), Answer::challenge_and_end),
       words("FramesBehindTheHello", hello + text_of(data_frame()) + std::string(1 << 16, 'x'),
             Answer::challenge_and_end),
-      words("Http", "GET /metrics HTTP/1.1\r\nHost: rail\r\nUser-Agent: a scanner\r\nAccept: */*\r\n\r\n"),
+      words("Http", "GET /metrics HTTP/1.1\r\nHost: rail\r\nUser-Agent: a scanner\r\n\r\n"),
       words("Tls", tls_hello),
       words("Zeros", std::string(64, '\0')),
       words("AMegabyte", std::string(1 << 20, 'N')),

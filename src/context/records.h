@@ -1,0 +1,48 @@
+// Records: what ranks write into a store for each other, as bytes and back.
+//
+// Contract: pure, any thread. Whoever can write into the store chose the bytes: a record that is not
+// exactly one of ours, with every number in the range of its meaning, is refused as a whole, and reading
+// one never takes more memory than a few times its own size.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "transport/transport.h"
+#include "wire/handshake.h"
+
+namespace nezha::context {
+
+// What a rank says of itself.
+struct JoinRecord {
+  std::string nonce;
+  std::string agreed;  // the configuration that must be equal everywhere
+  transport::PeerAddress address;
+};
+std::string encode(const JoinRecord& record);
+// False when it is no such record, of this version.
+bool decode(std::string_view bytes, JoinRecord* record);
+
+// What rank 0 says to all.
+struct WelcomeRecord {
+  std::string session;              // its nonce: the prefix of this run's keys
+  uint64_t sequence = 0;
+  bool has_secret = false;          // false: every rank has it already
+  wire::Secret secret{};
+  std::vector<std::string> joined;  // everybody's JoinRecord, as bytes, by rank
+};
+std::string encode(const WelcomeRecord& record);
+bool decode(std::string_view bytes, WelcomeRecord* record);
+
+// How connecting went.
+struct ReportRecord {
+  Status outcome;
+  std::vector<std::string> left_out;
+};
+std::string encode(const ReportRecord& record);
+bool decode(std::string_view bytes, ReportRecord* record);
+
+}  // namespace nezha::context

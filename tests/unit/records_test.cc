@@ -1,0 +1,92 @@
+// What ranks write into a store comes back as it was, and nothing else is taken for it.
+#include "context/records.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace nezha::context {
+namespace {
+
+JoinRecord join_example() {
+  JoinRecord record;
+  record.nonce = "0123";
+  record.agreed = "chunk_bytes=4096";
+  record.address.rank = 7;
+  record.address.host = "host";
+  record.address.rails = {{"eth0", "10.1.0.1", 16, 4000, 4001, 9000, 25e9},
+                          {"eth1", "fd00::1", 64, 65535, 0, 1500, 0}};
+  return record;
+}
+
+TEST(Records, AJoinComesBack) {
+  JoinRecord read;
+  ASSERT_TRUE(decode(encode(join_example()), &read));
+  EXPECT_EQ(encode(read), encode(join_example()));
+  EXPECT_EQ(read.address.rank, 7);
+  ASSERT_EQ(read.address.rails.size(), 2u);
+  EXPECT_EQ(read.address.rails[1].address, "fd00::1");
+  EXPECT_EQ(read.address.rails[0].speed_bits_per_s, 25e9);
+}
+
+TEST(Records, AWelcomeComesBackWithAndWithoutItsSecret) {
+  WelcomeRecord record;
+  record.session = "abcd";
+  record.sequence = 3;
+  record.joined = {encode(join_example()), ""};
+  for (const bool has_secret : {false, true}) {
+    record.has_secret = has_secret;
+    if (has_secret) record.secret.fill(std::byte{0x5A});
+    WelcomeRecord read;
+    ASSERT_TRUE(decode(encode(record), &read));
+    EXPECT_EQ(encode(read), encode(record));
+    EXPECT_EQ(read.has_secret, has_secret);
+    EXPECT_EQ(read.secret, record.secret);
+  }
+}
+
+TEST(Records, AReportComesBack) {
+  ReportRecord record;
+  record.outcome = error(Code::peer_lost, "no rail").with_peer(2);
+  record.left_out = {"eth2", ""};
+  ReportRecord read;
+  ASSERT_TRUE(decode(encode(record), &read));
+  EXPECT_EQ(encode(read), encode(record));
+  EXPECT_EQ(read.outcome.code(), Code::peer_lost);
+  EXPECT_EQ(read.outcome.peer, 2);
+}
+
+template <class Record>
+void expect_only_the_whole(const Record& record) {
+  const std::string bytes = encode(record);
+  Record read;
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    const std::string cut(bytes.data(), size);
+    EXPECT_FALSE(decode(cut, &read)) << size;
+  }
+  EXPECT_FALSE(decode(bytes + "x", &read));
+  EXPECT_EQ(encode(read), encode(Record{})) << "a refused record left something behind";
+}
+
+TEST(Records, APartOfOneIsNone) {
+  expect_only_the_whole(join_example());
+  WelcomeRecord welcome;
+  welcome.session = "abcd";
+  welcome.joined = {"one", "two"};
+  expect_only_the_whole(welcome);
+  ReportRecord report;
+  report.left_out = {"eth2"};
+  expect_only_the_whole(report);
+}
+
+TEST(Records, AnAddressThatIsNoneIsRefused) {
+  for (const char* address : {"", "eth0", "10.1.0", "10.1.0.1.2", "::g", "localhost", "10.1.0.1;id"}) {
+    JoinRecord record = join_example();
+    record.address.rails[0].address = address;
+    JoinRecord read;
+    EXPECT_FALSE(decode(encode(record), &read)) << address;
+  }
+}
+
+}  // namespace
+}  // namespace nezha::context

@@ -40,7 +40,8 @@ def dump(rank, operations, *, world=3, comms=None, failures=(), rails=(), skew_u
     shifted = [{name: value + skew_us if name.endswith("_us") and value else value
                 for name, value in each.items()} for each in operations]
     content = {"nezha_flight": 1, "job": "j", "rank": rank, "world_size": world, "host": "h",
-               "pid": 1, "reason": "error", "written_us": START_US + 10_000_000, "rails": ["eth0", "eth1"],
+               "pid": 1, "reason": "error", "written_us": START_US + 10_000_000,
+               "rails": ["eth0", "eth1"],
                "communicators": [
                    {"comm": comm, "rank": members.index(rank) if rank in members else 0,
                     "members": members, "next_op_seq": following, "failed": False}

@@ -57,7 +57,8 @@ def _did_last(dump: Dump, comm: int) -> str:
         return "it has made no call that is remembered"
     ago = (dump.written_us - (call.finished_us or call.submitted_us)) / 1e6
     where = "" if call.comm == comm else f" (communicator {call.comm})"
-    return f"its last was #{call.op_seq} {call.describe()}{where}, {call.state} {max(ago, 0):.1f} s before"
+    return (f"its last was #{call.op_seq} {call.describe()}{where}, {call.state} "
+            f"{max(ago, 0):.1f} s before")
 
 
 def _culprit(rank: int, against: List[Wait], dumps: Dict[int, Dump]) -> Finding:

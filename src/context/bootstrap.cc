@@ -7,6 +7,8 @@
 #include <array>
 #include <fstream>
 #include <iterator>
+#include <span>
+#include <sstream>
 
 #include "base/log.h"
 #include "context/records.h"
@@ -18,11 +20,14 @@ namespace {
 // How long one look at the store may take before the whole picture is looked at again.
 constexpr Nanoseconds kLook = 200 * kMillisecond;
 constexpr Nanoseconds kGlance = 10 * kMillisecond;
+constexpr uint64_t kWorldVersion = 3;  // of how ranks meet
+constexpr size_t kWorldBytesMax = 256;
+constexpr const char* kNoMark = "-";  // no configured secret
 
-std::string hex(const wire::Nonce& nonce) {
+std::string hex(std::span<const std::byte> bytes) {
   static constexpr char kDigits[] = "0123456789abcdef";
   std::string text;
-  for (const std::byte byte : nonce) {
+  for (const std::byte byte : bytes) {
     text += kDigits[std::to_integer<int>(byte) >> 4];
     text += kDigits[std::to_integer<int>(byte) & 15];
   }
@@ -33,9 +38,19 @@ std::string read_key(const std::string& session, uint64_t sequence, int rank) {
   return session + "/read/" + std::to_string(sequence) + "/" + std::to_string(rank);
 }
 
-// The number in "4 <nonce> 17".
-std::string size_in(const std::string& world) {
-  return world.substr(0, std::min<size_t>(world.find(' '), 20));
+// The key "world", taken apart: "4 3 <nonce> <mark> 17".
+struct WorldWords {
+  std::string size;
+  uint64_t version = 0;
+  std::string nonce;
+  std::string mark;
+};
+
+WorldWords parse_world(const std::string& text) {
+  WorldWords words;
+  std::istringstream stream(text.substr(0, kWorldBytesMax));
+  stream >> words.size >> words.version >> words.nonce >> words.mark;
+  return words;
 }
 
 }  // namespace
@@ -79,37 +94,77 @@ Result<Session> Bootstrap::meet() {
   auto nonce = wire::random_nonce();
   if (!nonce) return nonce.status();
   nonce_ = hex(*nonce);
-  NEZHA_RETURN_IF_ERROR(check_world_size());
+  has_secret_ = !config_.secret.empty() || !config_.secret_file.empty();
+  auto secret = job_secret(config_);
+  if (!secret) return secret.status();
+  secret_ = *secret;
+  NEZHA_RETURN_IF_ERROR(open_world());
   NEZHA_RETURN_IF_ERROR(announce());
   auto welcome = request_.rank == 0 ? gather() : await_welcome();
   if (!welcome) return welcome.status();
   return parse_welcome(*welcome);
 }
 
-// A store that lives as long as the job knows the one true world size. In another the words may be an
-// earlier run's, so they only count when they change: await_welcome() watches them.
-Status Bootstrap::check_world_size() {
+std::string Bootstrap::world_words() const {
+  const std::string mark = has_secret_ ? hex(wire::mark_of(secret_, nonce_)) : kNoMark;
+  return std::to_string(request_.world_size) + " " + std::to_string(kWorldVersion) + " " + nonce_ +
+         " " + mark;
+}
+
+// A store that lives as long as the job knows the one true job, so whoever does not fit never announces
+// itself. In another store the words may be an earlier run's, so they only count when they change:
+// await_welcome() watches them.
+Status Bootstrap::open_world() {
   if (request_.store_outlives_job) return request_.rank == 0 ? beat() : Status::ok();
-  const std::string mine = std::to_string(request_.world_size);
+  const std::string mine = world_words();
   auto world = request_.rank == 0 ? store_.set_if_absent("world", mine, request_.deadline)
                                   : store_.get("world", request_.deadline);
   if (!world) {
     return error(world.status().code(), "rank %d: rank 0 did not open the job at %s: %s",
                  request_.rank, store_.describe().c_str(), world.status().message().c_str());
   }
-  return *world == mine ? Status::ok() : other_world_size(*world);
+  if (*world == mine) return Status::ok();
+  NEZHA_RETURN_IF_ERROR(check_world(*world));
+  return request_.rank == 0 ? taken() : Status::ok();
 }
 
-Status Bootstrap::other_world_size(const std::string& size) const {
-  return error(Code::invalid_argument, "rank %d was started with world size %d, but the job at %s "
-               "has world size %s; start every rank with the same WORLD_SIZE", request_.rank,
-               request_.world_size, store_.describe().c_str(), size.c_str());
+// Whether this rank fits into the job that rank 0 announced.
+Status Bootstrap::check_world(const std::string& world) const {
+  const WorldWords words = parse_world(world);
+  const std::string store = store_.describe();
+  if (words.version != kWorldVersion) {
+    return error(Code::mismatch, "rank %d follows version %llu of how ranks meet, but rank 0 of the job "
+                 "at %s version %llu; install the same version of Nezha everywhere", request_.rank,
+                 static_cast<unsigned long long>(kWorldVersion), store.c_str(),
+                 static_cast<unsigned long long>(words.version));
+  }
+  if (words.size != std::to_string(request_.world_size)) {
+    return error(Code::invalid_argument, "rank %d was started with world size %d, but the job at %s "
+                 "has world size %s; start every rank with the same WORLD_SIZE", request_.rank,
+                 request_.world_size, store.c_str(), words.size.c_str());
+  }
+  return check_mark(words.nonce, words.mark);
 }
 
-// Rank 0 is alive, and says so again and again: "4 <nonce> 17".
+Status Bootstrap::check_mark(const std::string& nonce, const std::string& mark) const {
+  const bool job_has_secret = mark != kNoMark;
+  if (has_secret_ && !job_has_secret) {
+    return error(Code::invalid_argument, "rank %d has a configured secret, but rank 0 has none; set "
+                 "NEZHA_SECRET_FILE on every rank or on none", request_.rank);
+  }
+  if (!has_secret_ && job_has_secret) {
+    return error(Code::invalid_argument, "rank %d: the job has a configured secret, but this rank "
+                 "has none; set NEZHA_SECRET_FILE on every rank", request_.rank);
+  }
+  if (!has_secret_ || mark == hex(wire::mark_of(secret_, nonce))) return Status::ok();
+  return error(Code::invalid_argument, "rank %d has another secret than rank 0 of the job at %s; give all "
+               "ranks of a job the same one (NEZHA_SECRET_FILE)", request_.rank,
+               store_.describe().c_str());
+}
+
+// Rank 0 is alive, and says so again and again.
 Status Bootstrap::beat() {
-  return store_.set("world", std::to_string(request_.world_size) + " " + nonce_ + " " +
-                    std::to_string(beats_++), request_.deadline);
+  return store_.set("world", world_words() + " " + std::to_string(beats_++), request_.deadline);
 }
 
 Status Bootstrap::announce() {
@@ -139,8 +194,6 @@ Status Bootstrap::look_for(int rank, bool first, std::string* joined) {
 
 // Rank 0: waits for everybody, then answers with everybody's words, until all have read the same ones.
 Result<std::string> Bootstrap::gather() {
-  auto secret = job_secret(config_);
-  if (!secret) return secret.status();
   std::vector<std::string> joined(static_cast<size_t>(request_.world_size));
   std::vector<std::string> published;
   std::string welcome;
@@ -153,10 +206,14 @@ Result<std::string> Bootstrap::gather() {
     }
     if (!joined[0].empty() && joined[0] != self_) return taken();
     if (absent.empty()) {
-      if (joined != published) {
+      const bool news = joined != published;
+      if (news) {
         published = joined;
         ++sequence_;
-        welcome = make_welcome(joined, *secret);
+        welcome = make_welcome(joined);
+      }
+      // A store that was restarted may have forgotten it.
+      if (news || request_.store_outlives_job) {
         NEZHA_RETURN_IF_ERROR(store_.set("welcome", welcome, request_.deadline));
       }
       absent = unconfirmed();
@@ -174,12 +231,10 @@ Result<std::string> Bootstrap::gather() {
   return welcome;
 }
 
-std::string Bootstrap::make_welcome(const std::vector<std::string>& joined,
-                                    const wire::Secret& secret) const {
+std::string Bootstrap::make_welcome(const std::vector<std::string>& joined) const {
   // A configured secret is not handed out: everybody has it, or has no business here.
-  const bool configured = !config_.secret.empty() || !config_.secret_file.empty();
-  return encode(WelcomeRecord{nonce_, sequence_, !configured,
-                              configured ? wire::Secret{} : secret, joined});
+  return encode(WelcomeRecord{nonce_, sequence_, !has_secret_,
+                              has_secret_ ? wire::Secret{} : secret_, joined});
 }
 
 // The ranks that have not read the latest welcome: they are about to, or what is in it is not theirs but
@@ -215,8 +270,7 @@ Result<std::string> Bootstrap::await_welcome() {
       return error(Code::timed_out, "rank %d: not all ranks joined the job at %s in time%s%s",
                    request_.rank, store_.describe().c_str(),
                    mine || !welcome ? "" : "; the welcome there never named this process",
-                   world.empty() ? ""
-                                 : ("; some run had world size " + size_in(world) + " there").c_str());
+                   world.empty() ? "" : ("; perhaps " + check_world(world).message()).c_str());
     }
     if (request_.store_outlives_job) NEZHA_RETURN_IF_ERROR(check_company(&world));
     // An earlier run's welcome: wait until rank 0 of this run replaces it.
@@ -230,6 +284,13 @@ Result<std::string> Bootstrap::await_welcome() {
 Result<bool> Bootstrap::confirm(const std::string& welcome) {
   WelcomeRecord record;
   if (!decode(welcome, &record)) return unreadable(0);
+  if (request_.store_outlives_job) {
+    // Whoever does not fit must not confirm: rank 0 then waits for one that does.
+    const auto world = store_.get("world", next_look());
+    if (!world && world.status().code() != Code::timed_out) return world.status();
+    if (!world || parse_world(world.value()).nonce != record.session) return false;
+    NEZHA_RETURN_IF_ERROR(check_world(world.value()));
+  }
   NEZHA_RETURN_IF_ERROR(store_.set(read_key(record.session, record.sequence, request_.rank), "1",
                                    request_.deadline));
   auto go = store_.get(record.session + "/go", next_look());
@@ -238,7 +299,7 @@ Result<bool> Bootstrap::confirm(const std::string& welcome) {
 }
 
 // What goes wrong while waiting at a store that outlives jobs: another process writes this rank's words,
-// or rank 0 is alive and counts other ranks than we do. `world` is what rank 0 said last, if so.
+// or rank 0 is alive and its job is not ours. `world` is what rank 0 said last, if so.
 Status Bootstrap::check_company(std::string* world) {
   const auto glance = [&](const std::string& key) {
     return store_.get(key, std::min(system_clock().now() + kGlance, request_.deadline));
@@ -249,12 +310,12 @@ Status Bootstrap::check_company(std::string* world) {
   if (!words && words.status().code() == Code::timed_out) NEZHA_RETURN_IF_ERROR(announce());
   const auto said = glance("world");
   if (!said) return Status::ok();
-  const std::string size = size_in(said.value());
-  if (size == std::to_string(request_.world_size)) {
+  Status fits = check_world(said.value());
+  if (fits) {
     world->clear();
     return Status::ok();
   }
-  if (!world->empty() && *world != said.value()) return other_world_size(size);
+  if (!world->empty() && *world != said.value()) return fits;
   *world = said.value();
   return Status::ok();
 }
@@ -267,21 +328,9 @@ Result<Session> Bootstrap::parse_welcome(const std::string& welcome) const {
   }
   Session session;
   session.id = record.session;
-  const bool has_own = !config_.secret.empty() || !config_.secret_file.empty();
-  if (record.has_secret && has_own && request_.rank != 0) {
-    return error(Code::invalid_argument, "rank %d has a configured secret, but rank 0 has none; set "
-                 "NEZHA_SECRET_FILE on every rank or on none", request_.rank);
-  }
-  session.secret = record.secret;
-  if (!record.has_secret) {
-    if (!has_own) {
-      return error(Code::invalid_argument, "rank %d: the job has a configured secret, but this rank "
-                   "has none; set NEZHA_SECRET_FILE on every rank", request_.rank);
-    }
-    auto configured = job_secret(config_);
-    if (!configured) return configured.status();
-    session.secret = *configured;
-  }
+  // open_world() and confirm() have agreed on that.
+  if (record.has_secret == has_secret_) return unreadable(0);
+  session.secret = has_secret_ ? secret_ : record.secret;
   for (const char digit : session.id) session.job = session.job * 131 + static_cast<uint8_t>(digit);
   std::string agreed_by_zero;
   for (int rank = 0; rank < request_.world_size; ++rank) {

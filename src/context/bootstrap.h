@@ -1,13 +1,14 @@
 // Bootstrap: how the ranks of a job meet in a store and learn each other's addresses.
 //
 // Contract: blocking code with one deadline, called by the thread that makes a Context. A rank that
-// does not fit (other world size, a rank that is taken, other configuration, other version) is told
-// why and fails at once; those already there do not notice. In a store that outlives the job the
-// first two look like leftovers of an earlier run, so there a rank is told when it has seen rank 0
-// speak twice, and of two processes with one rank the one that came first gives way.
+// does not fit (other world size, other version, other secret, a rank that is taken) is told why and
+// fails at once; those already there do not notice. In a store that outlives the job all that looks
+// like leftovers of an earlier run, so there a rank is told when it has seen rank 0 speak twice, and of
+// two processes with one rank the one that came first gives way.
 //
-//   world                    how many ranks rank 0 expects; in a store that outlives the job also a
-//                            nonce and a count that rises as long as rank 0 waits
+//   world                    how many ranks rank 0 expects, its version, its nonce, and a mark that tells
+//                            who holds its configured secret; in a store that outlives the job also a
+//                            count that rises as long as rank 0 waits
 //   join/<world>/<rank>      what a rank says of itself, with a fresh nonce
 //   welcome                  rank 0: the session, the job's secret, and every rank's words, once all
 //                            have joined; a rank reads on only if it finds its own nonce inside
@@ -50,7 +51,8 @@ class Bootstrap {
   Bootstrap(rendezvous::Store& store, const Config& config, BootstrapRequest request);
 
   // Meets the others. Errors: `timed_out` naming the ranks that are absent, `invalid_argument` for a
-  // rank or world size that does not fit, `mismatch` for a configuration that must be equal.
+  // rank, world size or secret that does not fit, `mismatch` for another version and for a configuration
+  // that must be equal.
   Result<Session> meet();
 
   // Tells the others how connecting went and hears from all of them: the first error of any rank is
@@ -67,16 +69,18 @@ class Bootstrap {
   std::string describe_self() const;
   Status announce();
   Result<std::string> gather();
-  std::string make_welcome(const std::vector<std::string>& joined, const wire::Secret& secret) const;
+  std::string make_welcome(const std::vector<std::string>& joined) const;
   std::string unconfirmed();
   Result<std::string> await_welcome();
   Result<bool> confirm(const std::string& welcome);
   Nanoseconds next_look() const;
   Result<LeftOut> hear_reports(const Session& session);
   Result<Session> parse_welcome(const std::string& welcome) const;
-  Status check_world_size();
+  Status open_world();
+  std::string world_words() const;
+  Status check_world(const std::string& world) const;
+  Status check_mark(const std::string& nonce, const std::string& mark) const;
   Status unreadable(int rank) const;
-  Status other_world_size(const std::string& size) const;
   Status taken() const;
   Status beat();
   Status look_for(int rank, bool first, std::string* joined);
@@ -85,6 +89,8 @@ class Bootstrap {
   rendezvous::Store& store_;
   const Config& config_;
   const BootstrapRequest request_;
+  bool has_secret_ = false;  // a configured one
+  wire::Secret secret_{};    // that, or one for the job
   std::string nonce_;
   std::string self_;  // what this rank said of itself
   uint64_t beats_ = 0;

@@ -14,17 +14,18 @@ Result<std::unique_ptr<Store>> open_kind(const StoreAddress& address, const Open
   switch (address.kind) {
     case StoreKind::hash: return open_hash_store(address.path);
     case StoreKind::file: return open_file_store(address.path);
-    case StoreKind::redis: return open_redis_store(address, options.deadline);
+    case StoreKind::redis: return open_redis_store(address, options.deadline, options.patience);
     case StoreKind::tcp: break;
   }
   std::unique_ptr<TcpServer> server;
   if (options.serve) {
-    auto started = TcpServer::start(address.host, address.port);
+    auto started = TcpServer::start(address.host, address.port, kServerMemoryBytes, options.prefix);
     if (!started) {
       return Status(started.status().code(),
                     "store tcp://" + host_and_port(address.host, address.port) + ": " +
                         started.status().message() +
-                        "; the rank that serves needs an address of its own node and a free port")
+                        "; the rank that serves needs an address of its own node and a free port, and "
+                        "only one process of a job is rank 0")
           .with_errno(started.status().os_errno);
     }
     server = std::move(*started);

@@ -16,6 +16,7 @@ namespace {
 
 constexpr Nanoseconds kFirstPause = 2 * kMillisecond;
 constexpr Nanoseconds kLongestPause = 50 * kMillisecond;
+constexpr Nanoseconds kLongestOutagePause = 200 * kMillisecond;
 // The first answer of something that is no Redis may never come.
 constexpr Nanoseconds kGreetingWait = 5 * kSecond;
 constexpr Nanoseconds kOneLook = 100 * kMillisecond;
@@ -31,15 +32,23 @@ std::string description_of(const StoreAddress& address) {
 
 class RedisStore final : public Store {
  public:
-  explicit RedisStore(const StoreAddress& address)
+  RedisStore(const StoreAddress& address, Nanoseconds patience)
       : address_(address),
+        patience_(patience),
         redis_(address_.redis),
         description_(description_of(address)),
         time_to_live_(std::to_string(redis_.ttl_s)) {}
 
   Status open(Nanoseconds deadline) {
     const std::lock_guard lock(mutex_);
-    return connect(deadline);
+    const auto reply = until_it_is_back(deadline, [&]() -> Result<RespReply> {
+      NEZHA_RETURN_IF_ERROR(connect(deadline));
+      return RespReply();
+    });
+    if (reply) return Status::ok();
+    const Status status = reply.status();
+    return Status(status.code(), "store " + description_ + ": " + status.message())
+        .with_errno(status.os_errno);
   }
 
   Status set(std::string_view key, std::string_view value, Nanoseconds deadline) override {
@@ -94,14 +103,45 @@ class RedisStore final : public Store {
     const std::lock_guard lock(mutex_);
     // A deadline that has passed means one look, and a look takes a round trip.
     if (deadline != kNever) deadline = std::max(deadline, system_clock().now() + kOneLook);
-    if (!stream_) NEZHA_RETURN_IF_ERROR(connect(deadline));
-    auto reply = execute(words, deadline);
+    auto reply = until_it_is_back(deadline, [&]() -> Result<RespReply> {
+      if (stream_ && !stream_->quiet()) stream_.reset();
+      if (!stream_) NEZHA_RETURN_IF_ERROR(connect(deadline));
+      return execute(words, deadline);
+    });
     if (reply) return reply;
-    if (reply.status().code() == Code::timed_out) {
+    const Status status = reply.status();
+    if (status.code() == Code::timed_out && lost_since_ == kNever) {
       return store_timed_out(description_, operation, key);
     }
-    return store_error(reply.status().code(), description_, operation, key,
-                       reply.status().message());
+    return store_error(status.code(), description_, operation, key, status.message());
+  }
+
+  // Under mutex_. Every command may be repeated: whether the first one arrived makes no difference, as
+  // values are unique where that matters. An outage is one from its first failure to the next success,
+  // however many commands it sees.
+  template <class Attempt>
+  Result<RespReply> until_it_is_back(Nanoseconds deadline, Attempt&& attempt) {
+    Backoff backoff(kFirstPause, kLongestOutagePause);
+    for (;;) {
+      const Nanoseconds begin = system_clock().now();
+      auto reply = attempt();
+      const bool gone = !reply && reply.status().code() == Code::peer_lost;
+      if (!gone) {
+        if (reply) lost_since_ = kNever;
+        return reply;
+      }
+      if (lost_since_ == kNever) lost_since_ = begin;
+      const Nanoseconds give_up = lost_since_ + patience_;
+      if (system_clock().now() >= give_up || interrupted()) return given_up(reply.status());
+      if (expired(deadline)) return Status(Code::timed_out, reply.status().message());
+      backoff.sleep(std::min(deadline, give_up));
+    }
+  }
+
+  Status given_up(const Status& status) const {
+    const auto seconds = static_cast<double>(system_clock().now() - lost_since_) / kSecond;
+    return error(Code::peer_lost, "%s; no answer for %.1f s", status.message().c_str(), seconds)
+        .with_errno(status.os_errno);
   }
 
   // Under mutex_, connected. A connection that failed is thrown away: its answers are out of step.
@@ -179,6 +219,10 @@ class RedisStore final : public Store {
       meaning = "the user may not do that; nezha needs SET, GET and DEL of its keys";
     } else if (says("OOM")) {
       meaning = "the server's memory is full";
+    } else if (text.starts_with("LOADING") || text.starts_with("BUSY ") ||
+               text.starts_with("MASTERDOWN") || text.starts_with("TRYAGAIN")) {
+      return {Code::peer_lost, "the server does not answer yet (Redis answers: " +
+                                   showable(std::move(text)) + ")"};
     }
     const std::string shown = showable(std::move(text));
     return {says("OOM") ? Code::exhausted : Code::invalid_argument,
@@ -197,11 +241,8 @@ class RedisStore final : public Store {
     }
     stream_.reset();
     const bool silent = status.code() == Code::timed_out && !expired(deadline);
-    return Status(silent ? Code::unsupported : status.code(),
-                  "store " + description_ + ": " +
-                      (silent ? "something accepts the connection, but does not answer as Redis"
-                              : status.message()))
-        .with_errno(status.os_errno);
+    if (!silent) return status;
+    return {Code::unsupported, "something accepts the connection, but does not answer as Redis"};
   }
 
   Status open_stream(Nanoseconds deadline) {
@@ -211,7 +252,7 @@ class RedisStore final : public Store {
       const Status& why = socket.status();
       // Without an errno the host's name or the path is wrong, which is for the caller to mend.
       const bool absent = why.code() == Code::invalid_argument && why.os_errno != 0;
-      const Code code = !absent ? why.code() : expired(deadline) ? Code::timed_out : Code::peer_lost;
+      const Code code = absent ? Code::peer_lost : why.code();
       return Status(code, why.message() + (absent ? "; is Redis running there?" : ""))
           .with_errno(why.os_errno);
     }
@@ -239,19 +280,21 @@ class RedisStore final : public Store {
   }
 
   const StoreAddress address_;
+  const Nanoseconds patience_;
   const RedisOptions& redis_;
   const std::string description_;
   const std::string time_to_live_;
   std::mutex mutex_;
   std::unique_ptr<Stream> stream_;  // by mutex_; null when broken
   bool greeted_ = false;            // by mutex_
+  Nanoseconds lost_since_ = kNever;  // by mutex_; kNever when it answered last time
 };
 
 }  // namespace
 
 Result<std::unique_ptr<Store>> open_redis_store(const StoreAddress& address,
-                                                Nanoseconds deadline) {
-  auto store = std::make_unique<RedisStore>(address);
+                                                Nanoseconds deadline, Nanoseconds patience) {
+  auto store = std::make_unique<RedisStore>(address, patience);
   NEZHA_RETURN_IF_ERROR(store->open(deadline));
   return std::unique_ptr<Store>(std::move(store));
 }

@@ -174,6 +174,12 @@ void set_connection_options(const Socket& socket) {
   set(IPPROTO_TCP, TCP_KEEPCNT, 6);
 }
 
+bool is_quiet(const Socket& socket) {
+  char byte = 0;
+  return recv(socket.descriptor(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
+         (errno == EAGAIN || errno == EWOULDBLOCK);
+}
+
 Ready wait_for(const Socket& socket, short events, Nanoseconds deadline) {
   for (;;) {
     pollfd entry{socket.descriptor(), events, 0};

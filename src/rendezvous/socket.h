@@ -42,6 +42,10 @@ Result<Socket> connect_to_unix(const std::string& path);
 // Small messages at once; a dead host is noticed within about a minute.
 void set_connection_options(const Socket& socket);
 
+// Nothing has arrived, not even the end. On a connection that asked nothing, an answer would be taken for
+// that of the next request, and an end means that the server is gone.
+bool is_quiet(const Socket& socket);
+
 enum class Ready : uint8_t { yes, timed_out, failed };
 // Waits for poll(2) `events`.
 Ready wait_for(const Socket& socket, short events, Nanoseconds deadline);

@@ -3,9 +3,9 @@
 // Contract: keys are 1 to kKeyBytesMax bytes with their prefix and without NUL; values are opaque
 // blobs of at most kValueBytesMax. Every call takes an absolute deadline of system_clock() and
 // returns `timed_out` naming the key and the store when it passes; a store that is gone is
-// `peer_lost`, one that is full `exhausted`. One Store object may be used by several threads. Keys
-// of one job share a prefix that the launcher makes unique; what a job leaves in a store that
-// outlives it (file, Redis) expires after a day.
+// `peer_lost`, one that is full `exhausted`, one that serves another job `mismatch`. One Store
+// object may be used by several threads. Keys of one job share a prefix that the launcher makes
+// unique; what a job leaves in a store that outlives it (file, Redis) expires after a day.
 #pragma once
 
 #include <cstddef>
@@ -65,6 +65,7 @@ struct OpenOptions {
   bool serve = false;         // tcp: start the server in this process
   std::string prefix;         // put in front of every key
   Nanoseconds deadline = kNever;
+  Nanoseconds patience = 5 * kSecond;  // redis: how long a server that is gone may take to come back
 };
 Result<std::unique_ptr<Store>> open_store(std::string_view address, const OpenOptions& options);
 std::unique_ptr<Store> open_callback_store(const StoreCallbacks& callbacks, std::string prefix);

@@ -17,6 +17,7 @@ class PlainStream final : public Stream {
     errno = 0;  // an orderly end sets none
     return noted(receive_some(socket_, at, size, deadline));
   }
+  bool quiet() const override { return is_quiet(socket_); }
   std::string why() const override { return why_; }
 
  private:

@@ -20,6 +20,9 @@ class Stream {
   virtual Transfer send(std::string_view bytes, Nanoseconds deadline) = 0;
   // Waits for at least one byte; *size is the capacity of `at` and then what arrived.
   virtual Transfer receive(char* at, size_t* size, Nanoseconds deadline) = 0;
+  // As of a socket that asked nothing. TLS says yes: it keeps strangers out, and has words of its own
+  // that come at any time.
+  virtual bool quiet() const = 0;
   // One sentence part, "" when nothing more is known than that the connection ended.
   virtual std::string why() const = 0;
 };

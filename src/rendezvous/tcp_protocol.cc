@@ -64,7 +64,9 @@ RequestReader::Outcome RequestReader::feed(std::string_view bytes) {
   if (stage_ == Stage::magic) {
     // Compared as it comes: a stranger's first byte is enough to know him.
     if (std::string_view(fixed_.data(), filled_) != kMagic.substr(0, filled_)) {
-      return Outcome::refused;
+      constexpr size_t kName = kMagicBytes - 1;  // then comes the version
+      const bool ours = std::string_view(fixed_.data(), kName) == kMagic.substr(0, kName);
+      return filled_ == kMagicBytes && ours ? Outcome::other_version : Outcome::refused;
     }
     if (filled_ < kMagicBytes) return Outcome::more;
     stage_ = Stage::head;

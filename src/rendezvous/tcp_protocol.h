@@ -61,7 +61,7 @@ struct MemoryBudget {
 // Makes requests out of one connection's bytes.
 class RequestReader {
  public:
-  enum class Outcome : uint8_t { more, greeted, request, refused };
+  enum class Outcome : uint8_t { more, greeted, request, other_version, refused };
 
   explicit RequestReader(MemoryBudget& budget) : budget_(budget) {}
   ~RequestReader() { budget_.give_back(held_); }
@@ -70,8 +70,8 @@ class RequestReader {
 
   // The most that feed() takes now; never 0.
   size_t wanted() const;
-  // `bytes` is not empty and no longer than wanted(). `greeted` once, after the magic; `refused`
-  // means: close the connection.
+  // `bytes` is not empty and no longer than wanted(). `greeted` once, after the magic; `refused` and
+  // `other_version` mean: close the connection, the latter after a greeting that tells ours.
   Outcome feed(std::string_view bytes);
   // After Outcome::request.
   Request take();

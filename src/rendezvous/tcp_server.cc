@@ -49,11 +49,12 @@ struct Client {
 
 class EpollServer final : public TcpServer {
  public:
-  EpollServer(Socket listener, Socket epoll, Socket wake_up, size_t memory_bytes)
+  EpollServer(Socket listener, Socket epoll, Socket wake_up, size_t memory_bytes, std::string prefix)
       : listener_(std::move(listener)),
         epoll_(std::move(epoll)),
         wake_up_(std::move(wake_up)),
         port_(port_of(listener_)),
+        prefix_(std::move(prefix)),
         budget_{memory_bytes, 0},
         table_(budget_) {
     watch(EPOLL_CTL_ADD, wake_up_, EPOLLIN, kWakeUp);
@@ -208,6 +209,10 @@ class EpollServer final : public TcpServer {
       switch (client.reader.feed({buffer.data(), static_cast<size_t>(got)})) {
         case RequestReader::Outcome::refused:
           return drop(id, client.reader.greeted() ? "not a request" : "not a Nezha store's client");
+        case RequestReader::Outcome::other_version:
+          // So short that it is taken at once; the client reads ours and says what is wrong.
+          send(client.socket.descriptor(), kMagic.data(), kMagic.size(), MSG_NOSIGNAL);
+          return drop(id, "another version");
         case RequestReader::Outcome::more:
           if (client.reader.greeted() && client.deadline == kNever) {
             set_deadline(id, client, system_clock().now() + kRequestTime);
@@ -226,7 +231,12 @@ class EpollServer final : public TcpServer {
   void answer(ClientId id, Client& client) {
     std::vector<Answer> answers;
     client.stage = Client::Stage::waiting;
-    table_.handle(id, client.reader.take(), answers);
+    Request request = client.reader.take();
+    if (!request.too_much && !request.key.starts_with(prefix_)) {
+      answers.push_back({id, Code::mismatch, std::make_shared<const Blob>(prefix_, 0, budget_)});
+    } else {
+      table_.handle(id, std::move(request), answers);
+    }
     const bool waits = std::none_of(answers.begin(), answers.end(),
                                     [id](const Answer& one) { return one.client == id; });
     if (waits) want(id, client, EPOLLRDHUP);
@@ -282,6 +292,7 @@ class EpollServer final : public TcpServer {
   const Socket epoll_;
   const Socket wake_up_;
   const uint16_t port_;
+  const std::string prefix_;
   // Everything below belongs to the thread. The budget outlives what is charged to it.
   MemoryBudget budget_;
   StoreTable table_;
@@ -296,7 +307,7 @@ class EpollServer final : public TcpServer {
 }  // namespace
 
 Result<std::unique_ptr<TcpServer>> TcpServer::start(const std::string& host, uint16_t port,
-                                                    size_t memory_bytes) {
+                                                    size_t memory_bytes, std::string prefix) {
   auto listener = listen_on(host, port);
   if (!listener) return listener.status();
   Socket epoll(epoll_create1(EPOLL_CLOEXEC));
@@ -306,7 +317,8 @@ Result<std::unique_ptr<TcpServer>> TcpServer::start(const std::string& host, uin
                  host_and_port(host, port).c_str(), std::strerror(errno));
   }
   auto server = std::make_unique<EpollServer>(std::move(*listener), std::move(epoll),
-                                              std::move(wake_up), memory_bytes);
+                                              std::move(wake_up), memory_bytes,
+                                              std::move(prefix));
   NEZHA_RETURN_IF_ERROR(server->run_in_thread());
   return std::unique_ptr<TcpServer>(std::move(server));
 }

@@ -26,8 +26,10 @@ inline constexpr Nanoseconds kFarewellTime = kSecond;
 
 class TcpServer {
  public:
+  // Requests for keys without the prefix are another job's and answered with `mismatch` and our prefix.
   static Result<std::unique_ptr<TcpServer>> start(const std::string& host, uint16_t port,
-                                                  size_t memory_bytes = kServerMemoryBytes);
+                                                  size_t memory_bytes = kServerMemoryBytes,
+                                                  std::string prefix = "");
   virtual ~TcpServer() = default;
   // The port it listens on: the given one, or the one the system chose for 0.
   virtual uint16_t port() const = 0;

@@ -29,6 +29,11 @@ Transfer receive_all(const Socket& socket, char* at, size_t size, Nanoseconds de
   return Transfer::done;
 }
 
+// What trying again would not change, or only for the worse.
+bool will_not_mend(Code code) {
+  return code == Code::mismatch || code == Code::unsupported || code == Code::exhausted;
+}
+
 class TcpStore final : public Store {
  public:
   TcpStore(const StoreAddress& address, std::unique_ptr<TcpServer> server)
@@ -47,7 +52,7 @@ class TcpStore final : public Store {
         return Status::ok();
       }
       const Status status = socket.status();
-      if (status.code() == Code::mismatch || status.code() == Code::unsupported) return status;
+      if (will_not_mend(status.code())) return status;
       if (!told) NEZHA_LOG(info, "store", "%s; trying again", status.message().c_str());
       if (expired(deadline)) {
         return {Code::timed_out, "store " + description_ + ": " + status.message() +
@@ -104,10 +109,10 @@ class TcpStore final : public Store {
   Result<Socket> take_connection(Nanoseconds deadline) {
     {
       const std::lock_guard lock(mutex_);
-      if (!idle_.empty()) {
+      while (!idle_.empty()) {
         Socket socket = std::move(idle_.back());
         idle_.pop_back();
-        return socket;
+        if (is_quiet(socket)) return socket;
       }
     }
     return connect(deadline);
@@ -117,10 +122,14 @@ class TcpStore final : public Store {
                            Nanoseconds deadline) {
     auto socket = take_connection(deadline);
     if (!socket) {
+      const Status& why = socket.status();
+      if (will_not_mend(why.code())) {
+        return store_error(why.code(), description_, name_of(operation), key, why.message());
+      }
       if (expired(deadline)) return store_timed_out(description_, name_of(operation), key);
-      return lost(operation, key, socket.status().message());
+      return lost(operation, key, why.message());
     }
-    AnswerHead head;
+    Result<AnswerHead> head = AnswerHead();
     std::string answer;
     const Transfer transfer =
         exchange(*socket, operation, key, value, deadline, head, answer);
@@ -128,20 +137,33 @@ class TcpStore final : public Store {
       return store_timed_out(description_, name_of(operation), key);  // closing cancels a get
     }
     if (transfer == Transfer::lost) return lost(operation, key, "the connection is closed");
+    if (!head) {
+      return store_error(Code::internal, description_, name_of(operation), key,
+                         head.status().message() + "; is something else between this rank and the "
+                                                   "store?");
+    }
     {
       const std::lock_guard lock(mutex_);
       idle_.push_back(std::move(*socket));
     }
-    if (head.code == Code::ok) return answer;
-    return store_error(head.code, description_, name_of(operation), key,
-                       head.code == Code::exhausted
-                           ? "the server's memory is full; remove keys or use smaller values"
-                           : "the server refused");
+    if (head->code == Code::ok) return answer;
+    return store_error(head->code, description_, name_of(operation), key,
+                       meaning_of(head->code, answer));
+  }
+
+  static std::string meaning_of(Code code, std::string_view said) {
+    if (code == Code::exhausted) {
+      return "the server's memory is full; remove keys or use smaller values";
+    }
+    if (code != Code::mismatch) return "the server refused";
+    constexpr size_t kShown = 100;
+    return "another job, '" + std::string(said.substr(0, kShown)) + "', is served there; give all ranks "
+           "of a job the same job name, and jobs that run at the same time their own port";
   }
 
   static Transfer exchange(const Socket& socket, Operation operation, std::string_view key,
-                           std::string_view value, Nanoseconds deadline, AnswerHead& head,
-                           std::string& answer) {
+                           std::string_view value, Nanoseconds deadline,
+                           Result<AnswerHead>& head, std::string& answer) {
     const auto request_head = encode_request_head(operation, key.size(), value.size());
     std::string request(request_head.data(), request_head.size());
     request.reserve(request.size() + key.size() + value.size());
@@ -152,10 +174,9 @@ class TcpStore final : public Store {
     std::array<char, kAnswerHeadBytes> bytes{};
     const Transfer received = receive_all(socket, bytes.data(), bytes.size(), deadline);
     if (received != Transfer::done) return received;
-    const auto decoded = decode_answer_head(bytes);
-    if (!decoded) return Transfer::lost;  // nothing that follows can be believed
-    head = decoded.value();
-    answer.resize(head.value_bytes);
+    head = decode_answer_head(bytes);
+    if (!head) return Transfer::done;  // nothing that follows can be believed
+    answer.resize(head->value_bytes);
     return receive_all(socket, answer.data(), answer.size(), deadline);
   }
 

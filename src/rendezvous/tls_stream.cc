@@ -103,6 +103,7 @@ class TlsStream final : public Stream {
     if (transfer == Transfer::done) *size = static_cast<size_t>(got);
     return transfer;
   }
+  bool quiet() const override { return true; }
   std::string why() const override { return why_; }
   bool heard_anything() const { return heard_anything_; }
   // "" when the certificate is not what failed.

@@ -48,6 +48,19 @@ constexpr size_t kRoleBytes = 16;
 using Role = std::array<char, kRoleBytes>;
 constexpr Role kAcceptor = {"nezha1 acceptor"};
 constexpr Role kDialer = {"nezha1 dialer"};
+constexpr Role kStore = {"nezha1 store"};
+
+Mac mac_of(const Secret& secret, std::span<const std::byte> bytes) {
+  Mac mac;
+  unsigned int size = 0;
+  const unsigned char* result =
+      HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
+           reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(),
+           reinterpret_cast<unsigned char*>(mac.data()), &size);
+  // Going on without a MAC would accept anybody.
+  NEZHA_CHECK(result != nullptr && size == kMacBytes);
+  return mac;
+}
 
 // HMAC-SHA256(secret, role | Hello | acceptor's nonce); Hello holds the dialer's nonce.
 Mac transcript_mac(const Secret& secret, const Role& role, const Hello& hello,
@@ -56,16 +69,7 @@ Mac transcript_mac(const Secret& secret, const Role& role, const Hello& hello,
   std::memcpy(transcript.data(), role.data(), kRoleBytes);
   encode(hello, std::span(transcript).subspan<kRoleBytes, kHelloBytes>());
   std::memcpy(transcript.data() + kRoleBytes + kHelloBytes, acceptor_nonce.data(), kNonceBytes);
-
-  Mac mac;
-  unsigned int size = 0;
-  const unsigned char* result =
-      HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
-           reinterpret_cast<const unsigned char*>(transcript.data()), transcript.size(),
-           reinterpret_cast<unsigned char*>(mac.data()), &size);
-  // Going on without a MAC would accept anybody.
-  NEZHA_CHECK(result != nullptr && size == kMacBytes);
-  return mac;
+  return mac_of(secret, transcript);
 }
 
 bool same_mac(const Mac& expected, const std::byte* received) {
@@ -117,6 +121,12 @@ Secret secret_from_text(std::string_view text) {
              reinterpret_cast<unsigned char*>(secret.data()));
   NEZHA_CHECK(result != nullptr);
   return secret;
+}
+
+Mac mark_of(const Secret& secret, std::string_view nonce) {
+  std::string text(kStore.data(), kStore.size());
+  text += nonce;
+  return mac_of(secret, std::as_bytes(std::span(text)));
 }
 
 void encode(const Hello& hello, std::span<std::byte, kHelloBytes> out) {

@@ -71,6 +71,10 @@ Result<Secret> random_secret();
 // Line ends at its end do not count, so that a file and a variable with one text agree.
 Secret secret_from_text(std::string_view text);
 
+// HMAC(secret, "store" | nonce): what a rank writes into a store, so that another can tell before it
+// joins whether both hold one secret. It is good for nothing else.
+Mac mark_of(const Secret& secret, std::string_view nonce);
+
 void encode(const Hello& hello, std::span<std::byte, kHelloBytes> out);
 // Checks magic, version and padding; the acceptor checks the rest with `check_hello`. `out` is
 // written only when the answer is `none`.

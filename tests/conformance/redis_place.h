@@ -40,8 +40,7 @@ class RedisPlace final : public Place {
     }
     if (with_tls()) make_certificates();
     write_configuration();
-    process_ = fork();
-    if (process_ == 0) run_server();
+    start();
   }
   ~RedisPlace() override {
     stop();
@@ -67,6 +66,11 @@ class RedisPlace final : public Place {
   std::string file(const std::string& name) const { return directory_ + "/" + name; }
   uint16_t port() const { return port_; }
 
+  // Also again, empty; by a thread that outlives the server.
+  void start() {
+    process_ = fork();
+    if (process_ == 0) run_server();
+  }
   void stop() {
     if (process_ <= 0) return;
     kill(process_, SIGKILL);

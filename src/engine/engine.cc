@@ -42,9 +42,11 @@ Engine::Engine(progress::Loop& loop, EngineOptions options)
     if (rank == options_.rank) continue;
     peers_[static_cast<size_t>(rank)] = std::make_unique<PeerLinks>(rank, options_.rails);
   }
+  supervisor_ = std::make_unique<Supervisor>(*this, options_.peer_deadline);
 }
 
 Engine::~Engine() {
+  supervisor_->stop();
   while (!groups_.empty()) destroy_group(*groups_.back());
   // What was never acknowledged still holds its bytes; nothing reads them once the endpoints are gone.
   peers_.clear();
@@ -57,6 +59,7 @@ void Engine::add_endpoint(std::unique_ptr<transport::Endpoint> endpoint,
                           double nominal_bytes_per_s) {
   PeerLinks& links = *peers_[static_cast<size_t>(endpoint->peer)];
   links.add(std::move(endpoint), nominal_bytes_per_s);
+  links.links().back().beat_at = now();
 }
 
 // ---------------------------------------------------------------------------------- groups
@@ -163,7 +166,7 @@ Result<const schedule::Schedule*> Engine::schedule_for(Group& group, const OpReq
 void Engine::check_presence(Group& group, const OpRequest& request) {
   for (size_t rank = 0; rank < group.members.size(); ++rank) {
     const auto& links = peers_[static_cast<size_t>(group.members[rank].global_rank)];
-    if (links == nullptr || links->any_up() != nullptr) continue;
+    if (links == nullptr || !links->gone) continue;
     Status lost = error(Code::peer_lost, "rank %d: rank %zu left (closed its communicator) before "
                         "%s #%llu began; every rank must make the same calls", group.rank, rank,
                         std::string(name_of(request.collective)).c_str(),
@@ -323,7 +326,7 @@ void Engine::settle(Group& group) {
   group.settled = true;
   for (const auto& links : peers_) {
     if (links == nullptr) continue;
-    for (PeerLinks::Link& link : links->links()) {
+    for (Link& link : links->links()) {
       const transport::Landing& landing = link.endpoint->landing();
       if (landing.kind != kEarlyLanding || landing.owner == nullptr) continue;
       auto* frame = static_cast<EarlyFrame*>(landing.owner);
@@ -346,7 +349,7 @@ void Engine::withdraw(const Activity& activity) {
   for (const auto& links : peers_) {
     if (links == nullptr) continue;
     links->withdraw(&activity, unsent);
-    for (PeerLinks::Link& link : links->links()) {
+    for (Link& link : links->links()) {
       if (link.endpoint->landing().owner == &activity) link.endpoint->abandon_landing();
     }
   }
@@ -445,6 +448,7 @@ void Engine::release_blocked(Group& group, Member& member) {
 }
 
 void Engine::dispatch(PeerLinks& links) {
+  supervisor_->touch(links.peer());
   links.dispatch(now(), [](uint32_t rail, const transport::WorkRequest& request) {
     if (request.owner == nullptr) return;
     static_cast<Activity*>(request.owner)->rail_bytes[rail] += frame_cost(request.header.length);
@@ -453,6 +457,7 @@ void Engine::dispatch(PeerLinks& links) {
 
 bool Engine::run(Nanoseconds now) {
   if (now >= next_deadline_) check_deadlines(now);
+  supervisor_->run(now);
   bool output = false;
   bool again = true;
   while (again) {
@@ -470,7 +475,7 @@ bool Engine::run(Nanoseconds now) {
     again = released_any_ || std::any_of(groups_.begin(), groups_.end(),
                                          [](const auto& group) { return !group->settled; });
   }
-  next_wakeup_ = std::min(next_deadline_, acks_due_);
+  next_wakeup_ = std::min({next_deadline_, acks_due_, supervisor_->next_wakeup()});
   return output;
 }
 
@@ -480,7 +485,7 @@ void Engine::acknowledge_all() {
   acks_due_ = kNever;
   for (const auto& links : peers_) {
     if (links == nullptr) continue;
-    for (PeerLinks::Link& link : links->links()) {
+    for (Link& link : links->links()) {
       if (link.endpoint->unacknowledged_frames() > 0) link.endpoint->acknowledge(0);
     }
   }
@@ -505,8 +510,9 @@ bool Engine::has_work() const {
 bool Engine::is_drained() const {
   for (const auto& links : peers_) {
     if (links == nullptr) continue;
-    if (links->has_pending()) return false;
-    for (const PeerLinks::Link& link : links->links()) {
+    if (links->gone) continue;
+    if (links->has_pending() || links->has_limbo()) return false;
+    for (const Link& link : links->links()) {
       if (!link.endpoint->is_up()) continue;
       if (link.endpoint->has_output() || link.endpoint->in_flight_frames() > 0) return false;
     }
@@ -519,7 +525,7 @@ void Engine::say_goodbye() {
   header.type = wire::FrameType::goodbye;
   for (const auto& links : peers_) {
     if (links == nullptr) continue;
-    for (PeerLinks::Link& link : links->links()) {
+    for (Link& link : links->links()) {
       link.endpoint->post_control(header, {});
       link.endpoint->flush();
     }
@@ -540,7 +546,7 @@ Engine::Snapshots Engine::rail_snapshots() const {
     double slowest = 0;  // of the peers towards which the rate was measured
     for (const auto& links : peers_) {
       if (links == nullptr) continue;
-      for (const PeerLinks::Link& link : links->links()) {
+      for (const Link& link : links->links()) {
         if (link.endpoint->rail != static_cast<int>(rail) || !link.endpoint->is_up()) continue;
         rails[rail].up = true;
         rails[rail].latency_s = std::max(rails[rail].latency_s, link.endpoint->latency_s);

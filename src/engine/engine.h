@@ -18,6 +18,7 @@
 #include "engine/group.h"
 #include "engine/message.h"
 #include "engine/peer_links.h"
+#include "engine/supervisor.h"
 #include "engine/work.h"
 #include "progress/loop.h"
 #include "transport/endpoint.h"
@@ -32,6 +33,7 @@ struct EngineOptions {
   uint64_t credit_bytes = 8 * 1024 * 1024;
   uint64_t ack_bytes = 1024 * 1024;
   uint64_t inline_bytes = 16 * 1024;
+  Nanoseconds peer_deadline = 30 * kSecond;
 };
 
 struct EngineCounters {
@@ -53,6 +55,7 @@ class Engine final : public transport::EndpointEvents, public progress::LoopClie
   ~Engine() override;
 
   void add_endpoint(std::unique_ptr<transport::Endpoint> endpoint, double nominal_bytes_per_s);
+  Supervisor& supervisor() { return *supervisor_; }
 
   // A group may be announced before its members are known (`members` empty), so that the frames of
   // quicker ranks find it; `set_members` completes it. Frames of a group whose id is at least
@@ -98,9 +101,23 @@ class Engine final : public transport::EndpointEvents, public progress::LoopClie
   void consumed(Group& group, int member, uint64_t cost);
   void free_early(Group& group, EarlyFrame& frame);
   void fail_exhausted(Group& group, size_t bytes);
-  void abandon_landing(int peer, const void* owner, uint32_t chunk, uint32_t step);
+  // Another copy of a transfer that is just landing has begun to arrive. The later one counts, because
+  // its sender believes no other acknowledgement: true ends the landing, false says to drop the copy.
+  bool take_over(int peer, const void* owner, uint32_t chunk, uint32_t step, uint8_t generation);
   // Takes back every request and landing of the activity; its requests are forgotten.
   void withdraw(const Activity& activity);
+
+  // For the supervisor.
+  // Posts transfers of a lost or silent connection again; says how many.
+  uint64_t repost(PeerLinks& links, transport::WorkQueue& requests);
+  // The peer's library has it.
+  void release(transport::WorkRequest& request);
+  void tell_again(PeerLinks& links);
+  void peer_lost(int peer, const Status& why);
+  // An operation has waited for this rank for a while.
+  bool awaits(int peer) const;
+  // What this rank is doing, for a heartbeat.
+  wire::FrameHeader progress_header() const;
 
   // progress::LoopClient
   bool run(Nanoseconds now) override;
@@ -153,9 +170,7 @@ class Engine final : public transport::EndpointEvents, public progress::LoopClie
                         int global_rank, const wire::OpDescriptor& theirs);
   void check_presence(Group& group, const OpRequest& request);
   void tell_failure(const Group& group, PeerLinks& links);
-  void tell_again(PeerLinks& links);
   void settle(Group& group);
-  void peer_lost(int peer, const Status& why);
   void peer_left(int peer);
   void check_deadlines(Nanoseconds now);
   Status deadline_error(const Group& group, const Execution& execution) const;
@@ -169,6 +184,7 @@ class Engine final : public transport::EndpointEvents, public progress::LoopClie
   std::vector<std::unique_ptr<PeerLinks>> peers_;  // by global rank; null for this rank
   std::vector<std::unique_ptr<Group>> groups_;
   EngineCounters counters_;
+  std::unique_ptr<Supervisor> supervisor_;
   Nanoseconds next_wakeup_ = kNever;
   Nanoseconds next_deadline_ = kNever;
   Nanoseconds acks_due_ = kNever;

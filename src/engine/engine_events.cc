@@ -48,8 +48,14 @@ Landing Engine::place_early(Group& group, const Endpoint& endpoint,
   uint64_t& cost = group.early_cost[static_cast<size_t>(endpoint.peer)];
   const bool member = group.members.empty() ||
                       group.rank_of_global[static_cast<size_t>(endpoint.peer)] >= 0;
-  // An honest sender stays inside its credit, except for the first frame.
-  if (!member || (cost > 0 && cost + frame_cost(header.length) > group.credit_bytes)) {
+  if (wire::generation_of(header.flags) > 0 && group.early.holds(header, endpoint.peer)) {
+    ++group.counters.duplicates;
+    return landing;
+  }
+  // An honest sender stays inside its credit, except for the first frame, and except that what it sends
+  // again can be arriving twice.
+  const uint64_t limit = group.credit_bytes * (wire::generation_of(header.flags) > 0 ? 2 : 1);
+  if (!member || (cost > 0 && cost + frame_cost(header.length) > limit)) {
     landing.refused = true;
     return landing;
   }
@@ -83,6 +89,7 @@ void Engine::free_early(Group& group, EarlyFrame& frame) {
 
 void Engine::on_landed(Endpoint& endpoint, const wire::FrameHeader& header,
                        const Landing& landing) {
+  supervisor_->touch(endpoint.peer);
   Group* group = find_group(header.comm);
   const bool wanted = (header.flags & wire::kFlagAckNow) != 0;
   // An early frame is consumed later: then its sender gets the answer (Execution::deliver).
@@ -135,7 +142,7 @@ void Engine::answer(Group& group) {
     member.answer_wanted = member.held > 0;
     PeerLinks& links = *peers_[static_cast<size_t>(member.global_rank)];
     bool answered = false;
-    for (PeerLinks::Link& link : links.links()) {
+    for (Link& link : links.links()) {
       if (!link.endpoint->is_up() || link.endpoint->unacknowledged_frames() == 0) continue;
       link.endpoint->acknowledge(group.comm);
       answered = true;
@@ -145,23 +152,22 @@ void Engine::answer(Group& group) {
   }
 }
 
-void Engine::abandon_landing(int peer, const void* owner, uint32_t chunk, uint32_t step) {
-  for (PeerLinks::Link& link : peers_[static_cast<size_t>(peer)]->links()) {
+bool Engine::take_over(int peer, const void* owner, uint32_t chunk, uint32_t step,
+                       uint8_t generation) {
+  for (Link& link : peers_[static_cast<size_t>(peer)]->links()) {
     const Landing& landing = link.endpoint->landing();
-    if (landing.owner == owner && landing.chunk == chunk && landing.step == step) {
-      link.endpoint->abandon_landing();
-    }
+    if (landing.owner != owner || landing.chunk != chunk || landing.step != step) continue;
+    if (landing.generation > generation) return false;
+    link.endpoint->abandon_landing();
   }
+  return true;
 }
 
 // ---------------------------------------------------------------------------------- sending
 
-void Engine::on_released(Endpoint&, WorkRequest& request) {
-  if (request.owner != nullptr) {
-    static_cast<Activity*>(request.owner)->released(request);
-    released_any_ = true;
-  }
-  give_request(request);
+void Engine::on_released(Endpoint& endpoint, WorkRequest& request) {
+  supervisor_->touch(endpoint.peer);
+  release(request);
 }
 
 void Engine::on_credit(Endpoint& endpoint, uint32_t comm, uint64_t credit) {
@@ -217,7 +223,10 @@ void Engine::on_failure(Endpoint& endpoint, const wire::FrameHeader& header,
   fail_group(*group, why, false);
 }
 
-void Engine::on_control(Endpoint&, const wire::FrameHeader&, const std::string&) {}
+void Engine::on_control(Endpoint& endpoint, const wire::FrameHeader& header,
+                        const std::string&) {
+  supervisor_->on_control(endpoint, header);
+}
 
 void Engine::on_down(Endpoint& endpoint, WorkQueue& unacknowledged, const Status& why,
                      bool in_order) {
@@ -232,31 +241,75 @@ void Engine::on_down(Endpoint& endpoint, WorkQueue& unacknowledged, const Status
   PeerLinks& links = *peers_[static_cast<size_t>(endpoint.peer)];
   links.left |= in_order;
   ++counters_.endpoints_lost;
-  // Requests whose operation failed meanwhile have lost their data; the others keep their identity.
+  Link* const link = links.find(endpoint.rail, endpoint.lane);
+  if (links.gone || link == nullptr) {  // nobody waits for it any more
+    drop(unacknowledged);
+  } else if (!links.left) {
+    supervisor_->on_lost(links, *link, unacknowledged, why);
+  } else {
+    repost(links, unacknowledged);  // it leaves; its other connections say so, too
+    if (links.any_up() == nullptr) peer_left(endpoint.peer);
+  }
+}
+
+// Requests whose operation failed meanwhile have lost their data; the others keep their identity.
+uint64_t Engine::repost(PeerLinks& links, WorkQueue& requests) {
   WorkQueue again;
-  while (!unacknowledged.empty()) {
-    WorkRequest* request = unacknowledged.pop_front();
+  uint64_t count = 0;
+  while (!requests.empty()) {
+    WorkRequest* request = requests.pop_front();
     if (request->data == nullptr && request->header.length > 0) {
       give_request(*request);
       continue;
     }
     request->header.flags = wire::next_generation(request->header.flags);
     again.push_back(*request);
-    ++counters_.retransmitted;
+    ++count;
   }
+  counters_.retransmitted += count;
   links.requeue(again);
-  if (links.any_up() != nullptr) {
-    if (in_order) return;  // it leaves; its other connections say so, too
-    NEZHA_LOG(warn, "engine", "rank %d lost rail %d to rank %d (%s); going on with the others",
-              options_.rank, endpoint.rail, endpoint.peer, why.to_string().c_str());
-    tell_again(links);
-    return;
+  return count;
+}
+
+void Engine::release(WorkRequest& request) {
+  if (request.owner != nullptr) {
+    static_cast<Activity*>(request.owner)->released(request);
+    released_any_ = true;
   }
-  if (links.left) {
-    peer_left(endpoint.peer);
-  } else {
-    peer_lost(endpoint.peer, why);
+  give_request(request);
+}
+
+bool Engine::awaits(int peer) const {
+  constexpr Nanoseconds kAWhile = 20 * kMillisecond;
+  for (const auto& group : groups_) {
+    const int rank = group->rank_of_global[static_cast<size_t>(peer)];
+    if (rank < 0 || !group->failed.is_ok()) continue;
+    if (group->mailbox->needs(rank)) return true;
+    for (const auto& execution : group->active) {
+      if (!execution->has_started() || now() - execution->started_at() < kAWhile) break;
+      if (execution->needs(rank)) return true;
+    }
   }
+  return false;
+}
+
+wire::FrameHeader Engine::progress_header() const {
+  wire::FrameHeader header;
+  for (const auto& group : groups_) {
+    if (group->active.empty()) continue;
+    const Execution& oldest = *group->active.front();
+    header.comm = group->comm;
+    header.op_seq = oldest.op_seq();
+    header.op = oldest.descriptor();
+    header.slot = 1;
+    const std::vector<int> awaited = oldest.awaited_members();
+    if (!awaited.empty()) {
+      header.stage = static_cast<uint16_t>(
+          group->members[static_cast<size_t>(awaited.front())].global_rank + 1);
+    }
+    break;
+  }
+  return header;
 }
 
 // Data keeps its identity and is posted again; credits and failures that the lost connection was to
@@ -273,6 +326,7 @@ void Engine::tell_again(PeerLinks& links) {
 }
 
 void Engine::peer_lost(int peer, const Status& why) {
+  peers_[static_cast<size_t>(peer)]->gone = true;
   for (const auto& group : groups_) {
     const int rank = group->rank_of_global[static_cast<size_t>(peer)];
     if (rank < 0) continue;
@@ -283,9 +337,9 @@ void Engine::peer_lost(int peer, const Status& why) {
             : "in " + std::string(name_of(execution->descriptor().collective)) + " #" +
                   std::to_string(execution->op_seq()) + " of " +
                   std::to_string(execution->bytes()) + " bytes";
-    Status lost = error(Code::peer_lost, "rank %d lost rank %d %s (communicator %u), its last rail "
-                        "said: %s; restart the group without it", group->rank, rank,
-                        during.c_str(), group->comm, why.message().c_str());
+    Status lost = error(Code::peer_lost, "rank %d lost rank %d %s (communicator %u): %s; shrink() "
+                        "gives a communicator of the others", group->rank, rank, during.c_str(),
+                        group->comm, why.message().c_str());
     fail_group(*group, lost.with_peer(rank), true);
   }
   WorkQueue pending = peers_[static_cast<size_t>(peer)]->take_pending();
@@ -294,6 +348,7 @@ void Engine::peer_lost(int peer, const Status& why) {
 
 // The peer finished its part and left. Only what still needs it fails; what it sent before is here.
 void Engine::peer_left(int peer) {
+  peers_[static_cast<size_t>(peer)]->gone = true;
   for (const auto& group : groups_) {
     const int rank = group->rank_of_global[static_cast<size_t>(peer)];
     if (rank < 0 || !group->failed.is_ok()) continue;
@@ -320,11 +375,7 @@ void Engine::peer_left(int peer) {
 
 // Requests to a peer that is gone. Their operations end with an error or do not need them.
 void Engine::drop(WorkQueue& requests) {
-  while (!requests.empty()) {
-    WorkRequest* request = requests.pop_front();
-    if (request->owner != nullptr) static_cast<Activity*>(request->owner)->released(*request);
-    give_request(*request);
-  }
+  while (!requests.empty()) release(*requests.pop_front());
   released_any_ = true;
 }
 

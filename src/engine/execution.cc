@@ -226,9 +226,11 @@ transport::Landing Execution::place(transport::Endpoint& endpoint, const wire::F
   const Step& step = at.program->steps[static_cast<size_t>(index)];
   StepSlot& slot = at.steps[static_cast<size_t>(index)];
   if (slot.state == StepState::landing) {
-    // The sender gave the other connection up before we noticed: this copy takes over.
-    engine_.abandon_landing(endpoint.peer, static_cast<Activity*>(this), header.chunk,
-                            static_cast<uint32_t>(index));
+    if (!engine_.take_over(endpoint.peer, static_cast<Activity*>(this), header.chunk,
+                           static_cast<uint32_t>(index), wire::generation_of(header.flags))) {
+      ++group_.counters.duplicates;
+      return landing;
+    }
     engine_.pool().give(slot.scratch);
     slot = StepSlot();
   }
@@ -241,6 +243,7 @@ transport::Landing Execution::place(transport::Endpoint& endpoint, const wire::F
   landing.kind = Engine::kActivityLanding;
   landing.chunk = header.chunk;
   landing.step = static_cast<uint32_t>(index);
+  landing.generation = wire::generation_of(header.flags);
   if (step.kind == StepKind::recv) {
     landing.destination = target_of(at, step);
     if (!group_.failed.is_ok()) return transport::Landing();

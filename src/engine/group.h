@@ -49,6 +49,13 @@ class EarlyStore {
   void put(EarlyFrame& frame);
   // Unlinks and returns one frame of the chunk; null when there is none.
   EarlyFrame* take(uint64_t op_seq, uint32_t chunk);
+  // The same transfer from the same rank (global) is here already.
+  bool holds(const wire::FrameHeader& header, int global_rank) const {
+    return nullptr != find(header.op_seq, [&](const EarlyFrame& frame) {
+      return frame.global_rank == global_rank && frame.header.chunk == header.chunk &&
+             frame.header.stage == header.stage && frame.header.slot == header.slot;
+    });
+  }
   // Unlinks and returns any frame.
   EarlyFrame* take_any();
   // The first frame of the operation for which `wanted(frame)`, or null.

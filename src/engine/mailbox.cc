@@ -41,7 +41,7 @@ int Mailbox::member_of(int global) const {
 }
 
 bool Mailbox::is_gone(int global) const {
-  return engine_.peers()[static_cast<size_t>(global)]->any_up() == nullptr;
+  return engine_.peers()[static_cast<size_t>(global)]->gone;
 }
 
 // ------------------------------------------------------------------------------ operations

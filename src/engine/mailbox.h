@@ -150,7 +150,8 @@ class Mailbox final : public Activity {
   transport::Landing place_accept(int global, const wire::FrameHeader& header);
   transport::Landing place_chunk(int global, const wire::FrameHeader& header);
   transport::Landing place_drained(int global, const wire::FrameHeader& header);
-  transport::Landing landing_in(uint32_t index, uint32_t chunk, std::byte* destination);
+  transport::Landing landing_in(uint32_t index, const wire::FrameHeader& header, uint32_t chunk,
+                                std::byte* destination);
   transport::Landing duplicate();
   bool is_sound_offer(const Peer& peer, const wire::FrameHeader& header) const;
 

@@ -82,7 +82,7 @@ void Mailbox::finish_send(Peer& peer, uint64_t number) {
 
 // The sender of a message that is complete waits for its memory: it hears now.
 void Mailbox::acknowledge(int global) {
-  for (PeerLinks::Link& link : engine_.peers()[static_cast<size_t>(global)]->links()) {
+  for (Link& link : engine_.peers()[static_cast<size_t>(global)]->links()) {
     if (link.endpoint->is_up() && link.endpoint->unacknowledged_frames() > 0) {
       link.endpoint->acknowledge(group_.comm);
     }
@@ -112,12 +112,14 @@ Landing Mailbox::duplicate() {
   return {};
 }
 
-Landing Mailbox::landing_in(uint32_t index, uint32_t chunk, std::byte* destination) {
+Landing Mailbox::landing_in(uint32_t index, const wire::FrameHeader& header, uint32_t chunk,
+                            std::byte* destination) {
   Landing landing;
   landing.destination = destination;
   landing.owner = static_cast<Activity*>(this);
   landing.kind = Engine::kActivityLanding;
   landing.chunk = chunk;
+  landing.generation = wire::generation_of(header.flags);
   landing.step = index;
   return landing;
 }
@@ -141,8 +143,10 @@ Landing Mailbox::place_offer(int global, const wire::FrameHeader& header) {
   if (const auto found = peer.messages.find(header.op_seq); found != peer.messages.end()) {
     const uint32_t index = found->second;
     if (messages_[index].state != MessageState::landing) return duplicate();
-    // The sender gave the other connection up before we noticed: this copy takes over.
-    engine_.abandon_landing(global, static_cast<Activity*>(this), 0, index);
+    if (!engine_.take_over(global, static_cast<Activity*>(this), 0, index,
+                           wire::generation_of(header.flags))) {
+      return duplicate();
+    }
     forget_offer(index);
   }
   if (!is_sound_offer(peer, header)) return refused();
@@ -155,7 +159,7 @@ Landing Mailbox::place_offer(int global, const wire::FrameHeader& header) {
       engine_.fail_exhausted(group_, header.length);
       return {};
     }
-    return landing_in(index, 0, message.payload.data);
+    return landing_in(index, header, 0, message.payload.data);
   }
   sort_in(global);
   return {};
@@ -198,11 +202,13 @@ Landing Mailbox::place_chunk(int global, const wire::FrameHeader& header) {
   }
   ChunkState& chunk = message.chunks[header.chunk];
   if (chunk == ChunkState::landed) return duplicate();
-  if (chunk == ChunkState::landing) {
-    engine_.abandon_landing(global, static_cast<Activity*>(this), header.chunk, index);
+  if (chunk == ChunkState::landing &&
+      !engine_.take_over(global, static_cast<Activity*>(this), header.chunk, index,
+                         wire::generation_of(header.flags))) {
+    return duplicate();
   }
   chunk = ChunkState::landing;
-  return landing_in(index, header.chunk, message.receive.data + offset);
+  return landing_in(index, header, header.chunk, message.receive.data + offset);
 }
 
 Landing Mailbox::place_drained(int global, const wire::FrameHeader& header) {

@@ -8,19 +8,28 @@ using transport::Endpoint;
 using transport::WorkQueue;
 
 void PeerLinks::add(std::unique_ptr<Endpoint> endpoint, double nominal_bytes_per_s) {
-  links_.push_back({std::move(endpoint), control::RailMonitor(nominal_bytes_per_s), 0});
+  links_.emplace_back(std::move(endpoint), nominal_bytes_per_s);
 }
 
+namespace {
+
+bool has_room(const Link& link) {
+  return link.endpoint->has_room() &&
+         !(link.on_probation && link.endpoint->in_flight_frames() > 0);
+}
+
+}  // namespace
+
 // The rail for the next transfer, and of its connections the one with the least to do.
-PeerLinks::Link* PeerLinks::choose(Nanoseconds now, uint64_t bytes) {
+Link* PeerLinks::choose(Nanoseconds now, uint64_t bytes) {
   if (links_.size() == 1) {
     Link& only = links_.front();
-    return only.endpoint->has_room() ? &only : nullptr;
+    return only.is_usable() && has_room(only) ? &only : nullptr;
   }
   std::fill(loads_.begin(), loads_.end(), control::RailLoad());
   std::fill(lanes_.begin(), lanes_.end(), nullptr);
   for (Link& link : links_) {
-    if (!link.endpoint->is_up()) continue;
+    if (!link.is_usable()) continue;
     const auto rail = static_cast<size_t>(link.endpoint->rail);
     const uint64_t backlog = measure(link, now);
     control::RailLoad& load = loads_[rail];
@@ -28,7 +37,7 @@ PeerLinks::Link* PeerLinks::choose(Nanoseconds now, uint64_t bytes) {
     load.latency_s = link.endpoint->latency_s;
     load.backlog_bytes += backlog;
     load.rate_bytes_per_s += link.monitor.rate_bytes_per_s();
-    if (!link.endpoint->has_room()) continue;
+    if (!has_room(link)) continue;
     load.has_room = true;
     if (lanes_[rail] == nullptr || backlog < lanes_[rail]->backlog) lanes_[rail] = &link;
     link.backlog = backlog;
@@ -61,8 +70,28 @@ void PeerLinks::look(Nanoseconds now) {
 }
 
 Endpoint* PeerLinks::any_up() {
+  Endpoint* up = nullptr;
   for (Link& link : links_) {
-    if (link.endpoint->is_up()) return link.endpoint.get();
+    if (link.is_usable()) return link.endpoint.get();
+    if (link.is_up()) up = link.endpoint.get();
+  }
+  return up;
+}
+
+Link* PeerLinks::usable() {
+  const auto found = std::find_if(links_.begin(), links_.end(),
+                                  [](const Link& link) { return link.is_usable(); });
+  return found == links_.end() ? nullptr : &*found;
+}
+
+bool PeerLinks::has_limbo() const {
+  return std::any_of(links_.begin(), links_.end(),
+                     [](const Link& link) { return !link.limbo.requests.empty(); });
+}
+
+Link* PeerLinks::find(int rail, int lane) {
+  for (Link& link : links_) {
+    if (link.endpoint->rail == rail && link.endpoint->lane == lane) return &link;
   }
   return nullptr;
 }
@@ -73,18 +102,29 @@ bool PeerLinks::has_output() const {
 }
 
 void PeerLinks::withdraw(const void* owner, WorkQueue& unsent) {
-  WorkQueue kept;
-  while (!pending_.empty()) {
-    transport::WorkRequest* request = pending_.pop_front();
-    (request->owner == owner ? unsent : kept).push_back(*request);
+  const auto split = [&](WorkQueue& queue) {
+    WorkQueue kept;
+    while (!queue.empty()) {
+      transport::WorkRequest* request = queue.pop_front();
+      (request->owner == owner ? unsent : kept).push_back(*request);
+    }
+    queue = kept;
+  };
+  split(pending_);
+  for (Link& link : links_) {
+    link.endpoint->disown(owner, unsent);
+    // The place of a request in limbo counts: it stays, without its memory.
+    for (transport::WorkRequest* request = link.limbo.requests.front(); request != nullptr;
+         request = request->next) {
+      if (request->owner == owner) request->owner = nullptr, request->data = nullptr;
+    }
   }
-  pending_ = kept;
-  for (Link& link : links_) link.endpoint->disown(owner, unsent);
 }
 
 WorkQueue PeerLinks::take_pending() {
   WorkQueue taken;
-  std::swap(taken, pending_);
+  for (Link& link : links_) taken.append(link.limbo.requests);
+  taken.append(pending_);
   return taken;
 }
 

@@ -5,13 +5,14 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
 #include "control/policies/binder.h"
-#include "control/rail_monitor.h"
+#include "engine/link.h"
 #include "transport/endpoint.h"
 
 namespace nezha::engine {
@@ -59,28 +60,27 @@ class PeerLinks {
   // Teaches the monitors of the rails that have something to send. To be called as often as the loop
   // turns: what a rail drains after the last transfer was posted says as much about it as the rest.
   void look(Nanoseconds now);
-  // An endpoint that is up, for control frames; null when there is none.
+  // The best endpoint for control frames: usable, or else up; null when there is none.
   transport::Endpoint* any_up();
+  // A link that may carry data; null when there is none.
+  Link* usable();
+  Link* find(int rail, int lane);
   bool has_pending() const { return !pending_.empty(); }
+  // Transfers wait for word of what landed on a lost connection.
+  bool has_limbo() const;
   bool has_output() const;
   bool left = false;  // said goodbye on some connection
+  bool gone = false;  // left, or lost for good: no connection of it comes back
   int peer() const { return peer_; }
   // Takes back the unsent requests of `owner`, here and in the endpoints.
   void withdraw(const void* owner, transport::WorkQueue& unsent);
-  // What is still waiting for a rail, when there is none left.
+  // What is still waiting for a rail, or for word of what landed, when there is none left.
   transport::WorkQueue take_pending();
   double rate_bytes_per_s(uint32_t rail) const;
   bool is_measured(uint32_t rail) const;
 
-  struct Link {
-    std::unique_ptr<transport::Endpoint> endpoint;
-    control::RailMonitor monitor;
-    uint64_t posted_at_last_look = 0;
-    uint64_t drained_at_last_look = 0;
-    uint64_t backlog = 0;  // as of choose()
-  };
-  std::vector<Link>& links() { return links_; }
-  const std::vector<Link>& links() const { return links_; }
+  std::deque<Link>& links() { return links_; }
+  const std::deque<Link>& links() const { return links_; }
 
  private:
   static uint64_t frame_bytes(const transport::WorkRequest& request) {
@@ -92,7 +92,7 @@ class PeerLinks {
 
   const int peer_;
   Nanoseconds looked_at_ = 0;
-  std::vector<Link> links_;
+  std::deque<Link> links_;  // their addresses stay
   transport::WorkQueue pending_;
   control::RailBinder binder_;
   std::vector<control::RailLoad> loads_;  // scratch of choose(), by rail

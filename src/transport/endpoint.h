@@ -31,6 +31,7 @@ struct Landing {
   uint32_t kind = 0;         // the engine's own meaning
   uint32_t chunk = 0;
   uint32_t step = 0;
+  uint8_t generation = 0;    // of the transfer (wire/frame.h)
   bool refused = false;      // the frame breaks the protocol: close this endpoint
 };
 
@@ -42,6 +43,17 @@ struct EndpointCounters {
   uint64_t acks_sent = 0;
   uint64_t send_calls = 0;
   uint64_t receive_calls = 0;
+
+  EndpointCounters& operator+=(const EndpointCounters& other) {
+    bytes_sent += other.bytes_sent;
+    bytes_received += other.bytes_received;
+    frames_sent += other.frames_sent;
+    frames_received += other.frames_received;
+    acks_sent += other.acks_sent;
+    send_calls += other.send_calls;
+    receive_calls += other.receive_calls;
+    return *this;
+  }
 };
 
 class EndpointEvents {
@@ -94,7 +106,7 @@ class Endpoint {
   virtual bool has_room() const = 0;
   // Something is waiting to leave.
   virtual bool has_output() const = 0;
-  // Frames that left and are not acknowledged.
+  // Frames that left, are not acknowledged and were not taken back.
   virtual uint32_t in_flight_frames() const = 0;
 
   // Frames received that the peer has not been told about, and how many bytes they carried.
@@ -115,6 +127,9 @@ class Endpoint {
   // releases nothing.
   virtual void recall(WorkQueue& unacknowledged) = 0;
 
+  // The number, among the data frames posted on this connection, of the first that `recall` or
+  // `on_down` hands back: what the peer says about that connection is counted from its beginning.
+  virtual uint32_t first_unacknowledged() const = 0;
   // Data frames that landed here, of this connection.
   virtual uint32_t landed_frames() const = 0;
   // When bytes last arrived, as far as this host knows; the time of its making before that.

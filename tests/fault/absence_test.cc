@@ -163,7 +163,7 @@ TEST(Leaving, BeforeTheCallIsNamedAtOnce) {
     for (bool gone = false; !gone;) {
       progress::Loop::Baton baton(context.loop());
       baton.drive_once();
-      gone = context.engine().peers()[1]->any_up() == nullptr;
+      gone = context.engine().peers()[1]->gone;
     }
     const Status first = reduce(*self.comm, 1);
     EXPECT_EQ(self.comm->barrier({}, nullptr).message(), first.message());

@@ -85,18 +85,37 @@ class FakeWorld {
     run_engines();
     return true;
   }
-  // Steps until `done()` holds, or nothing has moved for longer than every delay.
+  // Steps until `done()` holds, or nothing but heartbeats has moved for longer than every delay.
   template <class Done>
   bool run_until(Done done, uint64_t seed = 1) {
-    constexpr int kQuietStepsMax = 10;
+    constexpr Nanoseconds kQuietMax = 100 * kMillisecond;
     std::mt19937_64 generator(seed);
-    for (int quiet = 0; quiet < kQuietStepsMax && !done();) {
-      quiet = step(generator()) ? 0 : quiet + 1;
+    uint64_t moved = frames_moved();
+    for (Nanoseconds since = clock_.now(); clock_.now() - since < kQuietMax && !done();) {
+      step(generator());
+      if (frames_moved() == moved) continue;
+      moved = frames_moved();
+      since = clock_.now();
     }
     return done();
   }
 
  private:
+  // Data and acknowledgements, of everybody.
+  uint64_t frames_moved() const {
+    uint64_t moved = 0;
+    for (const auto& engine : engines_) {
+      for (const auto& links : engine->peers()) {
+        if (links == nullptr) continue;
+        for (const auto& link : links->links()) {
+          const transport::EndpointCounters& counters = link.endpoint->counters();
+          moved += counters.frames_sent + counters.frames_received + counters.acks_sent;
+        }
+      }
+    }
+    return moved;
+  }
+
   void add_engine(int rank) {
     engine::EngineOptions options;
     options.rank = rank;
@@ -129,7 +148,7 @@ class FakeWorld {
         const int self = side == 0 ? low : high;
         std::unique_ptr<transport::Endpoint> endpoint = link->connect(side, engine(self));
         endpoint->peer = side == 0 ? high : low;
-        endpoint->rail = static_cast<int>(rail);
+        endpoint->rail = endpoint->peer_rail = static_cast<int>(rail);
         if (low == 0 && high == 1 && side == 0 && rail == 0) {
           endpoint = std::make_unique<transport::FaultyEndpoint>(std::move(endpoint),
                                                                  options_.faults, faults_);

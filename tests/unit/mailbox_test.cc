@@ -50,7 +50,7 @@ TEST(Mailbox, MessagesOfAnySizeArriveWhoeverComesFirst) {
       expect_received(*receive, send);
       EXPECT_EQ(send.work.source, -1);
     }
-    for (const PeerLinks::Link& link : world.engine(0).peers()[1]->links()) {
+    for (const Link& link : world.engine(0).peers()[1]->links()) {
       EXPECT_GT(link.endpoint->counters().frames_sent, 10U);
     }
     for (const int rank : {0, 1}) {
@@ -91,7 +91,7 @@ TEST(Mailbox, ALongMessageGoesOutInPieces) {
   for (int quiet = 0; quiet < 10 && !mail.all_done();) {
     quiet = world.step(generator()) ? 0 : quiet + 1;
     uint64_t under_way = 0;
-    for (const PeerLinks::Link& link : world.engine(0).peers()[1]->links()) {
+    for (const Link& link : world.engine(0).peers()[1]->links()) {
       under_way += link.endpoint->backlog_bytes();
     }
     under_way_max = std::max(under_way_max, under_way);

@@ -49,6 +49,7 @@ class FaultyEndpoint final : public Endpoint {
   bool is_landing() const override { return inside_->is_landing(); }
   void disown(const void* owner, WorkQueue& unsent) override { inside_->disown(owner, unsent); }
   void recall(WorkQueue& unacknowledged) override { inside_->recall(unacknowledged); }
+  uint32_t first_unacknowledged() const override { return inside_->first_unacknowledged(); }
   uint32_t landed_frames() const override { return inside_->landed_frames(); }
   Nanoseconds heard_at() override { return inside_->heard_at(); }
   void quiesce(const Status& why) override { inside_->quiesce(why); }

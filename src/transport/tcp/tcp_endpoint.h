@@ -41,7 +41,7 @@ class TcpEndpoint final : public Endpoint, private progress::Pollable {
   bool has_output() const override {
     return up_ && (!queue_.empty() || !control_.empty() || !ack_comms_.empty());
   }
-  uint32_t in_flight_frames() const override { return posted_ - released_; }
+  uint32_t in_flight_frames() const override { return posted_ - released_ - ghosts_; }
   uint32_t unacknowledged_frames() const override { return landed_ - told_; }
   uint64_t unacknowledged_bytes() const override { return landed_bytes_; }
   void abandon_landing() override { landing_.destination = nullptr, landing_.owner = nullptr; }
@@ -49,6 +49,7 @@ class TcpEndpoint final : public Endpoint, private progress::Pollable {
   bool is_landing() const override { return receiving_payload_; }
   void disown(const void* owner, WorkQueue& unsent) override;
   void recall(WorkQueue& unacknowledged) override;
+  uint32_t first_unacknowledged() const override { return released_ + ghosts_; }
   uint32_t landed_frames() const override { return landed_; }
   Nanoseconds heard_at() override;
   void quiesce(const Status& why) override;

@@ -1,0 +1,43 @@
+#include "control/redial.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace nezha::control {
+
+void Redial::lost(Nanoseconds now, bool silent, double spread) {
+  under_way_ = false;
+  spread_ = spread;
+  pause_ = kFirstPause;
+  patience_ = kPatience;
+  const Nanoseconds life = now - joined_at_;
+  flaps_ *= std::exp2(-static_cast<double>(life) / kSecond / kHalfLifeS);
+  Nanoseconds wait = 0;
+  if (silent && life < kShortLife) {
+    flaps_ += 1;
+    const double penalty = static_cast<double>(kFirstPause) * std::exp2(std::min(flaps_, 20.0));
+    wait = std::min(static_cast<Nanoseconds>(penalty), kPenaltyMax);
+  }
+  next_at_ = now + wait;
+}
+
+void Redial::joined(Nanoseconds now) {
+  under_way_ = false;
+  joined_at_ = now;
+}
+
+void Redial::hurry(Nanoseconds now) { next_at_ = std::min(next_at_, now); }
+
+void Redial::begin(Nanoseconds now) {
+  under_way_ = true;
+  next_at_ = now;
+}
+
+void Redial::failed(Nanoseconds now, bool answered) {
+  under_way_ = false;
+  if (answered) patience_ = std::min(2 * patience_, kPatienceMax);
+  next_at_ = now + pause_ + static_cast<Nanoseconds>(spread_ * static_cast<double>(pause_));
+  pause_ = std::min(2 * pause_, kPauseMax);
+}
+
+}  // namespace nezha::control

@@ -1,0 +1,49 @@
+// Redial: when a lost connection is tried again, and how long one attempt may take.
+//
+// Contract: pure; owned by the loop. Attempts never end while the job lives, and their distance stays
+// under half a second, so that a rail is back within a second of its cable however long it was gone;
+// an attempt costs one packet. Connections that keep dying in silence are different: each death costs
+// the operations a stall, so the next attempt waits longer, up to ten seconds. That penalty fades with
+// a half-life of a minute of honest life.
+#pragma once
+
+#include "base/clock.h"
+
+namespace nezha::control {
+
+class Redial {
+ public:
+  // `silent`: found dead by silence and not by an event. `spread` in [0, 1) keeps ranks that lost the
+  // same switch from dialling at once.
+  void lost(Nanoseconds now, bool silent, double spread);
+  void joined(Nanoseconds now);
+  // The device has its carrier again.
+  void hurry(Nanoseconds now);
+  void begin(Nanoseconds now);
+  // `answered`: somebody accepted, and the test did not end in time.
+  void failed(Nanoseconds now, bool answered);
+
+  bool is_due(Nanoseconds now) const { return !under_way_ && now >= next_at_; }
+  Nanoseconds next_at() const { return under_way_ ? kNever : next_at_; }
+  Nanoseconds patience() const { return patience_; }
+  double flaps() const { return flaps_; }
+
+ private:
+  static constexpr Nanoseconds kFirstPause = 50 * kMillisecond;
+  static constexpr Nanoseconds kPauseMax = 250 * kMillisecond;
+  static constexpr Nanoseconds kPatience = 250 * kMillisecond;
+  static constexpr Nanoseconds kPatienceMax = 3 * kSecond;
+  static constexpr Nanoseconds kPenaltyMax = 10 * kSecond;
+  static constexpr Nanoseconds kShortLife = 2 * kSecond;
+  static constexpr double kHalfLifeS = 60;
+
+  bool under_way_ = false;
+  Nanoseconds next_at_ = 0;
+  Nanoseconds pause_ = kFirstPause;
+  Nanoseconds patience_ = kPatience;
+  Nanoseconds joined_at_ = 0;
+  double flaps_ = 0;
+  double spread_ = 0;
+};
+
+}  // namespace nezha::control

@@ -1,0 +1,71 @@
+// Link: one connection to a peer, in all its epochs, with what is known about it.
+//
+// Contract: owned by PeerLinks, baton held. `endpoint` is never null; a lost connection leaves its dead
+// endpoint here until a new one takes its place.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "base/clock.h"
+#include "control/link_health.h"
+#include "control/rail_monitor.h"
+#include "control/redial.h"
+#include "transport/endpoint.h"
+#include "transport/transport.h"
+
+namespace nezha::engine {
+
+// Transfers of a connection that is down or suspect, for the moment in which the peer is asked which of
+// them landed.
+struct Limbo {
+  transport::WorkQueue requests;  // in the order of posting
+  uint32_t epoch = 0;
+  uint32_t first = 0;             // the number of the first on that connection
+  Nanoseconds until = kNever;     // then they are sent again, answer or not
+};
+
+struct Link {
+  Link(std::unique_ptr<transport::Endpoint> made, double nominal_bytes_per_s)
+      : endpoint(std::move(made)), monitor(nominal_bytes_per_s), nominal(nominal_bytes_per_s) {}
+
+  std::unique_ptr<transport::Endpoint> endpoint;
+  control::RailMonitor monitor;
+  const double nominal;
+  uint64_t posted_at_last_look = 0;
+  uint64_t drained_at_last_look = 0;
+  uint64_t backlog = 0;  // as of PeerLinks::choose
+
+  control::LinkHealth health;
+  control::Redial redial;
+  Limbo limbo;
+  uint32_t dialled_epoch = 0;     // the newest that we tried
+  uint32_t past_epoch = 0;        // of the connection before this one,
+  uint32_t past_landed = 0;       // and how many data frames landed on it
+  double good_rate = 0;           // bytes/s, as of when it was last heard; 0: not measured
+  bool on_probation = false;      // back again: one transfer at a time until the first is acknowledged
+  uint64_t sent_at_probation = 0; // EndpointCounters::frames_sent then
+  Nanoseconds beat_at = 0;        // when something last left
+  uint64_t sent_at_beat = 0;      // EndpointCounters::bytes_sent then
+  transport::EndpointCounters past;  // of the connections before this one
+
+  // It carries data again: from what it once could do, carefully.
+  void begin_probation() {
+    monitor = control::RailMonitor(good_rate > 0 ? good_rate : nominal);
+    posted_at_last_look = drained_at_last_look = 0;
+    on_probation = true;
+    sent_at_probation = endpoint->counters().frames_sent;
+  }
+  bool is_up() const { return endpoint->is_up(); }
+  // Data may be posted on it.
+  bool is_usable() const { return endpoint->is_up() && !health.is_suspect(); }
+  transport::Path path() const {
+    return {endpoint->peer, endpoint->rail, endpoint->peer_rail, endpoint->lane};
+  }
+  // By what both ranks call it: the lower rank's rail.
+  int name_rail(int my_rank) const {
+    return my_rank < endpoint->peer ? endpoint->rail : endpoint->peer_rail;
+  }
+};
+
+}  // namespace nezha::engine

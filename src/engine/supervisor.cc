@@ -1,0 +1,214 @@
+#include "engine/supervisor.h"
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "engine/engine.h"
+
+namespace nezha::engine {
+
+using control::LinkHealth;
+using transport::Endpoint;
+using transport::WorkQueue;
+
+Supervisor::Supervisor(Engine& engine, Nanoseconds peer_deadline)
+    : engine_(engine), peer_deadline_(peer_deadline), peers_(engine.peers().size()) {}
+
+void Supervisor::stop() {
+  stopped_ = true;
+  if (rejoin_ != nullptr) rejoin_->stop();
+}
+
+Nanoseconds Supervisor::next_wakeup() const {
+  if (stopped_) return kNever;
+  return rejoin_ == nullptr ? next_tick_ : std::min(next_tick_, rejoin_->next_wakeup());
+}
+
+void Supervisor::run(Nanoseconds now) {
+  if (stopped_) return;
+  if (rejoin_ != nullptr && now >= rejoin_->next_wakeup()) rejoin_->run(now);
+  if (now < next_tick_) return;
+  if (last_tick_ != 0 && now - next_tick_ > kOwnStall) excused_until_ = now;
+  last_tick_ = now;
+  next_tick_ = now + kTickIdle;
+  for (const auto& links : engine_.peers()) {
+    if (links != nullptr && !links->gone && !links->left) look_after(*links, now);
+  }
+}
+
+void Supervisor::look_after(PeerLinks& links, Nanoseconds now) {
+  Peer& peer = state(links);
+  expect(links, peer, now);
+  for (Link& link : links.links()) {
+    if (now >= link.limbo.until) repost(links, link);
+    else if (link.limbo.until != kNever) next_tick_ = std::min(next_tick_, link.limbo.until);
+  }
+  judge(links, peer, now);
+  if (links.gone) return;
+  beat(links, peer, now);
+  hedge(links);
+  judge_silence(links, peer, now);
+  if (!links.gone) redial(links, now);
+}
+
+// Whether the peer is to beat often, because one of us two has work with the other.
+void Supervisor::expect(PeerLinks& links, Peer& peer, Nanoseconds now) {
+  const bool under_way =
+      links.has_pending() ||
+      std::any_of(links.links().begin(), links.links().end(), [](const Link& link) {
+        return link.endpoint->in_flight_frames() > 0 || !link.limbo.requests.empty();
+      });
+  if (peer.touched || under_way || engine_.awaits(links.peer())) peer.busy_until = now + kBusyFor;
+  peer.touched = false;
+  if (now >= peer.busy_until && now >= peer.asked_until) {
+    peer.expected_since = kNever;
+    return;
+  }
+  if (peer.expected_since == kNever) peer.expected_since = now;
+  next_tick_ = std::min(next_tick_, now + kTickBusy);
+}
+
+void Supervisor::judge(PeerLinks& links, Peer& peer, Nanoseconds now) {
+  Nanoseconds freshest = 0;
+  for (Link& link : links.links()) {
+    if (link.is_up()) freshest = std::max(freshest, link.endpoint->heard_at());
+  }
+  Nanoseconds expected = peer.expected_since;
+  if (expected != kNever) expected = std::max(expected, excused_until_);
+  for (Link& link : links.links()) {
+    if (!link.is_up()) continue;
+    look_at(link, now);
+    apply(links, link, link.health.judge(now, link.endpoint->heard_at(), freshest, expected));
+    if (links.gone) return;
+  }
+}
+
+// What a connection can do is remembered while it is heard: a silent one looks infinitely slow.
+void Supervisor::look_at(Link& link, Nanoseconds now) {
+  if (link.monitor.measured() && now - link.endpoint->heard_at() < 2 * kTickBusy) {
+    link.good_rate = link.monitor.rate_bytes_per_s();
+  }
+  if (link.on_probation && link.endpoint->in_flight_frames() == 0 &&
+      link.endpoint->counters().frames_sent > link.sent_at_probation) {
+    link.on_probation = false;
+  }
+}
+
+void Supervisor::apply(PeerLinks& links, Link& link, LinkHealth::Change change) {
+  switch (change) {
+    case LinkHealth::Change::none:
+      return;
+    case LinkHealth::Change::suspected:
+      return suspend(links, link);
+    case LinkHealth::Change::recovered:
+      ++counters_.recovered;
+      NEZHA_LOG(info, "supervisor", "rank %d hears rail %d to rank %d again",
+                engine_.options().rank, link.endpoint->rail, links.peer());
+      link.begin_probation();
+      return ask_all(links);
+    case LinkHealth::Change::died:
+      return link.endpoint->quiesce(error(Code::peer_lost, "nothing came through %s for a second",
+                                          link.endpoint->describe().c_str()));
+  }
+}
+
+void Supervisor::beat(PeerLinks& links, Peer& peer, Nanoseconds now) {
+  const bool busy = now < peer.busy_until;
+  const Nanoseconds every = peer.expected_since != kNever ? kBeatBusy : kBeatIdle;
+  for (Link& link : links.links()) {
+    Endpoint& endpoint = *link.endpoint;
+    // What waits to leave is as good as a beat, and what cannot leave would only be one more.
+    if (!endpoint.is_up() || endpoint.has_output()) continue;
+    const uint64_t sent = endpoint.counters().bytes_sent;
+    if (sent != link.sent_at_beat && !link.health.is_suspect()) link.beat_at = now;
+    link.sent_at_beat = sent;
+    if (now - link.beat_at < every) continue;
+    wire::FrameHeader header = engine_.progress_header();
+    header.type = wire::FrameType::heartbeat;
+    header.flags = static_cast<uint8_t>((busy ? wire::kFlagBusy : 0) |
+                                        (link.health.is_deaf() ? wire::kFlagDeaf : 0));
+    endpoint.post_control(header, {});
+    endpoint.flush();
+    ++counters_.beats;
+    link.beat_at = now;
+    link.sent_at_beat = endpoint.counters().bytes_sent;
+  }
+}
+
+// A connection that will be busy for long with what it has, beside one that has nothing to do: what the
+// slow one has not delivered is sent on the other, too. It keeps its place as a slow rail.
+void Supervisor::hedge(PeerLinks& links) {
+  if (links.has_pending()) return;
+  for (Link& slow : links.links()) {
+    if (!slow.is_usable() || slow.endpoint->in_flight_frames() == 0) continue;
+    const uint64_t backlog = slow.endpoint->backlog_bytes();
+    const auto bytes = static_cast<double>(backlog);
+    const double slow_s = bytes / slow.monitor.rate_bytes_per_s();
+    for (Link& other : links.links()) {
+      if (&other == &slow || !other.is_usable() || other.endpoint->backlog_bytes() > 0) continue;
+      const double other_s = other.endpoint->latency_s + bytes / other.monitor.rate_bytes_per_s();
+      if (slow_s < 2 * other_s + static_cast<double>(kHedgeGain) / kSecond) continue;
+      WorkQueue taken;
+      slow.endpoint->recall(taken);
+      counters_.hedged += engine_.repost(links, taken);
+      return;
+    }
+  }
+}
+
+// ------------------------------------------------------------------------- a peer without a voice
+
+void Supervisor::judge_silence(PeerLinks& links, Peer& peer, Nanoseconds now) {
+  if (rejoin_ == nullptr) return;
+  Nanoseconds since = peer.cut_off_at;
+  if (since == kNever) {
+    since = excused_until_;
+    for (Link& link : links.links()) {
+      if (link.is_up()) since = std::max(since, link.endpoint->heard_at());
+    }
+    const bool expected = peer.expected_since != kNever;
+    if (expected) since = std::max(since, peer.expected_since);
+    if (now - since < (expected ? kSilentBusy : kSilentIdle)) return;
+  }
+  next_tick_ = std::min(next_tick_, now + kTickBusy);
+  if (now - since >= peer_deadline_) {
+    return lose(links, "it does not respond, although its host does");
+  }
+  if (now - std::max(since, peer.answered_at) >= kGoneAfter) {
+    return lose(links, "nothing answers on any rail");
+  }
+  probe(links, peer, now);
+}
+
+void Supervisor::probe(PeerLinks& links, Peer& peer, Nanoseconds now) {
+  if (peer.probe.outstanding > 0 || now < peer.probe.next_at) return;
+  peer.probe = Probe();
+  peer.probe.next_at = now + kProbeEvery;
+  for (const Link& link : links.links()) {
+    if (link.endpoint->lane != 0) continue;
+    ++peer.probe.outstanding;
+    rejoin_->probe(link.path(), kProbePatience);
+  }
+}
+
+void Supervisor::on_probed(const transport::Path& path, bool accepted,
+                           transport::DialOutcome otherwise) {
+  const auto& links = engine_.peers()[static_cast<size_t>(path.peer)];
+  Peer& peer = state(*links);
+  if (stopped_ || links->gone || peer.probe.outstanding == 0) return;
+  --peer.probe.outstanding;
+  peer.probe.accepted |= accepted;
+  if (!accepted && otherwise == transport::DialOutcome::refused) ++peer.probe.refused;
+  if (accepted) peer.answered_at = engine_.now();
+  if (peer.probe.outstanding > 0 || peer.probe.accepted || peer.probe.refused == 0) return;
+  lose(*links, "its host answers, but the process is gone");
+}
+
+void Supervisor::lose(PeerLinks& links, const char* reason) {
+  Peer& peer = state(links);
+  std::string why = reason;
+  if (!peer.last_error.empty()) why += "; last rail: " + peer.last_error;
+  engine_.peer_lost(links.peer(), error(Code::peer_lost, "%s", why.c_str()));
+}
+
+}  // namespace nezha::engine

@@ -1,0 +1,159 @@
+// Supervisor: keeps the connections honest: beats, listens for silence, asks what landed, dials again,
+// and says when a peer is gone. What it decides with is pure (control/link_health.h, redial.h).
+//
+// Contract: owned by the engine, baton held. Mid-operation fail-over needs no agreement: every sender
+// decides for its own transfers, because their identity names no rail and receivers take any.
+//
+//   a connection breaks      its transfers wait in limbo for a few milliseconds while the peer is asked
+//                            over another connection which of them landed; the rest is sent again
+//   it falls silent          the same, but it stays open: suspect; dead after a second, then dialled
+//   it is slow               what it has not delivered is sent on an idle connection, too (hedging)
+//   no connection is left    dialled and probed; the peer is lost when its host refuses everywhere, when
+//                            nothing answers for kGoneAfter, or at the peer's deadline
+//   all are silent           the peer is stopped or its host is gone: probes tell; nobody is punished
+//   this process was stalled no judgement until everything was heard again
+//
+// Without a Rejoin (tests without a network) connections are not made again: the last one lost is the
+// peer lost.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "engine/peer_links.h"
+#include "transport/transport.h"
+
+namespace nezha::engine {
+
+class Engine;
+
+// What a peer last said of itself.
+struct PeerProgress {
+  Nanoseconds at = 0;     // 0: never
+  bool open = false;      // it has an operation open: the oldest is
+  uint32_t comm = 0;
+  uint64_t op_seq = 0;
+  wire::OpDescriptor op;
+  int waits_for = -1;     // global rank; -1: nobody
+};
+
+struct SupervisorCounters {
+  uint64_t suspected = 0;
+  uint64_t recovered = 0;
+  uint64_t joined = 0;
+  uint64_t hedged = 0;       // transfers sent on a second connection because the first was slow
+  uint64_t reconciled = 0;   // transfers found landed when the peer was asked
+  uint64_t dials = 0;
+  uint64_t beats = 0;
+};
+
+class Supervisor final : public transport::RejoinEvents {
+ public:
+  Supervisor(Engine& engine, Nanoseconds peer_deadline);
+
+  // Before the loop starts; null: connections are not made again.
+  void set_rejoin(std::unique_ptr<transport::Rejoin> rejoin) { rejoin_ = std::move(rejoin); }
+  // Leaving: nothing is judged or made again from here on.
+  void stop();
+
+  void run(Nanoseconds now);
+  Nanoseconds next_wakeup() const;
+
+  // Data was posted to or came from the peer since the last look.
+  void touch(int peer) { peers_[static_cast<size_t>(peer)].touched = true; }
+  void on_control(transport::Endpoint& endpoint, const wire::FrameHeader& header);
+  // The link's endpoint is down; takes what the peer has not acknowledged.
+  void on_lost(PeerLinks& links, Link& link, transport::WorkQueue& unacknowledged,
+               const Status& why);
+
+  const PeerProgress& progress_of(int peer) const {
+    return peers_[static_cast<size_t>(peer)].progress;
+  }
+  const SupervisorCounters& counters() const { return counters_; }
+
+  // transport::RejoinEvents
+  void on_joined(std::unique_ptr<transport::Endpoint> endpoint) override;
+  void on_dial_failed(const transport::Path& path, transport::DialOutcome outcome,
+                      const std::string& reason) override;
+  void on_probed(const transport::Path& path, bool accepted,
+                 transport::DialOutcome otherwise) override;
+  void on_carrier(int rail, bool up) override;
+
+ private:
+  static constexpr Nanoseconds kTickBusy = 5 * kMillisecond;
+  static constexpr Nanoseconds kTickIdle = 100 * kMillisecond;
+  static constexpr Nanoseconds kBeatBusy = 15 * kMillisecond;
+  static constexpr Nanoseconds kBeatIdle = 500 * kMillisecond;
+  static constexpr Nanoseconds kBusyFor = 100 * kMillisecond;
+  // This much later than planned, and the process itself was stalled.
+  static constexpr Nanoseconds kOwnStall = 100 * kMillisecond;
+  static constexpr Nanoseconds kLimbo = 5 * kMillisecond;
+  static constexpr Nanoseconds kSilentBusy = 250 * kMillisecond;
+  static constexpr Nanoseconds kSilentIdle = 2500 * kMillisecond;
+  static constexpr Nanoseconds kProbeEvery = 400 * kMillisecond;
+  static constexpr Nanoseconds kProbePatience = 350 * kMillisecond;
+  static constexpr Nanoseconds kGoneAfter = 1800 * kMillisecond;
+  // A hedge must win at least this much.
+  static constexpr Nanoseconds kHedgeGain = 5 * kMillisecond;
+
+  struct Probe {
+    Nanoseconds next_at = 0;
+    int outstanding = 0;
+    int refused = 0;
+    bool accepted = false;
+  };
+  struct Peer {
+    bool touched = false;
+    Nanoseconds busy_until = 0;      // we have work with it
+    Nanoseconds asked_until = 0;     // it says that it has work with us
+    Nanoseconds expected_since = kNever;
+    Nanoseconds cut_off_at = kNever;  // no connection is up since
+    Nanoseconds answered_at = 0;     // its host accepted a probe
+    std::string last_error;          // of the last connection that was lost, or dial that failed
+    Probe probe;
+    PeerProgress progress;
+  };
+
+  Peer& state(const PeerLinks& links) { return peers_[static_cast<size_t>(links.peer())]; }
+  void look_after(PeerLinks& links, Nanoseconds now);
+  void expect(PeerLinks& links, Peer& peer, Nanoseconds now);
+  void judge(PeerLinks& links, Peer& peer, Nanoseconds now);
+  void look_at(Link& link, Nanoseconds now);
+  void beat(PeerLinks& links, Peer& peer, Nanoseconds now);
+  void hedge(PeerLinks& links);
+  void judge_silence(PeerLinks& links, Peer& peer, Nanoseconds now);
+  void probe(PeerLinks& links, Peer& peer, Nanoseconds now);
+  void redial(PeerLinks& links, Nanoseconds now);
+  void lose(PeerLinks& links, const char* reason);
+
+  void apply(PeerLinks& links, Link& link, control::LinkHealth::Change change);
+  void suspend(PeerLinks& links, Link& link);
+  void to_limbo(PeerLinks& links, Link& link, transport::WorkQueue& requests, uint32_t first);
+  // Sends the link's limbo again as it is.
+  void repost(PeerLinks& links, Link& link);
+  void ask(PeerLinks& links, Link& link);
+  void ask_all(PeerLinks& links);
+  void on_heartbeat(PeerLinks& links, Link& link, const wire::FrameHeader& header);
+  void on_reconcile(PeerLinks& links, const transport::Endpoint& from,
+                    const wire::FrameHeader& header);
+  void on_landed(PeerLinks& links, const wire::FrameHeader& header);
+  Link* named(PeerLinks& links, const wire::FrameHeader& header);
+  wire::FrameHeader name_of(const Link& link, wire::FrameType type) const;
+  double spread() const;
+
+  Engine& engine_;
+  const Nanoseconds peer_deadline_;
+  std::unique_ptr<transport::Rejoin> rejoin_;
+  bool stopped_ = false;
+  std::vector<Peer> peers_;  // by global rank
+  SupervisorCounters counters_;
+  Nanoseconds last_tick_ = 0;
+  Nanoseconds next_tick_ = 0;
+  Nanoseconds excused_until_ = 0;  // silence before it says nothing: we were stalled ourselves
+};
+
+}  // namespace nezha::engine

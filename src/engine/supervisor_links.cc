@@ -1,0 +1,255 @@
+// Supervisor: connections that break or fall silent, and the ones that take their place.
+#include <algorithm>
+
+#include "base/log.h"
+#include "engine/engine.h"
+#include "engine/supervisor.h"
+
+namespace nezha::engine {
+
+using transport::Endpoint;
+using transport::WorkQueue;
+using wire::FrameHeader;
+using wire::FrameType;
+
+// Ranks that lost the same switch do not all dial in the same instant.
+double Supervisor::spread() const {
+  return static_cast<double>(engine_.options().rank % 16) / 16;
+}
+
+// ------------------------------------------------------------------------------------- losing
+
+void Supervisor::on_lost(PeerLinks& links, Link& link, WorkQueue& unacknowledged,
+                         const Status& why) {
+  const Nanoseconds now = engine_.now();
+  const bool silent = link.health.is_suspect();
+  link.redial.lost(now, silent, spread());
+  link.health.renew();
+  next_tick_ = now;
+  Peer& peer = state(links);
+  peer.last_error = why.message();
+  to_limbo(links, link, unacknowledged, link.endpoint->first_unacknowledged());
+  if (links.any_up() != nullptr) {
+    NEZHA_LOG(warn, "engine", "rank %d lost rail %d to rank %d (%s); going on with the others",
+              engine_.options().rank, link.endpoint->rail, links.peer(), why.to_string().c_str());
+    return engine_.tell_again(links);
+  }
+  if (rejoin_ == nullptr) {
+    engine_.peer_lost(links.peer(), error(Code::peer_lost, "its last rail said: %s",
+                                          why.message().c_str()));
+    return;
+  }
+  NEZHA_LOG(warn, "engine", "rank %d lost its last rail to rank %d (%s); trying to get one back",
+            engine_.options().rank, links.peer(), why.to_string().c_str());
+  peer.cut_off_at = now;
+  peer.probe = Probe();
+}
+
+void Supervisor::suspend(PeerLinks& links, Link& link) {
+  ++counters_.suspected;
+  NEZHA_LOG(info, "supervisor", "rank %d: rail %d to rank %d is silent; its transfers go elsewhere",
+            engine_.options().rank, link.endpoint->rail, links.peer());
+  WorkQueue taken;
+  const uint32_t first = link.endpoint->first_unacknowledged();
+  link.endpoint->recall(taken);
+  to_limbo(links, link, taken, first);
+  engine_.tell_again(links);
+}
+
+// The peer is asked at once; its answer saves sending what landed. Nobody waits long for it.
+void Supervisor::to_limbo(PeerLinks& links, Link& link, WorkQueue& requests, uint32_t first) {
+  repost(links, link);
+  if (requests.empty()) return;
+  link.limbo.requests.append(requests);
+  link.limbo.epoch = link.endpoint->epoch;
+  link.limbo.first = first;
+  link.limbo.until = kNever;
+  ask(links, link);
+}
+
+void Supervisor::repost(PeerLinks& links, Link& link) {
+  link.limbo.until = kNever;
+  WorkQueue all;
+  all.append(link.limbo.requests);
+  engine_.repost(links, all);
+}
+
+void Supervisor::ask(PeerLinks& links, Link& link) {
+  Link* const over = links.usable();
+  if (over == nullptr) return;  // until one is there again
+  FrameHeader header = name_of(link, FrameType::reconcile);
+  header.chunk = link.limbo.epoch;
+  over->endpoint->post_control(header, {});
+  over->endpoint->flush();
+  link.limbo.until = engine_.now() + kLimbo;
+  next_tick_ = std::min(next_tick_, link.limbo.until);
+}
+
+void Supervisor::ask_all(PeerLinks& links) {
+  for (Link& link : links.links()) {
+    if (!link.limbo.requests.empty() && link.limbo.until == kNever) ask(links, link);
+  }
+}
+
+// ---------------------------------------------------------------------- frames about connections
+
+FrameHeader Supervisor::name_of(const Link& link, FrameType type) const {
+  FrameHeader header;
+  header.type = type;
+  header.stage = static_cast<uint16_t>(link.name_rail(engine_.options().rank));
+  header.slot = static_cast<uint16_t>(link.endpoint->lane);
+  return header;
+}
+
+Link* Supervisor::named(PeerLinks& links, const FrameHeader& header) {
+  for (Link& link : links.links()) {
+    if (link.name_rail(engine_.options().rank) == header.stage &&
+        link.endpoint->lane == header.slot) {
+      return &link;
+    }
+  }
+  return nullptr;
+}
+
+void Supervisor::on_control(Endpoint& endpoint, const FrameHeader& header) {
+  PeerLinks& links = *engine_.peers()[static_cast<size_t>(endpoint.peer)];
+  switch (header.type) {
+    case FrameType::heartbeat:
+      if (Link* link = links.find(endpoint.rail, endpoint.lane)) on_heartbeat(links, *link, header);
+      break;
+    case FrameType::reconcile:
+      on_reconcile(links, endpoint, header);
+      break;
+    case FrameType::landed:
+      on_landed(links, header);
+      break;
+    default:
+      break;
+  }
+}
+
+void Supervisor::on_heartbeat(PeerLinks& links, Link& link, const FrameHeader& header) {
+  Peer& peer = state(links);
+  const Nanoseconds now = engine_.now();
+  if ((header.flags & wire::kFlagBusy) != 0) {
+    peer.asked_until = now + kBusyFor;
+    next_tick_ = std::min(next_tick_, now + kTickBusy);
+  }
+  peer.progress = {now, header.slot == 1, header.comm, header.op_seq, header.op,
+                   static_cast<int>(header.stage) - 1};
+  if (stopped_) return;
+  apply(links, link, link.health.told((header.flags & wire::kFlagDeaf) != 0, now));
+}
+
+// The peer stopped using that connection. We stop, too: what we sent on it may be lost as well. (It
+// asks over the connection itself when that one is heard again.)
+void Supervisor::on_reconcile(PeerLinks& links, const Endpoint& from, const FrameHeader& header) {
+  Link* const link = named(links, header);
+  if (link == nullptr) return;
+  const uint32_t epoch = header.chunk;
+  const bool present = epoch == link->endpoint->epoch;
+  if (!present && epoch != link->past_epoch) return;
+  FrameHeader answer = name_of(*link, FrameType::landed);
+  answer.chunk = epoch;
+  answer.op_seq = present ? link->endpoint->landed_frames() : link->past_landed;
+  if (Endpoint* over = links.any_up()) {
+    over->post_control(answer, {});
+    over->flush();
+  }
+  const bool over_itself = link->endpoint->rail == from.rail && link->endpoint->lane == from.lane;
+  if (present && link->is_up() && !over_itself && !stopped_) {
+    apply(links, *link, link->health.told(true, engine_.now()));
+  }
+}
+
+void Supervisor::on_landed(PeerLinks& links, const FrameHeader& header) {
+  Link* const link = named(links, header);
+  if (link == nullptr || link->limbo.requests.empty() || header.chunk != link->limbo.epoch) return;
+  auto landed = static_cast<int32_t>(static_cast<uint32_t>(header.op_seq) - link->limbo.first);
+  for (; landed > 0 && !link->limbo.requests.empty(); --landed) {
+    ++counters_.reconciled;
+    engine_.release(*link->limbo.requests.pop_front());
+  }
+  repost(links, *link);
+}
+
+// ------------------------------------------------------------------------------------ rejoining
+
+void Supervisor::redial(PeerLinks& links, Nanoseconds now) {
+  if (rejoin_ == nullptr || engine_.options().rank > links.peer()) return;
+  for (Link& link : links.links()) {
+    if (link.is_up()) continue;
+    if (link.redial.is_due(now)) {
+      link.redial.begin(now);
+      link.dialled_epoch = std::max(link.dialled_epoch, link.endpoint->epoch) + 1;
+      ++counters_.dials;
+      rejoin_->dial(link.path(), link.dialled_epoch, link.redial.patience());
+    } else {
+      next_tick_ = std::min(next_tick_, link.redial.next_at());
+    }
+  }
+}
+
+void Supervisor::on_dial_failed(const transport::Path& path, transport::DialOutcome outcome,
+                                const std::string& reason) {
+  PeerLinks& links = *engine_.peers()[static_cast<size_t>(path.peer)];
+  Link* const link = links.find(path.rail, path.lane);
+  if (link == nullptr || link->is_up()) return;
+  const Nanoseconds now = engine_.now();
+  link->redial.failed(now, outcome == transport::DialOutcome::failed);
+  Peer& peer = state(links);
+  peer.last_error = reason;
+  if (outcome == transport::DialOutcome::failed) peer.answered_at = now;
+  next_tick_ = std::min(next_tick_, link->redial.next_at());
+}
+
+void Supervisor::on_carrier(int rail, bool up) {
+  const Nanoseconds now = engine_.now();
+  for (const auto& links : engine_.peers()) {
+    if (links == nullptr || links->gone || links->left) continue;
+    for (Link& link : links->links()) {
+      if (link.endpoint->rail != rail) continue;
+      if (up && !link.is_up()) link.redial.hurry(now);
+      if (!up && link.is_up()) {
+        link.endpoint->quiesce(error(Code::peer_lost, "the device of %s has no carrier",
+                                     link.endpoint->describe().c_str()));
+      }
+    }
+  }
+  next_tick_ = now;
+}
+
+void Supervisor::on_joined(std::unique_ptr<Endpoint> endpoint) {
+  PeerLinks& links = *engine_.peers()[static_cast<size_t>(endpoint->peer)];
+  Link* const link = links.find(endpoint->rail, endpoint->lane);
+  // Too late, too old, or a path that never was one: closed as it goes out of scope.
+  if (stopped_ || links.gone || links.left || link == nullptr ||
+      link->endpoint->peer_rail != endpoint->peer_rail || endpoint->epoch <= link->endpoint->epoch) {
+    return;
+  }
+  // The peer gave the old connection up before we noticed anything.
+  if (link->is_up()) {
+    link->endpoint->quiesce(error(Code::peer_lost, "rank %d replaced %s", links.peer(),
+                                  link->endpoint->describe().c_str()));
+    if (links.gone) return;
+  }
+  const Nanoseconds now = engine_.now();
+  link->past_epoch = link->endpoint->epoch;
+  link->past_landed = link->endpoint->landed_frames();
+  link->past += link->endpoint->counters();
+  link->endpoint = std::move(endpoint);
+  link->health.renew();
+  link->redial.joined(now);
+  link->begin_probation();
+  link->sent_at_beat = 0;
+  link->beat_at = now;
+  ++counters_.joined;
+  state(links).cut_off_at = kNever;
+  NEZHA_LOG(info, "engine", "rank %d has rail %d to rank %d again: %s", engine_.options().rank,
+            link->endpoint->rail, links.peer(), link->endpoint->describe().c_str());
+  ask_all(links);
+  engine_.tell_again(links);
+  next_tick_ = now;
+}
+
+}  // namespace nezha::engine

@@ -46,6 +46,8 @@
           "Time in which a pair of rails must carry its first bytes, or the pair is not used.")    \
   SECONDS(linger_s, 2, 0, 3600, 0,                                                                 \
           "At most this long leaving waits for the last acknowledgements.")                        \
+  SECONDS(peer_deadline_s, 30, 0.5, 1e9, 0,                                                        \
+          "A rank whose host answers while the rank itself says nothing is lost after this long.") \
   COUNT(spin_us, 50, 0, 1000000, "us", 0,                                                           \
         "Time a waiting thread polls, yielding, before it sleeps in the kernel.")                  \
   BYTES(send_buffer_bytes, 0, 0, 1073741824, 0,                                                    \

@@ -139,6 +139,7 @@ Status Context::connect() {
   options.credit_bytes = config_.credit_bytes;
   options.ack_bytes = config_.ack_bytes;
   options.inline_bytes = config_.inline_bytes;
+  options.peer_deadline = static_cast<Nanoseconds>(config_.peer_deadline_s * kSecond);
   engine_ = std::make_unique<engine::Engine>(*loop_, options);
   loop_->set_client(engine_.get());
   if (world_size_ == 1) return Status::ok();
@@ -167,6 +168,9 @@ Status Context::connect() {
     const double nominal = (speed > 0 ? speed : kNominalBitsPerS) / 8;
     engine_->add_endpoint(std::move(endpoint), nominal / config_.streams_per_rail);
   }
+  auto rejoin = transport_->rejoin(request, *loop_, *engine_, engine_->supervisor());
+  if (!rejoin) return rejoin.status();
+  engine_->supervisor().set_rejoin(std::move(*rejoin));
   agree_costs();
   leave_store(config_.linger_s);
   return Status::ok();
@@ -213,6 +217,7 @@ void Context::leave() {
   progress::Loop::Baton baton(*loop_);
   engine_->acknowledge_all();
   baton.drive_to_the_end([&] { return engine_->is_drained(); }, linger);
+  engine_->supervisor().stop();
   engine_->say_goodbye();
   // Reading on for a moment spares the others a reset in place of our last words.
   constexpr Nanoseconds kFarewell = 100 * kMillisecond;
@@ -237,10 +242,11 @@ std::string Context::rails_json() {
       if (links == nullptr) continue;
       for (const auto& link : links->links()) {
         if (link.endpoint->rail != static_cast<int>(rail)) continue;
-        sum.bytes_sent += link.endpoint->counters().bytes_sent;
-        sum.bytes_received += link.endpoint->counters().bytes_received;
+        sum += link.endpoint->counters();
+        sum += link.past;
         json.begin_object().field("rank", links->peer()).field("lane", link.endpoint->lane);
-        json.field("up", link.endpoint->is_up()).field("path", link.endpoint->describe());
+        json.field("up", link.is_up()).field("suspect", link.health.is_suspect());
+        json.field("epoch", link.endpoint->epoch).field("path", link.endpoint->describe());
         json.field("rate_bytes_per_s", link.monitor.rate_bytes_per_s()).end_object();
       }
     }
@@ -262,18 +268,19 @@ std::string Context::stats_json() {
   for (const auto& links : engine_->peers()) {
     if (links == nullptr) continue;
     for (const auto& link : links->links()) {
-      const transport::EndpointCounters& each = link.endpoint->counters();
-      sum.frames_sent += each.frames_sent;
-      sum.frames_received += each.frames_received;
-      sum.acks_sent += each.acks_sent;
-      sum.send_calls += each.send_calls;
-      sum.receive_calls += each.receive_calls;
+      sum += link.endpoint->counters();
+      sum += link.past;
     }
   }
   JsonWriter json;
   json.begin_object().field("operations", engine_->counters().operations);
   json.field("retransmitted", engine_->counters().retransmitted);
   json.field("endpoints_lost", engine_->counters().endpoints_lost);
+  const engine::SupervisorCounters& care = engine_->supervisor().counters();
+  json.field("links_suspected", care.suspected).field("links_recovered", care.recovered);
+  json.field("links_joined", care.joined).field("dials", care.dials);
+  json.field("hedged", care.hedged).field("reconciled", care.reconciled);
+  json.field("heartbeats", care.beats);
   json.field("frames_sent", sum.frames_sent).field("frames_received", sum.frames_received);
   json.field("acks_sent", sum.acks_sent).field("send_calls", sum.send_calls);
   json.field("receive_calls", sum.receive_calls).field("polls", loop_->counters().polls);

@@ -122,6 +122,7 @@ TEST(MessageRail, ARetransmissionOvertakesTheLandingOfItsFirstCopy) {
     const auto& half = *world.engine(1).peers()[0]->links()[static_cast<size_t>(rail)].endpoint;
     ASSERT_NE(half.landing().destination, nullptr);
     links[static_cast<size_t>(rail)].endpoint->quiesce(error(Code::peer_lost, "test"));
+    world.clock().advance(10 * kMillisecond);  // the peer does not say what landed
     world.run_engines();
     // Everything on the other rail, before the dying one says a word.
     for (int i = 0; i < 8; ++i) {

@@ -143,31 +143,26 @@ TEST(RailDownElsewhere, BetweenOperationsNobodyNotices) {
   }
 }
 
-TEST(AllRailsDown, IsALostPeer) {
-  for (const uint64_t count : {1, 2'000'000}) {
-    // The deadline is so far that only noticing the loss itself ends the test in time.
-    World world({.ranks = 3, .rails = 2, .timeout_s = 10 * kPatience_s});
+// Nothing is left for a moment; the processes live, so the connections are made again.
+TEST(AllRailsDown, TheyComeBackInMidOperation) {
+  for (const uint64_t count : {1, 500'000}) {
+    World world({.ranks = 3, .rails = 2});
     ASSERT_TRUE(world.status().is_ok()) << world.status().to_string();
     const auto outcomes = world.run([&](Member& self) {
-      std::vector<float> data(count, 1.0F);
-      for (int repeat = 0; repeat < 1000; ++repeat) {
-        if (self.rank == 1 && repeat == 2) {
+      for (int repeat = 0; repeat < 20; ++repeat) {
+        if (self.rank == 1 && repeat % 5 == 2) {
           EXPECT_GT(break_rail("127.1.0.1"), 0);
           EXPECT_GT(break_rail(kSecondRail), 0);
         }
-        const Status outcome = self.comm->all_reduce(data.data(), data.data(), count,
-                                                     Dtype::float32, ReduceOp::max, {}, nullptr);
-        if (!outcome.is_ok()) {
-          EXPECT_EQ(self.comm->barrier({}, nullptr).message(), outcome.message());
-          return outcome;
-        }
+        std::vector<float> data(count, static_cast<float>(self.rank + repeat));
+        NEZHA_RETURN_IF_ERROR(self.comm->all_reduce(data.data(), data.data(), count, Dtype::float32,
+                                                    ReduceOp::max, {}, nullptr));
+        EXPECT_EQ(data, std::vector<float>(count, static_cast<float>(2 + repeat)));
       }
       return Status::ok();
     });
-    for (const Status& outcome : outcomes) {
-      EXPECT_EQ(outcome.code(), Code::peer_lost) << outcome.to_string();
-      EXPECT_NE(outcome.message().find(" lost rank "), std::string::npos) << outcome.to_string();
-    }
+    for (const Status& outcome : outcomes) EXPECT_TRUE(outcome.is_ok()) << outcome.to_string();
+    EXPECT_GT(json_number(world.comm(1).context().stats_json(), "links_joined"), 0);
   }
 }
 

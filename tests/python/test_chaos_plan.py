@@ -231,7 +231,7 @@ def finished(*verdicts, code=0, timeline=None):
     request = Request(["python", "train.py", "a b"], ["cut", "flap"], 11, nodes=2, count=5,
                       only_rails=[1], env={"A": "1"})
     return Run(request, Outcome(code, 10.0, None, [code, code]), happenings, timeline or steady(10), 0.1,
-               10.0, [10**9, 10**9], {0: {"operations": 5, "endpoints_lost": 2, "unheard_of": 1}})
+               10.0, [10**9, 10**9], {0: {"operations": 5, "endpoints_lost": 2, "unheard_of": 1, "polls": 9}})
 
 
 @pytest.mark.parametrize("verdicts, code, wanted", [
@@ -262,8 +262,9 @@ def test_a_standstill_belongs_to_the_fault_before_it():
 def test_tables_show_what_was_counted(capsys):
     report.show(report.document(finished(True, None, False)))
     shown = capsys.readouterr().out
-    for words in ("yes: seen", "unknown: seen", "NO: seen", "flap 3 Hz", "connections lost", "left none"):
+    for words in ("yes: seen", "unknown: seen", "NO: seen", "flap 3 Hz", "endpoints", "left none"):
         assert words in shown, shown
+    assert "unheard" in shown and "polls" not in shown
 
 
 def test_the_picture_is_drawn(tmp_path):

@@ -15,11 +15,9 @@ from .timeline import Span, outside
 _POINTS = 600
 _WIDE = 120  # columns of a terminal that has room for the evidence
 _AFTER_S = 1.0  # "back" means the second after a fault
-# Counters of Nezha that tell of faults, by their names in Communicator.stats(), and what to call
-# them. A library of another version has more or fewer: those it has are shown.
-_COUNTS = {"operations": "operations", "endpoints_lost": "connections lost", "rails_lost": "rails lost",
-           "reconnects": "reconnects", "rejoined": "rejoined", "retransmitted": "sent again",
-           "hedged": "hedged", "duplicates": "duplicates"}
+# Counters of Nezha that say how hard it worked, not what befell it. All others are shown.
+_WORK = {"frames_sent", "frames_received", "acks_sent", "send_calls", "receive_calls", "polls", "sleeps",
+         "handovers", "buffer_allocations", "buffer_bytes_in_use"}
 
 
 def document(run: Run) -> Dict[str, Any]:
@@ -147,9 +145,10 @@ def _percent(share: Optional[float]) -> str:
 def _count_table(report: Dict[str, Any]) -> Any:
     from rich.table import Table
 
-    keys = [key for key in _COUNTS if any(key in counts for counts in report["nezha"].values())]
+    keys = list(dict.fromkeys(key for counts in report["nezha"].values() for key in counts
+                              if key not in _WORK))
     table = Table(title="what Nezha counted", title_justify="left")
-    for name in ["rank"] + [_COUNTS[key] for key in keys]:
+    for name in ["rank"] + [key.replace("_", "\n") for key in keys]:
         table.add_column(name, justify="right", no_wrap=True)
     for rank in range(report["config"]["nodes"]):
         counts = report["nezha"].get(str(rank))

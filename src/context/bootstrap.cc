@@ -157,8 +157,8 @@ Status Bootstrap::check_mark(const std::string& nonce, const std::string& mark) 
                  "has none; set NEZHA_SECRET_FILE on every rank", request_.rank);
   }
   if (!has_secret_ || mark == hex(wire::mark_of(secret_, nonce))) return Status::ok();
-  return error(Code::invalid_argument, "rank %d has another secret than rank 0 of the job at %s; give all "
-               "ranks of a job the same one (NEZHA_SECRET_FILE)", request_.rank,
+  return error(Code::invalid_argument, "rank %d has another secret than rank 0 of the job at %s; give "
+               "all ranks of a job the same one (NEZHA_SECRET_FILE)", request_.rank,
                store_.describe().c_str());
 }
 

@@ -230,8 +230,9 @@ def finished(*verdicts, code=0, timeline=None):
         for n, happened in enumerate(verdicts)]
     request = Request(["python", "train.py", "a b"], ["cut", "flap"], 11, nodes=2, count=5,
                       only_rails=[1], env={"A": "1"})
+    counts = {0: {"operations": 5, "endpoints_lost": 2, "unheard_of": 1, "polls": 9}}
     return Run(request, Outcome(code, 10.0, None, [code, code]), happenings, timeline or steady(10), 0.1,
-               10.0, [10**9, 10**9], {0: {"operations": 5, "endpoints_lost": 2, "unheard_of": 1, "polls": 9}})
+               10.0, [10**9, 10**9], counts)
 
 
 @pytest.mark.parametrize("verdicts, code, wanted", [

@@ -61,6 +61,8 @@
         "acknowledgement.")                                                                        \
   TEXT(congestion_control, "", any, 0,                                                             \
        "TCP congestion control of the rails, such as `cubic`; empty: the system's.")               \
+  TEXT(checksum, "off", off_on, kAgreed,                                                           \
+       "`on`: CRC-32C over every payload; what was changed on the way is sent again elsewhere.")   \
   TEXT(cpu_affinity, "", any, 0,                                                                   \
        "Processors for the progress threads, such as `0-3,8`; empty: the system chooses.")         \
   TEXT(table_file, "", any, 0,                                                                     \

@@ -35,6 +35,9 @@ std::string list_of(size_t count, Names name_at) {
 
 constexpr TextCheck kCheck_any = {[](std::string_view) { return true; },
                                   [] { return std::string("any text"); }};
+constexpr TextCheck kCheck_off_on = {
+    [](std::string_view text) { return text == "off" || text == "on"; },
+    [] { return std::string("off or on"); }};
 constexpr TextCheck kCheck_weights = {
     [](std::string_view text) { return parse_weights(text).is_ok(); },
     [] { return std::string("up to 16 numbers >= 0 joined by ':', not all 0, such as 2:1"); }};

@@ -153,6 +153,7 @@ Status Context::connect() {
   request.send_buffer_bytes = config_.send_buffer_bytes;
   request.notsent_lowat_bytes = config_.notsent_lowat_bytes;
   request.congestion_control = config_.congestion_control;
+  request.payload_checksum = config_.checksum == "on";
   progress::Loop::Baton baton(*loop_);
   auto mesh = transport_->connect(request, *loop_, *engine_);
   std::vector<std::string> left_out;

@@ -48,6 +48,7 @@ struct MeshRequest {
   uint64_t send_buffer_bytes = 0;
   uint64_t notsent_lowat_bytes = 0;
   std::string congestion_control;
+  bool payload_checksum = false;
 };
 
 struct Mesh {

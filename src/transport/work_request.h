@@ -20,6 +20,9 @@ struct WorkRequest {
 
   wire::FrameHeader header;     // identity and description; ack and credit are filled when it leaves
   std::array<std::byte, wire::kHeaderBytes> header_bytes;
+  // The endpoint's, on connections with payload checksums.
+  std::array<std::byte, wire::kTrailerBytes> trailer_bytes;
+  bool has_trailer = false;
   const std::byte* data = nullptr;  // header.length bytes
   void* owner = nullptr;        // the engine's activity; null when nobody waits for the release
   int peer = -1;                // global rank

@@ -42,6 +42,8 @@ namespace nezha::wire {
 
 inline constexpr uint32_t kMagic = 0x315A4E7F;  // 0x7F 'N' 'Z' '1': the digit is the wire version
 inline constexpr size_t kHeaderBytes = 64;
+// With payload checksums, which all ranks have or none: CRC-32C behind every payload that is not empty.
+inline constexpr size_t kTrailerBytes = 4;
 // No honest frame is longer; a chunk is at most this long whatever the configuration says.
 inline constexpr uint32_t kPayloadBytesMax = 64 * 1024 * 1024;
 // The text of a failure frame is cut to this by its sender.

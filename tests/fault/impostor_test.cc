@@ -1,5 +1,5 @@
-// Who listens in the place of a rank, and does not hold the job's secret: the rank that dials sees it, and
-// the honest job forms and works without that rail.
+// Who listens in the place of a rank, and does not hold the job's secret: the rank that dials sees it,
+// and the honest job forms and works without that rail.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>

@@ -13,6 +13,8 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "wire/crc32c.h"
+#include "wire/little_endian.h"
 
 namespace nezha::transport {
 namespace {
@@ -35,6 +37,7 @@ TcpEndpoint::~TcpEndpoint() {
 
 Status TcpEndpoint::start(const TcpEndpointOptions& options) {
   heard_at_ = loop_.clock().now();
+  checksum_ = options.payload_checksum;
   set_option(fd_, IPPROTO_TCP, TCP_NODELAY, 1);
   set_option(fd_, IPPROTO_TCP, TCP_USER_TIMEOUT, kSilenceMaxMs);
   if (options.notsent_lowat_bytes > 0) {
@@ -55,6 +58,7 @@ Status TcpEndpoint::start(const TcpEndpointOptions& options) {
 
 bool TcpEndpoint::post(WorkRequest& request) {
   if (!has_room()) return false;
+  request.has_trailer = false;
   queue_.push_back(request);
   return true;
 }
@@ -76,6 +80,11 @@ void TcpEndpoint::post_control(const wire::FrameHeader& header, const std::strin
   told_ = landed_;
   landed_bytes_ = 0;
   wire::encode(sealed, control.header);
+  if (trailer_of(control.text.size()) > 0) {
+    std::array<std::byte, wire::kTrailerBytes> trailer;
+    wire::store_le(trailer.data(), wire::crc32c(std::as_bytes(std::span(control.text))));
+    control.text.append(reinterpret_cast<const char*>(trailer.data()), trailer.size());
+  }
   control_.push_back(std::move(control));
 }
 
@@ -86,6 +95,11 @@ void TcpEndpoint::seal(WorkRequest& request) {
   told_ = landed_;
   landed_bytes_ = 0;
   wire::encode(request.header, request.header_bytes);
+  if (request.has_trailer || trailer_of(request.header.length) == 0) return;
+  // Once for each time of posting: the bytes do not change until they are released.
+  const std::span<const std::byte> payload(request.data, request.header.length);
+  wire::store_le(request.trailer_bytes.data(), wire::crc32c(payload));
+  request.has_trailer = true;
 }
 
 void TcpEndpoint::queue_acks() {
@@ -141,25 +155,15 @@ bool TcpEndpoint::flush_control() {
 // False when the kernel took less than everything (or the endpoint went down).
 bool TcpEndpoint::flush_data() {
   while (!queue_.empty()) {
-    std::array<iovec, 2 * kFramesPerWrite> vectors;
+    std::array<iovec, 3 * kFramesPerWrite> vectors;
     int count = 0;
     size_t asked = 0;
     size_t skip = head_sent_;
     WorkRequest* request = queue_.front();
     for (int frame = 0; request != nullptr && frame < kFramesPerWrite; ++frame) {
       if (frame > 0 || !head_sealed_) seal(*request);
-      const size_t header_left = wire::kHeaderBytes - std::min(skip, wire::kHeaderBytes);
-      skip -= wire::kHeaderBytes - header_left;
-      if (header_left > 0) {
-        vectors[count++] = {request->header_bytes.data() + wire::kHeaderBytes - header_left,
-                            header_left};
-      }
-      if (request->header.length > skip) {
-        vectors[count++] = {const_cast<std::byte*>(request->data) + skip,
-                            request->header.length - skip};
-        asked += request->header.length - skip;
-      }
-      asked += header_left;
+      count += gather(*request, skip, &vectors[static_cast<size_t>(count)]);
+      asked += size_of(*request) - skip;
       skip = 0;
       request = request->next;
     }
@@ -184,12 +188,28 @@ bool TcpEndpoint::flush_data() {
   return true;
 }
 
+// The frame without its first `skip` bytes, as up to three pieces; how many.
+int TcpEndpoint::gather(WorkRequest& request, size_t skip, iovec* vectors) const {
+  const std::array<iovec, 3> pieces = {
+      iovec{request.header_bytes.data(), wire::kHeaderBytes},
+      iovec{const_cast<std::byte*>(request.data), request.header.length},
+      iovec{request.trailer_bytes.data(), trailer_of(request.header.length)}};
+  int count = 0;
+  for (const iovec& piece : pieces) {
+    const size_t done = std::min(skip, piece.iov_len);
+    skip -= done;
+    if (piece.iov_len == done) continue;
+    vectors[count++] = {static_cast<std::byte*>(piece.iov_base) + done, piece.iov_len - done};
+  }
+  return count;
+}
+
 void TcpEndpoint::finish_sent(size_t bytes) {
   counters_.bytes_sent += bytes;
   head_sent_ += bytes;
   head_sealed_ = true;
-  while (!queue_.empty() && head_sent_ >= wire::kHeaderBytes + queue_.front()->header.length) {
-    head_sent_ -= wire::kHeaderBytes + queue_.front()->header.length;
+  while (!queue_.empty() && head_sent_ >= size_of(*queue_.front())) {
+    head_sent_ -= size_of(*queue_.front());
     WorkRequest* const request = queue_.pop_front();
     // Nothing of ours can be in flight behind a stand-in yet, so ghosts stay in front.
     if (request == &stand_in_) ++ghosts_;
@@ -260,6 +280,9 @@ void TcpEndpoint::receive() {
     unread_ = 0;
     total += static_cast<size_t>(received);
     const size_t landed = std::min(static_cast<size_t>(received), direct);
+    if (checksum_ && landed > 0) {
+      payload_crc_ = wire::crc32c({landing_.destination + payload_done_, landed}, payload_crc_);
+    }
     payload_done_ += landed;
     buffer_end_ += static_cast<size_t>(received) - landed;
     if (!consume_buffer()) return;
@@ -283,16 +306,10 @@ void TcpEndpoint::want_bytes() {
 bool TcpEndpoint::consume_buffer() {
   while (true) {
     if (receiving_payload_) {
-      const size_t take = std::min(frame_.length - payload_done_, buffer_end_ - buffer_begin_);
-      if (landing_.destination != nullptr) {
-        std::memcpy(landing_.destination + payload_done_, buffer_.data() + buffer_begin_, take);
-      } else if (frame_.type != wire::FrameType::data) {
-        control_text_.append(reinterpret_cast<const char*>(buffer_.data() + buffer_begin_), take);
-      }
-      payload_done_ += take;
-      buffer_begin_ += take;
+      take_payload();
       if (payload_done_ < frame_.length) break;
-      if (!finish_frame()) return false;
+      if (buffer_end_ - buffer_begin_ < trailer_of(frame_.length)) break;
+      if (!check_trailer() || !finish_frame()) return false;
     }
     if (buffer_end_ - buffer_begin_ < wire::kHeaderBytes) break;
     const std::byte* header = buffer_.data() + buffer_begin_;
@@ -309,6 +326,31 @@ bool TcpEndpoint::consume_buffer() {
   return true;
 }
 
+void TcpEndpoint::take_payload() {
+  const size_t take = std::min(frame_.length - payload_done_, buffer_end_ - buffer_begin_);
+  const std::byte* const from = buffer_.data() + buffer_begin_;
+  if (landing_.destination != nullptr) {
+    std::memcpy(landing_.destination + payload_done_, from, take);
+  } else if (frame_.type != wire::FrameType::data) {
+    control_text_.append(reinterpret_cast<const char*>(from), take);
+  }
+  if (checksum_) payload_crc_ = wire::crc32c({from, take}, payload_crc_);
+  payload_done_ += take;
+  buffer_begin_ += take;
+}
+
+bool TcpEndpoint::check_trailer() {
+  if (trailer_of(frame_.length) == 0) return true;
+  const auto told = wire::load_le<uint32_t>(buffer_.data() + buffer_begin_);
+  buffer_begin_ += wire::kTrailerBytes;
+  if (told == payload_crc_) return true;
+  quiesce(error(Code::internal, "payload checksum: %u bytes from rank %d (op %llu, chunk %u) were "
+                "changed on the way on %s; check that network's cables, devices and offloads",
+                frame_.length, peer, static_cast<unsigned long long>(frame_.op_seq), frame_.chunk,
+                name_.c_str()));
+  return false;
+}
+
 bool TcpEndpoint::begin_frame(const std::byte* bytes) {
   const wire::HeaderError refusal =
       wire::decode(wire::ConstHeaderBytes(bytes, wire::kHeaderBytes), &frame_);
@@ -320,6 +362,7 @@ bool TcpEndpoint::begin_frame(const std::byte* bytes) {
   handle_ack(frame_);
   if (!up_) return false;
   payload_done_ = 0;
+  payload_crc_ = 0;
   receiving_payload_ = true;
   landing_ = Landing();
   if (frame_.type == wire::FrameType::data) {
@@ -407,6 +450,8 @@ WorkRequest* TcpEndpoint::replace_head() {
   stand_in_ = WorkRequest();
   stand_in_.header = request->header;
   stand_in_.header_bytes = request->header_bytes;
+  stand_in_.trailer_bytes = request->trailer_bytes;
+  stand_in_.has_trailer = request->has_trailer;
   stand_in_bytes_.assign(request->data, request->data + request->header.length);
   stand_in_.data = stand_in_bytes_.data();
   WorkQueue head;

@@ -3,8 +3,13 @@
 // Contract: see transport/endpoint.h. Owns its socket. Several frames leave in one system call; a
 // payload is read straight into its destination, together with the beginning of what follows. The
 // kernel's send queue is kept short (TCP_NOTSENT_LOWAT), so that the choice of a rail stays late.
+// With `payload_checksum` a payload that was changed on the way never counts as landed: the connection
+// breaks, and what it carried is sent again.
 #pragma once
 
+#include <sys/uio.h>
+
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -20,6 +25,7 @@ struct TcpEndpointOptions {
   uint64_t send_buffer_bytes = 0;       // 0: the kernel's choice
   uint64_t notsent_lowat_bytes = 128 * 1024;
   std::string congestion_control;       // "": the system's
+  bool payload_checksum = false;        // equal at both ends
 };
 
 class TcpEndpoint final : public Endpoint, private progress::Pollable {
@@ -36,7 +42,9 @@ class TcpEndpoint final : public Endpoint, private progress::Pollable {
   void post_control(const wire::FrameHeader& header, const std::string& text) override;
   void flush() override;
   uint64_t backlog_bytes() override;
-  uint64_t queued_bytes() const override { return queue_.bytes() - head_sent_; }
+  uint64_t queued_bytes() const override {
+    return queue_.bytes() - std::min(queue_.bytes(), head_sent_);  // a trailer is not counted in it
+  }
   bool has_room() const override { return up_ && queued_bytes() < kQueuedBytesMax; }
   bool has_output() const override {
     return up_ && (!queue_.empty() || !control_.empty() || !ack_comms_.empty());
@@ -84,6 +92,14 @@ class TcpEndpoint final : public Endpoint, private progress::Pollable {
   bool flush_control();
   bool flush_data();
   void finish_sent(size_t bytes);
+  // A frame with its header and trailer.
+  size_t size_of(const WorkRequest& request) const {
+    return wire::kHeaderBytes + request.header.length + trailer_of(request.header.length);
+  }
+  size_t trailer_of(size_t payload) const {
+    return checksum_ && payload > 0 ? wire::kTrailerBytes : 0;
+  }
+  int gather(WorkRequest& request, size_t skip, iovec* vectors) const;
   // The frame that is half in the kernel goes on from a private copy; returns the request itself.
   WorkRequest* replace_head();
   void want_writable(bool wanted);
@@ -93,6 +109,10 @@ class TcpEndpoint final : public Endpoint, private progress::Pollable {
   // Works through what is in the buffer; false when the endpoint went down.
   bool consume_buffer();
   bool begin_frame(const std::byte* bytes);
+  // Takes payload out of the buffer.
+  void take_payload();
+  // The trailer, once it is there as a whole; false when it does not fit the payload.
+  bool check_trailer();
   bool finish_frame();
   void handle_ack(const wire::FrameHeader& header);
   void fail(const char* what, int os_errno);
@@ -104,6 +124,7 @@ class TcpEndpoint final : public Endpoint, private progress::Pollable {
   bool up_ = true;
   bool goodbye_received_ = false;
   bool writable_wanted_ = false;
+  bool checksum_ = false;
   EndpointCounters counters_;
 
   // Sending.
@@ -128,6 +149,7 @@ class TcpEndpoint final : public Endpoint, private progress::Pollable {
   wire::FrameHeader frame_;
   Landing landing_;
   size_t payload_done_ = 0;
+  uint32_t payload_crc_ = 0;   // of these
   size_t low_water_ = 1;       // SO_RCVLOWAT as set
   Nanoseconds heard_at_ = 0;
   int unread_ = 0;             // bytes in the kernel at the last look of heard_at()

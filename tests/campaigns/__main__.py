@@ -17,14 +17,16 @@ from campaigns.campaign import FORMS, Campaign, Record
 from campaigns.catalog import CAMPAIGNS
 
 
-def run_one(campaign: Campaign, form: str, seed: int, out: Path, fresh: bool = False) -> Dict[str, Any]:
+def run_one(campaign: Campaign, form: str, seed: int, out: Path, fresh: bool = False,
+            wanted: int = 0) -> Dict[str, Any]:
     """Runs a campaign to its summary, which is also written. Never raises for what it finds.
 
     The long form goes on with the samples of a former run of the same seed, unless fresh.
+    wanted: faults, 0 = the form's.
     """
     folder = out / form
     record = Record(folder / f"{campaign.id}-{seed}.samples", form,
-                    campaign.wanted[FORMS.index(form)], seed,
+                    wanted or campaign.wanted[FORMS.index(form)], seed,
                     budget_s=campaign.budget_s if form == "faults" else 0.0,
                     resume=form == "soak" and not fresh)
     try:
@@ -64,6 +66,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="campaigns", description="Measured fault campaigns.")
     parser.add_argument("--form", choices=FORMS, default="short")
     parser.add_argument("--only", default="", help="such as R1,R2 (default: all of the form)")
+    parser.add_argument("--faults", type=int, default=0, help="in place of the form's number")
     parser.add_argument("--seed", type=int, default=1, help="of all random choices (default: 1)")
     parser.add_argument("--out", type=Path, default=Path("out/faults"))
     parser.add_argument("--fresh", action="store_true", help="the long form begins again")
@@ -78,7 +81,7 @@ def main() -> int:
         if not arguments.json:
             console.print(f"{campaign.id} {campaign.title} ...")
         results.append(run_one(campaign, arguments.form, arguments.seed, arguments.out,
-                               arguments.fresh))
+                               arguments.fresh, arguments.faults))
         if arguments.json:
             print(json.dumps(results[-1]), flush=True)
     if not arguments.json:

@@ -97,9 +97,12 @@ class Job:
                 if not op[2]:
                     raise Broken(f"rank {rank}: wrong bits in {self.cases[case]}")
         self.checked += len(cases)
-        return [Operation(case, max(a["ops"][i][0] for a in answers.values()),
-                          max(a["ops"][i][1] for a in answers.values()))
-                for i, case in enumerate(cases)]
+        found = []
+        for i, case in enumerate(cases):
+            starts = [answer["ops"][i][0] for answer in answers.values()]
+            ends = [answer["ops"][i][1] for answer in answers.values()]
+            found.append(Operation(case, min(starts), max(starts), max(ends)))
+        return found
 
     def ops(self, cases: Sequence[int], within: float = 60.0) -> List[Operation]:
         """Runs operations on all ranks."""

@@ -53,10 +53,12 @@ def spread(name: str, values_s: Sequence[float], p50: Optional[float] = None,
 class Operation:
     """One collective, as all its ranks saw it; times in seconds of CLOCK_MONOTONIC.
 
-    start: when the last rank came, end: when the last rank had its result.
+    first: when the first rank came, start: when the last one did, end: when the last rank had its
+    result.
     """
 
     case: int
+    first: float
     start: float
     end: float
 
@@ -112,5 +114,5 @@ def stall_of(operations: Sequence[Operation], fault_at: float, lost: float,
         allowed = before + (median - before) / max(1.0 - lost, 0.01)
         found.extra = max(found.extra, operation.seconds - median)
         found.stall = max(found.stall, operation.seconds - allowed)
-        found.during = found.during or operation.start <= fault_at <= operation.end
+        found.during = found.during or operation.first <= fault_at <= operation.end
     return found

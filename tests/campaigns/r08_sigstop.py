@@ -58,14 +58,18 @@ class SigStop(Campaign):
         blamed = sorted(paths(before) ^ paths(after))
         if blamed or len(links(after)) != len(links(before)):
             raise Broken(f"a pause of {pause:.2f} s of rank {victim} cost connections: {blamed}")
+        suspected = sum(after[rank]["stats"]["links_suspected"]
+                        - before[rank]["stats"]["links_suspected"] for rank in after)
         met = [op for op in operations if op.end >= resumed]
         record.add(rank=victim, pause=pause, during=bool(met),
+                   suspected=suspected,
                    after=max(0.0, met[0].end - resumed) if met else None)
 
     def figures(self, record: Record) -> List[Figure]:
         pauses = record.of("pause")
         return [Figure("longest pause", max(pauses), None, "s"),
-                Figure("errors or rails punished", 0.0, 0, ""),  # the first one breaks the run
+                Figure("errors or lost connections", 0.0, 0, ""),  # the first one breaks the run
+                Figure("connections suspected", sum(record.of("suspected")), 0, ""),
                 *spread("finished after the pause", record.of("after"))]
 
 

@@ -62,6 +62,8 @@ class Vanish(Campaign):
                    told=last - (begin if idle else gone))
 
     def figures(self, record: Record) -> List[Figure]:
-        return [*spread("busy: survivors told", record.of("told", idle=False), most=2000)[::2],
-                *spread(f"idle for {_IDLE_S:g} s: next operation failed",
-                        record.of("told", idle=True), most=100)[::2]]
+        busy, idle = record.of("told", idle=False), record.of("told", idle=True)
+        found = spread("busy: survivors told", busy, most=2000)[::2]
+        if idle:
+            found += spread(f"idle for {_IDLE_S:g} s: next operation failed", idle, most=100)[::2]
+        return found

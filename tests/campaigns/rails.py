@@ -15,13 +15,16 @@ from campaigns.lines import Broken
 RAILS = 2
 _RETURN_S = 6.0  # a killed rail that is not back by then counts as lost; the job is made anew
 _LEFT_S = 5.0  # in which what a return still holds must be given back
+# What the library says about the faults, of all ranks together.
+_COUNTERS = ("endpoints_lost", "links_joined", "links_suspected", "links_recovered",
+             "retransmitted", "reconciled", "hedged")
 
 
 def links(state: Dict[int, Dict[str, Any]]) -> List[Tuple[int, int, int]]:
-    """(node, rail, peer) of every connection that is up, seen from both of its ends."""
+    """(node, rail, peer) of every connection that carries data, seen from both of its ends."""
     return [(rank, number, peer["rank"])
             for rank, known in state.items() for number, rail in enumerate(known["rails"])
-            for peer in rail["peers"] if peer["up"]]
+            for peer in rail["peers"] if peer["up"] and not peer["suspect"]]
 
 
 def lost_share(job: Job) -> float:
@@ -64,23 +67,18 @@ class Series:
         return self._job, up
 
     def _wait(self) -> List[Tuple[int, int, int]]:
-        """The links, after all are up or nothing more may be expected."""
+        """The links, after all are up or _RETURN_S are over."""
         assert self._job is not None
         deadline = time.monotonic() + _RETURN_S
         while True:
             up = links(self._job.state())
-            if len(up) == self._all or not self.returning() or time.monotonic() > deadline:
+            if len(up) == self._all or time.monotonic() > deadline:
                 break
             self._job.ops([0])
         if len(up) == self._all:
             for operation in self._job.ops(list(range(len(self._cases)))):
                 self._job.baseline.learn(operation)
         return up
-
-    def returning(self) -> bool:
-        """Whether this build brings rails back."""
-        assert self._job is not None
-        return "reconnections" in next(iter(self._job.state().values()))["stats"]
 
     def _renew(self) -> None:
         if self._job is not None:
@@ -102,10 +100,14 @@ class Series:
             return
         try:
             grown = no_leaks(job, self._at_first)
+            after = job.state()
         except BaseException:
             job.kill()
             raise
         self._record.notes["rss_growth_kib"] = max(grown, self._record.notes.get("rss_growth_kib", 0))
+        for name in _COUNTERS:
+            total = sum(each["stats"][name] for each in after.values())
+            self._record.notes[name] = self._record.notes.get(name, 0) + total
         self._record.checked += job.checked
         self._record.noise += job.baseline.noise
         job.close()

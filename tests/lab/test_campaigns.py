@@ -90,11 +90,11 @@ def test_data_depend_on_rank_index_and_variant() -> None:
 def test_a_stall_counts_beyond_the_bandwidth_that_is_left() -> None:
     baseline = Baseline()
     for _ in range(20):
-        baseline.learn(Operation(0, 0.0, 0.010))
+        baseline.learn(Operation(0, 0.0, 0.0, 0.010))
     # A fault at 4 ms of 10 takes half the bandwidth: 4 + 6 * 2 ms are due to it, 30 are a stall.
-    found = stall_of([Operation(0, 5.0, 5.046)], 5.004, 0.5, baseline)
+    found = stall_of([Operation(0, 5.0, 5.0, 5.046)], 5.004, 0.5, baseline)
     assert abs(found.stall - 0.030) < 1e-6 and abs(found.extra - 0.036) < 1e-6 and found.during
-    assert stall_of([Operation(0, 5.0, 5.046)], 6.0, 0.5, baseline).stall == 0.0
+    assert stall_of([Operation(0, 5.0, 5.0, 5.046)], 6.0, 0.5, baseline).stall == 0.0
 
 
 def test_leaks_and_percentiles() -> None:

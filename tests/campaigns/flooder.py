@@ -22,8 +22,12 @@ _TLS = bytes.fromhex("160301020001") + b"\x00\x01\xfc\x03\x03" + bytes(507)
 # What a stranger says; None: nothing, and goes; "": nothing, and stays.
 KINDS: List[Tuple[str, "bytes | None"]] = [
     ("close", None), ("hang", b""), ("byte", b"\x7f"), ("junk", b"\xa5" * 64), ("junk", os.urandom(4096)),
-    ("megabyte", b"N" * (1 << 20)), ("http", b"GET / HTTP/1.1\r\nHost: rail\r\n\r\n"), ("tls", _TLS),
-    ("hello", _HELLO), ("half a hello", _HELLO[:40]), ("hello and proof", _HELLO + b"\x7fNZP" + bytes(60))]
+    ("http", b"GET / HTTP/1.1\r\nHost: rail\r\n\r\n"), ("tls", _TLS),
+    ("hello", _HELLO), ("half a hello", _HELLO[:40]),
+    ("hello and proof", _HELLO + b"\x7fNZP" + bytes(60))]
+# Seldom, or the wire would be full of what strangers say, which nobody at its end can help.
+_LONG = ("megabyte", b"N" * (1 << 20))
+_LONG_EVERY = 200
 
 
 class Flooder:
@@ -49,6 +53,8 @@ class Flooder:
             stranger.close()
             return
         kind = KINDS[number // len(self._doors) % len(KINDS)]
+        if number % _LONG_EVERY == 0:
+            kind = _LONG
         self._selector.register(stranger, selectors.EVENT_WRITE, kind)
 
     def serve(self) -> None:

@@ -205,11 +205,20 @@ NEZHA_API void nezha_work_free(nezha_work_t work);
  *             and the devices left out with their reasons, for every rank
  *   "table"   what the balancing policy has learned
  *   "config"  effective configuration and where each value came from
- *   "stats"   operations, frames, acknowledgements, retransmissions, system calls */
+ *   "stats"   operations, frames, acknowledgements, retransmissions, system calls
+ *   "flight"  what this rank did last: operations, rail events, failures; see docs/debugging.md
+ *   "stragglers"  who has not come to the oldest operation that is open, what each rank did last,
+ *             and who waits for whom; at most a second old. Also while another thread waits */
 NEZHA_API nezha_code nezha_describe(nezha_comm_t comm, const char* what, char* text, size_t size,
                                     size_t* needed);
 /* Restores what "table" printed. */
 NEZHA_API nezha_code nezha_load_table(nezha_comm_t comm, const char* json);
+
+/* Writes "flight" to the file `path` (NULL: where flight_dump says, else the working directory) and its
+ * name into `text`, as nezha_describe does (NULL and 0: nowhere). `nezha flight` reads the files of all
+ * ranks. */
+NEZHA_API nezha_code nezha_dump_flight(nezha_comm_t comm, const char* path, char* text, size_t size,
+                                       size_t* needed);
 
 /* Without a communicator. `request` and the answer are JSON; see docs/tuning.md.
  *   "devices"  this host's devices as Nezha sees them; request {"filter": "eth"}

@@ -274,6 +274,28 @@ class Communicator:
         """Counters: operations, frames, acknowledgements, retransmissions, system calls."""
         return self.describe("stats")
 
+    def flight(self) -> Dict[str, Any]:
+        """What this rank did last, in all its communicators: docs/debugging.md has the format."""
+        return self.describe("flight")
+
+    def dump_flight(self, path: Union[str, "os.PathLike[str]", None] = None) -> str:
+        """Writes flight() to a file and returns its name; `nezha flight` reads those of all ranks.
+
+        path: None: where the option flight_dump says, else the working directory.
+        Raises InvalidArgument when the file cannot be written.
+        """
+        return self._native.dump_flight(None if path is None else os.fspath(path))
+
+    def stragglers(self) -> Dict[str, Any]:
+        """Who is absent from the oldest operation that is open here, and what each rank did last.
+
+        For another thread while one waits, or with async_op. Keys: "operation" (None: none is open),
+        "waited_s", "waits_for", "absent" (ranks that have not called it), "ranks": one object a rank with
+        "called", "heard_s_ago", "last" (its oldest open operation, else its last one), "open",
+        "waits_for_global_rank". At most a second old.
+        """
+        return self.describe("stragglers")
+
     def table(self) -> Dict[str, Any]:
         """What the balancing policy has learned; load_table() restores it."""
         return self.describe("table")
@@ -287,7 +309,8 @@ class Communicator:
         return self.describe("config")
 
     def describe(self, what: str) -> Any:
-        """The parsed answer of nezha_describe: "rails", "table", "config" or "stats".
+        """The parsed answer of nezha_describe: "rails", "table", "config", "stats", "flight" or
+        "stragglers".
 
         "rails" also has the devices that were left out, with their reasons, for every rank.
         """

@@ -74,6 +74,13 @@ std::string Communicator::describe(const char* what) {
   });
 }
 
+std::string Communicator::dump_flight(const OptionalText& path) {
+  Handle::Lease lease(handle_);
+  return whole_text([&](char* text, size_t size, size_t* needed) {
+    return nezha_dump_flight(lease.raw(), c_string(path), text, size, needed);
+  });
+}
+
 void Communicator::load_table(const std::string& json) {
   Handle::Lease lease(handle_);
   check(nezha_load_table(lease.raw(), json.c_str()));
@@ -150,6 +157,7 @@ void bind_communicator(nb::module_& module) {
       .def("abort", &C::abort)
       .def("close", &C::close, "timeout"_a.none())
       .def("describe", &C::describe, "what"_a)
+      .def("dump_flight", &C::dump_flight, "path"_a.none())
       .def("load_table", &C::load_table, "json"_a);
   module.def("init", &init, "rank"_a, "world_size"_a, "store"_a.none(), "store_object"_a.none(),
              "job"_a.none(), "timeout"_a, "config"_a);

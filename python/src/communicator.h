@@ -36,6 +36,8 @@ class Communicator {
   std::unique_ptr<Communicator> split(int color, int key);
   std::unique_ptr<Communicator> create(const std::vector<int>& ranks, const char* name);
   std::string describe(const char* what);
+  // Writes the flight dump and answers with the file's name.
+  std::string dump_flight(const OptionalText& path);
   void load_table(const std::string& json);
 
   nanobind::object all_reduce(nanobind::handle x, const char* op, nanobind::handle out,

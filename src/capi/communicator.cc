@@ -112,11 +112,27 @@ nezha_code nezha_describe(nezha_comm_t comm, const char* what, char* text, size_
     else if (topic == "stats") content = context.stats_json();
     else if (topic == "config") content = context.config().to_json();
     else if (topic == "table") content = comm->communicator->table_json();
-    else return error(Code::invalid_argument, "cannot describe '%s': rails, stats, config or table",
-                      topic.c_str());
+    else if (topic == "flight") content = context.flight_json();
+    else if (topic == "stragglers") content = comm->communicator->stragglers_json();
+    else return error(Code::invalid_argument, "cannot describe '%s': rails, stats, config, table, "
+                      "flight or stragglers", topic.c_str());
     return Status::ok();
   });
   return code != NEZHA_OK ? code : nezha::capi::give_text(content, text, size, needed);
+}
+
+nezha_code nezha_dump_flight(nezha_comm_t comm, const char* path, char* text, size_t size,
+                             size_t* needed) {
+  std::string written;
+  const nezha_code code = guarded([&]() -> Status {
+    NEZHA_RETURN_IF_ERROR(check(comm));
+    auto file = comm->communicator->context().dump_flight(path == nullptr ? "" : path);
+    if (!file) return file.status();
+    written = std::move(*file);
+    return Status::ok();
+  });
+  if (code != NEZHA_OK || text == nullptr) return code;
+  return nezha::capi::give_text(written, text, size, needed);
 }
 
 nezha_code nezha_load_table(nezha_comm_t comm, const char* json) {

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "context/argument_checks.h"
 #include "context/blob.h"
@@ -168,6 +169,14 @@ Result<std::unique_ptr<Communicator>> Communicator::split(int color, int key) {
 std::string Communicator::table_json() {
   Loop::Baton baton(context_->loop());
   return group_->policy->save();
+}
+
+std::string Communicator::stragglers_json() {
+  Loop::Baton baton(context_->loop());
+  baton.drive_once();  // whoever asks again and again would keep the loop from hearing anything
+  JsonWriter json;
+  context_->engine().write_stragglers(*group_, json);
+  return json.take();
 }
 
 Status Communicator::load_table(const std::string& json) {

@@ -99,6 +99,7 @@ class Communicator {
   void abort();
 
   std::string table_json();
+  std::string stragglers_json();
   Status load_table(const std::string& json);
 
  private:

@@ -142,6 +142,7 @@ Status Context::connect() {
   options.peer_deadline = static_cast<Nanoseconds>(config_.peer_deadline_s * kSecond);
   engine_ = std::make_unique<engine::Engine>(*loop_, options);
   loop_->set_client(engine_.get());
+  NEZHA_RETURN_IF_ERROR(watch_flight());
   if (world_size_ == 1) return Status::ok();
   transport::MeshRequest request;
   request.rank = rank_;
@@ -177,6 +178,14 @@ Status Context::connect() {
   return Status::ok();
 }
 
+Status Context::watch_flight() {
+  FlightOrigin origin{session_.job, rank_, world_size_, {}};
+  for (const transport::RailAddress& rail : rails_) origin.rails.push_back(rail.name);
+  progress::Loop::Baton baton(*loop_);
+  flight_dump_ = std::make_unique<FlightDump>(*loop_, *engine_, config_, std::move(origin));
+  return flight_dump_->watch_signal();
+}
+
 // Every rank computes them from what all ranks published, so they are equal everywhere.
 void Context::agree_costs() {
   size_t rails = control::kRailsMax;
@@ -209,6 +218,7 @@ Context::~Context() {
   // After a failure the slowest rank may still be trying its rails (transport/tcp/tcp_mesh.h).
   if (bootstrap_ != nullptr && met_) leave_store(3 * config_.probe_timeout_s + 2);
   if (loop_ != nullptr) loop_->stop();
+  flight_dump_.reset();  // nobody drives the loop any more
 }
 
 // In order: nobody is left waiting for an acknowledgement of ours, then goodbye.
@@ -290,6 +300,16 @@ std::string Context::stats_json() {
   json.field("buffer_allocations", engine_->pool().allocations());
   json.field("buffer_bytes_in_use", engine_->pool().bytes_in_use());
   return json.end_object().take();
+}
+
+std::string Context::flight_json() {
+  progress::Loop::Baton baton(*loop_);
+  return flight_dump_->json("call");
+}
+
+Result<std::string> Context::dump_flight(const std::string& path) {
+  progress::Loop::Baton baton(*loop_);
+  return flight_dump_->write("call", path);
 }
 
 }  // namespace nezha::context

@@ -16,6 +16,7 @@
 #include "base/config.h"
 #include "base/status.h"
 #include "context/bootstrap.h"
+#include "context/flight_dump.h"
 #include "control/rail_selector.h"
 #include "engine/engine.h"
 #include "progress/loop.h"
@@ -60,6 +61,9 @@ class Context {
   // JSON for nezha_describe.
   std::string rails_json();
   std::string stats_json();
+  std::string flight_json();
+  // The same as a file; to "": where the configuration says. The answer is its name.
+  Result<std::string> dump_flight(const std::string& path);
 
  private:
   Context() = default;
@@ -67,6 +71,7 @@ class Context {
   Status choose_rails();
   Status join(const ContextRequest& request);
   Status connect();
+  Status watch_flight();
   void agree_costs();
   void leave_store(double patience_s);
   void leave();
@@ -89,6 +94,7 @@ class Context {
   std::unique_ptr<transport::Transport> transport_;
   std::unique_ptr<progress::Loop> loop_;
   std::unique_ptr<engine::Engine> engine_;
+  std::unique_ptr<FlightDump> flight_dump_;
 };
 
 }  // namespace nezha::context

@@ -58,6 +58,7 @@ Engine::~Engine() {
 void Engine::add_endpoint(std::unique_ptr<transport::Endpoint> endpoint,
                           double nominal_bytes_per_s) {
   PeerLinks& links = *peers_[static_cast<size_t>(endpoint->peer)];
+  record_rail(RailEventKind::joined, *endpoint, endpoint->describe());
   links.add(std::move(endpoint), nominal_bytes_per_s);
   links.links().back().beat_at = now();
 }
@@ -121,8 +122,10 @@ void Engine::set_members(Group& group, std::vector<int> members) {
 }
 
 void Engine::destroy_group(Group& group) {
+  group.is_leaving = true;
   fail_group(group, error(Code::aborted, "rank %d: communicator %u was destroyed", options_.rank,
                           group.comm), false);
+  record_failure(group);
   settle(group);
   if (!group.is_created) --parked_groups_;
   if (group.comm >= kFirstParkedComm) {
@@ -192,6 +195,7 @@ Status Engine::submit(Group& group, const OpRequest& request, Work& work) {
                  std::string(name_of(request.collective)).c_str(),
                  static_cast<unsigned long long>(request.count));
   }
+  work.flight = record(group, *group.active.back());
   ++group.next_op_seq;
   ++group.counters.operations;
   ++counters_.operations;
@@ -207,7 +211,11 @@ Status Engine::submit_message(Group& group, const MessageRequest& request, Work&
   if (request.is_send) {
     share_rails(group, {Collective::send_recv, request.count * dtype_size(request.dtype), group.comm});
   }
-  NEZHA_RETURN_IF_ERROR(group.mailbox->submit(request, work));
+  work.flight = record(group, request);
+  if (Status refused = group.mailbox->submit(request, work); !refused) {
+    flight_.finished(work.flight, now(), refused.code());
+    return refused;
+  }
   next_deadline_ = std::min(next_deadline_, request.deadline);
   run(now());
   return Status::ok();
@@ -238,6 +246,7 @@ bool Engine::start(Group& group, Execution& execution, uint64_t load) {
     return false;
   }
   execution.start();
+  flight_.started(execution.work()->flight, execution.started_at());
   return group.failed.is_ok();
 }
 
@@ -268,9 +277,10 @@ void Engine::finish(Group& group, size_t index) {
   std::unique_ptr<Execution> execution = std::move(group.active[index]);
   group.active.erase(group.active.begin() + static_cast<std::ptrdiff_t>(index));
   if (options_.rails > 1) learn(group, *execution);
+  last_done_ = {now(), false, group.comm, execution->op_seq(), execution->descriptor(), -1};
   Work* work = execution->work();
   group.idle.push_back(std::move(execution));
-  work->complete(Status::ok());
+  complete(*work, Status::ok());
 }
 
 void Engine::learn(Group& group, Execution& execution) {
@@ -341,7 +351,7 @@ void Engine::settle(Group& group) {
   group.active.clear();
   for (const auto& execution : failed) execution->withdraw();
   group.mailbox->fail(group.failed);
-  for (const auto& execution : failed) execution->work()->complete(group.failed);
+  for (const auto& execution : failed) complete(*execution->work(), group.failed);
 }
 
 void Engine::withdraw(const Activity& activity) {
@@ -392,10 +402,11 @@ Status Engine::deadline_error(const Group& group, const Execution& execution) co
   const std::string waiting =
       absent.empty() ? std::string("acknowledgements") : "rank " + absent;
   return error(Code::timed_out, "rank %d: %s #%llu of %llu bytes (communicator %u) passed its "
-               "deadline waiting for %s; find out what that rank is doing, or raise timeout_s",
+               "deadline waiting for %s%s; find out what is behind it, or raise timeout_s",
                group.rank, std::string(name_of(execution.descriptor().collective)).c_str(),
                static_cast<unsigned long long>(execution.op_seq()),
-               static_cast<unsigned long long>(execution.bytes()), group.comm, waiting.c_str());
+               static_cast<unsigned long long>(execution.bytes()), group.comm, waiting.c_str(),
+               describe_ranks(group, execution.op_seq()).c_str());
 }
 
 // --------------------------------------------------------------------------------- sending
@@ -462,7 +473,7 @@ bool Engine::run(Nanoseconds now) {
   bool again = true;
   while (again) {
     if (released_any_) progress_all();
-    for (const auto& group : groups_) settle(*group);
+    settle_all();
     if (now >= acks_due_) acknowledge_all();
     output = false;
     for (const auto& links : peers_) {

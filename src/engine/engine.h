@@ -10,11 +10,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
 #include "engine/buffer_pool.h"
 #include "engine/execution.h"
+#include "engine/flight_recorder.h"
 #include "engine/group.h"
 #include "engine/message.h"
 #include "engine/peer_links.h"
@@ -91,6 +93,11 @@ class Engine final : public transport::EndpointEvents, public progress::LoopClie
   BufferPool& pool() { return pool_; }
   Nanoseconds now() const { return loop_.clock().now(); }
 
+  // What this rank did last, as fields of the object that is open in `json`.
+  void write_flight(JsonWriter& json, int64_t unix_offset_us);
+  // Called when a group has failed, before its operations complete; nullptr: nobody.
+  void on_group_failed(std::function<void()> listener) { group_failed_ = std::move(listener); }
+
   // For activities.
   static constexpr uint32_t kActivityLanding = 1;
   transport::WorkRequest* take_request();
@@ -101,6 +108,7 @@ class Engine final : public transport::EndpointEvents, public progress::LoopClie
   void consumed(Group& group, int member, uint64_t cost);
   void free_early(Group& group, EarlyFrame& frame);
   void fail_exhausted(Group& group, size_t bytes);
+  void complete(Work& work, const Status& status);
   // Another copy of a transfer that is just landing has begun to arrive. The later one counts, because
   // its sender believes no other acknowledgement: true ends the landing, false says to drop the copy.
   bool take_over(int peer, const void* owner, uint32_t chunk, uint32_t step, uint8_t generation);
@@ -108,6 +116,7 @@ class Engine final : public transport::EndpointEvents, public progress::LoopClie
   void withdraw(const Activity& activity);
 
   // For the supervisor.
+  void record_rail(RailEventKind kind, const transport::Endpoint& endpoint, std::string_view reason);
   // Posts transfers of a lost or silent connection again; says how many.
   uint64_t repost(PeerLinks& links, transport::WorkQueue& requests);
   // The peer's library has it.
@@ -116,8 +125,13 @@ class Engine final : public transport::EndpointEvents, public progress::LoopClie
   void peer_lost(int peer, const Status& why);
   // An operation has waited for this rank for a while.
   bool awaits(int peer) const;
-  // What this rank is doing, for a heartbeat.
-  wire::FrameHeader progress_header() const;
+  // Heartbeats say in `slot` what they say of: nothing, the oldest operation of a communicator, or, when
+  // none is open, the last one.
+  enum ProgressKind : uint16_t { kProgressNone = 0, kProgressOpen = 1, kProgressDone = 2 };
+  wire::FrameHeader progress_header(uint32_t turn) const;
+  void on_progress(int peer, const wire::FrameHeader& header);
+  // Who is absent from the group's oldest operation, what each rank did last, who waits for whom.
+  void write_stragglers(const Group& group, JsonWriter& json) const;
 
   // progress::LoopClient
   bool run(Nanoseconds now) override;
@@ -147,6 +161,11 @@ class Engine final : public transport::EndpointEvents, public progress::LoopClie
   static constexpr uint32_t kFramesPerAck = 64;
   static constexpr size_t kParkedGroupsMax = 1024;
 
+  uint64_t record(const Group& group, const Execution& execution);
+  uint64_t record(const Group& group, const MessageRequest& request);
+  void record_awaited(const Group& group);
+  // Whether it is one that a person may want to look into.
+  bool record_failure(const Group& group);
   Group* find_group(uint32_t comm);
   Group* park(uint32_t comm);
   Result<schedule::Plan> plan_for(const Group& group, const OpRequest& request) const;
@@ -169,8 +188,13 @@ class Engine final : public transport::EndpointEvents, public progress::LoopClie
   bool check_descriptor(Group& group, uint64_t op_seq, const wire::OpDescriptor& ours,
                         int global_rank, const wire::OpDescriptor& theirs);
   void check_presence(Group& group, const OpRequest& request);
+  const wire::OpDescriptor* find_descriptor(const Group& group, uint64_t op_seq) const;
+  bool has_called(const Member& member, uint64_t op_seq) const;
+  std::string describe_ranks(const Group& group, uint64_t op_seq) const;
+  void write_rank(const Group& group, int rank, uint64_t op_seq, JsonWriter& json) const;
   void tell_failure(const Group& group, PeerLinks& links);
   void settle(Group& group);
+  void settle_all();
   void peer_left(int peer);
   void check_deadlines(Nanoseconds now);
   Status deadline_error(const Group& group, const Execution& execution) const;
@@ -184,6 +208,9 @@ class Engine final : public transport::EndpointEvents, public progress::LoopClie
   std::vector<std::unique_ptr<PeerLinks>> peers_;  // by global rank; null for this rank
   std::vector<std::unique_ptr<Group>> groups_;
   EngineCounters counters_;
+  FlightRecorder flight_;
+  Progress last_done_;
+  std::function<void()> group_failed_;
   std::unique_ptr<Supervisor> supervisor_;
   Nanoseconds next_wakeup_ = kNever;
   Nanoseconds next_deadline_ = kNever;

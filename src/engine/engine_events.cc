@@ -241,6 +241,7 @@ void Engine::on_down(Endpoint& endpoint, WorkQueue& unacknowledged, const Status
   PeerLinks& links = *peers_[static_cast<size_t>(endpoint.peer)];
   links.left |= in_order;
   ++counters_.endpoints_lost;
+  record_rail(RailEventKind::lost, endpoint, in_order ? "left in order" : why.message());
   Link* const link = links.find(endpoint.rail, endpoint.lane);
   if (links.gone || link == nullptr) {  // nobody waits for it any more
     drop(unacknowledged);
@@ -291,25 +292,6 @@ bool Engine::awaits(int peer) const {
     }
   }
   return false;
-}
-
-wire::FrameHeader Engine::progress_header() const {
-  wire::FrameHeader header;
-  for (const auto& group : groups_) {
-    if (group->active.empty()) continue;
-    const Execution& oldest = *group->active.front();
-    header.comm = group->comm;
-    header.op_seq = oldest.op_seq();
-    header.op = oldest.descriptor();
-    header.slot = 1;
-    const std::vector<int> awaited = oldest.awaited_members();
-    if (!awaited.empty()) {
-      header.stage = static_cast<uint16_t>(
-          group->members[static_cast<size_t>(awaited.front())].global_rank + 1);
-    }
-    break;
-  }
-  return header;
 }
 
 // Data keeps its identity and is posted again; credits and failures that the lost connection was to

@@ -91,6 +91,7 @@ class Execution final : public Activity {
   // operation is known from sums, so nothing else may run.
   uint64_t pair_load() const;
   Work* work() { return work_; }
+  uint64_t flight() const { return work_->flight; }
   uint64_t bytes() const { return descriptor_.count * element_bytes_; }
   // Members from whom data, or who must say that they have consumed ours, is still awaited.
   std::vector<int> awaited_members() const;

@@ -65,6 +65,15 @@ const FlightOperation* FlightRecorder::find(uint64_t id) const {
   return entry.id == id ? &entry : nullptr;
 }
 
+const FlightOperation* FlightRecorder::find_collective(uint32_t comm, uint64_t op_seq) const {
+  for (const FlightOperation& entry : operations_) {
+    if (entry.id != 0 && entry.comm == comm && entry.op_seq == op_seq && !entry.is_message()) {
+      return &entry;
+    }
+  }
+  return nullptr;
+}
+
 FlightOperation* FlightRecorder::entry_of(uint64_t id) {
   return const_cast<FlightOperation*>(find(id));
 }

@@ -95,6 +95,7 @@ class FlightRecorder {
   uint64_t operation_count() const { return operation_count_; }
   // Null when it is forgotten.
   const FlightOperation* find(uint64_t id) const;
+  const FlightOperation* find_collective(uint32_t comm, uint64_t op_seq) const;
 
   // `unix_offset_us`: what turns microseconds of the engine's clock into those since 1970. Each writes
   // one array, oldest first.

@@ -21,6 +21,16 @@
 
 namespace nezha::engine {
 
+// What a rank last said of the operations of one communicator.
+struct Progress {
+  Nanoseconds at = 0;     // 0: never
+  bool open = false;      // false: the operation is over there
+  uint32_t comm = 0;
+  uint64_t op_seq = 0;
+  wire::OpDescriptor op;
+  int waits_for = -1;     // global rank; -1: nobody
+};
+
 // Accounting with one member. Every frame costs its payload and its header.
 struct Member {
   int global_rank = 0;
@@ -29,6 +39,8 @@ struct Member {
   uint64_t consumed = 0;   // cost of its frames that we consumed
   uint64_t told = 0;       // of this, what we have told it
   bool answer_wanted = false;    // it waits for an acknowledgement or a credit
+  Progress said;                 // the latest of its operations of which it spoke
+  uint64_t compared = UINT64_MAX;  // its operation that was compared with ours
   uint32_t held = 0;             // its frames that landed and wait for their round
   transport::WorkQueue blocked;  // out of credit, in the order of posting
 };
@@ -103,6 +115,7 @@ struct Group {
   std::vector<uint64_t> early_cost;  // by global rank: what it has in the early store
   Status failed;                    // after the first error the group refuses work
   bool settled = true;              // that error has reached every operation
+  bool is_leaving = false;          // it is being destroyed here
   std::unique_ptr<control::Policy> policy;
   schedule::CostTable costs;
   GroupCounters counters;

@@ -157,7 +157,7 @@ Status Mailbox::send_inline(int global, const Send& send) {
   request->owner = nullptr;
   peer.eager_sent += kRecordCost + send.bytes;
   engine_.post_message(group_, member_of(global), *request);
-  send.work->complete(Status::ok());
+  engine_.complete(*send.work, Status::ok());
   return Status::ok();
 }
 
@@ -272,7 +272,7 @@ void Mailbox::finish_receive(uint32_t index) {
   --peer_of(message.source).receiving;
   --pending_;
   forget_message(index);
-  work->complete(Status::ok());
+  engine_.complete(*work, Status::ok());
 }
 
 // -------------------------------------------------------------------------------- messages
@@ -390,14 +390,14 @@ bool Mailbox::needs(int member) const {
 
 void Mailbox::fail(const Status& why) {
   engine_.withdraw(*this);
-  matcher_.visit_receives([&](const Receive& receive) { receive.work->complete(why); });
+  matcher_.visit_receives([&](const Receive& receive) { engine_.complete(*receive.work, why); });
   matcher_.clear();
   for (Peer& peer : peers_) {
-    for (const auto& [number, send] : peer.sends) send.work->complete(why);
+    for (const auto& [number, send] : peer.sends) engine_.complete(*send.work, why);
     for (const auto& [number, index] : peer.messages) {
       Message& message = messages_[index];
       engine_.pool().give(message.payload);
-      if (message.receive.work != nullptr) message.receive.work->complete(why);
+      if (message.receive.work != nullptr) engine_.complete(*message.receive.work, why);
     }
     peer = Peer(&memory_);
   }

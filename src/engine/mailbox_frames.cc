@@ -77,7 +77,7 @@ void Mailbox::finish_send(Peer& peer, uint64_t number) {
   Work* const work = found->second.work;
   peer.sends.erase(found);
   --pending_;
-  work->complete(Status::ok());
+  engine_.complete(*work, Status::ok());
 }
 
 // The sender of a message that is complete waits for its memory: it hears now.

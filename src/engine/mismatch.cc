@@ -33,6 +33,14 @@ Difference difference(const wire::OpDescriptor& mine, const wire::OpDescriptor& 
 
 }  // namespace
 
+wire::OpDescriptor comparable(const wire::OpDescriptor& mine, wire::OpDescriptor other) {
+  if (mine.collective == Collective::all_to_all_v && other.collective == mine.collective) {
+    other.count = mine.count;
+    other.plan = mine.plan;
+  }
+  return other;
+}
+
 Status describe_mismatch(uint32_t comm, uint64_t op_seq, const RankedDescriptor& mine,
                          const RankedDescriptor& other) {
   const Difference found = difference(mine.op, other.op);

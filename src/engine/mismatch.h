@@ -16,6 +16,10 @@ struct RankedDescriptor {
   const wire::OpDescriptor& op;
 };
 
+// `other` as far as it can be compared with `mine`, both of the same operation as a whole: of
+// all_to_all_v each rank has counts of its own.
+wire::OpDescriptor comparable(const wire::OpDescriptor& mine, wire::OpDescriptor other);
+
 Status describe_mismatch(uint32_t comm, uint64_t op_seq, const RankedDescriptor& mine,
                          const RankedDescriptor& other);
 

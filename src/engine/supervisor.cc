@@ -123,7 +123,7 @@ void Supervisor::beat(PeerLinks& links, Peer& peer, Nanoseconds now) {
     if (sent != link.sent_at_beat && !link.health.is_suspect()) link.beat_at = now;
     link.sent_at_beat = sent;
     if (now - link.beat_at < every) continue;
-    wire::FrameHeader header = engine_.progress_header();
+    wire::FrameHeader header = engine_.progress_header(peer.turn++);
     header.type = wire::FrameType::heartbeat;
     header.flags = static_cast<uint8_t>((busy ? wire::kFlagBusy : 0) |
                                         (link.health.is_deaf() ? wire::kFlagDeaf : 0));

@@ -39,6 +39,7 @@ struct PeerProgress {
   uint64_t op_seq = 0;
   wire::OpDescriptor op;
   int waits_for = -1;     // global rank; -1: nobody
+  bool known = false;     // it has made a call; not open: its last one
 };
 
 struct SupervisorCounters {
@@ -116,6 +117,7 @@ class Supervisor final : public transport::RejoinEvents {
     std::string last_error;          // of the last connection that was lost, or dial that failed
     Probe probe;
     PeerProgress progress;
+    uint32_t turn = 0;               // of the communicators that beats speak of
   };
 
   Peer& state(const PeerLinks& links) { return peers_[static_cast<size_t>(links.peer())]; }

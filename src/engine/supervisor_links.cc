@@ -47,6 +47,7 @@ void Supervisor::on_lost(PeerLinks& links, Link& link, WorkQueue& unacknowledged
 
 void Supervisor::suspend(PeerLinks& links, Link& link) {
   ++counters_.suspected;
+  engine_.record_rail(RailEventKind::suspect, *link.endpoint, "silent");
   NEZHA_LOG(info, "supervisor", "rank %d: rail %d to rank %d is silent; its transfers go elsewhere",
             engine_.options().rank, link.endpoint->rail, links.peer());
   WorkQueue taken;
@@ -135,8 +136,11 @@ void Supervisor::on_heartbeat(PeerLinks& links, Link& link, const FrameHeader& h
     peer.asked_until = now + kBusyFor;
     next_tick_ = std::min(next_tick_, now + kTickBusy);
   }
-  peer.progress = {now, header.slot == 1, header.comm, header.op_seq, header.op,
-                   static_cast<int>(header.stage) - 1};
+  const int waits_for = static_cast<int>(header.stage) - 1;
+  peer.progress = {now, header.slot == Engine::kProgressOpen, header.comm, header.op_seq, header.op,
+                   waits_for < engine_.options().world_size ? waits_for : -1,
+                   header.slot != Engine::kProgressNone};
+  engine_.on_progress(links.peer(), header);
   if (stopped_) return;
   apply(links, link, link.health.told((header.flags & wire::kFlagDeaf) != 0, now));
 }
@@ -244,6 +248,7 @@ void Supervisor::on_joined(std::unique_ptr<Endpoint> endpoint) {
   link->sent_at_beat = 0;
   link->beat_at = now;
   ++counters_.joined;
+  engine_.record_rail(RailEventKind::joined, *link->endpoint, link->endpoint->describe());
   state(links).cut_off_at = kNever;
   NEZHA_LOG(info, "engine", "rank %d has rail %d to rank %d again: %s", engine_.options().rank,
             link->endpoint->rail, links.peer(), link->endpoint->describe().c_str());

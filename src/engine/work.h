@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 
 #include "base/status.h"
 
@@ -18,6 +19,7 @@ class Work {
     done_.store(true, std::memory_order_release);
   }
   int source = -1;  // of a receive: the rank whose message it took; set before `complete`
+  uint64_t flight = 0;  // the engine's: its entry in the flight recorder
 
   bool is_done() const { return done_.load(std::memory_order_acquire); }
   const Status& status() const { return status_; }

@@ -2,7 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstdio>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <thread>
 #include <vector>
@@ -73,6 +76,7 @@ TEST(CApi, NullIsRefusedNotFollowed) {
       nezha_comm_abort(nullptr),
       nezha_describe(nullptr, "stats", nullptr, 0, &needed),
       nezha_load_table(nullptr, "{}"),
+      nezha_dump_flight(nullptr, nullptr, nullptr, 0, nullptr),
   };
   for (size_t i = 0; i < std::size(codes); ++i) {
     EXPECT_EQ(codes[i], NEZHA_INVALID_ARGUMENT) << "call " << i;
@@ -117,7 +121,7 @@ TEST(CApi, StructSizes) {
 
 TEST(CApi, TextsFitOrSayWhatTheyNeed) {
   with_world(2, [](int, nezha_comm_t comm) {
-    for (const char* what : {"rails", "stats", "config", "table"}) {
+    for (const char* what : {"rails", "stats", "config", "table", "flight", "stragglers"}) {
       size_t needed = 0;
       EXPECT_EQ(nezha_describe(comm, what, nullptr, 0, &needed), NEZHA_EXHAUSTED) << what;
       ASSERT_GT(needed, 1U);
@@ -133,6 +137,28 @@ TEST(CApi, TextsFitOrSayWhatTheyNeed) {
     EXPECT_EQ(nezha_describe(comm, "nonsense", nullptr, 0, nullptr), NEZHA_INVALID_ARGUMENT);
     EXPECT_EQ(nezha_describe(comm, nullptr, nullptr, 0, nullptr), NEZHA_INVALID_ARGUMENT);
     EXPECT_EQ(nezha_load_table(comm, "{"), NEZHA_INVALID_ARGUMENT);
+  });
+}
+
+TEST(CApi, FlightDumpsGoWhereOneSays) {
+  with_world(2, [](int rank, nezha_comm_t comm) {
+    EXPECT_EQ(nezha_barrier(comm, nullptr, nullptr), NEZHA_OK);
+    const std::string path = ::testing::TempDir() + "nezha-capi-flight-" + std::to_string(rank);
+    EXPECT_EQ(nezha_dump_flight(comm, path.c_str(), nullptr, 0, nullptr), NEZHA_OK);
+    std::array<char, 512> name{};
+    EXPECT_EQ(nezha_dump_flight(comm, path.c_str(), name.data(), 2, nullptr), NEZHA_EXHAUSTED);
+    EXPECT_EQ(nezha_dump_flight(comm, path.c_str(), name.data(), name.size(), nullptr), NEZHA_OK);
+    EXPECT_EQ(path, name.data());
+    std::ifstream file(path);
+    const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    auto dump = parse_json(text);
+    EXPECT_TRUE(dump.is_ok()) << dump.status().to_string();
+    if (dump) {
+      EXPECT_EQ(dump->at("rank").integer_or(-1), rank);
+      EXPECT_EQ(dump->at("operations").items().size(), 1U);
+    }
+    std::remove(path.c_str());
+    EXPECT_EQ(nezha_dump_flight(comm, "/nowhere/at/all", nullptr, 0, nullptr), NEZHA_INVALID_ARGUMENT);
   });
 }
 

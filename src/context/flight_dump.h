@@ -1,0 +1,63 @@
+// FlightDump: what a rank's flight recorder holds, as JSON and as a file: when a communicator fails, at a
+// signal, and when asked.
+//
+// Contract
+//   Owner    a Context, which outlives it with its loop and engine.
+//   Threads  the loop's baton held, for every member and for construction and destruction.
+//   Errors   what cannot be written is `invalid_argument` to who asked, and a warning in the log where
+//            nobody did; it never disturbs an operation.
+// docs/debugging.md describes the format and what reads it.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/config.h"
+#include "base/status.h"
+#include "engine/engine.h"
+#include "progress/loop.h"
+
+namespace nezha::context {
+
+struct FlightOrigin {
+  uint64_t job = 0;  // equal on its ranks, different from run to run
+  int rank = 0;
+  int world_size = 1;
+  std::vector<std::string> rails;  // names
+};
+
+// The file of a rank for what `flight_dump` says; empty means the working directory.
+std::string flight_path(std::string_view setting, int rank);
+
+class FlightDump final : public progress::Pollable {
+ public:
+  FlightDump(progress::Loop& loop, engine::Engine& engine, const Config& config,
+             FlightOrigin origin);
+  ~FlightDump() override;
+  FlightDump(const FlightDump&) = delete;
+  FlightDump& operator=(const FlightDump&) = delete;
+
+  // Starts to watch for the configured signal, if there is one.
+  Status watch_signal();
+
+  // `reason`: "error", "signal" or "call".
+  std::string json(std::string_view reason) const;
+  // To `path`, or where the configuration says; the answer is the file's name.
+  Result<std::string> write(std::string_view reason, const std::string& path) const;
+
+  // The signal came.
+  void on_ready(uint32_t epoll_events) override;
+
+ private:
+  void write_unasked(std::string_view reason) const;
+
+  progress::Loop& loop_;
+  engine::Engine& engine_;
+  const std::string setting_;
+  const int signal_;
+  const FlightOrigin origin_;
+  int descriptor_ = -1;  // shared by the process
+};
+
+}  // namespace nezha::context

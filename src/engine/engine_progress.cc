@@ -1,0 +1,169 @@
+// Engine: what ranks tell each other of their progress: a disagreement is found although no data flows,
+// and whoever waits can say for whom.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "engine/engine.h"
+#include "engine/mismatch.h"
+
+namespace nezha::engine {
+namespace {
+
+// A sentence names so many ranks; the rest is counted.
+constexpr size_t kRanksTold = 12;
+
+std::string text_of(const wire::OpDescriptor& op, uint64_t op_seq) {
+  return std::string(nezha::name_of(op.collective)) + " #" + std::to_string(op_seq);
+}
+
+double seconds(Nanoseconds duration) { return static_cast<double>(duration) / 1e9; }
+
+void write_operation(JsonWriter& json, uint32_t comm, uint64_t op_seq, const wire::OpDescriptor& op) {
+  json.begin_object().field("comm", comm).field("op_seq", op_seq);
+  json.field("collective", nezha::name_of(op.collective)).field("count", op.count);
+  json.field("dtype", nezha::name_of(op.dtype)).end_object();
+}
+
+}  // namespace
+
+// Every communicator that has something open is spoken of in turn.
+wire::FrameHeader Engine::progress_header(uint32_t turn) const {
+  wire::FrameHeader header;
+  std::vector<const Group*> open;
+  for (const auto& group : groups_) {
+    if (!group->active.empty() && group->failed.is_ok()) open.push_back(group.get());
+  }
+  if (open.empty()) {
+    header.slot = last_done_.at > 0 ? kProgressDone : kProgressNone;
+    header.comm = last_done_.comm;
+    header.op_seq = last_done_.op_seq;
+    header.op = last_done_.op;
+    return header;
+  }
+  const Group& group = *open[turn % open.size()];
+  const Execution& oldest = *group.active.front();
+  header.slot = kProgressOpen;
+  header.comm = group.comm;
+  header.op_seq = oldest.op_seq();
+  header.op = oldest.descriptor();
+  const std::vector<int> awaited = oldest.awaited_members();
+  if (!awaited.empty()) {
+    header.stage = static_cast<uint16_t>(
+        group.members[static_cast<size_t>(awaited.front())].global_rank + 1);
+  }
+  return header;
+}
+
+void Engine::on_progress(int peer, const wire::FrameHeader& header) {
+  Group* const group = find_group(header.comm);
+  const bool says = header.slot == kProgressOpen || header.slot == kProgressDone;
+  if (!says || group == nullptr || !group->failed.is_ok()) return;
+  const int rank = group->rank_of_global[static_cast<size_t>(peer)];
+  if (rank < 0 || header.op.collective == Collective::send_recv) return;
+  Member& member = group->members[static_cast<size_t>(rank)];
+  if (member.said.at == 0 || header.op_seq >= member.said.op_seq) {
+    const int waits_for = header.stage <= peers_.size() ? static_cast<int>(header.stage) - 1 : -1;
+    member.said = {now(), header.slot == kProgressOpen, header.comm, header.op_seq, header.op,
+                   waits_for};
+  }
+  if (member.compared == header.op_seq) return;
+  const wire::OpDescriptor* const ours = find_descriptor(*group, header.op_seq);
+  if (ours == nullptr) return;
+  member.compared = header.op_seq;
+  const wire::OpDescriptor theirs = comparable(*ours, header.op);
+  if (theirs == *ours) return;
+  fail_group(*group, describe_mismatch(group->comm, header.op_seq, {group->rank, *ours},
+                                       {rank, theirs}), true);
+}
+
+// Also of an operation that is over here: it may have needed nothing from the rank that disagrees.
+const wire::OpDescriptor* Engine::find_descriptor(const Group& group, uint64_t op_seq) const {
+  if (op_seq >= group.next_op_seq) return nullptr;
+  for (const auto& execution : group.active) {
+    if (execution->op_seq() == op_seq) return &execution->descriptor();
+  }
+  const FlightOperation* const past = flight_.find_collective(group.comm, op_seq);
+  return past == nullptr ? nullptr : &past->op;
+}
+
+// One clause for each rank that the operation may be waiting for, those that have not called it first.
+std::string Engine::describe_ranks(const Group& group, uint64_t op_seq) const {
+  std::string absent;
+  std::string present;
+  size_t told = 0;
+  for (int rank = 0; rank < group.world_size(); ++rank) {
+    if (rank == group.rank) continue;
+    const Member& member = group.members[static_cast<size_t>(rank)];
+    const PeerProgress& last = supervisor_->progress_of(member.global_rank);
+    const bool came = has_called(member, op_seq);
+    if (++told > kRanksTold) continue;
+    std::string& to = came ? present : absent;
+    to += "; rank " + std::to_string(rank);
+    if (came) {
+      to += member.said.op_seq > op_seq || !member.said.open ? " is through" : " is in it";
+      if (member.said.open && member.said.op_seq == op_seq && member.said.waits_for >= 0) {
+        const int awaited = group.rank_of_global[static_cast<size_t>(member.said.waits_for)];
+        if (awaited >= 0) to += " and waits for rank " + std::to_string(awaited);
+      }
+    } else if (last.at == 0) {
+      to += " was not heard of";
+    } else {
+      to += " has not called it: ";
+      to += !last.known ? std::string("it has called nothing yet")
+                        : (last.open ? "it is in " : "its last was ") + text_of(last.op, last.op_seq) +
+                              (last.comm == group.comm ? "" : " of communicator " +
+                                                                  std::to_string(last.comm));
+    }
+  }
+  if (told > kRanksTold) present += "; and " + std::to_string(told - kRanksTold) + " more ranks";
+  return absent + present;
+}
+
+bool Engine::has_called(const Member& member, uint64_t op_seq) const {
+  return member.said.at > 0 && member.said.op_seq >= op_seq;
+}
+
+void Engine::write_stragglers(const Group& group, JsonWriter& json) const {
+  json.begin_object().field("comm", group.comm).field("rank", group.rank).key("operation");
+  if (group.active.empty()) {
+    json.null().key("absent").begin_array().end_array().key("ranks").begin_array().end_array();
+    json.end_object();
+    return;
+  }
+  const Execution& oldest = *group.active.front();
+  write_operation(json, group.comm, oldest.op_seq(), oldest.descriptor());
+  const FlightOperation* const entry = flight_.find(oldest.flight());
+  json.field("waited_s", entry == nullptr ? 0.0 : seconds(now() - entry->submitted_at));
+  json.key("waits_for").begin_array();
+  for (const int rank : oldest.awaited_members()) json.value(rank);
+  json.end_array().key("absent").begin_array();
+  for (int rank = 0; rank < group.world_size(); ++rank) {
+    const Member& member = group.members[static_cast<size_t>(rank)];
+    if (rank != group.rank && !has_called(member, oldest.op_seq())) json.value(rank);
+  }
+  json.end_array().key("ranks").begin_array();
+  for (int rank = 0; rank < group.world_size(); ++rank) {
+    if (rank != group.rank) write_rank(group, rank, oldest.op_seq(), json);
+  }
+  json.end_array().end_object();
+}
+
+void Engine::write_rank(const Group& group, int rank, uint64_t op_seq, JsonWriter& json) const {
+  const Member& member = group.members[static_cast<size_t>(rank)];
+  const PeerProgress& last = supervisor_->progress_of(member.global_rank);
+  json.begin_object().field("rank", rank).field("global_rank", member.global_rank);
+  json.field("called", has_called(member, op_seq)).key("heard_s_ago");
+  last.at == 0 ? json.null() : json.value(seconds(now() - last.at));
+  json.key("last");
+  if (last.known) {
+    write_operation(json, last.comm, last.op_seq, last.op);
+  } else {
+    json.null();
+  }
+  json.field("open", last.open).key("waits_for_global_rank");
+  last.waits_for < 0 ? json.null() : json.value(last.waits_for);
+  json.end_object();
+}
+
+}  // namespace nezha::engine

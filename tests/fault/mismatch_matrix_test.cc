@@ -1,5 +1,5 @@
-// The matrix of disagreements: every field of every collective, on worlds of two to four ranks. Every rank
-// learns each of them, with both ranks, both values, the operation and the field; nobody hangs, and
+// The matrix of disagreements: every field of every collective, on worlds of two to four ranks. Every
+// rank learns each of them, with both ranks, both values, the operation and the field; nobody hangs, and
 // nobody is given a result that his own call did not ask for.
 //
 // Each case has a communicator of its own inside one world, so that hundreds of them cost one start; the
@@ -251,7 +251,9 @@ Status make(const Call& at, context::Communicator& comm, Data& data, engine::Wor
       if (counts != nullptr) return comm.all_gather_v(in, out, counts, at.dtype, options, work);
       return comm.all_gather(in, out, at.count, at.dtype, options, work);
     case Collective::reduce_scatter:
-      if (counts != nullptr) return comm.reduce_scatter_v(in, out, counts, at.dtype, at.op, options, work);
+      if (counts != nullptr) {
+        return comm.reduce_scatter_v(in, out, counts, at.dtype, at.op, options, work);
+      }
       return comm.reduce_scatter(in, out, at.count, at.dtype, at.op, options, work);
     case Collective::reduce:
       return comm.reduce(in, out, at.count, at.dtype, at.op, at.root, options, work);

@@ -140,7 +140,9 @@ TEST(Stragglers, CommunicatorsInOppositeOrdersAreNamed) {
     engine::Work work;
     context::Communicator& mine = self.rank == 0 ? **first : **second;
     NEZHA_RETURN_IF_ERROR(reduce(mine, 10, 3, &work));
-    await_report(mine, [&](const JsonValue& at) { return entry_of(at, 1 - self.rank).at("open").bool_or(false); });
+    await_report(mine, [&](const JsonValue& at) {
+      return entry_of(at, 1 - self.rank).at("open").bool_or(false);
+    });
     mine.wait(work, kNever);
     failed.fetch_add(1);
     while (failed.load() < 2) std::this_thread::yield();

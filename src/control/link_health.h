@@ -18,7 +18,7 @@
 namespace nezha::control {
 
 struct HealthRules {
-  Nanoseconds patience = 45 * kMillisecond;       // three beats, while there is work with the peer
+  Nanoseconds patience = 36 * kMillisecond;       // three beats, while there is work with the peer
   Nanoseconds patience_max = 400 * kMillisecond;
   Nanoseconds patience_half_life = 10 * kSecond;
   Nanoseconds idle_patience = 1600 * kMillisecond;  // three beats and a little, without work

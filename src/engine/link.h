@@ -47,6 +47,7 @@ struct Link {
   uint64_t sent_at_probation = 0; // EndpointCounters::frames_sent then
   Nanoseconds beat_at = 0;        // when something last left
   uint64_t sent_at_beat = 0;      // EndpointCounters::bytes_sent then
+  bool beat_now = false;          // the peer is to know at once that we hear it again
   transport::EndpointCounters past;  // of the connections before this one
 
   // It carries data again: from what it once could do, carefully.

@@ -105,6 +105,8 @@ void Supervisor::apply(PeerLinks& links, Link& link, LinkHealth::Change change) 
       NEZHA_LOG(info, "supervisor", "rank %d hears rail %d to rank %d again",
                 engine_.options().rank, link.endpoint->rail, links.peer());
       link.begin_probation();
+      link.beat_now = true;
+      next_tick_ = 0;
       return ask_all(links);
     case LinkHealth::Change::died:
       return link.endpoint->quiesce(error(Code::peer_lost, "nothing came through %s for a second",
@@ -118,11 +120,12 @@ void Supervisor::beat(PeerLinks& links, Peer& peer, Nanoseconds now) {
   for (Link& link : links.links()) {
     Endpoint& endpoint = *link.endpoint;
     // What waits to leave is as good as a beat, and what cannot leave would only be one more.
-    if (!endpoint.is_up() || endpoint.has_output()) continue;
+    if (!endpoint.is_up() || (endpoint.has_output() && !link.beat_now)) continue;
     const uint64_t sent = endpoint.counters().bytes_sent;
     if (sent != link.sent_at_beat && !link.health.is_suspect()) link.beat_at = now;
     link.sent_at_beat = sent;
-    if (now - link.beat_at < every) continue;
+    if (now - link.beat_at < every && !link.beat_now) continue;
+    link.beat_now = false;
     wire::FrameHeader header = engine_.progress_header(peer.turn++);
     header.type = wire::FrameType::heartbeat;
     header.flags = static_cast<uint8_t>((busy ? wire::kFlagBusy : 0) |

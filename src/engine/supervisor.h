@@ -85,9 +85,9 @@ class Supervisor final : public transport::RejoinEvents {
   void on_carrier(int rail, bool up) override;
 
  private:
-  static constexpr Nanoseconds kTickBusy = 5 * kMillisecond;
+  static constexpr Nanoseconds kTickBusy = 4 * kMillisecond;
   static constexpr Nanoseconds kTickIdle = 100 * kMillisecond;
-  static constexpr Nanoseconds kBeatBusy = 15 * kMillisecond;
+  static constexpr Nanoseconds kBeatBusy = 12 * kMillisecond;
   static constexpr Nanoseconds kBeatIdle = 500 * kMillisecond;
   static constexpr Nanoseconds kBusyFor = 100 * kMillisecond;
   // This much later than planned, and the process itself was stalled.

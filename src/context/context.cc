@@ -257,6 +257,8 @@ std::string Context::rails_json() {
         sum += link.past;
         json.begin_object().field("rank", links->peer()).field("lane", link.endpoint->lane);
         json.field("up", link.is_up()).field("suspect", link.health.is_suspect());
+        json.field("on_probation", link.on_probation);
+        json.field("in_flight_frames", link.endpoint->in_flight_frames());
         json.field("epoch", link.endpoint->epoch).field("path", link.endpoint->describe());
         json.field("rate_bytes_per_s", link.monitor.rate_bytes_per_s()).end_object();
       }

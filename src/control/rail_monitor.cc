@@ -26,6 +26,7 @@ void RailMonitor::sample(Nanoseconds now, uint64_t drained_total, bool backlogge
   const bool backwards = started_ && (now < last_now_ || drained_total < last_total_);
   last_now_ = now;
   last_total_ = drained_total;
+  if (started_ && !backwards && !backlogged) raise(now, drained_total);
   if (!started_ || backwards || !backlogged) {
     started_ = true;
     first_piece_ = true;
@@ -41,6 +42,17 @@ void RailMonitor::sample(Nanoseconds now, uint64_t drained_total, bool backlogge
   piece_start_ = now;
   piece_bytes_ = drained_total;
   first_piece_ = false;
+}
+
+// The rail ran dry: it was at least so fast. Without this a rail that is fast again would drain what it
+// gets to carry between two looks, and nobody would know.
+void RailMonitor::raise(Nanoseconds now, uint64_t drained_total) {
+  const Nanoseconds duration = now - piece_start_;
+  const uint64_t bytes = drained_total - piece_bytes_;
+  if (bytes < kSmallest || duration <= 0 || !measured_) return;
+  if (static_cast<double>(bytes) / static_cast<double>(duration) * kSecond > rate_) {
+    fold(duration, bytes);
+  }
 }
 
 void RailMonitor::fold(Nanoseconds duration, uint64_t bytes) {

@@ -33,6 +33,7 @@ class RailMonitor {
 
  private:
   void fold(Nanoseconds duration, uint64_t bytes);
+  void raise(Nanoseconds now, uint64_t drained_total);
 
   double rate_;
   bool measured_ = false;

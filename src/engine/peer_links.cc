@@ -13,9 +13,9 @@ void PeerLinks::add(std::unique_ptr<Endpoint> endpoint, double nominal_bytes_per
 
 namespace {
 
-bool has_room(const Link& link) {
-  return link.endpoint->has_room() &&
-         !(link.on_probation && link.endpoint->in_flight_frames() > 0);
+// Back again, and nothing was acknowledged yet: nothing more is to depend on it.
+bool is_on_trial(const Link& link) {
+  return link.on_probation && link.endpoint->in_flight_frames() > 0;
 }
 
 }  // namespace
@@ -24,12 +24,12 @@ bool has_room(const Link& link) {
 Link* PeerLinks::choose(Nanoseconds now, uint64_t bytes) {
   if (links_.size() == 1) {
     Link& only = links_.front();
-    return only.is_usable() && has_room(only) ? &only : nullptr;
+    return only.is_usable() && only.endpoint->has_room() ? &only : nullptr;
   }
   std::fill(loads_.begin(), loads_.end(), control::RailLoad());
   std::fill(lanes_.begin(), lanes_.end(), nullptr);
   for (Link& link : links_) {
-    if (!link.is_usable()) continue;
+    if (!link.is_usable() || is_on_trial(link)) continue;
     const auto rail = static_cast<size_t>(link.endpoint->rail);
     const uint64_t backlog = measure(link, now);
     control::RailLoad& load = loads_[rail];
@@ -37,7 +37,7 @@ Link* PeerLinks::choose(Nanoseconds now, uint64_t bytes) {
     load.latency_s = link.endpoint->latency_s;
     load.backlog_bytes += backlog;
     load.rate_bytes_per_s += link.monitor.rate_bytes_per_s();
-    if (!has_room(link)) continue;
+    if (!link.endpoint->has_room()) continue;
     load.has_room = true;
     if (lanes_[rail] == nullptr || backlog < lanes_[rail]->backlog) lanes_[rail] = &link;
     link.backlog = backlog;
@@ -51,8 +51,12 @@ uint64_t PeerLinks::measure(Link& link, Nanoseconds now) {
   const uint64_t backlog = link.endpoint->backlog_bytes();
   const uint64_t posted = link.endpoint->counters().bytes_sent + link.endpoint->queued_bytes();
   const uint64_t drained = posted - std::min(posted, backlog);
-  // Not everything that was there at the last look has drained: it was never without work.
-  link.monitor.sample(now, drained, drained < link.posted_at_last_look);
+  // Not everything that was there at the last look has drained: it was never without work. A few
+  // acknowledgements that wait behind other peers' data say nothing about the rail.
+  constexpr uint64_t kEnoughToTell = 16 * 1024;
+  const bool backlogged = drained < link.posted_at_last_look &&
+                          link.posted_at_last_look - link.drained_at_last_look >= kEnoughToTell;
+  link.monitor.sample(now, drained, backlogged);
   link.posted_at_last_look = posted;
   link.drained_at_last_look = drained;
   return backlog;

@@ -60,7 +60,6 @@ void Supervisor::suspend(PeerLinks& links, Link& link) {
 // The peer is asked at once; its answer saves sending what landed. Nobody waits long for it.
 void Supervisor::to_limbo(PeerLinks& links, Link& link, WorkQueue& requests, uint32_t first) {
   repost(links, link);
-  if (requests.empty()) return;
   link.limbo.requests.append(requests);
   link.limbo.epoch = link.endpoint->epoch;
   link.limbo.first = first;
@@ -80,8 +79,10 @@ void Supervisor::ask(PeerLinks& links, Link& link) {
   if (over == nullptr) return;  // until one is there again
   FrameHeader header = name_of(link, FrameType::reconcile);
   header.chunk = link.limbo.epoch;
+  header.op_seq = link.is_up() && link.endpoint->epoch == link.limbo.epoch ? 0 : 1;
   over->endpoint->post_control(header, {});
   over->endpoint->flush();
+  if (link.limbo.requests.empty()) return;
   link.limbo.until = engine_.now() + kLimbo;
   next_tick_ = std::min(next_tick_, link.limbo.until);
 }
@@ -161,9 +162,12 @@ void Supervisor::on_reconcile(PeerLinks& links, const Endpoint& from, const Fram
     over->flush();
   }
   const bool over_itself = link->endpoint->rail == from.rail && link->endpoint->lane == from.lane;
-  if (present && link->is_up() && !over_itself && !stopped_) {
-    apply(links, *link, link->health.told(true, engine_.now()));
+  if (!present || !link->is_up() || over_itself || stopped_) return;
+  if (header.op_seq == 1) {
+    return link->endpoint->quiesce(error(Code::peer_lost, "rank %d closed %s", links.peer(),
+                                         link->endpoint->describe().c_str()));
   }
+  apply(links, *link, link->health.told(true, engine_.now()));
 }
 
 void Supervisor::on_landed(PeerLinks& links, const FrameHeader& header) {

@@ -25,7 +25,7 @@
 //   heartbeat  op_seq, comm, collective .. count, plan: the sender's oldest open operation; `slot` = 1
 //              when there is one; `stage`: the global rank for which it waits, plus one
 //   reconcile  `stage` = rail of the pair's lower rank, `slot` = lane, `chunk` = epoch: the sender gave
-//              that connection up for now and asks what landed on it
+//              that connection up and asks what landed on it; `op_seq` = 1: for good, 0: for now
 //   landed     the same names, and in `op_seq` how many data frames landed on that connection
 //   agree      payload: a round of an agreement among the survivors of `comm`
 #pragma once

@@ -97,10 +97,10 @@ TEST(Policies, PullProbesAreRareWhenTheyCostTime) {
     probes += (*policy)->shares({.bytes = 4 << 20}, rails).probe == 1;
     (*policy)->learn(only_rail_0(4 << 20, 0.17));
   }
-  // 128 KiB need 0.26 s there, 0.22 s more than the operation when waited for one and a half times:
-  // 3 % of 170 s are 5.1 s.
-  EXPECT_GE(probes, 5);
-  EXPECT_LE(probes, 23);
+  // 128 KiB need 0.26 s there, but after 20 ms they are sent elsewhere, too: 3 % of 170 s are 255 times
+  // that.
+  EXPECT_GE(probes, 100);
+  EXPECT_LE(probes, 255);
   for (int k = 0; k < 100; ++k) {
     EXPECT_EQ((*policy)->shares({.bytes = 1000}, rails).probe, -1);
     (*policy)->learn(only_rail_0(1000, 1e-4));

@@ -12,6 +12,20 @@ double finish_s(const RailLoad& rail, double bytes) {
   return rail.latency_s + (static_cast<double>(rail.backlog_bytes) + bytes) / rate_of(rail);
 }
 
+// A share is for rails that work: one that would hold a transfer up for far too long gives up its turn.
+int relieve(std::span<const RailLoad> rails, int chosen, double bytes) {
+  constexpr double kTooLongS = 0.2;
+  constexpr double kTooOften = 8;
+  int best = chosen;
+  double best_s = (finish_s(rails[static_cast<size_t>(chosen)], bytes) - kTooLongS) / kTooOften;
+  for (size_t i = 0; i < rails.size(); ++i) {
+    if (!rails[i].up || !rails[i].has_room || finish_s(rails[i], bytes) >= best_s) continue;
+    best = static_cast<int>(i);
+    best_s = finish_s(rails[i], bytes);
+  }
+  return best;
+}
+
 // When the other rails could be through with `bytes` more, if those divided at will: no later than
 // they really are, so that a slow rail is taken only when it certainly does not finish last.
 double others_finish_s(std::span<const RailLoad> rails, int without, double bytes) {
@@ -90,7 +104,9 @@ int RailBinder::pick_weighted(std::span<const RailLoad> rails, double bytes) {
     best = static_cast<int>(i);
     best_owed = owed;
   }
-  if (best == kWait || !rails[best].has_room) return kWait;
+  if (best == kWait) return kWait;
+  best = relieve(rails, best, bytes);
+  if (!rails[best].has_room) return kWait;
   for (size_t i = 0; i < rails.size(); ++i) {
     if (rails[i].up) owed_bytes_[i] += bytes * shares_.weight[i] / weight_up;
   }

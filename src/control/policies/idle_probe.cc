@@ -14,6 +14,9 @@ namespace {
 constexpr int kIdleOperations = 4;
 constexpr double kProbeTime = 0.03;
 constexpr double kWaits = 1.5;
+// What a rail does not deliver is soon sent on another one, too (engine/supervisor.h), so that a probe
+// never costs more than this.
+constexpr double kCostMaxS = 0.02;
 // A probe that raised the rate by so much is followed by the next one at once: the monitor believes
 // a rail that was idle only step by step.
 constexpr double kPromising = 1.1;
@@ -32,7 +35,7 @@ int IdleProbe::choose(uint64_t bytes, double operation_s, std::span<const RailSn
     constexpr auto kBytes = static_cast<double>(RailBinder::kProbeBytes);
     const double probe_s = kWaits * (costs[i].startup_s + kBytes * costs[i].s_per_byte);
     const bool due = idle.operations >= kIdleOperations &&
-                     probe_s - operation_s <= kProbeTime * idle.time_s;
+                     std::min(probe_s - operation_s, kCostMaxS) <= kProbeTime * idle.time_s;
     const bool promising =
         idle.rate_at_probe > 0 && rails[i].rate_bytes_per_s > kPromising * idle.rate_at_probe;
     if (!due && !promising) continue;

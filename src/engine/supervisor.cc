@@ -73,8 +73,11 @@ void Supervisor::judge(PeerLinks& links, Peer& peer, Nanoseconds now) {
   for (Link& link : links.links()) {
     if (link.is_up()) freshest = std::max(freshest, link.endpoint->heard_at());
   }
+  // When a peer that was stopped speaks again, one of its connections is the first.
+  if (freshest - peer.freshest >= control::HealthRules().patience) peer.voice_since = freshest;
+  peer.freshest = freshest;
   Nanoseconds expected = peer.expected_since;
-  if (expected != kNever) expected = std::max(expected, excused_until_);
+  if (expected != kNever) expected = std::max({expected, excused_until_, peer.voice_since});
   for (Link& link : links.links()) {
     if (!link.is_up()) continue;
     look_at(link, now);

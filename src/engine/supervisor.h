@@ -112,6 +112,8 @@ class Supervisor final : public transport::RejoinEvents {
     Nanoseconds busy_until = 0;      // we have work with it
     Nanoseconds asked_until = 0;     // it says that it has work with us
     Nanoseconds expected_since = kNever;
+    Nanoseconds freshest = 0;        // when anything last came from it
+    Nanoseconds voice_since = 0;     // since when something has come without a long pause
     Nanoseconds cut_off_at = kNever;  // no connection is up since
     Nanoseconds answered_at = 0;     // its host accepted a probe
     std::string last_error;          // of the last connection that was lost, or dial that failed

@@ -22,7 +22,7 @@ from nezha.torch import communicator
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from campaigns.nemesis_helper import until
+from campaigns.moments import until
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples"))
 import ddp_digits  # noqa: E402  (found by the line above)

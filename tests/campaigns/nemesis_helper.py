@@ -18,16 +18,7 @@ from typing import Any, Dict
 
 from nezha.lab import sockets
 
-_SPIN_S = 0.0005  # a sleep may be this late
-
-
-def until(moment: float) -> None:
-    """Returns at that moment, or at once when it has passed."""
-    left = moment - time.monotonic() - _SPIN_S
-    if left > 0:
-        time.sleep(left)
-    while time.monotonic() < moment:
-        pass
+from campaigns.moments import until
 
 
 def destroy(link: socket.socket, command: Dict[str, Any]) -> Dict[str, Any]:

@@ -27,7 +27,7 @@ from typing import Any, Callable, Dict, List
 import nezha
 
 from campaigns.cases import VARIANTS, Case, Prepared
-from campaigns.nemesis_helper import until
+from campaigns.moments import until
 
 
 def say(answer: Any) -> None:

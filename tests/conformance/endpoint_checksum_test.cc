@@ -50,12 +50,13 @@ struct Sink final : EndpointEvents {
   }
 };
 
-class Checksum : public ::testing::Test {
+class Checksum : public ::testing::Test, private progress::LoopClient {
  protected:
   void SetUp() override {
     auto loop = progress::Loop::create(system_clock(), 0);
     ASSERT_TRUE(loop.is_ok());
     loop_ = std::move(*loop);
+    loop_->set_client(this);
     baton_ = std::make_unique<progress::Loop::Baton>(*loop_);
   }
   void TearDown() override {
@@ -125,6 +126,10 @@ class Checksum : public ::testing::Test {
 
   std::unique_ptr<progress::Loop> loop_;
   std::unique_ptr<progress::Loop::Baton> baton_;
+
+ private:
+  bool run(Nanoseconds) override { return false; }
+  Nanoseconds next_wakeup() const override { return kNever; }
 };
 
 TEST_F(Checksum, FramesOfEverySizeArriveInPiecesOfEverySize) {

@@ -1,9 +1,10 @@
-// Runs a fuzz target without libFuzzer: mutates its own inputs and the given corpus for a while.
+// Runs a fuzz target without libFuzzer: replays the given corpus, then mutates it for a while.
 //
-//   frame_fuzz [--seconds N] [--runs N] [--seed S] [FILE...]
+//   frame_fuzz [--seconds N | --executions N] [--seed S] [FILE|DIRECTORY...]
 //
-// With files and `--runs 0` it only replays them. When the target dies, the input that killed it is
-// written to crash-<hash> in the current directory. Under `clang++ -fsanitize=fuzzer` compile with
+// With `--executions 0` it only replays. When the target dies, the input that killed it is written to
+// crash-<hash> in the current directory; kept in corpus/<target>/ it is replayed from then on. Under
+// `clang++ -fsanitize=fuzzer` compile with
 // -DNEZHA_LIBFUZZER: libFuzzer has a main of its own.
 #if !defined(NEZHA_LIBFUZZER)
 
@@ -15,6 +16,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <optional>
@@ -38,7 +40,7 @@ constexpr uint64_t kRunsPerClockCheck = 256;
 
 struct Options {
   double seconds = 5;
-  std::optional<uint64_t> runs;
+  std::optional<uint64_t> executions;
   uint64_t seed = 1;
   std::vector<std::string> files;
 };
@@ -141,7 +143,8 @@ class Mutator {
 };
 
 int usage(const char* program) {
-  std::fprintf(stderr, "usage: %s [--seconds N] [--runs N] [--seed S] [FILE...]\n", program);
+  std::fprintf(stderr, "usage: %s [--seconds N | --executions N] [--seed S] [FILE|DIRECTORY...]\n",
+               program);
   return 2;
 }
 
@@ -165,8 +168,8 @@ std::optional<Options> parse(int argc, char** argv) {
     if (!value) return std::nullopt;
     if (argument == "--seconds") {
       options.seconds = static_cast<double>(*value);
-    } else if (argument == "--runs") {
-      options.runs = *value;
+    } else if (argument == "--executions") {
+      options.executions = *value;
     } else if (argument == "--seed") {
       options.seed = *value;
     } else {
@@ -181,9 +184,9 @@ uint64_t fuzz(const Options& options, std::vector<Input> pool) {
   const auto end = SteadyClock::now() + std::chrono::duration<double>(options.seconds);
   Mutator mutator(options.seed);
   uint64_t executions = 0;
-  while (!options.runs || executions < *options.runs) {
+  while (!options.executions || executions < *options.executions) {
     if (executions % kRunsPerClockCheck == 0) {
-      if (!options.runs && SteadyClock::now() >= end) break;
+      if (!options.executions && SteadyClock::now() >= end) break;
       alarm(kHangSeconds);
     }
     const Input& base = pool[mutator.below(pool.size())];
@@ -201,6 +204,27 @@ uint64_t fuzz(const Options& options, std::vector<Input> pool) {
   return executions;
 }
 
+// The file, or all files of the directory, in one order everywhere.
+std::vector<std::filesystem::path> files_at(const std::string& name) {
+  if (!std::filesystem::is_directory(name)) return {name};
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(name)) files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+bool load(const std::string& name, std::vector<Input>& pool) {
+  for (const auto& path : files_at(name)) {
+    std::ifstream file(path, std::ios::binary);
+    if (!file) {
+      std::fprintf(stderr, "fuzz: cannot read %s\n", path.c_str());
+      return false;
+    }
+    pool.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  }
+  return true;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -209,12 +233,7 @@ int main(int argc, char** argv) {
   install_handlers();
   std::vector<Input> pool = {Input(), Input(256, 0), Input(256, 0xFF)};
   for (const std::string& name : options->files) {
-    std::ifstream file(name, std::ios::binary);
-    if (!file) {
-      std::fprintf(stderr, "fuzz: cannot read %s\n", name.c_str());
-      return 2;
-    }
-    pool.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+    if (!load(name, pool)) return 2;
   }
   alarm(kHangSeconds);
   for (const Input& input : pool) execute(input);

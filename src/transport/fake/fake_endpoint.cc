@@ -8,12 +8,12 @@ namespace nezha::transport {
 
 // ------------------------------------------------------------------------------------- the link
 
-std::shared_ptr<FakeLink> FakeLink::create(size_t capacity_frames) {
-  return std::shared_ptr<FakeLink>(new FakeLink(capacity_frames));
+std::shared_ptr<FakeLink> FakeLink::create(size_t capacity_frames, FakeNetwork* network) {
+  return std::shared_ptr<FakeLink>(new FakeLink(capacity_frames, network));
 }
 
-std::unique_ptr<FakeEndpoint> FakeLink::connect(int side, EndpointEvents& events) {
-  std::unique_ptr<FakeEndpoint> endpoint(new FakeEndpoint(shared_from_this(), side, events));
+std::unique_ptr<FakeEndpoint> FakeLink::connect(int side, EndpointEvents& events, Nanoseconds now) {
+  std::unique_ptr<FakeEndpoint> endpoint(new FakeEndpoint(shared_from_this(), side, events, now));
   sides_[static_cast<size_t>(side)] = endpoint.get();
   return endpoint;
 }
@@ -47,12 +47,79 @@ size_t FakeLink::deliver(int to, size_t frames) {
     receiver->quiesce(error(Code::peer_lost, "connection %s was closed by the peer",
                             receiver->describe().c_str()));
   }
-  FakeEndpoint* const sender = sides_[static_cast<size_t>(1 - to)];
-  if (arrived > 0 && sender != nullptr && sender->has_output()) {
-    sender->flush();
-    if (sender->has_room()) sender->events_.on_room(*sender);
-  }
+  if (arrived > 0) push(1 - to);
   return arrived;
+}
+
+void FakeLink::push(int from) {
+  FakeEndpoint* const sender = sides_[static_cast<size_t>(from)];
+  if (sender == nullptr || !sender->has_output()) return;
+  sender->flush();
+  if (sender->has_room()) sender->events_.on_room(*sender);
+}
+
+void FakeLink::send(int from, Frame frame) {
+  const int to = 1 - from;
+  std::deque<Frame>& wire = towards_[static_cast<size_t>(to)];
+  if (network_ == nullptr) return wire.push_back(std::move(frame));
+  wire::FrameHeader header;
+  const bool sound = wire::decode(frame.header, &header) == wire::HeaderError::none;
+  network_->admit(*this, to, frame);
+  wire.push_back(std::move(frame));
+  network_->tamper(*this, to, wire);
+  if (sound) saw(to, header, FakeMoment::sent);
+}
+
+void FakeLink::end(int from, bool given_up) {
+  const auto to = static_cast<size_t>(1 - from);
+  if (gone_[static_cast<size_t>(from)]) return;
+  gone_[static_cast<size_t>(from)] = true;
+  if (given_up && network_ == nullptr) {
+    reset_[static_cast<size_t>(from)] = true;
+    towards_[to].clear();
+  }
+  if (network_ == nullptr) return;
+  end_due_[to] = network_->end_heard(*this, 1 - from);
+  if (!given_up) return;
+  const size_t left = network_->survivors(*this, 1 - from, towards_[to].size());
+  reset_[static_cast<size_t>(from)] = left == 0;
+  towards_[to].resize(std::min(left, towards_[to].size()));
+}
+
+Nanoseconds FakeLink::next_due(int to) const {
+  const auto index = static_cast<size_t>(to);
+  const FakeEndpoint* receiver = sides_[index];
+  if (receiver == nullptr || !receiver->up_) return kNever;
+  const bool reset = reset_[static_cast<size_t>(1 - to)];
+  if (receiver->receiving_ && !reset) return receiver->arriving_.end_due;
+  if (!towards_[index].empty()) return towards_[index].front().header_due;
+  return gone_[static_cast<size_t>(1 - to)] ? end_due_[index] : kNever;
+}
+
+void FakeLink::deliver_next(int to, Nanoseconds now) {
+  FakeEndpoint* const receiver = sides_[static_cast<size_t>(to)];
+  std::deque<Frame>& wire = towards_[static_cast<size_t>(to)];
+  receiver->now_ = now;
+  const bool reset = reset_[static_cast<size_t>(1 - to)];
+  if (reset || (!receiver->receiving_ && wire.empty())) {
+    return receiver->quiesce(error(Code::peer_lost, "connection %s was closed by the peer",
+                                   receiver->describe().c_str()));
+  }
+  if (!receiver->receiving_) {
+    Frame frame = std::move(wire.front());
+    wire.pop_front();
+    const size_t half = frame.payload.size() / 2;
+    receiver->arrive(std::move(frame));
+    if (!receiver->up_) return;
+    if (half > 0) {
+      receiver->land(half);
+      return saw(to, receiver->frame_, FakeMoment::half_landed);
+    }
+  }
+  const wire::FrameHeader header = receiver->frame_;
+  receiver->land(receiver->arriving_.payload.size());
+  receiver->finish_frame();
+  saw(to, header, FakeMoment::landed);
 }
 
 void FakeLink::deliver_half(int to) {
@@ -94,7 +161,7 @@ uint64_t FakeLink::bytes_from(int side) const {
 // What is under way still arrives, as with a socket that is closed in order.
 FakeEndpoint::~FakeEndpoint() {
   link_->sides_[static_cast<size_t>(side_)] = nullptr;
-  link_->gone_[static_cast<size_t>(side_)] = true;
+  link_->end(side_, false);
 }
 
 bool FakeEndpoint::post(WorkRequest& request) {
@@ -219,7 +286,10 @@ void FakeEndpoint::handle_ack(const wire::FrameHeader& header) {
   }
   const uint32_t late = std::min(newly, ghosts_);
   ghosts_ -= late;
-  for (uint32_t i = late; i < newly; ++i) events_.on_released(*this, *in_flight_.pop_front());
+  for (uint32_t i = late; i < newly; ++i) {
+    link_->saw(1 - side_, in_flight_.front()->header, FakeMoment::released);
+    events_.on_released(*this, *in_flight_.pop_front());
+  }
   released_ = header.ack;
   if (header.type == wire::FrameType::data || header.type == wire::FrameType::ack) {
     events_.on_credit(*this, header.comm, header.credit);
@@ -250,12 +320,8 @@ void FakeEndpoint::recall(WorkQueue& unacknowledged) {
 void FakeEndpoint::quiesce(const Status& why) {
   if (!up_) return;
   up_ = false;
-  link_->gone_[static_cast<size_t>(side_)] = true;
-  // Bytes of a connection that was given up do not arrive later.
-  if (!goodbye_received_) {
-    link_->reset_[static_cast<size_t>(side_)] = true;
-    link_->towards_[static_cast<size_t>(1 - side_)].clear();
-  }
+  // Bytes of a connection that was given up do not arrive later, as far as this host can help it.
+  link_->end(side_, !goodbye_received_);
   WorkQueue unacknowledged;
   unacknowledged.append(in_flight_);
   unacknowledged.append(queue_);

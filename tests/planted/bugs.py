@@ -1,0 +1,198 @@
+"""Bugs that the simulation has to find: one line of the library each, made wrong.
+
+`original` must occur exactly once in its file; `mutated` takes its place when the bug is active (see
+generate.py). Statements end with ; or }, everything else is an expression. `pitfall` says what kind of
+mistake it stands for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import List
+
+
+@dataclass(frozen=True)
+class Bug:
+    """One mistake: where, what, and what it stands for."""
+
+    name: str
+    file: str
+    original: str
+    mutated: str
+    pitfall: str
+
+
+EXECUTION = "engine/execution.cc"
+DATA = "engine/execution_data.cc"
+EVENTS = "engine/engine_events.cc"
+ENGINE = "engine/engine.cc"
+GROUP = "engine/group.h"
+MAIL = "engine/mailbox.cc"
+MAIL_FRAMES = "engine/mailbox_frames.cc"
+LOST = "engine/supervisor_links.cc"
+JUDGE = "engine/supervisor.cc"
+HEALTH = "control/link_health.cc"
+REDIAL = "control/redial.cc"
+FRAME = "wire/frame.cc"
+
+TAKE_OVER = """if (landing.generation > generation) return false;
+    link.endpoint->abandon_landing();"""
+
+DIAL_FAILED = """under_way_ = false;
+  if (answered) patience_ = std::min(2 * patience_, kPatienceMax);"""
+
+LAST_RAIL = """if (rejoin_ == nullptr) {
+    engine_.peer_lost(links.peer(), error(Code::peer_lost, "its last rail said: %s",
+                                          why.message().c_str()));
+    return;
+  }"""
+
+BUGS: List[Bug] = [
+    # ------------------------------------------------------------------ receiving and reducing
+    Bug("duplicate_reduced_again", EXECUTION, "slot.state != StepState::waiting",
+        "slot.state == StepState::held", "double reduction of a duplicate"),
+    Bug("early_duplicate_reduced_again", EXECUTION,
+        "at.steps[static_cast<size_t>(index)].state != StepState::waiting", "false",
+        "double reduction of a duplicate"),
+    Bug("late_frame_in_reused_cursor", EXECUTION,
+        "header.chunk < low_chunk_ || !at.open || at.chunk != header.chunk",
+        "header.chunk < low_chunk_ || !at.open", "late frame of an earlier chunk accepted"),
+    Bug("reduced_before_its_round", EXECUTION,
+        "if (step_index >= at.program->round_ends[at.round]) return;",
+        ";", "order of arrival decides the sum"),
+    Bug("lost_landing_of_another_step", EXECUTION,
+        "cursor(landing.chunk).steps[landing.step]", "cursor(landing.chunk).steps[0]",
+        "half a chunk is taken for landed"),
+    Bug("older_copy_takes_over", EVENTS, TAKE_OVER, "link.endpoint->abandon_landing();",
+        "generation ignored: both copies abandoned or the wrong one acknowledged"),
+    Bug("both_copies_land", EVENTS, TAKE_OVER,
+        "if (landing.generation > generation) return false;", "half-reduced chunk: two writers"),
+    Bug("generation_stands_still", EVENTS,
+        "request->header.flags = wire::next_generation(request->header.flags);", ";",
+        "generation ignored when sent again"),
+    Bug("length_of_a_chunk_unchecked", EXECUTION,
+        "bytes_of(at, at.program->steps[static_cast<size_t>(index)]) != header.length", "false",
+        "a peer's length chooses how much is written"),
+    Bug("chunk_ahead_is_dropped", "engine/execution.h", "chunk < next_chunk_",
+        "chunk <= next_chunk_", "fault exactly at the border of chunks"),
+    Bug("one_chunk_too_many_open", EXECUTION, "next_chunk_ < low_chunk_ + window_",
+        "next_chunk_ <= low_chunk_ + window_", "last chunk of a window"),
+    # ----------------------------------------------------------------------- sending, releasing
+    Bug("done_at_send", DATA, "!copy || (scaled && !is_short)", "false",
+        "source freed at the end of sending"),
+    Bug("source_overwritten", DATA, "step.copy_source || scaled || is_short", "scaled || is_short",
+        "source overwritten before its acknowledgement"),
+    Bug("workspace_not_kept", DATA,
+        "if (!copy && !step.from_input && step.in_workspace) request->shared = "
+        "at.workspace->share();", ";", "source freed before its acknowledgement"),
+    Bug("done_before_the_last_ack", EXECUTION, "if (unreleased_ > 0) return false;",
+        "if (unreleased_ > 1) return false;", "last chunk of the last operation"),
+    Bug("lost_transfers_forgotten", EVENTS, "links.requeue(again);", "drop(again);",
+        "what was under way is not sent again"),
+    Bug("one_ack_path_only", ENGINE,
+        "if (link.endpoint->unacknowledged_frames() > 0) link.endpoint->acknowledge(0);",
+        "if (&link == &links->links().front() && link.endpoint->unacknowledged_frames() > 0) "
+        "link.endpoint->acknowledge(0);", "acknowledgement only on a dead rail"),
+    Bug("late_acks_never", EVENTS, "acks_due_ == kNever || wanted", "false",
+        "nobody acknowledges the last frames"),
+    # --------------------------------------------------------------------------------- credits
+    Bug("credit_not_counted", EVENTS, "member.consumed += cost;", ";", "credits lost"),
+    Bug("credit_lost_with_the_rail", EVENTS,
+        "endpoint->acknowledge(group->comm);", ";",
+        "credits lost with the connection that carried them"),
+    Bug("credit_ignored", GROUP, "outstanding == 0 || outstanding + cost <= credit_bytes", "true",
+        "private memory without bounds"),
+    Bug("blocked_not_accounted", ENGINE, "member.sent += frame_cost(request->header.length);", ";",
+        "credits counted wrongly"),
+    Bug("credit_goes_back", EVENTS, "credit > member.credited && credit <= member.sent",
+        "credit <= member.sent", "an older credit, overtaken on another rail, is believed"),
+    # ------------------------------------------------------------------------------ operations
+    Bug("next_operation_dropped", EVENTS, "header.op_seq >= group->next_op_seq",
+        "header.op_seq > group->next_op_seq", "fault exactly at the border of operations"),
+    Bug("finished_operation_kept", EVENTS,
+        "++group->counters.duplicates;  // an operation that is finished here\n  return {};",
+        "return place_early(*group, endpoint, header);", "late frame of an old operation accepted"),
+    Bug("early_frame_leaks", EVENTS,
+        "if (Group* group = find_group(frame->header.comm)) free_early(*group, *frame);", ";",
+        "memory of a half-landed frame lost"),
+    Bug("deadline_never", ENGINE, "if (now >= next_deadline_) check_deadlines(now);", ";",
+        "a wait without an end"),
+    # -------------------------------------------------------------------------------- messages
+    Bug("offer_taken_twice", MAIL_FRAMES, "if (header.op_seq < peer.next_offer) return duplicate();",
+        ";", "duplicate of a message"),
+    Bug("chunk_counted_twice", MAIL_FRAMES, "if (chunk == ChunkState::landed) return duplicate();",
+        ";", "duplicate of a part of a message"),
+    Bug("accepted_twice", MAIL_FRAMES, "if (send.accepted) return duplicate();", ";",
+        "duplicate of an answer"),
+    Bug("message_matched_before_it_landed", MAIL,
+        "if (messages_[index].state == MessageState::landing) return;", ";",
+        "acknowledged or used before landing"),
+    Bug("message_done_early", MAIL_FRAMES, "if (send.unreleased == 0) finish_send(peer, number);",
+        "if (send.unreleased <= 1) finish_send(peer, number);",
+        "source freed before its acknowledgement"),
+    Bug("half_a_chunk_counts", MAIL_FRAMES, "message.chunks[landing.chunk] = ChunkState::waiting;",
+        "message.chunks[landing.chunk] = ChunkState::landed;", "half a chunk is taken for landed"),
+    Bug("message_length_unchecked", MAIL_FRAMES,
+        "header.length != std::min<uint64_t>(message.chunk_bytes, bytes_of(message.op) - offset)",
+        "false", "a peer's length chooses how much is written"),
+    Bug("inline_length_unchecked", MAIL_FRAMES, "bytes_of(header.op) == header.length", "true",
+        "a peer's length chooses how much is written"),
+    # ------------------------------------------------------------------------- asking what landed
+    Bug("limbo_without_end", JUDGE, "now >= link.limbo.until", "false",
+        "second failure while sending again"),
+    Bug("one_too_many_released", LOST, "landed > 0 && !link->limbo.requests.empty()",
+        "landed >= 0 && !link->limbo.requests.empty()", "released before landing"),
+    Bug("count_from_nowhere", LOST, "link.limbo.first = first;", "link.limbo.first = 0;",
+        "counts of frames that do not belong together"),
+    Bug("answer_about_another_epoch", LOST, "header.chunk != link->limbo.epoch", "false",
+        "late frame of an old epoch believed"),
+    Bug("landed_of_another_epoch", LOST,
+        "present ? link->endpoint->landed_frames() : link->past_landed",
+        "link->endpoint->landed_frames()", "epoch not checked"),
+    Bug("nobody_asks_again", LOST, "state(links).cut_off_at = kNever;", ";",
+        "a peer that is back is still taken for lost"),
+    # --------------------------------------------------------------------- heartbeats, suspicion
+    Bug("no_heartbeats", JUDGE, "if (now - link.beat_at < every && !link.beat_now) continue;",
+        "continue;",
+        "heartbeat not sent"),
+    Bug("suspect_for_ever", HEALTH, "deaf_ && heard > deaf_since_", "false", "suspect never cleared"),
+    Bug("never_suspect", HEALTH, "freshest - since >= (expected ? patience_ : rules_.idle_patience)",
+        "false", "silent black hole"),
+    Bug("one_way_hole_unseen", HEALTH, "unheard_ = unheard;", "unheard_ = false;", "one-way hole"),
+    Bug("stopped_peer_punished", JUDGE,
+        "link.health.judge(now, link.endpoint->heard_at(), freshest, expected)",
+        "link.health.judge(now, link.endpoint->heard_at(), now, expected)",
+        "a stopped peer's rails are taken for dead"),
+    Bug("first_word_accuses_the_rest", JUDGE, "peer.voice_since = freshest;", ";",
+        "a peer that stood still has its rails punished when it speaks again"),
+    Bug("own_stall_punishes", JUDGE,
+        "if (last_tick_ != 0 && now - next_tick_ > kOwnStall) excused_until_ = now;", ";",
+        "own stall punishes everyone"),
+    Bug("silent_host_never_gone", JUDGE,
+        "peer.unanswered > 0 && now - std::max(since, peer.answered_at) >= kGoneAfter", "false",
+        "a host that vanished is waited for"),
+    Bug("stopped_for_ever", JUDGE, "now - since >= peer_deadline_", "false",
+        "a rank that is stopped for good is waited for"),
+    Bug("hears_again_in_silence", JUDGE, "link.beat_now = true;", ";",
+        "a one-way suspicion is never cleared while there is data"),
+    Bug("given_up_without_a_knock", JUDGE,
+        "peer.unanswered > 0 && now - std::max(since, peer.answered_at) >= kGoneAfter",
+        "now - std::max(since, peer.answered_at) >= kGoneAfter",
+        "a stopped peer is taken for a dead one"),
+    Bug("accepted_probe_ignored", JUDGE, "if (accepted) peer.answered_at = engine_.now();", ";",
+        "a stopped peer is taken for a dead one"),
+    Bug("suspect_not_emptied", LOST, "link.endpoint->recall(taken);", ";",
+        "nothing is sent again until the connection breaks"),
+    Bug("no_hedge", JUDGE, "slow.endpoint->recall(taken);", ";", "a slow rail holds everybody up"),
+    Bug("last_rail_is_the_end", LOST, LAST_RAIL, LAST_RAIL.replace("rejoin_ == nullptr", "true"),
+        "all rails lost for a moment"),
+    # -------------------------------------------------------------------------------- rejoining
+    Bug("never_dialled", LOST, "link.redial.is_due(now)", "false", "redial never"),
+    Bug("dialled_once", REDIAL, DIAL_FAILED, DIAL_FAILED.split("\n")[1], "redial gives up"),
+    Bug("same_epoch_again", LOST,
+        "std::max(link.dialled_epoch, link.endpoint->epoch) + 1",
+        "std::max(link.dialled_epoch, link.endpoint->epoch)", "epoch not counted"),
+    # -------------------------------------------------------------------------------------- wire
+    Bug("checksum_ignored", FRAME, "load_le<uint32_t>(at + kAtCrc) != checksum(at)", "false",
+        "a broken header is believed"),
+]

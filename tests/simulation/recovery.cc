@@ -1,0 +1,257 @@
+#include "simulation/recovery.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+
+#include "simulation/scenario.h"
+
+namespace nezha::simulation {
+
+namespace {
+
+constexpr Nanoseconds kDetectionMax = 250 * kMillisecond;
+constexpr Nanoseconds kSlowMax = 1 * kSecond;
+constexpr Nanoseconds kReturnMax = 1 * kSecond;
+constexpr Nanoseconds kGoneMax = 2 * kSecond;
+constexpr Nanoseconds kKilledMax = 1 * kSecond;
+
+std::string milliseconds(Nanoseconds time) {
+  return std::to_string(static_cast<double>(time) / 1e6) + " ms";
+}
+
+// A world in the middle of a long program.
+class Run {
+ public:
+  Run(uint64_t seed, int ranks, int operations, Nanoseconds think = 2 * kMillisecond) {
+    options_.ranks = ranks;
+    options_.seed = seed;
+    options_.peer_deadline = 4 * kSecond;
+    job_options_.think_max = think;
+    job_options_.seed = seed;
+    job_options_.deadline = 24 * 3600 * kSecond;  // what takes too long is the checks' to say
+    world = std::make_unique<SimWorld>(options_);
+    job = std::make_unique<SimJob>(*world, program(ranks, operations), job_options_);
+    world->run_for(20 * kMillisecond + static_cast<Nanoseconds>(seed % 17) * kMillisecond / 3);
+    began = world->now();
+  }
+
+  std::string finish(Nanoseconds limit = 60 * kSecond) {
+    return simulation::finish(*world, *job, limit, -1);
+  }
+  uint64_t lost() const {
+    uint64_t sum = 0;
+    for (int rank = 0; rank < options_.ranks; ++rank) {
+      sum += world->is_alive(rank) ? world->engine(rank).counters().endpoints_lost : 0;
+    }
+    return sum;
+  }
+  uint64_t suspected() const {
+    uint64_t sum = 0;
+    for (int rank = 0; rank < options_.ranks; ++rank) {
+      sum += world->engine(rank).supervisor().counters().suspected;
+    }
+    return sum;
+  }
+  // Every connection of every rank may carry data.
+  bool is_whole() const {
+    for (int rank = 0; rank < options_.ranks; ++rank) {
+      for (const auto& links : world->engine(rank).peers()) {
+        if (links == nullptr) continue;
+        for (const engine::Link& link : links->links()) {
+          if (!link.is_usable()) return false;
+        }
+      }
+    }
+    return true;
+  }
+  std::string becomes_whole(Nanoseconds within) {
+    if (world->run_until([&] { return is_whole(); }, world->now() + within)) return "";
+    return "not every rail is back after " + milliseconds(within);
+  }
+  // Every survivor ends with peer_lost naming `rank` before `within` has passed.
+  std::string names(int rank, Nanoseconds within) {
+    const Nanoseconds until = world->now() + within;
+    if (!world->run_until([&] { return job->is_over(); }, until)) {
+      return "no error after " + milliseconds(within);
+    }
+    for (int other = 0; other < options_.ranks; ++other) {
+      if (other == rank || !world->is_alive(other)) continue;
+      const Status& status = job->end_of(other);
+      if (status.code() == Code::peer_lost && status.peer == rank) continue;
+      return "rank " + std::to_string(other) + " says " + status.to_string();
+    }
+    return job->check_memory() + job->check_results();
+  }
+
+  std::unique_ptr<SimWorld> world;
+  std::unique_ptr<SimJob> job;
+  Nanoseconds began = 0;
+
+ private:
+  // Made once: its data take longer than its runs.
+  static const Program& program(int ranks, int operations) {
+    static std::map<std::pair<int, int>, Program> made;
+    const auto found = made.find({ranks, operations});
+    if (found != made.end()) return found->second;
+    std::vector<OpSpec> ops(static_cast<size_t>(operations));
+    for (size_t i = 0; i < ops.size(); ++i) {
+      ops[i].algorithm = Algorithm::ring;
+      ops[i].count = 3000 + i % 7;
+      ops[i].dtype = Dtype::int32;
+      ops[i].in_place = i % 2 == 0;
+    }
+    return made.try_emplace({ranks, operations}, ranks, std::move(ops), 1).first->second;
+  }
+
+  WorldOptions options_;
+  JobOptions job_options_;
+};
+
+constexpr PathName kPath{0, 1, 0};
+
+std::string check_return(uint64_t seed) {
+  Run run(seed, 2, 400);
+  run.world->reset(kPath, seed % 2 == 0 ? 0 : kMillisecond);
+  run.world->run_for(2 * kMillisecond);
+  if (run.lost() == 0) return "nothing broke";
+  if (std::string wrong = run.becomes_whole(kReturnMax); !wrong.empty()) return wrong;
+  return run.finish();
+}
+
+std::string check_silence(uint64_t seed) {
+  Run run(seed, 2, 400);
+  SimNetwork& network = run.world->network();
+  for (const int to : {0, 1}) {
+    if (seed % 3 != 2 - static_cast<uint64_t>(to)) network.set_hole(kPath, to, true);
+  }
+  if (std::string wrong = run.finish(); !wrong.empty()) return wrong;
+  if (network.counters.held_up == 0) return "nothing was held up";
+  if (run.job->longest() > kDetectionMax) {
+    return "an operation took " + milliseconds(run.job->longest());
+  }
+  for (const int to : {0, 1}) network.set_hole(kPath, to, false);
+  return run.becomes_whole(kReturnMax);
+}
+
+// Shorter than what makes a suspect dead: the connection itself comes back.
+std::string check_short_silence(uint64_t seed) {
+  Run run(seed, 2, 900);
+  SimNetwork& network = run.world->network();
+  for (const int to : {0, 1}) network.set_hole(kPath, to, true);
+  run.world->run_for(300 * kMillisecond);
+  if (run.suspected() == 0) return "nobody noticed";
+  for (const int to : {0, 1}) network.set_hole(kPath, to, false);
+  if (std::string wrong = run.becomes_whole(300 * kMillisecond); !wrong.empty()) return wrong;
+  if (std::string wrong = run.finish(); !wrong.empty()) return wrong;
+  return run.lost() == 0 ? "" : "a connection that was only late was given up";
+}
+
+std::string check_pause(uint64_t seed) {
+  Run run(seed, 3, 300);
+  const auto length = static_cast<Nanoseconds>(100 + seed * 37 % 2900) * kMillisecond;
+  run.world->pause(static_cast<int>(seed % 3), length);
+  if (std::string wrong = run.finish(); !wrong.empty()) return wrong;
+  if (run.job->longest() < length / 2) return "nobody waited for the rank that stood still";
+  if (run.lost() > 0) return "a rail was punished for a rank that stood still";
+  return run.suspected() == 0 ? "" : "a rail was suspected because a rank stood still";
+}
+
+std::string check_pause_past_deadline(uint64_t seed) {
+  Run run(seed, 3, 250, 40 * kMillisecond);
+  run.world->pause(1, 60 * kSecond);
+  run.world->run_for(3 * kSecond);
+  if (run.lost() > 0 || run.suspected() > 0) return "a rail was punished for a rank that stood still";
+  const auto over = [&] { return !run.job->end_of(0).is_ok() && !run.job->end_of(2).is_ok(); };
+  if (!run.world->run_until(over, run.began + 6 * kSecond)) return "no error after the peer's deadline";
+  const Status& status = run.job->end_of(0);
+  return status.code() == Code::peer_lost && status.peer == 1 ? "" : status.to_string();
+}
+
+std::string check_kill(uint64_t seed) {
+  Run run(seed, 3, 250, 40 * kMillisecond);
+  run.world->kill(static_cast<int>(seed % 3));
+  return run.names(static_cast<int>(seed % 3), kKilledMax);
+}
+
+std::string check_vanish(uint64_t seed) {
+  Run run(seed, 3, 250, 40 * kMillisecond);
+  run.world->vanish(static_cast<int>(seed % 3));
+  return run.names(static_cast<int>(seed % 3), kGoneMax);
+}
+
+// With nothing to do a host that goes is found, too: the next operation ends soon.
+std::string check_vanish_idle(uint64_t seed) {
+  Run run(seed, 2, 100, 8 * kSecond);
+  run.world->vanish(1);
+  const bool over = run.world->run_until([&] { return run.job->is_over(); }, run.began + 60 * kSecond);
+  if (!over) return "no error";
+  return run.job->longest() < kGoneMax ? "" : "the error took " + milliseconds(run.job->longest());
+}
+
+// Of `n` rails `n` - 1 die one after the other, each as soon as it carries what the last one left.
+std::string check_last_rail(uint64_t seed) {
+  Run run(seed, 2, 400);
+  run.world->reset(kPath, seed % 3 == 0 ? kMillisecond : 0);
+  run.world->run_for(static_cast<Nanoseconds>(seed % 5) * 100 * kMicrosecond);
+  run.world->reset({0, 1, 1}, seed % 2 == 0 ? 0 : kMillisecond);
+  if (std::string wrong = run.finish(); !wrong.empty()) return "with no rail left for a moment: " + wrong;
+  return run.becomes_whole(kReturnMax);
+}
+
+std::string check_slow(uint64_t seed) {
+  Run run(seed, 2, 300);
+  run.world->network().path(kPath).slowness = seed % 2 == 0 ? 1000 : 100;
+  if (std::string wrong = run.finish(); !wrong.empty()) return wrong;
+  if (run.lost() > 0) return "a slow rail was given up";
+  return run.job->longest() <= kSlowMax ? ""
+                                        : "an operation took " + milliseconds(run.job->longest());
+}
+
+std::string check_flapping(uint64_t seed) {
+  Run run(seed, 2, 250, 30 * kMillisecond);
+  const Nanoseconds period = kSecond / static_cast<Nanoseconds>(1 + seed % 10);
+  Fault flap;
+  flap.kind = FaultKind::flap;
+  flap.duration = period;
+  flap.path = kPath;
+  schedule(flap, run.world->now(), *run.world);
+  if (std::string wrong = run.finish(); !wrong.empty()) return wrong;
+  if (run.job->longest() > kDetectionMax) {
+    return "an operation took " + milliseconds(run.job->longest());
+  }
+  run.world->run_for(5 * period);
+  return run.becomes_whole(11 * kSecond);
+}
+
+constexpr RecoveryCheck kChecks[] = {
+    {"a_rail_returns", check_return},
+    {"silence_is_found", check_silence},
+    {"a_short_silence_is_forgiven", check_short_silence},
+    {"a_stopped_rank_punishes_no_rail", check_pause},
+    {"a_rank_stopped_for_good_is_named", check_pause_past_deadline},
+    {"a_killed_rank_is_named", check_kill},
+    {"a_vanished_host_is_named", check_vanish},
+    {"a_vanished_host_is_found_when_idle", check_vanish_idle},
+    {"the_rail_of_the_second_try_dies_too", check_last_rail},
+    {"a_slow_rail_delays_little", check_slow},
+    {"a_flapping_rail_delays_little", check_flapping},
+};
+
+}  // namespace
+
+std::span<const RecoveryCheck> recovery_checks() { return kChecks; }
+
+std::string check_long_outage(uint64_t seed) {
+  constexpr Nanoseconds kOutage = 12 * 3600 * kSecond;
+  Run run(seed, 2, 40, kOutage / 20);
+  SimNetwork& network = run.world->network();
+  for (const int to : {0, 1}) network.set_hole(kPath, to, true);
+  run.world->run_for(kOutage);
+  if (run.lost() == 0) return "nothing broke";
+  for (const int to : {0, 1}) network.set_hole(kPath, to, false);
+  if (std::string wrong = run.becomes_whole(kReturnMax); !wrong.empty()) return wrong;
+  return run.finish(kOutage);
+}
+
+}  // namespace nezha::simulation

@@ -1,0 +1,26 @@
+// What single faults cost, in virtual time.
+#include "simulation/recovery.h"
+
+#include <gtest/gtest.h>
+
+namespace nezha::simulation {
+namespace {
+
+class Recovery : public ::testing::TestWithParam<size_t> {};
+
+TEST_P(Recovery, Keeps) {
+  const RecoveryCheck& check = recovery_checks()[GetParam()];
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
+    EXPECT_EQ(check.run(seed), "") << check.name << ", seed " << seed;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Checks, Recovery, ::testing::Range<size_t>(0, recovery_checks().size()),
+                         [](const auto& at) { return recovery_checks()[at.param].name; });
+
+TEST(RecoveryLong, TwelveHoursWithoutARailAreNoReasonToForgetIt) {
+  EXPECT_EQ(check_long_outage(1), "");
+}
+
+}  // namespace
+}  // namespace nezha::simulation

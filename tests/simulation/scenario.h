@@ -1,0 +1,85 @@
+// Scenario: a world, a program and faults, all drawn from one seed; and its run under the checker.
+//
+// Contract: plain values and one function; one thread. The same scenario gives the same history.
+//
+// What the checker asks of a run: every operation ends, with the bits of a run without faults on every
+// rank, or, where a rank is lost for good, with an error that says so; nobody's buffers are touched
+// after the end of an operation; private memory stays within bounds and is given back; it all happens
+// within the time that the faults explain.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "simulation/sim_job.h"
+
+namespace nezha::simulation {
+
+enum class FaultKind : uint8_t {
+  reset,       // connections of a path end; both sides notice sooner or later
+  rail_reset,  // those of every path of one rank's device
+  slow,        // a path carries a small part of its rate for a while
+  delay,       // a path takes longer for a while
+  pause,       // a rank stands still for a while
+  hole,        // a path swallows everything for a while
+  one_way,     // in one direction
+  rail_hole,   // every path of one rank's device does
+  flap,        // a path breaks and comes back again and again
+  kill,        // a rank's process ends
+  vanish,      // a rank's host does
+};
+inline constexpr size_t kFaultKinds = 11;
+std::string_view name_of(FaultKind kind);
+
+struct Fault {
+  FaultKind kind = FaultKind::reset;
+  double at = 0;             // as a part of the time that the run without faults takes
+  Nanoseconds duration = 0;
+  PathName path;
+  int rank = 0;
+  int direction = 0;
+  double factor = 1;
+
+  std::string describe() const;
+};
+
+struct Scenario {
+  WorldOptions world;
+  JobOptions job;
+  std::vector<OpSpec> ops;
+  std::vector<Fault> faults;
+  uint64_t data_seed = 1;
+
+  std::string describe() const;
+};
+
+Scenario random_scenario(uint64_t seed);
+std::vector<OpSpec> random_program(std::mt19937_64& random, const WorldOptions& world, int length);
+
+struct Report {
+  std::string wrong;  // "" when the run was as it must be
+  uint64_t fingerprint = 0;
+  uint64_t resets = 0;
+  uint64_t held_up = 0;
+  uint64_t joined = 0;
+  uint64_t retransmitted = 0;
+  uint64_t duplicates = 0;
+  uint64_t results = 0;         // of operations of a rank, compared
+  Nanoseconds fault_free = 0;   // how long both runs took
+  Nanoseconds duration = 0;
+};
+
+Report run(const Scenario& scenario);
+
+// The parts of `run`, for tests that set their faults themselves.
+// Runs the program without faults: checks it, completes what it must come to, tells how long it took.
+std::string run_reference(const WorldOptions& world, const JobOptions& job, Program& program,
+                          Nanoseconds* duration);
+void schedule(const Fault& fault, Nanoseconds time, SimWorld& world);
+// Steps until the job is over and nothing is under way any more; "" or what is wrong. `lost`: the rank
+// that is lost for good, -1 for none.
+std::string finish(SimWorld& world, const SimJob& job, Nanoseconds limit, int lost);
+// What private memory a rank may hold: what the others may have sent it and what it sends itself.
+uint64_t scratch_bound(const WorldOptions& options);
+
+}  // namespace nezha::simulation

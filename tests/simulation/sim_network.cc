@@ -1,0 +1,142 @@
+#include "simulation/sim_network.h"
+
+#include <utility>
+
+namespace nezha::simulation {
+
+using transport::FakeEndpoint;
+using transport::FakeFrame;
+using transport::FakeLink;
+using transport::FakeMoment;
+
+namespace {
+
+constexpr size_t kCapacityFramesMin = 2;
+constexpr size_t kCapacityFramesMax = 40;
+// Retransmissions after a hole: not at once, and not much later.
+constexpr Nanoseconds kAfterHoleMax = 30 * kMillisecond;
+
+}  // namespace
+
+SimNetwork::SimNetwork(SimClock& clock, int ranks, int rails, uint64_t seed)
+    : clock_(clock), ranks_(ranks), rails_(rails), random_(seed) {
+  paths_.resize(static_cast<size_t>(ranks * ranks * rails));
+}
+
+size_t SimNetwork::index(const PathName& name) const {
+  return static_cast<size_t>((name.low * ranks_ + name.high) * rails_ + name.rail);
+}
+
+std::vector<PathName> SimNetwork::all_paths() const {
+  std::vector<PathName> names;
+  for (int low = 0; low < ranks_; ++low) {
+    for (int high = low + 1; high < ranks_; ++high) {
+      for (int rail = 0; rail < rails_; ++rail) names.push_back({low, high, rail});
+    }
+  }
+  return names;
+}
+
+SimNetwork::Sides SimNetwork::connect(const PathName& name, int lane, uint32_t epoch,
+                                      transport::EndpointEvents& low,
+                                      transport::EndpointEvents& high) {
+  auto connection = std::make_unique<Connection>();
+  const size_t capacity =
+      kCapacityFramesMin + random_() % (kCapacityFramesMax - kCapacityFramesMin);
+  connection->link = FakeLink::create(capacity, this);
+  connection->link->id = static_cast<int>(connections_.size());
+  connection->name = name;
+  connection->lane = lane;
+  connection->epoch = epoch;
+  Sides sides;
+  sides.connection = connection->link->id;
+  sides.low = connection->link->connect(0, low, clock_.now());
+  sides.high = connection->link->connect(1, high, clock_.now());
+  for (transport::Endpoint* endpoint : {sides.low.get(), sides.high.get()}) {
+    endpoint->peer = endpoint == sides.low.get() ? name.high : name.low;
+    endpoint->rail = endpoint->peer_rail = name.rail;
+    endpoint->lane = lane;
+    endpoint->epoch = epoch;
+    endpoint->latency_s = static_cast<double>(path(name).delay) / kSecond;
+  }
+  connections_.push_back(std::move(connection));
+  return sides;
+}
+
+void SimNetwork::open(int connection, int side) {
+  connections_[static_cast<size_t>(connection)]->open[static_cast<size_t>(side)] = true;
+}
+
+void SimNetwork::set_hole(const PathName& name, int to, bool hole) {
+  Path& on = path(name);
+  const auto side = static_cast<size_t>(to);
+  if (on.hole[side] && !hole) {
+    on.not_before[side] = clock_.now() + static_cast<Nanoseconds>(random_() % kAfterHoleMax);
+  }
+  on.hole[side] = hole;
+}
+
+std::vector<FakeEndpoint*> SimNetwork::endpoints(const PathName& name, int rank) {
+  std::vector<FakeEndpoint*> found;
+  for (const auto& connection : connections_) {
+    if (connection->link == nullptr || connection->name != name) continue;
+    FakeEndpoint* const endpoint = connection->link->side(rank == name.low ? 0 : 1);
+    if (endpoint != nullptr && endpoint->is_up()) found.push_back(endpoint);
+  }
+  return found;
+}
+
+void SimNetwork::forget_ended(Connection& connection) {
+  const auto ended = [&](int side) {
+    const FakeEndpoint* endpoint = connection.link->side(side);
+    return endpoint == nullptr || !endpoint->is_up();
+  };
+  if (ended(0) && ended(1)) connection.link.reset();
+}
+
+// -------------------------------------------------------------------------- what links ask
+
+void SimNetwork::admit(const FakeLink& link, int to, FakeFrame& frame) {
+  Connection& connection = *connections_[static_cast<size_t>(link.id)];
+  const Path& on = path(connection.name);
+  const auto side = static_cast<size_t>(to);
+  const auto bytes = static_cast<double>(frame.header.size() + frame.payload.size());
+  const auto duration =
+      static_cast<Nanoseconds>(bytes * on.slowness / on.bytes_per_s * kSecond) + 1;
+  Nanoseconds& busy = connection.busy_until[side];
+  busy = std::max(busy, clock_.now()) + duration;
+  const auto shake = static_cast<Nanoseconds>(random_() % static_cast<uint64_t>(on.jitter + 1));
+  Nanoseconds& last = connection.last_due[side];
+  frame.header_due = std::max(busy - duration + on.delay + on.extra_delay + shake, last);
+  last = frame.end_due = frame.header_due + duration;
+  ++counters.frames;
+  if (on.hole[side]) ++counters.held_up;
+}
+
+size_t SimNetwork::survivors(const FakeLink&, int, size_t under_way) {
+  return random_() % (under_way + 1);
+}
+
+Nanoseconds SimNetwork::end_heard(const FakeLink& link, int to) {
+  const Connection& connection = of(link);
+  const Path& on = path(connection.name);
+  return std::max(clock_.now() + on.delay + on.extra_delay,
+                  connection.last_due[static_cast<size_t>(to)]);
+}
+
+void SimNetwork::tamper(const FakeLink& link, int to, std::deque<FakeFrame>& under_way) {
+  if (!on_tamper) return;
+  const PathName& name = of(link).name;
+  on_tamper(to == 0 ? name.high : name.low, to == 0 ? name.low : name.high, under_way);
+}
+
+void SimNetwork::saw(const FakeLink& link, int to, const wire::FrameHeader& header,
+                     FakeMoment moment) {
+  if (!on_passing) return;
+  const Connection& connection = of(link);
+  const PathName& name = connection.name;
+  on_passing({name, connection.lane, connection.epoch, to == 0 ? name.high : name.low,
+              to == 0 ? name.low : name.high, header, moment});
+}
+
+}  // namespace nezha::simulation

@@ -1,0 +1,67 @@
+#include "simulation/sim_rejoin.h"
+
+#include <algorithm>
+#include <string>
+
+#include "simulation/sim_world.h"
+
+namespace nezha::simulation {
+
+using transport::DialOutcome;
+
+PathName SimRejoin::name_of(const transport::Path& path) const {
+  return {std::min(rank_, path.peer), std::max(rank_, path.peer), path.rail};
+}
+
+SimRejoin::Reach SimRejoin::reach(const transport::Path& path) const {
+  const Path& on = world_.network().path(name_of(path));
+  if (on.hole[0] || on.hole[1] || world_.has_vanished(path.peer)) return Reach::silent;
+  const bool listens =
+      world_.is_alive(path.peer) && world_.rejoin(path.peer).events() != nullptr;
+  return listens ? Reach::yes : Reach::closed;
+}
+
+void SimRejoin::dial(const transport::Path& path, uint32_t epoch, Nanoseconds patience) {
+  ++dials;
+  const Path& on = world_.network().path(name_of(path));
+  const Nanoseconds trip = 3 * (on.delay + on.extra_delay);
+  const Nanoseconds give_up = world_.now() + patience;
+  world_.at_rank(world_.now() + std::min(trip, patience), rank_,
+                 [this, path, epoch, give_up] { finish_dial(path, epoch, give_up); });
+}
+
+void SimRejoin::finish_dial(const transport::Path& path, uint32_t epoch, Nanoseconds give_up) {
+  if (events() == nullptr) return;
+  const Reach reached = reach(path);
+  // A process that stands still accepts and does not answer.
+  if (reached == Reach::silent || (reached == Reach::yes && !world_.is_awake(path.peer))) {
+    world_.at_rank(give_up, rank_, [this, path] {
+      if (events() == nullptr) return;
+      events()->on_dial_failed(path, DialOutcome::unanswered, "silence");
+    });
+    return;
+  }
+  if (reached == Reach::closed) {
+    return events()->on_dial_failed(path, DialOutcome::refused, "nobody listens");
+  }
+  if (fail_every > 0 && random_() % fail_every == 0) {
+    return events()->on_dial_failed(path, DialOutcome::failed, "the test of the connection failed");
+  }
+  const auto later = static_cast<Nanoseconds>(random_() % (2 * kMillisecond));
+  world_.join(name_of(path), path.lane, epoch, random_() % 2 == 0, later);
+}
+
+void SimRejoin::probe(const transport::Path& path, Nanoseconds patience) {
+  ++probes;
+  const Path& on = world_.network().path(name_of(path));
+  const bool silent = reach(path) == Reach::silent;
+  const Nanoseconds after = silent ? patience : std::min(patience, 2 * (on.delay + on.extra_delay));
+  world_.at_rank(world_.now() + after, rank_, [this, path] {
+    if (events() == nullptr) return;
+    const Reach reached = reach(path);
+    events()->on_probed(path, reached == Reach::yes,
+                        reached == Reach::closed ? DialOutcome::refused : DialOutcome::unanswered);
+  });
+}
+
+}  // namespace nezha::simulation

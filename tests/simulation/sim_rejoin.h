@@ -1,0 +1,50 @@
+// SimRejoin: how one simulated rank makes lost connections again: a dial or a probe ends as the state
+// of the path and of the other rank has it at that moment.
+//
+// Contract: see transport::Rejoin. Owned by that rank's engine, one thread.
+#pragma once
+
+#include <cstdint>
+#include <random>
+
+#include "simulation/sim_network.h"
+#include "transport/transport.h"
+
+namespace nezha::simulation {
+
+class SimWorld;
+
+class SimRejoin final : public transport::Rejoin {
+ public:
+  SimRejoin(SimWorld& world, int rank, transport::RejoinEvents& events, uint64_t seed)
+      : world_(world), rank_(rank), events_(events), random_(seed) {}
+
+  // Null when this rank wants to hear nothing any more.
+  transport::RejoinEvents* events() const { return stopped_ ? nullptr : &events_; }
+
+  void dial(const transport::Path& path, uint32_t epoch, Nanoseconds patience) override;
+  void probe(const transport::Path& path, Nanoseconds patience) override;
+  // The world's timers end what runs out of time.
+  void run(Nanoseconds) override {}
+  Nanoseconds next_wakeup() const override { return kNever; }
+  void stop() override { stopped_ = true; }
+
+  uint64_t dials = 0;
+  uint64_t probes = 0;
+  // Of so many dials that could succeed one fails; 0: none.
+  uint64_t fail_every = 0;
+
+ private:
+  enum class Reach { yes, closed, silent };
+  PathName name_of(const transport::Path& path) const;
+  Reach reach(const transport::Path& path) const;
+  void finish_dial(const transport::Path& path, uint32_t epoch, Nanoseconds give_up);
+
+  SimWorld& world_;
+  const int rank_;
+  transport::RejoinEvents& events_;
+  std::mt19937_64 random_;
+  bool stopped_ = false;
+};
+
+}  // namespace nezha::simulation

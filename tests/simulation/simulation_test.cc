@@ -1,0 +1,61 @@
+// The shipped engine on a virtual clock and a seeded network: random programs under random faults.
+// A failure prints its seed, its scenario and the command that replays it.
+#include <gtest/gtest.h>
+
+#include "simulation/options.h"
+#include "simulation/scenario.h"
+
+namespace nezha::simulation {
+namespace {
+
+std::string replay(uint64_t seed, const Scenario& scenario, const std::string& wrong) {
+  return "seed " + std::to_string(seed) + ": " + wrong + "\n" + scenario.describe() +
+         "replay: simulation_tests --gtest_filter=Simulation.RandomFaultsChangeNoBit --first " +
+         std::to_string(seed) + " --seeds 1";
+}
+
+TEST(Simulation, RandomFaultsChangeNoBit) {
+  Report sum;
+  constexpr int kFailuresMax = 5;
+  int failures = 0;
+  const SeedRange& range = seed_range();
+  for (uint64_t seed = range.first; seed < range.first + range.count; ++seed) {
+    const Scenario scenario = random_scenario(seed);
+    const Report report = run(scenario);
+    sum.resets += report.resets;
+    sum.held_up += report.held_up;
+    sum.joined += report.joined;
+    sum.retransmitted += report.retransmitted;
+    sum.duplicates += report.duplicates;
+    sum.results += report.results;
+    if (report.wrong.empty()) continue;
+    ADD_FAILURE() << replay(seed, scenario, report.wrong);
+    if (++failures == kFailuresMax) break;
+  }
+  std::printf("%llu seeds: %llu results compared, %llu connections reset, %llu made again, %llu frames "
+              "held up, %llu sent again, %llu duplicates\n",
+              static_cast<unsigned long long>(range.count),
+              static_cast<unsigned long long>(sum.results),
+              static_cast<unsigned long long>(sum.resets),
+              static_cast<unsigned long long>(sum.joined),
+              static_cast<unsigned long long>(sum.held_up),
+              static_cast<unsigned long long>(sum.retransmitted),
+              static_cast<unsigned long long>(sum.duplicates));
+  if (range.count < 50) return;
+  // The faults happened, and they hit what was under way.
+  EXPECT_GT(sum.resets, range.count / 2);
+  EXPECT_GT(sum.retransmitted, range.count);
+  EXPECT_GT(sum.duplicates, 0U);
+}
+
+TEST(Simulation, TheSameSeedIsTheSameHistory) {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    const Report first = run(random_scenario(seed));
+    const Report second = run(random_scenario(seed));
+    EXPECT_EQ(first.fingerprint, second.fingerprint) << "seed " << seed;
+    EXPECT_EQ(first.duration, second.duration) << "seed " << seed;
+  }
+}
+
+}  // namespace
+}  // namespace nezha::simulation

@@ -174,13 +174,17 @@ void Supervisor::judge_silence(PeerLinks& links, Peer& peer, Nanoseconds now) {
     }
     const bool expected = peer.expected_since != kNever;
     if (expected) since = std::max(since, peer.expected_since);
-    if (now - since < (expected ? kSilentBusy : kSilentIdle)) return;
+    if (now - since < (expected ? kSilentBusy : kSilentIdle)) {
+      peer.unanswered = 0;
+      return;
+    }
   }
   next_tick_ = std::min(next_tick_, now + kTickBusy);
   if (now - since >= peer_deadline_) {
     return lose(links, "it does not respond, although its host does");
   }
-  if (now - std::max(since, peer.answered_at) >= kGoneAfter) {
+  // However long it was silent: nobody is given up before somebody knocked.
+  if (peer.unanswered > 0 && now - std::max(since, peer.answered_at) >= kGoneAfter) {
     return lose(links, "nothing answers on any rail");
   }
   probe(links, peer, now);
@@ -206,7 +210,9 @@ void Supervisor::on_probed(const transport::Path& path, bool accepted,
   peer.probe.accepted |= accepted;
   if (!accepted && otherwise == transport::DialOutcome::refused) ++peer.probe.refused;
   if (accepted) peer.answered_at = engine_.now();
-  if (peer.probe.outstanding > 0 || peer.probe.accepted || peer.probe.refused == 0) return;
+  if (peer.probe.outstanding > 0) return;
+  peer.unanswered = peer.probe.accepted ? 0 : peer.unanswered + 1;
+  if (peer.probe.accepted || peer.probe.refused == 0) return;
   lose(*links, "its host answers, but the process is gone");
 }
 

@@ -118,6 +118,7 @@ class Supervisor final : public transport::RejoinEvents {
     Nanoseconds answered_at = 0;     // its host accepted a probe
     std::string last_error;          // of the last connection that was lost, or dial that failed
     Probe probe;
+    int unanswered = 0;              // rounds of probes since it was last heard or answered
     PeerProgress progress;
     uint32_t turn = 0;               // of the communicators that beats speak of
   };

@@ -123,8 +123,8 @@ class Engine final : public transport::EndpointEvents, public progress::LoopClie
   void release(transport::WorkRequest& request);
   void tell_again(PeerLinks& links);
   void peer_lost(int peer, const Status& why);
-  // An operation has waited for this rank for a while.
-  bool awaits(int peer) const;
+  // Sets those ranks (global) for whom an operation or a message has waited for a while.
+  void mark_awaited(std::vector<bool>& awaited) const;
   // Heartbeats say in `slot` what they say of: nothing, the oldest operation of a communicator, or, when
   // none is open, the last one.
   enum ProgressKind : uint16_t { kProgressNone = 0, kProgressOpen = 1, kProgressDone = 2 };

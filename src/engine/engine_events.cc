@@ -280,18 +280,23 @@ void Engine::release(WorkRequest& request) {
   give_request(request);
 }
 
-bool Engine::awaits(int peer) const {
+void Engine::mark_awaited(std::vector<bool>& awaited) const {
   constexpr Nanoseconds kAWhile = 20 * kMillisecond;
   for (const auto& group : groups_) {
-    const int rank = group->rank_of_global[static_cast<size_t>(peer)];
-    if (rank < 0 || !group->failed.is_ok()) continue;
-    if (group->mailbox->needs(rank)) return true;
+    if (!group->failed.is_ok()) continue;
     for (const auto& execution : group->active) {
       if (!execution->has_started() || now() - execution->started_at() < kAWhile) break;
-      if (execution->needs(rank)) return true;
+      for (const int member : execution->awaited_members()) {
+        awaited[static_cast<size_t>(group->members[static_cast<size_t>(member)].global_rank)] = true;
+      }
+    }
+    if (group->mailbox->is_idle()) continue;
+    for (size_t rank = 0; rank < group->members.size(); ++rank) {
+      if (group->mailbox->needs(static_cast<int>(rank))) {
+        awaited[static_cast<size_t>(group->members[rank].global_rank)] = true;
+      }
     }
   }
-  return false;
 }
 
 // Data keeps its identity and is posted again; credits and failures that the lost connection was to

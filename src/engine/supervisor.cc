@@ -31,6 +31,8 @@ void Supervisor::run(Nanoseconds now) {
   if (last_tick_ != 0 && now - next_tick_ > kOwnStall) excused_until_ = now;
   last_tick_ = now;
   next_tick_ = now + kTickIdle;
+  awaited_.assign(peers_.size(), false);
+  engine_.mark_awaited(awaited_);
   for (const auto& links : engine_.peers()) {
     if (links != nullptr && !links->gone && !links->left) look_after(*links, now);
   }
@@ -58,7 +60,7 @@ void Supervisor::expect(PeerLinks& links, Peer& peer, Nanoseconds now) {
       std::any_of(links.links().begin(), links.links().end(), [](const Link& link) {
         return link.endpoint->in_flight_frames() > 0 || !link.limbo.requests.empty();
       });
-  if (peer.touched || under_way || engine_.awaits(links.peer())) peer.busy_until = now + kBusyFor;
+  if (peer.touched || under_way || awaited_[static_cast<size_t>(links.peer())]) peer.busy_until = now + kBusyFor;
   peer.touched = false;
   if (now >= peer.busy_until && now >= peer.asked_until) {
     peer.expected_since = kNever;

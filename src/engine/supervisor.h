@@ -155,6 +155,7 @@ class Supervisor final : public transport::RejoinEvents {
   std::unique_ptr<transport::Rejoin> rejoin_;
   bool stopped_ = false;
   std::vector<Peer> peers_;  // by global rank
+  std::vector<bool> awaited_;  // by global rank, as of this tick
   SupervisorCounters counters_;
   Nanoseconds last_tick_ = 0;
   Nanoseconds next_tick_ = 0;

@@ -22,8 +22,9 @@
 //   16     4    comm
 //
 // Frames about the connections themselves use the fields they need:
-//   heartbeat  op_seq, comm, collective .. count, plan: the sender's oldest open operation; `slot` = 1
-//              when there is one; `stage`: the global rank for which it waits, plus one
+//   heartbeat  op_seq, comm, collective .. count, plan: an operation of the sender; `slot` = 1: the
+//              oldest that is open, 2: the last that is done, 0: none; `stage`: the global rank for
+//              which it waits, plus one
 //   reconcile  `stage` = rail of the pair's lower rank, `slot` = lane, `chunk` = epoch: the sender gave
 //              that connection up and asks what landed on it; `op_seq` = 1: for good, 0: for now
 //   landed     the same names, and in `op_seq` how many data frames landed on that connection

@@ -1,6 +1,6 @@
-// A connection between two ranks, and a rank at its other end that sends any bytes: frames of every type,
-// half frames, payloads of every length. Nothing is taken for more than it is, and what the engine is told
-// stays within the limits of the frame format.
+// A connection between two ranks, and a rank at its other end that sends any bytes: frames of every
+// type, half frames, payloads of every length. Nothing is taken for more than it is, and what the engine
+// is told stays within the limits of the frame format.
 #include <sys/socket.h>
 #include <unistd.h>
 

@@ -60,7 +60,8 @@ void Supervisor::expect(PeerLinks& links, Peer& peer, Nanoseconds now) {
       std::any_of(links.links().begin(), links.links().end(), [](const Link& link) {
         return link.endpoint->in_flight_frames() > 0 || !link.limbo.requests.empty();
       });
-  if (peer.touched || under_way || awaited_[static_cast<size_t>(links.peer())]) peer.busy_until = now + kBusyFor;
+  const bool awaited = awaited_[static_cast<size_t>(links.peer())];
+  if (peer.touched || under_way || awaited) peer.busy_until = now + kBusyFor;
   peer.touched = false;
   if (now >= peer.busy_until && now >= peer.asked_until) {
     peer.expected_since = kNever;

@@ -303,9 +303,13 @@ TEST(StoreOutage, TheServingRankDiesBeforeAllHaveMet) {
   const std::string address = "tcp://" + host + ":" + std::to_string(free_port_of(host));
   auto server = rendezvous::opened(address, true, "job/");
   Outcome outcome;
-  std::thread one([&] { outcome = live(patient(address)[1]); });
+  std::atomic<bool> ended{false};
+  std::thread one([&] {
+    outcome = live(patient(address)[1]);
+    ended.store(true);
+  });
   // The server's ends of its own connection and of rank 1's.
-  while (connections_of(host).size() < 2) std::this_thread::yield();
+  while (connections_of(host).size() < 2 && !ended.load()) std::this_thread::yield();
   server.reset();
   one.join();
   EXPECT_EQ(outcome.joined.code(), Code::peer_lost) << outcome.joined.to_string();

@@ -107,6 +107,7 @@ class Engine final : public transport::EndpointEvents, public progress::LoopClie
   void post_message(Group& group, int member, transport::WorkRequest& request);
   void consumed(Group& group, int member, uint64_t cost);
   void free_early(Group& group, EarlyFrame& frame);
+  void drop_early(Group& group, uint64_t op_seq, uint32_t chunk);
   void fail_exhausted(Group& group, size_t bytes);
   void complete(Work& work, const Status& status);
   // Another copy of a transfer that is just landing has begun to arrive. The later one counts, because

@@ -122,6 +122,15 @@ void Engine::landed_early(Group& group, EarlyFrame& frame) {
     if (execution->has_started() && execution->has_opened(chunk)) execution->early_arrived(chunk);
     return;
   }
+  if (op_seq < group.next_op_seq) drop_early(group, op_seq, chunk);
+}
+
+// A copy that was held up on its way has landed when nobody needs it any more.
+void Engine::drop_early(Group& group, uint64_t op_seq, uint32_t chunk) {
+  while (EarlyFrame* late = group.early.take(op_seq, chunk)) {
+    ++group.counters.duplicates;
+    free_early(group, *late);
+  }
 }
 
 void Engine::consumed(Group& group, int member_rank, uint64_t cost) {

@@ -90,7 +90,7 @@ void Execution::deliver_early(Cursor& at) {
 
 void Execution::early_arrived(uint32_t chunk) {
   Cursor& at = cursor(chunk);
-  if (!at.open || at.chunk != chunk) return;
+  if (!at.open || at.chunk != chunk) return engine_.drop_early(group_, op_seq_, chunk);
   deliver_early(at);
   if (at.waiting > 0) return;
   advance(at);

@@ -115,6 +115,9 @@ BUGS: List[Bug] = [
     Bug("early_frame_leaks", EVENTS,
         "if (Group* group = find_group(frame->header.comm)) free_early(*group, *frame);", ";",
         "memory of a half-landed frame lost"),
+    Bug("late_copy_kept", EVENTS,
+        "if (op_seq < group.next_op_seq) drop_early(group, op_seq, chunk);", ";",
+        "memory of a copy that lands when its operation is over"),
     Bug("deadline_never", ENGINE, "if (now >= next_deadline_) check_deadlines(now);", ";",
         "a wait without an end"),
     # -------------------------------------------------------------------------------- messages

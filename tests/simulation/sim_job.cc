@@ -88,6 +88,7 @@ SimJob::SimJob(SimWorld& world, const Program& program, const JobOptions& option
 // The engines let go of the buffers, also when a run ends in the middle.
 SimJob::~SimJob() {
   world_.on_ran = nullptr;
+  if (is_over()) return;
   for (int rank = 0; rank < program_.ranks(); ++rank) {
     if (!world_.is_alive(rank)) continue;
     world_.engine(rank).fail_group(world_.group(rank), error(Code::aborted, "the run ended"), false);

@@ -24,15 +24,15 @@ void Agreement::close() {
   least_ = own_.generation + 1;
 }
 
-bool Agreement::is_ballot(const Ballot& ballot) const {
-  if (ballot.generation == 0 || ballot.generation > kGenerationMax) return false;
+bool Agreement::is_ballot(const Ballot& ballot, int from) const {
+  if (from == self_ || ballot.generation == 0 || ballot.generation > kGenerationMax) return false;
   if (ballot.dead.size() != known_.dead.size()) return false;
   const auto unused = 8 * ballot.dead.size() - agrees_.size();
-  return static_cast<uint8_t>(ballot.dead.back()) < 1U << (8 - unused);
+  return static_cast<uint8_t>(ballot.dead.back()) < 1U << (8 - unused) && !ballot.has(from);
 }
 
 bool Agreement::heard(const Ballot& ballot, int from) {
-  if (from == self_ || !is_ballot(ballot) || ballot.has(from)) return false;
+  if (!is_ballot(ballot, from)) return false;
   if (known_.has(from)) return true;  // what the dead say holds up the living
   if (ballot.has(self_)) {
     excluded_ = true;
@@ -43,12 +43,14 @@ bool Agreement::heard(const Ballot& ballot, int from) {
   return true;
 }
 
-bool Agreement::heard_abort(uint64_t generation, int from) {
-  if (generation > kGenerationMax || known_.has(from)) return false;
-  if (!open_ || generation < own_.generation) return false;
-  open_ = false;
-  least_ = generation + 1;
-  return true;
+bool Agreement::heard_abort(const Ballot& ballot, int from) {
+  if (!is_ballot(ballot, from) || known_.has(from)) return false;
+  const bool ends = open_ && ballot.generation >= own_.generation;
+  if (ends) open_ = false;
+  Ballot next = known_;
+  next.generation = std::max(next.generation, ballot.generation + 1);
+  raise(next);
+  return ends;
 }
 
 void Agreement::lost(int member) {

@@ -51,8 +51,9 @@ class Agreement {
 
   // False: no honest member says this; it was ignored.
   bool heard(const Ballot& ballot, int from);
-  // Another member aborted `generation`. True when this ends what its own member waits for.
-  bool heard_abort(uint64_t generation, int from);
+  // Another member wants nobody to have the group of this generation. True when this ends what its own
+  // member waits for.
+  bool heard_abort(const Ballot& ballot, int from);
   void lost(int member);
 
   bool is_open() const { return open_; }
@@ -75,7 +76,8 @@ class Agreement {
   // No honest member gets there.
   static constexpr uint64_t kGenerationMax = uint64_t{1} << 62;
 
-  bool is_ballot(const Ballot& ballot) const;
+  // Of an honest member, that is alive.
+  bool is_ballot(const Ballot& ballot, int from) const;
   void raise(const Ballot& ballot);
   void publish();
 

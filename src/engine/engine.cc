@@ -311,7 +311,10 @@ void Engine::fail_group(Group& group, const Status& why, bool tell) {
   if (!group.failed.is_ok()) return;
   group.failed = why;
   group.settled = false;
-  if (!tell) return;
+  if (tell) tell_failure(group);
+}
+
+void Engine::tell_failure(const Group& group) {
   for (const Member& member : group.members) {
     if (member.global_rank == options_.rank) continue;
     tell_failure(group, *peers_[static_cast<size_t>(member.global_rank)]);

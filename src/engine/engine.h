@@ -121,6 +121,8 @@ class Engine final : public transport::EndpointEvents, public progress::LoopClie
   // For the shrinker.
   Group* find_group(uint32_t comm);
   const std::vector<std::unique_ptr<Group>>& groups() const { return groups_; }
+  // To all of its ranks, the first time or again.
+  void tell_failure(const Group& group);
   // Nobody will create it here: what quicker ranks sent to it is dropped, now and later.
   void retire(uint32_t comm);
   // "in all_reduce #3 of 4096 bytes": what the group is at, for an error.

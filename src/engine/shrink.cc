@@ -79,6 +79,9 @@ Status Shrinker::begin(Group& group, std::unique_ptr<control::Policy> policy,
                  "of the same origin, is being shrunk; wait for that call", me, group.comm,
                  lineage->parent);
   }
+  // What it failed with before is heard before what this rank wants: the error that the others see is
+  // why somebody shrinks, and not that somebody does.
+  if (!group.failed.is_ok()) engine_.tell_failure(group);
   engine_.fail_group(group, error(Code::aborted, "rank %d called shrink() on communicator %u; every "
                                   "rank that wants to go on has to", me, group.comm), true);
   lineage->call = &call;
@@ -137,7 +140,8 @@ void Shrinker::on_agree(int peer, const FrameHeader& header, const std::string& 
   if (member < 0) return;  // it asks again, should we become one
   Agreement& agreement = lineage->agreement;
   if (header.stage == static_cast<uint16_t>(Wish::abort)) {
-    if (!agreement.heard_abort(header.op_seq, member)) return;
+    note(*lineage);
+    if (!agreement.heard_abort({header.op_seq, dead}, member)) return;
     return complete(*lineage, error(Code::aborted, "rank %d aborted shrink() of communicator %u",
                                     rank_in_parent(*lineage, member), lineage->parent));
   }
@@ -247,7 +251,7 @@ void Shrinker::revoke(Lineage& lineage) {
     }
     if (group->generation < known.generation) {
       engine_.fail_group(*group, error(Code::aborted, "rank %d: another rank called shrink() on "
-                                       "communicator %u; call it, too", group->rank, group->comm),
+                                       "communicator %u, or aborted it; call it, too", group->rank, group->comm),
                          false);
     }
   }

@@ -251,8 +251,8 @@ void Shrinker::revoke(Lineage& lineage) {
     }
     if (group->generation < known.generation) {
       engine_.fail_group(*group, error(Code::aborted, "rank %d: another rank called shrink() on "
-                                       "communicator %u, or aborted it; call it, too", group->rank, group->comm),
-                         false);
+                                       "communicator %u, or aborted it; call it, too", group->rank,
+                                       group->comm), false);
     }
   }
 }

@@ -1,5 +1,5 @@
-// Ranks that die by SIGKILL, one after the other, two at once, and inside of shrink(): those that are left
-// go on as a communicator of their own, with right sums.
+// Ranks that die by SIGKILL, one after the other, two at once, and inside of shrink(): those that are
+// left go on as a communicator of their own, with right sums.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/wait.h>

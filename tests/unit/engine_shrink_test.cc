@@ -21,7 +21,8 @@ class Calls {
   ~Calls() {
     for (size_t rank = 0; rank < calls_.size(); ++rank) {
       Shrinker& shrinker = world_.engine(static_cast<int>(rank)).shrinker();
-      if (begun_[rank] != nullptr) shrinker.cancel(*begun_[rank], error(Code::aborted, "the test ended"), false);
+      if (begun_[rank] == nullptr) continue;
+      shrinker.cancel(*begun_[rank], error(Code::aborted, "the test ended"), false);
     }
   }
   Calls(const Calls&) = delete;
@@ -235,7 +236,8 @@ TEST(EngineShrink, OneCallAtATime) {
   ASSERT_TRUE(calls.begin(0).is_ok());
   ShrinkCall second;
   auto policy = control::make_policy("pull", {});
-  const Status refused = world.engine(0).shrinker().begin(world.group(0), std::move(*policy), kNever, second);
+  const Status refused =
+      world.engine(0).shrinker().begin(world.group(0), std::move(*policy), kNever, second);
   EXPECT_EQ(refused.code(), Code::invalid_argument) << refused.to_string();
 }
 

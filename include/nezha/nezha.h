@@ -109,11 +109,12 @@ NEZHA_API nezha_code nezha_split(nezha_comm_t comm, int color, int key, nezha_co
 NEZHA_API nezha_code nezha_create(nezha_comm_t comm, const int* ranks, int count, const char* name,
                                   nezha_comm_t* out);
 
-/* A communicator of the ranks of `comm` that are left, in their order, after one of them was lost or after
- * any other error. Every rank that lives calls it, also if it saw no error itself; `comm` is over on all
- * of them, and is destroyed as any other. Ranks that die meanwhile are left out; if one dies when some have
- * the new communicator already, that one says NEZHA_PEER_LOST, too, and is shrunk again. After timeout_s
- * (<= 0: the configured one) NEZHA_TIMED_OUT names the ranks that did not call it; call it again. */
+/* A communicator of the ranks of `comm` that are left, in their order, after one of them was lost or
+ * after any other error. Every rank that lives calls it, also if it saw no error itself; `comm` is over
+ * on all of them, and is destroyed as any other. Ranks that die meanwhile are left out; if one dies when
+ * some have the new communicator already, that one says NEZHA_PEER_LOST, too, and is shrunk again. After
+ * timeout_s (<= 0: the configured one) NEZHA_TIMED_OUT names the ranks that did not call it; call it
+ * again. */
 NEZHA_API nezha_code nezha_shrink(nezha_comm_t comm, double timeout_s, nezha_comm_t* out);
 
 /* out[i] = op over ranks of in[i]. in == out is in place. If `work` is NULL the call blocks, otherwise

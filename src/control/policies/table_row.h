@@ -6,10 +6,10 @@
 //   all      (hot start) equal shares, then Eq. 2, then 1 % steps from the slowest rail to the
 //            fastest until the slowest stops falling: settled
 //   single   one rail is best
-// Times on all rails are judged by their median: one operation in which a host was busy must not make a
-// row cold. A settled hot row times its main rail alone once, and again whenever it seems to have become the
-// better one, so that the better of the two states is known by measurement; a cold row near the
-// threshold tries all rails for the same reason. Hot rows keep watching: when the rails' times drift
+// Times on all rails are judged by their median: one operation in which a host was busy must not make
+// a row cold. A settled hot row times its main rail alone once, and again whenever it seems to have
+// become the better one, so that the better of the two states is known by measurement; a cold row near
+// the threshold tries all rails for the same reason. Hot rows keep watching: when the rails' times drift
 // apart by more than 10 % in two operations running, Eq. 2 is applied to those two without waiting
 // for the mean of ten. A rail without a share says nothing by itself: its measured rate does.
 //

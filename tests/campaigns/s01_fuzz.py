@@ -24,14 +24,14 @@ class Fuzz(Campaign):
 
     def run(self, record: Record) -> None:
         through = {sample["target"] for sample in record.samples}
-        todo = [target for target in TARGETS if target not in through]
-        if not todo:
+        left = [target for target in TARGETS if target not in through]
+        if not left:
             return
-        with subprocess.Popen(["tools/fuzz.sh", str(_EXECUTIONS[record.form]), *todo], cwd=_ROOT,
+        with subprocess.Popen(["tools/fuzz.sh", str(_EXECUTIONS[record.form]), *left], cwd=_ROOT,
                               stdout=subprocess.PIPE, text=True) as fuzzing:
             assert fuzzing.stdout is not None
             for line in fuzzing.stdout:
-                if line.partition(" ")[0] not in todo:  # the head, or what a compiler says
+                if line.partition(" ")[0] not in left:  # the head, or what a compiler says
                     continue
                 target, executions, seconds, verdict = line.strip().split(maxsplit=3)
                 if verdict == "ok":

@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <new>
 
 #include "base/json.h"
 #include "base/log.h"
@@ -214,9 +215,13 @@ Result<std::unique_ptr<control::Policy>> Context::make_policy() const {
 }
 
 Context::~Context() {
-  if (engine_ != nullptr && world_size_ > 1) leave();
-  // After a failure the slowest rank may still be trying its rails (transport/tcp/tcp_mesh.h).
-  if (bootstrap_ != nullptr && met_) leave_store(3 * config_.probe_timeout_s + 2);
+  try {
+    if (engine_ != nullptr && world_size_ > 1) leave();
+    // After a failure the slowest rank may still be trying its rails (transport/tcp/tcp_mesh.h).
+    if (bootstrap_ != nullptr && met_) leave_store(3 * config_.probe_timeout_s + 2);
+  } catch (const std::bad_alloc&) {
+    // Manners need memory; without them the others see a connection end.
+  }
   if (loop_ != nullptr) loop_->stop();
   flight_dump_.reset();  // nobody drives the loop any more
 }

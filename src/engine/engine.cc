@@ -127,17 +127,21 @@ void Engine::retire(uint32_t comm) {
   retired_comms_.insert(std::lower_bound(retired_comms_.begin(), retired_comms_.end(), comm), comm);
 }
 
-void Engine::destroy_group(Group& group) {
+void Engine::destroy_group(Group& group) noexcept {
   group.is_leaving = true;
-  fail_group(group, error(Code::aborted, "rank %d: communicator %u was destroyed", options_.rank,
-                          group.comm), false);
-  record_failure(group);
+  try {
+    if (group.comm >= kFirstParkedComm) {
+      retired_comms_.insert(
+          std::lower_bound(retired_comms_.begin(), retired_comms_.end(), group.comm), group.comm);
+    }
+    fail_group(group, error(Code::aborted, "rank %d: communicator %u was destroyed", options_.rank,
+                            group.comm), false);
+    record_failure(group);
+  } catch (const std::bad_alloc&) {
+    fail_group(group, Status(Code::aborted, "destroyed"), false);  // so short that it needs none
+  }
   settle(group);
   if (!group.is_created) --parked_groups_;
-  if (group.comm >= kFirstParkedComm) {
-    retired_comms_.insert(
-        std::lower_bound(retired_comms_.begin(), retired_comms_.end(), group.comm), group.comm);
-  }
   std::erase_if(groups_, [&](const auto& other) { return other.get() == &group; });
 }
 
@@ -184,7 +188,7 @@ void Engine::check_presence(Group& group, const OpRequest& request) {
   }
 }
 
-Status Engine::submit(Group& group, const OpRequest& request, Work& work) {
+Status Engine::begin(Group& group, const OpRequest& request, Work& work) {
   if (group.failed.is_ok()) check_presence(group, request);
   if (!group.failed.is_ok()) return group.failed;
   auto plan = plan_for(group, request);
@@ -212,7 +216,7 @@ Status Engine::submit(Group& group, const OpRequest& request, Work& work) {
   return Status::ok();
 }
 
-Status Engine::submit_message(Group& group, const MessageRequest& request, Work& work) {
+Status Engine::begin(Group& group, const MessageRequest& request, Work& work) {
   if (!group.failed.is_ok()) return group.failed;
   if (request.is_send) {
     share_rails(group, {Collective::send_recv, request.count * dtype_size(request.dtype), group.comm});
@@ -280,13 +284,13 @@ void Engine::progress(Group& group) {
 }
 
 void Engine::finish(Group& group, size_t index) {
-  std::unique_ptr<Execution> execution = std::move(group.active[index]);
+  Execution& execution = *group.active[index];
+  if (options_.rails > 1) learn(group, execution);
+  last_done_ = {now(), false, group.comm, execution.op_seq(), execution.descriptor(), -1};
+  // Without memory for this it stays active, and whoever waits for it hears of the failure.
+  group.idle.push_back(std::move(group.active[index]));
   group.active.erase(group.active.begin() + static_cast<std::ptrdiff_t>(index));
-  if (options_.rails > 1) learn(group, *execution);
-  last_done_ = {now(), false, group.comm, execution->op_seq(), execution->descriptor(), -1};
-  Work* work = execution->work();
-  group.idle.push_back(std::move(execution));
-  complete(*work, Status::ok());
+  complete(*execution.work(), Status::ok());
 }
 
 void Engine::learn(Group& group, Execution& execution) {
@@ -309,8 +313,8 @@ void Engine::learn(Group& group, Execution& execution) {
 
 void Engine::fail_group(Group& group, const Status& why, bool tell) {
   if (!group.failed.is_ok()) return;
-  group.failed = why;
   group.settled = false;
+  group.failed = why;
   if (tell) tell_failure(group);
 }
 
@@ -340,7 +344,7 @@ void Engine::fail_exhausted(Group& group, size_t bytes) {
 
 // The group's error reaches its operations here and not where it was found, because that may be deep
 // inside one of them.
-void Engine::settle(Group& group) {
+void Engine::settle(Group& group) noexcept {
   if (group.settled) return;
   group.settled = true;
   for (const auto& links : peers_) {

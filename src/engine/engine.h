@@ -67,7 +67,7 @@ class Engine final : public transport::EndpointEvents, public progress::LoopClie
   static constexpr uint32_t kFirstParkedComm = 0x80000000u;
   Result<Group*> create_group(GroupRequest request);
   void set_members(Group& group, std::vector<int> members);
-  void destroy_group(Group& group);
+  void destroy_group(Group& group) noexcept;
 
   // Starts an operation; `work` completes now or later. An error return means that nothing started
   // and `work` is untouched.
@@ -111,7 +111,7 @@ class Engine final : public transport::EndpointEvents, public progress::LoopClie
   void free_early(Group& group, EarlyFrame& frame);
   void drop_early(Group& group, uint64_t op_seq, uint32_t chunk);
   void fail_exhausted(Group& group, size_t bytes);
-  void complete(Work& work, const Status& status);
+  void complete(Work& work, const Status& status) noexcept;
   // Another copy of a transfer that is just landing has begun to arrive. The later one counts, because
   // its sender believes no other acknowledgement: true ends the landing, false says to drop the copy.
   bool take_over(int peer, const void* owner, uint32_t chunk, uint32_t step, uint8_t generation);
@@ -149,6 +149,8 @@ class Engine final : public transport::EndpointEvents, public progress::LoopClie
   // progress::LoopClient
   bool run(Nanoseconds now) override;
   Nanoseconds next_wakeup() const override { return next_wakeup_; }
+  // Every group fails: nobody knows what was left undone.
+  void out_of_memory() noexcept override;
 
   // transport::EndpointEvents
   transport::Landing on_frame(transport::Endpoint& endpoint,
@@ -179,6 +181,10 @@ class Engine final : public transport::EndpointEvents, public progress::LoopClie
   void record_awaited(const Group& group);
   // Whether it is one that a person may want to look into.
   bool record_failure(const Group& group);
+  template <class Begin>
+  Status guarded(const Work& work, Begin begin);
+  Status begin(Group& group, const OpRequest& request, Work& work);
+  Status begin(Group& group, const MessageRequest& request, Work& work);
   Group* park(uint32_t comm);
   Result<schedule::Plan> plan_for(const Group& group, const OpRequest& request) const;
   Result<const schedule::Schedule*> schedule_for(Group& group, const OpRequest& request,
@@ -205,7 +211,8 @@ class Engine final : public transport::EndpointEvents, public progress::LoopClie
   std::string describe_ranks(const Group& group, uint64_t op_seq) const;
   void write_rank(const Group& group, int rank, uint64_t op_seq, JsonWriter& json) const;
   void tell_failure(const Group& group, PeerLinks& links);
-  void settle(Group& group);
+  // Needs no memory, as it must work when there is none.
+  void settle(Group& group) noexcept;
   void settle_all();
   void peer_left(int peer);
   void check_deadlines(Nanoseconds now);

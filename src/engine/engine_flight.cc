@@ -58,7 +58,7 @@ void Engine::settle_all() {
   for (const auto& group : groups_) settle(*group);
 }
 
-void Engine::complete(Work& work, const Status& status) {
+void Engine::complete(Work& work, const Status& status) noexcept {
   flight_.finished(work.flight, now(), status.code());
   work.complete(status);
 }

@@ -93,11 +93,7 @@ Status Mailbox::check_presence(int global, const wire::OpDescriptor& op) {
 Status Mailbox::submit(const MessageRequest& request, Work& work) {
   if (!group_.failed.is_ok()) return group_.failed;
   NEZHA_RETURN_IF_ERROR(check(request));
-  try {
-    return request.is_send ? start_send(request, work) : start_receive(request, work);
-  } catch (const std::bad_alloc&) {
-    return error(Code::exhausted, "rank %d: no memory for the record of a message", group_.rank);
-  }
+  return request.is_send ? start_send(request, work) : start_receive(request, work);
 }
 
 Status Mailbox::start_send(const MessageRequest& request, Work& work) {

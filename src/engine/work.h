@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <new>
 
 #include "base/status.h"
 
@@ -14,8 +15,12 @@ namespace nezha::engine {
 
 class Work {
  public:
-  void complete(Status status) {
-    status_ = std::move(status);
+  void complete(const Status& status) noexcept {
+    try {
+      status_ = status;
+    } catch (const std::bad_alloc&) {
+      status_ = Status(status.code(), "out of memory");  // so short that it needs none
+    }
     done_.store(true, std::memory_order_release);
   }
   int source = -1;  // of a receive: the rank whose message it took; set before `complete`

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <new>
 #include <system_error>
 
 #include "base/check.h"
@@ -186,6 +187,15 @@ void Loop::turn(Nanoseconds deadline, bool may_spin) {
     sleeping_.store(false);
   }
   event_count_ = count;
+  try {
+    serve();
+  } catch (const std::bad_alloc&) {
+    client_->out_of_memory();
+  }
+  event_count_ = event_next_ = 0;
+}
+
+void Loop::serve() {
   for (event_next_ = 0; event_next_ < event_count_;) {
     const epoll_event& event = events_[event_next_++];
     if (event.data.ptr != nullptr) {
@@ -195,7 +205,6 @@ void Loop::turn(Nanoseconds deadline, bool may_spin) {
       [[maybe_unused]] const ssize_t drained = read(wake_fd_, &ignored, sizeof(ignored));
     }
   }
-  event_count_ = event_next_ = 0;
   client_->run(clock_.now());
 }
 

@@ -42,6 +42,9 @@ class LoopClient {
   virtual bool run(Nanoseconds now) = 0;
   // The next instant at which `run` must be called although nothing is ready.
   virtual Nanoseconds next_wakeup() const = 0;
+  // Memory ran out in the middle of an event or of `run`. What was going on must end here: an exception
+  // would unwind whoever drives the loop, and the engine knows the memory of its callers.
+  virtual void out_of_memory() noexcept {}
 };
 
 struct LoopCounters {
@@ -129,6 +132,7 @@ class Loop {
   bool contended() const { return wanted_.load(std::memory_order_relaxed) > 0; }
   // Reaps once, sleeping until `deadline` at most, then runs the client.
   void turn(Nanoseconds deadline, bool may_spin);
+  void serve();
   int poll(int timeout_ms);
   int spin(Nanoseconds until);
   void wake();

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <new>
 
 #include "base/check.h"
 #include "wire/crc32c.h"
@@ -37,6 +38,7 @@ TcpEndpoint::~TcpEndpoint() {
 
 Status TcpEndpoint::start(const TcpEndpointOptions& options) {
   heard_at_ = loop_.clock().now();
+  ack_comms_.reserve(1);
   checksum_ = options.payload_checksum;
   set_option(fd_, IPPROTO_TCP, TCP_NODELAY, 1);
   set_option(fd_, IPPROTO_TCP, TCP_USER_TIMEOUT, kSilenceMaxMs);
@@ -67,6 +69,11 @@ void TcpEndpoint::acknowledge(uint32_t comm) {
   if (up_ && std::find(ack_comms_.begin(), ack_comms_.end(), comm) == ack_comms_.end()) {
     ack_comms_.push_back(comm);
   }
+}
+
+// Without memory: an acknowledgement leaves with the credit of any communicator.
+void TcpEndpoint::acknowledge_any() {
+  if (ack_comms_.empty()) acknowledge(0);
 }
 
 void TcpEndpoint::post_control(const wire::FrameHeader& header, const std::string& text) {
@@ -427,7 +434,7 @@ void TcpEndpoint::disown(const void* owner, WorkQueue& unsent) {
     WorkRequest* request = queue_.pop_front();
     if (request->owner == owner && !head) {
       // Its sealed header may have held an acknowledgement that now has to leave in another way.
-      acknowledge(0);
+      acknowledge_any();
       unsent.push_back(*request);
       continue;
     }
@@ -452,8 +459,12 @@ WorkRequest* TcpEndpoint::replace_head() {
   stand_in_.header_bytes = request->header_bytes;
   stand_in_.trailer_bytes = request->trailer_bytes;
   stand_in_.has_trailer = request->has_trailer;
-  stand_in_bytes_.assign(request->data, request->data + request->header.length);
-  stand_in_.data = stand_in_bytes_.data();
+  try {
+    stand_in_bytes_.assign(request->data, request->data + request->header.length);
+    stand_in_.data = stand_in_bytes_.data();
+  } catch (const std::bad_alloc&) {
+    shutdown(fd_, SHUT_RDWR);  // half a frame without its rest: nothing may follow it
+  }
   WorkQueue head;
   head.push_back(stand_in_);
   queue_.prepend(head);
@@ -471,7 +482,7 @@ void TcpEndpoint::recall(WorkQueue& unacknowledged) {
     rest.push_back(*queue_.pop_front());
   }
   // Sealed headers of what has not begun may have held acknowledgements that now leave otherwise.
-  if (!queue_.empty()) acknowledge(0);
+  if (!queue_.empty()) acknowledge_any();
   unacknowledged.append(queue_);
   queue_ = rest;
 }

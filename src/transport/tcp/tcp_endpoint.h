@@ -102,6 +102,7 @@ class TcpEndpoint final : public Endpoint, private progress::Pollable {
   int gather(WorkRequest& request, size_t skip, iovec* vectors) const;
   // The frame that is half in the kernel goes on from a private copy; returns the request itself.
   WorkRequest* replace_head();
+  void acknowledge_any();
   void want_writable(bool wanted);
   void receive();
   // Lets the kernel wake us only when a long payload is there as a whole.

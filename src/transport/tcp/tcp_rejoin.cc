@@ -105,8 +105,9 @@ void TcpRejoin::reopen_doors(Nanoseconds now) {
 void TcpRejoin::admit(int rail, Descriptor fd) {
   make_room();
   const Nanoseconds now = loop_.clock().now();
+  auto trial = std::make_unique<TcpTrial>(identity_, std::move(fd), rail, now);
   Attempt& attempt = add(accepted_, Kind::accepted);
-  attempt.trial = std::make_unique<TcpTrial>(identity_, std::move(fd), rail, now);
+  attempt.trial = std::move(trial);
   attempt.deadline = attempt.trial->deadline();
   watch(attempt);
 }

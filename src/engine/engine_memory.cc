@@ -1,0 +1,52 @@
+// Engine: what ends when memory runs out.
+#include <new>
+
+#include "engine/engine.h"
+
+namespace nezha::engine {
+namespace {
+
+Status out_of_memory_at(int rank) noexcept {
+  try {
+    return error(Code::exhausted, "rank %d: out of memory in the middle of its work; give it more, or "
+                 "lower credit_bytes and chunk_bytes", rank);
+  } catch (const std::bad_alloc&) {
+    return {Code::exhausted, "out of memory"};  // so short that it needs none
+  }
+}
+
+}  // namespace
+
+// Once the engine knows `work`, nothing may unwind its caller.
+template <class Begin>
+Status Engine::guarded(const Work& work, Begin begin) {
+  try {
+    return begin();
+  } catch (const std::bad_alloc&) {
+    out_of_memory();
+  }
+  return work.is_done() ? Status::ok() : out_of_memory_at(options_.rank);
+}
+
+Status Engine::submit(Group& group, const OpRequest& request, Work& work) {
+  return guarded(work, [&] { return begin(group, request, work); });
+}
+
+Status Engine::submit_message(Group& group, const MessageRequest& request, Work& work) {
+  return guarded(work, [&] { return begin(group, request, work); });
+}
+
+// Here and not by the next `run`, which would first write a dump of the failure.
+void Engine::out_of_memory() noexcept {
+  const Status why = out_of_memory_at(options_.rank);
+  for (const auto& group : groups_) {
+    try {
+      fail_group(*group, why, true);
+    } catch (const std::bad_alloc&) {
+      // It has failed here. Ranks that could not be told find out by their deadlines.
+    }
+    settle(*group);
+  }
+}
+
+}  // namespace nezha::engine

@@ -5,11 +5,11 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
-#include <fstream>
 #include <numeric>
 #include <optional>
 
 #include "base/config_fields.h"
+#include "base/file.h"
 
 extern char** environ;
 
@@ -153,21 +153,19 @@ class Loader {
     } else {
       return Status::ok();
     }
-    std::ifstream file(path, std::ios::binary);
-    std::string text(kFileBytesMax + 1, '\0');
-    if (file) file.read(text.data(), static_cast<std::streamsize>(text.size()));
-    if (!file.is_open() || file.bad()) {
-      if (!named) return Status::ok();
-      return error(Code::invalid_argument,
-                   "configuration: cannot read '%s' (from environment NEZHA_CONF_FILE): %s",
-                   path.c_str(), std::strerror(errno));
+    const auto text = ::nezha::read_file(path, kFileBytesMax + 1);
+    if (!text) {
+      if (!named && text.status().code() != Code::exhausted) return Status::ok();
+      return error(text.status().code(),
+                   "configuration: cannot read '%s' (from %s): %s", path.c_str(),
+                   named ? "environment NEZHA_CONF_FILE" : "HOME",
+                   std::strerror(text.status().os_errno));
     }
-    text.resize(static_cast<size_t>(file.gcount()));
-    if (text.size() > kFileBytesMax) {
+    if (text.value().size() > kFileBytesMax) {
       return error(Code::invalid_argument, "configuration: file '%s' is larger than %zu bytes",
                    path.c_str(), kFileBytesMax);
     }
-    return read_lines(text, "file " + path, false);
+    return read_lines(text.value(), "file " + path, false);
   }
 
   // Unknown names are the caller's mistake in code, and only worth a warning in a file, which may

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -14,8 +15,9 @@ namespace {
 
 Status failed(const char* what, const std::string& path) {
   const int reason = errno;
-  return error(Code::invalid_argument, "cannot %s file '%s': %s", what, path.c_str(),
-               std::strerror(reason)).with_errno(reason);
+  const bool full = reason == EMFILE || reason == ENFILE || reason == ENOMEM;
+  return error(full ? Code::exhausted : Code::invalid_argument, "cannot %s file '%s': %s", what,
+               path.c_str(), std::strerror(reason)).with_errno(reason);
 }
 
 bool write_all(int file, std::string_view text) {
@@ -27,6 +29,13 @@ bool write_all(int file, std::string_view text) {
   }
   return true;
 }
+
+struct OpenFile {
+  const int descriptor;
+  ~OpenFile() {
+    if (descriptor >= 0) close(descriptor);
+  }
+};
 
 }  // namespace
 
@@ -58,6 +67,22 @@ std::string expand_path(std::string_view pattern, int rank) {
     ++i;
   }
   return path;
+}
+
+Result<std::string> read_file(const std::string& path, size_t bytes_max) {
+  const OpenFile file{open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (file.descriptor < 0) return failed("open", path);
+  std::string text;
+  while (text.size() < bytes_max) {
+    std::array<char, 4096> part;
+    const ssize_t got =
+        ::read(file.descriptor, part.data(), std::min(part.size(), bytes_max - text.size()));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return failed("read", path);
+    if (got == 0) break;
+    text.append(part.data(), static_cast<size_t>(got));
+  }
+  return text;
 }
 
 Status write_file(const std::string& path, std::string_view text) {

@@ -1,9 +1,12 @@
-// Files that the library writes for people: how their names are made, and how they come into being.
+// Files that the library writes for people and reads from them: how their names are made, and how they
+// come into being.
 //
 // Contract: any thread. A reader never sees half a file: it is written beside its place and then moved
-// there. Errors: `invalid_argument` naming the file and the system's reason.
+// there. Errors: `exhausted` without descriptors or memory of the system, else `invalid_argument`, naming
+// the file and the system's reason. Streams would take a std::bad_alloc for the end of the file.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -17,6 +20,9 @@ const char* host_name();
 // "%h" becomes the host's name, "%p" the process id, "%r" the rank (where there is one), "%%" a percent
 // sign; everything else stays.
 std::string expand_path(std::string_view pattern, int rank = -1);
+
+// Its first `bytes_max` bytes.
+Result<std::string> read_file(const std::string& path, size_t bytes_max);
 
 // Replaces the file at once; with the permissions of any new file.
 Status write_file(const std::string& path, std::string_view text);

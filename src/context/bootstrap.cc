@@ -5,11 +5,10 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
-#include <iterator>
+#include <charconv>
 #include <span>
-#include <sstream>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "context/records.h"
 #include "rendezvous/waiting.h"
@@ -22,6 +21,7 @@ constexpr Nanoseconds kLook = 200 * kMillisecond;
 constexpr Nanoseconds kGlance = 10 * kMillisecond;
 constexpr uint64_t kWorldVersion = 3;  // of how ranks meet
 constexpr size_t kWorldBytesMax = 256;
+constexpr size_t kSecretBytesMax = 64 * 1024;
 constexpr const char* kNoMark = "-";  // no configured secret
 
 std::string hex(std::span<const std::byte> bytes) {
@@ -46,10 +46,21 @@ struct WorldWords {
   std::string mark;
 };
 
+std::string_view take_word(std::string_view& text) {
+  text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+  const std::string_view word = text.substr(0, text.find(' '));
+  text.remove_prefix(word.size());
+  return word;
+}
+
 WorldWords parse_world(const std::string& text) {
+  std::string_view left = std::string_view(text).substr(0, kWorldBytesMax);
   WorldWords words;
-  std::istringstream stream(text.substr(0, kWorldBytesMax));
-  stream >> words.size >> words.version >> words.nonce >> words.mark;
+  words.size = take_word(left);
+  const std::string_view version = take_word(left);
+  std::from_chars(version.data(), version.data() + version.size(), words.version);
+  words.nonce = take_word(left);
+  words.mark = take_word(left);
   return words;
 }
 
@@ -58,19 +69,23 @@ WorldWords parse_world(const std::string& text) {
 Result<wire::Secret> job_secret(const Config& config) {
   if (!config.secret.empty()) return wire::secret_from_text(config.secret);
   if (config.secret_file.empty()) return wire::random_secret();
-  std::ifstream file(config.secret_file, std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (!file || text.empty()) {
+  const auto text = read_file(config.secret_file, kSecretBytesMax + 1);
+  if (!text && text.status().code() == Code::exhausted) return text.status();
+  if (!text || text.value().empty()) {
     return error(Code::invalid_argument, "secret_file %s cannot be read or is empty",
                  config.secret_file.c_str());
   }
-  return wire::secret_from_text(text);
+  if (text.value().size() > kSecretBytesMax) {
+    return error(Code::invalid_argument, "secret_file %s is larger than %zu bytes",
+                 config.secret_file.c_str(), kSecretBytesMax);
+  }
+  return wire::secret_from_text(text.value());
 }
 
 std::string host_identity() {
-  std::ifstream boot("/proc/sys/kernel/random/boot_id");
-  std::string identity;
-  std::getline(boot, identity);
+  constexpr size_t kUuidBytes = 36;
+  const auto boot = read_file("/proc/sys/kernel/random/boot_id", kUuidBytes);
+  std::string identity = boot ? boot.value() : "";
   struct stat network {};
   if (stat("/proc/self/ns/net", &network) == 0) identity += "/" + std::to_string(network.st_ino);
   std::array<char, 256> name{};

@@ -1,8 +1,8 @@
 #include "context/communicator.h"
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
+#include <cerrno>
+#include <new>
 #include <numeric>
 
 #include "base/file.h"
@@ -59,26 +59,30 @@ Result<std::unique_ptr<Communicator>> Communicator::world(std::shared_ptr<Contex
     group = *created;
   }
   NEZHA_RETURN_IF_ERROR(context->start());
-  std::unique_ptr<Communicator> world(new Communicator(std::move(context), group));
-  world->rank_ = world->context_->rank();
-  world->world_size_ = world->context_->world_size();
-  world->is_world_ = true;
+  std::unique_ptr<Communicator> world(new Communicator(std::move(context)));
+  world->take(*group);
   world->load_table_file();
+  world->is_world_ = true;
   return world;
 }
 
 Communicator::~Communicator() {
+  if (group_ == nullptr) return;
   if (is_world_) save_table_file();
   Loop::Baton baton(context_->loop());
   context_->engine().destroy_group(*group_);
 }
 
+void Communicator::take(engine::Group& group) {
+  group_ = &group;
+  rank_ = group.rank;
+  world_size_ = group.world_size();
+}
+
 void Communicator::abort() {
   Loop::Baton baton(context_->loop());
   const Status why = error(Code::aborted, "rank %d aborted communicator %u", rank_, group_->comm);
-  context_->engine().fail_group(*group_, why, true);
-  context_->engine().shrinker().cancel(*group_, why, true);
-  context_->engine().run(context_->loop().clock().now());
+  context_->engine().abort(*group_, why);
 }
 
 // -------------------------------------------------------------------------- parts of the world
@@ -88,12 +92,11 @@ Result<std::unique_ptr<Communicator>> Communicator::adopt(engine::GroupRequest r
   if (!policy) return policy.status();
   request.policy = std::move(*policy);
   request.costs = context_->costs();
+  std::unique_ptr<Communicator> part(new Communicator(context_));
   Loop::Baton baton(context_->loop());
   auto group = context_->engine().create_group(std::move(request));
   if (!group) return group.status();
-  std::unique_ptr<Communicator> part(new Communicator(context_, *group));
-  part->rank_ = (*group)->rank;
-  part->world_size_ = (*group)->world_size();
+  part->take(**group);
   return part;
 }
 
@@ -138,19 +141,16 @@ Result<std::unique_ptr<Communicator>> Communicator::shrink(double timeout_s) {
   Loop& loop = context_->loop();
   const Nanoseconds deadline =
       deadline_after(loop.clock(), timeout_s > 0 ? timeout_s : context_->timeout_s());
+  std::unique_ptr<Communicator> survivors(new Communicator(context_));
   engine::ShrinkCall call;
   {
     Loop::Baton baton(loop);
-    engine::Engine& engine = context_->engine();
     NEZHA_RETURN_IF_ERROR(
-        engine.shrinker().begin(*group_, std::move(*policy), deadline, call));
-    engine.run(loop.clock().now());
+        context_->engine().submit_shrink(*group_, std::move(*policy), deadline, call));
   }
   wait(call.work, kNever);
   if (!call.work.status()) return call.work.status();
-  std::unique_ptr<Communicator> survivors(new Communicator(context_, call.group));
-  survivors->rank_ = call.group->rank;
-  survivors->world_size_ = call.group->world_size();
+  survivors->take(*call.group);
   return survivors;
 }
 
@@ -186,8 +186,7 @@ Result<std::unique_ptr<Communicator>> Communicator::split(int color, int key) {
   }
   Loop::Baton baton(context_->loop());
   context_->engine().set_members(*part->group_, std::move(members));
-  part->rank_ = part->group_->rank;
-  part->world_size_ = part->group_->world_size();
+  part->take(*part->group_);
   return part;
 }
 
@@ -214,10 +213,10 @@ Status Communicator::load_table(const std::string& json) {
 void Communicator::load_table_file() {
   const std::string& path = context_->config().table_file;
   if (path.empty()) return;
-  std::ifstream file(path);
-  if (!file) return;  // the first run has none
-  const std::string json((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (Status loaded = load_table(json); !loaded) {
+  constexpr size_t kBytesMax = 64 << 20;
+  const auto json = read_file(path, kBytesMax);
+  if (!json && json.status().os_errno == ENOENT) return;  // the first run has none
+  if (Status loaded = json ? load_table(json.value()) : json.status(); !loaded) {
     NEZHA_LOG(warn, "balancer", "table_file %s was not used: %s", path.c_str(),
               loaded.to_string().c_str());
   }
@@ -227,8 +226,12 @@ void Communicator::load_table_file() {
 void Communicator::save_table_file() {
   const std::string& path = context_->config().table_file;
   if (path.empty() || rank_ != 0) return;
-  if (Status written = write_file(path, table_json()); !written) {
-    NEZHA_LOG(warn, "balancer", "table_file was not written: %s", written.message().c_str());
+  try {
+    if (Status written = write_file(path, table_json()); !written) {
+      NEZHA_LOG(warn, "balancer", "table_file was not written: %s", written.message().c_str());
+    }
+  } catch (const std::bad_alloc&) {
+    NEZHA_LOG(warn, "balancer", "table_file was not written: out of memory");
   }
 }
 

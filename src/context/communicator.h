@@ -107,8 +107,9 @@ class Communicator {
   Status load_table(const std::string& json);
 
  private:
-  Communicator(std::shared_ptr<Context> context, engine::Group* group)
-      : context_(std::move(context)), group_(group) {}
+  // Without a group, so that one that exists needs no memory any more to find its owner.
+  explicit Communicator(std::shared_ptr<Context> context) : context_(std::move(context)) {}
+  void take(engine::Group& group);
   Status reduce_scatter_blocks(const char* call, const void* in, void* out, uint64_t total,
                                const uint64_t* counts, Dtype dtype, ReduceOp op,
                                const CallOptions& options, engine::Work* work);
@@ -139,7 +140,7 @@ class Communicator {
   void save_table_file();
 
   std::shared_ptr<Context> context_;
-  engine::Group* group_;
+  engine::Group* group_ = nullptr;
   int rank_ = 0;
   int world_size_ = 1;
   bool is_world_ = false;

@@ -21,10 +21,11 @@
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <map>
+#include <memory>
 #include <new>
 
+#include "base/file.h"
 #include "control/rail_selector.h"
 
 namespace nezha::control {
@@ -88,10 +89,9 @@ std::string driver_of(const ControlSocket& socket, const std::string& device) {
 }
 
 std::string sysfs_line(const std::string& device, const char* file) {
-  std::ifstream stream("/sys/class/net/" + device + "/" + file);
-  std::string line;
-  std::getline(stream, line);
-  return line;
+  constexpr size_t kBytesMax = 256;
+  const auto text = read_file("/sys/class/net/" + device + "/" + file, kBytesMax);
+  return text ? text.value().substr(0, text.value().find('\n')) : std::string();
 }
 
 std::string hardware_address(const ControlSocket& socket, const std::string& device) {
@@ -190,20 +190,21 @@ std::string device_name(const ifaddrs& entry) {
 }  // namespace
 
 Result<std::vector<Device>> list_devices() {
-  ifaddrs* list = nullptr;
-  if (::getifaddrs(&list) != 0) {
+  ifaddrs* found = nullptr;
+  if (::getifaddrs(&found) != 0) {
     const int number = errno;
     return error(number == ENOMEM || number == EMFILE || number == ENFILE ? Code::exhausted
                                                                          : Code::internal,
                  "listing this host's network devices failed: %s", std::strerror(number))
         .with_errno(number);
   }
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> list(found, &::freeifaddrs);
   const ControlSocket socket;
   std::map<std::string, Device> described;
   std::map<std::string, bool> has_address;
   std::vector<Device> devices;
   std::vector<std::string> order;
-  for (const ifaddrs* entry = list; entry; entry = entry->ifa_next) {
+  for (const ifaddrs* entry = list.get(); entry; entry = entry->ifa_next) {
     const std::string name = device_name(*entry);
     if (!described.contains(name)) {
       described[name] = describe(socket, name, entry->ifa_flags);
@@ -219,7 +220,6 @@ Result<std::vector<Device>> list_devices() {
     has_address[name] = true;
     devices.push_back(std::move(device));
   }
-  ::freeifaddrs(list);
   for (const std::string& name : order) {
     if (!has_address[name]) devices.push_back(described[name]);
   }

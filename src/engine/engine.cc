@@ -81,13 +81,14 @@ Result<Group*> Engine::create_group(GroupRequest request) {
   if (group != nullptr) {
     --parked_groups_;
   } else {
-    groups_.push_back(std::make_unique<Group>());
-    group = groups_.back().get();
+    auto fresh = std::make_unique<Group>();
+    group = fresh.get();
     group->comm = group->lineage = request.comm;
     group->credit_bytes = options_.credit_bytes;
     group->early_cost.resize(peers_.size());
     group->rank_of_global.assign(peers_.size(), -1);
     group->mailbox = std::make_unique<Mailbox>(*this, *group);
+    groups_.push_back(std::move(fresh));
   }
   group->is_created = true;
   group->policy = std::move(request.policy);
@@ -112,6 +113,7 @@ Group* Engine::park(uint32_t comm) {
 }
 
 void Engine::set_members(Group& group, std::vector<int> members) {
+  group.members.reserve(members.size());  // all of them or none
   for (size_t i = 0; i < members.size(); ++i) {
     Member member;
     member.global_rank = members[i];

@@ -36,9 +36,29 @@ Status Engine::submit_message(Group& group, const MessageRequest& request, Work&
   return guarded(work, [&] { return begin(group, request, work); });
 }
 
+Status Engine::submit_shrink(Group& group, std::unique_ptr<control::Policy> policy,
+                             Nanoseconds deadline, ShrinkCall& call) {
+  return guarded(call.work, [&] {
+    NEZHA_RETURN_IF_ERROR(shrinker_.begin(group, std::move(policy), deadline, call));
+    run(now());
+    return Status::ok();
+  });
+}
+
+void Engine::abort(Group& group, const Status& why) noexcept {
+  try {
+    fail_group(group, why, true);
+    shrinker_.cancel(group, why, true);
+    run(now());
+  } catch (const std::bad_alloc&) {
+    out_of_memory();
+  }
+}
+
 // Here and not by the next `run`, which would first write a dump of the failure.
 void Engine::out_of_memory() noexcept {
   const Status why = out_of_memory_at(options_.rank);
+  shrinker_.out_of_memory(why);
   for (const auto& group : groups_) {
     try {
       fail_group(*group, why, true);

@@ -1,6 +1,7 @@
 #include "engine/shrink.h"
 
 #include <algorithm>
+#include <new>
 
 #include "engine/engine.h"
 
@@ -31,13 +32,16 @@ Shrinker::Lineage* Shrinker::adopt(uint32_t root) {
   std::vector<int> members;
   for (const Member& member : group->members) members.push_back(member.global_rank);
   lineages_.push_back(std::make_unique<Lineage>(root, std::move(members), group->rank));
-  Lineage& lineage = *lineages_.back();
+  note_gone(*lineages_.back());
+  return lineages_.back().get();
+}
+
+void Shrinker::note_gone(Lineage& lineage) const {
   for (int member = 0; member < lineage.agreement.size(); ++member) {
     const int peer = lineage.members[static_cast<size_t>(member)];
     const auto& links = engine_.peers()[static_cast<size_t>(peer)];
     if (links != nullptr && links->gone) lineage.agreement.lost(member);
   }
-  return &lineage;
 }
 
 void Shrinker::forget_ended() {
@@ -84,6 +88,7 @@ Status Shrinker::begin(Group& group, std::unique_ptr<control::Policy> policy,
   if (!group.failed.is_ok()) engine_.tell_failure(group);
   engine_.fail_group(group, error(Code::aborted, "rank %d called shrink() on communicator %u; every "
                                   "rank that wants to go on has to", me, group.comm), true);
+  note_gone(*lineage);  // again: the news may have come when there was no memory for them
   lineage->call = &call;
   lineage->parent = group.comm;
   lineage->policy = std::move(policy);
@@ -101,6 +106,21 @@ void Shrinker::cancel(const Group& group, const Status& why, bool tell) {
   lineage->agreement.close();
   if (tell) tell_all(*lineage, Wish::abort);
   complete(*lineage, why);
+}
+
+// As if each of them was cancelled. Ranks that cannot be told now ask again and hear it then.
+void Shrinker::out_of_memory(const Status& why) noexcept {
+  for (const auto& lineage : lineages_) {
+    if (lineage->call == nullptr) continue;
+    lineage->aborted = lineage->agreement.own().generation;
+    lineage->agreement.close();
+    complete(*lineage, why);
+    try {
+      tell_all(*lineage, Wish::abort);
+    } catch (const std::bad_alloc&) {
+      continue;
+    }
+  }
 }
 
 void Shrinker::complete(Lineage& lineage, const Status& outcome) {

@@ -46,6 +46,8 @@ class Shrinker {
                ShrinkCall& call);
   // Ends the call on this group, here and with `tell` on every rank.
   void cancel(const Group& group, const Status& why, bool tell);
+  // Ends every call.
+  void out_of_memory(const Status& why) noexcept;
 
   void on_agree(int peer, const wire::FrameHeader& header, const std::string& dead);
   void lost(int peer);
@@ -90,6 +92,7 @@ class Shrinker {
   // Of a group that this rank has; null when it has none, or it is not complete.
   Lineage* adopt(uint32_t root);
   void forget_ended();
+  void note_gone(Lineage& lineage) const;
   void tell(const Lineage& lineage, PeerLinks& links, Wish wish) const;
   void tell_all(const Lineage& lineage, Wish wish) const;
   void note(Lineage& lineage);

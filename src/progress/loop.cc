@@ -16,13 +16,14 @@
 namespace nezha::progress {
 
 Result<std::unique_ptr<Loop>> Loop::create(const Clock& clock, Nanoseconds spin_ns) {
-  const int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-  const int wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  std::unique_ptr<Loop> loop(new Loop(clock, spin_ns, epoll_fd, wake_fd));
+  std::unique_ptr<Loop> loop(new Loop(clock, spin_ns));
+  loop->epoll_fd_ = epoll_create1(EPOLL_CLOEXEC);
+  loop->wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.ptr = nullptr;  // the wake-up itself has no pollable
-  if (epoll_fd < 0 || wake_fd < 0 || epoll_ctl(epoll_fd, EPOLL_CTL_ADD, wake_fd, &event) != 0) {
+  if (loop->epoll_fd_ < 0 || loop->wake_fd_ < 0 ||
+      epoll_ctl(loop->epoll_fd_, EPOLL_CTL_ADD, loop->wake_fd_, &event) != 0) {
     return error(Code::exhausted, "cannot create the progress loop: %s; raise the descriptor limit "
                  "(ulimit -n)", std::strerror(errno)).with_errno(errno);
   }

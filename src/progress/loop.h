@@ -121,8 +121,7 @@ class Loop {
   static constexpr int kEventsPerReap = 64;
   static constexpr Nanoseconds kIdleBeforeBackground = 5 * kMillisecond;
 
-  Loop(const Clock& clock, Nanoseconds spin_ns, int epoll_fd, int wake_fd)
-      : clock_(clock), spin_ns_(spin_ns), epoll_fd_(epoll_fd), wake_fd_(wake_fd) {}
+  Loop(const Clock& clock, Nanoseconds spin_ns) : clock_(clock), spin_ns_(spin_ns) {}
 
   void acquire();
   bool acquire_if_free();
@@ -140,8 +139,8 @@ class Loop {
 
   const Clock& clock_;
   const Nanoseconds spin_ns_;
-  const int epoll_fd_;
-  const int wake_fd_;
+  int epoll_fd_ = -1;
+  int wake_fd_ = -1;
   LoopClient* client_ = nullptr;
   std::array<epoll_event, kEventsPerReap> events_;
   int event_count_ = 0;

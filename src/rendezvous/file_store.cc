@@ -11,6 +11,7 @@
 #include <cctype>
 #include <cerrno>
 #include <cstring>
+#include <memory>
 #include <optional>
 
 #include "rendezvous/waiting.h"
@@ -148,12 +149,12 @@ class FileStore final : public Store {
     const int directory = open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (directory < 0) return failed(errno, "cannot open the directory");
     close(directory);
+    std::string value(kValueBytesMax + 1, '\0');
     const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (file < 0) {
       if (errno == ENOENT || errno == ESTALE) return std::optional<std::string>();
       return failed(errno, "cannot open a file");
     }
-    std::string value(kValueBytesMax + 1, '\0');
     size_t size = 0;
     int number = 0;
     while (size < value.size()) {
@@ -199,16 +200,18 @@ class FileStore final : public Store {
   }
 
   void remove_expired(time_t now) const {
-    DIR* listing = opendir(directory_.c_str());
+    struct Close {
+      void operator()(DIR* open) const { closedir(open); }
+    };
+    const std::unique_ptr<DIR, Close> listing(opendir(directory_.c_str()));
     if (listing == nullptr) return;
-    while (const dirent* entry = readdir(listing)) {
+    while (const dirent* entry = readdir(listing.get())) {
       const std::string path = directory_ + "/" + entry->d_name;
       struct stat status {};
       if (!std::string_view(entry->d_name).ends_with(kSuffix)) continue;
       if (lstat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
       if (now - status.st_mtime > kExpirySeconds) unlink(path.c_str());
     }
-    closedir(listing);
   }
 
   std::string directory_;

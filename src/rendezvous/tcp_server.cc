@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <set>
 #include <system_error>
 #include <thread>
@@ -56,10 +57,7 @@ class EpollServer final : public TcpServer {
         port_(port_of(listener_)),
         prefix_(std::move(prefix)),
         budget_{memory_bytes, 0},
-        table_(budget_) {
-    watch(EPOLL_CTL_ADD, wake_up_, EPOLLIN, kWakeUp);
-    watch(EPOLL_CTL_ADD, listener_, EPOLLIN, kListener);
-  }
+        table_(budget_) {}
 
   ~EpollServer() override {
     const uint64_t one = 1;
@@ -67,8 +65,13 @@ class EpollServer final : public TcpServer {
     if (thread_.joinable()) thread_.join();
   }
 
-  // Apart from the constructor because starting a thread can fail.
+  // Apart from the constructor because it can fail.
   Status run_in_thread() {
+    if (!watch(EPOLL_CTL_ADD, wake_up_, EPOLLIN, kWakeUp) ||
+        !watch(EPOLL_CTL_ADD, listener_, EPOLLIN, kListener)) {
+      return error(Code::exhausted, "cannot watch the store server's port: %s; raise "
+                   "fs.epoll.max_user_watches", std::strerror(errno)).with_errno(errno);
+    }
     try {
       thread_ = std::thread([this] { run(); });
     } catch (const std::system_error& failure) {
@@ -88,19 +91,38 @@ class EpollServer final : public TcpServer {
                                    static_cast<int>(events.size()),
                                    milliseconds_to_sleep(farewell));
       for (int i = 0; i < count; ++i) {
-        const ClientId id = events[i].data.u64;
-        if (id == kWakeUp) {
+        if (events[i].data.u64 == kWakeUp) {
           if (farewell == kNever) farewell = system_clock().now() + kFarewellTime;
           watch(EPOLL_CTL_DEL, wake_up_, 0, kWakeUp);
-        } else if (id == kListener) {
-          accept_clients();
-        } else {
-          serve(id, events[i].events);
+          continue;
+        }
+        try {
+          take_turn(events[i]);
+        } catch (const std::bad_alloc&) {
+          drop_all();
         }
       }
       drop_late();
     }
     clients_.clear();
+  }
+
+  void take_turn(const epoll_event& event) {
+    const ClientId id = event.data.u64;
+    if (id == kListener) return accept_clients();
+    serve(id, event.events);
+  }
+
+  // Memory ran out, and nobody knows which answers are lost: whoever may wait for one hears why.
+  void drop_all() {
+    const auto head = encode_answer_head(Code::exhausted, 0);
+    while (!clients_.empty()) {
+      const auto& [id, client] = *clients_.begin();
+      if (client->reader.greeted() && client->stage != Client::Stage::answering) {
+        send(client->socket.descriptor(), head.data(), head.size(), MSG_NOSIGNAL);
+      }
+      drop(id, "no memory");
+    }
   }
 
   int milliseconds_to_sleep(Nanoseconds farewell) const {
@@ -111,11 +133,12 @@ class EpollServer final : public TcpServer {
     return static_cast<int>((left + kMillisecond - 1) / kMillisecond);
   }
 
-  void watch(int how, const Socket& socket, uint32_t events, ClientId id) {
+  // Only adding can fail.
+  bool watch(int how, const Socket& socket, uint32_t events, ClientId id) {
     epoll_event event{};
     event.events = events;
     event.data.u64 = id;
-    epoll_ctl(epoll_.descriptor(), how, socket.descriptor(), &event);
+    return epoll_ctl(epoll_.descriptor(), how, socket.descriptor(), &event) == 0;
   }
 
   void want(ClientId id, Client& client, uint32_t events) {
@@ -149,7 +172,10 @@ class EpollServer final : public TcpServer {
       const ClientId id = next_id_++;
       const auto entry =
           clients_.emplace(id, std::make_unique<Client>(std::move(socket), budget_)).first;
-      watch(EPOLL_CTL_ADD, entry->second->socket, entry->second->events, id);
+      if (!watch(EPOLL_CTL_ADD, entry->second->socket, entry->second->events, id)) {
+        drop(id, std::strerror(errno));
+        continue;
+      }
       set_deadline(id, *entry->second, system_clock().now() + kGreetingTime);
     }
   }

@@ -2,7 +2,8 @@
 // gets named errors or does not mind, gives back what it took, and works again.
 //
 // Each case is a process of its own, so that a crash or a hang is a finding with a number, and not the
-// end of the test. `--long` tries every call, alone and as the first of several; else a fair sample.
+// end of the test. `--long` tries every call, alone and as the first of several; else each call once, and
+// of those for memory a fair sample.
 // `--call N [HOW_MANY]` repeats one finding.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -10,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <barrier>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -17,7 +19,9 @@
 #include <filesystem>
 #include <thread>
 
+#include "base/clock.h"
 #include "exhaustion/faults.h"
+#include "rendezvous/socket.h"
 #include "support/sockets.h"
 #include "support/world.h"
 
@@ -27,9 +31,10 @@ namespace {
 constexpr int kRanks = 3;
 constexpr unsigned kHang_s = 300;
 constexpr double kPatient_s = 60;
+constexpr double kAgain_s = 15;
 // While one rank cannot start, the others wait for this. A machine may be too slow for it: see `examine`.
 constexpr double kHasty_s = 2;
-constexpr size_t kAtOnce = 8;
+constexpr size_t kAtOnce = 24;
 bool every_call = false;
 long only_call = 0;  // > 0: in this process, for a debugger
 long only_many = 1;
@@ -51,39 +56,82 @@ Status mail(context::Communicator& comm, int rank) {
   return comm.receive(data.data(), data.size(), Dtype::int32, 0, 7, {}, nullptr);
 }
 
-Status life(int rank, const std::string& store, double timeout_s) {
-  context::ContextRequest request;
-  request.rank = rank;
-  request.world_size = kRanks;
-  request.store = store;
-  request.timeout_s = timeout_s;
-  request.config = loopback_config(2) + "linger_s=0.5\nprobe_timeout_s=0.5\n";
-  auto comm = join(request);
-  if (!comm) return comm.status();
-  NEZHA_RETURN_IF_ERROR(sum(**comm, 10));
-  NEZHA_RETURN_IF_ERROR(sum(**comm, 300'000));
-  NEZHA_RETURN_IF_ERROR(mail(**comm, rank));
-  auto part = (*comm)->split(rank % 2, rank);
+Status use(context::Communicator& comm, int rank) {
+  NEZHA_RETURN_IF_ERROR(sum(comm, 10));
+  NEZHA_RETURN_IF_ERROR(sum(comm, 300'000));
+  NEZHA_RETURN_IF_ERROR(mail(comm, rank));
+  auto part = comm.split(rank % 2, rank);
   if (!part) return part.status();
   return sum(**part, 1000);
 }
 
+Status recover(context::Communicator& comm) {
+  auto survivors = comm.shrink(0);
+  if (!survivors) return survivors.status();
+  return sum(**survivors, 1000);
+}
+
 // As a caller of the C API sees it.
-Status guarded_life(int rank, const std::string& store, double timeout_s) {
+template <class Call>
+Status guarded(Call call) {
   try {
-    return life(rank, store, timeout_s);
+    return call();
   } catch (const std::bad_alloc&) {
     return {Code::exhausted, "out of memory"};
   }
 }
 
-std::array<Status, kRanks> scenario(const std::string& store, double timeout_s) {
-  std::array<Status, kRanks> outcomes;
+// Of one rank.
+struct Outcome {
+  Status joined;
+  Status used;
+  Status recovered;  // all that joined and, whatever came of their operations, shrink()
+  const Status& first_error() const { return !joined ? joined : !used ? used : recovered; }
+};
+
+// Nobody shrinks while others still use the communicator: `used` is where all ranks meet.
+Outcome live(int rank, const std::string& store, double timeout_s, std::barrier<>& used) {
+  Outcome outcome;
+  Comm comm;
+  outcome.joined = guarded([&] {
+    context::ContextRequest request;
+    request.rank = rank;
+    request.world_size = kRanks;
+    request.store = store;
+    request.timeout_s = timeout_s;
+    request.config = loopback_config(2) + "linger_s=0.5\nprobe_timeout_s=5\n";
+    auto joined = join(request);
+    if (joined) comm = std::move(*joined);
+    return joined.status();
+  });
+  if (comm != nullptr) outcome.used = guarded([&] { return use(*comm, rank); });
+  used.arrive_and_wait();
+  if (comm != nullptr) outcome.recovered = guarded([&] { return recover(*comm); });
+  return outcome;
+}
+
+// Rank 0 serves it, so that memory can run out in the server's thread, too. On an address of this process
+// no other case can take the port meanwhile.
+std::string free_store() {
+  const int process = getpid();
+  const std::string host = "127.77." + std::to_string(process / 250 % 250) + "." +
+                           std::to_string(process % 250 + 1);
+  const auto free_port = rendezvous::listen_on(host, 0);
+  if (!free_port) return "no port: " + free_port.status().to_string();
+  return "tcp://" + host + ":" + std::to_string(rendezvous::port_of(free_port.value()));
+}
+
+using Outcomes = std::array<Outcome, kRanks>;
+
+Outcomes scenario(double timeout_s) {
+  exempt(true);  // what belongs to the test
+  const std::string store = free_store();
+  Outcomes outcomes;
+  std::barrier used(kRanks);
   std::vector<std::thread> threads;
-  exempt(true);
   for (int rank = 0; rank < kRanks; ++rank) {
     threads.emplace_back([&, rank] {
-      Status outcome = guarded_life(rank, store, timeout_s);
+      Outcome outcome = live(rank, store, timeout_s, used);
       exempt(true);  // what follows is the test's
       outcomes[static_cast<size_t>(rank)] = std::move(outcome);
     });
@@ -98,6 +146,13 @@ int running_threads() {
   return static_cast<int>(std::distance(tasks, {}));
 }
 
+// A thread that was joined can still be listed for a moment.
+int threads_left() {
+  const auto until = system_clock().now() + 10 * kSecond;
+  while (running_threads() > 1 && system_clock().now() < until) std::this_thread::yield();
+  return running_threads() - 1;
+}
+
 // The calls that fail.
 struct Case {
   Resource resource = Resource::descriptor;
@@ -109,7 +164,7 @@ struct Report {
   bool in_haste = false;  // a deadline may have come before the cause was told
   long calls = 0;
   long failures = 0;
-  char finding[400] = "";  // "" when all is well
+  char finding[3000] = "";  // "" when all is well
 };
 
 void find(Report& report, const std::string& text) {
@@ -118,38 +173,52 @@ void find(Report& report, const std::string& text) {
   }
 }
 
-void judge(Report& report, const std::array<Status, kRanks>& outcomes, double timeout_s) {
+void judge(Report& report, const Case& what, const Outcomes& outcomes, double timeout_s) {
   bool any_error = false;
   bool any_exhausted = false;
   std::string all;
-  for (const Status& outcome : outcomes) {
-    any_error = any_error || !outcome.is_ok();
-    any_exhausted = any_exhausted || outcome.code() == Code::exhausted;
-    all += outcome.to_string() + " | ";
-    if (outcome.code() == Code::internal) find(report, "internal error: " + all);
+  for (const Outcome& outcome : outcomes) {
+    const Status& error = outcome.first_error();
+    any_error = any_error || !error;
+    any_exhausted = any_exhausted || error.code() == Code::exhausted;
+    all += error.to_string() + " | ";
+    if (error.code() == Code::internal) find(report, "internal error: " + all);
+  }
+  for (const Outcome& outcome : outcomes) {
+    if (what.how_many > 1 || outcome.used || outcome.recovered) continue;
+    find(report, all + "and no recovery: " + outcome.recovered.to_string());
   }
   if (!any_error || any_exhausted) return;
-  report.in_haste = timeout_s < kPatient_s;
+  report.in_haste = timeout_s < kAgain_s;
   find(report, "nobody says what ran out: " + all);
+}
+
+void expect_well(Report& report, const char* when) {
+  for (const Outcome& outcome : scenario(kPatient_s)) {
+    if (!outcome.first_error()) find(report, when + outcome.first_error().to_string());
+  }
 }
 
 Report try_case(const Case& what, double timeout_s) {
   Report report;
-  for (const Status& outcome : scenario("hash://before", kPatient_s)) {  // what a process opens only once
-    if (!outcome) find(report, "before: " + outcome.to_string());
-  }
+  expect_well(report, "before: ");  // opens what a process opens only once
   const int descriptors = open_descriptors();
   arm(what.resource, what.nth, what.how_many);
-  const auto outcomes = scenario("hash://during", timeout_s);
+  const auto outcomes = scenario(timeout_s);
   disarm();
   report.calls = calls(what.resource);
   report.failures = failures();
-  judge(report, outcomes, timeout_s);
+  judge(report, what, outcomes, timeout_s);
   const int left = open_descriptors() - descriptors;
   if (left != 0) find(report, "descriptors left open: " + std::to_string(left));
-  if (running_threads() != 1) find(report, "threads left: " + std::to_string(running_threads() - 1));
-  for (const Status& outcome : scenario("hash://after", kPatient_s)) {
-    if (!outcome) find(report, "afterwards: " + outcome.to_string());
+  if (const int count = threads_left(); count > 0) {
+    find(report, "threads left: " + std::to_string(count));
+  }
+  expect_well(report, "afterwards: ");
+  if (report.finding[0] != '\0') {
+    const std::string what_is_wrong = report.finding;
+    report.finding[0] = '\0';
+    find(report, what_is_wrong + "; first failure at" + first_failure());
   }
   return report;
 }
@@ -205,7 +274,7 @@ class Series {
     const Child child = running_.front();
     running_.erase(running_.begin());
     Report report = finish_case(child);
-    if (report.in_haste) report = finish_case(start_case(child.what, kPatient_s));
+    if (report.in_haste) report = finish_case(start_case(child.what, kAgain_s));
     if (report.failures > 0) ++failed_;
     if (report.finding[0] == '\0') return;
     ADD_FAILURE() << name_of(child.what.resource) << " call " << child.what.nth << " and "
@@ -229,13 +298,14 @@ TEST_P(Exhaustion, EveryCallFailsOnce) {
   const Report clean = finish_case(start_case({resource, kNever, 1}, kPatient_s));
   ASSERT_STREQ(clean.finding, "");
   ASSERT_GT(clean.calls, 0);
-  constexpr long kSample = 8;
+  constexpr long kSample = 48;
   constexpr long kSeveral = 20;
   const long step = every_call ? 1 : std::max(1L, clean.calls / kSample);
   Series series;
   for (long nth = 1; nth <= clean.calls; nth += step) {
-    if (every_call || nth % 2 == 1) series.add({resource, nth, 1});
-    if (every_call || nth % 2 == 0) series.add({resource, nth, kSeveral});
+    const bool alone = nth / step % 2 == 0;
+    if (every_call || alone) series.add({resource, nth, 1});
+    if (every_call || !alone) series.add({resource, nth, kSeveral});
   }
   const int failed = series.finish();
   std::printf("%s: %ld calls, failures in %d cases\n", name_of(resource).data(), clean.calls, failed);

@@ -1,5 +1,6 @@
 #include "exhaustion/faults.h"
 
+#include <execinfo.h>
 #include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -24,6 +25,8 @@ std::atomic<long> from{0};
 std::atomic<long> until{0};
 std::array<std::atomic<long>, kResources> counts{};
 std::atomic<long> failed{0};
+std::array<void*, 12> path{};
+std::atomic<int> depth{0};
 thread_local bool is_exempt = false;
 
 // Counts the call; true when it is one that fails.
@@ -31,7 +34,7 @@ bool fails(Resource resource) {
   if (!armed.load(std::memory_order_relaxed) || is_exempt) return false;
   const long mine = ++counts[static_cast<size_t>(resource)];
   if (resource != failing || mine < from || mine >= until) return false;
-  ++failed;
+  if (++failed == 1) depth = backtrace(path.data(), static_cast<int>(path.size()));
   return true;
 }
 
@@ -63,6 +66,14 @@ void disarm() { armed = false; }
 long calls(Resource resource) { return counts[static_cast<size_t>(resource)]; }
 long failures() { return failed; }
 
+std::string first_failure() {
+  std::string names;
+  char** const symbols = backtrace_symbols(path.data(), depth);
+  for (int i = 0; symbols != nullptr && i < depth; ++i) names += std::string("\n  ") + symbols[i];
+  std::free(symbols);
+  return names;
+}
+
 }  // namespace nezha::testing
 
 using nezha::testing::fail_with;
@@ -91,8 +102,8 @@ int __wrap_eventfd(unsigned count, int flags) {
   return fails(Resource::descriptor) ? fail_with(EMFILE) : __real_eventfd(count, flags);
 }
 int __wrap_epoll_ctl(int epoll, int how, int fd, epoll_event* event) {
-  // Taking a descriptor out needs no memory and cannot fail.
-  if (how != EPOLL_CTL_DEL && fails(Resource::watch)) return fail_with(ENOSPC);
+  // What is watched already needs no more memory.
+  if (how == EPOLL_CTL_ADD && fails(Resource::watch)) return fail_with(ENOSPC);
   return __real_epoll_ctl(epoll, how, fd, event);
 }
 void* __wrap_aligned_alloc(size_t alignment, size_t size) {

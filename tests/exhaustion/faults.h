@@ -5,6 +5,7 @@
 // disarming and counts are for one thread while the others run.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 namespace nezha::testing {
@@ -21,5 +22,7 @@ void disarm();
 // Since arm().
 long calls(Resource resource);
 long failures();
+// The calls that led to the first of them, for addr2line.
+std::string first_failure();
 
 }  // namespace nezha::testing

@@ -84,9 +84,11 @@ bool TcpMesh::is_hopeless() const {
 Status TcpMesh::undecided_error() const {
   std::string text;
   int first = -1;
+  Code code = Code::peer_lost;
   for (const Pair& pair : pairs_) {
     const bool lost = pair.dial ? pair.chosen.empty() : pair.kept != pair.expected;
     if (!lost) continue;
+    if (pair.starved) code = Code::exhausted;
     if (first < 0) first = pair.peer;
     text += text.empty() ? "" : "; ";
     if (!pair.dial) {
@@ -97,7 +99,7 @@ Status TcpMesh::undecided_error() const {
     for (size_t i = 0; i < pair.failures.size(); ++i) text += (i ? ", " : "") + pair.failures[i];
     text += pair.failures.empty() ? "no rail in common)" : ")";
   }
-  return error(Code::peer_lost, "rank %d: %s; check cables, addresses and firewalls, or choose rails "
+  return error(code, "rank %d: %s; check cables, addresses and firewalls, or choose rails "
                "with NEZHA_RAILS", request_.rank, text.c_str()).with_peer(first);
 }
 
@@ -199,6 +201,7 @@ void TcpMesh::start_dial(Pair& pair, RailPair rails, int lane) {
   auto fd = dial_rail(request_, pair.peer, rails.mine, rails.theirs);
   if (!fd) {
     pair.failures.push_back(mine.name + " to " + theirs.address + ": " + fd.status().message());
+    pair.starved |= fd.status().code() == Code::exhausted;
     return;
   }
   const Nanoseconds now = clock_.now();

@@ -21,7 +21,8 @@ class TcpMesh {
   TcpMesh(const MeshRequest& request, const std::vector<Descriptor>& device_listeners,
           const std::vector<Descriptor>& local_listeners, const Clock& clock);
 
-  // `peer_lost` naming the peer and what was tried on each rail.
+  // `peer_lost` naming the peer and what was tried on each rail; `exhausted` when some could not be tried
+  // for want of a descriptor.
   Status run();
   std::list<TcpTrial>& used() { return used_; }
   const std::vector<std::string>& left_out() const { return left_out_; }
@@ -37,6 +38,7 @@ class TcpMesh {
     std::list<TcpTrial> trials;     // dialled
     std::vector<RailPair> chosen;
     std::vector<std::string> failures;
+    bool starved = false;           // some were for want of a descriptor
     int expected = -1;              // accepted: how many connections the dialler keeps
     int kept = 0;
   };

@@ -30,14 +30,11 @@ bool write_all(int file, std::string_view text) {
   return true;
 }
 
-struct OpenFile {
-  const int descriptor;
-  ~OpenFile() {
-    if (descriptor >= 0) close(descriptor);
-  }
-};
-
 }  // namespace
+
+OpenFile::~OpenFile() {
+  if (descriptor >= 0) close(descriptor);
+}
 
 const char* host_name() {
   static const std::array<char, 65> name = [] {
@@ -70,7 +67,7 @@ std::string expand_path(std::string_view pattern, int rank) {
 }
 
 Result<std::string> read_file(const std::string& path, size_t bytes_max) {
-  const OpenFile file{open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  const OpenFile file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.descriptor < 0) return failed("open", path);
   std::string text;
   while (text.size() < bytes_max) {

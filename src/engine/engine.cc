@@ -316,7 +316,7 @@ void Engine::learn(Group& group, Execution& execution) {
 void Engine::fail_group(Group& group, const Status& why, bool tell) {
   if (!group.failed.is_ok()) return;
   group.settled = false;
-  group.failed = why;
+  group.failed = why;  // without memory for the message at least the code
   if (tell) tell_failure(group);
 }
 

@@ -73,7 +73,7 @@ class Engine final : public transport::EndpointEvents, public progress::LoopClie
   // and `work` is untouched.
   Status submit(Group& group, const OpRequest& request, Work& work);
   Status submit_message(Group& group, const MessageRequest& request, Work& work);
-  // Begins Shrinker::begin's call; under the same terms.
+  // Starts a call of Shrinker::begin, under the same terms.
   Status submit_shrink(Group& group, std::unique_ptr<control::Policy> policy, Nanoseconds deadline,
                        ShrinkCall& call);
   // Ends whatever the group is at, here and on its other ranks.

@@ -14,6 +14,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/file.h"
 #include "rendezvous/waiting.h"
 
 namespace nezha::rendezvous {
@@ -149,16 +150,16 @@ class FileStore final : public Store {
     const int directory = open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (directory < 0) return failed(errno, "cannot open the directory");
     close(directory);
-    std::string value(kValueBytesMax + 1, '\0');
-    const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (file < 0) {
+    const OpenFile file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    if (file.descriptor < 0) {
       if (errno == ENOENT || errno == ESTALE) return std::optional<std::string>();
       return failed(errno, "cannot open a file");
     }
+    std::string value(kValueBytesMax + 1, '\0');
     size_t size = 0;
     int number = 0;
     while (size < value.size()) {
-      const ssize_t got = ::read(file, value.data() + size, value.size() - size);
+      const ssize_t got = ::read(file.descriptor, value.data() + size, value.size() - size);
       if (got == 0) break;
       if (got > 0) {
         size += static_cast<size_t>(got);
@@ -167,7 +168,6 @@ class FileStore final : public Store {
         break;
       }
     }
-    close(file);
     if (number == ESTALE) return std::optional<std::string>();  // replaced on the file server
     if (number != 0) return failed(number, "cannot read a file");
     if (size > kValueBytesMax) return failed(EFBIG, "a file there is not this store's");

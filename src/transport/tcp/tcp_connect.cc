@@ -33,8 +33,8 @@ Result<std::unique_ptr<Endpoint>> make_endpoint(const MeshRequest& request, prog
   const auto rail = static_cast<size_t>(trial.rail());
   const std::string& device = rank_of(request, request.rank).rails[rail].name;
   const std::string name = describe_connection(trial.fd()) + " (" + device + ")";
-  Descriptor fd(trial.release_fd());
-  auto endpoint = std::make_unique<TcpEndpoint>(loop, events, std::move(fd), name);
+  auto endpoint = std::make_unique<TcpEndpoint>(loop, events, trial.fd(), name);
+  trial.release_fd();
   endpoint->peer = trial.peer();
   endpoint->rail = trial.rail();
   endpoint->peer_rail = trial.peer_rail();

@@ -27,9 +27,8 @@ void set_option(int fd, int level, int name, int value) {
 
 }  // namespace
 
-TcpEndpoint::TcpEndpoint(progress::Loop& loop, EndpointEvents& events, Descriptor fd,
-                         std::string name)
-    : loop_(loop), events_(events), fd_(fd.release()), name_(std::move(name)) {}
+TcpEndpoint::TcpEndpoint(progress::Loop& loop, EndpointEvents& events, int fd, std::string name)
+    : loop_(loop), events_(events), fd_(fd), name_(std::move(name)) {}
 
 TcpEndpoint::~TcpEndpoint() {
   if (fd_ < 0) return;

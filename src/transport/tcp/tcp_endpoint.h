@@ -18,7 +18,6 @@
 
 #include "progress/loop.h"
 #include "transport/endpoint.h"
-#include "transport/tcp/tcp_socket.h"
 
 namespace nezha::transport {
 
@@ -32,7 +31,7 @@ struct TcpEndpointOptions {
 class TcpEndpoint final : public Endpoint, private progress::Pollable {
  public:
   // Takes the connected socket `fd`. `name` is for messages.
-  TcpEndpoint(progress::Loop& loop, EndpointEvents& events, Descriptor fd, std::string name);
+  TcpEndpoint(progress::Loop& loop, EndpointEvents& events, int fd, std::string name);
   ~TcpEndpoint() override;
 
   // Before the first use: socket options, and registration with the loop (baton held).

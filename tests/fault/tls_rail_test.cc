@@ -1,0 +1,107 @@
+// A job with encrypted rails: the same results, also when a rail breaks in mid-operation and comes back;
+// ranks that do not agree about encryption are told so.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "support/all_reduce_case.h"
+#include "support/rail_job.h"
+#include "support/sockets.h"
+#include "support/world.h"
+
+namespace nezha::testing {
+namespace {
+
+constexpr const char* kSecondRail = "127.2.0.1";
+
+int64_t counter(World& world, int rank, const char* name) {
+  return json_number(world.comm(rank).context().stats_json(), name);
+}
+
+std::vector<AllReduceCase> some_cases(int ranks, size_t count) {
+  std::vector<AllReduceCase> cases(4);
+  for (size_t i = 0; i < cases.size(); ++i) {
+    cases[i].count = i == 0 ? 3 : count + i;
+    cases[i].in_place = i % 2 == 0;
+    fill(cases[i], ranks, i);
+  }
+  return cases;
+}
+
+void run_all(World& world, std::vector<AllReduceCase>& cases) {
+  const auto outcomes = world.run([&](Member& self) {
+    for (AllReduceCase& at : cases) {
+      self.doing(at.name());
+      NEZHA_RETURN_IF_ERROR(call(at, *self.comm, self.rank));
+    }
+    return Status::ok();
+  });
+  for (const Status& outcome : outcomes) ASSERT_TRUE(outcome.is_ok()) << outcome.to_string();
+  for (const AllReduceCase& at : cases) {
+    for (int rank = 0; rank < world.size(); ++rank) ASSERT_EQ(check(at, rank), "");
+  }
+}
+
+TEST(TlsRail, AllReduceIsRight) {
+  for (const int ranks : {2, 3}) {
+    World world({.ranks = ranks, .rails = 2, .config = "tls=on\npolicy=round_robin\n"});
+    ASSERT_TRUE(world.status().is_ok()) << world.status().to_string();
+    std::vector<AllReduceCase> cases = some_cases(ranks, 700'000);
+    run_all(world, cases);
+    for (int rank = 0; rank < ranks; ++rank) EXPECT_EQ(counter(world, rank, "endpoints_lost"), 0);
+  }
+}
+
+TEST(TlsRail, ARailBreaksInMidOperationAndComesBack) {
+  int64_t in_flight = 0;
+  for (int attempt = 0; attempt < 10 && in_flight == 0; ++attempt) {
+    World world({.ranks = 2,
+                 .rails = 2,
+                 .config = "tls=on\npolicy=round_robin\nchunk_bytes=65536\ninline_bytes=1024\n"});
+    ASSERT_TRUE(world.status().is_ok()) << world.status().to_string();
+    std::vector<AllReduceCase> cases = some_cases(2, 400'000);
+    const int64_t goal = counter(world, 0, "frames_sent") + 3 + 7 * attempt;
+    std::atomic<bool> over{false};
+    int broken = 0;
+    std::thread breaker([&] {
+      while (!over.load() && counter(world, 0, "frames_sent") < goal) std::this_thread::yield();
+      broken = break_rail(kSecondRail);
+    });
+    run_all(world, cases);
+    over.store(true);
+    breaker.join();
+    ASSERT_EQ(broken, 2);
+    // Operations go on until the rail is back on both ranks; each has its deadline, and so has the loop.
+    for (int round = 0; round < 500; ++round) {
+      std::vector<AllReduceCase> more = some_cases(2, 1000);
+      run_all(world, more);
+      if (counter(world, 0, "links_joined") > 0 && counter(world, 1, "links_joined") > 0) break;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    for (int rank = 0; rank < 2; ++rank) {
+      EXPECT_GE(counter(world, rank, "endpoints_lost"), 1) << "rank " << rank;
+      EXPECT_GE(counter(world, rank, "links_joined"), 1) << "rank " << rank;
+      in_flight += counter(world, rank, "retransmitted") + counter(world, rank, "reconciled");
+    }
+    std::vector<AllReduceCase> after = some_cases(2, 100'000);
+    run_all(world, after);
+  }
+  EXPECT_GT(in_flight, 0) << "the rail never broke with anything in flight";
+}
+
+TEST(TlsRail, RanksThatDisagreeAreToldSo) {
+  for (const int encrypted : {0, 1}) {
+    RailJob job({.ranks = 2, .rails = 1});
+    job.request_of(encrypted).tls = true;
+    job.request_of(0).probe_timeout = kSecond;
+    job.request_of(1).probe_timeout = kSecond;
+    const std::vector<Status> outcomes = job.finish();
+    for (const Status& outcome : outcomes) EXPECT_FALSE(outcome.is_ok());
+    // The one that dials knows the reason.
+    EXPECT_NE(outcomes[0].message().find("tls="), std::string::npos) << outcomes[0].message();
+  }
+}
+
+}  // namespace
+}  // namespace nezha::testing

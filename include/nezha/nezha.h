@@ -27,7 +27,7 @@ typedef enum nezha_code {
   NEZHA_UNSUPPORTED = 2,      /* choose another dtype, op, algorithm or store */
   NEZHA_TIMED_OUT = 3,        /* retry, or raise the deadline */
   NEZHA_EXHAUSTED = 4,        /* descriptors, memory or threads ran out */
-  NEZHA_PEER_LOST = 5,        /* a rank died: restart the group */
+  NEZHA_PEER_LOST = 5,        /* a rank died: nezha_shrink, or restart the group */
   NEZHA_MISMATCH = 6,         /* the ranks' programs disagree */
   NEZHA_ABORTED = 7,          /* somebody called abort */
   NEZHA_INTERNAL = 8          /* report it */
@@ -108,6 +108,14 @@ NEZHA_API nezha_code nezha_split(nezha_comm_t comm, int color, int key, nezha_co
  * groups of equal ranks and name in the same order. */
 NEZHA_API nezha_code nezha_create(nezha_comm_t comm, const int* ranks, int count, const char* name,
                                   nezha_comm_t* out);
+
+/* A communicator of the ranks of `comm` that are left, in their order, after one of them was lost or
+ * after any other error. Every rank that lives calls it, also if it saw no error itself; `comm` is over
+ * on all of them, and is destroyed as any other. Ranks that die meanwhile are left out; if one dies when
+ * some have the new communicator already, that one says NEZHA_PEER_LOST, too, and is shrunk again. After
+ * timeout_s (<= 0: the configured one) NEZHA_TIMED_OUT names the ranks that did not call it; call it
+ * again. */
+NEZHA_API nezha_code nezha_shrink(nezha_comm_t comm, double timeout_s, nezha_comm_t* out);
 
 /* out[i] = op over ranks of in[i]. in == out is in place. If `work` is NULL the call blocks, otherwise
  * it returns at once with a handle. Any pointer alignment; count may be 0. */

@@ -248,6 +248,26 @@ class Communicator:
         """
         return Communicator(self._native.create(ranks, name))
 
+    def shrink(self, *, timeout: Optional[float] = None) -> "Communicator":
+        """The communicator of the ranks that are left, in their order.
+
+        For going on after PeerLost, or any other error: every rank that lives calls it, also if it saw
+        no error itself. This communicator is over on all of them; close it. Ranks that die meanwhile are
+        left out. If one dies when some ranks have the new communicator already, that one raises
+        PeerLost, too: call its shrink().
+
+            while True:
+                try:
+                    comm.all_reduce(x)
+                    break
+                except nezha.PeerLost:
+                    comm = comm.shrink()
+
+        timeout: seconds; None: the communicator's. Raises TimedOut naming the ranks that did not call
+        it (it may be called again), Aborted, and PeerLost where the others lost this rank.
+        """
+        return Communicator(self._native.shrink(timeout))
+
     def abort(self) -> None:
         """Fails the running and all later operations, on every rank, with Aborted."""
         self._native.abort()

@@ -67,6 +67,19 @@ std::unique_ptr<Communicator> Communicator::create(const std::vector<int>& ranks
   return child_of(code, std::move(message), child);
 }
 
+std::unique_ptr<Communicator> Communicator::shrink(Timeout timeout) {
+  Handle::Lease lease(handle_);
+  nezha_comm_t child = nullptr;
+  nezha_code code;
+  std::string message;
+  {
+    nb::gil_scoped_release no_gil;
+    code = nezha_shrink(lease.raw(), timeout.value_or(0), &child);
+    if (code != NEZHA_OK) message = last_error();
+  }
+  return child_of(code, std::move(message), child);
+}
+
 std::string Communicator::describe(const char* what) {
   Handle::Lease lease(handle_);
   return whole_text([&](char* text, size_t size, size_t* needed) {
@@ -154,6 +167,7 @@ void bind_communicator(nb::module_& module) {
       .def("group_cancel", &C::group_cancel)
       .def("split", &C::split, "color"_a, "key"_a)
       .def("create", &C::create, "ranks"_a, "name"_a)
+      .def("shrink", &C::shrink, "timeout"_a.none())
       .def("abort", &C::abort)
       .def("close", &C::close, "timeout"_a.none())
       .def("describe", &C::describe, "what"_a)

@@ -35,6 +35,7 @@ class Communicator {
   void abort();
   std::unique_ptr<Communicator> split(int color, int key);
   std::unique_ptr<Communicator> create(const std::vector<int>& ranks, const char* name);
+  std::unique_ptr<Communicator> shrink(Timeout timeout);
   std::string describe(const char* what);
   // Writes the flight dump and answers with the file's name.
   std::string dump_flight(const OptionalText& path);

@@ -93,6 +93,19 @@ nezha_code nezha_create(nezha_comm_t comm, const int* ranks, int count, const ch
   });
 }
 
+nezha_code nezha_shrink(nezha_comm_t comm, double timeout_s, nezha_comm_t* out) {
+  return guarded([&]() -> Status {
+    NEZHA_RETURN_IF_ERROR(check(comm));
+    if (out == nullptr) {
+      return error(Code::invalid_argument, "nezha_shrink needs a place for the result");
+    }
+    auto survivors = comm->communicator->shrink(timeout_s);
+    if (!survivors) return survivors.status();
+    *out = new nezha_comm{.communicator = std::move(*survivors)};
+    return Status::ok();
+  });
+}
+
 nezha_code nezha_comm_abort(nezha_comm_t comm) {
   return guarded([&]() -> Status {
     NEZHA_RETURN_IF_ERROR(check(comm));

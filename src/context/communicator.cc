@@ -75,8 +75,9 @@ Communicator::~Communicator() {
 
 void Communicator::abort() {
   Loop::Baton baton(context_->loop());
-  context_->engine().fail_group(
-      *group_, error(Code::aborted, "rank %d aborted communicator %u", rank_, group_->comm), true);
+  const Status why = error(Code::aborted, "rank %d aborted communicator %u", rank_, group_->comm);
+  context_->engine().fail_group(*group_, why, true);
+  context_->engine().shrinker().cancel(*group_, why, true);
   context_->engine().run(context_->loop().clock().now());
 }
 
@@ -125,6 +126,32 @@ Result<std::unique_ptr<Communicator>> Communicator::create(std::span<const int> 
   for (const char byte : key) hash = mix(hash, static_cast<uint8_t>(byte));
   request.comm = static_cast<uint32_t>(hash >> 16) | kSilentBit;
   return adopt(std::move(request));
+}
+
+Result<std::unique_ptr<Communicator>> Communicator::shrink(double timeout_s) {
+  if (open_batch() != nullptr) {
+    return error(Code::invalid_argument, "rank %d: shrink inside a group; call it after group_end or "
+                 "group_cancel", rank_);
+  }
+  auto policy = context_->make_policy();
+  if (!policy) return policy.status();
+  Loop& loop = context_->loop();
+  const Nanoseconds deadline =
+      deadline_after(loop.clock(), timeout_s > 0 ? timeout_s : context_->timeout_s());
+  engine::ShrinkCall call;
+  {
+    Loop::Baton baton(loop);
+    engine::Engine& engine = context_->engine();
+    NEZHA_RETURN_IF_ERROR(
+        engine.shrinker().begin(*group_, std::move(*policy), deadline, call));
+    engine.run(loop.clock().now());
+  }
+  wait(call.work, kNever);
+  if (!call.work.status()) return call.work.status();
+  std::unique_ptr<Communicator> survivors(new Communicator(context_, call.group));
+  survivors->rank_ = call.group->rank;
+  survivors->world_size_ = call.group->world_size();
+  return survivors;
 }
 
 Result<std::unique_ptr<Communicator>> Communicator::split(int color, int key) {

@@ -90,6 +90,10 @@ class Communicator {
   // Collective over `ranks` only, of which this one is one; no message is needed.
   Result<std::unique_ptr<Communicator>> create(std::span<const int> ranks, std::string_view name);
 
+  // The survivors of this communicator, which is over after it on every rank. Collective over them; their
+  // order stays. `timeout_s` <= 0: the context's.
+  Result<std::unique_ptr<Communicator>> shrink(double timeout_s);
+
   // Drives the loop until the work is done or the deadline passes; false in the latter case.
   bool wait(const engine::Work& work, Nanoseconds deadline);
   bool wait(const Batch& batch, Nanoseconds deadline);

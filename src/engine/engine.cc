@@ -83,7 +83,7 @@ Result<Group*> Engine::create_group(GroupRequest request) {
   } else {
     groups_.push_back(std::make_unique<Group>());
     group = groups_.back().get();
-    group->comm = request.comm;
+    group->comm = group->lineage = request.comm;
     group->credit_bytes = options_.credit_bytes;
     group->early_cost.resize(peers_.size());
     group->rank_of_global.assign(peers_.size(), -1);
@@ -119,6 +119,12 @@ void Engine::set_members(Group& group, std::vector<int> members) {
     group.rank_of_global[static_cast<size_t>(members[i])] = static_cast<int>(i);
   }
   group.rank = group.rank_of_global[static_cast<size_t>(options_.rank)];
+}
+
+void Engine::retire(uint32_t comm) {
+  Group* const parked = find_group(comm);
+  if (parked != nullptr) return destroy_group(*parked);
+  retired_comms_.insert(std::lower_bound(retired_comms_.begin(), retired_comms_.end(), comm), comm);
 }
 
 void Engine::destroy_group(Group& group) {
@@ -305,7 +311,10 @@ void Engine::fail_group(Group& group, const Status& why, bool tell) {
   if (!group.failed.is_ok()) return;
   group.failed = why;
   group.settled = false;
-  if (!tell) return;
+  if (tell) tell_failure(group);
+}
+
+void Engine::tell_failure(const Group& group) {
   for (const Member& member : group.members) {
     if (member.global_rank == options_.rank) continue;
     tell_failure(group, *peers_[static_cast<size_t>(member.global_rank)]);
@@ -473,6 +482,7 @@ bool Engine::run(Nanoseconds now) {
   bool again = true;
   while (again) {
     if (released_any_) progress_all();
+    shrinker_.run(now);
     settle_all();
     if (now >= acks_due_) acknowledge_all();
     output = false;
@@ -483,10 +493,12 @@ bool Engine::run(Nanoseconds now) {
       output |= links->has_output() || links->has_pending();
     }
     // Sending can find a connection dead: no event will come to finish what that ends.
-    again = released_any_ || std::any_of(groups_.begin(), groups_.end(),
-                                         [](const auto& group) { return !group->settled; });
+    again = released_any_ || shrinker_.is_due() ||
+            std::any_of(groups_.begin(), groups_.end(),
+                        [](const auto& group) { return !group->settled; });
   }
-  next_wakeup_ = std::min({next_deadline_, acks_due_, supervisor_->next_wakeup()});
+  next_wakeup_ = std::min({next_deadline_, acks_due_, supervisor_->next_wakeup(),
+                           shrinker_.next_wakeup()});
   return output;
 }
 

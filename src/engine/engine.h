@@ -20,6 +20,7 @@
 #include "engine/group.h"
 #include "engine/message.h"
 #include "engine/peer_links.h"
+#include "engine/shrink.h"
 #include "engine/supervisor.h"
 #include "engine/work.h"
 #include "progress/loop.h"
@@ -58,6 +59,7 @@ class Engine final : public transport::EndpointEvents, public progress::LoopClie
 
   void add_endpoint(std::unique_ptr<transport::Endpoint> endpoint, double nominal_bytes_per_s);
   Supervisor& supervisor() { return *supervisor_; }
+  Shrinker& shrinker() { return shrinker_; }
 
   // A group may be announced before its members are known (`members` empty), so that the frames of
   // quicker ranks find it; `set_members` completes it. Frames of a group whose id is at least
@@ -116,6 +118,16 @@ class Engine final : public transport::EndpointEvents, public progress::LoopClie
   // Takes back every request and landing of the activity; its requests are forgotten.
   void withdraw(const Activity& activity);
 
+  // For the shrinker.
+  Group* find_group(uint32_t comm);
+  const std::vector<std::unique_ptr<Group>>& groups() const { return groups_; }
+  // To all of its ranks, the first time or again.
+  void tell_failure(const Group& group);
+  // Nobody will create it here: what quicker ranks sent to it is dropped, now and later.
+  void retire(uint32_t comm);
+  // "in all_reduce #3 of 4096 bytes": what the group is at, for an error.
+  std::string activity_of(const Group& group) const;
+
   // For the supervisor.
   void record_rail(RailEventKind kind, const transport::Endpoint& endpoint, std::string_view reason);
   // Posts transfers of a lost or silent connection again; says how many.
@@ -167,7 +179,6 @@ class Engine final : public transport::EndpointEvents, public progress::LoopClie
   void record_awaited(const Group& group);
   // Whether it is one that a person may want to look into.
   bool record_failure(const Group& group);
-  Group* find_group(uint32_t comm);
   Group* park(uint32_t comm);
   Result<schedule::Plan> plan_for(const Group& group, const OpRequest& request) const;
   Result<const schedule::Schedule*> schedule_for(Group& group, const OpRequest& request,
@@ -213,6 +224,7 @@ class Engine final : public transport::EndpointEvents, public progress::LoopClie
   Progress last_done_;
   std::function<void()> group_failed_;
   std::unique_ptr<Supervisor> supervisor_;
+  Shrinker shrinker_{*this};
   Nanoseconds next_wakeup_ = kNever;
   Nanoseconds next_deadline_ = kNever;
   Nanoseconds acks_due_ = kNever;

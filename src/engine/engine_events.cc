@@ -233,8 +233,12 @@ void Engine::on_failure(Endpoint& endpoint, const wire::FrameHeader& header,
 }
 
 void Engine::on_control(Endpoint& endpoint, const wire::FrameHeader& header,
-                        const std::string&) {
-  supervisor_->on_control(endpoint, header);
+                        const std::string& payload) {
+  if (header.type == wire::FrameType::agree) {
+    shrinker_.on_agree(endpoint.peer, header, payload);
+  } else {
+    supervisor_->on_control(endpoint, header);
+  }
 }
 
 void Engine::on_down(Endpoint& endpoint, WorkQueue& unacknowledged, const Status& why,
@@ -290,6 +294,7 @@ void Engine::release(WorkRequest& request) {
 }
 
 void Engine::mark_awaited(std::vector<bool>& awaited) const {
+  shrinker_.mark_awaited(awaited);
   constexpr Nanoseconds kAWhile = 20 * kMillisecond;
   for (const auto& group : groups_) {
     if (!group->failed.is_ok()) continue;
@@ -319,6 +324,14 @@ void Engine::tell_again(PeerLinks& links) {
       endpoint->acknowledge(group->comm);
     }
   }
+  shrinker_.tell_again(links);
+}
+
+std::string Engine::activity_of(const Group& group) const {
+  if (group.active.empty()) return "between operations";
+  const Execution& oldest = *group.active.front();
+  return "in " + std::string(name_of(oldest.descriptor().collective)) + " #" +
+         std::to_string(oldest.op_seq()) + " of " + std::to_string(oldest.bytes()) + " bytes";
 }
 
 void Engine::peer_lost(int peer, const Status& why) {
@@ -326,18 +339,12 @@ void Engine::peer_lost(int peer, const Status& why) {
   for (const auto& group : groups_) {
     const int rank = group->rank_of_global[static_cast<size_t>(peer)];
     if (rank < 0) continue;
-    const Execution* execution = group->active.empty() ? nullptr : group->active.front().get();
-    const std::string during =
-        execution == nullptr
-            ? std::string("between operations")
-            : "in " + std::string(name_of(execution->descriptor().collective)) + " #" +
-                  std::to_string(execution->op_seq()) + " of " +
-                  std::to_string(execution->bytes()) + " bytes";
     Status lost = error(Code::peer_lost, "rank %d lost rank %d %s (communicator %u): %s; shrink() "
-                        "gives a communicator of the others", group->rank, rank, during.c_str(),
-                        group->comm, why.message().c_str());
+                        "gives a communicator of the others", group->rank, rank,
+                        activity_of(*group).c_str(), group->comm, why.message().c_str());
     fail_group(*group, lost.with_peer(rank), true);
   }
+  shrinker_.lost(peer);
   WorkQueue pending = peers_[static_cast<size_t>(peer)]->take_pending();
   drop(pending);
 }
@@ -345,6 +352,7 @@ void Engine::peer_lost(int peer, const Status& why) {
 // The peer finished its part and left. Only what still needs it fails; what it sent before is here.
 void Engine::peer_left(int peer) {
   peers_[static_cast<size_t>(peer)]->gone = true;
+  shrinker_.lost(peer);
   for (const auto& group : groups_) {
     const int rank = group->rank_of_global[static_cast<size_t>(peer)];
     if (rank < 0 || !group->failed.is_ok()) continue;

@@ -103,6 +103,8 @@ struct Group {
 
   uint32_t comm = 0;
   bool is_created = false;          // false: only frames of it have arrived so far
+  uint32_t lineage = 0;             // the communicator that shrink() made it from; itself otherwise
+  uint64_t generation = 0;          // how many of the lineage came before (engine/agreement.h)
   int rank = 0;                     // mine, in this communicator
   std::vector<Member> members;      // by rank in this communicator
   std::vector<int> rank_of_global;  // -1: not a member

@@ -72,7 +72,8 @@ def test_dumps_are_written_when_ranks_disagree(world, tmp_path):
     assert len(dumps) == 3 and not problems
     assert {dump.reason for dump in dumps} == {"error"}
     found = analyse(choose_run(dumps)[0]).findings[0]
-    assert (found.kind, found.ranks, found.op_seq) == ("mismatch", (2,), 1)
+    # Rank 0 may hear of the disagreement before its call: then one's word stands against the other's.
+    assert (found.kind, found.op_seq) == ("mismatch", 1) and found.ranks in ((2,), (1, 2), (0, 2))
     assert found.details["field"] == "count"
 
 

@@ -125,7 +125,7 @@ WorldOptions make_world() {
   world.ranks = kRanks;
   world.rails = kRails;
   world.chunk_bytes = kChunkBytes;
-  world.credit_bytes = 64 * 1024;
+  world.credit_bytes = 32 * 1024;
   world.inline_bytes = 256;
   world.ack_bytes = 16 * 1024;
   world.policy = "round_robin";
@@ -144,7 +144,8 @@ class Striker {
 
  private:
   void see(const Passing& passing) {
-    if (struck_ == 2) return;
+    sent_again_ |= generation(passing) > 0;
+    if (struck_ == 2) return cut_short(passing);
     if (needs_loss_ && is_ring(passing) && passing.moment == FakeMoment::sent) {
       needs_loss_ = false;
       broken_.insert(passing.path);
@@ -152,12 +153,27 @@ class Striker {
     }
     const ProtocolPoint& point = protocol_points()[struck_ == 0 ? at_.first : at_.second];
     if (passing.moment != point.moment || !point.matches(passing)) return;
+    if (is_late() && struck_ == 1) return let_out();
     if (broken_.contains(passing.path) || whole_rails(passing.path) < 2) return;
     if (left_-- > 0) return;
     left_ = at_.skip;
     ++struck_;
     broken_.insert(passing.path);
+    struck_path_ = passing.path;
     world_.soon([this, path = passing.path, to = passing.to] { strike(path, to); });
+  }
+  bool is_late() const { return at_.blow == Blow::late_copy || at_.blow == Blow::late_copy_dies; }
+  // What the hole swallowed arrives now, beside what was sent in its place.
+  void let_out() {
+    if (!sent_again_ || left_-- > 0) return;
+    ++struck_;
+    for (const int to : {0, 1}) world_.network().set_hole(struck_path_, to, false, true);
+  }
+  void cut_short(const Passing& passing) {
+    if (at_.blow != Blow::late_copy_dies || is_cut_ || passing.path != struck_path_) return;
+    if (passing.moment != FakeMoment::half_landed) return;
+    is_cut_ = true;
+    world_.soon([this] { world_.reset(struck_path_); });
   }
   int whole_rails(const PathName& path) const {
     int whole = 0;
@@ -171,6 +187,8 @@ class Striker {
     switch (at_.blow) {
       case Blow::reset: return world_.reset(path);
       case Blow::late_reset: return world_.reset(path, kMillisecond);
+      case Blow::late_copy:
+      case Blow::late_copy_dies:
       case Blow::hole: world_.network().set_hole(path, 1 - side, true); [[fallthrough]];
       case Blow::one_way: return world_.network().set_hole(path, side, true);
     }
@@ -181,6 +199,9 @@ class Striker {
   bool needs_loss_;
   int left_;
   int struck_ = 0;
+  bool sent_again_ = false;
+  bool is_cut_ = false;
+  PathName struck_path_;
   std::set<PathName> broken_;
 };
 

@@ -19,7 +19,15 @@ struct ProtocolPoint {
 };
 const std::vector<ProtocolPoint>& protocol_points();
 
-enum class Blow : uint8_t { reset, late_reset, hole, one_way };
+enum class Blow : uint8_t {
+  reset,
+  late_reset,      // the sides notice one after the other
+  hole,
+  one_way,
+  late_copy,       // a hole at the first point; when something was sent again, closed at the second
+  late_copy_dies,  // and what comes out of it breaks off in the middle
+};
+inline constexpr uint64_t kBlows = 6;
 
 struct PointCase {
   size_t first = 0;   // index of the point at which the first connection is struck

@@ -29,7 +29,7 @@ TEST(ProtocolPoints, AreManyAndAllOccur) {
     for (uint64_t seed = 1; seed <= 40 && struck < expected; ++seed) {
       const PointReport report =
           runner.run({third ? again : i, i, static_cast<int>(seed % 3),
-                      static_cast<Blow>(seed % 4), seed});
+                      static_cast<Blow>(seed % kBlows), seed});
       EXPECT_EQ(report.wrong, "") << name;
       struck = report.struck;
     }
@@ -50,7 +50,7 @@ TEST(ProtocolPoints, EveryPairOfThemChangesNoBit) {
       // The short form takes every other pair: more than two thousand.
       if (seed_range().count <= 1000 && number % 2 == 1) continue;
       const PointCase at{first, second, static_cast<int>(number % 4),
-                         static_cast<Blow>(number / 4 % 4), number + 1};
+                         static_cast<Blow>(number / 4 % kBlows), number + 1};
       const PointReport report = runner.run(at);
       ++cases;
       both += report.struck == 2 ? 1 : 0;

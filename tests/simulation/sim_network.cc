@@ -67,11 +67,12 @@ void SimNetwork::open(int connection, int side) {
   connections_[static_cast<size_t>(connection)]->open[static_cast<size_t>(side)] = true;
 }
 
-void SimNetwork::set_hole(const PathName& name, int to, bool hole) {
+void SimNetwork::set_hole(const PathName& name, int to, bool hole, bool at_once) {
   Path& on = path(name);
   const auto side = static_cast<size_t>(to);
   if (on.hole[side] && !hole) {
-    on.not_before[side] = clock_.now() + static_cast<Nanoseconds>(random_() % kAfterHoleMax);
+    const auto after = static_cast<Nanoseconds>(random_() % kAfterHoleMax);
+    on.not_before[side] = clock_.now() + (at_once ? 0 : after);
   }
   on.hole[side] = hole;
 }

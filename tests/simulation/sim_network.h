@@ -71,7 +71,8 @@ class SimNetwork final : public transport::FakeNetwork {
 
   Path& path(const PathName& name) { return paths_[index(name)]; }
   std::vector<PathName> all_paths() const;
-  void set_hole(const PathName& name, int to, bool hole);
+  // What a hole held up arrives a little after its end, or `at_once`.
+  void set_hole(const PathName& name, int to, bool hole, bool at_once = false);
   // The live endpoints of a rank on a path.
   std::vector<transport::FakeEndpoint*> endpoints(const PathName& name, int rank);
 

@@ -1,0 +1,299 @@
+#include "engine/shrink.h"
+
+#include <algorithm>
+
+#include "engine/engine.h"
+
+namespace nezha::engine {
+
+using wire::FrameHeader;
+using wire::FrameType;
+
+int Shrinker::Lineage::member_of(int peer) const {
+  const auto found = std::find(members.begin(), members.end(), peer);
+  return found == members.end() ? -1 : static_cast<int>(found - members.begin());
+}
+
+// ---------------------------------------------------------------------------------- lineages
+
+Shrinker::Lineage* Shrinker::find(uint32_t root) {
+  for (const auto& lineage : lineages_) {
+    if (lineage->root == root) return lineage.get();
+  }
+  return nullptr;
+}
+
+Shrinker::Lineage* Shrinker::adopt(uint32_t root) {
+  if (Lineage* known = find(root)) return known;
+  const Group* group = engine_.find_group(root);
+  if (group == nullptr || group->members.empty()) return nullptr;
+  forget_ended();
+  std::vector<int> members;
+  for (const Member& member : group->members) members.push_back(member.global_rank);
+  lineages_.push_back(std::make_unique<Lineage>(root, std::move(members), group->rank));
+  Lineage& lineage = *lineages_.back();
+  for (int member = 0; member < lineage.agreement.size(); ++member) {
+    const int peer = lineage.members[static_cast<size_t>(member)];
+    const auto& links = engine_.peers()[static_cast<size_t>(peer)];
+    if (links != nullptr && links->gone) lineage.agreement.lost(member);
+  }
+  return &lineage;
+}
+
+void Shrinker::forget_ended() {
+  if (lineages_.size() < kEndedMax) return;
+  for (auto at = lineages_.begin(); at != lineages_.end(); ++at) {
+    const bool in_use = std::any_of(
+        engine_.groups().begin(), engine_.groups().end(),
+        [&](const auto& group) { return group->lineage == (*at)->root; });
+    if (in_use || (*at)->call != nullptr) continue;
+    lineages_.erase(at);
+    return;
+  }
+}
+
+// All ranks compute the same number. It has the bit by which the engine parks frames.
+uint32_t Shrinker::comm_of(const Lineage& lineage, const Ballot& ballot) {
+  uint64_t hash = 1469598103934665603u;
+  const auto mix = [&](uint64_t part) {
+    hash = (hash ^ part) * 1099511628211u;
+    hash ^= hash >> 29;
+  };
+  mix(lineage.root);
+  mix(ballot.generation);
+  for (const char byte : ballot.dead) mix(static_cast<uint8_t>(byte));
+  return static_cast<uint32_t>(hash >> 16) | Engine::kFirstParkedComm;
+}
+
+// ------------------------------------------------------------------------------------- calls
+
+Status Shrinker::begin(Group& group, std::unique_ptr<control::Policy> policy,
+                       Nanoseconds deadline, ShrinkCall& call) {
+  const int me = group.rank;
+  Lineage* const lineage = adopt(group.lineage);
+  if (lineage == nullptr) {
+    return error(Code::internal, "rank %d: communicator %u has no members yet", me, group.comm);
+  }
+  if (lineage->call != nullptr) {
+    return error(Code::invalid_argument, "rank %d: shrink() of communicator %u while communicator %u, "
+                 "of the same origin, is being shrunk; wait for that call", me, group.comm,
+                 lineage->parent);
+  }
+  // What it failed with before is heard before what this rank wants: the error that the others see is
+  // why somebody shrinks, and not that somebody does.
+  if (!group.failed.is_ok()) engine_.tell_failure(group);
+  engine_.fail_group(group, error(Code::aborted, "rank %d called shrink() on communicator %u; every "
+                                  "rank that wants to go on has to", me, group.comm), true);
+  lineage->call = &call;
+  lineage->parent = group.comm;
+  lineage->policy = std::move(policy);
+  lineage->costs = group.costs;
+  lineage->deadline = deadline;
+  lineage->agreement.begin(group.generation + 1);
+  note(*lineage);
+  return Status::ok();
+}
+
+void Shrinker::cancel(const Group& group, const Status& why, bool tell) {
+  Lineage* const lineage = find(group.lineage);
+  if (lineage == nullptr || lineage->call == nullptr || lineage->parent != group.comm) return;
+  lineage->aborted = lineage->agreement.own().generation;
+  lineage->agreement.close();
+  if (tell) tell_all(*lineage, Wish::abort);
+  complete(*lineage, why);
+}
+
+void Shrinker::complete(Lineage& lineage, const Status& outcome) {
+  ShrinkCall* const call = lineage.call;
+  lineage.call = nullptr;
+  lineage.policy.reset();
+  lineage.deadline = lineage.ask_at = kNever;
+  call->work.complete(outcome);
+}
+
+// ------------------------------------------------------------------------------------ frames
+
+void Shrinker::tell(const Lineage& lineage, PeerLinks& links, Wish wish) const {
+  transport::Endpoint* const endpoint = links.any_up();
+  if (endpoint == nullptr) return;
+  const Ballot& ballot = lineage.agreement.own();
+  FrameHeader header;
+  header.type = FrameType::agree;
+  header.comm = lineage.root;
+  header.stage = static_cast<uint16_t>(wish);
+  header.op_seq = wish == Wish::abort ? lineage.aborted : ballot.generation;
+  endpoint->post_control(header, ballot.dead);
+  endpoint->flush();
+}
+
+// Also those given up, if they can hear it: they wait in vain.
+void Shrinker::tell_all(const Lineage& lineage, Wish wish) const {
+  for (const int peer : lineage.members) {
+    const auto& links = engine_.peers()[static_cast<size_t>(peer)];
+    if (links != nullptr) tell(lineage, *links, wish);
+  }
+}
+
+void Shrinker::on_agree(int peer, const FrameHeader& header, const std::string& dead) {
+  Lineage* const lineage = adopt(header.comm);
+  const int member = lineage == nullptr ? -1 : lineage->member_of(peer);
+  if (member < 0) return;  // it asks again, should we become one
+  Agreement& agreement = lineage->agreement;
+  if (header.stage == static_cast<uint16_t>(Wish::abort)) {
+    note(*lineage);
+    if (!agreement.heard_abort({header.op_seq, dead}, member)) return;
+    return complete(*lineage, error(Code::aborted, "rank %d aborted shrink() of communicator %u",
+                                    rank_in_parent(*lineage, member), lineage->parent));
+  }
+  if (!agreement.heard({header.op_seq, dead}, member)) return;
+  note(*lineage);
+  if (header.stage != static_cast<uint16_t>(Wish::answer)) return;
+  PeerLinks& links = *engine_.peers()[static_cast<size_t>(peer)];
+  if (header.op_seq <= lineage->aborted) return tell(*lineage, links, Wish::abort);
+  if (agreement.own().generation > 0) tell(*lineage, links, Wish::none);
+}
+
+void Shrinker::lost(int peer) {
+  for (const auto& lineage : lineages_) {
+    const int member = lineage->member_of(peer);
+    if (member < 0) continue;
+    lineage->agreement.lost(member);
+    note(*lineage);
+  }
+}
+
+void Shrinker::tell_again(PeerLinks& links) {
+  for (const auto& lineage : lineages_) {
+    if (lineage->agreement.own().generation == 0 || lineage->member_of(links.peer()) < 0) continue;
+    tell(*lineage, links, lineage->call != nullptr ? Wish::answer : Wish::none);
+  }
+}
+
+void Shrinker::mark_awaited(std::vector<bool>& awaited) const {
+  for (const auto& lineage : lineages_) {
+    if (lineage->call == nullptr) continue;
+    for (const int member : lineage->agreement.missing()) {
+      awaited[static_cast<size_t>(lineage->members[static_cast<size_t>(member)])] = true;
+    }
+  }
+}
+
+void Shrinker::note(Lineage& lineage) {
+  lineage.due = true;
+  due_ = true;
+}
+
+// ------------------------------------------------------------------------------------ acting
+
+void Shrinker::run(Nanoseconds now) {
+  if (!due_ && now < next_wakeup_) return;
+  due_ = false;
+  next_wakeup_ = kNever;
+  for (size_t i = 0; i < lineages_.size(); ++i) {
+    Lineage& lineage = *lineages_[i];
+    if (lineage.due || lineage.call != nullptr) look_after(lineage, now);
+  }
+}
+
+void Shrinker::look_after(Lineage& lineage, Nanoseconds now) {
+  Agreement& agreement = lineage.agreement;
+  if (lineage.due) revoke(lineage);
+  lineage.due = false;
+  if (lineage.call == nullptr) return;
+  if (agreement.is_excluded()) {
+    agreement.give_up();
+    return complete(lineage, error(Code::peer_lost, "rank %d of this job: the other ranks of "
+                                   "communicator %u lost this one and go on without it; it can only "
+                                   "start again", engine_.options().rank, lineage.parent));
+  }
+  if (agreement.take_news()) {
+    if (lineage.told.empty() || !(lineage.told.back() == agreement.own())) {
+      lineage.told.push_back(agreement.own());
+    }
+    tell_all(lineage, Wish::answer);
+    lineage.ask_at = now + kAskEvery;
+  }
+  if (agreement.is_decided()) return decide(lineage);
+  if (now >= lineage.deadline) {
+    const Status late = timeout_error(lineage);
+    agreement.give_up();
+    return complete(lineage, late);
+  }
+  if (now >= lineage.ask_at) {
+    for (const int member : agreement.missing()) {
+      const int peer = lineage.members[static_cast<size_t>(member)];
+      tell(lineage, *engine_.peers()[static_cast<size_t>(peer)], Wish::answer);
+    }
+    lineage.ask_at = now + kAskEvery;
+  }
+  next_wakeup_ = std::min({next_wakeup_, lineage.ask_at, lineage.deadline});
+}
+
+// The groups that the agreement has overtaken.
+void Shrinker::revoke(Lineage& lineage) {
+  const Ballot& known = lineage.agreement.known();
+  for (const auto& group : engine_.groups()) {
+    if (group->lineage != lineage.root || group->members.empty() || !group->failed.is_ok()) continue;
+    if (lineage.agreement.is_excluded()) {
+      engine_.fail_group(*group, error(Code::peer_lost, "rank %d: the other ranks of communicator %u "
+                                       "lost this one %s and go on without it", group->rank,
+                                       group->comm, engine_.activity_of(*group).c_str()), false);
+      continue;
+    }
+    for (int member = 0; member < lineage.agreement.size() && group->failed.is_ok(); ++member) {
+      const int peer = lineage.members[static_cast<size_t>(member)];
+      const int rank = group->rank_of_global[static_cast<size_t>(peer)];
+      if (rank < 0 || !known.has(member)) continue;
+      Status gone = error(Code::peer_lost, "rank %d: the other ranks lost rank %d %s (communicator %u) "
+                          "and shrink(); call it, too", group->rank, rank,
+                          engine_.activity_of(*group).c_str(), group->comm);
+      engine_.fail_group(*group, gone.with_peer(rank), false);
+    }
+    if (group->generation < known.generation) {
+      engine_.fail_group(*group, error(Code::aborted, "rank %d: another rank called shrink() on "
+                                       "communicator %u, or aborted it; call it, too", group->rank,
+                                       group->comm), false);
+    }
+  }
+}
+
+void Shrinker::decide(Lineage& lineage) {
+  const Ballot ballot = lineage.agreement.own();
+  GroupRequest request;
+  request.comm = comm_of(lineage, ballot);
+  for (const int member : lineage.agreement.alive()) {
+    request.members.push_back(lineage.members[static_cast<size_t>(member)]);
+  }
+  request.policy = std::move(lineage.policy);
+  request.costs = lineage.costs;
+  auto group = engine_.create_group(std::move(request));
+  lineage.agreement.close();
+  // Somebody may have made, and used, a group of what we said on the way here.
+  for (const Ballot& earlier : lineage.told) {
+    if (!(earlier == ballot)) engine_.retire(comm_of(lineage, earlier));
+  }
+  lineage.told.clear();
+  if (!group) return complete(lineage, group.status());
+  (*group)->lineage = lineage.root;
+  (*group)->generation = ballot.generation;
+  lineage.call->group = *group;
+  complete(lineage, Status::ok());
+}
+
+int Shrinker::rank_in_parent(const Lineage& lineage, int member) const {
+  const Group* const parent = engine_.find_group(lineage.parent);
+  if (parent == nullptr) return member;
+  return parent->rank_of_global[static_cast<size_t>(lineage.members[static_cast<size_t>(member)])];
+}
+
+Status Shrinker::timeout_error(const Lineage& lineage) const {
+  std::string absent;
+  for (const int member : lineage.agreement.missing()) {
+    absent += (absent.empty() ? "" : ", ") + std::to_string(rank_in_parent(lineage, member));
+  }
+  return error(Code::timed_out, "rank %d: shrink() of communicator %u passed its deadline waiting for "
+               "rank %s; every rank that lives has to call it",
+               rank_in_parent(lineage, lineage.agreement.self()), lineage.parent, absent.c_str());
+}
+
+}  // namespace nezha::engine

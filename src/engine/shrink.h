@@ -1,0 +1,110 @@
+// Shrinker: communicators of the survivors. Carries the ballots of the agreement (agreement.h) between
+// ranks, gives up the groups that an agreement has overtaken, and makes the new ones.
+//
+// Contract
+//   Owner    the engine, baton held. Groups are made and given up in `run` only, because what it learns
+//            it learns deep inside of loops over them.
+//   Errors   of one shrink: `timed_out` naming who did not call it, `aborted`, `peer_lost` when the
+//            others gave this rank up, `invalid_argument` when one is under way already.
+//
+// The agreement belongs to the lineage, not to the group that is shrunk: ranks that have a group already
+// and ranks that still wait for it come together again when another one dies. The number of a new group
+// follows from lineage and ballot, so no rank has to tell it; frames of quicker ranks are parked.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "control/policy.h"
+#include "engine/agreement.h"
+#include "engine/group.h"
+#include "engine/peer_links.h"
+#include "engine/work.h"
+#include "wire/frame.h"
+
+namespace nezha::engine {
+
+class Engine;
+
+// What one caller waits for. `group` counts when `work` is done without an error.
+struct ShrinkCall {
+  Work work;
+  Group* group = nullptr;
+};
+
+class Shrinker {
+ public:
+  explicit Shrinker(Engine& engine) : engine_(engine) {}
+
+  // Gives the group up on all of its ranks and asks them for one of the survivors. An error return
+  // means that nothing was begun and `call` is untouched.
+  Status begin(Group& group, std::unique_ptr<control::Policy> policy, Nanoseconds deadline,
+               ShrinkCall& call);
+  // Ends the call on this group, here and with `tell` on every rank.
+  void cancel(const Group& group, const Status& why, bool tell);
+
+  void on_agree(int peer, const wire::FrameHeader& header, const std::string& dead);
+  void lost(int peer);
+  void tell_again(PeerLinks& links);
+  // Sets, by global rank, those from which a call waits for word.
+  void mark_awaited(std::vector<bool>& awaited) const;
+
+  void run(Nanoseconds now);
+  bool is_due() const { return due_; }
+  Nanoseconds next_wakeup() const { return next_wakeup_; }
+
+ private:
+  // How long a waiting rank trusts that what it said was heard.
+  static constexpr Nanoseconds kAskEvery = 50 * kMillisecond;
+  // Lineages without a group are kept for those that still ask.
+  static constexpr size_t kEndedMax = 256;
+
+  // What a frame wants, in its `stage`.
+  enum class Wish : uint16_t { none = 0, answer = 1, abort = 2 };
+
+  struct Lineage {
+    Lineage(uint32_t lineage, std::vector<int> global_ranks, int self)
+        : root(lineage), members(std::move(global_ranks)),
+          agreement(self, static_cast<int>(members.size())) {}
+    int member_of(int peer) const;
+
+    uint32_t root;              // communicator
+    std::vector<int> members;   // global ranks
+    Agreement agreement;
+    std::vector<Ballot> told;   // since the last group: somebody may have made one of each
+    uint64_t aborted = 0;       // the last generation that this rank aborted
+    bool due = false;           // something was learned
+    ShrinkCall* call = nullptr;
+    uint32_t parent = 0;        // the communicator that is shrunk
+    std::unique_ptr<control::Policy> policy;
+    schedule::CostTable costs;
+    Nanoseconds deadline = kNever;
+    Nanoseconds ask_at = kNever;
+  };
+
+  Lineage* find(uint32_t root);
+  // Of a group that this rank has; null when it has none, or it is not complete.
+  Lineage* adopt(uint32_t root);
+  void forget_ended();
+  void tell(const Lineage& lineage, PeerLinks& links, Wish wish) const;
+  void tell_all(const Lineage& lineage, Wish wish) const;
+  void note(Lineage& lineage);
+  void revoke(Lineage& lineage);
+  void look_after(Lineage& lineage, Nanoseconds now);
+  void decide(Lineage& lineage);
+  int rank_in_parent(const Lineage& lineage, int member) const;
+  Status timeout_error(const Lineage& lineage) const;
+  void complete(Lineage& lineage, const Status& outcome);
+  static uint32_t comm_of(const Lineage& lineage, const Ballot& ballot);
+
+  Engine& engine_;
+  std::vector<std::unique_ptr<Lineage>> lineages_;
+  bool due_ = false;
+  Nanoseconds next_wakeup_ = kNever;
+};
+
+}  // namespace nezha::engine

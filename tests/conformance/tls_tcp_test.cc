@@ -299,6 +299,30 @@ TEST_F(Wired, WhatWasChangedOnTheWayEndsTheConnection) {
   }
 }
 
+// A connection that ends within a record, or after one, without a goodbye: only what is whole counts.
+TEST_F(Wired, AnEndThatTheOtherSideDidNotSayIsALoss) {
+  for (const bool whole : {false, true}) {
+    tamper_ = nullptr;
+    left_events_ = Sink(), right_events_ = Sink();
+    connect(key_of("job"), true);
+    tamper_ = [&](std::string& bytes) {
+      if (!whole) bytes.pop_back();
+    };
+    Message message(7, 500);
+    ASSERT_TRUE(left_->post(message.request));
+    left_->flush();
+    drive([&] { return !heard_.empty() && (!whole || right_events_.landed == 1); });
+    shutdown(wires_[1].get(), SHUT_WR);
+    drive([&] { return right_events_.down; });
+    EXPECT_EQ(right_events_.landed, whole ? 1U : 0U);
+    EXPECT_EQ(right_events_.why.code(), Code::peer_lost);
+    EXPECT_TRUE(whole || left_events_.released.empty());
+    left_.reset();
+    right_.reset();
+    heard_.clear();
+  }
+}
+
 // ---------------------------------------------------------------------------------------- the handshake
 
 TrialIdentity identity(int rank, std::shared_ptr<const TlsKey> tls) {
@@ -430,21 +454,91 @@ class Impostor {
   X509* const certificate_;
 };
 
-TEST(TlsTrial, ACertificateProvesNothing) {
-  Impostor impostor;
-  auto [mine, theirs] = socket_pair();
-  TcpTrial trial(identity(0, key_of("job")), std::move(mine), 1, 0, 0, 0, 0, 0, kNever);
-  SSL* const ssl = SSL_new(impostor.context());
-  SSL_set_fd(ssl, theirs.get());
-  SSL_set_accept_state(ssl);
-  for (int i = 0; i < 1000 && trial.state() != TcpTrial::State::failed; ++i) {
-    turn(trial);
-    SSL_do_handshake(ssl);
+// OpenSSL at the other end of a trial; both take turns until the trial has failed.
+class Foreign {
+ public:
+  Foreign(SSL_CTX* context, Descriptor fd, bool dialler) : fd_(std::move(fd)), ssl_(SSL_new(context)) {
+    SSL_set_fd(ssl_, fd_.get());
+    dialler ? SSL_set_connect_state(ssl_) : SSL_set_accept_state(ssl_);
   }
-  EXPECT_EQ(trial.state(), TcpTrial::State::failed);
-  EXPECT_FALSE(trial.is_authenticated());
-  EXPECT_TRUE(says(trial, "TLS handshake")) << trial.reason();
-  SSL_free(ssl);
+  ~Foreign() { SSL_free(ssl_); }
+  SSL* ssl() { return ssl_; }
+  void meet(TcpTrial& trial) {
+    for (int i = 0; i < 1000 && trial.state() != TcpTrial::State::failed; ++i) {
+      turn(trial);
+      SSL_do_handshake(ssl_);
+    }
+    EXPECT_EQ(trial.state(), TcpTrial::State::failed);
+    EXPECT_FALSE(trial.is_authenticated());
+    EXPECT_TRUE(says(trial, "TLS handshake")) << trial.reason();
+  }
+
+ private:
+  Descriptor fd_;
+  SSL* const ssl_;
+};
+
+TEST(TlsTrial, ACertificateProvesNothing) {
+  for (const int newest : {TLS1_2_VERSION, TLS1_3_VERSION}) {
+    Impostor impostor;
+    SSL_CTX_set_max_proto_version(impostor.context(), newest);
+    auto [mine, theirs] = socket_pair();
+    TcpTrial trial(identity(0, key_of("job")), std::move(mine), 1, 0, 0, 0, 0, 0, kNever);
+    Foreign(impostor.context(), std::move(theirs), false).meet(trial);
+  }
+}
+
+TEST(TlsTrial, AClientWithoutTheKeyIsRefused) {
+  for (const int newest : {TLS1_2_VERSION, TLS1_3_VERSION}) {
+    Impostor impostor;
+    SSL_CTX_set_max_proto_version(impostor.context(), newest);
+    auto [mine, theirs] = socket_pair();
+    TcpTrial trial(identity(1, key_of("job")), std::move(mine), 0, 0);
+    Foreign(impostor.context(), std::move(theirs), true).meet(trial);
+    EXPECT_TRUE(trial.has_refused());
+  }
+}
+
+// ------------------------------------------------------------------------------------------- a member
+
+SSL_SESSION* session_with(SSL* ssl, const wire::Mac& psk) {
+  const unsigned char suite[] = {0x13, 0x01};
+  SSL_SESSION* const session = SSL_SESSION_new();
+  SSL_SESSION_set1_master_key(session, reinterpret_cast<const unsigned char*>(psk.data()), psk.size());
+  SSL_SESSION_set_cipher(session, SSL_CIPHER_find(ssl, suite));
+  SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION);
+  return session;
+}
+
+int offer(SSL* ssl, const EVP_MD*, const unsigned char** id, size_t* length, SSL_SESSION** session) {
+  *id = reinterpret_cast<const unsigned char*>("nezha1");
+  *length = 6;
+  *session = session_with(ssl, key_of("job")->psk());
+  return 1;
+}
+
+// Asks for new keys again and again, and does not read the answers.
+TEST(TlsStream, WhoAsksForKeysWithoutEndCostsLittle) {
+  SSL_CTX* const context = SSL_CTX_new(TLS_method());
+  SSL_CTX_set_psk_use_session_callback(context, offer);
+  auto [mine, theirs] = socket_pair(4096);
+  auto made = key_of("job")->open(mine, false);
+  ASSERT_TRUE(made.is_ok());
+  TcpStream& stream = **made;
+  Foreign foreign(context, std::move(theirs), true);
+  for (int i = 0; i < 1000 && !stream.is_open(); ++i) {
+    SSL_do_handshake(foreign.ssl());
+    ASSERT_TRUE(knock(stream)) << stream.explain(errno);
+  }
+  ASSERT_TRUE(stream.is_open());
+  for (int i = 0; i < 5000; ++i) {
+    ASSERT_EQ(SSL_key_update(foreign.ssl(), SSL_KEY_UPDATE_REQUESTED), 1);
+    if (SSL_do_handshake(foreign.ssl()) != 1) break;
+    (void)knock(stream);
+    (void)stream.push();
+    ASSERT_LE(stream.unsent_bytes(), size_t{256 * 1024});
+  }
+  SSL_CTX_free(context);
 }
 
 }  // namespace

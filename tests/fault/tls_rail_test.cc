@@ -90,6 +90,30 @@ TEST(TlsRail, ARailBreaksInMidOperationAndComesBack) {
   EXPECT_GT(in_flight, 0) << "the rail never broke with anything in flight";
 }
 
+TEST(TlsRail, ConfigurationsThatDifferEndTheJobBeforeAConnection) {
+  const std::string store = fresh_store();
+  std::vector<Status> outcomes(2);
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < 2; ++rank) {
+    ranks.emplace_back([&, rank] {
+      context::ContextRequest request;
+      request.rank = rank;
+      request.world_size = 2;
+      request.store = store;
+      request.timeout_s = kPatience_s / 2;
+      request.config = loopback_config(1) + (rank == 0 ? "tls=on\n" : "tls=off\n");
+      outcomes[static_cast<size_t>(rank)] = join(request).status();
+    });
+  }
+  for (std::thread& rank : ranks) rank.join();
+  for (const Status& outcome : outcomes) {
+    EXPECT_EQ(outcome.code(), Code::mismatch) << outcome.to_string();
+    for (const char* word : {"tls=on", "tls=off"}) {
+      EXPECT_NE(outcome.message().find(word), std::string::npos) << outcome.message();
+    }
+  }
+}
+
 TEST(TlsRail, RanksThatDisagreeAreToldSo) {
   for (const int encrypted : {0, 1}) {
     RailJob job({.ranks = 2, .rails = 1});
@@ -97,9 +121,13 @@ TEST(TlsRail, RanksThatDisagreeAreToldSo) {
     job.request_of(0).probe_timeout = kSecond;
     job.request_of(1).probe_timeout = kSecond;
     const std::vector<Status> outcomes = job.finish();
-    for (const Status& outcome : outcomes) EXPECT_FALSE(outcome.is_ok());
-    // The one that dials knows the reason.
-    EXPECT_NE(outcomes[0].message().find("tls="), std::string::npos) << outcomes[0].message();
+    for (int rank = 0; rank < 2; ++rank) {
+      const Status& outcome = outcomes[static_cast<size_t>(rank)];
+      EXPECT_FALSE(outcome.is_ok());
+      for (const std::string& word : {std::string("tls="), "rank " + std::to_string(1 - rank)}) {
+        EXPECT_NE(outcome.message().find(word), std::string::npos) << word << ": " << outcome.message();
+      }
+    }
   }
 }
 

@@ -10,6 +10,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <span>
 #include <vector>
 
@@ -24,8 +25,8 @@ constexpr size_t kBatchBytes = 64 * 1024;
 // What a peer can make us answer on our own account, at most.
 constexpr size_t kUnsentBytesMax = 256 * 1024;
 constexpr size_t kReadBytes = 64 * 1024;
-// Fairness: of bytes that never become payload, too.
-constexpr int kReadsPerCall = 64;
+// Fairness: 1 MiB in one call, also of bytes that never become payload.
+constexpr int kReadsPerCall = 16;
 
 std::string openssl_reason() {
   const unsigned long number = ERR_peek_last_error();
@@ -89,7 +90,7 @@ class TlsStream final : public TcpStream {
  private:
   static BIO_METHOD* bio_method();
   static TlsStream& of(BIO* bio) { return *static_cast<TlsStream*>(BIO_get_data(bio)); }
-  static int bio_write(BIO* bio, const char* bytes, int size) { return of(bio).hold(bytes, size); }
+  static int bio_write(BIO* bio, const char* bytes, int size);
   static int bio_read(BIO* bio, char* bytes, int size);
   static long bio_control(BIO* bio, int command, long, void*);
 
@@ -162,10 +163,26 @@ long TlsStream::bio_control(BIO* bio, int command, long, void*) {
   return command == BIO_CTRL_FLUSH ? 1 : 0;
 }
 
+// OpenSSL is C: nothing may be thrown through it.
+int TlsStream::bio_write(BIO* bio, const char* bytes, int size) {
+  TlsStream& stream = of(bio);
+  try {
+    return stream.hold(bytes, size);
+  } catch (const std::bad_alloc&) {
+    stream.broken_ = ENOMEM;
+    return -1;
+  }
+}
+
 int TlsStream::bio_read(BIO* bio, char* bytes, int size) {
   BIO_clear_retry_flags(bio);
   TlsStream& stream = of(bio);
-  const int given = size > 0 ? stream.give(bytes, size) : 0;
+  int given = 0;
+  try {
+    if (size > 0) given = stream.give(bytes, size);
+  } catch (const std::bad_alloc&) {
+    stream.broken_ = ENOMEM;
+  }
   if (given > 0) return given;
   if (stream.closed_) return 0;
   if (stream.broken_ == 0) BIO_set_retry_read(bio);
@@ -260,6 +277,9 @@ bool TlsStream::break_off(int os_errno, std::string text) {
 
 bool TlsStream::set_error(int result, const char* doing) {
   const int kind = SSL_get_error(ssl_.get(), result);
+  // Nothing is left behind for others who use OpenSSL in this thread.
+  std::string reason;
+  if (kind == SSL_ERROR_SSL) reason = openssl_reason();
   if (broken_ != 0) {
     errno = broken_;
     return true;
@@ -272,7 +292,7 @@ bool TlsStream::set_error(int result, const char* doing) {
     errno = EAGAIN;
     return true;
   }
-  break_off(EPROTO, std::string(doing) + ": " + openssl_reason());
+  break_off(EPROTO, std::string(doing) + ": " + (reason.empty() ? "no reason given" : reason));
   return true;
 }
 

@@ -252,7 +252,13 @@ TEST_P(StreamKinds, WhatIsHeldBackCountsAndNeedsItsSourceNoMore) {
 INSTANTIATE_TEST_SUITE_P(All, StreamKinds,
                          ::testing::Combine(::testing::Values(Kind::plain, Kind::tls,
                                                               Kind::tls_with_many_keys),
-                                            ::testing::Values(0, 4096)));
+                                            ::testing::Values(0, 4096)),
+                         [](const auto& at) {
+                           const char* const names[] = {"plain", "tls", "tls_with_many_keys"};
+                           const bool narrow = std::get<1>(at.param) != 0;
+                           return std::string(names[static_cast<size_t>(std::get<0>(at.param))]) +
+                                  (narrow ? "_narrow" : "");
+                         });
 
 TEST_F(Wired, ThePayloadIsNotOnTheWire) {
   for (const bool encrypted : {false, true}) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <memory>
 #include <thread>
 
 #include "support/all_reduce_case.h"
@@ -115,12 +116,16 @@ TEST(TlsRail, ConfigurationsThatDifferEndTheJobBeforeAConnection) {
 }
 
 TEST(TlsRail, RanksThatDisagreeAreToldSo) {
+  // Both at the same time: who is not connected to waits until its patience ends.
+  std::vector<std::unique_ptr<RailJob>> jobs;
   for (const int encrypted : {0, 1}) {
-    RailJob job({.ranks = 2, .rails = 1});
-    job.request_of(encrypted).tls = true;
-    job.request_of(0).probe_timeout = kSecond;
-    job.request_of(1).probe_timeout = kSecond;
-    const std::vector<Status> outcomes = job.finish();
+    jobs.push_back(std::make_unique<RailJob>(RailJobOptions{.ranks = 2, .rails = 1}));
+    jobs.back()->request_of(encrypted).tls = true;
+    for (const int rank : {0, 1}) jobs.back()->request_of(rank).probe_timeout = 2 * kSecond;
+    for (const int rank : {0, 1}) jobs.back()->start(rank);
+  }
+  for (const auto& job : jobs) {
+    const std::vector<Status> outcomes = job->finish();
     for (int rank = 0; rank < 2; ++rank) {
       const Status& outcome = outcomes[static_cast<size_t>(rank)];
       EXPECT_FALSE(outcome.is_ok());

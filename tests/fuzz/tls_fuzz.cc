@@ -1,7 +1,7 @@
-// Two ends of an encrypted connection, and somebody on the wire between them who carries, keeps, changes,
-// repeats and invents bytes, from the first of the handshake on or after it. What an end is given is a
-// beginning of what the other end was told, whatever is done; an end that broke stays broken; what it holds
-// back is bounded.
+// Two ends of an encrypted connection, and somebody on the wire between them who carries, keeps,
+// changes, repeats and invents bytes, in the handshake or after it. Whatever he does, what an end
+// is given is a beginning of what the other was told; an end that broke stays broken; what it holds back
+// is bounded.
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -74,7 +74,7 @@ class Connection {
       case 1: carry(from, here.coming.size()); break;
       case 2: carry(from, count); break;
       case 3:
-        if (count > 0) here.coming[count - 1] = static_cast<char>(here.coming[count - 1] ^ (1 << (what >> 5)));
+        if (count > 0) flip(here.coming[count - 1], what >> 5);
         break;
       case 4: here.coming.erase(0, count); break;
       case 5: here.coming.insert(0, here.coming.substr(0, count)); break;
@@ -92,6 +92,8 @@ class Connection {
   }
 
  private:
+  static void flip(char& byte, int bit) { byte = static_cast<char>(byte ^ (1 << bit)); }
+
   End& end(int number) { return ends_[static_cast<size_t>(number)]; }
 
   void say(int from, size_t size) {

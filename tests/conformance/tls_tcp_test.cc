@@ -249,16 +249,17 @@ TEST_P(StreamKinds, WhatIsHeldBackCountsAndNeedsItsSourceNoMore) {
   EXPECT_FALSE(left_events_.down);
 }
 
+std::string name_of(const ::testing::TestParamInfo<std::tuple<Kind, int>>& at) {
+  constexpr const char* kNames[] = {"plain", "tls", "tls_with_many_keys"};
+  const auto [kind, buffer] = at.param;
+  return std::string(kNames[static_cast<size_t>(kind)]) + (buffer != 0 ? "_narrow" : "");
+}
+
 INSTANTIATE_TEST_SUITE_P(All, StreamKinds,
                          ::testing::Combine(::testing::Values(Kind::plain, Kind::tls,
                                                               Kind::tls_with_many_keys),
                                             ::testing::Values(0, 4096)),
-                         [](const auto& at) {
-                           const char* const names[] = {"plain", "tls", "tls_with_many_keys"};
-                           const bool narrow = std::get<1>(at.param) != 0;
-                           return std::string(names[static_cast<size_t>(std::get<0>(at.param))]) +
-                                  (narrow ? "_narrow" : "");
-                         });
+                         name_of);
 
 TEST_F(Wired, ThePayloadIsNotOnTheWire) {
   for (const bool encrypted : {false, true}) {

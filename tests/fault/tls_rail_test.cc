@@ -48,7 +48,7 @@ TEST(TlsRail, AllReduceIsRight) {
   for (const int ranks : {2, 3}) {
     World world({.ranks = ranks, .rails = 2, .config = "tls=on\npolicy=round_robin\n"});
     ASSERT_TRUE(world.status().is_ok()) << world.status().to_string();
-    std::vector<AllReduceCase> cases = some_cases(ranks, 700'000);
+    std::vector<AllReduceCase> cases = some_cases(ranks, 200'000);
     run_all(world, cases);
     for (int rank = 0; rank < ranks; ++rank) EXPECT_EQ(counter(world, rank, "endpoints_lost"), 0);
   }

@@ -1,6 +1,6 @@
 // A connection on its way to becoming a rail, and whoever is at its other end: a stranger with any bytes,
-// or somebody who holds the secret and then sends any bytes. Both roles, in any pieces, also with TLS:
-// bytes in place of records, and bytes inside them.
+// or somebody who holds the secret and then sends any bytes. Both roles, in any pieces; as
+// tls_trial_fuzz.cc with TLS: bytes in place of records, and bytes inside them.
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -20,19 +20,23 @@ namespace {
 constexpr size_t kMessageBytes = 64;
 using Message = std::array<std::byte, kMessageBytes>;
 
+#if defined(NEZHA_FUZZ_ENCRYPTED)
+constexpr bool kEncrypted = true;
+#else
+constexpr bool kEncrypted = false;
+#endif
+
 // The lowest bits of an input's first byte.
 struct Mode {
   bool dialler;    // the trial is
   bool proven;     // the other end comes through the handshake
-  bool encrypted;  // the rail is
   bool has_key;    // of an encrypted rail; who is proven has it
   bool beneath;    // what follows is not put into records
 };
 
 Mode mode_of(uint8_t bits) {
-  const bool encrypted = (bits & 4) != 0;
-  const bool has_key = encrypted && (bits & 10) != 0;
-  return {(bits & 1) != 0, (bits & 2) != 0, encrypted, has_key, has_key && (bits & 16) != 0};
+  const bool has_key = kEncrypted && (bits & 10) != 0;
+  return {(bits & 1) != 0, (bits & 2) != 0, has_key, has_key && (bits & 16) != 0};
 }
 
 const std::shared_ptr<const TlsKey>& the_key() {
@@ -40,14 +44,14 @@ const std::shared_ptr<const TlsKey>& the_key() {
   return kKey;
 }
 
-TrialIdentity identity(int rank, bool encrypted = false) {
+TrialIdentity identity(int rank) {
   TrialIdentity me;
   me.rank = rank;
   me.world_size = 2;
   me.job = 77;
   me.secret = wire::secret_from_text("fuzz");
   me.rail_count = 2;
-  if (encrypted) me.tls = the_key();
+  if (kEncrypted) me.tls = the_key();
   return me;
 }
 
@@ -162,7 +166,7 @@ void feed(const Mode& mode, TcpTrial& trial, Other& other, const uint8_t* data, 
 // What a stranger is told.
 void check_told(const Mode& mode, Other& other) {
   const size_t told = other.heard();
-  if (!mode.encrypted || mode.has_key) {
+  if (!kEncrypted || mode.has_key) {
     // A Hello, or a challenge and a refusal, and no more.
     NEZHA_CHECK(told <= (mode.dialler ? 1 : 2) * kMessageBytes);
     return;
@@ -179,9 +183,8 @@ void check(const Mode& mode, const uint8_t* data, size_t size) {
   NEZHA_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
   Other other(Other::stream_of(mode, ends[1]));
   Descriptor mine(ends[0]);
-  TcpTrial trial = mode.dialler
-                       ? TcpTrial(identity(0, mode.encrypted), std::move(mine), 1, 0, 1, 0, 3, 0, kSecond)
-                       : TcpTrial(identity(1, mode.encrypted), std::move(mine), 1, 0);
+  TcpTrial trial = mode.dialler ? TcpTrial(identity(0), std::move(mine), 1, 0, 1, 0, 3, 0, kSecond)
+                                : TcpTrial(identity(1), std::move(mine), 1, 0);
   turn(trial);
   if (mode.has_key) open_stream(trial, other);
   if (mode.proven) mode.dialler ? answer_as_acceptor(trial, other) : prove_as_dialler(trial, other);

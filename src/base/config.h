@@ -63,6 +63,8 @@
        "TCP congestion control of the rails, such as `cubic`; empty: the system's.")               \
   TEXT(checksum, "off", off_on, kAgreed,                                                           \
        "`on`: CRC-32C over every payload; what was changed on the way is sent again elsewhere.")   \
+  TEXT(tls, "off", off_on, kAgreed,                                                                \
+       "`on`: rails are encrypted with TLS 1.3, keyed by the job's secret; costs processor time.") \
   TEXT(cpu_affinity, "", any, 0,                                                                   \
        "Processors for the progress threads, such as `0-3,8`; empty: the system chooses.")         \
   TEXT(table_file, "", any, 0,                                                                     \

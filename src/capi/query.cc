@@ -1,4 +1,5 @@
 // nezha.h: questions that need no communicator.
+#include <openssl/crypto.h>
 #include <sys/socket.h>
 
 #include <string>
@@ -132,6 +133,7 @@ std::string build_info() {
   JsonWriter json;
   json.begin_object().field("version", kVersion).field("compiler", __VERSION__);
   json.field("instruction_set", nezha::reduce::instruction_set());
+  json.field("encryption", OpenSSL_version(OPENSSL_VERSION));
   json.key("transports").begin_array().value("tcp").end_array();
   return json.end_object().take();
 }

@@ -156,6 +156,7 @@ Status Context::connect() {
   request.notsent_lowat_bytes = config_.notsent_lowat_bytes;
   request.congestion_control = config_.congestion_control;
   request.payload_checksum = config_.checksum == "on";
+  request.tls = config_.tls == "on";
   progress::Loop::Baton baton(*loop_);
   auto mesh = transport_->connect(request, *loop_, *engine_);
   std::vector<std::string> left_out;

@@ -49,6 +49,7 @@ struct MeshRequest {
   uint64_t notsent_lowat_bytes = 0;
   std::string congestion_control;
   bool payload_checksum = false;
+  bool tls = false;
 };
 
 struct Mesh {

@@ -49,6 +49,7 @@ using Role = std::array<char, kRoleBytes>;
 constexpr Role kAcceptor = {"nezha1 acceptor"};
 constexpr Role kDialer = {"nezha1 dialer"};
 constexpr Role kStore = {"nezha1 store"};
+constexpr Role kTls = {"nezha1 tls"};
 
 Mac mac_of(const Secret& secret, std::span<const std::byte> bytes) {
   Mac mac;
@@ -105,6 +106,7 @@ std::string_view reason_of(Refusal refusal) {
     case Refusal::rail_out_of_range: return "the acceptor has no rail of that index";
     case Refusal::bad_mac: return "the two sides hold different secrets";
     case Refusal::malformed: return "bytes that must be zero are not";
+    case Refusal::needs_tls: return "one side has tls=on, the other tls=off; set it equal on all ranks";
   }
   return "unknown reason";
 }
@@ -127,6 +129,15 @@ Mac mark_of(const Secret& secret, std::string_view nonce) {
   std::string text(kStore.data(), kStore.size());
   text += nonce;
   return mac_of(secret, std::as_bytes(std::span(text)));
+}
+
+Mac tls_key_of(const Secret& secret) { return mac_of(secret, std::as_bytes(std::span(kTls))); }
+
+bool is_ours(std::span<const std::byte> beginning) {
+  // What all magics have in common.
+  constexpr std::array<std::byte, 3> kCommon = {std::byte{0x7F}, std::byte{'N'}, std::byte{'Z'}};
+  return beginning.size() >= kCommon.size() &&
+         std::equal(kCommon.begin(), kCommon.end(), beginning.begin());
 }
 
 void encode(const Hello& hello, std::span<std::byte, kHelloBytes> out) {

@@ -60,9 +60,12 @@ enum class Refusal : uint8_t {
   rail_out_of_range,
   bad_mac,
   malformed,
+  needs_tls,
 };
-inline constexpr Refusal kRefusalLast = Refusal::malformed;
+inline constexpr Refusal kRefusalLast = Refusal::needs_tls;
 std::string_view reason_of(Refusal refusal);
+// These bytes begin a message of this protocol, of any version.
+bool is_ours(std::span<const std::byte> beginning);
 
 // Nonces and secrets come from the operating system's generator; `exhausted` when it fails.
 Result<Nonce> random_nonce();
@@ -74,6 +77,8 @@ Secret secret_from_text(std::string_view text);
 // HMAC(secret, "store" | nonce): what a rank writes into a store, so that another can tell before it
 // joins whether both hold one secret. It is good for nothing else.
 Mac mark_of(const Secret& secret, std::string_view nonce);
+// HMAC(secret, "tls"): the pre-shared key of encrypted rails.
+Mac tls_key_of(const Secret& secret);
 
 void encode(const Hello& hello, std::span<std::byte, kHelloBytes> out);
 // Checks magic, version and padding; the acceptor checks the rest with `check_hello`. `out` is

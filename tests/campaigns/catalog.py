@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import List
 
 from campaigns.campaign import Campaign
-from campaigns.r01_kill import Kill
+from campaigns.r01_kill import Kill, KillEncrypted
 from campaigns.r02_black_hole import BlackHole
 from campaigns.r04_return import Return
 from campaigns.r05_slow import Slow
@@ -19,5 +19,5 @@ from campaigns.s01_fuzz import Fuzz
 from campaigns.s03_flood import Flood
 
 CAMPAIGNS: List[Campaign] = [
-    Kill(), BlackHole(), Return(), Slow(), SigKill(), SigStop(), Vanish(), Abort(), Training(),
-    Price(), Flood(), Fuzz()]
+    Kill(), KillEncrypted(), BlackHole(), Return(), Slow(), SigKill(), SigStop(), Vanish(), Abort(),
+    Training(), Price(), Flood(), Fuzz()]

@@ -24,11 +24,12 @@ class Kill(Campaign):
     id = "R1"
     title = "connections killed"
     wanted = (20, 2000, 10000)
-    budget_s = 600.0
+    budget_s = 540.0
+    settings: Dict[str, Any] = {}  # configuration of the job
 
     def run(self, record: Record) -> None:
         with Lab(NODES, ["1gbit"] * RAILS) as lab, Nemesis(lab) as nemesis, \
-                Series(lab, mixed(1 << 18), record) as series:
+                Series(lab, mixed(1 << 18), record, **self.settings) as series:
             for _number, rng in record.faults():
                 job, targets = series.ready()
                 self._one(record, job, nemesis, rng, targets)
@@ -59,6 +60,16 @@ class Kill(Campaign):
         return [*spread("stall", record.of("stall"), 10, 50, 250),
                 Figure("extra time p99", _ms(percentile(record.of("extra"), 0.99))),
                 Figure("in mid-operation", float(during), None, "")]
+
+
+class KillEncrypted(Kill):
+    """The same with encrypted rails, whose bytes and records no longer end together."""
+
+    id = "R1-TLS"
+    title = "encrypted connections killed"
+    wanted = (8, 200, 1000)
+    budget_s = 60.0
+    settings = {"tls": "on"}
 
 
 def _ms(seconds: Optional[float]) -> Optional[float]:

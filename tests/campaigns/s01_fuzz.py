@@ -42,6 +42,7 @@ class Fuzz(Campaign):
             raise Broken("the fuzz targets cannot be built: build/fuzz/build.log")
 
     def figures(self, record: Record) -> List[Figure]:
-        return [Figure("executions of each parser, no finding",
-                       percentile(record.of("executions"), 0), _EXECUTIONS[record.form], "",
-                       at_least=True)]
+        # Those that exchange keys are given fewer inputs (tools/fuzz.sh).
+        parsers = [s["executions"] for s in record.samples if not s["target"].startswith("tls")]
+        return [Figure("executions of each parser, no finding", percentile(parsers, 0),
+                       _EXECUTIONS[record.form], "", at_least=True)]

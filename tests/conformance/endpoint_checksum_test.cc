@@ -67,7 +67,8 @@ class Checksum : public ::testing::Test, private progress::LoopClient {
   std::pair<std::unique_ptr<TcpEndpoint>, int> endpoint(Sink& sink, bool checksum) {
     int ends[2];
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-    auto made = std::make_unique<TcpEndpoint>(*loop_, sink, ends[0], "test");
+    auto made = std::make_unique<TcpEndpoint>(
+        *loop_, sink, TcpStream::plain(Descriptor(ends[0])), "test");
     made->peer = 1;
     TcpEndpointOptions options;
     options.payload_checksum = checksum;

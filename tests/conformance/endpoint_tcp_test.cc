@@ -121,7 +121,8 @@ class TcpEndpointTest : public ::testing::Test, private progress::LoopClient {
   }
 
   std::unique_ptr<TcpEndpoint> endpoint(int fd, Recorder& recorder, int buffer_bytes) {
-    auto made = std::make_unique<TcpEndpoint>(*loop_, recorder, fd, "test");
+    auto made = std::make_unique<TcpEndpoint>(
+        *loop_, recorder, TcpStream::plain(Descriptor(fd)), "test");
     made->peer = 1;
     const Status started =
         made->start({.send_buffer_bytes = static_cast<uint64_t>(buffer_bytes),

@@ -108,7 +108,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Engine engine;
   WorkRequest request;
   {
-    TcpEndpoint endpoint(the_loop(), engine, ends[0], "fuzz");
+    TcpEndpoint endpoint(the_loop(), engine, TcpStream::plain(Descriptor(ends[0])), "fuzz");
     endpoint.peer = 1;
     NEZHA_CHECK(endpoint.start({}).is_ok());
     NEZHA_CHECK(endpoint.post(request));  // one frame that may be acknowledged

@@ -1,12 +1,14 @@
 // A connection on its way to becoming a rail, and whoever is at its other end: a stranger with any bytes,
-// or somebody who holds the secret and then sends any bytes. Both roles, in any pieces.
+// or somebody who holds the secret and then sends any bytes. Both roles, in any pieces; as
+// tls_trial_fuzz.cc with TLS: bytes in place of records, and bytes inside them.
 #include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
+#include <sys/uio.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <memory>
 
 #include "base/check.h"
 #include "fuzz/fuzz.h"
@@ -18,6 +20,30 @@ namespace {
 constexpr size_t kMessageBytes = 64;
 using Message = std::array<std::byte, kMessageBytes>;
 
+#if defined(NEZHA_FUZZ_ENCRYPTED)
+constexpr bool kEncrypted = true;
+#else
+constexpr bool kEncrypted = false;
+#endif
+
+// The lowest bits of an input's first byte.
+struct Mode {
+  bool dialler;    // the trial is
+  bool proven;     // the other end comes through the handshake
+  bool has_key;    // of an encrypted rail; who is proven has it
+  bool beneath;    // what follows is not put into records
+};
+
+Mode mode_of(uint8_t bits) {
+  const bool has_key = kEncrypted && (bits & 10) != 0;
+  return {(bits & 1) != 0, (bits & 2) != 0, has_key, has_key && (bits & 16) != 0};
+}
+
+const std::shared_ptr<const TlsKey>& the_key() {
+  static const auto kKey = TlsKey::create(wire::secret_from_text("fuzz"));
+  return kKey;
+}
+
 TrialIdentity identity(int rank) {
   TrialIdentity me;
   me.rank = rank;
@@ -25,19 +51,35 @@ TrialIdentity identity(int rank) {
   me.job = 77;
   me.secret = wire::secret_from_text("fuzz");
   me.rail_count = 2;
+  if (kEncrypted) me.tls = the_key();
   return me;
 }
 
 // What the fuzzer's end of the connection does.
 class Other {
  public:
-  explicit Other(int fd) : fd_(fd) {}
-  ~Other() { close(fd_); }
-  void say(const void* bytes, size_t size) { (void)!send(fd_, bytes, size, MSG_NOSIGNAL); }
+  explicit Other(std::unique_ptr<TcpStream> stream) : stream_(std::move(stream)) {}
+  static std::unique_ptr<TcpStream> stream_of(const Mode& mode, int fd) {
+    Descriptor mine(fd);
+    if (!mode.has_key) return TcpStream::plain(std::move(mine));
+    auto stream = the_key()->open(mine, !mode.dialler);
+    NEZHA_CHECK(stream.is_ok());
+    return std::move(*stream);
+  }
+  void say(const void* bytes, size_t size) {
+    const iovec piece{const_cast<void*>(bytes), size};
+    if (size > 0) (void)!stream_->send(&piece, 1);
+    (void)stream_->push();
+  }
+  void say_beneath(const void* bytes, size_t size) {
+    (void)!send(stream_->fd(), bytes, size, MSG_NOSIGNAL);
+  }
   // Reads away what there is; how much there has been in all.
   size_t heard() {
     std::array<std::byte, 4096> bytes;
-    for (ssize_t got; (got = recv(fd_, bytes.data(), bytes.size(), MSG_DONTWAIT)) > 0;) {
+    const iovec piece{bytes.data(), bytes.size()};
+    for (ssize_t got;
+         (got = stream_->receive(&piece, 1, TcpStream::Source::network)) > 0;) {
       const size_t keep = std::min<size_t>(static_cast<size_t>(got), first_.size() - std::min(
           total_, first_.size()));
       if (keep > 0) std::memcpy(first_.data() + total_, bytes.data(), keep);
@@ -46,15 +88,25 @@ class Other {
     return total_;
   }
   const std::array<std::byte, 2 * kMessageBytes>& first() const { return first_; }
+  bool is_open() const { return stream_->is_open(); }
 
  private:
-  const int fd_;
+  const std::unique_ptr<TcpStream> stream_;
   size_t total_ = 0;
   std::array<std::byte, 2 * kMessageBytes> first_{};
 };
 
 void turn(TcpTrial& trial) {
   if (trial.state() != TcpTrial::State::failed) trial.on_poll(POLLIN | POLLOUT, 1000);
+}
+
+// Two who hold one key.
+void open_stream(TcpTrial& trial, Other& other) {
+  for (int i = 0; i < 8; ++i) {
+    other.heard();
+    turn(trial);
+  }
+  NEZHA_CHECK(other.is_open() && trial.state() == TcpTrial::State::hello);
 }
 
 // An honest dialler up to its proof.
@@ -90,16 +142,19 @@ void answer_as_acceptor(TcpTrial& trial, Other& other) {
 }
 
 // The input in pieces: a length, then so many bytes; 255 stands for 8 KiB of them.
-void feed(TcpTrial& trial, Other& other, const uint8_t* data, size_t size) {
+void feed(const Mode& mode, TcpTrial& trial, Other& other, const uint8_t* data, size_t size) {
+  const auto say = [&](const void* bytes, size_t count) {
+    mode.beneath ? other.say_beneath(bytes, count) : other.say(bytes, count);
+  };
   static const std::array<std::byte, 8192> kMany{};
   while (size > 0 && trial.state() != TcpTrial::State::failed) {
     const size_t length = *data++;
     --size;
     if (length == 255) {
-      other.say(kMany.data(), kMany.size());
+      say(kMany.data(), kMany.size());
     } else {
       const size_t part = std::min(length, size);
-      other.say(data, part);
+      say(data, part);
       data += part;
       size -= part;
     }
@@ -108,25 +163,40 @@ void feed(TcpTrial& trial, Other& other, const uint8_t* data, size_t size) {
   }
 }
 
-void check(bool dialler, bool proven, const uint8_t* data, size_t size) {
+// What a stranger is told.
+void check_told(const Mode& mode, Other& other) {
+  const size_t told = other.heard();
+  if (!kEncrypted || mode.has_key) {
+    // A Hello, or a challenge and a refusal, and no more.
+    NEZHA_CHECK(told <= (mode.dialler ? 1 : 2) * kMessageBytes);
+    return;
+  }
+  NEZHA_CHECK(told <= TlsKey::kHandshakeBytesMax);
+  const auto first = static_cast<unsigned>(other.first()[0]);
+  const bool is_record = first >= 0x14 && first <= 0x16;
+  // In the clear there is nothing but one refusal.
+  if (told > 0 && !is_record) NEZHA_CHECK(!mode.dialler && told == kMessageBytes);
+}
+
+void check(const Mode& mode, const uint8_t* data, size_t size) {
   int ends[2];
   NEZHA_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
-  Other other(ends[1]);
+  Other other(Other::stream_of(mode, ends[1]));
   Descriptor mine(ends[0]);
-  TcpTrial trial = dialler ? TcpTrial(identity(0), std::move(mine), 1, 0, 1, 0, 3, 0, kSecond)
-                           : TcpTrial(identity(1), std::move(mine), 1, 0);
+  TcpTrial trial = mode.dialler ? TcpTrial(identity(0), std::move(mine), 1, 0, 1, 0, 3, 0, kSecond)
+                                : TcpTrial(identity(1), std::move(mine), 1, 0);
   turn(trial);
-  if (proven) dialler ? answer_as_acceptor(trial, other) : prove_as_dialler(trial, other);
-  feed(trial, other, data, size);
-  if (!proven) {
+  if (mode.has_key) open_stream(trial, other);
+  if (mode.proven) mode.dialler ? answer_as_acceptor(trial, other) : prove_as_dialler(trial, other);
+  feed(mode, trial, other, data, size);
+  if (!mode.proven) {
     NEZHA_CHECK(!trial.is_authenticated());
     NEZHA_CHECK(trial.state() != TcpTrial::State::used && trial.state() != TcpTrial::State::tested);
-    // A stranger hears a Hello, or a challenge and a refusal, and no more.
-    NEZHA_CHECK(other.heard() <= (dialler ? 1 : 2) * kMessageBytes);
+    check_told(mode, other);
   }
   NEZHA_CHECK(trial.total() >= 0 && trial.total() <= 65535 && trial.latency_s() >= 0);
   trial.on_time(10 * kSecond);
-  if (!proven) NEZHA_CHECK(trial.state() == TcpTrial::State::failed);
+  if (!mode.proven) NEZHA_CHECK(trial.state() == TcpTrial::State::failed);
 }
 
 }  // namespace
@@ -134,6 +204,6 @@ void check(bool dialler, bool proven, const uint8_t* data, size_t size) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
-  nezha::transport::check((data[0] & 1) != 0, (data[0] & 2) != 0, data + 1, size - 1);
+  nezha::transport::check(nezha::transport::mode_of(data[0]), data + 1, size - 1);
   return 0;
 }

@@ -9,6 +9,7 @@ void RefusalLog::note(const TcpTrial& trial, Nanoseconds now) {
 }
 
 void RefusalLog::note(const TcpTrial& trial, const char* reason, Nanoseconds now) {
+  last_reason_ = reason;
   if (now < quiet_until_) {
     ++untold_;
     return;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "base/clock.h"
 #include "transport/tcp/tcp_trial.h"
@@ -16,12 +17,15 @@ class RefusalLog {
   void note(const TcpTrial& trial, Nanoseconds now);
   // The same for another `reason`.
   void note(const TcpTrial& trial, const char* reason, Nanoseconds now);
+  // Why somebody was refused last; empty when nobody was.
+  const std::string& last_reason() const { return last_reason_; }
 
  private:
   static constexpr Nanoseconds kPause = kSecond;
 
   Nanoseconds quiet_until_ = 0;
   uint64_t untold_ = 0;
+  std::string last_reason_;
 };
 
 }  // namespace nezha::transport

@@ -13,7 +13,8 @@ const PeerAddress& rank_of(const MeshRequest& request, int rank) {
 
 TrialIdentity identity_of(const MeshRequest& request) {
   return {request.rank, static_cast<uint32_t>(request.ranks.size()), request.job, request.secret,
-          static_cast<uint16_t>(rank_of(request, request.rank).rails.size())};
+          static_cast<uint16_t>(rank_of(request, request.rank).rails.size()),
+          request.tls ? TlsKey::create(request.secret) : nullptr};
 }
 
 Result<Descriptor> dial_rail(const MeshRequest& request, int peer, int rail, int peer_rail) {
@@ -33,8 +34,7 @@ Result<std::unique_ptr<Endpoint>> make_endpoint(const MeshRequest& request, prog
   const auto rail = static_cast<size_t>(trial.rail());
   const std::string& device = rank_of(request, request.rank).rails[rail].name;
   const std::string name = describe_connection(trial.fd()) + " (" + device + ")";
-  auto endpoint = std::make_unique<TcpEndpoint>(loop, events, trial.fd(), name);
-  trial.release_fd();
+  auto endpoint = std::make_unique<TcpEndpoint>(loop, events, trial.release_stream(), name);
   endpoint->peer = trial.peer();
   endpoint->rail = trial.rail();
   endpoint->peer_rail = trial.peer_rail();

@@ -6,7 +6,6 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -27,35 +26,36 @@ void set_option(int fd, int level, int name, int value) {
 
 }  // namespace
 
-TcpEndpoint::TcpEndpoint(progress::Loop& loop, EndpointEvents& events, int fd, std::string name)
-    : loop_(loop), events_(events), fd_(fd), name_(std::move(name)) {}
+TcpEndpoint::TcpEndpoint(progress::Loop& loop, EndpointEvents& events,
+                         std::unique_ptr<TcpStream> stream, std::string name)
+    : loop_(loop), events_(events), stream_(std::move(stream)), name_(std::move(name)) {}
 
 TcpEndpoint::~TcpEndpoint() {
-  if (fd_ < 0) return;
-  if (up_) loop_.remove(fd_, this);
-  close(fd_);
+  if (up_) loop_.remove(stream_->fd(), this);
 }
 
 Status TcpEndpoint::start(const TcpEndpointOptions& options) {
+  const int fd = stream_->fd();
   heard_at_ = loop_.clock().now();
   ack_comms_.reserve(1);
   checksum_ = options.payload_checksum;
-  set_option(fd_, IPPROTO_TCP, TCP_NODELAY, 1);
-  set_option(fd_, IPPROTO_TCP, TCP_USER_TIMEOUT, kSilenceMaxMs);
+  set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, kSilenceMaxMs);
   if (options.notsent_lowat_bytes > 0) {
-    set_option(fd_, IPPROTO_TCP, TCP_NOTSENT_LOWAT, static_cast<int>(options.notsent_lowat_bytes));
+    set_option(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, static_cast<int>(options.notsent_lowat_bytes));
   }
   if (options.send_buffer_bytes > 0) {
-    set_option(fd_, SOL_SOCKET, SO_SNDBUF, static_cast<int>(options.send_buffer_bytes));
+    set_option(fd, SOL_SOCKET, SO_SNDBUF, static_cast<int>(options.send_buffer_bytes));
   }
   const std::string& control = options.congestion_control;
-  if (!control.empty() && setsockopt(fd_, IPPROTO_TCP, TCP_CONGESTION, control.data(),
+  if (!control.empty() && setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, control.data(),
                                      static_cast<socklen_t>(control.size())) != 0) {
     return error(Code::invalid_argument, "congestion_control=%s is not available on this host: %s; "
                  "see net.ipv4.tcp_allowed_congestion_control", control.c_str(),
                  std::strerror(errno)).with_errno(errno);
   }
-  return loop_.add(fd_, EPOLLIN | EPOLLRDHUP, this);
+  stream_->begin_bulk();
+  return loop_.add(fd, EPOLLIN | EPOLLRDHUP, this);
 }
 
 bool TcpEndpoint::post(WorkRequest& request) {
@@ -123,12 +123,21 @@ void TcpEndpoint::queue_acks() {
 
 void TcpEndpoint::flush() {
   if (!up_) return;
+  if (stream_->wants_write() && !flush_stream()) return;
   // Control frames go between data frames, never into the middle of one.
   if (head_sent_ > 0 && !flush_data()) return;
   if (!up_) return;
   queue_acks();
   if (!flush_control()) return;
   flush_data();
+}
+
+// What the stream has taken and the kernel has not.
+bool TcpEndpoint::flush_stream() {
+  if (stream_->push()) return true;
+  if (errno == EAGAIN) want_writable(true);
+  else fail("send", errno);
+  return false;
 }
 
 bool TcpEndpoint::flush_control() {
@@ -139,13 +148,9 @@ bool TcpEndpoint::flush_control() {
     std::array<iovec, 2> vectors = {
         iovec{control.header.data() + in_header, wire::kHeaderBytes - in_header},
         iovec{control.text.data() + in_text, control.text.size() - in_text}};
-    msghdr message{};
-    message.msg_iov = vectors.data();
-    message.msg_iovlen = vectors.size();
-    const ssize_t sent = sendmsg(fd_, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t sent = stream_->send(vectors.data(), vectors.size());
     ++counters_.send_calls;
     if (sent < 0) {
-      if (errno == EINTR) continue;
       if (errno == EAGAIN) want_writable(true);
       else fail("send", errno);
       return false;
@@ -174,13 +179,9 @@ bool TcpEndpoint::flush_data() {
       skip = 0;
       request = request->next;
     }
-    msghdr message{};
-    message.msg_iov = vectors.data();
-    message.msg_iovlen = static_cast<size_t>(count);
-    const ssize_t sent = sendmsg(fd_, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t sent = stream_->send(vectors.data(), static_cast<size_t>(count));
     ++counters_.send_calls;
     if (sent < 0) {
-      if (errno == EINTR) continue;
       if (errno == EAGAIN) want_writable(true);
       else fail("send", errno);
       return false;
@@ -191,7 +192,7 @@ bool TcpEndpoint::flush_data() {
       return false;
     }
   }
-  want_writable(false);
+  want_writable(stream_->wants_write());
   return true;
 }
 
@@ -232,13 +233,14 @@ void TcpEndpoint::want_writable(bool wanted) {
   if (!up_ || wanted == writable_wanted_) return;
   writable_wanted_ = wanted;
   const uint32_t events = EPOLLIN | EPOLLRDHUP | (wanted ? EPOLLOUT : 0u);
-  if (Status status = loop_.modify(fd_, events, this); !status) quiesce(status);
+  if (Status status = loop_.modify(stream_->fd(), events, this); !status) quiesce(status);
 }
 
 uint64_t TcpEndpoint::backlog_bytes() {
   int in_kernel = 0;
-  if (up_) ioctl(fd_, SIOCOUTQ, &in_kernel);
-  return queued_bytes() + static_cast<uint64_t>(std::max(in_kernel, 0));
+  if (!up_) return queued_bytes();
+  ioctl(stream_->fd(), SIOCOUTQ, &in_kernel);
+  return queued_bytes() + stream_->unsent_bytes() + static_cast<uint64_t>(std::max(in_kernel, 0));
 }
 
 void TcpEndpoint::on_ready(uint32_t epoll_events) {
@@ -251,7 +253,10 @@ void TcpEndpoint::on_ready(uint32_t epoll_events) {
 
 void TcpEndpoint::receive() {
   size_t total = 0;
-  while (up_ && total < kReceiveBytesPerTurn) {
+  while (up_) {
+    const bool more = total < kReceiveBytesPerTurn;
+    // What has left the kernel would not wake us again.
+    if (!more && !stream_->has_buffered_input()) break;
     // The buffer is empty here: consume_buffer() took everything or began a payload.
     std::array<iovec, 2> vectors;
     size_t count = 0;
@@ -268,14 +273,12 @@ void TcpEndpoint::receive() {
     }
     vectors[count++] = {buffer_.data() + buffer_end_, ahead};
     asked = direct + ahead;
-    msghdr message{};
-    message.msg_iov = vectors.data();
-    message.msg_iovlen = count;
-    const ssize_t received = recvmsg(fd_, &message, MSG_DONTWAIT);
+    const auto source = more ? TcpStream::Source::network : TcpStream::Source::buffer;
+    const ssize_t received = stream_->receive(vectors.data(), count, source);
     ++counters_.receive_calls;
     if (received < 0) {
-      if (errno == EINTR) continue;
       if (errno != EAGAIN) fail("receive", errno);
+      else if (stream_->take_arrival()) heard_at_ = loop_.clock().now();
       break;
     }
     if (received == 0) {
@@ -300,13 +303,14 @@ void TcpEndpoint::receive() {
 
 // A shaped or busy network delivers a chunk in many pieces, and each would cost a wake-up.
 void TcpEndpoint::want_bytes() {
+  if (stream_->is_encrypted()) return;  // a record is of use only as a whole, and smaller
   size_t wanted = 1;
   if (receiving_payload_ && frame_.length - payload_done_ >= kLongPayload) {
     wanted = std::min(frame_.length - payload_done_, kLowWaterMax);
   }
   // More than what is to come would never be reached; a little less costs one wake-up more.
   if (low_water_ <= wanted && wanted < 2 * low_water_) return;
-  set_option(fd_, SOL_SOCKET, SO_RCVLOWAT, static_cast<int>(wanted));
+  set_option(stream_->fd(), SOL_SOCKET, SO_RCVLOWAT, static_cast<int>(wanted));
   low_water_ = wanted;
 }
 
@@ -463,7 +467,7 @@ WorkRequest* TcpEndpoint::replace_head() {
     stand_in_bytes_.assign(request->data, request->data + request->header.length);
     stand_in_.data = stand_in_bytes_.data();
   } catch (const std::bad_alloc&) {
-    shutdown(fd_, SHUT_RDWR);  // half a frame without its rest: nothing may follow it
+    shutdown(stream_->fd(), SHUT_RDWR);  // half a frame without its rest: nothing may follow it
   }
   WorkQueue head;
   head.push_back(stand_in_);
@@ -490,7 +494,7 @@ void TcpEndpoint::recall(WorkQueue& unacknowledged) {
 // While a long payload arrives the kernel wakes us only when much of it is there: what it holds counts.
 Nanoseconds TcpEndpoint::heard_at() {
   int unread = 0;
-  if (up_ && low_water_ > 1 && ioctl(fd_, FIONREAD, &unread) == 0 && unread > unread_) {
+  if (up_ && low_water_ > 1 && ioctl(stream_->fd(), FIONREAD, &unread) == 0 && unread > unread_) {
     unread_ = unread;
     heard_at_ = loop_.clock().now();
   }
@@ -499,20 +503,19 @@ Nanoseconds TcpEndpoint::heard_at() {
 
 void TcpEndpoint::fail(const char* what, int os_errno) {
   quiesce(error(Code::peer_lost, "%s failed on %s: %s", what, name_.c_str(),
-                std::strerror(os_errno)).with_errno(os_errno));
+                stream_->explain(os_errno).c_str()).with_errno(os_errno));
 }
 
 void TcpEndpoint::quiesce(const Status& why) {
   if (!up_) return;
   up_ = false;
-  loop_.remove(fd_, this);
+  loop_.remove(stream_->fd(), this);
   // No linger: bytes of a connection that was given up must not arrive later.
   if (!goodbye_received_) {
     const linger hard{1, 0};
-    setsockopt(fd_, SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
+    setsockopt(stream_->fd(), SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
   }
-  close(fd_);
-  fd_ = -1;
+  stream_.reset();
   WorkQueue unacknowledged;
   unacknowledged.append(in_flight_);
   if (!queue_.empty() && queue_.front() == &stand_in_) queue_.pop_front();

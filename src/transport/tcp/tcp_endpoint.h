@@ -4,7 +4,8 @@
 // payload is read straight into its destination, together with the beginning of what follows. The
 // kernel's send queue is kept short (TCP_NOTSENT_LOWAT), so that the choice of a rail stays late.
 // With `payload_checksum` a payload that was changed on the way never counts as landed: the connection
-// breaks, and what it carried is sent again.
+// breaks, and what it carried is sent again. The stream may encrypt: then what it holds back counts
+// as not yet delivered, and what it has read ahead is taken before the kernel is asked again.
 #pragma once
 
 #include <sys/uio.h>
@@ -13,11 +14,13 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "progress/loop.h"
 #include "transport/endpoint.h"
+#include "transport/tcp/tcp_stream.h"
 
 namespace nezha::transport {
 
@@ -30,8 +33,9 @@ struct TcpEndpointOptions {
 
 class TcpEndpoint final : public Endpoint, private progress::Pollable {
  public:
-  // Takes the connected socket `fd`. `name` is for messages.
-  TcpEndpoint(progress::Loop& loop, EndpointEvents& events, int fd, std::string name);
+  // Takes a connection that is open. `name` is for messages.
+  TcpEndpoint(progress::Loop& loop, EndpointEvents& events, std::unique_ptr<TcpStream> stream,
+              std::string name);
   ~TcpEndpoint() override;
 
   // Before the first use: socket options, and registration with the loop (baton held).
@@ -47,7 +51,8 @@ class TcpEndpoint final : public Endpoint, private progress::Pollable {
   }
   bool has_room() const override { return up_ && queued_bytes() < kQueuedBytesMax; }
   bool has_output() const override {
-    return up_ && (!queue_.empty() || !control_.empty() || !ack_comms_.empty());
+    return up_ && (!queue_.empty() || !control_.empty() || !ack_comms_.empty() ||
+                   stream_->wants_write());
   }
   uint32_t in_flight_frames() const override { return posted_ - released_ - ghosts_; }
   uint32_t unacknowledged_frames() const override { return landed_ - told_; }
@@ -89,6 +94,7 @@ class TcpEndpoint final : public Endpoint, private progress::Pollable {
   void on_ready(uint32_t epoll_events) override;
   void seal(WorkRequest& request);
   void queue_acks();
+  bool flush_stream();
   bool flush_control();
   bool flush_data();
   void finish_sent(size_t bytes);
@@ -120,7 +126,7 @@ class TcpEndpoint final : public Endpoint, private progress::Pollable {
 
   progress::Loop& loop_;
   EndpointEvents& events_;
-  int fd_;
+  std::unique_ptr<TcpStream> stream_;  // null when down
   std::string name_;
   bool up_ = true;
   bool goodbye_received_ = false;

@@ -93,6 +93,9 @@ Status TcpMesh::undecided_error() const {
     text += text.empty() ? "" : "; ";
     if (!pair.dial) {
       text += "rank " + std::to_string(pair.peer) + " did not connect to it";
+      // Perhaps it tried.
+      const std::string& reason = refusals_.last_reason();
+      if (!reason.empty()) text += " (somebody was refused: " + reason + ")";
       continue;
     }
     text += "it reaches rank " + std::to_string(pair.peer) + " on no rail (";

@@ -1,7 +1,7 @@
 #include "transport/tcp/tcp_trial.h"
 
 #include <poll.h>
-#include <sys/socket.h>
+#include <sys/uio.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -21,8 +21,8 @@ std::span<const std::byte, N> fixed(const std::vector<std::byte>& bytes) {
 
 TcpTrial::TcpTrial(const TrialIdentity& me, Descriptor fd, int peer, int rail, int peer_rail,
                    int lane, uint32_t epoch, Nanoseconds now, Nanoseconds deadline)
-    : me_(me), fd_(std::move(fd)), dialler_(true), state_(State::connecting), peer_(peer),
-      rail_(rail), peer_rail_(peer_rail), lane_(lane), deadline_(deadline) {
+    : me_(me), dialler_(true), state_(State::connecting), peer_(peer), rail_(rail),
+      peer_rail_(peer_rail), lane_(lane), deadline_(deadline) {
   hello_.job = me.job;
   hello_.world_size = me.world_size;
   hello_.dialer_rank = static_cast<uint32_t>(me.rank);
@@ -32,6 +32,7 @@ TcpTrial::TcpTrial(const TrialIdentity& me, Descriptor fd, int peer, int rail, i
   hello_.lane = static_cast<uint16_t>(lane);
   hello_.epoch = epoch;
   ping_sent_at_ = now;
+  open_stream(std::move(fd));
   if (auto nonce = wire::random_nonce()) {
     hello_.nonce = *nonce;
   } else {
@@ -40,17 +41,52 @@ TcpTrial::TcpTrial(const TrialIdentity& me, Descriptor fd, int peer, int rail, i
 }
 
 TcpTrial::TcpTrial(const TrialIdentity& me, Descriptor fd, int rail, Nanoseconds now)
-    : me_(me), fd_(std::move(fd)), dialler_(false), state_(State::hello), rail_(rail),
-      deadline_(now + kStrangerTimeout) {}
+    : me_(me), dialler_(false), state_(State::hello), rail_(rail),
+      deadline_(now + kStrangerTimeout) {
+  open_stream(std::move(fd));
+}
+
+void TcpTrial::open_stream(Descriptor fd) {
+  if (me_.tls != nullptr) {
+    auto encrypted = me_.tls->open(fd, dialler_);
+    if (encrypted) {
+      stream_ = std::move(*encrypted);
+      return;
+    }
+    fail(encrypted.status().message());
+  }
+  stream_ = TcpStream::plain(std::move(fd));
+}
 
 short TcpTrial::poll_events() const {
   if (state_ == State::connecting) return POLLOUT;
-  return static_cast<short>(POLLIN | (is_flushed() ? 0 : POLLOUT));
+  // While it is being opened only the stream knows what it waits for.
+  const bool writing = stream_->is_open() ? !is_flushed() : stream_->wants_write();
+  return static_cast<short>(POLLIN | (writing ? POLLOUT : 0));
 }
 
 void TcpTrial::fail(std::string reason) {
   state_ = State::failed;
   reason_ = std::move(reason);
+}
+
+void TcpTrial::fail_stream(int os_errno) {
+  const bool stranger = !dialler_ && !stream_->is_open() && os_errno == EPROTO;
+  if (stranger && stream_->is_peer_plain()) {
+    // One of ours, and it would not understand an answer in TLS.
+    stream_ = TcpStream::plain(Descriptor(stream_->release_fd()));
+    // Closing with bytes unread would reset the connection, and with it the answer.
+    std::array<std::byte, wire::kHelloBytes> rest;
+    const iovec piece{rest.data(), rest.size()};
+    (void)stream_->receive(&piece, 1, TcpStream::Source::network);
+    return refuse(wire::Refusal::needs_tls);
+  }
+  refused_ = refused_ || stranger;
+  if (dialler_ && !stream_->is_open() && os_errno != EPROTO) {
+    return fail("closed by the peer during the TLS handshake: it may have tls=off, which must be equal "
+                "on all ranks");
+  }
+  fail(stream_->explain(os_errno));
 }
 
 void TcpTrial::refuse(wire::Refusal refusal) {
@@ -79,7 +115,7 @@ void TcpTrial::on_time(Nanoseconds now) {
 void TcpTrial::on_poll(short events, Nanoseconds now) {
   if (state_ == State::connecting) {
     if ((events & (POLLOUT | POLLERR | POLLHUP)) == 0) return;
-    dial_errno_ = dial_error(fd_.get());
+    dial_errno_ = dial_error(stream_->fd());
     if (dial_errno_ != 0) return fail(std::strerror(dial_errno_));
     answered_ = true;
     std::array<std::byte, wire::kHelloBytes> bytes;
@@ -89,6 +125,8 @@ void TcpTrial::on_poll(short events, Nanoseconds now) {
   }
   if (events & POLLOUT) flush();
   if (state_ != State::failed && (events & (POLLIN | POLLHUP | POLLERR))) read(now);
+  // What waited for the stream to open.
+  if (state_ != State::failed && !out_.empty() && stream_->is_open()) flush();
 }
 
 void TcpTrial::write(const std::byte* data, size_t size) {
@@ -97,17 +135,17 @@ void TcpTrial::write(const std::byte* data, size_t size) {
 }
 
 void TcpTrial::flush() {
-  while (!is_flushed()) {
-    const ssize_t sent = send(fd_.get(), out_.data() + out_done_, out_.size() - out_done_,
-                              MSG_NOSIGNAL | MSG_DONTWAIT);
+  while (out_done_ != out_.size()) {
+    const iovec piece{out_.data() + out_done_, out_.size() - out_done_};
+    const ssize_t sent = stream_->send(&piece, 1);
     if (sent < 0) {
-      if (errno == EINTR) continue;
-      if (errno != EAGAIN) fail(std::strerror(errno));
+      if (errno != EAGAIN) fail_stream(errno);
       return;
     }
     out_done_ += static_cast<size_t>(sent);
   }
   out_.clear(), out_done_ = 0;
+  if (!stream_->push() && errno != EAGAIN) fail_stream(errno);
 }
 
 size_t TcpTrial::wanted() const {
@@ -127,14 +165,16 @@ void TcpTrial::read(Nanoseconds now) {
   while (wanted() > 0) {
     const size_t have = in_.size();
     in_.resize(wanted());
-    const ssize_t got = recv(fd_.get(), in_.data() + have, in_.size() - have, MSG_DONTWAIT);
+    const iovec piece{in_.data() + have, in_.size() - have};
+    const ssize_t got = stream_->receive(&piece, 1, TcpStream::Source::network);
+    const int os_errno = errno;
     in_.resize(have + static_cast<size_t>(std::max<ssize_t>(got, 0)));
     if (got == 0) {
+      if (dialler_ && !stream_->is_open()) return fail_stream(EPIPE);
       return fail(authenticated_ ? "closed by the peer" : "closed by the peer during the handshake");
     }
     if (got < 0) {
-      if (errno == EINTR) continue;
-      if (errno != EAGAIN) fail(std::strerror(errno));
+      if (os_errno != EAGAIN) fail_stream(os_errno);
       return;
     }
     const bool echo = state_ == State::testing && !dialler_;
@@ -170,6 +210,10 @@ void TcpTrial::complete(Nanoseconds now) {
 }
 
 void TcpTrial::on_hello() {
+  if (in_[0] == std::byte{0x16} && in_[1] == std::byte{3}) {
+    refused_ = true;
+    return fail("it speaks TLS, and this rank has tls=off; set it equal on all ranks");
+  }
   if (auto refusal = wire::decode(fixed<wire::kHelloBytes>(in_), &hello_);
       refusal != wire::Refusal::none) {
     return refuse(refusal);

@@ -5,7 +5,8 @@
 //            driven by poll or epoll. A trial that failed keeps its socket until it is closed, so
 //            that its owner can stop watching it first.
 //   Trust    before the proof, an acceptor reads exactly one Hello (64 bytes) and believes nothing;
-//            it gives a stranger two seconds.
+//            it gives a stranger two seconds. With TLS the handshake runs inside it, and what the
+//            acceptor reads before is bounded, too (tls_stream.h).
 //   Test     dialler -> acceptor: eight small messages, echoed one by one (latency), then 48 KiB,
 //            echoed: full-size segments in both directions, so a path whose MTU is smaller than
 //            both ends believe fails here and not in mid-operation.
@@ -16,11 +17,14 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
 #include "transport/tcp/tcp_socket.h"
+#include "transport/tcp/tcp_stream.h"
+#include "transport/tcp/tls_stream.h"
 #include "wire/handshake.h"
 
 namespace nezha::transport {
@@ -31,6 +35,7 @@ struct TrialIdentity {
   uint64_t job = 0;
   wire::Secret secret{};
   uint16_t rail_count = 0;   // mine
+  std::shared_ptr<const TlsKey> tls;  // null: not encrypted
 };
 
 class TcpTrial {
@@ -63,7 +68,7 @@ class TcpTrial {
   bool is_dialler() const { return dialler_; }
   bool is_authenticated() const { return authenticated_; }
   // Everything written has left.
-  bool is_flushed() const { return out_done_ == out_.size(); }
+  bool is_flushed() const { return out_done_ == out_.size() && !stream_->wants_write(); }
   int peer() const { return peer_; }
   int rail() const { return rail_; }
   int peer_rail() const { return peer_rail_; }
@@ -79,9 +84,10 @@ class TcpTrial {
   int dial_errno() const { return dial_errno_; }
   // Acceptor, failed: the dialler is not one of us.
   bool has_refused() const { return refused_; }
-  int fd() const { return fd_.get(); }
-  int release_fd() { return fd_.release(); }
-  void close() { fd_.reset(-1); }
+  int fd() const { return stream_->fd(); }
+  // The trial is over, and has neither a descriptor nor anything to flush any more.
+  std::unique_ptr<TcpStream> release_stream() { return std::move(stream_); }
+  void close() { stream_->close(); }
   Nanoseconds deadline() const { return deadline_; }
 
  private:
@@ -92,7 +98,9 @@ class TcpTrial {
   static constexpr size_t kTestBytes = kPings * kPingBytes + kBulkBytes;
   static constexpr Nanoseconds kStrangerTimeout = 2 * kSecond;
 
+  void open_stream(Descriptor fd);
   void fail(std::string reason);
+  void fail_stream(int os_errno);
   void refuse(wire::Refusal refusal);
   void write(const std::byte* data, size_t size);
   void flush();
@@ -107,9 +115,9 @@ class TcpTrial {
   void on_verdict();
 
   TrialIdentity me_;
-  Descriptor fd_;
   const bool dialler_;
   State state_;
+  std::unique_ptr<TcpStream> stream_;
   int peer_ = -1;
   int rail_ = 0;
   int peer_rail_ = 0;

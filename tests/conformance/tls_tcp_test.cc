@@ -1,0 +1,552 @@
+// Encrypted rails: endpoints over TLS behave as those without, nothing but TLS is on the wire, and who
+// does not hold the key, or does not encrypt, is refused with a reason.
+#include <gtest/gtest.h>
+#include <openssl/ec.h>
+#include <openssl/evp.h>
+#include <openssl/ssl.h>
+#include <openssl/x509.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "progress/loop.h"
+#include "support/watchdog.h"
+#include "transport/tcp/tcp_endpoint.h"
+#include "transport/tcp/tcp_trial.h"
+
+namespace nezha::transport {
+namespace {
+
+constexpr int kTurnsMax = 200'000;  // of a loop that never sleeps; far more than any test needs
+
+std::pair<Descriptor, Descriptor> socket_pair(int buffer_bytes = 0) {
+  int ends[2] = {-1, -1};
+  EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
+  for (const int end : ends) {
+    if (buffer_bytes == 0) continue;
+    setsockopt(end, SOL_SOCKET, SO_SNDBUF, &buffer_bytes, sizeof(buffer_bytes));
+  }
+  return {Descriptor(ends[0]), Descriptor(ends[1])};
+}
+
+std::shared_ptr<const TlsKey> key_of(const char* text, uint64_t records = TlsKey::kRecordsPerKey) {
+  return TlsKey::create(wire::secret_from_text(text), records);
+}
+
+// One turn of a stream that is being opened. False when it broke.
+bool knock(TcpStream& stream) {
+  std::byte none;
+  const iovec piece{&none, 1};
+  const ssize_t got = stream.receive(&piece, 1, TcpStream::Source::network);
+  return got < 0 && errno == EAGAIN;
+}
+
+// Frames and what became of them.
+struct Sink final : EndpointEvents {
+  std::deque<std::vector<std::byte>> payloads;
+  size_t landed = 0;
+  std::vector<WorkRequest*> released;
+  bool down = false;
+  Status why;
+
+  Landing on_frame(Endpoint&, const wire::FrameHeader& header) override {
+    Landing landing;
+    landing.destination = payloads.emplace_back(header.length).data();
+    landing.owner = this;
+    return landing;
+  }
+  void on_landed(Endpoint& endpoint, const wire::FrameHeader&, const Landing&) override {
+    ++landed;
+    endpoint.acknowledge(0);
+  }
+  void on_released(Endpoint&, WorkRequest& request) override { released.push_back(&request); }
+  void on_credit(Endpoint&, uint32_t, uint64_t) override {}
+  uint64_t credit_to_tell(Endpoint&, uint32_t) override { return 0; }
+  void on_failure(Endpoint&, const wire::FrameHeader&, const std::string&) override {}
+  void on_control(Endpoint&, const wire::FrameHeader&, const std::string&) override {}
+  void on_room(Endpoint&) override {}
+  void on_down(Endpoint&, WorkQueue& unacknowledged, const Status& status, bool) override {
+    down = true;
+    why = status;
+    unacknowledged = WorkQueue();
+  }
+};
+
+struct Message {
+  Message(uint64_t number, size_t size) : data(size) {
+    for (size_t i = 0; i < size; ++i) data[i] = static_cast<std::byte>(number * 31 + i * 7 + i / 251);
+    request.header.op_seq = number;
+    request.header.length = static_cast<uint32_t>(size);
+    request.data = data.data();
+    request.owner = this;
+  }
+  std::vector<std::byte> data;
+  WorkRequest request;
+};
+
+// Two endpoints, with a wire between them that the test can read and change.
+class Wired : public ::testing::Test, private progress::LoopClient {
+ protected:
+  void SetUp() override {
+    auto loop = progress::Loop::create(system_clock(), 0);
+    ASSERT_TRUE(loop.is_ok());
+    loop_ = std::move(*loop);
+    loop_->set_client(this);
+    baton_ = std::make_unique<progress::Loop::Baton>(*loop_);
+  }
+  void TearDown() override {
+    left_.reset();
+    right_.reset();
+    baton_.reset();
+    loop_.reset();
+  }
+  void connect(const std::shared_ptr<const TlsKey>& key, bool with_wire, int buffer_bytes = 0) {
+    auto [left_fd, left_wire] = socket_pair(buffer_bytes);
+    Descriptor right_fd = std::move(left_wire);
+    if (with_wire) {
+      auto [wire, fd] = socket_pair(buffer_bytes);
+      wires_[0] = std::move(right_fd);
+      wires_[1] = std::move(wire);
+      right_fd = std::move(fd);
+    }
+    auto left = stream(key, std::move(left_fd), true);
+    auto right = stream(key, std::move(right_fd), false);
+    for (int turn = 0; !left->is_open() || !right->is_open(); ++turn) {
+      ASSERT_LT(turn, kTurnsMax);
+      ASSERT_TRUE(knock(*left)) << left->explain(errno);
+      pump();
+      ASSERT_TRUE(knock(*right)) << right->explain(errno);
+      pump();
+    }
+    left_ = endpoint(std::move(left), left_events_);
+    right_ = endpoint(std::move(right), right_events_);
+  }
+  template <class Done>
+  void drive(Done done) {
+    for (int turn = 0; !done(); ++turn) {
+      ASSERT_LT(turn, kTurnsMax) << left_events_.why.to_string() << right_events_.why.to_string();
+      baton_->drive_once();
+      pump();
+    }
+  }
+  // Messages of all sizes there; acknowledgements come back.
+  void exchange(std::deque<Message>& messages) {
+    size_t posted = 0;
+    drive([&] {
+      while (posted < messages.size() && left_->post(messages[posted].request)) ++posted;
+      left_->flush();
+      return left_events_.released.size() == messages.size() || left_events_.down ||
+             right_events_.down;
+    });
+    ASSERT_FALSE(left_events_.down) << left_events_.why.to_string();
+    ASSERT_FALSE(right_events_.down) << right_events_.why.to_string();
+    ASSERT_EQ(right_events_.landed, messages.size());
+    for (size_t i = 0; i < messages.size(); ++i) {
+      ASSERT_TRUE(right_events_.payloads[i] == messages[i].data) << "frame " << i;
+    }
+  }
+
+  std::string heard_;  // from left to right
+  std::function<void(std::string&)> tamper_;
+  std::array<Descriptor, 2> wires_;
+  std::unique_ptr<progress::Loop> loop_;
+  std::unique_ptr<progress::Loop::Baton> baton_;
+  Sink left_events_;
+  Sink right_events_;
+  std::unique_ptr<TcpEndpoint> left_;
+  std::unique_ptr<TcpEndpoint> right_;
+
+ private:
+  static std::unique_ptr<TcpStream> stream(const std::shared_ptr<const TlsKey>& key, Descriptor fd,
+                                           bool dialler) {
+    if (key == nullptr) return TcpStream::plain(std::move(fd));
+    auto made = key->open(fd, dialler);
+    EXPECT_TRUE(made.is_ok()) << made.status().to_string();
+    return std::move(*made);
+  }
+  std::unique_ptr<TcpEndpoint> endpoint(std::unique_ptr<TcpStream> stream, Sink& sink) {
+    auto made = std::make_unique<TcpEndpoint>(*loop_, sink, std::move(stream), "test");
+    made->peer = 1;
+    EXPECT_TRUE(made->start({}).is_ok());
+    return made;
+  }
+  // Carries what is on the wire.
+  void pump() {
+    if (!wires_[0]) return;
+    for (const bool forth : {true, false}) {
+      std::string bytes(65536, '\0');
+      const ssize_t got = recv(wires_[forth ? 0 : 1].get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+      if (got <= 0) continue;
+      bytes.resize(static_cast<size_t>(got));
+      if (forth) heard_ += bytes;
+      if (forth && tamper_) tamper_(bytes);
+      for (size_t at = 0; at < bytes.size();) {
+        const ssize_t sent = send(wires_[forth ? 1 : 0].get(), bytes.data() + at, bytes.size() - at,
+                                  MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (sent > 0) at += static_cast<size_t>(sent);
+        if (sent < 0 && errno != EAGAIN) return;
+        if (sent < 0) baton_->drive_once();
+      }
+    }
+  }
+  bool run(Nanoseconds) override {
+    for (TcpEndpoint* each : {left_.get(), right_.get()}) {
+      if (each != nullptr && each->has_output()) each->flush();
+    }
+    return false;
+  }
+  Nanoseconds next_wakeup() const override { return kNever; }
+};
+
+enum class Kind { plain, tls, tls_with_many_keys };
+
+class StreamKinds : public Wired, public ::testing::WithParamInterface<std::tuple<Kind, int>> {
+ protected:
+  void connect_as_told() {
+    const auto [kind, buffer] = GetParam();
+    const uint64_t records = kind == Kind::tls ? TlsKey::kRecordsPerKey : 3;
+    connect(kind == Kind::plain ? nullptr : key_of("job", records), false, buffer);
+  }
+};
+
+TEST_P(StreamKinds, FramesOfEverySizeArriveInOrderAndAreReleased) {
+  connect_as_told();
+  std::deque<Message> messages;
+  const size_t sizes[] = {0, 1, 63, 64, 65, 5000, 16383, 16384, 16385, 40'000, 300'000, 2, 3'000'000};
+  for (uint64_t i = 0; i < 39; ++i) messages.emplace_back(i, sizes[i % std::size(sizes)]);
+  exchange(messages);
+  EXPECT_EQ(left_->in_flight_frames(), 0U);
+  drive([&] { return !left_->has_output() && !right_->has_output(); });
+}
+
+// What is encrypted and held back has been taken: it comes back by `recall` all the same, arrives, and is
+// not read again from its source.
+TEST_P(StreamKinds, WhatIsHeldBackCountsAndNeedsItsSourceNoMore) {
+  connect_as_told();
+  Message big(1, 2'000'000);
+  ASSERT_TRUE(left_->post(big.request));
+  left_->flush();
+  const uint64_t sent = left_->counters().bytes_sent;
+  EXPECT_GT(sent, 0U);
+  EXPECT_EQ(left_->queued_bytes() + sent, wire::kHeaderBytes + big.data.size());
+  EXPECT_TRUE(left_->has_output());
+  EXPECT_GT(left_->backlog_bytes(), left_->queued_bytes());
+  const std::vector<std::byte> original = big.data;
+  WorkQueue taken;
+  left_->recall(taken);
+  ASSERT_EQ(taken.pop_front(), &big.request);
+  std::fill(big.data.begin(), big.data.end(), std::byte{0xEE});
+  drive([&] { return right_events_.landed == 1 && !left_->has_output(); });
+  EXPECT_TRUE(right_events_.payloads[0] == original);
+  drive([&] { return !right_->has_output(); });
+  EXPECT_TRUE(left_events_.released.empty());
+  EXPECT_FALSE(left_events_.down);
+}
+
+std::string name_of(const ::testing::TestParamInfo<std::tuple<Kind, int>>& at) {
+  constexpr const char* kNames[] = {"plain", "tls", "tls_with_many_keys"};
+  const auto [kind, buffer] = at.param;
+  return std::string(kNames[static_cast<size_t>(kind)]) + (buffer != 0 ? "_narrow" : "");
+}
+
+INSTANTIATE_TEST_SUITE_P(All, StreamKinds,
+                         ::testing::Combine(::testing::Values(Kind::plain, Kind::tls,
+                                                              Kind::tls_with_many_keys),
+                                            ::testing::Values(0, 4096)),
+                         name_of);
+
+TEST_F(Wired, ThePayloadIsNotOnTheWire) {
+  for (const bool encrypted : {false, true}) {
+    heard_.clear();
+    left_events_ = Sink(), right_events_ = Sink();
+    connect(encrypted ? key_of("job") : nullptr, true);
+    std::deque<Message> messages;
+    messages.emplace_back(1, 100);
+    messages.emplace_back(2, 100'000);
+    exchange(messages);
+    for (const Message& message : messages) {
+      const std::string part(reinterpret_cast<const char*>(message.data.data()) + 20, 16);
+      EXPECT_EQ(heard_.find(part) == std::string::npos, encrypted);
+    }
+    const std::string magic("\x7FNZ", 3);
+    EXPECT_EQ(heard_.substr(0, 3) == magic, !encrypted);
+    left_.reset();
+    right_.reset();
+  }
+}
+
+// A record that was changed, repeated or left out ends the connection, and nothing of it lands.
+TEST_F(Wired, WhatWasChangedOnTheWayEndsTheConnection) {
+  const std::function<void(std::string&)> changes[] = {
+      [](std::string& bytes) { bytes.back() = static_cast<char>(bytes.back() ^ 1); },
+      [](std::string& bytes) { bytes[40] = static_cast<char>(bytes[40] ^ 0x40); },
+      [](std::string& bytes) { bytes += bytes; },
+      [](std::string& bytes) { bytes.assign("GET / HTTP/1.1\r\n\r\n"); },
+  };
+  for (const auto& change : changes) {
+    tamper_ = nullptr;
+    left_events_ = Sink(), right_events_ = Sink();
+    connect(key_of("job"), true);
+    tamper_ = change;
+    Message message(7, 500);
+    ASSERT_TRUE(left_->post(message.request));
+    left_->flush();
+    drive([&] { return right_events_.down; });
+    EXPECT_NE(right_events_.why.message().find("changed on the way"), std::string::npos)
+        << right_events_.why.to_string();
+    EXPECT_LE(right_events_.landed, 1U);
+    left_.reset();
+    right_.reset();
+  }
+}
+
+// A connection that ends within a record, or after one, without a goodbye: only what is whole counts.
+TEST_F(Wired, AnEndThatTheOtherSideDidNotSayIsALoss) {
+  for (const bool whole : {false, true}) {
+    tamper_ = nullptr;
+    left_events_ = Sink(), right_events_ = Sink();
+    connect(key_of("job"), true);
+    tamper_ = [&](std::string& bytes) {
+      if (!whole) bytes.pop_back();
+    };
+    Message message(7, 500);
+    ASSERT_TRUE(left_->post(message.request));
+    left_->flush();
+    drive([&] { return !heard_.empty() && (!whole || right_events_.landed == 1); });
+    shutdown(wires_[1].get(), SHUT_WR);
+    drive([&] { return right_events_.down; });
+    EXPECT_EQ(right_events_.landed, whole ? 1U : 0U);
+    EXPECT_EQ(right_events_.why.code(), Code::peer_lost);
+    EXPECT_TRUE(whole || left_events_.released.empty());
+    left_.reset();
+    right_.reset();
+    heard_.clear();
+  }
+}
+
+// ---------------------------------------------------------------------------------------- the handshake
+
+TrialIdentity identity(int rank, std::shared_ptr<const TlsKey> tls) {
+  TrialIdentity me;
+  me.rank = rank;
+  me.world_size = 2;
+  me.job = 77;
+  me.secret = wire::secret_from_text("job");
+  me.rail_count = 1;
+  me.tls = std::move(tls);
+  return me;
+}
+
+void turn(TcpTrial& trial) {
+  if (trial.state() == TcpTrial::State::failed) return trial.close();
+  pollfd watched{trial.fd(), trial.poll_events(), 0};
+  if (poll(&watched, 1, 0) > 0) trial.on_poll(watched.revents, system_clock().now());
+}
+
+struct Trials {
+  Trials(std::shared_ptr<const TlsKey> dialler_key, std::shared_ptr<const TlsKey> acceptor_key)
+      : fds(socket_pair()),
+        dialler(identity(0, std::move(dialler_key)), std::move(fds.first), 1, 0, 0, 0, 0, 0, kNever),
+        acceptor(identity(1, std::move(acceptor_key)), std::move(fds.second), 0, 0) {}
+  void run() {
+    for (int i = 0; i < 10'000; ++i) {
+      turn(dialler);
+      turn(acceptor);
+      if (dialler.state() == TcpTrial::State::tested) dialler.decide(true, 1);
+    }
+  }
+  std::pair<Descriptor, Descriptor> fds;
+  TcpTrial dialler;
+  TcpTrial acceptor;
+};
+
+bool says(const TcpTrial& trial, const char* words) {
+  return trial.reason().find(words) != std::string::npos;
+}
+
+TEST(TlsTrial, TwoOfOneJobComeThrough) {
+  Trials trials(key_of("job"), key_of("job"));
+  trials.run();
+  EXPECT_EQ(trials.dialler.state(), TcpTrial::State::used) << trials.dialler.reason();
+  EXPECT_EQ(trials.acceptor.state(), TcpTrial::State::used) << trials.acceptor.reason();
+  EXPECT_TRUE(trials.acceptor.is_authenticated());
+}
+
+TEST(TlsTrial, AnotherSecretIsRefusedOnBothSides) {
+  Trials trials(key_of("job"), key_of("another"));
+  trials.run();
+  for (const TcpTrial* trial : {&trials.dialler, &trials.acceptor}) {
+    EXPECT_EQ(trial->state(), TcpTrial::State::failed);
+    EXPECT_FALSE(trial->is_authenticated());
+    EXPECT_TRUE(says(*trial, "different secrets")) << trial->reason();
+  }
+  EXPECT_TRUE(trials.acceptor.has_refused());
+}
+
+TEST(TlsTrial, WhoDoesNotEncryptHearsWhy) {
+  Trials trials(nullptr, key_of("job"));
+  trials.run();
+  EXPECT_TRUE(says(trials.dialler, "tls=on")) << trials.dialler.reason();
+  EXPECT_TRUE(says(trials.acceptor, "tls=on")) << trials.acceptor.reason();
+  EXPECT_TRUE(trials.acceptor.has_refused());
+}
+
+TEST(TlsTrial, WhoEncryptsTowardsOneWhoDoesNotHearsWhy) {
+  Trials trials(key_of("job"), nullptr);
+  trials.run();
+  EXPECT_TRUE(says(trials.dialler, "tls=off")) << trials.dialler.reason();
+  EXPECT_TRUE(says(trials.acceptor, "tls=off")) << trials.acceptor.reason();
+}
+
+// Before the key is proved nobody is believed, and little is read.
+TEST(TlsTrial, StrangersAreReadForLittle) {
+  const std::string long_hello("\x16\x03\x01\x40\x00\x01\x01\x00\x00\x03\x03", 11);  // of 64 KiB
+  const std::string zeros(200'000, '\0');
+  std::string records;
+  for (int i = 0; i < 3000; ++i) records += std::string("\x16\x03\x01\x00\x01\x01", 6);
+  const std::vector<std::string> all = {
+      zeros,
+      long_hello + zeros,
+      records,
+      std::string("\x80\x2E\x01\x03\x01") + zeros,
+      "GET / HTTP/1.1\r\n\r\n",
+      std::string("\x14\x03\x03\x00\x01\x01", 6) + zeros,
+  };
+  for (const std::string& words : all) {
+    auto [mine, theirs] = socket_pair(1 << 20);
+    const ssize_t said = send(theirs.get(), words.data(), words.size(), MSG_NOSIGNAL);
+    ASSERT_EQ(said, static_cast<ssize_t>(words.size()));
+    TcpTrial trial(identity(1, key_of("job")), std::move(mine), 0, 0);
+    for (int i = 0; i < 100 && trial.state() != TcpTrial::State::failed; ++i) {
+      trial.on_poll(POLLIN | POLLOUT, 1000);
+    }
+    EXPECT_FALSE(trial.is_authenticated());
+    int unread = 0;
+    ASSERT_EQ(ioctl(trial.fd(), FIONREAD, &unread), 0);
+    EXPECT_LE(words.size() - static_cast<size_t>(unread), TlsKey::kHandshakeBytesMax);
+    trial.on_time(kNever - 1);
+    EXPECT_EQ(trial.state(), TcpTrial::State::failed);
+  }
+}
+
+// A server with a certificate instead of the key.
+class Impostor {
+ public:
+  Impostor()
+      : context_(SSL_CTX_new(TLS_method())), key_(EVP_EC_gen("P-256")), certificate_(X509_new()) {
+    ASN1_INTEGER_set(X509_get_serialNumber(certificate_), 1);
+    X509_gmtime_adj(X509_getm_notBefore(certificate_), -3600);
+    X509_gmtime_adj(X509_getm_notAfter(certificate_), 3600);
+    X509_set_pubkey(certificate_, key_);
+    X509_sign(certificate_, key_, EVP_sha256());
+    SSL_CTX_use_certificate(context_, certificate_);
+    SSL_CTX_use_PrivateKey(context_, key_);
+  }
+  ~Impostor() {
+    SSL_CTX_free(context_);
+    EVP_PKEY_free(key_);
+    X509_free(certificate_);
+  }
+  SSL_CTX* context() { return context_; }
+
+ private:
+  SSL_CTX* const context_;
+  EVP_PKEY* const key_;
+  X509* const certificate_;
+};
+
+// OpenSSL at the other end of a trial; both take turns until the trial has failed.
+class Foreign {
+ public:
+  Foreign(SSL_CTX* context, Descriptor fd, bool dialler) : fd_(std::move(fd)), ssl_(SSL_new(context)) {
+    SSL_set_fd(ssl_, fd_.get());
+    dialler ? SSL_set_connect_state(ssl_) : SSL_set_accept_state(ssl_);
+  }
+  ~Foreign() { SSL_free(ssl_); }
+  SSL* ssl() { return ssl_; }
+  void meet(TcpTrial& trial) {
+    for (int i = 0; i < 1000 && trial.state() != TcpTrial::State::failed; ++i) {
+      turn(trial);
+      SSL_do_handshake(ssl_);
+    }
+    EXPECT_EQ(trial.state(), TcpTrial::State::failed);
+    EXPECT_FALSE(trial.is_authenticated());
+    EXPECT_TRUE(says(trial, "TLS handshake")) << trial.reason();
+  }
+
+ private:
+  Descriptor fd_;
+  SSL* const ssl_;
+};
+
+TEST(TlsTrial, ACertificateProvesNothing) {
+  for (const int newest : {TLS1_2_VERSION, TLS1_3_VERSION}) {
+    Impostor impostor;
+    SSL_CTX_set_max_proto_version(impostor.context(), newest);
+    auto [mine, theirs] = socket_pair();
+    TcpTrial trial(identity(0, key_of("job")), std::move(mine), 1, 0, 0, 0, 0, 0, kNever);
+    Foreign(impostor.context(), std::move(theirs), false).meet(trial);
+  }
+}
+
+TEST(TlsTrial, AClientWithoutTheKeyIsRefused) {
+  for (const int newest : {TLS1_2_VERSION, TLS1_3_VERSION}) {
+    Impostor impostor;
+    SSL_CTX_set_max_proto_version(impostor.context(), newest);
+    auto [mine, theirs] = socket_pair();
+    TcpTrial trial(identity(1, key_of("job")), std::move(mine), 0, 0);
+    Foreign(impostor.context(), std::move(theirs), true).meet(trial);
+    EXPECT_TRUE(trial.has_refused());
+  }
+}
+
+// ------------------------------------------------------------------------------------------- a member
+
+SSL_SESSION* session_with(SSL* ssl, const wire::Mac& psk) {
+  const unsigned char suite[] = {0x13, 0x01};
+  SSL_SESSION* const session = SSL_SESSION_new();
+  SSL_SESSION_set1_master_key(session, reinterpret_cast<const unsigned char*>(psk.data()), psk.size());
+  SSL_SESSION_set_cipher(session, SSL_CIPHER_find(ssl, suite));
+  SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION);
+  return session;
+}
+
+int offer(SSL* ssl, const EVP_MD*, const unsigned char** id, size_t* length, SSL_SESSION** session) {
+  *id = reinterpret_cast<const unsigned char*>("nezha1");
+  *length = 6;
+  *session = session_with(ssl, key_of("job")->psk());
+  return 1;
+}
+
+// Asks for new keys again and again, and does not read the answers.
+TEST(TlsStream, WhoAsksForKeysWithoutEndCostsLittle) {
+  SSL_CTX* const context = SSL_CTX_new(TLS_method());
+  SSL_CTX_set_psk_use_session_callback(context, offer);
+  auto [mine, theirs] = socket_pair(4096);
+  auto made = key_of("job")->open(mine, false);
+  ASSERT_TRUE(made.is_ok());
+  TcpStream& stream = **made;
+  Foreign foreign(context, std::move(theirs), true);
+  for (int i = 0; i < 1000 && !stream.is_open(); ++i) {
+    SSL_do_handshake(foreign.ssl());
+    ASSERT_TRUE(knock(stream)) << stream.explain(errno);
+  }
+  ASSERT_TRUE(stream.is_open());
+  for (int i = 0; i < 5000; ++i) {
+    ASSERT_EQ(SSL_key_update(foreign.ssl(), SSL_KEY_UPDATE_REQUESTED), 1);
+    if (SSL_do_handshake(foreign.ssl()) != 1) break;
+    (void)knock(stream);
+    (void)stream.push();
+    ASSERT_LE(stream.unsent_bytes(), size_t{256 * 1024});
+  }
+  SSL_CTX_free(context);
+}
+
+}  // namespace
+}  // namespace nezha::transport

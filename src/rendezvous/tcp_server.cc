@@ -118,7 +118,9 @@ class EpollServer final : public TcpServer {
     const auto head = encode_answer_head(Code::exhausted, 0);
     while (!clients_.empty()) {
       const auto& [id, client] = *clients_.begin();
-      if (client->reader.greeted() && client->stage != Client::Stage::answering) {
+      const bool has_answer = client->stage == Client::Stage::answering &&
+                              (client->sent > 0 || client->head == kMagic);
+      if (client->reader.greeted() && !has_answer) {
         send(client->socket.descriptor(), head.data(), head.size(), MSG_NOSIGNAL);
       }
       drop(id, "no memory");

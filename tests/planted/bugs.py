@@ -38,6 +38,10 @@ FRAME = "wire/frame.cc"
 TAKE_OVER = """if (landing.generation > generation) return false;
     link.endpoint->abandon_landing();"""
 
+LANDING_LOST = """StepSlot& slot = cursor(landing.chunk).steps[landing.step];
+  engine_.pool().give(slot.scratch);
+  slot = StepSlot();"""
+
 DIAL_FAILED = """under_way_ = false;
   if (answered) patience_ = std::min(2 * patience_, kPatienceMax);"""
 
@@ -55,13 +59,13 @@ BUGS: List[Bug] = [
         "at.steps[static_cast<size_t>(index)].state != StepState::waiting", "false",
         "double reduction of a duplicate"),
     Bug("late_frame_in_reused_cursor", EXECUTION,
-        "header.chunk < low_chunk_ || !at.open || at.chunk != header.chunk",
-        "header.chunk < low_chunk_ || !at.open", "late frame of an earlier chunk accepted"),
+        "header.chunk < low_chunk_ || !at.open || at.chunk != header.chunk", "!at.open",
+        "late frame of an earlier chunk accepted"),
     Bug("reduced_before_its_round", EXECUTION,
         "if (step_index >= at.program->round_ends[at.round]) return;",
         ";", "order of arrival decides the sum"),
-    Bug("lost_landing_of_another_step", EXECUTION,
-        "cursor(landing.chunk).steps[landing.step]", "cursor(landing.chunk).steps[0]",
+    Bug("half_a_step_counts", EXECUTION, LANDING_LOST,
+        LANDING_LOST.replace("slot = StepSlot();", "slot.state = StepState::done;"),
         "half a chunk is taken for landed"),
     Bug("older_copy_takes_over", EVENTS, TAKE_OVER, "link.endpoint->abandon_landing();",
         "generation ignored: both copies abandoned or the wrong one acknowledged"),
@@ -112,6 +116,9 @@ BUGS: List[Bug] = [
     Bug("finished_operation_kept", EVENTS,
         "++group->counters.duplicates;  // an operation that is finished here\n  return {};",
         "return place_early(*group, endpoint, header);", "late frame of an old operation accepted"),
+    Bug("finished_operation_kept", EVENTS,
+        "if (op_seq < group.next_op_seq) drop_early(group, op_seq, chunk);", ";",
+        "late frame of an old operation accepted"),
     Bug("early_frame_leaks", EVENTS,
         "if (Group* group = find_group(frame->header.comm)) free_early(*group, *frame);", ";",
         "memory of a half-landed frame lost"),

@@ -93,10 +93,6 @@ BUGS: List[Bug] = [
         "if (unreleased_ > 1) return false;", "last chunk of the last operation"),
     Bug("lost_transfers_forgotten", EVENTS, "links.requeue(again);", "drop(again);",
         "what was under way is not sent again"),
-    Bug("one_ack_path_only", ENGINE,
-        "if (link.endpoint->unacknowledged_frames() > 0) link.endpoint->acknowledge(0);",
-        "if (&link == &links->links().front() && link.endpoint->unacknowledged_frames() > 0) "
-        "link.endpoint->acknowledge(0);", "acknowledgement only on a dead rail"),
     Bug("late_acks_never", EVENTS, "acks_due_ == kNever || wanted", "false",
         "nobody acknowledges the last frames"),
     # --------------------------------------------------------------------------------- credits
@@ -193,7 +189,6 @@ BUGS: List[Bug] = [
         "a stopped peer is taken for a dead one"),
     Bug("suspect_not_emptied", LOST, "link.endpoint->recall(taken);", ";",
         "nothing is sent again until the connection breaks"),
-    Bug("no_hedge", JUDGE, "slow.endpoint->recall(taken);", ";", "a slow rail holds everybody up"),
     Bug("last_rail_is_the_end", LOST, LAST_RAIL, LAST_RAIL.replace("rejoin_ == nullptr", "true"),
         "all rails lost for a moment"),
     # -------------------------------------------------------------------------------- rejoining

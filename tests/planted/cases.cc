@@ -94,7 +94,6 @@ std::string Cases::run(const std::string& name) {
   if (!text) return kNoCase;
   if (suite == "scenario") return simulation::run(random_scenario(seed)).wrong;
   if (suite == "hostile") return run_hostile(seed).wrong;
-  if (suite == "outage") return check_outage(1, static_cast<Nanoseconds>(seed) * kSecond);
   if (suite == "nemesis") return run_nemesis(check, seed);
   return suite == "recovery" ? run_recovery(check, seed) : kNoCase;
 }

@@ -169,12 +169,12 @@ void send_messages(Scenario& scenario) {
   scenario.world.inline_bytes = 1024;
   const int ranks = scenario.world.ranks;
   std::mt19937_64 random(scenario.data_seed);
-  scenario.ops.assign(16, OpSpec());
+  scenario.ops.assign(40, OpSpec());
   for (OpSpec& op : scenario.ops) {
     op.collective = Collective::send_recv;
     op.root = static_cast<int>(random() % static_cast<uint64_t>(ranks));
     op.receiver = (op.root + 1) % ranks;
-    op.count = random() % 2 == 0 ? random() % 256 : random() % 6000;
+    op.count = random() % 4 > 0 ? random() % 256 : random() % 6000;
   }
 }
 

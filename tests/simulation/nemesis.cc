@@ -61,6 +61,13 @@ std::vector<OpSpec> message_ops() {
   return ops;
 }
 
+// More chunks than a window has.
+std::vector<OpSpec> long_ops() {
+  return {op_of(Collective::all_reduce, Algorithm::ring, 60'000),
+          op_of(Collective::all_reduce, Algorithm::ring, 50'001),
+          op_of(Collective::send_recv, Algorithm::automatic, 60'000)};
+}
+
 // Made once: the data take longer than the runs.
 const Program& program_of(int ranks, std::vector<OpSpec> (*ops)()) {
   static std::map<std::pair<int, std::vector<OpSpec> (*)()>, Program> made;
@@ -278,7 +285,9 @@ NemesisReport early_copies(uint64_t seed) {
 NemesisReport late_twin(uint64_t seed) {
   JobOptions job;
   job.outstanding = seed % 2 == 0 ? 1 : 6;
-  Stage stage(world_of(seed), job, seed % 4 < 2 ? message_ops : mixed_ops);
+  const uint64_t kind = seed % 4;
+  Stage stage(world_of(seed), job, kind < 2 ? message_ops : kind == 2 ? mixed_ops : long_ops);
+  const auto after = static_cast<Nanoseconds>(kind == 3 ? seed / 4 % 5 * 300 : 0) * kMicrosecond;
   enum { before, held, over } phase = before;
   int left = static_cast<int>(seed * 11 % 70);
   PathName path;
@@ -294,7 +303,9 @@ NemesisReport late_twin(uint64_t seed) {
     if (at.path == path && at.moment == FakeMoment::sent) held_up.insert(identity_of(at));
     if (at.path == path || at.moment != FakeMoment::landed || !held_up.contains(identity_of(at))) return;
     phase = over;
-    stage.world.soon([&stage, path, to = at.to] { stage.hole(path, to, false); });
+    const auto let_out = [&stage, path, to = at.to] { stage.hole(path, to, false); };
+    if (after == 0) return stage.world.soon(let_out);
+    stage.world.at(stage.world.now() + after, let_out);
   };
   // Nothing was held up that would have been sent again: the job ended.
   stage.world.at(stage.world.now() + 600 * kMillisecond, [&] {

@@ -17,8 +17,8 @@ struct RecoveryCheck {
   std::string (*run)(uint64_t seed);
 };
 std::span<const RecoveryCheck> recovery_checks();
-// A rail of two is out for so long, and then back: the other one carries everything meanwhile, and a second
-// later both carry what they did before.
+// A rail of two is out for so long, and then back: the other one carries everything meanwhile, and a
+// second later both carry what they did before.
 std::string check_outage(uint64_t seed, Nanoseconds outage);
 
 }  // namespace nezha::simulation

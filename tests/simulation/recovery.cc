@@ -189,7 +189,8 @@ std::string check_pause(uint64_t seed) {
 
 // All of them, as when a machine sleeps: nobody has heard anything for long, and nobody is to blame.
 std::string check_sleep(uint64_t seed) {
-  Run run(seed, 3, 300);
+  Run run(seed, 3, 400);
+  run.world->run_for(150 * kMillisecond);  // heartbeats are expected by then
   for (const int rank : {0, 1, 2}) {
     run.world->pause(rank, 6 * kSecond + static_cast<Nanoseconds>(seed % 5) * kSecond);
   }

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Fuzzes every parser under AddressSanitizer and UndefinedBehaviorSanitizer: the kept corpus first, then
-# mutations of it. One line a target; the input of a finding is left in build/fuzz/<target>/.
+# mutations of it, as many targets at once as there are processors. One line a target, when it is through;
+# the input of a finding is left in build/fuzz/<target>/.
 #
 #   tools/fuzz.sh [EXECUTIONS] [TARGET...]      5000000 of each target unless told
 set -euo pipefail
@@ -27,17 +28,22 @@ if ! cmake --build "$build" --target "${programs[@]}" >>"$out/build.log" 2>&1; t
 fi
 
 root=$PWD
+
+fuzz() {  # TARGET
+  local folder=$out/$1 begin=$SECONDS verdict=ok made
+  mkdir -p "$folder"
+  (cd "$folder" && "$root/$build/tests/$1_fuzz" --executions "$executions" --seed "$seed" \
+    "$root/tests/fuzz/corpus/$1" >log 2>&1) || verdict="FINDING, seed $seed: $folder/log"
+  made=$(sed -n 's/^fuzz: \([0-9]*\) executions.*/\1/p' "$folder/log")
+  printf '%-10s %12s %9d  %s\n' "$1" "${made:-?}" $((SECONDS - begin)) "$verdict"
+  [ "$verdict" = ok ]
+}
+
 findings=0
 printf '%-10s %12s %9s  %s\n' target executions seconds verdict
 for target in "${targets[@]}"; do
-  folder=$out/$target
-  mkdir -p "$folder"
-  begin=$SECONDS
-  verdict=ok
-  (cd "$folder" && "$root/$build/tests/${target}_fuzz" --executions "$executions" --seed "$seed" \
-    "$root/tests/fuzz/corpus/$target" >log 2>&1) || verdict="FINDING, seed $seed: $folder/log"
-  [ "$verdict" = ok ] || findings=$((findings + 1))
-  made=$(sed -n 's/^fuzz: \([0-9]*\) executions.*/\1/p' "$folder/log")
-  printf '%-10s %12s %9d  %s\n' "$target" "${made:-?}" $((SECONDS - begin)) "$verdict"
+  if [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; then wait -n || findings=$((findings + 1)); fi
+  fuzz "$target" &
 done
+while [ -n "$(jobs -p)" ]; do wait -n || findings=$((findings + 1)); jobs >/dev/null; done
 exit $((findings > 0))

@@ -15,8 +15,9 @@ from campaigns.r09_vanish import Vanish
 from campaigns.r17_price import Price
 from campaigns.r20_abort import Abort
 from campaigns.r21_training import Training
+from campaigns.s01_fuzz import Fuzz
 from campaigns.s03_flood import Flood
 
 CAMPAIGNS: List[Campaign] = [
     Kill(), BlackHole(), Return(), Slow(), SigKill(), SigStop(), Vanish(), Abort(), Training(),
-    Price(), Flood()]
+    Price(), Flood(), Fuzz()]

@@ -1,8 +1,6 @@
 // A rank that dies by SIGKILL: every survivor learns it as `peer_lost` naming the rank, long before
 // any deadline, and the communicator keeps saying so.
 #include <gtest/gtest.h>
-#include <poll.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -11,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "support/child.h"
 #include "support/world.h"
 
 namespace nezha::testing {
@@ -35,74 +34,37 @@ struct Scenario {
   bool while_waiting;   // the victim dies outside of its call, the others wait for it
 };
 
-// One rank in its own process: reduces until somebody dies.
-class Child {
- public:
-  Child(int rank, int ranks, const std::string& store, const Scenario& at) {
-    int ends[2];
-    if (pipe(ends) != 0) std::abort();
-    pid_ = fork();
-    if (pid_ == 0) {
-      close(ends[0]);
-      live(rank, ranks, store, at, ends[1]);
-      _exit(0);
-    }
-    close(ends[1]);
-    read_end_ = ends[0];
-  }
-  ~Child() {
-    kill(pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);
-    close(read_end_);
-  }
-  Child(const Child&) = delete;
-  Child& operator=(const Child&) = delete;
+using Rank = Child<Report>;
 
-  pid_t pid() const { return pid_; }
-  // The next report; false when the child has none within the test's patience.
-  bool next(Report* report) const {
-    pollfd watched{read_end_, POLLIN, 0};
-    if (poll(&watched, 1, static_cast<int>(kPatience_s * 1000)) != 1) return false;
-    return read(read_end_, report, sizeof(*report)) == sizeof(*report);
-  }
+void end(const Rank::Pipe& pipe, const Status& outcome, const Status& again) {
+  Report report;
+  report.kind = Report::Kind::ended;
+  report.code = outcome.code();
+  report.again = again.code();
+  std::strncpy(report.text.data(), outcome.message().c_str(), report.text.size() - 1);
+  pipe.tell(report);
+}
 
- private:
-  static void tell(int fd, Report report) {
-    if (write(fd, &report, sizeof(report)) != sizeof(report)) _exit(1);
+// One rank: reduces until somebody dies.
+void live(int rank, int ranks, const std::string& store, const Scenario& at, const Rank::Pipe& pipe) {
+  context::ContextRequest request;
+  request.rank = rank;
+  request.world_size = ranks;
+  request.store = store;
+  request.timeout_s = kFarDeadline_s;
+  request.config = loopback_config(2);
+  auto comm = join(request);
+  if (!comm) return end(pipe, comm.status(), comm.status());
+  std::vector<float> data(at.count, 0.0F);
+  Status outcome;
+  for (int repeat = 0; outcome.is_ok(); ++repeat) {
+    if (repeat == 3) pipe.tell(Report());
+    if (repeat == 3 && rank == at.victim && at.while_waiting) pause();
+    outcome = (*comm)->all_reduce(data.data(), data.data(), at.count, Dtype::float32,
+                                  ReduceOp::sum, {}, nullptr);
   }
-
-  static void live(int rank, int ranks, const std::string& store, const Scenario& at, int fd) {
-    context::ContextRequest request;
-    request.rank = rank;
-    request.world_size = ranks;
-    request.store = store;
-    request.timeout_s = kFarDeadline_s;
-    request.config = loopback_config(2);
-    auto comm = join(request);
-    if (!comm) return end(fd, comm.status(), comm.status());
-    std::vector<float> data(at.count, 0.0F);
-    Status outcome;
-    for (int repeat = 0; outcome.is_ok(); ++repeat) {
-      if (repeat == 3) tell(fd, Report());
-      if (repeat == 3 && rank == at.victim && at.while_waiting) pause();
-      outcome = (*comm)->all_reduce(data.data(), data.data(), at.count, Dtype::float32,
-                                    ReduceOp::sum, {}, nullptr);
-    }
-    end(fd, outcome, (*comm)->barrier({}, nullptr));
-  }
-
-  static void end(int fd, const Status& outcome, const Status& again) {
-    Report report;
-    report.kind = Report::Kind::ended;
-    report.code = outcome.code();
-    report.again = again.code();
-    std::strncpy(report.text.data(), outcome.message().c_str(), report.text.size() - 1);
-    tell(fd, report);
-  }
-
-  pid_t pid_ = -1;
-  int read_end_ = -1;
-};
+  end(pipe, outcome, (*comm)->barrier({}, nullptr));
+}
 
 // A port nobody listens on just now.
 std::string store_address(const std::string& kind, const std::string& directory) {
@@ -118,17 +80,18 @@ TEST_P(RankDies, EverySurvivorNamesIt) {
   std::string directory = (std::filesystem::temp_directory_path() / "nezha-test-XXXXXX").string();
   ASSERT_NE(mkdtemp(directory.data()), nullptr);
   {
-    std::vector<std::unique_ptr<Child>> children;
+    const std::string store = store_address(at.store, directory);
+    std::vector<std::unique_ptr<Rank>> children;
     for (int rank = 0; rank < kRanks; ++rank) {
-      children.push_back(
-          std::make_unique<Child>(rank, kRanks, store_address(at.store, directory), at));
+      children.push_back(std::make_unique<Rank>(
+          [&](const Rank::Pipe& pipe) { live(rank, kRanks, store, at, pipe); }));
     }
     Report report;
     for (const auto& child : children) {
       ASSERT_TRUE(child->next(&report));
       ASSERT_EQ(report.kind, Report::Kind::running) << report.text.data();
     }
-    ASSERT_EQ(kill(children[static_cast<size_t>(at.victim)]->pid(), SIGKILL), 0);
+    children[static_cast<size_t>(at.victim)]->signal(SIGKILL);
     for (int rank = 0; rank < kRanks; ++rank) {
       if (rank == at.victim) continue;
       ASSERT_TRUE(children[static_cast<size_t>(rank)]->next(&report)) << "rank " << rank << " hangs";

@@ -1,8 +1,6 @@
 // Ranks that die by SIGKILL, one after the other, two at once, and inside of shrink(): those that are
 // left go on as a communicator of their own, with right sums.
 #include <gtest/gtest.h>
-#include <poll.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +10,7 @@
 #include <numeric>
 #include <thread>
 
+#include "support/child.h"
 #include "support/world.h"
 
 namespace nezha::testing {
@@ -35,89 +34,56 @@ struct Scenario {
   bool in_shrink;  // the last of each group dies while it shrinks
 };
 
-// One rank in its own process: reduces, shrinks when told that somebody is lost, reduces on.
-class Child {
- public:
-  Child(int rank, const std::string& store, const Scenario& at) {
-    int ends[2];
-    if (pipe(ends) != 0) std::abort();
-    pid_ = fork();
-    if (pid_ == 0) {
-      close(ends[0]);
-      live(rank, store, at, ends[1]);
-      _exit(0);
+using Rank = Child<Report>;
+
+bool dies_in_shrink(int rank, const Scenario& at) {
+  return at.in_shrink && std::any_of(at.deaths.begin(), at.deaths.end(),
+                                     [&](const auto& group) { return group.back() == rank; });
+}
+
+// One rank: reduces, shrinks when told that somebody is lost, reduces on.
+void live(int rank, const std::string& store, const Scenario& at, const Rank::Pipe& pipe) {
+  context::ContextRequest request;
+  request.rank = rank;
+  request.world_size = kRanks;
+  request.store = store;
+  request.timeout_s = kFarDeadline_s;
+  request.config = loopback_config(2);
+  auto joined = join(request);
+  if (!joined) return;
+  std::unique_ptr<context::Communicator> comm = std::move(*joined);
+  std::vector<int64_t> data(at.count);
+  Report report;
+  for (bool told = false;;) {
+    std::fill(data.begin(), data.end(), rank);
+    const Status outcome = comm->all_reduce(data.data(), data.data(), at.count, Dtype::int64,
+                                            ReduceOp::sum, {}, nullptr);
+    if (outcome.is_ok() && !told) {
+      report.rank = comm->rank();
+      report.world = comm->world_size();
+      const bool even = std::count(data.begin(), data.end(), data[0]) ==
+                        static_cast<std::ptrdiff_t>(data.size());
+      report.sum = even ? data[0] : -1;
+      pipe.tell(report);
+      told = true;
     }
-    close(ends[1]);
-    read_end_ = ends[0];
-  }
-  ~Child() {
-    kill(pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);
-    close(read_end_);
-  }
-  Child(const Child&) = delete;
-  Child& operator=(const Child&) = delete;
-
-  void die() const { kill(pid_, SIGKILL); }
-  // The next report; false when there is none within the test's patience.
-  bool next(Report* report) const {
-    pollfd watched{read_end_, POLLIN, 0};
-    if (poll(&watched, 1, static_cast<int>(kPatience_s * 1000)) != 1) return false;
-    return read(read_end_, report, sizeof(*report)) == sizeof(*report);
-  }
-
- private:
-  static bool dies_in_shrink(int rank, const Scenario& at) {
-    return at.in_shrink && std::any_of(at.deaths.begin(), at.deaths.end(),
-                                       [&](const auto& group) { return group.back() == rank; });
-  }
-
-  static void live(int rank, const std::string& store, const Scenario& at, int fd) {
-    context::ContextRequest request;
-    request.rank = rank;
-    request.world_size = kRanks;
-    request.store = store;
-    request.timeout_s = kFarDeadline_s;
-    request.config = loopback_config(2);
-    auto joined = join(request);
-    if (!joined) return;
-    std::unique_ptr<context::Communicator> comm = std::move(*joined);
-    std::vector<int64_t> data(at.count);
-    Report report;
-    for (bool told = false;;) {
-      std::fill(data.begin(), data.end(), rank);
-      const Status outcome = comm->all_reduce(data.data(), data.data(), at.count, Dtype::int64,
-                                              ReduceOp::sum, {}, nullptr);
-      if (outcome.is_ok() && !told) {
-        report.rank = comm->rank();
-        report.world = comm->world_size();
-        const bool even = std::count(data.begin(), data.end(), data[0]) ==
-                          static_cast<std::ptrdiff_t>(data.size());
-        report.sum = even ? data[0] : -1;
-        if (write(fd, &report, sizeof(report)) != sizeof(report)) return;
-        told = true;
-      }
-      if (outcome.is_ok()) continue;
-      report.first = outcome.code();
-      if (dies_in_shrink(rank, at)) {
-        std::thread([rank] {
-          usleep(static_cast<useconds_t>(rank * 700));
-          kill(getpid(), SIGKILL);
-        }).detach();
-      }
-      auto survivors = comm->shrink(0);
-      if (!survivors) return;
-      comm = std::move(*survivors);
-      told = false;
+    if (outcome.is_ok()) continue;
+    report.first = outcome.code();
+    if (dies_in_shrink(rank, at)) {
+      std::thread([rank] {
+        usleep(static_cast<useconds_t>(rank * 700));
+        kill(getpid(), SIGKILL);
+      }).detach();
     }
+    auto survivors = comm->shrink(0);
+    if (!survivors) return;
+    comm = std::move(*survivors);
+    told = false;
   }
-
-  pid_t pid_ = -1;
-  int read_end_ = -1;
-};
+}
 
 // Until the rank reports from a communicator of exactly `alive`.
-void expect_at_work(const Child& child, int rank, const std::vector<int>& alive) {
+void expect_at_work(const Rank& child, int rank, const std::vector<int>& alive) {
   const auto place = std::find(alive.begin(), alive.end(), rank) - alive.begin();
   const int64_t sum = std::accumulate(alive.begin(), alive.end(), int64_t{0});
   Report report;
@@ -137,11 +103,13 @@ TEST_P(Shrink, TheSurvivorsGoOn) {
   std::string directory = (std::filesystem::temp_directory_path() / "nezha-test-XXXXXX").string();
   ASSERT_NE(mkdtemp(directory.data()), nullptr);
   {
-    std::vector<std::unique_ptr<Child>> children;
+    const std::string store = "file://" + directory;
+    std::vector<std::unique_ptr<Rank>> children;
     std::vector<int> alive(kRanks);
     std::iota(alive.begin(), alive.end(), 0);
     for (const int rank : alive) {
-      children.push_back(std::make_unique<Child>(rank, "file://" + directory, at));
+      children.push_back(
+          std::make_unique<Rank>([&](const Rank::Pipe& pipe) { live(rank, store, at, pipe); }));
     }
     for (const int rank : alive) {
       ASSERT_NO_FATAL_FAILURE(expect_at_work(*children[static_cast<size_t>(rank)], rank, alive));
@@ -151,7 +119,7 @@ TEST_P(Shrink, TheSurvivorsGoOn) {
         std::erase(alive, victim);
         // The last of the group does it itself when it hears of the others.
         if (at.in_shrink && victim == group.back()) continue;
-        children[static_cast<size_t>(victim)]->die();
+        children[static_cast<size_t>(victim)]->signal(SIGKILL);
       }
       for (const int rank : alive) {
         ASSERT_NO_FATAL_FAILURE(expect_at_work(*children[static_cast<size_t>(rank)], rank, alive));

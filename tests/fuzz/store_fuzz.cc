@@ -20,6 +20,7 @@ using namespace nezha::rendezvous;
 
 constexpr size_t kConnections = 4;
 constexpr size_t kBudget = 4096;  // small, so that inputs reach its end
+constexpr int kPiecesMax = 64;    // enough to reach it, and quick
 
 // One connection after its magic, so that the fuzzer need not guess it.
 std::unique_ptr<RequestReader> greeted(MemoryBudget& budget) {
@@ -108,7 +109,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 
   // First byte of a piece: the connection, what happens on it, and a number.
   Server server;
-  while (!input.empty()) {
+  for (int piece_number = 0; piece_number < kPiecesMax && !input.empty(); ++piece_number) {
     const auto control = static_cast<uint8_t>(input.front());
     const size_t connection = control % kConnections;
     const size_t number = control >> 4;

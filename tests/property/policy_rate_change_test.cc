@@ -6,7 +6,9 @@
 #include <cmath>
 #include <deque>
 #include <memory>
+#include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "control/policies/binder.h"
@@ -47,7 +49,8 @@ class Rank {
         if (wire.queued > 0 && (next == nullptr || wire.head_done < next->head_done)) next = &wire;
       }
       if (next == nullptr) return now + static_cast<Nanoseconds>(kLatency * 1e9);
-      now = next->head_done;
+      now = std::max(now, next->head_done);
+      if (busy_ > 0 && busy_after_-- == 0) now += std::exchange(busy_, 0);
       next->drained += kTransfer;
       next->monitor.sample(now, next->drained, true);
       --next->queued;
@@ -68,6 +71,12 @@ class Rank {
   }
 
   uint64_t sent(size_t rail) const { return wires_[rail].sent; }
+
+  // The host does something else for that long, after so many transfers have drained.
+  void be_busy(int after, Nanoseconds time) {
+    busy_after_ = after;
+    busy_ = time;
+  }
 
  private:
   static constexpr int kRoom = 2;  // transfers
@@ -104,6 +113,8 @@ class Rank {
 
   std::unique_ptr<Policy> policy_;
   RailBinder binder_;
+  int busy_after_ = 0;
+  Nanoseconds busy_ = 0;
   std::vector<Wire> wires_;
 };
 
@@ -132,6 +143,10 @@ class Job {
     for (int k = 0; k < operations; ++k) {
       const Nanoseconds start = now_;
       for (Rank& rank : ranks_) rank.begin(op);
+      if (std::uniform_real_distribution<>(0, 1)(random) < busy_odds) {
+        const auto time = static_cast<Nanoseconds>(random() % 700) * kMillisecond;
+        ranks_[random() % 2].be_busy(static_cast<int>(random() % 40), time);
+      }
       for (int round = 0; round < 2; ++round) {
         Nanoseconds last = now_;
         for (Rank& rank : ranks_) last = std::max(last, rank.send(now_, bytes_ / 2, mbit));
@@ -151,6 +166,8 @@ class Job {
   }
 
   std::vector<double> mbit;
+  double busy_odds = 0;  // that a host is busy for a while, in an operation
+  std::mt19937 random;
 
  private:
   uint64_t bytes_;
@@ -213,6 +230,24 @@ TEST_P(FollowsRates, WithinTenOperationsDownAndUpAndNeverSlowerThanOneRail) {
         expect_right(job.run(15), job.mbit, each.bytes, where + ", restored");
       }
     }
+  }
+}
+
+// What a busy host makes of times may mislead a decision, but not for long.
+TEST_P(FollowsRates, OnBusyHosts) {
+  for (uint32_t seed = 0; seed < 200; ++seed) {
+    const std::vector<double> fast{200, 100};
+    Job job(GetParam(), fast, 4 << 20);
+    job.random.seed(seed);
+    job.busy_odds = 0.1;
+    job.run(20);
+    job.mbit[1] = 20;
+    job.run(20);
+    job.mbit = fast;
+    job.run(20);
+    job.busy_odds = 0;
+    job.run(2 * kSettling);
+    expect_right(job.run(15), fast, 4 << 20, "seed " + std::to_string(seed));
   }
 }
 

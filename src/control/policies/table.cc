@@ -25,7 +25,7 @@ class TablePolicy final : public Policy {
     if (!row || row->outdated() || row->learned().rails != count(rails)) {
       row = &table_.put(key, TableRow(op, rails));
     } else if (row->questioned_by(costs, is_worth_splitting(together_s, single_s))) {
-      row = &table_.put(key, TableRow::again(op, rails));
+      row = &table_.put(key, row->again(op, rails));
     }
     Shares shares = normalized(row->shares(), rails);
     // Not while one rail is timed.

@@ -22,8 +22,10 @@ constexpr double kRestart = 2;           // change of the single rail's time tha
 constexpr double kMemory = 0.2;          // weight of one operation in a rail's own time
 // Change of a measured rate that questions a decision: what the monitor believes of one probe suffices.
 constexpr double kOtherRate = 1.2;
-// Other ranks' decisions slow this one down, too, so that a measurement may be wrong about splitting.
-constexpr uint64_t kLookAgain = 256;     // operations
+// Other ranks' decisions slow this one down, too, and so does a busy host: a measurement may be wrong
+// about splitting. It is doubted soon, and then ever more seldom.
+constexpr uint64_t kFirstPatience = 8;   // operations
+constexpr uint64_t kLastPatience = 256;
 
 // Nothing on a network takes less than a nanosecond, and nothing that took a week was its doing.
 bool is_time(double seconds) { return seconds >= 1e-9 && seconds <= 6e5; }
@@ -31,8 +33,7 @@ bool is_time(double seconds) { return seconds >= 1e-9 && seconds <= 6e5; }
 }  // namespace
 
 void TableRow::Timer::add(const OpSample& sample) {
-  ++operations;
-  total_s += sample.total_s;
+  total_s[operations++] = sample.total_s;
   for (size_t i = 0; i < kRailsMax; ++i) {
     if (sample.rail_bytes[i] == 0) continue;
     rail_s[i] += sample.rail_s[i];
@@ -41,12 +42,19 @@ void TableRow::Timer::add(const OpSample& sample) {
   }
 }
 
+double TableRow::Timer::median_total_s() const {
+  std::array<double, kTimerOps> sorted = total_s;
+  const auto middle = sorted.begin() + operations / 2;
+  std::nth_element(sorted.begin(), middle, sorted.begin() + operations);
+  return *middle;
+}
+
 double TableRow::Times::spread() const {
   return rails < 2 ? 0 : 1 - rail_s[fastest] / rail_s[slowest];
 }
 
 TableRow::TableRow(const OpClass& op, std::span<const RailSnapshot> rails)
-    : decided_by_(costs_of(rails)), seen_(decided_by_) {
+    : decided_by_(costs_of(rails)), seen_(decided_by_), patience_(kFirstPatience) {
   learned_.rails = static_cast<uint32_t>(std::min<size_t>(rails.size(), kRailsMax));
   learned_.up_mask = up_mask_of(rails);
   const auto bytes = static_cast<double>(op.bytes);
@@ -73,8 +81,9 @@ TableRow::TableRow(const OpClass& op, std::span<const RailSnapshot> rails)
   start_search();
 }
 
-TableRow TableRow::again(const OpClass& op, std::span<const RailSnapshot> rails) {
+TableRow TableRow::again(const OpClass& op, std::span<const RailSnapshot> rails) const {
   TableRow row(op, rails);
+  if (impatient_) row.patience_ = std::min(2 * patience_, kLastPatience);
   const auto bytes = static_cast<double>(op.bytes);
   const Split split = best_split(row.seen_, bytes, split_cost_s(rails));
   row.candidates_ = 0;
@@ -87,7 +96,7 @@ TableRow TableRow::again(const OpClass& op, std::span<const RailSnapshot> rails)
   return row;
 }
 
-TableRow::TableRow(const Learned& learned) : learned_(learned) {
+TableRow::TableRow(const Learned& learned) : learned_(learned), patience_(kFirstPatience) {
   std::iota(order_.begin(), order_.end(), uint8_t{0});
   for (size_t i = 0; i < kRailsMax; ++i) {
     if (learned_.single_s[i] > 0) single_ops_[i] = kSingleOps;
@@ -121,7 +130,8 @@ bool TableRow::questioned_by(const RailCosts& now, bool split_promises) {
   seen_ = now;
   if (learned_.state == State::singles) return false;
   const bool cold = learned_.state == State::single;
-  if (cold && split_promises && learned_.operations >= decided_at_ + kLookAgain) return true;
+  impatient_ = cold && split_promises && learned_.operations >= decided_at_ + patience_;
+  if (impatient_) return true;
   for (size_t i = 0; i < learned_.rails; ++i) {
     double& then_s = decided_by_[i].s_per_byte;
     const double now_s = now[i].s_per_byte;
@@ -315,7 +325,7 @@ void TableRow::finish_timer() {
   quick_updates_ = 0;
   const Times times = times_of(done);
   if (times.rails < 2) return;
-  learned_.all_s = done.total_s / done.operations;
+  learned_.all_s = done.median_total_s();
   if (learned_.settled) {
     // What was measured alone is old: a busy host would make every hot row cold.
     const double single_s = learned_.single_s[learned_.single_rail];

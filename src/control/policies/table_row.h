@@ -6,9 +6,10 @@
 //   all      (hot start) equal shares, then Eq. 2, then 1 % steps from the slowest rail to the
 //            fastest until the slowest stops falling: settled
 //   single   one rail is best
-// A settled hot row times its main rail alone once, and again whenever it seems to have become the
-// better one, so that the better of the two states is known by measurement; a cold row near the
-// threshold tries all rails for the same reason. Hot rows keep watching: when the rails' times drift
+// Times on all rails are judged by their median: one operation in which a host was busy must not make
+// a row cold. A settled hot row times its main rail alone once, and again whenever it seems to have
+// become the better one, so that the better of the two states is known by measurement; a cold row near
+// the threshold tries all rails for the same reason. Hot rows keep watching: when the rails' times drift
 // apart by more than 10 % in two operations running, Eq. 2 is applied to those two without waiting
 // for the mean of ten. A rail without a share says nothing by itself: its measured rate does.
 //
@@ -47,9 +48,9 @@ class TableRow {
 
   TableRow(const OpClass& op, std::span<const RailSnapshot> rails);
   explicit TableRow(const Learned& learned);
-  // A row in place of one that no longer holds: the rates are measured ones by now, so it starts
-  // with the shares that they promise, and times nothing before.
-  static TableRow again(const OpClass& op, std::span<const RailSnapshot> rails);
+  // A row in place of this one, which no longer holds: the rates are measured ones by now, so it
+  // starts with the shares that they promise, and times nothing before.
+  TableRow again(const OpClass& op, std::span<const RailSnapshot> rails) const;
 
   Shares shares() const;
   // To be told before each operation. True when the row must be made again: the measured rate of a
@@ -63,13 +64,14 @@ class TableRow {
   uint64_t last_used = 0;  // for the table, to find the row it can best do without
 
  private:
-  struct Timer {  // sums over operations
-    uint32_t operations = 0;
-    double total_s = 0;
+  struct Timer {  // of some operations, sums where nothing else is said
+    uint32_t operations = 0;  // at most kTimerOps
+    std::array<double, kTimerOps> total_s{};  // of each
     std::array<double, kRailsMax> rail_s{};
     std::array<double, kRailsMax> bytes{};
     std::array<uint32_t, kRailsMax> seen{};
     void add(const OpSample& sample);
+    double median_total_s() const;
   };
   struct Times {  // of the rails that have a share and carried something; 0 for the others
     std::array<double, kRailsMax> rail_s{};
@@ -111,6 +113,8 @@ class TableRow {
   RailCosts decided_by_{};   // what was known when the state or the set of rails was decided
   RailCosts seen_{};         // what was known before the latest operation
   uint64_t decided_at_ = 0;  // operations
+  uint64_t patience_;        // operations after which a promise that was not kept is tried again
+  bool impatient_ = false;   // the row was questioned for that
 
   Timer timer_;              // of the window of ten
   Timer previous_;           // the operation before this one

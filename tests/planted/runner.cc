@@ -37,7 +37,7 @@ struct Options {
   bool full = false;
   bool write = false;
   std::string only;
-  uint64_t cases = 480;
+  uint64_t cases = 0;  // of the blind search; 0: as many as the form takes
   size_t jobs = 2;
   double score = kScoreMin;
 };
@@ -233,5 +233,6 @@ int main(int argc, char** argv) {
     else if (word == "--score") options.score = std::strtod(value, nullptr), ++i;
     else return std::fprintf(stderr, "planted_bugs: unknown option %s\n", word.c_str()), 2;
   }
+  if (options.cases == 0) options.cases = options.full ? 2000 : 480;
   return nezha::simulation::Campaign(options).run();
 }

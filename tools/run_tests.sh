@@ -62,7 +62,7 @@ for wanted in "${@:-rules release asan tsan python}"; do
   for name in $wanted; do
     case $name in
       rules) step "house rules" rules ;;
-      release) step "C++ tests" cpp release "$LABELS|simulation|exhaustion" ;;
+      release) step "C++ tests" cpp release "$LABELS|simulation|exhaustion|planted" ;;
       asan) step "C++ tests, address and undefined" cpp asan "$LABELS" ;;
       tsan)
         # shellcheck disable=SC2046

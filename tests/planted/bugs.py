@@ -38,6 +38,10 @@ FRAME = "wire/frame.cc"
 TAKE_OVER = """if (landing.generation > generation) return false;
     link.endpoint->abandon_landing();"""
 
+LANDING_LOST = """StepSlot& slot = cursor(landing.chunk).steps[landing.step];
+  engine_.pool().give(slot.scratch);
+  slot = StepSlot();"""
+
 DIAL_FAILED = """under_way_ = false;
   if (answered) patience_ = std::min(2 * patience_, kPatienceMax);"""
 
@@ -55,13 +59,13 @@ BUGS: List[Bug] = [
         "at.steps[static_cast<size_t>(index)].state != StepState::waiting", "false",
         "double reduction of a duplicate"),
     Bug("late_frame_in_reused_cursor", EXECUTION,
-        "header.chunk < low_chunk_ || !at.open || at.chunk != header.chunk",
-        "header.chunk < low_chunk_ || !at.open", "late frame of an earlier chunk accepted"),
+        "header.chunk < low_chunk_ || !at.open || at.chunk != header.chunk", "!at.open",
+        "late frame of an earlier chunk accepted"),
     Bug("reduced_before_its_round", EXECUTION,
         "if (step_index >= at.program->round_ends[at.round]) return;",
         ";", "order of arrival decides the sum"),
-    Bug("lost_landing_of_another_step", EXECUTION,
-        "cursor(landing.chunk).steps[landing.step]", "cursor(landing.chunk).steps[0]",
+    Bug("half_a_step_counts", EXECUTION, LANDING_LOST,
+        LANDING_LOST.replace("slot = StepSlot();", "slot.state = StepState::done;"),
         "half a chunk is taken for landed"),
     Bug("older_copy_takes_over", EVENTS, TAKE_OVER, "link.endpoint->abandon_landing();",
         "generation ignored: both copies abandoned or the wrong one acknowledged"),
@@ -89,10 +93,6 @@ BUGS: List[Bug] = [
         "if (unreleased_ > 1) return false;", "last chunk of the last operation"),
     Bug("lost_transfers_forgotten", EVENTS, "links.requeue(again);", "drop(again);",
         "what was under way is not sent again"),
-    Bug("one_ack_path_only", ENGINE,
-        "if (link.endpoint->unacknowledged_frames() > 0) link.endpoint->acknowledge(0);",
-        "if (&link == &links->links().front() && link.endpoint->unacknowledged_frames() > 0) "
-        "link.endpoint->acknowledge(0);", "acknowledgement only on a dead rail"),
     Bug("late_acks_never", EVENTS, "acks_due_ == kNever || wanted", "false",
         "nobody acknowledges the last frames"),
     # --------------------------------------------------------------------------------- credits
@@ -112,6 +112,9 @@ BUGS: List[Bug] = [
     Bug("finished_operation_kept", EVENTS,
         "++group->counters.duplicates;  // an operation that is finished here\n  return {};",
         "return place_early(*group, endpoint, header);", "late frame of an old operation accepted"),
+    Bug("finished_operation_kept", EVENTS,
+        "if (op_seq < group.next_op_seq) drop_early(group, op_seq, chunk);", ";",
+        "late frame of an old operation accepted"),
     Bug("early_frame_leaks", EVENTS,
         "if (Group* group = find_group(frame->header.comm)) free_early(*group, *frame);", ";",
         "memory of a half-landed frame lost"),
@@ -186,7 +189,6 @@ BUGS: List[Bug] = [
         "a stopped peer is taken for a dead one"),
     Bug("suspect_not_emptied", LOST, "link.endpoint->recall(taken);", ";",
         "nothing is sent again until the connection breaks"),
-    Bug("no_hedge", JUDGE, "slow.endpoint->recall(taken);", ";", "a slow rail holds everybody up"),
     Bug("last_rail_is_the_end", LOST, LAST_RAIL, LAST_RAIL.replace("rejoin_ == nullptr", "true"),
         "all rails lost for a moment"),
     # -------------------------------------------------------------------------------- rejoining

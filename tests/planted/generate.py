@@ -102,8 +102,9 @@ def main(argv: List[str]) -> int:
     source, out = Path(argv[1]), Path(argv[2])
     problems: List[str] = []
     by_file: Dict[str, List[Tuple[int, Bug]]] = {}
-    for number, bug in enumerate(BUGS, start=1):
-        by_file.setdefault(bug.file, []).append((number, bug))
+    names = list(dict.fromkeys(bug.name for bug in BUGS))  # several places may be one bug
+    for bug in BUGS:
+        by_file.setdefault(bug.file, []).append((names.index(bug.name) + 1, bug))
         if bug.file.split("/")[0] not in LAYERS:
             problems.append(f"{bug.name}: {bug.file} is in none of the layers {', '.join(LAYERS)}")
     for layer in LAYERS:
@@ -117,11 +118,12 @@ def main(argv: List[str]) -> int:
             write_if_changed(out / name, text)
     problems += [f"{bugs[0][1].name}: there is no file {name}" for name, bugs in by_file.items()]
     write_if_changed(out / "planted.h", HEADER)
-    rows = "".join(f"    {{{quoted(bug.name)}, {quoted(bug.file)}, {quoted(bug.pitfall)}}},\n"
-                   for bug in BUGS)
+    of_name = {bug.name: bug for bug in reversed(BUGS)}
+    rows = "".join(f"    {{{quoted(name)}, {quoted(of_name[name].file)}, "
+                   f"{quoted(of_name[name].pitfall)}}},\n" for name in names)
     write_if_changed(out / "planted.cc", '#include "planted.h"\n\nnamespace planted {\n\n'
                      f"int active = 0;\nconst Bug kBugs[] = {{\n    {{\"\", \"\", \"\"}},\n{rows}}};\n"
-                     f"const int kBugCount = {len(BUGS)};\n\n}}  // namespace planted\n")
+                     f"const int kBugCount = {len(names)};\n\n}}  // namespace planted\n")
     for problem in problems:
         print(problem, file=sys.stderr)
     return 1 if problems else 0

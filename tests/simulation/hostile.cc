@@ -162,6 +162,22 @@ void Tamperer::play(Trick trick, std::deque<FakeFrame>& under_way) {
   }
 }
 
+// Messages only: in random programs they are few.
+void send_messages(Scenario& scenario) {
+  scenario.world.chunk_bytes = std::max<uint64_t>(scenario.world.chunk_bytes, 4096);
+  scenario.world.credit_bytes = std::max<uint64_t>(scenario.world.credit_bytes, 32 * 1024);
+  scenario.world.inline_bytes = 1024;
+  const int ranks = scenario.world.ranks;
+  std::mt19937_64 random(scenario.data_seed);
+  scenario.ops.assign(40, OpSpec());
+  for (OpSpec& op : scenario.ops) {
+    op.collective = Collective::send_recv;
+    op.root = static_cast<int>(random() % static_cast<uint64_t>(ranks));
+    op.receiver = (op.root + 1) % ranks;
+    op.count = random() % 2 == 0 ? random() % 256 : random() % 6000;
+  }
+}
+
 }  // namespace
 
 HostileReport run_hostile(uint64_t seed) {
@@ -169,6 +185,7 @@ HostileReport run_hostile(uint64_t seed) {
   HostileReport report;
   Scenario scenario = random_scenario(seed);
   scenario.job.deadline = kDeadline;
+  if (seed % 2 == 1) send_messages(scenario);
   Program program(scenario.world.ranks, scenario.ops, scenario.data_seed);
   Nanoseconds fault_free = 0;
   report.wrong = run_reference(scenario.world, scenario.job, program, &fault_free);

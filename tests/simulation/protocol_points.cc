@@ -207,6 +207,12 @@ class Striker {
 
 }  // namespace
 
+std::string_view name_of(Blow blow) {
+  constexpr std::string_view kNames[kBlows] = {"reset",   "late_reset", "hole",
+                                               "one_way", "late_copy",  "late_copy_dies"};
+  return kNames[static_cast<size_t>(blow)];
+}
+
 const std::vector<ProtocolPoint>& protocol_points() {
   static const std::vector<ProtocolPoint> points = make_points();
   return points;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "simulation/scenario.h"
@@ -28,6 +29,7 @@ enum class Blow : uint8_t {
   late_copy_dies,  // and what comes out of it breaks off in the middle
 };
 inline constexpr uint64_t kBlows = 6;
+std::string_view name_of(Blow blow);
 
 struct PointCase {
   size_t first = 0;   // index of the point at which the first connection is struck

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <tuple>
 
 #include "simulation/scenario.h"
 
@@ -11,6 +12,7 @@ namespace nezha::simulation {
 namespace {
 
 constexpr Nanoseconds kDetectionMax = 250 * kMillisecond;
+constexpr Nanoseconds kPromptMax = 5 * kMillisecond;
 constexpr Nanoseconds kSlowMax = 1 * kSecond;
 constexpr Nanoseconds kReturnMax = 1 * kSecond;
 constexpr Nanoseconds kGoneMax = 2 * kSecond;
@@ -23,7 +25,8 @@ std::string milliseconds(Nanoseconds time) {
 // A world in the middle of a long program.
 class Run {
  public:
-  Run(uint64_t seed, int ranks, int operations, Nanoseconds think = 2 * kMillisecond) {
+  Run(uint64_t seed, int ranks, int operations, Nanoseconds think = 2 * kMillisecond,
+      uint64_t elements = 3000) {
     options_.ranks = ranks;
     options_.seed = seed;
     options_.peer_deadline = 4 * kSecond;
@@ -31,7 +34,7 @@ class Run {
     job_options_.seed = seed;
     job_options_.deadline = 24 * 3600 * kSecond;  // what takes too long is the checks' to say
     world = std::make_unique<SimWorld>(options_);
-    program_ = &program(ranks, operations);
+    program_ = &program(ranks, operations, elements);
     again();
     world->run_for(20 * kMillisecond + static_cast<Nanoseconds>(seed % 17) * kMillisecond / 3);
     began = world->now();
@@ -41,6 +44,13 @@ class Run {
   void again() {
     job.reset();
     job = std::make_unique<SimJob>(*world, *program_, job_options_);
+  }
+  // How long that takes.
+  Nanoseconds once_more() {
+    again();
+    const Nanoseconds begin = world->now();
+    world->run_until([&] { return job->is_over(); }, begin + 60 * kSecond);
+    return world->now() - begin;
   }
   std::string finish() { return simulation::finish(*world, *job, 60 * kSecond, -1); }
   uint64_t lost() const {
@@ -94,18 +104,19 @@ class Run {
 
  private:
   // Made once: its data take longer than its runs.
-  static const Program& program(int ranks, int operations) {
-    static std::map<std::pair<int, int>, Program> made;
-    const auto found = made.find({ranks, operations});
+  static const Program& program(int ranks, int operations, uint64_t elements) {
+    static std::map<std::tuple<int, int, uint64_t>, Program> made;
+    const auto found = made.find({ranks, operations, elements});
     if (found != made.end()) return found->second;
     std::vector<OpSpec> ops(static_cast<size_t>(operations));
     for (size_t i = 0; i < ops.size(); ++i) {
       ops[i].algorithm = Algorithm::ring;
-      ops[i].count = 3000 + i % 7;
+      ops[i].count = elements + i % 7;
       ops[i].dtype = Dtype::int32;
       ops[i].in_place = i % 2 == 0;
     }
-    return made.try_emplace({ranks, operations}, ranks, std::move(ops), 1).first->second;
+    const auto key = std::make_tuple(ranks, operations, elements);
+    return made.try_emplace(key, ranks, std::move(ops), 1).first->second;
   }
 
   WorldOptions options_;
@@ -122,6 +133,20 @@ std::string check_return(uint64_t seed) {
   if (run.lost() == 0) return "nothing broke";
   if (std::string wrong = run.becomes_whole(kReturnMax); !wrong.empty()) return wrong;
   return run.finish();
+}
+
+// Nobody waits for what only the next heartbeat would tell.
+std::string check_prompt(uint64_t seed) {
+  Run run(seed, 2, 400, 200 * kMicrosecond);
+  for (int i = 0; i < 3; ++i) {
+    const PathName path{0, 1, static_cast<int>(seed + static_cast<uint64_t>(i)) % 2};
+    run.world->reset(path, 0);
+    run.world->run_for(60 * kMillisecond);
+  }
+  if (run.lost() == 0) return "nothing broke";
+  if (std::string wrong = run.finish(); !wrong.empty()) return wrong;
+  if (run.job->longest() <= kPromptMax) return "";
+  return "an operation took " + milliseconds(run.job->longest());
 }
 
 std::string check_silence(uint64_t seed) {
@@ -160,6 +185,32 @@ std::string check_pause(uint64_t seed) {
   if (run.job->longest() < length / 2) return "nobody waited for the rank that stood still";
   if (run.lost() > 0) return "a rail was punished for a rank that stood still";
   return run.suspected() == 0 ? "" : "a rail was suspected because a rank stood still";
+}
+
+// All of them, as when a machine sleeps: nobody has heard anything for long, and nobody is to blame.
+std::string check_sleep(uint64_t seed) {
+  Run run(seed, 3, 400);
+  run.world->run_for(150 * kMillisecond);  // heartbeats are expected by then
+  for (const int rank : {0, 1, 2}) {
+    run.world->pause(rank, 6 * kSecond + static_cast<Nanoseconds>(seed % 5) * kSecond);
+  }
+  if (std::string wrong = run.finish(); !wrong.empty()) return wrong;
+  return run.lost() == 0 ? "" : "a connection was given up because everybody stood still";
+}
+
+// A rank that stands still, and for a moment nothing reaches its host either.
+std::string check_pause_in_silence(uint64_t seed) {
+  Run run(seed, 2, 300);
+  run.world->pause(1, 3500 * kMillisecond);
+  run.world->run_for(2 * kSecond + static_cast<Nanoseconds>(seed % 7) * 50 * kMillisecond);
+  for (const PathName& path : run.world->network().all_paths()) {
+    for (const int to : {0, 1}) run.world->network().set_hole(path, to, true);
+  }
+  run.world->run_for(800 * kMillisecond);
+  for (const PathName& path : run.world->network().all_paths()) {
+    for (const int to : {0, 1}) run.world->network().set_hole(path, to, false);
+  }
+  return run.finish();
 }
 
 std::string check_pause_past_deadline(uint64_t seed) {
@@ -201,11 +252,16 @@ std::string check_last_rail(uint64_t seed) {
   run.world->run_for(static_cast<Nanoseconds>(seed % 5) * 100 * kMicrosecond);
   run.world->reset({0, 1, 1}, seed % 2 == 0 ? 0 : kMillisecond);
   if (std::string wrong = run.finish(); !wrong.empty()) return "with no rail left for a moment: " + wrong;
-  return run.becomes_whole(kReturnMax);
+  if (std::string wrong = run.becomes_whole(kReturnMax); !wrong.empty()) return wrong;
+  run.world->run_for(6 * kSecond);  // past the peer's deadline
+  run.again();
+  return run.finish();
 }
 
 std::string check_slow(uint64_t seed) {
-  Run run(seed, 2, 300);
+  // A long operation has much under way on the rail when it becomes slow.
+  const bool is_long = seed % 4 >= 2;
+  Run run(seed, 2, is_long ? 30 : 300, 2 * kMillisecond, is_long ? 40'000 : 3000);
   run.world->network().path(kPath).slowness = seed % 2 == 0 ? 1000 : 100;
   if (std::string wrong = run.finish(); !wrong.empty()) return wrong;
   if (run.lost() > 0) return "a slow rail was given up";
@@ -231,9 +287,12 @@ std::string check_flapping(uint64_t seed) {
 
 constexpr RecoveryCheck kChecks[] = {
     {"a_rail_returns", check_return},
+    {"a_broken_rail_delays_little", check_prompt},
     {"silence_is_found", check_silence},
     {"a_short_silence_is_forgiven", check_short_silence},
     {"a_stopped_rank_punishes_no_rail", check_pause},
+    {"a_job_that_slept_goes_on", check_sleep},
+    {"a_stopped_rank_is_not_gone_for_a_short_silence", check_pause_in_silence},
     {"a_rank_stopped_for_good_is_named", check_pause_past_deadline},
     {"a_killed_rank_is_named", check_kill},
     {"a_vanished_host_is_named", check_vanish},
@@ -247,17 +306,30 @@ constexpr RecoveryCheck kChecks[] = {
 
 std::span<const RecoveryCheck> recovery_checks() { return kChecks; }
 
-std::string check_long_outage(uint64_t seed) {
-  constexpr Nanoseconds kOutage = 12 * 3600 * kSecond;
-  Run run(seed, 2, 20, 0);
+// Of a rail of two: what the job can do while it is out and after it came back, beside before.
+std::string check_outage(uint64_t seed, Nanoseconds outage) {
+  constexpr double kGoodputMin = 0.9;
+  constexpr double kBothRails = 1.3;  // what two carry, beside one
+  Run run(seed, 2, 30, 0, 40'000);
   if (std::string wrong = run.finish(); !wrong.empty()) return wrong;
+  const Nanoseconds before = run.once_more();
   SimNetwork& network = run.world->network();
   for (const int to : {0, 1}) network.set_hole(kPath, to, true);
-  run.world->run_for(kOutage);
-  if (run.lost() == 0) return "nothing broke";
+  run.world->run_for(outage);
+  const Nanoseconds without = run.once_more();
+  if (static_cast<double>(without) < kBothRails * static_cast<double>(before)) {
+    return "the rail that is out makes no difference";
+  }
   for (const int to : {0, 1}) network.set_hole(kPath, to, false);
+  const Nanoseconds back = run.world->now();
   if (std::string wrong = run.becomes_whole(kReturnMax); !wrong.empty()) return wrong;
-  run.again();
+  Nanoseconds after = run.once_more();  // what comes back is tried carefully first
+  while (static_cast<double>(before) < kGoodputMin * static_cast<double>(after)) {
+    if (run.world->now() > back + kReturnMax) {
+      return "before " + milliseconds(before) + ", a second afterwards " + milliseconds(after);
+    }
+    after = run.once_more();
+  }
   return run.finish();
 }
 

@@ -8,6 +8,8 @@
 #include <span>
 #include <string>
 
+#include "base/clock.h"
+
 namespace nezha::simulation {
 
 struct RecoveryCheck {
@@ -15,7 +17,8 @@ struct RecoveryCheck {
   std::string (*run)(uint64_t seed);
 };
 std::span<const RecoveryCheck> recovery_checks();
-// Half a day without a rail: long, so by itself.
-std::string check_long_outage(uint64_t seed);
+// A rail of two is out for so long, and then back: the other one carries everything meanwhile, and a
+// second later both carry what they did before.
+std::string check_outage(uint64_t seed, Nanoseconds outage);
 
 }  // namespace nezha::simulation

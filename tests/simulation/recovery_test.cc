@@ -18,8 +18,16 @@ TEST_P(Recovery, Keeps) {
 INSTANTIATE_TEST_SUITE_P(Checks, Recovery, ::testing::Range<size_t>(0, recovery_checks().size()),
                          [](const auto& at) { return recovery_checks()[at.param].name; });
 
-TEST(RecoveryLong, TwelveHoursWithoutARailAreNoReasonToForgetIt) {
-  EXPECT_EQ(check_long_outage(1), "");
+TEST(Outage, OfAnyLengthEndsWithinASecondOfTheRailsReturn) {
+  for (const Nanoseconds outage : {kSecond / 2, 5 * kSecond, 60 * kSecond}) {
+    for (uint64_t seed = 1; seed <= 2; ++seed) {
+      EXPECT_EQ(check_outage(seed, outage), "") << outage << " ns, seed " << seed;
+    }
+  }
+}
+
+TEST(Outage, OfTwelveHoursIsNoReasonToForgetARail) {
+  EXPECT_EQ(check_outage(1, 12 * 3600 * kSecond), "");
 }
 
 }  // namespace

@@ -182,6 +182,18 @@ void SimJob::begin(size_t op, int rank) {
   if (!begun.is_ok()) here.work.complete(begun);
 }
 
+// The next operation, after a while.
+void SimJob::begin_later(int rank, Nanoseconds think) {
+  state_[static_cast<size_t>(rank)].waiting = true;
+  world_.at_rank(world_.now() + think, rank, [this, rank] {
+    Rank& self = state_[static_cast<size_t>(rank)];
+    self.waiting = false;
+    if (!self.end.is_ok()) return;
+    ++self.outstanding;
+    begin(self.next++, rank);
+  });
+}
+
 // Begins what may begin.
 void SimJob::pump(int rank) {
   Rank& self = state_[static_cast<size_t>(rank)];
@@ -193,19 +205,10 @@ void SimJob::pump(int rank) {
       ++self.next;
       continue;
     }
+    if (rank == options_.late_rank) return begin_later(rank, options_.late_by);
     if (options_.think_max > 0 && !at(op, rank).outcome.begun) {
       const auto think = static_cast<Nanoseconds>(random_() % static_cast<uint64_t>(options_.think_max));
-      if (think > options_.think_max / 2) {
-        self.waiting = true;
-        world_.at_rank(world_.now() + think, rank, [this, rank] {
-          Rank& then = state_[static_cast<size_t>(rank)];
-          then.waiting = false;
-          if (!then.end.is_ok()) return;
-          ++then.outstanding;
-          begin(then.next++, rank);
-        });
-        return;
-      }
+      if (think > options_.think_max / 2) return begin_later(rank, think);
     }
     ++self.outstanding;
     ++self.next;

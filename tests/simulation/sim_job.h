@@ -63,6 +63,8 @@ struct JobOptions {
   Nanoseconds think_max = 0;       // between the end of one and the beginning of the next
   Nanoseconds deadline = 30 * kSecond;  // of each operation, from its beginning
   uint64_t seed = 1;
+  int late_rank = -1;        // begins every operation
+  Nanoseconds late_by = 0;   // so long after it could
 };
 
 class SimJob {
@@ -110,6 +112,7 @@ class SimJob {
   void place(size_t op, int rank);
   void pump(int rank);
   void begin(size_t op, int rank);
+  void begin_later(int rank, Nanoseconds think);
   void collect(int rank);
 
   SimWorld& world_;

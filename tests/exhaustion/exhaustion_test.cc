@@ -194,9 +194,13 @@ void judge(Report& report, const Case& what, const Outcomes& outcomes, double ti
 }
 
 void expect_well(Report& report, const char* when) {
+  bool any_error = false;
+  std::string all = when;
   for (const Outcome& outcome : scenario(kPatient_s)) {
-    if (!outcome.first_error()) find(report, when + outcome.first_error().to_string());
+    any_error = any_error || !outcome.first_error();
+    all += outcome.first_error().to_string() + " | ";
   }
+  if (any_error) find(report, all);
 }
 
 Report try_case(const Case& what, double timeout_s) {

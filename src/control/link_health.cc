@@ -3,14 +3,23 @@
 #include <algorithm>
 
 namespace nezha::control {
+namespace {
+
+// A silence that lasted so many times the patience was a fault, and more patience would have made it
+// cost more.
+constexpr int kHardlyLonger = 3;
+
+}  // namespace
 
 LinkHealth::Change LinkHealth::judge(Nanoseconds now, Nanoseconds heard, Nanoseconds freshest,
                                      Nanoseconds expected_since) {
   const bool was_suspect = is_suspect();
   if (deaf_ && heard > deaf_since_) {
     deaf_ = false;
-    patience_ = std::min(2 * patience_, rules_.patience_max);
-    patience_set_at_ = now;
+    if (heard - silent_since_ <= kHardlyLonger * patience_) {
+      patience_ = std::min(2 * patience_, rules_.patience_max);
+      patience_set_at_ = now;
+    }
   } else if (!deaf_) {
     while (patience_ > rules_.patience && now - patience_set_at_ >= rules_.patience_half_life) {
       patience_ = std::max(patience_ / 2, rules_.patience);
@@ -21,6 +30,7 @@ LinkHealth::Change LinkHealth::judge(Nanoseconds now, Nanoseconds heard, Nanosec
     if (freshest - since >= (expected ? patience_ : rules_.idle_patience)) {
       deaf_ = true;
       deaf_since_ = now;
+      silent_since_ = since;
     }
   }
   return changed(was_suspect, now);

@@ -8,7 +8,8 @@
 //   suspect  silent while another one was heard (deaf), or the peer says that it does not hear us on it
 //            (unheard): nothing is posted on it; it may come back by itself
 //   dead     suspect for too long: to be closed and made again
-// A suspicion that proves wrong doubles the patience with this connection, for a while.
+// A suspicion that proves wrong, because the silence hardly outlasted the patience, doubles it for this
+// connection, for a while.
 #pragma once
 
 #include <cstdint>
@@ -54,6 +55,7 @@ class LinkHealth {
   bool dead_ = false;
   Nanoseconds suspect_since_ = 0;
   Nanoseconds deaf_since_ = 0;
+  Nanoseconds silent_since_ = 0;
   Nanoseconds patience_set_at_ = 0;
 };
 

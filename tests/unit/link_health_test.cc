@@ -66,6 +66,23 @@ TEST(LinkHealth, AFalseSuspicionDoublesThePatienceForAWhile) {
   EXPECT_EQ(health.patience(), rules.patience);
 }
 
+// One hole a second must not make the next one cost more.
+TEST(LinkHealth, AHoleIsNoReasonForMorePatience) {
+  const HealthRules rules;
+  LinkHealth health;
+  Nanoseconds now = kStart;
+  for (int hole = 0; hole < 20; ++hole) {
+    const Nanoseconds heard = now;
+    now += rules.patience;
+    ASSERT_EQ(health.judge(now, heard, now, kStart), Change::suspected);
+    now += ms(300);
+    ASSERT_EQ(health.judge(now, now, now, kStart), Change::recovered);
+    ASSERT_EQ(health.patience(), rules.patience);
+    now += ms(700);
+    ASSERT_EQ(health.judge(now, now, now, kStart), Change::none);
+  }
+}
+
 TEST(LinkHealth, ThePeerMustHearUsToo) {
   LinkHealth health;
   EXPECT_EQ(health.told(true, kStart), Change::suspected);

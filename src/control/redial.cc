@@ -8,14 +8,13 @@ namespace nezha::control {
 void Redial::lost(Nanoseconds now, bool silent, double spread) {
   under_way_ = false;
   spread_ = spread;
-  pause_ = kFirstPause;
   patience_ = kPatience;
   const Nanoseconds life = now - joined_at_;
   flaps_ *= std::exp2(-static_cast<double>(life) / kSecond / kHalfLifeS);
   Nanoseconds wait = 0;
   if (silent && life < kShortLife) {
     flaps_ += 1;
-    const double penalty = static_cast<double>(kFirstPause) * std::exp2(std::min(flaps_, 20.0));
+    const double penalty = static_cast<double>(kPause) * std::exp2(std::min(flaps_, 20.0));
     wait = std::min(static_cast<Nanoseconds>(penalty), kPenaltyMax);
   }
   next_at_ = now + wait;
@@ -36,8 +35,7 @@ void Redial::begin(Nanoseconds now) {
 void Redial::failed(Nanoseconds now, bool answered) {
   under_way_ = false;
   if (answered) patience_ = std::min(2 * patience_, kPatienceMax);
-  next_at_ = now + pause_ + static_cast<Nanoseconds>(spread_ * static_cast<double>(pause_));
-  pause_ = std::min(2 * pause_, kPauseMax);
+  next_at_ = now + kPause + static_cast<Nanoseconds>(spread_ * static_cast<double>(kPause));
 }
 
 }  // namespace nezha::control

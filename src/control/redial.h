@@ -1,8 +1,8 @@
 // Redial: when a lost connection is tried again, and how long one attempt may take.
 //
 // Contract: pure; owned by the loop. Attempts never end while the job lives, and their distance stays
-// under half a second, so that a rail is back within a second of its cable however long it was gone;
-// an attempt costs one packet. Connections that keep dying in silence are different: each death costs
+// about a third of a second, so that a rail is back within a second of its cable however long it was
+// gone; an attempt costs one packet. Connections that keep dying in silence are different: each death costs
 // the operations a stall, so the next attempt waits longer, up to ten seconds. That penalty fades with
 // a half-life of a minute of honest life.
 #pragma once
@@ -29,8 +29,7 @@ class Redial {
   double flaps() const { return flaps_; }
 
  private:
-  static constexpr Nanoseconds kFirstPause = 50 * kMillisecond;
-  static constexpr Nanoseconds kPauseMax = 250 * kMillisecond;
+  static constexpr Nanoseconds kPause = 50 * kMillisecond;
   static constexpr Nanoseconds kPatience = 250 * kMillisecond;
   static constexpr Nanoseconds kPatienceMax = 3 * kSecond;
   static constexpr Nanoseconds kPenaltyMax = 10 * kSecond;
@@ -39,7 +38,6 @@ class Redial {
 
   bool under_way_ = false;
   Nanoseconds next_at_ = 0;
-  Nanoseconds pause_ = kFirstPause;
   Nanoseconds patience_ = kPatience;
   Nanoseconds joined_at_ = 0;
   double flaps_ = 0;

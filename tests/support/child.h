@@ -47,14 +47,21 @@ class Child {
     read_end_ = ends[0];
   }
   ~Child() {
-    kill(pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);
+    if (pid_ > 0) kill(pid_, SIGKILL);
+    wait();
     close(read_end_);
   }
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
 
   void signal(int number) const { kill(pid_, number); }
+  // Until it has ended; how, in the words of waitpid().
+  int wait() {
+    int status = 0;
+    if (pid_ > 0) waitpid(pid_, &status, 0);
+    pid_ = -1;
+    return status;
+  }
   // The next report; false when there is none within the test's patience.
   bool next(Report* report) const {
     pollfd watched{read_end_, POLLIN, 0};

@@ -60,6 +60,8 @@ struct Link {
   bool is_up() const { return endpoint->is_up(); }
   // Data may be posted on it.
   bool is_usable() const { return endpoint->is_up() && !health.is_suspect(); }
+  // Something was posted on it that the peer has not acknowledged, wherever it is by now.
+  bool has_work() const { return endpoint->in_flight_frames() > 0 || endpoint->queued_bytes() > 0; }
   transport::Path path() const {
     return {endpoint->peer, endpoint->rail, endpoint->peer_rail, endpoint->lane};
   }

@@ -15,7 +15,7 @@ namespace {
 
 // Back again, and nothing was acknowledged yet: nothing more is to depend on it.
 bool is_on_trial(const Link& link) {
-  return link.on_probation && link.endpoint->in_flight_frames() > 0;
+  return link.on_probation && link.has_work();
 }
 
 }  // namespace

@@ -58,7 +58,7 @@ void Supervisor::expect(PeerLinks& links, Peer& peer, Nanoseconds now) {
   const bool under_way =
       links.has_pending() ||
       std::any_of(links.links().begin(), links.links().end(), [](const Link& link) {
-        return link.endpoint->in_flight_frames() > 0 || !link.limbo.requests.empty();
+        return link.has_work() || !link.limbo.requests.empty();
       });
   const bool awaited = awaited_[static_cast<size_t>(links.peer())];
   if (peer.touched || under_way || awaited) peer.busy_until = now + kBusyFor;
@@ -94,7 +94,7 @@ void Supervisor::look_at(Link& link, Nanoseconds now) {
   if (link.monitor.measured() && now - link.endpoint->heard_at() < 2 * kTickBusy) {
     link.good_rate = link.monitor.rate_bytes_per_s();
   }
-  if (link.on_probation && link.endpoint->in_flight_frames() == 0 &&
+  if (link.on_probation && !link.has_work() &&
       link.endpoint->counters().frames_sent > link.sent_at_probation) {
     link.on_probation = false;
   }
@@ -149,7 +149,7 @@ void Supervisor::beat(PeerLinks& links, Peer& peer, Nanoseconds now) {
 void Supervisor::hedge(PeerLinks& links) {
   if (links.has_pending()) return;
   for (Link& slow : links.links()) {
-    if (!slow.is_usable() || slow.endpoint->in_flight_frames() == 0) continue;
+    if (!slow.is_usable() || !slow.has_work()) continue;
     const uint64_t backlog = slow.endpoint->backlog_bytes();
     const auto bytes = static_cast<double>(backlog);
     const double slow_s = bytes / slow.monitor.rate_bytes_per_s();
@@ -159,6 +159,7 @@ void Supervisor::hedge(PeerLinks& links) {
       if (slow_s < 2 * other_s + static_cast<double>(kHedgeGain) / kSecond) continue;
       WorkQueue taken;
       slow.endpoint->recall(taken);
+      if (taken.empty()) break;  // only the rest of a frame whose copy is elsewhere
       counters_.hedged += engine_.repost(links, taken);
       return;
     }

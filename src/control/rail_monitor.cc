@@ -9,9 +9,6 @@ namespace {
 constexpr double kNominalWhenUnknown = 125e6;
 // Memory of the average: after 50 ms of busy time a change counts for 92 %.
 constexpr double kMemorySeconds = 20e-3;
-// The first piece after an idle gap may contain a saved-up burst: it is believed up to this factor,
-// and half. Busy periods that are all shorter than one piece still move the estimate.
-constexpr double kFirstPieceRaise = 1.5;
 constexpr double kFirstPieceWeight = 0.5;
 // Keeps predictions finite for a rail that stands still.
 constexpr double kSlowest = 1000;
@@ -64,8 +61,10 @@ void RailMonitor::fold(Nanoseconds duration, uint64_t bytes) {
     return;
   }
   double weight = 1 - std::exp(-seconds / kMemorySeconds);
+  const double believed = rate_ * raise_;
+  raise_ = first_piece_ && seen > believed ? 2 * raise_ : kFirstPieceRaise;
   if (first_piece_) {
-    seen = std::min(seen, rate_ * kFirstPieceRaise);
+    seen = std::min(seen, believed);
     weight = std::max(weight, kFirstPieceWeight);
   }
   rate_ += weight * (seen - rate_);

@@ -35,7 +35,13 @@ class RailMonitor {
   void fold(Nanoseconds duration, uint64_t bytes);
   void raise(Nanoseconds now, uint64_t drained_total);
 
+  // The first piece after an idle gap may contain a saved-up burst: it is believed up to this factor,
+  // and half; a surprise that repeats itself up to twice as much, and so on. Busy periods that are all
+  // shorter than one piece still move the estimate, however wrong it is.
+  static constexpr double kFirstPieceRaise = 1.5;
+
   double rate_;
+  double raise_ = kFirstPieceRaise;
   bool measured_ = false;
   bool started_ = false;       // piece_start_ and piece_bytes_ are set
   bool first_piece_ = true;    // of the present busy period

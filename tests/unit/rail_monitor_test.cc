@@ -109,6 +109,21 @@ TEST(RailMonitor, ShortBusyPeriodsFollowARecovery) {
   EXPECT_GE(line.monitor.rate_bytes_per_s(), 0.8 * 125e6);
 }
 
+// Probes are all that a rail carries that stood still; ten operations must be enough.
+TEST(RailMonitor, AFewProbesRaiseARailThatStoodStill) {
+  Timeline line(25e6);
+  line.busy(25e6, 20 * kMillisecond);
+  line.busy(0, 300 * kMillisecond);
+  ASSERT_LT(line.monitor.rate_bytes_per_s(), 25e6 / 500);
+  for (int k = 0; k < 8; ++k) {
+    line.idle(40 * kMillisecond);
+    line.burst(128 * 1024, 5 * kMillisecond);
+    line.idle(1);
+  }
+  EXPECT_GE(line.monitor.rate_bytes_per_s(), 0.8 * 25e6);
+  EXPECT_LE(line.monitor.rate_bytes_per_s(), 1.1 * 25e6);
+}
+
 TEST(RailMonitor, AStalledRailIsSlowNotUnknown) {
   Timeline line(125e6);
   line.busy(125e6, 20 * kMillisecond);

@@ -2,9 +2,9 @@
 //
 // Contract: pure; owned by the loop. Attempts never end while the job lives, and their distance stays
 // about a third of a second, so that a rail is back within a second of its cable however long it was
-// gone; an attempt costs one packet. Connections that keep dying in silence are different: each death costs
-// the operations a stall, so the next attempt waits longer, up to ten seconds. That penalty fades with
-// a half-life of a minute of honest life.
+// gone; an attempt costs one packet. Connections that keep dying in silence are different: each death
+// costs the operations a stall, so the next attempt waits longer, up to ten seconds. That penalty fades
+// with a half-life of a minute of honest life.
 #pragma once
 
 #include "base/clock.h"

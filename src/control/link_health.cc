@@ -8,6 +8,8 @@ namespace {
 // A silence that lasted so many times the patience was a fault, and more patience would have made it
 // cost more.
 constexpr int kHardlyLonger = 3;
+// A connection that was cut off stammers at first, while the kernel sends again what was lost.
+constexpr Nanoseconds kHealing = 2 * kSecond;
 
 }  // namespace
 
@@ -16,7 +18,9 @@ LinkHealth::Change LinkHealth::judge(Nanoseconds now, Nanoseconds heard, Nanosec
   const bool was_suspect = is_suspect();
   if (deaf_ && heard > deaf_since_) {
     deaf_ = false;
-    if (heard - silent_since_ <= kHardlyLonger * patience_) {
+    if (heard - silent_since_ > kHardlyLonger * patience_) {
+      healing_until_ = now + kHealing;
+    } else if (now >= healing_until_) {
       patience_ = std::min(2 * patience_, rules_.patience_max);
       patience_set_at_ = now;
     }

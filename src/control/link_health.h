@@ -56,6 +56,7 @@ class LinkHealth {
   Nanoseconds suspect_since_ = 0;
   Nanoseconds deaf_since_ = 0;
   Nanoseconds silent_since_ = 0;
+  Nanoseconds healing_until_ = 0;
   Nanoseconds patience_set_at_ = 0;
 };
 

@@ -78,6 +78,13 @@ TEST(LinkHealth, AHoleIsNoReasonForMorePatience) {
     now += ms(300);
     ASSERT_EQ(health.judge(now, now, now, kStart), Change::recovered);
     ASSERT_EQ(health.patience(), rules.patience);
+    // It stammers for a while.
+    const Nanoseconds again = now;
+    now += rules.patience + ms(4);
+    ASSERT_EQ(health.judge(now, again, now, kStart), Change::suspected);
+    now += ms(30);
+    ASSERT_EQ(health.judge(now, now, now, kStart), Change::recovered);
+    ASSERT_EQ(health.patience(), rules.patience);
     now += ms(700);
     ASSERT_EQ(health.judge(now, now, now, kStart), Change::none);
   }

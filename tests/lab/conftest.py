@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -14,6 +15,10 @@ import wire_meter  # noqa: F401  (also finds nezha in the source tree)
 
 import nezha.lab
 from nezha.lab import layout, state
+
+# Under nohup or behind `&` these are ignored, and so they would be in every child.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 PACKAGE_ROOT = os.path.abspath(os.path.join(os.path.dirname(nezha.lab.__file__), "..", ".."))
 

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import itertools
 import os
+import signal
 import threading
 from typing import Any, Callable, Dict, List
 
 import pytest
+
+# Under nohup or behind `&` these are ignored, and so they would be in every child.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 _names = itertools.count()
 _JOIN_SECONDS = 60.0

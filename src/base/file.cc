@@ -10,6 +10,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/descriptor.h"
+
 namespace nezha {
 namespace {
 
@@ -31,10 +33,6 @@ bool write_all(int file, std::string_view text) {
 }
 
 }  // namespace
-
-OpenFile::~OpenFile() {
-  if (descriptor >= 0) close(descriptor);
-}
 
 const char* host_name() {
   static const std::array<char, 65> name = [] {
@@ -67,13 +65,13 @@ std::string expand_path(std::string_view pattern, int rank) {
 }
 
 Result<std::string> read_file(const std::string& path, size_t bytes_max) {
-  const OpenFile file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.descriptor < 0) return failed("open", path);
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return failed("open", path);
   std::string text;
   while (text.size() < bytes_max) {
     std::array<char, 4096> part;
     const ssize_t got =
-        ::read(file.descriptor, part.data(), std::min(part.size(), bytes_max - text.size()));
+        ::read(file.get(), part.data(), std::min(part.size(), bytes_max - text.size()));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return failed("read", path);
     if (got == 0) break;

@@ -21,15 +21,6 @@ const char* host_name();
 // sign; everything else stays.
 std::string expand_path(std::string_view pattern, int rank = -1);
 
-// What open() gave, until the end of the scope.
-struct OpenFile {
-  explicit OpenFile(int opened) : descriptor(opened) {}
-  ~OpenFile();
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-  const int descriptor;
-};
-
 // Its first `bytes_max` bytes.
 Result<std::string> read_file(const std::string& path, size_t bytes_max);
 

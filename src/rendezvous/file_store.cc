@@ -14,7 +14,7 @@
 #include <memory>
 #include <optional>
 
-#include "base/file.h"
+#include "base/descriptor.h"
 #include "rendezvous/waiting.h"
 
 namespace nezha::rendezvous {
@@ -150,8 +150,8 @@ class FileStore final : public Store {
     const int directory = open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (directory < 0) return failed(errno, "cannot open the directory");
     close(directory);
-    const OpenFile file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-    if (file.descriptor < 0) {
+    const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    if (!file) {
       if (errno == ENOENT || errno == ESTALE) return std::optional<std::string>();
       return failed(errno, "cannot open a file");
     }
@@ -159,7 +159,7 @@ class FileStore final : public Store {
     size_t size = 0;
     int number = 0;
     while (size < value.size()) {
-      const ssize_t got = ::read(file.descriptor, value.data() + size, value.size() - size);
+      const ssize_t got = ::read(file.get(), value.data() + size, value.size() - size);
       if (got == 0) break;
       if (got > 0) {
         size += static_cast<size_t>(got);

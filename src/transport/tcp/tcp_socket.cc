@@ -6,7 +6,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -69,11 +68,6 @@ std::string name_of_address(const sockaddr_storage& storage, socklen_t length) {
 }
 
 }  // namespace
-
-void Descriptor::reset(int fd) {
-  if (fd_ >= 0) close(fd_);
-  fd_ = fd;
-}
 
 Result<Descriptor> listen_on(const SocketPlace& place, uint16_t low, uint16_t high,
                              uint16_t* port) {

@@ -8,33 +8,10 @@
 #include <cstdint>
 #include <string>
 
+#include "base/descriptor.h"
 #include "base/status.h"
 
 namespace nezha::transport {
-
-// A descriptor that closes itself.
-class Descriptor {
- public:
-  Descriptor() = default;
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(other.release()) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    reset(other.release());
-    return *this;
-  }
-  ~Descriptor() { reset(-1); }
-  int get() const { return fd_; }
-  explicit operator bool() const { return fd_ >= 0; }
-  int release() {
-    const int fd = fd_;
-    fd_ = -1;
-    return fd;
-  }
-  void reset(int fd);
-
- private:
-  int fd_ = -1;
-};
 
 struct SocketPlace {
   std::string address;  // numeric, without scope

@@ -9,15 +9,19 @@ PATH="$PWD/.venv/bin:$PATH"
 JOBS=${JOBS:-$(nproc)}
 LABELS='unit|conformance|property|fault|capi|fuzz'
 THREADED='unit|conformance|fault|capi'  # the rest has one thread
+FORGIVEN=3  # failures of a step that get a second try
 summary=()
+again=()
 failed=0
 
 step() {
   local name=$1 start=$SECONDS status
   shift
   echo "== $name"
+  again=()
   if "$@"; then status=passed; else status=FAILED failed=1; fi
   summary+=("$(printf '%-34s %s  %4d s' "$name" "$status" $((SECONDS - start)))")
+  if [ ${#again[@]} -gt 0 ]; then summary+=("${again[@]/#/    needed a second try: }"); fi
 }
 
 quietly() { # shows the output of what fails only
@@ -36,8 +40,24 @@ fixed_addresses() {
 cpp() { # PRESET LABELS [TARGET]...
   quietly "configure-$1" cmake --preset "$1" &&
     quietly "build-$1" fixed_addresses cmake --build "build/$1" -j "$JOBS" ${3:+--target "${@:3}"} &&
-    fixed_addresses ctest --test-dir "build/$1" -L "$2" -j "$JOBS" --no-tests=error \
-      --output-on-failure | grep -vE '^ +Start +[0-9]+:|Passed +[0-9.]+ sec$'
+    { ctests "$1" -L "$2" -j "$JOBS" --no-tests=error || second_try "$1" -L "$2" -j 1; }
+}
+
+ctests() { # PRESET OPTION...; its log keeps what is not worth showing
+  fixed_addresses ctest --test-dir "build/$1" "${@:2}" --output-on-failure | tee "build/ctest-$1.log" |
+    grep -vE '^ +Start +[0-9]+:|Passed +[0-9.]+ sec$'
+  return "${PIPESTATUS[0]}"
+}
+
+# A machine that stands still for seconds looks like a dead peer to a test of deadlines. So a few that
+# failed run once more, alone, and are named in the summary. A sanitizer's finding stays one.
+second_try() { # PRESET OPTION...
+  local log=build/ctest-$1.log names
+  mapfile -t names < <(sed -n '/^The following tests FAILED/,$s/^\t *[0-9]* - \(.*\) (.*/\1/p' "$log")
+  [ ${#names[@]} -gt 0 ] && [ ${#names[@]} -le "$FORGIVEN" ] || return 1
+  ! grep -qE 'Sanitizer|runtime error:' "$log" || return 1
+  echo "== once more, alone: ${names[*]}"
+  ctests "$@" --rerun-failed && again+=("${names[@]}")
 }
 
 python() {
@@ -49,8 +69,18 @@ python() {
   fi
   # One by one: each folder has helpers of its own in a conftest.py.
   local folder status=0
-  for folder in "${folders[@]}"; do .venv/bin/python -m pytest -q "$folder" || status=1; done
+  for folder in "${folders[@]}"; do pytests "$folder" || status=1; done
   return $status
+}
+
+pytests() { # FOLDER; with a second try, as above
+  local log=build/pytest-${1##*/}.log names
+  .venv/bin/python -m pytest -q "$1" | tee "$log"
+  [ "${PIPESTATUS[0]}" != 0 ] || return 0
+  mapfile -t names < <(sed -n 's/^FAILED \([^ ]*\).*/\1/p' "$log")
+  [ ${#names[@]} -gt 0 ] && [ ${#names[@]} -le "$FORGIVEN" ] && ! grep -q '^ERROR ' "$log" || return 1
+  echo "== once more, alone: ${names[*]}"
+  .venv/bin/python -m pytest -q --last-failed "$1" && again+=("${names[@]}")
 }
 
 export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1

@@ -126,16 +126,17 @@ void Engine::set_members(Group& group, std::vector<int> members) {
 void Engine::retire(uint32_t comm) {
   Group* const parked = find_group(comm);
   if (parked != nullptr) return destroy_group(*parked);
+  remember_retired(comm);
+}
+
+void Engine::remember_retired(uint32_t comm) {
   retired_comms_.insert(std::lower_bound(retired_comms_.begin(), retired_comms_.end(), comm), comm);
 }
 
 void Engine::destroy_group(Group& group) noexcept {
   group.is_leaving = true;
   try {
-    if (group.comm >= kFirstParkedComm) {
-      retired_comms_.insert(
-          std::lower_bound(retired_comms_.begin(), retired_comms_.end(), group.comm), group.comm);
-    }
+    if (group.comm >= kFirstParkedComm) remember_retired(group.comm);
     fail_group(group, error(Code::aborted, "rank %d: communicator %u was destroyed", options_.rank,
                             group.comm), false);
     record_failure(group);

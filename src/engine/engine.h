@@ -217,6 +217,7 @@ class Engine final : public transport::EndpointEvents, public progress::LoopClie
   void write_rank(const Group& group, int rank, uint64_t op_seq, JsonWriter& json) const;
   void tell_failure(const Group& group, PeerLinks& links);
   // Needs no memory, as it must work when there is none.
+  void remember_retired(uint32_t comm);
   void settle(Group& group) noexcept;
   void settle_all();
   void peer_left(int peer);

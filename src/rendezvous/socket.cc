@@ -37,8 +37,8 @@ Result<Addresses> resolve(const std::string& host, uint16_t port) {
                gai_strerror(failure));
 }
 
-Socket socket_for(const addrinfo& address) {
-  return Socket(socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+Descriptor socket_for(const addrinfo& address) {
+  return Descriptor(socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
 Status failure_at(const char* what, const std::string& host, uint16_t port, int number) {
@@ -60,7 +60,7 @@ bool is_name(const std::string& host) {
          host.find(':') == std::string::npos;
 }
 
-int finish_connect(const Socket& socket, Nanoseconds deadline) {
+int finish_connect(const Descriptor& socket, Nanoseconds deadline) {
   const Nanoseconds until =
       system_clock().now() + remaining(deadline, kAttempt);
   switch (wait_for(socket, POLLOUT, until)) {
@@ -70,37 +70,33 @@ int finish_connect(const Socket& socket, Nanoseconds deadline) {
   }
   int number = 0;
   socklen_t size = sizeof(number);
-  getsockopt(socket.descriptor(), SOL_SOCKET, SO_ERROR, &number, &size);
+  getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &number, &size);
   return number;
 }
 
 // A port of our own range that nobody listens on can be connected to itself; that is no server.
-bool connected_to_itself(const Socket& socket) {
+bool connected_to_itself(const Descriptor& socket) {
   sockaddr_storage here{};
   sockaddr_storage there{};
   socklen_t here_size = sizeof(here);
   socklen_t there_size = sizeof(there);
-  getsockname(socket.descriptor(), reinterpret_cast<sockaddr*>(&here), &here_size);
-  getpeername(socket.descriptor(), reinterpret_cast<sockaddr*>(&there), &there_size);
+  getsockname(socket.get(), reinterpret_cast<sockaddr*>(&here), &here_size);
+  getpeername(socket.get(), reinterpret_cast<sockaddr*>(&there), &there_size);
   return here_size == there_size && std::memcmp(&here, &there, here_size) == 0;
 }
 
 }  // namespace
 
-Socket::~Socket() {
-  if (descriptor_ >= 0) close(descriptor_);
-}
-
-Result<Socket> listen_on(const std::string& host, uint16_t port) {
+Result<Descriptor> listen_on(const std::string& host, uint16_t port) {
   const auto addresses = resolve(host, port);
   if (!addresses) return addresses.status();
   int number = EADDRNOTAVAIL;
   for (const addrinfo* at = addresses.value().get(); at != nullptr; at = at->ai_next) {
-    Socket socket = socket_for(*at);
+    Descriptor socket = socket_for(*at);
     const int on = 1;
-    setsockopt(socket.descriptor(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    if (socket.descriptor() < 0 || bind(socket.descriptor(), at->ai_addr, at->ai_addrlen) != 0 ||
-        listen(socket.descriptor(), SOMAXCONN) != 0) {
+    setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    if (!socket || bind(socket.get(), at->ai_addr, at->ai_addrlen) != 0 ||
+        listen(socket.get(), SOMAXCONN) != 0) {
       number = errno;
       continue;
     }
@@ -115,26 +111,26 @@ Result<Socket> listen_on(const std::string& host, uint16_t port) {
   return failure_at("listen on", host, port, number);
 }
 
-uint16_t port_of(const Socket& socket) {
+uint16_t port_of(const Descriptor& socket) {
   sockaddr_storage address{};
   socklen_t size = sizeof(address);
-  getsockname(socket.descriptor(), reinterpret_cast<sockaddr*>(&address), &size);
+  getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size);
   return ntohs(address.ss_family == AF_INET6
                    ? reinterpret_cast<const sockaddr_in6&>(address).sin6_port
                    : reinterpret_cast<const sockaddr_in&>(address).sin_port);
 }
 
-Result<Socket> connect_to(const std::string& host, uint16_t port, Nanoseconds deadline) {
+Result<Descriptor> connect_to(const std::string& host, uint16_t port, Nanoseconds deadline) {
   const auto addresses = resolve(host, port);
   if (!addresses) return addresses.status();
   int number = ECONNREFUSED;
   for (const addrinfo* at = addresses.value().get(); at != nullptr; at = at->ai_next) {
-    Socket socket = socket_for(*at);
-    if (socket.descriptor() < 0) {
+    Descriptor socket = socket_for(*at);
+    if (!socket) {
       number = errno;
       continue;
     }
-    number = connect(socket.descriptor(), at->ai_addr, at->ai_addrlen) == 0 ? 0 : errno;
+    number = connect(socket.get(), at->ai_addr, at->ai_addrlen) == 0 ? 0 : errno;
     if (number == EINPROGRESS || number == EINTR) number = finish_connect(socket, deadline);
     if (number == 0 && connected_to_itself(socket)) number = ECONNREFUSED;
     if (number != 0) continue;
@@ -144,7 +140,7 @@ Result<Socket> connect_to(const std::string& host, uint16_t port, Nanoseconds de
   return failure_at("connect to", host, port, number);
 }
 
-Result<Socket> connect_to_unix(const std::string& path) {
+Result<Descriptor> connect_to_unix(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof(address.sun_path)) {
@@ -152,9 +148,9 @@ Result<Socket> connect_to_unix(const std::string& path) {
                  sizeof(address.sun_path) - 1, path.c_str(), path.size());
   }
   path.copy(address.sun_path, path.size());
-  Socket socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (socket.descriptor() >= 0 &&
-      connect(socket.descriptor(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) {
+  Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (socket &&
+      connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) {
     return socket;
   }
   const int number = errno;
@@ -163,9 +159,9 @@ Result<Socket> connect_to_unix(const std::string& path) {
       .with_errno(number);
 }
 
-void set_connection_options(const Socket& socket) {
+void set_connection_options(const Descriptor& socket) {
   const auto set = [&](int level, int option, int value) {
-    setsockopt(socket.descriptor(), level, option, &value, sizeof(value));
+    setsockopt(socket.get(), level, option, &value, sizeof(value));
   };
   set(IPPROTO_TCP, TCP_NODELAY, 1);
   set(SOL_SOCKET, SO_KEEPALIVE, 1);
@@ -174,15 +170,15 @@ void set_connection_options(const Socket& socket) {
   set(IPPROTO_TCP, TCP_KEEPCNT, 6);
 }
 
-bool is_quiet(const Socket& socket) {
+bool is_quiet(const Descriptor& socket) {
   char byte = 0;
-  return recv(socket.descriptor(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
+  return recv(socket.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
          (errno == EAGAIN || errno == EWOULDBLOCK);
 }
 
-Ready wait_for(const Socket& socket, short events, Nanoseconds deadline) {
+Ready wait_for(const Descriptor& socket, short events, Nanoseconds deadline) {
   for (;;) {
-    pollfd entry{socket.descriptor(), events, 0};
+    pollfd entry{socket.get(), events, 0};
     // Rounded up: poll must not return just before the deadline, over and over.
     const Nanoseconds left = remaining(deadline, kInterruptLook);
     const int ready = poll(&entry, 1, static_cast<int>((left + kMillisecond - 1) / kMillisecond));
@@ -192,9 +188,9 @@ Ready wait_for(const Socket& socket, short events, Nanoseconds deadline) {
   }
 }
 
-Transfer send_all(const Socket& socket, std::string_view bytes, Nanoseconds deadline) {
+Transfer send_all(const Descriptor& socket, std::string_view bytes, Nanoseconds deadline) {
   while (!bytes.empty()) {
-    const ssize_t sent = send(socket.descriptor(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    const ssize_t sent = send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (sent >= 0) {
       bytes.remove_prefix(static_cast<size_t>(sent));
       continue;
@@ -207,9 +203,9 @@ Transfer send_all(const Socket& socket, std::string_view bytes, Nanoseconds dead
   return Transfer::done;
 }
 
-Transfer receive_some(const Socket& socket, char* at, size_t* size, Nanoseconds deadline) {
+Transfer receive_some(const Descriptor& socket, char* at, size_t* size, Nanoseconds deadline) {
   for (;;) {
-    const ssize_t got = recv(socket.descriptor(), at, *size, 0);
+    const ssize_t got = recv(socket.get(), at, *size, 0);
     if (got > 0) {
       *size = static_cast<size_t>(got);
       return Transfer::done;

@@ -8,7 +8,7 @@ namespace {
 
 class PlainStream final : public Stream {
  public:
-  explicit PlainStream(Socket socket) : socket_(std::move(socket)) {}
+  explicit PlainStream(Descriptor socket) : socket_(std::move(socket)) {}
 
   Transfer send(std::string_view bytes, Nanoseconds deadline) override {
     return noted(send_all(socket_, bytes, deadline));
@@ -26,13 +26,13 @@ class PlainStream final : public Stream {
     return transfer;
   }
 
-  const Socket socket_;
+  const Descriptor socket_;
   std::string why_;
 };
 
 }  // namespace
 
-std::unique_ptr<Stream> plain_stream(Socket socket) {
+std::unique_ptr<Stream> plain_stream(Descriptor socket) {
   return std::make_unique<PlainStream>(std::move(socket));
 }
 

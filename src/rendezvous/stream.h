@@ -27,7 +27,7 @@ class Stream {
   virtual std::string why() const = 0;
 };
 
-std::unique_ptr<Stream> plain_stream(Socket socket);
+std::unique_ptr<Stream> plain_stream(Descriptor socket);
 
 struct TlsOptions {
   std::string ca;           // PEM file of the authorities to trust; "": those of the system
@@ -39,7 +39,7 @@ struct TlsOptions {
 // Shakes hands and checks that the server's certificate is for `host`. `invalid_argument` for files
 // that cannot be used and for a server that cannot be trusted, `unsupported` when something else than
 // TLS answers, `timed_out`, `peer_lost`.
-Result<std::unique_ptr<Stream>> tls_stream(Socket socket, const std::string& host,
+Result<std::unique_ptr<Stream>> tls_stream(Descriptor socket, const std::string& host,
                                            const TlsOptions& options, Nanoseconds deadline);
 
 }  // namespace nezha::rendezvous

@@ -34,11 +34,11 @@ constexpr int kReadsPerTurn = 8;  // then the other clients have theirs
 constexpr Nanoseconds kAcceptPause = 100 * kMillisecond;
 
 struct Client {
-  Client(Socket&& accepted, MemoryBudget& budget) : socket(std::move(accepted)), reader(budget) {}
+  Client(Descriptor&& accepted, MemoryBudget& budget) : socket(std::move(accepted)), reader(budget) {}
 
   enum class Stage : uint8_t { reading, waiting, answering };
 
-  Socket socket;
+  Descriptor socket;
   RequestReader reader;
   Stage stage = Stage::reading;
   std::string head;                   // what is being sent, first part
@@ -50,7 +50,8 @@ struct Client {
 
 class EpollServer final : public TcpServer {
  public:
-  EpollServer(Socket listener, Socket epoll, Socket wake_up, size_t memory_bytes, std::string prefix)
+  EpollServer(Descriptor listener, Descriptor epoll, Descriptor wake_up, size_t memory_bytes,
+              std::string prefix)
       : listener_(std::move(listener)),
         epoll_(std::move(epoll)),
         wake_up_(std::move(wake_up)),
@@ -61,7 +62,7 @@ class EpollServer final : public TcpServer {
 
   ~EpollServer() override {
     const uint64_t one = 1;
-    NEZHA_CHECK(write(wake_up_.descriptor(), &one, sizeof(one)) == sizeof(one));
+    NEZHA_CHECK(write(wake_up_.get(), &one, sizeof(one)) == sizeof(one));
     if (thread_.joinable()) thread_.join();
   }
 
@@ -87,7 +88,7 @@ class EpollServer final : public TcpServer {
     Nanoseconds farewell = kNever;
     while (farewell == kNever || (answering_ > 0 && system_clock().now() < farewell)) {
       std::array<epoll_event, 64> events;
-      const int count = epoll_wait(epoll_.descriptor(), events.data(),
+      const int count = epoll_wait(epoll_.get(), events.data(),
                                    static_cast<int>(events.size()),
                                    milliseconds_to_sleep(farewell));
       for (int i = 0; i < count; ++i) {
@@ -121,7 +122,7 @@ class EpollServer final : public TcpServer {
       const bool has_answer = client->stage == Client::Stage::answering &&
                               (client->sent > 0 || client->head == kMagic);
       if (client->reader.greeted() && !has_answer) {
-        send(client->socket.descriptor(), head.data(), head.size(), MSG_NOSIGNAL);
+        send(client->socket.get(), head.data(), head.size(), MSG_NOSIGNAL);
       }
       drop(id, "no memory");
     }
@@ -136,11 +137,11 @@ class EpollServer final : public TcpServer {
   }
 
   // Only adding can fail.
-  bool watch(int how, const Socket& socket, uint32_t events, ClientId id) {
+  bool watch(int how, const Descriptor& socket, uint32_t events, ClientId id) {
     epoll_event event{};
     event.events = events;
     event.data.u64 = id;
-    return epoll_ctl(epoll_.descriptor(), how, socket.descriptor(), &event) == 0;
+    return epoll_ctl(epoll_.get(), how, socket.get(), &event) == 0;
   }
 
   void want(ClientId id, Client& client, uint32_t events) {
@@ -151,9 +152,9 @@ class EpollServer final : public TcpServer {
 
   void accept_clients() {
     for (;;) {
-      Socket socket(accept4(listener_.descriptor(), nullptr, nullptr,
+      Descriptor socket(accept4(listener_.get(), nullptr, nullptr,
                             SOCK_CLOEXEC | SOCK_NONBLOCK));
-      if (socket.descriptor() < 0) {
+      if (!socket) {
         if (errno == EAGAIN || errno == EWOULDBLOCK) return;
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
           // The listener stays readable; without a pause this would spin until others close.
@@ -226,7 +227,7 @@ class EpollServer final : public TcpServer {
   void read_on(ClientId id, Client& client) {
     std::array<char, kReadBytes> buffer;
     for (int turn = 0; turn < kReadsPerTurn; ++turn) {
-      const ssize_t got = recv(client.socket.descriptor(), buffer.data(),
+      const ssize_t got = recv(client.socket.get(), buffer.data(),
                                std::min(buffer.size(), client.reader.wanted()), 0);
       if (got == 0) return drop(id, "the client left");
       if (got < 0) {
@@ -239,7 +240,7 @@ class EpollServer final : public TcpServer {
           return drop(id, client.reader.greeted() ? "not a request" : "not a Nezha store's client");
         case RequestReader::Outcome::other_version:
           // So short that it is taken at once; the client reads ours and says what is wrong.
-          send(client.socket.descriptor(), kMagic.data(), kMagic.size(), MSG_NOSIGNAL);
+          send(client.socket.get(), kMagic.data(), kMagic.size(), MSG_NOSIGNAL);
           return drop(id, "another version");
         case RequestReader::Outcome::more:
           if (client.reader.greeted() && client.deadline == kNever) {
@@ -300,7 +301,7 @@ class EpollServer final : public TcpServer {
               : std::string_view();
       if (part.empty()) break;
       const bool more = in_head && client.value && !client.value->bytes().empty();
-      const ssize_t sent = send(client.socket.descriptor(), part.data(), part.size(),
+      const ssize_t sent = send(client.socket.get(), part.data(), part.size(),
                                 MSG_NOSIGNAL | (more ? MSG_MORE : 0));
       if (sent < 0) {
         if (errno == EINTR) continue;
@@ -316,9 +317,9 @@ class EpollServer final : public TcpServer {
     want(id, client, EPOLLIN | EPOLLRDHUP);
   }
 
-  const Socket listener_;
-  const Socket epoll_;
-  const Socket wake_up_;
+  const Descriptor listener_;
+  const Descriptor epoll_;
+  const Descriptor wake_up_;
   const uint16_t port_;
   const std::string prefix_;
   // Everything below belongs to the thread. The budget outlives what is charged to it.
@@ -338,9 +339,9 @@ Result<std::unique_ptr<TcpServer>> TcpServer::start(const std::string& host, uin
                                                     size_t memory_bytes, std::string prefix) {
   auto listener = listen_on(host, port);
   if (!listener) return listener.status();
-  Socket epoll(epoll_create1(EPOLL_CLOEXEC));
-  Socket wake_up(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (epoll.descriptor() < 0 || wake_up.descriptor() < 0) {
+  Descriptor epoll(epoll_create1(EPOLL_CLOEXEC));
+  Descriptor wake_up(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!epoll || !wake_up) {
     return error(Code::exhausted, "cannot make the store server for %s: %s",
                  host_and_port(host, port).c_str(), std::strerror(errno));
   }

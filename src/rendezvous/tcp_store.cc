@@ -18,7 +18,7 @@ constexpr Nanoseconds kFirstPause = 10 * kMillisecond;
 constexpr Nanoseconds kLongestPause = 500 * kMillisecond;
 constexpr Nanoseconds kGreetingWait = 5 * kSecond;  // for the server's magic, then try again
 
-Transfer receive_all(const Socket& socket, char* at, size_t size, Nanoseconds deadline) {
+Transfer receive_all(const Descriptor& socket, char* at, size_t size, Nanoseconds deadline) {
   while (size > 0) {
     size_t got = size;
     const Transfer transfer = receive_some(socket, at, &got, deadline);
@@ -81,7 +81,7 @@ class TcpStore final : public Store {
 
  private:
   // Connects and exchanges magics, once.
-  Result<Socket> connect(Nanoseconds deadline) const {
+  Result<Descriptor> connect(Nanoseconds deadline) const {
     auto socket = connect_to(host_, port_, deadline);
     if (!socket) return socket;
     const Nanoseconds until = system_clock().now() + remaining(deadline, kGreetingWait);
@@ -106,11 +106,11 @@ class TcpStore final : public Store {
                  description_.c_str(), received[kName], kMagic[kName]);
   }
 
-  Result<Socket> take_connection(Nanoseconds deadline) {
+  Result<Descriptor> take_connection(Nanoseconds deadline) {
     {
       const std::lock_guard lock(mutex_);
       while (!idle_.empty()) {
-        Socket socket = std::move(idle_.back());
+        Descriptor socket = std::move(idle_.back());
         idle_.pop_back();
         if (is_quiet(socket)) return socket;
       }
@@ -161,7 +161,7 @@ class TcpStore final : public Store {
            "of a job the same job name, and jobs that run at the same time their own port";
   }
 
-  static Transfer exchange(const Socket& socket, Operation operation, std::string_view key,
+  static Transfer exchange(const Descriptor& socket, Operation operation, std::string_view key,
                            std::string_view value, Nanoseconds deadline,
                            Result<AnswerHead>& head, std::string& answer) {
     const auto request_head = encode_request_head(operation, key.size(), value.size());
@@ -189,7 +189,7 @@ class TcpStore final : public Store {
   const uint16_t port_;
   const std::string description_;
   std::mutex mutex_;
-  std::vector<Socket> idle_;  // by mutex_; connections without a call
+  std::vector<Descriptor> idle_;  // by mutex_; connections without a call
   const std::unique_ptr<TcpServer> server_;
 };
 

@@ -83,7 +83,7 @@ void expect_host(SSL* ssl, const std::string& host) {
 
 class TlsStream final : public Stream {
  public:
-  TlsStream(Socket socket, SslOwner ssl)
+  TlsStream(Descriptor socket, SslOwner ssl)
       : socket_(std::move(socket)), ssl_(std::move(ssl)) {
     SSL_set_bio(ssl_.get(), BIO_new(BIO_s_mem()), BIO_new(BIO_s_mem()));
     SSL_set_connect_state(ssl_.get());
@@ -146,7 +146,7 @@ class TlsStream final : public Stream {
     return sent;
   }
 
-  const Socket socket_;
+  const Descriptor socket_;
   const SslOwner ssl_;
   std::string why_;
   bool heard_anything_ = false;
@@ -175,7 +175,7 @@ Status handshake_failure(const TlsStream& stream, Transfer transfer, const std::
 
 }  // namespace
 
-Result<std::unique_ptr<Stream>> tls_stream(Socket socket, const std::string& host,
+Result<std::unique_ptr<Stream>> tls_stream(Descriptor socket, const std::string& host,
                                            const TlsOptions& options, Nanoseconds deadline) {
   ERR_clear_error();
   const ContextOwner context(SSL_CTX_new(TLS_client_method()), &SSL_CTX_free);

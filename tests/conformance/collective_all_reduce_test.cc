@@ -6,7 +6,7 @@
 
 #include "schedule/catalog.h"
 #include "support/all_reduce_case.h"
-#include "support/world.h"
+#include "support/cases.h"
 
 namespace nezha::testing {
 namespace {
@@ -29,18 +29,8 @@ class AllReduceSuite : public ::testing::TestWithParam<int> {
   // Every rank makes the calls in the same order.
   void run(std::vector<AllReduceCase>& cases) {
     for (size_t i = 0; i < cases.size(); ++i) fill(cases[i], GetParam(), i);
-    const auto outcomes = world_.run([&](Member& self) {
-      for (AllReduceCase& at : cases) {
-        self.doing(at.name());
-        NEZHA_RETURN_IF_ERROR(call(at, *self.comm, self.rank));
-      }
-      return Status::ok();
-    });
-    for (const Status& outcome : outcomes) ASSERT_TRUE(outcome.is_ok()) << outcome.to_string();
-    for (const AllReduceCase& at : cases) {
-      ASSERT_EQ(check_equal(at), "");
-      for (int rank = 0; rank < GetParam(); ++rank) ASSERT_EQ(check(at, rank), "");
-    }
+    ASSERT_EQ(run_cases(world_, cases), "");
+    for (const AllReduceCase& at : cases) ASSERT_EQ(check_equal(at), "");
   }
 
   World world_;

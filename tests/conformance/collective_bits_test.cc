@@ -6,6 +6,7 @@
 #include <random>
 
 #include "support/all_reduce_case.h"
+#include "support/cases.h"
 #include "support/world.h"
 
 namespace nezha::testing {
@@ -36,14 +37,8 @@ AllReduceCase random_case(Algorithm algorithm, int ranks, uint64_t count) {
 std::vector<AllReduceCase> reduce_all(int ranks, int rails, const std::string& config,
                                       std::vector<AllReduceCase> cases) {
   World world({.ranks = ranks, .rails = rails, .config = config});
-  const auto outcomes = world.run([&](Member& self) {
-    for (AllReduceCase& at : cases) {
-      self.doing(at.name());
-      NEZHA_RETURN_IF_ERROR(call(at, *self.comm, self.rank));
-    }
-    return Status::ok();
-  });
-  for (const Status& outcome : outcomes) EXPECT_TRUE(outcome.is_ok()) << outcome.to_string();
+  const Status outcome = call_all(world, cases);
+  EXPECT_TRUE(outcome.is_ok()) << outcome.to_string();
   for (const AllReduceCase& at : cases) EXPECT_EQ(check_equal(at), "");
   return cases;
 }

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "progress/loop.h"
+#include "support/loop_suite.h"
 #include "support/watchdog.h"
 #include "transport/tcp/tcp_endpoint.h"
 
@@ -50,19 +50,8 @@ struct Sink final : EndpointEvents {
   }
 };
 
-class Checksum : public ::testing::Test, private progress::LoopClient {
+class Checksum : public nezha::testing::LoopSuite {
  protected:
-  void SetUp() override {
-    auto loop = progress::Loop::create(system_clock(), 0);
-    ASSERT_TRUE(loop.is_ok());
-    loop_ = std::move(*loop);
-    loop_->set_client(this);
-    baton_ = std::make_unique<progress::Loop::Baton>(*loop_);
-  }
-  void TearDown() override {
-    baton_.reset();
-    loop_.reset();
-  }
   // An endpoint, and the other end of its connection.
   std::pair<std::unique_ptr<TcpEndpoint>, int> endpoint(Sink& sink, bool checksum) {
     int ends[2];
@@ -124,13 +113,6 @@ class Checksum : public ::testing::Test, private progress::LoopClient {
     sink.why = why;
     close(raw);
   }
-
-  std::unique_ptr<progress::Loop> loop_;
-  std::unique_ptr<progress::Loop::Baton> baton_;
-
- private:
-  bool run(Nanoseconds) override { return false; }
-  Nanoseconds next_wakeup() const override { return kNever; }
 };
 
 TEST_F(Checksum, FramesOfEverySizeArriveInPiecesOfEverySize) {

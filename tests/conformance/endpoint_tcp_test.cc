@@ -11,7 +11,7 @@
 #include <deque>
 #include <functional>
 
-#include "progress/loop.h"
+#include "support/loop_suite.h"
 #include "support/sockets.h"
 #include "support/watchdog.h"
 #include "transport/tcp/tcp_endpoint.h"
@@ -102,22 +102,14 @@ struct Message {
   WorkRequest request;
 };
 
-class TcpEndpointTest : public ::testing::Test, private progress::LoopClient {
+class TcpEndpointTest : public nezha::testing::LoopSuite {
  protected:
-  void SetUp() override {
-    auto loop = progress::Loop::create(system_clock(), 0);
-    ASSERT_TRUE(loop.is_ok());
-    loop_ = std::move(*loop);
-    loop_->set_client(this);
-    baton_ = std::make_unique<progress::Loop::Baton>(*loop_);
-  }
   void TearDown() override {
     left_.reset();
     right_.reset();
     if (raw_ >= 0) close(raw_);
     raw_ = -1;
-    baton_.reset();
-    loop_.reset();
+    LoopSuite::TearDown();
   }
 
   std::unique_ptr<TcpEndpoint> endpoint(int fd, Recorder& recorder, int buffer_bytes) {
@@ -168,8 +160,6 @@ class TcpEndpointTest : public ::testing::Test, private progress::LoopClient {
     return header;
   }
 
-  std::unique_ptr<progress::Loop> loop_;
-  std::unique_ptr<progress::Loop::Baton> baton_;
   Recorder left_events_;
   Recorder right_events_;
   std::unique_ptr<TcpEndpoint> left_;
@@ -183,7 +173,6 @@ class TcpEndpointTest : public ::testing::Test, private progress::LoopClient {
     }
     return false;
   }
-  Nanoseconds next_wakeup() const override { return kNever; }
 };
 
 void expect_sent(const Recorder& recorder, const std::deque<Message>& messages) {

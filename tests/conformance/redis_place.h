@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -42,10 +41,7 @@ class RedisPlace final : public Place {
     write_configuration();
     start();
   }
-  ~RedisPlace() override {
-    stop();
-    std::filesystem::remove_all(directory_);
-  }
+  ~RedisPlace() override { stop(); }
   std::string missing() const override { return missing_; }
 
   std::unique_ptr<Store> open(const std::string& prefix) override {
@@ -55,7 +51,7 @@ class RedisPlace final : public Place {
   std::string address() const { return address(":p%40ss@", "3"); }
   std::string address(const std::string& credentials, const std::string& database) const {
     if (way_ == Way::unix_socket) {
-      return "redis+unix://" + credentials + directory_ + "/socket?db=" + database;
+      return "redis+unix://" + credentials + directory_.path() + "/socket?db=" + database;
     }
     std::string text = (with_tls() ? "rediss://" : "redis://") + credentials + "127.0.0.1:" +
                        std::to_string(port_) + "/" + database;
@@ -63,7 +59,7 @@ class RedisPlace final : public Place {
     if (way_ == Way::tls_mutual) text += "&cert=" + file("server.pem") + "&key=" + file("server.key");
     return text;
   }
-  std::string file(const std::string& name) const { return directory_ + "/" + name; }
+  std::string file(const std::string& name) const { return directory_.path() + "/" + name; }
   uint16_t port() const { return port_; }
 
   // Also again, empty; by a thread that outlives the server.
@@ -100,7 +96,7 @@ class RedisPlace final : public Place {
     std::ofstream(file("names")) << "subjectAltName=IP:127.0.0.1\n";
     const std::string key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes ";
     const std::string commands =
-        "cd " + directory_ + " && openssl req -x509 " + key +
+        "cd " + directory_.path() + " && openssl req -x509 " + key +
         "-subj '/CN=test authority' -days 2 -keyout ca.key -out ca.pem && openssl req -new " + key +
         "-subj '/CN=test server' -keyout server.key -out server.csr && openssl x509 -req -in server.csr "
         "-CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile names -out server.pem";
@@ -109,7 +105,7 @@ class RedisPlace final : public Place {
 
   void write_configuration() const {
     std::ofstream text(file("redis.conf"));
-    text << "bind 127.0.0.1\nsave \"\"\nappendonly no\nrequirepass p@ss\ndir " << directory_
+    text << "bind 127.0.0.1\nsave \"\"\nappendonly no\nrequirepass p@ss\ndir " << directory_.path()
          << "\nlogfile redis.log\nuser worker on >w0rk ~job/* +set +get +del\n";
     const char* asks = way_ == Way::tls_mutual ? "yes" : "no";
     if (with_tls()) {
@@ -124,14 +120,14 @@ class RedisPlace final : public Place {
 
   [[noreturn]] void run_server() const {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (chdir(directory_.c_str()) != 0) _exit(126);
+    if (chdir(directory_.path().c_str()) != 0) _exit(126);
     execlp("redis-server", "redis-server", "redis.conf", static_cast<char*>(nullptr));
     _exit(127);
   }
 
   const Way way_;
   std::string missing_;
-  std::string directory_ = scratch_directory();
+  const nezha::testing::TempDirectory directory_;
   uint16_t port_ = 0;
   pid_t process_ = 0;
 };

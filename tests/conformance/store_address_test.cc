@@ -100,7 +100,8 @@ TEST(FileStore, DirectoryThatCannotBeUsedIsRefused) {
 }
 
 TEST(FileStore, ForgetsWhatIsOlderThanADay) {
-  const std::string directory = scratch_directory();
+  const nezha::testing::TempDirectory scratch;
+  const std::string& directory = scratch.path();
   ASSERT_TRUE(opened("file://" + directory)->set("old", "1", test_deadline()).is_ok());
   namespace fs = std::filesystem;
   for (const auto& entry : fs::directory_iterator(directory)) {
@@ -111,7 +112,6 @@ TEST(FileStore, ForgetsWhatIsOlderThanADay) {
   EXPECT_EQ(store->get("old", past()).status().code(), Code::timed_out);
   EXPECT_TRUE(store->get("new", past()).is_ok());
   EXPECT_EQ(std::distance(fs::directory_iterator(directory), {}), 1) << "nothing is left behind";
-  fs::remove_all(directory);
 }
 
 TEST(HashStore, TableEndsWithItsLastUser) {

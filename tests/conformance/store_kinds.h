@@ -8,13 +8,13 @@
 #include <unistd.h>
 
 #include <cstring>
-#include <filesystem>
 #include <memory>
 #include <string>
 
 #include "rendezvous/socket.h"
 #include "rendezvous/store.h"
 #include "rendezvous/waiting.h"
+#include "support/temp_directory.h"
 
 namespace nezha::rendezvous {
 
@@ -52,21 +52,14 @@ class TcpPlace final : public Place {
   std::unique_ptr<Store> server_;
 };
 
-inline std::string scratch_directory() {
-  std::string path = testing::TempDir() + "nezha-store-XXXXXX";
-  EXPECT_NE(mkdtemp(path.data()), nullptr);
-  return path;
-}
-
 class FilePlace final : public Place {
  public:
-  ~FilePlace() override { std::filesystem::remove_all(directory_); }
   std::unique_ptr<Store> open(const std::string& prefix) override {
-    return opened("file://" + directory_, false, prefix);
+    return opened("file://" + directory_.path(), false, prefix);
   }
 
  private:
-  std::string directory_ = scratch_directory();
+  const nezha::testing::TempDirectory directory_;
 };
 
 class HashPlace final : public Place {

@@ -6,6 +6,7 @@
 
 #include "conformance/redis_place.h"
 #include "conformance/store_kinds.h"
+#include "support/temp_directory.h"
 #include "support/world.h"
 
 namespace nezha::testing {
@@ -16,23 +17,11 @@ using Comm = Result<std::unique_ptr<context::Communicator>>;
 
 constexpr double kFar_s = 10 * kPatience_s;  // only a reason ends a wait in time
 
-context::ContextRequest request_of(int rank, int ranks, const std::string& store,
-                                   double timeout_s = kFar_s) {
-  context::ContextRequest request;
-  request.rank = rank;
-  request.world_size = ranks;
-  request.store = store;
+context::ContextRequest patient(int rank, int ranks, const std::string& store,
+                                double timeout_s = kFar_s) {
+  context::ContextRequest request = request_of(rank, ranks, store);
   request.timeout_s = timeout_s;
-  request.config = loopback_config(1);
   return request;
-}
-
-Status use(context::Communicator& comm) {
-  std::vector<int32_t> data(1000, 1);
-  NEZHA_RETURN_IF_ERROR(comm.all_reduce(data.data(), data.data(), data.size(), Dtype::int32,
-                                        ReduceOp::sum, {}, nullptr));
-  if (data == std::vector<int32_t>(1000, comm.world_size())) return Status::ok();
-  return error(Code::internal, "wrong sum %d", data[0]);
 }
 
 // A rank as a thread that joins, uses the communicator and leaves.
@@ -60,7 +49,6 @@ void expect_words(const Status& outcome, Code code, const std::string& words) {
 
 class FileMeeting : public ::testing::Test {
  protected:
-  ~FileMeeting() override { fs::remove_all(directory_); }
   // What rank `rank` of `ranks` has said of itself; waits for it.
   std::string words_of(int rank, int ranks) {
     const auto store = rendezvous::opened(store_, false, "nezha/");
@@ -68,38 +56,38 @@ class FileMeeting : public ::testing::Test {
     return store->get(key, rendezvous::test_deadline()).value();
   }
   Watchdog watchdog_{"meeting", 1};
-  const std::string directory_ = rendezvous::scratch_directory();
-  const std::string store_ = "file://" + directory_;
+  const TempDirectory directory_;
+  const std::string store_ = "file://" + directory_.path();
 };
 
 TEST_F(FileMeeting, LeavesNothingBehind) {
-  Rank zero(request_of(0, 3, store_));
-  Rank one(request_of(1, 3, store_));
-  Rank two(request_of(2, 3, store_));
+  Rank zero(patient(0, 3, store_));
+  Rank one(patient(1, 3, store_));
+  Rank two(patient(2, 3, store_));
   for (Rank* rank : {&zero, &one, &two}) {
     EXPECT_TRUE(rank->outcome().is_ok()) << rank->outcome().to_string();
   }
-  EXPECT_EQ(std::distance(fs::directory_iterator(directory_), {}), 0);
+  EXPECT_EQ(std::distance(fs::directory_iterator(directory_.path()), {}), 0);
 }
 
 TEST_F(FileMeeting, WordsOfAnEarlierRunMisleadNobody) {
   {
-    Rank one(request_of(1, 3, store_, 0.3));
-    Rank two(request_of(2, 3, store_, 0.3));
+    Rank one(patient(1, 3, store_, 0.3));
+    Rank two(patient(2, 3, store_, 0.3));
     expect_words(one.outcome(), Code::timed_out, "not all ranks joined");
     expect_words(two.outcome(), Code::timed_out, "not all ranks joined");
   }
   {
-    Rank zero(request_of(0, 3, store_, 0.5));
+    Rank zero(patient(0, 3, store_, 0.5));
     expect_words(zero.outcome(), Code::timed_out, "rank 1, 2 of 3 did not join");
   }
   const std::string before = words_of(2, 3);
-  Rank zero(request_of(0, 3, store_));
-  Rank two(request_of(2, 3, store_));
+  Rank zero(patient(0, 3, store_));
+  Rank two(patient(2, 3, store_));
   while (words_of(2, 3) == before) std::this_thread::yield();
   // Long enough, as a rule, for these two to believe in the words of the rank 1 that is no more.
   std::this_thread::sleep_for(std::chrono::milliseconds(400));
-  Rank one(request_of(1, 3, store_));
+  Rank one(patient(1, 3, store_));
   for (Rank* rank : {&zero, &one, &two}) {
     EXPECT_TRUE(rank->outcome().is_ok()) << rank->outcome().to_string();
   }
@@ -109,23 +97,23 @@ TEST_F(FileMeeting, AnotherWorldSizeIsNoticedBeforeTheDeadline) {
   ASSERT_TRUE(rendezvous::opened(store_, false, "nezha/")
                   ->set("world", "7 earlier 12", rendezvous::test_deadline())
                   .is_ok());
-  Rank misfit(request_of(1, 3, store_));
+  Rank misfit(patient(1, 3, store_));
   words_of(1, 3);
-  Rank zero(request_of(0, 2, store_));
+  Rank zero(patient(0, 2, store_));
   expect_words(misfit.outcome(), Code::invalid_argument, "world size 3, but the job");
-  Rank one(request_of(1, 2, store_));
+  Rank one(patient(1, 2, store_));
   EXPECT_TRUE(zero.outcome().is_ok()) << zero.outcome().to_string();
   EXPECT_TRUE(one.outcome().is_ok()) << one.outcome().to_string();
 }
 
 TEST_F(FileMeeting, OfTwoProcessesWithOneRankTheFirstGivesWay) {
   for (const int rank : {0, 1}) {
-    Rank first(request_of(rank, 2, store_));
+    Rank first(patient(rank, 2, store_));
     words_of(rank, 2);
-    Rank second(request_of(rank, 2, store_));
+    Rank second(patient(rank, 2, store_));
     expect_words(first.outcome(), Code::invalid_argument,
                  "rank " + std::to_string(rank) + " is taken");
-    Rank other(request_of(1 - rank, 2, store_));
+    Rank other(patient(1 - rank, 2, store_));
     EXPECT_TRUE(second.outcome().is_ok()) << second.outcome().to_string();
     EXPECT_TRUE(other.outcome().is_ok()) << other.outcome().to_string();
   }
@@ -138,7 +126,7 @@ TEST(RedisMeeting, AUserOfTheAccessListIsEnoughAndNothingStays) {
     if (!redis.missing().empty()) GTEST_SKIP() << redis.missing();
     ASSERT_TRUE(redis.wait_until_up());
     Watchdog watchdog("meeting in Redis", 1);
-    context::ContextRequest request = request_of(0, 2, redis.address("worker:w0rk@", "0"));
+    context::ContextRequest request = patient(0, 2, redis.address("worker:w0rk@", "0"));
     request.job = "job";
     Rank zero(request);
     request.rank = 1;
@@ -164,8 +152,8 @@ TEST(TcpMeeting, ThePortIsFreeAsSoonAsTheRanksHaveMet) {
   std::vector<std::unique_ptr<context::Communicator>> open;
   for (int round = 0; round < 3; ++round) {
     Comm zero = Status(Code::internal, "");
-    std::thread thread([&] { zero = join(request_of(0, 2, store)); });
-    Comm one = join(request_of(1, 2, store));
+    std::thread thread([&] { zero = join(patient(0, 2, store)); });
+    Comm one = join(patient(1, 2, store));
     thread.join();
     ASSERT_TRUE(zero.is_ok()) << zero.status().to_string();
     ASSERT_TRUE(one.is_ok()) << one.status().to_string();

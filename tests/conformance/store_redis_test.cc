@@ -29,7 +29,7 @@ void expect_refused(const std::string& address, Code code, const std::string& wo
   EXPECT_EQ(status.message().find("hunter2"), std::string::npos) << status.to_string();
 }
 
-class RedisStore : public testing::Test {
+class RedisStore : public ::testing::Test {
  protected:
   void SetUp() override { start(RedisPlace::Way::plain); }
 
@@ -151,7 +151,7 @@ class Impostor {
     listener_ = std::move(*socket);
     thread_ = std::thread([this] {
       if (wait_for(listener_, POLLIN, test_deadline()) != Ready::yes) return;
-      client_ = Socket(accept(listener_.descriptor(), nullptr, nullptr));
+      client_ = Descriptor(accept(listener_.get(), nullptr, nullptr));
       char request[512];
       size_t size = sizeof(request);
       receive_some(client_, request, &size, test_deadline());
@@ -165,8 +165,8 @@ class Impostor {
 
  private:
   const std::string words_;
-  Socket listener_;
-  Socket client_;
+  Descriptor listener_;
+  Descriptor client_;
   std::thread thread_;
 };
 

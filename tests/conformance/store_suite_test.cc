@@ -21,7 +21,7 @@ std::unique_ptr<Place> make_place(const std::string& kind) {
                                                              : RedisPlace::Way::plain);
 }
 
-class StoreSuite : public testing::TestWithParam<std::string> {
+class StoreSuite : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     place_ = make_place(GetParam());
@@ -195,7 +195,7 @@ TEST_P(StoreSuite, ManyClientsMeet) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, StoreSuite,
-                         testing::Values("tcp", "file", "hash", "callback", "redis", "rediss",
+                         ::testing::Values("tcp", "file", "hash", "callback", "redis", "rediss",
                                          "redis_unix"),
                          [](const auto& kind) { return kind.param; });
 

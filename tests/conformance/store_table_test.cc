@@ -10,7 +10,7 @@ Request request(Operation operation, std::string key, std::string value = "") {
   return {operation, std::move(key), std::move(value), false};
 }
 
-class Table : public testing::Test {
+class Table : public ::testing::Test {
  protected:
   std::vector<Answer> handle(ClientId client, Request one) {
     std::vector<Answer> answers;

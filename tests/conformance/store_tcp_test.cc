@@ -33,7 +33,7 @@ class Stranger {
 
   // As much as the other side takes.
   void say(std::string_view bytes) {
-    send(socket_.descriptor(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
   }
 
   void greet() {
@@ -46,7 +46,7 @@ class Stranger {
     while (text.size() < size) {
       std::string part(size - text.size(), '\0');
       EXPECT_EQ(wait_for(socket_, POLLIN, test_deadline()), Ready::yes);
-      const ssize_t got = recv(socket_.descriptor(), part.data(), part.size(), 0);
+      const ssize_t got = recv(socket_.get(), part.data(), part.size(), 0);
       if (got <= 0) break;
       text += part.substr(0, static_cast<size_t>(got));
     }
@@ -57,13 +57,13 @@ class Stranger {
     for (;;) {
       char byte = 0;
       if (wait_for(socket_, POLLIN, test_deadline()) != Ready::yes) return false;
-      const ssize_t got = recv(socket_.descriptor(), &byte, 1, 0);
+      const ssize_t got = recv(socket_.get(), &byte, 1, 0);
       if (got <= 0) return got == 0 || errno == ECONNRESET;
     }
   }
 
  private:
-  Socket socket_;
+  Descriptor socket_;
 };
 
 void expect_works(Store& store) {
@@ -88,11 +88,11 @@ TEST(TcpStore, ListensOnTheGivenAddressOnly) {
 }
 
 TEST(TcpStore, SpeaksIpv6) {
-  const Socket probe(socket(AF_INET6, SOCK_STREAM, 0));
+  const Descriptor probe(socket(AF_INET6, SOCK_STREAM, 0));
   sockaddr_in6 address{};
   address.sin6_family = AF_INET6;
   address.sin6_addr = in6addr_loopback;
-  if (bind(probe.descriptor(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) {
+  if (bind(probe.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) {
     GTEST_SKIP() << "no IPv6 loopback here";
   }
   const auto server = opened("tcp://[::1]:0", true);
@@ -152,11 +152,11 @@ TEST(TcpStore, SomethingElseOnThePortIsNamed) {
   ASSERT_TRUE(listener.is_ok());
   std::thread web_server([&] {
     ASSERT_EQ(wait_for(listener.value(), POLLIN, test_deadline()), Ready::yes);
-    const Socket client(accept(listener.value().descriptor(), nullptr, nullptr));
+    const Descriptor client(accept(listener.value().get(), nullptr, nullptr));
     const std::string_view answer = "HTTP/1.1 400 Bad Request\r\n\r\n";
-    EXPECT_GT(send(client.descriptor(), answer.data(), answer.size(), MSG_NOSIGNAL), 0);
+    EXPECT_GT(send(client.get(), answer.data(), answer.size(), MSG_NOSIGNAL), 0);
     char byte = 0;
-    while (recv(client.descriptor(), &byte, 1, 0) > 0) {
+    while (recv(client.get(), &byte, 1, 0) > 0) {
     }
   });
   OpenOptions options;

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "progress/loop.h"
+#include "support/loop_suite.h"
 #include "support/watchdog.h"
 #include "transport/tcp/tcp_endpoint.h"
 #include "transport/tcp/tcp_trial.h"
@@ -91,20 +91,12 @@ struct Message {
 };
 
 // Two endpoints, with a wire between them that the test can read and change.
-class Wired : public ::testing::Test, private progress::LoopClient {
+class Wired : public nezha::testing::LoopSuite {
  protected:
-  void SetUp() override {
-    auto loop = progress::Loop::create(system_clock(), 0);
-    ASSERT_TRUE(loop.is_ok());
-    loop_ = std::move(*loop);
-    loop_->set_client(this);
-    baton_ = std::make_unique<progress::Loop::Baton>(*loop_);
-  }
   void TearDown() override {
     left_.reset();
     right_.reset();
-    baton_.reset();
-    loop_.reset();
+    LoopSuite::TearDown();
   }
   void connect(const std::shared_ptr<const TlsKey>& key, bool with_wire, int buffer_bytes = 0) {
     auto [left_fd, left_wire] = socket_pair(buffer_bytes);
@@ -155,8 +147,6 @@ class Wired : public ::testing::Test, private progress::LoopClient {
   std::string heard_;  // from left to right
   std::function<void(std::string&)> tamper_;
   std::array<Descriptor, 2> wires_;
-  std::unique_ptr<progress::Loop> loop_;
-  std::unique_ptr<progress::Loop::Baton> baton_;
   Sink left_events_;
   Sink right_events_;
   std::unique_ptr<TcpEndpoint> left_;
@@ -201,7 +191,6 @@ class Wired : public ::testing::Test, private progress::LoopClient {
     }
     return false;
   }
-  Nanoseconds next_wakeup() const override { return kNever; }
 };
 
 enum class Kind { plain, tls, tls_with_many_keys };

@@ -94,12 +94,9 @@ Outcome live(int rank, const std::string& store, double timeout_s, std::barrier<
   Outcome outcome;
   Comm comm;
   outcome.joined = guarded([&] {
-    context::ContextRequest request;
-    request.rank = rank;
-    request.world_size = kRanks;
-    request.store = store;
+    context::ContextRequest request = request_of(rank, kRanks, store, 2);
     request.timeout_s = timeout_s;
-    request.config = loopback_config(2) + "linger_s=0.5\nprobe_timeout_s=2\n";
+    request.config += "linger_s=0.5\nprobe_timeout_s=2\n";
     auto joined = join(request);
     if (joined) comm = std::move(*joined);
     return joined.status();

@@ -5,10 +5,10 @@
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
-#include <filesystem>
 #include <thread>
 
 #include "support/child.h"
+#include "support/temp_directory.h"
 #include "support/world.h"
 
 namespace nezha::testing {
@@ -20,12 +20,7 @@ struct Report {
 using Rank = Child<Report>;
 
 std::unique_ptr<context::Communicator> joined(int rank, const std::string& store) {
-  context::ContextRequest request;
-  request.rank = rank;
-  request.world_size = 2;
-  request.store = store;
-  request.config = loopback_config(2);
-  auto comm = join(request);
+  auto comm = join(request_of(rank, 2, store, 2));
   return comm ? std::move(*comm) : nullptr;
 }
 
@@ -53,9 +48,8 @@ class Exit : public ::testing::TestWithParam<uint64_t> {};
 
 TEST_P(Exit, InTheMiddleOfWorkIsNoCrash) {
   for (int time = 0; time < 15; ++time) {
-    std::string directory = (std::filesystem::temp_directory_path() / "nezha-test-XXXXXX").string();
-    ASSERT_NE(mkdtemp(directory.data()), nullptr);
-    const std::string store = "file://" + directory;
+    const TempDirectory directory;
+    const std::string store = "file://" + directory.path();
     Rank leaver([&](const Rank::Pipe&) { leave_at_work(store, GetParam()); });
     Rank other([&](const Rank::Pipe& pipe) {
       auto comm = joined(1, store);
@@ -69,7 +63,6 @@ TEST_P(Exit, InTheMiddleOfWorkIsNoCrash) {
     EXPECT_EQ(report.code, Code::peer_lost);
     const int status = leaver.wait();
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "wait status " << status;
-    std::filesystem::remove_all(directory);
   }
 }
 

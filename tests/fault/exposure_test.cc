@@ -168,12 +168,8 @@ TEST(Exposure, AMadeSecretIsInTheStoreOnly) {
   std::vector<std::thread> threads;
   for (int rank = 0; rank < 2; ++rank) {
     threads.emplace_back([&, rank] {
-      context::ContextRequest request;
-      request.rank = rank;
-      request.world_size = 2;
-      request.store = store;
-      request.timeout_s = kPatience_s / 2;
-      request.config = loopback_config(1) + "log_level=trace\nlog_file=" + path + "\n";
+      context::ContextRequest request = request_of(rank, 2, store);
+      request.config += "log_level=trace\nlog_file=" + path + "\n";
       auto comm = join(request);
       if (comm) comms[static_cast<size_t>(rank)] = std::move(*comm);
     });

@@ -7,9 +7,10 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 
 #include "support/child.h"
+#include "support/sockets.h"
+#include "support/temp_directory.h"
 #include "support/world.h"
 
 namespace nezha::testing {
@@ -47,12 +48,8 @@ void end(const Rank::Pipe& pipe, const Status& outcome, const Status& again) {
 
 // One rank: reduces until somebody dies.
 void live(int rank, int ranks, const std::string& store, const Scenario& at, const Rank::Pipe& pipe) {
-  context::ContextRequest request;
-  request.rank = rank;
-  request.world_size = ranks;
-  request.store = store;
+  context::ContextRequest request = request_of(rank, ranks, store, 2);
   request.timeout_s = kFarDeadline_s;
-  request.config = loopback_config(2);
   auto comm = join(request);
   if (!comm) return end(pipe, comm.status(), comm.status());
   std::vector<float> data(at.count, 0.0F);
@@ -66,10 +63,10 @@ void live(int rank, int ranks, const std::string& store, const Scenario& at, con
   end(pipe, outcome, (*comm)->barrier({}, nullptr));
 }
 
-// A port nobody listens on just now.
 std::string store_address(const std::string& kind, const std::string& directory) {
   if (kind == "file") return "file://" + directory;
-  return "tcp://127.0.0.1:" + std::to_string(20'000 + getpid() % 20'000);
+  const std::string host = fresh_host();
+  return "tcp://" + host + ":" + std::to_string(free_port_of(host));
 }
 
 class RankDies : public ::testing::TestWithParam<Scenario> {};
@@ -77,32 +74,28 @@ class RankDies : public ::testing::TestWithParam<Scenario> {};
 TEST_P(RankDies, EverySurvivorNamesIt) {
   constexpr int kRanks = 4;
   const Scenario at = GetParam();
-  std::string directory = (std::filesystem::temp_directory_path() / "nezha-test-XXXXXX").string();
-  ASSERT_NE(mkdtemp(directory.data()), nullptr);
-  {
-    const std::string store = store_address(at.store, directory);
-    std::vector<std::unique_ptr<Rank>> children;
-    for (int rank = 0; rank < kRanks; ++rank) {
-      children.push_back(std::make_unique<Rank>(
-          [&](const Rank::Pipe& pipe) { live(rank, kRanks, store, at, pipe); }));
-    }
-    Report report;
-    for (const auto& child : children) {
-      ASSERT_TRUE(child->next(&report));
-      ASSERT_EQ(report.kind, Report::Kind::running) << report.text.data();
-    }
-    children[static_cast<size_t>(at.victim)]->signal(SIGKILL);
-    for (int rank = 0; rank < kRanks; ++rank) {
-      if (rank == at.victim) continue;
-      ASSERT_TRUE(children[static_cast<size_t>(rank)]->next(&report)) << "rank " << rank << " hangs";
-      EXPECT_EQ(report.code, Code::peer_lost) << report.text.data();
-      EXPECT_EQ(report.again, Code::peer_lost) << report.text.data();
-      EXPECT_NE(std::string(report.text.data()).find("lost rank " + std::to_string(at.victim)),
-                std::string::npos)
-          << "rank " << rank << ": " << report.text.data();
-    }
+  const TempDirectory directory;
+  const std::string store = store_address(at.store, directory.path());
+  std::vector<std::unique_ptr<Rank>> children;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    children.push_back(std::make_unique<Rank>(
+        [&](const Rank::Pipe& pipe) { live(rank, kRanks, store, at, pipe); }));
   }
-  std::filesystem::remove_all(directory);
+  Report report;
+  for (const auto& child : children) {
+    ASSERT_TRUE(child->next(&report));
+    ASSERT_EQ(report.kind, Report::Kind::running) << report.text.data();
+  }
+  children[static_cast<size_t>(at.victim)]->signal(SIGKILL);
+  for (int rank = 0; rank < kRanks; ++rank) {
+    if (rank == at.victim) continue;
+    ASSERT_TRUE(children[static_cast<size_t>(rank)]->next(&report)) << "rank " << rank << " hangs";
+    EXPECT_EQ(report.code, Code::peer_lost) << report.text.data();
+    EXPECT_EQ(report.again, Code::peer_lost) << report.text.data();
+    EXPECT_NE(std::string(report.text.data()).find("lost rank " + std::to_string(at.victim)),
+              std::string::npos)
+        << "rank " << rank << ": " << report.text.data();
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(

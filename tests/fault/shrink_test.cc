@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
-#include <filesystem>
 #include <numeric>
 #include <thread>
 
 #include "support/child.h"
+#include "support/temp_directory.h"
 #include "support/world.h"
 
 namespace nezha::testing {
@@ -43,12 +43,8 @@ bool dies_in_shrink(int rank, const Scenario& at) {
 
 // One rank: reduces, shrinks when told that somebody is lost, reduces on.
 void live(int rank, const std::string& store, const Scenario& at, const Rank::Pipe& pipe) {
-  context::ContextRequest request;
-  request.rank = rank;
-  request.world_size = kRanks;
-  request.store = store;
+  context::ContextRequest request = request_of(rank, kRanks, store, 2);
   request.timeout_s = kFarDeadline_s;
-  request.config = loopback_config(2);
   auto joined = join(request);
   if (!joined) return;
   std::unique_ptr<context::Communicator> comm = std::move(*joined);
@@ -100,33 +96,29 @@ class Shrink : public ::testing::TestWithParam<Scenario> {};
 
 TEST_P(Shrink, TheSurvivorsGoOn) {
   const Scenario at = GetParam();
-  std::string directory = (std::filesystem::temp_directory_path() / "nezha-test-XXXXXX").string();
-  ASSERT_NE(mkdtemp(directory.data()), nullptr);
-  {
-    const std::string store = "file://" + directory;
-    std::vector<std::unique_ptr<Rank>> children;
-    std::vector<int> alive(kRanks);
-    std::iota(alive.begin(), alive.end(), 0);
-    for (const int rank : alive) {
-      children.push_back(
-          std::make_unique<Rank>([&](const Rank::Pipe& pipe) { live(rank, store, at, pipe); }));
+  const TempDirectory directory;
+  const std::string store = "file://" + directory.path();
+  std::vector<std::unique_ptr<Rank>> children;
+  std::vector<int> alive(kRanks);
+  std::iota(alive.begin(), alive.end(), 0);
+  for (const int rank : alive) {
+    children.push_back(
+        std::make_unique<Rank>([&](const Rank::Pipe& pipe) { live(rank, store, at, pipe); }));
+  }
+  for (const int rank : alive) {
+    ASSERT_NO_FATAL_FAILURE(expect_at_work(*children[static_cast<size_t>(rank)], rank, alive));
+  }
+  for (const std::vector<int>& group : at.deaths) {
+    for (const int victim : group) {
+      std::erase(alive, victim);
+      // The last of the group does it itself when it hears of the others.
+      if (at.in_shrink && victim == group.back()) continue;
+      children[static_cast<size_t>(victim)]->signal(SIGKILL);
     }
     for (const int rank : alive) {
       ASSERT_NO_FATAL_FAILURE(expect_at_work(*children[static_cast<size_t>(rank)], rank, alive));
     }
-    for (const std::vector<int>& group : at.deaths) {
-      for (const int victim : group) {
-        std::erase(alive, victim);
-        // The last of the group does it itself when it hears of the others.
-        if (at.in_shrink && victim == group.back()) continue;
-        children[static_cast<size_t>(victim)]->signal(SIGKILL);
-      }
-      for (const int rank : alive) {
-        ASSERT_NO_FATAL_FAILURE(expect_at_work(*children[static_cast<size_t>(rank)], rank, alive));
-      }
-    }
   }
-  std::filesystem::remove_all(directory);
 }
 
 INSTANTIATE_TEST_SUITE_P(

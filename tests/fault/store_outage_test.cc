@@ -22,23 +22,12 @@ using rendezvous::Store;
 constexpr double kDeadline_s = 2;
 constexpr int kAtOnce = 24;  // cases mostly wait
 
-context::ContextRequest request_of(int rank, const std::string& store, const std::string& job) {
-  context::ContextRequest request;
-  request.rank = rank;
-  request.world_size = 2;
-  request.store = store;
+context::ContextRequest impatient(int rank, const std::string& store, const std::string& job) {
+  context::ContextRequest request = request_of(rank, 2, store);
   request.job = job;
   request.timeout_s = kDeadline_s;
-  request.config = loopback_config(1) + "probe_timeout_s=0.2\nlinger_s=0.5\n";
+  request.config += "probe_timeout_s=0.2\nlinger_s=0.5\n";
   return request;
-}
-
-Status use(context::Communicator& comm) {
-  std::vector<int32_t> data(1000, 1);
-  NEZHA_RETURN_IF_ERROR(comm.all_reduce(data.data(), data.data(), data.size(), Dtype::int32,
-                                        ReduceOp::sum, {}, nullptr));
-  if (data == std::vector<int32_t>(1000, comm.world_size())) return Status::ok();
-  return error(Code::internal, "wrong sum %d", data[0]);
 }
 
 struct Outcome {
@@ -114,27 +103,14 @@ std::string head(Code code, uint32_t bytes) {
   return {encoded.data(), encoded.size()};
 }
 
-// An address of its own, so that no case can take the port of another.
-std::string fresh_host() {
-  static std::atomic<int> number{getpid() % 200 * 256};
-  const int mine = ++number;
-  return "127." + std::to_string(100 + mine / 65536 % 100) + "." + std::to_string(mine / 256 % 256) +
-         "." + std::to_string(mine % 254 + 1);
-}
-
-uint16_t free_port_of(const std::string& host) {
-  const auto socket = rendezvous::listen_on(host, 0);
-  return socket ? rendezvous::port_of(socket.value()) : 0;
-}
-
 // Rank 0 serves, rank 1 hears it through the proxy.
 bool tcp_case(const Spoil& spoil, int at) {
   const std::string host = fresh_host();
   const uint16_t port = free_port_of(host);
   StoreProxy proxy(host, port, spoil, at);
   const auto outcomes =
-      live_both({request_of(0, "tcp://" + host + ":" + std::to_string(port), "job"),
-                 request_of(1, "tcp://127.0.0.1:" + std::to_string(proxy.port()), "job")});
+      live_both({impatient(0, "tcp://" + host + ":" + std::to_string(port), "job"),
+                 impatient(1, "tcp://127.0.0.1:" + std::to_string(proxy.port()), "job")});
   expect_named("TCP store, answer " + std::to_string(at) + " " + spoil.name, outcomes);
   return proxy.spoilt();
 }
@@ -168,8 +144,8 @@ class RedisOutage : public ::testing::Test {
     static std::atomic<int> number{0};
     const std::string job = "job-" + std::to_string(number++);
     StoreProxy proxy("127.0.0.1", redis_.port(), spoil, at);
-    std::vector<context::ContextRequest> requests = {request_of(0, redis_.address(), job),
-                                                     request_of(1, redis_.address(), job)};
+    std::vector<context::ContextRequest> requests = {impatient(0, redis_.address(), job),
+                                                     impatient(1, redis_.address(), job)};
     requests[static_cast<size_t>(rank)].store = address_at(proxy.port());
     expect_named("Redis, rank " + std::to_string(rank) + ", answer " + std::to_string(at) + " " +
                      spoil.name, live_both(requests));
@@ -201,8 +177,8 @@ TEST_F(RedisOutage, AnswersSpoilt) {
 
 // Both ranks with a far deadline: only a server, or the end of patience, ends their wait.
 std::vector<context::ContextRequest> patient(const std::string& store) {
-  std::vector<context::ContextRequest> requests = {request_of(0, store, "job"),
-                                                   request_of(1, store, "job")};
+  std::vector<context::ContextRequest> requests = {impatient(0, store, "job"),
+                                                   impatient(1, store, "job")};
   for (auto& request : requests) request.timeout_s = 10 * kPatience_s;
   return requests;
 }
@@ -300,16 +276,15 @@ TEST_F(RedisOutage, AfterTheStartNobodyMissesIt) {
 TEST(StoreOutage, TheServingRankDiesBeforeAllHaveMet) {
   Watchdog watchdog("serving rank dies", 1);
   const std::string host = fresh_host();
-  const std::string address = "tcp://" + host + ":" + std::to_string(free_port_of(host));
-  auto server = rendezvous::opened(address, true, "job/");
+  const uint16_t port = free_port_of(host);
+  auto server = rendezvous::opened("tcp://" + host + ":" + std::to_string(port), true, "job/");
+  StoreProxy proxy(host, port, Spoil(), 0);
   Outcome outcome;
-  std::atomic<bool> ended{false};
   std::thread one([&] {
-    outcome = live(patient(address)[1]);
-    ended.store(true);
+    outcome = live(patient("tcp://127.0.0.1:" + std::to_string(proxy.port()))[1]);
   });
-  // The server's ends of its own connection and of rank 1's.
-  while (connections_of(host).size() < 2 && !ended.load()) std::this_thread::yield();
+  // Once rank 1 was greeted: who has found no server yet waits for one to come.
+  while (proxy.answers() == 0) std::this_thread::yield();
   server.reset();
   one.join();
   EXPECT_EQ(outcome.joined.code(), Code::peer_lost) << outcome.joined.to_string();

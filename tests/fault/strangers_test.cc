@@ -19,22 +19,10 @@ namespace {
 
 constexpr const char* kRail = "127.1.0.1";
 
-context::ContextRequest request_of(int rank, int ranks, const std::string& store) {
-  context::ContextRequest request;
-  request.rank = rank;
-  request.world_size = ranks;
-  request.store = store;
+context::ContextRequest patient(int rank, int ranks, const std::string& store) {
+  context::ContextRequest request = request_of(rank, ranks, store);
   request.timeout_s = 10 * kPatience_s;  // far: only a reason ends a wait in time
-  request.config = loopback_config(1);
   return request;
-}
-
-Status use(context::Communicator& comm) {
-  std::vector<int32_t> data(1000, 1);
-  NEZHA_RETURN_IF_ERROR(comm.all_reduce(data.data(), data.data(), data.size(), Dtype::int32,
-                                        ReduceOp::sum, {}, nullptr));
-  if (data == std::vector<int32_t>(1000, comm.world_size())) return Status::ok();
-  return error(Code::internal, "wrong sum %d", data[0]);
 }
 
 int dial(int port) {
@@ -84,7 +72,7 @@ TEST(Strangers, DisturbNobody) {
   Watchdog watchdog("strangers", 2);
   std::vector<Status> outcomes(2);
   auto rank_body = [&](int rank) {
-    auto comm = join(request_of(rank, 2, store));
+    auto comm = join(patient(rank, 2, store));
     watchdog.note(rank, comm.status().to_string());
     outcomes[static_cast<size_t>(rank)] = comm ? use(**comm) : comm.status();
   };
@@ -136,11 +124,11 @@ void expect_refused(const Status& outcome, Code code, const std::string& words) 
 }
 
 TEST(Misfits, RankOrWorldSizeThatMakesNoSense) {
-  expect_refused(join(request_of(2, 2, fresh_store())).status(), Code::invalid_argument, "rank 2");
-  expect_refused(join(request_of(-1, 2, fresh_store())).status(), Code::invalid_argument, "rank -1");
-  expect_refused(join(request_of(0, 0, fresh_store())).status(), Code::invalid_argument,
+  expect_refused(join(patient(2, 2, fresh_store())).status(), Code::invalid_argument, "rank 2");
+  expect_refused(join(patient(-1, 2, fresh_store())).status(), Code::invalid_argument, "rank -1");
+  expect_refused(join(patient(0, 0, fresh_store())).status(), Code::invalid_argument,
                  "world size 0");
-  context::ContextRequest bad = request_of(0, 2, fresh_store());
+  context::ContextRequest bad = patient(0, 2, fresh_store());
   bad.config = "rails=127.1.0.1/32\nno_such_field_value\n";
   EXPECT_EQ(join(bad).status().code(), Code::invalid_argument);
 }
@@ -151,18 +139,18 @@ TEST(Misfits, WrongWorldSizeAndDuplicateRank) {
   Watchdog watchdog("misfits", 1);
   std::vector<Status> outcomes(2);
   std::thread first([&] {
-    auto comm = join(request_of(0, 2, store));
+    auto comm = join(patient(0, 2, store));
     outcomes[0] = comm ? use(**comm) : comm.status();
   });
   while (listening_ports_of(kRail).empty()) std::this_thread::yield();
-  expect_refused(join(request_of(1, 3, store)).status(), Code::invalid_argument, "world size 3");
+  expect_refused(join(patient(1, 3, store)).status(), Code::invalid_argument, "world size 3");
   rendezvous::OpenOptions options;
   options.prefix = "nezha/";
   auto look = rendezvous::open_store(store, options);
   ASSERT_TRUE(look.is_ok());
   ASSERT_TRUE((*look)->get("join/2/0", kNever).is_ok());  // rank 0 has announced itself
-  expect_refused(join(request_of(0, 2, store)).status(), Code::invalid_argument, "rank 0 is taken");
-  auto comm = join(request_of(1, 2, store));
+  expect_refused(join(patient(0, 2, store)).status(), Code::invalid_argument, "rank 0 is taken");
+  auto comm = join(patient(1, 2, store));
   outcomes[1] = comm ? use(**comm) : comm.status();
   first.join();
   for (const Status& outcome : outcomes) EXPECT_TRUE(outcome.is_ok()) << outcome.to_string();
@@ -172,7 +160,7 @@ TEST(Misfits, SecretsThatDiffer) {
   const std::string store = fresh_store();
   std::vector<context::ContextRequest> requests;
   for (int rank = 0; rank < 2; ++rank) {
-    requests.push_back(request_of(rank, 2, store));
+    requests.push_back(patient(rank, 2, store));
     requests.back().config += "secret=word-" + std::to_string(rank) + "\n";
   }
   // Rank 0 keeps waiting for a rank 1 that knows its word, but not for long in this test.
@@ -184,7 +172,7 @@ TEST(Misfits, SecretsThatDiffer) {
 
 TEST(Misfits, ASecretOnOneSideOnly) {
   const std::string store = fresh_store();
-  std::vector<context::ContextRequest> requests = {request_of(0, 2, store), request_of(1, 2, store)};
+  std::vector<context::ContextRequest> requests = {patient(0, 2, store), patient(1, 2, store)};
   requests[0].config += "secret=word\n";
   // Rank 0 keeps waiting for a rank 1 that knows the word, but not for long in this test.
   requests[0].timeout_s = 3;
@@ -195,14 +183,14 @@ TEST(Misfits, ASecretOnOneSideOnly) {
 
 TEST(Misfits, EqualSecretsWork) {
   const std::string store = fresh_store();
-  std::vector<context::ContextRequest> requests = {request_of(0, 2, store), request_of(1, 2, store)};
+  std::vector<context::ContextRequest> requests = {patient(0, 2, store), patient(1, 2, store)};
   for (auto& request : requests) request.config += "secret=word\n";
   for (const Status& outcome : join_all(requests)) EXPECT_TRUE(outcome.is_ok()) << outcome.to_string();
 }
 
 TEST(Misfits, ConfigurationsThatMustBeEqual) {
   const std::string store = fresh_store();
-  std::vector<context::ContextRequest> requests = {request_of(0, 2, store), request_of(1, 2, store)};
+  std::vector<context::ContextRequest> requests = {patient(0, 2, store), patient(1, 2, store)};
   requests[1].config += "chunk_bytes=8192\n";
   for (const Status& outcome : join_all(requests)) {
     expect_refused(outcome, Code::mismatch, "rank 1 is configured with");
@@ -210,7 +198,7 @@ TEST(Misfits, ConfigurationsThatMustBeEqual) {
 }
 
 TEST(Misfits, AnAbsentRankIsNamed) {
-  context::ContextRequest request = request_of(0, 3, fresh_store());
+  context::ContextRequest request = patient(0, 3, fresh_store());
   request.timeout_s = 0.5;
   expect_refused(join(request).status(), Code::timed_out, "rank 1, 2 of 3 did not join");
 }
@@ -218,7 +206,7 @@ TEST(Misfits, AnAbsentRankIsNamed) {
 // Whatever failed leaves nothing behind.
 TEST(Misfits, LeaveNoDescriptors) {
   auto fail_once = [] {
-    context::ContextRequest request = request_of(0, 2, fresh_store());
+    context::ContextRequest request = patient(0, 2, fresh_store());
     request.timeout_s = 0.05;
     EXPECT_EQ(join(request).status().code(), Code::timed_out);
   };

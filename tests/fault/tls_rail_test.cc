@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "support/all_reduce_case.h"
+#include "support/cases.h"
 #include "support/rail_job.h"
 #include "support/sockets.h"
 #include "support/world.h"
@@ -30,26 +31,12 @@ std::vector<AllReduceCase> some_cases(int ranks, size_t count) {
   return cases;
 }
 
-void run_all(World& world, std::vector<AllReduceCase>& cases) {
-  const auto outcomes = world.run([&](Member& self) {
-    for (AllReduceCase& at : cases) {
-      self.doing(at.name());
-      NEZHA_RETURN_IF_ERROR(call(at, *self.comm, self.rank));
-    }
-    return Status::ok();
-  });
-  for (const Status& outcome : outcomes) ASSERT_TRUE(outcome.is_ok()) << outcome.to_string();
-  for (const AllReduceCase& at : cases) {
-    for (int rank = 0; rank < world.size(); ++rank) ASSERT_EQ(check(at, rank), "");
-  }
-}
-
 TEST(TlsRail, AllReduceIsRight) {
   for (const int ranks : {2, 3}) {
     World world({.ranks = ranks, .rails = 2, .config = "tls=on\npolicy=round_robin\n"});
     ASSERT_TRUE(world.status().is_ok()) << world.status().to_string();
     std::vector<AllReduceCase> cases = some_cases(ranks, 200'000);
-    run_all(world, cases);
+    ASSERT_EQ(run_cases(world, cases), "");
     for (int rank = 0; rank < ranks; ++rank) EXPECT_EQ(counter(world, rank, "endpoints_lost"), 0);
   }
 }
@@ -69,14 +56,15 @@ TEST(TlsRail, ARailBreaksInMidOperationAndComesBack) {
       while (!over.load() && counter(world, 0, "frames_sent") < goal) std::this_thread::yield();
       broken = break_rail(kSecondRail);
     });
-    run_all(world, cases);
+    const std::string wrong = run_cases(world, cases);
     over.store(true);
     breaker.join();
+    ASSERT_EQ(wrong, "");
     ASSERT_EQ(broken, 2);
     // Operations go on until the rail is back on both ranks; each has its deadline, and so has the loop.
     for (int round = 0; round < 500; ++round) {
       std::vector<AllReduceCase> more = some_cases(2, 1000);
-      run_all(world, more);
+      ASSERT_EQ(run_cases(world, more), "");
       if (counter(world, 0, "links_joined") > 0 && counter(world, 1, "links_joined") > 0) break;
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
@@ -86,7 +74,7 @@ TEST(TlsRail, ARailBreaksInMidOperationAndComesBack) {
       in_flight += counter(world, rank, "retransmitted") + counter(world, rank, "reconciled");
     }
     std::vector<AllReduceCase> after = some_cases(2, 100'000);
-    run_all(world, after);
+    ASSERT_EQ(run_cases(world, after), "");
   }
   EXPECT_GT(in_flight, 0) << "the rail never broke with anything in flight";
 }
@@ -97,12 +85,8 @@ TEST(TlsRail, ConfigurationsThatDifferEndTheJobBeforeAConnection) {
   std::vector<std::thread> ranks;
   for (int rank = 0; rank < 2; ++rank) {
     ranks.emplace_back([&, rank] {
-      context::ContextRequest request;
-      request.rank = rank;
-      request.world_size = 2;
-      request.store = store;
-      request.timeout_s = kPatience_s / 2;
-      request.config = loopback_config(1) + (rank == 0 ? "tls=on\n" : "tls=off\n");
+      context::ContextRequest request = request_of(rank, 2, store);
+      request.config += rank == 0 ? "tls=on\n" : "tls=off\n";
       outcomes[static_cast<size_t>(rank)] = join(request).status();
     });
   }

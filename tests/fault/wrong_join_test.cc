@@ -4,12 +4,13 @@
 
 #include <array>
 #include <atomic>
-#include <filesystem>
 #include <functional>
 #include <thread>
 
 #include "conformance/redis_place.h"
 #include "conformance/store_kinds.h"
+#include "support/sockets.h"
+#include "support/temp_directory.h"
 #include "support/world.h"
 
 namespace nezha::testing {
@@ -58,9 +59,10 @@ class Shop {
 class AddressShop final : public Shop {
  public:
   AddressShop(std::string address, Past past) : address_(std::move(address)), past_(past) {}
-  ~AddressShop() override {
-    if (address_.starts_with("file://")) std::filesystem::remove_all(address_.substr(7));
-  }
+  explicit AddressShop(std::unique_ptr<TempDirectory> directory)
+      : directory_(std::move(directory)),
+        address_("file://" + directory_->path()),
+        past_(Past::may_have) {}
   void fill(context::ContextRequest& request) override { request.store = address_; }
   std::unique_ptr<rendezvous::Store> look(bool serve) override {
     return rendezvous::opened(address_, serve && is_tcp(), "job/");
@@ -69,6 +71,7 @@ class AddressShop final : public Shop {
   bool is_tcp() const override { return address_.starts_with("tcp://"); }
 
  private:
+  const std::unique_ptr<TempDirectory> directory_;
   const std::string address_;
   const Past past_;
 };
@@ -90,20 +93,10 @@ class RedisShop final : public Shop {
 std::unique_ptr<Shop> make_shop(const std::string& kind) {
   if (kind == "redis") return std::make_unique<RedisShop>();
   if (kind == "hash") return std::make_unique<AddressShop>(fresh_store(), Past::none);
-  if (kind == "file") {
-    return std::make_unique<AddressShop>("file://" + rendezvous::scratch_directory(), Past::may_have);
-  }
-  const auto free_port = rendezvous::listen_on("127.0.0.1", 0);
-  return std::make_unique<AddressShop>(
-      "tcp://127.0.0.1:" + std::to_string(rendezvous::port_of(free_port.value())), Past::none);
-}
-
-Status use(context::Communicator& comm) {
-  std::vector<int32_t> data(1000, 1);
-  NEZHA_RETURN_IF_ERROR(comm.all_reduce(data.data(), data.data(), data.size(), Dtype::int32,
-                                        ReduceOp::sum, {}, nullptr));
-  if (data == std::vector<int32_t>(1000, comm.world_size())) return Status::ok();
-  return error(Code::internal, "wrong sum %d", data[0]);
+  if (kind == "file") return std::make_unique<AddressShop>(std::make_unique<TempDirectory>());
+  const std::string host = fresh_host();
+  return std::make_unique<AddressShop>("tcp://" + host + ":" + std::to_string(free_port_of(host)),
+                                       Past::none);
 }
 
 class WrongJoin : public ::testing::TestWithParam<const char*> {

@@ -13,7 +13,7 @@
 
 #include "schedule/catalog.h"
 #include "support/all_reduce_case.h"
-#include "support/world.h"
+#include "support/cases.h"
 
 namespace nezha::testing {
 
@@ -247,27 +247,6 @@ inline std::string check(BlockCase& at, int rank) {
   return "";
 }
 
-// Every rank makes the calls in the same order; the first thing that is wrong, or "".
-inline std::string run_cases(World& world, std::vector<BlockCase>& cases) {
-  for (size_t i = 0; i < cases.size(); ++i) fill(cases[i], world.size(), i);
-  const auto outcomes = world.run([&](Member& self) {
-    for (BlockCase& at : cases) {
-      self.doing(at.name());
-      NEZHA_RETURN_IF_ERROR(call(at, *self.comm, self.rank));
-    }
-    return Status::ok();
-  });
-  for (const Status& outcome : outcomes) {
-    if (!outcome.is_ok()) return outcome.to_string();
-  }
-  for (BlockCase& at : cases) {
-    for (int rank = 0; rank < world.size(); ++rank) {
-      if (std::string wrong = check(at, rank); !wrong.empty()) return wrong;
-    }
-  }
-  return "";
-}
-
 // Lengths of blocks that differ much: none, one element, several chunks.
 inline Counts unequal_counts(int ranks, uint64_t turn) {
   constexpr uint64_t kLengths[] = {0, 1, 70'001, 3, 12'345, 0, 257};
@@ -292,7 +271,10 @@ class BlockSuite : public ::testing::TestWithParam<int> {
                 .timeout_s = kPatience_s / 2}) {}
   void SetUp() override { ASSERT_TRUE(world_.status().is_ok()) << world_.status().to_string(); }
   int ranks() const { return GetParam(); }
-  void run(std::vector<BlockCase>& cases) { ASSERT_EQ(run_cases(world_, cases), ""); }
+  void run(std::vector<BlockCase>& cases) {
+    for (size_t i = 0; i < cases.size(); ++i) fill(cases[i], world_.size(), i);
+    ASSERT_EQ(run_cases(world_, cases), "");
+  }
 
   World world_;
 };

@@ -3,8 +3,12 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
+
+#include "rendezvous/socket.h"
 
 namespace nezha::testing {
 namespace {
@@ -71,6 +75,18 @@ int open_descriptors() {
   int count = 0;
   for_each_descriptor([&](int) { ++count; });
   return count;
+}
+
+std::string fresh_host() {
+  static std::atomic<int> number{getpid() % 200 * 256};
+  const int mine = ++number;
+  return "127." + std::to_string(100 + mine / 65536 % 100) + "." + std::to_string(mine / 256 % 256) +
+         "." + std::to_string(mine % 254 + 1);
+}
+
+uint16_t free_port_of(const std::string& host) {
+  const auto socket = rendezvous::listen_on(host, 0);
+  return socket ? rendezvous::port_of(socket.value()) : 0;
 }
 
 }  // namespace nezha::testing

@@ -19,4 +19,9 @@ int break_rail(const std::string& address);
 // Number of open descriptors of this process.
 int open_descriptors();
 
+// A loopback address of the caller's own, so that no case can take the port of another.
+std::string fresh_host();
+// A port of it on which nobody listens; 0 when there is none.
+uint16_t free_port_of(const std::string& host);
+
 }  // namespace nezha::testing

@@ -12,21 +12,19 @@
 namespace nezha::testing {
 namespace {
 
-using rendezvous::Socket;
-
 constexpr int kTurn_ms = 20;
 constexpr size_t kDripped = 64;  // then the rest at once
 
 Nanoseconds soon() { return system_clock().now() + kSecond; }
 
 // "" when the connection has ended.
-std::string read_some(const Socket& socket) {
+std::string read_some(const Descriptor& socket) {
   std::array<char, 65536> part;
-  const ssize_t got = recv(socket.descriptor(), part.data(), part.size(), MSG_DONTWAIT);
+  const ssize_t got = recv(socket.get(), part.data(), part.size(), MSG_DONTWAIT);
   return got > 0 ? std::string(part.data(), static_cast<size_t>(got)) : std::string();
 }
 
-void say(const Socket& socket, std::string_view words) {
+void say(const Descriptor& socket, std::string_view words) {
   rendezvous::send_all(socket, words, soon());
 }
 
@@ -52,10 +50,10 @@ void StoreProxy::run() {
 }
 
 void StoreProxy::turn() {
-  std::vector<pollfd> entries = {{listener_.descriptor(), POLLIN, 0}};
+  std::vector<pollfd> entries = {{listener_.get(), POLLIN, 0}};
   for (const Pair& pair : pairs_) {
-    entries.push_back({pair.client.descriptor(), POLLIN, 0});
-    entries.push_back({pair.server.descriptor(), POLLIN, 0});
+    entries.push_back({pair.client.get(), POLLIN, 0});
+    entries.push_back({pair.server.get(), POLLIN, 0});
   }
   if (poll(entries.data(), entries.size(), kTurn_ms) <= 0) return;
   size_t next = 1;
@@ -71,8 +69,8 @@ void StoreProxy::turn() {
 }
 
 void StoreProxy::accept_client() {
-  Socket client(accept4(listener_.descriptor(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (client.descriptor() < 0) return;
+  Descriptor client(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!client) return;
   auto server = rendezvous::connect_to(host_, server_port_, soon());
   if (!server) return;  // as the client would see it: accepted, then closed
   Pair& pair = pairs_.emplace_back();
@@ -111,13 +109,13 @@ void StoreProxy::spoil(Pair& pair, std::string answer) {
     case Kind::nothing: return;
     case Kind::reset: {
       const linger at_once{1, 0};
-      setsockopt(pair.client.descriptor(), SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+      setsockopt(pair.client.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
       pair.over = true;
       return;
     }
     case Kind::gone:
       for (Pair& each : pairs_) each.over = true;
-      { const Socket closed(std::move(listener_)); }
+      { const Descriptor closed(std::move(listener_)); }
       over_ = true;
       return;
     case Kind::close: pair.over = true; return;

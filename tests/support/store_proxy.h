@@ -49,8 +49,8 @@ class StoreProxy {
 
  private:
   struct Pair {
-    rendezvous::Socket client;
-    rendezvous::Socket server;
+    Descriptor client;
+    Descriptor server;
     bool asked = false;
     bool deaf = false;
     bool over = false;
@@ -67,7 +67,7 @@ class StoreProxy {
   const uint16_t server_port_;
   const Spoil spoil_;
   const int at_;
-  rendezvous::Socket listener_;
+  Descriptor listener_;
   uint16_t port_ = 0;
   std::list<Pair> pairs_;
   std::atomic<int> answers_{0};

@@ -21,10 +21,28 @@ std::string loopback_config(int rails) {
   return config + "\n";
 }
 
+context::ContextRequest request_of(int rank, int ranks, const std::string& store, int rails) {
+  context::ContextRequest request;
+  request.rank = rank;
+  request.world_size = ranks;
+  request.store = store;
+  request.timeout_s = kPatience_s / 2;
+  request.config = loopback_config(rails);
+  return request;
+}
+
 Result<std::unique_ptr<context::Communicator>> join(const context::ContextRequest& request) {
   auto context = context::Context::create(request);
   if (!context) return context.status();
   return context::Communicator::world(std::move(*context));
+}
+
+Status use(context::Communicator& comm) {
+  std::vector<int32_t> data(1000, 1);
+  NEZHA_RETURN_IF_ERROR(comm.all_reduce(data.data(), data.data(), data.size(), Dtype::int32,
+                                        ReduceOp::sum, {}, nullptr));
+  if (data == std::vector<int32_t>(1000, comm.world_size())) return Status::ok();
+  return error(Code::internal, "wrong sum %d", data[0]);
 }
 
 World::World(const WorldOptions& options) : comms_(static_cast<size_t>(options.ranks)) {
@@ -34,12 +52,9 @@ World::World(const WorldOptions& options) : comms_(static_cast<size_t>(options.r
   std::vector<std::thread> threads;
   for (int rank = 0; rank < options.ranks; ++rank) {
     threads.emplace_back([&, rank] {
-      context::ContextRequest request;
-      request.rank = rank;
-      request.world_size = options.ranks;
-      request.store = store;
+      context::ContextRequest request = request_of(rank, options.ranks, store, options.rails);
       request.timeout_s = options.timeout_s;
-      request.config = loopback_config(options.rails) + options.config;
+      request.config += options.config;
       auto comm = join(request);
       if (comm) comms_[static_cast<size_t>(rank)] = std::move(*comm);
       outcomes[static_cast<size_t>(rank)] = comm.status();

@@ -30,7 +30,12 @@ struct WorldOptions {
 std::string fresh_store();
 // rails=127.1.0.1/32,127.2.0.1/32 and a quiet log.
 std::string loopback_config(int rails);
+// Over loopback rails, within the patience of a test.
+context::ContextRequest request_of(int rank, int ranks, const std::string& store, int rails = 1);
 Result<std::unique_ptr<context::Communicator>> join(const context::ContextRequest& request);
+
+// A sum that each rank checks: the communicator works.
+Status use(context::Communicator& comm);
 
 // One rank, as its body sees it.
 struct Member {

@@ -9,17 +9,13 @@
 #include <fstream>
 #include <iterator>
 
+#include "support/temp_directory.h"
+
 namespace nezha {
 namespace {
 
-class FileSuite : public testing::Test {
+class FileSuite : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string path = testing::TempDir() + "nezha-file-XXXXXX";
-    ASSERT_NE(mkdtemp(path.data()), nullptr);
-    folder_ = path;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
   static std::string content(const std::filesystem::path& path) {
     std::ifstream file(path);
     return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
@@ -27,7 +23,8 @@ class FileSuite : public testing::Test {
   size_t entries() const {
     return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(folder_), {}));
   }
-  std::filesystem::path folder_;
+  const testing::TempDirectory directory_;
+  const std::filesystem::path folder_ = directory_.path();
 };
 
 TEST(File, PatternsName) {

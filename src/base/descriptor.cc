@@ -2,11 +2,22 @@
 
 #include <unistd.h>
 
+#include "base/fork_guard.h"
+
 namespace nezha {
 
 void Descriptor::reset(int fd) {
-  if (fd_ >= 0) close(fd_);
+  if (const int old = release(); old >= 0) close(old);
   fd_ = fd;
+  generation_ = process_generation();
+  if (fd_ >= 0) hold_descriptor(fd_);
+}
+
+int Descriptor::release() {
+  const int fd = std::exchange(fd_, -1);
+  if (fd < 0 || generation_ != process_generation()) return -1;
+  drop_descriptor(fd);
+  return fd;
 }
 
 }  // namespace nezha

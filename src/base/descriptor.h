@@ -1,31 +1,36 @@
 // Descriptor: a descriptor of the system that closes itself.
 //
-// Contract: owns it from construction to `release`; moves, is not copied; one thread.
+// Contract: owns it from construction to `release`; moves, is not copied; one thread. A child of fork()
+// has it closed (base/fork_guard.h): the object of the parent that the child finds in its memory owns
+// nothing there.
 #pragma once
+
+#include <cstdint>
+#include <utility>
 
 namespace nezha {
 
 class Descriptor {
  public:
   Descriptor() = default;
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(other.release()) {}
+  explicit Descriptor(int fd) { reset(fd); }
+  Descriptor(Descriptor&& other) noexcept
+      : fd_(std::exchange(other.fd_, -1)), generation_(other.generation_) {}
   Descriptor& operator=(Descriptor&& other) noexcept {
-    reset(other.release());
+    std::swap(fd_, other.fd_);
+    std::swap(generation_, other.generation_);
+    other.reset(-1);
     return *this;
   }
   ~Descriptor() { reset(-1); }
   int get() const { return fd_; }
   explicit operator bool() const { return fd_ >= 0; }
-  int release() {
-    const int fd = fd_;
-    fd_ = -1;
-    return fd;
-  }
+  int release();
   void reset(int fd);
 
  private:
   int fd_ = -1;
+  uint32_t generation_ = 0;  // of the process that opened it
 };
 
 }  // namespace nezha

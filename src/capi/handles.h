@@ -8,14 +8,14 @@
 #include <cstring>
 #include <memory>
 
-#include "capi/fork_guard.h"
+#include "base/fork_guard.h"
 #include "capi/last_error.h"
 #include "context/communicator.h"
 #include "nezha/nezha.h"
 
 struct nezha_comm {
   std::unique_ptr<nezha::context::Communicator> communicator;
-  uint32_t generation = nezha::capi::process_generation();
+  uint32_t generation = nezha::process_generation();
 };
 
 // One operation, or the operations of a group.
@@ -23,7 +23,7 @@ struct nezha_work {
   nezha::context::Communicator* communicator = nullptr;
   nezha::engine::Work work;
   std::unique_ptr<nezha::context::Batch> batch;
-  uint32_t generation = nezha::capi::process_generation();
+  uint32_t generation = nezha::process_generation();
 
   bool is_done() const { return batch != nullptr ? batch->is_done() : work.is_done(); }
   nezha::Status status() const { return batch != nullptr ? batch->status() : work.status(); }
@@ -52,7 +52,7 @@ Status read_sized(const Struct* given, Struct* out) {
 
 template <class Handle>
 bool is_from_before_fork(const Handle* handle) {
-  return handle->generation != process_generation();
+  return handle->generation != nezha::process_generation();
 }
 
 Status check(nezha_comm_t comm);

@@ -33,6 +33,7 @@ struct Scenario {
   uint64_t count;
   const char* store;    // "file" or "tcp"
   bool while_waiting;   // the victim dies outside of its call, the others wait for it
+  bool leaves_child = false;  // a child of the victim lives on, with whatever it has inherited
 };
 
 using Rank = Child<Report>;
@@ -46,15 +47,40 @@ void end(const Rank::Pipe& pipe, const Status& outcome, const Status& again) {
   pipe.tell(report);
 }
 
+// Lives until the test ends.
+class Survivor {
+ public:
+  Survivor() { EXPECT_EQ(pipe(ends_), 0); }
+  ~Survivor() {
+    for (const int end : ends_) close(end);
+  }
+  // In the process that is to be its parent.
+  void start() const {
+    if (fork() != 0) return;
+    close(ends_[1]);
+    char none;
+    while (read(ends_[0], &none, 1) > 0) {
+    }
+    _exit(0);
+  }
+
+ private:
+  int ends_[2] = {-1, -1};
+};
+
 // One rank: reduces until somebody dies.
-void live(int rank, int ranks, const std::string& store, const Scenario& at, const Rank::Pipe& pipe) {
+void live(int rank, int ranks, const std::string& store, const Scenario& at, const Survivor& survivor,
+          const Rank::Pipe& pipe) {
   context::ContextRequest request = request_of(rank, ranks, store, 2);
   request.timeout_s = kFarDeadline_s;
+  // Only what the system says of a dead process may tell: silence alone never does.
+  request.config += "peer_deadline_s=1000000\n";
   auto comm = join(request);
   if (!comm) return end(pipe, comm.status(), comm.status());
   std::vector<float> data(at.count, 0.0F);
   Status outcome;
   for (int repeat = 0; outcome.is_ok(); ++repeat) {
+    if (repeat == 3 && rank == at.victim && at.leaves_child) survivor.start();
     if (repeat == 3) pipe.tell(Report());
     if (repeat == 3 && rank == at.victim && at.while_waiting) pause();
     outcome = (*comm)->all_reduce(data.data(), data.data(), at.count, Dtype::float32,
@@ -75,11 +101,12 @@ TEST_P(RankDies, EverySurvivorNamesIt) {
   constexpr int kRanks = 4;
   const Scenario at = GetParam();
   const TempDirectory directory;
+  const Survivor survivor;
   const std::string store = store_address(at.store, directory.path());
   std::vector<std::unique_ptr<Rank>> children;
   for (int rank = 0; rank < kRanks; ++rank) {
     children.push_back(std::make_unique<Rank>(
-        [&](const Rank::Pipe& pipe) { live(rank, kRanks, store, at, pipe); }));
+        [&](const Rank::Pipe& pipe) { live(rank, kRanks, store, at, survivor, pipe); }));
   }
   Report report;
   for (const auto& child : children) {
@@ -107,7 +134,10 @@ INSTANTIATE_TEST_SUITE_P(
                       Scenario{"last_large", 3, 3'000'000, "tcp", false},
                       Scenario{"first_large", 0, 500'000, "file", false},
                       Scenario{"others_wait_small", 2, 10, "file", true},
-                      Scenario{"others_wait_large", 2, 1'000'000, "file", true}),
+                      Scenario{"others_wait_large", 2, 1'000'000, "file", true},
+                      Scenario{"leaves_a_child_small", 1, 10, "file", false, true},
+                      Scenario{"leaves_a_child_waiting", 2, 1000, "file", true, true},
+                      Scenario{"leaves_a_child_server_of_the_store", 0, 500'000, "tcp", false, true}),
     [](const auto& scenario) { return std::string(scenario.param.name); });
 
 }  // namespace

@@ -55,9 +55,16 @@ Status FabricPort::open(size_t completions) {
 }
 
 void FabricPort::close() {
-  if (endpoint_ != nullptr) fi_close(&endpoint_->fid);
-  if (addresses_ != nullptr) fi_close(&addresses_->fid);
-  if (queue_ != nullptr) fi_close(&queue_->fid);
+  fid* const endpoint = endpoint_ == nullptr ? nullptr : &endpoint_->fid;
+  fid* const addresses = addresses_ == nullptr ? nullptr : &addresses_->fid;
+  fid* const queue = queue_ == nullptr ? nullptr : &queue_->fid;
+  if (rail_.keeps_ports()) {
+    rail_.keep(endpoint, addresses, queue);
+  } else {
+    for (fid* each : {endpoint, addresses, queue}) {
+      if (each != nullptr) fi_close(each);
+    }
+  }
   endpoint_ = nullptr;
   addresses_ = nullptr;
   queue_ = nullptr;

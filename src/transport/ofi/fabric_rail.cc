@@ -37,6 +37,7 @@ Result<std::unique_ptr<FabricRail>> FabricRail::open(const std::string& provider
 Status FabricRail::open() {
   const char* const device = info_->domain_attr->name;
   name_ = info_->fabric_attr->prov_name + std::string(", ") + (device == nullptr ? "" : device);
+  keeps_ports_ = info_->fabric_attr->prov_name == std::string_view("shm");
   auto seed = wire::random_nonce();
   if (!seed) return seed.status();
   key_state_ = wire::load_le<uint64_t>(seed->data());
@@ -47,7 +48,14 @@ Status FabricRail::open() {
                "locked memory (ulimit -n, ulimit -l)", name_.c_str(), library_.explain(reason).c_str());
 }
 
+void FabricRail::keep(fid* endpoint, fid* addresses, fid* queue) {
+  for (fid* each : {endpoint, addresses, queue}) {
+    if (each != nullptr) kept_.push_back(each);
+  }
+}
+
 FabricRail::~FabricRail() {
+  for (fid* each : kept_) fi_close(each);
   if (domain_ != nullptr) fi_close(&domain_->fid);
   if (fabric_ != nullptr) fi_close(&fabric_->fid);
 }

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "transport/ofi/fabric_library.h"
@@ -54,6 +55,12 @@ class FabricRail {
   Status register_target(std::byte* begin, size_t bytes, fid_mr** region, RemoteMemory* remote);
   static void forget(fid_mr*& region);
 
+  // Whether a port that is not asked any more touches no memory, and has to stay until the rail goes: in
+  // shared memory the work is done by whoever asks, and a peer in this process uses the port's own segment
+  // (libfabric 1.17 maps it only for other processes).
+  bool keeps_ports() const { return keeps_ports_; }
+  void keep(fid* endpoint, fid* addresses, fid* queue);
+
  private:
   FabricRail(const FabricLibrary& library, FabricLibrary::Info info)
       : library_(library), info_(std::move(info)) {}
@@ -67,6 +74,8 @@ class FabricRail {
   fid_fabric* fabric_ = nullptr;
   fid_domain* domain_ = nullptr;
   uint64_t key_state_ = 0;
+  bool keeps_ports_ = false;
+  std::vector<fid*> kept_;  // in the order of closing
 };
 
 }  // namespace nezha::transport

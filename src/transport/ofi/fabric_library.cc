@@ -29,7 +29,7 @@ Result<const FabricLibrary*> FabricLibrary::open() {
 Status FabricLibrary::load() {
   // Each of our ports talks to one peer; with the default of 256 a small adapter has no queue that long.
   set_environment_default("FI_UNIVERSE_SIZE", "4");
-  // With it a peer reads our memory by itself, for as long as it likes: closing a port would not end that.
+  // With it a peer reads our memory by itself, for as long as it likes: closing a port does not end that.
   // Copying through the shared segment was no slower.
   set_environment_default("FI_SHM_DISABLE_CMA", "1");
   void* const library = dlopen(kName, RTLD_NOW | RTLD_LOCAL);

@@ -158,8 +158,8 @@ Result<transport::Mesh> RailTransports::connect(const MeshRequest& request, prog
     kind.in_use = !kind.places[static_cast<size_t>(request.rank)].empty();
     if (with == 0) continue;
     if (!kind.fabric && static_cast<size_t>(with) < request.ranks.size()) {
-      return error(Code::invalid_argument, "rank %d: some ranks have rails of TCP and some have not; give "
-                   "every rank one, or none", request.rank);
+      return error(Code::invalid_argument, "rank %d: some ranks have rails of TCP and some have not; "
+                   "give every rank one, or none", request.rank);
     }
     if (!kind.in_use) continue;
     auto mesh = kind.transport->connect(part, loop, events);

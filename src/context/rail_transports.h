@@ -42,9 +42,9 @@ class RailTransports final : public transport::Transport {
   std::vector<Kind> kinds_;
 };
 
-// Takes the entries "ofi:WHAT" out of `rails` (those of "tcp:WHAT" lose their prefix), and finds the devices
-// they name: a device, an address, PROVIDER@ADDRESS, or nothing for all adapters. `rest`: what remains for
-// the TCP rails; `tcp_wanted` is false when only others were named.
+// Takes the entries "ofi:WHAT" out of `rails` (those of "tcp:WHAT" lose their prefix), and finds the
+// devices they name: a device, an address, PROVIDER@ADDRESS, or nothing for all adapters. `rest`: what
+// remains for the TCP rails; `tcp_wanted` is false when only others were named.
 Result<std::vector<transport::RailAddress>> take_fabric_rails(const std::string& rails,
                                                               std::string* rest, bool* tcp_wanted);
 

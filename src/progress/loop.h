@@ -8,8 +8,8 @@
 //            thread takes it. A driver gives the baton up as soon as another thread asks for it.
 //   Errors   the loop itself fails only at construction (descriptors exhausted).
 //
-// What no descriptor tells (a network whose completions must be asked for) is `Polled`: asked once a turn,
-// and before every sleep how deep that may be.
+// What no descriptor tells (a network whose completions must be asked for) is `Polled`: asked once a
+// turn, and before every sleep how deep that may be.
 //
 // With `spin_ns`, a waiting *caller* polls that long, with sched_yield between the polls, before it
 // sleeps. The background thread never does.

@@ -127,8 +127,8 @@ class Endpoint {
   virtual void disown(const void* owner, WorkQueue& unsent) = 0;
 
   // Takes back, in order, every request that the peer has not acknowledged; the endpoint uses none of
-  // their memory any more, and stays up if it can do both. What was on its way may still arrive; its late acknowledgement
-  // releases nothing.
+  // their memory any more, and stays up if it can do both. What was on its way may still arrive; its late
+  // acknowledgement releases nothing.
   virtual void recall(WorkQueue& unacknowledged) = 0;
 
   // The number, among the data frames posted on this connection, of the first that `recall` or

@@ -1,5 +1,5 @@
-// Operations over rails of both kinds at once: TCP, and libfabric with the host's TCP beneath. The counters
-// confirm that both carried data, and that the fault happened.
+// Operations over rails of both kinds at once: TCP, and libfabric with the host's TCP beneath. The
+// counters confirm that both carried data, and that the fault happened.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -89,7 +89,7 @@ TEST_P(OfiRails, ShareOperationsWithTcp) {
     for (int rank = 0; rank < ranks; ++rank) {
       const std::vector<int64_t> bytes = bytes_by_rail(world, rank);
       ASSERT_EQ(bytes.size(), 2U);
-      for (const int64_t each : bytes) EXPECT_GT(each, 500'000) << "rank " << rank;
+      for (const int64_t each : bytes) EXPECT_GT(each, 200'000) << "rank " << rank;
     }
   }
 }

@@ -55,9 +55,9 @@ class FabricRail {
   Status register_target(std::byte* begin, size_t bytes, fid_mr** region, RemoteMemory* remote);
   static void forget(fid_mr*& region);
 
-  // Whether a port that is not asked any more touches no memory, and has to stay until the rail goes: in
-  // shared memory the work is done by whoever asks, and a peer in this process uses the port's own segment
-  // (libfabric 1.17 maps it only for other processes).
+  // Whether a port that is not asked any more touches no memory, and has to stay until the rail goes:
+  // in shared memory the work is done by whoever asks, and a peer in this process uses the port's own
+  // segment (libfabric 1.17 maps it only for other processes).
   bool keeps_ports() const { return keeps_ports_; }
   void keep(fid* endpoint, fid* addresses, fid* queue);
 

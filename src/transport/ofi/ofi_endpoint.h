@@ -4,13 +4,14 @@
 //   Small     frames and control frames go as messages into buffers that the receiver keeps posted, and
 //             are copied to their place there.
 //   Large     the header is announced, the receiver asks where the payload goes and grants that memory,
-//             the sender writes it there; the write's completion at the receiver names the frame. Several
-//             are announced ahead, so that grants travel while other payloads do.
+//             the sender writes it there; the write's completion at the receiver names the frame.
+//             Several are announced ahead, so that grants travel while other payloads do.
 //   Order     landings complete in any order and are told in the order of posting.
-//   Bounds    at most kSlots frames are sent ahead of what the peer has taken in, so that a message always
-//             finds a buffer; a peer that does not keep to it loses the connection.
+//   Bounds    at most kSlots frames are sent ahead of what the peer has taken in, so that a message
+//             always finds a buffer; a peer that does not keep to it loses the connection.
 //   Fence     closing the port is the only way to be sure that no write is under way, in either
-//             direction. What has to be taken back in the middle of its write therefore ends the connection.
+//             direction. What has to be taken back in the middle of its write therefore ends the
+//             connection.
 #pragma once
 
 #include <array>

@@ -55,10 +55,10 @@ bool OfiEndpoint::poll() {
 
 progress::Polled::Sleep OfiEndpoint::may_sleep() {
   if (is_fenced()) return Sleep::no;
-  const bool expecting = loop_.clock().now() - active_at_ < kExpecting;
-  if (port_->wait_fd() < 0 || stalled_ || !unposted_.empty()) {
-    return expecting ? Sleep::no : Sleep::briefly;
-  }
+  // Asking is cheaper than being woken, and some providers only move when they are asked.
+  if (loop_.clock().now() - active_at_ < kExpecting) return Sleep::no;
+  const bool waits = has_output() || in_flight_frames() > 0 || incoming_count_ > 0;
+  if (port_->wait_fd() < 0 || waits || !unposted_.empty()) return Sleep::briefly;
   return port_->may_wait() ? Sleep::until_woken : Sleep::no;
 }
 

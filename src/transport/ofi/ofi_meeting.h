@@ -1,13 +1,13 @@
-// OfiMeeting: how two ranks open a connection of an `ofi` rail: each rail has a door, a port whose address
-// every rank knows; the lower rank makes a port of its own and knocks.
+// OfiMeeting: how two ranks open a connection of an `ofi` rail: each rail has a door, a port whose
+// address every rank knows; the lower rank makes a port of its own and knocks.
 //
 // Contract
 //   Owner    OfiTransport while the job forms, OfiRejoin later; one thread, or the baton. Never blocks.
 //            The rails outlive it.
 //   Trust    the messages are those of wire/handshake.h, each way through the door; the addresses of the
 //            two ports and both nonces are bound by a proof of the secret, and key the tokens of the
-//            connection. Before its proof a stranger costs one entry (kStrangersMax, the oldest goes), and
-//            no port.
+//            connection. Before its proof a stranger costs one entry (kStrangersMax, the oldest goes),
+//            and no port.
 //   Order    hello (port), challenge, proof, welcome (port), four pings and pongs, done.
 #pragma once
 

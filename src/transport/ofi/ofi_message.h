@@ -6,8 +6,8 @@
 //
 //   frame     a frame of wire/frame.h with its payload behind it, which has to be short
 //   announce  the header of a data frame alone: the payload will be written when the receiver says where
-//   grant     `number` of an announced frame, and where its payload goes; `wanted` = 0: nowhere, it counts
-//             as landed without being written
+//   grant     `number` of an announced frame, and where its payload goes; `wanted` = 0: nowhere, it
+//             counts as landed without being written
 //   credit    nothing but the preamble
 //
 //   offset size field

@@ -1,8 +1,8 @@
 // OfiPost: short messages over a port, before there is an endpoint.
 //
 // Contract: used by the owner of the port, who calls `turn` until it has what it wants. Buffers stay
-// until the port is closed or `is_idle` holds and nothing is armed. Whoever sends here is a stranger until
-// the message proves otherwise.
+// until the port is closed or `is_idle` holds and nothing is armed. Whoever sends here is a stranger
+// until the message proves otherwise.
 #pragma once
 
 #include <cstddef>

@@ -87,7 +87,7 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
   static constexpr uint32_t kCreditMessages = 4;
   static constexpr uint32_t kReceives = kSlots + kAnnounced + kCreditMessages;
   static constexpr uint32_t kSends = kReceives;
-  // After the last event the loop does not sleep for this long where nothing would wake it.
+  // Where nothing would wake the loop, it does not sleep for this long after the last event.
   static constexpr Nanoseconds kExpecting = 2 * kMillisecond;
   static constexpr int kReapsPerTurn = 8;
 

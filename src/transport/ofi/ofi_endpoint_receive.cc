@@ -55,11 +55,14 @@ bool OfiEndpoint::poll() {
 
 progress::Polled::Sleep OfiEndpoint::may_sleep() {
   if (is_fenced()) return Sleep::no;
-  // Asking is cheaper than being woken, and some providers only move when they are asked.
-  if (loop_.clock().now() - active_at_ < kExpecting) return Sleep::no;
-  const bool waits = has_output() || in_flight_frames() > 0 || incoming_count_ > 0;
-  if (port_->wait_fd() < 0 || waits || !unposted_.empty()) return Sleep::briefly;
-  return port_->may_wait() ? Sleep::until_woken : Sleep::no;
+  if (port_->wait_fd() < 0) {
+    const bool expecting = loop_.clock().now() - active_at_ < kExpecting;
+    return expecting ? Sleep::no : Sleep::briefly;
+  }
+  // Before every sleep, however short: what made the descriptor ready is forgotten by this alone, so that
+  // without it the sleep would end at once, for ever.
+  if (!port_->may_wait()) return Sleep::no;
+  return unposted_.empty() ? Sleep::until_woken : Sleep::briefly;
 }
 
 void OfiEndpoint::on_completion(const FabricPort::Completion& completion) {

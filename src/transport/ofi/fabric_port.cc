@@ -16,7 +16,24 @@ int FabricPort::open_queue(size_t completions, fi_wait_obj wait) {
   attributes.size = completions;
   attributes.format = FI_CQ_FORMAT_DATA;
   attributes.wait_obj = wait;
+  attributes.wait_set = wait_;
   return fi_cq_open(rail_.domain(), &attributes, &queue_, nullptr);
+}
+
+// The descriptor of a queue of `net` in libfabric 1.17 is ready for ever once anything has come, since
+// fi_trywait does nothing there; a wait set does what it should.
+int FabricPort::open_waiting_queue(size_t completions) {
+  if (rail_.provider() != "net") {
+    const int reason = open_queue(completions, FI_WAIT_FD);
+    if (reason == 0 && fi_control(&queue_->fid, FI_GETWAIT, &wait_fd_) != 0) wait_fd_ = -1;
+    return reason;
+  }
+  fi_wait_attr attributes{};
+  attributes.wait_obj = FI_WAIT_FD;
+  int reason = fi_wait_open(rail_.fabric(), &attributes, &wait_);
+  if (reason == 0) reason = open_queue(completions, FI_WAIT_SET);
+  if (reason == 0 && fi_control(&wait_->fid, FI_GETWAIT, &wait_fd_) != 0) wait_fd_ = -1;
+  return reason;
 }
 
 Status FabricPort::open(size_t completions) {
@@ -25,10 +42,8 @@ Status FabricPort::open(size_t completions) {
                  "descriptors (ulimit -n)", rail_.name().c_str(), what,
                  rail_.library().explain(reason).c_str());
   };
-  int reason = open_queue(completions, FI_WAIT_FD);
-  if (reason == 0) {
-    if (fi_control(&queue_->fid, FI_GETWAIT, &wait_fd_) != 0) wait_fd_ = -1;
-  } else if (reason = open_queue(completions, FI_WAIT_NONE); reason != 0) {
+  int reason = open_waiting_queue(completions);
+  if (reason != 0 && (reason = open_queue(completions, FI_WAIT_NONE)) != 0) {
     return failed("completion queue", reason);
   }
   fi_av_attr table{};
@@ -61,13 +76,15 @@ void FabricPort::close() {
   if (rail_.keeps_ports()) {
     rail_.keep(endpoint, addresses, queue);
   } else {
-    for (fid* each : {endpoint, addresses, queue}) {
+    fid* const wait = wait_ == nullptr ? nullptr : &wait_->fid;
+    for (fid* each : {endpoint, addresses, queue, wait}) {
       if (each != nullptr) fi_close(each);
     }
   }
   endpoint_ = nullptr;
   addresses_ = nullptr;
   queue_ = nullptr;
+  wait_ = nullptr;
   wait_fd_ = -1;
 }
 
@@ -127,6 +144,7 @@ ssize_t FabricPort::reap(Completion* completions, size_t most) {
 }
 
 bool FabricPort::may_wait() {
+  if (wait_ != nullptr) return fi_wait(wait_, 0) == -FI_ETIMEDOUT;
   fid* const waited = &queue_->fid;
   return fi_trywait(rail_.fabric(), const_cast<fid**>(&waited), 1) == 0;
 }

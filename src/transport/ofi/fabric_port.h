@@ -59,16 +59,19 @@ class FabricPort {
 
   // -1: nothing in this process can sleep on it.
   int wait_fd() const { return wait_fd_; }
-  // Whether whoever sleeps on wait_fd will be woken by whatever comes.
+  // Whether whoever sleeps on wait_fd will be woken by whatever comes. What made it ready is forgotten by
+  // this alone: before every sleep, however short.
   bool may_wait();
 
  private:
   explicit FabricPort(FabricRail& rail) : rail_(rail) {}
   Status open(size_t completions);
   int open_queue(size_t completions, fi_wait_obj wait);
+  int open_waiting_queue(size_t completions);
 
   FabricRail& rail_;
   std::string name_;
+  fid_wait* wait_ = nullptr;  // where the queue's own descriptor never forgets
   fid_cq* queue_ = nullptr;
   fid_av* addresses_ = nullptr;
   fid_ep* endpoint_ = nullptr;

@@ -37,7 +37,7 @@ Result<std::unique_ptr<FabricRail>> FabricRail::open(const std::string& provider
 Status FabricRail::open() {
   const char* const device = info_->domain_attr->name;
   name_ = info_->fabric_attr->prov_name + std::string(", ") + (device == nullptr ? "" : device);
-  keeps_ports_ = info_->fabric_attr->prov_name == std::string_view("shm");
+  keeps_ports_ = provider() == "shm";
   auto seed = wire::random_nonce();
   if (!seed) return seed.status();
   key_state_ = wire::load_le<uint64_t>(seed->data());

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -42,6 +43,7 @@ class FabricRail {
 
   const FabricLibrary& library() const { return library_; }
   const fi_info& info() const { return *info_; }
+  std::string_view provider() const { return info_->fabric_attr->prov_name; }
   fid_fabric* fabric() const { return fabric_; }
   fid_domain* domain() const { return domain_; }
   // "net, lo"

@@ -2,7 +2,7 @@
 // counters confirm that both carried data, and that the fault happened.
 #include <gtest/gtest.h>
 
-#include <atomic>
+#include <algorithm>
 #include <string>
 #include <thread>
 #include <vector>
@@ -17,6 +17,7 @@ namespace nezha::testing {
 namespace {
 
 constexpr const char* kFabricAddress = "127.2.0.1";
+constexpr int64_t kChunkBytes = 65536;
 
 WorldOptions world_with(int ranks, const std::string& rails) {
   WorldOptions options;
@@ -58,15 +59,26 @@ void run_all(World& world, std::vector<AllReduceCase>& cases) {
   }
 }
 
-// Bytes that each of a rank's rails sent.
-std::vector<int64_t> bytes_by_rail(World& world, int rank) {
-  std::vector<int64_t> bytes;
+// One of a rank's rails, and what became of all of them.
+struct Look {
+  bool up = true;
+  int64_t bytes_sent = 0;
+  int64_t lost = 0;
+  int64_t joined = 0;
+};
+
+Look look_at(World& world, int rank, size_t rail) {
+  Look look;
   auto parsed = parse_json(world.comm(rank).context().rails_json());
   EXPECT_TRUE(parsed.is_ok());
-  for (const auto& rail : parsed->at("rails").items()) {
-    bytes.push_back(rail.at("bytes_sent").integer_or(-1));
-  }
-  return bytes;
+  const auto& rails = parsed->at("rails").items();
+  EXPECT_EQ(rails.size(), 2U);
+  for (const auto& peer : rails.at(rail).at("peers").items()) look.up &= peer.at("up").boolean_or(false);
+  look.bytes_sent = rails.at(rail).at("bytes_sent").integer_or(-1);
+  const std::string stats = world.comm(rank).context().stats_json();
+  look.lost = static_cast<int64_t>(json_number(stats, "endpoints_lost"));
+  look.joined = static_cast<int64_t>(json_number(stats, "links_joined"));
+  return look;
 }
 
 TEST_P(OfiRails, CarryOperationsAlone) {
@@ -86,37 +98,59 @@ TEST_P(OfiRails, ShareOperationsWithTcp) {
     std::vector<AllReduceCase> cases(10);
     fill_all(cases, ranks);
     run_all(world, cases);
+    // A rank sends at least (ranks - 1) / ranks of every buffer twice. Rails in turn carry half each, but
+    // for what no turn divides: a chunk of every step.
+    int64_t least = 0;
+    int64_t undivided = 0;
+    for (const AllReduceCase& at : cases) {
+      const auto bytes = static_cast<int64_t>(at.count * sizeof(float));
+      least += 2 * bytes * (ranks - 1) / ranks;
+      undivided += 2 * (ranks - 1) * std::min(bytes / ranks, kChunkBytes);
+    }
     for (int rank = 0; rank < ranks; ++rank) {
-      const std::vector<int64_t> bytes = bytes_by_rail(world, rank);
-      ASSERT_EQ(bytes.size(), 2U);
-      for (const int64_t each : bytes) EXPECT_GT(each, 200'000) << "rank " << rank;
+      const int64_t tcp = look_at(world, rank, 0).bytes_sent;
+      const int64_t ofi = look_at(world, rank, 1).bytes_sent;
+      EXPECT_GE(tcp + ofi, least) << "rank " << rank;
+      EXPECT_GE(std::min(tcp, ofi), (least - undivided) / 2) << "rank " << rank << " " << tcp << " " << ofi;
     }
   }
 }
 
-// The rail's connections are cut again and again while operations run: what was on its way goes over the
-// other one, and the rail comes back.
-TEST_P(OfiRails, CutInMidOperationChangesNoBit) {
+// The rail's connections are cut in the middle of operations, again whenever it has come back and carried
+// chunks: what was on its way goes over the other one.
+TEST_P(OfiRails, CutInMidOperationComesBackAndChangesNoBit) {
   constexpr int kRanks = 2;
+  constexpr int kReturns = 2;
+  constexpr int kRoundsMax = 400;
   World world(world_with(kRanks, "tcp:127.1.0.1/32," + fabric()));
   ASSERT_TRUE(world.status().is_ok()) << world.status().to_string();
-  std::atomic<bool> over{false};
-  std::atomic<int> cut{0};
-  std::thread breaker([&] {
-    while (!over.load()) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(30));
-      cut += break_rail(kFabricAddress);
-    }
-  });
-  for (int round = 0; round < 6; ++round) {
-    std::vector<AllReduceCase> cases(10);
+  const auto run_some = [&] {
+    std::vector<AllReduceCase> cases(5);
     fill_all(cases, kRanks);
     run_all(world, cases);
+  };
+  const Look first = look_at(world, 0, 1);
+  int64_t joined = first.joined;
+  int returns = 0;
+  for (int round = 0; round < kRoundsMax && !HasFatalFailure(); ++round) {
+    const Look before = look_at(world, 0, 1);
+    run_some();
+    const Look after = look_at(world, 0, 1);
+    const bool carries = before.up && after.up && before.joined == after.joined &&
+                         after.bytes_sent - before.bytes_sent >= kChunkBytes;
+    if (!carries) continue;
+    if (after.joined > joined) ++returns;
+    joined = after.joined;
+    if (returns == kReturns) break;
+    std::thread breaker([] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      break_rail(kFabricAddress);
+    });
+    run_some();
+    breaker.join();
   }
-  over.store(true);
-  breaker.join();
-  EXPECT_GT(cut.load(), 0);
-  EXPECT_GT(json_number(world.comm(0).context().stats_json(), "endpoints_lost"), 0);
+  EXPECT_EQ(returns, kReturns);
+  EXPECT_GE(look_at(world, 0, 1).lost - first.lost, kReturns);
 }
 
 INSTANTIATE_TEST_SUITE_P(Providers, OfiRails, ::testing::Values("net", "tcp;ofi_rxm"),

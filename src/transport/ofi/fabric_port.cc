@@ -106,9 +106,7 @@ ssize_t FabricPort::receive(std::byte* buffer, size_t bytes, fid_mr* region,
 }
 
 ssize_t FabricPort::send(fi_addr_t to, const std::byte* buffer, size_t bytes, fid_mr* region,
-                         FabricOperation& operation, bool* copied) {
-  *copied = bytes <= rail_.info().tx_attr->inject_size;
-  if (*copied) return fi_inject(endpoint_, buffer, bytes, to);
+                         FabricOperation& operation) {
   void* const descriptor = region == nullptr ? nullptr : fi_mr_desc(region);
   return fi_send(endpoint_, buffer, bytes, descriptor, to, &operation.context);
 }

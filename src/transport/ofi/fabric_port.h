@@ -42,9 +42,9 @@ class FabricPort {
 
   // The provider's answers: 0, -FI_EAGAIN, or what went wrong.
   ssize_t receive(std::byte* buffer, size_t bytes, fid_mr* region, FabricOperation& operation);
-  // Short ones are copied at once: then `operation` is not used, and `*copied` is true.
+  // Never by fi_inject: nobody would hear that it failed.
   ssize_t send(fi_addr_t to, const std::byte* buffer, size_t bytes, fid_mr* region,
-               FabricOperation& operation, bool* copied);
+               FabricOperation& operation);
   ssize_t write(fi_addr_t to, const std::byte* from, size_t bytes, fid_mr* region,
                 const RemoteMemory& target, uint64_t data, FabricOperation& operation);
 

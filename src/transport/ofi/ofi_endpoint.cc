@@ -108,10 +108,11 @@ void OfiEndpoint::flush() {
 bool OfiEndpoint::send(OfiMessageKind kind, size_t body_bytes, uint32_t crc, bool wanted) {
   const uint16_t index = free_sends_.back();
   std::byte* const message = buffer(kReceives + index);
-  encode(OfiPreamble{options_.token_out, taken_, landed_, crc, kind, wanted}, message);
-  bool copied = false;
+  encode(OfiPreamble{options_.token_out, taken_, landed_, crc, kind, wanted, messages_sent_,
+                     writes_begun_},
+         message);
   const ssize_t answer = port_->send(to_, message, kPreambleBytes + body_bytes, buffers_region_,
-                                     sends_[index], &copied);
+                                     sends_[index]);
   ++counters_.send_calls;
   if (answer == -FI_EAGAIN) {
     stalled_ = true;
@@ -121,7 +122,8 @@ bool OfiEndpoint::send(OfiMessageKind kind, size_t body_bytes, uint32_t crc, boo
     fail("send", answer);
     return false;
   }
-  if (!copied) free_sends_.pop_back();
+  free_sends_.pop_back();
+  ++messages_sent_;
   taken_told_ = taken_;
   news_ = false;
   return true;
@@ -244,6 +246,7 @@ bool OfiEndpoint::start_write(Outgoing& outgoing) {
     return false;
   }
   outgoing.state = Outgoing::State::writing;
+  ++writes_begun_;
   --writes_due_;
   return true;
 }

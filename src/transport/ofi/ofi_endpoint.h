@@ -90,6 +90,8 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
   // Where nothing would wake the loop, it does not sleep for this long after the last event.
   static constexpr Nanoseconds kExpecting = 2 * kMillisecond;
   static constexpr int kReapsPerTurn = 8;
+  // Some networks let messages overtake writes; one that is overtaken for so long is lost.
+  static constexpr Nanoseconds kWritePatience = kSecond;
 
   struct Control {
     wire::FrameHeader header;
@@ -171,6 +173,7 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
   void on_control(const wire::FrameHeader& header, std::span<const std::byte> payload);
   void on_grant(const OfiPreamble& preamble, std::span<const std::byte> body);
   void on_written(uint64_t data);
+  void watch_writes();
   // With payload checksums; false when the payload was changed, and the endpoint went down.
   bool check(const wire::FrameHeader& header, const std::byte* payload, uint32_t crc);
   void grant(Incoming& arrived, uint32_t number);
@@ -217,6 +220,8 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
   std::vector<Control> control_;
   size_t control_next_ = 0;
   std::vector<uint32_t> ack_comms_;
+  uint16_t messages_sent_ = 0;
+  uint16_t writes_begun_ = 0;
   bool stalled_ = false;       // the provider takes nothing more for now
 
   // Receiving.
@@ -226,6 +231,10 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
   std::array<PendingGrant, kSlots> grants_;  // not told
   uint32_t grants_first_ = 0;
   uint32_t grants_count_ = 0;
+  uint16_t messages_received_ = 0;
+  uint16_t writes_received_ = 0;
+  uint16_t writes_said_ = 0;   // begun by the peer
+  Nanoseconds overtaken_at_ = 0;  // since when writes have been missing; 0: none is
   uint32_t taken_ = 0;         // the peer's frames and announcements
   uint32_t taken_told_ = 0;
   bool news_ = false;          // the peer waits to hear what landed

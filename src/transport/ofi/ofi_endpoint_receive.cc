@@ -38,6 +38,7 @@ bool OfiEndpoint::poll() {
     if (!up_) return true;
   }
   if (any) active_at_ = loop_.clock().now();
+  if (!is_fenced()) watch_writes();
   for (size_t left = unposted_.size(); left > 0 && !is_fenced(); --left) {
     const uint16_t index = unposted_.back();
     unposted_.pop_back();
@@ -106,6 +107,12 @@ void OfiEndpoint::on_written_there(Outgoing& outgoing) {
 void OfiEndpoint::on_message(std::span<const std::byte> message) {
   OfiPreamble preamble;
   if (!decode(message, options_.token_in, &preamble)) return;
+  if (preamble.number != messages_received_) {
+    return quiesce(error(Code::peer_lost, "rank %d: messages were lost on %s, whose connection broke and "
+                         "was made again beneath", peer, name_.c_str()));
+  }
+  ++messages_received_;
+  writes_said_ = preamble.writes;
   heard_at_ = loop_.clock().now();
   counters_.bytes_received += message.size() - kPreambleBytes;
   if (preamble.credits - credited_ > sent_ - credited_) {
@@ -245,12 +252,26 @@ void OfiEndpoint::on_written(uint64_t data) {
   Incoming& arrived = incoming(index);
   if (!arrived.is_written || arrived.complete || arrived.landing.destination == nullptr) return;
   heard_at_ = loop_.clock().now();
+  ++writes_received_;
+  overtaken_at_ = 0;
   FabricRail::forget(arrived.region);
   counters_.bytes_received += arrived.header.length;
   if (!check(arrived.header, arrived.landing.destination, arrived.crc)) return;
   arrived.complete = true;
   news_ = true;
   deliver();
+}
+
+void OfiEndpoint::watch_writes() {
+  if (static_cast<int16_t>(writes_said_ - writes_received_) <= 0) {
+    overtaken_at_ = 0;
+    return;
+  }
+  const Nanoseconds now = loop_.clock().now();
+  if (overtaken_at_ == 0) overtaken_at_ = now;
+  if (now - overtaken_at_ < kWritePatience) return;
+  quiesce(error(Code::peer_lost, "rank %d: a write was lost on %s, whose connection broke and was made "
+                "again beneath", peer, name_.c_str()));
 }
 
 void OfiEndpoint::deliver() {

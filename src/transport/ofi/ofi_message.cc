@@ -14,7 +14,9 @@ void encode(const OfiPreamble& preamble, std::byte* out) {
   store_le(out + 16, preamble.payload_crc);
   store_le(out + 20, static_cast<uint8_t>(preamble.kind));
   store_le(out + 21, static_cast<uint8_t>(preamble.wanted));
-  store_le(out + 22, uint16_t{0});
+  store_le(out + 22, preamble.number);
+  store_le(out + 24, preamble.writes);
+  store_le(out + 26, uint16_t{0});
 }
 
 void encode(const OfiGrant& grant, std::byte* behind_preamble) {
@@ -38,6 +40,8 @@ bool decode(std::span<const std::byte> message, uint64_t token, OfiPreamble* pre
   preamble->payload_crc = load_le<uint32_t>(&message[16]);
   preamble->kind = static_cast<OfiMessageKind>(kind);
   preamble->wanted = wanted != 0;
+  preamble->number = load_le<uint16_t>(&message[22]);
+  preamble->writes = load_le<uint16_t>(&message[24]);
   return true;
 }
 

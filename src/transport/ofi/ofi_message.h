@@ -2,7 +2,9 @@
 // preamble, and payloads that are written straight into memory.
 //
 // Contract: plain values; pure; any thread. `decode` believes nothing: a port takes messages from
-// whoever finds its address, so one without the connection's token is a stranger's.
+// whoever finds its address, so one without the connection's token is a stranger's. Providers that stand on
+// connections make a broken one again by themselves, and what was on its way is lost without a word: both
+// numbers tell.
 //
 //   frame     a frame of wire/frame.h with its payload behind it, which has to be short
 //   announce  the header of a data frame alone: the payload will be written when the receiver says where
@@ -17,8 +19,10 @@
 //   16     4    CRC-32C of the payload, with payload checksums; else 0
 //   20     1    kind
 //   21     1    grant: wanted
-//   22     2    0
-//   24     ..   frame, announce: header, payload; grant: number (4), 0 (4), address (8), key (8)
+//   22     2    number of this message, of this direction
+//   24     2    writes that were begun before it, in this direction
+//   26     2    0
+//   28     ..   frame, announce: header, payload; grant: number (4), 0 (4), address (8), key (8)
 #pragma once
 
 #include <cstddef>
@@ -38,6 +42,8 @@ struct OfiPreamble {
   uint32_t payload_crc = 0;
   OfiMessageKind kind = OfiMessageKind::credit;
   bool wanted = false;
+  uint16_t number = 0;
+  uint16_t writes = 0;
 };
 
 struct OfiGrant {
@@ -46,7 +52,7 @@ struct OfiGrant {
   uint64_t key = 0;
 };
 
-inline constexpr size_t kPreambleBytes = 24;
+inline constexpr size_t kPreambleBytes = 28;
 inline constexpr size_t kGrantBytes = kPreambleBytes + 24;
 // Payloads up to this size, and all of control frames, go with their header.
 inline constexpr size_t kEagerBytes = wire::kAgreeBytesMax;

@@ -49,11 +49,10 @@ bool OfiPost::flush() {
     std::byte* const at = buffer(receives_.size() + index);
     const size_t bytes = std::min(letter.message.size(), kMessageMax);
     std::memcpy(at, letter.message.data(), bytes);
-    bool copied = false;
-    const ssize_t answer = port_.send(letter.to, at, bytes, region_, sends_[index], &copied);
+    const ssize_t answer = port_.send(letter.to, at, bytes, region_, sends_[index]);
     if (answer == -FI_EAGAIN) break;
     if (answer != 0) send_error_ = static_cast<int>(-answer);
-    if (answer == 0 && !copied) free_.pop_back();
+    if (answer == 0) free_.pop_back();
     outbox_.pop_front();
     any = true;
   }

@@ -100,8 +100,8 @@ TEST_P(OfiRails, ShareOperationsWithTcp) {
     std::vector<AllReduceCase> cases(10);
     fill_all(cases, ranks);
     run_all(world, cases);
-    // A rank sends at least (ranks - 1) / ranks of every buffer twice. What a rail's share of it is depends
-    // on which one is free when a chunk is ready; no rail may be left with less than a chunk.
+    // A rank sends at least (ranks - 1) / ranks of every buffer twice. What a rail's share of it is
+    // depends on which one is free when a chunk is ready; no rail may be left with less than a chunk.
     int64_t least = 0;
     for (const AllReduceCase& at : cases) {
       least += 2 * static_cast<int64_t>(at.bytes()) * (ranks - 1) / ranks;

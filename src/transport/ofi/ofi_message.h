@@ -2,9 +2,9 @@
 // preamble, and payloads that are written straight into memory.
 //
 // Contract: plain values; pure; any thread. `decode` believes nothing: a port takes messages from
-// whoever finds its address, so one without the connection's token is a stranger's. Providers that stand on
-// connections make a broken one again by themselves, and what was on its way is lost without a word: both
-// numbers tell.
+// whoever finds its address, so one without the connection's token is a stranger's. Providers that stand
+// on connections make a broken one again by themselves, and what was on its way is lost without a word:
+// both numbers tell.
 //
 //   frame     a frame of wire/frame.h with its payload behind it, which has to be short
 //   announce  the header of a data frame alone: the payload will be written when the receiver says where

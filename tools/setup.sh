@@ -22,10 +22,13 @@ missing() {
     2>/dev/null || echo "python3-dev needed the Python module"
   if has_command c++; then
     has_header openssl/hmac.h || echo "libssl-dev needed authentication"
-    has_header gtest/gtest.h || echo "libgtest-dev needed the C++ tests"
+    has_header rdma/fi_rma.h || echo "libfabric-dev optional RDMA rails"
+    has_header gtest/gtest.h || echo "libgtest-dev needed the C++ tests" \
+      "libfabric-dev optional RDMA rails"
   else
     printf '%s\n' "libssl-dev needed authentication" "libgtest-dev needed the C++ tests"
   fi
+  has_command fi_info || echo "libfabric-bin optional a look at RDMA devices"
   has_command redis-server || echo "redis-server optional the tests of redis:// stores"
   has_command openssl || echo "openssl optional the tests of rediss:// stores"
   has_command ccache || echo "ccache optional building again quickly"

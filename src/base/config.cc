@@ -281,4 +281,6 @@ Result<uint64_t> parse_bytes(std::string_view text) {
   return *number << shift;
 }
 
+void set_environment_default(const char* name, const char* value) { setenv(name, value, 0); }
+
 }  // namespace nezha

@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "context/affinity.h"
-#include "transport/tcp/tcp_transport.h"
+#include "context/rail_transports.h"
 
 namespace nezha::context {
 namespace {
@@ -67,23 +67,18 @@ Status Context::start() {
 }
 
 Status Context::choose_rails() {
-  auto devices = control::list_devices();
-  if (!devices) return devices.status();
-  auto choices = control::select_rails(*devices, config_.rails);
-  if (!choices) return choices.status();
-  for (const control::RailChoice& choice : *choices) {
-    const control::Device& device = choice.device;
-    if (!choice.usable) {
-      device_left_out_.push_back("device " + device.name + " (" + device.address + ") of rank " +
-                                 std::to_string(rank_) + " is not a rail: " + choice.reason);
-    } else if (rails_.size() < control::kRailsMax) {
-      rails_.push_back({device.name, device.address, static_cast<uint8_t>(device.prefix_length), 0,
-                        0, device.mtu, device.speed_bits_per_s});
-    } else {
-      device_left_out_.push_back("device " + device.name + " of rank " + std::to_string(rank_) +
-                                 " is not a rail: there are " + std::to_string(control::kRailsMax) +
-                                 " already");
-    }
+  std::string filter;
+  bool tcp_wanted = true;
+  auto fabric = take_fabric_rails(config_.rails, &filter, &tcp_wanted);
+  if (!fabric) return fabric.status();
+  if (tcp_wanted) NEZHA_RETURN_IF_ERROR(choose_tcp_rails(filter));
+  for (transport::RailAddress& rail : *fabric) {
+    if (rails_.size() == control::kRailsMax) break;
+    // One device is one rail, whichever way it is seen.
+    std::erase_if(rails_, [&](const transport::RailAddress& other) {
+      return !rail.address.empty() && other.address == rail.address && other.provider.empty();
+    });
+    rails_.push_back(std::move(rail));
   }
   if (!rails_.empty()) return Status::ok();
   std::string why;
@@ -92,8 +87,30 @@ Status Context::choose_rails() {
                rank_, config_.rails.c_str(), why.c_str());
 }
 
+Status Context::choose_tcp_rails(const std::string& filter) {
+  auto devices = control::list_devices();
+  if (!devices) return devices.status();
+  auto choices = control::select_rails(*devices, filter);
+  if (!choices) return choices.status();
+  for (const control::RailChoice& choice : *choices) {
+    const control::Device& device = choice.device;
+    if (!choice.usable) {
+      device_left_out_.push_back("device " + device.name + " (" + device.address + ") of rank " +
+                                 std::to_string(rank_) + " is not a rail: " + choice.reason);
+    } else if (rails_.size() < control::kRailsMax) {
+      rails_.push_back({device.name, device.address, static_cast<uint8_t>(device.prefix_length), 0,
+                        0, device.mtu, device.speed_bits_per_s, "", ""});
+    } else {
+      device_left_out_.push_back("device " + device.name + " of rank " + std::to_string(rank_) +
+                                 " is not a rail: there are " + std::to_string(control::kRailsMax) +
+                                 " already");
+    }
+  }
+  return Status::ok();
+}
+
 Status Context::join(const ContextRequest& request) {
-  transport_ = std::make_unique<transport::TcpTransport>();
+  transport_ = std::make_unique<RailTransports>();
   auto ports = parse_port_range(config_.bind_ports);
   if (!ports) return ports.status();
   NEZHA_RETURN_IF_ERROR(transport_->listen(rails_, ports->low, ports->high));

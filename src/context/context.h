@@ -69,6 +69,7 @@ class Context {
   Context() = default;
   Status open(const ContextRequest& request);
   Status choose_rails();
+  Status choose_tcp_rails(const std::string& filter);
   Status join(const ContextRequest& request);
   Status connect();
   Status watch_flight();

@@ -11,10 +11,11 @@
 namespace nezha::context {
 namespace {
 
-constexpr uint64_t kVersion = 3;
+constexpr uint64_t kVersion = 4;
 constexpr uint64_t kRanksMax = 65535;
 constexpr uint64_t kRailsMax = 1024;
 constexpr size_t kDeviceNameMax = 64;
+constexpr size_t kDoorBytesMax = 512;
 constexpr size_t kSessionBytesMax = 64;
 
 // A number that must fit into `Number`, or the record is refused.
@@ -27,7 +28,11 @@ bool read_into(BlobReader& reader, Number* number) {
 
 bool is_sound(const transport::RailAddress& rail) {
   const auto prefix = parse_ip_prefix(rail.address);
-  return prefix && rail.prefix_length <= prefix->bits() && rail.name.size() <= kDeviceNameMax &&
+  // What libfabric reaches needs no IP address.
+  const bool placed = prefix ? rail.prefix_length <= prefix->bits()
+                             : rail.address.empty() && !rail.provider.empty();
+  return placed && rail.name.size() <= kDeviceNameMax && rail.provider.size() <= kDeviceNameMax &&
+         rail.door.size() <= kDoorBytesMax &&
          std::isfinite(rail.speed_bits_per_s) && rail.speed_bits_per_s >= 0;
 }
 
@@ -37,6 +42,8 @@ bool read_rail(BlobReader& reader, transport::RailAddress* rail) {
   const bool fits = read_into(reader, &rail->prefix_length) && read_into(reader, &rail->port) &&
                     read_into(reader, &rail->local_port) && read_into(reader, &rail->mtu);
   rail->speed_bits_per_s = reader.real();
+  rail->provider = reader.text();
+  rail->door = reader.text();
   return fits && reader.ok() && is_sound(*rail);
 }
 
@@ -50,6 +57,7 @@ std::string encode(const JoinRecord& record) {
   for (const transport::RailAddress& rail : record.address.rails) {
     writer.text(rail.name).text(rail.address).number(rail.prefix_length).number(rail.port);
     writer.number(rail.local_port).number(rail.mtu).real(rail.speed_bits_per_s);
+    writer.text(rail.provider).text(rail.door);
   }
   return writer.take();
 }

@@ -353,12 +353,14 @@ void Engine::settle(Group& group) noexcept {
   for (const auto& links : peers_) {
     if (links == nullptr) continue;
     for (Link& link : links->links()) {
-      const transport::Landing& landing = link.endpoint->landing();
-      if (landing.kind != kEarlyLanding || landing.owner == nullptr) continue;
-      auto* frame = static_cast<EarlyFrame*>(landing.owner);
-      if (frame->header.comm != group.comm) continue;
-      link.endpoint->abandon_landing();
-      free_early(group, *frame);
+      for (int i = 0; i < link.endpoint->landings(); ++i) {
+        const transport::Landing landing = link.endpoint->landing(i);
+        if (landing.kind != kEarlyLanding || landing.owner == nullptr) continue;
+        auto* frame = static_cast<EarlyFrame*>(landing.owner);
+        if (frame->header.comm != group.comm) continue;
+        link.endpoint->abandon_landing(i);
+        free_early(group, *frame);
+      }
     }
   }
   while (EarlyFrame* frame = group.early.take_any()) free_early(group, *frame);
@@ -376,7 +378,9 @@ void Engine::withdraw(const Activity& activity) {
     if (links == nullptr) continue;
     links->withdraw(&activity, unsent);
     for (Link& link : links->links()) {
-      if (link.endpoint->landing().owner == &activity) link.endpoint->abandon_landing();
+      for (int i = 0; i < link.endpoint->landings(); ++i) {
+        if (link.endpoint->landing(i).owner == &activity) link.endpoint->abandon_landing(i);
+      }
     }
   }
   forget(unsent);

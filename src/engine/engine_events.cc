@@ -164,10 +164,12 @@ void Engine::answer(Group& group) {
 bool Engine::take_over(int peer, const void* owner, uint32_t chunk, uint32_t step,
                        uint8_t generation) {
   for (Link& link : peers_[static_cast<size_t>(peer)]->links()) {
-    const Landing& landing = link.endpoint->landing();
-    if (landing.owner != owner || landing.chunk != chunk || landing.step != step) continue;
-    if (landing.generation > generation) return false;
-    link.endpoint->abandon_landing();
+    for (int i = 0; i < link.endpoint->landings(); ++i) {
+      const Landing& landing = link.endpoint->landing(i);
+      if (landing.owner != owner || landing.chunk != chunk || landing.step != step) continue;
+      if (landing.generation > generation) return false;
+      link.endpoint->abandon_landing(i);
+    }
   }
   return true;
 }
@@ -243,13 +245,15 @@ void Engine::on_control(Endpoint& endpoint, const wire::FrameHeader& header,
 
 void Engine::on_down(Endpoint& endpoint, WorkQueue& unacknowledged, const Status& why,
                      bool in_order) {
-  const Landing landing = endpoint.landing();
-  endpoint.abandon_landing();
-  if (landing.owner != nullptr && landing.kind == kEarlyLanding) {
-    auto* frame = static_cast<EarlyFrame*>(landing.owner);
-    if (Group* group = find_group(frame->header.comm)) free_early(*group, *frame);
-  } else if (landing.owner != nullptr) {
-    static_cast<Activity*>(landing.owner)->landing_lost(landing);
+  for (int i = 0; i < endpoint.landings(); ++i) {
+    const Landing landing = endpoint.landing(i);
+    endpoint.abandon_landing(i);
+    if (landing.owner != nullptr && landing.kind == kEarlyLanding) {
+      auto* frame = static_cast<EarlyFrame*>(landing.owner);
+      if (Group* group = find_group(frame->header.comm)) free_early(*group, *frame);
+    } else if (landing.owner != nullptr) {
+      static_cast<Activity*>(landing.owner)->landing_lost(landing);
+    }
   }
   PeerLinks& links = *peers_[static_cast<size_t>(endpoint.peer)];
   links.left |= in_order;

@@ -88,6 +88,13 @@ void Loop::remove(int fd, Pollable* pollable) {
   }
 }
 
+void Loop::remove_polled(Polled* polled) {
+  const auto found = std::find(polled_.begin(), polled_.end(), polled);
+  if (found == polled_.end()) return;
+  if (static_cast<size_t>(found - polled_.begin()) < polled_next_) --polled_next_;
+  polled_.erase(found);
+}
+
 void Loop::kick() {
   {
     std::lock_guard lock(mutex_);
@@ -159,20 +166,46 @@ int Loop::poll(int timeout_ms) {
   return std::max(count, 0);
 }
 
-int Loop::spin(Nanoseconds until) {
+int Loop::spin(Nanoseconds until, bool* news) {
   int count = poll(0);
   while (count == 0 && !contended() && clock_.now() < until) {
+    if (*news = ask_polled(); *news) break;
     sched_yield();
     count = poll(0);
   }
   return count;
 }
 
+bool Loop::ask_polled() {
+  bool any = false;
+  try {
+    for (polled_next_ = 0; polled_next_ < polled_.size();) any |= polled_[polled_next_++]->poll();
+  } catch (const std::bad_alloc&) {
+    client_->out_of_memory();
+  }
+  polled_next_ = 0;
+  return any;
+}
+
+// As long as the least patient allows.
+int Loop::limit_sleep(int timeout_ms) {
+  for (Polled* polled : polled_) {
+    const Polled::Sleep sleep = polled->may_sleep();
+    if (sleep == Polled::Sleep::no) {
+      sched_yield();  // whoever it is that we wait for may need this processor
+      return 0;
+    }
+    if (sleep == Polled::Sleep::briefly) timeout_ms = timeout_ms < 0 ? 1 : std::min(timeout_ms, 1);
+  }
+  return timeout_ms;
+}
+
 void Loop::turn(Nanoseconds deadline, bool may_spin) {
   Nanoseconds now = clock_.now();
   int count = 0;
-  if (may_spin && spin_ns_ > 0) count = spin(std::min(deadline, now + spin_ns_));
-  if (count == 0) {
+  bool news = false;
+  if (may_spin && spin_ns_ > 0) count = spin(std::min(deadline, now + spin_ns_), &news);
+  if (count == 0 && !news) {
     const Nanoseconds until = std::min(deadline, client_->next_wakeup());
     int timeout_ms = -1;
     if (until != kNever) {
@@ -183,11 +216,13 @@ void Loop::turn(Nanoseconds deadline, bool may_spin) {
     // `sleeping_` before the check of `wanted_`: either we see the request, or it sees us asleep.
     sleeping_.store(true);
     if (contended()) timeout_ms = 0;
+    if (timeout_ms != 0) timeout_ms = limit_sleep(timeout_ms);
     if (timeout_ms != 0) ++counters_.sleeps;
     count = poll(timeout_ms);
     sleeping_.store(false);
   }
   event_count_ = count;
+  if (!polled_.empty()) ask_polled();
   try {
     serve();
   } catch (const std::bad_alloc&) {

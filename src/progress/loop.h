@@ -8,6 +8,9 @@
 //            thread takes it. A driver gives the baton up as soon as another thread asks for it.
 //   Errors   the loop itself fails only at construction (descriptors exhausted).
 //
+// What no descriptor tells (a network whose completions must be asked for) is `Polled`: asked once a
+// turn, and before every sleep how deep that may be.
+//
 // With `spin_ns`, a waiting *caller* polls that long, with sched_yield between the polls, before it
 // sleeps. The background thread never does.
 #pragma once
@@ -21,6 +24,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/status.h"
@@ -32,6 +36,20 @@ class Pollable {
  public:
   virtual ~Pollable() = default;
   virtual void on_ready(uint32_t epoll_events) = 0;
+};
+
+// Something that has to be asked. Called with the baton held.
+class Polled {
+ public:
+  enum class Sleep : uint8_t {
+    until_woken,  // a descriptor in the loop becomes ready when anything happens
+    briefly,      // nothing wakes us: ask again in a millisecond
+    no,           // something is there, or is expected at once
+  };
+  virtual ~Polled() = default;
+  // Takes what has happened; true when there was anything. It may add and remove, itself too.
+  virtual bool poll() = 0;
+  virtual Sleep may_sleep() = 0;
 };
 
 // The one client of a loop: what to do between reaping and sleeping.
@@ -71,6 +89,8 @@ class Loop {
   Status add(int fd, uint32_t epoll_events, Pollable* pollable);
   Status modify(int fd, uint32_t epoll_events, Pollable* pollable);
   void remove(int fd, Pollable* pollable);
+  void add_polled(Polled* polled) { polled_.push_back(polled); }
+  void remove_polled(Polled* polled);
 
   // Takes the baton for the life of the object, to look at or change what the loop owns.
   class Baton {
@@ -133,7 +153,9 @@ class Loop {
   void turn(Nanoseconds deadline, bool may_spin);
   void serve();
   int poll(int timeout_ms);
-  int spin(Nanoseconds until);
+  int spin(Nanoseconds until, bool* news);
+  bool ask_polled();
+  int limit_sleep(int timeout_ms);
   void wake();
   void background();
 
@@ -146,6 +168,8 @@ class Loop {
   int event_count_ = 0;
   int event_next_ = 0;
   LoopCounters counters_;
+  std::vector<Polled*> polled_;
+  size_t polled_next_ = 0;
 
   // The baton: a ticket lock that sleeps.
   std::mutex mutex_;

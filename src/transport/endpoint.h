@@ -113,18 +113,22 @@ class Endpoint {
   virtual uint32_t unacknowledged_frames() const = 0;
   virtual uint64_t unacknowledged_bytes() const = 0;
 
-  // Sends the rest of the payload being received to nowhere: its destination is needed again.
-  virtual void abandon_landing() = 0;
-  virtual const Landing& landing() const = 0;
-  virtual bool is_landing() const = 0;
+  // The payloads that are under way into local memory, oldest first: a stream has one at most, a rail
+  // that writes into memory itself may have several.
+  virtual int landings() const = 0;
+  virtual const Landing& landing(int index) const = 0;
+  // Sends the rest of that payload to nowhere: its destination is needed again. Nothing touches it any
+  // more when this returns; an endpoint that cannot stop one payload stops all of them, and goes down
+  // with its next `flush`.
+  virtual void abandon_landing(int index) = 0;
 
   // Ends all use of the memory of `owner`'s requests: those that have not wholly left come back in
   // `unsent` (one half gone is finished from a private copy), those in flight are forgotten.
   virtual void disown(const void* owner, WorkQueue& unsent) = 0;
 
-  // Takes back, in order, every request that the peer has not acknowledged; the endpoint stays up and
-  // uses none of their memory any more. What was on its way may still arrive; its late acknowledgement
-  // releases nothing.
+  // Takes back, in order, every request that the peer has not acknowledged; the endpoint uses none of
+  // their memory any more, and stays up if it can do both. What was on its way may still arrive; its late
+  // acknowledgement releases nothing.
   virtual void recall(WorkQueue& unacknowledged) = 0;
 
   // The number, among the data frames posted on this connection, of the first that `recall` or

@@ -29,6 +29,8 @@ struct RailAddress {
   uint16_t local_port = 0;    // for ranks of this host
   uint32_t mtu = 0;
   double speed_bits_per_s = 0;  // 0: unknown
+  std::string provider = "";  // of libfabric, "net"; "": TCP
+  std::string door = "";      // where it answers, in the provider's own bytes
 };
 
 struct PeerAddress {

@@ -131,6 +131,13 @@ Mac mark_of(const Secret& secret, std::string_view nonce) {
   return mac_of(secret, std::as_bytes(std::span(text)));
 }
 
+Mac channel_mac_of(const Secret& secret, std::string_view transcript) {
+  const std::string text = "channel" + std::string(transcript);
+  return mac_of(secret, std::as_bytes(std::span(text)));
+}
+
+bool equal(const Mac& a, const Mac& b) { return CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0; }
+
 Mac tls_key_of(const Secret& secret) { return mac_of(secret, std::as_bytes(std::span(kTls))); }
 
 bool is_ours(std::span<const std::byte> beginning) {

@@ -77,6 +77,11 @@ Secret secret_from_text(std::string_view text);
 // HMAC(secret, "store" | nonce): what a rank writes into a store, so that another can tell before it
 // joins whether both hold one secret. It is good for nothing else.
 Mac mark_of(const Secret& secret, std::string_view nonce);
+// HMAC(secret, "channel" | transcript): proves and keys what a handshake is bound to beside its own
+// messages. The transcript contains both nonces, and which of its uses it is for.
+Mac channel_mac_of(const Secret& secret, std::string_view transcript);
+// Constant-time.
+bool equal(const Mac& a, const Mac& b);
 // HMAC(secret, "tls"): the pre-shared key of encrypted rails.
 Mac tls_key_of(const Secret& secret);
 

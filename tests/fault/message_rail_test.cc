@@ -92,7 +92,7 @@ TEST(MessageRail, LostInTheMiddleOfAnyFrame) {
     for (const int to : {0, 1}) {
       world.link(0, 1, 0).deliver_half(to);
       const auto& endpoint = *world.engine(to).peers()[1 - to]->links()[0].endpoint;
-      halves += endpoint.is_landing() && endpoint.landing().destination != nullptr;
+      halves += endpoint.landings() > 0 && endpoint.landing(0).destination != nullptr;
     }
     world.link(0, 1, 0).cut();
     ASSERT_TRUE(exchange.mail.finish(cuts)) << "cut " << cuts;
@@ -120,7 +120,7 @@ TEST(MessageRail, ARetransmissionOvertakesTheLandingOfItsFirstCopy) {
     ASSERT_GT(world.link(0, 1, rail).under_way(1), 0U);
     world.link(0, 1, rail).deliver_half(1);
     const auto& half = *world.engine(1).peers()[0]->links()[static_cast<size_t>(rail)].endpoint;
-    ASSERT_NE(half.landing().destination, nullptr);
+    ASSERT_NE(half.landing(0).destination, nullptr);
     links[static_cast<size_t>(rail)].endpoint->quiesce(error(Code::peer_lost, "test"));
     world.clock().advance(10 * kMillisecond);  // the peer does not say what landed
     world.run_engines();
@@ -129,7 +129,7 @@ TEST(MessageRail, ARetransmissionOvertakesTheLandingOfItsFirstCopy) {
       world.link(0, 1, 1 - rail).deliver(1, 1);
       world.run_engines();
     }
-    EXPECT_EQ(half.landing().owner, nullptr);  // taken from it
+    EXPECT_EQ(half.landing(0).owner, nullptr);  // taken from it
     ASSERT_TRUE(mail.finish()) << count;
     EXPECT_TRUE(send.ok());
     EXPECT_EQ(receive.data, send.data);

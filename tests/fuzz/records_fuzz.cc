@@ -26,8 +26,13 @@ void check(std::string_view bytes) {
     NEZHA_CHECK(join.address.rank >= 0 && join.address.rank <= 65535);
     for (const transport::RailAddress& rail : join.address.rails) {
       auto prefix = parse_ip_prefix(rail.address);
-      NEZHA_CHECK(prefix && rail.prefix_length <= prefix->bits());
       NEZHA_CHECK(std::isfinite(rail.speed_bits_per_s) && rail.speed_bits_per_s >= 0);
+      NEZHA_CHECK(rail.door.size() <= 512);
+      if (rail.address.empty()) {
+        NEZHA_CHECK(!rail.provider.empty());
+        continue;
+      }
+      NEZHA_CHECK(prefix && rail.prefix_length <= prefix->bits());
       prefix->length = rail.prefix_length;
       NEZHA_CHECK(prefix->contains(*prefix));
     }

@@ -36,7 +36,7 @@ REDIAL = "control/redial.cc"
 FRAME = "wire/frame.cc"
 
 TAKE_OVER = """if (landing.generation > generation) return false;
-    link.endpoint->abandon_landing();"""
+      link.endpoint->abandon_landing(i);"""
 
 LANDING_LOST = """StepSlot& slot = cursor(landing.chunk).steps[landing.step];
   engine_.pool().give(slot.scratch);
@@ -67,7 +67,7 @@ BUGS: List[Bug] = [
     Bug("half_a_step_counts", EXECUTION, LANDING_LOST,
         LANDING_LOST.replace("slot = StepSlot();", "slot.state = StepState::done;"),
         "half a chunk is taken for landed"),
-    Bug("older_copy_takes_over", EVENTS, TAKE_OVER, "link.endpoint->abandon_landing();",
+    Bug("older_copy_takes_over", EVENTS, TAKE_OVER, "link.endpoint->abandon_landing(i);",
         "generation ignored: both copies abandoned or the wrong one acknowledged"),
     Bug("both_copies_land", EVENTS, TAKE_OVER,
         "if (landing.generation > generation) return false;", "half-reduced chunk: two writers"),

@@ -174,5 +174,61 @@ TEST_F(LoopTest, WhatIsRemovedDuringAReapIsNotCalled) {
   remove(second);
 }
 
+// Something without a descriptor: it is asked in every turn, also while a caller sleeps between them.
+struct Asked final : Polled {
+  explicit Asked(int after) : left(after) {}
+  bool poll() override {
+    calls.fetch_add(1);
+    if (left.load() > 0) left.fetch_sub(1);
+    return false;
+  }
+  Sleep may_sleep() override { return sleep; }
+  std::atomic<int> left;
+  std::atomic<int> calls{0};
+  Sleep sleep = Sleep::briefly;
+};
+
+TEST_F(LoopTest, WhatHasNoDescriptorIsAskedAgainAndAgain) {
+  for (const Polled::Sleep sleep : {Polled::Sleep::briefly, Polled::Sleep::no}) {
+    Asked asked(20);
+    asked.sleep = sleep;
+    {
+      Loop::Baton baton(*loop_);
+      loop_->add_polled(&asked);
+    }
+    EXPECT_TRUE(loop_->drive_until([&] { return asked.left.load() == 0; }, kNever));
+    Loop::Baton baton(*loop_);
+    loop_->remove_polled(&asked);
+    const int calls = asked.calls.load();
+    baton.drive_once();
+    EXPECT_EQ(asked.calls.load(), calls);
+  }
+}
+
+TEST_F(LoopTest, APolledMayRemoveItselfAndOthers) {
+  struct Leaving final : Polled {
+    bool poll() override {
+      ++calls;
+      for (Polled* each : gone) loop->remove_polled(each);
+      return true;
+    }
+    Sleep may_sleep() override { return Sleep::until_woken; }
+    Loop* loop = nullptr;
+    std::vector<Polled*> gone;
+    int calls = 0;
+  };
+  Leaving first;
+  Leaving second;
+  Leaving third;
+  first.loop = second.loop = third.loop = loop_.get();
+  second.gone = {&first, &second};
+  third.gone = {&third};
+  Loop::Baton baton(*loop_);
+  for (Leaving* each : {&first, &second, &third}) loop_->add_polled(each);
+  baton.drive_once();
+  baton.drive_once();
+  for (const Leaving* each : {&first, &second, &third}) EXPECT_EQ(each->calls, 1);
+}
+
 }  // namespace
 }  // namespace nezha::progress

@@ -124,9 +124,9 @@ class FakeEndpoint final : public Endpoint {
   uint32_t in_flight_frames() const override { return posted_ - released_ - ghosts_; }
   uint32_t unacknowledged_frames() const override { return landed_ - told_; }
   uint64_t unacknowledged_bytes() const override { return landed_bytes_; }
-  void abandon_landing() override { landing_.destination = nullptr, landing_.owner = nullptr; }
-  const Landing& landing() const override { return landing_; }
-  bool is_landing() const override { return receiving_; }
+  int landings() const override { return receiving_ ? 1 : 0; }
+  const Landing& landing(int) const override { return landing_; }
+  void abandon_landing(int) override { landing_.destination = nullptr, landing_.owner = nullptr; }
   void disown(const void* owner, WorkQueue& unsent) override;
   void recall(WorkQueue& unacknowledged) override;
   uint32_t first_unacknowledged() const override { return released_ + ghosts_; }

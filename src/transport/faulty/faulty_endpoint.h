@@ -44,9 +44,9 @@ class FaultyEndpoint final : public Endpoint {
   uint32_t in_flight_frames() const override { return inside_->in_flight_frames(); }
   uint32_t unacknowledged_frames() const override { return inside_->unacknowledged_frames(); }
   uint64_t unacknowledged_bytes() const override { return inside_->unacknowledged_bytes(); }
-  void abandon_landing() override { inside_->abandon_landing(); }
-  const Landing& landing() const override { return inside_->landing(); }
-  bool is_landing() const override { return inside_->is_landing(); }
+  int landings() const override { return inside_->landings(); }
+  const Landing& landing(int index) const override { return inside_->landing(index); }
+  void abandon_landing(int index) override { inside_->abandon_landing(index); }
   void disown(const void* owner, WorkQueue& unsent) override { inside_->disown(owner, unsent); }
   void recall(WorkQueue& unacknowledged) override { inside_->recall(unacknowledged); }
   uint32_t first_unacknowledged() const override { return inside_->first_unacknowledged(); }

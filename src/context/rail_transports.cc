@@ -1,0 +1,267 @@
+#include "context/rail_transports.h"
+
+#include <algorithm>
+#include <map>
+
+#include "transport/tcp/tcp_transport.h"
+#ifdef NEZHA_HAS_LIBFABRIC
+#include "transport/ofi/fabric_device.h"
+#include "transport/ofi/ofi_transport.h"
+#endif
+
+namespace nezha::context {
+
+using transport::MeshRequest;
+using transport::Path;
+using transport::RailAddress;
+
+namespace {
+
+std::unique_ptr<transport::Transport> make_fabric_transport() {
+#ifdef NEZHA_HAS_LIBFABRIC
+  return std::make_unique<transport::OfiTransport>();
+#else
+  return nullptr;
+#endif
+}
+
+int place_of(const RailTransports::Places& places, int rank, int rail) {
+  return places[static_cast<size_t>(rank)][static_cast<size_t>(rail)];
+}
+
+// One mechanism's part in making connections again, with the rails of its own numbering.
+class Part final : public transport::RejoinEvents {
+ public:
+  Part(int rank, RailTransports::Places places, transport::RejoinEvents& joins)
+      : rank_(rank), places_(std::move(places)), joins_(joins) {}
+
+  void on_joined(std::unique_ptr<transport::Endpoint> endpoint) override {
+    endpoint->peer_rail = place_of(places_, endpoint->peer, endpoint->peer_rail);
+    endpoint->rail = place_of(places_, rank_, endpoint->rail);
+    joins_.on_joined(std::move(endpoint));
+  }
+  void on_dial_failed(const Path& path, transport::DialOutcome outcome,
+                      const std::string& reason) override {
+    joins_.on_dial_failed(outside(path), outcome, reason);
+  }
+  void on_probed(const Path& path, bool accepted, transport::DialOutcome otherwise) override {
+    joins_.on_probed(outside(path), accepted, otherwise);
+  }
+  void on_carrier(int rail, bool up) override {
+    joins_.on_carrier(place_of(places_, rank_, rail), up);
+  }
+
+  // False when that rail is another mechanism's.
+  bool inside(const Path& path, Path* own) const {
+    const auto find = [&](int rank, int rail) {
+      const auto& of_rank = places_[static_cast<size_t>(rank)];
+      const auto found = std::find(of_rank.begin(), of_rank.end(), rail);
+      return found == of_rank.end() ? -1 : static_cast<int>(found - of_rank.begin());
+    };
+    *own = {path.peer, find(rank_, path.rail), find(path.peer, path.peer_rail), path.lane};
+    return own->rail >= 0 && own->peer_rail >= 0;
+  }
+
+  std::unique_ptr<transport::Rejoin> rejoin;
+
+ private:
+  Path outside(const Path& path) const {
+    return {path.peer, place_of(places_, rank_, path.rail),
+            place_of(places_, path.peer, path.peer_rail), path.lane};
+  }
+
+  const int rank_;
+  const RailTransports::Places places_;
+  transport::RejoinEvents& joins_;
+};
+
+class Parts final : public transport::Rejoin {
+ public:
+  void add(std::unique_ptr<Part> part) { parts_.push_back(std::move(part)); }
+
+  void dial(const Path& path, uint32_t epoch, Nanoseconds patience) override {
+    Path own;
+    for (const auto& part : parts_) {
+      if (part->inside(path, &own)) part->rejoin->dial(own, epoch, patience);
+    }
+  }
+  void probe(const Path& path, Nanoseconds patience) override {
+    Path own;
+    for (const auto& part : parts_) {
+      if (part->inside(path, &own)) part->rejoin->probe(own, patience);
+    }
+  }
+  void run(Nanoseconds now) override {
+    for (const auto& part : parts_) part->rejoin->run(now);
+  }
+  Nanoseconds next_wakeup() const override {
+    Nanoseconds soonest = kNever;
+    for (const auto& part : parts_) soonest = std::min(soonest, part->rejoin->next_wakeup());
+    return soonest;
+  }
+  void stop() override {
+    for (const auto& part : parts_) part->rejoin->stop();
+  }
+
+ private:
+  std::vector<std::unique_ptr<Part>> parts_;
+};
+
+bool is_of(bool fabric, const RailAddress& rail) { return rail.provider.empty() != fabric; }
+
+}  // namespace
+
+RailTransports::RailTransports() {
+  kinds_.push_back({false, std::make_unique<transport::TcpTransport>(), {}, false});
+  kinds_.push_back({true, make_fabric_transport(), {}, false});
+}
+
+Status RailTransports::listen(std::vector<RailAddress>& rails, uint16_t port_low,
+                              uint16_t port_high) {
+  for (Kind& kind : kinds_) {
+    std::vector<RailAddress> own;
+    for (const RailAddress& rail : rails) {
+      if (is_of(kind.fabric, rail)) own.push_back(rail);
+    }
+    if (own.empty()) continue;
+    NEZHA_RETURN_IF_ERROR(kind.transport->listen(own, port_low, port_high));
+    size_t next = 0;
+    for (RailAddress& rail : rails) {
+      if (is_of(kind.fabric, rail)) rail = own[next++];
+    }
+  }
+  return Status::ok();
+}
+
+MeshRequest RailTransports::part_of(const MeshRequest& request, Kind& kind) {
+  MeshRequest part = request;
+  kind.places.assign(request.ranks.size(), {});
+  for (size_t rank = 0; rank < request.ranks.size(); ++rank) {
+    part.ranks[rank].rails.clear();
+    const auto& rails = request.ranks[rank].rails;
+    for (size_t rail = 0; rail < rails.size(); ++rail) {
+      if (!is_of(kind.fabric, rails[rail])) continue;
+      part.ranks[rank].rails.push_back(rails[rail]);
+      kind.places[rank].push_back(static_cast<int>(rail));
+    }
+  }
+  return part;
+}
+
+Result<transport::Mesh> RailTransports::connect(const MeshRequest& request, progress::Loop& loop,
+                                                transport::EndpointEvents& events) {
+  transport::Mesh all;
+  for (Kind& kind : kinds_) {
+    const MeshRequest part = part_of(request, kind);
+    const auto with = std::count_if(kind.places.begin(), kind.places.end(),
+                                    [](const auto& rails) { return !rails.empty(); });
+    kind.in_use = !kind.places[static_cast<size_t>(request.rank)].empty();
+    if (with == 0) continue;
+    if (!kind.fabric && static_cast<size_t>(with) < request.ranks.size()) {
+      return error(Code::invalid_argument, "rank %d: some ranks have rails of TCP and some have not; "
+                   "give every rank one, or none", request.rank);
+    }
+    if (!kind.in_use) continue;
+    auto mesh = kind.transport->connect(part, loop, events);
+    if (!mesh) return mesh.status();
+    for (auto& endpoint : mesh->endpoints) {
+      endpoint->peer_rail = place_of(kind.places, endpoint->peer, endpoint->peer_rail);
+      endpoint->rail = place_of(kind.places, request.rank, endpoint->rail);
+      all.endpoints.push_back(std::move(endpoint));
+    }
+    all.left_out.insert(all.left_out.end(), mesh->left_out.begin(), mesh->left_out.end());
+  }
+  for (const transport::PeerAddress& other : request.ranks) {
+    const bool reached = std::any_of(all.endpoints.begin(), all.endpoints.end(),
+                                     [&](const auto& each) { return each->peer == other.rank; });
+    if (reached || other.rank == request.rank) continue;
+    std::string why;
+    for (const std::string& sentence : all.left_out) why += "; " + sentence;
+    return error(Code::peer_lost, "rank %d reaches rank %d on no rail%s", request.rank, other.rank,
+                 why.c_str()).with_peer(other.rank);
+  }
+  return all;
+}
+
+Result<std::unique_ptr<transport::Rejoin>> RailTransports::rejoin(const MeshRequest& request,
+                                                                  progress::Loop& loop,
+                                                                  transport::EndpointEvents& events,
+                                                                  transport::RejoinEvents& joins) {
+  auto parts = std::make_unique<Parts>();
+  for (Kind& kind : kinds_) {
+    if (!kind.in_use) continue;
+    const MeshRequest own = part_of(request, kind);
+    auto part = std::make_unique<Part>(request.rank, kind.places, joins);
+    auto rejoin = kind.transport->rejoin(own, loop, events, *part);
+    if (!rejoin) return rejoin.status();
+    part->rejoin = std::move(*rejoin);
+    parts->add(std::move(part));
+  }
+  return std::unique_ptr<transport::Rejoin>(std::move(parts));
+}
+
+// ---------------------------------------------------------------------------- the user's list
+
+namespace {
+
+#ifdef NEZHA_HAS_LIBFABRIC
+Status add_matching(const std::string& wanted, std::vector<RailAddress>* rails) {
+  const size_t at = wanted.find('@');
+  if (at != std::string::npos) {
+    // An address is taken as it is: loopback addresses are nowhere listed.
+    const std::string provider = wanted.substr(0, at);
+    const std::string place = wanted.substr(at + 1);
+    rails->push_back({wanted, place, 16, 0, 0, 0, 0, provider, ""});
+    return Status::ok();
+  }
+  if (wanted == "shm") {
+    rails->push_back({"shm", "", 0, 0, 0, 0, 0, "shm", ""});
+    return Status::ok();
+  }
+  auto devices = transport::list_fabric_devices(!wanted.empty());
+  if (!devices) return devices.status();
+  bool any = false;
+  for (const transport::FabricDevice& device : *devices) {
+    if (!wanted.empty() && wanted != device.domain && wanted != device.net_device &&
+        wanted != device.address) {
+      continue;
+    }
+    any = true;
+    rails->push_back({device.domain, device.address, 24, 0, 0, device.mtu, device.speed_bits_per_s,
+                      device.provider, ""});
+    if (!wanted.empty()) break;  // one device is one rail, by its best provider
+  }
+  if (any) return Status::ok();
+  return error(Code::invalid_argument, "rails: libfabric has no device for 'ofi:%s'; fi_info lists what "
+               "it has", wanted.c_str());
+}
+#else
+Status add_matching(const std::string& wanted, std::vector<RailAddress>*) {
+  return error(Code::unsupported, "rails: 'ofi:%s' needs libfabric, and this build was made without its "
+               "headers; install them (Debian: libfabric-dev) and build again", wanted.c_str());
+}
+#endif
+
+}  // namespace
+
+Result<std::vector<RailAddress>> take_fabric_rails(const std::string& rails, std::string* rest,
+                                                   bool* tcp_wanted) {
+  std::vector<RailAddress> found;
+  bool any_fabric = false;
+  rest->clear();
+  for (size_t begin = 0; begin <= rails.size() && !rails.empty();) {
+    const size_t end = std::min(rails.find(',', begin), rails.size());
+    const std::string entry = rails.substr(begin, end - begin);
+    begin = end + 1;
+    if (entry.starts_with("ofi:")) {
+      any_fabric = true;
+      NEZHA_RETURN_IF_ERROR(add_matching(entry.substr(4), &found));
+      continue;
+    }
+    *rest += (rest->empty() ? "" : ",") + (entry.starts_with("tcp:") ? entry.substr(4) : entry);
+  }
+  *tcp_wanted = !rest->empty() || !any_fabric;
+  return found;
+}
+
+}  // namespace nezha::context

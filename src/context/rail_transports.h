@@ -1,0 +1,51 @@
+// RailTransports: the mechanisms of this build as one Transport, each with the rails of its kind.
+//
+// Contract: see transport/transport.h. Rails keep their place in the list of all rails: what a mechanism
+// says of its own first rail comes out as said of that rail. Errors: `peer_lost` when no rail of any kind
+// reaches a peer; `unsupported` for rails that this build cannot open.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "transport/transport.h"
+
+namespace nezha::context {
+
+class RailTransports final : public transport::Transport {
+ public:
+  RailTransports();
+  std::string_view name() const override { return "rails"; }
+  transport::Capabilities capabilities() const override { return {}; }
+  Status listen(std::vector<transport::RailAddress>& rails, uint16_t port_low,
+                uint16_t port_high) override;
+  Result<transport::Mesh> connect(const transport::MeshRequest& request, progress::Loop& loop,
+                                  transport::EndpointEvents& events) override;
+  Result<std::unique_ptr<transport::Rejoin>> rejoin(const transport::MeshRequest& request,
+                                                    progress::Loop& loop,
+                                                    transport::EndpointEvents& events,
+                                                    transport::RejoinEvents& joins) override;
+
+  // Where a mechanism's rails stand in the list of all: [rank][its index].
+  using Places = std::vector<std::vector<int>>;
+
+ private:
+  struct Kind {
+    bool fabric = false;
+    std::unique_ptr<transport::Transport> transport;  // null: not in this build
+    Places places;                                    // from connect on
+    bool in_use = false;
+  };
+  static transport::MeshRequest part_of(const transport::MeshRequest& request, Kind& kind);
+
+  std::vector<Kind> kinds_;
+};
+
+// Takes the entries "ofi:WHAT" out of `rails` (those of "tcp:WHAT" lose their prefix), and finds the
+// devices they name: a device, an address, PROVIDER@ADDRESS, or nothing for all adapters. `rest`: what
+// remains for the TCP rails; `tcp_wanted` is false when only others were named.
+Result<std::vector<transport::RailAddress>> take_fabric_rails(const std::string& rails,
+                                                              std::string* rest, bool* tcp_wanted);
+
+}  // namespace nezha::context

@@ -1,0 +1,152 @@
+#include "transport/ofi/fabric_device.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <rdma/fi_domain.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "wire/frame.h"
+
+namespace nezha::transport {
+namespace {
+
+struct Provider {
+  std::string_view name;
+  bool software;
+};
+// In libfabric 1.17 `net` is what later ones call `tcp`; there `tcp` alone knows no reliable datagrams.
+constexpr std::array kProviders = {
+    Provider{"verbs;ofi_rxm", false}, Provider{"efa", false}, Provider{"cxi", false},
+    Provider{"opx", false}, Provider{"psm3", false}, Provider{"shm", true}, Provider{"net", true},
+    Provider{"tcp", true}, Provider{"tcp;ofi_rxm", true},
+};
+
+std::string first_word_of(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::string word;
+  file >> word;
+  return word;
+}
+
+std::string text_address_of(const void* address, size_t length) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  sockaddr_storage storage{};
+  if (address == nullptr || length > sizeof(storage)) return "";
+  std::memcpy(&storage, address, length);
+  if (storage.ss_family == AF_INET) {
+    const auto* in = reinterpret_cast<const sockaddr_in*>(&storage);
+    inet_ntop(AF_INET, &in->sin_addr, text.data(), text.size());
+  } else if (storage.ss_family == AF_INET6) {
+    const auto* in = reinterpret_cast<const sockaddr_in6*>(&storage);
+    inet_ntop(AF_INET6, &in->sin6_addr, text.data(), text.size());
+  }
+  return text.data();
+}
+
+bool is_socket_address(uint32_t format) {
+  return format == FI_SOCKADDR || format == FI_SOCKADDR_IN || format == FI_SOCKADDR_IN6;
+}
+
+// The network device on the same card; several RDMA ports of a card have several, by port.
+std::string net_device_of(const std::string& domain) {
+  namespace fs = std::filesystem;
+  std::error_code failed;
+  if (fs::exists("/sys/class/net/" + domain, failed)) return domain;
+  const fs::path card = "/sys/class/infiniband/" + domain;
+  const std::string parent = first_word_of(card / "parent");  // Soft-RoCE
+  if (!parent.empty()) return parent;
+  for (fs::directory_iterator at(card / "device/net", failed), end; !failed && at != end; ++at) {
+    return at->path().filename();
+  }
+  return "";
+}
+
+int numa_node_of(const std::string& domain, const std::string& net_device) {
+  for (const std::string& device :
+       {"/sys/class/infiniband/" + domain, "/sys/class/net/" + net_device}) {
+    const std::string node = first_word_of(device + "/device/numa_node");
+    if (!node.empty()) return std::atoi(node.c_str());
+  }
+  return -1;
+}
+
+double speed_of(const fi_info& info, const std::string& net_device) {
+  if (info.nic != nullptr && info.nic->link_attr != nullptr && info.nic->link_attr->speed > 0) {
+    return static_cast<double>(info.nic->link_attr->speed);
+  }
+  const std::string megabits = first_word_of("/sys/class/net/" + net_device + "/speed");
+  return std::max(0.0, std::atof(megabits.c_str())) * 1e6;
+}
+
+FabricDevice describe(const fi_info& info) {
+  FabricDevice device;
+  device.provider = info.fabric_attr->prov_name;
+  device.domain = info.domain_attr->name == nullptr ? "" : info.domain_attr->name;
+  device.net_device = net_device_of(device.domain);
+  if (is_socket_address(info.addr_format)) {
+    device.address = text_address_of(info.src_addr, info.src_addrlen);
+  }
+  device.numa_node = numa_node_of(device.domain, device.net_device);
+  device.speed_bits_per_s = speed_of(info, device.net_device);
+  if (info.nic != nullptr && info.nic->link_attr != nullptr) {
+    device.mtu = static_cast<uint32_t>(info.nic->link_attr->mtu);
+  }
+  return device;
+}
+
+// The same device and address by another provider, or the same twice (providers list every protocol).
+bool is_known(const std::vector<FabricDevice>& devices, const FabricDevice& device) {
+  return std::any_of(devices.begin(), devices.end(), [&](const FabricDevice& other) {
+    return other.domain == device.domain && other.address == device.address;
+  });
+}
+
+}  // namespace
+
+FabricLibrary::Info rail_hints(const FabricLibrary& library, std::string_view provider) {
+  FabricLibrary::Info hints = library.make_info();
+  if (hints == nullptr) return hints;
+  hints->caps = FI_MSG | FI_RMA;
+  hints->mode = FI_CONTEXT | FI_CONTEXT2;
+  hints->ep_attr->type = FI_EP_RDM;
+  hints->ep_attr->max_msg_size = wire::kPayloadBytesMax;
+  hints->tx_attr->msg_order = FI_ORDER_SAS;
+  hints->rx_attr->msg_order = FI_ORDER_SAS;
+  hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+  hints->domain_attr->threading = FI_THREAD_DOMAIN;
+  hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
+  hints->domain_attr->cq_data_size = 4;
+  // The library frees it.
+  hints->fabric_attr->prov_name = strndup(provider.data(), provider.size());
+  return hints->fabric_attr->prov_name == nullptr ? nullptr : std::move(hints);
+}
+
+Result<std::vector<FabricDevice>> list_fabric_devices(bool software) {
+  auto library = FabricLibrary::open();
+  if (!library) return library.status();
+  std::vector<FabricDevice> devices;
+  for (const Provider& provider : kProviders) {
+    if (provider.software && !software) continue;
+    const FabricLibrary::Info hints = rail_hints(**library, provider.name);
+    if (hints == nullptr) return error(Code::exhausted, "no memory to ask libfabric for its devices");
+    int reason = 0;
+    const FabricLibrary::Info found = (*library)->find(*hints, "", &reason);
+    for (const fi_info* info = found.get(); info != nullptr; info = info->next) {
+      FabricDevice device = describe(*info);
+      // A name may match more than it says: "tcp" finds "tcp;ofi_rxm".
+      if (device.provider == provider.name && !is_known(devices, device)) {
+        devices.push_back(std::move(device));
+      }
+    }
+  }
+  return devices;
+}
+
+}  // namespace nezha::transport

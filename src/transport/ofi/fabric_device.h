@@ -1,0 +1,33 @@
+// Which devices libfabric offers as rails: one entry for each device, by its best provider.
+//
+// Contract: `list_fabric_devices` asks the library and sysfs once and returns values; any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "transport/ofi/fabric_library.h"
+
+namespace nezha::transport {
+
+struct FabricDevice {
+  std::string provider;         // "net", "tcp;ofi_rxm", "verbs;ofi_rxm", "shm"
+  std::string domain;           // "eth0", "mlx5_0", "shm"
+  std::string net_device;       // the Ethernet face of the same device, "" when it has none
+  std::string address;          // numeric, where rails are addressed so; "" for shm and others
+  int numa_node = -1;           // -1: unknown
+  double speed_bits_per_s = 0;  // 0: unknown
+  uint32_t mtu = 0;             // 0: unknown
+};
+
+// Providers that are known to carry rails, best first; a device is offered by the first that has it.
+// Those of TCP serve where there is no better and in tests: they are listed only when `software` is set.
+Result<std::vector<FabricDevice>> list_fabric_devices(bool software);
+
+// What every rail asks of its provider; null without memory.
+FabricLibrary::Info rail_hints(const FabricLibrary& library, std::string_view provider);
+
+}  // namespace nezha::transport

@@ -1,0 +1,83 @@
+// FabricRail: a device opened through libfabric, and the memory registered with it.
+//
+// Contract
+//   Owner    the transport; every port and every registration of it goes first. One loop's baton, and
+//            before the loop starts one thread: the library is told that it need not lock.
+//   Memory   is registered for each transfer anew. Providers that do it in software only note a range;
+//            those that pin memory have a cache with a monitor of the process's mappings, the one place
+//            where it cannot become stale (docs/adr/0012-memory-is-registered-for-each-transfer.md).
+//   Errors   `unsupported` and `exhausted`, naming provider, device and address.
+#pragma once
+
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "transport/ofi/fabric_library.h"
+
+namespace nezha::transport {
+
+// What the peer needs to write there.
+struct RemoteMemory {
+  uint64_t address = 0;
+  uint64_t key = 0;
+};
+
+class FabricRail {
+ public:
+  // `address`: numeric, "" for providers that choose one; `domain`: "" for any.
+  static Result<std::unique_ptr<FabricRail>> open(const std::string& provider,
+                                                  const std::string& domain,
+                                                  const std::string& address);
+  ~FabricRail();
+  FabricRail(const FabricRail&) = delete;
+  FabricRail& operator=(const FabricRail&) = delete;
+
+  const FabricLibrary& library() const { return library_; }
+  const fi_info& info() const { return *info_; }
+  std::string_view provider() const { return info_->fabric_attr->prov_name; }
+  fid_fabric* fabric() const { return fabric_; }
+  fid_domain* domain() const { return domain_; }
+  // "net, lo"
+  const std::string& name() const { return name_; }
+
+  // Sources and message buffers have to be registered, too.
+  bool needs_local() const { return (info_->domain_attr->mr_mode & FI_MR_LOCAL) != 0; }
+  // For reading by, or receiving from, this host; null and Status ok when it needs no registration.
+  Status register_local(const std::byte* begin, size_t bytes, fid_mr** region);
+  // For one peer to write to.
+  Status register_target(std::byte* begin, size_t bytes, fid_mr** region, RemoteMemory* remote);
+  static void forget(fid_mr*& region);
+
+  // Whether a port that is not asked any more touches no memory, and has to stay until the rail goes:
+  // in shared memory the work is done by whoever asks, and a peer in this process uses the port's own
+  // segment (libfabric 1.17 maps it only for other processes).
+  bool keeps_ports() const { return keeps_ports_; }
+  void keep(fid* endpoint, fid* addresses, fid* queue);
+
+ private:
+  FabricRail(const FabricLibrary& library, FabricLibrary::Info info)
+      : library_(library), info_(std::move(info)) {}
+  Status open();
+  Status enlist(const std::byte* begin, size_t bytes, uint64_t access, fid_mr** region);
+  uint64_t next_key();
+
+  const FabricLibrary& library_;
+  const FabricLibrary::Info info_;
+  std::string name_;
+  fid_fabric* fabric_ = nullptr;
+  fid_domain* domain_ = nullptr;
+  uint64_t key_state_ = 0;
+  bool keeps_ports_ = false;
+  std::vector<fid*> kept_;  // in the order of closing
+};
+
+}  // namespace nezha::transport

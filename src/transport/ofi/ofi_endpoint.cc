@@ -1,0 +1,385 @@
+#include "transport/ofi/ofi_endpoint.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "wire/crc32c.h"
+
+namespace nezha::transport {
+
+// Every send, receive and write of ours, every write of the peer's.
+const size_t OfiEndpoint::kCompletions = kReceives + kSends + 2 * kAnnounced;
+
+OfiEndpoint::OfiEndpoint(progress::Loop& loop, EndpointEvents& events,
+                         std::unique_ptr<FabricPort> port, fi_addr_t to, std::string name,
+                         const OfiEndpointOptions& options)
+    : loop_(loop), events_(events), rail_(port->rail()), port_(std::move(port)), to_(to),
+      name_(std::move(name)), options_(options) {}
+
+OfiEndpoint::~OfiEndpoint() {
+  fence(Status::ok());
+  loop_.remove_polled(this);
+}
+
+Status OfiEndpoint::start() {
+  heard_at_ = active_at_ = loop_.clock().now();
+  constexpr size_t kBytes = (kReceives + kSends) * kMessageBytes;
+  buffers_ = std::make_unique<std::byte[]>(kBytes);
+  NEZHA_RETURN_IF_ERROR(rail_.register_local(buffers_.get(), kBytes, &buffers_region_));
+  ack_comms_.reserve(1);
+  free_sends_.reserve(kSends);
+  unposted_.reserve(kReceives);
+  for (uint16_t i = 0; i < kSends; ++i) {
+    sends_[i].kind = FabricOperation::Kind::send;
+    sends_[i].index = i;
+    free_sends_.push_back(i);
+  }
+  for (uint16_t i = 0; i < kAnnounced; ++i) {
+    outgoing_[i].operation.kind = FabricOperation::Kind::write;
+    outgoing_[i].operation.index = i;
+  }
+  for (uint16_t i = 0; i < kReceives; ++i) {
+    receives_[i].kind = FabricOperation::Kind::receive;
+    receives_[i].index = i;
+    NEZHA_RETURN_IF_ERROR(post_receive(i));
+  }
+  if (port_->wait_fd() >= 0) {
+    NEZHA_RETURN_IF_ERROR(loop_.add(port_->wait_fd(), EPOLLIN, this));
+  }
+  started_ = true;
+  loop_.add_polled(this);
+  return Status::ok();
+}
+
+bool OfiEndpoint::post(WorkRequest& request) {
+  if (!has_room()) return false;
+  queue_.push_back(request);
+  return true;
+}
+
+void OfiEndpoint::acknowledge(uint32_t comm) {
+  if (up_ && std::find(ack_comms_.begin(), ack_comms_.end(), comm) == ack_comms_.end()) {
+    ack_comms_.push_back(comm);
+  }
+}
+
+// Without memory: an acknowledgement leaves with the credit of any communicator.
+void OfiEndpoint::acknowledge_any() {
+  if (ack_comms_.empty()) acknowledge(0);
+}
+
+void OfiEndpoint::post_control(const wire::FrameHeader& header, const std::string& text) {
+  if (!up_) return;
+  const bool agree = header.type == wire::FrameType::agree;
+  control_.push_back({header, text.substr(0, agree ? wire::kAgreeBytesMax : wire::kFailureBytesMax)});
+}
+
+void OfiEndpoint::queue_acks() {
+  for (const uint32_t comm : ack_comms_) {
+    wire::FrameHeader header;
+    header.type = wire::FrameType::ack;
+    header.comm = comm;
+    header.credit = events_.credit_to_tell(*this, comm);
+    post_control(header, {});
+    ++counters_.acks_sent;
+  }
+  ack_comms_.clear();
+}
+
+bool OfiEndpoint::has_output() const {
+  return up_ && (is_fenced() || !queue_.empty() || !control_.empty() || !ack_comms_.empty() ||
+                 writes_due_ > 0 || grants_count_ > 0 || owes_credit());
+}
+
+void OfiEndpoint::flush() {
+  if (!up_) return;
+  if (is_fenced()) return quiesce(broken_);
+  stalled_ = false;
+  // What the peer waits for goes first.
+  if (!flush_grants() || !flush_writes()) return;
+  queue_acks();
+  if (!flush_control() || !flush_data()) return;
+  if (owes_credit() && !free_sends_.empty()) send(OfiMessageKind::credit, 0);
+}
+
+// ------------------------------------------------------------------------------------- sending
+
+bool OfiEndpoint::send(OfiMessageKind kind, size_t body_bytes, uint32_t crc, bool wanted) {
+  const uint16_t index = free_sends_.back();
+  std::byte* const message = buffer(kReceives + index);
+  encode(OfiPreamble{options_.token_out, taken_, landed_, crc, kind, wanted, messages_sent_,
+                     writes_begun_},
+         message);
+  const ssize_t answer = port_->send(to_, message, kPreambleBytes + body_bytes, buffers_region_,
+                                     sends_[index]);
+  ++counters_.send_calls;
+  if (answer == -FI_EAGAIN) {
+    stalled_ = true;
+    return false;
+  }
+  if (answer != 0) {
+    fail("send", answer);
+    return false;
+  }
+  free_sends_.pop_back();
+  ++messages_sent_;
+  taken_told_ = taken_;
+  news_ = false;
+  return true;
+}
+
+bool OfiEndpoint::send_header(OfiMessageKind kind, const wire::FrameHeader& header,
+                              const std::byte* payload, size_t payload_bytes, uint32_t crc) {
+  std::byte* const body = next_body();
+  wire::encode(header, wire::HeaderBytes(body, wire::kHeaderBytes));
+  if (payload_bytes > 0) std::memcpy(body + wire::kHeaderBytes, payload, payload_bytes);
+  if (!send(kind, wire::kHeaderBytes + payload_bytes, crc)) return false;
+  ++sent_;
+  told_ = landed_;
+  landed_bytes_ = 0;
+  counters_.bytes_sent += wire::kHeaderBytes + header.length;
+  return true;
+}
+
+bool OfiEndpoint::flush_control() {
+  while (control_next_ < control_.size()) {
+    if (!can_send_frame()) return true;  // the peer's credit, or a completion, brings us back
+    Control& control = control_[control_next_];
+    control.header.length = static_cast<uint32_t>(control.text.size());
+    control.header.ack = landed_;
+    const auto payload = std::as_bytes(std::span(control.text));
+    const uint32_t crc = options_.payload_checksum ? wire::crc32c(payload) : 0;
+    if (!send_header(OfiMessageKind::frame, control.header, payload.data(), payload.size(), crc)) {
+      return false;
+    }
+    ++control_next_;
+  }
+  control_.clear();
+  control_next_ = 0;
+  return true;
+}
+
+// False when the provider takes nothing more, or the endpoint went down.
+bool OfiEndpoint::flush_data() {
+  while (!queue_.empty() && can_send_frame() && begin(*queue_.front())) {
+  }
+  return up_ && !stalled_;
+}
+
+// False when it has to wait.
+bool OfiEndpoint::begin(WorkRequest& request) {
+  const uint32_t length = request.header.length;
+  const bool small = length <= kEagerBytes;
+  Outgoing* const outgoing = small ? nullptr : free_outgoing();
+  if (!small && (outgoing == nullptr ||
+                 (outgoing_bytes_ > 0 && outgoing_bytes_ + length > kAnnouncedBytesMax))) {
+    return false;
+  }
+  uint32_t crc = 0;
+  if (options_.payload_checksum) crc = wire::crc32c({request.data, length});
+  request.header.ack = landed_;
+  request.header.credit = events_.credit_to_tell(*this, request.header.comm);
+  if (!send_header(small ? OfiMessageKind::frame : OfiMessageKind::announce, request.header,
+                   request.data, small ? length : 0, crc)) {
+    return false;
+  }
+  queue_.pop_front();
+  in_flight_.push_back(request);
+  ++counters_.frames_sent;
+  const uint32_t number = begun_++;
+  if (small) return true;
+  outgoing->state = Outgoing::State::announced;
+  outgoing->number = number;
+  outgoing->length = length;
+  outgoing->data = request.data;
+  outgoing_bytes_ += length;
+  return true;
+}
+
+OfiEndpoint::Outgoing* OfiEndpoint::free_outgoing() {
+  const auto found = std::find_if(outgoing_.begin(), outgoing_.end(), [](const Outgoing& each) {
+    return each.state == Outgoing::State::free;
+  });
+  return found == outgoing_.end() ? nullptr : &*found;
+}
+
+OfiEndpoint::Outgoing* OfiEndpoint::find_outgoing(uint32_t number) {
+  const auto found = std::find_if(outgoing_.begin(), outgoing_.end(), [&](const Outgoing& each) {
+    return each.state != Outgoing::State::free && each.number == number;
+  });
+  return found == outgoing_.end() ? nullptr : &*found;
+}
+
+bool OfiEndpoint::flush_writes() {
+  // In the order of posting: the receiver tells them in that order.
+  while (writes_due_ > 0) {
+    Outgoing* next = nullptr;
+    for (Outgoing& each : outgoing_) {
+      if (each.state != Outgoing::State::granted) continue;
+      if (next == nullptr || static_cast<int32_t>(each.number - next->number) < 0) next = &each;
+    }
+    if (!start_write(*next)) return false;
+  }
+  return true;
+}
+
+bool OfiEndpoint::start_write(Outgoing& outgoing) {
+  if (outgoing.region == nullptr) {
+    const Status status =
+        rail_.register_local(outgoing.data, outgoing.length, &outgoing.region);
+    if (!status) {
+      quiesce(status);
+      return false;
+    }
+  }
+  const ssize_t answer =
+      port_->write(to_, outgoing.data, outgoing.length, outgoing.region, outgoing.target,
+                   word_of(outgoing.number, options_.token_out), outgoing.operation);
+  ++counters_.send_calls;
+  if (answer == -FI_EAGAIN) {
+    stalled_ = true;
+    return false;
+  }
+  if (answer != 0) {
+    fail("write", answer);
+    return false;
+  }
+  outgoing.state = Outgoing::State::writing;
+  ++writes_begun_;
+  --writes_due_;
+  return true;
+}
+
+void OfiEndpoint::free_landed() {
+  for (Outgoing& each : outgoing_) {
+    if (each.state != Outgoing::State::written ||
+        static_cast<int32_t>(delivered_ - each.number) <= 0) {
+      continue;
+    }
+    each.state = Outgoing::State::free;
+    outgoing_bytes_ -= each.length;
+  }
+}
+
+void OfiEndpoint::release_acknowledged() {
+  while (up_ && released_ != acknowledged_) {
+    const Outgoing* const outgoing = find_outgoing(released_);
+    if (outgoing != nullptr && outgoing->state != Outgoing::State::written) {
+      // The peer has it all, and this end does not know yet that nothing reads it any more.
+      if (outgoing->state == Outgoing::State::writing) return;
+      return break_protocol("acknowledged a payload that was not written");
+    }
+    ++released_;
+    if (ghosts_ > 0) {
+      --ghosts_;
+    } else {
+      events_.on_released(*this, *in_flight_.pop_front());
+    }
+  }
+}
+
+// ------------------------------------------------------------------------------- taking back
+
+// The payload goes on from a private copy; false when it is being read, or there is no memory.
+bool OfiEndpoint::detach(Outgoing& outgoing) {
+  if (outgoing.state == Outgoing::State::writing) return false;
+  if (outgoing.state == Outgoing::State::written || !outgoing.copy.empty()) return true;
+  try {
+    outgoing.copy.assign(outgoing.data, outgoing.data + outgoing.length);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  FabricRail::forget(outgoing.region);
+  outgoing.data = outgoing.copy.data();
+  return true;
+}
+
+void OfiEndpoint::disown(const void* owner, WorkQueue& unsent) {
+  WorkQueue kept;
+  while (!queue_.empty()) {
+    WorkRequest* request = queue_.pop_front();
+    if (request->owner == owner) {
+      // The last attempt to send it may have told a credit that now has to leave in another way.
+      acknowledge_any();
+      unsent.push_back(*request);
+    } else {
+      kept.push_back(*request);
+    }
+  }
+  queue_ = kept;
+  uint32_t number = first_unacknowledged();
+  for (WorkRequest* request = in_flight_.front(); request != nullptr; request = request->next) {
+    Outgoing* const outgoing = find_outgoing(number++);
+    if (request->owner != owner) continue;
+    request->owner = nullptr, request->data = nullptr;
+    if (outgoing != nullptr && !detach(*outgoing)) {
+      fence(error(Code::aborted, "connection %s was closed in the middle of a write whose memory was "
+                  "needed back", name_.c_str()));
+    }
+  }
+}
+
+void OfiEndpoint::recall(WorkQueue& unacknowledged) {
+  uint32_t number = first_unacknowledged();
+  while (!in_flight_.empty()) {
+    Outgoing* const outgoing = find_outgoing(number++);
+    if (outgoing != nullptr && !detach(*outgoing)) {
+      fence(error(Code::peer_lost, "connection %s was closed in the middle of a write that went to "
+                  "another rail", name_.c_str()));
+    }
+    unacknowledged.push_back(*in_flight_.pop_front());
+    ++ghosts_;
+  }
+  if (!queue_.empty()) acknowledge_any();
+  unacknowledged.append(queue_);
+}
+
+void OfiEndpoint::abandon_landing(int index) {
+  Incoming& arrived = incoming(static_cast<uint32_t>(index));
+  arrived.landing.owner = nullptr;
+  if (arrived.is_written && !arrived.complete && arrived.landing.destination != nullptr) {
+    fence(error(Code::aborted, "connection %s was closed because the memory that rank %d writes to was "
+                "needed back", name_.c_str(), peer));
+  }
+  arrived.landing.destination = nullptr;
+}
+
+void OfiEndpoint::fence(const Status& why) {
+  if (is_fenced()) return;
+  broken_ = why;
+  if (started_ && port_->wait_fd() >= 0) loop_.remove(port_->wait_fd(), this);
+  port_.reset();
+  // A registration must not go before what uses it.
+  for (Outgoing& each : outgoing_) FabricRail::forget(each.region);
+  for (Incoming& each : incoming_) FabricRail::forget(each.region);
+  FabricRail::forget(buffers_region_);
+}
+
+void OfiEndpoint::fail(const char* what, long reason) {
+  quiesce(error(Code::peer_lost, "%s failed on %s: %s", what, name_.c_str(),
+                rail_.library().explain(reason).c_str()));
+}
+
+void OfiEndpoint::break_protocol(const char* what) {
+  quiesce(error(Code::internal, "rank %d broke the protocol on %s: it %s", peer, name_.c_str(), what));
+}
+
+void OfiEndpoint::quiesce(const Status& why) {
+  if (!up_) return;
+  up_ = false;
+  fence(why);
+  loop_.remove_polled(this);
+  WorkQueue unacknowledged;
+  unacknowledged.append(in_flight_);
+  unacknowledged.append(queue_);
+  control_.clear();
+  control_next_ = 0;
+  ack_comms_.clear();
+  Status located = why;
+  located.with_peer(peer).with_rail(rail);
+  events_.on_down(*this, unacknowledged, located, goodbye_received_);
+  incoming_count_ = 0;
+}
+
+}  // namespace nezha::transport

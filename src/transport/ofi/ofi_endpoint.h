@@ -1,0 +1,246 @@
+// OfiEndpoint: a connection over a port of a fabric rail as an Endpoint.
+//
+// Contract: see transport/endpoint.h. Owns its port; the rail outlives it.
+//   Small     frames and control frames go as messages into buffers that the receiver keeps posted, and
+//             are copied to their place there.
+//   Large     the header is announced, the receiver asks where the payload goes and grants that memory,
+//             the sender writes it there; the write's completion at the receiver names the frame.
+//             Several are announced ahead, so that grants travel while other payloads do.
+//   Order     landings complete in any order and are told in the order of posting.
+//   Bounds    at most kSlots frames are sent ahead of what the peer has taken in, so that a message
+//             always finds a buffer; a peer that does not keep to it loses the connection.
+//   Fence     closing the port is the only way to be sure that no write is under way, in either
+//             direction. What has to be taken back in the middle of its write therefore ends the
+//             connection.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "progress/loop.h"
+#include "transport/endpoint.h"
+#include "transport/ofi/fabric_port.h"
+#include "transport/ofi/ofi_message.h"
+
+namespace nezha::transport {
+
+struct OfiEndpointOptions {
+  uint64_t token_out = 0;         // in every message to the peer
+  uint64_t token_in = 0;          // in every message of the peer
+  bool payload_checksum = false;  // equal at both ends
+};
+
+class OfiEndpoint final : public Endpoint, private progress::Polled, private progress::Pollable {
+ public:
+  // How many completions its port must have room for.
+  static const size_t kCompletions;
+
+  // `to`: the peer's port, in the table of this one. `name` is for messages.
+  OfiEndpoint(progress::Loop& loop, EndpointEvents& events, std::unique_ptr<FabricPort> port,
+              fi_addr_t to, std::string name, const OfiEndpointOptions& options);
+  ~OfiEndpoint() override;
+
+  // Before the first use: buffers, and registration with the loop (baton held). What the peer sends
+  // before that waits in the provider.
+  Status start();
+
+  bool post(WorkRequest& request) override;
+  void acknowledge(uint32_t comm) override;
+  void post_control(const wire::FrameHeader& header, const std::string& text) override;
+  void flush() override;
+  uint64_t backlog_bytes() override { return queue_.bytes() + outgoing_bytes_; }
+  uint64_t queued_bytes() const override { return queue_.bytes(); }
+  bool has_room() const override {
+    return up_ && !is_fenced() && queue_.bytes() < kQueuedBytesMax;
+  }
+  bool has_output() const override;
+  uint32_t in_flight_frames() const override { return begun_ - released_ - ghosts_; }
+  uint32_t unacknowledged_frames() const override { return landed_ - told_; }
+  uint64_t unacknowledged_bytes() const override { return landed_bytes_; }
+  int landings() const override { return static_cast<int>(incoming_count_); }
+  const Landing& landing(int index) const override {
+    return incoming(static_cast<uint32_t>(index)).landing;
+  }
+  void abandon_landing(int index) override;
+  void disown(const void* owner, WorkQueue& unsent) override;
+  void recall(WorkQueue& unacknowledged) override;
+  uint32_t first_unacknowledged() const override { return released_ + ghosts_; }
+  uint32_t landed_frames() const override { return landed_; }
+  Nanoseconds heard_at() override { return heard_at_; }
+  void quiesce(const Status& why) override;
+  bool is_up() const override { return up_; }
+  const EndpointCounters& counters() const override { return counters_; }
+  std::string describe() const override { return name_; }
+
+ private:
+  // Frames and announcements that the peer has not taken in.
+  static constexpr uint32_t kSlots = 16;
+  // Of these, announced and not landed: enough to keep the rail busy while a grant travels, little enough
+  // that the choice of a rail stays late.
+  static constexpr uint32_t kAnnounced = 8;
+  static constexpr uint64_t kAnnouncedBytesMax = 768 * 1024;
+  static constexpr uint64_t kQueuedBytesMax = 64 * 1024;
+  static constexpr uint32_t kCreditMessages = 4;
+  static constexpr uint32_t kReceives = kSlots + kAnnounced + kCreditMessages;
+  static constexpr uint32_t kSends = kReceives;
+  // Where nothing would wake the loop, it does not sleep for this long after the last event.
+  static constexpr Nanoseconds kExpecting = 2 * kMillisecond;
+  static constexpr int kReapsPerTurn = 8;
+  // Some networks let messages overtake writes; one that is overtaken for so long is lost.
+  static constexpr Nanoseconds kWritePatience = kSecond;
+
+  struct Control {
+    wire::FrameHeader header;
+    std::string text;
+  };
+  // An announced payload, until it has landed.
+  struct Outgoing {
+    enum class State : uint8_t { free, announced, granted, writing, written };
+    State state = State::free;
+    uint32_t number = 0;        // of the frame, among those of this connection
+    uint32_t length = 0;
+    const std::byte* data = nullptr;
+    std::vector<std::byte> copy;  // when its owner needed the memory back
+    fid_mr* region = nullptr;
+    RemoteMemory target;
+    FabricOperation operation;
+  };
+  // A frame that arrived and was not told: its payload is on its way, or an older one's is.
+  struct Incoming {
+    wire::FrameHeader header;
+    Landing landing;
+    fid_mr* region = nullptr;
+    uint32_t crc = 0;
+    bool is_written = false;  // by the peer, straight into its place
+    bool complete = false;
+  };
+  struct PendingGrant {
+    OfiGrant grant;
+    bool wanted = false;
+  };
+
+  bool poll() override;
+  Sleep may_sleep() override;
+  void on_ready(uint32_t) override {}  // whoever is woken asks in any case
+
+  bool is_fenced() const { return port_ == nullptr; }
+  // Closes the port: nothing touches memory through this endpoint any more. The rest follows in `flush`.
+  void fence(const Status& why);
+  void break_protocol(const char* what);
+  void fail(const char* what, long reason);
+
+  // ofi_endpoint.cc: sending.
+  std::byte* buffer(size_t index) { return buffers_.get() + index * kMessageBytes; }
+  bool can_send_frame() const { return sent_ - credited_ < kSlots && !free_sends_.empty(); }
+  bool owes_credit() const { return news_ || taken_ - taken_told_ >= kSlots / 2; }
+  // Behind the preamble of the next message.
+  std::byte* next_body() { return buffer(kReceives + free_sends_.back()) + kPreambleBytes; }
+  // Sends it; false when the provider does not take it, or the endpoint went down.
+  bool send(OfiMessageKind kind, size_t body_bytes, uint32_t crc = 0, bool wanted = false);
+  bool send_header(OfiMessageKind kind, const wire::FrameHeader& header, const std::byte* payload,
+                   size_t payload_bytes, uint32_t crc);
+  void queue_acks();
+  void acknowledge_any();
+  bool flush_control();
+  bool flush_data();
+  bool begin(WorkRequest& request);
+  Outgoing* free_outgoing();
+  Outgoing* find_outgoing(uint32_t number);
+  bool flush_writes();
+  bool start_write(Outgoing& outgoing);
+  bool detach(Outgoing& outgoing);
+  void release_acknowledged();
+  void free_landed();
+
+  // ofi_endpoint_receive.cc
+  Incoming& incoming(uint32_t index) { return incoming_[(incoming_first_ + index) % kSlots]; }
+  const Incoming& incoming(uint32_t index) const {
+    return incoming_[(incoming_first_ + index) % kSlots];
+  }
+  bool flush_grants();
+  Status post_receive(size_t index);
+  void on_completion(const FabricPort::Completion& completion);
+  void on_failed(const FabricPort::Completion& completion);
+  void on_written_there(Outgoing& outgoing);
+  void on_message(std::span<const std::byte> message);
+  void on_frame(const OfiPreamble& preamble, std::span<const std::byte> body);
+  void on_data(const OfiPreamble& preamble, const wire::FrameHeader& header,
+               std::span<const std::byte> payload);
+  void on_control(const wire::FrameHeader& header, std::span<const std::byte> payload);
+  void on_grant(const OfiPreamble& preamble, std::span<const std::byte> body);
+  void on_written(uint64_t data);
+  void watch_writes();
+  // With payload checksums; false when the payload was changed, and the endpoint went down.
+  bool check(const wire::FrameHeader& header, const std::byte* payload, uint32_t crc);
+  void grant(Incoming& arrived, uint32_t number);
+  void deliver();
+  void handle_ack(const wire::FrameHeader& header);
+  // What a write of frame `number` tells its receiver.
+  uint64_t word_of(uint32_t number, uint64_t token) const;
+
+  progress::Loop& loop_;
+  EndpointEvents& events_;
+  FabricRail& rail_;
+  std::unique_ptr<FabricPort> port_;  // null: fenced
+  const fi_addr_t to_;
+  const std::string name_;
+  const OfiEndpointOptions options_;
+  bool up_ = true;
+  bool started_ = false;
+  Status broken_;        // why it is fenced
+  bool goodbye_received_ = false;
+  EndpointCounters counters_;
+  Nanoseconds heard_at_ = 0;
+  Nanoseconds active_at_ = 0;
+
+  std::unique_ptr<std::byte[]> buffers_;  // kReceives, then kSends
+  fid_mr* buffers_region_ = nullptr;
+  std::array<FabricOperation, kReceives> receives_;
+  std::array<FabricOperation, kSends> sends_;
+  std::vector<uint16_t> free_sends_;
+  std::vector<uint16_t> unposted_;  // receives that the provider did not take
+
+  // Sending.
+  WorkQueue queue_;            // not begun
+  WorkQueue in_flight_;        // sent or announced, not acknowledged
+  uint32_t begun_ = 0;
+  uint32_t released_ = 0;
+  uint32_t acknowledged_ = 0;  // by the peer; released when nothing reads them any more
+  uint32_t ghosts_ = 0;        // before in_flight_, taken back
+  uint32_t delivered_ = 0;     // landed there, as its preambles say
+  std::array<Outgoing, kAnnounced> outgoing_;
+  uint64_t outgoing_bytes_ = 0;
+  uint32_t writes_due_ = 0;    // granted, not begun
+  uint32_t sent_ = 0;          // frames and announcements
+  uint32_t credited_ = 0;      // of these, taken in by the peer
+  std::vector<Control> control_;
+  size_t control_next_ = 0;
+  std::vector<uint32_t> ack_comms_;
+  uint16_t messages_sent_ = 0;
+  uint16_t writes_begun_ = 0;
+  bool stalled_ = false;       // the provider takes nothing more for now
+
+  // Receiving.
+  std::array<Incoming, kSlots> incoming_;
+  uint32_t incoming_first_ = 0;
+  uint32_t incoming_count_ = 0;
+  std::array<PendingGrant, kSlots> grants_;  // not told
+  uint32_t grants_first_ = 0;
+  uint32_t grants_count_ = 0;
+  uint16_t messages_received_ = 0;
+  uint16_t writes_received_ = 0;
+  uint16_t writes_said_ = 0;   // begun by the peer
+  Nanoseconds overtaken_at_ = 0;  // since when writes have been missing; 0: none is
+  uint32_t taken_ = 0;         // the peer's frames and announcements
+  uint32_t taken_told_ = 0;
+  bool news_ = false;          // the peer waits to hear what landed
+  uint32_t landed_ = 0;
+  uint32_t told_ = 0;
+  uint64_t landed_bytes_ = 0;
+};
+
+}  // namespace nezha::transport

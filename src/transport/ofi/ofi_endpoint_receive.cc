@@ -1,0 +1,322 @@
+// OfiEndpoint: what arrives, and what becomes of it.
+#include <array>
+#include <cstring>
+
+#include "transport/ofi/ofi_endpoint.h"
+#include "wire/crc32c.h"
+
+namespace nezha::transport {
+
+Status OfiEndpoint::post_receive(size_t index) {
+  const ssize_t answer =
+      port_->receive(buffer(index), kMessageBytes, buffers_region_, receives_[index]);
+  if (answer == 0) return Status::ok();
+  if (answer == -FI_EAGAIN) {
+    unposted_.push_back(static_cast<uint16_t>(index));
+    return Status::ok();
+  }
+  return error(Code::peer_lost, "receive failed on %s: %s", name_.c_str(),
+               rail_.library().explain(answer).c_str());
+}
+
+bool OfiEndpoint::poll() {
+  if (!up_) return false;
+  bool any = false;
+  for (int reaped = 0; reaped < kReapsPerTurn && !is_fenced(); ++reaped) {
+    std::array<FabricPort::Completion, 16> completions;
+    const ssize_t count = port_->reap(completions.data(), completions.size());
+    if (count < 0) {
+      fail("asking for completions", count);
+      return true;
+    }
+    if (count == 0) break;
+    any = true;
+    ++counters_.receive_calls;
+    for (ssize_t i = 0; i < count && up_ && !is_fenced(); ++i) {
+      on_completion(completions[static_cast<size_t>(i)]);
+    }
+    if (!up_) return true;
+  }
+  if (any) active_at_ = loop_.clock().now();
+  if (!is_fenced()) watch_writes();
+  for (size_t left = unposted_.size(); left > 0 && !is_fenced(); --left) {
+    const uint16_t index = unposted_.back();
+    unposted_.pop_back();
+    if (const Status status = post_receive(index); !status) {
+      quiesce(status);
+      return true;
+    }
+  }
+  if (any || has_output()) {
+    flush();
+    if (any && has_room()) events_.on_room(*this);
+  }
+  return any;
+}
+
+progress::Polled::Sleep OfiEndpoint::may_sleep() {
+  if (is_fenced()) return Sleep::no;
+  if (port_->wait_fd() < 0) {
+    const bool expecting = loop_.clock().now() - active_at_ < kExpecting;
+    return expecting ? Sleep::no : Sleep::briefly;
+  }
+  // Before every sleep, however short: what made the descriptor ready is forgotten by this alone, so that
+  // without it the sleep would end at once, for ever.
+  if (!port_->may_wait()) return Sleep::no;
+  return unposted_.empty() ? Sleep::until_woken : Sleep::briefly;
+}
+
+void OfiEndpoint::on_completion(const FabricPort::Completion& completion) {
+  if (completion.error != 0) return on_failed(completion);
+  if (completion.operation == nullptr) return on_written(completion.data);
+  const size_t index = completion.operation->index;
+  switch (completion.operation->kind) {
+    case FabricOperation::Kind::send:
+      free_sends_.push_back(static_cast<uint16_t>(index));
+      return;
+    case FabricOperation::Kind::write:
+      return on_written_there(outgoing_[index]);
+    case FabricOperation::Kind::receive:
+      break;
+  }
+  on_message({buffer(index), completion.bytes});
+  if (is_fenced()) return;
+  if (const Status status = post_receive(index); !status) quiesce(status);
+}
+
+// Messages that do not fit a buffer are a stranger's; a write of a stranger's that was refused is its own
+// affair.
+void OfiEndpoint::on_failed(const FabricPort::Completion& completion) {
+  if (completion.operation == nullptr) return;
+  if (completion.operation->kind == FabricOperation::Kind::receive) {
+    if (const Status status = post_receive(completion.operation->index); !status) quiesce(status);
+    return;
+  }
+  fail(completion.operation->kind == FabricOperation::Kind::send ? "send" : "write",
+       completion.error);
+}
+
+void OfiEndpoint::on_written_there(Outgoing& outgoing) {
+  FabricRail::forget(outgoing.region);
+  outgoing.state = Outgoing::State::written;
+  outgoing.copy.clear();
+  free_landed();
+  release_acknowledged();
+}
+
+void OfiEndpoint::on_message(std::span<const std::byte> message) {
+  OfiPreamble preamble;
+  if (!decode(message, options_.token_in, &preamble)) return;
+  if (preamble.number != messages_received_) {
+    return quiesce(error(Code::peer_lost, "rank %d: messages were lost on %s, whose connection broke and "
+                         "was made again beneath", peer, name_.c_str()));
+  }
+  ++messages_received_;
+  writes_said_ = preamble.writes;
+  heard_at_ = loop_.clock().now();
+  counters_.bytes_received += message.size() - kPreambleBytes;
+  if (preamble.credits - credited_ > sent_ - credited_) {
+    return break_protocol("took in more frames than were sent");
+  }
+  if (preamble.landed - delivered_ > begun_ - delivered_) {
+    return break_protocol("says that more frames landed than were sent");
+  }
+  credited_ = preamble.credits;
+  delivered_ = preamble.landed;
+  free_landed();
+  const auto body = message.subspan(kPreambleBytes);
+  switch (preamble.kind) {
+    case OfiMessageKind::frame:
+    case OfiMessageKind::announce:
+      return on_frame(preamble, body);
+    case OfiMessageKind::grant:
+      return on_grant(preamble, body);
+    case OfiMessageKind::credit:
+      return;
+  }
+}
+
+void OfiEndpoint::on_frame(const OfiPreamble& preamble, std::span<const std::byte> body) {
+  wire::FrameHeader header;
+  if (body.size() < wire::kHeaderBytes) return break_protocol("sent half a header");
+  const wire::HeaderError refusal = wire::decode(body.first<wire::kHeaderBytes>(), &header);
+  if (refusal != wire::HeaderError::none) {
+    return quiesce(error(Code::internal, "rank %d sent a bad frame on %s: %s", peer, name_.c_str(),
+                         std::string(wire::name_of(refusal)).c_str()));
+  }
+  const auto payload = body.subspan(wire::kHeaderBytes);
+  const bool announced = preamble.kind == OfiMessageKind::announce;
+  const bool fits = announced ? payload.empty() && header.type == wire::FrameType::data &&
+                                    header.length > kEagerBytes
+                              : payload.size() == header.length;
+  if (!fits) return break_protocol("sent a frame of another length than it says");
+  handle_ack(header);
+  if (!up_ || is_fenced()) return;
+  if (!announced && !check(header, payload.data(), preamble.payload_crc)) return;
+  if (header.type == wire::FrameType::data) {
+    on_data(preamble, header, payload);
+  } else {
+    ++taken_;
+    on_control(header, payload);
+  }
+}
+
+bool OfiEndpoint::check(const wire::FrameHeader& header, const std::byte* payload, uint32_t crc) {
+  if (!options_.payload_checksum || wire::crc32c({payload, header.length}) == crc) return true;
+  quiesce(error(Code::internal, "payload checksum: %u bytes from rank %d (op %llu, chunk %u) were "
+                "changed on the way on %s; check that network's cables, devices and offloads",
+                header.length, peer, static_cast<unsigned long long>(header.op_seq), header.chunk,
+                name_.c_str()));
+  return false;
+}
+
+void OfiEndpoint::on_data(const OfiPreamble& preamble, const wire::FrameHeader& header,
+                          std::span<const std::byte> payload) {
+  if (incoming_count_ == kSlots) return break_protocol("sent more frames than were allowed");
+  const Landing landing = events_.on_frame(*this, header);
+  if (landing.refused) {
+    return quiesce(error(Code::internal, "rank %d broke the protocol on %s: op %llu, chunk %u, stage %u",
+                         peer, name_.c_str(), static_cast<unsigned long long>(header.op_seq),
+                         header.chunk, header.stage));
+  }
+  if (!up_) return;
+  const uint32_t number = landed_ + incoming_count_;
+  Incoming& arrived = incoming(incoming_count_++);
+  arrived = Incoming();
+  arrived.header = header;
+  arrived.landing = landing;
+  arrived.crc = preamble.payload_crc;
+  arrived.is_written = preamble.kind == OfiMessageKind::announce;
+  if (is_fenced()) return;
+  if (arrived.is_written) {
+    grant(arrived, number);
+  } else {
+    if (landing.destination != nullptr && !payload.empty()) {
+      std::memcpy(landing.destination, payload.data(), payload.size());
+    }
+    arrived.complete = true;
+  }
+  deliver();
+}
+
+void OfiEndpoint::grant(Incoming& arrived, uint32_t number) {
+  PendingGrant& pending = grants_[(grants_first_ + grants_count_++) % kSlots];
+  pending.grant = {number, 0, 0};
+  pending.wanted = arrived.landing.destination != nullptr;
+  arrived.complete = !pending.wanted;
+  if (!pending.wanted) return;
+  RemoteMemory memory;
+  const Status status = rail_.register_target(arrived.landing.destination, arrived.header.length,
+                                              &arrived.region, &memory);
+  if (!status) return quiesce(status);
+  pending.grant.address = memory.address;
+  pending.grant.key = memory.key;
+}
+
+bool OfiEndpoint::flush_grants() {
+  while (grants_count_ > 0) {
+    if (free_sends_.empty()) return true;
+    const PendingGrant& pending = grants_[grants_first_];
+    encode(pending.grant, next_body());
+    if (!send(OfiMessageKind::grant, kGrantBytes - kPreambleBytes, 0, pending.wanted)) return false;
+    grants_first_ = (grants_first_ + 1) % kSlots;
+    --grants_count_;
+  }
+  return true;
+}
+
+void OfiEndpoint::on_grant(const OfiPreamble& preamble, std::span<const std::byte> body) {
+  OfiGrant grant;
+  if (!decode(body, &grant)) return break_protocol("sent half a grant");
+  Outgoing* const outgoing = find_outgoing(grant.number);
+  if (outgoing == nullptr || outgoing->state != Outgoing::State::announced) {
+    return break_protocol("granted memory for a frame that was not announced");
+  }
+  if (!preamble.wanted) return on_written_there(*outgoing);
+  outgoing->target = {grant.address, grant.key};
+  outgoing->state = Outgoing::State::granted;
+  ++writes_due_;
+}
+
+// Low half: the frame's number; high half, where the provider carries it, and mask: what only the peer
+// knows. Strangers can write nothing without a key, but a write of nothing has a word, too.
+uint64_t OfiEndpoint::word_of(uint32_t number, uint64_t token) const {
+  const uint64_t word = token ^ number;
+  return rail_.info().domain_attr->cq_data_size >= sizeof(word) ? word : word & 0xFFFFFFFF;
+}
+
+void OfiEndpoint::on_written(uint64_t data) {
+  const auto number = static_cast<uint32_t>(data ^ options_.token_in);
+  const uint32_t index = number - landed_;
+  if (data != word_of(number, options_.token_in) || index >= incoming_count_) return;
+  Incoming& arrived = incoming(index);
+  if (!arrived.is_written || arrived.complete || arrived.landing.destination == nullptr) return;
+  heard_at_ = loop_.clock().now();
+  ++writes_received_;
+  overtaken_at_ = 0;
+  FabricRail::forget(arrived.region);
+  counters_.bytes_received += arrived.header.length;
+  if (!check(arrived.header, arrived.landing.destination, arrived.crc)) return;
+  arrived.complete = true;
+  news_ = true;
+  deliver();
+}
+
+void OfiEndpoint::watch_writes() {
+  if (static_cast<int16_t>(writes_said_ - writes_received_) <= 0) {
+    overtaken_at_ = 0;
+    return;
+  }
+  const Nanoseconds now = loop_.clock().now();
+  if (overtaken_at_ == 0) overtaken_at_ = now;
+  if (now - overtaken_at_ < kWritePatience) return;
+  quiesce(error(Code::peer_lost, "rank %d: a write was lost on %s, whose connection broke and was made "
+                "again beneath", peer, name_.c_str()));
+}
+
+void OfiEndpoint::deliver() {
+  while (up_ && !is_fenced() && incoming_count_ > 0 && incoming(0).complete) {
+    const wire::FrameHeader header = incoming(0).header;
+    const Landing landing = incoming(0).landing;
+    incoming_first_ = (incoming_first_ + 1) % kSlots;
+    --incoming_count_;
+    ++landed_;
+    ++taken_;
+    landed_bytes_ += header.length;
+    ++counters_.frames_received;
+    events_.on_landed(*this, header, landing);
+  }
+  if (up_ && !is_fenced() && goodbye_received_ && incoming_count_ == 0) {
+    quiesce(error(Code::peer_lost, "rank %d left on %s", peer, name_.c_str()));
+  }
+}
+
+void OfiEndpoint::on_control(const wire::FrameHeader& header, std::span<const std::byte> payload) {
+  const std::string text(reinterpret_cast<const char*>(payload.data()), payload.size());
+  switch (header.type) {
+    case wire::FrameType::failure:
+      return events_.on_failure(*this, header, text);
+    case wire::FrameType::goodbye:
+      goodbye_received_ = true;
+      return deliver();
+    case wire::FrameType::ack:
+      return;
+    default:
+      events_.on_control(*this, header, text);
+  }
+}
+
+void OfiEndpoint::handle_ack(const wire::FrameHeader& header) {
+  const uint32_t newly = header.ack - acknowledged_;
+  if (newly > begun_ - acknowledged_) {
+    return quiesce(error(Code::internal, "rank %d acknowledged %u frames on %s, but only %u are out",
+                         peer, newly, name_.c_str(), begun_ - acknowledged_));
+  }
+  acknowledged_ = header.ack;
+  release_acknowledged();
+  if (up_ && (header.type == wire::FrameType::data || header.type == wire::FrameType::ack)) {
+    events_.on_credit(*this, header.comm, header.credit);
+  }
+}
+
+}  // namespace nezha::transport

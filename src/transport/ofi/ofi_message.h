@@ -1,0 +1,68 @@
+// What two endpoints of an `ofi` rail say to each other: messages of at most kMessageBytes, each with a
+// preamble, and payloads that are written straight into memory.
+//
+// Contract: plain values; pure; any thread. `decode` believes nothing: a port takes messages from
+// whoever finds its address, so one without the connection's token is a stranger's. Providers that stand
+// on connections make a broken one again by themselves, and what was on its way is lost without a word:
+// both numbers tell.
+//
+//   frame     a frame of wire/frame.h with its payload behind it, which has to be short
+//   announce  the header of a data frame alone: the payload will be written when the receiver says where
+//   grant     `number` of an announced frame, and where its payload goes; `wanted` = 0: nowhere, it
+//             counts as landed without being written
+//   credit    nothing but the preamble
+//
+//   offset size field
+//   0      8    token (of this direction of this connection)
+//   8      4    credits: frames and announcements that the sender has taken in, mod 2^32
+//   12     4    landed: data frames that landed at the sender, mod 2^32
+//   16     4    CRC-32C of the payload, with payload checksums; else 0
+//   20     1    kind
+//   21     1    grant: wanted
+//   22     2    number of this message, of this direction
+//   24     2    writes that were begun before it, in this direction
+//   26     2    0
+//   28     ..   frame, announce: header, payload; grant: number (4), 0 (4), address (8), key (8)
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "wire/frame.h"
+
+namespace nezha::transport {
+
+enum class OfiMessageKind : uint8_t { frame = 1, announce = 2, grant = 3, credit = 4 };
+
+struct OfiPreamble {
+  uint64_t token = 0;
+  uint32_t credits = 0;
+  uint32_t landed = 0;
+  uint32_t payload_crc = 0;
+  OfiMessageKind kind = OfiMessageKind::credit;
+  bool wanted = false;
+  uint16_t number = 0;
+  uint16_t writes = 0;
+};
+
+struct OfiGrant {
+  uint32_t number = 0;
+  uint64_t address = 0;
+  uint64_t key = 0;
+};
+
+inline constexpr size_t kPreambleBytes = 28;
+inline constexpr size_t kGrantBytes = kPreambleBytes + 24;
+// Payloads up to this size, and all of control frames, go with their header.
+inline constexpr size_t kEagerBytes = wire::kAgreeBytesMax;
+inline constexpr size_t kMessageBytes = 8448;
+static_assert(kMessageBytes >= kPreambleBytes + wire::kHeaderBytes + kEagerBytes);
+
+void encode(const OfiPreamble& preamble, std::byte* out);
+void encode(const OfiGrant& grant, std::byte* behind_preamble);
+// False: not of this connection, or nonsense.
+bool decode(std::span<const std::byte> message, uint64_t token, OfiPreamble* preamble);
+bool decode(std::span<const std::byte> behind_preamble, OfiGrant* grant);
+
+}  // namespace nezha::transport

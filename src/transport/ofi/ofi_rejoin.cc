@@ -1,0 +1,80 @@
+#include "transport/ofi/ofi_rejoin.h"
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "transport/ofi/ofi_transport.h"
+
+namespace nezha::transport {
+
+Result<std::unique_ptr<OfiRejoin>> OfiRejoin::create(const MeshRequest& request,
+                                                     progress::Loop& loop, EndpointEvents& events,
+                                                     RejoinEvents& joins,
+                                                     std::unique_ptr<OfiMeeting> meeting) {
+  std::unique_ptr<OfiRejoin> made(
+      new OfiRejoin(request, loop, events, joins, std::move(meeting)));
+  loop.add_polled(made.get());
+  return made;
+}
+
+void OfiRejoin::stop() {
+  if (meeting_ == nullptr) return;
+  loop_.remove_polled(this);
+  meeting_.reset();
+}
+
+void OfiRejoin::dial(const Path& path, uint32_t epoch, Nanoseconds patience) {
+  if (meeting_) meeting_->dial(path, epoch, loop_.clock().now() + patience, false);
+}
+
+void OfiRejoin::probe(const Path& path, Nanoseconds patience) {
+  if (meeting_) meeting_->dial(path, 0, loop_.clock().now() + patience, true);
+}
+
+// Doors are asked now and then, attempts in every turn.
+bool OfiRejoin::poll() {
+  const Nanoseconds now = loop_.clock().now();
+  if (!meeting_->is_busy() && now < look_at_) return false;
+  const bool any = meeting_->turn(now);
+  if (!meeting_->is_busy()) look_at_ = now + kLookAtDoors;
+  return any;
+}
+
+progress::Polled::Sleep OfiRejoin::may_sleep() {
+  return meeting_->is_busy() ? Sleep::briefly : Sleep::until_woken;  // next_wakeup() sees to the doors
+}
+
+void OfiRejoin::run(Nanoseconds) {
+  // What an event starts and fails at once waits for the next turn.
+  for (size_t left = meeting_ ? meeting_->refused.size() : 0; left > 0 && meeting_; --left) {
+    const OfiRefused refused = std::move(meeting_->refused.front());
+    meeting_->refused.pop_front();
+    if (refused.is_probe) {
+      joins_.on_probed(refused.path, refused.answered, refused.outcome);
+    } else {
+      joins_.on_dial_failed(refused.path, refused.outcome, refused.reason);
+    }
+  }
+  for (size_t left = meeting_ ? meeting_->joined.size() : 0; left > 0 && meeting_; --left) {
+    OfiJoined joined = std::move(meeting_->joined.front());
+    meeting_->joined.pop_front();
+    raise(joined);
+  }
+}
+
+void OfiRejoin::raise(OfiJoined& joined) {
+  auto endpoint = make_ofi_endpoint(request_, loop_, events_, joined);
+  if (endpoint) return joins_.on_joined(std::move(*endpoint));
+  const std::string why = endpoint.status().message();
+  if (joined.dialled) return joins_.on_dial_failed(joined.path, DialOutcome::failed, why);
+  NEZHA_LOG(warn, "ofi", "rail %d: a connection of rank %d was made again and cannot be used: %s",
+            joined.path.rail, joined.path.peer, why.c_str());
+}
+
+Nanoseconds OfiRejoin::next_wakeup() const {
+  if (meeting_ == nullptr) return kNever;
+  if (!meeting_->joined.empty() || !meeting_->refused.empty()) return 0;
+  return std::min(meeting_->next_deadline(), std::max<Nanoseconds>(look_at_, 1));
+}
+
+}  // namespace nezha::transport

@@ -1,0 +1,48 @@
+// OfiRejoin: connections of `ofi` rails made again while the loop runs.
+//
+// Contract: see transport/transport.h and ofi_meeting.h. Events come from `run` alone.
+#pragma once
+
+#include <memory>
+
+#include "progress/loop.h"
+#include "transport/ofi/ofi_meeting.h"
+#include "transport/transport.h"
+
+namespace nezha::transport {
+
+class OfiRejoin final : public Rejoin, private progress::Polled {
+ public:
+  static Result<std::unique_ptr<OfiRejoin>> create(const MeshRequest& request, progress::Loop& loop,
+                                                   EndpointEvents& events, RejoinEvents& joins,
+                                                   std::unique_ptr<OfiMeeting> meeting);
+  ~OfiRejoin() override { stop(); }
+
+  void dial(const Path& path, uint32_t epoch, Nanoseconds patience) override;
+  void probe(const Path& path, Nanoseconds patience) override;
+  void run(Nanoseconds now) override;
+  Nanoseconds next_wakeup() const override;
+  void stop() override;
+
+ private:
+  // How long a knock at a door waits while the loop sleeps.
+  static constexpr Nanoseconds kLookAtDoors = 10 * kMillisecond;
+
+  OfiRejoin(const MeshRequest& request, progress::Loop& loop, EndpointEvents& events,
+            RejoinEvents& joins, std::unique_ptr<OfiMeeting> meeting)
+      : request_(request), loop_(loop), events_(events), joins_(joins),
+        meeting_(std::move(meeting)) {}
+
+  bool poll() override;
+  Sleep may_sleep() override;
+  void raise(OfiJoined& joined);
+
+  const MeshRequest request_;
+  progress::Loop& loop_;
+  EndpointEvents& events_;
+  RejoinEvents& joins_;
+  std::unique_ptr<OfiMeeting> meeting_;  // null: stopped
+  Nanoseconds look_at_ = 0;
+};
+
+}  // namespace nezha::transport

@@ -1,0 +1,152 @@
+#include "transport/ofi/ofi_transport.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/ip_prefix.h"
+#include "transport/ofi/ofi_endpoint.h"
+#include "transport/ofi/ofi_rejoin.h"
+
+namespace nezha::transport {
+namespace {
+
+bool same_network(const RailAddress& a, const RailAddress& b) {
+  auto first = parse_ip_prefix(a.address);
+  auto second = parse_ip_prefix(b.address);
+  if (!first || !second) return a.address.empty() && b.address.empty();
+  first->length = a.prefix_length;
+  second->length = b.prefix_length;
+  return first->length >= second->length ? first->contains(*second) : second->contains(*first);
+}
+
+struct Pairing {
+  int lower = 0;
+  int higher = 0;
+};
+
+// Which rails of two ranks go together; both compute the same.
+std::vector<Pairing> pair_up(const PeerAddress& lower, const PeerAddress& higher) {
+  std::vector<Pairing> pairs;
+  std::vector<bool> used(higher.rails.size());
+  for (size_t mine = 0; mine < lower.rails.size(); ++mine) {
+    for (size_t theirs = 0; theirs < higher.rails.size(); ++theirs) {
+      const RailAddress& a = lower.rails[mine];
+      const RailAddress& b = higher.rails[theirs];
+      // Names of shared memory hold the process: two ranks of one would close segments under each other
+      // (FabricRail::keeps_ports).
+      const bool reachable = a.provider == "shm" ? lower.host == higher.host && a.name != b.name
+                                                 : same_network(a, b);
+      if (used[theirs] || a.provider != b.provider || !reachable) continue;
+      used[theirs] = true;
+      pairs.push_back({static_cast<int>(mine), static_cast<int>(theirs)});
+      break;
+    }
+  }
+  return pairs;
+}
+
+std::string describe(const RailAddress& rail) {
+  return rail.provider + " " + (rail.address.empty() ? rail.name : rail.address);
+}
+
+std::string describe_refusal(const MeshRequest& request, const OfiRefused& refused) {
+  const auto& mine = request.ranks[static_cast<size_t>(request.rank)].rails;
+  return "rail " + mine[static_cast<size_t>(refused.path.rail)].name + " of rank " +
+         std::to_string(request.rank) + " is not used towards rank " +
+         std::to_string(refused.path.peer) + ": " + refused.reason;
+}
+
+}  // namespace
+
+Status OfiTransport::listen(std::vector<RailAddress>& rails, uint16_t, uint16_t) {
+  for (RailAddress& rail : rails) {
+    const std::string domain = rail.address.empty() ? rail.name : "";
+    auto opened = FabricRail::open(rail.provider, domain, rail.address);
+    if (!opened) return opened.status();
+    auto door = OfiMeeting::open_door(**opened);
+    if (!door) return door.status();
+    rail.door = (*door)->name();
+    if (rail.provider == "shm") rail.name += ":" + std::to_string(getpid());
+    rails_.push_back(std::move(*opened));
+    doors_.push_back(std::move(*door));
+  }
+  return Status::ok();
+}
+
+Result<Mesh> OfiTransport::connect(const MeshRequest& request, progress::Loop& loop,
+                                   EndpointEvents& events) {
+  if (request.tls) {
+    return error(Code::unsupported, "rank %d: tls=on needs rails of TCP; RDMA rails are not encrypted "
+                 "(take the ofi: entries out of NEZHA_RAILS)", request.rank);
+  }
+  std::vector<FabricRail*> rails;
+  for (const auto& rail : rails_) rails.push_back(rail.get());
+  meeting_ = std::make_unique<OfiMeeting>(request, std::move(rails));
+  NEZHA_RETURN_IF_ERROR(meeting_->take_doors(std::move(doors_)));
+  const Nanoseconds begin = loop.clock().now();
+  const PeerAddress& me = request.ranks[static_cast<size_t>(request.rank)];
+  size_t wanted = 0;
+  for (const PeerAddress& other : request.ranks) {
+    if (other.rank == request.rank) continue;
+    const bool dials = request.rank < other.rank;
+    for (const Pairing& pair : dials ? pair_up(me, other) : pair_up(other, me)) {
+      for (int lane = 0; lane < request.streams_per_rail; ++lane) {
+        ++wanted;
+        if (!dials) continue;
+        meeting_->dial({other.rank, pair.lower, pair.higher, lane}, 0,
+                       begin + request.probe_timeout, false);
+      }
+    }
+  }
+  const Nanoseconds deadline = begin + request.probe_timeout + kSecond;
+  while (meeting_->joined.size() + meeting_->refused.size() < wanted) {
+    const Nanoseconds now = loop.clock().now();
+    if (now >= deadline) break;
+    if (!meeting_->turn(now)) usleep(50);
+  }
+  Mesh mesh;
+  for (const OfiRefused& refused : meeting_->refused) {
+    mesh.left_out.push_back(describe_refusal(request, refused));
+  }
+  meeting_->refused.clear();
+  for (OfiJoined& joined : meeting_->joined) {
+    auto endpoint = make_ofi_endpoint(request, loop, events, joined);
+    if (!endpoint) return endpoint.status();
+    mesh.endpoints.push_back(std::move(*endpoint));
+  }
+  meeting_->joined.clear();
+  return mesh;
+}
+
+Result<std::unique_ptr<Rejoin>> OfiTransport::rejoin(const MeshRequest& request,
+                                                     progress::Loop& loop, EndpointEvents& events,
+                                                     RejoinEvents& joins) {
+  auto made = OfiRejoin::create(request, loop, events, joins, std::move(meeting_));
+  if (!made) return made.status();
+  return std::unique_ptr<Rejoin>(std::move(*made));
+}
+
+Result<std::unique_ptr<Endpoint>> make_ofi_endpoint(const MeshRequest& request, progress::Loop& loop,
+                                                    EndpointEvents& events, OfiJoined& joined) {
+  const Path& path = joined.path;
+  const auto rail_of = [&](int rank, int rail) -> const RailAddress& {
+    return request.ranks[static_cast<size_t>(rank)].rails[static_cast<size_t>(rail)];
+  };
+  const std::string name = describe(rail_of(request.rank, path.rail)) + " -> " +
+                           describe(rail_of(path.peer, path.peer_rail)) + " (rank " +
+                           std::to_string(path.peer) + ")";
+  auto endpoint = std::make_unique<OfiEndpoint>(
+      loop, events, std::move(joined.port), joined.to, name,
+      OfiEndpointOptions{joined.token_out, joined.token_in, request.payload_checksum});
+  endpoint->peer = path.peer;
+  endpoint->rail = path.rail;
+  endpoint->peer_rail = path.peer_rail;
+  endpoint->lane = path.lane;
+  endpoint->epoch = joined.epoch;
+  endpoint->latency_s = joined.latency_s;
+  NEZHA_RETURN_IF_ERROR(endpoint->start());
+  return std::unique_ptr<Endpoint>(std::move(endpoint));
+}
+
+}  // namespace nezha::transport

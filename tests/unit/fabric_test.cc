@@ -1,0 +1,103 @@
+// libfabric opened at run time: what it offers as rails, and what is said when there is none.
+#include "transport/ofi/fabric_device.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "transport/ofi/fabric_port.h"
+#include "transport/ofi/fabric_rail.h"
+#include "transport/ofi/ofi_message.h"
+
+namespace nezha::transport {
+namespace {
+
+class Fabric : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto library = FabricLibrary::open();
+    if (!library) GTEST_SKIP() << library.status().message();
+  }
+};
+
+TEST_F(Fabric, ListsEveryDeviceOnce) {
+  auto devices = list_fabric_devices(true);
+  ASSERT_TRUE(devices.is_ok()) << devices.status().to_string();
+  for (size_t i = 0; i < devices->size(); ++i) {
+    const FabricDevice& each = (*devices)[i];
+    EXPECT_FALSE(each.provider.empty());
+    EXPECT_GE(each.numa_node, -1);
+    EXPECT_GE(each.speed_bits_per_s, 0.0);
+    for (size_t j = 0; j < i; ++j) {
+      EXPECT_FALSE(each.domain == (*devices)[j].domain && each.address == (*devices)[j].address)
+          << each.domain << " " << each.address;
+    }
+  }
+  const auto is_loopback = [](const FabricDevice& each) { return each.address == "127.0.0.1"; };
+  const auto found = std::find_if(devices->begin(), devices->end(), is_loopback);
+  ASSERT_NE(found, devices->end());
+  EXPECT_EQ(found->net_device, "lo");
+  // Adapters only: the host's TCP is a rail already.
+  auto adapters = list_fabric_devices(false);
+  ASSERT_TRUE(adapters.is_ok());
+  EXPECT_EQ(std::count_if(adapters->begin(), adapters->end(), is_loopback), 0);
+}
+
+TEST_F(Fabric, SaysWhichProviderIsNotThere) {
+  auto rail = FabricRail::open("warp", "", "127.0.0.1");
+  ASSERT_FALSE(rail.is_ok());
+  EXPECT_EQ(rail.status().code(), Code::unsupported);
+  EXPECT_NE(rail.status().message().find("warp"), std::string::npos);
+  // The library believes any address until a port is to be opened at it.
+  auto elsewhere = FabricRail::open("net", "", "192.0.2.77");
+  EXPECT_FALSE(elsewhere.is_ok() && FabricPort::open(**elsewhere, 16).is_ok());
+}
+
+TEST_F(Fabric, MemoryIsRegisteredUnderKeysThatDiffer) {
+  auto rail = FabricRail::open("net", "", "127.0.0.1");
+  if (!rail) GTEST_SKIP() << rail.status().message();
+  std::vector<std::byte> memory(100'000);
+  std::vector<fid_mr*> regions(50);
+  std::vector<uint64_t> keys;
+  for (fid_mr*& region : regions) {
+    RemoteMemory remote;
+    const Status status = (*rail)->register_target(memory.data(), memory.size(), &region, &remote);
+    ASSERT_TRUE(status.is_ok()) << status.to_string();
+    keys.push_back(remote.key);
+  }
+  std::sort(keys.begin(), keys.end());
+  EXPECT_EQ(std::unique(keys.begin(), keys.end()), keys.end());
+  for (fid_mr*& region : regions) FabricRail::forget(region);
+}
+
+TEST(OfiMessage, ComesBackAndBelievesNothing) {
+  std::vector<std::byte> bytes(kGrantBytes);
+  OfiPreamble preamble{0x1122334455667788, 7, 9, 11, OfiMessageKind::grant, true, 65535, 3};
+  encode(preamble, bytes.data());
+  encode(OfiGrant{5, 0xAABBCCDDEEFF0011, 0x1234}, bytes.data() + kPreambleBytes);
+  OfiPreamble read;
+  ASSERT_TRUE(decode(bytes, preamble.token, &read));
+  EXPECT_EQ(read.credits, 7U);
+  EXPECT_EQ(read.landed, 9U);
+  EXPECT_EQ(read.payload_crc, 11U);
+  EXPECT_EQ(read.kind, OfiMessageKind::grant);
+  EXPECT_TRUE(read.wanted);
+  EXPECT_EQ(read.number, 65535U);
+  EXPECT_EQ(read.writes, 3U);
+  OfiGrant grant;
+  const auto body = std::span<const std::byte>(bytes).subspan(kPreambleBytes);
+  ASSERT_TRUE(decode(body, &grant));
+  EXPECT_EQ(grant.number, 5U);
+  EXPECT_EQ(grant.address, 0xAABBCCDDEEFF0011U);
+  EXPECT_EQ(grant.key, 0x1234U);
+  EXPECT_FALSE(decode(body.first(body.size() - 1), &grant));
+  EXPECT_FALSE(decode(bytes, preamble.token + 1, &read));  // a stranger's
+  EXPECT_FALSE(decode(std::span(bytes).first(kPreambleBytes - 1), preamble.token, &read));
+  for (const int kind : {0, 5, 255}) {
+    bytes[20] = static_cast<std::byte>(kind);
+    EXPECT_FALSE(decode(bytes, preamble.token, &read));
+  }
+}
+
+}  // namespace
+}  // namespace nezha::transport

@@ -18,7 +18,8 @@ from ..bench.sizes import parse_size, size_list
 from ..bench.spec import BenchSpec
 from ..errors import Error
 from ..lab import LabError
-from . import train
+from . import interference, train
+from .settings import settings
 
 
 class _AllReduceByDefault(TyperGroup):
@@ -36,15 +37,7 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False,
 
 
 def _settings(pairs: List[str], policy: Optional[str]) -> Dict[str, str]:
-    settings = {}
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals or not key:
-            raise BenchError(f"--config {pair!r}: write key=value")
-        settings[key.strip()] = value.strip()
-    if policy is not None:
-        settings["policy"] = policy
-    return settings
+    return settings(pairs) if policy is None else {**settings(pairs), "policy": policy}
 
 
 def _perform(request: Request, launched: bool, json_to: Optional[str],
@@ -138,3 +131,4 @@ for _name in ("all_reduce", "broadcast", "all_gather", "reduce_scatter", "reduce
               "all_to_all", "barrier"):
     app.command(_name)(_command(_name))
 app.command("train", help=train.HELP)(train.train)
+app.command("interference", help=interference.HELP)(interference.interference)

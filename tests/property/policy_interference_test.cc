@@ -25,7 +25,9 @@ World any_world(std::mt19937_64& random) {
   };
   World world;
   const size_t n = 2 + random() % 4;
-  for (size_t i = 0; i < n; ++i) world.rails.push_back({log_uniform(5e-6, 5e-4), log_uniform(1e-10, 1e-8)});
+  for (size_t i = 0; i < n; ++i) {
+    world.rails.push_back({log_uniform(5e-6, 5e-4), log_uniform(1e-10, 1e-8)});
+  }
   world.interference.measured = true;
   world.interference.split_cost_s = log_uniform(1e-6, 1e-3);
   for (size_t i = 0; i < n; ++i) {
@@ -88,10 +90,13 @@ TEST(InterferenceProperty, TheSplitKeepsItsPromiseAndIsNearTheBestOfAllSets) {
 // Operations as the engine reports them: rates are measured in company and remembered.
 class Job {
  public:
-  Job(World world, std::string_view policy) : world_(std::move(world)) {
-    const PolicyOptions options{.weights = {}, .interference = world_.interference};
+  Job(World world, std::string_view policy, bool knows = true) : world_(std::move(world)) {
+    PolicyOptions options;
+    if (knows) options.interference = world_.interference;
     policy_ = std::move(*make_policy(policy, options));
-    for (const RailCost& rail : world_.rails) known_.push_back({1 / rail.s_per_byte, rail.startup_s, true});
+    for (const RailCost& rail : world_.rails) {
+      known_.push_back({1 / rail.s_per_byte, rail.startup_s, true});
+    }
   }
 
   // Seconds of one operation; what it says of probes is not counted.
@@ -100,8 +105,9 @@ class Job {
     std::array<double, kRailsMax> share = shares.weight;
     const auto bytes = static_cast<double>(op.bytes);
     if (shares.pull) share = pulled(shares, bytes);
-    const int used = static_cast<int>(std::count_if(share.begin(), share.end(), [](double s) { return s > 0; }));
-    const double total = finish_s(world_, share, bytes) + (used > 1 ? world_.interference.split_cost_s : 0);
+    const auto used = std::count_if(share.begin(), share.end(), [](double s) { return s > 0; });
+    const double total =
+        finish_s(world_, share, bytes) + (used > 1 ? world_.interference.split_cost_s : 0);
     OpSample sample{.op = op, .total_s = total, .rail_s = {}, .rail_bytes = {},
                     .rails = static_cast<uint32_t>(world_.rails.size())};
     uint32_t in = 0;
@@ -136,6 +142,8 @@ class Job {
 class InterferencePolicies : public testing::TestWithParam<const char*> {};
 
 TEST_P(InterferencePolicies, AreNeverSlowerThanTheBestRailAlone) {
+  // A table row keeps its state within the hysteresis.
+  const double allowed = std::string_view(GetParam()) == "table" ? 1 / (1 - kHysteresis) : 1.001;
   std::mt19937_64 random(11);
   for (int k = 0; k < 300; ++k) {
     const World world = any_world(random);
@@ -144,9 +152,27 @@ TEST_P(InterferencePolicies, AreNeverSlowerThanTheBestRailAlone) {
     const double single = job.single_s(static_cast<double>(op.bytes));
     for (int warm = 0; warm < 60; ++warm) job.run(op);
     int slower = 0;
-    for (int each = 0; each < 20; ++each) slower += job.run(op) > single * 1.001 ? 1 : 0;
+    for (int each = 0; each < 20; ++each) slower += job.run(op) > single * allowed ? 1 : 0;
     // Now and then a table row looks whether the other state has become the better one.
     EXPECT_LE(slower, 4) << "world " << k << ", " << op.bytes << " B: " << job.why(op);
+  }
+}
+
+// What the matrix is for, and that the test above can fail.
+TEST(InterferenceProperty, PullThatDoesNotKnowIsSlowerThanOneRail) {
+  World world{.rails = {{50e-6, 8e-9}, {50e-6, 16e-9}}, .interference = {.measured = true}};
+  world.interference.rate_lost[0][1] = 0.6;  // (1 - 0.1) / 0.6 = 1.5 < 2
+  world.interference.rate_lost[1][0] = 0.1;
+  const OpClass op{.bytes = 64 << 20};
+  for (const bool knows : {true, false}) {
+    Job job(world, "pull", knows);
+    for (int warm = 0; warm < 20; ++warm) job.run(op);
+    const double ratio = job.run(op) / job.single_s(static_cast<double>(op.bytes));
+    if (knows) {
+      EXPECT_LE(ratio, 1.001);
+    } else {
+      EXPECT_GE(ratio, 1.1);
+    }
   }
 }
 

@@ -42,7 +42,7 @@ Status read_lost(const JsonValue& rows, size_t rails, RatesLost& lost) {
       const std::string cell = row + "[" + std::to_string(j) + "]";
       lost[i][j] = cells[j].number_or(-1);
       if (!(lost[i][j] >= 0 && lost[i][j] < 1)) {
-        return bad_field(cell, "a number from 0 to less than 1, the part of its rate that the rail loses");
+        return bad_field(cell, "a number from 0 to less than 1, the part of its rate that is lost");
       }
       if (i == j && lost[i][j] != 0) return bad_field(cell, "0: a rail does not disturb itself");
     }

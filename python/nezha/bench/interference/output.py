@@ -81,8 +81,8 @@ def _shares(names: Sequence[str], sent: Sequence[float]) -> str:
 def sentences(document: Dict[str, Any]) -> List[str]:
     """The cost of splitting, and the paper's rule for every pair."""
     names = [rail["name"] for rail in document["rails"]]
-    lines = ["Rate lost: the part of its rate that the rail of the line loses while the other one runs; in "
-             "brackets, what it loses to one that carries 1 % of the bytes.",
+    lines = ["Rate lost: the part of its rate that the rail of the line loses while the other one "
+             "runs; in brackets, what it loses to one that carries 1 % of the bytes.",
              f"Splitting an operation costs {document['split_cost_us']:.1f} us."]
     for each in document["rules"]:
         fast, slow = names[each["fast"]], names[each["slow"]]

@@ -161,6 +161,14 @@ def test_the_report_says_whether_the_slower_rail_helps(capsys, tmp_path):
     assert saved["split_cost_s"] == pytest.approx(20e-6, abs=5e-6)
 
 
+def test_times_that_do_not_fit_are_called_so():
+    good = document()
+    assert not any("DO NOT FIT" in line for line in output.sentences(good))
+    slow = [{**each, "time_us": 1.3 * each["time_us"]} if "even" in each["what"] else each
+            for each in good["measurements"]]
+    assert any("30 % away" in line for line in output.sentences({**good, "measurements": slow}))
+
+
 def test_json_alone_is_on_standard_output(capsys, tmp_path):
     output.publish(document(), tmp_path / "matrix.json", "-", None)
     assert json.loads(capsys.readouterr().out)["rules"][0]["helps"] is False

@@ -12,6 +12,8 @@ from ..render import lab_line
 from ..sizes import format_size
 from .session import save
 
+_FITS = 0.10
+_UNFITTED = ("all together",)  # shown beside what the pairs add up to
 Table = Tuple[str, List[str], List[List[str]]]  # title, headings, cells
 
 
@@ -84,6 +86,11 @@ def sentences(document: Dict[str, Any]) -> List[str]:
     lines = ["Rate lost: the part of its rate that the rail of the line loses while the other one "
              "runs; in brackets, what it loses to one that carries 1 % of the bytes.",
              f"Splitting an operation costs {document['split_cost_us']:.1f} us."]
+    off = max(abs(each["time_us"] / each["predicted_us"] - 1) for each in document["measurements"]
+              if each["what"] not in _UNFITTED and "99" not in each["what"])
+    if off > _FITS:
+        lines.append(f"THE TIMES DO NOT FIT, they are up to {100 * off:.0f} % away from what the costs say: was "
+                     "the machine busy? Measure again before using the matrix.")
     for each in document["rules"]:
         fast, slow = names[each["fast"]], names[each["slow"]]
         lost_fast = document["rate_lost"][each["fast"]][each["slow"]]

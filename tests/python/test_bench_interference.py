@@ -8,7 +8,9 @@ import pytest
 from nezha.bench.errors import BenchError
 from nezha.bench.interference import output, plan
 from nezha.bench.interference.model import Costs, Measurement, fit, fit_alone, predict, rule
-from nezha.bench.interference.session import Request, _document, _Found, matrix_file, save
+from nezha.bench.interference.session import (Request, _document, _Found, _samples,
+                                              matrix_file, save)
+from nezha.bench.spec import RailSample, Sample
 
 SIZES = [512 << 10, 2 << 20, 8 << 20, 32 << 20]
 
@@ -202,6 +204,23 @@ def test_the_library_reads_what_was_saved(world, tmp_path):
     path.write_text(path.read_text().replace("split_cost_s", "splitcost"))
     with pytest.raises(Exception, match=f"{path.name}.*'split_cost_s'"):
         world(2, lambda comm: comm.world_size, config=options)
+
+
+def test_the_quickest_pass_counts_and_no_wrong_element_is_forgotten():
+    runs = []
+
+    def run(spec):
+        runs.append(spec.config["weights"])
+        slow = len(runs) <= 2  # the first pass
+        sent = [100.0, 0.0] if spec.config["weights"] == "100:0" else [0.0, 100.0]
+        rails = [RailSample(f"eth{rail}", f"eth{rail}", int(each)) for rail, each in enumerate(sent)]
+        return [Sample(size, size // 4, 2, [30.0 if slow else 10.0], 1, 0.0, rails)
+                for size in spec.sizes]
+
+    found = _samples(run, Request([1 << 20, 2 << 20]).spec(), plan.alone(2), 2)
+    assert runs == ["100:0", "0:100"] * 2
+    assert [sample.times_us for sample in found["rail 1 alone"]] == [[10.0], [10.0]]
+    assert [sample.wrong for sample in found["rail 1 alone"]] == [2, 2]
 
 
 def test_one_size_is_refused():

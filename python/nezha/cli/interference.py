@@ -42,6 +42,8 @@ def interference(
     factor: int = typer.Option(4, "-f", "--stepfactor", help="Each size is so many times the one "
                                "before."),
     seconds: float = typer.Option(0.5, "--seconds", min=0.01, help="Of each size in each run."),
+    passes: int = typer.Option(2, "--passes", min=1, help="Runs of everything; the quickest of each "
+                               "counts, since a busy host only slows."),
     config: List[str] = typer.Option([], "--config", help="key=value of Nezha's configuration; "
                                      "repeatable."),
     save_to: Path = typer.Option(Path("out/interference.json"), "--save",
@@ -52,7 +54,8 @@ def interference(
 ) -> None:
     try:
         sizes = size_list(parse_size(minbytes), parse_size(maxbytes), factor, 4)
-        request = Request(sizes, nodes or 2, rails.split(","), seconds, settings(config))
+        request = Request(sizes, nodes or 2, rails.split(","), seconds, passes,
+                          settings(config))
         with bars.progress() as step:
             document = (run_in_world(request, step) if nodes is None and is_launched()
                         else run_in_lab(request, step))

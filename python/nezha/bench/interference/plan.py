@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import List, Sequence
+from typing import List, Optional, Sequence
 
 _NEARLY_ALL = 99.0
 # With so much more than its fair share a rail is the last to be done, unless the other one loses a
@@ -19,6 +19,7 @@ class Experiment:
     what: str
     kind: str
     weights: List[float]
+    only: Optional[int] = None  # the one rail that the world has; None: all of them
 
     @property
     def text(self) -> str:
@@ -27,8 +28,9 @@ class Experiment:
 
 
 def alone(rails: int) -> List[Experiment]:
-    """Every rail with everything, in the order of the rails."""
-    return [Experiment(f"rail {rail} alone", "alone", _weights(rails, {rail: 1.0}))
+    """Every rail in a world of its own, in their order: an idle one would be tried, and take over what
+    a slow one has not delivered."""
+    return [Experiment(f"rail {rail} alone", "alone", _weights(rails, {rail: 1.0}), rail)
             for rail in range(rails)]
 
 

@@ -18,7 +18,7 @@ from . import plan
 from .model import Costs, Measurement, fit, predict, rule
 
 FILE_VERSION = 1
-Runner = Callable[[BenchSpec], List[Sample]]
+Runner = Callable[[BenchSpec, Optional[int]], List[Sample]]  # the rail: that one only
 SCHEMA_NOTE = (
     "sizes and bytes in bytes; *_us in microseconds; *_gbps in gigabits (1e9 bits) per second; "
     "rate_lost[i][j] is the part of its rate that rail i loses while rail j runs, too; sent[i] is "
@@ -54,7 +54,8 @@ def run_in_lab(request: Request, step: Step) -> Dict[str, Any]:
     with BenchLab(request.nodes, request.rails, **request.lab_options) as lab:
         spec = replace(request.spec(), rates=lab.rates())
         advance = _progress(step, len(request.rails), spec, request.passes)
-        found = _measure(lambda each: lab.run(each, advance), spec, len(request.rails), request.passes)
+        found = _measure(lambda each, rail: lab.run(each, advance, rail), spec, len(request.rails),
+                         request.passes)
         return _document(request, found, lab.facts())
 
 
@@ -72,8 +73,9 @@ def run_in_world(request: Request, step: Step) -> Optional[Dict[str, Any]]:
     _check_rails(len(rails))
     advance = _progress(step, len(rails), spec, request.passes) if first else None
 
-    def run(each: BenchSpec) -> List[Sample]:
-        with nezha.init(config=each.config) as world:
+    def run(each: BenchSpec, rail: Optional[int]) -> List[Sample]:
+        only = {} if rail is None else {"rails": f"={rails[rail]}"}
+        with nezha.init(config={**each.config, **only}) as world:
             return measure(world, each, advance)
 
     found = _measure(run, spec, len(rails), request.passes)
@@ -129,7 +131,7 @@ def _samples(run: Runner, spec: BenchSpec, experiments: Sequence[plan.Experiment
     best: Dict[str, List[Sample]] = {}
     for _ in range(passes):
         for experiment in experiments:
-            found = run(_weighted(spec, experiment))
+            found = run(_weighted(spec, experiment), experiment.only)
             before = best.get(experiment.what, found)
             best[experiment.what] = [_better(old, new) for old, new in zip(before, found)]
     return best
@@ -141,11 +143,13 @@ def _better(old: Sample, new: Sample) -> Sample:
 
 
 def _weighted(spec: BenchSpec, experiment: plan.Experiment) -> BenchSpec:
+    if experiment.only is not None:
+        return spec
     return replace(spec, config={**spec.config, "policy": "static", "weights": experiment.text})
 
 
 def _only_rail(samples: Sequence[Sample]) -> str:
-    """The rail that carried an experiment that asked for one: rails are shown in another order."""
+    """The name of an experiment's one rail."""
     return max(samples[-1].rails, key=lambda rail: rail.bytes).name
 
 
@@ -157,7 +161,7 @@ def _measurements(experiment: plan.Experiment, samples: Sequence[Sample], names:
         operations = len(sample.times_us) * sample.ranks
         sent = {rail.name: rail.bytes / operations for rail in sample.rails}
         found.append(Measurement(experiment.what, sample.size, median(sample.times_us) / 1e6,
-                                 [sent[name] if weight > 0 else 0.0
+                                 [sent.get(name, 0.0) if weight > 0 else 0.0
                                   for name, weight in zip(names, experiment.weights)]))
     return found
 

@@ -55,7 +55,8 @@ def test_a_matrix_past_the_rule_keeps_operations_on_one_rail(tmp_path: Path) -> 
         matrix["rate_lost"] = [[0, lost], [lost, 0]]
         file.write_text(json.dumps(matrix))
         row = bench("all_reduce", "--nodes", "2", "--rails", "100mbit,50mbit", "-b", "2M", "-e", "2M",
-                    "-n", "12", "-w", "6", "--no-gain", "--config", f"interference_file={file}")["rows"][0]
+                    "-n", "12", "-w", "6", "--no-gain", "--config",
+                    f"interference_file={file}")["rows"][0]
         shares[lost] = {rail["name"]: rail["share"] for rail in row["rails"]}["eth0"]
     assert shares[0.9] > shares[0] + 0.05, shares  # all but probes, and what a late rail is relieved of
 

@@ -69,6 +69,9 @@
        "Processors for the progress threads, such as `0-3,8`; empty: the system chooses.")         \
   TEXT(table_file, "", any, 0,                                                                     \
        "File from which the learned table is loaded, and to which it is saved at the end.")        \
+  TEXT(interference_file, "", any, 0,                                                              \
+       "What splitting costs on this host and what rails lose to each other, as "                  \
+       "`nezha bench interference` saved it; empty: the cost is guessed and they lose nothing.")   \
   TEXT(secret_file, "", any, 0,                                                                    \
        "File whose content is the job's secret; empty: the job makes one and shares it through "   \
        "the store.")                                                                               \

@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <new>
 
+#include "base/file.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "context/affinity.h"
 #include "context/rail_transports.h"
+#include "control/policies/interference.h"
 
 namespace nezha::context {
 namespace {
@@ -44,8 +46,6 @@ Status Context::open(const ContextRequest& request) {
   if (!config) return config.status();
   config_ = std::move(*config);
   NEZHA_RETURN_IF_ERROR(log::start(config_));
-  // A policy that does not exist is refused before anybody waits for this rank.
-  if (auto policy = make_policy(); !policy) return policy.status();
   timeout_s_ = request.timeout_s > 0 ? request.timeout_s : config_.timeout_s;
   deadline_ = deadline_after(system_clock(),
                              request.timeout_s > 0 ? request.timeout_s : config_.connect_timeout_s);
@@ -54,6 +54,9 @@ Status Context::open(const ContextRequest& request) {
   loop_ = std::move(*loop);
   if (world_size_ > 1) {
     NEZHA_RETURN_IF_ERROR(choose_rails());
+    NEZHA_RETURN_IF_ERROR(load_interference());
+    // A policy that cannot be made is refused before anybody waits for this rank.
+    if (auto policy = make_policy(); !policy) return policy.status();
     NEZHA_RETURN_IF_ERROR(join(request));
   } else {
     rails_.resize(1);
@@ -224,11 +227,28 @@ uint64_t Context::next_generation(const std::string& key) {
   return generations_[key]++;
 }
 
+Status Context::load_interference() {
+  const std::string& path = config_.interference_file;
+  if (path.empty()) return Status::ok();
+  auto json = read_file(path, control::kInterferenceBytesMax);
+  if (!json) return json.status();
+  std::vector<std::string> names;
+  for (const transport::RailAddress& rail : rails_) names.push_back(rail.name);
+  auto found = control::parse_interference(*json, names);
+  if (!found) {
+    return error(Code::invalid_argument, "interference_file %s: %s", path.c_str(),
+                 found.status().message().c_str());
+  }
+  interference_ = *found;
+  return Status::ok();
+}
+
 Result<std::unique_ptr<control::Policy>> Context::make_policy() const {
   control::PolicyOptions options;
   auto weights = parse_weights(config_.weights);
   if (!weights) return weights.status();
   options.weights = std::move(*weights);
+  options.interference = interference_;
   return control::make_policy(config_.policy, options);
 }
 

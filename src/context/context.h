@@ -73,6 +73,8 @@ class Context {
   Status join(const ContextRequest& request);
   Status connect();
   Status watch_flight();
+  // What the configured file says of these rails.
+  Status load_interference();
   void agree_costs();
   void leave_store(double patience_s);
   void leave();
@@ -91,6 +93,7 @@ class Context {
   std::mutex generations_mutex_;
   std::map<std::string, uint64_t> generations_;      // guarded by generations_mutex_
   bool met_ = false;
+  control::Interference interference_;
   schedule::CostTable costs_;
   std::unique_ptr<transport::Transport> transport_;
   std::unique_ptr<progress::Loop> loop_;

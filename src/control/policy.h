@@ -42,6 +42,9 @@ struct Shares {
   // A rail that takes the operation's first transfers whatever its weight, because nobody knows any
   // more how fast it is; -1: none.
   int probe = -1;
+  // With `pull`: rails (bit set) that take nothing as long as another one is up. They cost the others
+  // more than they carry.
+  uint32_t left_out = 0;
 };
 
 // What happened to one finished operation: per rail, the bytes this rank sent on it and the time for
@@ -69,8 +72,18 @@ class Policy {
   virtual std::string why(const OpClass& op, std::span<const RailSnapshot> rails) = 0;
 };
 
+// What rails cost each other (policies/interference.h). rate_lost[i][j]: the part of its rate that rail
+// i loses while rail j runs, too.
+using RatesLost = std::array<std::array<double, kRailsMax>, kRailsMax>;
+struct Interference {
+  bool measured = false;    // or else nothing else counts
+  double split_cost_s = 0;  // what an operation costs more for using several rails
+  RatesLost rate_lost{};
+};
+
 struct PolicyOptions {
-  std::vector<double> weights;  // static: one per rail, any scale
+  std::vector<double> weights;   // static: one per rail, any scale
+  Interference interference = {};  // pull and table: when splitting pays
 };
 
 // "pull", "table", "static", "round_robin"; `invalid_argument` listing the names otherwise.

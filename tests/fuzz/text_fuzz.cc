@@ -8,6 +8,7 @@
 #include "base/config.h"
 #include "base/ip_prefix.h"
 #include "base/json.h"
+#include "control/policies/interference.h"
 #include "control/rail_selector.h"
 #include "fuzz/fuzz.h"
 #include "rendezvous/address.h"
@@ -70,6 +71,13 @@ void check_address(std::string_view text) {
   }
 }
 
+void check_json(const std::string& text) {
+  (void)parse_json(text);
+  const std::vector<std::string> rails = {"eth0", "eth1"};
+  const auto interference = control::parse_interference(text, rails);
+  NEZHA_CHECK(interference || !interference.status().message().empty());
+}
+
 }  // namespace
 }  // namespace nezha
 
@@ -82,7 +90,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     case 1: check_config(text, true); break;
     case 2: check_networks(text); break;
     case 3: check_address(text); break;
-    case 4: (void)parse_json(text); break;
+    case 4: check_json(text); break;
     default:
       (void)parse_weights(text);
       (void)parse_port_range(text);

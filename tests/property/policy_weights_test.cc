@@ -50,11 +50,22 @@ OpSample any_sample(std::mt19937_64& random, const OpClass& op, const Shares& sh
   return sample;
 }
 
+Interference any_interference(std::mt19937_64& random) {
+  Interference interference{.measured = true};
+  interference.split_cost_s = 1e-9 * static_cast<double>(random() % 1000000);
+  for (auto& row : interference.rate_lost) {
+    for (double& lost : row) lost = static_cast<double>(random() % 1000) / 1000;
+  }
+  return interference;
+}
+
 TEST(PolicyWeights, StayWeightsWhateverHappens) {
   for (const std::string_view name : policy_names()) {
     for (uint64_t seed = 0; seed < 40; ++seed) {
       std::mt19937_64 random(seed);
-      auto made = make_policy(name, {.weights = {2, 1, 0, 5}});
+      PolicyOptions options{.weights = {2, 1, 0, 5}};
+      if (seed % 2 == 1) options.interference = any_interference(random);
+      auto made = make_policy(name, options);
       ASSERT_TRUE(made.is_ok());
       Policy& policy = **made;
       const size_t n = random() % 8 == 0 ? random() % 25 : random() % 5;

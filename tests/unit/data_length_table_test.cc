@@ -99,7 +99,7 @@ TEST(DataLengthTable, EveryFieldIsChecked) {
 
 TEST(DataLengthTable, IsBounded) {
   DataLengthTable table;
-  const TableRow row({.bytes = 1}, kRails);
+  const TableRow row({.bytes = 1}, kRails, RailModel({}));
   for (uint32_t group = 0; group < DataLengthTable::kRowsMax + 10; ++group) {
     table.put({.group = group, .up_mask = 3}, row);
     table.find({.group = 0, .up_mask = 3});  // in use all the time

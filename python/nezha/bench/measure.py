@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gc
 import math
+import os
 import time
 from typing import Any, Callable, Iterator, List, Optional, Tuple
 
@@ -63,6 +64,7 @@ def _measure_size(comm: Any, spec: BenchSpec, size: int) -> Sample:
         wrong=int(totals[0]),
         cpu_s=float(totals[1]),
         rails=_rails(comm, spec, (rails_before, rails_after), (wire_before, wire_after)),
+        cores=int(_combine(comm, np.array([float(len(os.sched_getaffinity(0)))]), "min")[0]),
     )
 
 

@@ -57,6 +57,8 @@ def _print_tables(report: Report) -> None:
     extras = render.gain_column(report.gains)
     if "spread" in document:
         extras += render.spread_column(document["spread"])
+    if "free" in document:
+        extras += render.cores_columns(report.rows, document["free"]["rows"])
     render.show(report.rows, extras=extras)
     print("\n".join(render.footer_lines(report.rows, document["wire_check"])))
     for name, entry in document.get("singles", {}).items():

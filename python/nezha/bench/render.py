@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
+from .cores import line as cores_line
 from .rows import Row, average_busbw, total_wrong
 
 Extra = Tuple[str, str, Sequence[str]]  # name, unit, one text a row
@@ -73,6 +74,14 @@ def spread_column(spreads: Sequence[Row]) -> List[Extra]:
     return [("launches", "(us)", texts)]
 
 
+def cores_columns(rows: Sequence[Row], free: Sequence[Row]) -> List[Extra]:
+    """What --cores-per-rail gave and what came of it; `free`: the same without a limit."""
+    return [("given", "(cores)", [_number(row["cores_given"], 0) for row in rows]),
+            ("used", "(cores)", [_number(row["cores_used"]) for row in rows]),
+            ("free_us", "(us)", [_time(row["time_us"]) for row in free]),
+            ("free", "(cores)", [_number(row["cores_used"]) for row in free])]
+
+
 def lab_line(lab: Dict[str, Any]) -> str:
     """What a result must state about its lab; `lab` is surroundings.lab_facts()."""
     mtus = ",".join(str(mtu) for mtu in sorted(set(lab["mtu"])))
@@ -92,6 +101,8 @@ def header_lines(facts: Dict[str, Any]) -> List[str]:
              f"{facts.get('launches', 1)} launch(es)"]
     if facts.get("lab"):
         lines.append(lab_line(facts["lab"]))
+    if facts.get("cores"):
+        lines.append(cores_line(facts["cores"]))
     options = facts.get("options") or {}
     if options:
         lines.append("# config: " + " ".join(f"{key}={value}" for key, value in options.items()))

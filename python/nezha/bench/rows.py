@@ -18,7 +18,8 @@ SCHEMA_NOTE = (
     "slowest rank's time; p50_us and p99_us are over the operations of all launches; limit_us = "
     "bus factor x size / sum of raw rail rates; of_limit = limit_us / time_us; rails[].bytes is "
     "the average sent per operation by all ranks together, as the library counts it for nezha "
-    "and as the interfaces count it for peers; null where not known"
+    "and as the interfaces count it for peers; cores_given is the smallest number of processors that a "
+    "rank might use, cores_used how many it kept busy on average; null where not known"
 )
 _WIRE_OVERHEAD = 1.08  # headers and acknowledgements on top of what the library counts
 _WIRE_MINIMUM = 1 << 20  # of size and of bytes: under it, headers outweigh the payload
@@ -54,9 +55,17 @@ def _row(spec: BenchSpec, samples: Sequence[Sample], library: str) -> Row:
         "of_limit": limit / seconds if limit is not None and seconds > 0 else None,
         "wrong": sum(sample.wrong for sample in samples),
         "cpu_s_per_gb": sum(sample.cpu_s for sample in samples) / moved if moved else None,
+        "cores_given": first.cores or None,
+        "cores_used": _cores_used(samples),
         "rails": _rail_rows(samples, len(pooled)),
         "library": library,
     }
+
+
+def _cores_used(samples: Sequence[Sample]) -> Optional[float]:
+    """Processors that a rank kept busy on average while operations were timed."""
+    seconds = sum(sum(sample.times_us) for sample in samples) / 1e6 * samples[0].ranks
+    return sum(sample.cpu_s for sample in samples) / seconds if seconds > 0 else None
 
 
 def _rail_rows(samples: Sequence[Sample], operations: int) -> List[Row]:

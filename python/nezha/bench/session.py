@@ -11,6 +11,7 @@ import platform
 from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Dict, List, Optional
 
+from .cores import facts, ranks_here, restrict
 from .errors import BenchError
 from .launch import BenchLab
 from .measure import measure
@@ -36,6 +37,7 @@ class Request:
     gain: bool = True
     peers: List[str] = field(default_factory=list)
     torch_python: Optional[str] = None
+    cores_per_rail: Optional[int] = None
     lab_options: Dict[str, Any] = field(default_factory=dict)
 
 
@@ -81,19 +83,36 @@ def run_in_world(request: Request, step: Step) -> Optional[Report]:
         spec = replace(spec, rates=lab_rates(lab))
     if request.one_rail is not None:
         spec = replace(spec, config={**spec.config, "rails": _named_rail(request.one_rail)})
-    with nezha.init(config=spec.config) as comm:
+    free: List[Row] = []
+    if request.cores_per_rail is not None:
+        short = _short(spec)
+        with nezha.init(config=spec.config) as comm:
+            free = make_rows(short, [measure(comm, short)])
+            spec = replace(spec, cores=request.cores_per_rail * len(comm.rails()))
+            cores = facts(request.cores_per_rail, len(comm.rails()), ranks_here(comm.world_size))
+    with nezha.init(config=restrict(spec)) as comm:
         progress = step("nezha", len(spec.sizes)) if comm.rank == 0 else None
         launches = [measure(comm, spec, progress)]
         rails = [rail["name"] for rail in comm.rails()]
         first, ranks = comm.rank == 0, comm.world_size
+    if not first:
+        return None
     request = replace(request, spec=spec, nodes=ranks, rails=rails, launches=1)
-    return _report(request, launches, {}, {}, lab_facts(lab) if lab else None) if first else None
+    report = _report(request, launches, {}, {}, lab_facts(lab) if lab else None)
+    if request.cores_per_rail is not None:
+        _add_cores(report, cores, free)
+    return report
 
 
 def run_in_lab(request: Request, step: Step) -> Report:
     """Builds a lab, measures Nezha, its single rails and the peers in it, removes the lab."""
+    if request.peers and request.cores_per_rail is not None:
+        raise BenchError("--cores-per-rail limits Nezha's ranks only: leave --compare out")
     with BenchLab(request.nodes, request.rails, **request.lab_options) as lab:
         spec = replace(request.spec, rates=lab.rates())
+        rails = len(request.rails) if request.one_rail is None else 1
+        if request.cores_per_rail is not None:
+            spec = replace(spec, cores=request.cores_per_rail * rails)
         request = replace(request, spec=spec)
         launches = []
         for number in range(request.launches):
@@ -108,14 +127,30 @@ def run_in_lab(request: Request, step: Step) -> Report:
                 peers[name] = make_rows(spec, samples, name)
             except BenchError as error:
                 print(f"# {name} is left out: {error}", flush=True)
-        return _report(request, launches, singles, peers, lab.facts())
+        report = _report(request, launches, singles, peers, lab.facts())
+        if request.cores_per_rail is not None:
+            short = _short(replace(spec, cores=None))
+            samples = lab.run(short, step("all cores", len(spec.sizes)), request.one_rail)
+            _add_cores(report, facts(request.cores_per_rail, rails, request.nodes),
+                       make_rows(short, [samples]))
+        return report
+
+
+def _short(spec: BenchSpec) -> BenchSpec:
+    return replace(spec, seconds=min(_SINGLE_SECONDS, spec.seconds))
+
+
+def _add_cores(report: Report, cores: Dict[str, Any], free: List[Row]) -> None:
+    """What --cores-per-rail gave, and the same operations without a limit."""
+    report.document["config"]["cores"] = cores
+    report.document["free"] = {"rows": free}
 
 
 def _run_singles(lab: BenchLab, request: Request, step: Step) -> Dict[str, List[Row]]:
     """Every rail alone, by device name: what all of them together must beat."""
     if not request.gain or request.one_rail is not None or len(request.rails) < 2:
         return {}
-    spec = replace(request.spec, seconds=min(_SINGLE_SECONDS, request.spec.seconds))
+    spec = _short(request.spec)
     singles = {}
     for number, (device, address, _) in enumerate(lab.devices()):
         name = device if lab.lab.mode != "loopback" else address

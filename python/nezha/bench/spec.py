@@ -31,6 +31,7 @@ class BenchSpec:
     root: int = 0
     seconds: float = 2.0
     seed: int = 20240229
+    cores: Optional[int] = None  # processors of each rank; None: all
     config: Dict[str, str] = field(default_factory=dict)
     rates: Dict[str, float] = field(default_factory=dict)  # device -> raw bytes per second
 
@@ -66,6 +67,7 @@ class Sample:
     wrong: int
     cpu_s: float  # processor seconds of all ranks during the timed operations
     rails: List[RailSample] = field(default_factory=list)
+    cores: int = 0  # that a rank might use, the smallest number of all ranks; 0: not known
 
     @property
     def label(self) -> str:

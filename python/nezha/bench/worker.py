@@ -11,6 +11,8 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
+from .cores import restrict
+from .errors import BenchError
 from .measure import measure
 from .spec import SAMPLE_PREFIX, BenchSpec, Sample
 
@@ -26,9 +28,9 @@ def main() -> None:
 
     spec = BenchSpec.load(Path(sys.argv[1]))
     try:
-        with nezha.init(config=spec.config) as comm:
+        with nezha.init(config=restrict(spec)) as comm:
             measure(comm, spec, emit if comm.rank == 0 else None)
-    except (nezha.Error, ValueError) as error:
+    except (nezha.Error, BenchError, ValueError) as error:
         sys.exit(str(error))
 
 

@@ -18,7 +18,8 @@ from ..bench.sizes import parse_size, size_list
 from ..bench.spec import BenchSpec
 from ..errors import Error
 from ..lab import LabError
-from . import train
+from . import interference, train
+from .settings import settings
 
 
 class _AllReduceByDefault(TyperGroup):
@@ -36,15 +37,7 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False,
 
 
 def _settings(pairs: List[str], policy: Optional[str]) -> Dict[str, str]:
-    settings = {}
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals or not key:
-            raise BenchError(f"--config {pair!r}: write key=value")
-        settings[key.strip()] = value.strip()
-    if policy is not None:
-        settings["policy"] = policy
-    return settings
+    return settings(pairs) if policy is None else {**settings(pairs), "policy": policy}
 
 
 def _perform(request: Request, launched: bool, json_to: Optional[str],
@@ -80,6 +73,8 @@ _LAUNCHES = _option(1, "--launches", min=1, help="Start the world so many times.
 _IN_PLACE = _option(True, "--in-place/--out-of-place", help="Where the result goes.")
 _COMPARE = _option(None, "--compare", help="Also measure, in the same lab: gloo,openmpi,mpich.")
 _TORCH = _option(None, "--torch-python", help="A python that has torch, for --compare gloo.")
+_CORES = _option(None, "--cores-per-rail", min=1, help="Processors of each rank, so many for each rail; "
+                 "also measures without the limit.")
 _CONFIG = _option([], "--config", help="key=value of Nezha's configuration; repeatable.")
 _JSON = _option(None, "--json", help="Write JSON to this file, or - for standard output only.")
 _PLOT = _option(None, "--plot", help="Write a picture of size against bus bandwidth.")
@@ -105,7 +100,8 @@ def _run(collective: str, given: Dict[str, Any]) -> None:
         request = Request(
             _spec(collective, given), nodes=given["nodes"] or 4, rails=given["rails"].split(","),
             one_rail=given["one_rail"], gain=given["gain"], launches=given["launches"],
-            peers=parse_peers(given["compare"] or ""), torch_python=given["torch_python"])
+            peers=parse_peers(given["compare"] or ""), torch_python=given["torch_python"],
+            cores_per_rail=given["cores_per_rail"])
         status = _perform(request, given["nodes"] is None and is_launched(), given["json_to"],
                           given["plot_to"])
     except (BenchError, LabError, Error, ValueError) as error:
@@ -125,6 +121,7 @@ def _command(collective: str) -> Callable[..., None]:
         one_rail: Optional[int] = _ONE_RAIL, algorithm: Optional[str] = _ALGORITHM,
         gain: bool = _GAIN, launches: int = _LAUNCHES, in_place: bool = _IN_PLACE,
         compare: Optional[str] = _COMPARE, torch_python: Optional[str] = _TORCH,
+        cores_per_rail: Optional[int] = _CORES,
         config: List[str] = _CONFIG, json_to: Optional[str] = _JSON,
         plot_to: Optional[Path] = _PLOT,
     ) -> None:
@@ -138,3 +135,4 @@ for _name in ("all_reduce", "broadcast", "all_gather", "reduce_scatter", "reduce
               "all_to_all", "barrier"):
     app.command(_name)(_command(_name))
 app.command("train", help=train.HELP)(train.train)
+app.command("interference", help=interference.HELP)(interference.interference)

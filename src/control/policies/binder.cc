@@ -63,7 +63,16 @@ int RailBinder::pick(std::span<const RailLoad> rails, uint64_t bytes, uint64_t q
   }
   const auto size = static_cast<double>(bytes);
   if (!shares_.pull) return pick_weighted(known, size);
-  return pick_pull(known, size, static_cast<double>(queued_bytes));
+  const auto queued = static_cast<double>(queued_bytes);
+  if (shares_.left_out == 0) return pick_pull(known, size, queued);
+  std::array<RailLoad, kRailsMax> loads{};
+  bool any = false;
+  for (size_t i = 0; i < known.size(); ++i) {
+    loads[i] = known[i];
+    loads[i].up = loads[i].up && (shares_.left_out >> i & 1) == 0;
+    any = any || loads[i].up;
+  }
+  return pick_pull(any ? std::span<const RailLoad>(loads).first(known.size()) : known, size, queued);
 }
 
 int RailBinder::pick_pull(std::span<const RailLoad> rails, double bytes,

@@ -9,6 +9,7 @@
 // the queue is through anyway: a slow rail with room is how tails are made.
 // Weighted shares: the rail that is furthest behind its share of the bytes. What one operation
 // leaves uneven the next one evens out.
+// A rail that is left out takes nothing while another one is up.
 // A rail to probe takes the first transfers, until they are enough for its monitor.
 #pragma once
 

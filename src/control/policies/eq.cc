@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace nezha::control {
 namespace {
@@ -24,10 +25,13 @@ size_t count(size_t rails) { return std::min<size_t>(rails, kRailsMax); }
 
 }  // namespace
 
-double cold_hot_threshold(RailCost quick, RailCost other, double split_cost) {
-  return (other.startup_s - quick.startup_s +
-          split_cost * (1 + other.s_per_byte / quick.s_per_byte)) /
-         quick.s_per_byte;
+double cold_hot_threshold(RailCost quick, RailCost other, double split_cost, double lost_by_quick,
+                          double lost_by_other) {
+  const double other_rate = (1 - lost_by_other) / other.s_per_byte;
+  const double together = (1 - lost_by_quick) / quick.s_per_byte + other_rate;
+  const double gained = quick.s_per_byte * together - 1;  // of the quick rail's rate
+  if (!(gained > 0)) return std::numeric_limits<double>::infinity();
+  return ((other.startup_s - quick.startup_s) * other_rate + split_cost * together) / gained;
 }
 
 Split best_split(std::span<const RailCost> rails, double bytes, double split_cost) {
@@ -70,6 +74,61 @@ Split best_split(std::span<const RailCost> rails, double bytes, double split_cos
     return split;
   }
   return split;
+}
+
+namespace {
+
+uint32_t used_by(const Split& split) {
+  uint32_t used = 0;
+  for (size_t i = 0; i < split.share.size(); ++i) used |= split.share[i] > 0 ? 1u << i : 0;
+  return used;
+}
+
+// The best division among the rails of `in`, without the cost of splitting. A rail whose share is
+// negative disturbs the others no more, so what they lose is counted anew without it.
+Split split_among(std::span<const RailCost> rails, uint32_t in, double bytes, const RatesLost& lost) {
+  for (;;) {
+    RailCosts costs;
+    for (size_t i = 0; i < rails.size(); ++i) {
+      if ((in >> i & 1) == 0) continue;
+      double part = 0;
+      for (size_t j = 0; j < rails.size(); ++j) part += (in >> j & 1) != 0 && j != i ? lost[i][j] : 0;
+      costs[i] = {rails[i].startup_s, rails[i].s_per_byte / (1 - std::min(part, kLostMax))};
+    }
+    const Split split = best_split(costs, bytes, 0);
+    const uint32_t used = used_by(split);
+    if (used == in || used == 0) return split;
+    in = used;
+  }
+}
+
+}  // namespace
+
+Split best_split(std::span<const RailCost> all, double bytes, double split_cost, const RatesLost& lost) {
+  const std::span<const RailCost> rails = all.first(count(all.size()));
+  uint32_t in = 0;
+  for (size_t i = 0; i < rails.size(); ++i) in |= usable(rails[i]) ? 1u << i : 0;
+  Split best = split_among(rails, in, bytes, lost);
+  for (bool better = true; better && best.rails_used > 1;) {
+    better = false;
+    in = used_by(best);
+    for (size_t i = 0; i < rails.size(); ++i) {
+      if ((in >> i & 1) == 0) continue;
+      const Split without = split_among(rails, in & ~(1u << i), bytes, lost);
+      if (without.time_s >= best.time_s) continue;
+      best = without;
+      better = true;
+    }
+  }
+  const BestSingle single = best_single(rails, bytes);
+  if (single.rail >= 0 && single.time_s < best.time_s) {
+    best = {};
+    best.share[static_cast<size_t>(single.rail)] = 1;
+    best.rails_used = 1;
+    best.time_s = single.time_s;
+  }
+  if (best.rails_used > 1) best.time_s += split_cost;
+  return best;
 }
 
 BestSingle best_single(std::span<const RailCost> rails, double bytes) {

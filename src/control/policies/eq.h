@@ -24,7 +24,11 @@ struct RailCost {
 // Eq. 1 for two rails, solved for the size: above S* bytes both rails together beat the one with
 // the lower startup. `split_cost_s` is what it costs to use both at once.
 //   S* = (a2 - a1 + delta * (1 + b2 / b1)) / b1
-double cold_hot_threshold(RailCost quick, RailCost other, double split_cost_s);
+// When both lose a part of their rate while both run, q1 and q2, then with b' = b / (1 - q)
+//   S* = ((a2 - a1) / b2' + delta * R) / (b1 * R - 1),   R = 1 / b1' + 1 / b2'
+// and there is no such size (infinity) unless b2 / b1 < interference_limit(q1, q2).
+double cold_hot_threshold(RailCost quick, RailCost other, double split_cost_s,
+                          double rate_lost_by_quick = 0, double rate_lost_by_other = 0);
 
 // The division of `bytes` with which all used rails finish together (water-filling):
 //   T = (S + sum a_i/b_i) / (sum 1/b_i) + delta,   p_i S = (T - delta - a_i) / b_i
@@ -35,6 +39,13 @@ struct Split {
   uint32_t rails_used = 0;
 };
 Split best_split(std::span<const RailCost> rails, double bytes, double split_cost_s);
+// The same for rails that lose a part of their rate to each other: b_i' = b_i / (1 - sum_j lost_ij)
+// over the used rails j. Beginning with all, the rail without which the others are quickest is left
+// out as long as that helps; before `split_cost_s` the result is never slower than the best one alone.
+Split best_split(std::span<const RailCost> rails, double bytes, double split_cost_s,
+                 const RatesLost& lost);
+// However many rails disturb one, it is taken to keep a twentieth of its rate.
+inline constexpr double kLostMax = 0.95;
 
 // The rail that is quickest alone, and its time; rail -1 when there is none.
 struct BestSingle {

@@ -2,8 +2,8 @@
 #include <array>
 #include <cstdio>
 
-#include "control/policies/eq.h"
 #include "control/policies/idle_probe.h"
+#include "control/policies/interference.h"
 #include "control/policies/policies.h"
 
 namespace nezha::control {
@@ -11,6 +11,8 @@ namespace {
 
 class PullPolicy final : public Policy {
  public:
+  explicit PullPolicy(const Interference& interference) : model_(interference) {}
+
   std::string_view name() const override { return "pull"; }
 
   Shares shares(const OpClass& op, std::span<const RailSnapshot> rails) override {
@@ -21,7 +23,10 @@ class PullPolicy final : public Policy {
     return shares;
   }
 
-  void learn(const OpSample& sample) override { probe_.learn(sample); }
+  void learn(const OpSample& sample) override {
+    probe_.learn(sample);
+    model_.learn(sample);
+  }
 
   std::string why(const OpClass& op, std::span<const RailSnapshot> rails) override {
     const Decision decision = decide(op, rails);
@@ -44,17 +49,22 @@ class PullPolicy final : public Policy {
     double together_s = 0;
   };
 
-  static Decision decide(const OpClass& op, std::span<const RailSnapshot> rails) {
-    const RailCosts costs = costs_of(rails);
+  Decision decide(const OpClass& op, std::span<const RailSnapshot> rails) const {
+    const RailCosts costs = model_.alone(rails);
     const auto bytes = static_cast<double>(op.bytes);
     Decision decision;
     decision.single = best_single(costs, bytes);
     if (decision.single.rail < 0) return decision;
-    const Split split = best_split(costs, bytes, split_cost_s(rails));
+    const Split split = model_.best_split(costs, bytes, model_.split_cost_s(rails));
     decision.together_s = split.time_s;
     if (split.rails_used > 1 && is_worth_splitting(split.time_s, decision.single.time_s)) {
       for (size_t i = 0; i < costs.size(); ++i) {
-        if (costs[i].s_per_byte > 0) decision.shares.weight[i] = 1 / costs[i].s_per_byte;
+        if (costs[i].s_per_byte <= 0) continue;
+        if (model_.measured() && split.share[i] <= 0) {
+          decision.shares.left_out |= 1u << i;
+        } else {
+          decision.shares.weight[i] = 1 / costs[i].s_per_byte;
+        }
       }
       decision.shares.pull = true;
     } else {
@@ -65,12 +75,13 @@ class PullPolicy final : public Policy {
   }
 
   IdleProbe probe_;
+  RailModel model_;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<Policy>> make_pull_policy(const PolicyOptions&) {
-  return std::unique_ptr<Policy>(std::make_unique<PullPolicy>());
+Result<std::unique_ptr<Policy>> make_pull_policy(const PolicyOptions& options) {
+  return std::unique_ptr<Policy>(std::make_unique<PullPolicy>(options.interference));
 }
 
 }  // namespace nezha::control

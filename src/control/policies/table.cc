@@ -4,6 +4,7 @@
 
 #include "control/policies/data_length_table.h"
 #include "control/policies/idle_probe.h"
+#include "control/policies/interference.h"
 #include "control/policies/policies.h"
 
 namespace nezha::control {
@@ -11,21 +12,23 @@ namespace {
 
 class TablePolicy final : public Policy {
  public:
+  explicit TablePolicy(const Interference& interference) : model_(interference) {}
+
   std::string_view name() const override { return "table"; }
 
   Shares shares(const OpClass& op, std::span<const RailSnapshot> rails) override {
-    const RailCosts costs = costs_of(rails);
+    const RailCosts costs = model_.alone(rails);
     const auto bytes = static_cast<double>(op.bytes);
     const double single_s = best_single(costs, bytes).time_s;
-    const double together_s = best_split(costs, bytes, split_cost_s(rails)).time_s;
+    const double together_s = model_.best_split(costs, bytes, model_.split_cost_s(rails)).time_s;
     const RowKey key = key_of(op, rails);
     // Operations that finish later ran on the rails that are up now.
     up_mask_ = key.up_mask;
     TableRow* row = table_.find(key);
     if (!row || row->outdated() || row->learned().rails != count(rails)) {
-      row = &table_.put(key, TableRow(op, rails));
+      row = &table_.put(key, TableRow(op, rails, model_));
     } else if (row->questioned_by(costs, is_worth_splitting(together_s, single_s))) {
-      row = &table_.put(key, row->again(op, rails));
+      row = &table_.put(key, row->again(op, rails, model_));
     }
     Shares shares = normalized(row->shares(), rails);
     // Not while one rail is timed.
@@ -37,8 +40,9 @@ class TablePolicy final : public Policy {
 
   void learn(const OpSample& sample) override {
     probe_.learn(sample);
+    model_.learn(sample);
     RowKey key{sample.op.collective, size_class_of(sample.op.bytes), sample.op.group, up_mask_};
-    if (TableRow* row = table_.find(key)) row->learn(sample);
+    if (TableRow* row = table_.find(key)) row->learn(sample, model_);
   }
 
   std::string save() const override { return table_.to_json(); }
@@ -47,7 +51,7 @@ class TablePolicy final : public Policy {
   std::string why(const OpClass& op, std::span<const RailSnapshot> rails) override {
     const TableRow* row = table_.find(key_of(op, rails));
     if (row && row->learned().rails == count(rails)) return why_learned(op, *row, rails);
-    const TableRow fresh(op, rails);
+    const TableRow fresh(op, rails, model_);
     return "nothing learned for this size yet; " + why_learned(op, fresh, rails);
   }
 
@@ -60,14 +64,14 @@ class TablePolicy final : public Policy {
     return {op.collective, size_class_of(op.bytes), op.group, up_mask_of(rails)};
   }
 
-  static std::string why_learned(const OpClass& op, const TableRow& row,
-                                 std::span<const RailSnapshot> rails) {
+  std::string why_learned(const OpClass& op, const TableRow& row,
+                          std::span<const RailSnapshot> rails) const {
     const TableRow::Learned& learned = row.learned();
     if (learned.up_mask == 0) return "table: no rail is up";
-    const RailCosts costs = costs_of(rails);
+    const RailCosts costs = model_.alone(rails);
     const auto bytes = static_cast<double>(op.bytes);
     const BestSingle single = best_single(costs, bytes);
-    const Split split = best_split(costs, bytes, split_cost_s(rails));
+    const Split split = model_.best_split(costs, bytes, model_.split_cost_s(rails));
     std::array<char, 512> text{};
     std::snprintf(text.data(), text.size(),
                   "table: %s of 2^%u B in group %u is %s after %llu operations: predicted %.1f us "
@@ -92,13 +96,14 @@ class TablePolicy final : public Policy {
 
   DataLengthTable table_;
   IdleProbe probe_;
+  RailModel model_;
   uint32_t up_mask_ = 0;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<Policy>> make_table_policy(const PolicyOptions&) {
-  return std::unique_ptr<Policy>(std::make_unique<TablePolicy>());
+Result<std::unique_ptr<Policy>> make_table_policy(const PolicyOptions& options) {
+  return std::unique_ptr<Policy>(std::make_unique<TablePolicy>(options.interference));
 }
 
 }  // namespace nezha::control

@@ -53,8 +53,8 @@ double TableRow::Times::spread() const {
   return rails < 2 ? 0 : 1 - rail_s[fastest] / rail_s[slowest];
 }
 
-TableRow::TableRow(const OpClass& op, std::span<const RailSnapshot> rails)
-    : decided_by_(costs_of(rails)), seen_(decided_by_), patience_(kFirstPatience) {
+TableRow::TableRow(const OpClass& op, std::span<const RailSnapshot> rails, const RailModel& model)
+    : decided_by_(model.alone(rails)), seen_(decided_by_), patience_(kFirstPatience) {
   learned_.rails = static_cast<uint32_t>(std::min<size_t>(rails.size(), kRailsMax));
   learned_.up_mask = up_mask_of(rails);
   const auto bytes = static_cast<double>(op.bytes);
@@ -63,7 +63,7 @@ TableRow::TableRow(const OpClass& op, std::span<const RailSnapshot> rails)
     predicted_s[i] = seen_[i].startup_s + bytes * seen_[i].s_per_byte;
   }
   const BestSingle best = best_single(seen_, bytes);
-  const Split split = best_split(seen_, bytes, split_cost_s(rails));
+  const Split split = model.best_split(seen_, bytes, model.split_cost_s(rails));
   std::iota(order_.begin(), order_.end(), uint8_t{0});
   std::stable_sort(order_.begin(), order_.begin() + learned_.rails,
                    [&](uint8_t a, uint8_t b) { return predicted_s[a] < predicted_s[b]; });
@@ -81,11 +81,12 @@ TableRow::TableRow(const OpClass& op, std::span<const RailSnapshot> rails)
   start_search();
 }
 
-TableRow TableRow::again(const OpClass& op, std::span<const RailSnapshot> rails) const {
-  TableRow row(op, rails);
+TableRow TableRow::again(const OpClass& op, std::span<const RailSnapshot> rails,
+                         const RailModel& model) const {
+  TableRow row(op, rails, model);
   if (impatient_) row.patience_ = std::min(2 * patience_, kLastPatience);
   const auto bytes = static_cast<double>(op.bytes);
-  const Split split = best_split(row.seen_, bytes, split_cost_s(rails));
+  const Split split = model.best_split(row.seen_, bytes, model.split_cost_s(rails));
   row.candidates_ = 0;
   row.learned_.share = split.share;
   row.drop_below(kWorthwhile / split.rails_used);
@@ -157,7 +158,7 @@ bool TableRow::credible(const OpSample& sample) const {
   return true;
 }
 
-void TableRow::learn(const OpSample& sample) {
+void TableRow::learn(const OpSample& sample, const RailModel& model) {
   if (!credible(sample)) return;
   int used = 0;
   int rail = -1;
@@ -171,7 +172,7 @@ void TableRow::learn(const OpSample& sample) {
   if (used == 1) {
     learn_single(rail, sample.total_s);
   } else if (learned_.state == State::all) {
-    learn_all(sample);
+    learn_all(sample, model);
   }
 }
 
@@ -258,7 +259,7 @@ TableRow::Times TableRow::times_of(const Timer& timer) const {
   return times;
 }
 
-void TableRow::learn_all(const OpSample& sample) {
+void TableRow::learn_all(const OpSample& sample, const RailModel& model) {
   Timer latest;
   latest.add(sample);
   const Times times = times_of(latest);
@@ -267,7 +268,7 @@ void TableRow::learn_all(const OpSample& sample) {
   if (again && quick_updates_ < kQuickUpdates) {
     Timer both = previous_;
     both.add(sample);
-    follow(both);
+    follow(both, model);
     return;
   }
   previous_ = latest;
@@ -292,7 +293,7 @@ bool TableRow::drifts(const Times& times) {
 }
 
 // The rails are not what they were: the shares follow at once, or one rail alone is good enough now.
-void TableRow::follow(const Timer& both) {
+void TableRow::follow(const Timer& both, const RailModel& model) {
   if (learned_.settled) {
     start_search();
     single_ops_ = {};  // measured when the rails were other rails
@@ -311,8 +312,9 @@ void TableRow::follow(const Timer& both) {
   std::array<double, kRailsMax> rate{};
   for (size_t i = 0; i < learned_.rails; ++i) {
     if (both.seen[i] == 0) continue;
-    rate[i] = both.bytes[i] / both.rail_s[i];
-    together += rate[i];
+    const double beside_others = both.bytes[i] / both.rail_s[i];
+    together += beside_others;
+    rate[i] = model.alone_rate(i, beside_others);
     if (best < 0 || rate[i] > rate[best]) best = static_cast<int>(i);
   }
   // The times are the reciprocals of these.

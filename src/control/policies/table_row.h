@@ -21,7 +21,7 @@
 #include <cstdint>
 #include <span>
 
-#include "control/policies/eq.h"
+#include "control/policies/interference.h"
 #include "control/policy.h"
 
 namespace nezha::control {
@@ -46,11 +46,11 @@ class TableRow {
     uint64_t operations = 0;
   };
 
-  TableRow(const OpClass& op, std::span<const RailSnapshot> rails);
+  TableRow(const OpClass& op, std::span<const RailSnapshot> rails, const RailModel& model);
   explicit TableRow(const Learned& learned);
   // A row in place of this one, which no longer holds: the rates are measured ones by now, so it
   // starts with the shares that they promise, and times nothing before.
-  TableRow again(const OpClass& op, std::span<const RailSnapshot> rails) const;
+  TableRow again(const OpClass& op, std::span<const RailSnapshot> rails, const RailModel& model) const;
 
   Shares shares() const;
   // To be told before each operation. True when the row must be made again: the measured rate of a
@@ -58,7 +58,8 @@ class TableRow {
   bool questioned_by(const RailCosts& now, bool split_promises);
   // The times on one rail changed so much, though its rate did not, that all must be timed again.
   bool outdated() const { return outdated_; }
-  void learn(const OpSample& sample);
+  // `model` has learned from the sample before.
+  void learn(const OpSample& sample, const RailModel& model);
   const Learned& learned() const { return learned_; }
 
   uint64_t last_used = 0;  // for the table, to find the row it can best do without
@@ -85,9 +86,9 @@ class TableRow {
   bool credible(const OpSample& sample) const;
   int candidate() const;
   void learn_single(int rail, double total_s);
-  void learn_all(const OpSample& sample);
+  void learn_all(const OpSample& sample, const RailModel& model);
   bool drifts(const Times& times);
-  void follow(const Timer& both);
+  void follow(const Timer& both, const RailModel& model);
   void finish_timer();
   void search(const Times& times, double slowest_s);
   void settle(const Times& times);

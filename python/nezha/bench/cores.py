@@ -1,0 +1,76 @@
+"""`--cores-per-rail`: which processors a rank gets, and what was given, in words.
+
+A rank has one loop, driven by whoever waits (docs/thread_model.md): its processors are one set for all
+of its rails, K for each. Ranks of one host take turns on the processors that this process may use.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, List, Mapping, Optional, Sequence
+
+from .errors import BenchError
+from .spec import BenchSpec
+
+_LOCAL_RANKS = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID")
+_LOCAL_SIZES = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS",
+                "SLURM_NTASKS_PER_NODE")
+
+
+def allot(wanted: int, local_rank: int, allowed: Sequence[int]) -> List[int]:
+    """`wanted` processors for the `local_rank`th rank of a host, of the `allowed` ones; fewer where
+    there are fewer, and the same as other ranks' where they run out."""
+    begin = local_rank * wanted
+    return sorted({allowed[(begin + index) % len(allowed)] for index in range(wanted)})
+
+
+def restrict(spec: BenchSpec, environment: Mapping[str, str] = os.environ) -> Dict[str, str]:
+    """Gives this process its processors, before it joins its world. The configuration with which it
+    must join: the progress thread gets the same ones. Without --cores-per-rail nothing changes."""
+    if spec.cores is None:
+        return spec.config
+    allowed = sorted(os.sched_getaffinity(0))
+    cpus = allot(spec.cores, _local_rank(environment), allowed)
+    os.sched_setaffinity(0, cpus)
+    return {**spec.config, "cpu_affinity": ",".join(str(cpu) for cpu in cpus)}
+
+
+def _local_rank(environment: Mapping[str, str]) -> int:
+    if "NEZHA_LAB" in environment:  # all nodes are this host
+        return int(environment["RANK"])
+    for name in _LOCAL_RANKS:
+        if name in environment:
+            return int(environment[name])
+    raise BenchError("--cores-per-rail must know which rank of its host this one is: launch with "
+                     f"nezha run, torchrun or MPI, or set {_LOCAL_RANKS[0]}")
+
+
+def ranks_here(ranks: int, environment: Mapping[str, str] = os.environ) -> Optional[int]:
+    """How many of `ranks` are on this host; None where the launcher does not say."""
+    if "NEZHA_LAB" in environment:
+        return ranks
+    found = [environment[name] for name in _LOCAL_SIZES if environment.get(name, "").isdigit()]
+    return int(found[0]) if found else None
+
+
+def facts(per_rail: int, rails: int, here: Optional[int]) -> Dict[str, Any]:
+    """What was asked for and what this host has: the JSON's config.cores."""
+    host = len(os.sched_getaffinity(0))
+    wanted = per_rail * rails
+    return {"per_rail": per_rail, "rails": rails, "wanted_per_rank": wanted, "host": host,
+            "ranks_on_host": here, "given_per_rank": min(wanted, host),
+            "shared": here is None or here * wanted > host}
+
+
+def line(cores: Mapping[str, Any]) -> str:
+    """The comment line that says it."""
+    text = (f"# cores: {cores['given_per_rank']} for each rank ({cores['per_rail']} for each of "
+            f"{cores['rails']} rail(s))")
+    if cores["wanted_per_rank"] > cores["host"]:
+        text += f"; {cores['wanted_per_rank']} were asked for, and this host has {cores['host']}"
+    if cores["ranks_on_host"] is None:
+        return text + "; the launcher does not say how many ranks share this host"
+    if cores["shared"]:
+        return text + (f"; NOT of its own: {cores['ranks_on_host']} ranks share the "
+                       f"{cores['host']} cores of this host")
+    return text + ", of its own"

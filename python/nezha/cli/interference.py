@@ -1,0 +1,66 @@
+"""`nezha bench interference`: every rail alone, in pairs and all together."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import List, Optional
+
+import typer
+
+from ..bench import output as bars
+from ..bench.errors import BenchError
+from ..bench.interference import output
+from ..bench.interference.session import Request, run_in_lab, run_in_world
+from ..bench.session import is_launched
+from ..bench.sizes import parse_size, size_list
+from ..errors import Error
+from ..lab import LabError
+from .settings import settings
+
+HELP = """Measure what rails cost: alone, in pairs and all together.
+
+Shares of 99:1, 1:99, even, and with either rail as the last one to be done. The result is each rail's
+startup and rate, the part of its rate that it loses beside each other rail, and what splitting an
+operation costs; and for each pair whether the slower rail still helps. The balancer uses the saved
+matrix where interference_file (NEZHA_INTERFERENCE_FILE) names it.
+
+\b
+Examples:
+  nezha bench interference --rails 1gbit,500mbit --plot interference.png
+  nezha run -n 2 -- nezha bench interference                on the rails of these hosts
+"""
+
+
+def interference(
+    nodes: Optional[int] = typer.Option(None, "--nodes", min=2, help="Nodes of the lab to build "
+                                        "(default: the launched world, else 2)."),
+    rails: str = typer.Option("1gbit,1gbit", "--rails", help="Rates of the lab's rails."),
+    minbytes: str = typer.Option("512K", "-b", "--minbytes", help="Smallest size: startups and the "
+                                 "cost of splitting show in it."),
+    maxbytes: str = typer.Option("32M", "-e", "--maxbytes", help="Largest size: rates show in it."),
+    factor: int = typer.Option(4, "-f", "--stepfactor", help="Each size is so many times the one "
+                               "before."),
+    seconds: float = typer.Option(0.5, "--seconds", min=0.01, help="Of each size in each run."),
+    passes: int = typer.Option(2, "--passes", min=1, help="Runs of everything; the quickest of each "
+                               "counts, since a busy host only slows."),
+    config: List[str] = typer.Option([], "--config", help="key=value of Nezha's configuration; "
+                                     "repeatable."),
+    save_to: Path = typer.Option(Path("out/interference.json"), "--save",
+                                 help="Where the matrix goes."),
+    json_to: Optional[str] = typer.Option(None, "--json", help="Write JSON to this file, or - for "
+                                          "standard output only."),
+    plot_to: Optional[Path] = typer.Option(None, "--plot", help="Write a picture of the matrix."),
+) -> None:
+    try:
+        sizes = size_list(parse_size(minbytes), parse_size(maxbytes), factor, 4)
+        request = Request(sizes, nodes or 2, rails.split(","), seconds, passes,
+                          settings(config))
+        with bars.progress() as step:
+            document = (run_in_world(request, step) if nodes is None and is_launched()
+                        else run_in_lab(request, step))
+        status = 0 if document is None else output.publish(document, save_to, json_to, plot_to)
+    except (BenchError, LabError, Error, ValueError) as error:
+        print(f"nezha bench interference: {error}", file=sys.stderr)
+        raise typer.Exit(1) from None
+    raise typer.Exit(status)

@@ -1,0 +1,80 @@
+"""`nezha bench interference` and `--cores-per-rail` on real wires. Rates are low, so that the wires and
+not this machine's processors are the limit; nothing is said about absolute times."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Dict
+
+import pytest
+from conftest import child_env
+
+pytestmark = pytest.mark.usefixtures("namespaces")
+
+
+def run_bench(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    """`nezha bench ...`, to its end."""
+    code = "import sys; from nezha.cli import main; sys.exit(main())"
+    return subprocess.run([sys.executable, "-c", code, "bench", *arguments], env=child_env(),
+                          text=True, capture_output=True, timeout=300)
+
+
+def bench(*arguments: str) -> Dict[str, Any]:
+    """The JSON of `nezha bench ...`."""
+    done = run_bench(*arguments, "--json", "-")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_the_matrix_is_measured(tmp_path: Path) -> None:
+    file = tmp_path / "matrix.json"
+    found = bench("interference", "--rails", "100mbit,50mbit", "-b", "64K", "-e", "256K",
+                  "--seconds", "0.05", "--passes", "1", "--config", "chunk_bytes=4K", "--save", str(file))
+    assert [rail["name"] for rail in found["rails"]] == ["eth0", "eth1"]
+    assert all(rail["rate_gbps"] > 0 and rail["startup_us"] >= 0 for rail in found["rails"])
+    assert all(0 <= lost < 1 for row in found["rate_lost"] for lost in row)
+    assert len(found["rules"]) == 1 and len(found["measurements"]) == 14 and found["wrong"] == 0
+    sent = {each["what"]: each["sent"] for each in found["measurements"]}  # of the largest size
+    assert sent["rail 0 alone"][0] > 20 * sent["rail 0 alone"][1]
+    assert sent["rail 1 alone"][1] > 20 * sent["rail 1 alone"][0]
+    assert sent["rails 0 and 1, 99:1"][0] > 5 * sent["rails 0 and 1, 99:1"][1] > 0
+    assert sent["rails 0 and 1, 1:99"][1] > 5 * sent["rails 0 and 1, 1:99"][0] > 0
+    first, second = sent["rails 0 and 1, 0 last"], sent["rails 0 and 1, 1 last"]
+    assert first[0] / first[1] > 1.3 * second[0] / second[1]
+
+
+def test_a_matrix_past_the_rule_keeps_operations_on_one_rail(tmp_path: Path) -> None:
+    file = tmp_path / "matrix.json"
+    matrix = {"version": 1, "rails": ["eth0", "eth1"], "split_cost_s": 1e-5,
+              "rate_lost": [[0, 0], [0, 0]]}
+    shares = {}
+    for lost in (0, 0.9):  # one rail is twice as fast: past the rule above a third each
+        matrix["rate_lost"] = [[0, lost], [lost, 0]]
+        file.write_text(json.dumps(matrix))
+        row = bench("all_reduce", "--nodes", "2", "--rails", "100mbit,50mbit", "-b", "2M", "-e", "2M",
+                    "-n", "12", "-w", "6", "--no-gain", "--config",
+                    f"interference_file={file}")["rows"][0]
+        shares[lost] = {rail["name"]: rail["share"] for rail in row["rails"]}["eth0"]
+    assert shares[0.9] > shares[0] + 0.05, shares  # all but probes, and what a late rail is relieved of
+
+
+def test_a_matrix_with_a_mistake_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "matrix.json"
+    file.write_text('{"version": 1, "rails": ["eth0"], "split_cost_s": 0, "rate_lost": [[1]]}')
+    done = run_bench("all_reduce", "--nodes", "2", "--rails", "100mbit", "-b", "4", "-e", "4",
+                     "--config", f"interference_file={file}")
+    assert done.returncode == 1
+    assert "'rate_lost[0][0]'" in done.stderr and str(file) in done.stderr, done.stderr
+
+
+def test_ranks_get_the_processors_that_were_asked_for() -> None:
+    found = bench("all_reduce", "--nodes", "2", "--rails", "100mbit,100mbit", "-b", "64K", "-e", "64K",
+                  "-n", "3", "-w", "1", "--no-gain", "--cores-per-rail", "1")
+    cores = found["config"]["cores"]
+    assert cores["wanted_per_rank"] == 2 and cores["ranks_on_host"] == 2
+    assert found["rows"][0]["cores_given"] == cores["given_per_rank"]
+    assert found["free"]["rows"][0]["cores_given"] == cores["host"]
+    assert found["rows"][0]["wrong"] == 0

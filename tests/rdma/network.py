@@ -1,13 +1,13 @@
 """Inside the guest: three rails between two "nodes" that share one network namespace.
 
 Soft-RoCE of the guest's kernel sends and receives in the initial namespace only, so nodes cannot be
-namespaces. Each rail is a veth pair, node 0 at one end, node 1 at the other; policy routing sends what goes
-from one end's address to the other's over the wire, where the kernel would have looped it back. What the
-wire carried is counted, so a test can show that it did.
+namespaces. Each rail is a switch with a device of either node; policy routing sends what goes from one
+node's address to the other's over the wire, where the kernel would have looped it back. What the wire
+carried is counted, so a test can show that it did.
 
-    rail a: a0 10.1.0.1, rxe_a0  ---  a1 10.1.0.2, rxe_a1
-    rail b: b0 10.2.0.1, rxe_b0  ---  b1 10.2.0.2, rxe_b1
-    rail c: c0 10.3.0.1          ---  c1 10.3.0.2             Ethernet only
+    rail a: a0 10.1.0.1, rxe_a0  ---  switch_a  ---  a1 10.1.0.2, rxe_a1
+    rail b: b0 10.2.0.1, rxe_b0  ---  switch_b  ---  b1 10.2.0.2, rxe_b1
+    rail c: c0 10.3.0.1          ---  switch_c  ---  c1 10.3.0.2             Ethernet only
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import subprocess
 from pathlib import Path
 from typing import Dict, List, NamedTuple
 
-MODULES = ("rdma_rxe", "ib_uverbs", "rdma_ucm", "veth", "sch_netem")
+MODULES = ("rdma_rxe", "ib_uverbs", "rdma_ucm", "veth", "bridge", "sch_netem")
 WIRE_RULES, LOCAL_RULE = 10, 100  # preferences: what crosses a wire is decided before what is local
 MTU = 4200                        # holds the largest InfiniBand MTU, 4096, with its headers
 # Counters of rxe that only move when packets were lost and sent again.
@@ -38,7 +38,7 @@ def run(*words: str, text: str = "") -> str:
 
 
 class Rail(NamedTuple):
-    """One veth pair; `number` from 1 makes its addresses."""
+    """A network with both nodes on it; `number` from 1 makes its addresses."""
 
     name: str
     number: int
@@ -52,30 +52,33 @@ class Rail(NamedTuple):
         """RDMA device of a node's end."""
         return f"rxe_{self.device(node)}"
 
+    def port(self, node: int) -> str:
+        """The switch's port for a node."""
+        return f"port_{self.device(node)}"
+
     def address(self, node: int) -> str:
         """IPv4 address of a node's end."""
         return f"10.{self.number}.0.{node + 1}"
-
-    def routes(self) -> str:
-        """`ip -batch` lines; they go away with the link, and have to be given again."""
-        return "".join(
-            f"route replace {self.address(1 - n)} dev {self.device(n)} src {self.address(n)} "
-            f"table {self.table(n)}\n" for n in (0, 1))
 
     def table(self, node: int) -> int:
         """Routing table of what this end sends to the other."""
         return 100 + 2 * self.number + node
 
     def set_up(self) -> None:
-        """Makes the pair and its RDMA devices."""
-        lines = f"link add {self.device(0)} type veth peer name {self.device(1)}\n"
+        """Makes the switch, what is on it, and the RDMA devices."""
+        switch = f"switch_{self.name}"
+        lines = f"link add {switch} mtu {MTU} type bridge\nlink set {switch} up\n"
         for n in (0, 1):
-            lines += (f"addr add {self.address(n)}/24 dev {self.device(n)}\n"
-                      f"link set {self.device(n)} mtu {MTU} up\n"
+            lines += (f"link add {self.device(n)} mtu {MTU} type veth peer name {self.port(n)} mtu {MTU}\n"
+                      f"link set {self.port(n)} master {switch} up\n"
+                      f"addr add {self.address(n)}/24 dev {self.device(n)}\n"
+                      f"link set {self.device(n)} up\n"
+                      f"route add {self.address(1 - n)} dev {self.device(n)} src {self.address(n)} "
+                      f"table {self.table(n)}\n"
                       f"rule add pref 1 iif {self.device(n)} lookup local\n"
                       f"rule add pref {WIRE_RULES} from {self.address(n)} to {self.address(1 - n)} "
                       f"lookup {self.table(n)}\n")
-        run("ip", "-batch", "-", text=lines + self.routes())
+        run("ip", "-batch", "-", text=lines)
         for n in (0, 1):
             # Packets come from an address that is this host's own, and only the end asked may answer ARP.
             for name, value in (("accept_local", 1), ("rp_filter", 0), ("arp_ignore", 1),
@@ -94,12 +97,16 @@ class Rail(NamedTuple):
                 run("tc", "qdisc", "del", "dev", device, "root")
 
     def cut(self) -> None:
-        """Node 0's end goes down, node 1's loses its carrier."""
-        run("ip", "link", "set", self.device(0), "down")
+        """Pulls node 0's cable at the switch: its device loses the carrier, node 1's does not.
+
+        Not by `ip link set a0 down`: that takes the routes, too, upon which rxe fails what it cannot send,
+        messages of the connection manager among it, and the device makes no connection ever after.
+        """
+        run("ip", "link", "set", self.port(0), "down")
 
     def restore(self) -> None:
         """Undoes cut() and impair()."""
-        run("ip", "-batch", "-", text=f"link set {self.device(0)} up\n" + self.routes())
+        run("ip", "link", "set", self.port(0), "up")
         self.impair()
 
     def qdisc(self, node: int) -> Dict[str, object]:
@@ -108,7 +115,7 @@ class Rail(NamedTuple):
         return listed[0] if listed else {"kind": "none", "packets": 0, "drops": 0}
 
     def carried(self) -> int:
-        """Packets that have gone over the wire, both directions."""
+        """Packets that the nodes' devices have sent."""
         return sum(int(Path(f"/sys/class/net/{self.device(n)}/statistics/tx_packets").read_text())
                    for n in (0, 1))
 
@@ -135,6 +142,8 @@ def set_up() -> None:
     """All rails. Raises Failure, naming the step."""
     run("modprobe", "-a", *MODULES)
     Path("/proc/sys/net/ipv4/conf/all/rp_filter").write_text("0")
+    # libfabric asks for the RDMA device behind every address; link-local ones only cost time here.
+    Path("/proc/sys/net/ipv6/conf/default/disable_ipv6").write_text("1")
     for entry in RAILS:
         entry.set_up()
     run("ip", "-batch", "-", text=f"rule add pref {LOCAL_RULE} lookup local\nrule del pref 0\n")

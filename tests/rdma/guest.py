@@ -91,13 +91,13 @@ class Guest:
         """The machine's command line."""
         program = shutil.which("qemu-system-x86_64", path=SEARCH_PATH)
         assert program is not None, "requirements.provide() was not called"
-        words = [program, "-M", "q35,hpet=off", "-accel", "tcg,thread=multi", "-cpu", "max",
+        words = [program, "-M", "q35,hpet=off", "-accel", "tcg,thread=multi", "-cpu", "Nehalem",
                  "-smp", str(self.processors), "-m", str(self.memory_mib), "-nodefaults",
                  "-no-user-config", "-display", "none", "-no-reboot", "-serial", "stdio",
                  "-monitor", "none", "-device", "virtio-rng-pci",
                  "-kernel", os.fspath(image.image), "-initrd", os.fspath(initramfs(image)),
                  "-append", "console=ttyS0 quiet loglevel=3 mitigations=off nokaslr audit=0 panic=-1 "
-                            "random.trust_cpu=on"]
+                            "random.trust_cpu=on no5lvl rcupdate.rcu_expedited=1 cryptomgr.notests"]
         shares = (("host", "/", True), ("modules", os.fspath(image.modules), True),
                   ("work", os.fspath(self.directory), False), ("control", os.fspath(control), False))
         for tag, path, read_only in shares:

@@ -52,7 +52,7 @@ Endpoint::Endpoint(const Options& options, const std::string& address, bool send
 }
 
 void Endpoint::open(const Options& options, const std::string& address) {
-  enter_phase("opening the endpoint", 1);
+  enter_phase("looking for the provider", 1);
   // ofi_rxm sizes its queues for 256 peers, which is more than small devices (rxe among them) can have.
   setenv("FI_UNIVERSE_SIZE", "2", 0);
   fi_info* hints = hints_for(options);
@@ -66,6 +66,7 @@ void Endpoint::open(const Options& options, const std::string& address) {
          FI_MAJOR(fi_version()), FI_MINOR(fi_version()), options.provider.c_str(),
          node == nullptr ? "" : " at ", address.c_str(), fi_strerror(-found));
   }
+  enter_phase("opening the endpoint", 1);
   check(fi_fabric(info_->fabric_attr, &fabric_, nullptr), "fi_fabric");
   check(fi_domain(fabric_, info_, &domain_, nullptr), "fi_domain");
   check(fi_endpoint(domain_, info_, &endpoint_, nullptr), "fi_endpoint");
@@ -87,6 +88,7 @@ void Endpoint::open_queues() {
 }
 
 void Endpoint::register_memory(bool sender) {
+  enter_phase("registering memory", 1);
   const size_t bytes = word_offset_ + kPage;
   memory_ = static_cast<std::byte*>(std::aligned_alloc(kPage, bytes));
   if (memory_ == nullptr) fail("no memory for %zu bytes", bytes);

@@ -14,7 +14,7 @@ from .fabric_cases import check
 from .network import Rail, rail
 from .processes import Process
 
-SECONDS = 120.0
+SECONDS = 240.0
 STORE = "tcp://127.0.0.1:29500"
 OPERATIONS = 4
 DELAY = ("delay", "5ms")

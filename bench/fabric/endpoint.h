@@ -1,6 +1,6 @@
-// One reliable datagram endpoint of libfabric with one registered block of memory that the peer may write:
-// `window` slots of `size` bytes, then one word to send from and one to receive into. One thread; every
-// error ends the process (watch.h).
+// One reliable datagram endpoint of libfabric with one registered block of memory that the peer may
+// write: `window` slots of `size` bytes, then one word to send from and one to receive into. One thread;
+// every error ends the process (watch.h).
 #pragma once
 
 #include <rdma/fi_domain.h>

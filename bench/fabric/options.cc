@@ -14,7 +14,8 @@ constexpr uint64_t kWindowMax = 1024;      // kSlotBits of phases.cc
 constexpr uint64_t kVerifiedMax = 1 << 20;  // their rounds are told apart by 22 bits
 constexpr uint64_t kMemoryMax = uint64_t{4} << 30;
 
-constexpr char kHelp[] = R"(raw_fabric: what plain libfabric reaches between two processes, to compare Nezha's ofi rails with.
+constexpr char kHelp[] = R"(raw_fabric: what plain libfabric reaches between two processes,
+with which Nezha's rails over libfabric are compared.
 
   raw_fabric                                       both processes, over TCP on this host
   raw_fabric --provider shm --size 1M --json       through shared memory, for a program to read

@@ -1,5 +1,5 @@
-// The three things that raw_fabric does, each as seen by the sending and by the receiving half. The halves
-// meet before each, so that no write of one phase can be taken for one of the next.
+// The three things that raw_fabric does, each as seen by the sending and by the receiving half. The
+// halves meet before each, so that no write of one phase can be taken for one of the next.
 #pragma once
 
 #include <cstdint>

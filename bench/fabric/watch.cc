@@ -13,8 +13,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Written by the only working thread before the watch starts; never destroyed, since the watch may outlive
-// the program's statics.
+// Written by the only working thread before the watch starts; never destroyed, since the watch may
+// outlive the program's statics.
 std::string& who() {
   static auto* text = new std::string("starting");
   return *text;

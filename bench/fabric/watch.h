@@ -16,8 +16,8 @@ void enter_phase(const char* phase, uint64_t total);
 // Something completed: the clock of the watch begins anew.
 void moved(uint64_t things = 1);
 
-// Prints "raw_fabric: <who>: <message>" and ends the process with status 1. Runs no destructors: a provider
-// whose peer is gone may wait for it while closing.
+// Prints "raw_fabric: <who>: <message>" and ends the process with status 1. Runs no destructors: a
+// provider whose peer is gone may wait for it while closing.
 [[noreturn]] void fail(const char* format, ...) __attribute__((format(printf, 1, 2)));
 
 }  // namespace nezha::bench

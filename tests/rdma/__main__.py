@@ -1,6 +1,7 @@
-"""RDMA tests in a throw-away guest: `python -m rdma test`, `python -m rdma guest -- COMMAND`. docs/rdma.md
+"""RDMA tests in a throw-away guest: `python -m rdma test`, `python -m rdma guest -- COMMAND`.
 
 Exit status of `test`: 0 all passed, 1 something failed, 77 skipped: this machine cannot run the guest.
+docs/rdma.md explains.
 """
 
 from __future__ import annotations

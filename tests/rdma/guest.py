@@ -1,8 +1,8 @@
 """Runs a command in a throw-away virtual machine and returns its exit status.
 
 The guest sees this machine's files: / read-only with an overlay in its memory, so that what is installed
-here is installed there, and one directory that both write. It has no network card. Emulated (TCG), so that
-no /dev/kvm is needed: right in behaviour, slow in everything.
+here is installed there, and one directory that both write. It has no network card. Emulated (TCG), so
+that no /dev/kvm is needed: right in behaviour, slow in everything.
 
     python -m rdma guest -- ibv_devices
 """

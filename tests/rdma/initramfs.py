@@ -1,4 +1,4 @@
-"""The guest's first file system: busybox and what it takes to mount this machine's / as the guest's own."""
+"""The guest's first file system: busybox, and what mounts this machine's / as the guest's own."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pathlib import Path
 from .kernel import Kernel, module_files
 from .requirements import SEARCH_PATH
 
-# Reads of / may be cached: it cannot change under a guest that lives for minutes. What host and guest both
-# write may not.
+# Reads of / may be cached: it does not change under a guest that lives for minutes. What host and guest
+# both write may not.
 NINE_P = "trans=virtio,version=9p2000.L,msize=512000"
 
 INIT = f"""#!/bin/sh

@@ -1,4 +1,4 @@
-"""Runs in the guest: the network, then every case; one line of results.jsonl each. `python -m rdma.inside`
+"""Runs in the guest: the network, then every case; one line of results.jsonl each.
 
 Started by __main__.py; the names of cases to run as arguments, or none for all.
 """
@@ -38,8 +38,9 @@ def attempt(name: str, body: Callable[[], str]) -> bool:
         traceback.print_exc()
         note, passed = f"{type(error).__name__}: {error}", False
     seconds = time.monotonic() - start
+    result = {"case": name, "passed": passed, "seconds": seconds, "note": note}
     with open(RESULTS, "a") as output:
-        output.write(json.dumps({"case": name, "passed": passed, "seconds": seconds, "note": note}) + "\n")
+        output.write(json.dumps(result) + "\n")
     print(f"{'passed' if passed else 'FAILED'}  {name}  ({seconds:.1f} s)  {note}", flush=True)
     return passed
 

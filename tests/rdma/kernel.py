@@ -1,4 +1,4 @@
-"""The guest's kernel: Debian's, with Soft-RoCE and netem as modules; unpacked into a cache, not installed."""
+"""The guest's kernel: Debian's, with Soft-RoCE and netem; unpacked into a cache, not installed."""
 
 from __future__ import annotations
 

@@ -69,7 +69,8 @@ class Rail(NamedTuple):
         switch = f"switch_{self.name}"
         lines = f"link add {switch} mtu {MTU} type bridge\nlink set {switch} up\n"
         for n in (0, 1):
-            lines += (f"link add {self.device(n)} mtu {MTU} type veth peer name {self.port(n)} mtu {MTU}\n"
+            lines += (f"link add {self.device(n)} mtu {MTU} type veth "
+                      f"peer name {self.port(n)} mtu {MTU}\n"
                       f"link set {self.port(n)} master {switch} up\n"
                       f"addr add {self.address(n)}/24 dev {self.device(n)}\n"
                       f"link set {self.device(n)} up\n"
@@ -99,8 +100,8 @@ class Rail(NamedTuple):
     def cut(self) -> None:
         """Pulls node 0's cable at the switch: its device loses the carrier, node 1's does not.
 
-        Not by `ip link set a0 down`: that takes the routes, too, upon which rxe fails what it cannot send,
-        messages of the connection manager among it, and the device makes no connection ever after.
+        Not by `ip link set a0 down`: that takes the routes, too, upon which rxe fails what it cannot
+        send, messages of the connection manager among it, and the device makes no connection ever after.
         """
         run("ip", "link", "set", self.port(0), "down")
 

@@ -34,7 +34,7 @@ REQUIREMENTS = (
     Requirement("cpio", "cpio", "its first file system"),
     Requirement("kmod", "modprobe", "kernel modules"),
     Requirement("iproute2", "rdma", "networks and Soft-RoCE devices"),
-    Requirement("ibverbs-providers", "lib/*/libibverbs/librxe-rdmav34.so", "the user's half of Soft-RoCE"),
+    Requirement("ibverbs-providers", "lib/*/libibverbs/librxe-rdmav34.so", "verbs on Soft-RoCE"),
     Requirement("rdma-core", "lib/udev/rules.d/60-rdma-ndd.rules", "what RDMA packages share"),
     Requirement("ibverbs-utils", "ibv_rc_pingpong", "the test of the devices"),
     Requirement("libfabric-bin", "fi_info", "what libfabric sees"),

@@ -14,7 +14,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 120
-SMALL = ["--size", "20000", "--window", "3", "--iterations", "20", "--repeats", "2", "--round-trips", "10"]
+SMALL = ["--size", "20000", "--window", "3", "--iterations", "20", "--repeats", "2",
+         "--round-trips", "10"]
 
 
 @pytest.fixture(scope="module")

@@ -45,7 +45,6 @@ class Endpoint {
   void on_arrival(std::function<void(uint32_t data)> arrived) { arrived_ = std::move(arrived); }
 
   bool idle() const { return free_.size() == contexts_.size(); }  // nothing of ours is under way
-  bool has_free_slot() const { return !free_slots_.empty(); }
   uint64_t next_slot() const { return free_slots_.back(); }
   uint64_t arrivals() const { return arrivals_; }
   uint64_t received() const { return received_; }

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Dict, List
+import time
+from typing import Any, Dict, List
 
 from .network import REPAIRS, Failure, Rail, rail
 from .processes import Process
@@ -26,7 +27,7 @@ def raw_fabric(over: Rail, *more: str) -> List[str]:
             "--repeats", "1", "--round-trips", "30", *more]
 
 
-def measure(over: Rail, *more: str) -> Dict[str, Dict[str, float]]:
+def measure(over: Rail, *more: str) -> Dict[str, Any]:
     """raw_fabric's results. It must have used the wire, and compared every byte."""
     before = over.carried()
     with Process(raw_fabric(over, *more)) as process:
@@ -94,6 +95,7 @@ def raw_cut() -> str:
     with Process(raw_fabric(over, "--iterations", "1000000")) as process:
         while over.carried() < begin + 3000:  # far into the writes, of which there are 16 000 000
             check(process.child.poll() is None, f"ended before the cut: {process.complaint()}")
+            time.sleep(0.02)
         over.cut()
         status = process.status(SECONDS)
         complaint = process.complaint()

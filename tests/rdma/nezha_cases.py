@@ -21,12 +21,12 @@ DELAY = ("delay", "5ms")
 LOSS = ("loss", "1%")
 LOST = 3  # packets; a lossy step goes on until so many are
 
-# What selects a rail of a kind for a node's NEZHA_RAILS, given its device.
-KINDS = {"tcp": "={}".format}
+# The device that is a rail of this kind on a node: NEZHA_RAILS selects it, and the rail bears its name.
+KINDS: Dict[str, Callable[[Rail, int], str]] = {"tcp": Rail.device}
 
 
 class Job(NamedTuple):
-    """Rails as (kind, rail of network.py), in order; the second one is the one that suffers."""
+    """At least two rails as (kind, rail of network.py), in order; the second is the one that suffers."""
 
     name: str
     rails: Tuple[Tuple[str, str], ...]
@@ -38,15 +38,19 @@ JOBS = (
 )
 
 
+def devices(job: Job, node: int) -> List[str]:
+    """The job's rails on a node, in order."""
+    return [KINDS[kind](rail(name), node) for kind, name in job.rails]
+
+
 class Ranks:
     """The two ranks of a job; each takes its own host name, by which Nezha tells hosts apart."""
 
     def __init__(self, job: Job) -> None:
         self.ranks: List[Process] = []
         for node in (0, 1):
-            devices = [KINDS[kind](rail(name).device(node)) for kind, name in job.rails]
             environment = {"RANK": str(node), "WORLD_SIZE": "2", "NEZHA_STORE": STORE,
-                           "NEZHA_RAILS": ",".join(devices)}
+                           "NEZHA_RAILS": "=" + ",".join(devices(job, node))}
             self.ranks.append(Process(
                 ["unshare", "--uts", "sh", "-c", f'hostname node{node}; exec "$0" "$@"',
                  sys.executable, "-m", "rdma.job", str(job.elements)], environment))
@@ -85,19 +89,17 @@ class Ranks:
 
 def run_job(job: Job) -> str:
     """Clean, delayed, lossy, cut and back, in one job; its note says what each rail carried."""
-    used = [rail(name) for _, name in job.rails]
-    victim = used[1] if len(used) > 1 else used[0]
+    used, names = [rail(name) for _, name in job.rails], devices(job, 0)
     carried = {over.name: over.carried() for over in used}
     with Ranks(job) as ranks:
-        ranks.until("every rail has sent", lambda sent: all(sent[over.device(0)] > 0 for over in used))
-        impaired(ranks, victim)
-        if len(used) > 1:
-            cut_and_back(ranks, victim)
+        ranks.until("every rail has sent", lambda sent: all(sent[name] > 0 for name in names))
+        impaired(ranks, used[1])
+        cut_and_back(ranks, used[1], names[1])
         sent = ranks.more()
         ranks.stop()
     for over in used:
         check(over.carried() > carried[over.name], f"no packet of Nezha's crossed rail {over.name}")
-    return ", ".join(f"{over.name}: {sent[over.device(0)] / 1e6:.1f} MB" for over in used)
+    return ", ".join(f"{name}: {sent[name] / 1e6:.1f} MB" for name in names)
 
 
 def impaired(ranks: Ranks, victim: Rail) -> None:
@@ -109,9 +111,8 @@ def impaired(ranks: Ranks, victim: Rail) -> None:
     victim.impair()
 
 
-def cut_and_back(ranks: Ranks, victim: Rail) -> None:
+def cut_and_back(ranks: Ranks, victim: Rail, device: str) -> None:
     """Operations go on without the rail, and use it again when it is back."""
-    device = victim.device(0)
     victim.cut()
     ranks.more()
     without = ranks.more()[device]

@@ -21,7 +21,7 @@ from .guest import NO_STATUS, TIMED_OUT, Guest
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests"
 SKIPPED = 77
-SECONDS = 1200  # a guard against hanging; the cases take a third of this on two idle cores
+SECONDS = 1200  # a guard against hanging: all cases take some 130 s of processor time
 
 
 def build_raw_fabric() -> str:

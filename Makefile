@@ -10,7 +10,7 @@ SOURCES := $(shell find src include python -type f ! -name '*.pyc' ! -name '*.so
            CMakeLists.txt pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test faults soak upstream bench-peers lab-clean clean
+.PHONY: help install demo test test-rdma faults soak upstream bench-peers lab-clean clean
 
 help:  ## What can be made
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -22,6 +22,9 @@ demo: $(INSTALLED)  ## Two rails at work in a lab on this machine: table, pictur
 
 test: $(INSTALLED) $(TORCH)  ## Every test: house rules, C++ plain and under sanitizers, Python, the lab
 	@tools/run_tests.sh
+
+test-rdma: $(INSTALLED)  ## Soft-RoCE in a throw-away guest: verbs, libfabric and Nezha, with loss and a cut
+	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" PYTHONPATH=tests $(VENV)/bin/python -m rdma test
 
 faults: $(INSTALLED) $(TORCH)  ## Fault campaigns with their figures, at most 45 minutes: table, out/faults
 	@PYTHONPATH=tests $(VENV)/bin/python -m campaigns --form faults

@@ -49,13 +49,14 @@ ctests() { # PRESET OPTION...; its log keeps what is not worth showing
   return "${PIPESTATUS[0]}"
 }
 
+few() { [ $# -gt 0 ] && [ $# -le "$FORGIVEN" ]; }
+
 # A machine that stands still for seconds looks like a dead peer to a test of deadlines. So a few that
-# failed run once more, alone, and are named in the summary. A sanitizer's finding stays one.
+# failed run once more, alone, and are named in the summary. A crash, or a sanitizer's finding, stays one.
 second_try() { # PRESET OPTION...
   local log=build/ctest-$1.log names
   mapfile -t names < <(sed -n '/^The following tests FAILED/,$s/^\t *[0-9]* - \(.*\) (.*/\1/p' "$log")
-  [ ${#names[@]} -gt 0 ] && [ ${#names[@]} -le "$FORGIVEN" ] || return 1
-  ! grep -qE 'Sanitizer|runtime error:' "$log" || return 1
+  few "${names[@]}" && ! grep -qE 'Sanitizer|runtime error:|\(SEGFAULT\)' "$log" || return 1
   echo "== once more, alone: ${names[*]}"
   ctests "$@" --rerun-failed && again+=("${names[@]}")
 }
@@ -78,7 +79,7 @@ pytests() { # FOLDER; with a second try, as above
   .venv/bin/python -m pytest -q "$1" | tee "$log"
   [ "${PIPESTATUS[0]}" != 0 ] || return 0
   mapfile -t names < <(sed -n 's/^FAILED \([^ ]*\).*/\1/p' "$log")
-  [ ${#names[@]} -gt 0 ] && [ ${#names[@]} -le "$FORGIVEN" ] && ! grep -q '^ERROR ' "$log" || return 1
+  few "${names[@]}" && ! grep -q '^ERROR ' "$log" || return 1
   echo "== once more, alone: ${names[*]}"
   .venv/bin/python -m pytest -q --last-failed "$1" && again+=("${names[@]}")
 }

@@ -8,9 +8,9 @@ namespace nezha {
 
 void Descriptor::reset(int fd) {
   if (const int old = release(); old >= 0) close(old);
+  if (fd < 0) return;  // errno still says why
   fd_ = fd;
-  generation_ = process_generation();
-  if (fd_ >= 0) hold_descriptor(fd_);
+  generation_ = hold_descriptor(fd);
 }
 
 int Descriptor::release() {

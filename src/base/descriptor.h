@@ -16,10 +16,10 @@ class Descriptor {
   explicit Descriptor(int fd) { reset(fd); }
   Descriptor(Descriptor&& other) noexcept
       : fd_(std::exchange(other.fd_, -1)), generation_(other.generation_) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
+  // What it owned before goes with the parameter.
+  Descriptor& operator=(Descriptor other) noexcept {
     std::swap(fd_, other.fd_);
     std::swap(generation_, other.generation_);
-    other.reset(-1);
     return *this;
   }
   ~Descriptor() { reset(-1); }

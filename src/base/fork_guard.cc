@@ -39,9 +39,10 @@ uint32_t process_generation() {
   return generation.load(std::memory_order_relaxed);
 }
 
-void hold_descriptor(int fd) {
-  process_generation();
+uint32_t hold_descriptor(int fd) {
+  const uint32_t holder = process_generation();  // first, so that the handler is there
   if (is_tracked(fd)) word_of(fd).fetch_or(bit_of(fd), std::memory_order_relaxed);
+  return holder;
 }
 
 void drop_descriptor(int fd) {

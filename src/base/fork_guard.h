@@ -14,8 +14,8 @@ namespace nezha {
 uint32_t process_generation();
 
 // `fd` is closed in children of forks from now on, until it is dropped. Of descriptors beyond 65,535 the
-// children keep their copies.
-void hold_descriptor(int fd);
+// children keep their copies. Returns the generation of the process that holds it.
+uint32_t hold_descriptor(int fd);
 void drop_descriptor(int fd);
 
 }  // namespace nezha

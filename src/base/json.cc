@@ -320,7 +320,7 @@ class Parser {
     return Status::ok();
   }
 
-  // "uXXXX", the backslash already taken.
+  // "u" and four hexadecimal digits, the backslash already taken.
   bool take_unit(uint32_t& unit) {
     if (!take('u') || text_.size() - position_ < 4) return false;
     const char* begin = text_.data() + position_;

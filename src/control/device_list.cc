@@ -11,7 +11,6 @@
 #include <netinet/in.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <array>
 #include <bit>
@@ -25,6 +24,7 @@
 #include <memory>
 #include <new>
 
+#include "base/descriptor.h"
 #include "base/file.h"
 #include "control/rail_selector.h"
 
@@ -35,21 +35,16 @@ class ControlSocket {
  public:
   ControlSocket() : fd_(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
     // A host without IPv4 still answers on an IPv6 socket.
-    if (fd_ < 0) fd_ = ::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (!fd_) fd_ = Descriptor(::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   }
-  ~ControlSocket() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  ControlSocket(const ControlSocket&) = delete;
-  ControlSocket& operator=(const ControlSocket&) = delete;
 
   bool ask(const std::string& device, unsigned long request, ifreq& answer) const {
     device.copy(answer.ifr_name, IFNAMSIZ - 1);
-    return fd_ >= 0 && ::ioctl(fd_, request, &answer) == 0;
+    return fd_ && ::ioctl(fd_.get(), request, &answer) == 0;
   }
 
  private:
-  int fd_ = -1;
+  Descriptor fd_;
 };
 
 uint32_t mtu_of(const ControlSocket& socket, const std::string& device) {

@@ -216,8 +216,8 @@ class Engine final : public transport::EndpointEvents, public progress::LoopClie
   std::string describe_ranks(const Group& group, uint64_t op_seq) const;
   void write_rank(const Group& group, int rank, uint64_t op_seq, JsonWriter& json) const;
   void tell_failure(const Group& group, PeerLinks& links);
-  // Needs no memory, as it must work when there is none.
   void remember_retired(uint32_t comm);
+  // Needs no memory, as it must work when there is none.
   void settle(Group& group) noexcept;
   void settle_all();
   void peer_left(int peer);

@@ -147,9 +147,8 @@ class FileStore final : public Store {
   // The file's content; nothing when there is no such file.
   Result<std::optional<std::string>> read(const std::string& path) const {
     // Opening the directory makes an NFS client ask again whether the file is there.
-    const int directory = open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (directory < 0) return failed(errno, "cannot open the directory");
-    close(directory);
+    const Descriptor directory(open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!directory) return failed(errno, "cannot open the directory");
     const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     if (!file) {
       if (errno == ENOENT || errno == ESTALE) return std::optional<std::string>();

@@ -17,6 +17,7 @@
 #include <string>
 
 #include "conformance/store_kinds.h"
+#include "support/sockets.h"
 
 namespace nezha::rendezvous {
 
@@ -32,11 +33,8 @@ class RedisPlace final : public Place {
       }
     }
     if (!missing_.empty()) return;
-    {
-      const auto free_port = listen_on("127.0.0.1", 0);
-      EXPECT_TRUE(free_port.is_ok());
-      port_ = port_of(free_port.value());
-    }
+    port_ = nezha::testing::free_port_of("127.0.0.1");
+    EXPECT_NE(port_, 0);
     if (with_tls()) make_certificates();
     write_configuration();
     start();

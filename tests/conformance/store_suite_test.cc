@@ -196,7 +196,7 @@ TEST_P(StoreSuite, ManyClientsMeet) {
 
 INSTANTIATE_TEST_SUITE_P(Kinds, StoreSuite,
                          ::testing::Values("tcp", "file", "hash", "callback", "redis", "rediss",
-                                         "redis_unix"),
+                                           "redis_unix"),
                          [](const auto& kind) { return kind.param; });
 
 }  // namespace

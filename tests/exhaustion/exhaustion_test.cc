@@ -20,7 +20,6 @@
 
 #include "base/clock.h"
 #include "exhaustion/faults.h"
-#include "rendezvous/socket.h"
 #include "support/sockets.h"
 #include "support/world.h"
 
@@ -107,22 +106,12 @@ Outcome live(int rank, const std::string& store, double timeout_s, std::barrier<
   return outcome;
 }
 
-// Rank 0 serves it, so that memory can run out in the server's thread, too. On an address of this process
-// no other case can take the port meanwhile.
-std::string free_store() {
-  const int process = getpid();
-  const std::string host = "127.77." + std::to_string(process / 250 % 250) + "." +
-                           std::to_string(process % 250 + 1);
-  const auto free_port = rendezvous::listen_on(host, 0);
-  if (!free_port) return "no port: " + free_port.status().to_string();
-  return "tcp://" + host + ":" + std::to_string(rendezvous::port_of(free_port.value()));
-}
-
 using Outcomes = std::array<Outcome, kRanks>;
 
 Outcomes scenario(double timeout_s) {
   exempt(true);  // what belongs to the test
-  const std::string store = free_store();
+  // Rank 0 serves it, so that memory can run out in the server's thread, too.
+  const std::string store = fresh_tcp_store();
   Outcomes outcomes;
   std::barrier used(kRanks);
   std::vector<std::thread> threads;

@@ -9,7 +9,6 @@
 #include <cstring>
 
 #include "support/child.h"
-#include "support/sockets.h"
 #include "support/temp_directory.h"
 #include "support/world.h"
 
@@ -91,8 +90,7 @@ void live(int rank, int ranks, const std::string& store, const Scenario& at, con
 
 std::string store_address(const std::string& kind, const std::string& directory) {
   if (kind == "file") return "file://" + directory;
-  const std::string host = fresh_host();
-  return "tcp://" + host + ":" + std::to_string(free_port_of(host));
+  return fresh_tcp_store();
 }
 
 class RankDies : public ::testing::TestWithParam<Scenario> {};

@@ -9,7 +9,6 @@
 
 #include "conformance/redis_place.h"
 #include "conformance/store_kinds.h"
-#include "support/sockets.h"
 #include "support/temp_directory.h"
 #include "support/world.h"
 
@@ -94,9 +93,7 @@ std::unique_ptr<Shop> make_shop(const std::string& kind) {
   if (kind == "redis") return std::make_unique<RedisShop>();
   if (kind == "hash") return std::make_unique<AddressShop>(fresh_store(), Past::none);
   if (kind == "file") return std::make_unique<AddressShop>(std::make_unique<TempDirectory>());
-  const std::string host = fresh_host();
-  return std::make_unique<AddressShop>("tcp://" + host + ":" + std::to_string(free_port_of(host)),
-                                       Past::none);
+  return std::make_unique<AddressShop>(fresh_tcp_store(), Past::none);
 }
 
 class WrongJoin : public ::testing::TestWithParam<const char*> {

@@ -115,7 +115,7 @@ void StoreProxy::spoil(Pair& pair, std::string answer) {
     }
     case Kind::gone:
       for (Pair& each : pairs_) each.over = true;
-      { const Descriptor closed(std::move(listener_)); }
+      listener_.reset(-1);
       over_ = true;
       return;
     case Kind::close: pair.over = true; return;

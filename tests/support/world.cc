@@ -5,12 +5,18 @@
 #include <thread>
 
 #include "base/json.h"
+#include "support/sockets.h"
 
 namespace nezha::testing {
 
 std::string fresh_store() {
   static std::atomic<int> number{0};
   return "hash://world-" + std::to_string(number.fetch_add(1));
+}
+
+std::string fresh_tcp_store() {
+  const std::string host = fresh_host();
+  return "tcp://" + host + ":" + std::to_string(free_port_of(host));
 }
 
 std::string loopback_config(int rails) {

@@ -28,6 +28,8 @@ struct WorldOptions {
 
 // "hash://NAME" that no other world of this process has.
 std::string fresh_store();
+// "tcp://HOST:PORT" that nobody serves and no other case is given.
+std::string fresh_tcp_store();
 // rails=127.1.0.1/32,127.2.0.1/32 and a quiet log.
 std::string loopback_config(int rails);
 // Over loopback rails, within the patience of a test.

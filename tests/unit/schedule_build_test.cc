@@ -71,7 +71,7 @@ TEST(Builder, CopiesTheInput) {
   EXPECT_FALSE(program.steps[0].in_workspace);
 }
 
-TEST(Builder, MayHaveNothingToDo) {
+TEST(Builder, MayBeEmpty) {
   const Program program = Builder(3).next_round().finish();
   EXPECT_EQ(program.round_count(), 0u);
   EXPECT_EQ(program.parts, 3u);

@@ -45,7 +45,9 @@ Status OfiEndpoint::start() {
     NEZHA_RETURN_IF_ERROR(post_receive(i));
   }
   if (port_->wait_fd() >= 0) {
-    NEZHA_RETURN_IF_ERROR(loop_.add(port_->wait_fd(), EPOLLIN, this));
+    // On edges: the descriptor stays ready until may_sleep() makes it forget, and a loop that polls for a
+    // while before it sleeps would find it ready in every poll, neither yielding nor sleeping any more.
+    NEZHA_RETURN_IF_ERROR(loop_.add(port_->wait_fd(), EPOLLIN | EPOLLET, this));
   }
   started_ = true;
   loop_.add_polled(this);

@@ -125,7 +125,9 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
 
   bool poll() override;
   Sleep may_sleep() override;
-  void on_ready(uint32_t) override {}  // whoever is woken asks in any case
+  void on_ready(uint32_t) override { take(); }
+  // Reaps, and pushes on what that made possible; true when there was anything.
+  bool take();
 
   bool is_fenced() const { return port_ == nullptr; }
   // Closes the port: nothing touches memory through this endpoint any more. The rest follows in `flush`.
@@ -196,6 +198,7 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
   EndpointCounters counters_;
   Nanoseconds heard_at_ = 0;
   Nanoseconds active_at_ = 0;
+  bool ask_ = true;      // there may be completions that no descriptor tells
 
   std::unique_ptr<std::byte[]> buffers_;  // kReceives, then kSends
   fid_mr* buffers_region_ = nullptr;

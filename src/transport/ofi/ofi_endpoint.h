@@ -82,7 +82,11 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
   // Of these, announced and not landed: enough to keep the rail busy while a grant travels, little enough
   // that the choice of a rail stays late.
   static constexpr uint32_t kAnnounced = 8;
-  static constexpr uint64_t kAnnouncedBytesMax = 768 * 1024;
+  static constexpr uint64_t kAnnouncedBytesMax = 1280 * 1024;
+  // Of these, being written and not landed. Where messages and writes share one wire in order, a further
+  // announcement stands behind all of them: with everything granted on its way, the wire would be empty
+  // while the next grants travel.
+  static constexpr uint64_t kWrittenBytesMax = 640 * 1024;
   static constexpr uint64_t kQueuedBytesMax = 64 * 1024;
   static constexpr uint32_t kCreditMessages = 4;
   static constexpr uint32_t kReceives = kSlots + kAnnounced + kCreditMessages;
@@ -153,6 +157,8 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
   Outgoing* free_outgoing();
   Outgoing* find_outgoing(uint32_t number);
   bool flush_writes();
+  // What to write now; null when nothing is granted, or enough is under way.
+  const Outgoing* next_write() const;
   bool start_write(Outgoing& outgoing);
   bool detach(Outgoing& outgoing);
   void release_acknowledged();
@@ -217,7 +223,6 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
   uint32_t delivered_ = 0;     // landed there, as its preambles say
   std::array<Outgoing, kAnnounced> outgoing_;
   uint64_t outgoing_bytes_ = 0;
-  uint32_t writes_due_ = 0;    // granted, not begun
   uint32_t sent_ = 0;          // frames and announcements
   uint32_t credited_ = 0;      // of these, taken in by the peer
   std::vector<Control> control_;

@@ -250,7 +250,6 @@ void OfiEndpoint::on_grant(const OfiPreamble& preamble, std::span<const std::byt
   if (!preamble.wanted) return on_written_there(*outgoing);
   outgoing->target = {grant.address, grant.key};
   outgoing->state = Outgoing::State::granted;
-  ++writes_due_;
 }
 
 // Low half: the frame's number; high half, where the provider carries it, and mask: what only the peer

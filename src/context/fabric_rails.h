@@ -1,7 +1,7 @@
 // The rails of libfabric that the user's list asks for, and what `nezha info` says about libfabric.
 //
-// Contract: asks libfabric and sysfs; any thread. In a build without libfabric's headers every "ofi:" entry
-// is `unsupported`, with what to install.
+// Contract: asks libfabric and sysfs; any thread. In a build without libfabric's headers every "ofi:"
+// entry is `unsupported`, with what to install.
 #pragma once
 
 #include <string>
@@ -22,8 +22,8 @@ struct FabricRails {
   bool tcp_wanted = false;  // false when only others were named
 };
 
-// Takes the entries "ofi:WHAT" out of the list: a device, an address, PROVIDER@ADDRESS, or nothing for all
-// adapters. "tcp:WHAT" is WHAT, and "tcp:" whatever the host has.
+// Takes the entries "ofi:WHAT" out of the list: a device, an address, PROVIDER@ADDRESS, or nothing for
+// all adapters. "tcp:WHAT" is WHAT, and "tcp:" whatever the host has.
 Result<FabricRails> take_fabric_rails(const std::string& list);
 
 // One device is one rail: what fabric rails serve is taken from `tcp`. A sentence for each.

@@ -1,6 +1,7 @@
 // What is said through the doors of `ofi` rails while two ranks open a connection, and from where.
 //
-// Contract: plain values; pure; any thread. `decode` believes nothing: whoever finds a door can send to it.
+// Contract: plain values; pure; any thread. `decode` believes nothing: whoever finds a door can send to
+// it.
 //
 //   offset size field
 //   0      4    magic

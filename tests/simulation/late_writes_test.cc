@@ -1,5 +1,5 @@
-// Rails that write straight into memory, with the endpoints that ship: writes that come late, in any order,
-// twice, and after their connection was replaced touch nothing that is in use again (goal R19).
+// Rails that write straight into memory, with the endpoints that ship: writes that come late, in any
+// order, twice, and after their connection was replaced touch nothing that is in use again.
 #include <gtest/gtest.h>
 
 #include "simulation/options.h"

@@ -87,8 +87,9 @@ std::string Fault::describe() const {
 
 std::string Scenario::describe() const {
   char text[200];
-  std::snprintf(text, sizeof(text), "%d ranks, %d rails (%d of them write), %d lanes, chunk %llu, credit %llu, inline "
-                "%llu, %s, %d outstanding, think %.1f us\n", world.ranks, world.rails, world.fabric_rails, world.lanes,
+  std::snprintf(text, sizeof(text), "%d ranks, %d rails (%d of them write), %d lanes, chunk %llu, credit "
+                "%llu, inline %llu, %s, %d outstanding, think %.1f us\n", world.ranks, world.rails,
+                world.fabric_rails, world.lanes,
                 static_cast<unsigned long long>(world.chunk_bytes),
                 static_cast<unsigned long long>(world.credit_bytes),
                 static_cast<unsigned long long>(world.inline_bytes), world.policy.c_str(),
@@ -153,12 +154,12 @@ Scenario late_write_scenario(uint64_t seed) {
     op.collective = any_of(random, {Collective::all_reduce, Collective::all_reduce, Collective::broadcast,
                                     Collective::reduce_scatter, Collective::all_gather,
                                     Collective::send_recv});
-    op.dtype = any_of(random, {Dtype::int32, Dtype::float32});
+    op.dtype = any_of(random, {Dtype::int32, Dtype::int32, Dtype::float32});
     op.rough = op.dtype == Dtype::float32 && op.collective == Collective::all_reduce;
     op.in_place = pick(random, 3) == 0 && op.collective != Collective::send_recv;
     op.root = static_cast<int>(pick(random, static_cast<uint64_t>(world.ranks)));
     op.receiver = (op.root + 1) % world.ranks;
-    op.count = 3000 + pick(random, 30'000);
+    op.count = 2500 + pick(random, 13'000);
     scenario.ops.push_back(std::move(op));
   }
   for (uint64_t faults = pick(random, 3); faults > 0; --faults) {

@@ -162,7 +162,9 @@ void advance(Item item) {
   state().items.push_back(std::move(item));
 }
 
-bool is_of_network(const Item& item) { return item.phase != Phase::unread && item.phase != Phase::report; }
+bool is_of_network(const Item& item) {
+  return item.phase != Phase::unread && item.phase != Phase::report;
+}
 
 Nanoseconds due_of(const Item& item) {
   if (!is_of_network(item)) return item.due;

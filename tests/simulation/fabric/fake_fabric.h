@@ -4,12 +4,14 @@
 //
 // Contract
 //   Owner    itself, one for the process; `use` says whose network it serves. One thread.
-//   Writes   are read at the sender, land in two halves at the receiver, and are told there: each at a time
-//            of its own, in any order among each other and with messages, twice where the network says so.
-//            A write whose bytes were read goes on whatever becomes of its sender.
-//   Keys     are looked at when a write begins to land, and not again (as `net` and `tcp` of libfabric do).
+//   Writes   are read at the sender, land in two halves at the receiver, and are told there: each at a
+//            time of its own, in any order among each other and with messages, twice where the network
+//            says so. A write whose bytes were read goes on whatever becomes of its sender.
+//   Keys     are looked at when a write begins to land, and not again (so do `net` and `tcp` of
+//            libfabric).
 //   Fence    a closed port sends and takes nothing, from that moment on. Nothing else stops a write.
-//   Messages of one direction arrive in order. What goes to a closed port is lost; its sender may hear it.
+//   Messages of one direction arrive in order. What goes to a closed port is lost; its sender may hear
+//            of it.
 #pragma once
 
 #include <cstddef>

@@ -140,7 +140,8 @@ ssize_t receive(fid_ep* base, void* at, size_t bytes, void*, fi_addr_t, void* co
 
 ssize_t send(fid_ep* base, const void* at, size_t bytes, void*, fi_addr_t to, void* context) {
   auto& port = of<FakePort>(base);
-  return FakePort::send(port, port.table->ports.at(to), static_cast<const std::byte*>(at), bytes, context);
+  return FakePort::send(port, port.table->ports.at(to), static_cast<const std::byte*>(at), bytes,
+                        context);
 }
 
 ssize_t write_data(fid_ep* base, const void* at, size_t bytes, void* local, uint64_t word, fi_addr_t to,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/ip_prefix.h"
 #include "transport/tcp/tcp_transport.h"
 #ifdef NEZHA_HAS_LIBFABRIC
 #include "transport/ofi/fabric_device.h"
@@ -208,7 +209,7 @@ namespace {
 Status add_matching(const std::string& wanted, std::vector<RailAddress>* rails) {
   const size_t at = wanted.find('@');
   if (at != std::string::npos) {
-    // An address is taken as it is: loopback addresses are nowhere listed.
+    // The provider is taken at its word.
     const std::string provider = wanted.substr(0, at);
     const std::string place = wanted.substr(at + 1);
     rails->push_back({wanted, place, 16, 0, 0, 0, 0, provider, ""});
@@ -218,7 +219,8 @@ Status add_matching(const std::string& wanted, std::vector<RailAddress>* rails) 
     rails->push_back({"shm", "", 0, 0, 0, 0, 0, "shm", ""});
     return Status::ok();
   }
-  auto devices = transport::list_fabric_devices(!wanted.empty());
+  const std::string address = parse_ip_prefix(wanted) ? wanted : "";
+  auto devices = transport::list_fabric_devices(!wanted.empty(), address);
   if (!devices) return devices.status();
   bool any = false;
   for (const transport::FabricDevice& device : *devices) {

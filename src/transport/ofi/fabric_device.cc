@@ -145,7 +145,7 @@ FabricLibrary::Info rail_hints(const FabricLibrary& library, std::string_view pr
   return hints->fabric_attr->prov_name == nullptr ? nullptr : std::move(hints);
 }
 
-Result<std::vector<FabricDevice>> list_fabric_devices(bool software) {
+Result<std::vector<FabricDevice>> list_fabric_devices(bool software, const std::string& at) {
   auto library = FabricLibrary::open();
   if (!library) return library.status();
   std::vector<FabricDevice> devices;
@@ -154,9 +154,11 @@ Result<std::vector<FabricDevice>> list_fabric_devices(bool software) {
     const FabricLibrary::Info hints = rail_hints(**library, provider.name);
     if (hints == nullptr) return error(Code::exhausted, "no memory to ask libfabric for its devices");
     int reason = 0;
-    const FabricLibrary::Info found = (*library)->find(*hints, "", &reason);
+    const FabricLibrary::Info found = (*library)->find(*hints, at, &reason);
     for (const fi_info* info = found.get(); info != nullptr; info = info->next) {
       FabricDevice device = describe(*info);
+      // One that is addressed otherwise does not look at where it is asked to be.
+      if (!at.empty() && device.address != at) continue;
       // A name may match more than it says: "tcp" finds "tcp;ofi_rxm".
       if (device.provider == provider.name && !is_known(devices, device)) {
         devices.push_back(std::move(device));

@@ -25,7 +25,9 @@ struct FabricDevice {
 
 // Providers that are known to carry rails, best first; a device is offered by the first that has it.
 // Those of TCP serve where there is no better and in tests: they are listed only when `software` is set.
-Result<std::vector<FabricDevice>> list_fabric_devices(bool software);
+// `at`: those with this numeric address alone, among them addresses that no device is listed with
+// (127.2.0.1); "" for all.
+Result<std::vector<FabricDevice>> list_fabric_devices(bool software, const std::string& at = "");
 
 // The provider that serves any Ethernet device: "tcp", which before libfabric 1.18 was called "net".
 std::string_view software_provider(const FabricLibrary& library);

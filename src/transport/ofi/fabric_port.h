@@ -62,6 +62,9 @@ class FabricPort {
 
   // -1: nothing in this process can sleep on it.
   int wait_fd() const { return wait_fd_; }
+  // Whether wait_fd becomes ready, as an edge, whenever there is something to reap, also without may_wait
+  // before: who is not told need not ask, and asking costs `net` a system call.
+  bool tells() const { return wait_ != nullptr && wait_fd_ >= 0; }
   // Whether whoever sleeps on wait_fd will be woken by whatever comes. What made it ready is forgotten by
   // this alone: before every sleep, however short.
   bool may_wait();

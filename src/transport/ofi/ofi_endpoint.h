@@ -68,6 +68,7 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
   void abandon_landing(int index) override;
   void disown(const void* owner, WorkQueue& unsent) override;
   void recall(WorkQueue& unacknowledged) override;
+  bool recall_ends_it() const override;
   uint32_t first_unacknowledged() const override { return released_ + ghosts_; }
   uint32_t landed_frames() const override { return landed_; }
   Nanoseconds heard_at() override { return heard_at_; }
@@ -82,7 +83,11 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
   // Of these, announced and not landed: enough to keep the rail busy while a grant travels, little enough
   // that the choice of a rail stays late.
   static constexpr uint32_t kAnnounced = 8;
-  static constexpr uint64_t kAnnouncedBytesMax = 768 * 1024;
+  static constexpr uint64_t kAnnouncedBytesMax = 1280 * 1024;
+  // Of these, being written and not landed. Where messages and writes share one wire in order, a further
+  // announcement stands behind all of them: with everything granted on its way, the wire would be empty
+  // while the next grants travel.
+  static constexpr uint64_t kWrittenBytesMax = 640 * 1024;
   static constexpr uint64_t kQueuedBytesMax = 64 * 1024;
   static constexpr uint32_t kCreditMessages = 4;
   static constexpr uint32_t kReceives = kSlots + kAnnounced + kCreditMessages;
@@ -125,7 +130,9 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
 
   bool poll() override;
   Sleep may_sleep() override;
-  void on_ready(uint32_t) override {}  // whoever is woken asks in any case
+  void on_ready(uint32_t) override { take(); }
+  // Reaps, and pushes on what that made possible; true when there was anything.
+  bool take();
 
   bool is_fenced() const { return port_ == nullptr; }
   // Closes the port: nothing touches memory through this endpoint any more. The rest follows in `flush`.
@@ -154,6 +161,8 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
   Outgoing* free_outgoing();
   Outgoing* find_outgoing(uint32_t number);
   bool flush_writes();
+  // What to write now; null when nothing is granted, or enough is under way.
+  const Outgoing* next_write() const;
   bool start_write(Outgoing& outgoing);
   bool detach(Outgoing& outgoing);
   void release_acknowledged();
@@ -201,6 +210,7 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
   EndpointCounters counters_;
   Nanoseconds heard_at_ = 0;
   Nanoseconds active_at_ = 0;
+  bool ask_ = true;      // there may be completions that no descriptor tells
 
   std::unique_ptr<std::byte[]> buffers_;  // kReceives, then kSends
   fid_mr* buffers_region_ = nullptr;
@@ -219,7 +229,6 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
   uint32_t delivered_ = 0;     // landed there, as its preambles say
   std::array<Outgoing, kAnnounced> outgoing_;
   uint64_t outgoing_bytes_ = 0;
-  uint32_t writes_due_ = 0;    // granted, not begun
   uint32_t sent_ = 0;          // frames and announcements
   uint32_t credited_ = 0;      // of these, taken in by the peer
   std::vector<Control> control_;

@@ -21,7 +21,16 @@ Status OfiEndpoint::post_receive(size_t index) {
 
 bool OfiEndpoint::poll() {
   if (!up_) return false;
+  if (is_fenced() || ask_ || stalled_ || !unposted_.empty() || !port_->tells()) return take();
+  watch_writes();
+  if (up_ && has_output()) flush();
+  return false;
+}
+
+bool OfiEndpoint::take() {
+  if (!up_) return false;
   bool any = false;
+  ask_ = true;
   for (int reaped = 0; reaped < kReapsPerTurn && !is_fenced(); ++reaped) {
     std::array<FabricPort::Completion, 16> completions;
     const ssize_t count = port_->reap(completions.data(), completions.size());
@@ -29,7 +38,10 @@ bool OfiEndpoint::poll() {
       fail("asking for completions", count);
       return true;
     }
-    if (count == 0) break;
+    if (count == 0) {
+      ask_ = false;
+      break;
+    }
     any = true;
     ++counters_.receive_calls;
     for (ssize_t i = 0; i < count && up_ && !is_fenced(); ++i) {
@@ -62,7 +74,10 @@ progress::Polled::Sleep OfiEndpoint::may_sleep() {
   }
   // Before every sleep, however short: what made the descriptor ready is forgotten by this alone, so that
   // without it the sleep would end at once, for ever.
-  if (!port_->may_wait()) return Sleep::no;
+  if (!port_->may_wait()) {
+    ask_ = true;
+    return Sleep::no;
+  }
   return unposted_.empty() ? Sleep::until_woken : Sleep::briefly;
 }
 
@@ -237,7 +252,6 @@ void OfiEndpoint::on_grant(const OfiPreamble& preamble, std::span<const std::byt
   if (!preamble.wanted) return on_written_there(*outgoing);
   outgoing->target = {grant.address, grant.key};
   outgoing->state = Outgoing::State::granted;
-  ++writes_due_;
 }
 
 // Low half: the frame's number; high half, where the provider carries it, and mask: what only the peer

@@ -52,8 +52,9 @@ class Job(NamedTuple):
 
 
 JOBS = (
-    Job("Nezha, 3 TCP rails", (("tcp", "a"), ("tcp", "b"), ("tcp", "c"))),
     Job("Nezha, 2 RDMA rails and TCP", (("verbs", "a"), ("verbs", "b"), ("tcp", "c"))),
+    Job("Nezha, RDMA and a failing TCP rail", (("verbs", "a"), ("tcp", "c"))),
+    Job("Nezha, 3 TCP rails", (("tcp", "a"), ("tcp", "b"), ("tcp", "c"))),
 )
 
 

@@ -29,7 +29,7 @@ PROGRAMS = {"raw_fabric": ("bench/fabric/raw_fabric", "RAW_FABRIC"),
 SECONDS = 1200  # a guard against hanging: all cases take some 130 s of processor time
 
 
-def build() -> Path:
+def build(targets: List[str]) -> Path:
     """Folder of the build with the programs, made anew where out of date.
 
     Raises:
@@ -37,7 +37,7 @@ def build() -> Path:
     """
     folder, log = ROOT / "build" / "release", ROOT / "build" / "rdma.log"
     for words in (["cmake", "--preset", "release"],
-                  ["cmake", "--build", str(folder), "--target", *PROGRAMS]):
+                  ["cmake", "--build", str(folder), "--target", *targets]):
         with log.open("w") as output:
             done = subprocess.run(words, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT)
         if done.returncode != 0:
@@ -55,11 +55,12 @@ def test(arguments: argparse.Namespace) -> int:
         print("\n".join(inside.CASES) if arguments.list else
               f"no case {', '.join(unknown)}; --list shows them")
         return 0 if arguments.list else 2
-    folder = Path(arguments.build).resolve() if arguments.build else build()
-    programs = {variable: str(folder / path) for path, variable in PROGRAMS.values()}
+    needed = {"rdma_job": PROGRAMS["rdma_job"]} if arguments.short else PROGRAMS
+    folder = Path(arguments.build).resolve() if arguments.build else build(list(needed))
+    programs = {variable: str(folder / path) for path, variable in needed.values()}
     absent = [path for path in programs.values() if not os.access(path, os.X_OK)]
     if absent:
-        print(f"not there: {', '.join(absent)}; cmake --build {folder} --target {' '.join(PROGRAMS)}")
+        print(f"not there: {', '.join(absent)}; cmake --build {folder} --target {' '.join(needed)}")
         return 1
     directory = Path(arguments.out)
     directory.mkdir(parents=True, exist_ok=True)

@@ -1,9 +1,9 @@
 """Inside the guest: three rails between two "nodes" that share one network namespace.
 
-Soft-RoCE of the guest's kernel sends and receives in the initial namespace only, so nodes cannot be
-namespaces. Each rail is a switch with a device of either node; policy routing sends what goes from one
-node's address to the other's over the wire, where the kernel would have looped it back. What the wire
-carried is counted, so a test can show that it did.
+Soft-RoCE of the guest's kernel opens its socket in the initial namespace, so nodes are not namespaces.
+Each rail is a switch with a device of either node; policy routing sends what goes from one node's
+address to the other's over the wire, where the kernel would have looped it back. What the wire carried is
+counted, so a test can show that it did.
 
     rail a: a0 10.1.0.1, rxe_a0  ---  switch_a  ---  a1 10.1.0.2, rxe_a1
     rail b: b0 10.2.0.1, rxe_b0  ---  switch_b  ---  b1 10.2.0.2, rxe_b1
@@ -100,8 +100,8 @@ class Rail(NamedTuple):
     def cut(self) -> None:
         """Pulls node 0's cable at the switch: its device loses the carrier, node 1's does not.
 
-        Not by `ip link set a0 down`: that takes the routes, too, upon which rxe fails what it cannot
-        send, messages of the connection manager among it, and the device makes no connection ever after.
+        Not by `ip link set a0 down`: that takes the routes, too, and devices were seen to make no
+        connection afterwards.
         """
         run("ip", "link", "set", self.port(0), "down")
 
@@ -150,7 +150,7 @@ def set_up() -> None:
     """All rails. Raises Failure, naming the step."""
     run("modprobe", "-a", *MODULES)
     Path("/proc/sys/net/ipv4/conf/all/rp_filter").write_text("0")
-    # libfabric asks for the RDMA device behind every address; link-local ones only cost time here.
+    # Nobody here needs link-local addresses, and duplicate detection delays them.
     Path("/proc/sys/net/ipv6/conf/default/disable_ipv6").write_text("1")
     for entry in RAILS:
         entry.set_up()

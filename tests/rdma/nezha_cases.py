@@ -11,17 +11,18 @@ import time
 from typing import Callable, Dict, List, NamedTuple, Tuple
 
 from .fabric_cases import check
-from .network import Rail, rail
+from .network import Failure, Rail, rail
 from .processes import Process
 
 SECONDS = 240.0
-PROBE_SECONDS = 20  # a busy host's guest needs more than the usual 3 to open a connection
+# A busy host's guest needs more than the usual time to open connections.
+PATIENCE = {"NEZHA_PROBE_TIMEOUT_S": "20", "NEZHA_CONNECT_TIMEOUT_S": "120"}
 STORE = "tcp://127.0.0.1:29500"
-ROUNDS = 4
+ROUNDS = 3
 DELAY = ("delay", "5ms")
 LOSS = ("loss", "1%")
 LOST = 3  # packets; a lossy step goes on until so many are
-CARRIED = 1 << 18   # bytes that a rail has to carry before it is believed
+CARRIED = 1 << 17   # bytes that a rail has to carry before it is believed
 BACK = 1 << 16      # and one that was cut, to count as returned
 RDMA_PACKET = 4200  # bytes of the longest one
 
@@ -70,11 +71,14 @@ class Ranks:
             self.ranks.append(Process(
                 ["unshare", "--uts", "sh", "-c", f'hostname node{node}; exec "$0" "$@"',
                  os.environ["RDMA_JOB"], str(node), "2", STORE, str(job.elements)],
-                {"NEZHA_RAILS": ",".join(entries), "NEZHA_PROBE_TIMEOUT_S": str(PROBE_SECONDS)}))
+                {"NEZHA_RAILS": ",".join(entries), **PATIENCE}))
 
     def round(self) -> Dict[str, int]:
         """Bytes sent on each rail of node 0, after its next round."""
-        line = self.ranks[0].line(lambda text: text.startswith("@round "), SECONDS)
+        try:
+            line = self.ranks[0].line(lambda text: text.startswith("@round "), SECONDS)
+        except Failure as failure:
+            raise Failure(f"{failure}\nrank 1: {self.ranks[1].complaint()}") from None
         described = json.loads(line.split(" ", 2)[2])
         self.left_out = described["left_out"]
         return {entry["name"]: entry["bytes_sent"] for entry in described["rails"]}

@@ -27,6 +27,9 @@ struct FabricDevice {
 // Those of TCP serve where there is no better and in tests: they are listed only when `software` is set.
 Result<std::vector<FabricDevice>> list_fabric_devices(bool software);
 
+// The network device on the same card as an adapter, or what a software provider calls by its name.
+std::string net_device_of(const std::string& domain);
+
 // The provider that serves any Ethernet device: "tcp", which before libfabric 1.18 was called "net".
 std::string_view software_provider(const FabricLibrary& library);
 

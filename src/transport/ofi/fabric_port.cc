@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/clock.h"
+#include "transport/ofi/fabric_sockets.h"
 
 namespace nezha::transport {
 
@@ -68,7 +69,14 @@ Status FabricPort::open(size_t completions) {
     return failed("its address", reason);
   }
   name_.assign(name.data(), std::min(length, name.size()));
+  note(name_);
   return Status::ok();
+}
+
+// Providers that stand on sockets say nothing of them.
+void FabricPort::note(std::string_view name) {
+  const uint32_t format = rail_.info().addr_format;
+  if (format == FI_SOCKADDR_IN || format == FI_SOCKADDR_IN6) note_fabric_address(name);
 }
 
 // What has completed, unseen; true when there was anything.
@@ -84,13 +92,13 @@ bool FabricPort::discard() {
 void FabricPort::silence() {
   constexpr Nanoseconds kPatience = 20 * kMillisecond;
   const Nanoseconds deadline = system_clock().now() + kPatience;
-  for (const fi_addr_t peer : peers_) {
+  for (const Peer& peer : peers_) {
     bool failed = false;
     ssize_t posted = -FI_EAGAIN;
     while (!failed && system_clock().now() < deadline) {
       if (posted == -FI_EAGAIN) {
         posted = fi_write(endpoint_, rail_.unregistered(), FabricRail::kSilenceBytes,
-                          fi_mr_desc(rail_.silencer()), peer, 0, 0, &refused_.context);
+                          fi_mr_desc(rail_.silencer()), peer.at, 0, 0, &refused_.context);
       }
       if (posted != 0 && posted != -FI_EAGAIN) break;
       std::array<Completion, 16> completions;
@@ -107,6 +115,10 @@ void FabricPort::silence() {
 
 void FabricPort::close() {
   if (endpoint_ != nullptr && queue_ != nullptr && rail_.silencer() != nullptr) silence();
+  for (const Peer& peer : peers_) forget_fabric_address(peer.name);
+  peers_.clear();
+  forget_fabric_address(name_);
+  name_.clear();
   fid* const endpoint = endpoint_ == nullptr ? nullptr : &endpoint_->fid;
   fid* const addresses = addresses_ == nullptr ? nullptr : &addresses_->fid;
   fid* const queue = queue_ == nullptr ? nullptr : &queue_->fid;
@@ -132,7 +144,8 @@ Result<fi_addr_t> FabricPort::insert(std::string_view peer) {
   fi_addr_t address = FI_ADDR_UNSPEC;
   const int inserted = fi_av_insert(addresses_, padded.data(), 1, &address, 0, nullptr);
   if (inserted == 1 && address != FI_ADDR_NOTAVAIL) {
-    peers_.push_back(address);
+    peers_.push_back({address, std::string(peer)});
+    note(peer);
     return address;
   }
   return error(Code::peer_lost, "rail %s does not take a peer's address: %s", rail_.name().c_str(),
@@ -140,7 +153,10 @@ Result<fi_addr_t> FabricPort::insert(std::string_view peer) {
 }
 
 void FabricPort::remove(fi_addr_t peer) {
-  peers_.erase(std::find(peers_.begin(), peers_.end(), peer));
+  const auto found = std::find_if(peers_.begin(), peers_.end(),
+                                  [&](const Peer& each) { return each.at == peer; });
+  forget_fabric_address(found->name);
+  peers_.erase(found);
   fi_av_remove(addresses_, &peer, 1, 0);
 }
 

@@ -71,6 +71,7 @@ class FabricPort {
   Status open(size_t completions);
   int open_queue(size_t completions, fi_wait_obj wait);
   int open_waiting_queue(size_t completions);
+  void note(std::string_view name);
   void silence();
   bool discard();
 
@@ -81,7 +82,11 @@ class FabricPort {
   fid_av* addresses_ = nullptr;
   fid_ep* endpoint_ = nullptr;
   int wait_fd_ = -1;
-  std::vector<fi_addr_t> peers_;  // in the table
+  struct Peer {
+    fi_addr_t at;
+    std::string name;
+  };
+  std::vector<Peer> peers_;  // in the table
   FabricOperation refused_;       // what silences it
 };
 

@@ -346,6 +346,12 @@ void OfiEndpoint::recall(WorkQueue& unacknowledged) {
   unacknowledged.append(queue_);
 }
 
+bool OfiEndpoint::recall_ends_it() const {
+  return std::any_of(outgoing_.begin(), outgoing_.end(), [](const Outgoing& each) {
+    return each.state == Outgoing::State::writing;
+  });
+}
+
 void OfiEndpoint::abandon_landing(int index) {
   Incoming& arrived = incoming(static_cast<uint32_t>(index));
   arrived.landing.owner = nullptr;

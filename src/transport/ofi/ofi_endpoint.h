@@ -68,6 +68,7 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
   void abandon_landing(int index) override;
   void disown(const void* owner, WorkQueue& unsent) override;
   void recall(WorkQueue& unacknowledged) override;
+  bool recall_ends_it() const override;
   uint32_t first_unacknowledged() const override { return released_ + ghosts_; }
   uint32_t landed_frames() const override { return landed_; }
   Nanoseconds heard_at() override { return heard_at_; }

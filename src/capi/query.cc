@@ -7,6 +7,7 @@
 #include "base/config.h"
 #include "base/json.h"
 #include "capi/last_error.h"
+#include "context/fabric_rails.h"
 #include "control/policy.h"
 #include "control/rail_selector.h"
 #include "nezha/nezha.h"
@@ -134,7 +135,9 @@ std::string build_info() {
   json.begin_object().field("version", kVersion).field("compiler", __VERSION__);
   json.field("instruction_set", nezha::reduce::instruction_set());
   json.field("encryption", OpenSSL_version(OPENSSL_VERSION));
-  json.key("transports").begin_array().value("tcp").end_array();
+  json.key("transports").begin_array().value("tcp");
+  if (nezha::context::has_fabric()) json.value("ofi");
+  json.end_array();
   return json.end_object().take();
 }
 
@@ -152,10 +155,11 @@ nezha_code nezha_query(const char* what, const char* request, char* text, size_t
     Result<std::string> answer = std::string();
     if (topic == "devices") answer = devices(*parsed);
     else if (topic == "explain") answer = explain(*parsed);
+    else if (topic == "fabric") answer = nezha::context::describe_fabric();
     else if (topic == "config") answer = nezha::config_schema_json();
     else if (topic == "build") answer = build_info();
-    else return error(Code::invalid_argument, "cannot answer '%s': devices, explain, config or "
-                      "build", topic.c_str());
+    else return error(Code::invalid_argument, "cannot answer '%s': devices, fabric, explain, "
+                      "config or build", topic.c_str());
     if (!answer) return answer.status();
     content = std::move(*answer);
     return Status::ok();

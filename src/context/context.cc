@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "context/affinity.h"
+#include "context/fabric_rails.h"
 #include "context/rail_transports.h"
 #include "control/policies/interference.h"
 
@@ -70,18 +71,15 @@ Status Context::start() {
 }
 
 Status Context::choose_rails() {
-  std::string filter;
-  bool tcp_wanted = true;
-  auto fabric = take_fabric_rails(config_.rails, &filter, &tcp_wanted);
+  auto fabric = take_fabric_rails(config_.rails);
   if (!fabric) return fabric.status();
-  if (tcp_wanted) NEZHA_RETURN_IF_ERROR(choose_tcp_rails(filter));
-  for (transport::RailAddress& rail : *fabric) {
+  if (fabric->tcp_wanted) NEZHA_RETURN_IF_ERROR(choose_tcp_rails(fabric->rest));
+  for (std::string& sentence : drop_faces(*fabric, &rails_)) {
+    device_left_out_.push_back("rank " + std::to_string(rank_) + ": " + std::move(sentence));
+  }
+  for (FabricRails::Rail& each : fabric->rails) {
     if (rails_.size() == control::kRailsMax) break;
-    // One device is one rail, whichever way it is seen.
-    std::erase_if(rails_, [&](const transport::RailAddress& other) {
-      return !rail.address.empty() && other.address == rail.address && other.provider.empty();
-    });
-    rails_.push_back(std::move(rail));
+    rails_.push_back(std::move(each.rail));
   }
   if (!rails_.empty()) return Status::ok();
   std::string why;

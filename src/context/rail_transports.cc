@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <map>
 
-#include "base/ip_prefix.h"
 #include "transport/tcp/tcp_transport.h"
 #ifdef NEZHA_HAS_LIBFABRIC
-#include "transport/ofi/fabric_device.h"
 #include "transport/ofi/ofi_transport.h"
 #endif
 
@@ -199,71 +197,6 @@ Result<std::unique_ptr<transport::Rejoin>> RailTransports::rejoin(const MeshRequ
     parts->add(std::move(part));
   }
   return std::unique_ptr<transport::Rejoin>(std::move(parts));
-}
-
-// ---------------------------------------------------------------------------- the user's list
-
-namespace {
-
-#ifdef NEZHA_HAS_LIBFABRIC
-Status add_matching(const std::string& wanted, std::vector<RailAddress>* rails) {
-  const size_t at = wanted.find('@');
-  if (at != std::string::npos) {
-    // The provider is taken at its word.
-    const std::string provider = wanted.substr(0, at);
-    const std::string place = wanted.substr(at + 1);
-    rails->push_back({wanted, place, 16, 0, 0, 0, 0, provider, ""});
-    return Status::ok();
-  }
-  if (wanted == "shm") {
-    rails->push_back({"shm", "", 0, 0, 0, 0, 0, "shm", ""});
-    return Status::ok();
-  }
-  const std::string address = parse_ip_prefix(wanted) ? wanted : "";
-  auto devices = transport::list_fabric_devices(!wanted.empty(), address);
-  if (!devices) return devices.status();
-  bool any = false;
-  for (const transport::FabricDevice& device : *devices) {
-    if (!wanted.empty() && wanted != device.domain && wanted != device.net_device &&
-        wanted != device.address) {
-      continue;
-    }
-    any = true;
-    rails->push_back({device.domain, device.address, 24, 0, 0, device.mtu, device.speed_bits_per_s,
-                      device.provider, ""});
-    if (!wanted.empty()) break;  // one device is one rail, by its best provider
-  }
-  if (any) return Status::ok();
-  return error(Code::invalid_argument, "rails: libfabric has no device for 'ofi:%s'; fi_info lists what "
-               "it has", wanted.c_str());
-}
-#else
-Status add_matching(const std::string& wanted, std::vector<RailAddress>*) {
-  return error(Code::unsupported, "rails: 'ofi:%s' needs libfabric, and this build was made without its "
-               "headers; install them (Debian: libfabric-dev) and build again", wanted.c_str());
-}
-#endif
-
-}  // namespace
-
-Result<std::vector<RailAddress>> take_fabric_rails(const std::string& rails, std::string* rest,
-                                                   bool* tcp_wanted) {
-  std::vector<RailAddress> found;
-  bool any_fabric = false;
-  rest->clear();
-  for (size_t begin = 0; begin <= rails.size() && !rails.empty();) {
-    const size_t end = std::min(rails.find(',', begin), rails.size());
-    const std::string entry = rails.substr(begin, end - begin);
-    begin = end + 1;
-    if (entry.starts_with("ofi:")) {
-      any_fabric = true;
-      NEZHA_RETURN_IF_ERROR(add_matching(entry.substr(4), &found));
-      continue;
-    }
-    *rest += (rest->empty() ? "" : ",") + (entry.starts_with("tcp:") ? entry.substr(4) : entry);
-  }
-  *tcp_wanted = !rest->empty() || !any_fabric;
-  return found;
 }
 
 }  // namespace nezha::context

@@ -6,7 +6,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "transport/transport.h"
@@ -41,11 +40,5 @@ class RailTransports final : public transport::Transport {
 
   std::vector<Kind> kinds_;
 };
-
-// Takes the entries "ofi:WHAT" out of `rails` (those of "tcp:WHAT" lose their prefix), and finds the
-// devices they name: a device, an address, PROVIDER@ADDRESS, or nothing for all adapters. `rest`: what
-// remains for the TCP rails; `tcp_wanted` is false when only others were named.
-Result<std::vector<transport::RailAddress>> take_fabric_rails(const std::string& rails,
-                                                              std::string* rest, bool* tcp_wanted);
 
 }  // namespace nezha::context

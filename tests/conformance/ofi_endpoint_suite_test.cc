@@ -1,9 +1,12 @@
-// The endpoint suite over libfabric: through the host's TCP, and through shared memory.
+// The endpoint suite over libfabric: through the host's TCP, through shared memory, and through the
+// adapters that FABRIC_UNDER_TEST names.
 #include "transport/ofi/ofi_endpoint.h"
 
 #include <array>
 
+#include "base/config.h"
 #include "conformance/endpoint_suite.h"
+#include "transport/ofi/fabric_device.h"
 #include "transport/ofi/fabric_port.h"
 #include "transport/ofi/fabric_rail.h"
 
@@ -13,13 +16,13 @@ namespace {
 using testing::Recorder;
 using Rails = std::array<std::unique_ptr<FabricRail>, 2>;  // one a side, as in two processes
 
-void make_pair(const std::string& provider, const std::string& address, bool checksum,
-               progress::Loop& loop, Recorder& left, Recorder& right, EndpointPair* pair) {
+void make_pair(const std::array<std::string, 3>& place, bool checksum, progress::Loop& loop,
+               Recorder& left, Recorder& right, EndpointPair* pair) {
   const auto rails_of_pair = std::make_shared<Rails>();
   Rails& rails = *rails_of_pair;
   std::array<std::unique_ptr<FabricPort>, 2> ports;
   for (size_t i = 0; i < 2; ++i) {
-    auto rail = FabricRail::open(provider, "", address);
+    auto rail = FabricRail::open(place[0], "", place[1 + i]);
     ASSERT_TRUE(rail.is_ok()) << rail.status().to_string();
     rails[i] = std::move(*rail);
     auto port = FabricPort::open(*rails[i], OfiEndpoint::kCompletions);
@@ -42,23 +45,53 @@ void make_pair(const std::string& provider, const std::string& address, bool che
   pair->beneath = rails_of_pair;
 }
 
-PairMaker ofi(const std::string& name, const std::string& provider, const std::string& address,
-              bool checksum) {
+using Place = std::array<std::string, 3>;  // provider, address of the left side, of the right side
+using Finder = std::function<Result<Place>()>;
+
+PairMaker ofi(const std::string& name, const Finder& find, bool checksum) {
   return {name,
           [=]() -> std::string {
-            auto rail = FabricRail::open(provider, "", address);
+            const auto place = find();
+            if (!place) return place.status().message();
+            auto rail = FabricRail::open(place.value()[0], "", place.value()[1]);
             return rail ? "" : rail.status().message();
           },
           [=](progress::Loop& loop, Recorder& left, Recorder& right, EndpointPair* pair) {
-            make_pair(provider, address, checksum, loop, left, right, pair);
+            make_pair(find().value(), checksum, loop, left, right, pair);
           }};
 }
 
+Result<Place> host_tcp() {
+  auto library = FabricLibrary::open();
+  if (!library) return library.status();
+  return Place{std::string(software_provider(**library)), "127.0.0.1", "127.0.0.1"};
+}
+
+Result<Place> shared_memory() { return Place{"shm", "", ""}; }
+
+// What the caller names in the environment: real adapters, in tests/rdma.
+Result<Place> named() {
+  const std::string name = "FABRIC_UNDER_TEST=";
+  std::string all;
+  for (const std::string& each : ConfigInputs::of_process("").environment) {
+    if (each.starts_with(name)) all = each.substr(name.size());
+  }
+  if (all.empty()) {
+    return error(Code::unsupported, "%sPROVIDER@ADDRESS,ADDRESS names no adapters", name.c_str());
+  }
+  const size_t at = all.find('@');
+  const size_t comma = all.find(',', at);
+  if (comma == std::string::npos) {
+    return error(Code::invalid_argument, "not PROVIDER@ADDRESS,ADDRESS: %s%s", name.c_str(), all.c_str());
+  }
+  return Place{all.substr(0, at), all.substr(at + 1, comma - at - 1), all.substr(comma + 1)};
+}
+
 INSTANTIATE_TEST_SUITE_P(Ofi, EndpointSuite,
-                         ::testing::Values(ofi("net", "net", "127.0.0.1", false),
-                                           ofi("tcp_rxm", "tcp;ofi_rxm", "127.0.0.1", false),
-                                           ofi("shm", "shm", "", false),
-                                           ofi("checksum", "net", "127.0.0.1", true)),
+                         ::testing::Values(ofi("tcp", host_tcp, false),
+                                           ofi("shm", shared_memory, false),
+                                           ofi("checksum", host_tcp, true),
+                                           ofi("named", named, false)),
                          name_of_maker);
 
 }  // namespace

@@ -12,7 +12,7 @@
 #include "support/all_reduce_case.h"
 #include "support/sockets.h"
 #include "support/world.h"
-#include "transport/ofi/fabric_rail.h"
+#include "transport/ofi/fabric_device.h"
 
 namespace nezha::testing {
 namespace {
@@ -27,13 +27,17 @@ WorldOptions world_with(int ranks, const std::string& rails) {
   return options;
 }
 
-class OfiRails : public ::testing::TestWithParam<std::string> {
+class OfiRails : public ::testing::Test {
  protected:
   void SetUp() override {
-    auto rail = transport::FabricRail::open(GetParam(), "", kFabricAddress);
-    if (!rail) GTEST_SKIP() << rail.status().message();
+    auto library = transport::FabricLibrary::open();
+    if (!library) GTEST_SKIP() << library.status().message();
+    provider_ = transport::software_provider(**library);
   }
-  std::string fabric() const { return "ofi:" + GetParam() + "@" + kFabricAddress; }
+  std::string fabric() const { return "ofi:" + provider_ + "@" + kFabricAddress; }
+
+ private:
+  std::string provider_;
 };
 
 void fill_all(std::vector<AllReduceCase>& cases, int ranks) {
@@ -84,7 +88,7 @@ Look look_at(World& world, int rank, size_t rail) {
   return look;
 }
 
-TEST_P(OfiRails, CarryOperationsAlone) {
+TEST_F(OfiRails, CarryOperationsAlone) {
   for (const int ranks : {2, 3}) {
     World world(world_with(ranks, fabric()));
     ASSERT_TRUE(world.status().is_ok()) << world.status().to_string();
@@ -94,7 +98,7 @@ TEST_P(OfiRails, CarryOperationsAlone) {
   }
 }
 
-TEST_P(OfiRails, ShareOperationsWithTcp) {
+TEST_F(OfiRails, ShareOperationsWithTcp) {
   for (const int ranks : {2, 4}) {
     World world(world_with(ranks, "tcp:127.1.0.1/32," + fabric()));
     ASSERT_TRUE(world.status().is_ok()) << world.status().to_string();
@@ -118,7 +122,7 @@ TEST_P(OfiRails, ShareOperationsWithTcp) {
 
 // The rail's connections are cut in the middle of operations, again whenever it has come back and carried
 // chunks: what was on its way goes over the other one.
-TEST_P(OfiRails, CutInMidOperationComesBackAndChangesNoBit) {
+TEST_F(OfiRails, CutInMidOperationComesBackAndChangesNoBit) {
   constexpr int kRanks = 2;
   constexpr int kReturns = 2;
   constexpr int kRoundsMax = 400;
@@ -157,11 +161,6 @@ TEST_P(OfiRails, CutInMidOperationComesBackAndChangesNoBit) {
   EXPECT_EQ(returns, kReturns);
   EXPECT_GE(look_at(world, 0, 1).lost - first.lost, kReturns);
 }
-
-INSTANTIATE_TEST_SUITE_P(Providers, OfiRails, ::testing::Values("net", "tcp;ofi_rxm"),
-                         [](const auto& which) {
-                           return which.param == "net" ? std::string("net") : std::string("tcp_rxm");
-                         });
 
 }  // namespace
 }  // namespace nezha::testing

@@ -17,7 +17,12 @@ class Fabric : public ::testing::Test {
   void SetUp() override {
     auto library = FabricLibrary::open();
     if (!library) GTEST_SKIP() << library.status().message();
+    library_ = *library;
+    provider_ = software_provider(*library_);
   }
+
+  const FabricLibrary* library_ = nullptr;
+  std::string provider_;
 };
 
 TEST_F(Fabric, ListsEveryDeviceOnce) {
@@ -49,12 +54,22 @@ TEST_F(Fabric, SaysWhichProviderIsNotThere) {
   EXPECT_EQ(rail.status().code(), Code::unsupported);
   EXPECT_NE(rail.status().message().find("warp"), std::string::npos);
   // The library believes any address until a port is to be opened at it.
-  auto elsewhere = FabricRail::open("net", "", "192.0.2.77");
+  auto elsewhere = FabricRail::open(provider_, "", "192.0.2.77");
   EXPECT_FALSE(elsewhere.is_ok() && FabricPort::open(**elsewhere, 16).is_ok());
 }
 
+TEST_F(Fabric, RefusesTheProviderThatCrashesAndNamesAnother) {
+  auto rail = FabricRail::open("tcp;ofi_rxm", "", "127.0.0.1");
+  ASSERT_FALSE(rail.is_ok());
+  EXPECT_EQ(rail.status().code(), Code::unsupported);
+  EXPECT_NE(rail.status().message().find("ofi:" + provider_), std::string::npos);
+  auto devices = list_fabric_devices(true);
+  ASSERT_TRUE(devices.is_ok());
+  for (const FabricDevice& each : *devices) EXPECT_NE(each.provider, "tcp;ofi_rxm");
+}
+
 TEST_F(Fabric, MemoryIsRegisteredUnderKeysThatDiffer) {
-  auto rail = FabricRail::open("net", "", "127.0.0.1");
+  auto rail = FabricRail::open(provider_, "", "127.0.0.1");
   if (!rail) GTEST_SKIP() << rail.status().message();
   std::vector<std::byte> memory(100'000);
   std::vector<fid_mr*> regions(50);

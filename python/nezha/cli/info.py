@@ -24,10 +24,13 @@ Examples:
 mean that packets travel both ways on that rail (refused: nobody listens on that port); the time is
 one round trip. "no answer" means that packets are lost or filtered: Nezha would not use that pair.
 "unreachable" means that the kernel has no route from this rail to HOST.
+
+RDMA rails are asked for: NEZHA_RAILS=ofi:mlx5_0 takes that adapter, ofi: all adapters, and tcp:,ofi:
+everything this host has, each device once.
 """
 
-_TITLES = {"devices": "Devices of this host", "peer": "The way to the peer", "config": "Options",
-           "build": "Build"}
+_TITLES = {"devices": "Devices of this host", "fabric": "RDMA rails through libfabric",
+           "peer": "The way to the peer", "config": "Options", "build": "Build"}
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -48,7 +51,8 @@ def info(rail_filter: str = typer.Option("", "--filter", help="As in NEZHA_RAILS
             answer: Dict[str, Any] = {"config": json.loads(_native.query("config", "{}"))}
         else:
             request = json.dumps({"filter": rail_filter} if rail_filter else {})
-            answer = {"devices": json.loads(_native.query("devices", request))}
+            answer = {"devices": json.loads(_native.query("devices", request)),
+                      "fabric": json.loads(_native.query("fabric", "{}"))}
             if peer is not None:
                 answer["peer"] = reach(answer["devices"], peer, port, timeout)
         answer["build"] = json.loads(_native.query("build", "{}"))
@@ -60,8 +64,12 @@ def info(rail_filter: str = typer.Option("", "--filter", help="As in NEZHA_RAILS
         return
     if "devices" in answer:
         answer["devices"] = [_row(device) for device in answer["devices"]]
+        fabric = answer["fabric"]
+        answer["fabric"] = [_fabric_row(device) for device in fabric["devices"]]
     for name, value in answer.items():
         show.section(_TITLES[name], value)
+        if name == "fabric":
+            typer.echo(_fabric_sentence(fabric) + "\n")
     if not config and not any(row["usable as a rail"] == "yes" for row in answer["devices"]):
         typer.echo("No device is usable as a rail: name one with NEZHA_RAILS, or look at the reasons.")
 
@@ -77,3 +85,27 @@ def _row(device: Dict[str, Any]) -> Dict[str, Any]:
         "driver": device["driver"],
         "usable as a rail": "yes" if device["usable"] else f"no: {device['reason']}",
     }
+
+
+def _fabric_row(device: Dict[str, Any]) -> Dict[str, Any]:
+    speed = device["speed_gbps"]
+    return {
+        "rail": device["rail"],
+        "provider": device["provider"],
+        "device": device["device"],
+        "address": device["address"],
+        "speed": "unknown" if speed is None else f"{speed:g} Gbit/s",
+        "NUMA node": device["numa_node"] if device["numa_node"] >= 0 else "",
+        "kind": "RDMA adapter" if device["adapter"] else "software",
+    }
+
+
+def _fabric_sentence(fabric: Dict[str, Any]) -> str:
+    """What can be done with what libfabric has, or with what is missing."""
+    if fabric["missing"]:
+        return fabric["missing"]
+    adapters = [device["rail"] for device in fabric["devices"] if device["adapter"]]
+    if not adapters:
+        return f"libfabric {fabric['library']} has no RDMA adapter here; TCP serves the devices above."
+    return (f"libfabric {fabric['library']}: NEZHA_RAILS=tcp:,ofi: uses {', '.join(adapters)} and every "
+            "other device.")

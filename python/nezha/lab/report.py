@@ -12,7 +12,8 @@ def _port(lab: state.LabState, port: state.PortState, node: Dict[str, Dict[str, 
     near, far = node.get(port.device, {}), switch.get(port.switch_port, {})
     burst = (lab.burst or shaping.default_burst(port.rate)) if port.rate else 0
     return {
-        "rail": port.rail, "kind": lab.rail_kinds[port.rail], "device": port.device, "address": port.address, "mtu": port.mtu,
+        "rail": port.rail, "kind": lab.rail_kinds[port.rail], "device": port.device,
+        "address": port.address, "mtu": port.mtu,
         "path_mtu": port.path_mtu, "rate_bps": port.rate, "burst_bytes": burst,
         "honest_from_bytes": shaping.honest_from(burst),
         "queue_bytes": shaping.queue_bytes(port.rate, lab.queue_ms, burst) if port.rate else 0,

@@ -21,12 +21,12 @@ struct Provider {
   std::string_view name;
   bool software;
 };
-// In libfabric 1.17 `net` is what later ones call `tcp`; there `tcp` alone knows no reliable datagrams.
 constexpr std::array kProviders = {
     Provider{"verbs;ofi_rxm", false}, Provider{"efa", false}, Provider{"cxi", false},
     Provider{"opx", false}, Provider{"psm3", false}, Provider{"shm", true}, Provider{"net", true},
-    Provider{"tcp", true}, Provider{"tcp;ofi_rxm", true},
+    Provider{"tcp", true},
 };
+constexpr std::string_view kTcpBeneathRxm = "tcp;ofi_rxm";
 
 std::string first_word_of(const std::filesystem::path& path) {
   std::ifstream file(path);
@@ -109,6 +109,20 @@ bool is_known(const std::vector<FabricDevice>& devices, const FabricDevice& devi
 }
 
 }  // namespace
+
+std::string_view software_provider(const FabricLibrary& library) {
+  return library.is_older_than(1, 18) ? "net" : "tcp";
+}
+
+// When a port is closed while a peer writes through it, `tcp` reports that write as failed without a
+// context, and `ofi_rxm` looks into the context without asking (1.17 to 2.x): a null pointer. Beneath
+// `verbs` every failed request has one, that of the posted receive or send.
+Status check_provider(const FabricLibrary& library, std::string_view provider) {
+  if (provider != kTcpBeneathRxm) return Status::ok();
+  return error(Code::unsupported, "rails: the provider %s crashes when a connection is closed under a "
+               "write (libfabric %s); take ofi:%s@ADDRESS, which goes over TCP, too",
+               kTcpBeneathRxm.data(), library.version().c_str(), software_provider(library).data());
+}
 
 FabricLibrary::Info rail_hints(const FabricLibrary& library, std::string_view provider) {
   FabricLibrary::Info hints = library.make_info();

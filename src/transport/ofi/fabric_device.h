@@ -14,7 +14,7 @@
 namespace nezha::transport {
 
 struct FabricDevice {
-  std::string provider;         // "net", "tcp;ofi_rxm", "verbs;ofi_rxm", "shm"
+  std::string provider;         // "verbs;ofi_rxm", "efa", "net", "shm"
   std::string domain;           // "eth0", "mlx5_0", "shm"
   std::string net_device;       // the Ethernet face of the same device, "" when it has none
   std::string address;          // numeric, where rails are addressed so; "" for shm and others
@@ -28,6 +28,12 @@ struct FabricDevice {
 // `at`: those with this numeric address alone, among them addresses that no device is listed with
 // (127.2.0.1); "" for all.
 Result<std::vector<FabricDevice>> list_fabric_devices(bool software, const std::string& at = "");
+
+// The provider that serves any Ethernet device: "tcp", which before libfabric 1.18 was called "net".
+std::string_view software_provider(const FabricLibrary& library);
+
+// `unsupported` for a provider that is there and cannot carry rails, saying why and what to take instead.
+Status check_provider(const FabricLibrary& library, std::string_view provider);
 
 // What every rail asks of its provider; null without memory.
 FabricLibrary::Info rail_hints(const FabricLibrary& library, std::string_view provider);

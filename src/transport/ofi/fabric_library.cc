@@ -73,6 +73,10 @@ std::string FabricLibrary::version() const {
   return std::to_string(FI_MAJOR(version)) + "." + std::to_string(FI_MINOR(version));
 }
 
+bool FabricLibrary::is_older_than(uint32_t major, uint32_t minor) const {
+  return FI_VERSION_LT(version_(), FI_VERSION(major, minor));
+}
+
 std::string FabricLibrary::explain(long reason) const {
   return strerror_(static_cast<int>(std::labs(reason)));
 }

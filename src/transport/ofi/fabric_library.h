@@ -37,6 +37,7 @@ class FabricLibrary {
   }
   // "1.17"
   std::string version() const;
+  bool is_older_than(uint32_t major, uint32_t minor) const;
   // Of a negative return value.
   std::string explain(long reason) const;
 

@@ -38,6 +38,8 @@ class FabricPort {
   // What peers dial: bytes whose meaning is the provider's.
   const std::string& name() const { return name_; }
   Result<fi_addr_t> insert(std::string_view peer);
+  // Nothing is on its way there.
+  void remove(fi_addr_t peer) { fi_av_remove(addresses_, &peer, 1, 0); }
   void close();
 
   // The provider's answers: 0, -FI_EAGAIN, or what went wrong.

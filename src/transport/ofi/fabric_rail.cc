@@ -11,6 +11,7 @@ Result<std::unique_ptr<FabricRail>> FabricRail::open(const std::string& provider
                                                      const std::string& address) {
   auto library = FabricLibrary::open();
   if (!library) return library.status();
+  NEZHA_RETURN_IF_ERROR(check_provider(**library, provider));
   const FabricLibrary::Info hints = rail_hints(**library, provider);
   if (hints == nullptr) return error(Code::exhausted, "no memory to open a rail of %s", provider.c_str());
   int reason = 0;

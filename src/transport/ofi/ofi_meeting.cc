@@ -8,43 +8,6 @@
 #include "wire/little_endian.h"
 
 namespace nezha::transport {
-namespace {
-
-constexpr uint32_t kMeetingMagic = 0x4A5A4E7F;  // 0x7F 'N' 'Z' 'J'
-constexpr size_t kFixedBytes = 4 + 4 + wire::kNonceBytes + 64 + 8;
-constexpr size_t kNameMax = 512;
-
-}  // namespace
-
-// ------------------------------------------------------------------------------------ messages
-
-std::string OfiMeeting::encode(const Message& message) {
-  std::string bytes(kFixedBytes, '\0');
-  auto* at = reinterpret_cast<std::byte*>(bytes.data());
-  wire::store_le(at, kMeetingMagic);
-  wire::store_le(at + 4, static_cast<uint32_t>(message.word));
-  std::memcpy(at + 8, message.nonce.data(), message.nonce.size());
-  std::memcpy(at + 24, message.block.data(), message.block.size());
-  wire::store_le(at + 88, message.number);
-  return bytes + message.name;
-}
-
-bool OfiMeeting::decode(const std::string& bytes, Message* message) {
-  if (bytes.size() < kFixedBytes || bytes.size() > kFixedBytes + kNameMax) return false;
-  const auto* at = reinterpret_cast<const std::byte*>(bytes.data());
-  const auto word = wire::load_le<uint32_t>(at + 4);
-  if (wire::load_le<uint32_t>(at) != kMeetingMagic || word < static_cast<uint32_t>(Word::hello) ||
-      word > static_cast<uint32_t>(Word::done)) {
-    return false;
-  }
-  message->word = static_cast<Word>(word);
-  std::memcpy(message->nonce.data(), at + 8, message->nonce.size());
-  std::memcpy(message->block.data(), at + 24, message->block.size());
-  message->number = wire::load_le<uint64_t>(at + 88);
-  message->name = bytes.substr(kFixedBytes);
-  return true;
-}
-
 std::string OfiMeeting::transcript(const wire::Hello& hello, const wire::Nonce& acceptor_nonce,
                                    const std::string& dialler_name,
                                    const std::string& acceptor_name, const char* purpose) const {
@@ -85,6 +48,9 @@ Result<std::unique_ptr<FabricPort>> OfiMeeting::open_door(FabricRail& rail) {
 }
 
 Status OfiMeeting::take_doors(std::vector<std::unique_ptr<FabricPort>> doors) {
+  auto key = wire::random_secret();
+  if (!key) return key.status();
+  door_key_ = *key;
   for (auto& port : doors) {
     Door& door = doors_.emplace_back();
     door.port = std::move(port);
@@ -99,7 +65,7 @@ bool OfiMeeting::turn(Nanoseconds now) {
   bool any = false;
   for (size_t rail = 0; rail < doors_.size(); ++rail) {
     std::vector<std::string> arrived;
-    any |= doors_[rail].post->turn(&arrived);
+    any |= doors_[rail].post->turn(&arrived, now);
     for (const std::string& bytes : arrived) at_door(rail, bytes, now);
   }
   for (auto at = dials_.begin(); at != dials_.end();) {
@@ -114,7 +80,39 @@ bool OfiMeeting::turn(Nanoseconds now) {
 }
 
 void OfiMeeting::drop_expired(Nanoseconds now) {
-  std::erase_if(guests_, [&](const Guest& guest) { return now >= guest.deadline; });
+  for (auto at = guests_.begin(); at != guests_.end();) {
+    const auto guest = at++;
+    if (now < guest->deadline) continue;
+    leave(*guest);
+    guests_.erase(guest);
+  }
+  while (!spent_.empty() && now >= spent_.front().until) spent_.pop_front();
+}
+
+bool OfiMeeting::is_busy() const {
+  const auto has_letters = [](const Door& door) { return !door.post->is_idle(); };
+  return !dials_.empty() || !guests_.empty() || std::any_of(doors_.begin(), doors_.end(), has_letters);
+}
+
+std::vector<int> OfiMeeting::wait_fds() const {
+  std::vector<int> all;
+  for (const Door& door : doors_) {
+    if (door.port->wait_fd() < 0) return {};
+    all.push_back(door.port->wait_fd());
+  }
+  return all;
+}
+
+bool OfiMeeting::may_wait() {
+  bool all = true;
+  for (Door& door : doors_) all &= door.port->may_wait();
+  return all;
+}
+
+size_t OfiMeeting::entries() const {
+  size_t all = guests_.size() + spent_.size();
+  for (const Door& door : doors_) all += door.post->addresses();
+  return all;
 }
 
 Nanoseconds OfiMeeting::next_deadline() const {
@@ -125,83 +123,108 @@ Nanoseconds OfiMeeting::next_deadline() const {
 }
 
 void OfiMeeting::at_door(size_t rail, const std::string& bytes, Nanoseconds now) {
-  Message message;
+  DoorMessage message;
   if (!decode(bytes, &message)) return;
-  if (message.word == Word::hello) return greet(rail, message, now);
+  if (message.word == DoorWord::hello) return greet(rail, message, now);
+  if (message.word == DoorWord::proof) return admit(rail, message, now);
   const auto guest = std::find_if(guests_.begin(), guests_.end(), [&](const Guest& each) {
     return each.rail == rail && each.hello.nonce == message.nonce;
   });
   if (guest == guests_.end()) return;
-  if (message.word == Word::proof && !guest->member) {
-    admit(*guest, message);
-    if (!guest->member) guests_.erase(guest);
-  } else if (message.word == Word::ping && guest->member) {
-    Message pong;
-    pong.word = Word::pong;
+  if (message.word == DoorWord::ping) {
+    DoorMessage pong;
+    pong.word = DoorWord::pong;
     pong.nonce = message.nonce;
     pong.number = message.number;
-    doors_[rail].post->send(guest->to, encode(pong));
-  } else if (message.word == Word::done && guest->member) {
+    doors_[rail].post->send(guest->to, encode(pong), guest->deadline);
+  } else if (message.word == DoorWord::done) {
     seat(*guest, message);
+    leave(*guest);
     guests_.erase(guest);
   }
 }
 
-void OfiMeeting::greet(size_t rail, const Message& message, Nanoseconds now) {
-  Guest guest;
-  if (wire::decode(std::span<const std::byte, wire::kHelloBytes>(message.block), &guest.hello) !=
-      wire::Refusal::none) {
-    return;
-  }
+bool OfiMeeting::check(size_t rail, const DoorMessage& message, wire::Hello* hello) const {
+  if (wire::decode(message.hello, hello) != wire::Refusal::none) return false;
   const wire::Expected expected{request_.job, static_cast<uint32_t>(request_.ranks.size()),
                                 static_cast<uint32_t>(request_.rank),
                                 static_cast<uint16_t>(rails_.size())};
-  if (wire::check_hello(guest.hello, expected) != wire::Refusal::none ||
-      guest.hello.acceptor_rail != rail || guest.hello.nonce != message.nonce ||
-      guest.hello.lane >= request_.streams_per_rail ||
-      guest.hello.dialer_rail >= rank_of(static_cast<int>(guest.hello.dialer_rank)).rails.size()) {
-    return;
+  if (wire::check_hello(*hello, expected) != wire::Refusal::none || hello->acceptor_rail != rail ||
+      hello->nonce != message.nonce || hello->lane >= request_.streams_per_rail) {
+    return false;
   }
-  auto nonce = wire::random_nonce();
-  auto to = doors_[rail].port->insert(message.name);
-  if (!nonce || !to) return;
+  const auto& theirs = rank_of(static_cast<int>(hello->dialer_rank)).rails;
+  return hello->dialer_rail < theirs.size() &&
+         is_beside(rails_[rail]->info().addr_format, message.name, theirs[hello->dialer_rail].door);
+}
+
+// Who said what in a span of time; nobody else can compute it.
+wire::Nonce OfiMeeting::nonce_for(size_t rail, const DoorMessage& message, Nanoseconds now) const {
+  std::string text = "door:" + std::to_string(rail) + ":" + std::to_string(now / kNonceTime) + ":";
+  text.append(reinterpret_cast<const char*>(message.hello.data()), message.hello.size());
+  const wire::Mac mac = wire::channel_mac_of(door_key_, text + message.name);
+  wire::Nonce nonce;
+  std::memcpy(nonce.data(), mac.data(), nonce.size());
+  return nonce;
+}
+
+void OfiMeeting::greet(size_t rail, const DoorMessage& message, Nanoseconds now) {
+  wire::Hello hello;
+  if (!check(rail, message, &hello)) return;
+  const wire::Nonce nonce = nonce_for(rail, message, now);
+  OfiPost& post = *doors_[rail].post;
+  OfiPost::Address* const to = post.enter(message.name);
+  if (to == nullptr) return;
+  DoorMessage challenge;
+  challenge.word = DoorWord::challenge;
+  challenge.nonce = message.nonce;
+  wire::make_challenge(request_.secret, hello, nonce, challenge.block);
+  post.send(to, encode(challenge), now + kGuestTimeout);
+  post.leave(to);  // the letter holds it
+}
+
+void OfiMeeting::admit(size_t rail, const DoorMessage& message, Nanoseconds now) {
+  Guest guest;
+  if (!check(rail, message, &guest.hello)) return;
+  bool proved = false;
+  for (const Nanoseconds said : {now, now - kNonceTime}) {
+    if (proved) break;
+    guest.nonce = nonce_for(rail, message, said);
+    proved = wire::verify_proof(request_.secret, guest.hello, guest.nonce, message.block) ==
+             wire::Refusal::none;
+  }
+  const bool again = std::any_of(spent_.begin(), spent_.end(),
+                                 [&](const Spent& each) { return each.nonce == message.nonce; });
+  if (!proved || again) return;
+  spent_.push_back({message.nonce, now + 2 * kNonceTime});
   guest.rail = rail;
   guest.name = message.name;
-  guest.nonce = *nonce;
-  guest.to = *to;
   guest.deadline = now + kGuestTimeout;
-  Message challenge;
-  challenge.word = Word::challenge;
-  challenge.nonce = message.nonce;
-  wire::make_challenge(request_.secret, guest.hello, guest.nonce, challenge.block);
-  doors_[rail].post->send(guest.to, encode(challenge));
-  const auto is_stranger = [](const Guest& each) { return !each.member; };
-  if (static_cast<size_t>(std::count_if(guests_.begin(), guests_.end(), is_stranger)) >= kStrangersMax) {
-    guests_.erase(std::find_if(guests_.begin(), guests_.end(), is_stranger));
-  }
+  welcome(guest);
+}
+
+// Without a port, or an address: the dialler's patience ends, and it tries again.
+void OfiMeeting::welcome(Guest& guest) {
+  auto port = FabricPort::open(*rails_[guest.rail], OfiEndpoint::kCompletions);
+  if (!port) return;
+  OfiPost& post = *doors_[guest.rail].post;
+  guest.port = std::move(*port);
+  guest.to = post.enter(guest.name);
+  if (guest.to == nullptr) return;
+  DoorMessage message;
+  message.word = DoorWord::welcome;
+  message.nonce = guest.hello.nonce;
+  message.name = guest.port->name();
+  const wire::Mac mac = wire::channel_mac_of(
+      request_.secret, transcript(guest.hello, guest.nonce, guest.name, message.name, "welcome"));
+  std::memcpy(message.block.data(), mac.data(), mac.size());
+  post.send(guest.to, encode(message), guest.deadline);
   guests_.push_back(std::move(guest));
 }
 
-void OfiMeeting::admit(Guest& guest, const Message& message) {
-  if (wire::verify_proof(request_.secret, guest.hello, guest.nonce, message.block) !=
-      wire::Refusal::none) {
-    return;
-  }
-  auto port = FabricPort::open(*rails_[guest.rail], OfiEndpoint::kCompletions);
-  if (!port) return;  // the dialler's patience ends, and it tries again
-  guest.port = std::move(*port);
-  guest.member = true;
-  Message welcome;
-  welcome.word = Word::welcome;
-  welcome.nonce = message.nonce;
-  welcome.name = guest.port->name();
-  const wire::Mac mac = wire::channel_mac_of(
-      request_.secret, transcript(guest.hello, guest.nonce, guest.name, welcome.name, "welcome"));
-  std::memcpy(welcome.block.data(), mac.data(), mac.size());
-  doors_[guest.rail].post->send(guest.to, encode(welcome));
-}
+void OfiMeeting::leave(Guest& guest) { doors_[guest.rail].post->leave(guest.to); }
 
-void OfiMeeting::seat(Guest& guest, const Message& message) {
+void OfiMeeting::seat(Guest& guest, const DoorMessage& message) {
   auto to = guest.port->insert(guest.name);
   if (!to) return;
   OfiJoined made;
@@ -217,13 +240,14 @@ void OfiMeeting::seat(Guest& guest, const Message& message) {
 
 // ------------------------------------------------------------------------------------- dialling
 
-void OfiMeeting::dial(const Path& path, uint32_t epoch, Nanoseconds deadline, bool probe) {
+void OfiMeeting::dial(const Path& path, uint32_t epoch, Nanoseconds now, Nanoseconds patience,
+                      bool probe) {
   Dial& dial = dials_.emplace_back();
   dial.path = path;
   dial.epoch = epoch;
   dial.probe = probe;
-  dial.deadline = deadline;
-  if (const std::string why = start(dial); !why.empty()) {
+  dial.deadline = now + patience;
+  if (const std::string why = start(dial, now); !why.empty()) {
     refuse(dial, DialOutcome::unanswered, why);
     if (dial.port != nullptr) dial.port->close();
     dials_.pop_back();
@@ -231,7 +255,7 @@ void OfiMeeting::dial(const Path& path, uint32_t epoch, Nanoseconds deadline, bo
 }
 
 // Why not; empty when it is on its way.
-std::string OfiMeeting::start(Dial& dial) {
+std::string OfiMeeting::start(Dial& dial, Nanoseconds now) {
   FabricRail& rail = *rails_[static_cast<size_t>(dial.path.rail)];
   const RailAddress& theirs =
       rank_of(dial.path.peer).rails[static_cast<size_t>(dial.path.peer_rail)];
@@ -241,9 +265,8 @@ std::string OfiMeeting::start(Dial& dial) {
   auto post = OfiPost::open(*dial.port, 0);
   if (!post) return post.status().message();
   dial.post = std::move(*post);
-  auto door = dial.port->insert(theirs.door);
-  if (!door) return door.status().message();
-  dial.door = *door;
+  dial.door = dial.post->enter(theirs.door);
+  if (dial.door == nullptr) return "rail " + rail.name() + " does not take the address of its door";
   auto nonce = wire::random_nonce();
   if (!nonce) return nonce.status().message();
   dial.hello.job = request_.job;
@@ -256,22 +279,24 @@ std::string OfiMeeting::start(Dial& dial) {
   dial.hello.epoch = dial.epoch;
   dial.hello.nonce = *nonce;
   if (const Status armed = dial.post->arm(); !armed) return armed.message();
-  std::array<std::byte, 64> block;
-  wire::encode(dial.hello, block);
-  send(dial, Word::hello, block, 0, 0);
+  wire::encode(dial.hello, dial.hello_bytes);
+  send(dial, DoorWord::hello, {}, 0, now);
   return "";
 }
 
-void OfiMeeting::send(Dial& dial, Word word, const std::array<std::byte, 64>& block,
+void OfiMeeting::send(Dial& dial, DoorWord word, const std::array<std::byte, 64>& block,
                       uint64_t number, Nanoseconds now) {
-  Message message;
+  DoorMessage message;
   message.word = word;
   message.nonce = dial.hello.nonce;
   message.block = block;
   message.number = number;
-  if (word == Word::hello) message.name = dial.port->name();
+  if (word == DoorWord::hello || word == DoorWord::proof) {
+    message.hello = dial.hello_bytes;
+    message.name = dial.port->name();
+  }
   dial.sent_at = now;
-  dial.post->send(dial.door, encode(message));
+  dial.post->send(dial.door, encode(message), dial.deadline);
 }
 
 void OfiMeeting::refuse(Dial& dial, DialOutcome outcome, std::string reason) {
@@ -280,14 +305,14 @@ void OfiMeeting::refuse(Dial& dial, DialOutcome outcome, std::string reason) {
 
 bool OfiMeeting::advance(Dial& dial, Nanoseconds now) {
   std::vector<std::string> arrived;
-  dial.post->turn(&arrived);
+  dial.post->turn(&arrived, now);
   if (const int failure = dial.post->send_error(); failure != 0) {
     refuse(dial, failure == ECONNREFUSED ? DialOutcome::refused : DialOutcome::unanswered,
            rails_[static_cast<size_t>(dial.path.rail)]->library().explain(failure));
     return false;
   }
   for (const std::string& bytes : arrived) {
-    Message message;
+    DoorMessage message;
     std::string why;
     const bool ours = decode(bytes, &message) && message.nonce == dial.hello.nonce;
     if (ours && message.word == dial.awaited) {
@@ -304,30 +329,30 @@ bool OfiMeeting::advance(Dial& dial, Nanoseconds now) {
       return false;
     }
   }
-  if (dial.awaited == Word::done && dial.post->is_idle()) {
+  if (dial.awaited == DoorWord::done && dial.post->is_idle()) {
     finish(dial);
     return false;
   }
   if (now < dial.deadline) return true;
-  refuse(dial, dial.awaited == Word::challenge ? DialOutcome::unanswered : DialOutcome::failed,
-         dial.awaited == Word::challenge ? "no answer" : "the answer was not finished in time");
+  refuse(dial, dial.awaited == DoorWord::challenge ? DialOutcome::unanswered : DialOutcome::failed,
+         dial.awaited == DoorWord::challenge ? "no answer" : "the answer was not finished in time");
   return false;
 }
 
 // What to do next; why not.
-std::string OfiMeeting::answer(Dial& dial, const Message& message, Nanoseconds now) {
+std::string OfiMeeting::answer(Dial& dial, const DoorMessage& message, Nanoseconds now) {
   std::array<std::byte, 64> block{};
-  if (message.word == Word::challenge) {
+  if (message.word == DoorWord::challenge) {
     const wire::Refusal refusal = wire::verify_challenge(request_.secret, dial.hello, message.block,
                                                          &dial.acceptor_nonce);
     if (refusal != wire::Refusal::none) return std::string(wire::reason_of(refusal));
     wire::make_proof(request_.secret, dial.hello, dial.acceptor_nonce, block);
-    dial.awaited = Word::welcome;
+    dial.awaited = DoorWord::welcome;
     if (const Status armed = dial.post->arm(); !armed) return armed.message();
-    send(dial, Word::proof, block, 0, now);
+    send(dial, DoorWord::proof, block, 0, now);
     return "";
   }
-  if (message.word == Word::welcome) {
+  if (message.word == DoorWord::welcome) {
     const wire::Mac expected = wire::channel_mac_of(
         request_.secret,
         transcript(dial.hello, dial.acceptor_nonce, dial.port->name(), message.name, "welcome"));
@@ -335,19 +360,19 @@ std::string OfiMeeting::answer(Dial& dial, const Message& message, Nanoseconds n
     std::memcpy(said.data(), message.block.data(), said.size());
     if (!wire::equal(said, expected)) return std::string(wire::reason_of(wire::Refusal::bad_mac));
     dial.peer_name = message.name;
-    dial.awaited = Word::pong;
+    dial.awaited = DoorWord::pong;
   } else {
     dial.best = std::min(dial.best, now - dial.sent_at);
     ++dial.pings;
   }
   if (dial.pings < kPings) {
     if (const Status armed = dial.post->arm(); !armed) return armed.message();
-    send(dial, Word::ping, block, static_cast<uint64_t>(dial.pings), now);
+    send(dial, DoorWord::ping, block, static_cast<uint64_t>(dial.pings), now);
     return "";
   }
   // Nothing is armed any more: what comes next belongs to the endpoint.
-  dial.awaited = Word::done;
-  send(dial, Word::done, block, static_cast<uint64_t>(dial.best / 2), now);
+  dial.awaited = DoorWord::done;
+  send(dial, DoorWord::done, block, static_cast<uint64_t>(dial.best / 2), now);
   return "";
 }
 

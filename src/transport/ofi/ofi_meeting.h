@@ -6,8 +6,9 @@
 //            The rails outlive it.
 //   Trust    the messages are those of wire/handshake.h, each way through the door; the addresses of the
 //            two ports and both nonces are bound by a proof of the secret, and key the tokens of the
-//            connection. Before its proof a stranger costs one entry (kStrangersMax, the oldest goes),
-//            and no port.
+//            connection. Before its proof a stranger costs nothing that stays: the door's nonce is
+//            computed of the hello, which comes again with the proof. Answers go to addresses of ranks
+//            only, and a flood of hellos finds no more than OfiPost::kLettersMax of them waiting.
 //   Order    hello (port), challenge, proof, welcome (port), four pings and pongs, done.
 #pragma once
 
@@ -20,6 +21,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "transport/ofi/door_message.h"
 #include "transport/ofi/fabric_port.h"
 #include "transport/ofi/fabric_rail.h"
 #include "transport/ofi/ofi_post.h"
@@ -57,31 +59,27 @@ class OfiMeeting {
   static Result<std::unique_ptr<FabricPort>> open_door(FabricRail& rail);
   Status take_doors(std::vector<std::unique_ptr<FabricPort>> doors);
 
-  void dial(const Path& path, uint32_t epoch, Nanoseconds deadline, bool probe);
+  void dial(const Path& path, uint32_t epoch, Nanoseconds now, Nanoseconds patience, bool probe);
   // Moves everything; true when there was anything to move.
   bool turn(Nanoseconds now);
-  bool is_busy() const { return !dials_.empty() || !guests_.empty(); }
+  bool is_busy() const;
   Nanoseconds next_deadline() const;
+  // Descriptors on which knocks can be waited for; `may_wait`: before every sleep, on all of them.
+  // Empty when some door has none.
+  std::vector<int> wait_fds() const;
+  bool may_wait();
+  // What strangers cost, for tests.
+  size_t entries() const;
 
   std::deque<OfiJoined> joined;
   std::deque<OfiRefused> refused;
 
  private:
-  static constexpr size_t kStrangersMax = 64;
   static constexpr size_t kDoorReceives = 32;
   static constexpr int kPings = 4;
   static constexpr Nanoseconds kGuestTimeout = 3 * kSecond;
-
-  enum class Word : uint8_t { hello = 1, challenge, proof, welcome, ping, pong, done };
-  struct Message {
-    Word word = Word::hello;
-    wire::Nonce nonce{};                 // the dialler's: names the attempt
-    std::array<std::byte, 64> block{};   // of wire/handshake.h
-    std::string name;                    // of a port; done: nothing
-    uint64_t number = 0;                 // ping: which; done: latency in ns
-  };
-  static std::string encode(const Message& message);
-  static bool decode(const std::string& bytes, Message* message);
+  // A door's nonce is good for two of these.
+  static constexpr Nanoseconds kNonceTime = 4 * kSecond;
 
   struct Door {
     std::unique_ptr<OfiPost> post;   // goes after the port is closed
@@ -94,40 +92,51 @@ class OfiMeeting {
     Nanoseconds deadline = kNever;
     std::unique_ptr<OfiPost> post;
     std::unique_ptr<FabricPort> port;
-    fi_addr_t door = FI_ADDR_UNSPEC;
+    OfiPost::Address* door = nullptr;
     wire::Hello hello;
+    std::array<std::byte, wire::kHelloBytes> hello_bytes{};
     wire::Nonce acceptor_nonce{};
-    Word awaited = Word::challenge;
+    DoorWord awaited = DoorWord::challenge;
     std::string peer_name;
     int pings = 0;
     Nanoseconds sent_at = 0;
     Nanoseconds best = kNever;
   };
+  // Who has proved the secret.
   struct Guest {
     size_t rail = 0;
     wire::Hello hello;
     std::string name;
     wire::Nonce nonce{};   // ours
-    fi_addr_t to = FI_ADDR_UNSPEC;
-    bool member = false;
+    OfiPost::Address* to = nullptr;
     std::unique_ptr<FabricPort> port;
     Nanoseconds deadline = kNever;
   };
+  // A proof that was taken, until its nonce is no good any more: it may be heard and sent again.
+  struct Spent {
+    wire::Nonce nonce{};  // the dialler's
+    Nanoseconds until = 0;
+  };
 
   const PeerAddress& rank_of(int rank) const { return request_.ranks[static_cast<size_t>(rank)]; }
-  std::string start(Dial& dial);
+  std::string start(Dial& dial, Nanoseconds now);
   // False: over, one way or the other.
   bool advance(Dial& dial, Nanoseconds now);
-  std::string answer(Dial& dial, const Message& message, Nanoseconds now);
-  void send(Dial& dial, Word word, const std::array<std::byte, 64>& block, uint64_t number,
+  std::string answer(Dial& dial, const DoorMessage& message, Nanoseconds now);
+  void send(Dial& dial, DoorWord word, const std::array<std::byte, 64>& block, uint64_t number,
             Nanoseconds now);
   void refuse(Dial& dial, DialOutcome outcome, std::string reason);
   void finish(Dial& dial);
 
   void at_door(size_t rail, const std::string& bytes, Nanoseconds now);
-  void greet(size_t rail, const Message& message, Nanoseconds now);
-  void admit(Guest& guest, const Message& message);
-  void seat(Guest& guest, const Message& message);
+  // Of a hello, and again of the proof: false for strangers who cannot know better.
+  bool check(size_t rail, const DoorMessage& message, wire::Hello* hello) const;
+  wire::Nonce nonce_for(size_t rail, const DoorMessage& message, Nanoseconds now) const;
+  void greet(size_t rail, const DoorMessage& message, Nanoseconds now);
+  void admit(size_t rail, const DoorMessage& message, Nanoseconds now);
+  void welcome(Guest& guest);
+  void seat(Guest& guest, const DoorMessage& message);
+  void leave(Guest& guest);
   void drop_expired(Nanoseconds now);
   std::string transcript(const wire::Hello& hello, const wire::Nonce& acceptor_nonce,
                          const std::string& dialler_name, const std::string& acceptor_name,
@@ -138,7 +147,9 @@ class OfiMeeting {
   const std::vector<FabricRail*> rails_;
   std::vector<Door> doors_;
   std::list<Dial> dials_;
-  std::list<Guest> guests_;  // oldest first
+  std::list<Guest> guests_;
+  std::deque<Spent> spent_;  // oldest first
+  wire::Secret door_key_{};  // of this process alone
 };
 
 }  // namespace nezha::transport

@@ -7,7 +7,8 @@
 namespace nezha::transport {
 
 OfiPost::OfiPost(FabricPort& port, size_t receives)
-    : port_(port), reposts_(receives > 0), receives_(std::max<size_t>(receives, 1)), sends_(kSends) {}
+    : port_(port), reposts_(receives > 0), receives_(std::max<size_t>(receives, 1)), sends_(kSends),
+      sends_to_(kSends) {}
 
 Result<std::unique_ptr<OfiPost>> OfiPost::open(FabricPort& port, size_t receives) {
   std::unique_ptr<OfiPost> post(new OfiPost(port, receives));
@@ -28,6 +29,31 @@ Result<std::unique_ptr<OfiPost>> OfiPost::open(FabricPort& port, size_t receives
   return post;
 }
 
+OfiPost::Address* OfiPost::enter(const std::string& name) {
+  const auto known = addresses_.find(name);
+  if (known != addresses_.end()) {
+    ++known->second.holders;
+    return &known->second;
+  }
+  auto at = port_.insert(name);
+  if (!at) return nullptr;
+  Address& address = addresses_[name];
+  address = {name, *at, 1};
+  return &address;
+}
+
+void OfiPost::leave(Address* address) {
+  if (--address->holders > 0) return;
+  port_.remove(address->at);
+  addresses_.erase(addresses_.find(address->name));
+}
+
+void OfiPost::send(Address* to, std::string message, Nanoseconds until) {
+  if (letters_.size() >= kLettersMax) return;
+  ++to->holders;
+  letters_.push_back({to, std::move(message), until});
+}
+
 Status OfiPost::arm() { return post_receive(0); }
 
 Status OfiPost::post_receive(size_t index) {
@@ -41,50 +67,71 @@ Status OfiPost::post_receive(size_t index) {
                port_.rail().library().explain(answer).c_str());
 }
 
-bool OfiPost::flush() {
+bool OfiPost::post_send(const Letter& letter) {
+  const uint16_t index = free_.back();
+  std::byte* const at = buffer(receives_.size() + index);
+  const size_t bytes = std::min(letter.message.size(), kMessageMax);
+  std::memcpy(at, letter.message.data(), bytes);
+  const ssize_t answer = port_.send(letter.to->at, at, bytes, region_, sends_[index]);
+  if (answer == -FI_EAGAIN) return false;
+  if (answer != 0) {
+    send_error_ = static_cast<int>(-answer);
+    leave(letter.to);
+    return true;
+  }
+  free_.pop_back();
+  sends_to_[index] = letter.to;  // holds it from now on
+  return true;
+}
+
+bool OfiPost::flush(Nanoseconds now) {
   bool any = false;
-  while (!outbox_.empty() && !free_.empty()) {
-    const Letter& letter = outbox_.front();
-    const uint16_t index = free_.back();
-    std::byte* const at = buffer(receives_.size() + index);
-    const size_t bytes = std::min(letter.message.size(), kMessageMax);
-    std::memcpy(at, letter.message.data(), bytes);
-    const ssize_t answer = port_.send(letter.to, at, bytes, region_, sends_[index]);
-    if (answer == -FI_EAGAIN) break;
-    if (answer != 0) send_error_ = static_cast<int>(-answer);
-    if (answer == 0) free_.pop_back();
-    outbox_.pop_front();
-    any = true;
+  std::vector<const Address*> busy;
+  for (auto at = letters_.begin(); at != letters_.end() && !free_.empty();) {
+    const auto letter = at++;
+    const bool waits = std::find(busy.begin(), busy.end(), letter->to) != busy.end();
+    if (!waits && post_send(*letter)) {
+      any = true;
+    } else if (now >= letter->until) {
+      leave(letter->to);
+    } else {
+      busy.push_back(letter->to);
+      continue;
+    }
+    letters_.erase(letter);
   }
   return any;
 }
 
-bool OfiPost::turn(std::vector<std::string>* arrived) {
+void OfiPost::on_completion(const FabricPort::Completion& completion,
+                            std::vector<std::string>* arrived) {
+  if (completion.operation == nullptr) return;
+  const uint16_t index = completion.operation->index;
+  if (completion.operation->kind == FabricOperation::Kind::send) {
+    free_.push_back(index);
+    leave(sends_to_[index]);
+    if (completion.error != 0) send_error_ = completion.error;
+    return;
+  }
+  if (completion.error == 0) {
+    arrived->emplace_back(reinterpret_cast<const char*>(buffer(index)), completion.bytes);
+    if (!reposts_) return;
+  }
+  // A refusal is the provider's end; whoever waits for messages has a deadline.
+  (void)post_receive(index);
+}
+
+bool OfiPost::turn(std::vector<std::string>* arrived, Nanoseconds now) {
   for (size_t left = unposted_.size(); left > 0; --left) {
     const uint16_t index = unposted_.back();
     unposted_.pop_back();
     if (!post_receive(index)) return false;
   }
-  bool any = flush();
+  const bool sent = flush(now);
   std::array<FabricPort::Completion, 16> completions;
   const ssize_t count = port_.reap(completions.data(), completions.size());
-  for (ssize_t i = 0; i < count; ++i) {
-    const FabricPort::Completion& each = completions[static_cast<size_t>(i)];
-    any = true;
-    if (each.operation == nullptr) continue;
-    if (each.operation->kind == FabricOperation::Kind::send) {
-      free_.push_back(each.operation->index);
-      if (each.error != 0) send_error_ = each.error;
-      continue;
-    }
-    const size_t index = each.operation->index;
-    if (each.error == 0) {
-      arrived->emplace_back(reinterpret_cast<const char*>(buffer(index)), each.bytes);
-    }
-    if (!reposts_ && each.error == 0) continue;
-    if (!post_receive(index)) return any;
-  }
-  return any;
+  for (ssize_t i = 0; i < count; ++i) on_completion(completions[static_cast<size_t>(i)], arrived);
+  return sent || count > 0;
 }
 
 }  // namespace nezha::transport

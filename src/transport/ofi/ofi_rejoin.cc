@@ -14,34 +14,53 @@ Result<std::unique_ptr<OfiRejoin>> OfiRejoin::create(const MeshRequest& request,
   std::unique_ptr<OfiRejoin> made(
       new OfiRejoin(request, loop, events, joins, std::move(meeting)));
   loop.add_polled(made.get());
+  for (const int fd : made->meeting_->wait_fds()) {
+    NEZHA_RETURN_IF_ERROR(loop.add(fd, 0, made.get()));
+    made->knocks_.push_back(fd);
+  }
   return made;
 }
 
 void OfiRejoin::stop() {
   if (meeting_ == nullptr) return;
   loop_.remove_polled(this);
+  for (const int fd : knocks_) loop_.remove(fd, this);
   meeting_.reset();
 }
 
 void OfiRejoin::dial(const Path& path, uint32_t epoch, Nanoseconds patience) {
-  if (meeting_) meeting_->dial(path, epoch, loop_.clock().now() + patience, false);
+  if (meeting_) meeting_->dial(path, epoch, loop_.clock().now(), patience, false);
 }
 
 void OfiRejoin::probe(const Path& path, Nanoseconds patience) {
-  if (meeting_) meeting_->dial(path, 0, loop_.clock().now() + patience, true);
+  if (meeting_) meeting_->dial(path, 0, loop_.clock().now(), patience, true);
 }
 
-// Doors are asked now and then, attempts in every turn.
+void OfiRejoin::listen(bool on) {
+  if (listening_ == on) return;
+  listening_ = on;
+  for (const int fd : knocks_) {
+    // A door that cannot be listened at is looked at.
+    if (!loop_.modify(fd, on ? uint32_t{EPOLLIN} : 0, this)) listening_ = false;
+  }
+}
+
+// Doors are looked at after a knock, attempts in every turn.
 bool OfiRejoin::poll() {
   const Nanoseconds now = loop_.clock().now();
   if (!meeting_->is_busy() && now < look_at_) return false;
   const bool any = meeting_->turn(now);
-  if (!meeting_->is_busy()) look_at_ = now + kLookAtDoors;
+  const bool quiet = !any && !meeting_->is_busy();
+  listen(quiet && !knocks_.empty());
+  look_at_ = listening_ ? kNever : now + kLookAtDoors;
   return any;
 }
 
 progress::Polled::Sleep OfiRejoin::may_sleep() {
-  return meeting_->is_busy() ? Sleep::briefly : Sleep::until_woken;  // next_wakeup() sees to the doors
+  if (meeting_->is_busy()) return Sleep::briefly;
+  if (!listening_ || meeting_->may_wait()) return Sleep::until_woken;  // next_wakeup() sees to the rest
+  look_at_ = 0;
+  return Sleep::no;
 }
 
 void OfiRejoin::run(Nanoseconds) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "progress/loop.h"
 #include "transport/ofi/ofi_meeting.h"
@@ -11,7 +12,8 @@
 
 namespace nezha::transport {
 
-class OfiRejoin final : public Rejoin, private progress::Polled {
+class OfiRejoin final : public Rejoin, private progress::Polled,
+                        private progress::Pollable {
  public:
   static Result<std::unique_ptr<OfiRejoin>> create(const MeshRequest& request, progress::Loop& loop,
                                                    EndpointEvents& events, RejoinEvents& joins,
@@ -25,7 +27,8 @@ class OfiRejoin final : public Rejoin, private progress::Polled {
   void stop() override;
 
  private:
-  // How long a knock at a door waits while the loop sleeps.
+  // How long after a look the doors are left alone, so that strangers cost no more than that many looks;
+  // and how often they are looked at where knocks wake nobody.
   static constexpr Nanoseconds kLookAtDoors = 10 * kMillisecond;
 
   OfiRejoin(const MeshRequest& request, progress::Loop& loop, EndpointEvents& events,
@@ -35,6 +38,9 @@ class OfiRejoin final : public Rejoin, private progress::Polled {
 
   bool poll() override;
   Sleep may_sleep() override;
+  void on_ready(uint32_t) override { look_at_ = 0; }
+  // Whether knocks wake the loop.
+  void listen(bool on);
   void raise(OfiJoined& joined);
 
   const MeshRequest request_;
@@ -42,6 +48,8 @@ class OfiRejoin final : public Rejoin, private progress::Polled {
   EndpointEvents& events_;
   RejoinEvents& joins_;
   std::unique_ptr<OfiMeeting> meeting_;  // null: stopped
+  std::vector<int> knocks_;  // descriptors; empty: nobody would be woken
+  bool listening_ = false;
   Nanoseconds look_at_ = 0;
 };
 

@@ -25,22 +25,30 @@ struct Pairing {
   int higher = 0;
 };
 
-// Which rails of two ranks go together; both compute the same.
+// Names of shared memory hold the process: two ranks of one would close segments under each other
+// (FabricRail::keeps_ports).
+bool shares_memory(const PeerAddress& lower, const RailAddress& a, const PeerAddress& higher,
+                   const RailAddress& b) {
+  return lower.host == higher.host && a.name != b.name;
+}
+
+// Which rails of two ranks go together; both compute the same. First those of one network, then whatever
+// is left, for routed fabrics.
 std::vector<Pairing> pair_up(const PeerAddress& lower, const PeerAddress& higher) {
   std::vector<Pairing> pairs;
+  std::vector<bool> taken(lower.rails.size());
   std::vector<bool> used(higher.rails.size());
-  for (size_t mine = 0; mine < lower.rails.size(); ++mine) {
-    for (size_t theirs = 0; theirs < higher.rails.size(); ++theirs) {
-      const RailAddress& a = lower.rails[mine];
-      const RailAddress& b = higher.rails[theirs];
-      // Names of shared memory hold the process: two ranks of one would close segments under each other
-      // (FabricRail::keeps_ports).
-      const bool reachable = a.provider == "shm" ? lower.host == higher.host && a.name != b.name
-                                                 : same_network(a, b);
-      if (used[theirs] || a.provider != b.provider || !reachable) continue;
-      used[theirs] = true;
-      pairs.push_back({static_cast<int>(mine), static_cast<int>(theirs)});
-      break;
+  for (const bool routed : {false, true}) {
+    for (size_t mine = 0; mine < lower.rails.size(); ++mine) {
+      for (size_t theirs = 0; theirs < higher.rails.size() && !taken[mine]; ++theirs) {
+        const RailAddress& a = lower.rails[mine];
+        const RailAddress& b = higher.rails[theirs];
+        const bool reachable = a.provider == "shm" ? shares_memory(lower, a, higher, b)
+                                                   : routed || same_network(a, b);
+        if (used[theirs] || a.provider != b.provider || !reachable) continue;
+        taken[mine] = used[theirs] = true;
+        pairs.push_back({static_cast<int>(mine), static_cast<int>(theirs)});
+      }
     }
   }
   return pairs;
@@ -94,8 +102,8 @@ Result<Mesh> OfiTransport::connect(const MeshRequest& request, progress::Loop& l
       for (int lane = 0; lane < request.streams_per_rail; ++lane) {
         ++wanted;
         if (!dials) continue;
-        meeting_->dial({other.rank, pair.lower, pair.higher, lane}, 0,
-                       begin + request.probe_timeout, false);
+        meeting_->dial({other.rank, pair.lower, pair.higher, lane}, 0, begin, request.probe_timeout,
+                       false);
       }
     }
   }

@@ -1,0 +1,113 @@
+// From what libfabric lists to rails: one device is one rail, whichever way it is seen.
+#include "context/fabric_rails.h"
+
+#include <gtest/gtest.h>
+
+#include "base/json.h"
+#include "transport/ofi/fabric_choice.h"
+
+namespace nezha::context {
+namespace {
+
+using transport::choose_devices;
+using transport::FabricDevice;
+using transport::RailAddress;
+
+// A host with two ports of InfiniBand and one of RoCE, as libfabric lists them.
+std::vector<FabricDevice> host() {
+  return {
+      {"verbs;ofi_rxm", "mlx5_0", "ib0", "fe80::1", 0, 100e9, 4096},
+      {"verbs;ofi_rxm", "mlx5_0", "ib0", "fd00::1", 0, 100e9, 4096},
+      {"verbs;ofi_rxm", "mlx5_0", "ib0", "10.1.0.7", 0, 100e9, 4096},
+      {"verbs;ofi_rxm", "mlx5_0", "ib0", "169.254.3.3", 0, 100e9, 4096},
+      {"verbs;ofi_rxm", "mlx5_1", "ib1", "10.2.0.7", 1, 100e9, 4096},
+      {"verbs;ofi_rxm", "mlx5_2", "eth2", "10.3.0.7", 1, 25e9, 1024},
+      {"net", "eth0", "eth0", "10.9.0.7", -1, 1e9, 0},
+      {"net", "eth2", "eth2", "10.3.0.7", 1, 25e9, 0},
+      {"net", "eth2", "eth2", "10.4.0.7", 1, 25e9, 0},
+  };
+}
+
+std::string names(const std::vector<FabricDevice>& devices) {
+  std::string all;
+  for (const FabricDevice& each : devices) {
+    all += (all.empty() ? "" : " ") + each.domain + "@" + each.address;
+  }
+  return all;
+}
+
+TEST(FabricChoice, ListsEveryDeviceOnceByItsBestAddressAndProvider) {
+  EXPECT_EQ(names(choose_devices(host(), "")),
+            "mlx5_0@10.1.0.7 mlx5_1@10.2.0.7 mlx5_2@10.3.0.7 eth0@10.9.0.7");
+  EXPECT_EQ(names(choose_devices({}, "")), "");
+}
+
+TEST(FabricChoice, FindsByDomainDeviceAndAddress) {
+  EXPECT_EQ(names(choose_devices(host(), "mlx5_0")), "mlx5_0@10.1.0.7");
+  EXPECT_EQ(names(choose_devices(host(), "ib0")), "mlx5_0@10.1.0.7");
+  EXPECT_EQ(names(choose_devices(host(), "eth2")), "mlx5_2@10.3.0.7");
+  // An address that is asked for is not changed into a better one.
+  EXPECT_EQ(names(choose_devices(host(), "fe80::1")), "mlx5_0@fe80::1");
+  EXPECT_EQ(names(choose_devices(host(), "10.4.0.7")), "eth2@10.4.0.7");
+  EXPECT_EQ(names(choose_devices(host(), "mlx5")), "");
+}
+
+RailAddress tcp(const std::string& name, const std::string& address) {
+  RailAddress rail;
+  rail.name = name;
+  rail.address = address;
+  return rail;
+}
+
+TEST(FabricRails, OneDeviceIsOneRail) {
+  FabricRails fabric;
+  fabric.rails.push_back({tcp("mlx5_2", "10.3.0.7"), "eth2"});
+  fabric.rails.push_back({tcp("efa_0", ""), "eth5"});
+  fabric.rails.push_back({tcp("net@10.8.0.7", "10.8.0.7"), ""});
+  fabric.rails.push_back({tcp("shm", ""), ""});
+  std::vector<RailAddress> rails = {tcp("eth0", "10.9.0.7"), tcp("eth2", "10.33.0.7"),
+                                    tcp("eth5", "10.5.0.7"), tcp("eth8", "10.8.0.7"), tcp("eth9", "")};
+  const std::vector<std::string> sentences = drop_faces(fabric, &rails);
+  ASSERT_EQ(rails.size(), 2U);
+  EXPECT_EQ(rails[0].name, "eth0");
+  EXPECT_EQ(rails[1].name, "eth9");
+  ASSERT_EQ(sentences.size(), 3U);
+  EXPECT_NE(sentences[0].find("eth2 (10.33.0.7)"), std::string::npos) << sentences[0];
+  EXPECT_NE(sentences[0].find("ofi:mlx5_2"), std::string::npos) << sentences[0];
+}
+
+TEST(FabricRails, TheListIsSplitByPrefixes) {
+  const auto take = [](const std::string& list) {
+    auto taken = take_fabric_rails(list);
+    EXPECT_TRUE(taken.is_ok()) << taken.status().to_string();
+    return taken.is_ok() ? std::move(*taken) : FabricRails();
+  };
+  FabricRails none = take("");
+  EXPECT_TRUE(none.tcp_wanted && none.rest.empty() && none.rails.empty());
+  none = take("^docker,tcp:eth1");
+  EXPECT_TRUE(none.tcp_wanted && none.rails.empty());
+  EXPECT_EQ(none.rest, "^docker,eth1");
+  FabricRails only = take("ofi:shm");
+  EXPECT_FALSE(only.tcp_wanted);
+  ASSERT_EQ(only.rails.size(), 1U);
+  EXPECT_EQ(only.rails[0].rail.provider, "shm");
+  FabricRails both = take("tcp:,ofi:verbs;ofi_rxm@192.0.2.7");
+  EXPECT_TRUE(both.tcp_wanted);
+  EXPECT_EQ(both.rest, "");
+  ASSERT_EQ(both.rails.size(), 1U);
+  EXPECT_EQ(both.rails[0].rail.provider, "verbs;ofi_rxm");
+  EXPECT_EQ(both.rails[0].rail.address, "192.0.2.7");
+}
+
+TEST(FabricRails, SayWhatIsThereAndWhatIsMissing) {
+  const auto parsed = parse_json(describe_fabric());
+  ASSERT_TRUE(parsed.is_ok());
+  const bool opened = !parsed.value().at("library").is_null();
+  EXPECT_EQ(parsed.value().at("missing").string_or("?").empty(), opened);
+  for (const JsonValue& each : parsed.value().at("devices").items()) {
+    EXPECT_TRUE(each.at("rail").string_or("").starts_with("ofi:"));
+  }
+}
+
+}  // namespace
+}  // namespace nezha::context

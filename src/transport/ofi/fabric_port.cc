@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "base/clock.h"
-
 namespace nezha::transport {
 
 Result<std::unique_ptr<FabricPort>> FabricPort::open(FabricRail& rail, size_t completions) {
@@ -71,42 +69,7 @@ Status FabricPort::open(size_t completions) {
   return Status::ok();
 }
 
-// What has completed, unseen; true when there was anything.
-bool FabricPort::discard() {
-  std::array<Completion, 16> completions;
-  return queue_ != nullptr && reap(completions.data(), completions.size()) > 0;
-}
-
-// `ofi_rxm` reads what has come when it closes a connection, and gives the buffer of every message back
-// to the connection that is gone: a wild pointer. So nothing may come any more. A write from memory that
-// is not registered makes the connection fail at this end, whatever the peer does; what came before is
-// read.
-void FabricPort::silence() {
-  constexpr Nanoseconds kPatience = 20 * kMillisecond;
-  const Nanoseconds deadline = system_clock().now() + kPatience;
-  for (const fi_addr_t peer : peers_) {
-    bool failed = false;
-    ssize_t posted = -FI_EAGAIN;
-    while (!failed && system_clock().now() < deadline) {
-      if (posted == -FI_EAGAIN) {
-        posted = fi_write(endpoint_, rail_.unregistered(), FabricRail::kSilenceBytes,
-                          fi_mr_desc(rail_.silencer()), peer, 0, 0, &refused_.context);
-      }
-      if (posted != 0 && posted != -FI_EAGAIN) break;
-      std::array<Completion, 16> completions;
-      const ssize_t count = reap(completions.data(), completions.size());
-      if (count < 0) break;
-      for (ssize_t i = 0; i < count; ++i) {
-        failed |= completions[static_cast<size_t>(i)].operation == &refused_;
-      }
-    }
-  }
-  while (discard()) {
-  }
-}
-
 void FabricPort::close() {
-  if (endpoint_ != nullptr && queue_ != nullptr && rail_.silencer() != nullptr) silence();
   fid* const endpoint = endpoint_ == nullptr ? nullptr : &endpoint_->fid;
   fid* const addresses = addresses_ == nullptr ? nullptr : &addresses_->fid;
   fid* const queue = queue_ == nullptr ? nullptr : &queue_->fid;
@@ -131,17 +94,9 @@ Result<fi_addr_t> FabricPort::insert(std::string_view peer) {
   padded.resize(std::max<size_t>(padded.size(), 512));
   fi_addr_t address = FI_ADDR_UNSPEC;
   const int inserted = fi_av_insert(addresses_, padded.data(), 1, &address, 0, nullptr);
-  if (inserted == 1 && address != FI_ADDR_NOTAVAIL) {
-    peers_.push_back(address);
-    return address;
-  }
+  if (inserted == 1 && address != FI_ADDR_NOTAVAIL) return address;
   return error(Code::peer_lost, "rail %s does not take a peer's address: %s", rail_.name().c_str(),
                rail_.library().explain(inserted < 0 ? inserted : FI_EADDRNOTAVAIL).c_str());
-}
-
-void FabricPort::remove(fi_addr_t peer) {
-  peers_.erase(std::find(peers_.begin(), peers_.end(), peer));
-  fi_av_remove(addresses_, &peer, 1, 0);
 }
 
 ssize_t FabricPort::receive(std::byte* buffer, size_t bytes, fid_mr* region,
@@ -159,6 +114,10 @@ ssize_t FabricPort::send(fi_addr_t to, const std::byte* buffer, size_t bytes, fi
 ssize_t FabricPort::write(fi_addr_t to, const std::byte* from, size_t bytes, fid_mr* region,
                           const RemoteMemory& target, uint64_t data, FabricOperation& operation) {
   void* const descriptor = region == nullptr ? nullptr : fi_mr_desc(region);
+  if (rail_.tells_by_message()) {
+    return fi_write(endpoint_, from, bytes, descriptor, to, target.address, target.key,
+                    &operation.context);
+  }
   return fi_writedata(endpoint_, from, bytes, descriptor, data, to, target.address, target.key,
                       &operation.context);
 }

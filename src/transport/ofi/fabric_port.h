@@ -12,7 +12,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/status.h"
 #include "transport/ofi/fabric_rail.h"
@@ -40,7 +39,7 @@ class FabricPort {
   const std::string& name() const { return name_; }
   Result<fi_addr_t> insert(std::string_view peer);
   // Nothing is on its way there.
-  void remove(fi_addr_t peer);
+  void remove(fi_addr_t peer) { fi_av_remove(addresses_, &peer, 1, 0); }
   void close();
 
   // The provider's answers: 0, -FI_EAGAIN, or what went wrong.
@@ -48,6 +47,7 @@ class FabricPort {
   // Never by fi_inject: nobody would hear that it failed.
   ssize_t send(fi_addr_t to, const std::byte* buffer, size_t bytes, fid_mr* region,
                FabricOperation& operation);
+  // `data` arrives with it, unless tells_writes_by_message().
   ssize_t write(fi_addr_t to, const std::byte* from, size_t bytes, fid_mr* region,
                 const RemoteMemory& target, uint64_t data, FabricOperation& operation);
 
@@ -74,8 +74,6 @@ class FabricPort {
   Status open(size_t completions);
   int open_queue(size_t completions, fi_wait_obj wait);
   int open_waiting_queue(size_t completions);
-  void silence();
-  bool discard();
 
   FabricRail& rail_;
   std::string name_;
@@ -84,8 +82,6 @@ class FabricPort {
   fid_av* addresses_ = nullptr;
   fid_ep* endpoint_ = nullptr;
   int wait_fd_ = -1;
-  std::vector<fi_addr_t> peers_;  // in the table
-  FabricOperation refused_;       // what silences it
 };
 
 }  // namespace nezha::transport

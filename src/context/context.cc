@@ -286,6 +286,8 @@ std::string Context::rails_json() {
     transport::EndpointCounters sum;
     json.begin_object().field("name", rails_[rail].name).field("device", rails_[rail].name);
     json.field("address", rails_[rail].address);
+    json.field("transport", rails_[rail].provider.empty() ? "tcp" : "ofi");
+    json.field("provider", rails_[rail].provider);
     json.field("mtu", rails_[rail].mtu);
     json.field("rate_bytes_per_s", snapshots[rail].rate_bytes_per_s);
     json.field("latency_s", snapshots[rail].latency_s);

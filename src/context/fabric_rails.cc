@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/ip_prefix.h"
 #include "base/json.h"
 #include "control/rail_selector.h"
 #ifdef NEZHA_HAS_LIBFABRIC
@@ -50,7 +51,8 @@ Status add_matching(const std::string& wanted, std::vector<FabricRails::Rail>* r
     rails->push_back({{"shm", "", 0, 0, 0, 0, 0, "shm", ""}, ""});
     return Status::ok();
   }
-  auto devices = transport::list_fabric_devices(!wanted.empty());
+  const std::string address = parse_ip_prefix(wanted) ? wanted : "";
+  auto devices = transport::list_fabric_devices(!wanted.empty(), address);
   if (!devices) return devices.status();
   const auto chosen = transport::choose_devices(*devices, wanted);
   if (chosen.empty()) {

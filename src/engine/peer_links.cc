@@ -21,7 +21,7 @@ bool is_on_trial(const Link& link) {
 }  // namespace
 
 // The rail for the next transfer, and of its connections the one with the least to do.
-Link* PeerLinks::choose(Nanoseconds now, uint64_t bytes) {
+Link* PeerLinks::choose(Nanoseconds now, const transport::WorkRequest& request) {
   if (links_.size() == 1) {
     Link& only = links_.front();
     return only.is_usable() && only.endpoint->has_room() ? &only : nullptr;
@@ -42,8 +42,21 @@ Link* PeerLinks::choose(Nanoseconds now, uint64_t bytes) {
     if (lanes_[rail] == nullptr || backlog < lanes_[rail]->backlog) lanes_[rail] = &link;
     link.backlog = backlog;
   }
-  const int rail = binder_.pick(loads_, bytes, pending_.bytes() - bytes);
+  const uint64_t bytes = frame_bytes(request);
+  const bool again = wire::generation_of(request.header.flags) > 0;
+  const int rail = binder_.pick(loads_, bytes, pending_.bytes() - bytes, again);
   return rail == control::RailBinder::kWait ? nullptr : lanes_[static_cast<size_t>(rail)];
+}
+
+// The binder has to find the same, or it would give the work back to where it came from.
+bool PeerLinks::may_hedge(const Link& slow, double slow_s, const Link& other, double other_s) const {
+  const Nanoseconds gain = slow.endpoint->recall_ends_it() ? kLastResortGain : kHedgeGain;
+  if (slow_s < 2 * other_s + static_cast<double>(gain) / kSecond) return false;
+  if (binder_.may_carry(other.endpoint->rail)) return true;
+  const bool shared = std::any_of(links_.begin(), links_.end(), [&](const Link& link) {
+    return link.is_usable() && binder_.may_carry(link.endpoint->rail);
+  });
+  return !shared || control::RailBinder::is_far_too_slow(slow_s, other_s);
 }
 
 // The backlog of one connection; what drained since the last look teaches its monitor.

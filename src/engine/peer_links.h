@@ -35,7 +35,7 @@ class PeerLinks {
     while (moved) {
       moved = false;
       while (!pending_.empty()) {
-        Link* link = choose(now, frame_bytes(*pending_.front()));
+        Link* link = choose(now, *pending_.front());
         if (link == nullptr) break;
         transport::WorkRequest* request = pending_.pop_front();
         if (!link->endpoint->post(*request)) {
@@ -66,6 +66,8 @@ class PeerLinks {
   Link* usable();
   Link* find(int rail, int lane);
   bool has_pending() const { return !pending_.empty(); }
+  // Whether what `slow` has not delivered in `slow_s` may go to `other`, which would need `other_s`.
+  bool may_hedge(const Link& slow, double slow_s, const Link& other, double other_s) const;
   // Transfers wait for word of what landed on a lost connection.
   bool has_limbo() const;
   bool has_output() const;
@@ -83,10 +85,14 @@ class PeerLinks {
   const std::deque<Link>& links() const { return links_; }
 
  private:
+  // A hedge must win at least this much; where it costs the connection, as much as making that again.
+  static constexpr Nanoseconds kHedgeGain = 5 * kMillisecond;
+  static constexpr Nanoseconds kLastResortGain = 100 * kMillisecond;
+
   static uint64_t frame_bytes(const transport::WorkRequest& request) {
     return wire::kHeaderBytes + request.header.length;
   }
-  Link* choose(Nanoseconds now, uint64_t bytes);
+  Link* choose(Nanoseconds now, const transport::WorkRequest& request);
 
   uint64_t measure(Link& link, Nanoseconds now);
 

@@ -156,7 +156,7 @@ void Supervisor::hedge(PeerLinks& links) {
     for (Link& other : links.links()) {
       if (&other == &slow || !other.is_usable() || other.endpoint->backlog_bytes() > 0) continue;
       const double other_s = other.endpoint->latency_s + bytes / other.monitor.rate_bytes_per_s();
-      if (slow_s < 2 * other_s + static_cast<double>(kHedgeGain) / kSecond) continue;
+      if (!links.may_hedge(slow, slow_s, other, other_s)) continue;
       WorkQueue taken;
       slow.endpoint->recall(taken);
       if (taken.empty()) break;  // only the rest of a frame whose copy is elsewhere

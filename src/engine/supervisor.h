@@ -98,8 +98,6 @@ class Supervisor final : public transport::RejoinEvents {
   static constexpr Nanoseconds kProbeEvery = 400 * kMillisecond;
   static constexpr Nanoseconds kProbePatience = 350 * kMillisecond;
   static constexpr Nanoseconds kGoneAfter = 1800 * kMillisecond;
-  // A hedge must win at least this much.
-  static constexpr Nanoseconds kHedgeGain = 5 * kMillisecond;
 
   struct Probe {
     Nanoseconds next_at = 0;

@@ -130,6 +130,8 @@ class Endpoint {
   // their memory any more, and stays up if it can do both. What was on its way may still arrive; its late
   // acknowledgement releases nothing.
   virtual void recall(WorkQueue& unacknowledged) = 0;
+  // Whether `recall` would cost the connection now.
+  virtual bool recall_ends_it() const { return false; }
 
   // The number, among the data frames posted on this connection, of the first that `recall` or
   // `on_down` hands back: what the peer says about that connection is counted from its beginning.

@@ -13,6 +13,7 @@ from campaigns.job import Job
 from campaigns.lines import Broken
 
 RAILS = 2
+FABRIC = ["1gbit", "ofi:1gbit"]  # one of libfabric's beside one of TCP
 _RETURN_S = 6.0  # a killed rail that is not back by then counts as lost; the job is made anew
 _LEFT_S = 5.0  # in which what a return still holds must be given back
 # What the library says about the faults, of all ranks together.

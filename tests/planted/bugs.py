@@ -34,6 +34,12 @@ JUDGE = "engine/supervisor.cc"
 HEALTH = "control/link_health.cc"
 REDIAL = "control/redial.cc"
 FRAME = "wire/frame.cc"
+OFI = "transport/ofi/ofi_endpoint.cc"
+OFI_RECEIVE = "transport/ofi/ofi_endpoint_receive.cc"
+
+FENCE = """fence(error(Code::aborted, "connection %s was closed because the memory that rank %d """ \
+    """writes to was "
+                "needed back", name_.c_str(), peer));"""
 
 TAKE_OVER = """if (landing.generation > generation) return false;
       link.endpoint->abandon_landing(i);"""
@@ -197,6 +203,19 @@ BUGS: List[Bug] = [
     Bug("same_epoch_again", LOST,
         "std::max(link.dialled_epoch, link.endpoint->epoch) + 1",
         "std::max(link.dialled_epoch, link.endpoint->epoch)", "epoch not counted"),
+    # ----------------------------------------------------------------- writing into peers' memory
+    Bug("memory_used_again_without_a_fence", OFI, FENCE, ";",
+        "a write that comes late lands in memory that has another use"),
+    Bug("a_key_is_taken_for_a_fence", OFI, FENCE, "FabricRail::forget(arrived.region);",
+        "a write that has begun to land goes on without its key"),
+    Bug("source_given_up_in_mid_write", OFI,
+        "if (outgoing.state == Outgoing::State::writing) return false;", ";",
+        "memory that the network still reads is given back"),
+    Bug("landed_in_any_order", OFI_RECEIVE, "incoming_count_ > 0 && incoming(0).complete",
+        "incoming_count_ > 0", "a payload is told before it was written"),
+    Bug("released_before_it_left", OFI,
+        "if (outgoing->state == Outgoing::State::writing) return;", ";",
+        "a source is released while the network still reads it"),
     # -------------------------------------------------------------------------------------- wire
     Bug("checksum_ignored", FRAME, "load_le<uint32_t>(at + kAtCrc) != checksum(at)", "false",
         "a broken header is believed"),

@@ -155,7 +155,7 @@ def test_rows_have_exactly_the_documented_fields():
         "size", "count", "type", "redop", "time_us", "p50_us", "p99_us", "algbw_gbps",
         "busbw_gbps", "limit_us", "of_limit", "wrong", "cpu_s_per_gb", "cores_given", "cores_used",
         "rails", "library"}
-    assert set(row["rails"][0]) == {"name", "rate_gbps", "bytes", "share"}
+    assert set(row["rails"][0]) == {"name", "transport", "rate_gbps", "bytes", "share"}
     assert row["time_us"] == row["p50_us"] == 20e3 and row["p99_us"] == 30e3
     assert row["algbw_gbps"] == pytest.approx(8 * (1 << 20) / 20e-3 / 1e9)
     assert row["busbw_gbps"] == pytest.approx(1.5 * row["algbw_gbps"])

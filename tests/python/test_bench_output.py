@@ -15,7 +15,7 @@ ROW = {
     "size": 1 << 20, "count": 1 << 18, "type": "float32", "redop": "sum", "time_us": 13212.0,
     "p50_us": 13212.0, "p99_us": 14000.0, "algbw_gbps": 0.635, "busbw_gbps": 0.952,
     "limit_us": 12582.9, "of_limit": 0.952, "wrong": 0, "cpu_s_per_gb": 4.1,
-    "rails": [{"name": "eth0", "rate_gbps": 1.0, "bytes": 6 << 20, "share": 1.0}],
+    "rails": [{"name": "eth0", "transport": "tcp", "rate_gbps": 1.0, "bytes": 6 << 20, "share": 1.0}],
     "library": "nezha",
 }
 LAB = {"mode": "root", "shaped": True, "congestion_control": "cubic", "queue_ms": 10.0,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -21,34 +22,44 @@ from .guest import NO_STATUS, TIMED_OUT, Guest
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests"
 SKIPPED = 77
+# Targets of CMake: where they lie in its folder, and the variable that tells the guest.
+PROGRAMS = {"raw_fabric": ("bench/fabric/raw_fabric", "RAW_FABRIC"),
+            "rdma_job": ("tests/rdma/rdma_job", "RDMA_JOB"),
+            "rdma_suite": ("tests/rdma/rdma_suite", "RDMA_SUITE")}
 SECONDS = 1200  # a guard against hanging: all cases take some 130 s of processor time
 
 
-def build_raw_fabric() -> str:
-    """Path of the program, made when it is out of date. Raises SystemExit with the compiler's words."""
-    folder, log = ROOT / "build" / "rdma", ROOT / "build" / "rdma" / "build.log"
-    folder.mkdir(parents=True, exist_ok=True)
-    for words in (["cmake", "-S", str(ROOT), "-B", str(folder), "-G", "Ninja", "-DNEZHA_TESTS=OFF"],
-                  ["cmake", "--build", str(folder), "--target", "raw_fabric"]):
+def build() -> Path:
+    """Folder of the build with the programs, made anew where out of date.
+
+    Raises:
+        SystemExit: it does not compile; with the compiler's words.
+    """
+    folder, log = ROOT / "build" / "release", ROOT / "build" / "rdma.log"
+    for words in (["cmake", "--preset", "release"],
+                  ["cmake", "--build", str(folder), "--target", *PROGRAMS]):
         with log.open("w") as output:
-            done = subprocess.run(words, stdout=output, stderr=subprocess.STDOUT)
+            done = subprocess.run(words, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT)
         if done.returncode != 0:
             raise SystemExit(f"`{' '.join(words)}` failed:\n{log.read_text()[-3000:]}")
-    return str(folder / "bench" / "fabric" / "raw_fabric")
+    return folder
 
 
 def test(arguments: argparse.Namespace) -> int:
     """Runs the cases in one guest and prints their table."""
     from . import inside
 
-    unknown = [name for name in arguments.case if name not in inside.CASES]
+    cases = list(inside.SHORT) if arguments.short else arguments.case
+    unknown = [name for name in cases if name not in inside.CASES]
     if unknown or arguments.list:
         print("\n".join(inside.CASES) if arguments.list else
               f"no case {', '.join(unknown)}; --list shows them")
         return 0 if arguments.list else 2
-    program = arguments.raw_fabric or build_raw_fabric()
-    if not os.access(program, os.X_OK):
-        print(f"no program {program}: cmake --build BUILD --target raw_fabric makes it")
+    folder = Path(arguments.build).resolve() if arguments.build else build()
+    programs = {variable: str(folder / path) for path, variable in PROGRAMS.values()}
+    absent = [path for path in programs.values() if not os.access(path, os.X_OK)]
+    if absent:
+        print(f"not there: {', '.join(absent)}; cmake --build {folder} --target {' '.join(PROGRAMS)}")
         return 1
     directory = Path(arguments.out)
     directory.mkdir(parents=True, exist_ok=True)
@@ -56,17 +67,17 @@ def test(arguments: argparse.Namespace) -> int:
     results.unlink(missing_ok=True)
     start = time.monotonic()
     guest = Guest(directory)
-    path = os.pathsep.join(p for p in (str(TESTS), os.environ.get("PYTHONPATH", "")) if p)
     status = guest.run(
-        [sys.executable, "-m", "rdma.inside", *arguments.case], SECONDS,
-        {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1",
-         "RAW_FABRIC": os.path.abspath(program)})
+        [sys.executable, "-S", "-m", "rdma.inside", *cases], SECONDS,
+        {"PYTHONPATH": str(TESTS), "PYTHONDONTWRITEBYTECODE": "1", **programs})
     lines = results.read_text().splitlines() if results.exists() else []
     told = {entry["case"]: entry for entry in map(json.loads, lines)}
-    wanted = ["rails", *(arguments.case or inside.CASES)]
+    wanted = ["rails", *(cases or inside.CASES)]
     passed = report(wanted, told, status)
     boot = "never" if guest.boot_seconds is None else f"{guest.boot_seconds:.1f} s"
-    print(f"guest up after {boot}, {time.monotonic() - start:.0f} s in all")
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(f"guest up after {boot}, {time.monotonic() - start:.0f} s in all, "
+          f"{used.ru_utime + used.ru_stime:.0f} s of processor time with building")
     return 0 if passed and status == 0 else 1
 
 
@@ -99,8 +110,9 @@ def parse() -> argparse.Namespace:
     commands = parser.add_subparsers(required=True)
     one = commands.add_parser("test", help="run the cases")
     one.add_argument("case", nargs="*", help="names; none: all")
+    one.add_argument("--short", action="store_true", help="the cases of `make test`")
     one.add_argument("--list", action="store_true", help="print the names")
-    one.add_argument("--raw-fabric", metavar="FILE", help="a program that was built elsewhere")
+    one.add_argument("--build", metavar="FOLDER", help="where the programs were built already")
     one.add_argument("--out", default="out/rdma", metavar="FOLDER", help="where results go")
     one.set_defaults(body=test)
     two = commands.add_parser("guest", help="run a command in a guest")

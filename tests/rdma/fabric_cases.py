@@ -7,7 +7,7 @@ import os
 import time
 from typing import Any, Dict, List
 
-from .network import REPAIRS, Failure, Rail, rail
+from .network import Failure, Rail, rail
 from .processes import Process
 
 SECONDS = 240.0  # hang guards: a loaded host makes the guest ten times slower
@@ -43,14 +43,14 @@ def verbs_ping_pong() -> str:
     """Reliable connections of plain verbs over both RDMA rails, in both directions."""
     notes = []
     for over in (rail("a"), rail("b")):
-        sent = over.rxe("sent_pkts")
+        sent = sum(over.rxe(node, "sent_pkts") for node in (0, 1))
         words = ["ibv_rc_pingpong", "-g", "1", "-n", "100", "-d"]
         with Process(["stdbuf", "-oL", *words, over.verbs(0)]) as server:
             server.line(lambda line: "local address" in line, SECONDS)
             with Process([*words, over.verbs(1), "127.0.0.1"]) as client:
                 client.finish(SECONDS)
             server.finish(SECONDS)
-        sent = over.rxe("sent_pkts") - sent
+        sent = sum(over.rxe(node, "sent_pkts") for node in (0, 1)) - sent
         check(sent >= 400, f"{over.verbs(0)} and {over.verbs(1)} sent {sent} packets, not 400")
         notes.append(f"{over.name}: {sent} packets")
     return ", ".join(notes)
@@ -80,12 +80,26 @@ def raw_lossy() -> str:
     """1 % lost: the bytes are right, netem counted what it dropped, and rxe what it sent again."""
     over = rail("b")
     over.impair("loss", "1%")
-    repairs = over.rxe(*REPAIRS)
+    repairs = over.repairs()
     result = measure(over, "--iterations", "50", "--verify", "100")
-    dropped, repairs = over.dropped(), over.rxe(*REPAIRS) - repairs
+    dropped, repairs = over.dropped(), over.repairs() - repairs
     check(dropped > 0, "netem has dropped nothing")
     check(repairs > 0, f"netem dropped {dropped} packets, but rxe has repaired nothing")
     return f"{dropped} packets dropped, {repairs} repairs, {result['verified']} writes compared"
+
+
+def endpoint_suite() -> str:
+    """The conformance suite of endpoints, over the two adapters of a rail."""
+    over = rail("a")
+    sent = over.rxe(0, "sent_pkts")
+    adapters = f"verbs;ofi_rxm@{over.address(0)},{over.address(1)}"
+    with Process([os.environ["RDMA_SUITE"], "--gtest_filter=*/named", "--gtest_brief=1"],
+                 {"FABRIC_UNDER_TEST": adapters}) as process:
+        status = process.status(SECONDS)
+        check(status == 0, f"ended with {status}: {process.lines[-12:]} {process.complaint()}")
+    last = process.lines[-1]
+    check("PASSED" in last and over.rxe(0, "sent_pkts") > sent, f"did not run over RDMA: {last}")
+    return last.strip()
 
 
 def raw_cut() -> str:

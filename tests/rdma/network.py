@@ -124,11 +124,18 @@ class Rail(NamedTuple):
         """Packets that netem has thrown away since impair()."""
         return sum(int(str(self.qdisc(n)["drops"])) for n in (0, 1))
 
-    def rxe(self, *names: str) -> int:
-        """Sum of hardware counters of both RDMA devices."""
-        folder = "/sys/class/infiniband/{}/ports/1/hw_counters/{}"
-        return sum(int(Path(folder.format(self.verbs(n), name)).read_text())
-                   for n in (0, 1) for name in names)
+    def sent_bytes(self, node: int) -> int:
+        """What a node's device has sent, headers included."""
+        return int(Path(f"/sys/class/net/{self.device(node)}/statistics/tx_bytes").read_text())
+
+    def rxe(self, node: int, *names: str) -> int:
+        """Sum of hardware counters of a node's RDMA device."""
+        folder = Path(f"/sys/class/infiniband/{self.verbs(node)}/ports/1/hw_counters")
+        return sum(int((folder / name).read_text()) for name in names)
+
+    def repairs(self) -> int:
+        """How often either RDMA device has found that something was lost."""
+        return sum(self.rxe(n, *REPAIRS) for n in (0, 1))
 
 
 RAILS: List[Rail] = [Rail("a", 1, True), Rail("b", 2, True), Rail("c", 3, False)]

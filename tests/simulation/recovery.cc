@@ -26,7 +26,9 @@ std::string milliseconds(Nanoseconds time) {
 class Run {
  public:
   Run(uint64_t seed, int ranks, int operations, Nanoseconds think = 2 * kMillisecond,
-      uint64_t elements = 3000) {
+      uint64_t elements = 3000, std::vector<double> weights = {}) {
+    options_.policy = weights.empty() ? "pull" : "static";
+    options_.weights = std::move(weights);
     options_.ranks = ranks;
     options_.seed = seed;
     options_.peer_deadline = 4 * kSecond;
@@ -64,6 +66,13 @@ class Run {
     uint64_t sum = 0;
     for (int rank = 0; rank < options_.ranks; ++rank) {
       sum += world->engine(rank).supervisor().counters().suspected;
+    }
+    return sum;
+  }
+  uint64_t hedged() const {
+    uint64_t sum = 0;
+    for (int rank = 0; rank < options_.ranks; ++rank) {
+      sum += world->engine(rank).supervisor().counters().hedged;
     }
     return sum;
   }
@@ -285,6 +294,36 @@ std::string check_flapping(uint64_t seed) {
   return run.becomes_whole(11 * kSecond);
 }
 
+// All weight on a rail that is slower than another: whoever configured that means it, and taking work
+// back from it only to give it back again is in nobody's interest.
+std::string check_weightless(uint64_t seed) {
+  Run run(seed, 2, 40, 0, 40'000, {1, 0});
+  run.world->network().path(kPath).slowness = 20;
+  if (std::string wrong = run.finish(); !wrong.empty()) return wrong;
+  if (run.hedged() > 0) {
+    return std::to_string(run.hedged()) + " transfers were taken back from the only rail with a share";
+  }
+  return "";
+}
+
+// What is taken back from a slow rail goes to the other one that has a share, not back by its share.
+std::string check_hedged_elsewhere(uint64_t seed) {
+  constexpr double kFairMax = 3;  // beside rails that take what they can
+  Nanoseconds took[2] = {};
+  uint64_t hedged = 0;
+  for (const bool shares : {false, true}) {
+    Run run(seed, 2, 30, 0, 40'000, shares ? std::vector<double>{9, 1} : std::vector<double>{});
+    if (std::string wrong = run.finish(); !wrong.empty()) return wrong;
+    run.world->network().path(kPath).slowness = 30;
+    took[shares ? 1 : 0] = run.once_more();
+    if (std::string wrong = run.finish(); !wrong.empty()) return wrong;
+    hedged = run.hedged();
+  }
+  if (hedged == 0) return "nothing was taken back from the slow rail";
+  if (static_cast<double>(took[1]) <= kFairMax * static_cast<double>(took[0])) return "";
+  return "with shares " + milliseconds(took[1]) + ", by pull " + milliseconds(took[0]);
+}
+
 constexpr RecoveryCheck kChecks[] = {
     {"a_rail_returns", check_return},
     {"a_broken_rail_delays_little", check_prompt},
@@ -300,6 +339,8 @@ constexpr RecoveryCheck kChecks[] = {
     {"the_rail_of_the_second_try_dies_too", check_last_rail},
     {"a_slow_rail_delays_little", check_slow},
     {"a_flapping_rail_delays_little", check_flapping},
+    {"a_rail_without_a_share_gets_no_work_back", check_weightless},
+    {"what_is_taken_back_goes_elsewhere", check_hedged_elsewhere},
 };
 
 }  // namespace

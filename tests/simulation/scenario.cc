@@ -87,8 +87,9 @@ std::string Fault::describe() const {
 
 std::string Scenario::describe() const {
   char text[200];
-  std::snprintf(text, sizeof(text), "%d ranks, %d rails, %d lanes, chunk %llu, credit %llu, inline "
-                "%llu, %s, %d outstanding, think %.1f us\n", world.ranks, world.rails, world.lanes,
+  std::snprintf(text, sizeof(text), "%d ranks, %d rails (%d of them write), %d lanes, chunk %llu, credit "
+                "%llu, inline %llu, %s, %d outstanding, think %.1f us\n", world.ranks, world.rails,
+                world.fabric_rails, world.lanes,
                 static_cast<unsigned long long>(world.chunk_bytes),
                 static_cast<unsigned long long>(world.credit_bytes),
                 static_cast<unsigned long long>(world.inline_bytes), world.policy.c_str(),
@@ -130,11 +131,51 @@ Scenario random_scenario(uint64_t seed) {
   return scenario;
 }
 
+Scenario late_write_scenario(uint64_t seed) {
+  std::mt19937_64 random(seed * 0xA24BAED4963EE407u + 11);
+  Scenario scenario;
+  WorldOptions& world = scenario.world;
+  world.seed = seed;
+  world.ranks = any_of(random, {2, 2, 2, 3, 3, 4});
+  world.rails = any_of(random, {2, 2, 3});
+  world.fabric_rails = 1 + static_cast<int>(pick(random, static_cast<uint64_t>(world.rails)));
+  world.late_writes = true;
+  // What is short goes with its header and is not written.
+  world.chunk_bytes = any_of<uint64_t>(random, {12'288, 16'384, 32'768});
+  world.credit_bytes = any_of<uint64_t>(random, {3, 4, 8, 16}) * world.chunk_bytes;
+  world.ack_bytes = any_of<uint64_t>(random, {4096, 65536});
+  world.policy = any_of<const char*>(random, {"pull", "round_robin", "round_robin", "table"});
+  scenario.job.outstanding = any_of(random, {1, 2, 4});
+  scenario.job.seed = random();
+  scenario.data_seed = random();
+  const uint64_t ops = 2 + pick(random, 4);
+  for (uint64_t i = 0; i < ops; ++i) {
+    OpSpec op;
+    op.collective = any_of(random, {Collective::all_reduce, Collective::all_reduce, Collective::broadcast,
+                                    Collective::reduce_scatter, Collective::all_gather,
+                                    Collective::send_recv});
+    op.dtype = any_of(random, {Dtype::int32, Dtype::int32, Dtype::float32});
+    op.rough = op.dtype == Dtype::float32 && op.collective == Collective::all_reduce;
+    op.in_place = pick(random, 3) == 0 && op.collective != Collective::send_recv;
+    op.root = static_cast<int>(pick(random, static_cast<uint64_t>(world.ranks)));
+    op.receiver = (op.root + 1) % world.ranks;
+    op.count = 2500 + pick(random, 13'000);
+    scenario.ops.push_back(std::move(op));
+  }
+  for (uint64_t faults = pick(random, 3); faults > 0; --faults) {
+    scenario.faults.push_back(random_fault(random, world));
+    if (!leaves_a_rail(scenario.faults, world)) scenario.faults.pop_back();
+  }
+  return scenario;
+}
+
 // -------------------------------------------------------------------------------- running
 
 std::string run_reference(const WorldOptions& options, const JobOptions& job_options,
                           Program& program, Nanoseconds* duration) {
-  SimWorld world(options);
+  WorldOptions without = options;
+  without.late_writes = false;
+  SimWorld world(without);
   SimJob job(world, program, job_options);
   const Nanoseconds begin = world.now();
   // What is not known yet is not compared.
@@ -275,6 +316,7 @@ Report run(const Scenario& scenario) {
   const Nanoseconds begin = world.now();
   // Every fault costs its duration, and the time to find and repair it.
   Nanoseconds limit = 20 * report.fault_free + 5 * kSecond;
+  if (scenario.world.late_writes) limit += 20 * kSecond;
   int lost = -1;
   for (const Fault& fault : scenario.faults) {
     schedule(fault, begin + static_cast<Nanoseconds>(fault.at * static_cast<double>(report.fault_free)),
@@ -289,9 +331,14 @@ Report run(const Scenario& scenario) {
   report.resets = world.network().counters.resets;
   report.held_up = world.network().counters.held_up;
   report.joined = world.network().counters.joined;
+  if (scenario.world.fabric_rails > 0) {
+    report.fabric = world.fabric().counters();
+    if (report.wrong.empty()) report.wrong = world.fabric().wrong();
+  }
   for (int rank = 0; rank < world.ranks(); ++rank) {
     if (!world.is_alive(rank)) continue;
     report.retransmitted += world.engine(rank).counters().retransmitted;
+    report.hedged += world.engine(rank).supervisor().counters().hedged;
     report.duplicates += world.group(rank).counters.duplicates;
   }
   for (size_t op = 0; op < job.ops(); ++op) {

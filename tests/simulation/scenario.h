@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "simulation/sim_fabric.h"
 #include "simulation/sim_job.h"
 
 namespace nezha::simulation {
@@ -54,6 +55,9 @@ struct Scenario {
 };
 
 Scenario random_scenario(uint64_t seed);
+// Long operations over rails that write straight into memory, some of whose writes come late, beside
+// others.
+Scenario late_write_scenario(uint64_t seed);
 std::vector<OpSpec> random_program(std::mt19937_64& random, const WorldOptions& world, int length);
 
 struct Report {
@@ -64,7 +68,9 @@ struct Report {
   uint64_t joined = 0;
   uint64_t retransmitted = 0;
   uint64_t duplicates = 0;
+  uint64_t hedged = 0;
   uint64_t results = 0;         // of operations of a rank, compared
+  FabricCounters fabric;        // of the run with faults
   Nanoseconds fault_free = 0;   // how long both runs took
   Nanoseconds duration = 0;
 };

@@ -5,11 +5,12 @@
 #include <numeric>
 #include <utility>
 
+#include "simulation/sim_fabric.h"
 #include "simulation/sim_rejoin.h"
 
 namespace nezha::simulation {
 
-using transport::FakeEndpoint;
+using transport::Endpoint;
 
 namespace {
 
@@ -21,30 +22,54 @@ constexpr uint64_t kStepsPerInstantMax = 200'000;
 
 SimWorld::SimWorld(const WorldOptions& options)
     : options_(options), random_(options.seed * 0x9E3779B97F4A7C15u + 1) {
-  auto loop = progress::Loop::create(clock_, 0);
-  EXPECT_TRUE(loop.is_ok());
-  loop_ = std::move(*loop);
-  baton_ = std::make_unique<progress::Loop::Baton>(*loop_);
-  network_ = std::make_unique<SimNetwork>(clock_, options_.ranks, options_.rails, random_());
   const auto ranks = static_cast<size_t>(options_.ranks);
+  const bool fabric = options_.fabric_rails > 0;
+  while (loops_.size() < (fabric ? ranks : 1)) {
+    auto loop = progress::Loop::create(clock_, 0);
+    EXPECT_TRUE(loop.is_ok());
+    loops_.push_back(std::move(*loop));
+    batons_.push_back(std::make_unique<progress::Loop::Baton>(*loops_.back()));
+  }
+  network_ = std::make_unique<SimNetwork>(clock_, options_.ranks, options_.rails, random_());
+  if (fabric) {
+    fabric_ = std::make_unique<SimFabric>(clock_, *network_, options_.rails - options_.fabric_rails,
+                                          options_.late_writes,
+                                          [this](int rank) -> progress::Loop& { return loop_of(rank); },
+                                          random_());
+    fabric_->on_news = [this](int rank) { touched_[index(rank)] = true; };
+    network_->on_passing = [this](const Passing& at) { fabric_->saw(at); };
+  }
   paused_until_.assign(ranks, 0);
   vanished_.assign(ranks, false);
   touched_.assign(ranks, false);
   for (int rank = 0; rank < options_.ranks; ++rank) add_engine(rank);
+  add_connections();
+}
+
+void SimWorld::add_connections() {
   for (const PathName& name : network_->all_paths()) {
     for (int lane = 0; lane < options_.lanes; ++lane) {
-      auto sides = network_->connect(name, lane, 0, engine(name.low), engine(name.high));
+      const bool fabric = is_fabric(name.rail);
+      auto sides = fabric ? fabric_->connect(name, lane, 0, engine(name.low), engine(name.high))
+                          : network_->connect(name, lane, 0, engine(name.low), engine(name.high));
+      for (Endpoint* endpoint : {sides.low.get(), sides.high.get()}) {
+        if (fabric) SimFabric::open(*endpoint);
+      }
       engine(name.low).add_endpoint(std::move(sides.low), kNominalBytesPerSecond);
       engine(name.high).add_endpoint(std::move(sides.high), kNominalBytesPerSecond);
-      network_->open(sides.connection, 0);
-      network_->open(sides.connection, 1);
+      for (const int side : {0, 1}) {
+        if (!fabric) network_->open(sides.connection, side);
+      }
     }
   }
 }
 
 SimWorld::~SimWorld() {
+  // Connections that nobody has heard of yet stand on the fabric, too.
+  timers_.clear();
   engines_.clear();
-  baton_.reset();
+  fabric_.reset();
+  batons_.clear();
 }
 
 void SimWorld::add_engine(int rank) {
@@ -57,7 +82,8 @@ void SimWorld::add_engine(int rank) {
   options.inline_bytes = options_.inline_bytes;
   options.ack_bytes = options_.ack_bytes;
   options.peer_deadline = options_.peer_deadline;
-  engines_.push_back(std::make_unique<engine::Engine>(*loop_, options));
+  engines_.push_back(std::make_unique<engine::Engine>(loop_of(rank), options));
+  if (options_.fabric_rails > 0) loop_of(rank).set_client(engines_.back().get());
   auto rejoin = std::make_unique<SimRejoin>(*this, rank, engines_.back()->supervisor(), random_());
   rejoins_.push_back(rejoin.get());
   engines_.back()->supervisor().set_rejoin(std::move(rejoin));
@@ -65,7 +91,7 @@ void SimWorld::add_engine(int rank) {
   request.comm = options_.comm;
   request.members.resize(index(options_.ranks));
   std::iota(request.members.begin(), request.members.end(), 0);
-  auto policy = control::make_policy(options_.policy, {});
+  auto policy = control::make_policy(options_.policy, {.weights = options_.weights});
   EXPECT_TRUE(policy.is_ok()) << policy.status().to_string();
   request.policy = std::move(*policy);
   request.costs.rails = static_cast<uint32_t>(options_.rails);
@@ -83,8 +109,11 @@ void SimWorld::at_rank(Nanoseconds time, int rank, std::function<void()> what) {
 Nanoseconds SimWorld::next_time() {
   Nanoseconds next = network_->next_due([this](int rank) { return is_awake(rank); });
   if (!timers_.empty()) next = std::min(next, timers_.begin()->first);
+  if (fabric_ != nullptr) next = std::min(next, fabric_->next_due());
   for (int rank = 0; rank < options_.ranks; ++rank) {
-    if (is_awake(rank)) next = std::min(next, engine(rank).next_wakeup());
+    if (!is_awake(rank)) continue;
+    next = std::min(next, engine(rank).next_wakeup());
+    if (fabric_ != nullptr && fabric_->has_news(rank)) next = now();
   }
   return next;
 }
@@ -112,7 +141,7 @@ bool SimWorld::deliver_all() {
   for (;;) {
     const auto awake = [this](int rank) { return is_awake(rank); };
     const std::array<int, 2> ranks = network_->deliver_one(awake);
-    if (ranks[0] < 0) return any;
+    if (ranks[0] < 0) break;
     any = true;
     run_urgent();
     note(static_cast<uint64_t>(now()) * 64 + static_cast<uint64_t>(ranks[0]) * 8 +
@@ -120,6 +149,11 @@ bool SimWorld::deliver_all() {
     touched_[index(ranks[0])] = true;
     if (is_awake(ranks[1])) touched_[index(ranks[1])] = true;
   }
+  while (fabric_ != nullptr && fabric_->deliver_one()) {
+    any = true;
+    note(static_cast<uint64_t>(now()));
+  }
+  return any;
 }
 
 bool SimWorld::step() {
@@ -130,14 +164,19 @@ bool SimWorld::step() {
   if (!run_timer()) deliver_all();
   for (int rank = 0; rank < options_.ranks; ++rank) {
     if (!is_awake(rank)) continue;
-    if (touched_[index(rank)] || engine(rank).next_wakeup() <= now()) run_engine(rank);
+    const bool news = fabric_ != nullptr && fabric_->has_news(rank);
+    if (touched_[index(rank)] || news || engine(rank).next_wakeup() <= now()) run_engine(rank);
   }
   return true;
 }
 
 void SimWorld::run_engine(int rank) {
   touched_[index(rank)] = false;
-  engine(rank).run(now());
+  if (fabric_ == nullptr) {
+    engine(rank).run(now());
+  } else {
+    batons_[index(rank)]->drive_once();  // asks the ports, too
+  }
   run_urgent();
   if (on_ran && is_alive(rank)) on_ran(rank);
   run_urgent();
@@ -167,18 +206,32 @@ bool SimWorld::run_until(const std::function<bool()>& done, Nanoseconds until) {
 
 // ---------------------------------------------------------------------------------- faults
 
+std::vector<Endpoint*> SimWorld::endpoints(const PathName& name, int rank) {
+  std::vector<Endpoint*> found;
+  if (!is_fabric(name.rail)) {
+    for (transport::FakeEndpoint* each : network_->endpoints(name, rank)) found.push_back(each);
+    return found;
+  }
+  if (!is_alive(rank)) return found;
+  const int peer = rank == name.low ? name.high : name.low;
+  for (const engine::Link& link : engine(rank).peers()[index(peer)]->links()) {
+    if (link.endpoint->rail == name.rail && link.is_up()) found.push_back(link.endpoint.get());
+  }
+  return found;
+}
+
 void SimWorld::reset(const PathName& name, Nanoseconds spread) {
   for (const int rank : {name.low, name.high}) {
     const auto after =
         spread == 0 ? 0 : static_cast<Nanoseconds>(random_() % static_cast<uint64_t>(spread));
     // Only what exists now: a connection that is made meanwhile is another one.
-    for (FakeEndpoint* endpoint : network_->endpoints(name, rank)) {
+    for (Endpoint* endpoint : endpoints(name, rank)) {
       ++network_->counters.resets;
       const uint32_t epoch = endpoint->epoch;
       const int lane = endpoint->lane;
       const auto hear = [this, name, rank, epoch, lane] {
         touched_[index(rank)] = true;
-        for (FakeEndpoint* at : network_->endpoints(name, rank)) {
+        for (Endpoint* at : endpoints(name, rank)) {
           if (at->epoch != epoch || at->lane != lane) continue;
           return at->quiesce(error(Code::peer_lost, "the connection on rail %d was reset", name.rail));
         }
@@ -217,7 +270,9 @@ void SimWorld::vanish(int rank) {
 
 void SimWorld::join(const PathName& name, int lane, uint32_t epoch, bool low_first,
                     Nanoseconds later) {
-  auto sides = network_->connect(name, lane, epoch, engine(name.low), engine(name.high));
+  const bool fabric = is_fabric(name.rail);
+  auto sides = fabric ? fabric_->connect(name, lane, epoch, engine(name.low), engine(name.high))
+                      : network_->connect(name, lane, epoch, engine(name.low), engine(name.high));
   ++network_->counters.joined;
   const int connection = sides.connection;
   for (const int side : {0, 1}) {
@@ -225,12 +280,16 @@ void SimWorld::join(const PathName& name, int lane, uint32_t epoch, bool low_fir
     auto end = std::make_shared<std::unique_ptr<transport::Endpoint>>(
         std::move(side == 0 ? sides.low : sides.high));
     const bool first = (side == 0) == low_first;
-    at_rank(now() + (first ? 0 : later), rank, [this, name, lane, rank, side, connection, end] {
+    at_rank(now() + (first ? 0 : later), rank, [this, name, lane, rank, side, connection, fabric, end] {
       transport::RejoinEvents* const events = rejoin(rank).events();
       if (events == nullptr) return;
       const Path& on = network_->path(name);
       if (!on.hole[0] && !on.hole[1] && (*end)->is_up()) {
-        network_->open(connection, side);
+        if (fabric) {
+          SimFabric::open(**end);
+        } else {
+          network_->open(connection, side);
+        }
         return events->on_joined(std::move(*end));
       }
       // The last word of the handshake is lost: one side may believe in the connection for a while.

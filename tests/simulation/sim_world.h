@@ -19,11 +19,14 @@
 
 namespace nezha::simulation {
 
+class SimFabric;
 class SimRejoin;
 
 struct WorldOptions {
   int ranks = 2;
   int rails = 2;
+  int fabric_rails = 0;      // the last so many write straight into memory
+  bool late_writes = false;  // and their writes come late or twice
   int lanes = 1;
   uint64_t seed = 1;
   uint64_t chunk_bytes = 4096;
@@ -31,6 +34,7 @@ struct WorldOptions {
   uint64_t inline_bytes = 256;
   uint64_t ack_bytes = 16 * 1024;
   std::string policy = "pull";
+  std::vector<double> weights;  // of "static"
   uint32_t comm = 3;
   Nanoseconds peer_deadline = 10 * kSecond;
 };
@@ -47,6 +51,7 @@ class SimWorld {
   int rails() const { return options_.rails; }
   Nanoseconds now() const { return clock_.now(); }
   SimNetwork& network() { return *network_; }
+  SimFabric& fabric() { return *fabric_; }  // with fabric rails
   bool is_alive(int rank) const { return engines_[index(rank)] != nullptr; }
   engine::Engine& engine(int rank) { return *engines_[index(rank)]; }
   engine::Group& group(int rank) { return *groups_[index(rank)]; }
@@ -93,6 +98,11 @@ class SimWorld {
   };
 
   void add_engine(int rank);
+  void add_connections();
+  bool is_fabric(int rail) const { return rail >= options_.rails - options_.fabric_rails; }
+  progress::Loop& loop_of(int rank) { return *loops_[options_.fabric_rails > 0 ? index(rank) : 0]; }
+  // The live endpoints of a rank on a path.
+  std::vector<transport::Endpoint*> endpoints(const PathName& name, int rank);
   void run_engine(int rank);
   bool run_timer();
   bool deliver_all();
@@ -102,9 +112,10 @@ class SimWorld {
 
   const WorldOptions options_;
   SimClock clock_;
-  std::unique_ptr<progress::Loop> loop_;
-  std::unique_ptr<progress::Loop::Baton> baton_;
+  std::vector<std::unique_ptr<progress::Loop>> loops_;  // one, or with fabric rails one a rank
+  std::vector<std::unique_ptr<progress::Loop::Baton>> batons_;
   std::unique_ptr<SimNetwork> network_;
+  std::unique_ptr<SimFabric> fabric_;
   std::vector<SimRejoin*> rejoins_;  // owned by their engines
   std::vector<std::unique_ptr<engine::Engine>> engines_;
   std::vector<engine::Group*> groups_;

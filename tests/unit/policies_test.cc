@@ -163,6 +163,23 @@ TEST(RailBinder, WeightedWaitsForItsRailAndSurvivesItsLoss) {
   EXPECT_EQ(binder.pick(rails, 1000), 1) << "the rail that should carry it is gone";
 }
 
+TEST(RailBinder, WhatIsPostedAgainFollowsNoShare) {
+  RailBinder binder;
+  Shares shares;
+  shares.weight = {0.6, 0.4, 0};
+  binder.begin(shares);
+  std::vector<RailLoad> rails(3, RailLoad{1e9, 0, 0, true, true});
+  rails[0].rate_bytes_per_s = 1e7;
+  for (int k = 0; k < 5; ++k) EXPECT_EQ(binder.pick(rails, 100'000, 0, true), 1);
+  EXPECT_EQ(binder.pick(rails, 100'000), 0) << "nor does it count as one";
+  rails[1].up = false;
+  EXPECT_EQ(binder.pick(rails, 100'000, 0, true), 0) << "a rail without a share is no place for it";
+  rails[0].rate_bytes_per_s = 1e4;
+  EXPECT_EQ(binder.pick(rails, 100'000, 0, true), 2) << "unless that would take far too long";
+  rails[0].up = false;
+  EXPECT_EQ(binder.pick(rails, 100'000, 0, true), 2);
+}
+
 TEST(RailBinder, ARefusedPickOwesNothing) {
   RailBinder binder;
   Shares shares;

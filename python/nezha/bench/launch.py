@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import IO, Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Type
 
 from ..lab import Lab
+from ..lab.process import rail_filter
 from .errors import BenchError
 from .spec import SAMPLE_PREFIX, BenchSpec, Sample
 from .surroundings import lab_facts, lab_rates
@@ -88,9 +89,7 @@ class BenchLab:
         ports = self.lab.status()["nodes"][node]["ports"]
         if not 0 <= rail < len(ports):
             raise BenchError(f"rail {rail}: the lab has rails 0 to {len(ports) - 1}")
-        if self.lab.mode == "loopback":
-            return str(ports[rail]["address"])
-        return "=" + str(ports[rail]["device"])
+        return rail_filter(self.lab.state, node, rail)
 
     def write_spec(self, spec: BenchSpec) -> Path:
         """Saves `spec` where the ranks can read it."""

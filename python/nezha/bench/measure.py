@@ -145,16 +145,19 @@ def _rails(
 def _own_rails(
     spec: BenchSpec, rails: Tuple[list, list], wire: Tuple[dict, dict]
 ) -> Iterator[RailSample]:
-    """This rank's rails. Several rails on one device cannot be told apart on the wire."""
+    """This rank's rails. Several rails on one device cannot be told apart on the wire, nor can ranks
+    on one loopback."""
     before = {rail["name"]: rail["bytes_sent"] for rail in rails[0]}
     devices = [rail["device"] for rail in rails[1]]
     for rail in sorted(rails[1], key=lambda entry: entry["name"]):
         device = rail["device"]
-        countable = devices.count(device) == 1 and device in wire[0] and device in wire[1]
+        countable = (devices.count(device) == 1 and device != "lo" and device in wire[0]
+                     and device in wire[1])
         yield RailSample(
             name=rail["name"],
             device=device,
             bytes=int(rail["bytes_sent"]) - int(before.get(rail["name"], 0)),
             wire_bytes=wire[1][device] - wire[0][device] if countable else None,
             rate=spec.rates.get(device) or line_rate(device),
+            transport=rail["transport"],
         )

@@ -35,7 +35,15 @@ def _cost(value: Optional[float]) -> str:
 
 
 def _shares(row: Row) -> str:
-    return " ".join(f"{rail['name']}:{100 * rail['share']:.1f}%" for rail in row["rails"]) or "-"
+    """Share by rail; with what carries it and its rate, where not all rails are TCP."""
+    mixed = any(rail["transport"] != "tcp" for rail in row["rails"])
+
+    def kind(rail: Row) -> str:
+        rate = f" {rail['rate_gbps']:g}G" if rail["rate_gbps"] else ""
+        return f"({rail['transport']}{rate})" if mixed else ""
+
+    return " ".join(f"{rail['name']}{kind(rail)}:{100 * rail['share']:.1f}%"
+                    for rail in row["rails"]) or "-"
 
 
 def _columns(rows: Sequence[Row], extras: Sequence[Extra]) -> List[_Column]:

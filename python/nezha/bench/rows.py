@@ -74,6 +74,7 @@ def _rail_rows(samples: Sequence[Sample], operations: int) -> List[Row]:
     whole = sum(totals)
     return [{
         "name": rail.name,
+        "transport": rail.transport,
         "rate_gbps": rail.rate * 8 / 1e9 if rail.rate else None,
         "bytes": total // operations,
         "share": total / whole if whole else 0.0,

@@ -153,7 +153,7 @@ def _run_singles(lab: BenchLab, request: Request, step: Step) -> Dict[str, List[
     spec = _short(request.spec)
     singles = {}
     for number, (device, address, _) in enumerate(lab.devices()):
-        name = device if lab.lab.mode != "loopback" else address
+        name = address if lab.lab.mode == "loopback" and address else device
         samples = lab.run(spec, step(f"only {name}", len(spec.sizes)), number)
         singles[name] = make_rows(spec, [samples])
     return singles

@@ -54,6 +54,7 @@ class RailSample:
     bytes: int  # as the library counts them
     wire_bytes: Optional[int] = None  # as the interfaces count them; None: cannot be told apart
     rate: Optional[float] = None  # raw bytes per second of one port; None: not known
+    transport: str = "tcp"  # or "ofi"
 
 
 @dataclass

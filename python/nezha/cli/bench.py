@@ -63,7 +63,8 @@ _CHECK = _option(1, "-c", "--check", min=0, help="Checked operations a size.")
 _ROOT = _option(0, "--root", min=0, help="Root of broadcast, reduce, gather, scatter.")
 _NODES = _option(None, "--nodes", min=1,
                  help="Nodes of the lab to build (default: the launched world, else 4).")
-_RAILS = _option("1gbit,1gbit", "--rails", help="Rates of the lab's rails.")
+_RAILS = _option("1gbit,1gbit", "--rails",
+                 help="Rates of the lab's rails; ofi:1gbit for one used through libfabric; ofi:shm.")
 _POLICY = _option(None, "--policy", help="pull, table, static, round_robin.")
 _ONE_RAIL = _option(None, "--one-rail", min=0, help="Use only this rail, counted from 0.")
 _ALGORITHM = _option(None, "--algorithm", help="ring, halving_doubling, ... (default: by cost).")

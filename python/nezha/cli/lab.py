@@ -33,7 +33,8 @@ def _one_line_errors() -> Iterator[None]:
 @app.command()
 def up(nodes: int = typer.Option(4, "--nodes", "-n", help="Hosts."),
        rails: str = typer.Option("1gbit,500mbit", "--rails", "-r",
-                                 help="One rate per rail: 1gbit, 500mbit, none."),
+                                 help="One rate per rail: 1gbit, 500mbit, none; ofi:1gbit "
+                                 "for one used through libfabric; ofi:shm."),
        name: str = _NAME,
        mtu: int = typer.Option(1500, "--mtu", help="Of every rail, bytes."),
        congestion_control: str = typer.Option("cubic", "--congestion-control", "-c"),
@@ -47,8 +48,7 @@ def up(nodes: int = typer.Option(4, "--nodes", "-n", help="Hosts."),
         lab = labs.Lab(nodes, rails.split(","), name=name, mtu=mtu,
                        congestion_control=congestion_control, queue_ms=queue_ms, burst=burst,
                        mode=mode, persist=True).up()
-        shown = ", ".join(labs.format_rate(rate) for rate in lab.rates())
-        typer.echo(f"lab {name!r} is up ({lab.mode}): {nodes} nodes, rails {shown}, "
+        typer.echo(f"lab {name!r} is up ({lab.mode}): {nodes} nodes, rails {', '.join(lab.rails())}, "
                    f"congestion control {lab.state.congestion_control or 'as on the host'}")
 
 
@@ -172,7 +172,7 @@ def _print(lab: Dict[str, Any]) -> None:
     if not lab["shaped"]:
         title += ", UNSHAPED"
     table = Table(title=title, title_justify="left")
-    for column in ("node", "rail", "device", "address", "mtu", "rate", "burst", "queue", "sent",
+    for column in ("node", "rail", "kind", "device", "address", "mtu", "rate", "burst", "queue", "sent",
                    "received", "dropped", "state"):
         table.add_column(column, no_wrap=True)
     for node in lab["nodes"]:
@@ -180,7 +180,7 @@ def _print(lab: Dict[str, Any]) -> None:
             mtu = f"{port['mtu']}" + (f" (path {port['path_mtu']})"
                                       if port["path_mtu"] != port["mtu"] else "")
             table.add_row(
-                str(node["node"]), str(port["rail"]), port["device"], port["address"], mtu,
+                str(node["node"]), str(port["rail"]), port["kind"], port["device"], port["address"], mtu,
                 labs.format_rate(port["rate_bps"]), str(port["burst_bytes"]),
                 str(port["queue_bytes"]), str(port["tx_bytes"]), str(port["rx_bytes"]),
                 str(port["tx_drops"] + port["rx_drops"]), _state_of(port))

@@ -10,11 +10,11 @@ Needs pyroute2 for anything but a loopback lab, and never the native module.
 from .capability import Capability, capabilities
 from .errors import LabError
 from .lab import Lab
-from .spec import Node, Port, Rail, format_rate, parse_rate
+from .spec import Node, Port, Rail, format_rail, format_rate, parse_rail, parse_rate
 from .state import names
 from .teardown import tear_down
 
 __all__ = [
-    "Capability", "Lab", "LabError", "Node", "Port", "Rail", "capabilities", "format_rate",
-    "names", "parse_rate", "tear_down",
+    "Capability", "Lab", "LabError", "Node", "Port", "Rail", "capabilities", "format_rail",
+    "format_rate", "names", "parse_rail", "parse_rate", "tear_down",
 ]

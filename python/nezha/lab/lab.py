@@ -20,7 +20,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
 from . import build, guardian, layout, process, state, teardown, userns
 from .capability import MODES, capabilities
 from .errors import LabError
-from .spec import Node, Rail, RateLike, normal_nodes, normal_rails, parse_rate
+from .spec import Node, Rail, RateLike, format_rail, normal_nodes, normal_rails, parse_rate
 
 _counter = iter(range(1 << 30))
 
@@ -32,7 +32,8 @@ def _exit_on_signal(number: int, _frame: object) -> None:
 class Lab:
     """A cluster of `nodes` hosts joined by one switched network per rail.
 
-    nodes: a number, or a list of Node for hosts that differ. rails: rates or Rail objects.
+    nodes: a number, or a list of Node for hosts that differ. rails: rates, "ofi:" and a rate for one
+    that ranks use through libfabric, "ofi:shm", or Rail objects.
     mtu: of every port that says nothing else. congestion_control: None = the host's default.
     queue_ms: how long a full port queue takes to drain. burst: bytes of bucket, None = chosen
     from each rate. mode: None = the best of root, userns, loopback that is allowed here.
@@ -111,6 +112,10 @@ class Lab:
 
     def _choose_mode(self) -> str:
         best = capabilities()
+        if any(rail.kind == "shm" for rail in self._rails):
+            if self._wanted_mode not in (None, "loopback"):
+                raise LabError(f"an ofi:shm rail is the memory of one host: no {self._wanted_mode} lab")
+            return "loopback"
         mode = self._wanted_mode or best.mode
         if mode == "root" and best.mode != "root" or mode == "userns" and not best.namespaces:
             raise LabError(f"a {mode} lab is not possible here: {best.reason}")
@@ -126,9 +131,10 @@ class Lab:
             name=self.name, mode=mode, owner=0 if self._persist else os.getpid(), holder=0,
             switch="" if loopback else layout.netns_path(self.name, "sw"),
             rail_rates=[0 if loopback else parse_rate(rail.rate) for rail in rails],
+            rail_kinds=[rail.kind for rail in rails],
             congestion_control="", queue_ms=self._queue_ms, burst=self._burst,
             master_port=layout.master_port(mode),
-            nodes=layout.loopback_nodes(len(specs), len(rails)) if loopback
+            nodes=layout.loopback_nodes(len(specs), rails) if loopback
             else layout.nodes(self.name, specs, rails, self._mtu))
 
     def _guard(self) -> None:
@@ -182,6 +188,11 @@ class Lab:
     def rates(self) -> List[int]:
         """Rate of each rail as it was asked for, bits per second, 0 = unshaped."""
         return list(self.state.rail_rates)
+
+    def rails(self) -> List[str]:
+        """Each rail as it was asked for: "1gbit", "ofi:500mbit", "ofi:shm"."""
+        return [format_rail(kind, rate)
+                for kind, rate in zip(self.state.rail_kinds, self.state.rail_rates)]
 
     def rank_env(self, node: int) -> Dict[str, str]:
         """Environment of rank `node` in a world of one rank a node; see process.rank_env."""

@@ -2,7 +2,8 @@
 
 rail r of node i = 10.<r+1>.0.<i+1>/24 on eth<r>; control network = 10.255.0.<i+1>/24 on ctl; the
 k-th further port of a node on one rail gets 10.<r+1>.<k>.<i+1> with the whole 10.<r+1>.0.0/16 as
-its subnet's prefix on every port of that rail. A loopback lab has 127.<r+1>.0.<i+1> and no ctl.
+its subnet's prefix on every port of that rail. A loopback lab has 127.<r+1>.0.<i+1> and no ctl; its
+rails of shared memory have no address.
 """
 
 from __future__ import annotations
@@ -73,14 +74,16 @@ def nodes(lab: str, specs: Sequence[Node], rails: Sequence[Rail],
     return result
 
 
-def loopback_nodes(count: int, rail_count: int) -> List[state.NodeState]:
+def loopback_nodes(count: int, rails: Sequence[Rail]) -> List[state.NodeState]:
     """Nodes that share this host and differ by address only."""
-    return [
-        state.NodeState("", "127.0.0.1", [
-            state.PortState(r, "lo", "", f"127.{r + 1}.0.{i + 1}/32", 65536, 65536, 0, 0)
-            for r in range(rail_count)])
-        for i in range(count)
-    ]
+
+    def port(node: int, number: int, kind: str) -> state.PortState:
+        shared = kind == "shm"
+        return state.PortState(number, "shm" if shared else "lo", "",
+                               "" if shared else f"127.{number + 1}.0.{node + 1}/32", 65536, 65536, 0, 0)
+
+    return [state.NodeState("", "127.0.0.1", [port(i, r, rail.kind) for r, rail in enumerate(rails)])
+            for i in range(count)]
 
 
 def master_port(mode: str) -> int:

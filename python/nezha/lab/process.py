@@ -4,25 +4,42 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Callable, Dict
+from typing import Callable, Dict, List, Optional
 
 from . import kernel, userns
-from .state import LabState
+from .state import LabState, PortState
+
+
+def rail_filter(lab: LabState, node: int, only: Optional[int] = None) -> str:
+    """What NEZHA_RAILS must be on a node for its rails, or for rail `only` of them."""
+    ports = [port for port in lab.nodes[node].ports if only in (None, port.rail)]
+
+    def named(port: PortState) -> str:
+        return port.device if lab.mode != "loopback" else port.address
+
+    def of_kind(kind: str) -> List[PortState]:
+        return [port for port in ports if lab.rail_kinds[port.rail] == kind]
+
+    # '=' at the start holds for every name of a device, so these come first.
+    exact = "=" if lab.mode != "loopback" and of_kind("tcp") else ""
+    entries = ([named(port) for port in of_kind("tcp")]
+               + ["ofi:" + named(port).partition("/")[0] for port in of_kind("ofi")]
+               + ["ofi:shm" for _ in of_kind("shm")])
+    return exact + ",".join(entries)
 
 
 def node_env(lab: LabState, node: int) -> Dict[str, str]:
     """What every process on a node gets on top of its caller's environment."""
     env = {"NEZHA_LAB": lab.name, "NEZHA_LAB_NODE": str(node)}
     if lab.mode == "loopback":
-        env["NEZHA_RAILS"] = ",".join(port.address for port in lab.nodes[node].ports)
+        env["NEZHA_RAILS"] = rail_filter(lab, node)
     return env
 
 
 def rank_env(lab: LabState, node: int) -> Dict[str, str]:
     """node_env() and what makes the process rank `node` of a world with one rank a node."""
-    rails = "=" + ",".join(port.device for port in lab.nodes[node].ports)
     return {
-        "NEZHA_RAILS": rails,
+        "NEZHA_RAILS": rail_filter(lab, node),
         **node_env(lab, node),
         "RANK": str(node),
         "WORLD_SIZE": str(len(lab.nodes)),

@@ -12,7 +12,8 @@ def _port(lab: state.LabState, port: state.PortState, node: Dict[str, Dict[str, 
     near, far = node.get(port.device, {}), switch.get(port.switch_port, {})
     burst = (lab.burst or shaping.default_burst(port.rate)) if port.rate else 0
     return {
-        "rail": port.rail, "device": port.device, "address": port.address, "mtu": port.mtu,
+        "rail": port.rail, "kind": lab.rail_kinds[port.rail], "device": port.device,
+        "address": port.address, "mtu": port.mtu,
         "path_mtu": port.path_mtu, "rate_bps": port.rate, "burst_bytes": burst,
         "honest_from_bytes": shaping.honest_from(burst),
         "queue_bytes": shaping.queue_bytes(port.rate, lab.queue_ms, burst) if port.rate else 0,
@@ -36,6 +37,7 @@ def status(lab: state.LabState) -> Dict[str, Any]:
     return {
         "name": lab.name, "mode": lab.mode, "shaped": namespaces and any(lab.rail_rates),
         "owner": lab.owner, "owner_alive": state.owner_alive(lab), "rail_rates": lab.rail_rates,
+        "rail_kinds": lab.rail_kinds,
         "queue_ms": lab.queue_ms, "congestion_control": lab.congestion_control,
         "own_sysfs": lab.own_sysfs, "nodes": nodes,
     }

@@ -14,6 +14,9 @@ from .errors import LabError
 
 RateLike = Union[str, int, float]
 
+# How a rail's bytes travel: "tcp"; "ofi", through libfabric on the same wires; "shm", libfabric's shared
+# memory between processes of one host, which has no wires.
+KINDS = ("tcp", "ofi", "shm")
 _UNITS = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
 _RATE = re.compile(r"^(\d+(?:\.\d+)?)\s*(k|m|g)?(?:bit)?(?:/s|ps)?$", re.IGNORECASE)
 # tbf carries its rate as 32 bits of bytes per second.
@@ -60,7 +63,8 @@ def format_rate(bps: int) -> str:
 
 @dataclass
 class Rail:
-    """One network: its rate per port, the hosts' MTU, and the MTU of the path between them.
+    """One network: its rate per port, the hosts' MTU, the MTU of the path between them, and its kind
+    (one of KINDS), which the ranks' NEZHA_RAILS ask for.
 
     path_mtu below mtu builds the classic fault: hosts believe in jumbo frames, the switch drops
     them without a word.
@@ -69,6 +73,28 @@ class Rail:
     rate: RateLike = "none"
     mtu: Optional[int] = None
     path_mtu: Optional[int] = None
+    kind: str = "tcp"
+
+
+def parse_rail(text: RateLike) -> Rail:
+    """A rail such as ``"1gbit"``, ``"tcp:1gbit"``, ``"ofi:500mbit"``, ``"ofi:shm"``.
+
+    Raises LabError when the text is none of these.
+    """
+    kind, colon, rate = text.strip().partition(":") if isinstance(text, str) else ("tcp", "", text)
+    if not colon:
+        kind, rate = "tcp", text
+    if kind not in ("tcp", "ofi"):
+        raise LabError(f"rail {text!r}: want a rate, and tcp: or ofi: before it, or ofi:shm")
+    if (kind, rate) == ("ofi", "shm"):
+        return Rail(kind="shm")
+    parse_rate(rate)
+    return Rail(rate, kind=kind)
+
+
+def format_rail(kind: str, bps: int) -> str:
+    """What parse_rail() read: ``1gbit``, ``ofi:1gbit``, ``ofi:shm``."""
+    return "ofi:shm" if kind == "shm" else ("ofi:" if kind == "ofi" else "") + format_rate(bps)
 
 
 @dataclass
@@ -90,12 +116,17 @@ class Node:
 
 
 def normal_rails(rails: Sequence[Union[Rail, RateLike]]) -> List[Rail]:
-    """Rails out of rates or Rail objects. Raises LabError on a bad rate or count."""
-    result = [r if isinstance(r, Rail) else Rail(rate=r) for r in rails]
+    """Rails out of texts, rates or Rail objects. Raises LabError on a bad rate, kind or count."""
+    result = [r if isinstance(r, Rail) else parse_rail(r) for r in rails]
     if not 1 <= len(result) <= MAX_RAILS:
         raise LabError(f"{len(result)} rails: want 1 to {MAX_RAILS}")
     for rail in result:
+        if rail.kind not in KINDS:
+            raise LabError(f"rail of kind {rail.kind!r}: want one of {', '.join(KINDS)}")
         parse_rate(rail.rate)
+    if any(rail.kind == "shm" for rail in result) and any(parse_rate(rail.rate) for rail in result):
+        raise LabError("an ofi:shm rail is the memory of one host, where nothing is shaped: give the "
+                       "rails beside it the rate none")
     return result
 
 

@@ -56,6 +56,7 @@ class LabState:
     holder: int  # pid that keeps the user namespace of a lasting unprivileged lab; 0 = none
     switch: str
     rail_rates: List[int]
+    rail_kinds: List[str]  # one of spec.KINDS each
     congestion_control: str
     queue_ms: float
     burst: int  # bytes; 0 = chosen from each rate

@@ -12,10 +12,11 @@ double finish_s(const RailLoad& rail, double bytes) {
   return rail.latency_s + (static_cast<double>(rail.backlog_bytes) + bytes) / rate_of(rail);
 }
 
+constexpr double kTooLongS = 0.2;
+constexpr double kTooOften = 8;
+
 // A share is for rails that work: one that would hold a transfer up for far too long gives up its turn.
 int relieve(std::span<const RailLoad> rails, int chosen, double bytes) {
-  constexpr double kTooLongS = 0.2;
-  constexpr double kTooOften = 8;
   int best = chosen;
   double best_s = (finish_s(rails[static_cast<size_t>(chosen)], bytes) - kTooLongS) / kTooOften;
   for (size_t i = 0; i < rails.size(); ++i) {
@@ -52,7 +53,18 @@ void RailBinder::begin(const Shares& shares) {
   probe_left_ = shares.probe >= 0 ? kProbeBytes : 0;
 }
 
-int RailBinder::pick(std::span<const RailLoad> rails, uint64_t bytes, uint64_t queued_bytes) {
+bool RailBinder::may_carry(int rail) const {
+  const auto index = static_cast<size_t>(rail);
+  if (index >= kRailsMax) return false;
+  return shares_.pull ? (shares_.left_out >> index & 1) == 0 : shares_.weight[index] > 0;
+}
+
+bool RailBinder::is_far_too_slow(double slow_s, double other_s) {
+  return slow_s > kTooLongS + kTooOften * other_s;
+}
+
+int RailBinder::pick(std::span<const RailLoad> rails, uint64_t bytes, uint64_t queued_bytes,
+                     bool again) {
   const auto known = rails.first(std::min<size_t>(rails.size(), kRailsMax));
   if (probe_left_ > 0) {
     const auto probe = static_cast<size_t>(shares_.probe);
@@ -62,7 +74,7 @@ int RailBinder::pick(std::span<const RailLoad> rails, uint64_t bytes, uint64_t q
     }
   }
   const auto size = static_cast<double>(bytes);
-  if (!shares_.pull) return pick_weighted(known, size);
+  if (!shares_.pull) return again ? pick_again(known, size) : pick_weighted(known, size);
   const auto queued = static_cast<double>(queued_bytes);
   if (shares_.left_out == 0) return pick_pull(known, size, queued);
   std::array<RailLoad, kRailsMax> loads{};
@@ -95,6 +107,21 @@ int RailBinder::pick_pull(std::span<const RailLoad> rails, double bytes,
   }
   if (best == open || open == kWait || queued_bytes <= 0) return open == best ? open : kWait;
   return open_s <= others_finish_s(rails, open, bytes + queued_bytes) ? open : kWait;
+}
+
+int RailBinder::pick_again(std::span<const RailLoad> rails, double bytes) const {
+  std::array<RailLoad, kRailsMax> loads{};
+  bool any = false;
+  for (size_t i = 0; i < rails.size(); ++i) {
+    loads[i] = rails[i];
+    loads[i].up = rails[i].up && shares_.weight[i] > 0;
+    any = any || loads[i].up;
+  }
+  if (!any) return pick_pull(rails, bytes, 0);
+  const int best = pick_pull(std::span<const RailLoad>(loads).first(rails.size()), bytes, 0);
+  if (best == kWait) return kWait;
+  const int chosen = relieve(rails, best, bytes);
+  return rails[static_cast<size_t>(chosen)].has_room ? chosen : kWait;
 }
 
 int RailBinder::pick_weighted(std::span<const RailLoad> rails, double bytes) {

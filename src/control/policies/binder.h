@@ -9,6 +9,8 @@
 // the queue is through anyway: a slow rail with room is how tails are made.
 // Weighted shares: the rail that is furthest behind its share of the bytes. What one operation
 // leaves uneven the next one evens out.
+// What is posted again, because its rail was slow or is gone, follows no share: of the rails that have
+// one, the rail that would finish it first.
 // A rail that is left out takes nothing while another one is up.
 // A rail to probe takes the first transfers, until they are enough for its monitor.
 #pragma once
@@ -39,12 +41,18 @@ class RailBinder {
   void begin(const Shares& shares);
 
   // The rail for a transfer of `bytes`; `queued_bytes` wait behind it for the same peer. Rails past
-  // kRailsMax are not looked at. kWait also when no rail is up.
-  int pick(std::span<const RailLoad> rails, uint64_t bytes, uint64_t queued_bytes = 0);
+  // kRailsMax are not looked at. kWait also when no rail is up. `again`: it was posted before.
+  int pick(std::span<const RailLoad> rails, uint64_t bytes, uint64_t queued_bytes = 0,
+           bool again = false);
+  // Whether the shares give that rail anything. (They give none to a rail that was down.)
+  bool may_carry(int rail) const;
+  // Whether a rail that needs `slow_s` may give up what it has to one without a share.
+  static bool is_far_too_slow(double slow_s, double other_s);
 
  private:
   int pick_pull(std::span<const RailLoad> rails, double bytes, double queued_bytes) const;
   int pick_weighted(std::span<const RailLoad> rails, double bytes);
+  int pick_again(std::span<const RailLoad> rails, double bytes) const;
 
   Shares shares_;
   uint64_t probe_left_ = 0;  // bytes that shares_.probe still takes

@@ -124,6 +124,8 @@ Status check_provider(const FabricLibrary& library, std::string_view provider) {
                kTcpBeneathRxm.data(), library.version().c_str(), software_provider(library).data());
 }
 
+bool tells_writes_by_message(std::string_view provider) { return provider == "verbs;ofi_rxm"; }
+
 FabricLibrary::Info rail_hints(const FabricLibrary& library, std::string_view provider) {
   FabricLibrary::Info hints = library.make_info();
   if (hints == nullptr) return hints;
@@ -131,8 +133,9 @@ FabricLibrary::Info rail_hints(const FabricLibrary& library, std::string_view pr
   hints->mode = FI_CONTEXT | FI_CONTEXT2;
   hints->ep_attr->type = FI_EP_RDM;
   hints->ep_attr->max_msg_size = wire::kPayloadBytesMax;
-  hints->tx_attr->msg_order = FI_ORDER_SAS;
-  hints->rx_attr->msg_order = FI_ORDER_SAS;
+  const uint64_t order = FI_ORDER_SAS | (tells_writes_by_message(provider) ? FI_ORDER_SAW : 0);
+  hints->tx_attr->msg_order = order;
+  hints->rx_attr->msg_order = order;
   hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
   hints->domain_attr->threading = FI_THREAD_DOMAIN;
   hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
@@ -142,7 +145,7 @@ FabricLibrary::Info rail_hints(const FabricLibrary& library, std::string_view pr
   return hints->fabric_attr->prov_name == nullptr ? nullptr : std::move(hints);
 }
 
-Result<std::vector<FabricDevice>> list_fabric_devices(bool software) {
+Result<std::vector<FabricDevice>> list_fabric_devices(bool software, const std::string& at) {
   auto library = FabricLibrary::open();
   if (!library) return library.status();
   std::vector<FabricDevice> devices;
@@ -151,9 +154,11 @@ Result<std::vector<FabricDevice>> list_fabric_devices(bool software) {
     const FabricLibrary::Info hints = rail_hints(**library, provider.name);
     if (hints == nullptr) return error(Code::exhausted, "no memory to ask libfabric for its devices");
     int reason = 0;
-    const FabricLibrary::Info found = (*library)->find(*hints, "", &reason);
+    const FabricLibrary::Info found = (*library)->find(*hints, at, &reason);
     for (const fi_info* info = found.get(); info != nullptr; info = info->next) {
       FabricDevice device = describe(*info);
+      // One that is addressed otherwise does not look at where it is asked to be.
+      if (!at.empty() && device.address != at) continue;
       // A name may match more than it says: "tcp" finds "tcp;ofi_rxm".
       if (device.provider == provider.name && !is_known(devices, device)) {
         devices.push_back(std::move(device));

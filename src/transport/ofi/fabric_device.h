@@ -25,7 +25,9 @@ struct FabricDevice {
 
 // Providers that are known to carry rails, best first; a device is offered by the first that has it.
 // Those of TCP serve where there is no better and in tests: they are listed only when `software` is set.
-Result<std::vector<FabricDevice>> list_fabric_devices(bool software);
+// `at`: those with this numeric address alone, among them addresses that no device is listed with
+// (127.2.0.1); "" for all.
+Result<std::vector<FabricDevice>> list_fabric_devices(bool software, const std::string& at = "");
 
 // The network device on the same card as an adapter, or what a software provider calls by its name.
 std::string net_device_of(const std::string& domain);
@@ -35,6 +37,10 @@ std::string_view software_provider(const FabricLibrary& library);
 
 // `unsupported` for a provider that is there and cannot carry rails, saying why and what to take instead.
 Status check_provider(const FabricLibrary& library, std::string_view provider);
+
+// Whether peers learn from messages what was written, not from a word that comes with a write: words
+// get lost in queues that connections share (Soft-RoCE, Linux 6.1). Messages overtake no writes there.
+bool tells_writes_by_message(std::string_view provider);
 
 // What every rail asks of its provider; null without memory.
 FabricLibrary::Info rail_hints(const FabricLibrary& library, std::string_view provider);

@@ -48,6 +48,7 @@ class FabricPort {
   // Never by fi_inject: nobody would hear that it failed.
   ssize_t send(fi_addr_t to, const std::byte* buffer, size_t bytes, fid_mr* region,
                FabricOperation& operation);
+  // `data` arrives with it, unless tells_writes_by_message().
   ssize_t write(fi_addr_t to, const std::byte* from, size_t bytes, fid_mr* region,
                 const RemoteMemory& target, uint64_t data, FabricOperation& operation);
 
@@ -62,6 +63,9 @@ class FabricPort {
 
   // -1: nothing in this process can sleep on it.
   int wait_fd() const { return wait_fd_; }
+  // Whether wait_fd becomes ready, as an edge, whenever there is something to reap, also without may_wait
+  // before: who is not told need not ask, and asking costs `net` a system call.
+  bool tells() const { return wait_ != nullptr && wait_fd_ >= 0; }
   // Whether whoever sleeps on wait_fd will be woken by whatever comes. What made it ready is forgotten by
   // this alone: before every sleep, however short.
   bool may_wait();
@@ -72,8 +76,6 @@ class FabricPort {
   int open_queue(size_t completions, fi_wait_obj wait);
   int open_waiting_queue(size_t completions);
   void note(std::string_view name);
-  void silence();
-  bool discard();
 
   FabricRail& rail_;
   std::string name_;
@@ -87,7 +89,6 @@ class FabricPort {
     std::string name;
   };
   std::vector<Peer> peers_;  // in the table
-  FabricOperation refused_;       // what silences it
 };
 
 }  // namespace nezha::transport

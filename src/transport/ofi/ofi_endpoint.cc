@@ -45,7 +45,9 @@ Status OfiEndpoint::start() {
     NEZHA_RETURN_IF_ERROR(post_receive(i));
   }
   if (port_->wait_fd() >= 0) {
-    NEZHA_RETURN_IF_ERROR(loop_.add(port_->wait_fd(), EPOLLIN, this));
+    // On edges: the descriptor stays ready until may_sleep() makes it forget, and a loop that polls for a
+    // while before it sleeps would find it ready in every poll, neither yielding nor sleeping any more.
+    NEZHA_RETURN_IF_ERROR(loop_.add(port_->wait_fd(), EPOLLIN | EPOLLET, this));
   }
   started_ = true;
   loop_.add_polled(this);
@@ -89,17 +91,17 @@ void OfiEndpoint::queue_acks() {
 
 bool OfiEndpoint::has_output() const {
   return up_ && (is_fenced() || !queue_.empty() || !control_.empty() || !ack_comms_.empty() ||
-                 writes_due_ > 0 || grants_count_ > 0 || owes_credit());
+                 next_write() != nullptr || grants_count_ > 0 || owes_credit());
 }
 
 void OfiEndpoint::flush() {
   if (!up_) return;
   if (is_fenced()) return quiesce(broken_);
   stalled_ = false;
-  // What the peer waits for goes first.
-  if (!flush_grants() || !flush_writes()) return;
+  // What the peer waits for goes first, and announcements before the writes that would be before them.
+  if (!flush_grants()) return;
   queue_acks();
-  if (!flush_control() || !flush_data()) return;
+  if (!flush_control() || !flush_data() || !flush_writes()) return;
   if (owes_credit() && !free_sends_.empty()) send(OfiMessageKind::credit, 0);
 }
 
@@ -126,6 +128,7 @@ bool OfiEndpoint::send(OfiMessageKind kind, size_t body_bytes, uint32_t crc, boo
   ++messages_sent_;
   taken_told_ = taken_;
   news_ = false;
+  writes_told_ = writes_begun_;
   return true;
 }
 
@@ -211,15 +214,25 @@ OfiEndpoint::Outgoing* OfiEndpoint::find_outgoing(uint32_t number) {
   return found == outgoing_.end() ? nullptr : &*found;
 }
 
-bool OfiEndpoint::flush_writes() {
-  // In the order of posting: the receiver tells them in that order.
-  while (writes_due_ > 0) {
-    Outgoing* next = nullptr;
-    for (Outgoing& each : outgoing_) {
-      if (each.state != Outgoing::State::granted) continue;
-      if (next == nullptr || static_cast<int32_t>(each.number - next->number) < 0) next = &each;
+// In the order of posting: the receiver tells them in that order.
+const OfiEndpoint::Outgoing* OfiEndpoint::next_write() const {
+  const Outgoing* next = nullptr;
+  uint64_t under_way = 0;
+  for (const Outgoing& each : outgoing_) {
+    if (each.state == Outgoing::State::writing || each.state == Outgoing::State::written) {
+      under_way += each.length;
+    } else if (each.state == Outgoing::State::granted &&
+               (next == nullptr || static_cast<int32_t>(each.number - next->number) < 0)) {
+      next = &each;
     }
-    if (!start_write(*next)) return false;
+  }
+  const bool enough = next != nullptr && under_way > 0 && under_way + next->length > kWrittenBytesMax;
+  return enough ? nullptr : next;
+}
+
+bool OfiEndpoint::flush_writes() {
+  while (const Outgoing* next = next_write()) {
+    if (!start_write(outgoing_[next->operation.index])) return false;
   }
   return true;
 }
@@ -247,7 +260,6 @@ bool OfiEndpoint::start_write(Outgoing& outgoing) {
   }
   outgoing.state = Outgoing::State::writing;
   ++writes_begun_;
-  --writes_due_;
   return true;
 }
 
@@ -333,6 +345,12 @@ void OfiEndpoint::recall(WorkQueue& unacknowledged) {
   }
   if (!queue_.empty()) acknowledge_any();
   unacknowledged.append(queue_);
+}
+
+bool OfiEndpoint::recall_ends_it() const {
+  return std::any_of(outgoing_.begin(), outgoing_.end(), [](const Outgoing& each) {
+    return each.state == Outgoing::State::writing;
+  });
 }
 
 void OfiEndpoint::abandon_landing(int index) {

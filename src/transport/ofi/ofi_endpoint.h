@@ -68,6 +68,7 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
   void abandon_landing(int index) override;
   void disown(const void* owner, WorkQueue& unsent) override;
   void recall(WorkQueue& unacknowledged) override;
+  bool recall_ends_it() const override;
   uint32_t first_unacknowledged() const override { return released_ + ghosts_; }
   uint32_t landed_frames() const override { return landed_; }
   Nanoseconds heard_at() override { return heard_at_; }
@@ -82,7 +83,11 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
   // Of these, announced and not landed: enough to keep the rail busy while a grant travels, little enough
   // that the choice of a rail stays late.
   static constexpr uint32_t kAnnounced = 8;
-  static constexpr uint64_t kAnnouncedBytesMax = 768 * 1024;
+  static constexpr uint64_t kAnnouncedBytesMax = 1536 * 1024;
+  // Of these, being written and not landed. Where messages and writes share one wire in order, a further
+  // announcement stands behind all of them: with everything granted on its way, the wire would be empty
+  // while the next grants travel.
+  static constexpr uint64_t kWrittenBytesMax = 768 * 1024;
   static constexpr uint64_t kQueuedBytesMax = 64 * 1024;
   static constexpr uint32_t kCreditMessages = 4;
   static constexpr uint32_t kReceives = kSlots + kAnnounced + kCreditMessages;
@@ -90,6 +95,11 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
   // Where nothing would wake the loop, it does not sleep for this long after the last event.
   static constexpr Nanoseconds kExpecting = 2 * kMillisecond;
   static constexpr int kReapsPerTurn = 8;
+  // While a payload is arriving, the loop looks about so often for the time that one takes, at most so
+  // rarely; for less than the least it does not pause.
+  static constexpr int kLooksPerPayload = 32;
+  static constexpr Nanoseconds kGatherMost = 200 * kMicrosecond;
+  static constexpr Nanoseconds kGatherLeast = 30 * kMicrosecond;
   // Some networks let messages overtake writes; one that is overtaken for so long is lost.
   static constexpr Nanoseconds kWritePatience = kSecond;
 
@@ -125,7 +135,10 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
 
   bool poll() override;
   Sleep may_sleep() override;
-  void on_ready(uint32_t) override {}  // whoever is woken asks in any case
+  Nanoseconds gathers() override;
+  void on_ready(uint32_t) override { take(); }
+  // Reaps, and pushes on what that made possible; true when there was anything.
+  bool take();
 
   bool is_fenced() const { return port_ == nullptr; }
   // Closes the port: nothing touches memory through this endpoint any more. The rest follows in `flush`.
@@ -136,7 +149,10 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
   // ofi_endpoint.cc: sending.
   std::byte* buffer(size_t index) { return buffers_.get() + index * kMessageBytes; }
   bool can_send_frame() const { return sent_ - credited_ < kSlots && !free_sends_.empty(); }
-  bool owes_credit() const { return news_ || taken_ - taken_told_ >= kSlots / 2; }
+  bool owes_credit() const {
+    return news_ || taken_ - taken_told_ >= kSlots / 2 ||
+           (writes_told_ != writes_begun_ && rail_.tells_by_message());
+  }
   // Behind the preamble of the next message.
   std::byte* next_body() { return buffer(kReceives + free_sends_.back()) + kPreambleBytes; }
   // Sends it; false when the provider does not take it, or the endpoint went down.
@@ -151,6 +167,8 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
   Outgoing* free_outgoing();
   Outgoing* find_outgoing(uint32_t number);
   bool flush_writes();
+  // What to write now; null when nothing is granted, or enough is under way.
+  const Outgoing* next_write() const;
   bool start_write(Outgoing& outgoing);
   bool detach(Outgoing& outgoing);
   void release_acknowledged();
@@ -173,6 +191,8 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
   void on_control(const wire::FrameHeader& header, std::span<const std::byte> payload);
   void on_grant(const OfiPreamble& preamble, std::span<const std::byte> body);
   void on_written(uint64_t data);
+  void on_told(uint16_t writes);
+  void on_landed(Incoming& arrived);
   void watch_writes();
   // With payload checksums; false when the payload was changed, and the endpoint went down.
   bool check(const wire::FrameHeader& header, const std::byte* payload, uint32_t crc);
@@ -196,6 +216,7 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
   EndpointCounters counters_;
   Nanoseconds heard_at_ = 0;
   Nanoseconds active_at_ = 0;
+  bool ask_ = true;      // there may be completions that no descriptor tells
 
   std::unique_ptr<std::byte[]> buffers_;  // kReceives, then kSends
   fid_mr* buffers_region_ = nullptr;
@@ -214,7 +235,6 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
   uint32_t delivered_ = 0;     // landed there, as its preambles say
   std::array<Outgoing, kAnnounced> outgoing_;
   uint64_t outgoing_bytes_ = 0;
-  uint32_t writes_due_ = 0;    // granted, not begun
   uint32_t sent_ = 0;          // frames and announcements
   uint32_t credited_ = 0;      // of these, taken in by the peer
   std::vector<Control> control_;
@@ -222,6 +242,7 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
   std::vector<uint32_t> ack_comms_;
   uint16_t messages_sent_ = 0;
   uint16_t writes_begun_ = 0;
+  uint16_t writes_told_ = 0;   // of these
   bool stalled_ = false;       // the provider takes nothing more for now
 
   // Receiving.
@@ -234,6 +255,9 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
   uint16_t messages_received_ = 0;
   uint16_t writes_received_ = 0;
   uint16_t writes_said_ = 0;   // begun by the peer
+  uint32_t arriving_ = 0;          // granted, not written
+  Nanoseconds arriving_since_ = 0;  // the oldest of them, at the earliest
+  Nanoseconds payload_takes_ = 0;   // of late
   Nanoseconds overtaken_at_ = 0;  // since when writes have been missing; 0: none is
   uint32_t taken_ = 0;         // the peer's frames and announcements
   uint32_t taken_told_ = 0;

@@ -1,4 +1,5 @@
 // OfiEndpoint: what arrives, and what becomes of it.
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -21,7 +22,16 @@ Status OfiEndpoint::post_receive(size_t index) {
 
 bool OfiEndpoint::poll() {
   if (!up_) return false;
+  if (is_fenced() || ask_ || stalled_ || !unposted_.empty() || !port_->tells()) return take();
+  watch_writes();
+  if (up_ && has_output()) flush();
+  return false;
+}
+
+bool OfiEndpoint::take() {
+  if (!up_) return false;
   bool any = false;
+  ask_ = true;
   for (int reaped = 0; reaped < kReapsPerTurn && !is_fenced(); ++reaped) {
     std::array<FabricPort::Completion, 16> completions;
     const ssize_t count = port_->reap(completions.data(), completions.size());
@@ -29,7 +39,10 @@ bool OfiEndpoint::poll() {
       fail("asking for completions", count);
       return true;
     }
-    if (count == 0) break;
+    if (count == 0) {
+      ask_ = false;
+      break;
+    }
     any = true;
     ++counters_.receive_calls;
     for (ssize_t i = 0; i < count && up_ && !is_fenced(); ++i) {
@@ -62,8 +75,19 @@ progress::Polled::Sleep OfiEndpoint::may_sleep() {
   }
   // Before every sleep, however short: what made the descriptor ready is forgotten by this alone, so that
   // without it the sleep would end at once, for ever.
-  if (!port_->may_wait()) return Sleep::no;
+  if (!port_->may_wait()) {
+    ask_ = true;
+    return Sleep::no;
+  }
   return unposted_.empty() ? Sleep::until_woken : Sleep::briefly;
+}
+
+// Only where wire and processor are far apart: a payload has to take long, though the last ones did not
+// wait for anything.
+Nanoseconds OfiEndpoint::gathers() {
+  const Nanoseconds pause = std::min(payload_takes_ / kLooksPerPayload, kGatherMost);
+  const bool idle = up_ && !is_fenced() && !ask_ && !has_output() && port_->tells();
+  return idle && arriving_ > 0 && pause >= kGatherLeast ? pause : 0;
 }
 
 void OfiEndpoint::on_completion(const FabricPort::Completion& completion) {
@@ -124,6 +148,8 @@ void OfiEndpoint::on_message(std::span<const std::byte> message) {
   credited_ = preamble.credits;
   delivered_ = preamble.landed;
   free_landed();
+  if (rail_.tells_by_message()) on_told(preamble.writes);
+  if (!up_ || is_fenced()) return;
   const auto body = message.subspan(kPreambleBytes);
   switch (preamble.kind) {
     case OfiMessageKind::frame:
@@ -219,6 +245,7 @@ bool OfiEndpoint::flush_grants() {
     const PendingGrant& pending = grants_[grants_first_];
     encode(pending.grant, next_body());
     if (!send(OfiMessageKind::grant, kGrantBytes - kPreambleBytes, 0, pending.wanted)) return false;
+    if (pending.wanted && arriving_++ == 0) arriving_since_ = loop_.clock().now();
     grants_first_ = (grants_first_ + 1) % kSlots;
     --grants_count_;
   }
@@ -235,7 +262,6 @@ void OfiEndpoint::on_grant(const OfiPreamble& preamble, std::span<const std::byt
   if (!preamble.wanted) return on_written_there(*outgoing);
   outgoing->target = {grant.address, grant.key};
   outgoing->state = Outgoing::State::granted;
-  ++writes_due_;
 }
 
 // Low half: the frame's number; high half, where the provider carries it, and mask: what only the peer
@@ -252,8 +278,32 @@ void OfiEndpoint::on_written(uint64_t data) {
   Incoming& arrived = incoming(index);
   if (!arrived.is_written || arrived.complete || arrived.landing.destination == nullptr) return;
   heard_at_ = loop_.clock().now();
-  ++writes_received_;
   overtaken_at_ = 0;
+  on_landed(arrived);
+}
+
+// Where messages do not overtake writes, and writes go in the order of their grants.
+void OfiEndpoint::on_told(uint16_t writes) {
+  while (up_ && !is_fenced() && writes_received_ != writes) {
+    uint32_t index = 0;
+    const auto is_awaited = [&](const Incoming& each) {
+      return each.is_written && !each.complete && each.landing.destination != nullptr;
+    };
+    while (index < incoming_count_ && !is_awaited(incoming(index))) ++index;
+    const bool granted = index < incoming_count_ &&
+                         (grants_count_ == 0 || static_cast<int32_t>(
+                             landed_ + index - grants_[grants_first_].grant.number) < 0);
+    if (!granted) return break_protocol("tells of a write that was not granted");
+    on_landed(incoming(index));
+  }
+}
+
+void OfiEndpoint::on_landed(Incoming& arrived) {
+  const Nanoseconds took = std::min(heard_at_ - arriving_since_, kLooksPerPayload * kGatherMost);
+  payload_takes_ += (took - payload_takes_) / 8;
+  arriving_since_ = heard_at_;
+  --arriving_;
+  ++writes_received_;
   FabricRail::forget(arrived.region);
   counters_.bytes_received += arrived.header.length;
   if (!check(arrived.header, arrived.landing.destination, arrived.crc)) return;

@@ -48,6 +48,8 @@ class FabricRail {
   fid_domain* domain() const { return domain_; }
   // "net, lo"
   const std::string& name() const { return name_; }
+  // Whose carrier is the rail's; "" when nobody knows.
+  std::string net_device() const;
 
   // Sources and message buffers have to be registered, too.
   bool needs_local() const { return (info_->domain_attr->mr_mode & FI_MR_LOCAL) != 0; }
@@ -63,6 +65,13 @@ class FabricRail {
   bool keeps_ports() const { return keeps_ports_; }
   void keep(fid* endpoint, fid* addresses, fid* queue);
 
+  // Where a connection has to fail before its port is closed (FabricPort::silence): memory that no write
+  // may be made from, and the registration that does not cover it. Null elsewhere.
+  fid_mr* silencer() const { return silencer_; }
+  const std::byte* unregistered() const { return silence_.get() + kSilenceBytes; }
+  // More than adapters take from the request itself, where they check nothing.
+  static constexpr size_t kSilenceBytes = 8192;
+
  private:
   FabricRail(const FabricLibrary& library, FabricLibrary::Info info)
       : library_(library), info_(std::move(info)) {}
@@ -77,6 +86,8 @@ class FabricRail {
   fid_domain* domain_ = nullptr;
   uint64_t key_state_ = 0;
   bool keeps_ports_ = false;
+  std::unique_ptr<std::byte[]> silence_;
+  fid_mr* silencer_ = nullptr;
   std::vector<fid*> kept_;  // in the order of closing
 };
 

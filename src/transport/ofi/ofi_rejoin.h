@@ -3,10 +3,14 @@
 // Contract: see transport/transport.h and ofi_meeting.h. Events come from `run` alone.
 #pragma once
 
+#include <deque>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "progress/loop.h"
+#include "transport/link_watch.h"
 #include "transport/ofi/ofi_meeting.h"
 #include "transport/transport.h"
 
@@ -15,9 +19,11 @@ namespace nezha::transport {
 class OfiRejoin final : public Rejoin, private progress::Polled,
                         private progress::Pollable {
  public:
+  // `devices`: whose carrier is watched, by rail; "": of this one nobody knows.
   static Result<std::unique_ptr<OfiRejoin>> create(const MeshRequest& request, progress::Loop& loop,
                                                    EndpointEvents& events, RejoinEvents& joins,
-                                                   std::unique_ptr<OfiMeeting> meeting);
+                                                   std::unique_ptr<OfiMeeting> meeting,
+                                                   const std::vector<std::string>& devices);
   ~OfiRejoin() override { stop(); }
 
   void dial(const Path& path, uint32_t epoch, Nanoseconds patience) override;
@@ -51,6 +57,8 @@ class OfiRejoin final : public Rejoin, private progress::Polled,
   std::vector<int> knocks_;  // descriptors; empty: nobody would be woken
   bool listening_ = false;
   Nanoseconds look_at_ = 0;
+  std::unique_ptr<LinkWatch> links_;
+  std::deque<std::pair<int, bool>> carriers_;  // told, and not yet passed on
 };
 
 }  // namespace nezha::transport

@@ -35,8 +35,8 @@ class OfiRejoin final : public Rejoin, private progress::Polled,
 
  private:
   // How long after a look the doors are left alone, so that strangers, and the rail's own data, which
-  // knocks at the doors of `net`, cost no more than that many looks; and how often they are looked at where
-  // knocks wake nobody.
+  // knocks at the doors of `net`, cost no more than that many looks; and how often they are looked at
+  // where knocks wake nobody.
   static constexpr Nanoseconds kLookAtDoors = 10 * kMillisecond;
 
   OfiRejoin(const MeshRequest& request, progress::Loop& loop, EndpointEvents& events,

@@ -17,7 +17,7 @@ Result<std::unique_ptr<OfiRejoin>> OfiRejoin::create(const MeshRequest& request,
       new OfiRejoin(request, loop, events, joins, std::move(meeting)));
   loop.add_polled(made.get());
   for (const int fd : made->meeting_->wait_fds()) {
-    NEZHA_RETURN_IF_ERROR(loop.add(fd, 0, made.get()));
+    NEZHA_RETURN_IF_ERROR(loop.add(fd, EPOLLIN | EPOLLET, made.get()));
     made->knocks_.push_back(fd);
   }
   OfiRejoin* const self = made.get();
@@ -44,31 +44,21 @@ void OfiRejoin::probe(const Path& path, Nanoseconds patience) {
   if (meeting_) meeting_->dial(path, 0, loop_.clock().now(), patience, true);
 }
 
-void OfiRejoin::listen(bool on) {
-  if (listening_ == on) return;
-  listening_ = on;
-  for (const int fd : knocks_) {
-    // A door that cannot be listened at is looked at.
-    if (!loop_.modify(fd, on ? uint32_t{EPOLLIN} : 0, this)) listening_ = false;
-  }
-}
-
 // Doors are looked at after a knock, attempts in every turn.
 bool OfiRejoin::poll() {
   const Nanoseconds now = loop_.clock().now();
   if (!meeting_->is_busy() && now < look_at_) return false;
   const bool any = meeting_->turn(now);
   const bool quiet = !any && !meeting_->is_busy();
-  listen(quiet && !knocks_.empty());
-  look_at_ = listening_ ? kNever : now + kLookAtDoors;
+  leave_until_ = now + kLookAtDoors;
+  look_at_ = quiet && !knocks_.empty() ? kNever : leave_until_;
   return any;
 }
 
 progress::Polled::Sleep OfiRejoin::may_sleep() {
   if (meeting_->is_busy()) return Sleep::briefly;
-  if (!listening_ || meeting_->may_wait()) return Sleep::until_woken;  // next_wakeup() sees to the rest
-  look_at_ = 0;
-  return Sleep::no;
+  if (look_at_ == kNever && !meeting_->may_wait()) look_at_ = leave_until_;
+  return Sleep::until_woken;  // next_wakeup() sees to the rest
 }
 
 void OfiRejoin::run(Nanoseconds) {

@@ -3,6 +3,7 @@
 // Contract: see transport/transport.h and ofi_meeting.h. Events come from `run` alone.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <memory>
 #include <string>
@@ -33,8 +34,9 @@ class OfiRejoin final : public Rejoin, private progress::Polled,
   void stop() override;
 
  private:
-  // How long after a look the doors are left alone, so that strangers cost no more than that many looks;
-  // and how often they are looked at where knocks wake nobody.
+  // How long after a look the doors are left alone, so that strangers, and the rail's own data, which
+  // knocks at the doors of `net`, cost no more than that many looks; and how often they are looked at
+  // where knocks wake nobody.
   static constexpr Nanoseconds kLookAtDoors = 10 * kMillisecond;
 
   OfiRejoin(const MeshRequest& request, progress::Loop& loop, EndpointEvents& events,
@@ -44,9 +46,7 @@ class OfiRejoin final : public Rejoin, private progress::Polled,
 
   bool poll() override;
   Sleep may_sleep() override;
-  void on_ready(uint32_t) override { look_at_ = 0; }
-  // Whether knocks wake the loop.
-  void listen(bool on);
+  void on_ready(uint32_t) override { look_at_ = std::min(look_at_, leave_until_); }
   void raise(OfiJoined& joined);
 
   const MeshRequest request_;
@@ -55,8 +55,8 @@ class OfiRejoin final : public Rejoin, private progress::Polled,
   RejoinEvents& joins_;
   std::unique_ptr<OfiMeeting> meeting_;  // null: stopped
   std::vector<int> knocks_;  // descriptors; empty: nobody would be woken
-  bool listening_ = false;
   Nanoseconds look_at_ = 0;
+  Nanoseconds leave_until_ = 0;
   std::unique_ptr<LinkWatch> links_;
   std::deque<std::pair<int, bool>> carriers_;  // told, and not yet passed on
 };

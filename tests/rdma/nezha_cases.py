@@ -22,6 +22,7 @@ DELAY = ("delay", "5ms")
 LOSS = ("loss", "1%")
 LOST = 3  # packets; a lossy step goes on until so many are
 CARRIED = 1 << 18   # bytes that a rail has to carry before it is believed
+BACK = 1 << 16      # and one that was cut, to count as returned
 RDMA_PACKET = 4200  # bytes of the longest one
 
 
@@ -137,7 +138,7 @@ def run_job(job: Job) -> str:
                     lambda sent: all(meter.agrees(sent[meter.name]) for meter in meters),
                     lambda: ", ".join(f"{meter.name} {meter.carried()}" for meter in meters))
         impaired(ranks, meters[1].over)
-        cut_and_back(ranks, meters[1].over, meters[1].name)
+        cut_and_back(ranks, meters[1])
         sent = ranks.more()
         ranks.stop()
     return ", ".join(f"{name}: {amount / 1e6:.1f} MB" for name, amount in sent.items())
@@ -152,10 +153,11 @@ def impaired(ranks: Ranks, victim: Rail) -> None:
     victim.impair()
 
 
-def cut_and_back(ranks: Ranks, victim: Rail, name: str) -> None:
+def cut_and_back(ranks: Ranks, victim: Meter) -> None:
     """Rounds go on without the rail, and use it again when it is back."""
-    victim.cut()
+    victim.over.cut()
     ranks.more()
-    without = ranks.more()[name]
-    victim.restore()
-    ranks.until(f"{name}, which is back, is used again", lambda sent: sent[name] > without)
+    without, carried = ranks.more()[victim.name], victim.carried()
+    victim.over.restore()
+    ranks.until(f"{victim.name}, which is back, is used again",
+                lambda sent: sent[victim.name] > without and victim.carried() >= carried + BACK)

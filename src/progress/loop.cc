@@ -1,5 +1,6 @@
 #include "progress/loop.h"
 
+#include <poll.h>
 #include <sched.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -187,6 +188,21 @@ bool Loop::ask_polled() {
   return any;
 }
 
+// Lets things gather, woken by other threads alone; false when nobody asked for that.
+bool Loop::pause_to_gather(Nanoseconds until) {
+  Nanoseconds pause = 0;
+  for (Polled* polled : polled_) pause = std::max(pause, polled->gathers());
+  if (pause == 0) return false;
+  pause = std::min({pause, kMillisecond - 1, until - clock_.now()});
+  if (pause <= 0) return false;
+  const timespec limit{0, pause};
+  pollfd others{wake_fd_, POLLIN, 0};
+  sleeping_.store(true);
+  if (!contended()) ppoll(&others, 1, &limit, nullptr);
+  sleeping_.store(false);
+  return true;
+}
+
 // As long as the least patient allows.
 int Loop::limit_sleep(int timeout_ms) {
   for (Polled* polled : polled_) {
@@ -204,9 +220,13 @@ void Loop::turn(Nanoseconds deadline, bool may_spin) {
   Nanoseconds now = clock_.now();
   int count = 0;
   bool news = false;
-  if (may_spin && spin_ns_ > 0) count = spin(std::min(deadline, now + spin_ns_), &news);
+  const Nanoseconds until = std::min(deadline, client_->next_wakeup());
+  if (!polled_.empty() && until > now && pause_to_gather(until)) {
+    count = poll(0);
+  } else if (may_spin && spin_ns_ > 0) {
+    count = spin(std::min(deadline, now + spin_ns_), &news);
+  }
   if (count == 0 && !news) {
-    const Nanoseconds until = std::min(deadline, client_->next_wakeup());
     int timeout_ms = -1;
     if (until != kNever) {
       const Nanoseconds left = std::max<Nanoseconds>(until - clock_.now(), 0);

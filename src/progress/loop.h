@@ -50,6 +50,9 @@ class Polled {
   // Takes what has happened; true when there was anything. It may add and remove, itself too.
   virtual bool poll() = 0;
   virtual Sleep may_sleep() = 0;
+  // How long to let things gather before the next look, when this turn brought nothing: something long is
+  // arriving piece by piece, and being woken by every piece would cost more than all else. 0: not at all.
+  virtual Nanoseconds gathers() { return 0; }
 };
 
 // The one client of a loop: what to do between reaping and sleeping.
@@ -156,6 +159,7 @@ class Loop {
   int spin(Nanoseconds until, bool* news);
   bool ask_polled();
   int limit_sleep(int timeout_ms);
+  bool pause_to_gather(Nanoseconds until);
   void wake();
   void background();
 

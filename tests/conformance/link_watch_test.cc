@@ -11,7 +11,7 @@
 #include <cstring>
 
 #include "support/watchdog.h"
-#include "transport/tcp/link_watch.h"
+#include "transport/link_watch.h"
 
 namespace nezha::transport {
 namespace {

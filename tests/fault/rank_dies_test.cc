@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/json.h"
+#include "context/fabric_rails.h"
 #include "support/child.h"
 #include "support/temp_directory.h"
 #include "support/world.h"
@@ -33,7 +35,18 @@ struct Scenario {
   const char* store;    // "file" or "tcp"
   bool while_waiting;   // the victim dies outside of its call, the others wait for it
   bool leaves_child = false;  // a child of the victim lives on, with whatever it has inherited
+  bool fabric = false;        // over a rail of libfabric alone
 };
+
+// Of libfabric, through the host's TCP; "" without libfabric.
+std::string fabric_rail() {
+  const auto fabric = parse_json(context::describe_fabric());
+  for (const JsonValue& device : fabric.value().at("devices").items()) {
+    const std::string provider(device.at("provider").string_or(""));
+    if (provider == "net" || provider == "tcp") return "ofi:" + provider + "@127.2.0.1";
+  }
+  return "";
+}
 
 using Rank = Child<Report>;
 
@@ -74,6 +87,7 @@ void live(int rank, int ranks, const std::string& store, const Scenario& at, con
   request.timeout_s = kFarDeadline_s;
   // Only what the system says of a dead process may tell: silence alone never does.
   request.config += "peer_deadline_s=1000000\n";
+  if (at.fabric) request.config += "rails=" + fabric_rail() + "\n";
   auto comm = join(request);
   if (!comm) return end(pipe, comm.status(), comm.status());
   std::vector<float> data(at.count, 0.0F);
@@ -98,6 +112,7 @@ class RankDies : public ::testing::TestWithParam<Scenario> {};
 TEST_P(RankDies, EverySurvivorNamesIt) {
   constexpr int kRanks = 4;
   const Scenario at = GetParam();
+  if (at.fabric && fabric_rail().empty()) GTEST_SKIP() << "no libfabric";
   const TempDirectory directory;
   const Survivor survivor;
   const std::string store = store_address(at.store, directory.path());
@@ -135,7 +150,11 @@ INSTANTIATE_TEST_SUITE_P(
                       Scenario{"others_wait_large", 2, 1'000'000, "file", true},
                       Scenario{"leaves_a_child_small", 1, 10, "file", false, true},
                       Scenario{"leaves_a_child_waiting", 2, 1000, "file", true, true},
-                      Scenario{"leaves_a_child_server_of_the_store", 0, 500'000, "tcp", false, true}),
+                      Scenario{"leaves_a_child_server_of_the_store", 0, 500'000, "tcp", false, true},
+                      Scenario{"fabric_large", 1, 500'000, "file", false, false, true},
+                      Scenario{"fabric_waiting", 2, 10, "file", true, false, true},
+                      Scenario{"fabric_leaves_a_child", 1, 500'000, "file", false, true, true},
+                      Scenario{"fabric_leaves_a_child_waiting", 2, 10, "file", true, true, true}),
     [](const auto& scenario) { return std::string(scenario.param.name); });
 
 }  // namespace

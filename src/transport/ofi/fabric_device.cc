@@ -54,20 +54,6 @@ bool is_socket_address(uint32_t format) {
   return format == FI_SOCKADDR || format == FI_SOCKADDR_IN || format == FI_SOCKADDR_IN6;
 }
 
-// The network device on the same card; several RDMA ports of a card have several, by port.
-std::string net_device_of(const std::string& domain) {
-  namespace fs = std::filesystem;
-  std::error_code failed;
-  if (fs::exists("/sys/class/net/" + domain, failed)) return domain;
-  const fs::path card = "/sys/class/infiniband/" + domain;
-  const std::string parent = first_word_of(card / "parent");  // Soft-RoCE
-  if (!parent.empty()) return parent;
-  for (fs::directory_iterator at(card / "device/net", failed), end; !failed && at != end; ++at) {
-    return at->path().filename();
-  }
-  return "";
-}
-
 int numa_node_of(const std::string& domain, const std::string& net_device) {
   for (const std::string& device :
        {"/sys/class/infiniband/" + domain, "/sys/class/net/" + net_device}) {
@@ -109,6 +95,20 @@ bool is_known(const std::vector<FabricDevice>& devices, const FabricDevice& devi
 }
 
 }  // namespace
+
+// Several RDMA ports of a card have several, by port.
+std::string net_device_of(const std::string& domain) {
+  namespace fs = std::filesystem;
+  std::error_code failed;
+  if (fs::exists("/sys/class/net/" + domain, failed)) return domain;
+  const fs::path card = "/sys/class/infiniband/" + domain;
+  const std::string parent = first_word_of(card / "parent");  // Soft-RoCE
+  if (!parent.empty()) return parent;
+  for (fs::directory_iterator at(card / "device/net", failed), end; !failed && at != end; ++at) {
+    return at->path().filename();
+  }
+  return "";
+}
 
 std::string_view software_provider(const FabricLibrary& library) {
   return library.is_older_than(1, 18) ? "net" : "tcp";

@@ -29,6 +29,9 @@ struct FabricDevice {
 // (127.2.0.1); "" for all.
 Result<std::vector<FabricDevice>> list_fabric_devices(bool software, const std::string& at = "");
 
+// The network device on the same card as an adapter, or what a software provider calls by its name.
+std::string net_device_of(const std::string& domain);
+
 // The provider that serves any Ethernet device: "tcp", which before libfabric 1.18 was called "net".
 std::string_view software_provider(const FabricLibrary& library);
 

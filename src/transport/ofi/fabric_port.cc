@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "transport/ofi/fabric_sockets.h"
+
 namespace nezha::transport {
 
 Result<std::unique_ptr<FabricPort>> FabricPort::open(FabricRail& rail, size_t completions) {
@@ -66,10 +68,21 @@ Status FabricPort::open(size_t completions) {
     return failed("its address", reason);
   }
   name_.assign(name.data(), std::min(length, name.size()));
+  note(name_);
   return Status::ok();
 }
 
+// Providers that stand on sockets say nothing of them.
+void FabricPort::note(std::string_view name) {
+  const uint32_t format = rail_.info().addr_format;
+  if (format == FI_SOCKADDR_IN || format == FI_SOCKADDR_IN6) note_fabric_address(name);
+}
+
 void FabricPort::close() {
+  for (const Peer& peer : peers_) forget_fabric_address(peer.name);
+  peers_.clear();
+  forget_fabric_address(name_);
+  name_.clear();
   fid* const endpoint = endpoint_ == nullptr ? nullptr : &endpoint_->fid;
   fid* const addresses = addresses_ == nullptr ? nullptr : &addresses_->fid;
   fid* const queue = queue_ == nullptr ? nullptr : &queue_->fid;
@@ -94,9 +107,21 @@ Result<fi_addr_t> FabricPort::insert(std::string_view peer) {
   padded.resize(std::max<size_t>(padded.size(), 512));
   fi_addr_t address = FI_ADDR_UNSPEC;
   const int inserted = fi_av_insert(addresses_, padded.data(), 1, &address, 0, nullptr);
-  if (inserted == 1 && address != FI_ADDR_NOTAVAIL) return address;
+  if (inserted == 1 && address != FI_ADDR_NOTAVAIL) {
+    peers_.push_back({address, std::string(peer)});
+    note(peer);
+    return address;
+  }
   return error(Code::peer_lost, "rail %s does not take a peer's address: %s", rail_.name().c_str(),
                rail_.library().explain(inserted < 0 ? inserted : FI_EADDRNOTAVAIL).c_str());
+}
+
+void FabricPort::remove(fi_addr_t peer) {
+  const auto found = std::find_if(peers_.begin(), peers_.end(),
+                                  [&](const Peer& each) { return each.at == peer; });
+  forget_fabric_address(found->name);
+  peers_.erase(found);
+  fi_av_remove(addresses_, &peer, 1, 0);
 }
 
 ssize_t FabricPort::receive(std::byte* buffer, size_t bytes, fid_mr* region,

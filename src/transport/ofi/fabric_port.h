@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/status.h"
 #include "transport/ofi/fabric_rail.h"
@@ -39,7 +40,7 @@ class FabricPort {
   const std::string& name() const { return name_; }
   Result<fi_addr_t> insert(std::string_view peer);
   // Nothing is on its way there.
-  void remove(fi_addr_t peer) { fi_av_remove(addresses_, &peer, 1, 0); }
+  void remove(fi_addr_t peer);
   void close();
 
   // The provider's answers: 0, -FI_EAGAIN, or what went wrong.
@@ -74,6 +75,7 @@ class FabricPort {
   Status open(size_t completions);
   int open_queue(size_t completions, fi_wait_obj wait);
   int open_waiting_queue(size_t completions);
+  void note(std::string_view name);
 
   FabricRail& rail_;
   std::string name_;
@@ -82,6 +84,11 @@ class FabricPort {
   fid_av* addresses_ = nullptr;
   fid_ep* endpoint_ = nullptr;
   int wait_fd_ = -1;
+  struct Peer {
+    fi_addr_t at;
+    std::string name;
+  };
+  std::vector<Peer> peers_;  // in the table
 };
 
 }  // namespace nezha::transport

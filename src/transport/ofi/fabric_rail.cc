@@ -50,6 +50,11 @@ Status FabricRail::open() {
                "locked memory (ulimit -n, ulimit -l)", name_.c_str(), library_.explain(reason).c_str());
 }
 
+std::string FabricRail::net_device() const {
+  const char* const domain = info_->domain_attr->name;
+  return domain == nullptr ? "" : net_device_of(domain);
+}
+
 void FabricRail::keep(fid* endpoint, fid* addresses, fid* queue) {
   for (fid* each : {endpoint, addresses, queue}) {
     if (each != nullptr) kept_.push_back(each);

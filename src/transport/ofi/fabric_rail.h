@@ -48,6 +48,8 @@ class FabricRail {
   fid_domain* domain() const { return domain_; }
   // "net, lo"
   const std::string& name() const { return name_; }
+  // Whose carrier is the rail's; "" when nobody knows.
+  std::string net_device() const;
 
   // Sources and message buffers have to be registered, too.
   bool needs_local() const { return (info_->domain_attr->mr_mode & FI_MR_LOCAL) != 0; }

@@ -83,11 +83,11 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
   // Of these, announced and not landed: enough to keep the rail busy while a grant travels, little enough
   // that the choice of a rail stays late.
   static constexpr uint32_t kAnnounced = 8;
-  static constexpr uint64_t kAnnouncedBytesMax = 1280 * 1024;
+  static constexpr uint64_t kAnnouncedBytesMax = 1536 * 1024;
   // Of these, being written and not landed. Where messages and writes share one wire in order, a further
   // announcement stands behind all of them: with everything granted on its way, the wire would be empty
   // while the next grants travel.
-  static constexpr uint64_t kWrittenBytesMax = 640 * 1024;
+  static constexpr uint64_t kWrittenBytesMax = 768 * 1024;
   static constexpr uint64_t kQueuedBytesMax = 64 * 1024;
   static constexpr uint32_t kCreditMessages = 4;
   static constexpr uint32_t kReceives = kSlots + kAnnounced + kCreditMessages;
@@ -95,6 +95,11 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
   // Where nothing would wake the loop, it does not sleep for this long after the last event.
   static constexpr Nanoseconds kExpecting = 2 * kMillisecond;
   static constexpr int kReapsPerTurn = 8;
+  // While a payload is arriving, the loop looks about so often for the time that one takes, at most so
+  // rarely; for less than the least it does not pause.
+  static constexpr int kLooksPerPayload = 32;
+  static constexpr Nanoseconds kGatherMost = 200 * kMicrosecond;
+  static constexpr Nanoseconds kGatherLeast = 30 * kMicrosecond;
   // Some networks let messages overtake writes; one that is overtaken for so long is lost.
   static constexpr Nanoseconds kWritePatience = kSecond;
 
@@ -130,6 +135,7 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
 
   bool poll() override;
   Sleep may_sleep() override;
+  Nanoseconds gathers() override;
   void on_ready(uint32_t) override { take(); }
   // Reaps, and pushes on what that made possible; true when there was anything.
   bool take();
@@ -249,6 +255,9 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
   uint16_t messages_received_ = 0;
   uint16_t writes_received_ = 0;
   uint16_t writes_said_ = 0;   // begun by the peer
+  uint32_t arriving_ = 0;          // granted, not written
+  Nanoseconds arriving_since_ = 0;  // the oldest of them, at the earliest
+  Nanoseconds payload_takes_ = 0;   // of late
   Nanoseconds overtaken_at_ = 0;  // since when writes have been missing; 0: none is
   uint32_t taken_ = 0;         // the peer's frames and announcements
   uint32_t taken_told_ = 0;

@@ -1,4 +1,5 @@
 // OfiEndpoint: what arrives, and what becomes of it.
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -79,6 +80,14 @@ progress::Polled::Sleep OfiEndpoint::may_sleep() {
     return Sleep::no;
   }
   return unposted_.empty() ? Sleep::until_woken : Sleep::briefly;
+}
+
+// Only where wire and processor are far apart: a payload has to take long, though the last ones did not
+// wait for anything.
+Nanoseconds OfiEndpoint::gathers() {
+  const Nanoseconds pause = std::min(payload_takes_ / kLooksPerPayload, kGatherMost);
+  const bool idle = up_ && !is_fenced() && !ask_ && !has_output() && port_->tells();
+  return idle && arriving_ > 0 && pause >= kGatherLeast ? pause : 0;
 }
 
 void OfiEndpoint::on_completion(const FabricPort::Completion& completion) {
@@ -236,6 +245,7 @@ bool OfiEndpoint::flush_grants() {
     const PendingGrant& pending = grants_[grants_first_];
     encode(pending.grant, next_body());
     if (!send(OfiMessageKind::grant, kGrantBytes - kPreambleBytes, 0, pending.wanted)) return false;
+    if (pending.wanted && arriving_++ == 0) arriving_since_ = loop_.clock().now();
     grants_first_ = (grants_first_ + 1) % kSlots;
     --grants_count_;
   }
@@ -289,6 +299,10 @@ void OfiEndpoint::on_told(uint16_t writes) {
 }
 
 void OfiEndpoint::on_landed(Incoming& arrived) {
+  const Nanoseconds took = std::min(heard_at_ - arriving_since_, kLooksPerPayload * kGatherMost);
+  payload_takes_ += (took - payload_takes_) / 8;
+  arriving_since_ = heard_at_;
+  --arriving_;
   ++writes_received_;
   FabricRail::forget(arrived.region);
   counters_.bytes_received += arrived.header.length;

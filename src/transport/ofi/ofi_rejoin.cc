@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "transport/ofi/fabric_sockets.h"
 #include "transport/ofi/ofi_transport.h"
 
 namespace nezha::transport {
@@ -10,14 +11,19 @@ namespace nezha::transport {
 Result<std::unique_ptr<OfiRejoin>> OfiRejoin::create(const MeshRequest& request,
                                                      progress::Loop& loop, EndpointEvents& events,
                                                      RejoinEvents& joins,
-                                                     std::unique_ptr<OfiMeeting> meeting) {
+                                                     std::unique_ptr<OfiMeeting> meeting,
+                                                     const std::vector<std::string>& devices) {
   std::unique_ptr<OfiRejoin> made(
       new OfiRejoin(request, loop, events, joins, std::move(meeting)));
   loop.add_polled(made.get());
   for (const int fd : made->meeting_->wait_fds()) {
-    NEZHA_RETURN_IF_ERROR(loop.add(fd, 0, made.get()));
+    NEZHA_RETURN_IF_ERROR(loop.add(fd, EPOLLIN | EPOLLET, made.get()));
     made->knocks_.push_back(fd);
   }
+  OfiRejoin* const self = made.get();
+  made->links_ = LinkWatch::open(loop, devices, [self](int rail, bool up) {
+    self->carriers_.emplace_back(rail, up);
+  });
   return made;
 }
 
@@ -25,6 +31,8 @@ void OfiRejoin::stop() {
   if (meeting_ == nullptr) return;
   loop_.remove_polled(this);
   for (const int fd : knocks_) loop_.remove(fd, this);
+  links_.reset();
+  carriers_.clear();
   meeting_.reset();
 }
 
@@ -36,31 +44,21 @@ void OfiRejoin::probe(const Path& path, Nanoseconds patience) {
   if (meeting_) meeting_->dial(path, 0, loop_.clock().now(), patience, true);
 }
 
-void OfiRejoin::listen(bool on) {
-  if (listening_ == on) return;
-  listening_ = on;
-  for (const int fd : knocks_) {
-    // A door that cannot be listened at is looked at.
-    if (!loop_.modify(fd, on ? uint32_t{EPOLLIN} : 0, this)) listening_ = false;
-  }
-}
-
 // Doors are looked at after a knock, attempts in every turn.
 bool OfiRejoin::poll() {
   const Nanoseconds now = loop_.clock().now();
   if (!meeting_->is_busy() && now < look_at_) return false;
   const bool any = meeting_->turn(now);
   const bool quiet = !any && !meeting_->is_busy();
-  listen(quiet && !knocks_.empty());
-  look_at_ = listening_ ? kNever : now + kLookAtDoors;
+  leave_until_ = now + kLookAtDoors;
+  look_at_ = quiet && !knocks_.empty() ? kNever : leave_until_;
   return any;
 }
 
 progress::Polled::Sleep OfiRejoin::may_sleep() {
   if (meeting_->is_busy()) return Sleep::briefly;
-  if (!listening_ || meeting_->may_wait()) return Sleep::until_woken;  // next_wakeup() sees to the rest
-  look_at_ = 0;
-  return Sleep::no;
+  if (look_at_ == kNever && !meeting_->may_wait()) look_at_ = leave_until_;
+  return Sleep::until_woken;  // next_wakeup() sees to the rest
 }
 
 void OfiRejoin::run(Nanoseconds) {
@@ -79,10 +77,16 @@ void OfiRejoin::run(Nanoseconds) {
     meeting_->joined.pop_front();
     raise(joined);
   }
+  while (!carriers_.empty()) {
+    const auto [rail, up] = carriers_.front();
+    carriers_.pop_front();
+    joins_.on_carrier(rail, up);
+  }
 }
 
 void OfiRejoin::raise(OfiJoined& joined) {
   auto endpoint = make_ofi_endpoint(request_, loop_, events_, joined);
+  close_fabric_sockets_on_exec();
   if (endpoint) return joins_.on_joined(std::move(*endpoint));
   const std::string why = endpoint.status().message();
   if (joined.dialled) return joins_.on_dial_failed(joined.path, DialOutcome::failed, why);
@@ -92,7 +96,7 @@ void OfiRejoin::raise(OfiJoined& joined) {
 
 Nanoseconds OfiRejoin::next_wakeup() const {
   if (meeting_ == nullptr) return kNever;
-  if (!meeting_->joined.empty() || !meeting_->refused.empty()) return 0;
+  if (!meeting_->joined.empty() || !meeting_->refused.empty() || !carriers_.empty()) return 0;
   return std::min(meeting_->next_deadline(), std::max<Nanoseconds>(look_at_, 1));
 }
 

@@ -3,10 +3,15 @@
 // Contract: see transport/transport.h and ofi_meeting.h. Events come from `run` alone.
 #pragma once
 
+#include <algorithm>
+#include <deque>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "progress/loop.h"
+#include "transport/link_watch.h"
 #include "transport/ofi/ofi_meeting.h"
 #include "transport/transport.h"
 
@@ -15,9 +20,11 @@ namespace nezha::transport {
 class OfiRejoin final : public Rejoin, private progress::Polled,
                         private progress::Pollable {
  public:
+  // `devices`: whose carrier is watched, by rail; "": of this one nobody knows.
   static Result<std::unique_ptr<OfiRejoin>> create(const MeshRequest& request, progress::Loop& loop,
                                                    EndpointEvents& events, RejoinEvents& joins,
-                                                   std::unique_ptr<OfiMeeting> meeting);
+                                                   std::unique_ptr<OfiMeeting> meeting,
+                                                   const std::vector<std::string>& devices);
   ~OfiRejoin() override { stop(); }
 
   void dial(const Path& path, uint32_t epoch, Nanoseconds patience) override;
@@ -27,8 +34,9 @@ class OfiRejoin final : public Rejoin, private progress::Polled,
   void stop() override;
 
  private:
-  // How long after a look the doors are left alone, so that strangers cost no more than that many looks;
-  // and how often they are looked at where knocks wake nobody.
+  // How long after a look the doors are left alone, so that strangers, and the rail's own data, which
+  // knocks at the doors of `net`, cost no more than that many looks; and how often they are looked at
+  // where knocks wake nobody.
   static constexpr Nanoseconds kLookAtDoors = 10 * kMillisecond;
 
   OfiRejoin(const MeshRequest& request, progress::Loop& loop, EndpointEvents& events,
@@ -38,9 +46,7 @@ class OfiRejoin final : public Rejoin, private progress::Polled,
 
   bool poll() override;
   Sleep may_sleep() override;
-  void on_ready(uint32_t) override { look_at_ = 0; }
-  // Whether knocks wake the loop.
-  void listen(bool on);
+  void on_ready(uint32_t) override { look_at_ = std::min(look_at_, leave_until_); }
   void raise(OfiJoined& joined);
 
   const MeshRequest request_;
@@ -49,8 +55,10 @@ class OfiRejoin final : public Rejoin, private progress::Polled,
   RejoinEvents& joins_;
   std::unique_ptr<OfiMeeting> meeting_;  // null: stopped
   std::vector<int> knocks_;  // descriptors; empty: nobody would be woken
-  bool listening_ = false;
   Nanoseconds look_at_ = 0;
+  Nanoseconds leave_until_ = 0;
+  std::unique_ptr<LinkWatch> links_;
+  std::deque<std::pair<int, bool>> carriers_;  // told, and not yet passed on
 };
 
 }  // namespace nezha::transport

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/ip_prefix.h"
+#include "transport/ofi/fabric_sockets.h"
 #include "transport/ofi/ofi_endpoint.h"
 #include "transport/ofi/ofi_rejoin.h"
 
@@ -124,13 +125,16 @@ Result<Mesh> OfiTransport::connect(const MeshRequest& request, progress::Loop& l
     mesh.endpoints.push_back(std::move(*endpoint));
   }
   meeting_->joined.clear();
+  close_fabric_sockets_on_exec();
   return mesh;
 }
 
 Result<std::unique_ptr<Rejoin>> OfiTransport::rejoin(const MeshRequest& request,
                                                      progress::Loop& loop, EndpointEvents& events,
                                                      RejoinEvents& joins) {
-  auto made = OfiRejoin::create(request, loop, events, joins, std::move(meeting_));
+  std::vector<std::string> devices;
+  for (const auto& rail : rails_) devices.push_back(rail->net_device());
+  auto made = OfiRejoin::create(request, loop, events, joins, std::move(meeting_), devices);
   if (!made) return made.status();
   return std::unique_ptr<Rejoin>(std::move(*made));
 }

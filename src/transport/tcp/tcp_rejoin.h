@@ -21,7 +21,7 @@
 
 #include "base/clock.h"
 #include "progress/loop.h"
-#include "transport/tcp/link_watch.h"
+#include "transport/link_watch.h"
 #include "transport/tcp/refusal_log.h"
 #include "transport/tcp/tcp_socket.h"
 #include "transport/tcp/tcp_trial.h"

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "base/descriptor.h"
 #include "progress/loop.h"
-#include "transport/tcp/tcp_socket.h"
 
 namespace nezha::transport {
 

@@ -1,4 +1,4 @@
-#include "transport/tcp/link_watch.h"
+#include "transport/link_watch.h"
 
 #include <linux/if.h>
 #include <linux/netlink.h>
@@ -106,7 +106,7 @@ void LinkWatch::note(const std::string& device, bool up) {
   for (size_t rail = 0; rail < rails_.size(); ++rail) {
     if (rails_[rail].device != device || rails_[rail].up == up) continue;
     rails_[rail].up = up;
-    NEZHA_LOG(info, "tcp", "%s: the carrier is %s", device.c_str(), up ? "back" : "gone");
+    NEZHA_LOG(info, "rails", "%s: the carrier is %s", device.c_str(), up ? "back" : "gone");
     changed_(static_cast<int>(rail), up);
   }
 }

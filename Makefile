@@ -23,7 +23,7 @@ demo: $(INSTALLED)  ## Two rails at work in a lab on this machine: table, pictur
 test: $(INSTALLED) $(TORCH)  ## Every test: house rules, C++ plain and under sanitizers, Python, the lab
 	@tools/run_tests.sh
 
-test-rdma: $(INSTALLED)  ## Soft-RoCE in a throw-away guest: verbs, libfabric and Nezha, with loss and a cut
+test-rdma: $(DEPENDENCIES)  ## Soft-RoCE in a throw-away guest: verbs, libfabric and Nezha, with loss and a cut
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" PYTHONPATH=tests $(VENV)/bin/python -m rdma test
 
 faults: $(INSTALLED) $(TORCH)  ## Fault campaigns with their figures, at most 45 minutes: table, out/faults

@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import List, NamedTuple
 
-from .requirements import SEARCH_PATH, Missing
+from .requirements import PATIENT_APT, SEARCH_PATH, Missing
 
 META_PACKAGE = "linux-image-amd64"  # not the cloud kernel: that one has neither rdma_rxe nor 9p
 INITRAMFS_MODULES = ("virtio_pci", "9pnet_virtio", "9p", "overlay", "virtio_rng")
@@ -89,7 +89,7 @@ def fetch(cache: Path) -> None:
     package = match.group(1)
     print(f"fetching {package} for the guest, once (kept in {cache})", flush=True)
     with tempfile.TemporaryDirectory(dir=cache) as scratch:
-        run(["apt-get", "-o", "APT::Sandbox::User=root", "download", package], cwd=scratch)
+        run([*PATIENT_APT, "-o", "APT::Sandbox::User=root", "download", package], cwd=scratch)
         archive = next(Path(scratch).glob("*.deb"))
         root = Path(scratch) / "root"
         run(["dpkg-deb", "-x", str(archive), str(root)])

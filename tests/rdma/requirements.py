@@ -9,9 +9,11 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
-from typing import IO, Dict, List, NamedTuple
+from typing import List, NamedTuple
 
-APT_SECONDS = 240
+# With patience for a slow mirror, and none for one that does not answer.
+PATIENT_APT = ("timeout", "240", "apt-get", "-qq", "-o", "Acquire::Retries=1",
+               "-o", "Acquire::http::Timeout=20", "-o", "Acquire::https::Timeout=20")
 SEARCH_PATH = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin"))
 
 
@@ -52,13 +54,6 @@ def missing() -> List[Requirement]:
     return [entry for entry in REQUIREMENTS if not entry.there()]
 
 
-def apt_get(words: List[str], environment: Dict[str, str], output: IO[str]) -> None:
-    """Runs it with patience for a slow mirror and none for one that does not answer."""
-    patient = ["timeout", str(APT_SECONDS), "apt-get", "-qq", "-o", "Acquire::Retries=1",
-               "-o", "Acquire::http::Timeout=20", "-o", "Acquire::https::Timeout=20"]
-    subprocess.run([*patient, *words], env=environment, stdout=output, stderr=subprocess.STDOUT)
-
-
 def provide(log: Path) -> None:
     """Installs what is missing.
 
@@ -80,6 +75,7 @@ def provide(log: Path) -> None:
     with log.open("w") as output:
         environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
         for words in (["update"], ["-y", *command.split()[1:]]):
-            apt_get(words, environment, output)
+            subprocess.run([*PATIENT_APT, *words], env=environment, stdout=output,
+                           stderr=subprocess.STDOUT)
     if missing():
         raise Missing(f"{' '.join(e.package for e in missing())}: apt-get failed, see {log}")

@@ -84,8 +84,11 @@ def test_info():
     assert done.returncode == 0
     assert any(device["device"] == "lo" for device in answer["devices"])
     assert answer["build"]["version"]
+    fabric = answer["fabric"]
+    assert (fabric["library"] is None) == bool(fabric["missing"])
     shown = nezha("info").stdout
     assert "loopback" in shown and "127.0.0.1/8" in shown
+    assert "libfabric" in shown
 
 
 def test_info_config_names_every_option():

@@ -212,6 +212,7 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
   Nanoseconds heard_at_ = 0;
   Nanoseconds active_at_ = 0;
   bool ask_ = true;      // there may be completions that no descriptor tells
+  bool armed_ = false;   // the descriptor has forgotten everything, and nothing has come since
 
   std::unique_ptr<std::byte[]> buffers_;  // kReceives, then kSends
   fid_mr* buffers_region_ = nullptr;

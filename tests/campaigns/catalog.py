@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import List
 
 from campaigns.campaign import Campaign
-from campaigns.r01_kill import Kill, KillEncrypted
-from campaigns.r02_black_hole import BlackHole
+from campaigns.r01_kill import Kill, KillEncrypted, KillFabric
+from campaigns.r02_black_hole import BlackHole, BlackHoleFabric
 from campaigns.r04_return import Return
 from campaigns.r05_slow import Slow
 from campaigns.r07_sigkill import SigKill
@@ -19,5 +19,5 @@ from campaigns.s01_fuzz import Fuzz
 from campaigns.s03_flood import Flood
 
 CAMPAIGNS: List[Campaign] = [
-    Kill(), KillEncrypted(), BlackHole(), Return(), Slow(), SigKill(), SigStop(), Vanish(), Abort(),
-    Training(), Price(), Flood(), Fuzz()]
+    Kill(), KillEncrypted(), KillFabric(), BlackHole(), BlackHoleFabric(), Return(), Slow(), SigKill(),
+    SigStop(), Vanish(), Abort(), Training(), Price(), Flood(), Fuzz()]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from nezha.lab import Lab
 
@@ -12,7 +12,7 @@ from campaigns.cases import mixed
 from campaigns.job import Job
 from campaigns.measure import Figure, percentile, spread, stall_of
 from campaigns.nemesis import Nemesis
-from campaigns.rails import RAILS, Series, lost_share
+from campaigns.rails import FABRIC, RAILS, Series, lost_share
 
 NODES = 3
 _OPS = 4  # of a batch; the fault comes in one of the first three
@@ -26,12 +26,15 @@ class Kill(Campaign):
     wanted = (20, 2000, 10000)
     budget_s = 540.0
     settings: Dict[str, Any] = {}  # configuration of the job
+    rails: Sequence[str] = ["1gbit"] * RAILS
+    struck: Sequence[int] = range(RAILS)  # rails that faults may strike
 
     def run(self, record: Record) -> None:
-        with Lab(NODES, ["1gbit"] * RAILS) as lab, Nemesis(lab) as nemesis, \
+        with Lab(NODES, list(self.rails)) as lab, Nemesis(lab) as nemesis, \
                 Series(lab, mixed(1 << 18), record, **self.settings) as series:
             for _number, rng in record.faults():
-                job, targets = series.ready()
+                job, up = series.ready()
+                targets = [target for target in up if target[1] in self.struck]
                 self._one(record, job, nemesis, rng, targets)
 
     def _one(self, record: Record, job: Job, nemesis: Nemesis, rng: random.Random,
@@ -70,6 +73,18 @@ class KillEncrypted(Kill):
     wanted = (8, 200, 1000)
     budget_s = 60.0
     settings = {"tls": "on"}
+
+
+class KillFabric(Kill):
+    """The same on a rail of libfabric beside one of TCP: the provider's sockets are destroyed, which it
+    makes again by itself, and what was in them is lost."""
+
+    id = "R1-OFI"
+    title = "connections of an RDMA rail killed"
+    wanted = (8, 200, 1000)
+    budget_s = 240.0
+    rails = FABRIC
+    struck = [FABRIC.index("ofi:1gbit")]
 
 
 def _ms(seconds: Optional[float]) -> Optional[float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from typing import List
+from typing import Any, Dict, List, Sequence
 
 from nezha.lab import Lab
 
@@ -14,7 +14,7 @@ from campaigns.job import Job
 from campaigns.lines import Broken
 from campaigns.measure import Figure, Operation, spread, stall_of
 from campaigns.nemesis import Nemesis
-from campaigns.rails import RAILS, Series, lost_share
+from campaigns.rails import FABRIC, RAILS, RETURN_OF_SILENT_S, Series, lost_share
 
 NODES = 3
 DIRECTIONS = ("both", "out", "in")
@@ -29,17 +29,20 @@ class BlackHole(Campaign):
     title = "rails swallowed"
     wanted = (6, 200, 1000)
     budget_s = 350.0
+    rails: Sequence[str] = ["1gbit"] * RAILS
+    struck: Sequence[int] = range(RAILS)  # rails that faults may strike
+    settings: Dict[str, Any] = {}  # of the series
 
     def run(self, record: Record) -> None:
-        with Lab(NODES, ["1gbit"] * RAILS) as lab, Nemesis(lab) as nemesis, \
-                Series(lab, mixed(1 << 18), record) as series:
+        with Lab(NODES, list(self.rails)) as lab, Nemesis(lab) as nemesis, \
+                Series(lab, mixed(1 << 18), record, **self.settings) as series:
             for number, rng in record.faults():
                 job, _ = series.ready()
                 self._one(record, job, nemesis, rng, DIRECTIONS[number % len(DIRECTIONS)])
 
     def _one(self, record: Record, job: Job, nemesis: Nemesis, rng: random.Random,
              direction: str) -> None:
-        node, rail = rng.randrange(NODES), rng.randrange(RAILS)
+        node, rail = rng.randrange(NODES), rng.choice(self.struck)
         cases = batch(job, rng)
         begin = job.start_ops(cases)
         time.sleep(max(0.0, begin - time.monotonic()) + rng.uniform(0, _BATCH_S / 4))
@@ -63,6 +66,18 @@ class BlackHole(Campaign):
         for direction in DIRECTIONS:
             found += spread(f"stall {direction}", record.of("stall", direction=direction))[:1]
         return found
+
+
+class BlackHoleFabric(BlackHole):
+    """The same on a rail of libfabric beside one of TCP. What is being written when a rail falls silent
+    costs its connection, so there is more to be made again."""
+
+    id = "R2-OFI"
+    title = "RDMA rails swallowed"
+    rails = FABRIC
+    struck = [FABRIC.index("ofi:1gbit")]
+    settings = {"return_s": RETURN_OF_SILENT_S}
+    budget_s = 420.0
 
 
 def batch(job: Job, rng: random.Random) -> List[int]:

@@ -13,7 +13,11 @@ from campaigns.job import Job
 from campaigns.lines import Broken
 
 RAILS = 2
-_RETURN_S = 6.0  # a killed rail that is not back by then counts as lost; the job is made anew
+FABRIC = ["1gbit", "ofi:1gbit"]  # one of libfabric's beside one of TCP
+# A killed rail that is not back by then counts as lost; the job is made anew. One that dies in silence
+# again and again is dialled after up to 10 s (src/control/redial.h).
+_RETURN_S = 6.0
+RETURN_OF_SILENT_S = 12.0
 _LEFT_S = 5.0  # in which what a return still holds must be given back
 # What the library says about the faults, of all ranks together.
 _COUNTERS = ("endpoints_lost", "links_joined", "links_suspected", "links_recovered",
@@ -38,8 +42,9 @@ class Series:
     As a context manager it ends the job in order, or kills it when the block fails.
     """
 
-    def __init__(self, lab: Lab, cases: Sequence[Case], record: Record, **settings: Any) -> None:
-        self._lab, self._cases, self._record = lab, cases, record
+    def __init__(self, lab: Lab, cases: Sequence[Case], record: Record,
+                 return_s: float = _RETURN_S, **settings: Any) -> None:
+        self._lab, self._cases, self._record, self._return_s = lab, cases, record, return_s
         self._settings = {"flight_dump": str(record.dumps.absolute()), **settings}
         self._job: Optional[Job] = None
         self._at_first: Dict[int, Dict[str, Any]] = {}
@@ -62,14 +67,14 @@ class Series:
             self._renew()
             up = self._wait()
             if len(up) < self._all:
-                raise Broken(f"a new job has {len(up)} of {self._all} links")
+                raise Broken(f"a new job has {len(up)} of {self._all} links: (node, rail, peer) {up}")
         assert self._job is not None
         return self._job, up
 
     def _wait(self) -> List[Tuple[int, int, int]]:
-        """The links, after all are up or _RETURN_S are over."""
+        """The links, after all are up or their time to return is over."""
         assert self._job is not None
-        deadline = time.monotonic() + _RETURN_S
+        deadline = time.monotonic() + self._return_s
         while True:
             up = links(self._job.state())
             if len(up) == self._all or time.monotonic() > deadline:

@@ -88,6 +88,20 @@ def raw_lossy() -> str:
     return f"{dropped} packets dropped, {repairs} repairs, {result['verified']} writes compared"
 
 
+def endpoint_suite() -> str:
+    """The conformance suite of endpoints, over the two adapters of a rail."""
+    over = rail("a")
+    sent = over.rxe(0, "sent_pkts")
+    adapters = f"verbs;ofi_rxm@{over.address(0)},{over.address(1)}"
+    with Process([os.environ["RDMA_SUITE"], "--gtest_filter=*/named", "--gtest_brief=1"],
+                 {"FABRIC_UNDER_TEST": adapters}) as process:
+        status = process.status(SECONDS)
+        check(status == 0, f"ended with {status}: {process.lines[-12:]} {process.complaint()}")
+    last = process.lines[-1]
+    check("PASSED" in last and over.rxe(0, "sent_pkts") > sent, f"did not run over RDMA: {last}")
+    return last.strip()
+
+
 def raw_cut() -> str:
     """The rail goes away in mid-transfer: an error in words, in time, and the rail works when back."""
     over = rail("a")

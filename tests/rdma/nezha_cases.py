@@ -15,12 +15,15 @@ from .network import Rail, rail
 from .processes import Process
 
 SECONDS = 240.0
+PROBE_SECONDS = 20  # a busy host's guest needs more than the usual 3 to open a connection
 STORE = "tcp://127.0.0.1:29500"
 ROUNDS = 4
 DELAY = ("delay", "5ms")
 LOSS = ("loss", "1%")
 LOST = 3  # packets; a lossy step goes on until so many are
-RDMA_PAYLOAD = 4096  # bytes of the longest packet
+CARRIED = 1 << 18   # bytes that a rail has to carry before it is believed
+BACK = 1 << 16      # and one that was cut, to count as returned
+RDMA_PACKET = 4200  # bytes of the longest one
 
 
 class Kind(NamedTuple):
@@ -50,8 +53,9 @@ class Job(NamedTuple):
 
 
 JOBS = (
-    Job("Nezha, 3 TCP rails", (("tcp", "a"), ("tcp", "b"), ("tcp", "c"))),
     Job("Nezha, 2 RDMA rails and TCP", (("verbs", "a"), ("verbs", "b"), ("tcp", "c"))),
+    Job("Nezha, RDMA and a failing TCP rail", (("verbs", "a"), ("tcp", "c"))),
+    Job("Nezha, 3 TCP rails", (("tcp", "a"), ("tcp", "b"), ("tcp", "c"))),
 )
 
 
@@ -60,25 +64,29 @@ class Ranks:
 
     def __init__(self, job: Job) -> None:
         self.ranks: List[Process] = []
+        self.left_out: List[str] = []  # sentences about rails that are not used
         for node in (0, 1):
             entries = [KINDS[kind].entry(rail(name), node) for kind, name in job.rails]
             self.ranks.append(Process(
                 ["unshare", "--uts", "sh", "-c", f'hostname node{node}; exec "$0" "$@"',
                  os.environ["RDMA_JOB"], str(node), "2", STORE, str(job.elements)],
-                {"NEZHA_RAILS": ",".join(entries)}))
+                {"NEZHA_RAILS": ",".join(entries), "NEZHA_PROBE_TIMEOUT_S": str(PROBE_SECONDS)}))
 
     def round(self) -> Dict[str, int]:
         """Bytes sent on each rail of node 0, after its next round."""
         line = self.ranks[0].line(lambda text: text.startswith("@round "), SECONDS)
         described = json.loads(line.split(" ", 2)[2])
+        self.left_out = described["left_out"]
         return {entry["name"]: entry["bytes_sent"] for entry in described["rails"]}
 
-    def until(self, what: str, done: Callable[[Dict[str, int]], bool]) -> Dict[str, int]:
+    def until(self, what: str, done: Callable[[Dict[str, int]], bool],
+              seen: Callable[[], str] = lambda: "") -> None:
         """Rounds until `done` says so of the bytes sent. Raises Failure when it never does."""
         end = time.monotonic() + SECONDS
         while not done(sent := self.round()):
-            check(time.monotonic() < end, f"{SECONDS:.0f} s of rounds, and not yet: {what}; {sent}")
-        return sent
+            check(time.monotonic() < end,
+                  f"{SECONDS:.0f} s of rounds, and not yet: {what}; sent {sent} {seen()}; left out: "
+                  f"{self.left_out}")
 
     def more(self) -> Dict[str, int]:
         """A few rounds."""
@@ -112,24 +120,25 @@ class Meter:
     def _now(self) -> Tuple[int, int]:
         return self.over.sent_bytes(0), self.over.rxe(0, "sent_pkts") if self.is_rdma else 0
 
-    def agrees(self, sent: int) -> None:
-        """Raises Failure unless node 0 has sent at least so many bytes on it, by RDMA if it is RDMA."""
+    def carried(self) -> int:
+        """Bytes that node 0 has sent on it, headers included; by RDMA, where it is RDMA."""
         carried, packets = (now - then for now, then in zip(self._now(), (self._bytes, self._packets)))
-        check(carried >= sent, f"{self.name} has sent {sent} bytes by Nezha's count, {carried} by its "
-                               "own")
-        check(not self.is_rdma or packets * RDMA_PAYLOAD >= sent,
-              f"{self.name} has sent {sent} bytes by Nezha's count, {packets} packets of RDMA")
+        return min(carried, packets * RDMA_PACKET) if self.is_rdma else carried
+
+    def agrees(self, sent: int) -> bool:
+        """Whether that is what Nezha says, who also counts what was announced and then went elsewhere."""
+        return sent >= CARRIED and self.carried() >= 0.8 * sent
 
 
 def run_job(job: Job) -> str:
     """Clean, delayed, lossy, cut and back, in one job; its note says what each rail carried."""
     meters = [Meter(kind, rail(name)) for kind, name in job.rails]
     with Ranks(job) as ranks:
-        sent = ranks.until("every rail has sent", lambda now: all(now[m.name] > 0 for m in meters))
-        for meter in meters:
-            meter.agrees(sent[meter.name])
+        ranks.until("every rail has carried data, and its device has counted it",
+                    lambda sent: all(meter.agrees(sent[meter.name]) for meter in meters),
+                    lambda: ", ".join(f"{meter.name} {meter.carried()}" for meter in meters))
         impaired(ranks, meters[1].over)
-        cut_and_back(ranks, meters[1].over, meters[1].name)
+        cut_and_back(ranks, meters[1])
         sent = ranks.more()
         ranks.stop()
     return ", ".join(f"{name}: {amount / 1e6:.1f} MB" for name, amount in sent.items())
@@ -144,10 +153,11 @@ def impaired(ranks: Ranks, victim: Rail) -> None:
     victim.impair()
 
 
-def cut_and_back(ranks: Ranks, victim: Rail, name: str) -> None:
+def cut_and_back(ranks: Ranks, victim: Meter) -> None:
     """Rounds go on without the rail, and use it again when it is back."""
-    victim.cut()
+    victim.over.cut()
     ranks.more()
-    without = ranks.more()[name]
-    victim.restore()
-    ranks.until(f"{name}, which is back, is used again", lambda sent: sent[name] > without)
+    without, carried = ranks.more()[victim.name], victim.carried()
+    victim.over.restore()
+    ranks.until(f"{victim.name}, which is back, is used again",
+                lambda sent: sent[victim.name] > without and victim.carried() >= carried + BACK)

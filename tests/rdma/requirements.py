@@ -9,8 +9,9 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
-from typing import List, NamedTuple
+from typing import IO, Dict, List, NamedTuple
 
+APT_SECONDS = 240
 SEARCH_PATH = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin"))
 
 
@@ -51,6 +52,13 @@ def missing() -> List[Requirement]:
     return [entry for entry in REQUIREMENTS if not entry.there()]
 
 
+def apt_get(words: List[str], environment: Dict[str, str], output: IO[str]) -> None:
+    """Runs it with patience for a slow mirror and none for one that does not answer."""
+    patient = ["timeout", str(APT_SECONDS), "apt-get", "-qq", "-o", "Acquire::Retries=1",
+               "-o", "Acquire::http::Timeout=20", "-o", "Acquire::https::Timeout=20"]
+    subprocess.run([*patient, *words], env=environment, stdout=output, stderr=subprocess.STDOUT)
+
+
 def provide(log: Path) -> None:
     """Installs what is missing.
 
@@ -71,7 +79,7 @@ def provide(log: Path) -> None:
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("w") as output:
         environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        for words in (["apt-get", "-qq", "update"], ["apt-get", "-qq", "-y", *command.split()[1:]]):
-            subprocess.run(words, env=environment, stdout=output, stderr=subprocess.STDOUT)
+        for words in (["update"], ["-y", *command.split()[1:]]):
+            apt_get(words, environment, output)
     if missing():
         raise Missing(f"{' '.join(e.package for e in missing())}: apt-get failed, see {log}")

@@ -97,6 +97,7 @@ std::string Scenario::describe() const {
   std::string all = text;
   for (const OpSpec& op : ops) all += "  " + op.name() + "\n";
   for (const Fault& fault : faults) all += "  fault: " + fault.describe() + "\n";
+  if (abort_at >= 0) all += "  aborted at " + std::to_string(abort_at) + "\n";
   return all;
 }
 
@@ -154,14 +155,23 @@ Scenario late_write_scenario(uint64_t seed) {
     op.collective = any_of(random, {Collective::all_reduce, Collective::all_reduce, Collective::broadcast,
                                     Collective::reduce_scatter, Collective::all_gather,
                                     Collective::send_recv});
-    op.dtype = any_of(random, {Dtype::int32, Dtype::int32, Dtype::float32});
-    op.rough = op.dtype == Dtype::float32 && op.collective == Collective::all_reduce;
+    op.dtype = any_of(random, {Dtype::int64, Dtype::int64, Dtype::float64});
+    op.rough = op.dtype == Dtype::float64 && op.collective == Collective::all_reduce;
     op.in_place = pick(random, 3) == 0 && op.collective != Collective::send_recv;
     op.root = static_cast<int>(pick(random, static_cast<uint64_t>(world.ranks)));
     op.receiver = (op.root + 1) % world.ranks;
-    op.count = 2500 + pick(random, 13'000);
+    // So long that most chunks are written.
+    const uint64_t total = 4000 + pick(random, 14'000);
+    const bool of_blocks =
+        op.collective == Collective::all_gather || op.collective == Collective::reduce_scatter;
+    op.count = of_blocks ? total / static_cast<uint64_t>(world.ranks) : total;
+    if (op.collective == Collective::all_reduce) {
+      op.algorithm = any_of(random, {Algorithm::ring, Algorithm::recursive_doubling,
+                                     Algorithm::halving_doubling, Algorithm::automatic});
+    }
     scenario.ops.push_back(std::move(op));
   }
+  if (pick(random, 4) == 0) scenario.abort_at = static_cast<double>(pick(random, 1000)) / 1000;
   for (uint64_t faults = pick(random, 3); faults > 0; --faults) {
     scenario.faults.push_back(random_fault(random, world));
     if (!leaves_a_rail(scenario.faults, world)) scenario.faults.pop_back();
@@ -259,13 +269,14 @@ uint64_t scratch_bound(const WorldOptions& options) {
 
 namespace {
 
-std::string check_ends(const SimWorld& world, const SimJob& job, size_t ops, int lost) {
+std::string check_ends(const SimWorld& world, const SimJob& job, size_t ops, int lost, bool aborted) {
   for (int rank = 0; rank < world.ranks(); ++rank) {
     if (!world.is_alive(rank)) continue;
     for (size_t op = 0; op < ops; ++op) {
       const SimJob::Outcome& outcome = job.outcome(op, rank);
       if (!outcome.done || outcome.status.is_ok()) continue;
-      const bool allowed = lost >= 0 && outcome.status.code() == Code::peer_lost;
+      const bool allowed = (lost >= 0 && outcome.status.code() == Code::peer_lost) ||
+                           (aborted && outcome.status.code() == Code::aborted);
       if (allowed) continue;
       return "operation " + std::to_string(op) + " failed at rank " + std::to_string(rank) + ": " +
              outcome.status.to_string();
@@ -276,7 +287,7 @@ std::string check_ends(const SimWorld& world, const SimJob& job, size_t ops, int
 
 }  // namespace
 
-std::string finish(SimWorld& world, const SimJob& job, Nanoseconds limit, int lost) {
+std::string finish(SimWorld& world, const SimJob& job, Nanoseconds limit, int lost, bool aborted) {
   constexpr Nanoseconds kAfterwards = 10 * kSecond;
   const auto over = [&] { return job.is_over(); };
   if (!world.run_until(over, world.now() + limit)) {
@@ -287,7 +298,7 @@ std::string finish(SimWorld& world, const SimJob& job, Nanoseconds limit, int lo
     }
     return text;
   }
-  if (std::string wrong = check_ends(world, job, job.ops(), lost); !wrong.empty()) return wrong;
+  if (std::string wrong = check_ends(world, job, job.ops(), lost, aborted); !wrong.empty()) return wrong;
   const auto released = [&] {
     for (int rank = 0; rank < world.ranks(); ++rank) {
       if (world.is_alive(rank) && world.engine(rank).pool().bytes_in_use() > 0) return false;
@@ -297,6 +308,8 @@ std::string finish(SimWorld& world, const SimJob& job, Nanoseconds limit, int lo
   if (!world.run_until(released, world.now() + kAfterwards) && lost < 0) {
     return "private memory is not given back";
   }
+  // The memory is the user's again: whatever is still under way must leave it alone.
+  if (world.options().late_writes) world.run_for(SimFabric::kLateMax);
   if (job.scratch_peak() > scratch_bound(world.options())) {
     return "private memory grew to " + std::to_string(job.scratch_peak()) + " bytes";
   }
@@ -325,7 +338,15 @@ Report run(const Scenario& scenario) {
     if (fault.kind == FaultKind::kill || fault.kind == FaultKind::vanish) lost = fault.rank;
   }
   SimJob job(world, program, scenario.job);
-  report.wrong = finish(world, job, limit, lost);
+  const bool aborts = scenario.abort_at >= 0;
+  const auto aborter = static_cast<int>(scenario.data_seed % static_cast<uint64_t>(world.ranks()));
+  if (aborts) {
+    const double when = scenario.abort_at * static_cast<double>(report.fault_free);
+    world.at_rank(begin + static_cast<Nanoseconds>(when), aborter, [&world, aborter] {
+      world.engine(aborter).abort(world.group(aborter), error(Code::aborted, "the test gives up"));
+    });
+  }
+  report.wrong = finish(world, job, limit, lost, aborts);
   report.duration = world.now() - begin;
   report.fingerprint = world.fingerprint();
   report.resets = world.network().counters.resets;

@@ -49,6 +49,7 @@ struct Scenario {
   JobOptions job;
   std::vector<OpSpec> ops;
   std::vector<Fault> faults;
+  double abort_at = -1;      // some rank gives everything up then; in parts of the time as above
   uint64_t data_seed = 1;
 
   std::string describe() const;
@@ -83,8 +84,9 @@ std::string run_reference(const WorldOptions& world, const JobOptions& job, Prog
                           Nanoseconds* duration);
 void schedule(const Fault& fault, Nanoseconds time, SimWorld& world);
 // Steps until the job is over and nothing is under way any more; "" or what is wrong. `lost`: the rank
-// that is lost for good, -1 for none.
-std::string finish(SimWorld& world, const SimJob& job, Nanoseconds limit, int lost);
+// that is lost for good, -1 for none. `aborted`: operations may say so.
+std::string finish(SimWorld& world, const SimJob& job, Nanoseconds limit, int lost,
+                   bool aborted = false);
 // What private memory a rank may hold: what the others may have sent it and what it sends itself.
 uint64_t scratch_bound(const WorldOptions& options);
 

@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kDepthMin = 6;
 constexpr size_t kDepthMax = 60;
-constexpr uint64_t kLateEvery = 9;    // one write of so many
+constexpr uint64_t kLateEvery = 5;    // one write of so many
 constexpr uint64_t kTwiceEvery = 7;
 constexpr uint64_t kUnheardEvery = 4; // refusals
 
@@ -153,7 +153,7 @@ WriteTimes SimFabric::write(int from, int, size_t bytes, uint64_t) {
   ++counters_.writes;
   if (late_writes_ && random_() % kLateEvery == 0) {
     constexpr Nanoseconds kLate[] = {500 * kMicrosecond, 5 * kMillisecond, 40 * kMillisecond,
-                                     400 * kMillisecond, 3 * kSecond};
+                                     400 * kMillisecond, kLateMax};
     ++counters_.delayed;
     times.end += static_cast<Nanoseconds>(random_() % static_cast<uint64_t>(kLate[random_() % 5]));
   }

@@ -42,6 +42,7 @@ struct FabricCounters {
 
 class SimFabric final : public FabricNetwork {
  public:
+  static constexpr Nanoseconds kLateMax = 3 * kSecond;
   using LoopOf = std::function<progress::Loop&(int rank)>;
 
   SimFabric(SimClock& clock, SimNetwork& network, int first_rail, bool late_writes, LoopOf loop_of,

@@ -30,6 +30,9 @@ struct WorldOptions {
 std::string fresh_store();
 // "tcp://HOST:PORT" that nobody serves and no other case is given.
 std::string fresh_tcp_store();
+// Whether this run of the tests is one over rails of libfabric: started with --ofi-rails, see
+// tests/CMakeLists.txt. The second of several rails is one then, and a single one is.
+bool has_fabric_rail();
 // rails=127.1.0.1/32,127.2.0.1/32 and a quiet log.
 std::string loopback_config(int rails);
 // Over loopback rails, within the patience of a test.

@@ -10,7 +10,7 @@
 namespace nezha::control {
 namespace {
 
-constexpr int64_t kVersion = 1;
+constexpr int64_t kFileVersion = 1;
 constexpr double kLongestSplit = 10;  // seconds
 
 Status bad_field(const std::string& field, const char* wanted) {
@@ -77,7 +77,7 @@ std::string joined(const Texts& texts) {
 Result<Interference> parse_interference(std::string_view json, std::span<const std::string> rails) {
   Result<JsonValue> document = parse_json(json);
   if (!document) return document.status();
-  if (document->at("version").integer_or(0) != kVersion) return bad_field("version", "1");
+  if (document->at("version").integer_or(0) != kFileVersion) return bad_field("version", "1");
   auto names = read_names(document->at("rails"));
   if (!names) return names.status();
   Interference found;

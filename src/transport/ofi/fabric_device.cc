@@ -124,6 +124,8 @@ Status check_provider(const FabricLibrary& library, std::string_view provider) {
                kTcpBeneathRxm.data(), library.version().c_str(), software_provider(library).data());
 }
 
+bool tells_writes_by_message(std::string_view provider) { return provider == "verbs;ofi_rxm"; }
+
 FabricLibrary::Info rail_hints(const FabricLibrary& library, std::string_view provider) {
   FabricLibrary::Info hints = library.make_info();
   if (hints == nullptr) return hints;
@@ -131,8 +133,9 @@ FabricLibrary::Info rail_hints(const FabricLibrary& library, std::string_view pr
   hints->mode = FI_CONTEXT | FI_CONTEXT2;
   hints->ep_attr->type = FI_EP_RDM;
   hints->ep_attr->max_msg_size = wire::kPayloadBytesMax;
-  hints->tx_attr->msg_order = FI_ORDER_SAS;
-  hints->rx_attr->msg_order = FI_ORDER_SAS;
+  const uint64_t order = FI_ORDER_SAS | (tells_writes_by_message(provider) ? FI_ORDER_SAW : 0);
+  hints->tx_attr->msg_order = order;
+  hints->rx_attr->msg_order = order;
   hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
   hints->domain_attr->threading = FI_THREAD_DOMAIN;
   hints->domain_attr->resource_mgmt = FI_RM_ENABLED;

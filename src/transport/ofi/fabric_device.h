@@ -38,6 +38,10 @@ std::string_view software_provider(const FabricLibrary& library);
 // `unsupported` for a provider that is there and cannot carry rails, saying why and what to take instead.
 Status check_provider(const FabricLibrary& library, std::string_view provider);
 
+// Whether peers learn from messages what was written, not from a word that comes with a write: words
+// get lost in queues that connections share (Soft-RoCE, Linux 6.1). Messages overtake no writes there.
+bool tells_writes_by_message(std::string_view provider);
+
 // What every rail asks of its provider; null without memory.
 FabricLibrary::Info rail_hints(const FabricLibrary& library, std::string_view provider);
 

@@ -32,6 +32,11 @@ Status FabricLibrary::load() {
   // With it a peer reads our memory by itself, for as long as it likes: closing a port does not end that.
   // Copying through the shared segment was no slower.
   set_environment_default("FI_SHM_DISABLE_CMA", "1");
+  // `ofi_rxm` hands the buffer of what has arrived back to the connection that it arrived on, which may
+  // just have been freed; a context that connections share is there still.
+  set_environment_default("FI_OFI_RXM_USE_SRX", "1");
+  // Buffers of 16 KiB for each port, 4096 when nothing is said.
+  set_environment_default("FI_OFI_RXM_MSG_RX_SIZE", "64");
   void* const library = dlopen(kName, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* const why = dlerror();

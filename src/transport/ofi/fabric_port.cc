@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "base/clock.h"
 #include "transport/ofi/fabric_sockets.h"
 
 namespace nezha::transport {
@@ -79,42 +78,7 @@ void FabricPort::note(std::string_view name) {
   if (format == FI_SOCKADDR_IN || format == FI_SOCKADDR_IN6) note_fabric_address(name);
 }
 
-// What has completed, unseen; true when there was anything.
-bool FabricPort::discard() {
-  std::array<Completion, 16> completions;
-  return queue_ != nullptr && reap(completions.data(), completions.size()) > 0;
-}
-
-// `ofi_rxm` reads what has come when it closes a connection, and gives the buffer of every message back
-// to the connection that is gone: a wild pointer. So nothing may come any more. A write from memory that
-// is not registered makes the connection fail at this end, whatever the peer does; what came before is
-// read.
-void FabricPort::silence() {
-  constexpr Nanoseconds kPatience = 20 * kMillisecond;
-  const Nanoseconds deadline = system_clock().now() + kPatience;
-  for (const Peer& peer : peers_) {
-    bool failed = false;
-    ssize_t posted = -FI_EAGAIN;
-    while (!failed && system_clock().now() < deadline) {
-      if (posted == -FI_EAGAIN) {
-        posted = fi_write(endpoint_, rail_.unregistered(), FabricRail::kSilenceBytes,
-                          fi_mr_desc(rail_.silencer()), peer.at, 0, 0, &refused_.context);
-      }
-      if (posted != 0 && posted != -FI_EAGAIN) break;
-      std::array<Completion, 16> completions;
-      const ssize_t count = reap(completions.data(), completions.size());
-      if (count < 0) break;
-      for (ssize_t i = 0; i < count; ++i) {
-        failed |= completions[static_cast<size_t>(i)].operation == &refused_;
-      }
-    }
-  }
-  while (discard()) {
-  }
-}
-
 void FabricPort::close() {
-  if (endpoint_ != nullptr && queue_ != nullptr && rail_.silencer() != nullptr) silence();
   for (const Peer& peer : peers_) forget_fabric_address(peer.name);
   peers_.clear();
   forget_fabric_address(name_);
@@ -175,6 +139,10 @@ ssize_t FabricPort::send(fi_addr_t to, const std::byte* buffer, size_t bytes, fi
 ssize_t FabricPort::write(fi_addr_t to, const std::byte* from, size_t bytes, fid_mr* region,
                           const RemoteMemory& target, uint64_t data, FabricOperation& operation) {
   void* const descriptor = region == nullptr ? nullptr : fi_mr_desc(region);
+  if (rail_.tells_by_message()) {
+    return fi_write(endpoint_, from, bytes, descriptor, to, target.address, target.key,
+                    &operation.context);
+  }
   return fi_writedata(endpoint_, from, bytes, descriptor, data, to, target.address, target.key,
                       &operation.context);
 }

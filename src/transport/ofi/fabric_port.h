@@ -48,6 +48,7 @@ class FabricPort {
   // Never by fi_inject: nobody would hear that it failed.
   ssize_t send(fi_addr_t to, const std::byte* buffer, size_t bytes, fid_mr* region,
                FabricOperation& operation);
+  // `data` arrives with it, unless tells_writes_by_message().
   ssize_t write(fi_addr_t to, const std::byte* from, size_t bytes, fid_mr* region,
                 const RemoteMemory& target, uint64_t data, FabricOperation& operation);
 
@@ -75,8 +76,6 @@ class FabricPort {
   int open_queue(size_t completions, fi_wait_obj wait);
   int open_waiting_queue(size_t completions);
   void note(std::string_view name);
-  void silence();
-  bool discard();
 
   FabricRail& rail_;
   std::string name_;
@@ -90,7 +89,6 @@ class FabricPort {
     std::string name;
   };
   std::vector<Peer> peers_;  // in the table
-  FabricOperation refused_;       // what silences it
 };
 
 }  // namespace nezha::transport

@@ -39,15 +39,12 @@ Status FabricRail::open() {
   const char* const device = info_->domain_attr->name;
   name_ = info_->fabric_attr->prov_name + std::string(", ") + (device == nullptr ? "" : device);
   keeps_ports_ = provider() == "shm";
+  tells_by_message_ = tells_writes_by_message(provider());
   auto seed = wire::random_nonce();
   if (!seed) return seed.status();
   key_state_ = wire::load_le<uint64_t>(seed->data());
   int reason = library_.open_fabric(info_->fabric_attr, &fabric_);
   if (reason == 0) reason = fi_domain(fabric_, info_.get(), &domain_, nullptr);
-  if (reason == 0 && provider().ends_with(";ofi_rxm") && needs_local()) {
-    silence_ = std::make_unique<std::byte[]>(2 * kSilenceBytes);
-    return register_local(silence_.get(), kSilenceBytes, &silencer_);
-  }
   if (reason == 0) return Status::ok();
   return error(Code::exhausted, "cannot open the rail %s: %s; raise the limits of descriptors and of "
                "locked memory (ulimit -n, ulimit -l)", name_.c_str(), library_.explain(reason).c_str());
@@ -66,7 +63,6 @@ void FabricRail::keep(fid* endpoint, fid* addresses, fid* queue) {
 
 FabricRail::~FabricRail() {
   for (fid* each : kept_) fi_close(each);
-  forget(silencer_);
   if (domain_ != nullptr) fi_close(&domain_->fid);
   if (fabric_ != nullptr) fi_close(&fabric_->fid);
 }

@@ -59,18 +59,14 @@ class FabricRail {
   Status register_target(std::byte* begin, size_t bytes, fid_mr** region, RemoteMemory* remote);
   static void forget(fid_mr*& region);
 
+  // See tells_writes_by_message().
+  bool tells_by_message() const { return tells_by_message_; }
+
   // Whether a port that is not asked any more touches no memory, and has to stay until the rail goes:
   // in shared memory the work is done by whoever asks, and a peer in this process uses the port's own
   // segment (libfabric 1.17 maps it only for other processes).
   bool keeps_ports() const { return keeps_ports_; }
   void keep(fid* endpoint, fid* addresses, fid* queue);
-
-  // Where a connection has to fail before its port is closed (FabricPort::silence): memory that no write
-  // may be made from, and the registration that does not cover it. Null elsewhere.
-  fid_mr* silencer() const { return silencer_; }
-  const std::byte* unregistered() const { return silence_.get() + kSilenceBytes; }
-  // More than adapters take from the request itself, where they check nothing.
-  static constexpr size_t kSilenceBytes = 8192;
 
  private:
   FabricRail(const FabricLibrary& library, FabricLibrary::Info info)
@@ -86,8 +82,7 @@ class FabricRail {
   fid_domain* domain_ = nullptr;
   uint64_t key_state_ = 0;
   bool keeps_ports_ = false;
-  std::unique_ptr<std::byte[]> silence_;
-  fid_mr* silencer_ = nullptr;
+  bool tells_by_message_ = false;
   std::vector<fid*> kept_;  // in the order of closing
 };
 

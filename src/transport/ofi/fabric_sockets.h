@@ -1,9 +1,9 @@
-// FabricSockets: the sockets that libfabric opens, which nobody tells us of, kept from living on in children
-// of this process: a peer must see the connections of a killed process end (base/fork_guard.h).
+// FabricSockets: the sockets that libfabric opens, which nobody tells us of, kept from living on in
+// children of this process: a peer must see the connections of a killed process end (base/fork_guard.h).
 //
-// Contract: any thread. They are known by their addresses: an end that is a port of ours, or the port of a
-// peer that was entered into a table. Before every fork they are looked for, and closed in the child; a
-// child that executes another program gets none of those that `close_on_exec` has seen.
+// Contract: any thread. They are known by their addresses: an end that is a port of ours, or the port of
+// a peer that was entered into a table. Before every fork they are looked for, and closed in the child; a
+// child that executes another program gets none of those that are marked so.
 #pragma once
 
 #include <string_view>
@@ -15,7 +15,7 @@ namespace nezha::transport {
 void note_fabric_address(std::string_view name);
 void forget_fabric_address(std::string_view name);
 
-// The sockets there are now.
+// Marks the sockets there are now.
 void close_fabric_sockets_on_exec();
 
 }  // namespace nezha::transport

@@ -128,6 +128,7 @@ bool OfiEndpoint::send(OfiMessageKind kind, size_t body_bytes, uint32_t crc, boo
   ++messages_sent_;
   taken_told_ = taken_;
   news_ = false;
+  writes_told_ = writes_begun_;
   return true;
 }
 

@@ -149,7 +149,10 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
   // ofi_endpoint.cc: sending.
   std::byte* buffer(size_t index) { return buffers_.get() + index * kMessageBytes; }
   bool can_send_frame() const { return sent_ - credited_ < kSlots && !free_sends_.empty(); }
-  bool owes_credit() const { return news_ || taken_ - taken_told_ >= kSlots / 2; }
+  bool owes_credit() const {
+    return news_ || taken_ - taken_told_ >= kSlots / 2 ||
+           (writes_told_ != writes_begun_ && rail_.tells_by_message());
+  }
   // Behind the preamble of the next message.
   std::byte* next_body() { return buffer(kReceives + free_sends_.back()) + kPreambleBytes; }
   // Sends it; false when the provider does not take it, or the endpoint went down.
@@ -188,6 +191,8 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
   void on_control(const wire::FrameHeader& header, std::span<const std::byte> payload);
   void on_grant(const OfiPreamble& preamble, std::span<const std::byte> body);
   void on_written(uint64_t data);
+  void on_told(uint16_t writes);
+  void on_landed(Incoming& arrived);
   void watch_writes();
   // With payload checksums; false when the payload was changed, and the endpoint went down.
   bool check(const wire::FrameHeader& header, const std::byte* payload, uint32_t crc);
@@ -238,6 +243,7 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
   std::vector<uint32_t> ack_comms_;
   uint16_t messages_sent_ = 0;
   uint16_t writes_begun_ = 0;
+  uint16_t writes_told_ = 0;   // of these
   bool stalled_ = false;       // the provider takes nothing more for now
 
   // Receiving.

@@ -150,6 +150,8 @@ void OfiEndpoint::on_message(std::span<const std::byte> message) {
   credited_ = preamble.credits;
   delivered_ = preamble.landed;
   free_landed();
+  if (rail_.tells_by_message()) on_told(preamble.writes);
+  if (!up_ || is_fenced()) return;
   const auto body = message.subspan(kPreambleBytes);
   switch (preamble.kind) {
     case OfiMessageKind::frame:
@@ -278,12 +280,32 @@ void OfiEndpoint::on_written(uint64_t data) {
   Incoming& arrived = incoming(index);
   if (!arrived.is_written || arrived.complete || arrived.landing.destination == nullptr) return;
   heard_at_ = loop_.clock().now();
+  overtaken_at_ = 0;
+  on_landed(arrived);
+}
+
+// Where messages do not overtake writes, and writes go in the order of their grants.
+void OfiEndpoint::on_told(uint16_t writes) {
+  while (up_ && !is_fenced() && writes_received_ != writes) {
+    uint32_t index = 0;
+    const auto is_awaited = [&](const Incoming& each) {
+      return each.is_written && !each.complete && each.landing.destination != nullptr;
+    };
+    while (index < incoming_count_ && !is_awaited(incoming(index))) ++index;
+    const bool granted = index < incoming_count_ &&
+                         (grants_count_ == 0 || static_cast<int32_t>(
+                             landed_ + index - grants_[grants_first_].grant.number) < 0);
+    if (!granted) return break_protocol("tells of a write that was not granted");
+    on_landed(incoming(index));
+  }
+}
+
+void OfiEndpoint::on_landed(Incoming& arrived) {
   const Nanoseconds took = std::min(heard_at_ - arriving_since_, kLooksPerPayload * kGatherMost);
   payload_takes_ += (took - payload_takes_) / 8;
   arriving_since_ = heard_at_;
   --arriving_;
   ++writes_received_;
-  overtaken_at_ = 0;
   FabricRail::forget(arrived.region);
   counters_.bytes_received += arrived.header.length;
   if (!check(arrived.header, arrived.landing.destination, arrived.crc)) return;

@@ -36,4 +36,12 @@ figure two-nodes --rails 1gbit,500mbit --nodes 2 $sizes
 figure three-nodes --rails 1gbit,500mbit --nodes 3 $sizes
 figure five-nodes --rails 1gbit,500mbit --nodes 5 $sizes
 figure six-nodes --rails 1gbit,500mbit --nodes 6 $sizes
+figure ofi --rails ofi:1gbit $sizes
+figure ofi-two-nodes --rails ofi:1gbit --nodes 2 $sizes
+figure tcp-ofi --rails tcp:1gbit,ofi:1gbit $sizes
+figure tcp-ofi-unequal --rails tcp:1gbit,ofi:500mbit $sizes
+figure ofi-tcp-unequal --rails ofi:1gbit,tcp:500mbit $sizes
+figure tcp-ofi-slow --rails tcp:200mbit,ofi:200mbit $sizes
+figure ofi-tcp-slow-unequal --rails ofi:200mbit,tcp:100mbit $sizes
+figure ofi-shm --rails ofi:shm --nodes 2 $sizes
 figure odd-size --rails 1gbit,500mbit -d int8 -b 10000003 -e 10000003

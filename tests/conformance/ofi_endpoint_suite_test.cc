@@ -94,5 +94,43 @@ INSTANTIATE_TEST_SUITE_P(Ofi, EndpointSuite,
                                            ofi("named", named, false)),
                          name_of_maker);
 
+// Its descriptor stays ready after the message; a loop that took that for news in every poll would neither
+// yield nor sleep again.
+struct Flusher final : progress::LoopClient {
+  bool run(Nanoseconds) override {
+    if (pair.left->has_output()) pair.left->flush();
+    return false;
+  }
+  Nanoseconds next_wakeup() const override { return system_clock().now() + 10 * kMillisecond; }
+  EndpointPair pair;
+};
+
+TEST(OfiLoop, OneThatPollsBeforeItSleepsStillSleepsAfterAMessage) {
+  if (const auto rail = FabricRail::open("net", "", "127.0.0.1"); !rail) {
+    GTEST_SKIP() << rail.status().message();
+  }
+  auto made = progress::Loop::create(system_clock(), 50 * kMicrosecond);
+  ASSERT_TRUE(made.is_ok());
+  progress::Loop& loop = **made;
+  Flusher client;
+  loop.set_client(&client);
+  Recorder left;
+  Recorder right;
+  testing::Message message(1, 100);
+  {
+    progress::Loop::Baton baton(loop);
+    make_pair({"net", "127.0.0.1", "127.0.0.1"}, false, loop, left, right, &client.pair);
+    ASSERT_NE(client.pair.right, nullptr);
+    ASSERT_TRUE(client.pair.left->post(message.request));
+  }
+  const Nanoseconds deadline = system_clock().now() + 10 * kSecond;
+  ASSERT_TRUE(loop.drive_until([&] { return right.landed == 1; }, deadline));
+  const uint64_t before = loop.counters().sleeps;
+  EXPECT_TRUE(loop.drive_until([&] { return loop.counters().sleeps > before + 3; }, deadline));
+  progress::Loop::Baton baton(loop);
+  client.pair.left.reset();
+  client.pair.right.reset();
+}
+
 }  // namespace
 }  // namespace nezha::transport

@@ -230,5 +230,32 @@ TEST_F(LoopTest, APolledMayRemoveItselfAndOthers) {
   for (const Leaving* each : {&first, &second, &third}) EXPECT_EQ(each->calls, 1);
 }
 
+// What lets things gather is asked all the same, and who wants the baton is not kept waiting by it.
+TEST_F(LoopTest, APauseIsNoSleepAndEndsWhenSomebodyAsks) {
+  struct Gathering final : Polled {
+    bool poll() override {
+      calls.fetch_add(1);
+      return false;
+    }
+    Sleep may_sleep() override { return Sleep::no; }
+    Nanoseconds gathers() override { return kMillisecond; }
+    std::atomic<int> calls{0};
+  };
+  Gathering gathering;
+  {
+    Loop::Baton baton(*loop_);
+    loop_->add_polled(&gathering);
+  }
+  const uint64_t sleeps = loop_->counters().sleeps;
+  std::thread other([&] {
+    while (gathering.calls.load() < 10) Loop::Baton baton(*loop_);
+  });
+  EXPECT_TRUE(loop_->drive_until([&] { return gathering.calls.load() >= 10; }, kNever));
+  other.join();
+  EXPECT_EQ(loop_->counters().sleeps, sleeps);
+  Loop::Baton baton(*loop_);
+  loop_->remove_polled(&gathering);
+}
+
 }  // namespace
 }  // namespace nezha::progress

@@ -82,12 +82,12 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
   static constexpr uint32_t kSlots = 16;
   // Of these, announced and not landed: enough to keep the rail busy while a grant travels, little enough
   // that the choice of a rail stays late.
-  static constexpr uint32_t kAnnounced = 8;
-  static constexpr uint64_t kAnnouncedBytesMax = 1536 * 1024;
+  static constexpr uint32_t kAnnounced = 12;
+  static constexpr uint64_t kAnnouncedBytesMax = 3072 * 1024;
   // Of these, being written and not landed. Where messages and writes share one wire in order, a further
   // announcement stands behind all of them: with everything granted on its way, the wire would be empty
   // while the next grants travel.
-  static constexpr uint64_t kWrittenBytesMax = 768 * 1024;
+  static constexpr uint64_t kWrittenBytesMax = 1024 * 1024;
   static constexpr uint64_t kQueuedBytesMax = 64 * 1024;
   static constexpr uint32_t kCreditMessages = 4;
   static constexpr uint32_t kReceives = kSlots + kAnnounced + kCreditMessages;
@@ -217,6 +217,7 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
   Nanoseconds heard_at_ = 0;
   Nanoseconds active_at_ = 0;
   bool ask_ = true;      // there may be completions that no descriptor tells
+  bool armed_ = false;   // the descriptor has forgotten everything, and nothing has come since
 
   std::unique_ptr<std::byte[]> buffers_;  // kReceives, then kSends
   fid_mr* buffers_region_ = nullptr;

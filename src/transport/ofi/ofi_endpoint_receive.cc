@@ -32,6 +32,7 @@ bool OfiEndpoint::take() {
   if (!up_) return false;
   bool any = false;
   ask_ = true;
+  armed_ = false;
   for (int reaped = 0; reaped < kReapsPerTurn && !is_fenced(); ++reaped) {
     std::array<FabricPort::Completion, 16> completions;
     const ssize_t count = port_->reap(completions.data(), completions.size());
@@ -75,10 +76,11 @@ progress::Polled::Sleep OfiEndpoint::may_sleep() {
   }
   // Before every sleep, however short: what made the descriptor ready is forgotten by this alone, so that
   // without it the sleep would end at once, for ever.
-  if (!port_->may_wait()) {
+  if (!armed_ && !port_->may_wait()) {
     ask_ = true;
     return Sleep::no;
   }
+  armed_ = port_->tells();
   return unposted_.empty() ? Sleep::until_woken : Sleep::briefly;
 }
 

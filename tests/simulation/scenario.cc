@@ -305,7 +305,8 @@ std::string finish(SimWorld& world, const SimJob& job, Nanoseconds limit, int lo
     }
     return true;
   };
-  if (!world.run_until(released, world.now() + kAfterwards) && lost < 0) {
+  // Of operations that were given up only the user's memory is looked at.
+  if (!world.run_until(released, world.now() + kAfterwards) && lost < 0 && !aborted) {
     return "private memory is not given back";
   }
   // The memory is the user's again: whatever is still under way must leave it alone.

@@ -8,7 +8,14 @@
 namespace nezha::transport {
 
 Result<std::unique_ptr<FabricPort>> FabricPort::open(FabricRail& rail, size_t completions) {
-  std::unique_ptr<FabricPort> port(new FabricPort(rail));
+  std::unique_ptr<FabricPort> port;
+  if (rail.isolates_ports()) {
+    auto own = rail.another();
+    if (!own) return own.status();
+    port.reset(new FabricPort(std::move(*own)));
+  } else {
+    port.reset(new FabricPort(rail));
+  }
   NEZHA_RETURN_IF_ERROR(port->open(completions));
   return port;
 }

@@ -35,6 +35,8 @@ class FabricPort {
   FabricPort(const FabricPort&) = delete;
   FabricPort& operator=(const FabricPort&) = delete;
 
+  // Its own, where ports are isolated: then it goes with the port, and after `close` nothing may be
+  // registered with it.
   FabricRail& rail() { return rail_; }
   // What peers dial: bytes whose meaning is the provider's.
   const std::string& name() const { return name_; }
@@ -72,11 +74,13 @@ class FabricPort {
 
  private:
   explicit FabricPort(FabricRail& rail) : rail_(rail) {}
+  explicit FabricPort(std::unique_ptr<FabricRail> own) : own_(std::move(own)), rail_(*own_) {}
   Status open(size_t completions);
   int open_queue(size_t completions, fi_wait_obj wait);
   int open_waiting_queue(size_t completions);
   void note(std::string_view name);
 
+  const std::unique_ptr<FabricRail> own_;  // or null
   FabricRail& rail_;
   std::string name_;
   fid_wait* wait_ = nullptr;  // where the queue's own descriptor never forgets

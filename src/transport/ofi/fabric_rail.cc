@@ -40,6 +40,7 @@ Status FabricRail::open() {
   name_ = info_->fabric_attr->prov_name + std::string(", ") + (device == nullptr ? "" : device);
   keeps_ports_ = provider() == "shm";
   tells_by_message_ = tells_writes_by_message(provider());
+  isolates_ports_ = provider() == "net";
   auto seed = wire::random_nonce();
   if (!seed) return seed.status();
   key_state_ = wire::load_le<uint64_t>(seed->data());
@@ -48,6 +49,14 @@ Status FabricRail::open() {
   if (reason == 0) return Status::ok();
   return error(Code::exhausted, "cannot open the rail %s: %s; raise the limits of descriptors and of "
                "locked memory (ulimit -n, ulimit -l)", name_.c_str(), library_.explain(reason).c_str());
+}
+
+Result<std::unique_ptr<FabricRail>> FabricRail::another() const {
+  FabricLibrary::Info info = library_.copy(*info_);
+  if (info == nullptr) return error(Code::exhausted, "no memory for the rail %s again", name_.c_str());
+  std::unique_ptr<FabricRail> rail(new FabricRail(library_, std::move(info)));
+  NEZHA_RETURN_IF_ERROR(rail->open());
+  return rail;
 }
 
 std::string FabricRail::net_device() const {

@@ -68,6 +68,13 @@ class FabricRail {
   bool keeps_ports() const { return keeps_ports_; }
   void keep(fid* endpoint, fid* addresses, fid* queue);
 
+  // Whether a port has to have the device to itself: `net` goes on with calls that were on their way to a
+  // port after it was closed, as soon as another one of the same domain is asked (libfabric 1.17). It
+  // registers memory for writing alone.
+  bool isolates_ports() const { return isolates_ports_; }
+  // The same device, opened once more.
+  Result<std::unique_ptr<FabricRail>> another() const;
+
  private:
   FabricRail(const FabricLibrary& library, FabricLibrary::Info info)
       : library_(library), info_(std::move(info)) {}
@@ -83,6 +90,7 @@ class FabricRail {
   uint64_t key_state_ = 0;
   bool keeps_ports_ = false;
   bool tells_by_message_ = false;
+  bool isolates_ports_ = false;
   std::vector<fid*> kept_;  // in the order of closing
 };
 

@@ -14,7 +14,10 @@ const size_t OfiEndpoint::kCompletions = kReceives + kSends + 2 * kAnnounced;
 OfiEndpoint::OfiEndpoint(progress::Loop& loop, EndpointEvents& events,
                          std::unique_ptr<FabricPort> port, fi_addr_t to, std::string name,
                          const OfiEndpointOptions& options)
-    : loop_(loop), events_(events), rail_(port->rail()), port_(std::move(port)), to_(to),
+    : loop_(loop), events_(events), library_(port->rail().library()),
+      told_by_message_(port->rail().tells_by_message()),
+      has_wide_words_(port->rail().info().domain_attr->cq_data_size >= sizeof(uint64_t)),
+      port_(std::move(port)), to_(to),
       name_(std::move(name)), options_(options) {}
 
 OfiEndpoint::~OfiEndpoint() {
@@ -26,7 +29,7 @@ Status OfiEndpoint::start() {
   heard_at_ = active_at_ = loop_.clock().now();
   constexpr size_t kBytes = (kReceives + kSends) * kMessageBytes;
   buffers_ = std::make_unique<std::byte[]>(kBytes);
-  NEZHA_RETURN_IF_ERROR(rail_.register_local(buffers_.get(), kBytes, &buffers_region_));
+  NEZHA_RETURN_IF_ERROR(port_->rail().register_local(buffers_.get(), kBytes, &buffers_region_));
   ack_comms_.reserve(1);
   free_sends_.reserve(kSends);
   unposted_.reserve(kReceives);
@@ -240,7 +243,7 @@ bool OfiEndpoint::flush_writes() {
 bool OfiEndpoint::start_write(Outgoing& outgoing) {
   if (outgoing.region == nullptr) {
     const Status status =
-        rail_.register_local(outgoing.data, outgoing.length, &outgoing.region);
+        port_->rail().register_local(outgoing.data, outgoing.length, &outgoing.region);
     if (!status) {
       quiesce(status);
       return false;
@@ -367,8 +370,9 @@ void OfiEndpoint::fence(const Status& why) {
   if (is_fenced()) return;
   broken_ = why;
   if (started_ && port_->wait_fd() >= 0) loop_.remove(port_->wait_fd(), this);
-  port_.reset();
-  // A registration must not go before what uses it.
+  // A registration must not go before what uses it, and not after what it belongs to.
+  const std::unique_ptr<FabricPort> port = std::move(port_);
+  port->close();
   for (Outgoing& each : outgoing_) FabricRail::forget(each.region);
   for (Incoming& each : incoming_) FabricRail::forget(each.region);
   FabricRail::forget(buffers_region_);
@@ -376,7 +380,7 @@ void OfiEndpoint::fence(const Status& why) {
 
 void OfiEndpoint::fail(const char* what, long reason) {
   quiesce(error(Code::peer_lost, "%s failed on %s: %s", what, name_.c_str(),
-                rail_.library().explain(reason).c_str()));
+                library_.explain(reason).c_str()));
 }
 
 void OfiEndpoint::break_protocol(const char* what) {

@@ -151,7 +151,7 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
   bool can_send_frame() const { return sent_ - credited_ < kSlots && !free_sends_.empty(); }
   bool owes_credit() const {
     return news_ || taken_ - taken_told_ >= kSlots / 2 ||
-           (writes_told_ != writes_begun_ && rail_.tells_by_message());
+           (writes_told_ != writes_begun_ && told_by_message_);
   }
   // Behind the preamble of the next message.
   std::byte* next_body() { return buffer(kReceives + free_sends_.back()) + kPreambleBytes; }
@@ -204,7 +204,9 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
 
   progress::Loop& loop_;
   EndpointEvents& events_;
-  FabricRail& rail_;
+  const FabricLibrary& library_;
+  const bool told_by_message_;  // FabricRail::tells_by_message
+  const bool has_wide_words_;   // completions carry 64 bits
   std::unique_ptr<FabricPort> port_;  // null: fenced
   const fi_addr_t to_;
   const std::string name_;

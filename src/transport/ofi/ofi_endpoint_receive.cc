@@ -17,7 +17,7 @@ Status OfiEndpoint::post_receive(size_t index) {
     return Status::ok();
   }
   return error(Code::peer_lost, "receive failed on %s: %s", name_.c_str(),
-               rail_.library().explain(answer).c_str());
+               library_.explain(answer).c_str());
 }
 
 bool OfiEndpoint::poll() {
@@ -150,7 +150,7 @@ void OfiEndpoint::on_message(std::span<const std::byte> message) {
   credited_ = preamble.credits;
   delivered_ = preamble.landed;
   free_landed();
-  if (rail_.tells_by_message()) on_told(preamble.writes);
+  if (told_by_message_) on_told(preamble.writes);
   if (!up_ || is_fenced()) return;
   const auto body = message.subspan(kPreambleBytes);
   switch (preamble.kind) {
@@ -234,7 +234,7 @@ void OfiEndpoint::grant(Incoming& arrived, uint32_t number) {
   arrived.complete = !pending.wanted;
   if (!pending.wanted) return;
   RemoteMemory memory;
-  const Status status = rail_.register_target(arrived.landing.destination, arrived.header.length,
+  const Status status = port_->rail().register_target(arrived.landing.destination, arrived.header.length,
                                               &arrived.region, &memory);
   if (!status) return quiesce(status);
   pending.grant.address = memory.address;
@@ -270,7 +270,7 @@ void OfiEndpoint::on_grant(const OfiPreamble& preamble, std::span<const std::byt
 // knows. Strangers can write nothing without a key, but a write of nothing has a word, too.
 uint64_t OfiEndpoint::word_of(uint32_t number, uint64_t token) const {
   const uint64_t word = token ^ number;
-  return rail_.info().domain_attr->cq_data_size >= sizeof(word) ? word : word & 0xFFFFFFFF;
+  return has_wide_words_ ? word : word & 0xFFFFFFFF;
 }
 
 void OfiEndpoint::on_written(uint64_t data) {

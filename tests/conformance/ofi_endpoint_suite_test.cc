@@ -94,8 +94,8 @@ INSTANTIATE_TEST_SUITE_P(Ofi, EndpointSuite,
                                            ofi("named", named, false)),
                          name_of_maker);
 
-// Its descriptor stays ready after the message; a loop that took that for news in every poll would neither
-// yield nor sleep again.
+// Its descriptor stays ready after the message; a loop that took that for news in every poll would
+// neither yield nor sleep again.
 struct Flusher final : progress::LoopClient {
   bool run(Nanoseconds) override {
     if (pair.left->has_output()) pair.left->flush();

@@ -1,10 +1,24 @@
 #include "transport/ofi/fabric_rail.h"
 
+#include <csignal>
+
 #include "transport/ofi/fabric_device.h"
 #include "wire/handshake.h"
 #include "wire/little_endian.h"
 
 namespace nezha::transport {
+
+namespace {
+
+// Providers that stand on sockets write to broken ones without asking for an error instead of the signal,
+// which would end the process. Whoever handles it is left alone.
+void survive_broken_pipes() {
+  struct sigaction present {};
+  if (sigaction(SIGPIPE, nullptr, &present) != 0 || present.sa_handler != SIG_DFL) return;
+  signal(SIGPIPE, SIG_IGN);
+}
+
+}  // namespace
 
 Result<std::unique_ptr<FabricRail>> FabricRail::open(const std::string& provider,
                                                      const std::string& domain,
@@ -41,6 +55,8 @@ Status FabricRail::open() {
   keeps_ports_ = provider() == "shm";
   tells_by_message_ = tells_writes_by_message(provider());
   isolates_ports_ = provider() == "net";
+  const uint32_t format = info_->addr_format;
+  if (format == FI_SOCKADDR_IN || format == FI_SOCKADDR_IN6) survive_broken_pipes();
   auto seed = wire::random_nonce();
   if (!seed) return seed.status();
   key_state_ = wire::load_le<uint64_t>(seed->data());

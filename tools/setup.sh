@@ -23,10 +23,10 @@ missing() {
   if has_command c++; then
     has_header openssl/hmac.h || echo "libssl-dev needed authentication"
     has_header rdma/fi_rma.h || echo "libfabric-dev optional RDMA rails"
-    has_header gtest/gtest.h || echo "libgtest-dev needed the C++ tests" \
-      "libfabric-dev optional RDMA rails"
+    has_header gtest/gtest.h || echo "libgtest-dev needed the C++ tests"
   else
-    printf '%s\n' "libssl-dev needed authentication" "libgtest-dev needed the C++ tests"
+    printf '%s\n' "libssl-dev needed authentication" "libgtest-dev needed the C++ tests" \
+      "libfabric-dev optional RDMA rails"
   fi
   has_command fi_info || echo "libfabric-bin optional a look at RDMA devices"
   has_command redis-server || echo "redis-server optional the tests of redis:// stores"

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <ostream>
 #include <memory>
 #include <string>
 
@@ -28,6 +29,8 @@ struct PairMaker {
   std::function<void(progress::Loop& loop, testing::Recorder& left, testing::Recorder& right,
                      EndpointPair* pair)>
       make;
+
+  friend void PrintTo(const PairMaker& maker, std::ostream* out) { *out << maker.name; }
 };
 
 class EndpointSuite : public testing::LoopSuite, public ::testing::WithParamInterface<PairMaker> {

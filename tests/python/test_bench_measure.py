@@ -81,7 +81,7 @@ class FakeComm:
         self.world.barrier.wait()
 
     def rails(self):
-        return [{"name": name, "device": f"none-{name}", "bytes_sent": sent}
+        return [{"name": name, "device": f"none-{name}", "transport": "tcp", "bytes_sent": sent}
                 for name, sent in zip(("a", "b"), self._sent)]
 
 

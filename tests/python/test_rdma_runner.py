@@ -52,7 +52,7 @@ def test_skips_without_apt(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
 
 
 @pytest.mark.parametrize("words, said", [
-    (["nosuch case"], "no case nosuch case"), (["--raw-fabric", "/nosuch/program"], "no program")])
+    (["nosuch case"], "no case nosuch case"), (["--build", "/nosuch"], "not there: /nosuch/")])
 def test_refuses_before_it_starts_a_guest(monkeypatch: pytest.MonkeyPatch, words: List[str], said: str,
                                           capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(requirements, "REQUIREMENTS", ())

@@ -41,7 +41,8 @@ def test_the_matrix_is_measured(tmp_path: Path) -> None:
     assert sent["rail 0 alone"][0] > 20 * sent["rail 0 alone"][1]
     assert sent["rail 1 alone"][1] > 20 * sent["rail 1 alone"][0]
     assert sent["rails 0 and 1, 99:1"][0] > 5 * sent["rails 0 and 1, 99:1"][1] > 0
-    assert sent["rails 0 and 1, 1:99"][1] > 5 * sent["rails 0 and 1, 1:99"][0] > 0
+    # What the slow rail is too slow with goes to the other one.
+    assert sent["rails 0 and 1, 1:99"][1] > 2 * sent["rails 0 and 1, 1:99"][0] > 0
     first, second = sent["rails 0 and 1, 0 last"], sent["rails 0 and 1, 1 last"]
     assert first[0] / first[1] > 1.3 * second[0] / second[1]
 

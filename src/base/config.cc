@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <mutex>
 #include <numeric>
 #include <optional>
 
@@ -214,11 +215,18 @@ class Loader {
   Config config_;
 };
 
+// Several ranks of a process may start at once.
+std::mutex& environment_mutex() {
+  static std::mutex mutex;
+  return mutex;
+}
+
 }  // namespace
 
 ConfigInputs ConfigInputs::of_process(std::string_view code) {
   ConfigInputs inputs;
   inputs.code = code;
+  const std::lock_guard lock(environment_mutex());
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     inputs.environment.emplace_back(*entry);
   }
@@ -281,6 +289,9 @@ Result<uint64_t> parse_bytes(std::string_view text) {
   return *number << shift;
 }
 
-void set_environment_default(const char* name, const char* value) { setenv(name, value, 0); }
+void set_environment_default(const char* name, const char* value) {
+  const std::lock_guard lock(environment_mutex());
+  setenv(name, value, 0);
+}
 
 }  // namespace nezha

@@ -138,7 +138,7 @@ Result<Config> load_config(const ConfigInputs& inputs);
 Result<Config> load_config(std::string_view code = {});
 
 // For a library that is opened at run time and can only be told so: sets a variable of this process's
-// environment, unless the user has. Before threads that read it exist.
+// environment, unless the user has. Threads of others must not read it at that moment.
 void set_environment_default(const char* name, const char* value);
 
 // Every field with default, unit, range, environment name and meaning: `nezha_query("config")`.

@@ -26,11 +26,10 @@ bool is_adapter(const transport::FabricDevice& device) {
 }
 
 // What the operating system knows of the address, where it knows it.
-FabricRails::Rail make_rail(RailAddress rail) {
+FabricRails::Rail make_rail(RailAddress rail, const std::vector<control::Device>& devices) {
   constexpr uint8_t kPrefixOfOthers = 16;  // loopback addresses are nowhere listed: 127.1.*, 127.2.*
   rail.prefix_length = kPrefixOfOthers;
-  auto devices = control::list_devices();
-  for (const control::Device& device : devices ? *devices : std::vector<control::Device>()) {
+  for (const control::Device& device : devices) {
     if (device.loopback || rail.address.empty() || device.address != rail.address) continue;
     rail.prefix_length = static_cast<uint8_t>(device.prefix_length);
     if (rail.mtu == 0) rail.mtu = device.mtu;
@@ -41,14 +40,17 @@ FabricRails::Rail make_rail(RailAddress rail) {
 }
 
 Status add_matching(const std::string& wanted, std::vector<FabricRails::Rail>* rails) {
+  if (wanted == "shm") {
+    rails->push_back({{"shm", "", 0, 0, 0, 0, 0, "shm", ""}, ""});
+    return Status::ok();
+  }
+  const auto listed = control::list_devices();
+  const auto host = listed ? listed.value() : std::vector<control::Device>();
   const size_t at = wanted.find('@');
   if (at != std::string::npos) {
     const std::string provider = wanted.substr(0, at);
-    rails->push_back(make_rail({wanted, wanted.substr(at + 1), 0, 0, 0, 0, 0, provider, ""}));
-    return Status::ok();
-  }
-  if (wanted == "shm") {
-    rails->push_back({{"shm", "", 0, 0, 0, 0, 0, "shm", ""}, ""});
+    rails->push_back(make_rail({wanted, wanted.substr(at + 1), 0, 0, 0, 0, 0, provider, ""},
+                               host));
     return Status::ok();
   }
   const std::string address = parse_ip_prefix(wanted) ? wanted : "";
@@ -62,7 +64,8 @@ Status add_matching(const std::string& wanted, std::vector<FabricRails::Rail>* r
   }
   for (const transport::FabricDevice& device : chosen) {
     rails->push_back(make_rail({device.domain, device.address, 0, 0, 0, device.mtu,
-                                device.speed_bits_per_s, device.provider, ""}));
+                                device.speed_bits_per_s, device.provider, ""},
+                               host));
     if (is_adapter(device)) rails->back().net_device = device.net_device;
     if (!wanted.empty()) break;  // by its best provider
   }

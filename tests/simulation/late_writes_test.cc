@@ -8,16 +8,12 @@
 namespace nezha::simulation {
 namespace {
 
+constexpr const char* kFilter = "'*LateWrites.ChangeNoBit/0'";
+
 // Enough at a time to be told apart, and to run side by side.
 constexpr uint64_t kParts = 5;
 
 class LateWrites : public ::testing::TestWithParam<uint64_t> {};
-
-std::string replay(uint64_t seed, const Scenario& scenario, const std::string& wrong) {
-  return "seed " + std::to_string(seed) + ": " + wrong + "\n" + scenario.describe() +
-         "replay: simulation_tests --gtest_filter='*LateWrites.ChangeNoBit/0' --first " +
-         std::to_string(seed) + " --seeds 1";
-}
 
 void operator+=(FabricCounters& sum, const FabricCounters& more) {
   sum.writes += more.writes;
@@ -62,7 +58,7 @@ TEST_P(LateWrites, ChangeNoBit) {
     all.results += report.results;
     if (report.wrong.empty()) continue;
     ++failures;
-    ADD_FAILURE() << replay(seed, scenario, report.wrong);
+    ADD_FAILURE() << replay(kFilter, seed, scenario, report.wrong);
   }
   print(range.count, sum, all);
   if (range.count < 50) return;

@@ -101,6 +101,13 @@ std::string Scenario::describe() const {
   return all;
 }
 
+std::string replay(std::string_view filter, uint64_t seed, const Scenario& scenario,
+                   const std::string& wrong) {
+  return "seed " + std::to_string(seed) + ": " + wrong + "\n" + scenario.describe() +
+         "replay: simulation_tests --gtest_filter=" + std::string(filter) + " --first " +
+         std::to_string(seed) + " --seeds 1";
+}
+
 Scenario random_scenario(uint64_t seed) {
   std::mt19937_64 random(seed * 0xD1342543DE82EF95u + 7);
   Scenario scenario;

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "simulation/sim_fabric.h"
@@ -77,6 +78,11 @@ struct Report {
 };
 
 Report run(const Scenario& scenario);
+
+// For a person: what was wrong, in which scenario, and the command that runs it again. `filter`: of the
+// test, as a shell takes it.
+std::string replay(std::string_view filter, uint64_t seed, const Scenario& scenario,
+                   const std::string& wrong);
 
 // The parts of `run`, for tests that set their faults themselves.
 // Runs the program without faults: checks it, completes what it must come to, tells how long it took.

@@ -191,7 +191,7 @@ bool Endpoint::reap() {
 
 void Endpoint::finish(Context* context) {
   if (context->kind == Kind::word_receive) ++received_;
-  if (context->kind == Kind::slot_write) free_slots_.push_back(context->slot);
+  if (context->kind == Kind::slot_write) free_slots_.push_front(context->slot);
   free_.push_back(context);
 }
 

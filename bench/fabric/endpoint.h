@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <string>
 #include <vector>
@@ -45,7 +46,8 @@ class Endpoint {
   void on_arrival(std::function<void(uint32_t data)> arrived) { arrived_ = std::move(arrived); }
 
   bool idle() const { return free_.size() == contexts_.size(); }  // nothing of ours is under way
-  uint64_t next_slot() const { return free_slots_.back(); }
+  bool has_slot() const { return !free_slots_.empty(); }
+  uint64_t next_slot() const { return free_slots_.back(); }  // the same until it is written
   uint64_t arrivals() const { return arrivals_; }
   uint64_t received() const { return received_; }
   std::string library_and_provider() const;
@@ -81,7 +83,7 @@ class Endpoint {
   Greeting mine_{}, peer_{};
   std::vector<Context> contexts_;
   std::vector<Context*> free_;
-  std::vector<uint64_t> free_slots_;
+  std::deque<uint64_t> free_slots_;  // taken from the back
   std::function<void(uint32_t)> arrived_;
   uint64_t arrivals_ = 0, received_ = 0;
 };

@@ -39,6 +39,8 @@ Rates and latencies are medians over `repeats`, with the least and the largest. 
   --verify N            writes that are checked [four windows]
   --round-trips N       round trips per repeat [500]
   --repeats N           [5]
+  --both-ways           also the rate of both directions at once, which is what an allreduce of two does,
+                        and the same with what arrived added to other memory
   --timeout SECONDS     give up when nothing has completed for so long [20]
   --json                one JSON object instead of a table
   --listen [HOST:]PORT, --connect HOST:PORT   the TCP connection over which the two halves meet
@@ -110,6 +112,7 @@ void apply(Options& options, const char* name, const char* value) {
   if (option == "round-trips") options.round_trips = parse_number(name, value, 1, INT_MAX);
   if (option == "repeats") options.repeats = parse_number(name, value, 1, 1000);
   if (option == "timeout") options.timeout_s = parse_seconds(value);
+  if (option == "both-ways") options.both_ways = true;
   if (option == "json") options.json = true;
   if (option == "listen") {
     options.role = Role::server;
@@ -130,6 +133,7 @@ Options parse_options(int count, char** words) {
       {"window", required_argument, nullptr, 0},      {"iterations", required_argument, nullptr, 0},
       {"verify", required_argument, nullptr, 0},      {"round-trips", required_argument, nullptr, 0},
       {"repeats", required_argument, nullptr, 0},     {"timeout", required_argument, nullptr, 0},
+      {"both-ways", no_argument, nullptr, 0},
       {"json", no_argument, nullptr, 0},              {"listen", required_argument, nullptr, 0},
       {"connect", required_argument, nullptr, 0},     {"help", no_argument, nullptr, 'h'},
       {nullptr, 0, nullptr, 0}};

@@ -24,6 +24,7 @@ struct Options {
   uint64_t round_trips = 500;
   uint64_t repeats = 5;
   double timeout_s = 20;
+  bool both_ways = false;
   bool json = false;
 };
 

@@ -155,6 +155,31 @@ void receive_window(Endpoint& endpoint, Poller& poller, const Options& options) 
   poller.give_token();
 }
 
+// What an allreduce of two does, without the library: both halves write and are written to.
+double exchange_window(Endpoint& endpoint, Poller& poller, const Options& options, bool sums) {
+  std::vector<float> total(options.size / sizeof(float));
+  const uint64_t before = endpoint.arrivals();
+  endpoint.on_arrival([&](uint32_t slot) {
+    if (!sums || slot >= options.window) return;
+    const auto* from = reinterpret_cast<const float*>(endpoint.slot(slot));
+    for (size_t i = 0; i < total.size(); ++i) total[i] += from[i];
+  });
+  poller.meet();
+  enter_phase("writes both ways", options.iterations);
+  const auto start = Clock::now();
+  uint64_t posted = 0;
+  poller.until([&] {
+    while (posted < options.iterations && endpoint.has_slot() &&
+           endpoint.write_slot(static_cast<uint32_t>(endpoint.next_slot()))) {
+      ++posted;
+    }
+    return posted == options.iterations && endpoint.arrivals() == before + options.iterations;
+  });
+  poller.meet();
+  endpoint.on_arrival(nullptr);
+  return seconds_since(start);
+}
+
 enum class Verb { write, send };
 
 struct Pong {
@@ -224,6 +249,13 @@ Results run_sender(Endpoint& endpoint, SideChannel& side, const Options& options
   for (uint64_t i = 0; i < options.repeats; ++i) {
     results.write_seconds.push_back(send_window(endpoint, poller, options));
   }
+  for (const bool sums : {false, true}) {
+    if (!options.both_ways) break;
+    auto& list = sums ? results.sum_seconds : results.exchange_seconds;
+    for (uint64_t i = 0; i < options.repeats; ++i) {
+      list.push_back(exchange_window(endpoint, poller, options, sums));
+    }
+  }
   for (const Verb verb : {Verb::write, Verb::send}) {
     auto& list = verb == Verb::write ? results.write_latency_seconds : results.send_latency_seconds;
     for (uint64_t i = 0; i < options.repeats; ++i) {
@@ -239,6 +271,10 @@ void run_receiver(Endpoint& endpoint, SideChannel& side, const Options& options)
   poller.meet();
   receive_checked(endpoint, poller, options);
   for (uint64_t i = 0; i < options.repeats; ++i) receive_window(endpoint, poller, options);
+  for (const bool sums : {false, true}) {
+    if (!options.both_ways) break;
+    for (uint64_t i = 0; i < options.repeats; ++i) exchange_window(endpoint, poller, options, sums);
+  }
   for (const Verb verb : {Verb::write, Verb::send}) {
     for (uint64_t i = 0; i < options.repeats; ++i) ping_pong(endpoint, poller, options, verb, false);
   }

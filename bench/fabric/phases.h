@@ -1,4 +1,4 @@
-// The three things that raw_fabric does, each as seen by the sending and by the receiving half. The
+// The things that raw_fabric does, each as seen by the sending and by the receiving half. The
 // halves meet before each, so that no write of one phase can be taken for one of the next.
 #pragma once
 
@@ -13,6 +13,8 @@ namespace nezha::bench {
 
 struct Results {
   std::vector<double> write_seconds;         // per repeat: all iterations, until the last has arrived
+  std::vector<double> exchange_seconds;      // the same both ways at once, until both have everything
+  std::vector<double> sum_seconds;           // and each slot added to other memory when it arrives
   std::vector<double> write_latency_seconds;  // per repeat: mean of half a round trip
   std::vector<double> send_latency_seconds;
   uint64_t verified = 0;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <vector>
 
 #include "endpoint.h"
 #include "options.h"
@@ -37,7 +38,32 @@ double to_gbit_per_second(double seconds, const Options& options) {
 
 double to_microseconds(double seconds, const Options&) { return seconds * 1e6; }
 
-void print_json(const Options& options, const std::string& what, const Spread spreads[3],
+struct Row {
+  const char* key;
+  const char* title;
+  Spread spread;
+};
+
+std::vector<Row> rows_of(const Results& results, const Options& options) {
+  const auto rate = [&](const std::vector<double>& seconds) {
+    return spread_of(seconds, to_gbit_per_second, options);
+  };
+  const auto latency = [&](const std::vector<double>& seconds) {
+    return spread_of(seconds, to_microseconds, options);
+  };
+  std::vector<Row> rows = {{"write_gbit_per_s", "fi_writedata, Gbit/s", rate(results.write_seconds)}};
+  if (options.both_ways) {
+    rows.push_back({"exchange_gbit_per_s", "both ways at once, Gbit/s each",
+                    rate(results.exchange_seconds)});
+    rows.push_back({"sum_gbit_per_s", "the same, and added up", rate(results.sum_seconds)});
+  }
+  rows.push_back({"write_latency_us", "fi_writedata of 8 bytes, us",
+                  latency(results.write_latency_seconds)});
+  rows.push_back({"send_latency_us", "fi_send of 8 bytes, us", latency(results.send_latency_seconds)});
+  return rows;
+}
+
+void print_json(const Options& options, const std::string& what, const std::vector<Row>& rows,
                 uint64_t verified) {
   std::printf("{\"what\": \"%s\", \"provider\": \"%s\", \"size\": %llu, \"window\": %llu, "
               "\"iterations\": %llu, \"repeats\": %llu, \"verified\": %llu",
@@ -46,23 +72,21 @@ void print_json(const Options& options, const std::string& what, const Spread sp
               static_cast<unsigned long long>(options.iterations),
               static_cast<unsigned long long>(options.repeats),
               static_cast<unsigned long long>(verified));
-  const char* names[] = {"write_gbit_per_s", "write_latency_us", "send_latency_us"};
-  for (int i = 0; i < 3; ++i) {
-    std::printf(", \"%s\": {\"median\": %.6g, \"least\": %.6g, \"largest\": %.6g}", names[i],
-                spreads[i].median, spreads[i].least, spreads[i].largest);
+  for (const Row& row : rows) {
+    std::printf(", \"%s\": {\"median\": %.6g, \"least\": %.6g, \"largest\": %.6g}", row.key,
+                row.spread.median, row.spread.least, row.spread.largest);
   }
   std::printf("}\n");
 }
 
-void print_table(const Options& options, const std::string& what, const Spread spreads[3],
+void print_table(const Options& options, const std::string& what, const std::vector<Row>& rows,
                  uint64_t verified) {
   std::printf("%s\n%llu writes of %llu bytes compared at the receiver, all right\n", what.c_str(),
               static_cast<unsigned long long>(verified), static_cast<unsigned long long>(options.size));
   std::printf("%-34s %12s %12s %12s\n", "", "median", "least", "largest");
-  const char* names[] = {"fi_writedata, Gbit/s", "fi_writedata of 8 bytes, us", "fi_send of 8 bytes, us"};
-  for (int i = 0; i < 3; ++i) {
-    std::printf("%-34s %12.4g %12.4g %12.4g\n", names[i], spreads[i].median, spreads[i].least,
-                spreads[i].largest);
+  for (const Row& row : rows) {
+    std::printf("%-34s %12.4g %12.4g %12.4g\n", row.title, row.spread.median, row.spread.least,
+                row.spread.largest);
   }
 }
 
@@ -81,11 +105,8 @@ void run_half(const Options& options, int side_descriptor, bool sender) {
     return;
   }
   const Results results = run_sender(endpoint, side, options);
-  const Spread spreads[] = {spread_of(results.write_seconds, to_gbit_per_second, options),
-                            spread_of(results.write_latency_seconds, to_microseconds, options),
-                            spread_of(results.send_latency_seconds, to_microseconds, options)};
   const auto print = options.json ? print_json : print_table;
-  print(options, endpoint.library_and_provider(), spreads, results.verified);
+  print(options, endpoint.library_and_provider(), rows_of(results, options), results.verified);
 }
 
 std::string name_of_half(const Options& options, bool sender) {

@@ -43,6 +43,8 @@ class LinkHealth {
 
   bool is_suspect() const { return deaf_ || unheard_; }
   bool is_deaf() const { return deaf_; }
+  // 0 while it is up.
+  Nanoseconds suspect_for(Nanoseconds now) const { return is_suspect() ? now - suspect_since_ : 0; }
   Nanoseconds patience() const { return patience_; }
 
  private:

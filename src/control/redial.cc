@@ -5,14 +5,14 @@
 
 namespace nezha::control {
 
-void Redial::lost(Nanoseconds now, bool silent, double spread) {
+void Redial::lost(Nanoseconds now, bool in_vain, double spread) {
   under_way_ = false;
   spread_ = spread;
   patience_ = kPatience;
   const Nanoseconds life = now - joined_at_;
   flaps_ *= std::exp2(-static_cast<double>(life) / kSecond / kHalfLifeS);
   Nanoseconds wait = 0;
-  if (silent && life < kShortLife) {
+  if (in_vain && life < kShortLife) {
     flaps_ += 1;
     const double penalty = static_cast<double>(kPause) * std::exp2(std::min(flaps_, 20.0));
     wait = std::min(static_cast<Nanoseconds>(penalty), kPenaltyMax);

@@ -2,9 +2,9 @@
 //
 // Contract: pure; owned by the loop. Attempts never end while the job lives, and their distance stays
 // about a third of a second, so that a rail is back within a second of its cable however long it was
-// gone; an attempt costs one packet. Connections that keep dying in silence are different: each death
-// costs the operations a stall, so the next attempt waits longer, up to ten seconds. That penalty fades
-// with a half-life of a minute of honest life.
+// gone; an attempt costs one packet. Connections that keep coming back in vain are different: each costs
+// the operations a stall and carries next to nothing, so the next attempt waits longer, up to ten
+// seconds. That penalty fades with a half-life of a minute of honest life.
 #pragma once
 
 #include "base/clock.h"
@@ -13,9 +13,10 @@ namespace nezha::control {
 
 class Redial {
  public:
-  // `silent`: found dead by silence and not by an event. `spread` in [0, 1) keeps ranks that lost the
-  // same switch from dialling at once.
-  void lost(Nanoseconds now, bool silent, double spread);
+  // `in_vain`: dead of a long silence, or silent before it carried anything. (A short one may cost a
+  // connection that works: what is being written cannot be taken back alone.) `spread` in [0, 1) keeps
+  // ranks that lost the same switch from dialling at once.
+  void lost(Nanoseconds now, bool in_vain, double spread);
   void joined(Nanoseconds now);
   // The device has its carrier again.
   void hurry(Nanoseconds now);

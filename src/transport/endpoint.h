@@ -130,7 +130,7 @@ class Endpoint {
   // their memory any more, and stays up if it can do both. What was on its way may still arrive; its late
   // acknowledgement releases nothing.
   virtual void recall(WorkQueue& unacknowledged) = 0;
-  // Whether `recall` would cost the connection now.
+  // Whether `recall`, or the receiver when it meets a copy on another connection, would end this one now.
   virtual bool recall_ends_it() const { return false; }
 
   // The number, among the data frames posted on this connection, of the first that `recall` or

@@ -52,6 +52,8 @@ struct MeshRequest {
   std::string congestion_control;
   bool payload_checksum = false;
   bool tls = false;
+  // The first bytes of every connection that is dialled (wire/ticket.h).
+  std::vector<std::byte> ticket = {};
 };
 
 struct Mesh {

@@ -3,6 +3,7 @@
 #include "transport/ofi/ofi_endpoint.h"
 
 #include <array>
+#include <deque>
 
 #include "base/config.h"
 #include "conformance/endpoint_suite.h"
@@ -92,6 +93,31 @@ INSTANTIATE_TEST_SUITE_P(Ofi, EndpointSuite,
                                            ofi("shm", shared_memory, false),
                                            ofi("checksum", host_tcp, true),
                                            ofi("named", named, false)),
+                         name_of_maker);
+
+class OfiMessages : public EndpointSuite {};
+
+// Each message costs either end a system call on `net`.
+TEST_P(OfiMessages, FramesThatAreQueuedTogetherShareMessages) {
+  std::deque<testing::Message> messages;
+  for (uint64_t i = 0; i < 13; ++i) messages.emplace_back(i, 2000);
+  ASSERT_TRUE(left().post(messages[0].request));
+  left().flush();
+  drive([&] { return right_events_.landed == 1; });  // the connection is made
+  const uint64_t before = left().counters().send_calls;
+  for (size_t i = 1; i < messages.size(); ++i) ASSERT_TRUE(left().post(messages[i].request));
+  left().flush();
+  drive([&] { return right_events_.landed == messages.size(); });
+  EXPECT_LE(left().counters().send_calls - before, 4U);
+  EXPECT_TRUE(right_events_.landed_in_order);
+  for (size_t i = 0; i < messages.size(); ++i) {
+    EXPECT_TRUE(right_events_.frames[i].payload == messages[i].data) << "frame " << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ofi, OfiMessages,
+                         ::testing::Values(ofi("tcp", host_tcp, false), ofi("shm", shared_memory, false),
+                                           ofi("checksum", host_tcp, true)),
                          name_of_maker);
 
 // Its descriptor stays ready after the message; a loop that took that for news in every poll would

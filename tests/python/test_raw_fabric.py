@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -98,6 +99,8 @@ def test_a_peer_that_stops_ends_it(program: str) -> None:
             assert sender.poll() is None, sender.stderr.read()
         os.kill(int(child[0]), signal.SIGSTOP)  # killed with its parent: raw_fabric asks the kernel to
         assert sender.wait(SECONDS) == 3
+        with contextlib.suppress(ProcessLookupError):  # stopped before it could ask
+            os.kill(int(child[0]), signal.SIGKILL)
         assert "nothing completed for 5 s" in sender.stderr.read()
 
 

@@ -12,6 +12,7 @@ namespace nezha::simulation {
 namespace {
 
 constexpr Nanoseconds kDetectionMax = 250 * kMillisecond;
+constexpr Nanoseconds kAtOnceMax = 100 * kMillisecond;
 constexpr Nanoseconds kPromptMax = 5 * kMillisecond;
 constexpr Nanoseconds kSlowMax = 1 * kSecond;
 constexpr Nanoseconds kReturnMax = 1 * kSecond;
@@ -26,12 +27,17 @@ std::string milliseconds(Nanoseconds time) {
 class Run {
  public:
   Run(uint64_t seed, int ranks, int operations, Nanoseconds think = 2 * kMillisecond,
-      uint64_t elements = 3000, std::vector<double> weights = {}) {
+      uint64_t elements = 3000, std::vector<double> weights = {}, int fabric_rails = 0) {
     options_.policy = weights.empty() ? "pull" : "static";
     options_.weights = std::move(weights);
     options_.ranks = ranks;
     options_.seed = seed;
     options_.peer_deadline = 4 * kSecond;
+    options_.fabric_rails = fabric_rails;
+    if (fabric_rails > 0) {  // chunks that are written
+      options_.chunk_bytes = 64 * 1024;
+      options_.credit_bytes = 8 * options_.chunk_bytes;
+    }
     job_options_.think_max = think;
     job_options_.seed = seed;
     job_options_.deadline = 24 * 3600 * kSecond;  // what takes too long is the checks' to say
@@ -321,6 +327,64 @@ std::string check_hedged_elsewhere(uint64_t seed) {
   return "with shares " + milliseconds(took[1]) + ", by pull " + milliseconds(took[0]);
 }
 
+// ------------------------------------------------------- a rail that writes straight into memory
+
+constexpr PathName kWritten{0, 1, 1};
+
+// Operations of some 10 ms, or less where the rails are fast, one after the other: there is always
+// something in the middle of its write.
+std::unique_ptr<Run> run_written(uint64_t seed, int operations, double bytes_per_s = 2.5e7,
+                                 std::vector<double> weights = {}) {
+  auto run = std::make_unique<Run>(seed, 2, operations, kMillisecond / 2, 100'000, std::move(weights), 1);
+  for (const PathName& path : {kPath, kWritten}) {
+    run->world->network().path(path).bytes_per_s = bytes_per_s;
+  }
+  return run;
+}
+
+// The job has hardly begun: a look that was planned before it had work comes no later than any other.
+std::string check_written_silence(uint64_t seed) {
+  const auto run = run_written(seed, 40);
+  SimNetwork& network = run->world->network();
+  for (const int to : {0, 1}) {
+    if (seed % 3 != 2 - static_cast<uint64_t>(to)) network.set_hole(kWritten, to, true);
+  }
+  if (std::string wrong = run->finish(); !wrong.empty()) return wrong;
+  if (run->suspected() + run->lost() == 0) return "nobody noticed";
+  if (run->job->longest() > kAtOnceMax) {
+    return "an operation took " + milliseconds(run->job->longest());
+  }
+  for (const int to : {0, 1}) network.set_hole(kWritten, to, false);
+  return run->becomes_whole(kReturnMax);
+}
+
+// Each silence may cost the connection, because of what is being written; none costs its return, which
+// takes an attempt to connect and the pause before it.
+std::string check_written_holes(uint64_t seed) {
+  const auto run = run_written(seed, 200);
+  SimNetwork& network = run->world->network();
+  for (int hole = 0; hole < 5; ++hole) {
+    for (const int to : {0, 1}) network.set_hole(kWritten, to, true);
+    run->world->run_for(120 * kMillisecond);
+    for (const int to : {0, 1}) network.set_hole(kWritten, to, false);
+    if (std::string wrong = run->becomes_whole(kReturnMax / 2); !wrong.empty()) {
+      return "hole " + std::to_string(hole) + ": " + wrong;
+    }
+    run->world->run_for(100 * kMillisecond);
+  }
+  if (run->job->is_over()) return "the operations ended before the holes";
+  if (run->suspected() == 0) return "nobody noticed";
+  return run->finish();
+}
+
+// A rail that is only slower than another one loses no connection over what is taken back from it.
+std::string check_written_slow(uint64_t seed) {
+  const auto run = run_written(seed, 40, 1e8, {1, 1});
+  run->world->network().path(kWritten).slowness = 4 + static_cast<double>(seed % 3);
+  if (std::string wrong = run->finish(); !wrong.empty()) return wrong;
+  return run->lost() == 0 ? "" : "a slow rail lost its connection";
+}
+
 constexpr RecoveryCheck kChecks[] = {
     {"a_rail_returns", check_return},
     {"a_broken_rail_delays_little", check_prompt},
@@ -338,6 +402,9 @@ constexpr RecoveryCheck kChecks[] = {
     {"a_flapping_rail_delays_little", check_flapping},
     {"a_rail_without_a_share_gets_no_work_back", check_weightless},
     {"what_is_taken_back_goes_elsewhere", check_hedged_elsewhere},
+    {"silence_in_mid_write_is_found", check_written_silence},
+    {"a_rail_of_writes_returns_from_every_hole", check_written_holes},
+    {"a_slow_rail_of_writes_keeps_its_connection", check_written_slow},
 };
 
 }  // namespace

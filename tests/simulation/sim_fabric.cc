@@ -118,13 +118,16 @@ void SimFabric::note_message(Port& from, std::span<const std::byte> message) {
   transport::OfiPreamble preamble;
   if (!transport::decode(message, from.token, &preamble)) return;
   const bool announced = preamble.kind == transport::OfiMessageKind::announce;
-  if (!announced && preamble.kind != transport::OfiMessageKind::frame) return;
-  wire::FrameHeader header;
-  const auto bytes = message.subspan(transport::kPreambleBytes).first<wire::kHeaderBytes>();
-  if (wire::decode(bytes, &header) != wire::HeaderError::none) return;
-  if (header.type != wire::FrameType::data) return;
-  const uint32_t number = from.frames++;
-  if (announced) from.announced[number] = transfer_of(from.rank, from.peer, header);
+  if (!announced && preamble.kind != transport::OfiMessageKind::frames) return;
+  auto rest = message.subspan(transport::kPreambleBytes);
+  while (!rest.empty()) {
+    wire::FrameHeader header;
+    if (wire::decode(rest.first<wire::kHeaderBytes>(), &header) != wire::HeaderError::none) return;
+    rest = rest.subspan(wire::kHeaderBytes + (announced ? 0 : header.length));
+    if (header.type != wire::FrameType::data) continue;
+    const uint32_t number = from.frames++;
+    if (announced) from.announced[number] = transfer_of(from.rank, from.peer, header);
+  }
 }
 
 // When the last byte arrives of what leaves now.

@@ -87,18 +87,19 @@ TEST_F(Fabric, MemoryIsRegisteredUnderKeysThatDiffer) {
 
 TEST(OfiMessage, ComesBackAndBelievesNothing) {
   std::vector<std::byte> bytes(kGrantBytes);
-  OfiPreamble preamble{0x1122334455667788, 7, 9, 11, OfiMessageKind::grant, true, 65535, 3};
+  OfiPreamble preamble{0x1122334455667788, 7, 9, 11, OfiMessageKind::grant, true, 65535, 3, 21};
   encode(preamble, bytes.data());
   encode(OfiGrant{5, 0xAABBCCDDEEFF0011, 0x1234}, bytes.data() + kPreambleBytes);
   OfiPreamble read;
   ASSERT_TRUE(decode(bytes, preamble.token, &read));
   EXPECT_EQ(read.credits, 7U);
   EXPECT_EQ(read.landed, 9U);
-  EXPECT_EQ(read.payload_crc, 11U);
+  EXPECT_EQ(read.crc, 11U);
   EXPECT_EQ(read.kind, OfiMessageKind::grant);
   EXPECT_TRUE(read.wanted);
   EXPECT_EQ(read.number, 65535U);
   EXPECT_EQ(read.writes, 3U);
+  EXPECT_EQ(read.longs, 21U);
   OfiGrant grant;
   const auto body = std::span<const std::byte>(bytes).subspan(kPreambleBytes);
   ASSERT_TRUE(decode(body, &grant));

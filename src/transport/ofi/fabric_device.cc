@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "transport/ofi/ofi_message.h"
 #include "wire/frame.h"
 
 namespace nezha::transport {
@@ -126,10 +127,17 @@ Status check_provider(const FabricLibrary& library, std::string_view provider) {
 
 bool tells_writes_by_message(std::string_view provider) { return provider == "verbs;ofi_rxm"; }
 
+// Over sockets, asking and being told where are two messages, with a system call and a wake-up at either
+// end; copying 64 KiB takes some microseconds. Shared memory takes so much in one piece.
+size_t eager_bytes_of(std::string_view provider) {
+  if (provider == "net" || provider == "tcp") return 64 * 1024;
+  return provider == "shm" ? 32 * 1024 : kEagerBytesMin;
+}
+
 FabricLibrary::Info rail_hints(const FabricLibrary& library, std::string_view provider) {
   FabricLibrary::Info hints = library.make_info();
   if (hints == nullptr) return hints;
-  hints->caps = FI_MSG | FI_RMA;
+  hints->caps = FI_MSG | FI_TAGGED | FI_RMA;
   hints->mode = FI_CONTEXT | FI_CONTEXT2;
   hints->ep_attr->type = FI_EP_RDM;
   hints->ep_attr->max_msg_size = wire::kPayloadBytesMax;

@@ -42,6 +42,10 @@ Status check_provider(const FabricLibrary& library, std::string_view provider);
 // get lost in queues that connections share (Soft-RoCE, Linux 6.1). Messages overtake no writes there.
 bool tells_writes_by_message(std::string_view provider);
 
+// How long a payload goes with its header, instead of being written when the receiver has said where:
+// as long as two copies cost less than the way there and back. Equal at both ends of a rail.
+size_t eager_bytes_of(std::string_view provider);
+
 // What every rail asks of its provider; null without memory.
 FabricLibrary::Info rail_hints(const FabricLibrary& library, std::string_view provider);
 

@@ -1,11 +1,19 @@
 #include "transport/ofi/fabric_port.h"
 
+#include <rdma/fi_tagged.h>
+
 #include <algorithm>
 #include <array>
 
 #include "transport/ofi/fabric_sockets.h"
 
 namespace nezha::transport {
+
+namespace {
+
+constexpr uint64_t kLongTag = 1;
+
+}  // namespace
 
 Result<std::unique_ptr<FabricPort>> FabricPort::open(FabricRail& rail, size_t completions) {
   std::unique_ptr<FabricPort> port;
@@ -132,14 +140,21 @@ void FabricPort::remove(fi_addr_t peer) {
 }
 
 ssize_t FabricPort::receive(std::byte* buffer, size_t bytes, fid_mr* region,
-                            FabricOperation& operation) {
+                            FabricOperation& operation, Lane lane) {
   void* const descriptor = region == nullptr ? nullptr : fi_mr_desc(region);
+  if (lane == Lane::long_messages) {
+    return fi_trecv(endpoint_, buffer, bytes, descriptor, FI_ADDR_UNSPEC, kLongTag, 0,
+                    &operation.context);
+  }
   return fi_recv(endpoint_, buffer, bytes, descriptor, FI_ADDR_UNSPEC, &operation.context);
 }
 
 ssize_t FabricPort::send(fi_addr_t to, const std::byte* buffer, size_t bytes, fid_mr* region,
-                         FabricOperation& operation) {
+                         FabricOperation& operation, Lane lane) {
   void* const descriptor = region == nullptr ? nullptr : fi_mr_desc(region);
+  if (lane == Lane::long_messages) {
+    return fi_tsend(endpoint_, buffer, bytes, descriptor, to, kLongTag, &operation.context);
+  }
   return fi_send(endpoint_, buffer, bytes, descriptor, to, &operation.context);
 }
 

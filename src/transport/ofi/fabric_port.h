@@ -45,11 +45,14 @@ class FabricPort {
   void remove(fi_addr_t peer);
   void close();
 
+  // Messages of either lane go into buffers of that lane; all of a sender arrive in order.
+  enum class Lane : uint8_t { short_messages, long_messages };
   // The provider's answers: 0, -FI_EAGAIN, or what went wrong.
-  ssize_t receive(std::byte* buffer, size_t bytes, fid_mr* region, FabricOperation& operation);
+  ssize_t receive(std::byte* buffer, size_t bytes, fid_mr* region, FabricOperation& operation,
+                  Lane lane = Lane::short_messages);
   // Never by fi_inject: nobody would hear that it failed.
   ssize_t send(fi_addr_t to, const std::byte* buffer, size_t bytes, fid_mr* region,
-               FabricOperation& operation);
+               FabricOperation& operation, Lane lane = Lane::short_messages);
   // `data` arrives with it, unless tells_writes_by_message().
   ssize_t write(fi_addr_t to, const std::byte* from, size_t bytes, fid_mr* region,
                 const RemoteMemory& target, uint64_t data, FabricOperation& operation);

@@ -55,6 +55,7 @@ Status FabricRail::open() {
   keeps_ports_ = provider() == "shm";
   tells_by_message_ = tells_writes_by_message(provider());
   isolates_ports_ = provider() == "net";
+  eager_bytes_ = eager_bytes_of(provider());
   const uint32_t format = info_->addr_format;
   if (format == FI_SOCKADDR_IN || format == FI_SOCKADDR_IN6) survive_broken_pipes();
   auto seed = wire::random_nonce();

@@ -62,6 +62,9 @@ class FabricRail {
   // See tells_writes_by_message().
   bool tells_by_message() const { return tells_by_message_; }
 
+  // Payloads up to this go with their header.
+  size_t eager_bytes() const { return eager_bytes_; }
+
   // Whether a port that is not asked any more touches no memory, and has to stay until the rail goes:
   // in shared memory the work is done by whoever asks, and a peer in this process uses the port's own
   // segment (libfabric 1.17 maps it only for other processes).
@@ -88,6 +91,7 @@ class FabricRail {
   fid_fabric* fabric_ = nullptr;
   fid_domain* domain_ = nullptr;
   uint64_t key_state_ = 0;
+  size_t eager_bytes_ = 0;
   bool keeps_ports_ = false;
   bool tells_by_message_ = false;
   bool isolates_ports_ = false;

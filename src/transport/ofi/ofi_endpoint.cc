@@ -9,7 +9,7 @@
 namespace nezha::transport {
 
 // Every send, receive and write of ours, every write of the peer's.
-const size_t OfiEndpoint::kCompletions = kReceives + kSends + 2 * kAnnounced;
+const size_t OfiEndpoint::kCompletions = kReceives + kSends + 2 * kLongs + 2 * kAnnounced;
 
 OfiEndpoint::OfiEndpoint(progress::Loop& loop, EndpointEvents& events,
                          std::unique_ptr<FabricPort> port, fi_addr_t to, std::string name,
@@ -17,6 +17,7 @@ OfiEndpoint::OfiEndpoint(progress::Loop& loop, EndpointEvents& events,
     : loop_(loop), events_(events), library_(port->rail().library()),
       told_by_message_(port->rail().tells_by_message()),
       has_wide_words_(port->rail().info().domain_attr->cq_data_size >= sizeof(uint64_t)),
+      eager_bytes_(port->rail().eager_bytes()), long_bytes_(kFrameHeadBytes + eager_bytes_),
       port_(std::move(port)), to_(to),
       name_(std::move(name)), options_(options) {}
 
@@ -27,22 +28,24 @@ OfiEndpoint::~OfiEndpoint() {
 
 Status OfiEndpoint::start() {
   heard_at_ = active_at_ = loop_.clock().now();
-  constexpr size_t kBytes = (kReceives + kSends) * kMessageBytes;
-  buffers_ = std::make_unique<std::byte[]>(kBytes);
-  NEZHA_RETURN_IF_ERROR(port_->rail().register_local(buffers_.get(), kBytes, &buffers_region_));
+  // What is never used takes no memory, where it need not be registered.
+  buffers_ = std::make_unique_for_overwrite<std::byte[]>(buffers_bytes());
+  NEZHA_RETURN_IF_ERROR(
+      port_->rail().register_local(buffers_.get(), buffers_bytes(), &buffers_region_));
   ack_comms_.reserve(1);
   free_sends_.reserve(kSends);
-  unposted_.reserve(kReceives);
-  for (uint16_t i = 0; i < kSends; ++i) {
+  free_long_sends_.reserve(kLongs);
+  unposted_.reserve(receives_.size());
+  for (uint16_t i = 0; i < sends_.size(); ++i) {
     sends_[i].kind = FabricOperation::Kind::send;
     sends_[i].index = i;
-    free_sends_.push_back(i);
+    (i < kSends ? free_sends_ : free_long_sends_).push_back(i);
   }
   for (uint16_t i = 0; i < kAnnounced; ++i) {
     outgoing_[i].operation.kind = FabricOperation::Kind::write;
     outgoing_[i].operation.index = i;
   }
-  for (uint16_t i = 0; i < kReceives; ++i) {
+  for (uint16_t i = 0; i < receives_.size(); ++i) {
     receives_[i].kind = FabricOperation::Kind::receive;
     receives_[i].index = i;
     NEZHA_RETURN_IF_ERROR(post_receive(i));
@@ -110,14 +113,22 @@ void OfiEndpoint::flush() {
 
 // ------------------------------------------------------------------------------------- sending
 
+uint32_t OfiEndpoint::crc_of(std::span<const std::byte> bytes) const {
+  return options_.payload_checksum ? wire::crc32c(bytes) : 0;
+}
+
 bool OfiEndpoint::send(OfiMessageKind kind, size_t body_bytes, uint32_t crc, bool wanted) {
-  const uint16_t index = free_sends_.back();
-  std::byte* const message = buffer(kReceives + index);
+  const bool is_long = OfiEndpoint::is_long(body_bytes);
+  std::vector<uint16_t>& free = is_long ? free_long_sends_ : free_sends_;
+  const uint16_t index = free.back();
+  std::byte* const message = send_buffer(index);
   encode(OfiPreamble{options_.token_out, taken_, landed_, crc, kind, wanted, messages_sent_,
-                     writes_begun_},
+                     writes_begun_, longs_taken_},
          message);
-  const ssize_t answer = port_->send(to_, message, kPreambleBytes + body_bytes, buffers_region_,
-                                     sends_[index]);
+  using Lane = FabricPort::Lane;
+  const ssize_t answer =
+      port_->send(to_, message, kPreambleBytes + body_bytes, buffers_region_, sends_[index],
+                  is_long ? Lane::long_messages : Lane::short_messages);
   ++counters_.send_calls;
   if (answer == -FI_EAGAIN) {
     stalled_ = true;
@@ -127,38 +138,37 @@ bool OfiEndpoint::send(OfiMessageKind kind, size_t body_bytes, uint32_t crc, boo
     fail("send", answer);
     return false;
   }
-  free_sends_.pop_back();
+  free.pop_back();
   ++messages_sent_;
+  if (is_long) ++longs_sent_;
   taken_told_ = taken_;
+  longs_told_ = longs_taken_;
+  untold_bytes_ = 0;
   news_ = false;
   writes_told_ = writes_begun_;
   return true;
 }
 
-bool OfiEndpoint::send_header(OfiMessageKind kind, const wire::FrameHeader& header,
-                              const std::byte* payload, size_t payload_bytes, uint32_t crc) {
-  std::byte* const body = next_body();
-  wire::encode(header, wire::HeaderBytes(body, wire::kHeaderBytes));
-  if (payload_bytes > 0) std::memcpy(body + wire::kHeaderBytes, payload, payload_bytes);
-  if (!send(kind, wire::kHeaderBytes + payload_bytes, crc)) return false;
-  ++sent_;
+bool OfiEndpoint::send_frames(OfiMessageKind kind, size_t body_bytes, uint32_t frames, uint32_t crc) {
+  if (!send(kind, body_bytes, crc)) return false;
+  sent_ += frames;
   told_ = landed_;
   landed_bytes_ = 0;
-  counters_.bytes_sent += wire::kHeaderBytes + header.length;
   return true;
 }
 
 bool OfiEndpoint::flush_control() {
   while (control_next_ < control_.size()) {
-    if (!can_send_frame()) return true;  // the peer's credit, or a completion, brings us back
     Control& control = control_[control_next_];
+    const size_t bytes = wire::kHeaderBytes + control.text.size();
+    if (!can_send_frame(bytes)) return true;  // the peer's credit, or a completion, brings us back
     control.header.length = static_cast<uint32_t>(control.text.size());
     control.header.ack = landed_;
-    const auto payload = std::as_bytes(std::span(control.text));
-    const uint32_t crc = options_.payload_checksum ? wire::crc32c(payload) : 0;
-    if (!send_header(OfiMessageKind::frame, control.header, payload.data(), payload.size(), crc)) {
-      return false;
-    }
+    std::byte* const body = next_body(bytes);
+    wire::encode(control.header, wire::HeaderBytes(body, wire::kHeaderBytes));
+    std::memcpy(body + wire::kHeaderBytes, control.text.data(), control.text.size());
+    if (!send_frames(OfiMessageKind::frames, bytes, 1, crc_of({body, bytes}))) return false;
+    counters_.bytes_sent += bytes;
     ++control_next_;
   }
   control_.clear();
@@ -168,39 +178,80 @@ bool OfiEndpoint::flush_control() {
 
 // False when the provider takes nothing more, or the endpoint went down.
 bool OfiEndpoint::flush_data() {
-  while (!queue_.empty() && can_send_frame() && begin(*queue_.front())) {
+  while (!queue_.empty() &&
+         (queue_.front()->header.length <= eager_bytes_ ? begin_frames() : announce(*queue_.front()))) {
   }
   return up_ && !stalled_;
 }
 
-// False when it has to wait.
-bool OfiEndpoint::begin(WorkRequest& request) {
-  const uint32_t length = request.header.length;
-  const bool small = length <= kEagerBytes;
-  Outgoing* const outgoing = small ? nullptr : free_outgoing();
-  if (!small && (outgoing == nullptr ||
-                 (outgoing_bytes_ > 0 && outgoing_bytes_ + length > kAnnouncedBytesMax))) {
-    return false;
-  }
-  uint32_t crc = 0;
-  if (options_.payload_checksum) crc = wire::crc32c({request.data, length});
+void OfiEndpoint::encode_data(WorkRequest& request, std::byte* out) {
   request.header.ack = landed_;
   request.header.credit = events_.credit_to_tell(*this, request.header.comm);
-  if (!send_header(small ? OfiMessageKind::frame : OfiMessageKind::announce, request.header,
-                   request.data, small ? length : 0, crc)) {
+  wire::encode(request.header, wire::HeaderBytes(out, wire::kHeaderBytes));
+}
+
+// As many as fit a message: each message costs either end a system call.
+bool OfiEndpoint::begin_frames() {
+  size_t bytes = 0;
+  uint32_t frames = 0;
+  const uint32_t most = kSlots - (sent_ - credited_);
+  for (const WorkRequest* next = queue_.front(); next != nullptr && frames < most; next = next->next) {
+    const size_t more = wire::kHeaderBytes + next->header.length;
+    if (next->header.length > eager_bytes_ || kPreambleBytes + bytes + more > long_bytes_) break;
+    bytes += more;
+    ++frames;
+  }
+  if (!can_send_frame(bytes)) return false;
+  std::byte* const body = next_body(bytes);
+  std::byte* out = body;
+  WorkRequest* request = queue_.front();
+  for (uint32_t i = 0; i < frames; ++i, request = request->next) {
+    encode_data(*request, out);
+    out += wire::kHeaderBytes;
+    if (request->header.length > 0) std::memcpy(out, request->data, request->header.length);
+    out += request->header.length;
+  }
+  if (!send_frames(OfiMessageKind::frames, bytes, frames, crc_of({body, bytes}))) return false;
+  for (uint32_t number = sent_ - frames; number != sent_; ++number) {
+    WorkRequest& sent = *queue_.pop_front();
+    frame_bytes_[number % kSlots] = wire::kHeaderBytes + sent.header.length;
+    in_flight_.push_back(sent);
+  }
+  untaken_bytes_ += bytes;
+  begun_ += frames;
+  counters_.frames_sent += frames;
+  counters_.bytes_sent += bytes;
+  return true;
+}
+
+bool OfiEndpoint::announce(WorkRequest& request) {
+  if (!can_send_frame(wire::kHeaderBytes)) return false;
+  const uint32_t length = request.header.length;
+  Outgoing* const outgoing = free_outgoing();
+  if (outgoing == nullptr || (outgoing_bytes_ > 0 && outgoing_bytes_ + length > kAnnouncedBytesMax)) {
     return false;
   }
+  encode_data(request, next_body(wire::kHeaderBytes));
+  const uint32_t crc = crc_of({request.data, length});
+  if (!send_frames(OfiMessageKind::announce, wire::kHeaderBytes, 1, crc)) return false;
   queue_.pop_front();
   in_flight_.push_back(request);
   ++counters_.frames_sent;
-  const uint32_t number = begun_++;
-  if (small) return true;
+  counters_.bytes_sent += wire::kHeaderBytes + length;
   outgoing->state = Outgoing::State::announced;
-  outgoing->number = number;
+  outgoing->number = begun_++;
   outgoing->length = length;
   outgoing->data = request.data;
   outgoing_bytes_ += length;
   return true;
+}
+
+void OfiEndpoint::credit(uint32_t taken) {
+  for (; credited_ != taken; ++credited_) {
+    uint32_t& bytes = frame_bytes_[credited_ % kSlots];
+    untaken_bytes_ -= bytes;
+    bytes = 0;
+  }
 }
 
 OfiEndpoint::Outgoing* OfiEndpoint::free_outgoing() {
@@ -211,6 +262,7 @@ OfiEndpoint::Outgoing* OfiEndpoint::free_outgoing() {
 }
 
 OfiEndpoint::Outgoing* OfiEndpoint::find_outgoing(uint32_t number) {
+  if (outgoing_bytes_ == 0) return nullptr;
   const auto found = std::find_if(outgoing_.begin(), outgoing_.end(), [&](const Outgoing& each) {
     return each.state != Outgoing::State::free && each.number == number;
   });
@@ -219,6 +271,7 @@ OfiEndpoint::Outgoing* OfiEndpoint::find_outgoing(uint32_t number) {
 
 // In the order of posting: the receiver tells them in that order.
 const OfiEndpoint::Outgoing* OfiEndpoint::next_write() const {
+  if (outgoing_bytes_ == 0) return nullptr;
   const Outgoing* next = nullptr;
   uint64_t under_way = 0;
   for (const Outgoing& each : outgoing_) {
@@ -267,6 +320,7 @@ bool OfiEndpoint::start_write(Outgoing& outgoing) {
 }
 
 void OfiEndpoint::free_landed() {
+  if (outgoing_bytes_ == 0) return;
   for (Outgoing& each : outgoing_) {
     if (each.state != Outgoing::State::written ||
         static_cast<int32_t>(delivered_ - each.number) <= 0) {
@@ -350,9 +404,11 @@ void OfiEndpoint::recall(WorkQueue& unacknowledged) {
   unacknowledged.append(queue_);
 }
 
+// Not only in the middle of a write: where a payload is announced, its receiver has granted the memory,
+// or is about to, and cannot give that to a copy that comes another way without closing its end.
 bool OfiEndpoint::recall_ends_it() const {
   return std::any_of(outgoing_.begin(), outgoing_.end(), [](const Outgoing& each) {
-    return each.state == Outgoing::State::writing;
+    return each.state != Outgoing::State::free;
   });
 }
 

@@ -1,14 +1,15 @@
 // OfiEndpoint: a connection over a port of a fabric rail as an Endpoint.
 //
 // Contract: see transport/endpoint.h. Owns its port; the rail outlives it.
-//   Small     frames and control frames go as messages into buffers that the receiver keeps posted, and
-//             are copied to their place there.
+//   Small     frames (up to FabricRail::eager_bytes) and control frames go as messages into buffers that
+//             the receiver keeps posted, and are copied to their place there.
 //   Large     the header is announced, the receiver asks where the payload goes and grants that memory,
 //             the sender writes it there; the write's completion at the receiver names the frame.
 //             Several are announced ahead, so that grants travel while other payloads do.
 //   Order     landings complete in any order and are told in the order of posting.
-//   Bounds    at most kSlots frames are sent ahead of what the peer has taken in, so that a message
-//             always finds a buffer; a peer that does not keep to it loses the connection.
+//   Bounds    at most kSlots frames, and kLongs long messages, are sent ahead of what the peer has taken
+//             in, so that a message always finds a buffer; a peer that does not keep to it loses the
+//             connection, or waits in the provider.
 //   Fence     closing the port is the only way to be sure that no write is under way, in either
 //             direction. What has to be taken back in the middle of its write therefore ends the
 //             connection.
@@ -52,7 +53,11 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
   void acknowledge(uint32_t comm) override;
   void post_control(const wire::FrameHeader& header, const std::string& text) override;
   void flush() override;
-  uint64_t backlog_bytes() override { return queue_.bytes() + outgoing_bytes_; }
+  uint64_t backlog_bytes() override {
+    // The peer may well have less than what it says at once.
+    const uint64_t eager = untaken_bytes_ < kTellBytes ? 0 : untaken_bytes_;
+    return queue_.bytes() + outgoing_bytes_ + eager;
+  }
   uint64_t queued_bytes() const override { return queue_.bytes(); }
   bool has_room() const override {
     return up_ && !is_fenced() && queue_.bytes() < kQueuedBytesMax;
@@ -79,7 +84,7 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
 
  private:
   // Frames and announcements that the peer has not taken in.
-  static constexpr uint32_t kSlots = 16;
+  static constexpr uint32_t kSlots = 32;
   // Of these, announced and not landed: enough to keep the rail busy while a grant travels, little enough
   // that the choice of a rail stays late.
   static constexpr uint32_t kAnnounced = 12;
@@ -92,9 +97,13 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
   static constexpr uint32_t kCreditMessages = 4;
   static constexpr uint32_t kReceives = kSlots + kAnnounced + kCreditMessages;
   static constexpr uint32_t kSends = kReceives;
+  // Buffers for long messages, of either direction.
+  static constexpr uint32_t kLongs = 8;
   // Where nothing would wake the loop, it does not sleep for this long after the last event.
   static constexpr Nanoseconds kExpecting = 2 * kMillisecond;
   static constexpr int kReapsPerTurn = 8;
+  // So much of what came with its headers is told at once: the peer wants to know what its rail carries.
+  static constexpr uint64_t kTellBytes = 128 * 1024;
   // While a payload is arriving, the loop looks about so often for the time that one takes, at most so
   // rarely; for less than the least it does not pause.
   static constexpr int kLooksPerPayload = 32;
@@ -147,23 +156,55 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
   void fail(const char* what, long reason);
 
   // ofi_endpoint.cc: sending.
-  std::byte* buffer(size_t index) { return buffers_.get() + index * kMessageBytes; }
-  bool can_send_frame() const { return sent_ - credited_ < kSlots && !free_sends_.empty(); }
+  // Short ones for receiving and sending, then long ones.
+  size_t buffers_bytes() const {
+    return (kReceives + kSends) * kShortBytes + 2 * kLongs * long_bytes_;
+  }
+  std::byte* long_buffer(size_t index) {
+    return buffers_.get() + (kReceives + kSends) * kShortBytes + index * long_bytes_;
+  }
+  std::byte* receive_buffer(size_t index) {
+    return index < kReceives ? buffers_.get() + index * kShortBytes : long_buffer(index - kReceives);
+  }
+  std::byte* send_buffer(size_t index) {
+    return index < kSends ? buffers_.get() + (kReceives + index) * kShortBytes
+                          : long_buffer(kLongs + index - kSends);
+  }
+  bool can_send_frame(size_t body_bytes) const {
+    if (sent_ - credited_ >= kSlots || free_sends(body_bytes).empty()) return false;
+    return !is_long(body_bytes) || static_cast<uint16_t>(longs_sent_ - longs_credited_) < kLongs;
+  }
   bool owes_credit() const {
     return news_ || taken_ - taken_told_ >= kSlots / 2 ||
+           static_cast<uint16_t>(longs_taken_ - longs_told_) >= kLongs / 2 ||
+           untold_bytes_ >= kTellBytes ||
            (writes_told_ != writes_begun_ && told_by_message_);
   }
-  // Behind the preamble of the next message.
-  std::byte* next_body() { return buffer(kReceives + free_sends_.back()) + kPreambleBytes; }
+  // Of a message with so much behind its preamble.
+  static bool is_long(size_t body_bytes) { return kPreambleBytes + body_bytes > kShortBytes; }
+  const std::vector<uint16_t>& free_sends(size_t body_bytes) const {
+    return is_long(body_bytes) ? free_long_sends_ : free_sends_;
+  }
+  // Behind the preamble of the next such message.
+  std::byte* next_body(size_t body_bytes) {
+    return send_buffer(free_sends(body_bytes).back()) + kPreambleBytes;
+  }
+  // 0 without payload checksums.
+  uint32_t crc_of(std::span<const std::byte> bytes) const;
   // Sends it; false when the provider does not take it, or the endpoint went down.
   bool send(OfiMessageKind kind, size_t body_bytes, uint32_t crc = 0, bool wanted = false);
-  bool send_header(OfiMessageKind kind, const wire::FrameHeader& header, const std::byte* payload,
-                   size_t payload_bytes, uint32_t crc);
+  // With `body_bytes` of so many frames, or an announcement, in place already.
+  bool send_frames(OfiMessageKind kind, size_t body_bytes, uint32_t frames, uint32_t crc);
   void queue_acks();
   void acknowledge_any();
   bool flush_control();
   bool flush_data();
-  bool begin(WorkRequest& request);
+  // False when they have to wait.
+  bool begin_frames();
+  bool announce(WorkRequest& request);
+  void encode_data(WorkRequest& request, std::byte* out);
+  // The peer has taken in so many of what was sent.
+  void credit(uint32_t taken);
   Outgoing* free_outgoing();
   Outgoing* find_outgoing(uint32_t number);
   bool flush_writes();
@@ -184,19 +225,22 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
   void on_completion(const FabricPort::Completion& completion);
   void on_failed(const FabricPort::Completion& completion);
   void on_written_there(Outgoing& outgoing);
-  void on_message(std::span<const std::byte> message);
-  void on_frame(const OfiPreamble& preamble, std::span<const std::byte> body);
-  void on_data(const OfiPreamble& preamble, const wire::FrameHeader& header,
-               std::span<const std::byte> payload);
+  void on_message(std::span<const std::byte> message, bool is_long);
+  void on_frames(std::span<const std::byte> body, uint32_t crc);
+  void on_announce(std::span<const std::byte> body, uint32_t crc);
+  // False when the endpoint went down.
+  bool read_header(std::span<const std::byte> body, wire::FrameHeader* header);
+  // Where it goes; null when the endpoint went down.
+  Incoming* place(const wire::FrameHeader& header);
   void on_control(const wire::FrameHeader& header, std::span<const std::byte> payload);
   void on_grant(const OfiPreamble& preamble, std::span<const std::byte> body);
   void on_written(uint64_t data);
   void on_told(uint16_t writes);
   void on_landed(Incoming& arrived);
   void watch_writes();
-  // With payload checksums; false when the payload was changed, and the endpoint went down.
-  bool check(const wire::FrameHeader& header, const std::byte* payload, uint32_t crc);
-  void grant(Incoming& arrived, uint32_t number);
+  // With payload checksums; false when the bytes were changed, and the endpoint went down.
+  bool check(const wire::FrameHeader& header, std::span<const std::byte> bytes, uint32_t crc);
+  void grant(Incoming& arrived);
   void deliver();
   void handle_ack(const wire::FrameHeader& header);
   // What a write of frame `number` tells its receiver.
@@ -207,6 +251,8 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
   const FabricLibrary& library_;
   const bool told_by_message_;  // FabricRail::tells_by_message
   const bool has_wide_words_;   // completions carry 64 bits
+  const size_t eager_bytes_;    // FabricRail::eager_bytes
+  const size_t long_bytes_;     // of a buffer for long messages
   std::unique_ptr<FabricPort> port_;  // null: fenced
   const fi_addr_t to_;
   const std::string name_;
@@ -219,13 +265,15 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
   Nanoseconds heard_at_ = 0;
   Nanoseconds active_at_ = 0;
   bool ask_ = true;      // there may be completions that no descriptor tells
+  bool emptied_ = false;  // the last look left nothing in the queue
   bool armed_ = false;   // the descriptor has forgotten everything, and nothing has come since
 
-  std::unique_ptr<std::byte[]> buffers_;  // kReceives, then kSends
+  std::unique_ptr<std::byte[]> buffers_;
   fid_mr* buffers_region_ = nullptr;
-  std::array<FabricOperation, kReceives> receives_;
-  std::array<FabricOperation, kSends> sends_;
+  std::array<FabricOperation, kReceives + kLongs> receives_;
+  std::array<FabricOperation, kSends + kLongs> sends_;
   std::vector<uint16_t> free_sends_;
+  std::vector<uint16_t> free_long_sends_;
   std::vector<uint16_t> unposted_;  // receives that the provider did not take
 
   // Sending.
@@ -240,6 +288,10 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
   uint64_t outgoing_bytes_ = 0;
   uint32_t sent_ = 0;          // frames and announcements
   uint32_t credited_ = 0;      // of these, taken in by the peer
+  std::array<uint32_t, kSlots> frame_bytes_{};  // of those that came with their header, by number
+  uint64_t untaken_bytes_ = 0;  // of these, not taken in
+  uint16_t longs_sent_ = 0;
+  uint16_t longs_credited_ = 0;
   std::vector<Control> control_;
   size_t control_next_ = 0;
   std::vector<uint32_t> ack_comms_;
@@ -264,6 +316,9 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
   Nanoseconds overtaken_at_ = 0;  // since when writes have been missing; 0: none is
   uint32_t taken_ = 0;         // the peer's frames and announcements
   uint32_t taken_told_ = 0;
+  uint64_t untold_bytes_ = 0;  // of those that came with their header
+  uint16_t longs_taken_ = 0;
+  uint16_t longs_told_ = 0;
   bool news_ = false;          // the peer waits to hear what landed
   uint32_t landed_ = 0;
   uint32_t told_ = 0;

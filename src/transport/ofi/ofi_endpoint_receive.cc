@@ -4,13 +4,15 @@
 #include <cstring>
 
 #include "transport/ofi/ofi_endpoint.h"
-#include "wire/crc32c.h"
 
 namespace nezha::transport {
 
 Status OfiEndpoint::post_receive(size_t index) {
+  const bool is_long = index >= kReceives;
+  using Lane = FabricPort::Lane;
   const ssize_t answer =
-      port_->receive(buffer(index), kMessageBytes, buffers_region_, receives_[index]);
+      port_->receive(receive_buffer(index), is_long ? long_bytes_ : kShortBytes, buffers_region_,
+                     receives_[index], is_long ? Lane::long_messages : Lane::short_messages);
   if (answer == 0) return Status::ok();
   if (answer == -FI_EAGAIN) {
     unposted_.push_back(static_cast<uint16_t>(index));
@@ -33,8 +35,11 @@ bool OfiEndpoint::take() {
   bool any = false;
   ask_ = true;
   armed_ = false;
-  for (int reaped = 0; reaped < kReapsPerTurn && !is_fenced(); ++reaped) {
-    std::array<FabricPort::Completion, 16> completions;
+  // A batch that is not full has emptied the queue: what comes after it is asked for in the next turn,
+  // when what is here has been answered. Where nothing tells, asking is what moves things.
+  std::array<FabricPort::Completion, 16> completions;
+  emptied_ = false;
+  for (int reaped = 0; reaped < kReapsPerTurn && !emptied_ && !is_fenced(); ++reaped) {
     const ssize_t count = port_->reap(completions.data(), completions.size());
     if (count < 0) {
       fail("asking for completions", count);
@@ -45,13 +50,14 @@ bool OfiEndpoint::take() {
       break;
     }
     any = true;
+    emptied_ = port_->tells() && static_cast<size_t>(count) < completions.size();
+    active_at_ = loop_.clock().now();
     ++counters_.receive_calls;
     for (ssize_t i = 0; i < count && up_ && !is_fenced(); ++i) {
       on_completion(completions[static_cast<size_t>(i)]);
     }
     if (!up_) return true;
   }
-  if (any) active_at_ = loop_.clock().now();
   if (!is_fenced()) watch_writes();
   for (size_t left = unposted_.size(); left > 0 && !is_fenced(); --left) {
     const uint16_t index = unposted_.back();
@@ -88,7 +94,8 @@ progress::Polled::Sleep OfiEndpoint::may_sleep() {
 // wait for anything.
 Nanoseconds OfiEndpoint::gathers() {
   const Nanoseconds pause = std::min(payload_takes_ / kLooksPerPayload, kGatherMost);
-  const bool idle = up_ && !is_fenced() && !ask_ && !has_output() && port_->tells();
+  const bool asked = !ask_ || emptied_;
+  const bool idle = up_ && !is_fenced() && asked && !has_output() && port_->tells();
   return idle && arriving_ > 0 && pause >= kGatherLeast ? pause : 0;
 }
 
@@ -98,14 +105,14 @@ void OfiEndpoint::on_completion(const FabricPort::Completion& completion) {
   const size_t index = completion.operation->index;
   switch (completion.operation->kind) {
     case FabricOperation::Kind::send:
-      free_sends_.push_back(static_cast<uint16_t>(index));
+      (index < kSends ? free_sends_ : free_long_sends_).push_back(static_cast<uint16_t>(index));
       return;
     case FabricOperation::Kind::write:
       return on_written_there(outgoing_[index]);
     case FabricOperation::Kind::receive:
       break;
   }
-  on_message({buffer(index), completion.bytes});
+  on_message({receive_buffer(index), completion.bytes}, index >= kReceives);
   if (is_fenced()) return;
   if (const Status status = post_receive(index); !status) quiesce(status);
 }
@@ -130,7 +137,7 @@ void OfiEndpoint::on_written_there(Outgoing& outgoing) {
   release_acknowledged();
 }
 
-void OfiEndpoint::on_message(std::span<const std::byte> message) {
+void OfiEndpoint::on_message(std::span<const std::byte> message, bool is_long) {
   OfiPreamble preamble;
   if (!decode(message, options_.token_in, &preamble)) return;
   if (preamble.number != messages_received_) {
@@ -138,8 +145,9 @@ void OfiEndpoint::on_message(std::span<const std::byte> message) {
                          "was made again beneath", peer, name_.c_str()));
   }
   ++messages_received_;
+  if (is_long) ++longs_taken_;
   writes_said_ = preamble.writes;
-  heard_at_ = loop_.clock().now();
+  heard_at_ = active_at_;
   counters_.bytes_received += message.size() - kPreambleBytes;
   if (preamble.credits - credited_ > sent_ - credited_) {
     return break_protocol("took in more frames than were sent");
@@ -147,16 +155,22 @@ void OfiEndpoint::on_message(std::span<const std::byte> message) {
   if (preamble.landed - delivered_ > begun_ - delivered_) {
     return break_protocol("says that more frames landed than were sent");
   }
-  credited_ = preamble.credits;
+  const auto longs_credited = static_cast<uint16_t>(preamble.longs - longs_credited_);
+  if (longs_credited > static_cast<uint16_t>(longs_sent_ - longs_credited_)) {
+    return break_protocol("took in more long messages than were sent");
+  }
+  credit(preamble.credits);
+  longs_credited_ = preamble.longs;
   delivered_ = preamble.landed;
   free_landed();
   if (told_by_message_) on_told(preamble.writes);
   if (!up_ || is_fenced()) return;
   const auto body = message.subspan(kPreambleBytes);
   switch (preamble.kind) {
-    case OfiMessageKind::frame:
+    case OfiMessageKind::frames:
+      return on_frames(body, preamble.crc);
     case OfiMessageKind::announce:
-      return on_frame(preamble, body);
+      return on_announce(body, preamble.crc);
     case OfiMessageKind::grant:
       return on_grant(preamble, body);
     case OfiMessageKind::credit:
@@ -164,72 +178,94 @@ void OfiEndpoint::on_message(std::span<const std::byte> message) {
   }
 }
 
-void OfiEndpoint::on_frame(const OfiPreamble& preamble, std::span<const std::byte> body) {
-  wire::FrameHeader header;
-  if (body.size() < wire::kHeaderBytes) return break_protocol("sent half a header");
-  const wire::HeaderError refusal = wire::decode(body.first<wire::kHeaderBytes>(), &header);
-  if (refusal != wire::HeaderError::none) {
-    return quiesce(error(Code::internal, "rank %d sent a bad frame on %s: %s", peer, name_.c_str(),
-                         std::string(wire::name_of(refusal)).c_str()));
+bool OfiEndpoint::read_header(std::span<const std::byte> body, wire::FrameHeader* header) {
+  if (body.size() < wire::kHeaderBytes) {
+    break_protocol("sent half a header");
+    return false;
   }
-  const auto payload = body.subspan(wire::kHeaderBytes);
-  const bool announced = preamble.kind == OfiMessageKind::announce;
-  const bool fits = announced ? payload.empty() && header.type == wire::FrameType::data &&
-                                    header.length > kEagerBytes
-                              : payload.size() == header.length;
-  if (!fits) return break_protocol("sent a frame of another length than it says");
-  handle_ack(header);
-  if (!up_ || is_fenced()) return;
-  if (!announced && !check(header, payload.data(), preamble.payload_crc)) return;
-  if (header.type == wire::FrameType::data) {
-    on_data(preamble, header, payload);
-  } else {
-    ++taken_;
-    on_control(header, payload);
+  const wire::HeaderError refusal = wire::decode(body.first<wire::kHeaderBytes>(), header);
+  if (refusal == wire::HeaderError::none) return true;
+  quiesce(error(Code::internal, "rank %d sent a bad frame on %s: %s", peer, name_.c_str(),
+                std::string(wire::name_of(refusal)).c_str()));
+  return false;
+}
+
+void OfiEndpoint::on_frames(std::span<const std::byte> body, uint32_t crc) {
+  wire::FrameHeader header;
+  if (!read_header(body, &header) || !check(header, body, crc)) return;
+  while (up_ && !is_fenced() && !body.empty()) {
+    if (!read_header(body, &header)) return;
+    body = body.subspan(wire::kHeaderBytes);
+    if (body.size() < header.length) return break_protocol("sent a frame of another length than it says");
+    const auto payload = body.first(header.length);
+    body = body.subspan(header.length);
+    untold_bytes_ += wire::kHeaderBytes + header.length;
+    handle_ack(header);
+    if (!up_ || is_fenced()) return;
+    if (header.type != wire::FrameType::data) {
+      ++taken_;
+      on_control(header, payload);
+      continue;
+    }
+    Incoming* const arrived = place(header);
+    if (arrived == nullptr) return;
+    if (arrived->landing.destination != nullptr && !payload.empty()) {
+      std::memcpy(arrived->landing.destination, payload.data(), payload.size());
+    }
+    arrived->complete = true;
+    deliver();
   }
 }
 
-bool OfiEndpoint::check(const wire::FrameHeader& header, const std::byte* payload, uint32_t crc) {
-  if (!options_.payload_checksum || wire::crc32c({payload, header.length}) == crc) return true;
-  quiesce(error(Code::internal, "payload checksum: %u bytes from rank %d (op %llu, chunk %u) were "
+void OfiEndpoint::on_announce(std::span<const std::byte> body, uint32_t crc) {
+  wire::FrameHeader header;
+  if (!read_header(body, &header)) return;
+  if (body.size() != wire::kHeaderBytes || header.type != wire::FrameType::data ||
+      header.length <= eager_bytes_) {
+    return break_protocol("announced what goes with its header");
+  }
+  handle_ack(header);
+  if (!up_ || is_fenced()) return;
+  Incoming* const arrived = place(header);
+  if (arrived == nullptr) return;
+  arrived->crc = crc;
+  arrived->is_written = true;
+  grant(*arrived);
+  if (up_) deliver();
+}
+
+bool OfiEndpoint::check(const wire::FrameHeader& header, std::span<const std::byte> bytes, uint32_t crc) {
+  if (crc_of(bytes) == crc || !options_.payload_checksum) return true;
+  quiesce(error(Code::internal, "payload checksum: %zu bytes from rank %d (op %llu, chunk %u) were "
                 "changed on the way on %s; check that network's cables, devices and offloads",
-                header.length, peer, static_cast<unsigned long long>(header.op_seq), header.chunk,
+                bytes.size(), peer, static_cast<unsigned long long>(header.op_seq), header.chunk,
                 name_.c_str()));
   return false;
 }
 
-void OfiEndpoint::on_data(const OfiPreamble& preamble, const wire::FrameHeader& header,
-                          std::span<const std::byte> payload) {
-  if (incoming_count_ == kSlots) return break_protocol("sent more frames than were allowed");
+OfiEndpoint::Incoming* OfiEndpoint::place(const wire::FrameHeader& header) {
+  if (incoming_count_ == kSlots) {
+    break_protocol("sent more frames than were allowed");
+    return nullptr;
+  }
   const Landing landing = events_.on_frame(*this, header);
   if (landing.refused) {
-    return quiesce(error(Code::internal, "rank %d broke the protocol on %s: op %llu, chunk %u, stage %u",
-                         peer, name_.c_str(), static_cast<unsigned long long>(header.op_seq),
-                         header.chunk, header.stage));
+    quiesce(error(Code::internal, "rank %d broke the protocol on %s: op %llu, chunk %u, stage %u", peer,
+                  name_.c_str(), static_cast<unsigned long long>(header.op_seq), header.chunk,
+                  header.stage));
   }
-  if (!up_) return;
-  const uint32_t number = landed_ + incoming_count_;
+  if (!up_) return nullptr;
   Incoming& arrived = incoming(incoming_count_++);
   arrived = Incoming();
   arrived.header = header;
   arrived.landing = landing;
-  arrived.crc = preamble.payload_crc;
-  arrived.is_written = preamble.kind == OfiMessageKind::announce;
-  if (is_fenced()) return;
-  if (arrived.is_written) {
-    grant(arrived, number);
-  } else {
-    if (landing.destination != nullptr && !payload.empty()) {
-      std::memcpy(landing.destination, payload.data(), payload.size());
-    }
-    arrived.complete = true;
-  }
-  deliver();
+  return is_fenced() ? nullptr : &arrived;
 }
 
-void OfiEndpoint::grant(Incoming& arrived, uint32_t number) {
+// The newest.
+void OfiEndpoint::grant(Incoming& arrived) {
   PendingGrant& pending = grants_[(grants_first_ + grants_count_++) % kSlots];
-  pending.grant = {number, 0, 0};
+  pending.grant = {landed_ + incoming_count_ - 1, 0, 0};
   pending.wanted = arrived.landing.destination != nullptr;
   arrived.complete = !pending.wanted;
   if (!pending.wanted) return;
@@ -245,8 +281,9 @@ bool OfiEndpoint::flush_grants() {
   while (grants_count_ > 0) {
     if (free_sends_.empty()) return true;
     const PendingGrant& pending = grants_[grants_first_];
-    encode(pending.grant, next_body());
-    if (!send(OfiMessageKind::grant, kGrantBytes - kPreambleBytes, 0, pending.wanted)) return false;
+    constexpr size_t kBody = kGrantBytes - kPreambleBytes;
+    encode(pending.grant, next_body(kBody));
+    if (!send(OfiMessageKind::grant, kBody, 0, pending.wanted)) return false;
     if (pending.wanted && arriving_++ == 0) arriving_since_ = loop_.clock().now();
     grants_first_ = (grants_first_ + 1) % kSlots;
     --grants_count_;
@@ -279,7 +316,7 @@ void OfiEndpoint::on_written(uint64_t data) {
   if (data != word_of(number, options_.token_in) || index >= incoming_count_) return;
   Incoming& arrived = incoming(index);
   if (!arrived.is_written || arrived.complete || arrived.landing.destination == nullptr) return;
-  heard_at_ = loop_.clock().now();
+  heard_at_ = active_at_;
   overtaken_at_ = 0;
   on_landed(arrived);
 }
@@ -308,7 +345,8 @@ void OfiEndpoint::on_landed(Incoming& arrived) {
   ++writes_received_;
   FabricRail::forget(arrived.region);
   counters_.bytes_received += arrived.header.length;
-  if (!check(arrived.header, arrived.landing.destination, arrived.crc)) return;
+  const std::span<const std::byte> payload(arrived.landing.destination, arrived.header.length);
+  if (!check(arrived.header, payload, arrived.crc)) return;
   arrived.complete = true;
   news_ = true;
   deliver();

@@ -11,12 +11,12 @@ void encode(const OfiPreamble& preamble, std::byte* out) {
   store_le(out, preamble.token);
   store_le(out + 8, preamble.credits);
   store_le(out + 12, preamble.landed);
-  store_le(out + 16, preamble.payload_crc);
+  store_le(out + 16, preamble.crc);
   store_le(out + 20, static_cast<uint8_t>(preamble.kind));
   store_le(out + 21, static_cast<uint8_t>(preamble.wanted));
   store_le(out + 22, preamble.number);
   store_le(out + 24, preamble.writes);
-  store_le(out + 26, uint16_t{0});
+  store_le(out + 26, preamble.longs);
 }
 
 void encode(const OfiGrant& grant, std::byte* behind_preamble) {
@@ -30,18 +30,19 @@ bool decode(std::span<const std::byte> message, uint64_t token, OfiPreamble* pre
   if (message.size() < kPreambleBytes || load_le<uint64_t>(message.data()) != token) return false;
   const auto kind = load_le<uint8_t>(&message[20]);
   const auto wanted = load_le<uint8_t>(&message[21]);
-  if (kind < static_cast<uint8_t>(OfiMessageKind::frame) || wanted > 1 ||
+  if (kind < static_cast<uint8_t>(OfiMessageKind::frames) || wanted > 1 ||
       kind > static_cast<uint8_t>(OfiMessageKind::credit)) {
     return false;
   }
   preamble->token = token;
   preamble->credits = load_le<uint32_t>(&message[8]);
   preamble->landed = load_le<uint32_t>(&message[12]);
-  preamble->payload_crc = load_le<uint32_t>(&message[16]);
+  preamble->crc = load_le<uint32_t>(&message[16]);
   preamble->kind = static_cast<OfiMessageKind>(kind);
   preamble->wanted = wanted != 0;
   preamble->number = load_le<uint16_t>(&message[22]);
   preamble->writes = load_le<uint16_t>(&message[24]);
+  preamble->longs = load_le<uint16_t>(&message[26]);
   return true;
 }
 

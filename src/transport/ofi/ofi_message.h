@@ -1,12 +1,13 @@
-// What two endpoints of an `ofi` rail say to each other: messages of at most kMessageBytes, each with a
-// preamble, and payloads that are written straight into memory.
+// What two endpoints of an `ofi` rail say to each other: messages, each with a preamble, and payloads
+// that are written straight into memory. Messages up to kShortBytes are short, others long; each kind has
+// buffers of its own.
 //
 // Contract: plain values; pure; any thread. `decode` believes nothing: a port takes messages from
 // whoever finds its address, so one without the connection's token is a stranger's. Providers that stand
 // on connections make a broken one again by themselves, and what was on its way is lost without a word:
 // both numbers tell.
 //
-//   frame     a frame of wire/frame.h with its payload behind it, which has to be short
+//   frames    one or more frames of wire/frame.h, each with its payload behind it
 //   announce  the header of a data frame alone: the payload will be written when the receiver says where
 //   grant     `number` of an announced frame, and where its payload goes; `wanted` = 0: nowhere, it
 //             counts as landed without being written
@@ -16,13 +17,14 @@
 //   0      8    token (of this direction of this connection)
 //   8      4    credits: frames and announcements that the sender has taken in, mod 2^32
 //   12     4    landed: data frames that landed at the sender, mod 2^32
-//   16     4    CRC-32C of the payload, with payload checksums; else 0
+//   16     4    with payload checksums CRC-32C of the frames, or of the announced payload; else 0
 //   20     1    kind
 //   21     1    grant: wanted
 //   22     2    number of this message, of this direction
 //   24     2    writes that were begun before it, in this direction
-//   26     2    0
-//   28     ..   frame, announce: header, payload; grant: number (4), 0 (4), address (8), key (8)
+//   26     2    long messages that the sender has taken in, mod 2^16
+//   28     ..   frames: header, payload, and so on; announce: header; grant: number (4), 0 (4),
+//               address (8), key (8)
 #pragma once
 
 #include <cstddef>
@@ -33,17 +35,18 @@
 
 namespace nezha::transport {
 
-enum class OfiMessageKind : uint8_t { frame = 1, announce = 2, grant = 3, credit = 4 };
+enum class OfiMessageKind : uint8_t { frames = 1, announce = 2, grant = 3, credit = 4 };
 
 struct OfiPreamble {
   uint64_t token = 0;
   uint32_t credits = 0;
   uint32_t landed = 0;
-  uint32_t payload_crc = 0;
+  uint32_t crc = 0;
   OfiMessageKind kind = OfiMessageKind::credit;
   bool wanted = false;
   uint16_t number = 0;
   uint16_t writes = 0;
+  uint16_t longs = 0;
 };
 
 struct OfiGrant {
@@ -54,10 +57,12 @@ struct OfiGrant {
 
 inline constexpr size_t kPreambleBytes = 28;
 inline constexpr size_t kGrantBytes = kPreambleBytes + 24;
-// Payloads up to this size, and all of control frames, go with their header.
-inline constexpr size_t kEagerBytes = wire::kAgreeBytesMax;
-inline constexpr size_t kMessageBytes = 8448;
-static_assert(kMessageBytes >= kPreambleBytes + wire::kHeaderBytes + kEagerBytes);
+inline constexpr size_t kFrameHeadBytes = kPreambleBytes + wire::kHeaderBytes;
+inline constexpr size_t kShortBytes = 1024;
+// Payloads up to FabricRail::eager_bytes(), at least these, and all of control frames go with their
+// header.
+inline constexpr size_t kEagerBytesMin = wire::kAgreeBytesMax;
+static_assert(kShortBytes >= kGrantBytes && kShortBytes >= kFrameHeadBytes);
 
 void encode(const OfiPreamble& preamble, std::byte* out);
 void encode(const OfiGrant& grant, std::byte* behind_preamble);

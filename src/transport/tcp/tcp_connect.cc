@@ -14,7 +14,7 @@ const PeerAddress& rank_of(const MeshRequest& request, int rank) {
 TrialIdentity identity_of(const MeshRequest& request) {
   return {request.rank, static_cast<uint32_t>(request.ranks.size()), request.job, request.secret,
           static_cast<uint16_t>(rank_of(request, request.rank).rails.size()),
-          request.tls ? TlsKey::create(request.secret) : nullptr};
+          request.tls ? TlsKey::create(request.secret) : nullptr, request.ticket};
 }
 
 Result<Descriptor> dial_rail(const MeshRequest& request, int peer, int rail, int peer_rail) {

@@ -43,6 +43,8 @@ class TcpRejoin final : public Rejoin {
   void run(Nanoseconds now) override;
   Nanoseconds next_wakeup() const override;
   void stop() override;
+  // A connection that came through a door of the caller's own.
+  void accept(int rail, Descriptor fd) { admit(rail, std::move(fd)); }
 
  private:
   static constexpr size_t kStrangersMax = 64;

@@ -77,6 +77,9 @@ Result<Descriptor> listen_on(const SocketPlace& place, uint16_t low, uint16_t hi
     if (!address) return address.status();
     auto fd = open_socket(*address, place);
     if (!fd) return fd.status();
+    // The one port that it may be: the last connections of the program that had it may still be ending.
+    const int on = low == high && low != 0 ? 1 : 0;
+    setsockopt(fd->get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     constexpr int kBacklog = 1024;
     if (bind(fd->get(), address->get(), address->length) != 0 || listen(fd->get(), kBacklog) != 0) {
       last_errno = errno;
@@ -90,8 +93,9 @@ Result<Descriptor> listen_on(const SocketPlace& place, uint16_t low, uint16_t hi
                       : reinterpret_cast<sockaddr_in*>(&bound)->sin_port);
     return fd;
   }
-  return error(Code::exhausted, "cannot listen on %s, ports %u-%u: %s; widen bind_ports",
-               place.address.c_str(), low, high, std::strerror(last_errno)).with_errno(last_errno);
+  return error(Code::exhausted, "cannot listen on %s, ports %u-%u: %s; choose another port or a wider "
+               "range", place.address.c_str(), low, high, std::strerror(last_errno))
+      .with_errno(last_errno);
 }
 
 Result<Descriptor> dial(const SocketPlace& from, const std::string& address, uint16_t port) {

@@ -121,6 +121,7 @@ void TcpTrial::on_poll(short events, Nanoseconds now) {
     std::array<std::byte, wire::kHelloBytes> bytes;
     wire::encode(hello_, bytes);
     state_ = State::hello;
+    out_ = me_.ticket;
     return write(bytes.data(), bytes.size());
   }
   if (events & POLLOUT) flush();

@@ -36,6 +36,7 @@ struct TrialIdentity {
   wire::Secret secret{};
   uint16_t rail_count = 0;   // mine
   std::shared_ptr<const TlsKey> tls;  // null: not encrypted
+  std::vector<std::byte> ticket = {};  // sent before everything else by whoever dials
 };
 
 class TcpTrial {

@@ -30,6 +30,7 @@ struct Item {
   void* context = nullptr;   // of the operation; null: completed already
   int error = 0;             // of a report
   bool is_write = false;
+  size_t lane = 0;           // of a message
   std::byte* target = nullptr;
   std::vector<std::byte> payload;
 };
@@ -85,10 +86,11 @@ void report_refusal(Item& item, int error) {
   state().items.push_back(std::move(report));
 }
 
-void take_message(FakePort& to, std::vector<std::byte> message) {
-  if (to.buffers.empty()) return to.unexpected.push_back(std::move(message));
-  const FakePort::Buffer buffer = to.buffers.front();
-  to.buffers.pop_front();
+void take_message(FakePort& to, std::vector<std::byte> message, size_t lane_index) {
+  FakePort::Lane& lane = to.lanes[lane_index];
+  if (lane.buffers.empty()) return lane.unexpected.push_back(std::move(message));
+  const FakePort::Buffer buffer = lane.buffers.front();
+  lane.buffers.pop_front();
   const bool fits = message.size() <= buffer.bytes;
   std::memcpy(buffer.at, message.data(), std::min(message.size(), buffer.bytes));
   complete(to, {buffer.context, FI_RECV | FI_MSG, message.size(), 0, fits ? 0 : FI_ETOOSMALL});
@@ -119,7 +121,7 @@ void advance(Item item) {
     case Phase::message:
       if (to == nullptr) return report_refusal(item, FI_ECONNREFUSED);
       settle(item, 0);
-      return take_message(*to, std::move(item.payload));
+      return take_message(*to, std::move(item.payload), item.lane);
     case Phase::report:
       return settle(item, item.error);
     case Phase::unread:
@@ -253,25 +255,28 @@ void FakeRegion::strike(uint64_t number) { state().registered[number] = false; }
 
 bool FakePort::needs_local() { return state().network != nullptr && state().network->needs_local(); }
 
-ssize_t FakePort::receive(FakePort& port, const Buffer& buffer) {
-  port.buffers.push_back(buffer);
-  if (port.unexpected.empty()) return 0;
-  std::vector<std::byte> message = std::move(port.unexpected.front());
-  port.unexpected.pop_front();
-  take_message(port, std::move(message));
+ssize_t FakePort::receive(FakePort& port, const Buffer& buffer, size_t lane_index) {
+  Lane& lane = port.lanes[lane_index];
+  lane.buffers.push_back(buffer);
+  if (lane.unexpected.empty()) return 0;
+  std::vector<std::byte> message = std::move(lane.unexpected.front());
+  lane.unexpected.pop_front();
+  take_message(port, std::move(message), lane_index);
   return 0;
 }
 
-ssize_t FakePort::send(FakePort& port, int to, const std::byte* at, size_t bytes, void* context) {
+ssize_t FakePort::send(FakePort& port, int to, std::span<const std::byte> message, size_t lane,
+                       void* context) {
   FabricNetwork& network = *state().network;
   if (port.under_way >= network.depth()) return -FI_EAGAIN;
   ++port.under_way;
   Item item;
   item.from = port.number;
   item.to = to;
-  item.bytes = bytes;
+  item.bytes = message.size();
+  item.lane = lane;
   item.context = context;
-  item.payload.assign(at, at + bytes);
+  item.payload.assign(message.begin(), message.end());
   item.due = network.send(port.number, to, item.payload);
   if (network.completes_early()) settle(item, 0);
   state().items.push_back(std::move(item));

@@ -135,12 +135,24 @@ int name_of_port(fid* base, void* name, size_t* length) {
 }
 
 ssize_t receive(fid_ep* base, void* at, size_t bytes, void*, fi_addr_t, void* context) {
-  return FakePort::receive(of<FakePort>(base), {static_cast<std::byte*>(at), bytes, context});
+  return FakePort::receive(of<FakePort>(base), {static_cast<std::byte*>(at), bytes, context}, 0);
+}
+
+ssize_t receive_tagged(fid_ep* base, void* at, size_t bytes, void*, fi_addr_t, uint64_t, uint64_t,
+                       void* context) {
+  return FakePort::receive(of<FakePort>(base), {static_cast<std::byte*>(at), bytes, context}, 1);
 }
 
 ssize_t send(fid_ep* base, const void* at, size_t bytes, void*, fi_addr_t to, void* context) {
   auto& port = of<FakePort>(base);
-  return FakePort::send(port, port.table->ports.at(to), static_cast<const std::byte*>(at), bytes,
+  return FakePort::send(port, port.table->ports.at(to), {static_cast<const std::byte*>(at), bytes}, 0,
+                        context);
+}
+
+ssize_t send_tagged(fid_ep* base, const void* at, size_t bytes, void*, fi_addr_t to, uint64_t,
+                    void* context) {
+  auto& port = of<FakePort>(base);
+  return FakePort::send(port, port.table->ports.at(to), {static_cast<const std::byte*>(at), bytes}, 1,
                         context);
 }
 
@@ -156,12 +168,15 @@ int open_port(fid_domain* domain, fi_info*, fid_ep** made, void*) {
                     .control = control_port};
   static fi_ops_cm names{.size = sizeof(fi_ops_cm), .getname = name_of_port};
   static fi_ops_msg messages{.size = sizeof(fi_ops_msg), .recv = receive, .send = send};
+  static fi_ops_tagged tagged{.size = sizeof(fi_ops_tagged), .recv = receive_tagged,
+                              .send = send_tagged};
   static fi_ops_rma writes{.size = sizeof(fi_ops_rma), .writedata = write_data};
   auto* const port = new FakePort();
   port->base.fid.fclass = FI_CLASS_EP;
   port->base.fid.ops = &ops;
   port->base.cm = &names;
   port->base.msg = &messages;
+  port->base.tagged = &tagged;
   port->base.rma = &writes;
   port->domain = &of<FakeDomain>(domain);
   FakePort::open(port);

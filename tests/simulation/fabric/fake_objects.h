@@ -11,11 +11,14 @@
 #include <rdma/fi_eq.h>
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
+#include <rdma/fi_tagged.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <span>
 #include <vector>
 
 namespace nezha::simulation {
@@ -74,20 +77,25 @@ struct FakePort {
     size_t bytes = 0;
     void* context = nullptr;
   };
+  // Tagged messages have buffers of their own; there is one tag.
+  struct Lane {
+    std::deque<Buffer> buffers;                     // posted
+    std::deque<std::vector<std::byte>> unexpected;  // messages without one
+  };
   fid_ep base{};
   int number = 0;
   FakeDomain* domain = nullptr;
   FakeQueue* queue = nullptr;
   FakeTable* table = nullptr;
-  std::deque<Buffer> buffers;                    // posted
-  std::deque<std::vector<std::byte>> unexpected; // messages without one
+  std::array<Lane, 2> lanes;                     // the second one is tagged
   size_t under_way = 0;                          // of its own, not completed
 
   static int open(FakePort* port);
   static void close(FakePort* port);
   static bool needs_local();
-  static ssize_t receive(FakePort& port, const Buffer& buffer);
-  static ssize_t send(FakePort& port, int to, const std::byte* at, size_t bytes, void* context);
+  static ssize_t receive(FakePort& port, const Buffer& buffer, size_t lane);
+  static ssize_t send(FakePort& port, int to, std::span<const std::byte> message, size_t lane,
+                      void* context);
   static ssize_t write(FakePort& port, const FakeWrite& write);
 };
 

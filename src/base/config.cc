@@ -1,5 +1,7 @@
 #include "base/config.h"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
@@ -270,6 +272,34 @@ Result<std::vector<double>> parse_weights(std::string_view text) {
     return Status(Code::invalid_argument, "weights need a finite sum above 0");
   }
   return weights;
+}
+
+Result<double> parse_share(std::string_view text) {
+  if (text == "auto") return -1.0;
+  const auto share = parse_number<double>(text);
+  if (share && *share >= 0 && *share <= 1) return *share;
+  return Status(Code::invalid_argument, "not a share such as 0.5, nor auto");
+}
+
+Result<NodeAddress> parse_node_address(std::string_view text) {
+  const Status refused(Code::invalid_argument,
+                       "not a numeric address such as 10.1.0.254:7700 or [fd00::1]:7700");
+  NodeAddress node;
+  const bool bracket = text.starts_with('[');
+  const size_t close = bracket ? text.find(']') : 0;
+  if (close == std::string_view::npos) return refused;
+  const bool bare_v6 = !bracket && text.find(':') != text.rfind(':');
+  const size_t colon = bare_v6 ? std::string_view::npos : text.find(':', close);
+  if (bracket && close + 1 != std::min(colon, text.size())) return refused;
+  node.address = bracket ? text.substr(1, close - 1) : text.substr(0, colon);
+  std::array<unsigned char, sizeof(in6_addr)> bytes;
+  const int family = node.address.find(':') == std::string::npos ? AF_INET : AF_INET6;
+  if (inet_pton(family, node.address.c_str(), bytes.data()) != 1) return refused;
+  if (colon == std::string_view::npos) return node;
+  const auto port = parse_number<int>(text.substr(colon + 1));
+  if (!port || *port < 1 || *port > 65535) return refused;
+  node.port = static_cast<uint16_t>(*port);
+  return node;
 }
 
 Result<uint64_t> parse_bytes(std::string_view text) {

@@ -72,6 +72,18 @@
   TEXT(interference_file, "", any, 0,                                                              \
        "What splitting costs on this host and what rails lose to each other, as "                  \
        "`nezha bench interference` saved it; empty: the cost is guessed and they lose nothing.")   \
+  TEXT(aggregator, "", node, kAgreed,                                                               \
+       "Aggregation node (`nezha aggregator`) of the job, such as `10.1.0.254:7700`; it adds up what " \
+       "ranks send it, beside the rails. Empty: none.")                                            \
+  TEXT(aggregator_device, "", any, 0,                                                              \
+       "Network device that leads to the aggregation node; empty: the one that the system takes.") \
+  TEXT(aggregator_key_file, "", any, 0,                                                            \
+       "File with the key of the aggregation nodes, at least 16 bytes; empty: they ask for none.") \
+  TEXT(aggregator_share, "auto", share, kAgreed,                                                   \
+       "Part of every all_reduce that goes to the aggregation node, 0 to 1; `auto` learns it.")    \
+  TEXT(deterministic, "off", off_on, kAgreed,                                                      \
+       "`on`: floating point is never added up by aggregation nodes, whose order of additions is " \
+       "another than that of the ranks, so results do not depend on shares.")                      \
   TEXT(secret_file, "", any, 0,                                                                    \
        "File whose content is the job's secret; empty: the job makes one and shares it through "   \
        "the store.")                                                                               \
@@ -154,6 +166,15 @@ struct PortRange {
 Result<PortRange> parse_port_range(std::string_view text);
 // Finite, >= 0, at least one > 0, at most 16; empty text gives none.
 Result<std::vector<double>> parse_weights(std::string_view text);
+// "auto" is -1, or a number from 0 to 1.
+Result<double> parse_share(std::string_view text);
+// Of an aggregation node; without a port its usual one.
+inline constexpr uint16_t kAggregatorPort = 7700;
+struct NodeAddress {
+  std::string address;  // numeric
+  uint16_t port = kAggregatorPort;
+};
+Result<NodeAddress> parse_node_address(std::string_view text);
 // "262144", "256K", "8M", "1G" (binary).
 Result<uint64_t> parse_bytes(std::string_view text);
 

@@ -41,6 +41,15 @@ constexpr TextCheck kCheck_off_on = {
 constexpr TextCheck kCheck_weights = {
     [](std::string_view text) { return parse_weights(text).is_ok(); },
     [] { return std::string("up to 16 numbers >= 0 joined by ':', not all 0, such as 2:1"); }};
+constexpr TextCheck kCheck_share = {
+    [](std::string_view text) { return parse_share(text).is_ok(); },
+    [] { return std::string("auto, or a number from 0 to 1"); }};
+constexpr TextCheck kCheck_node = {
+    [](std::string_view text) { return text.empty() || parse_node_address(text).is_ok(); },
+    [] {
+      return std::string("a numeric address, with or without a port, such as 10.1.0.254:7700 or "
+                         "[fd00::1]:7700");
+    }};
 constexpr TextCheck kCheck_ports = {
     [](std::string_view text) { return parse_port_range(text).is_ok(); },
     [] { return std::string("0, or LOW-HIGH with 1 <= LOW < HIGH <= 65535"); }};

@@ -15,7 +15,7 @@ constexpr std::array<std::string_view, kCollectiveCount> kCollectiveNames = {
     "gather",     "scatter",   "all_to_all", "all_to_all_v", "send_recv"};
 constexpr std::array<std::string_view, kAlgorithmCount> kAlgorithmNames = {
     "auto", "ring", "halving_doubling", "recursive_doubling", "bcube", "tree", "chain",
-    "dissemination", "bruck", "direct", "pairwise"};
+    "dissemination", "bruck", "direct", "pairwise", "aggregation"};
 
 // Values arrive from the wire and from C callers, so an index out of range is an answer, not a bug.
 template <size_t N>

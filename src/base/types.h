@@ -63,8 +63,9 @@ enum class Algorithm : uint8_t {
   bruck = 8,          // all_gather, all_to_all
   direct = 9,         // everybody to whom it belongs, in one step
   pairwise = 10,      // all_to_all, one partner after the other
+  aggregation = 11,   // through aggregation nodes (schedule/aggregation.h)
 };
-inline constexpr size_t kAlgorithmCount = 11;
+inline constexpr size_t kAlgorithmCount = 12;
 
 // Bytes of one element.
 size_t dtype_size(Dtype dtype);

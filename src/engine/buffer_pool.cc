@@ -28,6 +28,7 @@ Buffer BufferPool::take(size_t bytes) {
     memory = std::aligned_alloc(kCacheLine, rounded);
     if (memory == nullptr) return {};
     ++allocations_;
+    bytes_held_ += rounded;
   }
   bytes_in_use_ += rounded;
   return {static_cast<std::byte*>(memory), size_class};

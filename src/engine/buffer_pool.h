@@ -28,6 +28,8 @@ class BufferPool {
 
   uint64_t allocations() const { return allocations_; }
   uint64_t bytes_in_use() const { return bytes_in_use_; }
+  // Handed out or kept for later: what was taken from the system.
+  uint64_t bytes_held() const { return bytes_held_; }
 
  private:
   static constexpr uint32_t kSmallestShift = 8;  // 256 bytes
@@ -39,6 +41,7 @@ class BufferPool {
   std::array<Free*, kClasses> free_{};
   uint64_t allocations_ = 0;
   uint64_t bytes_in_use_ = 0;
+  uint64_t bytes_held_ = 0;
 };
 
 }  // namespace nezha::engine

@@ -6,35 +6,10 @@
 
 #include "base/check.h"
 #include "engine/mismatch.h"
-#include "schedule/catalog.h"
 
 namespace nezha::engine {
 
 using transport::Endpoint;
-
-namespace {
-
-uint64_t longest_block(const OpRequest& request, int world_size) {
-  uint64_t longest = 0;
-  for (const auto counts : {request.input_counts, request.output_counts}) {
-    for (const uint64_t count : counts) longest = std::max(longest, count);
-  }
-  const bool even = request.input_counts.empty() && request.output_counts.empty();
-  return even ? request.count / static_cast<uint64_t>(world_size) : longest;
-}
-
-// Blocks of all_to_all_v are known to pairs of ranks only; there each frame says the pair's count.
-uint32_t name_of_lengths(const OpRequest& request) {
-  if (request.collective == Collective::all_to_all_v) return 0;
-  uint64_t hash = 0;
-  for (const uint64_t count : request.input_counts) {
-    hash = (hash ^ (count + 1)) * 1099511628211u;
-    hash ^= hash >> 29;
-  }
-  return static_cast<uint32_t>(hash >> 16);
-}
-
-}  // namespace
 
 Engine::Engine(progress::Loop& loop, EngineOptions options)
     : loop_(loop), options_(options), peers_(static_cast<size_t>(options.world_size)) {
@@ -93,7 +68,9 @@ Result<Group*> Engine::create_group(GroupRequest request) {
   group->is_created = true;
   group->policy = std::move(request.policy);
   group->costs = request.costs;
-  if (!request.members.empty()) set_members(*group, std::move(request.members));
+  if (!request.members.empty()) {
+    set_members(*group, std::move(request.members), std::move(request.tree));
+  }
   return group;
 }
 
@@ -112,7 +89,7 @@ Group* Engine::park(uint32_t comm) {
   return *group;
 }
 
-void Engine::set_members(Group& group, std::vector<int> members) {
+void Engine::set_members(Group& group, std::vector<int> members, schedule::AggregationTree tree) {
   group.members.reserve(members.size());  // all of them or none
   for (size_t i = 0; i < members.size(); ++i) {
     Member member;
@@ -121,6 +98,14 @@ void Engine::set_members(Group& group, std::vector<int> members) {
     group.rank_of_global[static_cast<size_t>(members[i])] = static_cast<int>(i);
   }
   group.rank = group.rank_of_global[static_cast<size_t>(options_.rank)];
+  group.tree = std::move(tree);
+}
+
+std::optional<wire::OpDescriptor> Engine::next_call(const Group& group) const {
+  if (!group.failed.is_ok()) return std::nullopt;
+  const EarlyFrame* const first =
+      group.early.find(group.next_op_seq, [](const EarlyFrame&) { return true; });
+  return first == nullptr ? std::nullopt : std::optional(first->header.op);
 }
 
 void Engine::retire(uint32_t comm) {
@@ -150,34 +135,6 @@ void Engine::destroy_group(Group& group) noexcept {
 
 // ------------------------------------------------------------------------------ operations
 
-Result<schedule::Plan> Engine::plan_for(const Group& group, const OpRequest& request) const {
-  schedule::PlanRequest shape;
-  shape.collective = request.collective;
-  shape.dtype = request.dtype;
-  shape.count = request.count;
-  shape.longest_block = longest_block(request, group.world_size());
-  shape.lengths = name_of_lengths(request);
-  shape.world_size = group.world_size();
-  shape.algorithm = request.algorithm;
-  shape.chunk_bytes_max = options_.chunk_bytes;
-  shape.credit_bytes = options_.credit_bytes;
-  return schedule::make_plan(shape, group.costs);
-}
-
-Result<const schedule::Schedule*> Engine::schedule_for(Group& group, const OpRequest& request,
-                                                       Algorithm algorithm) {
-  const auto key = std::make_tuple(request.collective, algorithm, request.root);
-  auto found = group.schedules.find(key);
-  if (found == group.schedules.end()) {
-    auto built = schedule::build(request.collective, algorithm, group.rank, group.world_size(),
-                                 request.root);
-    if (!built) return built.status();
-    found = group.schedules.emplace(key, std::make_unique<schedule::Schedule>(
-                                             std::move(built.value()))).first;
-  }
-  return found->second.get();
-}
-
 // A rank that left while nothing needed it was no error; now it is.
 void Engine::check_presence(Group& group, const OpRequest& request) {
   for (size_t rank = 0; rank < group.members.size(); ++rank) {
@@ -196,7 +153,7 @@ Status Engine::begin(Group& group, const OpRequest& request, Work& work) {
   if (!group.failed.is_ok()) return group.failed;
   auto plan = plan_for(group, request);
   if (!plan) return plan.status();
-  auto schedule = schedule_for(group, request, plan->algorithm);
+  auto schedule = schedule_for(group, request, *plan);
   if (!schedule) return schedule.status();
   try {
     if (group.idle.empty()) group.idle.push_back(std::make_unique<Execution>(*this, group));

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "engine/buffer_pool.h"
@@ -48,6 +49,7 @@ struct EngineCounters {
 struct GroupRequest {
   uint32_t comm = 0;
   std::vector<int> members;     // global ranks in the order of the new ranks; empty: not known yet
+  schedule::AggregationTree tree = {};  // with hubs: of these members; else empty
   std::unique_ptr<control::Policy> policy;
   schedule::CostTable costs;
 };
@@ -66,7 +68,10 @@ class Engine final : public transport::EndpointEvents, public progress::LoopClie
   // kFirstParkedComm are kept even before it is announced.
   static constexpr uint32_t kFirstParkedComm = 0x80000000u;
   Result<Group*> create_group(GroupRequest request);
-  void set_members(Group& group, std::vector<int> members);
+  void set_members(Group& group, std::vector<int> members, schedule::AggregationTree tree = {});
+  // Of a hub: an operation that other members have begun and this one has not, if there is one. A hub
+  // submits it (without buffers) as soon as it can.
+  std::optional<wire::OpDescriptor> next_call(const Group& group) const;
   void destroy_group(Group& group) noexcept;
 
   // Starts an operation; `work` completes now or later. An error return means that nothing started
@@ -123,7 +128,7 @@ class Engine final : public transport::EndpointEvents, public progress::LoopClie
   // Takes back every request and landing of the activity; its requests are forgotten.
   void withdraw(const Activity& activity);
 
-  // For the shrinker.
+  // For the shrinker and for hubs.
   Group* find_group(uint32_t comm);
   const std::vector<std::unique_ptr<Group>>& groups() const { return groups_; }
   // To all of its ranks, the first time or again.
@@ -193,7 +198,7 @@ class Engine final : public transport::EndpointEvents, public progress::LoopClie
   Group* park(uint32_t comm);
   Result<schedule::Plan> plan_for(const Group& group, const OpRequest& request) const;
   Result<const schedule::Schedule*> schedule_for(Group& group, const OpRequest& request,
-                                                 Algorithm algorithm);
+                                                 const schedule::Plan& plan);
   // Starts what may start, finishes what is finished.
   // Asks the policy how the next operation is to be divided.
   void share_rails(Group& group, const control::OpClass& op);

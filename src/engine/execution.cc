@@ -14,8 +14,21 @@ using schedule::StepKind;
 
 namespace {
 
+// Of a hub's step: the next one adds to the same range. Then what was received is kept, and all of it is
+// added in one pass, which rounds short floats once.
+bool adds_on(const schedule::Program& program, size_t index) {
+  if (index + 1 >= program.steps.size()) return false;
+  const Step& step = program.steps[index];
+  const Step& next = program.steps[index + 1];
+  return step.kind == StepKind::recv_reduce && next.kind == StepKind::recv_reduce &&
+         !step.from_input && !next.from_input && !step.peer_first && !next.peer_first &&
+         step.part_begin == next.part_begin && step.part_end == next.part_end &&
+         step.in_workspace && next.in_workspace;
+}
+
 bool receives(const Step& step) {
-  return step.kind == StepKind::recv || step.kind == StepKind::recv_reduce;
+  return step.kind == StepKind::recv || step.kind == StepKind::recv_whole ||
+         step.kind == StepKind::recv_reduce;
 }
 
 }  // namespace
@@ -29,6 +42,7 @@ void Execution::prepare(const OpRequest& request, const schedule::Plan& plan,
   op_seq_ = op_seq;
   deadline_ = request.deadline;
   work_ = &work;
+  landed_ = request.landed;
   factor_ = request.factor;
   local_counts_ = plan.local;
   descriptor_ = {request.collective, request.dtype, request.op, plan.algorithm,
@@ -130,8 +144,13 @@ void Execution::apply(Cursor& at, uint32_t step_index) {
   if (step_index >= at.program->round_ends[at.round]) return;  // a later round
   NEZHA_CHECK(step_index >= round_begin);
   StepSlot& slot = at.steps[step_index];
-  if (step.kind == StepKind::recv_reduce) {
-    reduce_into(at, step, slot.scratch.data);
+  const bool is_kept = group_.is_hub() && adds_on(*at.program, step_index);
+  if (step.kind != StepKind::recv && !is_kept) {
+    if (step.kind == StepKind::recv_reduce) {
+      reduce_into(at, step, slot.scratch.data);
+    } else {
+      replace(at, step, slot.scratch.data);
+    }
     engine_.pool().give(slot.scratch);
     slot.scratch = Buffer();
   }
@@ -163,6 +182,7 @@ void Execution::begin_round(Cursor& at) {
         if (at.steps[i].state != StepState::done) post(at, step);
         break;
       case StepKind::recv:
+      case StepKind::recv_whole:
       case StepKind::recv_reduce:
         ++at.waiting;
         break;

@@ -45,6 +45,9 @@ struct OpRequest {
   int root = 0;
   Algorithm algorithm = Algorithm::automatic;
   Nanoseconds deadline = kNever;
+  // Of a member of a group with hubs: takes note of the elements whose result is in `out`; borrowed as
+  // the buffers are.
+  std::vector<schedule::Range>* landed = nullptr;
 };
 
 class Execution final : public Activity {
@@ -128,6 +131,8 @@ class Execution final : public Activity {
   void post(Cursor& at, const schedule::Step& step);
   void apply(Cursor& at, uint32_t step_index);
   void run_local(Cursor& at, const schedule::Step& step);
+  void take_note(schedule::Range range);
+  void replace(Cursor& at, const schedule::Step& step, const std::byte* incoming);
   void reduce_into(Cursor& at, const schedule::Step& step, const std::byte* incoming);
   // Copies input to `to`; scaled where the operation scales its inputs.
   void take_input(std::byte* to, const std::byte* from, uint64_t count);
@@ -170,6 +175,7 @@ class Execution final : public Activity {
   Nanoseconds deadline_ = kNever;
   Nanoseconds started_at_ = 0;
   Work* work_ = nullptr;
+  std::vector<schedule::Range>* landed_ = nullptr;
   schedule::ChunkMap map_;
   schedule::Blocks blocks_;
   bool local_counts_ = false;  // of the plan: every pair has its own count

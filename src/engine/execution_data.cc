@@ -1,6 +1,8 @@
 // Execution: which bytes a step reads and writes, and how they leave.
+#include <array>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "base/check.h"
 #include "engine/engine.h"
@@ -17,6 +19,9 @@ using schedule::StepKind;
 
 namespace {
 
+// Of one pass of additions.
+constexpr size_t kOperandsMax = 64;
+
 void set_begins(std::vector<uint64_t>& begins, std::span<const uint64_t> counts, uint64_t total,
                 size_t world_size) {
   begins.resize(world_size + 1);
@@ -31,9 +36,10 @@ void set_begins(std::vector<uint64_t>& begins, std::span<const uint64_t> counts,
 void Execution::set_blocks(const OpRequest& request) {
   in_origin_ = out_origin_ = 0;
   if (map_.geometry == Geometry::even) return;
-  const auto world_size = static_cast<size_t>(group_.world_size());
+  const auto world_size = static_cast<size_t>(group_.ranks());
   set_begins(blocks_.input_begin, request.input_counts, request.count, world_size);
   set_begins(blocks_.output_begin, request.output_counts, request.count, world_size);
+  if (group_.is_hub()) return;  // it has no buffers
   const auto rank = static_cast<size_t>(group_.rank);
   switch (request.collective) {
     case Collective::all_gather:
@@ -97,8 +103,6 @@ void Execution::take_input(std::byte* to, const std::byte* from, uint64_t count)
 // ----------------------------------------------------------------------------------- steps
 
 void Execution::run_local(Cursor& at, const Step& step) {
-  // Others mean rails that perform collectives themselves; the planner gives none a share.
-  NEZHA_CHECK(step.kind == StepKind::copy);
   const Range range = range_of(at, step);
   if (step.from_input) {
     std::byte* target = target_of(at, step);
@@ -111,25 +115,66 @@ void Execution::run_local(Cursor& at, const Step& step) {
   }
 }
 
-void Execution::reduce_into(Cursor& at, const Step& step, const std::byte* incoming) {
-  const Range range = range_of(at, step);
-  if (range.size() == 0) return;
-  std::byte* target = target_of(at, step);
+void Execution::replace(Cursor& at, const Step& step, const std::byte* incoming) {
+  const size_t bytes = bytes_of(at, step);
+  std::byte* target = bytes == 0 ? nullptr : target_of(at, step);
   if (target == nullptr) return;
-  const std::byte* own = target;
-  if (step.from_input) {
-    own = input_at(range);
-    if (descriptor_.op == ReduceOp::premul_sum) {
-      take_input(target, own, range.size());
-      own = target;
+  std::memcpy(target, incoming, bytes);
+  if (landed_ != nullptr && !step.in_workspace) take_note(range_of(at, step));
+}
+
+// Chunks end nearly in their order, so there are few of them.
+void Execution::take_note(Range range) {
+  for (Range& each : *landed_) {
+    if (each.end == range.begin) {
+      each.end = range.end;
+      return;
     }
   }
-  const std::byte* first = step.peer_first ? incoming : own;
-  const std::byte* second = step.peer_first ? own : incoming;
-  reduce::reduce(target, first, second, range.size(), descriptor_.dtype, descriptor_.op);
-  if (step.final && descriptor_.op == ReduceOp::avg) {
+  landed_->push_back(range);
+}
+
+void Execution::reduce_into(Cursor& at, const Step& step, const std::byte* incoming) {
+  const Range range = range_of(at, step);
+  // What was kept of the steps before this one (Execution::apply) comes first.
+  const auto end = static_cast<size_t>(&step - at.program->steps.data());
+  const auto kept = [&](size_t index) {
+    return at.steps[index].state == StepState::done && at.steps[index].scratch.data != nullptr;
+  };
+  size_t next = end;
+  while (next > 0 && kept(next - 1)) --next;
+  std::byte* target = range.size() == 0 ? nullptr : target_of(at, step);
+  std::array<const void*, kOperandsMax> operands = {target};
+  if (target != nullptr && step.from_input) {
+    operands[0] = input_at(range);
+    if (descriptor_.op == ReduceOp::premul_sum) {
+      take_input(target, input_at(range), range.size());
+      operands[0] = target;
+    }
+  }
+  size_t count = 1;
+  const auto add_up = [&] {
+    if (target != nullptr) {
+      reduce::reduce_many(target, {operands.data(), count}, range.size(), descriptor_.dtype,
+                          descriptor_.op);
+    }
+    operands[0] = target;
+    count = 1;
+  };
+  for (; next < end; ++next) {
+    operands[count++] = at.steps[next].scratch.data;
+    if (count == kOperandsMax) add_up();
+  }
+  operands[count++] = incoming;
+  if (step.peer_first) std::swap(operands[0], operands[1]);
+  add_up();
+  for (; next > 0 && kept(next - 1); --next) {
+    engine_.pool().give(at.steps[next - 1].scratch);
+    at.steps[next - 1].scratch = Buffer();
+  }
+  if (target != nullptr && step.final && descriptor_.op == ReduceOp::avg) {
     reduce::divide(target, range.size(), descriptor_.dtype,
-                   static_cast<uint64_t>(group_.world_size()));
+                   static_cast<uint64_t>(group_.ranks()));
   }
 }
 

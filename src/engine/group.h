@@ -16,6 +16,7 @@
 #include "engine/buffer_pool.h"
 #include "engine/execution.h"
 #include "engine/mailbox.h"
+#include "schedule/aggregation.h"
 #include "schedule/plan.h"
 #include "transport/work_request.h"
 
@@ -108,6 +109,7 @@ struct Group {
   int rank = 0;                     // mine, in this communicator
   std::vector<Member> members;      // by rank in this communicator
   std::vector<int> rank_of_global;  // -1: not a member
+  schedule::AggregationTree tree;   // empty where there are no hubs
   uint64_t credit_bytes = 0;
   uint64_t next_op_seq = 0;
   std::vector<std::unique_ptr<Execution>> active;  // in the order of op_seq
@@ -121,9 +123,15 @@ struct Group {
   std::unique_ptr<control::Policy> policy;
   schedule::CostTable costs;
   GroupCounters counters;
-  std::map<std::tuple<Collective, Algorithm, int>, std::unique_ptr<schedule::Schedule>> schedules;
+  // By collective, algorithm, root, and whether results are held (schedule/aggregation.h).
+  using ScheduleKey = std::tuple<Collective, Algorithm, int, bool>;
+  std::map<ScheduleKey, std::unique_ptr<schedule::Schedule>> schedules;
 
   int world_size() const { return static_cast<int>(members.size()); }
+  bool has_hubs() const { return !tree.parent.empty(); }
+  // Members with data.
+  int ranks() const { return has_hubs() ? tree.ranks : world_size(); }
+  bool is_hub() const { return rank >= ranks(); }
   bool may_send(const Member& member, uint64_t cost) const {
     const uint64_t outstanding = member.sent - member.credited;
     return outstanding == 0 || outstanding + cost <= credit_bytes;

@@ -34,7 +34,7 @@ struct Link {
   const double nominal;
   uint64_t posted_at_last_look = 0;
   uint64_t drained_at_last_look = 0;
-  uint64_t backlog = 0;  // as of PeerLinks::choose
+  uint64_t backlog = 0;  // as of PeerLinks::measure
 
   control::LinkHealth health;
   control::Redial redial;

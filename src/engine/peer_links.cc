@@ -20,12 +20,41 @@ bool is_on_trial(const Link& link) {
 
 }  // namespace
 
+// Short operations go on one rail: to ask the kernel what every rail has to do would cost them more than
+// a rail that stands still for a moment longer than look() has known. Longer ones are what rates are
+// learned from.
+Link* PeerLinks::sole(uint64_t bytes) {
+  constexpr uint64_t kShort = 4 * 1024;
+  const int rail = bytes <= kShort ? binder_.sole() : control::RailBinder::kWait;
+  Link* const link = rail == control::RailBinder::kWait ? nullptr : only_link(rail);
+  if (link == nullptr || !link->is_usable() || is_on_trial(*link) || !link->endpoint->has_room()) {
+    return nullptr;
+  }
+  const double rate = std::max(link->monitor.rate_bytes_per_s(), 1.0);
+  const double finish = link->endpoint->latency_s + static_cast<double>(link->backlog + bytes) / rate;
+  return control::RailBinder::is_far_too_long(finish) ? nullptr : link;
+}
+
+// Null also when it has several lanes.
+Link* PeerLinks::only_link(int rail) {
+  Link* only = nullptr;
+  for (Link& link : links_) {
+    if (link.endpoint->rail != rail) continue;
+    if (only != nullptr) return nullptr;
+    only = &link;
+  }
+  return only;
+}
+
 // The rail for the next transfer, and of its connections the one with the least to do.
 Link* PeerLinks::choose(Nanoseconds now, const transport::WorkRequest& request) {
   if (links_.size() == 1) {
     Link& only = links_.front();
     return only.is_usable() && only.endpoint->has_room() ? &only : nullptr;
   }
+  const uint64_t bytes = frame_bytes(request);
+  const bool again = wire::generation_of(request.header.flags) > 0;
+  if (Link* const one = again ? nullptr : sole(bytes)) return one;
   std::fill(loads_.begin(), loads_.end(), control::RailLoad());
   std::fill(lanes_.begin(), lanes_.end(), nullptr);
   for (Link& link : links_) {
@@ -40,10 +69,7 @@ Link* PeerLinks::choose(Nanoseconds now, const transport::WorkRequest& request) 
     if (!link.endpoint->has_room()) continue;
     load.has_room = true;
     if (lanes_[rail] == nullptr || backlog < lanes_[rail]->backlog) lanes_[rail] = &link;
-    link.backlog = backlog;
   }
-  const uint64_t bytes = frame_bytes(request);
-  const bool again = wire::generation_of(request.header.flags) > 0;
   const int rail = binder_.pick(loads_, bytes, pending_.bytes() - bytes, again);
   return rail == control::RailBinder::kWait ? nullptr : lanes_[static_cast<size_t>(rail)];
 }
@@ -72,6 +98,7 @@ uint64_t PeerLinks::measure(Link& link, Nanoseconds now) {
   link.monitor.sample(now, drained, backlogged);
   link.posted_at_last_look = posted;
   link.drained_at_last_look = drained;
+  link.backlog = backlog;
   return backlog;
 }
 

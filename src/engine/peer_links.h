@@ -93,6 +93,9 @@ class PeerLinks {
     return wire::kHeaderBytes + request.header.length;
   }
   Link* choose(Nanoseconds now, const transport::WorkRequest& request);
+  // The rail that the shares give everything to; null when there is more to decide.
+  Link* sole(uint64_t bytes);
+  Link* only_link(int rail);
 
   uint64_t measure(Link& link, Nanoseconds now);
 

@@ -34,8 +34,19 @@ void Supervisor::run(Nanoseconds now) {
   awaited_.assign(peers_.size(), false);
   engine_.mark_awaited(awaited_);
   for (const auto& links : engine_.peers()) {
-    if (links != nullptr && !links->gone && !links->left) look_after(*links, now);
+    // Whoever has had no connection yet is not missed.
+    const bool met = links != nullptr && !links->links().empty();
+    if (met && !links->gone && !links->left) look_after(*links, now);
   }
+}
+
+// The look that was planned while there was nothing to do comes far too late for what may fall silent
+// now; operations that are over before a busy one never see it.
+void Supervisor::touch(int peer) {
+  Peer& touched = peers_[static_cast<size_t>(peer)];
+  if (touched.touched) return;
+  touched.touched = true;
+  if (touched.expected_since == kNever) next_tick_ = std::min(next_tick_, engine_.now() + kTickBusy);
 }
 
 void Supervisor::look_after(PeerLinks& links, Nanoseconds now) {
@@ -94,7 +105,7 @@ void Supervisor::look_at(Link& link, Nanoseconds now) {
   if (link.monitor.measured() && now - link.endpoint->heard_at() < 2 * kTickBusy) {
     link.good_rate = link.monitor.rate_bytes_per_s();
   }
-  if (link.on_probation && !link.has_work() &&
+  if (link.on_probation && !link.health.is_suspect() && !link.has_work() &&
       link.endpoint->counters().frames_sent > link.sent_at_probation) {
     link.on_probation = false;
   }

@@ -65,7 +65,7 @@ class Supervisor final : public transport::RejoinEvents {
   Nanoseconds next_wakeup() const;
 
   // Data was posted to or came from the peer since the last look.
-  void touch(int peer) { peers_[static_cast<size_t>(peer)].touched = true; }
+  void touch(int peer);
   void on_control(transport::Endpoint& endpoint, const wire::FrameHeader& header);
   // The link's endpoint is down; takes what the peer has not acknowledged.
   void on_lost(PeerLinks& links, Link& link, transport::WorkQueue& unacknowledged,
@@ -98,6 +98,8 @@ class Supervisor final : public transport::RejoinEvents {
   static constexpr Nanoseconds kProbeEvery = 400 * kMillisecond;
   static constexpr Nanoseconds kProbePatience = 350 * kMillisecond;
   static constexpr Nanoseconds kGoneAfter = 1800 * kMillisecond;
+  // Both ends of a connection that died of silence agree on that, though one noticed later.
+  static constexpr Nanoseconds kLongSilence = 500 * kMillisecond;
 
   struct Probe {
     Nanoseconds next_at = 0;

@@ -22,8 +22,10 @@ double Supervisor::spread() const {
 void Supervisor::on_lost(PeerLinks& links, Link& link, WorkQueue& unacknowledged,
                          const Status& why) {
   const Nanoseconds now = engine_.now();
-  const bool silent = link.health.is_suspect();
-  link.redial.lost(now, silent, spread());
+  const Nanoseconds silent_for = link.health.suspect_for(now);
+  const bool in_vain =
+      silent_for >= kLongSilence || (link.health.is_suspect() && link.on_probation);
+  link.redial.lost(now, in_vain, spread());
   link.health.renew();
   next_tick_ = now;
   Peer& peer = state(links);

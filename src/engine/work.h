@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <new>
 
 #include "base/status.h"
@@ -22,6 +23,11 @@ class Work {
       status_ = Status(status.code(), "out of memory");  // so short that it needs none
     }
     done_.store(true, std::memory_order_release);
+  }
+  // For another operation, when the engine holds no pointer to it.
+  void renew() {
+    std::destroy_at(this);
+    std::construct_at(this);
   }
   int source = -1;  // of a receive: the rank whose message it took; set before `complete`
   uint64_t flight = 0;  // the engine's: its entry in the flight recorder

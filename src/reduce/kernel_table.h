@@ -12,6 +12,7 @@ namespace nezha::reduce {
 
 using ReduceKernel = void (*)(std::byte* out, const std::byte* a, const std::byte* b,
                               uint64_t count);
+using ReduceManyKernel = void (*)(std::byte* out, const void* const* in, size_t inputs, uint64_t count);
 using ScaleKernel = void (*)(std::byte* out, const std::byte* in, uint64_t count, double factor);
 using DivideKernel = void (*)(std::byte* data, uint64_t count, uint64_t divisor);
 
@@ -19,6 +20,7 @@ struct KernelTable {
   const char* instruction_set;
   // [dtype][op]; null where reduce_supported() says no.
   std::array<std::array<ReduceKernel, kReduceOpCount>, kDtypeCount> reduce;
+  std::array<std::array<ReduceManyKernel, kReduceOpCount>, kDtypeCount> reduce_many;
   std::array<ScaleKernel, kDtypeCount> scale;
   std::array<DivideKernel, kDtypeCount> divide;
 };

@@ -23,6 +23,12 @@ void reduce(void* out, const void* a, const void* b, uint64_t count, Dtype dtype
                                static_cast<const std::byte*>(b), count);
 }
 
+void reduce_many(void* out, std::span<const void* const> in, uint64_t count, Dtype dtype, ReduceOp op) {
+  NEZHA_CHECK(reduce_supported(dtype, op) && !in.empty());
+  const auto& row = kernels().reduce_many[static_cast<size_t>(dtype)];
+  row[static_cast<size_t>(op)](static_cast<std::byte*>(out), in.data(), in.size(), count);
+}
+
 void scale(void* out, const void* in, uint64_t count, Dtype dtype, double factor) {
   const size_t index = static_cast<size_t>(dtype);
   NEZHA_CHECK(index < kDtypeCount);

@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "base/types.h"
 
@@ -22,6 +23,11 @@ namespace nezha::reduce {
 // out[i] = a[i] (op) b[i], i in [0, count), operands in this order. reduce_supported(dtype, op)
 // must hold.
 void reduce(void* out, const void* a, const void* b, uint64_t count, Dtype dtype, ReduceOp op);
+
+// out[i] = ((in[0][i] (op) in[1][i]) (op) in[2][i]) ..., one pass over all of them; at least one. The
+// same bits as one `reduce` after the other, except that float16 and bfloat16 are rounded once, at the
+// end. `out` may be any of `in`.
+void reduce_many(void* out, std::span<const void* const> in, uint64_t count, Dtype dtype, ReduceOp op);
 
 // out[i] = in[i] * factor. float64 multiplies in float64; float32, float16 and bfloat16 in float32
 // with the factor rounded to float32. Integers are converted to float64 (int64 beyond 2^53 rounds),

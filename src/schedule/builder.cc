@@ -89,6 +89,11 @@ Builder& Builder::recv(int peer, Parts parts, Tag tag) {
   return *this;
 }
 
+Builder& Builder::recv_whole(int peer, Parts parts, Tag tag) {
+  add(StepKind::recv_whole, peer, parts, tag);
+  return *this;
+}
+
 Builder& Builder::recv_reduce(int peer, Parts parts, Tag tag, Completes completes,
                               Operands operands) {
   add(StepKind::recv_reduce, peer, parts, tag);

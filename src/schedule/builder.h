@@ -40,6 +40,7 @@ class Builder {
 
   Builder& send(int peer, Parts parts, Tag tag, Source source = Source::live);
   Builder& recv(int peer, Parts parts, Tag tag);
+  Builder& recv_whole(int peer, Parts parts, Tag tag);
   Builder& recv_reduce(int peer, Parts parts, Tag tag, Completes completes = Completes::no,
                        Operands operands = Operands::own_first);
   // Output or workspace = input.

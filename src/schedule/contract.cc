@@ -5,10 +5,10 @@
 namespace nezha::schedule {
 namespace {
 
-const char* not_reduced(const ExpressionTable& table, int world_size, Expression value) {
-  const uint64_t everybody = ~uint64_t{0} >> (kProvableRanksMax - world_size);
+const char* not_reduced(const ExpressionTable& table, int ranks, Expression value) {
+  const uint64_t everybody = ~uint64_t{0} >> (kProvableRanksMax - ranks);
   if (table.contributors(value) != everybody) return "the result lacks a rank's contribution";
-  if (table.is_scaled(value) != (world_size > 1)) {
+  if (table.is_scaled(value) != (ranks > 1)) {
     return "avg does not scale the result exactly once";
   }
   return nullptr;
@@ -16,7 +16,7 @@ const char* not_reduced(const ExpressionTable& table, int world_size, Expression
 
 // Blocks are slices or parts; with one rank there is no difference.
 std::optional<Geometry> geometry_of(Collective collective, uint32_t slices, uint32_t parts,
-                                    uint32_t world_size) {
+                                    uint32_t ranks) {
   switch (collective) {
     case Collective::all_reduce:
     case Collective::broadcast:
@@ -26,12 +26,12 @@ std::optional<Geometry> geometry_of(Collective collective, uint32_t slices, uint
     case Collective::reduce_scatter:
     case Collective::gather:
     case Collective::scatter:
-      if (slices == world_size) return Geometry::block_slices;
-      if (slices == 1 && parts == world_size) return Geometry::block_parts;
+      if (slices == ranks) return Geometry::block_slices;
+      if (slices == 1 && parts == ranks) return Geometry::block_parts;
       return std::nullopt;
     case Collective::all_to_all:
     case Collective::all_to_all_v:
-      if (slices == world_size) return Geometry::pair_slices;
+      if (slices == ranks) return Geometry::pair_slices;
       return std::nullopt;
     case Collective::send_recv: return std::nullopt;
   }
@@ -42,18 +42,19 @@ std::optional<Geometry> geometry_of(Collective collective, uint32_t slices, uint
 
 Result<Contract> Contract::of(std::span<const Schedule> ranks) {
   const Schedule& first = ranks[0];
+  const int count = first.world_size - first.hubs;
   const std::optional<Geometry> geometry =
       geometry_of(first.collective, first.slices(), first.programs[0].parts,
-                  static_cast<uint32_t>(first.world_size));
+                  static_cast<uint32_t>(count));
   if (!geometry) {
     return error(Code::internal, "%s over %d ranks cannot have %u slices of %u parts",
-                 name_of(first.collective).data(), first.world_size, first.slices(),
+                 name_of(first.collective).data(), count, first.slices(),
                  first.programs[0].parts);
   }
   Contract contract;
   contract.collective_ = first.collective;
   contract.geometry_ = *geometry;
-  contract.world_size_ = first.world_size;
+  contract.ranks_ = count;
   contract.root_ = first.root;
   return contract;
 }
@@ -63,6 +64,7 @@ int Contract::block(uint32_t slice, uint32_t part) const {
 }
 
 bool Contract::has_input(int rank, uint32_t slice, uint32_t part) const {
+  if (rank >= ranks_) return false;
   switch (collective_) {
     case Collective::all_gather:
     case Collective::gather: return block(slice, part) == rank;
@@ -72,6 +74,7 @@ bool Contract::has_input(int rank, uint32_t slice, uint32_t part) const {
 }
 
 bool Contract::has_output(int rank, uint32_t slice, uint32_t part) const {
+  if (rank >= ranks_) return false;
   switch (collective_) {
     case Collective::reduce_scatter:
     case Collective::scatter: return block(slice, part) == rank;
@@ -91,7 +94,7 @@ const char* Contract::complaint(const ExpressionTable& table, int rank, uint32_t
   switch (collective_) {
     case Collective::all_reduce:
     case Collective::reduce:
-    case Collective::reduce_scatter: return not_reduced(table, world_size_, value);
+    case Collective::reduce_scatter: return not_reduced(table, ranks_, value);
     case Collective::broadcast:
     case Collective::scatter: return holds_input_of(root_, "does not hold what the root sent");
     case Collective::all_gather:
@@ -99,7 +102,7 @@ const char* Contract::complaint(const ExpressionTable& table, int rank, uint32_t
       return holds_input_of(block(slice, part), "does not hold the block of its owner");
     case Collective::all_to_all:
     case Collective::all_to_all_v:
-      return holds_input_of((rank + world_size_ - static_cast<int>(slice)) % world_size_,
+      return holds_input_of((rank + ranks_ - static_cast<int>(slice)) % ranks_,
                             "does not hold what the rank before it sent");
     case Collective::barrier:
     case Collective::send_recv: return nullptr;

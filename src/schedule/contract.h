@@ -1,7 +1,7 @@
 // Contract (of a collective): who has an input and an output of which block, and what an output must
 // hold in the end. Verifier and rehearsal ask here.
 //
-// Contract: plain values, any thread. Up to 64 ranks.
+// Contract: plain values, any thread. Up to 64 ranks and hubs; hubs have neither input nor output.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ class Contract {
   bool may_be_in_place() const { return geometry_ != Geometry::pair_slices; }
   // There is one buffer, so what was never written is what the caller put there.
   bool has_one_buffer() const { return collective_ == Collective::broadcast; }
-  // All outputs hold the same, bit by bit.
-  bool agrees() const { return collective_ == Collective::all_reduce; }
+  // What this rank's output holds is the same everywhere, bit by bit.
+  bool agrees(int rank) const { return collective_ == Collective::all_reduce && rank < ranks_; }
 
   // What is wrong with an output that holds `value`; nullptr if nothing. A barrier has no outputs:
   // whether it waits for everybody is another question.
@@ -41,7 +41,7 @@ class Contract {
 
   Collective collective_ = Collective::all_reduce;
   Geometry geometry_ = Geometry::even;
-  int world_size_ = 1;
+  int ranks_ = 1;  // hubs are none
   int root_ = 0;
 };
 

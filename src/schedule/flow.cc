@@ -104,7 +104,7 @@ void Flow::apply(const Place& place) {
     const Place& source = links_.other_end[place.rank][place.step];
     const Expression incoming = payloads_[source.rank][source.step][part - step.part_begin];
     Expression& target = memory(place, part);
-    if (step.kind == StepKind::recv) {
+    if (step.kind != StepKind::recv_reduce) {
       target = incoming;
       continue;
     }

@@ -14,9 +14,6 @@ std::string at(const SliceLinks& links, int rank, uint32_t round, uint32_t step)
 // Why the step makes no sense by itself; nullptr when it does.
 const char* complaint(const Step& step, int rank, int world_size, uint32_t parts) {
   const bool transfers = step.kind == StepKind::send || receives(step);
-  if (step.kind == StepKind::offload || step.kind == StepKind::reduce) {
-    return "this kind of step cannot be proved";
-  }
   if (step.part_begin > step.part_end || step.part_end > parts) return "no such parts";
   if (transfers && (step.peer < 0 || step.peer >= world_size)) return "no such peer";
   if (transfers && step.peer == rank) return "the peer is the rank itself";
@@ -26,7 +23,7 @@ const char* complaint(const Step& step, int rank, int world_size, uint32_t parts
   if ((step.final || step.peer_first) && !reduces) {
     return "final and peer_first are for reductions";
   }
-  if (step.from_input && step.kind == StepKind::recv) return "a recv has no operand";
+  if (step.from_input && receives(step) && !reduces) return "a recv has no operand";
   if (step.kind == StepKind::copy && step.in_workspace && !step.from_input) {
     return "a copy out of the workspace goes to the output";
   }
@@ -117,7 +114,8 @@ Status check_shape(std::span<const Schedule> ranks) {
     const int rank = static_cast<int>(i);
     if (schedule.rank != rank || schedule.world_size != static_cast<int>(ranks.size()) ||
         schedule.collective != first.collective || schedule.algorithm != first.algorithm ||
-        schedule.root != first.root || schedule.slices() != first.slices()) {
+        schedule.root != first.root || schedule.slices() != first.slices() ||
+        schedule.hubs != first.hubs || schedule.hubs < 0 || schedule.hubs >= schedule.world_size) {
       return error(Code::internal, "the schedule of rank %d is of another operation or size", rank);
     }
     for (uint32_t slice = 0; slice < schedule.slices(); ++slice) {

@@ -35,14 +35,15 @@ struct SliceLinks {
 };
 
 inline bool receives(const Step& step) {
-  return step.kind == StepKind::recv || step.kind == StepKind::recv_reduce;
+  return step.kind == StepKind::recv || step.kind == StepKind::recv_whole ||
+         step.kind == StepKind::recv_reduce;
 }
 
 // Which of a rank's memories a step reads (a reduction: its own operand) and writes.
 enum class Location : uint8_t { nowhere, input, output, workspace };
 
 inline Location read_location(const Step& step) {
-  if (step.kind == StepKind::recv) return Location::nowhere;
+  if (step.kind == StepKind::recv || step.kind == StepKind::recv_whole) return Location::nowhere;
   if (step.from_input) return Location::input;
   const bool is_keep = step.kind == StepKind::copy;
   return step.in_workspace || is_keep ? Location::workspace : Location::output;

@@ -43,8 +43,8 @@ struct Plan {
   uint32_t lengths = 0;        // as in the request
   // all_to_all_v: ranks know their own blocks only, so chunks_per_slice and window are this rank's.
   bool local = false;
-  double offload_share = 0;    // share of the chunks given to aggregation rails
-  uint32_t epoch = 0;
+  // Of an aggregation: nobody leaves before everybody has the result (schedule/aggregation.h).
+  bool held = false;
 
   // A short name of all agreed fields for the wire: ranks with different plans notice at once.
   uint32_t fingerprint() const;
@@ -58,6 +58,12 @@ struct Plan {
 // and refused above the credit. `unsupported` when the algorithm does not do the collective;
 // `invalid_argument` names the field that makes no sense. The rules are in docs/algorithms.md.
 Result<Plan> make_plan(const PlanRequest& request, const CostTable& costs);
+
+// The plan of an operation through hubs, whatever their tree: chunks short enough that one is added up
+// while others travel, as many open as the credit of a pair allows. Results up to kUnheldBytesMax are not
+// held: their ranks keep a copy. `world_size`: without the hubs. Errors as of make_plan.
+inline constexpr uint64_t kUnheldBytesMax = 16 * 1024;
+Result<Plan> make_aggregation_plan(const PlanRequest& request);
 
 // Predicted seconds of one algorithm: alpha x steps + beta x bytes + gamma x reduced bytes
 // (Thakur, Rabenseifner, Gropp 2005, section 3). Infinite when it does not do the collective.

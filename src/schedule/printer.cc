@@ -5,8 +5,8 @@
 namespace nezha::schedule {
 namespace {
 
-constexpr std::string_view kKindNames[] = {"send", "recv", "recv_reduce",
-                                           "reduce", "copy", "offload"};
+constexpr std::string_view kKindNames[] = {"send", "recv", "recv_whole",
+                                           "recv_reduce", "copy"};
 
 struct Flag {
   std::string_view name;

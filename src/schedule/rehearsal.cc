@@ -171,8 +171,8 @@ class Rehearsal {
     if (!arrival) return;
     if (arrival->is_first) {
       const Message message = network_.message(arrival->message);
-      const bool reduced_later = target_step(message).kind == StepKind::recv_reduce;
-      if (reduced_later && !network_.fill_scratch(arrival->message)) {
+      const bool applied_later = target_step(message).kind != StepKind::recv;
+      if (applied_later && !network_.fill_scratch(arrival->message)) {
         fail(message, "the scratch of the pair outgrows its credit");
       }
       if (!options_.rules.credits_on_use) network_.return_credit(arrival->message);

@@ -43,6 +43,7 @@ void RehearsalMemory::land(int rank, uint32_t chunk, const Step& step, const Pay
 }
 
 void RehearsalMemory::reduce(int rank, uint32_t chunk, const Step& step, const Payload& payload) {
+  if (step.kind == StepKind::recv_whole) return land(rank, chunk, step, payload);
   const Payload own = read(rank, chunk, step);
   Payload& target = memory(rank, chunk, write_location(step));
   for (uint32_t i = 0; i < own.size(); ++i) {
@@ -67,9 +68,10 @@ bool RehearsalMemory::is_right(int rank, uint32_t chunk) {
   for (uint32_t part = 0; part < output.size(); ++part) {
     if (contract_.complaint(table_, rank, slice, part, output[part]) != nullptr) return false;
   }
+  if (!contract_.agrees(rank)) return true;
   Payload& expected = expected_[slice];
   if (expected.empty()) expected = output;
-  return !contract_.agrees() || expected == output;
+  return expected == output;
 }
 
 void RehearsalMemory::give_back(int rank) {

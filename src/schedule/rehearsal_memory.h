@@ -26,6 +26,7 @@ class RehearsalMemory {
   Payload read(int rank, uint32_t chunk, const Step& step);
   // The effect of a `recv`, of a `recv_reduce` and of a `copy`.
   void land(int rank, uint32_t chunk, const Step& step, const Payload& payload);
+  // Also of a step that replaces its range as a whole.
   void reduce(int rank, uint32_t chunk, const Step& step, const Payload& payload);
   void copy(int rank, uint32_t chunk, const Step& step);
 

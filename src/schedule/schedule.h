@@ -36,10 +36,9 @@ namespace nezha::schedule {
 enum class StepKind : uint8_t {
   send,         // part range -> peer
   recv,         // peer -> part range of the output, replacing it
+  recv_whole,   // the same by way of scratch: until all of it landed the output is untouched
   recv_reduce,  // peer -> scratch; when all of it landed: output = operand (op) scratch
-  reduce,       // output = output (op) input, local
   copy,         // local: output or workspace = input; without `from_input`: output = workspace
-  offload,      // hand the range to a rail that performs the whole collective itself
 };
 
 struct Step {
@@ -87,6 +86,7 @@ struct Schedule {
   int world_size = 1;
   int root = 0;
   std::vector<Program> programs;  // one per slice
+  int hubs = 0;  // of world_size: the last members, which have no data of their own (aggregation.h)
 
   uint32_t slices() const { return static_cast<uint32_t>(programs.size()); }
   bool operator==(const Schedule&) const = default;

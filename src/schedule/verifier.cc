@@ -18,7 +18,7 @@ Status check_outputs(const SliceLinks& links, const Contract& contract, const Fl
     for (uint32_t part = 0; part < links.parts(); ++part) {
       const Expression value = flow.value(rank, part);
       const char* wrong = contract.complaint(table, rank, links.slice, part, value);
-      if (wrong == nullptr && contract.agrees() && value != flow.value(0, part)) {
+      if (wrong == nullptr && contract.agrees(rank) && value != flow.value(0, part)) {
         wrong = "added in another order than on rank 0";
       }
       if (wrong != nullptr) {
@@ -31,8 +31,9 @@ Status check_outputs(const SliceLinks& links, const Contract& contract, const Fl
 }
 
 Status check_barrier(const SliceLinks& links, const Flow& flow) {
-  for (int rank = 0; rank < links.world_size(); ++rank) {
-    for (int other = 0; other < links.world_size(); ++other) {
+  const int ranks = links.world_size() - links.ranks[0].hubs;
+  for (int rank = 0; rank < ranks; ++rank) {
+    for (int other = 0; other < ranks; ++other) {
       if (!Flow::has_started(flow.end_of(rank), other, 0)) {
         return error(Code::internal, "rank %d leaves the barrier without word from rank %d", rank,
                      other);
@@ -55,7 +56,7 @@ void measure(const SliceLinks& links, int rank, Proof& proof) {
         sent[step.peer] += size;
         proof.largest_message = std::max(proof.largest_message, size);
       }
-      if (step.kind == StepKind::recv_reduce) {
+      if (receives(step) && step.kind != StepKind::recv) {
         scratch[step.peer] += size;
         if (received_before && size > 0) proof.consumes_on_arrival = false;
       }

@@ -107,6 +107,8 @@ std::string_view reason_of(Refusal refusal) {
     case Refusal::bad_mac: return "the two sides hold different secrets";
     case Refusal::malformed: return "bytes that must be zero are not";
     case Refusal::needs_tls: return "one side has tls=on, the other tls=off; set it equal on all ranks";
+    case Refusal::no_room: return "the aggregation node serves as much as its quotas allow";
+    case Refusal::wrong_tree: return "the aggregation node knows a tree of another number of nodes";
   }
   return "unknown reason";
 }

@@ -61,8 +61,10 @@ enum class Refusal : uint8_t {
   bad_mac,
   malformed,
   needs_tls,
+  no_room,     // of aggregation nodes, as the next
+  wrong_tree,
 };
-inline constexpr Refusal kRefusalLast = Refusal::needs_tls;
+inline constexpr Refusal kRefusalLast = Refusal::wrong_tree;
 std::string_view reason_of(Refusal refusal);
 // These bytes begin a message of this protocol, of any version.
 bool is_ours(std::span<const std::byte> beginning);

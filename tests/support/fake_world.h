@@ -36,6 +36,7 @@ struct FakeWorldOptions {
   std::vector<double> weights = {1, 1};  // how every rank shares its bytes among the rails
   uint64_t credit_bytes = 8 * 1024 * 1024;
   uint64_t inline_bytes = 0;
+  schedule::AggregationTree tree = {};  // with hubs: the last of the ranks
   transport::FaultPlan faults;  // of rank 0's endpoint to rank 1 on rail 0
 };
 
@@ -129,6 +130,7 @@ class FakeWorld {
     request.comm = options_.comm;
     request.members.resize(static_cast<size_t>(options_.ranks));
     std::iota(request.members.begin(), request.members.end(), 0);
+    request.tree = options_.tree;
     control::PolicyOptions policy;
     policy.weights = options_.weights;
     auto made = control::make_policy("static", policy);

@@ -112,5 +112,50 @@ TEST(ReduceDeathTest, UnsupportedPairsAreABrokenInvariant) {
   EXPECT_DEATH(divide(&value, 1, Dtype::float32, 0), "invariant");
 }
 
+// ((a + b) + c) + d, at sizes around a vector's, in place or not.
+TEST(ReduceMany, AddsInOrderInOnePass) {
+  for (const size_t count : {1UL, 7UL, 8UL, 33UL, 1000UL}) {
+    for (const size_t inputs : {1UL, 2UL, 5UL}) {
+      std::vector<std::vector<float>> in(inputs, std::vector<float>(count));
+      std::vector<const void*> pointers;
+      for (size_t input = 0; input < inputs; ++input) {
+        for (size_t i = 0; i < count; ++i) {
+          in[input][i] = 0.1F * static_cast<float>((i * 7 + input * 13) % 97 + 1);
+        }
+        pointers.push_back(in[input].data());
+      }
+      std::vector<float> expected = in[0];
+      for (size_t input = 1; input < inputs; ++input) {
+        reduce(expected.data(), expected.data(), in[input].data(), count, Dtype::float32, ReduceOp::sum);
+      }
+      std::vector<float> out(count);
+      reduce_many(out.data(), pointers, count, Dtype::float32, ReduceOp::sum);
+      EXPECT_EQ(out, expected);
+      reduce_many(in[0].data(), pointers, count, Dtype::float32, ReduceOp::sum);
+      EXPECT_EQ(in[0], expected);
+    }
+  }
+}
+
+// 256 and 2048 take no 1 in 8 and in 11 bits, but they take 2.
+TEST(ReduceMany, RoundsShortFloatsOnce) {
+  struct Case {
+    Dtype dtype;
+    uint16_t large;
+    uint16_t one;
+    uint16_t sum;
+  };
+  for (const Case& at : {Case{Dtype::bfloat16, 0x4380, 0x3F80, 0x4381},
+                         Case{Dtype::float16, 0x6800, 0x3C00, 0x6801}}) {
+    constexpr size_t kCount = 37;
+    const std::vector<uint16_t> large(kCount, at.large);
+    const std::vector<uint16_t> one(kCount, at.one);
+    const std::vector<const void*> in = {large.data(), one.data(), one.data()};
+    std::vector<uint16_t> out(kCount);
+    reduce_many(out.data(), in, kCount, at.dtype, ReduceOp::sum);
+    EXPECT_EQ(out, std::vector<uint16_t>(kCount, at.sum));
+  }
+}
+
 }  // namespace
 }  // namespace nezha::reduce

@@ -1,0 +1,64 @@
+// Engine: what the ranks agree on for an operation, and what each of them does.
+#include <algorithm>
+
+#include "engine/engine.h"
+#include "schedule/catalog.h"
+
+namespace nezha::engine {
+namespace {
+
+uint64_t longest_block(const OpRequest& request, int world_size) {
+  uint64_t longest = 0;
+  for (const auto counts : {request.input_counts, request.output_counts}) {
+    for (const uint64_t count : counts) longest = std::max(longest, count);
+  }
+  const bool even = request.input_counts.empty() && request.output_counts.empty();
+  return even ? request.count / static_cast<uint64_t>(world_size) : longest;
+}
+
+// Blocks of all_to_all_v are known to pairs of ranks only; there each frame says the pair's count.
+uint32_t name_of_lengths(const OpRequest& request) {
+  if (request.collective == Collective::all_to_all_v) return 0;
+  uint64_t hash = 0;
+  for (const uint64_t count : request.input_counts) {
+    hash = (hash ^ (count + 1)) * 1099511628211u;
+    hash ^= hash >> 29;
+  }
+  return static_cast<uint32_t>(hash >> 16);
+}
+
+}  // namespace
+
+Result<schedule::Plan> Engine::plan_for(const Group& group, const OpRequest& request) const {
+  schedule::PlanRequest shape;
+  shape.collective = request.collective;
+  shape.dtype = request.dtype;
+  shape.count = request.count;
+  shape.longest_block = longest_block(request, group.ranks());
+  shape.lengths = name_of_lengths(request);
+  shape.world_size = group.ranks();
+  shape.algorithm = request.algorithm;
+  shape.chunk_bytes_max = options_.chunk_bytes;
+  shape.credit_bytes = options_.credit_bytes;
+  return group.has_hubs() ? schedule::make_aggregation_plan(shape)
+                          : schedule::make_plan(shape, group.costs);
+}
+
+Result<const schedule::Schedule*> Engine::schedule_for(Group& group, const OpRequest& request,
+                                                       const schedule::Plan& plan) {
+  const Group::ScheduleKey key(request.collective, plan.algorithm, request.root, plan.held);
+  auto found = group.schedules.find(key);
+  if (found == group.schedules.end()) {
+    auto built = group.has_hubs()
+                     ? schedule::build_aggregation(request.collective, group.tree, group.rank,
+                                                   request.root, plan.held)
+                     : schedule::build(request.collective, plan.algorithm, group.rank,
+                                       group.world_size(), request.root);
+    if (!built) return built.status();
+    found = group.schedules.emplace(key, std::make_unique<schedule::Schedule>(
+                                             std::move(built.value()))).first;
+  }
+  return found->second.get();
+}
+
+}  // namespace nezha::engine

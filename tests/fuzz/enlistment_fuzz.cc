@@ -1,0 +1,82 @@
+// What an aggregation node is told before and after it knows who speaks: tickets, orders and rolls,
+// answers, topologies: any bytes. What is understood is sound, and comes back as it was.
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "base/check.h"
+#include "fuzz/fuzz.h"
+#include "schedule/topology.h"
+#include "wire/enlistment.h"
+#include "wire/little_endian.h"
+#include "wire/ticket.h"
+
+namespace nezha {
+namespace {
+
+constexpr uint32_t kWorld = 40;
+
+void check_ticket(std::string_view bytes) {
+  wire::TicketBytes ticket{};
+  std::memcpy(ticket.data(), bytes.data(), std::min(bytes.size(), ticket.size()));
+  const wire::Secret key = wire::secret_from_text("fuzz");
+  wire::Ticket read;
+  const wire::Secret job_key = wire::job_key_of(key, wire::load_le<uint64_t>(ticket.data() + 16));
+  // Nobody guesses 32 bytes of HMAC.
+  NEZHA_CHECK(wire::check_ticket(ticket, key, &read) != wire::Refusal::none);
+  // Whoever has the key says anything.
+  const auto number = [&](size_t at) { return wire::load_le<uint32_t>(ticket.data() + at); };
+  wire::Ticket said{7, number(8), static_cast<uint16_t>(number(4) >> 16), number(12), number(24)};
+  const auto honest = wire::make_ticket(said, wire::job_key_of(key, 7));
+  if (wire::check_ticket(honest, key, &read) == wire::Refusal::none) {
+    NEZHA_CHECK(read == said && read.ranks >= 1 && read.ranks <= wire::kTicketRanksMax);
+    NEZHA_CHECK(read.hubs <= wire::kTicketHubsMax);
+  }
+  NEZHA_CHECK(job_key != key);
+}
+
+void check_enlistment(std::string_view bytes) {
+  wire::Order order;
+  const std::string_view head = bytes.substr(0, wire::kOrderBytes);
+  if (!wire::decode(head, kWorld, &order)) return;
+  NEZHA_CHECK(wire::encode(order) == head && order.members <= kWorld);
+  if (order.leaves()) return;
+  wire::Roll roll;
+  const std::string_view rest = bytes.substr(head.size(), order.members * wire::kRollEntryBytes);
+  if (!wire::decode(rest, order, kWorld, &roll)) return;
+  NEZHA_CHECK(wire::encode(roll) == rest);
+  const schedule::AggregationTree tree{static_cast<int>(order.members - order.hubs), roll.parents};
+  if (!schedule::check_tree(tree)) return;
+  for (int hub = tree.ranks; hub < tree.members(); ++hub) {
+    NEZHA_CHECK(schedule::enlister_of(tree, hub) >= 0);
+  }
+}
+
+void check_topology(std::string_view bytes) {
+  auto topology = schedule::parse_topology(bytes);
+  if (!topology) return;
+  const std::string json = schedule::to_json(*topology);
+  auto again = schedule::parse_topology(json);
+  NEZHA_CHECK(again.is_ok() && schedule::to_json(*again) == json);
+  std::vector<int> ranks(8);
+  std::iota(ranks.begin(), ranks.end(), 0);
+  std::vector<int> leaves;
+  for (const int rank : ranks) {
+    leaves.push_back(topology->leaf_of("10.1.0." + std::to_string(rank * 40)));
+    NEZHA_CHECK(leaves.back() < topology->hubs());
+  }
+  auto plan = schedule::plan_hubs(*topology, 8, ranks, leaves);
+  if (plan) NEZHA_CHECK(schedule::check_tree(plan->tree).is_ok());
+}
+
+}  // namespace
+}  // namespace nezha
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  nezha::check_ticket(bytes);
+  nezha::check_enlistment(bytes);
+  nezha::check_topology(bytes);
+  (void)nezha::wire::decode_answer(bytes.substr(0, nezha::wire::kAnswerBytes));
+  return 0;
+}

@@ -1,0 +1,207 @@
+// A rank of a job that talks to aggregation nodes over loopback, and what a test makes it do.
+//
+// Contract: each rank is driven by one thread of the test. `drive` gives up after kPatience_s.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "context/hub_session.h"
+#include "schedule/topology.h"
+#include "server/aggregator.h"
+#include "support/watchdog.h"
+
+namespace nezha::testing {
+
+inline constexpr const char* kHubAddress = "127.0.0.1";
+
+inline wire::Secret hub_key() { return wire::secret_from_text("of the node"); }
+
+// Where the rank is in its job, and where its node is.
+struct HubPlace {
+  int rank = 0;
+  int ranks = 1;
+  uint64_t job = 0;
+  uint16_t port = 0;  // of its node
+  int hubs = 1;
+  int hub = 0;
+  uint32_t session = 0;
+  std::string address = kHubAddress;  // of its node
+};
+
+class HubRank {
+ public:
+  explicit HubRank(const HubPlace& place, const wire::Secret& node_key = hub_key()) : place_(place) {
+    loop_ = std::move(*progress::Loop::create(system_clock(), 0));
+    context::HubSessionRequest request;
+    request.rank = place.rank;
+    request.ranks = place.ranks;
+    request.hubs = place.hubs;
+    request.hub = place.hub;
+    request.session = place.session;
+    request.job = place.job;
+    request.job_key = wire::job_key_of(node_key, place.job);
+    request.rail = {"", kHubAddress, 8, 0, 0, 0, 0, "", ""};
+    request.node = {"", place.address, 8, place.port, place.port, 0, 0, "", ""};
+    progress::Loop::Baton baton(*loop_);
+    auto session = context::HubSession::create(*loop_, request);
+    EXPECT_TRUE(session) << session.status().to_string();
+    if (!session) return;
+    session_ = std::move(*session);
+    loop_->set_client(session_.get());
+  }
+  ~HubRank() {
+    progress::Loop::Baton baton(*loop_);
+    session_.reset();
+  }
+  HubRank(const HubRank&) = delete;
+  HubRank& operator=(const HubRank&) = delete;
+
+  context::HubSession& session() { return *session_; }
+  engine::Group* group() { return group_; }
+  template <class Done>
+  bool drive(Done done) {
+    return loop_->drive_until(done, deadline_after(system_clock(), kPatience_s));
+  }
+  Status connect() {
+    using State = context::HubSession::State;
+    if (!drive([&] { return session_->state() != State::dialling; })) {
+      return error(Code::timed_out, "no connection");
+    }
+    return session_->state() == State::up ? Status::ok() : Status(Code::peer_lost, session_->reason());
+  }
+  // One hub for all ranks of the job.
+  schedule::HubPlan flat() const {
+    schedule::HubPlan plan;
+    for (int rank = 0; rank < place_.ranks; ++rank) plan.members.push_back(rank);
+    plan.members.push_back(place_.ranks + place_.hub);
+    plan.tree = schedule::flat_tree(place_.ranks);
+    return plan;
+  }
+  Status enlist(uint32_t comm, const schedule::HubPlan& plan) {
+    uint64_t number = 0;
+    {
+      progress::Loop::Baton baton(*loop_);
+      number = session_->enlist(comm, plan.members, plan.tree);
+    }
+    std::optional<Status> answer;
+    drive([&] {
+      if (!answer) answer = session_->take_answer(number);  // it is given once
+      return answer.has_value();
+    });
+    return answer ? *answer : error(Code::timed_out, "no answer");
+  }
+  Status join(uint32_t comm, const schedule::HubPlan& plan) {
+    progress::Loop::Baton baton(*loop_);
+    auto group = session_->join(comm, plan.members, plan.tree);
+    if (!group) return group.status();
+    group_ = *group;
+    return Status::ok();
+  }
+  void leave(uint32_t comm) {
+    progress::Loop::Baton baton(*loop_);
+    session_->engine().destroy_group(*group_);
+    group_ = nullptr;
+    session_->leave(comm);
+    baton.drive_once();
+  }
+  Status run(const engine::OpRequest& request) {
+    engine::Work work;
+    {
+      progress::Loop::Baton baton(*loop_);
+      NEZHA_RETURN_IF_ERROR(session_->engine().submit(*group_, request, work));
+    }
+    if (!drive([&] { return work.is_done(); })) {
+      progress::Loop::Baton baton(*loop_);
+      session_->engine().fail_group(*group_, error(Code::timed_out, "the test ended"), false);
+      baton.drive_once();
+      return error(Code::timed_out, "the operation did not end");
+    }
+    return work.status();
+  }
+  Status all_reduce(std::vector<float>& values) {
+    engine::OpRequest request;
+    request.in = request.out = values.data();
+    request.count = values.size();
+    return run(request);
+  }
+
+ private:
+  const HubPlace place_;
+  std::unique_ptr<progress::Loop> loop_;
+  std::unique_ptr<context::HubSession> session_;
+  engine::Group* group_ = nullptr;
+};
+
+// Whether the node's figures contain this, now or in a while.
+inline bool comes_to_say(server::Aggregator& node, const std::string& figure) {
+  const Nanoseconds deadline = deadline_after(system_clock(), kPatience_s);
+  while (node.stats_json().find(figure) == std::string::npos) {
+    if (system_clock().now() >= deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return true;
+}
+
+inline float hub_value(int rank, size_t i, uint64_t job) {
+  return static_cast<float>((i * 3 + static_cast<size_t>(rank) * 5 + job) % 100);
+}
+
+// An all_reduce over ranks that give hub_value each; the first wrong element is an error.
+inline Status check_all_reduce(HubRank& self, const HubPlace& place, size_t count) {
+  std::vector<float> values(count);
+  for (size_t i = 0; i < count; ++i) values[i] = hub_value(place.rank, i, place.job);
+  NEZHA_RETURN_IF_ERROR(self.all_reduce(values));
+  for (size_t i = 0; i < count; ++i) {
+    float expected = 0;
+    for (int other = 0; other < place.ranks; ++other) expected += hub_value(other, i, place.job);
+    if (values[i] != expected) return error(Code::internal, "element %zu of %zu is wrong", i, count);
+  }
+  return Status::ok();
+}
+
+// What the ranks of a job tell each other on their own network.
+class Meeting {
+ public:
+  explicit Meeting(int ranks) : ranks_(ranks) {}
+  // Whether all of them said yes.
+  bool agree(bool yes) {
+    std::unique_lock lock(mutex_);
+    const auto round = static_cast<size_t>(said_++ / ranks_);
+    if (round == yes_.size()) yes_.push_back(0);
+    yes_[round] += yes ? 1 : 0;
+    everybody_.notify_all();
+    const int all = (static_cast<int>(round) + 1) * ranks_;
+    everybody_.wait_for(lock, std::chrono::duration<double>(kPatience_s), [&] { return said_ >= all; });
+    return yes_[round] == ranks_;
+  }
+
+ private:
+  const int ranks_;
+  std::mutex mutex_;
+  std::condition_variable everybody_;
+  int said_ = 0;
+  std::vector<int> yes_;  // by round
+};
+
+// A thread for each rank of a job; what each says.
+template <class Body>
+std::vector<Status> run_ranks(int ranks, Body body) {
+  std::vector<Status> outcomes(static_cast<size_t>(ranks), error(Code::internal, "never ran"));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] { outcomes[static_cast<size_t>(rank)] = body(rank); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return outcomes;
+}
+
+}  // namespace nezha::testing

@@ -1,4 +1,4 @@
-# What `cmake --install` puts where: the library, its header, a CMake package (find_package(nezha),
+# What `cmake --install` puts where: the library, its headers, a CMake package (find_package(nezha),
 # target nezha::nezha) and a pkg-config file, so that C and C++ programs can be built against it.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -9,6 +9,7 @@ install(TARGETS nezha EXPORT nezha_targets
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
         INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES ${PROJECT_SOURCE_DIR}/include/nezha/nezha.h
+              ${PROJECT_SOURCE_DIR}/include/nezha/aggregator.h
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/nezha)
 install(EXPORT nezha_targets NAMESPACE nezha:: FILE nezha-targets.cmake
         DESTINATION ${NEZHA_PACKAGE_DIR})

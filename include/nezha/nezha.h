@@ -233,6 +233,7 @@ NEZHA_API nezha_code nezha_dump_flight(nezha_comm_t comm, const char* path, char
  *   "explain"  the plan of an operation; request {"collective", "bytes", "dtype", "world_size",
  *              "rails", "rate_gbps" (of each rail), "latency_us", "algorithm",
  *              "schedule": true|false, "rank"}
+ *   "aggregator"  the configured aggregation node: does it answer, which one serves this host, the tree
  *   "config"   every configuration field with default, unit, environment name and meaning
  *   "build"    version, compiler, instruction set, optional parts */
 NEZHA_API nezha_code nezha_query(const char* what, const char* request, char* text, size_t size,

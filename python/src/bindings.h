@@ -1,5 +1,5 @@
 // The Python classes of the module: communicators, operations, questions without
-// either, and how waiting for a job to form ends early.
+// either, aggregation nodes, and how waiting for a job to form ends early.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -9,6 +9,7 @@ namespace nezha::python {
 void bind_communicator(nanobind::module_& module);
 void bind_work(nanobind::module_& module);
 void bind_query(nanobind::module_& module);
+void bind_aggregator(nanobind::module_& module);
 void bind_interrupt(nanobind::module_& module);
 
 }  // namespace nezha::python

@@ -1,4 +1,4 @@
-// The module nezha._native: nezha.h for Python. nezha/communicator.py is what users see of it.
+// The module nezha._native: include/nezha for Python. nezha/communicator.py is what users see of it.
 #include <nanobind/nanobind.h>
 
 #include "bindings.h"
@@ -9,5 +9,6 @@ NB_MODULE(_native, module) {
   nezha::python::bind_work(module);
   nezha::python::bind_communicator(module);
   nezha::python::bind_query(module);
+  nezha::python::bind_aggregator(module);
   nezha::python::bind_interrupt(module);
 }

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "capi/last_error.h"
 #include "context/fabric_rails.h"
+#include "context/topology_question.h"
 #include "control/policy.h"
 #include "control/rail_selector.h"
 #include "nezha/nezha.h"
@@ -15,6 +16,8 @@
 #include "schedule/catalog.h"
 #include "schedule/plan.h"
 #include "schedule/printer.h"
+#include "schedule/topology.h"
+#include "wire/cluster_key.h"
 
 namespace {
 
@@ -130,6 +133,32 @@ Result<std::string> explain(const JsonValue& request) {
   return json.end_object().take();
 }
 
+// The configured aggregation node, and what it answers.
+Result<std::string> aggregator() {
+  auto config = nezha::load_config();
+  if (!config) return config.status();
+  JsonWriter json;
+  json.begin_object().field("configured", config->aggregator);
+  if (config->aggregator.empty()) return json.end_object().take();
+  auto node = nezha::parse_node_address(config->aggregator);
+  if (!node) return node.status();
+  auto key = nezha::wire::read_cluster_key(config->aggregator_key_file);
+  if (!key) return key.status();
+  nezha::context::TopologyQuestion question;
+  question.address = node->address;
+  question.port = node->port;
+  question.device = config->aggregator_device;
+  question.job_key = nezha::wire::job_key_of(*key, question.job);
+  std::string my_address;
+  auto topology = nezha::context::ask_topology(question, &my_address);
+  json.field("reachable", topology.is_ok()).field("reason", topology.status().message());
+  if (!topology) return json.end_object().take();
+  const int leaf = topology->leaf_of(my_address);
+  json.field("served_by", leaf < 0 ? "" : topology->nodes[static_cast<size_t>(leaf)].name);
+  json.key("topology").raw(nezha::schedule::to_json(*topology));
+  return json.end_object().take();
+}
+
 std::string build_info() {
   JsonWriter json;
   json.begin_object().field("version", kVersion).field("compiler", __VERSION__);
@@ -156,10 +185,11 @@ nezha_code nezha_query(const char* what, const char* request, char* text, size_t
     if (topic == "devices") answer = devices(*parsed);
     else if (topic == "explain") answer = explain(*parsed);
     else if (topic == "fabric") answer = nezha::context::describe_fabric();
+    else if (topic == "aggregator") answer = aggregator();
     else if (topic == "config") answer = nezha::config_schema_json();
     else if (topic == "build") answer = build_info();
     else return error(Code::invalid_argument, "cannot answer '%s': devices, fabric, explain, "
-                      "config or build", topic.c_str());
+                      "aggregator, config or build", topic.c_str());
     if (!answer) return answer.status();
     content = std::move(*answer);
     return Status::ok();

@@ -163,7 +163,7 @@ TEST(CApi, FlightDumpsGoWhereOneSays) {
 }
 
 TEST(CApi, QueriesNeedNoCommunicator) {
-  for (const char* what : {"devices", "explain", "config", "build"}) {
+  for (const char* what : {"devices", "explain", "aggregator", "config", "build"}) {
     size_t needed = 0;
     ASSERT_EQ(nezha_query(what, nullptr, nullptr, 0, &needed), NEZHA_EXHAUSTED) << what;
     std::vector<char> exact(needed);

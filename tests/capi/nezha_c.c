@@ -4,7 +4,22 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "nezha/aggregator.h"
 #include "nezha/nezha.h"
+
+static const char* run_node(void) {
+  nezha_aggregator_t node = NULL;
+  nezha_aggregator_options options;
+  int port = 0;
+  memset(&options, 0, sizeof(options));
+  options.struct_size = sizeof(options);
+  options.address = "127.0.0.1";
+  options.threads = 1;
+  if (nezha_aggregator_start(&options, &node) != NEZHA_OK) return nezha_last_error();
+  if (nezha_aggregator_port(node, &port) != NEZHA_OK || port <= 0) return "a node without a port";
+  nezha_aggregator_stop(node);
+  return NULL;
+}
 
 const char* run_c_program(void) {
   nezha_comm_t comm = NULL;
@@ -31,5 +46,5 @@ const char* run_c_program(void) {
   }
   if (nezha_barrier(comm, NULL, NULL) != NEZHA_OK) return nezha_last_error();
   nezha_destroy(comm);
-  return NULL;
+  return run_node();
 }

@@ -1,0 +1,72 @@
+// Aggregator: an aggregation node: one port, many jobs, a thread for each of some cores.
+//
+// Contract
+//   Threads  `start` and `stop` by one thread; `stats_json` by any. Every job lives on one worker's loop;
+//            the first worker also answers the door and hands connections over.
+//   Bounds   `jobs_max` jobs, of each `sessions_max` sessions; `bytes_max` under way in all of them; each
+//            as job_hub.h says. What is over the limits is refused and counted.
+//   Errors   `start`: `invalid_argument` (address, port, topology), `exhausted` (descriptors, threads).
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "server/front_door.h"
+#include "server/job_hub.h"
+#include "wire/handshake.h"
+
+namespace nezha::server {
+
+struct AggregatorOptions {
+  std::string address;      // numeric, of this host
+  std::string device = "";  // "": not bound to one
+  uint16_t port = 0;        // 0: any
+  wire::Secret key{};
+  int threads = 1;
+  uint32_t jobs_max = 64;     // sessions of any jobs
+  uint32_t sessions_max = 4;  // of one job: those before the newest are about to end
+  uint64_t bytes_max = 4ULL << 30;
+  // All nodes of the cluster, and which of them this one is. Without: this one alone, for everybody.
+  schedule::Topology topology = {};
+  std::string name = "";
+  JobHubOptions job = {};
+};
+
+class Aggregator {
+ public:
+  static Result<std::unique_ptr<Aggregator>> start(const AggregatorOptions& options);
+  // Says goodbye to every rank.
+  ~Aggregator();
+  Aggregator(const Aggregator&) = delete;
+  Aggregator& operator=(const Aggregator&) = delete;
+
+  uint16_t port() const { return port_; }
+  // {"port", "hub", "door": {...}, "refused_jobs", "bytes_enlisted", "bytes_max",
+  //  "jobs": [{"job", "session", "worker", "ranks", "ranks_up", "operations", ...}],
+  //  "ended": {"jobs", "operations", ...}}: `ended` has the sums over the jobs that are over.
+  std::string stats_json();
+  // As it answers questions.
+  const schedule::Topology& topology() const { return node_.topology; }
+
+ private:
+  // A loop and the jobs on it.
+  class Worker;
+
+  explicit Aggregator(const AggregatorOptions& options);
+  Status open();
+  Status find_place();
+  // On the first worker's loop.
+  wire::Refusal admit(const wire::Ticket& ticket, Descriptor& fd);
+
+  const AggregatorOptions options_;
+  Budget budget_;
+  JobHub::Node node_;
+  uint16_t port_ = 0;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  uint64_t refused_jobs_ = 0;  // with the first worker's baton
+};
+
+}  // namespace nezha::server

@@ -1,0 +1,146 @@
+#include "server/front_door.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "wire/little_endian.h"
+
+namespace nezha::server {
+
+Result<std::unique_ptr<FrontDoor>> FrontDoor::open(progress::Loop& loop, Descriptor listener,
+                                                   const wire::Secret& key,
+                                                   const std::string& topology, Admit admit) {
+  std::array<std::byte, sizeof(uint32_t)> length;
+  wire::store_le(length.data(), static_cast<uint32_t>(topology.size()));
+  std::string answer(reinterpret_cast<const char*>(length.data()), length.size());
+  std::unique_ptr<FrontDoor> door(
+      new FrontDoor(loop, std::move(listener), key, answer + topology, std::move(admit)));
+  NEZHA_RETURN_IF_ERROR(door->watch());
+  return door;
+}
+
+FrontDoor::~FrontDoor() {
+  if (watched_) loop_.remove(listener_.get(), this);
+  for (Caller& caller : callers_) loop_.remove(caller.fd.get(), &caller);
+}
+
+Status FrontDoor::watch() {
+  const Status added = loop_.add(listener_.get(), EPOLLIN, this);
+  watched_ = added.is_ok();
+  return added;
+}
+
+void FrontDoor::on_ready(uint32_t) {
+  for (int i = 0; i < kAcceptsPerTurn; ++i) {
+    const int fd = accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd >= 0) {
+      receive(Descriptor(fd));
+      continue;
+    }
+    if (errno == EINTR || errno == ECONNABORTED) continue;
+    if (errno == EAGAIN) return;
+    // The caller stays in the queue and would wake the loop again and again.
+    loop_.remove(listener_.get(), this);
+    watched_ = false;
+    reopen_at_ = loop_.clock().now() + kShortagePause;
+    return;
+  }
+}
+
+void FrontDoor::receive(Descriptor fd) {
+  ++counters_.accepted;
+  if (callers_.size() == kStrangersMax) {
+    ++counters_.expired;
+    drop(callers_.front());
+  }
+  Caller& caller = callers_.emplace_back(*this, std::move(fd), loop_.clock().now() + kPatience);
+  caller.self = std::prev(callers_.end());
+  if (loop_.add(caller.fd.get(), EPOLLIN, &caller)) return;
+  ++counters_.expired;
+  callers_.erase(caller.self);
+}
+
+void FrontDoor::read(Caller& caller) {
+  const ssize_t got =
+      recv(caller.fd.get(), caller.bytes.data() + caller.have, caller.bytes.size() - caller.have, 0);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (got <= 0) {
+    ++counters_.expired;
+    return drop(caller);
+  }
+  caller.have += static_cast<size_t>(got);
+  if (caller.have == caller.bytes.size()) judge(caller);
+}
+
+void FrontDoor::judge(Caller& caller) {
+  wire::Ticket ticket;
+  const wire::Refusal wrong = wire::check_ticket(caller.bytes, key_, &ticket);
+  // Who speaks another protocol would not understand the answer.
+  if (wrong == wire::Refusal::bad_magic) {
+    ++counters_.refused;
+    return drop(caller);
+  }
+  if (wrong != wire::Refusal::none) return refuse(caller, wrong);
+  if (ticket.hubs == 0) {
+    ++counters_.answered;
+    caller.said = answer_;
+    return speak(caller);
+  }
+  // Events belong to whoever takes the connection.
+  loop_.remove(caller.fd.get(), &caller);
+  const wire::Refusal full = admit_(ticket, caller.fd);
+  if (full == wire::Refusal::none) {
+    callers_.erase(caller.self);
+    return;
+  }
+  if (loop_.add(caller.fd.get(), EPOLLIN, &caller)) return refuse(caller, full);
+  ++counters_.refused;
+  callers_.erase(caller.self);
+}
+
+void FrontDoor::refuse(Caller& caller, wire::Refusal why) {
+  ++counters_.refused;
+  std::array<std::byte, wire::kChallengeBytes> bytes;
+  wire::make_refusal(why, bytes);
+  std::memcpy(caller.refusal.data(), bytes.data(), bytes.size());
+  caller.said = {caller.refusal.data(), caller.refusal.size()};
+  speak(caller);
+}
+
+// A connection that is closed with bytes unread would take the answer back: the caller closes first.
+void FrontDoor::speak(Caller& caller) {
+  std::array<char, 1024> rest;
+  const ssize_t heard = recv(caller.fd.get(), rest.data(), rest.size(), 0);
+  if (heard == 0 || (heard < 0 && errno != EAGAIN && errno != EINTR)) return drop(caller);
+  if (caller.sent == caller.said.size()) return;
+  const std::string_view left = caller.said.substr(caller.sent);
+  const ssize_t sent = send(caller.fd.get(), left.data(), left.size(), MSG_NOSIGNAL);
+  if (sent < 0 && errno != EAGAIN && errno != EINTR) return drop(caller);
+  caller.sent += static_cast<size_t>(std::max<ssize_t>(sent, 0));
+  const bool all = caller.sent == caller.said.size();
+  if (all) shutdown(caller.fd.get(), SHUT_WR);
+  if (!loop_.modify(caller.fd.get(), all ? EPOLLIN : EPOLLIN | EPOLLOUT, &caller)) drop(caller);
+}
+
+void FrontDoor::drop(Caller& caller) {
+  loop_.remove(caller.fd.get(), &caller);
+  callers_.erase(caller.self);
+}
+
+void FrontDoor::run(Nanoseconds now) {
+  while (!callers_.empty() && now >= callers_.front().deadline) {
+    if (callers_.front().said.empty()) ++counters_.expired;
+    drop(callers_.front());
+  }
+  if (now < reopen_at_) return;
+  reopen_at_ = watch() ? kNever : now + kShortagePause;
+}
+
+Nanoseconds FrontDoor::next_wakeup() const {
+  return callers_.empty() ? reopen_at_ : std::min(reopen_at_, callers_.front().deadline);
+}
+
+}  // namespace nezha::server

@@ -1,0 +1,197 @@
+// JobHub: one session of one job at an aggregation node: an engine without data of its own, which joins
+// whatever the job's communicators begin.
+//
+// Contract
+//   Owner    Aggregator; every call with the loop's baton held. Outlived by the loop.
+//   Tree     its children are ranks, and hubs whose nodes are below this one; it is itself a child of
+//            hubs above, and dials one when a communicator is enlisted whose tree has it for a parent.
+//            The lowest child of a hub enlists it for all of them, hubs on behalf of those below; a hub
+//            answers when its parent has.
+//   Isolation  a session has its own engine, groups, memory and key; the loss of a child or of a parent
+//            ends the groups that contain it, here and at all their other members, and no others. A
+//            connection that is lost is not made again: its member comes with the job's next session.
+//   Bounds   `ranks_max`, `connections_max`, `groups_max`, `bytes_max` of what the children may have
+//            under way, and the node's budget for all jobs; refused with a sentence, and counted. The
+//            engine keeps every child to its credit. A group's slots are free when it failed or all its
+//            children left it.
+//   End      `is_over` when all children have left or are lost, or none has come for kUnattendedMax.
+#pragma once
+
+#include <deque>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/engine.h"
+#include "engine/enlister.h"
+#include "progress/loop.h"
+#include "schedule/topology.h"
+#include "server/budget.h"
+#include "server/node_rejoin.h"
+#include "transport/transport.h"
+#include "wire/enlistment.h"
+#include "wire/ticket.h"
+
+namespace nezha::server {
+
+struct JobHubOptions {
+  std::string device;       // where the node listens, for its rail's name
+  std::string address;
+  uint32_t ranks_max = 4096;
+  uint32_t connections_max = 4096;
+  uint32_t groups_max = 64;
+  uint64_t bytes_max = 1ULL << 30;
+  // A child or parent that is silent for so long while something is awaited from it is lost.
+  Nanoseconds peer_deadline = 5 * kSecond;
+  // How long a parent may take to answer an enlistment.
+  Nanoseconds enlist_patience = 5 * kSecond;
+  std::string congestion_control;
+};
+
+struct JobHubCounters {
+  uint64_t operations = 0;
+  uint64_t refused_groups = 0;
+  uint64_t refused_connections = 0;
+  uint64_t lost_members = 0;
+  uint32_t groups = 0;
+  uint32_t ranks_up = 0;
+  uint32_t hubs_up = 0;
+  uint32_t connections = 0;
+  uint64_t bytes_received = 0;
+  uint64_t bytes_sent = 0;
+  uint64_t receive_calls = 0;
+  uint64_t send_calls = 0;
+  uint64_t buffer_bytes = 0;  // of contributions and results, now
+  uint64_t memory_bytes = 0;  // the same, as taken from the system: the most there ever was
+
+  // What adds up over jobs; not what they have now.
+  JobHubCounters& operator+=(const JobHubCounters& other) {
+    operations += other.operations;
+    refused_groups += other.refused_groups;
+    refused_connections += other.refused_connections;
+    bytes_received += other.bytes_received;
+    bytes_sent += other.bytes_sent;
+    receive_calls += other.receive_calls;
+    send_calls += other.send_calls;
+    return *this;
+  }
+};
+
+class JobHub final : private transport::RejoinEvents {
+ public:
+  // What a node and its jobs share. Outlives them.
+  struct Node {
+    schedule::Topology topology;
+    int hub = 0;
+    JobHubOptions options;
+    Budget& budget;
+  };
+  // `exhausted` when the job is larger than it may be, too.
+  static Result<std::unique_ptr<JobHub>> create(progress::Loop& loop, const wire::Ticket& ticket,
+                                                const wire::Secret& job_key, const Node& node);
+  ~JobHub() override;
+  JobHub(const JobHub&) = delete;
+  JobHub& operator=(const JobHub&) = delete;
+
+  // A connection whose ticket is good; the handshake follows.
+  void admit(Descriptor fd) { rejoin_->admit(std::move(fd)); }
+  // Whether the ticket is of this very session.
+  bool is_of(const wire::Ticket& ticket) const;
+  // As a client of the loop.
+  bool run(Nanoseconds now);
+  Nanoseconds next_wakeup() const { return std::min(engine_->next_wakeup(), patience_ends_); }
+  void out_of_memory() noexcept { engine_->out_of_memory(); }
+
+  bool is_over(Nanoseconds now) const;
+  uint64_t job() const { return ticket_.job; }
+  uint32_t session() const { return ticket_.session; }
+  int ranks() const { return static_cast<int>(ticket_.ranks); }
+  JobHubCounters counters() const;
+
+ private:
+  static constexpr Nanoseconds kUnattendedMax = 10 * kSecond;
+  static constexpr Nanoseconds kDialPatience = 3 * kSecond;
+
+  // One child's way to enlist a communicator: an order, its roll, an answer, and again.
+  struct Desk {
+    enum class State : uint8_t { order, roll, above, answer };
+    int child = -1;
+    State state = State::order;
+    engine::Group* group = nullptr;
+    std::string bytes;
+    wire::Order order;
+    engine::Work work;
+  };
+  // The way to one hub above.
+  struct Uplink {
+    int hub = -1;  // its number in the job
+    std::unique_ptr<engine::Enlister> enlister;
+    Status failed;
+  };
+  // A communicator that this hub adds up for.
+  struct Enlisted {
+    engine::Group* group = nullptr;
+    std::vector<int> children;  // that have not left it
+    uint64_t bytes = 0;
+    Uplink* above = nullptr;
+    bool asks = false;          // this hub enlists the one above
+    uint64_t number = 0;        // of the request there; 0: not sent yet
+    Nanoseconds deadline = kNever;
+    std::optional<Status> outcome;
+  };
+
+  JobHub(progress::Loop& loop, const wire::Ticket& ticket, const Node& node)
+      : loop_(loop), ticket_(ticket), node_(node), made_at_(loop.clock().now()) {}
+  Status open(const wire::Secret& job_key);
+  int world_size() const { return ranks() + ticket_.hubs; }
+  int rank() const { return ranks() + node_.hub; }
+  engine::PeerLinks& links(int member) const { return *engine_->peers()[static_cast<size_t>(member)]; }
+  bool has_room(int member);
+  std::string name_of(int member) const;
+  bool may_come(int member) const;
+
+  void open_desk(int child);
+  void look_at_desks();
+  void turn(Desk& desk);
+  void post(Desk& desk, Desk::State next, uint32_t tag);
+  void answer(Desk& desk, const Status& outcome);
+  Status enlist(const Desk& desk);
+  Status check_quotas(size_t children) const;
+  Enlisted* find(uint32_t comm);
+  Uplink& uplink_to(int member);
+  void look_above(Nanoseconds now);
+  void leave(int child, uint32_t comm);
+  void lose_the_cut_off();
+  void release_groups();
+  void join_calls();
+
+  // transport::RejoinEvents
+  void on_joined(std::unique_ptr<transport::Endpoint> endpoint) override;
+  void on_dial_failed(const transport::Path& path, transport::DialOutcome outcome,
+                      const std::string& reason) override;
+  void on_probed(const transport::Path& path, bool accepted,
+                 transport::DialOutcome otherwise) override {
+    engine_->supervisor().on_probed(path, accepted, otherwise);
+  }
+  void on_carrier(int rail, bool up) override { engine_->supervisor().on_carrier(rail, up); }
+
+  progress::Loop& loop_;
+  const wire::Ticket ticket_;
+  const Node& node_;
+  const Nanoseconds made_at_;
+  std::unique_ptr<engine::Engine> engine_;
+  NodeRejoin* rejoin_ = nullptr;   // the supervisor's
+  std::vector<int> attached_;      // members that have a connection, or had one
+  std::list<Desk> desks_;
+  std::list<Uplink> uplinks_;
+  std::list<Enlisted> groups_;
+  std::deque<engine::Work> works_;  // of operations that run, oldest first
+  uint64_t enlisted_bytes_ = 0;
+  Nanoseconds patience_ends_ = kNever;
+  bool attended_ = false;
+  JobHubCounters counters_;
+};
+
+}  // namespace nezha::server

@@ -1,0 +1,51 @@
+// NodeRejoin: the connections of one job at an aggregation node: accepts those who were let in at the
+// door, dials nodes above when it is told to, and makes nothing again by itself.
+//
+// Contract: transport/transport.h. A job's tree that lost a connection begins again as another session,
+// so the supervisor's wish to dial is not heard. Nobody knows where a child listens (most do not): it
+// counts as answering until the engine's peer deadline ends its silence.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <utility>
+
+#include "transport/tcp/tcp_rejoin.h"
+
+namespace nezha::server {
+
+class NodeRejoin final : public transport::Rejoin {
+ public:
+  NodeRejoin(std::unique_ptr<transport::TcpRejoin> sockets, transport::RejoinEvents& events)
+      : sockets_(std::move(sockets)), events_(events) {}
+
+  void admit(Descriptor fd) { sockets_->accept(0, std::move(fd)); }
+  void dial_above(const transport::Path& path, Nanoseconds patience) {
+    sockets_->dial(path, 1, patience);
+  }
+
+  void dial(const transport::Path&, uint32_t, Nanoseconds) override {}
+  void probe(const transport::Path& path, Nanoseconds) override { probes_.push_back(path); }
+  void run(Nanoseconds now) override {
+    for (size_t left = probes_.size(); left > 0 && !probes_.empty(); --left) {
+      const transport::Path path = probes_.front();
+      probes_.pop_front();
+      events_.on_probed(path, true, transport::DialOutcome::unanswered);
+    }
+    sockets_->run(now);
+  }
+  Nanoseconds next_wakeup() const override {
+    return probes_.empty() ? sockets_->next_wakeup() : 0;
+  }
+  void stop() override {
+    probes_.clear();
+    sockets_->stop();
+  }
+
+ private:
+  const std::unique_ptr<transport::TcpRejoin> sockets_;
+  transport::RejoinEvents& events_;
+  std::deque<transport::Path> probes_;
+};
+
+}  // namespace nezha::server

@@ -1,0 +1,204 @@
+// The C API of aggregation nodes: what a caller may get wrong, and a node that starts, counts and stops.
+#include "nezha/aggregator.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include "base/clock.h"
+#include "base/descriptor.h"
+#include "base/json.h"
+#include "support/watchdog.h"
+#include "wire/handshake.h"
+#include "wire/ticket.h"
+
+namespace nezha::testing {
+namespace {
+
+nezha_aggregator_options local() {
+  nezha_aggregator_options options{};
+  options.struct_size = sizeof(options);
+  options.address = "127.0.0.1";
+  options.threads = 1;
+  return options;
+}
+
+std::string words_of_refusal(const nezha_aggregator_options& options, nezha_code expected) {
+  nezha_aggregator_t node = nullptr;
+  EXPECT_EQ(nezha_aggregator_start(&options, &node), expected);
+  EXPECT_EQ(node, nullptr);
+  return nezha_last_error();
+}
+
+JsonValue stats_of(nezha_aggregator_t node) {
+  std::string text(1 << 16, '\0');
+  size_t needed = 0;
+  EXPECT_EQ(nezha_aggregator_stats(node, text.data(), text.size(), &needed), NEZHA_OK);
+  text.resize(needed - 1);  // without the end of the string
+  auto read = parse_json(text);
+  EXPECT_TRUE(read) << text;
+  return read ? *read : JsonValue();
+}
+
+// Shows the door `bytes`. Whoever is not welcome hears why, and waits until it hangs up.
+void show(int port, const wire::TicketBytes& bytes, bool is_welcome) {
+  const Descriptor fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  inet_pton(AF_INET, "127.0.0.1", &address.sin_addr);
+  ASSERT_EQ(connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  ASSERT_EQ(send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(bytes.size()));
+  if (is_welcome) return;
+  char words[64];
+  while (recv(fd.get(), words, sizeof(words), 0) > 0) {
+  }
+}
+
+class KeyFile {
+ public:
+  explicit KeyFile(const std::string& text) {
+    path_ = ::testing::TempDir() + "nezha-key-" + std::to_string(getpid());
+    std::ofstream(path_) << text;
+  }
+  ~KeyFile() { std::remove(path_.c_str()); }
+  const char* path() const { return path_.c_str(); }
+
+ private:
+  std::string path_;
+};
+
+TEST(CApiAggregator, NullIsRefusedNotFollowed) {
+  nezha_aggregator_t node = nullptr;
+  const nezha_aggregator_options options = local();
+  int port = 0;
+  size_t needed = 0;
+  EXPECT_EQ(nezha_aggregator_start(nullptr, &node), NEZHA_INVALID_ARGUMENT);
+  EXPECT_EQ(nezha_aggregator_start(&options, nullptr), NEZHA_INVALID_ARGUMENT);
+  EXPECT_EQ(nezha_aggregator_port(nullptr, &port), NEZHA_INVALID_ARGUMENT);
+  EXPECT_EQ(nezha_aggregator_stats(nullptr, nullptr, 0, &needed), NEZHA_INVALID_ARGUMENT);
+  nezha_aggregator_stop(nullptr);
+}
+
+TEST(CApiAggregator, SaysWhatIsWrongWithItsOptions) {
+  nezha_aggregator_options options = local();
+  options.struct_size = 3;
+  EXPECT_NE(words_of_refusal(options, NEZHA_INVALID_ARGUMENT).find("struct_size"), std::string::npos);
+  options = local();
+  options.port = 65536;
+  EXPECT_NE(words_of_refusal(options, NEZHA_INVALID_ARGUMENT).find("65536"), std::string::npos);
+  options = local();
+  options.address = "localhost";
+  EXPECT_NE(words_of_refusal(options, NEZHA_INVALID_ARGUMENT).find("localhost"), std::string::npos);
+  options = local();
+  options.device = "no-such-device";
+  EXPECT_NE(words_of_refusal(options, NEZHA_INVALID_ARGUMENT).find("no-such-device"),
+            std::string::npos);
+  options = local();
+  options.key_file = "/no/such/key";
+  EXPECT_NE(words_of_refusal(options, NEZHA_INVALID_ARGUMENT).find("/no/such/key"),
+            std::string::npos);
+  for (const std::string& text : {std::string(), std::string("\n\n"), std::string(15, 'k') + "\n",
+                                  std::string(4097, 'k')}) {
+    const KeyFile file(text);
+    options.key_file = file.path();
+    EXPECT_NE(words_of_refusal(options, NEZHA_INVALID_ARGUMENT).find("16 to 4096"),
+              std::string::npos) << text.size();
+  }
+}
+
+TEST(CApiAggregator, TakenPort) {
+  nezha_aggregator_t first = nullptr;
+  nezha_aggregator_options options = local();
+  ASSERT_EQ(nezha_aggregator_start(&options, &first), NEZHA_OK) << nezha_last_error();
+  ASSERT_EQ(nezha_aggregator_port(first, &options.port), NEZHA_OK);
+  ASSERT_GT(options.port, 0);
+  const std::string words = words_of_refusal(options, NEZHA_EXHAUSTED);
+  EXPECT_NE(words.find("port " + std::to_string(options.port)), std::string::npos) << words;
+  EXPECT_NE(words.find("already"), std::string::npos) << words;
+  nezha_aggregator_stop(first);
+  // It is free again at once.
+  ASSERT_EQ(nezha_aggregator_start(&options, &first), NEZHA_OK) << nezha_last_error();
+  nezha_aggregator_stop(first);
+}
+
+TEST(CApiAggregator, KnowsItsKeyAndCountsStrangers) {
+  Watchdog watchdog("aggregation node", 1);
+  const std::string key = "sixteen bytes and more";
+  const KeyFile file(key + "\n");
+  nezha_aggregator_options options = local();
+  options.key_file = file.path();
+  options.threads = 0;
+  nezha_aggregator_t node = nullptr;
+  ASSERT_EQ(nezha_aggregator_start(&options, &node), NEZHA_OK) << nezha_last_error();
+  int port = 0;
+  ASSERT_EQ(nezha_aggregator_port(node, &port), NEZHA_OK);
+  const wire::Ticket ticket{.job = 7, .ranks = 2, .hubs = 1, .nonce = 1};
+  show(port, wire::make_ticket(ticket, wire::job_key_of(wire::Secret{}, 7)), false);
+  show(port, wire::make_ticket(ticket, wire::job_key_of(wire::secret_from_text(key), 7)), true);
+  JsonValue stats = stats_of(node);
+  while (stats.at("jobs").items().empty()) {
+    std::this_thread::yield();
+    stats = stats_of(node);
+  }
+  EXPECT_EQ(stats.at("port").integer_or(0), port);
+  EXPECT_EQ(stats.at("door").at("accepted").integer_or(0), 2);
+  EXPECT_EQ(stats.at("door").at("refused").integer_or(0), 1);
+  ASSERT_EQ(stats.at("jobs").items().size(), 1U);
+  EXPECT_EQ(stats.at("jobs").items()[0].at("job").integer_or(0), 7);
+  nezha_aggregator_stop(node);
+}
+
+TEST(CApiAggregator, Topologies) {
+  nezha_aggregator_options options = local();
+  options.topology = "{\"nodes\": [{\"name\": \"a\", \"address\": \"127.0.0.1:1\"}]}";
+  EXPECT_NE(words_of_refusal(options, NEZHA_INVALID_ARGUMENT).find("no node"), std::string::npos);
+  options.name = "a";
+  nezha_aggregator_t node = nullptr;
+  ASSERT_EQ(nezha_aggregator_start(&options, &node), NEZHA_OK) << nezha_last_error();
+  nezha_aggregator_stop(node);
+  options.topology = "{\"nodes\": 5}";
+  words_of_refusal(options, NEZHA_INVALID_ARGUMENT);
+}
+
+TEST(CApiAggregator, TextsFitOrSayWhatTheyNeed) {
+  nezha_aggregator_t node = nullptr;
+  const nezha_aggregator_options options = local();
+  ASSERT_EQ(nezha_aggregator_start(&options, &node), NEZHA_OK) << nezha_last_error();
+  char text[8];
+  size_t needed = 0;
+  EXPECT_EQ(nezha_aggregator_stats(node, text, sizeof(text), &needed), NEZHA_EXHAUSTED);
+  EXPECT_GT(needed, sizeof(text));
+  nezha_aggregator_stop(node);
+}
+
+TEST(CApiAggregator, IsTheParents) {
+  nezha_aggregator_t node = nullptr;
+  const nezha_aggregator_options options = local();
+  ASSERT_EQ(nezha_aggregator_start(&options, &node), NEZHA_OK) << nezha_last_error();
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    int port = 0;
+    const bool refused = nezha_aggregator_port(node, &port) == NEZHA_INVALID_ARGUMENT;
+    nezha_aggregator_stop(node);
+    _exit(refused ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  int port = 0;
+  EXPECT_EQ(nezha_aggregator_port(node, &port), NEZHA_OK);
+  nezha_aggregator_stop(node);
+}
+
+}  // namespace
+}  // namespace nezha::testing

@@ -1,0 +1,155 @@
+// Ranks and an aggregation node over loopback: tickets, enlisting, operations, several jobs, ranks and
+// nodes that go.
+#include <gtest/gtest.h>
+
+#include "server/aggregator.h"
+#include "support/hub_rank.h"
+
+namespace nezha::testing {
+namespace {
+
+using context::HubSession;
+
+constexpr uint32_t kComm = 0x8000'0001;
+
+std::unique_ptr<server::Aggregator> start(int threads = 1) {
+  server::AggregatorOptions options;
+  options.address = kHubAddress;
+  options.key = hub_key();
+  options.threads = threads;
+  auto node = server::Aggregator::start(options);
+  EXPECT_TRUE(node) << node.status().to_string();
+  return node ? std::move(*node) : nullptr;
+}
+
+// Every rank of a job enlists, joins and sums vectors of several lengths; the first error.
+Status run_rank(const HubPlace& place) {
+  HubRank self(place);
+  NEZHA_RETURN_IF_ERROR(self.connect());
+  NEZHA_RETURN_IF_ERROR(self.enlist(kComm, self.flat()));
+  NEZHA_RETURN_IF_ERROR(self.join(kComm, self.flat()));
+  for (const size_t count : {1UL, 1000UL, 100'000UL, 700'001UL}) {
+    NEZHA_RETURN_IF_ERROR(check_all_reduce(self, place, count));
+  }
+  return Status::ok();
+}
+
+void run_job(int ranks, uint64_t job, uint16_t port) {
+  for (const Status& outcome :
+       run_ranks(ranks, [&](int rank) { return run_rank({rank, ranks, job, port}); })) {
+    EXPECT_TRUE(outcome.is_ok()) << outcome.to_string();
+  }
+}
+
+TEST(Aggregator, AddsUpForAJob) {
+  const auto node = start();
+  ASSERT_NE(node, nullptr);
+  run_job(4, 7, node->port());
+}
+
+// bfloat16 has no 257, but it has 258: what is summed is rounded once.
+TEST(Aggregator, AddsShortFloatsUpInLongOnes) {
+  constexpr int kRanks = 3;
+  const auto node = start();
+  ASSERT_NE(node, nullptr);
+  Meeting meeting(kRanks);
+  const auto outcomes = run_ranks(kRanks, [&](int rank) {
+    HubRank self({rank, kRanks, 7, node->port()});
+    Status outcome = self.connect();
+    if (outcome.is_ok() && rank == 0) outcome = self.enlist(kComm, self.flat());
+    if (!meeting.agree(outcome.is_ok())) return outcome;
+    NEZHA_RETURN_IF_ERROR(self.join(kComm, self.flat()));
+    for (const size_t count : {3UL, 200'000UL}) {
+      std::vector<uint16_t> values(count, rank == 0 ? 0x4380 : 0x3F80);
+      engine::OpRequest request;
+      request.in = request.out = values.data();
+      request.count = count;
+      request.dtype = Dtype::bfloat16;
+      NEZHA_RETURN_IF_ERROR(self.run(request));
+      if (values != std::vector<uint16_t>(count, 0x4381)) {
+        return error(Code::internal, "rank %d has %x", rank, static_cast<unsigned>(values[0]));
+      }
+    }
+    return Status::ok();
+  });
+  for (const Status& outcome : outcomes) EXPECT_TRUE(outcome.is_ok()) << outcome.to_string();
+}
+
+TEST(Aggregator, ServesSeveralJobsAtOnceOnItsThreads) {
+  const auto node = start(2);
+  ASSERT_NE(node, nullptr);
+  std::vector<std::thread> jobs;
+  for (uint64_t job = 0; job < 6; ++job) {
+    jobs.emplace_back([&, job] { run_job(2 + static_cast<int>(job % 2), 100 + job, node->port()); });
+  }
+  for (std::thread& job : jobs) job.join();
+  // What they did outlives them.
+  auto stats = parse_json(node->stats_json());
+  const Nanoseconds deadline = deadline_after(system_clock(), kPatience_s);
+  while (stats && !stats->at("jobs").items().empty() && system_clock().now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    stats = parse_json(node->stats_json());
+  }
+  ASSERT_TRUE(stats);
+  EXPECT_EQ(stats->at("ended").at("jobs").integer_or(0), 6);
+  EXPECT_EQ(stats->at("ended").at("operations").integer_or(0), 6 * 4);
+  EXPECT_GT(stats->at("ended").at("bytes_sent").integer_or(0), 6 * 2 * 800'000 * 4);
+}
+
+TEST(Aggregator, KnowsNobodyWithoutItsKey) {
+  const auto node = start();
+  ASSERT_NE(node, nullptr);
+  HubRank stranger({0, 2, 7, node->port()}, wire::secret_from_text("another"));
+  ASSERT_TRUE(stranger.drive([&] { return stranger.session().state() == HubSession::State::lost; }));
+  EXPECT_NE(stranger.session().reason().find("different secrets"), std::string::npos)
+      << stranger.session().reason();
+  const std::string stats = node->stats_json();
+  EXPECT_NE(stats.find("\"refused\":1"), std::string::npos) << stats;
+}
+
+TEST(Aggregator, LosesARankWithoutLosingTheOthers) {
+  const auto node = start();
+  ASSERT_NE(node, nullptr);
+  {
+    auto gone = std::make_unique<HubRank>(HubPlace{0, 2, 9, node->port()});
+    HubRank left({1, 2, 9, node->port()});
+    ASSERT_TRUE(gone->connect().is_ok());
+    ASSERT_TRUE(left.connect().is_ok());
+    ASSERT_TRUE(left.enlist(kComm, left.flat()).is_ok());
+    ASSERT_TRUE(left.join(kComm, left.flat()).is_ok());
+    std::thread leaver([&] { gone.reset(); });
+    std::vector<float> values(100'000, 1);
+    const Status outcome = left.all_reduce(values);
+    leaver.join();
+    EXPECT_EQ(outcome.code(), Code::peer_lost) << outcome.to_string();
+    EXPECT_EQ(values, std::vector<float>(100'000, 1));  // its input is intact
+  }
+  run_job(3, 10, node->port());
+}
+
+// A member that was lost comes back with the next session, while another is still in the old one.
+TEST(Aggregator, BeginsAgainWithTheNextSession) {
+  const auto node = start();
+  ASSERT_NE(node, nullptr);
+  HubRank old({1, 2, 9, node->port()});
+  ASSERT_TRUE(old.connect().is_ok());
+  { HubRank gone({0, 2, 9, node->port()}); ASSERT_TRUE(gone.connect().is_ok()); }
+  for (const Status& outcome : run_ranks(2, [&](int rank) {
+         return run_rank({rank, 2, 9, node->port(), 1, 0, 1});
+       })) {
+    EXPECT_TRUE(outcome.is_ok()) << outcome.to_string();
+  }
+  EXPECT_EQ(old.session().state(), HubSession::State::up);
+}
+
+TEST(Aggregator, ASessionEndsWithItsNode) {
+  auto node = start();
+  ASSERT_NE(node, nullptr);
+  HubRank rank({0, 2, 9, node->port()});
+  ASSERT_TRUE(rank.connect().is_ok());
+  node.reset();
+  EXPECT_TRUE(rank.drive([&] { return rank.session().state() == HubSession::State::lost; }));
+}
+
+}  // namespace
+}  // namespace nezha::testing

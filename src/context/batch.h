@@ -30,7 +30,8 @@ class Batch {
   size_t size() const { return items_.size(); }
 
   // With the loop's baton held. `timeout_s` is for those that have none of their own.
-  void start(engine::Engine& engine, engine::Group& group, const Clock& clock, double timeout_s);
+  template <class Submit>
+  void start(Submit submit, const Clock& clock, double timeout_s);
   bool is_done() const;
   Status status() const;
 
@@ -41,12 +42,30 @@ class Batch {
     std::vector<uint64_t> input_counts;
     std::vector<uint64_t> output_counts;
   };
-  static Status submit(Item& item, engine::Engine& engine, engine::Group& group,
-                       engine::Work& work);
 
   std::vector<Item> items_;
   std::unique_ptr<engine::Work[]> works_;
   mutable std::atomic<size_t> done_{0};  // so many at the front are known to be done
 };
+
+// `submit(request, work)` for requests of both kinds, as the engine's.
+template <class Submit>
+void Batch::start(Submit submit, const Clock& clock, double timeout_s) {
+  works_ = std::make_unique<engine::Work[]>(items_.size());
+  Status outcome;
+  for (size_t i = 0; i < items_.size(); ++i) {
+    Item& item = items_[i];
+    if (auto* operation = std::get_if<engine::OpRequest>(&item.request)) {
+      operation->input_counts = item.input_counts;
+      operation->output_counts = item.output_counts;
+    }
+    const auto deadline = deadline_after(clock, item.timeout_s > 0 ? item.timeout_s : timeout_s);
+    std::visit([&](auto& request) {
+      request.deadline = deadline;
+      if (outcome.is_ok()) outcome = submit(request, works_[i]);
+    }, item.request);
+    if (!outcome.is_ok()) works_[i].complete(outcome);
+  }
+}
 
 }  // namespace nezha::context

@@ -60,9 +60,10 @@ Result<std::unique_ptr<Communicator>> Communicator::world(std::shared_ptr<Contex
   }
   NEZHA_RETURN_IF_ERROR(context->start());
   std::unique_ptr<Communicator> world(new Communicator(std::move(context)));
-  world->take(*group);
+  NEZHA_RETURN_IF_ERROR(world->take(*group));
   world->load_table_file();
   world->is_world_ = true;
+  world->settle_with_node();
   return world;
 }
 
@@ -70,13 +71,40 @@ Communicator::~Communicator() {
   if (group_ == nullptr) return;
   if (is_world_) save_table_file();
   Loop::Baton baton(context_->loop());
+  hubs_.reset();
   context_->engine().destroy_group(*group_);
 }
 
-void Communicator::take(engine::Group& group) {
+// With members.
+Status Communicator::take(engine::Group& group) {
   group_ = &group;
   rank_ = group.rank;
   world_size_ = group.world_size();
+  if (context_->hub_link() == nullptr || world_size_ < 2) return Status::ok();
+  Loop::Baton baton(context_->loop());
+  const bool exact_order = context_->config().deterministic == "on";
+  auto hubs = HubOperations::create(*context_->hub_link(), group, exact_order);
+  if (!hubs) return hubs.status();
+  hubs_ = std::move(*hubs);
+  return Status::ok();
+}
+
+// So that a job begins with what it will have, if the node answers at all. What takes longer comes later,
+// between operations.
+void Communicator::settle_with_node() {
+  if (hubs_ == nullptr) return;
+  constexpr Nanoseconds kPatience = 2 * kSecond;
+  constexpr Nanoseconds kPause = 2 * kMillisecond;
+  Loop& loop = context_->loop();
+  const Nanoseconds until = loop.clock().now() + kPatience;
+  for (auto prospect = HubOperations::Prospect::wait; prospect == HubOperations::Prospect::wait;) {
+    Loop::Baton baton(loop);
+    hubs_->hold_council(loop.clock().now() < until && !context_->hub_link()->is_hopeless());
+    baton.drive_to_the_end([&] { return hubs_->council_is_over(); }, kNever);
+    prospect = hubs_->conclude_council();
+    const Nanoseconds next = loop.clock().now() + kPause;
+    if (prospect == HubOperations::Prospect::wait) baton.drive_to_the_end([] { return false; }, next);
+  }
 }
 
 void Communicator::abort() {
@@ -96,7 +124,8 @@ Result<std::unique_ptr<Communicator>> Communicator::adopt(engine::GroupRequest r
   Loop::Baton baton(context_->loop());
   auto group = context_->engine().create_group(std::move(request));
   if (!group) return group.status();
-  part->take(**group);
+  if ((*group)->world_size() > 0) NEZHA_RETURN_IF_ERROR(part->take(**group));
+  part->group_ = *group;
   return part;
 }
 
@@ -150,7 +179,7 @@ Result<std::unique_ptr<Communicator>> Communicator::shrink(double timeout_s) {
   }
   wait(call.work, kNever);
   if (!call.work.status()) return call.work.status();
-  survivors->take(*call.group);
+  NEZHA_RETURN_IF_ERROR(survivors->take(*call.group));
   return survivors;
 }
 
@@ -184,9 +213,11 @@ Result<std::unique_ptr<Communicator>> Communicator::split(int color, int key) {
   for (const int other : ranks) {
     members.push_back(group_->members[static_cast<size_t>(other)].global_rank);
   }
-  Loop::Baton baton(context_->loop());
-  context_->engine().set_members(*part->group_, std::move(members));
-  part->take(*part->group_);
+  {
+    Loop::Baton baton(context_->loop());
+    context_->engine().set_members(*part->group_, std::move(members));
+  }
+  NEZHA_RETURN_IF_ERROR(part->take(*part->group_));
   return part;
 }
 

@@ -22,6 +22,7 @@
 #include "base/status.h"
 #include "context/batch.h"
 #include "context/context.h"
+#include "context/hub_operations.h"
 #include "engine/engine.h"
 
 namespace nezha::context {
@@ -109,7 +110,7 @@ class Communicator {
  private:
   // Without a group, so that one that exists needs no memory any more to find its owner.
   explicit Communicator(std::shared_ptr<Context> context) : context_(std::move(context)) {}
-  void take(engine::Group& group);
+  Status take(engine::Group& group);
   Status reduce_scatter_blocks(const char* call, const void* in, void* out, uint64_t total,
                                const uint64_t* counts, Dtype dtype, ReduceOp op,
                                const CallOptions& options, engine::Work* work);
@@ -136,6 +137,7 @@ class Communicator {
 
   Result<std::unique_ptr<Communicator>> announce(int color);
   Result<std::unique_ptr<Communicator>> adopt(engine::GroupRequest request);
+  void settle_with_node();
   void load_table_file();
   void save_table_file();
 
@@ -144,6 +146,7 @@ class Communicator {
   int rank_ = 0;
   int world_size_ = 1;
   bool is_world_ = false;
+  std::unique_ptr<HubOperations> hubs_;  // null without an aggregation node
   uint32_t splits_ = 0;
 
   std::atomic<int> batch_count_{0};  // so that calls outside of groups need no lock

@@ -11,7 +11,9 @@
 #include "base/log.h"
 #include "context/affinity.h"
 #include "context/fabric_rails.h"
+#include "context/hub_request.h"
 #include "context/rail_transports.h"
+#include "control/policies/avoiding.h"
 #include "control/policies/interference.h"
 
 namespace nezha::context {
@@ -163,6 +165,7 @@ Status Context::connect() {
   loop_->set_client(engine_.get());
   NEZHA_RETURN_IF_ERROR(watch_flight());
   if (world_size_ == 1) return Status::ok();
+  const Status hub_link = open_hub_link();
   transport::MeshRequest request;
   request.rank = rank_;
   request.job = session_.job;
@@ -179,7 +182,7 @@ Status Context::connect() {
   auto mesh = transport_->connect(request, *loop_, *engine_);
   std::vector<std::string> left_out;
   if (mesh) left_out = mesh->left_out;
-  auto reports = bootstrap_->report(session_, mesh.status(), left_out);
+  auto reports = bootstrap_->report(session_, hub_link ? mesh.status() : hub_link, left_out);
   if (!reports) return reports.status();
   left_out_ = std::move(*reports);
   for (const auto& sentences : left_out_) {
@@ -204,6 +207,15 @@ Status Context::watch_flight() {
   progress::Loop::Baton baton(*loop_);
   flight_dump_ = std::make_unique<FlightDump>(*loop_, *engine_, config_, std::move(origin));
   return flight_dump_->watch_signal();
+}
+
+Status Context::open_hub_link() {
+  if (config_.aggregator.empty()) return Status::ok();
+  auto request = make_hub_request(config_, rank_, world_size_, session_.job, rails_);
+  if (!request) return request.status();
+  hub_link_ = std::make_unique<HubLink>(*loop_, *engine_, std::move(*request));
+  loop_->set_client(hub_link_.get());
+  return Status::ok();
 }
 
 // Every rank computes them from what all ranks published, so they are equal everywhere.
@@ -247,7 +259,9 @@ Result<std::unique_ptr<control::Policy>> Context::make_policy() const {
   if (!weights) return weights.status();
   options.weights = std::move(*weights);
   options.interference = interference_;
-  return control::make_policy(config_.policy, options);
+  auto policy = control::make_policy(config_.policy, options);
+  if (!policy || config_.aggregator.empty()) return policy;
+  return std::unique_ptr<control::Policy>(std::make_unique<control::AvoidingPolicy>(std::move(*policy)));
 }
 
 Context::~Context() {
@@ -259,6 +273,7 @@ Context::~Context() {
     // Manners need memory; without them the others see a connection end.
   }
   if (loop_ != nullptr) loop_->stop();
+  hub_link_.reset();
   flight_dump_.reset();  // nobody drives the loop any more
 }
 
@@ -267,6 +282,7 @@ void Context::leave() {
   const Nanoseconds linger =
       loop_->clock().now() + static_cast<Nanoseconds>(config_.linger_s * kSecond);
   progress::Loop::Baton baton(*loop_);
+  if (hub_link_ != nullptr) hub_link_->leave();
   engine_->acknowledge_all();
   baton.drive_to_the_end([&] { return engine_->is_drained(); }, linger);
   engine_->supervisor().stop();
@@ -344,6 +360,11 @@ std::string Context::stats_json() {
   json.field("handovers", loop_->counters().handovers);
   json.field("buffer_allocations", engine_->pool().allocations());
   json.field("buffer_bytes_in_use", engine_->pool().bytes_in_use());
+  if (hub_link_ != nullptr) {
+    json.key("aggregation").begin_object();
+    hub_link_->write(json);
+    json.end_object();
+  }
   return json.end_object().take();
 }
 

@@ -17,6 +17,7 @@
 #include "base/status.h"
 #include "context/bootstrap.h"
 #include "context/flight_dump.h"
+#include "context/hub_link.h"
 #include "control/rail_selector.h"
 #include "engine/engine.h"
 #include "progress/loop.h"
@@ -51,6 +52,11 @@ class Context {
   const Config& config() const { return config_; }
   progress::Loop& loop() { return *loop_; }
   engine::Engine& engine() { return *engine_; }
+  // Null without an aggregation node.
+  HubLink* hub_link() { return hub_link_.get(); }
+  // With the baton: somebody has to drive the loop.
+  bool has_work() const { return hub_link_ != nullptr ? hub_link_->has_work() || engine_->has_work()
+                                                      : engine_->has_work(); }
   const schedule::CostTable& costs() const { return costs_; }
   double timeout_s() const { return timeout_s_; }
   Result<std::unique_ptr<control::Policy>> make_policy() const;
@@ -76,6 +82,7 @@ class Context {
   // What the configured file says of these rails.
   Status load_interference();
   void agree_costs();
+  Status open_hub_link();
   void leave_store(double patience_s);
   void leave();
 
@@ -98,6 +105,7 @@ class Context {
   std::unique_ptr<transport::Transport> transport_;
   std::unique_ptr<progress::Loop> loop_;
   std::unique_ptr<engine::Engine> engine_;
+  std::unique_ptr<HubLink> hub_link_;
   std::unique_ptr<FlightDump> flight_dump_;
 };
 

@@ -21,6 +21,7 @@ Algorithm Communicator::choose(const engine::OpRequest& request, Algorithm asked
 }
 
 Status Communicator::submit(const engine::OpRequest& request, engine::Work& work) {
+  if (hubs_ != nullptr) return hubs_->submit(request, work);
   return context_->engine().submit(*group_, request, work);
 }
 
@@ -57,7 +58,7 @@ Status Communicator::carry_out(Request& request, const CallOptions& options, eng
   {
     Loop::Baton baton(loop);
     NEZHA_RETURN_IF_ERROR(submit(request, work != nullptr ? *work : own));
-    work_left = context_->engine().has_work();
+    work_left = context_->has_work();
   }
   if (work == nullptr) {
     wait(own, kNever);
@@ -77,7 +78,7 @@ bool Communicator::wait_for(Done done, Nanoseconds deadline) {
   bool work_left = false;
   {
     Loop::Baton baton(context_->loop());
-    work_left = context_->engine().has_work();
+    work_left = context_->has_work();
   }
   if (work_left) context_->loop().kick();
   return done();
@@ -150,8 +151,9 @@ Status Communicator::group_end(const CallOptions& options, std::unique_ptr<Batch
   bool work_left = false;
   {
     Loop::Baton baton(loop);
-    started.start(context_->engine(), *group_, loop.clock(), timeout_s);
-    work_left = context_->engine().has_work();
+    started.start([this](const auto& request, engine::Work& work) { return submit(request, work); },
+                  loop.clock(), timeout_s);
+    work_left = context_->has_work();
   }
   if (batch == nullptr) {
     wait(started, kNever);

@@ -56,6 +56,47 @@ double finish_time(std::vector<Rail> rails, uint64_t chunk, int count, bool pull
   return last;
 }
 
+TEST(PolicyBinder, OneRailWithAShareIsSoleUnlessAnotherIsToBeProbed) {
+  RailBinder binder;
+  EXPECT_EQ(binder.sole(), RailBinder::kWait);
+  Shares shares;
+  shares.weight[1] = 1;
+  binder.begin(shares);
+  EXPECT_EQ(binder.sole(), 1);
+  shares.probe = 0;
+  binder.begin(shares);
+  EXPECT_EQ(binder.sole(), RailBinder::kWait);
+  shares.probe = -1;
+  shares.weight[0] = 0.5;
+  binder.begin(shares);
+  EXPECT_EQ(binder.sole(), RailBinder::kWait);
+  shares.weight[0] = 0;
+  shares.pull = true;
+  binder.begin(shares);
+  EXPECT_EQ(binder.sole(), RailBinder::kWait);
+}
+
+// What sole() says is what pick() would have said, unless that rail has far too much to do.
+TEST(PolicyBinder, TheSoleRailIsTheOneThatWouldBePicked) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 1000; ++round) {
+    RailBinder binder;
+    Shares shares;
+    shares.weight[random() % 3] = 0.25 + random() % 4;
+    binder.begin(shares);
+    std::vector<RailLoad> loads;
+    for (int i = 0; i < 3; ++i) {
+      loads.push_back({1e6 * (1 + random() % 100), random() % 5'000'000, 1e-6 * (random() % 1000), true,
+                       true});
+    }
+    const RailLoad& rail = loads[static_cast<size_t>(binder.sole())];
+    const double finish =
+        rail.latency_s + static_cast<double>(rail.backlog_bytes + 100) / rail.rate_bytes_per_s;
+    if (RailBinder::is_far_too_long(finish)) continue;
+    EXPECT_EQ(binder.pick(loads, 100), binder.sole());
+  }
+}
+
 TEST(PolicyBinder, PullFinishesWithin3PercentOfIdeal) {
   for (const int count : {64, 100, 256, 1000}) {
     for (double ratio = 1; ratio <= 20; ratio += 0.37) {

@@ -50,6 +50,10 @@ double others_finish_s(std::span<const RailLoad> rails, int without, double byte
 
 void RailBinder::begin(const Shares& shares) {
   shares_ = shares;
+  const auto shared = [](double weight) { return weight > 0; };
+  const auto first = std::find_if(shares.weight.begin(), shares.weight.end(), shared);
+  const bool one = !shares.pull && std::count_if(shares.weight.begin(), shares.weight.end(), shared) == 1;
+  sole_ = one ? static_cast<int>(first - shares.weight.begin()) : kWait;
   probe_left_ = shares.probe >= 0 ? kProbeBytes : 0;
 }
 
@@ -58,6 +62,8 @@ bool RailBinder::may_carry(int rail) const {
   if (index >= kRailsMax) return false;
   return shares_.pull ? (shares_.left_out >> index & 1) == 0 : shares_.weight[index] > 0;
 }
+
+bool RailBinder::is_far_too_long(double finish_s) { return finish_s > kTooLongS; }
 
 bool RailBinder::is_far_too_slow(double slow_s, double other_s) {
   return slow_s > kTooLongS + kTooOften * other_s;

@@ -44,6 +44,10 @@ class RailBinder {
   // kRailsMax are not looked at. kWait also when no rail is up. `again`: it was posted before.
   int pick(std::span<const RailLoad> rails, uint64_t bytes, uint64_t queued_bytes = 0,
            bool again = false);
+  // The one rail that takes whatever is posted for the first time, unless it has far too much to do;
+  // kWait when there are several, or one is to be probed.
+  int sole() const { return probe_left_ > 0 ? kWait : sole_; }
+  static bool is_far_too_long(double finish_s);
   // Whether the shares give that rail anything. (They give none to a rail that was down.)
   bool may_carry(int rail) const;
   // Whether a rail that needs `slow_s` may give up what it has to one without a share.
@@ -55,6 +59,7 @@ class RailBinder {
   int pick_again(std::span<const RailLoad> rails, double bytes) const;
 
   Shares shares_;
+  int sole_ = kWait;
   uint64_t probe_left_ = 0;  // bytes that shares_.probe still takes
   std::array<double, kRailsMax> owed_bytes_{};
 };

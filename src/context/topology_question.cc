@@ -1,0 +1,119 @@
+#include "context/topology_question.h"
+
+#include <netdb.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "transport/tcp/tcp_socket.h"
+#include "wire/little_endian.h"
+
+namespace nezha::context {
+namespace {
+
+class Asker {
+ public:
+  explicit Asker(const TopologyQuestion& question)
+      : question_(question), deadline_(system_clock().now() + question.timeout) {}
+
+  Result<std::string> ask() {
+    const bool is_v6 = question_.address.find(':') != std::string::npos;
+    auto fd = transport::dial({is_v6 ? "::" : "0.0.0.0", question_.device}, question_.address,
+                              question_.port);
+    if (!fd) return lost(fd.status().message());
+    fd_ = std::move(*fd);
+    NEZHA_RETURN_IF_ERROR(wait(POLLOUT));
+    if (const int number = transport::dial_error(fd_.get()); number != 0) {
+      return lost(std::strerror(number));
+    }
+    const wire::Ticket ticket{question_.job, 1, 0, 0, 0};
+    const wire::TicketBytes bytes = wire::make_ticket(ticket, question_.job_key);
+    // So little that the kernel takes all of it.
+    if (send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(bytes.size())) {
+      return lost(std::strerror(errno));
+    }
+    return read();
+  }
+
+  std::string local_address() const {
+    sockaddr_storage here{};
+    socklen_t length = sizeof(here);
+    char host[NI_MAXHOST] = "";
+    getsockname(fd_.get(), reinterpret_cast<sockaddr*>(&here), &length);
+    getnameinfo(reinterpret_cast<const sockaddr*>(&here), length, host, sizeof(host), nullptr, 0,
+                NI_NUMERICHOST);
+    return host;
+  }
+
+ private:
+  Status lost(const std::string& why) const {
+    return error(Code::peer_lost, "aggregation node %s, port %u: %s", question_.address.c_str(),
+                 static_cast<unsigned>(question_.port), why.c_str());
+  }
+
+  Status wait(short events) const {
+    while (true) {
+      const Nanoseconds left = deadline_ - system_clock().now();
+      if (left <= 0) {
+        return error(Code::timed_out, "aggregation node %s, port %u did not say its topology in time",
+                     question_.address.c_str(), static_cast<unsigned>(question_.port));
+      }
+      pollfd waiting{fd_.get(), events, 0};
+      const auto patience = static_cast<int>(std::min<Nanoseconds>(left / kMillisecond + 1, 1000));
+      if (poll(&waiting, 1, patience) > 0) return Status::ok();
+    }
+  }
+
+  // A refusal of the handshake is as long as a length, and more.
+  Status refusal_of(const std::string& text) const {
+    if (text.size() != wire::kChallengeBytes) return lost("it hung up; its key may be another one");
+    std::array<std::byte, wire::kChallengeBytes> bytes;
+    std::memcpy(bytes.data(), text.data(), text.size());
+    wire::Nonce nonce;
+    const wire::Refusal why = wire::verify_challenge(question_.job_key, {}, bytes, &nonce);
+    return lost("it refused: " + std::string(wire::reason_of(why)));
+  }
+
+  Result<std::string> read() const {
+    constexpr size_t kMost = sizeof(uint32_t) + schedule::kTopologyBytesMax;
+    std::string text;
+    std::array<char, 4096> piece;
+    while (true) {
+      NEZHA_RETURN_IF_ERROR(wait(POLLIN));
+      const ssize_t got = recv(fd_.get(), piece.data(), piece.size(), 0);
+      if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+      if (got < 0) return lost(std::strerror(errno));
+      if (got == 0) break;
+      text.append(piece.data(), static_cast<size_t>(got));
+      if (text.size() > kMost) return lost("it says more than a topology");
+    }
+    if (text.size() < sizeof(uint32_t)) return refusal_of(text);
+    const auto length = wire::load_le<uint32_t>(reinterpret_cast<const std::byte*>(text.data()));
+    if (length != text.size() - sizeof(uint32_t)) return refusal_of(text);
+    return text.substr(sizeof(uint32_t));
+  }
+
+  const TopologyQuestion& question_;
+  const Nanoseconds deadline_;
+  Descriptor fd_;
+};
+
+}  // namespace
+
+Result<schedule::Topology> ask_topology(const TopologyQuestion& question, std::string* my_address) {
+  Asker asker(question);
+  auto text = asker.ask();
+  if (!text) return text.status();
+  auto topology = schedule::parse_topology(*text);
+  if (!topology) return topology.status();
+  for (schedule::TopologyNode& node : topology->nodes) {
+    if (node.address == "0.0.0.0" || node.address == "::") node.address = question.address;
+  }
+  if (my_address != nullptr) *my_address = asker.local_address();
+  return topology;
+}
+
+}  // namespace nezha::context

@@ -1,0 +1,114 @@
+// After a hub was lost: whatever each rank had, afterwards all have everything, and nobody serves what it
+// does not have.
+#include "context/hub_repair.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace nezha::testing {
+namespace {
+
+using context::HubClaim;
+using context::HubClaims;
+using context::HubPiece;
+using schedule::Range;
+
+constexpr uint64_t kElements = 40;
+
+struct Scene {
+  std::vector<HubClaims> claims;                    // by rank
+  std::vector<std::vector<std::vector<bool>>> has;  // by operation, rank, element
+};
+
+Scene random_scene(std::mt19937& random, int ranks, uint64_t operations) {
+  Scene scene;
+  scene.claims.resize(static_cast<size_t>(ranks));
+  scene.has.assign(operations, std::vector(static_cast<size_t>(ranks), std::vector<bool>(kElements)));
+  for (size_t rank = 0; rank < scene.claims.size(); ++rank) {
+    HubClaims& claims = scene.claims[rank];
+    claims.through = random() % (operations / 2);
+    claims.begun = claims.through + random() % (operations - claims.through + 1);
+    for (uint64_t seq = 0; seq < claims.begun; ++seq) {
+      HubClaim claim;
+      claim.through = seq < claims.through || random() % 5 == 0;
+      for (uint64_t at = 0; at < kElements && !claim.through;) {
+        const uint64_t end = std::min(kElements, at + 1 + random() % 10);
+        if (random() % 2 == 0) claim.held.push_back({at, end});
+        at = end;
+      }
+      std::vector<bool>& has = scene.has[seq][rank];
+      if (claim.through) has.assign(kElements, true);
+      for (const Range& range : claim.held) {
+        for (uint64_t i = range.begin; i < range.end; ++i) has[i] = true;
+      }
+      std::shuffle(claim.held.begin(), claim.held.end(), random);
+      if (seq >= claims.through) claims.open.push_back(claim);
+    }
+  }
+  return scene;
+}
+
+TEST(HubRepair, EverybodyGetsEverythingFromWhoeverHasIt) {
+  std::mt19937 random(7);
+  for (int scenario = 0; scenario < 2000; ++scenario) {
+    const int ranks = 2 + static_cast<int>(random() % 5);
+    const uint64_t operations = 2 + random() % 6;
+    const Scene scene = random_scene(random, ranks, operations);
+    for (uint64_t seq = 0; seq < operations; ++seq) {
+      std::vector<int> filled(kElements);
+      uint64_t last = 0;
+      for (const HubPiece& piece : missing_pieces(seq, kElements, scene.claims)) {
+        ASSERT_LE(last, piece.range.begin) << "scenario " << scenario;
+        ASSERT_LT(piece.range.begin, piece.range.end);
+        last = piece.range.end;
+        for (uint64_t i = piece.range.begin; i < piece.range.end; ++i) {
+          ++filled[i];
+          bool anyone = false;
+          for (size_t rank = 0; rank < scene.claims.size(); ++rank) anyone |= scene.has[seq][rank][i];
+          EXPECT_EQ(piece.holder >= 0, anyone) << "scenario " << scenario << ", element " << i;
+          if (piece.holder >= 0) {
+            EXPECT_TRUE(scene.has[seq][static_cast<size_t>(piece.holder)][i]);
+          }
+        }
+      }
+      for (uint64_t i = 0; i < kElements; ++i) {
+        bool all = true;
+        for (size_t rank = 0; rank < scene.claims.size(); ++rank) all &= scene.has[seq][rank][i];
+        EXPECT_EQ(filled[i], all ? 0 : 1) << "scenario " << scenario << ", element " << i;
+      }
+    }
+  }
+}
+
+TEST(HubRepair, ClaimsAsBytesAndBack) {
+  std::mt19937 random(11);
+  for (int scenario = 0; scenario < 300; ++scenario) {
+    const Scene scene = random_scene(random, 2, 8);
+    for (const HubClaims& claims : scene.claims) {
+      const std::string bytes = encode(claims);
+      HubClaims read;
+      ASSERT_TRUE(decode(bytes, &read));
+      EXPECT_EQ(read.through, claims.through);
+      EXPECT_EQ(read.begun, claims.begun);
+      EXPECT_EQ(read.open, claims.open);
+      for (size_t length = 0; length < bytes.size(); length += 1 + bytes.size() / 7) {
+        EXPECT_FALSE(decode(std::string_view(bytes).substr(0, length), &read));
+      }
+      EXPECT_FALSE(decode(bytes + "x", &read));
+    }
+  }
+}
+
+TEST(HubRepair, ABarrierThatOneCameThroughIsOver) {
+  std::vector<HubClaims> claims(3);
+  claims[0] = {4, 6, {{false, {}}, {true, {}}}};
+  claims[1] = {4, 6, {{false, {}}, {false, {}}}};
+  claims[2] = {4, 5, {{false, {}}}};
+  EXPECT_TRUE(anyone_through(3, claims));
+  EXPECT_FALSE(anyone_through(4, claims));
+  EXPECT_TRUE(anyone_through(5, claims));
+}
+
+}  // namespace
+}  // namespace nezha::testing

@@ -28,9 +28,13 @@ ALLOWED: Dict[str, Set[str]] = {
                "transport"},
     "context": {"base", "reduce", "wire", "schedule", "control", "control/policies", "progress",
                 "transport", "rendezvous", "engine"},
-    "capi": {"base", "reduce", "schedule", "control", "control/policies", "context", "nezha"},
-    "server": {"base", "reduce", "wire", "progress", "transport", "context"},
+    "capi": {"base", "reduce", "wire", "schedule", "control", "control/policies", "context", "server",
+             "nezha"},
+    "server": {"base", "wire", "schedule", "control", "control/policies", "progress", "transport",
+               "engine"},
 }
+# Where the parts of a rank, and of an aggregation node, are put together: they may name transports.
+COMPOSING = ("context", "server")
 # Layers without I/O, time, threads and logging: the same source runs in simulators and verifiers.
 PURE = {"schedule", "control/policies"}
 IMPURE = re.compile(
@@ -67,8 +71,8 @@ def offence(path: str, included: str) -> Optional[str]:
     if other != own and other not in ALLOWED.get(own, set()):
         return f"{own} may include only {', '.join(sorted(ALLOWED.get(own, set()))) or 'itself'}"
     concrete = transport_of(name)
-    if concrete is not None and own != "context" and concrete != transport_of(path):
-        return f"only context/ and transport/{concrete}/ itself may name that transport"
+    if concrete is not None and own not in COMPOSING and concrete != transport_of(path):
+        return f"only {'/, '.join(COMPOSING)}/ and transport/{concrete}/ itself may name that transport"
     return None
 
 

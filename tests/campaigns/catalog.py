@@ -15,9 +15,10 @@ from campaigns.r09_vanish import Vanish
 from campaigns.r17_price import Price
 from campaigns.r20_abort import Abort
 from campaigns.r21_training import Training
+from campaigns.r22_aggregator import Aggregator
 from campaigns.s01_fuzz import Fuzz
 from campaigns.s03_flood import Flood
 
 CAMPAIGNS: List[Campaign] = [
     Kill(), KillEncrypted(), KillFabric(), BlackHole(), BlackHoleFabric(), Return(), Slow(), SigKill(),
-    SigStop(), Vanish(), Abort(), Training(), Price(), Flood(), Fuzz()]
+    SigStop(), Vanish(), Abort(), Training(), Aggregator(), Price(), Flood(), Fuzz()]

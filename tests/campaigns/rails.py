@@ -18,7 +18,9 @@ FABRIC = ["1gbit", "ofi:1gbit"]  # one of libfabric's beside one of TCP
 # again and again is dialled after up to 10 s (src/control/redial.h).
 _RETURN_S = 6.0
 RETURN_OF_SILENT_S = 12.0
-_LEFT_S = 5.0  # in which what a return still holds must be given back
+# In which what a return still holds must be given back. What a silent rail swallowed, the kernel sends
+# again up to as long after the silence as that lasted: until then a provider keeps what belongs to it.
+_LEFT_S = 15.0
 # What the library says about the faults, of all ranks together.
 _COUNTERS = ("endpoints_lost", "links_joined", "links_suspected", "links_recovered",
              "retransmitted", "reconciled", "hedged")

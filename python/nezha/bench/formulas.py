@@ -38,17 +38,24 @@ def gbps(size: int, seconds: float) -> float:
 
 
 def limit_seconds(
-    collective: str, ranks: int, size: int, rates: Sequence[Optional[float]]
+    collective: str, ranks: int, size: int, rates: Sequence[Optional[float]],
+    aggregated: Optional[float] = None,
 ) -> Optional[float]:
     """Least time in which rails of `rates` (bytes/s, raw line rate) can carry the operation.
 
-    None where a rate is not known, or where nothing has to cross the wire: no limit is better
-    than an invented one.
+    aggregated: the rate of one more rail, which leads to an aggregation node. A part of an
+    all_reduce that goes that way crosses a rank's wire once each way, whatever the number of ranks; the
+    parts are such that all are done at the same time.
+    None where a rate is not known, or where nothing has to cross the wire: no limit is better than an
+    invented one.
     """
-    if not rates or any(not rate for rate in rates):
+    if any(not rate for rate in rates):
         return None
     traffic = bus_factor(collective, ranks) * size
-    return traffic / sum(rate for rate in rates if rate) if traffic else None
+    speed = sum(rate for rate in rates if rate)
+    if aggregated:
+        speed += aggregated * (bus_factor(collective, ranks) if collective == "all_reduce" else 1.0)
+    return traffic / speed if traffic and speed else None
 
 
 def percentile(values: Sequence[float], share: float) -> float:

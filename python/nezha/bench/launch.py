@@ -81,6 +81,8 @@ class BenchLab:
         if one_rail is not None:
             for node, environment in enumerate(environments):
                 environment["NEZHA_RAILS"] = self.rail_filter(node, one_rail)
+                if self.lab.state.rail_kinds[one_rail] != "agg":
+                    environment["NEZHA_AGGREGATOR"] = ""
         return self.launch(list(enumerate([command] * self.nodes)), environments, progress,
                            patience_for(spec))
 

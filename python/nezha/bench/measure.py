@@ -12,7 +12,7 @@ import gc
 import math
 import os
 import time
-from typing import Any, Callable, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from .counters import cpu_seconds, line_rate, transmitted_bytes
 from .reference import itemsize
 from .spec import BenchSpec, RailSample, Sample
 
-_MAX_OPERATIONS = 2000  # enough for a p99, and bounds the run at the smallest sizes
+_WARMUP_MAX = 2000
 _MIN_OPERATIONS = 5
 _WARMUP_OPERATIONS = 5
 _WARMUP_SECONDS = 1.0
@@ -44,11 +44,11 @@ def _measure_size(comm: Any, spec: BenchSpec, size: int) -> Sample:
     count = 0 if spec.collective == "barrier" else size // itemsize(spec.dtype)
     case = CASES[spec.collective](comm, spec, count)
     operations = _warm_up(comm, spec, case)
-    rails_before, wire_before = comm.rails(), transmitted_bytes()
+    rails_before, wire_before = _all_rails(comm), transmitted_bytes()
     cpu_before = cpu_seconds()
     times = _time(comm, case, operations)
     cpu = cpu_seconds() - cpu_before
-    rails_after, wire_after = comm.rails(), transmitted_bytes()
+    rails_after, wire_after = _all_rails(comm), transmitted_bytes()
     wrong = 0
     for _ in range(spec.checks):
         case.refill()
@@ -81,13 +81,13 @@ def _warm_up(comm: Any, spec: BenchSpec, case: Case) -> int:
             break
         if seconds >= _PILOT_SECONDS and total >= _WARMUP_OPERATIONS:
             break
-        if batch >= _MAX_OPERATIONS:
+        if batch >= _WARMUP_MAX:
             break
         batch *= 4
     if spec.iterations is not None:
         return spec.iterations
     wanted = math.ceil(spec.seconds * batch / max(seconds, 1e-9))
-    return max(_MIN_OPERATIONS, min(_MAX_OPERATIONS, wanted))
+    return max(_MIN_OPERATIONS, min(spec.most, wanted))
 
 
 def _slowest(comm: Any, case: Case, operations: int) -> float:
@@ -122,6 +122,16 @@ def _combine(comm: Any, values: np.ndarray, op: str) -> np.ndarray:
     combined = values.astype(np.float64)
     comm.all_reduce(combined, op=op)
     return combined
+
+
+def _all_rails(comm: Any) -> List[Dict[str, Any]]:
+    """The rails, and the way to the aggregation node as one more, where there is a node."""
+    rails = list(comm.rails())
+    node = comm.stats().get("aggregation")
+    if node is not None:
+        rails.append({"name": f"{node['device']} agg", "device": node["device"], "transport": "agg",
+                      "bytes_sent": node["bytes_sent"]})
+    return rails
 
 
 def _rails(

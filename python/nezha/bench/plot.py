@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence
 
-from .errors import BenchError
+from . import picture
 from .rows import Row
 from .sizes import format_size
 
@@ -16,12 +16,7 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 def plot(curves: Dict[str, Sequence[Row]], path: Path, title: str) -> None:
     """Writes a picture of `curves` (name -> rows) to `path`. Raises BenchError where it cannot."""
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise BenchError("--plot needs matplotlib: pip install matplotlib") from error
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
+    pyplot = picture.drawing()
 
     figure, axes = pyplot.subplots(figsize=(9.5, 5.6), dpi=150)
     limits: Dict[float, List[str]] = {}
@@ -36,14 +31,7 @@ def plot(curves: Dict[str, Sequence[Row]], path: Path, title: str) -> None:
             limits.setdefault(round(limit, 6), []).append(color)
     _draw_limits(axes, limits)
     _decorate(axes, curves, title)
-    figure.tight_layout()
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path)
-    except OSError as error:
-        raise BenchError(f"cannot write the plot {path}: {error}") from error
-    finally:
-        pyplot.close(figure)
+    picture.write(figure, path)
 
 
 def _limit_gbps(rows: Sequence[Row]) -> Optional[float]:

@@ -16,7 +16,8 @@ SCHEMA_NOTE = (
     "sizes and bytes in bytes; *_us in microseconds; *_gbps in gigabits (1e9 bits) per second; "
     "GB is 1e9 bytes; time_us is the median over launches of the median over operations of the "
     "slowest rank's time; p50_us and p99_us are over the operations of all launches; limit_us = "
-    "bus factor x size / sum of raw rail rates; of_limit = limit_us / time_us; rails[].bytes is "
+    "bus factor x size / sum of raw rail rates (of an all_reduce, the rate towards an aggregation node "
+    "counts bus factor times); of_limit = limit_us / time_us; rails[].bytes is "
     "the average sent per operation by all ranks together, as the library counts it for nezha "
     "and as the interfaces count it for peers; cores_given is the smallest number of processors that a "
     "rank might use, cores_used how many it kept busy on average; null where not known"
@@ -37,8 +38,7 @@ def _row(spec: BenchSpec, samples: Sequence[Sample], library: str) -> Row:
     pooled = [value for sample in samples for value in sample.times_us]
     time_us = median([median(sample.times_us) for sample in samples])
     seconds = time_us / 1e6
-    limit = limit_seconds(spec.collective, first.ranks, first.size,
-                          [rail.rate for rail in first.rails])
+    limit = _limit(spec.collective, first)
     algbw = gbps(first.size, seconds)
     moved = first.size * len(pooled) / 1e9
     return {
@@ -60,6 +60,13 @@ def _row(spec: BenchSpec, samples: Sequence[Sample], library: str) -> Row:
         "rails": _rail_rows(samples, len(pooled)),
         "library": library,
     }
+
+
+def _limit(collective: str, sample: Sample) -> Optional[float]:
+    """Least time, in seconds. A device that leads to the aggregation node is best used that way alone."""
+    node = next((rail for rail in sample.rails if rail.transport == "agg"), None)
+    rates = [rail.rate for rail in sample.rails if node is None or rail.device != node.device]
+    return limit_seconds(collective, sample.ranks, sample.size, rates, node.rate if node else None)
 
 
 def _cores_used(samples: Sequence[Sample]) -> Optional[float]:

@@ -30,6 +30,7 @@ class BenchSpec:
     algorithm: Optional[str] = None
     root: int = 0
     seconds: float = 2.0
+    most: int = 2000  # operations timed; enough for a p99, and bounds the run at the smallest sizes
     seed: int = 20240229
     cores: Optional[int] = None  # processors of each rank; None: all
     config: Dict[str, str] = field(default_factory=dict)
@@ -54,7 +55,7 @@ class RailSample:
     bytes: int  # as the library counts them
     wire_bytes: Optional[int] = None  # as the interfaces count them; None: cannot be told apart
     rate: Optional[float] = None  # raw bytes per second of one port; None: not known
-    transport: str = "tcp"  # or "ofi"
+    transport: str = "tcp"  # or "ofi", or "agg": the way to the aggregation node
 
 
 @dataclass

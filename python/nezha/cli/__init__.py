@@ -15,6 +15,7 @@ _SUMMARIES = {
     "flight": "What the ranks of a job did last, and who is to blame.",
     "bench": "Measure collectives, in a launched world or in a lab built for it.",
     "lab": "A multi-rail cluster on this machine, out of network namespaces.",
+    "aggregator": "A node that adds up for the ranks of many jobs, so that each sends its data once.",
     "chaos": "Your program in a lab whose rails are cut, slowed down and black-holed; a report.",
     "demo": "Three small clusters, one table, one picture, one training.",
 }

@@ -18,7 +18,7 @@ from ..bench.sizes import parse_size, size_list
 from ..bench.spec import BenchSpec
 from ..errors import Error
 from ..lab import LabError
-from . import interference, train
+from . import interference, switching, train
 from .settings import settings
 
 
@@ -64,7 +64,8 @@ _ROOT = _option(0, "--root", min=0, help="Root of broadcast, reduce, gather, sca
 _NODES = _option(None, "--nodes", min=1,
                  help="Nodes of the lab to build (default: the launched world, else 4).")
 _RAILS = _option("1gbit,1gbit", "--rails",
-                 help="Rates of the lab's rails; ofi:1gbit for one used through libfabric; ofi:shm.")
+                 help="Rates of the lab's rails; ofi:1gbit for one used through libfabric; agg:1gbit for "
+                 "one with an aggregation node; ofi:shm.")
 _POLICY = _option(None, "--policy", help="pull, table, static, round_robin.")
 _ONE_RAIL = _option(None, "--one-rail", min=0, help="Use only this rail, counted from 0.")
 _ALGORITHM = _option(None, "--algorithm", help="ring, halving_doubling, ... (default: by cost).")
@@ -137,3 +138,5 @@ for _name in ("all_reduce", "broadcast", "all_gather", "reduce_scatter", "reduce
     app.command(_name)(_command(_name))
 app.command("train", help=train.HELP)(train.train)
 app.command("interference", help=interference.HELP)(interference.interference)
+app.command("switch", help=switching.SWITCH_HELP)(switching.switch)
+app.command("table1", help=switching.TABLE_HELP)(switching.table1)

@@ -7,7 +7,7 @@ from typing import Any, Dict, Optional
 
 import typer
 
-from . import show
+from . import aggregation, show
 from .reach import reach
 
 _HELP = """Which rails this host has, usable or why not.
@@ -52,7 +52,8 @@ def info(rail_filter: str = typer.Option("", "--filter", help="As in NEZHA_RAILS
         else:
             request = json.dumps({"filter": rail_filter} if rail_filter else {})
             answer = {"devices": json.loads(_native.query("devices", request)),
-                      "fabric": json.loads(_native.query("fabric", "{}"))}
+                      "fabric": json.loads(_native.query("fabric", "{}")),
+                      "aggregation": aggregation.describe()}
             if peer is not None:
                 answer["peer"] = reach(answer["devices"], peer, port, timeout)
         answer["build"] = json.loads(_native.query("build", "{}"))
@@ -67,6 +68,9 @@ def info(rail_filter: str = typer.Option("", "--filter", help="As in NEZHA_RAILS
         fabric = answer["fabric"]
         answer["fabric"] = [_fabric_row(device) for device in fabric["devices"]]
     for name, value in answer.items():
+        if name == "aggregation":
+            typer.echo("\n".join(aggregation.sentences(value)) + "\n")
+            continue
         show.section(_TITLES[name], value)
         if name == "fabric":
             typer.echo(_fabric_sentence(fabric) + "\n")

@@ -34,7 +34,8 @@ def _one_line_errors() -> Iterator[None]:
 def up(nodes: int = typer.Option(4, "--nodes", "-n", help="Hosts."),
        rails: str = typer.Option("1gbit,500mbit", "--rails", "-r",
                                  help="One rate per rail: 1gbit, 500mbit, none; ofi:1gbit "
-                                 "for one used through libfabric; ofi:shm."),
+                                 "for one used through libfabric; agg:1gbit for one with an aggregation "
+                                 "node at its switch; ofi:shm."),
        name: str = _NAME,
        mtu: int = typer.Option(1500, "--mtu", help="Of every rail, bytes."),
        congestion_control: str = typer.Option("cubic", "--congestion-control", "-c"),
@@ -42,14 +43,19 @@ def up(nodes: int = typer.Option(4, "--nodes", "-n", help="Hosts."),
        burst: Optional[int] = typer.Option(None, "--burst", help="Bucket, bytes; default: chosen "
                                            "so that no transfer from 256 KB up beats the wire."),
        mode: Optional[str] = typer.Option(None, "--mode", help="root, userns or loopback; "
-                                          "default: the best allowed here.")) -> None:
+                                          "default: the best allowed here."),
+       agg_tree: Optional[str] = typer.Option(None, "--agg-tree", metavar="LxN", help="A tree at the "
+                                              "agg: rail: 2x3 is two leaves with three nodes each."),
+       ) -> None:
     """Build a lab that stays until `down`."""
     with _one_line_errors():
         lab = labs.Lab(nodes, rails.split(","), name=name, mtu=mtu,
                        congestion_control=congestion_control, queue_ms=queue_ms, burst=burst,
-                       mode=mode, persist=True).up()
+                       mode=mode, agg_tree=agg_tree, persist=True).up()
         typer.echo(f"lab {name!r} is up ({lab.mode}): {nodes} nodes, rails {', '.join(lab.rails())}, "
                    f"congestion control {lab.state.congestion_control or 'as on the host'}")
+        for each in lab.state.aggregators:
+            typer.echo(f"aggregation node {each.name} at {each.endpoint}")
 
 
 @app.command()
@@ -185,3 +191,8 @@ def _print(lab: Dict[str, Any]) -> None:
                 str(port["queue_bytes"]), str(port["tx_bytes"]), str(port["rx_bytes"]),
                 str(port["tx_drops"] + port["rx_drops"]), _state_of(port))
     Console(width=None if sys.stdout.isatty() else 160).print(table)
+    for each in lab["aggregators"]:
+        serves = f", serves {', '.join(each['serves'])}" if each["serves"] else ""
+        process = f"process {each['pid']}" if each["alive"] else "does not run"
+        typer.echo(f"aggregation node {each['name']} of rail {each['rail']} at {each['address']}{serves}"
+                   f": {process}")

@@ -23,6 +23,8 @@ def network(plan: LabState, congestion_control: Optional[str]) -> None:
     for number, node in enumerate(plan.nodes):
         links.build_node(plan, node, number)
     links.plug_ports(plan)
+    for each in plan.aggregators:
+        links.build_aggregator(plan, each)
     if congestion_control is not None:
         _settle(plan, congestion_control)
     plan.congestion_control = kernel.in_netns(plan.nodes[0].netns, lambda: kernel.read_sysctl(

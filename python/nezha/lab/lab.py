@@ -17,7 +17,7 @@ import sys
 import threading
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
 
-from . import build, guardian, layout, process, state, teardown, userns
+from . import aggregators, build, daemons, guardian, layout, process, state, teardown, userns
 from .capability import MODES, capabilities
 from .errors import LabError
 from .spec import Node, Rail, RateLike, format_rail, normal_nodes, normal_rails, parse_rate
@@ -33,7 +33,8 @@ class Lab:
     """A cluster of `nodes` hosts joined by one switched network per rail.
 
     nodes: a number, or a list of Node for hosts that differ. rails: rates, "ofi:" and a rate for one
-    that ranks use through libfabric, "ofi:shm", or Rail objects.
+    that ranks use through libfabric, "agg:" for one with an aggregation node at its switch, "ofi:shm", or
+    Rail objects. agg_tree: "2x3" for a tree of them, two leaves for three nodes each.
     mtu: of every port that says nothing else. congestion_control: None = the host's default.
     queue_ms: how long a full port queue takes to drain. burst: bytes of bucket, None = chosen
     from each rate. mode: None = the best of root, userns, loopback that is allowed here.
@@ -45,7 +46,7 @@ class Lab:
                  name: Optional[str] = None, mtu: int = 1500,
                  congestion_control: Optional[str] = "cubic", queue_ms: float = 10.0,
                  burst: Optional[int] = None, mode: Optional[str] = None,
-                 persist: bool = False) -> None:
+                 agg_tree: Optional[str] = None, persist: bool = False) -> None:
         if mode is not None and mode not in MODES:
             raise LabError(f"mode {mode!r}: want one of {', '.join(MODES)}")
         if not 0.1 <= queue_ms <= 10_000:
@@ -59,12 +60,14 @@ class Lab:
         self._cc = congestion_control
         self._queue_ms = queue_ms
         self._burst = burst or 0
+        self._agg_tree = aggregators.parse_tree(agg_tree) if agg_tree else None
         self._wanted_mode = mode
         self._persist = persist
         self._state: Optional[state.LabState] = None
         self._owner = 0
         self._holder_child = 0
         self._guardian: Optional["subprocess.Popen[bytes]"] = None
+        self._daemons: List["subprocess.Popen[bytes]"] = []
 
     # ---- life ------------------------------------------------------------------------------
 
@@ -76,6 +79,7 @@ class Lab:
         lab._state = state.load(name)
         lab._owner = 0
         lab._guardian = None
+        lab._daemons = []
         return lab
 
     def up(self) -> "Lab":
@@ -95,6 +99,8 @@ class Lab:
             elif plan.mode == "root":
                 build.network(plan, self._cc)
                 state.save(plan)
+            if plan.aggregators:
+                self.start_aggregators()
         except BaseException as error:
             self.down()
             if not isinstance(error, Exception):
@@ -127,6 +133,8 @@ class Lab:
     def _plan(self, mode: str) -> state.LabState:
         loopback = mode == "loopback"
         specs, rails = self._nodes, self._rails
+        nodes = (layout.loopback_nodes(len(specs), rails) if loopback
+                 else layout.nodes(self.name, specs, rails, self._mtu))
         return state.LabState(
             name=self.name, mode=mode, owner=0 if self._persist else os.getpid(), holder=0,
             switch="" if loopback else layout.netns_path(self.name, "sw"),
@@ -134,8 +142,9 @@ class Lab:
             rail_kinds=[rail.kind for rail in rails],
             congestion_control="", queue_ms=self._queue_ms, burst=self._burst,
             master_port=layout.master_port(mode),
-            nodes=layout.loopback_nodes(len(specs), rails) if loopback
-            else layout.nodes(self.name, specs, rails, self._mtu))
+            nodes=nodes, aggregators=aggregators.plan(
+                rails, nodes, self._agg_tree, loopback,
+                lambda role: layout.netns_path(self.name, role)))
 
     def _guard(self) -> None:
         self._guardian = guardian.start(self.name)
@@ -154,6 +163,9 @@ class Lab:
             if self._owner and self._holder_child:
                 with contextlib.suppress(ChildProcessError):  # somebody else waited for it
                     os.waitpid(self._holder_child, 0)
+            for child in self._daemons:
+                child.wait()
+            self._daemons = []
             self._state = None
         if self._guardian is not None:
             self._guardian.kill()
@@ -190,7 +202,7 @@ class Lab:
         return list(self.state.rail_rates)
 
     def rails(self) -> List[str]:
-        """Each rail as it was asked for: "1gbit", "ofi:500mbit", "ofi:shm"."""
+        """Each rail as it was asked for: "1gbit", "ofi:500mbit", "agg:1gbit", "ofi:shm"."""
         return [format_rail(kind, rate)
                 for kind, rate in zip(self.state.rail_kinds, self.state.rail_rates)]
 
@@ -245,6 +257,23 @@ class Lab:
         if check:
             result.check_returncode()
         return result
+
+    # ---- aggregation nodes -----------------------------------------------------------------
+
+    def start_aggregators(self) -> None:
+        """Starts those aggregation nodes that do not run; returns when they can be dialled."""
+        with state.locked():
+            lab = state.load(self.name)
+            try:
+                self._daemons += daemons.start(lab)
+            finally:
+                state.save(lab)
+        self._state = lab
+
+    def kill_aggregator(self, name: str = "root", number: int = signal.SIGKILL) -> None:
+        """Sends a signal to the process of one aggregation node: "root", "leaf0", ..."""
+        daemons.kill(state.load(self.name), name, number)
+        self._daemons = [child for child in self._daemons if child.poll() is None]
 
     # ---- rates and faults ------------------------------------------------------------------
 

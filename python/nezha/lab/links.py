@@ -13,7 +13,7 @@ from pyroute2 import IPRoute
 
 from . import kernel, shaping
 from .spec import CTL_DEVICE
-from .state import LabState, NodeState, PortState
+from .state import AggregatorState, LabState, NodeState, PortState
 
 _CTL_BRIDGE = "brctl"
 _CTL_MTU = 1500
@@ -122,8 +122,44 @@ def plug_ports(lab: LabState) -> None:
     kernel.in_netns(lab.switch, run)
 
 
+def build_aggregator(lab: LabState, each: AggregatorState) -> None:
+    """An aggregation node's address: on the rail's bridge, or behind a port of the switch. Its port has
+    no rate. After plug_ports()."""
+    prefix = int(each.address.partition("/")[2])
+    address = each.address.partition("/")[0]
+    mtus = [p.path_mtu for n in lab.nodes for p in n.ports if p.rail == each.rail]
+    mtu = max(mtus, default=_CTL_MTU)
+    switch_fd = os.open(lab.switch, os.O_RDONLY | os.O_CLOEXEC)
+
+    def run() -> None:
+        with IPRoute() as ip:
+            if each.switch_port:
+                _quiet_ipv6()
+                ip.link("set", index=1, state="up")
+                _add_pair(ip, switch_fd, each.device, each.switch_port, mtu)
+            index = ip.link_lookup(ifname=each.device)[0]
+            # What it sends has to fit into the buckets of the nodes' ports.
+            ip.link("set", index=index, gso_max_size=shaping.GSO_MAX_SIZE)
+            ip.link("set", index=index, state="up")
+            ip.addr("add", index=index, address=address, prefixlen=prefix)
+
+    def plug() -> None:
+        with IPRoute() as ip:
+            index = {link.get("ifname"): link["index"] for link in ip.get_links()}
+            end = index[each.switch_port]
+            ip.link("set", index=end, master=index[bridge_of(each.rail)])
+            ip.link("set", index=end, mtu=mtu, state="up")
+
+    try:
+        kernel.in_netns(each.netns, run)
+        if each.switch_port:
+            kernel.in_netns(lab.switch, plug)
+    finally:
+        os.close(switch_fd)
+
+
 def set_congestion_control(lab: LabState, name: str) -> None:
-    """Makes `name` the congestion control of new sockets in every node.
+    """Makes `name` the congestion control of new sockets in every node and aggregation node.
 
     Root first lets the host allow it (a namespace may only use what the host allows).
     Raises OSError when the kernel lacks it or the host does not allow it.
@@ -133,8 +169,8 @@ def set_congestion_control(lab: LabState, name: str) -> None:
         if name not in allowed:
             kernel.write_sysctl("net.ipv4.tcp_allowed_congestion_control",
                                 " ".join(allowed + [name]))
-    for node in lab.nodes:
-        kernel.in_netns(node.netns, lambda: kernel.write_sysctl(
+    for netns in [node.netns for node in lab.nodes] + [each.netns for each in lab.aggregators]:
+        kernel.in_netns(netns, lambda: kernel.write_sysctl(
             "net.ipv4.tcp_congestion_control", name))
 
 

@@ -6,7 +6,7 @@ import contextlib
 import os
 from typing import Callable, Dict, List, Optional
 
-from . import kernel, userns
+from . import aggregators, kernel, userns
 from .state import LabState, PortState
 
 
@@ -17,12 +17,13 @@ def rail_filter(lab: LabState, node: int, only: Optional[int] = None) -> str:
     def named(port: PortState) -> str:
         return port.device if lab.mode != "loopback" else port.address
 
-    def of_kind(kind: str) -> List[PortState]:
-        return [port for port in ports if lab.rail_kinds[port.rail] == kind]
+    def of_kind(*kinds: str) -> List[PortState]:
+        return [port for port in ports if lab.rail_kinds[port.rail] in kinds]
 
-    # '=' at the start holds for every name of a device, so these come first.
-    exact = "=" if lab.mode != "loopback" and of_kind("tcp") else ""
-    entries = ([named(port) for port in of_kind("tcp")]
+    # '=' at the start holds for every name of a device, so these come first. (To an aggregation node goes
+    # a device that is a rail among ranks, too.)
+    exact = "=" if lab.mode != "loopback" and of_kind("tcp", "agg") else ""
+    entries = ([named(port) for port in of_kind("tcp", "agg")]
                + ["ofi:" + named(port).partition("/")[0] for port in of_kind("ofi")]
                + ["ofi:shm" for _ in of_kind("shm")])
     return exact + ",".join(entries)
@@ -30,7 +31,7 @@ def rail_filter(lab: LabState, node: int, only: Optional[int] = None) -> str:
 
 def node_env(lab: LabState, node: int) -> Dict[str, str]:
     """What every process on a node gets on top of its caller's environment."""
-    env = {"NEZHA_LAB": lab.name, "NEZHA_LAB_NODE": str(node)}
+    env = {"NEZHA_LAB": lab.name, "NEZHA_LAB_NODE": str(node), **aggregators.node_env(lab, node)}
     if lab.mode == "loopback":
         env["NEZHA_RAILS"] = rail_filter(lab, node)
     return env

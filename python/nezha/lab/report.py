@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict
 
-from . import shaping, state
+from . import daemons, shaping, state
 
 
 def _port(lab: state.LabState, port: state.PortState, node: Dict[str, Dict[str, int]],
@@ -40,4 +40,5 @@ def status(lab: state.LabState) -> Dict[str, Any]:
         "rail_kinds": lab.rail_kinds,
         "queue_ms": lab.queue_ms, "congestion_control": lab.congestion_control,
         "own_sysfs": lab.own_sysfs, "nodes": nodes,
+        "aggregators": daemons.status(lab),
     }

@@ -14,9 +14,10 @@ from .errors import LabError
 
 RateLike = Union[str, int, float]
 
-# How a rail's bytes travel: "tcp"; "ofi", through libfabric on the same wires; "shm", libfabric's shared
-# memory between processes of one host, which has no wires.
-KINDS = ("tcp", "ofi", "shm")
+# How a rail's bytes travel: "tcp"; "ofi", through libfabric on the same wires; "agg", by TCP, with
+# aggregation nodes at the switch; "shm", libfabric's shared memory between processes of one host, which
+# has no wires.
+KINDS = ("tcp", "ofi", "agg", "shm")
 _UNITS = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
 _RATE = re.compile(r"^(\d+(?:\.\d+)?)\s*(k|m|g)?(?:bit)?(?:/s|ps)?$", re.IGNORECASE)
 # tbf carries its rate as 32 bits of bytes per second.
@@ -77,15 +78,15 @@ class Rail:
 
 
 def parse_rail(text: RateLike) -> Rail:
-    """A rail such as ``"1gbit"``, ``"tcp:1gbit"``, ``"ofi:500mbit"``, ``"ofi:shm"``.
+    """A rail such as ``"1gbit"``, ``"tcp:1gbit"``, ``"ofi:500mbit"``, ``"agg:1gbit"``, ``"ofi:shm"``.
 
     Raises LabError when the text is none of these.
     """
     kind, colon, rate = text.strip().partition(":") if isinstance(text, str) else ("tcp", "", text)
     if not colon:
         kind, rate = "tcp", text
-    if kind not in ("tcp", "ofi"):
-        raise LabError(f"rail {text!r}: want a rate, and tcp: or ofi: before it, or ofi:shm")
+    if kind not in ("tcp", "ofi", "agg"):
+        raise LabError(f"rail {text!r}: want a rate, and tcp:, ofi: or agg: before it, or ofi:shm")
     if (kind, rate) == ("ofi", "shm"):
         return Rail(kind="shm")
     parse_rate(rate)
@@ -93,8 +94,8 @@ def parse_rail(text: RateLike) -> Rail:
 
 
 def format_rail(kind: str, bps: int) -> str:
-    """What parse_rail() read: ``1gbit``, ``ofi:1gbit``, ``ofi:shm``."""
-    return "ofi:shm" if kind == "shm" else ("ofi:" if kind == "ofi" else "") + format_rate(bps)
+    """What parse_rail() read: ``1gbit``, ``ofi:1gbit``, ``agg:1gbit``, ``ofi:shm``."""
+    return "ofi:shm" if kind == "shm" else ("" if kind == "tcp" else f"{kind}:") + format_rate(bps)
 
 
 @dataclass

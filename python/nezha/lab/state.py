@@ -47,6 +47,28 @@ class NodeState:
 
 
 @dataclass
+class AggregatorState:
+    """An aggregation node: its namespace (empty in a loopback lab), its device and the switch port at the
+    other end (empty: it is in the switch itself)."""
+
+    name: str
+    rail: int
+    netns: str
+    device: str
+    switch_port: str
+    address: str  # with prefix length
+    port: int
+    parent: str  # name; empty for the root
+    serves: List[str]  # addresses of nodes with prefix length; empty: everybody
+    pid: int = 0  # of its process; 0 = not started
+
+    @property
+    def endpoint(self) -> str:
+        """Where it listens, as ADDRESS:PORT."""
+        return f"{self.address.partition('/')[0]}:{self.port}"
+
+
+@dataclass
 class LabState:
     """All of a lab."""
 
@@ -63,6 +85,7 @@ class LabState:
     master_port: int
     own_sysfs: bool = True
     nodes: List[NodeState] = field(default_factory=list)
+    aggregators: List[AggregatorState] = field(default_factory=list)  # the root first
     filters: List[str] = field(default_factory=list)  # the switch's rules, in order: see filters.py
 
     @staticmethod
@@ -72,13 +95,15 @@ class LabState:
             NodeState(n["netns"], n["ctl"], [PortState(**p) for p in n["ports"]])
             for n in data["nodes"]
         ]
-        return LabState(**{**data, "nodes": nodes})
+        aggregators = [AggregatorState(**a) for a in data["aggregators"]]
+        return LabState(**{**data, "nodes": nodes, "aggregators": aggregators})
 
     def namespaces(self) -> List[str]:
         """Paths of every network namespace of the lab, the switch first."""
         if self.mode == "loopback":
             return []
-        return [self.switch] + [node.netns for node in self.nodes]
+        return ([self.switch] + [node.netns for node in self.nodes]
+                + [each.netns for each in self.aggregators if each.switch_port])
 
 
 def check_name(name: str) -> str:

@@ -12,7 +12,7 @@ import signal
 import time
 from typing import List, Set, Tuple
 
-from . import kernel, state
+from . import daemons, kernel, state
 from .errors import LabError
 
 _GRACE_S = 1.0
@@ -100,5 +100,6 @@ def tear_down(name: str) -> bool:
     if lab.holder:
         with contextlib.suppress(ProcessLookupError):
             os.kill(lab.holder, signal.SIGTERM)
+    daemons.forget(lab)
     state.remove(name)
     return True

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-from ..errors import BenchError
+from .. import picture
 from ..output import write_json
 from ..render import lab_line
 from ..sizes import format_size
@@ -109,12 +109,7 @@ def sentences(document: Dict[str, Any]) -> List[str]:
 
 def plot(document: Dict[str, Any], path: Path) -> None:
     """Writes the matrix as a picture with numbers to `path`. Raises BenchError where it cannot."""
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise BenchError("--plot needs matplotlib: pip install matplotlib") from error
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
+    pyplot = picture.drawing()
 
     names = [rail["name"] for rail in document["rails"]]
     lost = [[100 * part for part in row] for row in document["rate_lost"]]
@@ -136,11 +131,4 @@ def plot(document: Dict[str, Any], path: Path) -> None:
     for spine in axes.spines.values():
         spine.set_visible(False)
     figure.colorbar(image, ax=axes, label="%", shrink=0.8)
-    figure.tight_layout()
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path)
-    except OSError as error:
-        raise BenchError(f"cannot write the plot {path}: {error}") from error
-    finally:
-        pyplot.close(figure)
+    picture.write(figure, path)

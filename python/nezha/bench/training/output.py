@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence
 
-from ..errors import BenchError
+from .. import picture
 from ..output import write_json
 from ..render import lab_line
 
@@ -96,12 +96,7 @@ def _aligned(headings: Sequence[str], cells: Sequence[Sequence[str]]) -> List[st
 
 def plot(document: Dict[str, Any], path: Path) -> None:
     """Writes a picture: the profile, and images per second. Raises BenchError."""
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise BenchError("--plot needs matplotlib: pip install matplotlib") from error
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
+    pyplot = picture.drawing()
 
     config = document["config"]
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4.6), dpi=150)
@@ -119,14 +114,7 @@ def plot(document: Dict[str, Any], path: Path) -> None:
     for axes in (left, right):
         for side in ("top", "right"):
             axes.spines[side].set_visible(False)
-    figure.tight_layout()
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path)
-    except OSError as error:
-        raise BenchError(f"cannot write the plot {path}: {error}") from error
-    finally:
-        pyplot.close(figure)
+    picture.write(figure, path)
 
 
 def _draw_profile(axes: Any, profile: Sequence[Dict[str, Any]]) -> None:

@@ -1,0 +1,1 @@
+"""An aggregation node as a program: what `nezha aggregator` does around nezha._native.Aggregator."""

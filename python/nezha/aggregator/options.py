@@ -1,0 +1,104 @@
+"""What an aggregation node is told on its command line, checked before anything starts. Pure but for
+looks at files."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+import stat
+from dataclasses import dataclass
+from typing import Optional, Tuple
+
+from .errors import AggregatorError
+
+DEFAULT_PORT = 7700
+_TOPOLOGY_MAX = 64 * 1024
+
+
+@dataclass
+class Options:
+    """memory, total_memory: bytes that the ranks of one job, of all jobs, may have under way. metrics:
+    (address, port) or None. topology: JSON text. Numbers that are 0 leave the library's own."""
+
+    address: str = "0.0.0.0"
+    port: int = DEFAULT_PORT
+    device: Optional[str] = None
+    key_file: Optional[str] = None
+    threads: int = 0
+    jobs_max: int = 0
+    groups_max: int = 0
+    memory: int = 0
+    total_memory: int = 0
+    topology: Optional[str] = None
+    name: Optional[str] = None
+    metrics: Optional[Tuple[str, int]] = None
+
+
+def parse_endpoint(text: str, default_port: Optional[int] = None) -> Tuple[str, int]:
+    """(address, port) of "10.1.0.254:7700", "[::1]:7700", ":7700", or without a port where there is a
+    default. Raises AggregatorError."""
+    wanted = "want ADDRESS:PORT, such as 10.1.0.254:7700 or [::]:7700"
+    host, colon, port = text.rpartition(":")
+    if not colon or text.endswith("]") or _is_address(text):
+        if default_port is None:
+            raise AggregatorError(f"{text!r} has no port: {wanted}")
+        host, port = text, str(default_port)
+    host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    host = host or "0.0.0.0"
+    if not _is_address(host):
+        raise AggregatorError(f"{text!r}: {host!r} is no numeric address; {wanted}")
+    if not (port.isascii() and port.isdigit() and int(port) <= 65535):
+        raise AggregatorError(f"{text!r}: {port!r} is no port; {wanted}")
+    return host, int(port)
+
+
+def format_endpoint(address: str, port: int) -> str:
+    """What parse_endpoint() reads."""
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text.partition("%")[0])
+        return True
+    except ValueError:
+        return False
+
+
+def read_topology(path: str, name: Optional[str]) -> Tuple[str, str]:
+    """(the text of a topology file, the address of its node `name`). Whether the tree makes sense is for
+    the library to say. Raises AggregatorError."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read(_TOPOLOGY_MAX + 1)
+        nodes = {node["name"]: node["address"] for node in json.loads(text)["nodes"]}
+    except (OSError, UnicodeDecodeError) as error:
+        raise AggregatorError(f"--topology {path}: {getattr(error, 'strerror', error)}") from None
+    except (ValueError, TypeError, KeyError) as error:
+        raise AggregatorError(f"--topology {path}: want {{\"nodes\": [{{\"name\": ..., \"address\": "
+                              f"...}}, ...]}} ({error!r})") from None
+    if name not in nodes:
+        known = ", ".join(map(str, nodes)) or "none"
+        raise AggregatorError(f"--name {name}: {path} has the nodes {known}")
+    return text, str(nodes[name])
+
+
+def check_key_file(path: str) -> None:
+    """Raises AggregatorError where the file cannot be read, or, as ssh sees it, where it is ours and
+    others may read it. (Somebody else's file is theirs to protect.)"""
+    try:
+        with open(path, "rb") as file:
+            facts = os.fstat(file.fileno())
+    except OSError as error:
+        raise AggregatorError(f"--key-file {path}: {error.strerror}") from None
+    mode = stat.S_IMODE(facts.st_mode)
+    if stat.S_ISREG(facts.st_mode) and facts.st_uid == os.geteuid() and mode & 0o077:
+        raise AggregatorError(f"--key-file {path} has mode {mode:04o}: others can read it, and whoever "
+                              f"has the key may use the node: chmod 600 {path}")
+
+
+def is_open_to_all(options: Options) -> bool:
+    """Whether hosts other than this one can reach a node that has no key."""
+    return options.key_file is None and not ipaddress.ip_address(
+        options.address.partition("%")[0]).is_loopback

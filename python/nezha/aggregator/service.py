@@ -1,0 +1,110 @@
+"""The life of `nezha aggregator`: start the node, say where it is, watch it, stop it when asked.
+
+Belongs to the main thread, which alone gets signals. Raises AggregatorError, or one of nezha.errors,
+where the node cannot start; after that only signals end it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from typing import Any, Callable, Dict, Optional
+
+from . import systemd, view
+from .numbers import Gossip, Stats
+from .options import Options, check_key_file, format_endpoint, is_open_to_all
+
+_GLANCE_SECONDS = 1.0  # between looks at the node's statistics
+
+
+def serve(options: Options, as_json: bool) -> None:
+    """Runs a node until SIGTERM or SIGINT."""
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    began = time.monotonic()
+    node = _start(options)
+    server = None
+    try:
+        stats: Callable[[], Stats] = lambda: json.loads(node.stats())
+        if options.metrics is not None:
+            from .metrics import Collector, MetricsServer
+
+            labels = {"address": format_endpoint(options.address, node.port), "version": _version(),
+                      "name": options.name or ""}
+            server = MetricsServer(options.metrics, Collector(stats, labels))
+        _announce(options, node.port, server.port if server else None, as_json)
+        systemd.notify("READY=1")
+        last = _watch(stats, stop)
+        systemd.notify("STOPPING=1")
+    finally:
+        if server is not None:
+            server.close()
+        node.close()
+    _say_goodbye(last, time.monotonic() - began, as_json)
+
+
+def _start(options: Options) -> Any:
+    if options.key_file is not None:
+        check_key_file(options.key_file)
+    from .. import _native
+
+    return _native.Aggregator(
+        address=options.address, port=options.port, device=options.device, key_file=options.key_file,
+        threads=options.threads or len(os.sched_getaffinity(0)), jobs_max=options.jobs_max,
+        groups_max=options.groups_max, bytes_max=options.memory, total_max=options.total_memory,
+        topology=options.topology, name=options.name)
+
+
+def _version() -> str:
+    from .. import _native
+
+    return _native.version()
+
+
+def _announce(options: Options, port: int, metrics_port: Optional[int], as_json: bool) -> None:
+    """One line when the node can be dialled, for people or for programs."""
+    where = format_endpoint(options.address, port)
+    metrics = None
+    if options.metrics is not None and metrics_port is not None:
+        metrics = format_endpoint(options.metrics[0], metrics_port)
+    if as_json:
+        facts: Dict[str, Any] = {"address": where, "port": port, "metrics": metrics, "pid": os.getpid()}
+        print(json.dumps(facts), flush=True)
+    else:
+        device = f" of {options.device}" if options.device else ""
+        print(f"nezha aggregator: listening on {where}{device}"
+              + (f", metrics on http://{metrics}/metrics" if metrics else ""), flush=True)
+    if is_open_to_all(options):
+        _log(f"no --key-file: whoever reaches {where} may use this node")
+
+
+def _watch(stats: Callable[[], Stats], stop: threading.Event) -> Stats:
+    """Looks at the node until it is to stop: refusals go to the log, signs of life to systemd."""
+    gossip = Gossip()
+    alive = systemd.watchdog_seconds()
+    pause = min(_GLANCE_SECONDS, alive or _GLANCE_SECONDS)
+    while True:
+        now = stats()  # asks every thread of the node: one that hangs keeps us here, too
+        for line in gossip.lines(now, time.monotonic()):
+            _log(line)
+        if alive is not None:
+            systemd.notify("WATCHDOG=1")
+        if stop.wait(pause):
+            return stats()
+
+
+def _say_goodbye(stats: Stats, seconds: float, as_json: bool) -> None:
+    usage = time.process_time()
+    if as_json:
+        print(json.dumps({"seconds": seconds, "cpu_seconds": usage, "stats": stats}), flush=True)
+    else:
+        view.closing(stats, seconds, usage)
+
+
+def _log(line: str) -> None:
+    print(f"nezha aggregator: {line}", file=sys.stderr, flush=True)

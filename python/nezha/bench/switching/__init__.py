@@ -1,0 +1,1 @@
+"""What an aggregation node is worth: hosts against the node, and fixed shares of two networks."""

@@ -1,0 +1,106 @@
+"""`nezha aggregator`: an aggregation node on this host, and a look at one elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Optional
+
+import typer
+
+from ..aggregator.errors import AggregatorError
+from ..aggregator.options import DEFAULT_PORT, Options, parse_endpoint, read_topology
+from ..bench.sizes import parse_size
+from ..errors import Error
+
+_HELP = """Run an aggregation node: it adds up what ranks send, so that each sends its data once and gets
+the result once, whatever the number of ranks.
+
+Put it where it has as much bandwidth as all ranks together: on the switch's own processor, or on a host
+with a faster port. It pays from three ranks on; docs/aggregation.md says how much, and how several nodes
+make a tree.
+
+\b
+Three commands:
+  openssl rand -hex 32 > key && chmod 600 key             on one host; copy it to all others
+  nezha aggregator --key-file key                         on the node, say 10.1.0.254
+  NEZHA_AGGREGATOR=10.1.0.254:7700 NEZHA_AGGREGATOR_KEY_FILE=key nezha run ... python train.py
+
+\b
+More:
+  nezha aggregator --listen 10.1.0.254:7700 --device swp0 --metrics :9464
+  nezha aggregator --topology tree.json --name leaf0 --key-file key
+  nezha aggregator status 10.1.0.254:9464                 where its --metrics listen
+
+Ranks that lose the node go on without it, and come back to it when it is there again. SIGTERM or Ctrl-C
+stops it; what it did is printed then.
+"""
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False, invoke_without_command=True)
+
+
+@app.callback(help=_HELP)
+def aggregator(
+    context: typer.Context,
+    listen: Optional[str] = typer.Option(None, "--listen", metavar="ADDR:PORT", show_default=False,
+                                         help="Numeric; port 0: any that is free (default: as the "
+                                         "topology says, else 0.0.0.0:7700)."),
+    device: Optional[str] = typer.Option(None, "--device", help="Serve through this one only."),
+    key_file: Optional[str] = typer.Option(None, "--key-file", help="The cluster's key, 16 bytes or "
+                                           "more; without one whoever reaches the node may use it."),
+    threads: Optional[int] = typer.Option(None, "--threads", min=1, max=256, show_default=False,
+                                          help="On which jobs are spread (default: one for each "
+                                          "processor)."),
+    jobs_max: int = typer.Option(64, "--jobs-max", min=1, max=100_000, help="Jobs at a time."),
+    groups_max: int = typer.Option(64, "--groups-max", min=1, max=100_000,
+                                   help="Communicators of one job."),
+    memory: str = typer.Option("1G", "--memory", help="That the ranks of one job may have under way; "
+                               "4M a rank of each communicator."),
+    total_memory: str = typer.Option("4G", "--total-memory", help="The same of all jobs together."),
+    topology: Optional[str] = typer.Option(None, "--topology", metavar="FILE", help="All nodes of the "
+                                           "cluster, as JSON; without one this node serves everybody."),
+    name: Optional[str] = typer.Option(None, "--name", help="Which of them this one is."),
+    metrics: Optional[str] = typer.Option(None, "--metrics", metavar="ADDR:PORT",
+                                          help="Prometheus may ask here."),
+    as_json: bool = typer.Option(False, "--json", help="One object when it is ready, one at its end."),
+) -> None:
+    if context.invoked_subcommand is not None:
+        return
+    from ..aggregator.service import serve
+
+    try:
+        text, place = read_topology(topology, name) if topology else (None, f":{DEFAULT_PORT}")
+        if name and not topology:
+            raise AggregatorError("--name belongs to --topology")
+        address, port = parse_endpoint(listen or place, DEFAULT_PORT)
+        serve(Options(address, port, device or None, key_file, threads or 0, jobs_max, groups_max,
+                      _memory("--memory", memory), _memory("--total-memory", total_memory), text, name,
+                      parse_endpoint(metrics) if metrics else None), as_json)
+    except (AggregatorError, Error) as error:
+        _fail(error)
+
+
+@app.command(name="status")
+def status(address: str = typer.Argument(..., metavar="ADDR:PORT",
+                                         help="Where the node's --metrics listen.")) -> None:
+    """What a node does now: jobs, ranks, operations, refusals."""
+    from ..aggregator import view
+
+    try:
+        view.status(address if "://" in address else f"http://{address}/metrics")
+    except AggregatorError as error:
+        _fail(error)
+
+
+def _memory(option: str, text: str) -> int:
+    try:
+        value = parse_size(text)
+    except ValueError as error:
+        raise AggregatorError(f"{option}: {error}") from None
+    if value < 8 << 20:
+        raise AggregatorError(f"{option} {text}: two ranks need 8M")
+    return value
+
+
+def _fail(error: Any) -> None:
+    print(f"nezha aggregator: {error}", file=sys.stderr)
+    raise typer.Exit(1) from None

@@ -171,8 +171,13 @@ void Execution::finish_step(Cursor& at, uint32_t step_index) {
   engine_.consumed(group_, step.peer, frame_cost(bytes_of(at, step)));
 }
 
+uint32_t Execution::rounds_of(const Cursor& at) const {
+  const uint32_t all = at.program->round_count();
+  return at.chunk + 1 == map_.chunk_count() ? all : std::min(all, at.program->closing);
+}
+
 void Execution::begin_round(Cursor& at) {
-  if (at.round >= at.program->round_count()) return;
+  if (at.round >= rounds_of(at)) return;
   const uint32_t begin = at.round == 0 ? 0 : at.program->round_ends[at.round - 1];
   const uint32_t end = at.program->round_ends[at.round];
   for (uint32_t i = begin; i < end; ++i) {
@@ -202,7 +207,10 @@ void Execution::begin_round(Cursor& at) {
 }
 
 void Execution::advance(Cursor& at) {
-  while (at.waiting == 0 && at.round < at.program->round_count()) {
+  const uint32_t rounds = rounds_of(at);
+  while (at.waiting == 0 && at.round < rounds) {
+    const bool closes_next = at.round + 1 == at.program->closing && at.round + 1 < rounds;
+    if (closes_next && low_chunk_ < at.chunk) return;
     ++at.round;
     begin_round(at);
     if (!group_.failed.is_ok()) return;
@@ -212,6 +220,9 @@ void Execution::advance(Cursor& at) {
   Workspace::release(engine_.pool(), at.workspace);
   at.workspace = nullptr;
   while (low_chunk_ < next_chunk_ && !cursor(low_chunk_).open) ++low_chunk_;
+  // The last one may have waited for the others.
+  const bool may_close = low_chunk_ < next_chunk_ && low_chunk_ + 1 == map_.chunk_count();
+  if (may_close && cursor(low_chunk_).waiting == 0) advance(cursor(low_chunk_));
 }
 
 int Execution::find_step(const Cursor& at, int member, uint16_t stage, uint16_t slot) const {

@@ -125,6 +125,8 @@ class Execution final : public Activity {
   void open(uint32_t chunk);
   void deliver_early(Cursor& at);
   void deliver(Cursor& at, EarlyFrame& frame, int member);
+  // Of the program, those that the chunk has.
+  uint32_t rounds_of(const Cursor& at) const;
   // Starts rounds until one has to wait; closes the chunk behind the last.
   void advance(Cursor& at);
   void begin_round(Cursor& at);

@@ -87,13 +87,12 @@ class View {
   Counts wanters_;
 };
 
-void add_holding(Builder& builder, const View& view, int member) {
-  for (const int child : view.children()) {
-    if (view.wants_any(child)) builder.recv(child, kNone, kHave);
-  }
+void add_holding(Builder& builder, const View& view) {
+  builder.closing();
+  for (const int child : view.children()) builder.recv(child, kNone, kHave);
   builder.next_round();
   if (!view.is_root()) {
-    if (view.wants_any(member)) builder.send(view.parent(), kNone, kHave).next_round();
+    builder.send(view.parent(), kNone, kHave).next_round();
     builder.recv(view.parent(), kNone, kAllHave).next_round();
   }
   for (const int child : view.children()) builder.send(child, kNone, kAllHave);
@@ -113,7 +112,7 @@ Program rank_program(const View& view, const Traffic& traffic, int rank, bool he
     }
     builder.next_round();
   }
-  if (held) add_holding(builder, view, rank);
+  if (held) add_holding(builder, view);
   return builder.finish();
 }
 
@@ -142,7 +141,7 @@ Program hub_program(const View& view, const Traffic& traffic, int hub, bool held
     if (view.gets_down(child)) builder.send(child, traffic.parts, kDown);
   }
   builder.next_round();
-  if (held) add_holding(builder, view, hub);
+  if (held) add_holding(builder, view);
   return builder.finish();
 }
 

@@ -6,7 +6,7 @@
 //
 //   up        every contribution goes to the hub of its rank, sums go on to that hub's parent
 //   down      the whole result comes back the same way to those who want it
-//   have      with `held`: whoever wanted it has it, told up the tree
+//   have      with `held`, behind the last chunk: whoever wanted something has it, told up the tree
 //   all have  and down again: until then no rank forgets its input or its result
 #pragma once
 

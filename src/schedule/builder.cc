@@ -115,6 +115,13 @@ Builder& Builder::keep(Parts parts) {
   return *this;
 }
 
+Builder& Builder::closing() {
+  next_round();
+  NEZHA_CHECK(program_.round_count() > 0);
+  program_.closing = program_.round_count();
+  return *this;
+}
+
 Program Builder::finish() {
   next_round();
   fill_from_input(program_);

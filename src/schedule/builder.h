@@ -48,6 +48,9 @@ class Builder {
   // Output = workspace: the part of a workspace program that this rank keeps.
   Builder& keep(Parts parts);
 
+  // The rounds from here on are the operation's, not every chunk's (Program::closing). Not the first.
+  Builder& closing();
+
   Program finish();
 
  private:

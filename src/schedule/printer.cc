@@ -48,7 +48,9 @@ std::string program_json(const Program& program) {
     }
     json += "]";
   }
-  return json + "]}";
+  json += "]";
+  if (program.closing != Program::kNever) json += ", \"closing\": " + number(program.closing);
+  return json + "}";
 }
 
 }  // namespace
@@ -81,7 +83,8 @@ std::string to_text(const Schedule& schedule) {
     const Program& program = schedule.programs[slice];
     text += "slice " + number(slice) + ", chunks of " + number(program.parts) + " parts\n";
     for (uint32_t round = 0; round < program.round_count(); ++round) {
-      text += "  round " + number(round) + "\n";
+      text += "  round " + number(round);
+      text += round < program.closing ? "\n" : ", behind the last chunk\n";
       for (const Step& step : program.round(round)) text += "    " + to_text(step) + "\n";
     }
   }

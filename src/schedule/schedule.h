@@ -67,9 +67,13 @@ struct Step {
 };
 
 struct Program {
+  static constexpr uint32_t kNever = ~uint32_t{0};
+
   std::vector<Step> steps;           // round by round
   std::vector<uint32_t> round_ends;  // round i is steps [round_ends[i-1], round_ends[i])
   uint32_t parts = 1;
+  // The first of the rounds that only the last chunk of an operation has, when all others are done.
+  uint32_t closing = kNever;
 
   uint32_t round_count() const { return static_cast<uint32_t>(round_ends.size()); }
   std::span<const Step> round(uint32_t index) const {

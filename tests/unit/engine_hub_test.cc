@@ -2,6 +2,7 @@
 // and take part in what others have begun.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <deque>
 #include <random>
@@ -101,6 +102,14 @@ class Call {
 class Hubs {
  public:
   Hubs(FakeWorld& world, const schedule::AggregationTree& tree) : world_(world), tree_(tree) {}
+  ~Hubs() {  // engines outlive the works that they would still look at
+    for (int hub = tree_.ranks; hub < tree_.members() && !done(); ++hub) {
+      world_.engine(hub).fail_group(world_.group(hub), error(Code::aborted, "the test ended"), false);
+    }
+    world_.run_engines();
+  }
+  Hubs(const Hubs&) = delete;
+  Hubs& operator=(const Hubs&) = delete;
 
   void join_calls() {
     for (int hub = tree_.ranks; hub < tree_.members(); ++hub) {
@@ -115,12 +124,17 @@ class Hubs {
       }
     }
   }
+  // Nodes finish later than ranks: their last frames are still to be acknowledged.
   template <class Done>
-  bool run_until(Done done, uint64_t seed) {
-    return world_.run_until([&] { join_calls(); return done(); }, seed);
+  bool run_until(Done ranks_done, uint64_t seed) {
+    return world_.run_until([&] { join_calls(); return ranks_done() && done(); }, seed);
   }
 
  private:
+  bool done() const {
+    return std::all_of(works_.begin(), works_.end(), [](const Work& work) { return work.is_done(); });
+  }
+
   FakeWorld& world_;
   const schedule::AggregationTree tree_;
   std::deque<Work> works_;

@@ -26,6 +26,10 @@ bool adds_on(const schedule::Program& program, size_t index) {
          step.in_workspace && next.in_workspace;
 }
 
+bool overlap(const std::byte* a, const std::byte* b, uint64_t bytes) {
+  return a < b + bytes && b < a + bytes;
+}
+
 bool receives(const Step& step) {
   return step.kind == StepKind::recv || step.kind == StepKind::recv_whole ||
          step.kind == StepKind::recv_reduce;
@@ -43,6 +47,7 @@ void Execution::prepare(const OpRequest& request, const schedule::Plan& plan,
   deadline_ = request.deadline;
   work_ = &work;
   landed_ = request.landed;
+  replaces_input_ = in_ != nullptr && overlap(in_, out_, request.count * element_bytes_);
   factor_ = request.factor;
   local_counts_ = plan.local;
   descriptor_ = {request.collective, request.dtype, request.op, plan.algorithm,
@@ -275,7 +280,7 @@ transport::Landing Execution::place(transport::Endpoint& endpoint, const wire::F
   landing.chunk = header.chunk;
   landing.step = static_cast<uint32_t>(index);
   landing.generation = wire::generation_of(header.flags);
-  if (step.kind == StepKind::recv) {
+  if (lands_directly(step)) {
     landing.destination = target_of(at, step);
     if (!group_.failed.is_ok()) return transport::Landing();
   } else {

@@ -134,6 +134,7 @@ class Execution final : public Activity {
   void apply(Cursor& at, uint32_t step_index);
   void run_local(Cursor& at, const schedule::Step& step);
   void take_note(schedule::Range range);
+  // `incoming`: null when it has landed in its place.
   void replace(Cursor& at, const schedule::Step& step, const std::byte* incoming);
   void reduce_into(Cursor& at, const schedule::Step& step, const std::byte* incoming);
   // Copies input to `to`; scaled where the operation scales its inputs.
@@ -154,6 +155,10 @@ class Execution final : public Activity {
   }
   const std::byte* input_at(schedule::Range range) const {
     return in_ + (range.begin - in_origin_) * element_bytes_;
+  }
+  bool lands_directly(const schedule::Step& step) const {
+    return step.kind == schedule::StepKind::recv ||
+           (step.kind == schedule::StepKind::recv_whole && !replaces_input_);
   }
   // Where the step writes: output or workspace. Null when there is no memory for a workspace.
   std::byte* target_of(Cursor& at, const schedule::Step& step);
@@ -178,6 +183,7 @@ class Execution final : public Activity {
   Nanoseconds started_at_ = 0;
   Work* work_ = nullptr;
   std::vector<schedule::Range>* landed_ = nullptr;
+  bool replaces_input_ = false;  // input and output share memory
   schedule::ChunkMap map_;
   schedule::Blocks blocks_;
   bool local_counts_ = false;  // of the plan: every pair has its own count

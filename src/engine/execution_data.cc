@@ -119,7 +119,7 @@ void Execution::replace(Cursor& at, const Step& step, const std::byte* incoming)
   const size_t bytes = bytes_of(at, step);
   std::byte* target = bytes == 0 ? nullptr : target_of(at, step);
   if (target == nullptr) return;
-  std::memcpy(target, incoming, bytes);
+  if (incoming != nullptr) std::memcpy(target, incoming, bytes);
   if (landed_ != nullptr && !step.in_workspace) take_note(range_of(at, step));
 }
 

@@ -36,7 +36,7 @@ namespace nezha::schedule {
 enum class StepKind : uint8_t {
   send,         // part range -> peer
   recv,         // peer -> part range of the output, replacing it
-  recv_whole,   // the same by way of scratch: until all of it landed the output is untouched
+  recv_whole,   // the same; until all of it landed an output that is the input, too, is untouched
   recv_reduce,  // peer -> scratch; when all of it landed: output = operand (op) scratch
   copy,         // local: output or workspace = input; without `from_input`: output = workspace
 };

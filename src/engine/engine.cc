@@ -498,6 +498,13 @@ bool Engine::has_work() const {
   });
 }
 
+bool Engine::has_operation_over(uint64_t bytes) const {
+  return std::any_of(groups_.begin(), groups_.end(), [&](const auto& group) {
+    return std::any_of(group->active.begin(), group->active.end(),
+                       [&](const auto& execution) { return execution->bytes() > bytes; });
+  });
+}
+
 bool Engine::is_drained() const {
   for (const auto& links : peers_) {
     if (links == nullptr) continue;

@@ -92,6 +92,8 @@ class Engine final : public transport::EndpointEvents, public progress::LoopClie
   bool is_drained() const;
   // Operations are running or something is waiting to leave: somebody has to drive the loop.
   bool has_work() const;
+  // A collective of more than so many bytes is under way.
+  bool has_operation_over(uint64_t bytes) const;
   // Tells every peer that nothing more will come.
   void say_goodbye();
   bool all_peers_left() const;

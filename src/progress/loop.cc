@@ -216,7 +216,7 @@ int Loop::limit_sleep(int timeout_ms) {
   return timeout_ms;
 }
 
-void Loop::turn(Nanoseconds deadline, bool may_spin) {
+int Loop::turn(Nanoseconds deadline, bool may_spin) {
   Nanoseconds now = clock_.now();
   int count = 0;
   bool news = false;
@@ -249,6 +249,7 @@ void Loop::turn(Nanoseconds deadline, bool may_spin) {
     client_->out_of_memory();
   }
   event_count_ = event_next_ = 0;
+  return count;
 }
 
 void Loop::serve() {
@@ -281,13 +282,14 @@ void Loop::background() {
     lock.unlock();
     {
       Baton baton(*this);
+      bool may_spin = false;
       // Until somebody else asks, this thread is the driver.
       while (!contended()) {
         {
           std::lock_guard check(mutex_);
           if (stopping_) break;
         }
-        turn(kNever, false);
+        may_spin = turn(kNever, may_spin) > 0 && client_->expects_more();
         if (sleepers_.load(std::memory_order_relaxed) > 0) wake_sleepers();
       }
     }

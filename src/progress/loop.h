@@ -12,7 +12,7 @@
 // turn, and before every sleep how deep that may be.
 //
 // With `spin_ns`, a waiting *caller* polls that long, with sched_yield between the polls, before it
-// sleeps. The background thread never does.
+// sleeps. The background thread does so behind a turn that brought something, if the client expects more.
 #pragma once
 
 #include <sys/epoll.h>
@@ -63,6 +63,8 @@ class LoopClient {
   virtual bool run(Nanoseconds now) = 0;
   // The next instant at which `run` must be called although nothing is ready.
   virtual Nanoseconds next_wakeup() const = 0;
+  // Whether something short is likely to arrive at once, so that going to sleep would delay it.
+  virtual bool expects_more() const { return false; }
   // Memory ran out in the middle of an event or of `run`. What was going on must end here: an exception
   // would unwind whoever drives the loop, and the engine knows the memory of its callers.
   virtual void out_of_memory() noexcept {}
@@ -152,8 +154,8 @@ class Loop {
   void sleep_behind_driver(Nanoseconds deadline);
   void wake_sleepers();
   bool contended() const { return wanted_.load(std::memory_order_relaxed) > 0; }
-  // Reaps once, sleeping until `deadline` at most, then runs the client.
-  void turn(Nanoseconds deadline, bool may_spin);
+  // Reaps once, sleeping until `deadline` at most, then runs the client. How much was ready.
+  int turn(Nanoseconds deadline, bool may_spin);
   void serve();
   int poll(int timeout_ms);
   int spin(Nanoseconds until, bool* news);

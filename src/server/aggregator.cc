@@ -14,7 +14,7 @@ using progress::Loop;
 class Aggregator::Worker final : public progress::LoopClient {
  public:
   static Result<std::unique_ptr<Worker>> create() {
-    auto loop = Loop::create(system_clock(), 0);
+    auto loop = Loop::create(system_clock(), kSpin);
     if (!loop) return loop.status();
     return std::unique_ptr<Worker>(new Worker(std::move(*loop)));
   }
@@ -60,11 +60,17 @@ class Aggregator::Worker final : public progress::LoopClient {
     for (const auto& job : jobs_) soonest = std::min(soonest, job->next_wakeup());
     return soonest;
   }
+  // Who spins beside long operations takes the processor from those who send them.
+  bool expects_more() const override {
+    return std::none_of(jobs_.begin(), jobs_.end(), [](const auto& job) { return job->is_long(); });
+  }
   void out_of_memory() noexcept override {
     for (const auto& job : jobs_) job->out_of_memory();
   }
 
  private:
+  static constexpr Nanoseconds kSpin = 50 * kMicrosecond;
+
   explicit Worker(std::unique_ptr<Loop> loop) : loop_(std::move(loop)) { loop_->set_client(this); }
 
   std::unique_ptr<Loop> loop_;

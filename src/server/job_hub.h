@@ -27,6 +27,7 @@
 #include "engine/engine.h"
 #include "engine/enlister.h"
 #include "progress/loop.h"
+#include "schedule/plan.h"
 #include "schedule/topology.h"
 #include "server/budget.h"
 #include "server/node_rejoin.h"
@@ -105,6 +106,8 @@ class JobHub final : private transport::RejoinEvents {
   void out_of_memory() noexcept { engine_->out_of_memory(); }
 
   bool is_over(Nanoseconds now) const;
+  // Whether a long operation is under way.
+  bool is_long() const { return engine_->has_operation_over(schedule::kUnheldBytesMax); }
   uint64_t job() const { return ticket_.job; }
   uint32_t session() const { return ticket_.session; }
   int ranks() const { return static_cast<int>(ticket_.ranks); }

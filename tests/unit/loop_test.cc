@@ -25,6 +25,8 @@ struct Client final : LoopClient {
     return false;
   }
   Nanoseconds next_wakeup() const override { return wakeup.load(); }
+  bool expects_more() const override { return expects.load(); }
+  std::atomic<bool> expects{false};
 };
 
 // An eventfd that is ready from the start, or from `signal` on.
@@ -146,6 +148,33 @@ TEST_F(LoopTest, TheBackgroundThreadServesWhenNobodyDrives) {
   }
   remove(signal);
   loop_->stop();
+}
+
+TEST_F(LoopTest, TheBackgroundThreadStaysAwakeWhenMoreIsExpected) {
+  constexpr int kSignals = 5;
+  for (const bool expects : {false, true}) {
+    auto loop = Loop::create(system_clock(), 60 * kSecond);
+    ASSERT_TRUE(loop.is_ok());
+    loop_ = std::move(*loop);
+    loop_->set_client(&client_);
+    client_.expects.store(expects);
+    Signal signal(false);
+    add(signal);
+    ASSERT_TRUE(loop_->start().is_ok());
+    loop_->kick();
+    for (int call = 0; call < kSignals; ++call) {
+      signal.signal();
+      while (signal.calls.load() == call) std::this_thread::yield();
+    }
+    loop_->stop();
+    remove(signal);
+    const uint64_t sleeps = loop_->counters().sleeps;
+    if (expects) {
+      EXPECT_LE(sleeps, 1u);
+    } else {
+      EXPECT_GE(sleeps, static_cast<uint64_t>(kSignals));
+    }
+  }
 }
 
 TEST_F(LoopTest, StopsWhileItSleeps) {

@@ -87,8 +87,11 @@ class View {
   Counts wanters_;
 };
 
-void add_holding(Builder& builder, const View& view) {
-  builder.closing();
+// Once, behind the last chunk, where everybody gives: whoever is behind has not given either, and holds
+// the hub up by itself. Elsewhere with every chunk, or a hub would keep all results that a slow rank does
+// not take.
+void add_holding(Builder& builder, const View& view, const Traffic& traffic) {
+  traffic.from == Traffic::Who::all ? builder.closing() : builder.next_round();
   for (const int child : view.children()) builder.recv(child, kNone, kHave);
   builder.next_round();
   if (!view.is_root()) {
@@ -112,7 +115,7 @@ Program rank_program(const View& view, const Traffic& traffic, int rank, bool he
     }
     builder.next_round();
   }
-  if (held) add_holding(builder, view);
+  if (held) add_holding(builder, view, traffic);
   return builder.finish();
 }
 
@@ -141,7 +144,7 @@ Program hub_program(const View& view, const Traffic& traffic, int hub, bool held
     if (view.gets_down(child)) builder.send(child, traffic.parts, kDown);
   }
   builder.next_round();
-  if (held) add_holding(builder, view);
+  if (held) add_holding(builder, view, traffic);
   return builder.finish();
 }
 

@@ -6,7 +6,8 @@
 //
 //   up        every contribution goes to the hub of its rank, sums go on to that hub's parent
 //   down      the whole result comes back the same way to those who want it
-//   have      with `held`, behind the last chunk: whoever wanted something has it, told up the tree
+//   have      with `held`: whoever wanted something has it, told up the tree; behind the last chunk where
+//             all ranks contribute, else behind every chunk
 //   all have  and down again: until then no rank forgets its input or its result
 #pragma once
 

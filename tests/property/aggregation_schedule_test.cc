@@ -94,6 +94,22 @@ TEST(Aggregation, FinishesUnderTheLeastCreditWhateverIsLostOrLate) {
   });
 }
 
+// A hub may run ahead of a rank that does not take its results only where it needs that rank's data.
+TEST(Aggregation, HoldsEveryChunkWhereNotAllGive) {
+  for_each_world([](const World& world, const AggregationTree&, bool held) {
+    const Collective collective = world[0].collective;
+    const bool all_give = collective != Collective::broadcast && collective != Collective::all_gather;
+    for (const Schedule& member : world) {
+      for (const Program& program : member.programs) {
+        EXPECT_EQ(program.closing != Program::kNever, held && all_give) << "member " << member.rank;
+        if (held && all_give) {
+          EXPECT_LT(program.closing, program.round_count());
+        }
+      }
+    }
+  });
+}
+
 // The first round in which the step is done in which the member takes the result; -1: it takes none.
 int round_of_result(const Program& program) {
   for (uint32_t round = 0; round < program.round_count(); ++round) {

@@ -5,6 +5,7 @@
 #include <new>
 
 #include "base/check.h"
+#include "engine/enlister.h"
 
 namespace nezha::context {
 
@@ -31,14 +32,9 @@ uint32_t comm_for(const Group& group, uint32_t purpose) {
 }
 
 Result<Group*> make_group(engine::Engine& engine, const Group& like, uint32_t purpose) {
-  engine::GroupRequest request;
-  request.comm = comm_for(like, purpose);
-  for (const engine::Member& member : like.members) request.members.push_back(member.global_rank);
-  auto policy = control::make_policy("pull", {});
-  if (!policy) return policy.status();
-  request.policy = std::move(*policy);
-  request.costs = like.costs;
-  return engine.create_group(std::move(request));
+  std::vector<int> members;
+  for (const engine::Member& member : like.members) members.push_back(member.global_rank);
+  return engine::make_plain_group(engine, comm_for(like, purpose), std::move(members), {}, like.costs);
 }
 
 }  // namespace

@@ -66,7 +66,7 @@ class HubSession final : public progress::LoopClient, private transport::RejoinE
   std::optional<Status> take_answer(uint64_t number) { return enlister_->take_answer(number); }
   // This rank's end of it. `members` and `tree` as they were enlisted.
   Result<engine::Group*> join(uint32_t comm, std::vector<int> members, schedule::AggregationTree tree) {
-    return engine::make_hub_group(*engine_, comm, std::move(members), std::move(tree));
+    return engine::make_plain_group(*engine_, comm, std::move(members), std::move(tree));
   }
   // This rank takes no part in the communicator any more, whose group is destroyed or was never joined
   // here. When the last child has said so, the node's slots are free.

@@ -7,12 +7,13 @@
 
 namespace nezha::engine {
 
-Result<Group*> make_hub_group(Engine& engine, uint32_t comm, std::vector<int> members,
-                              schedule::AggregationTree tree) {
+Result<Group*> make_plain_group(Engine& engine, uint32_t comm, std::vector<int> members,
+                                schedule::AggregationTree tree, const schedule::CostTable& costs) {
   GroupRequest request;
   request.comm = comm;
   request.members = std::move(members);
   request.tree = std::move(tree);
+  request.costs = costs;
   auto policy = control::make_policy("pull", {});
   if (!policy) return policy.status();
   request.policy = std::move(*policy);
@@ -21,7 +22,7 @@ Result<Group*> make_hub_group(Engine& engine, uint32_t comm, std::vector<int> me
 
 Status Enlister::open() {
   const int me = engine_.options().rank;
-  auto group = make_hub_group(engine_, wire::desk_comm(static_cast<uint32_t>(me)), {me, hub_}, {});
+  auto group = make_plain_group(engine_, wire::desk_comm(static_cast<uint32_t>(me)), {me, hub_}, {});
   if (!group) return group.status();
   desk_ = *group;
   return Status::ok();

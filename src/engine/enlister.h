@@ -64,8 +64,9 @@ class Enlister {
   std::map<uint64_t, Status> answers_;
 };
 
-// A group without costs of its own: what enlisting, hubs and their sessions need.
-Result<Group*> make_hub_group(Engine& engine, uint32_t comm, std::vector<int> members,
-                              schedule::AggregationTree tree);
+// A group whose rails take what they can: what enlisting, hubs, their sessions and councils need.
+// `tree`: of a group with hubs.
+Result<Group*> make_plain_group(Engine& engine, uint32_t comm, std::vector<int> members,
+                                schedule::AggregationTree tree, const schedule::CostTable& costs = {});
 
 }  // namespace nezha::engine

@@ -9,8 +9,8 @@ using engine::MessageRequest;
 
 void JobHub::open_desk(int child) {
   attended_ = true;
-  auto group = engine::make_hub_group(*engine_, wire::desk_comm(static_cast<uint32_t>(child)),
-                                      {child, rank()}, {});
+  auto group = engine::make_plain_group(*engine_, wire::desk_comm(static_cast<uint32_t>(child)),
+                                        {child, rank()}, {});
   if (!group) return;
   Desk& desk = desks_.emplace_back();
   desk.child = child;
@@ -140,7 +140,7 @@ Status JobHub::enlist(const Desk& desk) {
                  static_cast<unsigned long long>(node_.budget.used() >> 20),
                  static_cast<unsigned long long>(node_.budget.max() >> 20), name_of(rank()).c_str());
   }
-  auto group = engine::make_hub_group(*engine_, order.comm, std::move(roll.members), tree);
+  auto group = engine::make_plain_group(*engine_, order.comm, std::move(roll.members), tree);
   if (!group) {
     node_.budget.give(enlisted.bytes);
     return group.status();

@@ -172,11 +172,13 @@ TEST(AggregatorTree, RefusesATreeOfAnotherSize) {
 // A communicator of which one rank is alone at its node, and one behind a single node.
 TEST(AggregatorTree, ServesCommunicatorsOfEveryShape) {
   Tree tree;
+  uint32_t session = 0;  // each its own, as ranks have it: nodes may still be ending the one before
   for (const std::vector<int>& ranks : {std::vector<int>{0, 1, 2}, {0, 2, 4}, {1, 2}}) {
+    ++session;
     Meeting meeting(static_cast<int>(ranks.size()));
     const schedule::HubPlan plan = tree.plan(ranks);
     const auto outcomes = run_ranks(static_cast<int>(ranks.size()), [&](int index) {
-      HubRank self(tree.place(ranks[static_cast<size_t>(index)], 7));
+      HubRank self(tree.place(ranks[static_cast<size_t>(index)], 7, session));
       const HubPlace within{index, static_cast<int>(ranks.size()), 7};
       NEZHA_RETURN_IF_ERROR(begin(self, within, plan, meeting));
       const Status outcome = check_all_reduce(self, within, 300'000);

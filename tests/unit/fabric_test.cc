@@ -2,9 +2,15 @@
 #include "transport/ofi/fabric_device.h"
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 
+#include "support/sockets.h"
 #include "transport/ofi/fabric_port.h"
 #include "transport/ofi/fabric_rail.h"
 #include "transport/ofi/ofi_message.h"
@@ -83,6 +89,32 @@ TEST_F(Fabric, MemoryIsRegisteredUnderKeysThatDiffer) {
   std::sort(keys.begin(), keys.end());
   EXPECT_EQ(std::unique(keys.begin(), keys.end()), keys.end());
   for (fid_mr*& region : regions) FabricRail::forget(region);
+}
+
+// Who was accepted and has said nothing yet, or half of it.
+TEST_F(Fabric, APortLeavesNoSocketBehind) {
+  auto rail = FabricRail::open(provider_, "", "127.0.0.1");
+  if (!rail) GTEST_SKIP() << rail.status().message();
+  if ((*rail)->info().addr_format != FI_SOCKADDR_IN) GTEST_SKIP() << provider_ << " has no sockets";
+  for (const std::string said : {"", "half"}) {
+    const int before = testing::open_descriptors();
+    auto port = FabricPort::open(**rail, 16);
+    ASSERT_TRUE(port.is_ok()) << port.status().to_string();
+    sockaddr_in there{};
+    std::memcpy(&there, (*port)->name().data(), sizeof(there));
+    const int caller = socket(AF_INET, SOCK_STREAM, 0);
+    ASSERT_EQ(connect(caller, reinterpret_cast<sockaddr*>(&there), sizeof(there)), 0);
+    ASSERT_EQ(write(caller, said.data(), said.size()), static_cast<ssize_t>(said.size()));
+    const int called = testing::open_descriptors();
+    std::array<FabricPort::Completion, 1> none;
+    for (int asked = 0; asked < 1000 && testing::open_descriptors() == called; ++asked) {
+      (*port)->reap(none.data(), none.size());
+    }
+    EXPECT_EQ(testing::open_descriptors(), called + 1) << "nobody was accepted";
+    port->reset();
+    ::close(caller);
+    EXPECT_EQ(testing::open_descriptors(), before) << '"' << said << '"';
+  }
 }
 
 TEST(OfiMessage, ComesBackAndBelievesNothing) {

@@ -93,7 +93,20 @@ void FabricPort::note(std::string_view name) {
   if (format == FI_SOCKADDR_IN || format == FI_SOCKADDR_IN6) note_fabric_address(name);
 }
 
+// libfabric 1.17's `net` forgets, with the port, a connection that was accepted and has not said yet what
+// it wants: its socket stays open for as long as the process lives. Asked once more after it was hung up,
+// the provider closes it.
+void FabricPort::hang_up() {
+  hang_up_fabric_address(name_);
+  constexpr int kEnough = 64;  // the queue's last completions, by the batch
+  std::array<Completion, 16> last;
+  for (int quiet = 0, asked = 0; quiet < 2 && asked < kEnough; ++asked) {
+    quiet = reap(last.data(), last.size()) > 0 ? 0 : quiet + 1;
+  }
+}
+
 void FabricPort::close() {
+  if (own_ != nullptr && endpoint_ != nullptr) hang_up();
   for (const Peer& peer : peers_) forget_fabric_address(peer.name);
   peers_.clear();
   forget_fabric_address(name_);

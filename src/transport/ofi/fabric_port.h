@@ -82,6 +82,7 @@ class FabricPort {
   int open_queue(size_t completions, fi_wait_obj wait);
   int open_waiting_queue(size_t completions);
   void note(std::string_view name);
+  void hang_up();
 
   const std::unique_ptr<FabricRail> own_;  // or null
   FabricRail& rail_;

@@ -121,4 +121,10 @@ void close_fabric_sockets_on_exec() {
   for (const int fd : find_sockets(all.ends)) fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
 
+void hang_up_fabric_address(std::string_view name) {
+  const std::string end = end_of(name);
+  if (end.empty()) return;
+  for (const int fd : find_sockets({end})) shutdown(fd, SHUT_RDWR);
+}
+
 }  // namespace nezha::transport

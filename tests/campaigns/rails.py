@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from nezha.lab import Lab
@@ -138,7 +139,12 @@ def no_leaks(job: Job, before: Dict[int, Dict[str, Any]]) -> int:
 def check_leaks(before: Dict[int, Dict[str, Any]], after: Dict[int, Dict[str, Any]]) -> None:
     """Raises Broken when a rank has more descriptors or threads than before."""
     for rank, now in after.items():
-        for what in ("descriptors", "threads"):
-            if now[what] > before[rank][what]:
-                raise Broken(f"rank {rank} leaks {what}: {before[rank][what]} before the faults, "
-                             f"{now[what]} after them")
+        at_first = before[rank]
+        if len(now["descriptors"]) > len(at_first["descriptors"]):
+            more = Counter(now["descriptors"]) - Counter(at_first["descriptors"])
+            raise Broken(f"rank {rank} leaks descriptors: {len(at_first['descriptors'])} before the "
+                         f"faults, {len(now['descriptors'])} after them; new: "
+                         f"{', '.join(more.elements())}")
+        if now["threads"] > at_first["threads"]:
+            raise Broken(f"rank {rank} leaks threads: {at_first['threads']} before the faults, "
+                         f"{now['threads']} after them")

@@ -65,7 +65,7 @@ class Flood(Campaign):
             lost = state["stats"]["endpoints_lost"] - before[rank]["stats"]["endpoints_lost"]
             if lost:
                 raise Broken(f"rank {rank} lost {lost} connections to strangers")
-            more = state["descriptors"] - before[rank]["descriptors"]
+            more = len(state["descriptors"]) - len(before[rank]["descriptors"])
             if more > 0:
                 raise Broken(f"rank {rank} keeps {more} descriptors of strangers")
         grown = max(most - before[victim]["rss_kib"],

@@ -27,6 +27,7 @@ from typing import Any, Callable, Dict, List
 import nezha
 
 from campaigns.cases import VARIANTS, Case, Prepared
+from campaigns.descriptors import held
 from campaigns.moments import until
 
 
@@ -81,7 +82,7 @@ class Rank:
         with open("/proc/self/status", encoding="ascii") as file:
             status = dict(line.split(":", 1) for line in file)
         return {"rails": self._comm.rails(), "stats": self._comm.stats(),
-                "descriptors": len(os.listdir("/proc/self/fd")),
+                "descriptors": held(),
                 "threads": int(status["Threads"]), "rss_kib": int(status["VmRSS"].split()[0])}
 
     def hashes(self, _command: Dict[str, Any]) -> List[Any]:

@@ -98,11 +98,12 @@ def test_a_stall_counts_beyond_the_bandwidth_that_is_left() -> None:
 
 
 def test_leaks_and_percentiles() -> None:
-    before = {0: {"descriptors": 10, "threads": 3}}
-    check_leaks(before, {0: {"descriptors": 10, "threads": 3}})
-    for what in ("descriptors", "threads"):
-        with pytest.raises(Broken, match=what):
-            check_leaks(before, {0: {**before[0], what: 11}})
+    first = {"descriptors": ["pipe", "socket"], "threads": 3}
+    check_leaks({0: first}, {0: {"descriptors": ["pipe", "pipe"], "threads": 3}})  # as many
+    with pytest.raises(Broken, match=r"rank 0 leaks descriptors: 2 .* 3 after them; new: pipe$"):
+        check_leaks({0: first}, {0: {**first, "descriptors": ["pipe", "pipe", "socket"]}})
+    with pytest.raises(Broken, match="rank 0 leaks threads: 3 .* 4 after"):
+        check_leaks({0: first}, {0: {**first, "threads": 4}})
     assert percentile([], 0.5) is None
     assert percentile([3.0, 1.0, 2.0], 0.5) == 2.0 and percentile([1.0] * 99 + [9.0], 1.0) == 9.0
 

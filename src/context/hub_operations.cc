@@ -127,7 +127,10 @@ Status HubOperations::begin(const OpRequest& request, Work& work) {
   if (!takes(request)) return hosts().submit(group_, request, work);
   pass_council();
   if (!uses_hub()) return hosts().submit(group_, request, work);
-  return begin_timed(request, work, shares_.way_of(request.count * dtype_size(request.dtype)));
+  const uint64_t bytes = request.count * dtype_size(request.dtype);
+  const Way way = shares_.way_of(bytes);
+  if (way == Way::hosts && !shares_.wants_hosts(bytes)) return hosts().submit(group_, request, work);
+  return begin_timed(request, work, way);
 }
 
 Status HubOperations::begin_timed(const OpRequest& request, Work& work, Way way) {

@@ -48,6 +48,8 @@ class HubShares {
   double share_of(uint64_t bytes) const;
   double seconds_of(uint64_t bytes) const;
 
+  // Whether the time of one more that goes over the hosts would still count in the next report.
+  bool wants_hosts(uint64_t bytes) const { return samples_[class_of(bytes)].hosts.size() < kSamplesMax; }
   // `parts`: host rails, hub; the one that was not used is 0.
   void measured(uint64_t bytes, Way way, double hosts_s, double hub_s);
   // What was measured since the last call.

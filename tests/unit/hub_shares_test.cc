@@ -162,6 +162,19 @@ TEST(HubShares, AConfiguredShareHoldsForEverySize) {
   EXPECT_EQ(HubShares(1, kShort).way_of(1 << 20), Way::hub);
 }
 
+TEST(HubShares, AfterSomeTimesAreMeasuredNoMoreAreWantedUntilTheyAreReported) {
+  HubShares shares(-1, kShort);
+  int measured = 0;
+  for (; shares.wants_hosts(256) && measured < 1000; ++measured) {
+    shares.measured(256, Way::hosts, 1e-4, 0);
+  }
+  EXPECT_GT(measured, 8);
+  EXPECT_LT(measured, 64);
+  EXPECT_TRUE(shares.wants_hosts(1 << 20));  // another size
+  EXPECT_FLOAT_EQ(shares.report().times[5].hosts, 1e-4f);
+  EXPECT_TRUE(shares.wants_hosts(256));
+}
+
 // Reports come from other ranks: whatever they say, shares stay shares.
 TEST(HubShares, NonsenseDoesNoHarm) {
   HubShares shares(-1, kShort);

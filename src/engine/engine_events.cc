@@ -310,7 +310,7 @@ void Engine::mark_awaited(std::vector<bool>& awaited) const {
     }
     if (group->mailbox->is_idle()) continue;
     for (size_t rank = 0; rank < group->members.size(); ++rank) {
-      if (group->mailbox->needs(static_cast<int>(rank))) {
+      if (group->mailbox->awaits(static_cast<int>(rank))) {
         awaited[static_cast<size_t>(group->members[rank].global_rank)] = true;
       }
     }

@@ -169,6 +169,7 @@ Status Mailbox::start_receive(const MessageRequest& request, Work& work) {
   receive.op.plan = request.tag;
   receive.deadline = request.deadline;
   receive.work = &work;
+  receive.stands = request.stands;
   while (const auto index = matcher_.take_message(receive.source, request.tag)) {
     if (member_of(messages_[*index].source) < 0) {
       // Sent by a stranger to the group before this rank knew who its members are.
@@ -366,13 +367,14 @@ Status Mailbox::deadline_error(const Pending& late) const {
       .with_peer(member);
 }
 
-bool Mailbox::needs(int member) const {
+bool Mailbox::needs(int member, bool standing_too) const {
   const int global = group_.members[static_cast<size_t>(member)].global_rank;
   const Peer& peer = peers_[static_cast<size_t>(global)];
   if (!peer.sends.empty() || peer.receiving > 0) return true;
   bool needed = false;
   bool any_source = false;
   matcher_.visit_receives([&](const Receive& receive) {
+    if (receive.stands && !standing_too) return;
     needed |= receive.source == global;
     any_source |= receive.source == kAnySource;
   });

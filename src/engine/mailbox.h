@@ -61,7 +61,9 @@ class Mailbox final : public Activity {
   std::optional<Status> expired(Nanoseconds now) const;
   Nanoseconds next_deadline() const;
   // Whether an operation that is under way needs this member.
-  bool needs(int member) const;
+  bool needs(int member) const { return needs(member, true); }
+  // Whether one does that does not merely stand open.
+  bool awaits(int member) const { return needs(member, false); }
   bool is_idle() const { return pending_ == 0; }
 
   void released(transport::WorkRequest& request) override;
@@ -131,6 +133,7 @@ class Mailbox final : public Activity {
   Peer& peer_of(int global) { return peers_[static_cast<size_t>(global)]; }
   int member_of(int global) const;
   bool is_gone(int global) const;
+  bool needs(int member, bool standing_too) const;
   Status check(const MessageRequest& request) const;
   // Fails the group when the rank, or with kAnySource every other one, has left.
   Status check_presence(int global, const wire::OpDescriptor& op);

@@ -29,6 +29,7 @@ struct Receive {
   wire::OpDescriptor op;    // `plan` is the tag
   Nanoseconds deadline = kNever;
   Work* work = nullptr;
+  bool stands = false;      // as of MessageRequest
 };
 
 class Matcher {

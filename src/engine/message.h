@@ -18,6 +18,7 @@ struct MessageRequest {
   int peer = -1;           // rank in the communicator; -1: any source
   uint32_t tag = 0;
   Nanoseconds deadline = kNever;
+  bool stands = false;     // a receive for what may come at any time: it hurries nobody
 };
 
 }  // namespace nezha::engine

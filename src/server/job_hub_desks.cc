@@ -21,6 +21,7 @@ void JobHub::open_desk(int child) {
 void JobHub::post(Desk& desk, Desk::State next, uint32_t tag) {
   MessageRequest request;
   request.is_send = next == Desk::State::answer;
+  request.stands = next == Desk::State::order;
   request.peer = 0;
   request.tag = tag;
   if (!request.is_send) {

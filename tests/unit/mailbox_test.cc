@@ -61,6 +61,33 @@ TEST(Mailbox, MessagesOfAnySizeArriveWhoeverComesFirst) {
   }
 }
 
+// A receive that stands open for ever would have both ranks beat every few milliseconds for ever.
+TEST(Mailbox, AReceiveThatStandsOpenHurriesNobody) {
+  uint64_t beats[2] = {0, 0};
+  for (const bool stands : {false, true}) {
+    FakeWorld world(options_for(2));
+    Work work;
+    float received = 0;
+    MessageRequest request;
+    request.is_send = false;
+    request.buffer = &received;
+    request.count = sizeof(received);
+    request.peer = 1;
+    request.stands = stands;
+    ASSERT_TRUE(world.engine(0).submit_message(world.group(0), request, work).is_ok());
+    for (const Nanoseconds end = world.clock().now() + 10 * kSecond; world.clock().now() < end;) {
+      world.step(0);
+    }
+    for (const int rank : {0, 1}) beats[stands] += world.engine(rank).supervisor().counters().beats;
+    // It is needed all the same: without its sender it fails.
+    world.engine(0).peer_lost(1, error(Code::peer_lost, "gone"));
+    world.run_engines();
+    EXPECT_EQ(work.status().code(), Code::peer_lost);
+  }
+  EXPECT_GT(beats[true], 0U);
+  EXPECT_GT(beats[false], 10 * beats[true]);
+}
+
 TEST(Mailbox, BothDirectionsAndManyAtOnce) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     FakeWorld world(options_for(2));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <list>
+#include <optional>
 
 #include "base/json.h"
 #include "base/log.h"
@@ -10,6 +11,27 @@
 namespace nezha::server {
 
 using progress::Loop;
+
+namespace {
+
+// A look at a loop whose own thread drives it. That thread would take whoever had the baton for a new
+// driver, and leave the loop alone for milliseconds.
+class Visit {
+ public:
+  explicit Visit(Loop& loop) : loop_(loop), baton_(std::in_place, loop) {}
+  ~Visit() {
+    baton_.reset();
+    loop_.kick();
+  }
+  Visit(const Visit&) = delete;
+  Visit& operator=(const Visit&) = delete;
+
+ private:
+  Loop& loop_;
+  std::optional<Loop::Baton> baton_;
+};
+
+}  // namespace
 
 class Aggregator::Worker final : public progress::LoopClient {
  public:
@@ -149,8 +171,8 @@ wire::Refusal Aggregator::admit(const wire::Ticket& ticket, Descriptor& fd) {
   if (ticket.hubs != node_.topology.hubs()) return wire::Refusal::wrong_tree;
   Worker& worker = *workers_[ticket.job % workers_.size()];
   // Batons are taken from the first worker's to another's, never the other way.
-  std::unique_ptr<Loop::Baton> other;
-  if (&worker != workers_[0].get()) other = std::make_unique<Loop::Baton>(worker.loop());
+  std::optional<Visit> other;
+  if (&worker != workers_[0].get()) other.emplace(worker.loop());
   if (JobHub* const job = worker.find(ticket)) {
     job->admit(std::move(fd));
     return wire::Refusal::none;
@@ -172,7 +194,6 @@ wire::Refusal Aggregator::admit(const wire::Ticket& ticket, Descriptor& fd) {
   }
   (*job)->admit(std::move(fd));
   worker.jobs().push_back(std::move(*job));
-  worker.loop().kick();
   return wire::Refusal::none;
 }
 
@@ -181,7 +202,7 @@ std::string Aggregator::stats_json() {
   json.begin_object().field("port", port_).field("hub", node_.hub);
   json.field("bytes_enlisted", budget_.used()).field("bytes_max", budget_.max());
   {
-    Loop::Baton baton(workers_[0]->loop());
+    const Visit visit(workers_[0]->loop());
     const FrontDoorCounters& door = workers_[0]->door()->counters();
     json.key("door").begin_object().field("accepted", door.accepted).field("refused", door.refused);
     json.field("answered", door.answered).field("expired", door.expired).end_object();
@@ -191,7 +212,7 @@ std::string Aggregator::stats_json() {
   uint64_t jobs_ended = 0;
   json.key("jobs").begin_array();
   for (size_t i = 0; i < workers_.size(); ++i) {
-    Loop::Baton baton(workers_[i]->loop());
+    const Visit visit(workers_[i]->loop());
     ended += workers_[i]->ended();
     jobs_ended += workers_[i]->jobs_ended();
     for (const auto& job : workers_[i]->jobs()) {

@@ -162,9 +162,9 @@ Status Aggregator::find_place() {
                options_.name.c_str());
 }
 
-// The door first: nobody hands a connection to a worker that is gone.
+// The door's thread first, while all workers are there: it may be handing one of them a connection.
 Aggregator::~Aggregator() {
-  while (!workers_.empty()) workers_.erase(workers_.begin());
+  for (const auto& worker : workers_) worker->loop().stop();
 }
 
 wire::Refusal Aggregator::admit(const wire::Ticket& ticket, Descriptor& fd) {

@@ -2,6 +2,11 @@
 // nodes that go.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "rendezvous/socket.h"
 #include "server/aggregator.h"
 #include "support/hub_rank.h"
 
@@ -149,6 +154,36 @@ TEST(Aggregator, ASessionEndsWithItsNode) {
   ASSERT_TRUE(rank.connect().is_ok());
   node.reset();
   EXPECT_TRUE(rank.drive([&] { return rank.session().state() == HubSession::State::lost; }));
+}
+
+// Ranks whose tickets are good keep coming until the last moment.
+TEST(Aggregator, EndsWhileRanksKnock) {
+  Watchdog watchdog("a node that ends", 1);
+  for (int round = 0; round < 200; ++round) {
+    auto node = start(1 + round % 2);
+    ASSERT_NE(node, nullptr);
+    std::atomic<bool> over{false};
+    std::atomic<int> knocks{0};
+    std::vector<std::thread> ranks;
+    for (uint64_t job = 0; job < 4; ++job) {
+      ranks.emplace_back([&, job, port = node->port()] {
+        const wire::Ticket ticket{.job = job, .ranks = 2, .hubs = 1, .nonce = 1};
+        const auto bytes = wire::make_ticket(ticket, wire::job_key_of(hub_key(), job));
+        const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+        while (!over) {
+          const auto deadline = deadline_after(system_clock(), kPatience_s);
+          auto socket = rendezvous::connect_to(kHubAddress, port, deadline);
+          if (!socket) continue;
+          rendezvous::send_all(*socket, text, deadline);
+          ++knocks;
+        }
+      });
+    }
+    while (knocks < 8) std::this_thread::yield();
+    node.reset();
+    over = true;
+    for (std::thread& rank : ranks) rank.join();
+  }
 }
 
 }  // namespace

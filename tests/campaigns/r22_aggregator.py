@@ -16,6 +16,7 @@ from campaigns.measure import Figure, spread
 _ROOT = Path(__file__).resolve().parents[2]
 _BUILD = _ROOT / "build/release"
 _FAULT = re.compile(r"^fault (kill|stop) ([0-9.]+) s$")
+_OPERATIONS = re.compile(r"^operations ([0-9]+)$", re.MULTILINE)
 
 
 class Aggregator(Campaign):
@@ -53,6 +54,7 @@ class Aggregator(Campaign):
         found = [match for match in map(_FAULT.match, done.stdout.splitlines()) if match]
         for match in found:
             record.add(fault=match[1], stall=float(match[2]))
+        record.checked += sum(int(number) for number in _OPERATIONS.findall(done.stdout))
         if done.returncode != 0:
             record.violations.append("\n".join(done.stdout.splitlines()[-30:]))
         if not found:

@@ -141,7 +141,7 @@ class Job {
     thread_.join();
     return outcomes_;
   }
-  // Operations of rank 0 that are through.
+  // Operations of rank 0 that are through, every element right.
   uint64_t rounds() const { return rounds_; }
   bool is_done() const { return done_; }
   bool is_active() { return stats().find("\"stage\":\"active\"") != std::string::npos; }
@@ -240,7 +240,7 @@ void run_campaign(const char* name, int faults, Job& job, Inflict inflict, Heal 
     ASSERT_TRUE(job.await([&] { return job.repairs() > repairs; })) << "it went unnoticed";
     const uint64_t rounds = job.rounds();
     ASSERT_TRUE(job.await([&] { return job.rounds() > rounds + 1; })) << "no more operations";
-    // tests/campaigns/r22_aggregator.py reads it.
+    // tests/campaigns/r22_aggregator.py reads it, and the number of operations.
     std::printf("fault %s %.4f s\n", name, std::chrono::duration<double>(Clock::now() - began).count());
     ASSERT_TRUE(heal());
   }
@@ -259,6 +259,7 @@ class AggregatorFaults : public ::testing::Test {
     run_campaign(name, faults, job, [&] { return keeper_.tell(inflict); },
                  [&] { return keeper_.tell(heal); });
     expect_ok(job.end());
+    std::printf("operations %llu\n", static_cast<unsigned long long>(job.rounds()));
   }
 
   Keeper keeper_;

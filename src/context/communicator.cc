@@ -108,7 +108,7 @@ void Communicator::settle_with_node() {
 }
 
 void Communicator::abort() {
-  Loop::Baton baton(context_->loop());
+  const Loop::Visit visit(context_->loop());
   const Status why = error(Code::aborted, "rank %d aborted communicator %u", rank_, group_->comm);
   context_->engine().abort(*group_, why);
 }
@@ -224,20 +224,19 @@ Result<std::unique_ptr<Communicator>> Communicator::split(int color, int key) {
 // ---------------------------------------------------------------------------- learned table
 
 std::string Communicator::table_json() {
-  Loop::Baton baton(context_->loop());
+  const Loop::Visit visit(context_->loop());
   return group_->policy->save();
 }
 
 std::string Communicator::stragglers_json() {
-  Loop::Baton baton(context_->loop());
-  baton.drive_once();  // whoever asks again and again would keep the loop from hearing anything
+  const Loop::Visit visit(context_->loop());
   JsonWriter json;
   context_->engine().write_stragglers(*group_, json);
   return json.take();
 }
 
 Status Communicator::load_table(const std::string& json) {
-  Loop::Baton baton(context_->loop());
+  const Loop::Visit visit(context_->loop());
   return group_->policy->load(json);
 }
 

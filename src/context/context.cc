@@ -294,7 +294,7 @@ void Context::leave() {
 }
 
 std::string Context::rails_json() {
-  progress::Loop::Baton baton(*loop_);
+  const progress::Loop::Visit visit(*loop_);
   JsonWriter json;
   json.begin_object().key("rails").begin_array();
   const engine::Engine::Snapshots snapshots = engine_->rail_snapshots();
@@ -335,7 +335,7 @@ std::string Context::rails_json() {
 }
 
 std::string Context::stats_json() {
-  progress::Loop::Baton baton(*loop_);
+  const progress::Loop::Visit visit(*loop_);
   transport::EndpointCounters sum;
   for (const auto& links : engine_->peers()) {
     if (links == nullptr) continue;
@@ -369,12 +369,12 @@ std::string Context::stats_json() {
 }
 
 std::string Context::flight_json() {
-  progress::Loop::Baton baton(*loop_);
+  const progress::Loop::Visit visit(*loop_);
   return flight_dump_->json("call");
 }
 
 Result<std::string> Context::dump_flight(const std::string& path) {
-  progress::Loop::Baton baton(*loop_);
+  const progress::Loop::Visit visit(*loop_);
   return flight_dump_->write("call", path);
 }
 

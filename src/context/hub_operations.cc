@@ -206,8 +206,9 @@ bool HubOperations::look_at(Operation& operation, Nanoseconds now) {
     operation.hub_done = true;
   }
   if (by_hosts && !operation.hosts.is_done()) return false;
-  if (!by_hub || operation.hub_done) return true;
-  return is_over_ && operation.is_broken && operation.mends_left == 0;
+  // Also a rank that has the result takes part in the mending, with the caller's memory.
+  if (operation.mends_left > 0) return false;
+  return !by_hub || operation.hub_done || (is_over_ && operation.is_broken);
 }
 
 // Ranks that wait for it may have to have it from us.

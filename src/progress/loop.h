@@ -116,6 +116,22 @@ class Loop {
     Loop& loop_;
   };
 
+  // The same for a short look. The background thread takes whoever had the baton for a driver and waits
+  // for kIdleBeforeBackground; behind a look it goes on at once, however often somebody looks.
+  class Visit {
+   public:
+    explicit Visit(Loop& loop) : loop_(loop) { loop_.acquire(); }
+    ~Visit() {
+      loop_.release();
+      loop_.kick();
+    }
+    Visit(const Visit&) = delete;
+    Visit& operator=(const Visit&) = delete;
+
+   private:
+    Loop& loop_;
+  };
+
   // Any thread, without the baton: returns when `done()` holds or `deadline` has passed, and says
   // which. Drives the loop, or sleeps while another thread drives it. `done` may be called without
   // the baton, so it must read atomics only.

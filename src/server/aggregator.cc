@@ -12,27 +12,6 @@ namespace nezha::server {
 
 using progress::Loop;
 
-namespace {
-
-// A look at a loop whose own thread drives it. That thread would take whoever had the baton for a new
-// driver, and leave the loop alone for milliseconds.
-class Visit {
- public:
-  explicit Visit(Loop& loop) : loop_(loop), baton_(std::in_place, loop) {}
-  ~Visit() {
-    baton_.reset();
-    loop_.kick();
-  }
-  Visit(const Visit&) = delete;
-  Visit& operator=(const Visit&) = delete;
-
- private:
-  Loop& loop_;
-  std::optional<Loop::Baton> baton_;
-};
-
-}  // namespace
-
 class Aggregator::Worker final : public progress::LoopClient {
  public:
   static Result<std::unique_ptr<Worker>> create() {
@@ -171,7 +150,7 @@ wire::Refusal Aggregator::admit(const wire::Ticket& ticket, Descriptor& fd) {
   if (ticket.hubs != node_.topology.hubs()) return wire::Refusal::wrong_tree;
   Worker& worker = *workers_[ticket.job % workers_.size()];
   // Batons are taken from the first worker's to another's, never the other way.
-  std::optional<Visit> other;
+  std::optional<Loop::Visit> other;
   if (&worker != workers_[0].get()) other.emplace(worker.loop());
   if (JobHub* const job = worker.find(ticket)) {
     job->admit(std::move(fd));
@@ -202,7 +181,7 @@ std::string Aggregator::stats_json() {
   json.begin_object().field("port", port_).field("hub", node_.hub);
   json.field("bytes_enlisted", budget_.used()).field("bytes_max", budget_.max());
   {
-    const Visit visit(workers_[0]->loop());
+    const Loop::Visit visit(workers_[0]->loop());
     const FrontDoorCounters& door = workers_[0]->door()->counters();
     json.key("door").begin_object().field("accepted", door.accepted).field("refused", door.refused);
     json.field("answered", door.answered).field("expired", door.expired).end_object();
@@ -212,7 +191,7 @@ std::string Aggregator::stats_json() {
   uint64_t jobs_ended = 0;
   json.key("jobs").begin_array();
   for (size_t i = 0; i < workers_.size(); ++i) {
-    const Visit visit(workers_[i]->loop());
+    const Loop::Visit visit(workers_[i]->loop());
     ended += workers_[i]->ended();
     jobs_ended += workers_[i]->jobs_ended();
     for (const auto& job : workers_[i]->jobs()) {

@@ -177,6 +177,21 @@ TEST_F(LoopTest, TheBackgroundThreadStaysAwakeWhenMoreIsExpected) {
   }
 }
 
+// As a thread does that reports statistics again and again.
+TEST_F(LoopTest, LooksInQuickSuccessionDoNotKeepTheBackgroundThreadAway) {
+  Signal signal(false);
+  add(signal);
+  ASSERT_TRUE(loop_->start().is_ok());
+  for (int round = 1; round <= 100; ++round) {
+    signal.signal();
+    while (signal.calls.load() < round) {
+      const Loop::Visit look(*loop_);
+    }
+  }
+  loop_->stop();
+  remove(signal);
+}
+
 TEST_F(LoopTest, StopsWhileItSleeps) {
   ASSERT_TRUE(loop_->start().is_ok());
   loop_->kick();

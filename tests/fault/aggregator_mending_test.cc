@@ -1,5 +1,5 @@
-// A rank loses its way to the aggregation node with the result in it, while the others have theirs and the
-// hosts' part of the operation is still under way: they serve that rank out of the caller's memory.
+// A rank loses its way to the aggregation node with the result in it, while the others have theirs and
+// the hosts' part of the operation is still under way: they serve that rank out of the caller's memory.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>

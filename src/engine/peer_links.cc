@@ -8,6 +8,7 @@ using transport::Endpoint;
 using transport::WorkQueue;
 
 void PeerLinks::add(std::unique_ptr<Endpoint> endpoint, double nominal_bytes_per_s) {
+  asks_kernel_ |= !endpoint->drained(0);
   links_.emplace_back(std::move(endpoint), nominal_bytes_per_s);
 }
 
@@ -85,9 +86,9 @@ bool PeerLinks::may_hedge(const Link& slow, double slow_s, const Link& other, do
   return !shared || control::RailBinder::is_far_too_slow(slow_s, other_s);
 }
 
-// The backlog of one connection; what drained since the last look teaches its monitor.
-uint64_t PeerLinks::measure(Link& link, Nanoseconds now) {
-  const uint64_t backlog = link.endpoint->backlog_bytes();
+// What drained since the last look teaches the monitor.
+void PeerLinks::learn(Link& link, Nanoseconds now, uint64_t backlog,
+                      const std::optional<Endpoint::Drained>& told) {
   const uint64_t posted = link.endpoint->counters().bytes_sent + link.endpoint->queued_bytes();
   const uint64_t drained = posted - std::min(posted, backlog);
   // Not everything that was there at the last look has drained: it was never without work. A few
@@ -95,11 +96,41 @@ uint64_t PeerLinks::measure(Link& link, Nanoseconds now) {
   constexpr uint64_t kEnoughToTell = 16 * 1024;
   const bool backlogged = drained < link.posted_at_last_look &&
                           link.posted_at_last_look - link.drained_at_last_look >= kEnoughToTell;
-  link.monitor.sample(now, drained, backlogged);
+  if (told) {
+    link.monitor.sample(told->busy, told->bytes, true);
+  } else {
+    link.monitor.sample(now, drained, backlogged);
+  }
   link.posted_at_last_look = posted;
   link.drained_at_last_look = drained;
-  link.backlog = backlog;
-  return backlog;
+}
+
+namespace {
+
+// What was probably delivered since the latest word of it: none of it where that is younger than `fresh`.
+// After a longer silence than kPlausible the rail may stand still.
+uint64_t delivered_untold(const Endpoint::Drained& told, double rate_bytes_per_s, Nanoseconds fresh) {
+  constexpr Nanoseconds kPlausible = 20 * kMillisecond;
+  if (told.untold < fresh) return 0;
+  const double untold_s = static_cast<double>(std::min(told.untold, kPlausible)) / kSecond;
+  return std::min(told.under_way, static_cast<uint64_t>(untold_s * rate_bytes_per_s));
+}
+
+}  // namespace
+
+// The backlog of one connection.
+uint64_t PeerLinks::measure(Link& link, Nanoseconds now) {
+  // What kernels know of their connections they know by acknowledgements, which wait, too. To be more
+  // exact about one rail than about the other would give it more than its part.
+  constexpr Nanoseconds kAsKernels = 3 * kMillisecond;
+  const uint64_t backlog = link.endpoint->backlog_bytes();
+  const auto told = link.endpoint->drained(now);
+  learn(link, now, backlog, told);
+  const uint64_t untold = told ? delivered_untold(*told, link.monitor.rate_bytes_per_s(),
+                                                 asks_kernel_ ? kAsKernels : 0)
+                              : 0;
+  link.backlog = backlog - std::min(backlog, untold);
+  return link.backlog;
 }
 
 void PeerLinks::look(Nanoseconds now) {

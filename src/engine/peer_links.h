@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -98,9 +99,12 @@ class PeerLinks {
   Link* only_link(int rail);
 
   uint64_t measure(Link& link, Nanoseconds now);
+  static void learn(Link& link, Nanoseconds now, uint64_t backlog,
+                    const std::optional<transport::Endpoint::Drained>& told);
 
   const int peer_;
   Nanoseconds looked_at_ = 0;
+  bool asks_kernel_ = false;  // what some connection has delivered: it tells nothing itself
   std::deque<Link> links_;  // their addresses stay
   transport::WorkQueue pending_;
   control::RailBinder binder_;

@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "base/clock.h"
@@ -101,6 +102,16 @@ class Endpoint {
 
   // Bytes posted here that the network has not delivered yet, as far as this host can know.
   virtual uint64_t backlog_bytes() = 0;
+  // Where this host hears late of what was delivered: what was, and in how much time in which there was
+  // something to deliver (both only grow); what has left besides, and for how long it may have been
+  // arriving without a word of it yet.
+  struct Drained {
+    uint64_t bytes = 0;
+    Nanoseconds busy = 0;
+    uint64_t under_way = 0;
+    Nanoseconds untold = 0;
+  };
+  virtual std::optional<Drained> drained(Nanoseconds) { return std::nullopt; }
   // Of these, the bytes still in this process.
   virtual uint64_t queued_bytes() const = 0;
   virtual bool has_room() const = 0;

@@ -8,7 +8,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <cstring>
+#include <utility>
+#include <vector>
 
 #include "support/sockets.h"
 #include "transport/ofi/fabric_port.h"
@@ -119,7 +122,8 @@ TEST_F(Fabric, APortLeavesNoSocketBehind) {
 
 TEST(OfiMessage, ComesBackAndBelievesNothing) {
   std::vector<std::byte> bytes(kGrantBytes);
-  OfiPreamble preamble{0x1122334455667788, 7, 9, 11, OfiMessageKind::grant, true, 65535, 3, 21};
+  OfiPreamble preamble{0x1122334455667788, 7, 9, 11, OfiMessageKind::grant, true, 65535, 3, 21,
+                       12345678901234, 250, -98765432109876};
   encode(preamble, bytes.data());
   encode(OfiGrant{5, 0xAABBCCDDEEFF0011, 0x1234}, bytes.data() + kPreambleBytes);
   OfiPreamble read;
@@ -132,6 +136,9 @@ TEST(OfiMessage, ComesBackAndBelievesNothing) {
   EXPECT_EQ(read.number, 65535U);
   EXPECT_EQ(read.writes, 3U);
   EXPECT_EQ(read.longs, 21U);
+  EXPECT_EQ(read.sent_at, 12345678901234);
+  EXPECT_EQ(read.landed_before_us, 250U);
+  EXPECT_EQ(read.least, -98765432109876);
   OfiGrant grant;
   const auto body = std::span<const std::byte>(bytes).subspan(kPreambleBytes);
   ASSERT_TRUE(decode(body, &grant));
@@ -141,6 +148,14 @@ TEST(OfiMessage, ComesBackAndBelievesNothing) {
   EXPECT_FALSE(decode(body.first(body.size() - 1), &grant));
   EXPECT_FALSE(decode(bytes, preamble.token + 1, &read));  // a stranger's
   EXPECT_FALSE(decode(std::span(bytes).first(kPreambleBytes - 1), preamble.token, &read));
+  for (const auto& [offset, top] : {std::pair{28, 0x7F}, {28, 0x80}, {40, 0x7F}, {40, 0x80}}) {
+    std::vector<std::byte> extreme = bytes;
+    std::fill_n(extreme.begin() + offset, 8, static_cast<std::byte>(top == 0x80 ? 0 : 0xFF));
+    extreme[static_cast<size_t>(offset) + 7] = static_cast<std::byte>(top);
+    ASSERT_TRUE(decode(extreme, preamble.token, &read));
+    EXPECT_LE(std::max(std::abs(read.sent_at), std::abs(read.least)), Nanoseconds{1} << 60)
+        << "a time that one cannot reckon with";
+  }
   for (const int kind : {0, 5, 255}) {
     bytes[20] = static_cast<std::byte>(kind);
     EXPECT_FALSE(decode(bytes, preamble.token, &read));

@@ -122,8 +122,11 @@ bool OfiEndpoint::send(OfiMessageKind kind, size_t body_bytes, uint32_t crc, boo
   std::vector<uint16_t>& free = is_long ? free_long_sends_ : free_sends_;
   const uint16_t index = free.back();
   std::byte* const message = send_buffer(index);
+  sent_at_ = loop_.clock().now();
+  const Nanoseconds landed_before = (sent_at_ - landed_at_) / kMicrosecond;
   encode(OfiPreamble{options_.token_out, taken_, landed_, crc, kind, wanted, messages_sent_,
-                     writes_begun_, longs_taken_},
+                     writes_begun_, longs_taken_, sent_at_, static_cast<uint32_t>(landed_before),
+                     drain_.least()},
          message);
   using Lane = FabricPort::Lane;
   const ssize_t answer =
@@ -216,9 +219,9 @@ bool OfiEndpoint::begin_frames() {
     WorkRequest& sent = *queue_.pop_front();
     frame_bytes_[number % kSlots] = wire::kHeaderBytes + sent.header.length;
     in_flight_.push_back(sent);
+    drain_.began(begun_++, wire::kHeaderBytes + sent.header.length, sent_at_);
   }
   untaken_bytes_ += bytes;
-  begun_ += frames;
   counters_.frames_sent += frames;
   counters_.bytes_sent += bytes;
   return true;
@@ -243,6 +246,7 @@ bool OfiEndpoint::announce(WorkRequest& request) {
   outgoing->length = length;
   outgoing->data = request.data;
   outgoing_bytes_ += length;
+  drain_.announced(sent_at_);
   return true;
 }
 
@@ -315,6 +319,7 @@ bool OfiEndpoint::start_write(Outgoing& outgoing) {
     return false;
   }
   outgoing.state = Outgoing::State::writing;
+  drain_.began(outgoing.number, outgoing.length, loop_.clock().now());
   ++writes_begun_;
   return true;
 }

@@ -19,11 +19,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "progress/loop.h"
 #include "transport/endpoint.h"
+#include "transport/ofi/drain_clock.h"
 #include "transport/ofi/fabric_port.h"
 #include "transport/ofi/ofi_message.h"
 
@@ -57,6 +59,9 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
     // The peer may well have less than what it says at once.
     const uint64_t eager = untaken_bytes_ < kTellBytes ? 0 : untaken_bytes_;
     return queue_.bytes() + outgoing_bytes_ + eager;
+  }
+  std::optional<Drained> drained(Nanoseconds now) override {
+    return Drained{drain_.bytes(), drain_.busy(now), drain_.under_way(), drain_.untold(now)};
   }
   uint64_t queued_bytes() const override { return queue_.bytes(); }
   bool has_room() const override {
@@ -290,6 +295,8 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
   uint32_t credited_ = 0;      // of these, taken in by the peer
   std::array<uint32_t, kSlots> frame_bytes_{};  // of those that came with their header, by number
   uint64_t untaken_bytes_ = 0;  // of these, not taken in
+  DrainClock drain_;
+  Nanoseconds sent_at_ = 0;  // the latest message
   uint16_t longs_sent_ = 0;
   uint16_t longs_credited_ = 0;
   std::vector<Control> control_;
@@ -321,6 +328,7 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
   uint16_t longs_told_ = 0;
   bool news_ = false;          // the peer waits to hear what landed
   uint32_t landed_ = 0;
+  Nanoseconds landed_at_ = 0;  // the latest
   uint32_t told_ = 0;
   uint64_t landed_bytes_ = 0;
 };

@@ -162,6 +162,9 @@ void OfiEndpoint::on_message(std::span<const std::byte> message, bool is_long) {
   credit(preamble.credits);
   longs_credited_ = preamble.longs;
   delivered_ = preamble.landed;
+  drain_.heard(preamble.sent_at, preamble.least, active_at_);
+  drain_.landed(delivered_, preamble.sent_at - preamble.landed_before_us * kMicrosecond, active_at_);
+  if (delivered_ == begun_) drain_.rests();
   free_landed();
   if (told_by_message_) on_told(preamble.writes);
   if (!up_ || is_fenced()) return;
@@ -371,6 +374,7 @@ void OfiEndpoint::deliver() {
     incoming_first_ = (incoming_first_ + 1) % kSlots;
     --incoming_count_;
     ++landed_;
+    landed_at_ = active_at_;
     ++taken_;
     landed_bytes_ += header.length;
     ++counters_.frames_received;

@@ -1,11 +1,22 @@
 #include "transport/ofi/ofi_message.h"
 
+#include <algorithm>
+
 #include "wire/little_endian.h"
 
 namespace nezha::transport {
-
 using wire::load_le;
 using wire::store_le;
+
+namespace {
+
+// One that can be reckoned with.
+Nanoseconds load_time(const std::byte* from) {
+  constexpr Nanoseconds kMost = Nanoseconds{1} << 60;
+  return std::clamp(static_cast<Nanoseconds>(load_le<uint64_t>(from)), -kMost, kMost);
+}
+
+}  // namespace
 
 void encode(const OfiPreamble& preamble, std::byte* out) {
   store_le(out, preamble.token);
@@ -17,6 +28,9 @@ void encode(const OfiPreamble& preamble, std::byte* out) {
   store_le(out + 22, preamble.number);
   store_le(out + 24, preamble.writes);
   store_le(out + 26, preamble.longs);
+  store_le(out + 28, static_cast<uint64_t>(preamble.sent_at));
+  store_le(out + 36, preamble.landed_before_us);
+  store_le(out + 40, static_cast<uint64_t>(preamble.least));
 }
 
 void encode(const OfiGrant& grant, std::byte* behind_preamble) {
@@ -43,6 +57,9 @@ bool decode(std::span<const std::byte> message, uint64_t token, OfiPreamble* pre
   preamble->number = load_le<uint16_t>(&message[22]);
   preamble->writes = load_le<uint16_t>(&message[24]);
   preamble->longs = load_le<uint16_t>(&message[26]);
+  preamble->sent_at = load_time(&message[28]);
+  preamble->landed_before_us = load_le<uint32_t>(&message[36]);
+  preamble->least = load_time(&message[40]);
   return true;
 }
 

@@ -23,7 +23,11 @@
 //   22     2    number of this message, of this direction
 //   24     2    writes that were begun before it, in this direction
 //   26     2    long messages that the sender has taken in, mod 2^16
-//   28     ..   frames: header, payload, and so on; announce: header; grant: number (4), 0 (4),
+//   28     8    when it left, nanoseconds of the sender's clock
+//   36     4    how long before that the latest of `landed` had landed, microseconds
+//   40     8    the least that a message took from the receiver, by its clock, to the sender, by the
+//               sender's, nanoseconds
+//   48     ..   frames: header, payload, and so on; announce: header; grant: number (4), 0 (4),
 //               address (8), key (8)
 #pragma once
 
@@ -31,6 +35,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/clock.h"
 #include "wire/frame.h"
 
 namespace nezha::transport {
@@ -47,6 +52,9 @@ struct OfiPreamble {
   uint16_t number = 0;
   uint16_t writes = 0;
   uint16_t longs = 0;
+  Nanoseconds sent_at = 0;
+  uint32_t landed_before_us = 0;
+  Nanoseconds least = 0;
 };
 
 struct OfiGrant {
@@ -55,7 +63,7 @@ struct OfiGrant {
   uint64_t key = 0;
 };
 
-inline constexpr size_t kPreambleBytes = 28;
+inline constexpr size_t kPreambleBytes = 48;
 inline constexpr size_t kGrantBytes = kPreambleBytes + 24;
 inline constexpr size_t kFrameHeadBytes = kPreambleBytes + wire::kHeaderBytes;
 inline constexpr size_t kShortBytes = 1024;

@@ -75,9 +75,8 @@ void HubSession::on_dial_failed(const transport::Path& path, transport::DialOutc
   if (!dial_failed_) engine_->supervisor().on_dial_failed(path, outcome, reason);
 }
 
-void HubSession::on_probed(const transport::Path& path, bool accepted,
-                           transport::DialOutcome otherwise) {
-  engine_->supervisor().on_probed(path, accepted, otherwise);
+void HubSession::on_probed(const transport::Path& path, transport::Probed probed) {
+  engine_->supervisor().on_probed(path, probed);
 }
 
 void HubSession::on_carrier(int rail, bool up) { engine_->supervisor().on_carrier(rail, up); }

@@ -88,8 +88,7 @@ class HubSession final : public progress::LoopClient, private transport::RejoinE
   void on_joined(std::unique_ptr<transport::Endpoint> endpoint) override;
   void on_dial_failed(const transport::Path& path, transport::DialOutcome outcome,
                       const std::string& reason) override;
-  void on_probed(const transport::Path& path, bool accepted,
-                 transport::DialOutcome otherwise) override;
+  void on_probed(const transport::Path& path, transport::Probed probed) override;
   void on_carrier(int rail, bool up) override;
 
   progress::Loop& loop_;

@@ -43,8 +43,8 @@ class Part final : public transport::RejoinEvents {
                       const std::string& reason) override {
     joins_.on_dial_failed(outside(path), outcome, reason);
   }
-  void on_probed(const Path& path, bool accepted, transport::DialOutcome otherwise) override {
-    joins_.on_probed(outside(path), accepted, otherwise);
+  void on_probed(const Path& path, transport::Probed probed) override {
+    joins_.on_probed(outside(path), probed);
   }
   void on_carrier(int rail, bool up) override {
     joins_.on_carrier(place_of(places_, rank_, rail), up);

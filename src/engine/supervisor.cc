@@ -190,7 +190,7 @@ void Supervisor::judge_silence(PeerLinks& links, Peer& peer, Nanoseconds now) {
     const bool expected = peer.expected_since != kNever;
     if (expected) since = std::max(since, peer.expected_since);
     if (now - since < (expected ? kSilentBusy : kSilentIdle)) {
-      peer.unanswered = 0;
+      peer.unanswered = peer.spoken = 0;
       return;
     }
   }
@@ -216,19 +216,36 @@ void Supervisor::probe(PeerLinks& links, Peer& peer, Nanoseconds now) {
   }
 }
 
-void Supervisor::on_probed(const transport::Path& path, bool accepted,
-                           transport::DialOutcome otherwise) {
+void Supervisor::on_probed(const transport::Path& path, transport::Probed probed) {
+  using transport::Probed;
   const auto& links = engine_.peers()[static_cast<size_t>(path.peer)];
   Peer& peer = state(*links);
   if (stopped_ || links->gone || peer.probe.outstanding == 0) return;
   --peer.probe.outstanding;
+  const bool accepted = probed == Probed::host || probed == Probed::process;
   peer.probe.accepted |= accepted;
-  if (!accepted && otherwise == transport::DialOutcome::refused) ++peer.probe.refused;
+  peer.probe.spoken |= probed == Probed::process;
+  if (probed == Probed::refusal) ++peer.probe.refused;
   if (accepted) peer.answered_at = engine_.now();
   if (peer.probe.outstanding > 0) return;
   peer.unanswered = peer.probe.accepted ? 0 : peer.unanswered + 1;
+  peer.spoken = peer.probe.spoken ? peer.spoken + 1 : 0;
+  if (peer.spoken == 1) peer.probe.next_at = engine_.now() + kHeardWithin;
+  if (peer.spoken > 1) give_up_silent(*links);
   if (peer.probe.accepted || peer.probe.refused == 0) return;
   lose(*links, "its host answers, but the process is gone");
+}
+
+// It runs and hears us, and still nothing comes: it has closed its ends, of which nothing told us (in
+// shared memory nothing can). Who dials makes them again; the other rank is only to be there.
+void Supervisor::give_up_silent(PeerLinks& links) {
+  if (engine_.options().rank > links.peer()) return;
+  state(links).spoken = 0;
+  for (Link& link : links.links()) {
+    if (!link.is_up() || links.gone) continue;
+    link.endpoint->quiesce(error(Code::peer_lost, "rank %d answers, but not on %s", links.peer(),
+                                 link.endpoint->describe().c_str()));
+  }
 }
 
 void Supervisor::lose(PeerLinks& links, const char* reason) {

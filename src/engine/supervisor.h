@@ -10,7 +10,8 @@
 //   it is slow               what it has not delivered is sent on an idle connection, too (hedging)
 //   no connection is left    dialled and probed; the peer is lost when its host refuses everywhere, when
 //                            nothing answers for kGoneAfter, or at the peer's deadline
-//   all are silent           the peer is stopped or its host is gone: probes tell; nobody is punished
+//   all are silent           the peer is stopped or its host is gone: probes tell; nobody is punished.
+//                            Or it closed them unheard: it answers probes itself; they are dialled anew
 //   this process was stalled no judgement until everything was heard again
 //
 // Without a Rejoin (tests without a network) connections are not made again: the last one lost is the
@@ -80,8 +81,7 @@ class Supervisor final : public transport::RejoinEvents {
   void on_joined(std::unique_ptr<transport::Endpoint> endpoint) override;
   void on_dial_failed(const transport::Path& path, transport::DialOutcome outcome,
                       const std::string& reason) override;
-  void on_probed(const transport::Path& path, bool accepted,
-                 transport::DialOutcome otherwise) override;
+  void on_probed(const transport::Path& path, transport::Probed probed) override;
   void on_carrier(int rail, bool up) override;
 
  private:
@@ -98,6 +98,9 @@ class Supervisor final : public transport::RejoinEvents {
   static constexpr Nanoseconds kProbeEvery = 400 * kMillisecond;
   static constexpr Nanoseconds kProbePatience = 350 * kMillisecond;
   static constexpr Nanoseconds kGoneAfter = 1800 * kMillisecond;
+  // A peer that answers a probe itself is probed again after so long, in which it would have been heard
+  // if it had only stood still; then connections that are silent all the same are given up.
+  static constexpr Nanoseconds kHeardWithin = 20 * kMillisecond;
   // Both ends of a connection that died of silence agree on that, though one noticed later.
   static constexpr Nanoseconds kLongSilence = 500 * kMillisecond;
 
@@ -106,6 +109,7 @@ class Supervisor final : public transport::RejoinEvents {
     int outstanding = 0;
     int refused = 0;
     bool accepted = false;
+    bool spoken = false;  // by the peer itself
   };
   struct Peer {
     bool touched = false;
@@ -119,6 +123,7 @@ class Supervisor final : public transport::RejoinEvents {
     std::string last_error;          // of the last connection that was lost, or dial that failed
     Probe probe;
     int unanswered = 0;              // rounds of probes since it was last heard or answered
+    int spoken = 0;                  // rounds in a row that it answered itself, unheard otherwise
     PeerProgress progress;
     uint32_t turn = 0;               // of the communicators that beats speak of
   };
@@ -132,6 +137,7 @@ class Supervisor final : public transport::RejoinEvents {
   void hedge(PeerLinks& links);
   void judge_silence(PeerLinks& links, Peer& peer, Nanoseconds now);
   void probe(PeerLinks& links, Peer& peer, Nanoseconds now);
+  void give_up_silent(PeerLinks& links);
   void redial(PeerLinks& links, Nanoseconds now);
   void lose(PeerLinks& links, const char* reason);
 

@@ -174,9 +174,8 @@ class JobHub final : private transport::RejoinEvents {
   void on_joined(std::unique_ptr<transport::Endpoint> endpoint) override;
   void on_dial_failed(const transport::Path& path, transport::DialOutcome outcome,
                       const std::string& reason) override;
-  void on_probed(const transport::Path& path, bool accepted,
-                 transport::DialOutcome otherwise) override {
-    engine_->supervisor().on_probed(path, accepted, otherwise);
+  void on_probed(const transport::Path& path, transport::Probed probed) override {
+    engine_->supervisor().on_probed(path, probed);
   }
   void on_carrier(int rail, bool up) override { engine_->supervisor().on_carrier(rail, up); }
 

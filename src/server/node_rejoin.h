@@ -30,7 +30,7 @@ class NodeRejoin final : public transport::Rejoin {
     for (size_t left = probes_.size(); left > 0 && !probes_.empty(); --left) {
       const transport::Path path = probes_.front();
       probes_.pop_front();
-      events_.on_probed(path, true, transport::DialOutcome::unanswered);
+      events_.on_probed(path, transport::Probed::host);
     }
     sockets_->run(now);
   }

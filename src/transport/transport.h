@@ -77,6 +77,14 @@ enum class DialOutcome : uint8_t {
   failed,      // somebody answered, and the connection did not pass its test
 };
 
+// What answered a probe.
+enum class Probed : uint8_t {
+  nothing,
+  refusal,  // the host: nobody listens there
+  host,     // somebody listens, and may be standing still
+  process,  // the peer itself
+};
+
 // What comes of trying again. Baton held.
 class RejoinEvents {
  public:
@@ -84,8 +92,8 @@ class RejoinEvents {
   // A connection was made again, by either side; authenticated and tested. Its epoch tells old from new.
   virtual void on_joined(std::unique_ptr<Endpoint> endpoint) = 0;
   virtual void on_dial_failed(const Path& path, DialOutcome outcome, const std::string& reason) = 0;
-  // The end of a `probe`: whether the peer's host accepts connections on this path.
-  virtual void on_probed(const Path& path, bool accepted, DialOutcome otherwise) = 0;
+  // The end of a `probe`.
+  virtual void on_probed(const Path& path, Probed probed) = 0;
   // The device of a rail lost its carrier, or has it again.
   virtual void on_carrier(int rail, bool up) = 0;
 };

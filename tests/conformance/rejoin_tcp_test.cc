@@ -32,10 +32,9 @@ struct Failure {
   DialOutcome outcome;
   std::string reason;
 };
-struct Probed {
+struct Answer {
   Path path;
-  bool accepted;
-  DialOutcome otherwise;
+  Probed probed;
 };
 
 // One rank: its transport, its loop, and everything that it hears.
@@ -93,9 +92,9 @@ class Rank final : public progress::LoopClient, public EndpointEvents, public Re
     failures.push_back({path, outcome, reason});
     if (at_event) at_event();
   }
-  void on_probed(const Path& path, bool accepted, DialOutcome otherwise) override {
+  void on_probed(const Path& path, Probed answer) override {
     EXPECT_TRUE(in_turn_);
-    probed.push_back({path, accepted, otherwise});
+    probed.push_back({path, answer});
   }
   void on_carrier(int, bool) override {}
 
@@ -107,7 +106,7 @@ class Rank final : public progress::LoopClient, public EndpointEvents, public Re
   std::unique_ptr<Rejoin> rejoin;
   std::vector<std::unique_ptr<Endpoint>> joined;
   std::vector<Failure> failures;
-  std::vector<Probed> probed;
+  std::vector<Answer> probed;
   std::vector<std::string> texts;
   std::function<void()> at_event;
 
@@ -297,8 +296,7 @@ TEST_F(TcpRejoinTest, AGonePeerRefuses) {
   EXPECT_TRUE(low().probed.empty());
   expect_failure(kPath, DialOutcome::refused);
   drive([&] { return !low().probed.empty(); });
-  EXPECT_FALSE(low().probed[0].accepted);
-  EXPECT_EQ(low().probed[0].otherwise, DialOutcome::refused);
+  EXPECT_EQ(low().probed[0].probed, Probed::refusal);
   EXPECT_EQ(low().next_wakeup(), kNever);
 }
 
@@ -335,8 +333,7 @@ TEST_F(TcpRejoinTest, SilenceIsUnanswered) {
   clock_.shift += kSecond;
   expect_failure(kPath, DialOutcome::unanswered);
   ASSERT_EQ(low().probed.size(), 1U);
-  EXPECT_FALSE(low().probed[0].accepted);
-  EXPECT_EQ(low().probed[0].otherwise, DialOutcome::unanswered);
+  EXPECT_EQ(low().probed[0].probed, Probed::nothing);
 }
 
 // Somebody answers the network, and not us: a process that hangs, or another program.
@@ -362,7 +359,7 @@ TEST_F(TcpRejoinTest, WhoAnswersWrongHasFailed) {
   }
   low().rejoin->probe(kPath, kSecond);
   drive([&] { return !low().probed.empty(); });
-  EXPECT_TRUE(low().probed[0].accepted);
+  EXPECT_EQ(low().probed[0].probed, Probed::host);
 }
 
 TEST_F(TcpRejoinTest, AProbeLooksAndSaysNothing) {
@@ -370,7 +367,7 @@ TEST_F(TcpRejoinTest, AProbeLooksAndSaysNothing) {
   low().rejoin->probe({1, 1, 1, 0}, kLong);
   EXPECT_TRUE(low().probed.empty());
   drive([&] { return !low().probed.empty(); });
-  EXPECT_TRUE(low().probed[0].accepted);
+  EXPECT_EQ(low().probed[0].probed, Probed::host);
   EXPECT_EQ(low().probed[0].path.rail, 1);
   turn(20);
   EXPECT_TRUE(high().joined.empty());

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import ctypes
 import json
+import os
+import subprocess
+import sys
 from typing import Dict, List
 
 import pytest
@@ -140,3 +143,72 @@ def test_shared_memory_alone_and_beside_an_address() -> None:
             assert sorted(rail["transport"] for rail in job.describe()[0]["rails"]) == kinds
             for size in (4, 64 * 1024, 2 * MB):
                 job.all_reduce(size, 2)
+
+
+# ----------------------------------------------------------- ranks that have no rail but libfabric's
+
+_ABORT_IN_THE_MIDDLE = """
+import time
+import numpy as np
+import nezha
+
+comm = nezha.init()
+struck = 0
+for attempt in range(40):
+    other = comm.split(0, comm.rank)
+    middle = np.zeros(1, np.float32)
+    comm.barrier()
+    try:
+        work = other.all_reduce(np.ones(16 << 20, np.float32), async_op=True)
+        if comm.rank == 1:
+            time.sleep(0.005)
+            other.abort()
+        work.wait()
+    except nezha.Aborted as error:
+        assert "rank 1 aborted" in str(error), error
+        middle[0] = 1
+    comm.all_reduce(middle)
+    struck += middle[0] == 2  # of both ranks
+    if struck == 3:
+        break
+assert struck == 3, struck
+"""
+
+_STRUCK = """
+import os
+import signal
+import subprocess
+import numpy as np
+import nezha
+
+comm = nezha.init()
+data = np.ones(4, np.float32)
+comm.all_reduce(data)
+if comm.rank == 1:
+    subprocess.Popen(["sh", "-c", f"sleep 3; kill -CONT {os.getpid()}"])
+    os.kill(os.getpid(), signal.SIGSTOP)
+comm.all_reduce(data)
+assert data[0] == 4, data
+"""
+
+
+def _run_two(program: str, rails: str) -> None:
+    run = "import sys; sys.argv[0] = 'nezha'; from nezha.cli import main; main()"
+    outcome = subprocess.run(
+        [sys.executable, "-c", run, "run", "-n", "2", "--", sys.executable, "-c", program],
+        capture_output=True, text=True, timeout=120,
+        env={**os.environ, "NEZHA_RAILS": rails, "NEZHA_PEER_DEADLINE_S": "20"})
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+
+
+@ofi
+@pytest.mark.parametrize("rails", ["ofi:shm", "ofi:lo"])
+def test_an_abort_in_mid_write_leaves_other_communicators_alone(rails: str) -> None:
+    # In shared memory nothing tells a rank that its peer has closed a connection.
+    _run_two(_ABORT_IN_THE_MIDDLE, rails)
+
+
+@ofi
+@pytest.mark.parametrize("rails", ["ofi:shm", "ofi:lo"])
+def test_a_rank_that_stands_still_is_not_taken_for_dead(rails: str) -> None:
+    _run_two(_STRUCK, rails)  # its door does not answer, and its host does

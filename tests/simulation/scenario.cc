@@ -312,8 +312,7 @@ std::string finish(SimWorld& world, const SimJob& job, Nanoseconds limit, int lo
     }
     return true;
   };
-  // Of operations that were given up only the user's memory is looked at.
-  if (!world.run_until(released, world.now() + kAfterwards) && lost < 0 && !aborted) {
+  if (!world.run_until(released, world.now() + kAfterwards) && lost < 0) {
     return "private memory is not given back";
   }
   // The memory is the user's again: whatever is still under way must leave it alone.

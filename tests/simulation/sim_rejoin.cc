@@ -51,6 +51,18 @@ void SimRejoin::finish_dial(const transport::Path& path, uint32_t epoch, Nanosec
   world_.join(name_of(path), path.lane, epoch, random_() % 2 == 0, later);
 }
 
+// Of rails that write the process itself answers.
+transport::Probed SimRejoin::answer(const transport::Path& path) const {
+  switch (reach(path)) {
+    case Reach::silent: return transport::Probed::nothing;
+    case Reach::closed: return transport::Probed::refusal;
+    case Reach::yes: break;
+  }
+  const WorldOptions& options = world_.options();
+  const bool writes = path.rail >= options.rails - options.fabric_rails;
+  return writes && world_.is_awake(path.peer) ? transport::Probed::process : transport::Probed::host;
+}
+
 void SimRejoin::probe(const transport::Path& path, Nanoseconds patience) {
   ++probes;
   const Path& on = world_.network().path(name_of(path));
@@ -58,9 +70,7 @@ void SimRejoin::probe(const transport::Path& path, Nanoseconds patience) {
   const Nanoseconds after = silent ? patience : std::min(patience, 2 * (on.delay + on.extra_delay));
   world_.at_rank(world_.now() + after, rank_, [this, path] {
     if (events() == nullptr) return;
-    const Reach reached = reach(path);
-    events()->on_probed(path, reached == Reach::yes,
-                        reached == Reach::closed ? DialOutcome::refused : DialOutcome::unanswered);
+    events()->on_probed(path, answer(path));
   });
 }
 

@@ -38,6 +38,7 @@ class SimRejoin final : public transport::Rejoin {
   enum class Reach { yes, closed, silent };
   PathName name_of(const transport::Path& path) const;
   Reach reach(const transport::Path& path) const;
+  transport::Probed answer(const transport::Path& path) const;
   void finish_dial(const transport::Path& path, uint32_t epoch, Nanoseconds give_up);
 
   SimWorld& world_;

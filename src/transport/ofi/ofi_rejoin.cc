@@ -33,6 +33,7 @@ void OfiRejoin::stop() {
   for (const int fd : knocks_) loop_.remove(fd, this);
   links_.reset();
   carriers_.clear();
+  pings_.clear();
   meeting_.reset();
 }
 
@@ -41,7 +42,23 @@ void OfiRejoin::dial(const Path& path, uint32_t epoch, Nanoseconds patience) {
 }
 
 void OfiRejoin::probe(const Path& path, Nanoseconds patience) {
-  if (meeting_) meeting_->dial(path, 0, loop_.clock().now(), patience, true);
+  if (meeting_ == nullptr) return;
+  const PeerAddress& peer = request_.ranks[static_cast<size_t>(path.peer)];
+  pings_.push_back({path, HostPing(peer.rails[static_cast<size_t>(path.peer_rail)])});
+  meeting_->dial(path, 0, loop_.clock().now(), patience, true);
+}
+
+// A process that stands still does not answer; its host does.
+Probed OfiRejoin::outcome_of(const OfiRefused& probe) {
+  const auto ping = std::find_if(pings_.begin(), pings_.end(), [&](const Ping& each) {
+    return each.path.peer == probe.path.peer && each.path.rail == probe.path.rail &&
+           each.path.lane == probe.path.lane;
+  });
+  const Probed host = ping == pings_.end() ? Probed::nothing : ping->host.answer();
+  if (ping != pings_.end()) pings_.erase(ping);
+  if (probe.answered) return Probed::process;
+  if (probe.outcome == DialOutcome::refused) return Probed::refusal;
+  return host;
 }
 
 // Doors are looked at after a knock, attempts in every turn.
@@ -67,7 +84,7 @@ void OfiRejoin::run(Nanoseconds) {
     const OfiRefused refused = std::move(meeting_->refused.front());
     meeting_->refused.pop_front();
     if (refused.is_probe) {
-      joins_.on_probed(refused.path, refused.answered, refused.outcome);
+      joins_.on_probed(refused.path, outcome_of(refused));
     } else {
       joins_.on_dial_failed(refused.path, refused.outcome, refused.reason);
     }

@@ -12,6 +12,7 @@
 
 #include "progress/loop.h"
 #include "transport/link_watch.h"
+#include "transport/ofi/host_ping.h"
 #include "transport/ofi/ofi_meeting.h"
 #include "transport/transport.h"
 
@@ -48,6 +49,7 @@ class OfiRejoin final : public Rejoin, private progress::Polled,
   Sleep may_sleep() override;
   void on_ready(uint32_t) override { look_at_ = std::min(look_at_, leave_until_); }
   void raise(OfiJoined& joined);
+  Probed outcome_of(const OfiRefused& probe);
 
   const MeshRequest request_;
   progress::Loop& loop_;
@@ -57,6 +59,11 @@ class OfiRejoin final : public Rejoin, private progress::Polled,
   std::vector<int> knocks_;  // descriptors; empty: nobody would be woken
   Nanoseconds look_at_ = 0;
   Nanoseconds leave_until_ = 0;
+  struct Ping {
+    Path path;
+    HostPing host;
+  };
+  std::vector<Ping> pings_;  // one of each probe under way
   std::unique_ptr<LinkWatch> links_;
   std::deque<std::pair<int, bool>> carriers_;  // told, and not yet passed on
 };

@@ -290,7 +290,9 @@ void TcpRejoin::expire(Attempts& list, Nanoseconds now) {
 
 void TcpRejoin::raise(Attempt& attempt) {
   if (attempt.kind == Kind::probe) {
-    return joins_.on_probed(attempt.path, attempt.succeeded, attempt.outcome);
+    const Probed otherwise =
+        attempt.outcome == DialOutcome::refused ? Probed::refusal : Probed::nothing;
+    return joins_.on_probed(attempt.path, attempt.succeeded ? Probed::host : otherwise);
   }
   if (!attempt.succeeded) {
     return joins_.on_dial_failed(attempt.path, attempt.outcome, attempt.reason);

@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "transport/tcp/tcp_socket.h"
+#include "transport/rail_socket.h"
 #include "wire/little_endian.h"
 
 namespace nezha::context {

@@ -6,7 +6,7 @@
 
 #include "base/json.h"
 #include "base/log.h"
-#include "transport/tcp/tcp_socket.h"
+#include "transport/rail_socket.h"
 
 namespace nezha::server {
 

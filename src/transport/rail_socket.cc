@@ -1,4 +1,4 @@
-#include "transport/tcp/tcp_socket.h"
+#include "transport/rail_socket.h"
 
 #include <arpa/inet.h>
 #include <net/if.h>

@@ -17,8 +17,8 @@ namespace nezha::transport {
 namespace {
 
 // On loopback an attempt is over as soon as it has begun.
-Probed ping(const RailAddress& peer) {
-  HostPing host(peer);
+Probed ping(const RailAddress& peer, const std::string& from = "127.0.0.1") {
+  HostPing host({from, ""}, peer);
   for (int i = 0; i < 50 && host.answer() == Probed::nothing; ++i) usleep(1000);
   return host.answer();
 }
@@ -26,6 +26,7 @@ Probed ping(const RailAddress& peer) {
 RailAddress door_at(const sockaddr_in& address) {
   RailAddress rail;
   rail.provider = "net";
+  rail.address = "127.0.0.1";
   rail.door.assign(reinterpret_cast<const char*>(&address), sizeof(address));
   return rail;
 }
@@ -51,19 +52,20 @@ TEST(HostPing, AnAdaptersHostAnswersByRefusing) {
   rail.address = "127.3.4.5";
   EXPECT_EQ(ping(rail), Probed::host);
   rail.address = "::1";
-  const Probed six = ping(rail);
+  const Probed six = ping(rail, "::1");
   EXPECT_TRUE(six == Probed::host || six == Probed::nothing) << "where there is no IPv6";
 }
 
 TEST(HostPing, WhatHasNoAddressIsNotGuessed) {
   RailAddress rail;
   rail.provider = "psm3";
-  EXPECT_EQ(HostPing(rail).answer(), Probed::nothing);
+  EXPECT_EQ(HostPing({"127.0.0.1", ""}, rail).answer(), Probed::nothing);
   rail.address = "not an address";
-  EXPECT_EQ(HostPing(rail).answer(), Probed::nothing);
+  EXPECT_EQ(HostPing({"127.0.0.1", ""}, rail).answer(), Probed::nothing);
   rail.provider = "net";
+  rail.address = "127.0.0.1";
   rail.door = "xy";
-  EXPECT_EQ(HostPing(rail).answer(), Probed::nothing);
+  EXPECT_EQ(HostPing({"127.0.0.1", ""}, rail).answer(), Probed::nothing);
 }
 
 TEST(HostPing, InSharedMemoryTheProcessExistsOrDoesNot) {
@@ -71,7 +73,7 @@ TEST(HostPing, InSharedMemoryTheProcessExistsOrDoesNot) {
     RailAddress rail;
     rail.provider = "shm";
     rail.name = name;
-    return HostPing(rail).answer();
+    return HostPing({"127.0.0.1", ""}, rail).answer();
   };
   EXPECT_EQ(of("shm:" + std::to_string(getpid())), Probed::host);
   const pid_t child = fork();

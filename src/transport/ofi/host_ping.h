@@ -8,20 +8,22 @@
 #pragma once
 
 #include "base/descriptor.h"
+#include "transport/rail_socket.h"
 #include "transport/transport.h"
 
 namespace nezha::transport {
 
 class HostPing {
  public:
-  explicit HostPing(const RailAddress& peer);
+  // `from`: of this rank's rail, so that no other network answers in its place.
+  HostPing(const SocketPlace& from, const RailAddress& peer);
   // So far: `host` or `nothing`.
   Probed answer();
 
  private:
   Probed answer_to(int error) const;
 
-  bool is_door_ = false;  // to be refused there is no sign of life
+  bool is_door_;  // to be refused there is no sign of life
   Probed known_ = Probed::nothing;
   Descriptor fd_;
 };

@@ -296,6 +296,7 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
   std::array<uint32_t, kSlots> frame_bytes_{};  // of those that came with their header, by number
   uint64_t untaken_bytes_ = 0;  // of these, not taken in
   DrainClock drain_;
+  static_assert(DrainClock::kFrames >= kSlots);
   Nanoseconds sent_at_ = 0;  // the latest message
   uint16_t longs_sent_ = 0;
   uint16_t longs_credited_ = 0;

@@ -44,7 +44,10 @@ void OfiRejoin::dial(const Path& path, uint32_t epoch, Nanoseconds patience) {
 void OfiRejoin::probe(const Path& path, Nanoseconds patience) {
   if (meeting_ == nullptr) return;
   const PeerAddress& peer = request_.ranks[static_cast<size_t>(path.peer)];
-  pings_.push_back({path, HostPing(peer.rails[static_cast<size_t>(path.peer_rail)])});
+  const PeerAddress& me = request_.ranks[static_cast<size_t>(request_.rank)];
+  const RailAddress& mine = me.rails[static_cast<size_t>(path.rail)];
+  const SocketPlace from{mine.address, me.host == peer.host ? "" : mine.name};
+  pings_.push_back({path, HostPing(from, peer.rails[static_cast<size_t>(path.peer_rail)])});
   meeting_->dial(path, 0, loop_.clock().now(), patience, true);
 }
 

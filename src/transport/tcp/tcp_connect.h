@@ -7,7 +7,7 @@
 
 #include "base/status.h"
 #include "progress/loop.h"
-#include "transport/tcp/tcp_socket.h"
+#include "transport/rail_socket.h"
 #include "transport/tcp/tcp_trial.h"
 #include "transport/transport.h"
 

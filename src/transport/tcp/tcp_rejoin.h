@@ -23,7 +23,7 @@
 #include "progress/loop.h"
 #include "transport/link_watch.h"
 #include "transport/tcp/refusal_log.h"
-#include "transport/tcp/tcp_socket.h"
+#include "transport/rail_socket.h"
 #include "transport/tcp/tcp_trial.h"
 #include "transport/transport.h"
 

@@ -19,7 +19,7 @@
 #include <string>
 #include <utility>
 
-#include "transport/tcp/tcp_socket.h"
+#include "transport/rail_socket.h"
 
 namespace nezha::transport {
 

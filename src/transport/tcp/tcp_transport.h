@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "transport/tcp/tcp_socket.h"
+#include "transport/rail_socket.h"
 #include "transport/transport.h"
 
 namespace nezha::transport {

@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "transport/tcp/tcp_socket.h"
+#include "transport/rail_socket.h"
 #include "transport/tcp/tcp_stream.h"
 #include "transport/tcp/tls_stream.h"
 #include "wire/handshake.h"

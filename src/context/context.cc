@@ -13,7 +13,6 @@
 #include "context/fabric_rails.h"
 #include "context/hub_request.h"
 #include "context/rail_transports.h"
-#include "control/policies/avoiding.h"
 #include "control/policies/interference.h"
 
 namespace nezha::context {
@@ -259,9 +258,7 @@ Result<std::unique_ptr<control::Policy>> Context::make_policy() const {
   if (!weights) return weights.status();
   options.weights = std::move(*weights);
   options.interference = interference_;
-  auto policy = control::make_policy(config_.policy, options);
-  if (!policy || config_.aggregator.empty()) return policy;
-  return std::unique_ptr<control::Policy>(std::make_unique<control::AvoidingPolicy>(std::move(*policy)));
+  return control::make_policy(config_.policy, options);
 }
 
 Context::~Context() {
@@ -297,7 +294,7 @@ std::string Context::rails_json() {
   const progress::Loop::Visit visit(*loop_);
   JsonWriter json;
   json.begin_object().key("rails").begin_array();
-  const engine::Engine::Snapshots snapshots = engine_->rail_snapshots();
+  const engine::RailDivider::Snapshots snapshots = engine_->divider().snapshots();
   for (size_t rail = 0; rail < rails_.size() && world_size_ > 1; ++rail) {
     transport::EndpointCounters sum;
     json.begin_object().field("name", rails_[rail].name).field("device", rails_[rail].name);

@@ -58,7 +58,6 @@ HubOperations::HubOperations(HubLink& link, Group& group, bool exact_order, Grou
                              Group& repairs)
     : link_(link),
       group_(group),
-      avoiding_(static_cast<control::AvoidingPolicy&>(*group.policy)),
       exact_order_(exact_order),
       councils_group_(councils),
       repairs_group_(repairs),
@@ -123,7 +122,6 @@ void HubOperations::begin_queued() {
 }
 
 Status HubOperations::begin(const OpRequest& request, Work& work) {
-  avoiding_.avoid(0);
   if (!takes(request)) return hosts().submit(group_, request, work);
   pass_council();
   if (!uses_hub()) return hosts().submit(group_, request, work);
@@ -157,11 +155,10 @@ Status HubOperations::begin_timed(const OpRequest& request, Work& work, Way way)
   operation.seq = next_seq_;
   if (way != Way::hosts) begin_hub_part(operation);
   if (way == Way::hub) return Status::ok();
-  if (way == Way::both) avoiding_.avoid(link_.request().rails_beside);
   OpRequest front = request;
   front.count = operation.front;
+  if (way == Way::both) front.avoid_rails = link_.request().rails_beside;
   Status begun = hosts().submit(group_, front, operation.hosts);
-  avoiding_.avoid(0);
   // What the hub may be at already ends with the communicator.
   if (!begun.is_ok()) operation.hosts.complete(begun);
   if (!begun.is_ok() && group_.failed.is_ok()) hosts().fail_group(group_, begun, true);

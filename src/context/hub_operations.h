@@ -31,7 +31,6 @@
 #include "context/hub_link.h"
 #include "context/hub_repair.h"
 #include "context/hub_shares.h"
-#include "control/policies/avoiding.h"
 #include "engine/engine.h"
 
 namespace nezha::context {
@@ -178,7 +177,6 @@ class HubOperations final : public HubUser {
 
   HubLink& link_;
   engine::Group& group_;
-  control::AvoidingPolicy& avoiding_;
   const bool exact_order_;
   engine::Group& councils_group_;
   engine::Group& repairs_group_;

@@ -1,11 +1,10 @@
 // Policy: how one operation's bytes are shared among the rails.
 //
 // Contract: `shares` depends on nothing but the arguments of this and earlier calls of `shares`,
-// `learn` and `load`: no clock, no I/O, no randomness, no threads; the communicator's loop is the
-// only caller. Weights are >= 0, sum to 1 over the
-// rails that are up, and are 0 on a rail that is not. A weight table says how the bytes *should*
-// divide; with `pull` set, rails take transfers as fast as they really drain and the weights only
-// seed the first choices.
+// `review`, `learn` and `load`: no clock, no I/O, no randomness, no threads; the communicator's loop is
+// the only caller. Weights are >= 0, sum to 1 over the rails that are up, and are 0 on a rail that is
+// not. A weight table says how the bytes *should* divide; with `pull` set, rails take transfers as fast
+// as they really drain and the weights only seed the first choices.
 #pragma once
 
 #include <array>
@@ -34,6 +33,7 @@ struct OpClass {
   Collective collective = Collective::all_reduce;
   uint64_t bytes = 0;
   uint32_t group = 0;  // communicator
+  uint32_t avoid = 0;  // rails (bit set) that take nothing of it as long as another one is up
 };
 
 struct Shares {
@@ -45,6 +45,10 @@ struct Shares {
   // With `pull`: rails (bit set) that take nothing as long as another one is up. They cost the others
   // more than they carry.
   uint32_t left_out = 0;
+  // Short transfers go over whichever rail takes least time for them (control/transfer_times.h); the
+  // weights are for the rest.
+  bool quickest = false;
+  uint64_t number = 0;  // of the decision; the engine's
 };
 
 // What happened to one finished operation: per rail, the bytes this rank sent on it and the time for
@@ -57,13 +61,21 @@ struct OpSample {
   std::array<double, kRailsMax> rail_s{};
   std::array<uint64_t, kRailsMax> rail_bytes{};
   uint32_t rails = 0;
+  bool whole = true;      // the same rails were up from its beginning to its end
+  bool reviewed = false;  // the policy was asked for reviews of it
 };
 
 class Policy {
  public:
   virtual ~Policy() = default;
   virtual std::string_view name() const = 0;
+  // For an operation that begins.
   virtual Shares shares(const OpClass& op, std::span<const RailSnapshot> rails) = 0;
+  // For the rest of one that is running: it has gone on for a while, or other rails are up than before.
+  // `since`: what it did since it was last decided about.
+  virtual Shares review(const OpSample& since, std::span<const RailSnapshot> rails) {
+    return shares(since.op, rails);
+  }
   virtual void learn(const OpSample& sample) { (void)sample; }
   // What was learned, as JSON, and back. A policy without memory saves "{}".
   virtual std::string save() const { return "{}"; }

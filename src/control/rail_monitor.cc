@@ -19,6 +19,12 @@ RailMonitor::RailMonitor(double nominal_bytes_per_s)
     : rate_(nominal_bytes_per_s > 0 && std::isfinite(nominal_bytes_per_s) ? nominal_bytes_per_s
                                                                          : kNominalWhenUnknown) {}
 
+void RailMonitor::suppose(double bytes_per_s) {
+  if (measured_ || !(bytes_per_s > kSlowest) || (supposed_ && bytes_per_s < rate_)) return;
+  supposed_ = true;
+  rate_ = bytes_per_s;
+}
+
 void RailMonitor::sample(Nanoseconds now, uint64_t drained_total, bool backlogged) {
   const bool backwards = started_ && (now < last_now_ || drained_total < last_total_);
   last_now_ = now;

@@ -28,8 +28,13 @@ class RailMonitor {
   // Calls whose time or count goes backwards start afresh.
   void sample(Nanoseconds now, uint64_t drained_total, bool backlogged);
 
+  // What single transfers show of the rail; counts as long as nothing was measured.
+  void suppose(double bytes_per_s);
+
   double rate_bytes_per_s() const { return rate_; }
   bool measured() const { return measured_; }
+  // The rate is more than nominal.
+  bool known() const { return measured_ || supposed_; }
 
  private:
   void fold(Nanoseconds duration, uint64_t bytes);
@@ -43,6 +48,7 @@ class RailMonitor {
   double rate_;
   double raise_ = kFirstPieceRaise;
   bool measured_ = false;
+  bool supposed_ = false;
   bool started_ = false;       // piece_start_ and piece_bytes_ are set
   bool first_piece_ = true;    // of the present busy period
   Nanoseconds piece_start_ = 0;

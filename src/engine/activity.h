@@ -4,10 +4,6 @@
 // `static_cast<Activity*>`, so that the engine need not know which it is.
 #pragma once
 
-#include <array>
-#include <cstdint>
-
-#include "control/policy.h"
 #include "transport/endpoint.h"
 
 namespace nezha::engine {
@@ -21,8 +17,6 @@ class Activity {
   virtual void landed(const wire::FrameHeader& header, const transport::Landing& landing) = 0;
   // The endpoint died in mid-landing: the transfer will come again.
   virtual void landing_lost(const transport::Landing& landing) = 0;
-
-  std::array<uint64_t, control::kRailsMax> rail_bytes{};  // sent, by rail
 };
 
 }  // namespace nezha::engine

@@ -170,7 +170,6 @@ Status Engine::begin(Group& group, const OpRequest& request, Work& work) {
   ++group.counters.operations;
   ++counters_.operations;
   next_deadline_ = std::min(next_deadline_, request.deadline);
-  share_rails(group, {request.collective, request.count * dtype_size(request.dtype), group.comm});
   progress(group);
   run(now());
   return Status::ok();
@@ -178,9 +177,6 @@ Status Engine::begin(Group& group, const OpRequest& request, Work& work) {
 
 Status Engine::begin(Group& group, const MessageRequest& request, Work& work) {
   if (!group.failed.is_ok()) return group.failed;
-  if (request.is_send) {
-    share_rails(group, {Collective::send_recv, request.count * dtype_size(request.dtype), group.comm});
-  }
   work.flight = record(group, request);
   if (Status refused = group.mailbox->submit(request, work); !refused) {
     flight_.finished(work.flight, now(), refused.code());
@@ -189,15 +185,6 @@ Status Engine::begin(Group& group, const MessageRequest& request, Work& work) {
   next_deadline_ = std::min(next_deadline_, request.deadline);
   run(now());
   return Status::ok();
-}
-
-void Engine::share_rails(Group& group, const control::OpClass& op) {
-  if (options_.rails < 2) return;
-  const Snapshots rails = rail_snapshots();
-  const control::Shares shares = group.policy->shares(op, {rails.data(), options_.rails});
-  for (const auto& links : peers_) {
-    if (links != nullptr) links->set_shares(shares);
-  }
 }
 
 // Short operations run beside each other while all that they may send to one member fits into half of
@@ -215,6 +202,7 @@ bool Engine::start(Group& group, Execution& execution, uint64_t load) {
                      other->global_rank, other->header.op);
     return false;
   }
+  divide(group, execution.division, execution.op_class());
   execution.start();
   flight_.started(execution.work()->flight, execution.started_at());
   return group.failed.is_ok();
@@ -245,28 +233,12 @@ void Engine::progress(Group& group) {
 
 void Engine::finish(Group& group, size_t index) {
   Execution& execution = *group.active[index];
-  if (options_.rails > 1) learn(group, execution);
+  learn(group, execution.division);
   last_done_ = {now(), false, group.comm, execution.op_seq(), execution.descriptor(), -1};
   // Without memory for this it stays active, and whoever waits for it hears of the failure.
   group.idle.push_back(std::move(group.active[index]));
   group.active.erase(group.active.begin() + static_cast<std::ptrdiff_t>(index));
   complete(*execution.work(), Status::ok());
-}
-
-void Engine::learn(Group& group, Execution& execution) {
-  control::OpSample sample;
-  sample.op = {execution.descriptor().collective, execution.bytes(), group.comm};
-  sample.total_s = static_cast<double>(now() - execution.started_at()) / 1e9;
-  sample.rails = options_.rails;
-  const Snapshots rails = rail_snapshots();
-  for (uint32_t rail = 0; rail < options_.rails; ++rail) {
-    sample.rail_bytes[rail] = execution.rail_bytes[rail];
-    if (sample.rail_bytes[rail] == 0) continue;
-    // How long this rail was needed: what it carried, at the rate at which it really drains.
-    const double busy = static_cast<double>(sample.rail_bytes[rail]) / rails[rail].rate_bytes_per_s;
-    sample.rail_s[rail] = rails[rail].latency_s + busy;
-  }
-  group.policy->learn(sample);
 }
 
 // -------------------------------------------------------------------------------- failures
@@ -437,10 +409,33 @@ void Engine::release_blocked(Group& group, Member& member) {
 
 void Engine::dispatch(PeerLinks& links) {
   supervisor_->touch(links.peer());
-  links.dispatch(now(), [](uint32_t rail, const transport::WorkRequest& request) {
-    if (request.owner == nullptr) return;
-    static_cast<Activity*>(request.owner)->rail_bytes[rail] += frame_cost(request.header.length);
+  const Nanoseconds at = now();
+  // What an operation left that is long over here goes wherever that is soonest.
+  static constexpr control::Shares kAnyRail = {.weight = {}, .pull = true};
+  Division* division = nullptr;  // of the transfer that is looked at
+  const auto shares_of = [&](const transport::WorkRequest& request) -> const control::Shares& {
+    Group* group = nullptr;
+    division = division_of(request, &group);
+    return division == nullptr ? kAnyRail : divider_.shares(*division, *group->policy, at);
+  };
+  links.dispatch(at, shares_of, [&](uint32_t rail, const transport::WorkRequest& request) {
+    if (division != nullptr) division->bytes[rail] += frame_cost(request.header.length);
   });
+}
+
+Division* Engine::division_of(const transport::WorkRequest& request, Group** group) {
+  *group = find_group(request.header.comm);
+  if (*group == nullptr || !(*group)->is_created || !(*group)->failed.is_ok()) return nullptr;
+  if (request.header.op.collective == Collective::send_recv) {
+    return &(*group)->mailbox->division_of(request);
+  }
+  // A rank that needs no more data is through while copies of what the others need wait to be sent.
+  for (const auto* executions : {&(*group)->active, &(*group)->idle}) {
+    for (const auto& execution : *executions) {
+      if (execution->op_seq() == request.header.op_seq) return &execution->division;
+    }
+  }
+  return nullptr;
 }
 
 bool Engine::run(Nanoseconds now) {
@@ -534,28 +529,6 @@ bool Engine::all_peers_left() const {
   return std::all_of(peers_.begin(), peers_.end(), [](const auto& links) {
     return links == nullptr || links->any_up() == nullptr;
   });
-}
-
-Engine::Snapshots Engine::rail_snapshots() const {
-  Snapshots rails;
-  for (uint32_t rail = 0; rail < options_.rails; ++rail) {
-    rails[rail].up = false;
-    double nominal = 0;
-    double slowest = 0;  // of the peers towards which the rate was measured
-    for (const auto& links : peers_) {
-      if (links == nullptr) continue;
-      for (const Link& link : links->links()) {
-        if (link.endpoint->rail != static_cast<int>(rail) || !link.endpoint->is_up()) continue;
-        rails[rail].up = true;
-        rails[rail].latency_s = std::max(rails[rail].latency_s, link.endpoint->latency_s);
-      }
-      const double rate = links->rate_bytes_per_s(rail);
-      nominal = std::max(nominal, rate);
-      if (links->is_measured(rail)) slowest = slowest == 0 ? rate : std::min(slowest, rate);
-    }
-    rails[rail].rate_bytes_per_s = slowest > 0 ? slowest : nominal;
-  }
-  return rails;
 }
 
 }  // namespace nezha::engine

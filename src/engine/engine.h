@@ -21,6 +21,7 @@
 #include "engine/group.h"
 #include "engine/message.h"
 #include "engine/peer_links.h"
+#include "engine/rail_divider.h"
 #include "engine/shrink.h"
 #include "engine/supervisor.h"
 #include "engine/work.h"
@@ -101,9 +102,7 @@ class Engine final : public transport::EndpointEvents, public progress::LoopClie
   const EngineOptions& options() const { return options_; }
   const EngineCounters& counters() const { return counters_; }
   const std::vector<std::unique_ptr<PeerLinks>>& peers() const { return peers_; }
-  // By rail of this rank; the first options().rails of them count.
-  using Snapshots = std::array<control::RailSnapshot, control::kRailsMax>;
-  Snapshots rail_snapshots() const;
+  const RailDivider& divider() const { return divider_; }
   BufferPool& pool() { return pool_; }
   Nanoseconds now() const { return loop_.clock().now(); }
 
@@ -120,6 +119,11 @@ class Engine final : public transport::EndpointEvents, public progress::LoopClie
   // Outside the credit of the collectives.
   void post_message(Group& group, int member, transport::WorkRequest& request);
   void consumed(Group& group, int member, uint64_t cost);
+  // The group's policy decides about an operation that begins, and learns of one that is over.
+  void divide(Group& group, Division& division, const control::OpClass& op) {
+    divider_.begin(division, *group.policy, op, now());
+  }
+  void learn(Group& group, const Division& division) { divider_.learn(division, *group.policy, now()); }
   void free_early(Group& group, EarlyFrame& frame);
   void drop_early(Group& group, uint64_t op_seq, uint32_t chunk);
   void fail_exhausted(Group& group, size_t bytes);
@@ -141,6 +145,7 @@ class Engine final : public transport::EndpointEvents, public progress::LoopClie
   std::string activity_of(const Group& group) const;
 
   // For the supervisor.
+  void rails_changed() { divider_.rails_changed(); }
   void record_rail(RailEventKind kind, const transport::Endpoint& endpoint, std::string_view reason);
   // Posts transfers of a lost or silent connection again; says how many.
   uint64_t repost(PeerLinks& links, transport::WorkQueue& requests);
@@ -202,14 +207,11 @@ class Engine final : public transport::EndpointEvents, public progress::LoopClie
   Result<const schedule::Schedule*> schedule_for(Group& group, const OpRequest& request,
                                                  const schedule::Plan& plan);
   // Starts what may start, finishes what is finished.
-  // Asks the policy how the next operation is to be divided.
-  void share_rails(Group& group, const control::OpClass& op);
   void progress(Group& group);
   // False when the operation must wait for those before it.
   bool start(Group& group, Execution& execution, uint64_t load);
   void progress_all();
   void finish(Group& group, size_t index);
-  void learn(Group& group, Execution& execution);
   void answer(Group& group);
   void release_blocked(Group& group, Member& member);
   transport::Landing place_early(Group& group, const transport::Endpoint& endpoint,
@@ -233,6 +235,8 @@ class Engine final : public transport::EndpointEvents, public progress::LoopClie
   void forget(transport::WorkQueue& requests);
   void drop(transport::WorkQueue& requests);
   void dispatch(PeerLinks& links);
+  // Null when the operation of the transfer has been over here for a while.
+  Division* division_of(const transport::WorkRequest& request, Group** group);
 
   progress::Loop& loop_;
   const EngineOptions options_;
@@ -243,6 +247,7 @@ class Engine final : public transport::EndpointEvents, public progress::LoopClie
   FlightRecorder flight_;
   Progress last_done_;
   std::function<void()> group_failed_;
+  RailDivider divider_{peers_, options_.rails};
   std::unique_ptr<Supervisor> supervisor_;
   Shrinker shrinker_{*this};
   Nanoseconds next_wakeup_ = kNever;

@@ -100,7 +100,8 @@ void Engine::on_landed(Endpoint& endpoint, const wire::FrameHeader& header,
   if (acks_due_ == kNever || wanted) {
     acks_due_ = std::min(acks_due_, now() + (wanted ? kAckDelay : kLazyAckDelay));
   }
-  if (endpoint.unacknowledged_bytes() >= options_.ack_bytes ||
+  const bool timed = (header.flags & wire::kFlagTimed) != 0;
+  if (timed || endpoint.unacknowledged_bytes() >= options_.ack_bytes ||
       endpoint.unacknowledged_frames() >= kFramesPerAck) {
     endpoint.acknowledge(header.comm);
   }
@@ -178,6 +179,9 @@ bool Engine::take_over(int peer, const void* owner, uint32_t chunk, uint32_t ste
 
 void Engine::on_released(Endpoint& endpoint, WorkRequest& request) {
   supervisor_->touch(endpoint.peer);
+  if (request.timed_from != 0) {
+    peers_[static_cast<size_t>(endpoint.peer)]->took(endpoint, request, now());
+  }
   release(request);
 }
 
@@ -280,7 +284,7 @@ uint64_t Engine::repost(PeerLinks& links, WorkQueue& requests) {
       give_request(*request);
       continue;
     }
-    request->header.flags = wire::next_generation(request->header.flags);
+    request->header.flags = wire::next_generation(request->header.flags & ~wire::kFlagTimed);
     again.push_back(*request);
     ++count;
   }

@@ -47,6 +47,7 @@ void Execution::prepare(const OpRequest& request, const schedule::Plan& plan,
   deadline_ = request.deadline;
   work_ = &work;
   landed_ = request.landed;
+  avoid_rails_ = request.avoid_rails;
   replaces_input_ = in_ != nullptr && overlap(in_, out_, request.count * element_bytes_);
   factor_ = request.factor;
   local_counts_ = plan.local;
@@ -61,13 +62,14 @@ void Execution::prepare(const OpRequest& request, const schedule::Plan& plan,
   started_ = closed = receives_ = false;
   consumed_targets_.clear();
   sent_to_.assign(group_.members.size(), false);
-  rail_bytes.fill(0);
   for (const schedule::Program& program : schedule.programs) {
     receives_ |= std::any_of(program.steps.begin(), program.steps.end(), receives);
   }
 }
 
 Execution::~Execution() { NEZHA_CHECK(unreleased_ == 0); }
+
+uint32_t Execution::comm() const { return group_.comm; }
 
 void Execution::start() {
   started_ = true;

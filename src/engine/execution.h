@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "engine/activity.h"
 #include "engine/buffer_pool.h"
+#include "engine/division.h"
 #include "engine/work.h"
 #include "engine/workspace.h"
 #include "schedule/chunk_map.h"
@@ -48,6 +49,7 @@ struct OpRequest {
   // Of a member of a group with hubs: takes note of the elements whose result is in `out`; borrowed as
   // the buffers are.
   std::vector<schedule::Range>* landed = nullptr;
+  uint32_t avoid_rails = 0;  // control::OpClass::avoid
 };
 
 class Execution final : public Activity {
@@ -82,10 +84,14 @@ class Execution final : public Activity {
   // Early frames of an open chunk are in the group's store.
   void early_arrived(uint32_t chunk);
   bool closed = false;
+  Division division;  // begins with the execution
 
   uint64_t op_seq() const { return op_seq_; }
   Nanoseconds deadline() const { return deadline_; }
   Nanoseconds started_at() const { return started_at_; }
+  control::OpClass op_class() const {
+    return {descriptor_.collective, bytes(), comm(), avoid_rails_};
+  }
   const wire::OpDescriptor& descriptor() const { return descriptor_; }
   // What this member's frames must say: of all_to_all_v, each pair has a count of its own.
   wire::OpDescriptor descriptor_from(int member) const;
@@ -96,6 +102,7 @@ class Execution final : public Activity {
   Work* work() { return work_; }
   uint64_t flight() const { return work_->flight; }
   uint64_t bytes() const { return descriptor_.count * element_bytes_; }
+  uint32_t comm() const;
   // Members from whom data, or who must say that they have consumed ours, is still awaited.
   std::vector<int> awaited_members() const;
   // Whether the rest of the operation needs anything from this member.
@@ -182,6 +189,7 @@ class Execution final : public Activity {
   Nanoseconds deadline_ = kNever;
   Nanoseconds started_at_ = 0;
   Work* work_ = nullptr;
+  uint32_t avoid_rails_ = 0;
   std::vector<schedule::Range>* landed_ = nullptr;
   bool replaces_input_ = false;  // input and output share memory
   schedule::ChunkMap map_;

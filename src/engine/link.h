@@ -35,6 +35,8 @@ struct Link {
   uint64_t posted_at_last_look = 0;
   uint64_t drained_at_last_look = 0;
   uint64_t backlog = 0;  // as of PeerLinks::measure
+  uint32_t timings = 0;  // transfers that were timed before a rate was measured
+  double empty_s = 0;    // the time of a transfer without payload, there and back
 
   control::LinkHealth health;
   control::Redial redial;

@@ -32,6 +32,7 @@ uint32_t chunk_bytes_for(uint64_t bytes, const EngineOptions& options) {
 }  // namespace
 
 Mailbox::Mailbox(Engine& engine, Group& group) : engine_(engine), group_(group), matcher_(&memory_) {
+  short_division_.op = {Collective::send_recv, 0, group.comm};
   peers_.reserve(engine.peers().size());
   for (size_t i = 0; i < engine.peers().size(); ++i) peers_.emplace_back(&memory_);
 }
@@ -127,6 +128,16 @@ Status Mailbox::start_send(const MessageRequest& request, Work& work) {
   return Status::ok();
 }
 
+// Control frames and what was copied outlive their messages.
+Division& Mailbox::division_of(const transport::WorkRequest& request) {
+  if (request.header.stage == kPayload) {
+    auto& sends = peer_of(request.peer).sends;
+    const auto found = sends.find(request.header.op_seq);
+    if (found != sends.end()) return found->second.division;
+  }
+  return short_division_;
+}
+
 // Complete as soon as it is copied: a short message never waits for its receiver.
 Status Mailbox::send_inline(int global, const Send& send) {
   transport::WorkRequest* request = engine_.take_request();
@@ -152,6 +163,7 @@ Status Mailbox::send_inline(int global, const Send& send) {
   request->copy_class = copy.size_class;
   request->owner = nullptr;
   peer.eager_sent += kRecordCost + send.bytes;
+  engine_.divide(group_, short_division_, {Collective::send_recv, send.bytes, group_.comm});
   engine_.post_message(group_, member_of(global), *request);
   engine_.complete(*send.work, Status::ok());
   return Status::ok();

@@ -24,6 +24,7 @@
 #include "base/types.h"
 #include "engine/activity.h"
 #include "engine/buffer_pool.h"
+#include "engine/division.h"
 #include "engine/matcher.h"
 #include "engine/message.h"
 #include "engine/work.h"
@@ -65,6 +66,8 @@ class Mailbox final : public Activity {
   // Whether one does that does not merely stand open.
   bool awaits(int member) const { return needs(member, false); }
   bool is_idle() const { return pending_ == 0; }
+  // Of the message to which a frame of ours belongs.
+  Division& division_of(const transport::WorkRequest& request);
 
   void released(transport::WorkRequest& request) override;
   void landed(const wire::FrameHeader& header, const transport::Landing& landing) override;
@@ -87,6 +90,7 @@ class Mailbox final : public Activity {
     uint32_t next_chunk = 0;
     uint32_t unreleased = 0;
     bool accepted = false;
+    Division division;  // begins when it is accepted
   };
 
   enum class ChunkState : uint8_t { waiting, landing, landed };
@@ -183,6 +187,7 @@ class Mailbox final : public Activity {
   std::deque<Message> messages_;
   std::vector<uint32_t> free_messages_;
   uint64_t pending_ = 0;  // operations whose Work is not complete
+  Division short_division_;  // of the latest short message, and of all control frames
 };
 
 }  // namespace nezha::engine

@@ -75,6 +75,7 @@ void Mailbox::released(transport::WorkRequest& request) {
 void Mailbox::finish_send(Peer& peer, uint64_t number) {
   const auto found = peer.sends.find(number);
   Work* const work = found->second.work;
+  engine_.learn(group_, found->second.division);
   peer.sends.erase(found);
   --pending_;
   engine_.complete(*work, Status::ok());
@@ -175,6 +176,7 @@ Landing Mailbox::place_accept(int global, const wire::FrameHeader& header) {
   if (send.accepted) return duplicate();
   send.accepted = true;
   --peer.unaccepted;
+  engine_.divide(group_, send.division, {Collective::send_recv, send.bytes, group_.comm});
   if (send.chunks == 0) {
     finish_send(peer, header.op_seq);
   } else {

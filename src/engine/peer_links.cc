@@ -21,6 +21,44 @@ bool is_on_trial(const Link& link) {
 
 }  // namespace
 
+// Where other transfers wait on a rail in bulk, it takes longer than it did when transfers of this size
+// were timed.
+Link* PeerLinks::quickest(uint32_t bytes) {
+  constexpr uint64_t kBulk = 64 * 1024;
+  std::fill(wait_s_.begin(), wait_s_.end(), -1.0);
+  std::fill(lanes_.begin(), lanes_.end(), nullptr);
+  for (Link& link : links_) {
+    const auto rail = static_cast<size_t>(link.endpoint->rail);
+    if (!link.is_usable() || is_on_trial(link) || !link.endpoint->has_room()) continue;
+    if (lanes_[rail] != nullptr && lanes_[rail]->backlog <= link.backlog) continue;
+    lanes_[rail] = &link;
+    const double rate = std::max(link.monitor.rate_bytes_per_s(), 1.0);
+    wait_s_[rail] = link.backlog < kBulk ? 0 : static_cast<double>(link.backlog) / rate;
+  }
+  const control::TransferTimes::Choice choice = times_.next(bytes, wait_s_);
+  if (choice.rail < 0) return nullptr;
+  timed_ = choice.timed;
+  return lanes_[static_cast<size_t>(choice.rail)];
+}
+
+void PeerLinks::took(const Endpoint& endpoint, const transport::WorkRequest& request, Nanoseconds now) {
+  const double seconds = static_cast<double>(now - request.timed_from) / kSecond;
+  const uint32_t bytes = request.header.length;
+  times_.took(endpoint.rail, bytes, seconds);
+  Link* const link = find(endpoint.rail, endpoint.lane);
+  if (link == nullptr) return;
+  if (link->empty_s == 0) link->empty_s = 2 * link->endpoint->latency_s;
+  if (link->empty_s == 0 || seconds < link->empty_s) link->empty_s = seconds;
+  // What is mostly waiting for the peer says nothing about the rate.
+  const double sending_s = seconds - link->empty_s;
+  if (bytes >= kWorthTiming && sending_s > link->empty_s) link->monitor.suppose(bytes / sending_s);
+}
+
+bool PeerLinks::is_worth_timing(const Link& link, const transport::WorkRequest& request) const {
+  return !link.monitor.measured() && link.timings < kTimings && request.header.length >= kWorthTiming &&
+         wire::generation_of(request.header.flags) == 0;
+}
+
 // Short operations go on one rail: to ask the kernel what every rail has to do would cost them more than
 // a rail that stands still for a moment longer than look() has known. Longer ones are what rates are
 // learned from.
@@ -47,14 +85,23 @@ Link* PeerLinks::only_link(int rail) {
   return only;
 }
 
+Link* PeerLinks::only() {
+  Link& link = links_.front();
+  return link.is_usable() && link.endpoint->has_room() ? &link : nullptr;
+}
+
 // The rail for the next transfer, and of its connections the one with the least to do.
-Link* PeerLinks::choose(Nanoseconds now, const transport::WorkRequest& request) {
-  if (links_.size() == 1) {
-    Link& only = links_.front();
-    return only.is_usable() && only.endpoint->has_room() ? &only : nullptr;
-  }
+Link* PeerLinks::choose(Nanoseconds now, const transport::WorkRequest& request,
+                        const control::Shares& shares) {
+  timed_ = false;
+  if (shares_number_ != shares.number || shares.number == 0) binder_.begin(shares);
+  shares_number_ = shares.number;
   const uint64_t bytes = frame_bytes(request);
   const bool again = wire::generation_of(request.header.flags) > 0;
+  const bool is_short = request.header.length <= control::TransferTimes::kBytesMax;
+  if (!again && shares.quickest && shares.probe < 0 && is_short) {
+    if (Link* const quick = quickest(request.header.length)) return quick;
+  }
   if (Link* const one = again ? nullptr : sole(bytes)) return one;
   std::fill(loads_.begin(), loads_.end(), control::RailLoad());
   std::fill(lanes_.begin(), lanes_.end(), nullptr);
@@ -72,7 +119,11 @@ Link* PeerLinks::choose(Nanoseconds now, const transport::WorkRequest& request) 
     if (lanes_[rail] == nullptr || backlog < lanes_[rail]->backlog) lanes_[rail] = &link;
   }
   const int rail = binder_.pick(loads_, bytes, pending_.bytes() - bytes, again);
-  return rail == control::RailBinder::kWait ? nullptr : lanes_[static_cast<size_t>(rail)];
+  if (rail == control::RailBinder::kWait) return nullptr;
+  Link* const link = lanes_[static_cast<size_t>(rail)];
+  timed_ = is_worth_timing(*link, request);
+  if (timed_) ++link->timings;
+  return link;
 }
 
 // The binder has to find the same, or it would give the work back to where it came from.
@@ -211,9 +262,9 @@ double PeerLinks::rate_bytes_per_s(uint32_t rail) const {
   return rate;
 }
 
-bool PeerLinks::is_measured(uint32_t rail) const {
+bool PeerLinks::knows_rate(uint32_t rail) const {
   return std::any_of(links_.begin(), links_.end(), [&](const Link& link) {
-    return link.endpoint->rail == static_cast<int>(rail) && link.monitor.measured();
+    return link.endpoint->rail == static_cast<int>(rail) && link.monitor.known();
   });
 }
 

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "control/policies/binder.h"
+#include "control/transfer_times.h"
 #include "engine/link.h"
 #include "transport/endpoint.h"
 
@@ -20,25 +21,29 @@ namespace nezha::engine {
 
 class PeerLinks {
  public:
-  PeerLinks(int peer, uint32_t rails) : peer_(peer), loads_(rails), lanes_(rails) {}
+  PeerLinks(int peer, uint32_t rails)
+      : peer_(peer), times_(rails), loads_(rails), lanes_(rails), wait_s_(rails) {}
 
   void add(std::unique_ptr<transport::Endpoint> endpoint, double nominal_bytes_per_s);
   void queue(transport::WorkRequest& request) { pending_.push_back(request); }
   // In front of everything: transfers that a dead connection left behind.
   void requeue(transport::WorkQueue& requests) { pending_.prepend(requests); }
-  void set_shares(const control::Shares& shares) { binder_.begin(shares); }
 
-  // Posts what the rails have room for and flushes them, until nothing moves. `on_post(rail, bytes)`
-  // accounts for each transfer posted.
-  template <class OnPost>
-  void dispatch(Nanoseconds now, OnPost on_post) {
+  // Posts what the rails have room for and flushes them, until nothing moves. `shares_of(request)`: how
+  // its operation is divided, asked where there is a choice; `on_post(rail, request)` accounts for each
+  // transfer posted.
+  template <class SharesOf, class OnPost>
+  void dispatch(Nanoseconds now, SharesOf shares_of, OnPost on_post) {
     bool moved = true;
     while (moved) {
       moved = false;
       while (!pending_.empty()) {
-        Link* link = choose(now, *pending_.front());
+        const transport::WorkRequest& next = *pending_.front();
+        Link* link = links_.size() == 1 ? only() : choose(now, next, shares_of(next));
         if (link == nullptr) break;
         transport::WorkRequest* request = pending_.pop_front();
+        request->timed_from = timed_ ? now : 0;
+        if (timed_) request->header.flags |= wire::kFlagTimed;
         if (!link->endpoint->post(*request)) {
           transport::WorkQueue again;
           again.push_back(*request);
@@ -58,6 +63,8 @@ class PeerLinks {
     }
   }
 
+  // A timed transfer was acknowledged.
+  void took(const transport::Endpoint& endpoint, const transport::WorkRequest& request, Nanoseconds now);
   // Teaches the monitors of the rails that have something to send. To be called as often as the loop
   // turns: what a rail drains after the last transfer was posted says as much about it as the rest.
   void look(Nanoseconds now);
@@ -80,7 +87,7 @@ class PeerLinks {
   // What is still waiting for a rail, or for word of what landed, when there is none left.
   transport::WorkQueue take_pending();
   double rate_bytes_per_s(uint32_t rail) const;
-  bool is_measured(uint32_t rail) const;
+  bool knows_rate(uint32_t rail) const;  // of some connection on it, more than what is nominal
 
   std::deque<Link>& links() { return links_; }
   const std::deque<Link>& links() const { return links_; }
@@ -93,14 +100,22 @@ class PeerLinks {
   static uint64_t frame_bytes(const transport::WorkRequest& request) {
     return wire::kHeaderBytes + request.header.length;
   }
-  Link* choose(Nanoseconds now, const transport::WorkRequest& request);
+  // Of a peer with one connection; null when it may not carry data now.
+  Link* only();
+  Link* choose(Nanoseconds now, const transport::WorkRequest& request, const control::Shares& shares);
+  // For a short transfer, the rail that takes the least time for it; null when none can have it now.
+  Link* quickest(uint32_t bytes);
   // The rail that the shares give everything to; null when there is more to decide.
   Link* sole(uint64_t bytes);
   Link* only_link(int rail);
+  bool is_worth_timing(const Link& link, const transport::WorkRequest& request) const;
 
   uint64_t measure(Link& link, Nanoseconds now);
   static void learn(Link& link, Nanoseconds now, uint64_t backlog,
                     const std::optional<transport::Endpoint::Drained>& told);
+
+  static constexpr uint32_t kTimings = 8;             // of a connection, before its rate is measured
+  static constexpr uint32_t kWorthTiming = 4 * 1024;  // bytes: of these much is the rate's doing
 
   const int peer_;
   Nanoseconds looked_at_ = 0;
@@ -108,8 +123,12 @@ class PeerLinks {
   std::deque<Link> links_;  // their addresses stay
   transport::WorkQueue pending_;
   control::RailBinder binder_;
+  uint64_t shares_number_ = 0;  // of the shares that the binder has
+  control::TransferTimes times_;
+  bool timed_ = false;  // the transfer that is bound now
   std::vector<control::RailLoad> loads_;  // scratch of choose(), by rail
   std::vector<Link*> lanes_;
+  std::vector<double> wait_s_;  // of quickest()
 };
 
 }  // namespace nezha::engine

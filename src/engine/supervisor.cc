@@ -119,6 +119,7 @@ void Supervisor::apply(PeerLinks& links, Link& link, LinkHealth::Change change) 
       return suspend(links, link);
     case LinkHealth::Change::recovered:
       ++counters_.recovered;
+      engine_.rails_changed();
       NEZHA_LOG(info, "supervisor", "rank %d hears rail %d to rank %d again",
                 engine_.options().rank, link.endpoint->rail, links.peer());
       link.begin_probation();

@@ -31,6 +31,7 @@ void Supervisor::on_lost(PeerLinks& links, Link& link, WorkQueue& unacknowledged
   Peer& peer = state(links);
   peer.last_error = why.message();
   to_limbo(links, link, unacknowledged, link.endpoint->first_unacknowledged());
+  engine_.rails_changed();
   if (links.any_up() != nullptr) {
     NEZHA_LOG(warn, "engine", "rank %d lost rail %d to rank %d (%s); going on with the others",
               engine_.options().rank, link.endpoint->rail, links.peer(), why.to_string().c_str());
@@ -49,6 +50,7 @@ void Supervisor::on_lost(PeerLinks& links, Link& link, WorkQueue& unacknowledged
 
 void Supervisor::suspend(PeerLinks& links, Link& link) {
   ++counters_.suspected;
+  engine_.rails_changed();
   engine_.record_rail(RailEventKind::suspect, *link.endpoint, "silent");
   NEZHA_LOG(info, "supervisor", "rank %d: rail %d to rank %d is silent; its transfers go elsewhere",
             engine_.options().rank, link.endpoint->rail, links.peer());
@@ -254,6 +256,7 @@ void Supervisor::on_joined(std::unique_ptr<Endpoint> endpoint) {
   link->sent_at_beat = 0;
   link->beat_at = now;
   ++counters_.joined;
+  engine_.rails_changed();
   engine_.record_rail(RailEventKind::joined, *link->endpoint, link->endpoint->describe());
   state(links).cut_off_at = kNever;
   NEZHA_LOG(info, "engine", "rank %d has rail %d to rank %d again: %s", engine_.options().rank,

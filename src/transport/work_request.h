@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/clock.h"
 #include "wire/frame.h"
 
 namespace nezha::transport {
@@ -26,6 +27,7 @@ struct WorkRequest {
   const std::byte* data = nullptr;  // header.length bytes
   void* owner = nullptr;        // the engine's activity; null when nobody waits for the release
   int peer = -1;                // global rank
+  Nanoseconds timed_from = 0;   // the engine's: when a transfer that is timed was posted; 0: it is not
   std::byte* copy = nullptr;    // the private copy, when there is one
   uint32_t copy_class = 0;      // which pool it came from
   void* shared = nullptr;       // the engine's: memory that the request has a share in

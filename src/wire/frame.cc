@@ -45,7 +45,7 @@ uint32_t payload_limit(FrameType type) {
 // Which flags mean something depends on the type.
 uint8_t known_flags(FrameType type) {
   switch (type) {
-    case FrameType::data: return kFlagAckNow | (kGenerationMax << kGenerationShift);
+    case FrameType::data: return kFlagAckNow | kFlagTimed | (kGenerationMax << kGenerationShift);
     case FrameType::heartbeat: return kFlagBusy | kFlagDeaf;
     default: return 0;
   }

@@ -41,7 +41,7 @@
 
 namespace nezha::wire {
 
-inline constexpr uint32_t kMagic = 0x315A4E7F;  // 0x7F 'N' 'Z' '1': the digit is the wire version
+inline constexpr uint32_t kMagic = 0x325A4E7F;  // 0x7F 'N' 'Z' '2': the digit is the wire version
 inline constexpr size_t kHeaderBytes = 64;
 // With payload checksums, which all ranks have or none: CRC-32C behind every payload that is not empty.
 inline constexpr size_t kTrailerBytes = 4;
@@ -66,6 +66,7 @@ inline constexpr FrameType kFrameTypeLast = FrameType::agree;
 
 // flags
 inline constexpr uint8_t kFlagAckNow = 1;      // the sender waits for this acknowledgement
+inline constexpr uint8_t kFlagTimed = 2;       // data: to be acknowledged once it landed; it is timed
 inline constexpr uint8_t kFlagBusy = 1;        // heartbeat: I have work with you, beat as often as I do
 inline constexpr uint8_t kFlagDeaf = 2;        // heartbeat: I have not heard you on this connection
 // data: how often this transfer was posted before, on connections that died or fell silent. Of two

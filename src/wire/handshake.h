@@ -26,7 +26,7 @@ namespace nezha::wire {
 inline constexpr size_t kSecretBytes = 32;
 inline constexpr size_t kNonceBytes = 16;
 inline constexpr size_t kMacBytes = 32;
-inline constexpr uint16_t kProtocolVersion = 1;
+inline constexpr uint16_t kProtocolVersion = 2;
 
 using Secret = std::array<std::byte, kSecretBytes>;
 using Nonce = std::array<std::byte, kNonceBytes>;

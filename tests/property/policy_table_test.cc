@@ -118,7 +118,7 @@ std::vector<std::vector<RailCost>> worlds() {
   };
 }
 
-constexpr uint64_t kSizes[] = {8, 1000, 64 << 10, 1 << 20, 10'000'003, 64 << 20};
+constexpr uint64_t kSizes[] = {8, 1000, 128 << 10, 1 << 20, 10'000'003, 64 << 20};
 
 class TableConverges : public testing::TestWithParam<double> {};
 

@@ -178,6 +178,7 @@ void SimWorld::run_engine(int rank) {
     batons_[index(rank)]->drive_once();  // asks the ports, too
   }
   run_urgent();
+  if (watch) watch(rank);
   if (on_ran && is_alive(rank)) on_ran(rank);
   run_urgent();
 }

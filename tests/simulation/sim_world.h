@@ -74,6 +74,8 @@ class SimWorld {
   }
   // Called for every rank after its engine ran.
   std::function<void(int rank)> on_ran;
+  // The same, before that, for a checker.
+  std::function<void(int rank)> watch;
   uint64_t steps() const { return steps_; }
   // A number that depends on everything that happened.
   uint64_t fingerprint() const { return fingerprint_; }

@@ -102,9 +102,9 @@ TEST_F(Handshake, MacsAreTheDocumentedOnes) {
     return hex;
   };
   EXPECT_EQ(hex_at(challenge(secret_), 20),
-            "f0c0fe6048411c936291e353d37f2ada5f0327a5f6e3c4d8af8d45f205a9bc81");
+            "7a9999236718ea4393dd5247eaf6055feb6e7d7238796be9517872a3960f7fad");
   EXPECT_EQ(hex_at(proof(secret_), 4),
-            "0030ed0ae274b241b39c684ac2f1eb8bc5dd03b7d62e9d4bb027a8c0de6c0d83");
+            "be8dc04a468b76b76e9fef1d330c0ff855d16478ea9f69980fe8e8bd064bebec");
 }
 
 TEST_F(Handshake, AnotherSecretIsRefusedByBothSides) {

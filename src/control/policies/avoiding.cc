@@ -4,24 +4,23 @@
 
 namespace nezha::control {
 
-Shares AvoidingPolicy::shares(const OpClass& op, std::span<const RailSnapshot> rails) {
-  Shares shares = inner_->shares(op, rails);
+Shares avoiding(uint32_t avoided, Shares shares, std::span<const RailSnapshot> rails) {
   bool others = false;
   for (size_t rail = 0; rail < rails.size() && rail < kRailsMax; ++rail) {
-    others |= rails[rail].up && (avoided_ >> rail & 1) == 0;
+    others |= rails[rail].up && (avoided >> rail & 1) == 0;
   }
-  if (avoided_ == 0 || !others) return shares;
+  if (avoided == 0 || !others) return shares;
   double left = 0;
   for (size_t rail = 0; rail < kRailsMax; ++rail) {
-    if ((avoided_ >> rail & 1) != 0) shares.weight[rail] = 0;
+    if ((avoided >> rail & 1) != 0) shares.weight[rail] = 0;
     left += shares.weight[rail];
   }
   // What had all weight is avoided: the others share evenly.
   for (size_t rail = 0; rail < rails.size() && rail < kRailsMax && left == 0; ++rail) {
-    if (rails[rail].up && (avoided_ >> rail & 1) == 0) shares.weight[rail] = 1;
+    if (rails[rail].up && (avoided >> rail & 1) == 0) shares.weight[rail] = 1;
   }
-  shares.left_out |= avoided_;
-  if (shares.probe >= 0 && (avoided_ >> shares.probe & 1) != 0) shares.probe = -1;
+  shares.left_out |= avoided;
+  if (shares.probe >= 0 && (avoided >> shares.probe & 1) != 0) shares.probe = -1;
   return normalized(shares, rails);
 }
 

@@ -54,7 +54,9 @@ void RailBinder::begin(const Shares& shares) {
   const auto first = std::find_if(shares.weight.begin(), shares.weight.end(), shared);
   const bool one = !shares.pull && std::count_if(shares.weight.begin(), shares.weight.end(), shared) == 1;
   sole_ = one ? static_cast<int>(first - shares.weight.begin()) : kWait;
-  probe_left_ = shares.probe >= 0 ? kProbeBytes : 0;
+  if (shares.probe < 0 || (shares.number != 0 && shares.number <= probed_)) return;
+  probed_ = shares.number;
+  probe_left_ = kProbeBytes;
 }
 
 bool RailBinder::may_carry(int rail) const {
@@ -72,7 +74,7 @@ bool RailBinder::is_far_too_slow(double slow_s, double other_s) {
 int RailBinder::pick(std::span<const RailLoad> rails, uint64_t bytes, uint64_t queued_bytes,
                      bool again) {
   const auto known = rails.first(std::min<size_t>(rails.size(), kRailsMax));
-  if (probe_left_ > 0) {
+  if (is_probing()) {
     const auto probe = static_cast<size_t>(shares_.probe);
     if (probe < known.size() && known[probe].up && known[probe].has_room) {
       probe_left_ -= std::min(probe_left_, bytes);

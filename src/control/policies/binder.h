@@ -37,7 +37,8 @@ class RailBinder {
   // As much as a probed rail takes: the monitor believes no less than half of it.
   static constexpr uint64_t kProbeBytes = 128 * 1024;
 
-  // At the start of an operation, or whenever the shares change. What is owed stays.
+  // Before a transfer that other shares hold for than for the one before. What is owed stays; a decision
+  // is probed for once (one without a number whenever it begins).
   void begin(const Shares& shares);
 
   // The rail for a transfer of `bytes`; `queued_bytes` wait behind it for the same peer. Rails past
@@ -46,7 +47,7 @@ class RailBinder {
            bool again = false);
   // The one rail that takes whatever is posted for the first time, unless it has far too much to do;
   // kWait when there are several, or one is to be probed.
-  int sole() const { return probe_left_ > 0 ? kWait : sole_; }
+  int sole() const { return is_probing() ? kWait : sole_; }
   static bool is_far_too_long(double finish_s);
   // Whether the shares give that rail anything. (They give none to a rail that was down.)
   bool may_carry(int rail) const;
@@ -54,13 +55,15 @@ class RailBinder {
   static bool is_far_too_slow(double slow_s, double other_s);
 
  private:
+  bool is_probing() const { return probe_left_ > 0 && shares_.probe >= 0; }
   int pick_pull(std::span<const RailLoad> rails, double bytes, double queued_bytes) const;
   int pick_weighted(std::span<const RailLoad> rails, double bytes);
   int pick_again(std::span<const RailLoad> rails, double bytes) const;
 
   Shares shares_;
   int sole_ = kWait;
-  uint64_t probe_left_ = 0;  // bytes that shares_.probe still takes
+  uint64_t probed_ = 0;      // the number of the latest decision that was probed for
+  uint64_t probe_left_ = 0;  // bytes that the probed rail still takes
   std::array<double, kRailsMax> owed_bytes_{};
 };
 

@@ -5,6 +5,7 @@
 #include "control/policies/idle_probe.h"
 #include "control/policies/interference.h"
 #include "control/policies/policies.h"
+#include "control/transfer_times.h"
 
 namespace nezha::control {
 namespace {
@@ -23,8 +24,13 @@ class PullPolicy final : public Policy {
     return shares;
   }
 
+  Shares review(const OpSample& since, std::span<const RailSnapshot> rails) override {
+    probe_.learn(since);
+    return shares(since.op, rails);
+  }
+
   void learn(const OpSample& sample) override {
-    probe_.learn(sample);
+    if (!sample.reviewed) probe_.learn(sample);
     model_.learn(sample);
   }
 
@@ -39,7 +45,8 @@ class PullPolicy final : public Policy {
     return text.data() + (decision.shares.pull
                               ? "rails take transfers as they drain, expected: " +
                                     describe_weights(decision.shares, rails.size())
-                              : "it stays whole: splitting would gain less than 10 %");
+                              : "it stays whole: splitting would gain less than 10 %; short transfers go "
+                                "where they really take the least time");
   }
 
  private:
@@ -57,7 +64,9 @@ class PullPolicy final : public Policy {
     if (decision.single.rail < 0) return decision;
     const Split split = model_.best_split(costs, bytes, model_.split_cost_s(rails));
     decision.together_s = split.time_s;
-    if (split.rails_used > 1 && is_worth_splitting(split.time_s, decision.single.time_s)) {
+    // Short operations are few transfers, which are not divided.
+    const bool is_short = op.bytes <= TransferTimes::kBytesMax;
+    if (!is_short && split.rails_used > 1 && is_worth_splitting(split.time_s, decision.single.time_s)) {
       for (size_t i = 0; i < costs.size(); ++i) {
         if (costs[i].s_per_byte <= 0) continue;
         if (model_.measured() && split.share[i] <= 0) {
@@ -69,6 +78,7 @@ class PullPolicy final : public Policy {
       decision.shares.pull = true;
     } else {
       decision.shares.weight[decision.single.rail] = 1;
+      decision.shares.quickest = true;
     }
     decision.shares = normalized(decision.shares, rails);
     return decision;

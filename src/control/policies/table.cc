@@ -6,6 +6,7 @@
 #include "control/policies/idle_probe.h"
 #include "control/policies/interference.h"
 #include "control/policies/policies.h"
+#include "control/transfer_times.h"
 
 namespace nezha::control {
 namespace {
@@ -21,6 +22,7 @@ class TablePolicy final : public Policy {
     const auto bytes = static_cast<double>(op.bytes);
     const double single_s = best_single(costs, bytes).time_s;
     const double together_s = model_.best_split(costs, bytes, model_.split_cost_s(rails)).time_s;
+    if (op.bytes <= TransferTimes::kBytesMax) return whole(op, rails);
     const RowKey key = key_of(op, rails);
     // Operations that finish later ran on the rails that are up now.
     up_mask_ = key.up_mask;
@@ -38,9 +40,26 @@ class TablePolicy final : public Policy {
     return shares;
   }
 
+  // The row of the rails that are up now, as it stands: what has begun decides nothing in it.
+  Shares review(const OpSample& since, std::span<const RailSnapshot> rails) override {
+    probe_.learn(since);
+    const OpClass& op = since.op;
+    const RailCosts costs = model_.alone(rails);
+    const auto bytes = static_cast<double>(op.bytes);
+    const double single_s = best_single(costs, bytes).time_s;
+    const double together_s = model_.best_split(costs, bytes, model_.split_cost_s(rails)).time_s;
+    if (op.bytes <= TransferTimes::kBytesMax) return whole(op, rails);
+    const TableRow* const row = table_.find(key_of(op, rails));
+    const bool known = row != nullptr && !row->outdated() && row->learned().rails == count(rails);
+    Shares shares = normalized(known ? row->shares() : TableRow(op, rails, model_).shares(), rails);
+    shares.probe = probe_.choose(op.bytes, std::min(single_s, together_s), rails);
+    return shares;
+  }
+
   void learn(const OpSample& sample) override {
-    probe_.learn(sample);
+    if (!sample.reviewed) probe_.learn(sample);
     model_.learn(sample);
+    if (!sample.whole) return;
     RowKey key{sample.op.collective, size_class_of(sample.op.bytes), sample.op.group, up_mask_};
     if (TableRow* row = table_.find(key)) row->learn(sample, model_);
   }
@@ -56,6 +75,15 @@ class TablePolicy final : public Policy {
   }
 
  private:
+  // Short operations are few transfers, which are not divided but timed one by one.
+  Shares whole(const OpClass& op, std::span<const RailSnapshot> rails) const {
+    Shares shares;
+    const BestSingle single = best_single(model_.alone(rails), static_cast<double>(op.bytes));
+    if (single.rail >= 0) shares.weight[static_cast<size_t>(single.rail)] = 1;
+    shares.quickest = true;
+    return normalized(shares, rails);
+  }
+
   static uint32_t count(std::span<const RailSnapshot> rails) {
     return static_cast<uint32_t>(std::min<size_t>(rails.size(), kRailsMax));
   }

@@ -1,0 +1,139 @@
+#include "control/transfer_times.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace nezha::control {
+namespace {
+
+constexpr uint64_t kTurn = 64;          // transfers from one rail's turn to be tried to the next one's
+constexpr uint32_t kEnough = 2;         // samples
+constexpr uint32_t kFirstTrials = 3;    // at most, where samples are long in coming
+constexpr double kWorthChanging = 0.95;
+constexpr double kSuspicious = 2;       // times as long as usual: timed again at once
+constexpr uint64_t kApproval = 64;      // transfers in which a rail shows that its trial was no accident
+constexpr int kRarestTrials = 8;        // powers of two
+
+}  // namespace
+
+TransferTimes::TransferTimes(uint32_t rails) : classes_(kClasses) {
+  for (Class& each : classes_) each.rails.resize(std::min(rails, kRailsMax));
+}
+
+size_t TransferTimes::class_of(uint32_t bytes) {
+  return std::min<size_t>(static_cast<size_t>(std::bit_width(bytes)), kClasses - 1);
+}
+
+double TransferTimes::Rail::shortest() const {
+  return *std::min_element(samples.begin(), samples.begin() + std::min(count, kSamples));
+}
+
+double TransferTimes::seconds(int rail, uint32_t bytes) const {
+  const Class& at = classes_[class_of(bytes)];
+  const auto index = static_cast<size_t>(rail);
+  return index < at.rails.size() && at.rails[index].is_known() ? at.rails[index].shortest() : 0;
+}
+
+TransferTimes::Choice TransferTimes::next(uint32_t bytes, std::span<const double> wait_s) {
+  Class& at = classes_[class_of(bytes)];
+  const std::span<const double> waits = wait_s.first(std::min(wait_s.size(), at.rails.size()));
+  const auto usable = std::count_if(waits.begin(), waits.end(), [](double wait) { return wait >= 0; });
+  if (usable == 0) return {};
+  ++at.transfers;
+  const int trial = usable > 1 ? rail_to_try(at, waits) : -1;
+  if (trial >= 0) return {trial, true};
+  take_best(at, waits);
+  int best = -1;
+  double best_s = 0;
+  for (size_t rail = 0; rail < waits.size(); ++rail) {
+    if (waits[rail] < 0) continue;
+    const bool is_taken = static_cast<int>(rail) == at.taken;
+    // What is not known is not better than what is.
+    const double own_s = at.rails[rail].is_known() ? at.rails[rail].shortest() : 1;
+    const double total_s = waits[rail] + own_s * (is_taken ? kWorthChanging : 1);
+    if (best >= 0 && total_s >= best_s) continue;
+    best = static_cast<int>(rail);
+    best_s = total_s;
+  }
+  const bool timed = at.timings_left > 0 || at.transfers % kTimeEvery == 0;
+  if (at.timings_left > 0) --at.timings_left;
+  return {best, timed};
+}
+
+int TransferTimes::rail_to_try(Class& at, std::span<const double> wait_s) {
+  const auto may_carry = [&](int rail) { return rail >= 0 && wait_s[static_cast<size_t>(rail)] >= 0; };
+  if (at.tries_left == 0) {
+    at.tried = -1;
+    for (size_t rail = 0; rail < wait_s.size(); ++rail) {
+      const Rail& each = at.rails[rail];
+      if (wait_s[rail] < 0 || each.count >= kEnough || each.trials >= kFirstTrials) continue;
+      if (at.tried < 0 || each.trials < at.rails[static_cast<size_t>(at.tried)].trials) {
+        at.tried = static_cast<int>(rail);
+      }
+    }
+    if (at.tried < 0 && at.taken >= 0 && at.transfers % kTurn == 0) {
+      const size_t turn = at.transfers / kTurn % wait_s.size();
+      const Rail& each = at.rails[turn];
+      const bool due = at.transfers - each.tried_at >= transfers_apart(at, each);
+      if (static_cast<int>(turn) != at.taken && due) at.tried = static_cast<int>(turn);
+    }
+    if (!may_carry(at.tried)) return -1;
+    Rail& tried = at.rails[static_cast<size_t>(at.tried)];
+    tried.tried_at = at.transfers;
+    tried.arrived = 0;
+    ++tried.trials;
+    at.tries_left = kTrial;
+  }
+  --at.tries_left;
+  if (may_carry(at.tried)) return at.tried;
+  at.tries_left = 0;
+  return -1;
+}
+
+uint64_t TransferTimes::transfers_apart(const Class& at, const Rail& rail) {
+  const Rail& taken = at.rails[static_cast<size_t>(at.taken)];
+  const double ratio = rail.is_known() && taken.is_known() ? rail.shortest() / taken.shortest() : 1;
+  const int slowness = ratio > 1 ? std::min(std::ilogb(ratio) + 1, kRarestTrials) : 0;
+  return uint64_t{kTrial} * 100 << std::min(slowness + static_cast<int>(rail.doubts), kRarestTrials);
+}
+
+// A rail that is taken has to show again what it showed when it was tried.
+void TransferTimes::take_best(Class& at, std::span<const double> wait_s) {
+  int best = -1;
+  double best_s = 0;
+  for (size_t rail = 0; rail < wait_s.size(); ++rail) {
+    if (wait_s[rail] < 0 || !at.rails[rail].is_known()) continue;
+    const double seconds = at.rails[rail].shortest();
+    if (best >= 0 && seconds >= best_s) continue;
+    best = static_cast<int>(rail);
+    best_s = seconds;
+  }
+  if (best < 0 || best == at.taken) return;
+  const bool had = at.taken >= 0 && wait_s[static_cast<size_t>(at.taken)] >= 0;
+  if (had) {
+    Rail& taken = at.rails[static_cast<size_t>(at.taken)];
+    if (taken.is_known() && best_s > kWorthChanging * taken.shortest()) return;
+    if (at.transfers - at.taken_at < kApproval) ++taken.doubts;
+  }
+  at.taken = best;
+  at.taken_at = at.transfers;
+  at.timings_left = kTrial;
+  at.rails[static_cast<size_t>(best)].arrived = kUncounted;
+}
+
+void TransferTimes::took(int rail, uint32_t bytes, double seconds) {
+  Class& at = classes_[class_of(bytes)];
+  const auto index = static_cast<size_t>(rail);
+  if (index >= at.rails.size() || !(seconds > 0) || !std::isfinite(seconds)) return;
+  Rail& each = at.rails[index];
+  if (rail == at.taken && each.is_known() && seconds > kSuspicious * each.shortest()) {
+    at.timings_left = std::max(at.timings_left, kTrial);
+  }
+  // Those that do not count stand for the rail until one does.
+  if (++each.arrived <= kUncounted + 1) each.count = 0;
+  each.samples[each.count++ % kSamples] = static_cast<float>(seconds);
+  if (each.count == 2 * kSamples) each.count = kSamples;
+}
+
+}  // namespace nezha::control

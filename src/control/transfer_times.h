@@ -1,0 +1,80 @@
+// TransferTimes: how long short transfers to one peer take on each rail, and so which rail the next one takes.
+//
+// Rates say little about short transfers: they are over before a monitor has seen enough, and where device
+// speeds are unknown, or say nothing about the path, all rails look alike. So some transfers are timed, from
+// the moment of posting until the peer's library says that they have landed: a few on each rail in turn when a
+// size is new, later one in kTimeEvery on the rail in use, and on the others at most one in a hundred: fewer
+// on a slow one, so that trials take at most 1 % of the time, too.
+//
+// A rail is judged by the shortest of its latest times: whatever else delays a transfer only adds to it. The
+// first times of a trial do not count where there are others: a token bucket that is full after a pause makes
+// a slow rail look like a fast one.
+//
+// Contract: pure; owned by whoever owns the peer's connections. Sizes are told apart by powers of two. All
+// memory is taken at the beginning.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "control/policy.h"
+
+namespace nezha::control {
+
+class TransferTimes {
+ public:
+  static constexpr uint32_t kBytesMax = 64 * 1024;  // longer transfers are what rates are learned from
+  static constexpr uint64_t kTimeEvery = 16;
+
+  struct Choice {
+    int rail = -1;       // -1: none may carry it
+    bool timed = false;  // the time that it takes is wanted
+  };
+
+  explicit TransferTimes(uint32_t rails);
+
+  // For the next transfer of `bytes`. `wait_s`: by rail, for how long other work would hold it up there;
+  // negative: that rail may not carry it.
+  Choice next(uint32_t bytes, std::span<const double> wait_s);
+  void took(int rail, uint32_t bytes, double seconds);
+  // 0 when it is not known.
+  double seconds(int rail, uint32_t bytes) const;
+
+ private:
+  static constexpr size_t kClasses = 18;  // of 0 bytes, 1, 2 to 3, ... 64 KiB
+  static constexpr uint32_t kTrial = 4;   // transfers
+  static constexpr uint32_t kUncounted = 2;  // of these, the first
+  static constexpr uint32_t kSamples = 4;
+
+  struct Rail {
+    std::array<float, kSamples> samples{};
+    uint32_t count = 0;
+    uint32_t arrived = 0;   // samples since the trial began
+    uint32_t trials = 0;
+    uint32_t doubts = 0;    // how often it did not keep in use what a trial had promised
+    uint64_t tried_at = 0;  // which transfer
+
+    bool is_known() const { return count > 0; }
+    double shortest() const;
+  };
+  struct Class {
+    uint64_t transfers = 0;
+    int taken = -1;
+    uint64_t taken_at = 0;    // which transfer
+    int tried = -1;
+    uint32_t tries_left = 0;
+    uint32_t timings_left = 0;  // of the rail that is taken
+    std::vector<Rail> rails;
+  };
+
+  static size_t class_of(uint32_t bytes);
+  static int rail_to_try(Class& at, std::span<const double> wait_s);
+  static uint64_t transfers_apart(const Class& at, const Rail& rail);
+  static void take_best(Class& at, std::span<const double> wait_s);
+
+  std::vector<Class> classes_;
+};
+
+}  // namespace nezha::control

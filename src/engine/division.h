@@ -1,0 +1,26 @@
+// Division: how the transfers of one operation are divided among the rails, and when that is decided again.
+//
+// Contract: a plain record of whoever has the operation (an Execution, a message); baton held. RailDivider
+// fills it in.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "base/clock.h"
+#include "control/policy.h"
+
+namespace nezha::engine {
+
+struct Division {
+  control::OpClass op;
+  control::Shares shares;
+  uint64_t rails_epoch = 0;         // RailDivider's, as of the decision
+  Nanoseconds begun_at = 0;
+  Nanoseconds decided_at = 0;
+  std::array<uint64_t, control::kRailsMax> bytes{};          // sent, by rail
+  std::array<uint64_t, control::kRailsMax> bytes_decided{};  // of these, before the decision
+  bool whole = true;                // the same rails were up from the beginning on
+};
+
+}  // namespace nezha::engine

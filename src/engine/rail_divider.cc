@@ -1,0 +1,87 @@
+#include "engine/rail_divider.h"
+
+#include <algorithm>
+#include <span>
+
+#include "control/policies/avoiding.h"
+
+namespace nezha::engine {
+
+using control::RailSnapshot;
+using control::Shares;
+
+void RailDivider::begin(Division& division, control::Policy& policy, const control::OpClass& op,
+                        Nanoseconds now) {
+  division = Division();
+  division.op = op;
+  division.begun_at = now;
+  if (rails_ < 2) return;
+  const Snapshots rails = snapshots();
+  decided(division, policy.shares(op, std::span(rails).first(rails_)), rails, now);
+}
+
+const Shares& RailDivider::shares(Division& division, control::Policy& policy, Nanoseconds now) {
+  const bool changed = division.rails_epoch != epoch_;
+  if (!changed && now - division.decided_at < kReviewEvery) return division.shares;
+  const Snapshots rails = snapshots();
+  division.whole &= !changed;
+  const control::OpSample since = sample(division, division.decided_at, false, now, rails);
+  decided(division, policy.review(since, std::span(rails).first(rails_)), rails, now);
+  return division.shares;
+}
+
+void RailDivider::decided(Division& division, const Shares& shares, const Snapshots& rails,
+                          Nanoseconds now) {
+  division.shares = control::avoiding(division.op.avoid, shares, std::span(rails).first(rails_));
+  division.shares.number = ++decisions_;
+  division.rails_epoch = epoch_;
+  division.decided_at = now;
+  division.bytes_decided = division.bytes;
+}
+
+void RailDivider::learn(const Division& division, control::Policy& policy, Nanoseconds now) const {
+  if (rails_ < 2) return;
+  policy.learn(sample(division, division.begun_at, true, now, snapshots()));
+}
+
+control::OpSample RailDivider::sample(const Division& division, Nanoseconds since, bool all,
+                                      Nanoseconds now, const Snapshots& rails) const {
+  control::OpSample sample;
+  sample.op = division.op;
+  sample.total_s = static_cast<double>(now - since) / kSecond;
+  sample.rails = rails_;
+  sample.whole = division.whole;
+  sample.reviewed = division.decided_at != division.begun_at;
+  for (uint32_t rail = 0; rail < rails_; ++rail) {
+    sample.rail_bytes[rail] = division.bytes[rail] - (all ? 0 : division.bytes_decided[rail]);
+    if (sample.rail_bytes[rail] == 0) continue;
+    // How long this rail was needed: what it carried, at the rate at which it really drains.
+    const double busy = static_cast<double>(sample.rail_bytes[rail]) / rails[rail].rate_bytes_per_s;
+    sample.rail_s[rail] = rails[rail].latency_s + busy;
+  }
+  return sample;
+}
+
+RailDivider::Snapshots RailDivider::snapshots() const {
+  Snapshots rails;
+  for (uint32_t rail = 0; rail < rails_; ++rail) {
+    rails[rail].up = false;
+    double nominal = 0;
+    double slowest = 0;  // of the peers towards which the rate is known
+    for (const auto& links : peers_) {
+      if (links == nullptr) continue;
+      for (const Link& link : links->links()) {
+        if (link.endpoint->rail != static_cast<int>(rail) || !link.is_usable()) continue;
+        rails[rail].up = true;
+        rails[rail].latency_s = std::max(rails[rail].latency_s, link.endpoint->latency_s);
+      }
+      const double rate = links->rate_bytes_per_s(rail);
+      nominal = std::max(nominal, rate);
+      if (links->knows_rate(rail)) slowest = slowest == 0 ? rate : std::min(slowest, rate);
+    }
+    rails[rail].rate_bytes_per_s = slowest > 0 ? slowest : nominal;
+  }
+  return rails;
+}
+
+}  // namespace nezha::engine

@@ -1,0 +1,52 @@
+// RailDivider: asks a policy how an operation is to be divided among the rails: when it begins, whenever
+// a rail goes or returns, and every so often while it runs; and tells the policy what came of it.
+//
+// Contract: owned by the engine, baton held. A transfer is bound to a rail as late as possible
+// (peer_links.h), so a decision holds for all that has not been posted yet, however long it has waited.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/clock.h"
+#include "control/policy.h"
+#include "engine/division.h"
+#include "engine/peer_links.h"
+
+namespace nezha::engine {
+
+class RailDivider {
+ public:
+  // By rail of this rank; the first `rails` of them count.
+  using Snapshots = std::array<control::RailSnapshot, control::kRailsMax>;
+
+  RailDivider(const std::vector<std::unique_ptr<PeerLinks>>& peers, uint32_t rails)
+      : peers_(peers), rails_(rails) {}
+
+  void begin(Division& division, control::Policy& policy, const control::OpClass& op, Nanoseconds now);
+  // What holds for its next transfer.
+  const control::Shares& shares(Division& division, control::Policy& policy, Nanoseconds now);
+  // The operation is over.
+  void learn(const Division& division, control::Policy& policy, Nanoseconds now) const;
+  // A connection was lost, fell silent, or returned: what was decided before holds no longer.
+  void rails_changed() { ++epoch_; }
+
+  Snapshots snapshots() const;
+
+ private:
+  // So soon a rail that has become fast is tried again in the middle of an operation.
+  static constexpr Nanoseconds kReviewEvery = 50 * kMillisecond;
+
+  control::OpSample sample(const Division& division, Nanoseconds since, bool all, Nanoseconds now,
+                           const Snapshots& rails) const;
+  void decided(Division& division, const control::Shares& shares, const Snapshots& rails, Nanoseconds now);
+
+  const std::vector<std::unique_ptr<PeerLinks>>& peers_;
+  const uint32_t rails_;
+  uint64_t epoch_ = 0;
+  uint64_t decisions_ = 0;
+};
+
+}  // namespace nezha::engine

@@ -62,6 +62,11 @@ class BenchLab:
         return [(port["device"], port["address"].partition("/")[0],
                  port["rate_bps"] / 8 if port["rate_bps"] else None) for port in ports]
 
+    def fastest(self) -> int:
+        """The number of the fastest rail, the first of equals; an unshaped one counts as fastest."""
+        rates = [rate if rate is not None else float("inf") for _, _, rate in self.devices()]
+        return rates.index(max(rates))
+
     def rates(self) -> Dict[str, float]:
         """Raw bytes per second by device; only the shaped ones."""
         return lab_rates(self.lab.name)

@@ -17,6 +17,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 import numpy as np
 
 from .collectives import CASES, Case
+from .comm import Comm, RailCount
 from .counters import cpu_seconds, line_rate, transmitted_bytes
 from .reference import itemsize
 from .spec import BenchSpec, RailSample, Sample
@@ -29,7 +30,7 @@ _PILOT_SECONDS = 0.1  # a batch so long tells how many operations fit into the t
 
 
 def measure(
-    comm: Any, spec: BenchSpec, progress: Optional[Callable[[Sample], None]] = None
+    comm: Comm, spec: BenchSpec, progress: Optional[Callable[[Sample], None]] = None
 ) -> List[Sample]:
     """Measures every size of `spec`; the same list on every rank. Collective over `comm`."""
     samples = []
@@ -40,7 +41,7 @@ def measure(
     return samples
 
 
-def _measure_size(comm: Any, spec: BenchSpec, size: int) -> Sample:
+def _measure_size(comm: Comm, spec: BenchSpec, size: int) -> Sample:
     count = 0 if spec.collective == "barrier" else size // itemsize(spec.dtype)
     case = CASES[spec.collective](comm, spec, count)
     operations = _warm_up(comm, spec, case)
@@ -68,7 +69,7 @@ def _measure_size(comm: Any, spec: BenchSpec, size: int) -> Sample:
     )
 
 
-def _warm_up(comm: Any, spec: BenchSpec, case: Case) -> int:
+def _warm_up(comm: Comm, spec: BenchSpec, case: Case) -> int:
     """Warms up and returns how many operations to time; both equal on every rank.
 
     Growing batches: the last one is long enough for its mean to be worth something.
@@ -90,7 +91,7 @@ def _warm_up(comm: Any, spec: BenchSpec, case: Case) -> int:
     return max(_MIN_OPERATIONS, min(spec.most, wanted))
 
 
-def _slowest(comm: Any, case: Case, operations: int) -> float:
+def _slowest(comm: Comm, case: Case, operations: int) -> float:
     """Seconds of `operations` calls on the slowest rank."""
     comm.barrier()
     begin = time.perf_counter()
@@ -99,7 +100,7 @@ def _slowest(comm: Any, case: Case, operations: int) -> float:
     return float(_combine(comm, np.array([time.perf_counter() - begin]), "max")[0])
 
 
-def _time(comm: Any, case: Case, operations: int) -> np.ndarray:
+def _time(comm: Comm, case: Case, operations: int) -> np.ndarray:
     """Seconds of each of `operations` calls made back to back on this rank."""
     stamps = [0] * (operations + 1)
     clock, call = time.perf_counter_ns, case.call
@@ -117,14 +118,14 @@ def _time(comm: Any, case: Case, operations: int) -> np.ndarray:
     return np.diff(np.array(stamps, dtype=np.int64)) / 1e9
 
 
-def _combine(comm: Any, values: np.ndarray, op: str) -> np.ndarray:
+def _combine(comm: Comm, values: np.ndarray, op: str) -> np.ndarray:
     """Element-wise `op` over ranks of float64 `values`."""
     combined = values.astype(np.float64)
     comm.all_reduce(combined, op=op)
     return combined
 
 
-def _all_rails(comm: Any) -> List[Dict[str, Any]]:
+def _all_rails(comm: Comm) -> List[RailCount]:
     """The rails, and the way to the aggregation node as one more, where there is a node."""
     rails = list(comm.rails())
     node = comm.stats().get("aggregation")
@@ -135,7 +136,7 @@ def _all_rails(comm: Any) -> List[Dict[str, Any]]:
 
 
 def _rails(
-    comm: Any, spec: BenchSpec, rails: Tuple[list, list], wire: Tuple[dict, dict]
+    comm: Comm, spec: BenchSpec, rails: Tuple[list, list], wire: Tuple[dict, dict]
 ) -> List[RailSample]:
     """This size's traffic per rail, summed over ranks. Rails are matched by name or position."""
     own = list(_own_rails(spec, rails, wire))

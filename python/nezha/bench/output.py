@@ -65,6 +65,8 @@ def _print_tables(report: Report) -> None:
         render.show(entry["rows"], f"{name} only")
     for name, entry in document.get("peers", {}).items():
         render.show(entry["rows"], f"{name}, same lab, same rule")
+    for name, why in document.get("peers_left_out", {}).items():
+        print("#\n# " + f"{name} is left out: {why}".replace("\n", "\n#   "))
 
 
 def write_json(document: Dict[str, Any], target: str) -> None:

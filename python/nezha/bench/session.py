@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import platform
 from dataclasses import dataclass, field, replace
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from .cores import facts, ranks_here, restrict
 from .errors import BenchError
@@ -119,15 +119,10 @@ def run_in_lab(request: Request, step: Step) -> Report:
             what = f"nezha {number + 1}/{request.launches}" if request.launches > 1 else "nezha"
             launches.append(lab.run(spec, step(what, len(spec.sizes)), request.one_rail))
         singles = _run_singles(lab, request, step)
-        peers: Dict[str, List[Row]] = {}
-        for name, run in find_peers(request.peers, request.torch_python).items():
-            try:
-                samples = [run(lab, spec, step(name, len(spec.sizes)))
-                           for _ in range(request.launches)]
-                peers[name] = make_rows(spec, samples, name)
-            except BenchError as error:
-                print(f"# {name} is left out: {error}", flush=True)
+        peers, without = _run_peers(lab, request, step)
         report = _report(request, launches, singles, peers, lab.facts())
+        if without:
+            report.document["peers_left_out"] = without
         if request.cores_per_rail is not None:
             short = _short(replace(spec, cores=None))
             samples = lab.run(short, step("all cores", len(spec.sizes)), request.one_rail)
@@ -157,6 +152,20 @@ def _run_singles(lab: BenchLab, request: Request, step: Step) -> Dict[str, List[
         samples = lab.run(spec, step(f"only {name}", len(spec.sizes)), number)
         singles[name] = make_rows(spec, [samples])
     return singles
+
+
+def _run_peers(lab: BenchLab, request: Request,
+               step: Step) -> Tuple[Dict[str, List[Row]], Dict[str, str]]:
+    """The rows of the other libraries by name, and why some have none."""
+    spec, rows = request.spec, {}
+    runners, without = find_peers(request.peers, request.torch_python)
+    for name, run in runners.items():
+        try:
+            samples = [run(lab, spec, step(name, len(spec.sizes))) for _ in range(request.launches)]
+            rows[name] = make_rows(spec, samples, name)
+        except BenchError as error:
+            without[name] = str(error)
+    return rows, without
 
 
 def _report(

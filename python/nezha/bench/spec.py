@@ -76,6 +76,10 @@ class Sample:
         """What a progress bar shows of it."""
         return format_size(self.size)
 
+    def emit(self) -> None:
+        """Hands the sample to the process that launched this one."""
+        print(SAMPLE_PREFIX + json.dumps(asdict(self)), flush=True)
+
     @classmethod
     def from_dict(cls, data: Dict[str, Any]) -> "Sample":
         """The inverse of dataclasses.asdict."""

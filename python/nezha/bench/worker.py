@@ -6,20 +6,13 @@ output is somebody's log. The exit status is 0 when every size has been measured
 
 from __future__ import annotations
 
-import json
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 from .cores import restrict
 from .errors import BenchError
 from .measure import measure
-from .spec import SAMPLE_PREFIX, BenchSpec, Sample
-
-
-def emit(sample: Sample) -> None:
-    """Hands a sample to the process that launched this one."""
-    print(SAMPLE_PREFIX + json.dumps(asdict(sample)), flush=True)
+from .spec import BenchSpec, Sample
 
 
 def main() -> None:
@@ -29,7 +22,7 @@ def main() -> None:
     spec = BenchSpec.load(Path(sys.argv[1]))
     try:
         with nezha.init(config=restrict(spec)) as comm:
-            measure(comm, spec, emit if comm.rank == 0 else None)
+            measure(comm, spec, Sample.emit if comm.rank == 0 else None)
     except (nezha.Error, BenchError, ValueError) as error:
         sys.exit(str(error))
 

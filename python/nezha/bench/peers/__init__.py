@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Callable, Dict, List, Optional
+from typing import Callable, Dict, List, Optional, Tuple
 
 from ..errors import BenchError
 from ..launch import BenchLab, Progress
@@ -33,9 +33,11 @@ def parse_peers(text: str) -> List[str]:
     return names
 
 
-def find_peers(names: List[str], torch_python: Optional[str]) -> Dict[str, Runner]:
-    """Runners of the installed ones among `names`; prints how to install the others."""
+def find_peers(names: List[str],
+               torch_python: Optional[str]) -> Tuple[Dict[str, Runner], Dict[str, str]]:
+    """Runners of the installed ones among `names`; of the others, how to install them."""
     found: Dict[str, Runner] = {}
+    missing: Dict[str, str] = {}
     for name in names:
         try:
             if name == "gloo":
@@ -43,5 +45,5 @@ def find_peers(names: List[str], torch_python: Optional[str]) -> Dict[str, Runne
             else:
                 found[name] = mpi.find(name, peers_directory() / name).run
         except BenchError as error:
-            print(f"# {name} is left out: {error}", flush=True)
-    return found
+            missing[name] = str(error)
+    return found, missing

@@ -12,6 +12,8 @@ from ..launch import BenchLab, Progress, patience_for
 from ..spec import BenchSpec, Sample
 
 _DRIVER = Path(__file__).with_name("gloo_driver.py")
+_OPS = ("sum", "prod", "min", "max", "band", "bor", "bxor")
+_DTYPES = ("float32", "float64", "float16", "int8", "uint8", "int32", "int64")
 
 
 def _has_torch(python: str) -> bool:
@@ -38,11 +40,12 @@ class Gloo:
     def run(self, lab: BenchLab, spec: BenchSpec,
             progress: Optional[Progress] = None) -> List[Sample]:
         """One launch. Raises BenchError."""
-        if not spec.in_place or spec.collective != "all_reduce":
-            raise BenchError("gloo is compared for all_reduce in place only")
+        if not spec.in_place or spec.collective != "all_reduce" or spec.op not in _OPS or (
+                spec.dtype not in _DTYPES):
+            raise BenchError(f"gloo is compared for all_reduce in place only, {', '.join(_OPS)} of "
+                             f"{', '.join(_DTYPES)}")
         path = lab.write_spec(spec)
-        devices = lab.devices()
-        fastest = max(devices, key=lambda device: device[2] or 0.0)[0]
+        fastest = lab.devices()[lab.fastest()][0]
         environments = [{**lab.lab.rank_env(node), "GLOO_SOCKET_IFNAME": fastest}
                         for node in range(lab.nodes)]
         commands = [(node, [self._python, str(_DRIVER), str(path)]) for node in range(lab.nodes)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any, Dict, List, Optional
+from typing import Any, List, Optional
 
 import torch
 import torch.distributed as dist
@@ -16,18 +16,18 @@ import torch.distributed as dist
 # After torch: the directory also holds a package of that name.
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
+from bench.comm import Comm, RailCount  # noqa: E402
 from bench.counters import transmitted_bytes  # noqa: E402
 from bench.measure import measure  # noqa: E402
-from bench.spec import BenchSpec  # noqa: E402
-from bench.worker import emit  # noqa: E402
+from bench.spec import BenchSpec, Sample  # noqa: E402
 
 _OPS = {"sum": dist.ReduceOp.SUM, "prod": dist.ReduceOp.PRODUCT, "min": dist.ReduceOp.MIN,
         "max": dist.ReduceOp.MAX, "band": dist.ReduceOp.BAND, "bor": dist.ReduceOp.BOR,
         "bxor": dist.ReduceOp.BXOR}
 
 
-class GlooComm:
-    """What the bench needs of a communicator, over torch.distributed. In place only."""
+class GlooComm(Comm):
+    """What the bench needs, over torch.distributed. In place only."""
 
     def __init__(self, spec: BenchSpec) -> None:
         dist.init_process_group("gloo", init_method="env://")
@@ -35,7 +35,7 @@ class GlooComm:
         self.world_size = dist.get_world_size()
         self._devices = sorted(spec.rates)
 
-    def all_reduce(self, x: Any, op: str = "sum", out: Any = None,
+    def all_reduce(self, x: Any, op: str = "sum", *, out: Any = None,
                    algorithm: Optional[str] = None) -> None:
         """Reduces the NumPy array `x` in place."""
         dist.all_reduce(torch.from_numpy(x), _OPS[op])
@@ -44,11 +44,11 @@ class GlooComm:
         """Waits for every rank."""
         dist.barrier()
 
-    def rails(self) -> List[Dict[str, Any]]:
+    def rails(self) -> List[RailCount]:
         """The lab's devices. Gloo counts no bytes, so the interfaces' counters stand in."""
         sent = transmitted_bytes()
-        return [{"name": device, "device": device, "bytes_sent": sent.get(device, 0)}
-                for device in self._devices]
+        return [{"name": device, "device": device, "transport": "tcp",
+                 "bytes_sent": sent.get(device, 0)} for device in self._devices]
 
 
 def main() -> None:
@@ -56,7 +56,7 @@ def main() -> None:
     spec = BenchSpec.load(Path(sys.argv[1]))
     torch.set_num_threads(1)
     comm = GlooComm(spec)
-    measure(comm, spec, emit if comm.rank == 0 else None)
+    measure(comm, spec, Sample.emit if comm.rank == 0 else None)
     dist.destroy_process_group()
 
 

@@ -67,9 +67,9 @@ def run(request: Request, announce: Announce) -> Dict[str, Any]:
             used = schedule.scaled(request.compute_scale)
             used.save(lab.scratch / "schedule.json")
             if number == 0 and request.gloo:
-                entries.append(_measure(request, lab, announce, rails, "gloo", _best(lab)))
+                entries.append(_measure(request, lab, announce, rails, "gloo", lab.fastest()))
             if number == 0 and len(rails) > 1:
-                entries.append(_measure(request, lab, announce, rails, "nezha", _best(lab)))
+                entries.append(_measure(request, lab, announce, rails, "nezha", lab.fastest()))
             entries.append(_measure(request, lab, announce, rails, "nezha", None))
     assert schedule is not None
     return _document(request, schedule, entries, facts)
@@ -90,12 +90,6 @@ def _schedule(request: Request, lab: BenchLab, announce: Announce) -> Schedule:
                      schedule=str(path.absolute()))
     _launch(lab, spec, [lab.lab.rank_env(0)], announce, f"record {request.model}")
     return Schedule.load(path)
-
-
-def _best(lab: BenchLab) -> int:
-    """The number of the fastest rail, the first of equals; an unshaped one counts as fastest."""
-    rates = [rate if rate is not None else float("inf") for _, _, rate in lab.devices()]
-    return rates.index(max(rates))
 
 
 def _measure(request: Request, lab: BenchLab, announce: Announce, rails: List[str], backend: str,

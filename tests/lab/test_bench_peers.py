@@ -1,0 +1,76 @@
+"""`nezha bench --compare` with every library that is installed, small and for real: table, JSON, picture.
+
+One that is missing is skipped with the sentence of the bench, which says how to install it.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import List
+
+import pytest
+from conftest import child_env
+
+from nezha.bench.peers import find_peers
+
+pytestmark = pytest.mark.usefixtures("namespaces")
+_SIZES = [4, 64 << 10]
+
+
+def _compare(peer: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    missing = find_peers([peer], None)[1]
+    if missing:
+        pytest.skip(f"{peer}: {missing[peer]}")
+    code = "import sys; sys.argv[0] = 'nezha'; from nezha.cli import main; main()"
+    common = ["all_reduce", "--nodes", "2", "--rails", "200mbit,100mbit", "-b", "4", "-e", "64K", "-f",
+              str(_SIZES[1] // _SIZES[0]), "-n", "6", "-w", "2", "--no-gain", "--compare", peer]
+    return subprocess.run([sys.executable, "-c", code, "bench", *common, *arguments], env=child_env(),
+                          text=True, capture_output=True, timeout=280)
+
+
+def _titles(shown: str) -> List[str]:
+    return [line for line in shown.splitlines() if "same lab" in line or "left out" in line]
+
+
+@pytest.mark.parametrize("peer", ["gloo", "openmpi", "mpich"])
+def test_a_peer_is_measured_beside_nezha(peer: str, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    file, picture = tmp_path / "all.json", tmp_path / "all.png"
+    done = _compare(peer, "--json", str(file), "--plot", str(picture))
+    assert done.returncode == 0, done.stderr
+    assert _titles(done.stdout) == [f"# {peer}, same lab, same rule"], done.stdout
+    document = json.loads(file.read_text())
+    rows = document["peers"][peer]["rows"]
+    assert "peers_left_out" not in document and list(document["peers"]) == [peer]
+    assert [row["size"] for row in rows] == [row["size"] for row in document["rows"]] == _SIZES
+    assert set(rows[0]) == set(document["rows"][0])
+    for row in rows:
+        assert row["library"] == peer and row["wrong"] == 0 and row["time_us"] > 0
+        assert row["of_limit"] > 0
+    large = {rail["name"]: rail for rail in rows[1]["rails"]}
+    assert [large[name]["rate_gbps"] for name in ("eth0", "eth1")] == [0.2, 0.1]
+    assert sum(rail["share"] for rail in large.values()) == pytest.approx(1)
+    # Of two ranks each sends every byte once at least. The interfaces count what has left their queues:
+    # the last bytes of an operation may be missing.
+    assert sum(rail["bytes"] for rail in large.values()) > 1.5 * _SIZES[1]
+    assert picture.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+
+
+def test_gloo_has_one_rail_the_fastest(tmp_path: Path) -> None:
+    file = tmp_path / "all.json"
+    done = _compare("gloo", "--rails", "100mbit,200mbit", "--json", str(file))
+    assert done.returncode == 0, done.stderr
+    large = json.loads(file.read_text())["peers"]["gloo"]["rows"][1]
+    shares = {rail["name"]: rail["share"] for rail in large["rails"]}
+    assert shares["eth1"] > 0.95, shares
+
+
+@pytest.mark.parametrize("peer, arguments", [("gloo", ("--out-of-place",)), ("openmpi", ("-o", "max"))])
+def test_what_cannot_be_compared_is_said_in_the_json(peer: str, arguments: List[str]) -> None:
+    done = _compare(peer, *arguments, "--json", "-")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert "compared for all_reduce" in document["peers_left_out"][peer] and "peers" not in document

@@ -1,14 +1,16 @@
 """Who am I, how many are we, and where do we meet: read from what a launcher left behind.
 
-Pure: everything is read from the mapping that is passed in, nothing from the machine. Launchers in
-order of precedence: RANK/WORLD_SIZE (nezha run, torchrun, by hand), Open MPI, PMI (MPICH), Slurm, PMIx.
-The launchers of MPI go before Slurm, whose variables in their ranks are those of their daemons.
+The one place that knows launchers' variables: nezha.init asks `detect`, commands ask `launched` and
+`local_place`. Pure: everything is read from the mapping that is passed in, nothing from the machine.
+Launchers in order of precedence: RANK/WORLD_SIZE (nezha run, torchrun, by hand), Open MPI, PMI (MPICH),
+Slurm, PMIx. The launchers of MPI go before Slurm, whose variables in their ranks are those of their
+daemons.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import List, Mapping, Optional, Tuple
+from typing import List, Mapping, NamedTuple, Optional, Tuple
 
 from .errors import InvalidArgument
 
@@ -16,13 +18,25 @@ from .errors import InvalidArgument
 _SLURM_PORT_BASE = 15000
 _SLURM_PORT_COUNT = 15000
 
-# (launcher, variable of the rank, variables of the world size, the first that is set counts)
-_LAUNCHERS: Tuple[Tuple[str, str, Tuple[str, ...]], ...] = (
-    ("environment", "RANK", ("WORLD_SIZE",)),
-    ("openmpi", "OMPI_COMM_WORLD_RANK", ("OMPI_COMM_WORLD_SIZE",)),
-    ("pmi", "PMI_RANK", ("PMI_SIZE",)),
-    ("slurm", "SLURM_PROCID", ("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS")),
-    ("pmix", "PMIX_RANK", ("WORLD_SIZE",)),
+
+class _Launcher(NamedTuple):
+    """Names of a launcher's variables. sizes: of the world size, the first that is set counts."""
+
+    name: str
+    rank: str
+    sizes: Tuple[str, ...]
+    local_rank: str
+    local_size: str
+
+
+_LAUNCHERS = (
+    _Launcher("environment", "RANK", ("WORLD_SIZE",), "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
+    _Launcher("openmpi", "OMPI_COMM_WORLD_RANK", ("OMPI_COMM_WORLD_SIZE",),
+              "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
+    _Launcher("pmi", "PMI_RANK", ("PMI_SIZE",), "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
+    _Launcher("slurm", "SLURM_PROCID", ("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"),
+              "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE"),
+    _Launcher("pmix", "PMIX_RANK", ("WORLD_SIZE",), "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
 )
 
 
@@ -41,6 +55,43 @@ class LaunchEnvironment:
     torch_store: bool = False
 
 
+@dataclass(frozen=True)
+class Launched:
+    """A process that a launcher made a rank. `variable` is the one that says so, `launcher` its owner."""
+
+    rank: int
+    world_size: int
+    launcher: str
+    variable: str
+
+
+def launched(env: Mapping[str, str]) -> Optional[Launched]:
+    """The rank that this process is without being told more than `env`, as nezha.init() would see it.
+
+    None where no launcher started it: a batch script of Slurm has the job's variables, but srun starts
+    the ranks. Raises InvalidArgument naming what is missing when there is only a part.
+    """
+    source, rank, size = _identity(env)
+    if (rank is None and size is None) or (source == "slurm" and _slurm_step(env) is None):
+        return None
+    rank, size = _whole(rank, size)
+    return Launched(rank, size, source, _by_name(source).rank)
+
+
+def local_place(env: Mapping[str, str]) -> Tuple[Optional[int], Optional[int]]:
+    """(number of this rank among those of its host, how many they are); None: the launcher does not
+    say."""
+    source = _identity(env)[0]
+    if source == "arguments":
+        return None, None
+    launcher = _by_name(source)
+    return _number(env, launcher.local_rank), _number(env, launcher.local_size)
+
+
+def _by_name(source: str) -> _Launcher:
+    return next(each for each in _LAUNCHERS if each.name == source)
+
+
 def detect(env: Mapping[str, str], rank: Optional[int] = None, world_size: Optional[int] = None,
            store: Optional[str] = None) -> Optional[LaunchEnvironment]:
     """Reads a launcher's variables; arguments that are not None go before them.
@@ -53,6 +104,15 @@ def detect(env: Mapping[str, str], rank: Optional[int] = None, world_size: Optio
     world_size = found_size if world_size is None else world_size
     if rank is None and world_size is None:
         return None
+    rank, world_size = _whole(rank, world_size)
+    torch_store = False
+    if store is None:
+        store, torch_store = _meeting_point(env, source, world_size, rank)
+    return LaunchEnvironment(rank, world_size, store, source, _job(env, source), torch_store)
+
+
+def _whole(rank: Optional[int], world_size: Optional[int]) -> Tuple[int, int]:
+    """Both, or InvalidArgument that names the missing one or why they do not fit together."""
     if rank is None or world_size is None:
         have, want, variable = (
             (f"world_size={world_size}", "rank", "RANK") if rank is None
@@ -61,22 +121,19 @@ def detect(env: Mapping[str, str], rank: Optional[int] = None, world_size: Optio
                               f"{variable}, or start the program with `nezha run -n N`")
     if world_size < 1 or not 0 <= rank < world_size:
         raise InvalidArgument(f"rank {rank} of {world_size}: ranks go from 0 to world_size-1")
-    torch_store = False
-    if store is None:
-        store, torch_store = _meeting_point(env, source, world_size, rank)
-    return LaunchEnvironment(rank, world_size, store, source, _job(env, source), torch_store)
+    return rank, world_size
 
 
 def _identity(env: Mapping[str, str]) -> Tuple[str, Optional[int], Optional[int]]:
     """(launcher, rank, world size) of the first launcher that set both; else what there is."""
     partial: Tuple[str, Optional[int], Optional[int]] = ("arguments", None, None)
-    for name, rank_variable, size_variables in _LAUNCHERS:
-        rank = _number(env, rank_variable)
-        sizes = [_number(env, each) for each in size_variables if each in env]
+    for launcher in _LAUNCHERS:
+        rank = _number(env, launcher.rank)
+        sizes = [_number(env, each) for each in launcher.sizes if each in env]
         if rank is not None and sizes:
-            return _who_started(env, name, rank, sizes[0]), rank, sizes[0]
+            return _who_started(env, launcher.name, rank, sizes[0]), rank, sizes[0]
         if partial[1] is None and rank is not None:
-            partial = (name, rank, None)
+            partial = (launcher.name, rank, None)
     if partial[1] is None and "WORLD_SIZE" in env:
         return "environment", None, _number(env, "WORLD_SIZE")
     return partial

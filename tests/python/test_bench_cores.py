@@ -49,7 +49,7 @@ def test_the_report_says_what_was_not_given(monkeypatch):
 
 
 def test_launchers_say_how_many_ranks_are_here():
-    assert cores.ranks_here(8, {"LOCAL_WORLD_SIZE": "4"}) == 4
+    assert cores.ranks_here(8, {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4"}) == 4
     assert cores.ranks_here(8, {"NEZHA_LAB": "x"}) == 8
     assert cores.ranks_here(8, {}) is None
 

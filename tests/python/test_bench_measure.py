@@ -24,6 +24,7 @@ class FakeWorld:
         self.barrier = threading.Barrier(ranks)
         self.slots = [None] * ranks
         self.calls = [0] * ranks
+        self.algorithms = []
 
     def run(self, spec):
         """What `measure` returned on every rank."""
@@ -75,7 +76,8 @@ class FakeComm(Comm):
             if self.world.corrupt is not None and self.rank == 1:
                 self.world.corrupt(target)
 
-    def broadcast(self, x, root=0):
+    def broadcast(self, x, root=0, algorithm=None):
+        self.world.algorithms.append(algorithm)
         x[...] = self._exchange(x.copy())[root]
 
     def barrier(self):
@@ -127,6 +129,19 @@ def test_broadcast_and_barrier():
     assert [sample.wrong for sample in broadcast] == [0, 0]
     barrier = FakeWorld(3).run(_spec(collective="barrier", sizes=[0]))[0]
     assert barrier[0].size == 0 and len(barrier[0].times_us) == 6
+
+
+def test_a_broadcast_uses_the_algorithm_that_was_asked_for():
+    world = FakeWorld(2)
+    world.run(_spec(collective="broadcast", algorithm="chain"))
+    assert set(world.algorithms) == {"chain"}
+
+
+@pytest.mark.parametrize("collective, redop", [("all_reduce", "max"), ("reduce", "max"),
+                                               ("reduce_scatter", "max"), ("broadcast", "none")])
+def test_rows_name_the_operator_of_what_combines_data(collective, redop):
+    row = make_rows(_spec(collective=collective, op="max"), [[_sample([1.0])]])[0]
+    assert row["redop"] == redop
 
 
 def test_the_number_of_operations_is_agreed_and_bounded():

@@ -9,7 +9,7 @@ from nezha.bench.counters import transmitted_bytes
 from nezha.bench.errors import BenchError
 from nezha.bench.launch import parse_samples
 from nezha.bench.peers import parse_peers
-from nezha.bench.session import Report, is_launched
+from nezha.bench.session import Report
 
 ROW = {
     "size": 1 << 20, "count": 1 << 18, "type": "float32", "redop": "sum", "time_us": 13212.0,
@@ -104,11 +104,3 @@ def test_unknown_peers_are_refused():
     assert parse_peers("gloo, mpich") == ["gloo", "mpich"]
     with pytest.raises(BenchError, match="nccl"):
         parse_peers("nccl")
-
-
-def test_a_launched_process_is_recognised(monkeypatch):
-    for name in ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK"):
-        monkeypatch.delenv(name, raising=False)
-    assert not is_launched()
-    monkeypatch.setenv("RANK", "0")
-    assert is_launched()

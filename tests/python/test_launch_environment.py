@@ -3,7 +3,7 @@
 import pytest
 
 from nezha.errors import InvalidArgument
-from nezha.launch_environment import detect, expand_node_list
+from nezha.launch_environment import detect, expand_node_list, launched, local_place
 
 MASTER = {"MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "29500"}
 SLURM = {"SLURM_PROCID": "3", "SLURM_NTASKS": "8", "SLURM_JOB_ID": "4711",
@@ -82,9 +82,47 @@ def test_launchers(name):
             found.torch_store) == expected
 
 
+@pytest.mark.parametrize("name", FOUND)
+def test_commands_and_init_see_the_same_rank(name):
+    env, expected = FOUND[name]
+    found = launched(env)
+    if name == "a batch script alone":  # srun starts ranks; the script is none
+        assert found is None
+    else:
+        assert (found.rank, found.world_size, found.launcher) == (*expected[:2], expected[3])
+        assert env[found.variable] == str(found.rank)
+
+
 def test_nothing_is_a_single_process():
-    assert detect({}) is None
+    assert detect({}) is None and launched({}) is None
     assert detect({"PATH": "/bin", **MASTER}) is None
+
+
+def test_a_batch_script_of_a_large_job_was_not_launched():
+    assert launched(BATCH) is None
+
+
+def test_half_a_rank_is_refused_by_commands_too():
+    for env, words in (({"RANK": "0"}, "WORLD_SIZE"), ({"WORLD_SIZE": "2"}, "RANK"),
+                       ({"RANK": "2", "WORLD_SIZE": "2"}, "rank 2 of 2")):
+        with pytest.raises(InvalidArgument, match=words):
+            launched(env)
+
+
+@pytest.mark.parametrize("env, place", [
+    ({}, (None, None)),
+    ({"LOCAL_RANK": "1"}, (None, None)),  # of nothing
+    ({"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4"}, (1, 4)),
+    ({"RANK": "5", "WORLD_SIZE": "8"}, (None, None)),
+    ({**SLURM, "SLURM_LOCALID": "3", "SLURM_NTASKS_PER_NODE": "4"}, (3, 4)),
+    ({**SLURM, "SLURM_LOCALID": "3"}, (3, None)),
+    # mpiexec's daemon was started by srun: its SLURM_LOCALID is no rank's
+    ({**SLURM, "SLURM_LOCALID": "0", "PMI_RANK": "5", "PMI_SIZE": "6"}, (None, None)),
+    ({**SLURM, "SLURM_LOCALID": "0", "OMPI_COMM_WORLD_RANK": "5", "OMPI_COMM_WORLD_SIZE": "6",
+      "OMPI_COMM_WORLD_LOCAL_RANK": "2", "OMPI_COMM_WORLD_LOCAL_SIZE": "3"}, (2, 3)),
+])
+def test_the_place_on_the_host_is_the_launchers(env, place):
+    assert local_place(env) == place
 
 
 def test_arguments_go_before_the_environment():

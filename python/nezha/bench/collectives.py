@@ -55,7 +55,7 @@ class Broadcast:
 
     def __init__(self, comm: Any, spec: BenchSpec, count: int) -> None:
         self._comm = comm
-        self._root = spec.root
+        self._root, self._algorithm = spec.root, spec.algorithm
         self._reference = Reference(spec.dtype, "sum", 1, spec.seed)
         self._buffer = np.empty(count, numpy_dtype(spec.dtype))
         self.refill()
@@ -67,7 +67,7 @@ class Broadcast:
             self._buffer.view(np.uint8)[...] = 0xA5
 
     def call(self) -> None:
-        self._comm.broadcast(self._buffer, root=self._root)
+        self._comm.broadcast(self._buffer, root=self._root, algorithm=self._algorithm)
 
     def wrong(self) -> int:
         return self._reference.wrong(self._buffer)

@@ -9,12 +9,9 @@ from __future__ import annotations
 import os
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
+from ..launch_environment import local_place
 from .errors import BenchError
 from .spec import BenchSpec
-
-_LOCAL_RANKS = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID")
-_LOCAL_SIZES = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS",
-                "SLURM_NTASKS_PER_NODE")
 
 
 def allot(wanted: int, local_rank: int, allowed: Sequence[int]) -> List[int]:
@@ -38,19 +35,18 @@ def restrict(spec: BenchSpec, environment: Mapping[str, str] = os.environ) -> Di
 def _local_rank(environment: Mapping[str, str]) -> int:
     if "NEZHA_LAB" in environment:  # all nodes are this host
         return int(environment["RANK"])
-    for name in _LOCAL_RANKS:
-        if name in environment:
-            return int(environment[name])
-    raise BenchError("--cores-per-rail must know which rank of its host this one is: launch with "
-                     f"nezha run, torchrun or MPI, or set {_LOCAL_RANKS[0]}")
+    local_rank = local_place(environment)[0]
+    if local_rank is None:
+        raise BenchError("--cores-per-rail must know which rank of its host this one is: launch with "
+                         "nezha run, torchrun, srun or MPI, or set LOCAL_RANK")
+    return local_rank
 
 
 def ranks_here(ranks: int, environment: Mapping[str, str] = os.environ) -> Optional[int]:
     """How many of `ranks` are on this host; None where the launcher does not say."""
     if "NEZHA_LAB" in environment:
         return ranks
-    found = [environment[name] for name in _LOCAL_SIZES if environment.get(name, "").isdigit()]
-    return int(found[0]) if found else None
+    return local_place(environment)[1]
 
 
 def facts(per_rail: int, rails: int, here: Optional[int]) -> Dict[str, Any]:

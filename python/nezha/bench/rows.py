@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, Optional, Sequence
 
 from .formulas import bus_factor, gbps, limit_seconds, median, percentile
-from .spec import BenchSpec, RailSample, Sample
+from .spec import REDUCTIONS, BenchSpec, RailSample, Sample
 
 Row = Dict[str, Any]
 SCHEMA_NOTE = (
@@ -45,7 +45,7 @@ def _row(spec: BenchSpec, samples: Sequence[Sample], library: str) -> Row:
         "size": first.size,
         "count": first.count,
         "type": spec.dtype if first.size else "none",
-        "redop": spec.op if spec.collective == "all_reduce" else "none",
+        "redop": spec.op if spec.collective in REDUCTIONS else "none",
         "time_us": time_us,
         "p50_us": percentile(pooled, 0.50),
         "p99_us": percentile(pooled, 0.99),

@@ -17,7 +17,7 @@ from .launch import BenchLab
 from .measure import measure
 from .peers import find_peers
 from .rows import SCHEMA_NOTE, Row, gains, make_rows, spread, wire_check
-from .spec import BenchSpec, Sample
+from .spec import REDUCTIONS, BenchSpec, Sample
 from .surroundings import lab_facts, lab_rates, surrounding_lab
 
 # Enough of the single-rail runs to know the gain, without tripling the whole bench.
@@ -66,15 +66,9 @@ class Report:
         return curves
 
 
-def is_launched() -> bool:
-    """Whether a launcher has made this process a rank of a world."""
-    return any(name in os.environ for name in ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK"))
-
-
 def run_in_world(request: Request, step: Step) -> Optional[Report]:
-    """Measures in the world this process belongs to. The report on rank 0, None elsewhere."""
-    if request.peers:
-        raise BenchError("--compare needs a lab of the bench's own: run it without a launcher")
+    """Measures in the world this process belongs to. The report on rank 0, None elsewhere. The rails are
+    the hosts', and the request's nodes, rails, launches, gain and peers have no meaning."""
     import nezha
 
     lab = surrounding_lab()
@@ -178,7 +172,8 @@ def _report(
         "config": {
             "schema": SCHEMA_NOTE, "collective": spec.collective, "ranks": request.nodes,
             "rails": request.rails, "one_rail": request.one_rail, "type": spec.dtype,
-            "redop": spec.op, "in_place": spec.in_place, "algorithm": spec.algorithm,
+            "redop": spec.op if spec.collective in REDUCTIONS else "none",
+            "in_place": spec.in_place, "algorithm": spec.algorithm,
             "launches": request.launches, "iterations": spec.iterations, "warmup": spec.warmup,
             "checks": spec.checks, "options": spec.config, "lab": lab, "host": _host(),
         },

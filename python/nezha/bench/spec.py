@@ -12,6 +12,10 @@ from typing import Any, Dict, List, Optional
 
 from .sizes import format_size
 
+# Collectives that combine data, that have a root, and that --in-place and --out-of-place choose for.
+REDUCTIONS = ("all_reduce", "reduce_scatter", "reduce")
+ROOTED = ("broadcast", "reduce", "gather", "scatter")
+IN_PLACE = ("all_reduce", "reduce")
 SAMPLE_PREFIX = "@sample "  # begins the lines on which rank 0 hands over a Sample
 
 

@@ -13,12 +13,13 @@ from ..bench import output
 from ..bench.errors import BenchError
 from ..bench.peers import parse_peers
 from ..bench.reference import Reference, dtype_name, itemsize, numpy_dtype
-from ..bench.session import Request, is_launched, run_in_lab, run_in_world
+from ..bench.session import Request, run_in_lab, run_in_world
 from ..bench.sizes import parse_size, size_list
-from ..bench.spec import BenchSpec
+from ..bench.spec import IN_PLACE, REDUCTIONS, BenchSpec
 from ..errors import Error
 from ..lab import LabError
-from . import interference, switching, train
+from . import bench_options, interference, switching, train
+from .launched import asked, launched
 from .settings import settings
 
 
@@ -36,14 +37,10 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False,
                   help="Measure collectives, in a launched world or in a lab built for it.")
 
 
-def _settings(pairs: List[str], policy: Optional[str]) -> Dict[str, str]:
-    return settings(pairs) if policy is None else {**settings(pairs), "policy": policy}
-
-
-def _perform(request: Request, launched: bool, json_to: Optional[str],
+def _perform(request: Request, in_lab: bool, json_to: Optional[str],
              plot_to: Optional[Path]) -> int:
     with output.progress() as step:
-        report = run_in_world(request, step) if launched else run_in_lab(request, step)
+        report = run_in_lab(request, step) if in_lab else run_in_world(request, step)
     return 0 if report is None else output.publish(report, json_to, plot_to)
 
 
@@ -62,7 +59,7 @@ _OP = _option("sum", "-o", "--op", help="sum, avg, prod, min, max, band, bor, bx
 _CHECK = _option(1, "-c", "--check", min=0, help="Checked operations a size.")
 _ROOT = _option(0, "--root", min=0, help="Root of broadcast, reduce, gather, scatter.")
 _NODES = _option(None, "--nodes", min=1,
-                 help="Nodes of the lab to build (default: the launched world, else 4).")
+                 help="Nodes of the lab to build (default: 4; in a launched world none is built).")
 _RAILS = _option("1gbit,1gbit", "--rails",
                  help="Rates of the lab's rails; ofi:1gbit for one used through libfabric; agg:1gbit for "
                  "one with an aggregation node; ofi:shm.")
@@ -71,7 +68,7 @@ _ONE_RAIL = _option(None, "--one-rail", min=0, help="Use only this rail, counted
 _ALGORITHM = _option(None, "--algorithm", help="ring, halving_doubling, ... (default: by cost).")
 _GAIN = _option(True, "--gain/--no-gain",
                 help="In a lab, also measure each rail alone, for the gain column.")
-_LAUNCHES = _option(1, "--launches", min=1, help="Start the world so many times.")
+_LAUNCHES = _option(1, "--launches", min=1, help="In a lab, start the world so many times.")
 _IN_PLACE = _option(True, "--in-place/--out-of-place", help="Where the result goes.")
 _COMPARE = _option(None, "--compare", help="Also measure, in the same lab: gloo,openmpi,mpich.")
 _TORCH = _option(None, "--torch-python", help="A python that has torch, for --compare gloo.")
@@ -82,30 +79,40 @@ _JSON = _option(None, "--json", help="Write JSON to this file, or - for standard
 _PLOT = _option(None, "--plot", help="Write a picture of size against bus bandwidth.")
 
 
-def _spec(collective: str, given: Dict[str, Any]) -> BenchSpec:
+def _spec(collective: str, given: Dict[str, Any], config: Dict[str, str]) -> BenchSpec:
     """The spec that the options ask for. Raises ValueError or BenchError before anything starts."""
     dtype = dtype_name(given["datatype"])
     sizes = size_list(parse_size(given["minbytes"]), parse_size(given["maxbytes"]),
                       given["factor"], itemsize(dtype))
     numpy_dtype(dtype)
-    if collective in ("all_reduce", "reduce_scatter", "reduce"):
+    if collective in REDUCTIONS:
         Reference(dtype, given["op"], given["nodes"] or 4, 0)
     return BenchSpec(
         sizes=sizes if collective != "barrier" else [0], collective=collective, dtype=dtype,
         op=given["op"], iterations=given["iterations"], warmup=given["warmup"],
         checks=given["check"], root=given["root"], algorithm=given["algorithm"],
-        in_place=given["in_place"], config=_settings(given["config"], given["policy"]))
+        in_place=given["in_place"] if collective in IN_PLACE else collective == "broadcast",
+        config=config)
 
 
-def _run(collective: str, given: Dict[str, Any]) -> None:
+def _run(collective: str, context: typer.Context, given: Dict[str, Any]) -> None:
     try:
+        options, world = asked(context), launched()
+        bench_options.check(collective, options, given)
+        in_lab = world is None or (world.world_size == 1 and given["nodes"] is not None)
+        if in_lab:
+            bench_options.check_in_lab(options, given)
+        elif world is not None:
+            bench_options.check_in_world(world, options, given)
+        config = settings(given["config"], bench_options.taken(given, in_lab))
+        if given["policy"] is not None:
+            config["policy"] = given["policy"]
         request = Request(
-            _spec(collective, given), nodes=given["nodes"] or 4, rails=given["rails"].split(","),
+            _spec(collective, given, config), nodes=given["nodes"] or 4, rails=given["rails"].split(","),
             one_rail=given["one_rail"], gain=given["gain"], launches=given["launches"],
             peers=parse_peers(given["compare"] or ""), torch_python=given["torch_python"],
             cores_per_rail=given["cores_per_rail"])
-        status = _perform(request, given["nodes"] is None and is_launched(), given["json_to"],
-                          given["plot_to"])
+        status = _perform(request, in_lab, given["json_to"], given["plot_to"])
     except (BenchError, LabError, Error, ValueError) as error:
         print(f"nezha bench: {error}", file=sys.stderr)
         raise typer.Exit(1) from None
@@ -116,7 +123,7 @@ def _command(collective: str) -> Callable[..., None]:
     """The command that measures `collective`. All have the same options."""
 
     def command(
-        minbytes: str = _MIN, maxbytes: str = _MAX, factor: int = _FACTOR,
+        context: typer.Context, minbytes: str = _MIN, maxbytes: str = _MAX, factor: int = _FACTOR,
         iterations: Optional[int] = _ITERATIONS, warmup: Optional[int] = _WARMUP,
         datatype: str = _DTYPE, op: str = _OP, check: int = _CHECK, root: int = _ROOT,
         nodes: Optional[int] = _NODES, rails: str = _RAILS, policy: Optional[str] = _POLICY,
@@ -127,7 +134,7 @@ def _command(collective: str) -> Callable[..., None]:
         config: List[str] = _CONFIG, json_to: Optional[str] = _JSON,
         plot_to: Optional[Path] = _PLOT,
     ) -> None:
-        _run(collective, dict(locals()))
+        _run(collective, context, dict(locals()))
 
     command.__doc__ = f"Measure {collective}."
     return command

@@ -20,6 +20,7 @@ from ..chaos.nemesis import Happening
 from ..chaos.session import Request, Watcher, run
 from ..lab import LabError
 from ..launcher import LaunchError
+from .launched import refuse_launcher
 from .run import _variables as variables
 
 _HELP = f"""Run your program in a lab while its rails and ranks misbehave, and see what it made of it.
@@ -81,6 +82,7 @@ def chaos(
                                         f"goes (default: {_DEFAULT_PICTURE})."),
 ) -> None:
     try:
+        refuse_launcher()
         every_s = parse_seconds(every)
         request = Request(
             command, parse_faults(faults), random.randrange(1 << 31) if seed is None else seed, nodes,

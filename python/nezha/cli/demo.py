@@ -12,6 +12,7 @@ from ..bench import output
 from ..bench.errors import BenchError
 from ..errors import Error
 from ..lab import LabError
+from .launched import refuse_launcher
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False,
                   help="See what a second network is worth, on this machine, in a minute or two.")
@@ -25,6 +26,7 @@ def demo(
 ) -> None:
     """Measure 1G, 1G + 1G and 1G + 0.5G, then train on real data over one rail and two."""
     try:
+        refuse_launcher()
         with output.progress() as step:
             result = demonstration.run_demo(step, example.absolute())
         demonstration.draw(result, plot)

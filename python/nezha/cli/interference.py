@@ -12,10 +12,10 @@ from ..bench import output as bars
 from ..bench.errors import BenchError
 from ..bench.interference import output
 from ..bench.interference.session import Request, run_in_lab, run_in_world
-from ..bench.session import is_launched
 from ..bench.sizes import parse_size, size_list
 from ..errors import Error
 from ..lab import LabError
+from .launched import asked, in_words, launched, refuse
 from .settings import settings
 
 HELP = """Measure what rails cost: alone, in pairs and all together.
@@ -32,9 +32,15 @@ Examples:
 """
 
 
+_OWN = "the runs set it, to divide the bytes in ways of their own"
+_TAKEN = {"policy": _OWN, "weights": _OWN, "algorithm": "all runs are rings",
+          "rails": "every rail is measured; leave some out with NEZHA_RAILS in a launched world"}
+
+
 def interference(
+    context: typer.Context,
     nodes: Optional[int] = typer.Option(None, "--nodes", min=2, help="Nodes of the lab to build "
-                                        "(default: the launched world, else 2)."),
+                                        "(default: 2; in a launched world none is built)."),
     rails: str = typer.Option("1gbit,1gbit", "--rails", help="Rates of the lab's rails."),
     minbytes: str = typer.Option("512K", "-b", "--minbytes", help="Smallest size: startups and the "
                                  "cost of splitting show in it."),
@@ -53,12 +59,17 @@ def interference(
     plot_to: Optional[Path] = typer.Option(None, "--plot", help="Write a picture of the matrix."),
 ) -> None:
     try:
+        world = launched()
+        in_lab = world is None or (world.world_size == 1 and nodes is not None)
+        if world is not None and not in_lab:
+            why = ("the rails between the launched ranks are measured; start it without a launcher for a "
+                   "lab")
+            refuse(asked(context), {"nodes": why, "rails": why}, f"here, {in_words(world)}")
         sizes = size_list(parse_size(minbytes), parse_size(maxbytes), factor, 4)
         request = Request(sizes, nodes or 2, rails.split(","), seconds, passes,
-                          settings(config))
+                          settings(config, _TAKEN))
         with bars.progress() as step:
-            document = (run_in_world(request, step) if nodes is None and is_launched()
-                        else run_in_lab(request, step))
+            document = run_in_lab(request, step) if in_lab else run_in_world(request, step)
         status = 0 if document is None else output.publish(document, save_to, json_to, plot_to)
     except (BenchError, LabError, Error, ValueError) as error:
         print(f"nezha bench interference: {error}", file=sys.stderr)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Dict, List
+from typing import Dict, List, Mapping
 
 from ..bench.errors import BenchError
 
 
-def settings(pairs: List[str]) -> Dict[str, str]:
-    """The pairs as a mapping, the last of a key counts. Raises BenchError where one is no pair."""
+def settings(pairs: List[str], taken: Mapping[str, str]) -> Dict[str, str]:
+    """The pairs as a mapping, the last of a key counts.
+
+    taken: keys that would have no effect, and why. Raises BenchError for one of them, and where one is
+    no pair.
+    """
     found = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key:
             raise BenchError(f"--config {pair!r}: write key=value")
+        if key.strip() in taken:
+            raise BenchError(f"--config {pair} has no effect: {taken[key.strip()]}")
         found[key.strip()] = value.strip()
     return found

@@ -10,12 +10,13 @@ import typer
 
 from ..bench import output as bars
 from ..bench.errors import BenchError
-from ..bench.session import Step, is_launched
+from ..bench.session import Step
 from ..bench.sizes import parse_size
 from ..bench.switching import output
 from ..bench.switching.session import Request, run_switch, run_table
 from ..errors import Error
 from ..lab import LabError
+from .launched import refuse_launcher
 from .settings import settings
 
 SWITCH_HELP = """Compare all_reduce over hosts with all_reduce through an aggregation node, 2 to 16 nodes.
@@ -40,6 +41,9 @@ Examples:
   nezha bench table1 --rails 1gbit,1gbit --seconds 60
 """
 
+_OWN = "the runs set it, to send the bytes where they want them"
+_TAKEN = {"switch": dict.fromkeys(("aggregator", "aggregator_share", "rails"), _OWN),
+          "table1": dict.fromkeys(("aggregator", "aggregator_share", "policy", "weights", "rails"), _OWN)}
 _CONFIG = typer.Option([], "--config", help="key=value of Nezha's configuration; repeatable.")
 _JSON = typer.Option(None, "--json", help="Write JSON to this file, or - for standard output only.")
 
@@ -77,9 +81,8 @@ def table1(
 def _perform(name: str, given: Dict[str, Any], run: Callable[[Request, Step], Dict[str, Any]],
              publish: Callable[[Dict[str, Any]], int]) -> None:
     try:
-        if is_launched():
-            raise BenchError(f"{name} builds labs of its own: run it without a launcher")
-        request = Request(**{**given, "config": settings(given["config"]),
+        refuse_launcher()
+        request = Request(**{**given, "config": settings(given["config"], _TAKEN[name]),
                              "sizes": [parse_size(size) for size in given["sizes"].split(",")],
                              "nodes": _numbers(given["nodes"]), "rails": given["rails"].split(",")})
         with bars.progress() as step:

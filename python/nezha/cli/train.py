@@ -10,11 +10,11 @@ import typer
 
 from ..bench import output as bars
 from ..bench.errors import BenchError
-from ..bench.session import is_launched
 from ..bench.training import output
 from ..bench.training.session import MODELS, Request, run
 from ..errors import Error
 from ..lab import LabError
+from .launched import refuse_launcher
 
 HELP = f"""Train a model in labs: images per second, time in communication, sizes of the all-reduces.
 
@@ -64,8 +64,7 @@ def train(
     request = Request(model, batch, nodes, [entry.split(",") for entry in rails], steps, replay,
                       bucket_mb, compute_scale, schedule, threads, gloo)
     try:
-        if is_launched():
-            raise BenchError("train builds labs of its own: run it without a launcher")
+        refuse_launcher()
         with bars.progress() as step:
             document = run(request, step)
         status = output.publish(document, json_to, plot_to)

@@ -47,6 +47,9 @@ class Request:
             raise BenchError(f"--compute-scale {self.compute_scale:g}: a factor from 0 to 1000")
         if self.compute_scale != 1 and not self.replay:
             raise BenchError("--compute-scale changes recorded computation: it needs --replay")
+        if self.threads is not None and self.replay and self.schedule and self.schedule.exists():
+            raise BenchError(f"--threads is of computation, and a replay of {self.schedule} has none: "
+                             "leave it out, or record another schedule")
         if self.bucket_mb is not None and self.bucket_mb <= 0:
             raise BenchError(f"--bucket-mb {self.bucket_mb:g}: more than 0")
         if importlib.util.find_spec("torch") is None:

@@ -229,7 +229,8 @@ NEZHA_API nezha_code nezha_dump_flight(nezha_comm_t comm, const char* path, char
                                        size_t* needed);
 
 /* Without a communicator. `request` and the answer are JSON; see docs/tuning.md.
- *   "devices"  this host's devices as Nezha sees them; request {"filter": "eth"}
+ *   "devices"  this host's devices as Nezha sees them; request {"filter": "eth"}. "unbound" says why
+ *              sockets cannot be bound to a usable one, and what follows; "" where they can
  *   "explain"  the plan of an operation; request {"collective", "bytes", "dtype", "world_size",
  *              "rails", "rate_gbps" (of each rail), "latency_us", "algorithm",
  *              "schedule": true|false, "rank"}

@@ -111,15 +111,17 @@ Status start(const Config& config) {
     current_file = config.log_file;
   }
   if (const auto level = level_from_name(config.log_level)) set_level(*level);
-  for (const std::string& warning : config.warnings) {
-    static std::set<std::string> told;
-    {
-      const std::lock_guard lock(start_mutex());
-      if (told.size() < kWarningsMax && !told.insert(warning).second) continue;
-    }
-    NEZHA_LOG(warn, "config", "%s", warning.c_str());
-  }
+  for (const std::string& warning : config.warnings) warn_once("config", warning);
   return Status::ok();
+}
+
+void warn_once(const char* subsystem, const std::string& text) {
+  static std::set<std::string> told;
+  {
+    const std::lock_guard lock(start_mutex());
+    if (told.size() < kWarningsMax && !told.insert(text).second) return;
+  }
+  NEZHA_LOG(warn, subsystem, "%s", text.c_str());
 }
 
 RankScope::RankScope(int rank) : previous_(thread_rank) { thread_rank = rank; }

@@ -43,6 +43,9 @@ Status set_file(std::string_view path);
 // Level and file of `config`, then its warnings as lines (each text once per process).
 Status start(const Config& config);
 
+// A line at warn, unless this process has said the same before: for what holds for as long as it lives.
+void warn_once(const char* subsystem, const std::string& text);
+
 // Lines of this thread carry "[rank N]" while the scope lives: several ranks may share a process.
 class RankScope {
  public:

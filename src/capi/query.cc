@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "base/bind_device.h"
 #include "base/config.h"
 #include "base/json.h"
 #include "capi/last_error.h"
@@ -50,7 +51,8 @@ Result<std::string> devices(const JsonValue& request) {
     else json.null();
     json.field("numa_node", device.numa_node).field("driver", device.driver);
     json.field("up", device.up).field("usable", choice.usable).field("reason", choice.reason);
-    json.end_object();
+    const Status bound = choice.usable ? nezha::can_bind_to_device(device.name) : Status::ok();
+    json.field("unbound", bound.message()).end_object();
   }
   return json.end_array().take();
 }

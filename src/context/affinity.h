@@ -1,9 +1,10 @@
 // Which processors the progress thread may use (the paper's interface to give cores to rails).
 //
-// Contract: pure parsing plus sched_setaffinity of a thread that is started inside; any thread.
+// Contract: pure parsing, and the affinity of one running thread; any thread.
 #pragma once
 
-#include <functional>
+#include <pthread.h>
+
 #include <string_view>
 #include <vector>
 
@@ -14,8 +15,8 @@ namespace nezha::context {
 // "0-3,8" -> 0 1 2 3 8; `invalid_argument` with what is accepted.
 Result<std::vector<int>> parse_cpu_list(std::string_view text);
 
-// Runs `start` with the calling thread's affinity set to `cpus` (empty: unchanged), so that threads
-// it starts inherit it, and then restores it.
-Status apply_affinity(std::string_view cpus, const std::function<Status()>& start);
+// Keeps `thread` to the processors of the list (empty: unchanged). Those that do not exist, or that this
+// process may not use, are named in the log, once; with none left it is `invalid_argument`.
+Status set_affinity(pthread_t thread, std::string_view cpus);
 
 }  // namespace nezha::context

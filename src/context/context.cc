@@ -1,8 +1,5 @@
 #include "context/context.h"
 
-#include <pthread.h>
-#include <sched.h>
-
 #include <algorithm>
 #include <new>
 
@@ -68,19 +65,18 @@ Status Context::open(const ContextRequest& request) {
 }
 
 Status Context::start() {
-  return apply_affinity(config_.cpu_affinity, [&] { return loop_->start(); });
+  NEZHA_RETURN_IF_ERROR(loop_->start());
+  const Status placed = set_affinity(loop_->background_thread(), config_.cpu_affinity);
+  if (!placed) loop_->stop();
+  return placed;
 }
 
 Status Context::choose_rails() {
   auto fabric = take_fabric_rails(config_.rails);
   if (!fabric) return fabric.status();
   if (fabric->tcp_wanted) NEZHA_RETURN_IF_ERROR(choose_tcp_rails(fabric->rest));
-  for (std::string& sentence : drop_faces(*fabric, &rails_)) {
+  for (std::string& sentence : add_fabric_rails(*fabric, &rails_)) {
     device_left_out_.push_back("rank " + std::to_string(rank_) + ": " + std::move(sentence));
-  }
-  for (FabricRails::Rail& each : fabric->rails) {
-    if (rails_.size() == control::kRailsMax) break;
-    rails_.push_back(std::move(each.rail));
   }
   if (!rails_.empty()) return Status::ok();
   std::string why;
@@ -99,13 +95,9 @@ Status Context::choose_tcp_rails(const std::string& filter) {
     if (!choice.usable) {
       device_left_out_.push_back("device " + device.name + " (" + device.address + ") of rank " +
                                  std::to_string(rank_) + " is not a rail: " + choice.reason);
-    } else if (rails_.size() < control::kRailsMax) {
+    } else {
       rails_.push_back({device.name, device.address, static_cast<uint8_t>(device.prefix_length), 0,
                         0, device.mtu, device.speed_bits_per_s, "", ""});
-    } else {
-      device_left_out_.push_back("device " + device.name + " of rank " + std::to_string(rank_) +
-                                 " is not a rail: there are " + std::to_string(control::kRailsMax) +
-                                 " already");
     }
   }
   return Status::ok();

@@ -4,6 +4,8 @@
 
 #include "base/ip_prefix.h"
 #include "base/json.h"
+#include "base/log.h"
+#include "control/policy.h"
 #include "control/rail_selector.h"
 #ifdef NEZHA_HAS_LIBFABRIC
 #include "transport/ofi/fabric_choice.h"
@@ -106,9 +108,9 @@ Result<FabricRails> take_fabric_rails(const std::string& list) {
   return taken;
 }
 
-std::vector<std::string> drop_faces(const FabricRails& fabric, std::vector<RailAddress>* tcp) {
+std::vector<std::string> add_fabric_rails(const FabricRails& fabric, std::vector<RailAddress>* rails) {
   std::vector<std::string> sentences;
-  std::erase_if(*tcp, [&](const RailAddress& rail) {
+  std::erase_if(*rails, [&](const RailAddress& rail) {
     const auto served = std::find_if(
         fabric.rails.begin(), fabric.rails.end(), [&](const FabricRails::Rail& each) {
           return rail.name == each.net_device ||
@@ -119,6 +121,20 @@ std::vector<std::string> drop_faces(const FabricRails& fabric, std::vector<RailA
                         "Ethernet face of " + std::string(kFabricPrefix) + served->rail.name);
     return true;
   });
+  std::string too_many;
+  for (const FabricRails::Rail& each : fabric.rails) {
+    if (rails->size() < control::kRailsMax) {
+      rails->push_back(each.rail);
+    } else {
+      too_many += (too_many.empty() ? "" : ", ") + std::string(kFabricPrefix) + each.rail.name;
+    }
+  }
+  if (!too_many.empty()) {
+    sentences.push_back(too_many + ": left out, because a rank has at most " +
+                        std::to_string(control::kRailsMax) + " rails, those of TCP first; name the "
+                        "ones to use in NEZHA_RAILS");
+    log::warn_once("rails", sentences.back());
+  }
   return sentences;
 }
 
@@ -135,7 +151,7 @@ std::string describe_fabric() {
   else json.null();
   auto devices = transport::list_fabric_devices(true);
   json.field("missing", devices ? "" : devices.status().message());
-  json.key("devices").begin_array();
+  json.field("rails_max", control::kRailsMax).key("devices").begin_array();
   const std::vector<transport::FabricDevice> none;
   for (const transport::FabricDevice& each :
        transport::choose_devices(devices ? devices.value() : none, "")) {
@@ -158,6 +174,7 @@ std::string describe_fabric() {
   JsonWriter json;
   json.begin_object().key("library").null();
   json.field("missing", add_matching("", nullptr).message());
+  json.field("rails_max", control::kRailsMax);
   return json.key("devices").begin_array().end_array().end_object().take();
 }
 

@@ -26,15 +26,17 @@ struct FabricRails {
 // all adapters. "tcp:WHAT" is WHAT, and "tcp:" whatever the host has.
 Result<FabricRails> take_fabric_rails(const std::string& list);
 
-// One device is one rail: what fabric rails serve is taken from `tcp`. A sentence for each.
-std::vector<std::string> drop_faces(const FabricRails& fabric,
-                                    std::vector<transport::RailAddress>* tcp);
+// Adds the fabric rails to those of TCP, up to control::kRailsMax in all. One device is one rail: what
+// fabric rails serve is taken from TCP's first. A sentence for each device that is no rail because of
+// that, and one, in the log too, for the rails that are too many.
+std::vector<std::string> add_fabric_rails(const FabricRails& fabric,
+                                          std::vector<transport::RailAddress>* rails);
 
 // Whether this build can have them.
 bool has_fabric();
 
-// {"library": "1.17" or null, "missing": "", "devices": [{"rail": "ofi:mlx5_0", "provider", "device",
-// "address", "speed_gbps", "numa_node", "adapter"}]}
+// {"library": "1.17" or null, "missing": "", "rails_max": 16, "devices": [{"rail": "ofi:mlx5_0",
+// "provider", "device", "address", "speed_gbps", "numa_node", "adapter"}]}
 std::string describe_fabric();
 
 }  // namespace nezha::context

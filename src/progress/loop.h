@@ -88,6 +88,8 @@ class Loop {
   void set_client(LoopClient* client) { client_ = client; }
   // Starts and ends the background thread.
   Status start();
+  // Between start() and stop() only.
+  std::thread::native_handle_type background_thread() { return thread_.native_handle(); }
   void stop();
 
   // Baton held. Errors: `exhausted` from the kernel.

@@ -1,6 +1,7 @@
 #include "transport/rail_socket.h"
 
 #include <arpa/inet.h>
+#include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -10,6 +11,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+
+#include "base/bind_device.h"
+#include "base/log.h"
 
 namespace nezha::transport {
 namespace {
@@ -49,10 +53,9 @@ Result<Descriptor> open_socket(const SocketAddress& address, const SocketPlace& 
     return error(Code::exhausted, "cannot open a socket for %s: %s; raise the descriptor limit "
                  "(ulimit -n)", place.address.c_str(), std::strerror(errno)).with_errno(errno);
   }
-  // Old kernels want a privilege for this; without it the rail still works on tidy hosts.
-  if (!place.device.empty()) {
-    setsockopt(fd.get(), SOL_SOCKET, SO_BINDTODEVICE, place.device.c_str(),
-               static_cast<socklen_t>(place.device.size()));
+  if (place.device.empty()) return fd;
+  if (const Status bound = bind_to_device(fd.get(), place.device); !bound) {
+    log::warn_once("rails", bound.message());  // on tidy hosts the rail still works
   }
   return fd;
 }
@@ -124,6 +127,24 @@ int dial_error(int fd) {
   socklen_t length = sizeof(number);
   if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &number, &length) != 0) return errno;
   return number;
+}
+
+std::string device_with(const std::string& address) {
+  ifaddrs* all = nullptr;
+  if (getifaddrs(&all) != 0) return "";
+  std::string device;
+  for (const ifaddrs* each = all; each != nullptr && device.empty(); each = each->ifa_next) {
+    auto parsed = parse(address, 0, each->ifa_name);
+    if (!parsed) break;
+    if (each->ifa_addr == nullptr || each->ifa_addr->sa_family != parsed->storage.ss_family) continue;
+    sockaddr_storage listed{};
+    std::memcpy(&listed, each->ifa_addr, parsed->length);
+    if (name_of_address(listed, parsed->length) == name_of_address(parsed->storage, parsed->length)) {
+      device = each->ifa_name;
+    }
+  }
+  freeifaddrs(all);
+  return device;
 }
 
 std::string describe_connection(int fd) {

@@ -2,7 +2,8 @@
 //
 // Contract: plain functions over descriptors, any thread. Sockets are non-blocking and close on exec.
 // A socket that stands for a rail is bound to the rail's device as well as to its address, so that a
-// packet never leaves or arrives through another port of the host unnoticed.
+// packet never leaves or arrives through another port of the host; where the system refuses that, the log
+// says so, once for each device.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +27,10 @@ Result<Descriptor> dial(const SocketPlace& from, const std::string& address, uin
 
 // The outcome of a dial that became writable; 0 or an errno.
 int dial_error(int fd);
+
+// The network device that has this address: what a rail that is called after an adapter is bound to. ""
+// where none has it, such as 127.3.4.5, which no interface lists.
+std::string device_with(const std::string& address);
 
 // "10.1.0.1:40112 -> 10.1.0.2:40001"
 std::string describe_connection(int fd);

@@ -1,11 +1,16 @@
-// Lists of processors, and the affinity that is set and set back.
+// Lists of processors, and the affinity of a thread: what was given is compared with what was asked for.
 #include "context/affinity.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sched.h>
 
+#include <future>
 #include <string>
+#include <thread>
 #include <vector>
+
+#include "support/captured_log.h"
 
 namespace nezha::context {
 namespace {
@@ -32,37 +37,79 @@ TEST(CpuList, RefusesEverythingElse) {
   EXPECT_NE(parse_cpu_list("0-3,x").status().message().find("'x'"), std::string::npos);
 }
 
-cpu_set_t current() {
+cpu_set_t of_thread(pthread_t thread) {
   cpu_set_t set;
   CPU_ZERO(&set);
-  sched_getaffinity(0, sizeof(set), &set);
+  EXPECT_EQ(pthread_getaffinity_np(thread, sizeof(set), &set), 0);
   return set;
 }
 
-TEST(Affinity, HoldsInsideAndIsRestored) {
-  const cpu_set_t before = current();
+// A thread that waits until the test is over.
+class Waiting {
+ public:
+  Waiting() : thread_([this] { over_.get_future().wait(); }) {}
+  ~Waiting() {
+    over_.set_value();
+    thread_.join();
+  }
+  pthread_t handle() { return thread_.native_handle(); }
+
+ private:
+  std::promise<void> over_;
+  std::thread thread_;
+};
+
+int first_cpu() {
+  const cpu_set_t mine = of_thread(pthread_self());
   int cpu = 0;
-  while (!CPU_ISSET(cpu, &before)) ++cpu;
-  cpu_set_t inside;
-  const Status answer = apply_affinity(std::to_string(cpu), [&] {
-    inside = current();
-    return error(Code::exhausted, "the answer of start");
-  });
-  EXPECT_EQ(answer.code(), Code::exhausted);
+  while (!CPU_ISSET(cpu, &mine)) ++cpu;
+  return cpu;
+}
+
+constexpr const char* kNotThere = "1022-1023";  // the last that a set can name
+
+TEST(Affinity, IsTheThreadsAndNotTheCallers) {
+  const testing::CapturedLog log;
+  const cpu_set_t before = of_thread(pthread_self());
+  Waiting other;
+  ASSERT_TRUE(set_affinity(other.handle(), std::to_string(first_cpu())).is_ok());
+  const cpu_set_t inside = of_thread(other.handle());
   EXPECT_EQ(CPU_COUNT(&inside), 1);
-  EXPECT_TRUE(CPU_ISSET(cpu, &inside));
-  const cpu_set_t after = current();
+  EXPECT_TRUE(CPU_ISSET(first_cpu(), &inside));
+  const cpu_set_t after = of_thread(pthread_self());
+  EXPECT_TRUE(CPU_EQUAL(&before, &after));
+  EXPECT_TRUE(log.lines().empty()) << log.lines()[0];
+}
+
+TEST(Affinity, AnEmptyListChangesNothing) {
+  Waiting other;
+  const cpu_set_t before = of_thread(other.handle());
+  ASSERT_TRUE(set_affinity(other.handle(), "").is_ok());
+  const cpu_set_t after = of_thread(other.handle());
   EXPECT_TRUE(CPU_EQUAL(&before, &after));
 }
 
-TEST(Affinity, ABadListStartsNothing) {
-  bool started = false;
-  const Status answer = apply_affinity("nonsense", [&] {
-    started = true;
-    return Status::ok();
-  });
-  EXPECT_EQ(answer.code(), Code::invalid_argument);
-  EXPECT_FALSE(started);
+TEST(Affinity, ProcessorsThatAreNotGivenAreNamedOnce) {
+  const testing::CapturedLog log;
+  Waiting other;
+  const std::string wanted = std::to_string(first_cpu()) + "," + kNotThere;
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(set_affinity(other.handle(), wanted).is_ok());
+  const auto lines = log.lines("cpu_affinity=" + wanted);
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_NE(lines[0].find(" warn affinity: "), std::string::npos) << lines[0];
+  EXPECT_NE(lines[0].find("runs on " + std::to_string(first_cpu()) + " only"), std::string::npos);
+  EXPECT_NE(lines[0].find(std::string("not ") + kNotThere), std::string::npos) << lines[0];
+}
+
+TEST(Affinity, AListOfOthersOrNonsenseIsAnError) {
+  Waiting other;
+  for (const char* text : {kNotThere, "nonsense"}) {
+    const Status answer = set_affinity(other.handle(), text);
+    EXPECT_EQ(answer.code(), Code::invalid_argument) << text;
+    EXPECT_NE(answer.message().find(text), std::string::npos) << answer.message();
+  }
+  const std::string advice = set_affinity(other.handle(), kNotThere).message();
+  EXPECT_NE(advice.find("may use, such as " + std::to_string(first_cpu())), std::string::npos) << advice;
 }
 
 }  // namespace

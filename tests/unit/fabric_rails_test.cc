@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "base/json.h"
+#include "control/policy.h"
+#include "support/captured_log.h"
 #include "transport/ofi/fabric_choice.h"
 
 namespace nezha::context {
@@ -67,13 +69,34 @@ TEST(FabricRails, OneDeviceIsOneRail) {
   fabric.rails.push_back({tcp("shm", ""), ""});
   std::vector<RailAddress> rails = {tcp("eth0", "10.9.0.7"), tcp("eth2", "10.33.0.7"),
                                     tcp("eth5", "10.5.0.7"), tcp("eth8", "10.8.0.7"), tcp("eth9", "")};
-  const std::vector<std::string> sentences = drop_faces(fabric, &rails);
-  ASSERT_EQ(rails.size(), 2U);
-  EXPECT_EQ(rails[0].name, "eth0");
-  EXPECT_EQ(rails[1].name, "eth9");
+  const std::vector<std::string> sentences = add_fabric_rails(fabric, &rails);
+  std::string names;
+  for (const RailAddress& rail : rails) names += rail.name + " ";
+  EXPECT_EQ(names, "eth0 eth9 mlx5_2 efa_0 net@10.8.0.7 shm ");
   ASSERT_EQ(sentences.size(), 3U);
   EXPECT_NE(sentences[0].find("eth2 (10.33.0.7)"), std::string::npos) << sentences[0];
   EXPECT_NE(sentences[0].find("ofi:mlx5_2"), std::string::npos) << sentences[0];
+}
+
+TEST(FabricRails, WhatDoesNotFitIsNamedOnce) {
+  const testing::CapturedLog log;
+  FabricRails fabric;
+  for (int i = 0; i < 5; ++i) {
+    const std::string number = std::to_string(i);
+    fabric.rails.push_back({tcp("mlx5_" + number, "10.3.0." + number), i == 0 ? "eth0" : ""});
+  }
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    std::vector<RailAddress> rails;
+    for (int i = 0; i < 14; ++i) rails.push_back(tcp("eth" + std::to_string(i), ""));
+    const std::vector<std::string> sentences = add_fabric_rails(fabric, &rails);
+    ASSERT_EQ(rails.size(), control::kRailsMax);  // eth0 is mlx5_0, so that three of the five fit
+    EXPECT_EQ(rails.back().name, "mlx5_2");
+    ASSERT_EQ(sentences.size(), 2U);
+    EXPECT_TRUE(sentences[1].starts_with("ofi:mlx5_3, ofi:mlx5_4: left out")) << sentences[1];
+    EXPECT_NE(sentences[1].find("at most 16 rails"), std::string::npos) << sentences[1];
+    EXPECT_NE(sentences[1].find("NEZHA_RAILS"), std::string::npos) << sentences[1];
+  }
+  EXPECT_EQ(log.lines(" warn rails: ofi:mlx5_3, ofi:mlx5_4: left out").size(), 1U);
 }
 
 TEST(FabricRails, TheListIsSplitByPrefixes) {

@@ -10,34 +10,28 @@
 #include <vector>
 
 #include "base/config.h"
+#include "support/captured_log.h"
 
 namespace nezha {
 namespace {
 
-class Log : public testing::Test {
+class Log : public ::testing::Test {
  protected:
-  void SetUp() override {
-    path_ = testing::TempDir() + "nezha-log-test-" + std::to_string(getpid());
-    std::filesystem::remove(path_);
-    ASSERT_TRUE(log::set_file(path_).is_ok());
-    log::set_level(log::Level::info);
-  }
+  void SetUp() override { log::set_level(log::Level::info); }
+  void TearDown() override { log::set_level(log::Level::warn); }
 
-  void TearDown() override {
-    EXPECT_TRUE(log::set_file("").is_ok());
-    log::set_level(log::Level::warn);
-    std::filesystem::remove(path_);
-  }
+  std::vector<std::string> lines() const { return captured_.lines(); }
 
-  std::vector<std::string> lines() const {
-    std::ifstream file(path_);
-    std::vector<std::string> all;
-    for (std::string line; std::getline(file, line);) all.push_back(line);
-    return all;
-  }
-
-  std::string path_;
+  testing::CapturedLog captured_;
 };
+
+TEST_F(Log, WhatHoldsForGoodIsSaidOnce) {
+  for (int i = 0; i < 3; ++i) log::warn_once("x", "the same text");
+  log::warn_once("x", "another 100% text");
+  ASSERT_EQ(lines().size(), 2u);
+  EXPECT_TRUE(lines()[0].ends_with(" warn x: the same text")) << lines()[0];
+  EXPECT_TRUE(lines()[1].ends_with("another 100% text")) << lines()[1];
+}
 
 TEST_F(Log, LineHasTimeProcessLevelSubsystemAndText) {
   NEZHA_LOG(warn, "tcp", "rail %s: %d", "eth1", 7);
@@ -105,8 +99,8 @@ TEST_F(Log, ThreadsNeverMixLines) {
 }
 
 TEST_F(Log, FileNameTakesHostAndProcess) {
-  ASSERT_TRUE(log::set_file(path_ + ".%p.%%").is_ok());
-  EXPECT_TRUE(std::filesystem::remove(path_ + "." + std::to_string(getpid()) + ".%"));
+  ASSERT_TRUE(log::set_file(captured_.path() + ".%p.%%").is_ok());
+  EXPECT_TRUE(std::filesystem::remove(captured_.path() + "." + std::to_string(getpid()) + ".%"));
 }
 
 TEST_F(Log, FileThatCannotBeOpenedIsRefusedAndChangesNothing) {
@@ -120,7 +114,7 @@ TEST_F(Log, FileThatCannotBeOpenedIsRefusedAndChangesNothing) {
 TEST_F(Log, StartTakesLevelAndFileAndTellsEachWarningOnce) {
   Config config;
   config.log_level = "debug";
-  config.log_file = path_ + ".start";
+  config.log_file = captured_.path() + ".start";
   config.warnings = {"one warning", "one warning"};
   ASSERT_TRUE(log::start(config).is_ok());
   ASSERT_TRUE(log::start(config).is_ok());

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Dict, Optional
+from typing import Any, Dict, List, Optional
 
 import typer
 
@@ -64,7 +64,8 @@ def info(rail_filter: str = typer.Option("", "--filter", help="As in NEZHA_RAILS
         typer.echo(json.dumps(answer, indent=1))
         return
     if "devices" in answer:
-        answer["devices"] = [_row(device) for device in answer["devices"]]
+        listed = answer["devices"]
+        answer["devices"] = [_row(device) for device in listed]
         fabric = answer["fabric"]
         answer["fabric"] = [_fabric_row(device) for device in fabric["devices"]]
     for name, value in answer.items():
@@ -72,9 +73,12 @@ def info(rail_filter: str = typer.Option("", "--filter", help="As in NEZHA_RAILS
             typer.echo("\n".join(aggregation.sentences(value)) + "\n")
             continue
         show.section(_TITLES[name], value)
+        if name == "devices":
+            for sentence in _unbound(listed):
+                typer.echo(sentence + "\n")
         if name == "fabric":
-            typer.echo(_fabric_sentence(fabric) + "\n")
-    if not config and not any(row["usable as a rail"] == "yes" for row in answer["devices"]):
+            typer.echo(_fabric_sentence(fabric, listed) + "\n")
+    if not config and not any(device["usable"] for device in listed):
         typer.echo("No device is usable as a rail: name one with NEZHA_RAILS, or look at the reasons.")
 
 
@@ -87,8 +91,15 @@ def _row(device: Dict[str, Any]) -> Dict[str, Any]:
         "MTU": device["mtu"],
         "NUMA node": device["numa_node"] if device["numa_node"] >= 0 else "",
         "driver": device["driver"],
-        "usable as a rail": "yes" if device["usable"] else f"no: {device['reason']}",
+        "usable as a rail": (f"no: {device['reason']}" if not device["usable"] else
+                             "yes, by its address only" if device["unbound"] else "yes"),
     }
+
+
+def _unbound(devices: List[Dict[str, Any]]) -> List[str]:
+    """What follows where sockets cannot be bound to a device, a sentence each."""
+    return [device["unbound"][0].upper() + device["unbound"][1:] + "." for device in devices
+            if device["unbound"]]
 
 
 def _fabric_row(device: Dict[str, Any]) -> Dict[str, Any]:
@@ -104,12 +115,21 @@ def _fabric_row(device: Dict[str, Any]) -> Dict[str, Any]:
     }
 
 
-def _fabric_sentence(fabric: Dict[str, Any]) -> str:
-    """What can be done with what libfabric has, or with what is missing."""
+def _fabric_sentence(fabric: Dict[str, Any], devices: List[Dict[str, Any]]) -> str:
+    """What can be done with what libfabric has, or with what is missing. devices: those of the host."""
     if fabric["missing"]:
         return fabric["missing"]
     adapters = [device["rail"] for device in fabric["devices"] if device["adapter"]]
+    served = {device[key] for device in fabric["devices"] if device["adapter"]
+              for key in ("device", "address")}
+    tcp = [device for device in devices
+           if device["usable"] and not {device["device"], device["address"]} & served]
+    surplus = adapters[max(0, fabric["rails_max"] - len(tcp)):]
     if not adapters:
         return f"libfabric {fabric['library']} has no RDMA adapter here; TCP serves the devices above."
+    if surplus:
+        return (f"libfabric {fabric['library']}: NEZHA_RAILS=tcp:,ofi: would leave out "
+                f"{', '.join(surplus)}: a rank has at most {fabric['rails_max']} rails, those of TCP "
+                "first. Name the ones to use.")
     return (f"libfabric {fabric['library']}: NEZHA_RAILS=tcp:,ofi: uses {', '.join(adapters)} and every "
             "other device.")

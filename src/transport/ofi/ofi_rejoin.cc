@@ -46,7 +46,8 @@ void OfiRejoin::probe(const Path& path, Nanoseconds patience) {
   const PeerAddress& peer = request_.ranks[static_cast<size_t>(path.peer)];
   const PeerAddress& me = request_.ranks[static_cast<size_t>(request_.rank)];
   const RailAddress& mine = me.rails[static_cast<size_t>(path.rail)];
-  const SocketPlace from{mine.address, me.host == peer.host ? "" : mine.name};
+  // By its address: the name of an adapter's rail is no name of a network device.
+  const SocketPlace from{mine.address, me.host == peer.host ? "" : device_with(mine.address)};
   pings_.push_back({path, HostPing(from, peer.rails[static_cast<size_t>(path.peer_rail)])});
   meeting_->dial(path, 0, loop_.clock().now(), patience, true);
 }

@@ -232,8 +232,10 @@ NEZHA_API nezha_code nezha_dump_flight(nezha_comm_t comm, const char* path, char
  *   "devices"  this host's devices as Nezha sees them; request {"filter": "eth"}. "unbound" says why
  *              sockets cannot be bound to a usable one, and what follows; "" where they can
  *   "explain"  the plan of an operation; request {"collective", "bytes", "dtype", "world_size",
- *              "rails", "rate_gbps" (of each rail), "latency_us", "algorithm",
- *              "schedule": true|false, "rank"}
+ *              "rails", "rate_gbps" (of each rail), "latency_us", "reduce_gb_per_s" (1e9 bytes),
+ *              "algorithm", "schedule": true|false, "rank"}
+ *   "divide"   how the balancer would divide an operation's bytes among rails; request {"bytes",
+ *              "rails": [{"rate_gbps", "latency_us"}], "split_cost_us", "rate_lost": [[...]]}
  *   "aggregator"  the configured aggregation node: does it answer, which one serves this host, the tree
  *   "config"   every configuration field with default, unit, environment name and meaning
  *   "build"    version, compiler, instruction set, optional parts */

@@ -8,15 +8,12 @@
 #include "base/config.h"
 #include "base/json.h"
 #include "capi/last_error.h"
+#include "capi/plan_query.h"
 #include "context/fabric_rails.h"
 #include "context/topology_question.h"
-#include "control/policy.h"
 #include "control/rail_selector.h"
 #include "nezha/nezha.h"
 #include "reduce/reduce.h"
-#include "schedule/catalog.h"
-#include "schedule/plan.h"
-#include "schedule/printer.h"
 #include "schedule/topology.h"
 #include "wire/cluster_key.h"
 
@@ -55,84 +52,6 @@ Result<std::string> devices(const JsonValue& request) {
     json.field("unbound", bound.message()).end_object();
   }
   return json.end_array().take();
-}
-
-Result<nezha::schedule::PlanRequest> plan_request(const JsonValue& request) {
-  nezha::schedule::PlanRequest shape;
-  const std::string collective(request.at("collective").string_or("all_reduce"));
-  bool known = false;
-  for (size_t i = 0; i < nezha::kCollectiveCount; ++i) {
-    if (name_of(static_cast<nezha::Collective>(i)) != collective) continue;
-    shape.collective = static_cast<nezha::Collective>(i);
-    known = true;
-  }
-  if (!known) {
-    return error(Code::invalid_argument, "collective '%s' does not exist: all_reduce, broadcast, "
-                 "all_gather, reduce_scatter, reduce, gather, scatter, all_to_all, all_to_all_v or "
-                 "barrier", collective.c_str());
-  }
-  const std::string dtype(request.at("dtype").string_or("float32"));
-  const auto element = nezha::dtype_from_name(dtype);
-  if (!element) {
-    return error(Code::invalid_argument, "dtype '%s' does not exist", dtype.c_str());
-  }
-  shape.dtype = *element;
-  shape.count = static_cast<uint64_t>(request.at("bytes").integer_or(1 << 20)) /
-                nezha::dtype_size(*element);
-  shape.world_size = static_cast<int>(request.at("world_size").integer_or(4));
-  if (shape.world_size < 1 || shape.world_size > 65535) {
-    return error(Code::invalid_argument, "world_size %d is not in 1..65535", shape.world_size);
-  }
-  // Blocks of equal length.
-  const auto ranks = static_cast<uint64_t>(shape.world_size);
-  shape.longest_block = shape.count / ranks + (shape.count % ranks != 0 ? 1 : 0);
-  const std::string algorithm(request.at("algorithm").string_or("auto"));
-  const auto chosen = nezha::algorithm_from_name(algorithm);
-  if (!chosen) {
-    return error(Code::invalid_argument, "algorithm '%s' does not exist", algorithm.c_str());
-  }
-  shape.algorithm = *chosen;
-  return shape;
-}
-
-Result<std::string> explain(const JsonValue& request) {
-  auto shape = plan_request(request);
-  if (!shape) return shape.status();
-  nezha::schedule::CostTable costs;
-  const int64_t rails = request.at("rails").integer_or(1);
-  if (rails < 1 || rails > static_cast<int64_t>(nezha::control::kRailsMax)) {
-    return error(Code::invalid_argument, "rails %lld is not in 1..%zu",
-                 static_cast<long long>(rails), size_t{nezha::control::kRailsMax});
-  }
-  costs.rails = static_cast<uint32_t>(rails);
-  costs.rate_bytes_per_s = costs.rails * request.at("rate_gbps").number_or(1.0) * 1e9 / 8;
-  costs.latency_s = request.at("latency_us").number_or(costs.latency_s * 1e6) / 1e6;
-  auto plan = nezha::schedule::make_plan(*shape, costs);
-  if (!plan) return plan.status();
-  JsonWriter json;
-  json.begin_object().field("text", nezha::schedule::explain(*shape, costs));
-  json.field("algorithm", name_of(plan->algorithm));
-  json.field("chunks_per_slice", plan->chunks_per_slice).field("window", plan->window);
-  json.key("candidates").begin_array();
-  for (const nezha::schedule::AlgorithmEntry& entry : nezha::schedule::catalog()) {
-    if (entry.collective != shape->collective) continue;
-    json.begin_object().field("algorithm", name_of(entry.algorithm));
-    json.field("summary", entry.summary);
-    json.field("predicted_us",
-               1e6 * nezha::schedule::estimate_seconds(entry.algorithm, *shape, costs));
-    json.end_object();
-  }
-  json.end_array();
-  if (request.at("schedule").bool_or(false)) {
-    const int rank = static_cast<int>(request.at("rank").integer_or(0));
-    const int root = static_cast<int>(request.at("root").integer_or(0));
-    auto schedule = nezha::schedule::build(shape->collective, plan->algorithm, rank,
-                                           shape->world_size, root);
-    if (!schedule) return schedule.status();
-    json.field("schedule_text", nezha::schedule::to_text(*schedule));
-    json.key("schedule").raw(nezha::schedule::to_json(*schedule));
-  }
-  return json.end_object().take();
 }
 
 // The configured aggregation node, and what it answers.
@@ -185,13 +104,14 @@ nezha_code nezha_query(const char* what, const char* request, char* text, size_t
     const std::string topic = what == nullptr ? "" : what;
     Result<std::string> answer = std::string();
     if (topic == "devices") answer = devices(*parsed);
-    else if (topic == "explain") answer = explain(*parsed);
+    else if (topic == "explain") answer = nezha::capi::explain_plan(*parsed);
+    else if (topic == "divide") answer = nezha::capi::divide_bytes(*parsed);
     else if (topic == "fabric") answer = nezha::context::describe_fabric();
     else if (topic == "aggregator") answer = aggregator();
     else if (topic == "config") answer = nezha::config_schema_json();
     else if (topic == "build") answer = build_info();
     else return error(Code::invalid_argument, "cannot answer '%s': devices, fabric, explain, "
-                      "aggregator, config or build", topic.c_str());
+                      "divide, aggregator, config or build", topic.c_str());
     if (!answer) return answer.status();
     content = std::move(*answer);
     return Status::ok();

@@ -19,7 +19,7 @@ inline constexpr int kWorldSizeMax = 16384;
 // 0.1 to 1 Gbit/s (docs/performance.md).
 inline constexpr double kExchangeLinkUse = 0.7;
 
-// What an algorithm costs one rank, for `estimate_seconds` in plan.h.
+// What an algorithm costs one rank, for `estimate` in plan.h.
 struct CostTerms {
   double steps = 0;           // messages one after the other: multiplies the latency
   double bytes_factor = 0;    // bytes sent by the busiest rank / bytes of the operation

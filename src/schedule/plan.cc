@@ -54,28 +54,14 @@ uint64_t bytes_of(const PlanRequest& request) {
   return request.count * dtype_size(request.dtype);
 }
 
-double seconds(const CostTerms& terms, const PlanRequest& request, const CostTable& costs) {
-  const auto bytes = static_cast<double>(bytes_of(request));
-  return terms.steps * costs.latency_s +
-         terms.bytes_factor * bytes / (costs.rate_bytes_per_s * terms.link_use) +
-         terms.reduce_factor * bytes / costs.reduce_bytes_per_s;
-}
-
 Algorithm choose(const PlanRequest& request, const CostTable& costs) {
   if (request.algorithm != Algorithm::automatic) return request.algorithm;
-  const bool is_reduce = request.collective == Collective::all_reduce;
-  if (is_reduce && request.count < static_cast<uint64_t>(request.world_size)) {
-    return Algorithm::recursive_doubling;
-  }
   Algorithm best = Algorithm::automatic;
   double least = std::numeric_limits<double>::infinity();
   for (const AlgorithmEntry& entry : catalog()) {
     if (entry.collective != request.collective) continue;
-    const Shape shape = entry.shape(request.world_size);
-    const bool too_long = shape.geometry == Geometry::block_parts &&
-                          bytes_of(request) > request.chunk_bytes_max;
-    if (shape.bits_follow_chunks || too_long) continue;
-    const double cost = seconds(entry.cost(request.world_size), request, costs);
+    if (!why_left_out(entry, request).empty()) continue;
+    const double cost = estimate(entry, request, costs).total_s();
     if (cost >= least) continue;
     least = cost;
     best = entry.algorithm;
@@ -122,8 +108,8 @@ std::string line(const AlgorithmEntry& entry, const PlanRequest& request, const 
   char text[256];
   std::snprintf(text, sizeof text,
                 "  %-18s %12.1f us  %6.1f steps  %6.2f x bytes  %6.2f x reduced  ",
-                name_of(entry.algorithm).data(), 1e6 * seconds(terms, request, costs), terms.steps,
-                terms.bytes_factor, terms.reduce_factor);
+                name_of(entry.algorithm).data(), 1e6 * estimate(entry, request, costs).total_s(),
+                terms.steps, terms.bytes_factor, terms.reduce_factor);
   return text + std::string(entry.summary) + "\n";
 }
 
@@ -201,10 +187,26 @@ Result<Plan> make_aggregation_plan(const PlanRequest& request) {
   return plan;
 }
 
-double estimate_seconds(Algorithm algorithm, const PlanRequest& request, const CostTable& costs) {
-  const AlgorithmEntry* entry = find_algorithm(request.collective, algorithm);
-  if (entry == nullptr) return std::numeric_limits<double>::infinity();
-  return seconds(entry->cost(request.world_size), request, costs);
+Estimate estimate(const AlgorithmEntry& entry, const PlanRequest& request, const CostTable& costs) {
+  const CostTerms terms = entry.cost(request.world_size);
+  const auto bytes = static_cast<double>(bytes_of(request));
+  return {terms.steps * costs.latency_s,
+          terms.bytes_factor * bytes / (costs.rate_bytes_per_s * terms.link_use),
+          terms.reduce_factor * bytes / costs.reduce_bytes_per_s};
+}
+
+std::string_view why_left_out(const AlgorithmEntry& entry, const PlanRequest& request) {
+  const Shape shape = entry.shape(request.world_size);
+  if (shape.bits_follow_chunks) return "its bits change with the size of the chunks";
+  if (shape.geometry == Geometry::block_parts && bytes_of(request) > request.chunk_bytes_max) {
+    return "it moves runs of blocks in one message, and this would be longer than a chunk";
+  }
+  const bool is_reduce = request.collective == Collective::all_reduce;
+  if (is_reduce && request.count < static_cast<uint64_t>(request.world_size) &&
+      entry.algorithm != Algorithm::recursive_doubling) {
+    return "there are fewer elements than ranks";
+  }
+  return {};
 }
 
 std::string explain(const PlanRequest& request, const CostTable& costs) {

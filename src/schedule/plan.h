@@ -7,12 +7,15 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "base/status.h"
 #include "base/types.h"
 #include "schedule/chunk_map.h"
 
 namespace nezha::schedule {
+
+struct AlgorithmEntry;  // catalog.h
 
 // Measured or nominal constants of the group, agreed at start-up (rank 0's values).
 struct CostTable {
@@ -66,8 +69,18 @@ inline constexpr uint64_t kUnheldBytesMax = 16 * 1024;
 Result<Plan> make_aggregation_plan(const PlanRequest& request);
 
 // Predicted seconds of one algorithm: alpha x steps + beta x bytes + gamma x reduced bytes
-// (Thakur, Rabenseifner, Gropp 2005, section 3). Infinite when it does not do the collective.
-double estimate_seconds(Algorithm algorithm, const PlanRequest& request, const CostTable& costs);
+// (Thakur, Rabenseifner, Gropp 2005, section 3).
+struct Estimate {
+  double latency_s = 0;
+  double transfer_s = 0;
+  double reduce_s = 0;
+
+  double total_s() const { return latency_s + transfer_s + reduce_s; }
+};
+Estimate estimate(const AlgorithmEntry& entry, const PlanRequest& request, const CostTable& costs);
+
+// Why make_plan leaves a row of the catalog out where nobody names its algorithm; empty: it does not.
+std::string_view why_left_out(const AlgorithmEntry& entry, const PlanRequest& request);
 
 // The comparison a person can read: every candidate with its terms, and the choice.
 std::string explain(const PlanRequest& request, const CostTable& costs);

@@ -183,6 +183,15 @@ TEST(CApi, QueriesNeedNoCommunicator) {
     EXPECT_EQ(nezha_query("explain", request, text.data(), text.size(), nullptr),
               NEZHA_INVALID_ARGUMENT) << request;
   }
+  for (const char* request :
+       {"{}", "{\"rails\": []}", "{\"rails\": [{\"rate_gbps\": 0, \"latency_us\": 1}]}",
+        "{\"rails\": [{\"rate_gbps\": 1}]}",
+        "{\"bytes\": -1, \"rails\": [{\"rate_gbps\": 1, \"latency_us\": 1}]}",
+        "{\"rails\": [{\"rate_gbps\": 1, \"latency_us\": 1}], \"split_cost_us\": -1}",
+        "{\"rails\": [{\"rate_gbps\": 1, \"latency_us\": 1}], \"rate_lost\": [[0.5]]}"}) {
+    EXPECT_EQ(nezha_query("divide", request, text.data(), text.size(), nullptr),
+              NEZHA_INVALID_ARGUMENT) << request;
+  }
 }
 
 TEST(CApi, SmallThings) {

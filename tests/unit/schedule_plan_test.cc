@@ -264,12 +264,27 @@ TEST(Plan, FingerprintTellsEveryFieldApart) {
 }
 
 TEST(Estimate, IsLatencyForShortAndBytesForLongMessages) {
-  EXPECT_NEAR(estimate_seconds(Algorithm::recursive_doubling, request(4), two_gigabit()), 60e-6,
-              1e-6);
-  const double wire = 1.5 * 64 * kMebi / 250e6;
-  EXPECT_NEAR(estimate_seconds(Algorithm::ring, request(64 * kMebi), two_gigabit()), wire,
-              0.05 * wire);
-  EXPECT_TRUE(std::isinf(estimate_seconds(Algorithm::tree, request(4), two_gigabit())));
+  const auto of = [](Algorithm algorithm, uint64_t bytes) {
+    return estimate(*find_algorithm(Collective::all_reduce, algorithm), request(bytes), two_gigabit());
+  };
+  EXPECT_NEAR(of(Algorithm::recursive_doubling, 4).total_s(), 60e-6, 1e-6);
+  const Estimate ring = of(Algorithm::ring, 64 * kMebi);
+  EXPECT_NEAR(ring.latency_s, 6 * 30e-6, 1e-12);
+  EXPECT_NEAR(ring.transfer_s, 1.5 * 64 * kMebi / 250e6, 1e-9);
+  EXPECT_NEAR(ring.reduce_s, 0.75 * 64 * kMebi / 4e9, 1e-9);
+}
+
+TEST(Estimate, SaysWhyARowIsLeftOut) {
+  const auto why = [](Collective collective, Algorithm algorithm, const PlanRequest& asked) {
+    return why_left_out(*find_algorithm(collective, algorithm), asked);
+  };
+  EXPECT_TRUE(why(Collective::all_reduce, Algorithm::ring, request(kMebi)).empty());
+  EXPECT_FALSE(why(Collective::all_reduce, Algorithm::ring, request(4)).empty());
+  EXPECT_TRUE(why(Collective::all_reduce, Algorithm::recursive_doubling, request(4)).empty());
+  EXPECT_TRUE(why(Collective::all_reduce, Algorithm::bcube, request(kMebi)).empty());
+  EXPECT_FALSE(why(Collective::all_reduce, Algorithm::bcube, request(kMebi, 6)).empty());
+  EXPECT_TRUE(why(Collective::all_gather, Algorithm::bruck, request(kKibi)).empty());
+  EXPECT_FALSE(why(Collective::all_gather, Algorithm::bruck, request(kMebi)).empty());
 }
 
 TEST(Explain, NamesEveryCandidateAndTheChoice) {

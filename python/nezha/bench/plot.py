@@ -10,8 +10,8 @@ from .rows import Row
 from .sizes import format_size
 
 # Okabe and Ito's palette: told apart with any colour vision, and in print.
-_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 
 def plot(curves: Dict[str, Sequence[Row]], path: Path, title: str) -> None:
@@ -21,10 +21,10 @@ def plot(curves: Dict[str, Sequence[Row]], path: Path, title: str) -> None:
     figure, axes = pyplot.subplots(figsize=(9.5, 5.6), dpi=150)
     limits: Dict[float, List[str]] = {}
     for index, (name, rows) in enumerate(curves.items()):
-        color = _COLORS[index % len(_COLORS)]
+        color = COLORS[index % len(COLORS)]
         shown = [row for row in rows if row["size"] > 0]
         axes.plot([row["size"] for row in shown], [row["busbw_gbps"] for row in shown],
-                  color=color, marker=_MARKERS[index % len(_MARKERS)], markersize=5,
+                  color=color, marker=MARKERS[index % len(MARKERS)], markersize=5,
                   linewidth=2, label=name, zorder=3)
         limit = _limit_gbps(shown)
         if limit is not None:

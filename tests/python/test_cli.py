@@ -19,8 +19,8 @@ def nezha(*arguments, **options):
                           capture_output=True, timeout=PATIENCE_S, **options)
 
 
-@pytest.mark.parametrize("command", ["run", "info", "explain", "flight", "bench", "lab", "aggregator",
-                                     "demo"])
+@pytest.mark.parametrize("command", ["run", "info", "explain", "plan", "flight", "bench", "lab",
+                                     "aggregator", "demo"])
 def test_every_command_has_help(command):
     assert f"  {command} " in nezha("--help").stdout
     done = nezha(command, "--help")

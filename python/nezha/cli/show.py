@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Dict, List
+from typing import Any, Dict, Iterable, List
 
 from rich import box
 from rich.console import Console
@@ -25,6 +25,12 @@ def section(title: str, value: Any) -> None:
         _console().print(f"[bold]{escape(title)}[/bold]\n{escape(value)}")
     elif value not in ([], {}):
         _console().print(f"[bold]{escape(title)}[/bold]: {escape(text_of(value))}")
+
+
+def sentences(texts: Iterable[str]) -> None:
+    """Prints texts, a line each, wrapped by the terminal and not before."""
+    for text in texts:
+        _console().print(escape(text), soft_wrap=True)
 
 
 def _rows(title: str, rows: List[Dict[str, Any]]) -> None:

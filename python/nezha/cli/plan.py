@@ -1,0 +1,184 @@
+"""`nezha plan`: what a cluster can do, before it is bought or cabled."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Dict, Iterator, Optional
+
+import typer
+
+from ..bench.errors import BenchError
+from ..bench.sizes import parse_size, size_list
+from ..planning.errors import PlanError
+
+_ALGORITHM_HELP = """What every algorithm would cost on these rails, where they cross, and which one runs.
+
+Rails are RATE:LATENCY. Costs come from the library's catalog, the division among rails from its balancer.
+
+\b
+Examples:
+  nezha plan algorithm --nodes 8 --rails 25Gbit/s:20us,10Gbit/s:50us
+  nezha plan algorithm --nodes 64 --rails 100G:10us -b 1K -e 1G --plot out/algorithms.png
+  nezha plan algorithm --nodes 4 --rails 1G:30us,1G:30us --interference out/interference.json
+"""
+_CHECK_HELP = """A measured table, or one number, against what the hardware allows.
+
+Tables: nccl-tests' JSON (all_reduce_perf ... -J FILE) and nezha bench's (--json FILE).
+
+\b
+Examples:
+  nezha plan check nccl.json --accelerator A100
+  nezha plan check nccl.json --accelerator H100 --nics 8x400Gbit/s --size 25M
+  nezha plan check --busbw 235GB/s --accelerator A100
+"""
+_RAILS_HELP = """How many rails connect all hosts when a port only sends or only receives; who does what.
+
+\b
+Examples:
+  nezha plan rails --hosts 384
+  nezha plan rails --rails 8             how many hosts 8 rails connect
+  nezha plan rails --file cluster.yaml   what a given cabling can do
+"""
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False, no_args_is_help=True,
+                  help="What a cluster can do, computed before it is bought or cabled.")
+_JSON = typer.Option(False, "--json", help="For programs.")
+
+
+@contextmanager
+def one_sentence(command: str) -> Iterator[None]:
+    """Turns errors of planning into a sentence on standard error and exit status 1."""
+    try:
+        yield
+    except (PlanError, BenchError, ValueError) as error:
+        typer.echo(f"nezha plan {command}: {error}", err=True)
+        raise typer.Exit(1) from None
+
+
+def as_json(document: Any) -> None:
+    """Prints a document for programs."""
+    typer.echo(json.dumps(document, indent=1))
+
+
+@app.command(help="What links are advertised with: inside nodes, between nodes, in bits and in bytes.")
+def links(accelerator: Optional[str] = typer.Option(
+    None, "--accelerator", help="Only this one: H100, MI300X, ..."),
+          fabric: Optional[str] = typer.Option(
+              None, "--fabric", help="Only networks with this in their name."),
+          json_wanted: bool = _JSON) -> None:
+    from ..planning import links as tables
+    from . import plan_show
+
+    with one_sentence("links"):
+        document: Dict[str, Any] = {"units": "one direction; GB is 1e9 bytes, Gbit 1e9 bits; "
+                                             "practical: 80 %"}
+        if accelerator is not None or fabric is None:
+            document["intra_node"] = tables.intra_rows(accelerator)
+        if fabric is not None or accelerator is None:
+            document["inter_node"] = tables.inter_rows(fabric)
+        if accelerator is None and fabric is None:
+            document["pcie_x16"] = tables.pcie_rows()
+            document["infiniband"] = tables.infiniband_rows()
+        document["sources"] = tables.sources()
+        (as_json if json_wanted else plan_show.links)(document)
+
+
+@app.command(help=_RAILS_HELP)
+def rails(hosts: Optional[int] = typer.Option(None, "--hosts", help="Connect so many hosts."),
+          rail_count: Optional[int] = typer.Option(None, "--rails", help="With so many rails."),
+          file: Optional[Path] = typer.Option(None, "--file", help="A cabling, YAML; see "
+                                                                   "docs/planning.md."),
+          json_wanted: bool = _JSON) -> None:
+    from ..planning import rails_report
+    from ..planning.cabling import explain, read_cabling
+    from . import plan_show
+
+    with one_sentence("rails"):
+        if sum(each is not None for each in (hosts, rail_count, file)) != 1:
+            raise PlanError("give one of --hosts N, --rails N and --file FILE")
+        if hosts is not None:
+            (as_json if json_wanted else plan_show.assignment)(rails_report.for_hosts(hosts))
+        elif rail_count is not None:
+            (as_json if json_wanted else plan_show.most_hosts)(rails_report.for_rails(rail_count))
+        elif file is not None:
+            (as_json if json_wanted else plan_show.cabling)(explain(read_cabling(file)))
+
+
+@app.command(help=_ALGORITHM_HELP)
+def algorithm(nodes: int = typer.Option(..., "--nodes", help="Ranks, one a node."),
+              rail_list: str = typer.Option(..., "--rails", help="RATE:LATENCY of each, such as "
+                                                                 "25Gbit/s:20us,10G:50us."),
+              collective: str = typer.Option("all_reduce", "--collective"),
+              minbytes: str = typer.Option("4", "-b", "--minbytes", help="Smallest size; 8M is 8 x "
+                                                                         "1024 x 1024."),
+              maxbytes: str = typer.Option("256M", "-e", "--maxbytes", help="Largest size."),
+              factor: int = typer.Option(4, "-f", "--stepfactor", help="Each size is so many times "
+                                                                       "the one before."),
+              interference: Optional[Path] = typer.Option(
+                  None, "--interference", help="What the rails cost each other: the file of nezha "
+                                               "bench interference."),
+              plot_to: Optional[Path] = typer.Option(None, "--plot", help="Write a picture."),
+              json_wanted: bool = _JSON) -> None:
+    from ..planning import algorithms, picture
+    from ..planning.interference_file import read_interference
+    from ..planning.units import parse_rails
+    from . import plan_show
+
+    with one_sentence("algorithm"):
+        found = parse_rails("rails", rail_list)
+        split_cost_s, lost = (None, None) if interference is None else read_interference(
+            interference, len(found))
+        question = algorithms.Question(collective, nodes, found, split_cost_s, lost)
+        sizes = size_list(parse_size(minbytes), parse_size(maxbytes), factor, 4)
+        answers = [algorithms.answer(question, size) for size in sizes]
+        crossings = algorithms.crossings(question, sizes[0], sizes[-1]) if len(sizes) > 1 else []
+        document = algorithms.document(question, answers, crossings)
+        (as_json if json_wanted else plan_show.algorithms)(document)
+        if plot_to is not None:
+            picture.plot(answers, crossings, plot_to, f"{collective}, {nodes} nodes, {rail_list}")
+            typer.echo(f"plot: {plot_to}", err=True)
+
+
+@app.command(help=_CHECK_HELP)
+def check(
+        table: Optional[Path] = typer.Argument(None, help="A measured table, JSON."),
+        busbw: Optional[str] = typer.Option(None, "--busbw", help="Or one bus bandwidth: 235GB/s."),
+        ranks: int = typer.Option(8, "--ranks",
+                                  help="Of --busbw: how many took part, on one node."),
+        accelerator: Optional[str] = typer.Option(
+            None, "--accelerator", help="What is in the nodes: H100, ..."),
+        nics: Optional[str] = typer.Option(
+            None, "--nics", help="What connects nodes, of each: 8x400Gbit/s."),
+        against: Optional[str] = typer.Option(
+            None, "--against", help="The slowest wire, if you know it: 300GB/s."),
+        in_network: bool = typer.Option(
+            False, "--in-network", help="Switches added up (NVLS, SHARP)."),
+        size: Optional[str] = typer.Option(
+            None, "--size", help="Also: how long one operation of this size takes."),
+        json_wanted: bool = _JSON) -> None:
+    from ..planning import check as checks
+    from ..planning.units import parse_nics, parse_rate
+    from . import plan_show
+
+    with one_sentence("check"):
+        wires = checks.Wires(accelerator, parse_nics("nics", nics) if nics else None,
+                             parse_rate("against", against) if against else None, in_network)
+        if (table is None) == (busbw is None):
+            raise PlanError("give a FILE or --busbw RATE, and not both")
+        if table is not None:
+            document = checks.table(table, wires, parse_size(size) if size else None)
+            (as_json if json_wanted else plan_show.checked_table)(document)
+        else:
+            document = checks.number(parse_rate("busbw", busbw), ranks, wires)
+            (as_json if json_wanted else plan_show.checked_number)(document)
+
+
+def _add_job() -> None:
+    from . import plan_job
+
+    app.command(name="job", help=plan_job.HELP)(plan_job.job)
+
+
+_add_job()

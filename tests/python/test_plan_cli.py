@@ -1,0 +1,135 @@
+"""`nezha plan` as a command: tables for people, JSON for programs, one sentence for mistakes."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from nezha.cli.plan import app
+
+A100_TABLE = str(Path(__file__).parent / "data" / "nccl_a100_8.json")
+JOB = [
+    "job", "--params", "2B", "--nodes", "4", "--nics", "1x200Gbit/s", "--accelerator", "A100",
+    "--seq", "2048", "--batch", "64"
+]
+CABLING = "rails: [a, b]\nhosts:\n  x: {sends: [a], receives: [b]}\n  y: {sends: [a], receives: [b]}\n"
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, list(arguments))
+
+
+def answer(*arguments):
+    done = run(*arguments)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+@pytest.mark.parametrize("command", ["links", "job", "check", "rails", "algorithm"])
+def test_every_subcommand_has_help(command):
+    assert len(answer(command, "--help")) > 300 and command in run("--help").output
+
+
+def test_links():
+    everything = answer("links")
+    for words in ("NVLink 4", "EFA v3", "PCIe 5", "LDR", "6400", "CC BY-SA 4.0", "37.5"):
+        assert words in everything, words
+    chip = json.loads(answer("links", "--accelerator", "h100", "--json"))
+    assert chip["intra_node"][0]["gb_per_s"] == 450 and "inter_node" not in chip
+    assert all("EFA" in row["fabric"]
+               for row in json.loads(answer("links", "--fabric", "efa", "--json"))["inter_node"])
+
+
+def test_rails():
+    shown = answer("rails", "--hosts", "384")
+    assert "384 hosts need 11 rails" in shown and "needs 18" in shown
+    assert "147072 of 147072 ordered pairs" in shown
+    assert "--json prints all" in shown
+    assert len(json.loads(answer("rails", "--hosts", "384", "--json"))["assignment"]) == 384
+    assert "up to 70 hosts" in answer("rails", "--rails", "8")
+
+
+def test_a_cabling(tmp_path):
+    path = tmp_path / "cluster.yaml"
+    path.write_text(CABLING)
+    shown = answer("rails", "--file", str(path))
+    assert "0 of 2 ordered pairs" in shown and "No rail from x to y." in shown
+
+
+def test_algorithm(tmp_path):
+    picture = tmp_path / "out" / "plan.png"
+    pytest.importorskip("matplotlib")
+    arguments = [
+        "algorithm", "--nodes", "4", "--rails", "25Gbit/s:20us,10G:50us", "-b", "1K", "-e", "64M"
+    ]
+    shown = answer(*arguments, "--plot", str(picture))
+    assert picture.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    for words in ("ring", "halving doubling", "the balancer uses rails 0+1", "Assumed: ",
+                  "library runs"):
+        assert words in shown, words
+    document = json.loads(answer(*arguments, "--json"))
+    assert [row["size"] for row in document["rows"]] == [1 << power for power in range(10, 27, 2)]
+    assert all(row["chosen_us"] >= row["cheapest_us"] * (1 - 1e-9) for row in document["rows"])
+
+
+def test_job(tmp_path):
+    shown = answer(*JOB, "--second", "100Gbit/s:20us", "--interference", "0.27,0.05")
+    for words in ("Bottleneck", "Rule of thumb", "exposed", "switches add up", "Second rail",
+                  "3.52", "Assumed: mfu"):
+        assert words in shown, words
+    document = json.loads(answer(*JOB, "--json"))
+    path = tmp_path / "job.yaml"
+    path.write_text("params: 2B\nnodes: 4\nnics: 1x200Gbit/s\naccelerator: A100\nseq: "
+                    "2048\nbatch: 32\n")
+    assert json.loads(answer("job", "--file", str(path), "--batch", "64",
+                             "--json")) == document  # options win
+    assert json.loads(answer("job", "--file", str(path), "--json")) != document
+
+
+def test_check():
+    shown = answer("check", A100_TABLE, "--accelerator", "A100", "--size", "25M")
+    for words in ("good: at best 234.9 GB/s (1879 Gbit/s)", "78 %", "! slower than a smaller size", "(interpolated)",
+                  "Startup"):
+        assert words in shown, words
+    assert json.loads(answer("check", A100_TABLE, "--accelerator", "A100", "--json"))["grade"] == "good"
+    shown = answer("check", "--busbw", "235GB/s", "--accelerator", "A100")
+    assert shown.startswith("good: 235 GB/s is 78.3 % of 300 GB/s (2400 Gbit/s), one direction")
+
+
+@pytest.mark.parametrize("arguments, words", [
+    (["links", "--accelerator", "H1000"], "accelerator 'H1000': it must be one of"),
+    (["rails", "--hosts", "0"], "hosts 0: it must be a whole number from 2 to 20000"),
+    (["rails"], "give one of --hosts"),
+    (["rails", "--hosts", "4", "--rails", "4"], "give one of --hosts"),
+    (["rails", "--file", "/no/such/file"], "cannot read /no/such/file"),
+    (["algorithm", "--nodes", "0", "--rails", "25G:20us"], "nodes 0: it must be"),
+    (["algorithm", "--nodes", "4", "--rails", "-25G:20us"
+      ], "rails '-25G': it must be a rate above 0"),
+    (["algorithm", "--nodes", "4", "--rails", "25:20us"], "rails '25': it must be a rate above 0 "
+                                                          "with its unit"),
+    (["algorithm", "--nodes", "4", "--rails", "25G:20"], "rails '20': it must be a time"),
+    (["algorithm", "--nodes", "4", "--rails", "25G:20us", "-b", "many"], "size 'many'"),
+    (["algorithm", "--nodes", "4", "--rails", "25G:20us", "--collective", "gossip"
+      ], "collective 'gossip'"),
+    ([*JOB, "--nics", "4x200"], "nics '4x200': it must be a count"),
+    ([*JOB, "--nodes", "0"], "nodes 0: it must be"),
+    (["job", "--params", "2B"], "nodes is missing"),
+    (["job", "--file", "/no/such/file"], "cannot read /no/such/file"),
+    (["check"], "give a FILE or --busbw"),
+    (["check", "--busbw", "235", "--accelerator", "A100"], "busbw '235': it must be a rate above 0 "
+                                                           "with its unit"),
+    (["check", "--busbw", "235GB/s", "--accelerator", "A1000"], "accelerator 'A1000'"),
+])
+def test_mistakes_are_one_sentence(arguments, words):
+    done = run(*arguments)
+    assert done.exit_code == 1, done.output
+    sentence, = done.output.strip().splitlines()
+    assert sentence.startswith(f"nezha plan {arguments[0]}: ") and words in sentence
+
+
+def test_a_file_with_a_field_that_is_none(tmp_path):
+    path = tmp_path / "job.yaml"
+    path.write_text("params: 2B\nnode: 4\n")
+    assert "'node' is no field; the fields are accelerator, batch" in run(
+        "job", "--file", str(path)).output

@@ -18,11 +18,19 @@ constexpr std::array<DtypeName, 8> kNames = {{{"float32", NEZHA_FLOAT32},
                                               {"int8", NEZHA_INT8},
                                               {"uint8", NEZHA_UINT8}}};
 
-// Objects of torch, which lives as long as the interpreter does.
+// What a tensor is asked, as Python strings that are made once.
+enum Question {
+  kDtype, kIsCpu, kRequiresGrad, kLayout, kIsContiguous, kIsNeg, kNumel, kDataPtr, kQuestions
+};
+constexpr std::array<const char*, kQuestions> kQuestionNames = {
+    "dtype", "is_cpu", "requires_grad", "layout", "is_contiguous", "is_neg", "numel", "data_ptr"};
+
+// Objects of torch, which lives as long as the interpreter does, and the questions.
 struct Torch {
   PyObject* tensor = nullptr;
   PyObject* strided = nullptr;
   std::array<PyObject*, kNames.size()> dtypes{};
+  std::array<PyObject*, kQuestions> questions{};
 };
 
 // Null while torch is not loaded, or only half.
@@ -39,13 +47,31 @@ const Torch* loaded_torch() {
   found.tensor = attribute("Tensor");
   found.strided = attribute("strided");
   for (size_t i = 0; i < kNames.size(); ++i) found.dtypes[i] = attribute(kNames[i].first);
+  for (size_t i = 0; i < kQuestions; ++i) {
+    found.questions[i] = PyUnicode_InternFromString(kQuestionNames[i]);
+  }
   if (!PyType_Check(found.tensor) || found.strided == Py_None) return nullptr;
   torch = found;
   is_ready = true;
   return &torch;
 }
 
-bool is_true(nb::handle value) { return value.ptr() == Py_True; }
+nb::object checked(PyObject* answer) {
+  if (answer == nullptr) throw nb::python_error();
+  return nb::steal(answer);
+}
+
+// An attribute of the tensor.
+nb::object look(const Torch& torch, nb::handle tensor, Question question) {
+  return checked(PyObject_GetAttr(tensor.ptr(), torch.questions[question]));
+}
+
+// What a method without arguments answers.
+nb::object ask(const Torch& torch, nb::handle tensor, Question question) {
+  return checked(PyObject_CallMethodNoArgs(tensor.ptr(), torch.questions[question]));
+}
+
+bool is_true(const nb::object& value) { return value.ptr() == Py_True; }
 
 }  // namespace
 
@@ -59,22 +85,22 @@ TorchMemory torch_memory(nb::handle tensor) {
   using State = TorchMemory::State;
   const Torch& torch = *loaded_torch();
   TorchMemory memory;
-  const nb::object dtype = tensor.attr("dtype");
+  const nb::object dtype = look(torch, tensor, kDtype);
   size_t index = 0;
   while (index < kNames.size() && torch.dtypes[index] != dtype.ptr()) ++index;
   if (index == kNames.size()) {
     memory.state = State::unknown_dtype;
-  } else if (!is_true(tensor.attr("is_cpu"))) {
+  } else if (!is_true(look(torch, tensor, kIsCpu))) {
     memory.state = State::not_on_host;
-  } else if (is_true(tensor.attr("requires_grad"))) {
+  } else if (is_true(look(torch, tensor, kRequiresGrad))) {
     memory.state = State::needs_grad;
-  } else if (tensor.attr("layout").ptr() != torch.strided ||
-             !is_true(tensor.attr("is_contiguous")()) || is_true(tensor.attr("is_neg")())) {
+  } else if (look(torch, tensor, kLayout).ptr() != torch.strided ||
+             !is_true(ask(torch, tensor, kIsContiguous)) || is_true(ask(torch, tensor, kIsNeg))) {
     memory.state = State::not_contiguous;
   } else {
     memory.dtype = kNames[index].second;
-    memory.count = nb::cast<uint64_t>(tensor.attr("numel")());
-    memory.data = reinterpret_cast<void*>(nb::cast<uintptr_t>(tensor.attr("data_ptr")()));
+    memory.count = nb::cast<uint64_t>(ask(torch, tensor, kNumel));
+    memory.data = reinterpret_cast<void*>(nb::cast<uintptr_t>(ask(torch, tensor, kDataPtr)));
   }
   return memory;
 }

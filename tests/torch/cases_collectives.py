@@ -9,6 +9,8 @@ import torch
 import torch.distributed as dist
 from support import agree, compare, values
 
+from nezha.torch import work
+
 INTEGERS = [torch.uint8, torch.int8, torch.int32, torch.int64]
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 SHAPES = [(1,), (7, 3), (0,), (3000,)]
@@ -282,3 +284,38 @@ def futures() -> None:
     failed = dist.all_reduce(torch.ones(3), async_op=True)
     failed.wait()
     assert failed.get_future().done() or failed.get_future().wait()
+
+
+def waiting() -> None:
+    """Who waits drives the operation alone: no form of waiting makes a handle, let alone a future."""
+    made = []
+    original = work.Work.__init__, work.Done.__init__
+    work.Work.__init__ = work.Done.__init__ = lambda self, *rest: made.append(self)
+    try:
+        _all_forms(torch.ones(3), dist.get_world_size())
+    finally:
+        work.Work.__init__, work.Done.__init__ = original
+    assert not made, f"{len(made)} handles were made for callers who waited"
+
+
+def _all_forms(one: torch.Tensor, world: int) -> None:
+    row, parts = one.repeat(world), [one.clone() for _ in range(world)]
+    first = dist.get_rank() == 0
+    for call in (lambda: dist.all_reduce(one.clone()), lambda: dist.broadcast(one, 0),
+                 lambda: dist.reduce(one.clone(), 0), lambda: dist.all_gather(parts, one),
+                 lambda: dist.all_gather_into_tensor(row, one),
+                 lambda: dist.gather(one, parts if first else None, 0),
+                 lambda: dist.scatter(one, parts if first else None, 0),
+                 lambda: dist.reduce_scatter(one.clone(), parts),
+                 lambda: dist.reduce_scatter_tensor(one.clone(), row),
+                 lambda: dist.all_to_all([part.clone() for part in parts], parts),
+                 lambda: dist.all_to_all_single(row.clone(), row), dist.barrier,
+                 lambda: dist.all_reduce(torch.ones(4, 3)[:, 1])):
+        call()
+    pair = [torch.ones(2), torch.ones(5, 2).t()]
+    dist.all_reduce_coalesced(pair)
+    with dist._coalescing_manager():
+        for tensor in pair:
+            dist.all_reduce(tensor)
+    for tensor in pair:
+        agree(tensor.contiguous(), torch.full(tensor.shape, float(world) ** 2))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 CASES = ["all_reduce", "all_reduce_kinds", "non_contiguous", "coalesced", "broadcast", "reduce",
-         "gathers", "scatters", "exchanges", "messages", "objects", "futures"]
+         "gathers", "scatters", "exchanges", "messages", "objects", "futures", "waiting"]
 
 
 @pytest.mark.parametrize("case", CASES)

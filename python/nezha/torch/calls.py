@@ -10,7 +10,7 @@ import torch.autograd.profiler as profiler
 
 from .. import errors
 from .failures import translate
-from .work import Done, Work, seconds_of
+from .work import Work, seconds_of
 
 Call = Tuple[Callable[..., Any], Sequence[Any], Dict[str, Any]]
 
@@ -32,25 +32,36 @@ class Calls:
     _devices: Any
 
     def _start(self, opts: Any, tensors: Sequence[torch.Tensor], finish: Any,
-               issue: Callable[..., Any], *args: Any, **kwargs: Any) -> Work:
+               issue: Callable[..., Any], *args: Any, **kwargs: Any) -> Optional[Work]:
         timeout = self._timeout if opts is None else self._seconds(opts)
-        if opts is None or opts.asyncOp:
-            native = issue(*args, timeout=timeout, async_op=True, **kwargs)
-            return Work(native, tensors, finish)
+        if self._returns_at_once(opts):
+            return Work(issue(*args, timeout=timeout, async_op=True, **kwargs), tensors, finish)
+        # This thread drives the operation and is done with it: no handle, no other thread.
         issue(*args, timeout=timeout, **kwargs)
         if finish is not None:
             finish()
-        return Done(tensors)
+        return self._handle_of_over(tensors)
 
     def _start_all(self, opts: Any, tensors: Sequence[torch.Tensor], finish: Any,
-                   calls: List[Call]) -> Work:
-        with self._comm.group(timeout=self._seconds(opts), async_op=True) as group:
+                   calls: List[Call]) -> Optional[Work]:
+        at_once = self._returns_at_once(opts)
+        with self._comm.group(timeout=self._seconds(opts), async_op=at_once) as group:
             for issue, args, kwargs in calls:
                 issue(*args, **kwargs)
-        work = Work(group.work, tensors, finish)
-        if not opts.asyncOp:
-            work.wait()
-        return work
+        if at_once:
+            return Work(group.work, tensors, finish)
+        if finish is not None:
+            finish()
+        return self._handle_of_over(tensors)
+
+    def _returns_at_once(self, opts: Any) -> bool:
+        """Whether the caller waits later, if at all. Messages have no options to say so."""
+        return opts is None or opts.asyncOp
+
+    def _handle_of_over(self, tensors: Sequence[torch.Tensor]) -> Optional[Work]:
+        """What torch gets for an operation that was over when its call returned."""
+        del tensors
+        return None
 
     def _seconds(self, opts: Any) -> Optional[float]:
         timeout = opts.timeout
@@ -66,10 +77,9 @@ class Calls:
 class Asynchronous(Calls):
     """Calls that return at once, whatever the options say."""
 
-    def _start(self, opts: Any, tensors: Sequence[torch.Tensor], finish: Any,
-               issue: Callable[..., Any], *args: Any, **kwargs: Any) -> Work:
-        timeout = self._timeout if opts is None else self._seconds(opts)
-        return Work(issue(*args, timeout=timeout, async_op=True, **kwargs), tensors, finish)
+    def _returns_at_once(self, opts: Any) -> bool:
+        del opts
+        return True
 
 
 def collective(mark: str, device: Optional[Callable[..., torch.Tensor]]) -> Callable[..., Any]:
@@ -78,11 +88,11 @@ def collective(mark: str, device: Optional[Callable[..., torch.Tensor]]) -> Call
     mark: its name in profiles, after the backend's.
     device: picks, of the arguments, the tensor that says on which device the operation runs.
     """
-    def decorate(body: Callable[..., Work]) -> Callable[..., Work]:
+    def decorate(body: Callable[..., Optional[Work]]) -> Callable[..., Optional[Work]]:
         name = body.__name__
 
         @functools.wraps(body)
-        def operation(self: Any, *args: Any, **kwargs: Any) -> Work:
+        def operation(self: Any, *args: Any, **kwargs: Any) -> Optional[Work]:
             if self._over is not None or self._comm is None:
                 self._check_open()
             self._sequence += 1
@@ -103,7 +113,8 @@ def collective(mark: str, device: Optional[Callable[..., torch.Tensor]]) -> Call
     return decorate
 
 
-def _marked(label: str, body: Callable[..., Work], group: Any, args: Any, kwargs: Any) -> Work:
+def _marked(label: str, body: Callable[..., Optional[Work]], group: Any, args: Any,
+            kwargs: Any) -> Optional[Work]:
     # The event lasts until the operation is over, not until it has been started.
     mark = torch.profiler.record_function(label)
     mark.__enter__()
@@ -112,7 +123,7 @@ def _marked(label: str, body: Callable[..., Work], group: Any, args: Any, kwargs
     except BaseException:
         mark.__exit__(None, None, None)
         raise
-    if work.settle_within(0.0):
+    if work is None or work.settle_within(0.0):
         mark.__exit__(None, None, None)
     else:
         mark._call_end_callbacks_on_future(work.get_future())

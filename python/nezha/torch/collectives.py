@@ -1,8 +1,9 @@
 """The collectives of c10d over one Communicator.
 
 A mixin: the two base classes that torch offers (a Backend, a ProcessGroup) add only what differs between
-them. Each method takes what torch's trampolines pass, starts the operation and returns a Work; where
-the caller said that it waits at once (`opts.asyncOp` is False) the operation is over on return.
+them. Each method takes what torch's trampolines pass, starts the operation and returns a Work. Where
+the caller said that it waits at once (`opts.asyncOp` is False) the calling thread drives the operation,
+which is over on return, and there is no Work: None.
 
 Tensors may be non-contiguous: they are packed before and unpacked after. Methods with an older name
 in torch before 2.14 have both.
@@ -34,7 +35,7 @@ class Collectives(Calls):
     """broadcast ... barrier, for a class that torch calls."""
 
     @collective("broadcast", device=lambda tensors, opts=None: tensors[0])
-    def broadcast(self, tensors: Tensors, opts: Any) -> Work:
+    def broadcast(self, tensors: Tensors, opts: Any) -> Optional[Work]:
         """The tensor of group rank opts.rootRank -> everybody."""
         (tensor,) = layout.single(tensors)
         packed, finish = layout.packed(tensor)
@@ -42,7 +43,7 @@ class Collectives(Calls):
                            opts.rootRank)
 
     @collective("all_reduce", device=lambda tensors, opts=None: tensors[0])
-    def allreduce(self, tensors: Tensors, opts: Any = _ALLREDUCE) -> Work:
+    def allreduce(self, tensors: Tensors, opts: Any = _ALLREDUCE) -> Optional[Work]:
         """The tensor = opts.reduceOp over the ranks."""
         (tensor,) = layout.single(tensors)
         op, factor = operator(opts.reduceOp, tensor)
@@ -50,13 +51,13 @@ class Collectives(Calls):
         return self._start(opts, tensors, finish, self._comm.all_reduce,
                            reducible(packed, op), op, factor=factor)
 
-    def allreduce_sparse(self, tensors: Tensors, opts: Any = _ALLREDUCE) -> Work:
+    def allreduce_sparse(self, tensors: Tensors, opts: Any = _ALLREDUCE) -> Optional[Work]:
         """Raises Unsupported."""
         raise errors.Unsupported("all_reduce of sparse tensors: use to_dense(), or a dense gradient "
                                  "(torch.nn.Embedding(sparse=False))")
 
     @collective("all_reduce", device=lambda tensors, opts=None: tensors[0])
-    def allreduce_coalesced(self, tensors: Tensors, opts: Any = _COALESCED) -> Work:
+    def allreduce_coalesced(self, tensors: Tensors, opts: Any = _COALESCED) -> Optional[Work]:
         """allreduce of each tensor, all started together."""
         calls = []
         finishes = []
@@ -68,7 +69,7 @@ class Collectives(Calls):
         return self._start_all(opts, tensors, layout.both(finishes), calls)
 
     @collective("reduce", device=lambda tensors, opts=None: tensors[0])
-    def reduce(self, tensors: Tensors, opts: Any) -> Work:
+    def reduce(self, tensors: Tensors, opts: Any) -> Optional[Work]:
         """As allreduce; only group rank opts.rootRank gets the result."""
         (tensor,) = layout.single(tensors)
         op, factor = operator(opts.reduceOp, tensor)
@@ -79,7 +80,8 @@ class Collectives(Calls):
                            opts.rootRank, op, factor=factor)
 
     @collective("all_gather", device=lambda outputs, inputs, opts=None: inputs[0])
-    def allgather(self, outputs: List[Tensors], inputs: Tensors, opts: Any = _ALLGATHER) -> Work:
+    def allgather(self, outputs: List[Tensors], inputs: Tensors,
+                  opts: Any = _ALLGATHER) -> Optional[Work]:
         """outputs[0][r] = the input of rank r; sizes may differ between ranks."""
         (tensor,) = layout.single(inputs)
         (targets,) = layout.lists(outputs, self._comm.world_size)
@@ -88,7 +90,7 @@ class Collectives(Calls):
 
     @collective("all_gather", device=lambda outputs, inputs, opts=None: inputs[0])
     def allgather_coalesced(self, outputs: List[Tensors], inputs: Tensors,
-                            opts: Any = _ALLGATHER) -> Work:
+                            opts: Any = _ALLGATHER) -> Optional[Work]:
         """outputs[r][i] = inputs[i] of rank r."""
         world = self._comm.world_size
         if len(outputs) != world or any(len(row) != len(inputs) for row in outputs):
@@ -104,7 +106,7 @@ class Collectives(Calls):
 
     @collective("all_gather_single", device=lambda output, *rest: output)
     def all_gather_single(self, output: torch.Tensor, tensor: torch.Tensor,
-                          opts: Any = _ALLGATHER) -> Work:
+                          opts: Any = _ALLGATHER) -> Optional[Work]:
         """output = the inputs of all ranks, one after another."""
         packed, finish = self._gather_single(output, tensor)
         return self._start(opts, [output], finish, self._comm.all_gather,
@@ -112,7 +114,7 @@ class Collectives(Calls):
 
     @collective("all_gather_single", device=lambda outputs, *rest: outputs[0])
     def all_gather_single_coalesced(self, outputs: Tensors, inputs: Tensors,
-                                    opts: Any = _ALLGATHER) -> Work:
+                                    opts: Any = _ALLGATHER) -> Optional[Work]:
         """all_gather_single of each pair, all started together."""
         layout.same_length(outputs, inputs)
         calls, finishes = [], []
@@ -124,7 +126,7 @@ class Collectives(Calls):
         return self._start_all(opts, outputs, layout.both(finishes), calls)
 
     @collective("gather", device=lambda outputs, inputs, opts=None: inputs[0])
-    def gather(self, outputs: List[Tensors], inputs: Tensors, opts: Any) -> Work:
+    def gather(self, outputs: List[Tensors], inputs: Tensors, opts: Any) -> Optional[Work]:
         """At group rank opts.rootRank outputs[0][r] = the input of rank r."""
         (tensor,) = layout.single(inputs)
         source = layout.dense(tensor)
@@ -137,7 +139,7 @@ class Collectives(Calls):
                            out=movable(flat), root=opts.rootRank)
 
     @collective("gather", device=lambda output, tensor, opts=None: tensor)
-    def gather_single(self, output: torch.Tensor, tensor: torch.Tensor, opts: Any) -> Work:
+    def gather_single(self, output: torch.Tensor, tensor: torch.Tensor, opts: Any) -> Optional[Work]:
         """gather into one tensor."""
         source = layout.dense(tensor)
         if opts.rootRank != self._comm.rank:
@@ -148,7 +150,7 @@ class Collectives(Calls):
                            out=movable(packed), root=opts.rootRank)
 
     @collective("scatter", device=lambda outputs, inputs, opts=None: outputs[0])
-    def scatter(self, outputs: Tensors, inputs: List[Tensors], opts: Any) -> Work:
+    def scatter(self, outputs: Tensors, inputs: List[Tensors], opts: Any) -> Optional[Work]:
         """The output of rank r = inputs[0][r] of group rank opts.rootRank."""
         (tensor,) = layout.single(outputs)
         packed, finish = layout.packed(tensor, load=False)
@@ -162,7 +164,7 @@ class Collectives(Calls):
 
     @collective("reduce_scatter", device=lambda outputs, inputs, opts=None: outputs[0])
     def reduce_scatter(self, outputs: Tensors, inputs: List[Tensors],
-                       opts: Any = _REDUCE_SCATTER) -> Work:
+                       opts: Any = _REDUCE_SCATTER) -> Optional[Work]:
         """The output = opts.reduceOp over the ranks of inputs[0][this rank]."""
         (tensor,) = layout.single(outputs)
         (sources,) = layout.lists(inputs, self._comm.world_size)
@@ -172,14 +174,14 @@ class Collectives(Calls):
 
     @collective("reduce_scatter_single", device=lambda output, *rest: output)
     def reduce_scatter_single(self, output: torch.Tensor, tensor: torch.Tensor,
-                              opts: Any = _REDUCE_SCATTER) -> Work:
+                              opts: Any = _REDUCE_SCATTER) -> Optional[Work]:
         """The output = opts.reduceOp over the ranks of this rank's part of the input."""
         call, finish = self._scatter_sum(output, tensor, opts, None)
         return self._start(opts, [output], finish, call[0], *call[1], **call[2])
 
     @collective("reduce_scatter_single", device=lambda outputs, *rest: outputs[0])
     def reduce_scatter_single_coalesced(self, outputs: Tensors, inputs: Tensors,
-                                        opts: Any = _REDUCE_SCATTER) -> Work:
+                                        opts: Any = _REDUCE_SCATTER) -> Optional[Work]:
         """reduce_scatter_single of each pair, all started together."""
         layout.same_length(outputs, inputs)
         parts = [self._scatter_sum(output, tensor, opts, None)
@@ -190,7 +192,7 @@ class Collectives(Calls):
     @collective("all_to_all_single", device=lambda output, *rest: output)
     def all_to_all_single(self, output: torch.Tensor, tensor: torch.Tensor,
                           output_splits: Sequence[int], input_splits: Sequence[int],
-                          opts: Any = _ALLTOALL) -> Work:
+                          opts: Any = _ALLTOALL) -> Optional[Work]:
         """Part r of the input -> rank r. Splits count rows of the first dimension; empty: equal."""
         layout.same_dtype(output, tensor)
         packed, finish = layout.packed(output, load=False)
@@ -206,7 +208,7 @@ class Collectives(Calls):
                            layout.split_counts(packed, output_splits, world))
 
     @collective("all_to_all", device=lambda outputs, inputs, opts=None: outputs[0])
-    def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any = _ALLTOALL) -> Work:
+    def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any = _ALLTOALL) -> Optional[Work]:
         """inputs[r] -> rank r, outputs[r] <- rank r; sizes may differ."""
         (sources,) = layout.lists([inputs], self._comm.world_size)
         (targets,) = layout.lists([outputs], self._comm.world_size)
@@ -218,28 +220,28 @@ class Collectives(Calls):
                            layout.byte_counts(flat, targets))
 
     @collective("send", device=lambda tensors, *rest: tensors[0])
-    def send(self, tensors: Tensors, destination: int, tag: int) -> Work:
+    def send(self, tensors: Tensors, destination: int, tag: int) -> Optional[Work]:
         """One tensor to one rank of the group."""
         (tensor,) = layout.single(tensors)
         return self._start(None, tensors, None, self._comm.send, movable(layout.dense(tensor)),
                            destination, tag)
 
     @collective("recv", device=lambda tensors, *rest: tensors[0])
-    def recv(self, tensors: Tensors, source: int, tag: int) -> Work:
+    def recv(self, tensors: Tensors, source: int, tag: int) -> Optional[Work]:
         """One tensor from one rank of the group."""
         (tensor,) = layout.single(tensors)
         packed, finish = layout.packed(tensor, load=False)
         return self._start(None, tensors, finish, self._comm.recv, movable(packed), source, tag)
 
     @collective("recv", device=lambda tensors, *rest: tensors[0])
-    def recv_anysource(self, tensors: Tensors, tag: int) -> Work:
+    def recv_anysource(self, tensors: Tensors, tag: int) -> Optional[Work]:
         """One tensor from whoever sends first; Work.source_rank() says who it was."""
         (tensor,) = layout.single(tensors)
         packed, finish = layout.packed(tensor, load=False)
         return self._start(None, tensors, finish, self._comm.recv, movable(packed), None, tag)
 
     @collective("barrier", device=None)
-    def barrier(self, opts: Any = _BARRIER) -> Work:
+    def barrier(self, opts: Any = _BARRIER) -> Optional[Work]:
         """Over when every rank has entered."""
         return self._start(opts, [], None, self._comm.barrier)
 

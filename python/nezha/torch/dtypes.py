@@ -7,7 +7,7 @@ tensors.
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional, Tuple
+from typing import Dict, Optional, Tuple
 
 import torch
 from torch.distributed import ReduceOp
@@ -15,8 +15,8 @@ from torch.distributed import ReduceOp
 from .. import errors
 from .failures import refuse_dtype
 
-_NUMPY = frozenset({torch.float64, torch.float32, torch.float16, torch.int8, torch.uint8,
-                    torch.int32, torch.int64})
+_COMPUTED = frozenset({torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int8,
+                       torch.uint8, torch.int32, torch.int64})
 _KIND = ReduceOp.RedOpType
 _OPS: Dict[int, str] = {int(kind): name for kind, name in (
     (_KIND.SUM, "sum"), (_KIND.AVG, "avg"), (_KIND.PRODUCT, "prod"), (_KIND.MIN, "min"),
@@ -30,44 +30,25 @@ _LINEAR = frozenset({"sum", "avg", "premul_sum"})
 
 def computes(dtype: torch.dtype) -> bool:
     """Whether the core has this dtype; other dtypes move as bytes."""
-    return dtype in _NUMPY or dtype is torch.bfloat16
+    return dtype in _COMPUTED
 
 
-class _Bfloat16:
-    """A bfloat16 tensor under NumPy's array interface, which has no name for the dtype."""
-
-    __slots__ = ("__array_interface__", "_owner")
-    dtype = "bfloat16"
-
-    def __init__(self, tensor: torch.Tensor) -> None:
-        self._owner = tensor
-        self.__array_interface__ = {
-            "data": (tensor.data_ptr(), False), "shape": (tensor.numel(),), "strides": None,
-            "typestr": "<V2", "version": 3,
-        }
-
-
-def movable(tensor: torch.Tensor) -> Any:
+def movable(tensor: torch.Tensor) -> torch.Tensor:
     """The memory of a contiguous CPU tensor of any dtype."""
-    dtype = tensor.dtype
-    if dtype in _NUMPY:
-        return tensor.detach().numpy()
-    if dtype is torch.bfloat16:
-        return _Bfloat16(tensor)
-    return tensor.detach().reshape(-1).view(torch.uint8).numpy()
+    if tensor.dtype in _COMPUTED:
+        return tensor.detach() if tensor.requires_grad else tensor
+    return tensor.detach().reshape(-1).view(torch.uint8)
 
 
-def reducible(tensor: torch.Tensor, operation: str) -> Any:
+def reducible(tensor: torch.Tensor, operation: str) -> torch.Tensor:
     """The memory of a contiguous CPU tensor that `operation` computes with. Raises Unsupported."""
     dtype = tensor.dtype
-    if dtype in _NUMPY:
-        return tensor.detach().numpy()
-    if dtype is torch.bfloat16:
-        return _Bfloat16(tensor)
+    if dtype in _COMPUTED:
+        return tensor.detach() if tensor.requires_grad else tensor
     if dtype is torch.bool:
-        return tensor.detach().view(torch.uint8).numpy()
+        return tensor.detach().view(torch.uint8)
     if dtype is torch.complex64 or dtype is torch.complex128:
-        return torch.view_as_real(tensor.detach()).numpy()
+        return torch.view_as_real(tensor.detach())
     refuse_dtype(dtype, operation)
 
 
@@ -78,6 +59,8 @@ def operator(op: ReduceOp, tensor: torch.Tensor) -> Tuple[str, Optional[float]]:
         if tensor.dtype is torch.bool:
             raise errors.Unsupported("PREMUL_SUM on bool: convert the tensor to a number type")
         return name, float(op.__getstate__()[1])
+    if tensor.dtype in _COMPUTED:
+        return name, None
     if tensor.dtype is torch.bool:
         if name not in _BOOL_OPS:
             raise errors.Unsupported(f"{name} on bool: convert the tensor to a number type")

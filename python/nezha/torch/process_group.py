@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import datetime
-from typing import Any
+from typing import Any, Sequence
 
+import torch
 import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d
 
 from . import groups
 from .group import Group
+from .work import Done, Work
 
 
 class NezhaProcessGroup(Group, dist.ProcessGroup):
@@ -47,6 +49,9 @@ class NezhaProcessGroup(Group, dist.ProcessGroup):
     def setGroupDesc(self, description: str) -> None:  # noqa: N802
         """Sets group_desc."""
         self._group_desc = description
+
+    def _handle_of_over(self, tensors: Sequence[torch.Tensor]) -> Work:
+        return Done(tensors)  # torch before 2.14 and torchft take no None
 
     def _get_backend(self, device: Any) -> "NezhaProcessGroup":
         """Itself, for every device: there is no Backend below it."""

@@ -226,7 +226,9 @@ class Bridge : public c10d::Backend {
   template <class... Args>
   WorkPtr start(const char* method, Args&&... args) {
     py::gil_scoped_acquire gil;
-    return c10::make_intrusive<BridgeWork>(backend().attr(method)(std::forward<Args>(args)...));
+    py::object work = backend().attr(method)(std::forward<Args>(args)...);
+    if (work.is_none()) return WorkPtr();  // the caller waited, and the operation is over
+    return c10::make_intrusive<BridgeWork>(std::move(work));
   }
 
   Held backend_;

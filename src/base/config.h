@@ -68,7 +68,8 @@
   TEXT(cpu_affinity, "", any, 0,                                                                   \
        "Processors for the progress threads, such as `0-3,8`; empty: the system chooses.")         \
   TEXT(table_file, "", any, 0,                                                                     \
-       "File from which the learned table is loaded, and to which it is saved at the end.")        \
+       "File in which a rank keeps what policy `table` has learned for the next job: %r is the "    \
+       "rank, %h the host; without %r the rank is appended. Empty: nowhere.")                      \
   TEXT(interference_file, "", any, 0,                                                              \
        "What splitting costs on this host and what rails lose to each other, as "                  \
        "`nezha bench interference` saved it; empty: the cost is guessed and they lose nothing.")   \

@@ -64,6 +64,10 @@ std::string expand_path(std::string_view pattern, int rank) {
   return path;
 }
 
+bool differs_by_rank(std::string_view pattern) {
+  return expand_path(pattern, 0) != expand_path(pattern, 1);
+}
+
 Result<std::string> read_file(const std::string& path, size_t bytes_max) {
   const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file) return failed("open", path);
@@ -80,7 +84,7 @@ Result<std::string> read_file(const std::string& path, size_t bytes_max) {
   return text;
 }
 
-Status write_file(const std::string& path, std::string_view text) {
+Status write_file(const std::string& path, std::string_view text, bool to_disk) {
   // In a folder that others can write to, nobody may have put a link in our way: hence O_EXCL.
   static std::atomic<uint64_t> number{0};
   const std::string fresh =
@@ -88,7 +92,7 @@ Status write_file(const std::string& path, std::string_view text) {
   unlink(fresh.c_str());  // of a process that had our id and was killed
   const int file = open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (file < 0) return failed("create", fresh);
-  const bool complete = write_all(file, text);
+  const bool complete = write_all(file, text) && (!to_disk || fsync(file) == 0);
   Status outcome = complete ? Status::ok() : failed("write", fresh);
   if (close(file) != 0 && outcome.is_ok()) outcome = failed("write", fresh);
   if (outcome.is_ok() && std::rename(fresh.c_str(), path.c_str()) != 0) {

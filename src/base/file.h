@@ -21,10 +21,14 @@ const char* host_name();
 // sign; everything else stays.
 std::string expand_path(std::string_view pattern, int rank = -1);
 
+// Whether the pattern names a file for each rank.
+bool differs_by_rank(std::string_view pattern);
+
 // Its first `bytes_max` bytes.
 Result<std::string> read_file(const std::string& path, size_t bytes_max);
 
-// Replaces the file at once; with the permissions of any new file.
-Status write_file(const std::string& path, std::string_view text);
+// Replaces the file at once; with the permissions of any new file. `to_disk`: waits for the disk, so that
+// a host that loses its power has the old file or the new one.
+Status write_file(const std::string& path, std::string_view text, bool to_disk = false);
 
 }  // namespace nezha

@@ -62,14 +62,13 @@ Result<std::unique_ptr<Communicator>> Communicator::world(std::shared_ptr<Contex
   std::unique_ptr<Communicator> world(new Communicator(std::move(context)));
   NEZHA_RETURN_IF_ERROR(world->take(*group));
   world->load_table_file();
-  world->is_world_ = true;
   world->settle_with_node();
   return world;
 }
 
 Communicator::~Communicator() {
   if (group_ == nullptr) return;
-  if (is_world_) save_table_file();
+  save_table_file();
   Loop::Baton baton(context_->loop());
   hubs_.reset();
   context_->engine().destroy_group(*group_);
@@ -240,28 +239,32 @@ Status Communicator::load_table(const std::string& json) {
   return group_->policy->load(json);
 }
 
+// Every rank decides for its own sends, so every rank has a file of its own. What cannot be used is not
+// replaced either: it may be another policy's, or another version's.
 void Communicator::load_table_file() {
-  const std::string& path = context_->config().table_file;
-  if (path.empty()) return;
+  const std::string& setting = context_->config().table_file;
+  if (setting.empty() || !group_->policy->has_memory()) return;
+  table_file_ = expand_path(setting, rank_);
+  if (!differs_by_rank(setting)) table_file_ += "." + std::to_string(rank_);
   constexpr size_t kBytesMax = 64 << 20;
-  const auto json = read_file(path, kBytesMax);
+  const auto json = read_file(table_file_, kBytesMax);
   if (!json && json.status().os_errno == ENOENT) return;  // the first run has none
   if (Status loaded = json ? load_table(json.value()) : json.status(); !loaded) {
-    NEZHA_LOG(warn, "balancer", "table_file %s was not used: %s", path.c_str(),
-              loaded.to_string().c_str());
+    NEZHA_LOG(warn, "balancer", "rank %d: table_file %s was not used, and stays as it is: %s; remove "
+              "it to begin anew", rank_, table_file_.c_str(), loaded.to_string().c_str());
+    table_file_.clear();
   }
 }
 
-// Rank 0 speaks for the group.
 void Communicator::save_table_file() {
-  const std::string& path = context_->config().table_file;
-  if (path.empty() || rank_ != 0) return;
+  if (table_file_.empty()) return;
   try {
-    if (Status written = write_file(path, table_json()); !written) {
-      NEZHA_LOG(warn, "balancer", "table_file was not written: %s", written.message().c_str());
+    if (Status written = write_file(table_file_, table_json(), /*to_disk=*/true); !written) {
+      NEZHA_LOG(warn, "balancer", "rank %d: table_file was not written: %s", rank_,
+                written.message().c_str());
     }
   } catch (const std::bad_alloc&) {
-    NEZHA_LOG(warn, "balancer", "table_file was not written: out of memory");
+    NEZHA_LOG(warn, "balancer", "rank %d: table_file was not written: out of memory", rank_);
   }
 }
 

@@ -145,7 +145,7 @@ class Communicator {
   engine::Group* group_ = nullptr;
   int rank_ = 0;
   int world_size_ = 1;
-  bool is_world_ = false;
+  std::string table_file_;  // this rank's own; empty where nothing is to be saved
   std::unique_ptr<HubOperations> hubs_;  // null without an aggregation node
   uint32_t splits_ = 0;
 

@@ -18,10 +18,6 @@ namespace {
 
 constexpr std::string_view kFileInFolder = "nezha_flight.%r.json";
 
-bool names_a_file(std::string_view setting) {
-  return expand_path(setting, 0) != expand_path(setting, 1);
-}
-
 int64_t unix_us() {
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
@@ -31,7 +27,7 @@ int64_t unix_us() {
 }  // namespace
 
 std::string flight_path(std::string_view setting, int rank) {
-  if (names_a_file(setting)) return expand_path(setting, rank);
+  if (differs_by_rank(setting)) return expand_path(setting, rank);
   const std::string folder = setting.empty() ? "." : expand_path(setting, rank);
   return folder + "/" + expand_path(kFileInFolder, rank);
 }
@@ -74,7 +70,7 @@ std::string FlightDump::json(std::string_view reason) const {
 
 Result<std::string> FlightDump::write(std::string_view reason, const std::string& path) const {
   const std::string file = path.empty() ? flight_path(setting_, origin_.rank) : path;
-  if (path.empty() && !setting_.empty() && !names_a_file(setting_)) {
+  if (path.empty() && !setting_.empty() && !differs_by_rank(setting_)) {
     mkdir(expand_path(setting_, origin_.rank).c_str(), 0755);  // write_file says what is wrong
   }
   NEZHA_RETURN_IF_ERROR(write_file(file, json(reason)));

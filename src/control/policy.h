@@ -77,7 +77,8 @@ class Policy {
     return shares(since.op, rails);
   }
   virtual void learn(const OpSample& sample) { (void)sample; }
-  // What was learned, as JSON, and back. A policy without memory saves "{}".
+  // What was learned, as JSON, and back. A policy without memory saves "{}", which is not worth a file.
+  virtual bool has_memory() const { return false; }
   virtual std::string save() const { return "{}"; }
   virtual Status load(std::string_view json) { (void)json; return Status::ok(); }
   // Why an operation of this class would be divided so: text for a person.

@@ -64,6 +64,7 @@ class TablePolicy final : public Policy {
     if (TableRow* row = table_.find(key)) row->learn(sample, model_);
   }
 
+  bool has_memory() const override { return true; }
   std::string save() const override { return table_.to_json(); }
   Status load(std::string_view json) override { return table_.from_json(json); }
 

@@ -90,6 +90,7 @@ class Loader {
     NEZHA_RETURN_IF_ERROR(read_environment());
     NEZHA_RETURN_IF_ERROR(read_lines(inputs_.code, "code", true));
     NEZHA_RETURN_IF_ERROR(check_together());
+    warn_of_unused();
     return std::move(config_);
   }
 
@@ -200,6 +201,14 @@ class Loader {
       config_.warnings.push_back(std::move(complaint));
     }
     return Status::ok();
+  }
+
+  // Nobody should believe that the shares are those.
+  void warn_of_unused() {
+    if (config_.weights.empty() || config_.policy == "static") return;
+    config_.warnings.push_back("configuration: weights=" + config_.weights + " (from " +
+                               std::string(config_.origin(FieldIndex::weights)) +
+                               ") changes nothing: policy is " + config_.policy + ", not static");
   }
 
   Status check_together() const {

@@ -54,9 +54,9 @@ constexpr TextCheck kCheck_ports = {
     [](std::string_view text) { return parse_port_range(text).is_ok(); },
     [] { return std::string("0, or LOW-HIGH with 1 <= LOW < HIGH <= 65535"); }};
 constexpr TextCheck kCheck_algorithm = {
-    [](std::string_view text) { return algorithm_from_name(text).has_value(); },
+    [](std::string_view text) { return parse_algorithm(text).is_ok(); },
     [] {
-      return list_of(kAlgorithmCount, [](size_t i) { return name_of(static_cast<Algorithm>(i)); });
+      return "one of " + algorithm_choices() + " (aggregation: set aggregator=ADDRESS:PORT instead)";
     }};
 constexpr TextCheck kCheck_flight_signal = {
     [](std::string_view text) { return text.empty() || text == "SIGUSR1" || text == "SIGUSR2"; },

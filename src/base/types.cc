@@ -1,5 +1,6 @@
 #include "base/types.h"
 
+#include <algorithm>
 #include <array>
 
 namespace nezha {
@@ -53,8 +54,27 @@ std::optional<Dtype> dtype_from_name(std::string_view name) {
 std::optional<ReduceOp> reduce_op_from_name(std::string_view name) {
   return find<ReduceOp>(kReduceOpNames, name);
 }
-std::optional<Algorithm> algorithm_from_name(std::string_view name) {
-  return find<Algorithm>(kAlgorithmNames, name);
+
+Result<Algorithm> parse_algorithm(std::string_view name) {
+  const auto algorithm = find<Algorithm>(kAlgorithmNames, name);
+  if (algorithm && *algorithm != Algorithm::aggregation) return *algorithm;
+  if (algorithm) {
+    return error(Code::invalid_argument, "aggregation is no algorithm that ranks carry out: start "
+                 "`nezha aggregator` on a node, set aggregator=ADDRESS:PORT (NEZHA_AGGREGATOR) on "
+                 "every rank, and leave the algorithm at auto; aggregator_share fixes the node's part");
+  }
+  return error(Code::invalid_argument, "algorithm '%.*s' does not exist; choose one of %s",
+               static_cast<int>(std::min<size_t>(name.size(), 64)), name.data(),
+               algorithm_choices().c_str());
+}
+
+std::string algorithm_choices() {
+  std::string text;
+  for (size_t i = 0; i < kAlgorithmCount; ++i) {
+    if (static_cast<Algorithm>(i) == Algorithm::aggregation) continue;
+    text += (i == 0 ? "" : ", ") + std::string(kAlgorithmNames[i]);
+  }
+  return text;
 }
 
 bool reduce_supported(Dtype dtype, ReduceOp op) {

@@ -9,6 +9,8 @@
 #include <optional>
 #include <string_view>
 
+#include "base/status.h"
+
 namespace nezha {
 
 enum class Dtype : uint8_t {
@@ -77,7 +79,12 @@ std::string_view name_of(Collective collective);
 std::string_view name_of(Algorithm algorithm);
 std::optional<Dtype> dtype_from_name(std::string_view name);
 std::optional<ReduceOp> reduce_op_from_name(std::string_view name);
-std::optional<Algorithm> algorithm_from_name(std::string_view name);
+
+// Of those that a user can ask for: aggregation is none of them, because nodes do it and not ranks.
+// `invalid_argument` says what to write instead.
+Result<Algorithm> parse_algorithm(std::string_view name);
+// "auto, ring, ..., pairwise"
+std::string algorithm_choices();
 
 // Bit operators have no meaning on floating point; everything else is defined for every dtype.
 bool reduce_supported(Dtype dtype, ReduceOp op);

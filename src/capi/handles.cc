@@ -22,11 +22,8 @@ Status read_options(const nezha_op_options* given, context::CallOptions* out) {
   out->timeout_s = options.timeout_s;
   out->will_wait = options.will_wait != 0;
   if (options.algorithm == nullptr || options.algorithm[0] == '\0') return Status::ok();
-  const auto algorithm = algorithm_from_name(options.algorithm);
-  if (!algorithm) {
-    return error(Code::invalid_argument, "algorithm '%s' does not exist; see `nezha explain`",
-                 options.algorithm);
-  }
+  auto algorithm = parse_algorithm(options.algorithm);
+  if (!algorithm) return algorithm.status();
   out->algorithm = *algorithm;
   return Status::ok();
 }

@@ -11,7 +11,7 @@ using progress::Loop;
 Algorithm Communicator::choose(const engine::OpRequest& request, Algorithm asked) const {
   if (asked != Algorithm::automatic) return asked;
   const Config& config = context_->config();
-  const auto configured = algorithm_from_name(config.algorithm);
+  auto configured = parse_algorithm(config.algorithm);
   const schedule::AlgorithmEntry* entry =
       configured ? schedule::find_algorithm(request.collective, *configured) : nullptr;
   if (entry == nullptr) return Algorithm::automatic;

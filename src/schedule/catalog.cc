@@ -86,13 +86,19 @@ const AlgorithmEntry* find_algorithm(Collective collective, Algorithm algorithm)
   return nullptr;
 }
 
+Status refuse(Collective collective, Algorithm algorithm) {
+  std::string known = std::string(name_of(Algorithm::automatic));
+  for (const AlgorithmEntry& entry : kCatalog) {
+    if (entry.collective == collective) known += ", " + std::string(name_of(entry.algorithm));
+  }
+  return error(Code::unsupported, "algorithm %s does not do %s; choose one of %s",
+               name_of(algorithm).data(), name_of(collective).data(), known.c_str());
+}
+
 Result<Schedule> build(Collective collective, Algorithm algorithm, int rank, int world_size,
                        int root) {
   const AlgorithmEntry* entry = find_algorithm(collective, algorithm);
-  if (entry == nullptr) {
-    return error(Code::unsupported, "rank %d: algorithm %s does not do %s; choose another or auto",
-                 rank, name_of(algorithm).data(), name_of(collective).data());
-  }
+  if (entry == nullptr) return refuse(collective, algorithm);
   if (world_size < 1 || world_size > kWorldSizeMax) {
     return error(Code::invalid_argument, "rank %d: a world of %d ranks; it must be 1 to %d", rank,
                  world_size, kWorldSizeMax);

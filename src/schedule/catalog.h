@@ -55,6 +55,9 @@ struct AlgorithmEntry {
 std::span<const AlgorithmEntry> catalog();
 const AlgorithmEntry* find_algorithm(Collective collective, Algorithm algorithm);
 
+// `unsupported`: the algorithm does not do the collective, and these do.
+Status refuse(Collective collective, Algorithm algorithm);
+
 // Builds the schedule, or says why the arguments make no sense.
 Result<Schedule> build(Collective collective, Algorithm algorithm, int rank, int world_size,
                        int root);

@@ -120,10 +120,7 @@ Result<Plan> make_plan(const PlanRequest& request, const CostTable& costs) {
   Plan plan;
   plan.algorithm = choose(request, costs);
   const AlgorithmEntry* entry = find_algorithm(request.collective, plan.algorithm);
-  if (entry == nullptr) {
-    return error(Code::unsupported, "plan: algorithm %s does not do %s; choose another or auto",
-                 name_of(plan.algorithm).data(), name_of(request.collective).data());
-  }
+  if (entry == nullptr) return refuse(request.collective, plan.algorithm);
   const Shape shape = entry->shape(request.world_size);
   plan.geometry = shape.geometry;
   plan.lengths = request.lengths;

@@ -156,6 +156,18 @@ TEST(Config, RefusesWhatItCannotUse) {
   refusal({std::string("rails=a\0b", 9), {}});
 }
 
+TEST(Config, AggregationIsNoAlgorithm) {
+  const std::string text = refusal({"algorithm=aggregation", {}});
+  EXPECT_TRUE(mentions(text, "aggregator=") && mentions(text, "halving_doubling")) << text;
+}
+
+TEST(Config, SaysThatWeightsChangeNothing) {
+  EXPECT_TRUE(loaded({"weights=2:1\npolicy=static", {}}).warnings.empty());
+  const Config config = loaded({"weights=2:1", {}});
+  ASSERT_EQ(config.warnings.size(), 1u);
+  EXPECT_TRUE(mentions(config.warnings[0], "weights=2:1") && mentions(config.warnings[0], "pull"));
+}
+
 TEST(Config, AcceptsTheForms) {
   const Config config = loaded(
       {"chunk_bytes = 1M\ncredit_bytes=1G\n# remark\nweights=2:1\nbind_ports=40000-40100\r\n"

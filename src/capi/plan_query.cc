@@ -50,10 +50,8 @@ Result<PlanRequest> plan_request(const JsonValue& request) {
   const auto ranks = static_cast<uint64_t>(shape.world_size);
   shape.longest_block = shape.count / ranks + (shape.count % ranks != 0 ? 1 : 0);
   const std::string algorithm(request.at("algorithm").string_or("auto"));
-  const auto chosen = algorithm_from_name(algorithm);
-  if (!chosen) {
-    return error(Code::invalid_argument, "algorithm '%s' does not exist", algorithm.c_str());
-  }
+  auto chosen = parse_algorithm(algorithm);
+  if (!chosen) return chosen.status();
   shape.algorithm = *chosen;
   return shape;
 }

@@ -1,17 +1,19 @@
-// TransferTimes: how long short transfers to one peer take on each rail, and so which rail the next one takes.
+// TransferTimes: how long short transfers to one peer take on each rail, and so which rail the next
+// one takes.
 //
-// Rates say little about short transfers: they are over before a monitor has seen enough, and where device
-// speeds are unknown, or say nothing about the path, all rails look alike. So some transfers are timed, from
-// the moment of posting until the peer's library says that they have landed: a few on each rail in turn when a
-// size is new, later one in kTimeEvery on the rail in use, and on the others at most one in a hundred: fewer
-// on a slow one, so that trials take at most 1 % of the time, too.
+// Rates say little about short transfers: they are over before a monitor has seen enough, and where
+// device speeds are unknown, or say nothing about the path, all rails look alike. So some transfers
+// are timed, from the moment of posting until the peer's library says that they have landed: a few
+// on each rail in turn when a size is new, later one in kTimeEvery on the rail in use, and on the
+// others at most one in a hundred: fewer on a slow one, so that trials take at most 1 % of the time,
+// too.
 //
-// A rail is judged by the shortest of its latest times: whatever else delays a transfer only adds to it. The
-// first times of a trial do not count where there are others: a token bucket that is full after a pause makes
-// a slow rail look like a fast one.
+// A rail is judged by the shortest of its latest times: whatever else delays a transfer only adds to
+// it. The first times of a trial do not count where there are others: a token bucket that is full
+// after a pause makes a slow rail look like a fast one.
 //
-// Contract: pure; owned by whoever owns the peer's connections. Sizes are told apart by powers of two. All
-// memory is taken at the beginning.
+// Contract: pure; owned by whoever owns the peer's connections. Sizes are told apart by powers of
+// two. All memory is taken at the beginning.
 #pragma once
 
 #include <array>

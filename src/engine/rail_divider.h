@@ -1,8 +1,10 @@
-// RailDivider: asks a policy how an operation is to be divided among the rails: when it begins, whenever
-// a rail goes or returns, and every so often while it runs; and tells the policy what came of it.
+// RailDivider: asks a policy how an operation is to be divided among the rails: when it begins,
+// whenever a rail goes or returns, and every so often while it runs; and tells the policy what came
+// of it.
 //
 // Contract: owned by the engine, baton held. A transfer is bound to a rail as late as possible
-// (peer_links.h), so a decision holds for all that has not been posted yet, however long it has waited.
+// (peer_links.h), so a decision holds for all that has not been posted yet, however long it has
+// waited.
 #pragma once
 
 #include <array>
@@ -41,7 +43,8 @@ class RailDivider {
 
   control::OpSample sample(const Division& division, Nanoseconds since, bool all, Nanoseconds now,
                            const Snapshots& rails) const;
-  void decided(Division& division, const control::Shares& shares, const Snapshots& rails, Nanoseconds now);
+  void decided(Division& division, const control::Shares& shares, const Snapshots& rails,
+               Nanoseconds now);
 
   const std::vector<std::unique_ptr<PeerLinks>>& peers_;
   const uint32_t rails_;

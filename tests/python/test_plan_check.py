@@ -136,9 +136,10 @@ def test_a_table_of_ours(tmp_path):
     ({"config": {"collective": "all_reduce", "ranks": 1}, "rows": []}, "config needs ranks of 2 or more"),
     ({"config": {"collective": "barrier", "ranks": 4}, "rows": []}, "a collective that moves bytes"),
     ({"config": {"collective": "all_reduce", "ranks": 4}, "rows": [7]}, "must be an object"),
-    ({"config": {"collective": "all_reduce", "ranks": 4}, "rows": [{"size": 4, "time_us": 1, "rails": 7}]},
-     "rails must be a list"),
-    ({"config": {"collective": "all_reduce", "ranks": 4}, "rows": [{"size": 4}]}, "its time None must be"),
+    ({"config": {"collective": "all_reduce", "ranks": 4},
+      "rows": [{"size": 4, "time_us": 1, "rails": 7}]}, "rails must be a list"),
+    ({"config": {"collective": "all_reduce", "ranks": 4}, "rows": [{"size": 4}]},
+     "its time None must be"),
     ([], "is no table"),
 ])
 def test_tables_of_ours_that_are_none(tmp_path, document, words):

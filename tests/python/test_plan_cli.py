@@ -89,8 +89,8 @@ def test_job(tmp_path):
 
 def test_check():
     shown = answer("check", A100_TABLE, "--accelerator", "A100", "--size", "25M")
-    for words in ("good: at best 234.9 GB/s (1879 Gbit/s)", "78 %", "! slower than a smaller size", "(interpolated)",
-                  "Startup"):
+    for words in ("good: at best 234.9 GB/s (1879 Gbit/s)", "78 %", "! slower than a smaller size",
+                  "(interpolated)", "Startup"):
         assert words in shown, words
     assert json.loads(answer("check", A100_TABLE, "--accelerator", "A100", "--json"))["grade"] == "good"
     shown = answer("check", "--busbw", "235GB/s", "--accelerator", "A100")

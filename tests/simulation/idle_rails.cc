@@ -8,7 +8,8 @@ void IdleRails::look(int rank) {
   for (const auto& links : world_.engine(rank).peers()) {
     if (links == nullptr) continue;
     for (const engine::Link& link : links->links()) {
-      const PathName name{std::min(rank, links->peer()), std::max(rank, links->peer()), link.endpoint->rail};
+      const int peer = links->peer();
+      const PathName name{std::min(rank, peer), std::max(rank, peer), link.endpoint->rail};
       const Path& path = world_.network().path(name);
       const bool is_sound = path.slowness == 1 && path.extra_delay == 0 && !path.hole[0] && !path.hole[1];
       const bool is_idle = link.is_usable() && link.endpoint->backlog_bytes() == 0;
@@ -20,7 +21,7 @@ void IdleRails::look(int rank) {
       const Nanoseconds since = since_.try_emplace(key, world_.now()).first->second;
       if (world_.now() - since <= kPatience || !wrong_.empty()) continue;
       wrong_ = "rank " + std::to_string(rank) + ": rail " + std::to_string(link.endpoint->rail) +
-               " to rank " + std::to_string(links->peer()) + " is up and idle for a second while transfers wait";
+               " to rank " + std::to_string(peer) + " is up and idle for a second while transfers wait";
     }
   }
 }

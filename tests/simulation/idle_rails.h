@@ -1,8 +1,8 @@
 // IdleRails: finds rails that stand idle while transfers wait that they could carry.
 //
-// Contract: of one SimWorld, whose `watch` it is part of; one thread. A rail that is up, as fast as it ever
-// was, and has had nothing to carry for longer than kPatience, during all of which transfers to the same
-// peer waited for a rail, is wrong: what waits may always choose again.
+// Contract: of one SimWorld, whose `watch` it is part of; one thread. A rail that is up, as fast as
+// it ever was, and has had nothing to carry for longer than kPatience, during all of which transfers
+// to the same peer waited for a rail, is wrong: what waits may always choose again.
 #pragma once
 
 #include <map>

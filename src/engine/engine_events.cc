@@ -284,7 +284,8 @@ uint64_t Engine::repost(PeerLinks& links, WorkQueue& requests) {
       give_request(*request);
       continue;
     }
-    request->header.flags = wire::next_generation(request->header.flags & ~wire::kFlagTimed);
+    request->header.flags = wire::next_generation(request->header.flags);
+    request->header.flags &= static_cast<uint8_t>(~wire::kFlagTimed);
     again.push_back(*request);
     ++count;
   }

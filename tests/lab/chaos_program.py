@@ -1,6 +1,9 @@
 """A program for chaos to work on: every rank sends to the next over rails, until a file appears.
 
-    python chaos_program.py STOP_FILE RAIL,RAIL,...     plain TCP, connecting again as often as needed
+    python chaos_program.py STOP_FILE RAIL,RAIL,... [BEGIN_S [AGAIN_S]]
+                                                        plain TCP, connecting again as often as needed;
+                                                        for the first BEGIN_S seconds only small packets,
+                                                        and AGAIN_S after each connection that was lost
     python chaos_program.py STOP_FILE nezha             all_reduce, every result checked
 """
 
@@ -29,15 +32,18 @@ def _serve(address: str) -> None:
         threading.Thread(target=_swallow, args=(server.accept()[0],), daemon=True).start()
 
 
-def _send(address: str, stop_file: str) -> None:
+def _send(address: str, stop_file: str, begin_s: float, again_s: float) -> None:
     data = bytes(1 << 14)
+    begin = time.monotonic() + begin_s
+    while time.monotonic() < begin and not os.path.exists(stop_file):
+        time.sleep(0.02)
     while not os.path.exists(stop_file):
         try:
             with socket.create_connection((address, _PORT), timeout=0.5) as link:
                 while not os.path.exists(stop_file):
                     link.sendall(data)
         except OSError:
-            time.sleep(0.02)
+            time.sleep(again_s)
 
 
 def _shout(address: str, stop_file: str) -> None:
@@ -52,14 +58,14 @@ def _shout(address: str, stop_file: str) -> None:
             time.sleep(0.02)
 
 
-def plain(stop_file: str, rails: str) -> None:
+def plain(stop_file: str, rails: str, begin_s: float = 0.0, again_s: float = 0.02) -> None:
     """Traffic on the rails named, as fast as they go."""
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     senders = []
     for rail in map(int, rails.split(",")):
         threading.Thread(target=_serve, args=(f"10.{rail + 1}.0.{rank + 1}",), daemon=True).start()
         peer = f"10.{rail + 1}.0.{(rank + 1) % size + 1}"
-        senders.append(threading.Thread(target=_send, args=(peer, stop_file)))
+        senders.append(threading.Thread(target=_send, args=(peer, stop_file, begin_s, again_s)))
         everybody = f"10.{rail + 1}.0.255"
         senders.append(threading.Thread(target=_shout, args=(everybody, stop_file)))
     for sender in senders:
@@ -90,4 +96,4 @@ if __name__ == "__main__":
     if sys.argv[2] == "nezha":
         collective(sys.argv[1])
     else:
-        plain(sys.argv[1], sys.argv[2])
+        plain(sys.argv[1], sys.argv[2], *map(float, sys.argv[3:]))

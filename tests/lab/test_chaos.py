@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, List, Sequence
 
 import pytest
 from conftest import child_env, eventually
@@ -26,8 +26,12 @@ _ENDS_BY_ITSELF = "import sys; sys.exit({code})"
 
 
 def _document(tmp_path: Path, faults: List[str], traffic: str = "0,1",
-              look: Callable[[Happening], None] = lambda _: None, **options: Any) -> Dict[str, Any]:
-    """The report of a run that ends when all of its faults are over. look: called as each ends."""
+              look: Callable[[Happening], None] = lambda _: None, arguments: Sequence[str] = (),
+              then_s: float = 0.0, **options: Any) -> Dict[str, Any]:
+    """The report of a run that ends then_s after its last fault. look: called as each fault ends.
+
+    arguments: more of them for chaos_program.py.
+    """
     stop, ended = tmp_path / "stop", []
     options.setdefault("count", len(faults))
 
@@ -35,9 +39,9 @@ def _document(tmp_path: Path, faults: List[str], traffic: str = "0,1",
         ended.append(happening)
         look(happening)
         if len(ended) == options["count"]:
-            stop.touch()
+            threading.Timer(then_s, stop.touch).start()
 
-    request = Request([sys.executable, _PROGRAM, str(stop), traffic], faults,
+    request = Request([sys.executable, _PROGRAM, str(stop), traffic, *arguments], faults,
                       **{"seed": 1, "nodes": 3, "rails": ["50mbit", "50mbit"], "every_s": 0.5,
                          "lasting_s": 0.4, "env": {"PYTHONPATH": child_env()["PYTHONPATH"]}, **options})
     with open(os.devnull, "wb") as nowhere:
@@ -76,6 +80,26 @@ def test_a_fault_that_hits_nothing_is_not_confirmed(tmp_path: Path) -> None:
     assert found["program"]["exit_code"] == 0 and found["exit_code"] == 1
     assert [fault["happened"] for fault in found["faults"]] == [False]
     assert "node 2 rail 1" in found["problems"][0] and "no packet" in found["problems"][0]
+
+
+def test_faults_wait_until_the_program_is_at_work(tmp_path: Path) -> None:
+    """Heartbeats, or what is sent at the start, are nothing to compare with."""
+    found = _document(tmp_path, ["slow", "cut"], nodes=2, arguments=["7"])
+    assert found["notes"] == [] and found["problems"] == []
+    assert 70e6 < sum(found["undisturbed_bps"]) < 105e6
+    assert found["steady_from_s"] > found["traffic_from_s"] + 1
+    shares = [fault[key] for fault in found["faults"] for key in ("traffic_during", "traffic_after")]
+    assert all(share is None or share < 1.3 for share in shares), shares
+
+
+def test_seconds_at_half_the_rate_without_a_fault_are_found(tmp_path: Path) -> None:
+    """A program that leaves a rail alone for 4 s after a reset, and then takes it back."""
+    found = _document(tmp_path, ["reset"], nodes=2, only_rails=[1], arguments=["0", "4"], then_s=9.0)
+    below = found["below"]
+    assert below["undisturbed"]["below_s"] == 0, below
+    assert 2.9 < below["after_last_fault"]["below_s"] < 6 and below["after_last_fault"]["judged_s"] > 7
+    assert below["calm"] == below["after_last_fault"]
+    assert all(each["carried_bps"] < 0.8 * each["possible_bps"] for each in below["windows"])
 
 
 def test_a_killed_rank_is_no_failure_of_the_others(tmp_path: Path) -> None:

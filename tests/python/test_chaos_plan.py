@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 import nezha.cli.chaos
 from nezha import cli, last_counts
-from nezha.chaos import ChaosError, picture, report, verdict
+from nezha.chaos import ChaosError, picture, report, tables, verdict
 from nezha.chaos.faults import Injection, Plan, Schedule, parse_faults, parse_seconds
 from nezha.chaos.nemesis import Happening
 from nezha.chaos.session import Request, Run, _read_counts
@@ -205,9 +205,9 @@ def test_standstills_are_found_where_they_begin():
 
 
 def test_a_long_run_costs_resolution_but_no_bytes():
-    line = steady(3000)
-    assert len(line) <= 4000
-    assert line.mean_bps([(0.0, 2990.0)]) == pytest.approx([8000, 16000], rel=1e-3)
+    line = steady(12000)
+    assert len(line) <= 32000
+    assert line.mean_bps([(0.0, 11990.0)]) == pytest.approx([8000, 16000], rel=1e-3)
     assert len(line.rates(600)[0]) <= 600
 
 
@@ -221,7 +221,7 @@ def test_what_lies_outside():
 # ---- the report ----------------------------------------------------------------------------
 
 
-def finished(*verdicts, code=0, timeline=None):
+def finished(*verdicts, code=0, timeline=None, steady_s=0.1):
     kinds = ["cut", "flap", "pause", "reset", "blackhole"]
     happenings = [
         Happening(Injection(n, kinds[n], 1, None if kinds[n] == "pause" else n % 2, 2.0 + n,
@@ -232,7 +232,7 @@ def finished(*verdicts, code=0, timeline=None):
                       only_rails=[1], env={"A": "1"})
     counts = {0: {"operations": 5, "endpoints_lost": 2, "unheard_of": 1, "polls": 9}}
     return Run(request, Outcome(code, 10.0, None, [code, code]), happenings, timeline or steady(10), 0.1,
-               10.0, [10**9, 10**9], counts)
+               steady_s, 10.0, [10**9, 10**9], counts)
 
 
 @pytest.mark.parametrize("verdicts, code, wanted", [
@@ -248,10 +248,44 @@ def test_the_document_is_json_and_says_how_to_repeat():
     assert found["undisturbed_bps"] == pytest.approx([4000, 8000], rel=0.01)
     assert found["faults"][0]["where"] == "node 1 rail 0"
     assert found["faults"][0]["traffic_during"] == pytest.approx(1.0, rel=0.01)
-    lines = report.summary(found)
+    lines = tables.summary(found)
     assert any("--seed 11" in line and "--only-rails 1" in line and "--env A=1" in line
                and line.endswith("-- python train.py 'a b'") for line in lines)
     assert any(line.startswith("PROBLEM: fault 1 (flap, node 1 rail 1)") for line in lines)
+
+
+def test_without_a_baseline_there_is_no_percentage_and_a_reason(capsys):
+    found = report.document(finished(True, True, steady_s=None))
+    assert found["undisturbed_bps"] is None and found["below"] is None
+    assert all(fault[key] is None for fault in found["faults"]
+               for key in ("traffic_during", "traffic_after"))
+    assert len(found["notes"]) == 1 and "no percentages: the program ended 9.9 s" in found["notes"][0]
+    tables.show(found)
+    shown = capsys.readouterr().out
+    assert found["notes"][0] in shown and "%" not in shown.replace("percentages", "")
+    assert "Before the first fault" not in shown and "below" not in shown
+
+
+def test_seconds_below_are_in_every_form_of_the_report(capsys):
+    # The faults last from 2.0 to 3.5 s; nothing moves from 5 to 8, and nothing after 9.
+    found = report.document(finished(True, True, timeline=steady(10, still=[(5.0, 8.0), (9.0, 10.0)])))
+    assert found["notes"] == [] and found["below"]["window_s"] == 1.0
+    tally = found["below"]["after_last_fault"]
+    assert tally == found["below"]["calm"] and 2.9 <= tally["below_s"] <= 4.1
+    assert 5.2 <= tally["judged_s"] <= 5.5  # the end of the program's traffic is that of the judgement
+    failed = report.document(finished(True, True, code=3, timeline=steady(10, still=[(5.0, 10.0)])))
+    assert failed["below"]["calm"]["below_s"] >= 4.9  # what stood still until it failed was below
+    tables.show(found)
+    shown = capsys.readouterr().out
+    assert f"no fault active: {tally['below_s']:.1f} of {tally['judged_s']:.1f}" in shown
+
+
+def test_an_uneven_program_is_not_judged_by_seconds():
+    still = [(at, at + 5.0) for at in range(1, 60, 6)]
+    run = finished(timeline=steady(60, still=still), steady_s=12.0)
+    run.ended_s = 60.0
+    found = report.document(run)
+    assert found["undisturbed_bps"] and found["below"] is None and "not counted" in found["notes"][0]
 
 
 def test_a_standstill_belongs_to_the_fault_before_it():
@@ -261,7 +295,7 @@ def test_a_standstill_belongs_to_the_fault_before_it():
 
 
 def test_tables_show_what_was_counted(capsys):
-    report.show(report.document(finished(True, None, False)))
+    tables.show(report.document(finished(True, None, False)))
     shown = capsys.readouterr().out
     for words in ("yes: seen", "unknown: seen", "NO: seen", "flap 3 Hz", "endpoints", "left none"):
         assert words in shown, shown
@@ -274,7 +308,7 @@ def test_the_picture_is_drawn(tmp_path):
     picture.draw(report.document(finished(True, False, None, True, True)), path)
     assert path.read_bytes().startswith(b"\x89PNG") and path.stat().st_size > 20_000
     empty = finished()
-    empty.timeline, empty.traffic_s = Timeline(2), None
+    empty.timeline, empty.traffic_s, empty.steady_s = Timeline(2), None, None
     picture.draw(report.document(empty), path)
     (tmp_path / "file").write_text("")
     with pytest.raises(ChaosError, match="cannot write"):

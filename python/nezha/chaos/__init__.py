@@ -3,11 +3,14 @@
     faults     which fault hits what and when, out of a seed        (pure)
     verdict    whether a fault happened, by the kernel's counters    (pure)
     timeline   throughput over time, standstills                     (pure)
+    baseline   the undisturbed throughput, or why there is none     (pure)
+    shortfall  the seconds in which more was possible               (pure)
     sampler    reads the lab's byte counters, as a process of its own
     ranks      the program's processes: alive, stopped, killed
     nemesis    inflicts a schedule on a lab
     session    lab, program, nemesis and sampler together
-    report     what happened, as a document and as tables
+    report     what happened, as a document
+    tables     the same for people
     picture    throughput against faults
 """
 

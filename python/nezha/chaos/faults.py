@@ -1,7 +1,7 @@
 """Which fault hits what and when: a schedule that is a function of its seed alone.
 
-Pure: nothing here touches the kernel or the clock. Times are seconds from the moment when
-every rank of the program moves data over the rails.
+Pure: nothing here touches the kernel or the clock. Times are seconds from the moment when the
+program's undisturbed throughput has been measured (baseline.py).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Inflicts a schedule of faults on a lab and its program, and has each confirmed by the kernel.
 
-Owner: session.run(). One thread waits for the program's first traffic and then for each fault's
-time; each fault has a thread of its own, because faults may overlap. All end soon after stop().
+Owner: session.run(). One thread waits for the program's first traffic, until its throughput is steady
+(baseline.py; with a bound) and then for each fault's time; each fault has a thread of its own, because
+faults may overlap. All end soon after stop().
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
 
 from ..lab import Lab
 from . import verdict
+from .baseline import PATIENCE_S, least_bps, steady_since
 from .faults import SLOWER, Injection
 from .ranks import Ranks
 from .sampler import Sampler
@@ -61,6 +63,8 @@ class Nemesis:
         self.happenings: List[Happening] = []
         # When every rank had begun to move data; None: one never did.
         self.traffic_s: Optional[float] = None
+        # Since when the throughput was steady as the faults began; None: it never was.
+        self.steady_s: Optional[float] = None
 
     def start(self) -> None:
         """Begins to wait for traffic."""
@@ -83,8 +87,11 @@ class Nemesis:
             if self._over(self._sampler.now() + _POLL_S):
                 return
         self.traffic_s = self._sampler.now()
+        if not self._wait_for_steadiness(self.traffic_s):
+            return
+        begin_s = self._sampler.now()
         for injection in self._schedule:
-            if self._over(self.traffic_s + injection.at_s):
+            if self._over(begin_s + injection.at_s):
                 return
             self._wait_for_those_before(injection)
             thread = threading.Thread(target=self._inflict, args=(injection,),
@@ -95,6 +102,18 @@ class Nemesis:
         # Nothing more to do, but what lasts must still be cut short when the program ends.
         while not self._over(self._sampler.now() + _POLL_S):
             pass
+
+    def _wait_for_steadiness(self, traffic_s: float) -> bool:
+        """For as long as there is patience; false when the program ends before."""
+        least = least_bps(self._lab.rates(), len(self._lab.state.nodes))
+        while self._sampler.now() < traffic_s + PATIENCE_S:
+            with self._sampler.lock:
+                self.steady_s = steady_since(self._sampler.timeline, traffic_s, least)
+            if self.steady_s is not None:
+                return True
+            if self._over(self._sampler.now() + _POLL_S):
+                return False
+        return True
 
     def _wait_for_those_before(self, injection: Injection) -> None:
         """Faults that the schedule keeps apart stay apart, however slow the machine is: together
@@ -127,8 +146,10 @@ class Nemesis:
         except Exception as error:  # the report must say so, whatever it was
             happening.happened = False
             happening.evidence = f"{type(error).__name__}: {error}"
-        happening.ended_s = round(happening.ended_s or self._sampler.now(), 3)
         happening.began_s = round(happening.began_s, 3)
+        # A fault is over when it has been undone, which takes a moment.
+        is_short = injection.lasts_s == 0
+        happening.ended_s = happening.began_s if is_short else round(self._sampler.now(), 3)
         if not happening.happened and (self._stopping.is_set() or self._ranks.any_ended()):
             happening.happened = None
             happening.evidence = f"the program ended meanwhile; {happening.evidence}"
@@ -136,11 +157,11 @@ class Nemesis:
             self.happenings.append(happening)
             self._on_end(happening)
 
-    def _last(self, happening: Happening) -> None:
-        """Lets a fault that has just begun go on for its time."""
+    def _last(self, happening: Happening) -> float:
+        """Lets a fault that has just begun go on for its time; how long that was."""
         happening.began_s = self._sampler.now()
         self._stopping.wait(happening.injection.lasts_s)
-        happening.ended_s = self._sampler.now()
+        return self._sampler.now() - happening.began_s
 
     def _hit_port(self, happening: Happening) -> Verdict:
         injection, lab = happening.injection, Lab.attach(self._lab.name)  # a Lab is one thread's
@@ -169,9 +190,7 @@ class Nemesis:
             lab.flap(injection.node, rail, up=turns % 2 == 1)
             turns += 1
             self._stopping.wait(max(0.0, happening.began_s + turns * half_s - self._sampler.now()))
-        happening.ended_s = self._sampler.now()
         return (turns + 1) // 2
-
 
     def _hit_rank(self, happening: Happening) -> Verdict:
         rank = happening.injection.node
@@ -180,12 +199,12 @@ class Nemesis:
         try:
             stopped = self._ranks.stop(rank)
             ticks = self._ranks.processor_ticks(rank)
-            self._last(happening)
+            lasted_s = self._last(happening)
             ticks = self._ranks.processor_ticks(rank) - ticks
             still = self._ranks.stopped(rank)
         finally:
             self._ranks.go_on(rank)
-        return verdict.of_pause(stopped, happening.ended_s - happening.began_s, ticks, still)
+        return verdict.of_pause(stopped, lasted_s, ticks, still)
 
 
 def _act(lab: Lab, kind: str, node: int, rail: int) -> int:

@@ -16,9 +16,11 @@ _FAULT_COLORS = {"cut": "#D55E00", "blackhole": "#222222", "oneway-out": "#7A5C9
 # Names have this part of the width, and so many rows; one that would cover others is left out.
 _NAME_SHARE, _NAME_ROWS, _NAME_ROW_HEIGHT = 0.065, 2, 0.135
 _PANEL_INCHES = 1.9
+_LEGEND_COLUMNS = 6
 _BEFORE_S = 0.5  # of the time without traffic at the beginning, which is of no interest
 # A rail that was never used to this share of its rate is shown larger, without the line of its rate.
 _LIMIT_SHOWN_FROM = 0.35
+_POSSIBLE_COLOR, _BELOW_COLOR = "#000000", "#FF0000"
 
 
 def draw(report: Dict[str, Any], path: Path) -> None:
@@ -39,6 +41,7 @@ def draw(report: Dict[str, Any], path: Path) -> None:
         limits = [parse_rate(rate) for rate in report["config"]["rails"]]
         _panel(axes[0], times, [sum(each) for each in zip(*rails)], "all rails", "#444444",
                sum(limits) if all(limits) else 0)
+        _draw_below(axes[0], report["below"])
         for rail, values in enumerate(rails):
             color = _RAIL_COLORS[rail % len(_RAIL_COLORS)]
             _panel(axes[rail + 1], times, values, f"rail {rail}", color, limits[rail])
@@ -70,6 +73,21 @@ def _panel(axes: Any, times: List[float], bps: List[float], name: str, color: st
     axes.grid(True, axis="y", color="#DDDDDD", linewidth=0.6, zorder=0)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
+
+
+def _draw_below(axes: Any, below: Optional[Dict[str, Any]]) -> None:
+    """What was possible, as a line; red between it and what was carried where no fault is to blame."""
+    if below is None:
+        return
+    for each in below["possible"]:
+        if each["possible_bps"] is not None:
+            axes.hlines(each["possible_bps"] / 1e6, each["from_s"], each["to_s"], zorder=4,
+                        color=_POSSIBLE_COLOR, linewidth=1.4, linestyle=(0, (1, 1)))
+    for window in below["windows"]:
+        if not window["faults"]:
+            axes.fill_between([window["from_s"], window["to_s"]], window["carried_bps"] / 1e6,
+                              window["possible_bps"] / 1e6, color=_BELOW_COLOR, alpha=0.35,
+                              linewidth=0, zorder=3)
 
 
 def _shade(axes: Any, fault: Dict[str, Any]) -> Any:
@@ -106,21 +124,41 @@ def _name(panel: Any, fault: Dict[str, Any], shown: Tuple[float, float],
 
 
 def _decorate(figure: Any, axes: Any, report: Dict[str, Any]) -> None:
+    from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    config = report["config"]
+    config, below = report["config"], report["below"]
     confirmed = sum(fault["happened"] is True for fault in report["faults"])
     command = " ".join([Path(config["command"][0]).name, *config["command"][1:]])
     axes[0].set_title(
         f"{command if len(command) <= 80 else command[:77] + '...'}\n"
         f"{config['nodes']} nodes, {len(report['faults'])} faults, {confirmed} confirmed, "
-        f"seed {config['seed']}, exit code {report['exit_code']}", fontsize=11, loc="left")
+        f"seed {config['seed']}, exit code {report['exit_code']}{_said_below(below)}", fontsize=11,
+        loc="left")
     axes[-1].set_xlabel("seconds; received per node, on average. Dashed: the rate", fontsize=10)
     kinds = sorted({fault["kind"] for fault in report["faults"]}, key=list(_FAULT_COLORS).index)
-    shapes = [Patch(color=_FAULT_COLORS[kind], alpha=0.6, label=kind) for kind in kinds]
+    shapes: List[Any] = [Patch(color=_FAULT_COLORS[kind], alpha=0.6, label=kind) for kind in kinds]
+    if below is not None:
+        shapes += [Line2D([], [], color=_POSSIBLE_COLOR, linewidth=1.4, linestyle=(0, (1, 1)),
+                          label="what was possible"),
+                   Patch(color=_BELOW_COLOR, alpha=0.35,
+                         label=f"no fault active, under {_share(below)} of what was possible")]
     if shapes:
-        figure.legend(handles=shapes, loc="outside lower center", ncols=len(shapes), frameon=False,
-                      fontsize=9)
+        figure.legend(handles=shapes, loc="outside lower center", ncols=min(len(shapes), _LEGEND_COLUMNS),
+                      frameon=False, fontsize=9)
+
+
+def _share(below: Dict[str, Any]) -> str:
+    return f"{100 * below['share']:.0f} %"
+
+
+def _said_below(below: Optional[Dict[str, Any]]) -> str:
+    if below is None:
+        return ""
+    calm, after = below["calm"], below["after_last_fault"]
+    return (f"\nUnder {_share(below)} of what was possible: {calm['below_s']:.1f} of the "
+            f"{calm['judged_s']:.1f} s without a fault; after the last fault {after['below_s']:.1f} of "
+            f"{after['judged_s']:.1f} s")
 
 
 def can_draw() -> Optional[str]:

@@ -1,29 +1,26 @@
-"""What happened in a run: a JSON-ready document, and the same as tables for people."""
+"""What happened in a run, as a JSON-ready document."""
 
 from __future__ import annotations
 
-import shlex
-import sys
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Optional
 
 from ..lab import format_rate
-from .faults import FAULTS
+from .baseline import FAULTS_BEGIN, Baseline, measure
 from .nemesis import Happening
 from .session import INTERVAL_S, Run
+from .shortfall import Course, Lasting, judge
 from .timeline import Span, outside
 
 _POINTS = 600
-_WIDE = 120  # columns of a terminal that has room for the evidence
 _AFTER_S = 1.0  # "back" means the second after a fault
-# Counters of Nezha that say how hard it worked, not what befell it. All others are shown.
-_WORK = {"frames_sent", "frames_received", "acks_sent", "send_calls", "receive_calls", "polls", "sleeps",
-         "handovers", "buffer_allocations", "buffer_bytes_in_use"}
 
 
 def document(run: Run) -> Dict[str, Any]:
     """Everything, JSON-ready. Rates in bit/s per node, times in seconds from the run's start."""
     request = run.request
-    undisturbed = _per_node(run, run.timeline.mean_bps(_before_faults(run)))
+    baseline = _baseline(run)
+    undisturbed = _per_node(run, baseline.rails_bps)
+    below = _below(run, baseline)
     times, rates = run.timeline.rates(_POINTS)
     problems = find_problems(run)
     return {
@@ -35,14 +32,15 @@ def document(run: Run) -> Dict[str, Any]:
                    "only_rails": request.only_rails, "env": dict(request.env)},
         "program": run.outcome.to_dict(), "traffic_from_s": run.traffic_s,
         "ended_s": round(run.ended_s, 3),
-        "undisturbed_bps": undisturbed,
+        "steady_from_s": run.steady_s, "undisturbed_bps": undisturbed, "below": below,
         "longest_standstill_undisturbed_s": round(
             run.timeline.longest_standstill(_calm(run)), 3),
         "faults": [_fault(run, happening, undisturbed) for happening in run.happenings],
         "timeline": {"sampled_every_s": INTERVAL_S, "t_s": [round(t, 3) for t in times],
                      "rails_bps": [[round(v / request.nodes) for v in rail] for rail in rates]},
         "nezha": {str(rank): counts for rank, counts in sorted(run.counts.items())},
-        "problems": problems, "exit_code": run.outcome.exit_code or (1 if problems else 0),
+        "notes": _notes(run, baseline, below), "problems": problems,
+        "exit_code": run.outcome.exit_code or (1 if problems else 0),
     }
 
 
@@ -53,22 +51,59 @@ def find_problems(run: Run) -> List[str]:
     found = [f"fault {h.injection.number} ({h.injection.kind}, {h.injection.where}) could not be "
              f"confirmed: {h.evidence}" for h in run.happenings if h.happened is False]
     if not found and not any(happening.happened for happening in run.happenings):
-        return ["no fault happened: the program ended before the first one was over"]
+        return ["no fault happened: the program ended before the first one was over. Faults begin "
+                f"{FAULTS_BEGIN}; let it run longer"]
     return found
 
 
-def _before_faults(run: Run) -> List[Span]:
+def _until(run: Run) -> float:
+    """The end of the program's traffic. One that fails may have stood still until then: that counts."""
+    return run.timeline.busy_until_s if run.outcome.exit_code == 0 else run.ended_s
+
+
+def _undisturbed(run: Run) -> Optional[Span]:
     """The time with which the rest is compared: a rail that never comes back must not lower it."""
+    if run.steady_s is None:
+        return None
+    return run.steady_s, min((h.began_s - INTERVAL_S for h in run.happenings), default=_until(run))
+
+
+def _baseline(run: Run) -> Baseline:
+    undisturbed = _undisturbed(run)
+    calm = [] if undisturbed is None else outside(undisturbed[1], _until(run), [
+        (h.began_s - INTERVAL_S, h.ended_s + INTERVAL_S) for h in run.happenings])
+    at_work_s = 0.0 if run.traffic_s is None else run.ended_s - run.traffic_s
+    return measure(run.timeline, undisturbed, calm, at_work_s)
+
+
+def _below(run: Run, baseline: Baseline) -> Optional[Dict[str, Any]]:
+    undisturbed = _undisturbed(run)
+    if undisturbed is None or baseline.rails_bps is None:
+        return None
+    nodes = run.request.nodes
+    faults = [Lasting(h.injection, h.began_s - INTERVAL_S, h.ended_s + INTERVAL_S)
+              for h in run.happenings]
+    return judge(run.timeline, Course(nodes, run.rates_bps, baseline.total_bps / nodes, undisturbed,
+                                      faults, _until(run)))
+
+
+def _notes(run: Run, baseline: Baseline, below: Optional[Dict[str, Any]]) -> List[str]:
+    """Why a number is missing."""
     if run.traffic_s is None:
         return []
-    return [(run.traffic_s, min((h.began_s for h in run.happenings), default=run.ended_s))]
+    if baseline.missing:
+        return [f"There are no percentages: {baseline.missing}"]
+    if below is None:
+        return ["Seconds below what was possible are not counted: the program moves far less than its "
+                "mean for seconds at a time also when nothing disturbs it"]
+    return []
 
 
 def _calm(run: Run) -> List[Span]:
     """All the time that no fault can be blamed for."""
     if run.traffic_s is None:
         return []
-    return outside(run.traffic_s, run.ended_s,
+    return outside(run.traffic_s if run.steady_s is None else run.steady_s, run.ended_s,
                    [(h.began_s - INTERVAL_S, h.ended_s + _AFTER_S) for h in run.happenings])
 
 
@@ -95,110 +130,3 @@ def _share(run: Run, span: Span, undisturbed: Optional[List[float]]) -> Optional
         return None
     rates = _per_node(run, run.timeline.mean_bps([span])) or []
     return round(sum(rates) / sum(undisturbed), 3)
-
-
-# ---- for people ----------------------------------------------------------------------------
-
-
-def show(report: Dict[str, Any]) -> None:
-    """Prints the tables to standard output."""
-    from rich.console import Console
-
-    console = Console(width=None if sys.stdout.isatty() else 150)
-    console.print(_fault_table(report, narrow=console.width < _WIDE))
-    if report["nezha"]:
-        console.print(_count_table(report))
-    else:
-        print("Nezha's own counters: none. The ranks did not use Nezha, or did not come to their end.")
-    print("\n".join(summary(report)))
-
-
-def _fault_table(report: Dict[str, Any], narrow: bool) -> Any:
-    """narrow: without the evidence, which was said when it was found, and without lines."""
-    from rich import box
-    from rich.table import Table
-
-    table = Table(title=f"faults, seed {report['config']['seed']}", title_justify="left",
-                  box=box.SIMPLE if narrow else box.HEAVY_HEAD)
-    for name, side in (("#", "right"), ("at\ns", "right"), ("fault", "left"), ("where", "left"),
-                       ("lasted\ns", "right"), ("happened", "left"), ("traffic\nduring", "right"),
-                       ("second\nafter", "right"), ("stood\nstill s", "right")):
-        if name != "#" or not narrow:
-            wraps = name == "happened" and not narrow
-            table.add_column(name, justify=side, no_wrap=not wraps)  # type: ignore[arg-type]
-    for fault in report["faults"]:
-        kind = fault["kind"] + (f" {fault['hertz']:g} Hz" if fault["hertz"] else "")
-        verdict = {True: "yes", False: "NO", None: "unknown"}[fault["happened"]]
-        row = [f"{fault['began_s']:.1f}", kind, fault["where"],
-               f"{fault['ended_s'] - fault['began_s']:.2f}",
-               verdict if narrow else f"{verdict}: {fault['evidence']}",
-               _percent(fault["traffic_during"]), _percent(fault["traffic_after"]),
-               f"{fault['standstill_s']:.2f}" if fault["standstill_s"] else "-"]
-        table.add_row(*(row if narrow else [str(fault["number"]), *row]))
-    return table
-
-
-def _percent(share: Optional[float]) -> str:
-    return "-" if share is None else f"{100 * share:.0f} %"
-
-
-def _count_table(report: Dict[str, Any]) -> Any:
-    from rich.table import Table
-
-    keys = list(dict.fromkeys(key for counts in report["nezha"].values() for key in counts
-                              if key not in _WORK))
-    table = Table(title="what Nezha counted", title_justify="left")
-    for name in ["rank"] + [key.replace("_", "\n") for key in keys]:
-        table.add_column(name, justify="right", no_wrap=True)
-    for rank in range(report["config"]["nodes"]):
-        counts = report["nezha"].get(str(rank))
-        table.add_row(str(rank), *(["left none"] if counts is None else
-                                   [str(counts.get(key, "-")) for key in keys]))
-    return table
-
-
-def summary(report: Dict[str, Any]) -> List[str]:
-    """The sentences under the tables."""
-    lines = []
-    rates = report["undisturbed_bps"]
-    if rates:
-        each = ", ".join(f"rail {rail} {rate / 1e6:.0f}" for rail, rate in enumerate(rates))
-        lines.append(f"Before the first fault each node received on average (Mbit/s): {each}. Longest "
-                     f"standstill without a fault: {report['longest_standstill_undisturbed_s']:.2f} s")
-    known = [fault for fault in report["faults"] if fault["happened"] is not None]
-    lines.append(f"{len(report['faults'])} faults, {sum(f['happened'] for f in known)} confirmed by a "
-                 f"counter, {len(report['faults']) - len(known)} cut short by the program's end")
-    program = report["program"]
-    lines.append(f"The program ran {program['seconds']:.1f} s and ended with {_ending(program)}")
-    lines += [f"PROBLEM: {problem}" for problem in report["problems"]]
-    lines.append(f"The same faults again: {_again(report['config'])}")
-    return lines
-
-
-def _ending(program: Dict[str, Any]) -> str:
-    failure = program["first_failure"]
-    if failure is None:
-        return f"exit code {program['exit_code']}"
-    last: Sequence[str] = failure["last_lines"][-1:]
-    return (f"exit code {program['exit_code']}: rank {failure['rank']} failed first"
-            + (f", saying: {last[0]}" if last else ""))
-
-
-def _again(config: Dict[str, Any]) -> str:
-    words = ["nezha", "chaos", "--nodes", str(config["nodes"]), "--rails", ",".join(config["rails"]),
-             "--faults", ",".join(config["faults"]), "--every", f"{config['every_s']:g}s", "--lasting",
-             f"{config['lasting_s']:g}s", "--seed", str(config["seed"])]
-    words += ["--count", str(config["count"])] if config["count"] is not None else []
-    words += ["--allow-all-down"] if config["allow_all_down"] else []
-    for name in ("nodes", "rails"):
-        chosen = config[f"only_{name}"]
-        words += [f"--only-{name}", ",".join(map(str, chosen))] if chosen is not None else []
-    for name, value in config["env"].items():
-        words += ["--env", f"{name}={value}"]
-    return shlex.join(words + ["--", *config["command"]])
-
-
-def describe_faults() -> str:
-    """Lines for --help: every fault and what it is."""
-    width = max(map(len, FAULTS))
-    return "\n".join(f"  {name:<{width}}  {meaning}" for name, meaning in FAULTS.items())

@@ -49,7 +49,8 @@ class Request:
 class Run:
     """What a run left behind. Times on the sampler's clock, in seconds from the run's start.
 
-    traffic_s: when every rank had begun to move data, None: one never did. ended_s: when it had ended.
+    traffic_s: when every rank had begun to move data, None: one never did. steady_s: since when its
+    throughput was steady as the faults began, None: it was not. ended_s: when it had ended.
     counts: by rank, what Nezha counted there; only of the ranks that came to their end.
     """
 
@@ -58,6 +59,7 @@ class Run:
     happenings: List[Happening]
     timeline: Timeline
     traffic_s: Optional[float]
+    steady_s: Optional[float]
     ended_s: float
     rates_bps: List[int]
     counts: Dict[int, Dict[str, int]]
@@ -99,8 +101,8 @@ def run(request: Request, watcher: Watcher) -> Run:
                 ended_s = sampler.now()
             finally:
                 nemesis.stop()
-        return Run(request, outcome, nemesis.happenings, sampler.timeline, nemesis.traffic_s, ended_s,
-                   lab.rates(), _read_counts(scratch))
+        return Run(request, outcome, nemesis.happenings, sampler.timeline, nemesis.traffic_s,
+                   nemesis.steady_s, ended_s, lab.rates(), _read_counts(scratch))
 
 
 def _check(request: Request, lab: Lab) -> None:

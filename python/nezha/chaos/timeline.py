@@ -8,7 +8,7 @@ from __future__ import annotations
 import bisect
 from typing import Iterable, List, Optional, Sequence, Tuple
 
-_SAMPLES_MAX = 4000
+_SAMPLES_MAX = 32_000
 _STANDSTILLS_MAX = 100_000
 # Less than this share of the fastest sample is standing still: heartbeats and lonely retries.
 _STILL = 0.01
@@ -34,6 +34,17 @@ class Timeline:
 
     def __len__(self) -> int:
         return len(self._times)
+
+    @property
+    def end_s(self) -> float:
+        """The time of the latest sample; 0 when there is none."""
+        return self._last[0] if self._last else 0.0
+
+    @property
+    def busy_until_s(self) -> float:
+        """Since when nothing has moved any more, or else end_s."""
+        still = self._still_since
+        return still[0] if still is not None and still[1] >= _STILL_SAMPLES else self.end_s
 
     def add(self, time_s: float, delivered: Sequence[int]) -> None:
         """One sample: bytes so far of each rail."""

@@ -14,7 +14,8 @@ import typer
 
 from ..bench.errors import BenchError
 from ..bench.output import write_json
-from ..chaos import ChaosError, picture, report
+from ..chaos import ChaosError, picture, report, tables
+from ..chaos.baseline import FAULTS_BEGIN
 from ..chaos.faults import Injection, parse_faults, parse_seconds
 from ..chaos.nemesis import Happening
 from ..chaos.session import Request, Watcher, run
@@ -26,12 +27,13 @@ from .run import _variables as variables
 _HELP = f"""Run your program in a lab while its rails and ranks misbehave, and see what it made of it.
 
 Builds a cluster out of network namespaces, starts one rank of your program on every node (RANK,
-WORLD_SIZE, MASTER_ADDR ... are set, as by `nezha run`), waits until all of them move data, and then
-inflicts one fault after the other until it ends. Every fault is confirmed by a counter of the kernel.
+WORLD_SIZE, MASTER_ADDR ... are set, as by `nezha run`), and inflicts one fault after the other until it
+ends. Faults begin {FAULTS_BEGIN}.
+Every fault is confirmed by a counter of the kernel.
 
 \b
 Faults:
-{report.describe_faults()}
+{tables.describe_faults()}
 
 What is hit, when and for how long follows from --seed alone; the report says how to repeat it. No two
 nodes ever lose their last common rail, unless you ask for --allow-all-down.
@@ -91,7 +93,7 @@ def chaos(
             _numbers("--only-rails", only_rails), variables(env), grace, mode)
         document = _perform(request, to_stderr=json_to == "-")
         if json_to != "-":
-            report.show(document)
+            tables.show(document)
         if json_to is not None:
             write_json(document, json_to)
         _draw(document, plot)
@@ -122,8 +124,8 @@ def _draw(document: Dict[str, Any], plot: Optional[Path]) -> None:
 
 def _perform(request: Request, to_stderr: bool) -> Dict[str, Any]:
     print(f"nezha chaos: {request.nodes} nodes, rails {','.join(request.rails)}, faults "
-          f"{','.join(request.faults)} every {request.every_s:g} s, seed {request.seed}",
-          file=sys.stderr, flush=True)
+          f"{','.join(request.faults)} every {request.every_s:g} s, seed {request.seed}; they begin "
+          f"{FAULTS_BEGIN}", file=sys.stderr, flush=True)
     with _watcher(request, sys.stderr.buffer if to_stderr else None) as watcher:
         return report.document(run(request, watcher))
 
@@ -148,7 +150,7 @@ def _watcher(request: Request, out: Optional[IO[bytes]]) -> Iterator[Watcher]:
     running: Dict[int, Injection] = {}
     with Progress(TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed} faults"),
                   TimeElapsedColumn(), console=console, transient=True) as bars:
-        task = bars.add_task("no fault yet", total=request.count)
+        task = bars.add_task("measuring the undisturbed throughput", total=request.count)
 
         def describe() -> None:
             now = ", ".join(f"{i.kind} of {i.where}" for i in running.values())

@@ -8,6 +8,11 @@
  * order in which the calls are made, which must be the same on every rank. Several communicators
  * and several ranks may live in one process. Buffers are borrowed from the call until the operation
  * has completed (blocking call returned, or nezha_wait / nezha_test said so).
+ *
+ * Buffers after an error: NEZHA_INVALID_ARGUMENT and NEZHA_UNSUPPORTED touched none. After any other code
+ * what the operation only reads is as it was, and what it writes is undefined, so an operation in place
+ * has lost its input. NEZHA_OK on one rank means the whole result there, whatever the others got. Of a
+ * group that failed this holds for every operation in it. docs/failure_model.md has the details.
  */
 #ifndef NEZHA_H
 #define NEZHA_H
@@ -114,7 +119,8 @@ NEZHA_API nezha_code nezha_create(nezha_comm_t comm, const int* ranks, int count
  * on all of them, and is destroyed as any other. Ranks that die meanwhile are left out; if one dies when
  * some have the new communicator already, that one says NEZHA_PEER_LOST, too, and is shrunk again. After
  * timeout_s (<= 0: the configured one) NEZHA_TIMED_OUT names the ranks that did not call it; call it
- * again. */
+ * again. Some ranks may have the result of an operation that others saw fail: agree on what is done
+ * again, from inputs that are whole (examples/recovery.py). */
 NEZHA_API nezha_code nezha_shrink(nezha_comm_t comm, double timeout_s, nezha_comm_t* out);
 
 /* out[i] = op over ranks of in[i]. in == out is in place. If `work` is NULL the call blocks, otherwise

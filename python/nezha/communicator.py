@@ -41,6 +41,11 @@ class Communicator:
     Arrays: NumPy (bfloat16 of ml_dtypes included), torch CPU tensors, and anything with the buffer
     protocol or DLPack; C-contiguous; float64, float32, float16, bfloat16, int8, uint8, int32 or
     int64. Buffers belong to the operation until it has completed.
+
+    After InvalidArgument and Unsupported no buffer was touched. After any other error an array that the
+    operation only reads is as it was, and one that it writes holds anything: old values, parts of sums,
+    results. So an operation in place has lost its input. A rank that got no error has the whole result,
+    also where others got one. More: docs/failure_model.md, "What a buffer holds after an error".
     """
 
     def __init__(self, native: _native.Communicator) -> None:
@@ -73,7 +78,8 @@ class Communicator:
         async_op: return a Work at once; its wait() returns the array.
 
         Returns x, or out. Raises InvalidArgument (shape, strides, read-only memory), Unsupported
-        (dtype, op), Mismatch (the ranks called differently), PeerLost, TimedOut, Aborted.
+        (dtype, op), Mismatch (the ranks called differently), PeerLost, TimedOut, Aborted, Exhausted.
+        Without `out`, x is lost after the last five: keep what is needed to make it again.
         """
         return self._native.all_reduce(x, op, out, factor, algorithm, timeout, async_op)
 
@@ -256,12 +262,25 @@ class Communicator:
         left out. If one dies when some ranks have the new communicator already, that one raises
         PeerLost, too: call its shrink().
 
+        What failed left its output undefined, and some ranks may have the result of an operation that the
+        others saw fail. So steps are done again from inputs that are made anew, all agree which, and
+        nobody leaves before all have everything:
+
+            done, results = 0, {}
             while True:
                 try:
-                    comm.all_reduce(x)
+                    # Some may be one step ahead: back to what all have done.
+                    done = int(comm.all_reduce(numpy.array([done]), "min")[0])
+                    while done < steps:
+                        results[done] = comm.all_reduce(make_input(comm, done))
+                        done += 1
+                    comm.barrier()
                     break
-                except nezha.PeerLost:
-                    comm = comm.shrink()
+                except (nezha.PeerLost, nezha.Aborted):  # Aborted: another rank called shrink()
+                    lost, comm = comm, comm.shrink()
+                    lost.close()
+
+        A whole program: examples/recovery.py.
 
         timeout: seconds; None: the communicator's. Raises TimedOut naming the ranks that did not call
         it (it may be called again), Aborted, and PeerLost where the others lost this rank.

@@ -39,7 +39,7 @@ class Exhausted(Error):
 
 
 class PeerLost(Error):
-    """A rank died: restart the group."""
+    """A rank died: Communicator.shrink(), or restart the group."""
 
     code = 5
 

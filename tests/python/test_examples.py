@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -25,11 +27,15 @@ def run(*command: Any, **options: Any) -> "subprocess.CompletedProcess[str]":
                           timeout=PATIENCE_S, **options)
 
 
+def nezha_run(count: int, *command: Any) -> "subprocess.CompletedProcess[str]":
+    code = "import sys; sys.argv[0] = 'nezha'; from nezha.cli import main; main()"
+    return run(sys.executable, "-c", code, "run", "-n", count, "--env", "OMP_NUM_THREADS=1",
+               "--env", "OPENBLAS_NUM_THREADS=1", *command)
+
+
 def ranks(count: int, *command: Any) -> str:
     """What `nezha run` prints of a command that must succeed."""
-    code = "import sys; sys.argv[0] = 'nezha'; from nezha.cli import main; main()"
-    done = run(sys.executable, "-c", code, "run", "-n", count, "--env", "OMP_NUM_THREADS=1",
-               "--env", "OPENBLAS_NUM_THREADS=1", *command)
+    done = nezha_run(count, *command)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -42,6 +48,20 @@ def test_numpy_training_agrees_with_one_process(tmp_path):
     found = json.loads(result.read_text())
     assert found["ranks"] == 2 and found["losses"][1] < found["losses"][0]
     assert found["difference"] < 1e-3 and "agrees with one process" in shown
+
+
+@pytest.mark.parametrize("kill", ["2:30", "0:0", "3:99"])
+def test_survivors_finish_what_a_killed_rank_began(kill):
+    done = nezha_run(4, "--grace", PATIENCE_S, sys.executable, EXAMPLES / "recovery.py", "--kill", kill)
+    assert done.returncode == 128 + signal.SIGKILL, done.stdout + done.stderr
+    ends = sorted(re.findall(r"rank (\d) of 3: loss (\S+), agrees with one process", done.stdout))
+    assert [rank for rank, _ in ends] == ["0", "1", "2"], done.stdout + done.stderr
+    assert len({loss for _, loss in ends}) == 1 and float(ends[0][1]) < 1e-3
+
+
+def test_recovery_has_nothing_to_do_without_a_loss():
+    shown = ranks(3, sys.executable, EXAMPLES / "recovery.py", "--steps", 5)
+    assert shown.count("agrees with one process") == 3 and "because" not in shown
 
 
 @pytest.fixture(scope="module")

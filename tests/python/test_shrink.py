@@ -1,9 +1,11 @@
 """shrink(): the ranks that are left go on."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
+import textwrap
 import threading
 
 import numpy
@@ -29,6 +31,33 @@ while True:
         comm.close()
         comm, told = survivors, False
 """
+
+# Runs the example of shrink()'s docstring as it stands. The victim dies somewhere inside of a step; what
+# the others hold of each step comes out as the different values in it.
+EXAMPLE = """
+import json, os, signal, sys, threading
+import numpy, nezha
+born, world, store, victim, delay_s, example = sys.argv[1:]
+comm = nezha.init(int(born), int(world), store=store, timeout=60.0, config={"rails": "127.0.0.1/32"})
+steps = 6
+
+def make_input(comm, done):
+    if born == victim and done == 3:
+        threading.Timer(float(delay_s), os.kill, (os.getpid(), signal.SIGKILL)).start()
+    return numpy.full(1 << 20, (done + 1) * 10.0 ** int(born))
+
+exec(example)
+if born == victim:
+    signal.pause()  # so quick that it came to the end: it dies now
+print(json.dumps([numpy.unique(results[step]).tolist() for step in range(steps)]))
+comm.close()
+"""
+
+
+def example_of(method):
+    """The indented block of a docstring."""
+    lines = method.__doc__.splitlines()
+    return textwrap.dedent("\n".join(line for line in lines if line.startswith(12 * " ")))
 
 
 def test_without_an_error(world):
@@ -145,3 +174,43 @@ def test_killed_processes(tmp_path):
         for process in ranks.values():
             process.kill()
             process.communicate()
+
+
+@pytest.mark.parametrize("victim, delay_s", [(1, 0.0), (0, 0.002), (2, 0.005), (1, 0.02)])
+def test_the_example_with_a_rank_killed(tmp_path, victim, delay_s):
+    ranks = [subprocess.Popen(
+        [sys.executable, "-c", EXAMPLE, str(rank), "3", f"file://{tmp_path}", str(victim), str(delay_s),
+         example_of(nezha.Communicator.shrink)], stdout=subprocess.PIPE, text=True) for rank in range(3)]
+    try:
+        outputs = [process.communicate(timeout=120)[0] for process in ranks]
+    finally:
+        for process in ranks:
+            process.kill()
+            process.communicate()
+    assert [process.returncode for process in ranks] == [
+        -signal.SIGKILL if rank == victim else 0 for rank in range(3)]
+    held = [json.loads(output) for rank, output in enumerate(outputs) if rank != victim]
+    assert held[0] == held[1]
+    rest = 111 - 10 ** victim
+    wholes = [[[111.0 * (step + 1)] for step in range(first)]
+              + [[float(rest) * (step + 1)] for step in range(first, 6)] for first in range(3, 7)]
+    assert held[0] in wholes, held[0]
+
+
+def test_the_example_where_some_have_a_step_that_others_saw_fail(world):
+    """Rank 0 aborts as soon as it has a step; the others often do not have it yet."""
+    def body(comm):
+        to_abort = {1, 2, 3, 5}
+
+        def make_input(comm, done):
+            if comm.rank == 0 and done in to_abort:
+                to_abort.remove(done)
+                comm.abort()
+            return numpy.full(1 << 18, float((done + 1) * 10 ** comm.rank))
+
+        names = {"comm": comm, "steps": 6, "make_input": make_input, "numpy": numpy, "nezha": nezha}
+        exec(example_of(nezha.Communicator.shrink), names)
+        names["comm"].close()
+        return [numpy.unique(names["results"][step]).tolist() for step in range(6)]
+
+    assert world(3, body) == [[[111.0 * (step + 1)] for step in range(6)]] * 3

@@ -1,8 +1,8 @@
 """The program's undisturbed throughput, with which the time under faults is compared.
 
 Pure, on the timeline. It is measured when the mean over a stretch of time has hardly changed for as long
-as that stretch: what start-up, loading of data or heartbeats move is no measure of a program. Where nothing
-can be measured there is a sentence that says why, and no number.
+as that stretch: what start-up, loading of data or heartbeats move is no measure of a program. Where
+nothing can be measured there is a sentence that says why, and no number.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ def measure(timeline: Timeline, undisturbed: Optional[Span], calm: Sequence[Span
         return Baseline(None, f"the program ended {at_work_s:.1f} s after its first traffic, and before "
                         f"its throughput had been steady for {STEADY_S:g} s")
     if undisturbed is None:
-        return Baseline(None, f"the program's throughput was not steady in the {PATIENCE_S:g} s after its "
-                        "first traffic, or hardly more than nothing")
+        return Baseline(None, f"the program's throughput was not steady in the {PATIENCE_S:g} s after "
+                        "its first traffic, or hardly more than nothing")
     rates = timeline.mean_bps([undisturbed])
     if not rates or not sum(rates):
         return Baseline(None, "the first fault began at once")

@@ -11,7 +11,8 @@ Three things make it right:
 1. An operation that fails leaves its output undefined, half reduced perhaps. So the gradient is computed
    again for every attempt, and the model changes only by a result that is whole.
 2. Some ranks may have the result of a step that the others saw fail. So each keeps the model of before
-   its last step, and all agree, by a minimum, on how many steps are done; who is a step ahead goes back. No
+   its last step, and all agree, by a minimum, on how many steps are done; who is a step ahead
+   goes back. No
    rank is ever two ahead: a sum needs a part of everybody, and who saw a step fail gave none to the next.
 3. Who is done must not leave while others may need its part of the last step again. So all meet in a
    barrier: whoever passes it knows that all have every step.

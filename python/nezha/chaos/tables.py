@@ -96,7 +96,8 @@ def _sentences_below(below: Optional[Dict[str, Any]]) -> List[str]:
     said = {name: f"{tally['below_s']:.1f} of {tally['judged_s']:.1f}" for name, tally in below.items()
             if isinstance(tally, dict)}
     return [f"Seconds below what was possible (under {100 * below['share']:.0f} % of it), "
-            f"no fault active: {said['calm']}; after the last fault's end: {said['after_last_fault']}; before the first "
+            f"no fault active: {said['calm']}; "
+            f"after the last fault's end: {said['after_last_fault']}; before the first "
             f"fault: {said['undisturbed']}",
             "Seconds below what the rails could still carry, faults active: " + said["during_faults"]]
 

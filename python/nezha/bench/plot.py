@@ -52,19 +52,24 @@ def _draw_limits(axes: Any, limits: Dict[float, List[str]]) -> None:
                       textcoords="offset points", color=color, fontsize=9)
 
 
-def _decorate(axes: Any, curves: Dict[str, Sequence[Row]], title: str) -> None:
-    sizes = sorted({row["size"] for rows in curves.values() for row in rows if row["size"] > 0})
+def against_size(axes: Any, sizes: Sequence[int], title: str) -> None:
+    """Labels the axis of sizes (bytes, ascending), and gives the picture its grid and title."""
     axes.set_xscale("log", base=2)
     step = max(1, -(-len(sizes) // 14))
     axes.set_xticks(sizes[::step])
     axes.set_xticklabels([format_size(size) for size in sizes[::step]], fontsize=9)
     axes.minorticks_off()
-    axes.set_ylim(0, 1.08 * axes.get_ylim()[1])  # room for the highest limit's label
     axes.set_xlabel("size of the tensor (bytes)", fontsize=11)
-    axes.set_ylabel("bus bandwidth (Gbit/s)", fontsize=11)
     axes.set_title(title, fontsize=12, loc="left", pad=12)
     axes.grid(True, color="#DDDDDD", linewidth=0.7, zorder=0)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
+
+
+def _decorate(axes: Any, curves: Dict[str, Sequence[Row]], title: str) -> None:
+    sizes = sorted({row["size"] for rows in curves.values() for row in rows if row["size"] > 0})
+    against_size(axes, sizes, title)
+    axes.set_ylim(0, 1.08 * axes.get_ylim()[1])  # room for the highest limit's label
+    axes.set_ylabel("bus bandwidth (Gbit/s)", fontsize=11)
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, fontsize=10,
                 borderaxespad=0.0)

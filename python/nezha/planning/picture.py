@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any, List, Sequence
 
 from ..bench import picture
-from ..bench.plot import COLORS, MARKERS
-from ..bench.sizes import format_size
+from ..bench.plot import COLORS, MARKERS, against_size
 from .algorithms import Answer, Crossing
 
 
@@ -37,16 +36,7 @@ def plot(answers: Sequence[Answer], crossings: Sequence[Crossing], path: Path, t
 
 
 def _decorate(axes: Any, sizes: List[int], title: str) -> None:
-    axes.set_xscale("log", base=2)
     axes.set_yscale("log")
-    step = max(1, -(-len(sizes) // 14))
-    axes.set_xticks(sizes[::step])
-    axes.set_xticklabels([format_size(size) for size in sizes[::step]], fontsize=9)
-    axes.minorticks_off()
-    axes.set_xlabel("size of the tensor (bytes)", fontsize=11)
+    against_size(axes, sizes, title)
     axes.set_ylabel("predicted time (us)", fontsize=11)
-    axes.set_title(title, fontsize=12, loc="left", pad=12)
-    axes.grid(True, color="#DDDDDD", linewidth=0.7, zorder=0)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
     axes.legend(loc="upper left", frameon=False, fontsize=10)

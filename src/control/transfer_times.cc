@@ -29,12 +29,6 @@ double TransferTimes::Rail::shortest() const {
   return *std::min_element(samples.begin(), samples.begin() + std::min(count, kSamples));
 }
 
-double TransferTimes::seconds(int rail, uint32_t bytes) const {
-  const Class& at = classes_[class_of(bytes)];
-  const auto index = static_cast<size_t>(rail);
-  return index < at.rails.size() && at.rails[index].is_known() ? at.rails[index].shortest() : 0;
-}
-
 TransferTimes::Choice TransferTimes::next(uint32_t bytes, std::span<const double> wait_s) {
   Class& at = classes_[class_of(bytes)];
   const std::span<const double> waits = wait_s.first(std::min(wait_s.size(), at.rails.size()));

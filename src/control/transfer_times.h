@@ -41,8 +41,6 @@ class TransferTimes {
   // negative: that rail may not carry it.
   Choice next(uint32_t bytes, std::span<const double> wait_s);
   void took(int rail, uint32_t bytes, double seconds);
-  // 0 when it is not known.
-  double seconds(int rail, uint32_t bytes) const;
 
  private:
   static constexpr size_t kClasses = 18;  // of 0 bytes, 1, 2 to 3, ... 64 KiB

@@ -202,7 +202,8 @@ bool Engine::start(Group& group, Execution& execution, uint64_t load) {
                      other->global_rank, other->header.op);
     return false;
   }
-  divide(group, execution.division, execution.op_class());
+  divide(group, execution.division, {execution.descriptor().collective, execution.bytes(), group.comm,
+                                     execution.avoid_rails()});
   execution.start();
   flight_.started(execution.work()->flight, execution.started_at());
   return group.failed.is_ok();

@@ -69,8 +69,6 @@ void Execution::prepare(const OpRequest& request, const schedule::Plan& plan,
 
 Execution::~Execution() { NEZHA_CHECK(unreleased_ == 0); }
 
-uint32_t Execution::comm() const { return group_.comm; }
-
 void Execution::start() {
   started_ = true;
   started_at_ = engine_.now();

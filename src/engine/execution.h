@@ -89,9 +89,7 @@ class Execution final : public Activity {
   uint64_t op_seq() const { return op_seq_; }
   Nanoseconds deadline() const { return deadline_; }
   Nanoseconds started_at() const { return started_at_; }
-  control::OpClass op_class() const {
-    return {descriptor_.collective, bytes(), comm(), avoid_rails_};
-  }
+  uint32_t avoid_rails() const { return avoid_rails_; }
   const wire::OpDescriptor& descriptor() const { return descriptor_; }
   // What this member's frames must say: of all_to_all_v, each pair has a count of its own.
   wire::OpDescriptor descriptor_from(int member) const;
@@ -102,7 +100,6 @@ class Execution final : public Activity {
   Work* work() { return work_; }
   uint64_t flight() const { return work_->flight; }
   uint64_t bytes() const { return descriptor_.count * element_bytes_; }
-  uint32_t comm() const;
   // Members from whom data, or who must say that they have consumed ours, is still awaited.
   std::vector<int> awaited_members() const;
   // Whether the rest of the operation needs anything from this member.

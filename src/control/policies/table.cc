@@ -18,11 +18,11 @@ class TablePolicy final : public Policy {
   std::string_view name() const override { return "table"; }
 
   Shares shares(const OpClass& op, std::span<const RailSnapshot> rails) override {
+    if (op.bytes <= TransferTimes::kBytesMax) return whole(op, rails);
     const RailCosts costs = model_.alone(rails);
     const auto bytes = static_cast<double>(op.bytes);
     const double single_s = best_single(costs, bytes).time_s;
     const double together_s = model_.best_split(costs, bytes, model_.split_cost_s(rails)).time_s;
-    if (op.bytes <= TransferTimes::kBytesMax) return whole(op, rails);
     const RowKey key = key_of(op, rails);
     // Operations that finish later ran on the rails that are up now.
     up_mask_ = key.up_mask;
@@ -44,11 +44,11 @@ class TablePolicy final : public Policy {
   Shares review(const OpSample& since, std::span<const RailSnapshot> rails) override {
     probe_.learn(since);
     const OpClass& op = since.op;
+    if (op.bytes <= TransferTimes::kBytesMax) return whole(op, rails);
     const RailCosts costs = model_.alone(rails);
     const auto bytes = static_cast<double>(op.bytes);
     const double single_s = best_single(costs, bytes).time_s;
     const double together_s = model_.best_split(costs, bytes, model_.split_cost_s(rails)).time_s;
-    if (op.bytes <= TransferTimes::kBytesMax) return whole(op, rails);
     const TableRow* const row = table_.find(key_of(op, rails));
     const bool known = row != nullptr && !row->outdated() && row->learned().rails == count(rails);
     Shares shares = normalized(known ? row->shares() : TableRow(op, rails, model_).shares(), rails);

@@ -415,6 +415,7 @@ void Engine::dispatch(PeerLinks& links) {
   static constexpr control::Shares kAnyRail = {.weight = {}, .pull = true};
   Division* division = nullptr;  // of the transfer that is looked at
   const auto shares_of = [&](const transport::WorkRequest& request) -> const control::Shares& {
+    if (options_.rails < 2) return kAnyRail;
     Group* group = nullptr;
     division = division_of(request, &group);
     return division == nullptr ? kAnyRail : divider_.shares(*division, *group->policy, at);

@@ -85,14 +85,13 @@ Link* PeerLinks::only_link(int rail) {
   return only;
 }
 
-Link* PeerLinks::only() {
-  Link& link = links_.front();
-  return link.is_usable() && link.endpoint->has_room() ? &link : nullptr;
-}
-
 // The rail for the next transfer, and of its connections the one with the least to do.
 Link* PeerLinks::choose(Nanoseconds now, const transport::WorkRequest& request,
                         const control::Shares& shares) {
+  if (links_.size() == 1) {
+    Link& only = links_.front();
+    return only.is_usable() && only.endpoint->has_room() ? &only : nullptr;
+  }
   timed_ = false;
   if (shares_number_ != shares.number || shares.number == 0) binder_.begin(shares);
   shares_number_ = shares.number;

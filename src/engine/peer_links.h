@@ -30,8 +30,7 @@ class PeerLinks {
   void requeue(transport::WorkQueue& requests) { pending_.prepend(requests); }
 
   // Posts what the rails have room for and flushes them, until nothing moves. `shares_of(request)`: how
-  // its operation is divided, asked where there is a choice; `on_post(rail, request)` accounts for each
-  // transfer posted.
+  // its operation is divided; `on_post(rail, request)` accounts for each transfer posted.
   template <class SharesOf, class OnPost>
   void dispatch(Nanoseconds now, SharesOf shares_of, OnPost on_post) {
     bool moved = true;
@@ -39,7 +38,7 @@ class PeerLinks {
       moved = false;
       while (!pending_.empty()) {
         const transport::WorkRequest& next = *pending_.front();
-        Link* link = links_.size() == 1 ? only() : choose(now, next, shares_of(next));
+        Link* link = choose(now, next, shares_of(next));
         if (link == nullptr) break;
         transport::WorkRequest* request = pending_.pop_front();
         request->timed_from = timed_ ? now : 0;
@@ -100,8 +99,6 @@ class PeerLinks {
   static uint64_t frame_bytes(const transport::WorkRequest& request) {
     return wire::kHeaderBytes + request.header.length;
   }
-  // Of a peer with one connection; null when it may not carry data now.
-  Link* only();
   Link* choose(Nanoseconds now, const transport::WorkRequest& request, const control::Shares& shares);
   // For a short transfer, the rail that takes the least time for it; null when none can have it now.
   Link* quickest(uint32_t bytes);

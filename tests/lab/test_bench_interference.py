@@ -48,21 +48,18 @@ def test_the_matrix_is_measured(tmp_path: Path) -> None:
 
 
 def test_a_matrix_past_the_rule_keeps_operations_on_one_rail(tmp_path: Path) -> None:
+    # Together the rails would do 0.6 x 150 Mbit/s: less than the fast one alone. Nothing is really lost
+    # here, so the loss must be too small to make the slow rail look like the faster one.
     file = tmp_path / "matrix.json"
-    matrix = {"version": 1, "rails": ["eth0", "eth1"], "split_cost_s": 1e-5,
-              "rate_lost": [[0, 0], [0, 0]]}
     shares = {}
-    for _ in range(4):  # a rail that looks late for a moment is relieved by the other, whatever the rule
-        for lost in (0, 0.9):  # one rail is twice as fast: past the rule above a third each
-            matrix["rate_lost"] = [[0, lost], [lost, 0]]
-            file.write_text(json.dumps(matrix))
-            row = bench("all_reduce", "--nodes", "2", "--rails", "100mbit,50mbit", "-b", "2M", "-e", "2M",
-                        "-n", "12", "-w", "6", "--no-gain", "--config",
-                        f"interference_file={file}")["rows"][0]
-            shares[lost] = {rail["name"]: rail["share"] for rail in row["rails"]}["eth0"]
-        if shares[0.9] > shares[0] + 0.05:  # all but probes
-            break
-    assert shares[0.9] > shares[0] + 0.05, shares
+    for lost in (0, 0.4):
+        file.write_text(json.dumps({"version": 1, "rails": ["eth0", "eth1"], "split_cost_s": 1e-5,
+                                    "rate_lost": [[0, lost], [lost, 0]]}))
+        row = bench("all_reduce", "--nodes", "2", "--rails", "100mbit,50mbit", "-b", "2M", "-e", "2M",
+                    "-n", "12", "-w", "6", "--no-gain",
+                    "--config", f"interference_file={file}")["rows"][0]
+        shares[lost] = {rail["name"]: rail["share"] for rail in row["rails"]}["eth0"]
+    assert shares[0.4] > shares[0] + 0.1, shares  # all but probes
 
 
 def test_a_matrix_with_a_mistake_is_refused(tmp_path: Path) -> None:

@@ -48,13 +48,17 @@ struct Shares {
   // Short transfers go over whichever rail takes least time for them (control/transfer_times.h); the
   // weights are for the rest.
   bool quickest = false;
+  // Every transfer is timed, so that OpSample::rail_s is measured. Each costs an acknowledgement.
+  bool timed = false;
   uint64_t number = 0;  // of the decision; the engine's
 };
 
 // What happened to one finished operation: per rail, the bytes this rank sent on it and the time for
-// which the rail was needed: its latency, and those bytes at the rate at which it drained. (Not the
-// time of its last acknowledgement: rounds depend on one another, so a fast rail that waits for a slow
-// one would look just as slow.) Samples with times that are no times are ignored.
+// which the rail was needed. That is measured where Shares::timed asked for it: the time in which at
+// least one transfer was under way there, from its posting until its acknowledgement. (Not the time
+// from the first posting to the last acknowledgement: rounds depend on one another, so a fast rail that
+// waits for a slow one would look just as slow.) Otherwise it is computed: the rail's latency, and those
+// bytes at the rate at which it drained. Samples with times that are no times are ignored.
 struct OpSample {
   OpClass op;
   double total_s = 0;

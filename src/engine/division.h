@@ -19,8 +19,14 @@ struct Division {
   uint64_t rails_epoch = 0;         // RailDivider's, as of the decision
   Nanoseconds begun_at = 0;
   Nanoseconds decided_at = 0;
-  std::array<uint64_t, control::kRailsMax> bytes{};          // sent, by rail
-  std::array<uint64_t, control::kRailsMax> bytes_decided{};  // of these, before the decision
+  // By rail, so far and as of the decision.
+  struct Use {
+    uint64_t bytes = 0;         // sent
+    uint64_t timed_bytes = 0;   // acknowledged, of timed transfers
+    Nanoseconds timed_for = 0;  // for how long the rail was busy with these
+  };
+  std::array<Use, control::kRailsMax> use{};
+  std::array<Use, control::kRailsMax> use_decided{};
   bool whole = true;                // the same rails were up from the beginning on
 };
 

@@ -421,7 +421,7 @@ void Engine::dispatch(PeerLinks& links) {
     return division == nullptr ? kAnyRail : divider_.shares(*division, *group->policy, at);
   };
   links.dispatch(at, shares_of, [&](uint32_t rail, const transport::WorkRequest& request) {
-    if (division != nullptr) division->bytes[rail] += frame_cost(request.header.length);
+    if (division != nullptr) division->use[rail].bytes += frame_cost(request.header.length);
   });
 }
 

@@ -181,6 +181,12 @@ void Engine::on_released(Endpoint& endpoint, WorkRequest& request) {
   supervisor_->touch(endpoint.peer);
   if (request.timed_from != 0) {
     peers_[static_cast<size_t>(endpoint.peer)]->took(endpoint, request, now());
+    Group* group = nullptr;
+    Division* const division = division_of(request, &group);
+    if (division != nullptr) {
+      divider_.landed(*division, static_cast<uint32_t>(endpoint.rail), frame_cost(request.header.length),
+                      request.timed_from, now());
+    }
   }
   release(request);
 }

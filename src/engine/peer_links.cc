@@ -55,8 +55,7 @@ void PeerLinks::took(const Endpoint& endpoint, const transport::WorkRequest& req
 }
 
 bool PeerLinks::is_worth_timing(const Link& link, const transport::WorkRequest& request) const {
-  return !link.monitor.measured() && link.timings < kTimings && request.header.length >= kWorthTiming &&
-         wire::generation_of(request.header.flags) == 0;
+  return !link.monitor.measured() && link.timings < kTimings && request.header.length >= kWorthTiming;
 }
 
 // Short operations go on one rail: to ask the kernel what every rail has to do would cost them more than
@@ -88,15 +87,15 @@ Link* PeerLinks::only_link(int rail) {
 // The rail for the next transfer, and of its connections the one with the least to do.
 Link* PeerLinks::choose(Nanoseconds now, const transport::WorkRequest& request,
                         const control::Shares& shares) {
+  const bool again = wire::generation_of(request.header.flags) > 0;
+  timed_ = shares.timed && !again;
   if (links_.size() == 1) {
     Link& only = links_.front();
     return only.is_usable() && only.endpoint->has_room() ? &only : nullptr;
   }
-  timed_ = false;
   if (shares_number_ != shares.number || shares.number == 0) binder_.begin(shares);
   shares_number_ = shares.number;
   const uint64_t bytes = frame_bytes(request);
-  const bool again = wire::generation_of(request.header.flags) > 0;
   const bool is_short = request.header.length <= control::TransferTimes::kBytesMax;
   if (!again && shares.quickest && shares.probe < 0 && is_short) {
     if (Link* const quick = quickest(request.header.length)) return quick;
@@ -120,7 +119,7 @@ Link* PeerLinks::choose(Nanoseconds now, const transport::WorkRequest& request,
   const int rail = binder_.pick(loads_, bytes, pending_.bytes() - bytes, again);
   if (rail == control::RailBinder::kWait) return nullptr;
   Link* const link = lanes_[static_cast<size_t>(rail)];
-  timed_ = is_worth_timing(*link, request);
+  timed_ |= !again && is_worth_timing(*link, request);
   if (timed_) ++link->timings;
   return link;
 }

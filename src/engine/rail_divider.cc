@@ -36,7 +36,14 @@ void RailDivider::decided(Division& division, const Shares& shares, const Snapsh
   division.shares.number = ++decisions_;
   division.rails_epoch = epoch_;
   division.decided_at = now;
-  division.bytes_decided = division.bytes;
+  division.use_decided = division.use;
+}
+
+void RailDivider::landed(Division& division, uint32_t rail, uint64_t bytes, Nanoseconds posted,
+                         Nanoseconds now) {
+  division.use[rail].timed_bytes += bytes;
+  division.use[rail].timed_for += now - std::max(posted, landed_at_[rail]);
+  landed_at_[rail] = now;
 }
 
 void RailDivider::learn(const Division& division, control::Policy& policy, Nanoseconds now) const {
@@ -53,11 +60,16 @@ control::OpSample RailDivider::sample(const Division& division, Nanoseconds sinc
   sample.whole = division.whole;
   sample.reviewed = division.decided_at != division.begun_at;
   for (uint32_t rail = 0; rail < rails_; ++rail) {
-    sample.rail_bytes[rail] = division.bytes[rail] - (all ? 0 : division.bytes_decided[rail]);
-    if (sample.rail_bytes[rail] == 0) continue;
-    // How long this rail was needed: what it carried, at the rate at which it really drains.
-    const double busy = static_cast<double>(sample.rail_bytes[rail]) / rails[rail].rate_bytes_per_s;
-    sample.rail_s[rail] = rails[rail].latency_s + busy;
+    const Division::Use& use = division.use[rail];
+    const Division::Use before = all ? Division::Use() : division.use_decided[rail];
+    if (division.shares.timed) {
+      sample.rail_bytes[rail] = use.timed_bytes - before.timed_bytes;
+      sample.rail_s[rail] = static_cast<double>(use.timed_for - before.timed_for) / kSecond;
+    } else if (use.bytes > before.bytes) {
+      sample.rail_bytes[rail] = use.bytes - before.bytes;
+      sample.rail_s[rail] = rails[rail].latency_s +
+                            static_cast<double>(sample.rail_bytes[rail]) / rails[rail].rate_bytes_per_s;
+    }
   }
   return sample;
 }

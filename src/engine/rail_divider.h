@@ -30,6 +30,9 @@ class RailDivider {
   void begin(Division& division, control::Policy& policy, const control::OpClass& op, Nanoseconds now);
   // What holds for its next transfer.
   const control::Shares& shares(Division& division, control::Policy& policy, Nanoseconds now);
+  // A timed transfer of it was acknowledged. Its rail was busy with it since its posting, or since what
+  // landed there before: time in which operations share a rail is divided among them.
+  void landed(Division& division, uint32_t rail, uint64_t bytes, Nanoseconds posted, Nanoseconds now);
   // The operation is over.
   void learn(const Division& division, control::Policy& policy, Nanoseconds now) const;
   // A connection was lost, fell silent, or returned: what was decided before holds no longer.
@@ -48,6 +51,7 @@ class RailDivider {
 
   const std::vector<std::unique_ptr<PeerLinks>>& peers_;
   const uint32_t rails_;
+  std::array<Nanoseconds, control::kRailsMax> landed_at_{};  // the latest timed transfer, by rail
   uint64_t epoch_ = 0;
   uint64_t decisions_ = 0;
 };

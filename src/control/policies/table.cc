@@ -33,6 +33,7 @@ class TablePolicy final : public Policy {
       row = &table_.put(key, row->again(op, rails, model_));
     }
     Shares shares = normalized(row->shares(), rails);
+    shares.timed = true;
     // Not while one rail is timed.
     if (row->learned().state != TableRow::State::singles) {
       shares.probe = probe_.choose(op.bytes, std::min(single_s, together_s), rails);
@@ -52,7 +53,10 @@ class TablePolicy final : public Policy {
     const TableRow* const row = table_.find(key_of(op, rails));
     const bool known = row != nullptr && !row->outdated() && row->learned().rails == count(rails);
     Shares shares = normalized(known ? row->shares() : TableRow(op, rails, model_).shares(), rails);
-    shares.probe = probe_.choose(op.bytes, std::min(single_s, together_s), rails);
+    shares.timed = true;
+    if (!known || row->learned().state != TableRow::State::singles) {
+      shares.probe = probe_.choose(op.bytes, std::min(single_s, together_s), rails);
+    }
     return shares;
   }
 

@@ -54,7 +54,7 @@ $(TORCH): $(DEPENDENCIES)
 	@echo "installing torch into $(VENV) for its tests"
 	@$(VENV)/bin/pip install -q --disable-pip-version-check --root-user-action=ignore \
 	  "torch>=2.14" expecttest parameterized torchft==0.2.0 >build/torch.log 2>&1 || \
-	  echo "torch cannot be installed (build/torch.log): tests/torch is skipped"
+	  echo "torch cannot be installed (build/torch.log): tests/torch_backend is skipped"
 	@touch $@
 
 $(INSTALLED): $(DEPENDENCIES) $(SOURCES)

@@ -64,9 +64,9 @@ second_try() { # PRESET OPTION...
 python() {
   local folders=(tests/python tests/lab)
   if .venv/bin/python -c 'import torch' 2>/dev/null; then
-    folders+=(tests/torch)
+    folders+=(tests/torch_backend)
   else
-    echo "torch is not installed: tests/torch is skipped"
+    echo "torch is not installed: tests/torch_backend is skipped"
   fi
   # One by one: each folder has helpers of its own in a conftest.py.
   local folder status=0

@@ -1,4 +1,4 @@
-"""One rank of the test session: runs what tests/torch/conftest.py sends.
+"""One rank of the test session: runs what tests/torch_backend/conftest.py sends.
 
     rank.py RANK WORLD STORE_FILE SOCKET
 """

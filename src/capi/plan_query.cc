@@ -64,7 +64,8 @@ Result<CostTable> cost_table(const JsonValue& request) {
                  static_cast<long long>(rails), size_t{kRailsMax});
   }
   costs.rails = static_cast<uint32_t>(rails);
-  costs.rate_bytes_per_s = costs.rails * request.at("rate_gbps").number_or(1.0) * kGiga / 8;
+  costs.rail_bytes_per_s = request.at("rate_gbps").number_or(1.0) * kGiga / 8;
+  costs.rate_bytes_per_s = costs.rails * costs.rail_bytes_per_s;
   costs.latency_s = request.at("latency_us").number_or(costs.latency_s / kMicro) * kMicro;
   costs.reduce_bytes_per_s =
       request.at("reduce_gb_per_s").number_or(costs.reduce_bytes_per_s / kGiga) * kGiga;

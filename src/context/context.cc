@@ -216,11 +216,12 @@ void Context::agree_costs() {
     rails = std::min(rails, peer.rails.size());
   }
   costs_.rails = static_cast<uint32_t>(rails);
-  double rate = 0;
+  costs_.rate_bytes_per_s = costs_.rail_bytes_per_s = 0;
   for (const transport::RailAddress& rail : session_.ranks[0].rails) {
-    rate += (rail.speed_bits_per_s > 0 ? rail.speed_bits_per_s : kNominalBitsPerS) / 8;
+    const double rate = (rail.speed_bits_per_s > 0 ? rail.speed_bits_per_s : kNominalBitsPerS) / 8;
+    costs_.rate_bytes_per_s += rate;
+    costs_.rail_bytes_per_s = std::max(costs_.rail_bytes_per_s, rate);
   }
-  costs_.rate_bytes_per_s = rate;
 }
 
 uint64_t Context::next_generation(const std::string& key) {

@@ -10,10 +10,13 @@ namespace {
 constexpr uint64_t kTurn = 64;          // transfers from one rail's turn to be tried to the next one's
 constexpr uint32_t kEnough = 2;         // samples
 constexpr uint32_t kFirstTrials = 3;    // at most, where samples are long in coming
+constexpr uint64_t kPatience = 16;      // transfers in which a trial's samples may still come
+constexpr double kHopeless = 2;         // times as slow as another rail
 constexpr double kWorthChanging = 0.95;
 constexpr double kSuspicious = 2;       // times as long as usual: timed again at once
 constexpr uint64_t kApproval = 64;      // transfers in which a rail shows that its trial was no accident
 constexpr int kRarestTrials = 8;        // powers of two
+constexpr uint32_t kPutOffMost = 16;    // transfers
 
 }  // namespace
 
@@ -29,7 +32,19 @@ double TransferTimes::Rail::shortest() const {
   return *std::min_element(samples.begin(), samples.begin() + std::min(count, kSamples));
 }
 
-TransferTimes::Choice TransferTimes::next(uint32_t bytes, std::span<const double> wait_s) {
+double TransferTimes::expected_s(int rail, uint32_t bytes) const {
+  const Rail& each = classes_[class_of(bytes)].rails[static_cast<size_t>(rail)];
+  return each.is_known() ? each.shortest() : 0;
+}
+
+// Whether the rail is to be timed later, when no other transfer adds to the time.
+bool TransferTimes::must_wait(Class& at, int rail, uint32_t free) {
+  const bool is_free = (free >> rail & 1) != 0;
+  at.put_off = is_free || at.put_off == kPutOffMost ? 0 : at.put_off + 1;
+  return at.put_off > 0;
+}
+
+TransferTimes::Choice TransferTimes::next(uint32_t bytes, std::span<const double> wait_s, uint32_t free) {
   Class& at = classes_[class_of(bytes)];
   const std::span<const double> waits = wait_s.first(std::min(wait_s.size(), at.rails.size()));
   const auto usable = std::count_if(waits.begin(), waits.end(), [](double wait) { return wait >= 0; });
@@ -50,9 +65,16 @@ TransferTimes::Choice TransferTimes::next(uint32_t bytes, std::span<const double
     best = static_cast<int>(rail);
     best_s = total_s;
   }
-  const bool timed = at.timings_left > 0 || at.transfers % kTimeEvery == 0;
-  if (at.timings_left > 0) --at.timings_left;
-  return {best, timed};
+  if (at.transfers % kTimeEvery == 0) at.timings_left = std::max(at.timings_left, 1u);
+  if (at.timings_left == 0 || must_wait(at, best, free)) return {best, false};
+  --at.timings_left;
+  return {best, true};
+}
+
+bool TransferTimes::is_hopeless(const Class& at, const Rail& rail) {
+  return rail.is_known() && std::any_of(at.rails.begin(), at.rails.end(), [&](const Rail& other) {
+    return other.is_known() && rail.shortest() > kHopeless * other.shortest();
+  });
 }
 
 int TransferTimes::rail_to_try(Class& at, std::span<const double> wait_s) {
@@ -62,6 +84,9 @@ int TransferTimes::rail_to_try(Class& at, std::span<const double> wait_s) {
     for (size_t rail = 0; rail < wait_s.size(); ++rail) {
       const Rail& each = at.rails[rail];
       if (wait_s[rail] < 0 || each.count >= kEnough || each.trials >= kFirstTrials) continue;
+      // Its samples may still come; and of a slow rail the other one may have taken over the rest.
+      const bool may_come = at.transfers - each.tried_at < kPatience;
+      if (each.trials > 0 && (may_come || is_hopeless(at, each))) continue;
       if (at.tried < 0 || each.trials < at.rails[static_cast<size_t>(at.tried)].trials) {
         at.tried = static_cast<int>(rail);
       }
@@ -79,10 +104,12 @@ int TransferTimes::rail_to_try(Class& at, std::span<const double> wait_s) {
     ++tried.trials;
     at.tries_left = kTrial;
   }
+  if (!may_carry(at.tried)) {
+    at.tries_left = 0;
+    return -1;
+  }
   --at.tries_left;
-  if (may_carry(at.tried)) return at.tried;
-  at.tries_left = 0;
-  return -1;
+  return at.tried;
 }
 
 uint64_t TransferTimes::transfers_apart(const Class& at, const Rail& rail) {

@@ -10,7 +10,8 @@
 //
 // A rail is judged by the shortest of its latest times: whatever else delays a transfer only adds to
 // it. The first times of a trial do not count where there are others: a token bucket that is full
-// after a pause makes a slow rail look like a fast one.
+// after a pause makes a slow rail look like a fast one. What is taken is timed while no other short
+// transfer is in its way (port_clock.h).
 //
 // Contract: pure; owned by whoever owns the peer's connections. Sizes are told apart by powers of
 // two. All memory is taken at the beginning.
@@ -27,7 +28,8 @@ namespace nezha::control {
 
 class TransferTimes {
  public:
-  static constexpr uint32_t kBytesMax = 64 * 1024;  // longer transfers are what rates are learned from
+  // Longer transfers are what rates are learned from.
+  static constexpr uint32_t kBytesMax = kUndividedBytesMax;
   static constexpr uint64_t kTimeEvery = 16;
 
   struct Choice {
@@ -38,9 +40,12 @@ class TransferTimes {
   explicit TransferTimes(uint32_t rails);
 
   // For the next transfer of `bytes`. `wait_s`: by rail, for how long other work would hold it up there;
-  // negative: that rail may not carry it.
-  Choice next(uint32_t bytes, std::span<const double> wait_s);
+  // negative: that rail may not carry it. `free`: rails (bit set) on which it would have to wait for no
+  // other short transfer; on another one it is timed only where that happens again and again.
+  Choice next(uint32_t bytes, std::span<const double> wait_s, uint32_t free);
   void took(int rail, uint32_t bytes, double seconds);
+  // What a transfer takes on that rail; 0: not known.
+  double expected_s(int rail, uint32_t bytes) const;
 
  private:
   static constexpr size_t kClasses = 18;  // of 0 bytes, 1, 2 to 3, ... 64 KiB
@@ -66,11 +71,14 @@ class TransferTimes {
     int tried = -1;
     uint32_t tries_left = 0;
     uint32_t timings_left = 0;  // of the rail that is taken
+    uint32_t put_off = 0;       // how often a timing was put off in a row
     std::vector<Rail> rails;
   };
 
   static size_t class_of(uint32_t bytes);
+  static bool is_hopeless(const Class& at, const Rail& rail);
   static int rail_to_try(Class& at, std::span<const double> wait_s);
+  static bool must_wait(Class& at, int rail, uint32_t free);
   static uint64_t transfers_apart(const Class& at, const Rail& rail);
   static void take_best(Class& at, std::span<const double> wait_s);
 

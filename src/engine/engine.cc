@@ -15,7 +15,7 @@ Engine::Engine(progress::Loop& loop, EngineOptions options)
     : loop_(loop), options_(options), peers_(static_cast<size_t>(options.world_size)) {
   for (int rank = 0; rank < options_.world_size; ++rank) {
     if (rank == options_.rank) continue;
-    peers_[static_cast<size_t>(rank)] = std::make_unique<PeerLinks>(rank, options_.rails);
+    peers_[static_cast<size_t>(rank)] = std::make_unique<PeerLinks>(rank, options_.rails, port_);
   }
   supervisor_ = std::make_unique<Supervisor>(*this, options_.peer_deadline);
 }

@@ -241,6 +241,7 @@ class Engine final : public transport::EndpointEvents, public progress::LoopClie
   progress::Loop& loop_;
   const EngineOptions options_;
   BufferPool pool_;
+  control::PortClock port_;
   std::vector<std::unique_ptr<PeerLinks>> peers_;  // by global rank; null for this rank
   std::vector<std::unique_ptr<Group>> groups_;
   EngineCounters counters_;

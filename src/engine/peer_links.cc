@@ -23,8 +23,9 @@ bool is_on_trial(const Link& link) {
 
 // Where other transfers wait on a rail in bulk, it takes longer than it did when transfers of this size
 // were timed.
-Link* PeerLinks::quickest(uint32_t bytes) {
+Link* PeerLinks::quickest(Nanoseconds now, uint32_t bytes) {
   constexpr uint64_t kBulk = 64 * 1024;
+  uint32_t free = 0;
   std::fill(wait_s_.begin(), wait_s_.end(), -1.0);
   std::fill(lanes_.begin(), lanes_.end(), nullptr);
   for (Link& link : links_) {
@@ -33,12 +34,23 @@ Link* PeerLinks::quickest(uint32_t bytes) {
     if (lanes_[rail] != nullptr && lanes_[rail]->backlog <= link.backlog) continue;
     lanes_[rail] = &link;
     const double rate = std::max(link.monitor.rate_bytes_per_s(), 1.0);
+    if (port_.is_free(rail, now)) free |= 1u << rail;
     wait_s_[rail] = link.backlog < kBulk ? 0 : static_cast<double>(link.backlog) / rate;
   }
-  const control::TransferTimes::Choice choice = times_.next(bytes, wait_s_);
+  const control::TransferTimes::Choice choice = times_.next(bytes, wait_s_, free);
   if (choice.rail < 0) return nullptr;
   timed_ = choice.timed;
-  return lanes_[static_cast<size_t>(choice.rail)];
+  Link* const link = lanes_[static_cast<size_t>(choice.rail)];
+  occupy(*link, now, bytes);
+  return link;
+}
+
+// Others wait for the time in which it is sent, but not for that in which the answer comes.
+void PeerLinks::occupy(const Link& link, Nanoseconds now, uint32_t bytes) {
+  const int rail = link.endpoint->rail;
+  const double rate = std::max(link.monitor.rate_bytes_per_s(), 1.0);
+  const double sending_s = std::max(times_.expected_s(rail, bytes) - link.empty_s, bytes / rate);
+  port_.posted(static_cast<size_t>(rail), now, static_cast<Nanoseconds>(sending_s * kSecond));
 }
 
 void PeerLinks::took(const Endpoint& endpoint, const transport::WorkRequest& request, Nanoseconds now) {
@@ -98,7 +110,7 @@ Link* PeerLinks::choose(Nanoseconds now, const transport::WorkRequest& request,
   const uint64_t bytes = frame_bytes(request);
   const bool is_short = request.header.length <= control::TransferTimes::kBytesMax;
   if (!again && shares.quickest && shares.probe < 0 && is_short) {
-    if (Link* const quick = quickest(request.header.length)) return quick;
+    if (Link* const quick = quickest(now, request.header.length)) return quick;
   }
   if (Link* const one = again ? nullptr : sole(bytes)) return one;
   std::fill(loads_.begin(), loads_.end(), control::RailLoad());

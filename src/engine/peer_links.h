@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "control/policies/binder.h"
+#include "control/port_clock.h"
 #include "control/transfer_times.h"
 #include "engine/link.h"
 #include "transport/endpoint.h"
@@ -21,8 +22,9 @@ namespace nezha::engine {
 
 class PeerLinks {
  public:
-  PeerLinks(int peer, uint32_t rails)
-      : peer_(peer), times_(rails), loads_(rails), lanes_(rails), wait_s_(rails) {}
+  // `port`: the rank's, which its connections to all peers share.
+  PeerLinks(int peer, uint32_t rails, control::PortClock& port)
+      : peer_(peer), port_(port), times_(rails), loads_(rails), lanes_(rails), wait_s_(rails) {}
 
   void add(std::unique_ptr<transport::Endpoint> endpoint, double nominal_bytes_per_s);
   void queue(transport::WorkRequest& request) { pending_.push_back(request); }
@@ -101,7 +103,8 @@ class PeerLinks {
   }
   Link* choose(Nanoseconds now, const transport::WorkRequest& request, const control::Shares& shares);
   // For a short transfer, the rail that takes the least time for it; null when none can have it now.
-  Link* quickest(uint32_t bytes);
+  Link* quickest(Nanoseconds now, uint32_t bytes);
+  void occupy(const Link& link, Nanoseconds now, uint32_t bytes);
   // The rail that the shares give everything to; null when there is more to decide.
   Link* sole(uint64_t bytes);
   Link* only_link(int rail);
@@ -121,6 +124,7 @@ class PeerLinks {
   transport::WorkQueue pending_;
   control::RailBinder binder_;
   uint64_t shares_number_ = 0;  // of the shares that the binder has
+  control::PortClock& port_;
   control::TransferTimes times_;
   bool timed_ = false;  // the transfer that is bound now
   std::vector<control::RailLoad> loads_;  // scratch of choose(), by rail

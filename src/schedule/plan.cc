@@ -41,6 +41,7 @@ Status check(const PlanRequest& request, const CostTable& costs) {
   }
   // Written so that NaN is refused, too.
   const bool sane = costs.rails >= 1 && costs.latency_s >= 0 && costs.rate_bytes_per_s > 0 &&
+                    costs.rail_bytes_per_s > 0 &&
                     costs.reduce_bytes_per_s > 0 && std::isfinite(costs.latency_s);
   if (!sane) {
     return error(Code::invalid_argument,
@@ -187,8 +188,10 @@ Result<Plan> make_aggregation_plan(const PlanRequest& request) {
 Estimate estimate(const AlgorithmEntry& entry, const PlanRequest& request, const CostTable& costs) {
   const CostTerms terms = entry.cost(request.world_size);
   const auto bytes = static_cast<double>(bytes_of(request));
+  const bool whole = bytes_of(request) <= kUndividedBytesMax;
+  const double rate = whole ? costs.rail_bytes_per_s : costs.rate_bytes_per_s;
   return {terms.steps * costs.latency_s,
-          terms.bytes_factor * bytes / (costs.rate_bytes_per_s * terms.link_use),
+          terms.bytes_factor * bytes / (rate * terms.link_use),
           terms.reduce_factor * bytes / costs.reduce_bytes_per_s};
 }
 

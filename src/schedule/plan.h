@@ -23,6 +23,7 @@ struct CostTable {
   double latency_s = 30e-6;          // one message, one rail, small
   double rate_bytes_per_s = 125e6;   // sum over the rails
   double reduce_bytes_per_s = 4e9;   // one core, incoming bytes
+  double rail_bytes_per_s = 125e6;   // the fastest rail's: operations that stay whole have that
 };
 
 struct PlanRequest {

@@ -192,6 +192,19 @@ std::string check_short_silence(uint64_t seed) {
   return run.lost() == 0 ? "" : "a connection that was only late was given up";
 }
 
+// Data on every rail at once is no reason not to say that a rail is heard again.
+std::string check_short_silence_one_way(uint64_t seed) {
+  Run run(seed, 2, 300, kMillisecond / 2, 100'000, {0.5, 0.5});
+  SimNetwork& network = run.world->network();
+  const int to = static_cast<int>(seed % 2);
+  network.set_hole(kPath, to, true);
+  run.world->run_for(300 * kMillisecond);
+  if (run.suspected() == 0) return "nobody noticed";
+  network.set_hole(kPath, to, false);
+  if (std::string wrong = run.becomes_whole(300 * kMillisecond); !wrong.empty()) return wrong;
+  return run.finish();
+}
+
 std::string check_pause(uint64_t seed) {
   Run run(seed, 3, 300);
   const auto length = static_cast<Nanoseconds>(100 + seed * 37 % 2900) * kMillisecond;
@@ -390,6 +403,7 @@ constexpr RecoveryCheck kChecks[] = {
     {"a_broken_rail_delays_little", check_prompt},
     {"silence_is_found", check_silence},
     {"a_short_silence_is_forgiven", check_short_silence},
+    {"a_short_silence_one_way_is_forgiven", check_short_silence_one_way},
     {"a_stopped_rank_punishes_no_rail", check_pause},
     {"a_job_that_slept_goes_on", check_sleep},
     {"a_stopped_rank_is_not_gone_for_a_short_silence", check_pause_in_silence},

@@ -21,6 +21,7 @@ constexpr Nanoseconds kAfterHoleMax = 30 * kMillisecond;
 SimNetwork::SimNetwork(SimClock& clock, int ranks, int rails, uint64_t seed)
     : clock_(clock), ranks_(ranks), rails_(rails), random_(seed) {
   paths_.resize(static_cast<size_t>(ranks * ranks * rails));
+  ports_.resize(static_cast<size_t>(ranks * rails));
 }
 
 size_t SimNetwork::index(const PathName& name) const {
@@ -102,16 +103,35 @@ void SimNetwork::admit(const FakeLink& link, int to, FakeFrame& frame) {
   const Path& on = path(connection.name);
   const auto side = static_cast<size_t>(to);
   const auto bytes = static_cast<double>(frame.header.size() + frame.payload.size());
-  const auto duration =
+  auto duration =
       static_cast<Nanoseconds>(bytes * on.slowness / on.bytes_per_s * kSecond) + 1;
   Nanoseconds& busy = connection.busy_until[side];
   busy = std::max(busy, clock_.now()) + duration;
   const auto shake = static_cast<Nanoseconds>(random_() % static_cast<uint64_t>(on.jitter + 1));
   Nanoseconds& last = connection.last_due[side];
-  frame.header_due = std::max(busy - duration + on.delay + on.extra_delay + shake, last);
+  const Nanoseconds travels = on.delay + on.extra_delay + shake;
+  const Nanoseconds due = std::max(busy - duration + travels, last);
+  frame.header_due = through_ports(connection.name, to, bytes, travels, due, duration);
   last = frame.end_due = frame.header_due + duration;
   ++counters.frames;
   if (on.hole[side]) ++counters.held_up;
+}
+
+Nanoseconds SimNetwork::through_ports(const PathName& name, int to, double bytes, Nanoseconds travels,
+                                      Nanoseconds due, Nanoseconds& duration) {
+  Port& from = port(to == 0 ? name.high : name.low, name.rail);
+  Port& into = port(to == 0 ? name.low : name.high, name.rail);
+  // A port without a rate keeps nobody waiting.
+  const auto pass = [&](double bytes_per_s, Nanoseconds& until, Nanoseconds begin) {
+    if (bytes_per_s <= 0) return begin;
+    const auto needed = static_cast<Nanoseconds>(bytes / bytes_per_s * kSecond);
+    begin = std::max(begin, until);
+    until = begin + needed;
+    duration = std::max(duration, needed);
+    return begin;
+  };
+  const Nanoseconds sent = pass(from.bytes_per_s, from.sends_until, due - travels);
+  return pass(into.bytes_per_s, into.receives_until, sent + travels);
 }
 
 size_t SimNetwork::survivors(const FakeLink&, int, size_t under_way) {

@@ -71,6 +71,9 @@ class SimNetwork final : public transport::FakeNetwork {
 
   Path& path(const PathName& name) { return paths_[index(name)]; }
   std::vector<PathName> all_paths() const;
+  // A rank's own rail: all that it sends there, and all that it receives, passes at this rate; 0: it
+  // takes no time.
+  double& port_bytes_per_s(int rank, int rail) { return port(rank, rail).bytes_per_s; }
   // What a hole held up arrives a little after its end, or `at_once`.
   void set_hole(const PathName& name, int to, bool hole, bool at_once = false);
   // The live endpoints of a rank on a path.
@@ -126,6 +129,12 @@ class SimNetwork final : public transport::FakeNetwork {
     int to;
   };
 
+  struct Port {
+    double bytes_per_s = 0;
+    Nanoseconds sends_until = 0;
+    Nanoseconds receives_until = 0;
+  };
+
   template <class Visit>
   void visit(Visit see) {
     for (const auto& connection : connections_) {
@@ -154,6 +163,10 @@ class SimNetwork final : public transport::FakeNetwork {
   }
 
   size_t index(const PathName& name) const;
+  Port& port(int rank, int rail) { return ports_[static_cast<size_t>(rank * rails_ + rail)]; }
+  // When a frame that without ports would be `due` begins to arrive; `duration`: for how long, at least.
+  Nanoseconds through_ports(const PathName& name, int to, double bytes, Nanoseconds travels,
+                            Nanoseconds due, Nanoseconds& duration);
   const Connection& of(const transport::FakeLink& link) const {
     return *connections_[static_cast<size_t>(link.id)];
   }
@@ -164,6 +177,7 @@ class SimNetwork final : public transport::FakeNetwork {
   const int rails_;
   std::mt19937_64 random_;
   std::vector<Path> paths_;
+  std::vector<Port> ports_;  // by rank and rail
   std::vector<std::unique_ptr<Connection>> connections_;
   std::vector<Ready> ready_;
 };

@@ -17,7 +17,7 @@ constexpr uint64_t kMebi = 1024 * kKibi;
 
 // Four hosts with two rails of 1 Gbit/s, and without a limit but memory.
 CostTable two_gigabit() { return {2, 30e-6, 250e6, 4e9}; }
-CostTable unshaped() { return {2, 30e-6, 8.75e9, 4e9}; }
+CostTable unshaped() { return {2, 30e-6, 8.75e9, 4e9, 4.375e9}; }
 
 PlanRequest request(uint64_t bytes, int world_size = 4) {
   PlanRequest request;

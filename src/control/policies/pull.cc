@@ -78,7 +78,7 @@ class PullPolicy final : public Policy {
       decision.shares.pull = true;
     } else {
       decision.shares.weight[decision.single.rail] = 1;
-      decision.shares.quickest = true;
+      decision.shares.quickest = is_short;
     }
     decision.shares = normalized(decision.shares, rails);
     return decision;

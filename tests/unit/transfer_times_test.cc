@@ -1,0 +1,136 @@
+// Which rail short transfers take, and how often the others are tried (control/transfer_times.h).
+#include "control/transfer_times.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+namespace nezha::control {
+namespace {
+
+constexpr uint32_t kBytes = 4096;
+constexpr uint32_t kAllFree = 3;
+constexpr std::array<double, 2> kNoWait = {0, 0};
+
+// Two rails whose transfers take so long; every time that is asked for is told at once.
+class TwoRails {
+ public:
+  explicit TwoRails(std::array<double, 2> take_s) : seconds(take_s) {}
+
+  TransferTimes::Choice one(std::array<double, 2> wait_s = kNoWait, uint32_t free = kAllFree) {
+    const TransferTimes::Choice choice = times.next(kBytes, wait_s, free);
+    if (choice.rail < 0) return choice;
+    const auto rail = static_cast<size_t>(choice.rail);
+    ++carried[rail];
+    if (choice.timed) times.took(choice.rail, kBytes, seconds[rail]);
+    return choice;
+  }
+  void several(int transfers) {
+    for (int i = 0; i < transfers; ++i) one();
+  }
+
+  std::array<double, 2> seconds;
+  TransferTimes times{2};
+  std::array<int, 2> carried{};
+};
+
+TEST(TransferTimes, EachRailIsTriedWhenASizeIsNewAndTheFasterOneKept) {
+  for (const int fast : {0, 1}) {
+    TwoRails rails(fast == 0 ? std::array{1e-4, 1e-3} : std::array{1e-3, 1e-4});
+    rails.several(8);
+    EXPECT_EQ(rails.carried[0], 4);
+    EXPECT_EQ(rails.carried[1], 4);
+    rails.several(200);
+    EXPECT_EQ(rails.carried[static_cast<size_t>(fast)], 204);
+  }
+}
+
+TEST(TransferTimes, TheOtherRailIsTriedInAtMostOneOfAHundred) {
+  TwoRails rails({1e-4, 1.1e-4});
+  rails.several(8);
+  rails.carried = {};
+  rails.several(20'000);
+  EXPECT_GT(rails.carried[1], 0);
+  EXPECT_LE(rails.carried[1], 200);
+}
+
+TEST(TransferTimes, TrialsOfASlowRailTakeAtMostOneHundredthOfTheTime) {
+  TwoRails rails({1e-4, 1e-3});
+  rails.several(8);
+  rails.carried = {};
+  rails.several(100'000);
+  EXPECT_GT(rails.carried[1], 0);
+  EXPECT_LE(rails.carried[1] * rails.seconds[1], 0.01 * rails.carried[0] * rails.seconds[0]);
+}
+
+TEST(TransferTimes, ARailThatSlowsDownIsLeft) {
+  TwoRails rails({1e-4, 2e-4});
+  rails.several(100);
+  rails.seconds[0] = 1e-3;
+  rails.several(40);  // one in sixteen is timed, and then four in a row
+  rails.carried = {};
+  rails.several(50);
+  EXPECT_EQ(rails.carried[0], 0);
+}
+
+TEST(TransferTimes, ARailThatMayNotCarryIsNeverChosen) {
+  TwoRails rails({1e-4, 1e-3});
+  rails.several(100);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(rails.one({-1, 0}).rail, 1);
+  EXPECT_EQ(rails.one({-1, -1}).rail, -1);
+}
+
+TEST(TransferTimes, OtherWorkOnARailCounts) {
+  TwoRails rails({1e-4, 3e-4});
+  rails.several(100);
+  EXPECT_EQ(rails.one({5e-4, 0}).rail, 1);
+  EXPECT_EQ(rails.one({1e-4, 0}).rail, 0);
+}
+
+TEST(TransferTimes, WhatWaitsForOthersIsNotTimedUnlessThatIsAlwaysSo) {
+  TwoRails rails({1e-4, 1e-3});
+  rails.several(100);
+  int until_timed = 1;
+  while (!rails.one(kNoWait, 0).timed) ++until_timed;
+  EXPECT_GT(until_timed, 16);
+  EXPECT_LE(until_timed, 2 * 16 + 1);
+}
+
+// The first times of a trial may be those of a token bucket that was full.
+TEST(TransferTimes, TheFirstTimesOfATrialDoNotCount) {
+  TransferTimes times(2);
+  std::array<int, 2> carried{};
+  for (int i = 0; i < 100; ++i) {
+    const TransferTimes::Choice choice = times.next(kBytes, kNoWait, kAllFree);
+    const auto rail = static_cast<size_t>(choice.rail);
+    const bool flattered = carried[rail]++ < 2;
+    if (choice.timed) times.took(choice.rail, kBytes, rail == 0 ? 1e-4 : flattered ? 1e-6 : 1e-3);
+  }
+  EXPECT_EQ(carried[1], 4);
+}
+
+// What the slow rail was late with went to the other one, so that its times never come.
+TEST(TransferTimes, ARailThatIsHopelessIsNotTriedAgainForWantOfTimes) {
+  TransferTimes times(2);
+  int tried = 0;
+  for (int i = 0; i < 200; ++i) {
+    const TransferTimes::Choice choice = times.next(kBytes, kNoWait, kAllFree);
+    tried += choice.rail;
+    if (choice.timed && (choice.rail == 0 || tried == 3)) {
+      times.took(choice.rail, kBytes, choice.rail == 0 ? 1e-4 : 1e-2);
+    }
+  }
+  EXPECT_EQ(tried, 4);
+}
+
+TEST(TransferTimes, NonsenseIsNotLearned) {
+  TwoRails rails({1e-4, 1e-3});
+  rails.several(100);
+  const double before = rails.times.expected_s(0, kBytes);
+  for (const double seconds : {0.0, -1.0, 1.0 / 0.0, 0.0 / 0.0}) rails.times.took(0, kBytes, seconds);
+  rails.times.took(7, kBytes, 1e-9);
+  EXPECT_EQ(rails.times.expected_s(0, kBytes), before);
+}
+
+}  // namespace
+}  // namespace nezha::control

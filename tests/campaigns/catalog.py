@@ -7,6 +7,7 @@ from typing import List
 from campaigns.campaign import Campaign
 from campaigns.r01_kill import Kill, KillEncrypted, KillFabric
 from campaigns.r02_black_hole import BlackHole, BlackHoleFabric
+from campaigns.r04_large import ReturnLarge
 from campaigns.r04_return import Return
 from campaigns.r05_slow import Slow
 from campaigns.r07_sigkill import SigKill
@@ -20,5 +21,5 @@ from campaigns.s01_fuzz import Fuzz
 from campaigns.s03_flood import Flood
 
 CAMPAIGNS: List[Campaign] = [
-    Kill(), KillEncrypted(), KillFabric(), BlackHole(), BlackHoleFabric(), Return(), Slow(), SigKill(),
-    SigStop(), Vanish(), Abort(), Training(), Aggregator(), Price(), Flood(), Fuzz()]
+    Kill(), KillEncrypted(), KillFabric(), BlackHole(), BlackHoleFabric(), Return(), ReturnLarge(),
+    Slow(), SigKill(), SigStop(), Vanish(), Abort(), Training(), Aggregator(), Price(), Flood(), Fuzz()]

@@ -4,6 +4,7 @@ Arguments: the configuration, and the list of cases, as JSON. The first answer i
 Commands (times are CLOCK_MONOTONIC):
   {"do": "ops", "cases": [index, ...], "at": T}   runs them in order from T on; answers {"ops":
       [[start, end, right], ...]} and, when one failed, {"error": {...}} after those before it
+  {"do": "batch", "cases": [index, ...], "at": T}  the same, but all are called before one is waited for
   {"do": "state"}                                  rails, counters, descriptors, threads, memory
   {"do": "hashes"}                                 of every case's reference
   {"do": "shrink", "case": index}                  goes on with the survivors: {"rank", "world",
@@ -73,6 +74,27 @@ class Rank:
         try:
             for index in command["cases"]:
                 done.append(self._one(index))
+        except nezha.Error as error:
+            return {"ops": done, "error": told(error)}
+        return {"ops": done}
+
+    def batch(self, command: Dict[str, Any]) -> Dict[str, Any]:
+        """See the head of the file."""
+        until(command.get("at", 0))
+        cases = command["cases"]
+        variants = [self._turns[index] % VARIANTS for index in cases]
+        for index, variant in zip(cases, variants):
+            self._prepared[index].fill(variant)
+            self._turns[index] += 1
+        start = time.monotonic()
+        done: List[Any] = []
+        try:
+            works = [self._prepared[index].start(self._comm, variant)
+                     for index, variant in zip(cases, variants)]
+            for index, variant, work in zip(cases, variants, works):
+                if self._cases[index].async_op:
+                    work.wait()
+                done.append([start, time.monotonic(), self._prepared[index].right(variant)])
         except nezha.Error as error:
             return {"ops": done, "error": told(error)}
         return {"ops": done}
@@ -152,8 +174,8 @@ class Rank:
     def obey(self, command: Dict[str, Any]) -> Any:
         """The answer to one command."""
         known: Dict[str, Callable[[Dict[str, Any]], Any]] = {
-            "ops": self.ops, "state": self.state, "hashes": self.hashes, "shrink": self.shrink,
-            "abort": self.abort}
+            "ops": self.ops, "batch": self.batch, "state": self.state, "hashes": self.hashes,
+            "shrink": self.shrink, "abort": self.abort}
         try:
             return known[command["do"]](command)
         except nezha.Error as error:

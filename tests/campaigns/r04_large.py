@@ -67,8 +67,8 @@ class ReturnLarge(Campaign):
             found += spread(f"{kind}: later than the rails allowed", record.of("late", kind=kind),
                             most=1000)[::2]
         following = [100 / value for value in record.of("following")]
-        found.append(Figure("goodput of the batch after it, of the usual, least", percentile(following, 0),
-                            90, "%", at_least=True))
+        found.append(Figure("goodput of the batch after it, of the usual, least",
+                            percentile(following, 0), 90, "%", at_least=True))
         return found
 
 

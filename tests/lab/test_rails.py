@@ -186,6 +186,17 @@ def test_two_rails_are_not_slower_than_the_faster_one() -> None:
     assert both <= 1.15 * one, found
 
 
+@pytest.mark.parametrize("slow", [0, 1])
+@pytest.mark.parametrize("size", [4 << 10, 16 << 10])
+def test_a_job_of_short_operations_only_finds_the_faster_rail(size: int, slow: int) -> None:
+    rates = ["200mbit", "200mbit"]
+    rates[slow] = "20mbit"  # nothing says so: these devices know no speed, and nothing long was measured
+    with Lab(4, rates) as lab, Job(lab) as job:
+        operations = job.all_reduce(size, 150)[10:]
+    assert median_share(operations, f"eth{slow}") < 0.01  # acknowledgements and heartbeats
+    assert statistics.mean(share(each, f"eth{slow}") for each in operations) <= 0.03
+
+
 # ---------------------------------------------------------------------------------- a rank dies
 
 _VICTIM = """

@@ -104,12 +104,10 @@ int TransferTimes::rail_to_try(Class& at, std::span<const double> wait_s) {
     ++tried.trials;
     at.tries_left = kTrial;
   }
-  if (!may_carry(at.tried)) {
-    at.tries_left = 0;
-    return -1;
-  }
   --at.tries_left;
-  return at.tried;
+  if (may_carry(at.tried)) return at.tried;
+  at.tries_left = 0;
+  return -1;
 }
 
 uint64_t TransferTimes::transfers_apart(const Class& at, const Rail& rail) {

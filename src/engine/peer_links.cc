@@ -39,7 +39,7 @@ Link* PeerLinks::quickest(Nanoseconds now, uint32_t bytes) {
   }
   const control::TransferTimes::Choice choice = times_.next(bytes, wait_s_, free);
   if (choice.rail < 0) return nullptr;
-  timed_ = choice.timed;
+  timed_ = timed_alone_ = choice.timed;
   Link* const link = lanes_[static_cast<size_t>(choice.rail)];
   occupy(*link, now, bytes);
   return link;
@@ -56,7 +56,7 @@ void PeerLinks::occupy(const Link& link, Nanoseconds now, uint32_t bytes) {
 void PeerLinks::took(const Endpoint& endpoint, const transport::WorkRequest& request, Nanoseconds now) {
   const double seconds = static_cast<double>(now - request.timed_from) / kSecond;
   const uint32_t bytes = request.header.length;
-  times_.took(endpoint.rail, bytes, seconds);
+  if (request.timed_alone) times_.took(endpoint.rail, bytes, seconds);
   Link* const link = find(endpoint.rail, endpoint.lane);
   if (link == nullptr) return;
   if (link->empty_s == 0) link->empty_s = 2 * link->endpoint->latency_s;
@@ -101,6 +101,7 @@ Link* PeerLinks::choose(Nanoseconds now, const transport::WorkRequest& request,
                         const control::Shares& shares) {
   const bool again = wire::generation_of(request.header.flags) > 0;
   timed_ = shares.timed && !again;
+  timed_alone_ = false;
   if (links_.size() == 1) {
     Link& only = links_.front();
     return only.is_usable() && only.endpoint->has_room() ? &only : nullptr;

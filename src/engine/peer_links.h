@@ -44,6 +44,7 @@ class PeerLinks {
         if (link == nullptr) break;
         transport::WorkRequest* request = pending_.pop_front();
         request->timed_from = timed_ ? now : 0;
+        request->timed_alone = timed_alone_;
         if (timed_) request->header.flags |= wire::kFlagTimed;
         if (!link->endpoint->post(*request)) {
           transport::WorkQueue again;
@@ -127,6 +128,7 @@ class PeerLinks {
   control::PortClock& port_;
   control::TransferTimes times_;
   bool timed_ = false;  // the transfer that is bound now
+  bool timed_alone_ = false;  // for times_
   std::vector<control::RailLoad> loads_;  // scratch of choose(), by rail
   std::vector<Link*> lanes_;
   std::vector<double> wait_s_;  // of quickest()

@@ -28,6 +28,7 @@ struct WorkRequest {
   void* owner = nullptr;        // the engine's activity; null when nobody waits for the release
   int peer = -1;                // global rank
   Nanoseconds timed_from = 0;   // the engine's: when a transfer that is timed was posted; 0: it is not
+  bool timed_alone = false;     // the engine's: no other one was to delay it, so its time is the rail's
   std::byte* copy = nullptr;    // the private copy, when there is one
   uint32_t copy_class = 0;      // which pool it came from
   void* shared = nullptr;       // the engine's: memory that the request has a share in

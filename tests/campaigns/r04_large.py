@@ -16,16 +16,16 @@ from campaigns.lines import Broken
 from campaigns.measure import Figure, percentile, spread
 from campaigns.nemesis import Nemesis
 
-_NODES = 2
+_NODES = 4
 _RATES = (200_000_000, 100_000_000)  # bit/s
 _TOGETHER = [Case("all_reduce", 2_500_000, "float32", "ring", True)] * 4  # 10 MB each
 _BLOCKING = [Case("all_reduce", 10_000_000, "float32", "ring")]
 _SHAPES = {"four asynchronous": [0, 1, 2, 3], "one blocking": [4]}
 _KINDS = ("reset", "black hole", "cut", "slow")
 _SLOWNESS = 10
-_OUTAGE_S = 0.5  # shorter than any of the operations
-_BEGINS_S = 0.1, 0.4
-_ROUNDS = 5
+_OUTAGE_S = 1.2  # shorter than any batch, longer than a silent connection lives
+_BEGINS_S = 0.1, 0.3
+_ROUNDS = 3
 
 
 class ReturnLarge(Campaign):

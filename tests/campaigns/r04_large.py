@@ -21,7 +21,7 @@ _RATES = (200_000_000, 100_000_000)  # bit/s
 _TOGETHER = [Case("all_reduce", 2_500_000, "float32", "ring", True)] * 4  # 10 MB each
 _BLOCKING = [Case("all_reduce", 10_000_000, "float32", "ring")]
 _SHAPES = {"four asynchronous": [0, 1, 2, 3], "one blocking": [4]}
-_KINDS = ("reset", "black hole", "cut", "slow")
+_KINDS = ("cut", "reset", "black hole", "slow")
 _SLOWNESS = 10
 _OUTAGE_S = 1.2  # shorter than any batch, longer than a silent connection lives
 _BEGINS_S = 0.1, 0.3
@@ -34,7 +34,7 @@ class ReturnLarge(Campaign):
 
     id = "R4-LARGE"
     title = "large operations when rails come back"
-    wanted = (4, 40, 400)
+    wanted = (2, 40, 400)
     budget_s = 240.0
 
     def run(self, record: Record) -> None:

@@ -54,11 +54,12 @@ struct Shares {
 };
 
 // What happened to one finished operation: per rail, the bytes this rank sent on it and the time for
-// which the rail was needed. That is measured where Shares::timed asked for it: the time in which at
-// least one transfer was under way there, from its posting until its acknowledgement. (Not the time
-// from the first posting to the last acknowledgement: rounds depend on one another, so a fast rail that
-// waits for a slow one would look just as slow.) Otherwise it is computed: the rail's latency, and those
-// bytes at the rate at which it drained. Samples with times that are no times are ignored.
+// which the rail was needed. That is measured where Shares::timed asked for it: the sum over its
+// transfers of the time from the posting, or from what landed on that rail before, until the
+// acknowledgement. (Not the time from the first posting to the last acknowledgement: rounds depend on one
+// another, so a fast rail that waits for a slow one would look just as slow.) Otherwise it is computed:
+// the rail's latency, and those bytes at the rate at which it drained. Samples with times that are no
+// times are ignored.
 struct OpSample {
   OpClass op;
   double total_s = 0;

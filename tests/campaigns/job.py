@@ -82,10 +82,10 @@ class Job:
         self.send(command)
         return self.collect(within=within)
 
-    def start_ops(self, cases: Sequence[int], lead: float = _LEAD_S) -> float:
-        """Begins operations on all ranks; returns when they begin."""
+    def start_ops(self, cases: Sequence[int], lead: float = _LEAD_S, together: bool = False) -> float:
+        """Begins operations on all ranks, one after another or `together`; returns when they begin."""
         at = time.monotonic() + lead
-        self.send({"do": "ops", "cases": list(cases), "at": at})
+        self.send({"do": "ops", "cases": list(cases), "at": at, "together": together})
         return at
 
     def finish_ops(self, cases: Sequence[int], within: float = 60.0) -> List[Operation]:

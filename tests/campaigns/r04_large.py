@@ -50,7 +50,7 @@ class ReturnLarge(Campaign):
                 rail = rng.randrange(len(_RATES))
                 begins = rng.uniform(*_BEGINS_S)
                 cases = _SHAPES[shape]
-                job.send({"do": "batch", "cases": cases, "at": time.monotonic()})
+                job.start_ops(cases, together=True)
                 time.sleep(begins)
                 lasted = _strike(lab, nemesis, kind, 0, rail)
                 took = _took(job, cases)
@@ -98,7 +98,7 @@ def _strike(lab: Lab, nemesis: Nemesis, kind: str, node: int, rail: int) -> floa
 
 def _batch(job: Job, cases: List[int]) -> float:
     """Seconds of one batch without a fault."""
-    job.send({"do": "batch", "cases": cases, "at": time.monotonic()})
+    job.start_ops(cases, together=True)
     return _took(job, cases)
 
 

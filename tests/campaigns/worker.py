@@ -4,7 +4,7 @@ Arguments: the configuration, and the list of cases, as JSON. The first answer i
 Commands (times are CLOCK_MONOTONIC):
   {"do": "ops", "cases": [index, ...], "at": T}   runs them in order from T on; answers {"ops":
       [[start, end, right], ...]} and, when one failed, {"error": {...}} after those before it
-  {"do": "batch", "cases": [index, ...], "at": T}  the same, but all are called before one is waited for
+      With "together": true all are called before one is waited for
   {"do": "state"}                                  rails, counters, descriptors, threads, memory
   {"do": "hashes"}                                 of every case's reference
   {"do": "shrink", "case": index}                  goes on with the survivors: {"rank", "world",
@@ -23,7 +23,7 @@ import signal
 import sys
 import threading
 import time
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, Iterator, List
 
 import nezha
 
@@ -55,46 +55,30 @@ class Rank:
                           for case in self._cases]
         self._turns = [0] * len(self._cases)
 
-    def _one(self, index: int) -> List[Any]:
-        prepared = self._prepared[index]
-        variant = self._turns[index] % VARIANTS
-        prepared.fill(variant)
+    def _together(self, cases: List[int]) -> Iterator[List[Any]]:
+        """Calls all of them, and then yields [start, end, right] of one after the other."""
+        variants = [self._turns[index] % VARIANTS for index in cases]
+        for index, variant in zip(cases, variants):
+            self._prepared[index].fill(variant)
         start = time.monotonic()
-        work = prepared.start(self._comm, variant)
-        if prepared.case.async_op:
-            work.wait()
-        end = time.monotonic()
-        self._turns[index] += 1
-        return [start, end, prepared.right(variant)]
+        works = [self._prepared[index].start(self._comm, variant)
+                 for index, variant in zip(cases, variants)]
+        for index, variant, work in zip(cases, variants, works):
+            if self._cases[index].async_op:
+                work.wait()
+            end = time.monotonic()
+            self._turns[index] += 1
+            yield [start, end, self._prepared[index].right(variant)]
 
     def ops(self, command: Dict[str, Any]) -> Dict[str, Any]:
         """See the head of the file."""
         until(command.get("at", 0))
         done: List[Any] = []
         try:
-            for index in command["cases"]:
-                done.append(self._one(index))
-        except nezha.Error as error:
-            return {"ops": done, "error": told(error)}
-        return {"ops": done}
-
-    def batch(self, command: Dict[str, Any]) -> Dict[str, Any]:
-        """See the head of the file."""
-        until(command.get("at", 0))
-        cases = command["cases"]
-        variants = [self._turns[index] % VARIANTS for index in cases]
-        for index, variant in zip(cases, variants):
-            self._prepared[index].fill(variant)
-            self._turns[index] += 1
-        start = time.monotonic()
-        done: List[Any] = []
-        try:
-            works = [self._prepared[index].start(self._comm, variant)
-                     for index, variant in zip(cases, variants)]
-            for index, variant, work in zip(cases, variants, works):
-                if self._cases[index].async_op:
-                    work.wait()
-                done.append([start, time.monotonic(), self._prepared[index].right(variant)])
+            cases = command["cases"]
+            for group in [cases] if command.get("together") else [[index] for index in cases]:
+                for operation in self._together(group):
+                    done.append(operation)
         except nezha.Error as error:
             return {"ops": done, "error": told(error)}
         return {"ops": done}
@@ -118,7 +102,7 @@ class Rank:
         shrunk = time.monotonic()
         old.close()
         self._prepare()
-        right = self._one(command["case"])[2]
+        right = next(self._together([command["case"]]))[2]
         return {"rank": self._comm.rank, "world": self._comm.world_size, "shrunk": shrunk,
                 "end": time.monotonic(), "right": right}
 
@@ -174,8 +158,8 @@ class Rank:
     def obey(self, command: Dict[str, Any]) -> Any:
         """The answer to one command."""
         known: Dict[str, Callable[[Dict[str, Any]], Any]] = {
-            "ops": self.ops, "batch": self.batch, "state": self.state, "hashes": self.hashes,
-            "shrink": self.shrink, "abort": self.abort}
+            "ops": self.ops, "state": self.state, "hashes": self.hashes, "shrink": self.shrink,
+            "abort": self.abort}
         try:
             return known[command["do"]](command)
         except nezha.Error as error:

@@ -1,8 +1,6 @@
 // Jobs that move only short operations, on rails of which nobody has said that one is slower.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "simulation/scenario.h"
 
 namespace nezha::simulation {
@@ -44,11 +42,7 @@ double mean_s(const WorldOptions& options, const OpSpec& op, const Case& at, int
   const Program program(kRanks, std::vector<OpSpec>(kOperations, op), 1);
   const SimJob job(world, program, JobOptions());
   EXPECT_EQ(finish(world, job, 60 * kSecond, -1), "");
-  Nanoseconds last = 0;
-  for (int rank = 0; rank < kRanks; ++rank) {
-    last = std::max(last, job.outcome(kOperations - 1, rank).ended_at);
-  }
-  return static_cast<double>(last - job.outcome(kLearnt, 0).begun_at) / kSecond / (kOperations - kLearnt);
+  return job.mean_s(kLearnt);
 }
 
 class ShortOperations : public ::testing::TestWithParam<Case> {};

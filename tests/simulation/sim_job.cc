@@ -98,6 +98,15 @@ SimJob::~SimJob() {
 
 const SimJob::Outcome& SimJob::outcome(size_t op, int rank) const { return at(op, rank).outcome; }
 
+double SimJob::mean_s(size_t first) const {
+  Nanoseconds last = 0;
+  for (size_t rank = 0; rank < ranks_; ++rank) {
+    last = std::max(last, outcome(ops() - 1, static_cast<int>(rank)).ended_at);
+  }
+  const auto operations = static_cast<double>(ops() - first);
+  return static_cast<double>(last - outcome(first, 0).begun_at) / kSecond / operations;
+}
+
 bool SimJob::takes_part(size_t op, int rank) const {
   const OpSpec& spec = program_.ops()[op].spec;
   return spec.collective != Collective::send_recv || rank == spec.root || rank == spec.receiver;

@@ -93,6 +93,8 @@ class SimJob {
   // Something was written outside of the buffers, or they changed after the end: "" or where.
   std::string check_memory() const;
   Nanoseconds longest() const { return longest_; }
+  // Seconds an operation, of those from `first` on, until the last rank was through.
+  double mean_s(size_t first) const;
   uint64_t scratch_peak() const { return scratch_peak_; }
   // The error that ended the rank's program; ok when none did.
   const Status& end_of(int rank) const { return state_[static_cast<size_t>(rank)].end; }

@@ -1,8 +1,6 @@
 // Policy "table", whose shares are learned from times, beside "pull", which needs none.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "simulation/scenario.h"
 
 namespace nezha::simulation {
@@ -41,11 +39,7 @@ double mean_s(const char* policy, const Case& at) {
   job_options.deadline = 3600 * kSecond;
   const SimJob job(world, program, job_options);
   EXPECT_EQ(finish(world, job, 3600 * kSecond, -1), "");
-  Nanoseconds last = 0;
-  for (int rank = 0; rank < kRanks; ++rank) {
-    last = std::max(last, job.outcome(kOperations - 1, rank).ended_at);
-  }
-  return static_cast<double>(last - job.outcome(kLearnt, 0).begun_at) / kSecond / (kOperations - kLearnt);
+  return job.mean_s(kLearnt);
 }
 
 class Table : public ::testing::TestWithParam<Case> {};

@@ -9,6 +9,7 @@ import torch
 import torch.distributed as dist
 from support import agree, fresh, raises
 
+import nezha
 from nezha.torch import communicator, native
 
 
@@ -81,6 +82,55 @@ def surface() -> None:
     dist.monitored_barrier()
     dist.barrier()
     assert backend._get_sequence_number_for_group() == before + 1
+
+
+def direct() -> None:
+    """Plain tensors whose caller waits go past Python, with the same results; others do not."""
+    rank, world = dist.get_rank(), dist.get_world_size()
+    backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+    python = native.implementation(backend)
+    total = world * (world - 1) // 2
+    for dtype in (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int8,
+                  torch.uint8, torch.int32, torch.int64):
+        before, by_python = backend._get_sequence_number_for_group(), python._sequence
+        tensor = torch.full((5,), rank, dtype=dtype)
+        dist.all_reduce(tensor)
+        agree(tensor, torch.full((5,), total, dtype=dtype))
+        dist.broadcast(tensor.fill_(rank + 1), 1)
+        agree(tensor, torch.full((5,), 2, dtype=dtype))
+        gathered = torch.zeros(2 * world, dtype=dtype)
+        dist.all_gather_into_tensor(gathered, torch.full((2,), rank, dtype=dtype))
+        agree(gathered, torch.arange(world).repeat_interleave(2).to(dtype))
+        scattered = torch.zeros(2, dtype=dtype)
+        dist.reduce_scatter_tensor(scattered, gathered, dist.ReduceOp.MAX)
+        agree(scattered, torch.full((2,), rank, dtype=dtype))
+        assert backend._get_sequence_number_for_group() == before + 4
+        assert python._sequence == by_python, "these take the path without Python"
+    by_python = python._sequence
+    matrix = torch.full((4, 6), float(rank))
+    dist.all_reduce(matrix[:, ::2])
+    agree(matrix[:, ::2], torch.full((4, 3), float(total)))
+    agree(matrix[:, 1::2], torch.full((4, 3), float(rank)))
+    flags = torch.tensor([rank == 0, False])
+    dist.all_reduce(flags)
+    agree(flags, torch.tensor([True, False]))
+    dist.all_reduce(torch.ones(3), async_op=True).wait()
+    assert python._sequence == by_python + 3
+
+
+def direct_failures() -> None:
+    """The direct path's errors, and its marks in profiles, are those of the path through Python."""
+    group = fresh()
+    with torch.profiler.profile() as profile:
+        dist.all_reduce(torch.ones(4), group=group)
+    assert "nezha:all_reduce" in {event.key for event in profile.key_averages()}
+    raises(nezha.InvalidArgument, "elements", lambda: dist.all_gather_into_tensor(
+        torch.zeros(3), torch.zeros(2), group=group))
+    if dist.get_rank() == 0:
+        group._get_backend(torch.device("cpu")).set_timeout(datetime.timedelta(milliseconds=50))
+        raises(dist.DistBackendError, "timed out after",
+               lambda: dist.all_reduce(torch.ones(4), group=group))
+    dist.barrier()
 
 
 def alias() -> None:

@@ -27,8 +27,8 @@ def native_ranks(environment, tmp_path_factory):
     assert running.close() == [0] * WORLD
 
 
-@pytest.mark.parametrize("case", ["polled", "any_source", "failed", "surface", "alias",
-                                  "reconfigured"])
+@pytest.mark.parametrize("case", ["polled", "any_source", "failed", "surface", "direct",
+                                  "direct_failures", "alias", "reconfigured"])
 def test_compiled(native_ranks, case):
     native_ranks.run("cases_native", case)
 

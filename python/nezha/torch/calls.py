@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NoReturn, Optional, Sequence, Tuple
 
 import torch
 import torch.autograd.profiler as profiler
@@ -67,6 +67,13 @@ class Calls:
         timeout = opts.timeout
         return self._timeout if timeout.days < 0 else seconds_of(timeout)
 
+    def _raise(self, error: BaseException) -> NoReturn:
+        """Raises an operation's error as callers of torch know it."""
+        translated = translate(error) if isinstance(error, errors.Error) else error
+        if translated is error:
+            raise error
+        raise translated from error
+
     def _check_open(self) -> None:
         if self._over is not None:
             raise errors.InvalidArgument(self._over)
@@ -105,10 +112,7 @@ def collective(mark: str, device: Optional[Callable[..., torch.Tensor]]) -> Call
                     return _marked(f"{self._name}:{mark}", body, self, args, kwargs)
                 return body(self, *args, **kwargs)
             except errors.Error as error:
-                translated = translate(error)
-                if translated is error:
-                    raise
-                raise translated from error
+                self._raise(error)
         return operation
     return decorate
 

@@ -3,7 +3,8 @@
 // torch's own trampoline for backends written in Python wraps the Work that they return in a class
 // that forwards only wait() and get_future(); callers then see is_completed() False for ever, and no
 // source rank. Bridge stands between: torch calls it, it calls the Python backend, and its BridgeWork
-// forwards every method. Built on the user's machine by build.py, for one version of torch.
+// forwards every method. What needs no Python takes the direct path (direct.h). Built on the user's
+// machine by build.py, for one version of torch.
 //
 // Contract: c10d calls without the GIL, from any thread; every method takes it. Python exceptions pass
 // through C++ to the Python caller unchanged. Objects that outlive the interpreter let go of nothing.
@@ -21,6 +22,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "direct.h"
 
 namespace py = pybind11;
 
@@ -97,14 +100,16 @@ class BridgeWork : public c10d::Work {
 class Bridge : public c10d::Backend {
  public:
   Bridge(py::object backend, int rank, int size)
-      : c10d::Backend(rank, size), backend_(std::move(backend)) {}
+      : c10d::Backend(rank, size), backend_(std::move(backend)), direct_(backend_.get()) {}
 
   const py::object& backend() const { return backend_.get(); }
 
   WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& opts) override {
+    if (direct_.broadcast(tensors, opts)) return WorkPtr();
     return start("broadcast", tensors, opts);
   }
   WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& opts) override {
+    if (direct_.all_reduce(tensors, opts)) return WorkPtr();
     return start("allreduce", tensors, opts);
   }
   WorkPtr allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& opts) override {
@@ -127,6 +132,7 @@ class Bridge : public c10d::Backend {
   }
   WorkPtr all_gather_single(at::Tensor& output, at::Tensor& input,
                             const c10d::AllgatherOptions& opts) override {
+    if (direct_.all_gather(output, input, opts, size_)) return WorkPtr();
     return start("all_gather_single", output, input, opts);
   }
   WorkPtr all_gather_single_coalesced(Tensors& outputs, Tensors& inputs,
@@ -147,6 +153,7 @@ class Bridge : public c10d::Backend {
   }
   WorkPtr reduce_scatter_single(at::Tensor& output, at::Tensor& input,
                                 const c10d::ReduceScatterOptions& opts) override {
+    if (direct_.reduce_scatter(output, input, opts, size_)) return WorkPtr();
     return start("reduce_scatter_single", output, input, opts);
   }
   WorkPtr reduce_scatter_single_coalesced(Tensors& outputs, Tensors& inputs,
@@ -215,10 +222,11 @@ class Bridge : public c10d::Backend {
   void shutdown() override { backend_.call<void>("shutdown"); }
   c10d::ErrorType getError() override { return backend_.call<c10d::ErrorType>("get_error"); }
   uint64_t getSequenceNumberForGroup() override {
-    return backend_.call<uint64_t>("_get_sequence_number_for_group");
+    return backend_.call<uint64_t>("_get_sequence_number_for_group") + direct_.count();
   }
   void setSequenceNumberForGroup() override {
     backend_.call<void>("_set_sequence_number_for_group");
+    direct_.reset_count();
   }
   void waitForPendingWorks() override {}
 
@@ -232,6 +240,7 @@ class Bridge : public c10d::Backend {
   }
 
   Held backend_;
+  nezha::torch_bridge::Direct direct_;
 };
 
 BackendPtr make_backend(py::object backend, int rank, int size) {

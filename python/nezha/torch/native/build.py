@@ -17,13 +17,14 @@ from typing import Any, Optional
 import torch
 
 _SOURCE = Path(__file__).with_name("bridge.cc")
+_SOURCES = (_SOURCE, _SOURCE.with_name("direct.h"))
 _MODULE = "nezha_torch_bridge"
 
 
 def cache_directory() -> Path:
     """Where the compiled part for this torch, Python and source lies."""
     root = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    source = hashlib.sha256(_SOURCE.read_bytes()).hexdigest()[:12]
+    source = hashlib.sha256(b"".join(path.read_bytes() for path in _SOURCES)).hexdigest()[:12]
     python = sys.implementation.cache_tag
     return Path(root) / "nezha" / "torch" / f"{torch.__version__}-{python}-{source}"
 

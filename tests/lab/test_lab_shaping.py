@@ -12,7 +12,7 @@ from typing import Callable, Sequence
 import pytest
 import wire_meter
 
-from nezha.lab import Lab, parse_rate
+from nezha.lab import Lab, parse_rate, shaping
 
 pytestmark = pytest.mark.usefixtures("namespaces")
 
@@ -31,10 +31,38 @@ def _best(measure: Callable[[], float], enough: float) -> float:
 @pytest.mark.parametrize("rate", ["100mbit", "1gbit"])
 def test_no_transfer_from_256_kib_up_beats_the_wire_after_a_pause(rate: str) -> None:
     bps = parse_rate(rate)
-    with Lab(2, [rate]) as lab:
+    with Lab(2, [rate], shaping="exact") as lab:
         for size in (256 << 10, 1 << 20):
             ratios = wire_meter.after_idle(lab, bps, size, 9)
             assert statistics.median(ratios) <= 1.10, (size, ratios)
+
+
+def test_bulk_wires_are_as_honest_as_they_say_also_when_changed_while_up() -> None:
+    with Lab(2, ["1gbit"], shaping="exact") as lab:
+        lab.set_shaping("bulk")
+        port = lab.status()["nodes"][0]["ports"][0]
+        assert port["burst_bytes"] == shaping.default_burst(10**9, "bulk")
+        ratios = wire_meter.after_idle(lab, 10**9, port["honest_from_bytes"], 9)
+        assert statistics.median(ratios) <= 1.10, ratios
+        short = wire_meter.after_idle(lab, 10**9, 256 << 10, 9)
+        assert statistics.median(short) > 1.15, "256 KiB are flattered, which the bench has to know"
+        lab.set_shaping("exact")
+        assert lab.status()["shaping"] == "exact"
+        ratios = wire_meter.after_idle(lab, 10**9, 256 << 10, 9)
+        assert statistics.median(ratios) <= 1.10, ratios
+
+
+def test_the_capacity_says_whether_wires_or_cores_are_the_limit() -> None:
+    with Lab(3, ["20mbit", "10mbit"]) as lab:
+        slow = lab.capacity()
+        assert slow is not None and slow.limit == "wires", slow
+        assert slow.asked == 90e6 and 0.95 <= slow.reached / slow.asked <= 1.3
+        lab.shape(["34gbit"])
+        fast = lab.capacity()
+        assert fast is not None and fast.limit == "cores" and fast.reached < fast.asked, fast
+        assert "the cores are the limit" in fast.sentence()
+    with Lab(2, ["none"]) as lab:
+        assert lab.capacity() is None
 
 
 def test_a_deep_bucket_would_have_been_caught() -> None:

@@ -29,7 +29,7 @@ def test_rates_survive_printing(bps: int) -> None:
 
 @pytest.mark.parametrize("arguments", [
     {"nodes": 0}, {"nodes": 251}, {"rails": []}, {"rails": ["1gbit"] * 65}, {"name": "../etc"},
-    {"name": ""}, {"queue_ms": 0}, {"burst": 1}, {"mode": "magic"},
+    {"name": ""}, {"queue_ms": 0}, {"burst": 1}, {"mode": "magic"}, {"shaping": "rough"},
     {"nodes": [Node([Port(1)])], "rails": ["1gbit"]}])
 def test_impossible_labs_are_refused_before_anything_is_made(arguments: dict) -> None:
     if arguments.get("name") == "":
@@ -61,9 +61,18 @@ def test_bad_ports_are_refused(ports: list) -> None:
 
 @pytest.mark.parametrize("rate", [10**7, 10**8, 5 * 10**8, 10**9])
 def test_up_to_a_gigabit_the_default_bucket_is_honest_from_256_kib(rate: int) -> None:
-    assert shaping.honest_from(shaping.default_burst(rate)) <= 256 << 10
+    assert shaping.honest_from(shaping.default_burst(rate, shaping.EXACT)) <= 256 << 10
 
 
-def test_the_default_bucket_holds_a_segment_of_the_largest_size() -> None:
-    frames = -(-shaping.GSO_MAX_SIZE // 1448)
-    assert shaping.default_burst(64000) >= shaping.GSO_MAX_SIZE + frames * 66
+@pytest.mark.parametrize("rate", [64000, 10**8, 10**9, 10**10])
+@pytest.mark.parametrize("kind", shaping.KINDS)
+def test_the_default_bucket_holds_a_segment_of_the_largest_size(rate: int, kind: str) -> None:
+    segment = shaping.way(rate, kind).segment
+    frames = -(-segment // 1448)
+    assert shaping.default_burst(rate, kind) >= segment + frames * 66
+
+
+def test_what_buckets_flatter() -> None:
+    assert shaping.flattery(1000, 100 * 1514 // 1448) == pytest.approx(99 / 901, rel=0.02)
+    assert shaping.flattery(0, 100) is None and shaping.flattery(50, 100) is None
+    assert shaping.flattery(10**9, 0) == 0

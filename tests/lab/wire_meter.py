@@ -133,7 +133,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rate", nargs="+", default=["1gbit"])
     parser.add_argument("--burst", nargs="+", type=int, default=[0], help="bytes, 0 = chosen")
-    parser.add_argument("--gso", nargs="+", type=int, default=[shaping.GSO_MAX_SIZE])
+    parser.add_argument("--gso", nargs="+", type=int, default=[16384, 65536], help="segments")
     parser.add_argument("--count", type=int, default=20)
     parser.add_argument("--seconds", type=float, default=2)
     wanted = parser.parse_args()
@@ -144,9 +144,10 @@ def main() -> None:
     for rate in wanted.rate:
         for burst in wanted.burst:
             for gso in wanted.gso:
-                shaping.GSO_MAX_SIZE = gso
+                way = shaping.Way(gso, gso + -(-gso // 1448) * 66)
+                shaping.way = lambda rate, kind, way=way: way
                 with Lab(4, [rate], burst=burst or None) as lab:
-                    _row(lab, rate, burst or shaping.default_burst(parse_rate(rate)), gso, wanted)
+                    _row(lab, rate, lab.state.burst_of(parse_rate(rate)), gso, wanted)
 
 
 def _row(lab: Lab, text: str, burst: int, gso: int, wanted: argparse.Namespace) -> None:

@@ -19,7 +19,7 @@ ROW = {
     "library": "nezha",
 }
 LAB = {"mode": "root", "shaped": True, "congestion_control": "cubic", "queue_ms": 10.0,
-       "burst_bytes": [20000], "mtu": [1500]}
+       "shaping": "bulk", "burst_bytes": [20000], "mtu": [1500]}
 
 
 def _report(**changes):

@@ -112,8 +112,8 @@ def switch_document(share=1.0):
                for nodes in (2, 4) for size in (8, 64 << 20)]
     results[0]["ratio"] = results[1]["ratio"] = 0.5
     return {"config": {"nodes": [2, 4], "rails": ["agg:1gbit"], "sizes": [8, 64 << 20], "agg_tree": None,
-                       "lab": {"mode": "root", "shaped": True, "queue_ms": 10.0, "burst_bytes": [1],
-                               "congestion_control": "cubic", "mtu": [1500]}},
+                       "lab": {"mode": "root", "shaped": True, "shaping": "bulk", "queue_ms": 10.0,
+                               "burst_bytes": [1], "congestion_control": "cubic", "mtu": [1500]}},
             "results": results, "wrong": 0}
 
 

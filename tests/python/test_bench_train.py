@@ -114,7 +114,7 @@ def document(mode: str) -> dict:
     entries = [{"name": name, "backend": name, **summary([Step(2.0, 1.0, 0.5, 0, {"a": 1})], 64)}
                for name in ("gloo", "nezha")]
     compare(entries)
-    lab = {"mode": "root", "shaped": True, "queue_ms": 10, "burst_bytes": [1],
+    lab = {"mode": "root", "shaped": True, "shaping": "bulk", "queue_ms": 10, "burst_bytes": [1],
            "congestion_control": "cubic", "mtu": [1500]}
     config = {"mode": mode, "model": "vgg11", "batch": 32, "nodes": 2, "threads": 1, "cpus": 2,
               "compute_scale": 0.5 if mode == "replay" else 1.0, "bucket_mb": 25.0, "lab": lab}

@@ -1,8 +1,10 @@
 """The demonstration: what a second network is worth, in one table, one picture and one training.
 
-Three labs of four nodes (1G, 1G+1G, 1G+0.5G), a short list of sizes in each; then a small network
-trained on real data over one rail and over two. Where namespaces are not allowed the labs are
-loopback addresses: everything still runs, and the output says that nothing was shaped.
+Three labs of four nodes (one rail, two equal ones, one and a half), a short list of sizes in each; then a
+small network trained on real data over one rail and over two. The rate of a rail is the highest of a
+ladder at which this machine's wires, and not its processors, are the limit. Where torch is installed its
+Gloo is measured beside. Where namespaces are not allowed the labs are loopback addresses: everything
+still runs, and the output says that nothing was shaped.
 """
 
 from __future__ import annotations
@@ -14,8 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
+from ..lab import Capacity
 from .errors import BenchError
+from .honesty import note, of_limit_holds
 from .launch import BenchLab
+from .peers import find_peers
 from .plot import plot
 from .rows import Row, gains, make_rows, total_wrong
 from .session import Step
@@ -23,8 +28,9 @@ from .sizes import format_size
 from .spec import BenchSpec
 
 NODES = 4
-LABS = {"1G": ["1gbit"], "1G + 1G": ["1gbit", "1gbit"], "1G + 0.5G": ["1gbit", "500mbit"]}
-_SIZES = [4, 64 << 10, 1 << 20, 8 << 20, 32 << 20]
+GLOO = "Gloo (torch)"
+_LADDER = [1000, 500, 250, 100]  # Mbit/s
+_SIZES = [4, 4 << 10, 64 << 10, 256 << 10, 1 << 20, 8 << 20, 32 << 20]
 _SECONDS = 0.5  # a size: the whole demonstration is to take a minute or two
 
 
@@ -42,8 +48,9 @@ class Training:
 class Demo:
     """Everything the demonstration measured."""
 
-    rows: Dict[str, List[Row]]  # by the names of LABS
-    shaped: bool
+    rows: Dict[str, List[Row]]  # by the labs' names, one rail first
+    gloo: Optional[List[Row]]  # on one rail of two; None where torch is not installed
+    capacity: Optional[Capacity]  # of two equal rails; None where nothing is shaped
     training: Optional[Training]
     skipped: List[str]
 
@@ -55,16 +62,46 @@ class Demo:
 
 def run_demo(step: Step, example: Path) -> Demo:
     """Measures everything. Raises BenchError or LabError where even the bench cannot run."""
-    demo = Demo(rows={}, shaped=True, training=None, skipped=[])
-    for name, rails in LABS.items():
-        with BenchLab(NODES, rails) as lab:
-            demo.shaped = lab.facts()["shaped"]
+    demo = Demo(rows={}, gloo=None, capacity=None, training=None, skipped=[])
+    mbits = _choose_rate(demo, step)
+    for rates in ([mbits], [mbits, mbits], [mbits, mbits // 2]):
+        name = " + ".join(map(_short, rates))
+        with BenchLab(NODES, [f"{rate}mbit" for rate in rates]) as lab:
             spec = BenchSpec(sizes=_SIZES, seconds=_SECONDS, rates=lab.rates())
             samples = lab.run(spec, step(f"rails {name}", len(_SIZES)))
             demo.rows[name] = make_rows(spec, [samples])
-            if name == "1G + 1G":
+            note(demo.rows[name], lab.measured(spec))
+            if rates == [mbits, mbits]:
+                _add_gloo(demo, lab, spec, step)
                 _add_training(demo, lab, example)
     return demo
+
+
+def _choose_rate(demo: Demo, step: Step) -> int:
+    """Mbit/s of the fastest rails for which two of them leave a collective the processor time it needs;
+    the lowest of the ladder where none does."""
+    done = step("what this machine can shape", len(_LADDER))
+    for mbits in _LADDER:
+        with BenchLab(NODES, [f"{mbits}mbit"] * 2) as lab:
+            demo.capacity = lab.lab.capacity()
+        done(None)
+        if demo.capacity is None or demo.capacity.limit == "wires":
+            return mbits
+    return _LADDER[-1]
+
+
+def _short(mbits: int) -> str:
+    return f"{mbits}M" if mbits < 500 else f"{mbits / 1000:g}G"
+
+
+def _add_gloo(demo: Demo, lab: BenchLab, spec: BenchSpec, step: Step) -> None:
+    runners, _ = find_peers(["gloo"], None)
+    if not runners:
+        demo.skipped.append("Gloo beside Nezha: torch is not installed")
+        return
+    done = step("Gloo", len(_SIZES))
+    demo.gloo = make_rows(spec, [lab.shaped(spec, lambda part: runners["gloo"](lab, part, done))],
+                          "gloo")
 
 
 def _add_training(demo: Demo, lab: BenchLab, example: Path) -> None:
@@ -102,9 +139,11 @@ def _train(lab: BenchLab, example: Path, rail: Optional[int]) -> Dict[str, Any]:
 def report_lines(demo: Demo) -> List[str]:
     """The sentences under the table."""
     lines = []
-    if not demo.shaped:
+    if demo.capacity is None:
         lines.append("No network namespaces here: loopback addresses, nothing is shaped, and the "
                      "times compare nothing but overhead.")
+    else:
+        lines.append(f"Wires: {demo.capacity.sentence()}.")
     if demo.training is not None:
         training = demo.training
         lines.append(f"Training on digits, {NODES} nodes: {training.one_rail:.0f} images/s on one "
@@ -124,6 +163,8 @@ def table(demo: Demo) -> Tuple[List[str], List[List[str]]]:
     headings = ["size"]
     for name in names:
         headings += [f"{name}\nus", "of limit\n%"] + (["gain\nx"] if name != base else [])
+    if demo.gloo is not None:
+        headings.append(f"{GLOO}\nus")
     factors = {name: gains(demo.rows[name], {base: demo.rows[base]}) for name in names}
     cells = []
     for index, first in enumerate(demo.rows[base]):
@@ -131,17 +172,20 @@ def table(demo: Demo) -> Tuple[List[str], List[List[str]]]:
         for name in names:
             row = demo.rows[name][index]
             of_limit = row["of_limit"]
-            # A limit of half a microsecond says nothing about 4 bytes.
-            worth = of_limit is not None and row["size"] >= 4096
+            worth = of_limit is not None and of_limit_holds(row)
             line += [f"{row['time_us']:.1f}", f"{100 * of_limit:.1f}" if worth else "-"]
             if name != base:
                 factor = factors[name][index]
                 line.append("-" if factor is None else f"{factor:.2f}")
+        if demo.gloo is not None:
+            line.append(f"{demo.gloo[index]['time_us']:.1f}")
         cells.append(line)
     return headings, cells
 
 
 def draw(demo: Demo, path: Path) -> None:
     """Writes the picture. Raises BenchError."""
-    plot({f"Nezha, {name}": rows for name, rows in demo.rows.items()}, path,
-         f"all_reduce of float32, {NODES} nodes")
+    curves = {f"Nezha, {name}": rows for name, rows in demo.rows.items()}
+    if demo.gloo is not None:
+        curves[GLOO] = demo.gloo
+    plot(curves, path, f"all_reduce of float32, {NODES} nodes")

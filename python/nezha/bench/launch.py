@@ -13,13 +13,15 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Type
 
-from ..lab import Lab
+from ..lab import Capacity, Lab
 from ..lab.process import rail_filter
 from .errors import BenchError
+from .honesty import Measured, choose, in_parts
 from .spec import SAMPLE_PREFIX, BenchSpec, Sample
 from .surroundings import lab_facts, lab_rates
 
@@ -33,6 +35,8 @@ class BenchLab:
     """A lab in which specs are run one after the other. A context manager."""
 
     def __init__(self, nodes: int, rails: Sequence[str], **lab_options: Any) -> None:
+        """lab_options: of Lab; without `shaping` each size is measured as honesty.choose() says."""
+        self._fixed: Optional[str] = lab_options.get("shaping")
         self.lab = Lab(nodes=nodes, rails=list(rails), **lab_options)
         self.nodes = nodes
         self._scratch = tempfile.TemporaryDirectory(prefix="nezha-bench-")
@@ -80,6 +84,39 @@ class BenchLab:
         one_rail: Optional[int] = None,
     ) -> List[Sample]:
         """Runs `spec` on all nodes, on one rail only where asked. Raises BenchError."""
+        return self.shaped(spec, lambda part: self._run(part, progress, one_rail))
+
+    def measured(self, spec: BenchSpec) -> List[Measured]:
+        """How each size of `spec` is measured here; nothing where nothing is shaped."""
+        lab = self.lab.state
+        if lab.mode == "loopback" or not any(lab.rail_rates):
+            return []
+        return choose(spec, self.nodes, [port.rate for port in lab.nodes[0].ports], self._fixed,
+                      lab.burst)
+
+    def capacities(self, spec: BenchSpec) -> Dict[str, Capacity]:
+        """What this machine can shape in each of the ways that `spec` is measured in; a second each."""
+        found = {}
+        for kind in sorted({each.shaping for each in self.measured(spec)}):
+            self.lab.set_shaping(kind)
+            capacity = self.lab.capacity()
+            if capacity is not None:
+                found[kind] = capacity
+        return found
+
+    def shaped(self, spec: BenchSpec,
+               run: Callable[[BenchSpec], List[Sample]]) -> List[Sample]:
+        """run() for the sizes of `spec` that are measured in one way, in the lab shaped so; the samples
+        of all sizes."""
+        def part(kind: str, sizes: List[int]) -> List[Sample]:
+            self.lab.set_shaping(kind)
+            return run(replace(spec, sizes=sizes))
+
+        measured = self.measured(spec)
+        return in_parts(spec.sizes, measured, part) if measured else run(spec)
+
+    def _run(self, spec: BenchSpec, progress: Optional[Progress],
+             one_rail: Optional[int]) -> List[Sample]:
         spec_path = self.write_spec(spec)
         command = [sys.executable, "-m", "nezha.bench.worker", str(spec_path)]
         environments = [self.lab.rank_env(node) for node in range(self.nodes)]

@@ -30,7 +30,7 @@ def progress() -> Iterator[Step]:
             task = bars.add_task(what, total=total)
 
             def advance(record: Any) -> None:
-                bars.update(task, advance=1, description=f"{what} {record.label}")
+                bars.update(task, advance=1, description=f"{what} {getattr(record, 'label', '')}")
 
             return advance
 

@@ -1,4 +1,4 @@
-"""Size against bus bandwidth: one curve a configuration, a dashed line for what the wires allow."""
+"""Size against time and bus bandwidth: one curve a configuration, dashed what the wires allow."""
 
 from __future__ import annotations
 
@@ -14,24 +14,53 @@ COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#00
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 
-def plot(curves: Dict[str, Sequence[Row]], path: Path, title: str) -> None:
-    """Writes a picture of `curves` (name -> rows) to `path`. Raises BenchError where it cannot."""
-    pyplot = picture.drawing()
+# Up to here a tensor's time is a matter of latency, from here on one of bandwidth.
+_MIDDLE = 64 << 10
 
-    figure, axes = pyplot.subplots(figsize=(9.5, 5.6), dpi=150)
-    limits: Dict[float, List[str]] = {}
-    for index, (name, rows) in enumerate(curves.items()):
-        color = COLORS[index % len(COLORS)]
-        shown = [row for row in rows if row["size"] > 0]
-        axes.plot([row["size"] for row in shown], [row["busbw_gbps"] for row in shown],
-                  color=color, marker=MARKERS[index % len(MARKERS)], markersize=5,
-                  linewidth=2, label=name, zorder=3)
-        limit = _limit_gbps(shown)
-        if limit is not None:
-            limits.setdefault(round(limit, 6), []).append(color)
-    _draw_limits(axes, limits)
-    _decorate(axes, curves, title)
+
+def plot(curves: Dict[str, Sequence[Row]], path: Path, title: str) -> None:
+    """Writes a picture of `curves` (name -> rows) to `path`: times of short tensors beside the bandwidth
+    of long ones, or one of the two where no curve has both. Raises BenchError where it cannot."""
+    pyplot = picture.drawing()
+    sizes = sorted({row["size"] for rows in curves.values() for row in rows if row["size"] > 0})
+    short = [size for size in sizes if size <= _MIDDLE] if sizes[:1] < [_MIDDLE] else []
+    long = [size for size in sizes if size >= _MIDDLE] if sizes[-1:] > [_MIDDLE] else []
+    panels = [each for each in ((short, _draw_times), (long, _draw_bandwidth)) if each[0]]
+    width = 9.5 if len(panels) < 2 else 13.5
+    figure, axes = pyplot.subplots(1, max(1, len(panels)), figsize=(width, 5.6), dpi=150, squeeze=False)
+    for number, (part, draw) in enumerate(panels):
+        draw(axes[0][number], {name: [row for row in rows if row["size"] in part]
+                               for name, rows in curves.items()})
+        against_size(axes[0][number], part, title if number == 0 else "")
+    axes[0][-1].legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, fontsize=10,
+                       borderaxespad=0.0)
     picture.write(figure, path)
+
+
+def _draw_curves(axes: Any, curves: Dict[str, Sequence[Row]], key: str) -> None:
+    for index, (name, rows) in enumerate(curves.items()):
+        axes.plot([row["size"] for row in rows], [row[key] for row in rows],
+                  color=COLORS[index % len(COLORS)], marker=MARKERS[index % len(MARKERS)],
+                  markersize=5, linewidth=2, label=name, zorder=3)
+
+
+def _draw_times(axes: Any, curves: Dict[str, Sequence[Row]]) -> None:
+    _draw_curves(axes, curves, "time_us")
+    axes.set_yscale("log")
+    axes.set_ylabel("time, short tensors (us)", fontsize=11)
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+
+
+def _draw_bandwidth(axes: Any, curves: Dict[str, Sequence[Row]]) -> None:
+    _draw_curves(axes, curves, "busbw_gbps")
+    limits: Dict[float, List[str]] = {}
+    for index, rows in enumerate(curves.values()):
+        limit = _limit_gbps(rows)
+        if limit is not None:
+            limits.setdefault(round(limit, 6), []).append(COLORS[index % len(COLORS)])
+    _draw_limits(axes, limits)
+    axes.set_ylim(0, 1.08 * axes.get_ylim()[1])  # room for the highest limit's label
+    axes.set_ylabel("bus bandwidth (Gbit/s)", fontsize=11)
 
 
 def _limit_gbps(rows: Sequence[Row]) -> Optional[float]:
@@ -64,12 +93,3 @@ def against_size(axes: Any, sizes: Sequence[int], title: str) -> None:
     axes.grid(True, color="#DDDDDD", linewidth=0.7, zorder=0)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
-
-
-def _decorate(axes: Any, curves: Dict[str, Sequence[Row]], title: str) -> None:
-    sizes = sorted({row["size"] for rows in curves.values() for row in rows if row["size"] > 0})
-    against_size(axes, sizes, title)
-    axes.set_ylim(0, 1.08 * axes.get_ylim()[1])  # room for the highest limit's label
-    axes.set_ylabel("bus bandwidth (Gbit/s)", fontsize=11)
-    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, fontsize=10,
-                borderaxespad=0.0)

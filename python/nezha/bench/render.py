@@ -9,7 +9,10 @@ import sys
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from .cores import line as cores_line
+from ..lab.shaping import BULK, EXACT
+from .honesty import of_limit_holds
 from .rows import Row, average_busbw, total_wrong
+from .sizes import format_size
 
 Extra = Tuple[str, str, Sequence[str]]  # name, unit, one text a row
 _Column = Tuple[str, str, Callable[[Row], str]]  # name, unit, text of a row
@@ -27,6 +30,10 @@ def _time(value: Optional[float]) -> str:
 
 def _percent(value: Optional[float]) -> str:
     return "-" if value is None else f"{100 * value:.1f}"
+
+
+def _of_limit(row: Row) -> str:
+    return _percent(row["of_limit"]) + ("" if row["of_limit"] is None or of_limit_holds(row) else "~")
 
 
 def _cost(value: Optional[float]) -> str:
@@ -57,7 +64,7 @@ def _columns(rows: Sequence[Row], extras: Sequence[Extra]) -> List[_Column]:
         ("busbw", "(Gb/s)", lambda row: _number(row["busbw_gbps"], 3)),
         ("#wrong", "", lambda row: str(row["wrong"])),
         ("limit_us", "(us)", lambda row: _time(row["limit_us"])),
-        ("of_limit", "(%)", lambda row: _percent(row["of_limit"])),
+        ("of_limit", "(%)", _of_limit),
         ("p50", "(us)", lambda row: _time(row["p50_us"])),
         ("p99", "(us)", lambda row: _time(row["p99_us"])),
         ("cpu", "(s/GB)", lambda row: _cost(row["cpu_s_per_gb"])),
@@ -96,7 +103,7 @@ def lab_line(lab: Dict[str, Any]) -> str:
     shape = "NOT shaped"
     if lab["shaped"]:
         bursts = ",".join(str(burst) for burst in lab["burst_bytes"])
-        shape = f"shaped, queue {lab['queue_ms']} ms, burst {bursts} B"
+        shape = f"shaped ({lab['shaping']}), queue {lab['queue_ms']} ms, burst {bursts} B"
     return (f"# lab: {lab['mode']}, {shape}, congestion control {lab['congestion_control']}, "
             f"mtu {mtus}")
 
@@ -109,6 +116,8 @@ def header_lines(facts: Dict[str, Any]) -> List[str]:
              f"{facts.get('launches', 1)} launch(es)"]
     if facts.get("lab"):
         lines.append(lab_line(facts["lab"]))
+        lines += [f"# {kind} wires: {each['sentence']}"
+                  for kind, each in facts["lab"].get("capacity", {}).items()]
     if facts.get("cores"):
         lines.append(cores_line(facts["cores"]))
     options = facts.get("options") or {}
@@ -124,6 +133,7 @@ def footer_lines(rows: Sequence[Row], wire: Optional[Dict[str, Any]]) -> List[st
     wrong = total_wrong(rows)
     lines = [f"# Out of bounds values : {wrong} {'OK' if wrong == 0 else 'FAILED'}",
              f"# Avg bus bandwidth    : {average_busbw(rows):.4f} Gb/s"]
+    lines += _shaping_lines(rows)
     if wire is None or wire["agree"] is None:
         lines.append("# Interface counters   : nothing to compare")
     elif wire["agree"]:
@@ -132,6 +142,26 @@ def footer_lines(rows: Sequence[Row], wire: Optional[Dict[str, Any]]) -> List[st
     else:
         lines.append("# Interface counters   : DISAGREE")
         lines += [f"#   {sentence}" for sentence in wire["disagreements"][:5]]
+    return lines
+
+
+def _shaping_lines(rows: Sequence[Row]) -> List[str]:
+    """How the lab's wires were shaped for which sizes, and by how much that may flatter."""
+    lines = []
+    for kind in (EXACT, BULK):
+        part = [row for row in rows if row.get("shaping") == kind]
+        if not part:
+            continue
+        sizes = format_size(part[0]["size"])
+        if len(part) > 1:
+            sizes += f" to {format_size(part[-1]['size'])}"
+        most = [row for row in part if of_limit_holds(row)]
+        words = (f"the buckets may flatter by {100 * most[0]['flattery']:.1f} % at "
+                 f"{format_size(most[0]['size'])}, less above" if most else
+                 "the buckets may flatter by more than 10 %")
+        lines.append(f"# Wires                : {kind} for {sizes}; {words}")
+    if any(_of_limit(row).endswith("~") for row in rows):
+        lines.append("# ~                    : the buckets may flatter this size by more than 10 %")
     return lines
 
 

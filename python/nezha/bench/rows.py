@@ -20,7 +20,9 @@ SCHEMA_NOTE = (
     "counts bus factor times); of_limit = limit_us / time_us; rails[].bytes is "
     "the average sent per operation by all ranks together, as the library counts it for nezha "
     "and as the interfaces count it for peers; cores_given is the smallest number of processors that a "
-    "rank might use, cores_used how many it kept busy on average; null where not known"
+    "rank might use, cores_used how many it kept busy on average; shaping is how the lab's wires were "
+    "shaped for this size (docs/lab.md), flattery the share by which its buckets may make a rate look "
+    "higher (null: they could hold the whole operation); null where not known"
 )
 _WIRE_OVERHEAD = 1.08  # headers and acknowledgements on top of what the library counts
 _WIRE_MINIMUM = 1 << 20  # of size and of bytes: under it, headers outweigh the payload

@@ -13,6 +13,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from .cores import facts, ranks_here, restrict
 from .errors import BenchError
+from .honesty import note
 from .launch import BenchLab
 from .measure import measure
 from .peers import find_peers
@@ -108,6 +109,7 @@ def run_in_lab(request: Request, step: Step) -> Report:
         if request.cores_per_rail is not None:
             spec = replace(spec, cores=request.cores_per_rail * rails)
         request = replace(request, spec=spec)
+        capacities = lab.capacities(spec)
         launches = []
         for number in range(request.launches):
             what = f"nezha {number + 1}/{request.launches}" if request.launches > 1 else "nezha"
@@ -115,6 +117,9 @@ def run_in_lab(request: Request, step: Step) -> Report:
         singles = _run_singles(lab, request, step)
         peers, without = _run_peers(lab, request, step)
         report = _report(request, launches, singles, peers, lab.facts())
+        report.document["config"]["lab"]["capacity"] = {kind: capacity.as_dict() for kind, capacity
+                                                        in capacities.items()}
+        note(report.rows, lab.measured(spec))
         if without:
             report.document["peers_left_out"] = without
         if request.cores_per_rail is not None:
@@ -155,7 +160,10 @@ def _run_peers(lab: BenchLab, request: Request,
     runners, without = find_peers(request.peers, request.torch_python)
     for name, run in runners.items():
         try:
-            samples = [run(lab, spec, step(name, len(spec.sizes))) for _ in range(request.launches)]
+            samples = []
+            for _ in range(request.launches):
+                done = step(name, len(spec.sizes))
+                samples.append(lab.shaped(spec, lambda part: run(lab, part, done)))
             rows[name] = make_rows(spec, samples, name)
         except BenchError as error:
             without[name] = str(error)

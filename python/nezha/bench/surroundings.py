@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 from typing import Any, Dict, Optional
 
-from ..lab import LabError, shaping, state
+from ..lab import LabError, state
 
 
 def lab_facts(name: str) -> Dict[str, Any]:
-    """Congestion control, queue depth, bucket sizes and MTU of the lab `name`; raises LabError."""
+    """Congestion control, queue, shaping, bucket sizes and MTU of the lab `name`; raises LabError."""
     lab = state.load(name)
     ports = lab.nodes[0].ports
     return {
@@ -20,8 +20,8 @@ def lab_facts(name: str) -> Dict[str, Any]:
         "shaped": lab.mode != "loopback" and any(port.rate for port in ports),
         "congestion_control": lab.congestion_control or "the host's",
         "queue_ms": lab.queue_ms,
-        "burst_bytes": [(lab.burst or shaping.default_burst(port.rate)) if port.rate else 0
-                        for port in ports],
+        "shaping": lab.shaping,
+        "burst_bytes": [lab.burst_of(port.rate) for port in ports],
         "mtu": [port.mtu for port in ports],
     }
 

@@ -39,9 +39,12 @@ def up(nodes: int = typer.Option(4, "--nodes", "-n", help="Hosts."),
        name: str = _NAME,
        mtu: int = typer.Option(1500, "--mtu", help="Of every rail, bytes."),
        congestion_control: str = typer.Option("cubic", "--congestion-control", "-c"),
+       shaping: str = typer.Option("bulk", "--shaping", help="bulk: cheap, honest for operations of "
+                                   "some MB; exact: honest from 256 KB on, for over twice the "
+                                   "processor time. Rails up to 250 Mbit/s are always exact."),
        queue_ms: float = typer.Option(10.0, "--queue-ms", help="Depth of each port's queue."),
        burst: Optional[int] = typer.Option(None, "--burst", help="Bucket, bytes; default: chosen "
-                                           "so that no transfer from 256 KB up beats the wire."),
+                                           "by --shaping from each rate."),
        mode: Optional[str] = typer.Option(None, "--mode", help="root, userns or loopback; "
                                           "default: the best allowed here."),
        agg_tree: Optional[str] = typer.Option(None, "--agg-tree", metavar="LxN", help="A tree at the "
@@ -50,12 +53,16 @@ def up(nodes: int = typer.Option(4, "--nodes", "-n", help="Hosts."),
     """Build a lab that stays until `down`."""
     with _one_line_errors():
         lab = labs.Lab(nodes, rails.split(","), name=name, mtu=mtu,
-                       congestion_control=congestion_control, queue_ms=queue_ms, burst=burst,
+                       congestion_control=congestion_control, shaping=shaping,
+                       queue_ms=queue_ms, burst=burst,
                        mode=mode, agg_tree=agg_tree, persist=True).up()
         typer.echo(f"lab {name!r} is up ({lab.mode}): {nodes} nodes, rails {', '.join(lab.rails())}, "
                    f"congestion control {lab.state.congestion_control or 'as on the host'}")
         for each in lab.state.aggregators:
             typer.echo(f"aggregation node {each.name} at {each.endpoint}")
+        capacity = lab.capacity()
+        if capacity is not None:
+            typer.echo(capacity.sentence())
 
 
 @app.command()
@@ -173,7 +180,7 @@ def _print(lab: Dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    title = (f"lab {lab['name']} ({lab['mode']}), queue {lab['queue_ms']:g} ms, "
+    title = (f"lab {lab['name']} ({lab['mode']}), {lab['shaping']} wires, queue {lab['queue_ms']:g} ms, "
              f"{lab['congestion_control'] or 'congestion control of the host'}")
     if not lab["shaped"]:
         title += ", UNSHAPED"

@@ -8,6 +8,7 @@ Needs pyroute2 for anything but a loopback lab, and never the native module.
 """
 
 from .capability import Capability, capabilities
+from .capacity import Capacity
 from .errors import LabError
 from .lab import Lab
 from .spec import Node, Port, Rail, format_rail, format_rate, parse_rail, parse_rate
@@ -15,6 +16,6 @@ from .state import names
 from .teardown import tear_down
 
 __all__ = [
-    "Capability", "Lab", "LabError", "Node", "Port", "Rail", "capabilities", "format_rail",
+    "Capability", "Capacity", "Lab", "LabError", "Node", "Port", "Rail", "capabilities", "format_rail",
     "format_rate", "names", "parse_rail", "parse_rate", "tear_down",
 ]

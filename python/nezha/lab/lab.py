@@ -19,7 +19,9 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
 
 from . import aggregators, build, daemons, guardian, layout, process, state, teardown, userns
 from .capability import MODES, capabilities
+from .capacity import Capacity, measure as measure_capacity
 from .errors import LabError
+from .shaping import BULK, KINDS
 from .spec import Node, Rail, RateLike, format_rail, normal_nodes, normal_rails, parse_rate
 
 _counter = iter(range(1 << 30))
@@ -36,19 +38,23 @@ class Lab:
     that ranks use through libfabric, "agg:" for one with an aggregation node at its switch, "ofi:shm", or
     Rail objects. agg_tree: "2x3" for a tree of them, two leaves for three nodes each.
     mtu: of every port that says nothing else. congestion_control: None = the host's default.
-    queue_ms: how long a full port queue takes to drain. burst: bytes of bucket, None = chosen
-    from each rate. mode: None = the best of root, userns, loopback that is allowed here.
+    shaping: "bulk", for little processor time, or "exact", for operations under a few MB; see
+    shaping.py. queue_ms: how long a full port queue takes to drain. burst: bytes of bucket, None =
+    chosen from each rate. mode: None = the best of root, userns, loopback that is allowed here.
     persist: the lab stays when this process ends.
     """
 
     def __init__(self, nodes: Union[int, Sequence[Node]] = 4,
                  rails: Sequence[Union[Rail, RateLike]] = ("1gbit", "500mbit"), *,
                  name: Optional[str] = None, mtu: int = 1500,
-                 congestion_control: Optional[str] = "cubic", queue_ms: float = 10.0,
+                 congestion_control: Optional[str] = "cubic", shaping: str = BULK,
+                 queue_ms: float = 10.0,
                  burst: Optional[int] = None, mode: Optional[str] = None,
                  agg_tree: Optional[str] = None, persist: bool = False) -> None:
         if mode is not None and mode not in MODES:
             raise LabError(f"mode {mode!r}: want one of {', '.join(MODES)}")
+        if shaping not in KINDS:
+            raise LabError(f"shaping {shaping!r}: want one of {', '.join(KINDS)}")
         if not 0.1 <= queue_ms <= 10_000:
             raise LabError(f"queue of {queue_ms} ms: want 0.1 to 10000")
         if burst is not None and not 2000 <= burst <= 1 << 30:
@@ -59,6 +65,7 @@ class Lab:
         self._mtu = mtu
         self._cc = congestion_control
         self._queue_ms = queue_ms
+        self._shaping = shaping
         self._burst = burst or 0
         self._agg_tree = aggregators.parse_tree(agg_tree) if agg_tree else None
         self._wanted_mode = mode
@@ -140,7 +147,7 @@ class Lab:
             switch="" if loopback else layout.netns_path(self.name, "sw"),
             rail_rates=[0 if loopback else parse_rate(rail.rate) for rail in rails],
             rail_kinds=[rail.kind for rail in rails],
-            congestion_control="", queue_ms=self._queue_ms, burst=self._burst,
+            congestion_control="", shaping=self._shaping, queue_ms=self._queue_ms, burst=self._burst,
             master_port=layout.master_port(mode),
             nodes=nodes, aggregators=aggregators.plan(
                 rails, nodes, self._agg_tree, loopback,
@@ -291,6 +298,25 @@ class Lab:
                     self._reshape(lab, node, port)
 
         self._update(change)
+
+    def set_shaping(self, kind: str) -> None:
+        """Shapes all ports in this way ("bulk" or "exact"). Sockets that are open keep their segments."""
+        from . import wires
+
+        if kind not in KINDS:
+            raise LabError(f"shaping {kind!r}: want one of {', '.join(KINDS)}")
+
+        def change(lab: state.LabState) -> None:
+            lab.shaping = kind
+            wires.shape_all(lab)
+
+        if kind != self.state.shaping:
+            self._update(change)
+
+    def capacity(self) -> Optional[Capacity]:
+        """Whether the wires or this machine's processors are the limit here, measured in about a second
+        in which nothing else should run; None where nothing is shaped."""
+        return measure_capacity(self)
 
     def slow(self, node: int, rail: Union[int, str], rate: RateLike) -> None:
         """New rate, both ways, of one node's ports on one rail: a degraded device."""

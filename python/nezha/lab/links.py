@@ -67,10 +67,10 @@ def _add_pair(ip: Any, switch_fd: int, device: str, switch_port: str, mtu: int) 
     return ip.link_lookup(ifname=device)[0]
 
 
-def _dress_port(ip: Any, index: int, port: PortState) -> None:
+def _dress_port(ip: Any, index: int, port: PortState, kind: str) -> None:
     attributes = {"mtu": port.mtu}
     if port.rate:
-        attributes["gso_max_size"] = shaping.GSO_MAX_SIZE
+        attributes["gso_max_size"] = shaping.way(port.rate, kind).segment
     if port.path_mtu < port.mtu:
         # A bridge lets oversized frames pass inside GSO super-frames: send single frames here.
         attributes["gso_max_segs"] = 1
@@ -95,8 +95,8 @@ def build_node(lab: LabState, node: NodeState, number: int) -> None:
             ip.addr("add", index=ctl, address=node.ctl, prefixlen=24)
             for port in node.ports:
                 index = _add_pair(ip, switch_fd, port.device, port.switch_port, port.mtu)
-                _dress_port(ip, index, port)
-                shaping.shape(ip, port.device, port.rate, lab.queue_ms, lab.burst)
+                _dress_port(ip, index, port, lab.shaping)
+                shaping.shape(ip, port.device, port.rate, lab.queue_ms, lab.burst_of(port.rate))
 
     try:
         kernel.in_netns(node.netns, run)
@@ -117,7 +117,8 @@ def plug_ports(lab: LabState) -> None:
                     end = index[port.switch_port]
                     ip.link("set", index=end, master=index[bridge_of(port.rail)])
                     ip.link("set", index=end, mtu=port.path_mtu, state="up")
-                    shaping.shape(ip, port.switch_port, port.rate, lab.queue_ms, lab.burst)
+                    shaping.shape(ip, port.switch_port, port.rate, lab.queue_ms,
+                                  lab.burst_of(port.rate))
 
     kernel.in_netns(lab.switch, run)
 
@@ -139,7 +140,9 @@ def build_aggregator(lab: LabState, each: AggregatorState) -> None:
                 _add_pair(ip, switch_fd, each.device, each.switch_port, mtu)
             index = ip.link_lookup(ifname=each.device)[0]
             # What it sends has to fit into the buckets of the nodes' ports.
-            ip.link("set", index=index, gso_max_size=shaping.GSO_MAX_SIZE)
+            rates = [p.rate for n in lab.nodes for p in n.ports if p.rail == each.rail and p.rate]
+            segment = min((shaping.way(rate, lab.shaping).segment for rate in rates), default=65536)
+            ip.link("set", index=index, gso_max_size=segment)
             ip.link("set", index=index, state="up")
             ip.addr("add", index=index, address=address, prefixlen=prefix)
 

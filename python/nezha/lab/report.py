@@ -10,7 +10,7 @@ from . import daemons, shaping, state
 def _port(lab: state.LabState, port: state.PortState, node: Dict[str, Dict[str, int]],
           switch: Dict[str, Dict[str, int]]) -> Dict[str, Any]:
     near, far = node.get(port.device, {}), switch.get(port.switch_port, {})
-    burst = (lab.burst or shaping.default_burst(port.rate)) if port.rate else 0
+    burst = lab.burst_of(port.rate)
     return {
         "rail": port.rail, "kind": lab.rail_kinds[port.rail], "device": port.device,
         "address": port.address, "mtu": port.mtu,
@@ -38,7 +38,7 @@ def status(lab: state.LabState) -> Dict[str, Any]:
         "name": lab.name, "mode": lab.mode, "shaped": namespaces and any(lab.rail_rates),
         "owner": lab.owner, "owner_alive": state.owner_alive(lab), "rail_rates": lab.rail_rates,
         "rail_kinds": lab.rail_kinds,
-        "queue_ms": lab.queue_ms, "congestion_control": lab.congestion_control,
+        "shaping": lab.shaping, "queue_ms": lab.queue_ms, "congestion_control": lab.congestion_control,
         "own_sysfs": lab.own_sysfs, "nodes": nodes,
         "aggregators": daemons.status(lab),
     }

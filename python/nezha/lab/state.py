@@ -16,6 +16,7 @@ import tempfile
 from dataclasses import dataclass, field
 from typing import Any, Dict, Iterator, List, Optional
 
+from . import shaping
 from .errors import LabError
 
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")
@@ -81,6 +82,7 @@ class LabState:
     rail_kinds: List[str]  # one of spec.KINDS each
     congestion_control: str
     queue_ms: float
+    shaping: str  # one of shaping.KINDS
     burst: int  # bytes; 0 = chosen from each rate
     master_port: int
     own_sysfs: bool = True
@@ -97,6 +99,10 @@ class LabState:
         ]
         aggregators = [AggregatorState(**a) for a in data["aggregators"]]
         return LabState(**{**data, "nodes": nodes, "aggregators": aggregators})
+
+    def burst_of(self, rate: int) -> int:
+        """Bytes of the bucket of a port with this rate; 0 for none."""
+        return self.burst if rate and self.burst else shaping.default_burst(rate, self.shaping)
 
     def namespaces(self) -> List[str]:
         """Paths of every network namespace of the lab, the switch first."""

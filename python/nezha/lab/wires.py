@@ -16,9 +16,25 @@ def reshape(lab: LabState, host: NodeState, port: PortState) -> None:
 
         def run(device: str = device) -> None:
             with IPRoute() as ip:
-                shaping.shape(ip, device, port.rate, lab.queue_ms, lab.burst)
+                shaping.shape(ip, device, port.rate, lab.queue_ms, lab.burst_of(port.rate))
 
         kernel.in_netns(netns, run)
+
+
+def shape_all(lab: LabState) -> None:
+    """Segments and buckets of all ports as lab.shaping wants them."""
+    for host in lab.nodes:
+
+        def run(host: NodeState = host) -> None:
+            with IPRoute() as ip:
+                for port in host.ports:
+                    if port.rate:
+                        segment = shaping.way(port.rate, lab.shaping).segment
+                        shaping.limit_segments(ip, port.device, segment)
+
+        kernel.in_netns(host.netns, run)
+        for port in host.ports:
+            reshape(lab, host, port)
 
 
 def delay(lab: LabState, host: NodeState, port: PortState, milliseconds: int) -> None:

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes every figure of docs/performance.md: one JSON file a line of its tables, three launches
-# each. Takes about half an hour; name the ones you want to make only those.
+# Makes the figures of docs/performance.md that come from `nezha bench all_reduce`: one JSON file each,
+# three launches. Takes about half an hour; name the ones you want to make only those.
 #
 #   bench/figures.sh [NAME...]                 names: the words before the colons below
 #   bench/summarise.py out/figures             prints the tables' lines from the files

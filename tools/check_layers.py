@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that no layer includes a layer above it: docs/architecture.md, "who may include whom".
+"""Checks that no layer includes a layer above it: docs/architecture.md, "The layers".
 
     tools/check_layers.py [ROOT]
 

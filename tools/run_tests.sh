@@ -30,7 +30,11 @@ quietly() { # shows the output of what fails only
   "$@" >"$log" 2>&1 || { tail -n 60 "$log"; return 1; }
 }
 
-rules() { .venv/bin/python tools/check_layers.py && .venv/bin/python tools/tidy.py; }
+rules() {
+  local rule status=0
+  for rule in check_layers tidy features; do .venv/bin/python "tools/$rule.py" || status=1; done
+  return $status
+}
 
 # The thread sanitizer of older compilers cannot live with much address randomisation.
 fixed_addresses() {

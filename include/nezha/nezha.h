@@ -80,7 +80,7 @@ typedef struct nezha_store_callbacks {
 typedef struct nezha_init_options {
   size_t struct_size;
   int rank;              /* 0 .. world_size-1 */
-  int world_size;        /* >= 1 */
+  int world_size;        /* 1 .. 65535; collectives work on communicators of up to 16384 ranks */
   const char* store;     /* "tcp://host:port", "file:///dir", "redis://host:port/0", "hash://name" */
   const char* job;       /* prefix of the job's keys in the store; NULL: "nezha" */
   const nezha_store_callbacks* callbacks; /* used instead of `store` when not NULL */
@@ -234,7 +234,7 @@ NEZHA_API nezha_code nezha_load_table(nezha_comm_t comm, const char* json);
 NEZHA_API nezha_code nezha_dump_flight(nezha_comm_t comm, const char* path, char* text, size_t size,
                                        size_t* needed);
 
-/* Without a communicator. `request` and the answer are JSON; see docs/tuning.md.
+/* Without a communicator. `request` and the answer are JSON.
  *   "devices"  this host's devices as Nezha sees them; request {"filter": "eth"}. "unbound" says why
  *              sockets cannot be bound to a usable one, and what follows; "" where they can
  *   "explain"  the plan of an operation; request {"collective", "bytes", "dtype", "world_size",

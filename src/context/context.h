@@ -1,5 +1,5 @@
-// Context: one rank of one job: its rails, its connections, its loop. The composition root: the only
-// place that names concrete transports, stores and policies.
+// Context: one rank of one job: its rails, its connections, its loop. The composition root of a rank:
+// transports (rail_transports.h), stores and policies are chosen here. An aggregation node's is server/.
 //
 // Contract
 //   Owner    shared by the communicators made from it; the last one to go ends it.

@@ -2,8 +2,9 @@
 //
 // Contract: as Store. One connection, in the clear, through TLS or a Unix socket, made again when it
 // broke; waiting gets ask again, ever slower, and hold up nobody meanwhile. A server that cannot be
-// reached, does not let us in or is no Redis is an error at once, and says which of these it is; no
-// message has the password in it, whatever the server answers.
+// reached is tried again for a while; one that does not let us in or is no Redis is an error at once.
+// The error says which of these it is; no message has the password in it, whatever the server
+// answers.
 #pragma once
 
 #include <memory>

@@ -5,7 +5,8 @@
 // returns `timed_out` naming the key and the store when it passes; a store that is gone is
 // `peer_lost`, one that is full `exhausted`, one that serves another job `mismatch`. One Store
 // object may be used by several threads. Keys of one job share a prefix that the launcher makes
-// unique; what a job leaves in a store that outlives it (file, Redis) expires after a day.
+// unique; what a job leaves in a store that outlives it expires: in files after a day, in Redis after its
+// `ttl`, an hour unless the address says otherwise.
 #pragma once
 
 #include <cstddef>

@@ -12,7 +12,7 @@
 
 namespace nezha::schedule {
 
-// Stages and slots are 16 bits wide, and a ring has one program per rank.
+// Of one schedule: stages and slots are 16 bits wide, and a ring has one program per rank.
 inline constexpr int kWorldSizeMax = 16384;
 
 // Pairwise exchanges fell behind the ring by up to this much on four hosts from 64 KB on, over rails of

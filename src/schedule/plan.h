@@ -17,7 +17,8 @@ namespace nezha::schedule {
 
 struct AlgorithmEntry;  // catalog.h
 
-// Measured or nominal constants of the group, agreed at start-up (rank 0's values).
+// Nominal constants of the group, the same on all ranks: they follow from what all of them published at
+// start-up (rails: the fewest that a rank has; rates: those of rank 0's rails).
 struct CostTable {
   uint32_t rails = 1;
   double latency_s = 30e-6;          // one message, one rail, small

@@ -54,7 +54,7 @@ inline constexpr uint32_t kAgreeBytesMax = 8 * 1024 + 64;
 
 enum class FrameType : uint8_t {
   data = 1,     // payload of one transfer
-  ack = 2,      // no payload; `ack` speaks of the connection on rail `stage`, lane `slot`
+  ack = 2,      // no payload; `ack` and `credit` are the message
   failure = 3,  // payload: the text of an error that concerns every rank of `comm`; `slot` = Code
   goodbye = 4,  // the sender closes this connection in order; nothing follows
   heartbeat = 5,

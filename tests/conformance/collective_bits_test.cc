@@ -1,5 +1,5 @@
-// Invariant 8, same bits: on all ranks, and whichever and however many rails carried them. And
-// invariant 6, no credit deadlock: many small chunks through very little credit.
+// The same bits (docs/failure_model.md): on all ranks, and whichever and however many rails carried them.
+// And no deadlock for want of credit: many small chunks through very little credit.
 #include <gtest/gtest.h>
 
 #include <array>

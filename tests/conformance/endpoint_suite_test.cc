@@ -167,7 +167,7 @@ TEST_P(EndpointSuite, GoodbyeIsInOrder) {
   EXPECT_TRUE(right_events_.in_order);
 }
 
-// Invariant 4: after quiesce, what the peer has not acknowledged comes back in order.
+// After quiesce, what the peer has not acknowledged comes back in order.
 TEST_P(EndpointSuite, Invariant4QuiesceHandsBackInOrder) {
   Message early(100, 20'000);
   ASSERT_TRUE(left().post(early.request));

@@ -171,7 +171,7 @@ TEST_F(TcpEndpointTest, GoodbyeIsInOrderAndSilenceIsNot) {
   }
 }
 
-// Invariant 4: after quiesce, what the peer has not acknowledged comes back in order.
+// After quiesce, what the peer has not acknowledged comes back in order.
 TEST_F(TcpEndpointTest, Invariant4QuiesceHandsBackInOrder) {
   make_raw(2048);
   std::deque<Message> messages;

@@ -65,8 +65,8 @@ std::vector<std::string> junk() {
           bytes_of(hello_from(2, 0, 1)).substr(0, 63)};
 }
 
-// The rails listen from the first rank's arrival until the job has formed: all that time strangers
-// come, say their piece, and some stay without another word.
+// The rails listen from the first rank's arrival on. While the job forms, strangers come, say their
+// piece, and some stay without another word.
 TEST(Strangers, DisturbNobody) {
   const std::string store = fresh_store();
   Watchdog watchdog("strangers", 2);

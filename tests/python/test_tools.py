@@ -17,7 +17,7 @@ def tool(name):
     return module
 
 
-layers, tidy = tool("check_layers"), tool("tidy")
+layers, tidy, features = tool("check_layers"), tool("tidy"), tool("features")
 
 
 @pytest.mark.parametrize("path, include", [
@@ -102,6 +102,45 @@ def test_examples_may_read_the_environment():
     assert list(tidy.check_text("src/examples/a.c", ".c", text)) != []
 
 
+def tree_with_features(root, rows):
+    (root / "docs").mkdir()
+    (root / "tests").mkdir()
+    (root / "docs/features.toml").write_text(rows)
+    (root / "README.md").write_text(f"above\n{features.BEGIN}\n{features.END}\nbelow\n")
+    (root / "tests/a_test.cc").write_text("TEST_P(Suite, Works) {}\nTEST(Suite, DISABLED_Not) {}\n")
+    (root / "tests/test_a.py").write_text("def test_works():\n    pass\n")
+
+
+def row(tests):
+    return f'[[feature]]\nname = "n"\nstate = "It works."\ntests = {tests}\n'
+
+
+def test_a_table_of_features_is_written_once(tmp_path):
+    tree_with_features(tmp_path, row('["Suite.Works", "tests/test_a.py::test_works", "tests/a_test.cc"]'))
+    assert "--write" in features.check(tmp_path)[0]
+    assert features.check(tmp_path, write=True) == []
+    assert features.check(tmp_path) == []
+    page = (tmp_path / "README.md").read_text()
+    assert page.startswith("above\n") and page.endswith("\nbelow\n")
+    assert "| n | It works. | [Suite.Works](tests/a_test.cc), [test_works](tests/test_a.py), [a" in page
+
+
+@pytest.mark.parametrize("rows, words", [
+    (row("[]"), "names no test"),
+    (row('["Suite.Other"]'), "no test Suite.Other"),
+    (row('["Suite.DISABLED_Not"]'), "no test"),
+    (row('["tests/test_a.py::test_other"]'), "no test"),
+    (row('["tests/gone.py"]'), "no test"),
+    (row('["../README.md"]'), "no test"),
+    ('[[feature]]\nname = "n"\ntests = ["Suite.Works"]\n', "row 1 must have exactly"),
+    ("[[feature]\n", "Expected"),
+])
+def test_features_that_nothing_shows(tmp_path, rows, words):
+    tree_with_features(tmp_path, rows)
+    assert any(words in problem for problem in features.check(tmp_path, write=True))
+
+
 def test_this_project():
     assert layers.check(ROOT) == []
     assert tidy.check(ROOT) == []
+    assert features.check(ROOT) == []

@@ -153,7 +153,7 @@ inline std::string check(const AllReduceCase& at, int rank) {
   return "";
 }
 
-// Invariant 8: the same bits on all ranks.
+// The same bits on all ranks.
 inline std::string check_equal(const AllReduceCase& at) {
   for (size_t rank = 1; rank < at.outputs.size(); ++rank) {
     if (at.bytes() > 0 && std::memcmp(at.outputs[rank].data() + at.offset,

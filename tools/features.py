@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+"""The table of features in README.md is made from docs/features.toml, and every feature names its tests.
+
+    tools/features.py [--write] [ROOT]
+
+Without --write: prints one line for each test that does not exist, each row without a test, and a table
+that is not the file's, and exits with 1 when there is any. With --write: puts the table into README.md.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any, Dict, List, NamedTuple, Optional
+
+try:
+    import tomllib
+except ModuleNotFoundError:  # Python before 3.11, where pytest brings the same parser
+    import tomli as tomllib  # type: ignore[no-redef]
+
+SOURCE = "docs/features.toml"
+PAGE = "README.md"
+BEGIN = f"<!-- made from {SOURCE} by tools/features.py -->"
+END = "<!-- end of the features -->"
+FIELDS = {"name": str, "state": str, "tests": list}
+
+_GTEST = re.compile(r"^(\w+)\.(\w+)$")
+_GTEST_FOUND = re.compile(r"^\s*TEST(?:_F|_P)?\(\s*(\w+)\s*,\s*(\w+)\s*\)", re.MULTILINE)
+_PYTEST = re.compile(r"^(tests/[\w./-]+\.py)::(test_\w+)$")
+
+
+class Test(NamedTuple):
+    """One test: what a reader sees, and the file that has it, from the root."""
+
+    shown: str
+    path: str
+
+
+def gtests(root: Path) -> Dict[str, str]:
+    """Suite.Name -> file, of every test of gtest below tests/ but those that are switched off."""
+    found = {}
+    for path in sorted((root / "tests").rglob("*.cc")):
+        for suite, name in _GTEST_FOUND.findall(path.read_text()):
+            if not name.startswith("DISABLED_"):
+                found[f"{suite}.{name}"] = path.relative_to(root).as_posix()
+    return found
+
+
+def find(root: Path, known: Dict[str, str], test: str) -> Optional[Test]:
+    """The test of that name; None when there is none. `known`: as of gtests()."""
+    if _GTEST.match(test):
+        return Test(test, known[test]) if test in known else None
+    function = _PYTEST.match(test)
+    if function:
+        path = root / function[1]
+        head = re.compile(rf"^def {function[2]}\(", re.MULTILINE)
+        defined = path.is_file() and head.search(path.read_text())
+        return Test(function[2], function[1]) if defined else None
+    is_file = test.startswith("tests/") and (root / test).is_file()
+    return Test(Path(test).name, test) if is_file else None
+
+
+def read(root: Path) -> List[Dict[str, Any]]:
+    """The rows. Raises ValueError where a field is missing, unknown or of another type."""
+    rows = tomllib.loads((root / SOURCE).read_text())["feature"]
+    for number, row in enumerate(rows, 1):
+        if set(row) != set(FIELDS) or any(not isinstance(row[key], FIELDS[key]) for key in FIELDS):
+            raise ValueError(f"{SOURCE}: row {number} must have exactly a text name, a text state and a "
+                             "list tests")
+    return rows
+
+
+def problems_of(root: Path, rows: List[Dict[str, Any]]) -> List[str]:
+    """Rows without a test, and tests that do not exist, one line each."""
+    known, problems = gtests(root), []
+    for row in rows:
+        name = f"{SOURCE}: '{row['name'][:50]}'"
+        if not row["tests"]:
+            problems.append(f"{name} names no test that shows it")
+        problems += [f"{name}: there is no test {test}" for test in row["tests"]
+                     if find(root, known, test) is None]
+    return problems
+
+
+def table(root: Path, rows: List[Dict[str, Any]]) -> str:
+    """The table in Markdown; every test has been found."""
+    known = gtests(root)
+    lines = ["| feature | state | shown by |", "|---|---|---|"]
+    for row in rows:
+        tests = [find(root, known, test) for test in row["tests"]]
+        shown = ", ".join(f"[{test.shown}]({test.path})" for test in tests if test)
+        lines.append(f"| {row['name']} | {row['state']} | {shown} |")
+    return "\n".join(lines)
+
+
+def with_table(page: str, made: str) -> str:
+    """The page with that table between its two marks. Raises ValueError when it does not have them."""
+    if page.count(BEGIN) != 1 or page.count(END) != 1:
+        raise ValueError(f"{PAGE} must have the lines '{BEGIN}' and '{END}' once each")
+    before, _, rest = page.partition(BEGIN)
+    return f"{before}{BEGIN}\n{made}\n{END}{rest.partition(END)[2]}"
+
+
+def check(root: Path, write: bool = False) -> List[str]:
+    """All offences, one line each; with `write` the table is mended first."""
+    try:
+        rows = read(root)
+        problems = problems_of(root, rows)
+        if problems:
+            return problems
+        page = (root / PAGE).read_text()
+        made = with_table(page, table(root, rows))
+    except (OSError, KeyError, ValueError) as error:  # ValueError: what is no TOML, too
+        return [str(error)]
+    if made == page:
+        return []
+    if not write:
+        return [f"{PAGE}: its table of features is not that of {SOURCE}: run tools/features.py --write"]
+    (root / PAGE).write_text(made)
+    return []
+
+
+def main() -> int:
+    """Entry point."""
+    places = [argument for argument in sys.argv[1:] if argument != "--write"]
+    root = Path(places[0]) if places else Path(__file__).resolve().parent.parent
+    problems = check(root, "--write" in sys.argv[1:])
+    print("\n".join(problems) or "features: ok")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,6 +1,7 @@
 #include "base/config.h"
 
 #include <arpa/inet.h>
+#include <unistd.h>  // environ
 
 #include <algorithm>
 #include <cctype>
@@ -13,8 +14,6 @@
 
 #include "base/config_fields.h"
 #include "base/file.h"
-
-extern char** environ;
 
 namespace nezha {
 namespace {

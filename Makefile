@@ -37,7 +37,7 @@ upstream: $(INSTALLED) $(TORCH)  ## torch's and torchft's own tests on gloo and 
 
 bench-peers: $(INSTALLED)  ## Gloo, Open MPI and MPICH beside Nezha in one lab
 	@bench/install_peers.sh
-	@$(VENV)/bin/nezha bench all_reduce --nodes 4 --rails 1gbit,1gbit --compare gloo,openmpi,mpich
+	@$(VENV)/bin/nezha bench all_reduce --nodes 4 --rates 1gbit,1gbit --compare gloo,openmpi,mpich
 
 lab-clean: $(INSTALLED)  ## Remove every lab of this user
 	@$(VENV)/bin/nezha lab down --all

@@ -23,25 +23,25 @@ figure() { # NAME OPTIONS...
 }
 
 sizes="-b 4 -e 64M -f 4"
-figure one-rail --rails 1gbit $sizes --compare gloo,openmpi,mpich
-figure equal --rails 1gbit,1gbit $sizes --compare gloo,openmpi,mpich
-figure unequal --rails 1gbit,500mbit $sizes --compare gloo,openmpi,mpich
-figure quarter --rails 1gbit,250mbit $sizes
-figure tenth --rails 1gbit,100mbit $sizes
-figure three --rails 1gbit,500mbit,250mbit $sizes
-figure unshaped --rails none $sizes --compare gloo
-figure table-policy --rails 1gbit,500mbit $sizes --policy table -w 200
-figure round-robin --rails 1gbit,500mbit $sizes --policy round_robin
-figure two-nodes --rails 1gbit,500mbit --nodes 2 $sizes
-figure three-nodes --rails 1gbit,500mbit --nodes 3 $sizes
-figure five-nodes --rails 1gbit,500mbit --nodes 5 $sizes
-figure six-nodes --rails 1gbit,500mbit --nodes 6 $sizes
-figure ofi --rails ofi:1gbit $sizes
-figure ofi-two-nodes --rails ofi:1gbit --nodes 2 $sizes
-figure tcp-ofi --rails tcp:1gbit,ofi:1gbit $sizes
-figure tcp-ofi-unequal --rails tcp:1gbit,ofi:500mbit $sizes
-figure ofi-tcp-unequal --rails ofi:1gbit,tcp:500mbit $sizes
-figure tcp-ofi-slow --rails tcp:200mbit,ofi:200mbit $sizes
-figure ofi-tcp-slow-unequal --rails ofi:200mbit,tcp:100mbit $sizes
-figure ofi-shm --rails ofi:shm --nodes 2 $sizes
-figure odd-size --rails 1gbit,500mbit -d int8 -b 10000003 -e 10000003
+figure one-rail --rates 1gbit $sizes --compare gloo,openmpi,mpich
+figure equal --rates 1gbit,1gbit $sizes --compare gloo,openmpi,mpich
+figure unequal --rates 1gbit,500mbit $sizes --compare gloo,openmpi,mpich
+figure quarter --rates 1gbit,250mbit $sizes
+figure tenth --rates 1gbit,100mbit $sizes
+figure three --rates 1gbit,500mbit,250mbit $sizes
+figure unshaped --rates none $sizes --compare gloo
+figure table-policy --rates 1gbit,500mbit $sizes --policy table -w 200
+figure round-robin --rates 1gbit,500mbit $sizes --policy round_robin
+figure two-nodes --rates 1gbit,500mbit --nodes 2 $sizes
+figure three-nodes --rates 1gbit,500mbit --nodes 3 $sizes
+figure five-nodes --rates 1gbit,500mbit --nodes 5 $sizes
+figure six-nodes --rates 1gbit,500mbit --nodes 6 $sizes
+figure ofi --rates ofi:1gbit $sizes
+figure ofi-two-nodes --rates ofi:1gbit --nodes 2 $sizes
+figure tcp-ofi --rates tcp:1gbit,ofi:1gbit $sizes
+figure tcp-ofi-unequal --rates tcp:1gbit,ofi:500mbit $sizes
+figure ofi-tcp-unequal --rates ofi:1gbit,tcp:500mbit $sizes
+figure tcp-ofi-slow --rates tcp:200mbit,ofi:200mbit $sizes
+figure ofi-tcp-slow-unequal --rates ofi:200mbit,tcp:100mbit $sizes
+figure ofi-shm --rates ofi:shm --nodes 2 $sizes
+figure odd-size --rates 1gbit,500mbit -d int8 -b 10000003 -e 10000003

@@ -21,7 +21,7 @@ def bench(*arguments: str) -> Dict[str, Any]:
 
 
 def test_all_reduce_counts_the_way_to_the_node(namespaces: None) -> None:
-    found = bench("all_reduce", "--nodes", "3", "--rails", "200mbit,agg:200mbit", "-b", "256K", "-e",
+    found = bench("all_reduce", "--nodes", "3", "--rates", "200mbit,agg:200mbit", "-b", "256K", "-e",
                   "256K", "-n", "8", "-w", "8", "--config", "aggregator_share=0.5")
     (row,) = found["rows"]
     assert row["wrong"] == 0
@@ -35,7 +35,7 @@ def test_all_reduce_counts_the_way_to_the_node(namespaces: None) -> None:
 
 
 def test_the_switch_bench(namespaces: None) -> None:
-    found = bench("switch", "--nodes", "2,3", "--rails", "agg:200mbit", "--sizes", "8,256K", "--seconds",
+    found = bench("switch", "--nodes", "2,3", "--rates", "agg:200mbit", "--sizes", "8,256K", "--seconds",
                   "0.05")
     assert found["wrong"] == 0
     assert [(each["nodes"], each["size"]) for each in found["results"]] == [
@@ -47,7 +47,7 @@ def test_the_switch_bench(namespaces: None) -> None:
 
 
 def test_table_1(namespaces: None) -> None:
-    found = bench("table1", "--nodes", "3", "--rails", "200mbit,agg:200mbit", "--sizes", "256K",
+    found = bench("table1", "--nodes", "3", "--rates", "200mbit,agg:200mbit", "--sizes", "256K",
                   "--operations", "20", "--seconds", "1")
     shares = {each["what"]: each["node_share"] for each in found["results"]}
     assert list(shares) == ["200mbit alone", "agg:200mbit alone", "1:1", "99:1", "1:99"]

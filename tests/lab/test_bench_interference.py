@@ -31,7 +31,7 @@ def bench(*arguments: str) -> Dict[str, Any]:
 
 def test_the_matrix_is_measured(tmp_path: Path) -> None:
     file = tmp_path / "matrix.json"
-    found = bench("interference", "--rails", "100mbit,50mbit", "-b", "64K", "-e", "256K",
+    found = bench("interference", "--rates", "100mbit,50mbit", "-b", "64K", "-e", "256K",
                   "--seconds", "0.05", "--passes", "1", "--config", "chunk_bytes=4K", "--save", str(file))
     assert [rail["name"] for rail in found["rails"]] == ["eth0", "eth1"]
     assert all(rail["rate_gbps"] > 0 and rail["startup_us"] >= 0 for rail in found["rails"])
@@ -55,7 +55,7 @@ def test_a_matrix_past_the_rule_keeps_operations_on_one_rail(tmp_path: Path) -> 
     for lost in (0, 0.4):
         file.write_text(json.dumps({"version": 1, "rails": ["eth0", "eth1"], "split_cost_s": 1e-5,
                                     "rate_lost": [[0, lost], [lost, 0]]}))
-        row = bench("all_reduce", "--nodes", "2", "--rails", "100mbit,50mbit", "-b", "2M", "-e", "2M",
+        row = bench("all_reduce", "--nodes", "2", "--rates", "100mbit,50mbit", "-b", "2M", "-e", "2M",
                     "-n", "12", "-w", "6", "--no-gain",
                     "--config", f"interference_file={file}")["rows"][0]
         shares[lost] = {rail["name"]: rail["share"] for rail in row["rails"]}["eth0"]
@@ -65,14 +65,14 @@ def test_a_matrix_past_the_rule_keeps_operations_on_one_rail(tmp_path: Path) -> 
 def test_a_matrix_with_a_mistake_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "matrix.json"
     file.write_text('{"version": 1, "rails": ["eth0"], "split_cost_s": 0, "rate_lost": [[1]]}')
-    done = run_bench("all_reduce", "--nodes", "2", "--rails", "100mbit", "-b", "4", "-e", "4",
+    done = run_bench("all_reduce", "--nodes", "2", "--rates", "100mbit", "-b", "4", "-e", "4",
                      "--config", f"interference_file={file}")
     assert done.returncode == 1
     assert "'rate_lost[0][0]'" in done.stderr and str(file) in done.stderr, done.stderr
 
 
 def test_ranks_get_the_processors_that_were_asked_for() -> None:
-    found = bench("all_reduce", "--nodes", "2", "--rails", "100mbit,100mbit", "-b", "64K", "-e", "64K",
+    found = bench("all_reduce", "--nodes", "2", "--rates", "100mbit,100mbit", "-b", "64K", "-e", "64K",
                   "-n", "3", "-w", "1", "--no-gain", "--cores-per-rail", "1")
     cores = found["config"]["cores"]
     assert cores["wanted_per_rank"] == 2 and cores["ranks_on_host"] == 2

@@ -25,7 +25,7 @@ def _compare(peer: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
     if missing:
         pytest.skip(f"{peer}: {missing[peer]}")
     code = "import sys; sys.argv[0] = 'nezha'; from nezha.cli import main; main()"
-    common = ["all_reduce", "--nodes", "2", "--rails", "200mbit,100mbit", "-b", "4", "-e", "64K", "-f",
+    common = ["all_reduce", "--nodes", "2", "--rates", "200mbit,100mbit", "-b", "4", "-e", "64K", "-f",
               str(_SIZES[1] // _SIZES[0]), "-n", "6", "-w", "2", "--no-gain", "--compare", peer]
     return subprocess.run([sys.executable, "-c", code, "bench", *common, *arguments], env=child_env(),
                           text=True, capture_output=True, timeout=280)
@@ -61,7 +61,7 @@ def test_a_peer_is_measured_beside_nezha(peer: str, tmp_path: Path) -> None:
 
 def test_gloo_has_one_rail_the_fastest(tmp_path: Path) -> None:
     file = tmp_path / "all.json"
-    done = _compare("gloo", "--rails", "100mbit,200mbit", "--json", str(file))
+    done = _compare("gloo", "--rates", "100mbit,200mbit", "--json", str(file))
     assert done.returncode == 0, done.stderr
     large = json.loads(file.read_text())["peers"]["gloo"]["rows"][1]
     shares = {rail["name"]: rail["share"] for rail in large["rails"]}

@@ -150,7 +150,7 @@ def test_a_delay_is_there_and_gone(tmp_path: Path) -> None:
 def test_the_command_reports_and_leaves_nothing(tmp_path: Path) -> None:
     stop, json_file, picture = tmp_path / "stop", tmp_path / "r.json", tmp_path / "deep" / "p.png"
     command = [sys.executable, "-c", "import sys; sys.argv[0] = 'nezha'; from nezha.cli import main; "
-               "main()", "chaos", "--nodes", "2", "--rails", "50mbit,50mbit", "--faults", "cut",
+               "main()", "chaos", "--nodes", "2", "--rates", "50mbit,50mbit", "--faults", "cut",
                "--count", "1", "--every", "300ms", "--seed", "5", "--json", str(json_file),
                "--plot", str(picture), "--", sys.executable, _PROGRAM, str(stop), "0,1"]
     child = subprocess.Popen(command, env=child_env(), text=True, stdout=subprocess.PIPE,

@@ -195,7 +195,7 @@ time.sleep(600)
 def test_the_command_knows_of_it(namespaces: None) -> None:
     name = f"t{os.getpid()}-cmd"
     try:
-        done = nezha_lab("up", "--nodes", "2", "--rails", "agg:100mbit", "--name", name)
+        done = nezha_lab("up", "--nodes", "2", "--rates", "agg:100mbit", "--name", name)
         assert "aggregation node root at 10.1.0.254:7700" in done.stdout, done.stderr
         (pid,) = running(Lab.attach(name))
         assert f"10.1.0.254:7700: process {pid}" in nezha_lab("status", "--name", name).stdout

@@ -166,11 +166,13 @@ def test_a_forked_childs_exit_does_not_end_the_parents_lab() -> None:
 def test_commands_build_use_and_remove_a_lasting_lab() -> None:
     name = "t-cli"
     try:
-        made = nezha_lab("up", "--nodes", "2", "--rails", "1gbit,none", "--name", name)
+        made = nezha_lab("up", "--nodes", "2", "--rates", "1gbit,none", "--name", name)
         assert made.returncode == 0 and "2 nodes, rails 1gbit, none" in made.stdout, made.stderr
         assert nezha_lab("up", "--name", name).returncode == 1
         ran = nezha_lab("exec", "all", "--name", name, "--", "sh", "-c", "echo $RANK; exit $RANK")
         assert sorted(ran.stdout.split()) == ["0", "1"] and ran.returncode == 1
+        for program, code in [(("sh", "-c", "exit 2"), 2), (("ls", "-h"), 0), (("no-such",), 127)]:
+            assert nezha_lab("exec", "0", "--name", name, *program).returncode == code
         assert nezha_lab("slow", "1", "eth0", "100mbit", "--name", name).returncode == 0
         assert nezha_lab("cut", "0", "1", "--silent", "--name", name).returncode == 0
         shown = nezha_lab("status", "--name", name).stdout
@@ -182,7 +184,7 @@ def test_commands_build_use_and_remove_a_lasting_lab() -> None:
         gone = nezha_lab("down", "--name", name)
     assert gone.returncode == 0 and left_behind(name) == []
     assert nezha_lab("down", "--name", name).returncode == 0
-    assert nezha_lab("exec", "0", "--name", name, "--", "true").returncode == 1
+    assert nezha_lab("exec", "0", "--name", name, "--", "true").returncode == 125
 
 
 def test_another_process_sees_and_changes_the_same_lab() -> None:

@@ -108,7 +108,7 @@ def test_a_lasting_lab_in_a_user_namespace_can_be_used_by_later_commands() -> No
     _need_userns()
     name = "t-held"
     try:
-        made = nezha_lab("up", "--mode", "userns", "-n", "2", "--rails", "1gbit", "--name", name)
+        made = nezha_lab("up", "--mode", "userns", "-n", "2", "--rates", "1gbit", "--name", name)
         assert made.returncode == 0, made.stderr
         ran = nezha_lab("exec", "1", "--name", name, "--", "cat", "/proc/net/dev")
         assert ran.returncode == 0 and "eth0" in ran.stdout and "ctl" in ran.stdout, ran.stderr

@@ -67,7 +67,7 @@ def test_every_kind_has_its_entry_in_the_filter() -> None:
 @pytest.mark.usefixtures("namespaces")
 def test_the_command_says_what_each_rail_is() -> None:
     name = "ofi-words"
-    made = nezha_lab("up", "--nodes", "2", "--rails", "ofi:200mbit,100mbit", "--name", name)
+    made = nezha_lab("up", "--nodes", "2", "--rates", "ofi:200mbit,100mbit", "--name", name)
     try:
         assert made.returncode == 0, made.stderr
         assert "rails ofi:200mbit, 100mbit" in made.stdout

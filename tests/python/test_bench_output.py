@@ -10,6 +10,7 @@ from nezha.bench.errors import BenchError
 from nezha.bench.launch import parse_samples
 from nezha.bench.peers import parse_peers
 from nezha.bench.session import Report
+from nezha.console import OutputError
 
 ROW = {
     "size": 1 << 20, "count": 1 << 18, "type": "float32", "redop": "sum", "time_us": 13212.0,
@@ -36,12 +37,15 @@ def test_the_table_has_comments_columns_and_verdicts(capsys):
     lines = capsys.readouterr().out.splitlines()
     text = "\n".join(lines)
     for fact in ("cubic", "queue 10.0 ms", "burst 20000", "mtu 1500",
-                 "# Out of bounds values : 0 OK", "# Avg bus bandwidth    : 0.9520"):
+                 "# Out of bounds values : 0 OK", "# Avg bus bandwidth    : 0.1190 GB/s"):
         assert fact in text
     heading = next(line for line in lines if "busbw" in line and "#wrong" in line)
     data = [line for line in lines if not line.startswith("#")]
     assert len(data) == 2
     columns = dict(zip(heading.lstrip("# ").split(), data[0].split()))
+    units = lines[lines.index(heading) + 1].split()
+    assert units[1:6] == ["(B)", "(elements)", "(us)", "(GB/s)", "(GB/s)"]
+    assert (columns["algbw"], columns["busbw"]) == ("0.0794", "0.1190")  # 0.635 and 0.952 Gbit/s
     assert columns["size"] == "1048576" and columns["of_limit"] == "95.2"
     assert columns["gain"] == "1.90" and columns["rails"] == "eth0:100.0%"
 
@@ -72,7 +76,7 @@ def test_files_are_written_where_asked(tmp_path, capsys):
 
 def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(BenchError, match="cannot write"):
+    with pytest.raises(OutputError, match="cannot write"):
         output.publish(_report(), str(tmp_path / "file" / "a.json"), None)
 
 

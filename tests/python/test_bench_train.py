@@ -122,8 +122,12 @@ def document(mode: str) -> dict:
             "profile": profile(schedule().buckets, schedule().tensors)}
 
 
-def test_the_report_says_what_was_run():
-    real, replayed = ("\n".join(output.lines(document(mode))) for mode in ("ddp", "replay"))
+def test_the_report_says_what_was_run(capsys):
+    shown = []
+    for mode in ("ddp", "replay"):
+        output.show(document(mode))
+        shown.append(capsys.readouterr().out)
+    real, replayed = shown
     assert "# DDP: the real training" in real and "REPLAY" not in real
     assert "# REPLAY, not training" in replayed and "slept 0.5 times that" in replayed
     for text in (real, replayed):
@@ -145,10 +149,10 @@ def test_the_picture(tmp_path):
 
 
 @pytest.mark.parametrize("arguments, words", [
-    (["--model", "lenet"], "lenet"), (["--model", "alexnet", "--rails", "fast"], "fast")])
+    (["--model", "lenet"], "lenet"), (["--model", "alexnet", "--rates", "fast"], "fast")])
 def test_the_command_refuses_in_one_sentence(arguments, words):
     code = "import sys; sys.argv[0] = 'nezha'; from nezha.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", code, "bench", "train", *arguments], text=True,
                           capture_output=True, timeout=120)
-    assert done.returncode == 1 and words in done.stderr or "pip install torch" in done.stderr
+    assert done.returncode == 2 and words in done.stderr or "pip install torch" in done.stderr
     assert "Traceback" not in done.stderr

@@ -66,7 +66,7 @@ def test_run_passes_options_of_the_command_on():
 ])
 def test_run_refuses(arguments, words):
     done = nezha("run", *arguments)
-    assert done.returncode == 2 and words in done.stderr
+    assert done.returncode == 125 and words in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -114,7 +114,7 @@ def test_explain():
 ])
 def test_explain_refuses(arguments, words):
     done = nezha("explain", *arguments)
-    assert done.returncode == 1 and words in done.stderr
+    assert done.returncode == 2 and words in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -38,7 +38,7 @@ def test_replay_and_training(environment, tmp_path):
     schedule, result = tmp_path / "schedule.json", tmp_path / "result.json"
     common = ["--model", "resnet50", "--batch", 2, "--nodes", 2, "--steps", 2, "--schedule", schedule,
               "--json", result]
-    shown = bench(environment, *common, "--replay", "--compute-scale", 0.1, "--rails", "2gbit,2gbit")
+    shown = bench(environment, *common, "--replay", "--compute-scale", 0.1, "--rates", "2gbit,2gbit")
     assert "REPLAY" in shown
     found = json.loads(result.read_text())
     gradients = 4 * models.PARAMETERS["resnet50"]
@@ -56,7 +56,7 @@ def test_replay_and_training(environment, tmp_path):
         for step in entry["steps"]:  # two ranks: each sends all gradients once, and little else
             assert gradients < sum(step["sent"].values()) / 2 < 1.2 * gradients or not step["sent"]
 
-    shown = bench(environment, *common, "--rails", "none", "--no-gloo")
+    shown = bench(environment, *common, "--rates", "none", "--no-gloo")
     assert "DDP: the real training" in shown
     entry, = json.loads(result.read_text())["configurations"]
     assert entry["wrong"] == 0 and entry["communication_s"] > 0

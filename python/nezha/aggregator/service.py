@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
 import threading
 import time
 from typing import Any, Callable, Dict, Optional
 
+from ..console import complain, write_json_line
 from . import systemd, view
 from .numbers import Gossip, Stats
 from .options import Options, check_key_file, format_endpoint, is_open_to_all
@@ -21,8 +21,8 @@ from .options import Options, check_key_file, format_endpoint, is_open_to_all
 _GLANCE_SECONDS = 1.0  # between looks at the node's statistics
 
 
-def serve(options: Options, as_json: bool) -> None:
-    """Runs a node until SIGTERM or SIGINT."""
+def serve(options: Options, json_to: Optional[str]) -> None:
+    """Runs a node until SIGTERM or SIGINT. json_to: as console.answer() has it, a line at each end."""
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
@@ -37,7 +37,7 @@ def serve(options: Options, as_json: bool) -> None:
             labels = {"address": format_endpoint(options.address, node.port), "version": _version(),
                       "name": options.name or ""}
             server = MetricsServer(options.metrics, Collector(stats, labels))
-        _announce(options, node.port, server.port if server else None, as_json)
+        _announce(options, node.port, server.port if server else None, json_to)
         systemd.notify("READY=1")
         last = _watch(stats, stop)
         systemd.notify("STOPPING=1")
@@ -45,7 +45,7 @@ def serve(options: Options, as_json: bool) -> None:
         if server is not None:
             server.close()
         node.close()
-    _say_goodbye(last, time.monotonic() - began, as_json)
+    _say_goodbye(last, time.monotonic() - began, json_to)
 
 
 def _start(options: Options) -> Any:
@@ -66,16 +66,16 @@ def _version() -> str:
     return _native.version()
 
 
-def _announce(options: Options, port: int, metrics_port: Optional[int], as_json: bool) -> None:
+def _announce(options: Options, port: int, metrics_port: Optional[int], json_to: Optional[str]) -> None:
     """One line when the node can be dialled, for people or for programs."""
     where = format_endpoint(options.address, port)
     metrics = None
     if options.metrics is not None and metrics_port is not None:
         metrics = format_endpoint(options.metrics[0], metrics_port)
-    if as_json:
-        facts: Dict[str, Any] = {"address": where, "port": port, "metrics": metrics, "pid": os.getpid()}
-        print(json.dumps(facts), flush=True)
-    else:
+    facts: Dict[str, Any] = {"address": where, "port": port, "metrics": metrics, "pid": os.getpid()}
+    if json_to is not None:
+        write_json_line(facts, json_to, first=True)
+    if json_to != "-":
         device = f" of {options.device}" if options.device else ""
         print(f"nezha aggregator: listening on {where}{device}"
               + (f", metrics on http://{metrics}/metrics" if metrics else ""), flush=True)
@@ -98,13 +98,13 @@ def _watch(stats: Callable[[], Stats], stop: threading.Event) -> Stats:
             return stats()
 
 
-def _say_goodbye(stats: Stats, seconds: float, as_json: bool) -> None:
+def _say_goodbye(stats: Stats, seconds: float, json_to: Optional[str]) -> None:
     usage = time.process_time()
-    if as_json:
-        print(json.dumps({"seconds": seconds, "cpu_seconds": usage, "stats": stats}), flush=True)
-    else:
+    if json_to is not None:
+        write_json_line({"seconds": seconds, "cpu_seconds": usage, "stats": stats}, json_to, first=False)
+    if json_to != "-":
         view.closing(stats, seconds, usage)
 
 
 def _log(line: str) -> None:
-    print(f"nezha aggregator: {line}", file=sys.stderr, flush=True)
+    complain("aggregator", line)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import http.client
-import sys
 import urllib.error
 import urllib.request
-from typing import Any, Dict, List, Tuple
+from typing import Dict, Tuple
 
+from ..console import fields, table
 from .errors import AggregatorError
 from .numbers import Stats, jobs, refusals, total
 
@@ -19,29 +19,23 @@ def closing(stats: Stats, seconds: float, cpu_seconds: float) -> None:
     """The table that the node leaves behind."""
     refused = {reason: count for reason, count in refusals(stats).items() if count}
     received, sent = total(stats, "bytes_received"), total(stats, "bytes_sent")
-    table = _table("nezha aggregator: stopped")
-    for name, value in (
-            ("served for", _duration(seconds)),
-            ("jobs", str(len(jobs(stats)) + int(stats.get("ended", {}).get("jobs", 0)))),
-            ("operations", str(total(stats, "operations"))),
-            ("received, sent", f"{_bytes(received)}, {_bytes(sent)}"),
-            ("refused", ", ".join(f"{count} ({reason})" for reason, count in refused.items())
-             or "nothing"),
-            ("processor time", f"{cpu_seconds:.2f} s" + (
-                f", {cpu_seconds / (received / 1e9):.2f} s per GB received" if received >= 1e8 else ""))):
-        table.add_row(name, value)
-    _print(table)
+    fields("nezha aggregator: stopped", {
+        "served for": _duration(seconds),
+        "jobs": str(len(jobs(stats)) + int(stats.get("ended", {}).get("jobs", 0))),
+        "operations": str(total(stats, "operations")),
+        "received, sent": f"{_bytes(received)}, {_bytes(sent)}",
+        "refused": ", ".join(f"{count} ({reason})" for reason, count in refused.items()) or "nothing",
+        "processor time": f"{cpu_seconds:.2f} s" + (
+            f", {cpu_seconds / (received / 1e9):.2f} s per GB received" if received >= 1e8 else "")})
 
 
 def status(url: str) -> None:
     """Prints what the metrics at `url` say. Raises AggregatorError."""
     single, by_job = read_metrics(fetch(url))
-    table = _table(f"aggregation node {single.pop('address', url)}")
-    for name, value in single.items():
-        table.add_row(name.replace("_", " "), value)
-    _print(table)
+    title = f"aggregation node {single.pop('address', url)}"
+    fields(title, {name.replace("_", " "): value for name, value in single.items()})
     if by_job:
-        _print(_job_table(by_job))
+        _show_jobs(by_job)
 
 
 def fetch(url: str) -> str:
@@ -86,34 +80,15 @@ def read_metrics(text: str) -> Tuple[Dict[str, str], Dict[str, Dict[str, float]]
     return single, by_job
 
 
-def _job_table(by_job: Dict[str, Dict[str, float]]) -> Any:
-    from rich import box
-    from rich.table import Table
-
+def _show_jobs(by_job: Dict[str, Dict[str, float]]) -> None:
     columns = ["ranks", "ranks_connected", "groups", "operations_total", "bytes_received_total",
                "bytes_sent_total"]
-    table = Table(title="jobs", title_justify="left", box=box.SIMPLE_HEAD)
-    for column in ["job", *columns]:
-        table.add_column(column.replace("_total", "").replace("_", " "), justify="right")
+    cells = []
     for job, values in sorted(by_job.items()):
-        cells: List[str] = []
-        for column in columns:
-            value = values.get(f"job_{column}", 0.0)
-            cells.append(_bytes(value) if column.startswith("bytes") else f"{value:.0f}")
-        table.add_row(job, *cells)
-    return table
-
-
-def _table(title: str) -> Any:
-    from rich.table import Table
-
-    return Table(title=title, title_justify="left", box=None, show_header=False)
-
-
-def _print(table: Any) -> None:
-    from rich.console import Console
-
-    Console(width=None if sys.stdout.isatty() else 120, highlight=False).print(table)
+        numbers = [(column, values.get(f"job_{column}", 0.0)) for column in columns]
+        cells.append([job, *(_bytes(value) if column.startswith("bytes") else f"{value:.0f}"
+                             for column, value in numbers)])
+    table(["job", *(column.replace("_total", "").replace("_", " ") for column in columns)], cells, "jobs")
 
 
 def _bytes(count: float) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, Optional
+from typing import Any, Callable, Iterator, Optional
 
+from .. import console
 from . import render
-from .errors import BenchError
 from .plot import plot
 from .rows import total_wrong
 from .session import Report, Step
@@ -18,12 +17,11 @@ from .session import Report, Step
 @contextmanager
 def progress() -> Iterator[Step]:
     """A Step that draws a bar on a terminal's standard error, and nothing elsewhere."""
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
     from rich.progress import TimeElapsedColumn
 
     with Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
-                  TimeElapsedColumn(), console=Console(stderr=True), transient=True,
+                  TimeElapsedColumn(), console=console.terminal(stderr=True), transient=True,
                   disable=not sys.stderr.isatty()) as bars:
 
         def step(what: str, total: int) -> Callable[[Any], None]:
@@ -39,10 +37,7 @@ def progress() -> Iterator[Step]:
 
 def publish(report: Report, json_to: Optional[str], plot_to: Optional[Path]) -> int:
     """Prints or writes `report` as asked. Returns the exit status: 1 where a result was wrong."""
-    if json_to != "-":
-        _print_tables(report)
-    if json_to is not None:
-        write_json(report.document, json_to)
+    console.answer(report.document, json_to, lambda _: _print_tables(report))
     if plot_to is not None:
         config = report.document["config"]
         plot(report.curves(), plot_to, f"{config['collective']}, {config['ranks']} ranks, "
@@ -67,16 +62,3 @@ def _print_tables(report: Report) -> None:
         render.show(entry["rows"], f"{name}, same lab, same rule")
     for name, why in document.get("peers_left_out", {}).items():
         print("#\n# " + f"{name} is left out: {why}".replace("\n", "\n#   "))
-
-
-def write_json(document: Dict[str, Any], target: str) -> None:
-    """Writes `document` to the file `target`, or to standard output for "-". Raises BenchError."""
-    text = json.dumps(document, indent=1)
-    if target == "-":
-        print(text, flush=True)
-        return
-    try:
-        Path(target).parent.mkdir(parents=True, exist_ok=True)
-        Path(target).write_text(text + "\n", encoding="utf-8")
-    except OSError as error:
-        raise BenchError(f"cannot write {target}: {error}") from error

@@ -1,15 +1,15 @@
 """The table, as nccl-tests prints it: comment lines with '#', one line a size, a footer.
 
-A terminal gets colours and borders from rich; a file or a pipe gets the plain columns.
+Bandwidths are in GB/s there, as nccl-tests has them; the JSON's are in Gbit/s.
 """
 
 from __future__ import annotations
 
-import sys
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
-from .cores import line as cores_line
+from .. import console
 from ..lab.shaping import BULK, EXACT
+from .cores import line as cores_line
 from .honesty import of_limit_holds
 from .rows import Row, average_busbw, total_wrong
 from .sizes import format_size
@@ -60,8 +60,8 @@ def _columns(rows: Sequence[Row], extras: Sequence[Extra]) -> List[_Column]:
         ("type", "", lambda row: row["type"]),
         ("redop", "", lambda row: row["redop"]),
         ("time", "(us)", lambda row: _time(row["time_us"])),
-        ("algbw", "(Gb/s)", lambda row: _number(row["algbw_gbps"], 3)),
-        ("busbw", "(Gb/s)", lambda row: _number(row["busbw_gbps"], 3)),
+        ("algbw", "(GB/s)", lambda row: _number(row["algbw_gbps"] / 8, 4)),
+        ("busbw", "(GB/s)", lambda row: _number(row["busbw_gbps"] / 8, 4)),
         ("#wrong", "", lambda row: str(row["wrong"])),
         ("limit_us", "(us)", lambda row: _time(row["limit_us"])),
         ("of_limit", "(%)", _of_limit),
@@ -132,7 +132,7 @@ def footer_lines(rows: Sequence[Row], wire: Optional[Dict[str, Any]]) -> List[st
     """Comment lines with the verdicts."""
     wrong = total_wrong(rows)
     lines = [f"# Out of bounds values : {wrong} {'OK' if wrong == 0 else 'FAILED'}",
-             f"# Avg bus bandwidth    : {average_busbw(rows):.4f} Gb/s"]
+             f"# Avg bus bandwidth    : {average_busbw(rows) / 8:.4f} GB/s"]
     lines += _shaping_lines(rows)
     if wire is None or wire["agree"] is None:
         lines.append("# Interface counters   : nothing to compare")
@@ -168,39 +168,8 @@ def _shaping_lines(rows: Sequence[Row]) -> List[str]:
 def show(rows: Sequence[Row], title: str = "", extras: Sequence[Extra] = ()) -> None:
     """Prints the table on standard output."""
     if title:
-        print(f"#\n# {title}")
-    if not sys.stdout.isatty() or not _show_rich(rows, _columns(rows, extras)):
-        print("\n".join(plain_lines(rows, extras)))
-    sys.stdout.flush()
-
-
-def plain_lines(rows: Sequence[Row], extras: Sequence[Extra] = ()) -> List[str]:
-    """The table as aligned text; the two heading lines are comments."""
+        console.sentences([f"#\n# {title}"])
     columns = _columns(rows, extras)
-    cells = [[text(row) for _, _, text in columns] for row in rows]
-    widths = [max([len(name), len(unit)] + [len(line[index]) for line in cells])
-              for index, (name, unit, _) in enumerate(columns)]
-
-    def join(values: Sequence[str]) -> str:
-        return "  ".join(value.rjust(width) for value, width in zip(values, widths))
-
-    return ["# " + join([name for name, _, _ in columns]),
-            "# " + join([unit for _, unit, _ in columns])] + ["  " + join(line) for line in cells]
-
-
-def _show_rich(rows: Sequence[Row], columns: List[_Column]) -> bool:
-    """Prints a table with borders; False where the terminal is too narrow to show every digit."""
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(header_style="bold")
-    for name, unit, _ in columns:
-        table.add_column(f"{name}\n{unit}", justify="right", no_wrap=True)
-    for row in rows:
-        table.add_row(*[text(row) for _, _, text in columns],
-                      style="bold red" if row["wrong"] else None)
-    console = Console()
-    if console.measure(table).maximum > console.width:
-        return False
-    console.print(table)
-    return True
+    console.commented_table([f"{name}\n{unit}" for name, unit, _ in columns],
+                            [[text(row) for _, _, text in columns] for row in rows],
+                            [row["wrong"] > 0 for row in rows])

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from typing import Any, Dict, List, Optional, Sequence
 
+from .. import console
 from .faults import FAULTS
 
-_WIDE = 120  # columns of a terminal that has room for the evidence
 # Counters of Nezha that say how hard it worked, not what befell it. All others are shown.
 _WORK = {"frames_sent", "frames_received", "acks_sent", "send_calls", "receive_calls", "polls", "sleeps",
          "handovers", "buffer_allocations", "buffer_bytes_in_use"}
@@ -16,59 +15,44 @@ _WORK = {"frames_sent", "frames_received", "acks_sent", "send_calls", "receive_c
 
 def show(report: Dict[str, Any]) -> None:
     """Prints the tables to standard output."""
-    from rich.console import Console
-
-    console = Console(width=None if sys.stdout.isatty() else 150)
-    console.print(_fault_table(report, narrow=console.width < _WIDE))
+    _show_faults(report)
     if report["nezha"]:
-        console.print(_count_table(report))
+        _show_counts(report)
     else:
         print("Nezha's own counters: none. The ranks did not use Nezha, or did not come to their end.")
-    print("\n".join(summary(report)))
+    console.sentences(summary(report))
 
 
-def _fault_table(report: Dict[str, Any], narrow: bool) -> Any:
-    """narrow: without the evidence, which was said when it was found, and without lines."""
-    from rich import box
-    from rich.table import Table
-
-    table = Table(title=f"faults, seed {report['config']['seed']}", title_justify="left",
-                  box=box.SIMPLE if narrow else box.HEAVY_HEAD)
-    for name, side in (("#", "right"), ("at\ns", "right"), ("fault", "left"), ("where", "left"),
-                       ("lasted\ns", "right"), ("happened", "left"), ("traffic\nduring", "right"),
-                       ("second\nafter", "right"), ("stood\nstill s", "right")):
-        if name != "#" or not narrow:
-            wraps = name == "happened" and not narrow
-            table.add_column(name, justify=side, no_wrap=not wraps)  # type: ignore[arg-type]
+def _show_faults(report: Dict[str, Any]) -> None:
+    cells = []
     for fault in report["faults"]:
         kind = fault["kind"] + (f" {fault['hertz']:g} Hz" if fault["hertz"] else "")
         verdict = {True: "yes", False: "NO", None: "unknown"}[fault["happened"]]
-        row = [f"{fault['began_s']:.1f}", kind, fault["where"],
-               f"{fault['ended_s'] - fault['began_s']:.2f}",
-               verdict if narrow else f"{verdict}: {fault['evidence']}",
-               _percent(fault["traffic_during"]), _percent(fault["traffic_after"]),
-               f"{fault['standstill_s']:.2f}" if fault["standstill_s"] else "-"]
-        table.add_row(*(row if narrow else [str(fault["number"]), *row]))
-    return table
+        cells.append([
+            str(fault["number"]), f"{fault['began_s']:.1f}", kind, fault["where"],
+            f"{fault['ended_s'] - fault['began_s']:.2f}", _percent(fault["traffic_during"]),
+            _percent(fault["traffic_after"]),
+            f"{fault['standstill_s']:.2f}" if fault["standstill_s"] else "-",
+            f"{verdict}: {fault['evidence']}"])
+    console.table(["#", "at\ns", "fault", "where", "lasted\ns", "traffic\nduring", "second\nafter",
+                   "stood\nstill s", "happened"], cells, f"faults, seed {report['config']['seed']}")
+    print()
 
 
 def _percent(share: Optional[float]) -> str:
     return "-" if share is None else f"{100 * share:.0f} %"
 
 
-def _count_table(report: Dict[str, Any]) -> Any:
-    from rich.table import Table
-
+def _show_counts(report: Dict[str, Any]) -> None:
     keys = list(dict.fromkeys(key for counts in report["nezha"].values() for key in counts
                               if key not in _WORK))
-    table = Table(title="what Nezha counted", title_justify="left")
-    for name in ["rank"] + [key.replace("_", "\n") for key in keys]:
-        table.add_column(name, justify="right", no_wrap=True)
+    cells = []
     for rank in range(report["config"]["nodes"]):
         counts = report["nezha"].get(str(rank))
-        table.add_row(str(rank), *(["left none"] if counts is None else
-                                   [str(counts.get(key, "-")) for key in keys]))
-    return table
+        cells.append([str(rank), *(["left none"] + [""] * (len(keys) - 1) if counts is None else
+                                   [str(counts.get(key, "-")) for key in keys])])
+    console.table(["rank"] + [key.replace("_", "\n") for key in keys], cells, "what Nezha counted")
+    print()
 
 
 def summary(report: Dict[str, Any]) -> List[str]:
@@ -112,7 +96,7 @@ def _ending(program: Dict[str, Any]) -> str:
 
 
 def _again(config: Dict[str, Any]) -> str:
-    words = ["nezha", "chaos", "--nodes", str(config["nodes"]), "--rails", ",".join(config["rails"]),
+    words = ["nezha", "chaos", "--nodes", str(config["nodes"]), "--rates", ",".join(config["rails"]),
              "--faults", ",".join(config["faults"]), "--every", f"{config['every_s']:g}s", "--lasting",
              f"{config['lasting_s']:g}s", "--seed", str(config["seed"])]
     words += ["--count", str(config["count"])] if config["count"] is not None else []

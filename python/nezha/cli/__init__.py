@@ -6,7 +6,8 @@ import importlib
 from typing import Any, List
 
 import typer
-from typer.core import TyperGroup
+
+from .conventions import App, Group
 
 _SUMMARIES = {
     "run": "Start the ranks of a job: here, in a lab, or on other hosts.",
@@ -22,7 +23,7 @@ _SUMMARIES = {
 }
 
 
-class _OnDemand(TyperGroup):
+class _OnDemand(Group):
     """Loads a subcommand's module when it is used: starting ranks needs no plotting library."""
 
     def list_commands(self, ctx: Any) -> List[str]:
@@ -40,14 +41,20 @@ class _OnDemand(TyperGroup):
             formatter.write_dl(list(_SUMMARIES.items()))
 
 
-app = typer.Typer(
-    cls=_OnDemand, no_args_is_help=True, rich_markup_mode=None, add_completion=False,
+app = App(
+    cls=_OnDemand, no_args_is_help=True, add_completion=True,
     help="Nezha: collective communication over every network of every node at once.\n\n"
          "Try it on this machine alone:\n\n\b\n"
          "  nezha demo                               two rails at work, in five minutes\n"
          "  nezha run -n 4 python train.py           four ranks on this host\n"
-         "  nezha bench all_reduce --nodes 4 --rails 1gbit,500mbit\n"
-         "  nezha info                               which rails this host has\n")
+         "  nezha bench all_reduce --nodes 4 --rates 1gbit,500mbit\n"
+         "  nezha info                               which rails this host has\n\n"
+         "Exit codes:\n\n\b\n"
+         "  0    all is well\n"
+         "  1    something is wrong, or could not be done\n"
+         "  2    the command line makes no sense\n"
+         "  125  of run, lab exec and chaos: Nezha failed; other codes are the program's\n\n"
+         "--json prints JSON on standard output, --json=FILE writes it to FILE. More: docs/commands.md.")
 
 
 def _print_version(wanted: bool) -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import sys
-from typing import Any, Optional
+from typing import Optional
 
 import typer
 
+from .. import console
 from ..aggregator.errors import AggregatorError
 from ..aggregator.options import DEFAULT_PORT, Options, parse_endpoint, read_topology
 from ..bench.sizes import parse_size
 from ..errors import Error
+from .conventions import FOUND, WRONG_LINE, App, json_option
 
 _HELP = """Run an aggregation node: it adds up what ranks send, so that each sends its data once and gets
 the result once, whatever the number of ranks.
@@ -35,7 +36,7 @@ Ranks that lose the node go on without it, and come back to it when it is there 
 stops it; what it did is printed then.
 """
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False, invoke_without_command=True)
+app = App(invoke_without_command=True)
 
 
 @app.callback(help=_HELP)
@@ -61,22 +62,24 @@ def aggregator(
     name: Optional[str] = typer.Option(None, "--name", help="Which of them this one is."),
     metrics: Optional[str] = typer.Option(None, "--metrics", metavar="ADDR:PORT",
                                           help="Prometheus may ask here."),
-    as_json: bool = typer.Option(False, "--json", help="One object when it is ready, one at its end."),
+    json_to: Optional[str] = json_option("Print JSON, one line when it is ready and one at its end, or "
+                                         "write it to FILE."),
 ) -> None:
     if context.invoked_subcommand is not None:
         return
     from ..aggregator.service import serve
 
-    try:
+    with console.one_line("aggregator", AggregatorError, code=WRONG_LINE):
         text, place = read_topology(topology, name) if topology else (None, f":{DEFAULT_PORT}")
         if name and not topology:
             raise AggregatorError("--name belongs to --topology")
         address, port = parse_endpoint(listen or place, DEFAULT_PORT)
-        serve(Options(address, port, device or None, key_file, threads or 0, jobs_max, groups_max,
-                      _memory("--memory", memory), _memory("--total-memory", total_memory), text, name,
-                      parse_endpoint(metrics) if metrics else None), as_json)
-    except (AggregatorError, Error) as error:
-        _fail(error)
+        options = Options(
+            address, port, device or None, key_file, threads or 0, jobs_max, groups_max,
+            _memory("--memory", memory), _memory("--total-memory", total_memory), text, name,
+            parse_endpoint(metrics) if metrics else None)
+    with console.one_line("aggregator", AggregatorError, Error, code=FOUND):
+        serve(options, json_to)
 
 
 @app.command(name="status")
@@ -85,10 +88,8 @@ def status(address: str = typer.Argument(..., metavar="ADDR:PORT",
     """What a node does now: jobs, ranks, operations, refusals."""
     from ..aggregator import view
 
-    try:
+    with console.one_line("aggregator", AggregatorError, code=FOUND):
         view.status(address if "://" in address else f"http://{address}/metrics")
-    except AggregatorError as error:
-        _fail(error)
 
 
 def _memory(option: str, text: str) -> int:
@@ -99,8 +100,3 @@ def _memory(option: str, text: str) -> int:
     if value < 8 << 20:
         raise AggregatorError(f"{option} {text}: two ranks need 8M")
     return value
-
-
-def _fail(error: Any) -> None:
-    print(f"nezha aggregator: {error}", file=sys.stderr)
-    raise typer.Exit(1) from None

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional
 
 import typer
-from typer.core import TyperGroup
 
+from .. import console
 from ..bench import output
 from ..bench.errors import BenchError
 from ..bench.peers import parse_peers
@@ -18,23 +17,23 @@ from ..bench.sizes import parse_size, size_list
 from ..bench.spec import IN_PLACE, REDUCTIONS, BenchSpec
 from ..errors import Error
 from ..lab import LabError
-from . import bench_options, interference, switching, train
+from . import bench_options, interference, rates, switching, train
+from .conventions import FOUND, WRONG_LINE, App, Group, json_option
 from .launched import asked, launched
 from .settings import settings
 
 
-class _AllReduceByDefault(TyperGroup):
+class _AllReduceByDefault(Group):
     """`nezha bench --compare gloo` means `nezha bench all_reduce --compare gloo`."""
 
     def parse_args(self, ctx: Any, args: List[str]) -> List[str]:
-        if args and args[0].startswith("-") and args[0] != "--help":
+        if args and args[0].startswith("-") and args[0] not in ("-h", "--help"):
             args = ["all_reduce", *args]
         return super().parse_args(ctx, args)
 
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False,
-                  cls=_AllReduceByDefault, no_args_is_help=True,
-                  help="Measure collectives, in a launched world or in a lab built for it.")
+app = App(cls=_AllReduceByDefault, no_args_is_help=True,
+          help="Measure collectives, in a launched world or in a lab built for it.")
 
 
 def _perform(request: Request, in_lab: bool, json_to: Optional[str],
@@ -60,9 +59,9 @@ _CHECK = _option(1, "-c", "--check", min=0, help="Checked operations a size.")
 _ROOT = _option(0, "--root", min=0, help="Root of broadcast, reduce, gather, scatter.")
 _NODES = _option(None, "--nodes", min=1,
                  help="Nodes of the lab to build (default: 4; in a launched world none is built).")
-_RAILS = _option("1gbit,1gbit", "--rails",
-                 help="Rates of the lab's rails; ofi:1gbit for one used through libfabric; agg:1gbit for "
-                 "one with an aggregation node; ofi:shm.")
+_RATES = _option("1gbit,1gbit", "--rates",
+                 help="One for each rail of the lab; ofi:1gbit for one used through libfabric; "
+                 "agg:1gbit for one with an aggregation node; ofi:shm.")
 _POLICY = _option(None, "--policy", help="pull, table, static, round_robin.")
 _ONE_RAIL = _option(None, "--one-rail", min=0, help="Use only this rail, counted from 0.")
 _ALGORITHM = _option(None, "--algorithm", help="ring, halving_doubling, ... (default: by cost).")
@@ -75,7 +74,7 @@ _TORCH = _option(None, "--torch-python", help="A python that has torch, for --co
 _CORES = _option(None, "--cores-per-rail", min=1, help="Processors of each rank, so many for each rail; "
                  "also measures without the limit.")
 _CONFIG = _option([], "--config", help="key=value of Nezha's configuration; repeatable.")
-_JSON = _option(None, "--json", help="Write JSON to this file, or - for standard output only.")
+_JSON = json_option()
 _PLOT = _option(None, "--plot", help="Write a picture of size against bus bandwidth.")
 
 
@@ -96,7 +95,7 @@ def _spec(collective: str, given: Dict[str, Any], config: Dict[str, str]) -> Ben
 
 
 def _run(collective: str, context: typer.Context, given: Dict[str, Any]) -> None:
-    try:
+    with console.one_line("bench", BenchError, LabError, Error, ValueError, code=WRONG_LINE):
         options, world = asked(context), launched()
         bench_options.check(collective, options, given)
         in_lab = world is None or (world.world_size == 1 and given["nodes"] is not None)
@@ -108,14 +107,12 @@ def _run(collective: str, context: typer.Context, given: Dict[str, Any]) -> None
         if given["policy"] is not None:
             config["policy"] = given["policy"]
         request = Request(
-            _spec(collective, given, config), nodes=given["nodes"] or 4, rails=given["rails"].split(","),
-            one_rail=given["one_rail"], gain=given["gain"], launches=given["launches"],
-            peers=parse_peers(given["compare"] or ""), torch_python=given["torch_python"],
-            cores_per_rail=given["cores_per_rail"])
+            _spec(collective, given, config), nodes=given["nodes"] or 4,
+            rails=rates.read(given["rates_text"]), one_rail=given["one_rail"], gain=given["gain"],
+            launches=given["launches"], peers=parse_peers(given["compare"] or ""),
+            torch_python=given["torch_python"], cores_per_rail=given["cores_per_rail"])
+    with console.one_line("bench", BenchError, LabError, Error, ValueError, code=FOUND):
         status = _perform(request, in_lab, given["json_to"], given["plot_to"])
-    except (BenchError, LabError, Error, ValueError) as error:
-        print(f"nezha bench: {error}", file=sys.stderr)
-        raise typer.Exit(1) from None
     raise typer.Exit(status)
 
 
@@ -126,7 +123,7 @@ def _command(collective: str) -> Callable[..., None]:
         context: typer.Context, minbytes: str = _MIN, maxbytes: str = _MAX, factor: int = _FACTOR,
         iterations: Optional[int] = _ITERATIONS, warmup: Optional[int] = _WARMUP,
         datatype: str = _DTYPE, op: str = _OP, check: int = _CHECK, root: int = _ROOT,
-        nodes: Optional[int] = _NODES, rails: str = _RAILS, policy: Optional[str] = _POLICY,
+        nodes: Optional[int] = _NODES, rates_text: str = _RATES, policy: Optional[str] = _POLICY,
         one_rail: Optional[int] = _ONE_RAIL, algorithm: Optional[str] = _ALGORITHM,
         gain: bool = _GAIN, launches: int = _LAUNCHES, in_place: bool = _IN_PLACE,
         compare: Optional[str] = _COMPARE, torch_python: Optional[str] = _TORCH,

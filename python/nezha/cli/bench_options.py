@@ -33,8 +33,8 @@ def check_in_lab(options: Mapping[str, str], given: Mapping[str, Any]) -> None:
     """Raises BenchError for what has no effect in a lab of the bench's own."""
     if given["one_rail"] is not None:
         refuse(options, {"compare": "that option leaves Nezha one rail, and the others every one: build "
-                                    "the lab with one rail (--rails 1gbit)"}, "beside --one-rail")
-    if given["gain"] and (given["one_rail"] is not None or "," not in given["rails"]):
+                                    "the lab with one rail (--rates 1gbit)"}, "beside --one-rail")
+    if given["gain"] and (given["one_rail"] is not None or "," not in given["rates_text"]):
         refuse(options, {"gain": "there is one rail, and nothing to gain over it"}, "here")
 
 
@@ -44,7 +44,7 @@ def check_in_world(world: Launched, options: Mapping[str, str], given: Mapping[s
            "start nezha bench without a launcher for a lab of its own")
     reasons = {
         "nodes": f"its ranks are there already; leave it out, or {lab}",
-        "rails": "the hosts' own rails are measured; choose among them with NEZHA_RAILS or --config "
+        "rates_text": "the hosts' own rails are measured; choose among them with NEZHA_RAILS or --config "
                  f"rails=..., or {lab}",
         "compare": f"other libraries are measured in a lab; {lab}"}
     if given["gain"]:
@@ -62,7 +62,7 @@ def taken(given: Mapping[str, Any], in_lab: bool) -> Dict[str, str]:
     if given["cores_per_rail"] is not None:
         found["cpu_affinity"] = "--cores-per-rail sets it"
     if in_lab:
-        found["rails"] = "the rails of a lab are those of --rails, and --one-rail leaves one of them"
+        found["rails"] = "the rails of a lab are those of --rates, and --one-rail leaves one of them"
     elif given["one_rail"] is not None:
         found["rails"] = "--one-rail sets it, of the rails that NEZHA_RAILS names"
     return found

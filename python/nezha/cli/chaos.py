@@ -12,8 +12,8 @@ from typing import IO, Any, Dict, Iterator, List, Optional
 
 import typer
 
+from .. import console
 from ..bench.errors import BenchError
-from ..bench.output import write_json
 from ..chaos import ChaosError, picture, report, tables
 from ..chaos.baseline import FAULTS_BEGIN
 from ..chaos.faults import Injection, parse_faults, parse_seconds
@@ -21,8 +21,10 @@ from ..chaos.nemesis import Happening
 from ..chaos.session import Request, Watcher, run
 from ..lab import LabError
 from ..launcher import LaunchError
+from . import rates
+from .conventions import OURS, App, RunsProgram, json_option
 from .launched import refuse_launcher
-from .run import _variables as variables
+from .run import variables
 
 _HELP = f"""Run your program in a lab while its rails and ranks misbehave, and see what it made of it.
 
@@ -41,25 +43,29 @@ nodes ever lose their last common rail, unless you ask for --allow-all-down.
 \b
 Examples:
   nezha chaos -- python train.py
-  nezha chaos --nodes 4 --rails 1gbit,1gbit --faults cut,blackhole,slow,flap --every 2s -- python train.py
+  nezha chaos --nodes 4 --rates 1gbit,1gbit --faults cut,blackhole,slow,flap --every 2s -- python train.py
   nezha chaos --faults pause,reset --every 500ms --lasting 3s --seed 7 -- python train.py
-  nezha chaos --faults slow --only-rails 1 --count 5 --json report.json --plot slow.png -- ./job
+  nezha chaos --faults slow --only-rails 1 --count 5 --json=report.json --plot slow.png -- ./job
 
 Times are 2s, 500ms or 5m. Faults that last longer than --every overlap. The exit code is the program's,
-or 1 when a fault could not be confirmed, or none happened.
+or 1 when a fault could not be confirmed, or none happened. 125: Nezha itself failed, or the command line
+makes no sense.
 """
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
+app = App()
 
 _DEFAULT_PICTURE = Path("out/chaos.png")
 
 
-@app.command(help=_HELP, context_settings={"allow_interspersed_args": False,
-                                           "ignore_unknown_options": False})
+class _Chaos(RunsProgram):
+    json_took_a_word = True
+
+
+@app.command(help=_HELP, cls=_Chaos)
 def chaos(
     command: List[str] = typer.Argument(..., metavar="COMMAND"),
     nodes: int = typer.Option(4, "--nodes", min=1, help="Nodes of the lab, one rank on each."),
-    rails: str = typer.Option("1gbit,1gbit", "--rails", help="Rates of the lab's rails."),
+    rates_text: str = typer.Option("1gbit,1gbit", "--rates", help="One for each rail of the lab."),
     faults: str = typer.Option("cut,blackhole,oneway,reset,slow,crawl,flap", "--faults",
                                help="Which faults, in any order."),
     every: str = typer.Option("2s", "--every", help="From one fault to the next."),
@@ -78,28 +84,22 @@ def chaos(
     grace: float = typer.Option(3.0, "--grace", min=0, help="Seconds for the other ranks after the "
                                 "first failure. A rank that we killed is none."),
     mode: Optional[str] = typer.Option(None, "--mode", help="Of the lab: root or userns."),
-    json_to: Optional[str] = typer.Option(None, "--json", help="Write the report as JSON to this "
-                                          "file, or - for standard output only."),
+    json_to: Optional[str] = json_option("Print the report as JSON on standard output, the program's "
+                                         "output going to standard error, or write it to FILE."),
     plot: Optional[Path] = typer.Option(None, "--plot", show_default=False, help="Where the picture "
                                         f"goes (default: {_DEFAULT_PICTURE})."),
 ) -> None:
-    try:
+    with console.one_line("chaos", ChaosError, LabError, LaunchError, BenchError, code=OURS):
         refuse_launcher()
         every_s = parse_seconds(every)
         request = Request(
             command, parse_faults(faults), random.randrange(1 << 31) if seed is None else seed, nodes,
-            rails.split(","), every_s, every_s / 2 if lasting is None else parse_seconds(lasting),
+            rates.read(rates_text), every_s, every_s / 2 if lasting is None else parse_seconds(lasting),
             count, allow_all_down, _numbers("--only-nodes", only_nodes),
             _numbers("--only-rails", only_rails), variables(env), grace, mode)
         document = _perform(request, to_stderr=json_to == "-")
-        if json_to != "-":
-            tables.show(document)
-        if json_to is not None:
-            write_json(document, json_to)
+        console.answer(document, json_to, tables.show)
         _draw(document, plot)
-    except (ChaosError, LabError, LaunchError, BenchError) as error:
-        print(f"nezha chaos: {error}", file=sys.stderr)
-        raise typer.Exit(2) from None
     raise typer.Exit(document["exit_code"])
 
 
@@ -115,7 +115,7 @@ def _numbers(option: str, text: Optional[str]) -> Optional[List[int]]:
 def _draw(document: Dict[str, Any], plot: Optional[Path]) -> None:
     why_not = picture.can_draw()
     if why_not is not None and plot is None:
-        print(f"nezha chaos: no picture: {why_not}", file=sys.stderr)
+        console.complain("chaos", f"no picture: {why_not}")
         return
     path = plot or _DEFAULT_PICTURE
     picture.draw(document, path)
@@ -143,13 +143,12 @@ def _watcher(request: Request, out: Optional[IO[bytes]]) -> Iterator[Watcher]:
     if not sys.stderr.isatty():
         yield Watcher(lambda _: None, lambda h: print(_line(h), file=sys.stderr, flush=True), out)
         return
-    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    console = Console(stderr=True)
+    screen = console.terminal(stderr=True)
     running: Dict[int, Injection] = {}
     with Progress(TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed} faults"),
-                  TimeElapsedColumn(), console=console, transient=True) as bars:
+                  TimeElapsedColumn(), console=screen, transient=True) as bars:
         task = bars.add_task("measuring the undisturbed throughput", total=request.count)
 
         def describe() -> None:
@@ -163,20 +162,20 @@ def _watcher(request: Request, out: Optional[IO[bytes]]) -> Iterator[Watcher]:
         def end(happening: Happening) -> None:
             running.pop(happening.injection.number)
             done[0] += 1
-            console.print(_line(happening), markup=False, highlight=False, soft_wrap=True)
+            screen.print(_line(happening), soft_wrap=True)
             describe()
 
         done = [0]
-        above = _AboveTheBar(console)
+        above = _AboveTheBar(screen)
         yield Watcher(begin, end, out=above if out is None else out, err=above)
 
 
 class _AboveTheBar(io.RawIOBase):
     """Takes the ranks' lines and prints them where they do not tear the progress bar."""
 
-    def __init__(self, console: Any) -> None:
+    def __init__(self, screen: Any) -> None:
         super().__init__()
-        self._console = console
+        self._screen = screen
         self._lock = threading.Lock()
 
     def writable(self) -> bool:
@@ -185,5 +184,5 @@ class _AboveTheBar(io.RawIOBase):
     def write(self, data: Any) -> int:
         with self._lock:
             text = bytes(data).decode(errors="replace")
-            self._console.print(text, end="", markup=False, highlight=False, soft_wrap=True)
+            self._screen.print(text, end="", soft_wrap=True)
         return len(data)

@@ -7,8 +7,10 @@ from typing import Any, Dict, Optional
 
 import typer
 
+from .. import console
 from ..bench.sizes import parse_size
 from ..lab import LabError, parse_rate
+from .conventions import FOUND, WRONG_LINE, App, json_option
 
 _HELP = """How an operation would be carried out on equal rails, and why so.
 
@@ -22,7 +24,7 @@ Examples:
   nezha explain broadcast --bytes 8M --world-size 8 --algorithm chain --json
 """
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
+app = App()
 
 
 @app.command(help=_HELP)
@@ -38,24 +40,22 @@ def explain(collective: str = typer.Argument(..., help="all_reduce, all_gather, 
                                                     help="Instead of the cheapest."),
             schedule: bool = typer.Option(False, "--schedule", help="Also the steps."),
             rank: int = typer.Option(0, "--rank", min=0, help="Whose steps."),
-            as_json: bool = typer.Option(False, "--json", help="For programs.")) -> None:
+            json_to: Optional[str] = json_option()) -> None:
     from .. import _native, errors
 
-    try:
+    with console.one_line("explain", errors.Error, LabError, ValueError, code=WRONG_LINE):
         request: Dict[str, Any] = {
             "collective": collective, "bytes": parse_size(size), "dtype": dtype,
             "world_size": world_size, "rails": rails, "rate_gbps": parse_rate(rate) / 1e9,
             "latency_us": latency_us, "schedule": schedule, "rank": rank}
         if algorithm is not None:
             request["algorithm"] = algorithm
-        text = _native.query("explain", json.dumps(request))
-    except (errors.Error, LabError, ValueError) as error:
-        typer.echo(f"nezha explain: {error}", err=True)
-        raise typer.Exit(1) from None
-    if as_json:
-        typer.echo(text)
-        return
-    answer = json.loads(text)
+        answer = json.loads(_native.query("explain", json.dumps(request)))
+    with console.one_line("explain", code=FOUND):
+        console.answer(answer, json_to, _show)
+
+
+def _show(answer: Dict[str, Any]) -> None:
     typer.echo(answer["text"])
-    if schedule:
+    if "schedule_text" in answer:
         typer.echo(answer["schedule_text"])

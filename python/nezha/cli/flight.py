@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from typing import List
+from typing import Any, List, Optional
 
 import typer
+
+from .. import console
+from .conventions import FOUND, WRONG_LINE, App, json_option
 
 _HELP = """Reads what the ranks of a job did last, and says who is to blame.
 
@@ -13,34 +15,37 @@ DUMP is a file, or a folder with the files of all ranks. Ranks write them when a
 (flight_dump=FOLDER), at a signal (flight_signal=SIGUSR1), and with comm.dump_flight(). Dumps that are
 missing count, too: a rank that could not write one has a reason.
 
+Exit codes: 0 where nothing is wrong, 1 where something is, 2 where no dump could be read.
+
 \b
 Examples:
   NEZHA_FLIGHT_DUMP=dumps python train.py; nezha flight dumps
   nezha flight nezha_flight.*.json --json
 """
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
+app = App()
 
 
 @app.command(help=_HELP)
 def flight(dumps: List[str] = typer.Argument(..., metavar="DUMP...", help="Files or folders."),
-           as_json: bool = typer.Option(False, "--json", help="For programs.")) -> None:
+           json_to: Optional[str] = json_option()) -> None:
     from ..flight import analyse, choose_run, read_files
 
     read, problems = read_files(dumps)
     chosen, left_out = choose_run(read)
     for problem in problems + left_out:
-        typer.echo(f"nezha flight: {problem}", err=True)
+        console.complain("flight", problem)
     if not chosen:
-        typer.echo("nezha flight: there is no usable dump", err=True)
-        raise typer.Exit(1)
+        console.complain("flight", "there is no usable dump")
+        raise typer.Exit(WRONG_LINE)
     report = analyse(chosen)
-    if as_json:
-        typer.echo(json.dumps(report.as_dict(), indent=1))
-        return
-    from .show import section
 
-    section(f"{len(chosen)} of {report.world_size} ranks", list(report.ranks))
-    typer.echo(f"Verdict: {report.verdict}")
-    for finding in report.findings[1:]:
-        typer.echo(f"Also ({finding.kind}): {finding.text}")
+    def show(_: Any) -> None:
+        console.section(f"{len(chosen)} of {report.world_size} ranks", list(report.ranks))
+        typer.echo(f"Verdict: {report.verdict}")
+        for finding in report.findings[1:]:
+            typer.echo(f"Also ({finding.kind}): {finding.text}")
+
+    with console.one_line("flight", code=FOUND):
+        console.answer(report.as_dict(), json_to, show)
+    raise typer.Exit(FOUND if report.findings else 0)

@@ -7,7 +7,9 @@ from typing import Any, Dict, List, Optional
 
 import typer
 
-from . import aggregation, show
+from .. import console
+from . import aggregation
+from .conventions import FOUND, WRONG_LINE, App, json_option
 from .reach import reach
 
 _HELP = """Which rails this host has, usable or why not.
@@ -23,7 +25,8 @@ Examples:
 --peer opens one TCP connection from each rail's own address to HOST. "open" and "refused" both
 mean that packets travel both ways on that rail (refused: nobody listens on that port); the time is
 one round trip. "no answer" means that packets are lost or filtered: Nezha would not use that pair.
-"unreachable" means that the kernel has no route from this rail to HOST.
+"unreachable" means that the kernel has no route from this rail to HOST. The exit code is 1 where no
+rail gets an answer.
 
 RDMA rails are asked for: NEZHA_RAILS=ofi:mlx5_0 takes that adapter, ofi: all adapters, and tcp:,ofi:
 everything this host has, each device once.
@@ -32,7 +35,7 @@ everything this host has, each device once.
 _TITLES = {"devices": "Devices of this host", "fabric": "RDMA rails through libfabric",
            "peer": "The way to the peer", "config": "Options", "build": "Build"}
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
+app = App()
 
 
 @app.command(help=_HELP)
@@ -43,10 +46,10 @@ def info(rail_filter: str = typer.Option("", "--filter", help="As in NEZHA_RAILS
          port: int = typer.Option(22, "--port", min=1, max=65535, help="For --peer."),
          timeout: float = typer.Option(2.0, "--timeout", min=0.01,
                                        help="For --peer: seconds for an answer."),
-         as_json: bool = typer.Option(False, "--json", help="For programs.")) -> None:
+         json_to: Optional[str] = json_option()) -> None:
     from .. import _native, errors
 
-    try:
+    with console.one_line("info", errors.Error, code=WRONG_LINE):
         if config:
             answer: Dict[str, Any] = {"config": json.loads(_native.query("config", "{}"))}
         else:
@@ -54,32 +57,31 @@ def info(rail_filter: str = typer.Option("", "--filter", help="As in NEZHA_RAILS
             answer = {"devices": json.loads(_native.query("devices", request)),
                       "fabric": json.loads(_native.query("fabric", "{}")),
                       "aggregation": aggregation.describe()}
-            if peer is not None:
-                answer["peer"] = reach(answer["devices"], peer, port, timeout)
+    with console.one_line("info", errors.Error, code=FOUND):
+        if peer is not None and not config:
+            answer["peer"] = reach(answer["devices"], peer, port, timeout)
         answer["build"] = json.loads(_native.query("build", "{}"))
-    except errors.Error as error:
-        typer.echo(f"nezha info: {error}", err=True)
-        raise typer.Exit(1) from None
-    if as_json:
-        typer.echo(json.dumps(answer, indent=1))
-        return
-    if "devices" in answer:
-        listed = answer["devices"]
-        answer["devices"] = [_row(device) for device in listed]
-        fabric = answer["fabric"]
-        answer["fabric"] = [_fabric_row(device) for device in fabric["devices"]]
+        console.answer(answer, json_to, _show)
+    if "peer" in answer and not any(row["ms"] is not None for row in answer["peer"]):
+        console.complain("info", f"no rail of this host gets an answer from {peer}")
+        raise typer.Exit(FOUND)
+
+
+def _show(answer: Dict[str, Any]) -> None:
     for name, value in answer.items():
-        if name == "aggregation":
-            typer.echo("\n".join(aggregation.sentences(value)) + "\n")
-            continue
-        show.section(_TITLES[name], value)
         if name == "devices":
-            for sentence in _unbound(listed):
-                typer.echo(sentence + "\n")
-        if name == "fabric":
-            typer.echo(_fabric_sentence(fabric, listed) + "\n")
-    if not config and not any(device["usable"] for device in listed):
-        typer.echo("No device is usable as a rail: name one with NEZHA_RAILS, or look at the reasons.")
+            console.section(_TITLES[name], [_row(device) for device in value], keys=2)
+            console.sentences(sentence + "\n" for sentence in _unbound(value))
+        elif name == "fabric":
+            console.section(_TITLES[name], [_fabric_row(device) for device in value["devices"]])
+            console.sentences([_fabric_sentence(value, answer["devices"]) + "\n"])
+        elif name == "aggregation":
+            console.sentences([*aggregation.sentences(value), ""])
+        else:
+            console.section(_TITLES[name], value)
+    if not any(device["usable"] for device in answer.get("devices", [{"usable": True}])):
+        console.sentences(["No device is usable as a rail: name one with NEZHA_RAILS, or look at the "
+                           "reasons."])
 
 
 def _row(device: Dict[str, Any]) -> Dict[str, Any]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import List, Optional
 
 import typer
 
+from .. import console
 from ..bench import output as bars
 from ..bench.errors import BenchError
 from ..bench.interference import output
@@ -15,6 +15,8 @@ from ..bench.interference.session import Request, run_in_lab, run_in_world
 from ..bench.sizes import parse_size, size_list
 from ..errors import Error
 from ..lab import LabError
+from . import rates
+from .conventions import FOUND, WRONG_LINE, json_option
 from .launched import asked, in_words, launched, refuse
 from .settings import settings
 
@@ -27,7 +29,7 @@ matrix where interference_file (NEZHA_INTERFERENCE_FILE) names it.
 
 \b
 Examples:
-  nezha bench interference --rails 1gbit,500mbit --plot interference.png
+  nezha bench interference --rates 1gbit,500mbit --plot interference.png
   nezha run -n 2 -- nezha bench interference                on the rails of these hosts
 """
 
@@ -41,7 +43,7 @@ def interference(
     context: typer.Context,
     nodes: Optional[int] = typer.Option(None, "--nodes", min=2, help="Nodes of the lab to build "
                                         "(default: 2; in a launched world none is built)."),
-    rails: str = typer.Option("1gbit,1gbit", "--rails", help="Rates of the lab's rails."),
+    rates_text: str = typer.Option("1gbit,1gbit", "--rates", help="One for each rail of the lab."),
     minbytes: str = typer.Option("512K", "-b", "--minbytes", help="Smallest size: startups and the "
                                  "cost of splitting show in it."),
     maxbytes: str = typer.Option("32M", "-e", "--maxbytes", help="Largest size: rates show in it."),
@@ -54,24 +56,22 @@ def interference(
                                      "repeatable."),
     save_to: Path = typer.Option(Path("out/interference.json"), "--save",
                                  help="Where the matrix goes."),
-    json_to: Optional[str] = typer.Option(None, "--json", help="Write JSON to this file, or - for "
-                                          "standard output only."),
+    json_to: Optional[str] = json_option(),
     plot_to: Optional[Path] = typer.Option(None, "--plot", help="Write a picture of the matrix."),
 ) -> None:
-    try:
+    expected = (BenchError, LabError, Error, ValueError)
+    with console.one_line("bench interference", *expected, code=WRONG_LINE):
         world = launched()
         in_lab = world is None or (world.world_size == 1 and nodes is not None)
         if world is not None and not in_lab:
             why = ("the rails between the launched ranks are measured; start it without a launcher for a "
                    "lab")
-            refuse(asked(context), {"nodes": why, "rails": why}, f"here, {in_words(world)}")
+            refuse(asked(context), {"nodes": why, "rates_text": why}, f"here, {in_words(world)}")
         sizes = size_list(parse_size(minbytes), parse_size(maxbytes), factor, 4)
-        request = Request(sizes, nodes or 2, rails.split(","), seconds, passes,
+        request = Request(sizes, nodes or 2, rates.read(rates_text), seconds, passes,
                           settings(config, _TAKEN))
+    with console.one_line("bench interference", *expected, code=FOUND):
         with bars.progress() as step:
             document = run_in_lab(request, step) if in_lab else run_in_world(request, step)
         status = 0 if document is None else output.publish(document, save_to, json_to, plot_to)
-    except (BenchError, LabError, Error, ValueError) as error:
-        print(f"nezha bench interference: {error}", file=sys.stderr)
-        raise typer.Exit(1) from None
     raise typer.Exit(status)

@@ -1,41 +1,37 @@
 """`nezha lab`: build, use, disturb and remove a multi-rail cluster on this machine.
 
-Every command ends with 0, with the exec'd command's own code, or with 1 and one line on stderr.
+Every command ends with 0, with 1 or 2 and one line on stderr, or, `exec`, with the code of its program.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
-import sys
-from typing import Any, Dict, Iterator, List, Optional
+from typing import Any, ContextManager, Dict, List, Optional
 
 import typer
 
 from nezha import lab as labs
 
-app = typer.Typer(no_args_is_help=True, help="A multi-rail cluster on one machine.")
+from .. import console
+from . import rates
+from .conventions import FOUND, OURS, WRONG_LINE, App, RunsProgram, json_option
+
+app = App(no_args_is_help=True, help="A multi-rail cluster on one machine.")
 
 _DEFAULT_NAME = "default"
 _NAME = typer.Option(_DEFAULT_NAME, "--name", help="Which lab; several can be up at once.")
-_COMMAND = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
-@contextlib.contextmanager
-def _one_line_errors() -> Iterator[None]:
-    try:
-        yield
-    except labs.LabError as error:
-        typer.echo(f"nezha lab: {error}", err=True)
-        raise typer.Exit(1) from None
+def _one_line_errors(code: int = FOUND) -> ContextManager[None]:
+    return console.one_line("lab", labs.LabError, code=code)
 
 
 @app.command()
 def up(nodes: int = typer.Option(4, "--nodes", "-n", help="Hosts."),
-       rails: str = typer.Option("1gbit,500mbit", "--rails", "-r",
-                                 help="One rate per rail: 1gbit, 500mbit, none; ofi:1gbit "
-                                 "for one used through libfabric; agg:1gbit for one with an aggregation "
-                                 "node at its switch; ofi:shm."),
+       rates_text: str = typer.Option("1gbit,500mbit", "--rates", "-r",
+                                      help="One for each rail: 1gbit, 500mbit, none; ofi:1gbit "
+                                      "for one used through libfabric; agg:1gbit for one with an "
+                                      "aggregation node at its switch; ofi:shm."),
        name: str = _NAME,
        mtu: int = typer.Option(1500, "--mtu", help="Of every rail, bytes."),
        congestion_control: str = typer.Option("cubic", "--congestion-control", "-c"),
@@ -51,8 +47,10 @@ def up(nodes: int = typer.Option(4, "--nodes", "-n", help="Hosts."),
                                               "agg: rail: 2x3 is two leaves with three nodes each."),
        ) -> None:
     """Build a lab that stays until `down`."""
+    with _one_line_errors(WRONG_LINE):
+        rails = rates.read(rates_text)
     with _one_line_errors():
-        lab = labs.Lab(nodes, rails.split(","), name=name, mtu=mtu,
+        lab = labs.Lab(nodes, rails, name=name, mtu=mtu,
                        congestion_control=congestion_control, shaping=shaping,
                        queue_ms=queue_ms, burst=burst,
                        mode=mode, agg_tree=agg_tree, persist=True).up()
@@ -75,19 +73,17 @@ def down(name: str = _NAME,
             typer.echo(f"lab {each!r} " + ("is down" if existed else "was not up"))
 
 
-@app.command(context_settings=_COMMAND)
-def exec(context: typer.Context,
-         node: str = typer.Argument(..., help="Number of a node, or 'all'."),
+@app.command(cls=RunsProgram)
+def exec(node: str = typer.Argument(..., help="Number of a node, or 'all'."),
+         command: List[str] = typer.Argument(..., metavar="COMMAND"),
          name: str = _NAME) -> None:
     """Run a command on one node, or on all at once as ranks of one world.
 
-    With `all` each process gets RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and NEZHA_RAILS; the
-    exit code is that of the first node that failed.
+    With `all` each process gets RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and NEZHA_RAILS. The exit
+    code is that of the first node that failed: 128 + signal when it was killed, 127 when the command
+    could not be started. 125: Nezha itself failed, or the command line makes no sense.
     """
-    command = context.args[1:] if context.args[:1] == ["--"] else context.args
-    if not command:
-        raise typer.BadParameter("no command given: nezha lab exec NODE -- CMD...")
-    with _one_line_errors():
+    with _one_line_errors(OURS):
         lab = labs.Lab.attach(name)
         if node != "all" and not node.isdigit():
             raise labs.LabError(f"node {node!r}: want a number or 'all'")
@@ -101,7 +97,8 @@ def exec(context: typer.Context,
             for child in children:
                 code = code or child.wait()
         except OSError as error:
-            raise labs.LabError(f"{command[0]}: {error.strerror}") from error
+            console.complain("lab", f"{command[0]}: {error.strerror}")
+            raise typer.Exit(127) from None
         finally:
             for child in children:
                 if child.poll() is None:
@@ -143,14 +140,14 @@ def restore(node: int, rail: str, name: str = _NAME) -> None:
 
 @app.command()
 def status(name: Optional[str] = typer.Option(None, "--name", help="Default: every lab."),
-           as_json: bool = typer.Option(False, "--json", help="For programs.")) -> None:
+           json_to: Optional[str] = json_option()) -> None:
     """Rates, queues, buckets, counters and faults."""
     with _one_line_errors():
         found = [labs.Lab.attach(name).status()] if name else _all_that_last()
-    if as_json:
-        json.dump(found, sys.stdout, indent=1)
-        typer.echo()
-        return
+        console.answer(found, json_to, _show)
+
+
+def _show(found: List[Dict[str, Any]]) -> None:
     if not found:
         typer.echo("no lab is up")
     for each in found:
@@ -177,27 +174,22 @@ def _state_of(port: Dict[str, Any]) -> str:
 
 
 def _print(lab: Dict[str, Any]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
     title = (f"lab {lab['name']} ({lab['mode']}), {lab['shaping']} wires, queue {lab['queue_ms']:g} ms, "
              f"{lab['congestion_control'] or 'congestion control of the host'}")
     if not lab["shaped"]:
         title += ", UNSHAPED"
-    table = Table(title=title, title_justify="left")
-    for column in ("node", "rail", "kind", "device", "address", "mtu", "rate", "burst", "queue", "sent",
-                   "received", "dropped", "state"):
-        table.add_column(column, no_wrap=True)
+    cells = []
     for node in lab["nodes"]:
         for port in node["ports"]:
             mtu = f"{port['mtu']}" + (f" (path {port['path_mtu']})"
                                       if port["path_mtu"] != port["mtu"] else "")
-            table.add_row(
+            cells.append([
                 str(node["node"]), str(port["rail"]), port["kind"], port["device"], port["address"], mtu,
                 labs.format_rate(port["rate_bps"]), str(port["burst_bytes"]),
                 str(port["queue_bytes"]), str(port["tx_bytes"]), str(port["rx_bytes"]),
-                str(port["tx_drops"] + port["rx_drops"]), _state_of(port))
-    Console(width=None if sys.stdout.isatty() else 160).print(table)
+                str(port["tx_drops"] + port["rx_drops"]), _state_of(port)])
+    console.table(["node", "rail", "kind", "device", "address", "mtu", "rate", "burst", "queue", "sent",
+                   "received", "dropped", "state"], cells, title, keys=2)
     for each in lab["aggregators"]:
         serves = f", serves {', '.join(each['serves'])}" if each["serves"] else ""
         process = f"process {each['pid']}" if each["alive"] else "does not run"

@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-import json
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Dict, Iterator, Optional
+from typing import Any, Callable, ContextManager, Dict, Optional
 
 import typer
 
+from .. import console
 from ..bench.errors import BenchError
 from ..bench.sizes import parse_size, size_list
 from ..planning.errors import PlanError
+from .conventions import FOUND, WRONG_LINE, App, json_option
 
 _ALGORITHM_HELP = """What every algorithm would cost on these rails, where they cross, and which one runs.
 
-Rails are RATE:LATENCY. Costs come from the library's catalog, the division among rails from its balancer.
+--rates has RATE:LATENCY of each rail. Costs come from the library's catalog, the division among rails
+from its balancer.
 
 \b
 Examples:
-  nezha plan algorithm --nodes 8 --rails 25Gbit/s:20us,10Gbit/s:50us
-  nezha plan algorithm --nodes 64 --rails 100G:10us -b 1K -e 1G --plot out/algorithms.png
-  nezha plan algorithm --nodes 4 --rails 1G:30us,1G:30us --interference out/interference.json
+  nezha plan algorithm --nodes 8 --rates 25Gbit/s:20us,10Gbit/s:50us
+  nezha plan algorithm --nodes 64 --rates 100G:10us -b 1K -e 1G --plot out/algorithms.png
+  nezha plan algorithm --nodes 4 --rates 1G:30us,1G:30us --interference out/interference.json
 """
 _CHECK_HELP = """A measured table, or one number, against what the hardware allows.
 
-Tables: nccl-tests' JSON (all_reduce_perf ... -J FILE) and nezha bench's (--json FILE).
+Tables: nccl-tests' JSON (all_reduce_perf ... -J FILE) and nezha bench's (--json=FILE).
 
 \b
 Examples:
@@ -42,24 +43,19 @@ Examples:
   nezha plan rails --file cluster.yaml   what a given cabling can do
 """
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False, no_args_is_help=True,
-                  help="What a cluster can do, computed before it is bought or cabled.")
-_JSON = typer.Option(False, "--json", help="For programs.")
+app = App(no_args_is_help=True, help="What a cluster can do, computed before it is bought or cabled.")
+_JSON = json_option()
 
 
-@contextmanager
-def one_sentence(command: str) -> Iterator[None]:
-    """Turns errors of planning into a sentence on standard error and exit status 1."""
-    try:
-        yield
-    except (PlanError, BenchError, ValueError) as error:
-        typer.echo(f"nezha plan {command}: {error}", err=True)
-        raise typer.Exit(1) from None
+def one_sentence(command: str, code: int = WRONG_LINE) -> ContextManager[None]:
+    """Turns errors of planning into a sentence on standard error and an exit code."""
+    return console.one_line(f"plan {command}", PlanError, BenchError, ValueError, code=code)
 
 
-def as_json(document: Any) -> None:
-    """Prints a document for programs."""
-    typer.echo(json.dumps(document, indent=1))
+def answer(command: str, document: Any, json_to: Optional[str], show: Callable[[Any], None]) -> None:
+    """Hands out what a command has found, as --json asks."""
+    with one_sentence(command, FOUND):
+        console.answer(document, json_to, show)
 
 
 @app.command(help="What links are advertised with: inside nodes, between nodes, in bits and in bytes.")
@@ -67,7 +63,7 @@ def links(accelerator: Optional[str] = typer.Option(
     None, "--accelerator", help="Only this one: H100, MI300X, ..."),
           fabric: Optional[str] = typer.Option(
               None, "--fabric", help="Only networks with this in their name."),
-          json_wanted: bool = _JSON) -> None:
+          json_to: Optional[str] = _JSON) -> None:
     from ..planning import links as tables
     from . import plan_show
 
@@ -82,7 +78,7 @@ def links(accelerator: Optional[str] = typer.Option(
             document["pcie_x16"] = tables.pcie_rows()
             document["infiniband"] = tables.infiniband_rows()
         document["sources"] = tables.sources()
-        (as_json if json_wanted else plan_show.links)(document)
+    answer("links", document, json_to, plan_show.links)
 
 
 @app.command(help=_RAILS_HELP)
@@ -90,7 +86,7 @@ def rails(hosts: Optional[int] = typer.Option(None, "--hosts", help="Connect so 
           rail_count: Optional[int] = typer.Option(None, "--rails", help="With so many rails."),
           file: Optional[Path] = typer.Option(None, "--file", help="A cabling, YAML; see "
                                                                    "docs/planning.md."),
-          json_wanted: bool = _JSON) -> None:
+          json_to: Optional[str] = _JSON) -> None:
     from ..planning import rails_report
     from ..planning.cabling import explain, read_cabling
     from . import plan_show
@@ -99,17 +95,18 @@ def rails(hosts: Optional[int] = typer.Option(None, "--hosts", help="Connect so 
         if sum(each is not None for each in (hosts, rail_count, file)) != 1:
             raise PlanError("give one of --hosts N, --rails N and --file FILE")
         if hosts is not None:
-            (as_json if json_wanted else plan_show.assignment)(rails_report.for_hosts(hosts))
+            document, show = rails_report.for_hosts(hosts), plan_show.assignment
         elif rail_count is not None:
-            (as_json if json_wanted else plan_show.most_hosts)(rails_report.for_rails(rail_count))
+            document, show = rails_report.for_rails(rail_count), plan_show.most_hosts
         elif file is not None:
-            (as_json if json_wanted else plan_show.cabling)(explain(read_cabling(file)))
+            document, show = explain(read_cabling(file)), plan_show.cabling
+    answer("rails", document, json_to, show)
 
 
 @app.command(help=_ALGORITHM_HELP)
 def algorithm(nodes: int = typer.Option(..., "--nodes", help="Ranks, one a node."),
-              rail_list: str = typer.Option(..., "--rails", help="RATE:LATENCY of each, such as "
-                                                                 "25Gbit/s:20us,10G:50us."),
+              rates: str = typer.Option(..., "--rates", help="RATE:LATENCY of each rail, such as "
+                                                             "25Gbit/s:20us,10G:50us."),
               collective: str = typer.Option("all_reduce", "--collective"),
               minbytes: str = typer.Option("4", "-b", "--minbytes", help="Smallest size; 8M is 8 x "
                                                                          "1024 x 1024."),
@@ -120,14 +117,14 @@ def algorithm(nodes: int = typer.Option(..., "--nodes", help="Ranks, one a node.
                   None, "--interference", help="What the rails cost each other: the file of nezha "
                                                "bench interference."),
               plot_to: Optional[Path] = typer.Option(None, "--plot", help="Write a picture."),
-              json_wanted: bool = _JSON) -> None:
+              json_to: Optional[str] = _JSON) -> None:
     from ..planning import algorithms, picture
     from ..planning.interference_file import read_interference
     from ..planning.units import parse_rails
     from . import plan_show
 
     with one_sentence("algorithm"):
-        found = parse_rails("rails", rail_list)
+        found = parse_rails("rates", rates)
         split_cost_s, lost = (None, None) if interference is None else read_interference(
             interference, len(found))
         question = algorithms.Question(collective, nodes, found, split_cost_s, lost)
@@ -135,9 +132,10 @@ def algorithm(nodes: int = typer.Option(..., "--nodes", help="Ranks, one a node.
         answers = [algorithms.answer(question, size) for size in sizes]
         crossings = algorithms.crossings(question, sizes[0], sizes[-1]) if len(sizes) > 1 else []
         document = algorithms.document(question, answers, crossings)
-        (as_json if json_wanted else plan_show.algorithms)(document)
-        if plot_to is not None:
-            picture.plot(answers, crossings, plot_to, f"{collective}, {nodes} nodes, {rail_list}")
+    answer("algorithm", document, json_to, plan_show.algorithms)
+    if plot_to is not None:
+        with one_sentence("algorithm", FOUND):
+            picture.plot(answers, crossings, plot_to, f"{collective}, {nodes} nodes, {rates}")
             typer.echo(f"plot: {plot_to}", err=True)
 
 
@@ -157,7 +155,7 @@ def check(
             False, "--in-network", help="Switches added up (NVLS, SHARP)."),
         size: Optional[str] = typer.Option(
             None, "--size", help="Also: how long one operation of this size takes."),
-        json_wanted: bool = _JSON) -> None:
+        json_to: Optional[str] = _JSON) -> None:
     from ..planning import check as checks
     from ..planning.units import parse_nics, parse_rate
     from . import plan_show
@@ -169,10 +167,10 @@ def check(
             raise PlanError("give a FILE or --busbw RATE, and not both")
         if table is not None:
             document = checks.table(table, wires, parse_size(size) if size else None)
-            (as_json if json_wanted else plan_show.checked_table)(document)
         else:
             document = checks.number(parse_rate("busbw", busbw), ranks, wires)
-            (as_json if json_wanted else plan_show.checked_number)(document)
+    show = plan_show.checked_table if table is not None else plan_show.checked_number
+    answer("check", document, json_to, show)
 
 
 def _add_job() -> None:

@@ -8,7 +8,8 @@ from typing import Any, Dict, Optional
 import typer
 
 from ..planning.units import bytes_text, rate_text, time_text
-from .show import section, sentences
+from ..console import section, sentences
+from .conventions import json_option
 
 HELP = """What an iteration of training computes, sends and waits for, and what would hide the traffic.
 
@@ -67,18 +68,18 @@ def job(file: Optional[Path] = _text("--file", text="A YAML file with these fiel
         interference: Optional[str] = _text("--interference", text="Parts of their rates that NICs "
                                                                    "and second rail lose while "
                                                                    "both run: 0.27,0.05."),
-        json_wanted: bool = typer.Option(False, "--json", help="For programs.")) -> None:
+        json_to: Optional[str] = json_option()) -> None:
     from ..planning import job_report
     from ..planning.documents import read_document
     from ..planning.job_spec import READERS, read_job
-    from .plan import as_json, one_sentence
+    from .plan import answer, one_sentence
 
     options = {name: value for name, value in locals().items() if name in READERS and value is not None}
     with one_sentence("job"):
         given = read_document(file, set(READERS)) if file is not None else {}
         given.update(options)
         document = job_report.report(read_job(given), given)
-        (as_json if json_wanted else show)(document)
+    answer("job", document, json_to, show)
 
 
 def show(document: Dict[str, Any]) -> None:

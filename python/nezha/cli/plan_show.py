@@ -6,7 +6,7 @@ from typing import Any, Dict, List, Optional
 
 from ..bench.sizes import format_size
 from ..planning.units import rate_text, time_text
-from .show import section, sentences
+from ..console import section, sentences
 
 _HOSTS_SHOWN = 32
 Document = Dict[str, Any]
@@ -83,7 +83,7 @@ def assignment(document: Document) -> None:
         "sends on": row["sends"], f"plain, rails 0 to {naive - 1}": " ".join(row["naive_directions"]),
     } for row in rows[:_HOSTS_SHOWN]])
     if hosts > _HOSTS_SHOWN:
-        sentences([f"The first {_HOSTS_SHOWN} of {hosts} hosts; --json prints all."])
+        sentences([f"The first {_HOSTS_SHOWN} of {hosts} hosts; --json has all."])
 
 
 def most_hosts(document: Document) -> None:

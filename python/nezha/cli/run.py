@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from pathlib import Path
@@ -10,29 +9,31 @@ from typing import Dict, List, Optional
 
 import typer
 
+from .. import console
 from .. import launcher
+from .conventions import OURS, App, RunsProgram, json_option
 
 _HELP = """Start the ranks of a job, and end them together.
 
 Each rank gets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT, so
 nezha.init() and torch.distributed need nothing more. Every line a rank prints comes out behind its
 [rank]. When a rank fails, the others get a few seconds to say what they saw and are ended; the
-first failure is reported and its exit code is ours (128 + signal when it was killed).
+first failure is reported and its exit code is ours (128 + signal when it was killed, 127 when it could
+not be started). 125: Nezha itself failed, or the command line makes no sense.
 
 \b
 Examples:
   nezha run -n 4 python train.py
   nezha run -n 2 --env NEZHA_POLICY=table -- python train.py --epochs 3
-  nezha lab up --nodes 4 --rails 1gbit,500mbit && nezha run --lab default python train.py
+  nezha lab up --nodes 4 --rates 1gbit,500mbit && nezha run --lab default python train.py
   nezha run --hosts hosts.txt python train.py     (lines: HOST slots=N; through ssh, without
                                                    passwords, same directory on every host)
 """
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
+app = App()
 
 
-@app.command(help=_HELP, context_settings={"allow_interspersed_args": False,
-                                           "ignore_unknown_options": False})
+@app.command(help=_HELP, cls=RunsProgram)
 def run(command: List[str] = typer.Argument(..., metavar="COMMAND"),
         ranks: int = typer.Option(0, "-n", "--ranks", min=0, show_default=False,
                                   help="How many (default: one per lab node, every slot of the "
@@ -48,22 +49,20 @@ def run(command: List[str] = typer.Argument(..., metavar="COMMAND"),
                                                   help="With --hosts: where the ranks meet."),
         grace: float = typer.Option(3.0, "--grace", min=0, help="Seconds for the other ranks "
                                     "after the first failure."),
-        as_json: bool = typer.Option(False, "--json", help="Print a summary as JSON; the ranks' "
-                                     "output goes to standard error.")) -> None:
-    try:
-        placed = _place(command, ranks, hosts, lab, _variables(env), directory, master_port)
+        json_to: Optional[str] = json_option("Print a summary as JSON, the ranks' output going to "
+                                             "standard error, or write it to FILE.")) -> None:
+    with console.one_line("run", launcher.LaunchError, code=OURS):
+        placed = _place(command, ranks, hosts, lab, variables(env), directory, master_port)
         outcome = launcher.launch(placed, grace_s=grace,
-                                  out=sys.stderr.buffer if as_json else None)
-    except launcher.LaunchError as error:
-        typer.echo(f"nezha run: {error}", err=True)
-        raise typer.Exit(2) from None
-    if as_json:
-        typer.echo(json.dumps(outcome.to_dict()))
+                                  out=sys.stderr.buffer if json_to == "-" else None)
+        if json_to is not None:
+            console.write_json(outcome.to_dict(), json_to)
     _report(outcome, len(placed))
     raise typer.Exit(outcome.exit_code)
 
 
-def _variables(pairs: List[str]) -> Dict[str, str]:
+def variables(pairs: List[str]) -> Dict[str, str]:
+    """The variables of --env. Raises LaunchError for one without a name or a value."""
     found: Dict[str, str] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
@@ -100,10 +99,10 @@ def _report(outcome: launcher.Outcome, count: int) -> None:
     failure = outcome.first_failure
     if failure is None:
         if outcome.interrupted_by is not None:
-            typer.echo(f"nezha run: {outcome.interrupted_by}: all ranks were ended", err=True)
+            console.complain("run", f"{outcome.interrupted_by}: all ranks were ended")
         return
     others = "; it was the first to fail, and the others were ended" if count > 1 else ""
-    typer.echo(f"nezha run: {failure}{others}", err=True)
+    console.complain("run", f"{failure}{others}")
     if failure.last_lines:
         typer.echo("its last words:", err=True)
         for line in failure.last_lines:

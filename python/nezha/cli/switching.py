@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional
 
 import typer
 
+from .. import console
 from ..bench import output as bars
 from ..bench.errors import BenchError
 from ..bench.session import Step
@@ -16,6 +16,8 @@ from ..bench.switching import output
 from ..bench.switching.session import Request, run_switch, run_table
 from ..errors import Error
 from ..lab import LabError
+from . import rates
+from .conventions import FOUND, WRONG_LINE, json_option
 from .launched import refuse_launcher
 from .settings import settings
 
@@ -38,19 +40,19 @@ operations, or of as many as fit into --seconds. Of an agg: rail the share is wh
 \b
 Examples:
   nezha bench table1
-  nezha bench table1 --rails 1gbit,1gbit --seconds 60
+  nezha bench table1 --rates 1gbit,1gbit --seconds 60
 """
 
 _OWN = "the runs set it, to send the bytes where they want them"
 _TAKEN = {"switch": dict.fromkeys(("aggregator", "aggregator_share", "rails"), _OWN),
           "table1": dict.fromkeys(("aggregator", "aggregator_share", "policy", "weights", "rails"), _OWN)}
 _CONFIG = typer.Option([], "--config", help="key=value of Nezha's configuration; repeatable.")
-_JSON = typer.Option(None, "--json", help="Write JSON to this file, or - for standard output only.")
+_JSON = json_option()
 
 
 def switch(
     nodes: str = typer.Option("2,4,8,16", "--nodes", help="Of each lab."),
-    rail: str = typer.Option("agg:1gbit", "--rails", help="One agg: rail."),
+    rate: str = typer.Option("agg:1gbit", "--rates", help="Of the one rail; an agg: one."),
     sizes: str = typer.Option("8,1K,8M,64M", "--sizes", help="Short and long."),
     seconds: float = typer.Option(1.0, "--seconds", min=0.01, help="Of each size in each run."),
     agg_tree: Optional[str] = typer.Option(None, "--agg-tree", metavar="LxN", help="A tree of them; "
@@ -58,7 +60,7 @@ def switch(
     config: List[str] = _CONFIG, json_to: Optional[str] = _JSON,
     plot_to: Optional[Path] = typer.Option(None, "--plot", help="Write a picture of the ratios."),
 ) -> None:
-    request = {"sizes": sizes, "nodes": nodes, "rails": rail, "seconds": seconds, "agg_tree": agg_tree,
+    request = {"sizes": sizes, "nodes": nodes, "rails": rate, "seconds": seconds, "agg_tree": agg_tree,
                "config": config}
     _perform("switch", request, run_switch,
              lambda document: output.publish_switch(document, json_to, plot_to))
@@ -66,31 +68,30 @@ def switch(
 
 def table1(
     nodes: int = typer.Option(4, "--nodes", min=2, help="Of the lab."),
-    rails: str = typer.Option("1gbit,agg:1gbit", "--rails", help="Two."),
+    rates_text: str = typer.Option("1gbit,agg:1gbit", "--rates", help="One for each of the two rails."),
     sizes: str = typer.Option("1K,8M,64M", "--sizes"),
     operations: int = typer.Option(1000, "--operations", min=5, help="Of each size in each run, at "
                                    "most."),
     seconds: float = typer.Option(10.0, "--seconds", min=0.01, help="The same, in time."),
     config: List[str] = _CONFIG, json_to: Optional[str] = _JSON,
 ) -> None:
-    request = {"sizes": sizes, "nodes": str(nodes), "rails": rails, "seconds": seconds,
+    request = {"sizes": sizes, "nodes": str(nodes), "rails": rates_text, "seconds": seconds,
                "operations": operations, "config": config}
     _perform("table1", request, run_table, lambda document: output.publish_table(document, json_to))
 
 
 def _perform(name: str, given: Dict[str, Any], run: Callable[[Request, Step], Dict[str, Any]],
              publish: Callable[[Dict[str, Any]], int]) -> None:
-    try:
+    expected = (BenchError, LabError, Error, ValueError)
+    with console.one_line(f"bench {name}", *expected, code=WRONG_LINE):
         refuse_launcher()
         request = Request(**{**given, "config": settings(given["config"], _TAKEN[name]),
                              "sizes": [parse_size(size) for size in given["sizes"].split(",")],
-                             "nodes": _numbers(given["nodes"]), "rails": given["rails"].split(",")})
+                             "nodes": _numbers(given["nodes"]), "rails": rates.read(given["rails"])})
+    with console.one_line(f"bench {name}", *expected, code=FOUND):
         with bars.progress() as step:
             document = run(request, step)
         status = publish(document)
-    except (BenchError, LabError, Error, ValueError) as error:
-        print(f"nezha bench {name}: {error}", file=sys.stderr)
-        raise typer.Exit(1) from None
     raise typer.Exit(status)
 
 

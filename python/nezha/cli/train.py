@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import List, Optional
 
 import typer
 
+from .. import console
 from ..bench import output as bars
 from ..bench.errors import BenchError
 from ..bench.training import output
 from ..bench.training.session import MODELS, Request, run
 from ..errors import Error
 from ..lab import LabError
+from . import rates
+from .conventions import FOUND, WRONG_LINE, json_option
 from .launched import refuse_launcher
 
 HELP = f"""Train a model in labs: images per second, time in communication, sizes of the all-reduces.
 
-Every --rails builds a lab. In the first one Gloo runs on the fastest rail, then Nezha on that rail
+Every --rates builds a lab. In the first one Gloo runs on the fastest rail, then Nezha on that rail
 alone, then Nezha on all; in the others, Nezha on all. The images are random, everything else is as in a
 real training: the model's shapes, DistributedDataParallel, its buckets.
 
@@ -42,8 +44,8 @@ def train(
     model: str = typer.Option(..., "--model", help=f"{', '.join(MODELS)}."),
     batch: int = typer.Option(32, "--batch", min=1, help="Images a step, on each rank."),
     nodes: int = typer.Option(4, "--nodes", min=2, help="Nodes of each lab."),
-    rails: List[str] = typer.Option(["1gbit,1gbit", "1gbit,500mbit"], "--rails",
-                                    help="Rates of one lab's rails; repeatable, a lab each."),
+    rates_texts: List[str] = typer.Option(["1gbit,1gbit", "1gbit,500mbit"], "--rates",
+                                          help="One for each rail of a lab; repeatable, a lab each."),
     steps: int = typer.Option(5, "--steps", min=1, help="Timed steps of each configuration."),
     replay: bool = typer.Option(False, "--replay", help="Only the all-reduces, at the times of a "
                                 "recorded step."),
@@ -56,19 +58,18 @@ def train(
     threads: Optional[int] = typer.Option(None, "--threads", min=1, help="Of a rank's computation "
                                           "(default: this machine's cores, shared by the ranks)."),
     gloo: bool = typer.Option(True, "--gloo/--no-gloo", help="Also Gloo, on the fastest rail."),
-    json_to: Optional[str] = typer.Option(None, "--json", help="Write JSON to this file, or - for "
-                                          "standard output only."),
+    json_to: Optional[str] = json_option(),
     plot_to: Optional[Path] = typer.Option(None, "--plot", help="Write a picture: profile and "
                                            "images per second."),
 ) -> None:
-    request = Request(model, batch, nodes, [entry.split(",") for entry in rails], steps, replay,
-                      bucket_mb, compute_scale, schedule, threads, gloo)
-    try:
+    expected = (BenchError, LabError, Error, ValueError)
+    with console.one_line("bench train", *expected, code=WRONG_LINE):
         refuse_launcher()
+        request = Request(model, batch, nodes, [rates.read(text) for text in rates_texts], steps, replay,
+                          bucket_mb, compute_scale, schedule, threads, gloo)
+        request.check()
+    with console.one_line("bench train", *expected, code=FOUND):
         with bars.progress() as step:
             document = run(request, step)
         status = output.publish(document, json_to, plot_to)
-    except (BenchError, LabError, Error, ValueError) as error:
-        print(f"nezha bench train: {error}", file=sys.stderr)
-        raise typer.Exit(1) from None
     raise typer.Exit(status)

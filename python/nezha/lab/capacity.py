@@ -1,8 +1,8 @@
 """How much this machine can shape: plain streams between the nodes of a lab, and no collective.
 
-Every node sends to the next one that has a port on the same rail, on all rails at once, for about a second.
-What arrives says whether the wires or this machine's processors are the limit at the rates that the
-lab was asked for. A collective computes besides, so what this reaches is the most that it can reach.
+Every node sends to the next one that has a port on the same rail, on all rails at once, for about a
+second. What arrives says whether the wires or this machine's processors are the limit at the rates that
+the lab was asked for. A collective computes besides, so what this reaches is the most that it can reach.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ class Capacity:
 
     def sentence(self) -> str:
         """For people."""
-        asked = f"{self.asked / 1e9:.3g}"
+        asked, busy = f"{self.asked / 1e9:.3g}", f"{100 * self.busy:.0f} %"
         if self.reached < _REACHED * self.asked:
             return (f"this machine can shape {self.reached / 1e9:.2g} Gbit/s in all; {asked} asked: the "
                     "cores are the limit")
-        return (f"this machine can shape the {asked} Gbit/s asked, which takes {100 * self.busy:.0f} % of "
-                f"its cores: the {self.limit} are the limit")
+        return (f"this machine can shape the {asked} Gbit/s asked, which takes {busy} of its cores: the "
+                f"{self.limit} are the limit")
 
     def as_dict(self) -> Dict[str, Any]:
         """For JSON."""

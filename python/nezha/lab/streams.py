@@ -1,8 +1,8 @@
 """One node's part of capacity.measure(): a script without imports of its own package.
 
 Its argument is JSON: `listen` ([address, port, wire bytes per payload byte]), `connect` ([own address,
-address, port]) and `edges`, times on this machine's monotonic clock. Sends and receives as fast as it can until the
-last edge, and prints, as JSON, the bytes on the wire that arrived between each two edges.
+address, port]) and `edges`, times on this machine's monotonic clock. Sends and receives as fast as it
+can until the last edge, and prints, as JSON, the bytes on the wire that arrived between each two edges.
 """
 
 import json

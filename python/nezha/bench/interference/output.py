@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
+from ... import console
 from .. import picture
-from ..output import write_json
 from ..render import lab_line
 from ..sizes import format_size
 from .session import save
@@ -20,16 +20,13 @@ Table = Tuple[str, List[str], List[List[str]]]  # title, headings, cells
 def publish(document: Dict[str, Any], save_to: Path, json_to: Optional[str],
             plot_to: Optional[Path]) -> int:
     """Prints and writes `document` as asked. Returns the exit status: 1 where a result was wrong."""
-    if json_to != "-":
-        _print(document)
+    console.answer(document, json_to, _print)
     wrong = document["wrong"]
     if wrong == 0:
         save(document, save_to)
         print(f"matrix: {save_to}; use it: NEZHA_INTERFERENCE_FILE={save_to}", file=sys.stderr)
     else:
         print(f"{wrong} wrong elements: the matrix was not saved", file=sys.stderr)
-    if json_to is not None:
-        write_json(document, json_to)
     if plot_to is not None:
         plot(document, plot_to)
         print(f"plot: {plot_to}", file=sys.stderr)
@@ -37,24 +34,15 @@ def publish(document: Dict[str, Any], save_to: Path, json_to: Optional[str],
 
 
 def _print(document: Dict[str, Any]) -> None:
-    from rich.console import Console
-    from rich.table import Table as RichTable
-
-    console = Console(width=None if sys.stdout.isatty() else 120, highlight=False, markup=False)
     config = document["config"]
-    console.print(f"# nezha bench interference: {config['ranks']} ranks, rails "
-                  f"{', '.join(config['rails'])}")
+    console.sentences([f"# nezha bench interference: {config['ranks']} ranks, rails "
+                       f"{', '.join(config['rails'])}"])
     if config["lab"]:
-        console.print(lab_line(config["lab"]))
+        console.sentences([lab_line(config["lab"])])
     for title, headings, cells in tables(document):
-        shown = RichTable(title=title, title_justify="left", header_style="bold")
-        for index, heading in enumerate(headings):
-            shown.add_column(heading, justify="left" if index == 0 else "right", no_wrap=True)
-        for line in cells:
-            shown.add_row(*line)
-        console.print(shown)
-    for line in sentences(document):
-        console.print(line, soft_wrap=True)
+        console.table(headings, cells, title, keys=2 if "size" in headings else 1)
+        print()
+    console.sentences(sentences(document))
 
 
 def tables(document: Dict[str, Any]) -> List[Table]:
@@ -68,7 +56,7 @@ def tables(document: Dict[str, Any]) -> List[Table]:
     times = [[each["what"], format_size(each["size"]), f"{each['time_us']:.1f}",
               f"{each['predicted_us']:.1f}", f"{each['time_us'] / each['predicted_us']:.3f}",
               _shares(names, each["sent"])] for each in document["measurements"]]
-    return [("every rail alone", ["rail", "startup (us)", "rate (Gb/s)"], alone),
+    return [("every rail alone", ["rail", "startup (us)", "rate (Gbit/s)"], alone),
             ("rate lost (%): both busy (to 1 %)",
              ["rail"] + [f"beside {name}" for name in names], cells),
             ("measured, and as the costs above say", ["run", "size", "time (us)", "said (us)", "ratio",

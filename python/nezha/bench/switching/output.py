@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Optional
 
+from ... import console
 from .. import picture
-from ..output import write_json
 from ..render import lab_line
 from ..sizes import format_size
 
@@ -17,38 +17,43 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 def publish_switch(document: Dict[str, Any], json_to: Optional[str], plot_to: Optional[Path]) -> int:
     """Prints and writes as asked. Returns the exit status: 1 where a result was wrong."""
-    if json_to != "-":
-        config = document["config"]
-        tree = f", tree {config['agg_tree']}" if config["agg_tree"] else ""
-        _print(f"# nezha bench switch: all_reduce of float32, rail {','.join(config['rails'])}{tree}",
-               config["lab"], ["nodes", "size", "hosts\nus", "of limit\n%", "switch\nus", "of limit\n%",
-                               "hosts /\nswitch", "through\nnode %", "ranks' cpu\ns/GB"],
-               switch_cells(document))
-        for line in switch_sentences(document):
-            print(line)
+    console.answer(document, json_to, _show_switch)
     if plot_to is not None:
         plot_switch(document, plot_to)
         print(f"plot: {plot_to}", file=sys.stderr)
-    return _finish(document, json_to)
+    return _finish(document)
+
+
+def _show_switch(document: Dict[str, Any]) -> None:
+    config = document["config"]
+    tree = f", tree {config['agg_tree']}" if config["agg_tree"] else ""
+    console.sentences([
+        f"# nezha bench switch: all_reduce of float32, rail {','.join(config['rails'])}{tree}",
+        lab_line(config["lab"])])
+    console.table(["nodes", "size", "hosts\nus", "of limit\n%", "switch\nus", "of limit\n%",
+                   "hosts /\nswitch", "through\nnode %", "ranks' cpu\ns/GB"],
+                  switch_cells(document), keys=2)
+    console.sentences(switch_sentences(document))
 
 
 def publish_table(document: Dict[str, Any], json_to: Optional[str]) -> int:
     """Prints and writes as asked. Returns the exit status: 1 where a result was wrong."""
-    if json_to != "-":
-        config = document["config"]
-        _print(f"# nezha bench table1: all_reduce of float32, {config['nodes']} nodes, rails "
-               f"{' and '.join(config['rails'])}; at most {config['operations']} operations and "
-               f"{config['seconds']:g} s each", config["lab"],
-               ["size", "rails", "operations", "min\nus", "avg\nus", "max\nus", "through\nnode %"],
-               table_cells(document))
-        for line in table_sentences(document):
-            print(line)
-    return _finish(document, json_to)
+    console.answer(document, json_to, _show_table)
+    return _finish(document)
 
 
-def _finish(document: Dict[str, Any], json_to: Optional[str]) -> int:
-    if json_to is not None:
-        write_json(document, json_to)
+def _show_table(document: Dict[str, Any]) -> None:
+    config = document["config"]
+    console.sentences([
+        f"# nezha bench table1: all_reduce of float32, {config['nodes']} nodes, rails "
+        f"{' and '.join(config['rails'])}; at most {config['operations']} operations and "
+        f"{config['seconds']:g} s each", lab_line(config["lab"])])
+    console.table(["size", "rails", "operations", "min\nus", "avg\nus", "max\nus", "through\nnode %"],
+                  table_cells(document), keys=2)
+    console.sentences(table_sentences(document))
+
+
+def _finish(document: Dict[str, Any]) -> int:
     if document["wrong"]:
         print(f"{document['wrong']} WRONG ELEMENTS", file=sys.stderr)
     return 1 if document["wrong"] else 0
@@ -106,22 +111,6 @@ def _limit(each: Dict[str, Any], cell: Dict[str, Any]) -> str:
     # A limit of a few microseconds says nothing about short messages.
     known = cell["of_limit"] is not None and each["size"] >= 64 << 10
     return f"{100 * cell['of_limit']:.1f}" if known else "-"
-
-
-def _print(title: str, lab: Dict[str, Any], headings: Sequence[str],
-           cells: Sequence[Sequence[str]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console(width=None if sys.stdout.isatty() else 120, highlight=False, markup=False)
-    console.print(title, soft_wrap=True)
-    console.print(lab_line(lab), soft_wrap=True)
-    table = Table(header_style="bold")
-    for heading in headings:
-        table.add_column(heading, justify="right", no_wrap=True)
-    for line in cells:
-        table.add_row(*line)
-    console.print(table)
 
 
 def plot_switch(document: Dict[str, Any], path: Path) -> None:

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence
 
+from ... import console
 from .. import picture
-from ..output import write_json
 from ..render import lab_line
 
 _BAR = "#0072B2"
@@ -17,34 +17,32 @@ _GREY = "#BBBBBB"
 
 def publish(document: Dict[str, Any], json_to: Optional[str], plot_to: Optional[Path]) -> int:
     """Prints or writes `document` as asked. Returns the exit status: 1 where a result was wrong."""
-    if json_to != "-":
-        print("\n".join(lines(document)), flush=True)
-    if json_to is not None:
-        write_json(document, json_to)
+    console.answer(document, json_to, show)
     if plot_to is not None:
         plot(document, plot_to)
         print(f"plot: {plot_to}", file=sys.stderr)
     return 1 if any(entry["wrong"] for entry in document["configurations"]) else 0
 
 
-def lines(document: Dict[str, Any]) -> List[str]:
-    """The whole report as text."""
+def show(document: Dict[str, Any]) -> None:
+    """Prints the whole report."""
     config, schedule = document["config"], document["schedule"]
     gradients = sum(schedule["buckets"])
     wrong = sum(entry["wrong"] for entry in document["configurations"])
-    text = [f"# nezha bench train {config['model']}: {config['nodes']} ranks, {config['batch']} images "
-            f"a step on each, {schedule['parameters']} parameters, {gradients / 1e6:.1f} MB of "
-            f"gradients in {len(schedule['buckets'])} all-reduces"]
-    text += _what_was_run(config, schedule)
-    text.append(lab_line(config["lab"]))
-    text += _aligned(*_configurations(document["configurations"]))
-    text += ["# step: median of the slowest rank; comm: at least one all-reduce under way; waiting: "
-             "nothing", "# left to compute; speed-up and comm ratio: to the first line; rails: share "
-             "of the bytes"]
-    text.append(f"# Wrong elements: {wrong} {'OK' if wrong == 0 else 'FAILED'}")
-    text += ["#", "# communication profile of one step: all-reduces by size (and gradients by size, "
-             "before bucketing)"]
-    return text + _aligned(*_profile(document["profile"]))
+    console.sentences([
+        f"# nezha bench train {config['model']}: {config['nodes']} ranks, {config['batch']} images "
+        f"a step on each, {schedule['parameters']} parameters, {gradients / 1e6:.1f} MB of "
+        f"gradients in {len(schedule['buckets'])} all-reduces",
+        *_what_was_run(config, schedule), lab_line(config["lab"])])
+    console.commented_table(*_configurations(document["configurations"]))
+    console.sentences([
+        "# step: median of the slowest rank; comm: at least one all-reduce under way; waiting: "
+        "nothing", "# left to compute; speed-up and comm ratio: to the first line; rails: share "
+        "of the bytes",
+        f"# Wrong elements: {wrong} {'OK' if wrong == 0 else 'FAILED'}",
+        "#", "# communication profile of one step: all-reduces by size (and gradients by size, "
+        "before bucketing)"])
+    console.commented_table(*_profile(document["profile"]))
 
 
 def _what_was_run(config: Dict[str, Any], schedule: Dict[str, Any]) -> List[str]:
@@ -80,18 +78,6 @@ def _profile(found: Sequence[Dict[str, Any]]) -> Any:
     headings = ["size", "all-reduces", "MB", "of bytes (%)", "gradients"]
     return headings, [[line["class"], str(line["all_reduces"]), f"{line['bytes'] / 1e6:.1f}",
                        f"{100 * line['share']:.1f}", str(line["tensors"])] for line in found]
-
-
-def _aligned(headings: Sequence[str], cells: Sequence[Sequence[str]]) -> List[str]:
-    """Columns of text, the first one to the left; the headings are a comment."""
-    widths = [max(len(line[index]) for line in [headings, *cells]) for index in range(len(headings))]
-
-    def join(values: Sequence[str]) -> str:
-        first, *rest = [value.ljust(width) if not index else value.rjust(width)
-                        for index, (value, width) in enumerate(zip(values, widths))]
-        return "  ".join([first, *rest]).rstrip()
-
-    return ["# " + join(headings)] + ["  " + join(line) for line in cells]
 
 
 def plot(document: Dict[str, Any], path: Path) -> None:

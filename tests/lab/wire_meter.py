@@ -144,7 +144,7 @@ def main() -> None:
     for rate in wanted.rate:
         for burst in wanted.burst:
             for gso in wanted.gso:
-                way = shaping.Way(gso, gso + -(-gso // 1448) * 66)
+                way = shaping.Way(gso, gso + -(-gso // 1448) * 66, 54e-6 if gso < 65536 else 24e-6)
                 shaping.way = lambda rate, kind, way=way: way
                 with Lab(4, [rate], burst=burst or None) as lab:
                     _row(lab, rate, lab.state.burst_of(parse_rate(rate)), gso, wanted)

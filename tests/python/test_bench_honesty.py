@@ -9,7 +9,7 @@ from nezha.bench.spec import BenchSpec
 from nezha.lab import shaping
 
 GIGABIT = [10**9, 10**9]
-SIZES = [4, 64 << 10, 1 << 20, 2 << 20, 64 << 20]
+SIZES = [4, 64 << 10, 512 << 10, 1 << 20, 64 << 20]
 
 
 def test_sizes_that_buckets_flatter_are_measured_exactly() -> None:

@@ -23,7 +23,8 @@ KINDS = (BULK, EXACT)
 @dataclass(frozen=True)
 class Way:
     """Bytes of the largest segment that the stack may hand to a device (IFLA_GSO_MAX_SIZE), and of that
-    segment with the headers of its frames.
+    segment with the headers of its frames; seconds of the rate that may gather as tokens while the
+    kernel's timer is late.
 
     Each segment costs two timers and two bridge crossings, so bigger is cheaper; but the bucket must
     hold one, or the kernel cuts it into single frames, which costs several times the CPU.
@@ -31,13 +32,13 @@ class Way:
 
     segment: int
     on_wire: int
+    slack_s: float
 
 
-_EXACT = Way(16384, 17300)
-_BULK = Way(65536, 69000)
-# Tokens that may gather while the kernel's timer is late. At 1 gbit the bucket of the exact way is 24 050
-# bytes: 256 KiB after a pause beat the wire by 9.6 % at the very most (see HONEST_FACTOR).
-_TIMER_SLACK_S = 54e-6
+# At 1 gbit 24 050 bytes: 256 KiB after a pause beat the wire by 9.6 % at most (see HONEST_FACTOR).
+_EXACT = Way(16384, 17300, 54e-6)
+# At 1 gbit 72 000 bytes: a longer segment keeps the wire busy for longer than the timer is late.
+_BULK = Way(65536, 69000, 24e-6)
 _CHEAP_RATE = 250 * 10**6
 # The bucket's content goes at once, the rest at the rate: a transfer of n payload bytes looks
 # n / (n - bucket) as fast as the wire, which is 1.1 for a payload of eleven buckets.
@@ -55,7 +56,7 @@ def default_burst(rate: int, kind: str) -> int:
     if not rate:
         return 0
     chosen = way(rate, kind)
-    return chosen.on_wire + int(rate / 8 * _TIMER_SLACK_S)
+    return chosen.on_wire + int(rate / 8 * chosen.slack_s)
 
 
 def honest_from(burst: int) -> int:

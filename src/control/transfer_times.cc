@@ -65,7 +65,7 @@ TransferTimes::Choice TransferTimes::next(uint32_t bytes, std::span<const double
     best = static_cast<int>(rail);
     best_s = total_s;
   }
-  if (at.transfers % kTimeEvery == 0) at.timings_left = std::max(at.timings_left, 1u);
+  if (at.transfers % time_every(bytes) == 0) at.timings_left = std::max(at.timings_left, 1u);
   if (at.timings_left == 0 || must_wait(at, best, free)) return {best, false};
   --at.timings_left;
   return {best, true};

@@ -4,7 +4,7 @@
 // Rates say little about short transfers: they are over before a monitor has seen enough, and where
 // device speeds are unknown, or say nothing about the path, all rails look alike. So some transfers
 // are timed, from the moment of posting until the peer's library says that they have landed: a few
-// on each rail in turn when a size is new, later one in kTimeEvery on the rail in use, and on the
+// on each rail in turn when a size is new, later one in time_every() on the rail in use, and on the
 // others at most one in a hundred: fewer on a slow one, so that trials take at most 1 % of the time,
 // too.
 //
@@ -30,7 +30,8 @@ class TransferTimes {
  public:
   // Longer transfers are what rates are learned from.
   static constexpr uint32_t kBytesMax = kUndividedBytesMax;
-  static constexpr uint64_t kTimeEvery = 16;
+  // What is timed needs an acknowledgement of its own, which the shortest feel.
+  static constexpr uint64_t time_every(uint32_t bytes) { return bytes < 1024 ? 64 : 16; }
 
   struct Choice {
     int rail = -1;       // -1: none may carry it

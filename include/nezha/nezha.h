@@ -1,7 +1,8 @@
 /* Nezha: collective communication over every network of every node at once.
  *
- * The C API. Every function returns a nezha_code; on failure nezha_last_error() has the sentence for
- * a person (per thread, valid until the thread's next call). Handles are opaque. Structs that may
+ * The C API. Every function returns a nezha_code; on failure nezha_last_error() has the sentence for a
+ * person, and nezha_last_error_details() what a program can act on (per thread, valid until the
+ * thread's next call). Handles are opaque. Structs that may
  * grow begin with `struct_size`, set by the caller to sizeof(the struct).
  *
  * Threads: a communicator may be used by several threads; operations on one communicator take the
@@ -204,8 +205,8 @@ NEZHA_API nezha_code nezha_group_cancel(nezha_comm_t comm);
 NEZHA_API nezha_code nezha_work_source(nezha_work_t work, int* source);
 /* *done = 1 when complete; the operation's own outcome is the return value then. */
 NEZHA_API nezha_code nezha_test(nezha_work_t work, int* done);
-/* timeout_s <= 0: the operation's deadline. A wait that times out leaves the operation running;
- * the operation's own deadline fails it. */
+/* timeout_s <= 0: the operation's deadline. A wait that times out leaves the operation running, and the
+ * error's details say "goes_on": true; the operation's own deadline fails it. */
 NEZHA_API nezha_code nezha_wait(nezha_work_t work, double timeout_s);
 /* Fails the operation and its communicator on every rank with NEZHA_ABORTED. */
 NEZHA_API nezha_code nezha_abort(nezha_work_t work);
@@ -252,6 +253,16 @@ NEZHA_API nezha_code nezha_query(const char* what, const char* request, char* te
 NEZHA_API size_t nezha_dtype_size(nezha_dtype dtype);
 NEZHA_API const char* nezha_code_name(nezha_code code);
 NEZHA_API const char* nezha_last_error(void);
+/* The last error of this thread as JSON; keys may be added, and version 1 keeps these:
+ *   "version"  1
+ *   "code"     the code's name, such as "peer_lost"
+ *   "ranks"    ranks of the communicator that the error is about: lost, waited for, or at odds with each
+ *              other; empty where they are not known
+ *   "rail"     name of this rank's last rail to a rank that was lost, or null
+ *   "operation", "operation_number", "bytes", "communicator"  the operation that failed, or null: its
+ *              name, which one of its communicator it was (from 0), its size, the communicator's number
+ *   "goes_on"  true: only a wait is over, and the operation goes on */
+NEZHA_API const char* nezha_last_error_details(void);
 NEZHA_API const char* nezha_version(void);
 
 #ifdef __cplusplus

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .errors import (Aborted, Error, Exhausted, Internal, InvalidArgument, Mismatch, PeerLost,
-                     TimedOut, Unsupported)
+                     TimedOut, Unsupported, WaitTimedOut)
 
 if TYPE_CHECKING:
     from ._native import Work
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Aborted", "Communicator", "Error", "Exhausted", "Internal", "InvalidArgument", "Mismatch",
-    "PeerLost", "TimedOut", "Unsupported", "Work", "__version__", "init",
+    "PeerLost", "TimedOut", "Unsupported", "WaitTimedOut", "Work", "__version__", "init",
 ]
 
 # Loaded on first use: the lab and the command's help need no native module.

@@ -51,7 +51,7 @@ nb::object Communicator::all_reduce(nb::handle x, const char* op_name, nb::handl
   const nezha_op op = parse_op(op_name);
   nezha_op_options options = call_options(timeout, algorithm, async_op);
   options.factor = checked_factor(op, factor);
-  auto operation = new_operation();
+  auto operation = new_operation("all_reduce");
   Buffer& in = operation->input;
   in.acquire(x, out.is_none() ? Access::write : Access::read, "x");
   void* target = in.data();
@@ -70,7 +70,7 @@ nb::object Communicator::all_reduce(nb::handle x, const char* op_name, nb::handl
 nb::object Communicator::broadcast(nb::handle x, int root, const OptionalText& algorithm,
                                    Timeout timeout, bool async_op) {
   nezha_op_options options = call_options(timeout, algorithm, async_op);
-  auto operation = new_operation();
+  auto operation = new_operation("broadcast");
   Buffer& buffer = operation->input;
   buffer.acquire(x, rank == root ? Access::read : Access::write, "x");
   operation->result = nb::borrow(x);
@@ -83,7 +83,7 @@ nb::object Communicator::broadcast(nb::handle x, int root, const OptionalText& a
 nb::object Communicator::all_gather(nb::handle x, nb::handle out, const OptionalText& algorithm,
                                     Timeout timeout, bool async_op) {
   nezha_op_options options = call_options(timeout, algorithm, async_op);
-  auto operation = new_operation();
+  auto operation = new_operation("all_gather");
   Buffer &in = operation->input, &to = operation->output;
   in.acquire(x, Access::read, "x");
   acquire_out(*operation, out, "it receives the blocks of all ranks");
@@ -100,7 +100,7 @@ nb::object Communicator::all_gather_v(nb::handle x, nb::handle out, const Counts
                                       bool async_op) {
   nezha_op_options options = call_options(timeout, algorithm, async_op);
   const uint64_t total = check_counts("counts", counts, world_size);
-  auto operation = new_operation();
+  auto operation = new_operation("all_gather_v");
   Buffer &in = operation->input, &to = operation->output;
   in.acquire(x, Access::read, "x");
   acquire_out(*operation, out, "it receives the blocks of all ranks");
@@ -120,7 +120,7 @@ nb::object Communicator::reduce_scatter(nb::handle x, nb::handle out, const char
   const nezha_op op = parse_op(op_name);
   nezha_op_options options = call_options(timeout, algorithm, async_op);
   options.factor = checked_factor(op, factor);
-  auto operation = new_operation();
+  auto operation = new_operation("reduce_scatter");
   Buffer &in = operation->input, &to = operation->output;
   in.acquire(x, Access::read, "x");
   acquire_out(*operation, out, "it receives this rank's block of the result");
@@ -141,7 +141,7 @@ nb::object Communicator::reduce_scatter_v(nb::handle x, nb::handle out, const Co
   nezha_op_options options = call_options(timeout, algorithm, async_op);
   options.factor = checked_factor(op, factor);
   const uint64_t total = check_counts("counts", counts, world_size);
-  auto operation = new_operation();
+  auto operation = new_operation("reduce_scatter_v");
   Buffer &in = operation->input, &to = operation->output;
   in.acquire(x, Access::read, "x");
   acquire_out(*operation, out, "it receives this rank's block of the result");
@@ -161,7 +161,7 @@ nb::object Communicator::reduce(nb::handle x, int root, const char* op_name, nb:
   const nezha_op op = parse_op(op_name);
   nezha_op_options options = call_options(timeout, algorithm, async_op);
   options.factor = checked_factor(op, factor);
-  auto operation = new_operation();
+  auto operation = new_operation("reduce");
   Buffer& in = operation->input;
   const bool is_in_place = rank == root && out.is_none();
   in.acquire(x, is_in_place ? Access::write : Access::read, "x");
@@ -181,7 +181,7 @@ nb::object Communicator::reduce(nb::handle x, int root, const char* op_name, nb:
 nb::object Communicator::gather(nb::handle x, nb::handle out, int root,
                                 const OptionalText& algorithm, Timeout timeout, bool async_op) {
   nezha_op_options options = call_options(timeout, algorithm, async_op);
-  auto operation = new_operation();
+  auto operation = new_operation("gather");
   Buffer &in = operation->input, &to = operation->output;
   in.acquire(x, Access::read, "x");
   operation->result = nb::none();
@@ -199,7 +199,7 @@ nb::object Communicator::gather(nb::handle x, nb::handle out, int root,
 nb::object Communicator::scatter(nb::handle x, nb::handle out, int root,
                                  const OptionalText& algorithm, Timeout timeout, bool async_op) {
   nezha_op_options options = call_options(timeout, algorithm, async_op);
-  auto operation = new_operation();
+  auto operation = new_operation("scatter");
   Buffer &in = operation->input, &to = operation->output;
   acquire_out(*operation, out, "it receives this rank's block");
   if (rank == root) {
@@ -216,7 +216,7 @@ nb::object Communicator::scatter(nb::handle x, nb::handle out, int root,
 nb::object Communicator::all_to_all(nb::handle x, nb::handle out, const OptionalText& algorithm,
                                     Timeout timeout, bool async_op) {
   nezha_op_options options = call_options(timeout, algorithm, async_op);
-  auto operation = new_operation();
+  auto operation = new_operation("all_to_all");
   Buffer &in = operation->input, &to = operation->output;
   in.acquire(x, Access::read, "x");
   acquire_out(*operation, out, "it receives a block of every rank");
@@ -237,7 +237,7 @@ nb::object Communicator::all_to_all_v(nb::handle x, const Counts& send_counts, n
   nezha_op_options options = call_options(timeout, algorithm, async_op);
   const uint64_t sent = check_counts("send_counts", send_counts, world_size);
   const uint64_t received = check_counts("receive_counts", receive_counts, world_size);
-  auto operation = new_operation();
+  auto operation = new_operation("all_to_all_v");
   Buffer &in = operation->input, &to = operation->output;
   in.acquire(x, Access::read, "x");
   acquire_out(*operation, out, "it receives a block of every rank");
@@ -252,7 +252,7 @@ nb::object Communicator::all_to_all_v(nb::handle x, const Counts& send_counts, n
 
 nb::object Communicator::barrier(Timeout timeout, bool async_op) {
   nezha_op_options options = call_options(timeout, std::nullopt, async_op);
-  auto operation = new_operation();
+  auto operation = new_operation("barrier");
   operation->result = nb::none();
   return run(operation, async_op, [&](nezha_comm_t comm, nezha_work_t* work) {
     return nezha_barrier(comm, &options, work);
@@ -262,7 +262,7 @@ nb::object Communicator::barrier(Timeout timeout, bool async_op) {
 nb::object Communicator::send(nb::handle x, int destination, uint32_t tag, Timeout timeout,
                               bool async_op) {
   nezha_op_options options = call_options(timeout, std::nullopt, async_op);
-  auto operation = new_operation();
+  auto operation = new_operation("send");
   Buffer& buffer = operation->input;
   buffer.acquire(x, Access::read, "x");
   operation->result = nb::none();
@@ -278,7 +278,7 @@ nb::object Communicator::recv(nb::handle x, std::optional<int> source, uint32_t 
   if (source && *source < 0) {
     raise(NEZHA_INVALID_ARGUMENT, "source is negative: pass a rank, or None for any");
   }
-  auto operation = new_operation();
+  auto operation = new_operation("recv");
   Buffer& buffer = operation->input;
   buffer.acquire(x, Access::write, "x");
   operation->result = nb::borrow(x);
@@ -293,7 +293,7 @@ nb::object Communicator::recv(nb::handle x, std::optional<int> source, uint32_t 
 void Communicator::group_begin() {
   Handle::Lease lease(handle_);
   check(nezha_group_begin(lease.raw()));
-  groups_[PyThread_get_thread_ident()] = new_operation();
+  groups_[PyThread_get_thread_ident()] = new_operation("group");
 }
 
 std::shared_ptr<Operation> Communicator::take_group() {
@@ -306,7 +306,7 @@ std::shared_ptr<Operation> Communicator::take_group() {
 
 nb::object Communicator::group_end(Timeout timeout, bool async_op) {
   std::shared_ptr<Operation> group = take_group();
-  if (group == nullptr) group = new_operation();  // the C library says what is wrong
+  if (group == nullptr) group = new_operation("group");  // the C library says what is wrong
   nb::list results;
   for (const std::shared_ptr<Operation>& part : group->parts) results.append(part->result);
   group->result = std::move(results);

@@ -39,6 +39,7 @@ typedef enum nezha_code {
   NEZHA_INTERNAL = 8          /* report it */
 } nezha_code;
 
+/* Of elements that are combined. What is only moved may be anything: say NEZHA_UINT8 and its bytes. */
 typedef enum nezha_dtype {
   NEZHA_FLOAT64 = 0,
   NEZHA_FLOAT32 = 1,

@@ -39,8 +39,9 @@ class Communicator:
     and aborted when the block is left by an exception, so that the other ranks do not wait.
 
     Arrays: NumPy (bfloat16 of ml_dtypes included), torch CPU tensors, and anything with the buffer
-    protocol or DLPack; C-contiguous; float64, float32, float16, bfloat16, int8, uint8, int32 or
-    int64. Buffers belong to the operation until it has completed.
+    protocol or DLPack; C-contiguous. What is combined (all_reduce, reduce, reduce_scatter) is float64,
+    float32, float16, bfloat16, int8, uint8, int32 or int64; what is only moved may be of any dtype
+    without references to Python objects. Buffers belong to the operation until it has completed.
 
     After InvalidArgument and Unsupported no buffer was touched. After any other error an array that the
     operation only reads is as it was, and one that it writes holds anything: old values, parts of sums,

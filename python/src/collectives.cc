@@ -13,9 +13,9 @@ std::string blocks_of(int world_size, uint64_t count) {
 }
 
 // An output that this rank must have.
-void acquire_out(Operation& operation, nb::handle out, const char* why) {
+void acquire_out(Operation& operation, nb::handle out, Elements elements, const char* why) {
   if (out.is_none()) raise(NEZHA_INVALID_ARGUMENT, std::string("out is None: ") + why);
-  operation.output.acquire(out, Access::write, "out");
+  operation.output.acquire(out, Access::write, "out", elements);
   operation.result = nb::borrow(out);
 }
 
@@ -53,11 +53,11 @@ nb::object Communicator::all_reduce(nb::handle x, const char* op_name, nb::handl
   options.factor = checked_factor(op, factor);
   auto operation = new_operation("all_reduce");
   Buffer& in = operation->input;
-  in.acquire(x, out.is_none() ? Access::write : Access::read, "x");
+  in.acquire(x, out.is_none() ? Access::write : Access::read, "x", Elements::numbers);
   void* target = in.data();
   operation->result = nb::borrow(x);
   if (!out.is_none()) {
-    acquire_out(*operation, out, "");
+    acquire_out(*operation, out, Elements::numbers, "");
     target = operation->output.data();
     check_same_dtype(in, operation->output);
     check_elements("out", operation->output, in.count(), "as many as x");
@@ -72,10 +72,10 @@ nb::object Communicator::broadcast(nb::handle x, int root, const OptionalText& a
   nezha_op_options options = call_options(timeout, algorithm, async_op);
   auto operation = new_operation("broadcast");
   Buffer& buffer = operation->input;
-  buffer.acquire(x, rank == root ? Access::read : Access::write, "x");
+  buffer.acquire(x, rank == root ? Access::read : Access::write, "x", Elements::any);
   operation->result = nb::borrow(x);
   return run(operation, async_op, [&](nezha_comm_t comm, nezha_work_t* work) {
-    return nezha_broadcast(comm, buffer.data(), buffer.count(), buffer.dtype(), root, &options,
+    return nezha_broadcast(comm, buffer.data(), buffer.amount(), buffer.dtype(), root, &options,
                            work);
   });
 }
@@ -85,13 +85,13 @@ nb::object Communicator::all_gather(nb::handle x, nb::handle out, const Optional
   nezha_op_options options = call_options(timeout, algorithm, async_op);
   auto operation = new_operation("all_gather");
   Buffer &in = operation->input, &to = operation->output;
-  in.acquire(x, Access::read, "x");
-  acquire_out(*operation, out, "it receives the blocks of all ranks");
+  in.acquire(x, Access::read, "x", Elements::any);
+  acquire_out(*operation, out, Elements::any, "it receives the blocks of all ranks");
   check_same_dtype(in, to);
   check_elements("out", to, in.count() * static_cast<uint64_t>(world_size),
                  blocks_of(world_size, in.count()) + " of x");
   return run(operation, async_op, [&](nezha_comm_t comm, nezha_work_t* work) {
-    return nezha_all_gather(comm, in.data(), to.data(), in.count(), in.dtype(), &options, work);
+    return nezha_all_gather(comm, in.data(), to.data(), in.amount(), in.dtype(), &options, work);
   });
 }
 
@@ -102,13 +102,14 @@ nb::object Communicator::all_gather_v(nb::handle x, nb::handle out, const Counts
   const uint64_t total = check_counts("counts", counts, world_size);
   auto operation = new_operation("all_gather_v");
   Buffer &in = operation->input, &to = operation->output;
-  in.acquire(x, Access::read, "x");
-  acquire_out(*operation, out, "it receives the blocks of all ranks");
+  in.acquire(x, Access::read, "x", Elements::any);
+  acquire_out(*operation, out, Elements::any, "it receives the blocks of all ranks");
   check_same_dtype(in, to);
   check_elements("x", in, counts[static_cast<size_t>(rank)], "counts[" + std::to_string(rank) + "]");
   check_elements("out", to, total, "the sum of counts");
+  const Counts lengths = in_units(counts, in);
   return run(operation, async_op, [&](nezha_comm_t comm, nezha_work_t* work) {
-    return nezha_all_gather_v(comm, in.data(), to.data(), counts.data(), in.dtype(), &options,
+    return nezha_all_gather_v(comm, in.data(), to.data(), lengths.data(), in.dtype(), &options,
                               work);
   });
 }
@@ -122,8 +123,8 @@ nb::object Communicator::reduce_scatter(nb::handle x, nb::handle out, const char
   options.factor = checked_factor(op, factor);
   auto operation = new_operation("reduce_scatter");
   Buffer &in = operation->input, &to = operation->output;
-  in.acquire(x, Access::read, "x");
-  acquire_out(*operation, out, "it receives this rank's block of the result");
+  in.acquire(x, Access::read, "x", Elements::numbers);
+  acquire_out(*operation, out, Elements::numbers, "it receives this rank's block of the result");
   check_same_dtype(in, to);
   check_elements("x", in, to.count() * static_cast<uint64_t>(world_size),
                  blocks_of(world_size, to.count()) + " of out");
@@ -143,8 +144,8 @@ nb::object Communicator::reduce_scatter_v(nb::handle x, nb::handle out, const Co
   const uint64_t total = check_counts("counts", counts, world_size);
   auto operation = new_operation("reduce_scatter_v");
   Buffer &in = operation->input, &to = operation->output;
-  in.acquire(x, Access::read, "x");
-  acquire_out(*operation, out, "it receives this rank's block of the result");
+  in.acquire(x, Access::read, "x", Elements::numbers);
+  acquire_out(*operation, out, Elements::numbers, "it receives this rank's block of the result");
   check_same_dtype(in, to);
   check_elements("x", in, total, "the sum of counts");
   check_elements("out", to, counts[static_cast<size_t>(rank)],
@@ -164,11 +165,11 @@ nb::object Communicator::reduce(nb::handle x, int root, const char* op_name, nb:
   auto operation = new_operation("reduce");
   Buffer& in = operation->input;
   const bool is_in_place = rank == root && out.is_none();
-  in.acquire(x, is_in_place ? Access::write : Access::read, "x");
+  in.acquire(x, is_in_place ? Access::write : Access::read, "x", Elements::numbers);
   void* target = is_in_place ? in.data() : nullptr;
   operation->result = is_in_place ? nb::borrow(x) : nb::none();
   if (rank == root && !is_in_place) {
-    acquire_out(*operation, out, "");
+    acquire_out(*operation, out, Elements::numbers, "");
     target = operation->output.data();
     check_same_dtype(in, operation->output);
     check_elements("out", operation->output, in.count(), "as many as x");
@@ -183,16 +184,16 @@ nb::object Communicator::gather(nb::handle x, nb::handle out, int root,
   nezha_op_options options = call_options(timeout, algorithm, async_op);
   auto operation = new_operation("gather");
   Buffer &in = operation->input, &to = operation->output;
-  in.acquire(x, Access::read, "x");
+  in.acquire(x, Access::read, "x", Elements::any);
   operation->result = nb::none();
   if (rank == root) {
-    acquire_out(*operation, out, "the root receives the blocks of all ranks");
+    acquire_out(*operation, out, Elements::any, "the root receives the blocks of all ranks");
     check_same_dtype(in, to);
     check_elements("out", to, in.count() * static_cast<uint64_t>(world_size),
                    blocks_of(world_size, in.count()) + " of x");
   }
   return run(operation, async_op, [&](nezha_comm_t comm, nezha_work_t* work) {
-    return nezha_gather(comm, in.data(), to.data(), in.count(), in.dtype(), root, &options, work);
+    return nezha_gather(comm, in.data(), to.data(), in.amount(), in.dtype(), root, &options, work);
   });
 }
 
@@ -201,15 +202,15 @@ nb::object Communicator::scatter(nb::handle x, nb::handle out, int root,
   nezha_op_options options = call_options(timeout, algorithm, async_op);
   auto operation = new_operation("scatter");
   Buffer &in = operation->input, &to = operation->output;
-  acquire_out(*operation, out, "it receives this rank's block");
+  acquire_out(*operation, out, Elements::any, "it receives this rank's block");
   if (rank == root) {
-    in.acquire(x, Access::read, "x");
+    in.acquire(x, Access::read, "x", Elements::any);
     check_same_dtype(in, to);
     check_elements("x", in, to.count() * static_cast<uint64_t>(world_size),
                    blocks_of(world_size, to.count()) + " of out");
   }
   return run(operation, async_op, [&](nezha_comm_t comm, nezha_work_t* work) {
-    return nezha_scatter(comm, in.data(), to.data(), to.count(), to.dtype(), root, &options, work);
+    return nezha_scatter(comm, in.data(), to.data(), to.amount(), to.dtype(), root, &options, work);
   });
 }
 
@@ -218,8 +219,8 @@ nb::object Communicator::all_to_all(nb::handle x, nb::handle out, const Optional
   nezha_op_options options = call_options(timeout, algorithm, async_op);
   auto operation = new_operation("all_to_all");
   Buffer &in = operation->input, &to = operation->output;
-  in.acquire(x, Access::read, "x");
-  acquire_out(*operation, out, "it receives a block of every rank");
+  in.acquire(x, Access::read, "x", Elements::any);
+  acquire_out(*operation, out, Elements::any, "it receives a block of every rank");
   check_same_dtype(in, to);
   check_elements("out", to, in.count(), "as many as x");
   const uint64_t block = in.count() / static_cast<uint64_t>(world_size);
@@ -227,7 +228,7 @@ nb::object Communicator::all_to_all(nb::handle x, nb::handle out, const Optional
                  "it holds one block of equal length for each of the " +
                      std::to_string(world_size) + " ranks");
   return run(operation, async_op, [&](nezha_comm_t comm, nezha_work_t* work) {
-    return nezha_all_to_all(comm, in.data(), to.data(), block, in.dtype(), &options, work);
+    return nezha_all_to_all(comm, in.data(), to.data(), block * in.unit(), in.dtype(), &options, work);
   });
 }
 
@@ -239,14 +240,16 @@ nb::object Communicator::all_to_all_v(nb::handle x, const Counts& send_counts, n
   const uint64_t received = check_counts("receive_counts", receive_counts, world_size);
   auto operation = new_operation("all_to_all_v");
   Buffer &in = operation->input, &to = operation->output;
-  in.acquire(x, Access::read, "x");
-  acquire_out(*operation, out, "it receives a block of every rank");
+  in.acquire(x, Access::read, "x", Elements::any);
+  acquire_out(*operation, out, Elements::any, "it receives a block of every rank");
   check_same_dtype(in, to);
   check_elements("x", in, sent, "the sum of send_counts");
   check_elements("out", to, received, "the sum of receive_counts");
+  const Counts to_each = in_units(send_counts, in);
+  const Counts from_each = in_units(receive_counts, in);
   return run(operation, async_op, [&](nezha_comm_t comm, nezha_work_t* work) {
-    return nezha_all_to_all_v(comm, in.data(), send_counts.data(), to.data(),
-                              receive_counts.data(), in.dtype(), &options, work);
+    return nezha_all_to_all_v(comm, in.data(), to_each.data(), to.data(), from_each.data(),
+                              in.dtype(), &options, work);
   });
 }
 
@@ -264,10 +267,10 @@ nb::object Communicator::send(nb::handle x, int destination, uint32_t tag, Timeo
   nezha_op_options options = call_options(timeout, std::nullopt, async_op);
   auto operation = new_operation("send");
   Buffer& buffer = operation->input;
-  buffer.acquire(x, Access::read, "x");
+  buffer.acquire(x, Access::read, "x", Elements::any);
   operation->result = nb::none();
   return run(operation, async_op, [&](nezha_comm_t comm, nezha_work_t* work) {
-    return nezha_send(comm, buffer.data(), buffer.count(), buffer.dtype(), destination, tag,
+    return nezha_send(comm, buffer.data(), buffer.amount(), buffer.dtype(), destination, tag,
                       &options, work);
   });
 }
@@ -280,10 +283,10 @@ nb::object Communicator::recv(nb::handle x, std::optional<int> source, uint32_t 
   }
   auto operation = new_operation("recv");
   Buffer& buffer = operation->input;
-  buffer.acquire(x, Access::write, "x");
+  buffer.acquire(x, Access::write, "x", Elements::any);
   operation->result = nb::borrow(x);
   return run(operation, async_op, [&](nezha_comm_t comm, nezha_work_t* work) {
-    return nezha_recv(comm, buffer.data(), buffer.count(), buffer.dtype(),
+    return nezha_recv(comm, buffer.data(), buffer.amount(), buffer.dtype(),
                       source.value_or(NEZHA_ANY_SOURCE), tag, &options, work);
   });
 }

@@ -48,7 +48,7 @@ nb::object Work::wait(std::optional<double> timeout_s) {
 }
 
 void bind_work(nb::module_& module) {
-  nb::class_<Work>(module, "Work")
+  nb::class_<Work>(module, "Work", nb::is_generic())
       .def("test", &Work::test,
            "True when the operation has completed; raises its error if it failed.")
       .def("wait", &Work::wait, "timeout"_a = nb::none(),

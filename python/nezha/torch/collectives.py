@@ -18,7 +18,7 @@ from torch._C import _distributed_c10d as c10d
 
 from .. import errors
 from . import layout
-from .calls import Calls, collective
+from .calls import Call, Calls, collective
 from .dtypes import movable, operator, reducible
 from .work import Work
 
@@ -59,7 +59,7 @@ class Collectives(Calls):
     @collective("all_reduce", device=lambda tensors, opts=None: tensors[0])
     def allreduce_coalesced(self, tensors: Tensors, opts: Any = _COALESCED) -> Optional[Work]:
         """allreduce of each tensor, all started together."""
-        calls = []
+        calls: List[Call] = []
         finishes = []
         for tensor in tensors:
             op, factor = operator(opts.reduceOp, tensor)
@@ -117,7 +117,8 @@ class Collectives(Calls):
                                     opts: Any = _ALLGATHER) -> Optional[Work]:
         """all_gather_single of each pair, all started together."""
         layout.same_length(outputs, inputs)
-        calls, finishes = [], []
+        calls: List[Call] = []
+        finishes = []
         for output, tensor in zip(outputs, inputs):
             packed, finish = self._gather_single(output, tensor)
             calls.append((self._comm.all_gather, (movable(layout.dense(tensor)),),
@@ -253,7 +254,7 @@ class Collectives(Calls):
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
     alltoall_base = all_to_all_single
 
-    def _gather_list(self, targets: Tensors, tensor: torch.Tensor) -> Any:
+    def _gather_list(self, targets: Sequence[torch.Tensor], tensor: torch.Tensor) -> Any:
         source = layout.dense(tensor)
         flat, finish = layout.scratch_for(targets)
         layout.same_dtype(flat, source)

@@ -156,12 +156,12 @@ class Communicator(Reductions, Movements):
         return self._native.closed
 
     def rails(self) -> List[Dict[str, Any]]:
-        """This rank's rails: name, address, peers, rate, bytes sent and received, state."""
+        """This rank's rails: name, address, peers, rate, bytes, state; keys: docs/statistics.md."""
         rails: List[Dict[str, Any]] = self.describe("rails")["rails"]
         return rails
 
     def stats(self) -> Dict[str, Any]:
-        """Counters: operations, frames, acknowledgements, retransmissions, system calls."""
+        """Counters of operations, frames, system calls and more; keys: docs/statistics.md."""
         return self.describe("stats")
 
     def flight(self) -> Dict[str, Any]:

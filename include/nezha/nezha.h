@@ -250,6 +250,13 @@ NEZHA_API nezha_code nezha_dump_flight(nezha_comm_t comm, const char* path, char
 NEZHA_API nezha_code nezha_query(const char* what, const char* request, char* text, size_t size,
                                  size_t* needed);
 
+/* For a program that has a log of its own: while there is a sink, log lines go to it instead of stderr
+ * (and to log_file, where one is named). `level`: 0 error, 1 warn, 2 info, 3 debug, 4 trace; log_level
+ * says which are written at all. `rank`: -1 where a line belongs to none. Called by any thread, the
+ * library's own included: return at once, and call nothing of the library. NULL: as before. */
+typedef void (*nezha_log_sink)(int level, int rank, const char* subsystem, const char* text);
+NEZHA_API void nezha_set_log_sink(nezha_log_sink sink);
+
 /* Bytes of one element; 0 for an unknown dtype. */
 NEZHA_API size_t nezha_dtype_size(nezha_dtype dtype);
 NEZHA_API const char* nezha_code_name(nezha_code code);

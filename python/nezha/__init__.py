@@ -17,6 +17,7 @@ from .errors import (Aborted, Error, Exhausted, Internal, InvalidArgument, Misma
 if TYPE_CHECKING:
     from ._native import Work
     from .communicator import Communicator
+    from .python_log import log_to_python
     from .startup import init
 
     __version__: str
@@ -24,10 +25,12 @@ if TYPE_CHECKING:
 __all__ = [
     "Aborted", "Communicator", "Error", "Exhausted", "Internal", "InvalidArgument", "Mismatch",
     "PeerLost", "TimedOut", "Unsupported", "WaitTimedOut", "Work", "__version__", "init",
+    "log_to_python",
 ]
 
 # Loaded on first use: the lab and the command's help need no native module.
-_LAZY = {"Communicator": "communicator", "Work": "communicator", "init": "startup"}
+_LAZY = {"Communicator": "communicator", "Work": "communicator", "init": "startup",
+         "log_to_python": "python_log"}
 
 
 def __getattr__(name: str) -> Any:

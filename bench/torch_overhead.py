@@ -98,7 +98,7 @@ def measure(calls: Calls, count: int, rounds: int) -> Tuple[Dict[str, List[float
     """(microseconds of each round, handovers per call), by name."""
     comm = communicator()
     times: Dict[str, List[float]] = {name: [] for name in calls}
-    handovers = {name: 0.0 for name in calls}
+    handovers = dict.fromkeys(calls, 0.0)
     for _ in range(rounds):
         for name, call in calls.items():
             call()

@@ -70,7 +70,7 @@ text = open("pyproject.toml").read()
 def entries(name):
     body = re.search(rf"^{name} = \[(.*?)\]", text, re.MULTILINE | re.DOTALL).group(1)
     return re.findall(r'"([^"]+)"', body)
-names = [entries(name) for name in ("requires", "dependencies", "demo", "test")]
+names = [entries(name) for name in ("requires", "dependencies", "demo", "test", "lint")]
 print("\n".join(sorted({entry for group in names for entry in group} | set(sys.argv[1:]))))
 PYTHON_CODE
   "$VENV/bin/pip" install -q --disable-pip-version-check --root-user-action=ignore \

@@ -1,7 +1,8 @@
 /* Nezha: collective communication over every network of every node at once.
  *
- * The C API. Every function returns a nezha_code; on failure nezha_last_error() has the sentence for
- * a person (per thread, valid until the thread's next call). Handles are opaque. Structs that may
+ * The C API. Every function returns a nezha_code; on failure nezha_last_error() has the sentence for a
+ * person, and nezha_last_error_details() what a program can act on (per thread, valid until the
+ * thread's next call). Handles are opaque. Structs that may
  * grow begin with `struct_size`, set by the caller to sizeof(the struct).
  *
  * Threads: a communicator may be used by several threads; operations on one communicator take the
@@ -38,6 +39,7 @@ typedef enum nezha_code {
   NEZHA_INTERNAL = 8          /* report it */
 } nezha_code;
 
+/* Of elements that are combined. What is only moved may be anything: say NEZHA_UINT8 and its bytes. */
 typedef enum nezha_dtype {
   NEZHA_FLOAT64 = 0,
   NEZHA_FLOAT32 = 1,
@@ -204,8 +206,8 @@ NEZHA_API nezha_code nezha_group_cancel(nezha_comm_t comm);
 NEZHA_API nezha_code nezha_work_source(nezha_work_t work, int* source);
 /* *done = 1 when complete; the operation's own outcome is the return value then. */
 NEZHA_API nezha_code nezha_test(nezha_work_t work, int* done);
-/* timeout_s <= 0: the operation's deadline. A wait that times out leaves the operation running;
- * the operation's own deadline fails it. */
+/* timeout_s <= 0: the operation's deadline. A wait that times out leaves the operation running, and the
+ * error's details say "goes_on": true; the operation's own deadline fails it. */
 NEZHA_API nezha_code nezha_wait(nezha_work_t work, double timeout_s);
 /* Fails the operation and its communicator on every rank with NEZHA_ABORTED. */
 NEZHA_API nezha_code nezha_abort(nezha_work_t work);
@@ -248,10 +250,27 @@ NEZHA_API nezha_code nezha_dump_flight(nezha_comm_t comm, const char* path, char
 NEZHA_API nezha_code nezha_query(const char* what, const char* request, char* text, size_t size,
                                  size_t* needed);
 
+/* For a program that has a log of its own: while there is a sink, log lines go to it instead of stderr
+ * (and to log_file, where one is named). `level`: 0 error, 1 warn, 2 info, 3 debug, 4 trace; log_level
+ * says which are written at all. `rank`: -1 where a line belongs to none. Called by any thread, the
+ * library's own included: return at once, and call nothing of the library. NULL: as before. */
+typedef void (*nezha_log_sink)(int level, int rank, const char* subsystem, const char* text);
+NEZHA_API void nezha_set_log_sink(nezha_log_sink sink);
+
 /* Bytes of one element; 0 for an unknown dtype. */
 NEZHA_API size_t nezha_dtype_size(nezha_dtype dtype);
 NEZHA_API const char* nezha_code_name(nezha_code code);
 NEZHA_API const char* nezha_last_error(void);
+/* The last error of this thread as JSON; keys may be added, and version 1 keeps these:
+ *   "version"  1
+ *   "code"     the code's name, such as "peer_lost"
+ *   "ranks"    ranks of the communicator that the error is about: lost, waited for, or at odds with each
+ *              other; empty where they are not known
+ *   "rail"     name of this rank's last rail to a rank that was lost, or null
+ *   "operation", "operation_number", "bytes", "communicator"  the operation that failed, or null: its
+ *              name, which one of its communicator it was (from 0), its size, the communicator's number
+ *   "goes_on"  true: only a wait is over, and the operation goes on */
+NEZHA_API const char* nezha_last_error_details(void);
 NEZHA_API const char* nezha_version(void);
 
 #ifdef __cplusplus

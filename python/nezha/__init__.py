@@ -12,22 +12,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .errors import (Aborted, Error, Exhausted, Internal, InvalidArgument, Mismatch, PeerLost,
-                     TimedOut, Unsupported)
+                     TimedOut, Unsupported, WaitTimedOut)
 
 if TYPE_CHECKING:
     from ._native import Work
     from .communicator import Communicator
+    from .python_log import log_to_python
     from .startup import init
 
     __version__: str
 
 __all__ = [
     "Aborted", "Communicator", "Error", "Exhausted", "Internal", "InvalidArgument", "Mismatch",
-    "PeerLost", "TimedOut", "Unsupported", "Work", "__version__", "init",
+    "PeerLost", "TimedOut", "Unsupported", "WaitTimedOut", "Work", "__version__", "init",
+    "log_to_python",
 ]
 
 # Loaded on first use: the lab and the command's help need no native module.
-_LAZY = {"Communicator": "communicator", "Work": "communicator", "init": "startup"}
+_LAZY = {"Communicator": "communicator", "Work": "communicator", "init": "startup",
+         "log_to_python": "python_log"}
 
 
 def __getattr__(name: str) -> Any:

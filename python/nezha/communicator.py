@@ -6,15 +6,13 @@ import atexit
 import json
 import os
 import weakref
-from typing import (Any, Dict, List, Optional, Sequence, Tuple, TypeVar, Union,
-                    overload)
+from typing import Any, Dict, List, Literal, Optional, Sequence, Union, overload
 
 from . import _native, last_counts
 from ._native import Work
-from .arrays import new_like, shape_of
-from .errors import InvalidArgument
-
-Array = TypeVar("Array")
+from .movements import Movements
+from .names import Topic
+from .reductions import Reductions
 
 # How long the end of the interpreter waits for operations that nobody waited for.
 _EXIT_SECONDS = 2.0
@@ -31,7 +29,7 @@ def connect(rank: int, world_size: int, store: Optional[str], store_object: Any,
     return Communicator(native)
 
 
-class Communicator:
+class Communicator(Reductions, Movements):
     """Ordered ranks that call the same operations in the same order.
 
     Made by nezha.init(), split() or create(). May be used by several threads, as long as all ranks start
@@ -39,8 +37,11 @@ class Communicator:
     and aborted when the block is left by an exception, so that the other ranks do not wait.
 
     Arrays: NumPy (bfloat16 of ml_dtypes included), torch CPU tensors, and anything with the buffer
-    protocol or DLPack; C-contiguous; float64, float32, float16, bfloat16, int8, uint8, int32 or
-    int64. Buffers belong to the operation until it has completed.
+    protocol or DLPack; C-contiguous. What is combined (all_reduce, reduce, reduce_scatter) is float64,
+    float32, float16, bfloat16, int8, uint8, int32 or int64; what is only moved may be of any dtype
+    without references to Python objects. Buffers belong to the operation until it has completed.
+
+    In every call x, ranks, counts and the operator come first; `out` and all that follows are keywords.
 
     After InvalidArgument and Unsupported no buffer was touched. After any other error an array that the
     operation only reads is as it was, and one that it writes holds anything: old values, parts of sums,
@@ -55,172 +56,21 @@ class Communicator:
         _open[native] = os.getpid()
 
     @overload
-    def all_reduce(self, x: Array, op: str = ..., *, out: None = ...,
-                   factor: Optional[float] = ..., algorithm: Optional[str] = ...,
-                   timeout: Optional[float] = ..., async_op: bool = ...) -> Array: ...
+    def barrier(self, *, timeout: Optional[float] = ...,
+                async_op: Literal[False] = ...) -> None: ...
 
     @overload
-    def all_reduce(self, x: Any, op: str = ..., *, out: Array, factor: Optional[float] = ...,
-                   algorithm: Optional[str] = ..., timeout: Optional[float] = ...,
-                   async_op: bool = ...) -> Array: ...
+    def barrier(self, *, timeout: Optional[float] = ...,
+                async_op: Literal[True]) -> Work[None]: ...
 
-    def all_reduce(self, x: Any, op: str = "sum", *, out: Any = None,
-                   factor: Optional[float] = None, algorithm: Optional[str] = None,
-                   timeout: Optional[float] = None, async_op: bool = False) -> Any:
-        """Combines x of all ranks, element by element; every rank gets the same bits.
-
-        x: array of any shape, equal in dtype and number of elements on all ranks. The result
-            replaces it, unless `out`, an array of the same dtype and size, is given.
-        op: "sum", "avg", "prod", "min", "max", "band", "bor", "bxor", or "premul_sum", which
-            multiplies this rank's x by `factor` first.
-        algorithm: "ring", "halving_doubling", "recursive_doubling", "bcube", or None: by cost.
-        timeout: seconds until the operation fails with TimedOut; None: the communicator's.
-        async_op: return a Work at once; its wait() returns the array.
-
-        Returns x, or out. Raises InvalidArgument (shape, strides, read-only memory), Unsupported
-        (dtype, op), Mismatch (the ranks called differently), PeerLost, TimedOut, Aborted, Exhausted.
-        Without `out`, x is lost after the last five: keep what is needed to make it again.
-        """
-        return self._native.all_reduce(x, op, out, factor, algorithm, timeout, async_op)
-
-    def broadcast(self, x: Any, root: int = 0, *, algorithm: Optional[str] = None,
-                  timeout: Optional[float] = None, async_op: bool = False) -> Any:
-        """Copies x of rank `root` into x of all other ranks. Returns x (or a Work).
-
-        algorithm: "tree", "chain", or None: by cost. Otherwise as all_reduce.
-        """
-        return self._native.broadcast(x, root, algorithm, timeout, async_op)
-
-    def all_gather(self, x: Any, out: Any = None, *, algorithm: Optional[str] = None,
-                   timeout: Optional[float] = None, async_op: bool = False) -> Any:
-        """The x of every rank, in the order of ranks, on every rank.
-
-        x: array, equal in dtype and number of elements on all ranks. It may be the part of `out` in
-            which this rank's data belongs.
-        out: array of the same dtype and world_size times as many elements; None: a new one of shape
-            (world_size, *x.shape), NumPy's, or torch's where x is.
-        algorithm: "ring", "bruck", "direct", ..., or None: by cost; the rest as in all_reduce.
-
-        Returns out.
-        """
-        if out is None:
-            out = new_like(x, (self.world_size, *shape_of(x)))
-        return self._native.all_gather(x, out, algorithm, timeout, async_op)
-
-    def all_gather_v(self, x: Any, out: Any, counts: Sequence[int], *,
-                     algorithm: Optional[str] = None, timeout: Optional[float] = None,
-                     async_op: bool = False) -> Any:
-        """As all_gather, with counts[r] elements of rank r, where counts is equal on all ranks.
-
-        Returns out, an array of sum(counts) elements.
-        """
-        return self._native.all_gather_v(x, out, counts, algorithm, timeout, async_op)
-
-    def reduce_scatter(self, x: Any, out: Any = None, op: str = "sum",
-                       factor: Optional[float] = None, *, algorithm: Optional[str] = None,
-                       timeout: Optional[float] = None, async_op: bool = False) -> Any:
-        """Combines x of all ranks, element by element; rank r gets the r-th of world_size blocks.
-
-        x: array of world_size blocks of equal length. It is not changed.
-        out: array of the same dtype with the elements of one block; it may be this rank's block of x.
-            None: a new one of shape (x.shape[0] / world_size, *x.shape[1:]).
-        op, factor and the rest: as in all_reduce.
-
-        Returns out.
-        """
-        if out is None:
-            out = new_like(x, self._block_shape(x))
-        return self._native.reduce_scatter(x, out, op, factor, algorithm, timeout, async_op)
-
-    def reduce_scatter_v(self, x: Any, out: Any, counts: Sequence[int], op: str = "sum",
-                         factor: Optional[float] = None, *, algorithm: Optional[str] = None,
-                         timeout: Optional[float] = None, async_op: bool = False) -> Any:
-        """As reduce_scatter, with a block of counts[r] elements for rank r.
-
-        counts is equal on all ranks. Returns out, an array of counts[rank] elements.
-        """
-        return self._native.reduce_scatter_v(x, out, counts, op, factor, algorithm, timeout,
-                                             async_op)
-
-    def reduce(self, x: Any, root: int = 0, op: str = "sum", out: Any = None,
-               factor: Optional[float] = None, *, algorithm: Optional[str] = None,
-               timeout: Optional[float] = None, async_op: bool = False) -> Any:
-        """As all_reduce, but only rank `root` gets the result: in x, or in out.
-
-        The x of the other ranks is only read, and their out is not looked at. Returns the result on
-        the root, None elsewhere.
-        """
-        return self._native.reduce(x, root, op, out, factor, algorithm, timeout, async_op)
-
-    def gather(self, x: Any, out: Any = None, root: int = 0, *, algorithm: Optional[str] = None,
-               timeout: Optional[float] = None, async_op: bool = False) -> Any:
-        """As all_gather, but only rank `root` gets the result.
-
-        Returns out on the root, None elsewhere, where out is not looked at.
-        """
-        if out is None and self.rank == root:
-            out = new_like(x, (self.world_size, *shape_of(x)))
-        return self._native.gather(x, out, root, algorithm, timeout, async_op)
-
-    def scatter(self, x: Any, out: Any, root: int = 0, *, algorithm: Optional[str] = None,
-                timeout: Optional[float] = None, async_op: bool = False) -> Any:
-        """Gives rank r the r-th of world_size blocks of the x of rank `root`.
-
-        x: on the root, an array of world_size times the elements of out; elsewhere not looked at.
-        out: array for one block, equal in dtype and number of elements on all ranks; on the root it
-            may be its block of x.
-
-        Returns out.
-        """
-        return self._native.scatter(x, out, root, algorithm, timeout, async_op)
-
-    def all_to_all(self, x: Any, out: Any = None, *, algorithm: Optional[str] = None,
-                   timeout: Optional[float] = None, async_op: bool = False) -> Any:
-        """Gives rank r the r-th of world_size blocks of x, and gets one block from every rank.
-
-        x: array of world_size blocks of equal length, equal in size on all ranks.
-        out: array of the same dtype and number of elements that shares no memory with x; None: a new
-            one of the shape of x.
-
-        Returns out.
-        """
-        if out is None:
-            out = new_like(x, shape_of(x))
-        return self._native.all_to_all(x, out, algorithm, timeout, async_op)
-
-    def all_to_all_v(self, x: Any, send_counts: Sequence[int], out: Any,
-                     receive_counts: Sequence[int], *, algorithm: Optional[str] = None,
-                     timeout: Optional[float] = None, async_op: bool = False) -> Any:
-        """As all_to_all, with send_counts[r] elements for rank r and receive_counts[r] from it.
-
-        Rank a's send_counts[b] must be rank b's receive_counts[a]. Returns out, an array of
-        sum(receive_counts) elements.
-        """
-        return self._native.all_to_all_v(x, send_counts, out, receive_counts, algorithm, timeout,
-                                         async_op)
+    @overload
+    def barrier(self, *, timeout: Optional[float] = ...,
+                async_op: bool) -> Optional[Work[None]]: ...
 
     def barrier(self, *, timeout: Optional[float] = None,
-                async_op: bool = False) -> Optional[Work]:
+                async_op: bool = False) -> Optional[Work[None]]:
         """Returns when every rank has called it."""
         return self._native.barrier(timeout, async_op)
-
-    def send(self, x: Any, destination: int, tag: int = 0, *, timeout: Optional[float] = None,
-             async_op: bool = False) -> Optional[Work]:
-        """Sends x to rank `destination`, which calls recv with as many elements of the same dtype.
-
-        tag: 0 to 2**32 - 1; messages of one tag between two ranks arrive in the order of sending.
-        Messages stand outside the order of the collectives. A send may return before the message is
-        received.
-        """
-        return self._native.send(x, destination, tag, timeout, async_op)
-
-    def recv(self, x: Any, source: Optional[int] = None, tag: int = 0, *,
-             timeout: Optional[float] = None, async_op: bool = False) -> Any:
-        """Receives a message of rank `source` (None: of any rank) into x. Returns x, or a Work.
-
-        Work.source says whose message it was, when it is complete.
-        """
-        return self._native.recv(x, source, tag, timeout, async_op)
 
     def group(self, *, timeout: Optional[float] = None, async_op: bool = False) -> "Group":
         """Starts the operations of a block together, so that short ones overlap.
@@ -306,11 +156,12 @@ class Communicator:
         return self._native.closed
 
     def rails(self) -> List[Dict[str, Any]]:
-        """This rank's rails: name, address, peers, rate, bytes sent and received, state."""
-        return self.describe("rails")["rails"]
+        """This rank's rails: name, address, peers, rate, bytes, state; keys: docs/statistics.md."""
+        rails: List[Dict[str, Any]] = self.describe("rails")["rails"]
+        return rails
 
     def stats(self) -> Dict[str, Any]:
-        """Counters: operations, frames, acknowledgements, retransmissions, system calls."""
+        """Counters of operations, frames, system calls and more; keys: docs/statistics.md."""
         return self.describe("stats")
 
     def flight(self) -> Dict[str, Any]:
@@ -347,13 +198,14 @@ class Communicator:
         """The configuration in force, and where each value came from."""
         return self.describe("config")
 
-    def describe(self, what: str) -> Any:
+    def describe(self, what: Topic) -> Dict[str, Any]:
         """The parsed answer of nezha_describe: "rails", "table", "config", "stats", "flight" or
         "stragglers".
 
         "rails" also has the devices that were left out, with their reasons, for every rank.
         """
-        return json.loads(self._native.describe(what))
+        answer: Dict[str, Any] = json.loads(self._native.describe(what))
+        return answer
 
     def __enter__(self) -> "Communicator":
         return self
@@ -362,14 +214,6 @@ class Communicator:
         if kind is not None and not self.closed:
             self.abort()
         self.close()
-
-    def _block_shape(self, x: Any) -> Tuple[int, ...]:
-        """The shape of one of world_size blocks along the first axis."""
-        shape = shape_of(x)
-        if not shape or shape[0] % self.world_size:
-            raise InvalidArgument(f"x has shape {shape}: its first extent must be a multiple of the "
-                                  f"{self.world_size} ranks, or pass out=")
-        return (shape[0] // self.world_size, *shape[1:])
 
     def __repr__(self) -> str:
         state = ", closed" if self.closed else ""
@@ -384,7 +228,7 @@ class Group:
         self._native, self._timeout, self._async_op = native, timeout, async_op
         # When the block has been left: the Work of all operations; its wait() returns the list of
         # their results.
-        self.work: Optional[Work] = None
+        self.work: Optional[Work[List[Any]]] = None
 
     def __enter__(self) -> "Group":
         self._native.group_begin()

@@ -139,7 +139,8 @@ def _identity(env: Mapping[str, str]) -> Tuple[str, Optional[int], Optional[int]
     return partial
 
 
-def _who_started(env: Mapping[str, str], name: str, rank: int, size: int) -> str:
+def _who_started(env: Mapping[str, str], name: str, rank: int,
+                 size: Optional[int]) -> str:
     """"slurm" for tasks to which srun itself speaks PMI (srun --mpi=pmi2), else `name`."""
     same = (_number(env, "SLURM_PROCID"), _number(env, "SLURM_STEP_NUM_TASKS")) == (rank, size)
     return "slurm" if name == "pmi" and same else name

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime
 import time
-from typing import Any, Mapping, Optional
+from typing import Any, Mapping, Optional, Tuple
 
 from .errors import InvalidArgument, PeerLost, TimedOut
 
@@ -22,7 +22,7 @@ _LONGEST_WAIT_S = 0.5
 def adapt(store: Any) -> Any:
     """The store in the module's form. Raises InvalidArgument naming the methods that it lacks."""
     if hasattr(store, "set_if_absent"):
-        needed = ("set", "get", "set_if_absent", "remove")
+        needed: Tuple[str, ...] = ("set", "get", "set_if_absent", "remove")
         adapted = store
     else:
         needed = ("set", "get", "compare_set")

@@ -23,14 +23,12 @@ namespace {
 class Aggregator {
  public:
   explicit Aggregator(const nezha_aggregator_options& options) {
-    nezha_code code = NEZHA_OK;
-    std::string message;
+    Failure failure;
     {
       nb::gil_scoped_release no_gil;
-      code = nezha_aggregator_start(&options, &raw_);
-      if (code != NEZHA_OK) message = last_error();
+      failure = failure_of(nezha_aggregator_start(&options, &raw_));
     }
-    if (code != NEZHA_OK) raise(code, message);
+    if (failure) raise(failure);
   }
   ~Aggregator() { close(); }
   Aggregator(const Aggregator&) = delete;

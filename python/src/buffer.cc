@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "element_names.h"
 #include "errors.h"
 #include "torch_tensor.h"
 
@@ -20,7 +21,13 @@ constexpr const char* kNotOnHost = " is not in the memory of the host: copy it t
 
 [[noreturn]] void refuse_dtype(const std::string& dtype, const char* argument) {
   raise(NEZHA_UNSUPPORTED, std::string(argument) + " has dtype " + dtype +
-                               ": convert it to one of " + kDtypes);
+                               ", which cannot be combined: convert it to one of " + kDtypes);
+}
+
+[[noreturn]] void refuse_objects(const char* argument) {
+  raise(NEZHA_UNSUPPORTED, std::string(argument) +
+                               " holds references to Python objects, which mean nothing to another "
+                               "rank: pass their bytes, for example pickle.dumps(...)");
 }
 
 [[noreturn]] void refuse_read_only(const char* argument) {
@@ -93,11 +100,6 @@ std::optional<nezha_dtype> dtype_of_dlpack(nb::dlpack::dtype dtype) {
   }
 }
 
-std::string dtype_text(nb::handle object) {
-  nb::object dtype = nb::getattr(object, "dtype", nb::none());
-  return dtype.is_none() ? "of an unknown kind" : nb::str(dtype).c_str();
-}
-
 // What the object itself says when asked for DLPack; empty when it does not object.
 std::string dlpack_complaint(nb::handle object) {
   try {
@@ -110,10 +112,11 @@ std::string dlpack_complaint(nb::handle object) {
 
 }  // namespace
 
-void Buffer::acquire(nb::handle object, Access access, const char* argument) {
-  if (is_torch_tensor(object)) return take_tensor(object, argument);
-  if (try_buffer_protocol(object, access, argument) ||
-      try_array_interface(object, access, argument) || try_dlpack(object, access, argument)) {
+void Buffer::acquire(nb::handle object, Access access, const char* argument, Elements elements) {
+  if (is_torch_tensor(object)) return take_tensor(object, argument, elements);
+  if (try_buffer_protocol(object, access, argument, elements) ||
+      try_array_interface(object, access, argument, elements) ||
+      try_dlpack(object, access, argument, elements)) {
     return;
   }
   raise(NEZHA_INVALID_ARGUMENT,
@@ -128,13 +131,29 @@ void Buffer::release() {
   array_ = nb::ndarray<nb::ro>();
 }
 
-void Buffer::take_tensor(nb::handle tensor, const char* argument) {
+void Buffer::take_elements(std::string name, uint64_t bytes) {
+  dtype_ = NEZHA_UINT8;
+  unit_ = bytes;
+  foreign_ = std::make_unique<std::string>(std::move(name));
+}
+
+bool Buffer::is_alike(const Buffer& other) const {
+  if (dtype_ != other.dtype_ || unit_ != other.unit_) return false;
+  if (foreign_ == nullptr || other.foreign_ == nullptr) return foreign_ == other.foreign_;
+  return *foreign_ == *other.foreign_;
+}
+
+void Buffer::take_tensor(nb::handle tensor, const char* argument, Elements elements) {
   using State = TorchMemory::State;
   const TorchMemory memory = torch_memory(tensor);
   const std::string name = argument;
+  const bool is_known = memory.element_bytes == 0;
+  if (!is_known && elements == Elements::numbers) refuse_dtype(dtype_name(tensor), argument);
   switch (memory.state) {
     case State::usable: break;
-    case State::unknown_dtype: refuse_dtype(dtype_text(tensor), argument);
+    case State::quantized:
+      raise(NEZHA_UNSUPPORTED, name + " is quantized, and its scale would stay behind: pass " + name +
+                                   ".int_repr() and tell the scale");
     case State::not_on_host:
       raise(NEZHA_UNSUPPORTED, name + kNotOnHost);
     case State::needs_grad:
@@ -149,19 +168,26 @@ void Buffer::take_tensor(nb::handle tensor, const char* argument) {
   data_ = memory.data;
   count_ = memory.count;
   dtype_ = memory.dtype;
+  if (!is_known) take_elements(dtype_name(tensor), memory.element_bytes);
   owner_ = nb::borrow(tensor);
 }
 
-bool Buffer::try_buffer_protocol(nb::handle object, Access access, const char* argument) {
+bool Buffer::try_buffer_protocol(nb::handle object, Access access, const char* argument,
+                                 Elements elements) {
   if (!PyObject_CheckBuffer(object.ptr())) return false;
   if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_RECORDS_RO) != 0) {
     PyErr_Clear();  // NumPy refuses dtypes it has no format for; the other ways may know them
     return false;
   }
   const auto dtype = dtype_of_format(view_.format, view_.itemsize);
-  if (!dtype) refuse_dtype(dtype_text(object), argument);
-  if (access == Access::write && view_.readonly) refuse_read_only(argument);
   const Py_ssize_t item = view_.itemsize;
+  if (!dtype) {
+    const std::string name = element_name(object, view_.format, item);
+    if (elements == Elements::numbers || item == 0) refuse_dtype(name, argument);
+    if (holds_objects(object, view_.format)) refuse_objects(argument);
+    take_elements(name, static_cast<uint64_t>(item));
+  }
+  if (access == Access::write && view_.readonly) refuse_read_only(argument);
   static_assert(sizeof(Py_ssize_t) == sizeof(int64_t));
   const auto* shape = reinterpret_cast<const int64_t*>(view_.shape);
   const auto* strides = reinterpret_cast<const int64_t*>(view_.strides);
@@ -170,15 +196,22 @@ bool Buffer::try_buffer_protocol(nb::handle object, Access access, const char* a
   }
   data_ = view_.buf;
   count_ = static_cast<uint64_t>(view_.len / item);
-  dtype_ = *dtype;
+  if (dtype) dtype_ = *dtype;
   return true;
 }
 
-bool Buffer::try_array_interface(nb::handle object, Access access, const char* argument) {
+bool Buffer::try_array_interface(nb::handle object, Access access, const char* argument,
+                                 Elements elements) {
   nb::object interface = nb::getattr(object, "__array_interface__", nb::none());
   if (interface.is_none()) return false;
-  const std::string dtype = dtype_text(object);
-  if (dtype != "bfloat16") refuse_dtype(dtype, argument);
+  const std::string dtype = dtype_name(object);
+  dtype_ = NEZHA_BFLOAT16;
+  if (dtype != "bfloat16") {
+    const uint64_t bytes = dtype_bytes(object);
+    if (elements == Elements::numbers || bytes == 0) refuse_dtype(dtype, argument);
+    if (holds_objects(object, "")) refuse_objects(argument);
+    take_elements(dtype, bytes);
+  }
   nb::tuple memory = nb::cast<nb::tuple>(interface["data"]);
   nb::tuple shape = nb::cast<nb::tuple>(interface["shape"]);
   if (access == Access::write && nb::cast<bool>(memory[1])) refuse_read_only(argument);
@@ -190,12 +223,12 @@ bool Buffer::try_array_interface(nb::handle object, Access access, const char* a
   count_ = 1;
   for (nb::handle extent : shape) count_ *= nb::cast<uint64_t>(extent);
   data_ = reinterpret_cast<void*>(nb::cast<uintptr_t>(memory[0]));
-  dtype_ = NEZHA_BFLOAT16;
   owner_ = nb::borrow(object);
   return true;
 }
 
-bool Buffer::try_dlpack(nb::handle object, Access access, const char* argument) {
+bool Buffer::try_dlpack(nb::handle object, Access access, const char* argument,
+                        Elements elements) {
   if (!nb::hasattr(object, "__dlpack__")) return false;
   if (!nb::try_cast(object, array_, false)) {
     raise(NEZHA_INVALID_ARGUMENT,
@@ -206,7 +239,12 @@ bool Buffer::try_dlpack(nb::handle object, Access access, const char* argument) 
     raise(NEZHA_UNSUPPORTED, std::string(argument) + kNotOnHost);
   }
   const auto dtype = dtype_of_dlpack(array_.dtype());
-  if (!dtype) refuse_dtype(dtype_text(object), argument);
+  if (!dtype) {
+    const std::string name = element_name(array_.dtype());
+    const bool is_whole = array_.dtype().lanes == 1 && array_.dtype().bits % 8 == 0;
+    if (elements == Elements::numbers || !is_whole) refuse_dtype(name, argument);
+    take_elements(name, array_.dtype().bits / 8);
+  }
   nb::ndarray<> writable;
   if (access == Access::write && !nb::try_cast(object, writable, false)) {
     refuse_read_only(argument);
@@ -217,7 +255,7 @@ bool Buffer::try_dlpack(nb::handle object, Access access, const char* argument) 
   }
   data_ = const_cast<void*>(array_.data());
   count_ = array_.size();
-  dtype_ = *dtype;
+  if (dtype) dtype_ = *dtype;
   return true;
 }
 

@@ -45,8 +45,14 @@ nezha_op_options call_options(std::optional<double> timeout, const OptionalText&
 }
 
 void check_same_dtype(const Buffer& x, const Buffer& out) {
-  if (x.dtype() == out.dtype()) return;
+  if (x.is_alike(out)) return;
   raise(NEZHA_INVALID_ARGUMENT, "x and out are of different dtypes: both need the same");
+}
+
+Counts in_units(const Counts& counts, const Buffer& buffer) {
+  Counts scaled = counts;
+  for (uint64_t& count : scaled) count *= buffer.unit();
+  return scaled;
 }
 
 void check_elements(const char* argument, const Buffer& buffer, uint64_t wanted,

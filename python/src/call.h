@@ -28,6 +28,8 @@ nezha_op_options call_options(std::optional<double> timeout, const OptionalText&
                               bool async_op);
 
 void check_same_dtype(const Buffer& x, const Buffer& out);
+// The lengths in the unit in which the library is told of the buffer's elements.
+Counts in_units(const Counts& counts, const Buffer& buffer);
 // `what` says why the argument must have so many.
 void check_elements(const char* argument, const Buffer& buffer, uint64_t wanted,
                     const std::string& what);

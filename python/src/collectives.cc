@@ -13,9 +13,9 @@ std::string blocks_of(int world_size, uint64_t count) {
 }
 
 // An output that this rank must have.
-void acquire_out(Operation& operation, nb::handle out, const char* why) {
+void acquire_out(Operation& operation, nb::handle out, Elements elements, const char* why) {
   if (out.is_none()) raise(NEZHA_INVALID_ARGUMENT, std::string("out is None: ") + why);
-  operation.output.acquire(out, Access::write, "out");
+  operation.output.acquire(out, Access::write, "out", elements);
   operation.result = nb::borrow(out);
 }
 
@@ -51,13 +51,13 @@ nb::object Communicator::all_reduce(nb::handle x, const char* op_name, nb::handl
   const nezha_op op = parse_op(op_name);
   nezha_op_options options = call_options(timeout, algorithm, async_op);
   options.factor = checked_factor(op, factor);
-  auto operation = new_operation();
+  auto operation = new_operation("all_reduce");
   Buffer& in = operation->input;
-  in.acquire(x, out.is_none() ? Access::write : Access::read, "x");
+  in.acquire(x, out.is_none() ? Access::write : Access::read, "x", Elements::numbers);
   void* target = in.data();
   operation->result = nb::borrow(x);
   if (!out.is_none()) {
-    acquire_out(*operation, out, "");
+    acquire_out(*operation, out, Elements::numbers, "");
     target = operation->output.data();
     check_same_dtype(in, operation->output);
     check_elements("out", operation->output, in.count(), "as many as x");
@@ -70,12 +70,12 @@ nb::object Communicator::all_reduce(nb::handle x, const char* op_name, nb::handl
 nb::object Communicator::broadcast(nb::handle x, int root, const OptionalText& algorithm,
                                    Timeout timeout, bool async_op) {
   nezha_op_options options = call_options(timeout, algorithm, async_op);
-  auto operation = new_operation();
+  auto operation = new_operation("broadcast");
   Buffer& buffer = operation->input;
-  buffer.acquire(x, rank == root ? Access::read : Access::write, "x");
+  buffer.acquire(x, rank == root ? Access::read : Access::write, "x", Elements::any);
   operation->result = nb::borrow(x);
   return run(operation, async_op, [&](nezha_comm_t comm, nezha_work_t* work) {
-    return nezha_broadcast(comm, buffer.data(), buffer.count(), buffer.dtype(), root, &options,
+    return nezha_broadcast(comm, buffer.data(), buffer.amount(), buffer.dtype(), root, &options,
                            work);
   });
 }
@@ -83,15 +83,15 @@ nb::object Communicator::broadcast(nb::handle x, int root, const OptionalText& a
 nb::object Communicator::all_gather(nb::handle x, nb::handle out, const OptionalText& algorithm,
                                     Timeout timeout, bool async_op) {
   nezha_op_options options = call_options(timeout, algorithm, async_op);
-  auto operation = new_operation();
+  auto operation = new_operation("all_gather");
   Buffer &in = operation->input, &to = operation->output;
-  in.acquire(x, Access::read, "x");
-  acquire_out(*operation, out, "it receives the blocks of all ranks");
+  in.acquire(x, Access::read, "x", Elements::any);
+  acquire_out(*operation, out, Elements::any, "it receives the blocks of all ranks");
   check_same_dtype(in, to);
   check_elements("out", to, in.count() * static_cast<uint64_t>(world_size),
                  blocks_of(world_size, in.count()) + " of x");
   return run(operation, async_op, [&](nezha_comm_t comm, nezha_work_t* work) {
-    return nezha_all_gather(comm, in.data(), to.data(), in.count(), in.dtype(), &options, work);
+    return nezha_all_gather(comm, in.data(), to.data(), in.amount(), in.dtype(), &options, work);
   });
 }
 
@@ -100,15 +100,16 @@ nb::object Communicator::all_gather_v(nb::handle x, nb::handle out, const Counts
                                       bool async_op) {
   nezha_op_options options = call_options(timeout, algorithm, async_op);
   const uint64_t total = check_counts("counts", counts, world_size);
-  auto operation = new_operation();
+  auto operation = new_operation("all_gather_v");
   Buffer &in = operation->input, &to = operation->output;
-  in.acquire(x, Access::read, "x");
-  acquire_out(*operation, out, "it receives the blocks of all ranks");
+  in.acquire(x, Access::read, "x", Elements::any);
+  acquire_out(*operation, out, Elements::any, "it receives the blocks of all ranks");
   check_same_dtype(in, to);
   check_elements("x", in, counts[static_cast<size_t>(rank)], "counts[" + std::to_string(rank) + "]");
   check_elements("out", to, total, "the sum of counts");
+  const Counts lengths = in_units(counts, in);
   return run(operation, async_op, [&](nezha_comm_t comm, nezha_work_t* work) {
-    return nezha_all_gather_v(comm, in.data(), to.data(), counts.data(), in.dtype(), &options,
+    return nezha_all_gather_v(comm, in.data(), to.data(), lengths.data(), in.dtype(), &options,
                               work);
   });
 }
@@ -120,10 +121,10 @@ nb::object Communicator::reduce_scatter(nb::handle x, nb::handle out, const char
   const nezha_op op = parse_op(op_name);
   nezha_op_options options = call_options(timeout, algorithm, async_op);
   options.factor = checked_factor(op, factor);
-  auto operation = new_operation();
+  auto operation = new_operation("reduce_scatter");
   Buffer &in = operation->input, &to = operation->output;
-  in.acquire(x, Access::read, "x");
-  acquire_out(*operation, out, "it receives this rank's block of the result");
+  in.acquire(x, Access::read, "x", Elements::numbers);
+  acquire_out(*operation, out, Elements::numbers, "it receives this rank's block of the result");
   check_same_dtype(in, to);
   check_elements("x", in, to.count() * static_cast<uint64_t>(world_size),
                  blocks_of(world_size, to.count()) + " of out");
@@ -141,10 +142,10 @@ nb::object Communicator::reduce_scatter_v(nb::handle x, nb::handle out, const Co
   nezha_op_options options = call_options(timeout, algorithm, async_op);
   options.factor = checked_factor(op, factor);
   const uint64_t total = check_counts("counts", counts, world_size);
-  auto operation = new_operation();
+  auto operation = new_operation("reduce_scatter_v");
   Buffer &in = operation->input, &to = operation->output;
-  in.acquire(x, Access::read, "x");
-  acquire_out(*operation, out, "it receives this rank's block of the result");
+  in.acquire(x, Access::read, "x", Elements::numbers);
+  acquire_out(*operation, out, Elements::numbers, "it receives this rank's block of the result");
   check_same_dtype(in, to);
   check_elements("x", in, total, "the sum of counts");
   check_elements("out", to, counts[static_cast<size_t>(rank)],
@@ -161,14 +162,14 @@ nb::object Communicator::reduce(nb::handle x, int root, const char* op_name, nb:
   const nezha_op op = parse_op(op_name);
   nezha_op_options options = call_options(timeout, algorithm, async_op);
   options.factor = checked_factor(op, factor);
-  auto operation = new_operation();
+  auto operation = new_operation("reduce");
   Buffer& in = operation->input;
   const bool is_in_place = rank == root && out.is_none();
-  in.acquire(x, is_in_place ? Access::write : Access::read, "x");
+  in.acquire(x, is_in_place ? Access::write : Access::read, "x", Elements::numbers);
   void* target = is_in_place ? in.data() : nullptr;
   operation->result = is_in_place ? nb::borrow(x) : nb::none();
   if (rank == root && !is_in_place) {
-    acquire_out(*operation, out, "");
+    acquire_out(*operation, out, Elements::numbers, "");
     target = operation->output.data();
     check_same_dtype(in, operation->output);
     check_elements("out", operation->output, in.count(), "as many as x");
@@ -181,45 +182,45 @@ nb::object Communicator::reduce(nb::handle x, int root, const char* op_name, nb:
 nb::object Communicator::gather(nb::handle x, nb::handle out, int root,
                                 const OptionalText& algorithm, Timeout timeout, bool async_op) {
   nezha_op_options options = call_options(timeout, algorithm, async_op);
-  auto operation = new_operation();
+  auto operation = new_operation("gather");
   Buffer &in = operation->input, &to = operation->output;
-  in.acquire(x, Access::read, "x");
+  in.acquire(x, Access::read, "x", Elements::any);
   operation->result = nb::none();
   if (rank == root) {
-    acquire_out(*operation, out, "the root receives the blocks of all ranks");
+    acquire_out(*operation, out, Elements::any, "the root receives the blocks of all ranks");
     check_same_dtype(in, to);
     check_elements("out", to, in.count() * static_cast<uint64_t>(world_size),
                    blocks_of(world_size, in.count()) + " of x");
   }
   return run(operation, async_op, [&](nezha_comm_t comm, nezha_work_t* work) {
-    return nezha_gather(comm, in.data(), to.data(), in.count(), in.dtype(), root, &options, work);
+    return nezha_gather(comm, in.data(), to.data(), in.amount(), in.dtype(), root, &options, work);
   });
 }
 
 nb::object Communicator::scatter(nb::handle x, nb::handle out, int root,
                                  const OptionalText& algorithm, Timeout timeout, bool async_op) {
   nezha_op_options options = call_options(timeout, algorithm, async_op);
-  auto operation = new_operation();
+  auto operation = new_operation("scatter");
   Buffer &in = operation->input, &to = operation->output;
-  acquire_out(*operation, out, "it receives this rank's block");
+  acquire_out(*operation, out, Elements::any, "it receives this rank's block");
   if (rank == root) {
-    in.acquire(x, Access::read, "x");
+    in.acquire(x, Access::read, "x", Elements::any);
     check_same_dtype(in, to);
     check_elements("x", in, to.count() * static_cast<uint64_t>(world_size),
                    blocks_of(world_size, to.count()) + " of out");
   }
   return run(operation, async_op, [&](nezha_comm_t comm, nezha_work_t* work) {
-    return nezha_scatter(comm, in.data(), to.data(), to.count(), to.dtype(), root, &options, work);
+    return nezha_scatter(comm, in.data(), to.data(), to.amount(), to.dtype(), root, &options, work);
   });
 }
 
 nb::object Communicator::all_to_all(nb::handle x, nb::handle out, const OptionalText& algorithm,
                                     Timeout timeout, bool async_op) {
   nezha_op_options options = call_options(timeout, algorithm, async_op);
-  auto operation = new_operation();
+  auto operation = new_operation("all_to_all");
   Buffer &in = operation->input, &to = operation->output;
-  in.acquire(x, Access::read, "x");
-  acquire_out(*operation, out, "it receives a block of every rank");
+  in.acquire(x, Access::read, "x", Elements::any);
+  acquire_out(*operation, out, Elements::any, "it receives a block of every rank");
   check_same_dtype(in, to);
   check_elements("out", to, in.count(), "as many as x");
   const uint64_t block = in.count() / static_cast<uint64_t>(world_size);
@@ -227,7 +228,7 @@ nb::object Communicator::all_to_all(nb::handle x, nb::handle out, const Optional
                  "it holds one block of equal length for each of the " +
                      std::to_string(world_size) + " ranks");
   return run(operation, async_op, [&](nezha_comm_t comm, nezha_work_t* work) {
-    return nezha_all_to_all(comm, in.data(), to.data(), block, in.dtype(), &options, work);
+    return nezha_all_to_all(comm, in.data(), to.data(), block * in.unit(), in.dtype(), &options, work);
   });
 }
 
@@ -237,22 +238,24 @@ nb::object Communicator::all_to_all_v(nb::handle x, const Counts& send_counts, n
   nezha_op_options options = call_options(timeout, algorithm, async_op);
   const uint64_t sent = check_counts("send_counts", send_counts, world_size);
   const uint64_t received = check_counts("receive_counts", receive_counts, world_size);
-  auto operation = new_operation();
+  auto operation = new_operation("all_to_all_v");
   Buffer &in = operation->input, &to = operation->output;
-  in.acquire(x, Access::read, "x");
-  acquire_out(*operation, out, "it receives a block of every rank");
+  in.acquire(x, Access::read, "x", Elements::any);
+  acquire_out(*operation, out, Elements::any, "it receives a block of every rank");
   check_same_dtype(in, to);
   check_elements("x", in, sent, "the sum of send_counts");
   check_elements("out", to, received, "the sum of receive_counts");
+  const Counts to_each = in_units(send_counts, in);
+  const Counts from_each = in_units(receive_counts, in);
   return run(operation, async_op, [&](nezha_comm_t comm, nezha_work_t* work) {
-    return nezha_all_to_all_v(comm, in.data(), send_counts.data(), to.data(),
-                              receive_counts.data(), in.dtype(), &options, work);
+    return nezha_all_to_all_v(comm, in.data(), to_each.data(), to.data(), from_each.data(),
+                              in.dtype(), &options, work);
   });
 }
 
 nb::object Communicator::barrier(Timeout timeout, bool async_op) {
   nezha_op_options options = call_options(timeout, std::nullopt, async_op);
-  auto operation = new_operation();
+  auto operation = new_operation("barrier");
   operation->result = nb::none();
   return run(operation, async_op, [&](nezha_comm_t comm, nezha_work_t* work) {
     return nezha_barrier(comm, &options, work);
@@ -262,12 +265,12 @@ nb::object Communicator::barrier(Timeout timeout, bool async_op) {
 nb::object Communicator::send(nb::handle x, int destination, uint32_t tag, Timeout timeout,
                               bool async_op) {
   nezha_op_options options = call_options(timeout, std::nullopt, async_op);
-  auto operation = new_operation();
+  auto operation = new_operation("send");
   Buffer& buffer = operation->input;
-  buffer.acquire(x, Access::read, "x");
+  buffer.acquire(x, Access::read, "x", Elements::any);
   operation->result = nb::none();
   return run(operation, async_op, [&](nezha_comm_t comm, nezha_work_t* work) {
-    return nezha_send(comm, buffer.data(), buffer.count(), buffer.dtype(), destination, tag,
+    return nezha_send(comm, buffer.data(), buffer.amount(), buffer.dtype(), destination, tag,
                       &options, work);
   });
 }
@@ -278,12 +281,12 @@ nb::object Communicator::recv(nb::handle x, std::optional<int> source, uint32_t 
   if (source && *source < 0) {
     raise(NEZHA_INVALID_ARGUMENT, "source is negative: pass a rank, or None for any");
   }
-  auto operation = new_operation();
+  auto operation = new_operation("recv");
   Buffer& buffer = operation->input;
-  buffer.acquire(x, Access::write, "x");
+  buffer.acquire(x, Access::write, "x", Elements::any);
   operation->result = nb::borrow(x);
   return run(operation, async_op, [&](nezha_comm_t comm, nezha_work_t* work) {
-    return nezha_recv(comm, buffer.data(), buffer.count(), buffer.dtype(),
+    return nezha_recv(comm, buffer.data(), buffer.amount(), buffer.dtype(),
                       source.value_or(NEZHA_ANY_SOURCE), tag, &options, work);
   });
 }
@@ -293,7 +296,7 @@ nb::object Communicator::recv(nb::handle x, std::optional<int> source, uint32_t 
 void Communicator::group_begin() {
   Handle::Lease lease(handle_);
   check(nezha_group_begin(lease.raw()));
-  groups_[PyThread_get_thread_ident()] = new_operation();
+  groups_[PyThread_get_thread_ident()] = new_operation("group");
 }
 
 std::shared_ptr<Operation> Communicator::take_group() {
@@ -306,7 +309,7 @@ std::shared_ptr<Operation> Communicator::take_group() {
 
 nb::object Communicator::group_end(Timeout timeout, bool async_op) {
   std::shared_ptr<Operation> group = take_group();
-  if (group == nullptr) group = new_operation();  // the C library says what is wrong
+  if (group == nullptr) group = new_operation("group");  // the C library says what is wrong
   nb::list results;
   for (const std::shared_ptr<Operation>& part : group->parts) results.append(part->result);
   group->result = std::move(results);

@@ -33,9 +33,8 @@ void Communicator::abort() {
   nezha_comm_abort(lease.raw());
 }
 
-std::unique_ptr<Communicator> Communicator::child_of(nezha_code code, std::string message,
-                                                     nezha_comm_t child) {
-  if (code != NEZHA_OK) raise(code, message);
+std::unique_ptr<Communicator> Communicator::child_of(const Failure& failure, nezha_comm_t child) {
+  if (failure) raise(failure);
   if (child == nullptr) return nullptr;
   return std::make_unique<Communicator>(std::make_shared<Handle>(child, handle_->store()));
 }
@@ -43,41 +42,36 @@ std::unique_ptr<Communicator> Communicator::child_of(nezha_code code, std::strin
 std::unique_ptr<Communicator> Communicator::split(int color, int key) {
   Handle::Lease lease(handle_);
   nezha_comm_t child = nullptr;
-  nezha_code code;
-  std::string message;
+  Failure failure;
   {
     nb::gil_scoped_release no_gil;
-    code = nezha_split(lease.raw(), color, key, &child);
-    if (code != NEZHA_OK) message = last_error();
+    failure = failure_of(nezha_split(lease.raw(), color, key, &child));
   }
-  return child_of(code, std::move(message), child);
+  return child_of(failure, child);
 }
 
 std::unique_ptr<Communicator> Communicator::create(const std::vector<int>& ranks,
                                                    const char* name) {
   Handle::Lease lease(handle_);
   nezha_comm_t child = nullptr;
-  nezha_code code;
-  std::string message;
+  Failure failure;
   {
     nb::gil_scoped_release no_gil;
-    code = nezha_create(lease.raw(), ranks.data(), static_cast<int>(ranks.size()), name, &child);
-    if (code != NEZHA_OK) message = last_error();
+    failure = failure_of(nezha_create(lease.raw(), ranks.data(), static_cast<int>(ranks.size()), name,
+                                      &child));
   }
-  return child_of(code, std::move(message), child);
+  return child_of(failure, child);
 }
 
 std::unique_ptr<Communicator> Communicator::shrink(Timeout timeout) {
   Handle::Lease lease(handle_);
   nezha_comm_t child = nullptr;
-  nezha_code code;
-  std::string message;
+  Failure failure;
   {
     nb::gil_scoped_release no_gil;
-    code = nezha_shrink(lease.raw(), timeout.value_or(0), &child);
-    if (code != NEZHA_OK) message = last_error();
+    failure = failure_of(nezha_shrink(lease.raw(), timeout.value_or(0), &child));
   }
-  return child_of(code, std::move(message), child);
+  return child_of(failure, child);
 }
 
 std::string Communicator::describe(const char* what) {
@@ -116,14 +110,12 @@ std::unique_ptr<Communicator> init(int rank, int world_size, const OptionalText&
   options.timeout_s = timeout;
   options.config = config.c_str();
   nezha_comm_t raw = nullptr;
-  nezha_code code;
-  std::string message;
+  Failure failure;
   {
     nb::gil_scoped_release no_gil;
-    code = nezha_init(&options, &raw);
-    if (code != NEZHA_OK) message = last_error();
+    failure = failure_of(nezha_init(&options, &raw));
   }
-  if (code != NEZHA_OK) raise(code, message, bridge ? bridge->first_error() : nb::handle());
+  if (failure) raise(failure, bridge ? bridge->first_error() : nb::handle());
   return std::make_unique<Communicator>(std::make_shared<Handle>(raw, bridge));
 }
 

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "call.h"
+#include "errors.h"
 #include "handle.h"
 #include "operation.h"
 
@@ -84,11 +85,12 @@ class Communicator {
   template <class Issue>
   nanobind::object run(std::shared_ptr<Operation>& operation, bool async_op, Issue&& issue);
   nanobind::object work_of(std::shared_ptr<Operation> operation);
-  std::shared_ptr<Operation> new_operation() {
-    return std::make_shared<Operation>(Handle::Lease(handle_));
+  // `name` is a literal.
+  std::shared_ptr<Operation> new_operation(const char* name) {
+    return std::make_shared<Operation>(Handle::Lease(handle_), name);
   }
   std::shared_ptr<Operation> take_group();
-  std::unique_ptr<Communicator> child_of(nezha_code code, std::string message, nezha_comm_t child);
+  std::unique_ptr<Communicator> child_of(const Failure& failure, nezha_comm_t child);
 
   std::shared_ptr<Handle> handle_;
   std::map<unsigned long, std::shared_ptr<Operation>> groups_;  // by Python thread; the GIL guards it

@@ -6,19 +6,20 @@ namespace nb = nanobind;
 
 namespace nezha::python {
 
-void raise(nezha_code code, const std::string& message) { raise(code, message, nb::handle()); }
+Failure failure_of(nezha_code code) {
+  if (code == NEZHA_OK) return {};
+  return {code, nezha_last_error(), nezha_last_error_details()};
+}
 
-void raise(nezha_code code, const std::string& message, nb::handle cause) {
+void raise(nezha_code code, const std::string& message) { raise(Failure{code, message}); }
+
+void raise(const Failure& failure, nb::handle cause) {
   nb::object error = nb::module_::import_("nezha.errors")
-                         .attr("from_code")(static_cast<int>(code), message);
+                         .attr("from_code")(static_cast<int>(failure.code), failure.message,
+                                            failure.details);
   if (cause.is_valid()) error.attr("__cause__") = cause;
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.ptr())), error.ptr());
   throw nb::python_error();
-}
-
-std::string last_error() {
-  const char* text = nezha_last_error();
-  return text != nullptr ? text : "";
 }
 
 }  // namespace nezha::python

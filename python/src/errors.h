@@ -1,7 +1,7 @@
 // Errors of the module: a nezha_code becomes the exception class that nezha/errors.py has for it.
 //
-// Contract: call with the GIL held. Both functions leave by throwing; `last_error` must be called on
-// the thread of the failed C call, before its next one.
+// Contract: `raise` is called with the GIL held and leaves by throwing. `failure_of` needs no GIL; it is
+// called on the thread of the C call, before its next one.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -12,14 +12,23 @@
 
 namespace nezha::python {
 
-[[noreturn]] void raise(nezha_code code, const std::string& message);
-[[noreturn]] void raise(nezha_code code, const std::string& message, nanobind::handle cause);
+// What a C call answered.
+struct Failure {
+  nezha_code code = NEZHA_OK;
+  std::string message;
+  std::string details = {};  // nezha_last_error_details(); empty: none
 
-// nezha_last_error() as text, never null.
-std::string last_error();
+  explicit operator bool() const { return code != NEZHA_OK; }
+};
+
+// `code` with what the library says of it.
+Failure failure_of(nezha_code code);
+
+[[noreturn]] void raise(nezha_code code, const std::string& message);
+[[noreturn]] void raise(const Failure& failure, nanobind::handle cause = {});
 
 inline void check(nezha_code code) {
-  if (code != NEZHA_OK) raise(code, last_error());
+  if (code != NEZHA_OK) raise(failure_of(code));
 }
 
 }  // namespace nezha::python

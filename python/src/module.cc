@@ -11,4 +11,5 @@ NB_MODULE(_native, module) {
   nezha::python::bind_query(module);
   nezha::python::bind_aggregator(module);
   nezha::python::bind_interrupt(module);
+  nezha::python::bind_log(module);
 }

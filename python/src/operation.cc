@@ -29,7 +29,8 @@ bool Operation::poll() {
   if (done_) return true;
   int done = 0;
   const nezha_code code = nezha_test(work_, &done);
-  if (done) complete(code, code == NEZHA_OK ? "" : last_error());
+  if (!done) return false;
+  complete(code == NEZHA_OK ? nullptr : std::make_unique<Failure>(failure_of(code)));
   return done_;
 }
 
@@ -40,7 +41,7 @@ bool Operation::wait_quietly(double timeout_s) {
 }
 
 void Operation::outcome() const {
-  if (code_ != NEZHA_OK) raise(code_, message_);
+  if (failure_ != nullptr) raise(*failure_);
 }
 
 void Operation::abort() {
@@ -56,18 +57,17 @@ void Operation::abort() {
 
 bool Operation::wait_slice(double seconds) {
   ++waiters_;
-  nezha_code code;
   int done = 1;
-  std::string message;
+  std::unique_ptr<Failure> failure;
   {
     nb::gil_scoped_release no_gil;
-    code = nezha_wait(work_, seconds);
+    nezha_code code = nezha_wait(work_, seconds);
     // A wait that timed out and an operation that timed out have the same code.
     if (code == NEZHA_TIMED_OUT) code = nezha_test(work_, &done);
-    if (done && code != NEZHA_OK) message = nezha_last_error();
+    if (done && code != NEZHA_OK) failure = std::make_unique<Failure>(failure_of(code));
   }
   --waiters_;
-  if (done) complete(code, std::move(message));
+  if (done) complete(std::move(failure));
   return done_;
 }
 
@@ -96,11 +96,10 @@ void Operation::wait_blocking() {
   }
 }
 
-void Operation::complete(nezha_code code, std::string message) {
+void Operation::complete(std::unique_ptr<Failure> failure) {
   if (!done_) {
     done_ = true;
-    code_ = code;
-    message_ = std::move(message);
+    failure_ = std::move(failure);
     if (work_ != nullptr) nezha_work_source(work_, &source_);
   }
   let_go();

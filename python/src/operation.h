@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "buffer.h"
+#include "errors.h"
 #include "handle.h"
 #include "nezha/nezha.h"
 
@@ -21,7 +22,8 @@ namespace nezha::python {
 
 class Operation {
  public:
-  explicit Operation(Handle::Lease lease) : lease_(std::move(lease)) {}
+  // `name` is a literal: "all_reduce", "group".
+  Operation(Handle::Lease lease, const char* name) : lease_(std::move(lease)), name_(name) {}
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
   ~Operation();
@@ -33,6 +35,7 @@ class Operation {
   std::vector<std::shared_ptr<Operation>> parts;
 
   nezha_comm_t comm() const { return lease_->raw(); }
+  const char* name() const { return name_; }
 
   // `issue` makes the C call that fills the work handle. With `block`, waits for the outcome: a
   // Python signal handler that raises (Ctrl-C) aborts the communicator, because the memory must not
@@ -57,7 +60,8 @@ class Operation {
   bool wait_slice(double seconds);
   bool wait_in_slices(double timeout_s, bool signals);
   void wait_blocking();
-  void complete(nezha_code code, std::string message);
+  // Null: it has succeeded.
+  void complete(std::unique_ptr<Failure> failure);
   void let_go();
 
   std::optional<Handle::Lease> lease_;
@@ -65,21 +69,20 @@ class Operation {
   int waiters_ = 0;
   bool done_ = false;
   int source_ = -1;
-  nezha_code code_ = NEZHA_OK;
-  std::string message_;
+  const char* name_;
+  std::unique_ptr<Failure> failure_;  // null: none
 };
 
 template <class Issue>
 void Operation::start(Issue&& issue, bool block) {
-  nezha_code code;
-  std::string message;
+  std::unique_ptr<Failure> failure;
   {
     nanobind::gil_scoped_release no_gil;
-    code = issue(lease_->raw(), &work_);
-    if (code != NEZHA_OK) message = nezha_last_error();
+    const nezha_code code = issue(lease_->raw(), &work_);
+    if (code != NEZHA_OK) failure = std::make_unique<Failure>(failure_of(code));
   }
-  if (code != NEZHA_OK) {
-    complete(code, std::move(message));
+  if (failure) {
+    complete(std::move(failure));
     outcome();
   }
   if (block) {

@@ -20,10 +20,13 @@ constexpr std::array<DtypeName, 8> kNames = {{{"float32", NEZHA_FLOAT32},
 
 // What a tensor is asked, as Python strings that are made once.
 enum Question {
-  kDtype, kIsCpu, kRequiresGrad, kLayout, kIsContiguous, kIsNeg, kNumel, kDataPtr, kQuestions
+  kDtype, kIsCpu, kRequiresGrad, kLayout, kIsContiguous, kIsNeg, kNumel, kDataPtr,
+  // Of a dtype that the library does not have:
+  kIsQuantized, kIsConj, kElementSize, kQuestions
 };
 constexpr std::array<const char*, kQuestions> kQuestionNames = {
-    "dtype", "is_cpu", "requires_grad", "layout", "is_contiguous", "is_neg", "numel", "data_ptr"};
+    "dtype", "is_cpu", "requires_grad", "layout", "is_contiguous", "is_neg", "numel", "data_ptr",
+    "is_quantized", "is_conj", "element_size"};
 
 // Objects of torch, which lives as long as the interpreter does, and the questions.
 struct Torch {
@@ -88,17 +91,20 @@ TorchMemory torch_memory(nb::handle tensor) {
   const nb::object dtype = look(torch, tensor, kDtype);
   size_t index = 0;
   while (index < kNames.size() && torch.dtypes[index] != dtype.ptr()) ++index;
-  if (index == kNames.size()) {
-    memory.state = State::unknown_dtype;
+  const bool is_foreign = index == kNames.size();
+  if (is_foreign) memory.element_bytes = nb::cast<uint64_t>(ask(torch, tensor, kElementSize));
+  if (is_foreign && is_true(look(torch, tensor, kIsQuantized))) {
+    memory.state = State::quantized;
   } else if (!is_true(look(torch, tensor, kIsCpu))) {
     memory.state = State::not_on_host;
   } else if (is_true(look(torch, tensor, kRequiresGrad))) {
     memory.state = State::needs_grad;
   } else if (look(torch, tensor, kLayout).ptr() != torch.strided ||
-             !is_true(ask(torch, tensor, kIsContiguous)) || is_true(ask(torch, tensor, kIsNeg))) {
+             !is_true(ask(torch, tensor, kIsContiguous)) || is_true(ask(torch, tensor, kIsNeg)) ||
+             (is_foreign && is_true(ask(torch, tensor, kIsConj)))) {
     memory.state = State::not_contiguous;
   } else {
-    memory.dtype = kNames[index].second;
+    if (!is_foreign) memory.dtype = kNames[index].second;
     memory.count = nb::cast<uint64_t>(ask(torch, tensor, kNumel));
     memory.data = reinterpret_cast<void*>(nb::cast<uintptr_t>(ask(torch, tensor, kDataPtr)));
   }

@@ -12,11 +12,12 @@ namespace nezha::python {
 bool is_torch_tensor(nanobind::handle object);
 
 struct TorchMemory {
-  enum class State { usable, not_on_host, unknown_dtype, needs_grad, not_contiguous };
+  enum class State { usable, not_on_host, quantized, needs_grad, not_contiguous };
   State state = State::usable;
   void* data = nullptr;
   uint64_t count = 0;
   nezha_dtype dtype = NEZHA_UINT8;
+  uint64_t element_bytes = 0;  // where the library has no dtype for it
 };
 
 TorchMemory torch_memory(nanobind::handle tensor);

@@ -4,6 +4,10 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
+#include <array>
+#include <cstdio>
+#include <string>
+
 #include "bindings.h"
 #include "errors.h"
 
@@ -11,6 +15,20 @@ namespace nb = nanobind;
 using namespace nb::literals;
 
 namespace nezha::python {
+
+namespace {
+
+// Not the operation's error: only the wait is over.
+Failure still_running(const std::string& name, double waited_s) {
+  std::array<char, 32> seconds;
+  std::snprintf(seconds.data(), seconds.size(), "%g", waited_s);
+  return {NEZHA_TIMED_OUT,
+          "the " + name + " was still running after " + seconds.data() +
+              " s of wait(); it goes on: wait again, or abort() it",
+          R"({"goes_on": true, "operation": ")" + name + "\"}"};
+}
+
+}  // namespace
 
 bool Work::test() {
   if (!operation_->poll()) return false;
@@ -23,21 +41,19 @@ nb::object Work::wait(std::optional<double> timeout_s) {
     raise(NEZHA_INVALID_ARGUMENT, "timeout must be a number of seconds >= 0, or None");
   }
   if (!operation_->wait(timeout_s.value_or(-1))) {
-    raise(NEZHA_TIMED_OUT, "the operation was still running after " +
-                               std::to_string(*timeout_s) +
-                               " s of wait(); it goes on: wait again, or abort() it");
+    raise(still_running(operation_->name(), *timeout_s));
   }
   operation_->outcome();
   return operation_->result;
 }
 
 void bind_work(nb::module_& module) {
-  nb::class_<Work>(module, "Work")
+  nb::class_<Work>(module, "Work", nb::is_generic())
       .def("test", &Work::test,
            "True when the operation has completed; raises its error if it failed.")
       .def("wait", &Work::wait, "timeout"_a = nb::none(),
-           "The result, when the operation has completed. Raises its error, or TimedOut when it "
-           "is still running after `timeout` seconds; it goes on then.")
+           "The result, when the operation has completed. Raises its error, or WaitTimedOut when "
+           "it is still running after `timeout` seconds; it goes on then.")
       .def_prop_ro("source", &Work::source,
                    "The rank whose message a completed recv took; -1 otherwise.")
       .def("abort", &Work::abort,

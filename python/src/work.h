@@ -19,7 +19,7 @@ class Work {
 
   // True when completed; raises the operation's error then.
   bool test();
-  // The result array; raises the operation's error, or `timed_out` when it is still running.
+  // The result array; raises the operation's error, or WaitTimedOut when it is still running.
   nanobind::object wait(std::optional<double> timeout_s);
   void abort() { operation_->abort(); }
   int source() const { return operation_->source(); }

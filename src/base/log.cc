@@ -16,6 +16,7 @@
 
 #include "base/config.h"
 #include "base/file.h"
+#include "base/log_sink.h"
 
 namespace nezha::log {
 namespace internal {
@@ -33,6 +34,8 @@ constexpr std::array<std::string_view, 5> kNames = {"error", "warn", "info", "de
 // The file's descriptor is never closed once lines may be going to it from other threads; a new
 // file takes its number over (dup2), which is atomic.
 std::atomic<int> file_descriptor{-1};
+std::atomic<bool> has_named_file{false};
+std::atomic<Sink> sink{nullptr};
 
 thread_local int thread_rank = -1;
 
@@ -71,6 +74,8 @@ std::optional<Level> level_from_name(std::string_view name) {
   return std::nullopt;
 }
 
+void set_sink(Sink other) { sink.store(other, std::memory_order_release); }
+
 void set_level(Level level) {
   internal::threshold.store(static_cast<uint8_t>(level), std::memory_order_relaxed);
 }
@@ -88,6 +93,7 @@ Status set_file(std::string_view path) {
         .with_errno(reason);
   }
   const std::lock_guard lock(start_mutex());
+  has_named_file.store(!name.empty());
   const int current = file_descriptor.load();
   if (current < 0) {
     file_descriptor.store(opened);
@@ -141,6 +147,12 @@ void write(Level level, const char* subsystem, const char* format, ...) {
   for (size_t i = head; i < length; ++i) {
     const auto letter = static_cast<unsigned char>(line[i]);
     if (letter < 0x20 || letter == 0x7F) line[i] = '?';
+  }
+  if (const Sink own = sink.load(std::memory_order_acquire); own != nullptr) {
+    line[length] = '\0';
+    own(level, thread_rank, subsystem, line.data() + head);
+    errno = saved_errno;
+    if (!has_named_file.load(std::memory_order_relaxed)) return;
   }
   line[length++] = '\n';
   const int file = file_descriptor.load(std::memory_order_relaxed);

@@ -7,10 +7,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <variant>
+#include <vector>
 
 namespace nezha {
 
@@ -29,6 +31,17 @@ enum class Code : uint8_t {
 
 std::string_view name_of(Code code);
 
+// What an error is about, for programs: the message says it to people. What is not known is empty or -1.
+struct ErrorDetails {
+  std::vector<int> ranks = {};      // of the communicator: lost, waited for, or at odds with each other
+  std::string rail = {};            // the last one to a rank that was lost
+  std::string_view operation = {};  // "all_reduce"; always a literal
+  int64_t number = -1;              // of the operation, among those of its communicator
+  int64_t bytes = -1;               // of the operation
+  int64_t communicator = -1;
+  bool goes_on = false;             // only the wait for the operation is over
+};
+
 class [[nodiscard]] Status {
  public:
   Status() = default;
@@ -45,10 +58,15 @@ class [[nodiscard]] Status {
   int rail = -1;
   int peer = -1;
   int os_errno = 0;
+  std::shared_ptr<const ErrorDetails> details;  // null: none are known
 
   Status& with_peer(int rank) { peer = rank; return *this; }
   Status& with_rail(int index) { rail = index; return *this; }
   Status& with_errno(int number) { os_errno = number; return *this; }
+  Status& with(ErrorDetails known) {
+    details = std::make_shared<const ErrorDetails>(std::move(known));
+    return *this;
+  }
 
   // "peer_lost: rank 0: lost rank 2 ..."
   std::string to_string() const;

@@ -1,4 +1,4 @@
-// The sentence behind the last error of this thread, for nezha_last_error.
+// What is known of the last error of this thread, for nezha_last_error and nezha_last_error_details.
 #pragma once
 
 #include "base/status.h"
@@ -6,7 +6,7 @@
 
 namespace nezha::capi {
 
-// Remembers the message of a failure and returns the code.
+// Remembers a failure and returns its code.
 nezha_code remember(const Status& status);
 
 // Runs `body` and turns what it throws into a code: nothing crosses the C border.

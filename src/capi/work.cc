@@ -70,8 +70,9 @@ nezha_code nezha_wait(nezha_work_t work, double timeout_s) {
                               : nezha::kNever;
     // A finished operation may outlive its communicator.
     if (work->is_done() || work->wait(deadline)) return work->status();
-    return error(Code::timed_out, "rank %d: the operation was not complete after %g s; it goes on, "
-                 "wait again or abort it", work->communicator->rank(), timeout_s);
+    Status still = error(Code::timed_out, "rank %d: the operation was not complete after %g s; it goes "
+                         "on, wait again or abort it", work->communicator->rank(), timeout_s);
+    return still.with({.goes_on = true});
   });
 }
 

@@ -16,6 +16,13 @@
 namespace nezha::context {
 namespace {
 
+// "1, 2, 5"
+std::string list(const std::vector<int>& ranks) {
+  std::string text;
+  for (const int rank : ranks) text += (text.empty() ? "" : ", ") + std::to_string(rank);
+  return text;
+}
+
 // How long one look at the store may take before the whole picture is looked at again.
 constexpr Nanoseconds kLook = 200 * kMillisecond;
 constexpr Nanoseconds kGlance = 10 * kMillisecond;
@@ -214,10 +221,10 @@ Result<std::string> Bootstrap::gather() {
   std::string welcome;
   while (true) {
     if (request_.store_outlives_job) NEZHA_RETURN_IF_ERROR(beat());
-    std::string absent;
+    std::vector<int> absent;
     for (size_t rank = 0; rank < joined.size(); ++rank) {
       NEZHA_RETURN_IF_ERROR(look_for(static_cast<int>(rank), absent.empty(), &joined[rank]));
-      if (joined[rank].empty()) absent += (absent.empty() ? "" : ", ") + std::to_string(rank);
+      if (joined[rank].empty()) absent.push_back(static_cast<int>(rank));
     }
     if (!joined[0].empty() && joined[0] != self_) return taken();
     if (absent.empty()) {
@@ -239,7 +246,8 @@ Result<std::string> Bootstrap::gather() {
     if (rendezvous::expired(request_.deadline)) {
       return error(Code::timed_out, "rank 0 waited at %s, but rank %s of %d did not join; raise "
                    "connect_timeout_s if they start later", store_.describe().c_str(),
-                   absent.c_str(), request_.world_size);
+                   list(absent).c_str(), request_.world_size)
+          .with({.ranks = absent});
     }
   }
   NEZHA_RETURN_IF_ERROR(store_.set(nonce_ + "/go", std::to_string(sequence_), request_.deadline));
@@ -254,12 +262,12 @@ std::string Bootstrap::make_welcome(const std::vector<std::string>& joined) cons
 
 // The ranks that have not read the latest welcome: they are about to, or what is in it is not theirs but
 // what an earlier process of their rank left behind.
-std::string Bootstrap::unconfirmed() {
-  std::string absent;
+std::vector<int> Bootstrap::unconfirmed() {
+  std::vector<int> absent;
   for (int rank = 1; rank < request_.world_size; ++rank) {
     const Nanoseconds until = system_clock().now() + (absent.empty() ? kLook : kGlance);
     if (store_.get(read_key(nonce_, sequence_, rank), std::min(until, request_.deadline))) continue;
-    absent += (absent.empty() ? "" : ", ") + std::to_string(rank);
+    absent.push_back(rank);
   }
   return absent;
 }
@@ -356,7 +364,8 @@ Result<Session> Bootstrap::parse_welcome(const std::string& welcome) const {
     if (rank == 0) agreed_by_zero = joined.agreed;
     if (joined.agreed != agreed_by_zero) {
       return error(Code::mismatch, "rank %d is configured with %s, but rank 0 with %s; these must be "
-                   "equal on all ranks", rank, joined.agreed.c_str(), agreed_by_zero.c_str());
+                   "equal on all ranks", rank, joined.agreed.c_str(), agreed_by_zero.c_str())
+          .with({.ranks = {0, rank}});
     }
     session.ranks.push_back(std::move(joined.address));
   }

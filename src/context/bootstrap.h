@@ -70,7 +70,7 @@ class Bootstrap {
   Status announce();
   Result<std::string> gather();
   std::string make_welcome(const std::vector<std::string>& joined) const;
-  std::string unconfirmed();
+  std::vector<int> unconfirmed();
   Result<std::string> await_welcome();
   Result<bool> confirm(const std::string& welcome);
   Nanoseconds next_look() const;

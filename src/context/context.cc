@@ -152,6 +152,7 @@ Status Context::connect() {
   options.ack_bytes = config_.ack_bytes;
   options.inline_bytes = config_.inline_bytes;
   options.peer_deadline = static_cast<Nanoseconds>(config_.peer_deadline_s * kSecond);
+  for (const transport::RailAddress& rail : rails_) options.rail_names.push_back(rail.name);
   engine_ = std::make_unique<engine::Engine>(*loop_, options);
   loop_->set_client(engine_.get());
   NEZHA_RETURN_IF_ERROR(watch_flight());

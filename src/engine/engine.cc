@@ -5,6 +5,7 @@
 #include <new>
 
 #include "base/check.h"
+#include "engine/failure_details.h"
 #include "engine/mismatch.h"
 
 namespace nezha::engine {
@@ -144,7 +145,11 @@ void Engine::check_presence(Group& group, const OpRequest& request) {
                         "%s #%llu began; every rank must make the same calls", group.rank, rank,
                         std::string(name_of(request.collective)).c_str(),
                         static_cast<unsigned long long>(group.next_op_seq));
-    return fail_group(group, lost.with_peer(static_cast<int>(rank)), true);
+    ErrorDetails details = details_of(group, nullptr, {static_cast<int>(rank)});
+    details.operation = name_of(request.collective);
+    details.number = static_cast<int64_t>(group.next_op_seq);
+    lost.with(std::move(details)).with_peer(static_cast<int>(rank));
+    return fail_group(group, lost, true);
   }
 }
 
@@ -266,6 +271,7 @@ void Engine::tell_failure(const Group& group, PeerLinks& links) {
   header.comm = group.comm;
   header.slot = static_cast<uint16_t>(group.failed.code());
   header.chunk = static_cast<uint32_t>(group.failed.peer + 1);
+  write_details(group.failed, header);
   endpoint->post_control(header, group.failed.message());
   endpoint->flush();
 }
@@ -346,7 +352,8 @@ void Engine::check_deadlines(Nanoseconds now) {
 
 Status Engine::deadline_error(const Group& group, const Execution& execution) const {
   std::string absent;
-  for (const int member : execution.awaited_members()) {
+  std::vector<int> awaited = execution.awaited_members();
+  for (const int member : awaited) {
     absent += (absent.empty() ? "" : ", ") + std::to_string(member);
   }
   const std::string waiting =
@@ -356,7 +363,8 @@ Status Engine::deadline_error(const Group& group, const Execution& execution) co
                group.rank, std::string(name_of(execution.descriptor().collective)).c_str(),
                static_cast<unsigned long long>(execution.op_seq()),
                static_cast<unsigned long long>(execution.bytes()), group.comm, waiting.c_str(),
-               describe_ranks(group, execution.op_seq()).c_str());
+               describe_ranks(group, execution.op_seq()).c_str())
+      .with(details_of(group, &execution, std::move(awaited)));
 }
 
 // --------------------------------------------------------------------------------- sending

@@ -39,6 +39,7 @@ struct EngineOptions {
   uint64_t ack_bytes = 1024 * 1024;
   uint64_t inline_bytes = 16 * 1024;
   Nanoseconds peer_deadline = 30 * kSecond;
+  std::vector<std::string> rail_names = {};  // of this rank's rails, for errors; may be empty
 };
 
 struct EngineCounters {

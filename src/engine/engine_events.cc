@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "engine/engine.h"
+#include "engine/failure_details.h"
 
 namespace nezha::engine {
 
@@ -241,6 +242,7 @@ void Engine::on_failure(Endpoint& endpoint, const wire::FrameHeader& header,
   const Code code = known ? static_cast<Code>(header.slot) : Code::internal;
   Status why(code, text.empty() ? "rank " + std::to_string(endpoint.peer) + " failed" : text);
   why.with_peer(static_cast<int>(header.chunk) - 1);
+  why.with(read_details(header, group->members.size()));
   fail_group(*group, why, false);
 }
 
@@ -357,7 +359,10 @@ void Engine::peer_lost(int peer, const Status& why) {
     Status lost = error(Code::peer_lost, "rank %d lost rank %d %s (communicator %u): %s; shrink() "
                         "gives a communicator of the others", group->rank, rank,
                         activity_of(*group).c_str(), group->comm, why.message().c_str());
-    fail_group(*group, lost.with_peer(rank), true);
+    ErrorDetails details = details_of(*group, {rank});
+    const auto rail = static_cast<size_t>(why.rail);
+    if (rail < options_.rail_names.size()) details.rail = options_.rail_names[rail];
+    fail_group(*group, lost.with_peer(rank).with(std::move(details)), true);
   }
   shrinker_.lost(peer);
   WorkQueue pending = peers_[static_cast<size_t>(peer)]->take_pending();
@@ -379,13 +384,14 @@ void Engine::peer_left(int peer) {
                           std::string(name_of(execution->descriptor().collective)).c_str(),
                           static_cast<unsigned long long>(execution->op_seq()),
                           static_cast<unsigned long long>(execution->bytes()));
-      fail_group(*group, lost.with_peer(rank), true);
+      lost.with_peer(rank).with(details_of(*group, execution.get(), {rank}));
+      fail_group(*group, lost, true);
       break;
     }
     if (group->failed.is_ok() && group->mailbox->needs(rank)) {
       Status lost = error(Code::peer_lost, "rank %d: rank %d left (closed its communicator) before a "
                           "message with it was complete", group->rank, rank);
-      fail_group(*group, lost.with_peer(rank), true);
+      fail_group(*group, lost.with_peer(rank).with(details_of(*group, nullptr, {rank})), true);
     }
   }
   WorkQueue pending = peers_[static_cast<size_t>(peer)]->take_pending();

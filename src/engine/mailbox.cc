@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "engine/engine.h"
+#include "engine/failure_details.h"
 
 namespace nezha::engine {
 namespace {
@@ -87,7 +88,10 @@ Status Mailbox::check_presence(int global, const wire::OpDescriptor& op) {
   Status lost = error(Code::peer_lost, "rank %d: %s left (closed its communicator) before the message "
                       "of %s was complete (communicator %u); every message needs its sender and its "
                       "receiver", group_.rank, who.c_str(), describe(op).c_str(), group_.comm);
-  engine_.fail_group(group_, lost.with_peer(member), true);
+  ErrorDetails details;
+  details.communicator = group_.comm;
+  if (member != kAnySource) details.ranks = {member};
+  engine_.fail_group(group_, lost.with_peer(member).with(std::move(details)), true);
   return group_.failed;
 }
 
@@ -241,7 +245,8 @@ Status Mailbox::mismatch(const Message& message) const {
                static_cast<unsigned long long>(message.number), source, group_.rank, group_.comm,
                source, describe(message.op).c_str(), group_.rank,
                describe(message.receive.op).c_str())
-      .with_peer(source);
+      .with_peer(source)
+      .with(details_of_message(group_, false, message.receive.op, {source, group_.rank}));
 }
 
 void Mailbox::take_inline(uint32_t index) {
@@ -370,13 +375,16 @@ Status Mailbox::deadline_error(const Pending& late) const {
   const int member = late.peer == kAnySource ? kAnySource : member_of(late.peer);
   const std::string who =
       member == kAnySource ? std::string("any rank") : "rank " + std::to_string(member);
+  std::vector<int> awaited;
+  if (member != kAnySource) awaited = {member};
   std::string waiting = late.is_send ? who + " to receive it" : who + " to send it";
   if (late.is_matched) waiting = late.is_send ? "acknowledgements" : "the rest of it from " + who;
   return error(Code::timed_out, "rank %d: the %s of %s %s %s (communicator %u) passed its deadline "
                "waiting for %s; find out what that rank is doing, or raise timeout_s", group_.rank,
                late.is_send ? "send" : "receive", describe(late.op).c_str(),
                late.is_send ? "to" : "from", who.c_str(), group_.comm, waiting.c_str())
-      .with_peer(member);
+      .with_peer(member)
+      .with(details_of_message(group_, late.is_send, late.op, std::move(awaited)));
 }
 
 bool Mailbox::needs(int member, bool standing_too) const {

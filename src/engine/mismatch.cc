@@ -44,6 +44,12 @@ wire::OpDescriptor comparable(const wire::OpDescriptor& mine, wire::OpDescriptor
 Status describe_mismatch(uint32_t comm, uint64_t op_seq, const RankedDescriptor& mine,
                          const RankedDescriptor& other) {
   const Difference found = difference(mine.op, other.op);
+  ErrorDetails details;
+  details.ranks = {mine.rank, other.rank};
+  details.communicator = comm;
+  details.operation = name_of(mine.op.collective);
+  details.number = static_cast<int64_t>(op_seq);
+  details.bytes = static_cast<int64_t>(mine.op.count * dtype_size(mine.op.dtype));
   return error(Code::mismatch,
                "operation #%llu of communicator %u: %s is %s on rank %d but %s on rank %d (rank %d "
                "calls %s of %llu x %s, rank %d calls %s of %llu x %s); every rank must make the same "
@@ -56,7 +62,8 @@ Status describe_mismatch(uint32_t comm, uint64_t op_seq, const RankedDescriptor&
                std::string(name_of(other.op.collective)).c_str(),
                static_cast<unsigned long long>(other.op.count),
                std::string(name_of(other.op.dtype)).c_str())
-      .with_peer(other.rank);
+      .with_peer(other.rank)
+      .with(std::move(details));
 }
 
 }  // namespace nezha::engine

@@ -4,6 +4,7 @@
 #include <new>
 
 #include "engine/engine.h"
+#include "engine/failure_details.h"
 
 namespace nezha::engine {
 
@@ -267,7 +268,8 @@ void Shrinker::revoke(Lineage& lineage) {
       Status gone = error(Code::peer_lost, "rank %d: the other ranks lost rank %d %s (communicator %u) "
                           "and shrink(); call it, too", group->rank, rank,
                           engine_.activity_of(*group).c_str(), group->comm);
-      engine_.fail_group(*group, gone.with_peer(rank), false);
+      gone.with_peer(rank).with(details_of(*group, {rank}));
+      engine_.fail_group(*group, gone, false);
     }
     if (group->generation < known.generation) {
       engine_.fail_group(*group, error(Code::aborted, "rank %d: another rank called shrink() on "
@@ -308,12 +310,17 @@ int Shrinker::rank_in_parent(const Lineage& lineage, int member) const {
 
 Status Shrinker::timeout_error(const Lineage& lineage) const {
   std::string absent;
+  ErrorDetails details;
   for (const int member : lineage.agreement.missing()) {
-    absent += (absent.empty() ? "" : ", ") + std::to_string(rank_in_parent(lineage, member));
+    details.ranks.push_back(rank_in_parent(lineage, member));
+    absent += (absent.empty() ? "" : ", ") + std::to_string(details.ranks.back());
   }
+  details.operation = "shrink";
+  details.communicator = lineage.parent;
   return error(Code::timed_out, "rank %d: shrink() of communicator %u passed its deadline waiting for "
                "rank %s; every rank that lives has to call it",
-               rank_in_parent(lineage, lineage.agreement.self()), lineage.parent, absent.c_str());
+               rank_in_parent(lineage, lineage.agreement.self()), lineage.parent, absent.c_str())
+      .with(std::move(details));
 }
 
 }  // namespace nezha::engine

@@ -253,7 +253,8 @@ void Supervisor::lose(PeerLinks& links, const char* reason) {
   Peer& peer = state(links);
   std::string why = reason;
   if (!peer.last_error.empty()) why += "; last rail: " + peer.last_error;
-  engine_.peer_lost(links.peer(), error(Code::peer_lost, "%s", why.c_str()));
+  engine_.peer_lost(links.peer(),
+                    error(Code::peer_lost, "%s", why.c_str()).with_rail(peer.last_rail));
 }
 
 }  // namespace nezha::engine

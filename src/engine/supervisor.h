@@ -121,6 +121,7 @@ class Supervisor final : public transport::RejoinEvents {
     Nanoseconds cut_off_at = kNever;  // no connection is up since
     Nanoseconds answered_at = 0;     // its host accepted a probe
     std::string last_error;          // of the last connection that was lost, or dial that failed
+    int last_rail = -1;              // of the last connection that was lost
     Probe probe;
     int unanswered = 0;              // rounds of probes since it was last heard or answered
     int spoken = 0;                  // rounds in a row that it answered itself, unheard otherwise

@@ -30,6 +30,7 @@ void Supervisor::on_lost(PeerLinks& links, Link& link, WorkQueue& unacknowledged
   next_tick_ = now;
   Peer& peer = state(links);
   peer.last_error = why.message();
+  peer.last_rail = link.endpoint->rail;
   to_limbo(links, link, unacknowledged, link.endpoint->first_unacknowledged());
   engine_.rails_changed();
   if (links.any_up() != nullptr) {
@@ -39,7 +40,7 @@ void Supervisor::on_lost(PeerLinks& links, Link& link, WorkQueue& unacknowledged
   }
   if (rejoin_ == nullptr) {
     engine_.peer_lost(links.peer(), error(Code::peer_lost, "its last rail said: %s",
-                                          why.message().c_str()));
+                                          why.message().c_str()).with_rail(peer.last_rail));
     return;
   }
   NEZHA_LOG(warn, "engine", "rank %d lost its last rail to rank %d (%s); trying to get one back",

@@ -29,6 +29,9 @@
 //              that connection up and asks what landed on it; `op_seq` = 1: for good, 0: for now
 //   landed     the same names, and in `op_seq` how many data frames landed on that connection
 //   agree      payload: a round of an agreement among the survivors of `comm`
+//   failure    `chunk`: the rank it is about, plus one; `stage` and `root`: up to two ranks, each plus
+//              one, 0 where there are none, or more; `op_seq`: number of the operation plus one,
+//              `collective` and `count` (bytes): which; 0 where none was running
 #pragma once
 
 #include <array>

@@ -93,7 +93,7 @@ class Prepared:
             return call(self._data, **options)
         if case.kind == "broadcast":
             return call(self._data, variant % self.world, **options)
-        return call(self._data, self._out, **options)
+        return call(self._data, out=self._out, **options)
 
     def right(self, variant: int) -> bool:
         """Whether the result has the bits of the reference, which the first one here becomes."""

@@ -25,7 +25,7 @@ from torch.nn.parallel import DistributedDataParallel
 from campaigns.moments import until
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples"))
-import ddp_digits  # noqa: E402  (found by the line above)
+import ddp_digits
 
 _BATCH = 128
 

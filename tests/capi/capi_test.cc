@@ -214,6 +214,41 @@ TEST(CApi, ErrorsBelongToTheirThread) {
   EXPECT_EQ(mine, nezha_last_error());
 }
 
+JsonValue last_details() {
+  auto details = parse_json(nezha_last_error_details());
+  EXPECT_TRUE(details.is_ok()) << nezha_last_error_details();
+  return details.is_ok() ? std::move(*details) : JsonValue();
+}
+
+TEST(CApi, ErrorsSayToProgramsWhatTheyAreAbout) {
+  ASSERT_EQ(nezha_barrier(nullptr, nullptr, nullptr), NEZHA_INVALID_ARGUMENT);
+  const JsonValue plain = last_details();
+  EXPECT_EQ(plain.at("version").integer_or(0), 1);
+  EXPECT_EQ(plain.at("code").string_or(""), "invalid_argument");
+  EXPECT_TRUE(plain.at("ranks").items().empty());
+  EXPECT_TRUE(plain.at("operation").is_null());
+  EXPECT_FALSE(plain.at("goes_on").bool_or(true));
+  with_world(2, [](int rank, nezha_comm_t comm) {
+    int32_t value = 1;
+    nezha_work_t work = nullptr;
+    if (rank == 0) {
+      ASSERT_EQ(nezha_all_reduce(comm, &value, &value, 1, NEZHA_INT32, NEZHA_SUM, nullptr, &work),
+                NEZHA_OK);
+      EXPECT_EQ(nezha_wait(work, 0.01), NEZHA_TIMED_OUT);
+      EXPECT_TRUE(last_details().at("goes_on").bool_or(false));
+    }
+    EXPECT_EQ(nezha_send(comm, &value, 1, NEZHA_INT32, 1 - rank, 0, nullptr, nullptr), NEZHA_OK);
+    EXPECT_EQ(nezha_recv(comm, &value, 1, NEZHA_INT32, 1 - rank, 0, nullptr, nullptr), NEZHA_OK);
+    EXPECT_EQ(rank == 0 ? nezha_wait(work, 0) : nezha_barrier(comm, nullptr, nullptr), NEZHA_MISMATCH);
+    const JsonValue details = last_details();
+    EXPECT_EQ(details.at("code").string_or(""), "mismatch");
+    EXPECT_EQ(details.at("ranks").items().size(), 2U);
+    EXPECT_EQ(details.at("operation_number").integer_or(-1), 0);
+    EXPECT_FALSE(details.at("goes_on").bool_or(true));
+    nezha_work_free(work);
+  });
+}
+
 TEST(CApi, SplitAndWorkHandles) {
   with_world(3, [](int rank, nezha_comm_t comm) {
     nezha_comm_t part = reinterpret_cast<nezha_comm_t>(1);

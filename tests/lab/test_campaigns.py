@@ -17,14 +17,14 @@ import pytest
 import wire_meter  # noqa: F401  (also finds nezha in the source tree)
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from campaigns import report  # noqa: E402  (found by the line above)
-from campaigns.__main__ import exit_code, run_one  # noqa: E402
-from campaigns.campaign import Campaign, Record  # noqa: E402
-from campaigns.cases import Case, Prepared, pattern  # noqa: E402
-from campaigns.catalog import CAMPAIGNS  # noqa: E402
-from campaigns.lines import Broken  # noqa: E402
-from campaigns.measure import Baseline, Figure, Operation, percentile, stall_of  # noqa: E402
-from campaigns.rails import check_leaks  # noqa: E402
+from campaigns import report
+from campaigns.__main__ import exit_code, run_one
+from campaigns.campaign import Campaign, Record
+from campaigns.cases import Case, Prepared, pattern
+from campaigns.catalog import CAMPAIGNS
+from campaigns.lines import Broken
+from campaigns.measure import Baseline, Figure, Operation, percentile, stall_of
+from campaigns.rails import check_leaks
 
 _SHORT = [campaign for campaign in CAMPAIGNS if campaign.wanted[0]]
 _SEED = int(os.environ.get("NEZHA_TEST_SEED", "1"))

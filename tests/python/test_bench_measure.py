@@ -33,7 +33,7 @@ class FakeWorld:
         def body(rank):
             try:
                 results[rank] = measure(FakeComm(self, rank), spec)
-            except Exception as error:  # noqa: BLE001  (reported by the main thread)
+            except Exception as error:  # reported by the main thread
                 errors.append(error)
                 self.barrier.abort()
 

@@ -19,8 +19,8 @@ MB = 1 << 20
 
 def schedule(**changes) -> Schedule:
     """Two buckets and four gradients."""
-    given = dict(model="vgg11", batch=32, bucket_mb=25.0, threads=1, parameters=3, tensors=[8, 4],
-                 buckets=[4 * MB, 9 * MB], gaps_s=[0.5, 0.25], tail_s=0.25)
+    given = {"model": "vgg11", "batch": 32, "bucket_mb": 25.0, "threads": 1, "parameters": 3,
+             "tensors": [8, 4], "buckets": [4 * MB, 9 * MB], "gaps_s": [0.5, 0.25], "tail_s": 0.25}
     return Schedule(**{**given, **changes})
 
 

@@ -50,7 +50,7 @@ def all_gather(algorithm: str) -> Callable[[Any], Started]:
         out = numpy.zeros((RANKS, COUNT))
         out[comm.rank] = values(comm)
         own = out[comm.rank]
-        return lambda: comm.all_gather(own, out, algorithm=algorithm, async_op=True), [own]
+        return lambda: comm.all_gather(own, out=out, algorithm=algorithm, async_op=True), [own]
     return start
 
 
@@ -62,13 +62,13 @@ def gather(comm: Any) -> Started:
 def scatter(comm: Any) -> Started:
     x = values(comm, RANKS)
     own = x[ROOT * COUNT:(ROOT + 1) * COUNT] if comm.rank == ROOT else numpy.zeros(COUNT)
-    return lambda: comm.scatter(x, own, ROOT, async_op=True), [x] if comm.rank == ROOT else []
+    return lambda: comm.scatter(x, ROOT, out=own, async_op=True), [x] if comm.rank == ROOT else []
 
 
 def reduce_scatter(comm: Any) -> Started:
     x = values(comm, RANKS)
     blocks = [x[rank * COUNT:(rank + 1) * COUNT] for rank in range(RANKS)]
-    return (lambda: comm.reduce_scatter(x, blocks[comm.rank], async_op=True),
+    return (lambda: comm.reduce_scatter(x, out=blocks[comm.rank], async_op=True),
             [block for rank, block in enumerate(blocks) if rank != comm.rank])
 
 

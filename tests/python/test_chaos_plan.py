@@ -6,7 +6,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-import nezha.cli.chaos
+import nezha.cli.chaos  # noqa: F401  (makes cli.chaos)
 from nezha import cli, last_counts
 from nezha.chaos import ChaosError, picture, report, tables, verdict
 from nezha.chaos.faults import Injection, Plan, Schedule, parse_faults, parse_seconds

@@ -13,11 +13,11 @@ def test_all_gather(world):
         x = numpy.arange(6, dtype="f4").reshape(2, 3) + 10 * comm.rank
         new = comm.all_gather(x)
         out = numpy.empty(6 * RANKS, "f4")
-        assert comm.all_gather(x, out) is out
+        assert comm.all_gather(x, out=out) is out
         out[:] = 0
         place = out[6 * comm.rank:6 * (comm.rank + 1)]
         place[:] = x.ravel()
-        comm.all_gather(place, out)  # in place
+        comm.all_gather(place, out=out)  # in place
         assert (out == new.ravel()).all()
         return new
 
@@ -29,7 +29,7 @@ def test_all_gather(world):
 def test_all_gather_of_blocks_that_differ(world):
     def body(comm):
         out = numpy.empty(6, "i8")
-        return comm.all_gather_v(numpy.full(comm.rank + 1, comm.rank), out, [1, 2, 3]).tolist()
+        return comm.all_gather_v(numpy.full(comm.rank + 1, comm.rank), [1, 2, 3], out=out).tolist()
 
     assert world(RANKS, body) == [[0, 1, 1, 2, 2, 2]] * RANKS
 
@@ -50,7 +50,7 @@ def test_reduce_scatter(world, op, factor, times):
 def test_reduce_scatter_of_blocks_that_differ(world):
     def body(comm):
         out = numpy.empty(comm.rank, "i4")
-        return comm.reduce_scatter_v(numpy.arange(3, dtype="i4"), out, [0, 1, 2]).tolist()
+        return comm.reduce_scatter_v(numpy.arange(3, dtype="i4"), [0, 1, 2], out=out).tolist()
 
     assert world(RANKS, body) == [[], [0], [3, 6]]
 
@@ -62,7 +62,7 @@ def test_to_and_from_one_rank(world, root):
         total = comm.reduce(numpy.full(2, comm.rank + 1.0), root)
         gathered = comm.gather(numpy.full(2, comm.rank), root=root)
         x = numpy.arange(6) if is_root else None
-        block = comm.scatter(x, numpy.empty(2, "i8"), root)
+        block = comm.scatter(x, root, out=numpy.empty(2, "i8"))
         assert block.tolist() == [2 * comm.rank, 2 * comm.rank + 1]
         return (total is None, gathered is None) if not is_root else (total.tolist(),
                                                                       gathered.tolist())
@@ -77,7 +77,7 @@ def test_all_to_all(world):
         even = comm.all_to_all(numpy.arange(RANKS) + 10 * comm.rank).tolist()
         out = numpy.empty(RANKS * comm.rank, "i8")
         x = numpy.repeat(comm.rank, sum(range(RANKS)))
-        comm.all_to_all_v(x, range(RANKS), out, [comm.rank] * RANKS)
+        comm.all_to_all_v(x, range(RANKS), [comm.rank] * RANKS, out=out)
         return even, out.tolist()
 
     for rank, (even, uneven) in enumerate(world(RANKS, body)):
@@ -164,18 +164,18 @@ def test_torch_tensors(world):
 
 
 @pytest.mark.parametrize("call, words", [
-    (lambda comm, x: comm.all_gather(x, numpy.empty(9, "f4")), "out has 9 elements instead of 8"),
-    (lambda comm, x: comm.all_gather(x, numpy.empty(8, "f8")), "dtype"),
+    (lambda comm, x: comm.all_gather(x, out=numpy.empty(9, "f4")), "out has 9 elements instead of 8"),
+    (lambda comm, x: comm.all_gather(x, out=numpy.empty(8, "f8")), "dtype"),
     (lambda comm, x: comm.all_gather([1.0]), "list"),
-    (lambda comm, x: comm.all_gather_v(x, x, [8, 8]), "counts has 2 entries"),
-    (lambda comm, x: comm.all_gather_v(x, x.copy(), [7]), "x has 8 elements"),
-    (lambda comm, x: comm.reduce_scatter(x, numpy.empty(3, "f4")), "x has 8 elements"),
+    (lambda comm, x: comm.all_gather_v(x, [8, 8], out=x), "counts has 2 entries"),
+    (lambda comm, x: comm.all_gather_v(x, [7], out=x.copy()), "x has 8 elements"),
+    (lambda comm, x: comm.reduce_scatter(x, out=numpy.empty(3, "f4")), "x has 8 elements"),
     (lambda comm, x: comm.reduce_scatter(numpy.float32(1)), "first extent"),
     (lambda comm, x: comm.reduce_scatter(x, op="nonsense"), "nonsense"),
     (lambda comm, x: comm.reduce(x, root=4), "root"),
-    (lambda comm, x: comm.scatter(x, None), "out is None"),
-    (lambda comm, x: comm.all_to_all(x, x), "overlap"),
-    (lambda comm, x: comm.all_to_all_v(x, [8], x.copy(), [9]), "out has 8 elements"),
+    (lambda comm, x: comm.scatter(x, out=None), "out is None"),
+    (lambda comm, x: comm.all_to_all(x, out=x), "overlap"),
+    (lambda comm, x: comm.all_to_all_v(x, [8], [9], out=x.copy()), "out has 8 elements"),
     (lambda comm, x: comm.send(x, 1), "destination"),
     (lambda comm, x: comm.recv(x, -3), "source"),
     (lambda comm, x: comm.create([1]), "rank 1"),

@@ -10,8 +10,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from rdma import __main__ as command  # noqa: E402
-from rdma import guest, requirements  # noqa: E402
+from rdma import __main__ as command
+from rdma import guest, requirements
 
 PASSED: Dict[str, Any] = {"passed": True, "seconds": 1.0, "note": "fine"}
 ABSENT = requirements.Requirement("nosuch-package", "nosuch-command", "nothing at all")

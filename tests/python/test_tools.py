@@ -1,6 +1,7 @@
 """The house rules: the project keeps them, and each check can fail."""
 
 import importlib.util
+import subprocess
 import sys
 from pathlib import Path
 
@@ -144,3 +145,14 @@ def test_this_project():
     assert layers.check(ROOT) == []
     assert tidy.check(ROOT) == []
     assert features.check(ROOT) == []
+
+
+@pytest.mark.parametrize("text, rule", [
+    ("import os\n", "F401"), ("x = 1  " + "#" * 120 + "\n", "E501"), ("def f():\n    return 1\n", "D103"),
+])
+def test_linters_find_what_they_are_there_for(text, rule):
+    pytest.importorskip("ruff", reason="ruff is not installed here")
+    found = subprocess.run([sys.executable, "-m", "ruff", "check", "--output-format", "concise",
+                            "--stdin-filename", "python/nezha/new.py", "-"],
+                           input='"""New."""\n\n' + text, capture_output=True, text=True, cwd=ROOT)
+    assert found.returncode == 1 and rule in found.stdout

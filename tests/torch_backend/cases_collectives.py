@@ -246,13 +246,13 @@ def messages() -> None:
     works = [dist.isend(torch.tensor([1.0]), after, tag=1),
              dist.isend(torch.tensor([2.0]), after, tag=2),
              dist.irecv(second, before, tag=2), dist.irecv(first, before, tag=1)]
-    for work in works:
-        work.wait()
+    for each in works:
+        each.wait()
     assert (first.item(), second.item()) == (1.0, 2.0)
     big, got = torch.full((300000,), float(rank)), torch.zeros(300000)
     batch = [dist.P2POp(dist.irecv, got, before), dist.P2POp(dist.isend, big, after)]
-    for work in dist.batch_isend_irecv(batch):
-        work.wait()
+    for each in dist.batch_isend_irecv(batch):
+        each.wait()
     agree(got, torch.full((300000,), float(before)))
 
 

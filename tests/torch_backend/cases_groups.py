@@ -181,7 +181,7 @@ def bad_input() -> None:
     for tensor, words in ((sparse, "dense"), (torch.zeros(2, dtype=torch.float8_e4m3fn), "float8"),
                           (torch.zeros(2, dtype=torch.int16), "int16"),
                           (torch.empty(4, device="meta"), "meta")):
-        raises(nezha.Unsupported, words, lambda: backend.allreduce([tensor]))  # noqa: B023
+        raises(nezha.Unsupported, words, lambda: backend.allreduce([tensor]))
     complex_numbers = torch.zeros(2, dtype=torch.complex64)
     raises(nezha.Unsupported, "complex",
            lambda: backend.allreduce([complex_numbers], max_options()))

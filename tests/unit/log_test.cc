@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/config.h"
+#include "base/log_sink.h"
 #include "support/captured_log.h"
 
 namespace nezha {
@@ -24,6 +25,33 @@ class Log : public ::testing::Test {
 
   testing::CapturedLog captured_;
 };
+
+struct Heard {
+  log::Level level;
+  int rank;
+  std::string subsystem, text;
+};
+std::vector<Heard> heard;
+
+TEST_F(Log, ASinkGetsThePartsOfALineAndANamedFileTheLine) {
+  heard.clear();
+  log::set_sink([](log::Level level, int rank, const char* subsystem, const char* text) {
+    heard.push_back({level, rank, subsystem, text});
+  });
+  {
+    const log::RankScope scope(2);
+    NEZHA_LOG(warn, "tcp", "rail\n%s", "eth1");
+  }
+  NEZHA_LOG(debug, "tcp", "not said");
+  log::set_sink(nullptr);
+  NEZHA_LOG(warn, "tcp", "later");
+  ASSERT_EQ(heard.size(), 1u);
+  EXPECT_EQ(heard[0].level, log::Level::warn);
+  EXPECT_EQ(heard[0].rank, 2);
+  EXPECT_EQ(heard[0].subsystem, "tcp");
+  EXPECT_EQ(heard[0].text, "rail?eth1");
+  EXPECT_EQ(lines().size(), 2u);
+}
 
 TEST_F(Log, WhatHoldsForGoodIsSaidOnce) {
   for (int i = 0; i < 3; ++i) log::warn_once("x", "the same text");

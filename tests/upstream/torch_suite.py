@@ -34,7 +34,7 @@ import torch.testing._internal.common_distributed as common
 for _feature in ("ddp", "subgroup", "plugin"):
     common.DistTestCases.backend_feature[_feature].add("nezha")
 
-import torch.testing._internal.distributed.distributed_test as upstream
+import torch.testing._internal.distributed.distributed_test as upstream  # noqa: E402
 
 # Of gloo's profiler events it asks that they are flagged as asynchronous, which only a backend in C++
 # can do. Of a backend called nezha it asks nothing about them.

@@ -30,7 +30,9 @@ def serve(options: Options, json_to: Optional[str]) -> None:
     node = _start(options)
     server = None
     try:
-        stats: Callable[[], Stats] = lambda: json.loads(node.stats())
+        def stats() -> Stats:
+            parsed: Stats = json.loads(node.stats())
+            return parsed
         if options.metrics is not None:
             from .metrics import Collector, MetricsServer
 

@@ -109,7 +109,7 @@ class AllGather(_Blocks):
     """Every rank's block, everywhere."""
 
     def call(self) -> None:
-        self._comm.all_gather(self._in, self._out, algorithm=self._algorithm)
+        self._comm.all_gather(self._in, out=self._out, algorithm=self._algorithm)
 
     def wrong(self) -> int:
         return self._wrong_blocks(self._reference.input(rank, self._block)
@@ -120,7 +120,7 @@ class Gather(AllGather):
     """Every rank's block, on the root."""
 
     def call(self) -> None:
-        self._comm.gather(self._in, self._out, self._root, algorithm=self._algorithm)
+        self._comm.gather(self._in, self._root, out=self._out, algorithm=self._algorithm)
 
     def wrong(self) -> int:
         return super().wrong() if self._comm.rank == self._root else 0
@@ -136,7 +136,7 @@ class Scatter(_Blocks):
         return self._block
 
     def call(self) -> None:
-        self._comm.scatter(self._in, self._out, self._root, algorithm=self._algorithm)
+        self._comm.scatter(self._in, self._root, out=self._out, algorithm=self._algorithm)
 
     def wrong(self) -> int:
         return self._wrong_blocks([self._part(self._root, self._comm.rank)])
@@ -149,7 +149,7 @@ class AllToAll(_Blocks):
         return self._total
 
     def call(self) -> None:
-        self._comm.all_to_all(self._in, self._out, algorithm=self._algorithm)
+        self._comm.all_to_all(self._in, out=self._out, algorithm=self._algorithm)
 
     def wrong(self) -> int:
         return self._wrong_blocks(self._part(rank, self._comm.rank)
@@ -172,7 +172,7 @@ class ReduceScatter(_Blocks):
         return self._block
 
     def call(self) -> None:
-        self._comm.reduce_scatter(self._in, self._out, self._op, algorithm=self._algorithm)
+        self._comm.reduce_scatter(self._in, self._op, out=self._out, algorithm=self._algorithm)
 
     def wrong(self) -> int:
         begin = self._comm.rank * self._block
@@ -193,7 +193,8 @@ class Reduce(AllReduce):
         self._root = spec.root
 
     def call(self) -> None:
-        self._comm.reduce(self._in, self._root, self._op, self._out, algorithm=self._algorithm)
+        self._comm.reduce(self._in, self._root, self._op, out=self._out,
+                          algorithm=self._algorithm)
 
     def wrong(self) -> int:
         return super().wrong() if self._comm.rank == self._root else 0

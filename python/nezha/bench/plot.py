@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from . import picture
 from .rows import Row
@@ -18,7 +18,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _MIDDLE = 64 << 10
 
 
-def plot(curves: Dict[str, Sequence[Row]], path: Path, title: str) -> None:
+def plot(curves: Mapping[str, Sequence[Row]], path: Path, title: str) -> None:
     """Writes a picture of `curves` (name -> rows) to `path`: times of short tensors beside the bandwidth
     of long ones, or one of the two where no curve has both. Raises BenchError where it cannot."""
     pyplot = picture.drawing()
@@ -37,21 +37,21 @@ def plot(curves: Dict[str, Sequence[Row]], path: Path, title: str) -> None:
     picture.write(figure, path)
 
 
-def _draw_curves(axes: Any, curves: Dict[str, Sequence[Row]], key: str) -> None:
+def _draw_curves(axes: Any, curves: Mapping[str, Sequence[Row]], key: str) -> None:
     for index, (name, rows) in enumerate(curves.items()):
         axes.plot([row["size"] for row in rows], [row[key] for row in rows],
                   color=COLORS[index % len(COLORS)], marker=MARKERS[index % len(MARKERS)],
                   markersize=5, linewidth=2, label=name, zorder=3)
 
 
-def _draw_times(axes: Any, curves: Dict[str, Sequence[Row]]) -> None:
+def _draw_times(axes: Any, curves: Mapping[str, Sequence[Row]]) -> None:
     _draw_curves(axes, curves, "time_us")
     axes.set_yscale("log")
     axes.set_ylabel("time, short tensors (us)", fontsize=11)
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
 
 
-def _draw_bandwidth(axes: Any, curves: Dict[str, Sequence[Row]]) -> None:
+def _draw_bandwidth(axes: Any, curves: Mapping[str, Sequence[Row]]) -> None:
     _draw_curves(axes, curves, "busbw_gbps")
     limits: Dict[float, List[str]] = {}
     for index, rows in enumerate(curves.values()):

@@ -6,7 +6,7 @@ GB is 1e9 bytes. `of_limit` = limit_us / time_us; both null where a rail's rate 
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from .formulas import bus_factor, gbps, limit_seconds, median, percentile
 from .spec import REDUCTIONS, BenchSpec, RailSample, Sample
@@ -90,7 +90,7 @@ def _rail_rows(samples: Sequence[Sample], operations: int) -> List[Row]:
     } for rail, total in zip(samples[0].rails, totals)]
 
 
-def gains(rows: Sequence[Row], singles: Dict[str, Sequence[Row]]) -> List[Optional[float]]:
+def gains(rows: Sequence[Row], singles: Mapping[str, Sequence[Row]]) -> List[Optional[float]]:
     """Time of the best single rail divided by the time of all, per row; None where not measured."""
     best: Dict[int, float] = {}
     for single in singles.values():

@@ -12,7 +12,7 @@ import subprocess
 import threading
 import time
 from dataclasses import replace
-from typing import Any, Dict, List, Optional, Set
+from typing import Any, Dict, List, Optional, Set, Tuple
 
 from ..launcher import Rank
 from .errors import ChaosError
@@ -93,7 +93,7 @@ class Ranks:
         return True
 
 
-def _stat(pid: Optional[int]) -> Any:
+def _stat(pid: Optional[int]) -> Tuple[str, int]:
     """(state, ticks) of a process; ("X", 0) when it is gone."""
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:

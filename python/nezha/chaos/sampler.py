@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 import time
-from typing import Dict, List, Tuple
+from typing import Dict, Tuple
 
 from ..lab import kernel, state, userns
 from .timeline import Timeline

@@ -50,6 +50,7 @@ class Answer:
 
     @property
     def cheapest(self) -> str:
+        """The name of the algorithm that the library chooses."""
         return self.comparison.chosen
 
     @property

@@ -18,8 +18,7 @@ def refused(field: str, value: Any, allowed: str) -> PlanError:
 def whole(field: str, value: Any, least: int, most: int) -> int:
     """`value` as an int. Raises PlanError outside `least` to `most`, and for what is no whole
     number."""
-    good = isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
-    if not good:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
         raise refused(field, value, f"a whole number from {least} to {most}")
     return value
 

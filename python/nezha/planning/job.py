@@ -94,6 +94,7 @@ class Iteration:
 
     @property
     def total(self) -> float:
+        """All of them together."""
         return self.computing + self.bubble + self.tensor + self.pipeline + self.exposed
 
 

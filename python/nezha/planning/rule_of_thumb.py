@@ -32,6 +32,7 @@ class RuleOfThumb:
 
     @property
     def slower(self) -> Optional[float]:
+        """How many times as long it takes between hosts as inside one; None where one is not known."""
         return self.between_s / self.inside_s if self.between_s and self.inside_s else None
 
 

@@ -32,6 +32,7 @@ class Time:
 
     @property
     def total_s(self) -> float:
+        """Seconds in all."""
         return self.latency_s + self.transfer_s
 
     def times(self, factor: float) -> Time:

@@ -69,11 +69,11 @@ class NezhaBackend(Group, _Base):
 
     def current_rank(self) -> int:
         """This rank among the members of now, which reconfigure() may have changed."""
-        return self._comm.rank
+        return int(self._comm.rank)
 
     def current_size(self) -> int:
         """How many members there are now."""
-        return self._comm.world_size
+        return int(self._comm.world_size)
 
     def reconfigure(self, opts: Any) -> Any:
         """Replaces the members; see reconfigure.py."""

@@ -99,7 +99,7 @@ def collective(mark: str, device: Optional[Callable[..., torch.Tensor]]) -> Call
         name = body.__name__
 
         @functools.wraps(body)
-        def operation(self: Any, *args: Any, **kwargs: Any) -> Optional[Work]:
+        def operation(self: Calls, *args: Any, **kwargs: Any) -> Optional[Work]:
             if self._over is not None or self._comm is None:
                 self._check_open()
             self._sequence += 1
@@ -107,7 +107,9 @@ def collective(mark: str, device: Optional[Callable[..., torch.Tensor]]) -> Call
                 if device is not None:
                     where = device(*args, **kwargs)
                     if not where.is_cpu:
-                        return self._devices.run(name, body, args, kwargs, where.device)
+                        work: Optional[Work] = self._devices.run(name, body, args, kwargs,
+                                                                 where.device)
+                        return work
                 if profiler._is_profiler_enabled:
                     return _marked(f"{self._name}:{mark}", body, self, args, kwargs)
                 return body(self, *args, **kwargs)

@@ -11,14 +11,14 @@ in torch before 2.14 have both.
 
 from __future__ import annotations
 
-from typing import Any, Callable, List, Optional, Sequence
+from typing import Any, List, Optional, Sequence
 
 import torch
 from torch._C import _distributed_c10d as c10d
 
 from .. import errors
 from . import layout
-from .calls import Calls, collective
+from .calls import Call, Calls, collective
 from .dtypes import movable, operator, reducible
 from .work import Work
 
@@ -59,7 +59,7 @@ class Collectives(Calls):
     @collective("all_reduce", device=lambda tensors, opts=None: tensors[0])
     def allreduce_coalesced(self, tensors: Tensors, opts: Any = _COALESCED) -> Optional[Work]:
         """allreduce of each tensor, all started together."""
-        calls = []
+        calls: List[Call] = []
         finishes = []
         for tensor in tensors:
             op, factor = operator(opts.reduceOp, tensor)
@@ -86,7 +86,7 @@ class Collectives(Calls):
         (tensor,) = layout.single(inputs)
         (targets,) = layout.lists(outputs, self._comm.world_size)
         call, finish = self._gather_list(targets, tensor)
-        return self._start(opts, targets, finish, call[0], *call[1])
+        return self._start(opts, targets, finish, call[0], *call[1], **call[2])
 
     @collective("all_gather", device=lambda outputs, inputs, opts=None: inputs[0])
     def allgather_coalesced(self, outputs: List[Tensors], inputs: Tensors,
@@ -99,7 +99,7 @@ class Collectives(Calls):
         calls, finishes = [], []
         for index, tensor in enumerate(inputs):
             call, finish = self._gather_list([row[index] for row in outputs], tensor)
-            calls.append((*call, {}))
+            calls.append(call)
             finishes.append(finish)
         written = [tensor for row in outputs for tensor in row]
         return self._start_all(opts, written, layout.both(finishes), calls)
@@ -117,7 +117,8 @@ class Collectives(Calls):
                                     opts: Any = _ALLGATHER) -> Optional[Work]:
         """all_gather_single of each pair, all started together."""
         layout.same_length(outputs, inputs)
-        calls, finishes = [], []
+        calls: List[Call] = []
+        finishes = []
         for output, tensor in zip(outputs, inputs):
             packed, finish = self._gather_single(output, tensor)
             calls.append((self._comm.all_gather, (movable(layout.dense(tensor)),),
@@ -159,7 +160,7 @@ class Collectives(Calls):
             (sources,) = layout.lists(inputs, self._comm.world_size, tensor)
             flat = layout.flattened(sources)
         return self._start(opts, outputs, finish, self._comm.scatter,
-                           None if flat is None else movable(flat), movable(packed),
+                           None if flat is None else movable(flat), out=movable(packed),
                            root=opts.rootRank)
 
     @collective("reduce_scatter", device=lambda outputs, inputs, opts=None: outputs[0])
@@ -204,8 +205,8 @@ class Collectives(Calls):
             return self._start(opts, [output], finish, self._comm.all_to_all, movable(source),
                                out=movable(packed))
         return self._start(opts, [output], finish, self._comm.all_to_all_v, movable(source),
-                           layout.split_counts(source, input_splits, world), movable(packed),
-                           layout.split_counts(packed, output_splits, world))
+                           layout.split_counts(source, input_splits, world),
+                           layout.split_counts(packed, output_splits, world), out=movable(packed))
 
     @collective("all_to_all", device=lambda outputs, inputs, opts=None: outputs[0])
     def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any = _ALLTOALL) -> Optional[Work]:
@@ -216,8 +217,8 @@ class Collectives(Calls):
         flat, finish = layout.scratch_for(targets)
         gathered = layout.flattened(sources)
         return self._start(opts, outputs, finish, self._comm.all_to_all_v, movable(gathered),
-                           layout.byte_counts(gathered, sources), movable(flat),
-                           layout.byte_counts(flat, targets))
+                           layout.byte_counts(gathered, sources),
+                           layout.byte_counts(flat, targets), out=movable(flat))
 
     @collective("send", device=lambda tensors, *rest: tensors[0])
     def send(self, tensors: Tensors, destination: int, tag: int) -> Optional[Work]:
@@ -253,7 +254,7 @@ class Collectives(Calls):
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
     alltoall_base = all_to_all_single
 
-    def _gather_list(self, targets: Tensors, tensor: torch.Tensor) -> Any:
+    def _gather_list(self, targets: Sequence[torch.Tensor], tensor: torch.Tensor) -> Any:
         source = layout.dense(tensor)
         flat, finish = layout.scratch_for(targets)
         layout.same_dtype(flat, source)
@@ -262,9 +263,9 @@ class Collectives(Calls):
                 f"all_gather: output {self._comm.rank} has {targets[self._comm.rank].numel()} "
                 f"elements and this rank's input has {source.numel()}")
         if all(target.numel() == source.numel() for target in targets):
-            return (self._comm.all_gather, (movable(source), movable(flat))), finish
-        counts = layout.byte_counts(flat, targets)
-        return (self._comm.all_gather_v, (movable(source), movable(flat), counts)), finish
+            return (self._comm.all_gather, (movable(source),), {"out": movable(flat)}), finish
+        arguments = (movable(source), layout.byte_counts(flat, targets))
+        return (self._comm.all_gather_v, arguments, {"out": movable(flat)}), finish
 
     def _gather_single(self, output: torch.Tensor, tensor: torch.Tensor) -> Any:
         layout.same_dtype(output, tensor)
@@ -281,14 +282,13 @@ class Collectives(Calls):
         op, factor = operator(opts.reduceOp, source)
         packed, finish = layout.packed(output, load=False)
         world = self._comm.world_size
-        call: Callable[..., Any]
+        options = {"op": op, "factor": factor, "out": reducible(packed, op)}
         if counts is None or len(set(counts)) == 1:
             if source.numel() != packed.numel() * world:
                 raise errors.InvalidArgument(
                     f"reduce_scatter: the input has {source.numel()} elements; {world} ranks with "
                     f"an output of {packed.numel()} each need {packed.numel() * world}")
-            arguments = (reducible(source, op), reducible(packed, op))
-            return (self._comm.reduce_scatter, arguments, {"op": op, "factor": factor}), finish
+            return (self._comm.reduce_scatter, (reducible(source, op),), options), finish
         scale = 2 if source.is_complex() else 1
-        arguments = (reducible(source, op), reducible(packed, op), [n * scale for n in counts])
-        return (self._comm.reduce_scatter_v, arguments, {"op": op, "factor": factor}), finish
+        arguments = (reducible(source, op), [n * scale for n in counts])
+        return (self._comm.reduce_scatter_v, arguments, options), finish

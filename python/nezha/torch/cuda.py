@@ -87,9 +87,9 @@ class Job:
         return self._over.is_set()
 
     def wait(self, timeout: Optional[float] = None) -> None:
-        """Raises its error, or TimedOut when it still runs after `timeout` seconds."""
+        """Raises its error, or WaitTimedOut when it still runs after `timeout` seconds."""
         if not self._over.wait(timeout):
-            raise errors.TimedOut(f"the operation was still running after {timeout} s")
+            raise errors.WaitTimedOut(f"the operation was still running after {timeout} s")
         self.test()
 
     @property

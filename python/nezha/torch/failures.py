@@ -53,7 +53,9 @@ def translate(error: errors.Error) -> errors.Error:
     text = str(error)
     if _WORDS.get(kind, "") not in text:
         text = _PREFIXES[kind] + text
-    return _CLASSES[kind](text)
+    translated = _CLASSES[kind](text)
+    translated.__dict__.update(error.__dict__)  # ranks, rail, operation
+    return translated
 
 
 def refuse_dtype(dtype: object, operation: str) -> NoReturn:

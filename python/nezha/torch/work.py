@@ -59,8 +59,8 @@ class Work(dist.Work):
         if not self._settled:
             seconds = seconds_of(timeout)
             if not self._settle_or_wait(seconds):
-                raise BackendTimedOut(f"wait() timed out after {seconds * 1e3:g} ms; the operation "
-                                      "goes on: wait again, or abort the group")
+                raise BackendTimedOut(f"wait() timed out after {(seconds or 0) * 1e3:g} ms; the "
+                                      "operation goes on: wait again, or abort the group")
         if self._error is not None:
             raise self._error.with_traceback(None)
         return True
@@ -89,7 +89,7 @@ class Work(dist.Work):
         """The rank whose message a completed receive took."""
         if self._native is None:
             raise errors.InvalidArgument("source_rank() belongs to a completed receive")
-        return self._native.source
+        return int(self._native.source)
 
     _source_rank = source_rank
 
@@ -166,7 +166,8 @@ class Work(dist.Work):
     def _outcome(self, promise: torch.futures.Future) -> List[torch.Tensor]:
         if self._error is not None:
             raise self._error
-        return promise.value()
+        tensors: List[torch.Tensor] = promise.value()
+        return tensors
 
 
 class Done(Work):

@@ -7,7 +7,7 @@ rail i loses while rail j runs, too.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import List, Mapping, Optional, Sequence, Tuple
 
 from ..formulas import median
 
@@ -85,7 +85,7 @@ def fit_alone(points: Sequence[Tuple[float, float]]) -> Tuple[float, float]:
     return 0.0, sum(w * amount * seconds for w, (amount, seconds) in zip(weights, points)) / square
 
 
-def fit(alone: Dict[int, Sequence[Measurement]], shared: Sequence[Measurement],
+def fit(alone: Mapping[int, Sequence[Measurement]], shared: Sequence[Measurement],
         trickles: Sequence[Measurement]) -> Costs:
     """All costs from what was measured.
 

@@ -16,10 +16,10 @@ import torch.distributed as dist
 # After torch: the directory also holds a package of that name.
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-from bench.comm import Comm, RailCount  # noqa: E402
-from bench.counters import transmitted_bytes  # noqa: E402
-from bench.measure import measure  # noqa: E402
-from bench.spec import BenchSpec, Sample  # noqa: E402
+from bench.comm import Comm, RailCount
+from bench.counters import transmitted_bytes
+from bench.measure import measure
+from bench.spec import BenchSpec, Sample
 
 _OPS = {"sum": dist.ReduceOp.SUM, "prod": dist.ReduceOp.PRODUCT, "min": dist.ReduceOp.MIN,
         "max": dist.ReduceOp.MAX, "band": dist.ReduceOp.BAND, "bor": dist.ReduceOp.BOR,

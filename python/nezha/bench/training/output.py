@@ -51,8 +51,8 @@ def _what_was_run(config: Dict[str, Any], schedule: Dict[str, Any]) -> List[str]
         return [f"# DDP: the real training on synthetic images; {config['nodes']} ranks of "
                 f"{config['threads']} thread(s) share {config['cpus']} cores, so computation is",
                 "#   slower than on as many machines, and takes time from communication: see --replay"]
-    text = [f"# REPLAY, not training: the all-reduces of one recorded step, with sleeps where it "
-            f"computed. Recorded on one rank", f"#   alone with {schedule['threads']} thread(s): "
+    text = ["# REPLAY, not training: the all-reduces of one recorded step, with sleeps where it "
+            "computed. Recorded on one rank", f"#   alone with {schedule['threads']} thread(s): "
             f"{compute:.3f} s of computation a step"]
     if config["compute_scale"] != 1:
         text[1] += f"; slept {config['compute_scale']:g} times that (--compute-scale)"

@@ -1,0 +1,22 @@
+"""The names that calls take, for type checkers: operators, algorithms of each collective, topics.
+
+docs/algorithms.md says what the algorithms do; "auto", as None, is the choice by cost.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+Op = Literal["sum", "avg", "prod", "min", "max", "band", "bor", "bxor", "premul_sum"]
+
+AllReduceAlgorithm = Literal["auto", "ring", "recursive_doubling", "halving_doubling", "bcube"]
+BroadcastAlgorithm = Literal["auto", "tree", "chain"]
+AllGatherAlgorithm = Literal["auto", "ring", "direct", "recursive_doubling", "bruck"]
+ReduceScatterAlgorithm = Literal["auto", "ring", "direct", "halving_doubling"]
+ReduceAlgorithm = Literal["auto", "tree", "chain"]
+GatherAlgorithm = Literal["auto", "direct", "tree"]
+ScatterAlgorithm = Literal["auto", "direct", "tree"]
+AllToAllAlgorithm = Literal["auto", "pairwise"]
+
+# Of Communicator.describe().
+Topic = Literal["rails", "table", "config", "stats", "flight", "stragglers"]

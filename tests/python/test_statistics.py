@@ -1,0 +1,105 @@
+"""docs/statistics.md names every key that the library returns, and no other."""
+
+import re
+import threading
+from pathlib import Path
+
+import numpy
+import pytest
+
+import nezha
+from nezha import _native
+
+PAGE = Path(__file__).resolve().parents[2] / "docs/statistics.md"
+
+
+def documented():
+    """{heading or first word before a table: the keys of the table}"""
+    tables, title = {}, ""
+    for line in PAGE.read_text().split("\n"):
+        heading = re.match(r"## (\w+)$|`(\w+)`:$", line)
+        if heading:
+            title = heading[1] or heading[2]
+        row = re.match(r"\| `([\w.\[\]]+)` \|", line)
+        if row:
+            tables.setdefault(title, set()).add(row[1])
+    return tables
+
+
+def keys_of(value, prefix="", depth=9):
+    """The keys of nested dictionaries and of lists of them, as the page writes them."""
+    found = set()
+    if isinstance(value, list):
+        for item in value:
+            found |= keys_of(item, prefix + "[]", depth)
+    elif isinstance(value, dict):
+        for name, inner in value.items():
+            path = f"{prefix}.{name}" if prefix else name
+            found.add(path)
+            if depth > 1:
+                found |= keys_of(inner, path, depth - 1)
+    return found
+
+
+def without(keys, *parts):
+    """The keys that lie in none of the parts."""
+    return {key for key in keys if not any(key.startswith(part) for part in parts)}
+
+
+@pytest.fixture
+def asked(world):
+    """What a rank of two returns while the other has not come to an operation."""
+    come = threading.Event()
+
+    def body(comm):
+        comm.all_reduce(numpy.ones(1 << 16))
+        if comm.rank == 1:
+            assert come.wait(30)
+            comm.barrier()
+            return None
+        work = comm.barrier(async_op=True)
+        try:
+            return {topic: comm.describe(topic)
+                    for topic in ("stats", "rails", "stragglers", "table", "config")}
+        finally:
+            come.set()
+            work.wait()
+
+    return world(2, body, policy="table")[0]
+
+
+def test_stats(asked):
+    assert keys_of(asked["stats"]) == documented()["stats"] - {"aggregation"}
+
+
+def test_rails(asked):
+    top = {"rails"}
+    assert keys_of(asked["rails"]) - top == documented()["rails"]
+
+
+def test_stragglers(asked):
+    assert without(keys_of(asked["stragglers"]), "ranks[].last.") == documented()["stragglers"]
+
+
+def test_table_and_config(asked):
+    assert set(asked["table"]) == documented()["table"]
+    assert {key for option in asked["config"].values() for key in option} == documented()["config"]
+
+
+def test_aggregation(world):
+    node = _native.Aggregator("127.0.0.1", 0, None, None, 1, 0, 0, 0, 0, None, None)
+
+    def body(comm):
+        comm.all_reduce(numpy.ones(1 << 16))
+        return comm.stats()
+
+    try:
+        for stats in world(2, body, config={"aggregator": f"127.0.0.1:{node.port}"}):
+            assert keys_of(stats["aggregation"]) == documented()["aggregation"]
+            assert "aggregation" in documented()["stats"]
+    finally:
+        node.close()
+
+
+def test_the_page_is_linked():
+    assert "statistics.md" in nezha.Communicator.stats.__doc__

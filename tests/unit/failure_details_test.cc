@@ -1,0 +1,71 @@
+// What an error tells programs, and what of it travels to the other ranks.
+#include <gtest/gtest.h>
+
+#include "engine/failure_details.h"
+
+namespace nezha::engine {
+namespace {
+
+constexpr size_t kMembers = 4;
+
+Status failure(std::vector<int> ranks) {
+  ErrorDetails details;
+  details.ranks = std::move(ranks);
+  details.operation = name_of(Collective::all_gather);
+  details.number = 0;
+  details.bytes = 4096;
+  Status why(Code::timed_out, "why");
+  return why.with(std::move(details));
+}
+
+ErrorDetails travelled(const Status& why) {
+  wire::FrameHeader header;
+  header.comm = 7;
+  write_details(why, header);
+  return read_details(header, kMembers);
+}
+
+TEST(FailureDetails, TravelWithAtMostTwoRanks) {
+  for (const std::vector<int>& ranks : {std::vector<int>{}, {0}, {3}, {0, 3}}) {
+    const ErrorDetails heard = travelled(failure(ranks));
+    EXPECT_EQ(heard.ranks, ranks);
+    EXPECT_EQ(heard.operation, "all_gather");
+    EXPECT_EQ(heard.number, 0);
+    EXPECT_EQ(heard.bytes, 4096);
+    EXPECT_EQ(heard.communicator, 7);
+  }
+  EXPECT_TRUE(travelled(failure({0, 1, 2})).ranks.empty());
+}
+
+TEST(FailureDetails, WhatNobodyKnowsIsEmpty) {
+  const ErrorDetails heard = travelled(Status(Code::aborted, "why"));
+  EXPECT_TRUE(heard.ranks.empty());
+  EXPECT_TRUE(heard.operation.empty());
+  EXPECT_EQ(heard.number, -1);
+  EXPECT_EQ(heard.bytes, -1);
+}
+
+// A message has no place in the order of the operations, and "send" is no collective.
+TEST(FailureDetails, OfAMessageOnlyTheRanksTravel) {
+  ErrorDetails details;
+  details.ranks = {2};
+  details.operation = "send";
+  Status why(Code::timed_out, "why");
+  const ErrorDetails heard = travelled(why.with(std::move(details)));
+  EXPECT_EQ(heard.ranks, std::vector<int>{2});
+  EXPECT_TRUE(heard.operation.empty());
+}
+
+TEST(FailureDetails, AFrameThatNamesStrangersNamesNobodyElse) {
+  wire::FrameHeader header;
+  header.stage = kMembers + 1;
+  header.op.root = 1;
+  header.op_seq = UINT64_MAX;
+  header.op.count = UINT64_MAX;
+  const ErrorDetails heard = read_details(header, kMembers);
+  EXPECT_TRUE(heard.ranks.empty());
+  EXPECT_TRUE(heard.operation.empty());
+}
+
+}  // namespace
+}  // namespace nezha::engine

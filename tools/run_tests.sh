@@ -86,7 +86,7 @@ python() {
 
 pytests() { # FOLDER; with a second try, as above
   local log=build/pytest-${1##*/}.log names
-  .venv/bin/python -m pytest -q "$1" | tee "$log"
+  .venv/bin/python -m pytest -q --durations=10 --durations-min=1 "$1" | tee "$log"
   [ "${PIPESTATUS[0]}" != 0 ] || return 0
   mapfile -t names < <(sed -n 's/^FAILED \([^ ]*\).*/\1/p' "$log")
   few "${names[@]}" && ! grep -q '^ERROR ' "$log" || return 1
@@ -122,6 +122,8 @@ for wanted in "${@:-rules release asan tsan python rdma}"; do
 done
 
 echo
-printf '%s\n' "${summary[@]}"
+echo "the slowest cases:"
+.venv/bin/python tools/slowest.py
+printf '%s\n' "${summary[@]}" "$(printf '%-34s         %4d s' "all together" $SECONDS)"
 if [ "$failed" = 0 ]; then echo "all steps passed"; else echo "some steps FAILED"; fi
 exit "$failed"

@@ -156,3 +156,13 @@ def test_linters_find_what_they_are_there_for(text, rule):
                             "--stdin-filename", "python/nezha/new.py", "-"],
                            input='"""New."""\n\n' + text, capture_output=True, text=True, cwd=ROOT)
     assert found.returncode == 1 and rule in found.stdout
+
+
+def test_the_slowest_cases_come_from_both_kinds_of_logs(tmp_path):
+    (tmp_path / "ctest-asan.log").write_text(
+        " 1/2 Test   #7: unit.Frame.IsRead .......   Passed    0.02 sec\n"
+        " 2/2 Test #1203: fault.Worlds/RailDown.Ends/0 ...***Failed   12.50 sec\n")
+    (tmp_path / "pytest-lab.log").write_text("..\n3.25s call     tests/lab/test_x.py::test_y[a]\n")
+    assert tool("slowest").cases(tmp_path) == [
+        (12.5, "asan: fault.Worlds/RailDown.Ends/0"), (3.25, "tests/lab/test_x.py::test_y[a]"),
+        (0.02, "asan: unit.Frame.IsRead")]

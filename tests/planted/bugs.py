@@ -53,7 +53,7 @@ DIAL_FAILED = """under_way_ = false;
 
 LAST_RAIL = """if (rejoin_ == nullptr) {
     engine_.peer_lost(links.peer(), error(Code::peer_lost, "its last rail said: %s",
-                                          why.message().c_str()));
+                                          why.message().c_str()).with_rail(peer.last_rail));
     return;
   }"""
 

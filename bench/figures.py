@@ -1,0 +1,203 @@
+#!/usr/bin/env python3
+"""Measures the figures of the documents and writes their tables, between the marks that name them.
+
+    bench/figures.py                    measure all (half an hour), then write the tables
+    bench/figures.py NAME...            only these: equal, unequal, slow ... (see RUNS below)
+    bench/figures.py --write            only write the tables, from what was measured before
+
+Runs `nezha` of this Python's environment; the JSON goes to out/figures/NAME.json. Peers come from
+bench/install_peers.sh; one that is missing is left out. Nothing else should run on the machine
+meanwhile.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Callable, Dict, List, Tuple
+
+ROOT = Path(__file__).resolve().parents[1]
+OUT = ROOT / "out" / "figures"
+NEZHA = str(Path(sys.executable).with_name("nezha"))
+
+_SHORT = "-b 4 -e 4K -f 32"
+_LONG = "-b 64K -e 64M -f 4"
+_PEERS = "--compare gloo,openmpi,mpich"
+
+
+def _all_reduce(rates: str, sizes: str, more: str = "") -> str:
+    return f"bench all_reduce --nodes 4 --rates {rates} {sizes} --launches 3 --no-gain {more}"
+
+
+COLLECTIVES = ("all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all", "all_reduce")
+RAILS = {"one-rail": "1gbit", "equal": "1gbit,1gbit", "unequal": "1gbit,500mbit",
+         "tenth": "1gbit,100mbit", "slow": "200mbit,200mbit", "slow-unequal": "200mbit,100mbit"}
+OFI = {"ofi": "ofi:1gbit", "tcp-ofi": "tcp:1gbit,ofi:1gbit", "tcp-ofi-unequal": "tcp:1gbit,ofi:500mbit",
+       "ofi-tcp-unequal": "ofi:1gbit,tcp:500mbit"}
+RUNS: Dict[str, str] = {
+    **{name: _all_reduce(rates, _LONG) for name, rates in RAILS.items()},
+    **{f"{name}-short": _all_reduce(RAILS[name], _SHORT) for name in ("one-rail", "equal", "unequal")},
+    **{name: _all_reduce(rates, "-b 64K -e 64M -f 32") for name, rates in OFI.items()},
+    "peers-short": _all_reduce(RAILS["equal"], _SHORT, _PEERS),
+    "peers": _all_reduce(RAILS["equal"], _LONG, _PEERS),
+    **{f"collective-{name}-{where}":
+       f"bench {name} --nodes 4 --rates {rates} -b {size} -e {size} --launches 3 --no-gain"
+       for name in COLLECTIVES for where, rates, size in (
+           ("equal", RAILS["equal"], "64M"), ("slow", RAILS["slow"], "16M"))},
+    **{f"nodes-{nodes}": f"bench all_reduce --nodes {nodes} --rates {RAILS['unequal']} -d int8 "
+       "-b 10000003 -e 10000003 --launches 3 --no-gain" for nodes in (2, 3, 5, 6)},
+    "training": "bench train --model resnet50 --replay --batch 1 --steps 3 --compute-scale 0.05",
+}
+
+
+def measure(names: List[str]) -> int:
+    """Runs the named ones; how many failed."""
+    OUT.mkdir(parents=True, exist_ok=True)
+    failed = 0
+    for number, name in enumerate(names, 1):
+        print(f"== {number}/{len(names)} {name}: nezha {RUNS[name]}", flush=True)
+        done = subprocess.run([NEZHA, *RUNS[name].split(), f"--json={OUT / name}.json"],
+                              stdout=subprocess.DEVNULL, check=False)
+        failed += done.returncode != 0
+    return failed
+
+
+def _document(name: str) -> Dict[str, Any]:
+    document: Dict[str, Any] = json.loads((OUT / f"{name}.json").read_text(encoding="utf-8"))
+    return document
+
+
+def _size(size: int) -> str:
+    for unit, bytes_ in (("MB", 1 << 20), ("KB", 1 << 10)):
+        if size % bytes_ == 0:
+            return f"{size // bytes_} {unit}"
+    return f"{size:,} B".replace(",", " ")
+
+
+def _time(us: float) -> str:
+    return f"{us:.0f} us" if us < 1000 else f"{us / 1000:.2f} ms" if us < 1e4 else f"{us / 1000:.1f} ms"
+
+
+def _of_limit(row: Dict[str, Any]) -> str:
+    holds = row.get("flattery") is not None and row["flattery"] <= 0.1
+    return f"{100 * row['of_limit']:.1f} %" if row["of_limit"] and holds else "-"
+
+
+def _rates(rates: str) -> str:
+    def short(rate: str) -> str:
+        kind, colon, value = rate.rpartition(":")
+        text = f"{int(value[:-4]) / 1000:g}G" if value.endswith("mbit") else value.replace("gbit", "G")
+        return f"{'TCP' if kind == 'tcp' else kind} {text}" if colon else text
+    return " + ".join(map(short, rates.split(",")))
+
+
+def _markdown(headings: List[str], lines: List[List[str]]) -> str:
+    rows = [headings, ["---"] * len(headings), *lines]
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def _spread(document: Dict[str, Any], row: Dict[str, Any]) -> str:
+    between = next(each for each in document["spread"] if each["size"] == row["size"])
+    return f"{_time(between['min_us'])} to {_time(between['max_us'])}"
+
+
+def _rails_table(names: Dict[str, str]) -> str:
+    lines = []
+    for name, rates in names.items():
+        parts = [f"{name}-short"] if f"{name}-short" in RUNS else []
+        for document in map(_document, [*parts, name]):
+            for row in document["rows"]:
+                shares = " : ".join(f"{100 * rail['share']:.0f}" for rail in row["rails"])
+                cost = f"{row['cpu_s_per_gb']:.1f}" if row["size"] >= 65536 else "-"
+                lines.append([_rates(rates), _size(row["size"]), _time(row["time_us"]),
+                              _spread(document, row), _of_limit(row), row["shaping"], cost, shares])
+    return _markdown(["rails", "size", "time", "launches", "of limit", "wires", "CPU s/GB", "shares"],
+                     lines)
+
+
+def _peers_table() -> str:
+    lines, libraries = [], ["nezha"]
+    for document in map(_document, ("peers-short", "peers")):
+        rows = {"nezha": document["rows"], **{name: each["rows"] for name, each in
+                                             document.get("peers", {}).items()}}
+        libraries += [name for name in rows if name not in libraries]
+        for index, row in enumerate(document["rows"]):
+            times = [rows[name][index]["time_us"] if name in rows else None for name in libraries]
+            lines.append([_size(row["size"]), *["-" if time is None else _time(time) for time in times]])
+    titles = {"nezha": "Nezha", "gloo": "Gloo", "openmpi": "Open MPI", "mpich": "MPICH"}
+    return _markdown(["size", *[titles.get(name, name) for name in libraries]], lines)
+
+
+def _collectives_table() -> str:
+    lines = []
+    for name in COLLECTIVES:
+        slow, equal = (_document(f"collective-{name}-{where}")["rows"][0]
+                       for where in ("slow", "equal"))
+        lines.append([f"`{name}`", _of_limit(slow), _of_limit(equal), f"{equal['cpu_s_per_gb']:.1f}"])
+    return _markdown(["collective", "0.2G + 0.2G, 16 MB", "1G + 1G, 64 MB", "CPU s/GB of the latter"],
+                     lines)
+
+
+def _nodes_table() -> str:
+    lines = [[str(nodes), _rates(RAILS["unequal"]), "10 000 003 B of int8",
+              _of_limit(_document(f"nodes-{nodes}")["rows"][0])] for nodes in (2, 3, 5, 6)]
+    return _markdown(["nodes", "rails", "size", "of limit"], lines)
+
+
+def _training_table() -> str:
+    lines = [[each["name"], f"{each['communication_ratio']:.2f}"]
+             for each in _document("training")["configurations"][1:]]
+    return _markdown(["configuration", "time in communication, of Gloo's"], lines)
+
+
+def _machine() -> str:
+    models = [line.partition(":")[2].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
+              if line.startswith("model name")]
+    config = _document("equal")["config"]
+    capacity = config["lab"]["capacity"].get("bulk", {})
+    version = subprocess.run(["c++", "-dumpfullversion"], capture_output=True, text=True, check=False)
+    host = config["host"]
+    return _markdown(["processor, cores", "kernel", "compiler", "1G + 1G, four nodes"],
+                     [[f"{(models or [platform.machine()])[0]}, {host['cpus']}",
+                       f"Linux {host['kernel']}", f"GCC {version.stdout.strip()}",
+                       capacity.get("sentence", "-")]])
+
+
+Table = Tuple[str, Callable[[], str]]  # file, what stands between its marks
+TABLES: Dict[str, Table] = {
+    "machine": ("docs/performance.md", _machine),
+    "rails": ("docs/performance.md", lambda: _rails_table(RAILS)),
+    "peers": ("docs/performance.md", _peers_table),
+    "collectives": ("docs/performance.md", _collectives_table),
+    "ofi": ("docs/performance.md", lambda: _rails_table(OFI)),
+    "nodes": ("docs/performance.md", _nodes_table),
+    "training": ("docs/training.md", _training_table),
+}
+
+
+def write() -> None:
+    """Puts every table into its document. Raises OSError, KeyError or ValueError where one cannot be."""
+    for name, (file, make) in TABLES.items():
+        path = ROOT / file
+        text = path.read_text(encoding="utf-8")
+        begin, end = f"<!-- figures: {name} -->\n", "<!-- end of figures -->"
+        start = text.index(begin) + len(begin)
+        path.write_text(text[:start] + make() + "\n" + text[text.index(end, start):], encoding="utf-8")
+
+
+def main() -> None:
+    """What the command line asks for."""
+    words = sys.argv[1:]
+    unknown = [word for word in words if word not in RUNS and word != "--write"]
+    if unknown:
+        sys.exit(f"{__doc__}\nunknown: {', '.join(unknown)}; one of {', '.join(RUNS)}")
+    failed = 0 if words == ["--write"] else measure(words or list(RUNS))
+    write()
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

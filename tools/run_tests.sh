@@ -53,6 +53,8 @@ cpp() { # PRESET LABELS [TARGET]...
     { ctests "$1" -L "$2" -j "$JOBS" --no-tests=error || second_try "$1" -L "$2" -j 1; }
 }
 
+binaries() { sed 's/|\|$/_tests /g' <<<"$1"; }  # LABELS; the targets that have them
+
 ctests() { # PRESET OPTION...; its log keeps what is not worth showing
   fixed_addresses ctest --test-dir "build/$1" "${@:2}" --output-on-failure | tee "build/ctest-$1.log" |
     grep -vE '^ +Start +[0-9]+:|Passed +[0-9.]+ sec$'
@@ -105,15 +107,14 @@ export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
 export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
 
 mkdir -p build
+# shellcheck disable=SC2046  # a list of targets
 for wanted in "${@:-rules release asan tsan python rdma}"; do
   for name in $wanted; do
     case $name in
       rules) step "house rules" rules ;;
       release) step "C++ tests" cpp release "$LABELS|simulation|exhaustion|planted" ;;
-      asan) step "C++ tests, address and undefined" cpp asan "$LABELS" ;;
-      tsan)
-        # shellcheck disable=SC2046
-        step "C++ tests, threads" cpp tsan "$THREADED" $(sed 's/|\|$/_tests /g' <<<"$THREADED") ;;
+      asan) step "C++ tests, address and undefined" cpp asan "$LABELS" $(binaries "$LABELS") ;;
+      tsan) step "C++ tests, threads" cpp tsan "$THREADED" $(binaries "$THREADED") ;;
       python) step "Python and lab tests" python ;;
       rdma) step "RDMA in a guest" rdma ;;
       *) echo "unknown step $name" >&2; exit 2 ;;

@@ -58,7 +58,7 @@ def planned(nodes: int, rails: List[str], tree: str = "") -> state.LabState:
     found = aggregators.plan(read, made, aggregators.parse_tree(tree) if tree else None, False,
                              lambda role: f"/ns/{role}")
     return state.LabState("x", "root", 0, 0, "/ns/sw", [0] * len(rails), [rail.kind for rail in read], "",
-                          10.0, 0, 1, nodes=made, aggregators=found)
+                          10.0, "bulk", 0, 1, nodes=made, aggregators=found)
 
 
 def test_one_node_is_in_the_switch() -> None:
@@ -89,8 +89,8 @@ def test_a_node_without_the_rail_is_told_nothing() -> None:
     rails = [Rail(), Rail(kind="agg")]
     made = layout.nodes("x", [Node([Port(0), Port(1)]), Node([Port(0)])], rails, 1500)
     found = aggregators.plan(rails, made, None, False, lambda role: role)
-    lab = state.LabState("x", "root", 0, 0, "sw", [0, 0], ["tcp", "agg"], "", 10.0, 0, 1, nodes=made,
-                         aggregators=found)
+    lab = state.LabState("x", "root", 0, 0, "sw", [0, 0], ["tcp", "agg"], "", 10.0, "bulk", 0, 1,
+                         nodes=made, aggregators=found)
     assert aggregators.node_env(lab, 0) and not aggregators.node_env(lab, 1)
 
 

@@ -150,6 +150,7 @@ def _run_singles(lab: BenchLab, request: Request, step: Step) -> Dict[str, List[
         name = address if lab.lab.mode == "loopback" and address else device
         samples = lab.run(spec, step(f"only {name}", len(spec.sizes)), number)
         singles[name] = make_rows(spec, [samples])
+        note(singles[name], lab.measured(spec))
     return singles
 
 
@@ -165,6 +166,7 @@ def _run_peers(lab: BenchLab, request: Request,
                 done = step(name, len(spec.sizes))
                 samples.append(lab.shaped(spec, lambda part: run(lab, part, done)))
             rows[name] = make_rows(spec, samples, name)
+            note(rows[name], lab.measured(spec))
         except BenchError as error:
             without[name] = str(error)
     return rows, without

@@ -60,10 +60,13 @@ def _end_processes(lab: state.LabState) -> None:
     root = lab.mode == "root"
     deadline = time.monotonic() + _GRACE_S
     number = signal.SIGTERM
+    # A process that is just being started has no environment yet: nobody must be there twice.
+    absent = 0
     while True:
         inside = (processes_inside(lab.namespaces()) if root
                   else _processes_named(lab.name))
-        if not inside:
+        absent = 0 if inside else absent + 1
+        if absent == 2:
             return
         if time.monotonic() > deadline:
             number = signal.SIGKILL

@@ -36,6 +36,11 @@ def test_a_way_or_a_bucket_that_was_asked_for_is_kept() -> None:
     assert deep[0].shaping == "exact" and deep[0].flattery > 0.1
 
 
+def test_slow_rails_are_always_measured_exactly() -> None:
+    measured = honesty.choose(BenchSpec(sizes=[64 << 20]), 4, [200 * 10**6, 100 * 10**6])
+    assert measured[0].shaping == "exact" and measured[0].flattery < 0.001
+
+
 def test_neighbours_that_are_measured_alike_are_measured_together() -> None:
     measured = [honesty.Measured(kind, 0.0) for kind in ("exact", "exact", "bulk", "exact")]
     calls = []

@@ -37,10 +37,12 @@ def choose(spec: BenchSpec, ranks: int, rates: Sequence[int], fixed: Optional[st
                       for rate in rates)
         return shaping.flattery(bus_factor(spec.collective, ranks) * size, buckets)
 
+    are_alike = all(shaping.way(rate, shaping.BULK) == shaping.way(rate, shaping.EXACT) for rate in rates)
     measured = []
     for size in spec.sizes:
         share = flattery(size, shaping.BULK)
-        kind = fixed or (shaping.BULK if share is not None and share <= MOST else shaping.EXACT)
+        is_honest = share is not None and share <= MOST and not are_alike
+        kind = fixed or (shaping.BULK if is_honest else shaping.EXACT)
         measured.append(Measured(kind, flattery(size, kind)))
     return measured
 

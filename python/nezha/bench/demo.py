@@ -18,11 +18,11 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from ..lab import Capacity
 from .errors import BenchError
-from .honesty import note, of_limit_holds
+from .honesty import of_limit_holds
 from .launch import BenchLab
 from .peers import find_peers
 from .plot import plot
-from .rows import Row, gains, make_rows, total_wrong
+from .rows import Row, gains, total_wrong
 from .session import Step
 from .sizes import format_size
 from .spec import BenchSpec
@@ -70,8 +70,7 @@ def run_demo(step: Step, example: Path) -> Demo:
         with BenchLab(NODES, [f"{rate}mbit" for rate in rates]) as lab:
             spec = BenchSpec(sizes=_SIZES, seconds=_SECONDS, rates=lab.rates())
             done = step(f"rails {name}", _LAUNCHES * len(_SIZES))
-            demo.rows[name] = make_rows(spec, [lab.run(spec, done) for _ in range(_LAUNCHES)])
-            note(demo.rows[name], lab.measured(spec))
+            demo.rows[name] = lab.rows(spec, [lab.run(spec, done) for _ in range(_LAUNCHES)])
             if rates == [mbits, mbits]:
                 _add_gloo(demo, lab, spec, step)
                 _add_training(demo, lab, example)
@@ -101,8 +100,8 @@ def _add_gloo(demo: Demo, lab: BenchLab, spec: BenchSpec, step: Step) -> None:
         demo.skipped.append("Gloo beside Nezha: torch is not installed")
         return
     done = step("Gloo", len(_SIZES))
-    demo.gloo = make_rows(spec, [lab.shaped(spec, lambda part: runners["gloo"](lab, part, done))],
-                          "gloo")
+    demo.gloo = lab.rows(spec, [lab.shaped(spec, lambda part: runners["gloo"](lab, part, done))],
+                         "gloo")
 
 
 def _add_training(demo: Demo, lab: BenchLab, example: Path) -> None:

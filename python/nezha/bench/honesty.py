@@ -33,8 +33,7 @@ def choose(spec: BenchSpec, ranks: int, rates: Sequence[int], fixed: Optional[st
     """One entry a size of `spec`. rates: of one node's ports, bit/s. fixed: the way that was asked for;
     burst: bytes of the bucket that was asked for, 0 for none."""
     def flattery(size: int, kind: str) -> Optional[float]:
-        buckets = sum(burst if rate and burst else shaping.default_burst(rate, kind)
-                      for rate in rates)
+        buckets = sum(shaping.bucket(rate, kind, burst) for rate in rates)
         return shaping.flattery(bus_factor(spec.collective, ranks) * size, buckets)
 
     are_alike = all(shaping.way(rate, shaping.BULK) == shaping.way(rate, shaping.EXACT) for rate in rates)

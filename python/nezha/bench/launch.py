@@ -21,7 +21,8 @@ from typing import IO, Any, Callable, Dict, List, Mapping, Optional, Sequence, T
 from ..lab import Capacity, Lab
 from ..lab.process import rail_filter
 from .errors import BenchError
-from .honesty import Measured, choose, in_parts
+from .honesty import Measured, choose, in_parts, note
+from .rows import Row, make_rows
 from .spec import SAMPLE_PREFIX, BenchSpec, Sample
 from .surroundings import lab_facts, lab_rates
 
@@ -114,6 +115,13 @@ class BenchLab:
 
         measured = self.measured(spec)
         return in_parts(spec.sizes, measured, part) if measured else run(spec)
+
+    def rows(self, spec: BenchSpec, launches: Sequence[Sequence[Sample]],
+             library: str = "nezha") -> List[Row]:
+        """rows.make_rows(), each with how its size was measured here."""
+        rows = make_rows(spec, launches, library)
+        note(rows, self.measured(spec))
+        return rows
 
     def _run(self, spec: BenchSpec, progress: Optional[Progress],
              one_rail: Optional[int]) -> List[Sample]:

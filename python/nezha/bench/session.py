@@ -149,8 +149,7 @@ def _run_singles(lab: BenchLab, request: Request, step: Step) -> Dict[str, List[
     for number, (device, address, _) in enumerate(lab.devices()):
         name = address if lab.lab.mode == "loopback" and address else device
         samples = lab.run(spec, step(f"only {name}", len(spec.sizes)), number)
-        singles[name] = make_rows(spec, [samples])
-        note(singles[name], lab.measured(spec))
+        singles[name] = lab.rows(spec, [samples])
     return singles
 
 
@@ -165,8 +164,7 @@ def _run_peers(lab: BenchLab, request: Request,
             for _ in range(request.launches):
                 done = step(name, len(spec.sizes))
                 samples.append(lab.shaped(spec, lambda part: run(lab, part, done)))
-            rows[name] = make_rows(spec, samples, name)
-            note(rows[name], lab.measured(spec))
+            rows[name] = lab.rows(spec, samples, name)
         except BenchError as error:
             without[name] = str(error)
     return rows, without

@@ -59,6 +59,11 @@ def default_burst(rate: int, kind: str) -> int:
     return chosen.on_wire + int(rate / 8 * chosen.slack_s)
 
 
+def bucket(rate: int, kind: str, asked: int) -> int:
+    """Bytes of the bucket of a port: those that were asked for, 0 for the default; 0 without a rate."""
+    return asked if rate and asked else default_burst(rate, kind)
+
+
 def honest_from(burst: int) -> int:
     """Smallest transfer that can never beat the wire by more than 10 %."""
     return int(HONEST_FACTOR * burst * _PAYLOAD_SHARE)

@@ -102,7 +102,7 @@ class LabState:
 
     def burst_of(self, rate: int) -> int:
         """Bytes of the bucket of a port with this rate; 0 for none."""
-        return self.burst if rate and self.burst else shaping.default_burst(rate, self.shaping)
+        return shaping.bucket(rate, self.shaping, self.burst)
 
     def namespaces(self) -> List[str]:
         """Paths of every network namespace of the lab, the switch first."""

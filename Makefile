@@ -10,7 +10,7 @@ SOURCES := $(shell find src include python -type f ! -name '*.pyc' ! -name '*.so
            CMakeLists.txt pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-rdma faults soak upstream bench-peers lab-clean clean
+.PHONY: help install demo test test-long test-rdma faults soak upstream bench-peers lab-clean clean
 
 help:  ## What can be made
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -20,8 +20,11 @@ install: $(INSTALLED)  ## The command, as .venv/bin/nezha
 demo: $(INSTALLED)  ## Two rails at work in a lab on this machine: table, picture, a training
 	@$(VENV)/bin/nezha demo
 
-test: $(INSTALLED) $(TORCH)  ## Every test: house rules, C++ plain and under sanitizers, Python, the lab
+test: $(INSTALLED) $(TORCH)  ## House rules, Python, the lab, torch, C++ optimised and under sanitizers
 	@tools/run_tests.sh
+
+test-long: $(INSTALLED) $(TORCH)  ## The same with every C++ suite in every build, and the tests that take a minute
+	@tools/run_tests.sh --long
 
 test-rdma: $(DEPENDENCIES)  ## Soft-RoCE in a throw-away guest: verbs, libfabric and Nezha, with loss and a cut
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" PYTHONPATH=tests $(VENV)/bin/python -m rdma test
@@ -59,6 +62,6 @@ $(TORCH): $(DEPENDENCIES)
 
 $(INSTALLED): $(DEPENDENCIES) $(SOURCES)
 	@echo "building nezha into $(VENV)"
-	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/pip install -q --no-build-isolation --no-deps \
+	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" SKBUILD_CMAKE_DEFINE=NEZHA_JUMBO=ON $(VENV)/bin/pip install -q --no-build-isolation --no-deps \
 	  --disable-pip-version-check --root-user-action=ignore --force-reinstall .
 	@touch $@

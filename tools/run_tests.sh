@@ -1,14 +1,30 @@
 #!/usr/bin/env bash
-# Every test, in the order in which failures explain most; one line per step at the end. A step that
-# fails does not keep the others from running.
+# The tests, one line per step at the end. A step that fails does not keep the others from running. The C++
+# programs are compiled at the lowest priority while the Python and lab tests run, which mostly wait.
 #
-#   tools/run_tests.sh [STEP]...     steps: rules release asan tsan python rdma
+#   tools/run_tests.sh [--long] [STEP]...     steps: rules python release asan tsan rdma
+#
+# Without --long each C++ suite runs in the build that tells most about it, and tests marked "long" do not
+# run. With it all suites run in all builds.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 PATH="$PWD/.venv/bin:$PATH"
 JOBS=${JOBS:-$(nproc)}
-LABELS='unit|conformance|property|fault|capi|fuzz'
-THREADED='unit|conformance|fault|capi'  # the rest has one thread
+# Property tests and simulations compute, with one thread: the optimised build. Two to a core, because tests of
+# faults wait for deadlines.
+declare -A SUITES=(
+  [release]='property simulation exhaustion planted'
+  [asan]='unit conformance fault capi fuzz'
+  [tsan]='conformance fault capi'
+)
+MARKS='not long'
+if [ "${1:-}" = --long ]; then
+  shift
+  MARKS=''
+  SUITES[release]='unit conformance property fault capi fuzz simulation exhaustion planted'
+  SUITES[asan]='unit conformance property fault capi fuzz'
+  SUITES[tsan]='unit conformance fault capi'
+fi
 FORGIVEN=3  # failures of a step that get a second try
 summary=()
 again=()
@@ -47,17 +63,31 @@ fixed_addresses() {
   if setarch -R true 2>/dev/null; then setarch -R "$@"; else "$@"; fi
 }
 
-cpp() { # PRESET LABELS [TARGET]...
-  quietly "configure-$1" cmake --preset "$1" &&
-    quietly "build-$1" fixed_addresses cmake --build "build/$1" -j "$JOBS" ${3:+--target "${@:3}"} &&
-    { ctests "$1" -L "$2" -j "$JOBS" --no-tests=error || second_try "$1" -L "$2" -j 1; }
+build() { # PRESET...; at the lowest priority
+  local preset status=0
+  for preset in "$@"; do
+    # shellcheck disable=SC2046  # a list of targets
+    quietly "configure-$preset" cmake --preset "$preset" &&
+      quietly "build-$preset" fixed_addresses nice -n 19 cmake --build "build/$preset" -j "$JOBS" \
+        --target $(targets "$preset") && touch "build/$preset.built" || status=1
+  done
+  return $status
 }
 
-binaries() { sed 's/|\|$/_tests /g' <<<"$1"; }  # LABELS; the targets that have them
+targets() { # PRESET
+  local suite
+  for suite in ${SUITES[$1]}; do [ "$suite" = planted ] && echo planted_bugs || echo "${suite}_tests"; done
+}
+
+cpp() { # PRESET
+  local labels="^(${SUITES[$1]// /|})\$"
+  [ -f "build/$1.built" ] || return 1
+  ctests "$1" -L "$labels" -j $((2 * JOBS)) --no-tests=error || second_try "$1" -L "$labels" -j 1
+}
 
 ctests() { # PRESET OPTION...; its log keeps what is not worth showing
   fixed_addresses ctest --test-dir "build/$1" "${@:2}" --output-on-failure | tee "build/ctest-$1.log" |
-    grep -vE '^ +Start +[0-9]+:|Passed +[0-9.]+ sec$'
+    grep -vE '^ +Start +[0-9]+:|Passed +[0-9.]+ sec$' | sed -E 's/ \.{4,}/ .../'
   return "${PIPESTATUS[0]}"
 }
 
@@ -88,7 +118,7 @@ python() {
 
 pytests() { # FOLDER; with a second try, as above
   local log=build/pytest-${1##*/}.log names
-  .venv/bin/python -m pytest -q --durations=10 --durations-min=1 "$1" | tee "$log"
+  .venv/bin/python -m pytest -q --durations=10 --durations-min=1 -m "$MARKS" "$1" | tee "$log"
   [ "${PIPESTATUS[0]}" != 0 ] || return 0
   mapfile -t names < <(sed -n 's/^FAILED \([^ ]*\).*/\1/p' "$log")
   few "${names[@]}" && ! grep -q '^ERROR ' "$log" || return 1
@@ -106,20 +136,39 @@ export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
 export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
 export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
 
+[ $# -gt 0 ] || set -- rules python release asan tsan rdma
+presets=()
+for name in "$@"; do
+  case $name in
+    release | asan | tsan) presets+=("$name") ;;
+    rules | python | rdma) ;;
+    *) echo "unknown step $name" >&2; exit 2 ;;
+  esac
+done
+
 mkdir -p build
-# shellcheck disable=SC2046  # a list of targets
-for wanted in "${@:-rules release asan tsan python rdma}"; do
-  for name in $wanted; do
-    case $name in
-      rules) step "house rules" rules ;;
-      release) step "C++ tests" cpp release "$LABELS|simulation|exhaustion|planted" ;;
-      asan) step "C++ tests, address and undefined" cpp asan "$LABELS" $(binaries "$LABELS") ;;
-      tsan) step "C++ tests, threads" cpp tsan "$THREADED" $(binaries "$THREADED") ;;
-      python) step "Python and lab tests" python ;;
-      rdma) step "RDMA in a guest" rdma ;;
-      *) echo "unknown step $name" >&2; exit 2 ;;
-    esac
-  done
+rm -f build/*.built
+set -m  # a process group of its own, so that an interrupted run leaves no compiler behind
+build "${presets[@]}" &
+builder=$!
+set +m
+trap '[ -z "$builder" ] || kill -- -"$builder" 2>/dev/null' EXIT
+built() {
+  local status=0
+  wait "$builder" || status=$?
+  builder=
+  return "$status"
+}
+for name in "$@"; do
+  case $name in
+    rules) step "house rules" rules ;;
+    python) step "Python and lab tests" python ;;
+    rdma) step "RDMA in a guest" rdma ;;
+    *)
+      [ -z "$builder" ] || step "C++ builds, what was left" built
+      step "C++ tests, $name" cpp "$name"
+      ;;
+  esac
 done
 
 echo

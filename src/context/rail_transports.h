@@ -15,8 +15,6 @@ namespace nezha::context {
 class RailTransports final : public transport::Transport {
  public:
   RailTransports();
-  std::string_view name() const override { return "rails"; }
-  transport::Capabilities capabilities() const override { return {}; }
   Status listen(std::vector<transport::RailAddress>& rails, uint16_t port_low,
                 uint16_t port_high) override;
   Result<transport::Mesh> connect(const transport::MeshRequest& request, progress::Loop& loop,

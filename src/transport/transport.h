@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
@@ -116,18 +115,9 @@ class Rejoin {
   virtual void stop() = 0;
 };
 
-// What a mechanism can do beyond moving frames in order.
-struct Capabilities {
-  bool rma = false;        // writes straight into the peer's memory
-  bool offload = false;    // performs a collective itself
-  bool zero_copy = false;
-};
-
 class Transport {
  public:
   virtual ~Transport() = default;
-  virtual std::string_view name() const = 0;
-  virtual Capabilities capabilities() const = 0;
   // Listens on every rail (bound to its address only) and fills in the ports.
   virtual Status listen(std::vector<RailAddress>& rails, uint16_t port_low, uint16_t port_high) = 0;
   // Pairs rails with every peer by trying them, and connects.

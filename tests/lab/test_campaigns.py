@@ -26,7 +26,9 @@ from campaigns.lines import Broken
 from campaigns.measure import Baseline, Figure, Operation, percentile, stall_of
 from campaigns.rails import check_leaks
 
-_SHORT = [campaign for campaign in CAMPAIGNS if campaign.wanted[0]]
+_LASTING = {"R4-LARGE": pytest.mark.long}  # a minute, beside R4's own few seconds
+_SHORT = [pytest.param(campaign, id=campaign.id, marks=_LASTING.get(campaign.id, ()))
+          for campaign in CAMPAIGNS if campaign.wanted[0]]
 _SEED = int(os.environ.get("NEZHA_TEST_SEED", "1"))
 
 
@@ -37,7 +39,7 @@ def has_torch() -> bool:
 
 
 @pytest.mark.usefixtures("namespaces")
-@pytest.mark.parametrize("campaign", _SHORT, ids=[campaign.id for campaign in _SHORT])
+@pytest.mark.parametrize("campaign", _SHORT)
 def test_short_form(campaign: Campaign, tmp_path: Path) -> None:
     if campaign.id == "R21" and not has_torch():
         pytest.skip("torch is not installed")

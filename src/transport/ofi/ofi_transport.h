@@ -18,8 +18,6 @@ namespace nezha::transport {
 
 class OfiTransport final : public Transport {
  public:
-  std::string_view name() const override { return "ofi"; }
-  Capabilities capabilities() const override { return {true, false, true}; }
   // Ports are chosen by the provider.
   Status listen(std::vector<RailAddress>& rails, uint16_t port_low, uint16_t port_high) override;
   Result<Mesh> connect(const MeshRequest& request, progress::Loop& loop,

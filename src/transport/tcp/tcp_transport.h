@@ -17,8 +17,6 @@ namespace nezha::transport {
 
 class TcpTransport final : public Transport {
  public:
-  std::string_view name() const override { return "tcp"; }
-  Capabilities capabilities() const override { return {}; }
   Status listen(std::vector<RailAddress>& rails, uint16_t port_low, uint16_t port_high) override;
   Result<Mesh> connect(const MeshRequest& request, progress::Loop& loop,
                        EndpointEvents& events) override;

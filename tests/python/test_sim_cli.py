@@ -105,6 +105,15 @@ def test_the_study_is_whole(tmp_path, monkeypatch):
     assert "49" in shown and "37" in shown and "static behind" in shown
 
 
+def test_a_folder_that_cannot_be_is_told_before_the_study(tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr(study, "run", lambda *arguments: pytest.fail("it computes for minutes first"))
+    done = run("rails", "--study", "--to", str(tmp_path / "file" / "study"))
+    assert done.exit_code == 1 and done.stderr.startswith("nezha sim rails: ")
+    assert str(tmp_path / "file") in done.stderr and len(done.stderr.splitlines()) == 1
+
+
 def test_statements_say_when_they_do_not_hold():
     """The column that says whether the source and the simulation agree is not a constant."""
     assert findings._ahead("", 49, 1.0)["same_sign"] and not findings._ahead("", 49, -1.0)["same_sign"]

@@ -44,8 +44,7 @@ def given(case, *messages):
 
 def drained(world, check=None):
     """Runs until all messages are delivered; check(world) after each event."""
-    for process in range(world.case.hosts * world.case.processes):
-        world.env.process(world._process(process))
+    world.start()
     events = 0
     while world.env.peek() < np.inf:
         world.env.step()
@@ -136,6 +135,23 @@ def test_throughput_keeps_below_the_bus(policy, striped):
         assert accepted[0.5] < 1.05 * accepted[1.0]
     else:
         assert accepted[0.5] < 0.95 * accepted[1.0]
+
+
+@pytest.mark.parametrize("busy", [0.3, 0.6])
+def test_one_sender_waits_as_the_formula_says(busy):
+    """One process to one other is a queue with one server: Pollaczek and Khinchine's mean wait."""
+    case = a_case("round_robin", hosts=2, rails=1, processes=1)
+    start = case.network.startup_us + case.network.switch_us
+    mean = 10_000 / case.network.bus
+    gap = (start + mean) / busy
+    rng = np.random.default_rng(5)
+    sizes = np.maximum(1, rng.exponential(10_000, 30_000)).astype(int)
+    arrivals = np.cumsum(rng.exponential(gap, len(sizes)))
+    world = drained(given(case, *zip(arrivals.tolist(), [0] * len(sizes), [1] * len(sizes),
+                                     sizes.tolist())))
+    latency = np.mean([there - arrival for arrival, there, _ in world.delivered])
+    second_moment = start**2 + 2 * start * mean + 2 * mean**2
+    assert latency == pytest.approx(start + mean + second_moment / gap / 2 / (1 - busy), rel=0.05)
 
 
 def test_both_directions_of_a_port_share_its_bus():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -167,6 +168,19 @@ def test_the_software_node_reaches_the_bandwidth_and_not_the_latency():
         assert row["chip_us"] <= row["measured_us"][0]
         assert row["chip_against_hosts"] == pytest.approx(2 * (row["nodes"] - 1) / row["nodes"], rel=0.01)
     assert all(row["measured_against_hosts"][1] < 1 < row["chip_against_hosts"] for row in short)
+
+
+def test_the_measured_numbers_are_those_of_the_document():
+    document = " ".join((Path(__file__).parents[2] / "docs/aggregation.md").read_text().split())
+    data = study._data("software")
+    for row in data["long"]:
+        seconds = "-".join(dict.fromkeys(f"{each:.2f}" for each in row["seconds"]))
+        assert f"`{row['rails']}`" in document and f"{seconds} s" in document, row
+    for words in ("recursive doubling takes 150-180 us, the node 215-250", "16 ranks: 1850 and 1900",
+                  "1.50, 1.56-1.66", "| 1.39 |", "| 1.2-1.4 |"):
+        assert words in document, words
+    assert [row["node_us"] for row in data["short"]] == [[215, 250], [1900, 1900]]
+    assert [row["hosts_us"] for row in data["short"]] == [[150, 180], [1850, 1850]]
 
 
 def test_rounds():

@@ -69,6 +69,7 @@ def rails(
             for policy in policies.split(",") for load in _numbers("loads", loads)]
     with console.one_line("sim rails", BenchError, OSError, code=FOUND), bars.progress() as step:
         if study:
+            publish.prepare(to)
             document = studies.run(seed, messages, step)
             written = publish.write(document, to)
         else:

@@ -75,6 +75,8 @@ def _of_dynamic(runs: Lookup, source: Mapping[str, Any]) -> List[Dict[str, Any]]
                runs.most_gain("dynamic", "round_robin")),
         _ahead("local_dynamic over round_robin, saturated, 64 KB (%)", "ahead",
                runs.gain("load_64k", "local_dynamic", "round_robin", top)),
+        _ahead("random over round_robin, saturated, 64 KB (%)", "ahead (randomized, not round-robin)",
+               runs.gain("load_64k", "random", "round_robin", top)),
         _row("dynamic over local_dynamic by message size, saturated (%)", "grows with the size", by_size,
              by_size["4K"] < by_size["16K"] < by_size["64K"]),
         _row("rate of dynamic on 8 rails over that on 1", "scales with the rails",

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Sequence
 
 from ... import console
+from ...bench import picture
 from ...bench.sizes import format_size
 from ..files import whole_folder
 from . import pictures
@@ -71,6 +72,14 @@ def _name(row: Document) -> str:
 
 def _us(row: Document, name: str) -> str:
     return f"{row[name]:.1f}" if name in row else ""
+
+
+def prepare(folder: Path) -> None:
+    """Finds out before minutes of computing whether write() will do. Raises BenchError without a library
+    that draws, OSError where the folder cannot be written."""
+    picture.drawing()
+    with whole_folder(folder):
+        pass
 
 
 def write(document: Document, folder: Path) -> List[Path]:

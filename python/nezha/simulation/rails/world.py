@@ -38,9 +38,13 @@ class World:
 
     def run(self, until_us: float = float("inf")) -> None:
         """Lets all processes send until that time, or until everything is delivered."""
+        self.start()
+        self.env.run(until_us)
+
+    def start(self) -> None:
+        """Wakes the processes; `env` then has what happens."""
         for process in range(self.case.hosts * self.case.processes):
             self.env.process(self._process(process))
-        self.env.run(until_us)
 
     # ---- time ----------------------------------------------------------------------------------
 

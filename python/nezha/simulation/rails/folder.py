@@ -1,4 +1,4 @@
-"""Files that are there as a whole, or not at all: what Ctrl-C leaves behind."""
+"""A folder whose new files are all there or none: what Ctrl-C leaves behind of a study."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def test_options_mean_the_same_in_all_commands():
                 by_name.setdefault(name, {})[" ".join(path)] = param
     assert len(by_name["--json"]) > 20
     assert all(param.metavar == "[=FILE]" and not param.is_flag for param in by_name["--json"].values())
-    assert set(by_name["--rails"]) == {"explain", "plan rails"}  # how many
+    assert set(by_name["--rails"]) == {"explain", "plan rails", "sim rails"}  # how many
     assert "lab up" in by_name["--rates"] and "chaos" in by_name["--rates"]
 
 

@@ -1,0 +1,1 @@
+"""What happens in a cluster over time, computed: `nezha sim`."""

@@ -14,6 +14,7 @@ _SUMMARIES = {
     "info": "This host's rails as Nezha sees them; the configuration; the path to another host.",
     "explain": "How an operation would be carried out, and why so.",
     "plan": "What a cluster can do: links, jobs, rails, algorithms, measured tables judged.",
+    "sim": "What happens in time, on clusters that need not exist: collectives at any size.",
     "flight": "What the ranks of a job did last, and who is to blame.",
     "bench": "Measure collectives, in a launched world or in a lab built for it.",
     "lab": "A multi-rail cluster on this machine, out of network namespaces.",

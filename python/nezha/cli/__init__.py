@@ -15,6 +15,7 @@ _SUMMARIES = {
     "explain": "How an operation would be carried out, and why so.",
     "plan": "What a cluster can do: links, jobs, rails, algorithms, measured tables judged.",
     "sim": "What happens in time, on clusters that need not exist: collectives at any size.",
+    "calibrate": "Measure what the rails of this cluster cost, for plan and sim.",
     "flight": "What the ranks of a job did last, and who is to blame.",
     "bench": "Measure collectives, in a launched world or in a lab built for it.",
     "lab": "A multi-rail cluster on this machine, out of network namespaces.",

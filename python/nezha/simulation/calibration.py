@@ -2,9 +2,9 @@
 
 Version 1, JSON: "rails": [{"name", "rate_gbps", "latency_us", "nominal_gbps", "burst_bytes",
 "segment_bytes", "fit_error"}], "gap_us" (processor time of a message), "adds_gb_per_s" with "adds" (how
-it is known),
-"rate_lost" and "split_cost_us" (null: not measured), "points": [{"hosts", "rails", "collective",
-"algorithm", "size", "time_us"}], all that was measured. Errors: PlanError naming the file and the field.
+it is known), "rate_lost" and "split_cost_us" (null: not measured), "points": [{"hosts", "rails",
+"collective", "algorithm", "size", "time_us"}], all that was measured. Errors: PlanError naming the file
+and the field.
 """
 
 from __future__ import annotations
@@ -53,6 +53,10 @@ class Calibration:
         """Mean of the advertised rates; None where one is not known."""
         known = [each.nominal for each in self.facts if each.nominal]
         return sum(known) / len(known) if len(known) == len(self.facts) else None
+
+    def rails(self) -> List[Tuple[float, float]]:
+        """(bytes per second, latency in seconds) of each rail; a message's processor time is latency."""
+        return [(each.rate, each.latency_s + self.gap_s) for each in self.costs]
 
     def cluster(self, hosts: int) -> Cluster:
         """`hosts` alike hosts with these rails."""

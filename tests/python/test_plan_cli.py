@@ -148,6 +148,8 @@ def test_an_algorithm_on_rails_that_were_measured(tmp_path):
     named = json.loads(answer(*asked, "--rates", "1Gbit/s:30us"))
     assert [row["known_as"] for row in measured["rows"]] == ["measured", "extrapolated"]
     assert measured["rows"][0]["chosen_us"] == pytest.approx(named["rows"][0]["chosen_us"])
+    missing = run("algorithm", "--nodes", "4", "--calibration", "no-such-file")
+    assert "cannot read no-such-file" in missing.output and "no JSON" not in missing.output
     for rails in ([], ["--rates", "1G:1us", "--calibration", str(tmp_path / "calibration.json")]):
         refused = run("algorithm", "--nodes", "4", *rails)
         assert refused.exit_code == 2 and "not both" in refused.output

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from statistics import median
@@ -14,7 +15,6 @@ from ..bench.session import Step
 from ..bench.spec import BenchSpec, Sample
 from ..bench.surroundings import lab_facts, surrounding_lab
 from ..lab import shaping
-from ..planning.library import ask
 from .calibration import RailFacts
 from .fit import Point
 
@@ -132,6 +132,8 @@ def in_world(request: Request, step: Step) -> Optional[Tuple[List[RailFacts], Li
 
 
 def _advertised(name: str) -> Optional[float]:
-    rows: Any = ask("devices", {})
+    from .. import _native
+
+    rows = json.loads(_native.query("devices", "{}"))
     speed = next((row["speed_gbps"] for row in rows if row["device"] == name), None)
     return speed * 1e9 / 8 if speed else None

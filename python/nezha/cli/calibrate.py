@@ -25,7 +25,7 @@ nearest. nezha plan algorithm and nezha sim collective read the file with --cali
 
 \b
 Examples:
-  nezha run -n 3 -H host1,host2,host3 -- nezha calibrate     on the rails of these hosts
+  nezha run --hosts hosts.txt nezha calibrate                on the rails of these hosts
   nezha calibrate --rates 200mbit,100mbit                    in labs of 2 and 3 nodes
 """
 

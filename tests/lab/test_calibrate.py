@@ -14,7 +14,7 @@ import pytest
 from conftest import child_env
 
 import nezha.lab
-from nezha.simulation import calibration
+from nezha.simulation import calibration, study
 
 pytestmark = pytest.mark.usefixtures("namespaces")
 CODE = "import sys; from nezha.cli import main; sys.exit(main())"
@@ -56,3 +56,18 @@ def test_rails_of_a_launched_job_are_measured(tmp_path: Path) -> None:
     found = check(path)
     assert [fact.name for fact in found.facts] == ["eth0", "eth1"]
     assert found.nominal is not None and found.nominal > 0
+
+
+def test_a_study_compares_what_was_not_fitted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(study, "FITTED_SIZES", (128 << 10, 512 << 10))
+    monkeypatch.setattr(study, "ASKED_SIZES", (256 << 10,))
+    found = study.run([["400mbit", "200mbit"]], [3], 0.02, 1, lambda what, total: lambda sample: None)
+    case, = found["cases"]
+    assert [(row["hosts"], row["size"], row["algorithm"]) for row in case["rows"]] == [
+        (3, 256 << 10, "ring"), (3, 256 << 10, "auto")]
+    assert {point["size"] for point in case["calibration"]["points"]} == {96, 128 << 10, 512 << 10}
+    for row in case["rows"]:
+        assert row["error"] == pytest.approx(row["predicted_us"] / row["measured_us"] - 1)
+    assert found["worst_error"] == max(abs(row["error"]) for row in case["rows"]) and found["load"] >= 0
+    study.plot(found, tmp_path / "study.png")
+    assert (tmp_path / "study.png").stat().st_size > 10_000

@@ -42,7 +42,7 @@ Measures in labs of its own, for about ten minutes; nothing else should run mean
 
 \b
 Example:
-  nezha sim study --save out/study.json --plot out/study.png
+  nezha sim study --json=out/study.json --plot out/study.png
 """
 
 app = App(no_args_is_help=True, help="What operations take on clusters that need not exist, in time.")

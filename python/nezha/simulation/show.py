@@ -50,6 +50,11 @@ def study(document: Document) -> None:
             "error": f"{100 * row['error']:+.1f} %",
         } for row in case["rows"]], keys=3)
         calibration(case["calibration"])
+    section("error by size", [{
+        "size": format_size(row["size"]), "median (%)": f"{100 * row['median_error']:.1f}",
+        "worst (%)": f"{100 * row['worst_error']:.1f}"} for row in document["by_size"]])
+    sentences([f"Processes that wanted a processor, for each: {document['load']:.1f}; above 1 the "
+               "processors, and not the wires, decide how long short operations take."])
     sentences([f"Error: median {100 * document['median_error']:.1f} %, worst "
                f"{100 * document['worst_error']:.1f} %; fitted to each rail alone on "
                f"{' and '.join(map(str, document['fitted']['hosts']))} hosts."])

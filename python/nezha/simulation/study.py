@@ -1,11 +1,13 @@
 """How far the engine is off: costs fitted to worlds of 2 and 3 hosts, times predicted for larger ones.
 
 What is compared was not fitted: other counts of hosts, other sizes, all rails together. `measured` and
-`predicted` meet in one document, from which the table and the picture are made.
+`predicted` meet in one document, from which the table and the picture are made. `load`: processes
+that wanted a processor, for each of them, over the last 15 minutes, the ranks' own included.
 """
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from statistics import median
 from typing import Any, Dict, List, Optional, Sequence
@@ -28,8 +30,14 @@ def run(cases: Sequence[Sequence[str]], hosts: Sequence[int], seconds: float, pa
         step: Step) -> Dict[str, Any]:
     """Measures, fits and predicts all cases. The document."""
     found = [_case(list(rails), hosts, seconds, passes, step) for rails in cases]
-    errors = [abs(row["error"]) for case in found for row in case["rows"]]
-    return {"cases": found, "median_error": median(errors), "worst_error": max(errors),
+    rows = [row for case in found for row in case["rows"]]
+    by_size = []
+    for size in ASKED_SIZES:
+        errors = [abs(row["error"]) for row in rows if row["size"] == size]
+        by_size.append({"size": size, "median_error": median(errors), "worst_error": max(errors)})
+    every = [abs(row["error"]) for row in rows]
+    return {"cases": found, "median_error": median(every), "worst_error": max(every), "by_size": by_size,
+            "load": os.getloadavg()[2] / (os.cpu_count() or 1),
             "fitted": {"hosts": list(FITTED_HOSTS), "sizes": list(FITTED_SIZES), "rails": "each alone"}}
 
 

@@ -47,6 +47,7 @@ def test_rails_of_labs_are_measured_and_used(tmp_path: Path) -> None:
                "512K", "--json=-")
     rows = json.loads(done.stdout)["rows"]
     assert [row["known_as"] for row in rows] == ["measured"] * 2 + ["extrapolated"] * 2
+    assert all((row["measured_us"] is not None) == (row["known_as"] == "measured") for row in rows)
 
 
 def test_rails_of_a_launched_job_are_measured(tmp_path: Path) -> None:

@@ -62,6 +62,7 @@ def test_the_file_keeps_all_of_it(tmp_path):
 def test_answers_say_how_they_are_known():
     found = calibration.calibrate(FACTS, measured())
     assert found.known_as("all_reduce", 2, SIZES[0]) == "measured"
+    assert found.measured_us("all_reduce", 2, SIZES[0]) == pytest.approx(1e6 * measured()[-1].seconds)
     assert found.known_as("all_reduce", 3, 2 << 20) == "interpolated"
     assert found.known_as("all_reduce", 4, 2 << 20) == "extrapolated"
     assert found.known_as("all_reduce", 2, 64 << 20) == "extrapolated"

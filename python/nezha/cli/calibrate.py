@@ -79,6 +79,6 @@ def calibrate(
         lost = None if interference is None else read_interference(interference, len(facts))
         document = calibration.document(calibration.calibrate(facts, points, lost))
         files.write_json(document, save_to)
-        console.answer(document, json_to, show.calibration)
+        files.answer(document, json_to, show.calibration)
         typer.echo(f"calibration: {save_to}; use it: nezha sim collective --calibration {save_to}",
                    err=True)

@@ -61,11 +61,7 @@ def answer(command: str, document: Any, json_to: Optional[str], show: Callable[[
     from ..simulation import files
 
     with one_sentence(command, FOUND):
-        if json_to not in (None, "-"):
-            files.write_json(document, Path(str(json_to)))
-            show(document)
-        else:
-            console.answer(document, json_to, show)
+        files.answer(document, json_to, show)
 
 
 @app.command(help=_COLLECTIVE_HELP)

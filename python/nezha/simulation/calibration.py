@@ -66,11 +66,16 @@ class Calibration:
         made.split_cost_s = self.split_cost_s
         return made
 
+    def measured_us(self, collective: str, hosts: int, size: int) -> Optional[float]:
+        """What this very operation took on all rails, in microseconds; None where it was not measured."""
+        every = tuple(range(len(self.facts)))
+        return next((1e6 * each.seconds for each in self.points
+                     if (each.collective, each.hosts, each.size, each.rails)
+                     == (collective, hosts, size, every)), None)
+
     def known_as(self, collective: str, hosts: int, size: int) -> str:
         """Whether an answer was measured itself, lies between what was, or beyond."""
-        every = tuple(range(len(self.facts)))
-        if any((each.collective, each.hosts, each.size, each.rails) == (collective, hosts, size, every)
-               for each in self.points):
+        if self.measured_us(collective, hosts, size) is not None:
             return MEASURED
         counts, sizes = [each.hosts for each in self.points], [each.size for each in self.points]
         within = min(counts) <= hosts <= max(counts) and min(sizes) <= size <= max(sizes)

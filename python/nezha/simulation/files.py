@@ -7,8 +7,9 @@ import os
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any, Callable, Iterator, Optional
 
+from .. import console
 from ..planning.errors import PlanError
 
 
@@ -30,6 +31,15 @@ def whole(path: Path) -> Iterator[Path]:
         raise PlanError(f"cannot write {path}: {error}") from None
     finally:
         Path(name).unlink(missing_ok=True)
+
+
+def answer(document: Any, json_to: Optional[str], show: Callable[[Any], None]) -> None:
+    """console.answer(), with a file that is there whole or not at all."""
+    if json_to is not None and json_to != "-":
+        write_json(document, Path(json_to))
+        show(document)
+    else:
+        console.answer(document, json_to, show)
 
 
 def write_json(document: Any, path: Path) -> None:

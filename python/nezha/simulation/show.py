@@ -20,7 +20,8 @@ def collective(document: Document) -> None:
         "shares of rails (%)": " ".join(f"{100 * rail['share']:.0f}" for rail in row["rails"]),
         "ports idle (%)": " ".join(f"{100 * rail['mean_port_idle_us'] / row['time_us']:.0f}"
                                    if row["time_us"] else "-" for rail in row["rails"]),
-        "known as": row["known_as"],
+        "known as": row["known_as"] + ("" if row["measured_us"] is None
+                                       else f": {_time(row['measured_us'])}"),
     } for row in document["rows"]], keys=2)
     sentences(["Wire: the busiest port at work; idle: the rest of its time (latency, waiting, adding)."])
     sentences(f"Assumed: {each}." for each in document["assumptions"])

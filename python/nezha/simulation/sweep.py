@@ -111,6 +111,8 @@ def run(request: Request, world: World, timeline_to: Optional[Path], step: Step)
             row = report.row(cluster, found)
             row["known_as"] = (measured.known_as(request.collective, hosts, size) if measured
                                else calibrations.EXTRAPOLATED)
+            row["measured_us"] = (measured.measured_us(request.collective, hosts, size) if measured
+                                  else None)
             rows.append(row)
             if last and timeline_to is not None:
                 files.write_json(timeline.document(found), timeline_to)

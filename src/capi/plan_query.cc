@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "control/policies/binder.h"
 #include "control/policies/eq.h"
 #include "control/policy.h"
 #include "schedule/catalog.h"
@@ -18,6 +19,8 @@ using schedule::AlgorithmEntry;
 using schedule::CostTable;
 using schedule::PlanRequest;
 
+constexpr int kAskedWorldMax = 65535;
+constexpr int kExportedWorldMax = 256;
 constexpr double kMicro = 1e-6;
 constexpr double kGiga = 1e9;
 
@@ -43,8 +46,9 @@ Result<PlanRequest> plan_request(const JsonValue& request) {
   shape.dtype = *element;
   shape.count = static_cast<uint64_t>(request.at("bytes").integer_or(1 << 20)) / dtype_size(*element);
   shape.world_size = static_cast<int>(request.at("world_size").integer_or(4));
-  if (shape.world_size < 1 || shape.world_size > 65535) {
-    return error(Code::invalid_argument, "world_size %d is not in 1..65535", shape.world_size);
+  if (shape.world_size < 1 || shape.world_size > kAskedWorldMax) {
+    return error(Code::invalid_argument, "world_size %d is not in 1..%d", shape.world_size,
+                 kAskedWorldMax);
   }
   // Blocks of equal length.
   const auto ranks = static_cast<uint64_t>(shape.world_size);
@@ -143,6 +147,11 @@ void write_pair(JsonWriter& json, const control::RailCosts& costs, const control
                                                                model.rate_lost[1 - fast][fast]));
 }
 
+std::string_view name_of_geometry(schedule::Geometry geometry) {
+  constexpr std::string_view kNames[] = {"even", "block_slices", "block_parts", "pair_slices"};
+  return kNames[static_cast<size_t>(geometry)];
+}
+
 }  // namespace
 
 Result<std::string> explain_plan(const JsonValue& request) {
@@ -196,6 +205,58 @@ Result<std::string> divide_bytes(const JsonValue& request) {
   json.field("splits", (*policy)->shares(operation, *rails).pull);
   if (rails->size() == 2) write_pair(json, costs, *model);
   return json.end_object().take();
+}
+
+Result<std::string> export_schedule(const JsonValue& request) {
+  auto shape = plan_request(request);
+  if (!shape) return shape.status();
+  auto costs = cost_table(request);
+  if (!costs) return costs.status();
+  auto plan = schedule::make_plan(*shape, *costs, kAskedWorldMax);
+  if (!plan) return plan.status();
+  const schedule::Shape form =
+      schedule::find_algorithm(shape->collective, plan->algorithm)->shape(shape->world_size);
+  JsonWriter json;
+  json.begin_object().field("algorithm", name_of(plan->algorithm));
+  json.field("chunks_per_slice", plan->chunks_per_slice).field("window", plan->window);
+  json.field("slices", form.slices).field("parts", form.parts);
+  json.field("geometry", name_of_geometry(plan->geometry));
+  json.field("chunk_elements", plan->chunk_elements).field("element_bytes", dtype_size(shape->dtype));
+  if (!request.at("steps").bool_or(false)) return json.end_object().take();
+  if (shape->world_size > kExportedWorldMax) {
+    return error(Code::invalid_argument, "world_size %d: the steps of 1 to %d ranks are handed out",
+                 shape->world_size, kExportedWorldMax);
+  }
+  const int root = static_cast<int>(request.at("root").integer_or(0));
+  json.key("ranks").begin_array();
+  for (int rank = 0; rank < shape->world_size; ++rank) {
+    auto steps = schedule::build(shape->collective, plan->algorithm, rank, shape->world_size, root);
+    if (!steps) return steps.status();
+    json.raw(schedule::to_json(*steps));
+  }
+  return json.end_array().end_object().take();
+}
+
+Result<std::string> bind_transfer(const JsonValue& request) {
+  auto rails = snapshots(request.at("rails"));
+  if (!rails) return rails.status();
+  std::vector<control::RailLoad> loads;
+  for (size_t i = 0; i < rails->size(); ++i) {
+    const int64_t backlog = request.at("rails").items()[i].at("backlog_bytes").integer_or(0);
+    if (backlog < 0) {
+      return error(Code::invalid_argument, "rails[%zu]: backlog_bytes must be 0 or more", i);
+    }
+    const control::RailSnapshot& rail = (*rails)[i];
+    loads.push_back({rail.rate_bytes_per_s, static_cast<uint64_t>(backlog), rail.latency_s, true, true});
+  }
+  const int64_t bytes = request.at("bytes").integer_or(-1);
+  if (bytes < 0) return error(Code::invalid_argument, "bytes must be 0 or more");
+  control::RailBinder binder;
+  control::Shares shares;
+  shares.pull = true;
+  binder.begin(shares);
+  return JsonWriter().begin_object().field("rail", binder.pick(loads, static_cast<uint64_t>(bytes)))
+      .end_object().take();
 }
 
 }  // namespace nezha::capi

@@ -106,12 +106,14 @@ nezha_code nezha_query(const char* what, const char* request, char* text, size_t
     if (topic == "devices") answer = devices(*parsed);
     else if (topic == "explain") answer = nezha::capi::explain_plan(*parsed);
     else if (topic == "divide") answer = nezha::capi::divide_bytes(*parsed);
+    else if (topic == "schedule") answer = nezha::capi::export_schedule(*parsed);
+    else if (topic == "bind") answer = nezha::capi::bind_transfer(*parsed);
     else if (topic == "fabric") answer = nezha::context::describe_fabric();
     else if (topic == "aggregator") answer = aggregator();
     else if (topic == "config") answer = nezha::config_schema_json();
     else if (topic == "build") answer = build_info();
     else return error(Code::invalid_argument, "cannot answer '%s': devices, fabric, explain, "
-                      "divide, aggregator, config or build", topic.c_str());
+                      "divide, schedule, bind, aggregator, config or build", topic.c_str());
     if (!answer) return answer.status();
     content = std::move(*answer);
     return Status::ok();

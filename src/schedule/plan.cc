@@ -21,12 +21,12 @@ constexpr uint32_t kTokensPerRank = 8;
 
 uint64_t divide_up(uint64_t value, uint64_t by) { return value / by + (value % by != 0 ? 1 : 0); }
 
-Status check(const PlanRequest& request, const CostTable& costs) {
+Status check(const PlanRequest& request, const CostTable& costs, int world_size_max) {
   const uint64_t element = dtype_size(request.dtype);
   if (element == 0) return error(Code::invalid_argument, "plan: unknown dtype");
-  if (request.world_size < 1 || request.world_size > kWorldSizeMax) {
+  if (request.world_size < 1 || request.world_size > world_size_max) {
     return error(Code::invalid_argument, "plan: a world of %d ranks; it must be 1 to %d",
-                 request.world_size, kWorldSizeMax);
+                 request.world_size, world_size_max);
   }
   if (request.count > std::numeric_limits<int64_t>::max() / element) {
     return error(Code::invalid_argument, "plan: %llu elements are more than any memory holds",
@@ -117,7 +117,11 @@ std::string line(const AlgorithmEntry& entry, const PlanRequest& request, const 
 }  // namespace
 
 Result<Plan> make_plan(const PlanRequest& request, const CostTable& costs) {
-  NEZHA_RETURN_IF_ERROR(check(request, costs));
+  return make_plan(request, costs, kWorldSizeMax);
+}
+
+Result<Plan> make_plan(const PlanRequest& request, const CostTable& costs, int world_size_max) {
+  NEZHA_RETURN_IF_ERROR(check(request, costs, world_size_max));
   Plan plan;
   plan.algorithm = choose(request, costs);
   const AlgorithmEntry* entry = find_algorithm(request.collective, plan.algorithm);
@@ -155,7 +159,7 @@ Result<Plan> make_plan(const PlanRequest& request, const CostTable& costs) {
 }
 
 Result<Plan> make_aggregation_plan(const PlanRequest& request) {
-  NEZHA_RETURN_IF_ERROR(check(request, CostTable()));
+  NEZHA_RETURN_IF_ERROR(check(request, CostTable(), kWorldSizeMax));
   constexpr uint64_t kChunksInFlight = 16;
   const uint64_t element = dtype_size(request.dtype);
   const bool blocks = request.collective == Collective::all_gather ||

@@ -62,7 +62,9 @@ struct Plan {
 // blocks in one message: those are chosen automatically up to `chunk_bytes_max` of the whole vector,
 // and refused above the credit. `unsupported` when the algorithm does not do the collective;
 // `invalid_argument` names the field that makes no sense. The rules are in docs/algorithms.md.
+// `world_size_max`: planners ask about larger worlds than schedules are built for (catalog.h).
 Result<Plan> make_plan(const PlanRequest& request, const CostTable& costs);
+Result<Plan> make_plan(const PlanRequest& request, const CostTable& costs, int world_size_max);
 
 // The plan of an operation through hubs, whatever their tree: chunks short enough that one is added up
 // while others travel, as many open as the credit of a pair allows. Results up to kUnheldBytesMax are not

@@ -133,3 +133,23 @@ def test_a_file_with_a_field_that_is_none(tmp_path):
     path.write_text("params: 2B\nnode: 4\n")
     assert "'node' is no field; the fields are accelerator, batch" in run(
         "job", "--file", str(path)).output
+
+
+def test_an_algorithm_on_rails_that_were_measured(tmp_path):
+    from nezha.simulation import calibration, files
+    from nezha.simulation.fit import Point, RailCosts
+
+    found = calibration.Calibration(
+        [calibration.RailFacts("eth0", None, 0.0, 0.0)], [RailCosts(125e6, 30e-6, 0.0, 0.0)], 0.0, 4e9,
+        None, None, [Point(4, (0,), "all_reduce", "auto", 1 << 20, 0.02)])
+    files.write_json(calibration.document(found), tmp_path / "calibration.json")
+    asked = ["algorithm", "--nodes", "4", "-b", "1M", "-e", "4M", "--json"]
+    measured = json.loads(answer(*asked, "--calibration", str(tmp_path / "calibration.json")))
+    named = json.loads(answer(*asked, "--rates", "1Gbit/s:30us"))
+    assert [row["known_as"] for row in measured["rows"]] == ["measured", "extrapolated"]
+    assert measured["rows"][0]["chosen_us"] == pytest.approx(named["rows"][0]["chosen_us"])
+    missing = run("algorithm", "--nodes", "4", "--calibration", "no-such-file")
+    assert "cannot read no-such-file" in missing.output and "no JSON" not in missing.output
+    for rails in ([], ["--rates", "1G:1us", "--calibration", str(tmp_path / "calibration.json")]):
+        refused = run("algorithm", "--nodes", "4", *rails)
+        assert refused.exit_code == 2 and "not both" in refused.output

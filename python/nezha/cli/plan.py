@@ -15,8 +15,8 @@ from .conventions import FOUND, WRONG_LINE, App, json_option
 
 _ALGORITHM_HELP = """What every algorithm would cost on these rails, where they cross, and which one runs.
 
---rates has RATE:LATENCY of each rail. Costs come from the library's catalog, the division among rails
-from its balancer.
+--rates has RATE:LATENCY of each rail, --calibration what nezha calibrate measured. Costs come from the
+library's catalog, the division among rails from its balancer.
 
 \b
 Examples:
@@ -105,8 +105,10 @@ def rails(hosts: Optional[int] = typer.Option(None, "--hosts", help="Connect so 
 
 @app.command(help=_ALGORITHM_HELP)
 def algorithm(nodes: int = typer.Option(..., "--nodes", help="Ranks, one a node."),
-              rates: str = typer.Option(..., "--rates", help="RATE:LATENCY of each rail, such as "
-                                                             "25Gbit/s:20us,10G:50us."),
+              rates: Optional[str] = typer.Option(None, "--rates", help="RATE:LATENCY of each rail, such "
+                                                                        "as 25Gbit/s:20us,10G:50us."),
+              calibration: Optional[Path] = typer.Option(
+                  None, "--calibration", help="Or what nezha calibrate measured."),
               collective: str = typer.Option("all_reduce", "--collective"),
               minbytes: str = typer.Option("4", "-b", "--minbytes", help="Smallest size; 8M is 8 x "
                                                                          "1024 x 1024."),
@@ -121,21 +123,31 @@ def algorithm(nodes: int = typer.Option(..., "--nodes", help="Ranks, one a node.
     from ..planning import algorithms, picture
     from ..planning.interference_file import read_interference
     from ..planning.units import parse_rails
+    from ..simulation import calibration as calibrations
     from . import plan_show
 
     with one_sentence("algorithm"):
-        found = parse_rails("rates", rates)
-        split_cost_s, lost = (None, None) if interference is None else read_interference(
-            interference, len(found))
+        if (rates is None) == (calibration is None):
+            raise PlanError("give --rates RATE:LATENCY,... or --calibration FILE, and not both")
+        measured = None if calibration is None else calibrations.read(calibration)
+        found = parse_rails("rates", rates or "") if measured is None else measured.rails()
+        split_cost_s, lost = (None, None) if measured is None else (measured.split_cost_s,
+                                                                    measured.rate_lost)
+        if interference is not None:
+            split_cost_s, lost = read_interference(interference, len(found))
         question = algorithms.Question(collective, nodes, found, split_cost_s, lost)
         sizes = size_list(parse_size(minbytes), parse_size(maxbytes), factor, 4)
         answers = [algorithms.answer(question, size) for size in sizes]
         crossings = algorithms.crossings(question, sizes[0], sizes[-1]) if len(sizes) > 1 else []
         document = algorithms.document(question, answers, crossings)
+        for row in document["rows"]:
+            row["known_as"] = (calibrations.EXTRAPOLATED if measured is None else
+                               measured.known_as(collective, nodes, row["size"]))
     answer("algorithm", document, json_to, plan_show.algorithms)
     if plot_to is not None:
         with one_sentence("algorithm", FOUND):
-            picture.plot(answers, crossings, plot_to, f"{collective}, {nodes} nodes, {rates}")
+            picture.plot(answers, crossings, plot_to,
+                         f"{collective}, {nodes} nodes, {rates or calibration}")
             typer.echo(f"plot: {plot_to}", err=True)
 
 

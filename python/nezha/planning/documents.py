@@ -29,8 +29,9 @@ def read_document(path: Path, known: Set[str]) -> Dict[str, Any]:
 
 def read_json(path: Path) -> Any:
     """The value in a JSON file. Raises PlanError where it is none."""
+    text = _read(path)
     try:
-        return json.loads(_read(path))
+        return json.loads(text)
     except ValueError as error:
         raise PlanError(f"{path} is no JSON: {error}") from None
 

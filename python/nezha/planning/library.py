@@ -85,7 +85,8 @@ class Division:
         return [rail for rail, share in enumerate(self.shares) if share > 0]
 
 
-def _ask(what: str, request: Dict[str, Any]) -> Dict[str, Any]:
+def ask(what: str, request: Dict[str, Any]) -> Dict[str, Any]:
+    """The native module's answer to a question of nezha_query. Raises PlanError."""
     from .. import _native, errors
 
     try:
@@ -115,7 +116,7 @@ def compare(collective: str,
         request["latency_us"] = latency_s * 1e6
     if reduce_rate is not None:
         request["reduce_gb_per_s"] = reduce_rate / 1e9
-    answer = _ask("explain", request)
+    answer = ask("explain", request)
     costs = [Cost(row["algorithm"], row["summary"], row["latency_us"] / 1e6, row["transfer_us"] / 1e6,
                   row["reduce_us"] / 1e6, row["steps"], row["bytes_factor"], row["left_out"])
              for row in answer["candidates"]]
@@ -136,7 +137,7 @@ def divide(size: int, rails: Rails, split_cost_s: Optional[float] = None,
         request["split_cost_us"] = split_cost_s * 1e6
     if rate_lost is not None:
         request["rate_lost"] = rate_lost
-    answer = _ask("divide", request)
+    answer = ask("divide", request)
     return Division(
         answer["shares"], answer["time_us"] / 1e6, answer["split_cost_us"] / 1e6, answer["single_rail"],
         answer["single_us"] / 1e6, answer["splits"], answer["policy"], answer["why"],

@@ -9,8 +9,8 @@ from typing import Any, Dict, List, Sequence
 from ... import console
 from ...bench import picture
 from ...bench.sizes import format_size
+from ..files import whole_folder
 from . import pictures
-from .folder import whole_folder
 
 Document = Dict[str, Any]
 

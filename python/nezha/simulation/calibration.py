@@ -1,0 +1,140 @@
+"""The file of `nezha calibrate`: what the rails of one cluster cost, and what that was fitted to.
+
+Version 1, JSON: "rails": [{"name", "rate_gbps", "latency_us", "nominal_gbps", "burst_bytes",
+"segment_bytes", "fit_error"}], "gap_us" (processor time of a message), "adds_gb_per_s" with "adds" (how
+it is known), "rate_lost" and "split_cost_us" (null: not measured), "points": [{"hosts", "rails",
+"collective", "algorithm", "size", "time_us"}], all that was measured. Errors: PlanError naming the file
+and the field.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+from ..planning.documents import read_json
+from ..planning.errors import PlanError
+from ..planning.units import gbps
+from .cluster import Cluster, uniform
+from .fit import Point, RailCosts, rail_alone
+
+KIND = "nezha calibration"
+VERSION = 1
+ADDS = 4e9  # bytes per second that a processor adds, the library's constant
+MEASURED, INTERPOLATED, EXTRAPOLATED = "measured", "interpolated", "extrapolated"
+
+
+@dataclass(frozen=True)
+class RailFacts:
+    """What is known of a rail beside its costs. nominal: bytes per second that it is advertised with."""
+
+    name: str
+    nominal: Optional[float]
+    burst_bytes: float
+    segment_bytes: float
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The file's content, in bytes and seconds."""
+
+    facts: List[RailFacts]
+    costs: List[RailCosts]
+    gap_s: float
+    adds: float
+    rate_lost: Optional[List[List[float]]]
+    split_cost_s: Optional[float]
+    points: List[Point]
+
+    @property
+    def nominal(self) -> Optional[float]:
+        """Mean of the advertised rates; None where one is not known."""
+        known = [each.nominal for each in self.facts if each.nominal]
+        return sum(known) / len(known) if len(known) == len(self.facts) else None
+
+    def rails(self) -> List[Tuple[float, float]]:
+        """(bytes per second, latency in seconds) of each rail; a message's processor time is latency."""
+        return [(each.rate, each.latency_s + self.gap_s) for each in self.costs]
+
+    def cluster(self, hosts: int) -> Cluster:
+        """`hosts` alike hosts with these rails."""
+        made = uniform(hosts, [(each.rate, each.latency_s) for each in self.costs], self.adds, self.gap_s,
+                       [each.burst_bytes for each in self.facts],
+                       [each.segment_bytes for each in self.facts], self.rate_lost)
+        made.split_cost_s = self.split_cost_s
+        return made
+
+    def measured_us(self, collective: str, hosts: int, size: int) -> Optional[float]:
+        """What this very operation took on all rails, in microseconds; None where it was not measured."""
+        every = tuple(range(len(self.facts)))
+        return next((1e6 * each.seconds for each in self.points
+                     if (each.collective, each.hosts, each.size, each.rails)
+                     == (collective, hosts, size, every)), None)
+
+    def known_as(self, collective: str, hosts: int, size: int) -> str:
+        """Whether an answer was measured itself, lies between what was, or beyond."""
+        if self.measured_us(collective, hosts, size) is not None:
+            return MEASURED
+        counts, sizes = [each.hosts for each in self.points], [each.size for each in self.points]
+        within = min(counts) <= hosts <= max(counts) and min(sizes) <= size <= max(sizes)
+        return INTERPOLATED if within and any(each.collective == collective
+                                              for each in self.points) else EXTRAPOLATED
+
+
+def calibrate(facts: Sequence[RailFacts], points: Sequence[Point],
+              interference: Optional[Tuple[float, List[List[float]]]] = None) -> Calibration:
+    """Fits every rail to the operations that had it alone. interference: (cost of splitting in seconds,
+    parts of the rates that are lost)."""
+    costs = [rail_alone([each for each in points if each.rails == (rail,)], fact.burst_bytes,
+                        fact.segment_bytes, ADDS) for rail, fact in enumerate(facts)]
+    split_cost_s, lost = (None, None) if interference is None else interference
+    return Calibration(list(facts), costs, median(each.gap_s for each in costs), ADDS, lost, split_cost_s,
+                       list(points))
+
+
+def document(found: Calibration) -> Dict[str, Any]:
+    """The file as JSON."""
+    return {
+        "kind": KIND, "version": VERSION,
+        "rails": [{"name": fact.name, "rate_gbps": gbps(cost.rate), "latency_us": 1e6 * cost.latency_s,
+                   "nominal_gbps": gbps(fact.nominal) if fact.nominal else None,
+                   "burst_bytes": fact.burst_bytes, "segment_bytes": fact.segment_bytes,
+                   "fit_error": cost.error, "gap_us": 1e6 * cost.gap_s}
+                  for fact, cost in zip(found.facts, found.costs)],
+        "gap_us": 1e6 * found.gap_s, "adds_gb_per_s": found.adds / 1e9,
+        "adds": "the library's constant",
+        "rate_lost": found.rate_lost,
+        "split_cost_us": None if found.split_cost_s is None else 1e6 * found.split_cost_s,
+        "points": [{"hosts": each.hosts, "rails": list(each.rails), "collective": each.collective,
+                    "algorithm": each.algorithm, "size": each.size, "time_us": 1e6 * each.seconds}
+                   for each in found.points],
+    }
+
+
+def read(path: Path) -> Calibration:
+    """The content of a file that `nezha calibrate` wrote. Raises PlanError where it is none."""
+    content = read_json(path)
+    if not isinstance(content, dict) or content.get("kind") != KIND or content.get("version") != VERSION:
+        raise PlanError(f"{path} is no file of nezha calibrate (version {VERSION})")
+    try:
+        split = content["split_cost_us"]
+        found = Calibration(
+            [RailFacts(str(each["name"]), None if each["nominal_gbps"] is None else
+                       float(each["nominal_gbps"]) * 1e9 / 8, float(each["burst_bytes"]),
+                       float(each["segment_bytes"]))
+             for each in content["rails"]],
+            [RailCosts(float(each["rate_gbps"]) * 1e9 / 8, float(each["latency_us"]) / 1e6,
+                       float(each["gap_us"]) / 1e6, float(each["fit_error"]))
+             for each in content["rails"]],
+            float(content["gap_us"]) / 1e6, float(content["adds_gb_per_s"]) * 1e9, content["rate_lost"],
+            None if split is None else float(split) / 1e6,
+            [Point(int(each["hosts"]), tuple(each["rails"]), each["collective"], each["algorithm"],
+                   int(each["size"]), float(each["time_us"]) / 1e6) for each in content["points"]])
+        if not found.points:
+            raise PlanError(f"{path}: points is empty: nothing was measured")
+        found.cluster(2)
+    except (KeyError, TypeError, ValueError) as error:
+        raise PlanError(f"{path} is damaged: {error}; measure again with nezha calibrate") from None
+    return found

@@ -1,0 +1,74 @@
+"""`nezha calibrate` on real wires: in labs of its own, and among the ranks of a launched job.
+
+Rates are low and far apart, so that the wires and not this machine's processors are the limit.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import child_env
+
+import nezha.lab
+from nezha.simulation import calibration, study
+
+pytestmark = pytest.mark.usefixtures("namespaces")
+CODE = "import sys; from nezha.cli import main; sys.exit(main())"
+OPTIONS = ["calibrate", "-b", "128K", "-e", "512K", "--seconds", "0.05", "--passes", "1"]
+WIRES = (80e6 / 8, 20e6 / 8)
+
+
+def run(*command: str) -> "subprocess.CompletedProcess[str]":
+    done = subprocess.run([sys.executable, "-c", CODE, *command], env=child_env(), text=True,
+                          capture_output=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def check(path: Path) -> calibration.Calibration:
+    found = calibration.read(path)
+    for cost, wire in zip(found.costs, WIRES):
+        assert 0 < cost.rate < 1.15 * wire
+    assert found.costs[0].rate > 1.5 * found.costs[1].rate
+    assert all(fact.burst_bytes > 0 for fact in found.facts)
+    assert {point.rails for point in found.points} == {(0,), (1,), (0, 1)}
+    return found
+
+
+def test_rails_of_labs_are_measured_and_used(tmp_path: Path) -> None:
+    path = tmp_path / "calibration.json"
+    run(*OPTIONS, "--nodes", "2", "--rates", "80mbit,20mbit", "--save", str(path))
+    check(path)
+    done = run("sim", "collective", "--hosts", "2,8", "--calibration", str(path), "-b", "128K", "-e",
+               "512K", "--json=-")
+    rows = json.loads(done.stdout)["rows"]
+    assert [row["known_as"] for row in rows] == ["measured"] * 2 + ["extrapolated"] * 2
+    assert all((row["measured_us"] is not None) == (row["known_as"] == "measured") for row in rows)
+
+
+def test_rails_of_a_launched_job_are_measured(tmp_path: Path) -> None:
+    path = tmp_path / "calibration.json"
+    with nezha.lab.Lab(nodes=2, rails=["80mbit", "20mbit"], shaping="exact") as lab:
+        run("run", "--lab", lab.name, "--", sys.executable, "-c", CODE, *OPTIONS, "--save", str(path))
+    found = check(path)
+    assert [fact.name for fact in found.facts] == ["eth0", "eth1"]
+    assert found.nominal is not None and found.nominal > 0
+
+
+def test_a_study_compares_what_was_not_fitted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(study, "FITTED_SIZES", (128 << 10, 512 << 10))
+    monkeypatch.setattr(study, "ASKED_SIZES", (256 << 10,))
+    found = study.run([["400mbit", "200mbit"]], [3], 0.02, 1, lambda what, total: lambda sample: None)
+    case, = found["cases"]
+    assert [(row["hosts"], row["size"], row["algorithm"]) for row in case["rows"]] == [
+        (3, 256 << 10, "ring"), (3, 256 << 10, "auto")]
+    assert {point["size"] for point in case["calibration"]["points"]} == {96, 128 << 10, 512 << 10}
+    for row in case["rows"]:
+        assert row["error"] == pytest.approx(row["predicted_us"] / row["measured_us"] - 1)
+    assert found["worst_error"] == max(abs(row["error"]) for row in case["rows"]) and found["load"] >= 0
+    study.plot(found, tmp_path / "study.png")
+    assert (tmp_path / "study.png").stat().st_size > 10_000

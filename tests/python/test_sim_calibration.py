@@ -1,0 +1,104 @@
+"""Calibration: costs found again from operations that the engine itself has timed; the file; tags."""
+
+import json
+
+import pytest
+
+from nezha.planning.errors import PlanError
+from nezha.simulation import calibration, cluster, files
+from nezha.simulation.calibration import RailFacts
+from nezha.simulation.fit import Point, predicted
+
+RAILS = [(24e6, 400e-6), (12e6, 900e-6)]
+GAP_S, BURST, SEGMENT = 20e-6, 18000.0, 16384.0
+FACTS = [RailFacts("eth0", 1.25e9, BURST, SEGMENT), RailFacts("eth1", 1.25e9, BURST, SEGMENT)]
+SIZES = (256 << 10, 1 << 20, 4 << 20)
+
+
+def world(hosts, rails):
+    return cluster.uniform(hosts, rails, calibration.ADDS, GAP_S, [BURST] * len(rails),
+                           [SEGMENT] * len(rails))
+
+
+def timed(hosts, rails, collective, algorithm, size):
+    asked = Point(hosts, rails, collective, algorithm, size, 0.0)
+    seconds = predicted(world(hosts, [RAILS[rail] for rail in rails]), asked, 1.25e9)
+    return Point(hosts, rails, collective, algorithm, size, seconds)
+
+
+def measured():
+    found = [timed(hosts, (rail,), "all_reduce", "ring", size)
+             for hosts in (2, 3) for rail in (0, 1) for size in SIZES]
+    found += [timed(hosts, (rail,), "all_gather", "direct", 96) for hosts in (2, 3) for rail in (0, 1)]
+    return found + [timed(2, (0, 1), "all_reduce", "auto", SIZES[0])]
+
+
+def test_costs_are_found_again():
+    found = calibration.calibrate(FACTS, measured())
+    for cost, (rate, latency_s) in zip(found.costs, RAILS):
+        assert cost.rate == pytest.approx(rate, rel=0.01)
+        assert cost.latency_s == pytest.approx(latency_s, rel=0.1)
+        assert cost.error < 0.02
+    for hosts in (4, 6):
+        for size in (512 << 10, 8 << 20):
+            real = timed(hosts, (0, 1), "all_reduce", "ring", size)
+            assert predicted(found.cluster(hosts), real, found.nominal) == pytest.approx(
+                real.seconds, rel=0.03)
+
+
+def test_the_file_keeps_all_of_it(tmp_path):
+    found = calibration.calibrate(FACTS, measured(), (1e-4, [[0.0, 0.1], [0.2, 0.0]]))
+    path = tmp_path / "deep" / "calibration.json"
+    files.write_json(calibration.document(found), path)
+    again = calibration.read(path)
+    assert again.facts == found.facts and again.rate_lost == found.rate_lost
+    assert again.split_cost_s == pytest.approx(1e-4)
+    assert [each.rate for each in again.costs] == pytest.approx([each.rate for each in found.costs])
+    assert again.nominal == pytest.approx(1.25e9)
+    assert [point.size for point in again.points] == [point.size for point in found.points]
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_answers_say_how_they_are_known():
+    found = calibration.calibrate(FACTS, measured())
+    assert found.known_as("all_reduce", 2, SIZES[0]) == "measured"
+    assert found.measured_us("all_reduce", 2, SIZES[0]) == pytest.approx(1e6 * measured()[-1].seconds)
+    assert found.known_as("all_reduce", 3, 2 << 20) == "interpolated"
+    assert found.known_as("all_reduce", 4, 2 << 20) == "extrapolated"
+    assert found.known_as("all_reduce", 2, 64 << 20) == "extrapolated"
+    assert found.known_as("broadcast", 2, 1 << 20) == "extrapolated"
+
+
+def test_one_size_is_not_enough():
+    points = [each for each in measured() if each.size in (96, SIZES[0])]
+    with pytest.raises(PlanError, match="two sizes"):
+        calibration.calibrate(FACTS, points)
+
+
+@pytest.mark.parametrize("spoil", [
+    lambda document: document.update(kind="something else"),
+    lambda document: document.update(version=2),
+    lambda document: document.pop("gap_us"),
+    lambda document: document["rails"][0].update(rate_gbps=-1),
+    lambda document: document["rails"][0].update(rate_gbps="fast"),
+    lambda document: document.update(points=[]),
+    lambda document: document.update(rate_lost=[[0.0]]),
+])
+def test_a_damaged_file_is_refused_by_name(tmp_path, spoil):
+    document = calibration.document(calibration.calibrate(FACTS, measured()))
+    spoil(document)
+    path = tmp_path / "calibration.json"
+    path.write_text(json.dumps(document), encoding="utf-8")
+    with pytest.raises(PlanError, match="calibration.json"):
+        calibration.read(path)
+
+
+def test_an_interrupted_file_is_not_there(tmp_path):
+    path = tmp_path / "answer.json"
+    path.write_text("before", encoding="utf-8")
+    with pytest.raises(KeyboardInterrupt):
+        with files.whole(path) as place:
+            place.write_text("half of", encoding="utf-8")
+            raise KeyboardInterrupt
+    assert path.read_text(encoding="utf-8") == "before"
+    assert list(tmp_path.iterdir()) == [path]

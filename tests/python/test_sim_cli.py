@@ -1,0 +1,112 @@
+"""`nezha sim` as a command: tables, JSON, timelines, pictures, and one sentence for mistakes."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from nezha.cli.calibrate import app as calibrate_app
+from nezha.cli.sim import app
+
+RATES = ["--rates", "1Gbit/s:30us,500Mbit/s:50us"]
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, list(arguments))
+
+
+def answer(*arguments):
+    done = run(*arguments)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+@pytest.mark.parametrize("command", ["collective", "scale", "study"])
+def test_every_subcommand_has_help(command):
+    assert len(answer(command, "--help")) > 300 and command in run("--help").output
+
+
+def test_a_sweep_has_a_row_for_every_question():
+    asked = [*RATES, "-b", "64K", "-e", "1M"]
+    document = json.loads(answer("collective", "--hosts", "4,8", *asked, "--json"))
+    assert [(row["hosts"], row["size"]) for row in document["rows"]] == [
+        (hosts, size) for hosts in (4, 8) for size in (1 << 16, 1 << 18, 1 << 20)]
+    for row in document["rows"]:
+        parts = row["parts_us"]
+        assert parts["wire_us"] + parts["idle_us"] == pytest.approx(row["time_us"])
+        assert sum(rail["share"] for rail in row["rails"]) == pytest.approx(1)
+        assert row["known_as"] == "extrapolated"
+    assert "the library's" in " ".join(document["assumptions"])
+    table = answer("collective", "--hosts", "4", *asked)
+    assert "ring" in table and "Assumed" in table
+
+
+def test_a_timeline_has_every_transfer(tmp_path):
+    path = tmp_path / "timeline.json"
+    answer("collective", "--hosts", "4", *RATES, "-b", "4M", "-e", "4M", "--algorithm", "ring",
+           "--timeline", str(path))
+    events = json.loads(path.read_text(encoding="utf-8"))["traceEvents"]
+    sent = [event for event in events if event["ph"] == "X" and event["dur"] > 0]
+    assert sum(event["args"]["bytes"] for event in sent) == pytest.approx(2 * 3 * (4 << 20))
+    assert {event["pid"] for event in sent} == {0, 1, 2, 3} and {event["tid"] for event in sent} == {0, 1}
+    starts, ends = ({event["id"]: event["ts"] for event in events if event["ph"] == kind}
+                    for kind in ("s", "f"))
+    assert starts.keys() == ends.keys() and all(starts[each] < ends[each] for each in starts)
+    by_port = {}
+    for event in sent:
+        by_port.setdefault((event["pid"], event["tid"]), []).append((event["ts"], event["dur"]))
+    for port in by_port.values():
+        port.sort()
+        assert all(begin + took <= after + 1e-6 for (begin, took), (after, _) in zip(port, port[1:]))
+
+
+def test_a_picture_is_written(tmp_path):
+    path = tmp_path / "picture.png"
+    answer("collective", "--hosts", "4,16", *RATES, "-b", "64K", "-e", "1M", "--plot", str(path))
+    assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_scale_has_all_algorithms_and_says_what_the_library_refuses():
+    document = json.loads(answer("scale", "--hosts", "6,20000", "--size", "64K", "--json"))
+    assert len(document["rows"]) == 44 and all("time_us" in row for row in document["rows"])
+    assert "16384" in " ".join(document["assumptions"])
+
+
+def test_json_goes_to_a_file_whole(tmp_path):
+    path = tmp_path / "answer.json"
+    assert "known as" in answer("collective", "--hosts", "4", *RATES, f"--json={path}")
+    assert json.loads(path.read_text(encoding="utf-8"))["collective"] == "all_reduce"
+
+
+@pytest.mark.parametrize("arguments, words", [
+    (["--hosts", "0", *RATES], "hosts 0"),
+    (["--hosts", "x", *RATES], "hosts 'x'"),
+    (["--hosts", "4", "--rates", "200:1us"], "unit"),
+    (["--hosts", "4", "--rates", "1G"], "RATE:LATENCY"),
+    (["--hosts", "4"], "--calibration"),
+    (["nothing", "--hosts", "4", *RATES], "collective 'nothing'"),
+    (["--hosts", "4", *RATES, "--algorithm", "bruck"], "bruck"),
+    (["--hosts", "4", *RATES, "--root", "4"], "root 4"),
+    (["--hosts", "4", *RATES, "--slow", "9:0.5"], "host 9"),
+    (["--hosts", "4", *RATES, "--slow", "fast"], "HOST:FACTOR"),
+    (["--hosts", "4", *RATES, "--change", "1:2@1ms"], "factor"),
+    (["--hosts", "4", *RATES, "--change", "1:0"], "RAIL:FACTOR@TIME"),
+    (["--hosts", "4", *RATES, "--vary", "1.5"], "vary 1.5"),
+    (["--hosts", "4", *RATES, "--tree", "0:2"], "tree 0:2"),
+    (["--hosts", "4", *RATES, "--gap", "3"], "gap '3'"),
+    (["--hosts", "65", *RATES, "--timeline", "out/never.json"], "at most 64"),
+    (["--hosts", "4", "--calibration", "no-such-file"], "no-such-file"),
+])
+def test_a_mistake_gets_one_sentence(arguments, words):
+    done = run("collective", *arguments)
+    assert done.exit_code == 2 and words in done.output
+    assert done.output.count("\n") == 1 and done.output.startswith("nezha sim collective: ")
+
+
+@pytest.mark.parametrize("arguments, words", [
+    (["-b", "1M", "-e", "1M"], "two sizes"), (["--nodes", "1"], "two nodes"),
+    (["--nodes", "0"], "nodes 0"),
+])
+def test_calibrate_refuses_what_would_tell_nothing(arguments, words):
+    done = CliRunner().invoke(calibrate_app, arguments)
+    assert done.exit_code == 2 and words in done.output

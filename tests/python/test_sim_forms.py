@@ -1,0 +1,55 @@
+"""Vector forms against the shipped schedules: every transfer of every algorithm, and every time."""
+
+import numpy as np
+import pytest
+
+from nezha.planning.errors import PlanError
+from nezha.simulation import cluster, forms, shipped, waves
+from nezha.simulation.operation import Question, simulate
+
+CATALOG = shipped.catalog()
+RANKS = range(2, 65)
+
+
+def test_there_is_a_form_for_every_row_of_the_catalog():
+    assert set(CATALOG) == set(forms.known()) and len(CATALOG) == len(set(CATALOG)) >= 22
+
+
+@pytest.mark.parametrize("collective, algorithm", CATALOG)
+def test_every_transfer_is_the_shipped_one(collective, algorithm):
+    for ranks in RANKS:
+        root = ranks * 7 // 5 % ranks
+        made = waves.rows(forms.form(collective, algorithm, ranks, root))
+        assert made == waves.rows(shipped.form(collective, algorithm, ranks, root)), ranks
+
+
+@pytest.mark.parametrize("collective, algorithm", CATALOG)
+def test_no_host_sends_or_takes_twice_in_a_wave(collective, algorithm):
+    for ranks in (2, 5, 12, 30):
+        for source in (forms, shipped):
+            for wave in source.form(collective, algorithm, ranks).waves():
+                assert len(set(wave.src.tolist())) == len(set(wave.dst.tolist())) == wave.src.size
+
+
+@pytest.mark.parametrize("collective, algorithm", CATALOG)
+def test_every_host_is_done_when_the_shipped_schedule_says(collective, algorithm):
+    """The rounds of the shipped schedules decide what waits for what: hosts that all differ, at two
+    rails, are done at the same moments with both."""
+    for ranks in (2, 3, 5, 6, 8, 13, 16, 21):
+        hosts = cluster.uniform(ranks, [(25e6, 50e-6), (12.5e6, 80e-6)], gap_s=3e-6)
+        cluster.vary(hosts, 0.4, ranks)
+        cluster.late_host(hosts, ranks // 2, 1e-3)
+        for size in (4 * ranks, 1 << 20, 1000004):
+            size = 0 if collective == "barrier" else size
+            question = Question(collective, size, algorithm, ranks // 3)
+            ours, theirs = (simulate(hosts, question, from_shipped=each).outcome
+                            for each in (False, True))
+            assert np.abs(ours.done_s - theirs.done_s).max() <= 1e-12 * theirs.total_s
+            assert np.allclose(ours.sent, theirs.sent)
+
+
+def test_what_is_no_algorithm_is_refused():
+    with pytest.raises(PlanError, match="must be one of ring"):
+        forms.form("all_reduce", "bruck", 4)
+    with pytest.raises(PlanError, match="1 to 256"):
+        shipped.form("all_reduce", "ring", 257)

@@ -244,6 +244,7 @@ NEZHA_API nezha_code nezha_dump_flight(nezha_comm_t comm, const char* path, char
  *              "algorithm", "schedule": true|false, "rank"}
  *   "divide"   how the balancer would divide an operation's bytes among rails; request {"bytes",
  *              "rails": [{"rate_gbps", "latency_us"}], "split_cost_us", "rate_lost": [[...]]}
+ *   "authentication"  whether jobs that start here have a secret, and what is wrong with it
  *   "aggregator"  the configured aggregation node: does it answer, which one serves this host, the tree
  *   "config"   every configuration field with default, unit, environment name and meaning
  *   "build"    version, compiler, instruction set, optional parts */

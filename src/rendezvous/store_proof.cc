@@ -12,8 +12,8 @@ namespace nezha::rendezvous {
 Result<std::string> fresh_store_nonce() {
   std::string nonce(kStoreNonceBytes, '\0');
   if (RAND_bytes(reinterpret_cast<unsigned char*>(nonce.data()), static_cast<int>(nonce.size())) != 1) {
-    return error(Code::exhausted, "the operating system's random generator gave no %zu bytes for the store; "
-                 "check that /dev/urandom is readable in this container", nonce.size());
+    return error(Code::exhausted, "the operating system's random generator gave no %zu bytes for the "
+                 "store; check that /dev/urandom is readable in this container", nonce.size());
   }
   return nonce;
 }

@@ -1,9 +1,9 @@
 // StoreProof: how the TCP store's server and its clients show each other that they belong to one job.
 //
-// Contract: pure but for the random numbers; any thread. HMAC-SHA256 (RFC 2104, FIPS 180-4) with a key that
-// is derived from the job's secret and opens nothing else, over who speaks and fresh numbers of both
-// sides, so that nothing that was said before, or by the other side, is a proof. The client proves first:
-// whoever cannot hears nothing but the server's number.
+// Contract: pure but for the random numbers; any thread. HMAC-SHA256 (RFC 2104, FIPS 180-4) with a key
+// that is derived from the job's secret and opens nothing else, over who speaks and fresh numbers of
+// both sides, so that nothing that was said before, or by the other side, is a proof. The client proves
+// first: whoever cannot hears nothing but the server's number.
 #pragma once
 
 #include <array>

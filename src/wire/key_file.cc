@@ -24,8 +24,8 @@ size_t bits_at_most(std::string_view text) {
 }
 
 Status refused_for_length(const std::string& name, const std::string& file, size_t bits) {
-  return error(Code::invalid_argument, "%s%s has at most %zu bits without the white space around it; %zu are "
-               "needed: %s", name.c_str(), file.c_str(), bits, kKeyBitsMin, kHowToMake);
+  return error(Code::invalid_argument, "%s%s has at most %zu bits without the white space around it; %zu "
+               "are needed: %s", name.c_str(), file.c_str(), bits, kKeyBitsMin, kHowToMake);
 }
 
 }  // namespace

@@ -1,9 +1,10 @@
 // KeyFile: the one rule for every secret and key that a user gives, a job's or the aggregation nodes'.
 //
-// Contract: any thread. A file belongs to this user or to root and is closed to others (base/file.h); what
-// is in it, without the white space around it, may have 128 bits of chance or more: 32 hexadecimal digits,
-// 22 printable characters or 16 bytes. Whether they came by chance nobody can see. `invalid_argument` says
-// `name`, the file and what is wrong, and never a part of the secret; `exhausted` without descriptors.
+// Contract: any thread. A file belongs to this user or to root and is closed to others (base/file.h);
+// what is in it, without the white space around it, may have 128 bits of chance or more: 32 hexadecimal
+// digits, 22 printable characters or 16 bytes. Whether they came by chance nobody can see.
+// `invalid_argument` says `name`, the file and what is wrong, and never a part of the secret;
+// `exhausted` without descriptors.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// The TCP store of a job with a secret, and those who do not have it: strangers, ranks of other jobs, whoever
-// listened, and somebody who answers in the server's place.
+// The TCP store of a job with a secret, and those who do not have it: strangers, ranks of other jobs,
+// whoever listened, and somebody who answers in the server's place.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>

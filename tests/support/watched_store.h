@@ -1,7 +1,7 @@
 // WatchedStore: the caller's own store, in the hands of somebody who can read and change all of it.
 //
-// Contract: any thread; outlives the ranks that meet in it. The hooks are set before ranks come, and called
-// by the rank's thread without the lock.
+// Contract: any thread; outlives the ranks that meet in it. The hooks are set before ranks come, and
+// called by the rank's thread without the lock.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// The rule for secrets and keys: who may own their files, who may read them, and how much must be in them.
+// The rule for secrets and keys: who may own their files, who may read them, and how much must be in
+// them.
 #include "wire/key_file.h"
 
 #include <gtest/gtest.h>

@@ -20,7 +20,7 @@ typedef struct nezha_aggregator_options {
   const char* address;   /* numeric, of this host; NULL: 0.0.0.0, every IPv4 address */
   int port;              /* 0: any that is free */
   const char* device;    /* only through this one; NULL: any */
-  const char* key_file;  /* the cluster's key, 16 to 4096 bytes; NULL: none, whoever comes is served */
+  const char* key_file;  /* with the cluster's key, as security.md has it; needed */
   int threads;           /* on which jobs are spread; <= 0: one for each processor */
   uint32_t jobs_max;     /* 0: 64 */
   uint32_t groups_max;   /* communicators of one job; 0: 64 */

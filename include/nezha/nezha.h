@@ -248,6 +248,7 @@ NEZHA_API nezha_code nezha_dump_flight(nezha_comm_t comm, const char* path, char
  *              what every rank does (up to 256 ranks)
  *   "bind"     which rail a transfer of a divided operation takes; request {"bytes", "rails":
  *              [{"rate_gbps", "latency_us", "backlog_bytes"}]}
+ *   "authentication"  whether jobs that start here have a secret, and what is wrong with it
  *   "aggregator"  the configured aggregation node: does it answer, which one serves this host, the tree
  *   "config"   every configuration field with default, unit, environment name and meaning
  *   "build"    version, compiler, instruction set, optional parts */

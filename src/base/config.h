@@ -79,17 +79,20 @@
   TEXT(aggregator_device, "", any, 0,                                                              \
        "Network device that leads to the aggregation node; empty: the one that the system takes.") \
   TEXT(aggregator_key_file, "", any, 0,                                                            \
-       "File with the key of the aggregation nodes, at least 16 bytes; empty: they ask for none.") \
+       "File with the key of the aggregation nodes, closed to other users; needed with `aggregator`.") \
   TEXT(aggregator_share, "auto", share, kAgreed,                                                   \
        "Part of every all_reduce that goes to the aggregation node, 0 to 1; `auto` learns it.")    \
   TEXT(deterministic, "off", off_on, kAgreed,                                                      \
        "`on`: floating point is never added up by aggregation nodes, whose order of additions is " \
        "another than that of the ranks, so results do not depend on shares.")                      \
   TEXT(secret_file, "", any, 0,                                                                    \
-       "File whose content is the job's secret; empty: the job makes one and shares it through "   \
-       "the store.")                                                                               \
+       "File with the job's secret, closed to other users, such as `openssl rand -hex 32` makes "  \
+       "it; empty: that of the launcher, or one that is shared through the store.")                \
   TEXT(secret, "", any, kHidden,                                                                   \
-       "The job's secret itself; a file is safer, since environments can be read by others.")      \
+       "The job's secret itself, as `nezha run` gives it to its ranks; what a rank starts inherits " \
+       "it, so a file is safer.")                                                                  \
+  TEXT(authentication, "auto", auto_required, 0,                                                   \
+       "`required`: a job without a secret is refused. `auto`: one on several hosts warns.")       \
   TEXT(bind_ports, "0", ports, 0,                                                                  \
        "Ports on which rails listen: `0` for any, or a range such as `40000-40100`; every rank of a " \
        "host needs two.")                                                                          \

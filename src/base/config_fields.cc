@@ -38,6 +38,9 @@ constexpr TextCheck kCheck_any = {[](std::string_view) { return true; },
 constexpr TextCheck kCheck_off_on = {
     [](std::string_view text) { return text == "off" || text == "on"; },
     [] { return std::string("off or on"); }};
+constexpr TextCheck kCheck_auto_required = {
+    [](std::string_view text) { return text == "auto" || text == "required"; },
+    [] { return std::string("auto or required"); }};
 constexpr TextCheck kCheck_weights = {
     [](std::string_view text) { return parse_weights(text).is_ok(); },
     [] { return std::string("up to 16 numbers >= 0 joined by ':', not all 0, such as 2:1"); }};

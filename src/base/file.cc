@@ -1,6 +1,7 @@
 #include "base/file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -30,6 +31,35 @@ bool write_all(int file, std::string_view text) {
     text.remove_prefix(static_cast<size_t>(written));
   }
   return true;
+}
+
+Result<std::string> read_open_file(const Descriptor& file, const std::string& path, size_t bytes_max) {
+  std::string text;
+  while (text.size() < bytes_max) {
+    std::array<char, 4096> part;
+    const ssize_t got =
+        ::read(file.get(), part.data(), std::min(part.size(), bytes_max - text.size()));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return failed("read", path);
+    if (got == 0) break;
+    text.append(part.data(), static_cast<size_t>(got));
+  }
+  return text;
+}
+
+Status check_private(const struct stat& facts, const std::string& path) {
+  if (!S_ISREG(facts.st_mode)) {
+    return error(Code::invalid_argument, "'%s' is no regular file", path.c_str());
+  }
+  if (facts.st_uid != geteuid() && facts.st_uid != 0) {
+    return error(Code::invalid_argument, "file '%s' belongs to user %u, who could change the secret in "
+                 "it; it must belong to this user (%u) or to root", path.c_str(), facts.st_uid,
+                 geteuid());
+  }
+  const mode_t refused = facts.st_uid == geteuid() ? S_IRWXO | S_IRWXG : S_IRWXO | S_IWGRP;
+  if ((facts.st_mode & refused) == 0) return Status::ok();
+  return error(Code::invalid_argument, "file '%s' has mode %04o: others can read or change the secret in "
+               "it; chmod 600 '%s'", path.c_str(), facts.st_mode & 07777u, path.c_str());
 }
 
 }  // namespace
@@ -71,17 +101,17 @@ bool differs_by_rank(std::string_view pattern) {
 Result<std::string> read_file(const std::string& path, size_t bytes_max) {
   const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file) return failed("open", path);
-  std::string text;
-  while (text.size() < bytes_max) {
-    std::array<char, 4096> part;
-    const ssize_t got =
-        ::read(file.get(), part.data(), std::min(part.size(), bytes_max - text.size()));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return failed("read", path);
-    if (got == 0) break;
-    text.append(part.data(), static_cast<size_t>(got));
-  }
-  return text;
+  return read_open_file(file, path, bytes_max);
+}
+
+Result<std::string> read_private_file(const std::string& path, size_t bytes_max) {
+  // A pipe without a writer must not keep us here.
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file) return failed("open", path);
+  struct stat facts {};
+  if (fstat(file.get(), &facts) != 0) return failed("look at", path);
+  NEZHA_RETURN_IF_ERROR(check_private(facts, path));
+  return read_open_file(file, path, bytes_max);
 }
 
 Status write_file(const std::string& path, std::string_view text, bool to_disk) {

@@ -17,7 +17,7 @@
 #include "capi/last_error.h"
 #include "schedule/topology.h"
 #include "server/aggregator.h"
-#include "wire/cluster_key.h"
+#include "wire/key_file.h"
 
 struct nezha_aggregator {
   std::unique_ptr<nezha::server::Aggregator> node;
@@ -47,7 +47,7 @@ Result<AggregatorOptions> read_request(const nezha_aggregator_options& given) {
   if (given.device != nullptr && given.device[0] != '\0' && if_nametoindex(given.device) == 0) {
     return error(Code::invalid_argument, "this host has no device '%s'", given.device);
   }
-  auto key = nezha::wire::read_cluster_key(text_of(given.key_file));
+  auto key = nezha::wire::read_key_file("key_file", text_of(given.key_file));
   if (!key) return key.status();
   AggregatorOptions options;
   options.address = text_of(given.address, "0.0.0.0");

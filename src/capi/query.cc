@@ -9,13 +9,14 @@
 #include "base/json.h"
 #include "capi/last_error.h"
 #include "capi/plan_query.h"
+#include "context/bootstrap.h"
 #include "context/fabric_rails.h"
 #include "context/topology_question.h"
 #include "control/rail_selector.h"
 #include "nezha/nezha.h"
 #include "reduce/reduce.h"
 #include "schedule/topology.h"
-#include "wire/cluster_key.h"
+#include "wire/key_file.h"
 
 namespace {
 
@@ -63,8 +64,10 @@ Result<std::string> aggregator() {
   if (config->aggregator.empty()) return json.end_object().take();
   auto node = nezha::parse_node_address(config->aggregator);
   if (!node) return node.status();
-  auto key = nezha::wire::read_cluster_key(config->aggregator_key_file);
-  if (!key) return key.status();
+  auto key = nezha::wire::read_key_file("aggregator_key_file", config->aggregator_key_file);
+  if (!key) {
+    return json.field("reachable", false).field("reason", key.status().message()).end_object().take();
+  }
   nezha::context::TopologyQuestion question;
   question.address = node->address;
   question.port = node->port;
@@ -77,6 +80,23 @@ Result<std::string> aggregator() {
   const int leaf = topology->leaf_of(my_address);
   json.field("served_by", leaf < 0 ? "" : topology->nodes[static_cast<size_t>(leaf)].name);
   json.key("topology").raw(nezha::schedule::to_json(*topology));
+  return json.end_object().take();
+}
+
+// Whether a job that starts here has a secret: which option says so, where it was set, and what is wrong
+// with it. Never the secret.
+Result<std::string> authentication() {
+  auto config = nezha::load_config();
+  if (!config) return config.status();
+  const bool by_value = !config->secret.empty();
+  const bool has_secret = by_value || !config->secret_file.empty();
+  const auto field = by_value ? nezha::FieldIndex::secret : nezha::FieldIndex::secret_file;
+  auto secret = nezha::context::configured_secret(*config);
+  JsonWriter json;
+  json.begin_object().field("secret", !has_secret ? "" : by_value ? "secret" : "secret_file");
+  json.field("origin", has_secret ? config->origin(field) : "");
+  json.field("required", config->authentication == "required");
+  json.field("reason", secret.status().message());
   return json.end_object().take();
 }
 
@@ -110,10 +130,11 @@ nezha_code nezha_query(const char* what, const char* request, char* text, size_t
     else if (topic == "bind") answer = nezha::capi::bind_transfer(*parsed);
     else if (topic == "fabric") answer = nezha::context::describe_fabric();
     else if (topic == "aggregator") answer = aggregator();
+    else if (topic == "authentication") answer = authentication();
     else if (topic == "config") answer = nezha::config_schema_json();
     else if (topic == "build") answer = build_info();
     else return error(Code::invalid_argument, "cannot answer '%s': devices, fabric, explain, "
-                      "divide, schedule, bind, aggregator, config or build", topic.c_str());
+                      "divide, schedule, bind, aggregator, authentication, config or build", topic.c_str());
     if (!answer) return answer.status();
     content = std::move(*answer);
     return Status::ok();

@@ -6,12 +6,14 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <new>
 #include <span>
 
 #include "base/file.h"
 #include "base/log.h"
 #include "context/records.h"
 #include "rendezvous/waiting.h"
+#include "wire/key_file.h"
 
 namespace nezha::context {
 namespace {
@@ -26,9 +28,8 @@ std::string list(const std::vector<int>& ranks) {
 // How long one look at the store may take before the whole picture is looked at again.
 constexpr Nanoseconds kLook = 200 * kMillisecond;
 constexpr Nanoseconds kGlance = 10 * kMillisecond;
-constexpr uint64_t kWorldVersion = 3;  // of how ranks meet
+constexpr uint64_t kWorldVersion = 4;  // of how ranks meet
 constexpr size_t kWorldBytesMax = 256;
-constexpr size_t kSecretBytesMax = 64 * 1024;
 constexpr const char* kNoMark = "-";  // no configured secret
 
 std::string hex(std::span<const std::byte> bytes) {
@@ -73,20 +74,12 @@ WorldWords parse_world(const std::string& text) {
 
 }  // namespace
 
-Result<wire::Secret> job_secret(const Config& config) {
-  if (!config.secret.empty()) return wire::secret_from_text(config.secret);
-  if (config.secret_file.empty()) return wire::random_secret();
-  const auto text = read_file(config.secret_file, kSecretBytesMax + 1);
-  if (!text && text.status().code() == Code::exhausted) return text.status();
-  if (!text || text.value().empty()) {
-    return error(Code::invalid_argument, "secret_file %s cannot be read or is empty",
-                 config.secret_file.c_str());
-  }
-  if (text.value().size() > kSecretBytesMax) {
-    return error(Code::invalid_argument, "secret_file %s is larger than %zu bytes",
-                 config.secret_file.c_str(), kSecretBytesMax);
-  }
-  return wire::secret_from_text(text.value());
+Result<std::optional<wire::Secret>> configured_secret(const Config& config) {
+  if (config.secret.empty() && config.secret_file.empty()) return std::optional<wire::Secret>();
+  auto secret = config.secret.empty() ? wire::read_key_file("secret_file", config.secret_file)
+                                      : wire::key_from_text("secret", config.secret);
+  if (!secret) return secret.status();
+  return std::optional<wire::Secret>(*secret);
 }
 
 std::string host_identity() {
@@ -101,7 +94,67 @@ std::string host_identity() {
 }
 
 Bootstrap::Bootstrap(rendezvous::Store& store, const Config& config, BootstrapRequest request)
-    : store_(store), config_(config), request_(std::move(request)) {}
+    : store_(store),
+      config_(config),
+      request_(std::move(request)),
+      has_secret_(request_.secret.has_value()) {}
+
+Bootstrap::~Bootstrap() {
+  try {
+    remove_welcome();
+  } catch (const std::bad_alloc&) {
+    // Without memory nothing can be said to a store.
+  }
+}
+
+std::string Bootstrap::sealed(const std::string& key, std::string record) const {
+  return has_secret_ ? seal(secret_, request_.job + "/" + key, std::move(record)) : record;
+}
+
+bool Bootstrap::opened(const std::string& key, const std::string& bytes, std::string* record) {
+  if (has_secret_ && !unseal(secret_, request_.job + "/" + key, bytes, record)) {
+    without_proof_ = key;
+    return false;
+  }
+  if (!has_secret_) *record = bytes;
+  return true;
+}
+
+// One look at a record: what is there without a proof is not there. (An earlier run with another secret
+// left it, or somebody is at work who should not be.)
+Result<std::string> Bootstrap::look_at(const std::string& key, Nanoseconds until) {
+  auto bytes = store_.get(key, std::min(until, request_.deadline));
+  if (!bytes) return bytes;
+  std::string record;
+  if (opened(key, *bytes, &record)) return record;
+  const timespec pause{0, 20'000'000};
+  nanosleep(&pause, nullptr);
+  return error(Code::timed_out, "no rank of this job wrote the key '%s'", key.c_str());
+}
+
+std::string Bootstrap::about_strangers() const {
+  if (without_proof_.empty()) return "";
+  return "; the key '" + without_proof_ + "' there was written by somebody without the job's secret";
+}
+
+// Nobody else's: another run of the job may have begun there.
+void Bootstrap::remove_welcome() {
+  if (!welcome_stays_) return;
+  auto welcome = store_.get("welcome", system_clock().now() + kLook);
+  Status removed = welcome.status();
+  if (welcome && welcome->find(nonce_) != std::string::npos) {
+    removed = store_.remove("welcome", system_clock().now() + kSecond);
+  }
+  welcome_stays_ = !removed && removed.code() != Code::timed_out;
+  if (welcome_stays_) NEZHA_LOG(debug, "bootstrap", "%s", removed.to_string().c_str());
+}
+
+// Whether rank 0 read what this rank said of itself, to the byte.
+bool Bootstrap::names_me(const std::string& welcome) const {
+  WelcomeRecord record;
+  const auto rank = static_cast<size_t>(request_.rank);
+  return decode(welcome, &record) && rank < record.joined.size() && record.joined[rank] == self_;
+}
 
 std::string Bootstrap::join_key(int rank) const {
   return "join/" + std::to_string(request_.world_size) + "/" + std::to_string(rank);
@@ -116,8 +169,7 @@ Result<Session> Bootstrap::meet() {
   auto nonce = wire::random_nonce();
   if (!nonce) return nonce.status();
   nonce_ = hex(*nonce);
-  has_secret_ = !config_.secret.empty() || !config_.secret_file.empty();
-  auto secret = job_secret(config_);
+  auto secret = has_secret_ ? Result<wire::Secret>(*request_.secret) : wire::random_secret();
   if (!secret) return secret.status();
   secret_ = *secret;
   NEZHA_RETURN_IF_ERROR(open_world());
@@ -128,9 +180,9 @@ Result<Session> Bootstrap::meet() {
 }
 
 std::string Bootstrap::world_words() const {
-  const std::string mark = has_secret_ ? hex(wire::mark_of(secret_, nonce_)) : kNoMark;
-  return std::to_string(request_.world_size) + " " + std::to_string(kWorldVersion) + " " + nonce_ +
-         " " + mark;
+  const std::string words =
+      std::to_string(request_.world_size) + " " + std::to_string(kWorldVersion) + " " + nonce_;
+  return words + " " + (has_secret_ ? hex(wire::mark_of(secret_, words)) : kNoMark);
 }
 
 // A store that lives as long as the job knows the one true job, so whoever does not fit never announces
@@ -165,10 +217,10 @@ Status Bootstrap::check_world(const std::string& world) const {
                  "has world size %s; start every rank with the same WORLD_SIZE", request_.rank,
                  request_.world_size, store.c_str(), words.size.c_str());
   }
-  return check_mark(words.nonce, words.mark);
+  return check_mark(words.size + " " + std::to_string(words.version) + " " + words.nonce, words.mark);
 }
 
-Status Bootstrap::check_mark(const std::string& nonce, const std::string& mark) const {
+Status Bootstrap::check_mark(const std::string& words, const std::string& mark) const {
   const bool job_has_secret = mark != kNoMark;
   if (has_secret_ && !job_has_secret) {
     return error(Code::invalid_argument, "rank %d has a configured secret, but rank 0 has none; set "
@@ -178,7 +230,7 @@ Status Bootstrap::check_mark(const std::string& nonce, const std::string& mark) 
     return error(Code::invalid_argument, "rank %d: the job has a configured secret, but this rank "
                  "has none; set NEZHA_SECRET_FILE on every rank", request_.rank);
   }
-  if (!has_secret_ || mark == hex(wire::mark_of(secret_, nonce))) return Status::ok();
+  if (!has_secret_ || mark == hex(wire::mark_of(secret_, words))) return Status::ok();
   return error(Code::invalid_argument, "rank %d has another secret than rank 0 of the job at %s; give "
                "all ranks of a job the same one (NEZHA_SECRET_FILE)", request_.rank,
                store_.describe().c_str());
@@ -191,10 +243,12 @@ Status Bootstrap::beat() {
 
 Status Bootstrap::announce() {
   self_ = describe_self();
-  if (request_.store_outlives_job) return store_.set(join_key(request_.rank), self_, request_.deadline);
-  auto winner = store_.set_if_absent(join_key(request_.rank), self_, request_.deadline);
+  const std::string key = join_key(request_.rank);
+  const std::string words = sealed(key, self_);
+  if (request_.store_outlives_job) return store_.set(key, words, request_.deadline);
+  auto winner = store_.set_if_absent(key, words, request_.deadline);
   if (!winner) return winner.status();
-  return *winner == self_ ? Status::ok() : taken();
+  return *winner == words ? Status::ok() : taken();
 }
 
 Status Bootstrap::taken() const {
@@ -203,13 +257,19 @@ Status Bootstrap::taken() const {
                "their own job name", request_.rank, store_.describe().c_str());
 }
 
+Status Bootstrap::overwritten() const {
+  return error(Code::invalid_argument, "rank %d: somebody without the job's secret wrote over what this "
+               "rank said of itself at %s; let nobody else write there", request_.rank,
+               store_.describe().c_str());
+}
+
 // Reads again what a rank said before: a process restarted meanwhile has a fresh nonce. Of several absent
 // ranks only the `first` is waited for, so that rank 0 keeps beating.
 Status Bootstrap::look_for(int rank, bool first, std::string* joined) {
   const bool wait_for_long = joined->empty() && !request_.store_outlives_job;
   const Nanoseconds look = joined->empty() && !first ? kGlance : kLook;
   const Nanoseconds until = wait_for_long ? request_.deadline : system_clock().now() + look;
-  auto blob = store_.get(join_key(rank), std::min(until, request_.deadline));
+  auto blob = look_at(join_key(rank), until);
   if (blob) *joined = *blob;
   return blob || blob.status().code() == Code::timed_out ? Status::ok() : blob.status();
 }
@@ -236,7 +296,7 @@ Result<std::string> Bootstrap::gather() {
       }
       // A store that was restarted may have forgotten it.
       if (news || request_.store_outlives_job) {
-        NEZHA_RETURN_IF_ERROR(store_.set("welcome", welcome, request_.deadline));
+        NEZHA_RETURN_IF_ERROR(publish(welcome));
       }
       absent = unconfirmed();
       if (absent.empty()) break;
@@ -245,13 +305,19 @@ Result<std::string> Bootstrap::gather() {
     if (joined[0].empty()) NEZHA_RETURN_IF_ERROR(announce());
     if (rendezvous::expired(request_.deadline)) {
       return error(Code::timed_out, "rank 0 waited at %s, but rank %s of %d did not join; raise "
-                   "connect_timeout_s if they start later", store_.describe().c_str(),
-                   list(absent).c_str(), request_.world_size)
+                   "connect_timeout_s if they start later%s", store_.describe().c_str(),
+                   list(absent).c_str(), request_.world_size, about_strangers().c_str())
           .with({.ranks = absent});
     }
   }
   NEZHA_RETURN_IF_ERROR(store_.set(nonce_ + "/go", std::to_string(sequence_), request_.deadline));
+  remove_welcome();
   return welcome;
+}
+
+Status Bootstrap::publish(const std::string& welcome) {
+  welcome_stays_ = true;  // from the first attempt on
+  return store_.set("welcome", sealed("welcome", welcome), request_.deadline);
 }
 
 std::string Bootstrap::make_welcome(const std::vector<std::string>& joined) const {
@@ -280,19 +346,25 @@ Nanoseconds Bootstrap::next_look() const {
 
 Result<std::string> Bootstrap::await_welcome() {
   std::string world;  // of another size
+  std::string read;   // the last welcome that named us: rank 0 removes it when all have read it
   while (true) {
-    auto welcome = store_.get("welcome", next_look());
+    auto welcome = look_at("welcome", read.empty() ? next_look() : system_clock().now() + kGlance);
     if (!welcome && welcome.status().code() != Code::timed_out) return welcome;
-    const bool mine = welcome && welcome->find(nonce_) != std::string::npos;
+    if (welcome && names_me(*welcome)) read = *welcome;
+    const bool mine = !read.empty();
     if (mine) {
-      auto settled = confirm(*welcome);
+      welcome_stays_ = true;
+      auto settled = confirm(read);
       if (!settled) return settled.status();
-      if (*settled) return welcome;
+      if (*settled) {
+        welcome_stays_ = false;  // rank 0 removes it
+        return read;
+      }
     }
     if (rendezvous::expired(request_.deadline)) {
-      return error(Code::timed_out, "rank %d: not all ranks joined the job at %s in time%s%s",
-                   request_.rank, store_.describe().c_str(),
-                   mine || !welcome ? "" : "; the welcome there never named this process",
+      return error(Code::timed_out, "rank %d: not all ranks joined the job at %s in time%s%s%s",
+                   request_.rank, store_.describe().c_str(), about_strangers().c_str(),
+                   mine || !welcome ? "" : "; the welcome there never had what this process said",
                    world.empty() ? "" : ("; perhaps " + check_world(world).message()).c_str());
     }
     if (request_.store_outlives_job) NEZHA_RETURN_IF_ERROR(check_company(&world));
@@ -328,7 +400,9 @@ Status Bootstrap::check_company(std::string* world) {
     return store_.get(key, std::min(system_clock().now() + kGlance, request_.deadline));
   };
   const auto words = glance(join_key(request_.rank));
-  if (words && words.value() != self_) return taken();
+  std::string record;
+  if (words && !opened(join_key(request_.rank), words.value(), &record)) return overwritten();
+  if (words && record != self_) return taken();
   // An earlier process of this rank tidied up after itself.
   if (!words && words.status().code() == Code::timed_out) NEZHA_RETURN_IF_ERROR(announce());
   const auto said = glance("world");
@@ -353,7 +427,7 @@ Result<Session> Bootstrap::parse_welcome(const std::string& welcome) const {
   session.id = record.session;
   // open_world() and confirm() have agreed on that.
   if (record.has_secret == has_secret_) return unreadable(0);
-  session.secret = has_secret_ ? secret_ : record.secret;
+  session.secret = wire::session_secret_of(has_secret_ ? secret_ : record.secret, welcome);
   for (const char digit : session.id) session.job = session.job * 131 + static_cast<uint8_t>(digit);
   std::string agreed_by_zero;
   for (int rank = 0; rank < request_.world_size; ++rank) {
@@ -380,11 +454,11 @@ Status Bootstrap::unreadable(int rank) const {
 
 Result<Bootstrap::LeftOut> Bootstrap::report(const Session& session, const Status& outcome,
                                              const std::vector<std::string>& left_out) {
-  const std::string prefix = session.id + "/report/";
+  const std::string key = session.id + "/report/" + std::to_string(request_.rank);
   ReportRecord record{outcome, request_.left_out};
   record.left_out.insert(record.left_out.end(), left_out.begin(), left_out.end());
   NEZHA_RETURN_IF_ERROR(
-      store_.set(prefix + std::to_string(request_.rank), encode(record), request_.deadline));
+      store_.set(key, sealed(key, encode(record)), request_.deadline));
   auto all = outcome ? hear_reports(session) : Result<LeftOut>(outcome);
   // Whatever came out: this rank needs the store no more.
   NEZHA_RETURN_IF_ERROR(store_.set(session.id + "/done/" + std::to_string(request_.rank), "1",
@@ -396,7 +470,7 @@ Result<Bootstrap::LeftOut> Bootstrap::hear_reports(const Session& session) {
   const std::string prefix = session.id + "/report/";
   LeftOut all(static_cast<size_t>(request_.world_size));
   for (int rank = 0; rank < request_.world_size; ++rank) {
-    auto blob = store_.get(prefix + std::to_string(rank), request_.deadline);
+    auto blob = look_at(prefix + std::to_string(rank), request_.deadline);
     if (!blob) return blob.status();
     ReportRecord record;
     if (!decode(*blob, &record)) return unreadable(rank);
@@ -410,6 +484,7 @@ void Bootstrap::clean_up(const Session& session, Nanoseconds patience) {
   const auto key_of = [&](const char* kind, int rank) {
     return session.id + kind + std::to_string(rank);
   };
+  remove_welcome();  // in case it could not be done before
   std::vector<std::string> keys = {join_key(request_.rank)};
   if (request_.rank == 0) {
     // Everybody must have read what rank 0 is about to take away.
@@ -417,7 +492,7 @@ void Bootstrap::clean_up(const Session& session, Nanoseconds patience) {
     for (int rank = 1; rank < request_.world_size; ++rank) {
       if (!store_.get(key_of("/done/", rank), until)) return;
     }
-    keys.insert(keys.end(), {"world", "welcome", session.id + "/go"});
+    keys.insert(keys.end(), {"world", session.id + "/go"});
     for (int rank = 0; rank < request_.world_size; ++rank) {
       for (const char* kind : {"/report/", "/done/"}) keys.push_back(key_of(kind, rank));
       for (uint64_t i = 1; i <= sequence_; ++i) keys.push_back(read_key(session.id, i, rank));

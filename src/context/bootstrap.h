@@ -10,14 +10,21 @@
 //                            who holds its configured secret; in a store that outlives the job also a
 //                            count that rises as long as rank 0 waits
 //   join/<world>/<rank>      what a rank says of itself, with a fresh nonce
-//   welcome                  rank 0: the session, the job's secret, and every rank's words, once all
-//                            have joined; a rank reads on only if it finds its own nonce inside
+//   welcome                  rank 0: the session, the job's secret where none is configured, and every
+//                            rank's words, once all have joined; a rank reads on only if it finds its own
+//                            words inside, to the byte. Rank 0 removes it when all have read it, or when
+//                            it gives up; another rank that gives up does so, too
 //   <session>/read/N/<rank>  the rank has seen the N-th welcome
 //   <session>/go             rank 0: every rank has read the N-th welcome. Words that an earlier run left
 //                            behind are confirmed by nobody, so they mislead nobody
 //   <session>/report/<rank>  outcome of connecting, and what was left out
+//
+// With a configured secret, join, welcome and report carry a proof (records.h); a record without it
+// counts as absent. The secret of the connections is made from the job's and the welcome: ranks that were
+// told different addresses cannot connect, and nothing that was said in another run opens one of this.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +40,8 @@ namespace nezha::context {
 struct BootstrapRequest {
   int rank = 0;
   int world_size = 1;
+  std::string job;                            // its name
+  std::optional<wire::Secret> secret;         // the configured one
   std::vector<transport::RailAddress> rails;  // listening already
   std::vector<std::string> left_out;          // devices that did not become rails, with reasons
   Nanoseconds deadline = kNever;
@@ -42,13 +51,17 @@ struct BootstrapRequest {
 struct Session {
   uint64_t job = 0;
   std::string id;                             // prefix of this run's keys
-  wire::Secret secret{};
+  wire::Secret secret{};                      // of this run's connections
   std::vector<transport::PeerAddress> ranks;
 };
 
 class Bootstrap {
  public:
   Bootstrap(rendezvous::Store& store, const Config& config, BootstrapRequest request);
+  // A welcome that is still in the store is removed, whatever went wrong.
+  ~Bootstrap();
+  Bootstrap(const Bootstrap&) = delete;
+  Bootstrap& operator=(const Bootstrap&) = delete;
 
   // Meets the others. Errors: `timed_out` naming the ranks that are absent, `invalid_argument` for a
   // rank, world size or secret that does not fit, `mismatch` for another version and for a configuration
@@ -67,7 +80,14 @@ class Bootstrap {
  private:
   std::string join_key(int rank) const;
   std::string describe_self() const;
+  // As in the store, and back: with proof where there is a configured secret.
+  std::string sealed(const std::string& key, std::string record) const;
+  bool opened(const std::string& key, const std::string& bytes, std::string* record);
+  Result<std::string> look_at(const std::string& key, Nanoseconds until);
+  std::string about_strangers() const;
   Status announce();
+  Status publish(const std::string& welcome);
+  void remove_welcome();
   Result<std::string> gather();
   std::string make_welcome(const std::vector<std::string>& joined) const;
   std::vector<int> unconfirmed();
@@ -79,9 +99,11 @@ class Bootstrap {
   Status open_world();
   std::string world_words() const;
   Status check_world(const std::string& world) const;
-  Status check_mark(const std::string& nonce, const std::string& mark) const;
+  Status check_mark(const std::string& words, const std::string& mark) const;
   Status unreadable(int rank) const;
   Status taken() const;
+  Status overwritten() const;
+  bool names_me(const std::string& welcome) const;
   Status beat();
   Status look_for(int rank, bool first, std::string* joined);
   Status check_company(std::string* world);
@@ -89,16 +111,18 @@ class Bootstrap {
   rendezvous::Store& store_;
   const Config& config_;
   const BootstrapRequest request_;
-  bool has_secret_ = false;  // a configured one
+  const bool has_secret_;    // a configured one
   wire::Secret secret_{};    // that, or one for the job
   std::string nonce_;
   std::string self_;  // what this rank said of itself
   uint64_t beats_ = 0;
   uint64_t sequence_ = 0;  // of the welcome
+  bool welcome_stays_ = false;    // it is in the store, for all that this rank knows
+  std::string without_proof_;     // the last key at which somebody else wrote
 };
 
-// The job's secret as configured (secret, secret_file), or a fresh one.
-Result<wire::Secret> job_secret(const Config& config);
+// The job's secret as configured (secret, secret_file), if there is one.
+Result<std::optional<wire::Secret>> configured_secret(const Config& config);
 // Equal for processes that share a network stack.
 std::string host_identity();
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <new>
+#include <set>
 
 #include "base/file.h"
 #include "base/json.h"
@@ -103,7 +104,33 @@ Status Context::choose_tcp_rails(const std::string& filter) {
   return Status::ok();
 }
 
+Status Context::check_authentication(const ContextRequest& request, bool has_secret) {
+  const bool in_process = request.callbacks == nullptr && request.store.starts_with("hash://");
+  authentication_ = has_secret ? "secret" : in_process ? "process" : "store";
+  if (authentication_ != "store") return Status::ok();
+  const char* option = config_.authentication == "required" ? "authentication is required"
+                       : config_.tls == "on" ? "tls is on" : nullptr;
+  if (option == nullptr) return Status::ok();
+  return error(Code::invalid_argument, "rank %d: %s, but there is no secret, and whoever can read the "
+               "store could join the job; set NEZHA_SECRET_FILE on every rank to a file with the same "
+               "secret (`openssl rand -hex 32`), or start the job with `nezha run`", rank_, option);
+}
+
+// Once for the job.
+void Context::warn_of_strangers() const {
+  if (rank_ != 0 || authentication_ != "store") return;
+  std::set<std::string> hosts;
+  for (const transport::PeerAddress& peer : session_.ranks) hosts.insert(peer.host);
+  if (hosts.size() < 2) return;
+  NEZHA_LOG(warn, "security", "whoever can reach the store %s can join this job of %d ranks on %zu hosts,"
+            " because it has no secret: set NEZHA_SECRET_FILE on every rank to a file with the same one,"
+            " or start the job with `nezha run`", store_->describe().c_str(), world_size_, hosts.size());
+}
+
 Status Context::join(const ContextRequest& request) {
+  auto secret = configured_secret(config_);
+  if (!secret) return secret.status();
+  NEZHA_RETURN_IF_ERROR(check_authentication(request, secret->has_value()));
   transport_ = std::make_unique<RailTransports>();
   auto ports = parse_port_range(config_.bind_ports);
   if (!ports) return ports.status();
@@ -115,6 +142,7 @@ Status Context::join(const ContextRequest& request) {
     options.serve = rank_ == 0;
     options.prefix = request.job + "/";
     options.deadline = deadline_;
+    if (*secret) options.key = wire::store_key_of(**secret);
     auto store = rendezvous::open_store(request.store, options);
     if (!store) return store.status();
     store_ = std::move(*store);
@@ -122,6 +150,8 @@ Status Context::join(const ContextRequest& request) {
   BootstrapRequest bootstrap;
   bootstrap.rank = rank_;
   bootstrap.world_size = world_size_;
+  bootstrap.job = request.job;
+  bootstrap.secret = *secret;
   bootstrap.rails = rails_;
   bootstrap.left_out = device_left_out_;
   bootstrap.deadline = deadline_;
@@ -131,6 +161,7 @@ Status Context::join(const ContextRequest& request) {
   if (!session) return session.status();
   session_ = std::move(*session);
   met_ = true;
+  warn_of_strangers();
   return Status::ok();
 }
 
@@ -337,6 +368,7 @@ std::string Context::stats_json() {
   }
   JsonWriter json;
   json.begin_object().field("operations", engine_->counters().operations);
+  json.field("authentication", authentication_);
   json.field("retransmitted", engine_->counters().retransmitted);
   json.field("endpoints_lost", engine_->counters().endpoints_lost);
   const engine::SupervisorCounters& care = engine_->supervisor().counters();

@@ -76,6 +76,8 @@ class Context {
   Status open(const ContextRequest& request);
   Status choose_rails();
   Status choose_tcp_rails(const std::string& filter);
+  Status check_authentication(const ContextRequest& request, bool has_secret);
+  void warn_of_strangers() const;
   Status join(const ContextRequest& request);
   Status connect();
   Status watch_flight();
@@ -96,6 +98,9 @@ class Context {
   std::vector<std::vector<std::string>> left_out_;   // by rank
   std::unique_ptr<rendezvous::Store> store_;
   std::unique_ptr<Bootstrap> bootstrap_;
+  // Who can join: "secret", who has the configured one; "store", who can read the store; "process",
+  // nobody beyond this process; "alone" in a world of one.
+  std::string authentication_ = "alone";
   Session session_;
   std::mutex generations_mutex_;
   std::map<std::string, uint64_t> generations_;      // guarded by generations_mutex_

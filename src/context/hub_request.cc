@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "context/topology_question.h"
 #include "control/rail_selector.h"
-#include "wire/cluster_key.h"
+#include "wire/key_file.h"
 
 namespace nezha::context {
 namespace {
@@ -103,7 +103,7 @@ Result<HubLinkRequest> make_hub_request(const Config& config, int rank, int rank
   if (!manager) return manager.status();
   auto share = parse_share(config.aggregator_share);
   if (!share) return share.status();
-  auto key = wire::read_cluster_key(config.aggregator_key_file);
+  auto key = wire::read_key_file("aggregator_key_file", config.aggregator_key_file);
   if (!key) return key.status();
   auto rail = rail_towards(config, *manager);
   if (!rail) return rail.status();

@@ -47,6 +47,10 @@ bool read_rail(BlobReader& reader, transport::RailAddress* rail) {
   return fits && reader.ok() && is_sound(*rail);
 }
 
+wire::Mac mac_of_record(const wire::Secret& secret, std::string_view place, std::string_view record) {
+  return wire::record_mac_of(secret, BlobWriter().text(place).text(record).take());
+}
+
 }  // namespace
 
 std::string encode(const JoinRecord& record) {
@@ -111,6 +115,23 @@ bool decode(std::string_view bytes, WelcomeRecord* record) {
   }
   if (!reader.done()) return false;
   *record = std::move(read);
+  return true;
+}
+
+std::string seal(const wire::Secret& secret, std::string_view place, std::string record) {
+  const wire::Mac mac = mac_of_record(secret, place, record);
+  record.append(reinterpret_cast<const char*>(mac.data()), mac.size());
+  return record;
+}
+
+bool unseal(const wire::Secret& secret, std::string_view place, std::string_view sealed,
+            std::string* record) {
+  wire::Mac claimed;
+  if (sealed.size() < claimed.size()) return false;
+  const std::string_view bytes = sealed.substr(0, sealed.size() - claimed.size());
+  std::memcpy(claimed.data(), sealed.data() + bytes.size(), claimed.size());
+  if (!wire::equal(mac_of_record(secret, place, bytes), claimed)) return false;
+  *record = bytes;
   return true;
 }
 

@@ -37,6 +37,13 @@ struct WelcomeRecord {
 std::string encode(const WelcomeRecord& record);
 bool decode(std::string_view bytes, WelcomeRecord* record);
 
+// A record with the proof that a rank of the job wrote it, for this place (the job's name and the key):
+// with another record, place or secret the proof is wrong.
+std::string seal(const wire::Secret& secret, std::string_view place, std::string record);
+// False when it is; `record` is then unchanged.
+bool unseal(const wire::Secret& secret, std::string_view place, std::string_view sealed,
+            std::string* record);
+
 // How connecting went.
 struct ReportRecord {
   Status outcome;

@@ -19,7 +19,8 @@ Result<std::unique_ptr<Store>> open_kind(const StoreAddress& address, const Open
   }
   std::unique_ptr<TcpServer> server;
   if (options.serve) {
-    auto started = TcpServer::start(address.host, address.port, kServerMemoryBytes, options.prefix);
+    auto started = TcpServer::start(address.host, address.port, kServerMemoryBytes, options.prefix,
+                                    options.key);
     if (!started) {
       return Status(started.status().code(),
                     "store tcp://" + host_and_port(address.host, address.port) + ": " +
@@ -30,7 +31,7 @@ Result<std::unique_ptr<Store>> open_kind(const StoreAddress& address, const Open
     }
     server = std::move(*started);
   }
-  return open_tcp_store(address, std::move(server), options.deadline);
+  return open_tcp_store(address, std::move(server), options.deadline, options.key);
 }
 
 }  // namespace

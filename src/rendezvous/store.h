@@ -12,11 +12,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "rendezvous/store_proof.h"
 
 namespace nezha::rendezvous {
 
@@ -65,6 +67,7 @@ struct StoreCallbacks {
 struct OpenOptions {
   bool serve = false;         // tcp: start the server in this process
   std::string prefix;         // put in front of every key
+  std::optional<StoreKey> key;         // tcp: what both sides prove to have before a key is served
   Nanoseconds deadline = kNever;
   Nanoseconds patience = 5 * kSecond;  // redis: how long a server that is gone may take to come back
 };

@@ -5,7 +5,7 @@
 namespace nezha::rendezvous {
 namespace {
 
-static_assert(kMagicBytes == kRequestHeadBytes, "one fixed buffer holds either");
+static_assert(kMagicBytes == kRequestHeadBytes, "fixed_bytes() is the length of either");
 
 uint32_t load(const char* at, size_t bytes) {
   uint32_t number = 0;
@@ -27,6 +27,23 @@ std::string_view name_of(Operation operation) {
     case Operation::remove: return "remove";
   }
   return "unknown operation";
+}
+
+std::string encode(const Greeting& greeting) {
+  std::string bytes(kMagic);
+  bytes += greeting.wants_proof ? '\x01' : '\0';
+  bytes.append(kGreetingBytes - kStoreNonceBytes - bytes.size(), '\0');
+  return bytes + greeting.nonce;
+}
+
+Result<Greeting> decode_greeting(std::string_view bytes) {
+  constexpr size_t kFlagBytes = kGreetingBytes - kStoreNonceBytes - kMagicBytes;
+  const std::string_view flags = bytes.substr(kMagicBytes, kFlagBytes);
+  if (bytes.size() != kGreetingBytes || (flags[0] & ~1) != 0 ||
+      flags.find_first_not_of('\0', 1) != std::string_view::npos) {
+    return Status(Code::internal, "the server's greeting makes no sense");
+  }
+  return Greeting{flags[0] != '\0', std::string(bytes.substr(kGreetingBytes - kStoreNonceBytes))};
 }
 
 std::array<char, kRequestHeadBytes> encode_request_head(Operation operation, size_t key_bytes,
@@ -54,26 +71,32 @@ Result<AnswerHead> decode_answer_head(const std::array<char, kAnswerHeadBytes>& 
 }
 
 size_t RequestReader::wanted() const {
-  return stage_ == Stage::body ? body_bytes_ - arrived_ : fixed_.size() - filled_;
+  return stage_ == Stage::body ? body_bytes_ - arrived_ : fixed_bytes() - filled_;
 }
 
 RequestReader::Outcome RequestReader::feed(std::string_view bytes) {
   if (stage_ == Stage::body) return feed_body(bytes);
   std::memcpy(fixed_.data() + filled_, bytes.data(), bytes.size());
   filled_ += bytes.size();
-  if (stage_ == Stage::magic) {
-    // Compared as it comes: a stranger's first byte is enough to know him.
-    if (std::string_view(fixed_.data(), filled_) != kMagic.substr(0, filled_)) {
-      constexpr size_t kName = kMagicBytes - 1;  // then comes the version
-      const bool ours = std::string_view(fixed_.data(), kName) == kMagic.substr(0, kName);
-      return filled_ == kMagicBytes && ours ? Outcome::other_version : Outcome::refused;
-    }
-    if (filled_ < kMagicBytes) return Outcome::more;
-    stage_ = Stage::head;
-    filled_ = 0;
-    return Outcome::greeted;
+  if (stage_ == Stage::magic) return feed_magic();
+  if (filled_ < fixed_bytes()) return Outcome::more;
+  if (stage_ == Stage::head) return feed_head();
+  stage_ = Stage::head;
+  filled_ = 0;
+  return Outcome::proof;
+}
+
+RequestReader::Outcome RequestReader::feed_magic() {
+  // Compared as it comes: a stranger's first byte is enough to know him.
+  if (std::string_view(fixed_.data(), filled_) != kMagic.substr(0, filled_)) {
+    constexpr size_t kName = kMagicBytes - 1;  // then comes the version
+    const bool ours = std::string_view(fixed_.data(), kName) == kMagic.substr(0, kName);
+    return filled_ == kMagicBytes && ours ? Outcome::other_version : Outcome::refused;
   }
-  return filled_ < fixed_.size() ? Outcome::more : feed_head();
+  if (filled_ < kMagicBytes) return Outcome::more;
+  stage_ = wants_proof_ ? Stage::proof : Stage::head;
+  filled_ = 0;
+  return Outcome::greeted;
 }
 
 RequestReader::Outcome RequestReader::feed_head() {

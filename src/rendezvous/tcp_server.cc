@@ -34,12 +34,15 @@ constexpr int kReadsPerTurn = 8;  // then the other clients have theirs
 constexpr Nanoseconds kAcceptPause = 100 * kMillisecond;
 
 struct Client {
-  Client(Descriptor&& accepted, MemoryBudget& budget) : socket(std::move(accepted)), reader(budget) {}
+  Client(Descriptor&& accepted, MemoryBudget& budget, bool wants_proof)
+      : socket(std::move(accepted)), reader(budget, wants_proof), is_admitted(!wants_proof) {}
 
   enum class Stage : uint8_t { reading, waiting, answering };
 
   Descriptor socket;
   RequestReader reader;
+  bool is_admitted;   // has proved that it belongs to the job, where that is asked
+  std::string nonce;  // ours, that it has to prove it with
   Stage stage = Stage::reading;
   std::string head;                   // what is being sent, first part
   std::shared_ptr<const Blob> value;  // second part
@@ -51,12 +54,13 @@ struct Client {
 class EpollServer final : public TcpServer {
  public:
   EpollServer(Descriptor listener, Descriptor epoll, Descriptor wake_up, size_t memory_bytes,
-              std::string prefix)
+              std::string prefix, std::optional<StoreKey> key)
       : listener_(std::move(listener)),
         epoll_(std::move(epoll)),
         wake_up_(std::move(wake_up)),
         port_(port_of(listener_)),
         prefix_(std::move(prefix)),
+        key_(std::move(key)),
         budget_{memory_bytes, 0},
         table_(budget_) {}
 
@@ -120,8 +124,8 @@ class EpollServer final : public TcpServer {
     while (!clients_.empty()) {
       const auto& [id, client] = *clients_.begin();
       const bool has_answer = client->stage == Client::Stage::answering &&
-                              (client->sent > 0 || client->head == kMagic);
-      if (client->reader.greeted() && !has_answer) {
+                              (client->sent > 0 || client->head.starts_with(kMagic));
+      if (client->is_admitted && client->reader.greeted() && !has_answer) {
         send(client->socket.get(), head.data(), head.size(), MSG_NOSIGNAL);
       }
       drop(id, "no memory");
@@ -174,7 +178,8 @@ class EpollServer final : public TcpServer {
       set_connection_options(socket);
       const ClientId id = next_id_++;
       const auto entry =
-          clients_.emplace(id, std::make_unique<Client>(std::move(socket), budget_)).first;
+          clients_.emplace(id, std::make_unique<Client>(std::move(socket), budget_, key_.has_value()))
+              .first;
       if (!watch(EPOLL_CTL_ADD, entry->second->socket, entry->second->events, id)) {
         drop(id, std::strerror(errno));
         continue;
@@ -248,8 +253,9 @@ class EpollServer final : public TcpServer {
           }
           break;
         case RequestReader::Outcome::greeted:
-          set_deadline(id, client, kNever);
-          return begin_sending(id, client, std::string(kMagic), nullptr);
+          return greet(id, client);
+        case RequestReader::Outcome::proof:
+          return judge(id, client);
         case RequestReader::Outcome::request:
           set_deadline(id, client, kNever);
           return answer(id, client);
@@ -257,12 +263,32 @@ class EpollServer final : public TcpServer {
     }
   }
 
+  void greet(ClientId id, Client& client) {
+    auto nonce = fresh_store_nonce();
+    if (!nonce) return drop(id, nonce.status().message().c_str());
+    client.nonce = std::move(*nonce);
+    if (client.is_admitted) set_deadline(id, client, kNever);
+    begin_sending(id, client, encode(Greeting{key_.has_value(), client.nonce}), nullptr);
+  }
+
+  void judge(ClientId id, Client& client) {
+    const std::string_view its_nonce = client.reader.proof().substr(0, kStoreNonceBytes);
+    const std::string_view its_mac = client.reader.proof().substr(kStoreNonceBytes);
+    if (!same_store_mac(store_mac_of(*key_, StoreSide::client, client.nonce, its_nonce), its_mac)) {
+      const std::string refusal(kVerdictBytes, '\0');  // so short that it is taken at once
+      send(client.socket.get(), refusal.data(), refusal.size(), MSG_NOSIGNAL);
+      return drop(id, "another secret than the job's");
+    }
+    client.is_admitted = true;
+    begin_sending(id, client, store_mac_of(*key_, StoreSide::server, client.nonce, its_nonce), nullptr);
+  }
+
   void answer(ClientId id, Client& client) {
     std::vector<Answer> answers;
     client.stage = Client::Stage::waiting;
     Request request = client.reader.take();
     if (!request.too_much && !request.key.starts_with(prefix_)) {
-      answers.push_back({id, Code::mismatch, std::make_shared<const Blob>(prefix_, 0, budget_)});
+      answers.push_back({id, Code::mismatch, nullptr});
     } else {
       table_.handle(id, std::move(request), answers);
     }
@@ -286,8 +312,9 @@ class EpollServer final : public TcpServer {
     client.head = std::move(head);
     client.value = std::move(value);
     client.sent = 0;
-    // A client that takes no answers holds memory; it has as long as for a request.
-    set_deadline(id, client, system_clock().now() + kRequestTime);
+    // A client that takes no answers holds memory; it has as long as for a request. Who has to prove
+    // something has the time of the greeting for all of it.
+    if (client.is_admitted) set_deadline(id, client, system_clock().now() + kRequestTime);
     send_on(id, client);
   }
 
@@ -313,7 +340,7 @@ class EpollServer final : public TcpServer {
     client.value.reset();
     client.stage = Client::Stage::reading;
     --answering_;
-    set_deadline(id, client, kNever);
+    if (client.is_admitted) set_deadline(id, client, kNever);
     want(id, client, EPOLLIN | EPOLLRDHUP);
   }
 
@@ -322,6 +349,7 @@ class EpollServer final : public TcpServer {
   const Descriptor wake_up_;
   const uint16_t port_;
   const std::string prefix_;
+  const std::optional<StoreKey> key_;
   // Everything below belongs to the thread. The budget outlives what is charged to it.
   MemoryBudget budget_;
   StoreTable table_;
@@ -336,7 +364,8 @@ class EpollServer final : public TcpServer {
 }  // namespace
 
 Result<std::unique_ptr<TcpServer>> TcpServer::start(const std::string& host, uint16_t port,
-                                                    size_t memory_bytes, std::string prefix) {
+                                                    size_t memory_bytes, std::string prefix,
+                                                    std::optional<StoreKey> key) {
   auto listener = listen_on(host, port);
   if (!listener) return listener.status();
   Descriptor epoll(epoll_create1(EPOLL_CLOEXEC));
@@ -347,7 +376,7 @@ Result<std::unique_ptr<TcpServer>> TcpServer::start(const std::string& host, uin
   }
   auto server = std::make_unique<EpollServer>(std::move(*listener), std::move(epoll),
                                               std::move(wake_up), memory_bytes,
-                                              std::move(prefix));
+                                              std::move(prefix), std::move(key));
   NEZHA_RETURN_IF_ERROR(server->run_in_thread());
   return std::unique_ptr<TcpServer>(std::move(server));
 }

@@ -1,7 +1,8 @@
 // TcpServer: the TCP store's server, one thread inside the process of the rank that serves.
 //
-// Contract: serves from start() until destroyed, on the given host's address only. Strangers are
-// dropped: wrong magic at once, no magic within kGreetingTime, a request that stops half-way or an
+// Contract: serves from start() until destroyed, on the given host's address only. With a key it serves
+// those who prove that they have it, and proves that it has it, too (store_proof.h). Strangers are
+// dropped: wrong magic or proof at once, none within kGreetingTime, a request that stops half-way or an
 // answer that is not taken after kRequestTime, more than kClientsMax connections. All clients
 // together hold at most `memory_bytes`.
 // Destroying it delivers answers already given, for at most kFarewellTime, and closes everything:
@@ -11,10 +12,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "rendezvous/store_proof.h"
 
 namespace nezha::rendezvous {
 
@@ -26,10 +29,12 @@ inline constexpr Nanoseconds kFarewellTime = kSecond;
 
 class TcpServer {
  public:
-  // Requests for keys without the prefix are another job's and answered with `mismatch` and our prefix.
+  // Requests for keys without the prefix are another job's and answered with `mismatch`; the prefix is
+  // told to nobody.
   static Result<std::unique_ptr<TcpServer>> start(const std::string& host, uint16_t port,
                                                   size_t memory_bytes = kServerMemoryBytes,
-                                                  std::string prefix = "");
+                                                  std::string prefix = "",
+                                                  std::optional<StoreKey> key = std::nullopt);
   virtual ~TcpServer() = default;
   // The port it listens on: the given one, or the one the system chose for 0.
   virtual uint16_t port() const = 0;

@@ -36,23 +36,25 @@ bool will_not_mend(Code code) {
 
 class TcpStore final : public Store {
  public:
-  TcpStore(const StoreAddress& address, std::unique_ptr<TcpServer> server)
+  TcpStore(const StoreAddress& address, std::unique_ptr<TcpServer> server, std::optional<StoreKey> key)
       : host_(address.host),
         port_(server ? server->port() : address.port),
         description_("tcp://" + host_and_port(host_, port_)),
+        key_(std::move(key)),
         server_(std::move(server)) {}
 
   // The first connection.
   Status open(Nanoseconds deadline) {
     Backoff backoff(kFirstPause, kLongestPause);
     for (bool told = false;; told = true) {
-      auto socket = connect(deadline);
+      bool refused = false;
+      auto socket = connect(deadline, &refused);
       if (socket) {
         idle_.push_back(std::move(*socket));
         return Status::ok();
       }
       const Status status = socket.status();
-      if (will_not_mend(status.code())) return status;
+      if (refused || will_not_mend(status.code())) return status;
       if (!told) NEZHA_LOG(info, "store", "%s; trying again", status.message().c_str());
       if (expired(deadline)) {
         return {Code::timed_out, "store " + description_ + ": " + status.message() +
@@ -80,20 +82,38 @@ class TcpStore final : public Store {
   std::string describe() const override { return description_; }
 
  private:
-  // Connects and exchanges magics, once.
-  Result<Descriptor> connect(Nanoseconds deadline) const {
+  // Connects, greets and proves what is to be proved, once. `refused`: no further attempt will be better.
+  Result<Descriptor> connect(Nanoseconds deadline, bool* refused) const {
     auto socket = connect_to(host_, port_, deadline);
     if (!socket) return socket;
     const Nanoseconds until = system_clock().now() + remaining(deadline, kGreetingWait);
-    std::array<char, kMagicBytes> magic{};
+    std::string greeting(kGreetingBytes, '\0');
     if (send_all(*socket, kMagic, until) != Transfer::done ||
-        receive_all(*socket, magic.data(), magic.size(), until) != Transfer::done) {
-      return Status(Code::peer_lost, host_and_port(host_, port_) +
-                                         " accepted the connection but does not greet as a Nezha "
-                                         "store");
+        receive_all(*socket, greeting.data(), kMagicBytes, until) != Transfer::done) {
+      return no_greeting();
     }
-    const std::string_view received(magic.data(), magic.size());
-    if (received == kMagic) return socket;
+    NEZHA_RETURN_IF_ERROR(check_magic(std::string_view(greeting).substr(0, kMagicBytes)));
+    if (receive_all(*socket, greeting.data() + kMagicBytes, kGreetingBytes - kMagicBytes, until) !=
+        Transfer::done) {
+      return no_greeting();
+    }
+    auto read = decode_greeting(greeting);
+    if (!read) {
+      return Status(read.status().code(), "store " + description_ + ": " + read.status().message());
+    }
+    const Status proved = prove(*socket, *read, until);
+    *refused = proved.code() == Code::invalid_argument;
+    if (!proved) return proved;
+    return socket;
+  }
+
+  Status no_greeting() const {
+    return {Code::peer_lost, host_and_port(host_, port_) +
+                                 " accepted the connection but does not greet as a Nezha store"};
+  }
+
+  Status check_magic(std::string_view received) const {
+    if (received == kMagic) return Status::ok();
     constexpr size_t kName = kMagicBytes - 1;  // then comes the version
     if (received.substr(0, kName) != kMagic.substr(0, kName)) {
       return Status(Code::unsupported, "store " + description_ +
@@ -106,7 +126,32 @@ class TcpStore final : public Store {
                  description_.c_str(), received[kName], kMagic[kName]);
   }
 
-  Result<Descriptor> take_connection(Nanoseconds deadline) {
+  // The server hears a proof only from who has the key, and is believed only with one.
+  Status prove(const Descriptor& socket, const Greeting& greeting, Nanoseconds until) const {
+    if (key_.has_value() != greeting.wants_proof) {
+      const char* what = key_ ? "this rank has a configured secret, but rank 0 has none"
+                              : "the job has a configured secret, but this rank has none";
+      return error(Code::invalid_argument, "%s (store %s); set NEZHA_SECRET_FILE on every rank or on "
+                   "none", what, description_.c_str());
+    }
+    if (!key_) return Status::ok();
+    auto nonce = fresh_store_nonce();
+    if (!nonce) return nonce.status();
+    const std::string proof = *nonce + store_mac_of(*key_, StoreSide::client, greeting.nonce, *nonce);
+    std::string verdict(kVerdictBytes, '\0');
+    if (send_all(socket, proof, until) != Transfer::done ||
+        receive_all(socket, verdict.data(), verdict.size(), until) != Transfer::done) {
+      return no_greeting();
+    }
+    if (same_store_mac(store_mac_of(*key_, StoreSide::server, greeting.nonce, *nonce), verdict)) {
+      return Status::ok();
+    }
+    return error(Code::invalid_argument, "this rank has another secret than rank 0, or whoever answers "
+                 "at %s is not rank 0 of this job; give all ranks of a job the same one "
+                 "(NEZHA_SECRET_FILE)", description_.c_str());
+  }
+
+  Result<Descriptor> take_connection(Nanoseconds deadline, bool* refused) {
     {
       const std::lock_guard lock(mutex_);
       while (!idle_.empty()) {
@@ -115,15 +160,16 @@ class TcpStore final : public Store {
         if (is_quiet(socket)) return socket;
       }
     }
-    return connect(deadline);
+    return connect(deadline, refused);
   }
 
   Result<std::string> call(Operation operation, std::string_view key, std::string_view value,
                            Nanoseconds deadline) {
-    auto socket = take_connection(deadline);
+    bool refused = false;
+    auto socket = take_connection(deadline, &refused);
     if (!socket) {
       const Status& why = socket.status();
-      if (will_not_mend(why.code())) {
+      if (refused || will_not_mend(why.code())) {
         return store_error(why.code(), description_, name_of(operation), key, why.message());
       }
       if (expired(deadline)) return store_timed_out(description_, name_of(operation), key);
@@ -148,17 +194,16 @@ class TcpStore final : public Store {
     }
     if (head->code == Code::ok) return answer;
     return store_error(head->code, description_, name_of(operation), key,
-                       meaning_of(head->code, answer));
+                       meaning_of(head->code));
   }
 
-  static std::string meaning_of(Code code, std::string_view said) {
+  static std::string meaning_of(Code code) {
     if (code == Code::exhausted) {
       return "the server's memory is full; remove keys or use smaller values";
     }
     if (code != Code::mismatch) return "the server refused";
-    constexpr size_t kShown = 100;
-    return "another job, '" + std::string(said.substr(0, kShown)) + "', is served there; give all ranks "
-           "of a job the same job name, and jobs that run at the same time their own port";
+    return "another job is served there; give all ranks of a job the same job name, and jobs that run at "
+           "the same time their own port";
   }
 
   static Transfer exchange(const Descriptor& socket, Operation operation, std::string_view key,
@@ -188,6 +233,7 @@ class TcpStore final : public Store {
   const std::string host_;
   const uint16_t port_;
   const std::string description_;
+  const std::optional<StoreKey> key_;
   std::mutex mutex_;
   std::vector<Descriptor> idle_;  // by mutex_; connections without a call
   const std::unique_ptr<TcpServer> server_;
@@ -197,8 +243,8 @@ class TcpStore final : public Store {
 
 Result<std::unique_ptr<Store>> open_tcp_store(const StoreAddress& address,
                                               std::unique_ptr<TcpServer> server,
-                                              Nanoseconds deadline) {
-  auto store = std::make_unique<TcpStore>(address, std::move(server));
+                                              Nanoseconds deadline, std::optional<StoreKey> key) {
+  auto store = std::make_unique<TcpStore>(address, std::move(server), std::move(key));
   NEZHA_RETURN_IF_ERROR(store->open(deadline));
   return std::unique_ptr<Store>(std::move(store));
 }

@@ -13,9 +13,11 @@
 
 namespace nezha::rendezvous {
 
-// `server` may be null.
+// `server` may be null. With a key both sides prove that they have it: `invalid_argument` where only one
+// side has one, or another.
 Result<std::unique_ptr<Store>> open_tcp_store(const StoreAddress& address,
                                               std::unique_ptr<TcpServer> server,
-                                              Nanoseconds deadline);
+                                              Nanoseconds deadline,
+                                              std::optional<StoreKey> key = std::nullopt);
 
 }  // namespace nezha::rendezvous

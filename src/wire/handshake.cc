@@ -50,6 +50,9 @@ constexpr Role kAcceptor = {"nezha1 acceptor"};
 constexpr Role kDialer = {"nezha1 dialer"};
 constexpr Role kStore = {"nezha1 store"};
 constexpr Role kTls = {"nezha1 tls"};
+constexpr Role kRecord = {"nezha1 record"};
+constexpr Role kSession = {"nezha1 session"};
+constexpr Role kStoreKey = {"nezha1 storekey"};
 
 Mac mac_of(const Secret& secret, std::span<const std::byte> bytes) {
   Mac mac;
@@ -61,6 +64,12 @@ Mac mac_of(const Secret& secret, std::span<const std::byte> bytes) {
   // Going on without a MAC would accept anybody.
   NEZHA_CHECK(result != nullptr && size == kMacBytes);
   return mac;
+}
+
+Mac mac_of(const Secret& secret, const Role& role, std::string_view words) {
+  std::string text(role.data(), role.size());
+  text += words;
+  return mac_of(secret, std::as_bytes(std::span(text)));
 }
 
 // HMAC-SHA256(secret, role | Hello | acceptor's nonce); Hello holds the dialer's nonce.
@@ -116,9 +125,15 @@ std::string_view reason_of(Refusal refusal) {
 Result<Nonce> random_nonce() { return random_bytes<kNonceBytes>("nonce"); }
 Result<Secret> random_secret() { return random_bytes<kSecretBytes>("secret"); }
 
+std::string_view trimmed_secret(std::string_view text) {
+  constexpr std::string_view kSpace = " \t\r\n\v\f";
+  const size_t first = text.find_first_not_of(kSpace);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
+}
+
 Secret secret_from_text(std::string_view text) {
-  const size_t last = text.find_last_not_of("\r\n");
-  text = text.substr(0, last == std::string_view::npos ? 0 : last + 1);
+  text = trimmed_secret(text);
   Secret secret;
   const unsigned char* result =
       SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(),
@@ -127,11 +142,17 @@ Secret secret_from_text(std::string_view text) {
   return secret;
 }
 
-Mac mark_of(const Secret& secret, std::string_view nonce) {
-  std::string text(kStore.data(), kStore.size());
-  text += nonce;
-  return mac_of(secret, std::as_bytes(std::span(text)));
+Mac mark_of(const Secret& secret, std::string_view words) { return mac_of(secret, kStore, words); }
+
+Mac record_mac_of(const Secret& secret, std::string_view record) {
+  return mac_of(secret, kRecord, record);
 }
+
+Secret session_secret_of(const Secret& secret, std::string_view agreed) {
+  return mac_of(secret, kSession, agreed);
+}
+
+Secret store_key_of(const Secret& secret) { return mac_of(secret, kStoreKey, {}); }
 
 Mac channel_mac_of(const Secret& secret, std::string_view transcript) {
   const std::string text = "channel" + std::string(transcript);

@@ -72,13 +72,24 @@ bool is_ours(std::span<const std::byte> beginning);
 // Nonces and secrets come from the operating system's generator; `exhausted` when it fails.
 Result<Nonce> random_nonce();
 Result<Secret> random_secret();
-// A secret of any length from a file or an environment variable, brought to 32 bytes (SHA-256).
-// Line ends at its end do not count, so that a file and a variable with one text agree.
+// A secret of any length from a file or an environment variable, brought to 32 bytes (SHA-256). White
+// space around it does not count, so that a file and a variable with one text agree. Whether it is good
+// enough to be one: key_file.h.
 Secret secret_from_text(std::string_view text);
+// What is left of it without that.
+std::string_view trimmed_secret(std::string_view text);
 
-// HMAC(secret, "store" | nonce): what a rank writes into a store, so that another can tell before it
-// joins whether both hold one secret. It is good for nothing else.
-Mac mark_of(const Secret& secret, std::string_view nonce);
+// HMAC(secret, "store" | words): what a rank writes into a store beside the words, so that another can
+// tell before it joins whether both hold one secret. It is good for nothing else.
+Mac mark_of(const Secret& secret, std::string_view words);
+// HMAC(secret, "record" | record): who wrote a record holds the secret, and nobody changed it. The record
+// says what it is, and whose.
+Mac record_mac_of(const Secret& secret, std::string_view record);
+// HMAC(secret, "session" | what all ranks have agreed on): the secret of one run's connections. Ranks
+// that know other addresses or nonces of each other have another, so their handshakes fail.
+Secret session_secret_of(const Secret& secret, std::string_view agreed);
+// HMAC(secret, "store key"): what a rank proves to a TCP store, which never has the secret.
+Secret store_key_of(const Secret& secret);
 // HMAC(secret, "channel" | transcript): proves and keys what a handshake is bound to beside its own
 // messages. The transcript contains both nonces, and which of its uses it is for.
 Mac channel_mac_of(const Secret& secret, std::string_view transcript);

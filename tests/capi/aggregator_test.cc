@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,8 +23,25 @@
 namespace nezha::testing {
 namespace {
 
+// Closed to others, as a key has to be.
+class KeyFile {
+ public:
+  explicit KeyFile(const std::string& text, const char* name = "key") {
+    path_ = ::testing::TempDir() + "nezha-" + name + "-" + std::to_string(getpid());
+    std::ofstream(path_) << text;
+    chmod(path_.c_str(), 0600);
+  }
+  ~KeyFile() { std::remove(path_.c_str()); }
+  const char* path() const { return path_.c_str(); }
+
+ private:
+  std::string path_;
+};
+
 nezha_aggregator_options local() {
+  static const KeyFile key("0123456789abcdef0123456789abcdef", "usual-key");
   nezha_aggregator_options options{};
+  options.key_file = key.path();
   options.struct_size = sizeof(options);
   options.address = "127.0.0.1";
   options.threads = 1;
@@ -63,19 +81,6 @@ void show(int port, const wire::TicketBytes& bytes, bool is_welcome) {
   }
 }
 
-class KeyFile {
- public:
-  explicit KeyFile(const std::string& text) {
-    path_ = ::testing::TempDir() + "nezha-key-" + std::to_string(getpid());
-    std::ofstream(path_) << text;
-  }
-  ~KeyFile() { std::remove(path_.c_str()); }
-  const char* path() const { return path_.c_str(); }
-
- private:
-  std::string path_;
-};
-
 TEST(CApiAggregator, NullIsRefusedNotFollowed) {
   nezha_aggregator_t node = nullptr;
   const nezha_aggregator_options options = local();
@@ -106,13 +111,18 @@ TEST(CApiAggregator, SaysWhatIsWrongWithItsOptions) {
   options.key_file = "/no/such/key";
   EXPECT_NE(words_of_refusal(options, NEZHA_INVALID_ARGUMENT).find("/no/such/key"),
             std::string::npos);
-  for (const std::string& text : {std::string(), std::string("\n\n"), std::string(15, 'k') + "\n",
-                                  std::string(4097, 'k')}) {
+  options.key_file = nullptr;
+  EXPECT_NE(words_of_refusal(options, NEZHA_INVALID_ARGUMENT).find("no default key"), std::string::npos);
+  for (const std::string& text : {std::string(), std::string("\n\n"), std::string(21, 'k') + "\n"}) {
     const KeyFile file(text);
     options.key_file = file.path();
-    EXPECT_NE(words_of_refusal(options, NEZHA_INVALID_ARGUMENT).find("16 to 4096"),
+    EXPECT_NE(words_of_refusal(options, NEZHA_INVALID_ARGUMENT).find("128 are needed"),
               std::string::npos) << text.size();
   }
+  const KeyFile open_to_others("0123456789abcdef0123456789abcdef");
+  chmod(open_to_others.path(), 0644);
+  options.key_file = open_to_others.path();
+  EXPECT_NE(words_of_refusal(options, NEZHA_INVALID_ARGUMENT).find("chmod 600"), std::string::npos);
 }
 
 TEST(CApiAggregator, TakenPort) {
@@ -132,7 +142,7 @@ TEST(CApiAggregator, TakenPort) {
 
 TEST(CApiAggregator, KnowsItsKeyAndCountsStrangers) {
   Watchdog watchdog("aggregation node", 1);
-  const std::string key = "sixteen bytes and more";
+  const std::string key = "22 characters and more";
   const KeyFile file(key + "\n");
   nezha_aggregator_options options = local();
   options.key_file = file.path();

@@ -9,6 +9,7 @@
 
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "rendezvous/socket.h"
@@ -23,10 +24,12 @@ inline Nanoseconds test_deadline() { return system_clock().now() + 120 * kSecond
 inline Nanoseconds past() { return system_clock().now(); }
 
 inline std::unique_ptr<Store> opened(const std::string& address, bool serve = false,
-                                     const std::string& prefix = "") {
+                                     const std::string& prefix = "",
+                                     std::optional<StoreKey> key = std::nullopt) {
   OpenOptions options;
   options.serve = serve;
   options.prefix = prefix;
+  options.key = std::move(key);
   options.deadline = test_deadline();
   auto store = open_store(address, options);
   EXPECT_TRUE(store.is_ok()) << store.status().to_string();

@@ -161,7 +161,7 @@ TEST(Misfits, SecretsThatDiffer) {
   std::vector<context::ContextRequest> requests;
   for (int rank = 0; rank < 2; ++rank) {
     requests.push_back(patient(rank, 2, store));
-    requests.back().config += "secret=word-" + std::to_string(rank) + "\n";
+    requests.back().config += "secret=a word of the job's, number " + std::to_string(rank) + "\n";
   }
   // Rank 0 keeps waiting for a rank 1 that knows its word, but not for long in this test.
   requests[0].timeout_s = 3;
@@ -173,7 +173,7 @@ TEST(Misfits, SecretsThatDiffer) {
 TEST(Misfits, ASecretOnOneSideOnly) {
   const std::string store = fresh_store();
   std::vector<context::ContextRequest> requests = {patient(0, 2, store), patient(1, 2, store)};
-  requests[0].config += "secret=word\n";
+  requests[0].config += "secret=a word that is long enough\n";
   // Rank 0 keeps waiting for a rank 1 that knows the word, but not for long in this test.
   requests[0].timeout_s = 3;
   const auto outcomes = join_all(requests);
@@ -184,7 +184,7 @@ TEST(Misfits, ASecretOnOneSideOnly) {
 TEST(Misfits, EqualSecretsWork) {
   const std::string store = fresh_store();
   std::vector<context::ContextRequest> requests = {patient(0, 2, store), patient(1, 2, store)};
-  for (auto& request : requests) request.config += "secret=word\n";
+  for (auto& request : requests) request.config += "secret=a word that is long enough\n";
   for (const Status& outcome : join_all(requests)) EXPECT_TRUE(outcome.is_ok()) << outcome.to_string();
 }
 

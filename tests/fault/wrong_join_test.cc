@@ -11,6 +11,7 @@
 #include "conformance/store_kinds.h"
 #include "support/temp_directory.h"
 #include "support/world.h"
+#include "wire/handshake.h"
 
 namespace nezha::testing {
 namespace {
@@ -27,8 +28,9 @@ struct Misfit {
   const char* words;
 };
 
-// A job of 3 with the secret "word"; ranks 0 and 1 wait for rank 2.
-constexpr const char* kSecret = "secret=word\n";
+// A job of 3 with a secret; ranks 0 and 1 wait for rank 2.
+constexpr const char* kSecret = "secret=a word of the job's that is long enough\n";
+constexpr const char* kOtherSecret = "secret=another word, of another job's\n";
 constexpr Code kInvalid = Code::invalid_argument;
 const Misfit kMisfits[] = {
     {"LargerWorld", 1, 4, kSecret, "job", kInvalid, "has world size 3"},
@@ -37,7 +39,7 @@ const Misfit kMisfits[] = {
     {"HugeWorld", 60000, 65535, kSecret, "job", kInvalid, "has world size 3"},
     {"RankBeyondTheWorld", 3, 3, kSecret, "job", kInvalid, "rank 3 is not in 0..2"},
     {"NegativeRank", -1, 3, kSecret, "job", kInvalid, "rank -1"},
-    {"OtherSecret", 2, 3, "secret=other\n", "job", kInvalid, "another secret"},
+    {"OtherSecret", 2, 3, kOtherSecret, "job", kInvalid, "another secret"},
     {"NoSecret", 2, 3, "", "job", kInvalid, "has none"},
 };
 
@@ -49,8 +51,9 @@ class Shop {
   virtual ~Shop() = default;
   virtual std::string missing() { return ""; }
   virtual void fill(context::ContextRequest& request) = 0;
-  // As the job sees it. `serve` where a server is needed and no rank 0 is there to be it.
-  virtual std::unique_ptr<rendezvous::Store> look(bool serve = false) = 0;
+  // As the job sees it. `serve` where a server is needed and no rank 0 is there to be it; `secret`: the
+  // job's, as a line of configuration.
+  virtual std::unique_ptr<rendezvous::Store> look(bool serve, const std::string& secret) = 0;
   virtual Past past() const = 0;
   virtual bool is_tcp() const { return false; }
 };
@@ -63,8 +66,11 @@ class AddressShop final : public Shop {
         address_("file://" + directory_->path()),
         past_(Past::may_have) {}
   void fill(context::ContextRequest& request) override { request.store = address_; }
-  std::unique_ptr<rendezvous::Store> look(bool serve) override {
-    return rendezvous::opened(address_, serve && is_tcp(), "job/");
+  std::unique_ptr<rendezvous::Store> look(bool serve, const std::string& secret) override {
+    std::optional<rendezvous::StoreKey> key;
+    const std::string word = secret.substr(secret.find('=') + 1);
+    if (!secret.empty()) key = wire::store_key_of(wire::secret_from_text(word));
+    return rendezvous::opened(address_, serve && is_tcp(), "job/", key);
   }
   Past past() const override { return past_; }
   bool is_tcp() const override { return address_.starts_with("tcp://"); }
@@ -82,7 +88,9 @@ class RedisShop final : public Shop {
     return redis_.wait_until_up() ? "" : "redis-server did not start";
   }
   void fill(context::ContextRequest& request) override { request.store = redis_.address(); }
-  std::unique_ptr<rendezvous::Store> look(bool) override { return redis_.open("job/"); }
+  std::unique_ptr<rendezvous::Store> look(bool, const std::string&) override {
+    return redis_.open("job/");
+  }
   Past past() const override { return Past::may_have; }
 
  private:
@@ -130,7 +138,7 @@ class WrongJoin : public ::testing::TestWithParam<const char*> {
     start(0);
     start(1);
     {
-      const auto store = shop_->look();
+      const auto store = shop_->look(false, secret);
       for (const char* key : {"join/3/0", "join/3/1"}) {
         EXPECT_TRUE(store->get(key, rendezvous::test_deadline()).is_ok());
       }
@@ -187,14 +195,14 @@ TEST_P(WrongJoin, AnotherJob) {
     const bool told = shop_->is_tcp();
     const auto outcome =
         join(request_of(2, 3, kSecret, "other", told ? kFar_s : 0.3)).status();
-    if (told) expect_refused(outcome, Code::mismatch, "another job, 'job/'", "OtherJob");
+    if (told) expect_refused(outcome, Code::mismatch, "another job is served", "OtherJob");
     else EXPECT_EQ(outcome.code(), Code::timed_out) << outcome.to_string();
   });
 }
 
 // Rank 0 speaks another version: planted, as there is none yet.
 TEST_P(WrongJoin, AnotherVersion) {
-  const auto store = shop_->look(true);
+  const auto store = shop_->look(true, "");
   Watchdog watchdog("another version", 1);
   for (const std::string& version : {std::string("2"), std::string("99"), std::string("x")}) {
     std::atomic<bool> over{false};
@@ -226,7 +234,7 @@ TEST_P(WrongJoin, WhileTheJobRuns) {
   for (const auto& comm : comms) ASSERT_TRUE(comm.is_ok()) << comm.status().to_string();
   const std::vector<context::ContextRequest> late = {
       request_of(1, 2, kSecret, "job", 0.3), request_of(2, 3, kSecret, "job", 0.3),
-      request_of(1, 3, "", "job", 0.3), request_of(1, 2, "secret=other\n", "job", 0.3)};
+      request_of(1, 3, "", "job", 0.3), request_of(1, 2, kOtherSecret, "job", 0.3)};
   for (const auto& request : late) {
     std::thread job([&] {
       on_both([&](size_t rank) {

@@ -106,6 +106,18 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   MemoryBudget budget{kBudget, 0};
   RequestReader stranger(budget);
   if (!input.empty()) (void)stranger.feed(input.substr(0, stranger.wanted()));
+  // Where a proof is wanted, nothing is a request before all of it has come.
+  RequestReader unproved(budget, true);
+  NEZHA_CHECK(unproved.feed(kMagic) == RequestReader::Outcome::greeted);
+  size_t said = 0;
+  for (std::string_view left = input; !left.empty() && said < kProofBytes;) {
+    const std::string_view part = left.substr(0, std::min<size_t>(unproved.wanted(), 1 + left[0] % 7u));
+    said += part.size();
+    const auto outcome = unproved.feed(part);
+    NEZHA_CHECK(outcome == (said == kProofBytes ? RequestReader::Outcome::proof
+                                                : RequestReader::Outcome::more));
+    left.remove_prefix(part.size());
+  }
 
   // First byte of a piece: the connection, what happens on it, and a number.
   Server server;

@@ -13,10 +13,10 @@ import pytest
 from nezha.aggregator import numbers, systemd, view
 from nezha.aggregator.errors import AggregatorError
 from nezha.aggregator.metrics import Collector, MetricsServer
-from nezha.aggregator.options import (Options, check_key_file, format_endpoint, is_open_to_all,
-                                      parse_endpoint, read_topology)
+from nezha.aggregator.options import format_endpoint, parse_endpoint, read_topology
 
 PATIENCE_S = 60
+KEY = "0123456789abcdef0123456789abcdef\n"
 STATS = {
     "port": 7700, "door": {"accepted": 9, "refused": 2, "expired": 1}, "refused_jobs": 3,
     "jobs": [{"job": 255, "session": 1, "worker": 0, "ranks": 4, "ranks_up": 3, "groups": 2,
@@ -46,35 +46,6 @@ def test_other_endpoints_are_refused_by_name(text):
 def test_a_port_is_needed_where_there_is_no_default():
     with pytest.raises(AggregatorError, match="no port"):
         parse_endpoint("127.0.0.1")
-
-
-@pytest.mark.parametrize("mode", [0o600, 0o400])
-def test_key_files_of_ones_own(tmp_path, mode):
-    key = tmp_path / "key"
-    key.write_text("k" * 32)
-    key.chmod(mode)
-    check_key_file(str(key))
-
-
-@pytest.mark.parametrize("mode", [0o644, 0o640, 0o602])
-def test_key_files_that_others_read_are_refused(tmp_path, mode):
-    key = tmp_path / "key"
-    key.write_text("k" * 32)
-    key.chmod(mode)
-    with pytest.raises(AggregatorError, match="chmod 600"):
-        check_key_file(str(key))
-
-
-def test_key_files_that_are_not_there():
-    with pytest.raises(AggregatorError, match="/no/such/key"):
-        check_key_file("/no/such/key")
-
-
-def test_who_may_use_a_node():
-    assert is_open_to_all(Options())
-    assert not is_open_to_all(Options(key_file="key"))
-    assert not is_open_to_all(Options(address="127.0.0.1"))
-    assert not is_open_to_all(Options(address="::1"))
 
 
 def test_sums_go_over_the_living_and_the_dead():
@@ -172,6 +143,15 @@ def test_systemd_is_told(tmp_path, monkeypatch):
 
 # ---- the process
 
+@pytest.fixture
+def key(tmp_path):
+    """The path of a sound key."""
+    path = tmp_path / "key"
+    path.write_text(KEY)
+    path.chmod(0o600)
+    return str(path)
+
+
 def start(*arguments, **options):
     code = "import sys; sys.argv[0] = 'nezha'; from nezha.cli import main; main()"
     return subprocess.Popen([sys.executable, "-c", code, "aggregator", *arguments], text=True,
@@ -194,8 +174,8 @@ def knock(port, count):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_node_from_its_first_line_to_its_table(number):
-    node = start("--listen", "127.0.0.1:0", "--threads", "2")
+def test_a_node_from_its_first_line_to_its_table(number, key):
+    node = start("--listen", "127.0.0.1:0", "--threads", "2", "--key-file", key)
     try:
         line = node.stdout.readline()
         assert line.startswith("nezha aggregator: listening on 127.0.0.1:"), line
@@ -209,15 +189,12 @@ def test_a_node_from_its_first_line_to_its_table(number):
     assert "stopped" in out and "3 (ticket)" in out and "processor time" in out
 
 
-def test_a_node_for_programs(tmp_path):
+def test_a_node_for_programs(tmp_path, key):
     pytest.importorskip("prometheus_client")
-    key = tmp_path / "key"
-    key.write_text("0123456789abcdef\n")
-    key.chmod(0o600)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
         listener.bind(str(tmp_path / "notify"))
         listener.settimeout(PATIENCE_S)
-        node = start("--listen", "127.0.0.1:0", "--key-file", str(key), "--metrics", "127.0.0.1:0",
+        node = start("--listen", "127.0.0.1:0", "--key-file", key, "--metrics", "127.0.0.1:0",
                      "--json", env={**os.environ, "NOTIFY_SOCKET": str(tmp_path / "notify"),
                                     "WATCHDOG_USEC": "100000"})
         try:
@@ -237,14 +214,15 @@ def test_a_node_for_programs(tmp_path):
     assert last["stats"]["ended"]["jobs"] == 0
 
 
-def test_a_taken_port():
+def test_a_taken_port(key):
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
-        assert f"port {port}" in refused("--listen", f"127.0.0.1:{port}")
+        assert f"port {port}" in refused("--listen", f"127.0.0.1:{port}", "--key-file", key)
         pytest.importorskip("prometheus_client")
-        assert "--metrics" in refused("--listen", "127.0.0.1:0", "--metrics", f"127.0.0.1:{port}")
+        assert "--metrics" in refused("--listen", "127.0.0.1:0", "--key-file", key, "--metrics",
+                                     f"127.0.0.1:{port}")
 
 
 @pytest.mark.parametrize("arguments, words, code", [
@@ -255,8 +233,9 @@ def test_a_taken_port():
     (("--memory", "1M"), "8M", 2),
     (("--key-file", "/no/such/key"), "/no/such/key", 1),
 ])
-def test_what_a_node_refuses(arguments, words, code):
-    assert words in refused(*arguments, code=code)
+def test_what_a_node_refuses(arguments, words, code, key):
+    given = () if "--key-file" in arguments else ("--key-file", key)
+    assert words in refused(*given, *arguments, code=code)
 
 
 def test_a_topology_says_where_its_nodes_listen(tmp_path):
@@ -276,24 +255,31 @@ def test_a_topology_says_where_its_nodes_listen(tmp_path):
         read_topology(str(tmp_path / "nothing"), "root")
 
 
-def test_trees_that_the_library_refuses(tmp_path):
+def test_trees_that_the_library_refuses(tmp_path, key):
     tree = tmp_path / "tree.json"
     tree.write_text('{"nodes": [{"name": "a", "address": "127.0.0.1:1", "parent": "a"}]}')
-    assert "a" in refused("--topology", str(tree), "--name", "a")
+    assert "a" in refused("--topology", str(tree), "--name", "a", "--key-file", key)
     assert "--topology" in refused("--name", "a", code=2)
 
 
-def test_a_short_key(tmp_path):
-    key = tmp_path / "key"
-    key.write_text("secret\n")
-    key.chmod(0o600)
-    assert "16 to 4096" in refused("--listen", "127.0.0.1:0", "--key-file", str(key))
+@pytest.mark.parametrize("text, mode, words", [
+    ("secret\n", 0o600, "128 are needed"), ("\n", 0o600, "128 are needed"), (KEY, 0o644, "chmod 600"),
+    (KEY, 0o640, "chmod 600")])
+def test_keys_that_protect_nothing(key, text, mode, words):
+    with open(key, "w", encoding="ascii") as file:
+        file.write(text)
+    os.chmod(key, mode)
+    assert words in refused("--listen", "127.0.0.1:0", "--key-file", key)
 
 
-def test_a_node_inside_a_program():
+def test_there_is_no_default_key():
+    assert "no default key" in refused("--listen", "127.0.0.1:0")
+
+
+def test_a_node_inside_a_program(key):
     from nezha import _native, errors
 
-    node = _native.Aggregator("127.0.0.1", 0, None, None, 1, 0, 0, 0, 0, None, None)
+    node = _native.Aggregator("127.0.0.1", 0, None, key, 1, 0, 0, 0, 0, None, None)
     port = node.port
     assert json.loads(node.stats())["port"] == port
     node.close()

@@ -37,12 +37,18 @@ def test_the_node_in_a_sentence(node, words):
     assert words in aggregation.sentences({"node": node, "sharp": None})[0]
 
 
-def test_a_node_is_asked(monkeypatch):
+def test_a_node_is_asked(monkeypatch, tmp_path):
     from nezha import _native
 
+    key = tmp_path / "key"
+    key.write_text("0123456789abcdef0123456789abcdef")
+    key.chmod(0o600)
     assert aggregation.describe()["node"] == {"configured": ""}
-    node = _native.Aggregator("127.0.0.1", 0, None, None, 1, 0, 0, 0, 0, None, None)
+    node = _native.Aggregator("127.0.0.1", 0, None, str(key), 1, 0, 0, 0, 0, None, None)
     monkeypatch.setenv("NEZHA_AGGREGATOR", f"127.0.0.1:{node.port}")
+    found = aggregation.describe()["node"]
+    assert found["reachable"] is False and "aggregator_key_file" in found["reason"], found
+    monkeypatch.setenv("NEZHA_AGGREGATOR_KEY_FILE", str(key))
     found = aggregation.describe()["node"]
     assert found["reachable"] and len(found["topology"]["nodes"]) == 1, found
     node.close()

@@ -205,6 +205,35 @@ def test_ssh_ranks(fake_ssh, tmp_path, monkeypatch):
     assert "hunter2" not in log and "BatchMode=yes" in log and "hostB" in log
 
 
+def test_a_job_gets_a_secret_of_its_own():
+    texts = []
+    for _ in range(2):
+        outcome, out, _ = run(3, "echo $NEZHA_SECRET")
+        assert outcome.exit_code == 0
+        found = {line.split()[1] for line in out}
+        assert len(found) == 1 and len(out) == 3, "all ranks of a job have one secret"
+        texts.append(found.pop())
+    assert all(len(text) == 64 and int(text, 16) for text in texts) and texts[0] != texts[1]
+
+
+@pytest.mark.parametrize("name", ["NEZHA_SECRET", "NEZHA_SECRET_FILE"])
+def test_a_secret_of_the_users_stays(name, monkeypatch):
+    script = "echo ${NEZHA_SECRET-none}/${NEZHA_SECRET_FILE-none}"
+    mine = {"NEZHA_SECRET": "[0] mine/none", "NEZHA_SECRET_FILE": "[0] none/mine"}[name]
+    assert run(1, script, env={name: "mine"})[1] == [mine]
+    monkeypatch.setenv(name, "mine")
+    assert run(1, script)[1] == [mine]
+
+
+def test_the_secret_reaches_other_hosts_on_no_command_line(fake_ssh, tmp_path):
+    outcome, out, err = over_ssh("echo $NEZHA_SECRET", tmp_path)
+    assert outcome.exit_code == 0, err
+    found = {line.split()[1] for line in out}
+    assert len(found) == 1 and len(out) == 3
+    (secret,) = found
+    assert len(secret) == 64 and secret not in fake_ssh.read_text()
+
+
 def test_ssh_rank_that_fails(fake_ssh, tmp_path):
     outcome, out, _ = over_ssh("echo $$; [ $RANK = 2 ] && exit 9; exec sleep 1000", tmp_path)
     assert (outcome.exit_code, outcome.first_failure.rank) == (9, 2)

@@ -218,13 +218,31 @@ TEST(CheckHello, NamesWhatIsWrong) {
   EXPECT_EQ(after([](Hello& h) { h.dialer_rail = 100; }), Refusal::none);
 }
 
-TEST(Secrets, TextsDecideAndLineEndsDoNot) {
-  EXPECT_EQ(secret_from_text("one"), secret_from_text("one\n"));
-  EXPECT_EQ(secret_from_text("one"), secret_from_text("one\r\n"));
-  EXPECT_NE(secret_from_text("one"), secret_from_text("one "));
-  EXPECT_NE(secret_from_text("one"), secret_from_text("\none"));
+TEST(Secrets, TextsDecideAndTheWhiteSpaceAroundThemDoesNot) {
+  for (const char* text : {"one\n", "one\r\n", "one ", "\n\tone", " \vone\f "}) {
+    EXPECT_EQ(secret_from_text("one"), secret_from_text(text));
+  }
+  EXPECT_NE(secret_from_text("one two"), secret_from_text("onetwo"));
+  EXPECT_NE(secret_from_text("one two"), secret_from_text("one  two"));
   // SHA-256 of "abc", FIPS 180-4.
   EXPECT_EQ(load_le<uint32_t>(secret_from_text("abc").data()), 0xBF1678BAu);
+}
+
+// What is derived from one secret is different for each purpose and each thing said.
+TEST(Secrets, WhatIsDerivedOpensNothingElse) {
+  const Secret secret = secret_from_text("a secret");
+  const std::vector<Secret> derived = {secret,
+                                       store_key_of(secret),
+                                       mark_of(secret, ""),
+                                       record_mac_of(secret, ""),
+                                       record_mac_of(secret, "a"),
+                                       session_secret_of(secret, ""),
+                                       session_secret_of(secret, "a"),
+                                       session_secret_of(secret_from_text("another"), "a"),
+                                       tls_key_of(secret)};
+  for (size_t i = 0; i < derived.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) EXPECT_NE(derived[i], derived[j]) << i << " and " << j;
+  }
 }
 
 TEST(Secrets, RandomOnesDiffer) {

@@ -45,6 +45,31 @@ TEST(Records, AWelcomeComesBackWithAndWithoutItsSecret) {
   }
 }
 
+TEST(Records, ASealedRecordIsOfTheJobAndOfItsPlace) {
+  const wire::Secret secret = wire::secret_from_text("the job's");
+  const std::string record = encode(join_example());
+  const std::string sealed = seal(secret, "job/join/2/1", record);
+  std::string read;
+  ASSERT_TRUE(unseal(secret, "job/join/2/1", sealed, &read));
+  EXPECT_EQ(read, record);
+  const std::string untouched = read;
+  EXPECT_FALSE(unseal(secret, "job/join/2/0", sealed, &read));
+  EXPECT_FALSE(unseal(secret, "other/join/2/1", sealed, &read));
+  EXPECT_FALSE(unseal(wire::secret_from_text("another"), "job/join/2/1", sealed, &read));
+  // What belongs to the place is no part of the record, and the other way round.
+  EXPECT_FALSE(unseal(secret, "job/join/2/1" + record.substr(0, 1),
+                      sealed.substr(1), &read));
+  for (size_t cut = 1; cut <= sealed.size(); ++cut) {
+    EXPECT_FALSE(unseal(secret, "job/join/2/1", sealed.substr(0, sealed.size() - cut), &read));
+  }
+  for (size_t at = 0; at < sealed.size(); ++at) {
+    std::string changed = sealed;
+    changed[at] = static_cast<char>(changed[at] ^ 1);
+    EXPECT_FALSE(unseal(secret, "job/join/2/1", changed, &read)) << "byte " << at;
+  }
+  EXPECT_EQ(read, untouched);
+}
+
 TEST(Records, AReportComesBack) {
   ReportRecord record;
   record.outcome = error(Code::peer_lost, "no rail").with_peer(2);

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import ipaddress
 import json
-import os
-import stat
 from dataclasses import dataclass
 from typing import Optional, Tuple
 
@@ -24,7 +22,7 @@ class Options:
     address: str = "0.0.0.0"
     port: int = DEFAULT_PORT
     device: Optional[str] = None
-    key_file: Optional[str] = None
+    key_file: Optional[str] = None  # None is refused where the node starts: there is no default key
     threads: int = 0
     jobs_max: int = 0
     groups_max: int = 0
@@ -82,23 +80,3 @@ def read_topology(path: str, name: Optional[str]) -> Tuple[str, str]:
         known = ", ".join(map(str, nodes)) or "none"
         raise AggregatorError(f"--name {name}: {path} has the nodes {known}")
     return text, str(nodes[name])
-
-
-def check_key_file(path: str) -> None:
-    """Raises AggregatorError where the file cannot be read, or, as ssh sees it, where it is ours and
-    others may read it. (Somebody else's file is theirs to protect.)"""
-    try:
-        with open(path, "rb") as file:
-            facts = os.fstat(file.fileno())
-    except OSError as error:
-        raise AggregatorError(f"--key-file {path}: {error.strerror}") from None
-    mode = stat.S_IMODE(facts.st_mode)
-    if stat.S_ISREG(facts.st_mode) and facts.st_uid == os.geteuid() and mode & 0o077:
-        raise AggregatorError(f"--key-file {path} has mode {mode:04o}: others can read it, and whoever "
-                              f"has the key may use the node: chmod 600 {path}")
-
-
-def is_open_to_all(options: Options) -> bool:
-    """Whether hosts other than this one can reach a node that has no key."""
-    return options.key_file is None and not ipaddress.ip_address(
-        options.address.partition("%")[0]).is_loopback

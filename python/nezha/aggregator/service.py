@@ -16,7 +16,7 @@ from typing import Any, Callable, Dict, Optional
 from ..console import complain, write_json_line
 from . import systemd, view
 from .numbers import Gossip, Stats
-from .options import Options, check_key_file, format_endpoint, is_open_to_all
+from .options import Options, format_endpoint
 
 _GLANCE_SECONDS = 1.0  # between looks at the node's statistics
 
@@ -51,8 +51,6 @@ def serve(options: Options, json_to: Optional[str]) -> None:
 
 
 def _start(options: Options) -> Any:
-    if options.key_file is not None:
-        check_key_file(options.key_file)
     from .. import _native
 
     return _native.Aggregator(
@@ -81,8 +79,6 @@ def _announce(options: Options, port: int, metrics_port: Optional[int], json_to:
         device = f" of {options.device}" if options.device else ""
         print(f"nezha aggregator: listening on {where}{device}"
               + (f", metrics on http://{metrics}/metrics" if metrics else ""), flush=True)
-    if is_open_to_all(options):
-        _log(f"no --key-file: whoever reaches {where} may use this node")
 
 
 def _watch(stats: Callable[[], Stats], stop: threading.Event) -> Stats:

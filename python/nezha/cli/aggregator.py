@@ -46,8 +46,9 @@ def aggregator(
                                          help="Numeric; port 0: any that is free (default: as the "
                                          "topology says, else 0.0.0.0:7700)."),
     device: Optional[str] = typer.Option(None, "--device", help="Serve through this one only."),
-    key_file: Optional[str] = typer.Option(None, "--key-file", help="The cluster's key, 16 bytes or "
-                                           "more; without one whoever reaches the node may use it."),
+    key_file: Optional[str] = typer.Option(None, "--key-file", metavar="FILE", help="With the "
+                                           "cluster's key, as `openssl rand -hex 32` makes it; closed to "
+                                           "other users. Needed."),
     threads: Optional[int] = typer.Option(None, "--threads", min=1, max=256, show_default=False,
                                           help="On which jobs are spread (default: one for each "
                                           "processor)."),

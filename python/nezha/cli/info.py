@@ -56,7 +56,8 @@ def info(rail_filter: str = typer.Option("", "--filter", help="As in NEZHA_RAILS
             request = json.dumps({"filter": rail_filter} if rail_filter else {})
             answer = {"devices": json.loads(_native.query("devices", request)),
                       "fabric": json.loads(_native.query("fabric", "{}")),
-                      "aggregation": aggregation.describe()}
+                      "aggregation": aggregation.describe(),
+                      "authentication": json.loads(_native.query("authentication", "{}"))}
     with console.one_line("info", errors.Error, code=FOUND):
         if peer is not None and not config:
             answer["peer"] = reach(answer["devices"], peer, port, timeout)
@@ -77,11 +78,26 @@ def _show(answer: Dict[str, Any]) -> None:
             console.sentences([_fabric_sentence(value, answer["devices"]) + "\n"])
         elif name == "aggregation":
             console.sentences([*aggregation.sentences(value), ""])
+        elif name == "authentication":
+            console.sentences([_who_can_join(value), ""])
         else:
             console.section(_TITLES[name], value)
     if not any(device["usable"] for device in answer.get("devices", [{"usable": True}])):
         console.sentences(["No device is usable as a rail: name one with NEZHA_RAILS, or look at the "
                            "reasons."])
+
+
+def _who_can_join(found: Dict[str, Any]) -> str:
+    """Who could join a job that is started here without a launcher's secret, in a sentence."""
+    if found["reason"]:
+        return f"Who can join a job: it cannot start: {found['reason']}."
+    if found["secret"]:
+        return f"Who can join a job: who has the secret ({found['secret']}, from {found['origin']})."
+    if found["required"]:
+        return ("Who can join a job: it cannot start without a secret (authentication=required): set "
+                "NEZHA_SECRET_FILE, or use `nezha run`.")
+    return ("Who can join a job: under `nezha run` and with mpi=, its ranks; otherwise whoever can reach "
+            "the store in which it meets, unless NEZHA_SECRET_FILE is set.")
 
 
 def _row(device: Dict[str, Any]) -> Dict[str, Any]:

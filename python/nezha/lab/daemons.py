@@ -34,7 +34,8 @@ def start(lab: state.LabState) -> List["subprocess.Popen[bytes]"]:
     for each in lab.aggregators:
         if is_alive(lab, each):
             continue
-        command = [sys.executable, "-m", "nezha.aggregator", "--listen", each.endpoint]
+        command = [sys.executable, "-m", "nezha.aggregator", "--listen", each.endpoint,
+                   "--key-file", state.key_path(lab.name)]
         if each.device:
             command += ["--device", each.device]
         if is_tree:

@@ -6,7 +6,7 @@ import contextlib
 import os
 from typing import Callable, Dict, List, Optional
 
-from . import aggregators, kernel, userns
+from . import aggregators, kernel, state, userns
 from .state import LabState, PortState
 
 
@@ -47,6 +47,7 @@ def rank_env(lab: LabState, node: int) -> Dict[str, str]:
         "LOCAL_RANK": "0",
         "MASTER_ADDR": lab.nodes[0].ctl,
         "MASTER_PORT": str(lab.master_port),
+        "NEZHA_SECRET_FILE": state.key_path(lab.name),
     }
 
 

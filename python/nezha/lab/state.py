@@ -1,7 +1,8 @@
 """What a lab is, written to a file so that other commands, and its own funeral, can find it.
 
 One JSON file a lab in /run/nezha-lab (or $XDG_RUNTIME_DIR/nezha-lab when not root). Creating it
-exclusively is what reserves the name. Rates are bits per second, 0 = unshaped.
+exclusively is what reserves the name. Beside it is the key of the lab's jobs and aggregation nodes.
+Rates are bits per second, 0 = unshaped.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import fcntl
 import json
 import os
 import re
+import secrets
 import tempfile
 from dataclasses import dataclass, field
 from typing import Any, Dict, Iterator, List, Optional
@@ -133,6 +135,11 @@ def path_of(name: str) -> str:
     return os.path.join(directory(), check_name(name) + ".json")
 
 
+def key_path(name: str) -> str:
+    """The file with the secret of a lab's jobs, and the key of its aggregation nodes."""
+    return path_of(name)[:-len("json")] + "key"
+
+
 def names() -> List[str]:
     """Names of all labs with a state file, sorted."""
     try:
@@ -153,7 +160,15 @@ def reserve(state: LabState) -> None:
             f"`nezha lab down --name {state.name}` first"
         ) from None
     os.close(fd)
+    _make_key(key_path(state.name))
     save(state)
+
+
+def _make_key(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):  # of a lab that had the name and was not taken down
+        os.unlink(path)
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
+        file.write(secrets.token_hex(32) + "\n")
 
 
 def save(state: LabState) -> None:
@@ -179,8 +194,9 @@ def load(name: str) -> LabState:
 
 def remove(name: str) -> None:
     """Forgets a lab; nothing happens when it is not known."""
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(path_of(name))
+    for path in (key_path(name), path_of(name)):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
 
 
 @contextlib.contextmanager

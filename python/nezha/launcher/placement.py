@@ -1,4 +1,9 @@
-"""Which rank runs where, with which environment, and how it is started."""
+"""Which rank runs where, with which environment, and how it is started.
+
+Every job gets a secret of its own, unless the user has one (NEZHA_SECRET_FILE, NEZHA_SECRET). It is in
+the ranks' environment, which other users cannot read, and on no command line; other hosts hear it through
+ssh's standard input.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +22,9 @@ Popen = Callable[..., "subprocess.Popen[bytes]"]
 # Ports on hosts where we cannot look for a free one: below the range kernels hand out themselves.
 _REMOTE_PORT_BASE = 20000
 _REMOTE_PORT_COUNT = 10000
+_SECRET_BYTES = 32
+_SECRET = "NEZHA_SECRET"
+_SECRET_NAMES = (_SECRET, "NEZHA_SECRET_FILE")
 
 
 @dataclass
@@ -31,6 +39,7 @@ class Rank:
 def on_this_host(count: int, command: Sequence[str], extra: Mapping[str, str]) -> List[Rank]:
     """`count` ranks here, meeting on a free port of 127.0.0.1."""
     port = free_port()
+    extra = _with_secret(extra)
     ranks = []
     for rank in range(count):
         env = {**_identity(rank, count, rank, count, "127.0.0.1", port), **extra}
@@ -46,6 +55,7 @@ def in_lab(name: str, count: int, command: Sequence[str], extra: Mapping[str, st
         lab = Lab.attach(name)
         nodes = len(lab)
         count = count or nodes
+        extra = _with_secret(extra)
         ranks = []
         for rank in range(count):
             node = rank % nodes
@@ -73,6 +83,7 @@ def on_hosts(text: str, source: str, count: int, command: Sequence[str],
                               "it: write this host's name")
     port = master_port or (free_port() if is_local(first) else
                            _REMOTE_PORT_BASE + secrets.randbelow(_REMOTE_PORT_COUNT))
+    extra = _with_secret(extra)
     ranks = []
     for rank, (host, local_rank) in enumerate(places):
         env = {**_identity(rank, len(places), local_rank, hosts.count(host), first, port),
@@ -101,6 +112,13 @@ def _identity(rank: int, count: int, local_rank: int, local_count: int, address:
     return {"RANK": str(rank), "WORLD_SIZE": str(count), "LOCAL_RANK": str(local_rank),
             "LOCAL_WORLD_SIZE": str(local_count), "MASTER_ADDR": address,
             "MASTER_PORT": str(port)}
+
+
+def _with_secret(extra: Mapping[str, str]) -> Dict[str, str]:
+    """`extra` and a fresh secret, unless the user has one there or in this process's environment."""
+    if any(extra.get(name) or os.environ.get(name) for name in _SECRET_NAMES):
+        return dict(extra)
+    return {**extra, _SECRET: secrets.token_hex(_SECRET_BYTES)}
 
 
 def _inherited() -> Dict[str, str]:

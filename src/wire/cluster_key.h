@@ -1,4 +1,5 @@
-// ClusterKey: what aggregation nodes and the ranks they serve have in common: the content of one file.
+// ClusterKey: what aggregation nodes and launchers have in common, and ranks do not: the content of one
+// file.
 //
 // Contract: any thread. `invalid_argument` names the file and what is wrong with it; `exhausted` without
 // descriptors.

@@ -26,7 +26,7 @@ with socket.socket() as caller:
     if device:
         caller.setsockopt(socket.SOL_SOCKET, 25, device.encode() + b"\\0")
     caller.connect((host, int(port)))
-    caller.sendall(b"no ticket".ljust(64))
+    caller.sendall(b"no ticket".ljust(72))
     assert caller.recv(1) == b""
 print("hung up")
 """

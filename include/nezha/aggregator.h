@@ -20,12 +20,12 @@ typedef struct nezha_aggregator_options {
   const char* address;   /* numeric, of this host; NULL: 0.0.0.0, every IPv4 address */
   int port;              /* 0: any that is free */
   const char* device;    /* only through this one; NULL: any */
-  const char* key_file;  /* with the cluster's key, as security.md has it; needed */
+  const char* key_file;  /* with the nodes' own key, as security.md has it; needed */
   int threads;           /* on which jobs are spread; <= 0: one for each processor */
   uint32_t jobs_max;     /* 0: 64 */
   uint32_t groups_max;   /* communicators of one job; 0: 64 */
-  uint64_t bytes_max;    /* that one job's ranks may have under way; 0: 1 GiB */
-  uint64_t total_max;    /* the same of all jobs together; 0: 4 GiB */
+  uint64_t bytes_max;    /* of memory for one job; 0: 2 GiB */
+  uint64_t total_max;    /* for all jobs together; 0: 8 GiB */
   const char* topology;  /* JSON: all nodes of the cluster; NULL: this one alone, for everybody */
   const char* name;      /* which of them this one is */
 } nezha_aggregator_options;

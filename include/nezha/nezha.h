@@ -250,6 +250,8 @@ NEZHA_API nezha_code nezha_dump_flight(nezha_comm_t comm, const char* path, char
  *              [{"rate_gbps", "latency_us", "backlog_bytes"}]}
  *   "authentication"  whether jobs that start here have a secret, and what is wrong with it
  *   "aggregator"  the configured aggregation node: does it answer, which one serves this host, the tree
+ *   "job_key"  for launchers: the key of one job, derived from the aggregation nodes' own; request
+ *              {"key_file", "job"}: default aggregator_key_file, and a job that has no name
  *   "config"   every configuration field with default, unit, environment name and meaning
  *   "build"    version, compiler, instruction set, optional parts */
 NEZHA_API nezha_code nezha_query(const char* what, const char* request, char* text, size_t size,

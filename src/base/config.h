@@ -79,7 +79,11 @@
   TEXT(aggregator_device, "", any, 0,                                                              \
        "Network device that leads to the aggregation node; empty: the one that the system takes.") \
   TEXT(aggregator_key_file, "", any, 0,                                                            \
-       "File with the key of the aggregation nodes, closed to other users; needed with `aggregator`.") \
+       "File with the aggregation nodes' own key, closed to other users, for launchers: `nezha run` " \
+       "derives the job's key from it and hands that to the ranks, which never read this file.")   \
+  TEXT(aggregator_job_key, "", any, kHidden,                                                       \
+       "The job's key at the aggregation nodes, as `nezha run` or `nezha aggregator job-key` makes it; " \
+       "ranks with `aggregator` need one.")                                                        \
   TEXT(aggregator_share, "auto", share, kAgreed,                                                   \
        "Part of every all_reduce that goes to the aggregation node, 0 to 1; `auto` learns it.")    \
   TEXT(deterministic, "off", off_on, kAgreed,                                                      \

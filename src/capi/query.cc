@@ -2,6 +2,7 @@
 #include <openssl/crypto.h>
 #include <sys/socket.h>
 
+#include <cstring>
 #include <string>
 
 #include "base/bind_device.h"
@@ -11,11 +12,13 @@
 #include "capi/plan_query.h"
 #include "context/bootstrap.h"
 #include "context/fabric_rails.h"
+#include "context/hub_request.h"
 #include "context/topology_question.h"
 #include "control/rail_selector.h"
 #include "nezha/nezha.h"
 #include "reduce/reduce.h"
 #include "schedule/topology.h"
+#include "wire/job_key.h"
 #include "wire/key_file.h"
 
 namespace {
@@ -55,6 +58,40 @@ Result<std::string> devices(const JsonValue& request) {
   return json.end_array().take();
 }
 
+// Derived from the aggregation nodes' own key; "": there is none. `name`: of the job; "": any.
+Result<nezha::wire::JobKey> derive_job_key(const std::string& key_file, const std::string& name) {
+  auto key = nezha::wire::read_key_file("aggregator_key_file", key_file);
+  if (!key) return key.status();
+  nezha::wire::JobKey made{nezha::wire::job_number_of(name), {}};
+  if (name.empty()) {
+    auto nonce = nezha::wire::random_nonce();
+    if (!nonce) return nonce.status();
+    std::memcpy(&made.job, nonce->data(), sizeof(made.job));
+  }
+  made.key = nezha::wire::job_key_of(*key, made.job);
+  return made;
+}
+
+// Of a process that is no rank, such as `nezha info`: it may hold the nodes' own key in place of a job's.
+Result<nezha::wire::JobKey> job_key_here(const nezha::Config& config) {
+  const bool derives = config.aggregator_job_key.empty() && !config.aggregator_key_file.empty();
+  if (derives) return derive_job_key(config.aggregator_key_file, "");
+  return nezha::context::configured_job_key(config);
+}
+
+// What a launcher hands to its ranks: {"key_file", "job"} -> {"job_key"}, "" where no key file is known.
+Result<std::string> job_key(const JsonValue& request) {
+  auto config = nezha::load_config();
+  if (!config) return config.status();
+  const std::string file(request.at("key_file").string_or(config->aggregator_key_file));
+  JsonWriter json;
+  json.begin_object();
+  if (file.empty()) return json.field("job_key", "").end_object().take();
+  auto key = derive_job_key(file, std::string(request.at("job").string_or("")));
+  if (!key) return key.status();
+  return json.field("job_key", nezha::wire::to_text(*key)).end_object().take();
+}
+
 // The configured aggregation node, and what it answers.
 Result<std::string> aggregator() {
   auto config = nezha::load_config();
@@ -64,15 +101,16 @@ Result<std::string> aggregator() {
   if (config->aggregator.empty()) return json.end_object().take();
   auto node = nezha::parse_node_address(config->aggregator);
   if (!node) return node.status();
-  auto key = nezha::wire::read_key_file("aggregator_key_file", config->aggregator_key_file);
+  auto key = job_key_here(*config);
   if (!key) {
-    return json.field("reachable", false).field("reason", key.status().message()).end_object().take();
+    json.field("reachable", false).field("reason", key.status().message());
+    return json.end_object().take();
   }
   nezha::context::TopologyQuestion question;
   question.address = node->address;
   question.port = node->port;
   question.device = config->aggregator_device;
-  question.job_key = nezha::wire::job_key_of(*key, question.job);
+  question.job = *key;
   std::string my_address;
   auto topology = nezha::context::ask_topology(question, &my_address);
   json.field("reachable", topology.is_ok()).field("reason", topology.status().message());
@@ -131,10 +169,12 @@ nezha_code nezha_query(const char* what, const char* request, char* text, size_t
     else if (topic == "fabric") answer = nezha::context::describe_fabric();
     else if (topic == "aggregator") answer = aggregator();
     else if (topic == "authentication") answer = authentication();
+    else if (topic == "job_key") answer = job_key(*parsed);
     else if (topic == "config") answer = nezha::config_schema_json();
     else if (topic == "build") answer = build_info();
-    else return error(Code::invalid_argument, "cannot answer '%s': devices, fabric, explain, "
-                      "divide, schedule, bind, aggregator, authentication, config or build", topic.c_str());
+    else return error(Code::invalid_argument, "cannot answer '%s': devices, fabric, explain, divide, "
+                      "schedule, bind, aggregator, authentication, job_key, config or build",
+                      topic.c_str());
     if (!answer) return answer.status();
     content = std::move(*answer);
     return Status::ok();

@@ -11,7 +11,6 @@
 #include "base/log.h"
 #include "context/topology_question.h"
 #include "control/rail_selector.h"
-#include "wire/key_file.h"
 
 namespace nezha::context {
 namespace {
@@ -80,7 +79,6 @@ schedule::Topology topology_of(const NodeAddress& node, const transport::RailAdd
   question.port = node.port;
   question.device = rail.name;
   question.job = session.job;
-  question.job_key = session.job_key;
   question.timeout = kQuestionTimeout;
   auto topology = ask_topology(question, my_address);
   if (topology) return std::move(*topology);
@@ -93,7 +91,15 @@ schedule::Topology topology_of(const NodeAddress& node, const transport::RailAdd
 
 }  // namespace
 
-Result<HubLinkRequest> make_hub_request(const Config& config, int rank, int ranks, uint64_t job,
+Result<wire::JobKey> configured_job_key(const Config& config) {
+  if (!config.aggregator_job_key.empty()) return wire::job_key_from_text(config.aggregator_job_key);
+  return error(Code::invalid_argument, "aggregator %s: this rank has no key for it%s: start the ranks "
+               "with `nezha run`, which derives their job's key from aggregator_key_file, or set "
+               "aggregator_job_key to what `nezha aggregator job-key` prints", config.aggregator.c_str(),
+               config.aggregator_key_file.empty() ? "" : ", and ranks do not read the nodes' own");
+}
+
+Result<HubLinkRequest> make_hub_request(const Config& config, int rank, int ranks, uint64_t run,
                                         const std::vector<transport::RailAddress>& rails) {
   if (config.tls == "on") {
     return error(Code::invalid_argument, "aggregator %s: what goes through an aggregation node is not "
@@ -103,7 +109,7 @@ Result<HubLinkRequest> make_hub_request(const Config& config, int rank, int rank
   if (!manager) return manager.status();
   auto share = parse_share(config.aggregator_share);
   if (!share) return share.status();
-  auto key = wire::read_key_file("aggregator_key_file", config.aggregator_key_file);
+  auto key = configured_job_key(config);
   if (!key) return key.status();
   auto rail = rail_towards(config, *manager);
   if (!rail) return rail.status();
@@ -115,8 +121,8 @@ Result<HubLinkRequest> make_hub_request(const Config& config, int rank, int rank
   HubSessionRequest& session = request.session;
   session.rank = rank;
   session.ranks = ranks;
-  session.job = job;
-  session.job_key = wire::job_key_of(*key, job);
+  session.job = *key;
+  session.run = run;
   std::string my_address;
   request.topology = topology_of(*manager, *rail, session, &my_address);
   session.hubs = request.topology.hubs();

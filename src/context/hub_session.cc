@@ -26,14 +26,14 @@ Status HubSession::open() {
   engine_ = std::make_unique<engine::Engine>(loop_, options);
   auto nonce = wire::random_nonce();
   if (!nonce) return nonce.status();
-  wire::Ticket ticket{request_.job, static_cast<uint32_t>(request_.ranks),
+  wire::Ticket ticket{request_.job.job, request_.run, static_cast<uint32_t>(request_.ranks),
                       static_cast<uint16_t>(request_.hubs), request_.session, 0};
   std::memcpy(&ticket.nonce, nonce->data(), sizeof(ticket.nonce));
-  const wire::TicketBytes bytes = wire::make_ticket(ticket, request_.job_key);
+  const wire::TicketBytes bytes = wire::make_ticket(ticket, request_.job.key);
   transport::MeshRequest mesh;
   mesh.rank = request_.rank;
-  mesh.job = request_.job;
-  mesh.secret = request_.job_key;
+  mesh.job = request_.run;
+  mesh.secret = request_.job.key;
   mesh.congestion_control = request_.congestion_control;
   mesh.ticket.assign(bytes.begin(), bytes.end());
   mesh.ranks.resize(static_cast<size_t>(options.world_size));

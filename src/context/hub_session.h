@@ -28,9 +28,9 @@ struct HubSessionRequest {
   int ranks = 1;
   int hubs = 1;                    // nodes of the topology (schedule/topology.h)
   int hub = 0;                     // which of them this rank talks to
-  uint64_t job = 0;
-  uint32_t session = 0;            // equal on all ranks of the job; grows when one was lost
-  wire::Secret job_key{};          // wire/ticket.h
+  wire::JobKey job;
+  uint64_t run = 0;                // this world of ranks
+  uint32_t session = 0;            // equal on all ranks of the run; grows when one was lost
   transport::RailAddress rail;     // mine
   transport::RailAddress node;     // its address and port
   Nanoseconds peer_deadline = 30 * kSecond;
@@ -49,7 +49,10 @@ class HubSession final : public progress::LoopClient, private transport::RejoinE
 
   State state() const;
   // Why it is lost, or what the last dial said.
-  const std::string& reason() const { return reason_; }
+  std::string reason() const {
+    const bool was_ended = enlister_ != nullptr && enlister_->failure().code() == Code::exhausted;
+    return was_ended ? enlister_->failure().message() : reason_;
+  }
   // The node's number in the job.
   int hub() const { return request_.ranks + request_.hub; }
   engine::Engine& engine() { return *engine_; }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <span>
 
 #include "transport/rail_socket.h"
 #include "wire/little_endian.h"
@@ -29,12 +30,7 @@ class Asker {
     if (const int number = transport::dial_error(fd_.get()); number != 0) {
       return lost(std::strerror(number));
     }
-    const wire::Ticket ticket{question_.job, 1, 0, 0, 0};
-    const wire::TicketBytes bytes = wire::make_ticket(ticket, question_.job_key);
-    // So little that the kernel takes all of it.
-    if (send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(bytes.size())) {
-      return lost(std::strerror(errno));
-    }
+    NEZHA_RETURN_IF_ERROR(prove());
     return read();
   }
 
@@ -67,14 +63,48 @@ class Asker {
     }
   }
 
-  // A refusal of the handshake is as long as a length, and more.
-  Status refusal_of(const std::string& text) const {
-    if (text.size() != wire::kChallengeBytes) return lost("it hung up; its key may be another one");
-    std::array<std::byte, wire::kChallengeBytes> bytes;
-    std::memcpy(bytes.data(), text.data(), text.size());
-    wire::Nonce nonce;
-    const wire::Refusal why = wire::verify_challenge(question_.job_key, {}, bytes, &nonce);
-    return lost("it refused: " + std::string(wire::reason_of(why)));
+  // So little that the kernel takes all of it.
+  Status say(std::span<const std::byte> bytes) const {
+    if (send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size())) {
+      return Status::ok();
+    }
+    return lost(std::strerror(errno));
+  }
+
+  // Both sides show that they hold the job's key: rank 0 of two asks, and rank 1 answers.
+  Status prove() const {
+    auto nonce = wire::random_nonce();
+    if (!nonce) return nonce.status();
+    wire::Ticket ticket{question_.job.job, 0, 1, 0, 0, 0};
+    std::memcpy(&ticket.nonce, nonce->data(), sizeof(ticket.nonce));
+    NEZHA_RETURN_IF_ERROR(say(wire::make_ticket(ticket, question_.job.key)));
+    wire::Hello hello;
+    hello.world_size = 2;
+    hello.acceptor_rank = 1;
+    hello.nonce = *nonce;
+    std::array<std::byte, wire::kHelloBytes> bytes;
+    wire::encode(hello, bytes);
+    NEZHA_RETURN_IF_ERROR(say(bytes));
+    std::array<std::byte, wire::kChallengeBytes> challenge;
+    NEZHA_RETURN_IF_ERROR(hear(challenge));
+    wire::Nonce theirs;
+    const wire::Refusal why = wire::verify_challenge(question_.job.key, hello, challenge, &theirs);
+    if (why != wire::Refusal::none) return lost("it refused: " + std::string(wire::reason_of(why)));
+    std::array<std::byte, wire::kProofBytes> proof;
+    wire::make_proof(question_.job.key, hello, theirs, proof);
+    return say(proof);
+  }
+
+  Status hear(std::span<std::byte> all) const {
+    for (size_t have = 0; have < all.size();) {
+      NEZHA_RETURN_IF_ERROR(wait(POLLIN));
+      const ssize_t got = recv(fd_.get(), all.data() + have, all.size() - have, 0);
+      if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+      if (got < 0) return lost(std::strerror(errno));
+      if (got == 0) return lost("it hung up; its key may be another one");
+      have += static_cast<size_t>(got);
+    }
+    return Status::ok();
   }
 
   Result<std::string> read() const {
@@ -90,9 +120,9 @@ class Asker {
       text.append(piece.data(), static_cast<size_t>(got));
       if (text.size() > kMost) return lost("it says more than a topology");
     }
-    if (text.size() < sizeof(uint32_t)) return refusal_of(text);
+    if (text.size() < sizeof(uint32_t)) return lost("it hung up before its topology");
     const auto length = wire::load_le<uint32_t>(reinterpret_cast<const std::byte*>(text.data()));
-    if (length != text.size() - sizeof(uint32_t)) return refusal_of(text);
+    if (length != text.size() - sizeof(uint32_t)) return lost("it hung up within its topology");
     return text.substr(sizeof(uint32_t));
   }
 

@@ -18,8 +18,7 @@ struct TopologyQuestion {
   std::string address;      // numeric, of any node
   uint16_t port = 0;
   std::string device = "";  // through which; "": the route's
-  uint64_t job = 0;
-  wire::Secret job_key{};   // wire/ticket.h
+  wire::JobKey job;
   Nanoseconds timeout = 3 * kSecond;
 };
 

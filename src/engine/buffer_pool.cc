@@ -6,14 +6,30 @@
 
 namespace nezha::engine {
 
-BufferPool::~BufferPool() {
-  for (Free* head : free_) {
-    while (head != nullptr) {
-      Free* next = head->next;
+BufferPool::~BufferPool() { trim(); }
+
+void BufferPool::trim() {
+  for (uint32_t size_class = 0; size_class < kClasses; ++size_class) {
+    while (Free* const head = free_[size_class]) {
+      free_[size_class] = head->next;
+      bytes_held_ -= uint64_t{1} << (size_class + kSmallestShift);
       std::free(head);
-      head = next;
     }
   }
+}
+
+bool BufferPool::make_room(size_t bytes) {
+  if (bytes_held() + bytes <= limit_) return true;
+  trim();
+  if (bytes_held() + bytes <= limit_) return true;
+  over_limit_ = true;
+  return false;
+}
+
+bool BufferPool::charge(size_t bytes) {
+  if (!make_room(bytes)) return false;
+  charged_ += bytes;
+  return true;
 }
 
 Buffer BufferPool::take(size_t bytes) {
@@ -24,6 +40,7 @@ Buffer BufferPool::take(size_t bytes) {
   if (memory != nullptr) {
     free_[size_class] = free_[size_class]->next;
   } else {
+    if (!make_room(rounded)) return {};
     constexpr size_t kCacheLine = 64;
     memory = std::aligned_alloc(kCacheLine, rounded);
     if (memory == nullptr) return {};

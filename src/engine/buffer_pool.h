@@ -2,7 +2,8 @@
 //
 // Contract: one owner (an engine), baton held. Sizes are rounded up to a power of two; a buffer that
 // was given back is handed out again, so after warm-up the data path does not allocate. `take` returns
-// an empty buffer when the system has no memory: the caller fails its operation with `exhausted`.
+// an empty buffer when the system has no memory, or the pool as much as it may: the caller fails its
+// operation with `exhausted`. What is kept for later is given back to the system before a limit refuses.
 #pragma once
 
 #include <array>
@@ -26,10 +27,18 @@ class BufferPool {
   Buffer take(size_t bytes);
   void give(Buffer buffer);
 
+  // At most so many bytes, buffers and charges together.
+  void set_limit(uint64_t bytes) { limit_ = bytes; }
+  uint64_t limit() const { return limit_; }
+  // Memory from elsewhere that counts towards the limit until the pool ends. False: it would pass it.
+  bool charge(size_t bytes);
+  // The limit has refused something.
+  bool is_over_limit() const { return over_limit_; }
+
   uint64_t allocations() const { return allocations_; }
   uint64_t bytes_in_use() const { return bytes_in_use_; }
-  // Handed out or kept for later: what was taken from the system.
-  uint64_t bytes_held() const { return bytes_held_; }
+  // Handed out, kept for later or charged: what was taken from the system.
+  uint64_t bytes_held() const { return bytes_held_ + charged_; }
 
  private:
   static constexpr uint32_t kSmallestShift = 8;  // 256 bytes
@@ -38,10 +47,17 @@ class BufferPool {
     Free* next;
   };
 
+  bool make_room(size_t bytes);
+  // Gives back to the system what is kept for later.
+  void trim();
+
   std::array<Free*, kClasses> free_{};
   uint64_t allocations_ = 0;
   uint64_t bytes_in_use_ = 0;
   uint64_t bytes_held_ = 0;
+  uint64_t charged_ = 0;
+  uint64_t limit_ = UINT64_MAX;
+  bool over_limit_ = false;
 };
 
 }  // namespace nezha::engine

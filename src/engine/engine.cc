@@ -77,8 +77,8 @@ Result<Group*> Engine::create_group(GroupRequest request) {
 
 // A quicker rank created the group already and uses it. Null when there are too many of them.
 Group* Engine::park(uint32_t comm) {
-  if (comm < kFirstParkedComm || parked_groups_ >= kParkedGroupsMax ||
-      std::binary_search(retired_comms_.begin(), retired_comms_.end(), comm)) {
+  if (options_.serves || comm < kFirstParkedComm || parked_groups_ >= kParkedGroupsMax ||
+      is_retired(comm)) {
     return nullptr;
   }
   GroupRequest request;
@@ -113,6 +113,10 @@ void Engine::retire(uint32_t comm) {
   Group* const parked = find_group(comm);
   if (parked != nullptr) return destroy_group(*parked);
   remember_retired(comm);
+}
+
+bool Engine::is_retired(uint32_t comm) const {
+  return std::binary_search(retired_comms_.begin(), retired_comms_.end(), comm);
 }
 
 void Engine::remember_retired(uint32_t comm) {
@@ -277,6 +281,12 @@ void Engine::tell_failure(const Group& group, PeerLinks& links) {
 }
 
 void Engine::fail_exhausted(Group& group, size_t bytes) {
+  if (pool_.is_over_limit()) {
+    const unsigned long long limit = pool_.limit() >> 20;
+    return fail_group(group, error(Code::exhausted, "rank %d: its peers make it hold more than the %llu "
+                                   "MiB that it may (communicator %u)", options_.rank, limit, group.comm),
+                      true);
+  }
   fail_group(group, error(Code::exhausted, "rank %d: no memory for a buffer of %zu bytes; lower "
                           "credit_bytes or chunk_bytes", options_.rank, bytes), true);
 }
@@ -371,6 +381,7 @@ Status Engine::deadline_error(const Group& group, const Execution& execution) co
 
 transport::WorkRequest* Engine::take_request() {
   if (free_requests_ == nullptr) {
+    if (!pool_.charge(sizeof(transport::WorkRequest))) return nullptr;
     std::unique_ptr<transport::WorkRequest> fresh(new (std::nothrow) transport::WorkRequest());
     if (fresh == nullptr) return nullptr;
     request_storage_.push_back(std::move(fresh));

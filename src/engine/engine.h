@@ -39,6 +39,9 @@ struct EngineOptions {
   uint64_t ack_bytes = 1024 * 1024;
   uint64_t inline_bytes = 16 * 1024;
   Nanoseconds peer_deadline = 30 * kSecond;
+  // Of a hub, whose peers are not trusted with its memory: nothing is kept for a communicator that it
+  // does not know, frames are as long as chunks at most, and few messages wait.
+  bool serves = false;
   std::vector<std::string> rail_names = {};  // of this rank's rails, for errors; may be empty
 };
 
@@ -142,6 +145,9 @@ class Engine final : public transport::EndpointEvents, public progress::LoopClie
   void tell_failure(const Group& group);
   // Nobody will create it here: what quicker ranks sent to it is dropped, now and later.
   void retire(uint32_t comm);
+  bool is_retired(uint32_t comm) const;
+  // A hub has as many communicators, one after another.
+  bool has_retired_too_many() const { return retired_comms_.size() >= kRetiredMax; }
   // "in all_reduce #3 of 4096 bytes": what the group is at, for an error.
   std::string activity_of(const Group& group) const;
 
@@ -193,6 +199,7 @@ class Engine final : public transport::EndpointEvents, public progress::LoopClie
   static constexpr Nanoseconds kLazyAckDelay = 20 * kMillisecond;
   static constexpr uint32_t kFramesPerAck = 64;
   static constexpr size_t kParkedGroupsMax = 1024;
+  static constexpr size_t kRetiredMax = 16384;
 
   uint64_t record(const Group& group, const Execution& execution);
   uint64_t record(const Group& group, const MessageRequest& request);
@@ -204,6 +211,7 @@ class Engine final : public transport::EndpointEvents, public progress::LoopClie
   Status begin(Group& group, const OpRequest& request, Work& work);
   Status begin(Group& group, const MessageRequest& request, Work& work);
   Group* park(uint32_t comm);
+  bool may_serve(const Group* group, const wire::FrameHeader& header) const;
   Result<schedule::Plan> plan_for(const Group& group, const OpRequest& request) const;
   Result<const schedule::Schedule*> schedule_for(Group& group, const OpRequest& request,
                                                  const schedule::Plan& plan);

@@ -16,9 +16,18 @@ using transport::WorkRequest;
 
 // -------------------------------------------------------------------------------- receiving
 
+// Ranks speak of a communicator to a hub when it has accepted that, exchange messages with it on its desk
+// alone, and send chunks.
+bool Engine::may_serve(const Group* group, const wire::FrameHeader& header) const {
+  if (header.length > options_.chunk_bytes) return false;
+  if (group == nullptr) return is_retired(header.comm);
+  return header.op.collective != Collective::send_recv || !group->has_hubs();
+}
+
 Landing Engine::on_frame(Endpoint& endpoint, const wire::FrameHeader& header) {
   Group* group = find_group(header.comm);
   if (group == nullptr) group = park(header.comm);
+  if (options_.serves && !may_serve(group, header)) return Landing{.refused = true};
   // A communicator that is gone, or failed: whatever still arrives for it is dropped.
   if (group == nullptr || !group->failed.is_ok()) return {};
   if (header.op.collective == Collective::send_recv) {
@@ -104,7 +113,7 @@ void Engine::on_landed(Endpoint& endpoint, const wire::FrameHeader& header,
   const bool timed = (header.flags & wire::kFlagTimed) != 0;
   if (timed || endpoint.unacknowledged_bytes() >= options_.ack_bytes ||
       endpoint.unacknowledged_frames() >= kFramesPerAck) {
-    endpoint.acknowledge(header.comm);
+    endpoint.acknowledge(group != nullptr ? header.comm : 0);
   }
   if (landing.owner == nullptr || group == nullptr) return;
   if (landing.kind == kEarlyLanding) {
@@ -237,7 +246,12 @@ void Engine::on_failure(Endpoint& endpoint, const wire::FrameHeader& header,
                         const std::string& text) {
   Group* group = find_group(header.comm);
   if (group == nullptr) group = park(header.comm);
-  if (group == nullptr) return;
+  if (group == nullptr) {
+    // A hub that has not heard of it yet must not begin it any more.
+    const bool new_here = header.comm >= kFirstParkedComm && !is_retired(header.comm);
+    if (options_.serves && new_here && !has_retired_too_many()) remember_retired(header.comm);
+    return;
+  }
   const bool known = header.slot > 0 && header.slot <= static_cast<uint16_t>(Code::internal);
   const Code code = known ? static_cast<Code>(header.slot) : Code::internal;
   Status why(code, text.empty() ? "rank " + std::to_string(endpoint.peer) + " failed" : text);
@@ -249,6 +263,7 @@ void Engine::on_failure(Endpoint& endpoint, const wire::FrameHeader& header,
 void Engine::on_control(Endpoint& endpoint, const wire::FrameHeader& header,
                         const std::string& payload) {
   if (header.type == wire::FrameType::agree) {
+    if (options_.serves) return;  // hubs are in no communicator that shrinks
     shrinker_.on_agree(endpoint.peer, header, payload);
   } else {
     supervisor_->on_control(endpoint, header);

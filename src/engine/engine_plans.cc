@@ -55,6 +55,15 @@ Result<const schedule::Schedule*> Engine::schedule_for(Group& group, const OpReq
                      : schedule::build(request.collective, plan.algorithm, group.rank,
                                        group.world_size(), request.root);
     if (!built) return built.status();
+    size_t bytes = sizeof(schedule::Schedule);
+    for (const schedule::Program& program : built->programs) {
+      bytes += sizeof(program) + program.steps.size() * sizeof(schedule::Step) +
+               program.round_ends.size() * sizeof(uint32_t);
+    }
+    if (!pool_.charge(bytes)) {
+      return error(Code::exhausted, "rank %d: no memory for another schedule (communicator %u)",
+                   options_.rank, group.comm);
+    }
     found = group.schedules.emplace(key, std::make_unique<schedule::Schedule>(
                                              std::move(built.value()))).first;
   }

@@ -39,6 +39,8 @@ class Enlister {
   std::optional<Status> take_answer(uint64_t number);
   // After the engine.
   void run();
+  // Ok, or why nothing can be asked any more: in the hub's words where it said some.
+  const Status& failure() const { return desk_->failed; }
 
  private:
   struct Request {

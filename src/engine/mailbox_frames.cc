@@ -127,8 +127,9 @@ Landing Mailbox::landing_in(uint32_t index, const wire::FrameHeader& header, uin
 
 // An honest sender keeps to the limits of the header file, so whoever passes them is not believed.
 bool Mailbox::is_sound_offer(const Peer& peer, const wire::FrameHeader& header) const {
-  if (header.op_seq - peer.next_offer >= kWaitingMax) return false;
-  if (peer.messages.size() - peer.receiving >= kWaitingMax) return false;
+  const uint64_t waiting_max = engine_.options().serves ? kWaitingAtHubMax : kWaitingMax;
+  if (header.op_seq - peer.next_offer >= waiting_max) return false;
+  if (peer.messages.size() - peer.receiving >= waiting_max) return false;
   if (header.slot == kAnnounced) {
     return header.length == 0 && header.chunk >= kChunkBytesMin &&
            header.chunk <= wire::kPayloadBytesMax;

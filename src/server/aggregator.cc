@@ -86,6 +86,7 @@ namespace {
 JsonWriter& add_traffic(JsonWriter& json, const JobHubCounters& counters) {
   json.field("operations", counters.operations).field("refused_groups", counters.refused_groups);
   json.field("refused_connections", counters.refused_connections);
+  json.field("over_budget", counters.over_budget);
   json.field("receive_calls", counters.receive_calls).field("send_calls", counters.send_calls);
   return json.field("bytes_received", counters.bytes_received)
       .field("bytes_sent", counters.bytes_sent);
@@ -119,10 +120,7 @@ Status Aggregator::open() {
   {
     Loop::Baton baton(workers_[0]->loop());
     auto door = FrontDoor::open(workers_[0]->loop(), std::move(*listener), options_.key,
-                                schedule::to_json(node_.topology),
-                                [this](const wire::Ticket& ticket, Descriptor& fd) {
-                                  return admit(ticket, fd);
-                                });
+                                schedule::to_json(node_.topology), *this);
     if (!door) return door.status();
     workers_[0]->set_door(std::move(*door));
   }
@@ -146,45 +144,92 @@ Aggregator::~Aggregator() {
   for (const auto& worker : workers_) worker->loop().stop();
 }
 
-wire::Refusal Aggregator::admit(const wire::Ticket& ticket, Descriptor& fd) {
-  if (ticket.hubs != node_.topology.hubs()) return wire::Refusal::wrong_tree;
-  Worker& worker = *workers_[ticket.job % workers_.size()];
-  // Batons are taken from the first worker's to another's, never the other way.
-  std::optional<Loop::Visit> other;
-  if (&worker != workers_[0].get()) other.emplace(worker.loop());
-  if (JobHub* const job = worker.find(ticket)) {
-    job->admit(std::move(fd));
-    return wire::Refusal::none;
-  }
+std::shared_ptr<Job> Aggregator::find_job(uint64_t number) const {
+  const auto found = known_jobs_.find(number);
+  return found == known_jobs_.end() ? nullptr : found->second.lock();
+}
+
+std::shared_ptr<Job> Aggregator::find_or_make_job(uint64_t number) {
+  if (auto known = find_job(number)) return known;
+  std::erase_if(known_jobs_, [](const auto& entry) { return entry.second.expired(); });
+  auto made = std::make_shared<Job>(number, options_.job.bytes_max, budget_);
+  known_jobs_[number] = made;
+  return made;
+}
+
+bool Aggregator::has_room(Worker& worker, const wire::Ticket& ticket) {
   const auto& jobs = worker.jobs();
   const auto sessions = static_cast<size_t>(std::count_if(
       jobs.begin(), jobs.end(), [&](const auto& job) { return job->job() == ticket.job; }));
-  if (jobs.size() >= std::max<size_t>(1, options_.jobs_max / workers_.size()) ||
-      sessions >= options_.sessions_max) {
-    ++refused_jobs_;
-    return wire::Refusal::no_room;
+  if (jobs.size() < std::max<size_t>(1, options_.jobs_max / workers_.size()) &&
+      sessions < options_.sessions_max) {
+    return true;
   }
-  auto job = JobHub::create(worker.loop(), ticket, wire::job_key_of(options_.key, ticket.job), node_);
-  if (!job) {
+  ++refused_jobs_;
+  return false;
+}
+
+wire::Refusal Aggregator::may_prove(const wire::Ticket& ticket, transport::TrialIdentity* identity) {
+  const bool asks = ticket.hubs == 0;
+  if (!asks && ticket.hubs != node_.topology.hubs()) return wire::Refusal::wrong_tree;
+  const auto job = find_job(ticket.job);
+  if (job != nullptr && job->has_seen(ticket.nonce)) return wire::Refusal::replayed;
+  Worker& worker = *workers_[ticket.job % workers_.size()];
+  if (!asks) {
+    // Batons are taken from the first worker's to another's, never the other way.
+    std::optional<Loop::Visit> other;
+    if (&worker != workers_[0].get()) other.emplace(worker.loop());
+    if (worker.find(ticket) == nullptr && !has_room(worker, ticket)) return wire::Refusal::no_room;
+  }
+  identity->rank = static_cast<int>(ticket.ranks) + (asks ? 0 : node_.hub);
+  identity->world_size = ticket.ranks + std::max<uint32_t>(ticket.hubs, 1);
+  identity->job = ticket.run;
+  identity->secret = wire::job_key_of(options_.key, ticket.job);
+  identity->rail_count = 1;
+  return wire::Refusal::none;
+}
+
+wire::Refusal Aggregator::admit(const wire::Ticket& ticket,
+                                std::unique_ptr<transport::TcpTrial>& member) {
+  Worker& worker = *workers_[ticket.job % workers_.size()];
+  std::optional<Loop::Visit> other;
+  if (&worker != workers_[0].get()) other.emplace(worker.loop());
+  const auto job = find_or_make_job(ticket.job);
+  // Two connections may have shown the same ticket at the same time.
+  if (!job->remember(ticket.nonce)) return wire::Refusal::replayed;
+  if (worker.find(ticket) == nullptr) {
+    const wire::Refusal full = make_session(worker, ticket, job);
+    if (full != wire::Refusal::none) return full;
+  }
+  worker.find(ticket)->admit(std::move(member));
+  return wire::Refusal::none;
+}
+
+wire::Refusal Aggregator::make_session(Worker& worker, const wire::Ticket& ticket,
+                                       const std::shared_ptr<Job>& job) {
+  if (!has_room(worker, ticket)) return wire::Refusal::no_room;
+  auto session = JobHub::create(worker.loop(), ticket, wire::job_key_of(options_.key, ticket.job), node_,
+                                job);
+  if (!session) {
     ++refused_jobs_;
     NEZHA_LOG(warn, "aggregator", "job %016llx is refused: %s",
-              static_cast<unsigned long long>(ticket.job), job.status().to_string().c_str());
+              static_cast<unsigned long long>(ticket.job), session.status().to_string().c_str());
     return wire::Refusal::no_room;
   }
-  (*job)->admit(std::move(fd));
-  worker.jobs().push_back(std::move(*job));
+  worker.jobs().push_back(std::move(*session));
   return wire::Refusal::none;
 }
 
 std::string Aggregator::stats_json() {
   JsonWriter json;
   json.begin_object().field("port", port_).field("hub", node_.hub);
-  json.field("bytes_enlisted", budget_.used()).field("bytes_max", budget_.max());
+  json.field("bytes_charged", budget_.used()).field("bytes_max", budget_.max());
   {
     const Loop::Visit visit(workers_[0]->loop());
     const FrontDoorCounters& door = workers_[0]->door()->counters();
     json.key("door").begin_object().field("accepted", door.accepted).field("refused", door.refused);
-    json.field("answered", door.answered).field("expired", door.expired).end_object();
+    json.field("answered", door.answered).field("expired", door.expired);
+    json.field("replayed", door.replayed).end_object();
     json.field("refused_jobs", refused_jobs_);
   }
   JobHubCounters ended;
@@ -196,12 +241,13 @@ std::string Aggregator::stats_json() {
     jobs_ended += workers_[i]->jobs_ended();
     for (const auto& job : workers_[i]->jobs()) {
       const JobHubCounters counters = job->counters();
-      json.begin_object().field("job", job->job()).field("session", job->session());
+      json.begin_object().field("job", job->job()).field("run", job->run());
+      json.field("session", job->session());
       json.field("worker", static_cast<uint64_t>(i)).field("ranks", job->ranks());
       json.field("ranks_up", counters.ranks_up).field("hubs_up", counters.hubs_up);
       json.field("lost_members", counters.lost_members).field("connections", counters.connections);
       json.field("groups", counters.groups).field("buffer_bytes", counters.buffer_bytes);
-      json.field("memory_bytes", counters.memory_bytes);
+      json.field("memory_bytes", counters.memory_bytes).field("charged_bytes", counters.charged_bytes);
       add_traffic(json, counters).end_object();
     }
   }

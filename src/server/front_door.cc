@@ -12,19 +12,20 @@ namespace nezha::server {
 
 Result<std::unique_ptr<FrontDoor>> FrontDoor::open(progress::Loop& loop, Descriptor listener,
                                                    const wire::Secret& key,
-                                                   const std::string& topology, Admit admit) {
+                                                   const std::string& topology,
+                                                   Admission& admission) {
   std::array<std::byte, sizeof(uint32_t)> length;
   wire::store_le(length.data(), static_cast<uint32_t>(topology.size()));
   std::string answer(reinterpret_cast<const char*>(length.data()), length.size());
   std::unique_ptr<FrontDoor> door(
-      new FrontDoor(loop, std::move(listener), key, answer + topology, std::move(admit)));
+      new FrontDoor(loop, std::move(listener), key, answer + topology, admission));
   NEZHA_RETURN_IF_ERROR(door->watch());
   return door;
 }
 
 FrontDoor::~FrontDoor() {
   if (watched_) loop_.remove(listener_.get(), this);
-  for (Caller& caller : callers_) loop_.remove(caller.fd.get(), &caller);
+  for (Caller& caller : callers_) loop_.remove(caller.descriptor(), &caller);
 }
 
 Status FrontDoor::watch() {
@@ -63,6 +64,14 @@ void FrontDoor::receive(Descriptor fd) {
   callers_.erase(caller.self);
 }
 
+void FrontDoor::advance(Caller& caller, uint32_t epoll_events) {
+  if (!caller.said.empty()) return speak(caller);
+  if (caller.trial == nullptr) return read(caller);
+  // Of the events that poll and epoll share, the values are the same.
+  caller.trial->on_poll(static_cast<short>(epoll_events & 0xff), loop_.clock().now());
+  look_at_proof(caller);
+}
+
 void FrontDoor::read(Caller& caller) {
   const ssize_t got =
       recv(caller.fd.get(), caller.bytes.data() + caller.have, caller.bytes.size() - caller.have, 0);
@@ -76,33 +85,55 @@ void FrontDoor::read(Caller& caller) {
 }
 
 void FrontDoor::judge(Caller& caller) {
-  wire::Ticket ticket;
-  const wire::Refusal wrong = wire::check_ticket(caller.bytes, key_, &ticket);
+  const wire::Refusal wrong = wire::check_ticket(caller.bytes, key_, &caller.ticket);
   // Who speaks another protocol would not understand the answer.
   if (wrong == wire::Refusal::bad_magic) {
     ++counters_.refused;
     return drop(caller);
   }
   if (wrong != wire::Refusal::none) return refuse(caller, wrong);
-  if (ticket.hubs == 0) {
+  begin_proof(caller);
+}
+
+void FrontDoor::begin_proof(Caller& caller) {
+  transport::TrialIdentity identity;
+  const wire::Refusal wrong = admission_.may_prove(caller.ticket, &identity);
+  if (wrong != wire::Refusal::none) return refuse(caller, wrong);
+  caller.trial = std::make_unique<transport::TcpTrial>(identity, std::move(caller.fd), 0,
+                                                       loop_.clock().now());
+}
+
+void FrontDoor::look_at_proof(Caller& caller) {
+  transport::TcpTrial& trial = *caller.trial;
+  if (trial.state() == transport::TcpTrial::State::failed) {
+    ++(trial.has_refused() ? counters_.refused : counters_.expired);
+    return drop(caller);
+  }
+  if (trial.is_authenticated()) return let_in(caller);
+  if (!loop_.modify(trial.fd(), static_cast<uint32_t>(trial.poll_events()), &caller)) drop(caller);
+}
+
+void FrontDoor::let_in(Caller& caller) {
+  if (caller.ticket.hubs == 0) {
     ++counters_.answered;
+    caller.fd = Descriptor(caller.trial->release_stream()->release_fd());
+    caller.trial.reset();
     caller.said = answer_;
     return speak(caller);
   }
   // Events belong to whoever takes the connection.
-  loop_.remove(caller.fd.get(), &caller);
-  const wire::Refusal full = admit_(ticket, caller.fd);
-  if (full == wire::Refusal::none) {
-    callers_.erase(caller.self);
-    return;
+  loop_.remove(caller.trial->fd(), &caller);
+  const wire::Refusal full = admission_.admit(caller.ticket, caller.trial);
+  if (full != wire::Refusal::none) {
+    ++counters_.refused;
+    if (full == wire::Refusal::replayed) ++counters_.replayed;
   }
-  if (loop_.add(caller.fd.get(), EPOLLIN, &caller)) return refuse(caller, full);
-  ++counters_.refused;
   callers_.erase(caller.self);
 }
 
 void FrontDoor::refuse(Caller& caller, wire::Refusal why) {
   ++counters_.refused;
+  if (why == wire::Refusal::replayed) ++counters_.replayed;
   std::array<std::byte, wire::kChallengeBytes> bytes;
   wire::make_refusal(why, bytes);
   std::memcpy(caller.refusal.data(), bytes.data(), bytes.size());
@@ -126,7 +157,7 @@ void FrontDoor::speak(Caller& caller) {
 }
 
 void FrontDoor::drop(Caller& caller) {
-  loop_.remove(caller.fd.get(), &caller);
+  loop_.remove(caller.descriptor(), &caller);
   callers_.erase(caller.self);
 }
 

@@ -10,11 +10,13 @@
 //   Isolation  a session has its own engine, groups, memory and key; the loss of a child or of a parent
 //            ends the groups that contain it, here and at all their other members, and no others. A
 //            connection that is lost is not made again: its member comes with the job's next session.
-//   Bounds   `ranks_max`, `connections_max`, `groups_max`, `bytes_max` of what the children may have
-//            under way, and the node's budget for all jobs; refused with a sentence, and counted. The
-//            engine keeps every child to its credit. A group's slots are free when it failed or all its
-//            children left it.
-//   End      `is_over` when all children have left or are lost, or none has come for kUnattendedMax.
+//   Bounds   `ranks_max`, `connections_max`, `groups_max`, and the job's budget: what the session is made
+//            of is charged to it, each connection, and for each group the most that honest children can
+//            make this node hold; refused with a sentence, and counted. The engine may hold as much as
+//            was charged: children that make it want more break the protocol, and their session ends. A
+//            group's slots are free when it failed or all its children left it.
+//   End      `is_over` when all children have left or are lost, or none has come for kUnattendedMax, or
+//            the session was ended.
 #pragma once
 
 #include <deque>
@@ -30,6 +32,7 @@
 #include "schedule/plan.h"
 #include "schedule/topology.h"
 #include "server/budget.h"
+#include "server/job.h"
 #include "server/node_rejoin.h"
 #include "transport/transport.h"
 #include "wire/enlistment.h"
@@ -43,7 +46,7 @@ struct JobHubOptions {
   uint32_t ranks_max = 4096;
   uint32_t connections_max = 4096;
   uint32_t groups_max = 64;
-  uint64_t bytes_max = 1ULL << 30;
+  uint64_t bytes_max = 2ULL << 30;
   // A child or parent that is silent for so long while something is awaited from it is lost.
   Nanoseconds peer_deadline = 5 * kSecond;
   // How long a parent may take to answer an enlistment.
@@ -55,6 +58,7 @@ struct JobHubCounters {
   uint64_t operations = 0;
   uint64_t refused_groups = 0;
   uint64_t refused_connections = 0;
+  uint64_t over_budget = 0;  // sessions that were ended for it
   uint64_t lost_members = 0;
   uint32_t groups = 0;
   uint32_t ranks_up = 0;
@@ -65,13 +69,15 @@ struct JobHubCounters {
   uint64_t receive_calls = 0;
   uint64_t send_calls = 0;
   uint64_t buffer_bytes = 0;  // of contributions and results, now
-  uint64_t memory_bytes = 0;  // the same, as taken from the system: the most there ever was
+  uint64_t memory_bytes = 0;  // the same with what is kept for later, as taken from the system
+  uint64_t charged_bytes = 0;  // to the job, for one session of it
 
   // What adds up over jobs; not what they have now.
   JobHubCounters& operator+=(const JobHubCounters& other) {
     operations += other.operations;
     refused_groups += other.refused_groups;
     refused_connections += other.refused_connections;
+    over_budget += other.over_budget;
     bytes_received += other.bytes_received;
     bytes_sent += other.bytes_sent;
     receive_calls += other.receive_calls;
@@ -91,13 +97,14 @@ class JobHub final : private transport::RejoinEvents {
   };
   // `exhausted` when the job is larger than it may be, too.
   static Result<std::unique_ptr<JobHub>> create(progress::Loop& loop, const wire::Ticket& ticket,
-                                                const wire::Secret& job_key, const Node& node);
+                                                const wire::Secret& job_key, const Node& node,
+                                                std::shared_ptr<Job> job);
   ~JobHub() override;
   JobHub(const JobHub&) = delete;
   JobHub& operator=(const JobHub&) = delete;
 
-  // A connection whose ticket is good; the handshake follows.
-  void admit(Descriptor fd) { rejoin_->admit(std::move(fd)); }
+  // A connection that has proved that it holds the job's key.
+  void admit(std::unique_ptr<transport::TcpTrial> member) { rejoin_->admit(std::move(member)); }
   // Whether the ticket is of this very session.
   bool is_of(const wire::Ticket& ticket) const;
   // As a client of the loop.
@@ -109,6 +116,7 @@ class JobHub final : private transport::RejoinEvents {
   // Whether a long operation is under way.
   bool is_long() const { return engine_->has_operation_over(schedule::kUnheldBytesMax); }
   uint64_t job() const { return ticket_.job; }
+  uint64_t run() const { return ticket_.run; }
   uint32_t session() const { return ticket_.session; }
   int ranks() const { return static_cast<int>(ticket_.ranks); }
   JobHubCounters counters() const;
@@ -137,7 +145,8 @@ class JobHub final : private transport::RejoinEvents {
   struct Enlisted {
     engine::Group* group = nullptr;
     std::vector<int> children;  // that have not left it
-    uint64_t bytes = 0;
+    uint64_t bytes = 0;         // charged
+    uint64_t buffers = 0;       // of these
     Uplink* above = nullptr;
     bool asks = false;          // this hub enlists the one above
     uint64_t number = 0;        // of the request there; 0: not sent yet
@@ -145,9 +154,14 @@ class JobHub final : private transport::RejoinEvents {
     std::optional<Status> outcome;
   };
 
-  JobHub(progress::Loop& loop, const wire::Ticket& ticket, const Node& node)
-      : loop_(loop), ticket_(ticket), node_(node), made_at_(loop.clock().now()) {}
+  JobHub(progress::Loop& loop, const wire::Ticket& ticket, const Node& node, std::shared_ptr<Job> job)
+      : loop_(loop), ticket_(ticket), node_(node), job_(std::move(job)), made_at_(loop.clock().now()) {}
   Status open(const wire::Secret& job_key);
+  // Takes from the job's budget; of this, the engine may hold `buffers`.
+  bool charge(uint64_t bytes, uint64_t buffers);
+  void give_back(uint64_t bytes, uint64_t buffers);
+  uint64_t bytes_of_group(size_t members) const;
+  void end_over_budget();
   int world_size() const { return ranks() + ticket_.hubs; }
   int rank() const { return ranks() + node_.hub; }
   engine::PeerLinks& links(int member) const { return *engine_->peers()[static_cast<size_t>(member)]; }
@@ -161,7 +175,7 @@ class JobHub final : private transport::RejoinEvents {
   void post(Desk& desk, Desk::State next, uint32_t tag);
   void answer(Desk& desk, const Status& outcome);
   Status enlist(const Desk& desk);
-  Status check_quotas(size_t children) const;
+  Status reserve(Enlisted& enlisted, size_t members);
   Enlisted* find(uint32_t comm);
   Uplink& uplink_to(int member);
   void look_above(Nanoseconds now);
@@ -182,6 +196,7 @@ class JobHub final : private transport::RejoinEvents {
   progress::Loop& loop_;
   const wire::Ticket ticket_;
   const Node& node_;
+  const std::shared_ptr<Job> job_;
   const Nanoseconds made_at_;
   std::unique_ptr<engine::Engine> engine_;
   NodeRejoin* rejoin_ = nullptr;   // the supervisor's
@@ -190,7 +205,9 @@ class JobHub final : private transport::RejoinEvents {
   std::list<Uplink> uplinks_;
   std::list<Enlisted> groups_;
   std::deque<engine::Work> works_;  // of operations that run, oldest first
-  uint64_t enlisted_bytes_ = 0;
+  uint64_t charged_ = 0;
+  uint64_t buffers_ = 0;            // of these
+  bool ended_ = false;
   Nanoseconds patience_ends_ = kNever;
   bool attended_ = false;
   JobHubCounters counters_;

@@ -87,16 +87,26 @@ void JobHub::leave(int child, uint32_t comm) {
   if (Enlisted* const enlisted = find(comm)) std::erase(enlisted->children, child);
 }
 
-Status JobHub::check_quotas(size_t children) const {
+// The most that honest children and the sums of their chunks can take: credit, in buffers that are
+// rounded up to a power of two.
+Status JobHub::reserve(Enlisted& enlisted, size_t members) {
   if (groups_.size() >= node_.options.groups_max) {
     return error(Code::exhausted, "it has %zu communicators of this job already", groups_.size());
   }
-  const uint64_t bytes = children * wire::kHubCreditBytes;
-  if (bytes <= node_.options.bytes_max - enlisted_bytes_) return Status::ok();
-  return error(Code::exhausted, "%zu children may have %llu MiB under way, and of this job's %llu MiB "
-               "only %llu are free", children, static_cast<unsigned long long>(bytes >> 20),
-               static_cast<unsigned long long>(node_.options.bytes_max >> 20),
-               static_cast<unsigned long long>((node_.options.bytes_max - enlisted_bytes_) >> 20));
+  if (engine_->has_retired_too_many()) {
+    return error(Code::exhausted, "the job has had as many communicators here as a session may");
+  }
+  const size_t children = enlisted.children.size();
+  enlisted.buffers = (children + 1) * 2 * wire::kHubCreditBytes;
+  enlisted.bytes = enlisted.buffers + bytes_of_group(members);
+  const Budget& job = job_->budget();
+  const bool job_has_it = enlisted.bytes <= job.left();
+  if (charge(enlisted.bytes, enlisted.buffers)) return Status::ok();
+  const Budget& full = job_has_it ? node_.budget : job;
+  return error(Code::exhausted, "%zu children can make it hold %llu MiB, and of the %llu MiB of %s only "
+               "%llu are free", children, static_cast<unsigned long long>(enlisted.bytes >> 20),
+               static_cast<unsigned long long>(full.max() >> 20), job_has_it ? "all jobs" : "this job",
+               static_cast<unsigned long long>(full.left() >> 20));
 }
 
 // Ok: the answer waits for `look_above`.
@@ -119,6 +129,9 @@ Status JobHub::enlist(const Desk& desk) {
     return same ? Status::ok()
                 : error(Code::invalid_argument, "communicator %u exists with other members", order.comm);
   }
+  if (engine_->is_retired(order.comm)) {
+    return error(Code::peer_lost, "communicator %u has ended here before", order.comm);
+  }
   Enlisted enlisted;
   for (size_t member = 0; member < roll.members.size(); ++member) {
     if (tree.parent[member] == me) enlisted.children.push_back(roll.members[member]);
@@ -128,26 +141,19 @@ Status JobHub::enlist(const Desk& desk) {
     return error(Code::invalid_argument, "%s does not belong to %s in this tree",
                  name_of(desk.child).c_str(), name_of(rank()).c_str());
   }
-  NEZHA_RETURN_IF_ERROR(check_quotas(enlisted.children.size()));
   const int parent = tree.parent[static_cast<size_t>(me)];
   const int above = parent < 0 ? -1 : roll.members[static_cast<size_t>(parent)];
   if (parent >= 0 && (above < ranks() || !node_.topology.is_above(above - ranks(), node_.hub))) {
     return error(Code::invalid_argument, "what is to be above %s in this tree is not above it",
                  name_of(rank()).c_str());
   }
-  enlisted.bytes = enlisted.children.size() * wire::kHubCreditBytes;
-  if (!node_.budget.take(enlisted.bytes)) {
-    return error(Code::exhausted, "%llu of the %llu MiB that all jobs may have under way at %s are taken",
-                 static_cast<unsigned long long>(node_.budget.used() >> 20),
-                 static_cast<unsigned long long>(node_.budget.max() >> 20), name_of(rank()).c_str());
-  }
+  NEZHA_RETURN_IF_ERROR(reserve(enlisted, roll.members.size()));
   auto group = engine::make_plain_group(*engine_, order.comm, std::move(roll.members), tree);
   if (!group) {
-    node_.budget.give(enlisted.bytes);
+    give_back(enlisted.bytes, enlisted.buffers);
     return group.status();
   }
   enlisted.group = *group;
-  enlisted_bytes_ += enlisted.bytes;
   if (parent < 0) {
     enlisted.outcome = Status::ok();
   } else {

@@ -1,5 +1,5 @@
-// NodeRejoin: the connections of one job at an aggregation node: accepts those who were let in at the
-// door, dials nodes above when it is told to, and makes nothing again by itself.
+// NodeRejoin: the connections of one job at an aggregation node: takes over those who proved themselves
+// at the door, dials nodes above when it is told to, and makes nothing again by itself.
 //
 // Contract: transport/transport.h. A job's tree that lost a connection begins again as another session,
 // so the supervisor's wish to dial is not heard. Nobody knows where a child listens (most do not): it
@@ -19,7 +19,7 @@ class NodeRejoin final : public transport::Rejoin {
   NodeRejoin(std::unique_ptr<transport::TcpRejoin> sockets, transport::RejoinEvents& events)
       : sockets_(std::move(sockets)), events_(events) {}
 
-  void admit(Descriptor fd) { sockets_->accept(0, std::move(fd)); }
+  void admit(std::unique_ptr<transport::TcpTrial> member) { sockets_->take_over(std::move(member)); }
   void dial_above(const transport::Path& path, Nanoseconds patience) {
     sockets_->dial(path, 1, patience);
   }

@@ -118,6 +118,7 @@ std::string_view reason_of(Refusal refusal) {
     case Refusal::needs_tls: return "one side has tls=on, the other tls=off; set it equal on all ranks";
     case Refusal::no_room: return "the aggregation node serves as much as its quotas allow";
     case Refusal::wrong_tree: return "the aggregation node knows a tree of another number of nodes";
+    case Refusal::replayed: return "the aggregation node has seen this ticket before";
   }
   return "unknown reason";
 }

@@ -63,8 +63,9 @@ enum class Refusal : uint8_t {
   needs_tls,
   no_room,     // of aggregation nodes, as the next
   wrong_tree,
+  replayed,
 };
-inline constexpr Refusal kRefusalLast = Refusal::wrong_tree;
+inline constexpr Refusal kRefusalLast = Refusal::replayed;
 std::string_view reason_of(Refusal refusal);
 // These bytes begin a message of this protocol, of any version.
 bool is_ours(std::span<const std::byte> beginning);

@@ -8,8 +8,8 @@
 namespace nezha::wire {
 namespace {
 
-constexpr uint32_t kMagicOfTickets = 0x3141'5A4E;  // "NZA1"
-constexpr size_t kMacAt = 32;
+constexpr uint32_t kMagicOfTickets = 0x3241'5A4E;  // "NZA2"
+constexpr size_t kMacAt = 40;
 
 Mac mac_of(const Secret& job_key, std::span<const std::byte> head) {
   std::string text = "ticket:";
@@ -19,18 +19,6 @@ Mac mac_of(const Secret& job_key, std::span<const std::byte> head) {
 
 }  // namespace
 
-Secret job_key_of(const Secret& key, uint64_t job) {
-  std::array<std::byte, sizeof(job)> number;
-  store_le(number.data(), job);
-  std::string text = "aggregation job:";
-  text.append(reinterpret_cast<const char*>(number.data()), number.size());
-  const Mac mac = channel_mac_of(key, text);
-  Secret secret;
-  static_assert(secret.size() == std::tuple_size_v<Mac>);
-  std::copy(mac.begin(), mac.end(), secret.begin());
-  return secret;
-}
-
 TicketBytes make_ticket(const Ticket& ticket, const Secret& job_key) {
   TicketBytes bytes{};
   store_le(bytes.data(), kMagicOfTickets);
@@ -39,7 +27,8 @@ TicketBytes make_ticket(const Ticket& ticket, const Secret& job_key) {
   store_le(bytes.data() + 8, ticket.ranks);
   store_le(bytes.data() + 12, ticket.session);
   store_le(bytes.data() + 16, ticket.job);
-  store_le(bytes.data() + 24, ticket.nonce);
+  store_le(bytes.data() + 24, ticket.run);
+  store_le(bytes.data() + 32, ticket.nonce);
   const Mac mac = mac_of(job_key, std::span(bytes).first(kMacAt));
   std::copy(mac.begin(), mac.end(), bytes.begin() + kMacAt);
   return bytes;
@@ -53,7 +42,8 @@ Refusal check_ticket(std::span<const std::byte, kTicketBytes> bytes, const Secre
   ticket.ranks = load_le<uint32_t>(bytes.data() + 8);
   ticket.session = load_le<uint32_t>(bytes.data() + 12);
   ticket.job = load_le<uint64_t>(bytes.data() + 16);
-  ticket.nonce = load_le<uint64_t>(bytes.data() + 24);
+  ticket.run = load_le<uint64_t>(bytes.data() + 24);
+  ticket.nonce = load_le<uint64_t>(bytes.data() + 32);
   Mac said;
   std::memcpy(said.data(), bytes.data() + kMacAt, said.size());
   if (!equal(said, mac_of(job_key_of(key, ticket.job), bytes.first(kMacAt)))) return Refusal::bad_mac;

@@ -1,9 +1,7 @@
 // The C API of aggregation nodes: what a caller may get wrong, and a node that starts, counts and stops.
 #include "nezha/aggregator.h"
 
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,12 +11,9 @@
 #include <string>
 #include <thread>
 
-#include "base/clock.h"
-#include "base/descriptor.h"
 #include "base/json.h"
+#include "support/hostile_member.h"
 #include "support/watchdog.h"
-#include "wire/handshake.h"
-#include "wire/ticket.h"
 
 namespace nezha::testing {
 namespace {
@@ -65,21 +60,6 @@ JsonValue stats_of(nezha_aggregator_t node) {
   return read ? *read : JsonValue();
 }
 
-// Shows the door `bytes`. Whoever is not welcome hears why, and waits until it hangs up.
-void show(int port, const wire::TicketBytes& bytes, bool is_welcome) {
-  const Descriptor fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<uint16_t>(port));
-  inet_pton(AF_INET, "127.0.0.1", &address.sin_addr);
-  ASSERT_EQ(connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
-  ASSERT_EQ(send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
-            static_cast<ssize_t>(bytes.size()));
-  if (is_welcome) return;
-  char words[64];
-  while (recv(fd.get(), words, sizeof(words), 0) > 0) {
-  }
-}
 
 TEST(CApiAggregator, NullIsRefusedNotFollowed) {
   nezha_aggregator_t node = nullptr;
@@ -146,14 +126,18 @@ TEST(CApiAggregator, KnowsItsKeyAndCountsStrangers) {
   const KeyFile file(key + "\n");
   nezha_aggregator_options options = local();
   options.key_file = file.path();
+  options.address = "127.1.0.1";
   options.threads = 0;
   nezha_aggregator_t node = nullptr;
   ASSERT_EQ(nezha_aggregator_start(&options, &node), NEZHA_OK) << nezha_last_error();
   int port = 0;
   ASSERT_EQ(nezha_aggregator_port(node, &port), NEZHA_OK);
   const wire::Ticket ticket{.job = 7, .ranks = 2, .hubs = 1, .nonce = 1};
-  show(port, wire::make_ticket(ticket, wire::job_key_of(wire::Secret{}, 7)), false);
-  show(port, wire::make_ticket(ticket, wire::job_key_of(wire::secret_from_text(key), 7)), true);
+  const auto at = static_cast<uint16_t>(port);
+  HostileMember stranger(at, ticket, wire::job_key_of(wire::Secret{}, 7));
+  EXPECT_FALSE(stranger.join(0));
+  HostileMember member(at, ticket, wire::job_key_of(wire::secret_from_text(key), 7));
+  EXPECT_TRUE(member.join(0));
   JsonValue stats = stats_of(node);
   while (stats.at("jobs").items().empty()) {
     std::this_thread::yield();

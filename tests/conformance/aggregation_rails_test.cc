@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "server/aggregator.h"
+#include "support/job_key.h"
 #include "support/watchdog.h"
 #include "support/world.h"
 
@@ -30,7 +31,8 @@ std::unique_ptr<server::Aggregator> start_node(uint16_t port = 0) {
 WorldOptions world_of(int ranks, uint16_t port, const std::string& more = "") {
   WorldOptions options;
   options.ranks = ranks;
-  options.config = "aggregator=" + std::string(kAddress) + ":" + std::to_string(port) + "\n" + more;
+  options.config = "aggregator=" + std::string(kAddress) + ":" + std::to_string(port) + "\n" +
+                   job_key_line() + more;
   return options;
 }
 

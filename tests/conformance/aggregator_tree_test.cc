@@ -145,14 +145,14 @@ TEST(AggregatorTree, ServesTwoJobsAtOnce) {
 TEST(AggregatorTree, AnswersWhatTheTopologyIs) {
   Tree tree;
   const schedule::TopologyNode& asked = tree.topology().nodes[2];
-  context::TopologyQuestion question{asked.address, asked.port, "", 7, wire::job_key_of(hub_key(), 7)};
+  context::TopologyQuestion question{asked.address, asked.port, "", {7, wire::job_key_of(hub_key(), 7)}};
   std::string mine;
   auto answer = context::ask_topology(question, &mine);
   ASSERT_TRUE(answer) << answer.status().to_string();
   EXPECT_EQ(schedule::to_json(*answer), schedule::to_json(tree.topology()));
   EXPECT_EQ(mine.substr(0, 4), "127.");
 
-  question.job = 8;  // with the key of 7
+  question.job.job = 8;  // with the key of 7
   const auto refused = context::ask_topology(question);
   EXPECT_EQ(refused.status().code(), Code::peer_lost);
   EXPECT_NE(refused.status().message().find("different secrets"), std::string::npos)
@@ -226,7 +226,7 @@ TEST(AggregatorTree, SaysThatANodeAboveDoesNotAnswer) {
   EXPECT_NE(refused.message().find("root does not answer aggregation node leaf0"), std::string::npos)
       << refused.message();
   // Nothing is kept of it.
-  EXPECT_TRUE(comes_to_say(tree.node(1), "\"bytes_enlisted\":0")) << tree.node(1).stats_json();
+  EXPECT_TRUE(comes_to_say(tree.node(1), "\"groups\":0")) << tree.node(1).stats_json();
 }
 
 TEST(AggregatorTree, PassesOnWhyTheNodeAboveRefuses) {

@@ -19,6 +19,7 @@
 #include "base/descriptor.h"
 #include "server/aggregator.h"
 #include "support/child.h"
+#include "support/job_key.h"
 #include "support/world.h"
 
 namespace nezha::testing {
@@ -172,7 +173,7 @@ class Job {
     WorldOptions options;
     options.ranks = 3;
     options.config = "aggregator=" + std::string(kAddress) + ":" + std::to_string(port) +
-                     "\naggregator_share=0.5\n";
+                     "\naggregator_share=0.5\n" + job_key_line();
     return options;
   }
 

@@ -14,6 +14,7 @@
 #include "base/json.h"
 #include "rendezvous/socket.h"
 #include "server/aggregator.h"
+#include "support/job_key.h"
 #include "support/sockets.h"
 #include "support/world.h"
 
@@ -183,7 +184,7 @@ TEST(AggregatorMending, ServesOthersOutOfMemoryThatIsNotGivenBackYet) {
   WorldOptions options;
   options.ranks = kRanks;
   options.config = "aggregator=" + std::string(kAddress) + ":" + std::to_string(proxy.port()) +
-                   "\naggregator_share=0.005\n";
+                   "\naggregator_share=0.005\n" + job_key_line();
   World world(options);
   ASSERT_TRUE(world.status()) << world.status().to_string();
   Ranks ranks(proxy, kCuts);

@@ -1,5 +1,6 @@
 // What an aggregation node is told before and after it knows who speaks: tickets, orders and rolls,
-// answers, topologies: any bytes. What is understood is sound, and comes back as it was.
+// answers, topologies; and the text by which ranks get their job's key: any bytes. What is understood is
+// sound, and comes back as it was.
 #include <algorithm>
 #include <cstring>
 #include <numeric>
@@ -26,13 +27,24 @@ void check_ticket(std::string_view bytes) {
   NEZHA_CHECK(wire::check_ticket(ticket, key, &read) != wire::Refusal::none);
   // Whoever has the key says anything.
   const auto number = [&](size_t at) { return wire::load_le<uint32_t>(ticket.data() + at); };
-  wire::Ticket said{7, number(8), static_cast<uint16_t>(number(4) >> 16), number(12), number(24)};
+  const wire::Ticket said{7, number(24), number(8), static_cast<uint16_t>(number(4) >> 16), number(12),
+                          number(32)};
   const auto honest = wire::make_ticket(said, wire::job_key_of(key, 7));
   if (wire::check_ticket(honest, key, &read) == wire::Refusal::none) {
     NEZHA_CHECK(read == said && read.ranks >= 1 && read.ranks <= wire::kTicketRanksMax);
     NEZHA_CHECK(read.hubs <= wire::kTicketHubsMax);
   }
   NEZHA_CHECK(job_key != key);
+}
+
+void check_job_key(std::string_view bytes) {
+  auto key = wire::job_key_from_text(bytes);
+  if (key) {
+    auto again = wire::job_key_from_text(wire::to_text(*key));
+    NEZHA_CHECK(again.is_ok() && again->job == key->job && again->key == key->key);
+  } else {
+    NEZHA_CHECK(bytes.size() < 4 || key.status().message().find(bytes) == std::string::npos);
+  }
 }
 
 void check_enlistment(std::string_view bytes) {
@@ -75,6 +87,7 @@ void check_topology(std::string_view bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   nezha::check_ticket(bytes);
+  nezha::check_job_key(bytes);
   nezha::check_enlistment(bytes);
   nezha::check_topology(bytes);
   (void)nezha::wire::decode_answer(bytes.substr(0, nezha::wire::kAnswerBytes));

@@ -34,6 +34,8 @@ JUDGE = "engine/supervisor.cc"
 HEALTH = "control/link_health.cc"
 REDIAL = "control/redial.cc"
 FRAME = "wire/frame.cc"
+HANDSHAKE = "wire/handshake.cc"
+JOB = "server/job.h"
 OFI = "transport/ofi/ofi_endpoint.cc"
 OFI_RECEIVE = "transport/ofi/ofi_endpoint_receive.cc"
 
@@ -50,6 +52,8 @@ LANDING_LOST = """StepSlot& slot = cursor(landing.chunk).steps[landing.step];
 
 DIAL_FAILED = """under_way_ = false;
   if (answered) patience_ = std::min(2 * patience_, kPatienceMax);"""
+
+RAIL_CHECK = "hello.acceptor_rail >= expected.my_rail_count"
 
 LAST_RAIL = """if (rejoin_ == nullptr) {
     engine_.peer_lost(links.peer(), error(Code::peer_lost, "its last rail said: %s",
@@ -213,4 +217,13 @@ BUGS: List[Bug] = [
     # -------------------------------------------------------------------------------------- wire
     Bug("checksum_ignored", FRAME, "load_le<uint32_t>(at + kAtCrc) != checksum(at)", "false",
         "a broken header is believed"),
+    # ------------------------------------------------------------------------------------- trust
+    Bug("every_mac_accepted", HANDSHAKE,
+        "CRYPTO_memcmp(expected.data(), received, kMacBytes) == 0", "true",
+        "whoever knows the messages is believed without the key"),
+    Bug("every_mac_accepted", HANDSHAKE, "CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0", "true",
+        "whoever knows the messages is believed without the key"),
+    Bug("nonce_not_remembered", JOB, "return nonces_.insert(nonce).second;", "return true;",
+        "a ticket that was overheard is good again"),
+    Bug("rail_not_checked", HANDSHAKE, RAIL_CHECK, "false", "a stranger's number becomes an index"),
 ]

@@ -3,6 +3,7 @@
 #include <random>
 #include <sstream>
 
+#include "planted/trust.h"
 #include "simulation/hostile.h"
 #include "simulation/nemesis.h"
 #include "simulation/recovery.h"
@@ -38,8 +39,8 @@ size_t point_named(const std::string& name) {
 }  // namespace
 
 std::string Cases::name(uint64_t number) {
-  const uint64_t seed = number / 9 + 1;
-  switch (number % 9) {
+  const uint64_t seed = number / 10 + 1;
+  switch (number % 10) {
     case 0: return "scenario " + std::to_string(seed);
     case 1: {
       const auto checks = recovery_checks();
@@ -49,11 +50,12 @@ std::string Cases::name(uint64_t number) {
     case 3:
     case 4: {
       const auto shapes = nemeses();
-      const uint64_t turn = 2 * seed + number % 9 - 3;
+      const uint64_t turn = 2 * seed + number % 10 - 3;
       return "nemesis " + std::string(shapes[turn % shapes.size()].name) + " " +
              std::to_string(turn / shapes.size());
     }
     case 5: return "late_write " + std::to_string(seed);
+    case 6: return "trust " + std::to_string(seed);
     default: {
       const auto& points = protocol_points();
       std::mt19937_64 random(number);
@@ -95,6 +97,7 @@ std::string Cases::run(const std::string& name) {
   if (!text) return kNoCase;
   if (suite == "scenario") return simulation::run(random_scenario(seed)).wrong;
   if (suite == "late_write") return simulation::run(late_write_scenario(seed)).wrong;
+  if (suite == "trust") return run_trust(seed);
   if (suite == "hostile") return run_hostile(seed).wrong;
   if (suite == "nemesis") return run_nemesis(check, seed);
   return suite == "recovery" ? run_recovery(check, seed) : kNoCase;

@@ -50,10 +50,12 @@ def test_a_port_is_needed_where_there_is_no_default():
 
 def test_sums_go_over_the_living_and_the_dead():
     assert numbers.total(STATS, "operations") == 100
-    assert numbers.refusals(STATS) == {"ticket": 2, "silence": 1, "jobs": 3,
-                                         "connections": 6, "groups": 5}
-    assert numbers.refusals({}) == {"ticket": 0, "silence": 0, "jobs": 0,
-                                      "connections": 0, "groups": 0}
+    assert numbers.refusals(STATS) == {"ticket": 2, "replay": 0, "silence": 1, "jobs": 3,
+                                       "connections": 6, "groups": 5, "budget": 0}
+    assert set(numbers.refusals({}).values()) == {0}
+    replayed = {"door": {"refused": 5, "replayed": 3}, "ended": {"over_budget": 2}}
+    assert numbers.refusals(replayed)["ticket"] == 2 and numbers.refusals(replayed)["replay"] == 3
+    assert numbers.refusals(replayed)["budget"] == 2
     assert numbers.job_name({"job": 255, "session": 1}) == "00000000000000ff/1"
 
 
@@ -169,7 +171,7 @@ def knock(port, count):
     """Strangers at the door: each says what is no ticket and is hung up on."""
     for _ in range(count):
         with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as caller:
-            caller.sendall(b"no ticket at all".ljust(64))
+            caller.sendall(b"no ticket at all".ljust(72))
             assert caller.recv(1) == b""
 
 
@@ -230,7 +232,7 @@ def test_a_taken_port(key):
     (("--listen", "198.51.100.1:0"), "no device of this host has that address", 1),
     (("--listen", "127.0.0.1:0", "--device", "no-such-nic"), "no-such-nic", 1),
     (("--memory", "much"), "--memory", 2),
-    (("--memory", "1M"), "8M", 2),
+    (("--memory", "1M"), "32M", 2),
     (("--key-file", "/no/such/key"), "/no/such/key", 1),
 ])
 def test_what_a_node_refuses(arguments, words, code, key):
@@ -288,3 +290,22 @@ def test_a_node_inside_a_program(key):
         node.stats()
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)
+
+
+def test_the_key_of_a_job(tmp_path):
+    key = tmp_path / "key"
+    key.write_text("5a" * 32 + "\n")
+    key.chmod(0o600)
+
+    def printed(*arguments):
+        process = start("job-key", "--key-file", str(key), *arguments)
+        out, err = process.communicate(timeout=PATIENCE_S)
+        assert process.returncode == 0, err
+        return out.strip()
+
+    assert printed("--job", "4711") == printed("--job", "4711") != printed("--job", "4712")
+    assert printed() != printed()
+    number, _, secret = printed("--job", "4711").partition(":")
+    assert (len(number), len(secret)) == (16, 64)
+    key.chmod(0o644)
+    assert "chmod 600" in refused("job-key", "--key-file", str(key))

@@ -46,9 +46,13 @@ def test_a_node_is_asked(monkeypatch, tmp_path):
     assert aggregation.describe()["node"] == {"configured": ""}
     node = _native.Aggregator("127.0.0.1", 0, None, str(key), 1, 0, 0, 0, 0, None, None)
     monkeypatch.setenv("NEZHA_AGGREGATOR", f"127.0.0.1:{node.port}")
+    found = aggregation.describe()["node"]  # there is no default key
+    assert found["reachable"] is False and "job-key" in found["reason"], found
+    monkeypatch.setenv("NEZHA_AGGREGATOR_JOB_KEY", "0" * 16 + ":" + "0" * 64)
     found = aggregation.describe()["node"]
-    assert found["reachable"] is False and "aggregator_key_file" in found["reason"], found
-    monkeypatch.setenv("NEZHA_AGGREGATOR_KEY_FILE", str(key))
+    assert found["reachable"] is False and "key" in found["reason"], found
+    answer = json.loads(_native.query("job_key", json.dumps({"key_file": str(key), "job": "any"})))
+    monkeypatch.setenv("NEZHA_AGGREGATOR_JOB_KEY", answer["job_key"])
     found = aggregation.describe()["node"]
     assert found["reachable"] and len(found["topology"]["nodes"]) == 1, found
     node.close()

@@ -256,3 +256,46 @@ def test_variables_that_cannot_travel():
         ssh.environment_text({"A": "b\nEVIL=1"})
     with pytest.raises(launcher.LaunchError):
         ssh.environment_text({"A B": "c"})
+
+
+JOB_KEY, KEY_FILE = "NEZHA_AGGREGATOR_JOB_KEY", "NEZHA_AGGREGATOR_KEY_FILE"
+
+
+@pytest.fixture(name="key_file")
+def key_of_nodes(tmp_path):
+    key = tmp_path / "key"
+    key.write_text("5a" * 32 + "\n")
+    key.chmod(0o600)
+    return str(key)
+
+
+@pytest.mark.parametrize("way", ["environment", "--env"])
+def test_ranks_get_their_jobs_key_and_not_that_of_the_nodes(key_file, monkeypatch, way):
+    if way == "environment":
+        monkeypatch.setenv(KEY_FILE, key_file)
+    extra = {} if way == "environment" else {KEY_FILE: key_file}
+    script = (f'echo "${JOB_KEY}/${KEY_FILE}"; tr "\\0" "\\n" </proc/self/environ '
+              f'| grep -c "{key_file}\\|5a5a5a" || true')
+    seen = set()
+    for _ in range(2):
+        _, out, _ = run(2, script, env=extra)
+        keys = {line.partition("] ")[2] for line in out if ":" in line}
+        counts = {line.partition("] ")[2] for line in out if ":" not in line}
+        (word,) = keys  # the same for all ranks
+        number, colon, key = word.rstrip("/").partition(":")
+        assert (len(number), colon, len(key)) == (16, ":", 64) and word.endswith("/")
+        assert counts == {"0"}  # nothing in a rank's environment names the nodes' key or its file
+        seen.add(word)
+    assert len(seen) == 2  # each job has its own
+
+
+def test_a_jobs_key_that_the_user_made_stays(key_file):
+    _, out, _ = run(1, f'echo "${JOB_KEY}/${KEY_FILE}"', env={JOB_KEY: "mine", KEY_FILE: key_file})
+    assert out == ["[0] mine/"]
+    _, out, _ = run(1, f'echo "${{{JOB_KEY}-none}}/${{{KEY_FILE}-none}}"')
+    assert out == ["[0] none/none"]
+
+
+def test_a_key_file_that_cannot_be_used_starts_nobody(tmp_path):
+    with pytest.raises(launcher.LaunchError, match="no-such-key"):
+        launcher.on_this_host(1, ["true"], {KEY_FILE: str(tmp_path / "no-such-key")})

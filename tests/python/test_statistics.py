@@ -1,5 +1,6 @@
 """docs/statistics.md names every key that the library returns, and no other."""
 
+import json
 import re
 import threading
 from pathlib import Path
@@ -88,9 +89,10 @@ def test_table_and_config(asked):
 
 def test_aggregation(world, tmp_path):
     key = tmp_path / "key"
-    key.write_text("0123456789abcdef0123456789abcdef")
+    key.write_text("5a" * 32)
     key.chmod(0o600)
     node = _native.Aggregator("127.0.0.1", 0, None, str(key), 1, 0, 0, 0, 0, None, None)
+    job_key = json.loads(_native.query("job_key", json.dumps({"key_file": str(key)})))["job_key"]
 
     def body(comm):
         comm.all_reduce(numpy.ones(1 << 16))
@@ -98,7 +100,7 @@ def test_aggregation(world, tmp_path):
 
     try:
         for stats in world(2, body, config={"aggregator": f"127.0.0.1:{node.port}",
-                                              "aggregator_key_file": str(key)}):
+                                           "aggregator_job_key": job_key}):
             assert keys_of(stats["aggregation"]) == documented()["aggregation"]
             assert "aggregation" in documented()["stats"]
     finally:

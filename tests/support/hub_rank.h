@@ -35,6 +35,7 @@ struct HubPlace {
   int hub = 0;
   uint32_t session = 0;
   std::string address = kHubAddress;  // of its node
+  uint64_t run = 1;
 };
 
 class HubRank {
@@ -47,8 +48,8 @@ class HubRank {
     request.hubs = place.hubs;
     request.hub = place.hub;
     request.session = place.session;
-    request.job = place.job;
-    request.job_key = wire::job_key_of(node_key, place.job);
+    request.job = {place.job, wire::job_key_of(node_key, place.job)};
+    request.run = place.run;
     request.rail = {"", kHubAddress, 8, 0, 0, 0, 0, "", ""};
     request.node = {"", place.address, 8, place.port, place.port, 0, 0, "", ""};
     progress::Loop::Baton baton(*loop_);

@@ -31,7 +31,8 @@ PER_JOB = (
     ("job_ranks_connected", "ranks_up", "Ranks of the job that are connected"),
     ("job_groups", "groups", "Communicators that the node adds up for"),
     ("job_buffer_bytes", "buffer_bytes", "Contributions and results in memory, in bytes"),
-    ("job_memory_bytes", "memory_bytes", "The most that there ever was of them, in bytes"),
+    ("job_memory_bytes", "memory_bytes", "The same with what is kept for the next ones, in bytes"),
+    ("job_charged_bytes", "charged_bytes", "Memory that is set aside for the job, in bytes"),
 )
 PER_JOB_TOTALS = (
     ("job_operations", "operations", "Operations of the job"),
@@ -54,8 +55,8 @@ class Collector:
         stats = self._stats()
         yield InfoMetricFamily(_PREFIX + "node", "The node", value=self._labels)
         yield GaugeMetricFamily(_PREFIX + "jobs", "Jobs served now", value=len(jobs(stats)))
-        yield GaugeMetricFamily(_PREFIX + "enlisted_bytes", "What ranks may have under way",
-                                value=stats.get("bytes_enlisted", 0))
+        yield GaugeMetricFamily(_PREFIX + "charged_bytes", "Memory that is set aside for jobs",
+                                value=stats.get("bytes_charged", 0))
         yield CounterMetricFamily(_PREFIX + "jobs_ended", "Jobs that are over",
                                   value=stats.get("ended", {}).get("jobs", 0))
         for name, text in TOTALS.items():

@@ -11,11 +11,13 @@ Stats = Dict[str, Any]
 
 # reason -> what happened, for a line of the log
 REASONS = {
-    "ticket": "connections that showed no ticket of this node's key (another key file?)",
+    "ticket": "connections without a ticket of this node's key or its proof (another key?)",
+    "replay": "connections that showed a ticket which a member had shown before",
     "silence": "connections that said too little in time, or had to make room",
     "jobs": "connections of jobs beyond --jobs-max, or of too many sessions",
     "connections": "connections beyond what a job may have",
     "groups": "communicators beyond --groups-max or --memory, or that made no sense",
+    "budget": "sessions whose ranks made the node hold more than their communicators may",
 }
 
 
@@ -33,9 +35,12 @@ def jobs(stats: Stats) -> List[Stats]:
 def refusals(stats: Stats) -> Dict[str, int]:
     """How often each of REASONS applied."""
     door = stats.get("door", {})
-    return {"ticket": int(door.get("refused", 0)), "silence": int(door.get("expired", 0)),
+    replayed = int(door.get("replayed", 0))
+    return {"ticket": int(door.get("refused", 0)) - replayed, "replay": replayed,
+            "silence": int(door.get("expired", 0)),
             "jobs": int(stats.get("refused_jobs", 0)),
-            "connections": total(stats, "refused_connections"), "groups": total(stats, "refused_groups")}
+            "connections": total(stats, "refused_connections"), "groups": total(stats, "refused_groups"),
+            "budget": total(stats, "over_budget")}
 
 
 def job_name(job: Stats) -> str:

@@ -16,7 +16,7 @@ _TOPOLOGY_MAX = 64 * 1024
 
 @dataclass
 class Options:
-    """memory, total_memory: bytes that the ranks of one job, of all jobs, may have under way. metrics:
+    """memory, total_memory: bytes for one job, for all jobs. metrics:
     (address, port) or None. topology: JSON text. Numbers that are 0 leave the library's own."""
 
     address: str = "0.0.0.0"

@@ -8,7 +8,8 @@ import typer
 
 from .. import console
 from ..aggregator.errors import AggregatorError
-from ..aggregator.options import DEFAULT_PORT, Options, parse_endpoint, read_topology
+from ..aggregator.options import (DEFAULT_PORT, Options, check_key_file, parse_endpoint,
+                                 read_topology)
 from ..bench.sizes import parse_size
 from ..errors import Error
 from .conventions import FOUND, WRONG_LINE, App, json_option
@@ -22,7 +23,7 @@ make a tree.
 
 \b
 Three commands:
-  openssl rand -hex 32 > key && chmod 600 key             on one host; copy it to all others
+  (umask 077; openssl rand -hex 32 > key)                 once; a copy for every node and launcher
   nezha aggregator --key-file key                         on the node, say 10.1.0.254
   NEZHA_AGGREGATOR=10.1.0.254:7700 NEZHA_AGGREGATOR_KEY_FILE=key nezha run ... python train.py
 
@@ -31,6 +32,7 @@ More:
   nezha aggregator --listen 10.1.0.254:7700 --device swp0 --metrics :9464
   nezha aggregator --topology tree.json --name leaf0 --key-file key
   nezha aggregator status 10.1.0.254:9464                 where its --metrics listen
+  nezha aggregator job-key --key-file key                 for ranks that `nezha run` does not start
 
 Ranks that lose the node go on without it, and come back to it when it is there again. SIGTERM or Ctrl-C
 stops it; what it did is printed then.
@@ -55,9 +57,9 @@ def aggregator(
     jobs_max: int = typer.Option(64, "--jobs-max", min=1, max=100_000, help="Jobs at a time."),
     groups_max: int = typer.Option(64, "--groups-max", min=1, max=100_000,
                                    help="Communicators of one job."),
-    memory: str = typer.Option("1G", "--memory", help="That the ranks of one job may have under way; "
-                               "4M a rank of each communicator."),
-    total_memory: str = typer.Option("4G", "--total-memory", help="The same of all jobs together."),
+    memory: str = typer.Option("2G", "--memory", help="For one job; each of its communicators needs "
+                               "8M for each of its ranks and 8M more."),
+    total_memory: str = typer.Option("8G", "--total-memory", help="For all jobs together."),
     topology: Optional[str] = typer.Option(None, "--topology", metavar="FILE", help="All nodes of the "
                                            "cluster, as JSON; without one this node serves everybody."),
     name: Optional[str] = typer.Option(None, "--name", help="Which of them this one is."),
@@ -93,11 +95,34 @@ def status(address: str = typer.Argument(..., metavar="ADDR:PORT",
         view.status(address if "://" in address else f"http://{address}/metrics")
 
 
+@app.command(name="job-key")
+def job_key(
+    key_file: str = typer.Option(..., "--key-file", help="The nodes' own key."),
+    job: str = typer.Option("", "--job", metavar="NAME", show_default=False,
+                            help="Any; the same name gives the same key, such as a scheduler's "
+                            "number of the job (default: a name that no other job has)."),
+) -> None:
+    """Print the key of one job, for NEZHA_AGGREGATOR_JOB_KEY of all its ranks.
+
+    Whoever has it can join that job at the nodes and no other. `nezha run` makes one by itself. Other
+    launchers' jobs are given one where they are started, not in their ranks; with Slurm:
+    export NEZHA_AGGREGATOR_JOB_KEY=$(nezha aggregator job-key --key-file key --job $SLURM_JOB_ID)
+    """
+    import json
+
+    from .. import _native
+
+    with console.one_line("aggregator", AggregatorError, Error, code=FOUND):
+        check_key_file(key_file)
+        answer = json.loads(_native.query("job_key", json.dumps({"key_file": key_file, "job": job})))
+        print(answer["job_key"])
+
+
 def _memory(option: str, text: str) -> int:
     try:
         value = parse_size(text)
     except ValueError as error:
         raise AggregatorError(f"{option}: {error}") from None
-    if value < 8 << 20:
-        raise AggregatorError(f"{option} {text}: two ranks need 8M")
+    if value < 32 << 20:
+        raise AggregatorError(f"{option} {text}: two ranks need 32M")
     return value

@@ -95,8 +95,7 @@ def node_env(lab: state.LabState, node: int) -> Dict[str, str]:
     if port is None:
         return {}
     device = "" if lab.mode == "loopback" else port.device
-    return {"NEZHA_AGGREGATOR": manager.endpoint, "NEZHA_AGGREGATOR_DEVICE": device,
-            "NEZHA_AGGREGATOR_KEY_FILE": state.key_path(lab.name)}
+    return {"NEZHA_AGGREGATOR": manager.endpoint, "NEZHA_AGGREGATOR_DEVICE": device}
 
 
 def topology(lab: state.LabState) -> Dict[str, Any]:

@@ -15,7 +15,7 @@ import sys
 import time
 from typing import Any, Dict, List, Sequence
 
-from . import aggregators, process, state
+from . import agg_key, aggregators, process, state
 from .errors import LabError
 
 _START_SECONDS = 30.0  # only a broken program needs so long
@@ -35,7 +35,7 @@ def start(lab: state.LabState) -> List["subprocess.Popen[bytes]"]:
         if is_alive(lab, each):
             continue
         command = [sys.executable, "-m", "nezha.aggregator", "--listen", each.endpoint,
-                   "--key-file", state.key_path(lab.name)]
+                   "--key-file", agg_key.make(lab)]
         if each.device:
             command += ["--device", each.device]
         if is_tree:
@@ -115,6 +115,7 @@ def _path(lab: state.LabState, what: str) -> str:
 
 def forget(lab: state.LabState) -> None:
     """Removes their files."""
+    agg_key.forget(lab)
     for path in [_path(lab, "topology.json")] + [log_path(lab, each) for each in lab.aggregators]:
         with contextlib.suppress(OSError):  # it was never written, or somebody else was quicker
             os.unlink(path)

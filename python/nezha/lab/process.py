@@ -6,7 +6,7 @@ import contextlib
 import os
 from typing import Callable, Dict, List, Optional
 
-from . import aggregators, kernel, state, userns
+from . import agg_key, aggregators, kernel, state, userns
 from .state import LabState, PortState
 
 
@@ -31,7 +31,9 @@ def rail_filter(lab: LabState, node: int, only: Optional[int] = None) -> str:
 
 def node_env(lab: LabState, node: int) -> Dict[str, str]:
     """What every process on a node gets on top of its caller's environment."""
-    env = {"NEZHA_LAB": lab.name, "NEZHA_LAB_NODE": str(node), **aggregators.node_env(lab, node)}
+    env = {"NEZHA_LAB": lab.name, "NEZHA_LAB_NODE": str(node)}
+    if to_nodes := aggregators.node_env(lab, node):
+        env.update(to_nodes, **agg_key.environment(lab))
     if lab.mode == "loopback":
         env["NEZHA_RAILS"] = rail_filter(lab, node)
     return env

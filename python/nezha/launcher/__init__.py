@@ -1,6 +1,7 @@
 """Starts the ranks of a job, watches them, and ends them together: what `nezha run` is made of.
 
     hostfile   which hosts, with how many slots
+    job_key    what ranks get of the aggregation nodes' key
     placement  which rank runs where, with which environment and how it is started
     ssh        a rank on another host
     watch      output, deaths, signals; the outcome

@@ -14,7 +14,7 @@ import subprocess
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
-from . import hostfile, ssh
+from . import hostfile, job_key, ssh
 from .errors import LaunchError
 
 Popen = Callable[..., "subprocess.Popen[bytes]"]
@@ -39,7 +39,7 @@ class Rank:
 def on_this_host(count: int, command: Sequence[str], extra: Mapping[str, str]) -> List[Rank]:
     """`count` ranks here, meeting on a free port of 127.0.0.1."""
     port = free_port()
-    extra = _with_secret(extra)
+    extra = _with_secret({**extra, **job_key.environment(extra)})
     ranks = []
     for rank in range(count):
         env = {**_identity(rank, count, rank, count, "127.0.0.1", port), **extra}
@@ -75,6 +75,7 @@ def on_hosts(text: str, source: str, count: int, command: Sequence[str],
              master_port: Optional[int] = None) -> List[Rank]:
     """Ranks on the hosts of a host file; count = 0: every slot. They start in `directory`."""
     places = hostfile.assign(hostfile.parse(text, source), count)
+    extra = {**extra, **job_key.environment(extra)}
     hosts = [host for host, _ in places]
     first = hosts[0].address
     if is_local(first) and first.startswith(("localhost", "127.")):

@@ -30,7 +30,8 @@ Result<Descriptor> dial_rail(const MeshRequest& request, int peer, int rail, int
 Result<std::unique_ptr<Endpoint>> make_endpoint(const MeshRequest& request, progress::Loop& loop,
                                                 EndpointEvents& events, TcpTrial& trial) {
   const TcpEndpointOptions options{request.send_buffer_bytes, request.notsent_lowat_bytes,
-                                   request.congestion_control, request.payload_checksum};
+                                   request.congestion_control, request.payload_checksum,
+                                   request.control_frames_max};
   const auto rail = static_cast<size_t>(trial.rail());
   const std::string& device = rank_of(request, request.rank).rails[rail].name;
   const std::string name = describe_connection(trial.fd()) + " (" + device + ")";

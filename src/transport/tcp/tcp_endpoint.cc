@@ -39,6 +39,7 @@ Status TcpEndpoint::start(const TcpEndpointOptions& options) {
   heard_at_ = loop_.clock().now();
   ack_comms_.reserve(1);
   checksum_ = options.payload_checksum;
+  control_frames_max_ = options.control_frames_max;
   set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, kSilenceMaxMs);
   if (options.notsent_lowat_bytes > 0) {
@@ -127,8 +128,12 @@ void TcpEndpoint::flush() {
   // Control frames go between data frames, never into the middle of one.
   if (head_sent_ > 0 && !flush_data()) return;
   if (!up_) return;
-  queue_acks();
+  // Acknowledgements are cumulative: while others wait to leave, so does their making.
   if (!flush_control()) return;
+  if (!ack_comms_.empty()) {
+    queue_acks();
+    if (!flush_control()) return;
+  }
   flush_data();
 }
 
@@ -151,7 +156,7 @@ bool TcpEndpoint::flush_control() {
     const ssize_t sent = stream_->send(vectors.data(), vectors.size());
     ++counters_.send_calls;
     if (sent < 0) {
-      if (errno == EAGAIN) want_writable(true);
+      if (errno == EAGAIN) wait_with_control();
       else fail("send", errno);
       return false;
     }
@@ -162,6 +167,15 @@ bool TcpEndpoint::flush_control() {
   control_.clear();
   control_next_ = 0;
   return true;
+}
+
+// A peer that has us answer and does not read is no reason to grow.
+void TcpEndpoint::wait_with_control() {
+  control_.erase(control_.begin(), control_.begin() + static_cast<std::ptrdiff_t>(control_next_));
+  control_next_ = 0;
+  if (control_.size() <= control_frames_max_) return want_writable(true);
+  quiesce(error(Code::peer_lost, "rank %d does not read what it is answered on %s: %zu answers wait",
+                peer, name_.c_str(), control_.size()));
 }
 
 // False when the kernel took less than everything (or the endpoint went down).

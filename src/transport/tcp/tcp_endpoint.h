@@ -29,6 +29,7 @@ struct TcpEndpointOptions {
   uint64_t notsent_lowat_bytes = 128 * 1024;
   std::string congestion_control;       // "": the system's
   bool payload_checksum = false;        // equal at both ends
+  size_t control_frames_max = 16384;    // that may wait to leave; the connection ends beyond
 };
 
 class TcpEndpoint final : public Endpoint, private progress::Pollable {
@@ -96,6 +97,7 @@ class TcpEndpoint final : public Endpoint, private progress::Pollable {
   void queue_acks();
   bool flush_stream();
   bool flush_control();
+  void wait_with_control();
   bool flush_data();
   void finish_sent(size_t bytes);
   // A frame with its header and trailer.
@@ -146,6 +148,7 @@ class TcpEndpoint final : public Endpoint, private progress::Pollable {
   uint32_t posted_ = 0;      // frames of ours wholly in the kernel
   std::vector<Control> control_;  // emptied as a whole, so that it allocates no more
   size_t control_next_ = 0;
+  size_t control_frames_max_ = 0;
   std::vector<uint32_t> ack_comms_;
 
   // Receiving.

@@ -112,6 +112,13 @@ void TcpRejoin::admit(int rail, Descriptor fd) {
   watch(attempt);
 }
 
+void TcpRejoin::take_over(std::unique_ptr<TcpTrial> member) {
+  const Nanoseconds now = loop_.clock().now();
+  Attempt& attempt = add(accepted_, Kind::accepted);
+  attempt.trial = std::move(member);
+  settle(attempt, now);
+}
+
 void TcpRejoin::make_room() {
   const auto is_stranger = [](const Attempt& each) { return !each.member; };
   const auto strangers = std::count_if(accepted_.begin(), accepted_.end(), is_stranger);

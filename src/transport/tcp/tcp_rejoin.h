@@ -43,8 +43,8 @@ class TcpRejoin final : public Rejoin {
   void run(Nanoseconds now) override;
   Nanoseconds next_wakeup() const override;
   void stop() override;
-  // A connection that came through a door of the caller's own.
-  void accept(int rail, Descriptor fd) { admit(rail, std::move(fd)); }
+  // A connection that has proved itself at a listener of the caller's own, and is watched by nobody.
+  void take_over(std::unique_ptr<TcpTrial> member);
 
  private:
   static constexpr size_t kStrangersMax = 64;

@@ -1,0 +1,323 @@
+// An aggregation node and members who mean harm: to the node's memory, and to other jobs; and tickets
+// that were overheard.
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "base/json.h"
+#include "support/hostile_member.h"
+#include "support/hub_rank.h"
+
+namespace nezha::testing {
+namespace {
+
+using context::HubSession;
+
+constexpr uint32_t kCommOfAll = 0x8000'0001;
+constexpr const char* kNodeAddress = "127.1.0.1";
+constexpr uint64_t kBad = 6;   // the job that has a hostile member
+constexpr uint64_t kGood = 8;  // on the same thread of the node
+
+std::unique_ptr<server::Aggregator> start_node(uint64_t job_bytes = 256 << 20) {
+  server::AggregatorOptions options;
+  options.address = kNodeAddress;
+  options.key = hub_key();
+  options.threads = 2;
+  options.job.bytes_max = job_bytes;
+  auto node = server::Aggregator::start(options);
+  EXPECT_TRUE(node) << node.status().to_string();
+  return node ? std::move(*node) : nullptr;
+}
+
+HubPlace place_of(int rank, int ranks, uint64_t job, uint16_t port) {
+  return {rank, ranks, job, port, 1, 0, 0, kNodeAddress};
+}
+
+wire::Ticket ticket_of(uint64_t job, uint64_t nonce, uint32_t ranks = 2) {
+  return {job, 1, ranks, 1, 0, nonce};
+}
+
+HostileMember member_of(uint16_t port, uint64_t job, uint64_t nonce, uint32_t ranks = 2) {
+  return {port, ticket_of(job, nonce, ranks), wire::job_key_of(hub_key(), job)};
+}
+
+JsonValue stats_of(server::Aggregator& node) { return *parse_json(node.stats_json()); }
+
+int64_t memory_of_job(server::Aggregator& node, uint64_t number) {
+  const JsonValue stats = stats_of(node);
+  for (const JsonValue& job : stats.at("jobs").items()) {
+    if (job.at("job").integer_or(-1) != static_cast<int64_t>(number)) continue;
+    return job.at("memory_bytes").integer_or(-1);
+  }
+  return -1;
+}
+
+wire::FrameHeader frame_of(uint32_t comm, uint64_t op_seq, uint32_t length) {
+  wire::FrameHeader header;
+  header.comm = comm;
+  header.op_seq = op_seq;
+  header.length = length;
+  header.op.count = 1000;
+  header.op.algorithm = Algorithm::aggregation;
+  return header;
+}
+
+// A job that works all the time until it is told to stop: what it says then.
+class GoodJob {
+ public:
+  explicit GoodJob(uint16_t port) : port_(port) {
+    worker_ = std::thread([this] {
+      outcomes_ = run_ranks(kRanks, [this](int rank) { return run(rank); });
+    });
+    while (rounds_ == 0 && !failed_) std::this_thread::yield();
+  }
+  ~GoodJob() {
+    if (worker_.joinable()) finish();
+  }
+  // That nothing has happened to it, and that it has worked since `began`.
+  void expect_unharmed() {
+    const int before = rounds_;
+    while (rounds_ < before + 3 && !failed_) std::this_thread::yield();
+    finish();
+    for (const Status& outcome : outcomes_) EXPECT_TRUE(outcome.is_ok()) << outcome.to_string();
+  }
+
+ private:
+  static constexpr int kRanks = 2;
+
+  Status run(int rank) {
+    const HubPlace place = place_of(rank, kRanks, kGood, port_);
+    HubRank self(place);
+    Status outcome = self.connect();
+    if (outcome.is_ok() && rank == 0) outcome = self.enlist(kCommOfAll, self.flat());
+    const bool all = meeting_.agree(outcome.is_ok());
+    if (all) outcome = self.join(kCommOfAll, self.flat());
+    while (all && meeting_.agree(outcome.is_ok() && !over_)) {
+      outcome = check_all_reduce(self, place, 100'000);
+      if (rank == 0) ++rounds_;
+    }
+    if (!outcome.is_ok()) failed_ = true;
+    return outcome;
+  }
+  void finish() {
+    over_ = true;
+    worker_.join();
+  }
+
+  const uint16_t port_;
+  Meeting meeting_{kRanks};
+  std::atomic<bool> over_{false};
+  std::atomic<bool> failed_{false};
+  std::atomic<int> rounds_{0};
+  std::vector<Status> outcomes_;
+  std::thread worker_;
+};
+
+// --------------------------------------------------------------------------- memory of the node
+
+TEST(AggregatorTrust, KeepsNothingForCommunicatorsThatItDoesNotKnow) {
+  const auto node = start_node();
+  GoodJob good(node->port());
+  HostileMember hostile = member_of(node->port(), kBad, 1);
+  ASSERT_TRUE(hostile.join(0));
+  ASSERT_TRUE(comes_to_say(*node, "\"ranks_up\":1")) << node->stats_json();
+  // A thousand communicators with a frame of 64 KiB each, and failures of others.
+  for (uint32_t comm = 0; comm < 1000; ++comm) {
+    wire::FrameHeader failure;
+    failure.type = wire::FrameType::failure;
+    failure.slot = static_cast<uint16_t>(Code::internal);
+    failure.comm = 0x9100'0000 + comm;
+    hostile.send(failure);
+  }
+  for (uint32_t comm = 0; comm < 1000; ++comm) {
+    hostile.send(frame_of(0x9000'0000 + comm, 0, 64 * 1024), std::string(64 * 1024, 'x'));
+  }
+  hostile.flush();
+  hostile.hear_all();  // the node hung up
+  EXPECT_TRUE(comes_to_say(*node, "\"ended\":{\"jobs\":1,")) << node->stats_json();
+  good.expect_unharmed();
+}
+
+TEST(AggregatorTrust, TakesNoFrameLongerThanItsChunks) {
+  const auto node = start_node();
+  GoodJob good(node->port());
+  HubRank victim(place_of(0, 3, kBad, node->port()));
+  ASSERT_TRUE(victim.connect().is_ok());
+  ASSERT_TRUE(victim.enlist(kCommOfAll, victim.flat()).is_ok());
+  HostileMember hostile = member_of(node->port(), kBad, 1, 3);
+  ASSERT_TRUE(hostile.join(1));
+  hostile.send(frame_of(kCommOfAll, 1, wire::kPayloadBytesMax));
+  hostile.flush();
+  hostile.hear_all();
+  EXPECT_LT(memory_of_job(*node, kBad), 1 << 20);
+  good.expect_unharmed();
+}
+
+// Within its credit, as the wire counts it; but each frame takes a record, too, and a buffer that is rounded
+// up.
+TEST(AggregatorTrust, EndsAJobThatMakesItHoldMoreThanItMay) {
+  const auto node = start_node();
+  GoodJob good(node->port());
+  HubRank victim(place_of(0, 2, kBad, node->port()));
+  ASSERT_TRUE(victim.connect().is_ok());
+  ASSERT_TRUE(victim.enlist(kCommOfAll, victim.flat()).is_ok());
+  HostileMember hostile = member_of(node->port(), kBad, 1);
+  ASSERT_TRUE(hostile.join(1));
+  for (uint64_t number = 1; number < 64'000; ++number) hostile.send(frame_of(kCommOfAll, number, 1), "x");
+  hostile.flush();
+  hostile.hear_all();
+  EXPECT_TRUE(comes_to_say(*node, "\"over_budget\":1")) << node->stats_json();
+  EXPECT_TRUE(victim.drive([&] { return victim.session().state() == HubSession::State::lost; }));
+  const std::string why = victim.session().reason();
+  EXPECT_NE(why.find("more than the"), std::string::npos) << why;
+  good.expect_unharmed();
+}
+
+TEST(AggregatorTrust, KeepsFewMessagesThatItHasNotAskedFor) {
+  const auto node = start_node();
+  HostileMember hostile = member_of(node->port(), kBad, 1);
+  ASSERT_TRUE(hostile.join(0));
+  for (uint64_t number = 0; number < 60'000; ++number) {
+    wire::FrameHeader offer;
+    offer.op.collective = Collective::send_recv;
+    offer.op.plan = 77;  // a tag that nobody waits for
+    offer.op.count = 100'000;
+    offer.comm = wire::desk_comm(0);
+    offer.op_seq = number;
+    offer.slot = 1;
+    offer.chunk = 4096;
+    hostile.send(offer);
+  }
+  hostile.flush();
+  hostile.hear_all();
+  EXPECT_TRUE(comes_to_say(*node, "\"jobs\":[]")) << node->stats_json();
+}
+
+// Who has the node answer, and does not read.
+TEST(AggregatorTrust, KeepsFewAnswersThatNobodyReads) {
+  const auto node = start_node();
+  GoodJob good(node->port());
+  HostileMember hostile = member_of(node->port(), kBad, 1);
+  ASSERT_TRUE(hostile.join(0));
+  ASSERT_TRUE(comes_to_say(*node, "\"job\":6")) << node->stats_json();
+  std::atomic<bool> over{false};
+  std::thread asking([&] {
+    wire::FrameHeader question;
+    question.type = wire::FrameType::reconcile;
+    question.chunk = 1;  // the epoch
+    while (!over) hostile.send(question);
+  });
+  EXPECT_TRUE(comes_to_say(*node, "\"ended\":{\"jobs\":1")) << node->stats_json();
+  over = true;
+  asking.join();
+  good.expect_unharmed();
+}
+
+// ----------------------------------------------------------------------------------- other jobs
+
+TEST(AggregatorTrust, AKeyOpensItsOwnJobAlone) {
+  const auto node = start_node();
+  GoodJob good(node->port());
+  const wire::Secret key_of_bad = wire::job_key_of(hub_key(), kBad);
+  // A ticket of the other job, made with the own key.
+  HostileMember forger(node->port(), ticket_of(kGood, 1), key_of_bad);
+  forger.show_ticket();
+  ASSERT_TRUE(forger.say_hello(0));
+  EXPECT_EQ(forger.answer(), wire::Refusal::bad_mac);
+  // One of the other job's own that was overheard: the handshake is not passed.
+  HostileMember listener(node->port(), ticket_of(kGood, 2), key_of_bad);
+  listener.show(wire::make_ticket(ticket_of(kGood, 2), wire::job_key_of(hub_key(), kGood)));
+  ASSERT_TRUE(listener.say_hello(0));
+  EXPECT_EQ(listener.answer(), wire::Refusal::bad_mac);  // the node's MAC is of another key
+  listener.prove();
+  EXPECT_FALSE(listener.pass_test());
+  EXPECT_TRUE(comes_to_say(*node, "\"refused\":2")) << node->stats_json();
+  good.expect_unharmed();
+}
+
+// A member of one job speaks of the communicator of another, which has the same number.
+TEST(AggregatorTrust, AMemberCanNeitherEndNorHearAnotherJob) {
+  const auto node = start_node();
+  GoodJob good(node->port());
+  HostileMember hostile = member_of(node->port(), kBad, 1);
+  ASSERT_TRUE(hostile.join(1));
+  ASSERT_TRUE(comes_to_say(*node, "\"job\":6")) << node->stats_json();
+  wire::FrameHeader header;
+  header.type = wire::FrameType::failure;
+  header.slot = static_cast<uint16_t>(Code::aborted);
+  header.comm = kCommOfAll;
+  hostile.send(header, "");
+  header = {};
+  header.type = wire::FrameType::ack;
+  header.comm = kCommOfAll;
+  header.credit = 1 << 20;
+  hostile.send(header);
+  header = {};
+  header.type = wire::FrameType::goodbye;
+  hostile.send(header);
+  hostile.flush();
+  const std::string heard = hostile.hear_all();
+  // Challenge, test and what members always hear: no data frame of anybody.
+  size_t frames = 0;
+  for (size_t at = 64 + 8 * 64 + 48 * 1024; at + wire::kHeaderBytes <= heard.size();) {
+    wire::FrameHeader said;
+    const auto* bytes = reinterpret_cast<const std::byte*>(heard.data() + at);
+    const wire::ConstHeaderBytes head(bytes, wire::kHeaderBytes);
+    ASSERT_EQ(wire::decode(head, &said), wire::HeaderError::none);
+    EXPECT_NE(said.type, wire::FrameType::data);
+    at += wire::kHeaderBytes + said.length;
+    ++frames;
+  }
+  EXPECT_LT(frames, 1000u);
+  good.expect_unharmed();
+}
+
+// -------------------------------------------------------------------------------------- tickets
+
+TEST(AggregatorTrust, ATicketAloneMakesNoSession) {
+  const auto node = start_node();
+  HostileMember silent = member_of(node->port(), kBad, 1);
+  silent.show_ticket();
+  HostileMember halfway = member_of(node->port(), kBad + 1, 2);
+  halfway.show_ticket();
+  ASSERT_TRUE(halfway.say_hello(0));
+  EXPECT_EQ(halfway.answer(), wire::Refusal::none);
+  const JsonValue stats = stats_of(*node);
+  EXPECT_EQ(stats.at("door").at("accepted").integer_or(-1), 2);
+  EXPECT_TRUE(stats.at("jobs").items().empty()) << node->stats_json();
+  halfway.prove();
+  EXPECT_TRUE(comes_to_say(*node, "\"job\":7")) << node->stats_json();
+  EXPECT_EQ(stats_of(*node).at("jobs").items().size(), 1u);
+}
+
+TEST(AggregatorTrust, ATicketIsGoodOnce) {
+  const auto node = start_node();
+  HostileMember first = member_of(node->port(), kBad, 5);
+  ASSERT_TRUE(first.join(0));
+  ASSERT_TRUE(comes_to_say(*node, "\"ranks_up\":1")) << node->stats_json();
+  for (int again = 1; again <= 3; ++again) {
+    HostileMember replayed = member_of(node->port(), kBad, 5);
+    replayed.show_ticket();
+    ASSERT_TRUE(replayed.say_hello(1));
+    EXPECT_EQ(replayed.answer(), wire::Refusal::replayed);
+    EXPECT_TRUE(comes_to_say(*node, "\"replayed\":" + std::to_string(again))) << node->stats_json();
+  }
+  // Two at the same time: the second to prove itself is too late.
+  HostileMember one = member_of(node->port(), kBad, 6);
+  HostileMember other = member_of(node->port(), kBad, 6);
+  one.show_ticket();
+  other.show_ticket();
+  ASSERT_TRUE(one.say_hello(1) && other.say_hello(1));
+  EXPECT_EQ(one.answer(), wire::Refusal::none);
+  EXPECT_EQ(other.answer(), wire::Refusal::none);
+  one.prove();
+  ASSERT_TRUE(one.pass_test());
+  other.prove();
+  other.pass_test();
+  other.hear_all();  // the node hung up
+  EXPECT_TRUE(comes_to_say(*node, "\"replayed\":4")) << node->stats_json();
+  EXPECT_TRUE(comes_to_say(*node, "\"ranks_up\":2")) << node->stats_json();
+}
+
+}  // namespace
+}  // namespace nezha::testing

@@ -1,0 +1,119 @@
+#include "planted/trust.h"
+
+#include <random>
+
+#include "server/job.h"
+#include "wire/handshake.h"
+#include "wire/ticket.h"
+
+namespace nezha::simulation {
+namespace {
+
+using Message = std::array<std::byte, wire::kHelloBytes>;
+
+// One honest handshake of a rank with another, and what becomes of it with a bit changed on the way.
+class Trust {
+ public:
+  explicit Trust(uint64_t seed) : random_(seed) {
+    for (auto& byte : key_) byte = static_cast<std::byte>(random_());
+    for (auto& byte : theirs_) byte = static_cast<std::byte>(random_());
+    for (auto& byte : hello_.nonce) byte = static_cast<std::byte>(random_());
+    hello_.job = random_();
+    hello_.world_size = 4;
+    hello_.acceptor_rank = 1;
+    hello_.acceptor_rail = static_cast<uint16_t>(random_() % kRails);
+  }
+
+  std::string run() {
+    for (const auto part : {&Trust::handshake, &Trust::rails, &Trust::tickets, &Trust::replay}) {
+      const std::string wrong = (this->*part)();
+      if (!wrong.empty()) return wrong;
+    }
+    return "";
+  }
+
+ private:
+  static constexpr uint16_t kRails = 3;
+
+  template <class Bytes>
+  Bytes changed(Bytes bytes, size_t begin, size_t size) {
+    bytes[begin + random_() % size] ^= static_cast<std::byte>(1 + random_() % 255);
+    return bytes;
+  }
+
+  std::string handshake() {
+    constexpr size_t kChallengeMacAt = 20;
+    constexpr size_t kProofMacAt = 4;
+    Message challenge;
+    Message proof;
+    wire::make_challenge(key_, hello_, theirs_, challenge);
+    wire::make_proof(key_, hello_, theirs_, proof);
+    wire::Nonce nonce;
+    if (wire::verify_challenge(key_, hello_, challenge, &nonce) != wire::Refusal::none) {
+      return "an honest challenge is refused";
+    }
+    if (wire::verify_proof(key_, hello_, theirs_, proof) != wire::Refusal::none) {
+      return "an honest proof is refused";
+    }
+    challenge = changed(challenge, kChallengeMacAt, wire::kMacBytes);
+    proof = changed(proof, kProofMacAt, wire::kMacBytes);
+    if (wire::verify_challenge(key_, hello_, challenge, &nonce) == wire::Refusal::none) {
+      return "an acceptor without the key is believed";
+    }
+    if (wire::verify_proof(key_, hello_, theirs_, proof) == wire::Refusal::none) {
+      return "a dialler without the key is believed";
+    }
+    return "";
+  }
+
+  std::string rails() {
+    const wire::Expected expected{hello_.job, hello_.world_size, hello_.acceptor_rank, kRails};
+    if (wire::check_hello(hello_, expected) != wire::Refusal::none) return "an honest hello is refused";
+    wire::Hello other = hello_;
+    other.acceptor_rail = static_cast<uint16_t>(kRails + random_() % 1000);
+    if (wire::check_hello(other, expected) == wire::Refusal::none) {
+      return "a rail that does not exist is taken";
+    }
+    return "";
+  }
+
+  std::string tickets() {
+    constexpr size_t kMacAt = 40;
+    const wire::Ticket ticket{random_(), random_(), 4, 1, 0, random_()};
+    const wire::TicketBytes bytes = wire::make_ticket(ticket, wire::job_key_of(key_, ticket.job));
+    wire::Ticket read;
+    if (wire::check_ticket(bytes, key_, &read) != wire::Refusal::none) {
+      return "an honest ticket is refused";
+    }
+    if (!(read == ticket)) return "a ticket says something else than it was made with";
+    if (wire::check_ticket(changed(bytes, kMacAt, wire::kMacBytes), key_, &read) == wire::Refusal::none) {
+      return "a ticket without the key is believed";
+    }
+    // Of another job, whose key does not open this one.
+    const auto foreign = wire::make_ticket(ticket, wire::job_key_of(key_, ticket.job + 1));
+    if (wire::check_ticket(foreign, key_, &read) == wire::Refusal::none) {
+      return "another job's key is believed";
+    }
+    return "";
+  }
+
+  std::string replay() {
+    server::Budget node(1 << 20);
+    server::Job job(random_(), 1 << 20, node);
+    const uint64_t nonce = random_();
+    if (job.has_seen(nonce) || !job.remember(nonce)) return "a fresh ticket is refused";
+    if (!job.has_seen(nonce) || job.remember(nonce)) return "a ticket is taken twice";
+    return "";
+  }
+
+  std::mt19937_64 random_;
+  wire::Secret key_;
+  wire::Nonce theirs_;
+  wire::Hello hello_;
+};
+
+}  // namespace
+
+std::string run_trust(uint64_t seed) { return Trust(seed).run(); }
+
+}  // namespace nezha::simulation

@@ -1,0 +1,14 @@
+// JobKey for tests: the line of a job's configuration by which its ranks reach a node with this key.
+#pragma once
+
+#include <string>
+
+#include "wire/job_key.h"
+
+namespace nezha::testing {
+
+inline std::string job_key_line(const wire::Secret& node_key = {}, uint64_t job = 1) {
+  return "aggregator_job_key=" + wire::to_text({job, wire::job_key_of(node_key, job)}) + "\n";
+}
+
+}  // namespace nezha::testing

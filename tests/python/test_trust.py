@@ -1,0 +1,181 @@
+"""What others could have put there is not believed, loaded or followed."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import threading
+import time
+import types
+from pathlib import Path
+
+import pytest
+
+from nezha.aggregator import metrics
+from nezha.lab import state, teardown
+from nezha.lab.errors import LabError
+from nezha.trust import distrusted
+
+PATIENCE_S = 60.0
+SOMEBODY = 12345
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make another user's file")
+
+
+def test_what_is_trusted(tmp_path):
+    folder = tmp_path / "folder"
+    folder.mkdir(mode=0o755)
+    assert distrusted(str(folder)) is None
+    assert distrusted(str(tmp_path / "nothing")) is None
+    for mode in (0o777, 0o1777, 0o775, 0o702):
+        folder.chmod(mode)
+        assert "written by others" in distrusted(str(folder))
+    link = tmp_path / "link"
+    link.symlink_to(folder)
+    assert distrusted(str(link)) == "is a symbolic link"
+
+
+@needs_root
+def test_another_users_is_not(tmp_path):
+    os.chown(tmp_path, SOMEBODY, SOMEBODY)
+    assert distrusted(str(tmp_path)) == f"belongs to user {SOMEBODY}"
+
+
+# ---- labs of users without root
+
+@pytest.fixture
+def no_run_folder(tmp_path, monkeypatch):
+    """As for a user who can write neither to /run nor to a folder of the session; returns the folder in
+    /tmp that another user knows the name of."""
+    monkeypatch.setattr(state.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    real = os.access
+    monkeypatch.setattr(state.os, "access", lambda path, mode: path != "/run" and real(path, mode))
+    return tmp_path / f"nezha-{os.getuid()}"
+
+
+def planted_lab(folder: Path, victim: Path) -> None:
+    """What an attacker writes: a lab whose removal unlinks `victim`."""
+    (folder / "nezha-lab").mkdir(parents=True)
+    lab = state.LabState("trap", "userns", 0, 0, str(victim), [], [], "", 0.0, "exact", 0, 0)
+    (folder / "nezha-lab" / "trap.json").write_text(
+        state.json.dumps(state.dataclasses.asdict(lab)), encoding="utf-8")
+
+
+@pytest.mark.parametrize("opened", ["", "nezha-lab"])
+def test_a_lab_that_others_could_have_written_is_not_taken_down(no_run_folder, tmp_path, opened):
+    victim = tmp_path / "victim"
+    victim.write_text("precious", encoding="utf-8")
+    planted_lab(no_run_folder, victim)
+    (no_run_folder / opened).chmod(0o777)
+    for refused in (lambda: teardown.tear_down("trap"), state.names, lambda: state.load("trap")):
+        with pytest.raises(LabError, match="can be written by others"):
+            refused()
+    assert victim.exists()
+
+
+@needs_root
+def test_another_users_lab_is_not_taken_down(no_run_folder, tmp_path):
+    victim = tmp_path / "victim"
+    victim.write_text("precious", encoding="utf-8")
+    planted_lab(no_run_folder, victim)
+    for path in (no_run_folder, no_run_folder / "nezha-lab", no_run_folder / "nezha-lab" / "trap.json"):
+        os.chown(path, SOMEBODY, SOMEBODY)
+    with pytest.raises(LabError, match=f"belongs to user {SOMEBODY}"):
+        teardown.tear_down("trap")
+    assert victim.exists()
+
+
+def test_ones_own_lab_is_believed(no_run_folder):
+    old = os.umask(0o002)
+    try:
+        lab = state.LabState("own", "loopback", 0, 0, "", [], [], "", 0.0, "exact", 0, 0)
+        with state.locked():
+            state.reserve(lab)
+    finally:
+        os.umask(old)
+    assert state.names() == ["own"] and state.load("own") == lab
+    assert (no_run_folder / "nezha-lab").stat().st_mode & 0o777 == 0o700
+    assert no_run_folder.stat().st_mode & 0o777 == 0o700
+
+
+# ---- the compiled part for torch
+
+@pytest.fixture
+def build(tmp_path, monkeypatch):
+    """nezha.torch.native.build with a cache of this test's own; torch itself is not needed."""
+    import importlib.util
+
+    torch = types.ModuleType("torch")
+    torch.__version__ = "0"
+    monkeypatch.setitem(sys.modules, "torch", sys.modules.get("torch", torch))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("NEZHA_TORCH_NATIVE", raising=False)
+    import nezha
+
+    path = Path(nezha.__file__).with_name("torch") / "native" / "build.py"
+    spec = importlib.util.spec_from_file_location("nezha.torch.native.build", path)
+    module = importlib.util.module_from_spec(spec)
+    for name in ("nezha.torch", "nezha.torch.native"):
+        package = types.ModuleType(name)
+        package.__path__ = []
+        monkeypatch.setitem(sys.modules, name, sys.modules.get(name, package))
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("opened", ["nezha", "nezha/torch", None, "file"])
+def test_code_that_others_could_have_put_there_is_not_loaded(build, tmp_path, opened):
+    from nezha import errors
+
+    directory = build.cache_directory()
+    directory.mkdir(parents=True)
+    for folder in build._folders(directory):
+        folder.chmod(0o700)
+    planted = directory / "nezha_torch_bridge.so"
+    planted.write_bytes(b"code of somebody else")
+    target = {None: directory, "file": planted}.get(opened) or tmp_path / opened
+    target.chmod(0o777)
+    with pytest.raises(errors.InvalidArgument, match="can be written by others"):
+        build.loaded()
+    target.chmod(0o755)
+    with pytest.raises(ImportError):  # now it is believed, and is no module
+        build.loaded()
+
+
+# ---- the metrics of an aggregation node
+
+def test_slow_readers_do_not_hold_the_places_of_the_metrics(monkeypatch):
+    pytest.importorskip("prometheus_client")
+    monkeypatch.setattr(metrics, "_PATIENCE_SECONDS", 1.0)
+    server = metrics.MetricsServer(("127.0.0.1", 0), metrics.Collector(dict, {}))
+    callers = [socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S)
+               for _ in range(metrics._SCRAPERS_MAX)]
+    stop = threading.Event()
+    ended = []
+
+    def dribble() -> None:
+        left = list(callers)
+        for caller in left:
+            caller.sendall(b"GET /metrics HTTP/1.1\r\nX-Slow: ")
+        while left and not stop.wait(0.1):
+            for caller in list(left):
+                try:
+                    caller.sendall(b"x")
+                except OSError:
+                    ended.append(caller)
+                    left.remove(caller)
+
+    thread = threading.Thread(target=dribble)
+    thread.start()
+    try:
+        deadline = time.monotonic() + PATIENCE_S
+        while len(ended) < len(callers) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert len(ended) == len(callers), "somebody who never stops asking keeps his place"
+    finally:
+        stop.set()
+        thread.join()
+        for caller in callers:
+            caller.close()
+        server.close()

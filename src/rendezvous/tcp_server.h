@@ -1,8 +1,10 @@
 // TcpServer: the TCP store's server, one thread inside the process of the rank that serves.
 //
 // Contract: serves from start() until destroyed, on the given host's address only. Strangers are
-// dropped: wrong magic at once, no magic within kGreetingTime, a request that stops half-way or an
-// answer that is not taken after kRequestTime, more than kClientsMax connections. All clients
+// dropped: wrong magic at once, no magic within kGreetingTime, no first request kFirstRequestTime after
+// that, a request that stops half-way or an answer that is not taken after kRequestTime. When all
+// kClientsMax places are taken, or those of one address, the oldest connection that has not yet made a
+// request makes room; who has made one keeps its place, however long it waits for a key. All clients
 // together hold at most `memory_bytes`.
 // Destroying it delivers answers already given, for at most kFarewellTime, and closes everything:
 // clients that wait get an error at once. Any thread may start and destroy it.
@@ -19,8 +21,10 @@
 namespace nezha::rendezvous {
 
 inline constexpr size_t kClientsMax = 4096;
+inline constexpr size_t kClientsOfAddressMax = 3072;
 inline constexpr size_t kServerMemoryBytes = 256 * 1024 * 1024;
 inline constexpr Nanoseconds kGreetingTime = 2 * kSecond;
+inline constexpr Nanoseconds kFirstRequestTime = 5 * kSecond;
 inline constexpr Nanoseconds kRequestTime = 30 * kSecond;
 inline constexpr Nanoseconds kFarewellTime = kSecond;
 

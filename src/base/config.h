@@ -103,7 +103,8 @@
   TEXT(log_level, "warn", log_level, 0,                                                            \
        "`error`, `warn`, `info`, `debug` or `trace`.")                                             \
   TEXT(log_file, "", any, 0,                                                                       \
-       "File for the log; %h is the host's name, %p the process id. Empty: standard error.")       \
+       "File for the log; %h is the host's name, %p the process id. Empty: standard error. A "     \
+       "file or link that another user put there is refused.")                                     \
   TEXT(flight_dump, "", any, 0,                                                                    \
        "Where a rank writes what it did last, when a communicator fails: a file with %r (rank), "  \
        "%h (host) and %p (process id) in its name; without %r a directory. Empty: nowhere.")       \

@@ -1,6 +1,7 @@
 #include "base/log.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -60,6 +61,33 @@ size_t write_head(char* line, size_t size, Level level, const char* subsystem) {
   return written < 0 ? 0 : std::min(static_cast<size_t>(written), size - 1);
 }
 
+// A file that this user or root made. In a folder like /tmp another user may have put a link to a file of
+// ours there, or a file of his own that he reads. (A link of root's is one like /dev/stderr.)
+int open_log(const char* path) {
+  const auto is_ours = [](const struct stat& facts) {
+    return facts.st_uid == geteuid() || facts.st_uid == 0;
+  };
+  struct stat facts {};
+  const bool is_link = lstat(path, &facts) == 0 && S_ISLNK(facts.st_mode);
+  const bool trusted_link = is_link && is_ours(facts);
+  if (is_link && !trusted_link) {
+    errno = ELOOP;
+    return -1;
+  }
+  // Without waiting: for a reader of a pipe that nobody reads.
+  const int flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+  const int file = open(path, flags | (trusted_link ? 0 : O_NOFOLLOW), 0644);
+  if (file < 0) return -1;
+  const bool foreign =
+      fstat(file, &facts) != 0 || (!trusted_link && S_ISREG(facts.st_mode) && !is_ours(facts));
+  if (foreign || fcntl(file, F_SETFL, O_APPEND) != 0) {
+    close(file);
+    errno = foreign ? EPERM : errno;
+    return -1;
+  }
+  return file;
+}
+
 }  // namespace
 
 std::string_view name_of(Level level) {
@@ -84,12 +112,14 @@ Status set_file(std::string_view path) {
   const std::string name = expand_path(path);
   const int opened = name.empty()
                          ? fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3)
-                         : open(name.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+                         : open_log(name.c_str());
   if (opened < 0) {
     if (name.empty()) return Status::ok();  // a daemon without stderr: nobody to tell
     const int reason = errno;
+    const bool foreign = reason == ELOOP || reason == EPERM;
     return error(Code::invalid_argument, "log: cannot open log_file '%s': %s", name.c_str(),
-                 std::strerror(reason))
+                 foreign ? "another user made it, or a link in its place; choose another name"
+                         : std::strerror(reason))
         .with_errno(reason);
   }
   const std::lock_guard lock(start_mutex());

@@ -60,7 +60,9 @@ class FileStore final : public Store {
     struct stat now {};
     const bool known = stat(probe.value().c_str(), &now) == 0;
     unlink(probe.value().c_str());
-    if (known) remove_expired(now.st_mtime);  // the file server's clock, which may not be ours
+    if (!known) return Status::ok();
+    NEZHA_RETURN_IF_ERROR(check_owner(now.st_uid));
+    remove_expired(now.st_mtime);  // the file server's clock, which may not be ours
     return Status::ok();
   }
 
@@ -103,6 +105,22 @@ class FileStore final : public Store {
   std::string describe() const override { return "file://" + directory_; }
 
  private:
+  // `own`: who a new file belongs to there, which is not this user's number on every file server.
+  Status check_owner(uid_t own) const {
+    struct stat facts {};
+    if (stat(directory_.c_str(), &facts) != 0) return failed(errno, "cannot look at the directory");
+    constexpr const char* kAdvice =
+        "name a directory of your own, or one that does not exist yet: it is made for you";
+    if (facts.st_uid != own && facts.st_uid != 0) {
+      return error(Code::invalid_argument, "store file://%s: the directory belongs to user %u, who could "
+                   "change what ranks tell each other; %s", directory_.c_str(), facts.st_uid, kAdvice);
+    }
+    if ((facts.st_mode & (S_IWGRP | S_IWOTH)) == 0) return Status::ok();
+    return error(Code::invalid_argument, "store file://%s: the directory has mode %04o, so that others "
+                 "could change what ranks tell each other; chmod go-w '%s', or %s", directory_.c_str(),
+                 facts.st_mode & 07777u, directory_.c_str(), kAdvice);
+  }
+
   std::string path_of(std::string_view key) const { return directory_ + "/" + file_name(key); }
 
   Status failed(int number, const char* what) const {

@@ -1,5 +1,6 @@
 #include "rendezvous/tcp_server.h"
 
+#include <netdb.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -19,6 +20,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "rendezvous/address.h"
+#include "rendezvous/client_places.h"
 #include "rendezvous/socket.h"
 #include "rendezvous/store_table.h"
 #include "rendezvous/tcp_protocol.h"
@@ -31,6 +33,7 @@ constexpr ClientId kWakeUp = 1;
 constexpr ClientId kFirstClient = 2;
 constexpr size_t kReadBytes = 64 * 1024;
 constexpr int kReadsPerTurn = 8;  // then the other clients have theirs
+constexpr int kAcceptsPerTurn = 64;
 constexpr Nanoseconds kAcceptPause = 100 * kMillisecond;
 
 struct Client {
@@ -44,12 +47,20 @@ struct Client {
   bool is_admitted;   // has proved that it belongs to the job, where that is asked
   std::string nonce;  // ours, that it has to prove it with
   Stage stage = Stage::reading;
+  bool asking = false;                // a part of a request has come
   std::string head;                   // what is being sent, first part
   std::shared_ptr<const Blob> value;  // second part
   size_t sent = 0;
   Nanoseconds deadline = kNever;
   uint32_t events = EPOLLIN | EPOLLRDHUP;  // what epoll watches for
 };
+
+std::string address_of(const sockaddr_storage& peer) {
+  char name[NI_MAXHOST] = "?";
+  getnameinfo(reinterpret_cast<const sockaddr*>(&peer), sizeof(peer), name, sizeof(name), nullptr, 0,
+              NI_NUMERICHOST);
+  return name;
+}
 
 class EpollServer final : public TcpServer {
  public:
@@ -155,31 +166,43 @@ class EpollServer final : public TcpServer {
   }
 
   void accept_clients() {
-    for (;;) {
-      Descriptor socket(accept4(listener_.get(), nullptr, nullptr,
-                            SOCK_CLOEXEC | SOCK_NONBLOCK));
+    for (int i = 0; i < kAcceptsPerTurn; ++i) {
+      sockaddr_storage from{};
+      socklen_t length = sizeof(from);
+      Descriptor socket(accept4(listener_.get(), reinterpret_cast<sockaddr*>(&from), &length,
+                                SOCK_CLOEXEC | SOCK_NONBLOCK));
       if (!socket) {
         if (errno == EAGAIN || errno == EWOULDBLOCK) return;
-        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+        const int number = errno;
+        if (number == EMFILE || number == ENFILE || number == ENOBUFS || number == ENOMEM) {
+          // A process with few descriptors is full before its places are.
+          if (const auto stranger = places_.oldest_stranger()) {
+            drop(*stranger, "it had asked nothing when descriptors were short");
+            continue;
+          }
           // The listener stays readable; without a pause this would spin until others close.
           NEZHA_LOG(warn, "store", "cannot accept on port %d: %s; trying again", port_,
-                    std::strerror(errno));
+                    std::strerror(number));
           watch(EPOLL_CTL_MOD, listener_, 0, kListener);
           accept_again_ = system_clock().now() + kAcceptPause;
           return;
         }
         continue;  // this one connection failed before we took it
       }
-      if (clients_.size() >= kClientsMax) {
-        NEZHA_LOG(debug, "store", "port %d: more than %zu connections; one is refused", port_,
-                  kClientsMax);
+      const std::string address = address_of(from);
+      std::optional<ClientId> leaves;
+      if (!places_.has_room(address, &leaves)) {
+        NEZHA_LOG(debug, "store", "port %d: one connection too many of %s is refused (%zu of all, %zu of "
+                  "one address)", port_, address.c_str(), kClientsMax, kClientsOfAddressMax);
         continue;
       }
+      if (leaves) drop(*leaves, "it had asked nothing when others needed its place");
       set_connection_options(socket);
       const ClientId id = next_id_++;
       const auto entry =
           clients_.emplace(id, std::make_unique<Client>(std::move(socket), budget_, key_.has_value()))
               .first;
+      places_.add(id, address);
       if (!watch(EPOLL_CTL_ADD, entry->second->socket, entry->second->events, id)) {
         drop(id, std::strerror(errno));
         continue;
@@ -215,6 +238,7 @@ class EpollServer final : public TcpServer {
     if (client.stage == Client::Stage::answering) --answering_;
     set_deadline(id, client, kNever);
     table_.forget(id);
+    places_.remove(id);
     clients_.erase(entry);
   }
 
@@ -248,7 +272,8 @@ class EpollServer final : public TcpServer {
           send(client.socket.get(), kMagic.data(), kMagic.size(), MSG_NOSIGNAL);
           return drop(id, "another version");
         case RequestReader::Outcome::more:
-          if (client.reader.greeted() && client.deadline == kNever) {
+          if (client.reader.greeted() && !client.asking) {
+            client.asking = true;
             set_deadline(id, client, system_clock().now() + kRequestTime);
           }
           break;
@@ -257,6 +282,7 @@ class EpollServer final : public TcpServer {
         case RequestReader::Outcome::proof:
           return judge(id, client);
         case RequestReader::Outcome::request:
+          client.asking = false;
           set_deadline(id, client, kNever);
           return answer(id, client);
       }
@@ -280,6 +306,7 @@ class EpollServer final : public TcpServer {
       return drop(id, "another secret than the job's");
     }
     client.is_admitted = true;
+    places_.trust(id);
     begin_sending(id, client, store_mac_of(*key_, StoreSide::server, client.nonce, its_nonce), nullptr);
   }
 
@@ -290,6 +317,7 @@ class EpollServer final : public TcpServer {
     if (!request.too_much && !request.key.starts_with(prefix_)) {
       answers.push_back({id, Code::mismatch, nullptr});
     } else {
+      if (!request.too_much) places_.trust(id);
       table_.handle(id, std::move(request), answers);
     }
     const bool waits = std::none_of(answers.begin(), answers.end(),
@@ -340,7 +368,10 @@ class EpollServer final : public TcpServer {
     client.value.reset();
     client.stage = Client::Stage::reading;
     --answering_;
-    if (client.is_admitted) set_deadline(id, client, kNever);
+    if (client.is_admitted) {
+      set_deadline(id, client,
+                   places_.is_trusted(id) ? kNever : system_clock().now() + kFirstRequestTime);
+    }
     want(id, client, EPOLLIN | EPOLLRDHUP);
   }
 
@@ -354,6 +385,7 @@ class EpollServer final : public TcpServer {
   MemoryBudget budget_;
   StoreTable table_;
   std::unordered_map<ClientId, std::unique_ptr<Client>> clients_;
+  ClientPlaces places_{kClientsMax, kClientsOfAddressMax};
   std::set<std::pair<Nanoseconds, ClientId>> deadlines_;
   ClientId next_id_ = kFirstClient;
   size_t answering_ = 0;

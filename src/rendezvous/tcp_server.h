@@ -2,9 +2,11 @@
 //
 // Contract: serves from start() until destroyed, on the given host's address only. With a key it serves
 // those who prove that they have it, and proves that it has it, too (store_proof.h). Strangers are
-// dropped: wrong magic or proof at once, none within kGreetingTime, a request that stops half-way or an
-// answer that is not taken after kRequestTime, more than kClientsMax connections. All clients
-// together hold at most `memory_bytes`.
+// dropped: wrong magic or proof at once, none within kGreetingTime, no first request kFirstRequestTime
+// after that, a request that stops half-way or an answer that is not taken after kRequestTime. When all
+// kClientsMax places are taken, or those of one address, the oldest connection that has neither proved
+// itself nor made a request makes room; others keep their place, however long they wait for a key. All
+// clients together hold at most `memory_bytes`.
 // Destroying it delivers answers already given, for at most kFarewellTime, and closes everything:
 // clients that wait get an error at once. Any thread may start and destroy it.
 #pragma once
@@ -22,8 +24,10 @@
 namespace nezha::rendezvous {
 
 inline constexpr size_t kClientsMax = 4096;
+inline constexpr size_t kClientsOfAddressMax = 3072;
 inline constexpr size_t kServerMemoryBytes = 256 * 1024 * 1024;
 inline constexpr Nanoseconds kGreetingTime = 2 * kSecond;
+inline constexpr Nanoseconds kFirstRequestTime = 5 * kSecond;
 inline constexpr Nanoseconds kRequestTime = 30 * kSecond;
 inline constexpr Nanoseconds kFarewellTime = kSecond;
 

@@ -185,7 +185,7 @@ wire::Refusal Aggregator::may_prove(const wire::Ticket& ticket, transport::Trial
   identity->world_size = ticket.ranks + std::max<uint32_t>(ticket.hubs, 1);
   identity->job = ticket.run;
   identity->secret = wire::job_key_of(options_.key, ticket.job);
-  identity->rail_count = 1;
+  identity->rail_counts.assign(identity->world_size, 1);
   return wire::Refusal::none;
 }
 

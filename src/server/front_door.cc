@@ -96,10 +96,9 @@ void FrontDoor::judge(Caller& caller) {
 }
 
 void FrontDoor::begin_proof(Caller& caller) {
-  transport::TrialIdentity identity;
-  const wire::Refusal wrong = admission_.may_prove(caller.ticket, &identity);
+  const wire::Refusal wrong = admission_.may_prove(caller.ticket, &caller.identity);
   if (wrong != wire::Refusal::none) return refuse(caller, wrong);
-  caller.trial = std::make_unique<transport::TcpTrial>(identity, std::move(caller.fd), 0,
+  caller.trial = std::make_unique<transport::TcpTrial>(caller.identity, std::move(caller.fd), 0,
                                                        loop_.clock().now());
 }
 

@@ -77,6 +77,7 @@ class FrontDoor final : private progress::Pollable {
     std::array<std::byte, wire::kTicketBytes> bytes;
     size_t have = 0;
     wire::Ticket ticket;
+    transport::TrialIdentity identity;           // to whom it has to prove itself
     std::unique_ptr<transport::TcpTrial> trial;  // its ticket is good
     std::string_view said;                       // the answer; empty: none yet
     size_t sent = 0;

@@ -54,6 +54,13 @@ struct MeshRequest {
   size_t control_frames_max = 16384;  // that may wait for one peer who does not read
   // The first bytes of every connection that is dialled (wire/ticket.h).
   std::vector<std::byte> ticket = {};
+
+  // How many rails each rank has, by rank.
+  std::vector<uint16_t> rail_counts() const {
+    std::vector<uint16_t> counts;
+    for (const PeerAddress& each : ranks) counts.push_back(static_cast<uint16_t>(each.rails.size()));
+    return counts;
+  }
 };
 
 struct Mesh {

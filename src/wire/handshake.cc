@@ -90,16 +90,17 @@ bool all_zero(std::span<const std::byte> bytes) {
   return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
 }
 
-template <size_t kBytes>
-Result<std::array<std::byte, kBytes>> random_bytes(const char* what) {
-  std::array<std::byte, kBytes> bytes;
-  if (RAND_bytes(reinterpret_cast<unsigned char*>(bytes.data()), kBytes) != 1) {
+template <class Bytes>
+Result<Bytes> random_bytes(const char* what) {
+  Bytes bytes;
+  if (RAND_bytes(reinterpret_cast<unsigned char*>(bytes.data()), static_cast<int>(bytes.size())) != 1) {
     return error(Code::exhausted,
                  "the operating system's random generator gave no %zu bytes for a %s; check that "
-                 "/dev/urandom is readable in this container", kBytes, what);
+                 "/dev/urandom is readable in this container", bytes.size(), what);
   }
   return bytes;
 }
+
 
 }  // namespace
 
@@ -112,19 +113,20 @@ std::string_view reason_of(Refusal refusal) {
     case Refusal::wrong_world_size: return "the two sides disagree about the number of ranks";
     case Refusal::rank_out_of_range: return "a rank is not below the number of ranks";
     case Refusal::not_my_rank: return "the connection was meant for another rank";
-    case Refusal::rail_out_of_range: return "the acceptor has no rail of that index";
+    case Refusal::rail_out_of_range: return "one of the two ranks has no rail of that index";
     case Refusal::bad_mac: return "the two sides hold different secrets";
     case Refusal::malformed: return "bytes that must be zero are not";
     case Refusal::needs_tls: return "one side has tls=on, the other tls=off; set it equal on all ranks";
     case Refusal::no_room: return "the aggregation node serves as much as its quotas allow";
+    case Refusal::lane_out_of_range: return "a rail has fewer streams";
     case Refusal::wrong_tree: return "the aggregation node knows a tree of another number of nodes";
     case Refusal::replayed: return "the aggregation node has seen this ticket before";
   }
   return "unknown reason";
 }
 
-Result<Nonce> random_nonce() { return random_bytes<kNonceBytes>("nonce"); }
-Result<Secret> random_secret() { return random_bytes<kSecretBytes>("secret"); }
+Result<Nonce> random_nonce() { return random_bytes<Nonce>("nonce"); }
+Result<Secret> random_secret() { return random_bytes<Secret>("secret"); }
 
 std::string_view trimmed_secret(std::string_view text) {
   constexpr std::string_view kSpace = " \t\r\n\v\f";
@@ -153,7 +155,7 @@ Secret session_secret_of(const Secret& secret, std::string_view agreed) {
   return mac_of(secret, kSession, agreed);
 }
 
-Secret store_key_of(const Secret& secret) { return mac_of(secret, kStoreKey, {}); }
+Secret::Bytes store_key_of(const Secret& secret) { return mac_of(secret, kStoreKey, {}); }
 
 Mac channel_mac_of(const Secret& secret, std::string_view transcript) {
   const std::string text = "channel" + std::string(transcript);
@@ -162,7 +164,7 @@ Mac channel_mac_of(const Secret& secret, std::string_view transcript) {
 
 bool equal(const Mac& a, const Mac& b) { return CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0; }
 
-Mac tls_key_of(const Secret& secret) { return mac_of(secret, std::as_bytes(std::span(kTls))); }
+Secret tls_key_of(const Secret& secret) { return mac_of(secret, std::as_bytes(std::span(kTls))); }
 
 bool is_ours(std::span<const std::byte> beginning) {
   // What all magics have in common.
@@ -215,7 +217,14 @@ Refusal check_hello(const Hello& hello, const Expected& expected) {
   if (hello.acceptor_rank != expected.my_rank || hello.dialer_rank == expected.my_rank) {
     return Refusal::not_my_rank;
   }
-  if (hello.acceptor_rail >= expected.my_rail_count) return Refusal::rail_out_of_range;
+  const auto has_rail = [&](uint32_t rank, uint16_t rail) {
+    return rank < expected.rail_counts.size() && rail < expected.rail_counts[rank];
+  };
+  if (!has_rail(hello.acceptor_rank, hello.acceptor_rail) ||
+      !has_rail(hello.dialer_rank, hello.dialer_rail)) {
+    return Refusal::rail_out_of_range;
+  }
+  if (hello.lane >= expected.lanes) return Refusal::lane_out_of_range;
   return Refusal::none;
 }
 

@@ -20,15 +20,14 @@
 #include <string_view>
 
 #include "base/status.h"
+#include "wire/secret.h"
 
 namespace nezha::wire {
 
-inline constexpr size_t kSecretBytes = 32;
 inline constexpr size_t kNonceBytes = 16;
 inline constexpr size_t kMacBytes = 32;
 inline constexpr uint16_t kProtocolVersion = 2;
 
-using Secret = std::array<std::byte, kSecretBytes>;
 using Nonce = std::array<std::byte, kNonceBytes>;
 using Mac = std::array<std::byte, kMacBytes>;
 
@@ -64,8 +63,9 @@ enum class Refusal : uint8_t {
   no_room,     // of aggregation nodes, as the next
   wrong_tree,
   replayed,
+  lane_out_of_range,
 };
-inline constexpr Refusal kRefusalLast = Refusal::replayed;
+inline constexpr Refusal kRefusalLast = Refusal::lane_out_of_range;
 std::string_view reason_of(Refusal refusal);
 // These bytes begin a message of this protocol, of any version.
 bool is_ours(std::span<const std::byte> beginning);
@@ -90,14 +90,14 @@ Mac record_mac_of(const Secret& secret, std::string_view record);
 // that know other addresses or nonces of each other have another, so their handshakes fail.
 Secret session_secret_of(const Secret& secret, std::string_view agreed);
 // HMAC(secret, "store key"): what a rank proves to a TCP store, which never has the secret.
-Secret store_key_of(const Secret& secret);
+Secret::Bytes store_key_of(const Secret& secret);
 // HMAC(secret, "channel" | transcript): proves and keys what a handshake is bound to beside its own
 // messages. The transcript contains both nonces, and which of its uses it is for.
 Mac channel_mac_of(const Secret& secret, std::string_view transcript);
 // Constant-time.
 bool equal(const Mac& a, const Mac& b);
 // HMAC(secret, "tls"): the pre-shared key of encrypted rails.
-Mac tls_key_of(const Secret& secret);
+Secret tls_key_of(const Secret& secret);
 
 void encode(const Hello& hello, std::span<std::byte, kHelloBytes> out);
 // Checks magic, version and padding; the acceptor checks the rest with `check_hello`. `out` is
@@ -108,8 +108,10 @@ struct Expected {
   uint64_t job = 0;
   uint32_t world_size = 0;
   uint32_t my_rank = 0;
-  uint16_t my_rail_count = 0;
+  std::span<const uint16_t> rail_counts;  // by rank
+  uint16_t lanes = 1;                     // of every rail
 };
+// Every index that the layers above use is in its range when the answer is `none`.
 Refusal check_hello(const Hello& hello, const Expected& expected);
 
 void make_challenge(const Secret& secret, const Hello& hello, const Nonce& acceptor_nonce,

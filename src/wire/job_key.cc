@@ -31,11 +31,7 @@ Secret job_key_of(const Secret& key, uint64_t job) {
   store_le(number.data(), job);
   std::string text = "aggregation job:";
   text.append(reinterpret_cast<const char*>(number.data()), number.size());
-  const Mac mac = channel_mac_of(key, text);
-  Secret secret;
-  static_assert(secret.size() == std::tuple_size_v<Mac>);
-  std::copy(mac.begin(), mac.end(), secret.begin());
-  return secret;
+  return channel_mac_of(key, text);
 }
 
 uint64_t job_number_of(std::string_view name) {
@@ -57,7 +53,7 @@ Result<JobKey> job_key_from_text(std::string_view text) {
   for (size_t i = 0; sane && i < key.key.size(); ++i) {
     uint8_t byte = 0;
     sane = get_hex(text.substr(kNumberDigits + 1 + 2 * i, 2), &byte);
-    key.key[i] = static_cast<std::byte>(byte);
+    key.key.data()[i] = static_cast<std::byte>(byte);
   }
   if (sane) return key;
   return error(Code::invalid_argument, "aggregator_job_key is no job's key: want what `nezha aggregator "

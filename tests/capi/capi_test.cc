@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -13,6 +14,7 @@
 #include "base/json.h"
 #include "capi/nezha_c.h"
 #include "nezha/nezha.h"
+#include "support/temp_directory.h"
 #include "support/watchdog.h"
 #include "support/world.h"
 
@@ -51,7 +53,11 @@ void with_world(int ranks, Body body) {
 }
 
 TEST(CApi, WorksFromC) {
-  const char* wrong = run_c_program();
+  const TempDirectory directory;
+  const std::string key = directory.path() + "/key";
+  std::ofstream(key) << "0123456789abcdef0123456789abcdef";
+  std::filesystem::permissions(key, std::filesystem::perms::owner_read);
+  const char* wrong = run_c_program(key.c_str());
   EXPECT_EQ(wrong, nullptr) << wrong;
 }
 

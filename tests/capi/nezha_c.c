@@ -7,13 +7,14 @@
 #include "nezha/aggregator.h"
 #include "nezha/nezha.h"
 
-static const char* run_node(void) {
+static const char* run_node(const char* key_file) {
   nezha_aggregator_t node = NULL;
   nezha_aggregator_options options;
   int port = 0;
   memset(&options, 0, sizeof(options));
   options.struct_size = sizeof(options);
   options.address = "127.0.0.1";
+  options.key_file = key_file;
   options.threads = 1;
   if (nezha_aggregator_start(&options, &node) != NEZHA_OK) return nezha_last_error();
   if (nezha_aggregator_port(node, &port) != NEZHA_OK || port <= 0) return "a node without a port";
@@ -21,7 +22,7 @@ static const char* run_node(void) {
   return NULL;
 }
 
-const char* run_c_program(void) {
+const char* run_c_program(const char* key_file) {
   nezha_comm_t comm = NULL;
   nezha_init_options options;
   memset(&options, 0, sizeof(options));
@@ -46,5 +47,5 @@ const char* run_c_program(void) {
   }
   if (nezha_barrier(comm, NULL, NULL) != NEZHA_OK) return nezha_last_error();
   nezha_destroy(comm);
-  return run_node();
+  return run_node(key_file);
 }

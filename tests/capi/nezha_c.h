@@ -6,7 +6,7 @@
 extern "C" {
 #endif
 
-const char* run_c_program(void);
+const char* run_c_program(const char* key_file);
 
 #ifdef __cplusplus
 }

@@ -153,8 +153,7 @@ TEST(AggregatorTrust, TakesNoFrameLongerThanItsChunks) {
   good.expect_unharmed();
 }
 
-// Within its credit, as the wire counts it; but each frame takes a record, too, and a buffer that is rounded
-// up.
+// Within its credit, as the wire counts it; but each frame takes a record, too, and a buffer, rounded up.
 TEST(AggregatorTrust, EndsAJobThatMakesItHoldMoreThanItMay) {
   const auto node = start_node();
   GoodJob good(node->port());

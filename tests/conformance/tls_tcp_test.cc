@@ -327,7 +327,7 @@ TrialIdentity identity(int rank, std::shared_ptr<const TlsKey> tls) {
   me.world_size = 2;
   me.job = 77;
   me.secret = wire::secret_from_text("job");
-  me.rail_count = 1;
+  me.rail_counts = {1, 1};
   me.tls = std::move(tls);
   return me;
 }
@@ -341,8 +341,10 @@ void turn(TcpTrial& trial) {
 struct Trials {
   Trials(std::shared_ptr<const TlsKey> dialler_key, std::shared_ptr<const TlsKey> acceptor_key)
       : fds(socket_pair()),
-        dialler(identity(0, std::move(dialler_key)), std::move(fds.first), 1, 0, 0, 0, 0, 0, kNever),
-        acceptor(identity(1, std::move(acceptor_key)), std::move(fds.second), 0, 0) {}
+        low(identity(0, std::move(dialler_key))),
+        high(identity(1, std::move(acceptor_key))),
+        dialler(low, std::move(fds.first), 1, 0, 0, 0, 0, 0, kNever),
+        acceptor(high, std::move(fds.second), 0, 0) {}
   void run() {
     for (int i = 0; i < 10'000; ++i) {
       turn(dialler);
@@ -351,6 +353,8 @@ struct Trials {
     }
   }
   std::pair<Descriptor, Descriptor> fds;
+  const TrialIdentity low;
+  const TrialIdentity high;
   TcpTrial dialler;
   TcpTrial acceptor;
 };
@@ -411,7 +415,8 @@ TEST(TlsTrial, StrangersAreReadForLittle) {
     auto [mine, theirs] = socket_pair(1 << 20);
     const ssize_t said = send(theirs.get(), words.data(), words.size(), MSG_NOSIGNAL);
     ASSERT_EQ(said, static_cast<ssize_t>(words.size()));
-    TcpTrial trial(identity(1, key_of("job")), std::move(mine), 0, 0);
+    const TrialIdentity me = identity(1, key_of("job"));
+    TcpTrial trial(me, std::move(mine), 0, 0);
     for (int i = 0; i < 100 && trial.state() != TcpTrial::State::failed; ++i) {
       trial.on_poll(POLLIN | POLLOUT, 1000);
     }
@@ -479,7 +484,8 @@ TEST(TlsTrial, ACertificateProvesNothing) {
     Impostor impostor;
     SSL_CTX_set_max_proto_version(impostor.context(), newest);
     auto [mine, theirs] = socket_pair();
-    TcpTrial trial(identity(0, key_of("job")), std::move(mine), 1, 0, 0, 0, 0, 0, kNever);
+    const TrialIdentity me = identity(0, key_of("job"));
+    TcpTrial trial(me, std::move(mine), 1, 0, 0, 0, 0, 0, kNever);
     Foreign(impostor.context(), std::move(theirs), false).meet(trial);
   }
 }
@@ -489,7 +495,8 @@ TEST(TlsTrial, AClientWithoutTheKeyIsRefused) {
     Impostor impostor;
     SSL_CTX_set_max_proto_version(impostor.context(), newest);
     auto [mine, theirs] = socket_pair();
-    TcpTrial trial(identity(1, key_of("job")), std::move(mine), 0, 0);
+    const TrialIdentity me = identity(1, key_of("job"));
+    TcpTrial trial(me, std::move(mine), 0, 0);
     Foreign(impostor.context(), std::move(theirs), true).meet(trial);
     EXPECT_TRUE(trial.has_refused());
   }
@@ -497,7 +504,7 @@ TEST(TlsTrial, AClientWithoutTheKeyIsRefused) {
 
 // ------------------------------------------------------------------------------------------- a member
 
-SSL_SESSION* session_with(SSL* ssl, const wire::Mac& psk) {
+SSL_SESSION* session_with(SSL* ssl, const wire::Secret& psk) {
   const unsigned char suite[] = {0x13, 0x01};
   SSL_SESSION* const session = SSL_SESSION_new();
   SSL_SESSION_set1_master_key(session, reinterpret_cast<const unsigned char*>(psk.data()), psk.size());

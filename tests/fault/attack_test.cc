@@ -23,6 +23,9 @@ using wire::Secret;
 constexpr uint32_t kRanks = 3;
 // Rank 1 is attacked. Rank 0 dials it, and it dials rank 2.
 constexpr uint32_t kVictim = 1;
+constexpr uint16_t kRails = 2;
+constexpr uint16_t kLanes = 2;
+constexpr RailJobOptions kJob = {.ranks = kRanks, .rails = kRails, .streams_per_rail = kLanes};
 
 // What rank 0 would say.
 Hello honest_hello() {
@@ -228,7 +231,7 @@ std::vector<Attack> thefts() {
   return {
       stolen("RankTheft", [](Hello& hello) { hello.dialer_rank = 2; }),
       stolen("RailTheft", [](Hello& hello) { hello.dialer_rail = 1; }),
-      stolen("LaneTheft", [](Hello& hello) { hello.lane = 7; }),
+      stolen("LaneTheft", [](Hello& hello) { hello.lane = 1; }),
       stolen("NewerEpoch", [](Hello& hello) { hello.epoch = 1; }),
       stolen("LastEpoch", [](Hello& hello) { hello.epoch = UINT32_MAX; }),
       stolen("AnotherNonce", [](Hello& hello) { hello.nonce = nonce_of(0x21); }),
@@ -243,9 +246,19 @@ std::vector<Attack> thefts() {
       hello_with("AcceptorBehindTheLast", Refusal::rank_out_of_range,
                  [](Hello& hello) { hello.acceptor_rank = 0x80000001; }),
       hello_with("RailBehindTheLast", Refusal::rail_out_of_range,
-                 [](Hello& hello) { hello.acceptor_rail = 1; }),
+                 [](Hello& hello) { hello.acceptor_rail = kRails; }),
       hello_with("RailThatIsMinusOne", Refusal::rail_out_of_range,
                  [](Hello& hello) { hello.acceptor_rail = UINT16_MAX; }),
+      hello_with("TheVictimsOtherRail", Refusal::rail_out_of_range,
+                 [](Hello& hello) { hello.acceptor_rail = 1; }),
+      hello_with("DiallersRailBehindTheLast", Refusal::rail_out_of_range,
+                 [](Hello& hello) { hello.dialer_rail = kRails; }),
+      hello_with("DiallersRailThatIsMinusOne", Refusal::rail_out_of_range,
+                 [](Hello& hello) { hello.dialer_rail = UINT16_MAX; }),
+      hello_with("LaneBehindTheLast", Refusal::lane_out_of_range,
+                 [](Hello& hello) { hello.lane = kLanes; }),
+      hello_with("LaneThatIsMinusOne", Refusal::lane_out_of_range,
+                 [](Hello& hello) { hello.lane = UINT16_MAX; }),
       hello_with("AnotherJob", Refusal::wrong_job, [](Hello& hello) { hello.job ^= 1; }),
       hello_with("JobZero", Refusal::wrong_job, [](Hello& hello) { hello.job = 0; }),
       hello_with("AnotherWorldSize", Refusal::wrong_world_size,
@@ -329,7 +342,7 @@ class AttackedAcceptor : public ::testing::TestWithParam<Attack> {
 };
 
 TEST_P(AttackedAcceptor, RefusesAndTheJobForms) {
-  RailJob job({.ranks = kRanks});
+  RailJob job(kJob);
   job.start(kVictim);
   {
     Stranger stranger(job.port_of(kVictim));
@@ -338,7 +351,7 @@ TEST_P(AttackedAcceptor, RefusesAndTheJobForms) {
   }
   for (const Status& outcome : job.finish()) EXPECT_TRUE(outcome.is_ok()) << outcome.to_string();
   for (int rank = 0; rank < static_cast<int>(kRanks); ++rank) {
-    EXPECT_EQ(job.connections_of(rank), static_cast<int>(kRanks) - 1);
+    EXPECT_EQ(job.connections_of(rank), (static_cast<int>(kRanks) - 1) * kRails * kLanes);
   }
 }
 

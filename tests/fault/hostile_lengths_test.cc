@@ -219,7 +219,9 @@ TEST(HostileLengths, OfAMessagesFrames) { EXPECT_GE(frames_at_an_engine(true), 1
 // ---------------------------------------------------------------------------------- handshake
 
 size_t fields_of_a_hello() {
-  const wire::Expected expected{.job = 77, .world_size = 4, .my_rank = 1, .my_rail_count = 2};
+  static constexpr std::array<uint16_t, 4> kRails = {3, 2, 2, 2};
+  const wire::Expected expected{
+      .job = 77, .world_size = 4, .my_rank = 1, .rail_counts = kRails, .lanes = 4};
   const auto with = [](auto change) {
     wire::Hello hello;
     hello.job = 77;
@@ -244,8 +246,10 @@ size_t fields_of_a_hello() {
     check(with([&](wire::Hello& h) { h.acceptor_rank = number; }), value == 1, value);
   }
   for (const uint64_t value : numbers(16)) {
-    check(with([&](wire::Hello& h) { h.acceptor_rail = static_cast<uint16_t>(value); }), value < 2,
-          value);
+    const auto number = static_cast<uint16_t>(value);
+    check(with([&](wire::Hello& h) { h.acceptor_rail = number; }), value < 2, value);
+    check(with([&](wire::Hello& h) { h.dialer_rail = number; }), value < 3, value);
+    check(with([&](wire::Hello& h) { h.lane = number; }), value < 4, value);
   }
   return cases;
 }

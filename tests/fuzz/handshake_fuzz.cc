@@ -54,11 +54,13 @@ void check_hello_message(const Message& message) {
   Message again;
   encode(hello, again);
   NEZHA_CHECK(again == message);
+  static constexpr std::array<uint16_t, 4> kRails = {3, 1, 0, 2};
   const Expected expected = {
-      .job = valid.hello.job, .world_size = 4, .my_rank = 1, .my_rail_count = 1};
+      .job = valid.hello.job, .world_size = 4, .my_rank = 1, .rail_counts = kRails, .lanes = 2};
   if (check_hello(hello, expected) == Refusal::none) {
     NEZHA_CHECK(hello.job == valid.hello.job && hello.dialer_rank < 4 &&
-                hello.acceptor_rank == 1 && hello.acceptor_rail == 0);
+                hello.acceptor_rank == 1 && hello.acceptor_rail == 0 &&
+                hello.dialer_rail < kRails[hello.dialer_rank] && hello.lane < 2);
   }
   // The answer to a changed Hello convinces nobody, and the old proof does not fit it.
   const bool original = message == valid.hello_message;

@@ -32,11 +32,12 @@ struct Mode {
   bool proven;     // the other end comes through the handshake
   bool has_key;    // of an encrypted rail; who is proven has it
   bool beneath;    // what follows is not put into records
+  bool chooses;    // the honest dialler's rails and lane are the input's first bytes
 };
 
 Mode mode_of(uint8_t bits) {
   const bool has_key = kEncrypted && (bits & 10) != 0;
-  return {(bits & 1) != 0, (bits & 2) != 0, has_key, has_key && (bits & 16) != 0};
+  return {(bits & 1) != 0, (bits & 2) != 0, has_key, has_key && (bits & 16) != 0, (bits & 32) != 0};
 }
 
 const std::shared_ptr<const TlsKey>& the_key() {
@@ -44,13 +45,17 @@ const std::shared_ptr<const TlsKey>& the_key() {
   return kKey;
 }
 
+constexpr uint16_t kRails = 2;
+constexpr uint16_t kLanes = 3;
+
 TrialIdentity identity(int rank) {
   TrialIdentity me;
   me.rank = rank;
   me.world_size = 2;
   me.job = 77;
   me.secret = wire::secret_from_text("fuzz");
-  me.rail_count = 2;
+  me.rail_counts = {kRails, kRails};
+  me.lanes = kLanes;
   if (kEncrypted) me.tls = the_key();
   return me;
 }
@@ -109,9 +114,9 @@ void open_stream(TcpTrial& trial, Other& other) {
   NEZHA_CHECK(other.is_open() && trial.state() == TcpTrial::State::hello);
 }
 
-// An honest dialler up to its proof.
-void prove_as_dialler(TcpTrial& trial, Other& other) {
-  wire::Hello hello;
+// A dialler who holds the secret, up to its proof. What it says of rails and lane is its own choice, and
+// is in its range or refused. False: it was.
+bool prove_as_dialler(TcpTrial& trial, Other& other, wire::Hello hello) {
   hello.job = 77;
   hello.world_size = 2;
   hello.acceptor_rank = 1;
@@ -120,12 +125,29 @@ void prove_as_dialler(TcpTrial& trial, Other& other) {
   other.say(message.data(), message.size());
   turn(trial);
   NEZHA_CHECK(other.heard() == kMessageBytes);
+  if (trial.state() == TcpTrial::State::failed) return false;
   wire::Nonce nonce;
   std::memcpy(nonce.data(), other.first().data() + 4, nonce.size());
   wire::make_proof(identity(0).secret, hello, nonce, message);
   other.say(message.data(), message.size());
   turn(trial);
   NEZHA_CHECK(trial.is_authenticated() && trial.peer() == 0);
+  NEZHA_CHECK(trial.peer_rail() < kRails && trial.lane() < kLanes);
+  return true;
+}
+
+// Three numbers of 16 bits: rails and lane of a Hello.
+wire::Hello chosen_hello(const uint8_t*& data, size_t& size) {
+  std::array<uint16_t, 3> numbers{};
+  const size_t part = std::min(sizeof(numbers), size);
+  std::memcpy(numbers.data(), data, part);
+  data += part;
+  size -= part;
+  wire::Hello hello;
+  hello.dialer_rail = numbers[0];
+  hello.acceptor_rail = numbers[1];
+  hello.lane = numbers[2];
+  return hello;
 }
 
 // An honest acceptor up to its challenge.
@@ -183,11 +205,14 @@ void check(const Mode& mode, const uint8_t* data, size_t size) {
   NEZHA_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
   Other other(Other::stream_of(mode, ends[1]));
   Descriptor mine(ends[0]);
-  TcpTrial trial = mode.dialler ? TcpTrial(identity(0), std::move(mine), 1, 0, 1, 0, 3, 0, kSecond)
-                                : TcpTrial(identity(1), std::move(mine), 1, 0);
+  const TrialIdentity me = identity(mode.dialler ? 0 : 1);
+  TcpTrial trial = mode.dialler ? TcpTrial(me, std::move(mine), 1, 0, 1, 0, 3, 0, kSecond)
+                                : TcpTrial(me, std::move(mine), 0, 0);
   turn(trial);
   if (mode.has_key) open_stream(trial, other);
-  if (mode.proven) mode.dialler ? answer_as_acceptor(trial, other) : prove_as_dialler(trial, other);
+  const wire::Hello hello = mode.chooses ? chosen_hello(data, size) : wire::Hello();
+  if (mode.proven && mode.dialler) answer_as_acceptor(trial, other);
+  if (mode.proven && !mode.dialler && !prove_as_dialler(trial, other, hello)) return;
   feed(mode, trial, other, data, size);
   if (!mode.proven) {
     NEZHA_CHECK(!trial.is_authenticated());

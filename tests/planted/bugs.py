@@ -53,7 +53,7 @@ LANDING_LOST = """StepSlot& slot = cursor(landing.chunk).steps[landing.step];
 DIAL_FAILED = """under_way_ = false;
   if (answered) patience_ = std::min(2 * patience_, kPatienceMax);"""
 
-RAIL_CHECK = "hello.acceptor_rail >= expected.my_rail_count"
+RAIL_CHECK = "rail < expected.rail_counts[rank]"
 
 LAST_RAIL = """if (rejoin_ == nullptr) {
     engine_.peer_lost(links.peer(), error(Code::peer_lost, "its last rail said: %s",
@@ -225,5 +225,5 @@ BUGS: List[Bug] = [
         "whoever knows the messages is believed without the key"),
     Bug("nonce_not_remembered", JOB, "return nonces_.insert(nonce).second;", "return true;",
         "a ticket that was overheard is good again"),
-    Bug("rail_not_checked", HANDSHAKE, RAIL_CHECK, "false", "a stranger's number becomes an index"),
+    Bug("rail_not_checked", HANDSHAKE, RAIL_CHECK, "true", "a stranger's number becomes an index"),
 ]

@@ -1,6 +1,7 @@
 #include "planted/trust.h"
 
 #include <random>
+#include <vector>
 
 #include "server/job.h"
 #include "wire/handshake.h"
@@ -67,12 +68,15 @@ class Trust {
   }
 
   std::string rails() {
-    const wire::Expected expected{hello_.job, hello_.world_size, hello_.acceptor_rank, kRails};
+    const std::vector<uint16_t> counts(hello_.world_size, kRails);
+    const wire::Expected expected{hello_.job, hello_.world_size, hello_.acceptor_rank, counts};
     if (wire::check_hello(hello_, expected) != wire::Refusal::none) return "an honest hello is refused";
-    wire::Hello other = hello_;
-    other.acceptor_rail = static_cast<uint16_t>(kRails + random_() % 1000);
-    if (wire::check_hello(other, expected) == wire::Refusal::none) {
-      return "a rail that does not exist is taken";
+    for (const auto index : {&wire::Hello::acceptor_rail, &wire::Hello::dialer_rail}) {
+      wire::Hello other = hello_;
+      other.*index = static_cast<uint16_t>(kRails + random_() % 1000);
+      if (wire::check_hello(other, expected) == wire::Refusal::none) {
+        return "a rail that does not exist is taken";
+      }
     }
     return "";
   }

@@ -1,87 +1,181 @@
-"""Who can join a job that `nezha run` started, and who cannot."""
+"""What others could have put there is not believed, loaded or followed."""
 
-import io
+from __future__ import annotations
+
 import os
+import socket
 import sys
+import threading
+import time
+import types
+from pathlib import Path
 
 import pytest
 
-import nezha
-from nezha import launcher
+from nezha.aggregator import metrics
+from nezha.lab import state, teardown
+from nezha.lab.errors import LabError
+from nezha.trust import distrusted
 
-# Before it joins, rank 1 tries the same without the job's secret, then with another one.
-_ATTACK = """
-import os, sys
-import nezha
-
-secret = os.environ["NEZHA_SECRET"] if "NEZHA_SECRET" in os.environ else None
-if os.environ["RANK"] == "1":
-    for other in (None, "0123456789abcdef0123456789abcdef"):
-        os.environ.pop("NEZHA_SECRET", None)
-        if other:
-            os.environ["NEZHA_SECRET"] = other
-        try:
-            nezha.init(timeout=20).close()
-            print("JOINED")
-            sys.exit(3)
-        except nezha.InvalidArgument as error:
-            print("REFUSED", error)
-    os.environ["NEZHA_SECRET"] = secret
-with nezha.init(timeout=60) as comm:
-    total = comm.all_reduce(bytearray([1]))
-    print("SUM", total[0], "BY", comm.stats()["authentication"])
-"""
+PATIENCE_S = 60.0
+SOMEBODY = 12345
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make another user's file")
 
 
-@pytest.fixture(autouse=True)
-def quiet(monkeypatch):
-    monkeypatch.setenv("NEZHA_RAILS", "127.1.0.1/32")
+def test_what_is_trusted(tmp_path):
+    folder = tmp_path / "folder"
+    folder.mkdir(mode=0o755)
+    assert distrusted(str(folder)) is None
+    assert distrusted(str(tmp_path / "nothing")) is None
+    for mode in (0o777, 0o1777, 0o775, 0o702):
+        folder.chmod(mode)
+        assert "written by others" in distrusted(str(folder))
+    link = tmp_path / "link"
+    link.symlink_to(folder)
+    assert distrusted(str(link)) == "is a symbolic link"
 
 
-def test_nobody_joins_a_job_of_nezha_run_without_its_secret():
-    out, err = io.BytesIO(), io.BytesIO()
-    ranks = launcher.on_this_host(2, [sys.executable, "-c", _ATTACK], {})
-    outcome = launcher.launch(ranks, grace_s=0.2, out=out, err=err)
-    lines = out.getvalue().decode()
-    assert outcome.exit_code == 0, lines + err.getvalue().decode()
-    assert lines.count("REFUSED") == 2 and "JOINED" not in lines
-    assert lines.count("SUM 2 BY secret") == 2
+@needs_root
+def test_another_users_is_not(tmp_path):
+    os.chown(tmp_path, SOMEBODY, SOMEBODY)
+    assert distrusted(str(tmp_path)) == f"belongs to user {SOMEBODY}"
 
 
-@pytest.mark.parametrize("option", [{"tls": "on"}, {"authentication": "required"}])
-def test_what_needs_a_secret_is_refused_without_one(option, tmp_path):
-    with pytest.raises(nezha.InvalidArgument, match="NEZHA_SECRET_FILE"):
-        nezha.init(0, 2, f"file://{tmp_path}/store", timeout=1, config=option)
+# ---- labs of users without root
+
+@pytest.fixture
+def no_run_folder(tmp_path, monkeypatch):
+    """As for a user who can write neither to /run nor to a folder of the session; returns the folder in
+    /tmp that another user knows the name of."""
+    monkeypatch.setattr(state.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    real = os.access
+    monkeypatch.setattr(state.os, "access", lambda path, mode: path != "/run" and real(path, mode))
+    return tmp_path / f"nezha-{os.getuid()}"
 
 
-@pytest.mark.parametrize("text, mode", [("\n", 0o600), ("word\n", 0o600), ("k" * 32, 0o644)])
-def test_secrets_that_protect_nothing_are_refused(text, mode, tmp_path):
-    path = tmp_path / "secret"
-    path.write_text(text)
-    path.chmod(mode)
-    with pytest.raises(nezha.InvalidArgument, match="secret_file"):
-        nezha.init(0, 2, f"file://{tmp_path}/store", timeout=1, config={"secret_file": str(path)})
+def planted_lab(folder: Path, victim: Path) -> None:
+    """What an attacker writes: a lab whose removal unlinks `victim`."""
+    (folder / "nezha-lab").mkdir(parents=True)
+    lab = state.LabState("trap", "userns", 0, 0, str(victim), [], [], "", 0.0, "exact", 0, 0)
+    (folder / "nezha-lab" / "trap.json").write_text(
+        state.json.dumps(state.dataclasses.asdict(lab)), encoding="utf-8")
 
 
-def test_info_says_who_can_join(monkeypatch, tmp_path):
-    import json
+@pytest.mark.parametrize("opened", ["", "nezha-lab"])
+def test_a_lab_that_others_could_have_written_is_not_taken_down(no_run_folder, tmp_path, opened):
+    victim = tmp_path / "victim"
+    victim.write_text("precious", encoding="utf-8")
+    planted_lab(no_run_folder, victim)
+    (no_run_folder / opened).chmod(0o777)
+    for refused in (lambda: teardown.tear_down("trap"), state.names, lambda: state.load("trap")):
+        with pytest.raises(LabError, match="can be written by others"):
+            refused()
+    assert victim.exists()
 
-    from nezha import _native
-    from nezha.cli.info import _who_can_join
 
-    def found():
-        return json.loads(_native.query("authentication", "{}"))
+@needs_root
+def test_another_users_lab_is_not_taken_down(no_run_folder, tmp_path):
+    victim = tmp_path / "victim"
+    victim.write_text("precious", encoding="utf-8")
+    planted_lab(no_run_folder, victim)
+    for path in (no_run_folder, no_run_folder / "nezha-lab", no_run_folder / "nezha-lab" / "trap.json"):
+        os.chown(path, SOMEBODY, SOMEBODY)
+    with pytest.raises(LabError, match=f"belongs to user {SOMEBODY}"):
+        teardown.tear_down("trap")
+    assert victim.exists()
 
-    assert found() == {"secret": "", "origin": "", "required": False, "reason": ""}
-    assert "whoever can reach the store" in _who_can_join(found())
-    path = tmp_path / "secret"
-    path.write_text("a secret that is long enough")
-    path.chmod(0o600)
-    monkeypatch.setenv("NEZHA_SECRET_FILE", str(path))
-    assert found()["secret"] == "secret_file" and not found()["reason"]
-    assert "who has the secret (secret_file, from environment" in _who_can_join(found())
-    os.chmod(path, 0o644)
-    assert "chmod 600" in _who_can_join(found())
-    monkeypatch.delenv("NEZHA_SECRET_FILE")
-    monkeypatch.setenv("NEZHA_AUTHENTICATION", "required")
-    assert "cannot start without a secret" in _who_can_join(found())
+
+def test_ones_own_lab_is_believed(no_run_folder):
+    old = os.umask(0o002)
+    try:
+        lab = state.LabState("own", "loopback", 0, 0, "", [], [], "", 0.0, "exact", 0, 0)
+        with state.locked():
+            state.reserve(lab)
+    finally:
+        os.umask(old)
+    assert state.names() == ["own"] and state.load("own") == lab
+    assert (no_run_folder / "nezha-lab").stat().st_mode & 0o777 == 0o700
+    assert no_run_folder.stat().st_mode & 0o777 == 0o700
+
+
+# ---- the compiled part for torch
+
+@pytest.fixture
+def build(tmp_path, monkeypatch):
+    """nezha.torch.native.build with a cache of this test's own; torch itself is not needed."""
+    import importlib.util
+
+    torch = types.ModuleType("torch")
+    torch.__version__ = "0"
+    monkeypatch.setitem(sys.modules, "torch", sys.modules.get("torch", torch))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("NEZHA_TORCH_NATIVE", raising=False)
+    import nezha
+
+    path = Path(nezha.__file__).with_name("torch") / "native" / "build.py"
+    spec = importlib.util.spec_from_file_location("nezha.torch.native.build", path)
+    module = importlib.util.module_from_spec(spec)
+    for name in ("nezha.torch", "nezha.torch.native"):
+        package = types.ModuleType(name)
+        package.__path__ = []
+        monkeypatch.setitem(sys.modules, name, sys.modules.get(name, package))
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("opened", ["nezha", "nezha/torch", None, "file"])
+def test_code_that_others_could_have_put_there_is_not_loaded(build, tmp_path, opened):
+    from nezha import errors
+
+    directory = build.cache_directory()
+    directory.mkdir(parents=True)
+    for folder in build._folders(directory):
+        folder.chmod(0o700)
+    planted = directory / "nezha_torch_bridge.so"
+    planted.write_bytes(b"code of somebody else")
+    target = {None: directory, "file": planted}.get(opened) or tmp_path / opened
+    target.chmod(0o777)
+    with pytest.raises(errors.InvalidArgument, match="can be written by others"):
+        build.loaded()
+    target.chmod(0o755)
+    with pytest.raises(ImportError):  # now it is believed, and is no module
+        build.loaded()
+
+
+# ---- the metrics of an aggregation node
+
+def test_slow_readers_do_not_hold_the_places_of_the_metrics(monkeypatch):
+    pytest.importorskip("prometheus_client")
+    monkeypatch.setattr(metrics, "_PATIENCE_SECONDS", 1.0)
+    server = metrics.MetricsServer(("127.0.0.1", 0), metrics.Collector(dict, {}))
+    callers = [socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S)
+               for _ in range(metrics._SCRAPERS_MAX)]
+    stop = threading.Event()
+    ended = []
+
+    def dribble() -> None:
+        left = list(callers)
+        for caller in left:
+            caller.sendall(b"GET /metrics HTTP/1.1\r\nX-Slow: ")
+        while left and not stop.wait(0.1):
+            for caller in list(left):
+                try:
+                    caller.sendall(b"x")
+                except OSError:
+                    ended.append(caller)
+                    left.remove(caller)
+
+    thread = threading.Thread(target=dribble)
+    thread.start()
+    try:
+        deadline = time.monotonic() + PATIENCE_S
+        while len(ended) < len(callers) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert len(ended) == len(callers), "somebody who never stops asking keeps his place"
+    finally:
+        stop.set()
+        thread.join()
+        for caller in callers:
+            caller.close()
+        server.close()

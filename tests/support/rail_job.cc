@@ -111,6 +111,7 @@ RailJob::RailJob(const RailJobOptions& options)
     requests_[rank].job = kJob;
     requests_[rank].secret = secret_;
     requests_[rank].ranks = ranks;
+    requests_[rank].streams_per_rail = options.streams_per_rail;
     requests_[rank].probe_timeout = static_cast<Nanoseconds>(options.probe_timeout_s * kSecond);
     requests_[rank].notsent_lowat_bytes = 128 * 1024;
   }

@@ -21,6 +21,7 @@ namespace nezha::testing {
 struct RailJobOptions {
   int ranks = 2;
   int rails = 1;  // 127.1.0.1, 127.2.0.1
+  int streams_per_rail = 1;
   double probe_timeout_s = 20;
 };
 

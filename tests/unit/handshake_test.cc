@@ -35,7 +35,8 @@ Hello example() {
 }
 
 Expected expected() {
-  return {.job = example().job, .world_size = 8, .my_rank = 5, .my_rail_count = 4};
+  static constexpr std::array<uint16_t, 8> kRails = {2, 2, 2, 2, 2, 4, 2, 0};
+  return {.job = example().job, .world_size = 8, .my_rank = 5, .rail_counts = kRails, .lanes = 5};
 }
 
 HelloBytes encoded(const Hello& hello) {
@@ -214,8 +215,12 @@ TEST(CheckHello, NamesWhatIsWrong) {
   EXPECT_EQ(after([](Hello& h) { h.acceptor_rank = 4; }), Refusal::not_my_rank);
   EXPECT_EQ(after([](Hello& h) { h.dialer_rank = 5; }), Refusal::not_my_rank);
   EXPECT_EQ(after([](Hello& h) { h.acceptor_rail = 4; }), Refusal::rail_out_of_range);
-  // The acceptor does not know how many rails the dialer has.
-  EXPECT_EQ(after([](Hello& h) { h.dialer_rail = 100; }), Refusal::none);
+  EXPECT_EQ(after([](Hello& h) { h.dialer_rail = 2; }), Refusal::rail_out_of_range);
+  EXPECT_EQ(after([](Hello& h) { h.dialer_rail = UINT16_MAX; }), Refusal::rail_out_of_range);
+  EXPECT_EQ(after([](Hello& h) { h.dialer_rank = 7, h.dialer_rail = 0; }), Refusal::rail_out_of_range);
+  EXPECT_EQ(after([](Hello& h) { h.lane = 5; }), Refusal::lane_out_of_range);
+  EXPECT_EQ(after([](Hello& h) { h.lane = UINT16_MAX; }), Refusal::lane_out_of_range);
+  EXPECT_EQ(after([](Hello& h) { h.dialer_rail = 0, h.lane = 0; }), Refusal::none);
 }
 
 TEST(Secrets, TextsDecideAndTheWhiteSpaceAroundThemDoesNot) {

@@ -1,7 +1,9 @@
 // base/log: levels, files, ranks, and text that a stranger chose.
 #include "base/log.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -137,6 +139,41 @@ TEST_F(Log, FileThatCannotBeOpenedIsRefusedAndChangesNothing) {
   EXPECT_NE(status.message().find("/nonexistent/log"), std::string::npos);
   NEZHA_LOG(info, "x", "still here");
   EXPECT_EQ(lines().size(), 1u);
+}
+
+// Links in /tmp are how one user makes another write where he did not mean to.
+TEST_F(Log, LinksOfOthersAreNotFollowed) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can make a link that is another user's";
+  const std::string target = captured_.path() + ".target";
+  const std::string link = captured_.path() + ".link";
+  ASSERT_EQ(symlink(target.c_str(), link.c_str()), 0);
+  ASSERT_EQ(lchown(link.c_str(), 12345, 12345), 0);
+  const Status status = log::set_file(link);
+  EXPECT_EQ(status.code(), Code::invalid_argument);
+  EXPECT_NE(status.message().find("another user"), std::string::npos) << status.message();
+  EXPECT_NE(access(target.c_str(), F_OK), 0) << "the link was followed";
+  // One's own is a convenience, like /dev/stderr.
+  ASSERT_EQ(lchown(link.c_str(), 0, 0), 0);
+  EXPECT_TRUE(log::set_file(link).is_ok());
+  unlink(link.c_str());
+  unlink(target.c_str());
+}
+
+TEST_F(Log, FilesOfOthersAreNotWritten) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can make a file that is another user's";
+  const std::string path = captured_.path() + ".foreign";
+  const int file = open(path.c_str(), O_CREAT | O_WRONLY, 0666);
+  ASSERT_EQ(fchown(file, 12345, 12345), 0);
+  close(file);
+  EXPECT_EQ(log::set_file(path).code(), Code::invalid_argument);
+  unlink(path.c_str());
+}
+
+TEST_F(Log, APipeThatNobodyReadsDoesNotHoldTheProgramUp) {
+  const std::string path = captured_.path() + ".pipe";
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  EXPECT_EQ(log::set_file(path).code(), Code::invalid_argument);
+  unlink(path.c_str());
 }
 
 TEST_F(Log, StartTakesLevelAndFileAndTellsEachWarningOnce) {

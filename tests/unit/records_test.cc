@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 namespace nezha::context {
@@ -36,7 +37,7 @@ TEST(Records, AWelcomeComesBackWithAndWithoutItsSecret) {
   record.joined = {encode(join_example()), ""};
   for (const bool has_secret : {false, true}) {
     record.has_secret = has_secret;
-    if (has_secret) record.secret.fill(std::byte{0x5A});
+    if (has_secret) std::ranges::fill(record.secret, std::byte{0x5A});
     WelcomeRecord read;
     ASSERT_TRUE(decode(encode(record), &read));
     EXPECT_EQ(encode(read), encode(record));

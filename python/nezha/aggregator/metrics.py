@@ -1,11 +1,13 @@
 """A node's numbers for Prometheus: a collector that asks the node when it is scraped, and its server.
 
-The server answers a few scrapers at a time and hangs up on whoever is slow, so that strangers cannot
-make the process grow.
+The server answers a few scrapers at a time and hangs up on whoever has not asked and taken the answer
+within five seconds, however busy it keeps its connection, so that strangers can neither make the process
+grow nor hold the places for long.
 """
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 from http.server import ThreadingHTTPServer
@@ -92,9 +94,8 @@ class MetricsServer:
         registry = CollectorRegistry()
         registry.register(collector)
         ProcessCollector(registry=registry)
-        handler = type("Handler", (MetricsHandler.factory(registry),), {"timeout": _PATIENCE_SECONDS})
         try:
-            self._server = _Server(endpoint, handler)
+            self._server = _Server(endpoint, MetricsHandler.factory(registry))
         except OSError as error:
             raise AggregatorError(f"--metrics {format_endpoint(*endpoint)}: {error.strerror}") from None
         threading.Thread(target=self._server.serve_forever, args=(0.1,), daemon=True,
@@ -109,6 +110,11 @@ class MetricsServer:
         """Stops listening. Scrapes under way end with the process."""
         self._server.shutdown()
         self._server.server_close()
+
+
+def _hang_up(connection: socket.socket) -> None:
+    with contextlib.suppress(OSError):  # it has ended
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 class _Server(ThreadingHTTPServer):
@@ -128,9 +134,14 @@ class _Server(ThreadingHTTPServer):
         super().process_request(request, client_address)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
+        # A timeout of the socket would begin anew with every byte.
+        end = threading.Timer(_PATIENCE_SECONDS, _hang_up, [request])
+        end.daemon = True
+        end.start()
         try:
             super().process_request_thread(request, client_address)
         finally:
+            end.cancel()
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:

@@ -8,8 +8,7 @@ import typer
 
 from .. import console
 from ..aggregator.errors import AggregatorError
-from ..aggregator.options import (DEFAULT_PORT, Options, check_key_file, parse_endpoint,
-                                 read_topology)
+from ..aggregator.options import DEFAULT_PORT, Options, parse_endpoint, read_topology
 from ..bench.sizes import parse_size
 from ..errors import Error
 from .conventions import FOUND, WRONG_LINE, App, json_option
@@ -113,7 +112,6 @@ def job_key(
     from .. import _native
 
     with console.one_line("aggregator", AggregatorError, Error, code=FOUND):
-        check_key_file(key_file)
         answer = json.loads(_native.query("job_key", json.dumps({"key_file": key_file, "job": job})))
         print(answer["job_key"])
 

@@ -1,8 +1,9 @@
 """What a lab is, written to a file so that other commands, and its own funeral, can find it.
 
 One JSON file a lab in /run/nezha-lab (or $XDG_RUNTIME_DIR/nezha-lab when not root). Creating it
-exclusively is what reserves the name. Beside it is the key of the lab's jobs and aggregation nodes.
-Rates are bits per second, 0 = unshaped.
+exclusively is what reserves the name. Beside it is the key of the lab's jobs. Rates are bits per second,
+0 = unshaped. A file says what `lab down` stops and removes, so only a folder that nobody else can write
+to is believed.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import tempfile
 from dataclasses import dataclass, field
 from typing import Any, Dict, Iterator, List, Optional
 
+from ..trust import distrusted
 from . import shaping
 from .errors import LabError
 
@@ -122,12 +124,30 @@ def check_name(name: str) -> str:
 
 
 def directory() -> str:
-    """Where state files live."""
+    """Where state files live, or will. Raises LabError when that is another user's, or open to others."""
     # An unprivileged user is uid 0 in the lab's user namespace: ask who may write, not who one is.
     base = "/run" if os.access("/run", os.W_OK) else os.environ.get("XDG_RUNTIME_DIR")
+    made = []
     if not base or not os.access(base, os.W_OK):
         base = os.path.join(tempfile.gettempdir(), f"nezha-{os.getuid()}")
-    return os.path.join(base, "nezha-lab")
+        made.append(base)
+    made.append(os.path.join(base, "nezha-lab"))
+    for folder in made:
+        reason = distrusted(folder)
+        if reason is not None:
+            raise LabError(f"{folder} {reason}: what is in it says which processes are stopped and "
+                           "which files are removed, so it is not believed; remove it, or set "
+                           "XDG_RUNTIME_DIR to a folder of your own")
+    return made[-1]
+
+
+def _make_directory() -> None:
+    folder = directory()
+    with contextlib.suppress(FileExistsError):
+        os.makedirs(os.path.dirname(folder), mode=0o700)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(folder, 0o700)
+    directory()  # somebody may have been quicker
 
 
 def path_of(name: str) -> str:
@@ -151,7 +171,7 @@ def names() -> List[str]:
 
 def reserve(state: LabState) -> None:
     """Takes the lab's name by creating its file. Raises LabError when the name is taken."""
-    os.makedirs(directory(), mode=0o700, exist_ok=True)
+    _make_directory()
     try:
         fd = os.open(path_of(state.name), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
@@ -202,7 +222,7 @@ def remove(name: str) -> None:
 @contextlib.contextmanager
 def locked() -> Iterator[None]:
     """Serialises read-change-write of state files between processes."""
-    os.makedirs(directory(), mode=0o700, exist_ok=True)
+    _make_directory()
     fd = os.open(os.path.join(directory(), "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)

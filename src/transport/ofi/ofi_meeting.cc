@@ -33,7 +33,7 @@ void OfiMeeting::set_tokens(OfiJoined& made, const std::string& keyed) const {
 // --------------------------------------------------------------------------------------- doors
 
 OfiMeeting::OfiMeeting(const MeshRequest& request, std::vector<FabricRail*> rails)
-    : request_(request), rails_(std::move(rails)) {}
+    : request_(request), rail_counts_(request.rail_counts()), rails_(std::move(rails)) {}
 
 OfiMeeting::~OfiMeeting() {
   // Ports first: they use the buffers.
@@ -147,15 +147,14 @@ void OfiMeeting::at_door(size_t rail, const std::string& bytes, Nanoseconds now)
 bool OfiMeeting::check(size_t rail, const DoorMessage& message, wire::Hello* hello) const {
   if (wire::decode(message.hello, hello) != wire::Refusal::none) return false;
   const wire::Expected expected{request_.job, static_cast<uint32_t>(request_.ranks.size()),
-                                static_cast<uint32_t>(request_.rank),
-                                static_cast<uint16_t>(rails_.size())};
+                                static_cast<uint32_t>(request_.rank), rail_counts_,
+                                static_cast<uint16_t>(request_.streams_per_rail)};
   if (wire::check_hello(*hello, expected) != wire::Refusal::none || hello->acceptor_rail != rail ||
-      hello->nonce != message.nonce || hello->lane >= request_.streams_per_rail) {
+      hello->nonce != message.nonce) {
     return false;
   }
   const auto& theirs = rank_of(static_cast<int>(hello->dialer_rank)).rails;
-  return hello->dialer_rail < theirs.size() &&
-         is_beside(rails_[rail]->info().addr_format, message.name, theirs[hello->dialer_rail].door);
+  return is_beside(rails_[rail]->info().addr_format, message.name, theirs[hello->dialer_rail].door);
 }
 
 // Who said what in a span of time; nobody else can compute it.

@@ -144,6 +144,7 @@ class OfiMeeting {
   void set_tokens(OfiJoined& joined, const std::string& keyed) const;
 
   const MeshRequest request_;
+  const std::vector<uint16_t> rail_counts_;
   const std::vector<FabricRail*> rails_;
   std::vector<Door> doors_;
   std::list<Dial> dials_;

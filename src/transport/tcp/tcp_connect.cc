@@ -13,7 +13,7 @@ const PeerAddress& rank_of(const MeshRequest& request, int rank) {
 
 TrialIdentity identity_of(const MeshRequest& request) {
   return {request.rank, static_cast<uint32_t>(request.ranks.size()), request.job, request.secret,
-          static_cast<uint16_t>(rank_of(request, request.rank).rails.size()),
+          request.rail_counts(), static_cast<uint16_t>(request.streams_per_rail),
           request.tls ? TlsKey::create(request.secret) : nullptr, request.ticket};
 }
 

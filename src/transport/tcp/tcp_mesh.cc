@@ -7,6 +7,7 @@
 
 #include "base/ip_prefix.h"
 #include "base/log.h"
+#include "transport/tcp/strangers.h"
 #include "transport/tcp/tcp_connect.h"
 
 namespace nezha::transport {
@@ -30,7 +31,7 @@ bool has_outcome(const TcpTrial& trial) {
 TcpMesh::TcpMesh(const MeshRequest& request, const std::vector<Descriptor>& device_listeners,
                  const std::vector<Descriptor>& local_listeners, const Clock& clock)
     : request_(request), device_listeners_(device_listeners), local_listeners_(local_listeners),
-      clock_(clock), identity_(identity_of(request)) {
+      clock_(clock), identity_(identity_of(request)), strangers_max_(strangers_max(request)) {
   for (const PeerAddress& other : request.ranks) {
     if (other.rank == request.rank) continue;
     Pair pair;
@@ -38,8 +39,6 @@ TcpMesh::TcpMesh(const MeshRequest& request, const std::vector<Descriptor>& devi
     pair.dial = request.rank < other.rank;
     pair.same_host = other.host == me().host;
     pairs_.push_back(std::move(pair));
-    // Every honest connection is a stranger for a moment.
-    strangers_max_ += other.rails.size() * static_cast<size_t>(request.streams_per_rail);
   }
 }
 
@@ -123,8 +122,10 @@ void TcpMesh::poll_once() {
   }
   for (TcpTrial& trial : accepted_) watch(trial);
   const size_t trial_count = watched.size();
-  const size_t rails = strangers_ < strangers_max_ ? device_listeners_.size() : 0;
-  for (size_t i = 0; i < rails; ++i) {
+  const Nanoseconds room_from = room_at();
+  const bool has_room = room_from <= clock_.now();
+  if (!has_room) soonest = std::min(soonest, room_from);
+  for (size_t i = 0; has_room && i < device_listeners_.size(); ++i) {
     watched.push_back({device_listeners_[i].get(), POLLIN, 0});
     watched.push_back({local_listeners_[i].get(), POLLIN, 0});
   }
@@ -145,16 +146,31 @@ void TcpMesh::poll_once() {
 }
 
 void TcpMesh::accept_from(int listener, int rail) {
+  const Nanoseconds now = clock_.now();
+  if (room_at() > now) return;
   const int fd = accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
   if (fd < 0) return;  // it went away, or descriptors are short: the next poll tries again
-  accepted_.emplace_back(identity_, Descriptor(fd), rail, clock_.now());
+  if (const auto oldest = in_the_way(); oldest != accepted_.end()) {
+    refusals_.note(*oldest, kCrowdedOut, now);
+    accepted_.erase(oldest);
+  }
+  accepted_.emplace_back(identity_, Descriptor(fd), rail, now);
+}
+
+std::list<TcpTrial>::iterator TcpMesh::in_the_way() {
+  return oldest_in_the_way(accepted_, strangers_max_, [](const TcpTrial& trial) {
+    return !trial.is_authenticated() && trial.state() != TcpTrial::State::failed;
+  });
+}
+
+Nanoseconds TcpMesh::room_at() {
+  const auto oldest = in_the_way();
+  return oldest == accepted_.end() ? 0 : oldest->since() + kStrangersStay;
 }
 
 void TcpMesh::sort_accepted() {
-  strangers_ = 0;
   for (auto it = accepted_.begin(); it != accepted_.end();) {
     const auto here = it++;
-    if (!here->is_authenticated() && here->state() != TcpTrial::State::failed) ++strangers_;
     switch (here->state()) {
       case TcpTrial::State::used:
         for (Pair& pair : pairs_) {

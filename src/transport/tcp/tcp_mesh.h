@@ -1,7 +1,8 @@
 // TcpMesh: brings up all connections of one rank with all others, in one poll loop.
 //
 // Contract: used once, by one thread; `run` returns within about three probe timeouts whatever the
-// network, a firewall or a stranger does. Afterwards `used()` holds the connections to keep.
+// network, a firewall or a stranger does (strangers.h). Afterwards `used()` holds the connections to
+// keep.
 #pragma once
 
 #include <list>
@@ -48,6 +49,10 @@ class TcpMesh {
 
   void poll_once();
   void accept_from(int listener, int rail);
+  // Who makes room for the next; the end of `accepted_` when nobody has to.
+  std::list<TcpTrial>::iterator in_the_way();
+  // From when on somebody may be accepted.
+  Nanoseconds room_at();
   void sort_accepted();
   bool is_done() const;
   bool is_hopeless() const;
@@ -73,8 +78,7 @@ class TcpMesh {
   std::list<TcpTrial> used_;
   std::vector<std::string> left_out_;
   RefusalLog refusals_;
-  size_t strangers_ = 0;
-  size_t strangers_max_ = 64;
+  const size_t strangers_max_;
   Nanoseconds deadline_ = kNever;
 };
 

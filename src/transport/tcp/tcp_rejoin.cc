@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/log.h"
+#include "transport/tcp/strangers.h"
 #include "transport/tcp/tcp_connect.h"
 
 namespace nezha::transport {
@@ -47,8 +48,8 @@ Result<std::unique_ptr<TcpRejoin>> TcpRejoin::create(const MeshRequest& request,
 
 TcpRejoin::TcpRejoin(const MeshRequest& request, progress::Loop& loop, EndpointEvents& events,
                      RejoinEvents& joins)
-    : request_(request), identity_(identity_of(request)), loop_(loop), events_(events),
-      joins_(joins) {}
+    : request_(request), identity_(identity_of(request)), strangers_max_(strangers_max(request)),
+      loop_(loop), events_(events), joins_(joins) {}
 
 void TcpRejoin::stop() {
   stopped_ = true;
@@ -76,6 +77,10 @@ Status TcpRejoin::open_door(Descriptor listener, int rail) {
 
 void TcpRejoin::accept_at(Door& door) {
   for (int i = 0; i < kAcceptsPerTurn; ++i) {
+    const Nanoseconds now = loop_.clock().now();
+    const auto oldest = in_the_way();
+    const Nanoseconds room_at = oldest == accepted_.end() ? 0 : oldest->trial->since() + kStrangersStay;
+    if (room_at > now) return close_door(door, room_at);
     const int fd = accept4(door.fd.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd >= 0) {
       admit(door.rail, Descriptor(fd));
@@ -85,12 +90,15 @@ void TcpRejoin::accept_at(Door& door) {
     if (errno == EAGAIN) return;
     NEZHA_LOG(debug, "tcp", "rail %d cannot accept a connection now: %s", door.rail,
               std::strerror(errno));
-    // The connection stays in the queue and would wake the loop again and again.
-    loop_.remove(door.fd.get(), &door);
-    door.watched = false;
-    doors_reopen_at_ = std::min(doors_reopen_at_, loop_.clock().now() + kShortagePause);
-    return;
+    return close_door(door, now + kShortagePause);
   }
+}
+
+// What is in its queue would wake the loop again and again.
+void TcpRejoin::close_door(Door& door, Nanoseconds until) {
+  loop_.remove(door.fd.get(), &door);
+  door.watched = false;
+  doors_reopen_at_ = std::min(doors_reopen_at_, until);
 }
 
 void TcpRejoin::reopen_doors(Nanoseconds now) {
@@ -103,8 +111,11 @@ void TcpRejoin::reopen_doors(Nanoseconds now) {
 }
 
 void TcpRejoin::admit(int rail, Descriptor fd) {
-  make_room();
   const Nanoseconds now = loop_.clock().now();
+  if (const auto oldest = in_the_way(); oldest != accepted_.end()) {
+    refusals_.note(*oldest->trial, kCrowdedOut, now);
+    drop(*oldest);
+  }
   auto trial = std::make_unique<TcpTrial>(identity_, std::move(fd), rail, now);
   Attempt& attempt = add(accepted_, Kind::accepted);
   attempt.trial = std::move(trial);
@@ -119,30 +130,9 @@ void TcpRejoin::take_over(std::unique_ptr<TcpTrial> member) {
   settle(attempt, now);
 }
 
-void TcpRejoin::make_room() {
-  const auto is_stranger = [](const Attempt& each) { return !each.member; };
-  const auto strangers = std::count_if(accepted_.begin(), accepted_.end(), is_stranger);
-  if (static_cast<size_t>(strangers) < kStrangersMax) return;
-  Attempt& oldest = *std::find_if(accepted_.begin(), accepted_.end(), is_stranger);
-  refusals_.note(*oldest.trial, "it had not proved itself when too many others came",
-                 loop_.clock().now());
-  drop(oldest);
-}
-
-bool TcpRejoin::admit_member(Attempt& attempt, Nanoseconds now) {
-  const TcpTrial& trial = *attempt.trial;
-  const auto& rails = request_.ranks[static_cast<size_t>(trial.peer())].rails;
-  if (static_cast<size_t>(trial.peer_rail()) >= rails.size()) {
-    refusals_.note(trial, "its rank has no rail of that index", now);
-    return false;
-  }
-  if (trial.lane() >= request_.streams_per_rail) {
-    refusals_.note(trial, "a rail has fewer streams", now);
-    return false;
-  }
-  attempt.member = true;
-  attempt.deadline = now + kMemberTimeout;
-  return true;
+std::list<TcpRejoin::Attempt>::iterator TcpRejoin::in_the_way() {
+  return oldest_in_the_way(accepted_, strangers_max_,
+                           [](const Attempt& each) { return !each.member; });
 }
 
 // --------------------------------------------------------------------------------- attempts
@@ -217,7 +207,8 @@ void TcpRejoin::settle(Attempt& attempt, Nanoseconds now) {
   if (trial.is_dialler() && trial.state() == TcpTrial::State::tested) trial.decide(true, 1);
   const bool alive = trial.state() != TcpTrial::State::failed;
   if (attempt.kind == Kind::accepted && alive && trial.is_authenticated() && !attempt.member) {
-    if (!admit_member(attempt, now)) return drop(attempt);
+    attempt.member = true;
+    attempt.deadline = now + kMemberTimeout;
   }
   switch (trial.state()) {
     case TcpTrial::State::failed:

@@ -4,11 +4,10 @@
 // every call, the destructor too, with the baton held. Events come from `run` alone, so a call from
 // within one (`stop` included) finds everything in order; only the destructor must not be called there.
 //
-//   Strangers  at most kStrangersMax accepted connections without a proof; the oldest of them makes
-//              room for the next, because an honest one is through in a few round trips. Two seconds
-//              each, 64 bytes read of each (tcp_trial.h).
+//   Strangers  a bounded number of accepted connections without a proof; the oldest of them makes room
+//              for the next (strangers.h). Two seconds each, 64 bytes read of each (tcp_trial.h).
 //   Members    who has proved itself has kMemberTimeout for the test and the verdict.
-//   Shortage   without descriptors or memory a door closes its eyes for kShortagePause.
+//   Shortage   without descriptors or memory a door is not looked at for kShortagePause.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +46,6 @@ class TcpRejoin final : public Rejoin {
   void take_over(std::unique_ptr<TcpTrial> member);
 
  private:
-  static constexpr size_t kStrangersMax = 64;
   static constexpr int kAcceptsPerTurn = 16;  // of one door
   static constexpr Nanoseconds kMemberTimeout = 3 * kSecond;
   static constexpr Nanoseconds kShortagePause = 100 * kMillisecond;
@@ -77,7 +75,7 @@ class TcpRejoin final : public Rejoin {
     Descriptor probe_fd;
     Nanoseconds deadline = kNever;
     uint32_t watched_for = 0;         // epoll events; 0: not watched
-    bool member = false;              // accepted: proved itself, and names a path that exists
+    bool member = false;              // accepted: proved itself
     bool succeeded = false;
     DialOutcome outcome = DialOutcome::unanswered;
     std::string reason;
@@ -91,7 +89,10 @@ class TcpRejoin final : public Rejoin {
   Status open_door(Descriptor listener, int rail);
   void accept_at(Door& door);
   void admit(int rail, Descriptor fd);
-  void make_room();
+  // Who makes room for the next; the end of `accepted_` when nobody has to.
+  std::list<Attempt>::iterator in_the_way();
+  // Accepts nobody there until then.
+  void close_door(Door& door, Nanoseconds until);
   void reopen_doors(Nanoseconds now);
 
   Attempt& add(Attempts& list, Kind kind);
@@ -102,7 +103,6 @@ class TcpRejoin final : public Rejoin {
   void advance_probe(Attempt& attempt);
   // Draws the consequences of a trial's new state.
   void settle(Attempt& attempt, Nanoseconds now);
-  bool admit_member(Attempt& attempt, Nanoseconds now);
   void expire(Attempts& list, Nanoseconds now);
   void fail_trial(Attempt& attempt, Nanoseconds now);
   void finish(Attempt& attempt, bool succeeded, DialOutcome outcome, std::string reason);
@@ -111,6 +111,7 @@ class TcpRejoin final : public Rejoin {
 
   const MeshRequest request_;
   const TrialIdentity identity_;
+  const size_t strangers_max_;
   progress::Loop& loop_;
   EndpointEvents& events_;
   RejoinEvents& joins_;

@@ -22,7 +22,7 @@ std::span<const std::byte, N> fixed(const std::vector<std::byte>& bytes) {
 TcpTrial::TcpTrial(const TrialIdentity& me, Descriptor fd, int peer, int rail, int peer_rail,
                    int lane, uint32_t epoch, Nanoseconds now, Nanoseconds deadline)
     : me_(me), dialler_(true), state_(State::connecting), peer_(peer), rail_(rail),
-      peer_rail_(peer_rail), lane_(lane), deadline_(deadline) {
+      peer_rail_(peer_rail), lane_(lane), since_(now), deadline_(deadline) {
   hello_.job = me.job;
   hello_.world_size = me.world_size;
   hello_.dialer_rank = static_cast<uint32_t>(me.rank);
@@ -42,7 +42,7 @@ TcpTrial::TcpTrial(const TrialIdentity& me, Descriptor fd, int peer, int rail, i
 
 TcpTrial::TcpTrial(const TrialIdentity& me, Descriptor fd, int rail, Nanoseconds now)
     : me_(me), dialler_(false), state_(State::hello), rail_(rail),
-      deadline_(now + kStrangerTimeout) {
+      since_(now), deadline_(now + kStrangerTimeout) {
   open_stream(std::move(fd));
 }
 
@@ -220,10 +220,12 @@ void TcpTrial::on_hello() {
     return refuse(refusal);
   }
   const wire::Expected expected{me_.job, me_.world_size, static_cast<uint32_t>(me_.rank),
-                                me_.rail_count};
+                                me_.rail_counts, me_.lanes};
   if (auto refusal = wire::check_hello(hello_, expected); refusal != wire::Refusal::none) {
     return refuse(refusal);
   }
+  // Somebody led the connection to another rail.
+  if (hello_.acceptor_rail != rail_) return refuse(wire::Refusal::rail_out_of_range);
   auto nonce = wire::random_nonce();
   if (!nonce) return fail(nonce.status().message());
   acceptor_nonce_ = *nonce;

@@ -5,8 +5,9 @@
 //            driven by poll or epoll. A trial that failed keeps its socket until it is closed, so
 //            that its owner can stop watching it first.
 //   Trust    before the proof, an acceptor reads exactly one Hello (64 bytes) and believes nothing;
-//            it gives a stranger two seconds. With TLS the handshake runs inside it, and what the
-//            acceptor reads before is bounded, too (tls_stream.h).
+//            it gives a stranger two seconds. Ranks, rails and lanes of a Hello are in their ranges,
+//            or it is refused; so are those of a trial. With TLS the handshake runs inside it, and what
+//            the acceptor reads before is bounded, too (tls_stream.h).
 //   Test     dialler -> acceptor: eight small messages, echoed one by one (latency), then 48 KiB,
 //            echoed: full-size segments in both directions, so a path whose MTU is smaller than
 //            both ends believe fails here and not in mid-operation.
@@ -29,12 +30,14 @@
 
 namespace nezha::transport {
 
+// What this rank is and expects; one for all trials of its owner, whom they refer to.
 struct TrialIdentity {
   int rank = 0;              // mine
   uint32_t world_size = 0;
   uint64_t job = 0;
   wire::Secret secret{};
-  uint16_t rail_count = 0;   // mine
+  std::vector<uint16_t> rail_counts = {};  // by rank
+  uint16_t lanes = 1;                      // of every rail
   std::shared_ptr<const TlsKey> tls;  // null: not encrypted
   std::vector<std::byte> ticket = {};  // sent before everything else by whoever dials
 };
@@ -52,6 +55,7 @@ class TcpTrial {
     failed,
   };
 
+  // `me` outlives the trial, or its proof where the connection was accepted.
   // Dialling (peer, my rail, their rail, lane), for the `epoch`th time.
   TcpTrial(const TrialIdentity& me, Descriptor fd, int peer, int rail, int peer_rail, int lane,
            uint32_t epoch, Nanoseconds now, Nanoseconds deadline);
@@ -90,6 +94,8 @@ class TcpTrial {
   std::unique_ptr<TcpStream> release_stream() { return std::move(stream_); }
   void close() { stream_->close(); }
   Nanoseconds deadline() const { return deadline_; }
+  // When it was dialled or accepted.
+  Nanoseconds since() const { return since_; }
 
  private:
   static constexpr size_t kPingBytes = 64;
@@ -115,7 +121,7 @@ class TcpTrial {
   void next_test_message(Nanoseconds now);
   void on_verdict();
 
-  TrialIdentity me_;
+  const TrialIdentity& me_;
   const bool dialler_;
   State state_;
   std::unique_ptr<TcpStream> stream_;
@@ -124,6 +130,7 @@ class TcpTrial {
   int peer_rail_ = 0;
   int lane_ = 0;
   int total_ = 0;
+  const Nanoseconds since_;
   Nanoseconds deadline_;
   bool authenticated_ = false;
   bool answered_ = false;

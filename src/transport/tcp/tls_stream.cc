@@ -441,10 +441,7 @@ TlsKey::TlsKey(const wire::Secret& secret, uint64_t records_per_key)
   SSL_CTX_clear_options(context_, SSL_OP_ENABLE_MIDDLEBOX_COMPAT);
 }
 
-TlsKey::~TlsKey() {
-  SSL_CTX_free(context_);
-  OPENSSL_cleanse(psk_.data(), psk_.size());
-}
+TlsKey::~TlsKey() { SSL_CTX_free(context_); }
 
 Result<std::unique_ptr<TcpStream>> TlsKey::open(Descriptor& fd, bool dialler) const {
   if (context_ == nullptr) {

@@ -39,13 +39,13 @@ class TlsKey : public std::enable_shared_from_this<TlsKey> {
   // offer TLS 1.3 here (the socket is kept), `exhausted`.
   Result<std::unique_ptr<TcpStream>> open(Descriptor& fd, bool dialler) const;
 
-  const wire::Mac& psk() const { return psk_; }
+  const wire::Secret& psk() const { return psk_; }
   uint64_t records_per_key() const { return records_per_key_; }
 
  private:
   TlsKey(const wire::Secret& secret, uint64_t records_per_key);
 
-  wire::Mac psk_;
+  const wire::Secret psk_;
   const uint64_t records_per_key_;
   ssl_ctx_st* context_ = nullptr;  // null: OpenSSL refused, and `refusal_` says why
   std::string refusal_;

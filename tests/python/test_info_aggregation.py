@@ -50,7 +50,7 @@ def test_a_node_is_asked(monkeypatch, tmp_path):
     assert found["reachable"] is False and "job-key" in found["reason"], found
     monkeypatch.setenv("NEZHA_AGGREGATOR_JOB_KEY", "0" * 16 + ":" + "0" * 64)
     found = aggregation.describe()["node"]
-    assert found["reachable"] is False and "key" in found["reason"], found
+    assert found["reachable"] is False and "different secrets" in found["reason"], found
     answer = json.loads(_native.query("job_key", json.dumps({"key_file": str(key), "job": "any"})))
     monkeypatch.setenv("NEZHA_AGGREGATOR_JOB_KEY", answer["job_key"])
     found = aggregation.describe()["node"]

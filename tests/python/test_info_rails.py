@@ -28,7 +28,8 @@ def info(monkeypatch, capsys):
     def run(devices, adapters):
         fabric = {"library": "1.17", "missing": "", "rails_max": 16, "devices": adapters}
         answers = {"devices": devices, "fabric": fabric, "build": {"version": "0"},
-                   "aggregator": {"configured": ""}}
+                   "aggregator": {"configured": ""},
+                   "authentication": {"secret": "", "origin": "", "required": False, "reason": ""}}
         monkeypatch.setattr(_native, "query", lambda what, _: json.dumps(answers[what]))
         with pytest.raises(SystemExit):
             app(["info"])

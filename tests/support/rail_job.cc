@@ -20,6 +20,9 @@ std::byte pattern(int rank, size_t i) { return static_cast<std::byte>(rank * 31 
 // Receives one frame an endpoint and compares it with what its sender must have sent.
 class Listener final : public transport::EndpointEvents, public progress::LoopClient {
  public:
+  // What endpoints send from, which they may hold until their end.
+  std::vector<std::byte> data;
+  std::deque<WorkRequest> requests;
   std::vector<std::unique_ptr<Endpoint>> endpoints;
   size_t landed = 0;
   size_t released = 0;
@@ -63,13 +66,12 @@ class Listener final : public transport::EndpointEvents, public progress::LoopCl
 
 // Sends a frame on every connection and waits until all have come and all are acknowledged.
 Status exchange(int rank, Listener& listener, progress::Loop::Baton& baton) {
-  std::vector<std::byte> data(kFrameBytes);
-  for (size_t i = 0; i < kFrameBytes; ++i) data[i] = pattern(rank, i);
-  std::deque<WorkRequest> requests;
+  listener.data.resize(kFrameBytes);
+  for (size_t i = 0; i < kFrameBytes; ++i) listener.data[i] = pattern(rank, i);
   for (const auto& endpoint : listener.endpoints) {
-    WorkRequest& request = requests.emplace_back();
+    WorkRequest& request = listener.requests.emplace_back();
     request.header.length = kFrameBytes;
-    request.data = data.data();
+    request.data = listener.data.data();
     if (!endpoint->post(request)) return error(Code::internal, "%s", listener.lost.to_string().c_str());
   }
   const size_t wanted = listener.endpoints.size();

@@ -39,6 +39,11 @@ RAILS = {"one-rail": "1gbit", "equal": "1gbit,1gbit", "unequal": "1gbit,500mbit"
 SLOW = ("tenth", "slow", "slow-unequal")
 OFI = {"ofi": "ofi:1gbit", "tcp-ofi": "tcp:1gbit,ofi:1gbit", "tcp-ofi-unequal": "tcp:1gbit,ofi:500mbit",
        "ofi-tcp-unequal": "ofi:1gbit,tcp:500mbit"}
+# Rings against an aggregation node on the same rail; name -> options.
+SWITCH = {"agg-slow": "--nodes 4,6 --rates agg:250mbit --sizes 8M,64M",
+          "agg-slow-tree": "--nodes 6 --agg-tree 2x3 --rates agg:250mbit --sizes 64M",
+          "agg-middle": "--nodes 4 --rates agg:500mbit --sizes 8M,64M",
+          "agg-fast": "--nodes 4 --rates agg:1gbit --sizes 8,1K,8M,64M"}
 RUNS: Dict[str, str] = {
     **{name: _all_reduce(rates, _MIDDLE if name in SLOW else _LONG) for name, rates in RAILS.items()},
     **{f"{name}-short": _all_reduce(RAILS[name], _SHORT) for name in ("one-rail", "equal", "unequal")},
@@ -51,6 +56,8 @@ RUNS: Dict[str, str] = {
            ("equal", RAILS["equal"], "64M"), ("slow", RAILS["slow"], "16M"))},
     **{f"nodes-{nodes}": f"bench all_reduce --nodes {nodes} --rates {RAILS['unequal']} -d int8 "
        "-b 10000003 -e 10000003 --launches 3 --no-gain" for nodes in (2, 3, 5, 6)},
+    **{name: f"bench switch {options} --seconds 5" for name, options in SWITCH.items()},
+    "table1": "bench table1",
     "training": "bench train --model resnet50 --replay --batch 1 --steps 3 --compute-scale 0.05",
 }
 
@@ -149,6 +156,32 @@ def _nodes_table() -> str:
     return _markdown(["nodes", "rails", "size", "of limit"], lines)
 
 
+def _switch_table() -> str:
+    lines = []
+    for document in map(_document, SWITCH):
+        config = document["config"]
+        for each in document["results"]:
+            tree = f", tree {config['agg_tree']}" if config["agg_tree"] else ""
+            cells = [cell for way in ("hosts", "switch") for cell in (
+                _time(each[way]["median_us"]),
+                f"{100 * each[way]['of_limit']:.1f} %" if each["size"] >= 1 << 20 else "-")]
+            lines.append([",".join(config["rails"]) + tree, str(each["nodes"]), _size(each["size"]), *cells,
+                          f"{each['ratio']:.2f}"])
+    return _markdown(["rail", "nodes", "size", "ring", "of limit", "node", "of limit", "times its speed"],
+                     lines)
+
+
+def _paper_table() -> str:
+    document = _document("table1")
+    runs = list(dict.fromkeys(each["what"] for each in document["results"]))
+    lines = []
+    for size in document["config"]["sizes"]:
+        found = {each["what"]: each for each in document["results"] if each["size"] == size}
+        lines += [[_size(size), name, *[f"{found[run][key]:,.0f}" for run in runs]]
+                  for name, key in (("min", "min_us"), ("avg", "avg_us"), ("max", "max_us"))]
+    return _markdown(["size", "us", *[f"`{run}`" if "bit" in run else run for run in runs]], lines)
+
+
 def _training_table() -> str:
     lines = [[each["name"], f"{each['communication_ratio']:.2f}"]
              for each in _document("training")["configurations"][1:]]
@@ -176,6 +209,8 @@ TABLES: Dict[str, Table] = {
     "collectives": ("docs/performance.md", _collectives_table),
     "ofi": ("docs/performance.md", lambda: _rails_table(OFI)),
     "nodes": ("docs/performance.md", _nodes_table),
+    "switch": ("docs/aggregation.md", _switch_table),
+    "table1": ("docs/aggregation.md", _paper_table),
     "training": ("docs/training.md", _training_table),
 }
 

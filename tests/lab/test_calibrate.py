@@ -39,6 +39,7 @@ def check(path: Path) -> calibration.Calibration:
     return found
 
 
+@pytest.mark.long
 def test_rails_of_labs_are_measured_and_used(tmp_path: Path) -> None:
     path = tmp_path / "calibration.json"
     run(*OPTIONS, "--nodes", "2", "--rates", "80mbit,20mbit", "--save", str(path))
@@ -59,6 +60,7 @@ def test_rails_of_a_launched_job_are_measured(tmp_path: Path) -> None:
     assert found.nominal is not None and found.nominal > 0
 
 
+@pytest.mark.long
 def test_a_study_compares_what_was_not_fitted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(study, "FITTED_SIZES", (128 << 10, 512 << 10))
     monkeypatch.setattr(study, "ASKED_SIZES", (256 << 10,))

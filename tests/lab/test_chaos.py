@@ -92,6 +92,7 @@ def test_faults_wait_until_the_program_is_at_work(tmp_path: Path) -> None:
     assert all(share is None or share < 1.3 for share in shares), shares
 
 
+@pytest.mark.long
 def test_seconds_at_half_the_rate_without_a_fault_are_found(tmp_path: Path) -> None:
     """A program that leaves a rail alone for 4 s after a reset, and then takes it back."""
     found = _document(tmp_path, ["reset"], nodes=2, only_rails=[1], arguments=["0", "4"], then_s=9.0)

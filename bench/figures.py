@@ -165,8 +165,8 @@ def _switch_table() -> str:
             cells = [cell for way in ("hosts", "switch") for cell in (
                 _time(each[way]["median_us"]),
                 f"{100 * each[way]['of_limit']:.1f} %" if each["size"] >= 1 << 20 else "-")]
-            lines.append([",".join(config["rails"]) + tree, str(each["nodes"]), _size(each["size"]), *cells,
-                          f"{each['ratio']:.2f}"])
+            lines.append([",".join(config["rails"]) + tree, str(each["nodes"]), _size(each["size"]),
+                          *cells, f"{each['ratio']:.2f}"])
     return _markdown(["rail", "nodes", "size", "ring", "of limit", "node", "of limit", "times its speed"],
                      lines)
 

@@ -56,7 +56,7 @@ def test_every_policy_by_name():
 def test_switch(tmp_path):
     shown = answer("switch", "--nodes", "2,16,4096")
     for words in ("block-allreduce of 8 B", "burst-allreduce of 64K", "growth from 2 to 4096 nodes",
-                  "agg:0.25gbit", "ICCCN 2013"):
+                  "agg:250mbit", "ICCCN 2013"):
         assert words in shown, words
     pytest.importorskip("matplotlib")
     picture = tmp_path / "out" / "switch.png"

@@ -161,26 +161,27 @@ def test_what_was_published():
     assert gains == sorted(gains)
 
 
-def test_the_software_node_reaches_the_bandwidth_and_not_the_latency():
+def test_the_software_node_reaches_the_bandwidth_and_little_of_the_latency():
     rows = study.answer(Chip(), [2], 8, 8, study.ROUND_US, lambda _: None)["software"]
     long, short = [row for row in rows if row["bytes"] > 8], [row for row in rows if row["bytes"] == 8]
     for row in long:
         assert row["chip_us"] <= row["measured_us"][0]
         assert row["chip_against_hosts"] == pytest.approx(2 * (row["nodes"] - 1) / row["nodes"], rel=0.01)
-    assert all(row["measured_against_hosts"][1] < 1 < row["chip_against_hosts"] for row in short)
+    assert all(1 < row["measured_against_hosts"][1] < row["chip_against_hosts"] / 4 for row in short)
 
 
 def test_the_measured_numbers_are_those_of_the_document():
-    document = " ".join((Path(__file__).parents[2] / "docs/aggregation.md").read_text().split())
+    text = (Path(__file__).parents[2] / "docs/aggregation.md").read_text()
     data = study._data("software")
     for row in data["long"]:
-        seconds = "-".join(dict.fromkeys(f"{each:.2f}" for each in row["seconds"]))
-        assert f"`{row['rails']}`" in document and f"{seconds} s" in document, row
-    for words in ("recursive doubling takes 150-180 us, the node 215-250", "16 ranks: 1850 and 1900",
-                  "1.50, 1.56-1.66", "| 1.39 |", "| 1.2-1.4 |"):
-        assert words in document, words
-    assert [row["node_us"] for row in data["short"]] == [[215, 250], [1900, 1900]]
-    assert [row["hosts_us"] for row in data["short"]] == [[150, 180], [1850, 1850]]
+        begin = f"| {row['rails']} | {row['nodes']} | 64 MB |"
+        (line,) = [line for line in text.splitlines() if line.startswith(begin)]
+        for seconds, ratio in zip(row["seconds"], row["against_ring"]):
+            assert f"| {1000 * seconds:.1f} ms |" in line and f"| {ratio:.2f} |" in line, row
+    document = " ".join(text.split())
+    four, sixteen = data["short"]
+    assert (f"4 ranks {four['node_us'][0]} us against {four['hosts_us'][0]} of recursive doubling, 16 ranks: "
+            f"{sixteen['node_us'][0]} and {sixteen['hosts_us'][0]}") in document
 
 
 def test_rounds():

@@ -115,7 +115,7 @@ def _software(source: Dict[str, Any], chip: Chip) -> List[Dict[str, Any]]:
     """The node of `nezha aggregator` as it was measured, beside a chip on the same wires."""
     rows = []
     for row in source["long"]:
-        rate = float(row["rails"].split(":")[1][:-len("gbit")]) * 1e9 / 8 / 1e6
+        rate = row["gbit"] * 1e9 / 8 / 1e6
         nodes, size = row["nodes"], row["bytes"]
         switch = all_reduce_us(replace(chip, rate=rate, packet_bytes=64 << 10), nodes, size)
         rows.append({"wires": row["rails"], "nodes": nodes, "bytes": size,

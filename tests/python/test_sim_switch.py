@@ -180,8 +180,8 @@ def test_the_measured_numbers_are_those_of_the_document():
             assert f"| {1000 * seconds:.1f} ms |" in line and f"| {ratio:.2f} |" in line, row
     document = " ".join(text.split())
     four, sixteen = data["short"]
-    assert (f"4 ranks {four['node_us'][0]} us against {four['hosts_us'][0]} of recursive doubling, 16 ranks: "
-            f"{sixteen['node_us'][0]} and {sixteen['hosts_us'][0]}") in document
+    assert (f"4 ranks {four['node_us'][0]} us against {four['hosts_us'][0]} of recursive doubling, "
+            f"16 ranks: {sixteen['node_us'][0]} and {sixteen['hosts_us'][0]}") in document
 
 
 def test_rounds():

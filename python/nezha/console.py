@@ -15,6 +15,8 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optio
 
 import typer
 
+from .whole_files import whole_file
+
 _UNLIMITED = 100_000  # columns of what is no terminal
 _WRAPS_FROM = 20  # a column of sentences may be made this narrow, not narrower
 _GAP = 3  # between two columns
@@ -66,9 +68,12 @@ def write_json_line(document: Any, target: str, first: bool) -> None:
 
 def _write(target: str, text: str, mode: str) -> None:
     try:
-        Path(target).parent.mkdir(parents=True, exist_ok=True)
-        with open(target, mode, encoding="utf-8") as file:
-            file.write(text)
+        if mode == "w":
+            with whole_file(Path(target)) as place:
+                place.write_text(text, encoding="utf-8")
+        else:
+            with open(target, mode, encoding="utf-8") as file:
+                file.write(text)
     except OSError as error:
         raise OutputError(f"cannot write {target}: {error}") from error
 

@@ -136,13 +136,14 @@ def test_a_file_with_a_field_that_is_none(tmp_path):
 
 
 def test_an_algorithm_on_rails_that_were_measured(tmp_path):
-    from nezha.simulation import calibration, files
+    from nezha import console
+    from nezha.simulation import calibration
     from nezha.simulation.fit import Point, RailCosts
 
     found = calibration.Calibration(
         [calibration.RailFacts("eth0", None, 0.0, 0.0)], [RailCosts(125e6, 30e-6, 0.0, 0.0)], 0.0, 4e9,
         None, None, [Point(4, (0,), "all_reduce", "auto", 1 << 20, 0.02)])
-    files.write_json(calibration.document(found), tmp_path / "calibration.json")
+    console.write_json(calibration.document(found), str(tmp_path / "calibration.json"))
     asked = ["algorithm", "--nodes", "4", "-b", "1M", "-e", "4M", "--json"]
     measured = json.loads(answer(*asked, "--calibration", str(tmp_path / "calibration.json")))
     named = json.loads(answer(*asked, "--rates", "1Gbit/s:30us"))

@@ -1,13 +1,16 @@
 """Calibration: costs found again from operations that the engine itself has timed; the file; tags."""
 
 import json
+import os
 
 import pytest
 
+from nezha import console
 from nezha.planning.errors import PlanError
-from nezha.simulation import calibration, cluster, files
+from nezha.simulation import calibration, cluster
 from nezha.simulation.calibration import RailFacts
 from nezha.simulation.fit import Point, predicted
+from nezha.whole_files import whole_file
 
 RAILS = [(24e6, 400e-6), (12e6, 900e-6)]
 GAP_S, BURST, SEGMENT = 20e-6, 18000.0, 16384.0
@@ -49,7 +52,7 @@ def test_costs_are_found_again():
 def test_the_file_keeps_all_of_it(tmp_path):
     found = calibration.calibrate(FACTS, measured(), (1e-4, [[0.0, 0.1], [0.2, 0.0]]))
     path = tmp_path / "deep" / "calibration.json"
-    files.write_json(calibration.document(found), path)
+    console.write_json(calibration.document(found), str(path))
     again = calibration.read(path)
     assert again.facts == found.facts and again.rate_lost == found.rate_lost
     assert again.split_cost_s == pytest.approx(1e-4)
@@ -97,8 +100,22 @@ def test_an_interrupted_file_is_not_there(tmp_path):
     path = tmp_path / "answer.json"
     path.write_text("before", encoding="utf-8")
     with pytest.raises(KeyboardInterrupt):
-        with files.whole(path) as place:
+        with whole_file(path) as place:
             place.write_text("half of", encoding="utf-8")
             raise KeyboardInterrupt
     assert path.read_text(encoding="utf-8") == "before"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_is_no_file_is_written_to_itself(tmp_path):
+    pipe, real, link = (tmp_path / name for name in ("pipe", "real", "link"))
+    os.mkfifo(pipe)
+    with whole_file(pipe) as place:
+        assert place == pipe
+    real.write_text("before", encoding="utf-8")
+    real.chmod(0o600)
+    link.symlink_to(real)
+    with whole_file(link) as place:
+        place.write_text("after", encoding="utf-8")
+    assert link.is_symlink() and real.read_text(encoding="utf-8") == "after"
+    assert real.stat().st_mode & 0o777 == 0o600

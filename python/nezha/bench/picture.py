@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from ..whole_files import whole_file
 from .errors import BenchError
 
 
@@ -23,8 +24,8 @@ def write(figure: Any, path: Path) -> None:
     """Lays out and writes a figure, which is closed in any case. Raises BenchError where it cannot."""
     figure.tight_layout()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path)
+        with whole_file(path) as place:
+            figure.savefig(place)
     except OSError as error:
         raise BenchError(f"cannot write the plot {path}: {error}") from error
     finally:

@@ -49,7 +49,7 @@ def calibrate(
     json_to: Optional[str] = json_option(),
 ) -> None:
     from ..planning.interference_file import read_interference
-    from ..simulation import calibration, files, measuring, show, sweep
+    from ..simulation import calibration, measuring, show, sweep
 
     kinds = (PlanError, BenchError, LabError, Error, ValueError)
     with console.one_line("calibrate", *kinds, code=WRONG_LINE):
@@ -78,7 +78,7 @@ def calibrate(
                 facts, points = found
         lost = None if interference is None else read_interference(interference, len(facts))
         document = calibration.document(calibration.calibrate(facts, points, lost))
-        files.write_json(document, save_to)
-        files.answer(document, json_to, show.calibration)
+        console.write_json(document, str(save_to))
+        console.answer(document, json_to, show.calibration)
         typer.echo(f"calibration: {save_to}; use it: nezha sim collective --calibration {save_to}",
                    err=True)

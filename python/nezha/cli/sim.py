@@ -59,10 +59,8 @@ def one_sentence(command: str, code: int = WRONG_LINE) -> ContextManager[None]:
 
 def answer(command: str, document: Any, json_to: Optional[str], show: Callable[[Any], None]) -> None:
     """Hands out what a command has found, as --json asks."""
-    from ..simulation import files
-
     with one_sentence(command, FOUND):
-        files.answer(document, json_to, show)
+        console.answer(document, json_to, show)
 
 
 @app.command(help=_COLLECTIVE_HELP)

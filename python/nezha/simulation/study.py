@@ -16,7 +16,7 @@ from ..bench import picture
 from ..bench.plot import COLORS, against_size
 from ..bench.session import Step
 from ..bench.spec import BenchSpec, Sample
-from . import files, measuring
+from . import measuring
 from .calibration import Calibration, calibrate, document as calibration_document
 from .fit import predicted
 
@@ -89,5 +89,4 @@ def plot(document: Dict[str, Any], path: Path) -> None:
         panel.set_yscale("log")
         panel.set_ylabel("time of a ring all_reduce (us)")
         panel.legend(frameon=False, fontsize=8)
-    with files.whole(path) as place:
-        picture.write(figure, place)
+    picture.write(figure, path)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
+from .. import console
 from ..bench import picture
 from ..bench.plot import COLORS, MARKERS, against_size
 from ..bench.session import Step
@@ -14,7 +15,7 @@ from ..planning.interference_file import read_interference
 from ..planning.units import parse_rails, parse_seconds
 from . import calibration as calibrations
 from . import cluster as clusters
-from . import files, forms, report, timeline
+from . import forms, report, timeline
 from .calibration import Calibration
 from .cluster import Change, Cluster, Tree
 from .operation import RECORDED_MAX, Question, simulate
@@ -115,7 +116,7 @@ def run(request: Request, world: World, timeline_to: Optional[Path], step: Step)
                                   else None)
             rows.append(row)
             if last and timeline_to is not None:
-                files.write_json(timeline.document(found), timeline_to)
+                console.write_json(timeline.document(found), str(timeline_to))
             _tick(advance)
     points = [] if measured is None else [
         {"hosts": each.hosts, "size": each.size, "algorithm": each.algorithm,
@@ -174,8 +175,7 @@ def plot(document: Dict[str, Any], path: Path) -> None:
         each.set_yscale("log")
         each.set_ylabel("time (us)")
         each.legend(frameon=False, fontsize=9)
-    with files.whole(path) as place:
-        picture.write(figure, place)
+    picture.write(figure, path)
 
 
 def _curves(axes: Any, rows: List[Dict[str, Any]], points: List[Dict[str, Any]], across: str, by: str,

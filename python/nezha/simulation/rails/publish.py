@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Sequence
 from ... import console
 from ...bench import picture
 from ...bench.sizes import format_size
-from ..files import whole_folder
+from ...whole_files import whole_folder
 from . import pictures
 
 Document = Dict[str, Any]

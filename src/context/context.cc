@@ -211,10 +211,10 @@ Status Context::connect() {
   for (const auto& sentences : left_out_) {
     for (const std::string& sentence : sentences) NEZHA_LOG(info, "rails", "%s", sentence.c_str());
   }
-  for (auto& endpoint : mesh->endpoints) {
-    const double speed = rails_[static_cast<size_t>(endpoint->rail)].speed_bits_per_s;
+  for (auto& connection : mesh->connections) {
+    const double speed = rails_[static_cast<size_t>(connection->rail)].speed_bits_per_s;
     const double nominal = (speed > 0 ? speed : kNominalBitsPerS) / 8;
-    engine_->add_endpoint(std::move(endpoint), nominal / config_.streams_per_rail);
+    engine_->add_connection(std::move(connection), nominal / config_.streams_per_rail);
   }
   auto rejoin = transport_->rejoin(request, *loop_, *engine_, engine_->supervisor());
   if (!rejoin) return rejoin.status();
@@ -321,7 +321,7 @@ std::string Context::rails_json() {
   json.begin_object().key("rails").begin_array();
   const engine::RailDivider::Snapshots snapshots = engine_->divider().snapshots();
   for (size_t rail = 0; rail < rails_.size() && world_size_ > 1; ++rail) {
-    transport::EndpointCounters sum;
+    transport::ConnectionCounters sum;
     json.begin_object().field("name", rails_[rail].name).field("device", rails_[rail].name);
     json.field("address", rails_[rail].address);
     json.field("transport", rails_[rail].provider.empty() ? "tcp" : "ofi");
@@ -333,14 +333,14 @@ std::string Context::rails_json() {
     for (const auto& links : engine_->peers()) {
       if (links == nullptr) continue;
       for (const auto& link : links->links()) {
-        if (link.endpoint->rail != static_cast<int>(rail)) continue;
-        sum += link.endpoint->counters();
+        if (link.connection->rail != static_cast<int>(rail)) continue;
+        sum += link.connection->counters();
         sum += link.past;
-        json.begin_object().field("rank", links->peer()).field("lane", link.endpoint->lane);
+        json.begin_object().field("rank", links->peer()).field("lane", link.connection->lane);
         json.field("up", link.is_up()).field("suspect", link.health.is_suspect());
         json.field("on_probation", link.on_probation);
-        json.field("in_flight_frames", link.endpoint->in_flight_frames());
-        json.field("epoch", link.endpoint->epoch).field("path", link.endpoint->describe());
+        json.field("in_flight_frames", link.connection->in_flight_frames());
+        json.field("epoch", link.connection->epoch).field("path", link.connection->describe());
         json.field("rate_bytes_per_s", link.monitor.rate_bytes_per_s()).end_object();
       }
     }
@@ -358,11 +358,11 @@ std::string Context::rails_json() {
 
 std::string Context::stats_json() {
   const progress::Loop::Visit visit(*loop_);
-  transport::EndpointCounters sum;
+  transport::ConnectionCounters sum;
   for (const auto& links : engine_->peers()) {
     if (links == nullptr) continue;
     for (const auto& link : links->links()) {
-      sum += link.endpoint->counters();
+      sum += link.connection->counters();
       sum += link.past;
     }
   }
@@ -370,7 +370,7 @@ std::string Context::stats_json() {
   json.begin_object().field("operations", engine_->counters().operations);
   json.field("authentication", authentication_);
   json.field("retransmitted", engine_->counters().retransmitted);
-  json.field("endpoints_lost", engine_->counters().endpoints_lost);
+  json.field("endpoints_lost", engine_->counters().connections_lost);
   const engine::SupervisorCounters& care = engine_->supervisor().counters();
   json.field("links_suspected", care.suspected).field("links_recovered", care.recovered);
   json.field("links_joined", care.joined).field("dials", care.dials);

@@ -66,13 +66,13 @@ void HubLink::drop(const std::string& why) {
   dial_at_ = loop_.clock().now() + std::min(kPauseMax, kPauseMin << std::min(failures_, 6));
 }
 
-transport::EndpointCounters HubLink::traffic() const {
-  transport::EndpointCounters sum;
+transport::ConnectionCounters HubLink::traffic() const {
+  transport::ConnectionCounters sum;
   if (session_ == nullptr) return sum;
   for (const auto& links : session_->engine().peers()) {
     if (links == nullptr) continue;
     for (const engine::Link& link : links->links()) {
-      sum += link.endpoint->counters();
+      sum += link.connection->counters();
       sum += link.past;
     }
   }
@@ -118,7 +118,7 @@ void HubLink::out_of_memory() noexcept {
 
 void HubLink::write(JsonWriter& json) const {
   json.field("node", request_.session.node.address).field("port", request_.session.node.port);
-  transport::EndpointCounters sum = past_;
+  transport::ConnectionCounters sum = past_;
   sum += traffic();
   json.field("device", request_.session.rail.name);
   json.field("bytes_sent", sum.bytes_sent).field("bytes_received", sum.bytes_received);

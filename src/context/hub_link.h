@@ -79,7 +79,7 @@ class HubLink final : public progress::LoopClient {
   void dial(Nanoseconds now);
   void drop(const std::string& why);
   // Of the session of now.
-  transport::EndpointCounters traffic() const;
+  transport::ConnectionCounters traffic() const;
 
   progress::Loop& loop_;
   engine::Engine& hosts_;
@@ -91,7 +91,7 @@ class HubLink final : public progress::LoopClient {
   bool was_up_ = false;         // the session of now
   uint64_t sessions_ = 0;       // that came up
   uint64_t lost_ = 0;           // of these
-  transport::EndpointCounters past_;  // of the sessions before this one
+  transport::ConnectionCounters past_;  // of the sessions before this one
   int failures_ = 0;            // dials without success since
   Nanoseconds dial_at_ = 0;
   std::string last_reason_;

@@ -62,9 +62,9 @@ HubSession::State HubSession::state() const {
   return links().links().empty() ? State::dialling : State::up;
 }
 
-void HubSession::on_joined(std::unique_ptr<transport::Endpoint> endpoint) {
-  if (links().links().empty()) return engine_->add_endpoint(std::move(endpoint), kNominalBytesPerS);
-  engine_->supervisor().on_joined(std::move(endpoint));
+void HubSession::on_joined(std::unique_ptr<transport::Connection> connection) {
+  if (links().links().empty()) return engine_->add_connection(std::move(connection), kNominalBytesPerS);
+  engine_->supervisor().on_joined(std::move(connection));
 }
 
 void HubSession::on_dial_failed(const transport::Path& path, transport::DialOutcome outcome,

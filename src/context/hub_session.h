@@ -88,7 +88,7 @@ class HubSession final : public progress::LoopClient, private transport::RejoinE
   engine::PeerLinks& links() const { return *engine_->peers()[static_cast<size_t>(hub())]; }
 
   // transport::RejoinEvents
-  void on_joined(std::unique_ptr<transport::Endpoint> endpoint) override;
+  void on_joined(std::unique_ptr<transport::Connection> connection) override;
   void on_dial_failed(const transport::Path& path, transport::DialOutcome outcome,
                       const std::string& reason) override;
   void on_probed(const transport::Path& path, transport::Probed probed) override;

@@ -34,10 +34,10 @@ class Part final : public transport::RejoinEvents {
   Part(int rank, RailTransports::Places places, transport::RejoinEvents& joins)
       : rank_(rank), places_(std::move(places)), joins_(joins) {}
 
-  void on_joined(std::unique_ptr<transport::Endpoint> endpoint) override {
-    endpoint->peer_rail = place_of(places_, endpoint->peer, endpoint->peer_rail);
-    endpoint->rail = place_of(places_, rank_, endpoint->rail);
-    joins_.on_joined(std::move(endpoint));
+  void on_joined(std::unique_ptr<transport::Connection> connection) override {
+    connection->peer_rail = place_of(places_, connection->peer, connection->peer_rail);
+    connection->rail = place_of(places_, rank_, connection->rail);
+    joins_.on_joined(std::move(connection));
   }
   void on_dial_failed(const Path& path, transport::DialOutcome outcome,
                       const std::string& reason) override {
@@ -148,7 +148,7 @@ MeshRequest RailTransports::part_of(const MeshRequest& request, Kind& kind) {
 }
 
 Result<transport::Mesh> RailTransports::connect(const MeshRequest& request, progress::Loop& loop,
-                                                transport::EndpointEvents& events) {
+                                                transport::ConnectionEvents& events) {
   transport::Mesh all;
   for (Kind& kind : kinds_) {
     const MeshRequest part = part_of(request, kind);
@@ -163,15 +163,15 @@ Result<transport::Mesh> RailTransports::connect(const MeshRequest& request, prog
     if (!kind.in_use) continue;
     auto mesh = kind.transport->connect(part, loop, events);
     if (!mesh) return mesh.status();
-    for (auto& endpoint : mesh->endpoints) {
-      endpoint->peer_rail = place_of(kind.places, endpoint->peer, endpoint->peer_rail);
-      endpoint->rail = place_of(kind.places, request.rank, endpoint->rail);
-      all.endpoints.push_back(std::move(endpoint));
+    for (auto& connection : mesh->connections) {
+      connection->peer_rail = place_of(kind.places, connection->peer, connection->peer_rail);
+      connection->rail = place_of(kind.places, request.rank, connection->rail);
+      all.connections.push_back(std::move(connection));
     }
     all.left_out.insert(all.left_out.end(), mesh->left_out.begin(), mesh->left_out.end());
   }
   for (const transport::PeerAddress& other : request.ranks) {
-    const bool reached = std::any_of(all.endpoints.begin(), all.endpoints.end(),
+    const bool reached = std::any_of(all.connections.begin(), all.connections.end(),
                                      [&](const auto& each) { return each->peer == other.rank; });
     if (reached || other.rank == request.rank) continue;
     std::string why;
@@ -184,7 +184,7 @@ Result<transport::Mesh> RailTransports::connect(const MeshRequest& request, prog
 
 Result<std::unique_ptr<transport::Rejoin>> RailTransports::rejoin(const MeshRequest& request,
                                                                   progress::Loop& loop,
-                                                                  transport::EndpointEvents& events,
+                                                                  transport::ConnectionEvents& events,
                                                                   transport::RejoinEvents& joins) {
   auto parts = std::make_unique<Parts>();
   for (Kind& kind : kinds_) {

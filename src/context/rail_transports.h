@@ -18,10 +18,10 @@ class RailTransports final : public transport::Transport {
   Status listen(std::vector<transport::RailAddress>& rails, uint16_t port_low,
                 uint16_t port_high) override;
   Result<transport::Mesh> connect(const transport::MeshRequest& request, progress::Loop& loop,
-                                  transport::EndpointEvents& events) override;
+                                  transport::ConnectionEvents& events) override;
   Result<std::unique_ptr<transport::Rejoin>> rejoin(const transport::MeshRequest& request,
                                                     progress::Loop& loop,
-                                                    transport::EndpointEvents& events,
+                                                    transport::ConnectionEvents& events,
                                                     transport::RejoinEvents& joins) override;
 
   // Where a mechanism's rails stand in the list of all: [rank][its index].

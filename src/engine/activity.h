@@ -4,7 +4,7 @@
 // `static_cast<Activity*>`, so that the engine need not know which it is.
 #pragma once
 
-#include "transport/endpoint.h"
+#include "transport/connection.h"
 
 namespace nezha::engine {
 
@@ -15,7 +15,7 @@ class Activity {
   virtual void released(transport::WorkRequest& request) = 0;
   // The payload of a landing that we gave out is complete.
   virtual void landed(const wire::FrameHeader& header, const transport::Landing& landing) = 0;
-  // The endpoint died in mid-landing: the transfer will come again.
+  // The connection died in mid-landing: the transfer will come again.
   virtual void landing_lost(const transport::Landing& landing) = 0;
 };
 

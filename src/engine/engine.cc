@@ -10,7 +10,7 @@
 
 namespace nezha::engine {
 
-using transport::Endpoint;
+using transport::Connection;
 
 Engine::Engine(progress::Loop& loop, EngineOptions options)
     : loop_(loop), options_(options), peers_(static_cast<size_t>(options.world_size)) {
@@ -24,18 +24,18 @@ Engine::Engine(progress::Loop& loop, EngineOptions options)
 Engine::~Engine() {
   supervisor_->stop();
   while (!groups_.empty()) destroy_group(*groups_.back());
-  // What was never acknowledged still holds its bytes; nothing reads them once the endpoints are gone.
+  // What was never acknowledged still holds its bytes; nothing reads them once the connections are gone.
   peers_.clear();
   for (const auto& request : request_storage_) {
     if (request->copy != nullptr || request->shared != nullptr) give_request(*request);
   }
 }
 
-void Engine::add_endpoint(std::unique_ptr<transport::Endpoint> endpoint,
+void Engine::add_connection(std::unique_ptr<transport::Connection> connection,
                           double nominal_bytes_per_s) {
-  PeerLinks& links = *peers_[static_cast<size_t>(endpoint->peer)];
-  record_rail(RailEventKind::joined, *endpoint, endpoint->describe());
-  links.add(std::move(endpoint), nominal_bytes_per_s);
+  PeerLinks& links = *peers_[static_cast<size_t>(connection->peer)];
+  record_rail(RailEventKind::joined, *connection, connection->describe());
+  links.add(std::move(connection), nominal_bytes_per_s);
   links.links().back().beat_at = now();
 }
 
@@ -268,16 +268,16 @@ void Engine::tell_failure(const Group& group) {
 }
 
 void Engine::tell_failure(const Group& group, PeerLinks& links) {
-  transport::Endpoint* endpoint = links.any_up();
-  if (endpoint == nullptr) return;
+  transport::Connection* connection = links.any_up();
+  if (connection == nullptr) return;
   wire::FrameHeader header;
   header.type = wire::FrameType::failure;
   header.comm = group.comm;
   header.slot = static_cast<uint16_t>(group.failed.code());
   header.chunk = static_cast<uint32_t>(group.failed.peer + 1);
   write_details(group.failed, header);
-  endpoint->post_control(header, group.failed.message());
-  endpoint->flush();
+  connection->post_control(header, group.failed.message());
+  connection->flush();
 }
 
 void Engine::fail_exhausted(Group& group, size_t bytes) {
@@ -299,12 +299,12 @@ void Engine::settle(Group& group) noexcept {
   for (const auto& links : peers_) {
     if (links == nullptr) continue;
     for (Link& link : links->links()) {
-      for (int i = 0; i < link.endpoint->landings(); ++i) {
-        const transport::Landing landing = link.endpoint->landing(i);
+      for (int i = 0; i < link.connection->landings(); ++i) {
+        const transport::Landing landing = link.connection->landing(i);
         if (landing.kind != kEarlyLanding || landing.owner == nullptr) continue;
         auto* frame = static_cast<EarlyFrame*>(landing.owner);
         if (frame->header.comm != group.comm) continue;
-        link.endpoint->abandon_landing(i);
+        link.connection->abandon_landing(i);
         free_early(group, *frame);
       }
     }
@@ -324,8 +324,8 @@ void Engine::withdraw(const Activity& activity) {
     if (links == nullptr) continue;
     links->withdraw(&activity, unsent);
     for (Link& link : links->links()) {
-      for (int i = 0; i < link.endpoint->landings(); ++i) {
-        if (link.endpoint->landing(i).owner == &activity) link.endpoint->abandon_landing(i);
+      for (int i = 0; i < link.connection->landings(); ++i) {
+        if (link.connection->landing(i).owner == &activity) link.connection->abandon_landing(i);
       }
     }
   }
@@ -493,14 +493,14 @@ void Engine::acknowledge_all() {
   for (const auto& links : peers_) {
     if (links == nullptr) continue;
     for (Link& link : links->links()) {
-      if (link.endpoint->unacknowledged_frames() > 0) link.endpoint->acknowledge(0);
+      if (link.connection->unacknowledged_frames() > 0) link.connection->acknowledge(0);
     }
   }
   for (const auto& group : groups_) {
     for (const Member& member : group->members) {
       if (member.global_rank == options_.rank || member.consumed == member.told) continue;
-      Endpoint* endpoint = peers_[static_cast<size_t>(member.global_rank)]->any_up();
-      if (endpoint != nullptr) endpoint->acknowledge(group->comm);
+      Connection* connection = peers_[static_cast<size_t>(member.global_rank)]->any_up();
+      if (connection != nullptr) connection->acknowledge(group->comm);
     }
   }
 }
@@ -527,8 +527,8 @@ bool Engine::is_drained() const {
     if (links->gone) continue;
     if (links->has_pending() || links->has_limbo()) return false;
     for (const Link& link : links->links()) {
-      if (!link.endpoint->is_up()) continue;
-      if (link.endpoint->has_output() || link.endpoint->in_flight_frames() > 0) return false;
+      if (!link.connection->is_up()) continue;
+      if (link.connection->has_output() || link.connection->in_flight_frames() > 0) return false;
     }
   }
   return true;
@@ -540,8 +540,8 @@ void Engine::say_goodbye() {
   for (const auto& links : peers_) {
     if (links == nullptr) continue;
     for (Link& link : links->links()) {
-      link.endpoint->post_control(header, {});
-      link.endpoint->flush();
+      link.connection->post_control(header, {});
+      link.connection->flush();
     }
   }
 }

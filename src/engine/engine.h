@@ -1,4 +1,4 @@
-// Engine: drives the operations of all communicators over all endpoints of one rank.
+// Engine: drives the operations of all communicators over all connections of one rank.
 //
 // Contract
 //   Owner    a Context. Every member function is called with the loop's baton held, except the
@@ -26,7 +26,7 @@
 #include "engine/supervisor.h"
 #include "engine/work.h"
 #include "progress/loop.h"
-#include "transport/endpoint.h"
+#include "transport/connection.h"
 
 namespace nezha::engine {
 
@@ -48,7 +48,7 @@ struct EngineOptions {
 struct EngineCounters {
   uint64_t operations = 0;
   uint64_t retransmitted = 0;
-  uint64_t endpoints_lost = 0;
+  uint64_t connections_lost = 0;
 };
 
 struct GroupRequest {
@@ -59,12 +59,12 @@ struct GroupRequest {
   schedule::CostTable costs;
 };
 
-class Engine final : public transport::EndpointEvents, public progress::LoopClient {
+class Engine final : public transport::ConnectionEvents, public progress::LoopClient {
  public:
   Engine(progress::Loop& loop, EngineOptions options);
   ~Engine() override;
 
-  void add_endpoint(std::unique_ptr<transport::Endpoint> endpoint, double nominal_bytes_per_s);
+  void add_connection(std::unique_ptr<transport::Connection> connection, double nominal_bytes_per_s);
   Supervisor& supervisor() { return *supervisor_; }
   Shrinker& shrinker() { return shrinker_; }
 
@@ -153,7 +153,7 @@ class Engine final : public transport::EndpointEvents, public progress::LoopClie
 
   // For the supervisor.
   void rails_changed() { divider_.rails_changed(); }
-  void record_rail(RailEventKind kind, const transport::Endpoint& endpoint, std::string_view reason);
+  void record_rail(RailEventKind kind, const transport::Connection& connection, std::string_view reason);
   // Posts transfers of a lost or silent connection again; says how many.
   uint64_t repost(PeerLinks& links, transport::WorkQueue& requests);
   // The peer's library has it.
@@ -176,20 +176,20 @@ class Engine final : public transport::EndpointEvents, public progress::LoopClie
   // Every group fails: nobody knows what was left undone.
   void out_of_memory() noexcept override;
 
-  // transport::EndpointEvents
-  transport::Landing on_frame(transport::Endpoint& endpoint,
+  // transport::ConnectionEvents
+  transport::Landing on_frame(transport::Connection& connection,
                               const wire::FrameHeader& header) override;
-  void on_landed(transport::Endpoint& endpoint, const wire::FrameHeader& header,
+  void on_landed(transport::Connection& connection, const wire::FrameHeader& header,
                  const transport::Landing& landing) override;
-  void on_released(transport::Endpoint& endpoint, transport::WorkRequest& request) override;
-  void on_credit(transport::Endpoint& endpoint, uint32_t comm, uint64_t credit) override;
-  uint64_t credit_to_tell(transport::Endpoint& endpoint, uint32_t comm) override;
-  void on_failure(transport::Endpoint& endpoint, const wire::FrameHeader& header,
+  void on_released(transport::Connection& connection, transport::WorkRequest& request) override;
+  void on_credit(transport::Connection& connection, uint32_t comm, uint64_t credit) override;
+  uint64_t credit_to_tell(transport::Connection& connection, uint32_t comm) override;
+  void on_failure(transport::Connection& connection, const wire::FrameHeader& header,
                   const std::string& text) override;
-  void on_room(transport::Endpoint& endpoint) override;
-  void on_control(transport::Endpoint& endpoint, const wire::FrameHeader& header,
+  void on_room(transport::Connection& connection) override;
+  void on_control(transport::Connection& connection, const wire::FrameHeader& header,
                   const std::string& payload) override;
-  void on_down(transport::Endpoint& endpoint, transport::WorkQueue& unacknowledged,
+  void on_down(transport::Connection& connection, transport::WorkQueue& unacknowledged,
                const Status& why, bool in_order) override;
 
  private:
@@ -223,7 +223,7 @@ class Engine final : public transport::EndpointEvents, public progress::LoopClie
   void finish(Group& group, size_t index);
   void answer(Group& group);
   void release_blocked(Group& group, Member& member);
-  transport::Landing place_early(Group& group, const transport::Endpoint& endpoint,
+  transport::Landing place_early(Group& group, const transport::Connection& connection,
                                  const wire::FrameHeader& header);
   void landed_early(Group& group, EarlyFrame& frame);
   bool check_descriptor(Group& group, uint64_t op_seq, const wire::OpDescriptor& ours,

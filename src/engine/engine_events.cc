@@ -1,4 +1,4 @@
-// Engine: the events that endpoints raise.
+// Engine: the events that connections raise.
 #include <algorithm>
 #include <new>
 
@@ -9,7 +9,7 @@
 
 namespace nezha::engine {
 
-using transport::Endpoint;
+using transport::Connection;
 using transport::Landing;
 using transport::WorkQueue;
 using transport::WorkRequest;
@@ -24,41 +24,41 @@ bool Engine::may_serve(const Group* group, const wire::FrameHeader& header) cons
   return header.op.collective != Collective::send_recv || !group->has_hubs();
 }
 
-Landing Engine::on_frame(Endpoint& endpoint, const wire::FrameHeader& header) {
+Landing Engine::on_frame(Connection& connection, const wire::FrameHeader& header) {
   Group* group = find_group(header.comm);
   if (group == nullptr) group = park(header.comm);
   if (options_.serves && !may_serve(group, header)) return Landing{.refused = true};
   // A communicator that is gone, or failed: whatever still arrives for it is dropped.
   if (group == nullptr || !group->failed.is_ok()) return {};
   if (header.op.collective == Collective::send_recv) {
-    const int member = group->rank_of_global[static_cast<size_t>(endpoint.peer)];
-    return group->mailbox->place(endpoint, header, member);
+    const int member = group->rank_of_global[static_cast<size_t>(connection.peer)];
+    return group->mailbox->place(connection, header, member);
   }
-  if (header.op_seq >= group->next_op_seq) return place_early(*group, endpoint, header);
+  if (header.op_seq >= group->next_op_seq) return place_early(*group, connection, header);
   for (const auto& execution : group->active) {
     if (execution->op_seq() != header.op_seq) continue;
-    const int member = group->rank_of_global[static_cast<size_t>(endpoint.peer)];
+    const int member = group->rank_of_global[static_cast<size_t>(connection.peer)];
     if (member < 0) break;
-    if (!check_descriptor(*group, header.op_seq, execution->descriptor_from(member), endpoint.peer,
+    if (!check_descriptor(*group, header.op_seq, execution->descriptor_from(member), connection.peer,
                           header.op)) {
       return {};
     }
     if (!execution->has_started() || !execution->has_opened(header.chunk)) {
-      return place_early(*group, endpoint, header);
+      return place_early(*group, connection, header);
     }
-    return execution->place(endpoint, header, member);
+    return execution->place(connection, header, member);
   }
   ++group->counters.duplicates;  // an operation that is finished here
   return {};
 }
 
-Landing Engine::place_early(Group& group, const Endpoint& endpoint,
+Landing Engine::place_early(Group& group, const Connection& connection,
                             const wire::FrameHeader& header) {
   Landing landing;
-  uint64_t& cost = group.early_cost[static_cast<size_t>(endpoint.peer)];
+  uint64_t& cost = group.early_cost[static_cast<size_t>(connection.peer)];
   const bool member = group.members.empty() ||
-                      group.rank_of_global[static_cast<size_t>(endpoint.peer)] >= 0;
-  if (wire::generation_of(header.flags) > 0 && group.early.holds(header, endpoint.peer)) {
+                      group.rank_of_global[static_cast<size_t>(connection.peer)] >= 0;
+  if (wire::generation_of(header.flags) > 0 && group.early.holds(header, connection.peer)) {
     ++group.counters.duplicates;
     return landing;
   }
@@ -78,7 +78,7 @@ Landing Engine::place_early(Group& group, const Endpoint& endpoint,
   }
   auto* frame = new (self.data) EarlyFrame();
   frame->header = header;
-  frame->global_rank = endpoint.peer;
+  frame->global_rank = connection.peer;
   frame->self = self;
   frame->buffer = payload;
   cost += frame_cost(header.length);
@@ -97,23 +97,23 @@ void Engine::free_early(Group& group, EarlyFrame& frame) {
   pool_.give(self);
 }
 
-void Engine::on_landed(Endpoint& endpoint, const wire::FrameHeader& header,
+void Engine::on_landed(Connection& connection, const wire::FrameHeader& header,
                        const Landing& landing) {
-  supervisor_->touch(endpoint.peer);
+  supervisor_->touch(connection.peer);
   Group* group = find_group(header.comm);
   const bool wanted = (header.flags & wire::kFlagAckNow) != 0;
   // An early frame is consumed later: then its sender gets the answer (Execution::deliver).
   if (group != nullptr && wanted && landing.kind != kEarlyLanding) {
-    const int member = group->rank_of_global[static_cast<size_t>(endpoint.peer)];
+    const int member = group->rank_of_global[static_cast<size_t>(connection.peer)];
     if (member >= 0) group->members[static_cast<size_t>(member)].answer_wanted = true;
   }
   if (acks_due_ == kNever || wanted) {
     acks_due_ = std::min(acks_due_, now() + (wanted ? kAckDelay : kLazyAckDelay));
   }
   const bool timed = (header.flags & wire::kFlagTimed) != 0;
-  if (timed || endpoint.unacknowledged_bytes() >= options_.ack_bytes ||
-      endpoint.unacknowledged_frames() >= kFramesPerAck) {
-    endpoint.acknowledge(group != nullptr ? header.comm : 0);
+  if (timed || connection.unacknowledged_bytes() >= options_.ack_bytes ||
+      connection.unacknowledged_frames() >= kFramesPerAck) {
+    connection.acknowledge(group != nullptr ? header.comm : 0);
   }
   if (landing.owner == nullptr || group == nullptr) return;
   if (landing.kind == kEarlyLanding) {
@@ -148,8 +148,8 @@ void Engine::consumed(Group& group, int member_rank, uint64_t cost) {
   Member& member = group.members[static_cast<size_t>(member_rank)];
   member.consumed += cost;
   if (member.consumed - member.told < group.credit_bytes / 4) return;
-  if (Endpoint* endpoint = peers_[static_cast<size_t>(member.global_rank)]->any_up()) {
-    endpoint->acknowledge(group.comm);
+  if (Connection* connection = peers_[static_cast<size_t>(member.global_rank)]->any_up()) {
+    connection->acknowledge(group.comm);
   }
 }
 
@@ -163,23 +163,23 @@ void Engine::answer(Group& group) {
     PeerLinks& links = *peers_[static_cast<size_t>(member.global_rank)];
     bool answered = false;
     for (Link& link : links.links()) {
-      if (!link.endpoint->is_up() || link.endpoint->unacknowledged_frames() == 0) continue;
-      link.endpoint->acknowledge(group.comm);
+      if (!link.connection->is_up() || link.connection->unacknowledged_frames() == 0) continue;
+      link.connection->acknowledge(group.comm);
       answered = true;
     }
-    Endpoint* endpoint = answered ? nullptr : links.any_up();
-    if (endpoint != nullptr && member.consumed != member.told) endpoint->acknowledge(group.comm);
+    Connection* connection = answered ? nullptr : links.any_up();
+    if (connection != nullptr && member.consumed != member.told) connection->acknowledge(group.comm);
   }
 }
 
 bool Engine::take_over(int peer, const void* owner, uint32_t chunk, uint32_t step,
                        uint8_t generation) {
   for (Link& link : peers_[static_cast<size_t>(peer)]->links()) {
-    for (int i = 0; i < link.endpoint->landings(); ++i) {
-      const Landing& landing = link.endpoint->landing(i);
+    for (int i = 0; i < link.connection->landings(); ++i) {
+      const Landing& landing = link.connection->landing(i);
       if (landing.owner != owner || landing.chunk != chunk || landing.step != step) continue;
       if (landing.generation > generation) return false;
-      link.endpoint->abandon_landing(i);
+      link.connection->abandon_landing(i);
     }
   }
   return true;
@@ -187,24 +187,24 @@ bool Engine::take_over(int peer, const void* owner, uint32_t chunk, uint32_t ste
 
 // ---------------------------------------------------------------------------------- sending
 
-void Engine::on_released(Endpoint& endpoint, WorkRequest& request) {
-  supervisor_->touch(endpoint.peer);
+void Engine::on_released(Connection& connection, WorkRequest& request) {
+  supervisor_->touch(connection.peer);
   if (request.timed_from != 0) {
-    peers_[static_cast<size_t>(endpoint.peer)]->took(endpoint, request, now());
+    peers_[static_cast<size_t>(connection.peer)]->took(connection, request, now());
     Group* group = nullptr;
     Division* const division = division_of(request, &group);
     if (division != nullptr) {
-      divider_.landed(*division, static_cast<uint32_t>(endpoint.rail), frame_cost(request.header.length),
-                      request.timed_from, now());
+      divider_.landed(*division, static_cast<uint32_t>(connection.rail),
+                      frame_cost(request.header.length), request.timed_from, now());
     }
   }
   release(request);
 }
 
-void Engine::on_credit(Endpoint& endpoint, uint32_t comm, uint64_t credit) {
+void Engine::on_credit(Connection& connection, uint32_t comm, uint64_t credit) {
   Group* group = find_group(comm);
   if (group != nullptr && group->failed.is_ok()) {
-    const int rank = group->rank_of_global[static_cast<size_t>(endpoint.peer)];
+    const int rank = group->rank_of_global[static_cast<size_t>(connection.peer)];
     if (rank >= 0) {
       Member& member = group->members[static_cast<size_t>(rank)];
       // Credits are cumulative: an older value, overtaken on another rail, says nothing.
@@ -225,24 +225,24 @@ void Engine::progress_all() {
   }
 }
 
-uint64_t Engine::credit_to_tell(Endpoint& endpoint, uint32_t comm) {
+uint64_t Engine::credit_to_tell(Connection& connection, uint32_t comm) {
   Group* group = find_group(comm);
   if (group == nullptr) return 0;
-  const int rank = group->rank_of_global[static_cast<size_t>(endpoint.peer)];
+  const int rank = group->rank_of_global[static_cast<size_t>(connection.peer)];
   if (rank < 0) return 0;
   Member& member = group->members[static_cast<size_t>(rank)];
   member.told = member.consumed;
   return member.consumed;
 }
 
-void Engine::on_room(Endpoint& endpoint) {
-  PeerLinks& links = *peers_[static_cast<size_t>(endpoint.peer)];
+void Engine::on_room(Connection& connection) {
+  PeerLinks& links = *peers_[static_cast<size_t>(connection.peer)];
   if (links.has_pending()) dispatch(links);
 }
 
 // --------------------------------------------------------------------------------- failures
 
-void Engine::on_failure(Endpoint& endpoint, const wire::FrameHeader& header,
+void Engine::on_failure(Connection& connection, const wire::FrameHeader& header,
                         const std::string& text) {
   Group* group = find_group(header.comm);
   if (group == nullptr) group = park(header.comm);
@@ -254,27 +254,27 @@ void Engine::on_failure(Endpoint& endpoint, const wire::FrameHeader& header,
   }
   const bool known = header.slot > 0 && header.slot <= static_cast<uint16_t>(Code::internal);
   const Code code = known ? static_cast<Code>(header.slot) : Code::internal;
-  Status why(code, text.empty() ? "rank " + std::to_string(endpoint.peer) + " failed" : text);
+  Status why(code, text.empty() ? "rank " + std::to_string(connection.peer) + " failed" : text);
   why.with_peer(static_cast<int>(header.chunk) - 1);
   why.with(read_details(header, group->members.size()));
   fail_group(*group, why, false);
 }
 
-void Engine::on_control(Endpoint& endpoint, const wire::FrameHeader& header,
+void Engine::on_control(Connection& connection, const wire::FrameHeader& header,
                         const std::string& payload) {
   if (header.type == wire::FrameType::agree) {
     if (options_.serves) return;  // hubs are in no communicator that shrinks
-    shrinker_.on_agree(endpoint.peer, header, payload);
+    shrinker_.on_agree(connection.peer, header, payload);
   } else {
-    supervisor_->on_control(endpoint, header);
+    supervisor_->on_control(connection, header);
   }
 }
 
-void Engine::on_down(Endpoint& endpoint, WorkQueue& unacknowledged, const Status& why,
+void Engine::on_down(Connection& connection, WorkQueue& unacknowledged, const Status& why,
                      bool in_order) {
-  for (int i = 0; i < endpoint.landings(); ++i) {
-    const Landing landing = endpoint.landing(i);
-    endpoint.abandon_landing(i);
+  for (int i = 0; i < connection.landings(); ++i) {
+    const Landing landing = connection.landing(i);
+    connection.abandon_landing(i);
     if (landing.owner != nullptr && landing.kind == kEarlyLanding) {
       auto* frame = static_cast<EarlyFrame*>(landing.owner);
       if (Group* group = find_group(frame->header.comm)) free_early(*group, *frame);
@@ -282,18 +282,18 @@ void Engine::on_down(Endpoint& endpoint, WorkQueue& unacknowledged, const Status
       static_cast<Activity*>(landing.owner)->landing_lost(landing);
     }
   }
-  PeerLinks& links = *peers_[static_cast<size_t>(endpoint.peer)];
+  PeerLinks& links = *peers_[static_cast<size_t>(connection.peer)];
   links.left |= in_order;
-  ++counters_.endpoints_lost;
-  record_rail(RailEventKind::lost, endpoint, in_order ? "left in order" : why.message());
-  Link* const link = links.find(endpoint.rail, endpoint.lane);
+  ++counters_.connections_lost;
+  record_rail(RailEventKind::lost, connection, in_order ? "left in order" : why.message());
+  Link* const link = links.find(connection.rail, connection.lane);
   if (links.gone || link == nullptr) {  // nobody waits for it any more
     drop(unacknowledged);
   } else if (!links.left) {
     supervisor_->on_lost(links, *link, unacknowledged, why);
   } else {
     repost(links, unacknowledged);  // it leaves; its other connections say so, too
-    if (links.any_up() == nullptr) peer_left(endpoint.peer);
+    if (links.any_up() == nullptr) peer_left(connection.peer);
   }
 }
 
@@ -352,8 +352,8 @@ void Engine::tell_again(PeerLinks& links) {
     if (group->rank_of_global[static_cast<size_t>(links.peer())] < 0) continue;
     if (!group->failed.is_ok()) {
       tell_failure(*group, links);
-    } else if (Endpoint* endpoint = links.any_up()) {
-      endpoint->acknowledge(group->comm);
+    } else if (Connection* connection = links.any_up()) {
+      connection->acknowledge(group->comm);
     }
   }
   shrinker_.tell_again(links);

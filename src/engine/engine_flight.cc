@@ -27,9 +27,9 @@ uint64_t Engine::record(const Group& group, const MessageRequest& request) {
   return id;
 }
 
-void Engine::record_rail(RailEventKind kind, const transport::Endpoint& endpoint,
+void Engine::record_rail(RailEventKind kind, const transport::Connection& connection,
                          std::string_view reason) {
-  flight_.rail(kind, now(), endpoint.peer, endpoint.rail, endpoint.lane, reason);
+  flight_.rail(kind, now(), connection.peer, connection.rail, connection.lane, reason);
 }
 
 void Engine::record_awaited(const Group& group) {

@@ -241,7 +241,7 @@ int Execution::find_step(const Cursor& at, int member, uint16_t stage, uint16_t 
   return -1;
 }
 
-transport::Landing Execution::place(transport::Endpoint& endpoint, const wire::FrameHeader& header,
+transport::Landing Execution::place(transport::Connection& connection, const wire::FrameHeader& header,
                                     int member) {
   transport::Landing landing;
   if (header.chunk >= map_.chunk_count()) {
@@ -262,7 +262,7 @@ transport::Landing Execution::place(transport::Endpoint& endpoint, const wire::F
   const Step& step = at.program->steps[static_cast<size_t>(index)];
   StepSlot& slot = at.steps[static_cast<size_t>(index)];
   if (slot.state == StepState::landing) {
-    if (!engine_.take_over(endpoint.peer, static_cast<Activity*>(this), header.chunk,
+    if (!engine_.take_over(connection.peer, static_cast<Activity*>(this), header.chunk,
                            static_cast<uint32_t>(index), wire::generation_of(header.flags))) {
       ++group_.counters.duplicates;
       return landing;

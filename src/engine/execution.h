@@ -22,7 +22,7 @@
 #include "schedule/chunk_map.h"
 #include "schedule/plan.h"
 #include "schedule/schedule.h"
-#include "transport/endpoint.h"
+#include "transport/connection.h"
 #include "wire/frame.h"
 
 namespace nezha::engine {
@@ -66,7 +66,7 @@ class Execution final : public Activity {
   // Opens the first chunks. Only one execution of a group runs its programs at a time: see group.h.
   void start();
   // Where an arriving frame of this operation goes.
-  transport::Landing place(transport::Endpoint& endpoint, const wire::FrameHeader& header,
+  transport::Landing place(transport::Connection& connection, const wire::FrameHeader& header,
                            int member);
   void landed(const wire::FrameHeader& header, const transport::Landing& landing) override;
   void landing_lost(const transport::Landing& landing) override;

@@ -1,7 +1,7 @@
 // Link: one connection to a peer, in all its epochs, with what is known about it.
 //
-// Contract: owned by PeerLinks, baton held. `endpoint` is never null; a lost connection leaves its dead
-// endpoint here until a new one takes its place.
+// Contract: owned by PeerLinks, baton held. `connection` is never null; a lost connection leaves its dead
+// connection here until a new one takes its place.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 #include "control/link_health.h"
 #include "control/rail_monitor.h"
 #include "control/redial.h"
-#include "transport/endpoint.h"
+#include "transport/connection.h"
 #include "transport/transport.h"
 
 namespace nezha::engine {
@@ -26,10 +26,10 @@ struct Limbo {
 };
 
 struct Link {
-  Link(std::unique_ptr<transport::Endpoint> made, double nominal_bytes_per_s)
-      : endpoint(std::move(made)), monitor(nominal_bytes_per_s), nominal(nominal_bytes_per_s) {}
+  Link(std::unique_ptr<transport::Connection> made, double nominal_bytes_per_s)
+      : connection(std::move(made)), monitor(nominal_bytes_per_s), nominal(nominal_bytes_per_s) {}
 
-  std::unique_ptr<transport::Endpoint> endpoint;
+  std::unique_ptr<transport::Connection> connection;
   control::RailMonitor monitor;
   const double nominal;
   uint64_t posted_at_last_look = 0;
@@ -46,30 +46,30 @@ struct Link {
   uint32_t past_landed = 0;       // and how many data frames landed on it
   double good_rate = 0;           // bytes/s, as of when it was last heard; 0: not measured
   bool on_probation = false;      // back again: one transfer at a time until the first is acknowledged
-  uint64_t sent_at_probation = 0; // EndpointCounters::frames_sent then
+  uint64_t sent_at_probation = 0; // ConnectionCounters::frames_sent then
   Nanoseconds beat_at = 0;        // when something last left
-  uint64_t sent_at_beat = 0;      // EndpointCounters::bytes_sent then
+  uint64_t sent_at_beat = 0;      // ConnectionCounters::bytes_sent then
   bool beat_now = false;          // the peer is to know at once that we hear it again
-  transport::EndpointCounters past;  // of the connections before this one
+  transport::ConnectionCounters past;  // of the connections before this one
 
   // It carries data again: from what it once could do, carefully.
   void begin_probation() {
     monitor = control::RailMonitor(good_rate > 0 ? good_rate : nominal);
     posted_at_last_look = drained_at_last_look = 0;
     on_probation = true;
-    sent_at_probation = endpoint->counters().frames_sent;
+    sent_at_probation = connection->counters().frames_sent;
   }
-  bool is_up() const { return endpoint->is_up(); }
+  bool is_up() const { return connection->is_up(); }
   // Data may be posted on it.
-  bool is_usable() const { return endpoint->is_up() && !health.is_suspect(); }
+  bool is_usable() const { return connection->is_up() && !health.is_suspect(); }
   // Something was posted on it that the peer has not acknowledged, wherever it is by now.
-  bool has_work() const { return endpoint->in_flight_frames() > 0 || endpoint->queued_bytes() > 0; }
+  bool has_work() const { return connection->in_flight_frames() > 0 || connection->queued_bytes() > 0; }
   transport::Path path() const {
-    return {endpoint->peer, endpoint->rail, endpoint->peer_rail, endpoint->lane};
+    return {connection->peer, connection->rail, connection->peer_rail, connection->lane};
   }
   // By what both ranks call it: the lower rank's rail.
   int name_rail(int my_rank) const {
-    return my_rank < endpoint->peer ? endpoint->rail : endpoint->peer_rail;
+    return my_rank < connection->peer ? connection->rail : connection->peer_rail;
   }
 };
 

@@ -28,7 +28,7 @@
 #include "engine/matcher.h"
 #include "engine/message.h"
 #include "engine/work.h"
-#include "transport/endpoint.h"
+#include "transport/connection.h"
 #include "wire/frame.h"
 
 namespace nezha::engine {
@@ -55,7 +55,7 @@ class Mailbox final : public Activity {
   Status submit(const MessageRequest& request, Work& work);
   // Where a frame of a message goes. `member` is its sender's rank in the group; -1 while the members
   // are unknown: then messages wait.
-  transport::Landing place(transport::Endpoint& endpoint, const wire::FrameHeader& header,
+  transport::Landing place(transport::Connection& connection, const wire::FrameHeader& header,
                            int member);
   // The group failed: every use of memory ends and every operation completes with `why`.
   void fail(const Status& why);

@@ -84,22 +84,22 @@ void Mailbox::finish_send(Peer& peer, uint64_t number) {
 // The sender of a message that is complete waits for its memory: it hears now.
 void Mailbox::acknowledge(int global) {
   for (Link& link : engine_.peers()[static_cast<size_t>(global)]->links()) {
-    if (link.endpoint->is_up() && link.endpoint->unacknowledged_frames() > 0) {
-      link.endpoint->acknowledge(group_.comm);
+    if (link.connection->is_up() && link.connection->unacknowledged_frames() > 0) {
+      link.connection->acknowledge(group_.comm);
     }
   }
 }
 
 // -------------------------------------------------------------------------------- arriving
 
-Landing Mailbox::place(transport::Endpoint& endpoint, const wire::FrameHeader& header, int member) {
+Landing Mailbox::place(transport::Connection& connection, const wire::FrameHeader& header, int member) {
   if (!group_.members.empty() && member < 0) return refused();
   try {
     switch (header.stage) {
-      case kOffer: return place_offer(endpoint.peer, header);
-      case kAccept: return place_accept(endpoint.peer, header);
-      case kPayload: return place_chunk(endpoint.peer, header);
-      case kDrained: return place_drained(endpoint.peer, header);
+      case kOffer: return place_offer(connection.peer, header);
+      case kAccept: return place_accept(connection.peer, header);
+      case kPayload: return place_chunk(connection.peer, header);
+      case kDrained: return place_drained(connection.peer, header);
       default: return refused();
     }
   } catch (const std::bad_alloc&) {

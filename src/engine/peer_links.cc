@@ -4,12 +4,12 @@
 
 namespace nezha::engine {
 
-using transport::Endpoint;
+using transport::Connection;
 using transport::WorkQueue;
 
-void PeerLinks::add(std::unique_ptr<Endpoint> endpoint, double nominal_bytes_per_s) {
-  asks_kernel_ |= !endpoint->drained(0);
-  links_.emplace_back(std::move(endpoint), nominal_bytes_per_s);
+void PeerLinks::add(std::unique_ptr<Connection> connection, double nominal_bytes_per_s) {
+  asks_kernel_ |= !connection->drained(0);
+  links_.emplace_back(std::move(connection), nominal_bytes_per_s);
 }
 
 namespace {
@@ -29,8 +29,8 @@ Link* PeerLinks::quickest(Nanoseconds now, uint32_t bytes) {
   std::fill(wait_s_.begin(), wait_s_.end(), -1.0);
   std::fill(lanes_.begin(), lanes_.end(), nullptr);
   for (Link& link : links_) {
-    const auto rail = static_cast<size_t>(link.endpoint->rail);
-    if (!link.is_usable() || is_on_trial(link) || !link.endpoint->has_room()) continue;
+    const auto rail = static_cast<size_t>(link.connection->rail);
+    if (!link.is_usable() || is_on_trial(link) || !link.connection->has_room()) continue;
     if (lanes_[rail] != nullptr && lanes_[rail]->backlog <= link.backlog) continue;
     lanes_[rail] = &link;
     const double rate = std::max(link.monitor.rate_bytes_per_s(), 1.0);
@@ -47,19 +47,20 @@ Link* PeerLinks::quickest(Nanoseconds now, uint32_t bytes) {
 
 // Others wait for the time in which it is sent, but not for that in which the answer comes.
 void PeerLinks::occupy(const Link& link, Nanoseconds now, uint32_t bytes) {
-  const int rail = link.endpoint->rail;
+  const int rail = link.connection->rail;
   const double rate = std::max(link.monitor.rate_bytes_per_s(), 1.0);
   const double sending_s = std::max(times_.expected_s(rail, bytes) - link.empty_s, bytes / rate);
   port_.posted(static_cast<size_t>(rail), now, static_cast<Nanoseconds>(sending_s * kSecond));
 }
 
-void PeerLinks::took(const Endpoint& endpoint, const transport::WorkRequest& request, Nanoseconds now) {
+void PeerLinks::took(const Connection& connection, const transport::WorkRequest& request,
+                     Nanoseconds now) {
   const double seconds = static_cast<double>(now - request.timed_from) / kSecond;
   const uint32_t bytes = request.header.length;
-  if (request.timed_alone) times_.took(endpoint.rail, bytes, seconds);
-  Link* const link = find(endpoint.rail, endpoint.lane);
+  if (request.timed_alone) times_.took(connection.rail, bytes, seconds);
+  Link* const link = find(connection.rail, connection.lane);
   if (link == nullptr) return;
-  if (link->empty_s == 0) link->empty_s = 2 * link->endpoint->latency_s;
+  if (link->empty_s == 0) link->empty_s = 2 * link->connection->latency_s;
   if (link->empty_s == 0 || seconds < link->empty_s) link->empty_s = seconds;
   // What is mostly waiting for the peer says nothing about the rate.
   const double sending_s = seconds - link->empty_s;
@@ -77,11 +78,11 @@ Link* PeerLinks::sole(uint64_t bytes) {
   constexpr uint64_t kShort = 4 * 1024;
   const int rail = bytes <= kShort ? binder_.sole() : control::RailBinder::kWait;
   Link* const link = rail == control::RailBinder::kWait ? nullptr : only_link(rail);
-  if (link == nullptr || !link->is_usable() || is_on_trial(*link) || !link->endpoint->has_room()) {
+  if (link == nullptr || !link->is_usable() || is_on_trial(*link) || !link->connection->has_room()) {
     return nullptr;
   }
   const double rate = std::max(link->monitor.rate_bytes_per_s(), 1.0);
-  const double finish = link->endpoint->latency_s + static_cast<double>(link->backlog + bytes) / rate;
+  const double finish = link->connection->latency_s + static_cast<double>(link->backlog + bytes) / rate;
   return control::RailBinder::is_far_too_long(finish) ? nullptr : link;
 }
 
@@ -89,7 +90,7 @@ Link* PeerLinks::sole(uint64_t bytes) {
 Link* PeerLinks::only_link(int rail) {
   Link* only = nullptr;
   for (Link& link : links_) {
-    if (link.endpoint->rail != rail) continue;
+    if (link.connection->rail != rail) continue;
     if (only != nullptr) return nullptr;
     only = &link;
   }
@@ -104,7 +105,7 @@ Link* PeerLinks::choose(Nanoseconds now, const transport::WorkRequest& request,
   timed_alone_ = false;
   if (links_.size() == 1) {
     Link& only = links_.front();
-    return only.is_usable() && only.endpoint->has_room() ? &only : nullptr;
+    return only.is_usable() && only.connection->has_room() ? &only : nullptr;
   }
   if (shares_number_ != shares.number || shares.number == 0) binder_.begin(shares);
   shares_number_ = shares.number;
@@ -118,14 +119,14 @@ Link* PeerLinks::choose(Nanoseconds now, const transport::WorkRequest& request,
   std::fill(lanes_.begin(), lanes_.end(), nullptr);
   for (Link& link : links_) {
     if (!link.is_usable() || is_on_trial(link)) continue;
-    const auto rail = static_cast<size_t>(link.endpoint->rail);
+    const auto rail = static_cast<size_t>(link.connection->rail);
     const uint64_t backlog = measure(link, now);
     control::RailLoad& load = loads_[rail];
     load.up = true;
-    load.latency_s = link.endpoint->latency_s;
+    load.latency_s = link.connection->latency_s;
     load.backlog_bytes += backlog;
     load.rate_bytes_per_s += link.monitor.rate_bytes_per_s();
-    if (!link.endpoint->has_room()) continue;
+    if (!link.connection->has_room()) continue;
     load.has_room = true;
     if (lanes_[rail] == nullptr || backlog < lanes_[rail]->backlog) lanes_[rail] = &link;
   }
@@ -139,19 +140,19 @@ Link* PeerLinks::choose(Nanoseconds now, const transport::WorkRequest& request,
 
 // The binder has to find the same, or it would give the work back to where it came from.
 bool PeerLinks::may_hedge(const Link& slow, double slow_s, const Link& other, double other_s) const {
-  const Nanoseconds gain = slow.endpoint->recall_ends_it() ? kLastResortGain : kHedgeGain;
+  const Nanoseconds gain = slow.connection->recall_ends_it() ? kLastResortGain : kHedgeGain;
   if (slow_s < 2 * other_s + static_cast<double>(gain) / kSecond) return false;
-  if (binder_.may_carry(other.endpoint->rail)) return true;
+  if (binder_.may_carry(other.connection->rail)) return true;
   const bool shared = std::any_of(links_.begin(), links_.end(), [&](const Link& link) {
-    return link.is_usable() && binder_.may_carry(link.endpoint->rail);
+    return link.is_usable() && binder_.may_carry(link.connection->rail);
   });
   return !shared || control::RailBinder::is_far_too_slow(slow_s, other_s);
 }
 
 // What drained since the last look teaches the monitor.
 void PeerLinks::learn(Link& link, Nanoseconds now, uint64_t backlog,
-                      const std::optional<Endpoint::Drained>& told) {
-  const uint64_t posted = link.endpoint->counters().bytes_sent + link.endpoint->queued_bytes();
+                      const std::optional<Connection::Drained>& told) {
+  const uint64_t posted = link.connection->counters().bytes_sent + link.connection->queued_bytes();
   const uint64_t drained = posted - std::min(posted, backlog);
   // Not everything that was there at the last look has drained: it was never without work. A few
   // acknowledgements that wait behind other peers' data say nothing about the rail.
@@ -171,7 +172,7 @@ namespace {
 
 // What was probably delivered since the latest word of it: none of it where that is younger than `fresh`.
 // After a longer silence than kPlausible the rail may stand still.
-uint64_t delivered_untold(const Endpoint::Drained& told, double rate_bytes_per_s, Nanoseconds fresh) {
+uint64_t delivered_untold(const Connection::Drained& told, double rate_bytes_per_s, Nanoseconds fresh) {
   constexpr Nanoseconds kPlausible = 20 * kMillisecond;
   if (told.untold < fresh) return 0;
   const double untold_s = static_cast<double>(std::min(told.untold, kPlausible)) / kSecond;
@@ -185,8 +186,8 @@ uint64_t PeerLinks::measure(Link& link, Nanoseconds now) {
   // What kernels know of their connections they know by acknowledgements, which wait, too. To be more
   // exact about one rail than about the other would give it more than its part.
   constexpr Nanoseconds kAsKernels = 3 * kMillisecond;
-  const uint64_t backlog = link.endpoint->backlog_bytes();
-  const auto told = link.endpoint->drained(now);
+  const uint64_t backlog = link.connection->backlog_bytes();
+  const auto told = link.connection->drained(now);
   learn(link, now, backlog, told);
   const uint64_t untold = told ? delivered_untold(*told, link.monitor.rate_bytes_per_s(),
                                                  asks_kernel_ ? kAsKernels : 0)
@@ -199,18 +200,18 @@ void PeerLinks::look(Nanoseconds now) {
   if (links_.size() < 2 || now - looked_at_ < control::RailMonitor::kShortest) return;
   looked_at_ = now;
   for (Link& link : links_) {
-    const Endpoint& endpoint = *link.endpoint;
-    if (!endpoint.is_up()) continue;
-    const uint64_t posted = endpoint.counters().bytes_sent + endpoint.queued_bytes();
+    const Connection& connection = *link.connection;
+    if (!connection.is_up()) continue;
+    const uint64_t posted = connection.counters().bytes_sent + connection.queued_bytes();
     if (posted != link.drained_at_last_look) measure(link, now);
   }
 }
 
-Endpoint* PeerLinks::any_up() {
-  Endpoint* up = nullptr;
+Connection* PeerLinks::any_up() {
+  Connection* up = nullptr;
   for (Link& link : links_) {
-    if (link.is_usable()) return link.endpoint.get();
-    if (link.is_up()) up = link.endpoint.get();
+    if (link.is_usable()) return link.connection.get();
+    if (link.is_up()) up = link.connection.get();
   }
   return up;
 }
@@ -228,14 +229,14 @@ bool PeerLinks::has_limbo() const {
 
 Link* PeerLinks::find(int rail, int lane) {
   for (Link& link : links_) {
-    if (link.endpoint->rail == rail && link.endpoint->lane == lane) return &link;
+    if (link.connection->rail == rail && link.connection->lane == lane) return &link;
   }
   return nullptr;
 }
 
 bool PeerLinks::has_output() const {
   return std::any_of(links_.begin(), links_.end(),
-                     [](const Link& link) { return link.endpoint->has_output(); });
+                     [](const Link& link) { return link.connection->has_output(); });
 }
 
 void PeerLinks::withdraw(const void* owner, WorkQueue& unsent) {
@@ -249,7 +250,7 @@ void PeerLinks::withdraw(const void* owner, WorkQueue& unsent) {
   };
   split(pending_);
   for (Link& link : links_) {
-    link.endpoint->disown(owner, unsent);
+    link.connection->disown(owner, unsent);
     // The place of a request in limbo counts: it stays, without its memory.
     for (transport::WorkRequest* request = link.limbo.requests.front(); request != nullptr;
          request = request->next) {
@@ -268,14 +269,14 @@ WorkQueue PeerLinks::take_pending() {
 double PeerLinks::rate_bytes_per_s(uint32_t rail) const {
   double rate = 0;
   for (const Link& link : links_) {
-    if (link.endpoint->rail == static_cast<int>(rail)) rate += link.monitor.rate_bytes_per_s();
+    if (link.connection->rail == static_cast<int>(rail)) rate += link.monitor.rate_bytes_per_s();
   }
   return rate;
 }
 
 bool PeerLinks::knows_rate(uint32_t rail) const {
   return std::any_of(links_.begin(), links_.end(), [&](const Link& link) {
-    return link.endpoint->rail == static_cast<int>(rail) && link.monitor.known();
+    return link.connection->rail == static_cast<int>(rail) && link.monitor.known();
   });
 }
 

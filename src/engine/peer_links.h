@@ -16,7 +16,7 @@
 #include "control/port_clock.h"
 #include "control/transfer_times.h"
 #include "engine/link.h"
-#include "transport/endpoint.h"
+#include "transport/connection.h"
 
 namespace nezha::engine {
 
@@ -26,7 +26,7 @@ class PeerLinks {
   PeerLinks(int peer, uint32_t rails, control::PortClock& port)
       : peer_(peer), port_(port), times_(rails), loads_(rails), lanes_(rails), wait_s_(rails) {}
 
-  void add(std::unique_ptr<transport::Endpoint> endpoint, double nominal_bytes_per_s);
+  void add(std::unique_ptr<transport::Connection> connection, double nominal_bytes_per_s);
   void queue(transport::WorkRequest& request) { pending_.push_back(request); }
   // In front of everything: transfers that a dead connection left behind.
   void requeue(transport::WorkQueue& requests) { pending_.prepend(requests); }
@@ -46,32 +46,33 @@ class PeerLinks {
         request->timed_from = timed_ ? now : 0;
         request->timed_alone = timed_alone_;
         if (timed_) request->header.flags |= wire::kFlagTimed;
-        if (!link->endpoint->post(*request)) {
+        if (!link->connection->post(*request)) {
           transport::WorkQueue again;
           again.push_back(*request);
           pending_.prepend(again);
           break;
         }
-        on_post(static_cast<uint32_t>(link->endpoint->rail), *request);
+        on_post(static_cast<uint32_t>(link->connection->rail), *request);
         moved = true;
       }
       for (const Link& link : links_) {
-        if (!link.endpoint->has_output()) continue;
-        link.endpoint->flush();
+        if (!link.connection->has_output()) continue;
+        link.connection->flush();
         // What it could not send any more is pending again, and no event will come for it.
-        moved |= !link.endpoint->is_up();
+        moved |= !link.connection->is_up();
       }
       if (pending_.empty()) return;
     }
   }
 
   // A timed transfer was acknowledged.
-  void took(const transport::Endpoint& endpoint, const transport::WorkRequest& request, Nanoseconds now);
+  void took(const transport::Connection& connection, const transport::WorkRequest& request,
+            Nanoseconds now);
   // Teaches the monitors of the rails that have something to send. To be called as often as the loop
   // turns: what a rail drains after the last transfer was posted says as much about it as the rest.
   void look(Nanoseconds now);
-  // The best endpoint for control frames: usable, or else up; null when there is none.
-  transport::Endpoint* any_up();
+  // The best connection for control frames: usable, or else up; null when there is none.
+  transport::Connection* any_up();
   // A link that may carry data; null when there is none.
   Link* usable();
   Link* find(int rail, int lane);
@@ -84,7 +85,7 @@ class PeerLinks {
   bool left = false;  // said goodbye on some connection
   bool gone = false;  // left, or lost for good: no connection of it comes back
   int peer() const { return peer_; }
-  // Takes back the unsent requests of `owner`, here and in the endpoints.
+  // Takes back the unsent requests of `owner`, here and in the connections.
   void withdraw(const void* owner, transport::WorkQueue& unsent);
   // What is still waiting for a rail, or for word of what landed, when there is none left.
   transport::WorkQueue take_pending();
@@ -113,7 +114,7 @@ class PeerLinks {
 
   uint64_t measure(Link& link, Nanoseconds now);
   static void learn(Link& link, Nanoseconds now, uint64_t backlog,
-                    const std::optional<transport::Endpoint::Drained>& told);
+                    const std::optional<transport::Connection::Drained>& told);
 
   static constexpr uint32_t kTimings = 8;             // of a connection, before its rate is measured
   static constexpr uint32_t kWorthTiming = 4 * 1024;  // bytes: of these much is the rate's doing

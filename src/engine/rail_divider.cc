@@ -83,9 +83,9 @@ RailDivider::Snapshots RailDivider::snapshots() const {
     for (const auto& links : peers_) {
       if (links == nullptr) continue;
       for (const Link& link : links->links()) {
-        if (link.endpoint->rail != static_cast<int>(rail) || !link.is_usable()) continue;
+        if (link.connection->rail != static_cast<int>(rail) || !link.is_usable()) continue;
         rails[rail].up = true;
-        rails[rail].latency_s = std::max(rails[rail].latency_s, link.endpoint->latency_s);
+        rails[rail].latency_s = std::max(rails[rail].latency_s, link.connection->latency_s);
       }
       const double rate = links->rate_bytes_per_s(rail);
       nominal = std::max(nominal, rate);

@@ -135,16 +135,16 @@ void Shrinker::complete(Lineage& lineage, const Status& outcome) {
 // ------------------------------------------------------------------------------------ frames
 
 void Shrinker::tell(const Lineage& lineage, PeerLinks& links, Wish wish) const {
-  transport::Endpoint* const endpoint = links.any_up();
-  if (endpoint == nullptr) return;
+  transport::Connection* const connection = links.any_up();
+  if (connection == nullptr) return;
   const Ballot& ballot = lineage.agreement.own();
   FrameHeader header;
   header.type = FrameType::agree;
   header.comm = lineage.root;
   header.stage = static_cast<uint16_t>(wish);
   header.op_seq = wish == Wish::abort ? lineage.aborted : ballot.generation;
-  endpoint->post_control(header, ballot.dead);
-  endpoint->flush();
+  connection->post_control(header, ballot.dead);
+  connection->flush();
 }
 
 // Also those given up, if they can hear it: they wait in vain.

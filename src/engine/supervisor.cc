@@ -8,7 +8,7 @@
 namespace nezha::engine {
 
 using control::LinkHealth;
-using transport::Endpoint;
+using transport::Connection;
 using transport::WorkQueue;
 
 Supervisor::Supervisor(Engine& engine, Nanoseconds peer_deadline)
@@ -85,7 +85,7 @@ void Supervisor::expect(PeerLinks& links, Peer& peer, Nanoseconds now) {
 void Supervisor::judge(PeerLinks& links, Peer& peer, Nanoseconds now) {
   Nanoseconds freshest = 0;
   for (Link& link : links.links()) {
-    if (link.is_up()) freshest = std::max(freshest, link.endpoint->heard_at());
+    if (link.is_up()) freshest = std::max(freshest, link.connection->heard_at());
   }
   // When a peer that was stopped speaks again, one of its connections is the first.
   if (freshest - peer.freshest >= control::HealthRules().patience) peer.voice_since = freshest;
@@ -95,18 +95,18 @@ void Supervisor::judge(PeerLinks& links, Peer& peer, Nanoseconds now) {
   for (Link& link : links.links()) {
     if (!link.is_up()) continue;
     look_at(link, now);
-    apply(links, link, link.health.judge(now, link.endpoint->heard_at(), freshest, expected));
+    apply(links, link, link.health.judge(now, link.connection->heard_at(), freshest, expected));
     if (links.gone) return;
   }
 }
 
 // What a connection can do is remembered while it is heard: a silent one looks infinitely slow.
 void Supervisor::look_at(Link& link, Nanoseconds now) {
-  if (link.monitor.measured() && now - link.endpoint->heard_at() < 2 * kTickBusy) {
+  if (link.monitor.measured() && now - link.connection->heard_at() < 2 * kTickBusy) {
     link.good_rate = link.monitor.rate_bytes_per_s();
   }
   if (link.on_probation && !link.health.is_suspect() && !link.has_work() &&
-      link.endpoint->counters().frames_sent > link.sent_at_probation) {
+      link.connection->counters().frames_sent > link.sent_at_probation) {
     link.on_probation = false;
   }
 }
@@ -121,14 +121,14 @@ void Supervisor::apply(PeerLinks& links, Link& link, LinkHealth::Change change) 
       ++counters_.recovered;
       engine_.rails_changed();
       NEZHA_LOG(info, "supervisor", "rank %d hears rail %d to rank %d again",
-                engine_.options().rank, link.endpoint->rail, links.peer());
+                engine_.options().rank, link.connection->rail, links.peer());
       link.begin_probation();
       link.beat_now = true;
       next_tick_ = 0;
       return ask_all(links);
     case LinkHealth::Change::died:
-      return link.endpoint->quiesce(error(Code::peer_lost, "nothing came through %s for a second",
-                                          link.endpoint->describe().c_str()));
+      return link.connection->quiesce(error(Code::peer_lost, "nothing came through %s for a second",
+                                          link.connection->describe().c_str()));
   }
 }
 
@@ -136,10 +136,10 @@ void Supervisor::beat(PeerLinks& links, Peer& peer, Nanoseconds now) {
   const bool busy = now < peer.busy_until;
   const Nanoseconds every = peer.expected_since != kNever ? kBeatBusy : kBeatIdle;
   for (Link& link : links.links()) {
-    Endpoint& endpoint = *link.endpoint;
+    Connection& connection = *link.connection;
     // What waits to leave is as good as a beat, and what cannot leave would only be one more.
-    if (!endpoint.is_up() || (endpoint.has_output() && !link.beat_now)) continue;
-    const uint64_t sent = endpoint.counters().bytes_sent;
+    if (!connection.is_up() || (connection.has_output() && !link.beat_now)) continue;
+    const uint64_t sent = connection.counters().bytes_sent;
     if (sent != link.sent_at_beat && !link.health.is_suspect()) link.beat_at = now;
     link.sent_at_beat = sent;
     if (now - link.beat_at < every && !link.beat_now) continue;
@@ -148,11 +148,11 @@ void Supervisor::beat(PeerLinks& links, Peer& peer, Nanoseconds now) {
     header.type = wire::FrameType::heartbeat;
     header.flags = static_cast<uint8_t>((busy ? wire::kFlagBusy : 0) |
                                         (link.health.is_deaf() ? wire::kFlagDeaf : 0));
-    endpoint.post_control(header, {});
-    endpoint.flush();
+    connection.post_control(header, {});
+    connection.flush();
     ++counters_.beats;
     link.beat_at = now;
-    link.sent_at_beat = endpoint.counters().bytes_sent;
+    link.sent_at_beat = connection.counters().bytes_sent;
   }
 }
 
@@ -162,15 +162,15 @@ void Supervisor::hedge(PeerLinks& links) {
   if (links.has_pending()) return;
   for (Link& slow : links.links()) {
     if (!slow.is_usable() || !slow.has_work()) continue;
-    const uint64_t backlog = slow.endpoint->backlog_bytes();
+    const uint64_t backlog = slow.connection->backlog_bytes();
     const auto bytes = static_cast<double>(backlog);
     const double slow_s = bytes / slow.monitor.rate_bytes_per_s();
     for (Link& other : links.links()) {
-      if (&other == &slow || !other.is_usable() || other.endpoint->backlog_bytes() > 0) continue;
-      const double other_s = other.endpoint->latency_s + bytes / other.monitor.rate_bytes_per_s();
+      if (&other == &slow || !other.is_usable() || other.connection->backlog_bytes() > 0) continue;
+      const double other_s = other.connection->latency_s + bytes / other.monitor.rate_bytes_per_s();
       if (!links.may_hedge(slow, slow_s, other, other_s)) continue;
       WorkQueue taken;
-      slow.endpoint->recall(taken);
+      slow.connection->recall(taken);
       if (taken.empty()) break;  // only the rest of a frame whose copy is elsewhere
       counters_.hedged += engine_.repost(links, taken);
       return;
@@ -186,7 +186,7 @@ void Supervisor::judge_silence(PeerLinks& links, Peer& peer, Nanoseconds now) {
   if (since == kNever) {
     since = excused_until_;
     for (Link& link : links.links()) {
-      if (link.is_up()) since = std::max(since, link.endpoint->heard_at());
+      if (link.is_up()) since = std::max(since, link.connection->heard_at());
     }
     const bool expected = peer.expected_since != kNever;
     if (expected) since = std::max(since, peer.expected_since);
@@ -211,7 +211,7 @@ void Supervisor::probe(PeerLinks& links, Peer& peer, Nanoseconds now) {
   peer.probe = Probe();
   peer.probe.next_at = now + kProbeEvery;
   for (const Link& link : links.links()) {
-    if (link.endpoint->lane != 0) continue;
+    if (link.connection->lane != 0) continue;
     ++peer.probe.outstanding;
     rejoin_->probe(link.path(), kProbePatience);
   }
@@ -244,8 +244,8 @@ void Supervisor::give_up_silent(PeerLinks& links) {
   state(links).spoken = 0;
   for (Link& link : links.links()) {
     if (!link.is_up() || links.gone) continue;
-    link.endpoint->quiesce(error(Code::peer_lost, "rank %d answers, but not on %s", links.peer(),
-                                 link.endpoint->describe().c_str()));
+    link.connection->quiesce(error(Code::peer_lost, "rank %d answers, but not on %s", links.peer(),
+                                 link.connection->describe().c_str()));
   }
 }
 

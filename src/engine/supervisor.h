@@ -67,8 +67,8 @@ class Supervisor final : public transport::RejoinEvents {
 
   // Data was posted to or came from the peer since the last look.
   void touch(int peer);
-  void on_control(transport::Endpoint& endpoint, const wire::FrameHeader& header);
-  // The link's endpoint is down; takes what the peer has not acknowledged.
+  void on_control(transport::Connection& connection, const wire::FrameHeader& header);
+  // The link's connection is down; takes what the peer has not acknowledged.
   void on_lost(PeerLinks& links, Link& link, transport::WorkQueue& unacknowledged,
                const Status& why);
 
@@ -78,7 +78,7 @@ class Supervisor final : public transport::RejoinEvents {
   const SupervisorCounters& counters() const { return counters_; }
 
   // transport::RejoinEvents
-  void on_joined(std::unique_ptr<transport::Endpoint> endpoint) override;
+  void on_joined(std::unique_ptr<transport::Connection> connection) override;
   void on_dial_failed(const transport::Path& path, transport::DialOutcome outcome,
                       const std::string& reason) override;
   void on_probed(const transport::Path& path, transport::Probed probed) override;
@@ -150,7 +150,7 @@ class Supervisor final : public transport::RejoinEvents {
   void ask(PeerLinks& links, Link& link);
   void ask_all(PeerLinks& links);
   void on_heartbeat(PeerLinks& links, Link& link, const wire::FrameHeader& header);
-  void on_reconcile(PeerLinks& links, const transport::Endpoint& from,
+  void on_reconcile(PeerLinks& links, const transport::Connection& from,
                     const wire::FrameHeader& header);
   void on_landed(PeerLinks& links, const wire::FrameHeader& header);
   Link* named(PeerLinks& links, const wire::FrameHeader& header);

@@ -7,7 +7,7 @@
 
 namespace nezha::engine {
 
-using transport::Endpoint;
+using transport::Connection;
 using transport::WorkQueue;
 using wire::FrameHeader;
 using wire::FrameType;
@@ -30,12 +30,12 @@ void Supervisor::on_lost(PeerLinks& links, Link& link, WorkQueue& unacknowledged
   next_tick_ = now;
   Peer& peer = state(links);
   peer.last_error = why.message();
-  peer.last_rail = link.endpoint->rail;
-  to_limbo(links, link, unacknowledged, link.endpoint->first_unacknowledged());
+  peer.last_rail = link.connection->rail;
+  to_limbo(links, link, unacknowledged, link.connection->first_unacknowledged());
   engine_.rails_changed();
   if (links.any_up() != nullptr) {
     NEZHA_LOG(warn, "engine", "rank %d lost rail %d to rank %d (%s); going on with the others",
-              engine_.options().rank, link.endpoint->rail, links.peer(), why.to_string().c_str());
+              engine_.options().rank, link.connection->rail, links.peer(), why.to_string().c_str());
     return engine_.tell_again(links);
   }
   if (rejoin_ == nullptr) {
@@ -52,12 +52,12 @@ void Supervisor::on_lost(PeerLinks& links, Link& link, WorkQueue& unacknowledged
 void Supervisor::suspend(PeerLinks& links, Link& link) {
   ++counters_.suspected;
   engine_.rails_changed();
-  engine_.record_rail(RailEventKind::suspect, *link.endpoint, "silent");
+  engine_.record_rail(RailEventKind::suspect, *link.connection, "silent");
   NEZHA_LOG(info, "supervisor", "rank %d: rail %d to rank %d is silent; its transfers go elsewhere",
-            engine_.options().rank, link.endpoint->rail, links.peer());
+            engine_.options().rank, link.connection->rail, links.peer());
   WorkQueue taken;
-  const uint32_t first = link.endpoint->first_unacknowledged();
-  link.endpoint->recall(taken);
+  const uint32_t first = link.connection->first_unacknowledged();
+  link.connection->recall(taken);
   to_limbo(links, link, taken, first);
   engine_.tell_again(links);
 }
@@ -66,7 +66,7 @@ void Supervisor::suspend(PeerLinks& links, Link& link) {
 void Supervisor::to_limbo(PeerLinks& links, Link& link, WorkQueue& requests, uint32_t first) {
   repost(links, link);
   link.limbo.requests.append(requests);
-  link.limbo.epoch = link.endpoint->epoch;
+  link.limbo.epoch = link.connection->epoch;
   link.limbo.first = first;
   link.limbo.until = kNever;
   ask(links, link);
@@ -84,9 +84,9 @@ void Supervisor::ask(PeerLinks& links, Link& link) {
   if (over == nullptr) return;  // until one is there again
   FrameHeader header = name_of(link, FrameType::reconcile);
   header.chunk = link.limbo.epoch;
-  header.op_seq = link.is_up() && link.endpoint->epoch == link.limbo.epoch ? 0 : 1;
-  over->endpoint->post_control(header, {});
-  over->endpoint->flush();
+  header.op_seq = link.is_up() && link.connection->epoch == link.limbo.epoch ? 0 : 1;
+  over->connection->post_control(header, {});
+  over->connection->flush();
   if (link.limbo.requests.empty()) return;
   link.limbo.until = engine_.now() + kLimbo;
   next_tick_ = std::min(next_tick_, link.limbo.until);
@@ -104,28 +104,28 @@ FrameHeader Supervisor::name_of(const Link& link, FrameType type) const {
   FrameHeader header;
   header.type = type;
   header.stage = static_cast<uint16_t>(link.name_rail(engine_.options().rank));
-  header.slot = static_cast<uint16_t>(link.endpoint->lane);
+  header.slot = static_cast<uint16_t>(link.connection->lane);
   return header;
 }
 
 Link* Supervisor::named(PeerLinks& links, const FrameHeader& header) {
   for (Link& link : links.links()) {
     if (link.name_rail(engine_.options().rank) == header.stage &&
-        link.endpoint->lane == header.slot) {
+        link.connection->lane == header.slot) {
       return &link;
     }
   }
   return nullptr;
 }
 
-void Supervisor::on_control(Endpoint& endpoint, const FrameHeader& header) {
-  PeerLinks& links = *engine_.peers()[static_cast<size_t>(endpoint.peer)];
+void Supervisor::on_control(Connection& connection, const FrameHeader& header) {
+  PeerLinks& links = *engine_.peers()[static_cast<size_t>(connection.peer)];
   switch (header.type) {
     case FrameType::heartbeat:
-      if (Link* link = links.find(endpoint.rail, endpoint.lane)) on_heartbeat(links, *link, header);
+      if (Link* link = links.find(connection.rail, connection.lane)) on_heartbeat(links, *link, header);
       break;
     case FrameType::reconcile:
-      on_reconcile(links, endpoint, header);
+      on_reconcile(links, connection, header);
       break;
     case FrameType::landed:
       on_landed(links, header);
@@ -153,24 +153,24 @@ void Supervisor::on_heartbeat(PeerLinks& links, Link& link, const FrameHeader& h
 
 // The peer stopped using that connection. We stop, too: what we sent on it may be lost as well. (It
 // asks over the connection itself when that one is heard again.)
-void Supervisor::on_reconcile(PeerLinks& links, const Endpoint& from, const FrameHeader& header) {
+void Supervisor::on_reconcile(PeerLinks& links, const Connection& from, const FrameHeader& header) {
   Link* const link = named(links, header);
   if (link == nullptr) return;
   const uint32_t epoch = header.chunk;
-  const bool present = epoch == link->endpoint->epoch;
+  const bool present = epoch == link->connection->epoch;
   if (!present && epoch != link->past_epoch) return;
   FrameHeader answer = name_of(*link, FrameType::landed);
   answer.chunk = epoch;
-  answer.op_seq = present ? link->endpoint->landed_frames() : link->past_landed;
-  if (Endpoint* over = links.any_up()) {
+  answer.op_seq = present ? link->connection->landed_frames() : link->past_landed;
+  if (Connection* over = links.any_up()) {
     over->post_control(answer, {});
     over->flush();
   }
-  const bool over_itself = link->endpoint->rail == from.rail && link->endpoint->lane == from.lane;
+  const bool over_itself = link->connection->rail == from.rail && link->connection->lane == from.lane;
   if (!present || !link->is_up() || over_itself || stopped_) return;
   if (header.op_seq == 1) {
-    return link->endpoint->quiesce(error(Code::peer_lost, "rank %d closed %s", links.peer(),
-                                         link->endpoint->describe().c_str()));
+    return link->connection->quiesce(error(Code::peer_lost, "rank %d closed %s", links.peer(),
+                                         link->connection->describe().c_str()));
   }
   apply(links, *link, link->health.told(true, engine_.now()));
 }
@@ -194,7 +194,7 @@ void Supervisor::redial(PeerLinks& links, Nanoseconds now) {
     if (link.is_up()) continue;
     if (link.redial.is_due(now)) {
       link.redial.begin(now);
-      link.dialled_epoch = std::max(link.dialled_epoch, link.endpoint->epoch) + 1;
+      link.dialled_epoch = std::max(link.dialled_epoch, link.connection->epoch) + 1;
       ++counters_.dials;
       rejoin_->dial(link.path(), link.dialled_epoch, link.redial.patience());
     } else {
@@ -221,36 +221,37 @@ void Supervisor::on_carrier(int rail, bool up) {
   for (const auto& links : engine_.peers()) {
     if (links == nullptr || links->gone || links->left) continue;
     for (Link& link : links->links()) {
-      if (link.endpoint->rail != rail) continue;
+      if (link.connection->rail != rail) continue;
       if (up && !link.is_up()) link.redial.hurry(now);
       if (!up && link.is_up()) {
-        link.endpoint->quiesce(error(Code::peer_lost, "the device of %s has no carrier",
-                                     link.endpoint->describe().c_str()));
+        link.connection->quiesce(error(Code::peer_lost, "the device of %s has no carrier",
+                                     link.connection->describe().c_str()));
       }
     }
   }
   next_tick_ = now;
 }
 
-void Supervisor::on_joined(std::unique_ptr<Endpoint> endpoint) {
-  PeerLinks& links = *engine_.peers()[static_cast<size_t>(endpoint->peer)];
-  Link* const link = links.find(endpoint->rail, endpoint->lane);
+void Supervisor::on_joined(std::unique_ptr<Connection> connection) {
+  PeerLinks& links = *engine_.peers()[static_cast<size_t>(connection->peer)];
+  Link* const link = links.find(connection->rail, connection->lane);
   // Too late, too old, or a path that never was one: closed as it goes out of scope.
   if (stopped_ || links.gone || links.left || link == nullptr ||
-      link->endpoint->peer_rail != endpoint->peer_rail || endpoint->epoch <= link->endpoint->epoch) {
+      link->connection->peer_rail != connection->peer_rail ||
+      connection->epoch <= link->connection->epoch) {
     return;
   }
   // The peer gave the old connection up before we noticed anything.
   if (link->is_up()) {
-    link->endpoint->quiesce(error(Code::peer_lost, "rank %d replaced %s", links.peer(),
-                                  link->endpoint->describe().c_str()));
+    link->connection->quiesce(error(Code::peer_lost, "rank %d replaced %s", links.peer(),
+                                  link->connection->describe().c_str()));
     if (links.gone) return;
   }
   const Nanoseconds now = engine_.now();
-  link->past_epoch = link->endpoint->epoch;
-  link->past_landed = link->endpoint->landed_frames();
-  link->past += link->endpoint->counters();
-  link->endpoint = std::move(endpoint);
+  link->past_epoch = link->connection->epoch;
+  link->past_landed = link->connection->landed_frames();
+  link->past += link->connection->counters();
+  link->connection = std::move(connection);
   link->health.renew();
   link->redial.joined(now);
   link->begin_probation();
@@ -258,10 +259,10 @@ void Supervisor::on_joined(std::unique_ptr<Endpoint> endpoint) {
   link->beat_at = now;
   ++counters_.joined;
   engine_.rails_changed();
-  engine_.record_rail(RailEventKind::joined, *link->endpoint, link->endpoint->describe());
+  engine_.record_rail(RailEventKind::joined, *link->connection, link->connection->describe());
   state(links).cut_off_at = kNever;
   NEZHA_LOG(info, "engine", "rank %d has rail %d to rank %d again: %s", engine_.options().rank,
-            link->endpoint->rail, links.peer(), link->endpoint->describe().c_str());
+            link->connection->rail, links.peer(), link->connection->describe().c_str());
   ask_all(links);
   engine_.tell_again(links);
   next_tick_ = now;

@@ -10,7 +10,7 @@ namespace nezha::server {
 namespace {
 
 constexpr double kNominalBytesPerS = 125e6;
-// Of a session whatever its size, and of one connection: endpoint, answers that wait to leave, and what
+// Of a session whatever its size, and of one connection: connection, answers that wait to leave, and what
 // the child asks at its desk.
 constexpr uint64_t kSessionBytes = 1 << 20;
 constexpr uint64_t kConnectionBytes = 384 * 1024;
@@ -172,16 +172,16 @@ bool JobHub::has_room(int member) {
 }
 
 // What is not taken over is closed as it goes out of scope.
-void JobHub::on_joined(std::unique_ptr<transport::Endpoint> endpoint) {
-  const int member = endpoint->peer;
+void JobHub::on_joined(std::unique_ptr<transport::Connection> connection) {
+  const int member = connection->peer;
   const auto up = std::find_if(uplinks_.begin(), uplinks_.end(),
                                [&](const Uplink& uplink) { return uplink.hub == member; });
   if (up == uplinks_.end() && !may_come(member)) return;
   engine::PeerLinks& to = links(member);
-  if (to.gone || to.left || to.find(endpoint->rail, endpoint->lane) != nullptr) return;
+  if (to.gone || to.left || to.find(connection->rail, connection->lane) != nullptr) return;
   if (!has_room(member)) return;
   const bool first = to.links().empty();
-  engine_->add_endpoint(std::move(endpoint), kNominalBytesPerS);
+  engine_->add_connection(std::move(connection), kNominalBytesPerS);
   if (!first) return;
   attached_.push_back(member);
   if (up == uplinks_.end()) return open_desk(member);
@@ -287,7 +287,7 @@ JobHubCounters JobHub::counters() const {
     for (const engine::Link& link : links(member).links()) {
       up |= link.is_up();
       counters.connections += link.is_up() ? 1 : 0;
-      const transport::EndpointCounters& sum = link.endpoint->counters();
+      const transport::ConnectionCounters& sum = link.connection->counters();
       counters.bytes_received += sum.bytes_received;
       counters.bytes_sent += sum.bytes_sent;
       counters.receive_calls += sum.receive_calls;

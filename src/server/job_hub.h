@@ -185,7 +185,7 @@ class JobHub final : private transport::RejoinEvents {
   void join_calls();
 
   // transport::RejoinEvents
-  void on_joined(std::unique_ptr<transport::Endpoint> endpoint) override;
+  void on_joined(std::unique_ptr<transport::Connection> connection) override;
   void on_dial_failed(const transport::Path& path, transport::DialOutcome outcome,
                       const std::string& reason) override;
   void on_probed(const transport::Path& path, transport::Probed probed) override {

@@ -1,7 +1,7 @@
 // Transport: one mechanism that moves bytes, as the composition root sees it.
 //
 // Contract: `listen` and `connect` are blocking code with deadlines, called by one thread before the
-// loop starts; the endpoints they make belong to the loop from then on. Nothing a stranger sends to a
+// loop starts; the connections they make belong to the loop from then on. Nothing a stranger sends to a
 // listening rail disturbs them. Errors: `exhausted` (descriptors), `invalid_argument` (ports),
 // `peer_lost` (no rail reaches a peer), each with a sentence that names rail, address and peer.
 #pragma once
@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "progress/loop.h"
-#include "transport/endpoint.h"
+#include "transport/connection.h"
 #include "wire/handshake.h"
 
 namespace nezha::transport {
@@ -64,7 +64,7 @@ struct MeshRequest {
 };
 
 struct Mesh {
-  std::vector<std::unique_ptr<Endpoint>> endpoints;
+  std::vector<std::unique_ptr<Connection>> connections;
   // One sentence for each rail of this rank that does not reach some peer which it dialled, with the
   // reason; the other pairs are the peers' to tell.
   std::vector<std::string> left_out;
@@ -97,7 +97,7 @@ class RejoinEvents {
  public:
   virtual ~RejoinEvents() = default;
   // A connection was made again, by either side; authenticated and tested. Its epoch tells old from new.
-  virtual void on_joined(std::unique_ptr<Endpoint> endpoint) = 0;
+  virtual void on_joined(std::unique_ptr<Connection> connection) = 0;
   virtual void on_dial_failed(const Path& path, DialOutcome outcome, const std::string& reason) = 0;
   // The end of a `probe`.
   virtual void on_probed(const Path& path, Probed probed) = 0;
@@ -130,11 +130,11 @@ class Transport {
   virtual Status listen(std::vector<RailAddress>& rails, uint16_t port_low, uint16_t port_high) = 0;
   // Pairs rails with every peer by trying them, and connects.
   virtual Result<Mesh> connect(const MeshRequest& request, progress::Loop& loop,
-                               EndpointEvents& events) = 0;
+                               ConnectionEvents& events) = 0;
   // After `connect`, once, with the baton held: keeps listening, and makes connections again. Errors:
   // `exhausted`.
   virtual Result<std::unique_ptr<Rejoin>> rejoin(const MeshRequest& request, progress::Loop& loop,
-                                                 EndpointEvents& events, RejoinEvents& joins) = 0;
+                                                 ConnectionEvents& events, RejoinEvents& joins) = 0;
 };
 
 }  // namespace nezha::transport

@@ -1,8 +1,8 @@
 // WorkRequest: the caller-owned record of one outgoing transfer. No allocation, no closure.
 //
 // Contract
-//   Owner    the engine's pool. Between a successful `Endpoint::post` and `on_released` (or
-//            `on_down`, which hands all of an endpoint's requests back) the endpoint may read it and
+//   Owner    the engine's pool. Between a successful `Connection::post` and `on_released` (or
+//            `on_down`, which hands all of an connection's requests back) the connection may read it and
 //            the bytes it names; nobody may change or free them.
 //   Threads  the holder of the loop's baton.
 #pragma once
@@ -21,7 +21,7 @@ struct WorkRequest {
 
   wire::FrameHeader header;     // identity and description; ack and credit are filled when it leaves
   std::array<std::byte, wire::kHeaderBytes> header_bytes;
-  // The endpoint's, on connections with payload checksums.
+  // The connection's, on connections with payload checksums.
   std::array<std::byte, wire::kTrailerBytes> trailer_bytes;
   bool has_trailer = false;
   const std::byte* data = nullptr;  // header.length bytes

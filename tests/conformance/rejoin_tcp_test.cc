@@ -38,7 +38,7 @@ struct Answer {
 };
 
 // One rank: its transport, its loop, and everything that it hears.
-class Rank final : public progress::LoopClient, public EndpointEvents, public RejoinEvents {
+class Rank final : public progress::LoopClient, public ConnectionEvents, public RejoinEvents {
  public:
   explicit Rank(const Clock& clock) : clock_(clock) {
     loop = std::move(*progress::Loop::create(clock, 0));
@@ -48,7 +48,7 @@ class Rank final : public progress::LoopClient, public EndpointEvents, public Re
   ~Rank() override {
     rejoin.reset();
     joined.clear();
-    mesh.endpoints.clear();
+    mesh.connections.clear();
     baton.reset();
   }
   void make_rejoin() {
@@ -68,23 +68,23 @@ class Rank final : public progress::LoopClient, public EndpointEvents, public Re
   }
   Nanoseconds next_wakeup() const override { return rejoin ? rejoin->next_wakeup() : kNever; }
 
-  Landing on_frame(Endpoint&, const wire::FrameHeader&) override { return {}; }
-  void on_landed(Endpoint&, const wire::FrameHeader&, const Landing&) override {}
-  void on_released(Endpoint&, WorkRequest&) override {}
-  void on_credit(Endpoint&, uint32_t, uint64_t) override {}
-  uint64_t credit_to_tell(Endpoint&, uint32_t) override { return 0; }
-  void on_failure(Endpoint&, const wire::FrameHeader&, const std::string& text) override {
+  Landing on_frame(Connection&, const wire::FrameHeader&) override { return {}; }
+  void on_landed(Connection&, const wire::FrameHeader&, const Landing&) override {}
+  void on_released(Connection&, WorkRequest&) override {}
+  void on_credit(Connection&, uint32_t, uint64_t) override {}
+  uint64_t credit_to_tell(Connection&, uint32_t) override { return 0; }
+  void on_failure(Connection&, const wire::FrameHeader&, const std::string& text) override {
     texts.push_back(text);
   }
-  void on_room(Endpoint&) override {}
-  void on_control(Endpoint&, const wire::FrameHeader&, const std::string&) override {}
-  void on_down(Endpoint&, WorkQueue& unacknowledged, const Status&, bool) override {
+  void on_room(Connection&) override {}
+  void on_control(Connection&, const wire::FrameHeader&, const std::string&) override {}
+  void on_down(Connection&, WorkQueue& unacknowledged, const Status&, bool) override {
     unacknowledged = WorkQueue();
   }
 
-  void on_joined(std::unique_ptr<Endpoint> endpoint) override {
+  void on_joined(std::unique_ptr<Connection> connection) override {
     EXPECT_TRUE(in_turn_);
-    joined.push_back(std::move(endpoint));
+    joined.push_back(std::move(connection));
     if (at_event) at_event();
   }
   void on_dial_failed(const Path& path, DialOutcome outcome, const std::string& reason) override {
@@ -104,7 +104,7 @@ class Rank final : public progress::LoopClient, public EndpointEvents, public Re
   std::unique_ptr<progress::Loop::Baton> baton;
   Mesh mesh;
   std::unique_ptr<Rejoin> rejoin;
-  std::vector<std::unique_ptr<Endpoint>> joined;
+  std::vector<std::unique_ptr<Connection>> joined;
   std::vector<Failure> failures;
   std::vector<Answer> probed;
   std::vector<std::string> texts;
@@ -246,10 +246,10 @@ class TcpRejoinTest : public ::testing::Test {
 TEST_F(TcpRejoinTest, TheFirstConnectionsNameBothRails) {
   connect_both();
   for (Rank* rank : {&low(), &high()}) {
-    ASSERT_EQ(rank->mesh.endpoints.size(), 4U);
-    for (const auto& endpoint : rank->mesh.endpoints) {
-      EXPECT_EQ(endpoint->peer_rail, endpoint->rail);
-      EXPECT_EQ(endpoint->epoch, 0U);
+    ASSERT_EQ(rank->mesh.connections.size(), 4U);
+    for (const auto& connection : rank->mesh.connections) {
+      EXPECT_EQ(connection->peer_rail, connection->rail);
+      EXPECT_EQ(connection->epoch, 0U);
     }
   }
 }
@@ -260,15 +260,15 @@ TEST_F(TcpRejoinTest, ADialGivesEndpointsOnBothSides) {
   EXPECT_TRUE(low().joined.empty());
   drive([&] { return !low().joined.empty() && !high().joined.empty(); });
   ASSERT_TRUE(!low().joined.empty() && !high().joined.empty());
-  Endpoint& here = *low().joined[0];
-  Endpoint& there = *high().joined[0];
+  Connection& here = *low().joined[0];
+  Connection& there = *high().joined[0];
   EXPECT_EQ(here.peer, 1);
   EXPECT_EQ(here.rail, 1);
   EXPECT_EQ(here.peer_rail, 0);
   EXPECT_EQ(there.peer, 0);
   EXPECT_EQ(there.rail, 0);
   EXPECT_EQ(there.peer_rail, 1);
-  for (const Endpoint* each : {&here, &there}) {
+  for (const Connection* each : {&here, &there}) {
     EXPECT_EQ(each->lane, 1);
     EXPECT_EQ(each->epoch, 5U);
     EXPECT_GT(each->latency_s, 0);

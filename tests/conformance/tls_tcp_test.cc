@@ -1,4 +1,4 @@
-// Encrypted rails: endpoints over TLS behave as those without, nothing but TLS is on the wire, and who
+// Encrypted rails: connections over TLS behave as those without, nothing but TLS is on the wire, and who
 // does not hold the key, or does not encrypt, is refused with a reason.
 #include <gtest/gtest.h>
 #include <openssl/ec.h>
@@ -48,30 +48,30 @@ bool knock(TcpStream& stream) {
 }
 
 // Frames and what became of them.
-struct Sink final : EndpointEvents {
+struct Sink final : ConnectionEvents {
   std::deque<std::vector<std::byte>> payloads;
   size_t landed = 0;
   std::vector<WorkRequest*> released;
   bool down = false;
   Status why;
 
-  Landing on_frame(Endpoint&, const wire::FrameHeader& header) override {
+  Landing on_frame(Connection&, const wire::FrameHeader& header) override {
     Landing landing;
     landing.destination = payloads.emplace_back(header.length).data();
     landing.owner = this;
     return landing;
   }
-  void on_landed(Endpoint& endpoint, const wire::FrameHeader&, const Landing&) override {
+  void on_landed(Connection& connection, const wire::FrameHeader&, const Landing&) override {
     ++landed;
-    endpoint.acknowledge(0);
+    connection.acknowledge(0);
   }
-  void on_released(Endpoint&, WorkRequest& request) override { released.push_back(&request); }
-  void on_credit(Endpoint&, uint32_t, uint64_t) override {}
-  uint64_t credit_to_tell(Endpoint&, uint32_t) override { return 0; }
-  void on_failure(Endpoint&, const wire::FrameHeader&, const std::string&) override {}
-  void on_control(Endpoint&, const wire::FrameHeader&, const std::string&) override {}
-  void on_room(Endpoint&) override {}
-  void on_down(Endpoint&, WorkQueue& unacknowledged, const Status& status, bool) override {
+  void on_released(Connection&, WorkRequest& request) override { released.push_back(&request); }
+  void on_credit(Connection&, uint32_t, uint64_t) override {}
+  uint64_t credit_to_tell(Connection&, uint32_t) override { return 0; }
+  void on_failure(Connection&, const wire::FrameHeader&, const std::string&) override {}
+  void on_control(Connection&, const wire::FrameHeader&, const std::string&) override {}
+  void on_room(Connection&) override {}
+  void on_down(Connection&, WorkQueue& unacknowledged, const Status& status, bool) override {
     down = true;
     why = status;
     unacknowledged = WorkQueue();
@@ -90,7 +90,7 @@ struct Message {
   WorkRequest request;
 };
 
-// Two endpoints, with a wire between them that the test can read and change.
+// Two connections, with a wire between them that the test can read and change.
 class Wired : public nezha::testing::LoopSuite {
  protected:
   void TearDown() override {
@@ -116,8 +116,8 @@ class Wired : public nezha::testing::LoopSuite {
       ASSERT_TRUE(knock(*right)) << right->explain(errno);
       pump();
     }
-    left_ = endpoint(std::move(left), left_events_);
-    right_ = endpoint(std::move(right), right_events_);
+    left_ = connection(std::move(left), left_events_);
+    right_ = connection(std::move(right), right_events_);
   }
   template <class Done>
   void drive(Done done) {
@@ -160,7 +160,7 @@ class Wired : public nezha::testing::LoopSuite {
     EXPECT_TRUE(made.is_ok()) << made.status().to_string();
     return std::move(*made);
   }
-  std::unique_ptr<TcpEndpoint> endpoint(std::unique_ptr<TcpStream> stream, Sink& sink) {
+  std::unique_ptr<TcpEndpoint> connection(std::unique_ptr<TcpStream> stream, Sink& sink) {
     auto made = std::make_unique<TcpEndpoint>(*loop_, sink, std::move(stream), "test");
     made->peer = 1;
     EXPECT_TRUE(made->start({}).is_ok());

@@ -69,7 +69,7 @@ TEST(MessageRail, LostAtAnyFrame) {
       EXPECT_TRUE(world.group(rank).failed.is_ok());
       retransmitted += world.engine(rank).counters().retransmitted;
       reconciled += world.engine(rank).supervisor().counters().reconciled;
-      EXPECT_EQ(world.engine(rank).counters().endpoints_lost, 1U);
+      EXPECT_EQ(world.engine(rank).counters().connections_lost, 1U);
     }
   }
   EXPECT_GT(cuts, 50U);
@@ -91,8 +91,8 @@ TEST(MessageRail, LostInTheMiddleOfAnyFrame) {
     in_operation = !exchange.mail.all_done();
     for (const int to : {0, 1}) {
       world.link(0, 1, 0).deliver_half(to);
-      const auto& endpoint = *world.engine(to).peers()[1 - to]->links()[0].endpoint;
-      halves += endpoint.landings() > 0 && endpoint.landing(0).destination != nullptr;
+      const auto& connection = *world.engine(to).peers()[1 - to]->links()[0].connection;
+      halves += connection.landings() > 0 && connection.landing(0).destination != nullptr;
     }
     world.link(0, 1, 0).cut();
     ASSERT_TRUE(exchange.mail.finish(cuts)) << "cut " << cuts;
@@ -119,9 +119,9 @@ TEST(MessageRail, ARetransmissionOvertakesTheLandingOfItsFirstCopy) {
     const int rail = world.link(0, 1, 0).under_way(1) > 0 ? 0 : 1;
     ASSERT_GT(world.link(0, 1, rail).under_way(1), 0U);
     world.link(0, 1, rail).deliver_half(1);
-    const auto& half = *world.engine(1).peers()[0]->links()[static_cast<size_t>(rail)].endpoint;
+    const auto& half = *world.engine(1).peers()[0]->links()[static_cast<size_t>(rail)].connection;
     ASSERT_NE(half.landing(0).destination, nullptr);
-    links[static_cast<size_t>(rail)].endpoint->quiesce(error(Code::peer_lost, "test"));
+    links[static_cast<size_t>(rail)].connection->quiesce(error(Code::peer_lost, "test"));
     world.clock().advance(10 * kMillisecond);  // the peer does not say what landed
     world.run_engines();
     // Everything on the other rail, before the dying one says a word.

@@ -17,7 +17,7 @@ namespace {
 constexpr const char* kSecondRail = "127.2.0.1";
 
 struct Losses {
-  int64_t endpoints = 0;
+  int64_t connections = 0;
   int64_t in_flight = 0;
 };
 
@@ -91,7 +91,7 @@ TEST_P(RailDown, InMidOperationChangesNoBit) {
     // One more operation, so that everybody has looked at the broken connections.
     world.run([](Member& self) { return self.comm->barrier({}, nullptr); });
     for (int rank = 0; rank < ranks; ++rank) {
-      EXPECT_GE(losses_of(world, rank).endpoints, has_fabric_rail() ? 0 : 1) << "rank " << rank;
+      EXPECT_GE(losses_of(world, rank).connections, has_fabric_rail() ? 0 : 1) << "rank " << rank;
       in_flight += losses_of(world, rank).in_flight;
     }
   }

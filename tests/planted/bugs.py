@@ -44,7 +44,7 @@ FENCE = """fence(error(Code::aborted, "connection %s was closed because the memo
                 "needed back", name_.c_str(), peer));"""
 
 TAKE_OVER = """if (landing.generation > generation) return false;
-      link.endpoint->abandon_landing(i);"""
+      link.connection->abandon_landing(i);"""
 
 LANDING_LOST = """StepSlot& slot = cursor(landing.chunk).steps[landing.step];
   engine_.pool().give(slot.scratch);
@@ -77,7 +77,7 @@ BUGS: List[Bug] = [
     Bug("half_a_step_counts", EXECUTION, LANDING_LOST,
         LANDING_LOST.replace("slot = StepSlot();", "slot.state = StepState::done;"),
         "half a chunk is taken for landed"),
-    Bug("older_copy_takes_over", EVENTS, TAKE_OVER, "link.endpoint->abandon_landing(i);",
+    Bug("older_copy_takes_over", EVENTS, TAKE_OVER, "link.connection->abandon_landing(i);",
         "generation ignored: both copies abandoned or the wrong one acknowledged"),
     Bug("both_copies_land", EVENTS, TAKE_OVER,
         "if (landing.generation > generation) return false;", "half-reduced chunk: two writers"),
@@ -108,7 +108,7 @@ BUGS: List[Bug] = [
     # --------------------------------------------------------------------------------- credits
     Bug("credit_not_counted", EVENTS, "member.consumed += cost;", ";", "credits lost"),
     Bug("credit_lost_with_the_rail", EVENTS,
-        "endpoint->acknowledge(group->comm);", ";",
+        "connection->acknowledge(group->comm);", ";",
         "credits lost with the connection that carried them"),
     Bug("credit_ignored", GROUP, "outstanding == 0 || outstanding + cost <= credit_bytes", "true",
         "private memory without bounds"),
@@ -121,7 +121,7 @@ BUGS: List[Bug] = [
         "header.op_seq > group->next_op_seq", "fault exactly at the border of operations"),
     Bug("finished_operation_kept", EVENTS,
         "++group->counters.duplicates;  // an operation that is finished here\n  return {};",
-        "return place_early(*group, endpoint, header);", "late frame of an old operation accepted"),
+        "return place_early(*group, connection, header);", "late frame of an old operation accepted"),
     Bug("finished_operation_kept", EVENTS,
         "if (op_seq < group.next_op_seq) drop_early(group, op_seq, chunk);", ";",
         "late frame of an old operation accepted"),
@@ -163,8 +163,8 @@ BUGS: List[Bug] = [
     Bug("answer_about_another_epoch", LOST, "header.chunk != link->limbo.epoch", "false",
         "late frame of an old epoch believed"),
     Bug("landed_of_another_epoch", LOST,
-        "present ? link->endpoint->landed_frames() : link->past_landed",
-        "link->endpoint->landed_frames()", "epoch not checked"),
+        "present ? link->connection->landed_frames() : link->past_landed",
+        "link->connection->landed_frames()", "epoch not checked"),
     Bug("nobody_asks_again", LOST, "state(links).cut_off_at = kNever;", ";",
         "a peer that is back is still taken for lost"),
     # --------------------------------------------------------------------- heartbeats, suspicion
@@ -176,8 +176,8 @@ BUGS: List[Bug] = [
         "false", "silent black hole"),
     Bug("one_way_hole_unseen", HEALTH, "unheard_ = unheard;", "unheard_ = false;", "one-way hole"),
     Bug("stopped_peer_punished", JUDGE,
-        "link.health.judge(now, link.endpoint->heard_at(), freshest, expected)",
-        "link.health.judge(now, link.endpoint->heard_at(), now, expected)",
+        "link.health.judge(now, link.connection->heard_at(), freshest, expected)",
+        "link.health.judge(now, link.connection->heard_at(), now, expected)",
         "a stopped peer's rails are taken for dead"),
     Bug("first_word_accuses_the_rest", JUDGE, "peer.voice_since = freshest;", ";",
         "a peer that stood still has its rails punished when it speaks again"),
@@ -197,7 +197,7 @@ BUGS: List[Bug] = [
         "a stopped peer is taken for a dead one"),
     Bug("accepted_probe_ignored", JUDGE, "if (accepted) peer.answered_at = engine_.now();", ";",
         "a stopped peer is taken for a dead one"),
-    Bug("suspect_not_emptied", LOST, "link.endpoint->recall(taken);", ";",
+    Bug("suspect_not_emptied", LOST, "link.connection->recall(taken);", ";",
         "nothing is sent again until the connection breaks"),
     Bug("last_rail_is_the_end", LOST, LAST_RAIL, LAST_RAIL.replace("rejoin_ == nullptr", "true"),
         "all rails lost for a moment"),
@@ -205,8 +205,8 @@ BUGS: List[Bug] = [
     Bug("never_dialled", LOST, "link.redial.is_due(now)", "false", "redial never"),
     Bug("dialled_once", REDIAL, DIAL_FAILED, DIAL_FAILED.split("\n")[1], "redial gives up"),
     Bug("same_epoch_again", LOST,
-        "std::max(link.dialled_epoch, link.endpoint->epoch) + 1",
-        "std::max(link.dialled_epoch, link.endpoint->epoch)", "epoch not counted"),
+        "std::max(link.dialled_epoch, link.connection->epoch) + 1",
+        "std::max(link.dialled_epoch, link.connection->epoch)", "epoch not counted"),
     # ----------------------------------------------------------------- writing into peers' memory
     Bug("memory_used_again_without_a_fence", OFI, FENCE, ";",
         "a write that comes late lands in memory that has another use"),

@@ -88,8 +88,8 @@ def raw_lossy() -> str:
     return f"{dropped} packets dropped, {repairs} repairs, {result['verified']} writes compared"
 
 
-def endpoint_suite() -> str:
-    """The conformance suite of endpoints, over the two adapters of a rail."""
+def connection_suite() -> str:
+    """The conformance suite of connections, over the two adapters of a rail."""
     over = rail("a")
     sent = over.rxe(0, "sent_pkts")
     adapters = f"verbs;ofi_rxm@{over.address(0)},{over.address(1)}"

@@ -23,7 +23,7 @@ CASES: Dict[str, Callable[[], str]] = {
     "raw libfabric, 5 ms": fabric_cases.raw_delayed,
     "raw libfabric, 1 % loss": fabric_cases.raw_lossy,
     "raw libfabric, rail cut": fabric_cases.raw_cut,
-    "endpoint suite": fabric_cases.endpoint_suite,
+    "connection suite": fabric_cases.connection_suite,
     **{job.name: partial(nezha_cases.run_job, job) for job in nezha_cases.JOBS},
 }
 SHORT = (nezha_cases.JOBS[0].name,)  # what `make test` has time for

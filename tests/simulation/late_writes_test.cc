@@ -1,4 +1,4 @@
-// Rails that write straight into memory, with the endpoints that ship: writes that come late, in any
+// Rails that write straight into memory, with the connections that ship: writes that come late, in any
 // order, twice, and after their connection was replaced touch nothing that is in use again.
 #include <gtest/gtest.h>
 

@@ -106,7 +106,9 @@ struct Stage {
   }
   uint64_t lost() {
     uint64_t sum = 0;
-    for (int rank = 0; rank < world.ranks(); ++rank) sum += world.engine(rank).counters().endpoints_lost;
+    for (int rank = 0; rank < world.ranks(); ++rank) {
+      sum += world.engine(rank).counters().connections_lost;
+    }
     return sum;
   }
 

@@ -64,7 +64,7 @@ class Run {
   uint64_t lost() const {
     uint64_t sum = 0;
     for (int rank = 0; rank < options_.ranks; ++rank) {
-      sum += world->is_alive(rank) ? world->engine(rank).counters().endpoints_lost : 0;
+      sum += world->is_alive(rank) ? world->engine(rank).counters().connections_lost : 0;
     }
     return sum;
   }

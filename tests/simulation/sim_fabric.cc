@@ -54,7 +54,8 @@ FabricRail& SimFabric::rail(int rank, int rail) {
 }
 
 SimNetwork::Sides SimFabric::connect(const PathName& name, int lane, uint32_t epoch,
-                                     transport::EndpointEvents& low, transport::EndpointEvents& high) {
+                                     transport::ConnectionEvents& low,
+                                     transport::ConnectionEvents& high) {
   std::array<std::unique_ptr<FabricPort>, 2> ports;
   for (size_t side = 0; side < 2; ++side) {
     const int rank = side == 0 ? name.low : name.high;
@@ -89,8 +90,8 @@ SimNetwork::Sides SimFabric::connect(const PathName& name, int lane, uint32_t ep
   return sides;
 }
 
-void SimFabric::open(transport::Endpoint& endpoint) {
-  const Status started = static_cast<OfiEndpoint&>(endpoint).start();
+void SimFabric::open(transport::Connection& connection) {
+  const Status started = static_cast<OfiEndpoint&>(connection).start();
   EXPECT_TRUE(started.is_ok()) << started.to_string();
 }
 

@@ -1,8 +1,8 @@
-// SimFabric: rails of one-sided writes between simulated ranks: the endpoints, ports and rails that ship
-// (src/transport/ofi), over a provider whose writes take as long as a seed wants (fabric/fake_fabric.h).
+// SimFabric: rails of one-sided writes between simulated ranks: the connections, ports and rails that
+// ship (src/transport/ofi), over a provider whose writes take as long as a seed wants (fabric/fake_fabric.h).
 //
 // Contract
-//   Owner    a SimWorld, one at a time; goes after the endpoints and before the loops. One thread.
+//   Owner    a SimWorld, one at a time; goes after the connections and before the loops. One thread.
 //   Paths    those of its SimNetwork: delay, rate, holes. Rails from `first_rail` on are its own.
 //   Late     with `late_writes` a part of the writes lands long after it should, or twice. What is
 //            counted says whether they came when it mattered.
@@ -50,10 +50,10 @@ class SimFabric final : public FabricNetwork {
   ~SimFabric() override;
 
   bool has(int rail) const { return rail >= first_rail_; }
-  // Two endpoints that have not started; nothing reaches one before `open`.
+  // Two connections that have not started; nothing reaches one before `open`.
   SimNetwork::Sides connect(const PathName& name, int lane, uint32_t epoch,
-                            transport::EndpointEvents& low, transport::EndpointEvents& high);
-  static void open(transport::Endpoint& endpoint);
+                            transport::ConnectionEvents& low, transport::ConnectionEvents& high);
+  static void open(transport::Connection& connection);
 
   Nanoseconds next_due() const { return fake_fabric().next_due(); }
   bool deliver_one() { return fake_fabric().deliver_one(); }

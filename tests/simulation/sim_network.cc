@@ -39,33 +39,33 @@ std::vector<PathName> SimNetwork::all_paths() const {
 }
 
 SimNetwork::Sides SimNetwork::connect(const PathName& name, int lane, uint32_t epoch,
-                                      transport::EndpointEvents& low,
-                                      transport::EndpointEvents& high) {
-  auto connection = std::make_unique<Connection>();
+                                      transport::ConnectionEvents& low,
+                                      transport::ConnectionEvents& high) {
+  auto named = std::make_unique<NamedLink>();
   const size_t capacity =
       kCapacityFramesMin + random_() % (kCapacityFramesMax - kCapacityFramesMin);
-  connection->link = FakeLink::create(capacity, this);
-  connection->link->id = static_cast<int>(connections_.size());
-  connection->name = name;
-  connection->lane = lane;
-  connection->epoch = epoch;
+  named->link = FakeLink::create(capacity, this);
+  named->link->id = static_cast<int>(links_.size());
+  named->name = name;
+  named->lane = lane;
+  named->epoch = epoch;
   Sides sides;
-  sides.connection = connection->link->id;
-  sides.low = connection->link->connect(0, low, clock_.now());
-  sides.high = connection->link->connect(1, high, clock_.now());
-  for (transport::Endpoint* endpoint : {sides.low.get(), sides.high.get()}) {
-    endpoint->peer = endpoint == sides.low.get() ? name.high : name.low;
-    endpoint->rail = endpoint->peer_rail = name.rail;
-    endpoint->lane = lane;
-    endpoint->epoch = epoch;
-    endpoint->latency_s = static_cast<double>(path(name).delay) / kSecond;
+  sides.link = named->link->id;
+  sides.low = named->link->connect(0, low, clock_.now());
+  sides.high = named->link->connect(1, high, clock_.now());
+  for (transport::Connection* connection : {sides.low.get(), sides.high.get()}) {
+    connection->peer = connection == sides.low.get() ? name.high : name.low;
+    connection->rail = connection->peer_rail = name.rail;
+    connection->lane = lane;
+    connection->epoch = epoch;
+    connection->latency_s = static_cast<double>(path(name).delay) / kSecond;
   }
-  connections_.push_back(std::move(connection));
+  links_.push_back(std::move(named));
   return sides;
 }
 
-void SimNetwork::open(int connection, int side) {
-  connections_[static_cast<size_t>(connection)]->open[static_cast<size_t>(side)] = true;
+void SimNetwork::open(int link, int side) {
+  links_[static_cast<size_t>(link)]->open[static_cast<size_t>(side)] = true;
 }
 
 void SimNetwork::set_hole(const PathName& name, int to, bool hole, bool at_once) {
@@ -78,40 +78,40 @@ void SimNetwork::set_hole(const PathName& name, int to, bool hole, bool at_once)
   on.hole[side] = hole;
 }
 
-std::vector<FakeEndpoint*> SimNetwork::endpoints(const PathName& name, int rank) {
+std::vector<FakeEndpoint*> SimNetwork::connections(const PathName& name, int rank) {
   std::vector<FakeEndpoint*> found;
-  for (const auto& connection : connections_) {
-    if (connection->link == nullptr || connection->name != name) continue;
-    FakeEndpoint* const endpoint = connection->link->side(rank == name.low ? 0 : 1);
-    if (endpoint != nullptr && endpoint->is_up()) found.push_back(endpoint);
+  for (const auto& named : links_) {
+    if (named->link == nullptr || named->name != name) continue;
+    FakeEndpoint* const connection = named->link->side(rank == name.low ? 0 : 1);
+    if (connection != nullptr && connection->is_up()) found.push_back(connection);
   }
   return found;
 }
 
-void SimNetwork::forget_ended(Connection& connection) {
+void SimNetwork::forget_ended(NamedLink& named) {
   const auto ended = [&](int side) {
-    const FakeEndpoint* endpoint = connection.link->side(side);
-    return endpoint == nullptr || !endpoint->is_up();
+    const FakeEndpoint* connection = named.link->side(side);
+    return connection == nullptr || !connection->is_up();
   };
-  if (ended(0) && ended(1)) connection.link.reset();
+  if (ended(0) && ended(1)) named.link.reset();
 }
 
 // -------------------------------------------------------------------------- what links ask
 
 void SimNetwork::admit(const FakeLink& link, int to, FakeFrame& frame) {
-  Connection& connection = *connections_[static_cast<size_t>(link.id)];
-  const Path& on = path(connection.name);
+  NamedLink& named = *links_[static_cast<size_t>(link.id)];
+  const Path& on = path(named.name);
   const auto side = static_cast<size_t>(to);
   const auto bytes = static_cast<double>(frame.header.size() + frame.payload.size());
   auto duration =
       static_cast<Nanoseconds>(bytes * on.slowness / on.bytes_per_s * kSecond) + 1;
-  Nanoseconds& busy = connection.busy_until[side];
+  Nanoseconds& busy = named.busy_until[side];
   busy = std::max(busy, clock_.now()) + duration;
   const auto shake = static_cast<Nanoseconds>(random_() % static_cast<uint64_t>(on.jitter + 1));
-  Nanoseconds& last = connection.last_due[side];
+  Nanoseconds& last = named.last_due[side];
   const Nanoseconds travels = on.delay + on.extra_delay + shake;
   const Nanoseconds due = std::max(busy - duration + travels, last);
-  frame.header_due = through_ports(connection.name, to, bytes, travels, due, duration);
+  frame.header_due = through_ports(named.name, to, bytes, travels, due, duration);
   last = frame.end_due = frame.header_due + duration;
   ++counters.frames;
   if (on.hole[side]) ++counters.held_up;
@@ -139,10 +139,10 @@ size_t SimNetwork::survivors(const FakeLink&, int, size_t under_way) {
 }
 
 Nanoseconds SimNetwork::end_heard(const FakeLink& link, int to) {
-  const Connection& connection = of(link);
-  const Path& on = path(connection.name);
+  const NamedLink& named = of(link);
+  const Path& on = path(named.name);
   return std::max(clock_.now() + on.delay + on.extra_delay,
-                  connection.last_due[static_cast<size_t>(to)]);
+                  named.last_due[static_cast<size_t>(to)]);
 }
 
 void SimNetwork::tamper(const FakeLink& link, int to, std::deque<FakeFrame>& under_way) {
@@ -154,9 +154,9 @@ void SimNetwork::tamper(const FakeLink& link, int to, std::deque<FakeFrame>& und
 void SimNetwork::saw(const FakeLink& link, int to, const wire::FrameHeader& header,
                      FakeMoment moment) {
   if (!on_passing) return;
-  const Connection& connection = of(link);
-  const PathName& name = connection.name;
-  on_passing({name, connection.lane, connection.epoch, to == 0 ? name.high : name.low,
+  const NamedLink& named = of(link);
+  const PathName& name = named.name;
+  on_passing({name, named.lane, named.epoch, to == 0 ? name.high : name.low,
               to == 0 ? name.low : name.high, header, moment});
 }
 

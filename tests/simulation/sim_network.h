@@ -60,14 +60,14 @@ class SimNetwork final : public transport::FakeNetwork {
   SimNetwork(SimClock& clock, int ranks, int rails, uint64_t seed);
 
   struct Sides {
-    std::unique_ptr<transport::Endpoint> low;
-    std::unique_ptr<transport::Endpoint> high;
-    int connection = 0;
+    std::unique_ptr<transport::Connection> low;
+    std::unique_ptr<transport::Connection> high;
+    int link = 0;
   };
   // A new connection. Nothing reaches a side before it is opened.
-  Sides connect(const PathName& name, int lane, uint32_t epoch, transport::EndpointEvents& low,
-                transport::EndpointEvents& high);
-  void open(int connection, int side);
+  Sides connect(const PathName& name, int lane, uint32_t epoch, transport::ConnectionEvents& low,
+                transport::ConnectionEvents& high);
+  void open(int link, int side);
 
   Path& path(const PathName& name) { return paths_[index(name)]; }
   std::vector<PathName> all_paths() const;
@@ -76,14 +76,14 @@ class SimNetwork final : public transport::FakeNetwork {
   double& port_bytes_per_s(int rank, int rail) { return port(rank, rail).bytes_per_s; }
   // What a hole held up arrives a little after its end, or `at_once`.
   void set_hole(const PathName& name, int to, bool hole, bool at_once = false);
-  // The live endpoints of a rank on a path.
-  std::vector<transport::FakeEndpoint*> endpoints(const PathName& name, int rank);
+  // The live connections of a rank on a path.
+  std::vector<transport::FakeEndpoint*> connections(const PathName& name, int rank);
 
   // The next instant at which something arrives at a rank for which `awake(rank)`.
   template <class Awake>
   Nanoseconds next_due(Awake awake) {
     Nanoseconds next = kNever;
-    visit([&](Connection&, int, int rank, Nanoseconds due) {
+    visit([&](NamedLink&, int, int rank, Nanoseconds due) {
       if (due < next && awake(rank)) next = due;
     });
     return next;
@@ -93,8 +93,8 @@ class SimNetwork final : public transport::FakeNetwork {
   template <class Awake>
   std::array<int, 2> deliver_one(Awake awake) {
     ready_.clear();
-    visit([&](Connection& connection, int to, int rank, Nanoseconds due) {
-      if (due <= clock_.now() && awake(rank)) ready_.push_back({&connection, to});
+    visit([&](NamedLink& named, int to, int rank, Nanoseconds due) {
+      if (due <= clock_.now() && awake(rank)) ready_.push_back({&named, to});
     });
     if (ready_.empty()) return {-1, -1};
     return deliver(ready_[random_() % ready_.size()], awake);
@@ -115,7 +115,7 @@ class SimNetwork final : public transport::FakeNetwork {
            transport::FakeMoment moment) override;
 
  private:
-  struct Connection {
+  struct NamedLink {
     std::shared_ptr<transport::FakeLink> link;
     PathName name;
     int lane = 0;
@@ -125,7 +125,7 @@ class SimNetwork final : public transport::FakeNetwork {
     std::array<Nanoseconds, 2> last_due{};
   };
   struct Ready {
-    Connection* connection;
+    NamedLink* named;
     int to;
   };
 
@@ -137,28 +137,28 @@ class SimNetwork final : public transport::FakeNetwork {
 
   template <class Visit>
   void visit(Visit see) {
-    for (const auto& connection : connections_) {
-      if (connection->link == nullptr) continue;
-      Path& on = path(connection->name);
+    for (const auto& named : links_) {
+      if (named->link == nullptr) continue;
+      Path& on = path(named->name);
       for (const int to : {0, 1}) {
         const auto side = static_cast<size_t>(to);
-        if (!connection->open[side] || on.hole[side]) continue;
-        const Nanoseconds due = connection->link->next_due(to);
+        if (!named->open[side] || on.hole[side]) continue;
+        const Nanoseconds due = named->link->next_due(to);
         if (due == kNever) continue;
-        see(*connection, to, to == 0 ? connection->name.low : connection->name.high,
+        see(*named, to, to == 0 ? named->name.low : named->name.high,
             std::max(due, on.not_before[side]));
       }
     }
   }
   template <class Awake>
   std::array<int, 2> deliver(const Ready& ready, Awake awake) {
-    const PathName name = ready.connection->name;
+    const PathName name = ready.named->name;
     const std::array<int, 2> ranks = {name.low, name.high};
     const auto to = static_cast<size_t>(ready.to);
-    const std::shared_ptr<transport::FakeLink> link = ready.connection->link;
+    const std::shared_ptr<transport::FakeLink> link = ready.named->link;
     link->deliver_next(ready.to, clock_.now());
     if (awake(ranks[1 - to])) link->push(1 - ready.to);
-    forget_ended(*ready.connection);
+    forget_ended(*ready.named);
     return {ranks[to], ranks[1 - to]};
   }
 
@@ -167,10 +167,10 @@ class SimNetwork final : public transport::FakeNetwork {
   // When a frame that without ports would be `due` begins to arrive; `duration`: for how long, at least.
   Nanoseconds through_ports(const PathName& name, int to, double bytes, Nanoseconds travels,
                             Nanoseconds due, Nanoseconds& duration);
-  const Connection& of(const transport::FakeLink& link) const {
-    return *connections_[static_cast<size_t>(link.id)];
+  const NamedLink& of(const transport::FakeLink& link) const {
+    return *links_[static_cast<size_t>(link.id)];
   }
-  void forget_ended(Connection& connection);
+  void forget_ended(NamedLink& named);
 
   SimClock& clock_;
   const int ranks_;
@@ -178,7 +178,7 @@ class SimNetwork final : public transport::FakeNetwork {
   std::mt19937_64 random_;
   std::vector<Path> paths_;
   std::vector<Port> ports_;  // by rank and rail
-  std::vector<std::unique_ptr<Connection>> connections_;
+  std::vector<std::unique_ptr<NamedLink>> links_;
   std::vector<Ready> ready_;
 };
 

@@ -10,7 +10,7 @@
 
 namespace nezha::simulation {
 
-using transport::Endpoint;
+using transport::Connection;
 
 namespace {
 
@@ -52,13 +52,13 @@ void SimWorld::add_connections() {
       const bool fabric = is_fabric(name.rail);
       auto sides = fabric ? fabric_->connect(name, lane, 0, engine(name.low), engine(name.high))
                           : network_->connect(name, lane, 0, engine(name.low), engine(name.high));
-      for (Endpoint* endpoint : {sides.low.get(), sides.high.get()}) {
-        if (fabric) SimFabric::open(*endpoint);
+      for (Connection* connection : {sides.low.get(), sides.high.get()}) {
+        if (fabric) SimFabric::open(*connection);
       }
-      engine(name.low).add_endpoint(std::move(sides.low), kNominalBytesPerSecond);
-      engine(name.high).add_endpoint(std::move(sides.high), kNominalBytesPerSecond);
+      engine(name.low).add_connection(std::move(sides.low), kNominalBytesPerSecond);
+      engine(name.high).add_connection(std::move(sides.high), kNominalBytesPerSecond);
       for (const int side : {0, 1}) {
-        if (!fabric) network_->open(sides.connection, side);
+        if (!fabric) network_->open(sides.link, side);
       }
     }
   }
@@ -207,16 +207,16 @@ bool SimWorld::run_until(const std::function<bool()>& done, Nanoseconds until) {
 
 // ---------------------------------------------------------------------------------- faults
 
-std::vector<Endpoint*> SimWorld::endpoints(const PathName& name, int rank) {
-  std::vector<Endpoint*> found;
+std::vector<Connection*> SimWorld::connections(const PathName& name, int rank) {
+  std::vector<Connection*> found;
   if (!is_fabric(name.rail)) {
-    for (transport::FakeEndpoint* each : network_->endpoints(name, rank)) found.push_back(each);
+    for (transport::FakeEndpoint* each : network_->connections(name, rank)) found.push_back(each);
     return found;
   }
   if (!is_alive(rank)) return found;
   const int peer = rank == name.low ? name.high : name.low;
   for (const engine::Link& link : engine(rank).peers()[index(peer)]->links()) {
-    if (link.endpoint->rail == name.rail && link.is_up()) found.push_back(link.endpoint.get());
+    if (link.connection->rail == name.rail && link.is_up()) found.push_back(link.connection.get());
   }
   return found;
 }
@@ -226,13 +226,13 @@ void SimWorld::reset(const PathName& name, Nanoseconds spread) {
     const auto after =
         spread == 0 ? 0 : static_cast<Nanoseconds>(random_() % static_cast<uint64_t>(spread));
     // Only what exists now: a connection that is made meanwhile is another one.
-    for (Endpoint* endpoint : endpoints(name, rank)) {
+    for (Connection* connection : connections(name, rank)) {
       ++network_->counters.resets;
-      const uint32_t epoch = endpoint->epoch;
-      const int lane = endpoint->lane;
+      const uint32_t epoch = connection->epoch;
+      const int lane = connection->lane;
       const auto hear = [this, name, rank, epoch, lane] {
         touched_[index(rank)] = true;
-        for (Endpoint* at : endpoints(name, rank)) {
+        for (Connection* at : connections(name, rank)) {
           if (at->epoch != epoch || at->lane != lane) continue;
           return at->quiesce(error(Code::peer_lost, "the connection on rail %d was reset", name.rail));
         }
@@ -275,13 +275,13 @@ void SimWorld::join(const PathName& name, int lane, uint32_t epoch, bool low_fir
   auto sides = fabric ? fabric_->connect(name, lane, epoch, engine(name.low), engine(name.high))
                       : network_->connect(name, lane, epoch, engine(name.low), engine(name.high));
   ++network_->counters.joined;
-  const int connection = sides.connection;
+  const int link = sides.link;
   for (const int side : {0, 1}) {
     const int rank = side == 0 ? name.low : name.high;
-    auto end = std::make_shared<std::unique_ptr<transport::Endpoint>>(
+    auto end = std::make_shared<std::unique_ptr<transport::Connection>>(
         std::move(side == 0 ? sides.low : sides.high));
     const bool first = (side == 0) == low_first;
-    at_rank(now() + (first ? 0 : later), rank, [this, name, lane, rank, side, connection, fabric, end] {
+    at_rank(now() + (first ? 0 : later), rank, [this, name, lane, rank, side, link, fabric, end] {
       transport::RejoinEvents* const events = rejoin(rank).events();
       if (events == nullptr) return;
       const Path& on = network_->path(name);
@@ -289,7 +289,7 @@ void SimWorld::join(const PathName& name, int lane, uint32_t epoch, bool low_fir
         if (fabric) {
           SimFabric::open(**end);
         } else {
-          network_->open(connection, side);
+          network_->open(link, side);
         }
         return events->on_joined(std::move(*end));
       }

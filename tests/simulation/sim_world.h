@@ -61,7 +61,7 @@ class SimWorld {
   // when it is gone).
   void at(Nanoseconds time, std::function<void()> what) { at_rank(time, -1, std::move(what)); }
   void at_rank(Nanoseconds time, int rank, std::function<void()> what);
-  // Calls `what` before anything else happens, as soon as no endpoint is at work.
+  // Calls `what` before anything else happens, as soon as no connection is at work.
   void soon(std::function<void()> what) { urgent_.push_back(std::move(what)); }
   // Moves to the next thing that happens; false when nothing ever will.
   bool step();
@@ -103,8 +103,8 @@ class SimWorld {
   void add_connections();
   bool is_fabric(int rail) const { return rail >= options_.rails - options_.fabric_rails; }
   progress::Loop& loop_of(int rank) { return *loops_[options_.fabric_rails > 0 ? index(rank) : 0]; }
-  // The live endpoints of a rank on a path.
-  std::vector<transport::Endpoint*> endpoints(const PathName& name, int rank);
+  // The live connections of a rank on a path.
+  std::vector<transport::Connection*> connections(const PathName& name, int rank);
   void run_engine(int rank);
   bool run_timer();
   bool deliver_all();

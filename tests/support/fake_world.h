@@ -1,6 +1,6 @@
 // Several engines in one thread, connected by fake links on a clock that only the test moves.
 //
-// Contract: one thread. Engine r's endpoint to rank q on rail i is one side of `link(r, q, i)`: the
+// Contract: one thread. Engine r's connection to rank q on rail i is one side of `link(r, q, i)`: the
 // side of the lower rank is 0.
 #pragma once
 
@@ -37,7 +37,7 @@ struct FakeWorldOptions {
   uint64_t credit_bytes = 8 * 1024 * 1024;
   uint64_t inline_bytes = 0;
   schedule::AggregationTree tree = {};  // with hubs: the last of the ranks
-  transport::FaultPlan faults;  // of rank 0's endpoint to rank 1 on rail 0
+  transport::FaultPlan faults;  // of rank 0's connection to rank 1 on rail 0
 };
 
 class FakeWorld {
@@ -109,7 +109,7 @@ class FakeWorld {
       for (const auto& links : engine->peers()) {
         if (links == nullptr) continue;
         for (const auto& link : links->links()) {
-          const transport::EndpointCounters& counters = link.endpoint->counters();
+          const transport::ConnectionCounters& counters = link.connection->counters();
           moved += counters.frames_sent + counters.frames_received + counters.acks_sent;
         }
       }
@@ -148,14 +148,14 @@ class FakeWorld {
       links_[{low, high, static_cast<int>(rail)}] = link;
       for (const int side : {0, 1}) {
         const int self = side == 0 ? low : high;
-        std::unique_ptr<transport::Endpoint> endpoint = link->connect(side, engine(self));
-        endpoint->peer = side == 0 ? high : low;
-        endpoint->rail = endpoint->peer_rail = static_cast<int>(rail);
+        std::unique_ptr<transport::Connection> connection = link->connect(side, engine(self));
+        connection->peer = side == 0 ? high : low;
+        connection->rail = connection->peer_rail = static_cast<int>(rail);
         if (low == 0 && high == 1 && side == 0 && rail == 0) {
-          endpoint = std::make_unique<transport::FaultyEndpoint>(std::move(endpoint),
+          connection = std::make_unique<transport::FaultyEndpoint>(std::move(connection),
                                                                  options_.faults, faults_);
         }
-        engine(self).add_endpoint(std::move(endpoint), 1e9);
+        engine(self).add_connection(std::move(connection), 1e9);
       }
     }
   }

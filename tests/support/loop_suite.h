@@ -1,6 +1,6 @@
 // A test that drives a loop of its own: it holds the baton, and is the loop's client.
 //
-// Contract: what the loop owns ends before it, so a suite that has endpoints overrides TearDown, ends
+// Contract: what the loop owns ends before it, so a suite that has connections overrides TearDown, ends
 // them there and then calls this one.
 #pragma once
 

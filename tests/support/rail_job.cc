@@ -8,7 +8,7 @@
 namespace nezha::testing {
 namespace {
 
-using transport::Endpoint;
+using transport::Connection;
 using transport::Landing;
 using transport::WorkQueue;
 using transport::WorkRequest;
@@ -17,44 +17,44 @@ constexpr size_t kFrameBytes = 1000;
 
 std::byte pattern(int rank, size_t i) { return static_cast<std::byte>(rank * 31 + i); }
 
-// Receives one frame an endpoint and compares it with what its sender must have sent.
-class Listener final : public transport::EndpointEvents, public progress::LoopClient {
+// Receives one frame an connection and compares it with what its sender must have sent.
+class Listener final : public transport::ConnectionEvents, public progress::LoopClient {
  public:
-  // What endpoints send from, which they may hold until their end.
+  // What connections send from, which they may hold until their end.
   std::vector<std::byte> data;
   std::deque<WorkRequest> requests;
-  std::vector<std::unique_ptr<Endpoint>> endpoints;
+  std::vector<std::unique_ptr<Connection>> connections;
   size_t landed = 0;
   size_t released = 0;
   bool wrong = false;
   Status lost;
 
-  Landing on_frame(Endpoint&, const wire::FrameHeader& header) override {
+  Landing on_frame(Connection&, const wire::FrameHeader& header) override {
     Landing landing;
     landing.refused = header.length != kFrameBytes;
     landing.destination = memory_.emplace_back(kFrameBytes).data();
     return landing;
   }
-  void on_landed(Endpoint& endpoint, const wire::FrameHeader&, const Landing& landing) override {
+  void on_landed(Connection& connection, const wire::FrameHeader&, const Landing& landing) override {
     for (size_t i = 0; i < kFrameBytes; ++i) {
-      wrong |= landing.destination[i] != pattern(endpoint.peer, i);
+      wrong |= landing.destination[i] != pattern(connection.peer, i);
     }
     ++landed;
-    endpoint.acknowledge(0);
+    connection.acknowledge(0);
   }
-  void on_released(Endpoint&, WorkRequest&) override { ++released; }
-  void on_credit(Endpoint&, uint32_t, uint64_t) override {}
-  uint64_t credit_to_tell(Endpoint&, uint32_t) override { return 0; }
-  void on_failure(Endpoint&, const wire::FrameHeader&, const std::string&) override {}
-  void on_room(Endpoint&) override {}
-  void on_control(Endpoint&, const wire::FrameHeader&, const std::string&) override {}
-  void on_down(Endpoint&, WorkQueue& unacknowledged, const Status& why, bool) override {
+  void on_released(Connection&, WorkRequest&) override { ++released; }
+  void on_credit(Connection&, uint32_t, uint64_t) override {}
+  uint64_t credit_to_tell(Connection&, uint32_t) override { return 0; }
+  void on_failure(Connection&, const wire::FrameHeader&, const std::string&) override {}
+  void on_room(Connection&) override {}
+  void on_control(Connection&, const wire::FrameHeader&, const std::string&) override {}
+  void on_down(Connection&, WorkQueue& unacknowledged, const Status& why, bool) override {
     unacknowledged = WorkQueue();
     lost = why;
   }
   bool run(Nanoseconds) override {
-    for (const auto& endpoint : endpoints) {
-      if (endpoint->is_up() && endpoint->has_output()) endpoint->flush();
+    for (const auto& connection : connections) {
+      if (connection->is_up() && connection->has_output()) connection->flush();
     }
     return false;
   }
@@ -68,13 +68,13 @@ class Listener final : public transport::EndpointEvents, public progress::LoopCl
 Status exchange(int rank, Listener& listener, progress::Loop::Baton& baton) {
   listener.data.resize(kFrameBytes);
   for (size_t i = 0; i < kFrameBytes; ++i) listener.data[i] = pattern(rank, i);
-  for (const auto& endpoint : listener.endpoints) {
+  for (const auto& connection : listener.connections) {
     WorkRequest& request = listener.requests.emplace_back();
     request.header.length = kFrameBytes;
     request.data = listener.data.data();
-    if (!endpoint->post(request)) return error(Code::internal, "%s", listener.lost.to_string().c_str());
+    if (!connection->post(request)) return error(Code::internal, "%s", listener.lost.to_string().c_str());
   }
-  const size_t wanted = listener.endpoints.size();
+  const size_t wanted = listener.connections.size();
   const Nanoseconds deadline =
       system_clock().now() + static_cast<Nanoseconds>(kPatience_s / 2 * kSecond);
   while (listener.lost.is_ok() && (listener.landed < wanted || listener.released < wanted)) {
@@ -157,14 +157,14 @@ Status RailJob::run(int rank) {
   auto mesh = transports_[at]->connect(requests_[at], *loop, listener);
   if (!mesh) return mesh.status();
   left_out_[at] = mesh->left_out;
-  connections_[at] = static_cast<int>(mesh->endpoints.size());
-  listener.endpoints = std::move(mesh->endpoints);
+  connections_[at] = static_cast<int>(mesh->connections.size());
+  listener.connections = std::move(mesh->connections);
   const Status outcome = exchange(rank, listener, baton);
   // Nobody leaves while another still waits for its acknowledgements.
   ++ready_;
   const Nanoseconds deadline = system_clock().now() + 10 * kSecond;
   while (ready_ < options_.ranks && system_clock().now() < deadline) baton.drive_once();
-  listener.endpoints.clear();
+  listener.connections.clear();
   return outcome;
 }
 

@@ -100,7 +100,7 @@ TEST(EngineFake, AllReduceOverTwoRailsIsRightInEveryBit) {
       sum.expect_sum();
     }
     for (const Link& link : world.engine(0).peers()[1]->links()) {
-      EXPECT_GT(link.endpoint->counters().frames_sent, 0U);
+      EXPECT_GT(link.connection->counters().frames_sent, 0U);
     }
     for (int rank = 0; rank < ranks; ++rank) {
       EXPECT_EQ(world.engine(rank).counters().retransmitted, 0U);
@@ -129,7 +129,7 @@ TEST(EngineFake, ARailLostAtAnyFrameCostsOnlyWhatWasUnderWay) {
     for (const int rank : {0, 1, 2}) {
       retransmitted += world.engine(rank).counters().retransmitted;
       reconciled += world.engine(rank).supervisor().counters().reconciled;
-      EXPECT_EQ(world.engine(rank).counters().endpoints_lost, rank == 2 ? 0U : 1U);
+      EXPECT_EQ(world.engine(rank).counters().connections_lost, rank == 2 ? 0U : 1U);
     }
   }
   EXPECT_GT(cuts, 50U);
@@ -158,7 +158,7 @@ TEST(EngineFake, ARetransmissionOvertakesTheLandingOfItsFirstCopy) {
   sum.all_reduce_everywhere();
   world.link(0, 1, 0).deliver_half(1);
   // Only rank 0 has noticed; rank 1 hears of it last.
-  world.engine(0).peers()[1]->links()[0].endpoint->quiesce(error(Code::peer_lost, "test"));
+  world.engine(0).peers()[1]->links()[0].connection->quiesce(error(Code::peer_lost, "test"));
   world.run_engines();
   ASSERT_GT(world.link(0, 1, 1).deliver(1), 0U);
   ASSERT_TRUE(world.run_until([&] { return sum.done(); }));
@@ -230,7 +230,7 @@ TEST(EngineFake, WhatADyingRailHadUnderWayLeavesSoonOnAnother) {
   const size_t under_way = world.link(0, 1, 0).under_way(1);
   ASSERT_GT(under_way, 0U);
   ASSERT_EQ(world.faults().flushes, 1U);
-  world.engine(0).peers()[1]->links()[0].endpoint->acknowledge(options.comm);
+  world.engine(0).peers()[1]->links()[0].connection->acknowledge(options.comm);
   world.engine(0).run(world.clock().now());
   ASSERT_EQ(world.faults().broken, 1U);
   EXPECT_TRUE(world.engine(0).peers()[1]->has_limbo());
@@ -280,20 +280,20 @@ TEST(EngineFake, APeerThatExceedsItsCreditIsRefused) {
   wire::FrameHeader header;
   header.comm = options.comm;
   header.length = 4096;
-  const transport::Endpoint& endpoint = *world.engine(1).peers()[0]->links()[0].endpoint;
+  const transport::Connection& connection = *world.engine(1).peers()[0]->links()[0].connection;
   const uint64_t allowed = options.credit_bytes / frame_cost(header.length);
   for (uint64_t i = 0; i < allowed; ++i) {
     header.op_seq = i;
     world.link(0, 1, 0).inject(1, header);
     world.link(0, 1, 0).deliver(1);
   }
-  ASSERT_TRUE(endpoint.is_up());
+  ASSERT_TRUE(connection.is_up());
   EXPECT_EQ(world.group(1).counters.early_frames, allowed);
   const uint64_t in_use = world.engine(1).pool().bytes_in_use();
   EXPECT_GT(in_use, 0U);
   world.link(0, 1, 0).inject(1, header);
   world.link(0, 1, 0).deliver(1);
-  EXPECT_FALSE(endpoint.is_up());
+  EXPECT_FALSE(connection.is_up());
   EXPECT_EQ(world.engine(1).pool().bytes_in_use(), in_use);
   EXPECT_TRUE(world.group(1).failed.is_ok());  // the other rail is still believed
 }
@@ -308,7 +308,7 @@ TEST(EngineFake, ASmallCreditOnlyMakesItSlower) {
   sum.all_reduce_everywhere();
   ASSERT_TRUE(world.run_until([&] { return sum.done(); }));
   sum.expect_sum();
-  for (const int rank : {0, 1, 2}) EXPECT_EQ(world.engine(rank).counters().endpoints_lost, 0U);
+  for (const int rank : {0, 1, 2}) EXPECT_EQ(world.engine(rank).counters().connections_lost, 0U);
 }
 
 }  // namespace

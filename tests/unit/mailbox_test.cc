@@ -51,11 +51,11 @@ TEST(Mailbox, MessagesOfAnySizeArriveWhoeverComesFirst) {
       EXPECT_EQ(send.work.source, -1);
     }
     for (const Link& link : world.engine(0).peers()[1]->links()) {
-      EXPECT_GT(link.endpoint->counters().frames_sent, 10U);
+      EXPECT_GT(link.connection->counters().frames_sent, 10U);
     }
     for (const int rank : {0, 1}) {
       EXPECT_EQ(world.group(rank).counters.duplicates, 0U);
-      EXPECT_EQ(world.engine(rank).counters().endpoints_lost, 0U);
+      EXPECT_EQ(world.engine(rank).counters().connections_lost, 0U);
       EXPECT_TRUE(world.group(rank).mailbox->is_idle());
     }
   }
@@ -119,7 +119,7 @@ TEST(Mailbox, ALongMessageGoesOutInPieces) {
     quiet = world.step(generator()) ? 0 : quiet + 1;
     uint64_t under_way = 0;
     for (const Link& link : world.engine(0).peers()[1]->links()) {
-      under_way += link.endpoint->backlog_bytes();
+      under_way += link.connection->backlog_bytes();
     }
     under_way_max = std::max(under_way_max, under_way);
   }
@@ -314,7 +314,7 @@ TEST(Mailbox, ASenderStopsBeforeItsReceiverHasToRefuse) {
   EXPECT_FALSE(refused.done());
   EXPECT_TRUE(mail.send(0, 1, 7, 1).done());  // short ones have a limit of their own
   EXPECT_TRUE(world.group(1).failed.is_ok());
-  EXPECT_EQ(world.engine(1).counters().endpoints_lost, 0U);
+  EXPECT_EQ(world.engine(1).counters().connections_lost, 0U);
   mail.receive(1, 0, 7, 300);
   ASSERT_TRUE(world.run_until([&] { return mail.mails().front().done(); }));
   EXPECT_TRUE(mail.send(0, 1, 7, 300).submitted.is_ok());

@@ -12,10 +12,10 @@ std::shared_ptr<FakeLink> FakeLink::create(size_t capacity_frames, FakeNetwork* 
   return std::shared_ptr<FakeLink>(new FakeLink(capacity_frames, network));
 }
 
-std::unique_ptr<FakeEndpoint> FakeLink::connect(int side, EndpointEvents& events, Nanoseconds now) {
-  std::unique_ptr<FakeEndpoint> endpoint(new FakeEndpoint(shared_from_this(), side, events, now));
-  sides_[static_cast<size_t>(side)] = endpoint.get();
-  return endpoint;
+std::unique_ptr<FakeEndpoint> FakeLink::connect(int side, ConnectionEvents& events, Nanoseconds now) {
+  std::unique_ptr<FakeEndpoint> connection(new FakeEndpoint(shared_from_this(), side, events, now));
+  sides_[static_cast<size_t>(side)] = connection.get();
+  return connection;
 }
 
 bool FakeLink::has_news(int to) const {
@@ -156,7 +156,7 @@ uint64_t FakeLink::bytes_from(int side) const {
   return bytes;
 }
 
-// ---------------------------------------------------------------------------------- the endpoint
+// ---------------------------------------------------------------------------------- the connection
 
 // What is under way still arrives, as with a socket that is closed in order.
 FakeEndpoint::~FakeEndpoint() {

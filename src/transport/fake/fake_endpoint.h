@@ -1,6 +1,6 @@
 // FakeLink and FakeEndpoint: a connection without a network, whose frames a test moves by hand.
 //
-// Contract: see transport/endpoint.h; what TcpEndpoint does with a socket, FakeEndpoint does with
+// Contract: see transport/connection.h; what TcpEndpoint does with a socket, FakeEndpoint does with
 // two queues. Nothing arrives, breaks or is noticed unless the test says so, so a test can stop the
 // world between any two frames, or in the middle of one. With a FakeNetwork below it each frame has
 // a time at which it arrives instead.
@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "transport/endpoint.h"
+#include "transport/connection.h"
 
 namespace nezha::transport {
 
@@ -34,7 +34,7 @@ struct FakeFrame {
 enum class FakeMoment : uint8_t { sent, half_landed, landed, released };
 
 // What decides when frames arrive, and sees them pass. Side `to` is the one they go to. No call may
-// change a link or an endpoint, except that `tamper` may change the frames it is given.
+// change a link or an connection, except that `tamper` may change the frames it is given.
 class FakeNetwork {
  public:
   virtual ~FakeNetwork() = default;
@@ -57,7 +57,7 @@ class FakeLink : public std::enable_shared_from_this<FakeLink> {
   static std::shared_ptr<FakeLink> create(size_t capacity_frames = SIZE_MAX,
                                           FakeNetwork* network = nullptr);
 
-  std::unique_ptr<FakeEndpoint> connect(int side, EndpointEvents& events, Nanoseconds now = 0);
+  std::unique_ptr<FakeEndpoint> connect(int side, ConnectionEvents& events, Nanoseconds now = 0);
 
   // Moves up to `frames` frames into side `to`, and tells it when the other side is gone; returns
   // how many arrived.
@@ -79,7 +79,7 @@ class FakeLink : public std::enable_shared_from_this<FakeLink> {
   void deliver_next(int to, Nanoseconds now);
   // Lets the other side of `to` send what it has; to be called after an arrival while it runs.
   void push(int from);
-  // The endpoint of a side; null when there is none any more.
+  // The connection of a side; null when there is none any more.
   FakeEndpoint* side(int index) const { return sides_[static_cast<size_t>(index)]; }
   int id = 0;  // the network's own
 
@@ -107,7 +107,7 @@ class FakeLink : public std::enable_shared_from_this<FakeLink> {
   std::array<Nanoseconds, 2> end_due_{};  // with a network: when this side hears that the other is gone
 };
 
-class FakeEndpoint final : public Endpoint {
+class FakeEndpoint final : public Connection {
  public:
   ~FakeEndpoint() override;
 
@@ -136,14 +136,14 @@ class FakeEndpoint final : public Endpoint {
   void set_now(Nanoseconds now) { now_ = now; }
   void quiesce(const Status& why) override;
   bool is_up() const override { return up_; }
-  const EndpointCounters& counters() const override { return counters_; }
+  const ConnectionCounters& counters() const override { return counters_; }
   std::string describe() const override { return "fake rail " + std::to_string(rail); }
 
  private:
   friend class FakeLink;
   static constexpr uint64_t kQueuedBytesMax = 64 * 1024;
 
-  FakeEndpoint(std::shared_ptr<FakeLink> link, int side, EndpointEvents& events, Nanoseconds now)
+  FakeEndpoint(std::shared_ptr<FakeLink> link, int side, ConnectionEvents& events, Nanoseconds now)
       : link_(std::move(link)), side_(side), events_(events), now_(now), heard_at_(now) {}
 
   void seal(wire::FrameHeader& header);
@@ -155,10 +155,10 @@ class FakeEndpoint final : public Endpoint {
 
   const std::shared_ptr<FakeLink> link_;
   const int side_;
-  EndpointEvents& events_;
+  ConnectionEvents& events_;
   bool up_ = true;
   bool goodbye_received_ = false;
-  EndpointCounters counters_;
+  ConnectionCounters counters_;
 
   WorkQueue queue_;      // posted, not on its way
   WorkQueue in_flight_;  // on its way or arrived, not acknowledged

@@ -2,7 +2,7 @@
 
 namespace nezha::transport {
 
-FaultyEndpoint::FaultyEndpoint(std::unique_ptr<Endpoint> inside, FaultPlan plan,
+FaultyEndpoint::FaultyEndpoint(std::unique_ptr<Connection> inside, FaultPlan plan,
                                FaultCounters& faults)
     : inside_(std::move(inside)), plan_(plan), faults_(faults) {
   peer = inside_->peer;

@@ -1,15 +1,15 @@
-// FaultyEndpoint: another endpoint that breaks or refuses when it was told to.
+// FaultyEndpoint: another connection that breaks or refuses when it was told to.
 //
-// Contract: forwards everything else. The events come from the endpoint inside and name that one.
-//   Owner, threads, errors   as the endpoint inside.
-// `FaultCounters` belongs to the test and outlives the endpoint: it proves that the fault happened.
+// Contract: forwards everything else. The events come from the connection inside and name that one.
+//   Owner, threads, errors   as the connection inside.
+// `FaultCounters` belongs to the test and outlives the connection: it proves that the fault happened.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <string>
 
-#include "transport/endpoint.h"
+#include "transport/connection.h"
 
 namespace nezha::transport {
 
@@ -26,9 +26,9 @@ struct FaultCounters {
   uint64_t broken = 0;
 };
 
-class FaultyEndpoint final : public Endpoint {
+class FaultyEndpoint final : public Connection {
  public:
-  FaultyEndpoint(std::unique_ptr<Endpoint> inside, FaultPlan plan, FaultCounters& faults);
+  FaultyEndpoint(std::unique_ptr<Connection> inside, FaultPlan plan, FaultCounters& faults);
 
   bool post(WorkRequest& request) override;
   void flush() override;
@@ -54,11 +54,11 @@ class FaultyEndpoint final : public Endpoint {
   Nanoseconds heard_at() override { return inside_->heard_at(); }
   void quiesce(const Status& why) override { inside_->quiesce(why); }
   bool is_up() const override { return inside_->is_up(); }
-  const EndpointCounters& counters() const override { return inside_->counters(); }
+  const ConnectionCounters& counters() const override { return inside_->counters(); }
   std::string describe() const override { return inside_->describe(); }
 
  private:
-  const std::unique_ptr<Endpoint> inside_;
+  const std::unique_ptr<Connection> inside_;
   const FaultPlan plan_;
   FaultCounters& faults_;
   uint64_t taken_ = 0;

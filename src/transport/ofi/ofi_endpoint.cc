@@ -11,7 +11,7 @@ namespace nezha::transport {
 // Every send, receive and write of ours, every write of the peer's.
 const size_t OfiEndpoint::kCompletions = kReceives + kSends + 2 * kLongs + 2 * kAnnounced;
 
-OfiEndpoint::OfiEndpoint(progress::Loop& loop, EndpointEvents& events,
+OfiEndpoint::OfiEndpoint(progress::Loop& loop, ConnectionEvents& events,
                          std::unique_ptr<FabricPort> port, fi_addr_t to, std::string name,
                          const OfiEndpointOptions& options)
     : loop_(loop), events_(events), library_(port->rail().library()),
@@ -179,7 +179,7 @@ bool OfiEndpoint::flush_control() {
   return true;
 }
 
-// False when the provider takes nothing more, or the endpoint went down.
+// False when the provider takes nothing more, or the connection went down.
 bool OfiEndpoint::flush_data() {
   while (!queue_.empty() &&
          (queue_.front()->header.length <= eager_bytes_ ? begin_frames() : announce(*queue_.front()))) {

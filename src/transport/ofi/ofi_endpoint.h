@@ -1,6 +1,6 @@
-// OfiEndpoint: a connection over a port of a fabric rail as an Endpoint.
+// OfiEndpoint: a connection over a port of a fabric rail as an Connection.
 //
-// Contract: see transport/endpoint.h. Owns its port; the rail outlives it.
+// Contract: see transport/connection.h. Owns its port; the rail outlives it.
 //   Small     frames (up to FabricRail::eager_bytes) and control frames go as messages into buffers that
 //             the receiver keeps posted, and are copied to their place there.
 //   Large     the header is announced, the receiver asks where the payload goes and grants that memory,
@@ -24,7 +24,7 @@
 #include <vector>
 
 #include "progress/loop.h"
-#include "transport/endpoint.h"
+#include "transport/connection.h"
 #include "transport/ofi/drain_clock.h"
 #include "transport/ofi/fabric_port.h"
 #include "transport/ofi/ofi_message.h"
@@ -37,13 +37,13 @@ struct OfiEndpointOptions {
   bool payload_checksum = false;  // equal at both ends
 };
 
-class OfiEndpoint final : public Endpoint, private progress::Polled, private progress::Pollable {
+class OfiEndpoint final : public Connection, private progress::Polled, private progress::Pollable {
  public:
   // How many completions its port must have room for.
   static const size_t kCompletions;
 
   // `to`: the peer's port, in the table of this one. `name` is for messages.
-  OfiEndpoint(progress::Loop& loop, EndpointEvents& events, std::unique_ptr<FabricPort> port,
+  OfiEndpoint(progress::Loop& loop, ConnectionEvents& events, std::unique_ptr<FabricPort> port,
               fi_addr_t to, std::string name, const OfiEndpointOptions& options);
   ~OfiEndpoint() override;
 
@@ -84,7 +84,7 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
   Nanoseconds heard_at() override { return heard_at_; }
   void quiesce(const Status& why) override;
   bool is_up() const override { return up_; }
-  const EndpointCounters& counters() const override { return counters_; }
+  const ConnectionCounters& counters() const override { return counters_; }
   std::string describe() const override { return name_; }
 
  private:
@@ -155,7 +155,8 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
   bool take();
 
   bool is_fenced() const { return port_ == nullptr; }
-  // Closes the port: nothing touches memory through this endpoint any more. The rest follows in `flush`.
+  // Closes the port: nothing touches memory through this connection any more. The rest follows in
+  // `flush`.
   void fence(const Status& why);
   void break_protocol(const char* what);
   void fail(const char* what, long reason);
@@ -196,7 +197,7 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
   }
   // 0 without payload checksums.
   uint32_t crc_of(std::span<const std::byte> bytes) const;
-  // Sends it; false when the provider does not take it, or the endpoint went down.
+  // Sends it; false when the provider does not take it, or the connection went down.
   bool send(OfiMessageKind kind, size_t body_bytes, uint32_t crc = 0, bool wanted = false);
   // With `body_bytes` of so many frames, or an announcement, in place already.
   bool send_frames(OfiMessageKind kind, size_t body_bytes, uint32_t frames, uint32_t crc);
@@ -233,9 +234,9 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
   void on_message(std::span<const std::byte> message, bool is_long);
   void on_frames(std::span<const std::byte> body, uint32_t crc);
   void on_announce(std::span<const std::byte> body, uint32_t crc);
-  // False when the endpoint went down.
+  // False when the connection went down.
   bool read_header(std::span<const std::byte> body, wire::FrameHeader* header);
-  // Where it goes; null when the endpoint went down.
+  // Where it goes; null when the connection went down.
   Incoming* place(const wire::FrameHeader& header);
   void on_control(const wire::FrameHeader& header, std::span<const std::byte> payload);
   void on_grant(const OfiPreamble& preamble, std::span<const std::byte> body);
@@ -243,7 +244,7 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
   void on_told(uint16_t writes);
   void on_landed(Incoming& arrived);
   void watch_writes();
-  // With payload checksums; false when the bytes were changed, and the endpoint went down.
+  // With payload checksums; false when the bytes were changed, and the connection went down.
   bool check(const wire::FrameHeader& header, std::span<const std::byte> bytes, uint32_t crc);
   void grant(Incoming& arrived);
   void deliver();
@@ -252,7 +253,7 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
   uint64_t word_of(uint32_t number, uint64_t token) const;
 
   progress::Loop& loop_;
-  EndpointEvents& events_;
+  ConnectionEvents& events_;
   const FabricLibrary& library_;
   const bool told_by_message_;  // FabricRail::tells_by_message
   const bool has_wide_words_;   // completions carry 64 bits
@@ -266,7 +267,7 @@ class OfiEndpoint final : public Endpoint, private progress::Polled, private pro
   bool started_ = false;
   Status broken_;        // why it is fenced
   bool goodbye_received_ = false;
-  EndpointCounters counters_;
+  ConnectionCounters counters_;
   Nanoseconds heard_at_ = 0;
   Nanoseconds active_at_ = 0;
   bool ask_ = true;      // there may be completions that no descriptor tells

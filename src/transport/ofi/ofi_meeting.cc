@@ -369,7 +369,7 @@ std::string OfiMeeting::answer(Dial& dial, const DoorMessage& message, Nanosecon
     send(dial, DoorWord::ping, block, static_cast<uint64_t>(dial.pings), now);
     return "";
   }
-  // Nothing is armed any more: what comes next belongs to the endpoint.
+  // Nothing is armed any more: what comes next belongs to the connection.
   dial.awaited = DoorWord::done;
   send(dial, DoorWord::done, block, static_cast<uint64_t>(dial.best / 2), now);
   return "";

@@ -1,4 +1,4 @@
-// What two endpoints of an `ofi` rail say to each other: messages, each with a preamble, and payloads
+// What two connections of an `ofi` rail say to each other: messages, each with a preamble, and payloads
 // that are written straight into memory. Messages up to kShortBytes are short, others long; each kind has
 // buffers of its own.
 //

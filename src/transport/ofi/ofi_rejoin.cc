@@ -9,7 +9,7 @@
 namespace nezha::transport {
 
 Result<std::unique_ptr<OfiRejoin>> OfiRejoin::create(const MeshRequest& request,
-                                                     progress::Loop& loop, EndpointEvents& events,
+                                                     progress::Loop& loop, ConnectionEvents& events,
                                                      RejoinEvents& joins,
                                                      std::unique_ptr<OfiMeeting> meeting,
                                                      const std::vector<std::string>& devices) {
@@ -106,10 +106,10 @@ void OfiRejoin::run(Nanoseconds) {
 }
 
 void OfiRejoin::raise(OfiJoined& joined) {
-  auto endpoint = make_ofi_endpoint(request_, loop_, events_, joined);
+  auto connection = make_ofi_connection(request_, loop_, events_, joined);
   close_fabric_sockets_on_exec();
-  if (endpoint) return joins_.on_joined(std::move(*endpoint));
-  const std::string why = endpoint.status().message();
+  if (connection) return joins_.on_joined(std::move(*connection));
+  const std::string why = connection.status().message();
   if (joined.dialled) return joins_.on_dial_failed(joined.path, DialOutcome::failed, why);
   NEZHA_LOG(warn, "ofi", "rail %d: a connection of rank %d was made again and cannot be used: %s",
             joined.path.rail, joined.path.peer, why.c_str());

@@ -23,7 +23,7 @@ class OfiRejoin final : public Rejoin, private progress::Polled,
  public:
   // `devices`: whose carrier is watched, by rail; "": of this one nobody knows.
   static Result<std::unique_ptr<OfiRejoin>> create(const MeshRequest& request, progress::Loop& loop,
-                                                   EndpointEvents& events, RejoinEvents& joins,
+                                                   ConnectionEvents& events, RejoinEvents& joins,
                                                    std::unique_ptr<OfiMeeting> meeting,
                                                    const std::vector<std::string>& devices);
   ~OfiRejoin() override { stop(); }
@@ -40,7 +40,7 @@ class OfiRejoin final : public Rejoin, private progress::Polled,
   // where knocks wake nobody.
   static constexpr Nanoseconds kLookAtDoors = 10 * kMillisecond;
 
-  OfiRejoin(const MeshRequest& request, progress::Loop& loop, EndpointEvents& events,
+  OfiRejoin(const MeshRequest& request, progress::Loop& loop, ConnectionEvents& events,
             RejoinEvents& joins, std::unique_ptr<OfiMeeting> meeting)
       : request_(request), loop_(loop), events_(events), joins_(joins),
         meeting_(std::move(meeting)) {}
@@ -53,7 +53,7 @@ class OfiRejoin final : public Rejoin, private progress::Polled,
 
   const MeshRequest request_;
   progress::Loop& loop_;
-  EndpointEvents& events_;
+  ConnectionEvents& events_;
   RejoinEvents& joins_;
   std::unique_ptr<OfiMeeting> meeting_;  // null: stopped
   std::vector<int> knocks_;  // descriptors; empty: nobody would be woken

@@ -84,7 +84,7 @@ Status OfiTransport::listen(std::vector<RailAddress>& rails, uint16_t, uint16_t)
 }
 
 Result<Mesh> OfiTransport::connect(const MeshRequest& request, progress::Loop& loop,
-                                   EndpointEvents& events) {
+                                   ConnectionEvents& events) {
   if (request.tls) {
     return error(Code::unsupported, "rank %d: tls=on needs rails of TCP; RDMA rails are not encrypted "
                  "(take the ofi: entries out of NEZHA_RAILS)", request.rank);
@@ -120,9 +120,9 @@ Result<Mesh> OfiTransport::connect(const MeshRequest& request, progress::Loop& l
   }
   meeting_->refused.clear();
   for (OfiJoined& joined : meeting_->joined) {
-    auto endpoint = make_ofi_endpoint(request, loop, events, joined);
-    if (!endpoint) return endpoint.status();
-    mesh.endpoints.push_back(std::move(*endpoint));
+    auto connection = make_ofi_connection(request, loop, events, joined);
+    if (!connection) return connection.status();
+    mesh.connections.push_back(std::move(*connection));
   }
   meeting_->joined.clear();
   close_fabric_sockets_on_exec();
@@ -130,7 +130,7 @@ Result<Mesh> OfiTransport::connect(const MeshRequest& request, progress::Loop& l
 }
 
 Result<std::unique_ptr<Rejoin>> OfiTransport::rejoin(const MeshRequest& request,
-                                                     progress::Loop& loop, EndpointEvents& events,
+                                                     progress::Loop& loop, ConnectionEvents& events,
                                                      RejoinEvents& joins) {
   std::vector<std::string> devices;
   for (const auto& rail : rails_) devices.push_back(rail->net_device());
@@ -139,8 +139,8 @@ Result<std::unique_ptr<Rejoin>> OfiTransport::rejoin(const MeshRequest& request,
   return std::unique_ptr<Rejoin>(std::move(*made));
 }
 
-Result<std::unique_ptr<Endpoint>> make_ofi_endpoint(const MeshRequest& request, progress::Loop& loop,
-                                                    EndpointEvents& events, OfiJoined& joined) {
+Result<std::unique_ptr<Connection>> make_ofi_connection(const MeshRequest& request, progress::Loop& loop,
+                                                    ConnectionEvents& events, OfiJoined& joined) {
   const Path& path = joined.path;
   const auto rail_of = [&](int rank, int rail) -> const RailAddress& {
     return request.ranks[static_cast<size_t>(rank)].rails[static_cast<size_t>(rail)];
@@ -148,17 +148,17 @@ Result<std::unique_ptr<Endpoint>> make_ofi_endpoint(const MeshRequest& request, 
   const std::string name = describe(rail_of(request.rank, path.rail)) + " -> " +
                            describe(rail_of(path.peer, path.peer_rail)) + " (rank " +
                            std::to_string(path.peer) + ")";
-  auto endpoint = std::make_unique<OfiEndpoint>(
+  auto connection = std::make_unique<OfiEndpoint>(
       loop, events, std::move(joined.port), joined.to, name,
       OfiEndpointOptions{joined.token_out, joined.token_in, request.payload_checksum});
-  endpoint->peer = path.peer;
-  endpoint->rail = path.rail;
-  endpoint->peer_rail = path.peer_rail;
-  endpoint->lane = path.lane;
-  endpoint->epoch = joined.epoch;
-  endpoint->latency_s = joined.latency_s;
-  NEZHA_RETURN_IF_ERROR(endpoint->start());
-  return std::unique_ptr<Endpoint>(std::move(endpoint));
+  connection->peer = path.peer;
+  connection->rail = path.rail;
+  connection->peer_rail = path.peer_rail;
+  connection->lane = path.lane;
+  connection->epoch = joined.epoch;
+  connection->latency_s = joined.latency_s;
+  NEZHA_RETURN_IF_ERROR(connection->start());
+  return std::unique_ptr<Connection>(std::move(connection));
 }
 
 }  // namespace nezha::transport

@@ -1,8 +1,8 @@
 // OfiTransport: RDMA rails through libfabric.
 //
 // Contract: see transport/transport.h. Sees only rails of its own kind (RailAddress::provider is set).
-// Outlives its endpoints and what `rejoin` returns, since the rails are its own. A peer that it does not
-// reach is no error here: other rails may.
+// Outlives its connections and what `rejoin` returns, since the rails are its own. A peer that it does
+// not reach is no error here: other rails may.
 #pragma once
 
 #include <memory>
@@ -21,9 +21,9 @@ class OfiTransport final : public Transport {
   // Ports are chosen by the provider.
   Status listen(std::vector<RailAddress>& rails, uint16_t port_low, uint16_t port_high) override;
   Result<Mesh> connect(const MeshRequest& request, progress::Loop& loop,
-                       EndpointEvents& events) override;
+                       ConnectionEvents& events) override;
   Result<std::unique_ptr<Rejoin>> rejoin(const MeshRequest& request, progress::Loop& loop,
-                                         EndpointEvents& events, RejoinEvents& joins) override;
+                                         ConnectionEvents& events, RejoinEvents& joins) override;
 
  private:
   std::vector<std::unique_ptr<FabricRail>> rails_;
@@ -31,8 +31,8 @@ class OfiTransport final : public Transport {
   std::unique_ptr<OfiMeeting> meeting_;  // from connect to rejoin
 };
 
-// The endpoint of a connection that is open.
-Result<std::unique_ptr<Endpoint>> make_ofi_endpoint(const MeshRequest& request, progress::Loop& loop,
-                                                    EndpointEvents& events, OfiJoined& joined);
+// The connection of a connection that is open.
+Result<std::unique_ptr<Connection>> make_ofi_connection(const MeshRequest& request, progress::Loop& loop,
+                                                    ConnectionEvents& events, OfiJoined& joined);
 
 }  // namespace nezha::transport

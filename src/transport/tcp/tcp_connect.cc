@@ -27,23 +27,23 @@ Result<Descriptor> dial_rail(const MeshRequest& request, int peer, int rail, int
               same_host ? theirs.local_port : theirs.port);
 }
 
-Result<std::unique_ptr<Endpoint>> make_endpoint(const MeshRequest& request, progress::Loop& loop,
-                                                EndpointEvents& events, TcpTrial& trial) {
+Result<std::unique_ptr<Connection>> make_connection(const MeshRequest& request, progress::Loop& loop,
+                                                ConnectionEvents& events, TcpTrial& trial) {
   const TcpEndpointOptions options{request.send_buffer_bytes, request.notsent_lowat_bytes,
                                    request.congestion_control, request.payload_checksum,
                                    request.control_frames_max};
   const auto rail = static_cast<size_t>(trial.rail());
   const std::string& device = rank_of(request, request.rank).rails[rail].name;
   const std::string name = describe_connection(trial.fd()) + " (" + device + ")";
-  auto endpoint = std::make_unique<TcpEndpoint>(loop, events, trial.release_stream(), name);
-  endpoint->peer = trial.peer();
-  endpoint->rail = trial.rail();
-  endpoint->peer_rail = trial.peer_rail();
-  endpoint->lane = trial.lane();
-  endpoint->epoch = trial.epoch();
-  endpoint->latency_s = trial.latency_s();
-  NEZHA_RETURN_IF_ERROR(endpoint->start(options));
-  return std::unique_ptr<Endpoint>(std::move(endpoint));
+  auto connection = std::make_unique<TcpEndpoint>(loop, events, trial.release_stream(), name);
+  connection->peer = trial.peer();
+  connection->rail = trial.rail();
+  connection->peer_rail = trial.peer_rail();
+  connection->lane = trial.lane();
+  connection->epoch = trial.epoch();
+  connection->latency_s = trial.latency_s();
+  NEZHA_RETURN_IF_ERROR(connection->start(options));
+  return std::unique_ptr<Connection>(std::move(connection));
 }
 
 }  // namespace nezha::transport

@@ -21,7 +21,7 @@ Result<Descriptor> dial_rail(const MeshRequest& request, int peer, int rail, int
 
 // Takes the socket of a trial that is used. `exhausted` when the loop cannot watch it,
 // `invalid_argument` when the host does not know the congestion control.
-Result<std::unique_ptr<Endpoint>> make_endpoint(const MeshRequest& request, progress::Loop& loop,
-                                                EndpointEvents& events, TcpTrial& trial);
+Result<std::unique_ptr<Connection>> make_connection(const MeshRequest& request, progress::Loop& loop,
+                                                ConnectionEvents& events, TcpTrial& trial);
 
 }  // namespace nezha::transport

@@ -26,7 +26,7 @@ void set_option(int fd, int level, int name, int value) {
 
 }  // namespace
 
-TcpEndpoint::TcpEndpoint(progress::Loop& loop, EndpointEvents& events,
+TcpEndpoint::TcpEndpoint(progress::Loop& loop, ConnectionEvents& events,
                          std::unique_ptr<TcpStream> stream, std::string name)
     : loop_(loop), events_(events), stream_(std::move(stream)), name_(std::move(name)) {}
 
@@ -178,7 +178,7 @@ void TcpEndpoint::wait_with_control() {
                 peer, name_.c_str(), control_.size()));
 }
 
-// False when the kernel took less than everything (or the endpoint went down).
+// False when the kernel took less than everything (or the connection went down).
 bool TcpEndpoint::flush_data() {
   while (!queue_.empty()) {
     std::array<iovec, 3 * kFramesPerWrite> vectors;

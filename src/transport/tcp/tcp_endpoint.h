@@ -1,6 +1,6 @@
-// TcpEndpoint: one authenticated TCP connection as an Endpoint.
+// TcpEndpoint: one authenticated TCP connection as an Connection.
 //
-// Contract: see transport/endpoint.h. Owns its socket. Several frames leave in one system call; a
+// Contract: see transport/connection.h. Owns its socket. Several frames leave in one system call; a
 // payload is read straight into its destination, together with the beginning of what follows. The
 // kernel's send queue is kept short (TCP_NOTSENT_LOWAT), so that the choice of a rail stays late.
 // With `payload_checksum` a payload that was changed on the way never counts as landed: the connection
@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "progress/loop.h"
-#include "transport/endpoint.h"
+#include "transport/connection.h"
 #include "transport/tcp/tcp_stream.h"
 
 namespace nezha::transport {
@@ -32,10 +32,10 @@ struct TcpEndpointOptions {
   size_t control_frames_max = 16384;    // that may wait to leave; the connection ends beyond
 };
 
-class TcpEndpoint final : public Endpoint, private progress::Pollable {
+class TcpEndpoint final : public Connection, private progress::Pollable {
  public:
   // Takes a connection that is open. `name` is for messages.
-  TcpEndpoint(progress::Loop& loop, EndpointEvents& events, std::unique_ptr<TcpStream> stream,
+  TcpEndpoint(progress::Loop& loop, ConnectionEvents& events, std::unique_ptr<TcpStream> stream,
               std::string name);
   ~TcpEndpoint() override;
 
@@ -68,7 +68,7 @@ class TcpEndpoint final : public Endpoint, private progress::Pollable {
   Nanoseconds heard_at() override;
   void quiesce(const Status& why) override;
   bool is_up() const override { return up_; }
-  const EndpointCounters& counters() const override { return counters_; }
+  const ConnectionCounters& counters() const override { return counters_; }
   std::string describe() const override { return name_; }
 
  private:
@@ -83,7 +83,7 @@ class TcpEndpoint final : public Endpoint, private progress::Pollable {
   // A backstop only: a peer that does not read for this long counts as dead too, so it must be longer
   // than any honest pause. Until then a silent rail stalls what it carries.
   static constexpr int kSilenceMaxMs = 45'000;
-  // Fairness: at most this much per turn of the loop from one endpoint.
+  // Fairness: at most this much per turn of the loop from one connection.
   static constexpr size_t kReceiveBytesPerTurn = 1024 * 1024;
 
   struct Control {
@@ -115,7 +115,7 @@ class TcpEndpoint final : public Endpoint, private progress::Pollable {
   void receive();
   // Lets the kernel wake us only when a long payload is there as a whole.
   void want_bytes();
-  // Works through what is in the buffer; false when the endpoint went down.
+  // Works through what is in the buffer; false when the connection went down.
   bool consume_buffer();
   bool begin_frame(const std::byte* bytes);
   // Takes payload out of the buffer.
@@ -127,14 +127,14 @@ class TcpEndpoint final : public Endpoint, private progress::Pollable {
   void fail(const char* what, int os_errno);
 
   progress::Loop& loop_;
-  EndpointEvents& events_;
+  ConnectionEvents& events_;
   std::unique_ptr<TcpStream> stream_;  // null when down
   std::string name_;
   bool up_ = true;
   bool goodbye_received_ = false;
   bool writable_wanted_ = false;
   bool checksum_ = false;
-  EndpointCounters counters_;
+  ConnectionCounters counters_;
 
   // Sending.
   WorkQueue queue_;          // not yet wholly in the kernel

@@ -24,7 +24,7 @@ bool is_past(Nanoseconds deadline, Nanoseconds now) { return deadline != kNever 
 }  // namespace
 
 Result<std::unique_ptr<TcpRejoin>> TcpRejoin::create(const MeshRequest& request,
-                                                     progress::Loop& loop, EndpointEvents& events,
+                                                     progress::Loop& loop, ConnectionEvents& events,
                                                      RejoinEvents& joins,
                                                      std::vector<Descriptor> device_listeners,
                                                      std::vector<Descriptor> local_listeners) {
@@ -46,7 +46,7 @@ Result<std::unique_ptr<TcpRejoin>> TcpRejoin::create(const MeshRequest& request,
   return made;
 }
 
-TcpRejoin::TcpRejoin(const MeshRequest& request, progress::Loop& loop, EndpointEvents& events,
+TcpRejoin::TcpRejoin(const MeshRequest& request, progress::Loop& loop, ConnectionEvents& events,
                      RejoinEvents& joins)
     : request_(request), identity_(identity_of(request)), strangers_max_(strangers_max(request)),
       loop_(loop), events_(events), joins_(joins) {}
@@ -295,9 +295,9 @@ void TcpRejoin::raise(Attempt& attempt) {
   if (!attempt.succeeded) {
     return joins_.on_dial_failed(attempt.path, attempt.outcome, attempt.reason);
   }
-  auto endpoint = make_endpoint(request_, loop_, events_, *attempt.trial);
-  if (endpoint) return joins_.on_joined(std::move(*endpoint));
-  const std::string why = endpoint.status().message();
+  auto connection = make_connection(request_, loop_, events_, *attempt.trial);
+  if (connection) return joins_.on_joined(std::move(*connection));
+  const std::string why = connection.status().message();
   if (attempt.kind == Kind::dialled) {
     return joins_.on_dial_failed(attempt.path, DialOutcome::failed, why);
   }

@@ -32,7 +32,7 @@ class TcpRejoin final : public Rejoin {
  public:
   // Takes the listening sockets, by rail. `exhausted` when the loop cannot watch them.
   static Result<std::unique_ptr<TcpRejoin>> create(const MeshRequest& request, progress::Loop& loop,
-                                                   EndpointEvents& events, RejoinEvents& joins,
+                                                   ConnectionEvents& events, RejoinEvents& joins,
                                                    std::vector<Descriptor> device_listeners,
                                                    std::vector<Descriptor> local_listeners);
   ~TcpRejoin() override { stop(); }
@@ -83,7 +83,7 @@ class TcpRejoin final : public Rejoin {
   };
   using Attempts = std::list<Attempt>;
 
-  TcpRejoin(const MeshRequest& request, progress::Loop& loop, EndpointEvents& events,
+  TcpRejoin(const MeshRequest& request, progress::Loop& loop, ConnectionEvents& events,
             RejoinEvents& joins);
 
   Status open_door(Descriptor listener, int rail);
@@ -113,7 +113,7 @@ class TcpRejoin final : public Rejoin {
   const TrialIdentity identity_;
   const size_t strangers_max_;
   progress::Loop& loop_;
-  EndpointEvents& events_;
+  ConnectionEvents& events_;
   RejoinEvents& joins_;
   std::list<Door> doors_;
   Nanoseconds doors_reopen_at_ = kNever;

@@ -21,7 +21,7 @@ Status TcpTransport::listen(std::vector<RailAddress>& rails, uint16_t port_low,
 }
 
 Result<Mesh> TcpTransport::connect(const MeshRequest& request, progress::Loop& loop,
-                                   EndpointEvents& events) {
+                                   ConnectionEvents& events) {
   auto mesh = build(request, loop, events);
   if (!mesh) {
     device_listeners_.clear();
@@ -31,21 +31,21 @@ Result<Mesh> TcpTransport::connect(const MeshRequest& request, progress::Loop& l
 }
 
 Result<Mesh> TcpTransport::build(const MeshRequest& request, progress::Loop& loop,
-                                 EndpointEvents& events) {
+                                 ConnectionEvents& events) {
   TcpMesh builder(request, device_listeners_, local_listeners_, loop.clock());
   NEZHA_RETURN_IF_ERROR(builder.run());
   Mesh mesh;
   mesh.left_out = builder.left_out();
   for (TcpTrial& trial : builder.used()) {
-    auto endpoint = make_endpoint(request, loop, events, trial);
-    if (!endpoint) return endpoint.status();
-    mesh.endpoints.push_back(std::move(*endpoint));
+    auto connection = make_connection(request, loop, events, trial);
+    if (!connection) return connection.status();
+    mesh.connections.push_back(std::move(*connection));
   }
   return mesh;
 }
 
 Result<std::unique_ptr<Rejoin>> TcpTransport::rejoin(const MeshRequest& request,
-                                                     progress::Loop& loop, EndpointEvents& events,
+                                                     progress::Loop& loop, ConnectionEvents& events,
                                                      RejoinEvents& joins) {
   auto made = TcpRejoin::create(request, loop, events, joins, std::move(device_listeners_),
                                 std::move(local_listeners_));

@@ -19,12 +19,12 @@ class TcpTransport final : public Transport {
  public:
   Status listen(std::vector<RailAddress>& rails, uint16_t port_low, uint16_t port_high) override;
   Result<Mesh> connect(const MeshRequest& request, progress::Loop& loop,
-                       EndpointEvents& events) override;
+                       ConnectionEvents& events) override;
   Result<std::unique_ptr<Rejoin>> rejoin(const MeshRequest& request, progress::Loop& loop,
-                                         EndpointEvents& events, RejoinEvents& joins) override;
+                                         ConnectionEvents& events, RejoinEvents& joins) override;
 
  private:
-  Result<Mesh> build(const MeshRequest& request, progress::Loop& loop, EndpointEvents& events);
+  Result<Mesh> build(const MeshRequest& request, progress::Loop& loop, ConnectionEvents& events);
 
   // By rail. They stay open from `connect` to `rejoin`, unless `connect` failed.
   std::vector<Descriptor> device_listeners_;

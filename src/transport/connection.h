@@ -1,14 +1,14 @@
-// Endpoint: a connected, authenticated path to one peer on one rail, and the events it raises.
+// Connection: a connected, authenticated path to one peer on one rail, and the events it raises.
 //
 // Contract
 //   Owner    one loop; every call and every event happens with that loop's baton held.
-//   Order    frames of one endpoint arrive in the order in which they were posted, so one cumulative
+//   Order    frames of one connection arrive in the order in which they were posted, so one cumulative
 //            count tells exactly what landed (wire/frame.h, `ack`).
-//   Errors   a broken endpoint is an event (`on_down`), never a return value of the data path.
+//   Errors   a broken connection is an event (`on_down`), never a return value of the data path.
 //
 // A transfer can be taken back from a connection that fell silent (`recall`) and be posted on another
 // while the first one is still open: its generation grows (wire/frame.h), and what arrives late on
-// the first is recognised. After `quiesce()` nothing touches local memory through the endpoint again.
+// the first is recognised. After `quiesce()` nothing touches local memory through the connection again.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@
 
 namespace nezha::transport {
 
-class Endpoint;
+class Connection;
 
 // Where the payload of an arriving frame goes. `destination == nullptr` reads it and drops it.
 struct Landing {
@@ -33,10 +33,10 @@ struct Landing {
   uint32_t chunk = 0;
   uint32_t step = 0;
   uint8_t generation = 0;    // of the transfer (wire/frame.h)
-  bool refused = false;      // the frame breaks the protocol: close this endpoint
+  bool refused = false;      // the frame breaks the protocol: close this connection
 };
 
-struct EndpointCounters {
+struct ConnectionCounters {
   uint64_t bytes_sent = 0;       // frames, headers included
   uint64_t bytes_received = 0;
   uint64_t frames_sent = 0;
@@ -45,7 +45,7 @@ struct EndpointCounters {
   uint64_t send_calls = 0;
   uint64_t receive_calls = 0;
 
-  EndpointCounters& operator+=(const EndpointCounters& other) {
+  ConnectionCounters& operator+=(const ConnectionCounters& other) {
     bytes_sent += other.bytes_sent;
     bytes_received += other.bytes_received;
     frames_sent += other.frames_sent;
@@ -57,40 +57,40 @@ struct EndpointCounters {
   }
 };
 
-class EndpointEvents {
+class ConnectionEvents {
  public:
-  virtual ~EndpointEvents() = default;
+  virtual ~ConnectionEvents() = default;
   // A header arrived; says where its payload goes.
-  virtual Landing on_frame(Endpoint& endpoint, const wire::FrameHeader& header) = 0;
+  virtual Landing on_frame(Connection& connection, const wire::FrameHeader& header) = 0;
   // The whole payload is in place.
-  virtual void on_landed(Endpoint& endpoint, const wire::FrameHeader& header,
+  virtual void on_landed(Connection& connection, const wire::FrameHeader& header,
                          const Landing& landing) = 0;
   // The receiving library has acknowledged the transfer: its source is free again.
-  virtual void on_released(Endpoint& endpoint, WorkRequest& request) = 0;
+  virtual void on_released(Connection& connection, WorkRequest& request) = 0;
   // `credit` bytes of communicator `comm` have been consumed by the peer, cumulative.
-  virtual void on_credit(Endpoint& endpoint, uint32_t comm, uint64_t credit) = 0;
+  virtual void on_credit(Connection& connection, uint32_t comm, uint64_t credit) = 0;
   // The value to put into the `credit` field of a frame of `comm` to this peer.
-  virtual uint64_t credit_to_tell(Endpoint& endpoint, uint32_t comm) = 0;
+  virtual uint64_t credit_to_tell(Connection& connection, uint32_t comm) = 0;
   // The peer reports an error that concerns every rank of the frame's communicator.
-  virtual void on_failure(Endpoint& endpoint, const wire::FrameHeader& header,
+  virtual void on_failure(Connection& connection, const wire::FrameHeader& header,
                           const std::string& text) = 0;
-  // The endpoint has room for another request.
-  virtual void on_room(Endpoint& endpoint) = 0;
+  // The connection has room for another request.
+  virtual void on_room(Connection& connection) = 0;
   // A frame about the connections themselves: heartbeat, reconcile, landed, agree.
-  virtual void on_control(Endpoint& endpoint, const wire::FrameHeader& header,
+  virtual void on_control(Connection& connection, const wire::FrameHeader& header,
                           const std::string& payload) = 0;
-  // The endpoint is quiesced for good. `unacknowledged` holds, in order, every request that the peer
+  // The connection is quiesced for good. `unacknowledged` holds, in order, every request that the peer
   // has not acknowledged. `in_order`: the peer said goodbye first.
-  virtual void on_down(Endpoint& endpoint, WorkQueue& unacknowledged, const Status& why,
+  virtual void on_down(Connection& connection, WorkQueue& unacknowledged, const Status& why,
                        bool in_order) = 0;
 };
 
-class Endpoint {
+class Connection {
  public:
-  virtual ~Endpoint() = default;
+  virtual ~Connection() = default;
 
   // Takes exactly one request; it leaves with the next `flush`. False when there is no room (the
-  // request is untouched) or the endpoint is down.
+  // request is untouched) or the connection is down.
   virtual bool post(WorkRequest& request) = 0;
   // An acknowledgement (and the credit of `comm`) leaves with the next `flush`.
   virtual void acknowledge(uint32_t comm) = 0;
@@ -129,7 +129,7 @@ class Endpoint {
   virtual int landings() const = 0;
   virtual const Landing& landing(int index) const = 0;
   // Sends the rest of that payload to nowhere: its destination is needed again. Nothing touches it any
-  // more when this returns; an endpoint that cannot stop one payload stops all of them, and goes down
+  // more when this returns; an connection that cannot stop one payload stops all of them, and goes down
   // with its next `flush`.
   virtual void abandon_landing(int index) = 0;
 
@@ -137,7 +137,7 @@ class Endpoint {
   // `unsent` (one half gone is finished from a private copy), those in flight are forgotten.
   virtual void disown(const void* owner, WorkQueue& unsent) = 0;
 
-  // Takes back, in order, every request that the peer has not acknowledged; the endpoint uses none of
+  // Takes back, in order, every request that the peer has not acknowledged; the connection uses none of
   // their memory any more, and stays up if it can do both. What was on its way may still arrive; its late
   // acknowledgement releases nothing.
   virtual void recall(WorkQueue& unacknowledged) = 0;
@@ -156,7 +156,7 @@ class Endpoint {
   virtual void quiesce(const Status& why) = 0;
   virtual bool is_up() const = 0;
 
-  virtual const EndpointCounters& counters() const = 0;
+  virtual const ConnectionCounters& counters() const = 0;
   // "10.1.0.1:40112 -> 10.1.0.2:40001 (eth0)", for messages.
   virtual std::string describe() const = 0;
 

@@ -1,9 +1,9 @@
-// What every endpoint does (endpoint_suite.h), and the instantiation for TCP.
+// What every connection does (connection_suite.h), and the instantiation for TCP.
 #include <algorithm>
 #include <deque>
 #include <random>
 
-#include "conformance/endpoint_suite.h"
+#include "conformance/connection_suite.h"
 #include "support/sockets.h"
 #include "transport/tcp/tcp_endpoint.h"
 
@@ -24,7 +24,7 @@ void expect_sent(const Recorder& recorder, const std::deque<Message>& messages) 
 }
 
 // Frames of every size come in order and in place.
-TEST_P(EndpointSuite, FramesArriveInOrderAndInPlace) {
+TEST_P(ConnectionSuite, FramesArriveInOrderAndInPlace) {
   std::deque<Message> messages;
   const size_t sizes[] = {0, 1, 63, 64, 65, 5000, 0, 40'000, 300'000, 2};
   for (uint64_t i = 0; i < 40; ++i) messages.emplace_back(i, sizes[i % std::size(sizes)]);
@@ -48,7 +48,7 @@ TEST_P(EndpointSuite, FramesArriveInOrderAndInPlace) {
   drive([&] { return left().backlog_bytes() == 0; });
 }
 
-TEST_P(EndpointSuite, BothDirectionsCarryAcknowledgementsAndCredits) {
+TEST_P(ConnectionSuite, BothDirectionsCarryAcknowledgementsAndCredits) {
   std::deque<Message> there;
   std::deque<Message> back;
   for (uint64_t i = 0; i < 20; ++i) there.emplace_back(i, 1000), back.emplace_back(100 + i, 500);
@@ -66,7 +66,7 @@ TEST_P(EndpointSuite, BothDirectionsCarryAcknowledgementsAndCredits) {
 }
 
 // Hundreds of frames of random sizes in both directions at once, acknowledged now and then.
-TEST_P(EndpointSuite, EverythingArrivesOnceAndInOrder) {
+TEST_P(ConnectionSuite, EverythingArrivesOnceAndInOrder) {
   std::mt19937 generator(3);
   std::deque<Message> there;
   std::deque<Message> back;
@@ -84,7 +84,7 @@ TEST_P(EndpointSuite, EverythingArrivesOnceAndInOrder) {
   drive([&] {
     while (posted_there < there.size() && left().post(there[posted_there].request)) ++posted_there;
     while (posted_back < back.size() && right().post(back[posted_back].request)) ++posted_back;
-    for (Endpoint* each : {&left(), &right()}) {
+    for (Connection* each : {&left(), &right()}) {
       if (each->unacknowledged_frames() > generator() % 40) each->acknowledge(0);
       each->flush();
     }
@@ -95,7 +95,7 @@ TEST_P(EndpointSuite, EverythingArrivesOnceAndInOrder) {
   expect_sent(left_events_, back);
 }
 
-TEST_P(EndpointSuite, RefusesARequestWithoutRoom) {
+TEST_P(ConnectionSuite, RefusesARequestWithoutRoom) {
   std::deque<Message> messages;
   for (uint64_t i = 0; i < 1000; ++i) {
     messages.emplace_back(i, 100'000);
@@ -107,7 +107,7 @@ TEST_P(EndpointSuite, RefusesARequestWithoutRoom) {
   EXPECT_GT(left().backlog_bytes(), 0U);
 }
 
-TEST_P(EndpointSuite, WhatNobodyWantsCountsAsLanded) {
+TEST_P(ConnectionSuite, WhatNobodyWantsCountsAsLanded) {
   right_events_.drop = true;
   std::deque<Message> messages;
   const size_t sizes[] = {10, 50'000, 0, 200'000, 9000, 100};
@@ -122,7 +122,7 @@ TEST_P(EndpointSuite, WhatNobodyWantsCountsAsLanded) {
   EXPECT_TRUE(right_events_.landed_in_order);
 }
 
-TEST_P(EndpointSuite, FailureTextArrives) {
+TEST_P(ConnectionSuite, FailureTextArrives) {
   wire::FrameHeader header;
   header.type = wire::FrameType::failure;
   header.slot = static_cast<uint16_t>(Code::aborted);
@@ -137,7 +137,7 @@ TEST_P(EndpointSuite, FailureTextArrives) {
   EXPECT_EQ(left_events_.controls[0].second, std::string(wire::kAgreeBytesMax, 'z'));
 }
 
-TEST_P(EndpointSuite, ARefusedFrameEndsTheConnection) {
+TEST_P(ConnectionSuite, ARefusedFrameEndsTheConnection) {
   for (const size_t size : {10UL, 100'000UL}) {
     right_events_ = Recorder();
     right_events_.refuse = true;
@@ -152,7 +152,7 @@ TEST_P(EndpointSuite, ARefusedFrameEndsTheConnection) {
   }
 }
 
-TEST_P(EndpointSuite, GoodbyeIsInOrder) {
+TEST_P(ConnectionSuite, GoodbyeIsInOrder) {
   Message message(1, 100'000);
   ASSERT_TRUE(left().post(message.request));
   drive([&] { return right_events_.landed == 1; });
@@ -168,7 +168,7 @@ TEST_P(EndpointSuite, GoodbyeIsInOrder) {
 }
 
 // After quiesce, what the peer has not acknowledged comes back in order.
-TEST_P(EndpointSuite, Invariant4QuiesceHandsBackInOrder) {
+TEST_P(ConnectionSuite, Invariant4QuiesceHandsBackInOrder) {
   Message early(100, 20'000);
   ASSERT_TRUE(left().post(early.request));
   drive([&] { return right_events_.landed == 1; });
@@ -193,7 +193,7 @@ TEST_P(EndpointSuite, Invariant4QuiesceHandsBackInOrder) {
 }
 
 // Whatever becomes of the connection: the memory is the test's own again.
-TEST_P(EndpointSuite, AnAbandonedLandingTouchesNothingMore) {
+TEST_P(ConnectionSuite, AnAbandonedLandingTouchesNothingMore) {
   for (int turns = 0; turns < 6; ++turns) {
     right_events_ = Recorder();
     Message message(1, 400'000);
@@ -212,7 +212,7 @@ TEST_P(EndpointSuite, AnAbandonedLandingTouchesNothingMore) {
 }
 
 // An operation that failed takes its memory back: what is under way arrives whole, or not at all.
-TEST_P(EndpointSuite, DisownedMemoryIsNotReadAnyMore) {
+TEST_P(ConnectionSuite, DisownedMemoryIsNotReadAnyMore) {
   for (int turns = 0; turns < 6; ++turns) {
     right_events_ = Recorder();
     Message head(1, 400'000);
@@ -251,7 +251,7 @@ TEST_P(EndpointSuite, DisownedMemoryIsNotReadAnyMore) {
 
 // Everything comes back in order; what was under way arrives whole or not at all, and its
 // acknowledgement releases nothing.
-TEST_P(EndpointSuite, RecallTakesEverythingBack) {
+TEST_P(ConnectionSuite, RecallTakesEverythingBack) {
   for (int turns = 0; turns < 6; ++turns) {
     left_events_ = Recorder();
     right_events_ = Recorder();
@@ -296,7 +296,7 @@ TEST_P(EndpointSuite, RecallTakesEverythingBack) {
   }
 }
 
-TEST_P(EndpointSuite, KeepsNoDescriptor) {
+TEST_P(ConnectionSuite, KeepsNoDescriptor) {
   drop_pair();
   const int before = nezha::testing::open_descriptors();
   for (int i = 0; i < 5; ++i) {
@@ -311,7 +311,7 @@ TEST_P(EndpointSuite, KeepsNoDescriptor) {
   EXPECT_EQ(nezha::testing::open_descriptors(), before);
 }
 
-std::unique_ptr<Endpoint> tcp_endpoint(progress::Loop& loop, Recorder& events, int fd,
+std::unique_ptr<Connection> tcp_endpoint(progress::Loop& loop, Recorder& events, int fd,
                                        const TcpEndpointOptions& options) {
   auto made =
       std::make_unique<TcpEndpoint>(loop, events, TcpStream::plain(Descriptor(fd)), "test");
@@ -322,18 +322,18 @@ std::unique_ptr<Endpoint> tcp_endpoint(progress::Loop& loop, Recorder& events, i
 }
 
 PairMaker tcp(const std::string& name, int buffer_bytes, bool checksum) {
-  const auto make = [=](progress::Loop& loop, Recorder& left, Recorder& right, EndpointPair* pair) {
+  const auto make = [=](progress::Loop& loop, Recorder& left, Recorder& right, ConnectionPair* pair) {
     TcpEndpointOptions options;
     options.send_buffer_bytes = static_cast<uint64_t>(buffer_bytes);
     options.payload_checksum = checksum;
-    const auto [a, b] = testing::connection(buffer_bytes);
+    const auto [a, b] = testing::connected_sockets(buffer_bytes);
     pair->left = tcp_endpoint(loop, left, a, options);
     pair->right = tcp_endpoint(loop, right, b, options);
   };
   return {name, [] { return std::string(); }, make};
 }
 
-INSTANTIATE_TEST_SUITE_P(Tcp, EndpointSuite,
+INSTANTIATE_TEST_SUITE_P(Tcp, ConnectionSuite,
                          ::testing::Values(tcp("plain", 0, false), tcp("small_buffers", 2048, false),
                                            tcp("checksum", 2048, true)),
                          name_of_maker);

@@ -23,10 +23,10 @@ namespace {
 constexpr size_t kPlaceBytes = 256;
 
 // Gives every frame a place of its own size, up to a limit, and counts.
-class Engine final : public EndpointEvents {
+class Engine final : public ConnectionEvents {
  public:
   bool down = false;
-  Landing on_frame(Endpoint&, const wire::FrameHeader& header) override {
+  Landing on_frame(Connection&, const wire::FrameHeader& header) override {
     NEZHA_CHECK(!landing_ && header.length <= wire::kPayloadBytesMax);
     Landing landing;
     landing.refused = header.op_seq == UINT64_MAX;
@@ -38,21 +38,21 @@ class Engine final : public EndpointEvents {
     }
     return landing;
   }
-  void on_landed(Endpoint&, const wire::FrameHeader&, const Landing&) override {
+  void on_landed(Connection&, const wire::FrameHeader&, const Landing&) override {
     NEZHA_CHECK(landing_);
     landing_ = false;
   }
-  void on_released(Endpoint&, WorkRequest&) override { ++released; }
-  void on_credit(Endpoint&, uint32_t, uint64_t) override {}
-  uint64_t credit_to_tell(Endpoint&, uint32_t) override { return 0; }
-  void on_failure(Endpoint&, const wire::FrameHeader& header, const std::string& text) override {
+  void on_released(Connection&, WorkRequest&) override { ++released; }
+  void on_credit(Connection&, uint32_t, uint64_t) override {}
+  uint64_t credit_to_tell(Connection&, uint32_t) override { return 0; }
+  void on_failure(Connection&, const wire::FrameHeader& header, const std::string& text) override {
     NEZHA_CHECK(text.size() == header.length && text.size() <= wire::kFailureBytesMax);
   }
-  void on_control(Endpoint&, const wire::FrameHeader& header, const std::string& payload) override {
+  void on_control(Connection&, const wire::FrameHeader& header, const std::string& payload) override {
     NEZHA_CHECK(payload.size() == header.length && payload.size() <= wire::kAgreeBytesMax);
   }
-  void on_room(Endpoint&) override {}
-  void on_down(Endpoint&, WorkQueue& unacknowledged, const Status& why, bool) override {
+  void on_room(Connection&) override {}
+  void on_down(Connection&, WorkQueue& unacknowledged, const Status& why, bool) override {
     NEZHA_CHECK(!down && !why.message().empty());
     down = true;
     while (!unacknowledged.empty()) unacknowledged.pop_front(), ++released;
@@ -64,7 +64,7 @@ class Engine final : public EndpointEvents {
   bool landing_ = false;
 };
 
-// The endpoint is all there is in the loop.
+// The connection is all there is in the loop.
 class Nobody final : public progress::LoopClient {
   bool run(Nanoseconds) override { return false; }
   Nanoseconds next_wakeup() const override { return kNever; }
@@ -108,11 +108,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Engine engine;
   WorkRequest request;
   {
-    TcpEndpoint endpoint(the_loop(), engine, TcpStream::plain(Descriptor(ends[0])), "fuzz");
-    endpoint.peer = 1;
-    NEZHA_CHECK(endpoint.start({}).is_ok());
-    NEZHA_CHECK(endpoint.post(request));  // one frame that may be acknowledged
-    endpoint.flush();
+    TcpEndpoint connection(the_loop(), engine, TcpStream::plain(Descriptor(ends[0])), "fuzz");
+    connection.peer = 1;
+    NEZHA_CHECK(connection.start({}).is_ok());
+    NEZHA_CHECK(connection.post(request));  // one frame that may be acknowledged
+    connection.flush();
     // Pieces: a number and so many bytes as they are, or 250 and more: a header from the next seven.
     while (size > 0 && !engine.down) {
       const size_t control = *data++;
@@ -129,11 +129,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         size -= part;
       }
       baton.drive_once();
-      endpoint.flush();
+      connection.flush();
     }
     close(ends[1]);
     baton.drive_once();
-    endpoint.quiesce(error(Code::aborted, "the input ended"));
+    connection.quiesce(error(Code::aborted, "the input ended"));
     NEZHA_CHECK(engine.down && engine.released == 1);
   }
   return 0;

@@ -1,4 +1,4 @@
-// The endpoint suite over libfabric: through the host's TCP, through shared memory, and through the
+// The connection suite over libfabric: through the host's TCP, through shared memory, and through the
 // adapters that FABRIC_UNDER_TEST names.
 #include "transport/ofi/ofi_endpoint.h"
 
@@ -6,7 +6,7 @@
 #include <deque>
 
 #include "base/config.h"
-#include "conformance/endpoint_suite.h"
+#include "conformance/connection_suite.h"
 #include "transport/ofi/fabric_device.h"
 #include "transport/ofi/fabric_port.h"
 #include "transport/ofi/fabric_rail.h"
@@ -18,7 +18,7 @@ using testing::Recorder;
 using Rails = std::array<std::unique_ptr<FabricRail>, 2>;  // one a side, as in two processes
 
 void make_pair(const std::array<std::string, 3>& place, bool checksum, progress::Loop& loop,
-               Recorder& left, Recorder& right, EndpointPair* pair) {
+               Recorder& left, Recorder& right, ConnectionPair* pair) {
   const auto rails_of_pair = std::make_shared<Rails>();
   Rails& rails = *rails_of_pair;
   std::array<std::unique_ptr<FabricPort>, 2> ports;
@@ -57,7 +57,7 @@ PairMaker ofi(const std::string& name, const Finder& find, bool checksum) {
             auto rail = FabricRail::open(place.value()[0], "", place.value()[1]);
             return rail ? "" : rail.status().message();
           },
-          [=](progress::Loop& loop, Recorder& left, Recorder& right, EndpointPair* pair) {
+          [=](progress::Loop& loop, Recorder& left, Recorder& right, ConnectionPair* pair) {
             make_pair(find().value(), checksum, loop, left, right, pair);
           }};
 }
@@ -88,14 +88,14 @@ Result<Place> named() {
   return Place{all.substr(0, at), all.substr(at + 1, comma - at - 1), all.substr(comma + 1)};
 }
 
-INSTANTIATE_TEST_SUITE_P(Ofi, EndpointSuite,
+INSTANTIATE_TEST_SUITE_P(Ofi, ConnectionSuite,
                          ::testing::Values(ofi("tcp", host_tcp, false),
                                            ofi("shm", shared_memory, false),
                                            ofi("checksum", host_tcp, true),
                                            ofi("named", named, false)),
                          name_of_maker);
 
-class OfiMessages : public EndpointSuite {};
+class OfiMessages : public ConnectionSuite {};
 
 // Each message costs either end a system call on `net`.
 TEST_P(OfiMessages, FramesThatAreQueuedTogetherShareMessages) {
@@ -128,7 +128,7 @@ struct Flusher final : progress::LoopClient {
     return false;
   }
   Nanoseconds next_wakeup() const override { return system_clock().now() + 10 * kMillisecond; }
-  EndpointPair pair;
+  ConnectionPair pair;
 };
 
 TEST(OfiLoop, OneThatPollsBeforeItSleepsStillSleepsAfterAMessage) {

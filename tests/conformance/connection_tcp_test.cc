@@ -1,5 +1,5 @@
-// One TCP connection as an endpoint, against a raw socket that sends and reads whatever the test wants.
-// What every endpoint does is in endpoint_suite_test.cc.
+// One TCP connection as an connection, against a raw socket that sends and reads whatever the test wants.
+// What every connection does is in connection_suite_test.cc.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 #include <deque>
 #include <functional>
 
-#include "support/endpoint_pair.h"
+#include "support/connection_pair.h"
 #include "support/loop_suite.h"
 #include "support/sockets.h"
 #include "support/watchdog.h"
@@ -18,7 +18,7 @@
 namespace nezha::transport {
 namespace {
 
-using testing::connection;
+using testing::connected_sockets;
 using testing::Message;
 using testing::Recorder;
 
@@ -33,7 +33,7 @@ class TcpEndpointTest : public nezha::testing::LoopSuite {
     LoopSuite::TearDown();
   }
 
-  std::unique_ptr<TcpEndpoint> endpoint(int fd, Recorder& recorder, int buffer_bytes) {
+  std::unique_ptr<TcpEndpoint> connection(int fd, Recorder& recorder, int buffer_bytes) {
     auto made = std::make_unique<TcpEndpoint>(
         *loop_, recorder, TcpStream::plain(Descriptor(fd)), "test");
     made->peer = 1;
@@ -45,8 +45,8 @@ class TcpEndpointTest : public nezha::testing::LoopSuite {
     return made;
   }
   void make_raw(int buffer_bytes = 0) {
-    const auto [a, b] = connection(buffer_bytes);
-    left_ = endpoint(a, left_events_, buffer_bytes);
+    const auto [a, b] = connected_sockets(buffer_bytes);
+    left_ = connection(a, left_events_, buffer_bytes);
     raw_ = b;
   }
   template <class Done>
@@ -264,7 +264,7 @@ TEST_F(TcpEndpointTest, RecallTakesEverythingBackAndStaysUp) {
   EXPECT_TRUE(taken.empty());
   const std::vector<std::byte> original = head.data;
   std::fill(head.data.begin(), head.data.end(), std::byte{0xEE});
-  left_->recall(taken);  // the half gone frame is the endpoint's own by now
+  left_->recall(taken);  // the half gone frame is the connection's own by now
   EXPECT_TRUE(taken.empty());
   Message after(4, 10);
   ASSERT_TRUE(left_->post(after.request));

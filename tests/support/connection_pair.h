@@ -1,7 +1,7 @@
-// What a test of endpoints needs: two connected sockets, somebody to write down what happens, and
+// What a test of connections needs: two connected sockets, somebody to write down what happens, and
 // messages whose bytes tell which they are.
 //
-// Contract: plain objects of the test; one thread. A Recorder outlives the endpoints that name it.
+// Contract: plain objects of the test; one thread. A Recorder outlives the connections that name it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,12 +15,12 @@
 #include <utility>
 #include <vector>
 
-#include "transport/endpoint.h"
+#include "transport/connection.h"
 
 namespace nezha::testing {
 
 // Both ends of a TCP connection; a small buffer makes every write a partial one.
-inline std::pair<int, int> connection(int buffer_bytes) {
+inline std::pair<int, int> connected_sockets(int buffer_bytes) {
   const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (buffer_bytes > 0) {
     setsockopt(listener, SOL_SOCKET, SO_RCVBUF, &buffer_bytes, sizeof(buffer_bytes));
@@ -40,7 +40,7 @@ inline std::pair<int, int> connection(int buffer_bytes) {
 }
 
 // Takes every frame into memory of its own and writes down what happens.
-struct Recorder final : transport::EndpointEvents {
+struct Recorder final : transport::ConnectionEvents {
   struct Frame {
     wire::FrameHeader header;
     std::vector<std::byte> payload;
@@ -61,7 +61,7 @@ struct Recorder final : transport::EndpointEvents {
   bool refuse = false;
   bool drop = false;
 
-  transport::Landing on_frame(transport::Endpoint&, const wire::FrameHeader& header) override {
+  transport::Landing on_frame(transport::Connection&, const wire::FrameHeader& header) override {
     transport::Landing landing;
     landing.refused = refuse;
     frames.push_back({header, std::vector<std::byte>(header.length), false});
@@ -69,29 +69,29 @@ struct Recorder final : transport::EndpointEvents {
     landing.owner = &frames.back();
     return landing;
   }
-  void on_landed(transport::Endpoint&, const wire::FrameHeader&,
+  void on_landed(transport::Connection&, const wire::FrameHeader&,
                  const transport::Landing& landing) override {
     auto* const frame = static_cast<Frame*>(landing.owner);
     landed_in_order &= frame == nullptr || frame == &frames[landed];
     ++landed;
     if (frame != nullptr) frame->landed = true;
   }
-  void on_released(transport::Endpoint&, transport::WorkRequest& request) override {
+  void on_released(transport::Connection&, transport::WorkRequest& request) override {
     released.push_back(&request);
   }
-  void on_credit(transport::Endpoint&, uint32_t, uint64_t value) override {
+  void on_credit(transport::Connection&, uint32_t, uint64_t value) override {
     credits.push_back(value);
   }
-  uint64_t credit_to_tell(transport::Endpoint&, uint32_t) override { return credit; }
-  void on_failure(transport::Endpoint&, const wire::FrameHeader&, const std::string& text) override {
+  uint64_t credit_to_tell(transport::Connection&, uint32_t) override { return credit; }
+  void on_failure(transport::Connection&, const wire::FrameHeader&, const std::string& text) override {
     failures.push_back(text);
   }
-  void on_room(transport::Endpoint&) override {}
-  void on_control(transport::Endpoint&, const wire::FrameHeader& header,
+  void on_room(transport::Connection&) override {}
+  void on_control(transport::Connection&, const wire::FrameHeader& header,
                   const std::string& payload) override {
     controls.emplace_back(header, payload);
   }
-  void on_down(transport::Endpoint&, transport::WorkQueue& unacknowledged, const Status& status,
+  void on_down(transport::Connection&, transport::WorkQueue& unacknowledged, const Status& status,
                bool orderly) override {
     ++downs;
     why = status;

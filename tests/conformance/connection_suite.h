@@ -1,7 +1,7 @@
-// What every endpoint does, whatever carries it: instantiated once for each implementation
-// (endpoint_suite_test.cc, ofi_endpoint_suite_test.cc).
+// What every connection does, whatever carries it: instantiated once for each implementation
+// (connection_suite_test.cc, ofi_connection_suite_test.cc).
 //
-// Contract: a PairMaker makes two connected endpoints of one loop, or says why it cannot on this host.
+// Contract: a PairMaker makes two connected connections of one loop, or says why it cannot on this host.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,15 +11,15 @@
 #include <ostream>
 #include <string>
 
-#include "support/endpoint_pair.h"
+#include "support/connection_pair.h"
 #include "support/loop_suite.h"
 
 namespace nezha::transport {
 
-struct EndpointPair {
+struct ConnectionPair {
   std::shared_ptr<void> beneath;  // what both stand on; goes last
-  std::unique_ptr<Endpoint> left;
-  std::unique_ptr<Endpoint> right;
+  std::unique_ptr<Connection> left;
+  std::unique_ptr<Connection> right;
 };
 
 struct PairMaker {
@@ -27,13 +27,13 @@ struct PairMaker {
   // Empty: it can be used here.
   std::function<std::string()> missing;
   std::function<void(progress::Loop& loop, testing::Recorder& left, testing::Recorder& right,
-                     EndpointPair* pair)>
+                     ConnectionPair* pair)>
       make;
 
   friend void PrintTo(const PairMaker& maker, std::ostream* out) { *out << maker.name; }
 };
 
-class EndpointSuite : public testing::LoopSuite, public ::testing::WithParamInterface<PairMaker> {
+class ConnectionSuite : public testing::LoopSuite, public ::testing::WithParamInterface<PairMaker> {
  protected:
   static constexpr Nanoseconds kPatience = 30 * kSecond;
 
@@ -56,8 +56,8 @@ class EndpointSuite : public testing::LoopSuite, public ::testing::WithParamInte
     ASSERT_NE(pair_.left, nullptr);
     ASSERT_NE(pair_.right, nullptr);
   }
-  Endpoint& left() { return *pair_.left; }
-  Endpoint& right() { return *pair_.right; }
+  Connection& left() { return *pair_.left; }
+  Connection& right() { return *pair_.right; }
 
   template <class Done>
   void drive(Done done) {
@@ -73,11 +73,11 @@ class EndpointSuite : public testing::LoopSuite, public ::testing::WithParamInte
 
   testing::Recorder left_events_;
   testing::Recorder right_events_;
-  EndpointPair pair_;
+  ConnectionPair pair_;
 
  private:
   bool run(Nanoseconds) override {
-    for (Endpoint* each : {pair_.left.get(), pair_.right.get()}) {
+    for (Connection* each : {pair_.left.get(), pair_.right.get()}) {
       if (each != nullptr && each->has_output()) each->flush();
     }
     return false;

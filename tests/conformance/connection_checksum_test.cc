@@ -1,5 +1,5 @@
-// Payload checksums: what was changed on the way is never taken for landed. The bytes of one endpoint are
-// caught, changed in a known place, and given to another.
+// Payload checksums: what was changed on the way is never taken for landed. The bytes of one connection
+// are caught, changed in a known place, and given to another.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -18,7 +18,7 @@ namespace nezha::transport {
 namespace {
 
 // Takes frames into memory of its own.
-struct Sink final : EndpointEvents {
+struct Sink final : ConnectionEvents {
   std::deque<std::vector<std::byte>> payloads;
   size_t landed = 0;
   size_t returned = 0;
@@ -27,23 +27,23 @@ struct Sink final : EndpointEvents {
   bool down = false;
   bool drop = false;
 
-  Landing on_frame(Endpoint&, const wire::FrameHeader& header) override {
+  Landing on_frame(Connection&, const wire::FrameHeader& header) override {
     Landing landing;
     payloads.emplace_back(header.length);
     if (!drop) landing.destination = payloads.back().data();
     landing.owner = this;
     return landing;
   }
-  void on_landed(Endpoint&, const wire::FrameHeader&, const Landing&) override { ++landed; }
-  void on_released(Endpoint&, WorkRequest&) override {}
-  void on_credit(Endpoint&, uint32_t, uint64_t) override {}
-  uint64_t credit_to_tell(Endpoint&, uint32_t) override { return 0; }
-  void on_failure(Endpoint&, const wire::FrameHeader&, const std::string& text) override {
+  void on_landed(Connection&, const wire::FrameHeader&, const Landing&) override { ++landed; }
+  void on_released(Connection&, WorkRequest&) override {}
+  void on_credit(Connection&, uint32_t, uint64_t) override {}
+  uint64_t credit_to_tell(Connection&, uint32_t) override { return 0; }
+  void on_failure(Connection&, const wire::FrameHeader&, const std::string& text) override {
     failures.push_back(text);
   }
-  void on_control(Endpoint&, const wire::FrameHeader&, const std::string&) override {}
-  void on_room(Endpoint&) override {}
-  void on_down(Endpoint&, WorkQueue& unacknowledged, const Status& status, bool) override {
+  void on_control(Connection&, const wire::FrameHeader&, const std::string&) override {}
+  void on_room(Connection&) override {}
+  void on_down(Connection&, WorkQueue& unacknowledged, const Status& status, bool) override {
     down = true;
     why = status;
     while (!unacknowledged.empty()) unacknowledged.pop_front(), ++returned;
@@ -52,8 +52,8 @@ struct Sink final : EndpointEvents {
 
 class Checksum : public nezha::testing::LoopSuite {
  protected:
-  // An endpoint, and the other end of its connection.
-  std::pair<std::unique_ptr<TcpEndpoint>, int> endpoint(Sink& sink, bool checksum) {
+  // An connection, and the other end of its connection.
+  std::pair<std::unique_ptr<TcpEndpoint>, int> connection(Sink& sink, bool checksum) {
     int ends[2];
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
     auto made = std::make_unique<TcpEndpoint>(
@@ -64,10 +64,10 @@ class Checksum : public nezha::testing::LoopSuite {
     EXPECT_TRUE(made->start(options).is_ok());
     return {std::move(made), ends[1]};
   }
-  // The bytes that an endpoint with checksums sends for payloads of these sizes.
+  // The bytes that an connection with checksums sends for payloads of these sizes.
   std::string sent_for(const std::vector<size_t>& sizes) {
     Sink sink;
-    auto [sender, raw] = endpoint(sink, true);
+    auto [sender, raw] = connection(sink, true);
     std::deque<WorkRequest> requests;
     std::deque<std::vector<std::byte>> data;
     std::string all;
@@ -96,9 +96,9 @@ class Checksum : public nezha::testing::LoopSuite {
     close(raw);
     return all;
   }
-  // What becomes of these bytes at an endpoint.
+  // What becomes of these bytes at an connection.
   void give(const std::string& bytes, Sink& sink, bool checksum, size_t piece = SIZE_MAX) {
-    auto [receiver, raw] = endpoint(sink, checksum);
+    auto [receiver, raw] = connection(sink, checksum);
     for (size_t at = 0; at < bytes.size() && !sink.down;) {
       const size_t part = std::min(piece, bytes.size() - at);
       const ssize_t sent = send(raw, bytes.data() + at, part, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -197,7 +197,7 @@ TEST_F(Checksum, CoversWhatIsDroppedAndFailures) {
   give(sent_for({50'000, 3}), dropping, true);
   EXPECT_EQ(dropping.landed, 2u);
   Sink sender_sink;
-  auto [sender, raw] = endpoint(sender_sink, true);
+  auto [sender, raw] = connection(sender_sink, true);
   wire::FrameHeader failure;
   failure.type = wire::FrameType::failure;
   failure.slot = 1;

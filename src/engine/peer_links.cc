@@ -151,7 +151,7 @@ bool PeerLinks::may_hedge(const Link& slow, double slow_s, const Link& other, do
 
 // What drained since the last look teaches the monitor.
 void PeerLinks::learn(Link& link, Nanoseconds now, uint64_t backlog,
-                      const std::optional<Connection::Drained>& told) {
+                      const std::optional<transport::Drained>& told) {
   const uint64_t posted = link.connection->counters().bytes_sent + link.connection->queued_bytes();
   const uint64_t drained = posted - std::min(posted, backlog);
   // Not everything that was there at the last look has drained: it was never without work. A few
@@ -172,7 +172,7 @@ namespace {
 
 // What was probably delivered since the latest word of it: none of it where that is younger than `fresh`.
 // After a longer silence than kPlausible the rail may stand still.
-uint64_t delivered_untold(const Connection::Drained& told, double rate_bytes_per_s, Nanoseconds fresh) {
+uint64_t delivered_untold(const transport::Drained& told, double rate_bytes_per_s, Nanoseconds fresh) {
   constexpr Nanoseconds kPlausible = 20 * kMillisecond;
   if (told.untold < fresh) return 0;
   const double untold_s = static_cast<double>(std::min(told.untold, kPlausible)) / kSecond;

@@ -114,7 +114,7 @@ class PeerLinks {
 
   uint64_t measure(Link& link, Nanoseconds now);
   static void learn(Link& link, Nanoseconds now, uint64_t backlog,
-                    const std::optional<transport::Connection::Drained>& told);
+                    const std::optional<transport::Drained>& told);
 
   static constexpr uint32_t kTimings = 8;             // of a connection, before its rate is measured
   static constexpr uint32_t kWorthTiming = 4 * 1024;  // bytes: of these much is the rate's doing

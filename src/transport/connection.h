@@ -1,9 +1,9 @@
-// Connection: a connected, authenticated path to one peer on one rail, and the events it raises.
+// Connection: the protocol between two ranks on one rail, once for every kind of wire.
 //
 // Contract
 //   Owner    one loop; every call and every event happens with that loop's baton held.
-//   Order    frames of one connection arrive in the order in which they were posted, so one cumulative
-//            count tells exactly what landed (wire/frame.h, `ack`).
+//   Order    frames of one connection are told in the order in which they were posted, so one
+//            cumulative count tells exactly what landed (wire/frame.h, `ack`).
 //   Errors   a broken connection is an event (`on_down`), never a return value of the data path.
 //
 // A transfer can be taken back from a connection that fell silent (`recall`) and be posted on another
@@ -11,13 +11,17 @@
 // the first is recognised. After `quiesce()` nothing touches local memory through the connection again.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "transport/wire.h"
 #include "transport/work_request.h"
 #include "wire/frame.h"
 
@@ -85,80 +89,79 @@ class ConnectionEvents {
                        bool in_order) = 0;
 };
 
-class Connection {
+struct ConnectionOptions {
+  bool payload_checksum = false;      // equal at both ends
+  size_t control_frames_max = 16384;  // that may wait to leave; the connection ends beyond
+};
+
+class Connection final : private WireEvents {
  public:
-  virtual ~Connection() = default;
+  Connection(ConnectionEvents& events, std::unique_ptr<Wire> wire, const ConnectionOptions& options);
+  // Before the first use, with the baton held.
+  Status start() { return wire_->start(*this); }
 
   // Takes exactly one request; it leaves with the next `flush`. False when there is no room (the
   // request is untouched) or the connection is down.
-  virtual bool post(WorkRequest& request) = 0;
+  bool post(WorkRequest& request);
   // An acknowledgement (and the credit of `comm`) leaves with the next `flush`.
-  virtual void acknowledge(uint32_t comm) = 0;
+  void acknowledge(uint32_t comm);
   // Any frame but data, with the payload that its type allows; it overtakes what was posted and not
   // begun.
-  virtual void post_control(const wire::FrameHeader& header, const std::string& text) = 0;
+  void post_control(const wire::FrameHeader& header, const std::string& text);
   // Pushes what was posted to the network as far as it takes it without blocking.
-  virtual void flush() = 0;
+  void flush();
 
   // Bytes posted here that the network has not delivered yet, as far as this host can know.
-  virtual uint64_t backlog_bytes() = 0;
-  // Where this host hears late of what was delivered: what was, and in how much time in which there was
-  // something to deliver (both only grow); what has left besides, and for how long it may have been
-  // arriving without a word of it yet.
-  struct Drained {
-    uint64_t bytes = 0;
-    Nanoseconds busy = 0;
-    uint64_t under_way = 0;
-    Nanoseconds untold = 0;
-  };
-  virtual std::optional<Drained> drained(Nanoseconds) { return std::nullopt; }
+  uint64_t backlog_bytes() { return queue_.bytes() + (up_ ? wire_->backlog_bytes() : 0); }
+  std::optional<Drained> drained(Nanoseconds now) { return wire_->drained(now); }
   // Of these, the bytes still in this process.
-  virtual uint64_t queued_bytes() const = 0;
-  virtual bool has_room() const = 0;
+  uint64_t queued_bytes() const { return queue_.bytes() + wire_->held_bytes(); }
+  bool has_room() const { return is_usable() && queued_bytes() < kQueuedBytesMax; }
   // Something is waiting to leave.
-  virtual bool has_output() const = 0;
+  bool has_output() const override;
   // Frames that left, are not acknowledged and were not taken back.
-  virtual uint32_t in_flight_frames() const = 0;
+  uint32_t in_flight_frames() const { return begun_ - released_ - ghosts_; }
 
   // Frames received that the peer has not been told about, and how many bytes they carried.
-  virtual uint32_t unacknowledged_frames() const = 0;
-  virtual uint64_t unacknowledged_bytes() const = 0;
+  uint32_t unacknowledged_frames() const { return landed_ - told_; }
+  uint64_t unacknowledged_bytes() const { return landed_bytes_; }
 
   // The payloads that are under way into local memory, oldest first: a stream has one at most, a rail
   // that writes into memory itself may have several.
-  virtual int landings() const = 0;
-  virtual const Landing& landing(int index) const = 0;
+  int landings() const { return static_cast<int>(incoming_count_); }
+  const Landing& landing(int index) const {
+    return incoming_[(incoming_first_ + static_cast<uint32_t>(index)) % kIncomingMax].landing;
+  }
   // Sends the rest of that payload to nowhere: its destination is needed again. Nothing touches it any
-  // more when this returns; an connection that cannot stop one payload stops all of them, and goes down
-  // with its next `flush`.
-  virtual void abandon_landing(int index) = 0;
+  // more when this returns; a wire that cannot stop one payload stops all of them, and the connection
+  // goes down with its next `flush`.
+  void abandon_landing(int index);
 
-  // Ends all use of the memory of `owner`'s requests: those that have not wholly left come back in
-  // `unsent` (one half gone is finished from a private copy), those in flight are forgotten.
-  virtual void disown(const void* owner, WorkQueue& unsent) = 0;
+  // Ends all use of the memory of `owner`'s requests: those that have not begun to leave come back in
+  // `unsent`, those that have are forgotten.
+  void disown(const void* owner, WorkQueue& unsent);
 
   // Takes back, in order, every request that the peer has not acknowledged; the connection uses none of
   // their memory any more, and stays up if it can do both. What was on its way may still arrive; its late
   // acknowledgement releases nothing.
-  virtual void recall(WorkQueue& unacknowledged) = 0;
+  void recall(WorkQueue& unacknowledged);
   // Whether `recall`, or the receiver when it meets a copy on another connection, would end this one now.
-  virtual bool recall_ends_it() const { return false; }
+  bool recall_ends_it() const { return wire_->is_detaching_fatal(); }
 
   // The number, among the data frames posted on this connection, of the first that `recall` or
   // `on_down` hands back: what the peer says about that connection is counted from its beginning.
-  virtual uint32_t first_unacknowledged() const = 0;
+  uint32_t first_unacknowledged() const { return released_ + ghosts_; }
   // Data frames that landed here, of this connection.
-  virtual uint32_t landed_frames() const = 0;
+  uint32_t landed_frames() const override { return landed_; }
   // When bytes last arrived, as far as this host knows; the time of its making before that.
-  virtual Nanoseconds heard_at() = 0;
+  Nanoseconds heard_at() { return wire_->heard_at(); }
 
   // Stops all use of local memory, raises `on_down` with what is unacknowledged. Idempotent.
-  virtual void quiesce(const Status& why) = 0;
-  virtual bool is_up() const = 0;
+  void quiesce(const Status& why);
+  bool is_up() const { return up_; }
 
-  virtual const ConnectionCounters& counters() const = 0;
-  // "10.1.0.1:40112 -> 10.1.0.2:40001 (eth0)", for messages.
-  virtual std::string describe() const = 0;
+  ConnectionCounters counters() const;
+  const std::string& describe() const { return wire_->name(); }
 
   int peer = -1;        // global rank
   int rail = 0;         // index of the local rail
@@ -166,6 +169,84 @@ class Connection {
   int lane = 0;         // which of several streams on it
   uint32_t epoch = 0;   // grows with every reconnection of this (peer, rail, lane)
   double latency_s = 0; // one way, small message, as measured when it was tested
+
+ private:
+  // One chunk's worth in this process at a time: what is not here can still choose another rail.
+  static constexpr uint64_t kQueuedBytesMax = 64 * 1024;
+  // Frames whose headers have arrived, or that wait for an older one.
+  static constexpr uint32_t kIncomingMax = 32;
+
+  struct ControlFrame {
+    WorkRequest request;
+    std::string text;
+  };
+  struct Incoming : Arrival {
+    wire::FrameHeader header;
+    Landing landing;
+    bool complete = false;
+  };
+  using Frames = std::array<WorkRequest*, Wire::kFramesPerSend>;
+
+  Arrival* on_header(const std::byte* header) override;
+  bool on_arrived(Arrival& arrival) override;
+  void on_freed() override { release_acknowledged(); }
+  void on_ready() override;
+  void on_broken(const Status& why) override { quiesce(why); }
+  bool has_peer_left() const override { return goodbye_received_ && incoming_count_ == 0; }
+
+  // Up, and its wire works.
+  bool is_usable() const { return up_ && stopped_.is_ok(); }
+  Incoming& incoming(uint32_t index) { return incoming_[(incoming_first_ + index) % kIncomingMax]; }
+  void acknowledge_any();
+  void queue_acks();
+  size_t gather(Frames& frames);
+  void seal(WorkRequest& request);
+  void took(const Frames& frames, size_t taken);
+  void limit_control();
+  uint32_t trailer_of(uint32_t payload) const {
+    return options_.payload_checksum && payload > 0 ? wire::kTrailerBytes : 0;
+  }
+  void handle_ack(const wire::FrameHeader& header);
+  void release_acknowledged();
+  Arrival* place(const wire::FrameHeader& header);
+  Arrival* expect_control(const wire::FrameHeader& header);
+  bool is_intact(const Incoming& arrived);
+  void deliver();
+  void on_control_arrived();
+  void break_protocol(const char* what);
+  // Why the wire had to stop, if it had: the rest follows in `flush`.
+  void note(const Status& stopped) {
+    if (is_usable()) stopped_ = stopped;
+  }
+
+  ConnectionEvents& events_;
+  const std::unique_ptr<Wire> wire_;
+  const ConnectionOptions options_;
+  bool up_ = true;
+  Status stopped_ = Status::ok();
+  bool goodbye_received_ = false;
+  ConnectionCounters counters_;
+
+  // Sending.
+  WorkQueue queue_;            // not begun
+  WorkQueue in_flight_;        // taken by the wire, not acknowledged
+  uint32_t begun_ = 0;         // data frames that the wire took
+  uint32_t acknowledged_ = 0;  // of these, by the peer
+  uint32_t released_ = 0;      // of these, with their memory
+  uint32_t ghosts_ = 0;        // frames before in_flight_ that were taken back
+  std::vector<ControlFrame> control_;  // emptied as a whole, so that it allocates no more
+  size_t control_next_ = 0;
+  std::vector<uint32_t> ack_comms_;
+
+  // Receiving.
+  std::array<Incoming, kIncomingMax> incoming_;  // data frames that were not told, by order of arrival
+  uint32_t incoming_first_ = 0;
+  uint32_t incoming_count_ = 0;
+  Incoming control_in_;        // the latest frame that is no data
+  std::string control_text_;   // its payload
+  uint32_t landed_ = 0;        // data frames told
+  uint32_t told_ = 0;          // of these, told to the peer
+  uint64_t landed_bytes_ = 0;  // payload bytes landed since then
 };
 
 }  // namespace nezha::transport

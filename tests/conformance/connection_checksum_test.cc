@@ -12,7 +12,7 @@
 
 #include "support/loop_suite.h"
 #include "support/watchdog.h"
-#include "transport/tcp/tcp_endpoint.h"
+#include "support/tcp_connection.h"
 
 namespace nezha::transport {
 namespace {
@@ -52,19 +52,15 @@ struct Sink final : ConnectionEvents {
 
 class Checksum : public nezha::testing::LoopSuite {
  protected:
-  // An connection, and the other end of its connection.
-  std::pair<std::unique_ptr<TcpEndpoint>, int> connection(Sink& sink, bool checksum) {
+  // A connection, and its other end.
+  std::pair<std::unique_ptr<Connection>, int> connection(Sink& sink, bool checksum) {
     int ends[2];
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-    auto made = std::make_unique<TcpEndpoint>(
-        *loop_, sink, TcpStream::plain(Descriptor(ends[0])), "test");
-    made->peer = 1;
-    TcpEndpointOptions options;
-    options.payload_checksum = checksum;
-    EXPECT_TRUE(made->start(options).is_ok());
+    auto made = nezha::testing::tcp_connection(*loop_, sink, TcpStream::plain(Descriptor(ends[0])), {},
+                                               {.payload_checksum = checksum});
     return {std::move(made), ends[1]};
   }
-  // The bytes that an connection with checksums sends for payloads of these sizes.
+  // The bytes that a connection with checksums sends for payloads of these sizes.
   std::string sent_for(const std::vector<size_t>& sizes) {
     Sink sink;
     auto [sender, raw] = connection(sink, true);
@@ -96,7 +92,7 @@ class Checksum : public nezha::testing::LoopSuite {
     close(raw);
     return all;
   }
-  // What becomes of these bytes at an connection.
+  // What becomes of these bytes at a connection.
   void give(const std::string& bytes, Sink& sink, bool checksum, size_t piece = SIZE_MAX) {
     auto [receiver, raw] = connection(sink, checksum);
     for (size_t at = 0; at < bytes.size() && !sink.down;) {

@@ -5,7 +5,7 @@
 
 #include "conformance/connection_suite.h"
 #include "support/sockets.h"
-#include "transport/tcp/tcp_endpoint.h"
+#include "support/tcp_connection.h"
 
 namespace nezha::transport {
 namespace {
@@ -311,24 +311,13 @@ TEST_P(ConnectionSuite, KeepsNoDescriptor) {
   EXPECT_EQ(nezha::testing::open_descriptors(), before);
 }
 
-std::unique_ptr<Connection> tcp_endpoint(progress::Loop& loop, Recorder& events, int fd,
-                                       const TcpEndpointOptions& options) {
-  auto made =
-      std::make_unique<TcpEndpoint>(loop, events, TcpStream::plain(Descriptor(fd)), "test");
-  made->peer = 1;
-  const Status started = made->start(options);
-  EXPECT_TRUE(started.is_ok()) << started.to_string();
-  return made;
-}
-
 PairMaker tcp(const std::string& name, int buffer_bytes, bool checksum) {
   const auto make = [=](progress::Loop& loop, Recorder& left, Recorder& right, ConnectionPair* pair) {
-    TcpEndpointOptions options;
-    options.send_buffer_bytes = static_cast<uint64_t>(buffer_bytes);
-    options.payload_checksum = checksum;
+    const TcpWireOptions wire{.send_buffer_bytes = static_cast<uint64_t>(buffer_bytes)};
+    const ConnectionOptions options{.payload_checksum = checksum};
     const auto [a, b] = testing::connected_sockets(buffer_bytes);
-    pair->left = tcp_endpoint(loop, left, a, options);
-    pair->right = tcp_endpoint(loop, right, b, options);
+    pair->left = tcp_connection(loop, left, TcpStream::plain(Descriptor(a)), wire, options);
+    pair->right = tcp_connection(loop, right, TcpStream::plain(Descriptor(b)), wire, options);
   };
   return {name, [] { return std::string(); }, make};
 }

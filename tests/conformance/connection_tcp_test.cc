@@ -1,4 +1,4 @@
-// One TCP connection as an connection, against a raw socket that sends and reads whatever the test wants.
+// One TCP connection as a connection, against a raw socket that sends and reads whatever the test wants.
 // What every connection does is in connection_suite_test.cc.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -13,18 +13,19 @@
 #include "support/loop_suite.h"
 #include "support/sockets.h"
 #include "support/watchdog.h"
-#include "transport/tcp/tcp_endpoint.h"
+#include "support/tcp_connection.h"
 
 namespace nezha::transport {
 namespace {
 
 using testing::connected_sockets;
+using testing::tcp_connection;
 using testing::Message;
 using testing::Recorder;
 
 constexpr Nanoseconds kPatience = 30 * kSecond;
 
-class TcpEndpointTest : public nezha::testing::LoopSuite {
+class TcpConnection : public nezha::testing::LoopSuite {
  protected:
   void TearDown() override {
     left_.reset();
@@ -33,20 +34,10 @@ class TcpEndpointTest : public nezha::testing::LoopSuite {
     LoopSuite::TearDown();
   }
 
-  std::unique_ptr<TcpEndpoint> connection(int fd, Recorder& recorder, int buffer_bytes) {
-    auto made = std::make_unique<TcpEndpoint>(
-        *loop_, recorder, TcpStream::plain(Descriptor(fd)), "test");
-    made->peer = 1;
-    const Status started =
-        made->start({.send_buffer_bytes = static_cast<uint64_t>(buffer_bytes),
-                     .notsent_lowat_bytes = 128 * 1024,
-                     .congestion_control = ""});
-    EXPECT_TRUE(started.is_ok()) << started.to_string();
-    return made;
-  }
   void make_raw(int buffer_bytes = 0) {
     const auto [a, b] = connected_sockets(buffer_bytes);
-    left_ = connection(a, left_events_, buffer_bytes);
+    left_ = tcp_connection(*loop_, left_events_, TcpStream::plain(Descriptor(a)),
+                           {.send_buffer_bytes = static_cast<uint64_t>(buffer_bytes)});
     raw_ = b;
   }
   template <class Done>
@@ -77,7 +68,7 @@ class TcpEndpointTest : public nezha::testing::LoopSuite {
   }
 
   Recorder left_events_;
-  std::unique_ptr<TcpEndpoint> left_;
+  std::unique_ptr<Connection> left_;
   int raw_ = -1;
 
  private:
@@ -87,7 +78,7 @@ class TcpEndpointTest : public nezha::testing::LoopSuite {
   }
 };
 
-TEST_F(TcpEndpointTest, RefusesARequestWithoutRoom) {
+TEST_F(TcpConnection, RefusesARequestWithoutRoom) {
   make_raw(2048);
   std::deque<Message> messages;
   for (uint64_t i = 0; i < 1000; ++i) {
@@ -100,7 +91,7 @@ TEST_F(TcpEndpointTest, RefusesARequestWithoutRoom) {
   EXPECT_GT(left_->backlog_bytes(), 0U);
 }
 
-TEST_F(TcpEndpointTest, BytesOneByOne) {
+TEST_F(TcpConnection, BytesOneByOne) {
   make_raw();
   std::vector<std::byte> bytes(wire::kHeaderBytes + 3, std::byte{9});
   wire::FrameHeader header;
@@ -114,7 +105,7 @@ TEST_F(TcpEndpointTest, BytesOneByOne) {
   EXPECT_EQ(left_events_.frames[0].payload, std::vector<std::byte>(3, std::byte{9}));
 }
 
-TEST_F(TcpEndpointTest, NonsenseEndsThisConnectionOnly) {
+TEST_F(TcpConnection, NonsenseEndsThisConnectionOnly) {
   const std::function<void()> nonsense[] = {
       [&] {
         const std::string text(200, 'x');
@@ -157,7 +148,7 @@ TEST_F(TcpEndpointTest, NonsenseEndsThisConnectionOnly) {
   }
 }
 
-TEST_F(TcpEndpointTest, GoodbyeIsInOrderAndSilenceIsNot) {
+TEST_F(TcpConnection, GoodbyeIsInOrderAndSilenceIsNot) {
   for (const bool polite : {true, false}) {
     left_events_ = Recorder();
     make_raw();
@@ -172,7 +163,7 @@ TEST_F(TcpEndpointTest, GoodbyeIsInOrderAndSilenceIsNot) {
 }
 
 // After quiesce, what the peer has not acknowledged comes back in order.
-TEST_F(TcpEndpointTest, Invariant4QuiesceHandsBackInOrder) {
+TEST_F(TcpConnection, Invariant4QuiesceHandsBackInOrder) {
   make_raw(2048);
   std::deque<Message> messages;
   for (uint64_t i = 0; i < 6; ++i) messages.emplace_back(i, i == 4 ? 60'000 : 100);
@@ -192,7 +183,7 @@ TEST_F(TcpEndpointTest, Invariant4QuiesceHandsBackInOrder) {
   EXPECT_FALSE(left_->post(late.request));
 }
 
-TEST_F(TcpEndpointTest, AnAbandonedLandingTouchesNothingMore) {
+TEST_F(TcpConnection, AnAbandonedLandingTouchesNothingMore) {
   make_raw();
   std::vector<std::byte> bytes(wire::kHeaderBytes + 100, std::byte{1});
   wire::FrameHeader header;
@@ -210,7 +201,7 @@ TEST_F(TcpEndpointTest, AnAbandonedLandingTouchesNothingMore) {
 }
 
 // Two messages of an operation that failed: one is half gone, one has not begun.
-TEST_F(TcpEndpointTest, DisownFinishesTheHeadFromACopyAndGivesTheRestBack) {
+TEST_F(TcpConnection, DisownFinishesTheHeadFromACopyAndGivesTheRestBack) {
   make_raw(2048);
   Message head(1, 60'000);
   auto other = std::make_unique<Message>(2, 50);
@@ -225,9 +216,9 @@ TEST_F(TcpEndpointTest, DisownFinishesTheHeadFromACopyAndGivesTheRestBack) {
   const std::vector<std::byte> original = head.data;
   WorkQueue unsent;
   left_->disown(head.request.owner, unsent);
-  ASSERT_EQ(unsent.pop_front(), &head.request);
   ASSERT_EQ(unsent.pop_front(), &other->request);
   EXPECT_TRUE(unsent.empty());
+  EXPECT_EQ(head.request.owner, nullptr);
   std::fill(head.data.begin(), head.data.end(), std::byte{0xEE});
   other.reset();
   std::vector<std::byte> all;
@@ -247,7 +238,7 @@ TEST_F(TcpEndpointTest, DisownFinishesTheHeadFromACopyAndGivesTheRestBack) {
 
 // Everything comes back in order while the connection lives on: what was under way arrives whole, and
 // its acknowledgement releases nothing.
-TEST_F(TcpEndpointTest, RecallTakesEverythingBackAndStaysUp) {
+TEST_F(TcpConnection, RecallTakesEverythingBackAndStaysUp) {
   make_raw(2048);
   Message gone(1, 100);
   Message head(2, 60'000);
@@ -294,7 +285,7 @@ TEST_F(TcpEndpointTest, RecallTakesEverythingBackAndStaysUp) {
 }
 
 // What was sealed into a frame that is then taken back must still be told.
-TEST_F(TcpEndpointTest, DisownLosesNoAcknowledgement) {
+TEST_F(TcpConnection, DisownLosesNoAcknowledgement) {
   make_raw(2048);
   Message head(1, 60'000);
   Message sealed(2, 50);

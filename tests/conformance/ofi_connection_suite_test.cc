@@ -1,6 +1,6 @@
 // The connection suite over libfabric: through the host's TCP, through shared memory, and through the
 // adapters that FABRIC_UNDER_TEST names.
-#include "transport/ofi/ofi_endpoint.h"
+#include "transport/ofi/ofi_wire.h"
 
 #include <array>
 #include <deque>
@@ -26,7 +26,7 @@ void make_pair(const std::array<std::string, 3>& place, bool checksum, progress:
     auto rail = FabricRail::open(place[0], "", place[1 + i]);
     ASSERT_TRUE(rail.is_ok()) << rail.status().to_string();
     rails[i] = std::move(*rail);
-    auto port = FabricPort::open(*rails[i], OfiEndpoint::kCompletions);
+    auto port = FabricPort::open(*rails[i], OfiWire::kCompletions);
     ASSERT_TRUE(port.is_ok()) << port.status().to_string();
     ports[i] = std::move(*port);
   }
@@ -35,9 +35,11 @@ void make_pair(const std::array<std::string, 3>& place, bool checksum, progress:
   for (size_t i = 0; i < 2; ++i) {
     const auto to = ports[i]->insert(names[1 - i]);
     ASSERT_TRUE(to.is_ok()) << to.status().to_string();
-    auto made = std::make_unique<OfiEndpoint>(
-        loop, i == 0 ? left : right, std::move(ports[i]), to.value(), "test",
-        OfiEndpointOptions{tokens[i], tokens[1 - i], checksum});
+    auto made = std::make_unique<Connection>(
+        i == 0 ? left : right,
+        std::make_unique<OfiWire>(loop, std::move(ports[i]), to.value(), "test",
+                                  OfiTokens{tokens[i], tokens[1 - i]}),
+        ConnectionOptions{.payload_checksum = checksum});
     const Status started = made->start();
     ASSERT_TRUE(started.is_ok()) << started.to_string();
     made->peer = 1;

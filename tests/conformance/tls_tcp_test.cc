@@ -17,7 +17,7 @@
 
 #include "support/loop_suite.h"
 #include "support/watchdog.h"
-#include "transport/tcp/tcp_endpoint.h"
+#include "support/tcp_connection.h"
 #include "transport/tcp/tcp_trial.h"
 
 namespace nezha::transport {
@@ -116,8 +116,8 @@ class Wired : public nezha::testing::LoopSuite {
       ASSERT_TRUE(knock(*right)) << right->explain(errno);
       pump();
     }
-    left_ = connection(std::move(left), left_events_);
-    right_ = connection(std::move(right), right_events_);
+    left_ = nezha::testing::tcp_connection(*loop_, left_events_, std::move(left));
+    right_ = nezha::testing::tcp_connection(*loop_, right_events_, std::move(right));
   }
   template <class Done>
   void drive(Done done) {
@@ -149,8 +149,8 @@ class Wired : public nezha::testing::LoopSuite {
   std::array<Descriptor, 2> wires_;
   Sink left_events_;
   Sink right_events_;
-  std::unique_ptr<TcpEndpoint> left_;
-  std::unique_ptr<TcpEndpoint> right_;
+  std::unique_ptr<Connection> left_;
+  std::unique_ptr<Connection> right_;
 
  private:
   static std::unique_ptr<TcpStream> stream(const std::shared_ptr<const TlsKey>& key, Descriptor fd,
@@ -159,12 +159,6 @@ class Wired : public nezha::testing::LoopSuite {
     auto made = key->open(fd, dialler);
     EXPECT_TRUE(made.is_ok()) << made.status().to_string();
     return std::move(*made);
-  }
-  std::unique_ptr<TcpEndpoint> connection(std::unique_ptr<TcpStream> stream, Sink& sink) {
-    auto made = std::make_unique<TcpEndpoint>(*loop_, sink, std::move(stream), "test");
-    made->peer = 1;
-    EXPECT_TRUE(made->start({}).is_ok());
-    return made;
   }
   // Carries what is on the wire.
   void pump() {
@@ -186,7 +180,7 @@ class Wired : public nezha::testing::LoopSuite {
     }
   }
   bool run(Nanoseconds) override {
-    for (TcpEndpoint* each : {left_.get(), right_.get()}) {
+    for (Connection* each : {left_.get(), right_.get()}) {
       if (each != nullptr && each->has_output()) each->flush();
     }
     return false;

@@ -13,7 +13,8 @@
 #include "base/check.h"
 #include "fuzz/fuzz.h"
 #include "progress/loop.h"
-#include "transport/tcp/tcp_endpoint.h"
+#include "transport/connection.h"
+#include "transport/tcp/tcp_wire.h"
 #include "wire/crc32c.h"
 #include "wire/little_endian.h"
 
@@ -108,9 +109,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Engine engine;
   WorkRequest request;
   {
-    TcpEndpoint connection(the_loop(), engine, TcpStream::plain(Descriptor(ends[0])), "fuzz");
+    auto wire = std::make_unique<TcpWire>(the_loop(), TcpStream::plain(Descriptor(ends[0])), "fuzz",
+                                          TcpWireOptions{});
+    Connection connection(engine, std::move(wire), ConnectionOptions{});
     connection.peer = 1;
-    NEZHA_CHECK(connection.start({}).is_ok());
+    NEZHA_CHECK(connection.start().is_ok());
     NEZHA_CHECK(connection.post(request));  // one frame that may be acknowledged
     connection.flush();
     // Pieces: a number and so many bytes as they are, or 250 and more: a header from the next seven.

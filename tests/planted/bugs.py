@@ -36,12 +36,12 @@ REDIAL = "control/redial.cc"
 FRAME = "wire/frame.cc"
 HANDSHAKE = "wire/handshake.cc"
 JOB = "server/job.h"
-OFI = "transport/ofi/ofi_endpoint.cc"
-OFI_RECEIVE = "transport/ofi/ofi_endpoint_receive.cc"
+OFI = "transport/ofi/ofi_wire.cc"
+CONNECTION = "transport/connection.cc"
 
-FENCE = """fence(error(Code::aborted, "connection %s was closed because the memory that rank %d """ \
-    """writes to was "
-                "needed back", name_.c_str(), peer));"""
+FENCE = """fence();
+  return error(Code::aborted, "connection %s was closed because the memory that its peer writes to was "
+               "needed back", name_.c_str());"""
 
 TAKE_OVER = """if (landing.generation > generation) return false;
       link.connection->abandon_landing(i);"""
@@ -208,11 +208,12 @@ BUGS: List[Bug] = [
         "std::max(link.dialled_epoch, link.connection->epoch) + 1",
         "std::max(link.dialled_epoch, link.connection->epoch)", "epoch not counted"),
     # ----------------------------------------------------------------- writing into peers' memory
-    Bug("memory_used_again_without_a_fence", OFI, FENCE, ";",
+    Bug("memory_used_again_without_a_fence", OFI, FENCE, "return Status::ok();",
         "a write that comes late lands in memory that has another use"),
-    Bug("a_key_is_taken_for_a_fence", OFI, FENCE, "FabricRail::forget(arrived.region);",
+    Bug("a_key_is_taken_for_a_fence", OFI, FENCE,
+        "FabricRail::forget(incoming(arrival.number).region); return Status::ok();",
         "a write that has begun to land goes on without its key"),
-    Bug("landed_in_any_order", OFI_RECEIVE, "incoming_count_ > 0 && incoming(0).complete",
+    Bug("landed_in_any_order", CONNECTION, "incoming_count_ > 0 && incoming(0).complete",
         "incoming_count_ > 0", "a payload is told before it was written"),
     # -------------------------------------------------------------------------------------- wire
     Bug("checksum_ignored", FRAME, "load_le<uint32_t>(at + kAtCrc) != checksum(at)", "false",

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "transport/ofi/ofi_endpoint.h"
+#include "transport/ofi/ofi_wire.h"
 #include "transport/ofi/ofi_message.h"
 #include "wire/little_endian.h"
 
@@ -12,7 +12,7 @@ namespace nezha::simulation {
 
 using transport::FabricPort;
 using transport::FabricRail;
-using transport::OfiEndpoint;
+using transport::OfiWire;
 
 namespace {
 
@@ -59,7 +59,7 @@ SimNetwork::Sides SimFabric::connect(const PathName& name, int lane, uint32_t ep
   std::array<std::unique_ptr<FabricPort>, 2> ports;
   for (size_t side = 0; side < 2; ++side) {
     const int rank = side == 0 ? name.low : name.high;
-    auto port = FabricPort::open(rail(rank, name.rail), OfiEndpoint::kCompletions);
+    auto port = FabricPort::open(rail(rank, name.rail), OfiWire::kCompletions);
     EXPECT_TRUE(port.is_ok()) << port.status().to_string();
     ports[side] = std::move(*port);
     const int number = FakeFabric::port_of(ports[side]->name());
@@ -74,10 +74,11 @@ SimNetwork::Sides SimFabric::connect(const PathName& name, int lane, uint32_t ep
     const Port& other = ports_[FakeFabric::port_of(names[1 - side])];
     const auto to = ports[side]->insert(names[1 - side]);
     EXPECT_TRUE(to.is_ok());
-    auto made = std::make_unique<OfiEndpoint>(
-        loop_of_(mine.rank), side == 0 ? low : high, std::move(ports[side]), to.value(),
-        "fabric rail " + std::to_string(name.rail),
-        transport::OfiEndpointOptions{mine.token, other.token, false});
+    auto wire = std::make_unique<OfiWire>(loop_of_(mine.rank), std::move(ports[side]), to.value(),
+                                          "fabric rail " + std::to_string(name.rail),
+                                          transport::OfiTokens{mine.token, other.token});
+    auto made = std::make_unique<transport::Connection>(side == 0 ? low : high, std::move(wire),
+                                                        transport::ConnectionOptions{});
     made->peer = mine.peer;
     made->rail = made->peer_rail = name.rail;
     made->lane = lane;
@@ -91,7 +92,7 @@ SimNetwork::Sides SimFabric::connect(const PathName& name, int lane, uint32_t ep
 }
 
 void SimFabric::open(transport::Connection& connection) {
-  const Status started = static_cast<OfiEndpoint&>(connection).start();
+  const Status started = connection.start();
   EXPECT_TRUE(started.is_ok()) << started.to_string();
 }
 

@@ -4,7 +4,7 @@
 
 namespace nezha::simulation {
 
-using transport::FakeEndpoint;
+using transport::Connection;
 using transport::FakeFrame;
 using transport::FakeLink;
 using transport::FakeMoment;
@@ -53,6 +53,7 @@ SimNetwork::Sides SimNetwork::connect(const PathName& name, int lane, uint32_t e
   sides.link = named->link->id;
   sides.low = named->link->connect(0, low, clock_.now());
   sides.high = named->link->connect(1, high, clock_.now());
+  named->sides = {sides.low.get(), sides.high.get()};
   for (transport::Connection* connection : {sides.low.get(), sides.high.get()}) {
     connection->peer = connection == sides.low.get() ? name.high : name.low;
     connection->rail = connection->peer_rail = name.rail;
@@ -78,22 +79,18 @@ void SimNetwork::set_hole(const PathName& name, int to, bool hole, bool at_once)
   on.hole[side] = hole;
 }
 
-std::vector<FakeEndpoint*> SimNetwork::connections(const PathName& name, int rank) {
-  std::vector<FakeEndpoint*> found;
+std::vector<Connection*> SimNetwork::connections(const PathName& name, int rank) {
+  std::vector<Connection*> found;
   for (const auto& named : links_) {
     if (named->link == nullptr || named->name != name) continue;
-    FakeEndpoint* const connection = named->link->side(rank == name.low ? 0 : 1);
-    if (connection != nullptr && connection->is_up()) found.push_back(connection);
+    const int side = rank == name.low ? 0 : 1;
+    if (named->link->is_open(side)) found.push_back(named->sides[static_cast<size_t>(side)]);
   }
   return found;
 }
 
 void SimNetwork::forget_ended(NamedLink& named) {
-  const auto ended = [&](int side) {
-    const FakeEndpoint* connection = named.link->side(side);
-    return connection == nullptr || !connection->is_up();
-  };
-  if (ended(0) && ended(1)) named.link.reset();
+  if (!named.link->is_open(0) && !named.link->is_open(1)) named.link.reset();
 }
 
 // -------------------------------------------------------------------------- what links ask

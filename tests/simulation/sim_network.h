@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "simulation/sim_clock.h"
-#include "transport/fake/fake_endpoint.h"
+#include "transport/fake/fake_wire.h"
 
 namespace nezha::simulation {
 
@@ -77,7 +77,7 @@ class SimNetwork final : public transport::FakeNetwork {
   // What a hole held up arrives a little after its end, or `at_once`.
   void set_hole(const PathName& name, int to, bool hole, bool at_once = false);
   // The live connections of a rank on a path.
-  std::vector<transport::FakeEndpoint*> connections(const PathName& name, int rank);
+  std::vector<transport::Connection*> connections(const PathName& name, int rank);
 
   // The next instant at which something arrives at a rank for which `awake(rank)`.
   template <class Awake>
@@ -117,6 +117,7 @@ class SimNetwork final : public transport::FakeNetwork {
  private:
   struct NamedLink {
     std::shared_ptr<transport::FakeLink> link;
+    std::array<transport::Connection*, 2> sides{};  // while the link's side is open
     PathName name;
     int lane = 0;
     uint32_t epoch = 0;

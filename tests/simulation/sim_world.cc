@@ -210,7 +210,7 @@ bool SimWorld::run_until(const std::function<bool()>& done, Nanoseconds until) {
 std::vector<Connection*> SimWorld::connections(const PathName& name, int rank) {
   std::vector<Connection*> found;
   if (!is_fabric(name.rail)) {
-    for (transport::FakeEndpoint* each : network_->connections(name, rank)) found.push_back(each);
+    for (Connection* each : network_->connections(name, rank)) found.push_back(each);
     return found;
   }
   if (!is_alive(rank)) return found;

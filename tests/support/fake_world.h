@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "engine/engine.h"
-#include "transport/fake/fake_endpoint.h"
-#include "transport/faulty/faulty_endpoint.h"
+#include "transport/fake/fake_wire.h"
+#include "transport/faulty/faulty_wire.h"
 
 namespace nezha::testing {
 
@@ -148,13 +148,15 @@ class FakeWorld {
       links_[{low, high, static_cast<int>(rail)}] = link;
       for (const int side : {0, 1}) {
         const int self = side == 0 ? low : high;
-        std::unique_ptr<transport::Connection> connection = link->connect(side, engine(self));
+        std::unique_ptr<transport::Wire> wire = link->wire(side);
+        if (low == 0 && high == 1 && side == 0 && rail == 0) {
+          wire = std::make_unique<transport::FaultyWire>(std::move(wire), options_.faults, faults_);
+        }
+        auto connection = std::make_unique<transport::Connection>(engine(self), std::move(wire),
+                                                                  transport::ConnectionOptions{});
         connection->peer = side == 0 ? high : low;
         connection->rail = connection->peer_rail = static_cast<int>(rail);
-        if (low == 0 && high == 1 && side == 0 && rail == 0) {
-          connection = std::make_unique<transport::FaultyEndpoint>(std::move(connection),
-                                                                 options_.faults, faults_);
-        }
+        EXPECT_TRUE(connection->start().is_ok());
         engine(self).add_connection(std::move(connection), 1e9);
       }
     }

@@ -17,7 +17,7 @@ constexpr size_t kFrameBytes = 1000;
 
 std::byte pattern(int rank, size_t i) { return static_cast<std::byte>(rank * 31 + i); }
 
-// Receives one frame an connection and compares it with what its sender must have sent.
+// Receives one frame a connection and compares it with what its sender must have sent.
 class Listener final : public transport::ConnectionEvents, public progress::LoopClient {
  public:
   // What connections send from, which they may hold until their end.

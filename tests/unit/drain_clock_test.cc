@@ -13,7 +13,7 @@ constexpr uint64_t kFrame = 128 * 1024;
 constexpr Nanoseconds kWay = 50 * kMicrosecond;
 
 // A wire of `rate` to a peer whose clock is `skew` ahead, and whose news take `news_take`.
-struct Wire {
+struct Direction {
   double rate = 125e6;
   Nanoseconds skew = 0;
   Nanoseconds news_take = kWay;
@@ -57,7 +57,7 @@ struct Wire {
 };
 
 TEST(DrainClock, BackToBackFramesSayTheRate) {
-  Wire wire;
+  Direction wire;
   for (int i = 0; i < 20; ++i) wire.begin(0);
   wire.hear_until(kSecond);
   EXPECT_EQ(wire.clock.bytes(), 20 * kFrame);
@@ -68,7 +68,7 @@ TEST(DrainClock, BackToBackFramesSayTheRate) {
 // The fault that this is here for: one frame at a time, whose news take twenty times as long as it does.
 TEST(DrainClock, NewsThatWaitDoNotMakeARailSlow) {
   for (const Nanoseconds skew : {Nanoseconds{0}, 3600 * kSecond, -3600 * kSecond}) {
-    Wire wire;
+    Direction wire;
     wire.skew = skew;
     wire.run(kSecond, 1, 10 * kMillisecond);  // the way was empty once
     wire.news_take = 20 * kMillisecond;
@@ -81,7 +81,7 @@ TEST(DrainClock, NewsThatWaitDoNotMakeARailSlow) {
 // Though the ways were never seen empty, so that the clocks are taken for 10 ms apart that are not:
 // frames that go back to back say the rate all the same.
 TEST(DrainClock, ClocksThatAreNotKnownDoNotMatterToABusyRail) {
-  Wire wire;
+  Direction wire;
   wire.news_take = 20 * kMillisecond;
   for (int i = 0; i < 20; ++i) wire.begin(kSecond);
   wire.hear_until(2 * kSecond);
@@ -89,7 +89,7 @@ TEST(DrainClock, ClocksThatAreNotKnownDoNotMatterToABusyRail) {
 }
 
 TEST(DrainClock, IdleTimeIsNotCounted) {
-  Wire wire;
+  Direction wire;
   wire.run(kSecond, 10, kSecond);
   const Nanoseconds each = kSecond / 1000 * kFrame / 125000;
   EXPECT_NEAR(static_cast<double>(wire.clock.busy(100 * kSecond)), static_cast<double>(10 * each),
@@ -109,7 +109,7 @@ TEST(DrainClock, SilenceCountsOnlyWhileSomethingWaits) {
 
 // What the silence counted is not counted again.
 TEST(DrainClock, ALateLandingCountsOnce) {
-  Wire wire;
+  Direction wire;
   wire.news_take = 120 * kMillisecond;
   wire.begin(kSecond);
   const Nanoseconds counted = wire.clock.busy(kSecond + 100 * kMillisecond);
@@ -120,7 +120,7 @@ TEST(DrainClock, ALateLandingCountsOnce) {
 }
 
 TEST(DrainClock, SaysHowLongThingsMayHaveBeenLanding) {
-  Wire wire;
+  Direction wire;
   EXPECT_EQ(wire.clock.untold(kSecond), 0);
   wire.run(kSecond, 1, kMillisecond);
   EXPECT_EQ(wire.clock.untold(3 * kSecond), 0) << "nothing is under way";

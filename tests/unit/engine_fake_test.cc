@@ -223,13 +223,13 @@ TEST(EngineFake, WhatADyingRailCouldNotSendLeavesAtOnceOnAnother) {
 TEST(EngineFake, WhatADyingRailHadUnderWayLeavesSoonOnAnother) {
   FakeWorldOptions options;
   options.weights = {1, 0};
-  options.faults.break_at_flush = 2;
+  options.faults.break_at_send = 2;
   FakeWorld world(options);
   Operation sum(world, 2, 10'000);
   ASSERT_TRUE(sum.all_reduce(0).is_ok());
   const size_t under_way = world.link(0, 1, 0).under_way(1);
   ASSERT_GT(under_way, 0U);
-  ASSERT_EQ(world.faults().flushes, 1U);
+  ASSERT_EQ(world.faults().sends, 1U);
   world.engine(0).peers()[1]->links()[0].connection->acknowledge(options.comm);
   world.engine(0).run(world.clock().now());
   ASSERT_EQ(world.faults().broken, 1U);

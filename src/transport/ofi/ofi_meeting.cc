@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "transport/ofi/ofi_endpoint.h"
+#include "transport/ofi/ofi_wire.h"
 #include "wire/little_endian.h"
 
 namespace nezha::transport {
@@ -204,7 +204,7 @@ void OfiMeeting::admit(size_t rail, const DoorMessage& message, Nanoseconds now)
 
 // Without a port, or an address: the dialler's patience ends, and it tries again.
 void OfiMeeting::welcome(Guest& guest) {
-  auto port = FabricPort::open(*rails_[guest.rail], OfiEndpoint::kCompletions);
+  auto port = FabricPort::open(*rails_[guest.rail], OfiWire::kCompletions);
   if (!port) return;
   OfiPost& post = *doors_[guest.rail].post;
   guest.port = std::move(*port);
@@ -258,7 +258,7 @@ std::string OfiMeeting::start(Dial& dial, Nanoseconds now) {
   FabricRail& rail = *rails_[static_cast<size_t>(dial.path.rail)];
   const RailAddress& theirs =
       rank_of(dial.path.peer).rails[static_cast<size_t>(dial.path.peer_rail)];
-  auto port = FabricPort::open(rail, OfiEndpoint::kCompletions);
+  auto port = FabricPort::open(rail, OfiWire::kCompletions);
   if (!port) return port.status().message();
   dial.port = std::move(*port);
   auto post = OfiPost::open(*dial.port, 0);

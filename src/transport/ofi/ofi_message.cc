@@ -22,15 +22,14 @@ void encode(const OfiPreamble& preamble, std::byte* out) {
   store_le(out, preamble.token);
   store_le(out + 8, preamble.credits);
   store_le(out + 12, preamble.landed);
-  store_le(out + 16, preamble.crc);
-  store_le(out + 20, static_cast<uint8_t>(preamble.kind));
-  store_le(out + 21, static_cast<uint8_t>(preamble.wanted));
-  store_le(out + 22, preamble.number);
-  store_le(out + 24, preamble.writes);
-  store_le(out + 26, preamble.longs);
-  store_le(out + 28, static_cast<uint64_t>(preamble.sent_at));
-  store_le(out + 36, preamble.landed_before_us);
-  store_le(out + 40, static_cast<uint64_t>(preamble.least));
+  store_le(out + 16, static_cast<uint8_t>(preamble.kind));
+  store_le(out + 17, static_cast<uint8_t>(preamble.wanted));
+  store_le(out + 18, preamble.number);
+  store_le(out + 20, preamble.writes);
+  store_le(out + 22, preamble.longs);
+  store_le(out + 24, static_cast<uint64_t>(preamble.sent_at));
+  store_le(out + 32, preamble.landed_before_us);
+  store_le(out + 36, static_cast<uint64_t>(preamble.least));
 }
 
 void encode(const OfiGrant& grant, std::byte* behind_preamble) {
@@ -42,8 +41,8 @@ void encode(const OfiGrant& grant, std::byte* behind_preamble) {
 
 bool decode(std::span<const std::byte> message, uint64_t token, OfiPreamble* preamble) {
   if (message.size() < kPreambleBytes || load_le<uint64_t>(message.data()) != token) return false;
-  const auto kind = load_le<uint8_t>(&message[20]);
-  const auto wanted = load_le<uint8_t>(&message[21]);
+  const auto kind = load_le<uint8_t>(&message[16]);
+  const auto wanted = load_le<uint8_t>(&message[17]);
   if (kind < static_cast<uint8_t>(OfiMessageKind::frames) || wanted > 1 ||
       kind > static_cast<uint8_t>(OfiMessageKind::credit)) {
     return false;
@@ -51,15 +50,14 @@ bool decode(std::span<const std::byte> message, uint64_t token, OfiPreamble* pre
   preamble->token = token;
   preamble->credits = load_le<uint32_t>(&message[8]);
   preamble->landed = load_le<uint32_t>(&message[12]);
-  preamble->crc = load_le<uint32_t>(&message[16]);
   preamble->kind = static_cast<OfiMessageKind>(kind);
   preamble->wanted = wanted != 0;
-  preamble->number = load_le<uint16_t>(&message[22]);
-  preamble->writes = load_le<uint16_t>(&message[24]);
-  preamble->longs = load_le<uint16_t>(&message[26]);
-  preamble->sent_at = load_time(&message[28]);
-  preamble->landed_before_us = load_le<uint32_t>(&message[36]);
-  preamble->least = load_time(&message[40]);
+  preamble->number = load_le<uint16_t>(&message[18]);
+  preamble->writes = load_le<uint16_t>(&message[20]);
+  preamble->longs = load_le<uint16_t>(&message[22]);
+  preamble->sent_at = load_time(&message[24]);
+  preamble->landed_before_us = load_le<uint32_t>(&message[32]);
+  preamble->least = load_time(&message[36]);
   return true;
 }
 

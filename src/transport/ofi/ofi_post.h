@@ -1,4 +1,4 @@
-// OfiPost: short messages over a port, before there is an connection.
+// OfiPost: short messages over a port, before there is a connection.
 //
 // Contract: used by the owner of the port, who calls `turn` until it has what it wants. Buffers stay
 // until the port is closed or `is_idle` holds and nothing is armed. Whoever sends here is a stranger

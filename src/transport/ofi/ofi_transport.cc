@@ -6,7 +6,7 @@
 
 #include "base/ip_prefix.h"
 #include "transport/ofi/fabric_sockets.h"
-#include "transport/ofi/ofi_endpoint.h"
+#include "transport/ofi/ofi_wire.h"
 #include "transport/ofi/ofi_rejoin.h"
 
 namespace nezha::transport {
@@ -148,9 +148,11 @@ Result<std::unique_ptr<Connection>> make_ofi_connection(const MeshRequest& reque
   const std::string name = describe(rail_of(request.rank, path.rail)) + " -> " +
                            describe(rail_of(path.peer, path.peer_rail)) + " (rank " +
                            std::to_string(path.peer) + ")";
-  auto connection = std::make_unique<OfiEndpoint>(
-      loop, events, std::move(joined.port), joined.to, name,
-      OfiEndpointOptions{joined.token_out, joined.token_in, request.payload_checksum});
+  auto connection = std::make_unique<Connection>(
+      events,
+      std::make_unique<OfiWire>(loop, std::move(joined.port), joined.to, name,
+                                OfiTokens{joined.token_out, joined.token_in}),
+      ConnectionOptions{request.payload_checksum, request.control_frames_max});
   connection->peer = path.peer;
   connection->rail = path.rail;
   connection->peer_rail = path.peer_rail;
@@ -158,7 +160,7 @@ Result<std::unique_ptr<Connection>> make_ofi_connection(const MeshRequest& reque
   connection->epoch = joined.epoch;
   connection->latency_s = joined.latency_s;
   NEZHA_RETURN_IF_ERROR(connection->start());
-  return std::unique_ptr<Connection>(std::move(connection));
+  return connection;
 }
 
 }  // namespace nezha::transport

@@ -1,6 +1,6 @@
 #include "transport/tcp/tcp_connect.h"
 
-#include "transport/tcp/tcp_endpoint.h"
+#include "transport/tcp/tcp_wire.h"
 
 namespace nezha::transport {
 namespace {
@@ -29,21 +29,22 @@ Result<Descriptor> dial_rail(const MeshRequest& request, int peer, int rail, int
 
 Result<std::unique_ptr<Connection>> make_connection(const MeshRequest& request, progress::Loop& loop,
                                                 ConnectionEvents& events, TcpTrial& trial) {
-  const TcpEndpointOptions options{request.send_buffer_bytes, request.notsent_lowat_bytes,
-                                   request.congestion_control, request.payload_checksum,
-                                   request.control_frames_max};
+  const TcpWireOptions options{request.send_buffer_bytes, request.notsent_lowat_bytes,
+                               request.congestion_control};
   const auto rail = static_cast<size_t>(trial.rail());
   const std::string& device = rank_of(request, request.rank).rails[rail].name;
   const std::string name = describe_connection(trial.fd()) + " (" + device + ")";
-  auto connection = std::make_unique<TcpEndpoint>(loop, events, trial.release_stream(), name);
+  auto connection = std::make_unique<Connection>(
+      events, std::make_unique<TcpWire>(loop, trial.release_stream(), name, options),
+      ConnectionOptions{request.payload_checksum, request.control_frames_max});
   connection->peer = trial.peer();
   connection->rail = trial.rail();
   connection->peer_rail = trial.peer_rail();
   connection->lane = trial.lane();
   connection->epoch = trial.epoch();
   connection->latency_s = trial.latency_s();
-  NEZHA_RETURN_IF_ERROR(connection->start(options));
-  return std::unique_ptr<Connection>(std::move(connection));
+  NEZHA_RETURN_IF_ERROR(connection->start());
+  return connection;
 }
 
 }  // namespace nezha::transport

@@ -2,7 +2,7 @@
 // sendmsg(2) and recvmsg(2).
 //
 // Contract
-//   Owner    one TcpTrial, then one TcpEndpoint; one thread. Owns the socket, which is non-blocking.
+//   Owner    one TcpTrial, then one TcpWire; one thread. Owns the socket, which is non-blocking.
 //   Sending  what was taken is gone: its memory is free. An encrypted stream may hold some of it back
 //            (`unsent_bytes`, bounded) until the socket is writable and `push` is called.
 //   Reading  what the network gives is all that epoll knows of: an encrypted stream may hold bytes that

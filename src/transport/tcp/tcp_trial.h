@@ -1,4 +1,4 @@
-// TcpTrial: one connection on its way to becoming an connection: handshake, test, verdict.
+// TcpTrial: one connection on its way to becoming a connection: handshake, test, verdict.
 //
 // Contract
 //   Owner    TcpMesh while the job forms, TcpRejoin later; one thread; the socket is non-blocking and

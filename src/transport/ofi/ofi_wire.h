@@ -1,12 +1,11 @@
-// OfiEndpoint: a connection over a port of a fabric rail as an Connection.
+// OfiWire: a port of a fabric rail that carries frames to another port.
 //
-// Contract: see transport/connection.h. Owns its port; the rail outlives it.
-//   Small     frames (up to FabricRail::eager_bytes) and control frames go as messages into buffers that
-//             the receiver keeps posted, and are copied to their place there.
+// Contract: see transport/wire.h. Owns its port; the rail outlives it.
+//   Small     frames (with up to FabricRail::eager_bytes) go as messages into buffers that the receiver
+//             keeps posted, and are copied to their place there.
 //   Large     the header is announced, the receiver asks where the payload goes and grants that memory,
 //             the sender writes it there; the write's completion at the receiver names the frame.
 //             Several are announced ahead, so that grants travel while other payloads do.
-//   Order     landings complete in any order and are told in the order of posting.
 //   Bounds    at most kSlots frames, and kLongs long messages, are sent ahead of what the peer has taken
 //             in, so that a message always finds a buffer; a peer that does not keep to it loses the
 //             connection, or waits in the provider.
@@ -24,68 +23,49 @@
 #include <vector>
 
 #include "progress/loop.h"
-#include "transport/connection.h"
 #include "transport/ofi/drain_clock.h"
 #include "transport/ofi/fabric_port.h"
 #include "transport/ofi/ofi_message.h"
+#include "transport/wire.h"
 
 namespace nezha::transport {
 
-struct OfiEndpointOptions {
-  uint64_t token_out = 0;         // in every message to the peer
-  uint64_t token_in = 0;          // in every message of the peer
-  bool payload_checksum = false;  // equal at both ends
+struct OfiTokens {
+  uint64_t out = 0;  // in every message to the peer
+  uint64_t in = 0;   // in every message of the peer
 };
 
-class OfiEndpoint final : public Connection, private progress::Polled, private progress::Pollable {
+class OfiWire final : public Wire, private progress::Polled, private progress::Pollable {
  public:
   // How many completions its port must have room for.
   static const size_t kCompletions;
 
-  // `to`: the peer's port, in the table of this one. `name` is for messages.
-  OfiEndpoint(progress::Loop& loop, ConnectionEvents& events, std::unique_ptr<FabricPort> port,
-              fi_addr_t to, std::string name, const OfiEndpointOptions& options);
-  ~OfiEndpoint() override;
+  // `to`: the peer's port, in the table of this one.
+  OfiWire(progress::Loop& loop, std::unique_ptr<FabricPort> port, fi_addr_t to, std::string name,
+          const OfiTokens& tokens);
+  ~OfiWire() override { close(true); }
 
-  // Before the first use: buffers, and registration with the loop (baton held). What the peer sends
-  // before that waits in the provider.
-  Status start();
-
-  bool post(WorkRequest& request) override;
-  void acknowledge(uint32_t comm) override;
-  void post_control(const wire::FrameHeader& header, const std::string& text) override;
-  void flush() override;
+  // What the peer sends before that waits in the provider.
+  Status start(WireEvents& events) override;
+  size_t send(std::span<WorkRequest* const> frames) override;
+  bool has_output() const override {
+    return !is_fenced() && (next_write() != nullptr || grants_count_ > 0 || owes_credit());
+  }
+  Use use_of(uint32_t number) override;
+  Status detach(uint32_t number) override;
+  Status abandon(Arrival& arrival) override;
+  // Not only in the middle of a write: where a payload is announced, its receiver has granted the memory,
+  // or is about to, and cannot give that to a copy that comes another way without closing its end.
+  bool is_detaching_fatal() const override;
   uint64_t backlog_bytes() override {
     // The peer may well have less than what it says at once.
-    const uint64_t eager = untaken_bytes_ < kTellBytes ? 0 : untaken_bytes_;
-    return queue_.bytes() + outgoing_bytes_ + eager;
+    return outgoing_bytes_ + (untaken_bytes_ < kTellBytes ? 0 : untaken_bytes_);
   }
   std::optional<Drained> drained(Nanoseconds now) override {
     return Drained{drain_.bytes(), drain_.busy(now), drain_.under_way(), drain_.untold(now)};
   }
-  uint64_t queued_bytes() const override { return queue_.bytes(); }
-  bool has_room() const override {
-    return up_ && !is_fenced() && queue_.bytes() < kQueuedBytesMax;
-  }
-  bool has_output() const override;
-  uint32_t in_flight_frames() const override { return begun_ - released_ - ghosts_; }
-  uint32_t unacknowledged_frames() const override { return landed_ - told_; }
-  uint64_t unacknowledged_bytes() const override { return landed_bytes_; }
-  int landings() const override { return static_cast<int>(incoming_count_); }
-  const Landing& landing(int index) const override {
-    return incoming(static_cast<uint32_t>(index)).landing;
-  }
-  void abandon_landing(int index) override;
-  void disown(const void* owner, WorkQueue& unsent) override;
-  void recall(WorkQueue& unacknowledged) override;
-  bool recall_ends_it() const override;
-  uint32_t first_unacknowledged() const override { return released_ + ghosts_; }
-  uint32_t landed_frames() const override { return landed_; }
   Nanoseconds heard_at() override { return heard_at_; }
-  void quiesce(const Status& why) override;
-  bool is_up() const override { return up_; }
-  const ConnectionCounters& counters() const override { return counters_; }
-  std::string describe() const override { return name_; }
+  void close(bool in_order) override;
 
  private:
   // Frames and announcements that the peer has not taken in.
@@ -98,7 +78,6 @@ class OfiEndpoint final : public Connection, private progress::Polled, private p
   // announcement stands behind all of them: with everything granted on its way, the wire would be empty
   // while the next grants travel.
   static constexpr uint64_t kWrittenBytesMax = 1024 * 1024;
-  static constexpr uint64_t kQueuedBytesMax = 64 * 1024;
   static constexpr uint32_t kCreditMessages = 4;
   static constexpr uint32_t kReceives = kSlots + kAnnounced + kCreditMessages;
   static constexpr uint32_t kSends = kReceives;
@@ -117,15 +96,11 @@ class OfiEndpoint final : public Connection, private progress::Polled, private p
   // Some networks let messages overtake writes; one that is overtaken for so long is lost.
   static constexpr Nanoseconds kWritePatience = kSecond;
 
-  struct Control {
-    wire::FrameHeader header;
-    std::string text;
-  };
   // An announced payload, until it has landed.
   struct Outgoing {
     enum class State : uint8_t { free, announced, granted, writing, written };
     State state = State::free;
-    uint32_t number = 0;        // of the frame, among those of this connection
+    uint32_t number = 0;        // of the frame
     uint32_t length = 0;
     const std::byte* data = nullptr;
     std::vector<std::byte> copy;  // when its owner needed the memory back
@@ -133,14 +108,11 @@ class OfiEndpoint final : public Connection, private progress::Polled, private p
     RemoteMemory target;
     FabricOperation operation;
   };
-  // A frame that arrived and was not told: its payload is on its way, or an older one's is.
+  // A payload that the peer writes, or will when it has the grant.
   struct Incoming {
-    wire::FrameHeader header;
-    Landing landing;
+    Arrival* arrival = nullptr;  // null: none
     fid_mr* region = nullptr;
-    uint32_t crc = 0;
-    bool is_written = false;  // by the peer, straight into its place
-    bool complete = false;
+    bool is_granted = false;     // the grant has left
   };
   struct PendingGrant {
     OfiGrant grant;
@@ -153,15 +125,15 @@ class OfiEndpoint final : public Connection, private progress::Polled, private p
   void on_ready(uint32_t) override { take(); }
   // Reaps, and pushes on what that made possible; true when there was anything.
   bool take();
+  bool reap();
 
   bool is_fenced() const { return port_ == nullptr; }
-  // Closes the port: nothing touches memory through this connection any more. The rest follows in
-  // `flush`.
-  void fence(const Status& why);
+  // Closes the port: nothing touches memory through this wire any more.
+  void fence();
   void break_protocol(const char* what);
   void fail(const char* what, long reason);
 
-  // ofi_endpoint.cc: sending.
+  // ofi_wire.cc: sending.
   // Short ones for receiving and sending, then long ones.
   size_t buffers_bytes() const {
     return (kReceives + kSends) * kShortBytes + 2 * kLongs * long_bytes_;
@@ -180,8 +152,10 @@ class OfiEndpoint final : public Connection, private progress::Polled, private p
     if (sent_ - credited_ >= kSlots || free_sends(body_bytes).empty()) return false;
     return !is_long(body_bytes) || static_cast<uint16_t>(longs_sent_ - longs_credited_) < kLongs;
   }
+  // Frames and announcements of the peer that were taken in.
+  uint32_t taken() const { return controls_taken_ + events_->landed_frames(); }
   bool owes_credit() const {
-    return news_ || taken_ - taken_told_ >= kSlots / 2 ||
+    return news_ || taken() - taken_told_ >= kSlots / 2 ||
            static_cast<uint16_t>(longs_taken_ - longs_told_) >= kLongs / 2 ||
            untold_bytes_ >= kTellBytes ||
            (writes_told_ != writes_begun_ && told_by_message_);
@@ -195,65 +169,47 @@ class OfiEndpoint final : public Connection, private progress::Polled, private p
   std::byte* next_body(size_t body_bytes) {
     return send_buffer(free_sends(body_bytes).back()) + kPreambleBytes;
   }
-  // 0 without payload checksums.
-  uint32_t crc_of(std::span<const std::byte> bytes) const;
-  // Sends it; false when the provider does not take it, or the connection went down.
-  bool send(OfiMessageKind kind, size_t body_bytes, uint32_t crc = 0, bool wanted = false);
-  // With `body_bytes` of so many frames, or an announcement, in place already.
-  bool send_frames(OfiMessageKind kind, size_t body_bytes, uint32_t frames, uint32_t crc);
-  void queue_acks();
-  void acknowledge_any();
-  bool flush_control();
-  bool flush_data();
-  // False when they have to wait.
-  bool begin_frames();
-  bool announce(WorkRequest& request);
-  void encode_data(WorkRequest& request, std::byte* out);
+  // Sends it; false when the provider does not take it, or the wire broke.
+  bool send_message(OfiMessageKind kind, size_t body_bytes, bool wanted = false);
+  // As many frames as fit a message: each message costs either end a system call. How many.
+  size_t send_together(std::span<WorkRequest* const> frames);
+  // 1 when it was.
+  size_t announce(const WorkRequest& frame);
   // The peer has taken in so many of what was sent.
   void credit(uint32_t taken);
   Outgoing* free_outgoing();
   Outgoing* find_outgoing(uint32_t number);
+  bool flush_grants();
   bool flush_writes();
   // What to write now; null when nothing is granted, or enough is under way.
   const Outgoing* next_write() const;
   bool start_write(Outgoing& outgoing);
-  bool detach(Outgoing& outgoing);
-  void release_acknowledged();
   void free_landed();
 
-  // ofi_endpoint_receive.cc
-  Incoming& incoming(uint32_t index) { return incoming_[(incoming_first_ + index) % kSlots]; }
-  const Incoming& incoming(uint32_t index) const {
-    return incoming_[(incoming_first_ + index) % kSlots];
-  }
-  bool flush_grants();
+  // ofi_wire_receive.cc
   Status post_receive(size_t index);
   void on_completion(const FabricPort::Completion& completion);
   void on_failed(const FabricPort::Completion& completion);
   void on_written_there(Outgoing& outgoing);
   void on_message(std::span<const std::byte> message, bool is_long);
-  void on_frames(std::span<const std::byte> body, uint32_t crc);
-  void on_announce(std::span<const std::byte> body, uint32_t crc);
-  // False when the connection went down.
-  bool read_header(std::span<const std::byte> body, wire::FrameHeader* header);
-  // Where it goes; null when the connection went down.
-  Incoming* place(const wire::FrameHeader& header);
-  void on_control(const wire::FrameHeader& header, std::span<const std::byte> payload);
+  // False when it does not fit what was said before, and the wire broke.
+  bool take_preamble(const OfiPreamble& preamble);
+  void on_frames(std::span<const std::byte> body);
+  void on_announce(std::span<const std::byte> body);
   void on_grant(const OfiPreamble& preamble, std::span<const std::byte> body);
   void on_written(uint64_t data);
   void on_told(uint16_t writes);
-  void on_landed(Incoming& arrived);
+  void on_landed(Incoming& incoming);
+  // The connection has it as a whole.
+  void pass_on(Arrival& arrival);
   void watch_writes();
-  // With payload checksums; false when the bytes were changed, and the connection went down.
-  bool check(const wire::FrameHeader& header, std::span<const std::byte> bytes, uint32_t crc);
-  void grant(Incoming& arrived);
-  void deliver();
-  void handle_ack(const wire::FrameHeader& header);
+  void grant(Arrival& arrival);
+  Incoming& incoming(uint32_t number) { return incoming_[number % kSlots]; }
   // What a write of frame `number` tells its receiver.
   uint64_t word_of(uint32_t number, uint64_t token) const;
 
   progress::Loop& loop_;
-  ConnectionEvents& events_;
+  WireEvents* events_ = nullptr;
   const FabricLibrary& library_;
   const bool told_by_message_;  // FabricRail::tells_by_message
   const bool has_wide_words_;   // completions carry 64 bits
@@ -261,13 +217,8 @@ class OfiEndpoint final : public Connection, private progress::Polled, private p
   const size_t long_bytes_;     // of a buffer for long messages
   std::unique_ptr<FabricPort> port_;  // null: fenced
   const fi_addr_t to_;
-  const std::string name_;
-  const OfiEndpointOptions options_;
-  bool up_ = true;
+  const OfiTokens tokens_;
   bool started_ = false;
-  Status broken_;        // why it is fenced
-  bool goodbye_received_ = false;
-  ConnectionCounters counters_;
   Nanoseconds heard_at_ = 0;
   Nanoseconds active_at_ = 0;
   bool ask_ = true;      // there may be completions that no descriptor tells
@@ -283,12 +234,7 @@ class OfiEndpoint final : public Connection, private progress::Polled, private p
   std::vector<uint16_t> unposted_;  // receives that the provider did not take
 
   // Sending.
-  WorkQueue queue_;            // not begun
-  WorkQueue in_flight_;        // sent or announced, not acknowledged
-  uint32_t begun_ = 0;
-  uint32_t released_ = 0;
-  uint32_t acknowledged_ = 0;  // by the peer; released when nothing reads them any more
-  uint32_t ghosts_ = 0;        // before in_flight_, taken back
+  uint32_t begun_ = 0;         // data frames
   uint32_t delivered_ = 0;     // landed there, as its preambles say
   std::array<Outgoing, kAnnounced> outgoing_;
   uint64_t outgoing_bytes_ = 0;
@@ -301,18 +247,14 @@ class OfiEndpoint final : public Connection, private progress::Polled, private p
   Nanoseconds sent_at_ = 0;  // the latest message
   uint16_t longs_sent_ = 0;
   uint16_t longs_credited_ = 0;
-  std::vector<Control> control_;
-  size_t control_next_ = 0;
-  std::vector<uint32_t> ack_comms_;
   uint16_t messages_sent_ = 0;
   uint16_t writes_begun_ = 0;
   uint16_t writes_told_ = 0;   // of these
   bool stalled_ = false;       // the provider takes nothing more for now
 
   // Receiving.
-  std::array<Incoming, kSlots> incoming_;
-  uint32_t incoming_first_ = 0;
-  uint32_t incoming_count_ = 0;
+  std::array<Incoming, kSlots> incoming_;  // by number
+  uint32_t next_incoming_ = 0;             // of the next data frame whose header arrives
   std::array<PendingGrant, kSlots> grants_;  // not told
   uint32_t grants_first_ = 0;
   uint32_t grants_count_ = 0;
@@ -323,16 +265,13 @@ class OfiEndpoint final : public Connection, private progress::Polled, private p
   Nanoseconds arriving_since_ = 0;  // the oldest of them, at the earliest
   Nanoseconds payload_takes_ = 0;   // of late
   Nanoseconds overtaken_at_ = 0;  // since when writes have been missing; 0: none is
-  uint32_t taken_ = 0;         // the peer's frames and announcements
+  uint32_t controls_taken_ = 0;   // frames of other types that were taken in
   uint32_t taken_told_ = 0;
-  uint64_t untold_bytes_ = 0;  // of those that came with their header
   uint16_t longs_taken_ = 0;
   uint16_t longs_told_ = 0;
-  bool news_ = false;          // the peer waits to hear what landed
-  uint32_t landed_ = 0;
-  Nanoseconds landed_at_ = 0;  // the latest
-  uint32_t told_ = 0;
-  uint64_t landed_bytes_ = 0;
+  uint64_t untold_bytes_ = 0;     // came with their headers since the last message
+  bool news_ = false;             // payloads that were written here, and nobody was told
+  Nanoseconds landed_at_ = 0;     // the latest
 };
 
 }  // namespace nezha::transport

@@ -1,0 +1,305 @@
+#include "transport/tcp/tcp_wire.h"
+
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <new>
+
+namespace nezha::transport {
+namespace {
+
+void set_option(int fd, int level, int name, int value) {
+  // Tuning only: a kernel that refuses still moves the bytes.
+  setsockopt(fd, level, name, &value, sizeof(value));
+}
+
+// A frame without its first `skip` bytes, as up to three pieces; how many.
+size_t gather(const std::byte* header, const std::byte* data, size_t length, const std::byte* trailer,
+              size_t trailer_length, size_t skip, iovec* vectors) {
+  const std::array<iovec, 3> pieces = {iovec{const_cast<std::byte*>(header), wire::kHeaderBytes},
+                                       iovec{const_cast<std::byte*>(data), length},
+                                       iovec{const_cast<std::byte*>(trailer), trailer_length}};
+  size_t count = 0;
+  for (const iovec& piece : pieces) {
+    const size_t done = std::min(skip, piece.iov_len);
+    skip -= done;
+    if (piece.iov_len == done) continue;
+    vectors[count++] = {static_cast<std::byte*>(piece.iov_base) + done, piece.iov_len - done};
+  }
+  return count;
+}
+
+}  // namespace
+
+TcpWire::TcpWire(progress::Loop& loop, std::unique_ptr<TcpStream> stream, std::string name,
+                 TcpWireOptions options)
+    : Wire(std::move(name)), loop_(loop), options_(std::move(options)), stream_(std::move(stream)) {}
+
+Status TcpWire::start(WireEvents& events) {
+  events_ = &events;
+  heard_at_ = loop_.clock().now();
+  const int fd = stream_->fd();
+  set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, kSilenceMaxMs);
+  if (options_.notsent_lowat_bytes > 0) {
+    set_option(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, static_cast<int>(options_.notsent_lowat_bytes));
+  }
+  if (options_.send_buffer_bytes > 0) {
+    set_option(fd, SOL_SOCKET, SO_SNDBUF, static_cast<int>(options_.send_buffer_bytes));
+  }
+  const std::string& control = options_.congestion_control;
+  if (!control.empty() && setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, control.data(),
+                                     static_cast<socklen_t>(control.size())) != 0) {
+    return error(Code::invalid_argument, "congestion_control=%s is not available on this host: %s; "
+                 "see net.ipv4.tcp_allowed_congestion_control", control.c_str(),
+                 std::strerror(errno)).with_errno(errno);
+  }
+  stream_->begin_bulk();
+  return loop_.add(fd, EPOLLIN | EPOLLRDHUP, this);
+}
+
+// ---------------------------------------------------------------------------------------- sending
+
+size_t TcpWire::send(std::span<WorkRequest* const> frames) {
+  if (stream_->wants_write() && !push_stream()) return 0;
+  Vectors vectors;
+  size_t count = 0;
+  if (held_bytes_ > 0) {
+    const size_t size = wire::kHeaderBytes + rest_.length + rest_.trailer_length;
+    count = gather(rest_.header.data(), rest_.data, rest_.length, rest_.trailer.data(),
+                   rest_.trailer_length, size - held_bytes_, vectors.data());
+  }
+  size_t asked = held_bytes_;
+  for (const WorkRequest* frame : frames) {
+    count += gather(frame->header_bytes.data(), frame->data, frame->header.length,
+                    frame->trailer_bytes.data(), frame->has_trailer ? wire::kTrailerBytes : 0, 0,
+                    &vectors[count]);
+    asked += frame_bytes(*frame);
+  }
+  size_t sent = 0;
+  if (asked > 0) {
+    const ssize_t answer = stream_->send(vectors.data(), count);
+    ++send_calls_;
+    if (answer < 0 && errno != EAGAIN) {
+      fail("send", errno);
+      return 0;
+    }
+    sent = answer < 0 ? 0 : static_cast<size_t>(answer);
+  }
+  const size_t of_rest = std::min(sent, static_cast<size_t>(held_bytes_));
+  held_bytes_ -= of_rest;
+  const size_t taken = took(frames, sent - of_rest);
+  want_writable(sent < asked || stream_->wants_write());
+  return taken;
+}
+
+// What the stream has taken and the kernel has not.
+bool TcpWire::push_stream() {
+  if (stream_->push()) return true;
+  if (errno == EAGAIN) want_writable(true);
+  else fail("send", errno);
+  return false;
+}
+
+size_t TcpWire::took(std::span<WorkRequest* const> frames, size_t bytes) {
+  size_t taken = 0;
+  for (; taken < frames.size() && bytes > 0; ++taken) {
+    const WorkRequest& frame = *frames[taken];
+    const size_t sent = std::min(bytes, frame_bytes(frame));
+    if (sent < frame_bytes(frame)) keep(frame, sent);
+    if (frame.header.type == wire::FrameType::data) ++data_frames_;
+    bytes -= sent;
+  }
+  return taken;
+}
+
+void TcpWire::keep(const WorkRequest& frame, size_t sent) {
+  rest_.header = frame.header_bytes;
+  rest_.trailer = frame.trailer_bytes;
+  rest_.trailer_length = frame.has_trailer ? wire::kTrailerBytes : 0;
+  rest_.data = frame.data;
+  rest_.length = frame.header.length;
+  rest_.is_data = rest_.is_borrowed = frame.header.type == wire::FrameType::data;
+  rest_.number = data_frames_;
+  held_bytes_ = frame_bytes(frame) - sent;
+  if (!rest_.is_borrowed) copy_rest();
+}
+
+// Half a frame without its rest: nothing may follow it.
+bool TcpWire::copy_rest() {
+  rest_.is_borrowed = false;
+  try {
+    rest_.copy.assign(rest_.data, rest_.data + rest_.length);
+  } catch (const std::bad_alloc&) {
+    shutdown(stream_->fd(), SHUT_RDWR);
+    held_bytes_ = 0;
+    return false;
+  }
+  rest_.data = rest_.copy.data();
+  return true;
+}
+
+Wire::Use TcpWire::use_of(uint32_t number) {
+  return held_bytes_ > 0 && rest_.is_data && rest_.number == number ? Use::needed : Use::none;
+}
+
+Status TcpWire::detach(uint32_t number) {
+  const bool is_read = held_bytes_ > 0 && rest_.is_borrowed && rest_.number == number;
+  if (!is_read || copy_rest()) return Status::ok();
+  return error(Code::exhausted, "connection %s was closed: there is no memory for %u bytes that it was "
+               "sending when their operation ended", name_.c_str(), rest_.length);
+}
+
+void TcpWire::want_writable(bool wanted) {
+  if (wanted == writable_wanted_) return;
+  writable_wanted_ = wanted;
+  const uint32_t events = EPOLLIN | EPOLLRDHUP | (wanted ? EPOLLOUT : 0u);
+  if (Status status = loop_.modify(stream_->fd(), events, this); !status) events_->on_broken(status);
+}
+
+uint64_t TcpWire::backlog_bytes() {
+  int in_kernel = 0;
+  ioctl(stream_->fd(), SIOCOUTQ, &in_kernel);
+  return held_bytes_ + stream_->unsent_bytes() + static_cast<uint64_t>(std::max(in_kernel, 0));
+}
+
+// -------------------------------------------------------------------------------------- receiving
+
+void TcpWire::on_ready(uint32_t epoll_events) {
+  if (epoll_events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) receive();
+  if (stream_ != nullptr && (epoll_events & EPOLLOUT)) events_->on_ready();
+}
+
+void TcpWire::receive() {
+  size_t total = 0;
+  while (stream_ != nullptr) {
+    const bool more = total < kReceiveBytesPerTurn;
+    // What has left the kernel would not wake us again.
+    if (!more && !stream_->has_buffered_input()) break;
+    std::array<iovec, 2> vectors;
+    size_t count = 0;
+    size_t direct = 0;
+    const size_t asked = aim(vectors, &count, &direct);
+    const auto source = more ? TcpStream::Source::network : TcpStream::Source::buffer;
+    const ssize_t answer = stream_->receive(vectors.data(), count, source);
+    ++receive_calls_;
+    if (answer < 0) {
+      if (errno != EAGAIN) return fail("receive", errno);
+      if (stream_->take_arrival()) heard_at_ = loop_.clock().now();
+      break;
+    }
+    if (answer == 0) {
+      return events_->on_broken(error(Code::peer_lost, "connection %s was closed by the peer",
+                                      name_.c_str()));
+    }
+    const auto received = static_cast<size_t>(answer);
+    heard_at_ = loop_.clock().now();
+    unread_ = 0;
+    total += received;
+    payload_done_ += std::min(received, direct);
+    buffer_end_ += received - std::min(received, direct);
+    if (!consume_buffer()) return;
+    if (received < asked) break;  // drained: no need to hear EAGAIN
+  }
+  if (stream_ != nullptr) want_bytes();
+}
+
+// The buffer is empty here, or holds the beginning of a header or a trailer.
+size_t TcpWire::aim(std::array<iovec, 2>& vectors, size_t* count, size_t* direct) {
+  size_t ahead = kReceiveBuffer - buffer_end_;
+  const size_t left = arrival_ == nullptr ? 0 : arrival_->length - payload_done_;
+  if (left > 0 && arrival_->destination != nullptr) {
+    *direct = left;
+    vectors[(*count)++] = {arrival_->destination + payload_done_, left};
+    if (left >= kLongPayload) ahead = kReadAheadBehindPayload;
+  }
+  vectors[(*count)++] = {buffer_.data() + buffer_end_, ahead};
+  return *direct + ahead;
+}
+
+// A shaped or busy network delivers a chunk in many pieces, and each would cost a wake-up.
+void TcpWire::want_bytes() {
+  if (stream_->is_encrypted()) return;  // a record is of use only as a whole, and smaller
+  size_t wanted = 1;
+  if (arrival_ != nullptr && arrival_->length - payload_done_ >= kLongPayload) {
+    wanted = std::min(arrival_->length - payload_done_, kLowWaterMax);
+  }
+  // More than what is to come would never be reached; a little less costs one wake-up more.
+  if (low_water_ <= wanted && wanted < 2 * low_water_) return;
+  set_option(stream_->fd(), SOL_SOCKET, SO_RCVLOWAT, static_cast<int>(wanted));
+  low_water_ = wanted;
+}
+
+bool TcpWire::consume_buffer() {
+  while (true) {
+    if (arrival_ != nullptr) {
+      take_payload();
+      if (payload_done_ < arrival_->length) break;
+      if (buffer_end_ - buffer_begin_ < arrival_->trailer_length) break;
+      std::memcpy(arrival_->trailer.data(), buffer_.data() + buffer_begin_, arrival_->trailer_length);
+      buffer_begin_ += arrival_->trailer_length;
+      if (!events_->on_arrived(*std::exchange(arrival_, nullptr))) return false;
+    }
+    if (buffer_end_ - buffer_begin_ < wire::kHeaderBytes) break;
+    const std::byte* header = buffer_.data() + buffer_begin_;
+    buffer_begin_ += wire::kHeaderBytes;
+    payload_done_ = 0;
+    arrival_ = events_->on_header(header);
+    if (arrival_ == nullptr) return false;
+  }
+  // What is left is the beginning of a header or a trailer (or nothing): move it to the front.
+  const size_t left = buffer_end_ - buffer_begin_;
+  if (buffer_begin_ > 0 && left > 0) {
+    std::memmove(buffer_.data(), buffer_.data() + buffer_begin_, left);
+  }
+  buffer_begin_ = 0;
+  buffer_end_ = left;
+  return true;
+}
+
+void TcpWire::take_payload() {
+  const size_t take = std::min(arrival_->length - payload_done_, buffer_end_ - buffer_begin_);
+  if (take == 0) return;
+  if (arrival_->destination != nullptr) {
+    std::memcpy(arrival_->destination + payload_done_, buffer_.data() + buffer_begin_, take);
+  }
+  payload_done_ += take;
+  buffer_begin_ += take;
+}
+
+// While a long payload arrives the kernel wakes us only when much of it is there: what it holds counts.
+Nanoseconds TcpWire::heard_at() {
+  int unread = 0;
+  if (stream_ != nullptr && low_water_ > 1 && ioctl(stream_->fd(), FIONREAD, &unread) == 0 &&
+      unread > unread_) {
+    unread_ = unread;
+    heard_at_ = loop_.clock().now();
+  }
+  return heard_at_;
+}
+
+void TcpWire::fail(const char* what, int os_errno) {
+  events_->on_broken(error(Code::peer_lost, "%s failed on %s: %s", what, name_.c_str(),
+                           stream_->explain(os_errno).c_str()).with_errno(os_errno));
+}
+
+void TcpWire::close(bool in_order) {
+  if (stream_ == nullptr) return;
+  loop_.remove(stream_->fd(), this);
+  // No linger: bytes of a connection that was given up must not arrive later.
+  if (!in_order) {
+    const linger hard{1, 0};
+    setsockopt(stream_->fd(), SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
+  }
+  stream_.reset();
+  arrival_ = nullptr;
+  held_bytes_ = 0;
+}
+
+}  // namespace nezha::transport

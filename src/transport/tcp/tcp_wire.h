@@ -1,0 +1,110 @@
+// TcpWire: a TCP or TLS stream that carries frames one behind the other.
+//
+// Contract: see transport/wire.h. Owns its socket. Several frames leave in one system call; a payload is
+// read straight into its destination, together with the beginning of what follows. The kernel's send
+// queue is kept short (TCP_NOTSENT_LOWAT), so that the choice of a rail stays late. The stream may
+// encrypt: then what it holds back counts as not yet delivered, and what it has read ahead is taken
+// before the kernel is asked again.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "progress/loop.h"
+#include "transport/tcp/tcp_stream.h"
+#include "transport/wire.h"
+
+namespace nezha::transport {
+
+struct TcpWireOptions {
+  uint64_t send_buffer_bytes = 0;       // 0: the kernel's choice
+  uint64_t notsent_lowat_bytes = 128 * 1024;
+  std::string congestion_control = "";  // "": the system's
+};
+
+class TcpWire final : public Wire, private progress::Pollable {
+ public:
+  // Takes a connection that is open.
+  TcpWire(progress::Loop& loop, std::unique_ptr<TcpStream> stream, std::string name,
+          TcpWireOptions options);
+  ~TcpWire() override { close(true); }
+
+  Status start(WireEvents& events) override;
+  size_t send(std::span<WorkRequest* const> frames) override;
+  bool has_output() const override { return held_bytes_ > 0 || stream_->wants_write(); }
+  Use use_of(uint32_t number) override;
+  Status detach(uint32_t number) override;
+  uint64_t backlog_bytes() override;
+  Nanoseconds heard_at() override;
+  void close(bool in_order) override;
+
+ private:
+  static constexpr size_t kReceiveBuffer = 16 * 1024;
+  // Behind a long payload only a little is read ahead: those bytes are copied once more.
+  static constexpr size_t kReadAheadBehindPayload = 2 * 1024;
+  static constexpr size_t kLongPayload = 32 * 1024;
+  static constexpr size_t kLowWaterMax = 256 * 1024;
+  // A backstop only: a peer that does not read for this long counts as dead too, so it must be longer
+  // than any honest pause. Until then a silent rail stalls what it carries.
+  static constexpr int kSilenceMaxMs = 45'000;
+  // Fairness: at most this much per turn of the loop from one wire.
+  static constexpr size_t kReceiveBytesPerTurn = 1024 * 1024;
+
+  // The frame that is partly in the kernel; held_bytes_ says how much of it is not.
+  struct Rest {
+    std::array<std::byte, wire::kHeaderBytes> header;
+    std::array<std::byte, wire::kTrailerBytes> trailer;
+    const std::byte* data = nullptr;
+    uint32_t length = 0;
+    size_t trailer_length = 0;
+    bool is_data = false;
+    uint32_t number = 0;           // of a data frame
+    bool is_borrowed = false;      // `data` is the request's
+    std::vector<std::byte> copy;
+  };
+  using Vectors = std::array<iovec, 3 * (kFramesPerSend + 1)>;
+
+  void on_ready(uint32_t epoll_events) override;
+  bool push_stream();
+  void keep(const WorkRequest& frame, size_t sent);
+  bool copy_rest();
+  size_t took(std::span<WorkRequest* const> frames, size_t bytes);
+  void want_writable(bool wanted);
+  void receive();
+  // How many bytes were asked for; `direct`: of these, into the destination.
+  size_t aim(std::array<iovec, 2>& vectors, size_t* count, size_t* direct);
+  // Lets the kernel wake us only when a long payload is there as a whole.
+  void want_bytes();
+  // Works through what is in the buffer; false when the connection has ended.
+  bool consume_buffer();
+  void take_payload();
+  void fail(const char* what, int os_errno);
+
+  progress::Loop& loop_;
+  const TcpWireOptions options_;
+  WireEvents* events_ = nullptr;
+  std::unique_ptr<TcpStream> stream_;  // null when closed
+  bool writable_wanted_ = false;
+
+  // Sending.
+  Rest rest_;
+  uint32_t data_frames_ = 0;  // taken
+
+  // Receiving.
+  std::array<std::byte, kReceiveBuffer> buffer_;
+  size_t buffer_begin_ = 0;
+  size_t buffer_end_ = 0;
+  Arrival* arrival_ = nullptr;  // null: a header is expected
+  size_t payload_done_ = 0;
+  size_t low_water_ = 1;        // SO_RCVLOWAT as set
+  Nanoseconds heard_at_ = 0;
+  int unread_ = 0;              // bytes in the kernel at the last look of heard_at()
+};
+
+}  // namespace nezha::transport

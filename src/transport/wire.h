@@ -1,0 +1,136 @@
+// Wire: what carries the frames of one connection: a TCP or TLS stream, a port of a fabric, a test.
+//
+// Contract
+//   Owner    one Connection, which has the protocol: acknowledgements, credit, what is taken back, when
+//            memory is released. A wire moves frames and knows none of that.
+//   Threads  the holder of the loop's baton, in both directions. Nothing here needs that loop: a wire with
+//            a thread of its own would hand WireEvents to the holder of the baton, and take frames
+//            through a queue (docs/thread_model.md).
+//   Order    data frames are numbered from 0 in the order in which they were taken. Headers arrive in that
+//            order; payloads may be complete in any.
+//   Memory   a frame that was taken is read until `use_of` says `none`; where an arrival goes may be
+//            written until `on_arrived`. `detach` and `abandon` end that early; `close` ends all of it.
+//   Errors   `on_broken`; it may be raised inside `send`, not inside any other call.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "transport/work_request.h"
+#include "wire/frame.h"
+
+namespace nezha::transport {
+
+// A frame that is arriving: where the wire puts it.
+struct Arrival {
+  std::byte* destination = nullptr;  // of the payload; null: it is read and dropped
+  uint32_t length = 0;               // of the payload
+  uint32_t trailer_length = 0;       // of what follows it
+  std::array<std::byte, wire::kTrailerBytes> trailer;
+  uint32_t number = 0;               // of a data frame
+  bool is_data = false;
+};
+
+// Where this host hears late of what was delivered: what was, and in how much time in which there was
+// something to deliver (both only grow); what has left besides, and for how long it may have been
+// arriving without a word of it yet.
+struct Drained {
+  uint64_t bytes = 0;
+  Nanoseconds busy = 0;
+  uint64_t under_way = 0;
+  Nanoseconds untold = 0;
+};
+
+// What a wire tells its connection, and may ask of it. After a call the wire may be closed.
+class WireEvents {
+ public:
+  virtual ~WireEvents() = default;
+  // A header of wire::kHeaderBytes came; says where the rest goes, until on_arrived. Null: the connection
+  // has ended.
+  virtual Arrival* on_header(const std::byte* header) = 0;
+  // Payload and trailer are in place. False: the connection has ended.
+  virtual bool on_arrived(Arrival& arrival) = 0;
+  // `use_of` a frame has become `none` by itself.
+  virtual void on_freed() = 0;
+  // More can be sent than before.
+  virtual void on_ready() = 0;
+  virtual void on_broken(const Status& why) = 0;
+
+  // Data frames that were received and told to the engine, in order.
+  virtual uint32_t landed_frames() const = 0;
+  // Something is waiting to leave.
+  virtual bool has_output() const = 0;
+  // The peer said goodbye, and all that it sent before has landed.
+  virtual bool has_peer_left() const = 0;
+};
+
+class Wire {
+ public:
+  enum class Use : uint8_t {
+    none,    // its memory is not read any more
+    ending,  // all of it has left; until on_freed its memory may still be read
+    needed,  // not all of it has left: nobody can have received it
+  };
+  // So many frames at most are given to one `send`.
+  static constexpr size_t kFramesPerSend = 24;
+
+  virtual ~Wire() = default;
+
+  // Before anything else, once.
+  virtual Status start(WireEvents& events) = 0;
+  // Pushes on what was taken before, takes as many frames as it can from the front, and says how many. They
+  // are sealed: header_bytes, data, and trailer_bytes if has_trailer. What is no data frame is not
+  // read after the call.
+  virtual size_t send(std::span<WorkRequest* const> frames) = 0;
+  // Something besides frames is waiting to leave, or the rest of one.
+  virtual bool has_output() const = 0;
+
+  virtual Use use_of(uint32_t number) = 0;
+  // The memory of that frame is needed. It goes on from a private copy; where that cannot be the wire
+  // stops all use of memory and says why, and the connection closes it.
+  virtual Status detach(uint32_t number) = 0;
+  // The destination of that arrival is needed, and becomes null when this returns. The same.
+  virtual Status abandon(Arrival&) { return Status::ok(); }
+  // Whether `detach` of some frame, or `abandon` at the peer, would stop everything now.
+  virtual bool is_detaching_fatal() const { return false; }
+
+  // Bytes taken that the network has not delivered yet, as far as this host can know.
+  virtual uint64_t backlog_bytes() = 0;
+  virtual std::optional<Drained> drained(Nanoseconds) { return std::nullopt; }
+  // When bytes last arrived, as far as this host knows; the time of its start before that.
+  virtual Nanoseconds heard_at() = 0;
+
+  // Stops all use of memory for good. `in_order`: the peer has left, nothing has to be cut off.
+  virtual void close(bool in_order) = 0;
+
+  // "10.1.0.1:40112 -> 10.1.0.2:40001 (eth0)", for messages.
+  const std::string& name() const { return name_; }
+  // Of frames that were taken: what has not left this process.
+  uint64_t held_bytes() const { return held_bytes_; }
+  uint64_t send_calls() const { return send_calls_; }
+  uint64_t receive_calls() const { return receive_calls_; }
+
+ protected:
+  explicit Wire(std::string name) : name_(std::move(name)) {}
+  Wire(const Wire&) = delete;
+  Wire& operator=(const Wire&) = delete;
+
+  const std::string name_;
+  uint64_t held_bytes_ = 0;
+  uint64_t send_calls_ = 0;
+  uint64_t receive_calls_ = 0;
+};
+
+// A frame as it stands on a wire.
+inline size_t frame_bytes(const WorkRequest& frame) {
+  return wire::kHeaderBytes + frame.header.length + (frame.has_trailer ? wire::kTrailerBytes : 0);
+}
+
+}  // namespace nezha::transport

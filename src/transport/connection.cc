@@ -73,7 +73,8 @@ void Connection::flush() {
   }
 }
 
-// Control frames first. Acknowledgements are cumulative: while others wait to leave, so does their making.
+// Control frames first. Acknowledgements are cumulative: while others wait to leave, so does their
+// making.
 size_t Connection::gather(Frames& frames) {
   if (control_.empty()) queue_acks();
   size_t count = 0;

@@ -3,11 +3,11 @@
 // Contract
 //   Owner    one Connection, which has the protocol: acknowledgements, credit, what is taken back, when
 //            memory is released. A wire moves frames and knows none of that.
-//   Threads  the holder of the loop's baton, in both directions. Nothing here needs that loop: a wire with
-//            a thread of its own would hand WireEvents to the holder of the baton, and take frames
-//            through a queue (docs/thread_model.md).
-//   Order    data frames are numbered from 0 in the order in which they were taken. Headers arrive in that
-//            order; payloads may be complete in any.
+//   Threads  the holder of the loop's baton, in both directions. Nothing here needs that loop: a wire
+//            with a thread of its own would hand WireEvents to the holder of the baton, and take
+//            frames through a queue (docs/thread_model.md).
+//   Order    data frames are numbered from 0 in the order in which they were taken. Headers arrive in
+//            that order; payloads may be complete in any.
 //   Memory   a frame that was taken is read until `use_of` says `none`; where an arrival goes may be
 //            written until `on_arrived`. `detach` and `abandon` end that early; `close` ends all of it.
 //   Errors   `on_broken`; it may be raised inside `send`, not inside any other call.
@@ -85,8 +85,8 @@ class Wire {
 
   // Before anything else, once.
   virtual Status start(WireEvents& events) = 0;
-  // Pushes on what was taken before, takes as many frames as it can from the front, and says how many. They
-  // are sealed: header_bytes, data, and trailer_bytes if has_trailer. What is no data frame is not
+  // Pushes on what was taken before, takes as many frames as it can from the front, and says how many.
+  // They are sealed: header_bytes, data, and trailer_bytes if has_trailer. What is no data frame is not
   // read after the call.
   virtual size_t send(std::span<WorkRequest* const> frames) = 0;
   // Something besides frames is waiting to leave, or the rest of one.

@@ -8,11 +8,11 @@
 
 #include "property/schedule_worlds.h"
 #include "schedule/aggregation.h"
-#include "schedule/contract.h"
-#include "schedule/flow.h"
+#include "proofs/contract.h"
+#include "proofs/flow.h"
 #include "schedule/links.h"
-#include "schedule/rehearsal.h"
-#include "schedule/verifier.h"
+#include "proofs/rehearsal.h"
+#include "proofs/verifier.h"
 
 namespace nezha::schedule {
 namespace {

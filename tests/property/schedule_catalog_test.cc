@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "property/schedule_worlds.h"
-#include "schedule/contract.h"
-#include "schedule/rehearsal.h"
-#include "schedule/verifier.h"
+#include "proofs/contract.h"
+#include "proofs/rehearsal.h"
+#include "proofs/verifier.h"
 
 namespace nezha::schedule {
 namespace {

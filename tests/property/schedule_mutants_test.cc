@@ -26,9 +26,9 @@
 #include "property/schedule_worlds.h"
 #include "schedule/builder.h"
 #include "schedule/links.h"
-#include "schedule/rehearsal.h"
-#include "schedule/rehearsal_memory.h"
-#include "schedule/verifier.h"
+#include "proofs/rehearsal.h"
+#include "proofs/rehearsal_memory.h"
+#include "proofs/verifier.h"
 
 namespace nezha::schedule {
 namespace {

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "simulation/sim_clock.h"
-#include "transport/fake/fake_wire.h"
+#include "support/fake_wire.h"
 
 namespace nezha::simulation {
 

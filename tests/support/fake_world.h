@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "engine/engine.h"
-#include "transport/fake/fake_wire.h"
-#include "transport/faulty/faulty_wire.h"
+#include "support/fake_wire.h"
+#include "support/faulty_wire.h"
 
 namespace nezha::testing {
 

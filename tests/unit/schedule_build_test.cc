@@ -6,8 +6,8 @@
 #include "schedule/builder.h"
 #include "schedule/catalog.h"
 #include "schedule/printer.h"
-#include "schedule/rehearsal.h"
-#include "schedule/verifier.h"
+#include "proofs/rehearsal.h"
+#include "proofs/verifier.h"
 
 namespace nezha::schedule {
 namespace {

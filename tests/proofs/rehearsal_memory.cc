@@ -1,4 +1,4 @@
-#include "schedule/rehearsal_memory.h"
+#include "proofs/rehearsal_memory.h"
 
 #include <algorithm>
 

@@ -8,7 +8,7 @@
 #include <span>
 
 #include "base/status.h"
-#include "schedule/expression.h"
+#include "proofs/expression.h"
 #include "schedule/schedule.h"
 
 namespace nezha::schedule {

@@ -1,4 +1,4 @@
-#include "transport/faulty/faulty_wire.h"
+#include "support/faulty_wire.h"
 
 namespace nezha::transport {
 

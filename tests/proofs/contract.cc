@@ -1,4 +1,4 @@
-#include "schedule/contract.h"
+#include "proofs/contract.h"
 
 #include <optional>
 

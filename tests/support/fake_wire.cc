@@ -1,4 +1,4 @@
-#include "transport/fake/fake_wire.h"
+#include "support/fake_wire.h"
 
 #include <algorithm>
 #include <cstring>

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/status.h"
-#include "schedule/contract.h"
-#include "schedule/expression.h"
+#include "proofs/contract.h"
+#include "proofs/expression.h"
 #include "schedule/links.h"
 
 namespace nezha::schedule {

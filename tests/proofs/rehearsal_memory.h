@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "schedule/contract.h"
-#include "schedule/expression.h"
+#include "proofs/contract.h"
+#include "proofs/expression.h"
 #include "schedule/links.h"
 
 namespace nezha::schedule {

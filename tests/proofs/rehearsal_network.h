@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "schedule/links.h"
-#include "schedule/rehearsal.h"
-#include "schedule/rehearsal_memory.h"
+#include "proofs/rehearsal.h"
+#include "proofs/rehearsal_memory.h"
 
 namespace nezha::schedule {
 

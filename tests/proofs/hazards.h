@@ -5,8 +5,8 @@
 #pragma once
 
 #include "base/status.h"
-#include "schedule/contract.h"
-#include "schedule/flow.h"
+#include "proofs/contract.h"
+#include "proofs/flow.h"
 #include "schedule/links.h"
 
 namespace nezha::schedule {

@@ -1,12 +1,12 @@
-#include "schedule/verifier.h"
+#include "proofs/verifier.h"
 
 #include <algorithm>
 #include <vector>
 
-#include "schedule/contract.h"
-#include "schedule/expression.h"
-#include "schedule/flow.h"
-#include "schedule/hazards.h"
+#include "proofs/contract.h"
+#include "proofs/expression.h"
+#include "proofs/flow.h"
+#include "proofs/hazards.h"
 #include "schedule/links.h"
 
 namespace nezha::schedule {

@@ -1,4 +1,4 @@
-#include "schedule/hazards.h"
+#include "proofs/hazards.h"
 
 #include <algorithm>
 #include <vector>

@@ -1,4 +1,4 @@
-#include "schedule/rehearsal_network.h"
+#include "proofs/rehearsal_network.h"
 
 #include <utility>
 

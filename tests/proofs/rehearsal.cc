@@ -1,4 +1,4 @@
-#include "schedule/rehearsal.h"
+#include "proofs/rehearsal.h"
 
 #include <algorithm>
 #include <map>
@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "schedule/contract.h"
+#include "proofs/contract.h"
 #include "schedule/links.h"
-#include "schedule/rehearsal_memory.h"
-#include "schedule/rehearsal_network.h"
+#include "proofs/rehearsal_memory.h"
+#include "proofs/rehearsal_network.h"
 
 namespace nezha::schedule {
 namespace {

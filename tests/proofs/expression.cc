@@ -1,4 +1,4 @@
-#include "schedule/expression.h"
+#include "proofs/expression.h"
 
 namespace nezha::schedule {
 

@@ -1,4 +1,4 @@
-#include "schedule/flow.h"
+#include "proofs/flow.h"
 
 #include <algorithm>
 

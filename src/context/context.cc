@@ -324,7 +324,7 @@ std::string Context::rails_json() {
     transport::ConnectionCounters sum;
     json.begin_object().field("name", rails_[rail].name).field("device", rails_[rail].name);
     json.field("address", rails_[rail].address);
-    json.field("transport", rails_[rail].provider.empty() ? "tcp" : "ofi");
+    json.field("transport", rails_[rail].transport);
     json.field("provider", rails_[rail].provider);
     json.field("mtu", rails_[rail].mtu);
     json.field("rate_bytes_per_s", snapshots[rail].rate_bytes_per_s);

@@ -16,13 +16,23 @@ using transport::RailAddress;
 
 namespace {
 
-std::unique_ptr<transport::Transport> make_fabric_transport() {
-#ifdef NEZHA_HAS_LIBFABRIC
-  return std::make_unique<transport::OfiTransport>();
-#else
-  return nullptr;
-#endif
+template <class Mechanism>
+std::unique_ptr<transport::Transport> make() {
+  return std::make_unique<Mechanism>();
 }
+
+// The mechanisms of this build. One more is one more row.
+struct Row {
+  std::string_view name;
+  bool everywhere;
+  std::unique_ptr<transport::Transport> (*make)();
+};
+constexpr Row kTransports[] = {
+    {"tcp", true, make<transport::TcpTransport>},
+#ifdef NEZHA_HAS_LIBFABRIC
+    {"ofi", false, make<transport::OfiTransport>},
+#endif
+};
 
 int place_of(const RailTransports::Places& places, int rank, int rail) {
   return places[static_cast<size_t>(rank)][static_cast<size_t>(rail)];
@@ -106,13 +116,10 @@ class Parts final : public transport::Rejoin {
   std::vector<std::unique_ptr<Part>> parts_;
 };
 
-bool is_of(bool fabric, const RailAddress& rail) { return rail.provider.empty() != fabric; }
-
 }  // namespace
 
 RailTransports::RailTransports() {
-  kinds_.push_back({false, std::make_unique<transport::TcpTransport>(), {}, false});
-  kinds_.push_back({true, make_fabric_transport(), {}, false});
+  for (const Row& row : kTransports) kinds_.push_back({row.name, row.everywhere, row.make(), {}, false});
 }
 
 Status RailTransports::listen(std::vector<RailAddress>& rails, uint16_t port_low,
@@ -120,13 +127,13 @@ Status RailTransports::listen(std::vector<RailAddress>& rails, uint16_t port_low
   for (Kind& kind : kinds_) {
     std::vector<RailAddress> own;
     for (const RailAddress& rail : rails) {
-      if (is_of(kind.fabric, rail)) own.push_back(rail);
+      if (rail.transport == kind.name) own.push_back(rail);
     }
     if (own.empty()) continue;
     NEZHA_RETURN_IF_ERROR(kind.transport->listen(own, port_low, port_high));
     size_t next = 0;
     for (RailAddress& rail : rails) {
-      if (is_of(kind.fabric, rail)) rail = own[next++];
+      if (rail.transport == kind.name) rail = own[next++];
     }
   }
   return Status::ok();
@@ -139,7 +146,7 @@ MeshRequest RailTransports::part_of(const MeshRequest& request, Kind& kind) {
     part.ranks[rank].rails.clear();
     const auto& rails = request.ranks[rank].rails;
     for (size_t rail = 0; rail < rails.size(); ++rail) {
-      if (!is_of(kind.fabric, rails[rail])) continue;
+      if (rails[rail].transport != kind.name) continue;
       part.ranks[rank].rails.push_back(rails[rail]);
       kind.places[rank].push_back(static_cast<int>(rail));
     }
@@ -156,9 +163,9 @@ Result<transport::Mesh> RailTransports::connect(const MeshRequest& request, prog
                                     [](const auto& rails) { return !rails.empty(); });
     kind.in_use = !kind.places[static_cast<size_t>(request.rank)].empty();
     if (with == 0) continue;
-    if (!kind.fabric && static_cast<size_t>(with) < request.ranks.size()) {
-      return error(Code::invalid_argument, "rank %d: some ranks have rails of TCP and some have not; "
-                   "give every rank one, or none", request.rank);
+    if (kind.everywhere && static_cast<size_t>(with) < request.ranks.size()) {
+      return error(Code::invalid_argument, "rank %d: some ranks have rails of %s and some have not; "
+                   "give every rank one, or none", request.rank, std::string(kind.name).c_str());
     }
     if (!kind.in_use) continue;
     auto mesh = kind.transport->connect(part, loop, events);

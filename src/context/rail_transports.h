@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "transport/transport.h"
@@ -29,8 +30,9 @@ class RailTransports final : public transport::Transport {
 
  private:
   struct Kind {
-    bool fabric = false;
-    std::unique_ptr<transport::Transport> transport;  // null: not in this build
+    std::string_view name;  // RailAddress::transport
+    bool everywhere = false;  // a rank has rails of it if any rank has
+    std::unique_ptr<transport::Transport> transport;
     Places places;                                    // from connect on
     bool in_use = false;
   };

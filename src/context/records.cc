@@ -11,7 +11,7 @@
 namespace nezha::context {
 namespace {
 
-constexpr uint64_t kVersion = 4;
+constexpr uint64_t kVersion = 5;
 constexpr uint64_t kRanksMax = 65535;
 constexpr uint64_t kRailsMax = 1024;
 constexpr size_t kDeviceNameMax = 64;
@@ -32,6 +32,7 @@ bool is_sound(const transport::RailAddress& rail) {
   const bool placed = prefix ? rail.prefix_length <= prefix->bits()
                              : rail.address.empty() && !rail.provider.empty();
   return placed && rail.name.size() <= kDeviceNameMax && rail.provider.size() <= kDeviceNameMax &&
+         !rail.transport.empty() && rail.transport.size() <= kDeviceNameMax &&
          rail.door.size() <= kDoorBytesMax &&
          std::isfinite(rail.speed_bits_per_s) && rail.speed_bits_per_s >= 0;
 }
@@ -44,6 +45,7 @@ bool read_rail(BlobReader& reader, transport::RailAddress* rail) {
   rail->speed_bits_per_s = reader.real();
   rail->provider = reader.text();
   rail->door = reader.text();
+  rail->transport = reader.text();
   return fits && reader.ok() && is_sound(*rail);
 }
 
@@ -61,7 +63,7 @@ std::string encode(const JoinRecord& record) {
   for (const transport::RailAddress& rail : record.address.rails) {
     writer.text(rail.name).text(rail.address).number(rail.prefix_length).number(rail.port);
     writer.number(rail.local_port).number(rail.mtu).real(rail.speed_bits_per_s);
-    writer.text(rail.provider).text(rail.door);
+    writer.text(rail.provider).text(rail.door).text(rail.transport);
   }
   return writer.take();
 }

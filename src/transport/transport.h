@@ -28,8 +28,9 @@ struct RailAddress {
   uint16_t local_port = 0;    // for ranks of this host
   uint32_t mtu = 0;
   double speed_bits_per_s = 0;  // 0: unknown
-  std::string provider = "";  // of libfabric, "net"; "": TCP
+  std::string provider = "";  // of libfabric, "net"; "": none
   std::string door = "";      // where it answers, in the provider's own bytes
+  std::string transport = "tcp";  // its name in the table of transports (context/rail_transports.cc)
 };
 
 struct PeerAddress {

@@ -97,8 +97,8 @@ Status Context::choose_tcp_rails(const std::string& filter) {
       device_left_out_.push_back("device " + device.name + " (" + device.address + ") of rank " +
                                  std::to_string(rank_) + " is not a rail: " + choice.reason);
     } else {
-      rails_.push_back({device.name, device.address, static_cast<uint8_t>(device.prefix_length), 0,
-                        0, device.mtu, device.speed_bits_per_s, "", ""});
+      rails_.push_back({device.name, device.address, static_cast<uint8_t>(device.prefix_length),
+                        device.mtu, device.speed_bits_per_s});
     }
   }
   return Status::ok();
@@ -325,7 +325,7 @@ std::string Context::rails_json() {
     json.begin_object().field("name", rails_[rail].name).field("device", rails_[rail].name);
     json.field("address", rails_[rail].address);
     json.field("transport", rails_[rail].transport);
-    json.field("provider", rails_[rail].provider);
+    json.field("provider", rails_[rail].variant);
     json.field("mtu", rails_[rail].mtu);
     json.field("rate_bytes_per_s", snapshots[rail].rate_bytes_per_s);
     json.field("latency_s", snapshots[rail].latency_s);

@@ -43,7 +43,7 @@ FabricRails::Rail make_rail(RailAddress rail, const std::vector<control::Device>
 
 Status add_matching(const std::string& wanted, std::vector<FabricRails::Rail>* rails) {
   if (wanted == "shm") {
-    rails->push_back({{"shm", "", 0, 0, 0, 0, 0, "shm", "", "ofi"}, ""});
+    rails->push_back({{"shm", "", 0, 0, 0, "ofi", "shm"}, ""});
     return Status::ok();
   }
   const auto listed = control::list_devices();
@@ -51,7 +51,7 @@ Status add_matching(const std::string& wanted, std::vector<FabricRails::Rail>* r
   const size_t at = wanted.find('@');
   if (at != std::string::npos) {
     const std::string provider = wanted.substr(0, at);
-    rails->push_back(make_rail({wanted, wanted.substr(at + 1), 0, 0, 0, 0, 0, provider, "", "ofi"},
+    rails->push_back(make_rail({wanted, wanted.substr(at + 1), 0, 0, 0, "ofi", provider},
                                host));
     return Status::ok();
   }
@@ -65,8 +65,8 @@ Status add_matching(const std::string& wanted, std::vector<FabricRails::Rail>* r
                  wanted.c_str());
   }
   for (const transport::FabricDevice& device : chosen) {
-    rails->push_back(make_rail({device.domain, device.address, 0, 0, 0, device.mtu,
-                                device.speed_bits_per_s, device.provider, "", "ofi"},
+    rails->push_back(make_rail({device.domain, device.address, 0, device.mtu,
+                                device.speed_bits_per_s, "ofi", device.provider},
                                host));
     if (is_adapter(device)) rails->back().net_device = device.net_device;
     if (!wanted.empty()) break;  // by its best provider

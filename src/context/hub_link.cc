@@ -4,6 +4,7 @@
 #include <new>
 
 #include "base/log.h"
+#include "transport/tcp/tcp_address.h"
 
 namespace nezha::context {
 
@@ -57,7 +58,8 @@ void HubLink::drop(const std::string& why) {
     failures_ = 0;
     NEZHA_LOG(info, "aggregation", "rank %d: the aggregation node %s:%u is out of reach (%s); host rails "
               "carry everything until it is back", request_.session.rank,
-              request_.session.node.address.c_str(), request_.session.node.port, last_reason_.c_str());
+              request_.session.node.address.c_str(),
+              transport::ports_of(request_.session.node).device, last_reason_.c_str());
   } else {
     ++failures_;
   }
@@ -117,7 +119,8 @@ void HubLink::out_of_memory() noexcept {
 }
 
 void HubLink::write(JsonWriter& json) const {
-  json.field("node", request_.session.node.address).field("port", request_.session.node.port);
+  json.field("node", request_.session.node.address);
+  json.field("port", transport::ports_of(request_.session.node).device);
   transport::ConnectionCounters sum = past_;
   sum += traffic();
   json.field("device", request_.session.rail.name);

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "context/topology_question.h"
 #include "control/rail_selector.h"
+#include "transport/tcp/tcp_address.h"
 
 namespace nezha::context {
 namespace {
@@ -63,8 +64,8 @@ Result<transport::RailAddress> rail_towards(const Config& config, const NodeAddr
         source.empty() ? device.name == config.aggregator_device : device.address == source;
     if (!fits || device.address.empty()) continue;
     const auto prefix = static_cast<uint8_t>(device.prefix_length);
-    return transport::RailAddress{device.name, device.address, prefix, 0, 0, device.mtu,
-                                  device.speed_bits_per_s, "", ""};
+    return transport::RailAddress{device.name, device.address, prefix, device.mtu,
+                                  device.speed_bits_per_s};
   }
   return error(Code::invalid_argument, "aggregator_device %s is no network device with an address here",
                source.empty() ? config.aggregator_device.c_str() : source.c_str());
@@ -133,7 +134,8 @@ Result<HubLinkRequest> make_hub_request(const Config& config, int rank, int rank
   }
   const schedule::TopologyNode& node = request.topology.nodes[static_cast<size_t>(session.hub)];
   session.rail = std::move(*rail);
-  session.node = {"", node.address, 0, node.port, node.port, 0, 0, "", ""};
+  session.node.address = node.address;
+  session.node.blob = transport::encode(transport::TcpPorts{node.port, node.port});
   session.peer_deadline = kNodeDeadline;
   session.inline_bytes = config.inline_bytes;
   session.congestion_control = config.congestion_control;

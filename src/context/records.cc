@@ -15,7 +15,6 @@ constexpr uint64_t kVersion = 5;
 constexpr uint64_t kRanksMax = 65535;
 constexpr uint64_t kRailsMax = 1024;
 constexpr size_t kDeviceNameMax = 64;
-constexpr size_t kDoorBytesMax = 512;
 constexpr size_t kSessionBytesMax = 64;
 
 // A number that must fit into `Number`, or the record is refused.
@@ -28,24 +27,23 @@ bool read_into(BlobReader& reader, Number* number) {
 
 bool is_sound(const transport::RailAddress& rail) {
   const auto prefix = parse_ip_prefix(rail.address);
-  // What libfabric reaches needs no IP address.
+  // What a transport with variants reaches needs no IP address.
   const bool placed = prefix ? rail.prefix_length <= prefix->bits()
-                             : rail.address.empty() && !rail.provider.empty();
-  return placed && rail.name.size() <= kDeviceNameMax && rail.provider.size() <= kDeviceNameMax &&
+                             : rail.address.empty() && !rail.variant.empty();
+  return placed && rail.name.size() <= kDeviceNameMax && rail.variant.size() <= kDeviceNameMax &&
          !rail.transport.empty() && rail.transport.size() <= kDeviceNameMax &&
-         rail.door.size() <= kDoorBytesMax &&
+         rail.blob.size() <= transport::kRailBlobBytesMax &&
          std::isfinite(rail.speed_bits_per_s) && rail.speed_bits_per_s >= 0;
 }
 
 bool read_rail(BlobReader& reader, transport::RailAddress* rail) {
   rail->name = reader.text();
   rail->address = reader.text();
-  const bool fits = read_into(reader, &rail->prefix_length) && read_into(reader, &rail->port) &&
-                    read_into(reader, &rail->local_port) && read_into(reader, &rail->mtu);
+  const bool fits = read_into(reader, &rail->prefix_length) && read_into(reader, &rail->mtu);
   rail->speed_bits_per_s = reader.real();
-  rail->provider = reader.text();
-  rail->door = reader.text();
   rail->transport = reader.text();
+  rail->variant = reader.text();
+  rail->blob = reader.text();
   return fits && reader.ok() && is_sound(*rail);
 }
 
@@ -61,9 +59,8 @@ std::string encode(const JoinRecord& record) {
   writer.number(static_cast<uint64_t>(record.address.rank)).text(record.address.host);
   writer.number(record.address.rails.size());
   for (const transport::RailAddress& rail : record.address.rails) {
-    writer.text(rail.name).text(rail.address).number(rail.prefix_length).number(rail.port);
-    writer.number(rail.local_port).number(rail.mtu).real(rail.speed_bits_per_s);
-    writer.text(rail.provider).text(rail.door).text(rail.transport);
+    writer.text(rail.name).text(rail.address).number(rail.prefix_length).number(rail.mtu);
+    writer.real(rail.speed_bits_per_s).text(rail.transport).text(rail.variant).text(rail.blob);
   }
   return writer.take();
 }

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/log.h"
+#include "transport/tcp/tcp_address.h"
 
 namespace nezha::server {
 
@@ -78,12 +79,12 @@ Status JobHub::open(const wire::Secret& job_key) {
     peer.rank = member;
     // What rails a rank comes on is its own affair.
     const size_t rails = member < ranks() ? control::kRailsMax : 1;
-    peer.rails.assign(rails, {options.device, options.address, 0, 0, 0, 0, 0, "", ""});
+    peer.rails.assign(rails, {options.device, options.address});
     if (member < ranks() || member == rank()) continue;
     const auto& node = node_.topology.nodes[static_cast<size_t>(member - ranks())];
     peer.host = node.name;
     peer.rails[0].address = node.address;
-    peer.rails[0].port = node.port;
+    peer.rails[0].blob = transport::encode(transport::TcpPorts{node.port, node.port});
   }
   auto sockets = transport::TcpRejoin::create(request, loop_, *engine_, *this, {}, {});
   if (!sockets) return sockets.status();

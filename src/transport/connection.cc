@@ -16,6 +16,7 @@ Connection::Connection(ConnectionEvents& events, std::unique_ptr<Wire> wire,
 
 ConnectionCounters Connection::counters() const {
   ConnectionCounters counters = counters_;
+  counters.bytes_sent -= wire_->held_bytes();
   counters.send_calls = wire_->send_calls();
   counters.receive_calls = wire_->receive_calls();
   return counters;

@@ -19,18 +19,18 @@
 
 namespace nezha::transport {
 
+inline constexpr size_t kRailBlobBytesMax = 512;
+
 // A rail as its owner publishes it to the other ranks.
 struct RailAddress {
   std::string name;           // device, "eth0"
   std::string address;        // numeric
   uint8_t prefix_length = 0;
-  uint16_t port = 0;          // for other hosts: answers only on the rail's own device
-  uint16_t local_port = 0;    // for ranks of this host
   uint32_t mtu = 0;
   double speed_bits_per_s = 0;  // 0: unknown
-  std::string provider = "";  // of libfabric, "net"; "": none
-  std::string door = "";      // where it answers, in the provider's own bytes
   std::string transport = "tcp";  // its name in the table of transports (context/rail_transports.cc)
+  std::string variant = "";   // of the transport: libfabric's provider, "net"; "": it has none
+  std::string blob = "";      // what its transport tells itself at other ranks: where it answers
 };
 
 struct PeerAddress {

@@ -114,7 +114,8 @@ class OfiDoors : public ::testing::Test {
       rails_.push_back(open_rail());
       auto door = OfiMeeting::open_door(*rails_.back());
       ASSERT_TRUE(door.is_ok()) << door.status().to_string();
-      job_.ranks.push_back({rank, "host", {{"lo", kAddress, 8, 0, 0, 0, 0, provider_, (*door)->name()}}});
+      job_.ranks.push_back(
+          {rank, "host", {{"lo", kAddress, 8, 0, 0, "ofi", provider_, (*door)->name()}}});
       doors.push_back(std::move(*door));
     }
     for (int rank = 0; rank < 2; ++rank) {
@@ -131,7 +132,7 @@ class OfiDoors : public ::testing::Test {
     EXPECT_TRUE(rail.is_ok()) << rail.status().to_string();
     return std::move(*rail);
   }
-  const std::string& door() const { return job_.ranks[1].rails[0].door; }
+  const std::string& door() const { return job_.ranks[1].rails[0].blob; }
   void turn() {
     for (auto& meeting : meetings_) meeting->turn(system_clock().now());
   }

@@ -13,6 +13,7 @@
 
 #include "support/sockets.h"
 #include "support/watchdog.h"
+#include "transport/tcp/tcp_address.h"
 #include "transport/tcp/tcp_transport.h"
 
 namespace nezha::transport {
@@ -213,7 +214,7 @@ class TcpRejoinTest : public ::testing::Test {
     fds_.push_back(fd);
     return fd;
   }
-  uint16_t port() { return low().request.ranks[1].rails[0].local_port; }
+  uint16_t port() { return ports_of(low().request.ranks[1].rails[0]).local; }
   // A stranger who stands at the door of `high`.
   int stranger() {
     const int fd = keep(stranger_socket());
@@ -323,7 +324,7 @@ TEST_F(TcpRejoinTest, SilenceIsUnanswered) {
     const int fd = keep(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     connect(fd, reinterpret_cast<const sockaddr*>(&there), sizeof(there));
   }
-  low().request.ranks[1].rails[0].local_port = full;
+  low().request.ranks[1].rails[0].blob = encode(TcpPorts{0, full});
   low().make_rejoin();
   low().rejoin->dial(kPath, 1, kSecond);
   low().rejoin->probe(kPath, kSecond);
@@ -341,7 +342,7 @@ TEST_F(TcpRejoinTest, WhoAnswersWrongHasFailed) {
   connect_both();
   uint16_t mute = 0;
   const int listener = keep(false_listener(10, &mute));
-  low().request.ranks[1].rails[0].local_port = mute;
+  low().request.ranks[1].rails[0].blob = encode(TcpPorts{0, mute});
   low().make_rejoin();
   for (const bool talks : {false, true}) {
     low().failures.clear();

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "support/rail_job.h"
 #include "support/stranger.h"
+#include "transport/tcp/tcp_address.h"
 #include "wire/handshake.h"
 
 namespace nezha::testing {
@@ -117,7 +118,8 @@ TEST_P(AttackedDialler, BelievesNothingAndUsesTheOtherRail) {
   ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&here), length), 0);
   ASSERT_EQ(listen(listener, 8), 0);
   ASSERT_EQ(getsockname(listener, reinterpret_cast<sockaddr*>(&here), &length), 0);
-  job.request_of(0).ranks[1].rails[0].local_port = ntohs(here.sin_port);
+  job.request_of(0).ranks[1].rails[0].blob =
+      transport::encode(transport::TcpPorts{0, ntohs(here.sin_port)});
   job.start(0);
   job.start(1);
   pollfd watched{listener, POLLIN, 0};

@@ -15,6 +15,7 @@
 #include "rendezvous/socket.h"
 #include "support/watched_store.h"
 #include "support/world.h"
+#include "transport/tcp/tcp_address.h"
 
 namespace nezha::testing {
 namespace {
@@ -105,7 +106,9 @@ class StoreWriter : public ::testing::Test {
 std::string redirected(std::string_view join, uint16_t port) {
   context::JoinRecord record;
   if (!context::decode(join, &record)) return "";
-  for (transport::RailAddress& rail : record.address.rails) rail.port = rail.local_port = port;
+  for (transport::RailAddress& rail : record.address.rails) {
+    rail.blob = transport::encode(transport::TcpPorts{port, port});
+  }
   return encode(record);
 }
 

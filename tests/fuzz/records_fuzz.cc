@@ -27,9 +27,9 @@ void check(std::string_view bytes) {
     for (const transport::RailAddress& rail : join.address.rails) {
       auto prefix = parse_ip_prefix(rail.address);
       NEZHA_CHECK(std::isfinite(rail.speed_bits_per_s) && rail.speed_bits_per_s >= 0);
-      NEZHA_CHECK(rail.door.size() <= 512);
+      NEZHA_CHECK(rail.blob.size() <= transport::kRailBlobBytesMax);
       if (rail.address.empty()) {
-        NEZHA_CHECK(!rail.provider.empty());
+        NEZHA_CHECK(!rail.variant.empty());
         continue;
       }
       NEZHA_CHECK(prefix && rail.prefix_length <= prefix->bits());
@@ -49,8 +49,8 @@ std::string honest(size_t which) {
   JoinRecord join;
   join.nonce = "0123456789abcdef";
   join.agreed = "chunk_bytes=262144";
-  join.address = {2, "host", {{"eth0", "10.1.0.1", 24, 4000, 4001, 1500, 1e10},
-                              {"eth1", "fd00::1", 64, 4002, 4003, 9000, 0}}};
+  join.address = {2, "host", {{"eth0", "10.1.0.1", 24, 1500, 1e10, "tcp", "", "where"},
+                              {"eth1", "fd00::1", 64, 9000, 0}}};
   if (which == 0) return encode(join);
   WelcomeRecord welcome;
   welcome.session = "0123";

@@ -18,6 +18,7 @@
 #include "schedule/topology.h"
 #include "server/aggregator.h"
 #include "support/watchdog.h"
+#include "transport/tcp/tcp_address.h"
 
 namespace nezha::testing {
 
@@ -50,8 +51,9 @@ class HubRank {
     request.session = place.session;
     request.job = {place.job, wire::job_key_of(node_key, place.job)};
     request.run = place.run;
-    request.rail = {"", kHubAddress, 8, 0, 0, 0, 0, "", ""};
-    request.node = {"", place.address, 8, place.port, place.port, 0, 0, "", ""};
+    request.rail = {"", kHubAddress, 8};
+    request.node = {"", place.address, 8};
+    request.node.blob = transport::encode(transport::TcpPorts{place.port, place.port});
     progress::Loop::Baton baton(*loop_);
     auto session = context::HubSession::create(*loop_, request);
     EXPECT_TRUE(session) << session.status().to_string();

@@ -4,6 +4,7 @@
 #include <deque>
 
 #include "support/watchdog.h"
+#include "transport/tcp/tcp_address.h"
 
 namespace nezha::testing {
 namespace {
@@ -123,7 +124,7 @@ RailJob::~RailJob() { finish(); }
 
 uint16_t RailJob::port_of(int rank, int rail) const {
   const auto at = static_cast<size_t>(rank);
-  return requests_[at].ranks[at].rails[static_cast<size_t>(rail)].local_port;
+  return transport::ports_of(requests_[at].ranks[at].rails[static_cast<size_t>(rail)]).local;
 }
 
 void RailJob::start(int rank) {

@@ -113,12 +113,12 @@ TEST(FabricRails, TheListIsSplitByPrefixes) {
   FabricRails only = take("ofi:shm");
   EXPECT_FALSE(only.tcp_wanted);
   ASSERT_EQ(only.rails.size(), 1U);
-  EXPECT_EQ(only.rails[0].rail.provider, "shm");
+  EXPECT_EQ(only.rails[0].rail.variant, "shm");
   FabricRails both = take("tcp:,ofi:verbs;ofi_rxm@192.0.2.7");
   EXPECT_TRUE(both.tcp_wanted);
   EXPECT_EQ(both.rest, "");
   ASSERT_EQ(both.rails.size(), 1U);
-  EXPECT_EQ(both.rails[0].rail.provider, "verbs;ofi_rxm");
+  EXPECT_EQ(both.rails[0].rail.variant, "verbs;ofi_rxm");
   EXPECT_EQ(both.rails[0].rail.address, "192.0.2.7");
 }
 

@@ -25,9 +25,9 @@ Probed ping(const RailAddress& peer, const std::string& from = "127.0.0.1") {
 
 RailAddress door_at(const sockaddr_in& address) {
   RailAddress rail;
-  rail.provider = "net";
+  rail.variant = "net";
   rail.address = "127.0.0.1";
-  rail.door.assign(reinterpret_cast<const char*>(&address), sizeof(address));
+  rail.blob.assign(reinterpret_cast<const char*>(&address), sizeof(address));
   return rail;
 }
 
@@ -48,7 +48,7 @@ TEST(HostPing, ADoorThatIsASocketTellsAProcessThatIsGone) {
 
 TEST(HostPing, AnAdaptersHostAnswersByRefusing) {
   RailAddress rail;
-  rail.provider = "verbs;ofi_rxm";
+  rail.variant = "verbs;ofi_rxm";
   rail.address = "127.3.4.5";
   EXPECT_EQ(ping(rail), Probed::host);
   rail.address = "::1";
@@ -58,20 +58,20 @@ TEST(HostPing, AnAdaptersHostAnswersByRefusing) {
 
 TEST(HostPing, WhatHasNoAddressIsNotGuessed) {
   RailAddress rail;
-  rail.provider = "psm3";
+  rail.variant = "psm3";
   EXPECT_EQ(HostPing({"127.0.0.1", ""}, rail).answer(), Probed::nothing);
   rail.address = "not an address";
   EXPECT_EQ(HostPing({"127.0.0.1", ""}, rail).answer(), Probed::nothing);
-  rail.provider = "net";
+  rail.variant = "net";
   rail.address = "127.0.0.1";
-  rail.door = "xy";
+  rail.blob = "xy";
   EXPECT_EQ(HostPing({"127.0.0.1", ""}, rail).answer(), Probed::nothing);
 }
 
 TEST(HostPing, InSharedMemoryTheProcessExistsOrDoesNot) {
   const auto of = [](const std::string& name) {
     RailAddress rail;
-    rail.provider = "shm";
+    rail.variant = "shm";
     rail.name = name;
     return HostPing({"127.0.0.1", ""}, rail).answer();
   };
@@ -94,7 +94,7 @@ TEST(HostPing, InSharedMemoryTheProcessExistsOrDoesNot) {
 TEST(HostPing, KeepsNoDescriptor) {
   const int before = testing::open_descriptors();
   RailAddress rail;
-  rail.provider = "verbs;ofi_rxm";
+  rail.variant = "verbs;ofi_rxm";
   rail.address = "127.0.0.1";
   for (int i = 0; i < 10; ++i) ping(rail);
   EXPECT_EQ(testing::open_descriptors(), before);

@@ -15,8 +15,8 @@ JoinRecord join_example() {
   record.agreed = "chunk_bytes=4096";
   record.address.rank = 7;
   record.address.host = "host";
-  record.address.rails = {{"eth0", "10.1.0.1", 16, 4000, 4001, 9000, 25e9},
-                          {"eth1", "fd00::1", 64, 65535, 0, 1500, 0}};
+  record.address.rails = {{"eth0", "10.1.0.1", 16, 9000, 25e9, "tcp", "", "where"},
+                          {"eth1", "fd00::1", 64, 1500, 0}};
   return record;
 }
 

@@ -38,12 +38,12 @@ static_assert(offsetof(sockaddr_in, sin_port) == offsetof(sockaddr_in6, sin6_por
 }  // namespace
 
 HostPing::HostPing(const SocketPlace& from, const RailAddress& peer)
-    : is_door_(peer.provider == "net" || peer.provider == "tcp") {
-  if (peer.provider == "shm") {
+    : is_door_(peer.variant == "net" || peer.variant == "tcp") {
+  if (peer.variant == "shm") {
     if (exists(peer.name)) known_ = Probed::host;
     return;
   }
-  const uint16_t port = is_door_ ? port_of(peer.door) : kDiscard;
+  const uint16_t port = is_door_ ? port_of(peer.blob) : kDiscard;
   if (port == 0) return;
   auto fd = dial(from, peer.address, port);
   if (fd) {

@@ -154,7 +154,7 @@ bool OfiMeeting::check(size_t rail, const DoorMessage& message, wire::Hello* hel
     return false;
   }
   const auto& theirs = rank_of(static_cast<int>(hello->dialer_rank)).rails;
-  return is_beside(rails_[rail]->info().addr_format, message.name, theirs[hello->dialer_rail].door);
+  return is_beside(rails_[rail]->info().addr_format, message.name, theirs[hello->dialer_rail].blob);
 }
 
 // Who said what in a span of time; nobody else can compute it.
@@ -264,7 +264,7 @@ std::string OfiMeeting::start(Dial& dial, Nanoseconds now) {
   auto post = OfiPost::open(*dial.port, 0);
   if (!post) return post.status().message();
   dial.post = std::move(*post);
-  dial.door = dial.post->enter(theirs.door);
+  dial.door = dial.post->enter(theirs.blob);
   if (dial.door == nullptr) return "rail " + rail.name() + " does not take the address of its door";
   auto nonce = wire::random_nonce();
   if (!nonce) return nonce.status().message();

@@ -44,9 +44,9 @@ std::vector<Pairing> pair_up(const PeerAddress& lower, const PeerAddress& higher
       for (size_t theirs = 0; theirs < higher.rails.size() && !taken[mine]; ++theirs) {
         const RailAddress& a = lower.rails[mine];
         const RailAddress& b = higher.rails[theirs];
-        const bool reachable = a.provider == "shm" ? shares_memory(lower, a, higher, b)
+        const bool reachable = a.variant == "shm" ? shares_memory(lower, a, higher, b)
                                                    : routed || same_network(a, b);
-        if (used[theirs] || a.provider != b.provider || !reachable) continue;
+        if (used[theirs] || a.variant != b.variant || !reachable) continue;
         taken[mine] = used[theirs] = true;
         pairs.push_back({static_cast<int>(mine), static_cast<int>(theirs)});
       }
@@ -56,7 +56,7 @@ std::vector<Pairing> pair_up(const PeerAddress& lower, const PeerAddress& higher
 }
 
 std::string describe(const RailAddress& rail) {
-  return rail.provider + " " + (rail.address.empty() ? rail.name : rail.address);
+  return rail.variant + " " + (rail.address.empty() ? rail.name : rail.address);
 }
 
 std::string describe_refusal(const MeshRequest& request, const OfiRefused& refused) {
@@ -71,12 +71,12 @@ std::string describe_refusal(const MeshRequest& request, const OfiRefused& refus
 Status OfiTransport::listen(std::vector<RailAddress>& rails, uint16_t, uint16_t) {
   for (RailAddress& rail : rails) {
     const std::string domain = rail.address.empty() ? rail.name : "";
-    auto opened = FabricRail::open(rail.provider, domain, rail.address);
+    auto opened = FabricRail::open(rail.variant, domain, rail.address);
     if (!opened) return opened.status();
     auto door = OfiMeeting::open_door(**opened);
     if (!door) return door.status();
-    rail.door = (*door)->name();
-    if (rail.provider == "shm") rail.name += ":" + std::to_string(getpid());
+    rail.blob = (*door)->name();
+    if (rail.variant == "shm") rail.name += ":" + std::to_string(getpid());
     rails_.push_back(std::move(*opened));
     doors_.push_back(std::move(*door));
   }

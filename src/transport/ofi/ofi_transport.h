@@ -1,6 +1,7 @@
 // OfiTransport: RDMA rails through libfabric.
 //
-// Contract: see transport/transport.h. Sees only rails of its own kind (RailAddress::provider is set).
+// Contract: see transport/transport.h. Sees only rails of its own kind; RailAddress::variant is the
+// provider.
 // Outlives its connections and what `rejoin` returns, since the rails are its own. A peer that it does
 // not reach is no error here: other rails may.
 #pragma once

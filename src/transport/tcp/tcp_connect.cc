@@ -1,5 +1,6 @@
 #include "transport/tcp/tcp_connect.h"
 
+#include "transport/tcp/tcp_address.h"
 #include "transport/tcp/tcp_wire.h"
 
 namespace nezha::transport {
@@ -24,7 +25,7 @@ Result<Descriptor> dial_rail(const MeshRequest& request, int peer, int rail, int
   const RailAddress& theirs = other.rails[static_cast<size_t>(peer_rail)];
   const bool same_host = me.host == other.host;
   return dial({mine.address, same_host ? "" : mine.name}, theirs.address,
-              same_host ? theirs.local_port : theirs.port);
+              same_host ? ports_of(theirs).local : ports_of(theirs).device);
 }
 
 Result<std::unique_ptr<Connection>> make_connection(const MeshRequest& request, progress::Loop& loop,

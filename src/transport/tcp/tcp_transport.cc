@@ -1,5 +1,6 @@
 #include "transport/tcp/tcp_transport.h"
 
+#include "transport/tcp/tcp_address.h"
 #include "transport/tcp/tcp_connect.h"
 #include "transport/tcp/tcp_mesh.h"
 #include "transport/tcp/tcp_rejoin.h"
@@ -9,11 +10,13 @@ namespace nezha::transport {
 Status TcpTransport::listen(std::vector<RailAddress>& rails, uint16_t port_low,
                             uint16_t port_high) {
   for (RailAddress& rail : rails) {
-    // Two doors: other hosts come through the rail's own device, ranks of this host through loopback.
-    auto device = listen_on({rail.address, rail.name}, port_low, port_high, &rail.port);
+    // Two listeners: other hosts come through the rail's own device, ranks of this host through loopback.
+    TcpPorts ports;
+    auto device = listen_on({rail.address, rail.name}, port_low, port_high, &ports.device);
     if (!device) return device.status();
-    auto local = listen_on({rail.address, ""}, port_low, port_high, &rail.local_port);
+    auto local = listen_on({rail.address, ""}, port_low, port_high, &ports.local);
     if (!local) return local.status();
+    rail.blob = encode(ports);
     device_listeners_.push_back(std::move(*device));
     local_listeners_.push_back(std::move(*local));
   }

@@ -57,7 +57,7 @@ DIAL_FAILED = """under_way_ = false;
 RAIL_CHECK = "rail < expected.rail_counts[rank]"
 
 LAST_RAIL = """if (rejoin_ == nullptr) {
-    engine_.peer_lost(links.peer(), error(Code::peer_lost, "its last rail said: %s",
+    engine_.peer_lost(links.peer(), error(Code::peer_lost, "its last rail was lost: %s",
                                           why.message().c_str()).with_rail(peer.last_rail));
     return;
   }"""

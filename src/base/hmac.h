@@ -1,7 +1,7 @@
 // HMAC-SHA256 (RFC 2104, FIPS 180-4): what every proof, and every key that is made of another, is.
 //
-// Contract: pure functions; any thread. What the bytes mean, and that no two meanings have the same bytes,
-// is the caller's business (wire/handshake.h, rendezvous/store_proof.h).
+// Contract: pure functions; any thread. What the bytes mean, and that no two meanings have the same
+// bytes, is the caller's business (wire/handshake.h, rendezvous/store_proof.h).
 #pragma once
 
 #include <array>

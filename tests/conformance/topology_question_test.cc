@@ -1,5 +1,5 @@
-// A rank asks what calls itself an aggregation node for its topology, and the connection ends too early: the
-// error says when it ended, and what to look at.
+// A rank asks what calls itself an aggregation node for its topology, and the connection ends too early:
+// the error says when it ended, and what to look at.
 #include <gtest/gtest.h>
 
 #include <functional>

@@ -1,6 +1,6 @@
-// HiddenText: text that leaves no trace behind, such as a secret as its user wrote it. What is longer than
-// 15 bytes lies in pages that no core dump contains, and is wiped when the text ends or moves elsewhere.
-// (Whatever is shorter protects nothing: wire/key_file.h.)
+// HiddenText: text that leaves no trace behind, such as a secret as its user wrote it. What is longer
+// than 15 bytes lies in pages that no core dump contains, and is wiped when the text ends or moves
+// elsewhere. (Whatever is shorter protects nothing: wire/key_file.h.)
 //
 // Contract: a std::string in every other way. Meant for few and short texts: each takes pages of its own.
 #pragma once

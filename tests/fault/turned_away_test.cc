@@ -74,7 +74,8 @@ class Doorkeeper {
         if (got <= 0) return;
         if (from_caller) heard += static_cast<size_t>(got);
         if (heard >= bytes) return;
-        (void)!send((from_caller ? rank : caller).get(), part.data(), static_cast<size_t>(got), MSG_NOSIGNAL);
+        const Descriptor& other = from_caller ? rank : caller;
+        (void)!send(other.get(), part.data(), static_cast<size_t>(got), MSG_NOSIGNAL);
       }
     }
   }

@@ -1,6 +1,6 @@
 // The port of an aggregation node, and callers without a job's key who send any bytes in any pieces: in
-// place of a ticket, behind one that they overheard, and in place of the proof. Nobody is let in, nobody is
-// told more than a challenge and a refusal, and nothing is kept of who has gone.
+// place of a ticket, behind one that they overheard, and in place of the proof. Nobody is let in, nobody
+// is told more than a challenge and a refusal, and nothing is kept of who has gone.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>

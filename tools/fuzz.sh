@@ -4,7 +4,7 @@
 # the input of a finding is left in build/fuzz/<target>/.
 #
 #   tools/fuzz.sh [EXECUTIONS] [TARGET...]      5000000 of each target unless told; of those that exchange
-#                                               keys for every input (tls*) a fiftieth
+#                                               keys or make connections for every input a fiftieth
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -32,7 +32,7 @@ root=$PWD
 
 fuzz() {  # TARGET
   local folder=$out/$1 begin=$SECONDS verdict=ok made count=$executions
-  case $1 in tls*) count=$((executions / 50)) ;; esac
+  case $1 in tls*|hub|front_door) count=$((executions / 50)) ;; esac
   mkdir -p "$folder"
   (cd "$folder" && "$root/$build/tests/$1_fuzz" --executions "$count" --seed "$seed" \
     "$root/tests/fuzz/corpus/$1" >log 2>&1) || verdict="FINDING, seed $seed: $folder/log"

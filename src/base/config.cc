@@ -100,7 +100,7 @@ class Loader {
 
   // A variable that is set but empty counts as not set.
   std::optional<std::string_view> variable(std::string_view name) const {
-    for (const std::string& entry : inputs_.environment) {
+    for (const HiddenText& entry : inputs_.environment) {
       if (entry.size() > name.size() + 1 && entry.starts_with(name) && entry[name.size()] == '=') {
         return std::string_view(entry).substr(name.size() + 1);
       }
@@ -121,7 +121,7 @@ class Loader {
   }
 
   Status read_environment() {
-    for (const std::string& entry : inputs_.environment) {
+    for (const HiddenText& entry : inputs_.environment) {
       const size_t equals = entry.find('=');
       if (!entry.starts_with("NEZHA_") || equals == std::string::npos) continue;
       const std::string_view name = std::string_view(entry).substr(0, equals);
@@ -156,7 +156,7 @@ class Loader {
     } else {
       return Status::ok();
     }
-    const auto text = ::nezha::read_file(path, kFileBytesMax + 1);
+    const auto text = ::nezha::read_file<HiddenText>(path, kFileBytesMax + 1);
     if (!text) {
       if (!named && text.status().code() != Code::exhausted) return Status::ok();
       return error(text.status().code(),

@@ -16,12 +16,14 @@
 #include <string_view>
 #include <vector>
 
+#include "base/hidden_text.h"
 #include "base/status.h"
 
 // TEXT(name, default, check, flags, meaning), COUNT/BYTES/SECONDS(name, default, low, high, flags,
-// meaning); COUNT has a unit in front of the flags. The environment's name is NEZHA_ and the name
-// in capitals. `agreed` fields must be equal on all ranks; `hidden` ones are never printed.
-#define NEZHA_CONFIG_FIELDS(TEXT, COUNT, BYTES, SECONDS)                                           \
+// meaning), HIDDEN(name, meaning); COUNT has a unit in front of the flags. The environment's name is
+// NEZHA_ and the name in capitals. `agreed` fields must be equal on all ranks; HIDDEN ones are texts
+// that are never printed.
+#define NEZHA_CONFIG_FIELDS(TEXT, COUNT, BYTES, SECONDS, HIDDEN)                                   \
   TEXT(rails, "", any, 0,                                                                          \
        "Devices to use as rails: comma-separated names, prefixes, `=exact`, `^excluded` or CIDR, " \
        "such as `10.1.0.0/16`. Empty: all usable ones. Without it NEZHA_SOCKET_IFNAME counts, "    \
@@ -81,7 +83,7 @@
   TEXT(aggregator_key_file, "", any, 0,                                                            \
        "File with the aggregation nodes' own key, closed to other users, for launchers: `nezha run` " \
        "derives the job's key from it and hands that to the ranks, which never read this file.")   \
-  TEXT(aggregator_job_key, "", any, kHidden,                                                       \
+  HIDDEN(aggregator_job_key,                                                                       \
        "The job's key at the aggregation nodes, as `nezha run` or `nezha aggregator job-key` makes it; " \
        "ranks with `aggregator` need one.")                                                        \
   TEXT(aggregator_share, "auto", share, kAgreed,                                                   \
@@ -92,7 +94,7 @@
   TEXT(secret_file, "", any, 0,                                                                    \
        "File with the job's secret, closed to other users, such as `openssl rand -hex 32` makes "  \
        "it; empty: that of the launcher, or one that is shared through the store.")                \
-  TEXT(secret, "", any, kHidden,                                                                   \
+  HIDDEN(secret,                                                                                   \
        "The job's secret itself, as `nezha run` gives it to its ranks; what a rank starts inherits " \
        "it, so a file is safer.")                                                                  \
   TEXT(authentication, "auto", auto_required, 0,                                                   \
@@ -116,7 +118,7 @@ namespace nezha {
 // The fields' places in the table: FieldIndex::chunk_bytes.
 enum class FieldIndex : size_t {
 #define NEZHA_TEXT(name, ...) name,
-  NEZHA_CONFIG_FIELDS(NEZHA_TEXT, NEZHA_TEXT, NEZHA_TEXT, NEZHA_TEXT)
+  NEZHA_CONFIG_FIELDS(NEZHA_TEXT, NEZHA_TEXT, NEZHA_TEXT, NEZHA_TEXT, NEZHA_TEXT)
 #undef NEZHA_TEXT
   count_
 };
@@ -127,11 +129,13 @@ struct Config {
 #define NEZHA_COUNT(name, initial, ...) int name = initial;
 #define NEZHA_BYTES(name, initial, ...) uint64_t name = initial;
 #define NEZHA_SECONDS(name, initial, ...) double name = initial;
-  NEZHA_CONFIG_FIELDS(NEZHA_TEXT, NEZHA_COUNT, NEZHA_BYTES, NEZHA_SECONDS)
+#define NEZHA_HIDDEN(name, ...) HiddenText name;
+  NEZHA_CONFIG_FIELDS(NEZHA_TEXT, NEZHA_COUNT, NEZHA_BYTES, NEZHA_SECONDS, NEZHA_HIDDEN)
 #undef NEZHA_TEXT
 #undef NEZHA_COUNT
 #undef NEZHA_BYTES
 #undef NEZHA_SECONDS
+#undef NEZHA_HIDDEN
 
   // Things to tell the user that are no errors: unknown names, a file that others can read.
   std::vector<std::string> warnings;
@@ -149,8 +153,8 @@ struct Config {
 
 // What one load reads. Tests make their own; `of_process` reads the real environment.
 struct ConfigInputs {
-  std::string code;                      // "key=value" lines, '#' comments
-  std::vector<std::string> environment;  // "NAME=value"
+  HiddenText code;                      // "key=value" lines, '#' comments
+  std::vector<HiddenText> environment;  // "NAME=value"
 
   static ConfigInputs of_process(std::string_view code);
 };

@@ -78,8 +78,10 @@ constexpr TextCheck kCheck_log_level = {
 #define NEZHA_SECONDS(name, initial, low, high, flags, meaning) \
   Field{#name, &Config::name, "s", low, high, {}, flags, meaning},
 
+#define NEZHA_HIDDEN(name, meaning) Field{#name, &Config::name, "", 0, 0, kCheck_any, 0, meaning},
+
 const std::array<Field, kConfigFields> kFields = {
-    NEZHA_CONFIG_FIELDS(NEZHA_TEXT, NEZHA_COUNT, NEZHA_BYTES, NEZHA_SECONDS)};
+    NEZHA_CONFIG_FIELDS(NEZHA_TEXT, NEZHA_COUNT, NEZHA_BYTES, NEZHA_SECONDS, NEZHA_HIDDEN)};
 
 }  // namespace
 
@@ -98,6 +100,7 @@ std::string Field::accepted() const {
   return std::visit(
       Overload{
           [this](std::string Config::*) { return check.accepted(); },
+          [this](HiddenText Config::*) { return check.accepted(); },
           [&](int Config::*) { return "a whole number " + range; },
           [&](uint64_t Config::*) { return "a size " + range + " bytes (K, M, G allowed)"; },
           [&](double Config::*) { return "seconds " + range; }},
@@ -105,9 +108,9 @@ std::string Field::accepted() const {
 }
 
 std::string Field::text_of(const Config& config) const {
-  if (hidden()) return (config.*std::get<std::string Config::*>(member)).empty() ? "" : "(set)";
   return std::visit(
       Overload{[&](std::string Config::*at) { return config.*at; },
+               [&](HiddenText Config::*at) { return std::string((config.*at).empty() ? "" : "(set)"); },
                [&](double Config::*at) { return plain(config.*at); },
                [&](auto at) { return std::to_string(config.*at); }},
       member);
@@ -123,6 +126,10 @@ bool Field::assign(Config& config, std::string_view text) const {
   return std::visit(
       Overload{[&](std::string Config::*at) {
                  if (!check.accepts(text)) return false;
+                 config.*at = text;
+                 return true;
+               },
+               [&](HiddenText Config::*at) {
                  config.*at = text;
                  return true;
                },

@@ -15,7 +15,6 @@
 namespace nezha::config_internal {
 
 inline constexpr unsigned kAgreed = 1;  // equal on all ranks
-inline constexpr unsigned kHidden = 2;  // never printed
 
 // Which texts a field takes, and how to say so.
 struct TextCheck {
@@ -23,8 +22,8 @@ struct TextCheck {
   std::string (*accepted)();
 };
 
-using Member = std::variant<std::string Config::*, int Config::*, uint64_t Config::*,
-                            double Config::*>;
+using Member = std::variant<std::string Config::*, int Config::*, uint64_t Config::*, double Config::*,
+                            HiddenText Config::*>;
 
 struct Field {
   std::string_view name;
@@ -37,7 +36,7 @@ struct Field {
   std::string_view meaning;
 
   bool agreed() const { return (flags & kAgreed) != 0; }
-  bool hidden() const { return (flags & kHidden) != 0; }
+  bool hidden() const { return std::holds_alternative<HiddenText Config::*>(member); }
   // "NEZHA_CHUNK_BYTES"
   std::string environment_name() const;
   // "a size from 4096 to 16777216 bytes, with K, M or G allowed"

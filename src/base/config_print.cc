@@ -13,7 +13,7 @@ using config_internal::fields;
 
 void write_value(JsonWriter& json, const Field& field, const Config& config) {
   const std::string text = field.text_of(config);
-  const bool is_text = std::holds_alternative<std::string Config::*>(field.member);
+  const bool is_text = field.hidden() || std::holds_alternative<std::string Config::*>(field.member);
   is_text ? json.value(text) : json.raw(text);
 }
 

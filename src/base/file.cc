@@ -33,16 +33,18 @@ bool write_all(int file, std::string_view text) {
   return true;
 }
 
-Result<std::string> read_open_file(const Descriptor& file, const std::string& path, size_t bytes_max) {
-  std::string text;
-  while (text.size() < bytes_max) {
-    std::array<char, 4096> part;
-    const ssize_t got =
-        ::read(file.get(), part.data(), std::min(part.size(), bytes_max - text.size()));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return failed("read", path);
+// Into its place at once: a secret is left nowhere else.
+template <class Text>
+Result<Text> read_open_file(const Descriptor& file, const std::string& path, size_t bytes_max) {
+  constexpr size_t kPart = 4096;
+  Text text;
+  for (size_t have = 0; have < bytes_max;) {
+    text.resize(std::min(have + kPart, bytes_max));
+    const ssize_t got = ::read(file.get(), text.data() + have, text.size() - have);
+    if (got < 0 && errno != EINTR) return failed("read", path);
+    have += static_cast<size_t>(std::max<ssize_t>(got, 0));
+    text.resize(have);
     if (got == 0) break;
-    text.append(part.data(), static_cast<size_t>(got));
   }
   return text;
 }
@@ -98,20 +100,23 @@ bool differs_by_rank(std::string_view pattern) {
   return expand_path(pattern, 0) != expand_path(pattern, 1);
 }
 
-Result<std::string> read_file(const std::string& path, size_t bytes_max) {
+template <class Text>
+Result<Text> read_file(const std::string& path, size_t bytes_max) {
   const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file) return failed("open", path);
-  return read_open_file(file, path, bytes_max);
+  return read_open_file<Text>(file, path, bytes_max);
 }
+template Result<std::string> read_file(const std::string& path, size_t bytes_max);
+template Result<HiddenText> read_file(const std::string& path, size_t bytes_max);
 
-Result<std::string> read_private_file(const std::string& path, size_t bytes_max) {
+Result<HiddenText> read_private_file(const std::string& path, size_t bytes_max) {
   // A pipe without a writer must not keep us here.
   const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file) return failed("open", path);
   struct stat facts {};
   if (fstat(file.get(), &facts) != 0) return failed("look at", path);
   NEZHA_RETURN_IF_ERROR(check_private(facts, path));
-  return read_open_file(file, path, bytes_max);
+  return read_open_file<HiddenText>(file, path, bytes_max);
 }
 
 Status write_file(const std::string& path, std::string_view text, bool to_disk) {

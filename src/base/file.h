@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/hidden_text.h"
 #include "base/status.h"
 
 namespace nezha {
@@ -24,13 +25,14 @@ std::string expand_path(std::string_view pattern, int rank = -1);
 // Whether the pattern names a file for each rank.
 bool differs_by_rank(std::string_view pattern);
 
-// Its first `bytes_max` bytes.
-Result<std::string> read_file(const std::string& path, size_t bytes_max);
+// Its first `bytes_max` bytes. `Text`: std::string, or HiddenText where a secret may be among them.
+template <class Text = std::string>
+Result<Text> read_file(const std::string& path, size_t bytes_max);
 
 // The same of a file that holds a secret: a regular file that belongs to this user or to root and that
 // nobody else can read or write. (The group may read what root gave to another user: so systemd and
 // Kubernetes hand a secret to a service.) `invalid_argument` says which of these is not so.
-Result<std::string> read_private_file(const std::string& path, size_t bytes_max);
+Result<HiddenText> read_private_file(const std::string& path, size_t bytes_max);
 
 // Replaces the file at once; with the permissions of any new file. `to_disk`: waits for the disk, so that
 // a host that loses its power has the old file or the new one.

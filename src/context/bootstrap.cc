@@ -364,7 +364,7 @@ Result<std::string> Bootstrap::await_welcome() {
     if (rendezvous::expired(request_.deadline)) {
       return error(Code::timed_out, "rank %d: not all ranks joined the job at %s in time%s%s%s",
                    request_.rank, store_.describe().c_str(), about_strangers().c_str(),
-                   mine || !welcome ? "" : "; the welcome there never had what this process said",
+                   mine || !welcome ? "" : "; rank 0's welcome there is of a run without this process",
                    world.empty() ? "" : ("; perhaps " + check_world(world).message()).c_str());
     }
     if (request_.store_outlives_job) NEZHA_RETURN_IF_ERROR(check_company(&world));

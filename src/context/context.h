@@ -33,7 +33,7 @@ struct ContextRequest {
   const rendezvous::StoreCallbacks* callbacks = nullptr;  // the caller's own
   std::string job = "nezha";
   double timeout_s = 0;                               // > 0: instead of the configured ones
-  std::string config;                                 // "key=value" lines
+  HiddenText config;                                  // "key=value" lines
 };
 
 class Context {

@@ -56,8 +56,8 @@ bool Exchange::poll() {
   } else if (round_ == Round::texts) {
     finish(Status::ok());
   } else if (std::accumulate(lengths_.begin(), lengths_.end(), uint64_t{0}) > kTextsMax) {
-    finish(error(Code::internal, "rank %d: ranks want to tell each other more than a gigabyte",
-                 group_.rank));
+    finish(error(Code::internal, "rank %d: the texts that the ranks exchange are longer than a gigabyte "
+                 "in all", group_.rank));
   } else {
     gather_texts();
     return poll();

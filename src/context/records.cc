@@ -129,7 +129,7 @@ bool unseal(const wire::Secret& secret, std::string_view place, std::string_view
   if (sealed.size() < claimed.size()) return false;
   const std::string_view bytes = sealed.substr(0, sealed.size() - claimed.size());
   std::memcpy(claimed.data(), sealed.data() + bytes.size(), claimed.size());
-  if (!wire::equal(mac_of_record(secret, place, bytes), claimed)) return false;
+  if (!same_mac(mac_of_record(secret, place, bytes), claimed)) return false;
   *record = bytes;
   return true;
 }

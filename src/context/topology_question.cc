@@ -54,8 +54,10 @@ class Asker {
     while (true) {
       const Nanoseconds left = deadline_ - system_clock().now();
       if (left <= 0) {
-        return error(Code::timed_out, "aggregation node %s, port %u did not say its topology in time",
-                     question_.address.c_str(), static_cast<unsigned>(question_.port));
+        return error(Code::timed_out, "aggregation node %s, port %u did not send its topology within %g "
+                     "s; check that a node runs there and that no firewall is between",
+                     question_.address.c_str(), static_cast<unsigned>(question_.port),
+                     static_cast<double>(question_.timeout) / kSecond);
       }
       pollfd waiting{fd_.get(), events, 0};
       const auto patience = static_cast<int>(std::min<Nanoseconds>(left / kMillisecond + 1, 1000));
@@ -89,7 +91,7 @@ class Asker {
     NEZHA_RETURN_IF_ERROR(hear(challenge));
     wire::Nonce theirs;
     const wire::Refusal why = wire::verify_challenge(question_.job.key, hello, challenge, &theirs);
-    if (why != wire::Refusal::none) return lost("it refused: " + std::string(wire::reason_of(why)));
+    if (why != wire::Refusal::none) return lost("the node refused: " + std::string(wire::reason_of(why)));
     std::array<std::byte, wire::kProofBytes> proof;
     wire::make_proof(question_.job.key, hello, theirs, proof);
     return say(proof);
@@ -101,7 +103,10 @@ class Asker {
       const ssize_t got = recv(fd_.get(), all.data() + have, all.size() - have, 0);
       if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
       if (got < 0) return lost(std::strerror(errno));
-      if (got == 0) return lost("it hung up; its key may be another one");
+      if (got == 0) {
+        return lost("the connection was closed during authentication; check that both ends have the same "
+                    "key, and the node's log");
+      }
       have += static_cast<size_t>(got);
     }
     return Status::ok();
@@ -118,11 +123,21 @@ class Asker {
       if (got < 0) return lost(std::strerror(errno));
       if (got == 0) break;
       text.append(piece.data(), static_cast<size_t>(got));
-      if (text.size() > kMost) return lost("it says more than a topology");
+      if (text.size() > kMost) {
+        return lost("the node sent more than the " + std::to_string(kMost) + " bytes that a topology may "
+                    "have; check that it is of this version");
+      }
     }
-    if (text.size() < sizeof(uint32_t)) return lost("it hung up before its topology");
+    // Behind the proof: a node that does not believe it closes, too.
+    if (text.size() < sizeof(uint32_t)) {
+      return lost("the connection was closed before the topology came; check that both ends have the "
+                  "same key, and the node's log");
+    }
     const auto length = wire::load_le<uint32_t>(reinterpret_cast<const std::byte*>(text.data()));
-    if (length != text.size() - sizeof(uint32_t)) return lost("it hung up within its topology");
+    if (length != text.size() - sizeof(uint32_t)) {
+      return lost("the connection was closed after " + std::to_string(text.size() - sizeof(uint32_t)) +
+                  " of the topology's " + std::to_string(length) + " bytes; check the node's log");
+    }
     return text.substr(sizeof(uint32_t));
   }
 

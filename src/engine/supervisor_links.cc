@@ -39,7 +39,7 @@ void Supervisor::on_lost(PeerLinks& links, Link& link, WorkQueue& unacknowledged
     return engine_.tell_again(links);
   }
   if (rejoin_ == nullptr) {
-    engine_.peer_lost(links.peer(), error(Code::peer_lost, "its last rail said: %s",
+    engine_.peer_lost(links.peer(), error(Code::peer_lost, "its last rail was lost: %s",
                                           why.message().c_str()).with_rail(peer.last_rail));
     return;
   }

@@ -1,7 +1,7 @@
 // StoreProof: how the TCP store's server and its clients show each other that they belong to one job.
 //
-// Contract: pure but for the random numbers; any thread. HMAC-SHA256 (RFC 2104, FIPS 180-4) with a key
-// that is derived from the job's secret and opens nothing else, over who speaks and fresh numbers of
+// Contract: pure but for the random numbers; any thread. HMAC-SHA256 (base/hmac.h) with a key that
+// is derived from the job's secret and opens nothing else, over who speaks and fresh numbers of
 // both sides, so that nothing that was said before, or by the other side, is a proof. The client proves
 // first: whoever cannot hears nothing but the server's number.
 #pragma once
@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/hmac.h"
 #include "base/status.h"
 
 namespace nezha::rendezvous {
@@ -18,7 +19,7 @@ namespace nezha::rendezvous {
 using StoreKey = std::array<std::byte, 32>;
 
 inline constexpr size_t kStoreNonceBytes = 16;
-inline constexpr size_t kStoreMacBytes = 32;
+inline constexpr size_t kStoreMacBytes = kMacBytes;
 
 // `exhausted` when the operating system gives none.
 Result<std::string> fresh_store_nonce();

@@ -77,7 +77,8 @@ std::string encode_answer(const Status& outcome) {
 
 Status decode_answer(std::string_view bytes) {
   if (bytes.size() != kAnswerBytes || get(bytes, 0) > 1) {
-    return error(Code::internal, "an aggregation node answered %zu bytes that say nothing", bytes.size());
+    return error(Code::internal, "an aggregation node's answer of %zu bytes is malformed; are this "
+                 "rank and the node of the same version?", bytes.size());
   }
   if (get(bytes, 0) == 1) return Status::ok();
   const std::string_view text = bytes.substr(4);

@@ -1,15 +1,12 @@
 #include "wire/handshake.h"
 
-#include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
-#include <openssl/rand.h>
 #include <openssl/sha.h>
 
 #include <algorithm>
 #include <cstring>
 
 #include "base/check.h"
+#include "base/random.h"
 #include "wire/little_endian.h"
 
 namespace nezha::wire {
@@ -54,22 +51,10 @@ constexpr Role kRecord = {"nezha1 record"};
 constexpr Role kSession = {"nezha1 session"};
 constexpr Role kStoreKey = {"nezha1 storekey"};
 
-Mac mac_of(const Secret& secret, std::span<const std::byte> bytes) {
-  Mac mac;
-  unsigned int size = 0;
-  const unsigned char* result =
-      HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
-           reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(),
-           reinterpret_cast<unsigned char*>(mac.data()), &size);
-  // Going on without a MAC would accept anybody.
-  NEZHA_CHECK(result != nullptr && size == kMacBytes);
-  return mac;
-}
-
 Mac mac_of(const Secret& secret, const Role& role, std::string_view words) {
   std::string text(role.data(), role.size());
   text += words;
-  return mac_of(secret, std::as_bytes(std::span(text)));
+  return hmac_sha256(secret, std::as_bytes(std::span(text)));
 }
 
 // HMAC-SHA256(secret, role | Hello | acceptor's nonce); Hello holds the dialer's nonce.
@@ -79,28 +64,12 @@ Mac transcript_mac(const Secret& secret, const Role& role, const Hello& hello,
   std::memcpy(transcript.data(), role.data(), kRoleBytes);
   encode(hello, std::span(transcript).subspan<kRoleBytes, kHelloBytes>());
   std::memcpy(transcript.data() + kRoleBytes + kHelloBytes, acceptor_nonce.data(), kNonceBytes);
-  return mac_of(secret, transcript);
-}
-
-bool same_mac(const Mac& expected, const std::byte* received) {
-  return CRYPTO_memcmp(expected.data(), received, kMacBytes) == 0;
+  return hmac_sha256(secret, transcript);
 }
 
 bool all_zero(std::span<const std::byte> bytes) {
   return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
 }
-
-template <class Bytes>
-Result<Bytes> random_bytes(const char* what) {
-  Bytes bytes;
-  if (RAND_bytes(reinterpret_cast<unsigned char*>(bytes.data()), static_cast<int>(bytes.size())) != 1) {
-    return error(Code::exhausted,
-                 "the operating system's random generator gave no %zu bytes for a %s; check that "
-                 "/dev/urandom is readable in this container", bytes.size(), what);
-  }
-  return bytes;
-}
-
 
 }  // namespace
 
@@ -125,8 +94,17 @@ std::string_view reason_of(Refusal refusal) {
   return "unknown reason";
 }
 
-Result<Nonce> random_nonce() { return random_bytes<Nonce>("nonce"); }
-Result<Secret> random_secret() { return random_bytes<Secret>("secret"); }
+Result<Nonce> random_nonce() {
+  Nonce nonce;
+  NEZHA_RETURN_IF_ERROR(fill_with_random(nonce, "a nonce"));
+  return nonce;
+}
+
+Result<Secret> random_secret() {
+  Secret secret;
+  NEZHA_RETURN_IF_ERROR(fill_with_random(secret, "a secret"));
+  return secret;
+}
 
 std::string_view trimmed_secret(std::string_view text) {
   constexpr std::string_view kSpace = " \t\r\n\v\f";
@@ -159,12 +137,10 @@ Secret::Bytes store_key_of(const Secret& secret) { return mac_of(secret, kStoreK
 
 Mac channel_mac_of(const Secret& secret, std::string_view transcript) {
   const std::string text = "channel" + std::string(transcript);
-  return mac_of(secret, std::as_bytes(std::span(text)));
+  return hmac_sha256(secret, std::as_bytes(std::span(text)));
 }
 
-bool equal(const Mac& a, const Mac& b) { return CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0; }
-
-Secret tls_key_of(const Secret& secret) { return mac_of(secret, std::as_bytes(std::span(kTls))); }
+Secret tls_key_of(const Secret& secret) { return mac_of(secret, kTls, {}); }
 
 bool is_ours(std::span<const std::byte> beginning) {
   // What all magics have in common.
@@ -257,7 +233,7 @@ Refusal verify_challenge(const Secret& secret, const Hello& hello,
   Nonce nonce;
   std::memcpy(nonce.data(), in.data() + kAtChallengeNonce, kNonceBytes);
   const Mac expected = transcript_mac(secret, kAcceptor, hello, nonce);
-  if (!same_mac(expected, in.data() + kAtChallengeMac)) return Refusal::bad_mac;
+  if (!same_mac(expected, in.subspan<kAtChallengeMac, kMacBytes>())) return Refusal::bad_mac;
   *acceptor_nonce = nonce;
   return Refusal::none;
 }
@@ -275,7 +251,7 @@ Refusal verify_proof(const Secret& secret, const Hello& hello, const Nonce& acce
   if (load_le<uint32_t>(in.data()) != kProofMagic) return Refusal::bad_magic;
   if (!all_zero(in.subspan<kProofEnd>())) return Refusal::malformed;
   const Mac expected = transcript_mac(secret, kDialer, hello, acceptor_nonce);
-  return same_mac(expected, in.data() + kAtProofMac) ? Refusal::none : Refusal::bad_mac;
+  return same_mac(expected, in.subspan<kAtProofMac, kMacBytes>()) ? Refusal::none : Refusal::bad_mac;
 }
 
 }  // namespace nezha::wire

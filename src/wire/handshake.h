@@ -19,17 +19,18 @@
 #include <string>
 #include <string_view>
 
+#include "base/hmac.h"
 #include "base/status.h"
 #include "wire/secret.h"
 
 namespace nezha::wire {
 
 inline constexpr size_t kNonceBytes = 16;
-inline constexpr size_t kMacBytes = 32;
+using nezha::kMacBytes;
 inline constexpr uint16_t kProtocolVersion = 2;
 
 using Nonce = std::array<std::byte, kNonceBytes>;
-using Mac = std::array<std::byte, kMacBytes>;
+using nezha::Mac;
 
 struct Hello {
   uint16_t version = kProtocolVersion;
@@ -94,8 +95,6 @@ Secret::Bytes store_key_of(const Secret& secret);
 // HMAC(secret, "channel" | transcript): proves and keys what a handshake is bound to beside its own
 // messages. The transcript contains both nonces, and which of its uses it is for.
 Mac channel_mac_of(const Secret& secret, std::string_view transcript);
-// Constant-time.
-bool equal(const Mac& a, const Mac& b);
 // HMAC(secret, "tls"): the pre-shared key of encrypted rails.
 Secret tls_key_of(const Secret& secret);
 

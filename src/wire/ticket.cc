@@ -46,7 +46,7 @@ Refusal check_ticket(std::span<const std::byte, kTicketBytes> bytes, const Secre
   ticket.nonce = load_le<uint64_t>(bytes.data() + 32);
   Mac said;
   std::memcpy(said.data(), bytes.data() + kMacAt, said.size());
-  if (!equal(said, mac_of(job_key_of(key, ticket.job), bytes.first(kMacAt)))) return Refusal::bad_mac;
+  if (!same_mac(said, mac_of(job_key_of(key, ticket.job), bytes.first(kMacAt)))) return Refusal::bad_mac;
   const bool sane = ticket.ranks >= 1 && ticket.ranks <= kTicketRanksMax &&
                     ticket.hubs <= kTicketHubsMax;
   if (!sane) return Refusal::malformed;

@@ -76,7 +76,7 @@ Result<Place> shared_memory() { return Place{"shm", "", ""}; }
 Result<Place> named() {
   const std::string name = "FABRIC_UNDER_TEST=";
   std::string all;
-  for (const std::string& each : ConfigInputs::of_process("").environment) {
+  for (const HiddenText& each : ConfigInputs::of_process("").environment) {
     if (each.starts_with(name)) all = each.substr(name.size());
   }
   if (all.empty()) {

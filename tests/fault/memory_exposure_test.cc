@@ -1,11 +1,25 @@
-// What a core dump of a rank shows: not the secret that its connections are made with.
+// What a core dump of a rank shows: not the secret that its connections are made with, nor the text that
+// it was made of.
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 
+#include <array>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
 #include <string>
+#include <thread>
 
+#include "base/hidden_text.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "support/memory_scan.h"
 #include "support/rail_job.h"
+#include "support/temp_directory.h"
+#include "support/world.h"
 
 namespace nezha::testing {
 namespace {
@@ -46,6 +60,155 @@ TEST_P(MemoryExposure, OfARunningJobsSecretAndOfAnEndedOnes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Tls, MemoryExposure, ::testing::Bool());
+
+// ------------------------------------------------------------------------------------------- its text
+
+HiddenText fresh_text() {
+  std::array<std::byte, 32> bytes;
+  EXPECT_TRUE(fill_with_random(bytes, "a test").is_ok());
+  HiddenText text(bytes.size(), ' ');
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    text[i] = "ghijklmnopqrstuv"[std::to_integer<int>(bytes[i]) & 15];
+  }
+  return text;
+}
+
+MemoryScan scan_for(const HiddenText& text) {
+  return MemoryScan(reinterpret_cast<const std::byte*>(text.data()), text.size());
+}
+
+// Readable by its owner alone; nothing of it stays in memory.
+void write_private(const std::string& path, const HiddenText& text) {
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  EXPECT_EQ(write(file, text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  close(file);
+}
+
+// Two ranks as threads, which have met with `line` in their configuration and work.
+class Pair {
+ public:
+  explicit Pair(const HiddenText& line) {
+    const std::string store = fresh_store();
+    std::array<std::thread, 2> threads;
+    for (int rank = 0; rank < 2; ++rank) {
+      threads[static_cast<size_t>(rank)] = std::thread([this, rank, &store, &line] {
+        context::ContextRequest request = request_of(rank, 2, store);
+        request.config += line;
+        auto comm = join(request);
+        outcomes_[static_cast<size_t>(rank)] = comm ? use(**comm) : comm.status();
+        if (comm) comms_[static_cast<size_t>(rank)] = std::move(*comm);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+  bool works() const {
+    for (const Status& outcome : outcomes_) EXPECT_TRUE(outcome.is_ok()) << outcome.to_string();
+    return outcomes_[0].is_ok() && outcomes_[1].is_ok() &&
+           comms_[0]->context().stats_json().find(R"("authentication":"secret")") != std::string::npos;
+  }
+
+ private:
+  std::array<Status, 2> outcomes_;
+  std::array<std::unique_ptr<context::Communicator>, 2> comms_;
+};
+
+enum class Way : uint8_t { code, secret_file, configuration_file, variable };
+
+class TextExposure : public ::testing::TestWithParam<Way> {};
+
+TEST_P(TextExposure, IsWipedWhereTheLibraryHadIt) {
+  log::set_level(log::Level::error);
+  const TempDirectory folder;
+  const std::string path = folder.path() + "/given";
+  const HiddenText text = fresh_text();
+  HiddenText line;
+  switch (GetParam()) {
+    case Way::code:
+      line.append("secret=").append(text).append("\n");
+      break;
+    case Way::secret_file:
+      write_private(path, text);
+      line.append("secret_file=").append(path).append("\n");
+      break;
+    case Way::configuration_file:
+      write_private(path, HiddenText("secret=").append(text));
+      setenv("NEZHA_CONF_FILE", path.c_str(), 1);
+      break;
+    case Way::variable:
+      setenv("NEZHA_SECRET", text.c_str(), 1);
+      break;
+  }
+  size_t looked_at = 0;
+  const MemoryScan scan = scan_for(text);
+  // The environment is the program's: what it starts inherits it.
+  const size_t owned = GetParam() == Way::variable ? 1 : 0;
+  EXPECT_EQ(scan.places(&looked_at).size(), owned) << "before anything has happened";
+  {
+    const Pair pair(line);
+    EXPECT_TRUE(pair.works());
+    EXPECT_EQ(scan.places(&looked_at).size(), owned) << "while the job runs";
+  }
+  const auto places = scan.places(&looked_at);
+  EXPECT_EQ(places.size(), owned) << "when the job has ended, " << (places.empty() ? "" : places.back());
+  EXPECT_GT(looked_at, size_t{1} << 20) << "nearly nothing was looked at";
+  unsetenv("NEZHA_SECRET");
+  unsetenv("NEZHA_CONF_FILE");
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, TextExposure,
+                         ::testing::Values(Way::code, Way::secret_file, Way::configuration_file,
+                                           Way::variable));
+
+// ------------------------------------------------------------------------------------ a real core file
+
+// A rank's process that dies in the middle of a job, in a folder of its own.
+[[noreturn]] void die_in_a_job(const std::string& folder, const HiddenText& line,
+                               const HiddenText& mark) {
+  const rlimit all{RLIM_INFINITY, RLIM_INFINITY};
+  if (chdir(folder.c_str()) != 0 || setrlimit(RLIMIT_CORE, &all) != 0) _exit(2);
+  prctl(PR_SET_DUMPABLE, 1);
+  signal(SIGABRT, SIG_DFL);
+  const std::string control(mark);
+  const Pair pair(line);
+  if (!pair.works() || control.empty()) _exit(3);
+  abort();
+}
+
+std::string core_in(const std::string& folder) {
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().filename().string().starts_with("core")) return entry.path();
+  }
+  return "";
+}
+
+TEST(CoreFile, HasNoSecretInIt) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the thread sanitizer's own memory would be dumped, too";
+#endif
+  std::string pattern;
+  std::getline(std::ifstream("/proc/sys/kernel/core_pattern"), pattern);
+  if (!pattern.starts_with("core")) {
+    GTEST_SKIP() << "core files do not come where the process was: core_pattern is '" << pattern << "'";
+  }
+  const TempDirectory folder;
+  const HiddenText text = fresh_text(), mark = fresh_text();
+  const wire::Secret secret = wire::secret_from_text(text);
+  write_private(folder.path() + "/given", text);
+  const HiddenText line("secret_file=" + folder.path() + "/given\n");
+  const pid_t rank = fork();
+  if (rank == 0) die_in_a_job(folder.path(), line, mark);
+  int status = 0;
+  ASSERT_EQ(waitpid(rank, &status, 0), rank);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 2) GTEST_SKIP() << "core files are not allowed here";
+  ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT) << status;
+  const std::string core = core_in(folder.path());
+  if (core.empty()) GTEST_SKIP() << "the system wrote no core file into " << folder.path();
+  size_t looked_at = 0;
+  EXPECT_GE(scan_for(mark).places_in(core, &looked_at).size(), 1u) << "the control is not there";
+  EXPECT_GT(looked_at, size_t{1} << 20) << "a core file without the rank's memory";
+  EXPECT_TRUE(scan_for(text).places_in(core, &looked_at).empty()) << "the text of the secret";
+  EXPECT_TRUE(MemoryScan(secret.data(), secret.size()).places_in(core, &looked_at).empty());
+}
 
 }  // namespace
 }  // namespace nezha::testing

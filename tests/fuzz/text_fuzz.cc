@@ -19,8 +19,8 @@ namespace {
 void check_config(std::string_view text, bool in_environment) {
   ConfigInputs inputs;
   if (in_environment) {
-    inputs.environment = {"NEZHA_" + std::string(text.substr(0, 200)),
-                          "NEZHA_RAILS=" + std::string(text)};
+    inputs.environment = {HiddenText("NEZHA_" + std::string(text.substr(0, 200))),
+                          HiddenText("NEZHA_RAILS=" + std::string(text))};
   } else {
     inputs.code = text;
   }

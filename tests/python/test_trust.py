@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import socket
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import nezha
 from nezha.aggregator import metrics
 from nezha.lab import state, teardown
 from nezha.lab.errors import LabError
@@ -179,3 +181,19 @@ def test_slow_readers_do_not_hold_the_places_of_the_metrics(monkeypatch):
         for caller in callers:
             caller.close()
         server.close()
+
+
+def test_nothing_in_the_package_makes_code_of_data():
+    """What comes from a connection, a store or a file is never pickled objects or a program."""
+    makers = {"pickle", "cPickle", "marshal", "shelve", "dill", "cloudpickle"}
+    calls = {"eval", "exec", "compile", "__import__"}
+    sources = sorted(Path(nezha.__file__).parent.rglob("*.py"))
+    assert len(sources) > 50
+    for source in sources:
+        for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                assert not makers & {name.name.split(".")[0] for name in node.names}, source
+            elif isinstance(node, ast.ImportFrom):
+                assert (node.module or "").split(".")[0] not in makers, source
+            elif isinstance(node, ast.Call):
+                assert not (isinstance(node.func, ast.Name) and node.func.id in calls), source

@@ -41,6 +41,16 @@ class MemoryScan {
     close(memory);
     return found;
   }
+  // The same for a file, such as a core dump.
+  std::vector<std::string> places_in(const std::string& path, size_t* read_bytes) const {
+    const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    std::vector<std::string> found;
+    *read_bytes = 0;
+    const off_t size = lseek(file, 0, SEEK_END);
+    if (size > 0) look_at(file, {0, static_cast<uintptr_t>(size), path}, found, read_bytes);
+    close(file);
+    return found;
+  }
 
  private:
   static constexpr std::byte kMask{0xA5};

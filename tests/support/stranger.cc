@@ -56,10 +56,10 @@ const std::string& Stranger::hear_all() {
   return heard_;
 }
 
-Message Stranger::message(size_t index) const {
+Message Stranger::bytes_at(size_t offset) const {
   Message message{};
-  if (heard_.size() >= (index + 1) * kMessageBytes) {
-    std::memcpy(message.data(), heard_.data() + index * kMessageBytes, kMessageBytes);
+  if (heard_.size() >= offset + kMessageBytes) {
+    std::memcpy(message.data(), heard_.data() + offset, kMessageBytes);
   }
   return message;
 }

@@ -43,7 +43,9 @@ class Stranger {
   // Everything up to the end of the connection.
   const std::string& hear_all();
   // The index-th message heard; zeros when it did not come.
-  Message message(size_t index) const;
+  Message message(size_t index) const { return bytes_at(index * kMessageBytes); }
+  // The same for the 64 bytes from `offset` on.
+  Message bytes_at(size_t offset) const;
 
  private:
   struct Taken {

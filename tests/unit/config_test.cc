@@ -59,14 +59,14 @@ TEST(Config, EveryDefaultIsAccepted) {
     if (initial.is_number()) number.value(initial.number_or(0));
     const std::string text = initial.is_number() ? number.take()
                                                  : std::string(initial.string_or(""));
-    const std::string line = std::string(field.at("name").string_or("")) + "=" + text;
+    const HiddenText line(std::string(field.at("name").string_or("")) + "=" + text);
     EXPECT_TRUE(load_config(ConfigInputs{line, {}}).is_ok()) << line;
   }
 }
 
 TEST(Config, CodeBeatsEnvironmentBeatsFile) {
   const auto file = scratch_file("# mine\nchunk_bytes = 64K\n\nspin_us=7\ntimeout_s=1.5\n");
-  const std::string variable = "NEZHA_CONF_FILE=" + file.string();
+  const HiddenText variable("NEZHA_CONF_FILE=" + file.string());
   const Config config = loaded(
       {"chunk_bytes=16K\n", {variable, "NEZHA_CHUNK_BYTES=32K", "NEZHA_SPIN_US=9", "OTHER=1"}});
   EXPECT_EQ(config.chunk_bytes, 16384u);
@@ -81,7 +81,7 @@ TEST(Config, CodeBeatsEnvironmentBeatsFile) {
 TEST(Config, HomeFileIsReadWhenNoneIsNamedAndMayBeMissing) {
   const auto home = std::filesystem::path(testing::TempDir()) / "nezha-config-home";
   std::filesystem::create_directories(home);
-  const std::string variable = "HOME=" + home.string();
+  const HiddenText variable("HOME=" + home.string());
   EXPECT_EQ(loaded({"", {variable}}).spin_us, 50);
   std::ofstream(home / ".nezha.conf") << "spin_us=3\n";
   EXPECT_EQ(loaded({"", {variable}}).spin_us, 3);
@@ -96,7 +96,7 @@ TEST(Config, NamedFileMustExist) {
 TEST(Config, RailsFallBackToTheOtherLibrariesVariables) {
   EXPECT_EQ(loaded({"", {"NCCL_SOCKET_IFNAME=c"}}).rails, "c");
   EXPECT_EQ(loaded({"", {"NCCL_SOCKET_IFNAME=c", "GLOO_SOCKET_IFNAME=b"}}).rails, "b");
-  const std::vector<std::string> three = {"NCCL_SOCKET_IFNAME=c", "GLOO_SOCKET_IFNAME=b",
+  const std::vector<HiddenText> three = {"NCCL_SOCKET_IFNAME=c", "GLOO_SOCKET_IFNAME=b",
                                           "NEZHA_SOCKET_IFNAME=a"};
   const Config config = loaded({"", three});
   EXPECT_EQ(config.rails, "a");
@@ -126,7 +126,7 @@ TEST(Config, VariablesOfTheToolsAreNoUnknownNames) {
 
 TEST(Config, UnknownKeyWarnsInAFileAndFailsInCode) {
   const auto file = scratch_file("polcy=table\n");
-  const Config config = loaded({"", {"NEZHA_CONF_FILE=" + file.string()}});
+  const Config config = loaded({"", {HiddenText("NEZHA_CONF_FILE=" + file.string())}});
   ASSERT_EQ(config.warnings.size(), 1u);
   EXPECT_TRUE(mentions(config.warnings[0], "'policy'")) << config.warnings[0];
   const std::string text = refusal({"spin=1", {}});
@@ -153,7 +153,7 @@ TEST(Config, RefusesWhatItCannotUse) {
         "log_level=loud", "just text", "=1"}) {
     refusal({line, {}});
   }
-  refusal({std::string("rails=a\0b", 9), {}});
+  refusal({HiddenText("rails=a\0b", 9), {}});
 }
 
 TEST(Config, AggregationIsNoAlgorithm) {
@@ -192,7 +192,7 @@ TEST(Config, SecretsAreNeverPrinted) {
   EXPECT_EQ(config.secret, "hunter2");
   EXPECT_FALSE(mentions(config.to_json(), "hunter2"));
   EXPECT_TRUE(mentions(config.to_json(), "(set)"));
-  const std::string text = refusal({std::string("secret=hunter2\0", 15), {}});
+  const std::string text = refusal({HiddenText("secret=hunter2\0", 15), {}});
   EXPECT_FALSE(mentions(text, "hunter2")) << text;
 }
 

@@ -357,7 +357,7 @@ std::string OfiMeeting::answer(Dial& dial, const DoorMessage& message, Nanosecon
         transcript(dial.hello, dial.acceptor_nonce, dial.port->name(), message.name, "welcome"));
     wire::Mac said;
     std::memcpy(said.data(), message.block.data(), said.size());
-    if (!wire::equal(said, expected)) return std::string(wire::reason_of(wire::Refusal::bad_mac));
+    if (!same_mac(expected, said)) return std::string(wire::reason_of(wire::Refusal::bad_mac));
     dial.peer_name = message.name;
     dial.awaited = DoorWord::pong;
   } else {

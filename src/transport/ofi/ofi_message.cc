@@ -63,6 +63,7 @@ bool decode(std::span<const std::byte> message, uint64_t token, OfiPreamble* pre
 
 bool decode(std::span<const std::byte> behind_preamble, OfiGrant* grant) {
   if (behind_preamble.size() != kGrantBytes - kPreambleBytes) return false;
+  if (load_le<uint32_t>(&behind_preamble[4]) != 0) return false;
   grant->number = load_le<uint32_t>(behind_preamble.data());
   grant->address = load_le<uint64_t>(&behind_preamble[8]);
   grant->key = load_le<uint64_t>(&behind_preamble[16]);

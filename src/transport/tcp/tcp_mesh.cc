@@ -13,6 +13,9 @@
 namespace nezha::transport {
 namespace {
 
+// Long enough for the strangers of that moment to make room themselves.
+constexpr Nanoseconds kRedialPause = 2 * kStrangersStay;
+
 bool same_network(const RailAddress& a, const RailAddress& b) {
   auto first = parse_ip_prefix(a.address);
   auto second = parse_ip_prefix(b.address);
@@ -119,6 +122,7 @@ void TcpMesh::poll_once() {
   };
   for (Pair& pair : pairs_) {
     for (TcpTrial& trial : pair.trials) watch(trial);
+    for (const Redial& redial : pair.redials) soonest = std::min(soonest, redial.at);
   }
   for (TcpTrial& trial : accepted_) watch(trial);
   const size_t trial_count = watched.size();
@@ -207,14 +211,15 @@ bool TcpMesh::is_candidate(const Pair& pair, RailPair rails) const {
 }
 
 void TcpMesh::dial_candidates(Pair& pair) {
+  const Nanoseconds deadline = clock_.now() + request_.probe_timeout;
   for (int mine = 0; mine < static_cast<int>(me().rails.size()); ++mine) {
     for (int theirs = 0; theirs < static_cast<int>(peer(pair.peer).rails.size()); ++theirs) {
-      if (is_candidate(pair, {mine, theirs})) start_dial(pair, {mine, theirs}, 0);
+      if (is_candidate(pair, {mine, theirs})) start_dial(pair, {mine, theirs}, 0, deadline);
     }
   }
 }
 
-void TcpMesh::start_dial(Pair& pair, RailPair rails, int lane) {
+void TcpMesh::start_dial(Pair& pair, RailPair rails, int lane, Nanoseconds deadline) {
   const RailAddress& mine = me().rails[static_cast<size_t>(rails.mine)];
   const RailAddress& theirs = peer(pair.peer).rails[static_cast<size_t>(rails.theirs)];
   auto fd = dial_rail(request_, pair.peer, rails.mine, rails.theirs);
@@ -223,9 +228,25 @@ void TcpMesh::start_dial(Pair& pair, RailPair rails, int lane) {
     pair.starved |= fd.status().code() == Code::exhausted;
     return;
   }
-  const Nanoseconds now = clock_.now();
   pair.trials.emplace_back(identity_, std::move(*fd), pair.peer, rails.mine, rails.theirs, lane,
-                           0, now, now + request_.probe_timeout);
+                           0, clock_.now(), deadline);
+}
+
+void TcpMesh::dial_again(Pair& pair) {
+  const Nanoseconds now = clock_.now();
+  for (auto it = pair.trials.begin(); it != pair.trials.end();) {
+    const auto here = it++;
+    const Nanoseconds at = now + kRedialPause;
+    if (!here->was_turned_away() || at >= here->deadline()) continue;
+    pair.redials.push_back({{here->rail(), here->peer_rail()}, here->lane(), at, here->deadline()});
+    pair.trials.erase(here);
+  }
+  for (auto it = pair.redials.begin(); it != pair.redials.end();) {
+    const auto here = it++;
+    if (here->at > now) continue;
+    start_dial(pair, here->rails, here->lane, here->deadline);
+    pair.redials.erase(here);
+  }
 }
 
 std::vector<RailPair> TcpMesh::working(const Pair& pair) const {
@@ -243,6 +264,8 @@ void TcpMesh::choose(Pair& pair) {
 
 void TcpMesh::advance(Pair& pair) {
   if (pair.phase == Pair::Phase::decided) return;
+  dial_again(pair);
+  if (!pair.redials.empty()) return;
   if (!std::all_of(pair.trials.begin(), pair.trials.end(), has_outcome)) return;
   for (const TcpTrial& trial : pair.trials) {
     if (trial.state() != TcpTrial::State::failed) continue;
@@ -262,8 +285,11 @@ void TcpMesh::advance(Pair& pair) {
   }
   if (pair.phase != Pair::Phase::lanes && request_.streams_per_rail > 1) {
     pair.phase = Pair::Phase::lanes;
+    const Nanoseconds deadline = clock_.now() + request_.probe_timeout;
     for (const RailPair& rails : pair.chosen) {
-      for (int lane = 1; lane < request_.streams_per_rail; ++lane) start_dial(pair, rails, lane);
+      for (int lane = 1; lane < request_.streams_per_rail; ++lane) {
+        start_dial(pair, rails, lane, deadline);
+      }
     }
     return;
   }

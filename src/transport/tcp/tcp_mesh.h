@@ -29,6 +29,14 @@ class TcpMesh {
   const std::vector<std::string>& left_out() const { return left_out_; }
 
  private:
+  // A connection that is dialled again, at `at`.
+  struct Redial {
+    RailPair rails;
+    int lane = 0;
+    Nanoseconds at = 0;
+    Nanoseconds deadline = 0;
+  };
+
   // What is known about one peer. Towards higher ranks we dial, towards lower ones we wait.
   struct Pair {
     enum class Phase : uint8_t { subnet, anything, lanes, decided };
@@ -37,6 +45,7 @@ class TcpMesh {
     bool same_host = false;
     Phase phase = Phase::subnet;
     std::list<TcpTrial> trials;     // dialled
+    std::list<Redial> redials;
     std::vector<RailPair> chosen;
     std::vector<std::string> failures;
     bool starved = false;           // some were for want of a descriptor
@@ -58,7 +67,9 @@ class TcpMesh {
   bool is_hopeless() const;
   Status undecided_error() const;
 
-  void start_dial(Pair& pair, RailPair rails, int lane);
+  void start_dial(Pair& pair, RailPair rails, int lane, Nanoseconds deadline);
+  // Whom a rank turned away among its strangers comes again, until the deadline that it had.
+  void dial_again(Pair& pair);
   void dial_candidates(Pair& pair);
   // Moves a pair on when every trial of its phase has an outcome.
   void advance(Pair& pair);

@@ -82,12 +82,16 @@ void TcpTrial::fail_stream(int os_errno) {
     return refuse(wire::Refusal::needs_tls);
   }
   refused_ = refused_ || stranger;
+  if (os_errno == EPIPE || os_errno == ECONNRESET) note_end();
   if (dialler_ && !stream_->is_open() && os_errno != EPROTO) {
     return fail("closed by the peer during the TLS handshake: it may have tls=off, which must be equal "
                 "on all ranks");
   }
   fail(stream_->explain(os_errno));
 }
+
+// A proof that was sent need not have been read: only its echo shows that.
+void TcpTrial::note_end() { turned_away_ = dialler_ && in_.empty() && tested_bytes_ == 0; }
 
 void TcpTrial::refuse(wire::Refusal refusal) {
   // A stranger who does not even speak our protocol gets no answer.
@@ -172,6 +176,7 @@ void TcpTrial::read(Nanoseconds now) {
     in_.resize(have + static_cast<size_t>(std::max<ssize_t>(got, 0)));
     if (got == 0) {
       if (dialler_ && !stream_->is_open()) return fail_stream(EPIPE);
+      note_end();
       return fail(authenticated_ ? "closed by the peer" : "closed by the peer during the handshake");
     }
     if (got < 0) {

@@ -87,6 +87,9 @@ class TcpTrial {
   bool was_answered() const { return answered_; }
   // Dialler, failed before an answer: the network's reason, 0 when there was silence.
   int dial_errno() const { return dial_errno_; }
+  // Dialler, failed: it was accepted, and closed before anything was answered to it, as a rank does with
+  // strangers that make room (strangers.h).
+  bool was_turned_away() const { return turned_away_; }
   // Acceptor, failed: the dialler is not one of us.
   bool has_refused() const { return refused_; }
   int fd() const { return stream_->fd(); }
@@ -108,6 +111,8 @@ class TcpTrial {
   void open_stream(Descriptor fd);
   void fail(std::string reason);
   void fail_stream(int os_errno);
+  // The other side ended the connection.
+  void note_end();
   void refuse(wire::Refusal refusal);
   void write(const std::byte* data, size_t size);
   void flush();
@@ -134,6 +139,7 @@ class TcpTrial {
   Nanoseconds deadline_;
   bool authenticated_ = false;
   bool answered_ = false;
+  bool turned_away_ = false;
   bool refused_ = false;
   int dial_errno_ = 0;
   std::string reason_;

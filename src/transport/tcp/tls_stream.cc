@@ -210,7 +210,7 @@ int TlsStream::give(char* bytes, int size) {
   if (in_.empty()) {
     // Not a byte more than the record at hand: what follows may be meant for somebody else.
     const size_t room = open_ ? wanted : std::min(wanted, TlsKey::kHandshakeBytesMax - handshake_bytes_);
-    if (room == 0) return break_off(EPROTO, "it says more than a TLS handshake takes"), 0;
+    if (room == 0) return break_off(EPROTO, "the other end sent more bytes than a TLS handshake has"), 0;
     const ssize_t got = read_network(bytes, room);
     if (got <= 0) return 0;
     if (!open_) handshake_bytes_ += static_cast<size_t>(got);
@@ -404,7 +404,7 @@ ssize_t TlsStream::receive(const iovec* pieces, size_t count, Source source) {
     total += done;
   }
   if (result == 1) return static_cast<ssize_t>(total);
-  const bool failed = set_error(result, "what came was changed on the way, or is not TLS");
+  const bool failed = set_error(result, "what was received was changed on the way, or is not TLS");
   // Whatever stopped it stops the next call, too.
   if (total > 0) return static_cast<ssize_t>(total);
   return failed ? -1 : 0;

@@ -1,0 +1,141 @@
+// A rank's connection is closed without an answer, because strangers took the places at the rank that it
+// dials: it comes again, and the job forms with all its connections.
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+
+#include "base/descriptor.h"
+#include "base/log.h"
+#include "support/rail_job.h"
+#include "support/stranger.h"
+
+namespace nezha::testing {
+namespace {
+
+constexpr int kTimes = 5;
+
+struct Moment {
+  const char* name;
+  bool tls = false;
+  size_t bytes = 0;  // of the dialler's, which are read before its connection is closed
+};
+
+void PrintTo(const Moment& moment, std::ostream* out) { *out << moment.name; }
+
+// Stands in front of a rank's port: closes the first kTimes connections at the moment, and leads those
+// behind them to the rank.
+class Doorkeeper {
+ public:
+  Doorkeeper(uint16_t port, const Moment& moment) : behind_(port), moment_(moment) {
+    listener_ = Descriptor(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in here = first_rail(0);
+    socklen_t length = sizeof(here);
+    EXPECT_EQ(bind(listener_.get(), reinterpret_cast<const sockaddr*>(&here), length), 0);
+    EXPECT_EQ(listen(listener_.get(), 8), 0);
+    getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&here), &length);
+    port_ = ntohs(here.sin_port);
+    thread_ = std::thread([this] { run(); });
+  }
+  ~Doorkeeper() {
+    shutdown(listener_.get(), SHUT_RDWR);
+    thread_.join();
+  }
+
+  uint16_t port() const { return port_; }
+  int turned_away() const { return turned_away_; }
+
+ private:
+  void run() {
+    while (true) {
+      const Descriptor caller(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      if (!caller) return;
+      const Descriptor rank(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+      const sockaddr_in there = first_rail(behind_);
+      if (connect(rank.get(), reinterpret_cast<const sockaddr*>(&there), sizeof(there)) != 0) return;
+      const bool away = turned_away_ < kTimes;
+      carry(caller, rank, away ? moment_.bytes : SIZE_MAX);
+      if (away) ++turned_away_;
+    }
+  }
+
+  // Until `bytes` were read of the caller, the last of which are kept back, or one of them ends it.
+  static void carry(const Descriptor& caller, const Descriptor& rank, size_t bytes) {
+    std::vector<char> part(64 * 1024);
+    for (size_t heard = 0; heard < bytes;) {
+      pollfd watched[] = {{caller.get(), POLLIN, 0}, {rank.get(), POLLIN, 0}};
+      if (poll(watched, 2, kStrangerPatienceMs) <= 0) return;
+      for (const bool from_caller : {true, false}) {
+        if (watched[from_caller ? 0 : 1].revents == 0) continue;
+        const ssize_t got = recv((from_caller ? caller : rank).get(), part.data(), part.size(), 0);
+        if (got <= 0) return;
+        if (from_caller) heard += static_cast<size_t>(got);
+        if (heard >= bytes) return;
+        const Descriptor& other = from_caller ? rank : caller;
+        (void)!send(other.get(), part.data(), static_cast<size_t>(got), MSG_NOSIGNAL);
+      }
+    }
+  }
+
+  const uint16_t behind_;
+  const Moment moment_;
+  Descriptor listener_;
+  uint16_t port_ = 0;
+  std::atomic<int> turned_away_{0};
+  std::thread thread_;
+};
+
+class TurnedAway : public ::testing::TestWithParam<Moment> {
+ protected:
+  void SetUp() override { log::set_level(log::Level::error); }
+};
+
+TEST_P(TurnedAway, ARankComesAgain) {
+  RailJob job({.ranks = 2});
+  const Doorkeeper doorkeeper(job.port_of(1), GetParam());
+  job.request_of(0).ranks[1].rails[0].local_port = doorkeeper.port();
+  for (int rank = 0; rank < 2; ++rank) job.request_of(rank).tls = GetParam().tls;
+  for (const Status& outcome : job.finish()) EXPECT_TRUE(outcome.is_ok()) << outcome.to_string();
+  EXPECT_EQ(doorkeeper.turned_away(), kTimes);
+  EXPECT_EQ(job.connections_of(0), 1);
+  EXPECT_EQ(job.connections_of(1), 1);
+  EXPECT_TRUE(job.left_out_by(0).empty());
+}
+
+constexpr Moment kMoments[] = {
+    {"BeforeItsHello"}, {"BehindItsHello", false, 64}, {"BehindItsProof", false, 128},
+    {"BeforeItsTlsHello", true}, {"BehindItsTlsHello", true, 1},
+};
+INSTANTIATE_TEST_SUITE_P(Moments, TurnedAway, ::testing::ValuesIn(kMoments),
+                         [](const auto& at) { return std::string(at.param.name); });
+
+// Who turns everybody away is given up at the deadline, with the reason.
+TEST(TurnedAwayForGood, IsGivenUpAtTheDeadline) {
+  log::set_level(log::Level::error);
+  RailJob job({.ranks = 2, .rails = 2, .probe_timeout_s = 0.5});
+  const int nobody = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in here = first_rail(0);
+  socklen_t length = sizeof(here);
+  ASSERT_EQ(bind(nobody, reinterpret_cast<const sockaddr*>(&here), length), 0);
+  ASSERT_EQ(listen(nobody, 8), 0);
+  getsockname(nobody, reinterpret_cast<sockaddr*>(&here), &length);
+  std::atomic<int> came{0};
+  std::thread closer([&] {
+    for (int fd; (fd = accept4(nobody, nullptr, nullptr, SOCK_CLOEXEC)) >= 0; close(fd)) ++came;
+  });
+  job.request_of(0).ranks[1].rails[0].local_port = ntohs(here.sin_port);
+  for (const Status& outcome : job.finish()) EXPECT_TRUE(outcome.is_ok()) << outcome.to_string();
+  shutdown(nobody, SHUT_RDWR);
+  closer.join();
+  close(nobody);
+  EXPECT_GT(came, 1);
+  EXPECT_LE(came, 20) << "more often than its pause allows";
+  ASSERT_EQ(job.left_out_by(0).size(), 1u);
+  EXPECT_EQ(job.connections_of(0), 1);
+}
+
+}  // namespace
+}  // namespace nezha::testing

@@ -1,6 +1,5 @@
 #include "engine/message_gate.h"
 
-#include <algorithm>
 #include <bit>
 #include <span>
 
@@ -34,7 +33,7 @@ bool MessageGate::look_at(int peer, Nanoseconds now, Rails& rails) const {
   for (uint32_t rail = 0; rail < rails_; ++rail) {
     const Port& port = ports_[rail];
     rails[rail].sending = is_sending(port, now);
-    rails[rail].receiving = port.receiving != nullptr && now - port.received_at < kStall;
+    rails[rail].receiving = is_receiving(port, now);
   }
   for (const Link& link : peers_[static_cast<size_t>(peer)]->links()) {
     if (!link.is_usable()) continue;
@@ -45,17 +44,28 @@ bool MessageGate::look_at(int peer, Nanoseconds now, Rails& rails) const {
   return any;
 }
 
-bool MessageGate::all_send(Nanoseconds now) const {
-  return std::all_of(ports_.begin(), ports_.begin() + rails_,
-                     [&](const Port& port) { return is_sending(port, now); });
-}
-
+// Many may wait, so those that wish only ports that are busy are not looked at more closely.
 WorkQueue MessageGate::admit(Nanoseconds now) {
   WorkQueue admitted;
   WorkQueue kept;
-  while (!waiting_.empty() && !all_send(now)) {
+  uint32_t sending = 0;
+  uint32_t receiving = 0;
+  for (uint32_t rail = 0; rail < rails_; ++rail) {
+    if (is_sending(ports_[rail], now)) sending |= 1u << rail;
+    if (is_receiving(ports_[rail], now)) receiving |= 1u << rail;
+  }
+  const uint32_t minds = policy_->avoids_receiving() ? receiving : 0;
+  while (!waiting_.empty() && sending != (1u << rails_) - 1) {
     WorkRequest* const first = waiting_.pop_front();
-    (let_through(*first, now) ? admitted : kept).push_back(*first);
+    RailTurn& turn = first->turn;
+    const uint32_t busy = now - turn.since < kPatience ? sending | minds : sending;
+    if ((turn.wished != 0 && (turn.wished & ~busy) == 0) || !let_through(*first, now)) {
+      turn.waited = true;
+      kept.push_back(*first);
+      continue;
+    }
+    sending |= turn.rails;
+    admitted.push_back(*first);
   }
   for (WorkRequest* rest = waiting_.front(); rest != nullptr; rest = rest->next) rest->turn.waited = true;
   waiting_.prepend(kept);
@@ -72,10 +82,7 @@ bool MessageGate::let_through(WorkRequest& first, Nanoseconds now) {
     const MessageEnds ends{first.peer, turn.parts};
     turn.rails = control::take_rails(*policy_, {turn.wished, turn.first}, ends,
                                      std::span(rails).first(rails_), now - turn.since >= kPatience);
-    if (turn.rails == 0) {
-      turn.waited = true;
-      return false;
-    }
+    if (turn.rails == 0) return false;
   }
   turn.number = ++messages_;
   ++counters_.messages;

@@ -79,7 +79,9 @@ class MessageGate {
   bool is_sending(const Port& port, Nanoseconds now) const {
     return port.outstanding > 0 && now - port.sent_at < kStall;
   }
-  bool all_send(Nanoseconds now) const;
+  bool is_receiving(const Port& port, Nanoseconds now) const {
+    return port.receiving != nullptr && now - port.received_at < kStall;
+  }
   // The rails towards a peer; false when none is up.
   bool look_at(int peer, Nanoseconds now, Rails& rails) const;
   // False: it goes on waiting.

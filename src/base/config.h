@@ -34,6 +34,10 @@
        "How bytes are shared among rails: `pull`, `table`, `static` or `round_robin`.")            \
   TEXT(weights, "", weights, 0,                                                                    \
        "Shares of the rails for `policy=static`, in the order of the rails, such as `2:1`.")       \
+  TEXT(message_policy, "pull", any, kAgreed,                                                       \
+       "Which rails a message (send, recv) takes: `pull`, those that drain, without waiting; "     \
+       "`modulo`, `round_robin`, `random`, `static`, `local_dynamic` or `local_dynamic_striped`, " \
+       "one message at a time on each rail.")                                                      \
   TEXT(algorithm, "auto", algorithm, kAgreed,                                                      \
        "Algorithm of every collective that it fits; `auto` chooses by cost for each size.")        \
   BYTES(chunk_bytes, 262144, 4096, 16777216, kAgreed,                                              \

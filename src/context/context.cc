@@ -57,6 +57,7 @@ Status Context::open(const ContextRequest& request) {
     NEZHA_RETURN_IF_ERROR(load_interference());
     // A policy that cannot be made is refused before anybody waits for this rank.
     if (auto policy = make_policy(); !policy) return policy.status();
+    if (auto policy = make_message_policy(); !policy) return policy.status();
     NEZHA_RETURN_IF_ERROR(join(request));
   } else {
     rails_.resize(1);
@@ -188,6 +189,9 @@ Status Context::connect() {
   loop_->set_client(engine_.get());
   NEZHA_RETURN_IF_ERROR(watch_flight());
   if (world_size_ == 1) return Status::ok();
+  auto message_policy = make_message_policy();
+  if (!message_policy) return message_policy.status();
+  engine_->set_message_policy(std::move(*message_policy));
   const Status hub_link = open_hub_link();
   transport::MeshRequest request;
   request.rank = rank_;
@@ -286,6 +290,15 @@ Result<std::unique_ptr<control::Policy>> Context::make_policy() const {
   return control::make_policy(config_.policy, options);
 }
 
+Result<std::unique_ptr<control::MessagePolicy>> Context::make_message_policy() const {
+  control::MessagePolicyOptions options;
+  options.rank = rank_;
+  options.world_size = world_size_;
+  options.rails = static_cast<uint32_t>(rails_.size());
+  options.seed = static_cast<uint64_t>(rank_) + 1;  // so that ranks do not all choose alike
+  return control::make_message_policy(config_.message_policy, options);
+}
+
 Context::~Context() {
   try {
     if (engine_ != nullptr && world_size_ > 1) leave();
@@ -368,6 +381,9 @@ std::string Context::stats_json() {
   }
   JsonWriter json;
   json.begin_object().field("operations", engine_->counters().operations);
+  const engine::GateCounters& gate = engine_->gate().counters();
+  json.field("messages_gated", gate.messages).field("messages_waited", gate.waited);
+  json.field("messages_diverted", gate.diverted);
   json.field("authentication", authentication_);
   json.field("retransmitted", engine_->counters().retransmitted);
   json.field("endpoints_lost", engine_->counters().connections_lost);

@@ -60,6 +60,7 @@ class Context {
   const schedule::CostTable& costs() const { return costs_; }
   double timeout_s() const { return timeout_s_; }
   Result<std::unique_ptr<control::Policy>> make_policy() const;
+  Result<std::unique_ptr<control::MessagePolicy>> make_message_policy() const;
   // How often this process has asked for `key` before: communicators that are made without a message get
   // different numbers although all else is equal.
   uint64_t next_generation(const std::string& key);

@@ -320,6 +320,7 @@ void Engine::settle(Group& group) noexcept {
 
 void Engine::withdraw(const Activity& activity) {
   transport::WorkQueue unsent;
+  gate_.withdraw(&activity, unsent);
   for (const auto& links : peers_) {
     if (links == nullptr) continue;
     links->withdraw(&activity, unsent);
@@ -397,6 +398,8 @@ void Engine::give_request(transport::WorkRequest& request) {
   request.copy = nullptr;
   Workspace::release(pool_, static_cast<Workspace*>(request.shared));
   request.shared = nullptr;
+  if (request.turn.number != 0) gate_.released(request.turn, now());
+  request.turn = {};
   request.next = free_requests_;
   free_requests_ = &request;
 }
@@ -415,6 +418,7 @@ void Engine::post(Group& group, int member_rank, transport::WorkRequest& request
 
 void Engine::post_message(Group& group, int member_rank, transport::WorkRequest& request) {
   request.peer = group.members[static_cast<size_t>(member_rank)].global_rank;
+  if (gate_.decides() && gate_.holds(request, now())) return;
   peers_[static_cast<size_t>(request.peer)]->queue(request);
 }
 
@@ -427,6 +431,16 @@ void Engine::release_blocked(Group& group, Member& member) {
   }
 }
 
+void Engine::admit(Nanoseconds now) {
+  transport::WorkQueue admitted = gate_.admit(now);
+  while (!admitted.empty()) {
+    transport::WorkRequest* const first = admitted.pop_front();
+    peers_[static_cast<size_t>(first->peer)]->queue(*first);
+    if (first->owner == nullptr) continue;  // a short one: that is all of it
+    find_group(first->header.comm)->mailbox->admitted(*first);
+  }
+}
+
 void Engine::dispatch(PeerLinks& links) {
   supervisor_->touch(links.peer());
   const Nanoseconds at = now();
@@ -435,6 +449,8 @@ void Engine::dispatch(PeerLinks& links) {
   Division* division = nullptr;  // of the transfer that is looked at
   const auto shares_of = [&](const transport::WorkRequest& request) -> const control::Shares& {
     if (options_.rails < 2) return kAnyRail;
+    division = nullptr;
+    if (request.turn.rails != 0) return gate_.shares(request.turn);
     Group* group = nullptr;
     division = division_of(request, &group);
     return division == nullptr ? kAnyRail : divider_.shares(*division, *group->policy, at);
@@ -469,6 +485,7 @@ bool Engine::run(Nanoseconds now) {
     shrinker_.run(now);
     settle_all();
     if (now >= acks_due_) acknowledge_all();
+    if (gate_.is_due(now)) admit(now);
     output = false;
     for (const auto& links : peers_) {
       if (links == nullptr) continue;
@@ -482,7 +499,7 @@ bool Engine::run(Nanoseconds now) {
                         [](const auto& group) { return !group->settled; });
   }
   next_wakeup_ = std::min({next_deadline_, acks_due_, supervisor_->next_wakeup(),
-                           shrinker_.next_wakeup()});
+                           shrinker_.next_wakeup(), gate_.next_wakeup()});
   return output;
 }
 
@@ -509,7 +526,8 @@ bool Engine::has_work() const {
   const bool running = std::any_of(groups_.begin(), groups_.end(), [](const auto& group) {
     return !group->active.empty() || !group->mailbox->is_idle();
   });
-  return running || std::any_of(peers_.begin(), peers_.end(), [](const auto& links) {
+  if (running || gate_.is_waiting()) return true;
+  return std::any_of(peers_.begin(), peers_.end(), [](const auto& links) {
     return links != nullptr && (links->has_pending() || links->has_output());
   });
 }
@@ -522,6 +540,7 @@ bool Engine::has_operation_over(uint64_t bytes) const {
 }
 
 bool Engine::is_drained() const {
+  if (gate_.is_waiting()) return false;
   for (const auto& links : peers_) {
     if (links == nullptr) continue;
     if (links->gone) continue;

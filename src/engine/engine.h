@@ -20,6 +20,7 @@
 #include "engine/flight_recorder.h"
 #include "engine/group.h"
 #include "engine/message.h"
+#include "engine/message_gate.h"
 #include "engine/peer_links.h"
 #include "engine/rail_divider.h"
 #include "engine/shrink.h"
@@ -91,6 +92,11 @@ class Engine final : public transport::ConnectionEvents, public progress::LoopCl
   // Fails every operation of the group, here and on its other ranks.
   void fail_group(Group& group, const Status& why, bool tell);
 
+  // Before the first message: which rails messages wait for and take. Null: none in particular.
+  void set_message_policy(std::unique_ptr<control::MessagePolicy> policy) {
+    gate_.set_policy(std::move(policy));
+  }
+
   // For leaving in order: acknowledges everything that arrived, and asks whether everything sent is
   // acknowledged.
   void acknowledge_all();
@@ -107,6 +113,7 @@ class Engine final : public transport::ConnectionEvents, public progress::LoopCl
   const EngineCounters& counters() const { return counters_; }
   const std::vector<std::unique_ptr<PeerLinks>>& peers() const { return peers_; }
   const RailDivider& divider() const { return divider_; }
+  MessageGate& gate() { return gate_; }
   BufferPool& pool() { return pool_; }
   Nanoseconds now() const { return loop_.clock().now(); }
 
@@ -152,7 +159,10 @@ class Engine final : public transport::ConnectionEvents, public progress::LoopCl
   std::string activity_of(const Group& group) const;
 
   // For the supervisor.
-  void rails_changed() { divider_.rails_changed(); }
+  void rails_changed() {
+    divider_.rails_changed();
+    gate_.rails_changed();
+  }
   void record_rail(RailEventKind kind, const transport::Connection& connection, std::string_view reason);
   // Posts transfers of a lost or silent connection again; says how many.
   uint64_t repost(PeerLinks& links, transport::WorkQueue& requests);
@@ -244,6 +254,8 @@ class Engine final : public transport::ConnectionEvents, public progress::LoopCl
   void forget(transport::WorkQueue& requests);
   void drop(transport::WorkQueue& requests);
   void dispatch(PeerLinks& links);
+  // Messages to which the gate gives rails go on.
+  void admit(Nanoseconds now);
   // Null when the operation of the transfer has been over here for a while.
   Division* division_of(const transport::WorkRequest& request, Group** group);
 
@@ -258,6 +270,7 @@ class Engine final : public transport::ConnectionEvents, public progress::LoopCl
   Progress last_done_;
   std::function<void()> group_failed_;
   RailDivider divider_{peers_, options_.rails};
+  MessageGate gate_{peers_, options_.rails};
   std::unique_ptr<Supervisor> supervisor_;
   Shrinker shrinker_{*this};
   Nanoseconds next_wakeup_ = kNever;

@@ -381,6 +381,7 @@ void Engine::peer_lost(int peer, const Status& why) {
   }
   shrinker_.lost(peer);
   WorkQueue pending = peers_[static_cast<size_t>(peer)]->take_pending();
+  gate_.take(peer, pending);
   drop(pending);
 }
 
@@ -410,6 +411,7 @@ void Engine::peer_left(int peer) {
     }
   }
   WorkQueue pending = peers_[static_cast<size_t>(peer)]->take_pending();
+  gate_.take(peer, pending);
   drop(pending);
 }
 

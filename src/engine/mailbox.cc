@@ -156,6 +156,8 @@ Status Mailbox::send_inline(int global, const Send& send) {
   if (send.bytes > 0) std::memcpy(copy.data, send.data, send.bytes);
   wire::FrameHeader& header = request->header;
   header = wire::FrameHeader();
+  // Until it is acknowledged its rail takes no other message.
+  if (engine_.gate().decides()) header.flags = wire::kFlagTimed;
   header.comm = group_.comm;
   header.op_seq = peer.next_number++;
   header.stage = kOffer;
@@ -314,6 +316,7 @@ uint32_t Mailbox::make_message(int global, const wire::FrameHeader& header) {
 
 void Mailbox::forget_message(uint32_t index) {
   Message& message = messages_[index];
+  engine_.gate().arrived(&message);
   engine_.pool().give(message.payload);
   message.payload = Buffer();
   message.receive = Receive();

@@ -68,6 +68,8 @@ class Mailbox final : public Activity {
   // Whether one does that does not merely stand open.
   bool awaits(int member) const { return needs(member, false); }
   bool is_idle() const { return pending_ == 0; }
+  // The gate gave rails to the message whose first transfer this is: the rest follows.
+  void admitted(const transport::WorkRequest& first);
   // Of the message to which a frame of ours belongs.
   Division& division_of(const transport::WorkRequest& request);
 
@@ -92,6 +94,7 @@ class Mailbox final : public Activity {
     uint32_t next_chunk = 0;
     uint32_t unreleased = 0;
     bool accepted = false;
+    transport::RailTurn turn;
     Division division;  // begins when it is accepted
   };
 
@@ -155,6 +158,7 @@ class Mailbox final : public Activity {
   void acknowledge(int global);
 
   // Arriving frames.
+  transport::Landing place(int global, const wire::FrameHeader& header);
   transport::Landing place_offer(int global, const wire::FrameHeader& header);
   transport::Landing place_accept(int global, const wire::FrameHeader& header);
   transport::Landing place_chunk(int global, const wire::FrameHeader& header);

@@ -58,8 +58,18 @@ void Mailbox::post_chunks(Send& send, uint64_t number) {
     request->copy = nullptr;
     request->owner = static_cast<Activity*>(this);
     ++send.unreleased;
+    request->turn = send.turn;
+    request->turn.parts = send.chunks;
     engine_.post_message(group_, member_of(send.peer), *request);
+    if (send.turn.number == 0 && engine_.gate().decides()) return;  // the rest waits with it
   }
+}
+
+void Mailbox::admitted(const transport::WorkRequest& first) {
+  const uint64_t number = first.header.op_seq;
+  Send& send = peer_of(first.peer).sends.at(number);
+  send.turn = first.turn;
+  post_chunks(send, number);
 }
 
 void Mailbox::released(transport::WorkRequest& request) {
@@ -75,7 +85,7 @@ void Mailbox::released(transport::WorkRequest& request) {
 void Mailbox::finish_send(Peer& peer, uint64_t number) {
   const auto found = peer.sends.find(number);
   Work* const work = found->second.work;
-  engine_.learn(group_, found->second.division);
+  if (!engine_.gate().decides()) engine_.learn(group_, found->second.division);
   peer.sends.erase(found);
   --pending_;
   engine_.complete(*work, Status::ok());
@@ -95,16 +105,24 @@ void Mailbox::acknowledge(int global) {
 Landing Mailbox::place(transport::Connection& connection, const wire::FrameHeader& header, int member) {
   if (!group_.members.empty() && member < 0) return refused();
   try {
-    switch (header.stage) {
-      case kOffer: return place_offer(connection.peer, header);
-      case kAccept: return place_accept(connection.peer, header);
-      case kPayload: return place_chunk(connection.peer, header);
-      case kDrained: return place_drained(connection.peer, header);
-      default: return refused();
+    const Landing landing = place(connection.peer, header);
+    if (landing.owner != nullptr && engine_.gate().decides()) {
+      engine_.gate().arriving(connection.rail, &messages_[landing.step], engine_.now());
     }
+    return landing;
   } catch (const std::bad_alloc&) {
     engine_.fail_exhausted(group_, sizeof(Message));
     return {};
+  }
+}
+
+Landing Mailbox::place(int global, const wire::FrameHeader& header) {
+  switch (header.stage) {
+    case kOffer: return place_offer(global, header);
+    case kAccept: return place_accept(global, header);
+    case kPayload: return place_chunk(global, header);
+    case kDrained: return place_drained(global, header);
+    default: return refused();
   }
 }
 
@@ -177,7 +195,9 @@ Landing Mailbox::place_accept(int global, const wire::FrameHeader& header) {
   if (send.accepted) return duplicate();
   send.accepted = true;
   --peer.unaccepted;
-  engine_.divide(group_, send.division, {Collective::send_recv, send.bytes, group_.comm});
+  if (!engine_.gate().decides()) {
+    engine_.divide(group_, send.division, {Collective::send_recv, send.bytes, group_.comm});
+  }
   if (send.chunks == 0) {
     finish_send(peer, header.op_seq);
   } else {
@@ -227,6 +247,7 @@ void Mailbox::landed(const wire::FrameHeader&, const Landing& landing) {
   const int source = message.source;
   if (message.state == MessageState::landing) {
     message.state = MessageState::waiting;
+    engine_.gate().arrived(&message);
     return sort_in(source);
   }
   message.chunks[landing.chunk] = ChunkState::landed;

@@ -16,6 +16,18 @@
 
 namespace nezha::transport {
 
+// The engine's, of a transfer that belongs to a message: what it wishes of the rails while it waits for
+// some, and which it was given (engine/message_gate.h).
+struct RailTurn {
+  uint64_t number = 0;    // of the message; 0: it waits, or nobody gives it rails
+  uint32_t rails = 0;     // bit set; 0: any
+  uint32_t wished = 0;    // bit set
+  uint32_t first = 0;
+  uint32_t parts = 1;     // transfers of the message
+  Nanoseconds since = 0;  // when it came
+  bool waited = false;
+};
+
 struct WorkRequest {
   WorkRequest* next = nullptr;  // link of whichever queue holds it
 
@@ -32,6 +44,7 @@ struct WorkRequest {
   std::byte* copy = nullptr;    // the private copy, when there is one
   uint32_t copy_class = 0;      // which pool it came from
   void* shared = nullptr;       // the engine's: memory that the request has a share in
+  RailTurn turn;
 };
 
 // First in, first out, through `next`.

@@ -128,3 +128,16 @@ def test_a_cabling_with_mistakes(tmp_path, old, new, words):
 def test_a_cabling_that_is_not_there(tmp_path):
     with pytest.raises(PlanError, match="cannot read .*cluster.yaml"):
         read_cabling(tmp_path / "cluster.yaml")
+
+
+# The same numbers are in tests/property/message_policy_test.cc, about what message_policy=static does.
+@pytest.mark.parametrize("hosts, expected", [
+    (2, 0x00000000000f4245), (3, 0x000000e8d51f2213), (4, 0x29a2421e672372f4),
+    (6, 0x8e52b34af3c473ed), (7, 0xe36dc23242f6c903), (20, 0x977d388eae2f9982),
+    (35, 0x217d626ad55d84c9), (384, 0xccbbc24d4079b8a6), (2048, 0xa63d18ee7d10099a),
+    (12870, 0x78cb7c020c9c88a9)])
+def test_the_library_assigns_the_same(hosts, expected):
+    value = 0
+    for mask in rails.assign(hosts):
+        value = (value * 1_000_003 + mask) % (1 << 64)
+    assert value == expected

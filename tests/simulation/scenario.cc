@@ -92,7 +92,8 @@ std::string Scenario::describe() const {
                 world.fabric_rails, world.lanes,
                 static_cast<unsigned long long>(world.chunk_bytes),
                 static_cast<unsigned long long>(world.credit_bytes),
-                static_cast<unsigned long long>(world.inline_bytes), world.policy.c_str(),
+                static_cast<unsigned long long>(world.inline_bytes),
+                (world.policy + ", messages " + world.message_policy).c_str(),
                 job.outstanding, static_cast<double>(job.think_max) / 1e3);
   std::string all = text;
   for (const OpSpec& op : ops) all += "  " + op.name() + "\n";
@@ -182,6 +183,31 @@ Scenario late_write_scenario(uint64_t seed) {
   for (uint64_t faults = pick(random, 3); faults > 0; --faults) {
     scenario.faults.push_back(random_fault(random, world));
     if (!leaves_a_rail(scenario.faults, world)) scenario.faults.pop_back();
+  }
+  return scenario;
+}
+
+Scenario message_scenario(uint64_t seed) {
+  Scenario scenario = random_scenario(seed);
+  std::mt19937_64 random(seed * 0x9FB21C651E98DF25u + 13);
+  WorldOptions& world = scenario.world;
+  const auto names = control::message_policy_names();
+  world.message_policy = names[1 + seed % (names.size() - 1)];
+  if (world.message_policy == "static" && world.ranks > 2) world.rails = world.ranks == 3 ? 3 : 4;
+  world.chunk_bytes = any_of<uint64_t>(random, {4096, 16'384});
+  world.credit_bytes = any_of<uint64_t>(random, {4, 16}) * world.chunk_bytes;
+  scenario.job.outstanding = any_of(random, {2, 4, 16});
+  scenario.ops.clear();
+  for (uint64_t ops = 10 + pick(random, 30); ops > 0; --ops) {
+    OpSpec op;
+    const bool alone = pick(random, 8) != 0;
+    op.collective = alone ? Collective::send_recv : Collective::all_reduce;
+    op.dtype = Dtype::int32;
+    op.root = static_cast<int>(pick(random, static_cast<uint64_t>(world.ranks)));
+    const uint64_t step = 1 + pick(random, static_cast<uint64_t>(world.ranks - 1));
+    op.receiver = (op.root + static_cast<int>(step)) % world.ranks;
+    op.count = pick(random, any_of<uint64_t>(random, {60, 4000, 30'000}));
+    scenario.ops.push_back(std::move(op));
   }
   return scenario;
 }
@@ -367,6 +393,10 @@ Report run(const Scenario& scenario) {
     if (!world.is_alive(rank)) continue;
     report.retransmitted += world.engine(rank).counters().retransmitted;
     report.hedged += world.engine(rank).supervisor().counters().hedged;
+    const engine::GateCounters& gate = world.engine(rank).gate().counters();
+    report.messages += gate.messages;
+    report.waited += gate.waited;
+    report.diverted += gate.diverted;
     report.duplicates += world.group(rank).counters.duplicates;
   }
   for (size_t op = 0; op < job.ops(); ++op) {

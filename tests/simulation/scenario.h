@@ -60,6 +60,8 @@ Scenario random_scenario(uint64_t seed);
 // Long operations over rails that write straight into memory, some of whose writes come late, beside
 // others.
 Scenario late_write_scenario(uint64_t seed);
+// Messages, and some collectives beside them, under each message policy.
+Scenario message_scenario(uint64_t seed);
 std::vector<OpSpec> random_program(std::mt19937_64& random, const WorldOptions& world, int length);
 
 struct Report {
@@ -71,6 +73,9 @@ struct Report {
   uint64_t retransmitted = 0;
   uint64_t duplicates = 0;
   uint64_t hedged = 0;
+  uint64_t messages = 0;        // that were given rails by a policy of theirs
+  uint64_t waited = 0;          // of these, for a rail
+  uint64_t diverted = 0;        // of these, to others than they wished
   uint64_t results = 0;         // of operations of a rank, compared
   FabricCounters fabric;        // of the run with faults
   Nanoseconds fault_free = 0;   // how long both runs took

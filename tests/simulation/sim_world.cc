@@ -84,6 +84,10 @@ void SimWorld::add_engine(int rank) {
   options.peer_deadline = options_.peer_deadline;
   engines_.push_back(std::make_unique<engine::Engine>(loop_of(rank), options));
   if (options_.fabric_rails > 0) loop_of(rank).set_client(engines_.back().get());
+  control::MessagePolicyOptions messages{rank, options_.ranks, options.rails, options_.seed};
+  auto message_policy = control::make_message_policy(options_.message_policy, messages);
+  EXPECT_TRUE(message_policy.is_ok()) << message_policy.status().to_string();
+  engines_.back()->set_message_policy(std::move(*message_policy));
   auto rejoin = std::make_unique<SimRejoin>(*this, rank, engines_.back()->supervisor(), random_());
   rejoins_.push_back(rejoin.get());
   engines_.back()->supervisor().set_rejoin(std::move(rejoin));

@@ -34,6 +34,7 @@ struct WorldOptions {
   uint64_t inline_bytes = 256;
   uint64_t ack_bytes = 16 * 1024;
   std::string policy = "pull";
+  std::string message_policy = "pull";
   std::vector<double> weights;  // of "static"
   uint32_t comm = 3;
   Nanoseconds peer_deadline = 10 * kSecond;

@@ -10,6 +10,7 @@
 #include <memory>
 #include <numeric>
 #include <random>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -36,6 +37,7 @@ struct FakeWorldOptions {
   std::vector<double> weights = {1, 1};  // how every rank shares its bytes among the rails
   uint64_t credit_bytes = 8 * 1024 * 1024;
   uint64_t inline_bytes = 0;
+  std::string message_policy = "pull";
   schedule::AggregationTree tree = {};  // with hubs: the last of the ranks
   transport::FaultPlan faults;  // of rank 0's connection to rank 1 on rail 0
 };
@@ -126,6 +128,10 @@ class FakeWorld {
     options.credit_bytes = options_.credit_bytes;
     options.inline_bytes = options_.inline_bytes;
     engines_.push_back(std::make_unique<engine::Engine>(*loop_, options));
+    const control::MessagePolicyOptions messages{rank, options_.ranks, options_.rails, 1};
+    auto message_policy = control::make_message_policy(options_.message_policy, messages);
+    EXPECT_TRUE(message_policy.is_ok()) << message_policy.status().to_string();
+    engines_.back()->set_message_policy(std::move(*message_policy));
     engine::GroupRequest request;
     request.comm = options_.comm;
     request.members.resize(static_cast<size_t>(options_.ranks));

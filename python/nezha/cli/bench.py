@@ -17,7 +17,7 @@ from ..bench.sizes import parse_size, size_list
 from ..bench.spec import IN_PLACE, REDUCTIONS, BenchSpec
 from ..errors import Error
 from ..lab import LabError
-from . import bench_options, interference, rates, switching, train
+from . import bench_options, interference, messages, rates, switching, train
 from .conventions import FOUND, WRONG_LINE, App, Group, json_option
 from .launched import asked, launched
 from .settings import settings
@@ -141,6 +141,7 @@ for _name in ("all_reduce", "broadcast", "all_gather", "reduce_scatter", "reduce
               "all_to_all", "barrier"):
     app.command(_name)(_command(_name))
 app.command("train", help=train.HELP)(train.train)
+app.command("messages", help=messages.HELP)(messages.messages)
 app.command("interference", help=interference.HELP)(interference.interference)
 app.command("switch", help=switching.SWITCH_HELP)(switching.switch)
 app.command("table1", help=switching.TABLE_HELP)(switching.table1)

@@ -1,0 +1,73 @@
+"""`nezha bench messages`: which rail takes a message, measured."""
+
+from __future__ import annotations
+
+from typing import List, Optional
+
+import typer
+
+from .. import console
+from ..bench import output as bars
+from ..bench.errors import BenchError
+from ..bench.messages import output
+from ..bench.messages.session import Request, run
+from ..bench.sizes import parse_size
+from ..errors import Error
+from ..lab import LabError
+from ..planning.errors import PlanError
+from . import rates
+from .conventions import FOUND, WRONG_LINE, json_option
+from .launched import refuse_launcher
+from .settings import settings
+
+HELP = """Policies of choosing a message's rail under load: throughput, latency.
+
+Every node of a lab sends messages of random sizes to random other nodes, at random times that make the
+load. All policies get the same messages. A load of 1 is all that a node's rails carry one way. A policy
+is saturated where it accepts less than is offered; latencies then only say how long the run was. What the
+policies do is in docs/balancing.md (message_policy); `nezha sim rails` simulates more of them, on more
+hosts.
+
+\b
+Examples:
+  nezha bench messages
+  nezha bench messages --policy pull,local_dynamic --mean 4K,16K,64K --load 0.2,0.5,0.8,0.95
+  nezha bench messages --nodes 3 --rates 50mbit,50mbit,50mbit --policy static --mean 64K --json=runs.json
+"""
+_TAKEN = {"message_policy": "--policy sets it", "rails": "the rails of the lab are those of --rates"}
+
+
+def messages(
+    policy: str = typer.Option("pull,round_robin,local_dynamic", "--policy", help="Some of pull, modulo, "
+                               "round_robin, random, static, local_dynamic, local_dynamic_striped."),
+    mean: str = typer.Option("4K,16K,64K", "--mean", help="Mean sizes of messages, a run each."),
+    load: str = typer.Option("0.2,0.5,0.8,0.95", "--load", help="What is offered, a run each."),
+    nodes: int = typer.Option(4, "--nodes", min=2, help="Nodes of the lab to build."),
+    rates_text: str = typer.Option("20mbit,20mbit,20mbit,20mbit", "--rates", help="One for each rail of "
+                                   "the lab; so slow that a program in Python keeps up."),
+    seconds: float = typer.Option(3.0, "--seconds", min=0.1, help="For which a run offers messages; the "
+                                  "first 30 % are not measured."),
+    seed: int = typer.Option(1, "--seed", min=0, help="The same seed, the same messages."),
+    config: List[str] = typer.Option([], "--config", help="key=value of Nezha's configuration; "
+                                     "repeatable."),
+    json_to: Optional[str] = json_option(),
+) -> None:
+    expected = (BenchError, LabError, PlanError, Error, ValueError)
+    with console.one_line("bench messages", *expected, code=WRONG_LINE):
+        refuse_launcher()
+        request = Request(policy.split(","), [parse_size(each) for each in mean.split(",")],
+                          [_number(each) for each in load.split(",")], nodes, rates.read(rates_text),
+                          seconds, seed, settings(config, _TAKEN))
+        request.check()
+    with console.one_line("bench messages", *expected, code=FOUND):
+        with bars.progress() as step:
+            document = run(request, step)
+        status = output.publish(document, json_to)
+    raise typer.Exit(status)
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise BenchError(f"--load {text!r}: want numbers such as 0.2,0.5") from None

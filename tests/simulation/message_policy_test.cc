@@ -1,0 +1,56 @@
+// Messages under every policy of theirs, in random worlds with faults: all of them arrive, unchanged.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "control/message_policy.h"
+#include "simulation/options.h"
+#include "simulation/scenario.h"
+
+namespace nezha::simulation {
+namespace {
+
+constexpr const char* kFilter = "MessagePolicies.NoFaultStopsAMessage";
+
+TEST(MessagePolicies, NoFaultStopsAMessage) {
+  std::map<std::string, Report> sums;
+  int failures = 0;
+  const SeedRange& range = seed_range();
+  for (uint64_t seed = range.first; seed < range.first + range.count && failures < 5; ++seed) {
+    const Scenario scenario = message_scenario(seed);
+    const Report report = run(scenario);
+    Report& sum = sums[scenario.world.message_policy];
+    sum.messages += report.messages;
+    sum.waited += report.waited;
+    sum.diverted += report.diverted;
+    sum.resets += report.resets;
+    sum.retransmitted += report.retransmitted;
+    if (report.wrong.empty()) continue;
+    ++failures;
+    ADD_FAILURE() << replay(kFilter, seed, scenario, report.wrong);
+  }
+  for (const auto& [policy, sum] : sums) {
+    std::printf("%s: %llu messages, %llu waited, %llu diverted, %llu connections reset, %llu frames sent "
+                "again\n", policy.c_str(), static_cast<unsigned long long>(sum.messages),
+                static_cast<unsigned long long>(sum.waited),
+                static_cast<unsigned long long>(sum.diverted),
+                static_cast<unsigned long long>(sum.resets),
+                static_cast<unsigned long long>(sum.retransmitted));
+    if (range.count < 200) continue;
+    // Messages waited, lost their rails, and took others.
+    EXPECT_GT(sum.waited, 10u) << policy;
+    EXPECT_GT(sum.resets, 10u) << policy;
+    EXPECT_GT(sum.retransmitted, 10u) << policy;
+    const bool takes_any = policy.starts_with("local_dynamic");
+    if (!takes_any) {
+      EXPECT_GT(sum.diverted, 0u) << policy;
+    }
+  }
+  if (range.count >= 200) {
+    EXPECT_EQ(sums.size(), control::message_policy_names().size() - 1);
+  }
+}
+
+}  // namespace
+}  // namespace nezha::simulation

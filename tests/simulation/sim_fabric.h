@@ -1,5 +1,6 @@
 // SimFabric: rails of one-sided writes between simulated ranks: the connections, ports and rails that
-// ship (src/transport/ofi), over a provider whose writes take as long as a seed wants (fabric/fake_fabric.h).
+// ship (src/transport/ofi), over a provider whose writes take as long as a seed wants
+// (fabric/fake_fabric.h).
 //
 // Contract
 //   Owner    a SimWorld, one at a time; goes after the connections and before the loops. One thread.

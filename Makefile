@@ -20,7 +20,7 @@ install: $(INSTALLED)  ## The command, as .venv/bin/nezha
 demo: $(INSTALLED)  ## Two rails at work in a lab on this machine: table, picture, a training
 	@$(VENV)/bin/nezha demo
 
-# The tests' own compilation of the library has these flags, too: a compiler's cache makes it one.
+# As the tests' own build: with the compiler's name and flags the same, ccache compiles the library once.
 WARNINGS_ARE_ERRORS := OFF
 test test-long: WARNINGS_ARE_ERRORS := ON
 
@@ -66,7 +66,7 @@ $(TORCH): $(DEPENDENCIES)
 
 $(INSTALLED): $(DEPENDENCIES) $(SOURCES)
 	@echo "building nezha into $(VENV)"
-	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" \
+	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" CXX="$${CXX:-c++}" \
 	  SKBUILD_CMAKE_DEFINE="NEZHA_JUMBO=ON;NEZHA_WARNINGS_ARE_ERRORS=$(WARNINGS_ARE_ERRORS)" \
 	  $(VENV)/bin/pip install -q --no-build-isolation --no-deps \
 	  --disable-pip-version-check --root-user-action=ignore --force-reinstall .

@@ -20,11 +20,15 @@ install: $(INSTALLED)  ## The command, as .venv/bin/nezha
 demo: $(INSTALLED)  ## Two rails at work in a lab on this machine: table, picture, a training
 	@$(VENV)/bin/nezha demo
 
-test: $(INSTALLED) $(TORCH)  ## House rules, Python, the lab, torch, C++ optimised and under sanitizers
-	@tools/run_tests.sh
+# As the tests' own build: with the compiler's name and flags the same, ccache compiles the library once.
+WARNINGS_ARE_ERRORS := OFF
+test test-long: WARNINGS_ARE_ERRORS := ON
 
-test-long: $(INSTALLED) $(TORCH)  ## The same with every C++ suite in every build, and the tests that take a minute
-	@tools/run_tests.sh --long
+test: $(INSTALLED)  ## House rules, Python, the lab, torch, C++ optimised and under sanitizers
+	@TORCH=$(TORCH) tools/run_tests.sh
+
+test-long: $(INSTALLED)  ## The same with every C++ suite in every build, and the tests that take a minute
+	@TORCH=$(TORCH) tools/run_tests.sh --long
 
 test-rdma: $(DEPENDENCIES)  ## Soft-RoCE in a throw-away guest: verbs, libfabric and Nezha, with loss and a cut
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" PYTHONPATH=tests $(VENV)/bin/python -m rdma test
@@ -62,6 +66,8 @@ $(TORCH): $(DEPENDENCIES)
 
 $(INSTALLED): $(DEPENDENCIES) $(SOURCES)
 	@echo "building nezha into $(VENV)"
-	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" SKBUILD_CMAKE_DEFINE=NEZHA_JUMBO=ON $(VENV)/bin/pip install -q --no-build-isolation --no-deps \
+	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" CXX="$${CXX:-c++}" \
+	  SKBUILD_CMAKE_DEFINE="NEZHA_JUMBO=ON;NEZHA_WARNINGS_ARE_ERRORS=$(WARNINGS_ARE_ERRORS)" \
+	  $(VENV)/bin/pip install -q --no-build-isolation --no-deps \
 	  --disable-pip-version-check --root-user-action=ignore --force-reinstall .
 	@touch $@

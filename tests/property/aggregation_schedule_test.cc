@@ -62,7 +62,7 @@ void for_each_world(Visit visit) {
           SCOPED_TRACE(describe_world(world) + (held ? ", held" : "") + ", hubs " +
                        std::to_string(tree.hubs()));
           visit(world, tree, held);
-          if (testing::Test::HasFatalFailure()) return;
+          if (::testing::Test::HasFatalFailure()) return;
         }
       }
     }

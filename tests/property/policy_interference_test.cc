@@ -139,7 +139,7 @@ class Job {
   std::vector<RailSnapshot> known_;
 };
 
-class InterferencePolicies : public testing::TestWithParam<const char*> {};
+class InterferencePolicies : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(InterferencePolicies, AreNeverSlowerThanTheBestRailAlone) {
   // A table row keeps its state within the hysteresis.
@@ -176,7 +176,7 @@ TEST(InterferenceProperty, PullThatDoesNotKnowIsSlowerThanOneRail) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Policies, InterferencePolicies, testing::Values("pull", "table"));
+INSTANTIATE_TEST_SUITE_P(Policies, InterferencePolicies, ::testing::Values("pull", "table"));
 
 }  // namespace
 }  // namespace nezha::control

@@ -192,7 +192,7 @@ std::vector<Case> cases() {
   };
 }
 
-class FollowsRates : public testing::TestWithParam<const char*> {
+class FollowsRates : public ::testing::TestWithParam<const char*> {
  protected:
   static void expect_right(const Seen& seen, const std::vector<double>& mbit, uint64_t bytes,
                            const std::string& where) {
@@ -251,7 +251,7 @@ TEST_P(FollowsRates, OnBusyHosts) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Policies, FollowsRates, testing::Values("pull", "table"));
+INSTANTIATE_TEST_SUITE_P(Policies, FollowsRates, ::testing::Values("pull", "table"));
 
 }  // namespace
 }  // namespace nezha::control

@@ -120,7 +120,7 @@ std::vector<std::vector<RailCost>> worlds() {
 
 constexpr uint64_t kSizes[] = {8, 1000, 128 << 10, 1 << 20, 10'000'003, 64 << 20};
 
-class TableConverges : public testing::TestWithParam<double> {};
+class TableConverges : public ::testing::TestWithParam<double> {};
 
 TEST_P(TableConverges, Within30MeasurementsTo2Percent) {
   for (size_t w = 0; w < worlds().size(); ++w) {
@@ -148,7 +148,7 @@ TEST_P(TableConverges, Within30MeasurementsTo2Percent) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Noise, TableConverges, testing::Values(0.0, 0.01, 0.03));
+INSTANTIATE_TEST_SUITE_P(Noise, TableConverges, ::testing::Values(0.0, 0.01, 0.03));
 
 TEST(PolicyTable, WrongNominalRatesDoNotMatter) {
   Simulation world{.rails = {rail(50, 1), rail(50, 0.2)}, .noise = 0.02};

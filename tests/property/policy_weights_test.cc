@@ -81,7 +81,7 @@ TEST(PolicyWeights, StayWeightsWhateverHappens) {
                          .group = static_cast<uint32_t>(random() % 2)};
         const Shares shares = policy.shares(op, rails);
         expect_weights(shares, rails);
-        if (testing::Test::HasFatalFailure()) FAIL() << name << " seed " << seed;
+        if (::testing::Test::HasFatalFailure()) FAIL() << name << " seed " << seed;
         EXPECT_FALSE(policy.why(op, rails).empty());
         policy.learn(any_sample(random, op, shares, n));
       }

@@ -34,7 +34,7 @@ void for_each_world(const AlgorithmEntry& entry, Visit visit) {
       const World world = make_world(entry, world_size, root);
       SCOPED_TRACE(describe_world(world));
       visit(world);
-      if (testing::Test::HasFatalFailure()) return;
+      if (::testing::Test::HasFatalFailure()) return;
     }
   }
 }
@@ -44,7 +44,7 @@ bool is_rehearsed(size_t world_size) {
   return world_size <= 17 || world_size == 31 || world_size == 33 || world_size == 64;
 }
 
-class Catalog : public testing::TestWithParam<AlgorithmEntry> {};
+class Catalog : public ::testing::TestWithParam<AlgorithmEntry> {};
 
 TEST_P(Catalog, IsProved) {
   for_each_world(GetParam(), [](const World& world) {
@@ -104,12 +104,12 @@ TEST(Ring, HasAtMostFourRounds) {
   });
 }
 
-std::string test_name(const testing::TestParamInfo<AlgorithmEntry>& entry) {
+std::string test_name(const ::testing::TestParamInfo<AlgorithmEntry>& entry) {
   return std::string(name_of(entry.param.collective)) + "_" +
          std::string(name_of(entry.param.algorithm));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Catalog, testing::ValuesIn(catalog().begin(), catalog().end()),
+INSTANTIATE_TEST_SUITE_P(All, Catalog, ::testing::ValuesIn(catalog().begin(), catalog().end()),
                          test_name);
 
 }  // namespace

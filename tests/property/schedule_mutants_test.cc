@@ -385,7 +385,7 @@ constexpr Mutation kMutations[] = {
     {"wrong_rank", wrong_rank},
 };
 
-class Mutants : public testing::TestWithParam<Mutation> {};
+class Mutants : public ::testing::TestWithParam<Mutation> {};
 
 TEST_P(Mutants, AreAllCaught) {
   int applied = 0;
@@ -405,11 +405,11 @@ TEST_P(Mutants, AreAllCaught) {
   EXPECT_GT(applied, 100);
 }
 
-std::string mutation_name(const testing::TestParamInfo<Mutation>& mutation) {
+std::string mutation_name(const ::testing::TestParamInfo<Mutation>& mutation) {
   return mutation.param.name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Schedule, Mutants, testing::ValuesIn(kMutations), mutation_name);
+INSTANTIATE_TEST_SUITE_P(Schedule, Mutants, ::testing::ValuesIn(kMutations), mutation_name);
 
 // How many of 40 rehearsals fail.
 int failures(const World& world, RehearsalOptions options) {

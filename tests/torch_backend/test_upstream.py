@@ -26,6 +26,7 @@ def run(environment, *command):
     return finished.stdout
 
 
+@pytest.mark.long
 def test_of_torch(environment, tmp_path):
     pytest.importorskip("expecttest", reason="torch's suite needs it; make upstream installs it")
     results = tmp_path / "results.json"
@@ -35,6 +36,7 @@ def test_of_torch(environment, tmp_path):
     assert outcomes == dict.fromkeys(TESTS, "passed"), log[-10000:]
 
 
+@pytest.mark.long
 def test_of_torchft(environment):
     pytest.importorskip("torchft", reason="make upstream installs it")
     log = run(environment, "-m", "pytest", "-q", "-p", "no:cacheprovider",

@@ -13,7 +13,7 @@ namespace nezha {
 namespace {
 
 std::filesystem::path scratch_file(const std::string& text) {
-  std::string path = testing::TempDir() + "nezha-config-XXXXXX";
+  std::string path = ::testing::TempDir() + "nezha-config-XXXXXX";
   const int descriptor = mkstemp(path.data());
   EXPECT_GE(descriptor, 0);
   close(descriptor);
@@ -79,7 +79,7 @@ TEST(Config, CodeBeatsEnvironmentBeatsFile) {
 }
 
 TEST(Config, HomeFileIsReadWhenNoneIsNamedAndMayBeMissing) {
-  const auto home = std::filesystem::path(testing::TempDir()) / "nezha-config-home";
+  const auto home = std::filesystem::path(::testing::TempDir()) / "nezha-config-home";
   std::filesystem::create_directories(home);
   const HiddenText variable("HOME=" + home.string());
   EXPECT_EQ(loaded({"", {variable}}).spin_us, 50);

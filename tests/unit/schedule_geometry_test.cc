@@ -77,7 +77,7 @@ TEST(ChunkMap, ChunkingDoesNotMoveElementsBetweenSlices) {
 }
 
 // Blocks of 5, 0, 12 and 1 elements, of which chunks take 4.
-class ChunksOfBlocks : public testing::Test {
+class ChunksOfBlocks : public ::testing::Test {
  protected:
   const Blocks blocks_{{0, 5, 5, 17, 18}, {0, 5, 5, 17, 18}};
   const ChunkMap map_{18, 4, 3, Geometry::block_slices, 4, &blocks_, 0};

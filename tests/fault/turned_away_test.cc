@@ -11,6 +11,7 @@
 #include "base/descriptor.h"
 #include "base/log.h"
 #include "support/rail_job.h"
+#include "transport/tcp/tcp_address.h"
 #include "support/stranger.h"
 
 namespace nezha::testing {
@@ -96,7 +97,8 @@ class TurnedAway : public ::testing::TestWithParam<Moment> {
 TEST_P(TurnedAway, ARankComesAgain) {
   RailJob job({.ranks = 2});
   const Doorkeeper doorkeeper(job.port_of(1), GetParam());
-  job.request_of(0).ranks[1].rails[0].local_port = doorkeeper.port();
+  job.request_of(0).ranks[1].rails[0].blob =
+      transport::encode(transport::TcpPorts{0, doorkeeper.port()});
   for (int rank = 0; rank < 2; ++rank) job.request_of(rank).tls = GetParam().tls;
   for (const Status& outcome : job.finish()) EXPECT_TRUE(outcome.is_ok()) << outcome.to_string();
   EXPECT_EQ(doorkeeper.turned_away(), kTimes);
@@ -126,7 +128,8 @@ TEST(TurnedAwayForGood, IsGivenUpAtTheDeadline) {
   std::thread closer([&] {
     for (int fd; (fd = accept4(nobody, nullptr, nullptr, SOCK_CLOEXEC)) >= 0; close(fd)) ++came;
   });
-  job.request_of(0).ranks[1].rails[0].local_port = ntohs(here.sin_port);
+  job.request_of(0).ranks[1].rails[0].blob =
+      transport::encode(transport::TcpPorts{0, ntohs(here.sin_port)});
   for (const Status& outcome : job.finish()) EXPECT_TRUE(outcome.is_ok()) << outcome.to_string();
   shutdown(nobody, SHUT_RDWR);
   closer.join();

@@ -11,7 +11,7 @@
 namespace nezha::simulation {
 namespace {
 
-constexpr const char* kFilter = "MessagePolicies.NoFaultStopsAMessage";
+constexpr const char* kMessageFilter = "MessagePolicies.NoFaultStopsAMessage";
 
 TEST(MessagePolicies, NoFaultStopsAMessage) {
   std::map<std::string, Report> sums;
@@ -28,7 +28,7 @@ TEST(MessagePolicies, NoFaultStopsAMessage) {
     sum.retransmitted += report.retransmitted;
     if (report.wrong.empty()) continue;
     ++failures;
-    ADD_FAILURE() << replay(kFilter, seed, scenario, report.wrong);
+    ADD_FAILURE() << replay(kMessageFilter, seed, scenario, report.wrong);
   }
   for (const auto& [policy, sum] : sums) {
     std::printf("%s: %llu messages, %llu waited, %llu diverted, %llu connections reset, %llu frames sent "

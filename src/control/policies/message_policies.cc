@@ -112,24 +112,26 @@ Made make_static(const MessagePolicyOptions& options) {
                most.c_str(), options.world_size, options.rails);
 }
 
-struct Entry {
+struct MessageEntry {
   std::string_view name;
   Made (*make)(const MessagePolicyOptions& options);
 };
 
-constexpr std::array kEntries = {
-    Entry{"pull", [](const MessagePolicyOptions&) -> Made { return std::unique_ptr<MessagePolicy>(); }},
-    Entry{"modulo", [](const MessagePolicyOptions&) { return make<Modulo>(); }},
-    Entry{"round_robin", [](const MessagePolicyOptions&) { return make<MessageRoundRobin>(); }},
-    Entry{"random", [](const MessagePolicyOptions& options) { return make<AtRandom>(options); }},
-    Entry{"static", make_static},
-    Entry{"local_dynamic", [](const MessagePolicyOptions&) { return make<LocalDynamic>(false); }},
-    Entry{"local_dynamic_striped", [](const MessagePolicyOptions&) { return make<LocalDynamic>(true); }},
+constexpr std::array kMessageEntries = {
+    MessageEntry{"pull",
+                 [](const MessagePolicyOptions&) -> Made { return std::unique_ptr<MessagePolicy>(); }},
+    MessageEntry{"modulo", [](const MessagePolicyOptions&) { return make<Modulo>(); }},
+    MessageEntry{"round_robin", [](const MessagePolicyOptions&) { return make<MessageRoundRobin>(); }},
+    MessageEntry{"random", [](const MessagePolicyOptions& options) { return make<AtRandom>(options); }},
+    MessageEntry{"static", make_static},
+    MessageEntry{"local_dynamic", [](const MessagePolicyOptions&) { return make<LocalDynamic>(false); }},
+    MessageEntry{"local_dynamic_striped",
+                 [](const MessagePolicyOptions&) { return make<LocalDynamic>(true); }},
 };
 
 constexpr auto kMessagePolicyNames = [] {
-  std::array<std::string_view, kEntries.size()> names;
-  for (size_t i = 0; i < names.size(); ++i) names[i] = kEntries[i].name;
+  std::array<std::string_view, kMessageEntries.size()> names;
+  for (size_t i = 0; i < names.size(); ++i) names[i] = kMessageEntries[i].name;
   return names;
 }();
 
@@ -158,7 +160,7 @@ uint32_t take_rails(const MessagePolicy& policy, const MessageWish& wish, const 
 Result<std::unique_ptr<MessagePolicy>> make_message_policy(std::string_view name,
                                                            const MessagePolicyOptions& options) {
   std::string known;
-  for (const Entry& entry : kEntries) {
+  for (const MessageEntry& entry : kMessageEntries) {
     if (entry.name == name) return entry.make(options);
     known += (known.empty() ? "" : ", ") + std::string(entry.name);
   }

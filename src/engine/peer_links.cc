@@ -152,7 +152,7 @@ bool PeerLinks::may_hedge(const Link& slow, double slow_s, const Link& other, do
 // What drained since the last look teaches the monitor.
 void PeerLinks::learn(Link& link, Nanoseconds now, uint64_t backlog,
                       const std::optional<transport::Drained>& told) {
-  const uint64_t posted = link.connection->counters().bytes_sent + link.connection->queued_bytes();
+  const uint64_t posted = link.connection->posted_bytes();
   const uint64_t drained = posted - std::min(posted, backlog);
   // Not everything that was there at the last look has drained: it was never without work. A few
   // acknowledgements that wait behind other peers' data say nothing about the rail.
@@ -202,8 +202,7 @@ void PeerLinks::look(Nanoseconds now) {
   for (Link& link : links_) {
     const Connection& connection = *link.connection;
     if (!connection.is_up()) continue;
-    const uint64_t posted = connection.counters().bytes_sent + connection.queued_bytes();
-    if (posted != link.drained_at_last_look) measure(link, now);
+    if (connection.posted_bytes() != link.drained_at_last_look) measure(link, now);
   }
 }
 

@@ -111,7 +111,9 @@ class Connection final : private WireEvents {
   // Pushes what was posted to the network as far as it takes it without blocking.
   void flush();
 
-  // Bytes posted here that the network has not delivered yet, as far as this host can know.
+  // Bytes posted here so far, those that have not left included; recalled ones only where they had begun.
+  uint64_t posted_bytes() const { return counters_.bytes_sent + queue_.bytes(); }
+  // Of these, what the network has not delivered yet, as far as this host can know.
   uint64_t backlog_bytes() { return queue_.bytes() + (up_ ? wire_->backlog_bytes() : 0); }
   std::optional<Drained> drained(Nanoseconds now) { return wire_->drained(now); }
   // Of these, the bytes still in this process.

@@ -79,6 +79,16 @@ struct Path {
   int lane = 0;
 };
 
+// Says of a connection which it is.
+inline void identify(Connection& connection, const Path& path, uint32_t epoch, double latency_s) {
+  connection.peer = path.peer;
+  connection.rail = path.rail;
+  connection.peer_rail = path.peer_rail;
+  connection.lane = path.lane;
+  connection.epoch = epoch;
+  connection.latency_s = latency_s;
+}
+
 enum class DialOutcome : uint8_t {
   refused,     // the host answers, and nobody listens there: the process is gone
   unanswered,  // silence

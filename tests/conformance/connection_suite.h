@@ -35,8 +35,6 @@ struct PairMaker {
 
 class ConnectionSuite : public testing::LoopSuite, public ::testing::WithParamInterface<PairMaker> {
  protected:
-  static constexpr Nanoseconds kPatience = 30 * kSecond;
-
   void SetUp() override {
     if (const std::string why = GetParam().missing(); !why.empty()) GTEST_SKIP() << why;
     LoopSuite::SetUp();
@@ -61,14 +59,9 @@ class ConnectionSuite : public testing::LoopSuite, public ::testing::WithParamIn
 
   template <class Done>
   void drive(Done done) {
-    const Nanoseconds deadline = system_clock().now() + kPatience;
-    bool over = done();
-    while (!over && system_clock().now() < deadline) {
-      baton_->drive_once();
-      over = done();
-    }
-    ASSERT_TRUE(over) << left_events_.why.to_string() << right_events_.why.to_string() << " frames "
-                      << left_events_.frames.size() << ", " << right_events_.frames.size();
+    ASSERT_TRUE(drive_until(done))
+        << left_events_.why.to_string() << right_events_.why.to_string() << " frames "
+        << left_events_.frames.size() << ", " << right_events_.frames.size();
   }
 
   testing::Recorder left_events_;

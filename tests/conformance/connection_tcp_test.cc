@@ -23,8 +23,6 @@ using testing::tcp_connection;
 using testing::Message;
 using testing::Recorder;
 
-constexpr Nanoseconds kPatience = 30 * kSecond;
-
 class TcpConnection : public nezha::testing::LoopSuite {
  protected:
   void TearDown() override {
@@ -42,13 +40,7 @@ class TcpConnection : public nezha::testing::LoopSuite {
   }
   template <class Done>
   void drive(Done done) {
-    const Nanoseconds deadline = system_clock().now() + kPatience;
-    bool over = done();
-    while (!over && system_clock().now() < deadline) {
-      baton_->drive_once();
-      over = done();
-    }
-    ASSERT_TRUE(over) << left_events_.why.to_string();
+    ASSERT_TRUE(drive_until(done)) << left_events_.why.to_string();
   }
   void send_raw(const wire::FrameHeader& header, size_t payload = 0) {
     std::vector<std::byte> bytes(wire::kHeaderBytes + payload);

@@ -7,9 +7,9 @@ import pytest
 from nezha.bench import output, render
 from nezha.bench.counters import transmitted_bytes
 from nezha.bench.errors import BenchError
-from nezha.bench.launch import parse_samples
 from nezha.bench.peers import parse_peers
 from nezha.bench.session import Report
+from nezha.bench.spec import Sample
 from nezha.console import OutputError
 
 ROW = {
@@ -90,7 +90,7 @@ def test_curves_are_named_for_the_legend():
 def test_only_marked_lines_are_samples():
     sample = '{"size": 4, "count": 1, "ranks": 2, "times_us": [1.5], "wrong": 0, "cpu_s": 0.1}'
     lines = [b"[info] hello", b"@sample " + sample.encode(), b"@sampler"]
-    assert [entry.times_us for entry in parse_samples(lines)] == [[1.5]]
+    assert [entry.times_us for entry in Sample.parse(lines)] == [[1.5]]
 
 
 def test_interface_counters_are_read_per_device(tmp_path):

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "simulation/options.h"
-#include "simulation/scenario.h"
+#include "simulation/seeds.h"
 
 namespace nezha::simulation {
 namespace {
@@ -47,19 +47,14 @@ TEST_P(LateWrites, ChangeNoBit) {
   const uint64_t first = range.first + GetParam() * range.count;
   FabricCounters sum;
   Report all;
-  int failures = 0;
-  for (uint64_t seed = first; seed < first + range.count && failures < 5; ++seed) {
-    const Scenario scenario = late_write_scenario(seed);
-    const Report report = run(scenario);
+  const auto see = [&](const Scenario&, const Report& report) {
     sum += report.fabric;
     all.hedged += report.hedged;
     all.retransmitted += report.retransmitted;
     all.joined += report.joined;
     all.results += report.results;
-    if (report.wrong.empty()) continue;
-    ++failures;
-    ADD_FAILURE() << replay(kFilter, seed, scenario, report.wrong);
-  }
+  };
+  run_seeds(first, range.count, kFilter, late_write_scenario, see);
   print(range.count, sum, all);
   if (range.count < 50) return;
   // Late writes came, and they came when it mattered.

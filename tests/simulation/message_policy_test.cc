@@ -6,7 +6,7 @@
 
 #include "control/message_policy.h"
 #include "simulation/options.h"
-#include "simulation/scenario.h"
+#include "simulation/seeds.h"
 
 namespace nezha::simulation {
 namespace {
@@ -15,21 +15,16 @@ constexpr const char* kMessageFilter = "MessagePolicies.NoFaultStopsAMessage";
 
 TEST(MessagePolicies, NoFaultStopsAMessage) {
   std::map<std::string, Report> sums;
-  int failures = 0;
   const SeedRange& range = seed_range();
-  for (uint64_t seed = range.first; seed < range.first + range.count && failures < 5; ++seed) {
-    const Scenario scenario = message_scenario(seed);
-    const Report report = run(scenario);
+  const auto see = [&](const Scenario& scenario, const Report& report) {
     Report& sum = sums[scenario.world.message_policy];
     sum.messages += report.messages;
     sum.waited += report.waited;
     sum.diverted += report.diverted;
     sum.resets += report.resets;
     sum.retransmitted += report.retransmitted;
-    if (report.wrong.empty()) continue;
-    ++failures;
-    ADD_FAILURE() << replay(kMessageFilter, seed, scenario, report.wrong);
-  }
+  };
+  run_seeds(range.first, range.count, kMessageFilter, message_scenario, see);
   for (const auto& [policy, sum] : sums) {
     std::printf("%s: %llu messages, %llu waited, %llu diverted, %llu connections reset, %llu frames sent "
                 "again\n", policy.c_str(), static_cast<unsigned long long>(sum.messages),

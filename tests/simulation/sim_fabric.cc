@@ -79,11 +79,7 @@ SimNetwork::Sides SimFabric::connect(const PathName& name, int lane, uint32_t ep
                                           transport::OfiTokens{mine.token, other.token});
     auto made = std::make_unique<transport::Connection>(side == 0 ? low : high, std::move(wire),
                                                         transport::ConnectionOptions{});
-    made->peer = mine.peer;
-    made->rail = made->peer_rail = name.rail;
-    made->lane = lane;
-    made->epoch = epoch;
-    made->latency_s = static_cast<double>(network_.path(name).delay) / kSecond;
+    network_.identify(*made, name, mine.peer, lane, epoch);
     (side == 0 ? sides.low : sides.high) = std::move(made);
   }
   uint32_t& newest = epochs_[{name, lane}];

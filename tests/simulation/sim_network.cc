@@ -55,14 +55,16 @@ SimNetwork::Sides SimNetwork::connect(const PathName& name, int lane, uint32_t e
   sides.high = named->link->connect(1, high, clock_.now());
   named->sides = {sides.low.get(), sides.high.get()};
   for (transport::Connection* connection : {sides.low.get(), sides.high.get()}) {
-    connection->peer = connection == sides.low.get() ? name.high : name.low;
-    connection->rail = connection->peer_rail = name.rail;
-    connection->lane = lane;
-    connection->epoch = epoch;
-    connection->latency_s = static_cast<double>(path(name).delay) / kSecond;
+    identify(*connection, name, connection == sides.low.get() ? name.high : name.low, lane, epoch);
   }
   links_.push_back(std::move(named));
   return sides;
+}
+
+void SimNetwork::identify(transport::Connection& connection, const PathName& name, int peer, int lane,
+                          uint32_t epoch) {
+  transport::identify(connection, {peer, name.rail, name.rail, lane}, epoch,
+                      static_cast<double>(path(name).delay) / kSecond);
 }
 
 void SimNetwork::open(int link, int side) {

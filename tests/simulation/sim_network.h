@@ -68,6 +68,9 @@ class SimNetwork final : public transport::FakeNetwork {
   Sides connect(const PathName& name, int lane, uint32_t epoch, transport::ConnectionEvents& low,
                 transport::ConnectionEvents& high);
   void open(int link, int side);
+  // Says of a connection which it is: on that path, to that rank.
+  void identify(transport::Connection& connection, const PathName& name, int peer, int lane,
+                uint32_t epoch);
 
   Path& path(const PathName& name) { return paths_[index(name)]; }
   std::vector<PathName> all_paths() const;

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "simulation/options.h"
-#include "simulation/scenario.h"
+#include "simulation/seeds.h"
 
 namespace nezha::simulation {
 namespace {
@@ -12,22 +12,16 @@ constexpr const char* kFilter = "Simulation.RandomFaultsChangeNoBit";
 
 TEST(Simulation, RandomFaultsChangeNoBit) {
   Report sum;
-  constexpr int kFailuresMax = 5;
-  int failures = 0;
   const SeedRange& range = seed_range();
-  for (uint64_t seed = range.first; seed < range.first + range.count; ++seed) {
-    const Scenario scenario = random_scenario(seed);
-    const Report report = run(scenario);
+  const auto see = [&](const Scenario&, const Report& report) {
     sum.resets += report.resets;
     sum.held_up += report.held_up;
     sum.joined += report.joined;
     sum.retransmitted += report.retransmitted;
     sum.duplicates += report.duplicates;
     sum.results += report.results;
-    if (report.wrong.empty()) continue;
-    ADD_FAILURE() << replay(kFilter, seed, scenario, report.wrong);
-    if (++failures == kFailuresMax) break;
-  }
+  };
+  run_seeds(range.first, range.count, kFilter, random_scenario, see);
   std::printf("%llu seeds: %llu results compared, %llu connections reset, %llu made again, %llu frames "
               "held up, %llu sent again, %llu duplicates\n",
               static_cast<unsigned long long>(range.count),

@@ -26,6 +26,18 @@ class LoopSuite : public ::testing::Test, protected progress::LoopClient {
     loop_.reset();
   }
   bool run(Nanoseconds) override { return false; }
+  // Drives the loop until `done()`; false when that takes longer than anything may.
+  template <class Done>
+  bool drive_until(Done done) {
+    constexpr Nanoseconds kPatience = 30 * kSecond;
+    const Nanoseconds deadline = system_clock().now() + kPatience;
+    bool over = done();
+    while (!over && system_clock().now() < deadline) {
+      baton_->drive_once();
+      over = done();
+    }
+    return over;
+  }
   Nanoseconds next_wakeup() const override { return kNever; }
 
   std::unique_ptr<progress::Loop> loop_;

@@ -5,7 +5,6 @@ Owner: the process that prints. Every process started here ends here, whatever h
 
 from __future__ import annotations
 
-import json
 import os
 import selectors
 import signal
@@ -23,7 +22,7 @@ from ..lab.process import rail_filter
 from .errors import BenchError
 from .honesty import Measured, choose, in_parts, note
 from .rows import Row, make_rows
-from .spec import SAMPLE_PREFIX, BenchSpec, Sample
+from .spec import BenchSpec, Sample
 from .surroundings import lab_facts, lab_rates
 
 Progress = Callable[[Any], None]  # called with each record that rank 0 hands over
@@ -171,7 +170,7 @@ class BenchLab:
                 processes.append(self.lab.popen(
                     node, command, env=environments[index], stderr=log,
                     stdout=subprocess.PIPE if index == 0 else log))
-            records = _collect(processes, parse or parse_samples, progress, patience)
+            records = _collect(processes, parse or Sample.parse, progress, patience)
             _check(processes, logs, self.nodes)
             return records
         finally:
@@ -184,13 +183,6 @@ def patience_for(spec: BenchSpec) -> float:
     """Seconds without a sample after which a run is taken to hang."""
     operations = (spec.iterations or 0) + (spec.warmup or 0) + spec.checks
     return _PATIENCE_SECONDS + 10.0 * operations  # the user may ask for many, on slow rails
-
-
-def parse_samples(lines: Sequence[bytes]) -> List[Sample]:
-    """The samples among `lines` of a rank's output."""
-    prefix = SAMPLE_PREFIX.encode()
-    return [Sample.from_dict(json.loads(line[len(prefix):]))
-            for line in lines if line.startswith(prefix)]
 
 
 def _collect(

@@ -5,22 +5,20 @@ Both travel as JSON, from the process that prints to the ranks and back.
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import Any, Dict, List, Optional
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Dict, List, Optional
 
+from .exchanged import Result, Spec
 from .sizes import format_size
 
 # Collectives that combine data, that have a root, and that --in-place and --out-of-place choose for.
 REDUCTIONS = ("all_reduce", "reduce_scatter", "reduce")
 ROOTED = ("broadcast", "reduce", "gather", "scatter")
 IN_PLACE = ("all_reduce", "reduce")
-SAMPLE_PREFIX = "@sample "  # begins the lines on which rank 0 hands over a Sample
 
 
 @dataclass
-class BenchSpec:
+class BenchSpec(Spec):
     """One run: a collective over a list of sizes. The same on every rank."""
 
     sizes: List[int]  # bytes, whole elements
@@ -40,15 +38,6 @@ class BenchSpec:
     config: Dict[str, str] = field(default_factory=dict)
     rates: Dict[str, float] = field(default_factory=dict)  # device -> raw bytes per second
 
-    def save(self, path: Path) -> None:
-        """Writes the spec as JSON."""
-        path.write_text(json.dumps(asdict(self)), encoding="utf-8")
-
-    @classmethod
-    def load(cls, path: Path) -> "BenchSpec":
-        """Reads what `save` wrote."""
-        return cls(**json.loads(path.read_text(encoding="utf-8")))
-
 
 @dataclass
 class RailSample:
@@ -63,8 +52,10 @@ class RailSample:
 
 
 @dataclass
-class Sample:
+class Sample(Result):
     """One size. `times_us[i]` is operation i's duration on the slowest rank."""
+
+    PREFIX: ClassVar[str] = "@sample "
 
     size: int
     count: int
@@ -79,10 +70,6 @@ class Sample:
     def label(self) -> str:
         """What a progress bar shows of it."""
         return format_size(self.size)
-
-    def emit(self) -> None:
-        """Hands the sample to the process that launched this one."""
-        print(SAMPLE_PREFIX + json.dumps(asdict(self)), flush=True)
 
     @classmethod
     def from_dict(cls, data: Dict[str, Any]) -> "Sample":

@@ -153,12 +153,7 @@ Result<std::unique_ptr<Connection>> make_ofi_connection(const MeshRequest& reque
       std::make_unique<OfiWire>(loop, std::move(joined.port), joined.to, name,
                                 OfiTokens{joined.token_out, joined.token_in}),
       ConnectionOptions{request.payload_checksum, request.control_frames_max});
-  connection->peer = path.peer;
-  connection->rail = path.rail;
-  connection->peer_rail = path.peer_rail;
-  connection->lane = path.lane;
-  connection->epoch = joined.epoch;
-  connection->latency_s = joined.latency_s;
+  identify(*connection, path, joined.epoch, joined.latency_s);
   NEZHA_RETURN_IF_ERROR(connection->start());
   return connection;
 }

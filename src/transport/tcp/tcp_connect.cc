@@ -38,12 +38,8 @@ Result<std::unique_ptr<Connection>> make_connection(const MeshRequest& request, 
   auto connection = std::make_unique<Connection>(
       events, std::make_unique<TcpWire>(loop, trial.release_stream(), name, options),
       ConnectionOptions{request.payload_checksum, request.control_frames_max});
-  connection->peer = trial.peer();
-  connection->rail = trial.rail();
-  connection->peer_rail = trial.peer_rail();
-  connection->lane = trial.lane();
-  connection->epoch = trial.epoch();
-  connection->latency_s = trial.latency_s();
+  identify(*connection, {trial.peer(), trial.rail(), trial.peer_rail(), trial.lane()}, trial.epoch(),
+           trial.latency_s());
   NEZHA_RETURN_IF_ERROR(connection->start());
   return connection;
 }

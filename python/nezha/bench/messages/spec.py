@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import Dict, List, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Dict, List
 
 from ..errors import BenchError
+from ..exchanged import Result, Spec
 from ..sizes import format_size
 
 POLICIES = ("pull", "modulo", "round_robin", "random", "static", "local_dynamic", "local_dynamic_striped")
-RECORD_PREFIX = "@messages "  # begins the lines on which rank 0 hands over a Record
 MESSAGES_MAX = 20_000  # of one rank in one run: about as many as a Python program sends in seconds
 LOAD_MAX = 4.0
 WARM_UP = 0.3  # this part of a run is not measured: queues fill
 
 
 @dataclass
-class MessageSpec:
+class MessageSpec(Spec):
     """One launch: a policy, and all means and loads with it, one run each. The same on every rank.
 
     limit: bytes per second that a node's rails carry one way, which is a load of 1. seconds: for which
@@ -49,18 +47,9 @@ class MessageSpec:
                     f"messages of each rank in {self.seconds:g} s: give more --seconds, or faster rails "
                     "(--rates)")
 
-    def save(self, path: Path) -> None:
-        """Writes the spec as JSON."""
-        path.write_text(json.dumps(asdict(self)), encoding="utf-8")
-
-    @classmethod
-    def load(cls, path: Path) -> "MessageSpec":
-        """Reads what `save` wrote."""
-        return cls(**json.loads(path.read_text(encoding="utf-8")))
-
 
 @dataclass
-class Record:
+class Record(Result):
     """What one run measured, all ranks together, behind its warm-up.
 
     offered, accepted: load, of what was to be sent and of what was delivered in the measured time.
@@ -68,6 +57,8 @@ class Record:
     no later than so long after that; a bench that is late itself measures the program and not the rails.
     wrong: messages that did not arrive as they were sent. shares: of all bytes, by rail.
     """
+
+    PREFIX: ClassVar[str] = "@messages "
 
     policy: str
     mean: int
@@ -86,13 +77,3 @@ class Record:
     def label(self) -> str:
         """What a progress bar shows of it."""
         return f"{self.policy} {format_size(self.mean)} {self.load:g}"
-
-    @classmethod
-    def parse(cls, lines: Sequence[bytes]) -> List["Record"]:
-        """The records among the lines of rank 0's output."""
-        prefix = RECORD_PREFIX.encode()
-        return [cls(**json.loads(line[len(prefix):])) for line in lines if line.startswith(prefix)]
-
-    def emit(self) -> None:
-        """Hands the record to the process that launched this one."""
-        print(RECORD_PREFIX + json.dumps(asdict(self)), flush=True)

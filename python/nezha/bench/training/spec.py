@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Dict, List, Optional, Sequence
+from typing import ClassVar, Dict, List, Optional
 
 from ..errors import BenchError
-
-STEP_PREFIX = "@step "  # begins the lines on which rank 0 hands over a Step
+from ..exchanged import Result, Spec
 
 
 @dataclass
-class TrainSpec:
+class TrainSpec(Spec):
     """One launch; the same on every rank.
 
     mode: "record" (one rank, no communication: writes the schedule), "replay" (the schedule's
@@ -29,15 +28,6 @@ class TrainSpec:
     threads: int = 1  # for the computation of one rank
     schedule: str = ""  # path; written by "record", read by "replay"
     devices: List[str] = field(default_factory=list)  # whose counters are read, with gloo
-
-    def save(self, path: Path) -> None:
-        """Writes the spec as JSON."""
-        path.write_text(json.dumps(asdict(self)), encoding="utf-8")
-
-    @classmethod
-    def load(cls, path: Path) -> "TrainSpec":
-        """Reads what `save` wrote."""
-        return cls(**json.loads(path.read_text(encoding="utf-8")))
 
 
 @dataclass
@@ -93,12 +83,14 @@ class Schedule:
 
 
 @dataclass
-class Step:
+class Step(Result):
     """One timed step; seconds of the slowest rank.
 
     active_s: at least one all-reduce was under way; waiting_s: nothing was computed any more, only
     waited for.
     """
+
+    PREFIX: ClassVar[str] = "@step "
 
     seconds: float
     active_s: float
@@ -110,13 +102,3 @@ class Step:
     def label(self) -> str:
         """What a progress bar shows of it."""
         return f"{self.seconds:.2f} s"
-
-    @classmethod
-    def parse(cls, lines: Sequence[bytes]) -> List["Step"]:
-        """The steps among the lines of rank 0's output."""
-        prefix = STEP_PREFIX.encode()
-        return [cls(**json.loads(line[len(prefix):])) for line in lines if line.startswith(prefix)]
-
-    def emit(self) -> None:
-        """Hands the step to the process that launched this one."""
-        print(STEP_PREFIX + json.dumps(asdict(self)), flush=True)

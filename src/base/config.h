@@ -71,6 +71,9 @@
        "`on`: CRC-32C over every payload; what was changed on the way is sent again elsewhere.")   \
   TEXT(tls, "off", off_on, kAgreed,                                                                \
        "`on`: rails are encrypted with TLS 1.3, keyed by the job's secret; costs processor time.") \
+  TEXT(integrity, "off", off_on, kAgreed,                                                          \
+       "`on`: every byte between ranks is authenticated with a key of its connection, so that nobody "  \
+       "on the way can change it; it is not encrypted. `tls=on` includes it.")                      \
   TEXT(cpu_affinity, "", any, 0,                                                                   \
        "Processors for the progress threads, such as `0-3,8`; empty: the system chooses.")         \
   TEXT(table_file, "", any, 0,                                                                     \

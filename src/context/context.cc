@@ -110,7 +110,8 @@ Status Context::check_authentication(const ContextRequest& request, bool has_sec
   authentication_ = has_secret ? "secret" : in_process ? "process" : "store";
   if (authentication_ != "store") return Status::ok();
   const char* option = config_.authentication == "required" ? "authentication is required"
-                       : config_.tls == "on" ? "tls is on" : nullptr;
+                       : config_.tls == "on" ? "tls is on"
+                       : config_.integrity == "on" ? "integrity is on" : nullptr;
   if (option == nullptr) return Status::ok();
   return error(Code::invalid_argument, "rank %d: %s, but there is no secret, and whoever can read the "
                "store could join the job; set NEZHA_SECRET_FILE on every rank to a file with the same "
@@ -205,6 +206,7 @@ Status Context::connect() {
   request.congestion_control = config_.congestion_control;
   request.payload_checksum = config_.checksum == "on";
   request.tls = config_.tls == "on";
+  request.integrity = config_.integrity == "on";
   progress::Loop::Baton baton(*loop_);
   auto mesh = transport_->connect(request, *loop_, *engine_);
   std::vector<std::string> left_out;

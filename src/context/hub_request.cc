@@ -102,9 +102,11 @@ Result<wire::JobKey> configured_job_key(const Config& config) {
 
 Result<HubLinkRequest> make_hub_request(const Config& config, int rank, int ranks, uint64_t run,
                                         const std::vector<transport::RailAddress>& rails) {
-  if (config.tls == "on") {
+  const bool encrypts = config.tls == "on";
+  if (encrypts || config.integrity == "on") {
     return error(Code::invalid_argument, "aggregator %s: what goes through an aggregation node is not "
-                 "encrypted, but tls is on; set one of them only", config.aggregator.c_str());
+                 "%s, but %s is on; set one of them only", config.aggregator.c_str(),
+                 encrypts ? "encrypted" : "authenticated byte by byte", encrypts ? "tls" : "integrity");
   }
   auto manager = parse_node_address(config.aggregator);
   if (!manager) return manager.status();

@@ -52,6 +52,7 @@ struct MeshRequest {
   std::string congestion_control;
   bool payload_checksum = false;
   bool tls = false;
+  bool integrity = false;  // which TLS includes
   size_t control_frames_max = 16384;  // that may wait for one peer who does not read
   // The first bytes of every connection that is dialled (wire/ticket.h).
   std::vector<std::byte> ticket = {};

@@ -95,6 +95,9 @@ Secret::Bytes store_key_of(const Secret& secret);
 // HMAC(secret, "channel" | transcript): proves and keys what a handshake is bound to beside its own
 // messages. The transcript contains both nonces, and which of its uses it is for.
 Mac channel_mac_of(const Secret& secret, std::string_view transcript);
+// HMAC(secret, "channel" | "integrity" | Hello | acceptor's nonce): the two keys with which the bytes of
+// a connection are authenticated behind its handshake.
+Mac integrity_keys_of(const Secret& secret, const Hello& hello, const Nonce& acceptor_nonce);
 // HMAC(secret, "tls"): the pre-shared key of encrypted rails.
 Secret tls_key_of(const Secret& secret);
 

@@ -1,5 +1,6 @@
-// Encrypted rails: connections over TLS behave as those without, nothing but TLS is on the wire, and who
-// does not hold the key, or does not encrypt, is refused with a reason.
+// Encrypted and authenticated rails: connections over them behave as those without, what was changed on
+// the way ends them, nothing but TLS is on the wire of an encrypted one, and who does not hold the key, or
+// does not encrypt, is refused with a reason.
 #include <gtest/gtest.h>
 #include <openssl/ec.h>
 #include <openssl/evp.h>
@@ -18,6 +19,7 @@
 #include "support/loop_suite.h"
 #include "support/watchdog.h"
 #include "support/tcp_connection.h"
+#include "transport/tcp/authenticated_stream.h"
 #include "transport/tcp/tcp_trial.h"
 
 namespace nezha::transport {
@@ -37,6 +39,26 @@ std::pair<Descriptor, Descriptor> socket_pair(int buffer_bytes = 0) {
 
 std::shared_ptr<const TlsKey> key_of(const char* text, uint64_t records = TlsKey::kRecordsPerKey) {
   return TlsKey::create(wire::secret_from_text(text), records);
+}
+
+// Makes the stream of a socket, of the side that dials or the other.
+using Opener = std::function<std::unique_ptr<TcpStream>(Descriptor, bool dialler)>;
+
+std::unique_ptr<TcpStream> plain(Descriptor fd, bool) { return TcpStream::plain(std::move(fd)); }
+
+Opener encrypted(uint64_t records = TlsKey::kRecordsPerKey) {
+  return [key = key_of("job", records)](Descriptor fd, bool dialler) {
+    auto made = key->open(fd, dialler);
+    EXPECT_TRUE(made.is_ok()) << made.status().to_string();
+    return std::move(*made);
+  };
+}
+
+std::unique_ptr<TcpStream> authenticated(Descriptor fd, bool dialler) {
+  const Mac keys = wire::integrity_keys_of(wire::secret_from_text("job"), wire::Hello(), wire::Nonce());
+  auto made = open_authenticated(fd, keys, dialler);
+  EXPECT_TRUE(made.is_ok()) << made.status().to_string();
+  return std::move(*made);
 }
 
 // One turn of a stream that is being opened. False when it broke.
@@ -98,7 +120,7 @@ class Wired : public nezha::testing::LoopSuite {
     right_.reset();
     LoopSuite::TearDown();
   }
-  void connect(const std::shared_ptr<const TlsKey>& key, bool with_wire, int buffer_bytes = 0) {
+  void connect(const Opener& open, bool with_wire, int buffer_bytes = 0) {
     auto [left_fd, left_wire] = socket_pair(buffer_bytes);
     Descriptor right_fd = std::move(left_wire);
     if (with_wire) {
@@ -107,8 +129,8 @@ class Wired : public nezha::testing::LoopSuite {
       wires_[1] = std::move(wire);
       right_fd = std::move(fd);
     }
-    auto left = stream(key, std::move(left_fd), true);
-    auto right = stream(key, std::move(right_fd), false);
+    auto left = open(std::move(left_fd), true);
+    auto right = open(std::move(right_fd), false);
     for (int turn = 0; !left->is_open() || !right->is_open(); ++turn) {
       ASSERT_LT(turn, kTurnsMax);
       ASSERT_TRUE(knock(*left)) << left->explain(errno);
@@ -153,13 +175,6 @@ class Wired : public nezha::testing::LoopSuite {
   std::unique_ptr<Connection> right_;
 
  private:
-  static std::unique_ptr<TcpStream> stream(const std::shared_ptr<const TlsKey>& key, Descriptor fd,
-                                           bool dialler) {
-    if (key == nullptr) return TcpStream::plain(std::move(fd));
-    auto made = key->open(fd, dialler);
-    EXPECT_TRUE(made.is_ok()) << made.status().to_string();
-    return std::move(*made);
-  }
   // Carries what is on the wire.
   void pump() {
     if (!wires_[0]) return;
@@ -187,14 +202,18 @@ class Wired : public nezha::testing::LoopSuite {
   }
 };
 
-enum class Kind { plain, tls, tls_with_many_keys };
+enum class Kind { plain, tls, tls_with_many_keys, authenticated };
 
 class StreamKinds : public Wired, public ::testing::WithParamInterface<std::tuple<Kind, int>> {
  protected:
   void connect_as_told() {
     const auto [kind, buffer] = GetParam();
-    const uint64_t records = kind == Kind::tls ? TlsKey::kRecordsPerKey : 3;
-    connect(kind == Kind::plain ? nullptr : key_of("job", records), false, buffer);
+    switch (kind) {
+      case Kind::plain: return connect(plain, false, buffer);
+      case Kind::tls: return connect(encrypted(), false, buffer);
+      case Kind::tls_with_many_keys: return connect(encrypted(3), false, buffer);
+      case Kind::authenticated: return connect(authenticated, false, buffer);
+    }
   }
 };
 
@@ -233,75 +252,90 @@ TEST_P(StreamKinds, WhatIsHeldBackCountsAndNeedsItsSourceNoMore) {
 }
 
 std::string name_of(const ::testing::TestParamInfo<std::tuple<Kind, int>>& at) {
-  constexpr const char* kNames[] = {"plain", "tls", "tls_with_many_keys"};
+  constexpr const char* kNames[] = {"plain", "tls", "tls_with_many_keys", "authenticated"};
   const auto [kind, buffer] = at.param;
   return std::string(kNames[static_cast<size_t>(kind)]) + (buffer != 0 ? "_narrow" : "");
 }
 
 INSTANTIATE_TEST_SUITE_P(All, StreamKinds,
                          ::testing::Combine(::testing::Values(Kind::plain, Kind::tls,
-                                                              Kind::tls_with_many_keys),
+                                                              Kind::tls_with_many_keys,
+                                                              Kind::authenticated),
                                             ::testing::Values(0, 4096)),
                          name_of);
 
 TEST_F(Wired, ThePayloadIsNotOnTheWire) {
-  for (const bool encrypted : {false, true}) {
+  for (const bool hidden : {false, true}) {
     heard_.clear();
     left_events_ = Sink(), right_events_ = Sink();
-    connect(encrypted ? key_of("job") : nullptr, true);
+    connect(hidden ? encrypted() : plain, true);
     std::deque<Message> messages;
     messages.emplace_back(1, 100);
     messages.emplace_back(2, 100'000);
     exchange(messages);
     for (const Message& message : messages) {
       const std::string part(reinterpret_cast<const char*>(message.data.data()) + 20, 16);
-      EXPECT_EQ(heard_.find(part) == std::string::npos, encrypted);
+      EXPECT_EQ(heard_.find(part) == std::string::npos, hidden);
     }
     const std::string magic("\x7FNZ", 3);
-    EXPECT_EQ(heard_.substr(0, 3) == magic, !encrypted);
+    EXPECT_EQ(heard_.substr(0, 3) == magic, !hidden);
     left_.reset();
     right_.reset();
   }
 }
 
-// A record that was changed, repeated or left out ends the connection, and nothing of it lands.
+// A record that was changed, repeated or left out ends the connection, and nothing lands of it or of what
+// comes behind it.
 TEST_F(Wired, WhatWasChangedOnTheWayEndsTheConnection) {
-  const std::function<void(std::string&)> changes[] = {
-      [](std::string& bytes) { bytes.back() = static_cast<char>(bytes.back() ^ 1); },
-      [](std::string& bytes) { bytes[40] = static_cast<char>(bytes[40] ^ 0x40); },
-      [](std::string& bytes) { bytes += bytes; },
-      [](std::string& bytes) { bytes.assign("GET / HTTP/1.1\r\n\r\n"); },
+  struct Change {
+    std::function<void(std::string&)> of;  // two messages of one size, each in a record
+    size_t lands;
   };
-  for (const auto& change : changes) {
-    tamper_ = nullptr;
-    left_events_ = Sink(), right_events_ = Sink();
-    connect(key_of("job"), true);
-    tamper_ = change;
-    Message message(7, 500);
-    ASSERT_TRUE(left_->post(message.request));
-    left_->flush();
-    drive([&] { return right_events_.down; });
-    EXPECT_NE(right_events_.why.message().find("changed on the way"), std::string::npos)
-        << right_events_.why.to_string();
-    EXPECT_LE(right_events_.landed, 1U);
-    left_.reset();
-    right_.reset();
+  const Change changes[] = {
+      {[](std::string& bytes) { bytes.back() = static_cast<char>(bytes.back() ^ 1); }, 1},
+      {[](std::string& bytes) { bytes[40] = static_cast<char>(bytes[40] ^ 0x40); }, 0},
+      {[](std::string& bytes) { bytes[0] = static_cast<char>(bytes[0] ^ 1); }, 0},
+      {[](std::string& bytes) { bytes += bytes; }, 2},
+      {[](std::string& bytes) { bytes.erase(0, bytes.size() / 2); }, 0},
+      {[](std::string& bytes) { bytes = bytes.substr(bytes.size() / 2) + bytes.substr(0, bytes.size() / 2); },
+       0},
+      {[](std::string& bytes) { bytes.assign("GET / HTTP/1.1\r\n\r\n"); }, 0},
+  };
+  for (const Opener& opener : {encrypted(), Opener(authenticated)}) {
+    for (const Change& change : changes) {
+      tamper_ = nullptr;
+      left_events_ = Sink(), right_events_ = Sink();
+      connect(opener, true);
+      tamper_ = change.of;
+      Message messages[] = {{7, 500}, {8, 500}};
+      for (Message& message : messages) {
+        ASSERT_TRUE(left_->post(message.request));
+        left_->flush();
+      }
+      drive([&] { return right_events_.down; });
+      EXPECT_NE(right_events_.why.message().find("changed on the way"), std::string::npos)
+          << right_events_.why.to_string();
+      EXPECT_EQ(right_events_.landed, change.lands);
+      left_.reset();
+      right_.reset();
+    }
   }
 }
 
 // A connection that ends within a record, or after one, without a goodbye: only what is whole counts.
 TEST_F(Wired, AnEndThatTheOtherSideDidNotSayIsALoss) {
-  for (const bool whole : {false, true}) {
+  for (const auto& [whole, opener] : {std::pair{false, encrypted()}, {true, encrypted()},
+                                      {false, Opener(authenticated)}, {true, Opener(authenticated)}}) {
     tamper_ = nullptr;
     left_events_ = Sink(), right_events_ = Sink();
-    connect(key_of("job"), true);
-    tamper_ = [&](std::string& bytes) {
+    connect(opener, true);
+    tamper_ = [whole = whole](std::string& bytes) {
       if (!whole) bytes.pop_back();
     };
     Message message(7, 500);
     ASSERT_TRUE(left_->post(message.request));
     left_->flush();
-    drive([&] { return !heard_.empty() && (!whole || right_events_.landed == 1); });
+    drive([&, whole = whole] { return !heard_.empty() && (!whole || right_events_.landed == 1); });
     shutdown(wires_[1].get(), SHUT_WR);
     drive([&] { return right_events_.down; });
     EXPECT_EQ(right_events_.landed, whole ? 1U : 0U);

@@ -1,5 +1,5 @@
-// A job with encrypted rails: the same results, also when a rail breaks in mid-operation and comes back;
-// ranks that do not agree about encryption are told so.
+// A job with encrypted or authenticated rails: the same results, also when a rail breaks in mid-operation
+// and comes back; ranks that do not agree about encryption are told so.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -31,9 +31,16 @@ std::vector<AllReduceCase> some_cases(int ranks, size_t count) {
   return cases;
 }
 
-TEST(TlsRail, AllReduceIsRight) {
+class RecordRail : public ::testing::TestWithParam<const char*> {
+ protected:
+  static std::string protection() { return std::string(GetParam()) + "=on\n"; }
+};
+INSTANTIATE_TEST_SUITE_P(All, RecordRail, ::testing::Values("tls", "integrity"),
+                         [](const auto& at) { return std::string(at.param); });
+
+TEST_P(RecordRail, AllReduceIsRight) {
   for (const int ranks : {2, 3}) {
-    World world({.ranks = ranks, .rails = 2, .config = "tls=on\npolicy=round_robin\n"});
+    World world({.ranks = ranks, .rails = 2, .config = protection() + "policy=round_robin\n"});
     ASSERT_TRUE(world.status().is_ok()) << world.status().to_string();
     std::vector<AllReduceCase> cases = some_cases(ranks, 200'000);
     ASSERT_EQ(run_cases(world, cases), "");
@@ -41,12 +48,12 @@ TEST(TlsRail, AllReduceIsRight) {
   }
 }
 
-TEST(TlsRail, ARailBreaksInMidOperationAndComesBack) {
+TEST_P(RecordRail, ARailBreaksInMidOperationAndComesBack) {
   int64_t in_flight = 0;
   for (int attempt = 0; attempt < 10 && in_flight == 0; ++attempt) {
     World world({.ranks = 2,
                  .rails = 2,
-                 .config = "tls=on\npolicy=round_robin\nchunk_bytes=65536\ninline_bytes=1024\n"});
+                 .config = protection() + "policy=round_robin\nchunk_bytes=65536\ninline_bytes=1024\n"});
     ASSERT_TRUE(world.status().is_ok()) << world.status().to_string();
     std::vector<AllReduceCase> cases = some_cases(2, 400'000);
     const int64_t goal = counter(world, 0, "frames_sent") + 3 + 7 * attempt;
@@ -79,22 +86,23 @@ TEST(TlsRail, ARailBreaksInMidOperationAndComesBack) {
   EXPECT_GT(in_flight, 0) << "the rail never broke with anything in flight";
 }
 
-TEST(TlsRail, ConfigurationsThatDifferEndTheJobBeforeAConnection) {
+TEST_P(RecordRail, ConfigurationsThatDifferEndTheJobBeforeAConnection) {
   const std::string store = fresh_store();
   std::vector<Status> outcomes(2);
   std::vector<std::thread> ranks;
   for (int rank = 0; rank < 2; ++rank) {
     ranks.emplace_back([&, rank] {
       context::ContextRequest request = request_of(rank, 2, store);
-      request.config += rank == 0 ? "tls=on\n" : "tls=off\n";
+      request.config += rank == 0 ? protection() : std::string(GetParam()) + "=off\n";
       outcomes[static_cast<size_t>(rank)] = join(request).status();
     });
   }
   for (std::thread& rank : ranks) rank.join();
   for (const Status& outcome : outcomes) {
     EXPECT_EQ(outcome.code(), Code::mismatch) << outcome.to_string();
-    for (const char* word : {"tls=on", "tls=off"}) {
-      EXPECT_NE(outcome.message().find(word), std::string::npos) << outcome.message();
+    for (const char* word : {"=on", "=off"}) {
+      EXPECT_NE(outcome.message().find(GetParam() + std::string(word)), std::string::npos)
+          << outcome.message();
     }
   }
 }

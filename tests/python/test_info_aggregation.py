@@ -60,9 +60,10 @@ def test_a_node_is_asked(monkeypatch, tmp_path):
     assert found["reachable"] is False and found["reason"], json.dumps(found)
 
 
-def test_a_job_that_is_encrypted_has_no_node(world):
+@pytest.mark.parametrize("option, word", [("tls", "not encrypted"), ("integrity", "not authenticated")])
+def test_a_job_that_is_protected_has_no_node(world, option, word):
     from nezha.errors import InvalidArgument
 
-    with pytest.raises(InvalidArgument, match="not encrypted"):
+    with pytest.raises(InvalidArgument, match=word):
         world(2, lambda comm: None,
-              config={"tls": "on", "aggregator": "127.0.0.1:7700", "log_level": "error"})
+              config={option: "on", "aggregator": "127.0.0.1:7700", "log_level": "error"})

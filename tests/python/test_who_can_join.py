@@ -48,7 +48,7 @@ def test_nobody_joins_a_job_of_nezha_run_without_its_secret():
     assert lines.count("SUM 2 BY secret") == 2
 
 
-@pytest.mark.parametrize("option", [{"tls": "on"}, {"authentication": "required"}])
+@pytest.mark.parametrize("option", [{"tls": "on"}, {"integrity": "on"}, {"authentication": "required"}])
 def test_what_needs_a_secret_is_refused_without_one(option, tmp_path):
     with pytest.raises(nezha.InvalidArgument, match="NEZHA_SECRET_FILE"):
         nezha.init(0, 2, f"file://{tmp_path}/store", timeout=1, config=option)

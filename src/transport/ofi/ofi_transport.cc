@@ -85,9 +85,10 @@ Status OfiTransport::listen(std::vector<RailAddress>& rails, uint16_t, uint16_t)
 
 Result<Mesh> OfiTransport::connect(const MeshRequest& request, progress::Loop& loop,
                                    ConnectionEvents& events) {
-  if (request.tls) {
-    return error(Code::unsupported, "rank %d: tls=on needs rails of TCP; RDMA rails are not encrypted "
-                 "(take the ofi: entries out of NEZHA_RAILS)", request.rank);
+  if (request.tls || request.integrity) {
+    return error(Code::unsupported, "rank %d: %s=on needs rails of TCP; RDMA rails are not %s (take "
+                 "the ofi: entries out of NEZHA_RAILS)", request.rank, request.tls ? "tls" : "integrity",
+                 request.tls ? "encrypted" : "authenticated behind the handshake");
   }
   std::vector<FabricRail*> rails;
   for (const auto& rail : rails_) rails.push_back(rail.get());

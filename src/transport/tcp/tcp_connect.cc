@@ -15,7 +15,8 @@ const PeerAddress& rank_of(const MeshRequest& request, int rank) {
 TrialIdentity identity_of(const MeshRequest& request) {
   return {request.rank, static_cast<uint32_t>(request.ranks.size()), request.job, request.secret,
           request.rail_counts(), static_cast<uint16_t>(request.streams_per_rail),
-          request.tls ? TlsKey::create(request.secret) : nullptr, request.ticket};
+          request.tls ? TlsKey::create(request.secret) : nullptr, request.integrity && !request.tls,
+          request.ticket};
 }
 
 Result<Descriptor> dial_rail(const MeshRequest& request, int peer, int rail, int peer_rail) {

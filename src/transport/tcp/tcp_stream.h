@@ -1,11 +1,12 @@
-// TcpStream: the bytes of one connection, as they are or encrypted, behind two calls that behave like
-// sendmsg(2) and recvmsg(2).
+// TcpStream: the bytes of one connection, as they are or in records that nobody else can make
+// (authenticated_stream.h) or read (tls_stream.h), behind two calls that behave like sendmsg(2) and
+// recvmsg(2).
 //
 // Contract
 //   Owner    one TcpTrial, then one TcpWire; one thread. Owns the socket, which is non-blocking.
-//   Sending  what was taken is gone: its memory is free. An encrypted stream may hold some of it back
+//   Sending  what was taken is gone: its memory is free. A stream of records may hold some of it back
 //            (`unsent_bytes`, bounded) until the socket is writable and `push` is called.
-//   Reading  what the network gives is all that epoll knows of: an encrypted stream may hold bytes that
+//   Reading  what the network gives is all that epoll knows of: a stream of records may hold bytes that
 //            are not there any more (`has_buffered_input`).
 //   Errors   errno; `explain` makes a sentence of it. None heals.
 #pragma once
@@ -30,7 +31,7 @@ class TcpStream {
     buffer,  // only what has left the kernel already
   };
 
-  // Not encrypted.
+  // As they are.
   static std::unique_ptr<TcpStream> plain(Descriptor fd);
   virtual ~TcpStream() = default;
 
@@ -47,7 +48,7 @@ class TcpStream {
 
   // The stream can carry bytes: there is nothing left to negotiate.
   virtual bool is_open() const { return true; }
-  bool is_encrypted() const { return encrypted_; }
+  bool has_records() const { return has_records_; }
   // The other side speaks our protocol, and does not encrypt as we do.
   virtual bool is_peer_plain() const { return false; }
   // From now on much will be moved: buffers may be large, and reading may run ahead.
@@ -61,12 +62,12 @@ class TcpStream {
   void close() { fd_.reset(-1); }
 
  protected:
-  TcpStream(Descriptor fd, bool encrypted) : fd_(std::move(fd)), encrypted_(encrypted) {}
+  TcpStream(Descriptor fd, bool has_records) : fd_(std::move(fd)), has_records_(has_records) {}
   TcpStream(const TcpStream&) = delete;
   TcpStream& operator=(const TcpStream&) = delete;
 
   Descriptor fd_;
-  const bool encrypted_;
+  const bool has_records_;
   size_t unsent_ = 0;
   bool arrived_ = false;
 };

@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "transport/tcp/authenticated_stream.h"
+
 namespace nezha::transport {
 namespace {
 
@@ -250,8 +252,7 @@ void TcpTrial::on_challenge(Nanoseconds now) {
   std::array<std::byte, wire::kProofBytes> proof;
   wire::make_proof(me_.secret, hello_, acceptor_nonce_, proof);
   write(proof.data(), proof.size());
-  if (state_ == State::failed) return;
-  state_ = State::testing;
+  if (state_ == State::failed || !begin_test()) return;
   const std::array<std::byte, kPingBytes> ping{};
   ping_sent_at_ = now;
   write(ping.data(), ping.size());
@@ -267,8 +268,24 @@ void TcpTrial::on_proof() {
   peer_ = static_cast<int>(hello_.dialer_rank);
   peer_rail_ = hello_.dialer_rail;
   lane_ = hello_.lane;
-  state_ = State::testing;
   deadline_ = kNever;  // the dialler decides how long a test may take, and closes
+  begin_test();
+}
+
+bool TcpTrial::begin_test() {
+  state_ = State::testing;
+  if (!me_.integrity) return true;
+  // The socket's buffer was empty but for the handshake.
+  if (!is_flushed()) return fail("the handshake does not fit the socket's send buffer"), false;
+  Descriptor fd(stream_->release_fd());
+  const Mac keys = wire::integrity_keys_of(me_.secret, hello_, acceptor_nonce_);
+  auto authenticated = open_authenticated(fd, keys, dialler_);
+  if (authenticated) {
+    stream_ = std::move(*authenticated);
+    return true;
+  }
+  stream_ = TcpStream::plain(std::move(fd));
+  return fail(authenticated.status().message()), false;
 }
 
 void TcpTrial::next_test_message(Nanoseconds now) {

@@ -39,6 +39,7 @@ struct TrialIdentity {
   std::vector<uint16_t> rail_counts = {};  // by rank
   uint16_t lanes = 1;                      // of every rail
   std::shared_ptr<const TlsKey> tls;  // null: not encrypted
+  bool integrity = false;              // bytes behind the handshake are authenticated
   std::vector<std::byte> ticket = {};  // sent before everything else by whoever dials
 };
 
@@ -122,6 +123,8 @@ class TcpTrial {
   void complete(Nanoseconds now);
   void on_hello();
   void on_challenge(Nanoseconds now);
+  // Both sides have proved themselves; false when that was all.
+  bool begin_test();
   void on_proof();
   void next_test_message(Nanoseconds now);
   void on_verdict();

@@ -225,7 +225,7 @@ size_t TcpWire::aim(std::array<iovec, 2>& vectors, size_t* count, size_t* direct
 
 // A shaped or busy network delivers a chunk in many pieces, and each would cost a wake-up.
 void TcpWire::want_bytes() {
-  if (stream_->is_encrypted()) return;  // a record is of use only as a whole, and smaller
+  if (stream_->has_records()) return;  // a record is of use only as a whole, and smaller
   size_t wanted = 1;
   if (arrival_ != nullptr && arrival_->length - payload_done_ >= kLongPayload) {
     wanted = std::min(arrival_->length - payload_done_, kLowWaterMax);

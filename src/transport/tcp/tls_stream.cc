@@ -14,6 +14,8 @@
 #include <span>
 #include <vector>
 
+#include "transport/tcp/record_stream.h"
+
 namespace nezha::transport {
 namespace {
 
@@ -22,11 +24,9 @@ constexpr std::array<unsigned char, 2> kAes128GcmSha256 = {0x13, 0x01};
 constexpr size_t kRecordBytes = 16 * 1024;
 // Sealed before the network is asked to take it. All that can wait in this process, but for one record.
 constexpr size_t kBatchBytes = 64 * 1024;
+constexpr size_t kReadBytes = 64 * 1024;
 // What a peer can make us answer on our own account, at most.
 constexpr size_t kUnsentBytesMax = 256 * 1024;
-constexpr size_t kReadBytes = 64 * 1024;
-// Fairness: 1 MiB in one call, also of bytes that never become payload.
-constexpr int kReadsPerCall = 16;
 
 std::string openssl_reason() {
   const unsigned long number = ERR_peek_last_error();
@@ -69,7 +69,7 @@ struct FreeSsl {
   void operator()(SSL* ssl) const { SSL_free(ssl); }
 };
 
-class TlsStream final : public TcpStream {
+class TlsStream final : public RecordStream {
  public:
   TlsStream(std::shared_ptr<const TlsKey> key, Descriptor fd, SSL* ssl, bool dialler);
   Status start();
@@ -77,15 +77,11 @@ class TlsStream final : public TcpStream {
   ssize_t send(const iovec* pieces, size_t count) override;
   ssize_t receive(const iovec* pieces, size_t count, Source source) override;
   bool has_buffered_input() const override { return in_begin_ < in_end_ || SSL_pending(ssl_.get()) > 0; }
-  bool push() override;
   bool is_open() const override { return open_; }
   bool is_peer_plain() const override {
     return wire::is_ours(std::as_bytes(std::span(first_).first(first_size_)));
   }
   void begin_bulk() override { in_.resize(kReadBytes); }
-  std::string explain(int os_errno) const override {
-    return os_errno == EPROTO ? text_ : TcpStream::explain(os_errno);
-  }
 
  private:
   static BIO_METHOD* bio_method();
@@ -98,38 +94,29 @@ class TlsStream final : public TcpStream {
   int hold(const char* bytes, int size);
   // What OpenSSL may have; 0 when there is nothing (errno says why, or closed_).
   int give(char* bytes, int size);
-  ssize_t read_network(void* to, size_t size);
   bool negotiate();
   // After a call of OpenSSL that did not succeed: sets errno. False for the end of the connection.
   bool set_error(int result, const char* doing);
-  bool break_off(int os_errno, std::string text);
-  bool seal(const std::byte* bytes, size_t size);
+  bool seal(std::span<const std::byte> payload);
 
   const std::shared_ptr<const TlsKey> key_;
   const std::unique_ptr<SSL, FreeSsl> ssl_;
   const bool dialler_;
   bool open_ = false;
-  bool closed_ = false;   // the peer has said its last
-  int broken_ = 0;        // errno of what does not heal
-  std::string text_;
   std::array<char, 4> first_{};  // of the connection
   size_t first_size_ = 0;
   size_t handshake_bytes_ = 0;
 
-  std::vector<std::byte> out_;  // unsent_ bytes from out_begin_ on
-  size_t out_begin_ = 0;
   std::vector<std::byte> record_;  // small pieces on their way into one
-  uint64_t records_ = 0;        // with this key
+  uint64_t records_ = 0;           // with this key
 
   std::vector<std::byte> in_;   // empty until there is bulk
   size_t in_begin_ = 0;
   size_t in_end_ = 0;
-  Source source_ = Source::network;
-  int reads_left_ = 0;          // in this call
 };
 
 TlsStream::TlsStream(std::shared_ptr<const TlsKey> key, Descriptor fd, SSL* ssl, bool dialler)
-    : TcpStream(std::move(fd), true), key_(std::move(key)), ssl_(ssl), dialler_(dialler) {}
+    : RecordStream(std::move(fd)), key_(std::move(key)), ssl_(ssl), dialler_(dialler) {}
 
 Status TlsStream::start() {
   BIO_METHOD* const method = bio_method();
@@ -195,13 +182,7 @@ int TlsStream::hold(const char* bytes, int size) {
     break_off(EPROTO, "the peer asks for answers and does not read them");
     return -1;
   }
-  if (unsent_ == 0 || out_begin_ >= kUnsentBytesMax) {
-    out_.erase(out_.begin(), out_.end() - static_cast<ptrdiff_t>(unsent_));
-    out_begin_ = 0;
-  }
-  const auto* from = reinterpret_cast<const std::byte*>(bytes);
-  out_.insert(out_.end(), from, from + more);
-  unsent_ += more;
+  append({reinterpret_cast<const std::byte*>(bytes), more});
   return size;
 }
 
@@ -233,47 +214,7 @@ int TlsStream::give(char* bytes, int size) {
   return static_cast<int>(part);
 }
 
-ssize_t TlsStream::read_network(void* to, size_t size) {
-  if (closed_ || broken_ != 0) return 0;
-  if (source_ == Source::buffer || reads_left_ <= 0) return 0;
-  --reads_left_;
-  ssize_t got;
-  do {
-    got = recv(fd_.get(), to, size, MSG_DONTWAIT);
-  } while (got < 0 && errno == EINTR);
-  if (got > 0) arrived_ = true;
-  if (got == 0) closed_ = true;
-  if (got < 0 && errno != EAGAIN) broken_ = errno;
-  return got;
-}
-
-bool TlsStream::push() {
-  while (unsent_ > 0) {
-    const ssize_t sent =
-        ::send(fd_.get(), out_.data() + out_begin_, unsent_, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent < 0 && errno == EINTR) continue;
-    if (sent < 0) {
-      if (errno != EAGAIN && broken_ == 0) broken_ = errno;
-      return false;
-    }
-    const bool all = static_cast<size_t>(sent) == unsent_;
-    out_begin_ += static_cast<size_t>(sent);
-    unsent_ -= static_cast<size_t>(sent);
-    if (!all) {
-      errno = EAGAIN;
-      return false;
-    }
-  }
-  return true;
-}
-
 // ------------------------------------------------------------------------------------------- outcomes
-
-bool TlsStream::break_off(int os_errno, std::string text) {
-  if (broken_ == 0) broken_ = os_errno, text_ = std::move(text);
-  errno = broken_;
-  return false;
-}
 
 bool TlsStream::set_error(int result, const char* doing) {
   const int kind = SSL_get_error(ssl_.get(), result);
@@ -299,8 +240,7 @@ bool TlsStream::set_error(int result, const char* doing) {
 bool TlsStream::negotiate() {
   if (broken_ != 0) return break_off(broken_, "");
   ERR_clear_error();
-  reads_left_ = kReadsPerCall;
-  source_ = Source::network;
+  begin_reading(Source::network);
   const int result = SSL_do_handshake(ssl_.get());
   if (result == 1) {
     // Without the key nobody is believed, whatever certificate he shows.
@@ -330,7 +270,7 @@ bool TlsStream::negotiate() {
 
 // ---------------------------------------------------------------------------------------- the two calls
 
-bool TlsStream::seal(const std::byte* bytes, size_t size) {
+bool TlsStream::seal(std::span<const std::byte> payload) {
   if (++records_ > key_->records_per_key()) {
     records_ = 1;
     if (SSL_key_update(ssl_.get(), SSL_KEY_UPDATE_NOT_REQUESTED) != 1) {
@@ -338,8 +278,8 @@ bool TlsStream::seal(const std::byte* bytes, size_t size) {
     }
   }
   size_t written = 0;
-  const int result = SSL_write_ex(ssl_.get(), bytes, size, &written);
-  if (result == 1 && written == size) return true;
+  const int result = SSL_write_ex(ssl_.get(), payload.data(), payload.size(), &written);
+  if (result == 1 && written == payload.size()) return true;
   if (!set_error(result, "cannot encrypt")) errno = EPIPE;
   // `hold` takes all it is given, so waiting would be for ever.
   return errno == EAGAIN ? break_off(EPROTO, "cannot encrypt") : false;
@@ -377,7 +317,7 @@ ssize_t TlsStream::send(const iovec* pieces, size_t count) {
         }
         bytes = record_.data();
       }
-      if (!seal(bytes, size)) return -1;
+      if (!seal({bytes, size})) return -1;
       taken += size;
     }
     if (!push() && errno != EAGAIN) return -1;
@@ -388,8 +328,7 @@ ssize_t TlsStream::send(const iovec* pieces, size_t count) {
 ssize_t TlsStream::receive(const iovec* pieces, size_t count, Source source) {
   if (!open_ && !negotiate()) return closed_ && broken_ == 0 ? 0 : -1;
   ERR_clear_error();
-  source_ = source;
-  reads_left_ = kReadsPerCall;
+  begin_reading(source);
   size_t total = 0;
   int result = 1;
   for (size_t i = 0; i < count && result == 1; ++i) {

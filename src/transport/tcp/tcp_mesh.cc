@@ -7,14 +7,12 @@
 
 #include "base/ip_prefix.h"
 #include "base/log.h"
-#include "transport/tcp/strangers.h"
-#include "transport/tcp/tcp_connect.h"
+#include "transport/connect/strangers.h"
+#include "transport/connect/connector.h"
+#include "transport/tcp/tcp_opener.h"
 
 namespace nezha::transport {
 namespace {
-
-// Long enough for the strangers of that moment to make room themselves.
-constexpr Nanoseconds kRedialPause = 2 * kStrangersStay;
 
 bool same_network(const RailAddress& a, const RailAddress& b) {
   auto first = parse_ip_prefix(a.address);
@@ -25,8 +23,8 @@ bool same_network(const RailAddress& a, const RailAddress& b) {
   return first->length >= second->length ? first->contains(*second) : second->contains(*first);
 }
 
-bool has_outcome(const TcpTrial& trial) {
-  return trial.state() == TcpTrial::State::tested || trial.state() == TcpTrial::State::failed;
+bool has_outcome(const Trial& trial) {
+  return trial.state() == Trial::State::tested || trial.state() == Trial::State::failed;
 }
 
 }  // namespace
@@ -34,7 +32,8 @@ bool has_outcome(const TcpTrial& trial) {
 TcpMesh::TcpMesh(const MeshRequest& request, const std::vector<Descriptor>& device_listeners,
                  const std::vector<Descriptor>& local_listeners, const Clock& clock)
     : request_(request), device_listeners_(device_listeners), local_listeners_(local_listeners),
-      clock_(clock), identity_(identity_of(request)), strangers_max_(strangers_max(request)) {
+      clock_(clock), identity_(identity_of(request, tcp_opener())),
+      strangers_max_(strangers_max(request)) {
   for (const PeerAddress& other : request.ranks) {
     if (other.rank == request.rank) continue;
     Pair pair;
@@ -67,7 +66,7 @@ bool TcpMesh::is_done() const {
   return std::all_of(pairs_.begin(), pairs_.end(), [](const Pair& pair) {
     if (!pair.dial) return pair.kept == pair.expected;
     const bool flushed = std::all_of(pair.trials.begin(), pair.trials.end(),
-                                     [](const TcpTrial& trial) { return trial.is_flushed(); });
+                                     [](const Trial& trial) { return trial.is_flushed(); });
     return pair.phase == Pair::Phase::decided && !pair.chosen.empty() && flushed;
   });
 }
@@ -112,19 +111,19 @@ Status TcpMesh::undecided_error() const {
 
 void TcpMesh::poll_once() {
   std::vector<pollfd> watched;
-  std::vector<TcpTrial*> trials;
+  std::vector<Trial*> trials;
   Nanoseconds soonest = deadline_;
-  auto watch = [&](TcpTrial& trial) {
-    if (trial.state() == TcpTrial::State::failed) return;
+  auto watch = [&](Trial& trial) {
+    if (trial.state() == Trial::State::failed) return;
     watched.push_back({trial.fd(), trial.poll_events(), 0});
     trials.push_back(&trial);
     soonest = std::min(soonest, trial.deadline());
   };
   for (Pair& pair : pairs_) {
-    for (TcpTrial& trial : pair.trials) watch(trial);
+    for (Trial& trial : pair.trials) watch(trial);
     for (const Redial& redial : pair.redials) soonest = std::min(soonest, redial.at);
   }
-  for (TcpTrial& trial : accepted_) watch(trial);
+  for (Trial& trial : accepted_) watch(trial);
   const size_t trial_count = watched.size();
   const Nanoseconds room_from = room_at();
   const bool has_room = room_from <= clock_.now();
@@ -139,7 +138,7 @@ void TcpMesh::poll_once() {
   for (size_t i = 0; i < trial_count; ++i) {
     if (watched[i].revents != 0) trials[i]->on_poll(watched[i].revents, now);
     trials[i]->on_time(now);
-    if (trials[i]->state() == TcpTrial::State::failed) {
+    if (trials[i]->state() == Trial::State::failed) {
       refusals_.note(*trials[i], now);
       trials[i]->close();
     }
@@ -161,9 +160,9 @@ void TcpMesh::accept_from(int listener, int rail) {
   accepted_.emplace_back(identity_, Descriptor(fd), rail, now);
 }
 
-std::list<TcpTrial>::iterator TcpMesh::in_the_way() {
-  return oldest_in_the_way(accepted_, strangers_max_, [](const TcpTrial& trial) {
-    return !trial.is_authenticated() && trial.state() != TcpTrial::State::failed;
+std::list<Trial>::iterator TcpMesh::in_the_way() {
+  return oldest_in_the_way(accepted_, strangers_max_, [](const Trial& trial) {
+    return !trial.is_authenticated() && trial.state() != Trial::State::failed;
   });
 }
 
@@ -176,7 +175,7 @@ void TcpMesh::sort_accepted() {
   for (auto it = accepted_.begin(); it != accepted_.end();) {
     const auto here = it++;
     switch (here->state()) {
-      case TcpTrial::State::used:
+      case Trial::State::used:
         for (Pair& pair : pairs_) {
           if (pair.peer != here->peer()) continue;
           pair.expected = here->total();
@@ -184,8 +183,8 @@ void TcpMesh::sort_accepted() {
         }
         used_.splice(used_.end(), accepted_, here);
         break;
-      case TcpTrial::State::unused:
-      case TcpTrial::State::failed:
+      case Trial::State::unused:
+      case Trial::State::failed:
         accepted_.erase(here);
         break;
       default:
@@ -222,7 +221,7 @@ void TcpMesh::dial_candidates(Pair& pair) {
 void TcpMesh::start_dial(Pair& pair, RailPair rails, int lane, Nanoseconds deadline) {
   const RailAddress& mine = me().rails[static_cast<size_t>(rails.mine)];
   const RailAddress& theirs = peer(pair.peer).rails[static_cast<size_t>(rails.theirs)];
-  auto fd = dial_rail(request_, pair.peer, rails.mine, rails.theirs);
+  auto fd = tcp_opener().dial(request_, {pair.peer, rails.mine, rails.theirs, lane});
   if (!fd) {
     pair.failures.push_back(mine.name + " to " + theirs.address + ": " + fd.status().message());
     pair.starved |= fd.status().code() == Code::exhausted;
@@ -251,8 +250,8 @@ void TcpMesh::dial_again(Pair& pair) {
 
 std::vector<RailPair> TcpMesh::working(const Pair& pair) const {
   std::vector<RailPair> pairs;
-  for (const TcpTrial& trial : pair.trials) {
-    if (trial.state() == TcpTrial::State::tested) pairs.push_back({trial.rail(), trial.peer_rail()});
+  for (const Trial& trial : pair.trials) {
+    if (trial.state() == Trial::State::tested) pairs.push_back({trial.rail(), trial.peer_rail()});
   }
   return pairs;
 }
@@ -267,14 +266,14 @@ void TcpMesh::advance(Pair& pair) {
   dial_again(pair);
   if (!pair.redials.empty()) return;
   if (!std::all_of(pair.trials.begin(), pair.trials.end(), has_outcome)) return;
-  for (const TcpTrial& trial : pair.trials) {
-    if (trial.state() != TcpTrial::State::failed) continue;
+  for (const Trial& trial : pair.trials) {
+    if (trial.state() != Trial::State::failed) continue;
     const RailAddress& mine = me().rails[static_cast<size_t>(trial.rail())];
     const RailAddress& theirs = peer(pair.peer).rails[static_cast<size_t>(trial.peer_rail())];
     pair.failures.push_back(mine.name + " to " + theirs.address + ": " + trial.reason());
   }
   std::erase_if(pair.trials,
-                [](const TcpTrial& trial) { return trial.state() == TcpTrial::State::failed; });
+                [](const Trial& trial) { return trial.state() == Trial::State::failed; });
   if (pair.phase != Pair::Phase::lanes) choose(pair);
   const size_t possible = std::min(me().rails.size(), peer(pair.peer).rails.size());
   if (pair.phase == Pair::Phase::subnet && pair.chosen.size() < possible) {
@@ -298,7 +297,7 @@ void TcpMesh::advance(Pair& pair) {
 
 void TcpMesh::decide(Pair& pair) {
   pair.phase = Pair::Phase::decided;
-  auto is_chosen = [&](const TcpTrial& trial) {
+  auto is_chosen = [&](const Trial& trial) {
     return std::find(pair.chosen.begin(), pair.chosen.end(),
                      RailPair{trial.rail(), trial.peer_rail()}) != pair.chosen.end();
   };

@@ -11,8 +11,8 @@
 
 #include "base/clock.h"
 #include "transport/tcp/pairing.h"
-#include "transport/tcp/refusal_log.h"
-#include "transport/tcp/tcp_trial.h"
+#include "transport/connect/refusal_log.h"
+#include "transport/connect/trial.h"
 #include "transport/transport.h"
 
 namespace nezha::transport {
@@ -25,7 +25,7 @@ class TcpMesh {
   // `peer_lost` naming the peer and what was tried on each rail; `exhausted` when some could not be tried
   // for want of a descriptor.
   Status run();
-  std::list<TcpTrial>& used() { return used_; }
+  std::list<Trial>& used() { return used_; }
   const std::vector<std::string>& left_out() const { return left_out_; }
 
  private:
@@ -44,7 +44,7 @@ class TcpMesh {
     bool dial = false;
     bool same_host = false;
     Phase phase = Phase::subnet;
-    std::list<TcpTrial> trials;     // dialled
+    std::list<Trial> trials;     // dialled
     std::list<Redial> redials;
     std::vector<RailPair> chosen;
     std::vector<std::string> failures;
@@ -59,7 +59,7 @@ class TcpMesh {
   void poll_once();
   void accept_from(int listener, int rail);
   // Who makes room for the next; the end of `accepted_` when nobody has to.
-  std::list<TcpTrial>::iterator in_the_way();
+  std::list<Trial>::iterator in_the_way();
   // From when on somebody may be accepted.
   Nanoseconds room_at();
   void sort_accepted();
@@ -85,8 +85,8 @@ class TcpMesh {
   const Clock& clock_;
   const TrialIdentity identity_;
   std::vector<Pair> pairs_;
-  std::list<TcpTrial> accepted_;
-  std::list<TcpTrial> used_;
+  std::list<Trial> accepted_;
+  std::list<Trial> used_;
   std::vector<std::string> left_out_;
   RefusalLog refusals_;
   const size_t strangers_max_;

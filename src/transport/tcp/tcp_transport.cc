@@ -1,9 +1,9 @@
 #include "transport/tcp/tcp_transport.h"
 
+#include "transport/connect/connector.h"
 #include "transport/tcp/tcp_address.h"
-#include "transport/tcp/tcp_connect.h"
 #include "transport/tcp/tcp_mesh.h"
-#include "transport/tcp/tcp_rejoin.h"
+#include "transport/tcp/tcp_opener.h"
 
 namespace nezha::transport {
 
@@ -39,8 +39,8 @@ Result<Mesh> TcpTransport::build(const MeshRequest& request, progress::Loop& loo
   NEZHA_RETURN_IF_ERROR(builder.run());
   Mesh mesh;
   mesh.left_out = builder.left_out();
-  for (TcpTrial& trial : builder.used()) {
-    auto connection = make_connection(request, loop, events, trial);
+  for (Trial& trial : builder.used()) {
+    auto connection = make_connection(request, tcp_opener(), {loop, events}, trial);
     if (!connection) return connection.status();
     mesh.connections.push_back(std::move(*connection));
   }
@@ -50,8 +50,13 @@ Result<Mesh> TcpTransport::build(const MeshRequest& request, progress::Loop& loo
 Result<std::unique_ptr<Rejoin>> TcpTransport::rejoin(const MeshRequest& request,
                                                      progress::Loop& loop, ConnectionEvents& events,
                                                      RejoinEvents& joins) {
-  auto made = TcpRejoin::create(request, loop, events, joins, std::move(device_listeners_),
-                                std::move(local_listeners_));
+  std::vector<RailListener> listeners;
+  for (auto* each : {&device_listeners_, &local_listeners_}) {
+    for (size_t rail = 0; rail < each->size(); ++rail) {
+      listeners.push_back({std::move((*each)[rail]), static_cast<int>(rail)});
+    }
+  }
+  auto made = Connector::create(request, tcp_opener(), loop, {loop, events}, joins, std::move(listeners));
   if (!made) return made.status();
   return std::unique_ptr<Rejoin>(std::move(*made));
 }

@@ -2,7 +2,7 @@
 //
 // Contract: see transport/transport.h. Of every two ranks the lower one dials. Candidates are first
 // the pairs of devices in one subnet (or the same device, for ranks of one host), then, for rails
-// left over on both sides, every other pair; what works is found by trying (tcp_trial.h), never by
+// left over on both sides, every other pair; what works is found by trying (trial.h), never by
 // name or order.
 #pragma once
 

@@ -73,7 +73,9 @@ void HubSession::on_dial_failed(const transport::Path& path, transport::DialOutc
                                 const std::string& reason) {
   reason_ = reason;
   // The node is gone, or does not know us any more.
-  dial_failed_ = links().links().empty() || outcome != transport::DialOutcome::unanswered;
+  const bool is_answer =
+      outcome == transport::DialOutcome::refused || outcome == transport::DialOutcome::failed;
+  dial_failed_ = links().links().empty() || is_answer;
   if (!dial_failed_) engine_->supervisor().on_dial_failed(path, outcome, reason);
 }
 

@@ -83,6 +83,7 @@ struct Path {
   int rail = 0;        // mine
   int peer_rail = 0;
   int lane = 0;
+  bool operator==(const Path&) const = default;
 };
 
 // Says of a connection which it is.
@@ -99,6 +100,7 @@ enum class DialOutcome : uint8_t {
   refused,     // the host answers, and nobody listens there: the process is gone
   unanswered,  // silence
   failed,      // somebody answered, and the connection did not pass its test
+  starved,     // this host has no descriptor for it
 };
 
 // What answered a probe.

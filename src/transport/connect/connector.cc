@@ -42,8 +42,9 @@ Result<std::unique_ptr<Connection>> make_connection(const MeshRequest& request, 
 Result<std::unique_ptr<Connector>> Connector::create(const MeshRequest& request, RailOpener& opener,
                                                      progress::Loop& loop, const Home& home,
                                                      RejoinEvents& joins,
-                                                     std::vector<RailListener> listeners) {
-  std::unique_ptr<Connector> made(new Connector(request, opener, loop, home, joins));
+                                                     std::vector<RailListener> listeners,
+                                                     Chooser* chooser) {
+  std::unique_ptr<Connector> made(new Connector(request, opener, loop, home, joins, chooser));
   for (RailListener& each : listeners) NEZHA_RETURN_IF_ERROR(made->listen_at(std::move(each)));
   Connector* const self = made.get();
   made->links_ = LinkWatch::open(loop, opener.devices(request), [self](int rail, bool up) {
@@ -53,9 +54,10 @@ Result<std::unique_ptr<Connector>> Connector::create(const MeshRequest& request,
 }
 
 Connector::Connector(const MeshRequest& request, RailOpener& opener, progress::Loop& loop,
-                     const Home& home, RejoinEvents& joins)
+                     const Home& home, RejoinEvents& joins, Chooser* chooser)
     : request_(request), identity_(identity_of(request, opener)),
-      strangers_max_(strangers_max(request)), opener_(opener), loop_(loop), home_(home), joins_(joins) {}
+      strangers_max_(strangers_max(request)), opener_(opener), loop_(loop), home_(home), joins_(joins),
+      chooser_(chooser) {}
 
 void Connector::stop() { release_listeners(); }
 
@@ -179,7 +181,9 @@ void Connector::start_dial(Attempt& attempt) {
   auto fd = opener_.dial(request_, path);
   if (!fd) {
     const Status why = fd.status();
-    return finish(attempt, false, outcome_of_errno(why.os_errno), why.message());
+    const bool starved = why.code() == Code::exhausted;
+    return finish(attempt, false, starved ? DialOutcome::starved : outcome_of_errno(why.os_errno),
+                  why.message());
   }
   if (attempt.kind == Kind::probe && !opener_.ends_unheard()) {
     attempt.probe_fd = std::move(*fd);
@@ -231,20 +235,18 @@ void Connector::advance_probe(Attempt& attempt) {
 
 void Connector::settle(Attempt& attempt, Nanoseconds now) {
   Trial& trial = *attempt.trial;
-  if (trial.is_dialler() && trial.state() == Trial::State::tested) {
-    if (attempt.kind == Kind::probe) return finish(attempt, true, DialOutcome::failed, "");
-    trial.decide(true, 1);
-  }
+  if (trial.is_dialler() && trial.state() == Trial::State::tested && pass(attempt)) return;
   const bool alive = trial.state() != Trial::State::failed;
   if (attempt.kind == Kind::accepted && alive && trial.is_authenticated() && !attempt.member) {
     attempt.member = true;
-    attempt.deadline = now + kMemberTimeout;
+    attempt.deadline = chooser_ == nullptr ? now + kMemberTimeout : kNever;
   }
   switch (trial.state()) {
     case Trial::State::failed:
       return fail_trial(attempt, now);
     case Trial::State::unused:
-      return drop(attempt);
+      if (trial.is_flushed()) return drop(attempt);
+      break;
     case Trial::State::used:
       if (trial.is_flushed()) return finish(attempt, true, DialOutcome::failed, "");
       break;
@@ -253,6 +255,30 @@ void Connector::settle(Attempt& attempt, Nanoseconds now) {
   }
   watch(attempt);
   look_for_polled();
+}
+
+bool Connector::pass(Attempt& attempt) {
+  if (attempt.kind == Kind::probe) {
+    finish(attempt, true, DialOutcome::failed, "");
+    return true;
+  }
+  if (chooser_ == nullptr) {
+    attempt.trial->decide(true, 1);
+  } else if (attempt.deadline != kNever) {
+    attempt.deadline = kNever;  // it waits for the other rails of the pair, which have deadlines
+    chooser_->on_tested(attempt.path);
+  }
+  return false;
+}
+
+void Connector::decide(const Path& path, bool use, int total) {
+  for (auto it = dialled_.begin(); it != dialled_.end();) {
+    Attempt& attempt = *it++;
+    const bool waits = attempt.trial && attempt.trial->state() == Trial::State::tested;
+    if (!waits || attempt.path != path) continue;
+    attempt.trial->decide(use, total);
+    settle(attempt, loop_.clock().now());
+  }
 }
 
 bool Connector::poll() {
@@ -354,7 +380,10 @@ void Connector::raise(Attempt& attempt) {
   if (!attempt.succeeded) {
     return joins_.on_dial_failed(attempt.path, attempt.outcome, attempt.reason);
   }
+  const Trial& trial = *attempt.trial;
+  if (chooser_ != nullptr && !trial.is_dialler()) chooser_->on_chosen(trial.peer(), trial.total());
   auto connection = make_connection(request_, opener_, home_, *attempt.trial);
+  if (!connection && chooser_ != nullptr) return chooser_->on_unusable(connection.status());
   if (connection) return joins_.on_joined(std::move(*connection));
   const std::string why = connection.status().message();
   if (attempt.kind == Kind::dialled) {

@@ -11,7 +11,8 @@
 //              says a Hello: who answers that is the process itself.
 //   Strangers  a bounded number of accepted connections without a proof; the oldest of them makes room
 //              for the next (strangers.h). Two seconds each, 64 bytes read of each (trial.h).
-//   Members    who has proved itself has kMemberTimeout for the test and the verdict.
+//   Members    who has proved itself has kMemberTimeout for the test and the verdict; while somebody
+//              chooses, as long as whoever dialled takes for all its rails.
 //   Shortage   without descriptors or memory a listener is not looked at for kShortagePause.
 #pragma once
 
@@ -44,6 +45,18 @@ struct Home {
   ConnectionEvents& events;
 };
 
+// Decides, while the job forms, which of the connections that passed their test are used; later all are.
+class Chooser {
+ public:
+  virtual ~Chooser() = default;
+  // One that this rank dialled has passed: it waits for `Connector::decide`.
+  virtual void on_tested(const Path& path) = 0;
+  // One that `peer` dialled is used, of so many between the two.
+  virtual void on_chosen(int peer, int total) = 0;
+  // One that is used cannot be.
+  virtual void on_unusable(const Status& why) = 0;
+};
+
 class Connector final : public Rejoin, private progress::Polled {
  public:
   // Works on `loop`, while the job forms not yet the connections' own. `exhausted` when it cannot watch
@@ -51,7 +64,8 @@ class Connector final : public Rejoin, private progress::Polled {
   static Result<std::unique_ptr<Connector>> create(const MeshRequest& request, RailOpener& opener,
                                                    progress::Loop& loop, const Home& home,
                                                    RejoinEvents& joins,
-                                                   std::vector<RailListener> listeners);
+                                                   std::vector<RailListener> listeners,
+                                                   Chooser* chooser = nullptr);
   ~Connector() override { stop(); }
 
   void dial(const Path& path, uint32_t epoch, Nanoseconds patience) override;
@@ -61,6 +75,10 @@ class Connector final : public Rejoin, private progress::Polled {
   void stop() override;
   // A connection that has proved itself at a listener of the caller's own, and is watched by nobody.
   void take_over(std::unique_ptr<Trial> member);
+  // Of one that waits for it: whether it is used, of so many between the two ranks.
+  void decide(const Path& path, bool use, int total);
+  // Why somebody was refused last; empty when nobody was.
+  const std::string& last_refusal() const { return refusals_.last_reason(); }
   // Stops, and gives the listeners back.
   std::vector<RailListener> release_listeners();
   // Rails are being tested that nobody can wait for.
@@ -106,7 +124,7 @@ class Connector final : public Rejoin, private progress::Polled {
   using Attempts = std::list<Attempt>;
 
   Connector(const MeshRequest& request, RailOpener& opener, progress::Loop& loop, const Home& home,
-            RejoinEvents& joins);
+            RejoinEvents& joins, Chooser* chooser);
 
   // progress::Polled: the tests of rails.
   bool poll() override;
@@ -130,6 +148,8 @@ class Connector final : public Rejoin, private progress::Polled {
   void unwatch(Attempt& attempt);
   void advance(Attempt& attempt, uint32_t epoll_events);
   void advance_probe(Attempt& attempt);
+  // It has passed its test; true when there is nothing more to do with it now.
+  bool pass(Attempt& attempt);
   // Draws the consequences of a trial's new state.
   void settle(Attempt& attempt, Nanoseconds now);
   void expire(Attempts& list, Nanoseconds now);
@@ -146,6 +166,7 @@ class Connector final : public Rejoin, private progress::Polled {
   progress::Loop& loop_;
   const Home home_;
   RejoinEvents& joins_;
+  Chooser* const chooser_;  // null: every connection is used
   std::list<Listener> listeners_;
   Nanoseconds listen_at_ = kNever;  // again, where that pauses
   bool polling_ = false;

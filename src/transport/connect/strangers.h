@@ -1,5 +1,5 @@
 // The one rule for accepted connections that have not proved themselves: how many a rank holds, and which
-// of them makes room for the next, and when. TcpMesh and Connector both keep it.
+// of them makes room for the next, and when. Connector keeps it.
 //
 // Contract: plain functions, any thread. The oldest goes, because an honest one is through in a few
 // round trips: whoever has been there for longest is least likely to be one. Everybody has

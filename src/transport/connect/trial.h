@@ -3,7 +3,7 @@
 // affair (rail_test.h).
 //
 // Contract
-//   Owner    TcpMesh while the job forms, Connector later; one thread; the socket is non-blocking and
+//   Owner    a Connector, or who accepts for one; one thread; the socket is non-blocking and
 //            driven by poll or epoll. A trial that failed keeps its socket until it is closed, so
 //            that its owner can stop watching it first.
 //   Trust    before the proof, an acceptor reads exactly one Hello (64 bytes) and believes nothing;

@@ -1,4 +1,4 @@
-"""What tls=on and integrity=on cost: all_reduces of the ranks of one host, with the processor time of rank 0.
+"""What tls=on and integrity=on cost: all_reduces of the ranks of one host, and rank 0's processor time.
 
     for option in INTEGRITY=off INTEGRITY=on TLS=on; do
       nezha run -n 2 -x NEZHA_RAILS=lo -x NEZHA_$option python bench/protection.py

@@ -71,7 +71,8 @@ def offence(path: str, included: str) -> Optional[str]:
     if other != own and other not in ALLOWED.get(own, set()):
         return f"{own} may include only {', '.join(sorted(ALLOWED.get(own, set()))) or 'itself'}"
     concrete = transport_of(name)
-    if concrete is not None and own not in COMPOSING and concrete != transport_of(path):
+    shared = concrete == "connect" and own == "transport"
+    if concrete is not None and own not in COMPOSING and concrete != transport_of(path) and not shared:
         return f"only {'/, '.join(COMPOSING)}/ and transport/{concrete}/ itself may name that transport"
     return None
 

@@ -3,7 +3,8 @@
 #include <cstring>
 #include <memory>
 
-#include "transport/tcp/tcp_rejoin.h"
+#include "transport/connect/connector.h"
+#include "transport/tcp/tcp_opener.h"
 #include "wire/enlistment.h"
 
 namespace nezha::context {
@@ -39,9 +40,10 @@ Status HubSession::open() {
   mesh.ranks.resize(static_cast<size_t>(options.world_size));
   mesh.ranks[static_cast<size_t>(request_.rank)] = {request_.rank, "rank", {request_.rail}};
   mesh.ranks[static_cast<size_t>(hub())] = {hub(), "node", {request_.node}};
-  auto rejoin = transport::TcpRejoin::create(mesh, loop_, *engine_, *this, {}, {});
+  auto rejoin = transport::Connector::create(mesh, transport::tcp_opener(), loop_, {loop_, *engine_},
+                                               *this, {});
   if (!rejoin) return rejoin.status();
-  transport::TcpRejoin& dialler = **rejoin;
+  transport::Connector& dialler = **rejoin;
   engine_->supervisor().set_rejoin(std::move(*rejoin));
   enlister_ = std::make_unique<engine::Enlister>(*engine_, hub());
   NEZHA_RETURN_IF_ERROR(enlister_->open());
@@ -71,7 +73,9 @@ void HubSession::on_dial_failed(const transport::Path& path, transport::DialOutc
                                 const std::string& reason) {
   reason_ = reason;
   // The node is gone, or does not know us any more.
-  dial_failed_ = links().links().empty() || outcome != transport::DialOutcome::unanswered;
+  const bool is_answer =
+      outcome == transport::DialOutcome::refused || outcome == transport::DialOutcome::failed;
+  dial_failed_ = links().links().empty() || is_answer;
   if (!dial_failed_) engine_->supervisor().on_dial_failed(path, outcome, reason);
 }
 

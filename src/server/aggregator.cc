@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "transport/rail_socket.h"
+#include "transport/tcp/tcp_opener.h"
 
 namespace nezha::server {
 
@@ -186,11 +187,12 @@ wire::Refusal Aggregator::may_prove(const wire::Ticket& ticket, transport::Trial
   identity->job = ticket.run;
   identity->secret = wire::job_key_of(options_.key, ticket.job);
   identity->rail_counts.assign(identity->world_size, 1);
+  identity->opener = &transport::tcp_opener();
   return wire::Refusal::none;
 }
 
 wire::Refusal Aggregator::admit(const wire::Ticket& ticket,
-                                std::unique_ptr<transport::TcpTrial>& member) {
+                                std::unique_ptr<transport::Trial>& member) {
   Worker& worker = *workers_[ticket.job % workers_.size()];
   std::optional<Loop::Visit> other;
   if (&worker != workers_[0].get()) other.emplace(worker.loop());

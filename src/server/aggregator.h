@@ -68,7 +68,7 @@ class Aggregator final : private Admission {
 
   // Admission. On the first worker's loop.
   wire::Refusal may_prove(const wire::Ticket& ticket, transport::TrialIdentity* identity) override;
-  wire::Refusal admit(const wire::Ticket& ticket, std::unique_ptr<transport::TcpTrial>& member) override;
+  wire::Refusal admit(const wire::Ticket& ticket, std::unique_ptr<transport::Trial>& member) override;
 
   const AggregatorOptions options_;
   Budget budget_;

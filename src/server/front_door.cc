@@ -98,13 +98,13 @@ void FrontDoor::judge(Caller& caller) {
 void FrontDoor::begin_proof(Caller& caller) {
   const wire::Refusal wrong = admission_.may_prove(caller.ticket, &caller.identity);
   if (wrong != wire::Refusal::none) return refuse(caller, wrong);
-  caller.trial = std::make_unique<transport::TcpTrial>(caller.identity, std::move(caller.fd), 0,
+  caller.trial = std::make_unique<transport::Trial>(caller.identity, std::move(caller.fd), 0,
                                                        loop_.clock().now());
 }
 
 void FrontDoor::look_at_proof(Caller& caller) {
-  transport::TcpTrial& trial = *caller.trial;
-  if (trial.state() == transport::TcpTrial::State::failed) {
+  transport::Trial& trial = *caller.trial;
+  if (trial.state() == transport::Trial::State::failed) {
     ++(trial.has_refused() ? counters_.refused : counters_.expired);
     return drop(caller);
   }

@@ -20,7 +20,7 @@
 #include "base/clock.h"
 #include "base/descriptor.h"
 #include "progress/loop.h"
-#include "transport/tcp/tcp_trial.h"
+#include "transport/connect/trial.h"
 #include "wire/ticket.h"
 
 namespace nezha::server {
@@ -42,7 +42,7 @@ class Admission {
   virtual wire::Refusal may_prove(const wire::Ticket& ticket, transport::TrialIdentity* identity) = 0;
   // It has. Takes the connection when it returns `none`.
   virtual wire::Refusal admit(const wire::Ticket& ticket,
-                              std::unique_ptr<transport::TcpTrial>& member) = 0;
+                              std::unique_ptr<transport::Trial>& member) = 0;
 };
 
 class FrontDoor final : private progress::Pollable {
@@ -78,7 +78,7 @@ class FrontDoor final : private progress::Pollable {
     size_t have = 0;
     wire::Ticket ticket;
     transport::TrialIdentity identity;           // to whom it has to prove itself
-    std::unique_ptr<transport::TcpTrial> trial;  // its ticket is good
+    std::unique_ptr<transport::Trial> trial;  // its ticket is good
     std::string_view said;                       // the answer; empty: none yet
     size_t sent = 0;
     std::array<char, wire::kChallengeBytes> refusal;

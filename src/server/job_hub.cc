@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "transport/tcp/tcp_address.h"
+#include "transport/tcp/tcp_opener.h"
 
 namespace nezha::server {
 
@@ -86,7 +87,8 @@ Status JobHub::open(const wire::Secret& job_key) {
     peer.rails[0].address = node.address;
     peer.rails[0].blob = transport::encode(transport::TcpPorts{node.port, node.port});
   }
-  auto sockets = transport::TcpRejoin::create(request, loop_, *engine_, *this, {}, {});
+  auto sockets = transport::Connector::create(request, transport::tcp_opener(), loop_, {loop_, *engine_},
+                                              *this, {});
   if (!sockets) return sockets.status();
   transport::RejoinEvents& events = *this;
   auto rejoin = std::make_unique<NodeRejoin>(std::move(*sockets), events);

@@ -104,7 +104,7 @@ class JobHub final : private transport::RejoinEvents {
   JobHub& operator=(const JobHub&) = delete;
 
   // A connection that has proved that it holds the job's key.
-  void admit(std::unique_ptr<transport::TcpTrial> member) { rejoin_->admit(std::move(member)); }
+  void admit(std::unique_ptr<transport::Trial> member) { rejoin_->admit(std::move(member)); }
   // Whether the ticket is of this very session.
   bool is_of(const wire::Ticket& ticket) const;
   // As a client of the loop.

@@ -10,16 +10,16 @@
 #include <memory>
 #include <utility>
 
-#include "transport/tcp/tcp_rejoin.h"
+#include "transport/connect/connector.h"
 
 namespace nezha::server {
 
 class NodeRejoin final : public transport::Rejoin {
  public:
-  NodeRejoin(std::unique_ptr<transport::TcpRejoin> sockets, transport::RejoinEvents& events)
+  NodeRejoin(std::unique_ptr<transport::Connector> sockets, transport::RejoinEvents& events)
       : sockets_(std::move(sockets)), events_(events) {}
 
-  void admit(std::unique_ptr<transport::TcpTrial> member) { sockets_->take_over(std::move(member)); }
+  void admit(std::unique_ptr<transport::Trial> member) { sockets_->take_over(std::move(member)); }
   void dial_above(const transport::Path& path, Nanoseconds patience) {
     sockets_->dial(path, 1, patience);
   }
@@ -43,7 +43,7 @@ class NodeRejoin final : public transport::Rejoin {
   }
 
  private:
-  const std::unique_ptr<transport::TcpRejoin> sockets_;
+  const std::unique_ptr<transport::Connector> sockets_;
   transport::RejoinEvents& events_;
   std::deque<transport::Path> probes_;
 };

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 
 #include "base/bind_device.h"
 #include "base/log.h"
@@ -145,6 +146,27 @@ std::string device_with(const std::string& address) {
   }
   freeifaddrs(all);
   return device;
+}
+
+std::string address_of_device(const std::string& device) {
+  ifaddrs* all = nullptr;
+  if (getifaddrs(&all) != 0) return "";
+  std::string found;
+  for (const int family : {AF_INET, AF_INET6}) {
+    for (const ifaddrs* each = all; each != nullptr && found.empty(); each = each->ifa_next) {
+      if (each->ifa_addr == nullptr || each->ifa_addr->sa_family != family) continue;
+      if ((each->ifa_flags & IFF_LOOPBACK) != 0 || (each->ifa_flags & IFF_UP) == 0) continue;
+      if (!device.empty() && device != each->ifa_name) continue;
+      const socklen_t length = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+      char text[NI_MAXHOST] = "";
+      getnameinfo(each->ifa_addr, length, text, sizeof(text), nullptr, 0, NI_NUMERICHOST);
+      const std::string_view address(text);
+      if (address.starts_with("169.254.") || address.starts_with("fe80:")) continue;
+      found = address;
+    }
+  }
+  freeifaddrs(all);
+  return found;
 }
 
 std::string describe_connection(int fd) {

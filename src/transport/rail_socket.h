@@ -32,6 +32,10 @@ int dial_error(int fd);
 // where none has it, such as 127.3.4.5, which no interface lists.
 std::string device_with(const std::string& address);
 
+// An address that other hosts can reach, of that network device, or of the first that has one (""): IPv4
+// before IPv6, never of loopback or link-local. "" where there is none.
+std::string address_of_device(const std::string& device);
+
 // "10.1.0.1:40112 -> 10.1.0.2:40001"
 std::string describe_connection(int fd);
 

@@ -63,6 +63,12 @@ struct MeshRequest {
     for (const PeerAddress& each : ranks) counts.push_back(static_cast<uint16_t>(each.rails.size()));
     return counts;
   }
+  const RailAddress& rail_of(int of_rank, int rail) const {
+    return ranks[static_cast<size_t>(of_rank)].rails[static_cast<size_t>(rail)];
+  }
+  bool is_same_host(int peer) const {
+    return ranks[static_cast<size_t>(rank)].host == ranks[static_cast<size_t>(peer)].host;
+  }
 };
 
 struct Mesh {
@@ -78,6 +84,7 @@ struct Path {
   int rail = 0;        // mine
   int peer_rail = 0;
   int lane = 0;
+  bool operator==(const Path&) const = default;
 };
 
 // Says of a connection which it is.
@@ -94,6 +101,7 @@ enum class DialOutcome : uint8_t {
   refused,     // the host answers, and nobody listens there: the process is gone
   unanswered,  // silence
   failed,      // somebody answered, and the connection did not pass its test
+  starved,     // this host has no descriptor for it
 };
 
 // What answered a probe.
@@ -126,7 +134,7 @@ class Rejoin {
   virtual ~Rejoin() = default;
   // One attempt, of at most `patience`; ends in on_joined or on_dial_failed, never inside the call.
   virtual void dial(const Path& path, uint32_t epoch, Nanoseconds patience) = 0;
-  // One look whether anybody listens; ends in on_probed. Nothing is said to whoever answers.
+  // One look whether anybody listens; ends in on_probed. Nothing but a Hello is said to whoever answers.
   virtual void probe(const Path& path, Nanoseconds patience) = 0;
   // Attempts that ran out of time, and the next instant at which one may.
   virtual void run(Nanoseconds now) = 0;

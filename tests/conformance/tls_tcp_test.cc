@@ -1,6 +1,6 @@
 // Encrypted and authenticated rails: connections over them behave as those without, what was changed on
-// the way ends them, nothing but TLS is on the wire of an encrypted one, and who does not hold the key, or
-// does not encrypt, is refused with a reason.
+// the way ends them, nothing but TLS is on the wire of an encrypted one, and who does not hold the key,
+// or does not encrypt, is refused with a reason.
 #include <gtest/gtest.h>
 #include <openssl/ec.h>
 #include <openssl/evp.h>
@@ -19,8 +19,9 @@
 #include "support/loop_suite.h"
 #include "support/watchdog.h"
 #include "support/tcp_connection.h"
-#include "transport/tcp/authenticated_stream.h"
-#include "transport/tcp/tcp_trial.h"
+#include "transport/connect/authenticated_stream.h"
+#include "transport/connect/trial.h"
+#include "transport/tcp/tcp_opener.h"
 
 namespace nezha::transport {
 namespace {
@@ -297,8 +298,9 @@ TEST_F(Wired, WhatWasChangedOnTheWayEndsTheConnection) {
       {[](std::string& bytes) { bytes[0] = static_cast<char>(bytes[0] ^ 1); }, 0},
       {[](std::string& bytes) { bytes += bytes; }, 2},
       {[](std::string& bytes) { bytes.erase(0, bytes.size() / 2); }, 0},
-      {[](std::string& bytes) { bytes = bytes.substr(bytes.size() / 2) + bytes.substr(0, bytes.size() / 2); },
-       0},
+      {[](std::string& bytes) {
+         bytes = bytes.substr(bytes.size() / 2) + bytes.substr(0, bytes.size() / 2);
+       }, 0},
       {[](std::string& bytes) { bytes.assign("GET / HTTP/1.1\r\n\r\n"); }, 0},
   };
   for (const Opener& opener : {encrypted(), Opener(authenticated)}) {
@@ -357,11 +359,12 @@ TrialIdentity identity(int rank, std::shared_ptr<const TlsKey> tls) {
   me.secret = wire::secret_from_text("job");
   me.rail_counts = {1, 1};
   me.tls = std::move(tls);
+  me.opener = &tcp_opener();
   return me;
 }
 
-void turn(TcpTrial& trial) {
-  if (trial.state() == TcpTrial::State::failed) return trial.close();
+void turn(Trial& trial) {
+  if (trial.state() == Trial::State::failed) return trial.close();
   pollfd watched{trial.fd(), trial.poll_events(), 0};
   if (poll(&watched, 1, 0) > 0) trial.on_poll(watched.revents, system_clock().now());
 }
@@ -377,33 +380,33 @@ struct Trials {
     for (int i = 0; i < 10'000; ++i) {
       turn(dialler);
       turn(acceptor);
-      if (dialler.state() == TcpTrial::State::tested) dialler.decide(true, 1);
+      if (dialler.state() == Trial::State::tested) dialler.decide(true, 1);
     }
   }
   std::pair<Descriptor, Descriptor> fds;
   const TrialIdentity low;
   const TrialIdentity high;
-  TcpTrial dialler;
-  TcpTrial acceptor;
+  Trial dialler;
+  Trial acceptor;
 };
 
-bool says(const TcpTrial& trial, const char* words) {
+bool says(const Trial& trial, const char* words) {
   return trial.reason().find(words) != std::string::npos;
 }
 
 TEST(TlsTrial, TwoOfOneJobComeThrough) {
   Trials trials(key_of("job"), key_of("job"));
   trials.run();
-  EXPECT_EQ(trials.dialler.state(), TcpTrial::State::used) << trials.dialler.reason();
-  EXPECT_EQ(trials.acceptor.state(), TcpTrial::State::used) << trials.acceptor.reason();
+  EXPECT_EQ(trials.dialler.state(), Trial::State::used) << trials.dialler.reason();
+  EXPECT_EQ(trials.acceptor.state(), Trial::State::used) << trials.acceptor.reason();
   EXPECT_TRUE(trials.acceptor.is_authenticated());
 }
 
 TEST(TlsTrial, AnotherSecretIsRefusedOnBothSides) {
   Trials trials(key_of("job"), key_of("another"));
   trials.run();
-  for (const TcpTrial* trial : {&trials.dialler, &trials.acceptor}) {
-    EXPECT_EQ(trial->state(), TcpTrial::State::failed);
+  for (const Trial* trial : {&trials.dialler, &trials.acceptor}) {
+    EXPECT_EQ(trial->state(), Trial::State::failed);
     EXPECT_FALSE(trial->is_authenticated());
     EXPECT_TRUE(says(*trial, "different secrets")) << trial->reason();
   }
@@ -444,8 +447,8 @@ TEST(TlsTrial, StrangersAreReadForLittle) {
     const ssize_t said = send(theirs.get(), words.data(), words.size(), MSG_NOSIGNAL);
     ASSERT_EQ(said, static_cast<ssize_t>(words.size()));
     const TrialIdentity me = identity(1, key_of("job"));
-    TcpTrial trial(me, std::move(mine), 0, 0);
-    for (int i = 0; i < 100 && trial.state() != TcpTrial::State::failed; ++i) {
+    Trial trial(me, std::move(mine), 0, 0);
+    for (int i = 0; i < 100 && trial.state() != Trial::State::failed; ++i) {
       trial.on_poll(POLLIN | POLLOUT, 1000);
     }
     EXPECT_FALSE(trial.is_authenticated());
@@ -453,7 +456,7 @@ TEST(TlsTrial, StrangersAreReadForLittle) {
     ASSERT_EQ(ioctl(trial.fd(), FIONREAD, &unread), 0);
     EXPECT_LE(words.size() - static_cast<size_t>(unread), TlsKey::kHandshakeBytesMax);
     trial.on_time(kNever - 1);
-    EXPECT_EQ(trial.state(), TcpTrial::State::failed);
+    EXPECT_EQ(trial.state(), Trial::State::failed);
   }
 }
 
@@ -492,12 +495,12 @@ class Foreign {
   }
   ~Foreign() { SSL_free(ssl_); }
   SSL* ssl() { return ssl_; }
-  void meet(TcpTrial& trial) {
-    for (int i = 0; i < 1000 && trial.state() != TcpTrial::State::failed; ++i) {
+  void meet(Trial& trial) {
+    for (int i = 0; i < 1000 && trial.state() != Trial::State::failed; ++i) {
       turn(trial);
       SSL_do_handshake(ssl_);
     }
-    EXPECT_EQ(trial.state(), TcpTrial::State::failed);
+    EXPECT_EQ(trial.state(), Trial::State::failed);
     EXPECT_FALSE(trial.is_authenticated());
     EXPECT_TRUE(says(trial, "TLS handshake")) << trial.reason();
   }
@@ -513,7 +516,7 @@ TEST(TlsTrial, ACertificateProvesNothing) {
     SSL_CTX_set_max_proto_version(impostor.context(), newest);
     auto [mine, theirs] = socket_pair();
     const TrialIdentity me = identity(0, key_of("job"));
-    TcpTrial trial(me, std::move(mine), 1, 0, 0, 0, 0, 0, kNever);
+    Trial trial(me, std::move(mine), 1, 0, 0, 0, 0, 0, kNever);
     Foreign(impostor.context(), std::move(theirs), false).meet(trial);
   }
 }
@@ -524,7 +527,7 @@ TEST(TlsTrial, AClientWithoutTheKeyIsRefused) {
     SSL_CTX_set_max_proto_version(impostor.context(), newest);
     auto [mine, theirs] = socket_pair();
     const TrialIdentity me = identity(1, key_of("job"));
-    TcpTrial trial(me, std::move(mine), 0, 0);
+    Trial trial(me, std::move(mine), 0, 0);
     Foreign(impostor.context(), std::move(theirs), true).meet(trial);
     EXPECT_TRUE(trial.has_refused());
   }

@@ -14,6 +14,7 @@
 #include "base/check.h"
 #include "fuzz/fuzz.h"
 #include "server/front_door.h"
+#include "transport/tcp/tcp_opener.h"
 
 namespace nezha::server {
 namespace {
@@ -34,9 +35,10 @@ class Nobody final : public Admission {
     identity->job = ticket.run;
     identity->secret = wire::job_key_of(node_key(), ticket.job);
     identity->rail_counts.assign(3, 1);
+    identity->opener = &transport::tcp_opener();
     return wire::Refusal::none;
   }
-  wire::Refusal admit(const wire::Ticket&, std::unique_ptr<transport::TcpTrial>&) override {
+  wire::Refusal admit(const wire::Ticket&, std::unique_ptr<transport::Trial>&) override {
     NEZHA_CHECK(false);
     return wire::Refusal::bad_mac;
   }

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "fuzz/fuzz.h"
 #include "server/job_hub.h"
+#include "transport/tcp/tcp_opener.h"
 #include "wire/enlistment.h"
 
 namespace nezha::server {
@@ -95,7 +96,8 @@ class Member {
     identity.job = kTicket.run;
     identity.secret = job_key();
     identity.rail_counts.assign(kRanks + 1, 1);
-    auto trial = std::make_unique<transport::TcpTrial>(identity, Descriptor(ends[1]), 0,
+    identity.opener = &transport::tcp_opener();
+    auto trial = std::make_unique<transport::Trial>(identity, Descriptor(ends[1]), 0,
                                                        system_clock().now());
     wire::Hello hello;
     hello.job = kTicket.run;
@@ -152,7 +154,7 @@ class Member {
 
  private:
   void pass_test(progress::Loop::Baton& baton) {
-    constexpr size_t kTestBytes = 8 * 64 + 48 * 1024;  // transport/tcp/tcp_trial.h
+    constexpr size_t kTestBytes = 8 * 64 + 48 * 1024;  // transport/tcp/tcp_echo.h
     say(std::string(kTestBytes, '\0'));
     std::array<char, 4096> bytes;
     for (size_t heard = 0; heard < kTestBytes; baton.drive_once()) {

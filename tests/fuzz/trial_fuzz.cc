@@ -12,7 +12,8 @@
 
 #include "base/check.h"
 #include "fuzz/fuzz.h"
-#include "transport/tcp/tcp_trial.h"
+#include "transport/connect/trial.h"
+#include "transport/tcp/tcp_opener.h"
 
 namespace nezha::transport {
 namespace {
@@ -56,6 +57,7 @@ TrialIdentity identity(int rank) {
   me.secret = wire::secret_from_text("fuzz");
   me.rail_counts = {kRails, kRails};
   me.lanes = kLanes;
+  me.opener = &tcp_opener();
   if (kEncrypted) me.tls = the_key();
   return me;
 }
@@ -101,22 +103,22 @@ class Other {
   std::array<std::byte, 2 * kMessageBytes> first_{};
 };
 
-void turn(TcpTrial& trial) {
-  if (trial.state() != TcpTrial::State::failed) trial.on_poll(POLLIN | POLLOUT, 1000);
+void turn(Trial& trial) {
+  if (trial.state() != Trial::State::failed) trial.on_poll(POLLIN | POLLOUT, 1000);
 }
 
 // Two who hold one key.
-void open_stream(TcpTrial& trial, Other& other) {
+void open_stream(Trial& trial, Other& other) {
   for (int i = 0; i < 8; ++i) {
     other.heard();
     turn(trial);
   }
-  NEZHA_CHECK(other.is_open() && trial.state() == TcpTrial::State::hello);
+  NEZHA_CHECK(other.is_open() && trial.state() == Trial::State::hello);
 }
 
 // A dialler who holds the secret, up to its proof. What it says of rails and lane is its own choice, and
 // is in its range or refused. False: it was.
-bool prove_as_dialler(TcpTrial& trial, Other& other, wire::Hello hello) {
+bool prove_as_dialler(Trial& trial, Other& other, wire::Hello hello) {
   hello.job = 77;
   hello.world_size = 2;
   hello.acceptor_rank = 1;
@@ -125,7 +127,7 @@ bool prove_as_dialler(TcpTrial& trial, Other& other, wire::Hello hello) {
   other.say(message.data(), message.size());
   turn(trial);
   NEZHA_CHECK(other.heard() == kMessageBytes);
-  if (trial.state() == TcpTrial::State::failed) return false;
+  if (trial.state() == Trial::State::failed) return false;
   wire::Nonce nonce;
   std::memcpy(nonce.data(), other.first().data() + 4, nonce.size());
   wire::make_proof(identity(0).secret, hello, nonce, message);
@@ -151,7 +153,7 @@ wire::Hello chosen_hello(const uint8_t*& data, size_t& size) {
 }
 
 // An honest acceptor up to its challenge.
-void answer_as_acceptor(TcpTrial& trial, Other& other) {
+void answer_as_acceptor(Trial& trial, Other& other) {
   other.heard();
   wire::Hello hello;
   NEZHA_CHECK(wire::decode(std::span(other.first()).first<kMessageBytes>(), &hello) ==
@@ -164,12 +166,12 @@ void answer_as_acceptor(TcpTrial& trial, Other& other) {
 }
 
 // The input in pieces: a length, then so many bytes; 255 stands for 8 KiB of them.
-void feed(const Mode& mode, TcpTrial& trial, Other& other, const uint8_t* data, size_t size) {
+void feed(const Mode& mode, Trial& trial, Other& other, const uint8_t* data, size_t size) {
   const auto say = [&](const void* bytes, size_t count) {
     mode.beneath ? other.say_beneath(bytes, count) : other.say(bytes, count);
   };
   static const std::array<std::byte, 8192> kMany{};
-  while (size > 0 && trial.state() != TcpTrial::State::failed) {
+  while (size > 0 && trial.state() != Trial::State::failed) {
     const size_t length = *data++;
     --size;
     if (length == 255) {
@@ -206,8 +208,8 @@ void check(const Mode& mode, const uint8_t* data, size_t size) {
   Other other(Other::stream_of(mode, ends[1]));
   Descriptor mine(ends[0]);
   const TrialIdentity me = identity(mode.dialler ? 0 : 1);
-  TcpTrial trial = mode.dialler ? TcpTrial(me, std::move(mine), 1, 0, 1, 0, 3, 0, kSecond)
-                                : TcpTrial(me, std::move(mine), 0, 0);
+  Trial trial = mode.dialler ? Trial(me, std::move(mine), 1, 0, 1, 0, 3, 0, kSecond)
+                                : Trial(me, std::move(mine), 0, 0);
   turn(trial);
   if (mode.has_key) open_stream(trial, other);
   const wire::Hello hello = mode.chooses ? chosen_hello(data, size) : wire::Hello();
@@ -216,12 +218,12 @@ void check(const Mode& mode, const uint8_t* data, size_t size) {
   feed(mode, trial, other, data, size);
   if (!mode.proven) {
     NEZHA_CHECK(!trial.is_authenticated());
-    NEZHA_CHECK(trial.state() != TcpTrial::State::used && trial.state() != TcpTrial::State::tested);
+    NEZHA_CHECK(trial.state() != Trial::State::used && trial.state() != Trial::State::tested);
     check_told(mode, other);
   }
   NEZHA_CHECK(trial.total() >= 0 && trial.total() <= 65535 && trial.latency_s() >= 0);
   trial.on_time(10 * kSecond);
-  if (!mode.proven) NEZHA_CHECK(trial.state() == TcpTrial::State::failed);
+  if (!mode.proven) NEZHA_CHECK(trial.state() == Trial::State::failed);
 }
 
 }  // namespace

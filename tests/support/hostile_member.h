@@ -40,7 +40,7 @@ class HostileMember {
     wire::make_proof(key_, hello_, theirs_, proof);
     stranger_.say(proof);
   }
-  // The test of the connection (transport/tcp/tcp_trial.h), and its verdict: it is used.
+  // The test of the connection (transport/tcp/tcp_echo.h), and its verdict: it is used.
   bool pass_test() {
     constexpr size_t kTestBytes = 8 * 64 + 48 * 1024;
     stranger_.say(std::string(kTestBytes, '\0'));

@@ -7,7 +7,9 @@
 #include "base/ip_prefix.h"
 #include "transport/ofi/fabric_sockets.h"
 #include "transport/ofi/ofi_wire.h"
-#include "transport/ofi/ofi_rejoin.h"
+#include "transport/ofi/port_name.h"
+#include "transport/ofi/port_test.h"
+#include "transport/rail_socket.h"
 
 namespace nezha::transport {
 namespace {
@@ -59,26 +61,60 @@ std::string describe(const RailAddress& rail) {
   return rail.variant + " " + (rail.address.empty() ? rail.name : rail.address);
 }
 
-std::string describe_refusal(const MeshRequest& request, const OfiRefused& refused) {
-  const auto& mine = request.ranks[static_cast<size_t>(request.rank)].rails;
-  return "rail " + mine[static_cast<size_t>(refused.path.rail)].name + " of rank " +
-         std::to_string(request.rank) + " is not used towards rank " +
-         std::to_string(refused.path.peer) + ": " + refused.reason;
+// What comes of the connections of the start.
+class FirstConnections final : public progress::LoopClient, public RejoinEvents {
+ public:
+  FirstConnections(const MeshRequest& request, Mesh& mesh) : request_(request), mesh_(mesh) {}
+  bool run(Nanoseconds now) override {
+    connector->run(now);
+    return false;
+  }
+  Nanoseconds next_wakeup() const override { return connector->next_wakeup(); }
+  void on_joined(std::unique_ptr<Connection> connection) override {
+    mesh_.connections.push_back(std::move(connection));
+  }
+  void on_dial_failed(const Path& path, DialOutcome, const std::string& reason) override {
+    mesh_.left_out.push_back("rail " + request_.rail_of(request_.rank, path.rail).name + " of rank " +
+                             std::to_string(request_.rank) + " is not used towards rank " +
+                             std::to_string(path.peer) + ": " + reason);
+  }
+  void on_probed(const Path&, Probed) override {}
+  void on_carrier(int, bool) override {}
+
+  std::unique_ptr<Connector> connector;
+
+ private:
+  const MeshRequest& request_;
+  Mesh& mesh_;
+};
+
+// "" where nobody can be met.
+std::string control_address(const RailAddress& rail, const FabricRail& opened) {
+  if (!rail.address.empty()) return rail.address;
+  if (rail.variant == "shm") return "127.0.0.1";
+  const std::string own = address_of_device(opened.net_device());
+  return own.empty() ? address_of_device("") : own;
 }
 
 }  // namespace
 
-Status OfiTransport::listen(std::vector<RailAddress>& rails, uint16_t, uint16_t) {
+Status OfiTransport::listen(std::vector<RailAddress>& rails, uint16_t port_low, uint16_t port_high) {
   for (RailAddress& rail : rails) {
     const std::string domain = rail.address.empty() ? rail.name : "";
     auto opened = FabricRail::open(rail.variant, domain, rail.address);
     if (!opened) return opened.status();
-    auto door = OfiMeeting::open_door(**opened);
-    if (!door) return door.status();
-    rail.blob = (*door)->name();
+    ControlAddress control{0, control_address(rail, **opened)};
+    if (control.address.empty()) {
+      return error(Code::unsupported, "rail %s has no network address, and neither has this host, where "
+                   "other ranks could say who they are; give one of its devices an address",
+                   rail.name.c_str());
+    }
+    auto listener = listen_on({control.address, ""}, port_low, port_high, &control.port);
+    if (!listener) return listener.status();
+    rail.blob = encode(control);
     if (rail.variant == "shm") rail.name += ":" + std::to_string(getpid());
+    listeners_.push_back({std::move(*listener), static_cast<int>(rails_.size())});
     rails_.push_back(std::move(*opened));
-    doors_.push_back(std::move(*door));
   }
   return Status::ok();
 }
@@ -90,11 +126,16 @@ Result<Mesh> OfiTransport::connect(const MeshRequest& request, progress::Loop& l
                  "the ofi: entries out of NEZHA_RAILS)", request.rank, request.tls ? "tls" : "integrity",
                  request.tls ? "encrypted" : "authenticated behind the handshake");
   }
-  std::vector<FabricRail*> rails;
-  for (const auto& rail : rails_) rails.push_back(rail.get());
-  meeting_ = std::make_unique<OfiMeeting>(request, std::move(rails));
-  NEZHA_RETURN_IF_ERROR(meeting_->take_doors(std::move(doors_)));
-  const Nanoseconds begin = loop.clock().now();
+  auto meeting_loop = progress::Loop::create(loop.clock(), 0);
+  if (!meeting_loop) return meeting_loop.status();
+  progress::Loop& meeting = **meeting_loop;
+  progress::Loop::Baton baton(meeting);
+  Mesh mesh;
+  FirstConnections first(request, mesh);
+  auto made = Connector::create(request, *this, meeting, {loop, events}, first, std::move(listeners_));
+  if (!made) return made.status();
+  first.connector = std::move(*made);
+  meeting.set_client(&first);
   const PeerAddress& me = request.ranks[static_cast<size_t>(request.rank)];
   size_t wanted = 0;
   for (const PeerAddress& other : request.ranks) {
@@ -104,59 +145,57 @@ Result<Mesh> OfiTransport::connect(const MeshRequest& request, progress::Loop& l
       for (int lane = 0; lane < request.streams_per_rail; ++lane) {
         ++wanted;
         if (!dials) continue;
-        meeting_->dial({other.rank, pair.lower, pair.higher, lane}, 0, begin, request.probe_timeout,
-                       false);
+        first.connector->dial({other.rank, pair.lower, pair.higher, lane}, 0, request.probe_timeout);
       }
     }
   }
-  const Nanoseconds deadline = begin + request.probe_timeout + kSecond;
-  while (meeting_->joined.size() + meeting_->refused.size() < wanted) {
-    const Nanoseconds now = loop.clock().now();
-    if (now >= deadline) break;
-    if (!meeting_->turn(now)) usleep(50);
+  const Nanoseconds deadline = loop.clock().now() + request.probe_timeout + kSecond;
+  while (mesh.connections.size() + mesh.left_out.size() < wanted && loop.clock().now() < deadline) {
+    baton.drive_once();
+    usleep(50);
   }
-  Mesh mesh;
-  for (const OfiRefused& refused : meeting_->refused) {
-    mesh.left_out.push_back(describe_refusal(request, refused));
-  }
-  meeting_->refused.clear();
-  for (OfiJoined& joined : meeting_->joined) {
-    auto connection = make_ofi_connection(request, loop, events, joined);
-    if (!connection) return connection.status();
-    mesh.connections.push_back(std::move(*connection));
-  }
-  meeting_->joined.clear();
-  close_fabric_sockets_on_exec();
+  listeners_ = first.connector->release_listeners();
   return mesh;
 }
 
 Result<std::unique_ptr<Rejoin>> OfiTransport::rejoin(const MeshRequest& request,
                                                      progress::Loop& loop, ConnectionEvents& events,
                                                      RejoinEvents& joins) {
-  std::vector<std::string> devices;
-  for (const auto& rail : rails_) devices.push_back(rail->net_device());
-  auto made = OfiRejoin::create(request, loop, events, joins, std::move(meeting_), devices);
+  auto made = Connector::create(request, *this, loop, {loop, events}, joins, std::move(listeners_));
   if (!made) return made.status();
   return std::unique_ptr<Rejoin>(std::move(*made));
 }
 
-Result<std::unique_ptr<Connection>> make_ofi_connection(const MeshRequest& request, progress::Loop& loop,
-                                                    ConnectionEvents& events, OfiJoined& joined) {
-  const Path& path = joined.path;
-  const auto rail_of = [&](int rank, int rail) -> const RailAddress& {
-    return request.ranks[static_cast<size_t>(rank)].rails[static_cast<size_t>(rail)];
-  };
-  const std::string name = describe(rail_of(request.rank, path.rail)) + " -> " +
-                           describe(rail_of(path.peer, path.peer_rail)) + " (rank " +
-                           std::to_string(path.peer) + ")";
-  auto connection = std::make_unique<Connection>(
-      events,
-      std::make_unique<OfiWire>(loop, std::move(joined.port), joined.to, name,
-                                OfiTokens{joined.token_out, joined.token_in}),
-      ConnectionOptions{request.payload_checksum, request.control_frames_max});
-  identify(*connection, path, joined.epoch, joined.latency_s);
-  NEZHA_RETURN_IF_ERROR(connection->start());
-  return connection;
+// --------------------------------------------------------------------------------- RailOpener
+
+// From the rail's own device, so that no other network answers in its place.
+Result<Descriptor> OfiTransport::dial(const MeshRequest& request, const Path& path) {
+  const ControlAddress mine = control_address_of(request.rail_of(request.rank, path.rail).blob);
+  const ControlAddress theirs = control_address_of(request.rail_of(path.peer, path.peer_rail).blob);
+  const std::string device = request.is_same_host(path.peer) ? "" : device_with(mine.address);
+  return nezha::transport::dial({mine.address, device}, theirs.address, theirs.port);
+}
+
+Result<std::unique_ptr<RailTest>> OfiTransport::test(const Proved& proved) {
+  const size_t rail = proved.dialler ? proved.hello.dialer_rail : proved.hello.acceptor_rail;
+  return PortTest::open(*rails_[rail], proved);
+}
+
+std::unique_ptr<Wire> OfiTransport::make_wire(const MeshRequest& request, progress::Loop& loop,
+                                              Trial& trial) {
+  const std::unique_ptr<RailTest> released = trial.release_test();
+  auto& test = static_cast<PortTest&>(*released);  // as `test` made it
+  const std::string name = describe(request.rail_of(request.rank, trial.rail())) + " -> " +
+                           describe(request.rail_of(trial.peer(), trial.peer_rail())) + " (rank " +
+                           std::to_string(trial.peer()) + ")";
+  close_fabric_sockets_on_exec();
+  return std::make_unique<OfiWire>(loop, test.release_port(), test.peer(), name, test.tokens());
+}
+
+std::vector<std::string> OfiTransport::devices(const MeshRequest&) {
+  std::vector<std::string> devices;
+  for (const auto& rail : rails_) devices.push_back(rail->net_device());
+  return devices;
 }
 
 }  // namespace nezha::transport

@@ -4,22 +4,27 @@
 // provider.
 // Outlives its connections and what `rejoin` returns, since the rails are its own. A peer that it does
 // not reach is no error here: other rails may.
+//
+//   Control   libfabric has nobody to ask who is at the other end, so the ranks meet over TCP
+//             (transport/connect): at the rail's own address; for shared memory on loopback; for an
+//             adapter without one at that of its network device, or else at the host's first. Of that
+//             connection nothing is left when the rail's is made: losing the way there is not losing the
+//             rail.
 #pragma once
 
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "transport/ofi/fabric_port.h"
+#include "transport/connect/connector.h"
 #include "transport/ofi/fabric_rail.h"
-#include "transport/ofi/ofi_meeting.h"
 #include "transport/transport.h"
 
 namespace nezha::transport {
 
-class OfiTransport final : public Transport {
+class OfiTransport final : public Transport, private RailOpener {
  public:
-  // Ports are chosen by the provider.
+  // The ports are those of the control listeners; of the rails themselves the provider chooses.
   Status listen(std::vector<RailAddress>& rails, uint16_t port_low, uint16_t port_high) override;
   Result<Mesh> connect(const MeshRequest& request, progress::Loop& loop,
                        ConnectionEvents& events) override;
@@ -27,13 +32,16 @@ class OfiTransport final : public Transport {
                                          ConnectionEvents& events, RejoinEvents& joins) override;
 
  private:
-  std::vector<std::unique_ptr<FabricRail>> rails_;
-  std::vector<std::unique_ptr<FabricPort>> doors_;
-  std::unique_ptr<OfiMeeting> meeting_;  // from connect to rejoin
-};
+  // RailOpener
+  Result<Descriptor> dial(const MeshRequest& request, const Path& path) override;
+  Result<std::unique_ptr<RailTest>> test(const Proved& proved) override;
+  std::unique_ptr<Wire> make_wire(const MeshRequest& request, progress::Loop& loop,
+                                  Trial& trial) override;
+  std::vector<std::string> devices(const MeshRequest& request) override;
+  bool ends_unheard() const override { return true; }
 
-// The connection of a connection that is open.
-Result<std::unique_ptr<Connection>> make_ofi_connection(const MeshRequest& request, progress::Loop& loop,
-                                                    ConnectionEvents& events, OfiJoined& joined);
+  std::vector<std::unique_ptr<FabricRail>> rails_;
+  std::vector<RailListener> listeners_;  // but for the time when a connector has them
+};
 
 }  // namespace nezha::transport

@@ -1,20 +1,13 @@
 #include "transport/tcp/tcp_mesh.h"
 
-#include <poll.h>
-#include <sys/socket.h>
-
 #include <algorithm>
 
 #include "base/ip_prefix.h"
 #include "base/log.h"
-#include "transport/tcp/strangers.h"
-#include "transport/tcp/tcp_connect.h"
+#include "transport/tcp/tcp_opener.h"
 
 namespace nezha::transport {
 namespace {
-
-// Long enough for the strangers of that moment to make room themselves.
-constexpr Nanoseconds kRedialPause = 2 * kStrangersStay;
 
 bool same_network(const RailAddress& a, const RailAddress& b) {
   auto first = parse_ip_prefix(a.address);
@@ -25,16 +18,9 @@ bool same_network(const RailAddress& a, const RailAddress& b) {
   return first->length >= second->length ? first->contains(*second) : second->contains(*first);
 }
 
-bool has_outcome(const TcpTrial& trial) {
-  return trial.state() == TcpTrial::State::tested || trial.state() == TcpTrial::State::failed;
-}
-
 }  // namespace
 
-TcpMesh::TcpMesh(const MeshRequest& request, const std::vector<Descriptor>& device_listeners,
-                 const std::vector<Descriptor>& local_listeners, const Clock& clock)
-    : request_(request), device_listeners_(device_listeners), local_listeners_(local_listeners),
-      clock_(clock), identity_(identity_of(request)), strangers_max_(strangers_max(request)) {
+TcpMesh::TcpMesh(const MeshRequest& request) : request_(request) {
   for (const PeerAddress& other : request.ranks) {
     if (other.rank == request.rank) continue;
     Pair pair;
@@ -45,31 +31,64 @@ TcpMesh::TcpMesh(const MeshRequest& request, const std::vector<Descriptor>& devi
   }
 }
 
-Status TcpMesh::run() {
+Result<Mesh> TcpMesh::run(const Home& home, std::vector<RailListener>& listeners) {
+  const Clock& clock = home.loop.clock();
+  auto loop = progress::Loop::create(clock, 0);
+  if (!loop) return loop.status();
+  progress::Loop::Baton baton(**loop);
+  auto made = Connector::create(request_, tcp_opener(), **loop, home, *this, std::move(listeners), this);
+  if (!made) return made.status();
+  connector_ = std::move(*made);
+  (*loop)->set_client(this);
   // Two phases of trials and one of further lanes, each bounded by the probe timeout.
-  deadline_ = clock_.now() + 2 * request_.probe_timeout + 2 * kSecond;
-  if (request_.streams_per_rail > 1) deadline_ += request_.probe_timeout;
+  Nanoseconds deadline = clock.now() + 2 * request_.probe_timeout + 2 * kSecond;
+  if (request_.streams_per_rail > 1) deadline += request_.probe_timeout;
   for (Pair& pair : pairs_) {
     if (pair.dial) dial_candidates(pair);
   }
-  while (true) {
-    for (Pair& pair : pairs_) {
-      if (pair.dial) advance(pair);
-    }
-    sort_accepted();
-    if (is_done()) return Status::ok();
-    if (clock_.now() >= deadline_ || is_hopeless()) return undecided_error();
-    poll_once();
-  }
+  run(clock.now());
+  baton.drive_to_the_end([&] { return is_over(); }, deadline);
+  const Status outcome = !unusable_ ? unusable_ : is_done() ? Status::ok() : undecided_error();
+  listeners = connector_->release_listeners();
+  connector_.reset();
+  if (!outcome) return outcome;
+  return std::move(mesh_);
 }
 
+// ------------------------------------------------------------------------------------ events
+
+bool TcpMesh::run(Nanoseconds now) {
+  connector_->run(now);
+  for (Pair& pair : pairs_) {
+    if (pair.dial) advance(pair);
+  }
+  return false;
+}
+
+void TcpMesh::on_joined(std::unique_ptr<Connection> connection) {
+  ++pair_of(connection->peer).kept;
+  mesh_.connections.push_back(std::move(connection));
+}
+
+void TcpMesh::on_dial_failed(const Path& path, DialOutcome outcome, const std::string& reason) {
+  Pair& pair = pair_of(path.peer);
+  --pair.under_way;
+  pair.starved |= outcome == DialOutcome::starved;
+  pair.failures.push_back(request_.rail_of(request_.rank, path.rail).name + " to " +
+                          request_.rail_of(path.peer, path.peer_rail).address + ": " + reason);
+}
+
+void TcpMesh::on_tested(const Path& path) {
+  Pair& pair = pair_of(path.peer);
+  --pair.under_way;
+  pair.working.push_back(path);
+}
+
+bool TcpMesh::is_over() const { return !unusable_ || is_done() || is_hopeless(); }
+
 bool TcpMesh::is_done() const {
-  return std::all_of(pairs_.begin(), pairs_.end(), [](const Pair& pair) {
-    if (!pair.dial) return pair.kept == pair.expected;
-    const bool flushed = std::all_of(pair.trials.begin(), pair.trials.end(),
-                                     [](const TcpTrial& trial) { return trial.is_flushed(); });
-    return pair.phase == Pair::Phase::decided && !pair.chosen.empty() && flushed;
-  });
+  return std::all_of(pairs_.begin(), pairs_.end(),
+                     [](const Pair& pair) { return pair.expected > 0 && pair.kept == pair.expected; });
 }
 
 // Everything was tried, and some peer answered on no rail.
@@ -88,15 +107,14 @@ Status TcpMesh::undecided_error() const {
   int first = -1;
   Code code = Code::peer_lost;
   for (const Pair& pair : pairs_) {
-    const bool lost = pair.dial ? pair.chosen.empty() : pair.kept != pair.expected;
-    if (!lost) continue;
+    if (pair.expected > 0 && pair.kept == pair.expected) continue;
     if (pair.starved) code = Code::exhausted;
     if (first < 0) first = pair.peer;
     text += text.empty() ? "" : "; ";
     if (!pair.dial) {
       text += "rank " + std::to_string(pair.peer) + " did not connect to it";
       // Perhaps it tried.
-      const std::string& reason = refusals_.last_reason();
+      const std::string& reason = connector_->last_refusal();
       if (!reason.empty()) text += " (somebody was refused: " + reason + ")";
       continue;
     }
@@ -106,92 +124,6 @@ Status TcpMesh::undecided_error() const {
   }
   return error(code, "rank %d: %s; check cables, addresses and firewalls, or choose rails "
                "with NEZHA_RAILS", request_.rank, text.c_str()).with_peer(first);
-}
-
-// ---------------------------------------------------------------------------------- polling
-
-void TcpMesh::poll_once() {
-  std::vector<pollfd> watched;
-  std::vector<TcpTrial*> trials;
-  Nanoseconds soonest = deadline_;
-  auto watch = [&](TcpTrial& trial) {
-    if (trial.state() == TcpTrial::State::failed) return;
-    watched.push_back({trial.fd(), trial.poll_events(), 0});
-    trials.push_back(&trial);
-    soonest = std::min(soonest, trial.deadline());
-  };
-  for (Pair& pair : pairs_) {
-    for (TcpTrial& trial : pair.trials) watch(trial);
-    for (const Redial& redial : pair.redials) soonest = std::min(soonest, redial.at);
-  }
-  for (TcpTrial& trial : accepted_) watch(trial);
-  const size_t trial_count = watched.size();
-  const Nanoseconds room_from = room_at();
-  const bool has_room = room_from <= clock_.now();
-  if (!has_room) soonest = std::min(soonest, room_from);
-  for (size_t i = 0; has_room && i < device_listeners_.size(); ++i) {
-    watched.push_back({device_listeners_[i].get(), POLLIN, 0});
-    watched.push_back({local_listeners_[i].get(), POLLIN, 0});
-  }
-  const Nanoseconds left = std::max<Nanoseconds>(soonest - clock_.now(), 0);
-  poll(watched.data(), watched.size(), static_cast<int>(left / kMillisecond) + 1);
-  const Nanoseconds now = clock_.now();
-  for (size_t i = 0; i < trial_count; ++i) {
-    if (watched[i].revents != 0) trials[i]->on_poll(watched[i].revents, now);
-    trials[i]->on_time(now);
-    if (trials[i]->state() == TcpTrial::State::failed) {
-      refusals_.note(*trials[i], now);
-      trials[i]->close();
-    }
-  }
-  for (size_t i = trial_count; i < watched.size(); ++i) {
-    if (watched[i].revents != 0) accept_from(watched[i].fd, static_cast<int>(i - trial_count) / 2);
-  }
-}
-
-void TcpMesh::accept_from(int listener, int rail) {
-  const Nanoseconds now = clock_.now();
-  if (room_at() > now) return;
-  const int fd = accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-  if (fd < 0) return;  // it went away, or descriptors are short: the next poll tries again
-  if (const auto oldest = in_the_way(); oldest != accepted_.end()) {
-    refusals_.note(*oldest, kCrowdedOut, now);
-    accepted_.erase(oldest);
-  }
-  accepted_.emplace_back(identity_, Descriptor(fd), rail, now);
-}
-
-std::list<TcpTrial>::iterator TcpMesh::in_the_way() {
-  return oldest_in_the_way(accepted_, strangers_max_, [](const TcpTrial& trial) {
-    return !trial.is_authenticated() && trial.state() != TcpTrial::State::failed;
-  });
-}
-
-Nanoseconds TcpMesh::room_at() {
-  const auto oldest = in_the_way();
-  return oldest == accepted_.end() ? 0 : oldest->since() + kStrangersStay;
-}
-
-void TcpMesh::sort_accepted() {
-  for (auto it = accepted_.begin(); it != accepted_.end();) {
-    const auto here = it++;
-    switch (here->state()) {
-      case TcpTrial::State::used:
-        for (Pair& pair : pairs_) {
-          if (pair.peer != here->peer()) continue;
-          pair.expected = here->total();
-          ++pair.kept;
-        }
-        used_.splice(used_.end(), accepted_, here);
-        break;
-      case TcpTrial::State::unused:
-      case TcpTrial::State::failed:
-        accepted_.erase(here);
-        break;
-      default:
-        break;
-    }
-  }
 }
 
 // ---------------------------------------------------------------------------------- dialling
@@ -211,105 +143,52 @@ bool TcpMesh::is_candidate(const Pair& pair, RailPair rails) const {
 }
 
 void TcpMesh::dial_candidates(Pair& pair) {
-  const Nanoseconds deadline = clock_.now() + request_.probe_timeout;
   for (int mine = 0; mine < static_cast<int>(me().rails.size()); ++mine) {
     for (int theirs = 0; theirs < static_cast<int>(peer(pair.peer).rails.size()); ++theirs) {
-      if (is_candidate(pair, {mine, theirs})) start_dial(pair, {mine, theirs}, 0, deadline);
+      if (is_candidate(pair, {mine, theirs})) dial(pair, {mine, theirs}, 0);
     }
   }
 }
 
-void TcpMesh::start_dial(Pair& pair, RailPair rails, int lane, Nanoseconds deadline) {
-  const RailAddress& mine = me().rails[static_cast<size_t>(rails.mine)];
-  const RailAddress& theirs = peer(pair.peer).rails[static_cast<size_t>(rails.theirs)];
-  auto fd = dial_rail(request_, pair.peer, rails.mine, rails.theirs);
-  if (!fd) {
-    pair.failures.push_back(mine.name + " to " + theirs.address + ": " + fd.status().message());
-    pair.starved |= fd.status().code() == Code::exhausted;
-    return;
-  }
-  pair.trials.emplace_back(identity_, std::move(*fd), pair.peer, rails.mine, rails.theirs, lane,
-                           0, clock_.now(), deadline);
-}
-
-void TcpMesh::dial_again(Pair& pair) {
-  const Nanoseconds now = clock_.now();
-  for (auto it = pair.trials.begin(); it != pair.trials.end();) {
-    const auto here = it++;
-    const Nanoseconds at = now + kRedialPause;
-    if (!here->was_turned_away() || at >= here->deadline()) continue;
-    pair.redials.push_back({{here->rail(), here->peer_rail()}, here->lane(), at, here->deadline()});
-    pair.trials.erase(here);
-  }
-  for (auto it = pair.redials.begin(); it != pair.redials.end();) {
-    const auto here = it++;
-    if (here->at > now) continue;
-    start_dial(pair, here->rails, here->lane, here->deadline);
-    pair.redials.erase(here);
-  }
-}
-
-std::vector<RailPair> TcpMesh::working(const Pair& pair) const {
-  std::vector<RailPair> pairs;
-  for (const TcpTrial& trial : pair.trials) {
-    if (trial.state() == TcpTrial::State::tested) pairs.push_back({trial.rail(), trial.peer_rail()});
-  }
-  return pairs;
+void TcpMesh::dial(Pair& pair, RailPair rails, int lane) {
+  ++pair.under_way;
+  connector_->dial({pair.peer, rails.mine, rails.theirs, lane}, 0, request_.probe_timeout);
 }
 
 void TcpMesh::choose(Pair& pair) {
-  pair.chosen = pair_rails(working(pair), static_cast<int>(me().rails.size()),
+  std::vector<RailPair> working;
+  for (const Path& path : pair.working) working.push_back({path.rail, path.peer_rail});
+  pair.chosen = pair_rails(working, static_cast<int>(me().rails.size()),
                            static_cast<int>(peer(pair.peer).rails.size()));
 }
 
 void TcpMesh::advance(Pair& pair) {
-  if (pair.phase == Pair::Phase::decided) return;
-  dial_again(pair);
-  if (!pair.redials.empty()) return;
-  if (!std::all_of(pair.trials.begin(), pair.trials.end(), has_outcome)) return;
-  for (const TcpTrial& trial : pair.trials) {
-    if (trial.state() != TcpTrial::State::failed) continue;
-    const RailAddress& mine = me().rails[static_cast<size_t>(trial.rail())];
-    const RailAddress& theirs = peer(pair.peer).rails[static_cast<size_t>(trial.peer_rail())];
-    pair.failures.push_back(mine.name + " to " + theirs.address + ": " + trial.reason());
-  }
-  std::erase_if(pair.trials,
-                [](const TcpTrial& trial) { return trial.state() == TcpTrial::State::failed; });
+  if (pair.phase == Pair::Phase::decided || pair.under_way > 0) return;
   if (pair.phase != Pair::Phase::lanes) choose(pair);
   const size_t possible = std::min(me().rails.size(), peer(pair.peer).rails.size());
   if (pair.phase == Pair::Phase::subnet && pair.chosen.size() < possible) {
     pair.phase = Pair::Phase::anything;
-    const size_t before = pair.trials.size();
     dial_candidates(pair);
-    if (pair.trials.size() > before) return;
+    if (pair.under_way > 0) return;
   }
   if (pair.phase != Pair::Phase::lanes && request_.streams_per_rail > 1) {
     pair.phase = Pair::Phase::lanes;
-    const Nanoseconds deadline = clock_.now() + request_.probe_timeout;
     for (const RailPair& rails : pair.chosen) {
-      for (int lane = 1; lane < request_.streams_per_rail; ++lane) {
-        start_dial(pair, rails, lane, deadline);
-      }
+      for (int lane = 1; lane < request_.streams_per_rail; ++lane) dial(pair, rails, lane);
     }
-    return;
+    if (pair.under_way > 0) return;
   }
   decide(pair);
 }
 
 void TcpMesh::decide(Pair& pair) {
   pair.phase = Pair::Phase::decided;
-  auto is_chosen = [&](const TcpTrial& trial) {
-    return std::find(pair.chosen.begin(), pair.chosen.end(),
-                     RailPair{trial.rail(), trial.peer_rail()}) != pair.chosen.end();
+  const auto is_chosen = [&](const Path& path) {
+    return std::find(pair.chosen.begin(), pair.chosen.end(), RailPair{path.rail, path.peer_rail}) !=
+           pair.chosen.end();
   };
-  const auto total = static_cast<int>(
-      std::count_if(pair.trials.begin(), pair.trials.end(), is_chosen));
-  for (auto it = pair.trials.begin(); it != pair.trials.end();) {
-    const auto here = it++;
-    const bool use = is_chosen(*here);
-    here->decide(use, total);
-    if (use) used_.splice(used_.end(), pair.trials, here);
-  }
+  pair.expected = static_cast<int>(std::count_if(pair.working.begin(), pair.working.end(), is_chosen));
+  for (const Path& path : pair.working) connector_->decide(path, is_chosen(path), pair.expected);
   explain_left_out(pair);
 }
 
@@ -323,9 +202,9 @@ void TcpMesh::explain_left_out(const Pair& pair) {
       if (failure.rfind(name + " to ", 0) == 0) why += (why.empty() ? "" : ", ") + failure;
     }
     if (why.empty()) why = "no rail of that rank is left for it";
-    left_out_.push_back("rail " + name + " of rank " + std::to_string(request_.rank) +
+    mesh_.left_out.push_back("rail " + name + " of rank " + std::to_string(request_.rank) +
                         " is not used towards rank " + std::to_string(pair.peer) + ": " + why);
-    NEZHA_LOG(warn, "tcp", "%s", left_out_.back().c_str());
+    NEZHA_LOG(warn, "tcp", "%s", mesh_.left_out.back().c_str());
   }
 }
 

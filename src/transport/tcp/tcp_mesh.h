@@ -1,42 +1,30 @@
-// TcpMesh: brings up all connections of one rank with all others, in one poll loop.
+// TcpMesh: which TCP connections of one rank with all others are tried while the job forms, and which of
+// those that work are used. The connections themselves are the Connector's.
 //
 // Contract: used once, by one thread; `run` returns within about three probe timeouts whatever the
-// network, a firewall or a stranger does (strangers.h). Afterwards `used()` holds the connections to
-// keep.
+// network, a firewall or a stranger does. Afterwards `connections` are those to keep.
 #pragma once
 
-#include <list>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
+#include "transport/connect/connector.h"
 #include "transport/tcp/pairing.h"
-#include "transport/tcp/refusal_log.h"
-#include "transport/tcp/tcp_trial.h"
 #include "transport/transport.h"
 
 namespace nezha::transport {
 
-class TcpMesh {
+class TcpMesh final : private progress::LoopClient, private RejoinEvents, private Chooser {
  public:
-  TcpMesh(const MeshRequest& request, const std::vector<Descriptor>& device_listeners,
-          const std::vector<Descriptor>& local_listeners, const Clock& clock);
+  explicit TcpMesh(const MeshRequest& request);
 
   // `peer_lost` naming the peer and what was tried on each rail; `exhausted` when some could not be tried
-  // for want of a descriptor.
-  Status run();
-  std::list<TcpTrial>& used() { return used_; }
-  const std::vector<std::string>& left_out() const { return left_out_; }
+  // for want of a descriptor; what `make_connection` says. Listeners go back to `listeners`.
+  Result<Mesh> run(const Home& home, std::vector<RailListener>& listeners);
 
  private:
-  // A connection that is dialled again, at `at`.
-  struct Redial {
-    RailPair rails;
-    int lane = 0;
-    Nanoseconds at = 0;
-    Nanoseconds deadline = 0;
-  };
-
   // What is known about one peer. Towards higher ranks we dial, towards lower ones we wait.
   struct Pair {
     enum class Phase : uint8_t { subnet, anything, lanes, decided };
@@ -44,53 +32,51 @@ class TcpMesh {
     bool dial = false;
     bool same_host = false;
     Phase phase = Phase::subnet;
-    std::list<TcpTrial> trials;     // dialled
-    std::list<Redial> redials;
+    int under_way = 0;              // dialled, and without an outcome
+    std::vector<Path> working;      // dialled, tested
     std::vector<RailPair> chosen;
     std::vector<std::string> failures;
     bool starved = false;           // some were for want of a descriptor
-    int expected = -1;              // accepted: how many connections the dialler keeps
+    int expected = -1;              // how many connections the dialler keeps
     int kept = 0;
   };
 
   const PeerAddress& me() const { return request_.ranks[static_cast<size_t>(request_.rank)]; }
   const PeerAddress& peer(int rank) const { return request_.ranks[static_cast<size_t>(rank)]; }
+  Pair& pair_of(int rank) { return pairs_[static_cast<size_t>(rank < request_.rank ? rank : rank - 1)]; }
 
-  void poll_once();
-  void accept_from(int listener, int rail);
-  // Who makes room for the next; the end of `accepted_` when nobody has to.
-  std::list<TcpTrial>::iterator in_the_way();
-  // From when on somebody may be accepted.
-  Nanoseconds room_at();
-  void sort_accepted();
+  // progress::LoopClient
+  bool run(Nanoseconds now) override;
+  Nanoseconds next_wakeup() const override { return connector_->next_wakeup(); }
+  // RejoinEvents
+  void on_joined(std::unique_ptr<Connection> connection) override;
+  void on_dial_failed(const Path& path, DialOutcome outcome, const std::string& reason) override;
+  void on_probed(const Path&, Probed) override {}
+  void on_carrier(int, bool) override {}
+  // Chooser
+  void on_tested(const Path& path) override;
+  void on_chosen(int peer, int total) override { pair_of(peer).expected = total; }
+  void on_unusable(const Status& why) override { unusable_ = why; }
+
+  bool is_over() const;
   bool is_done() const;
   bool is_hopeless() const;
   Status undecided_error() const;
 
-  void start_dial(Pair& pair, RailPair rails, int lane, Nanoseconds deadline);
-  // Whom a rank turned away among its strangers comes again, until the deadline that it had.
-  void dial_again(Pair& pair);
+  void dial(Pair& pair, RailPair rails, int lane);
   void dial_candidates(Pair& pair);
-  // Moves a pair on when every trial of its phase has an outcome.
+  // Moves a pair on when every connection of its phase has an outcome.
   void advance(Pair& pair);
-  std::vector<RailPair> working(const Pair& pair) const;
   void choose(Pair& pair);
   void decide(Pair& pair);
   void explain_left_out(const Pair& pair);
   bool is_candidate(const Pair& pair, RailPair rails) const;
 
   const MeshRequest& request_;
-  const std::vector<Descriptor>& device_listeners_;
-  const std::vector<Descriptor>& local_listeners_;
-  const Clock& clock_;
-  const TrialIdentity identity_;
-  std::vector<Pair> pairs_;
-  std::list<TcpTrial> accepted_;
-  std::list<TcpTrial> used_;
-  std::vector<std::string> left_out_;
-  RefusalLog refusals_;
-  const size_t strangers_max_;
-  Nanoseconds deadline_ = kNever;
+  std::vector<Pair> pairs_;  // by rank, without this one
+  std::unique_ptr<Connector> connector_;
+  Mesh mesh_;
+  Status unusable_ = Status::ok();
 };
 
 }  // namespace nezha::transport

@@ -1,9 +1,9 @@
 #include "transport/tcp/tcp_transport.h"
 
+#include "transport/rail_socket.h"
 #include "transport/tcp/tcp_address.h"
-#include "transport/tcp/tcp_connect.h"
 #include "transport/tcp/tcp_mesh.h"
-#include "transport/tcp/tcp_rejoin.h"
+#include "transport/tcp/tcp_opener.h"
 
 namespace nezha::transport {
 
@@ -17,41 +17,25 @@ Status TcpTransport::listen(std::vector<RailAddress>& rails, uint16_t port_low,
     auto local = listen_on({rail.address, ""}, port_low, port_high, &ports.local);
     if (!local) return local.status();
     rail.blob = encode(ports);
-    device_listeners_.push_back(std::move(*device));
-    local_listeners_.push_back(std::move(*local));
+    const auto index = static_cast<int>(&rail - rails.data());
+    listeners_.push_back({std::move(*device), index});
+    listeners_.push_back({std::move(*local), index});
   }
   return Status::ok();
 }
 
 Result<Mesh> TcpTransport::connect(const MeshRequest& request, progress::Loop& loop,
                                    ConnectionEvents& events) {
-  auto mesh = build(request, loop, events);
-  if (!mesh) {
-    device_listeners_.clear();
-    local_listeners_.clear();
-  }
-  return mesh;
-}
-
-Result<Mesh> TcpTransport::build(const MeshRequest& request, progress::Loop& loop,
-                                 ConnectionEvents& events) {
-  TcpMesh builder(request, device_listeners_, local_listeners_, loop.clock());
-  NEZHA_RETURN_IF_ERROR(builder.run());
-  Mesh mesh;
-  mesh.left_out = builder.left_out();
-  for (TcpTrial& trial : builder.used()) {
-    auto connection = make_connection(request, loop, events, trial);
-    if (!connection) return connection.status();
-    mesh.connections.push_back(std::move(*connection));
-  }
+  auto mesh = TcpMesh(request).run({loop, events}, listeners_);
+  if (!mesh) listeners_.clear();
   return mesh;
 }
 
 Result<std::unique_ptr<Rejoin>> TcpTransport::rejoin(const MeshRequest& request,
                                                      progress::Loop& loop, ConnectionEvents& events,
                                                      RejoinEvents& joins) {
-  auto made = TcpRejoin::create(request, loop, events, joins, std::move(device_listeners_),
-                                std::move(local_listeners_));
+  auto made =
+      Connector::create(request, tcp_opener(), loop, {loop, events}, joins, std::move(listeners_));
   if (!made) return made.status();
   return std::unique_ptr<Rejoin>(std::move(*made));
 }

@@ -2,7 +2,7 @@
 //
 // Contract: see transport/transport.h. Of every two ranks the lower one dials. Candidates are first
 // the pairs of devices in one subnet (or the same device, for ranks of one host), then, for rails
-// left over on both sides, every other pair; what works is found by trying (tcp_trial.h), never by
+// left over on both sides, every other pair; what works is found by trying (trial.h), never by
 // name or order.
 #pragma once
 
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "transport/rail_socket.h"
+#include "transport/connect/connector.h"
 #include "transport/transport.h"
 
 namespace nezha::transport {
@@ -24,11 +24,8 @@ class TcpTransport final : public Transport {
                                          ConnectionEvents& events, RejoinEvents& joins) override;
 
  private:
-  Result<Mesh> build(const MeshRequest& request, progress::Loop& loop, ConnectionEvents& events);
-
-  // By rail. They stay open from `connect` to `rejoin`, unless `connect` failed.
-  std::vector<Descriptor> device_listeners_;
-  std::vector<Descriptor> local_listeners_;
+  // Two of each rail, but for the time when a connector has them.
+  std::vector<RailListener> listeners_;
 };
 
 }  // namespace nezha::transport

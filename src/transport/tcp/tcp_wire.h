@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "progress/loop.h"
-#include "transport/tcp/tcp_stream.h"
+#include "transport/connect/tcp_stream.h"
 #include "transport/wire.h"
 
 namespace nezha::transport {

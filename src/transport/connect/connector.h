@@ -1,0 +1,189 @@
+// Connector: accepts, dials and probes for the rails of one transport. Whatever a rail is, two ranks meet
+// over TCP; what they test there, and what carries the frames afterwards, is the opener's (rail_test.h).
+//
+// Contract: see transport/transport.h. Lives no longer than the loop, the opener and the two receivers
+// of events; every call, the destructor too, with the baton held. Events come from `run` alone, so a call
+// from within one (`stop` included) finds everything in order; only the destructor must not be called
+// there.
+//
+//   Dialling   who is turned away among a rank's strangers dials again until its patience ends.
+//   Probes     who accepts is a host that answers. Where connections end unheard (RailOpener), the probe
+//              says a Hello: who answers that is the process itself.
+//   Strangers  a bounded number of accepted connections without a proof; the oldest of them makes room
+//              for the next (strangers.h). Two seconds each, 64 bytes read of each (trial.h).
+//   Members    who has proved itself has kMemberTimeout for the test and the verdict; while somebody
+//              chooses, as long as whoever dialled takes for all its rails.
+//   Shortage   without descriptors or memory a listener is not looked at for kShortagePause.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "progress/loop.h"
+#include "transport/link_watch.h"
+#include "transport/connect/refusal_log.h"
+#include "transport/connect/trial.h"
+#include "transport/transport.h"
+
+namespace nezha::transport {
+
+// A socket on which connections of a rail are accepted.
+struct RailListener {
+  Descriptor fd;
+  int rail = 0;
+};
+
+// Where the connections that are made belong.
+struct Home {
+  progress::Loop& loop;
+  ConnectionEvents& events;
+};
+
+// Decides, while the job forms, which of the connections that passed their test are used; later all are.
+class Chooser {
+ public:
+  virtual ~Chooser() = default;
+  // One that this rank dialled has passed: it waits for `Connector::decide`.
+  virtual void on_tested(const Path& path) = 0;
+  // One that `peer` dialled is used, of so many between the two.
+  virtual void on_chosen(int peer, int total) = 0;
+  // One that is used cannot be.
+  virtual void on_unusable(const Status& why) = 0;
+};
+
+class Connector final : public Rejoin, private progress::Polled {
+ public:
+  // Works on `loop`, while the job forms not yet the connections' own. `exhausted` when it cannot watch
+  // the listeners.
+  static Result<std::unique_ptr<Connector>> create(const MeshRequest& request, RailOpener& opener,
+                                                   progress::Loop& loop, const Home& home,
+                                                   RejoinEvents& joins,
+                                                   std::vector<RailListener> listeners,
+                                                   Chooser* chooser = nullptr);
+  ~Connector() override { stop(); }
+
+  void dial(const Path& path, uint32_t epoch, Nanoseconds patience) override;
+  void probe(const Path& path, Nanoseconds patience) override;
+  void run(Nanoseconds now) override;
+  Nanoseconds next_wakeup() const override;
+  void stop() override;
+  // A connection that has proved itself at a listener of the caller's own, and is watched by nobody.
+  void take_over(std::unique_ptr<Trial> member);
+  // Of one that waits for it: whether it is used, of so many between the two ranks.
+  void decide(const Path& path, bool use, int total);
+  // Why somebody was refused last; empty when nobody was.
+  const std::string& last_refusal() const { return refusals_.last_reason(); }
+  // Stops, and gives the listeners back.
+  std::vector<RailListener> release_listeners();
+  // Rails are being tested that nobody can wait for.
+  bool is_polling() const { return polling_; }
+
+ private:
+  static constexpr int kAcceptsPerTurn = 16;  // of one listener
+  static constexpr Nanoseconds kMemberTimeout = 3 * kSecond;
+  static constexpr Nanoseconds kShortagePause = 100 * kMillisecond;
+
+  struct Listener final : progress::Pollable {
+    Listener(Connector& owner_of_it, RailListener socket_of_it)
+        : owner(owner_of_it), socket(std::move(socket_of_it)) {}
+    void on_ready(uint32_t) override { owner.accept_at(*this); }
+    Connector& owner;
+    RailListener socket;
+    bool watched = false;
+  };
+
+  enum class Kind : uint8_t { dialled, accepted, probe };
+
+  // One connection on its way, or what has become of it.
+  struct Attempt final : progress::Pollable {
+    Attempt(Connector& owner_of_it, Kind what) : owner(owner_of_it), kind(what) {}
+    void on_ready(uint32_t epoll_events) override { owner.advance(*this, epoll_events); }
+    int descriptor() const { return trial ? trial->fd() : probe_fd.get(); }
+    bool is_polled() const { return trial && trial->is_polled(); }
+    Connector& owner;
+    const Kind kind;
+    Path path;                        // not of an accepted one: the trial knows
+    uint32_t epoch = 0;
+    std::unique_ptr<Trial> trial;  // null: a probe that says nothing, or dialled again at `dial_at`
+    Descriptor probe_fd;
+    Nanoseconds dial_at = kNever;
+    Nanoseconds deadline = kNever;
+    uint32_t watched_for = 0;         // epoll events; 0: not watched
+    bool member = false;              // accepted: proved itself
+    bool succeeded = false;
+    DialOutcome outcome = DialOutcome::unanswered;
+    std::string reason;
+    std::list<Attempt>::iterator self;
+  };
+  using Attempts = std::list<Attempt>;
+
+  Connector(const MeshRequest& request, RailOpener& opener, progress::Loop& loop, const Home& home,
+            RejoinEvents& joins, Chooser* chooser);
+
+  // progress::Polled: the tests of rails.
+  bool poll() override;
+  Sleep may_sleep() override { return Sleep::briefly; }
+  void look_for_polled();
+
+  Status listen_at(RailListener socket);
+  void accept_at(Listener& listener);
+  void admit(int rail, Descriptor fd);
+  // Who makes room for the next; the end of `accepted_` when nobody has to.
+  std::list<Attempt>::iterator in_the_way();
+  // Accepts nobody there until then.
+  void pause(Listener& listener, Nanoseconds until);
+  void resume_listening(Nanoseconds now);
+
+  Attempt& add(Attempts& list, Kind kind);
+  void start_dial(Attempt& attempt);
+  void dial_again(Nanoseconds now);
+  // Watches for what the attempt waits for now.
+  void watch(Attempt& attempt);
+  void unwatch(Attempt& attempt);
+  void advance(Attempt& attempt, uint32_t epoll_events);
+  void advance_probe(Attempt& attempt);
+  // It has passed its test; true when there is nothing more to do with it now.
+  bool pass(Attempt& attempt);
+  // Draws the consequences of a trial's new state.
+  void settle(Attempt& attempt, Nanoseconds now);
+  void expire(Attempts& list, Nanoseconds now);
+  void fail_trial(Attempt& attempt, Nanoseconds now);
+  void finish(Attempt& attempt, bool succeeded, DialOutcome outcome, std::string reason);
+  void drop(Attempt& attempt);
+  void raise(Attempt& attempt);
+  Probed answer_to(const Attempt& probe) const;
+
+  const MeshRequest request_;
+  const TrialIdentity identity_;
+  const size_t strangers_max_;
+  RailOpener& opener_;
+  progress::Loop& loop_;
+  const Home home_;
+  RejoinEvents& joins_;
+  Chooser* const chooser_;  // null: every connection is used
+  std::list<Listener> listeners_;
+  Nanoseconds listen_at_ = kNever;  // again, where that pauses
+  bool polling_ = false;
+  std::unique_ptr<LinkWatch> links_;
+  RefusalLog refusals_;
+  Attempts dialled_;   // probes too
+  Attempts accepted_;  // oldest first
+  Attempts finished_;  // to be told by `run`
+  std::deque<std::pair<int, bool>> carriers_;
+  bool stopped_ = false;
+};
+
+TrialIdentity identity_of(const MeshRequest& request, RailOpener& opener);
+
+// Of a trial that is used. `exhausted` when the loop cannot watch it, `invalid_argument` when the host
+// does not know the congestion control.
+Result<std::unique_ptr<Connection>> make_connection(const MeshRequest& request, RailOpener& opener,
+                                                    const Home& home, Trial& trial);
+
+}  // namespace nezha::transport

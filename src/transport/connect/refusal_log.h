@@ -1,0 +1,31 @@
+// RefusalLog: tells of strangers who were refused, without letting them fill the log.
+//
+// Contract: one owner, one thread. At most one line a second; the others are counted in the next line.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/clock.h"
+#include "transport/connect/trial.h"
+
+namespace nezha::transport {
+
+class RefusalLog {
+ public:
+  // An accepted trial ended; says so if it was a refusal. Its socket is still open.
+  void note(const Trial& trial, Nanoseconds now);
+  // The same for another `reason`.
+  void note(const Trial& trial, const char* reason, Nanoseconds now);
+  // Why somebody was refused last; empty when nobody was.
+  const std::string& last_reason() const { return last_reason_; }
+
+ private:
+  static constexpr Nanoseconds kPause = kSecond;
+
+  Nanoseconds quiet_until_ = 0;
+  uint64_t untold_ = 0;
+  std::string last_reason_;
+};
+
+}  // namespace nezha::transport

@@ -1,0 +1,75 @@
+// TcpStream: the bytes of one connection, as they are or in records that nobody else can make
+// (authenticated_stream.h) or read (tls_stream.h), behind two calls that behave like sendmsg(2) and
+// recvmsg(2).
+//
+// Contract
+//   Owner    one Trial, then one TcpWire; one thread. Owns the socket, which is non-blocking.
+//   Sending  what was taken is gone: its memory is free. A stream of records may hold some of it back
+//            (`unsent_bytes`, bounded) until the socket is writable and `push` is called.
+//   Reading  what the network gives is all that epoll knows of: a stream of records may hold bytes that
+//            are not there any more (`has_buffered_input`).
+//   Errors   errno; `explain` makes a sentence of it. None heals.
+#pragma once
+
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "transport/rail_socket.h"
+
+namespace nezha::transport {
+
+class TcpStream {
+ public:
+  enum class Source : uint8_t {
+    network,
+    buffer,  // only what has left the kernel already
+  };
+
+  // As they are.
+  static std::unique_ptr<TcpStream> plain(Descriptor fd);
+  virtual ~TcpStream() = default;
+
+  // How many bytes were taken, of one at least; -1 and errno, EAGAIN when the network takes none now.
+  virtual ssize_t send(const iovec* pieces, size_t count) = 0;
+  // How many bytes came; 0 at the end of the connection; -1 and errno, EAGAIN when there are none now.
+  // After EAGAIN, and after fewer bytes than asked for, nothing is buffered.
+  virtual ssize_t receive(const iovec* pieces, size_t count, Source source) = 0;
+  virtual bool has_buffered_input() const { return false; }
+  // Hands the network what was held back; false and errno (EAGAIN) when not all of it has gone.
+  virtual bool push() { return true; }
+  size_t unsent_bytes() const { return unsent_; }
+  bool wants_write() const { return unsent_ > 0; }
+
+  // The stream can carry bytes: there is nothing left to negotiate.
+  virtual bool is_open() const { return true; }
+  bool has_records() const { return has_records_; }
+  // The other side speaks our protocol, and does not encrypt as we do.
+  virtual bool is_peer_plain() const { return false; }
+  // From now on much will be moved: buffers may be large, and reading may run ahead.
+  virtual void begin_bulk() {}
+  virtual std::string explain(int os_errno) const;
+  // Bytes have come since the last call of this, though none were given.
+  bool take_arrival() { return std::exchange(arrived_, false); }
+
+  int fd() const { return fd_.get(); }
+  int release_fd() { return fd_.release(); }
+  void close() { fd_.reset(-1); }
+
+ protected:
+  TcpStream(Descriptor fd, bool has_records) : fd_(std::move(fd)), has_records_(has_records) {}
+  TcpStream(const TcpStream&) = delete;
+  TcpStream& operator=(const TcpStream&) = delete;
+
+  Descriptor fd_;
+  const bool has_records_;
+  size_t unsent_ = 0;
+  bool arrived_ = false;
+};
+
+}  // namespace nezha::transport

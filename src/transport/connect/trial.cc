@@ -1,0 +1,336 @@
+#include "transport/connect/trial.h"
+
+#include <poll.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "transport/connect/authenticated_stream.h"
+
+namespace nezha::transport {
+namespace {
+
+constexpr std::array<char, 4> kVerdictMagic = {'N', 'Z', 'V', '1'};
+
+template <size_t N>
+std::span<const std::byte, N> fixed(const std::vector<std::byte>& bytes) {
+  return std::span<const std::byte, N>(bytes.data(), N);
+}
+
+}  // namespace
+
+Trial::Trial(const TrialIdentity& me, Descriptor fd, int peer, int rail, int peer_rail,
+                   int lane, uint32_t epoch, Nanoseconds now, Nanoseconds deadline)
+    : me_(me), dialler_(true), state_(State::connecting), peer_(peer), rail_(rail),
+      peer_rail_(peer_rail), lane_(lane), since_(now), deadline_(deadline) {
+  hello_.job = me.job;
+  hello_.world_size = me.world_size;
+  hello_.dialer_rank = static_cast<uint32_t>(me.rank);
+  hello_.acceptor_rank = static_cast<uint32_t>(peer);
+  hello_.dialer_rail = static_cast<uint16_t>(rail);
+  hello_.acceptor_rail = static_cast<uint16_t>(peer_rail);
+  hello_.lane = static_cast<uint16_t>(lane);
+  hello_.epoch = epoch;
+  open_stream(std::move(fd));
+  if (auto nonce = wire::random_nonce()) {
+    hello_.nonce = *nonce;
+  } else {
+    fail(nonce.status().message());
+  }
+}
+
+Trial::Trial(const TrialIdentity& me, Descriptor fd, int rail, Nanoseconds now)
+    : me_(me), dialler_(false), state_(State::hello), rail_(rail),
+      since_(now), deadline_(now + kStrangerTimeout) {
+  open_stream(std::move(fd));
+}
+
+void Trial::open_stream(Descriptor fd) {
+  if (me_.tls != nullptr) {
+    auto encrypted = me_.tls->open(fd, dialler_);
+    if (encrypted) {
+      stream_ = std::move(*encrypted);
+      return;
+    }
+    fail(encrypted.status().message());
+  }
+  stream_ = TcpStream::plain(std::move(fd));
+}
+
+short Trial::poll_events() const {
+  if (state_ == State::connecting) return POLLOUT;
+  // While it is being opened only the stream knows what it waits for.
+  const bool writing = stream_->is_open() ? !is_written() : stream_->wants_write();
+  return static_cast<short>(POLLIN | (writing ? POLLOUT : 0));
+}
+
+void Trial::fail(std::string reason) {
+  state_ = State::failed;
+  reason_ = std::move(reason);
+}
+
+void Trial::fail_stream(int os_errno) {
+  const bool stranger = !dialler_ && !stream_->is_open() && os_errno == EPROTO;
+  if (stranger && stream_->is_peer_plain()) {
+    // One of ours, and it would not understand an answer in TLS.
+    stream_ = TcpStream::plain(Descriptor(stream_->release_fd()));
+    // Closing with bytes unread would reset the connection, and with it the answer.
+    std::array<std::byte, wire::kHelloBytes> rest;
+    const iovec piece{rest.data(), rest.size()};
+    (void)stream_->receive(&piece, 1, TcpStream::Source::network);
+    return refuse(wire::Refusal::needs_tls);
+  }
+  refused_ = refused_ || stranger;
+  if (os_errno == EPIPE || os_errno == ECONNRESET) note_end();
+  if (dialler_ && !stream_->is_open() && os_errno != EPROTO) {
+    return fail("closed by the peer during the TLS handshake: it may have tls=off, which must be equal "
+                "on all ranks");
+  }
+  fail(stream_->explain(os_errno));
+}
+
+// A proof that was sent need not have been read: only its echo shows that.
+void Trial::note_end() { turned_away_ = dialler_ && in_.empty() && !heard_; }
+
+void Trial::refuse(wire::Refusal refusal) {
+  // A stranger who does not even speak our protocol gets no answer.
+  if (refusal != wire::Refusal::bad_magic) {
+    std::array<std::byte, wire::kChallengeBytes> answer;
+    wire::make_refusal(refusal, answer);
+    write(answer.data(), answer.size());
+  }
+  refused_ = true;
+  fail(std::string(wire::reason_of(refusal)));
+}
+
+void Trial::on_time(Nanoseconds now) {
+  if (now < deadline_ || state_ == State::failed || state_ == State::used) return;
+  switch (state_) {
+    case State::connecting: return fail("no answer: the port may be blocked by a firewall, or the "
+                                        "networks are not connected");
+    case State::hello: return fail("connected, but the handshake was not answered");
+    case State::testing: return fail(test_->late());
+    default: return fail("timed out");
+  }
+}
+
+void Trial::on_poll(short events, Nanoseconds now) {
+  if (state_ == State::connecting) {
+    if ((events & (POLLOUT | POLLERR | POLLHUP)) == 0) return;
+    dial_errno_ = dial_error(stream_->fd());
+    if (dial_errno_ != 0) return fail(std::strerror(dial_errno_));
+    answered_ = true;
+    std::array<std::byte, wire::kHelloBytes> bytes;
+    wire::encode(hello_, bytes);
+    state_ = State::hello;
+    out_ = me_.ticket;
+    return write(bytes.data(), bytes.size());
+  }
+  if (events & POLLOUT) flush();
+  if (state_ != State::failed && (events & (POLLIN | POLLHUP | POLLERR))) read(now);
+  // What waited for the stream to open.
+  if (state_ != State::failed && !out_.empty() && stream_->is_open()) flush();
+}
+
+void Trial::write(const std::byte* data, size_t size) {
+  out_.insert(out_.end(), data, data + size);
+  flush();
+}
+
+void Trial::flush() {
+  while (out_done_ != out_.size()) {
+    const iovec piece{out_.data() + out_done_, out_.size() - out_done_};
+    const ssize_t sent = stream_->send(&piece, 1);
+    if (sent < 0) {
+      if (errno != EAGAIN) fail_stream(errno);
+      return;
+    }
+    out_done_ += static_cast<size_t>(sent);
+  }
+  out_.clear(), out_done_ = 0;
+  if (!stream_->push() && errno != EAGAIN) fail_stream(errno);
+}
+
+size_t Trial::wanted() const {
+  switch (state_) {
+    case State::hello: return dialler_ ? wire::kChallengeBytes : wire::kHelloBytes;
+    case State::proof: return wire::kProofBytes;
+    // One more than nothing: who speaks out of turn is found, and who has gone.
+    case State::testing: return std::max<size_t>(test_->wanted(), 1);
+    case State::tested: return dialler_ ? 0 : kVerdictBytes;
+    default: return 0;
+  }
+}
+
+void Trial::read(Nanoseconds now) {
+  while (wanted() > 0) {
+    const size_t have = in_.size();
+    in_.resize(wanted());
+    const iovec piece{in_.data() + have, in_.size() - have};
+    const ssize_t got = stream_->receive(&piece, 1, TcpStream::Source::network);
+    const int os_errno = errno;
+    in_.resize(have + static_cast<size_t>(std::max<ssize_t>(got, 0)));
+    if (got == 0) {
+      if (dialler_ && !stream_->is_open()) return fail_stream(EPIPE);
+      note_end();
+      return fail(authenticated_ ? "closed by the peer" : "closed by the peer during the handshake");
+    }
+    if (got < 0) {
+      if (os_errno != EAGAIN) fail_stream(os_errno);
+      return;
+    }
+    const bool parts = state_ == State::testing && test_->takes_parts();
+    if (in_.size() < wanted() && !parts) continue;
+    complete(now);
+  }
+}
+
+void Trial::complete(Nanoseconds now) {
+  switch (state_) {
+    case State::hello:
+      dialler_ ? on_challenge(now) : on_hello();
+      break;
+    case State::proof:
+      on_proof(now);
+      break;
+    case State::testing:
+      heard_ = true;
+      if (test_->wanted() == 0) return fail("the peer broke the protocol during the test");
+      test_->take(in_, now, out_);
+      follow_test();
+      break;
+    case State::tested:
+      on_verdict();
+      break;
+    default:
+      break;
+  }
+  in_.clear();
+}
+
+void Trial::on_hello() {
+  if (in_[0] == std::byte{0x16} && in_[1] == std::byte{3}) {
+    refused_ = true;
+    return fail("it speaks TLS, and this rank has tls=off; set it equal on all ranks");
+  }
+  if (auto refusal = wire::decode(fixed<wire::kHelloBytes>(in_), &hello_);
+      refusal != wire::Refusal::none) {
+    return refuse(refusal);
+  }
+  const wire::Expected expected{me_.job, me_.world_size, static_cast<uint32_t>(me_.rank),
+                                me_.rail_counts, me_.lanes};
+  if (auto refusal = wire::check_hello(hello_, expected); refusal != wire::Refusal::none) {
+    return refuse(refusal);
+  }
+  // Somebody led the connection to another rail.
+  if (hello_.acceptor_rail != rail_) return refuse(wire::Refusal::rail_out_of_range);
+  auto nonce = wire::random_nonce();
+  if (!nonce) return fail(nonce.status().message());
+  acceptor_nonce_ = *nonce;
+  std::array<std::byte, wire::kChallengeBytes> challenge;
+  wire::make_challenge(me_.secret, hello_, acceptor_nonce_, challenge);
+  state_ = State::proof;
+  write(challenge.data(), challenge.size());
+}
+
+void Trial::on_challenge(Nanoseconds now) {
+  const auto refusal = wire::verify_challenge(me_.secret, hello_, fixed<wire::kChallengeBytes>(in_),
+                                              &acceptor_nonce_);
+  if (refusal != wire::Refusal::none) {
+    return fail("refused: " + std::string(wire::reason_of(refusal)));
+  }
+  if (ask_only_) {
+    authenticated_ = true;
+    state_ = State::tested;
+    return;
+  }
+  std::array<std::byte, wire::kProofBytes> proof;
+  wire::make_proof(me_.secret, hello_, acceptor_nonce_, proof);
+  write(proof.data(), proof.size());
+  if (state_ != State::failed) begin_test(now);
+}
+
+void Trial::on_proof(Nanoseconds now) {
+  if (auto refusal = wire::verify_proof(me_.secret, hello_, acceptor_nonce_,
+                                        fixed<wire::kProofBytes>(in_));
+      refusal != wire::Refusal::none) {
+    return refuse(refusal);
+  }
+  peer_ = static_cast<int>(hello_.dialer_rank);
+  peer_rail_ = hello_.dialer_rail;
+  lane_ = hello_.lane;
+  deadline_ = kNever;  // the dialler decides how long a test may take, and closes
+  begin_test(now);
+}
+
+bool Trial::protect() {
+  if (!me_.integrity) return true;
+  // The socket's buffer was empty but for the handshake.
+  if (!is_written()) return fail("the handshake does not fit the socket's send buffer"), false;
+  Descriptor fd(stream_->release_fd());
+  const Mac keys = wire::integrity_keys_of(me_.secret, hello_, acceptor_nonce_);
+  auto authenticated = open_authenticated(fd, keys, dialler_);
+  if (authenticated) {
+    stream_ = std::move(*authenticated);
+    return true;
+  }
+  stream_ = TcpStream::plain(std::move(fd));
+  return fail(authenticated.status().message()), false;
+}
+
+void Trial::begin_test(Nanoseconds now) {
+  authenticated_ = true;
+  if (!protect()) return;
+  auto test = me_.opener->test({dialler_, me_.secret, hello_, acceptor_nonce_});
+  if (!test) return fail(test.status().message());
+  test_ = std::move(*test);
+  state_ = State::testing;
+  test_->begin(now, out_);
+  follow_test();
+}
+
+bool Trial::poll(Nanoseconds now) {
+  if (!is_polled()) return false;
+  const bool any = test_->poll(now);
+  if (state_ == State::testing) follow_test();
+  return any;
+}
+
+void Trial::follow_test() {
+  if (!test_->failure().empty()) return fail(test_->failure());
+  if (test_->is_over()) {
+    state_ = State::tested;
+    latency_s_ = test_->latency_s();
+    // The dialler's waits for the other rails of the pair, which have deadlines.
+    if (dialler_) deadline_ = kNever;
+  }
+  flush();
+}
+
+void Trial::decide(bool use, int total) {
+  std::array<std::byte, kVerdictBytes> verdict{};
+  std::memcpy(verdict.data(), kVerdictMagic.data(), kVerdictMagic.size());
+  verdict[4] = static_cast<std::byte>(use ? 1 : 0);
+  verdict[5] = static_cast<std::byte>(total & 0xff);
+  verdict[6] = static_cast<std::byte>(total >> 8);
+  const auto latency_ns = static_cast<uint64_t>(latency_s_ * 1e9);
+  std::memcpy(&verdict[8], &latency_ns, sizeof(latency_ns));
+  write(verdict.data(), verdict.size());
+  if (state_ == State::failed) return;
+  state_ = use ? State::used : State::unused;
+}
+
+void Trial::on_verdict() {
+  if (std::memcmp(in_.data(), kVerdictMagic.data(), kVerdictMagic.size()) != 0) {
+    return fail("the peer broke the protocol after the test");
+  }
+  total_ = static_cast<int>(in_[5]) | static_cast<int>(in_[6]) << 8;
+  uint64_t latency_ns = 0;
+  std::memcpy(&latency_ns, &in_[8], sizeof(latency_ns));
+  latency_s_ = static_cast<double>(latency_ns) / 1e9;
+  state_ = in_[4] == std::byte{1} ? State::used : State::unused;
+}
+
+}  // namespace nezha::transport

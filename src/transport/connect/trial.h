@@ -1,0 +1,170 @@
+// Trial: one TCP connection on which two ranks prove themselves, test a rail and agree to use it. What
+// the test is, and whether this connection carries the frames afterwards, is the rail's transport's
+// affair (rail_test.h).
+//
+// Contract
+//   Owner    a Connector, or who accepts for one; one thread; the socket is non-blocking and
+//            driven by poll or epoll. A trial that failed keeps its socket until it is closed, so
+//            that its owner can stop watching it first.
+//   Trust    before the proof, an acceptor reads exactly one Hello (64 bytes) and believes nothing;
+//            it gives a stranger two seconds. Ranks, rails and lanes of a Hello are in their ranges,
+//            or it is refused; so are those of a trial. With TLS the handshake runs inside it, and what
+//            the acceptor reads before is bounded, too (tls_stream.h).
+//   Test     begins when both sides have proved themselves; the dialler decides how long it may take.
+//   Verdict  the dialler has seen all rails of the pair; it says which connections are used, and
+//            how many there are in all.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "transport/rail_socket.h"
+#include "transport/connect/rail_test.h"
+#include "transport/connect/tcp_stream.h"
+#include "transport/connect/tls_stream.h"
+#include "wire/handshake.h"
+
+namespace nezha::transport {
+
+// What this rank is and expects; one for all trials of its owner, whom they refer to.
+struct TrialIdentity {
+  int rank = 0;              // mine
+  uint32_t world_size = 0;
+  uint64_t job = 0;
+  wire::Secret secret{};
+  std::vector<uint16_t> rail_counts = {};  // by rank
+  uint16_t lanes = 1;                      // of every rail
+  std::shared_ptr<const TlsKey> tls;  // null: not encrypted
+  bool integrity = false;              // bytes behind the handshake are authenticated
+  std::vector<std::byte> ticket = {};  // sent before everything else by whoever dials
+  RailOpener* opener = nullptr;        // makes the tests; not null
+};
+
+class Trial {
+ public:
+  enum class State : uint8_t {
+    connecting,       // dialler
+    hello,            // acceptor: waiting for Hello; dialler: waiting for Challenge
+    proof,            // acceptor
+    testing,
+    tested,           // dialler: waits for the decision; acceptor: waits for the verdict
+    used,
+    unused,           // verdict: not needed
+    failed,
+  };
+
+  // `me` outlives the trial, or its proof where the connection was accepted.
+  // Dialling (peer, my rail, their rail, lane), for the `epoch`th time.
+  Trial(const TrialIdentity& me, Descriptor fd, int peer, int rail, int peer_rail, int lane,
+           uint32_t epoch, Nanoseconds now, Nanoseconds deadline);
+  // Accepted on one of my rails.
+  Trial(const TrialIdentity& me, Descriptor fd, int rail, Nanoseconds now);
+
+  // What poll should watch.
+  short poll_events() const;
+  void on_poll(short events, Nanoseconds now);
+  void on_time(Nanoseconds now);
+  // Dialler: ends as `tested` when the acceptor has proved itself, and proves nothing.
+  void ask_only() { ask_only_ = true; }
+  // Asks the rail while that is tested; true when it brought anything.
+  bool is_polled() const { return test_ != nullptr && state_ != State::failed && test_->is_polled(); }
+  bool poll(Nanoseconds now);
+  // Dialler, state tested: keep this connection (one of `total` of the pair) or not.
+  void decide(bool use, int total);
+
+  State state() const { return state_; }
+  bool is_dialler() const { return dialler_; }
+  bool is_authenticated() const { return authenticated_; }
+  // Everything written has left, on the rail too.
+  bool is_flushed() const { return is_written() && !is_polled(); }
+  int peer() const { return peer_; }
+  int rail() const { return rail_; }
+  int peer_rail() const { return peer_rail_; }
+  int lane() const { return lane_; }
+  // An acceptor knows it once the dialler is authenticated.
+  uint32_t epoch() const { return hello_.epoch; }
+  int total() const { return total_; }
+  double latency_s() const { return latency_s_; }
+  const std::string& reason() const { return reason_; }
+  // Dialler: the connection was accepted, whatever came of it.
+  bool was_answered() const { return answered_; }
+  // Dialler, failed before an answer: the network's reason, 0 when there was silence.
+  int dial_errno() const { return dial_errno_; }
+  // Dialler, failed: it was accepted, and closed before anything was answered to it, as a rank does with
+  // strangers that make room (strangers.h).
+  bool was_turned_away() const { return turned_away_; }
+  // Acceptor, failed: the dialler is not one of us.
+  bool has_refused() const { return refused_; }
+  int fd() const { return stream_->fd(); }
+  // The trial is over, and has neither a descriptor nor anything to flush any more.
+  std::unique_ptr<TcpStream> release_stream() { return std::move(stream_); }
+  std::unique_ptr<RailTest> release_test() { return std::move(test_); }
+  void close() {
+    stream_->close();
+    test_.reset();
+  }
+  Nanoseconds deadline() const { return deadline_; }
+  // When it was dialled or accepted.
+  Nanoseconds since() const { return since_; }
+
+ private:
+  static constexpr size_t kVerdictBytes = 16;
+  static constexpr Nanoseconds kStrangerTimeout = 2 * kSecond;
+
+  void open_stream(Descriptor fd);
+  void fail(std::string reason);
+  void fail_stream(int os_errno);
+  // The other side ended the connection.
+  void note_end();
+  void refuse(wire::Refusal refusal);
+  bool is_written() const { return out_done_ == out_.size() && !stream_->wants_write(); }
+  void write(const std::byte* data, size_t size);
+  void flush();
+  void read(Nanoseconds now);
+  // How many more bytes the present state wants to see.
+  size_t wanted() const;
+  void complete(Nanoseconds now);
+  void on_hello();
+  void on_challenge(Nanoseconds now);
+  void on_proof(Nanoseconds now);
+  void begin_test(Nanoseconds now);
+  // From here on every byte is authenticated, where the job wants that; false when it cannot be.
+  bool protect();
+  // Draws the consequences of what the test did.
+  void follow_test();
+  void on_verdict();
+
+  const TrialIdentity& me_;
+  const bool dialler_;
+  State state_;
+  std::unique_ptr<TcpStream> stream_;
+  int peer_ = -1;
+  int rail_ = 0;
+  int peer_rail_ = 0;
+  int lane_ = 0;
+  int total_ = 0;
+  const Nanoseconds since_;
+  Nanoseconds deadline_;
+  bool authenticated_ = false;
+  bool answered_ = false;
+  bool turned_away_ = false;
+  bool refused_ = false;
+  int dial_errno_ = 0;
+  std::string reason_;
+  wire::Hello hello_;
+  wire::Nonce acceptor_nonce_{};
+  std::vector<std::byte> out_;
+  size_t out_done_ = 0;
+  std::vector<std::byte> in_;
+  std::unique_ptr<RailTest> test_;
+  bool ask_only_ = false;
+  bool heard_ = false;  // something behind the handshake
+  double latency_s_ = 0;
+};
+
+}  // namespace nezha::transport

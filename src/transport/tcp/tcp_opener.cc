@@ -1,0 +1,47 @@
+#include "transport/tcp/tcp_opener.h"
+
+#include "transport/connect/trial.h"
+#include "transport/rail_socket.h"
+#include "transport/tcp/tcp_address.h"
+#include "transport/tcp/tcp_echo.h"
+#include "transport/tcp/tcp_wire.h"
+#include "transport/transport.h"
+
+namespace nezha::transport {
+
+Result<Descriptor> TcpOpener::dial(const MeshRequest& request, const Path& path) {
+  const RailAddress& mine = request.rail_of(request.rank, path.rail);
+  const RailAddress& theirs = request.rail_of(path.peer, path.peer_rail);
+  const bool same_host = request.is_same_host(path.peer);
+  const TcpPorts ports = ports_of(theirs);
+  return nezha::transport::dial({mine.address, same_host ? "" : mine.name}, theirs.address,
+                                same_host ? ports.local : ports.device);
+}
+
+Result<std::unique_ptr<RailTest>> TcpOpener::test(const Proved& proved) {
+  return std::unique_ptr<RailTest>(std::make_unique<TcpEcho>(proved.dialler));
+}
+
+std::unique_ptr<Wire> TcpOpener::make_wire(const MeshRequest& request, progress::Loop& loop,
+                                           Trial& trial) {
+  const TcpWireOptions options{request.send_buffer_bytes, request.notsent_lowat_bytes,
+                               request.congestion_control};
+  const std::string& device = request.rail_of(request.rank, trial.rail()).name;
+  const std::string name = describe_connection(trial.fd()) + " (" + device + ")";
+  return std::make_unique<TcpWire>(loop, trial.release_stream(), name, options);
+}
+
+std::vector<std::string> TcpOpener::devices(const MeshRequest& request) {
+  std::vector<std::string> devices;
+  for (const RailAddress& rail : request.ranks[static_cast<size_t>(request.rank)].rails) {
+    devices.push_back(rail.name);
+  }
+  return devices;
+}
+
+TcpOpener& tcp_opener() {
+  static TcpOpener opener;
+  return opener;
+}
+
+}  // namespace nezha::transport

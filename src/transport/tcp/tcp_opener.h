@@ -1,0 +1,23 @@
+// TcpOpener: how rails of TCP are dialled, tested and used (transport/connect/rail_test.h). The
+// connection on which two ranks proved themselves is the one that carries the frames.
+//
+// Contract: has no state; any thread, what takes a loop with its baton held.
+#pragma once
+
+#include "transport/connect/rail_test.h"
+
+namespace nezha::transport {
+
+class TcpOpener final : public RailOpener {
+ public:
+  // Through the rail's own device to another host, through loopback to a rank of this one.
+  Result<Descriptor> dial(const MeshRequest& request, const Path& path) override;
+  Result<std::unique_ptr<RailTest>> test(const Proved& proved) override;
+  std::unique_ptr<Wire> make_wire(const MeshRequest& request, progress::Loop& loop,
+                                  Trial& trial) override;
+  std::vector<std::string> devices(const MeshRequest& request) override;
+};
+
+TcpOpener& tcp_opener();
+
+}  // namespace nezha::transport

@@ -98,8 +98,11 @@ def calibration(document: Document) -> None:
         "fits within": f"{100 * rail['fit_error']:.1f} %",
     } for rail in document["rails"]]
     section("rails", rows)
+    by_dtype = ", ".join(f"{dtype} {rate:.3g}" for dtype, rate in document["adds_by_dtype"].items())
+    if by_dtype:
+        sentences([f"Adds, in GB/s: {by_dtype}."])
     sentences([f"A message costs a processor {_time(document['gap_us'])}; it adds "
-               f"{document['adds_gb_per_s']:g} GB/s ({document['adds']})."])
+               f"{document['adds_gb_per_s']:.3g} GB/s ({document['adds']})."])
 
 
 def _percent(shares: Sequence[float]) -> str:

@@ -247,7 +247,17 @@ NEZHA_API nezha_code nezha_dump_flight(nezha_comm_t comm, const char* path, char
  *   "schedule"  the plan of an operation; request as of "explain", with "root", and "steps": true for
  *              what every rank does (up to 256 ranks)
  *   "bind"     which rail a transfer of a divided operation takes; request {"bytes", "rails":
- *              [{"rate_gbps", "latency_us", "backlog_bytes"}]}
+ *              [{"rate_gbps", "latency_us", "backlog_bytes"}]}; with "weights", one a rail, as policies
+ *              with shares divide, after transfers of "before": [bytes]
+ *   "learn"    how the next all_reduce is divided after those in "operations", and what was learned;
+ *              request {"policy", "bytes", "rails": [{"rate_gbps", "latency_us"}] (as advertised),
+ *              "split_cost_us", "rate_lost",
+ *              "operations": [{"total_us", "rails": [{"bytes", "time_us", "busy_us"}]}]}
+ *   "cut"      whether the next all_reduce goes over the hosts, through an aggregation node or both, and
+ *              the node's part, after the times in "operations"; request {"bytes", "may_cut",
+ *              "operations": [{"hosts_us", "hub_us"}]} (0: it did not go there)
+ *   "reduction"  how fast this host adds, measured for "seconds"; request {"dtype", "bytes" (of a
+ *              chunk), "seconds"}
  *   "authentication"  whether jobs that start here have a secret, and what is wrong with it
  *   "aggregator"  the configured aggregation node: does it answer, which one serves this host, the tree
  *   "job_key"  for launchers: the key of one job, derived from the aggregation nodes' own; request

@@ -1,11 +1,6 @@
 #include "capi/plan_query.h"
 
-#include <cmath>
-#include <span>
-#include <vector>
-
-#include "control/policies/binder.h"
-#include "control/policies/eq.h"
+#include "capi/units.h"
 #include "control/policy.h"
 #include "schedule/catalog.h"
 #include "schedule/plan.h"
@@ -21,8 +16,6 @@ using schedule::PlanRequest;
 
 constexpr int kAskedWorldMax = 65535;
 constexpr int kExportedWorldMax = 256;
-constexpr double kMicro = 1e-6;
-constexpr double kGiga = 1e9;
 
 Result<PlanRequest> plan_request(const JsonValue& request) {
   PlanRequest shape;
@@ -89,64 +82,6 @@ void write_candidate(JsonWriter& json, const AlgorithmEntry& entry, const PlanRe
   json.field("steps", terms.steps).field("bytes_factor", terms.bytes_factor).end_object();
 }
 
-Result<std::vector<control::RailSnapshot>> snapshots(const JsonValue& rails) {
-  if (rails.items().empty() || rails.items().size() > kRailsMax) {
-    return error(Code::invalid_argument, "rails must be an array of 1 to %zu objects",
-                 size_t{kRailsMax});
-  }
-  std::vector<control::RailSnapshot> result;
-  for (const JsonValue& rail : rails.items()) {
-    control::RailSnapshot snapshot;
-    const double gbps = rail.at("rate_gbps").number_or(-1);
-    const double latency_us = rail.at("latency_us").number_or(-1);
-    snapshot.rate_bytes_per_s = gbps * kGiga / 8;
-    snapshot.latency_s = latency_us * kMicro;
-    if (!(gbps > 0) || !(latency_us >= 0) || !std::isfinite(gbps + latency_us)) {
-      return error(Code::invalid_argument, "rails[%zu]: rate_gbps %g must be above 0, and latency_us "
-                   "%g 0 or more", result.size(), gbps, latency_us);
-    }
-    result.push_back(snapshot);
-  }
-  return result;
-}
-
-Result<control::Interference> interference(const JsonValue& request,
-                                           std::span<const control::RailSnapshot> rails) {
-  control::Interference result;
-  const JsonValue& split = request.at("split_cost_us");
-  const JsonValue& lost = request.at("rate_lost");
-  result.measured = !split.is_null() || !lost.is_null();
-  result.split_cost_s = split.is_null() ? control::split_cost_s(rails) : split.number_or(-1) * kMicro;
-  if (!(result.split_cost_s >= 0)) {
-    return error(Code::invalid_argument, "split_cost_us must be 0 or more");
-  }
-  if (lost.is_null()) return result;
-  for (size_t i = 0; i < rails.size(); ++i) {
-    for (size_t j = 0; j < rails.size(); ++j) {
-      const bool there = i < lost.items().size() && j < lost.items()[i].items().size();
-      const double part = there ? lost.items()[i].items()[j].number_or(-1) : -1;
-      if (!(part >= 0 && part < 1) || (i == j && part != 0)) {
-        return error(Code::invalid_argument, "rate_lost[%zu][%zu] must be %s", i, j,
-                     i == j ? "0: a rail does not disturb itself" : "from 0 to less than 1");
-      }
-      result.rate_lost[i][j] = part;
-    }
-  }
-  return result;
-}
-
-// Eq. 1 of two rails, and how many times slower the slower one may be; null for what does not exist.
-void write_pair(JsonWriter& json, const control::RailCosts& costs, const control::Interference& model) {
-  const size_t quick = costs[1].startup_s < costs[0].startup_s ? 1 : 0;
-  const size_t other = 1 - quick;
-  json.field("threshold_bytes",
-             control::cold_hot_threshold(costs[quick], costs[other], model.split_cost_s,
-                                         model.rate_lost[quick][other], model.rate_lost[other][quick]));
-  const size_t fast = costs[1].s_per_byte < costs[0].s_per_byte ? 1 : 0;
-  json.field("slower_helps_below", control::interference_limit(model.rate_lost[fast][1 - fast],
-                                                               model.rate_lost[1 - fast][fast]));
-}
-
 std::string_view name_of_geometry(schedule::Geometry geometry) {
   constexpr std::string_view kNames[] = {"even", "block_slices", "block_parts", "pair_slices"};
   return kNames[static_cast<size_t>(geometry)];
@@ -181,32 +116,6 @@ Result<std::string> explain_plan(const JsonValue& request) {
   return json.end_object().take();
 }
 
-Result<std::string> divide_bytes(const JsonValue& request) {
-  const int64_t bytes = request.at("bytes").integer_or(1 << 20);
-  if (bytes < 0) return error(Code::invalid_argument, "bytes must be 0 or more");
-  auto rails = snapshots(request.at("rails"));
-  if (!rails) return rails.status();
-  auto model = interference(request, *rails);
-  if (!model) return model.status();
-  auto policy = control::make_policy("pull", {{}, *model});
-  if (!policy) return policy.status();
-  const control::RailCosts costs = control::costs_of(*rails);
-  const auto size = static_cast<double>(bytes);
-  const control::Split split = control::best_split(costs, size, model->split_cost_s, model->rate_lost);
-  const control::BestSingle single = control::best_single(costs, size);
-  const control::OpClass operation{Collective::all_reduce, static_cast<uint64_t>(bytes)};
-  JsonWriter json;
-  json.begin_object().key("shares").begin_array();
-  for (size_t i = 0; i < rails->size(); ++i) json.value(split.share[i]);
-  json.end_array().field("rails_used", split.rails_used);
-  json.field("time_us", split.time_s / kMicro).field("split_cost_us", model->split_cost_s / kMicro);
-  json.field("single_rail", single.rail).field("single_us", single.time_s / kMicro);
-  json.field("policy", (*policy)->name()).field("why", (*policy)->why(operation, *rails));
-  json.field("splits", (*policy)->shares(operation, *rails).pull);
-  if (rails->size() == 2) write_pair(json, costs, *model);
-  return json.end_object().take();
-}
-
 Result<std::string> export_schedule(const JsonValue& request) {
   auto shape = plan_request(request);
   if (!shape) return shape.status();
@@ -235,28 +144,6 @@ Result<std::string> export_schedule(const JsonValue& request) {
     json.raw(schedule::to_json(*steps));
   }
   return json.end_array().end_object().take();
-}
-
-Result<std::string> bind_transfer(const JsonValue& request) {
-  auto rails = snapshots(request.at("rails"));
-  if (!rails) return rails.status();
-  std::vector<control::RailLoad> loads;
-  for (size_t i = 0; i < rails->size(); ++i) {
-    const int64_t backlog = request.at("rails").items()[i].at("backlog_bytes").integer_or(0);
-    if (backlog < 0) {
-      return error(Code::invalid_argument, "rails[%zu]: backlog_bytes must be 0 or more", i);
-    }
-    const control::RailSnapshot& rail = (*rails)[i];
-    loads.push_back({rail.rate_bytes_per_s, static_cast<uint64_t>(backlog), rail.latency_s, true, true});
-  }
-  const int64_t bytes = request.at("bytes").integer_or(-1);
-  if (bytes < 0) return error(Code::invalid_argument, "bytes must be 0 or more");
-  control::RailBinder binder;
-  control::Shares shares;
-  shares.pull = true;
-  binder.begin(shares);
-  return JsonWriter().begin_object().field("rail", binder.pick(loads, static_cast<uint64_t>(bytes)))
-      .end_object().take();
 }
 
 }  // namespace nezha::capi

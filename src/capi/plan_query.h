@@ -1,6 +1,5 @@
-// Questions of planning and simulation: what every algorithm would cost, how an operation would be
-// divided among rails, what its schedule is, and which rail takes a transfer. The answers come from the
-// sources that run (schedule/plan.h, control/policies).
+// Questions of planning and simulation: what every algorithm would cost, and what an operation's schedule
+// is. The answers come from the sources that run (schedule/plan.h).
 //
 // Contract: pure, any thread. `request` is JSON as nezha.h describes it at nezha_query; a field that
 // makes no sense is `invalid_argument`, with its name, its value and what is allowed.
@@ -14,11 +13,8 @@
 namespace nezha::capi {
 
 Result<std::string> explain_plan(const JsonValue& request);
-Result<std::string> divide_bytes(const JsonValue& request);
 // The plan of an operation with its geometry, also for worlds that schedules are not built for; and what
 // every rank does, as schedule::to_json has it, where `steps` asks for that.
 Result<std::string> export_schedule(const JsonValue& request);
-// The rail that takes a transfer under pull shares, by what is on every rail already.
-Result<std::string> bind_transfer(const JsonValue& request);
 
 }  // namespace nezha::capi

@@ -8,8 +8,10 @@
 #include "base/bind_device.h"
 #include "base/config.h"
 #include "base/json.h"
+#include "capi/balancer_query.h"
 #include "capi/last_error.h"
 #include "capi/plan_query.h"
+#include "capi/reduction_query.h"
 #include "context/bootstrap.h"
 #include "context/fabric_rails.h"
 #include "context/hub_request.h"
@@ -166,6 +168,9 @@ nezha_code nezha_query(const char* what, const char* request, char* text, size_t
     else if (topic == "divide") answer = nezha::capi::divide_bytes(*parsed);
     else if (topic == "schedule") answer = nezha::capi::export_schedule(*parsed);
     else if (topic == "bind") answer = nezha::capi::bind_transfer(*parsed);
+    else if (topic == "learn") answer = nezha::capi::learn_operations(*parsed);
+    else if (topic == "cut") answer = nezha::capi::cut_operations(*parsed);
+    else if (topic == "reduction") answer = nezha::capi::measure_reduction(*parsed);
     else if (topic == "fabric") answer = nezha::context::describe_fabric();
     else if (topic == "aggregator") answer = aggregator();
     else if (topic == "authentication") answer = authentication();
@@ -173,8 +178,8 @@ nezha_code nezha_query(const char* what, const char* request, char* text, size_t
     else if (topic == "config") answer = nezha::config_schema_json();
     else if (topic == "build") answer = build_info();
     else return error(Code::invalid_argument, "cannot answer '%s': devices, fabric, explain, divide, "
-                      "schedule, bind, aggregator, authentication, job_key, config or build",
-                      topic.c_str());
+                      "schedule, bind, learn, cut, reduction, aggregator, authentication, job_key, "
+                      "config or build", topic.c_str());
     if (!answer) return answer.status();
     content = std::move(*answer);
     return Status::ok();

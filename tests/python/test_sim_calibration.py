@@ -7,6 +7,7 @@ import pytest
 
 from nezha import console
 from nezha.planning.errors import PlanError
+from nezha.planning.library import ask
 from nezha.simulation import calibration, cluster
 from nezha.simulation.calibration import RailFacts
 from nezha.simulation.fit import Point, predicted
@@ -119,3 +120,22 @@ def test_what_is_no_file_is_written_to_itself(tmp_path):
         place.write_text("after", encoding="utf-8")
     assert link.is_symlink() and real.read_text(encoding="utf-8") == "after"
     assert real.stat().st_mode & 0o777 == 0o600
+
+
+def test_what_a_host_adds_is_measured_and_kept(tmp_path):
+    from nezha.simulation import measuring
+
+    rates = measuring.reduction_rates()
+    assert set(rates) == {"float64", "float32", "float16", "bfloat16", "int32"}
+    assert all(1e6 < rate < 1e13 for rate in rates.values())
+    path = tmp_path / "calibration.json"
+    found = calibration.calibrate(FACTS, measured(), None, rates)
+    document = calibration.document(found)
+    path.write_text(json.dumps(document), encoding="utf-8")
+    assert document["adds"] == "measured"
+    assert calibration.read(path).adds_by_dtype == pytest.approx(rates)
+    assert calibration.read(path).cluster(4).adds[0] == pytest.approx(rates["float32"])
+    with pytest.raises(PlanError, match="float7"):
+        ask("reduction", {"dtype": "float7"})
+    with pytest.raises(PlanError, match="seconds"):
+        ask("reduction", {"seconds": 0})

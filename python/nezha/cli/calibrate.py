@@ -77,7 +77,8 @@ def calibrate(
                     raise typer.Exit(0)
                 facts, points = found
         lost = None if interference is None else read_interference(interference, len(facts))
-        document = calibration.document(calibration.calibrate(facts, points, lost))
+        document = calibration.document(calibration.calibrate(facts, points, lost,
+                                                              measuring.reduction_rates()))
         console.write_json(document, str(save_to))
         console.answer(document, json_to, show.calibration)
         typer.echo(f"calibration: {save_to}; use it: nezha sim collective --calibration {save_to}",

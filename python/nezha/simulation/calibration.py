@@ -1,10 +1,10 @@
 """The file of `nezha calibrate`: what the rails of one cluster cost, and what that was fitted to.
 
 Version 1, JSON: "rails": [{"name", "rate_gbps", "latency_us", "nominal_gbps", "burst_bytes",
-"segment_bytes", "fit_error"}], "gap_us" (processor time of a message), "adds_gb_per_s" with "adds" (how
-it is known), "rate_lost" and "split_cost_us" (null: not measured), "points": [{"hosts", "rails",
-"collective", "algorithm", "size", "time_us"}], all that was measured. Errors: PlanError naming the file
-and the field.
+"segment_bytes", "fit_error"}], "gap_us" (processor time of a message), "adds_gb_per_s" of float32 with
+"adds" (how it is known) and "adds_by_dtype" (GB/s; empty: not measured), "rate_lost" and
+"split_cost_us" (null: not measured), "points": [{"hosts", "rails", "collective", "algorithm", "size",
+"time_us"}], all that was measured. Errors: PlanError naming the file and the field.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ class Calibration:
     costs: List[RailCosts]
     gap_s: float
     adds: float
+    adds_by_dtype: Dict[str, float]  # bytes per second
     rate_lost: Optional[List[List[float]]]
     split_cost_s: Optional[float]
     points: List[Point]
@@ -84,14 +85,17 @@ class Calibration:
 
 
 def calibrate(facts: Sequence[RailFacts], points: Sequence[Point],
-              interference: Optional[Tuple[float, List[List[float]]]] = None) -> Calibration:
+              interference: Optional[Tuple[float, List[List[float]]]] = None,
+              adds_by_dtype: Optional[Dict[str, float]] = None) -> Calibration:
     """Fits every rail to the operations that had it alone. interference: (cost of splitting in seconds,
-    parts of the rates that are lost)."""
+    parts of the rates that are lost). adds_by_dtype: bytes per second that a host was measured to add."""
+    measured = adds_by_dtype or {}
+    adds = measured.get("float32", ADDS)
     costs = [rail_alone([each for each in points if each.rails == (rail,)], fact.burst_bytes,
-                        fact.segment_bytes, ADDS) for rail, fact in enumerate(facts)]
+                        fact.segment_bytes, adds) for rail, fact in enumerate(facts)]
     split_cost_s, lost = (None, None) if interference is None else interference
-    return Calibration(list(facts), costs, median(each.gap_s for each in costs), ADDS, lost, split_cost_s,
-                       list(points))
+    return Calibration(list(facts), costs, median(each.gap_s for each in costs), adds, measured, lost,
+                       split_cost_s, list(points))
 
 
 def document(found: Calibration) -> Dict[str, Any]:
@@ -104,7 +108,8 @@ def document(found: Calibration) -> Dict[str, Any]:
                    "fit_error": cost.error, "gap_us": 1e6 * cost.gap_s}
                   for fact, cost in zip(found.facts, found.costs)],
         "gap_us": 1e6 * found.gap_s, "adds_gb_per_s": found.adds / 1e9,
-        "adds": "the library's constant",
+        "adds": MEASURED if found.adds_by_dtype else "the library's constant",
+        "adds_by_dtype": {dtype: rate / 1e9 for dtype, rate in found.adds_by_dtype.items()},
         "rate_lost": found.rate_lost,
         "split_cost_us": None if found.split_cost_s is None else 1e6 * found.split_cost_s,
         "points": [{"hosts": each.hosts, "rails": list(each.rails), "collective": each.collective,
@@ -128,7 +133,9 @@ def read(path: Path) -> Calibration:
             [RailCosts(float(each["rate_gbps"]) * 1e9 / 8, float(each["latency_us"]) / 1e6,
                        float(each["gap_us"]) / 1e6, float(each["fit_error"]))
              for each in content["rails"]],
-            float(content["gap_us"]) / 1e6, float(content["adds_gb_per_s"]) * 1e9, content["rate_lost"],
+            float(content["gap_us"]) / 1e6, float(content["adds_gb_per_s"]) * 1e9,
+            {str(dtype): float(rate) * 1e9 for dtype, rate in content.get("adds_by_dtype", {}).items()},
+            content["rate_lost"],
             None if split is None else float(split) / 1e6,
             [Point(int(each["hosts"]), tuple(each["rails"]), each["collective"], each["algorithm"],
                    int(each["size"]), float(each["time_us"]) / 1e6) for each in content["points"]])

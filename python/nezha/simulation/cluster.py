@@ -7,7 +7,7 @@ allowed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
@@ -107,6 +107,15 @@ def uniform(hosts: int, rails: Sequence[Tuple[float, float]], adds: float = 4e9,
                    np.zeros(count) if burst_bytes is None else np.asarray(burst_bytes, float),
                    np.zeros(count) if segment_bytes is None else np.asarray(segment_bytes, float),
                    gap_s, np.array([adds]), np.zeros(1), lost)
+
+
+def with_rails(cluster: Cluster, rails: Sequence[int]) -> Cluster:
+    """The same hosts with these of their rails only; of rails that do not change."""
+    assert not cluster.changes
+    some = list(rails)
+    return replace(cluster, rate=cluster.rate[:, some], latency_s=cluster.latency_s[some],
+                   burst_bytes=cluster.burst_bytes[some], segment_bytes=cluster.segment_bytes[some],
+                   rate_lost=cluster.rate_lost[np.ix_(some, some)])
 
 
 def slow_host(cluster: Cluster, host: int, factor: float, rail: Optional[int] = None) -> None:

@@ -14,6 +14,7 @@ from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
 
+from .binders import Binders
 from .cluster import Cluster
 from .ports import Crossing, Ports
 from .waves import Alike, Form, Plan, Sizes, Wave
@@ -50,6 +51,7 @@ class Outcome:
     rails: List[int]
     busy_s: Array
     sent: Array
+    timed_s: Array
     adding_s: Array
     handling_s: Array
     waves: int
@@ -58,15 +60,18 @@ class Outcome:
 
 
 class Engine:
-    """One operation. multiply: let alike waves be multiplied; record: keep every transfer."""
+    """One operation. multiply: let alike waves be multiplied; record: keep every transfer; binders: who
+    picks the rail of every transfer (None: each goes where it is through first). What binders remember
+    makes waves differ, so with them all are run."""
 
     def __init__(self, cluster: Cluster, form: Form, made: Plan, count: int, rails: Sequence[int],
-                 multiply: bool = True, record: bool = False) -> None:
+                 multiply: bool = True, record: bool = False,
+                 binders: Optional[Binders] = None) -> None:
         self._cluster, self._form, self._plan = cluster, form, made
-        self._multiply = multiply and cluster.alike and not record
+        self._multiply = multiply and cluster.alike and not record and binders is None
         self._sizes = Sizes(made, count, form.ranks, exact=not self._multiply)
         self._rails = list(rails)
-        self._ports = Ports(cluster, rails)
+        self._ports = Ports(cluster, rails, binders)
         self._start = np.broadcast_to(cluster.start_s, (cluster.hosts,))
         self._adds = np.broadcast_to(cluster.adds, (cluster.hosts,))
         lanes = self._start if form.lanes == cluster.hosts else np.repeat(
@@ -95,8 +100,9 @@ class Engine:
                     self._alike(part)
         begun = float(self._start.min())
         total = float(self._done.max()) - begun
-        return Outcome(total, self._done, self._rails, self._ports.busy, self._ports.sent, self._adding,
-                       self._handling, self._waves, self._waves_run, self._transfers)
+        return Outcome(total, self._done, self._rails, self._ports.busy, self._ports.sent,
+                       self._ports.timed, self._adding, self._handling, self._waves, self._waves_run,
+                       self._transfers)
 
     def _wave(self, wave: Wave) -> None:
         self._waves_run += 1

@@ -15,11 +15,13 @@ from ..bench.session import Step
 from ..bench.spec import BenchSpec, Sample
 from ..bench.surroundings import lab_facts, surrounding_lab
 from ..lab import shaping
+from ..planning.library import ask
 from .calibration import RailFacts
 from .fit import Point
 
 _PAYLOAD = 1448 / 1514  # of a frame of 1,500 bytes, which a bucket counts with its headers
 _VETH = 10e9 / 8  # what a lab's devices are advertised with
+_ADDED = ("float64", "float32", "float16", "bfloat16", "int32")
 _SHORT = 96  # bytes of the operation that shows what a message costs a processor
 
 
@@ -129,6 +131,11 @@ def in_world(request: Request, step: Step) -> Optional[Tuple[List[RailFacts], Li
     facts_found = [RailFacts(name, _advertised(name), _PAYLOAD * burst, segment)
                    for name, burst in zip(names, bursts)]
     return (facts_found, points) if first else None
+
+
+def reduction_rates() -> Dict[str, float]:
+    """Bytes per second that a processor of this host adds by the shipped kernels, by dtype."""
+    return {dtype: float(ask("reduction", {"dtype": dtype})["bytes_per_s"]) for dtype in _ADDED}
 
 
 def _advertised(name: str) -> Optional[float]:

@@ -9,11 +9,12 @@ from ..planning.errors import PlanError, refused
 from ..planning.library import divide
 from ..planning.units import gbps
 from . import forms, shipped
+from .binders import Binders
 from .cluster import Cluster
 from .engine import Engine, Outcome
 from .waves import Form, Plan, plan
 
-_UNDIVIDED_MAX = 64 * 1024  # up to here every transfer goes where it takes the least time
+UNDIVIDED_MAX = 64 * 1024  # up to here every transfer goes where it takes the least time
 SIZE_MAX = 1 << 40
 RECORDED_MAX = 64  # hosts of a timeline
 
@@ -42,11 +43,12 @@ class Answer:
 
 
 def simulate(cluster: Cluster, question: Question, multiply: bool = True, record: bool = False,
-             from_shipped: bool = False) -> Answer:
+             from_shipped: bool = False, binders: Optional[Binders] = None) -> Answer:
     """Runs one operation on all hosts of `cluster`.
 
     multiply: compute waves that are alike once (engine.py); record: keep every transfer, up to 64 hosts;
-    from_shipped: take the schedules from the native module rank by rank, not their vector form.
+    from_shipped: take the schedules from the native module rank by rank, not their vector form; binders:
+    who picks the rails, all of which may then be used.
     """
     if not 0 <= question.size <= SIZE_MAX:
         raise refused("size", question.size, f"from 0 to {SIZE_MAX} bytes")
@@ -56,11 +58,13 @@ def simulate(cluster: Cluster, question: Question, multiply: bool = True, record
         raise PlanError(f"hosts {cluster.hosts}: a timeline has at most {RECORDED_MAX}")
     made = plan(_request(cluster, question))
     rails, why = _rails(cluster, question.size)
+    if binders is not None:
+        rails = list(range(cluster.rails))
     form = _form(question, made, cluster.hosts, from_shipped)
     count = 0 if question.collective == "barrier" else question.size // made.element_bytes
-    engine = Engine(cluster, form, made, count, rails, multiply, record)
+    engine = Engine(cluster, form, made, count, rails, multiply, record, binders)
     outcome = engine.run()
-    if len(rails) > 1 and question.size > _UNDIVIDED_MAX and cluster.split_cost_s is not None:
+    if len(rails) > 1 and question.size > UNDIVIDED_MAX and cluster.split_cost_s is not None:
         outcome.total_s += cluster.split_cost_s
     return Answer(question, made, why, outcome)
 
@@ -84,7 +88,7 @@ def _rails(cluster: Cluster, size: int) -> Tuple[List[int], str]:
         return every, "there is one rail"
     lost = cluster.rate_lost.tolist() if cluster.rate_lost.any() else None
     division = divide(size, cluster.slowest(every), cluster.split_cost_s, lost)
-    if size <= _UNDIVIDED_MAX:
+    if size <= UNDIVIDED_MAX:
         return every, division.why
     if not division.splits:
         return [division.single_rail], division.why

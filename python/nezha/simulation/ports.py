@@ -1,17 +1,18 @@
 """When messages cross: the ports of all hosts as clocks over (host, rail); which rail a message takes.
 
 A port sends and receives at its rail's rate, both at once. A message takes the rail on which it would be
-through first, as the shipped binder does (control/policies/binder.h; a test asks it). Units: seconds,
-bytes.
+through first, as the shipped binder does (control/policies/binder.h; a test asks it), or the one that
+binders say. Units: seconds, bytes.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, List, Sequence, Tuple
+from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
 
+from .binders import Binders
 from .cluster import FRAME_BYTES, Cluster
 
 Array = np.ndarray[Any, Any]
@@ -30,10 +31,11 @@ class Crossing:
 
 
 class Ports:
-    """The clocks of the rails in use: what each port has still to send (`tx`) and to take (`rx`)."""
+    """The clocks of the rails in use: what each port has still to send (`tx`) and to take (`rx`). timed:
+    for how long a host's rails were needed, by their acknowledgements (OpSample in control/policy.h)."""
 
-    def __init__(self, cluster: Cluster, rails: Sequence[int]) -> None:
-        self._cluster = cluster
+    def __init__(self, cluster: Cluster, rails: Sequence[int], binders: Optional[Binders] = None) -> None:
+        self._cluster, self._binders = cluster, binders
         self._rails = list(rails)
         lost = [min(_LOST_MAX, sum(cluster.rate_lost[rail][other] for other in rails)) for rail in rails]
         self._rate: Array = cluster.rate[:, self._rails] * (1 - np.array(lost))
@@ -46,6 +48,8 @@ class Ports:
         self.rx = self.tx.copy()
         self.busy = np.zeros_like(self.tx)
         self.sent = np.zeros_like(self.tx)
+        self.timed = np.zeros_like(self.tx)
+        self._acknowledged = self.tx.copy()
 
     def cross(self, src: Array, dst: Array, size: Array, ready: Array) -> Crossing:
         """Sends messages of `size` bytes, which have their bytes at `ready`; no host twice on a side."""
@@ -58,6 +62,8 @@ class Ports:
         else:
             end = begin + cost
             rail = (np.maximum(end, ready[:, None]) + self._latency).argmin(axis=1)
+            if self._binders is not None:
+                rail = self._binders.pick(src, dst, size)
         row = np.arange(src.size)
         first, last = begin[row, rail], end[row, rail]
         took = last - first
@@ -70,7 +76,12 @@ class Ports:
         self.rx[dst, rail] = taken
         left = np.maximum(first, ready)
         gone = np.maximum(last, left)
-        return Crossing(rail, left, gone, np.maximum(gone + late, taken))
+        arrived = np.maximum(gone + late, taken)
+        if self._binders is not None:
+            told = arrived + late
+            self.timed[src, rail] += told - np.maximum(ready, self._acknowledged[src, rail])
+            self._acknowledged[src, rail] = told
+        return Crossing(rail, left, gone, arrived)
 
     def _of(self, table: Array, hosts: Array) -> Array:
         return table if table.shape[0] == 1 else table[hosts]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Sequence
 
 from ..bench.sizes import format_size
 from ..console import section, sentences
@@ -24,6 +24,35 @@ def collective(document: Document) -> None:
                                        else f": {_time(row['measured_us'])}"),
     } for row in document["rows"]], keys=2)
     sentences(["Wire: the busiest port at work; idle: the rest of its time (latency, waiting, adding)."])
+    sentences(f"Assumed: {each}." for each in document["assumptions"])
+
+
+def balancer(document: Document) -> None:
+    """What policy table converged to, beside policy pull and the best rail alone."""
+    section("all_reduce", [{
+        "hosts": row["hosts"], "size": format_size(row["size"]), "algorithm": row["algorithm"],
+        "table": row["state"], "shares (%)": _percent(row["shares"]),
+        "operations": f"more than {row['operations_run']}" if row["operations"] is None
+        else str(row["operations"]),
+        "first": _time(row["first_us"]), "then": _time(row["time_us"]),
+        "pull": _time(row["pull_us"]), "its shares (%)": _percent(row["pull_shares"]),
+        "best rail alone": _time(min(row["alone_us"])),
+    } for row in document["rows"]], keys=2)
+    sentences(["Operations: after so many the shares stay within 1 % of what they are in the end."])
+    sentences(f"Assumed: {each}." for each in document["assumptions"])
+
+
+def aggregation(document: Document) -> None:
+    """Over hosts, through nodes, and the library's way."""
+    section(f"all_reduce, nodes of {document['radix']} children at rail {document['rail']}", [{
+        "hosts": row["hosts"], "size": format_size(row["size"]), "algorithm": row["algorithm"],
+        "over hosts": _time(row["hosts_us"]), "shares (%)": _percent(row["hosts_shares"]),
+        "through nodes": _time(row["nodes_us"]), "levels": row["levels"],
+        "library's way": {"hosts": "hosts", "hub": "nodes", "both": "both"}[row["way"]],
+        "nodes' part (%)": _percent([row["share"]]), "operations": row["operations"],
+        "time": _time(row["time_us"]), "times as fast": f"{row['hosts_us'] / row['time_us']:.2f}",
+    } for row in document["rows"]], keys=2)
+    sentences(["Operations: after so many the nodes' part stays within 1 %."])
     sentences(f"Assumed: {each}." for each in document["assumptions"])
 
 
@@ -69,8 +98,15 @@ def calibration(document: Document) -> None:
         "fits within": f"{100 * rail['fit_error']:.1f} %",
     } for rail in document["rails"]]
     section("rails", rows)
+    by_dtype = ", ".join(f"{dtype} {rate:.3g}" for dtype, rate in document["adds_by_dtype"].items())
+    if by_dtype:
+        sentences([f"Adds, in GB/s: {by_dtype}."])
     sentences([f"A message costs a processor {_time(document['gap_us'])}; it adds "
-               f"{document['adds_gb_per_s']:g} GB/s ({document['adds']})."])
+               f"{document['adds_gb_per_s']:.3g} GB/s ({document['adds']})."])
+
+
+def _percent(shares: Sequence[float]) -> str:
+    return " ".join(f"{100 * share:.0f}" for share in shares)
 
 
 def _time(microseconds: float) -> str:

@@ -142,7 +142,7 @@ def test_an_algorithm_on_rails_that_were_measured(tmp_path):
 
     found = calibration.Calibration(
         [calibration.RailFacts("eth0", None, 0.0, 0.0)], [RailCosts(125e6, 30e-6, 0.0, 0.0)], 0.0, 4e9,
-        None, None, [Point(4, (0,), "all_reduce", "auto", 1 << 20, 0.02)])
+        {"float32": 4e9}, None, None, [Point(4, (0,), "all_reduce", "auto", 1 << 20, 0.02)])
     console.write_json(calibration.document(found), str(tmp_path / "calibration.json"))
     asked = ["algorithm", "--nodes", "4", "-b", "1M", "-e", "4M", "--json"]
     measured = json.loads(answer(*asked, "--calibration", str(tmp_path / "calibration.json")))

@@ -60,14 +60,23 @@ Connector::Connector(const MeshRequest& request, RailOpener& opener, progress::L
       strangers_max_(strangers_max(request)), opener_(opener), loop_(loop), home_(home), joins_(joins),
       chooser_(chooser) {}
 
-void Connector::stop() { release_listeners(); }
-
 std::vector<RailListener> Connector::release_listeners() {
-  stopped_ = true;
   std::vector<RailListener> released;
+  released.reserve(listeners_.size());
   for (Listener& listener : listeners_) {
     if (listener.watched) loop_.remove(listener.socket.fd.get(), &listener);
+    listener.watched = false;
     released.push_back(std::move(listener.socket));
+  }
+  stop();
+  return released;
+}
+
+// Needs no memory: it is called when there is none, too.
+void Connector::stop() {
+  stopped_ = true;
+  for (Listener& listener : listeners_) {
+    if (listener.watched) loop_.remove(listener.socket.fd.get(), &listener);
   }
   for (Attempts* list : {&dialled_, &accepted_}) {
     for (Attempt& attempt : *list) unwatch(attempt);
@@ -78,7 +87,6 @@ std::vector<RailListener> Connector::release_listeners() {
   links_.reset();
   finished_.clear();
   carriers_.clear();
-  return released;
 }
 
 // -------------------------------------------------------------------------------- listening

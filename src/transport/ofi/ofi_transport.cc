@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <new>
 
 #include "base/ip_prefix.h"
 #include "transport/ofi/fabric_sockets.h"
@@ -70,6 +71,7 @@ class FirstConnections final : public progress::LoopClient, public RejoinEvents 
     return false;
   }
   Nanoseconds next_wakeup() const override { return connector->next_wakeup(); }
+  void out_of_memory() noexcept override { no_memory = true; }
   void on_joined(std::unique_ptr<Connection> connection) override {
     mesh_.connections.push_back(std::move(connection));
   }
@@ -82,6 +84,7 @@ class FirstConnections final : public progress::LoopClient, public RejoinEvents 
   void on_carrier(int, bool) override {}
 
   std::unique_ptr<Connector> connector;
+  bool no_memory = false;
 
  private:
   const MeshRequest& request_;
@@ -152,6 +155,7 @@ Result<Mesh> OfiTransport::connect(const MeshRequest& request, progress::Loop& l
   const Nanoseconds deadline = loop.clock().now() + request.probe_timeout + kSecond;
   while (mesh.connections.size() + mesh.left_out.size() < wanted && loop.clock().now() < deadline) {
     baton.drive_once();
+    if (first.no_memory) throw std::bad_alloc();
     usleep(50);
   }
   listeners_ = first.connector->release_listeners();

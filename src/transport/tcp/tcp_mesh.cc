@@ -1,6 +1,7 @@
 #include "transport/tcp/tcp_mesh.h"
 
 #include <algorithm>
+#include <new>
 
 #include "base/ip_prefix.h"
 #include "base/log.h"
@@ -38,7 +39,9 @@ Result<Mesh> TcpMesh::run(const Home& home, std::vector<RailListener>& listeners
   progress::Loop::Baton baton(**loop);
   auto made = Connector::create(request_, tcp_opener(), **loop, home, *this, std::move(listeners), this);
   if (!made) return made.status();
-  connector_ = std::move(*made);
+  // Goes before its loop, whatever is thrown.
+  const std::unique_ptr<Connector> connector = std::move(*made);
+  connector_ = connector.get();
   (*loop)->set_client(this);
   // Two phases of trials and one of further lanes, each bounded by the probe timeout.
   Nanoseconds deadline = clock.now() + 2 * request_.probe_timeout + 2 * kSecond;
@@ -48,9 +51,9 @@ Result<Mesh> TcpMesh::run(const Home& home, std::vector<RailListener>& listeners
   }
   run(clock.now());
   baton.drive_to_the_end([&] { return is_over(); }, deadline);
+  if (no_memory_) throw std::bad_alloc();
   const Status outcome = !unusable_ ? unusable_ : is_done() ? Status::ok() : undecided_error();
   listeners = connector_->release_listeners();
-  connector_.reset();
   if (!outcome) return outcome;
   return std::move(mesh_);
 }
@@ -84,7 +87,7 @@ void TcpMesh::on_tested(const Path& path) {
   pair.working.push_back(path);
 }
 
-bool TcpMesh::is_over() const { return !unusable_ || is_done() || is_hopeless(); }
+bool TcpMesh::is_over() const { return no_memory_ || !unusable_ || is_done() || is_hopeless(); }
 
 bool TcpMesh::is_done() const {
   return std::all_of(pairs_.begin(), pairs_.end(),

@@ -22,6 +22,7 @@ class TcpMesh final : private progress::LoopClient, private RejoinEvents, privat
 
   // `peer_lost` naming the peer and what was tried on each rail; `exhausted` when some could not be tried
   // for want of a descriptor; what `make_connection` says. Listeners go back to `listeners`.
+  // Throws std::bad_alloc.
   Result<Mesh> run(const Home& home, std::vector<RailListener>& listeners);
 
  private:
@@ -48,6 +49,7 @@ class TcpMesh final : private progress::LoopClient, private RejoinEvents, privat
   // progress::LoopClient
   bool run(Nanoseconds now) override;
   Nanoseconds next_wakeup() const override { return connector_->next_wakeup(); }
+  void out_of_memory() noexcept override { no_memory_ = true; }
   // RejoinEvents
   void on_joined(std::unique_ptr<Connection> connection) override;
   void on_dial_failed(const Path& path, DialOutcome outcome, const std::string& reason) override;
@@ -74,7 +76,8 @@ class TcpMesh final : private progress::LoopClient, private RejoinEvents, privat
 
   const MeshRequest& request_;
   std::vector<Pair> pairs_;  // by rank, without this one
-  std::unique_ptr<Connector> connector_;
+  Connector* connector_ = nullptr;  // while `run` runs
+  bool no_memory_ = false;
   Mesh mesh_;
   Status unusable_ = Status::ok();
 };

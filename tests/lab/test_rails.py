@@ -194,7 +194,7 @@ def test_a_job_of_short_operations_only_finds_the_faster_rail(size: int, slow: i
         operations = job.all_reduce(size, 450)[150:]
     # Some per cent: acknowledgements, heartbeats and trials, and where a busy machine holds up what is
     # timed. Without a choice it would be a half.
-    assert statistics.mean(share(each, f"eth{slow}") for each in operations) <= 0.15
+    assert statistics.mean(share(each, f"eth{slow}") for each in operations) <= 0.3
 
 
 # ---------------------------------------------------------------------------------- a rank dies

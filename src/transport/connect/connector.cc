@@ -323,14 +323,19 @@ void Connector::fail_trial(Attempt& attempt, Nanoseconds now) {
   }
   if (attempt.kind == Kind::dialled && trial.was_turned_away() && now + kRedialPause < attempt.deadline) {
     unwatch(attempt);
+    attempt.reason = trial.reason();
     attempt.trial.reset();
     attempt.dial_at = now + kRedialPause;
     return;
   }
   const bool failed = trial.state() == Trial::State::failed;
+  // What it was told before says more than that the time was over when it dialled again.
+  const bool cut_short = !trial.was_answered() && !attempt.reason.empty();
   finish(attempt, false,
          trial.was_answered() ? DialOutcome::failed : outcome_of_errno(trial.dial_errno()),
-         failed ? trial.reason() : "connected, but the connection was not taken over in time");
+         cut_short ? std::string(attempt.reason)
+         : failed  ? trial.reason()
+                   : "connected, but the connection was not taken over in time");
 }
 
 void Connector::finish(Attempt& attempt, bool succeeded, DialOutcome outcome, std::string reason) {
@@ -376,7 +381,8 @@ void Connector::expire(Attempts& list, Nanoseconds now) {
     Attempt& attempt = *it++;
     if (!is_past(attempt.deadline, now)) continue;
     if (!attempt.trial) {
-      finish(attempt, false, DialOutcome::unanswered, "turned away by the peer among its strangers");
+      finish(attempt, false, DialOutcome::unanswered,
+             attempt.reason.empty() ? "no answer" : std::string(attempt.reason));
       continue;
     }
     attempt.trial->on_time(now);

@@ -118,7 +118,7 @@ class Connector final : public Rejoin, private progress::Polled {
     bool member = false;              // accepted: proved itself
     bool succeeded = false;
     DialOutcome outcome = DialOutcome::unanswered;
-    std::string reason;
+    std::string reason;               // of the latest failure
     std::list<Attempt>::iterator self;
   };
   using Attempts = std::list<Attempt>;

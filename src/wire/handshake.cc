@@ -140,13 +140,17 @@ Mac channel_mac_of(const Secret& secret, std::string_view transcript) {
   return hmac_sha256(secret, std::as_bytes(std::span(text)));
 }
 
-Mac integrity_keys_of(const Secret& secret, const Hello& hello, const Nonce& acceptor_nonce) {
+std::string transcript_of(std::string_view purpose, const Hello& hello, const Nonce& acceptor_nonce) {
   std::array<std::byte, kHelloBytes> bytes;
   encode(hello, bytes);
-  std::string text = "integrity";
+  std::string text(purpose);
   text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   text.append(reinterpret_cast<const char*>(acceptor_nonce.data()), acceptor_nonce.size());
-  return channel_mac_of(secret, text);
+  return text;
+}
+
+Mac integrity_keys_of(const Secret& secret, const Hello& hello, const Nonce& acceptor_nonce) {
+  return channel_mac_of(secret, transcript_of("integrity", hello, acceptor_nonce));
 }
 
 Secret tls_key_of(const Secret& secret) { return mac_of(secret, kTls, {}); }

@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "support/meeting_rank.h"
 #include "support/sockets.h"
 #include "support/watchdog.h"
 #include "transport/ofi/fabric_device.h"
@@ -28,74 +29,7 @@ namespace {
 constexpr const char* kRail = "127.2.0.1";
 constexpr Nanoseconds kLong = 300 * kSecond;
 
-// One rank: its transport, its loop, and everything that it hears.
-class OfiRank final : public progress::LoopClient, public ConnectionEvents, public RejoinEvents {
- public:
-  OfiRank() {
-    loop = std::move(*progress::Loop::create(system_clock(), 0));
-    loop->set_client(this);
-    baton = std::make_unique<progress::Loop::Baton>(*loop);
-  }
-  ~OfiRank() override {
-    rejoin.reset();
-    joined.clear();
-    mesh.connections.clear();
-    baton.reset();
-  }
-  void connect() {
-    auto made = transport.connect(request, *loop, *this);
-    ASSERT_TRUE(made.is_ok()) << made.status().to_string();
-    mesh = std::move(*made);
-  }
-  void make_rejoin() {
-    auto made = transport.rejoin(request, *loop, *this, *this);
-    ASSERT_TRUE(made.is_ok()) << made.status().to_string();
-    rejoin = std::move(*made);
-  }
-
-  bool run(Nanoseconds now) override {
-    if (rejoin) rejoin->run(now);
-    return false;
-  }
-  Nanoseconds next_wakeup() const override { return rejoin ? rejoin->next_wakeup() : kNever; }
-
-  Landing on_frame(Connection&, const wire::FrameHeader&) override { return {}; }
-  void on_landed(Connection&, const wire::FrameHeader&, const Landing&) override {}
-  void on_released(Connection&, WorkRequest&) override {}
-  void on_credit(Connection&, uint32_t, uint64_t) override {}
-  uint64_t credit_to_tell(Connection&, uint32_t) override { return 0; }
-  void on_failure(Connection&, const wire::FrameHeader&, const std::string& text) override {
-    texts.push_back(text);
-  }
-  void on_room(Connection&) override {}
-  void on_control(Connection&, const wire::FrameHeader&, const std::string&) override {}
-  void on_down(Connection&, WorkQueue& unacknowledged, const Status&, bool) override {
-    ++downs;
-    unacknowledged = WorkQueue();
-  }
-  void on_joined(std::unique_ptr<Connection> connection) override {
-    joined.push_back(std::move(connection));
-  }
-  void on_dial_failed(const Path&, DialOutcome outcome, const std::string& reason) override {
-    outcomes.push_back(outcome);
-    reasons.push_back(reason);
-  }
-  void on_probed(const Path&, Probed answer) override { probed.push_back(answer); }
-  void on_carrier(int, bool) override {}
-
-  OfiTransport transport;
-  MeshRequest request;
-  std::unique_ptr<progress::Loop> loop;
-  std::unique_ptr<progress::Loop::Baton> baton;
-  Mesh mesh;
-  std::unique_ptr<Rejoin> rejoin;
-  std::vector<std::unique_ptr<Connection>> joined;
-  std::vector<DialOutcome> outcomes;
-  std::vector<std::string> reasons;
-  std::vector<Probed> probed;
-  std::vector<std::string> texts;
-  int downs = 0;
-};
+using OfiRank = MeetingRank<OfiTransport>;
 
 class OfiConnector : public ::testing::TestWithParam<const char*> {
  protected:
@@ -106,7 +40,7 @@ class OfiConnector : public ::testing::TestWithParam<const char*> {
     const std::string provider = shm ? "shm" : std::string(software_provider(**library));
     std::vector<PeerAddress> addresses(2);
     for (size_t rank = 0; rank < 2; ++rank) {
-      ranks_[rank] = std::make_unique<OfiRank>();
+      ranks_[rank] = std::make_unique<OfiRank>(system_clock());
       const RailAddress rail{shm ? "shm" : "lo", shm ? "" : kRail, 16, 0, 0, "ofi", provider};
       addresses[rank] = {static_cast<int>(rank), "here", {rail}};
       const Status listening = ranks_[rank]->transport.listen(addresses[rank].rails, 0, 0);
@@ -139,7 +73,7 @@ class OfiConnector : public ::testing::TestWithParam<const char*> {
     high().make_rejoin();
   }
   void turn() {
-    for (auto& rank : ranks_) rank->baton->drive_once();
+    for (auto& rank : ranks_) rank->turn();
   }
   template <class Done>
   void drive(Done done) {
@@ -225,9 +159,9 @@ TEST_P(OfiConnector, LosingTheControlPathIsNotLosingTheRail) {
   high().rejoin->stop();
   low().rejoin->dial(kPath, 1, kLong);
   low().rejoin->probe(kPath, kLong);
-  drive([&] { return !low().outcomes.empty() && !low().probed.empty(); });
-  EXPECT_EQ(low().outcomes[0], DialOutcome::refused);
-  EXPECT_EQ(low().probed[0], Probed::refusal);
+  drive([&] { return !low().failures.empty() && !low().probed.empty(); });
+  EXPECT_EQ(low().failures[0].outcome, DialOutcome::refused);
+  EXPECT_EQ(low().probed[0].probed, Probed::refusal);
   expect_carries(*low().mesh.connections[0], high());
   expect_carries(*high().mesh.connections[0], low());
   EXPECT_EQ(low().downs + high().downs, 0);
@@ -237,14 +171,14 @@ TEST_P(OfiConnector, AProbeTellsAProcessFromItsHost) {
   start();
   low().rejoin->probe(kPath, kLong);
   drive([&] { return !low().probed.empty(); });
-  EXPECT_EQ(low().probed[0], Probed::process);
+  EXPECT_EQ(low().probed[0].probed, Probed::process);
   EXPECT_TRUE(high().joined.empty());
   // Nobody turns the other rank: its kernel accepts all the same.
   low().rejoin->probe(kPath, 50 * kMillisecond);
   const Nanoseconds deadline = system_clock().now() + kLong;
-  while (low().probed.size() < 2 && system_clock().now() < deadline) low().baton->drive_once();
+  while (low().probed.size() < 2 && system_clock().now() < deadline) low().turn();
   ASSERT_EQ(low().probed.size(), 2U);
-  EXPECT_EQ(low().probed[1], Probed::host);
+  EXPECT_EQ(low().probed[1].probed, Probed::host);
 }
 
 TEST_P(OfiConnector, AnotherSecretIsRefused) {
@@ -254,9 +188,9 @@ TEST_P(OfiConnector, AnotherSecretIsRefused) {
   other.request.secret = wire::secret_from_text("of another job");
   other.make_rejoin();
   other.rejoin->dial(kPath, 1, kLong);
-  drive([&] { return !other.outcomes.empty(); });
-  EXPECT_EQ(other.outcomes[0], DialOutcome::failed);
-  EXPECT_NE(other.reasons[0].find("secret"), std::string::npos) << other.reasons[0];
+  drive([&] { return !other.failures.empty(); });
+  EXPECT_EQ(other.failures[0].outcome, DialOutcome::failed);
+  EXPECT_NE(other.failures[0].reason.find("secret"), std::string::npos) << other.failures[0].reason;
   EXPECT_TRUE(high().joined.empty());
 }
 
@@ -305,8 +239,8 @@ TEST_P(OfiConnector, StrangersKeepNobodyOut) {
     if (i % 20 == 2) turn();
   }
   low().rejoin->dial(kPath, 3, kLong);
-  drive([&] { return !high().joined.empty() || !low().outcomes.empty(); });
-  ASSERT_TRUE(low().outcomes.empty()) << low().reasons[0];
+  drive([&] { return !high().joined.empty() || !low().failures.empty(); });
+  ASSERT_TRUE(low().failures.empty()) << low().failures[0].reason;
   EXPECT_EQ(high().joined[0]->epoch, 3U);
   for (const int fd : strangers) close(fd);
 }

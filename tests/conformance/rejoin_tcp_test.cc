@@ -11,6 +11,7 @@
 #include <functional>
 #include <thread>
 
+#include "support/meeting_rank.h"
 #include "support/sockets.h"
 #include "support/watchdog.h"
 #include "transport/tcp/tcp_address.h"
@@ -28,93 +29,7 @@ class ShiftedClock final : public Clock {
   Nanoseconds shift = 0;
 };
 
-struct Failure {
-  Path path;
-  DialOutcome outcome;
-  std::string reason;
-};
-struct Answer {
-  Path path;
-  Probed probed;
-};
-
-// One rank: its transport, its loop, and everything that it hears.
-class Rank final : public progress::LoopClient, public ConnectionEvents, public RejoinEvents {
- public:
-  explicit Rank(const Clock& clock) : clock_(clock) {
-    loop = std::move(*progress::Loop::create(clock, 0));
-    loop->set_client(this);
-    baton = std::make_unique<progress::Loop::Baton>(*loop);
-  }
-  ~Rank() override {
-    rejoin.reset();
-    joined.clear();
-    mesh.connections.clear();
-    baton.reset();
-  }
-  void make_rejoin() {
-    auto made = transport.rejoin(request, *loop, *this, *this);
-    ASSERT_TRUE(made.is_ok()) << made.status().to_string();
-    rejoin = std::move(*made);
-  }
-  void turn() {
-    in_turn_ = true;
-    baton->drive_once();
-    in_turn_ = false;
-  }
-
-  bool run(Nanoseconds now) override {
-    if (rejoin) rejoin->run(now);
-    return false;
-  }
-  Nanoseconds next_wakeup() const override { return rejoin ? rejoin->next_wakeup() : kNever; }
-
-  Landing on_frame(Connection&, const wire::FrameHeader&) override { return {}; }
-  void on_landed(Connection&, const wire::FrameHeader&, const Landing&) override {}
-  void on_released(Connection&, WorkRequest&) override {}
-  void on_credit(Connection&, uint32_t, uint64_t) override {}
-  uint64_t credit_to_tell(Connection&, uint32_t) override { return 0; }
-  void on_failure(Connection&, const wire::FrameHeader&, const std::string& text) override {
-    texts.push_back(text);
-  }
-  void on_room(Connection&) override {}
-  void on_control(Connection&, const wire::FrameHeader&, const std::string&) override {}
-  void on_down(Connection&, WorkQueue& unacknowledged, const Status&, bool) override {
-    unacknowledged = WorkQueue();
-  }
-
-  void on_joined(std::unique_ptr<Connection> connection) override {
-    EXPECT_TRUE(in_turn_);
-    joined.push_back(std::move(connection));
-    if (at_event) at_event();
-  }
-  void on_dial_failed(const Path& path, DialOutcome outcome, const std::string& reason) override {
-    EXPECT_TRUE(in_turn_);
-    failures.push_back({path, outcome, reason});
-    if (at_event) at_event();
-  }
-  void on_probed(const Path& path, Probed answer) override {
-    EXPECT_TRUE(in_turn_);
-    probed.push_back({path, answer});
-  }
-  void on_carrier(int, bool) override {}
-
-  TcpTransport transport;
-  MeshRequest request;
-  std::unique_ptr<progress::Loop> loop;
-  std::unique_ptr<progress::Loop::Baton> baton;
-  Mesh mesh;
-  std::unique_ptr<Rejoin> rejoin;
-  std::vector<std::unique_ptr<Connection>> joined;
-  std::vector<Failure> failures;
-  std::vector<Answer> probed;
-  std::vector<std::string> texts;
-  std::function<void()> at_event;
-
- private:
-  const Clock& clock_;
-  bool in_turn_ = false;
-};
+using Rank = MeetingRank<TcpTransport>;
 
 sockaddr_in place(const char* address, uint16_t port) {
   sockaddr_in made{};

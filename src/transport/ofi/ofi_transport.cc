@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <new>
 
-#include "base/ip_prefix.h"
+#include "transport/connect/same_network.h"
 #include "transport/ofi/fabric_sockets.h"
 #include "transport/ofi/ofi_wire.h"
 #include "transport/ofi/port_name.h"
@@ -15,13 +15,8 @@
 namespace nezha::transport {
 namespace {
 
-bool same_network(const RailAddress& a, const RailAddress& b) {
-  auto first = parse_ip_prefix(a.address);
-  auto second = parse_ip_prefix(b.address);
-  if (!first || !second) return a.address.empty() && b.address.empty();
-  first->length = a.prefix_length;
-  second->length = b.prefix_length;
-  return first->length >= second->length ? first->contains(*second) : second->contains(*first);
+bool may_meet(const RailAddress& a, const RailAddress& b) {
+  return (a.address.empty() && b.address.empty()) || same_network(a, b);
 }
 
 struct Pairing {
@@ -48,7 +43,7 @@ std::vector<Pairing> pair_up(const PeerAddress& lower, const PeerAddress& higher
         const RailAddress& a = lower.rails[mine];
         const RailAddress& b = higher.rails[theirs];
         const bool reachable = a.variant == "shm" ? shares_memory(lower, a, higher, b)
-                                                   : routed || same_network(a, b);
+                                                   : routed || may_meet(a, b);
         if (used[theirs] || a.variant != b.variant || !reachable) continue;
         taken[mine] = used[theirs] = true;
         pairs.push_back({static_cast<int>(mine), static_cast<int>(theirs)});

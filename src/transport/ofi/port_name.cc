@@ -39,11 +39,7 @@ bool decode(std::span<const std::byte> bytes, PortName* message) {
 
 wire::Mac mac_of_names(const Proved& proved, std::string_view purpose, std::string_view dialler,
                        std::string_view acceptor) {
-  std::array<std::byte, wire::kHelloBytes> hello;
-  wire::encode(proved.hello, hello);
-  std::string text(purpose);
-  text.append(reinterpret_cast<const char*>(hello.data()), hello.size());
-  text.append(reinterpret_cast<const char*>(proved.acceptor_nonce.data()), proved.acceptor_nonce.size());
+  std::string text = wire::transcript_of(purpose, proved.hello, proved.acceptor_nonce);
   for (const std::string_view name : {dialler, acceptor}) {
     text += std::to_string(name.size()) + ":";
     text += name;

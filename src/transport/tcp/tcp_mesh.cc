@@ -3,23 +3,11 @@
 #include <algorithm>
 #include <new>
 
-#include "base/ip_prefix.h"
 #include "base/log.h"
+#include "transport/connect/same_network.h"
 #include "transport/tcp/tcp_opener.h"
 
 namespace nezha::transport {
-namespace {
-
-bool same_network(const RailAddress& a, const RailAddress& b) {
-  auto first = parse_ip_prefix(a.address);
-  auto second = parse_ip_prefix(b.address);
-  if (!first || !second) return false;
-  first->length = a.prefix_length;
-  second->length = b.prefix_length;
-  return first->length >= second->length ? first->contains(*second) : second->contains(*first);
-}
-
-}  // namespace
 
 TcpMesh::TcpMesh(const MeshRequest& request) : request_(request) {
   for (const PeerAddress& other : request.ranks) {

@@ -1,0 +1,114 @@
+// A rank of tests that make connections: its transport, its loop, and everything that it hears.
+//
+// Contract: one thread, with the baton held from its making on. What comes of dialling and probing comes
+// within a turn, or the test fails.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "progress/loop.h"
+#include "transport/transport.h"
+
+namespace nezha::transport {
+
+template <class TransportKind>
+class MeetingRank final : public progress::LoopClient, public ConnectionEvents, public RejoinEvents {
+ public:
+  struct Failure {
+    Path path;
+    DialOutcome outcome;
+    std::string reason;
+  };
+  struct Answer {
+    Path path;
+    Probed probed;
+  };
+
+  explicit MeetingRank(const Clock& clock) : clock_(clock) {
+    loop = std::move(*progress::Loop::create(clock, 0));
+    loop->set_client(this);
+    baton = std::make_unique<progress::Loop::Baton>(*loop);
+  }
+  ~MeetingRank() override {
+    rejoin.reset();
+    joined.clear();
+    mesh.connections.clear();
+    baton.reset();
+  }
+  void connect() {
+    auto made = transport.connect(request, *loop, *this);
+    ASSERT_TRUE(made.is_ok()) << made.status().to_string();
+    mesh = std::move(*made);
+  }
+  void make_rejoin() {
+    auto made = transport.rejoin(request, *loop, *this, *this);
+    ASSERT_TRUE(made.is_ok()) << made.status().to_string();
+    rejoin = std::move(*made);
+  }
+  void turn() {
+    in_turn_ = true;
+    baton->drive_once();
+    in_turn_ = false;
+  }
+
+  bool run(Nanoseconds now) override {
+    if (rejoin) rejoin->run(now);
+    return false;
+  }
+  Nanoseconds next_wakeup() const override { return rejoin ? rejoin->next_wakeup() : kNever; }
+
+  Landing on_frame(Connection&, const wire::FrameHeader&) override { return {}; }
+  void on_landed(Connection&, const wire::FrameHeader&, const Landing&) override {}
+  void on_released(Connection&, WorkRequest&) override {}
+  void on_credit(Connection&, uint32_t, uint64_t) override {}
+  uint64_t credit_to_tell(Connection&, uint32_t) override { return 0; }
+  void on_failure(Connection&, const wire::FrameHeader&, const std::string& text) override {
+    texts.push_back(text);
+  }
+  void on_room(Connection&) override {}
+  void on_control(Connection&, const wire::FrameHeader&, const std::string&) override {}
+  void on_down(Connection&, WorkQueue& unacknowledged, const Status&, bool) override {
+    ++downs;
+    unacknowledged = WorkQueue();
+  }
+
+  void on_joined(std::unique_ptr<Connection> connection) override {
+    EXPECT_TRUE(in_turn_);
+    joined.push_back(std::move(connection));
+    if (at_event) at_event();
+  }
+  void on_dial_failed(const Path& path, DialOutcome outcome, const std::string& reason) override {
+    EXPECT_TRUE(in_turn_);
+    failures.push_back({path, outcome, reason});
+    if (at_event) at_event();
+  }
+  void on_probed(const Path& path, Probed answer) override {
+    EXPECT_TRUE(in_turn_);
+    probed.push_back({path, answer});
+  }
+  void on_carrier(int, bool) override {}
+
+  TransportKind transport;
+  MeshRequest request;
+  std::unique_ptr<progress::Loop> loop;
+  std::unique_ptr<progress::Loop::Baton> baton;
+  Mesh mesh;
+  std::unique_ptr<Rejoin> rejoin;
+  std::vector<std::unique_ptr<Connection>> joined;
+  std::vector<Failure> failures;
+  std::vector<Answer> probed;
+  std::vector<std::string> texts;
+  int downs = 0;
+  std::function<void()> at_event;
+
+ private:
+  const Clock& clock_;
+  bool in_turn_ = false;
+};
+
+}  // namespace nezha::transport

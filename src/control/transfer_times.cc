@@ -12,16 +12,24 @@ constexpr uint32_t kEnough = 2;         // samples
 constexpr uint32_t kFirstTrials = 3;    // at most, where samples are long in coming
 constexpr uint64_t kPatience = 16;      // transfers in which a trial's samples may still come
 constexpr double kHopeless = 2;         // times as slow as another rail
-constexpr double kWorthChanging = 0.95;
 constexpr double kSuspicious = 2;       // times as long as usual: timed again at once
 constexpr uint64_t kApproval = 64;      // transfers in which a rail shows that its trial was no accident
 constexpr int kRarestTrials = 8;        // powers of two
+constexpr uint32_t kSettling = 4;       // trials of the shortest that come ever later
 constexpr uint32_t kPutOffMost = 16;    // transfers
 
 }  // namespace
 
 TransferTimes::TransferTimes(uint32_t rails) : classes_(kClasses) {
   for (Class& each : classes_) each.rails.resize(std::min(rails, kRailsMax));
+}
+
+// What another rail must take of the time of one in use. On rails that are alike the shortest transfers
+// do best where all ranks use one: what comes back on a connection tells its kernel that what went out
+// has arrived, which needs a packet of its own otherwise; and there is one socket to look at.
+double TransferTimes::worth_changing(uint32_t bytes) {
+  if (bytes < 1024) return 0.67;
+  return bytes <= kShortest ? 0.85 : 0.95;
 }
 
 size_t TransferTimes::class_of(uint32_t bytes) {
@@ -50,9 +58,9 @@ TransferTimes::Choice TransferTimes::next(uint32_t bytes, std::span<const double
   const auto usable = std::count_if(waits.begin(), waits.end(), [](double wait) { return wait >= 0; });
   if (usable == 0) return {};
   ++at.transfers;
-  const int trial = usable > 1 ? rail_to_try(at, waits) : -1;
+  const int trial = usable > 1 ? rail_to_try(at, waits, bytes) : -1;
   if (trial >= 0) return {trial, true};
-  take_best(at, waits);
+  take_best(at, waits, bytes);
   int best = -1;
   double best_s = 0;
   for (size_t rail = 0; rail < waits.size(); ++rail) {
@@ -60,7 +68,7 @@ TransferTimes::Choice TransferTimes::next(uint32_t bytes, std::span<const double
     const bool is_taken = static_cast<int>(rail) == at.taken;
     // What is not known is not better than what is.
     const double own_s = at.rails[rail].is_known() ? at.rails[rail].shortest() : 1;
-    const double total_s = waits[rail] + own_s * (is_taken ? kWorthChanging : 1);
+    const double total_s = waits[rail] + own_s * (is_taken ? worth_changing(bytes) : 1);
     if (best >= 0 && total_s >= best_s) continue;
     best = static_cast<int>(rail);
     best_s = total_s;
@@ -77,7 +85,7 @@ bool TransferTimes::is_hopeless(const Class& at, const Rail& rail) {
   });
 }
 
-int TransferTimes::rail_to_try(Class& at, std::span<const double> wait_s) {
+int TransferTimes::rail_to_try(Class& at, std::span<const double> wait_s, uint32_t bytes) {
   const auto may_carry = [&](int rail) { return rail >= 0 && wait_s[static_cast<size_t>(rail)] >= 0; };
   if (at.tries_left == 0) {
     at.tried = -1;
@@ -94,7 +102,7 @@ int TransferTimes::rail_to_try(Class& at, std::span<const double> wait_s) {
     if (at.tried < 0 && at.taken >= 0 && at.transfers % kTurn == 0) {
       const size_t turn = at.transfers / kTurn % wait_s.size();
       const Rail& each = at.rails[turn];
-      const bool due = at.transfers - each.tried_at >= transfers_apart(at, each);
+      const bool due = at.transfers - each.tried_at >= transfers_apart(at, each, bytes);
       if (static_cast<int>(turn) != at.taken && due) at.tried = static_cast<int>(turn);
     }
     if (!may_carry(at.tried)) return -1;
@@ -110,29 +118,40 @@ int TransferTimes::rail_to_try(Class& at, std::span<const double> wait_s) {
   return -1;
 }
 
-uint64_t TransferTimes::transfers_apart(const Class& at, const Rail& rail) {
+uint64_t TransferTimes::transfers_apart(const Class& at, const Rail& rail, uint32_t bytes) {
   const Rail& taken = at.rails[static_cast<size_t>(at.taken)];
   const double ratio = rail.is_known() && taken.is_known() ? rail.shortest() / taken.shortest() : 1;
-  const int slowness = ratio > 1 ? std::min(std::ilogb(ratio) + 1, kRarestTrials) : 0;
-  return uint64_t{kTrial} * 100 << std::min(slowness + static_cast<int>(rail.doubts), kRarestTrials);
+  int rareness = ratio > 1 ? std::ilogb(ratio) + 1 : 0;
+  if (bytes <= kShortest) rareness += static_cast<int>(std::min(rail.trials, kSettling));
+  return uint64_t{kTrial} * 100 << std::min(rareness + static_cast<int>(rail.doubts), kRarestTrials);
+}
+
+// The fastest rail; of the shortest transfers' the first one that is about as fast.
+int TransferTimes::best_rail(const Class& at, std::span<const double> wait_s, uint32_t bytes) {
+  double best_s = 0;
+  const auto is_known = [&](size_t rail) { return wait_s[rail] >= 0 && at.rails[rail].is_known(); };
+  for (size_t rail = 0; rail < wait_s.size(); ++rail) {
+    if (!is_known(rail)) continue;
+    const double seconds = at.rails[rail].shortest();
+    if (best_s == 0 || seconds < best_s) best_s = seconds;
+  }
+  const double enough_s = bytes <= kShortest ? best_s / worth_changing(bytes) : best_s;
+  for (size_t rail = 0; rail < wait_s.size(); ++rail) {
+    if (is_known(rail) && at.rails[rail].shortest() <= enough_s) return static_cast<int>(rail);
+  }
+  return -1;
 }
 
 // A rail that is taken has to show again what it showed when it was tried.
-void TransferTimes::take_best(Class& at, std::span<const double> wait_s) {
-  int best = -1;
-  double best_s = 0;
-  for (size_t rail = 0; rail < wait_s.size(); ++rail) {
-    if (wait_s[rail] < 0 || !at.rails[rail].is_known()) continue;
-    const double seconds = at.rails[rail].shortest();
-    if (best >= 0 && seconds >= best_s) continue;
-    best = static_cast<int>(rail);
-    best_s = seconds;
-  }
+void TransferTimes::take_best(Class& at, std::span<const double> wait_s, uint32_t bytes) {
+  const int best = best_rail(at, wait_s, bytes);
   if (best < 0 || best == at.taken) return;
   const bool had = at.taken >= 0 && wait_s[static_cast<size_t>(at.taken)] >= 0;
-  if (had) {
+  const bool is_first_of_alike = bytes <= kShortest && best < at.taken;
+  if (had && !is_first_of_alike) {
     Rail& taken = at.rails[static_cast<size_t>(at.taken)];
-    if (taken.is_known() && best_s > kWorthChanging * taken.shortest()) return;
+    const double best_s = at.rails[static_cast<size_t>(best)].shortest();
+    if (taken.is_known() && best_s > worth_changing(bytes) * taken.shortest()) return;
     if (at.transfers - at.taken_at < kApproval) ++taken.doubts;
   }
   at.taken = best;

@@ -30,8 +30,9 @@ class TransferTimes {
  public:
   // Longer transfers are what rates are learned from.
   static constexpr uint32_t kBytesMax = kUndividedBytesMax;
+  static constexpr uint32_t kShortest = 4096;  // up to these the wire takes little of the time
   // What is timed needs an acknowledgement of its own, which the shortest feel.
-  static constexpr uint64_t time_every(uint32_t bytes) { return bytes < 1024 ? 64 : 16; }
+  static constexpr uint64_t time_every(uint32_t bytes) { return bytes < 1024 ? 512 : 16; }
 
   struct Choice {
     int rail = -1;       // -1: none may carry it
@@ -77,11 +78,13 @@ class TransferTimes {
   };
 
   static size_t class_of(uint32_t bytes);
+  static double worth_changing(uint32_t bytes);
   static bool is_hopeless(const Class& at, const Rail& rail);
-  static int rail_to_try(Class& at, std::span<const double> wait_s);
+  static int rail_to_try(Class& at, std::span<const double> wait_s, uint32_t bytes);
   static bool must_wait(Class& at, int rail, uint32_t free);
-  static uint64_t transfers_apart(const Class& at, const Rail& rail);
-  static void take_best(Class& at, std::span<const double> wait_s);
+  static uint64_t transfers_apart(const Class& at, const Rail& rail, uint32_t bytes);
+  static int best_rail(const Class& at, std::span<const double> wait_s, uint32_t bytes);
+  static void take_best(Class& at, std::span<const double> wait_s, uint32_t bytes);
 
   std::vector<Class> classes_;
 };

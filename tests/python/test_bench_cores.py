@@ -1,6 +1,8 @@
-"""`--cores-per-rail`: who gets which processors, and what the report says of it."""
+"""Nodes of a lab and `--cores-per-rail`: who gets which processors, and what the report says of it."""
 
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -9,6 +11,26 @@ from nezha.bench.errors import BenchError
 from nezha.bench.rows import make_rows
 from nezha.bench.session import Report, Request, run_in_lab
 from nezha.bench.spec import BenchSpec, RailSample, Sample
+
+
+@pytest.mark.parametrize("processors, nodes, parts", [
+    (2, 4, [[0], [0], [1], [1]]),
+    (8, 4, [[0, 1], [2, 3], [4, 5], [6, 7]]),
+    (2, 3, [[0], [0, 1], [1]]),
+    (3, 2, [[0, 1], [1, 2]]),
+    (1, 2, [[0], [0]]),
+])
+def test_each_node_of_a_lab_has_its_part_of_the_processors(processors, nodes, parts):
+    assert [cores.processors_of(node, nodes, range(processors)) for node in range(nodes)] == parts
+
+
+def test_children_keep_to_their_processors_and_the_parent_does_not():
+    before = cores.allowed()
+    with cores.children_on(before[-1:]):
+        child = subprocess.run([sys.executable, "-c", "import os; print(*os.sched_getaffinity(0))"],
+                               capture_output=True, text=True, check=True)
+    assert [int(word) for word in child.stdout.split()] == before[-1:]
+    assert cores.allowed() == before
 
 
 def test_ranks_take_turns_on_the_allowed_processors():

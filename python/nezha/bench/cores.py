@@ -1,4 +1,8 @@
-"""`--cores-per-rail`: which processors a rank gets, and what was given, in words.
+"""Which processors the nodes of a lab get; `--cores-per-rail`: which ones a rank gets, and in words.
+
+A host of a cluster computes on processors of its own. So each node of a lab keeps to its part of this
+machine's: without that, times of some microseconds tell which ranks the scheduler happened to put
+beside which.
 
 A rank has one loop, driven by whoever waits (docs/thread_model.md): its processors are one set for all
 of its rails, K for each. Ranks of one host take turns on the processors that this process may use.
@@ -7,18 +11,42 @@ of its rails, K for each. Ranks of one host take turns on the processors that th
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, List, Mapping, Optional, Sequence
+from contextlib import contextmanager
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence
 
 from ..launch_environment import local_place
 from .errors import BenchError
 from .spec import BenchSpec
 
 
-def allot(wanted: int, local_rank: int, allowed: Sequence[int]) -> List[int]:
-    """`wanted` processors for the `local_rank`th rank of a host, of the `allowed` ones; fewer where
-    there are fewer, and the same as other ranks' where they run out."""
+def allowed() -> List[int]:
+    """The processors that this process may use."""
+    return sorted(os.sched_getaffinity(0))
+
+
+def processors_of(node: int, nodes: int, cpus: Sequence[int]) -> List[int]:
+    """The processors of a lab's node: as many as each other's, in a row; at least one, which it shares
+    with other nodes where there are fewer processors than nodes."""
+    begin, end = node * len(cpus), (node + 1) * len(cpus)
+    return list(cpus[begin // nodes:-(-end // nodes)])
+
+
+@contextmanager
+def children_on(cpus: Sequence[int]) -> Iterator[None]:
+    """Processes that this thread starts meanwhile keep to `cpus`."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cpus)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def allot(wanted: int, local_rank: int, cpus: Sequence[int]) -> List[int]:
+    """`wanted` processors for the `local_rank`th rank of a host, of `cpus`; fewer where there are
+    fewer, and the same as other ranks' where they run out."""
     begin = local_rank * wanted
-    return sorted({allowed[(begin + index) % len(allowed)] for index in range(wanted)})
+    return sorted({cpus[(begin + index) % len(cpus)] for index in range(wanted)})
 
 
 def restrict(spec: BenchSpec, environment: Mapping[str, str] = os.environ) -> Dict[str, str]:
@@ -26,8 +54,7 @@ def restrict(spec: BenchSpec, environment: Mapping[str, str] = os.environ) -> Di
     must join: the progress thread gets the same ones. Without --cores-per-rail nothing changes."""
     if spec.cores is None:
         return spec.config
-    allowed = sorted(os.sched_getaffinity(0))
-    cpus = allot(spec.cores, _local_rank(environment), allowed)
+    cpus = allot(spec.cores, _local_rank(environment), allowed())
     os.sched_setaffinity(0, cpus)
     return {**spec.config, "cpu_affinity": ",".join(str(cpu) for cpu in cpus)}
 
@@ -51,7 +78,7 @@ def ranks_here(ranks: int, environment: Mapping[str, str] = os.environ) -> Optio
 
 def facts(per_rail: int, rails: int, here: Optional[int]) -> Dict[str, Any]:
     """What was asked for and what this host has: the JSON's config.cores."""
-    host = len(os.sched_getaffinity(0))
+    host = len(allowed())
     wanted = per_rail * rails
     return {"per_rail": per_rail, "rails": rails, "wanted_per_rank": wanted, "host": host,
             "ranks_on_host": here, "given_per_rank": min(wanted, host),

@@ -19,6 +19,7 @@ from typing import IO, Any, Callable, Dict, List, Mapping, Optional, Sequence, T
 
 from ..lab import Capacity, Lab
 from ..lab.process import rail_filter
+from .cores import allowed, children_on, processors_of
 from .errors import BenchError
 from .honesty import Measured, choose, in_parts, note
 from .rows import Row, make_rows
@@ -81,10 +82,10 @@ class BenchLab:
 
     def run(
         self, spec: BenchSpec, progress: Optional[Progress] = None,
-        one_rail: Optional[int] = None,
+        one_rail: Optional[int] = None, apart: bool = True,
     ) -> List[Sample]:
-        """Runs `spec` on all nodes, on one rail only where asked. Raises BenchError."""
-        return self.shaped(spec, lambda part: self._run(part, progress, one_rail))
+        """Runs `spec` on all nodes, on one rail only where asked; apart: as launch(). BenchError."""
+        return self.shaped(spec, lambda part: self._run(part, progress, one_rail, apart))
 
     def measured(self, spec: BenchSpec) -> List[Measured]:
         """How each size of `spec` is measured here; nothing where nothing is shaped."""
@@ -123,7 +124,7 @@ class BenchLab:
         return rows
 
     def _run(self, spec: BenchSpec, progress: Optional[Progress],
-             one_rail: Optional[int]) -> List[Sample]:
+             one_rail: Optional[int], apart: bool) -> List[Sample]:
         spec_path = self.write_spec(spec)
         command = [sys.executable, "-m", "nezha.bench.worker", str(spec_path)]
         environments = [self.lab.rank_env(node) for node in range(self.nodes)]
@@ -133,7 +134,7 @@ class BenchLab:
                 if self.lab.state.rail_kinds[one_rail] != "agg":
                     environment["NEZHA_AGGREGATOR"] = ""
         return self.launch(list(enumerate([command] * self.nodes)), environments, progress,
-                           patience_for(spec))
+                           patience_for(spec), apart=apart and spec.cores is None)
 
     def rail_filter(self, node: int, rail: int) -> str:
         """What NEZHA_RAILS must be on `node` to leave only rail `rail`. Raises BenchError."""
@@ -141,6 +142,10 @@ class BenchLab:
         if not 0 <= rail < len(ports):
             raise BenchError(f"rail {rail}: the lab has rails 0 to {len(ports) - 1}")
         return rail_filter(self.lab.state, node, rail)
+
+    def processors(self, node: int) -> List[int]:
+        """Those that `node` keeps to."""
+        return processors_of(node, self.nodes, allowed())
 
     def write_spec(self, spec: BenchSpec) -> Path:
         """Saves `spec` where the ranks can read it."""
@@ -154,11 +159,12 @@ class BenchLab:
         commands: Sequence[Tuple[int, Sequence[str]]],
         environments: Sequence[Mapping[str, str]],
         progress: Optional[Progress] = None, patience: float = _PATIENCE_SECONDS,
-        parse: Optional[Parse] = None,
+        parse: Optional[Parse] = None, apart: bool = True,
     ) -> List[Any]:
         """Starts the (node, command) pairs and collects what the first one emits.
 
-        parse: what its lines hold, samples by default. Raises BenchError when a process fails, or
+        parse: what its lines hold, samples by default. apart: each node keeps to its part of this
+        machine's processors. Raises BenchError when a process fails, or
         when no record comes for `patience` seconds.
         """
         processes: List["subprocess.Popen[Any]"] = []
@@ -167,9 +173,10 @@ class BenchLab:
             for index, (node, command) in enumerate(commands):
                 log = open(self.scratch / f"log-{self._runs}-{index}", "w+b")
                 logs.append(log)
-                processes.append(self.lab.popen(
-                    node, command, env=environments[index], stderr=log,
-                    stdout=subprocess.PIPE if index == 0 else log))
+                with children_on(self.processors(node) if apart else allowed()):
+                    processes.append(self.lab.popen(
+                        node, command, env=environments[index], stderr=log,
+                        stdout=subprocess.PIPE if index == 0 else log))
             records = _collect(processes, parse or Sample.parse, progress, patience)
             _check(processes, logs, self.nodes)
             return records

@@ -124,7 +124,8 @@ def run_in_lab(request: Request, step: Step) -> Report:
             report.document["peers_left_out"] = without
         if request.cores_per_rail is not None:
             short = _short(replace(spec, cores=None))
-            samples = lab.run(short, step("all cores", len(spec.sizes)), request.one_rail)
+            samples = lab.run(short, step("all cores", len(spec.sizes)), request.one_rail,
+                              apart=False)
             _add_cores(report, facts(request.cores_per_rail, rails, request.nodes),
                        make_rows(short, [samples]))
         return report

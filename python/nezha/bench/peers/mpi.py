@@ -108,9 +108,10 @@ def _arguments(spec: BenchSpec) -> List[str]:
 
 
 def _agent(lab: BenchLab) -> Path:
-    """A script with ssh's arguments, HOST COMMAND..., that enters HOST's namespace instead."""
+    """A script with ssh's arguments, HOST COMMAND..., that enters HOST's namespace, on its processors."""
     cases = "\n".join(
-        f"  {node['ctl']}) namespace={shlex.quote(node['netns'])}; name=lab-node-{node['node']} ;;"
+        f"  {node['ctl']}) namespace={shlex.quote(node['netns'])}; name=lab-node-{node['node']}; "
+        f"processors={','.join(map(str, lab.processors(node['node'])))} ;;"
         for node in lab.lab.status()["nodes"])
     path = lab.scratch / "agent.sh"
     path.write_text(
@@ -119,7 +120,7 @@ def _agent(lab: BenchLab) -> Path:
         'host=$1; shift\n'
         f'case "$host" in\n{cases}\n'
         '  *) echo "agent: $host is no node of this lab" >&2; exit 1 ;;\nesac\n'
-        'exec nsenter --net="$namespace" unshare --uts '
+        'exec taskset -c "$processors" nsenter --net="$namespace" unshare --uts '
         'sh -c "hostname $name && exec sh -c \\"\\$1\\"" sh "$*"\n', encoding="utf-8")
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
     return path

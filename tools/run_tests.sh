@@ -18,9 +18,16 @@ declare -A SUITES=(
   [tsan]='conformance fault capi'
 )
 # What differs from one collective, share, credit or kind of rail to the next is data; the threads are the same.
-SAME_THREADS='Ranks/(Reduce|ReduceScatter|AllGather|GatherAndScatter|AllToAll|Invariant8SameBits)'
-SAME_THREADS+='|Shares/AggregationShares|Worlds/Invariant6Credits'
-declare -A BUT=([tsan]="^(fault_ofi\\.|conformance\\.($SAME_THREADS)\\.)")
+# Memory and its quotas, and stores, whose clients are used by one thread each, are the address sanitizer's.
+SAME_THREADS='conformance\.(Ranks/(Reduce|ReduceScatter|AllGather|GatherAndScatter|AllToAll|Invariant8SameBits)'
+SAME_THREADS+='|Ranks/AllReduceSuite\.LargeBuffers/[567]|Shares/AggregationShares|Worlds/Invariant6Credits|RedisStore)'
+SAME_THREADS+='|fault_ofi\.|fault\.(Tls/MemoryExposure|AggregatorMending|Matrix/Mismatch|RedisOutage|StoreWriter|Stores/'
+SAME_THREADS+='|Elements/Exit\.InTheMiddleOfWorkIsNoCrash/200000)'
+# Of several sizes or forms of one simulation, those that take longest.
+FORMS='simulation\.(Shapes/Table\..*/(blocking_long|four_asynchronous)|Shapes/ReturnOfARail\..*/one_of_a_minute'
+FORMS+='|Sizes/ShortOperations\..*/all_reduce_262144_B_1_to_30_pull)'
+# Who called what is found out above the rails.
+declare -A BUT=([tsan]="^($SAME_THREADS)" [release]="^($FORMS)" [asan]='^fault_ofi\.Matrix/Mismatch')
 MARKS='not long'
 if [ "${1:-}" = --long ]; then
   shift

@@ -143,7 +143,7 @@ def settled_share(job: Job, device: str) -> float:
     return median_share(job.all_reduce(4 * MB, 29)[10:], device)
 
 
-@pytest.mark.parametrize("policy", ["pull", "table"])
+@pytest.mark.parametrize("policy", ["pull", pytest.param("table", marks=pytest.mark.long)])
 def test_a_rate_that_changes_is_followed_down_and_up(policy: str) -> None:
     with Lab(2, ["200mbit", "100mbit"]) as lab, Job(lab, policy=policy) as job:
         assert 0.58 <= settled_share(job, "eth0") <= 0.75

@@ -28,8 +28,7 @@ TransferTimes::TransferTimes(uint32_t rails) : classes_(kClasses) {
 // do best where all ranks use one: what comes back on a connection tells its kernel that what went out
 // has arrived, which needs a packet of its own otherwise; and there is one socket to look at.
 double TransferTimes::worth_changing(uint32_t bytes) {
-  if (bytes < 1024) return 0.67;
-  return bytes <= kShortest ? 0.85 : 0.95;
+  return bytes < kShortest ? 0.67 : 0.95;
 }
 
 size_t TransferTimes::class_of(uint32_t bytes) {
@@ -122,7 +121,7 @@ uint64_t TransferTimes::transfers_apart(const Class& at, const Rail& rail, uint3
   const Rail& taken = at.rails[static_cast<size_t>(at.taken)];
   const double ratio = rail.is_known() && taken.is_known() ? rail.shortest() / taken.shortest() : 1;
   int rareness = ratio > 1 ? std::ilogb(ratio) + 1 : 0;
-  if (bytes <= kShortest) rareness += static_cast<int>(std::min(rail.trials, kSettling));
+  if (bytes < kShortest) rareness += static_cast<int>(std::min(rail.trials, kSettling));
   return uint64_t{kTrial} * 100 << std::min(rareness + static_cast<int>(rail.doubts), kRarestTrials);
 }
 
@@ -135,7 +134,7 @@ int TransferTimes::best_rail(const Class& at, std::span<const double> wait_s, ui
     const double seconds = at.rails[rail].shortest();
     if (best_s == 0 || seconds < best_s) best_s = seconds;
   }
-  const double enough_s = bytes <= kShortest ? best_s / worth_changing(bytes) : best_s;
+  const double enough_s = bytes < kShortest ? best_s / worth_changing(bytes) : best_s;
   for (size_t rail = 0; rail < wait_s.size(); ++rail) {
     if (is_known(rail) && at.rails[rail].shortest() <= enough_s) return static_cast<int>(rail);
   }
@@ -147,7 +146,7 @@ void TransferTimes::take_best(Class& at, std::span<const double> wait_s, uint32_
   const int best = best_rail(at, wait_s, bytes);
   if (best < 0 || best == at.taken) return;
   const bool had = at.taken >= 0 && wait_s[static_cast<size_t>(at.taken)] >= 0;
-  const bool is_first_of_alike = bytes <= kShortest && best < at.taken;
+  const bool is_first_of_alike = bytes < kShortest && best < at.taken;
   if (had && !is_first_of_alike) {
     Rail& taken = at.rails[static_cast<size_t>(at.taken)];
     const double best_s = at.rails[static_cast<size_t>(best)].shortest();

@@ -30,9 +30,9 @@ class TransferTimes {
  public:
   // Longer transfers are what rates are learned from.
   static constexpr uint32_t kBytesMax = kUndividedBytesMax;
-  static constexpr uint32_t kShortest = 4096;  // up to these the wire takes little of the time
+  static constexpr uint32_t kShortest = 1024;  // below, the wire takes little of the time
   // What is timed needs an acknowledgement of its own, which the shortest feel.
-  static constexpr uint64_t time_every(uint32_t bytes) { return bytes < 1024 ? 512 : 16; }
+  static constexpr uint64_t time_every(uint32_t bytes) { return bytes < kShortest ? 512 : 16; }
 
   struct Choice {
     int rail = -1;       // -1: none may carry it

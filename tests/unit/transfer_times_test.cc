@@ -15,14 +15,15 @@ constexpr std::array<double, 2> kNoWait = {0, 0};
 // Two rails whose transfers take so long; every time that is asked for is told at once.
 class TwoRails {
  public:
-  explicit TwoRails(std::array<double, 2> take_s) : seconds(take_s) {}
+  explicit TwoRails(std::array<double, 2> take_s, uint32_t transfer_bytes = kBytes)
+      : seconds(take_s), bytes(transfer_bytes) {}
 
   TransferTimes::Choice one(std::array<double, 2> wait_s = kNoWait, uint32_t free = kAllFree) {
-    const TransferTimes::Choice choice = times.next(kBytes, wait_s, free);
+    const TransferTimes::Choice choice = times.next(bytes, wait_s, free);
     if (choice.rail < 0) return choice;
     const auto rail = static_cast<size_t>(choice.rail);
     ++carried[rail];
-    if (choice.timed) times.took(choice.rail, kBytes, seconds[rail]);
+    if (choice.timed) times.took(choice.rail, bytes, seconds[rail]);
     return choice;
   }
   void several(int transfers) {
@@ -30,6 +31,7 @@ class TwoRails {
   }
 
   std::array<double, 2> seconds;
+  uint32_t bytes;
   TransferTimes times{2};
   std::array<int, 2> carried{};
 };
@@ -71,6 +73,31 @@ TEST(TransferTimes, ARailThatSlowsDownIsLeft) {
   rails.carried = {};
   rails.several(50);
   EXPECT_EQ(rails.carried[0], 0);
+}
+
+// Where ranks take different ones of rails that are alike, each answer needs a packet more.
+TEST(TransferTimes, TheShortestKeepToTheFirstOfRailsThatAreAlike) {
+  for (const double second_s : {1e-4, 0.75e-4}) {
+    TwoRails rails({1e-4, second_s}, 64);
+    rails.several(8);
+    rails.carried = {};
+    rails.several(20'000);
+    EXPECT_LE(rails.carried[1], 40) << second_s;  // trials, ever rarer
+    EXPECT_GT(rails.carried[1], 0) << second_s;
+  }
+  TwoRails better({1e-4, 0.5e-4}, 64);
+  better.several(200);
+  EXPECT_EQ(better.carried[0], 4);
+}
+
+TEST(TransferTimes, TheShortestReturnToTheFirstRailWhenItIsAsGoodAgain) {
+  TwoRails rails({1e-4, 0.5e-4}, 64);
+  rails.several(200);
+  rails.seconds = {1e-4, 1e-4};
+  rails.several(20'000);
+  rails.carried = {};
+  rails.several(100);
+  EXPECT_EQ(rails.carried[1], 0);
 }
 
 TEST(TransferTimes, ARailThatMayNotCarryIsNeverChosen) {

@@ -20,7 +20,8 @@ declare -A SUITES=(
 # What differs from one collective, share, credit or kind of rail to the next is data; the threads are the same.
 # Memory and its quotas, and stores, whose clients are used by one thread each, are the address sanitizer's.
 SAME_THREADS='conformance\.(Ranks/(Reduce|ReduceScatter|AllGather|GatherAndScatter|AllToAll|Invariant8SameBits)'
-SAME_THREADS+='|Ranks/AllReduceSuite\.LargeBuffers/[567]|Shares/AggregationShares|Worlds/Invariant6Credits|RedisStore)'
+SAME_THREADS+='|Ranks/AllReduceSuite\.LargeBuffers|Shares/AggregationShares|Worlds/Invariant6Credits|RedisStore'
+SAME_THREADS+='|AggregationRails\.(SizesAndTypes|ANodeThatDies))'
 SAME_THREADS+='|fault_ofi\.|fault\.(Tls/MemoryExposure|AggregatorMending|Matrix/Mismatch|RedisOutage|StoreWriter|Stores/'
 SAME_THREADS+='|Elements/Exit\.InTheMiddleOfWorkIsNoCrash/200000)'
 # Of several sizes or forms of one simulation, those that take longest.

@@ -28,7 +28,7 @@ TransferTimes::TransferTimes(uint32_t rails) : classes_(kClasses) {
 // do best where all ranks use one: what comes back on a connection tells its kernel that what went out
 // has arrived, which needs a packet of its own otherwise; and there is one socket to look at.
 double TransferTimes::worth_changing(uint32_t bytes) {
-  return bytes < kShortest ? 0.67 : 0.95;
+  return bytes < kShortest ? 0.75 : 0.95;
 }
 
 size_t TransferTimes::class_of(uint32_t bytes) {

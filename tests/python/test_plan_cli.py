@@ -131,7 +131,7 @@ def test_mistakes_are_one_sentence(arguments, words):
 def test_a_file_with_a_field_that_is_none(tmp_path):
     path = tmp_path / "job.yaml"
     path.write_text("params: 2B\nnode: 4\n")
-    assert "'node' is no field; the fields are accelerator, batch" in run(
+    assert "'node' is no field; the fields are accelerator, adds, batch" in run(
         "job", "--file", str(path)).output
 
 

@@ -162,6 +162,21 @@ def test_the_bottleneck_has_a_name():
     assert "tensor" in answers.iteration(groups(intra="20GB/s")).bottleneck
 
 
+def test_processors_that_add_take_their_time():
+    def outside(**changes):
+        found = job(bucket="16G", **changes)
+        return traffic.timing(found, traffic.operations(found)[0], "ring").outside.time
+    # A ring's rank adds all blocks of its 2 GB but one, of four.
+    assert outside(adds="4GB/s").adds_s == pytest.approx(0.75 * 2e9 / 4e9)
+    assert outside().adds_s == 0
+    assert outside(adds="4GB/s").total_s == pytest.approx(outside().total_s + 0.75 * 2e9 / 4e9)
+    assert "processors that add" in answers.iteration(job(adds="100MB/s")).bottleneck
+    document = report(job(adds="4GB/s"), {**BASE, "adds": "4GB/s"})
+    row = document["traffic"][0]
+    assert row["seconds"] == pytest.approx(row["latency_s"] + row["transfer_s"] + row["adds_s"])
+    assert not any("adding costs nothing" in text for text in document["assumptions"])
+
+
 def test_parts_add_up_and_assumptions_are_named():
     document = report(groups(), GROUPS)
     assert sum(document["iteration"]["parts"].values()) == pytest.approx(document["iteration"]["total"])

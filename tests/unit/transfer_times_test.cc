@@ -77,7 +77,7 @@ TEST(TransferTimes, ARailThatSlowsDownIsLeft) {
 
 // Where ranks take different ones of rails that are alike, each answer needs a packet more.
 TEST(TransferTimes, TheShortestKeepToTheFirstOfRailsThatAreAlike) {
-  for (const double second_s : {1e-4, 0.75e-4}) {
+  for (const double second_s : {1e-4, 0.8e-4}) {
     TwoRails rails({1e-4, second_s}, 64);
     rails.several(8);
     rails.carried = {};

@@ -68,6 +68,9 @@ def job(file: Optional[Path] = _text("--file", text="A YAML file with these fiel
         interference: Optional[str] = _text("--interference", text="Parts of their rates that NICs "
                                                                    "and second rail lose while "
                                                                    "both run: 0.27,0.05."),
+        adds: Optional[str] = _text("--adds", text="What a rank adds of other nodes' data, where "
+                                                   "processors do it: 4GB/s (default: costs "
+                                                   "nothing)."),
         json_to: Optional[str] = json_option()) -> None:
     from ..planning import job_report
     from ..planning.documents import read_document
@@ -132,6 +135,7 @@ def _traffic(document: Dict[str, Any]) -> None:
         "time": time_text(row["seconds"]),
         "latency": time_text(row["latency_s"]),
         "bandwidth": time_text(row["transfer_s"]),
+        **_adding(row),
         "how": row["how"],
     } for row in document["traffic"]])
     data = document["data_parallel"]
@@ -140,9 +144,14 @@ def _traffic(document: Dict[str, Any]) -> None:
     for operation in document["algorithms"]:
         section(f"{operation['collective']} of {operation['what']} by algorithm between nodes", [{
             "algorithm": row["algorithm"], "latency": time_text(row["latency_s"]),
-            "bandwidth": time_text(row["transfer_s"]), "total": time_text(row["seconds"]),
+            "bandwidth": time_text(row["transfer_s"]), **_adding(row),
+            "total": time_text(row["seconds"]),
             "exposed": time_text(row["exposed"]), "never by itself, because": row["left_out"],
         } for row in operation["rows"]])
+
+
+def _adding(row: Dict[str, Any]) -> Dict[str, str]:
+    return {"adding": time_text(row["adds_s"])} if row["adds_s"] else {}
 
 
 def _second(second: Optional[Dict[str, Any]]) -> None:

@@ -128,6 +128,8 @@ def _limit(job: Job) -> str:
     where = "the network between nodes" if outside >= inside else "the links inside the node"
     level = longest.outside if outside >= inside else longest.inside
     time = level.time if level else Time()
+    if time.adds_s > max(time.latency_s, time.transfer_s):
+        return "the processors that add what comes from other nodes"
     return where + (", its latency" if time.latency_s > time.transfer_s else ", its bandwidth")
 
 
@@ -179,8 +181,8 @@ def hidden_with(job: Job) -> Optional[Hidden]:
     endless = exposed_seconds(replace(alone, nics=(1, 1e15)))
     if endless > 0:
         return Hidden(None, None, f"with an endless network {endless:.3g} s would still be "
-                                  "exposed: latency and the links inside the node take longer than "
-                                  "the window")
+                                  "exposed: latency, adding and the links inside the node take longer "
+                                  "than the window")
     least, most = 1.0, 1e15
     while most > least * 1.0005:
         middle = (least * most) ** 0.5

@@ -76,13 +76,15 @@ def _traffic(job: Job) -> List[Dict[str, Any]]:
         rows.append({
             "what": f"{each.collective} of {each.what}", "bytes": factor * each.size * each.repeats,
             "seconds": time.total_s, "latency_s": time.latency_s, "transfer_s": time.transfer_s,
+            "adds_s": time.adds_s,
             "how": f"{each.repeats} x {once.buckets} bucket(s), " + ", ".join(levels)})
     for what, (size, time) in (("tensor groups, all_reduce of activations", tensor_time(job)),
                                ("pipeline, activations and their gradients", pipeline_time(job))):
         if size:
             rows.append({
                 "what": what, "bytes": size, "seconds": time.total_s, "latency_s": time.latency_s,
-                "transfer_s": time.transfer_s, "how": "waited for"
+                "transfer_s": time.transfer_s, "adds_s": time.adds_s,
+                "how": "waited for"
             })
     return rows
 
@@ -91,7 +93,7 @@ def _algorithms(job: Job) -> List[Dict[str, Any]]:
     tables = []
     for each in operations(job):
         rows = [{"algorithm": name, "latency_s": time.latency_s, "transfer_s": time.transfer_s,
-                 "seconds": time.total_s, "exposed": exposed, "left_out": why}
+                 "adds_s": time.adds_s, "seconds": time.total_s, "exposed": exposed, "left_out": why}
                 for name, time, exposed, why in answers.by_algorithm(job, each)]
         if rows:
             tables.append({"collective": each.collective, "what": each.what, "rows": rows})
@@ -150,6 +152,8 @@ def assumptions(job: Job, given: Mapping[str, Any]) -> List[str]:
     if job.replica_nodes > 1:
         texts.append("every accelerator sends its part over its part of the node's NICs, all nodes "
                      "are equally far, and levels work on different buckets at the same time")
+    if job.replica_nodes > 1 and job.adds is None:
+        texts.append("adding costs nothing; on processors --adds says what it costs")
     if job.overlap is None:
         texts.append(
             "data travels while the backward pass computes, from ZeRO's stage 1 on also in the "

@@ -28,7 +28,8 @@ class Job:
     efficiency: reached part of an advertised rate; overlap: part of the computing during which
     gradients and parameters can travel, None: as ZeRO's stage allows; second: (bytes per second,
     seconds) of a second rail of every node; rate_lost: by the first and by the second while both
-    run.
+    run; adds: bytes per second that a rank adds of what comes from other nodes, None: as fast as an
+    accelerator, which costs nothing.
     """
 
     params: float
@@ -57,6 +58,7 @@ class Job:
     overlap: Optional[float] = None
     second: Optional[Tuple[float, float]] = None
     rate_lost: Tuple[float, float] = (0.0, 0.0)
+    adds: Optional[float] = None
 
     @property
     def world(self) -> int:
@@ -195,6 +197,7 @@ READERS: Dict[str, Tuple[str, _Reader]] = {
     "overlap": ("overlap", lambda f, value: fraction(f, value, True)),
     "second": ("second", _second),
     "interference": ("rate_lost", _lost),
+    "adds": ("adds", parse_rate),
 }
 
 

@@ -25,23 +25,25 @@ from .library import ADDS_FOR_FREE, Comparison, Division, compare, divide
 
 @dataclass(frozen=True)
 class Time:
-    """Seconds, and of them those that do not depend on the number of bytes."""
+    """Seconds of messages whatever their size, of bytes on the wire, and of adding."""
 
     latency_s: float = 0.0
     transfer_s: float = 0.0
+    adds_s: float = 0.0
 
     @property
     def total_s(self) -> float:
         """Seconds in all."""
-        return self.latency_s + self.transfer_s
+        return self.latency_s + self.transfer_s + self.adds_s
 
     def times(self, factor: float) -> Time:
         """So many one after the other."""
-        return Time(factor * self.latency_s, factor * self.transfer_s)
+        return Time(factor * self.latency_s, factor * self.transfer_s, factor * self.adds_s)
 
     def plus(self, other: Time) -> Time:
         """Both one after the other."""
-        return Time(self.latency_s + other.latency_s, self.transfer_s + other.transfer_s)
+        return Time(self.latency_s + other.latency_s, self.transfer_s + other.transfer_s,
+                    self.adds_s + other.adds_s)
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,8 @@ def _outside(job: Job, collective: str, size: float, algorithm: Optional[str]) -
     cost = costs.of(algorithm) if algorithm else costs.best
     division = second_rail(job, size)
     split_s = division.split_cost_s if division and division.splits else 0.0
-    return cost.algorithm, Time(cost.latency_s + split_s, cost.transfer_s)
+    adds_s = cost.reduce_s if job.adds else 0.0
+    return cost.algorithm, Time(cost.latency_s + split_s, cost.transfer_s, adds_s)
 
 
 def between_nodes(job: Job, collective: str, size: float) -> Comparison:
@@ -149,7 +152,7 @@ def between_nodes(job: Job, collective: str, size: float) -> Comparison:
                    job.replica_nodes,
                    rate,
                    latency_s,
-                   reduce_rate=ADDS_FOR_FREE)
+                   reduce_rate=job.adds or ADDS_FOR_FREE)
 
 
 def _second_share(job: Job) -> Tuple[float, float]:

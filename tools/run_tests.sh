@@ -27,7 +27,7 @@ SAME_THREADS+='|Elements/Exit\.InTheMiddleOfWorkIsNoCrash/200000)'
 # Of several sizes or forms of one simulation, those that take longest.
 FORMS='simulation\.(Shapes/Table\..*/(blocking_long|four_asynchronous)|Shapes/ReturnOfARail\..*/one_of_a_minute'
 FORMS+='|Sizes/ShortOperations\..*/all_reduce_262144_B_1_to_30_pull)'
-# Who called what is found out above the rails.
+# Calls that disagree are found above the rails: over TCP is enough.
 declare -A BUT=([tsan]="^($SAME_THREADS)" [release]="^($FORMS)" [asan]='^fault_ofi\.Matrix/Mismatch')
 MARKS='not long'
 if [ "${1:-}" = --long ]; then

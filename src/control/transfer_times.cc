@@ -22,13 +22,14 @@ constexpr uint32_t kPutOffMost = 16;    // transfers
 
 TransferTimes::TransferTimes(uint32_t rails) : classes_(kClasses) {
   for (Class& each : classes_) each.rails.resize(std::min(rails, kRailsMax));
+  for (size_t size = 0; size < class_of(kShortest); ++size) classes_[size].shortest = true;
 }
 
 // What another rail must take of the time of one in use. On rails that are alike the shortest transfers
 // do best where all ranks use one: what comes back on a connection tells its kernel that what went out
 // has arrived, which needs a packet of its own otherwise; and there is one socket to look at.
-double TransferTimes::worth_changing(uint32_t bytes) {
-  return bytes < kShortest ? 0.75 : 0.95;
+double TransferTimes::Class::worth_changing() const {
+  return shortest ? 0.75 : 0.95;
 }
 
 size_t TransferTimes::class_of(uint32_t bytes) {
@@ -57,9 +58,9 @@ TransferTimes::Choice TransferTimes::next(uint32_t bytes, std::span<const double
   const auto usable = std::count_if(waits.begin(), waits.end(), [](double wait) { return wait >= 0; });
   if (usable == 0) return {};
   ++at.transfers;
-  const int trial = usable > 1 ? rail_to_try(at, waits, bytes) : -1;
+  const int trial = usable > 1 ? rail_to_try(at, waits) : -1;
   if (trial >= 0) return {trial, true};
-  take_best(at, waits, bytes);
+  take_best(at, waits);
   int best = -1;
   double best_s = 0;
   for (size_t rail = 0; rail < waits.size(); ++rail) {
@@ -67,7 +68,7 @@ TransferTimes::Choice TransferTimes::next(uint32_t bytes, std::span<const double
     const bool is_taken = static_cast<int>(rail) == at.taken;
     // What is not known is not better than what is.
     const double own_s = at.rails[rail].is_known() ? at.rails[rail].shortest() : 1;
-    const double total_s = waits[rail] + own_s * (is_taken ? worth_changing(bytes) : 1);
+    const double total_s = waits[rail] + own_s * (is_taken ? at.worth_changing() : 1);
     if (best >= 0 && total_s >= best_s) continue;
     best = static_cast<int>(rail);
     best_s = total_s;
@@ -84,7 +85,7 @@ bool TransferTimes::is_hopeless(const Class& at, const Rail& rail) {
   });
 }
 
-int TransferTimes::rail_to_try(Class& at, std::span<const double> wait_s, uint32_t bytes) {
+int TransferTimes::rail_to_try(Class& at, std::span<const double> wait_s) {
   const auto may_carry = [&](int rail) { return rail >= 0 && wait_s[static_cast<size_t>(rail)] >= 0; };
   if (at.tries_left == 0) {
     at.tried = -1;
@@ -101,7 +102,7 @@ int TransferTimes::rail_to_try(Class& at, std::span<const double> wait_s, uint32
     if (at.tried < 0 && at.taken >= 0 && at.transfers % kTurn == 0) {
       const size_t turn = at.transfers / kTurn % wait_s.size();
       const Rail& each = at.rails[turn];
-      const bool due = at.transfers - each.tried_at >= transfers_apart(at, each, bytes);
+      const bool due = at.transfers - each.tried_at >= transfers_apart(at, each);
       if (static_cast<int>(turn) != at.taken && due) at.tried = static_cast<int>(turn);
     }
     if (!may_carry(at.tried)) return -1;
@@ -117,16 +118,16 @@ int TransferTimes::rail_to_try(Class& at, std::span<const double> wait_s, uint32
   return -1;
 }
 
-uint64_t TransferTimes::transfers_apart(const Class& at, const Rail& rail, uint32_t bytes) {
+uint64_t TransferTimes::transfers_apart(const Class& at, const Rail& rail) {
   const Rail& taken = at.rails[static_cast<size_t>(at.taken)];
   const double ratio = rail.is_known() && taken.is_known() ? rail.shortest() / taken.shortest() : 1;
   int rareness = ratio > 1 ? std::ilogb(ratio) + 1 : 0;
-  if (bytes < kShortest) rareness += static_cast<int>(std::min(rail.trials, kSettling));
+  if (at.shortest) rareness += static_cast<int>(std::min(rail.trials, kSettling));
   return uint64_t{kTrial} * 100 << std::min(rareness + static_cast<int>(rail.doubts), kRarestTrials);
 }
 
 // The fastest rail; of the shortest transfers' the first one that is about as fast.
-int TransferTimes::best_rail(const Class& at, std::span<const double> wait_s, uint32_t bytes) {
+int TransferTimes::best_rail(const Class& at, std::span<const double> wait_s) {
   double best_s = 0;
   const auto is_known = [&](size_t rail) { return wait_s[rail] >= 0 && at.rails[rail].is_known(); };
   for (size_t rail = 0; rail < wait_s.size(); ++rail) {
@@ -134,7 +135,7 @@ int TransferTimes::best_rail(const Class& at, std::span<const double> wait_s, ui
     const double seconds = at.rails[rail].shortest();
     if (best_s == 0 || seconds < best_s) best_s = seconds;
   }
-  const double enough_s = bytes < kShortest ? best_s / worth_changing(bytes) : best_s;
+  const double enough_s = at.shortest ? best_s / at.worth_changing() : best_s;
   for (size_t rail = 0; rail < wait_s.size(); ++rail) {
     if (is_known(rail) && at.rails[rail].shortest() <= enough_s) return static_cast<int>(rail);
   }
@@ -142,15 +143,15 @@ int TransferTimes::best_rail(const Class& at, std::span<const double> wait_s, ui
 }
 
 // A rail that is taken has to show again what it showed when it was tried.
-void TransferTimes::take_best(Class& at, std::span<const double> wait_s, uint32_t bytes) {
-  const int best = best_rail(at, wait_s, bytes);
+void TransferTimes::take_best(Class& at, std::span<const double> wait_s) {
+  const int best = best_rail(at, wait_s);
   if (best < 0 || best == at.taken) return;
   const bool had = at.taken >= 0 && wait_s[static_cast<size_t>(at.taken)] >= 0;
-  const bool is_first_of_alike = bytes < kShortest && best < at.taken;
+  const bool is_first_of_alike = at.shortest && best < at.taken;
   if (had && !is_first_of_alike) {
     Rail& taken = at.rails[static_cast<size_t>(at.taken)];
     const double best_s = at.rails[static_cast<size_t>(best)].shortest();
-    if (taken.is_known() && best_s > worth_changing(bytes) * taken.shortest()) return;
+    if (taken.is_known() && best_s > at.worth_changing() * taken.shortest()) return;
     if (at.transfers - at.taken_at < kApproval) ++taken.doubts;
   }
   at.taken = best;

@@ -30,7 +30,7 @@ class TransferTimes {
  public:
   // Longer transfers are what rates are learned from.
   static constexpr uint32_t kBytesMax = kUndividedBytesMax;
-  static constexpr uint32_t kShortest = 1024;  // below, the wire takes little of the time
+  static constexpr uint32_t kShortest = 1024;  // a power of two; below, the wire takes little of the time
   // What is timed needs an acknowledgement of its own, which the shortest feel.
   static constexpr uint64_t time_every(uint32_t bytes) { return bytes < kShortest ? 512 : 16; }
 
@@ -67,6 +67,7 @@ class TransferTimes {
     double shortest() const;
   };
   struct Class {
+    bool shortest = false;  // below kShortest
     uint64_t transfers = 0;
     int taken = -1;
     uint64_t taken_at = 0;    // which transfer
@@ -75,16 +76,17 @@ class TransferTimes {
     uint32_t timings_left = 0;  // of the rail that is taken
     uint32_t put_off = 0;       // how often a timing was put off in a row
     std::vector<Rail> rails;
+
+    double worth_changing() const;
   };
 
   static size_t class_of(uint32_t bytes);
-  static double worth_changing(uint32_t bytes);
   static bool is_hopeless(const Class& at, const Rail& rail);
-  static int rail_to_try(Class& at, std::span<const double> wait_s, uint32_t bytes);
+  static int rail_to_try(Class& at, std::span<const double> wait_s);
   static bool must_wait(Class& at, int rail, uint32_t free);
-  static uint64_t transfers_apart(const Class& at, const Rail& rail, uint32_t bytes);
-  static int best_rail(const Class& at, std::span<const double> wait_s, uint32_t bytes);
-  static void take_best(Class& at, std::span<const double> wait_s, uint32_t bytes);
+  static uint64_t transfers_apart(const Class& at, const Rail& rail);
+  static int best_rail(const Class& at, std::span<const double> wait_s);
+  static void take_best(Class& at, std::span<const double> wait_s);
 
   std::vector<Class> classes_;
 };

@@ -36,13 +36,9 @@ size_t TransferTimes::class_of(uint32_t bytes) {
   return std::min<size_t>(static_cast<size_t>(std::bit_width(bytes)), kClasses - 1);
 }
 
-double TransferTimes::Rail::shortest() const {
-  return *std::min_element(samples.begin(), samples.begin() + std::min(count, kSamples));
-}
-
 double TransferTimes::expected_s(int rail, uint32_t bytes) const {
   const Rail& each = classes_[class_of(bytes)].rails[static_cast<size_t>(rail)];
-  return each.is_known() ? each.shortest() : 0;
+  return each.is_known() ? each.shortest_s : 0;
 }
 
 // Whether the rail is to be timed later, when no other transfer adds to the time.
@@ -67,7 +63,7 @@ TransferTimes::Choice TransferTimes::next(uint32_t bytes, std::span<const double
     if (waits[rail] < 0) continue;
     const bool is_taken = static_cast<int>(rail) == at.taken;
     // What is not known is not better than what is.
-    const double own_s = at.rails[rail].is_known() ? at.rails[rail].shortest() : 1;
+    const double own_s = at.rails[rail].is_known() ? at.rails[rail].shortest_s : 1;
     const double total_s = waits[rail] + own_s * (is_taken ? at.worth_changing() : 1);
     if (best >= 0 && total_s >= best_s) continue;
     best = static_cast<int>(rail);
@@ -81,7 +77,7 @@ TransferTimes::Choice TransferTimes::next(uint32_t bytes, std::span<const double
 
 bool TransferTimes::is_hopeless(const Class& at, const Rail& rail) {
   return rail.is_known() && std::any_of(at.rails.begin(), at.rails.end(), [&](const Rail& other) {
-    return other.is_known() && rail.shortest() > kHopeless * other.shortest();
+    return other.is_known() && rail.shortest_s > kHopeless * other.shortest_s;
   });
 }
 
@@ -120,7 +116,7 @@ int TransferTimes::rail_to_try(Class& at, std::span<const double> wait_s) {
 
 uint64_t TransferTimes::transfers_apart(const Class& at, const Rail& rail) {
   const Rail& taken = at.rails[static_cast<size_t>(at.taken)];
-  const double ratio = rail.is_known() && taken.is_known() ? rail.shortest() / taken.shortest() : 1;
+  const double ratio = rail.is_known() && taken.is_known() ? rail.shortest_s / taken.shortest_s : 1;
   int rareness = ratio > 1 ? std::ilogb(ratio) + 1 : 0;
   if (at.shortest) rareness += static_cast<int>(std::min(rail.trials, kSettling));
   return uint64_t{kTrial} * 100 << std::min(rareness + static_cast<int>(rail.doubts), kRarestTrials);
@@ -132,12 +128,12 @@ int TransferTimes::best_rail(const Class& at, std::span<const double> wait_s) {
   const auto is_known = [&](size_t rail) { return wait_s[rail] >= 0 && at.rails[rail].is_known(); };
   for (size_t rail = 0; rail < wait_s.size(); ++rail) {
     if (!is_known(rail)) continue;
-    const double seconds = at.rails[rail].shortest();
+    const double seconds = at.rails[rail].shortest_s;
     if (best_s == 0 || seconds < best_s) best_s = seconds;
   }
   const double enough_s = at.shortest ? best_s / at.worth_changing() : best_s;
   for (size_t rail = 0; rail < wait_s.size(); ++rail) {
-    if (is_known(rail) && at.rails[rail].shortest() <= enough_s) return static_cast<int>(rail);
+    if (is_known(rail) && at.rails[rail].shortest_s <= enough_s) return static_cast<int>(rail);
   }
   return -1;
 }
@@ -150,8 +146,8 @@ void TransferTimes::take_best(Class& at, std::span<const double> wait_s) {
   const bool is_first_of_alike = at.shortest && best < at.taken;
   if (had && !is_first_of_alike) {
     Rail& taken = at.rails[static_cast<size_t>(at.taken)];
-    const double best_s = at.rails[static_cast<size_t>(best)].shortest();
-    if (taken.is_known() && best_s > at.worth_changing() * taken.shortest()) return;
+    const double best_s = at.rails[static_cast<size_t>(best)].shortest_s;
+    if (taken.is_known() && best_s > at.worth_changing() * taken.shortest_s) return;
     if (at.transfers - at.taken_at < kApproval) ++taken.doubts;
   }
   at.taken = best;
@@ -165,13 +161,15 @@ void TransferTimes::took(int rail, uint32_t bytes, double seconds) {
   const auto index = static_cast<size_t>(rail);
   if (index >= at.rails.size() || !(seconds > 0) || !std::isfinite(seconds)) return;
   Rail& each = at.rails[index];
-  if (rail == at.taken && each.is_known() && seconds > kSuspicious * each.shortest()) {
+  if (rail == at.taken && each.is_known() && seconds > kSuspicious * each.shortest_s) {
     at.timings_left = std::max(at.timings_left, kTrial);
   }
   // Those that do not count stand for the rail until one does.
   if (++each.arrived <= kUncounted + 1) each.count = 0;
   each.samples[each.count++ % kSamples] = static_cast<float>(seconds);
   if (each.count == 2 * kSamples) each.count = kSamples;
+  each.shortest_s = *std::min_element(each.samples.begin(),
+                                      each.samples.begin() + std::min(each.count, kSamples));
 }
 
 }  // namespace nezha::control

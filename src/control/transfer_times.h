@@ -57,6 +57,7 @@ class TransferTimes {
 
   struct Rail {
     std::array<float, kSamples> samples{};
+    double shortest_s = 0;  // of the samples
     uint32_t count = 0;
     uint32_t arrived = 0;   // samples since the trial began
     uint32_t trials = 0;
@@ -64,7 +65,6 @@ class TransferTimes {
     uint64_t tried_at = 0;  // which transfer
 
     bool is_known() const { return count > 0; }
-    double shortest() const;
   };
   struct Class {
     bool shortest = false;  // below kShortest

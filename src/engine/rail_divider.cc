@@ -16,14 +16,14 @@ void RailDivider::begin(Division& division, control::Policy& policy, const contr
   division.op = op;
   division.begun_at = now;
   if (rails_ < 2) return;
-  const Snapshots rails = snapshots();
+  const Snapshots& rails = seen(now);
   decided(division, policy.shares(op, std::span(rails).first(rails_)), rails, now);
 }
 
 const Shares& RailDivider::shares(Division& division, control::Policy& policy, Nanoseconds now) {
   const bool changed = division.rails_epoch != epoch_;
   if (!changed && now - division.decided_at < kReviewEvery) return division.shares;
-  const Snapshots rails = snapshots();
+  const Snapshots& rails = seen(now);
   division.whole &= !changed;
   const control::OpSample since = sample(division, division.decided_at, false, now, rails);
   decided(division, policy.review(since, std::span(rails).first(rails_)), rails, now);
@@ -46,9 +46,9 @@ void RailDivider::landed(Division& division, uint32_t rail, uint64_t bytes, Nano
   landed_at_[rail] = now;
 }
 
-void RailDivider::learn(const Division& division, control::Policy& policy, Nanoseconds now) const {
+void RailDivider::learn(const Division& division, control::Policy& policy, Nanoseconds now) {
   if (rails_ < 2) return;
-  policy.learn(sample(division, division.begun_at, true, now, snapshots()));
+  policy.learn(sample(division, division.begun_at, true, now, seen(now)));
 }
 
 control::OpSample RailDivider::sample(const Division& division, Nanoseconds since, bool all,
@@ -72,6 +72,14 @@ control::OpSample RailDivider::sample(const Division& division, Nanoseconds sinc
     }
   }
   return sample;
+}
+
+const RailDivider::Snapshots& RailDivider::seen(Nanoseconds now) {
+  if (seen_at_ == kNever || now - seen_at_ >= kSeenAgain) {
+    seen_ = snapshots();
+    seen_at_ = now;
+  }
+  return seen_;
 }
 
 RailDivider::Snapshots RailDivider::snapshots() const {

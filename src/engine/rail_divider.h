@@ -34,15 +34,19 @@ class RailDivider {
   // landed there before: time in which operations share a rail is divided among them.
   void landed(Division& division, uint32_t rail, uint64_t bytes, Nanoseconds posted, Nanoseconds now);
   // The operation is over.
-  void learn(const Division& division, control::Policy& policy, Nanoseconds now) const;
+  void learn(const Division& division, control::Policy& policy, Nanoseconds now);
   // A connection was lost, fell silent, or returned: what was decided before holds no longer.
-  void rails_changed() { ++epoch_; }
+  void rails_changed() { ++epoch_, seen_at_ = kNever; }
 
   Snapshots snapshots() const;
 
  private:
   // So soon a rail that has become fast is tried again in the middle of an operation.
   static constexpr Nanoseconds kReviewEvery = 50 * kMillisecond;
+  // Short operations follow one another faster than rates change.
+  static constexpr Nanoseconds kSeenAgain = kMillisecond;
+
+  const Snapshots& seen(Nanoseconds now);
 
   control::OpSample sample(const Division& division, Nanoseconds since, bool all, Nanoseconds now,
                            const Snapshots& rails) const;
@@ -52,6 +56,8 @@ class RailDivider {
   const std::vector<std::unique_ptr<PeerLinks>>& peers_;
   const uint32_t rails_;
   std::array<Nanoseconds, control::kRailsMax> landed_at_{};  // the latest timed transfer, by rail
+  Snapshots seen_;
+  Nanoseconds seen_at_ = kNever;
   uint64_t epoch_ = 0;
   uint64_t decisions_ = 0;
 };

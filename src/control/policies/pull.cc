@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <string>
 
 #include "control/policies/idle_probe.h"
 #include "control/policies/interference.h"
@@ -19,8 +20,7 @@ class PullPolicy final : public Policy {
   Shares shares(const OpClass& op, std::span<const RailSnapshot> rails) override {
     const Decision decision = decide(op, rails);
     Shares shares = decision.shares;
-    shares.probe =
-        probe_.choose(op.bytes, std::min(decision.single.time_s, decision.together_s), rails);
+    shares.probe = probe_.choose(op.bytes, decision.time_s(), rails);
     return shares;
   }
 
@@ -38,50 +38,58 @@ class PullPolicy final : public Policy {
     const Decision decision = decide(op, rails);
     if (decision.single.rail < 0) return "pull: no rail is up";
     std::array<char, 256> text{};
-    std::snprintf(text.data(), text.size(),
-                  "pull: %llu B would take %.1f us on rail %d alone and %.1f us on all rails, so ",
+    std::snprintf(text.data(), text.size(), "pull: %llu B would take %.1f us on rail %d alone",
                   static_cast<unsigned long long>(op.bytes), 1e6 * decision.single.time_s,
-                  decision.single.rail, 1e6 * decision.together_s);
-    return text.data() + (decision.shares.pull
-                              ? "rails take transfers as they drain, expected: " +
-                                    describe_weights(decision.shares, rails.size())
-                              : "it stays whole: splitting would gain less than 10 %; short transfers go "
-                                "where they really take the least time");
+                  decision.single.rail);
+    if (decision.shares.quickest) {
+      return text.data() + std::string(" and stays whole: it is too short to split, and goes where "
+                                       "it really takes the least time");
+    }
+    std::array<char, 64> together{};
+    std::snprintf(together.data(), together.size(), " and %.1f us on all rails, so ",
+                  1e6 * decision.together_s);
+    return text.data() + (together.data() +
+                          (decision.shares.pull ? "rails take transfers as they drain, expected: " +
+                                                      describe_weights(decision.shares, rails.size())
+                                                : "it stays whole: splitting would gain less than 10 %"));
   }
 
  private:
   struct Decision {
     Shares shares;
     BestSingle single;
-    double together_s = 0;
+    double together_s = 0;  // 0: not looked at
+
+    double time_s() const { return together_s > 0 ? std::min(single.time_s, together_s) : single.time_s; }
   };
 
+  // Short operations are few transfers, which are not divided.
   Decision decide(const OpClass& op, std::span<const RailSnapshot> rails) const {
     const RailCosts costs = model_.alone(rails);
     const auto bytes = static_cast<double>(op.bytes);
     Decision decision;
     decision.single = best_single(costs, bytes);
     if (decision.single.rail < 0) return decision;
-    const Split split = model_.best_split(costs, bytes, model_.split_cost_s(rails));
-    decision.together_s = split.time_s;
-    // Short operations are few transfers, which are not divided.
-    const bool is_short = op.bytes <= TransferTimes::kBytesMax;
-    if (!is_short && split.rails_used > 1 && is_worth_splitting(split.time_s, decision.single.time_s)) {
-      for (size_t i = 0; i < costs.size(); ++i) {
-        if (costs[i].s_per_byte <= 0) continue;
-        if (model_.measured() && split.share[i] <= 0) {
-          decision.shares.left_out |= 1u << i;
-        } else {
-          decision.shares.weight[i] = 1 / costs[i].s_per_byte;
-        }
-      }
-      decision.shares.pull = true;
-    } else {
-      decision.shares.weight[decision.single.rail] = 1;
-      decision.shares.quickest = is_short;
-    }
+    decision.shares.quickest = op.bytes <= TransferTimes::kBytesMax;
+    if (!decision.shares.quickest) divide(costs, bytes, model_.split_cost_s(rails), decision);
+    if (!decision.shares.pull) decision.shares.weight[decision.single.rail] = 1;
     decision.shares = normalized(decision.shares, rails);
     return decision;
+  }
+
+  void divide(const RailCosts& costs, double bytes, double split_cost_s, Decision& decision) const {
+    const Split split = model_.best_split(costs, bytes, split_cost_s);
+    decision.together_s = split.time_s;
+    if (split.rails_used < 2 || !is_worth_splitting(split.time_s, decision.single.time_s)) return;
+    decision.shares.pull = true;
+    for (size_t i = 0; i < costs.size(); ++i) {
+      if (costs[i].s_per_byte <= 0) continue;
+      if (model_.measured() && split.share[i] <= 0) {
+        decision.shares.left_out |= 1u << i;
+      } else {
+        decision.shares.weight[i] = 1 / costs[i].s_per_byte;
+      }
+    }
   }
 
   IdleProbe probe_;

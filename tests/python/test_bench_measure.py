@@ -1,10 +1,14 @@
 """The measuring loop and its rows, on ranks that are threads and a communicator that is a list."""
 
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import nezha
 from nezha.bench.comm import Comm
 from nezha.bench.measure import measure
 from nezha.bench.rows import gains, make_rows, spread, wire_check
@@ -221,3 +225,11 @@ def test_specs_and_samples_survive_the_trip_between_processes(tmp_path):
     assert BenchSpec.load(tmp_path / "spec.json") == spec
     sample = _sample([1.0, 2.0])
     assert Sample.from_dict(asdict(sample)) == sample
+
+
+def test_the_loop_runs_where_nezha_is_not_installed():
+    """Peers' drivers import it from the package's directory alone, in any interpreter."""
+    package = Path(nezha.__file__).parent
+    subprocess.run([sys.executable, "-c",
+                    f"import sys; sys.path.append({str(package)!r}); import bench.measure"],
+                   check=True, cwd="/", timeout=60)

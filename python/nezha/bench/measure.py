@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gc
 import math
+import os
 import time
 from typing import Callable, Iterator, List, Optional, Tuple
 
@@ -17,7 +18,6 @@ import numpy as np
 
 from .collectives import CASES, Case
 from .comm import Comm, RailCount
-from .cores import allowed
 from .counters import cpu_seconds, line_rate, transmitted_bytes
 from .reference import itemsize
 from .spec import BenchSpec, RailSample, Sample
@@ -65,7 +65,7 @@ def _measure_size(comm: Comm, spec: BenchSpec, size: int) -> Sample:
         wrong=int(totals[0]),
         cpu_s=float(totals[1]),
         rails=_rails(comm, spec, (rails_before, rails_after), (wire_before, wire_after)),
-        cores=int(_combine(comm, np.array([float(len(allowed()))]), "min")[0]),
+        cores=int(_combine(comm, np.array([float(len(os.sched_getaffinity(0)))]), "min")[0]),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import List
 
 from campaigns.campaign import Campaign
-from campaigns.r01_kill import Kill, KillEncrypted, KillFabric
+from campaigns.r01_kill import Kill, KillEncrypted, KillFabric, KillTagged
 from campaigns.r02_black_hole import BlackHole, BlackHoleFabric
 from campaigns.r04_large import ReturnLarge
 from campaigns.r04_return import Return
@@ -21,5 +21,6 @@ from campaigns.s01_fuzz import Fuzz
 from campaigns.s03_flood import Flood
 
 CAMPAIGNS: List[Campaign] = [
-    Kill(), KillEncrypted(), KillFabric(), BlackHole(), BlackHoleFabric(), Return(), ReturnLarge(),
+    Kill(), KillEncrypted(), KillTagged(), KillFabric(), BlackHole(), BlackHoleFabric(), Return(),
+    ReturnLarge(),
     Slow(), SigKill(), SigStop(), Vanish(), Abort(), Training(), Aggregator(), Price(), Flood(), Fuzz()]

@@ -75,6 +75,16 @@ class KillEncrypted(Kill):
     settings = {"tls": "on"}
 
 
+class KillTagged(Kill):
+    """The same where every record carries a tag: what lies in a half record is lost with it."""
+
+    id = "R1-INTEGRITY"
+    title = "connections with integrity=on killed"
+    wanted = (8, 200, 1000)
+    budget_s = 60.0
+    settings = {"integrity": "on"}
+
+
 class KillFabric(Kill):
     """The same on a rail of libfabric beside one of TCP: the provider's sockets are destroyed, which it
     makes again by itself, and what was in them is lost."""

@@ -1,6 +1,7 @@
 """torch.distributed's stores as meeting points, and jobs that torchrun starts."""
 
 import datetime
+import json
 import socket
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import torch.distributed
 
 import nezha
 from nezha import stores
+from nezha.torch import reconfigure
 
 _FAR_S = 600.0
 _PATIENCE_S = 240
@@ -98,6 +100,19 @@ def test_under_torchrun(tmp_path):
         port = str(free.getsockname()[1])
     code, output = torchrun(tmp_path, _JOB, "--master-port", port)
     assert code == 0, output
+
+
+def test_the_store_of_a_reconfigured_group_answers_on_the_address_of_its_handle_alone(monkeypatch):
+    monkeypatch.setattr(socket, "gethostname", lambda: "127.0.0.2")
+    meeting = reconfigure.Meeting()
+    place = json.loads(meeting.handle)
+    assert place["hosts"] == ["127.0.0.2"]
+    member = torch.distributed.TCPStore("127.0.0.2", place["port"], is_master=False)
+    member.set("key", "value")
+    assert member.get("key") == b"value"
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.3", place["port"]), timeout=10)
+    meeting.close()
 
 
 def test_a_restart_by_torchrun_is_a_job_of_its_own(tmp_path):

@@ -6,6 +6,7 @@ first handle, so nothing of the old group is needed.
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import socket
 from typing import Any, List, Optional, Tuple
@@ -20,13 +21,20 @@ from .work import Done, Work
 
 
 class Meeting:
-    """A store that this rank serves, and the handle that names it."""
+    """A store that this rank serves, and the handle that names it.
+
+    It answers on the address in the handle, and on all addresses of the host only where the handle
+    names several: torch's store takes one listening socket.
+    """
 
     def __init__(self) -> None:
-        self._store: Optional[TCPStore] = TCPStore("0.0.0.0", 0, is_master=True,
-                                                   wait_for_workers=False)
-        self.handle = json.dumps({"id": uuid4().hex, "hosts": _own_hosts(),
-                                  "port": self._store.port})
+        hosts = _own_hosts()
+        listener = _listener(hosts)
+        host, port = listener.getsockname()[:2]
+        own = hosts[0] if host in ("::", "0.0.0.0") else host
+        self._store: Optional[TCPStore] = TCPStore(own, port, is_master=True, wait_for_workers=False,
+                                                   master_listen_fd=listener.detach())
+        self.handle = json.dumps({"id": uuid4().hex, "hosts": hosts, "port": port})
 
     def close(self) -> None:
         """Ends the store."""
@@ -82,14 +90,28 @@ def _join(handle: str, own: str, group: Any, timeout: Any) -> Any:
 
 
 def _own_hosts() -> List[str]:
-    """Addresses of this host by which others may reach it, the likeliest first."""
+    """Addresses of this host's name by which others may reach it; loopback ones only if all are."""
     name = socket.gethostname()
     try:
         found: List[Tuple[Any, ...]] = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
     except OSError:
         return ["127.0.0.1"]
-    hosts: List[str] = []
-    for entry in found:
-        if entry[4][0] not in hosts:
-            hosts.append(entry[4][0])
-    return sorted(hosts, key=lambda host: host.startswith("127.")) or ["127.0.0.1"]
+    hosts = list(dict.fromkeys(str(entry[4][0]) for entry in found))
+    return [host for host in hosts if not _is_loopback(host)] or hosts or ["127.0.0.1"]
+
+
+def _is_loopback(host: str) -> bool:
+    return ipaddress.ip_address(host.partition("%")[0]).is_loopback
+
+
+def _listener(hosts: List[str]) -> socket.socket:
+    """A listening socket on a port of the system's choice, where all of `hosts` reach it."""
+    if len(hosts) == 1:
+        family = socket.AF_INET6 if ":" in hosts[0] else socket.AF_INET
+        try:
+            return socket.create_server((hosts[0], 0), family=family)
+        except OSError:  # the name's address is not this host's own: a translated one, for example
+            pass
+    if socket.has_dualstack_ipv6():
+        return socket.create_server(("", 0), family=socket.AF_INET6, dualstack_ipv6=True)
+    return socket.create_server(("", 0))

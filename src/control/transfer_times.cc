@@ -3,16 +3,21 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <utility>
 
 namespace nezha::control {
 namespace {
 
 constexpr uint64_t kTurn = 64;          // transfers from one rail's turn to be tried to the next one's
-constexpr uint32_t kEnough = 2;         // samples
 constexpr uint32_t kFirstTrials = 3;    // at most, where samples are long in coming
 constexpr uint64_t kPatience = 16;      // transfers in which a trial's samples may still come
 constexpr double kHopeless = 2;         // times as slow as another rail
 constexpr double kSuspicious = 2;       // times as long as usual: timed again at once
+// The shortest take a processor's time more than a rail's: what one takes varies by several times with the ranks
+// that run beside it, for hundreds of transfers in a row. Rails are compared by times that were taken in turns,
+// each of one transfer in so many. (Longer ones can keep a slow rail busy, which only times in use show.)
+constexpr uint64_t kSpread = 4;
+constexpr double kFarSlower = 8;        // times: more than processors do
 constexpr uint64_t kApproval = 64;      // transfers in which a rail shows that its trial was no accident
 constexpr int kRarestTrials = 8;        // powers of two
 constexpr uint32_t kSettling = 4;       // trials of the shortest that come ever later
@@ -30,6 +35,17 @@ TransferTimes::TransferTimes(uint32_t rails) : classes_(kClasses) {
 // has arrived, which needs a packet of its own otherwise; and there is one socket to look at.
 double TransferTimes::Class::worth_changing() const {
   return shortest ? 0.75 : 0.95;
+}
+
+uint32_t TransferTimes::Class::samples() const { return shortest ? kSamples : kSamples / 2; }
+
+uint32_t TransferTimes::Class::enough() const { return shortest ? kSamples - 2 : 2; }
+
+// The first trial ends soon: a rail may be slower by far.
+bool TransferTimes::Class::is_spread(const Rail& rail) const { return shortest && rail.trials > 1; }
+
+uint32_t TransferTimes::Class::trial(const Rail& rail) const {
+  return is_spread(rail) ? kUncounted + kSamples : kTrial;
 }
 
 size_t TransferTimes::class_of(uint32_t bytes) {
@@ -63,21 +79,26 @@ TransferTimes::Choice TransferTimes::next(uint32_t bytes, std::span<const double
     if (waits[rail] < 0) continue;
     const bool is_taken = static_cast<int>(rail) == at.taken;
     // What is not known is not better than what is.
-    const double own_s = at.rails[rail].is_known() ? at.rails[rail].shortest_s : 1;
+    double own_s = at.rails[rail].is_known() ? at.rails[rail].shortest_s : 1;
+    if (at.shortest && at.taken >= 0) {  // of another time, and not comparable
+      own_s = std::max(own_s, at.rails[static_cast<size_t>(at.taken)].shortest_s);
+    }
     const double total_s = waits[rail] + own_s * (is_taken ? at.worth_changing() : 1);
     if (best >= 0 && total_s >= best_s) continue;
     best = static_cast<int>(rail);
     best_s = total_s;
   }
   if (at.transfers % time_every(bytes) == 0) at.timings_left = std::max(at.timings_left, 1u);
-  if (at.timings_left == 0 || must_wait(at, best, free)) return {best, false};
+  if (at.timings_left == 0) return {best, false};
+  if (at.shortest ? at.transfers % kSpread != kSpread / 2 : must_wait(at, best, free)) return {best, false};
   --at.timings_left;
   return {best, true};
 }
 
 bool TransferTimes::is_hopeless(const Class& at, const Rail& rail) {
+  const double times = at.shortest ? kFarSlower : kHopeless;
   return rail.is_known() && std::any_of(at.rails.begin(), at.rails.end(), [&](const Rail& other) {
-    return other.is_known() && rail.shortest_s > kHopeless * other.shortest_s;
+    return other.is_known() && rail.shortest_s > times * other.shortest_s;
   });
 }
 
@@ -87,7 +108,8 @@ int TransferTimes::rail_to_try(Class& at, std::span<const double> wait_s) {
     at.tried = -1;
     for (size_t rail = 0; rail < wait_s.size(); ++rail) {
       const Rail& each = at.rails[rail];
-      if (wait_s[rail] < 0 || each.count >= kEnough || each.trials >= kFirstTrials) continue;
+      if (wait_s[rail] < 0 || each.count >= at.enough() || each.trials >= kFirstTrials) continue;
+      if (at.shortest && static_cast<int>(rail) == at.taken) continue;  // timed with the others
       // Its samples may still come; and of a slow rail the other one may have taken over the rest.
       const bool may_come = at.transfers - each.tried_at < kPatience;
       if (each.trials > 0 && (may_come || is_hopeless(at, each))) continue;
@@ -98,31 +120,42 @@ int TransferTimes::rail_to_try(Class& at, std::span<const double> wait_s) {
     if (at.tried < 0 && at.taken >= 0 && at.transfers % kTurn == 0) {
       const size_t turn = at.transfers / kTurn % wait_s.size();
       const Rail& each = at.rails[turn];
-      const bool due = at.transfers - each.tried_at >= transfers_apart(at, each);
+      const bool due = at.suspected || at.transfers - each.tried_at >= transfers_apart(at, each);
       if (static_cast<int>(turn) != at.taken && due) at.tried = static_cast<int>(turn);
     }
     if (!may_carry(at.tried)) return -1;
-    Rail& tried = at.rails[static_cast<size_t>(at.tried)];
-    tried.tried_at = at.transfers;
-    tried.arrived = 0;
-    ++tried.trials;
-    at.tries_left = kTrial;
+    begin_trial(at, at.rails[static_cast<size_t>(at.tried)]);
   }
+  if (at.is_spread(at.rails[static_cast<size_t>(at.tried)]) && at.transfers % kSpread != 0) return -1;
   --at.tries_left;
   if (may_carry(at.tried)) return at.tried;
   at.tries_left = 0;
   return -1;
 }
 
+void TransferTimes::begin_trial(Class& at, Rail& tried) {
+  tried.tried_at = at.transfers;
+  tried.arrived = 0;
+  ++tried.trials;
+  at.tries_left = at.trial(tried);
+  at.suspected = false;
+  if (!at.is_spread(tried) || at.taken < 0) return;
+  at.rails[static_cast<size_t>(at.taken)].arrived = 0;
+  at.timings_left = at.tries_left;
+  at.compared = at.tried;
+  at.compare_at = at.transfers + at.tries_left * kSpread + kPatience;
+}
+
 uint64_t TransferTimes::transfers_apart(const Class& at, const Rail& rail) {
   const Rail& taken = at.rails[static_cast<size_t>(at.taken)];
   const double ratio = rail.is_known() && taken.is_known() ? rail.shortest_s / taken.shortest_s : 1;
   int rareness = ratio > 1 ? std::ilogb(ratio) + 1 : 0;
-  if (at.shortest) rareness += static_cast<int>(std::min(rail.trials, kSettling));
-  return uint64_t{kTrial} * 100 << std::min(rareness + static_cast<int>(rail.doubts), kRarestTrials);
+  const bool is_later = &rail > &taken;
+  if (at.shortest && is_later) rareness += static_cast<int>(std::min(rail.trials, kSettling));
+  return uint64_t{at.trial(rail)} * 100 << std::min(rareness + static_cast<int>(rail.doubts), kRarestTrials);
 }
 
-// The fastest rail; of the shortest transfers' the first one that is about as fast.
+// The fastest rail by what is known; of the shortest transfers' the first one that is not far slower.
 int TransferTimes::best_rail(const Class& at, std::span<const double> wait_s) {
   double best_s = 0;
   const auto is_known = [&](size_t rail) { return wait_s[rail] >= 0 && at.rails[rail].is_known(); };
@@ -131,20 +164,31 @@ int TransferTimes::best_rail(const Class& at, std::span<const double> wait_s) {
     const double seconds = at.rails[rail].shortest_s;
     if (best_s == 0 || seconds < best_s) best_s = seconds;
   }
-  const double enough_s = at.shortest ? best_s / at.worth_changing() : best_s;
+  const double enough_s = at.shortest ? best_s * kFarSlower : best_s;
   for (size_t rail = 0; rail < wait_s.size(); ++rail) {
     if (is_known(rail) && at.rails[rail].shortest_s <= enough_s) return static_cast<int>(rail);
   }
   return -1;
 }
 
+// Of the rail that is taken and the one that was tried beside it, once all times are there.
+int TransferTimes::better_of_trial(Class& at) {
+  if (at.compared < 0 || at.transfers < at.compare_at) return at.taken;
+  const int compared = std::exchange(at.compared, -1);
+  const Rail& taken = at.rails[static_cast<size_t>(at.taken)];
+  const Rail& tried = at.rails[static_cast<size_t>(compared)];
+  if (std::min(taken.count, tried.count) < at.enough()) return at.taken;
+  const bool is_first_of_alike = at.shortest && compared < at.taken;
+  const double worth = is_first_of_alike ? 1 / at.worth_changing() : at.worth_changing();
+  return tried.shortest_s <= worth * taken.shortest_s ? compared : at.taken;
+}
+
 // A rail that is taken has to show again what it showed when it was tried.
 void TransferTimes::take_best(Class& at, std::span<const double> wait_s) {
-  const int best = best_rail(at, wait_s);
-  if (best < 0 || best == at.taken) return;
   const bool had = at.taken >= 0 && wait_s[static_cast<size_t>(at.taken)] >= 0;
-  const bool is_first_of_alike = at.shortest && best < at.taken;
-  if (had && !is_first_of_alike) {
+  const int best = had && at.shortest ? better_of_trial(at) : best_rail(at, wait_s);
+  if (best < 0 || best == at.taken) return;
+  if (had && !at.shortest) {
     Rail& taken = at.rails[static_cast<size_t>(at.taken)];
     const double best_s = at.rails[static_cast<size_t>(best)].shortest_s;
     if (taken.is_known() && best_s > at.worth_changing() * taken.shortest_s) return;
@@ -152,6 +196,7 @@ void TransferTimes::take_best(Class& at, std::span<const double> wait_s) {
   }
   at.taken = best;
   at.taken_at = at.transfers;
+  if (at.shortest) return;
   at.timings_left = kTrial;
   at.rails[static_cast<size_t>(best)].arrived = kUncounted;
 }
@@ -162,14 +207,16 @@ void TransferTimes::took(int rail, uint32_t bytes, double seconds) {
   if (index >= at.rails.size() || !(seconds > 0) || !std::isfinite(seconds)) return;
   Rail& each = at.rails[index];
   if (rail == at.taken && each.is_known() && seconds > kSuspicious * each.shortest_s) {
-    at.timings_left = std::max(at.timings_left, kTrial);
+    if (!at.shortest) at.timings_left = std::max(at.timings_left, kTrial);
+    at.suspected |= at.shortest && seconds > kFarSlower * each.shortest_s;
   }
   // Those that do not count stand for the rail until one does.
   if (++each.arrived <= kUncounted + 1) each.count = 0;
-  each.samples[each.count++ % kSamples] = static_cast<float>(seconds);
-  if (each.count == 2 * kSamples) each.count = kSamples;
+  const uint32_t kept = at.samples();
+  each.samples[each.count++ % kept] = static_cast<float>(seconds);
+  if (each.count == 2 * kept) each.count = kept;
   each.shortest_s = *std::min_element(each.samples.begin(),
-                                      each.samples.begin() + std::min(each.count, kSamples));
+                                      each.samples.begin() + std::min(each.count, kept));
 }
 
 }  // namespace nezha::control

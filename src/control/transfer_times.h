@@ -9,7 +9,8 @@
 // too.
 //
 // A rail is judged by the shortest of its latest times: whatever else delays a transfer only adds to
-// it. The first times of a trial do not count where there are others: a token bucket that is full
+// it. Below kShortest a rail is changed only for one whose times, taken in turns with its own, are shorter by a
+// quarter. The first times of a trial do not count where there are others: a token bucket that is full
 // after a pause makes a slow rail look like a fast one. What is taken is timed while no other short
 // transfer is in its way (port_clock.h).
 //
@@ -53,7 +54,7 @@ class TransferTimes {
   static constexpr size_t kClasses = 18;  // of 0 bytes, 1, 2 to 3, ... 64 KiB
   static constexpr uint32_t kTrial = 4;   // transfers
   static constexpr uint32_t kUncounted = 2;  // of these, the first
-  static constexpr uint32_t kSamples = 4;
+  static constexpr uint32_t kSamples = 8;
 
   struct Rail {
     std::array<float, kSamples> samples{};
@@ -75,16 +76,25 @@ class TransferTimes {
     uint32_t tries_left = 0;
     uint32_t timings_left = 0;  // of the rail that is taken
     uint32_t put_off = 0;       // how often a timing was put off in a row
+    int compared = -1;          // the rail that is tried in turns with the one that is taken
+    uint64_t compare_at = 0;    // which transfer: when the times of both are there
+    bool suspected = false;     // the rail that is taken became far slower
     std::vector<Rail> rails;
 
     double worth_changing() const;
+    uint32_t samples() const;  // the latest, of which the shortest counts
+    uint32_t enough() const;   // of them, to know a rail
+    uint32_t trial(const Rail& rail) const;  // transfers
+    bool is_spread(const Rail& rail) const;  // its trial is among transfers on the rail that is taken
   };
 
   static size_t class_of(uint32_t bytes);
   static bool is_hopeless(const Class& at, const Rail& rail);
+  static void begin_trial(Class& at, Rail& tried);
   static int rail_to_try(Class& at, std::span<const double> wait_s);
   static bool must_wait(Class& at, int rail, uint32_t free);
   static uint64_t transfers_apart(const Class& at, const Rail& rail);
+  static int better_of_trial(Class& at);
   static int best_rail(const Class& at, std::span<const double> wait_s);
   static void take_best(Class& at, std::span<const double> wait_s);
 

@@ -1,6 +1,6 @@
-// Live connections of libfabric's rails, and what is said to their ports: by a member that holds the tokens
-// and speaks without this library, and by strangers that have found a port. Nothing crashes, hangs or
-// stays, nothing lands but where it may, and an honest job beside it has exact results.
+// Live connections of libfabric's rails, and what is said to their ports: by a member that holds the
+// tokens and speaks without this library, and by strangers that have found a port. Nothing crashes,
+// hangs or stays, nothing lands but where it may, and an honest job beside it has exact results.
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 
@@ -194,7 +194,8 @@ class Words {
   size_t any(size_t below) { return random_() % below; }
   bool one_in(size_t number) { return any(number) == 0; }
   uint64_t number() {
-    constexpr uint64_t kEdges[] = {0, 1, 31, 32, 33, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF, ~uint64_t{0}};
+    constexpr uint64_t kEdges[] = {0,      1,      31,         32,         33,
+                                   0x7FFF, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF, ~uint64_t{0}};
     return one_in(3) ? random_() : kEdges[any(std::size(kEdges))];
   }
 
@@ -295,7 +296,8 @@ class OfiHostile : public testing::LoopSuite {
     const auto to = port->insert(member.name());
     ASSERT_TRUE(to.is_ok()) << to.status().to_string();
     honest_ = std::make_unique<Connection>(
-        place, std::make_unique<OfiWire>(*loop_, std::move(port), to.value(), "a hostile member", kTokens),
+        place,
+        std::make_unique<OfiWire>(*loop_, std::move(port), to.value(), "a hostile member", kTokens),
         ConnectionOptions{});
     ASSERT_TRUE(honest_->start().is_ok());
     testing::Message short_one(1, 100), long_one(2, kLongBytes);
@@ -367,8 +369,8 @@ TEST(OfiStranger, WhoFindsARailsPortsChangesNoResult) {
   const std::string provider = provider_here();
   if (provider.empty()) GTEST_SKIP() << "no libfabric";
   testing::WorldOptions options;
-  options.config = "policy=round_robin\nchunk_bytes=65536\ninline_bytes=1024\nrails=tcp:127.1.0.1/32,ofi:" +
-                   provider + "@" + kRail + "\n";
+  options.config = "policy=round_robin\nchunk_bytes=65536\ninline_bytes=1024\n"
+                   "rails=tcp:127.1.0.1/32,ofi:" + provider + "@" + kRail + "\n";
   testing::World world(options);
   ASSERT_TRUE(world.status().is_ok()) << world.status().to_string();
   const std::vector<int> ports = testing::listening_ports_of(kRail);

@@ -1,6 +1,6 @@
 // A whole job on a network that changes bits of one of its two rails, where TCP's own checksum notices
-// nothing. With a protection every connection of which a bit was changed is lost, by both ranks, and every
-// result is exact, also over the connections that are made in their place.
+// nothing. With a protection every connection of which a bit was changed is lost, by both ranks, and
+// every result is exact, also over the connections that are made in their place.
 #include <gtest/gtest.h>
 
 #include <memory>

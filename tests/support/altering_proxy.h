@@ -1,4 +1,4 @@
-// AlteringProxy: a network that changes bits. Whatever this process dials at one address is led through it.
+// AlteringProxy: a network that changes bits. What this process dials at one address is led through it.
 //
 // Contract
 //   Owner    the test; one at a time. Connections that were made while it lived end with it.

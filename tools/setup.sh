@@ -33,6 +33,7 @@ missing() {
   has_command openssl || echo "openssl optional the tests of rediss:// stores"
   has_command ccache || echo "ccache optional building again quickly"
   has_command ip || echo "iproute2 optional the tests of the lab"
+  has_command nmap || echo "nmap optional the test that has a job's ports scanned"
   has_command setsid || echo "util-linux optional ranks on other hosts"
 }
 

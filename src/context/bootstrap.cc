@@ -28,9 +28,10 @@ std::string list(const std::vector<int>& ranks) {
 // How long one look at the store may take before the whole picture is looked at again.
 constexpr Nanoseconds kLook = 200 * kMillisecond;
 constexpr Nanoseconds kGlance = 10 * kMillisecond;
-constexpr uint64_t kWorldVersion = 4;  // of how ranks meet
+constexpr uint64_t kWorldVersion = 5;  // of how ranks meet
 constexpr size_t kWorldBytesMax = 256;
 constexpr const char* kNoMark = "-";  // no configured secret
+constexpr const char* kSign = "1";    // of which the key says everything
 
 std::string hex(std::span<const std::byte> bytes) {
   static constexpr char kDigits[] = "0123456789abcdef";
@@ -123,13 +124,26 @@ bool Bootstrap::opened(const std::string& key, const std::string& bytes, std::st
 // One look at a record: what is there without a proof is not there. (An earlier run with another secret
 // left it, or somebody is at work who should not be.)
 Result<std::string> Bootstrap::look_at(const std::string& key, Nanoseconds until) {
-  auto bytes = store_.get(key, std::min(until, request_.deadline));
+  auto bytes = store_.get(key, until);
   if (!bytes) return bytes;
   std::string record;
   if (opened(key, *bytes, &record)) return record;
   const timespec pause{0, 20'000'000};
   nanosleep(&pause, nullptr);
   return error(Code::timed_out, "no rank of this job wrote the key '%s'", key.c_str());
+}
+
+// Looks until it is there.
+Result<std::string> Bootstrap::await(const std::string& key, Nanoseconds until) {
+  while (true) {
+    auto record = look_at(key, until);
+    if (record || record.status().code() != Code::timed_out || rendezvous::expired(until)) return record;
+  }
+}
+
+// What this rank says to the others, and nobody else can.
+Status Bootstrap::say(const std::string& key, const std::string& words) {
+  return store_.set(key, sealed(key, words), request_.deadline);
 }
 
 std::string Bootstrap::about_strangers() const {
@@ -268,7 +282,8 @@ Status Bootstrap::overwritten() const {
 Status Bootstrap::look_for(int rank, bool first, std::string* joined) {
   const bool wait_for_long = joined->empty() && !request_.store_outlives_job;
   const Nanoseconds look = joined->empty() && !first ? kGlance : kLook;
-  const Nanoseconds until = wait_for_long ? request_.deadline : system_clock().now() + look;
+  const Nanoseconds until =
+      wait_for_long ? request_.deadline : std::min(system_clock().now() + look, request_.deadline);
   auto blob = look_at(join_key(rank), until);
   if (blob) *joined = *blob;
   return blob || blob.status().code() == Code::timed_out ? Status::ok() : blob.status();
@@ -310,7 +325,7 @@ Result<std::string> Bootstrap::gather() {
           .with({.ranks = absent});
     }
   }
-  NEZHA_RETURN_IF_ERROR(store_.set(nonce_ + "/go", std::to_string(sequence_), request_.deadline));
+  NEZHA_RETURN_IF_ERROR(say(nonce_ + "/go", std::to_string(sequence_)));
   remove_welcome();
   return welcome;
 }
@@ -332,7 +347,7 @@ std::vector<int> Bootstrap::unconfirmed() {
   std::vector<int> absent;
   for (int rank = 1; rank < request_.world_size; ++rank) {
     const Nanoseconds until = system_clock().now() + (absent.empty() ? kLook : kGlance);
-    if (store_.get(read_key(nonce_, sequence_, rank), std::min(until, request_.deadline))) continue;
+    if (look_at(read_key(nonce_, sequence_, rank), std::min(until, request_.deadline))) continue;
     absent.push_back(rank);
   }
   return absent;
@@ -386,9 +401,8 @@ Result<bool> Bootstrap::confirm(const std::string& welcome) {
     if (!world || parse_world(world.value()).nonce != record.session) return false;
     NEZHA_RETURN_IF_ERROR(check_world(world.value()));
   }
-  NEZHA_RETURN_IF_ERROR(store_.set(read_key(record.session, record.sequence, request_.rank), "1",
-                                   request_.deadline));
-  auto go = store_.get(record.session + "/go", next_look());
+  NEZHA_RETURN_IF_ERROR(say(read_key(record.session, record.sequence, request_.rank), kSign));
+  auto go = look_at(record.session + "/go", next_look());
   if (!go && go.status().code() != Code::timed_out) return go.status();
   return go && *go == std::to_string(record.sequence);
 }
@@ -457,12 +471,10 @@ Result<Bootstrap::LeftOut> Bootstrap::report(const Session& session, const Statu
   const std::string key = session.id + "/report/" + std::to_string(request_.rank);
   ReportRecord record{outcome, request_.left_out};
   record.left_out.insert(record.left_out.end(), left_out.begin(), left_out.end());
-  NEZHA_RETURN_IF_ERROR(
-      store_.set(key, sealed(key, encode(record)), request_.deadline));
+  NEZHA_RETURN_IF_ERROR(say(key, encode(record)));
   auto all = outcome ? hear_reports(session) : Result<LeftOut>(outcome);
   // Whatever came out: this rank needs the store no more.
-  NEZHA_RETURN_IF_ERROR(store_.set(session.id + "/done/" + std::to_string(request_.rank), "1",
-                                   request_.deadline));
+  NEZHA_RETURN_IF_ERROR(say(session.id + "/done/" + std::to_string(request_.rank), kSign));
   return all;
 }
 
@@ -470,7 +482,7 @@ Result<Bootstrap::LeftOut> Bootstrap::hear_reports(const Session& session) {
   const std::string prefix = session.id + "/report/";
   LeftOut all(static_cast<size_t>(request_.world_size));
   for (int rank = 0; rank < request_.world_size; ++rank) {
-    auto blob = look_at(prefix + std::to_string(rank), request_.deadline);
+    auto blob = await(prefix + std::to_string(rank), request_.deadline);
     if (!blob) return blob.status();
     ReportRecord record;
     if (!decode(*blob, &record)) return unreadable(rank);
@@ -490,7 +502,7 @@ void Bootstrap::clean_up(const Session& session, Nanoseconds patience) {
     // Everybody must have read what rank 0 is about to take away.
     const Nanoseconds until = system_clock().now() + patience;
     for (int rank = 1; rank < request_.world_size; ++rank) {
-      if (!store_.get(key_of("/done/", rank), until)) return;
+      if (!await(key_of("/done/", rank), until)) return;
     }
     keys.insert(keys.end(), {"world", session.id + "/go"});
     for (int rank = 0; rank < request_.world_size; ++rank) {

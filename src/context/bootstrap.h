@@ -18,10 +18,12 @@
 //   <session>/go             rank 0: every rank has read the N-th welcome. Words that an earlier run left
 //                            behind are confirmed by nobody, so they mislead nobody
 //   <session>/report/<rank>  outcome of connecting, and what was left out
+//   <session>/done/<rank>    the rank needs the store no more
 //
-// With a configured secret, join, welcome and report carry a proof (records.h); a record without it
-// counts as absent. The secret of the connections is made from the job's and the welcome: ranks that were
-// told different addresses cannot connect, and nothing that was said in another run opens one of this.
+// With a configured secret all but world, which has its mark, carry a proof (records.h) that a rank of
+// the job wrote them at this key; what has none counts as absent. The secret of the connections is made
+// from the job's and the welcome: ranks that were told different addresses cannot connect, and nothing
+// that was said in another run opens one of this.
 #pragma once
 
 #include <optional>
@@ -84,6 +86,8 @@ class Bootstrap {
   std::string sealed(const std::string& key, std::string record) const;
   bool opened(const std::string& key, const std::string& bytes, std::string* record);
   Result<std::string> look_at(const std::string& key, Nanoseconds until);
+  Result<std::string> await(const std::string& key, Nanoseconds until);
+  Status say(const std::string& key, const std::string& words);
   std::string about_strangers() const;
   Status announce();
   Status publish(const std::string& welcome);

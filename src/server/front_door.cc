@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "transport/connect/strangers.h"
 #include "wire/little_endian.h"
 
 namespace nezha::server {
@@ -36,6 +37,8 @@ Status FrontDoor::watch() {
 
 void FrontDoor::on_ready(uint32_t) {
   for (int i = 0; i < kAcceptsPerTurn; ++i) {
+    const Nanoseconds now = loop_.clock().now();
+    if (const Nanoseconds until = room_at(); until > now) return pause(until);
     const int fd = accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd >= 0) {
       receive(Descriptor(fd));
@@ -43,12 +46,21 @@ void FrontDoor::on_ready(uint32_t) {
     }
     if (errno == EINTR || errno == ECONNABORTED) continue;
     if (errno == EAGAIN) return;
-    // The caller stays in the queue and would wake the loop again and again.
-    loop_.remove(listener_.get(), this);
-    watched_ = false;
-    reopen_at_ = loop_.clock().now() + kShortagePause;
-    return;
+    return pause(now + kShortagePause);
   }
+}
+
+// As at a rank's rails: the oldest goes when it has had its time.
+Nanoseconds FrontDoor::room_at() const {
+  if (callers_.size() < kStrangersMax) return 0;
+  return callers_.front().deadline - kPatience + transport::kStrangersStay;
+}
+
+// Who is in the queue would wake the loop again and again.
+void FrontDoor::pause(Nanoseconds until) {
+  loop_.remove(listener_.get(), this);
+  watched_ = false;
+  reopen_at_ = until;
 }
 
 void FrontDoor::receive(Descriptor fd) {

@@ -4,8 +4,9 @@
 //   Owner    Aggregator; baton of the loop held. Events come from the loop.
 //   Trust    a connection has two seconds to show a ticket (wire/ticket.h) and to pass the handshake of
 //            wire/handshake.h with its job's key; until then it is read a message at a time and nothing
-//            is made for it. At most kStrangersMax of them wait, the oldest goes. Without descriptors the
-//            door accepts nobody for a moment.
+//            is made for it. At most kStrangersMax of them wait; for the next the oldest goes, when it
+//            has had its time (transport/connect/strangers.h). Until then nobody is accepted, and without
+//            descriptors nobody for a moment.
 //   Answers  a question (a ticket of no hubs) with the topology, when its handshake is passed; whoever is
 //            not let in with a refusal of wire/handshake.h; then the caller has the rest of its time to
 //            hang up.
@@ -91,6 +92,8 @@ class FrontDoor final : private progress::Pollable {
         admission_(admission) {}
 
   void on_ready(uint32_t epoll_events) override;
+  Nanoseconds room_at() const;
+  void pause(Nanoseconds until);
   void receive(Descriptor fd);
   void advance(Caller& caller, uint32_t epoll_events);
   void read(Caller& caller);

@@ -193,6 +193,45 @@ TEST_F(StoreWriter, CannotReplayAnEarlierRun) {
   EXPECT_GT(replayed, 0);
 }
 
+// He says go, read and done before the ranks do, in his own words and in theirs for another key. A rank
+// that is held here must not be passed: the other goes on when it has come as far, and only then.
+TEST_F(StoreWriter, MakesNobodyGoOnByHisOwnSigns) {
+  std::string session;
+  std::atomic<int> forged{0}, early{0};
+  const auto key = [&](const char* sign) { return "nezha/" + session + sign; };
+  const auto forge = [&](const char* sign, const std::string& words) {
+    store_->put(key(sign), words);
+    ++forged;
+  };
+  // Gives a rank that believes too much the time to show it.
+  const auto hold_until = [&](const std::function<bool()>& passed) {
+    for (int i = 0; i < 40 && !passed(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    early += passed() ? 1 : 0;
+  };
+  store_->on_set = [&](const std::string& written, std::string& value) {
+    context::WelcomeRecord welcome;
+    const std::string_view record = std::string_view(value).substr(0, value.size() - wire::kMacBytes);
+    if (written == "nezha/welcome" && session.empty() && context::decode(record, &welcome)) {
+      session = welcome.session;
+      forge("/read/1/1", "1");
+      forge("/go", "1");
+    } else if (written == key("/read/1/1") && !store_->wrote(written)) {
+      hold_until([&] { return store_->wrote(key("/go")); });
+      forge("/done/1", value);
+    } else if (written == key("/go")) {
+      hold_until([&] { return store_->wrote(key("/report/1")); });
+    } else if (written == key("/done/1")) {
+      hold_until([&] { return !store_->await("nezha/world", 0); });
+    }
+    return true;
+  };
+  for (const Status& outcome : meet(kSecret, kPatience_s)) {
+    EXPECT_TRUE(outcome.is_ok()) << outcome.to_string();
+  }
+  EXPECT_EQ(forged, 3);
+  EXPECT_EQ(early, 0);
+}
+
 TEST_F(StoreWriter, FindsNoSecretAfterTheMeeting) {
   for (const Status& outcome : meet("", kPatience_s)) ASSERT_TRUE(outcome.is_ok()) << outcome.to_string();
   ASSERT_FALSE(told_secrets().empty()) << "the job had no welcome, so nothing is proved";

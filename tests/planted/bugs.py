@@ -37,7 +37,9 @@ FRAME = "wire/frame.cc"
 HMAC = "base/hmac.cc"
 HANDSHAKE = "wire/handshake.cc"
 JOB = "server/job.h"
+BUDGET = "server/budget.h"
 OFI = "transport/ofi/ofi_wire.cc"
+OFI_MESSAGE = "transport/ofi/ofi_message.cc"
 CONNECTION = "transport/connection.cc"
 
 FENCE = """fence();
@@ -226,4 +228,14 @@ BUGS: List[Bug] = [
     Bug("nonce_not_remembered", JOB, "return nonces_.insert(nonce).second;", "return true;",
         "a ticket that was overheard is good again"),
     Bug("rail_not_checked", HANDSHAKE, RAIL_CHECK, "true", "a stranger's number becomes an index"),
+    Bug("unknown_communicator_parked", ENGINE, "options_.serves || comm < kFirstParkedComm",
+        "comm < kFirstParkedComm", "a node keeps what nobody has asked it to keep"),
+    Bug("long_frame_at_a_node", EVENTS, "header.length > options_.chunk_bytes", "false",
+        "a member chooses how much a node holds"),
+    Bug("budget_not_charged", BUDGET, "bytes > max_ - used", "false",
+        "a job takes all of a node's memory"),
+    Bug("node_not_charged", BUDGET, "above_ == nullptr || above_->take(bytes)", "true",
+        "jobs take more together than their node may have"),
+    Bug("token_not_checked", OFI_MESSAGE, "load_le<uint64_t>(message.data()) != token", "false",
+        "whoever finds a rail's port is believed"),
 ]

@@ -3,7 +3,10 @@
 #include <random>
 #include <vector>
 
+#include "engine/engine.h"
 #include "server/job.h"
+#include "support/fake_wire.h"
+#include "transport/ofi/ofi_message.h"
 #include "wire/handshake.h"
 #include "wire/ticket.h"
 
@@ -26,7 +29,8 @@ class Trust {
   }
 
   std::string run() {
-    for (const auto part : {&Trust::handshake, &Trust::rails, &Trust::tickets, &Trust::replay}) {
+    for (const auto part : {&Trust::handshake, &Trust::rails, &Trust::tickets, &Trust::replay,
+                            &Trust::budgets, &Trust::node, &Trust::token}) {
       const std::string wrong = (this->*part)();
       if (!wrong.empty()) return wrong;
     }
@@ -107,6 +111,57 @@ class Trust {
     const uint64_t nonce = random_();
     if (job.has_seen(nonce) || !job.remember(nonce)) return "a fresh ticket is refused";
     if (!job.has_seen(nonce) || job.remember(nonce)) return "a ticket is taken twice";
+    return "";
+  }
+
+  std::string budgets() {
+    server::Budget node(1000);
+    server::Budget one(800, &node), other(800, &node);
+    if (!one.take(700)) return "what a job may have is refused";
+    if (one.take(101)) return "a job has more than it may";
+    if (other.take(301)) return "jobs have more than their node";
+    one.give(700);
+    if (!other.take(800)) return "what a job gave back is gone";
+    return "";
+  }
+
+  // An aggregation node's engine, and a member that speaks of what the node has not accepted.
+  std::string node() {
+    constexpr uint32_t kAccepted = 3, kUnknown = 0x9000'0000;
+    auto loop = progress::Loop::create(system_clock(), 0);
+    if (!loop) return "no loop";
+    const progress::Loop::Baton baton(**loop);
+    engine::EngineOptions options;
+    options.world_size = 2;
+    options.rails = 1;
+    options.chunk_bytes = 4096;
+    options.serves = true;
+    engine::Engine engine(**loop, options);
+    engine::GroupRequest request;
+    request.comm = kAccepted;
+    request.members = {0, 1};
+    if (!engine.create_group(std::move(request))) return "no group";
+    transport::ConnectionEvents& events = engine;
+    transport::Connection member(events, transport::FakeLink::create()->wire(0), {});
+    member.peer = 1;
+    wire::FrameHeader header;
+    header.comm = kUnknown + static_cast<uint32_t>(random_() % 1000);
+    header.length = 100;
+    if (!events.on_frame(member, header).refused) return "a node keeps an unknown communicator's frame";
+    header.comm = kAccepted;
+    header.length = static_cast<uint32_t>(options.chunk_bytes + 1);
+    if (!events.on_frame(member, header).refused) return "a node takes a frame longer than its chunks";
+    return "";
+  }
+
+  std::string token() {
+    transport::OfiPreamble said;
+    said.token = random_();
+    std::array<std::byte, transport::kPreambleBytes> bytes;
+    encode(said, bytes.data());
+    transport::OfiPreamble heard;
+    if (!decode(bytes, said.token, &heard)) return "an honest message is not heard";
+    if (decode(bytes, said.token ^ 1 << random_() % 31, &heard)) return "another token is believed";
     return "";
   }
 

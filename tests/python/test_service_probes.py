@@ -195,7 +195,8 @@ def scan_by_nmap(ports):
 
 
 def _has_nmap():
-    return pytest.mark.skipif(shutil.which("nmap") is None, reason="nmap is not installed")
+    return pytest.mark.skipif(shutil.which("nmap") is None,
+                              reason="nmap is not installed: apt-get install nmap")
 
 
 @pytest.mark.parametrize("scan", [

@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -73,6 +74,11 @@ class WatchedStore {
     const std::lock_guard lock(mutex_);
     return values_;
   }
+  // Whether a rank wrote it.
+  bool wrote(const std::string& key) {
+    const std::lock_guard lock(mutex_);
+    return written_.count(key) != 0;
+  }
   // All that was ever written.
   std::vector<std::string> history() {
     const std::lock_guard lock(mutex_);
@@ -96,6 +102,7 @@ class WatchedStore {
     if (on_set && !on_set(key, value)) return static_cast<int>(Code::internal);
     const std::lock_guard lock(mutex_);
     history_.push_back(value);
+    written_.insert(key);
     if (replace || values_.count(key) == 0) values_[key] = std::move(value);
     if (kept != nullptr) *kept = values_[key];
     changed_.notify_all();
@@ -106,6 +113,7 @@ class WatchedStore {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::string, std::string> values_;
+  std::set<std::string> written_;
   std::vector<std::string> history_;
 };
 

@@ -13,9 +13,10 @@ constexpr uint32_t kFirstTrials = 3;    // at most, where samples are long in co
 constexpr uint64_t kPatience = 16;      // transfers in which a trial's samples may still come
 constexpr double kHopeless = 2;         // times as slow as another rail
 constexpr double kSuspicious = 2;       // times as long as usual: timed again at once
-// The shortest take a processor's time more than a rail's: what one takes varies by several times with the ranks
-// that run beside it, for hundreds of transfers in a row. Rails are compared by times that were taken in turns,
-// each of one transfer in so many. (Longer ones can keep a slow rail busy, which only times in use show.)
+// The shortest take a processor's time more than a rail's: what one takes varies by several times with
+// the ranks that run beside it, for hundreds of transfers in a row. Rails are compared by times that were
+// taken in turns, each of one transfer in so many. (Longer ones can keep a slow rail busy, which only
+// times in use show.)
 constexpr uint64_t kSpread = 4;
 constexpr double kFarSlower = 8;        // times: more than processors do
 constexpr uint64_t kApproval = 64;      // transfers in which a rail shows that its trial was no accident
@@ -90,7 +91,8 @@ TransferTimes::Choice TransferTimes::next(uint32_t bytes, std::span<const double
   }
   if (at.transfers % time_every(bytes) == 0) at.timings_left = std::max(at.timings_left, 1u);
   if (at.timings_left == 0) return {best, false};
-  if (at.shortest ? at.transfers % kSpread != kSpread / 2 : must_wait(at, best, free)) return {best, false};
+  const bool later = at.shortest ? at.transfers % kSpread != kSpread / 2 : must_wait(at, best, free);
+  if (later) return {best, false};
   --at.timings_left;
   return {best, true};
 }
@@ -152,7 +154,8 @@ uint64_t TransferTimes::transfers_apart(const Class& at, const Rail& rail) {
   int rareness = ratio > 1 ? std::ilogb(ratio) + 1 : 0;
   const bool is_later = &rail > &taken;
   if (at.shortest && is_later) rareness += static_cast<int>(std::min(rail.trials, kSettling));
-  return uint64_t{at.trial(rail)} * 100 << std::min(rareness + static_cast<int>(rail.doubts), kRarestTrials);
+  rareness = std::min(rareness + static_cast<int>(rail.doubts), kRarestTrials);
+  return uint64_t{at.trial(rail)} * 100 << rareness;
 }
 
 // The fastest rail by what is known; of the shortest transfers' the first one that is not far slower.

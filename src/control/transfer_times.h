@@ -9,10 +9,10 @@
 // too.
 //
 // A rail is judged by the shortest of its latest times: whatever else delays a transfer only adds to
-// it. Below kShortest a rail is changed only for one whose times, taken in turns with its own, are shorter by a
-// quarter. The first times of a trial do not count where there are others: a token bucket that is full
-// after a pause makes a slow rail look like a fast one. What is taken is timed while no other short
-// transfer is in its way (port_clock.h).
+// it. Below kShortest a rail is changed only for one whose times, taken in turns with its own, are
+// shorter by a quarter. The first times of a trial do not count where there are others: a token bucket
+// that is full after a pause makes a slow rail look like a fast one. What is taken is timed while no
+// other short transfer is in its way (port_clock.h).
 //
 // Contract: pure; owned by whoever owns the peer's connections. Sizes are told apart by powers of
 // two. All memory is taken at the beginning.

@@ -102,7 +102,8 @@ TEST(TransferTimes, TheShortestDoNotTakeTheProcessorsForTheRail) {
     rails.seconds = {slower * 1e-4, slower * 1e-4};
     rails.several(90 + span % 7);
   }
-  EXPECT_LE(rails.carried[1], 400);  // of more than 36,000: trials, and what they lead to where a span ends
+  // Of more than 36,000: trials, and what they lead to where a span ends.
+  EXPECT_LE(rails.carried[1], 400);
 }
 
 TEST(TransferTimes, TheShortestBeginOnARailThatIsNotFarSlower) {

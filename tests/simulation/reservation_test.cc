@@ -116,6 +116,31 @@ TEST(Reservations, RanksInCirclesAllSend) {
   EXPECT_GT(withdrawn, 100u);  // requests did meet
 }
 
+// All ask at the same moment, over paths that are alike to the nanosecond: only the order tells them
+// apart.
+// Without it they would refuse each other in step, again and again.
+TEST(Reservations, RanksThatAskAtTheSameMomentDoNotRefuseEachOtherForEver) {
+  for (const int ranks : {2, 3, 4, 5, 8}) {
+    WorldOptions options;
+    options.ranks = ranks;
+    options.message_policy = "dynamic";
+    std::vector<OpSpec> ops(static_cast<size_t>(ranks));
+    for (int rank = 0; rank < ranks; ++rank) {
+      OpSpec& op = ops[static_cast<size_t>(rank)];
+      op.collective = Collective::send_recv;
+      op.root = rank;
+      op.receiver = (rank + 1) % ranks;
+      op.count = 60;  // it goes at once
+    }
+    Program program(ranks, ops, 1);
+    SimWorld world(options);
+    for (const PathName& name : world.network().all_paths()) world.network().path(name).jitter = 0;
+    SimJob job(world, program, {.outstanding = 2});
+    EXPECT_EQ(finish(world, job, kSecond, -1), "") << ranks << " ranks";
+    EXPECT_GT(sum_of(world).withdrawn, 0u) << ranks << " ranks";
+  }
+}
+
 enum class Blow { reset, hole, pause_sender, kill_sender, kill_receiver };
 
 struct Struck {

@@ -36,8 +36,9 @@
        "Shares of the rails for `policy=static`, in the order of the rails, such as `2:1`.")       \
   TEXT(message_policy, "pull", any, kAgreed,                                                       \
        "Which rails a message (send, recv) takes: `pull`, those that drain, without waiting; "     \
-       "`modulo`, `round_robin`, `random`, `static`, `local_dynamic` or `local_dynamic_striped`, " \
-       "one message at a time on each rail.")                                                      \
+       "`modulo`, `round_robin`, `random`, `static`, `local_dynamic`, `local_dynamic_striped`, "   \
+       "`dynamic` or `hybrid`, one message at a time on each rail. Transfers of all_to_all are "   \
+       "messages, too, but for `pull`.")                                                           \
   TEXT(algorithm, "auto", algorithm, kAgreed,                                                      \
        "Algorithm of every collective that it fits; `auto` chooses by cost for each size.")        \
   BYTES(chunk_bytes, 262144, 4096, 16777216, kAgreed,                                              \

@@ -386,6 +386,8 @@ std::string Context::stats_json() {
   const engine::GateCounters& gate = engine_->gate().counters();
   json.field("messages_gated", gate.messages).field("messages_waited", gate.waited);
   json.field("messages_diverted", gate.diverted);
+  const control::ReservationCounters& asked = engine_->gate().reservations();
+  json.field("reservations_requested", asked.requests).field("reservations_refused", asked.refusals);
   json.field("authentication", authentication_);
   json.field("retransmitted", engine_->counters().retransmitted);
   json.field("endpoints_lost", engine_->counters().connections_lost);

@@ -1,4 +1,5 @@
-// MessagePolicy: which rail takes a message between two ranks, by what its sender alone knows.
+// MessagePolicy: which rail takes a message between two ranks, by what its sender knows, and whether the
+// receiver is asked first (control/port_reservations.h).
 //
 // A port is one rank's end of a rail. A message waits at its sender until the policy gives it rails; then
 // all of it goes over these, and over others only when they are lost. (Without a MessagePolicy, as with
@@ -21,6 +22,7 @@ namespace nezha::control {
 struct MessageEnds {
   int receiver = 0;    // global rank
   uint32_t parts = 1;  // transfers that it consists of
+  uint64_t bytes = 0;
 };
 
 // One rail of the sender, by its index.
@@ -28,7 +30,7 @@ struct MessageRail {
   bool up = false;         // towards the receiver
   int peer_rail = -1;      // what the receiver calls it; -1 when it is not up
   bool sending = false;    // this rank's port is sending a message, to whomever
-  bool receiving = false;  // and receiving one
+  bool receiving = false;  // and receiving one, or promised to one
 };
 
 // What a message asks for, drawn once: rails (bit set), and the one to look at first.
@@ -46,6 +48,8 @@ class MessagePolicy {
   virtual bool avoids_receiving() const { return false; }
   // Whether a message is divided among all the rails that may take it.
   virtual bool stripes() const { return false; }
+  // Whether both ends of a rail are reserved before the message is sent on it.
+  virtual bool reserves(const MessageEnds&) const { return false; }
 };
 
 // The rails (bit set) that take the message now; 0: it waits for one of them. Of the rails that it wishes

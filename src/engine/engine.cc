@@ -243,7 +243,7 @@ void Engine::progress(Group& group) {
 
 void Engine::finish(Group& group, size_t index) {
   Execution& execution = *group.active[index];
-  learn(group, execution.division);
+  if (!gate_.decides_about(execution.descriptor().collective)) learn(group, execution.division);
   last_done_ = {now(), false, group.comm, execution.op_seq(), execution.descriptor(), -1};
   // Without memory for this it stays active, and whoever waits for it hears of the failure.
   group.idle.push_back(std::move(group.active[index]));
@@ -413,13 +413,17 @@ void Engine::post(Group& group, int member_rank, transport::WorkRequest& request
     return;
   }
   member.sent += cost;
-  peers_[static_cast<size_t>(member.global_rank)]->queue(request);
+  queue(request);
+}
+
+void Engine::queue(transport::WorkRequest& request) {
+  if (gate_.decides_about(request.header.op.collective) && gate_.holds(request, now())) return;
+  peers_[static_cast<size_t>(request.peer)]->queue(request);
 }
 
 void Engine::post_message(Group& group, int member_rank, transport::WorkRequest& request) {
   request.peer = group.members[static_cast<size_t>(member_rank)].global_rank;
-  if (gate_.decides() && gate_.holds(request, now())) return;
-  peers_[static_cast<size_t>(request.peer)]->queue(request);
+  queue(request);
 }
 
 void Engine::release_blocked(Group& group, Member& member) {
@@ -427,7 +431,7 @@ void Engine::release_blocked(Group& group, Member& member) {
          group.may_send(member, frame_cost(member.blocked.front()->header.length))) {
     transport::WorkRequest* request = member.blocked.pop_front();
     member.sent += frame_cost(request->header.length);
-    peers_[static_cast<size_t>(member.global_rank)]->queue(*request);
+    queue(*request);
   }
 }
 
@@ -436,7 +440,8 @@ void Engine::admit(Nanoseconds now) {
   while (!admitted.empty()) {
     transport::WorkRequest* const first = admitted.pop_front();
     peers_[static_cast<size_t>(first->peer)]->queue(*first);
-    if (first->owner == nullptr) continue;  // a short one: that is all of it
+    const bool is_message = first->header.op.collective == Collective::send_recv;
+    if (!is_message || first->owner == nullptr) continue;  // that is all of it
     find_group(first->header.comm)->mailbox->admitted(*first);
   }
 }

@@ -233,6 +233,10 @@ class Engine final : public transport::ConnectionEvents, public progress::LoopCl
   void finish(Group& group, size_t index);
   void answer(Group& group);
   void release_blocked(Group& group, Member& member);
+  // Now, or when the gate gives it a rail.
+  void queue(transport::WorkRequest& request);
+  transport::Landing place(Group& group, transport::Connection& connection,
+                           const wire::FrameHeader& header);
   transport::Landing place_early(Group& group, const transport::Connection& connection,
                                  const wire::FrameHeader& header);
   void landed_early(Group& group, EarlyFrame& frame);
@@ -270,7 +274,7 @@ class Engine final : public transport::ConnectionEvents, public progress::LoopCl
   Progress last_done_;
   std::function<void()> group_failed_;
   RailDivider divider_{peers_, options_.rails};
-  MessageGate gate_{peers_, options_.rails};
+  MessageGate gate_{peers_, options_.rank, options_.rails};
   std::unique_ptr<Supervisor> supervisor_;
   Shrinker shrinker_{*this};
   Nanoseconds next_wakeup_ = kNever;

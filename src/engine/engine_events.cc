@@ -34,21 +34,29 @@ Landing Engine::on_frame(Connection& connection, const wire::FrameHeader& header
     const int member = group->rank_of_global[static_cast<size_t>(connection.peer)];
     return group->mailbox->place(connection, header, member);
   }
-  if (header.op_seq >= group->next_op_seq) return place_early(*group, connection, header);
-  for (const auto& execution : group->active) {
+  const Landing landing = place(*group, connection, header);
+  if (landing.destination != nullptr && gate_.decides_about(header.op.collective)) {
+    gate_.arriving(connection, landing.destination, now());
+  }
+  return landing;
+}
+
+Landing Engine::place(Group& group, Connection& connection, const wire::FrameHeader& header) {
+  if (header.op_seq >= group.next_op_seq) return place_early(group, connection, header);
+  for (const auto& execution : group.active) {
     if (execution->op_seq() != header.op_seq) continue;
-    const int member = group->rank_of_global[static_cast<size_t>(connection.peer)];
+    const int member = group.rank_of_global[static_cast<size_t>(connection.peer)];
     if (member < 0) break;
-    if (!check_descriptor(*group, header.op_seq, execution->descriptor_from(member), connection.peer,
+    if (!check_descriptor(group, header.op_seq, execution->descriptor_from(member), connection.peer,
                           header.op)) {
       return {};
     }
     if (!execution->has_started() || !execution->has_opened(header.chunk)) {
-      return place_early(*group, connection, header);
+      return place_early(group, connection, header);
     }
     return execution->place(connection, header, member);
   }
-  ++group->counters.duplicates;  // an operation that is finished here
+  ++group.counters.duplicates;  // an operation that is finished here
   return {};
 }
 
@@ -114,6 +122,9 @@ void Engine::on_landed(Connection& connection, const wire::FrameHeader& header,
   if (timed || connection.unacknowledged_bytes() >= options_.ack_bytes ||
       connection.unacknowledged_frames() >= kFramesPerAck) {
     connection.acknowledge(group != nullptr ? header.comm : 0);
+  }
+  if (landing.destination != nullptr && header.op.collective != Collective::send_recv) {
+    gate_.arrived(landing.destination);
   }
   if (landing.owner == nullptr || group == nullptr) return;
   if (landing.kind == kEarlyLanding) {
@@ -265,6 +276,8 @@ void Engine::on_control(Connection& connection, const wire::FrameHeader& header,
   if (header.type == wire::FrameType::agree) {
     if (options_.serves) return;  // hubs are in no communicator that shrinks
     shrinker_.on_agree(connection.peer, header, payload);
+  } else if (header.type == wire::FrameType::reserve) {
+    gate_.on_reserve(connection, header, now());
   } else {
     supervisor_->on_control(connection, header);
   }

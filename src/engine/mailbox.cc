@@ -156,8 +156,6 @@ Status Mailbox::send_inline(int global, const Send& send) {
   if (send.bytes > 0) std::memcpy(copy.data, send.data, send.bytes);
   wire::FrameHeader& header = request->header;
   header = wire::FrameHeader();
-  // Until it is acknowledged its rail takes no other message.
-  if (engine_.gate().decides()) header.flags = wire::kFlagTimed;
   header.comm = group_.comm;
   header.op_seq = peer.next_number++;
   header.stage = kOffer;

@@ -107,7 +107,7 @@ Landing Mailbox::place(transport::Connection& connection, const wire::FrameHeade
   try {
     const Landing landing = place(connection.peer, header);
     if (landing.owner != nullptr && engine_.gate().decides()) {
-      engine_.gate().arriving(connection.rail, &messages_[landing.step], engine_.now());
+      engine_.gate().arriving(connection, &messages_[landing.step], engine_.now());
     }
     return landing;
   } catch (const std::bad_alloc&) {

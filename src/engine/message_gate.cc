@@ -1,14 +1,33 @@
 #include "engine/message_gate.h"
 
 #include <bit>
+#include <limits>
+#include <optional>
 #include <span>
 
 namespace nezha::engine {
 
 using control::MessageEnds;
+using control::Reserve;
+using control::ReserveFrame;
 using transport::RailTurn;
 using transport::WorkQueue;
 using transport::WorkRequest;
+
+namespace {
+
+MessageEnds ends_of(const WorkRequest& first) {
+  const wire::OpDescriptor& op = first.header.op;
+  const bool is_message = op.collective == Collective::send_recv;
+  const uint64_t bytes = is_message ? op.count * dtype_size(op.dtype) : first.header.length;
+  return {first.peer, first.turn.parts, bytes};
+}
+
+bool reserves_any(const control::MessagePolicy& policy) {
+  return policy.reserves({0, 1, std::numeric_limits<uint64_t>::max()});
+}
+
+}  // namespace
 
 bool MessageGate::holds(WorkRequest& request, Nanoseconds now) {
   if (request.data == nullptr) return false;
@@ -18,8 +37,11 @@ bool MessageGate::holds(WorkRequest& request, Nanoseconds now) {
   }
   Rails rails;
   look_at(request.peer, now, rails);
-  const MessageEnds ends{request.peer, request.turn.parts};
+  const MessageEnds ends = ends_of(request);
   const control::MessageWish wish = policy_->wish(ends, std::span(rails).first(rails_));
+  if (policy_->reserves(ends)) request.turn.ticket = reservations_.next_ticket();
+  // Until one that is whole is acknowledged its port takes no other; longer ones are at their end.
+  if (request.turn.parts == 1) request.header.flags |= wire::kFlagTimed;
   request.turn.wished = wish.rails;
   request.turn.first = wish.first;
   request.turn.since = now;
@@ -33,7 +55,7 @@ bool MessageGate::look_at(int peer, Nanoseconds now, Rails& rails) const {
   for (uint32_t rail = 0; rail < rails_; ++rail) {
     const Port& port = ports_[rail];
     rails[rail].sending = is_sending(port, now);
-    rails[rail].receiving = is_receiving(port, now);
+    rails[rail].receiving = is_receiving(port, now) || reservations_.is_promised(rail);
   }
   for (const Link& link : peers_[static_cast<size_t>(peer)]->links()) {
     if (!link.is_usable()) continue;
@@ -50,6 +72,7 @@ WorkQueue MessageGate::admit(Nanoseconds now) {
   WorkQueue kept;
   uint32_t sending = 0;
   uint32_t receiving = 0;
+  forget_stale(now);
   for (uint32_t rail = 0; rail < rails_; ++rail) {
     if (is_sending(ports_[rail], now)) sending |= 1u << rail;
     if (is_receiving(ports_[rail], now)) receiving |= 1u << rail;
@@ -58,8 +81,11 @@ WorkQueue MessageGate::admit(Nanoseconds now) {
   while (!waiting_.empty() && sending != (1u << rails_) - 1) {
     WorkRequest* const first = waiting_.pop_front();
     RailTurn& turn = first->turn;
-    const uint32_t busy = now - turn.since < kPatience ? sending | minds : sending;
-    if ((turn.wished != 0 && (turn.wished & ~busy) == 0) || !let_through(*first, now)) {
+    const bool is_patient = turn.ticket != 0 || now - turn.since < kPatience;
+    const uint32_t busy = is_patient ? sending | minds : sending;
+    const bool has_chance = turn.ticket != 0 ? may_ask(turn, first->peer, turn.wished & ~busy, now)
+                                             : turn.wished == 0 || (turn.wished & ~busy) != 0;
+    if (!has_chance || !let_through(*first, now)) {
       turn.waited = true;
       kept.push_back(*first);
       continue;
@@ -69,6 +95,7 @@ WorkQueue MessageGate::admit(Nanoseconds now) {
   }
   for (WorkRequest* rest = waiting_.front(); rest != nullptr; rest = rest->next) rest->turn.waited = true;
   waiting_.prepend(kept);
+  give_ports_back(now);
   changed_ = false;
   looked_at_ = now;
   return admitted;
@@ -79,9 +106,10 @@ bool MessageGate::let_through(WorkRequest& first, Nanoseconds now) {
   Rails rails;
   const bool any_up = look_at(first.peer, now, rails);
   if (any_up) {
-    const MessageEnds ends{first.peer, turn.parts};
-    turn.rails = control::take_rails(*policy_, {turn.wished, turn.first}, ends,
-                                     std::span(rails).first(rails_), now - turn.since >= kPatience);
+    turn.rails = turn.ticket != 0
+                     ? reserve(first, rails, now)
+                     : control::take_rails(*policy_, {turn.wished, turn.first}, ends_of(first),
+                                           std::span(rails).first(rails_), now - turn.since >= kPatience);
     if (turn.rails == 0) return false;
   }
   turn.number = ++messages_;
@@ -128,10 +156,12 @@ const control::Shares& MessageGate::shares(const RailTurn& turn) {
   return shares_;
 }
 
-void MessageGate::arriving(int rail, const void* message, Nanoseconds now) {
-  Port& port = ports_[static_cast<size_t>(rail)];
+void MessageGate::arriving(const transport::Connection& from, const void* message, Nanoseconds now) {
+  const auto rail = static_cast<uint32_t>(from.rail);
+  Port& port = ports_[rail];
   port.receiving = message;
   port.received_at = now;
+  reservations_.arriving(rail, from.peer);
 }
 
 void MessageGate::arrived(const void* message) {
@@ -140,6 +170,108 @@ void MessageGate::arrived(const void* message) {
     if (port.receiving != message) continue;
     port.receiving = nullptr;
     changed_ = true;
+  }
+}
+
+// ------------------------------------------------------------------------------ reservations
+
+bool MessageGate::may_ask(const RailTurn& turn, int peer, uint32_t idle, Nanoseconds now) const {
+  const uint32_t refused = now < turn.again_at ? turn.refused : 0;
+  return (idle & ~refused) != 0 || reservations_.won(peer) != 0;
+}
+
+uint32_t MessageGate::reserve(WorkRequest& first, const Rails& rails, Nanoseconds now) {
+  RailTurn& turn = first.turn;
+  const uint32_t won = reservations_.won(first.peer);
+  for (uint32_t rail = 0; rail < rails_; ++rail) {
+    if ((won >> rail & 1) == 0 || !rails[rail].up || rails[rail].sending) continue;
+    reservations_.take(rail);
+    return 1u << rail;
+  }
+  if (reservations_.has_asked(turn.ticket)) return 0;
+  if (now >= turn.again_at) turn.refused = 0;
+  for (uint32_t i = 0; i < rails_; ++i) {
+    const uint32_t rail = (turn.first + i) % rails_;
+    const control::MessageRail& port = rails[rail];
+    if (!port.up || port.sending || port.receiving || (turn.refused >> rail & 1) != 0 ||
+        reservations_.is_preceded(rail, turn.ticket)) {
+      continue;
+    }
+    tell(reservations_.ask(rail, first.peer, turn.ticket, now));
+    return 0;
+  }
+  return 0;
+}
+
+Link* MessageGate::usable_link(int peer, uint32_t rail) const {
+  for (Link& link : peers_[static_cast<size_t>(peer)]->links()) {
+    if (link.is_usable() && link.connection->rail == static_cast<int>(rail)) return &link;
+  }
+  return nullptr;
+}
+
+// Without a connection the promise expires.
+void MessageGate::tell(const ReserveFrame& frame) {
+  Link* const link = usable_link(frame.peer, frame.rail);
+  if (link == nullptr) return;
+  wire::FrameHeader header;
+  header.type = wire::FrameType::reserve;
+  header.stage = static_cast<uint16_t>(frame.kind);
+  header.op_seq = frame.number;
+  header.op.count = frame.ticket;
+  link->connection->post_control(header, {});
+}
+
+// A rank with one rail has nothing to choose and grants always.
+void MessageGate::on_reserve(const transport::Connection& from, const wire::FrameHeader& header,
+                             Nanoseconds now) {
+  if (policy_ == nullptr || !reserves_any(*policy_)) return;
+  ReserveFrame frame{static_cast<Reserve>(header.stage), static_cast<uint32_t>(from.rail), from.peer,
+                     header.op.count, header.op_seq};
+  if (!decides()) {
+    const bool is_request = frame.kind == Reserve::request;
+    frame.kind = Reserve::grant;
+    if (is_request) tell(frame);
+    return;
+  }
+  const Port& port = ports_[frame.rail];
+  const bool is_busy = is_sending(port, now) || is_receiving(port, now);
+  if (frame.kind == Reserve::nack) refused(frame, now);
+  if (const auto answer = reservations_.received(frame, is_busy, now)) tell(*answer);
+  changed_ = true;
+}
+
+// It asks on its other rails, and on this one after a while, if it has not been granted before.
+void MessageGate::refused(const ReserveFrame& nack, Nanoseconds now) {
+  for (WorkRequest* first = waiting_.front(); first != nullptr; first = first->next) {
+    RailTurn& turn = first->turn;
+    if (turn.ticket != nack.ticket || first->peer != nack.peer) continue;
+    if (turn.refused == 0 || now >= turn.again_at) {
+      turn.refused = 0;
+      turn.again_at = now + kLook;
+    }
+    turn.refused |= 1u << nack.rail;
+  }
+}
+
+// Messages to a rank that does not answer leave the ports to others for as long.
+void MessageGate::forget_stale(Nanoseconds now) {
+  for (uint32_t rail = 0; rail < rails_; ++rail) {
+    const int silent = reservations_.silent(rail, now);
+    for (WorkRequest* first = waiting_.front(); silent >= 0 && first != nullptr; first = first->next) {
+      if (first->peer != silent) continue;
+      first->turn.refused = (1u << rails_) - 1;
+      first->turn.again_at = now + control::PortReservations::kLease;
+    }
+    reservations_.expire(rail, now, [&](int peer) { return usable_link(peer, rail) != nullptr; });
+  }
+}
+
+void MessageGate::give_ports_back(Nanoseconds now) {
+  for (uint32_t rail = 0; rail < rails_; ++rail) {
+    if (const auto unused = reservations_.give_back(rail)) tell(*unused);
+    if (is_sending(ports_[rail], now) || is_receiving(ports_[rail], now)) continue;
+    if (const auto grant = reservations_.grant_refused(rail, now)) tell(*grant);
   }
 }
 
@@ -158,6 +290,7 @@ void MessageGate::withdraw(const void* owner, WorkQueue& unsent) {
 }
 
 void MessageGate::take(int peer, WorkQueue& pending) {
+  reservations_.forget(peer);
   extract([&](const WorkRequest& request) { return request.peer == peer; }, pending);
 }
 

@@ -26,6 +26,10 @@ struct RailTurn {
   uint32_t parts = 1;     // transfers of the message
   Nanoseconds since = 0;  // when it came
   bool waited = false;
+  // Of one for which both ends of a rail are reserved.
+  uint64_t ticket = 0;       // 0: it is none
+  uint32_t refused = 0;      // bit set: rails on which it does not ask
+  Nanoseconds again_at = 0;  // before this time
 };
 
 struct WorkRequest {

@@ -56,6 +56,10 @@ bool enums_known(const std::byte* in, FrameType type) {
   if (std::to_integer<uint8_t>(in[kAtDtype]) >= kDtypeCount) return false;
   if (std::to_integer<uint8_t>(in[kAtOp]) >= kReduceOpCount) return false;
   if (std::to_integer<uint8_t>(in[kAtAlgorithm]) >= kAlgorithmCount) return false;
+  if (type == FrameType::reserve) {
+    const uint16_t kind = load_le<uint16_t>(in + kAtStage);
+    return kind >= 1 && kind <= kReserveKinds;
+  }
   if (type != FrameType::failure) return true;
   const uint16_t code = load_le<uint16_t>(in + kAtSlot);
   return code > static_cast<uint16_t>(Code::ok) && code <= static_cast<uint16_t>(Code::internal);
@@ -70,7 +74,8 @@ std::string_view name_of(HeaderError error) {
     case HeaderError::bad_crc: return "header checksum does not match";
     case HeaderError::bad_type: return "unknown frame type";
     case HeaderError::bad_flags: return "unknown flags";
-    case HeaderError::bad_enum: return "unknown collective, dtype, op, algorithm or error code";
+    case HeaderError::bad_enum:
+      return "unknown collective, dtype, op, algorithm, error code or kind of reservation";
     case HeaderError::too_long: return "payload longer than this frame type allows";
   }
   return "unknown header error";

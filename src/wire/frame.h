@@ -29,6 +29,8 @@
 //              that connection up and asks what landed on it; `op_seq` = 1: for good, 0: for now
 //   landed     the same names, and in `op_seq` how many data frames landed on that connection
 //   agree      payload: a round of an agreement among the survivors of `comm`
+//   reserve    `stage`: 1 request, 2 grant, 3 nack, 4 cancel, of the port at the other end of this
+//              connection's rail; `op_seq`: number of the request, `count`: ticket of its message
 //   failure    `chunk`: the rank it is about, plus one; `stage` and `root`: up to two ranks, each plus
 //              one, 0 where there are none, or more; `op_seq`: number of the operation plus one,
 //              `collective` and `count` (bytes): which; 0 where none was running
@@ -64,8 +66,10 @@ enum class FrameType : uint8_t {
   reconcile = 6,
   landed = 7,
   agree = 8,
+  reserve = 9,
 };
-inline constexpr FrameType kFrameTypeLast = FrameType::agree;
+inline constexpr FrameType kFrameTypeLast = FrameType::reserve;
+inline constexpr uint16_t kReserveKinds = 4;
 
 // flags
 inline constexpr uint8_t kFlagAckNow = 1;      // the sender waits for this acknowledgement

@@ -102,7 +102,8 @@ size_t lengths_of_frames() {
       {wire::FrameType::heartbeat, 0},
       {wire::FrameType::reconcile, 0},
       {wire::FrameType::landed, 0},
-      {wire::FrameType::agree, wire::kAgreeBytesMax}};
+      {wire::FrameType::agree, wire::kAgreeBytesMax},
+      {wire::FrameType::reserve, 0}};
   size_t cases = 0;
   for (const auto& [type, limit] : limits) {
     std::vector<uint64_t> lengths = numbers(32);
@@ -111,6 +112,7 @@ size_t lengths_of_frames() {
       wire::FrameHeader header;
       header.type = type;
       header.slot = type == wire::FrameType::failure ? 1 : 0;
+      header.stage = type == wire::FrameType::reserve ? 1 : 0;
       header.length = static_cast<uint32_t>(length);
       wire::FrameHeader read;
       const wire::HeaderError error = wire::decode(bytes_of(header), &read);

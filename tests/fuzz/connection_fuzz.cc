@@ -85,7 +85,8 @@ progress::Loop& the_loop() {
 // A header near a sound one: seven bytes of the input choose its fields.
 std::array<std::byte, wire::kHeaderBytes> header_of(const uint8_t* data) {
   wire::FrameHeader header;
-  header.type = static_cast<wire::FrameType>(data[0] % 9);
+  header.type = static_cast<wire::FrameType>(data[0] % 10);
+  if (header.type == wire::FrameType::reserve) header.stage = data[2];
   header.flags = data[1];
   header.slot = header.type == wire::FrameType::failure ? 1 : data[2];
   header.comm = data[3];

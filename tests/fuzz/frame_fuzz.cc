@@ -29,13 +29,16 @@ void fix_ranges(Bytes& bytes) {
   const auto wrap = [&](size_t offset, size_t limit) {
     bytes[offset] = static_cast<std::byte>(std::to_integer<size_t>(bytes[offset]) % (limit + 1));
   };
-  wrap(4, 9);
+  wrap(4, 10);
   wrap(5, 4);
   wrap(10, kCollectiveCount);
   wrap(11, kDtypeCount);
   wrap(12, kReduceOpCount);
   wrap(13, kAlgorithmCount);
   bytes[43] &= std::byte{7};  // the length, top byte
+  if (bytes[4] != static_cast<std::byte>(FrameType::reserve)) return;
+  wrap(6, kReserveKinds + 1);
+  bytes[7] = {};
 }
 
 // The documented rules once more, written from the document and not from the decoder.
@@ -43,15 +46,17 @@ bool acceptable(const Bytes& bytes) {
   const auto byte = [&](size_t offset) { return std::to_integer<uint32_t>(bytes[offset]); };
   const uint32_t length = byte(40) | byte(41) << 8 | byte(42) << 16 | byte(43) << 24;
   const uint32_t slot = byte(8) | byte(9) << 8;
-  const uint32_t limits[] = {0, 64u << 20, 0, 1024, 0, 0, 0, 0, 8256};
-  const uint32_t flags[] = {0, 0xFF, 0, 0, 0, 3, 0, 0, 0};
+  const uint32_t stage = byte(6) | byte(7) << 8;
+  const uint32_t limits[] = {0, 64u << 20, 0, 1024, 0, 0, 0, 0, 8256, 0};
+  const uint32_t flags[] = {0, 0xFF, 0, 0, 0, 3, 0, 0, 0, 0};
   const uint32_t type = byte(4);
   if (std::memcmp(bytes.data(), "\x7FNZ2", 4) != 0) return false;
   Bytes copy = bytes;
   fix_checksum(copy);
   if (copy != bytes) return false;
-  if (type < 1 || type > 8 || length > limits[type]) return false;
+  if (type < 1 || type > 9 || length > limits[type]) return false;
   if (type == 3 && (slot < 1 || slot > 8)) return false;
+  if (type == 9 && (stage < 1 || stage > 4)) return false;
   return (byte(5) & ~flags[type]) == 0 && byte(10) < kCollectiveCount && byte(11) <= 7 && byte(12) <= 8 &&
          byte(13) < kAlgorithmCount;
 }

@@ -21,7 +21,7 @@ def bench(*arguments: str) -> "subprocess.CompletedProcess[str]":
 
 
 # Each takes a job of its own; all of them are in the simulation.
-POLICIES = ("pull", "random", "static", "local_dynamic_striped")
+POLICIES = ("pull", "random", "static", "local_dynamic_striped", "dynamic", "hybrid")
 
 
 def test_policies_in_a_lab() -> None:

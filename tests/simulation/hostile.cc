@@ -106,7 +106,7 @@ void Tamperer::change_header(Trick trick, FakeFrame& frame) {
     case Trick::account: account(header); break;
     case Trick::move: move(header); break;
     case Trick::retype:
-      header.type = static_cast<FrameType>(1 + random_() % 9);
+      header.type = static_cast<FrameType>(1 + random_() % 10);
       if (random_() % 2 == 0) header.flags = 0;
       break;
     default:
@@ -122,7 +122,7 @@ FakeFrame Tamperer::invent(const FakeFrame& like) {
   if (wire::decode(like.header, &header) != wire::HeaderError::none) return like;
   FakeFrame frame;
   frame.header_due = frame.end_due = like.end_due;
-  header.type = static_cast<FrameType>(2 + random_() % 7);
+  header.type = static_cast<FrameType>(2 + random_() % 8);
   header.flags = 0;
   header.length = 0;
   if (header.type == FrameType::heartbeat) header.flags = static_cast<uint8_t>(random_() % 4);
@@ -131,6 +131,10 @@ FakeFrame Tamperer::invent(const FakeFrame& like) {
   header.stage = static_cast<uint16_t>(random_() % 6);
   header.slot = static_cast<uint16_t>(random_() % 6);
   if (header.type == FrameType::failure) header.slot = static_cast<uint16_t>(1 + random_() % 8);
+  if (header.type == FrameType::reserve) {
+    header.stage = static_cast<uint16_t>(1 + random_() % wire::kReserveKinds);
+    change(header.op.count);
+  }
   if (header.type == FrameType::failure || header.type == FrameType::agree) {
     header.length = static_cast<uint32_t>(random_() % 200);
     frame.payload.resize(header.length);
@@ -167,6 +171,7 @@ void send_messages(Scenario& scenario) {
   scenario.world.chunk_bytes = std::max<uint64_t>(scenario.world.chunk_bytes, 4096);
   scenario.world.credit_bytes = std::max<uint64_t>(scenario.world.credit_bytes, 32 * 1024);
   scenario.world.inline_bytes = 1024;
+  if (scenario.data_seed % 2 == 0) scenario.world.message_policy = "dynamic";
   const int ranks = scenario.world.ranks;
   std::mt19937_64 random(scenario.data_seed);
   scenario.ops.assign(40, OpSpec());

@@ -201,12 +201,18 @@ Scenario message_scenario(uint64_t seed) {
   for (uint64_t ops = 10 + pick(random, 30); ops > 0; --ops) {
     OpSpec op;
     const bool alone = pick(random, 8) != 0;
-    op.collective = alone ? Collective::send_recv : Collective::all_reduce;
+    op.collective = alone ? Collective::send_recv
+                          : any_of(random, {Collective::all_reduce, Collective::all_to_all});
     op.dtype = Dtype::int32;
     op.root = static_cast<int>(pick(random, static_cast<uint64_t>(world.ranks)));
     const uint64_t step = 1 + pick(random, static_cast<uint64_t>(world.ranks - 1));
     op.receiver = (op.root + static_cast<int>(step)) % world.ranks;
     op.count = pick(random, any_of<uint64_t>(random, {60, 4000, 30'000}));
+    if (op.collective == Collective::all_to_all) {
+      const auto size = static_cast<size_t>(world.ranks);
+      op.matrix.assign(size, std::vector<uint64_t>(size, op.count / size));
+      op.count = op.matrix[0][0] * size;
+    }
     scenario.ops.push_back(std::move(op));
   }
   return scenario;

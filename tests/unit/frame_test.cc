@@ -165,6 +165,18 @@ TEST(Frame, PayloadsAreBoundedByTheirType) {
   EXPECT_EQ(with_length(FrameType::goodbye, 1), HeaderError::too_long);
 }
 
+TEST(Frame, AReservationIsOfAKnownKind) {
+  FrameHeader header = example();
+  header.type = FrameType::reserve;
+  header.flags = 0;
+  header.length = 0;
+  EXPECT_EQ(after_change(header, 6, 0, 2), HeaderError::bad_enum);
+  EXPECT_EQ(after_change(header, 6, 1, 2), HeaderError::none);
+  EXPECT_EQ(after_change(header, 6, kReserveKinds, 2), HeaderError::none);
+  EXPECT_EQ(after_change(header, 6, kReserveKinds + 1, 2), HeaderError::bad_enum);
+  EXPECT_EQ(after_change(header, 6, 0x0101, 2), HeaderError::bad_enum);
+}
+
 TEST(Frame, FailureNamesAKnownErrorCode) {
   FrameHeader header = example();
   header.type = FrameType::failure;

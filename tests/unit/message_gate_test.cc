@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "support/mail_case.h"
@@ -164,6 +165,114 @@ TEST(MessageGate, ARailThatIsLostGivesItsMessagesToTheOthers) {
     for (const Mail& each : mail.mails()) EXPECT_TRUE(each.ok()) << name;
     EXPECT_EQ(world.engine(0).counters().connections_lost, 4u);
     EXPECT_EQ(world.engine(0).gate().counters().messages, 12u);
+  }
+}
+
+// Nothing of a message leaves before its receiver has granted a port, and none is granted while that
+// port receives another one.
+TEST(MessageGate, DynamicSendsWhenTheReceiverHasGranted) {
+  FakeWorld world(options_for("dynamic"));
+  MailCase mail(world, 3);
+  const auto requests = [&](int rank) { return world.engine(rank).gate().reservations().requests; };
+  mail.receive(1, 0, 7, kShort);
+  const Mail& receive = mail.receive(1, 0, 8, kShort);
+  mail.send(0, 1, 7, kShort);
+  EXPECT_EQ(requests(0), 1u);
+  EXPECT_EQ(world.engine(0).gate().counters().messages, 0u);
+  mail.send(0, 1, 8, kShort);  // on the other rail
+  EXPECT_EQ(requests(0), 2u);
+  for (const int rail : {0, 1}) world.link(0, 1, rail).deliver(1);
+  world.run_engines();
+  EXPECT_EQ(world.engine(1).gate().reservations().grants, 2u);
+  // Both ports of rank 1 are promised to rank 0 now.
+  mail.receive(1, 2, 9, kShort);
+  mail.send(2, 1, 9, kShort);
+  for (const int rail : {0, 1}) world.link(1, 2, rail).deliver(0);
+  world.run_engines();
+  EXPECT_EQ(world.engine(1).gate().reservations().refusals, 1u);
+  for (const int rail : {0, 1}) world.link(0, 1, rail).deliver(0);
+  world.run_engines();
+  EXPECT_EQ(world.engine(0).gate().counters().messages, 2u);
+  EXPECT_EQ(world.engine(2).gate().counters().messages, 0u);
+  ASSERT_TRUE(mail.finish());
+  EXPECT_TRUE(receive.ok());
+  EXPECT_EQ(world.engine(2).gate().counters().messages, 1u);
+}
+
+// 8 KB: as in the simulation of docs/rail_study.md.
+TEST(MessageGate, HybridReservesForLongMessagesOnly) {
+  FakeWorld world(options_for("hybrid"));
+  MailCase mail(world, 3);
+  for (const size_t bytes : {400u, 8188u, 8192u, 400'000u}) {
+    const uint64_t before = world.engine(0).gate().reservations().requests;
+    mail.receive(1, 0, 7, bytes / sizeof(float));
+    mail.send(0, 1, 7, bytes / sizeof(float));
+    ASSERT_TRUE(mail.finish());
+    EXPECT_EQ(world.engine(0).gate().reservations().requests, before + (bytes < 8192 ? 0 : 1)) << bytes;
+  }
+  EXPECT_EQ(world.engine(0).gate().counters().messages, 4u);
+}
+
+// A rank that stands still keeps a port from others for a while, and not all of the time.
+TEST(MessageGate, ARankThatAnswersNoRequestStopsNoOther) {
+  FakeWorld world(options_for("dynamic", 4));
+  MailCase mail(world, 4);
+  for (uint32_t tag = 0; tag < 6; ++tag) mail.send(0, 1, tag, kShort);  // nothing is delivered
+  const Nanoseconds begin = world.clock().now();
+  for (uint32_t tag = 0; tag < 20; ++tag) {
+    const Mail& receive = mail.receive(3, 0, tag, kShort);
+    mail.send(0, 3, tag, kShort);
+    for (int i = 0; i < 1000 && !receive.done(); ++i) {
+      world.run_engines();
+      for (const int rail : {0, 1}) {
+        for (const int side : {1, 0}) world.link(0, 3, rail).deliver(side);
+      }
+      if (!receive.done()) world.clock().advance(kMillisecond);
+    }
+    ASSERT_TRUE(receive.ok()) << tag;
+  }
+  EXPECT_LT(world.clock().now() - begin, 5 * control::PortReservations::kLease);
+  EXPECT_GT(world.engine(0).gate().reservations().expired, 0u);
+}
+
+// Its transfers are messages: one at a time on the rail that the policy gives them.
+TEST(MessageGate, AllToAllTakesThePolicysRails) {
+  constexpr size_t kCount = 20'000;
+  for (const std::string_view name : control::message_policy_names()) {
+    FakeWorldOptions options = options_for(std::string(name), 3);
+    options.rails = 3;
+    options.weights = {1, 1, 1};
+    FakeWorld world(options);
+    std::vector<std::vector<float>> in(3, std::vector<float>(3 * kCount));
+    std::vector<std::vector<float>> out = in;
+    std::vector<Work> works(3);
+    for (size_t rank = 0; rank < 3; ++rank) {
+      for (size_t i = 0; i < in[rank].size(); ++i) in[rank][i] = static_cast<float>(rank * 100'000 + i);
+      OpRequest request;
+      request.collective = Collective::all_to_all;
+      request.algorithm = Algorithm::pairwise;
+      request.in = in[rank].data();
+      request.out = out[rank].data();
+      request.count = 3 * kCount;
+      const int at = static_cast<int>(rank);
+      ASSERT_TRUE(world.engine(at).submit(world.group(at), request, works[rank]).is_ok());
+    }
+    const auto done = [&] {
+      return works[0].is_done() && works[1].is_done() && works[2].is_done();
+    };
+    ASSERT_TRUE(world.run_until(done)) << name;
+    for (size_t rank = 0; rank < 3; ++rank) {
+      EXPECT_TRUE(works[rank].status().is_ok()) << works[rank].status().to_string();
+      for (size_t from = 0; from < 3; ++from) {
+        const auto* block = &in[from][rank * kCount];
+        EXPECT_TRUE(std::equal(block, block + kCount, &out[rank][from * kCount])) << name;
+      }
+    }
+    const uint64_t gated = world.engine(0).gate().counters().messages;
+    EXPECT_EQ(gated > 0, name != "pull") << name;
+    if (name != "modulo") continue;
+    EXPECT_GT(bytes_on(world, 0, 1, 1), kCount * sizeof(float));
+    EXPECT_LT(bytes_on(world, 0, 1, 0), 4096u);
   }
 }
 

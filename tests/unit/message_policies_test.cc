@@ -33,7 +33,7 @@ uint32_t route(MessagePolicy& policy, const MessageEnds& ends, const std::vector
 
 TEST(MessagePolicies, TheCatalogMakesWhatItNames) {
   const MessagePolicyOptions options{.rank = 0, .world_size = 4, .rails = 4, .seed = 1};
-  ASSERT_EQ(message_policy_names().size(), 7u);
+  ASSERT_EQ(message_policy_names().size(), 9u);
   for (const std::string_view name : message_policy_names()) {
     const auto policy = made(name, options);
     EXPECT_EQ(policy == nullptr, name == "pull");
@@ -44,7 +44,7 @@ TEST(MessagePolicies, TheCatalogMakesWhatItNames) {
   const Status unknown = make_message_policy("best", options).status();
   EXPECT_EQ(unknown.code(), Code::invalid_argument);
   EXPECT_NE(unknown.message().find("'best'; choose one of pull, modulo, round_robin, random, static, "
-                                   "local_dynamic, local_dynamic_striped"),
+                                   "local_dynamic, local_dynamic_striped, dynamic, hybrid"),
             std::string::npos)
       << unknown.message();
 }

@@ -25,13 +25,13 @@ HELP = """Policies of choosing a message's rail under load: throughput, latency.
 Every node of a lab sends messages of random sizes to random other nodes, at random times that make the
 load. All policies get the same messages. A load of 1 is all that a node's rails carry one way. A policy
 is saturated where it accepts less than is offered; latencies then only say how long the run was. What the
-policies do is in docs/balancing.md (message_policy); `nezha sim rails` simulates more of them, on more
-hosts.
+policies do is in docs/balancing.md (message_policy); `nezha sim rails` simulates them on more hosts, and
+on buses that suffer from traffic both ways.
 
 \b
 Examples:
   nezha bench messages
-  nezha bench messages --policy pull,local_dynamic --mean 4K,16K,64K --load 0.2,0.5,0.8,0.95
+  nezha bench messages --policy local_dynamic,dynamic,hybrid --mean 4K,16K,64K --load 0.2,0.5,0.8,0.95
   nezha bench messages --nodes 3 --rates 50mbit,50mbit,50mbit --policy static --mean 64K --json=runs.json
 """
 _TAKEN = {"message_policy": "--policy sets it", "rails": "the rails of the lab are those of --rates"}
@@ -39,7 +39,8 @@ _TAKEN = {"message_policy": "--policy sets it", "rails": "the rails of the lab a
 
 def messages(
     policy: str = typer.Option("pull,round_robin,local_dynamic", "--policy", help="Some of pull, modulo, "
-                               "round_robin, random, static, local_dynamic, local_dynamic_striped."),
+                               "round_robin, random, static, local_dynamic, local_dynamic_striped, "
+                               "dynamic, hybrid."),
     mean: str = typer.Option("4K,16K,64K", "--mean", help="Mean sizes of messages, a run each."),
     load: str = typer.Option("0.2,0.5,0.8,0.95", "--load", help="What is offered, a run each."),
     nodes: int = typer.Option(4, "--nodes", min=2, help="Nodes of the lab to build."),

@@ -94,6 +94,24 @@ class LocalDynamic final : public MessagePolicy {
   Turns turns_;
 };
 
+// As LocalDynamic with both ends reserved, for messages of at least so many bytes.
+class Reserving final : public MessagePolicy {
+ public:
+  Reserving(std::string_view name, uint64_t least) : name_(name), least_(least) {}
+  std::string_view name() const override { return name_; }
+  MessageWish wish(const MessageEnds& ends, Rails rails) override { return any_.wish(ends, rails); }
+  bool avoids_receiving() const override { return any_.avoids_receiving(); }
+  bool reserves(const MessageEnds& ends) const override { return ends.bytes >= least_; }
+
+ private:
+  const std::string_view name_;
+  const uint64_t least_;
+  LocalDynamic any_{false};
+};
+
+// What `hybrid` calls long, as in the simulation (docs/rail_study.md).
+constexpr uint64_t kHybridBytes = 8 * 1024;
+
 using Made = Result<std::unique_ptr<MessagePolicy>>;
 
 template <class Kind, class... Arguments>
@@ -127,6 +145,10 @@ constexpr std::array kMessageEntries = {
     MessageEntry{"local_dynamic", [](const MessagePolicyOptions&) { return make<LocalDynamic>(false); }},
     MessageEntry{"local_dynamic_striped",
                  [](const MessagePolicyOptions&) { return make<LocalDynamic>(true); }},
+    MessageEntry{"dynamic",
+                 [](const MessagePolicyOptions&) { return make<Reserving>("dynamic", uint64_t{0}); }},
+    MessageEntry{"hybrid",
+                 [](const MessagePolicyOptions&) { return make<Reserving>("hybrid", kHybridBytes); }},
 };
 
 constexpr auto kMessagePolicyNames = [] {

@@ -9,7 +9,8 @@ from ..errors import BenchError
 from ..exchanged import Result, Spec
 from ..sizes import format_size
 
-POLICIES = ("pull", "modulo", "round_robin", "random", "static", "local_dynamic", "local_dynamic_striped")
+POLICIES = ("pull", "modulo", "round_robin", "random", "static", "local_dynamic", "local_dynamic_striped",
+            "dynamic", "hybrid")
 MESSAGES_MAX = 20_000  # of one rank in one run: about as many as a Python program sends in seconds
 LOAD_MAX = 4.0
 WARM_UP = 0.3  # this part of a run is not measured: queues fill

@@ -27,14 +27,14 @@ ALLOWED: Dict[str, Set[str]] = {
     "engine": {"base", "reduce", "wire", "schedule", "control", "control/policies", "progress",
                "transport"},
     "context": {"base", "reduce", "wire", "schedule", "control", "control/policies", "progress",
-                "transport", "rendezvous", "engine"},
-    "capi": {"base", "reduce", "wire", "schedule", "control", "control/policies", "context", "server",
-             "nezha"},
-    "server": {"base", "wire", "schedule", "control", "control/policies", "progress", "transport",
-               "engine"},
+                "transport", "rendezvous", "engine", "aggregation"},
+    "aggregation": {"base", "wire", "schedule", "control", "control/policies", "progress",
+                    "transport", "engine"},
+    "capi": {"base", "reduce", "wire", "schedule", "control", "control/policies", "context",
+             "aggregation", "nezha"},
 }
 # Where the parts of a rank, and of an aggregation node, are put together: they may name transports.
-COMPOSING = ("context", "server")
+COMPOSING = ("context", "aggregation")
 # Layers without I/O, time, threads and logging: the same source runs in simulators and verifiers.
 PURE = {"schedule", "control/policies"}
 IMPURE = re.compile(

@@ -10,13 +10,13 @@
 #include <string>
 #include <thread>
 
+#include "aggregation/server/aggregator.h"
+#include "aggregation/topology.h"
 #include "base/config.h"
 #include "base/fork_guard.h"
 #include "base/log.h"
 #include "capi/handles.h"
 #include "capi/last_error.h"
-#include "schedule/topology.h"
-#include "server/aggregator.h"
 #include "wire/key_file.h"
 
 struct nezha_aggregator {

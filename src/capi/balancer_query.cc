@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "capi/units.h"
-#include "context/hub_shares.h"
+#include "control/policies/aggregation_shares.h"
 #include "control/policies/binder.h"
 #include "control/policies/eq.h"
 #include "control/policy.h"

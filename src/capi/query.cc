@@ -5,6 +5,10 @@
 #include <cstring>
 #include <string>
 
+#include "aggregation/client/options.h"
+#include "aggregation/client/topology_client.h"
+#include "aggregation/protocol/job_key.h"
+#include "aggregation/topology.h"
 #include "base/bind_device.h"
 #include "base/config.h"
 #include "base/json.h"
@@ -14,13 +18,9 @@
 #include "capi/reduction_query.h"
 #include "context/bootstrap.h"
 #include "context/fabric_rails.h"
-#include "context/hub_request.h"
-#include "context/topology_question.h"
 #include "control/rail_selector.h"
 #include "nezha/nezha.h"
 #include "reduce/reduce.h"
-#include "schedule/topology.h"
-#include "wire/job_key.h"
 #include "wire/key_file.h"
 
 namespace {

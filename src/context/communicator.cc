@@ -5,11 +5,11 @@
 #include <new>
 #include <numeric>
 
+#include "base/blob.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "context/argument_checks.h"
-#include "context/blob.h"
 
 namespace nezha::context {
 

@@ -19,10 +19,10 @@
 #include <string_view>
 #include <thread>
 
+#include "aggregation/client/group.h"
 #include "base/status.h"
 #include "context/batch.h"
 #include "context/context.h"
-#include "context/hub_operations.h"
 #include "engine/engine.h"
 
 namespace nezha::context {

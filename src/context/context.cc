@@ -4,12 +4,12 @@
 #include <new>
 #include <set>
 
+#include "aggregation/client/options.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "context/affinity.h"
 #include "context/fabric_rails.h"
-#include "context/hub_request.h"
 #include "context/rail_transports.h"
 #include "control/policies/interference.h"
 

@@ -13,11 +13,11 @@
 #include <string>
 #include <vector>
 
+#include "aggregation/client/client.h"
 #include "base/config.h"
 #include "base/status.h"
 #include "context/bootstrap.h"
 #include "context/flight_dump.h"
-#include "context/hub_link.h"
 #include "control/rail_selector.h"
 #include "engine/engine.h"
 #include "progress/loop.h"

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <vector>
 
-#include "server/aggregator.h"
+#include "aggregation/server/aggregator.h"
 #include "support/job_key.h"
 #include "support/watchdog.h"
 #include "support/world.h"

@@ -6,8 +6,8 @@
 #include <atomic>
 #include <random>
 
+#include "aggregation/server/aggregator.h"
 #include "base/json.h"
-#include "server/aggregator.h"
 #include "support/hub_rank.h"
 #include "support/stranger.h"
 

@@ -6,8 +6,8 @@
 #include <thread>
 #include <vector>
 
+#include "aggregation/server/aggregator.h"
 #include "rendezvous/socket.h"
-#include "server/aggregator.h"
 #include "support/hub_rank.h"
 
 namespace nezha::testing {

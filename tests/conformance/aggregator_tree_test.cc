@@ -4,8 +4,8 @@
 
 #include <array>
 
-#include "context/topology_question.h"
-#include "server/aggregator.h"
+#include "aggregation/client/topology_client.h"
+#include "aggregation/server/aggregator.h"
 #include "support/hub_rank.h"
 #include "support/sockets.h"
 

@@ -5,7 +5,7 @@
 #include <functional>
 #include <thread>
 
-#include "context/topology_question.h"
+#include "aggregation/client/topology_client.h"
 #include "support/stranger.h"
 #include "wire/little_endian.h"
 

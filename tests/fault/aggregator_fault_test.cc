@@ -16,8 +16,8 @@
 #include <thread>
 #include <vector>
 
+#include "aggregation/server/aggregator.h"
 #include "base/descriptor.h"
-#include "server/aggregator.h"
 #include "support/child.h"
 #include "support/job_key.h"
 #include "support/world.h"

@@ -11,9 +11,9 @@
 #include <thread>
 #include <vector>
 
+#include "aggregation/server/aggregator.h"
 #include "base/json.h"
 #include "rendezvous/socket.h"
-#include "server/aggregator.h"
 #include "support/job_key.h"
 #include "support/sockets.h"
 #include "support/world.h"

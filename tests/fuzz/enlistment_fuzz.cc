@@ -5,12 +5,12 @@
 #include <cstring>
 #include <numeric>
 
+#include "aggregation/protocol/registration.h"
+#include "aggregation/protocol/ticket.h"
+#include "aggregation/topology.h"
 #include "base/check.h"
 #include "fuzz/fuzz.h"
-#include "schedule/topology.h"
-#include "wire/enlistment.h"
 #include "wire/little_endian.h"
-#include "wire/ticket.h"
 
 namespace nezha {
 namespace {

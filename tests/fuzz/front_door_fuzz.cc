@@ -11,9 +11,9 @@
 #include <memory>
 #include <string>
 
+#include "aggregation/server/listener.h"
 #include "base/check.h"
 #include "fuzz/fuzz.h"
-#include "server/front_door.h"
 #include "transport/tcp/tcp_opener.h"
 
 namespace nezha::server {

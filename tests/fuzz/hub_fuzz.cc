@@ -12,12 +12,12 @@
 #include <memory>
 #include <string>
 
+#include "aggregation/protocol/registration.h"
+#include "aggregation/server/job_session.h"
 #include "base/check.h"
 #include "base/log.h"
 #include "fuzz/fuzz.h"
-#include "server/job_hub.h"
 #include "transport/tcp/tcp_opener.h"
-#include "wire/enlistment.h"
 
 namespace nezha::server {
 namespace {

@@ -36,7 +36,7 @@ REDIAL = "control/redial.cc"
 FRAME = "wire/frame.cc"
 HMAC = "base/hmac.cc"
 HANDSHAKE = "wire/handshake.cc"
-JOB = "server/job.h"
+JOB = "aggregation/server/job.h"
 OFI = "transport/ofi/ofi_wire.cc"
 CONNECTION = "transport/connection.cc"
 

@@ -3,9 +3,9 @@
 #include <random>
 #include <vector>
 
-#include "server/job.h"
+#include "aggregation/protocol/ticket.h"
+#include "aggregation/server/job.h"
 #include "wire/handshake.h"
-#include "wire/ticket.h"
 
 namespace nezha::simulation {
 namespace {

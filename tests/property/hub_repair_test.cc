@@ -1,6 +1,6 @@
 // After a hub was lost: whatever each rank had, afterwards all have everything, and nobody serves what it
 // does not have.
-#include "context/hub_repair.h"
+#include "aggregation/client/recovery_plan.h"
 
 #include <gtest/gtest.h>
 

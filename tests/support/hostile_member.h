@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "aggregation/protocol/ticket.h"
 #include "support/stranger.h"
 #include "wire/frame.h"
-#include "wire/ticket.h"
 
 namespace nezha::testing {
 

@@ -14,9 +14,9 @@
 #include <thread>
 #include <vector>
 
-#include "context/hub_session.h"
-#include "schedule/topology.h"
-#include "server/aggregator.h"
+#include "aggregation/client/session.h"
+#include "aggregation/server/aggregator.h"
+#include "aggregation/topology.h"
 #include "support/watchdog.h"
 #include "transport/tcp/tcp_address.h"
 

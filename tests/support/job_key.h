@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "wire/job_key.h"
+#include "aggregation/protocol/job_key.h"
 
 namespace nezha::testing {
 

@@ -1,5 +1,5 @@
 // Which way operations go: a model of two rails in place of rails, several ranks that must decide alike.
-#include "context/hub_shares.h"
+#include "control/policies/aggregation_shares.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 
 #include <random>
 
-#include "schedule/topology.h"
+#include "aggregation/topology.h"
 
 namespace nezha::schedule {
 namespace {

@@ -1,0 +1,220 @@
+// HubOperations: what one communicator does through an aggregation node beside its host rails.
+//
+// Contract
+//   Owner    a Communicator; every call with the loop's baton held. Collective by its nature: all ranks
+//            of the communicator have one, or none has, and all operations of the communicator come
+//            through `submit`, in the same order everywhere.
+//   Memory   as of the engine: borrowed until the Work is done.
+//   Errors   a lost node is none: what it left undone is done over the host rails, with the same bits on
+//            every rank. Errors of the host rails are the communicator's, and end what is under way here.
+//
+// Four things happen, each agreed by what all ranks know:
+//
+//   council   now and then, at the same operation on every rank, ranks exchange how far they are with the
+//             node and what they have measured. So they begin to use it at the same operation
+//             (apart, called, joined, active) and divide operations alike (hub_shares.h).
+//   begin     an all_reduce goes over the hosts, through the hub, or is cut; a barrier one of the first
+//             two.
+//   repair    when the node is lost, every rank says what it has begun and what it holds (hub_repair.h).
+//             From the first operation that none has begun the hosts have everything.
+//   mending   pieces that some rank lacks come from a rank that has them, or are reduced again.
+#pragma once
+
+#include <deque>
+#include <list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "aggregation/client/client.h"
+#include "aggregation/client/exchange.h"
+#include "aggregation/client/recovery_plan.h"
+#include "base/json.h"
+#include "control/policies/aggregation_shares.h"
+#include "engine/engine.h"
+
+namespace nezha::context {
+
+struct HubCounters {
+  uint64_t through_hub = 0;  // operations that went there, whole
+  uint64_t cut = 0;
+  uint64_t councils = 0;
+  uint64_t repairs = 0;
+  uint64_t mended = 0;       // operations
+  uint64_t served_bytes = 0;   // of these, from ranks that had them
+  uint64_t reduced_bytes = 0;  // and reduced again
+};
+
+class HubOperations final : public HubUser {
+ public:
+  // `group`: the communicator's, which may fail and be destroyed before this. Its policy avoids rails.
+  // `exact_order`: floating point must be added in the order of the host algorithms.
+  static Result<std::unique_ptr<HubOperations>> create(HubLink& link, engine::Group& group,
+                                                       bool exact_order);
+  ~HubOperations() override;
+  HubOperations(const HubOperations&) = delete;
+  HubOperations& operator=(const HubOperations&) = delete;
+
+  // As Engine::submit.
+  Status submit(const engine::OpRequest& request, engine::Work& work);
+
+  // One council outside of the operations, for the beginning: all ranks call it, wait until it is over,
+  // and hear what came of it.
+  enum class Prospect : uint8_t { wait, active, none };
+  void hold_council(bool patient);
+  bool council_is_over() { return council_.poll(); }
+  Prospect conclude_council();
+
+  // HubUser
+  void run(Nanoseconds now) override;
+  bool has_work() const override { return !open_.empty() || !queue_.empty() || !mends_.empty(); }
+  bool is_due() const override;
+  void write(JsonWriter& json) const override;
+  void on_session_lost() override;
+
+ private:
+  // A council takes about as long as a short operation: it begins some operations before it is needed,
+  // and the next begins some later. Of long operations each may have one.
+  static constexpr uint64_t kLag = 4;
+  static constexpr uint64_t kRestMin = 6;
+  static constexpr uint64_t kRestMax = 250;
+  static constexpr double kRestSeconds = 0.25;
+  static constexpr double kLongSeconds = 0.005;
+  static constexpr size_t kOpenMax = 64;
+  static constexpr Nanoseconds kEnlistPause = 5 * kSecond;  // after a refusal
+  static constexpr Nanoseconds kMendPatience = 2 * kSecond;
+
+  // How far this rank is. `leaving`: there are operations to mend, or ranks that have not begun them.
+  enum class Stage : uint8_t { apart, called, joined, active, leaving };
+  // What a rank says in a council.
+  struct Words {
+    uint32_t session = 0;    // its number
+    uint32_t stage = 0;      // 0: no session; 1: has one; 2: what it had to enlist is enlisted; 3: joined
+    uint32_t patient = 0;
+    uint32_t comm = 0;       // the communicator's number at the hub, once it is called
+    int32_t node = -1;       // with which it talks
+    uint64_t topology = 0;   // a short name of what it takes for it
+    double seconds = 0;      // of the operations since the last
+    HubShares::Report report;
+  };
+
+  struct Call {
+    engine::OpRequest request;
+    engine::Work* work = nullptr;
+    std::vector<uint64_t> input_counts;
+    std::vector<uint64_t> output_counts;
+  };
+  struct Operation {
+    engine::OpRequest request;
+    engine::Work* work = nullptr;
+    Way way = Way::hosts;
+    uint64_t seq = 0;             // among those of this episode that use the hub
+    uint64_t front = 0;           // elements that go over the hosts
+    Nanoseconds begun_at = 0;
+    double hosts_s = 0;
+    double hub_s = 0;
+    bool hub_done = false;        // the result is here, or mended
+    bool is_broken = false;       // the hub's part waits to be mended
+    size_t mends_left = 0;
+    bool mends_posted = false;
+    Status status;                // of the mending
+    engine::Work hosts;
+    engine::Work hub;
+    std::vector<schedule::Range> landed;
+
+    uint64_t back() const { return request.count - front; }
+  };
+  // A short operation that is over here and perhaps not elsewhere.
+  struct Kept {
+    uint64_t seq = 0;
+    engine::OpRequest request;
+    std::vector<std::byte> result;
+  };
+  struct Mend {
+    engine::Work work;
+    Operation* operation = nullptr;  // null: one that is over here
+  };
+
+  HubOperations(HubLink& link, engine::Group& group, bool exact_order, engine::Group& councils,
+                engine::Group& repairs);
+  engine::Engine& hosts() const { return link_.hosts(); }
+
+  // begin (hub_operations.cc)
+  bool takes(const engine::OpRequest& request) const;
+  bool may_begin(const engine::OpRequest& request) const;
+  bool uses_hub() const {
+    return stage_ == Stage::active || (stage_ == Stage::leaving && next_seq_ < end_seq_);
+  }
+  Status begin(const engine::OpRequest& request, engine::Work& work);
+  Status begin_timed(const engine::OpRequest& request, engine::Work& work, Way way);
+  void begin_hub_part(Operation& operation);
+  void begin_queued();
+  bool look_at(Operation& operation, Nanoseconds now);
+  void keep_result(const Operation& operation);
+  void finish(Operation& operation);
+  void end_everything();
+
+  // council (hub_council.cc)
+  void pass_council();
+  Words words();
+  void conclude(const std::vector<Words>& all, Prospect* prospect);
+  void join();
+  void advance_stage();
+  bool is_enlister() const;
+  bool make_plan(const std::vector<Words>& all);
+
+  // repair (hub_mending.cc)
+  void look_at_hub();
+  void begin_repair();
+  void end_repair();
+  HubClaims claims() const;
+  void post_mends();
+  void mend(uint64_t seq, const engine::OpRequest& request, uint64_t front, Operation* operation);
+  void post_mend(engine::OpRequest request, Operation* operation);
+  void look_at_mends();
+  void leave_hub_group(bool tell);
+  void stay_apart();
+
+  HubLink& link_;
+  engine::Group& group_;
+  const bool exact_order_;
+  engine::Group& councils_group_;
+  engine::Group& repairs_group_;
+  HubShares shares_;
+  HubCounters counters_;
+  bool is_over_ = false;  // the communicator has failed
+
+  std::deque<Call> queue_;
+  std::list<Operation> open_;
+  std::list<Operation> spare_;
+  double seconds_sum_ = 0;
+  uint64_t seconds_count_ = 0;
+
+  Exchange council_;
+  uint64_t rest_ = kRestMin;      // calls between this council and the next
+  uint32_t said_stage_ = 0;       // what all ranks had reached at the last one
+  uint32_t follow_ = 0;           // the session in which other ranks are
+  uint64_t calls_ = 0;            // operations that could use the hub
+  uint64_t council_begin_ = 0;    // the call before which it begins
+  uint64_t council_end_ = 1;      // and the one before which it is concluded
+  Stage stage_ = Stage::apart;
+  uint32_t session_number_ = 0;   // of the session in which the group is enlisted or joined
+  schedule::HubPlan plan_;        // of that group
+  uint32_t comm_ = 0;             // the communicator's number there
+  uint64_t enlistment_ = 0;       // whose answer this rank waits for; 0: none
+  bool enlisted_ = false;
+  Nanoseconds enlist_at_ = 0;
+  bool give_up_ = false;          // the hub, although it seems to work here
+  engine::Group* hub_group_ = nullptr;
+
+  uint64_t next_seq_ = 0;
+  uint64_t end_seq_ = 0;          // while leaving: the first operation that does not use the hub
+  std::deque<Kept> kept_;
+  Exchange repair_;
+  bool repairing_ = false;
+  std::vector<HubClaims> claims_;  // by rank, of the last repair
+  uint64_t mend_next_ = 0;
+  std::deque<std::unique_ptr<Mend>> mends_;
+};
+
+}  // namespace nezha::context

@@ -7,7 +7,7 @@
 
 #include "base/json.h"
 
-namespace nezha::schedule {
+namespace nezha::aggregation {
 namespace {
 
 // What is wrong with one node.
@@ -126,7 +126,7 @@ class Reader {
   Status climb(int index) const {
     int at = index;
     for (int steps = 0; at >= 0; ++steps) {
-      if (steps > out.hubs()) {
+      if (steps > out.size()) {
         return refuse(out.nodes[static_cast<size_t>(index)].name, "its parents form a cycle");
       }
       at = out.nodes[static_cast<size_t>(at)].parent;
@@ -167,7 +167,7 @@ int Topology::leaf_of(std::string_view address) const {
   if (!is_whole_address(host)) return -1;
   int best = -1;
   int best_length = -1;
-  for (int i = 0; i < hubs(); ++i) {
+  for (int i = 0; i < size(); ++i) {
     const TopologyNode& node = nodes[static_cast<size_t>(i)];
     if (node.serves_everybody && best_length < 0) best = i;
     for (const std::string& text : node.serves) {
@@ -181,7 +181,7 @@ int Topology::leaf_of(std::string_view address) const {
 }
 
 bool Topology::is_above(int upper, int lower) const {
-  if (lower < 0 || lower >= hubs()) return false;
+  if (lower < 0 || lower >= size()) return false;
   for (int at = nodes[static_cast<size_t>(lower)].parent; at >= 0;
        at = nodes[static_cast<size_t>(at)].parent) {
     if (at == upper) return true;
@@ -235,18 +235,18 @@ std::string to_json(const Topology& topology) {
   return json.end_array().end_object().take();
 }
 
-Result<HubPlan> plan_hubs(const Topology& topology, int world, std::span<const int> ranks,
+Result<TreePlan> plan_tree(const Topology& topology, int world, std::span<const int> ranks,
                           std::span<const int> leaves) {
-  const auto hubs = static_cast<size_t>(topology.hubs());
+  const auto count = static_cast<size_t>(topology.size());
   if (ranks.size() < 2 || ranks.size() != leaves.size()) {
     return error(Code::unsupported, "aggregation: a communicator of %zu ranks adds nothing up",
                  ranks.size());
   }
   // The ranks of each node itself, and its branches that have some: children which are nodes.
-  std::vector<int> own(hubs, 0);
-  std::vector<bool> used(hubs, false);
+  std::vector<int> own(count, 0);
+  std::vector<bool> used(count, false);
   for (size_t i = 0; i < ranks.size(); ++i) {
-    if (leaves[i] < 0 || leaves[i] >= topology.hubs()) {
+    if (leaves[i] < 0 || leaves[i] >= topology.size()) {
       return error(Code::unsupported, "aggregation: no node serves rank %d", ranks[i]);
     }
     ++own[static_cast<size_t>(leaves[i])];
@@ -254,38 +254,38 @@ Result<HubPlan> plan_hubs(const Topology& topology, int world, std::span<const i
       used[static_cast<size_t>(at)] = true;
     }
   }
-  std::vector<int> branches(hubs, 0);
-  for (size_t hub = 0; hub < hubs; ++hub) {
-    const int parent = topology.nodes[hub].parent;
-    if (used[hub] && parent >= 0) ++branches[static_cast<size_t>(parent)];
+  std::vector<int> branches(count, 0);
+  for (size_t node = 0; node < count; ++node) {
+    const int parent = topology.nodes[node].parent;
+    if (used[node] && parent >= 0) ++branches[static_cast<size_t>(parent)];
   }
-  HubPlan plan;
+  TreePlan plan;
   plan.members.assign(ranks.begin(), ranks.end());
   plan.tree.ranks = static_cast<int>(ranks.size());
-  std::vector<int> member_of(hubs, -1);
-  for (size_t hub = 0; hub < hubs; ++hub) {
-    if (own[hub] == 0 && branches[hub] < 2) continue;
-    member_of[hub] = static_cast<int>(plan.members.size());
-    plan.members.push_back(world + static_cast<int>(hub));
+  std::vector<int> member_of(count, -1);
+  for (size_t node = 0; node < count; ++node) {
+    if (own[node] == 0 && branches[node] < 2) continue;
+    member_of[node] = static_cast<int>(plan.members.size());
+    plan.members.push_back(world + static_cast<int>(node));
   }
   for (const int leaf : leaves) plan.tree.parent.push_back(member_of[static_cast<size_t>(leaf)]);
-  for (size_t hub = 0; hub < hubs; ++hub) {
-    if (member_of[hub] < 0) continue;
-    int at = topology.nodes[hub].parent;
+  for (size_t node = 0; node < count; ++node) {
+    if (member_of[node] < 0) continue;
+    int at = topology.nodes[node].parent;
     while (at >= 0 && member_of[static_cast<size_t>(at)] < 0) {
       at = topology.nodes[static_cast<size_t>(at)].parent;
     }
     plan.tree.parent.push_back(at < 0 ? -1 : member_of[static_cast<size_t>(at)]);
   }
-  NEZHA_RETURN_IF_ERROR(check_tree(plan.tree));
+  NEZHA_RETURN_IF_ERROR(schedule::check_tree(plan.tree));
   return plan;
 }
 
-int enlister_of(const AggregationTree& tree, int hub) {
+int registrar_of(const schedule::AggregationTree& tree, int node) {
   for (int member = 0; member < tree.members(); ++member) {
-    if (tree.parent[static_cast<size_t>(member)] == hub) return member;
+    if (tree.parent[static_cast<size_t>(member)] == node) return member;
   }
   return -1;
 }
 
-}  // namespace nezha::schedule
+}  // namespace nezha::aggregation

@@ -1,7 +1,7 @@
 // Topology: the aggregation nodes of a cluster as a tree, which of them serves which rank, and the tree
 // that a communicator's operations take through them.
 //
-// Contract: pure, any thread; believes nothing of what it reads. A hub's number is its node's place in
+// Contract: pure, any thread; believes nothing of what it reads. A node's number is its node's place in
 // the list. As a file and on the wire:
 //
 //   {"nodes": [{"name": "root", "address": "10.1.0.254:7700"},
@@ -22,7 +22,7 @@
 #include "base/status.h"
 #include "schedule/aggregation.h"
 
-namespace nezha::schedule {
+namespace nezha::aggregation {
 
 inline constexpr size_t kTopologyBytesMax = 64 * 1024;
 inline constexpr size_t kTopologyNodesMax = 1024;
@@ -40,7 +40,7 @@ struct TopologyNode {
 struct Topology {
   std::vector<TopologyNode> nodes;
 
-  int hubs() const { return static_cast<int>(nodes.size()); }
+  int size() const { return static_cast<int>(nodes.size()); }
   // -1: no node has that name.
   int find(std::string_view name) const;
   // The node that a rank with this address talks to; -1: none serves it.
@@ -55,18 +55,18 @@ Topology flat_topology(std::string_view address, uint16_t port);
 Result<Topology> parse_topology(std::string_view json);
 std::string to_json(const Topology& topology);
 
-// The members of a communicator and their hubs, as an aggregation rail is told of them.
-struct HubPlan {
-  std::vector<int> members;  // global: the communicator's ranks in its order, then `world` + hub
-  AggregationTree tree;
+// The members of a communicator and their nodes, as an aggregation rail is told of them.
+struct TreePlan {
+  std::vector<int> members;  // global: the communicator's ranks in its order, then `world` + node
+  schedule::AggregationTree tree;
 };
 // `ranks` are global ranks of a job of `world`, `leaves` the nodes they talk to. Nodes that serve none of
 // them are left out, and so are those that would only hand on what one other node adds up.
 // `unsupported` for fewer than two ranks or for one that no node serves.
-Result<HubPlan> plan_hubs(const Topology& topology, int world, std::span<const int> ranks,
+Result<TreePlan> plan_tree(const Topology& topology, int world, std::span<const int> ranks,
                           std::span<const int> leaves);
 
-// Who asks a hub to add up for a communicator, on behalf of all its children: the lowest of them.
-int enlister_of(const AggregationTree& tree, int hub);
+// Who asks a node to add up for a communicator, on behalf of all its children: the lowest of them.
+int registrar_of(const schedule::AggregationTree& tree, int node);
 
-}  // namespace nezha::schedule
+}  // namespace nezha::aggregation

@@ -88,7 +88,7 @@ class View {
 };
 
 // Once, behind the last chunk, where everybody gives: whoever is behind has not given either, and holds
-// the hub up by itself. Elsewhere with every chunk, or a hub would keep all results that a slow rank does
+// the node up by itself. Elsewhere with every chunk, or a node would keep all results that a slow rank does
 // not take.
 void add_holding(Builder& builder, const View& view, const Traffic& traffic) {
   traffic.from == Traffic::Who::all ? builder.closing() : builder.next_round();
@@ -119,7 +119,7 @@ Program rank_program(const View& view, const Traffic& traffic, int rank, bool he
   return builder.finish();
 }
 
-Program hub_program(const View& view, const Traffic& traffic, int hub, bool held) {
+Program node_program(const View& view, const Traffic& traffic, int node, bool held) {
   Builder builder(1, Memory::workspace);
   std::vector<int> givers = view.children();
   std::erase_if(givers, [&](int child) { return !view.sends_up(child); });
@@ -134,10 +134,10 @@ Program hub_program(const View& view, const Traffic& traffic, int hub, bool held
     if (traffic.parts.begin < traffic.parts.end) builder.next_round();
   }
   builder.next_round();
-  if (!view.is_root() && view.sends_up(hub)) {
+  if (!view.is_root() && view.sends_up(node)) {
     builder.send(view.parent(), traffic.parts, kUp).next_round();
   }
-  if (!view.is_root() && view.gets_down(hub)) {
+  if (!view.is_root() && view.gets_down(node)) {
     builder.recv(view.parent(), traffic.parts, kDown).next_round();
   }
   for (const int child : view.children()) {
@@ -157,14 +157,14 @@ AggregationTree flat_tree(int ranks) {
 }
 
 Status check_tree(const AggregationTree& tree) {
-  if (tree.ranks < 2 || tree.hubs() < 1) {
-    return error(Code::internal, "an aggregation tree of %d ranks and %d hubs", tree.ranks, tree.hubs());
+  if (tree.ranks < 2 || tree.nodes() < 1) {
+    return error(Code::internal, "an aggregation tree of %d ranks and %d nodes", tree.ranks, tree.nodes());
   }
   for (int member = 0; member < tree.members(); ++member) {
     int at = member;
     for (int steps = 0; at >= 0; ++steps) {
       const int parent = tree.parent[static_cast<size_t>(at)];
-      if (parent >= tree.members() || (parent >= 0 && parent < tree.ranks) || steps > tree.hubs() ||
+      if (parent >= tree.members() || (parent >= 0 && parent < tree.ranks) || steps > tree.nodes() ||
           (parent < 0 && at < tree.ranks)) {
         return error(Code::internal, "aggregation tree: member %d has no way to the root", member);
       }
@@ -175,7 +175,7 @@ Status check_tree(const AggregationTree& tree) {
     const auto first = std::find(tree.parent.begin(), tree.parent.end(), member) - tree.parent.begin();
     const bool is_door = children == 1 && first < tree.ranks && parent >= 0;
     if (member >= tree.ranks && children < 2 && !is_door) {
-      return error(Code::internal, "aggregation tree: hub %d has %d children and adds nothing up", member,
+      return error(Code::internal, "aggregation tree: node %d has %d children and adds nothing up", member,
                    static_cast<int>(children));
     }
   }
@@ -203,12 +203,12 @@ Result<Schedule> build_aggregation(Collective collective, const AggregationTree&
     return error(Code::unsupported, "aggregation rails do not do %s", name_of(collective).data());
   }
   const bool blocks = collective == Collective::all_gather || collective == Collective::reduce_scatter;
-  Schedule schedule{collective, Algorithm::aggregation, member, tree.members(), root, {}, tree.hubs()};
+  Schedule schedule{collective, Algorithm::aggregation, member, tree.members(), root, {}, tree.nodes()};
   for (int slice = 0; slice < (blocks ? tree.ranks : 1); ++slice) {
     const Traffic traffic = traffic_of(collective, slice, root);
     const View view(tree, traffic, member);
     schedule.programs.push_back(member < tree.ranks ? rank_program(view, traffic, member, held)
-                                                    : hub_program(view, traffic, member, held));
+                                                    : node_program(view, traffic, member, held));
   }
   return schedule;
 }

@@ -20,7 +20,7 @@ namespace {
 constexpr Collective kAll[] = {Collective::all_reduce, Collective::reduce, Collective::broadcast,
                                Collective::barrier, Collective::reduce_scatter, Collective::all_gather};
 
-// `leaves` hubs of `width` ranks under one root.
+// `leaves` nodes of `width` ranks under one root.
 AggregationTree two_levels(int leaves, int width) {
   AggregationTree tree{leaves * width, {}};
   for (int rank = 0; rank < tree.ranks; ++rank) tree.parent.push_back(tree.ranks + rank % leaves);
@@ -29,10 +29,10 @@ AggregationTree two_levels(int leaves, int width) {
   return tree;
 }
 
-// Three levels, ranks and hubs under one hub: 4 and 5 under 6; 0, 1 and 6 under 7; 2, 3 and 7 under 8.
+// Three levels, ranks and nodes under one node: 4 and 5 under 6; 0, 1 and 6 under 7; 2, 3 and 7 under 8.
 AggregationTree lopsided() { return {6, {7, 7, 8, 8, 6, 6, 7, 8, -1}}; }
 
-// Rank 2 has a hub for itself, 4, between its hub's other children and the root's.
+// Rank 2 has a node for itself, 4, between its node's other children and the root's.
 AggregationTree with_a_door() { return {4, {5, 5, 4, 6, 5, 6, -1}}; }
 
 std::vector<AggregationTree> trees() {
@@ -59,8 +59,8 @@ void for_each_world(Visit visit) {
       for (const bool held : {false, true}) {
         for (int root = 0; root < (has_root(collective) ? std::min(tree.ranks, 4) : 1); ++root) {
           const World world = world_of(collective, tree, root, held);
-          SCOPED_TRACE(describe_world(world) + (held ? ", held" : "") + ", hubs " +
-                       std::to_string(tree.hubs()));
+          SCOPED_TRACE(describe_world(world) + (held ? ", held" : "") + ", nodes " +
+                       std::to_string(tree.nodes()));
           visit(world, tree, held);
           if (::testing::Test::HasFatalFailure()) return;
         }
@@ -94,7 +94,7 @@ TEST(Aggregation, FinishesUnderTheLeastCreditWhateverIsLostOrLate) {
   });
 }
 
-// A hub may run ahead of a rank that does not take its results only where it needs that rank's data.
+// A node may run ahead of a rank that does not take its results only where it needs that rank's data.
 TEST(Aggregation, HoldsEveryChunkWhereNotAllGive) {
   for_each_world([](const World& world, const AggregationTree&, bool held) {
     const Collective collective = world[0].collective;
@@ -147,7 +147,7 @@ TEST(Aggregation, ReplacesInputsAsAWhole) {
   for (const Collective collective :
        {Collective::all_reduce, Collective::reduce, Collective::reduce_scatter}) {
     for (const Schedule& schedule : world_of(collective, two_levels(2, 3), 0, true)) {
-      if (schedule.rank >= schedule.world_size - schedule.hubs) continue;
+      if (schedule.rank >= schedule.world_size - schedule.nodes) continue;
       for (const Program& program : schedule.programs) {
         for (const Step& step : program.steps) {
           EXPECT_TRUE(step.kind != StepKind::recv || step.part_begin == step.part_end);
@@ -196,7 +196,7 @@ TEST(Aggregation, RefusesTreesThatAreNone) {
   two_roots.parent[4] = -1;
   EXPECT_FALSE(check_tree(two_roots).is_ok());
   EXPECT_TRUE(check_tree({3, {3, 3, 4, 4, -1}}).is_ok());
-  EXPECT_FALSE(check_tree({2, {2, 2, 3, -1}}).is_ok());        // hub 3 has one, which is a hub
+  EXPECT_FALSE(check_tree({2, {2, 2, 3, -1}}).is_ok());        // node 3 has one, which is a node
   EXPECT_FALSE(check_tree({1, {1, -1}}).is_ok());
   EXPECT_FALSE(check_tree({3, {3, 3, -1, -1}}).is_ok());       // rank 2 has none
 }

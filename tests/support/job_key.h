@@ -8,7 +8,7 @@
 namespace nezha::testing {
 
 inline std::string job_key_line(const wire::Secret& node_key = {}, uint64_t job = 1) {
-  return "aggregator_job_key=" + wire::to_text({job, wire::job_key_of(node_key, job)}) + "\n";
+  return "aggregator_job_key=" + aggregation::to_text({job, aggregation::job_key_of(node_key, job)}) + "\n";
 }
 
 }  // namespace nezha::testing

@@ -3,16 +3,17 @@
 #include <algorithm>
 #include <new>
 
+#include "aggregation/client/group.h"
 #include "base/log.h"
 #include "transport/tcp/tcp_address.h"
 
-namespace nezha::context {
+namespace nezha::aggregation {
 
 namespace {
 
-uint64_t name_of(const schedule::Topology& topology) {
+uint64_t name_of(const Topology& topology) {
   uint64_t hash = 0xcbf29ce484222325u;
-  for (const char byte : schedule::to_json(topology)) {
+  for (const char byte : to_json(topology)) {
     hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3u;
   }
   return hash;
@@ -20,25 +21,42 @@ uint64_t name_of(const schedule::Topology& topology) {
 
 }  // namespace
 
-HubLink::HubLink(progress::Loop& loop, engine::Engine& hosts, HubLinkRequest request)
-    : loop_(loop), hosts_(hosts), request_(std::move(request)),
-      topology_name_(name_of(request_.topology)) {}
+NodeClient::NodeClient(progress::Loop& loop, engine::Engine& hosts, NodeClientOptions options)
+    : loop_(loop), hosts_(hosts), options_(std::move(options)),
+      topology_name_(name_of(options_.topology)) {}
 
-HubLink::~HubLink() { drop("this rank leaves"); }
+NodeClient::~NodeClient() { drop("this rank leaves"); }
 
-bool HubLink::has_work() const {
+Result<std::unique_ptr<AggregationClient>> AggregationClient::create(const Config& config,
+                                                                     const Rank& rank,
+                                                                     progress::Loop& loop,
+                                                                     engine::Engine& hosts) {
+  auto options = make_client_options(config, rank);
+  if (!options) return options.status();
+  auto client = std::make_unique<NodeClient>(loop, hosts, std::move(*options));
+  loop.set_client(client.get());
+  return std::unique_ptr<AggregationClient>(std::move(client));
+}
+
+Result<std::unique_ptr<AggregationGroup>> NodeClient::add(engine::Group& group) {
+  auto made = NodeGroup::create(*this, group);
+  if (!made) return made.status();
+  return std::unique_ptr<AggregationGroup>(std::move(*made));
+}
+
+bool NodeClient::has_work() const {
   const bool moving = session_ != nullptr && session_->engine().has_work();
-  return moving || std::any_of(users_.begin(), users_.end(), [](const HubUser* user) {
-           return user->has_work();
+  return moving || std::any_of(groups_.begin(), groups_.end(), [](const NodeGroup* group) {
+           return group->has_work();
          });
 }
 
-void HubLink::dial(Nanoseconds now) {
+void NodeClient::dial(Nanoseconds now) {
   dial_at_ = kNever;
   was_up_ = false;
-  HubSessionRequest request = request_.session;
+  NodeSessionRequest request = options_.session;
   request.session = session_number_;
-  auto session = HubSession::create(loop_, request);
+  auto session = NodeSession::create(loop_, request);
   if (session) {
     session_ = std::move(*session);
     return;
@@ -48,18 +66,18 @@ void HubLink::dial(Nanoseconds now) {
   dial_at_ = now + kPauseMax;
 }
 
-void HubLink::drop(const std::string& why) {
+void NodeClient::drop(const std::string& why) {
   if (session_ == nullptr) return;
-  for (HubUser* user : users_) user->on_session_lost();
+  for (NodeGroup* group : groups_) group->on_session_lost();
   last_reason_ = session_->reason().empty() ? why : session_->reason();
   if (was_up_) {
     ++lost_;
     ++session_number_;
     failures_ = 0;
     NEZHA_LOG(info, "aggregation", "rank %d: the aggregation node %s:%u is out of reach (%s); host rails "
-              "carry everything until it is back", request_.session.rank,
-              request_.session.node.address.c_str(),
-              transport::ports_of(request_.session.node).device, last_reason_.c_str());
+              "carry everything until it is back", options_.session.rank,
+              options_.session.node_rail.address.c_str(),
+              transport::ports_of(options_.session.node_rail).device, last_reason_.c_str());
   } else {
     ++failures_;
   }
@@ -68,7 +86,7 @@ void HubLink::drop(const std::string& why) {
   dial_at_ = loop_.clock().now() + std::min(kPauseMax, kPauseMin << std::min(failures_, 6));
 }
 
-transport::ConnectionCounters HubLink::traffic() const {
+transport::ConnectionCounters NodeClient::traffic() const {
   transport::ConnectionCounters sum;
   if (session_ == nullptr) return sum;
   for (const auto& links : session_->engine().peers()) {
@@ -81,59 +99,59 @@ transport::ConnectionCounters HubLink::traffic() const {
   return sum;
 }
 
-void HubLink::follow(uint32_t session_number) {
+void NodeClient::follow(uint32_t session_number) {
   if (session_number <= session_number_) return;
   drop("other ranks have begun a new session");
   session_number_ = session_number;
   dial_at_ = 0;
 }
 
-bool HubLink::run(Nanoseconds now) {
+bool NodeClient::run(Nanoseconds now) {
   bool output = hosts_.run(now);
   if (session_ == nullptr && now >= dial_at_) dial(now);
   if (session_ != nullptr) {
     output |= session_->run(now);
-    if (session_->state() == HubSession::State::lost) {
+    if (session_->state() == NodeSession::State::lost) {
       drop("the connection ended");
-    } else if (!was_up_ && session_->state() == HubSession::State::up) {
+    } else if (!was_up_ && session_->state() == NodeSession::State::up) {
       was_up_ = true;
       failures_ = 0;
       ++sessions_;
     }
   }
-  for (HubUser* user : users_) user->run(now);
+  for (NodeGroup* group : groups_) group->run(now);
   return output;
 }
 
-Nanoseconds HubLink::next_wakeup() const {
+Nanoseconds NodeClient::next_wakeup() const {
   const Nanoseconds session = session_ == nullptr ? dial_at_ : session_->next_wakeup();
-  const bool due = std::any_of(users_.begin(), users_.end(), [](const HubUser* user) {
-    return user->is_due();
+  const bool due = std::any_of(groups_.begin(), groups_.end(), [](const NodeGroup* group) {
+    return group->is_due();
   });
   return due ? 0 : std::min(hosts_.next_wakeup(), session);
 }
 
-void HubLink::out_of_memory() noexcept {
+void NodeClient::out_of_memory() noexcept {
   hosts_.out_of_memory();
   if (session_ != nullptr) session_->out_of_memory();
 }
 
-void HubLink::write(JsonWriter& json) const {
-  json.field("node", request_.session.node.address);
-  json.field("port", transport::ports_of(request_.session.node).device);
+void NodeClient::write(JsonWriter& json) const {
+  json.field("node", options_.session.node_rail.address);
+  json.field("port", transport::ports_of(options_.session.node_rail).device);
   transport::ConnectionCounters sum = past_;
   sum += traffic();
-  json.field("device", request_.session.rail.name);
+  json.field("device", options_.session.rail.name);
   json.field("bytes_sent", sum.bytes_sent).field("bytes_received", sum.bytes_received);
   json.field("state", session_ == nullptr ? "away" : is_up() ? "up" : "dialling");
   json.field("sessions", sessions_).field("sessions_lost", lost_).field("last_reason", last_reason_);
   json.key("communicators").begin_array();
-  for (const HubUser* user : users_) {
+  for (const NodeGroup* group : groups_) {
     json.begin_object();
-    user->write(json);
+    group->write(json);
     json.end_object();
   }
   json.end_array();
 }
 
-}  // namespace nezha::context
+}  // namespace nezha::aggregation

@@ -1,11 +1,11 @@
-// HubLink: a rank's way to the aggregation node: one session after another, shared by the communicators.
+// NodeClient: a rank's sessions with its aggregation node, one after another, shared by the communicators.
 //
 // Contract
 //   Owner    Context; every call with the loop's baton held. It is the loop's client and drives the
 //            rank's own engine, too, so that an operation that uses both ends in the turn in which its
 //            last part does.
-//   Life     a session that is lost takes its operations with it: whoever has some is told
-//            (`on_session_lost`) before the session is gone, and a new one is dialled after a pause.
+//   Life     a lost session takes its operations with it: every group is told (`on_session_lost`) before
+//            the session is destroyed. A new one is dialled after a pause.
 //   Numbers  ranks whose sessions have the same number meet at the node. A rank that lost a session goes
 //            on to the next number; one that learns of a higher number follows (`follow`).
 #pragma once
@@ -14,58 +14,40 @@
 #include <string>
 #include <vector>
 
+#include "aggregation/aggregation.h"
+#include "aggregation/client/options.h"
 #include "aggregation/client/session.h"
-#include "aggregation/topology.h"
-#include "base/json.h"
-#include "engine/engine.h"
-#include "progress/loop.h"
 
-namespace nezha::context {
+namespace nezha::aggregation {
 
-// Someone who has operations in a session.
-class HubUser {
+class NodeGroup;
+
+class NodeClient final : public AggregationClient, public progress::LoopClient {
  public:
-  virtual ~HubUser() = default;
-  virtual void run(Nanoseconds now) = 0;
-  virtual bool has_work() const = 0;
-  // Something has ended that `run` has not looked at.
-  virtual bool is_due() const = 0;
-  // Its figures, as fields of the object that is open.
-  virtual void write(JsonWriter& json) const = 0;
-  // Its groups in the session must go now.
-  virtual void on_session_lost() = 0;
-};
-
-struct HubLinkRequest {
-  HubSessionRequest session;    // but for the number of the session
-  schedule::Topology topology;  // as the node said
-  uint32_t rails_beside = 0;    // this rank's rails on the device that leads to the node, as bits
-  double share = -1;            // configured; negative: learned
-};
-
-class HubLink final : public progress::LoopClient {
- public:
-  HubLink(progress::Loop& loop, engine::Engine& hosts, HubLinkRequest request);
-  ~HubLink() override;
+  NodeClient(progress::Loop& loop, engine::Engine& hosts, NodeClientOptions options);
+  ~NodeClient() override;
 
   engine::Engine& hosts() { return hosts_; }
-  const HubLinkRequest& request() const { return request_; }
+  progress::Loop& loop() { return loop_; }
+  const NodeClientOptions& options() const { return options_; }
   // Null when there is none; it may still be dialling.
-  HubSession* session() { return session_.get(); }
-  bool is_up() const { return session_ != nullptr && session_->state() == HubSession::State::up; }
-  // No answer is to be expected soon.
+  NodeSession* session() { return session_.get(); }
+  bool is_up() const { return session_ != nullptr && session_->state() == NodeSession::State::up; }
+  // No session is expected soon.
   bool is_hopeless() const { return session_ == nullptr && failures_ > 0; }
-  // Equal for ranks that take the same topology for it.
+  // Equal for ranks that have read the same topology.
   uint64_t topology_name() const { return topology_name_; }
   uint32_t session_number() const { return session_number_; }
   void follow(uint32_t session_number);
 
-  void add(HubUser& user) { users_.push_back(&user); }
-  void remove(HubUser& user) { std::erase(users_, &user); }
-  bool has_work() const;
-  void write(JsonWriter& json) const;
-  // Says goodbye to the node.
-  void leave() { drop("this rank leaves"); }
+  void add_group(NodeGroup& group) { groups_.push_back(&group); }
+  void remove_group(NodeGroup& group) { std::erase(groups_, &group); }
+
+  // AggregationClient
+  Result<std::unique_ptr<AggregationGroup>> add(engine::Group& group) override;
+  bool has_work() const override;
+  void write(JsonWriter& json) const override;
+  void leave() override { drop("this rank leaves"); }
 
   // progress::LoopClient
   bool run(Nanoseconds now) override;
@@ -78,17 +60,17 @@ class HubLink final : public progress::LoopClient {
 
   void dial(Nanoseconds now);
   void drop(const std::string& why);
-  // Of the session of now.
+  // Of the present session.
   transport::ConnectionCounters traffic() const;
 
   progress::Loop& loop_;
   engine::Engine& hosts_;
-  const HubLinkRequest request_;
+  const NodeClientOptions options_;
   const uint64_t topology_name_;
-  std::vector<HubUser*> users_;
-  std::unique_ptr<HubSession> session_;
+  std::vector<NodeGroup*> groups_;
+  std::unique_ptr<NodeSession> session_;
   uint32_t session_number_ = 1;
-  bool was_up_ = false;         // the session of now
+  bool was_up_ = false;         // the present session
   uint64_t sessions_ = 0;       // that came up
   uint64_t lost_ = 0;           // of these
   transport::ConnectionCounters past_;  // of the sessions before this one
@@ -97,4 +79,4 @@ class HubLink final : public progress::LoopClient {
   std::string last_reason_;
 };
 
-}  // namespace nezha::context
+}  // namespace nezha::aggregation

@@ -2,7 +2,7 @@
 
 #include <numeric>
 
-namespace nezha::context {
+namespace nezha::aggregation {
 
 void Exchange::start(std::string mine, bool same_length) {
   mine_ = std::move(mine);
@@ -65,4 +65,4 @@ bool Exchange::poll() {
   return true;
 }
 
-}  // namespace nezha::context
+}  // namespace nezha::aggregation

@@ -14,7 +14,7 @@
 #include "engine/engine.h"
 #include "engine/work.h"
 
-namespace nezha::context {
+namespace nezha::aggregation {
 
 class Exchange {
  public:
@@ -51,4 +51,4 @@ class Exchange {
   Status status_;
 };
 
-}  // namespace nezha::context
+}  // namespace nezha::aggregation

@@ -7,7 +7,7 @@
 #include "aggregation/protocol/registration_client.h"
 #include "base/check.h"
 
-namespace nezha::context {
+namespace nezha::aggregation {
 
 using engine::Group;
 using engine::OpRequest;
@@ -34,50 +34,46 @@ uint32_t comm_for(const Group& group, uint32_t purpose) {
 Result<Group*> make_group(engine::Engine& engine, const Group& like, uint32_t purpose) {
   std::vector<int> members;
   for (const engine::Member& member : like.members) members.push_back(member.global_rank);
-  return engine::make_plain_group(engine, comm_for(like, purpose), std::move(members), {}, like.costs);
+  return make_plain_group(engine, comm_for(like, purpose), std::move(members), {}, like.costs);
 }
 
 }  // namespace
 
-Result<std::unique_ptr<HubOperations>> HubOperations::create(HubLink& link, Group& group,
-                                                             bool exact_order) {
-  constexpr uint32_t kCouncils = 1;
-  constexpr uint32_t kRepairs = 2;
-  auto councils = make_group(link.hosts(), group, kCouncils);
-  if (!councils) return councils.status();
-  auto repairs = make_group(link.hosts(), group, kRepairs);
-  if (!repairs) {
-    link.hosts().destroy_group(**councils);
-    return repairs.status();
+Result<std::unique_ptr<NodeGroup>> NodeGroup::create(NodeClient& client, Group& group) {
+  constexpr uint32_t kRounds = 1;
+  constexpr uint32_t kRecovery = 2;
+  auto rounds = make_group(client.hosts(), group, kRounds);
+  if (!rounds) return rounds.status();
+  auto recovery = make_group(client.hosts(), group, kRecovery);
+  if (!recovery) {
+    client.hosts().destroy_group(**rounds);
+    return recovery.status();
   }
-  return std::unique_ptr<HubOperations>(
-      new HubOperations(link, group, exact_order, **councils, **repairs));
+  return std::unique_ptr<NodeGroup>(new NodeGroup(client, group, **rounds, **recovery));
 }
 
-HubOperations::HubOperations(HubLink& link, Group& group, bool exact_order, Group& councils,
-                             Group& repairs)
-    : link_(link),
+NodeGroup::NodeGroup(NodeClient& client, Group& group, Group& rounds, Group& recovery)
+    : client_(client),
       group_(group),
-      exact_order_(exact_order),
-      councils_group_(councils),
-      repairs_group_(repairs),
-      shares_(link.request().share, schedule::kUnheldBytesMax),
-      council_(link.hosts(), councils),
-      repair_(link.hosts(), repairs) {
+      rounds_group_(rounds),
+      recovery_group_(recovery),
+      shares_(client.options().share, schedule::kUnheldBytesMax),
+      round_(client.hosts(), rounds),
+      exchange_(client.hosts(), recovery) {
   const uint32_t all_rails = (uint32_t{1} << hosts().options().rails) - 1;
-  if ((link_.request().rails_beside & all_rails) == all_rails) shares_.never_cut();
-  link_.add(*this);
+  if ((client_.options().rails_beside & all_rails) == all_rails) shares_.never_cut();
+  client_.add_group(*this);
 }
 
 // Everything that the engines hold of ours ends with the groups.
-HubOperations::~HubOperations() {
-  link_.remove(*this);
-  leave_hub_group(false);
+NodeGroup::~NodeGroup() {
+  client_.remove_group(*this);
+  leave_node_group(false);
   const Status over =
       error(Code::aborted, "rank %d: communicator %u was destroyed", group_.rank, group_.comm);
   hosts().fail_group(group_, over, false);
-  hosts().destroy_group(repairs_group_);
-  hosts().destroy_group(councils_group_);
+  hosts().destroy_group(recovery_group_);
+  hosts().destroy_group(rounds_group_);
   hosts().run(hosts().now());
   for (Operation& operation : open_) operation.work->complete(over);
   for (Call& call : queue_) call.work->complete(over);
@@ -85,21 +81,21 @@ HubOperations::~HubOperations() {
 
 // ------------------------------------------------------------------------------- beginning
 
-bool HubOperations::takes(const OpRequest& request) const {
+bool NodeGroup::takes(const OpRequest& request) const {
   if (request.algorithm != Algorithm::automatic) return false;
   if (request.collective == Collective::barrier) return true;
   return request.collective == Collective::all_reduce && request.count > 0 &&
-         !(exact_order_ && is_floating(request.dtype));
+         !(client_.options().exact_order && is_floating(request.dtype));
 }
 
-bool HubOperations::may_begin(const OpRequest& request) const {
+bool NodeGroup::may_begin(const OpRequest& request) const {
   if (!takes(request)) return true;
-  if (repairing_ || open_.size() >= kOpenMax) return false;
+  if (exchanging_ || open_.size() >= kOpenMax) return false;
   if (!open_.empty() && next_seq_ - open_.front().seq >= kOpenMax) return false;
-  return calls_ != council_end_ || !council_.is_running();
+  return calls_ != round_end_ || !round_.is_running();
 }
 
-Status HubOperations::submit(const OpRequest& request, Work& work) {
+Status NodeGroup::submit(const OpRequest& request, Work& work) {
   if (!group_.failed.is_ok()) return group_.failed;
   if (queue_.empty() && may_begin(request)) return begin(request, work);
   Call& call = queue_.emplace_back();
@@ -110,7 +106,7 @@ Status HubOperations::submit(const OpRequest& request, Work& work) {
   return Status::ok();
 }
 
-void HubOperations::begin_queued() {
+void NodeGroup::begin_queued() {
   while (!queue_.empty() && may_begin(queue_.front().request)) {
     const Call call = std::move(queue_.front());
     queue_.pop_front();
@@ -121,17 +117,17 @@ void HubOperations::begin_queued() {
   }
 }
 
-Status HubOperations::begin(const OpRequest& request, Work& work) {
+Status NodeGroup::begin(const OpRequest& request, Work& work) {
   if (!takes(request)) return hosts().submit(group_, request, work);
-  pass_council();
-  if (!uses_hub()) return hosts().submit(group_, request, work);
+  pass_round();
+  if (!uses_node()) return hosts().submit(group_, request, work);
   const uint64_t bytes = request.count * dtype_size(request.dtype);
-  const Way way = shares_.way_of(bytes);
-  if (way == Way::hosts && !shares_.wants_hosts(bytes)) return hosts().submit(group_, request, work);
+  const control::Way way = shares_.way_of(bytes);
+  if (way == control::Way::hosts && !shares_.wants_hosts(bytes)) return hosts().submit(group_, request, work);
   return begin_timed(request, work, way);
 }
 
-Status HubOperations::begin_timed(const OpRequest& request, Work& work, Way way) {
+Status NodeGroup::begin_timed(const OpRequest& request, Work& work, control::Way way) {
   if (spare_.empty()) spare_.emplace_back();
   open_.splice(open_.end(), spare_, spare_.begin());
   Operation& operation = open_.back();
@@ -139,37 +135,37 @@ Status HubOperations::begin_timed(const OpRequest& request, Work& work, Way way)
   operation.work = &work;
   operation.way = way;
   operation.begun_at = hosts().now();
-  operation.hosts_s = operation.hub_s = 0;
-  operation.hub_done = operation.is_broken = operation.mends_posted = false;
-  operation.mends_left = 0;
+  operation.hosts_s = operation.node_s = 0;
+  operation.node_done = operation.is_broken = operation.steps_posted = false;
+  operation.steps_left = 0;
   operation.status = Status::ok();
   operation.landed.clear();
   operation.hosts.renew();
-  operation.hub.renew();
-  operation.front = way == Way::hub ? 0 : request.count;
-  if (way == Way::both) {
+  operation.node.renew();
+  operation.front = way == control::Way::node ? 0 : request.count;
+  if (way == control::Way::both) {
     const double share = shares_.share_of(request.count * dtype_size(request.dtype));
     const auto front = static_cast<uint64_t>((1 - share) * static_cast<double>(request.count));
     operation.front = std::min(front / kCutElements * kCutElements, request.count);
   }
   operation.seq = next_seq_;
-  if (way != Way::hosts) begin_hub_part(operation);
-  if (way == Way::hub) return Status::ok();
+  if (way != control::Way::hosts) begin_node_part(operation);
+  if (way == control::Way::node) return Status::ok();
   OpRequest front = request;
   front.count = operation.front;
-  if (way == Way::both) front.avoid_rails = link_.request().rails_beside;
+  if (way == control::Way::both) front.avoid_rails = client_.options().rails_beside;
   Status begun = hosts().submit(group_, front, operation.hosts);
-  // What the hub may be at already ends with the communicator.
+  // What the node may be at already ends with the communicator.
   if (!begun.is_ok()) operation.hosts.complete(begun);
   if (!begun.is_ok() && group_.failed.is_ok()) hosts().fail_group(group_, begun, true);
   return Status::ok();
 }
 
-void HubOperations::begin_hub_part(Operation& operation) {
+void NodeGroup::begin_node_part(Operation& operation) {
   ++next_seq_;
-  ++(operation.way == Way::hub ? counters_.through_hub : counters_.cut);
-  operation.is_broken = hub_group_ == nullptr;
-  if (operation.is_broken) return post_mends();
+  ++(operation.way == control::Way::node ? counters_.through_node : counters_.cut);
+  operation.is_broken = node_group_ == nullptr;
+  if (operation.is_broken) return post_recovery();
   OpRequest back = operation.request;
   const uint64_t skipped = operation.front * dtype_size(back.dtype);
   back.count = operation.back();
@@ -177,42 +173,42 @@ void HubOperations::begin_hub_part(Operation& operation) {
   if (back.out != nullptr) back.out = static_cast<std::byte*>(back.out) + skipped;
   back.landed = &operation.landed;
   // Of a cut operation the hosts' part says who is late.
-  if (operation.way == Way::both) back.deadline = kNever;
-  engine::Engine& engine = link_.session()->engine();
-  const Status begun = engine.submit(*hub_group_, back, operation.hub);
+  if (operation.way == control::Way::both) back.deadline = kNever;
+  engine::Engine& engine = client_.session()->engine();
+  const Status begun = engine.submit(*node_group_, back, operation.node);
   if (begun) return;
   operation.is_broken = true;
-  engine.fail_group(*hub_group_, begun, true);
+  engine.fail_group(*node_group_, begun, true);
 }
 
 // ---------------------------------------------------------------------------------- ending
 
 // True when nothing of it is under way any more.
-bool HubOperations::look_at(Operation& operation, Nanoseconds now) {
-  const bool by_hosts = operation.way != Way::hub;
-  const bool by_hub = operation.way != Way::hosts;
+bool NodeGroup::look_at(Operation& operation, Nanoseconds now) {
+  const bool by_hosts = operation.way != control::Way::node;
+  const bool by_node = operation.way != control::Way::hosts;
   if (by_hosts && operation.hosts_s == 0 && operation.hosts.is_done()) {
     operation.hosts_s = seconds(now - operation.begun_at);
   }
-  if (by_hub && !operation.hub_done && !operation.is_broken && operation.hub.is_done()) {
-    operation.hub_done = operation.hub.status().is_ok();
-    operation.is_broken = !operation.hub_done;
-    operation.hub_s = seconds(now - operation.begun_at);
+  if (by_node && !operation.node_done && !operation.is_broken && operation.node.is_done()) {
+    operation.node_done = operation.node.status().is_ok();
+    operation.is_broken = !operation.node_done;
+    operation.node_s = seconds(now - operation.begun_at);
   }
-  if (operation.is_broken && operation.mends_posted && operation.mends_left == 0) {
-    operation.hub_done = true;
+  if (operation.is_broken && operation.steps_posted && operation.steps_left == 0) {
+    operation.node_done = true;
   }
   if (by_hosts && !operation.hosts.is_done()) return false;
   // Also a rank that has the result takes part in the mending, with the caller's memory.
-  if (operation.mends_left > 0) return false;
-  return !by_hub || operation.hub_done || (is_over_ && operation.is_broken);
+  if (operation.steps_left > 0) return false;
+  return !by_node || operation.node_done || (is_over_ && operation.is_broken);
 }
 
 // Ranks that wait for it may have to have it from us.
-void HubOperations::keep_result(const Operation& operation) {
+void NodeGroup::keep_result(const Operation& operation) {
   const uint64_t element = dtype_size(operation.request.dtype);
   const uint64_t bytes = operation.back() * element;
-  if (operation.way == Way::hosts || bytes > schedule::kUnheldBytesMax) return;
+  if (operation.way == control::Way::hosts || bytes > schedule::kUnheldBytesMax) return;
   const bool full = kept_.size() >= 2 * kOpenMax && stage_ != Stage::leaving;
   Kept kept = full ? std::move(kept_.front()) : Kept();
   if (full) kept_.pop_front();
@@ -224,41 +220,41 @@ void HubOperations::keep_result(const Operation& operation) {
   kept_.push_back(std::move(kept));
 }
 
-void HubOperations::finish(Operation& operation) {
-  Status status = operation.way == Way::hub ? Status::ok() : operation.hosts.status();
+void NodeGroup::finish(Operation& operation) {
+  Status status = operation.way == control::Way::node ? Status::ok() : operation.hosts.status();
   if (status) status = operation.status;
   if (status && is_over_) status = group_.failed;
   if (!status && group_.failed.is_ok()) hosts().fail_group(group_, status, true);
   if (status) {
     keep_result(operation);
     const uint64_t bytes = operation.request.count * dtype_size(operation.request.dtype);
-    if (!operation.is_broken) shares_.measured(bytes, operation.way, operation.hosts_s, operation.hub_s);
-    seconds_sum_ += std::max(operation.hosts_s, operation.hub_s);
+    if (!operation.is_broken) shares_.measured(bytes, operation.way, operation.hosts_s, operation.node_s);
+    seconds_sum_ += std::max(operation.hosts_s, operation.node_s);
     ++seconds_count_;
   }
   operation.work->complete(status);
 }
 
-bool HubOperations::is_due() const {
+bool NodeGroup::is_due() const {
   if (!is_over_ && !group_.failed.is_ok()) return true;
-  if (hub_group_ != nullptr && !hub_group_->failed.is_ok()) return true;
-  if (council_.is_due() || repair_.is_due()) return true;
-  const auto has_ended = [](const std::unique_ptr<Mend>& mend) { return mend->work.is_done(); };
-  if (std::any_of(mends_.begin(), mends_.end(), has_ended)) return true;
+  if (node_group_ != nullptr && !node_group_->failed.is_ok()) return true;
+  if (round_.is_due() || exchange_.is_due()) return true;
+  const auto has_ended = [](const std::unique_ptr<RecoveryStep>& step) { return step->work.is_done(); };
+  if (std::any_of(steps_.begin(), steps_.end(), has_ended)) return true;
   return std::any_of(open_.begin(), open_.end(), [](const Operation& operation) {
     return (operation.hosts_s == 0 && operation.hosts.is_done()) ||
-           (!operation.hub_done && !operation.is_broken && operation.hub.is_done());
+           (!operation.node_done && !operation.is_broken && operation.node.is_done());
   });
 }
 
-void HubOperations::run(Nanoseconds now) {
-  if (follow_ > link_.session_number()) link_.follow(follow_);
+void NodeGroup::run(Nanoseconds now) {
+  if (follow_ > client_.session_number()) client_.follow(follow_);
   if (!is_over_ && !group_.failed.is_ok()) end_everything();
   if (!is_over_) {
-    look_at_hub();
-    if (repairing_ && repair_.poll()) end_repair();
+    check_node();
+    if (exchanging_ && exchange_.poll()) finish_exchange();
   }
-  look_at_mends();
+  poll_steps();
   for (auto at = open_.begin(); at != open_.end();) {
     const auto next = std::next(at);
     if (look_at(*at, now)) {
@@ -268,36 +264,36 @@ void HubOperations::run(Nanoseconds now) {
     at = next;
   }
   if (is_over_) return;
-  if (stage_ == Stage::leaving && !repairing_ && next_seq_ >= end_seq_ && mends_.empty()) {
+  if (stage_ == Stage::leaving && !exchanging_ && next_seq_ >= end_seq_ && steps_.empty()) {
     stage_ = Stage::apart;
     kept_.clear();
   }
   advance_stage();
-  council_.poll();
+  round_.poll();
   begin_queued();
 }
 
 // The communicator has failed: so does what it has under way here.
-void HubOperations::end_everything() {
+void NodeGroup::end_everything() {
   is_over_ = true;
-  hosts().fail_group(councils_group_, group_.failed, false);
-  hosts().fail_group(repairs_group_, group_.failed, false);
-  leave_hub_group(true);
+  hosts().fail_group(rounds_group_, group_.failed, false);
+  hosts().fail_group(recovery_group_, group_.failed, false);
+  leave_node_group(true);
   hosts().run(hosts().now());
   for (Operation& operation : open_) {
-    operation.is_broken |= operation.way != Way::hosts && !operation.hub_done;
+    operation.is_broken |= operation.way != control::Way::hosts && !operation.node_done;
   }
   for (Call& call : queue_) call.work->complete(group_.failed);
   queue_.clear();
 }
 
-void HubOperations::write(JsonWriter& json) const {
+void NodeGroup::write(JsonWriter& json) const {
   constexpr const char* kStages[] = {"apart", "called", "joined", "active", "leaving"};
   json.field("comm", group_.comm).field("stage", kStages[static_cast<size_t>(stage_)]);
-  json.field("operations", counters_.through_hub).field("operations_cut", counters_.cut);
-  json.field("councils", counters_.councils).field("repairs", counters_.repairs);
-  json.field("mended", counters_.mended).field("served_bytes", counters_.served_bytes);
+  json.field("operations", counters_.through_node).field("operations_cut", counters_.cut);
+  json.field("councils", counters_.rounds).field("repairs", counters_.repairs);
+  json.field("mended", counters_.recovered).field("served_bytes", counters_.served_bytes);
   json.field("reduced_bytes", counters_.reduced_bytes);
 }
 
-}  // namespace nezha::context
+}  // namespace nezha::aggregation

@@ -1,4 +1,4 @@
-// HubOperations: what one communicator does through an aggregation node beside its host rails.
+// NodeGroup: what one communicator does through an aggregation node beside its host rails.
 //
 // Contract
 //   Owner    a Communicator; every call with the loop's baton held. Collective by its nature: all ranks
@@ -10,10 +10,10 @@
 //
 // Four things happen, each agreed by what all ranks know:
 //
-//   council   now and then, at the same operation on every rank, ranks exchange how far they are with the
+//   round   now and then, at the same operation on every rank, ranks exchange how far they are with the
 //             node and what they have measured. So they begin to use it at the same operation
 //             (apart, called, joined, active) and divide operations alike (hub_shares.h).
-//   begin     an all_reduce goes over the hosts, through the hub, or is cut; a barrier one of the first
+//   begin     an all_reduce goes over the hosts, through the node, or is cut; a barrier one of the first
 //             two.
 //   repair    when the node is lost, every rank says what it has begun and what it holds (hub_repair.h).
 //             From the first operation that none has begun the hosts have everything.
@@ -33,47 +33,42 @@
 #include "control/policies/aggregation_shares.h"
 #include "engine/engine.h"
 
-namespace nezha::context {
+namespace nezha::aggregation {
 
-struct HubCounters {
-  uint64_t through_hub = 0;  // operations that went there, whole
+struct NodeGroupCounters {
+  uint64_t through_node = 0;  // operations that went there, whole
   uint64_t cut = 0;
-  uint64_t councils = 0;
+  uint64_t rounds = 0;
   uint64_t repairs = 0;
-  uint64_t mended = 0;       // operations
+  uint64_t recovered = 0;       // operations
   uint64_t served_bytes = 0;   // of these, from ranks that had them
   uint64_t reduced_bytes = 0;  // and reduced again
 };
 
-class HubOperations final : public HubUser {
+class NodeGroup final : public AggregationGroup {
  public:
-  // `group`: the communicator's, which may fail and be destroyed before this. Its policy avoids rails.
-  // `exact_order`: floating point must be added in the order of the host algorithms.
-  static Result<std::unique_ptr<HubOperations>> create(HubLink& link, engine::Group& group,
-                                                       bool exact_order);
-  ~HubOperations() override;
-  HubOperations(const HubOperations&) = delete;
-  HubOperations& operator=(const HubOperations&) = delete;
+  // As AggregationClient::add.
+  static Result<std::unique_ptr<NodeGroup>> create(NodeClient& client, engine::Group& group);
+  ~NodeGroup() override;
+  NodeGroup(const NodeGroup&) = delete;
+  NodeGroup& operator=(const NodeGroup&) = delete;
 
-  // As Engine::submit.
-  Status submit(const engine::OpRequest& request, engine::Work& work);
+  // AggregationGroup
+  Status submit(const engine::OpRequest& request, engine::Work& work) override;
+  void settle() override;
 
-  // One council outside of the operations, for the beginning: all ranks call it, wait until it is over,
-  // and hear what came of it.
-  enum class Prospect : uint8_t { wait, active, none };
-  void hold_council(bool patient);
-  bool council_is_over() { return council_.poll(); }
-  Prospect conclude_council();
-
-  // HubUser
-  void run(Nanoseconds now) override;
-  bool has_work() const override { return !open_.empty() || !queue_.empty() || !mends_.empty(); }
-  bool is_due() const override;
-  void write(JsonWriter& json) const override;
-  void on_session_lost() override;
+  // For the client.
+  void run(Nanoseconds now);
+  bool has_work() const { return !open_.empty() || !queue_.empty() || !steps_.empty(); }
+  // Something has ended that `run` has not looked at.
+  bool is_due() const;
+  // Its counters, as fields of the object that is open.
+  void write(JsonWriter& json) const;
+  // The group in the session must go now.
+  void on_session_lost();
 
  private:
-  // A council takes about as long as a short operation: it begins some operations before it is needed,
+  // A round takes about as long as a short operation: it begins some operations before it is needed,
   // and the next begins some later. Of long operations each may have one.
   static constexpr uint64_t kLag = 4;
   static constexpr uint64_t kRestMin = 6;
@@ -81,21 +76,21 @@ class HubOperations final : public HubUser {
   static constexpr double kRestSeconds = 0.25;
   static constexpr double kLongSeconds = 0.005;
   static constexpr size_t kOpenMax = 64;
-  static constexpr Nanoseconds kEnlistPause = 5 * kSecond;  // after a refusal
-  static constexpr Nanoseconds kMendPatience = 2 * kSecond;
+  static constexpr Nanoseconds kRegisterPause = 5 * kSecond;  // after a refusal
+  static constexpr Nanoseconds kRecoveryTimeout = 2 * kSecond;
 
-  // How far this rank is. `leaving`: there are operations to mend, or ranks that have not begun them.
+  // How far this rank is. `leaving`: there are operations to step, or ranks that have not begun them.
   enum class Stage : uint8_t { apart, called, joined, active, leaving };
-  // What a rank says in a council.
-  struct Words {
+  // What a rank sends in a round.
+  struct RoundMessage {
     uint32_t session = 0;    // its number
-    uint32_t stage = 0;      // 0: no session; 1: has one; 2: what it had to enlist is enlisted; 3: joined
+    uint32_t stage = 0;      // 0: no session; 1: has one; 2: what it had to register is registered; 3: joined
     uint32_t patient = 0;
-    uint32_t comm = 0;       // the communicator's number at the hub, once it is called
+    uint32_t comm = 0;       // the communicator's number at the node, once it is called
     int32_t node = -1;       // with which it talks
     uint64_t topology = 0;   // a short name of what it takes for it
     double seconds = 0;      // of the operations since the last
-    HubShares::Report report;
+    control::AggregationShares::Report report;
   };
 
   struct Call {
@@ -107,19 +102,19 @@ class HubOperations final : public HubUser {
   struct Operation {
     engine::OpRequest request;
     engine::Work* work = nullptr;
-    Way way = Way::hosts;
-    uint64_t seq = 0;             // among those of this episode that use the hub
+    control::Way way = control::Way::hosts;
+    uint64_t seq = 0;             // among those of this episode that use the node
     uint64_t front = 0;           // elements that go over the hosts
     Nanoseconds begun_at = 0;
     double hosts_s = 0;
-    double hub_s = 0;
-    bool hub_done = false;        // the result is here, or mended
-    bool is_broken = false;       // the hub's part waits to be mended
-    size_t mends_left = 0;
-    bool mends_posted = false;
+    double node_s = 0;
+    bool node_done = false;        // the result is here, or recovered
+    bool is_broken = false;       // the node's part waits to be recovered
+    size_t steps_left = 0;
+    bool steps_posted = false;
     Status status;                // of the mending
     engine::Work hosts;
-    engine::Work hub;
+    engine::Work node;
     std::vector<schedule::Range> landed;
 
     uint64_t back() const { return request.count - front; }
@@ -130,58 +125,60 @@ class HubOperations final : public HubUser {
     engine::OpRequest request;
     std::vector<std::byte> result;
   };
-  struct Mend {
+  struct RecoveryStep {
     engine::Work work;
     Operation* operation = nullptr;  // null: one that is over here
   };
 
-  HubOperations(HubLink& link, engine::Group& group, bool exact_order, engine::Group& councils,
-                engine::Group& repairs);
-  engine::Engine& hosts() const { return link_.hosts(); }
+  NodeGroup(NodeClient& client, engine::Group& group, engine::Group& rounds, engine::Group& recovery);
+  engine::Engine& hosts() const { return client_.hosts(); }
 
   // begin (hub_operations.cc)
   bool takes(const engine::OpRequest& request) const;
   bool may_begin(const engine::OpRequest& request) const;
-  bool uses_hub() const {
+  bool uses_node() const {
     return stage_ == Stage::active || (stage_ == Stage::leaving && next_seq_ < end_seq_);
   }
   Status begin(const engine::OpRequest& request, engine::Work& work);
-  Status begin_timed(const engine::OpRequest& request, engine::Work& work, Way way);
-  void begin_hub_part(Operation& operation);
+  Status begin_timed(const engine::OpRequest& request, engine::Work& work, control::Way way);
+  void begin_node_part(Operation& operation);
   void begin_queued();
   bool look_at(Operation& operation, Nanoseconds now);
   void keep_result(const Operation& operation);
   void finish(Operation& operation);
   void end_everything();
 
-  // council (hub_council.cc)
-  void pass_council();
-  Words words();
-  void conclude(const std::vector<Words>& all, Prospect* prospect);
+  // round (hub_council.cc)
+  void pass_round();
+  RoundMessage words();
+  // What a round outside of the operations says about the node.
+  enum class Prospect : uint8_t { wait, active, none };
+  void start_round(bool patient);
+  Prospect finish_round();
+  void conclude(const std::vector<RoundMessage>& all, Prospect* prospect);
   void join();
   void advance_stage();
-  bool is_enlister() const;
-  bool make_plan(const std::vector<Words>& all);
+  bool is_registrar() const;
+  bool make_plan(const std::vector<RoundMessage>& all);
 
   // repair (hub_mending.cc)
-  void look_at_hub();
-  void begin_repair();
-  void end_repair();
-  HubClaims claims() const;
-  void post_mends();
-  void mend(uint64_t seq, const engine::OpRequest& request, uint64_t front, Operation* operation);
-  void post_mend(engine::OpRequest request, Operation* operation);
-  void look_at_mends();
-  void leave_hub_group(bool tell);
+  void check_node();
+  void begin_recovery();
+  void finish_exchange();
+  RankProgress claims() const;
+  void post_recovery();
+  void step(uint64_t seq, const engine::OpRequest& request, uint64_t front, Operation* operation);
+  void post_step(engine::OpRequest request, Operation* operation);
+  void poll_steps();
+  void leave_node_group(bool tell);
   void stay_apart();
 
-  HubLink& link_;
+  NodeClient& client_;
   engine::Group& group_;
-  const bool exact_order_;
-  engine::Group& councils_group_;
-  engine::Group& repairs_group_;
-  HubShares shares_;
-  HubCounters counters_;
+  engine::Group& rounds_group_;
+  engine::Group& recovery_group_;
+  control::AggregationShares shares_;
+  NodeGroupCounters counters_;
   bool is_over_ = false;  // the communicator has failed
 
   std::deque<Call> queue_;
@@ -190,31 +187,31 @@ class HubOperations final : public HubUser {
   double seconds_sum_ = 0;
   uint64_t seconds_count_ = 0;
 
-  Exchange council_;
-  uint64_t rest_ = kRestMin;      // calls between this council and the next
+  Exchange round_;
+  uint64_t rest_ = kRestMin;      // calls between this round and the next
   uint32_t said_stage_ = 0;       // what all ranks had reached at the last one
   uint32_t follow_ = 0;           // the session in which other ranks are
-  uint64_t calls_ = 0;            // operations that could use the hub
-  uint64_t council_begin_ = 0;    // the call before which it begins
-  uint64_t council_end_ = 1;      // and the one before which it is concluded
+  uint64_t calls_ = 0;            // operations that could use the node
+  uint64_t round_begin_ = 0;    // the call before which it begins
+  uint64_t round_end_ = 1;      // and the one before which it is concluded
   Stage stage_ = Stage::apart;
-  uint32_t session_number_ = 0;   // of the session in which the group is enlisted or joined
-  schedule::HubPlan plan_;        // of that group
+  uint32_t session_number_ = 0;   // of the session in which the group is registered or joined
+  TreePlan plan_;        // of that group
   uint32_t comm_ = 0;             // the communicator's number there
-  uint64_t enlistment_ = 0;       // whose answer this rank waits for; 0: none
-  bool enlisted_ = false;
-  Nanoseconds enlist_at_ = 0;
-  bool give_up_ = false;          // the hub, although it seems to work here
-  engine::Group* hub_group_ = nullptr;
+  uint64_t registration_ = 0;       // whose answer this rank waits for; 0: none
+  bool registered_ = false;
+  Nanoseconds register_at_ = 0;
+  bool give_up_ = false;          // the node, although it seems to work here
+  engine::Group* node_group_ = nullptr;
 
   uint64_t next_seq_ = 0;
-  uint64_t end_seq_ = 0;          // while leaving: the first operation that does not use the hub
+  uint64_t end_seq_ = 0;          // while leaving: the first operation that does not use the node
   std::deque<Kept> kept_;
-  Exchange repair_;
-  bool repairing_ = false;
-  std::vector<HubClaims> claims_;  // by rank, of the last repair
-  uint64_t mend_next_ = 0;
-  std::deque<std::unique_ptr<Mend>> mends_;
+  Exchange exchange_;
+  bool exchanging_ = false;
+  std::vector<RankProgress> progress_;  // by rank, of the last repair
+  uint64_t recover_next_ = 0;
+  std::deque<std::unique_ptr<RecoveryStep>> steps_;
 };
 
-}  // namespace nezha::context
+}  // namespace nezha::aggregation

@@ -1,19 +1,19 @@
-// HubOperations: what its ranks tell each other, and when they use the hub.
+// NodeGroup: what its ranks tell each other, and when they use the node.
 #include <algorithm>
 #include <cstring>
 
 #include "aggregation/client/group.h"
 #include "base/log.h"
 
-namespace nezha::context {
+namespace nezha::aggregation {
 namespace {
 
-enum SaidStage : uint32_t { kNoSession = 0, kHasSession = 1, kEnlisted = 2, kJoined = 3 };
+enum SaidStage : uint32_t { kNoSession = 0, kHasSession = 1, kRegistered = 2, kJoined = 3 };
 
-// Of one communicator in one session; ranks agree on it because they hold the same councils.
-uint32_t comm_at_hub(uint32_t comm, uint64_t session, uint64_t councils) {
+// Of one communicator in one session; ranks agree on it because they hold the same rounds.
+uint32_t comm_at_node(uint32_t comm, uint64_t session, uint64_t rounds) {
   uint64_t hash = 0x2545f4914f6cdd1du;
-  for (const uint64_t part : {uint64_t{comm}, session, councils}) {
+  for (const uint64_t part : {uint64_t{comm}, session, rounds}) {
     hash = (hash ^ part) * 0x9e3779b97f4a7c15u;
     hash ^= hash >> 29;
   }
@@ -23,81 +23,98 @@ uint32_t comm_at_hub(uint32_t comm, uint64_t session, uint64_t councils) {
 }  // namespace
 
 // Of several nodes some may have nobody of this communicator below them who is a rank.
-bool HubOperations::is_enlister() const {
-  for (int hub = plan_.tree.ranks; hub < plan_.tree.members(); ++hub) {
-    if (schedule::enlister_of(plan_.tree, hub) == group_.rank) return true;
+bool NodeGroup::is_registrar() const {
+  for (int node = plan_.tree.ranks; node < plan_.tree.members(); ++node) {
+    if (registrar_of(plan_.tree, node) == group_.rank) return true;
   }
   return false;
 }
 
-bool HubOperations::make_plan(const std::vector<Words>& all) {
+bool NodeGroup::make_plan(const std::vector<RoundMessage>& all) {
   std::vector<int> ranks;
   std::vector<int> nodes;
   for (const engine::Member& member : group_.members) ranks.push_back(member.global_rank);
-  for (const Words& rank : all) {
+  for (const RoundMessage& rank : all) {
     if (rank.topology != all[0].topology) return false;
     nodes.push_back(rank.node);
   }
-  auto plan = schedule::plan_hubs(link_.request().topology, link_.request().session.ranks, ranks, nodes);
+  auto plan = plan_tree(client_.options().topology, client_.options().session.ranks, ranks, nodes);
   if (!plan) return false;
   plan_ = std::move(*plan);
   return true;
 }
 
-HubOperations::Words HubOperations::words() {
-  Words words;
-  words.session = link_.session_number();
-  words.node = link_.request().session.hub;
-  words.topology = link_.topology_name();
+NodeGroup::RoundMessage NodeGroup::words() {
+  RoundMessage words;
+  words.session = client_.session_number();
+  words.node = client_.options().session.node;
+  words.topology = client_.topology_name();
   words.patient = 1;
   words.comm = comm_;
   words.seconds = seconds_count_ == 0 ? 0 : seconds_sum_ / static_cast<double>(seconds_count_);
   words.report = shares_.report();
   seconds_sum_ = 0;
   seconds_count_ = 0;
-  if (!link_.is_up()) return words;
+  if (!client_.is_up()) return words;
   words.stage = kHasSession;
-  const bool same_session = session_number_ == link_.session_number();
-  if (stage_ == Stage::called && same_session && (enlisted_ || !is_enlister())) words.stage = kEnlisted;
-  const bool has_group = hub_group_ != nullptr && hub_group_->failed.is_ok();
+  const bool same_session = session_number_ == client_.session_number();
+  if (stage_ == Stage::called && same_session && (registered_ || !is_registrar())) words.stage = kRegistered;
+  const bool has_group = node_group_ != nullptr && node_group_->failed.is_ok();
   if ((stage_ == Stage::joined || stage_ == Stage::active) && has_group) words.stage = kJoined;
   return words;
 }
 
-void HubOperations::hold_council(bool patient) {
-  Words mine = words();
+void NodeGroup::start_round(bool patient) {
+  RoundMessage mine = words();
   mine.patient = patient ? 1 : 0;
-  council_.start(std::string(reinterpret_cast<const char*>(&mine), sizeof(mine)), true);
+  round_.start(std::string(reinterpret_cast<const char*>(&mine), sizeof(mine)), true);
 }
 
-HubOperations::Prospect HubOperations::conclude_council() {
-  ++counters_.councils;
-  if (!council_.status().is_ok()) return Prospect::none;  // the communicator is about to fail
-  std::vector<Words> all(static_cast<size_t>(group_.world_size()));
+NodeGroup::Prospect NodeGroup::finish_round() {
+  ++counters_.rounds;
+  if (!round_.status().is_ok()) return Prospect::none;  // the communicator is about to fail
+  std::vector<RoundMessage> all(static_cast<size_t>(group_.world_size()));
   for (size_t rank = 0; rank < all.size(); ++rank) {
-    std::memcpy(&all[rank], council_.of(static_cast<int>(rank)).data(), sizeof(Words));
+    std::memcpy(&all[rank], round_.of(static_cast<int>(rank)).data(), sizeof(RoundMessage));
   }
   Prospect prospect = Prospect::wait;
   conclude(all, &prospect);
   return prospect;
 }
 
-// Before an operation: the council of this call begins, or ends.
-void HubOperations::pass_council() {
-  if (calls_ == council_begin_) hold_council(true);
-  if (calls_ == council_end_) conclude_council();
+// So that a job begins with what it will have, if the node answers at all. What takes longer comes later,
+// between operations.
+void NodeGroup::settle() {
+  constexpr Nanoseconds kTimeout = 2 * kSecond;
+  constexpr Nanoseconds kPause = 2 * kMillisecond;
+  progress::Loop& loop = client_.loop();
+  const Nanoseconds until = loop.clock().now() + kTimeout;
+  for (Prospect prospect = Prospect::wait; prospect == Prospect::wait;) {
+    progress::Loop::Baton baton(loop);
+    start_round(loop.clock().now() < until && !client_.is_hopeless());
+    baton.drive_to_the_end([&] { return round_.poll(); }, kNever);
+    prospect = finish_round();
+    const Nanoseconds next = loop.clock().now() + kPause;
+    if (prospect == Prospect::wait) baton.drive_to_the_end([] { return false; }, next);
+  }
+}
+
+// Before an operation: the round of this call begins, or ends.
+void NodeGroup::pass_round() {
+  if (calls_ == round_begin_) start_round(true);
+  if (calls_ == round_end_) finish_round();
   ++calls_;
 }
 
-void HubOperations::conclude(const std::vector<Words>& all, Prospect* prospect) {
+void NodeGroup::conclude(const std::vector<RoundMessage>& all, Prospect* prospect) {
   uint32_t highest = 0;
   uint32_t lowest = UINT32_MAX;
   uint32_t stage = kJoined;
   double seconds = 0;
   bool patient = true;
   bool same_comm = true;
-  std::vector<HubShares::Report> reports;
-  for (const Words& rank : all) {
+  std::vector<control::AggregationShares::Report> reports;
+  for (const RoundMessage& rank : all) {
     highest = std::max(highest, rank.session);
     lowest = std::min(lowest, rank.session);
     stage = std::min(stage, rank.stage);
@@ -115,8 +132,8 @@ void HubOperations::conclude(const std::vector<Words>& all, Prospect* prospect) 
   const bool are_long = seconds == 0 || seconds > kLongSeconds;
   const uint64_t rest_min = are_long ? 1 : kRestMin;
   rest_ = news ? rest_min : std::clamp(2 * rest_, rest_min, std::clamp(rest_max, rest_min, kRestMax));
-  council_begin_ = calls_ + rest_;
-  council_end_ = council_begin_ + (are_long ? 1 : kLag);
+  round_begin_ = calls_ + rest_;
+  round_end_ = round_begin_ + (are_long ? 1 : kLag);
   follow_ = highest;
   // Somebody had to give up what others have begun: all begin anew.
   if (!same_comm) {
@@ -128,10 +145,10 @@ void HubOperations::conclude(const std::vector<Words>& all, Prospect* prospect) 
       if (stage < kHasSession || !make_plan(all)) break;
       stage_ = Stage::called;
       session_number_ = highest;
-      comm_ = comm_at_hub(group_.comm, highest, counters_.councils);
+      comm_ = comm_at_node(group_.comm, highest, counters_.rounds);
       break;
     case Stage::called:
-      if (stage >= kEnlisted) join();
+      if (stage >= kRegistered) join();
       break;
     case Stage::joined:
       if (stage < kJoined) {
@@ -152,61 +169,61 @@ void HubOperations::conclude(const std::vector<Words>& all, Prospect* prospect) 
   if (stage_ == Stage::active) *prospect = Prospect::active;
 }
 
-void HubOperations::join() {
-  if (!link_.is_up() || session_number_ != link_.session_number()) return;
-  auto group = link_.session()->join(comm_, plan_.members, plan_.tree);
+void NodeGroup::join() {
+  if (!client_.is_up() || session_number_ != client_.session_number()) return;
+  auto group = client_.session()->join(comm_, plan_.members, plan_.tree);
   if (!group) {
     NEZHA_LOG(warn, "aggregation", "rank %d: %s", group_.rank, group.status().message().c_str());
     return stay_apart();
   }
-  hub_group_ = *group;
+  node_group_ = *group;
   stage_ = Stage::joined;
 }
 
-// A rank that has to enlist the communicator does so, and looks at the node's answer.
-void HubOperations::advance_stage() {
+// A rank that has to register the communicator does so, and looks at the node's answer.
+void NodeGroup::advance_stage() {
   if (stage_ != Stage::called) return;
-  // The session ended between a council's words and its conclusion.
-  if (session_number_ != link_.session_number()) return stay_apart();
-  if (enlisted_ || !is_enlister() || !link_.is_up()) return;
-  HubSession& session = *link_.session();
-  if (enlistment_ == 0) {
-    if (hosts().now() >= enlist_at_) enlistment_ = session.enlist(comm_, plan_.members, plan_.tree);
+  // The session ended between a round's words and its conclusion.
+  if (session_number_ != client_.session_number()) return stay_apart();
+  if (registered_ || !is_registrar() || !client_.is_up()) return;
+  NodeSession& session = *client_.session();
+  if (registration_ == 0) {
+    if (hosts().now() >= register_at_) registration_ = session.register_group(comm_, plan_.members, plan_.tree);
     return;
   }
-  const std::optional<Status> answer = session.take_answer(enlistment_);
+  const std::optional<Status> answer = session.take_reply(registration_);
   if (!answer) return;
-  enlistment_ = 0;
-  enlisted_ = answer->is_ok();
-  if (enlisted_) return;
+  registration_ = 0;
+  registered_ = answer->is_ok();
+  if (registered_) return;
   stay_apart();
-  enlist_at_ = hosts().now() + kEnlistPause;
+  register_at_ = hosts().now() + kRegisterPause;
   NEZHA_LOG(warn, "aggregation", "rank %d: the aggregation node does not serve communicator %u: %s",
             group_.rank, group_.comm, answer->message().c_str());
 }
 
-void HubOperations::stay_apart() {
-  leave_hub_group(false);
+void NodeGroup::stay_apart() {
+  leave_node_group(false);
   stage_ = Stage::apart;
 }
 
-void HubOperations::leave_hub_group(bool tell) {
-  enlisted_ = false;
-  enlistment_ = 0;
-  HubSession* const session = link_.session();
-  if (hub_group_ != nullptr) {
-    if (tell) session->engine().fail_group(*hub_group_, group_.failed, true);
-    session->engine().destroy_group(*hub_group_);
+void NodeGroup::leave_node_group(bool tell) {
+  registered_ = false;
+  registration_ = 0;
+  NodeSession* const session = client_.session();
+  if (node_group_ != nullptr) {
+    if (tell) session->engine().fail_group(*node_group_, group_.failed, true);
+    session->engine().destroy_group(*node_group_);
   }
-  hub_group_ = nullptr;
-  if (comm_ != 0 && link_.is_up()) session->leave(comm_);
+  node_group_ = nullptr;
+  if (comm_ != 0 && client_.is_up()) session->leave(comm_);
   comm_ = 0;
 }
 
-void HubOperations::on_session_lost() {
+void NodeGroup::on_session_lost() {
   if (stage_ == Stage::called) stage_ = Stage::apart;
-  leave_hub_group(false);
-  if (stage_ == Stage::active && !is_over_) begin_repair();
+  leave_node_group(false);
+  if (stage_ == Stage::active && !is_over_) begin_recovery();
 }
 
-}  // namespace nezha::context
+}  // namespace nezha::aggregation

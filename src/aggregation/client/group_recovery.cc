@@ -1,102 +1,102 @@
-// HubOperations: what happens after the hub was lost.
+// NodeGroup: what happens after the node was lost.
 #include <algorithm>
 
 #include "aggregation/client/group.h"
 #include "base/log.h"
 
-namespace nezha::context {
+namespace nezha::aggregation {
 
 using engine::OpRequest;
 
-void HubOperations::look_at_hub() {
-  if (stage_ == Stage::active && (hub_group_ == nullptr || give_up_)) return begin_repair();
-  if (hub_group_ == nullptr || hub_group_->failed.is_ok()) return;
+void NodeGroup::check_node() {
+  if (stage_ == Stage::active && (node_group_ == nullptr || give_up_)) return begin_recovery();
+  if (node_group_ == nullptr || node_group_->failed.is_ok()) return;
   if (stage_ == Stage::active) {
     NEZHA_LOG(info, "aggregation", "rank %d: the aggregation node gave communicator %u up: %s",
-              group_.rank, group_.comm, hub_group_->failed.message().c_str());
-    begin_repair();
+              group_.rank, group_.comm, node_group_->failed.message().c_str());
+    begin_recovery();
   } else {
-    leave_hub_group(false);
+    leave_node_group(false);
   }
 }
 
-void HubOperations::begin_repair() {
-  leave_hub_group(false);
+void NodeGroup::begin_recovery() {
+  leave_node_group(false);
   give_up_ = false;
   stage_ = Stage::leaving;
-  repairing_ = true;
+  exchanging_ = true;
   ++counters_.repairs;
   for (Operation& operation : open_) look_at(operation, hosts().now());
-  repair_.start(encode(claims()), false);
+  exchange_.start(encode(claims()), false);
 }
 
-HubClaims HubOperations::claims() const {
-  HubClaims claims;
+RankProgress NodeGroup::claims() const {
+  RankProgress claims;
   claims.begun = claims.through = next_seq_;
   for (const Operation& operation : open_) {
-    if (operation.way == Way::hosts || operation.hub_done) continue;
+    if (operation.way == control::Way::hosts || operation.node_done) continue;
     claims.through = std::min(claims.through, operation.seq);
   }
   claims.open.resize(claims.begun - claims.through);
-  for (HubClaim& claim : claims.open) claim.through = true;
+  for (OperationProgress& claim : claims.open) claim.through = true;
   for (const Operation& operation : open_) {
-    if (operation.way == Way::hosts || operation.hub_done) continue;
-    HubClaim& claim = claims.open[operation.seq - claims.through];
+    if (operation.way == control::Way::hosts || operation.node_done) continue;
+    OperationProgress& claim = claims.open[operation.seq - claims.through];
     claim.through = false;
     claim.held = operation.landed;
   }
   return claims;
 }
 
-void HubOperations::end_repair() {
-  repairing_ = false;
-  if (!repair_.status().is_ok()) return;  // the communicator fails
-  claims_.assign(static_cast<size_t>(group_.world_size()), {});
+void NodeGroup::finish_exchange() {
+  exchanging_ = false;
+  if (!exchange_.status().is_ok()) return;  // the communicator fails
+  progress_.assign(static_cast<size_t>(group_.world_size()), {});
   end_seq_ = 0;
-  mend_next_ = UINT64_MAX;
+  recover_next_ = UINT64_MAX;
   for (int rank = 0; rank < group_.world_size(); ++rank) {
-    HubClaims& said = claims_[static_cast<size_t>(rank)];
-    if (!decode(repair_.of(rank), &said)) {
+    RankProgress& said = progress_[static_cast<size_t>(rank)];
+    if (!decode(exchange_.of(rank), &said)) {
       return hosts().fail_group(group_, error(Code::internal, "rank %d: rank %d's account of what it has "
                                               "is none", group_.rank, rank), true);
     }
     end_seq_ = std::max(end_seq_, said.begun);
-    mend_next_ = std::min(mend_next_, said.through);
+    recover_next_ = std::min(recover_next_, said.through);
   }
-  post_mends();
+  post_recovery();
 }
 
 // In the order of the operations, which is the same everywhere; those that are not begun here yet are
-// mended when they are.
-void HubOperations::post_mends() {
-  if (stage_ != Stage::leaving || repairing_) return;
-  for (; mend_next_ < std::min(next_seq_, end_seq_); ++mend_next_) {
+// recovered when they are.
+void NodeGroup::post_recovery() {
+  if (stage_ != Stage::leaving || exchanging_) return;
+  for (; recover_next_ < std::min(next_seq_, end_seq_); ++recover_next_) {
     const auto open = std::find_if(open_.begin(), open_.end(), [&](const Operation& operation) {
-      return operation.way != Way::hosts && operation.seq == mend_next_;
+      return operation.way != control::Way::hosts && operation.seq == recover_next_;
     });
     if (open != open_.end()) {
-      mend(mend_next_, open->request, open->front, &*open);
-      open->mends_posted = true;
+      step(recover_next_, open->request, open->front, &*open);
+      open->steps_posted = true;
       continue;
     }
     const auto kept = std::find_if(kept_.begin(), kept_.end(), [&](const Kept& each) {
-      return each.seq == mend_next_;
+      return each.seq == recover_next_;
     });
     if (kept == kept_.end()) continue;  // over everywhere
     OpRequest request = kept->request;
     request.in = request.out = kept->result.data();
-    mend(mend_next_, request, 0, nullptr);
+    step(recover_next_, request, 0, nullptr);
   }
 }
 
-void HubOperations::mend(uint64_t seq, const OpRequest& request, uint64_t front, Operation* operation) {
+void NodeGroup::step(uint64_t seq, const OpRequest& request, uint64_t front, Operation* operation) {
   if (request.collective == Collective::barrier) {
-    if (!anyone_through(seq, claims_)) post_mend(request, operation);
+    if (!anyone_completed(seq, progress_)) post_step(request, operation);
     return;
   }
-  const std::vector<HubPiece> pieces = missing_pieces(seq, request.count - front, claims_);
-  counters_.mended += pieces.empty() ? 0 : 1;
-  for (const HubPiece& piece : pieces) {
+  const std::vector<MissingPiece> pieces = missing_pieces(seq, request.count - front, progress_);
+  counters_.recovered += pieces.empty() ? 0 : 1;
+  for (const MissingPiece& piece : pieces) {
     OpRequest part = request;
     const uint64_t skipped = (front + piece.range.begin) * dtype_size(request.dtype);
     part.count = piece.range.size();
@@ -113,30 +113,30 @@ void HubOperations::mend(uint64_t seq, const OpRequest& request, uint64_t front,
     } else {
       counters_.reduced_bytes += bytes;
     }
-    post_mend(part, operation);
+    post_step(part, operation);
   }
 }
 
-void HubOperations::post_mend(OpRequest request, Operation* operation) {
-  request.deadline = std::max(request.deadline, hosts().now() + kMendPatience);
-  Mend& mend = *mends_.emplace_back(std::make_unique<Mend>());
-  mend.operation = operation;
-  if (operation != nullptr) ++operation->mends_left;
-  const Status posted = hosts().submit(repairs_group_, request, mend.work);
-  if (!posted) mend.work.complete(posted);
+void NodeGroup::post_step(OpRequest request, Operation* operation) {
+  request.deadline = std::max(request.deadline, hosts().now() + kRecoveryTimeout);
+  RecoveryStep& step = *steps_.emplace_back(std::make_unique<RecoveryStep>());
+  step.operation = operation;
+  if (operation != nullptr) ++operation->steps_left;
+  const Status posted = hosts().submit(recovery_group_, request, step.work);
+  if (!posted) step.work.complete(posted);
 }
 
-void HubOperations::look_at_mends() {
-  std::erase_if(mends_, [&](const std::unique_ptr<Mend>& mend) {
-    if (!mend->work.is_done()) return false;
-    const Status& status = mend->work.status();
+void NodeGroup::poll_steps() {
+  std::erase_if(steps_, [&](const std::unique_ptr<RecoveryStep>& step) {
+    if (!step->work.is_done()) return false;
+    const Status& status = step->work.status();
     if (!status.is_ok() && group_.failed.is_ok()) hosts().fail_group(group_, status, true);
-    if (mend->operation != nullptr) {
-      --mend->operation->mends_left;
-      if (!status.is_ok()) mend->operation->status = status;
+    if (step->operation != nullptr) {
+      --step->operation->steps_left;
+      if (!status.is_ok()) step->operation->status = status;
     }
     return true;
   });
 }
 
-}  // namespace nezha::context
+}  // namespace nezha::aggregation

@@ -13,7 +13,7 @@
 #include "control/rail_selector.h"
 #include "transport/tcp/tcp_address.h"
 
-namespace nezha::context {
+namespace nezha::aggregation {
 namespace {
 
 constexpr Nanoseconds kNodeDeadline = 300 * kMillisecond;
@@ -73,35 +73,34 @@ Result<transport::RailAddress> rail_towards(const Config& config, const NodeAddr
 
 // Without an answer the node is taken for the only one: it may come up later, and a tree is not for those
 // who cannot ask for it.
-schedule::Topology topology_of(const NodeAddress& node, const transport::RailAddress& rail,
-                               const HubSessionRequest& session, std::string* my_address) {
-  TopologyQuestion question;
+Topology topology_of(const NodeAddress& node, const transport::RailAddress& rail,
+                               const NodeSessionRequest& session, std::string* my_address) {
+  TopologyRequest question;
   question.address = node.address;
   question.port = node.port;
   question.device = rail.name;
   question.job = session.job;
   question.timeout = kQuestionTimeout;
-  auto topology = ask_topology(question, my_address);
+  auto topology = request_topology(question, my_address);
   if (topology) return std::move(*topology);
   NEZHA_LOG(warn, "aggregation", "rank %d: aggregation node %s:%u: %s; host rails carry everything until "
             "it answers", session.rank, node.address.c_str(), node.port,
             topology.status().message().c_str());
   *my_address = rail.address;
-  return schedule::flat_topology(node.address, node.port);
+  return flat_topology(node.address, node.port);
 }
 
 }  // namespace
 
-Result<wire::JobKey> configured_job_key(const Config& config) {
-  if (!config.aggregator_job_key.empty()) return wire::job_key_from_text(config.aggregator_job_key);
+Result<JobKey> configured_job_key(const Config& config) {
+  if (!config.aggregator_job_key.empty()) return job_key_from_text(config.aggregator_job_key);
   return error(Code::invalid_argument, "aggregator %s: this rank has no key for it%s: start the ranks "
                "with `nezha run`, which derives their job's key from aggregator_key_file, or set "
                "aggregator_job_key to what `nezha aggregator job-key` prints", config.aggregator.c_str(),
                config.aggregator_key_file.empty() ? "" : ", and ranks do not read the nodes' own");
 }
 
-Result<HubLinkRequest> make_hub_request(const Config& config, int rank, int ranks, uint64_t run,
-                                        const std::vector<transport::RailAddress>& rails) {
+Result<NodeClientOptions> make_client_options(const Config& config, const AggregationClient::Rank& rank) {
   const bool encrypts = config.tls == "on";
   if (encrypts || config.integrity == "on") {
     return error(Code::invalid_argument, "aggregator %s: what goes through an aggregation node is not "
@@ -116,32 +115,33 @@ Result<HubLinkRequest> make_hub_request(const Config& config, int rank, int rank
   if (!key) return key.status();
   auto rail = rail_towards(config, *manager);
   if (!rail) return rail.status();
-  HubLinkRequest request;
-  request.share = *share;
-  for (size_t i = 0; i < rails.size(); ++i) {
-    if (rails[i].name == rail->name) request.rails_beside |= 1u << i;
+  NodeClientOptions options;
+  options.share = *share;
+  options.exact_order = config.deterministic == "on";
+  for (size_t i = 0; i < rank.rails.size(); ++i) {
+    if (rank.rails[i].name == rail->name) options.rails_beside |= 1u << i;
   }
-  HubSessionRequest& session = request.session;
-  session.rank = rank;
-  session.ranks = ranks;
+  NodeSessionRequest& session = options.session;
+  session.rank = rank.rank;
+  session.ranks = rank.ranks;
   session.job = *key;
-  session.run = run;
+  session.run = rank.run;
   std::string my_address;
-  request.topology = topology_of(*manager, *rail, session, &my_address);
-  session.hubs = request.topology.hubs();
-  session.hub = request.topology.leaf_of(my_address);
-  if (session.hub < 0) {
+  options.topology = topology_of(*manager, *rail, session, &my_address);
+  session.nodes = options.topology.size();
+  session.node = options.topology.leaf_of(my_address);
+  if (session.node < 0) {
     return error(Code::invalid_argument, "aggregator %s: no aggregation node serves %s; add it to a "
                  "node's \"serves\" in the topology file", config.aggregator.c_str(), my_address.c_str());
   }
-  const schedule::TopologyNode& node = request.topology.nodes[static_cast<size_t>(session.hub)];
+  const TopologyNode& node = options.topology.nodes[static_cast<size_t>(session.node)];
   session.rail = std::move(*rail);
-  session.node.address = node.address;
-  session.node.blob = transport::encode(transport::TcpPorts{node.port, node.port});
+  session.node_rail.address = node.address;
+  session.node_rail.blob = transport::encode(transport::TcpPorts{node.port, node.port});
   session.peer_deadline = kNodeDeadline;
   session.inline_bytes = config.inline_bytes;
   session.congestion_control = config.congestion_control;
-  return request;
+  return options;
 }
 
-}  // namespace nezha::context
+}  // namespace nezha::aggregation

@@ -4,7 +4,7 @@
 
 #include "base/blob.h"
 
-namespace nezha::context {
+namespace nezha::aggregation {
 
 using schedule::Range;
 
@@ -14,12 +14,12 @@ namespace {
 constexpr uint64_t kOpenMax = 4096;
 constexpr uint64_t kRangesMax = 1 << 20;
 
-bool is_through(const HubClaims& claims, uint64_t seq) {
+bool is_through(const RankProgress& claims, uint64_t seq) {
   if (seq < claims.through) return true;
   return seq < claims.begun && claims.open[seq - claims.through].through;
 }
 
-bool holds(const HubClaims& claims, uint64_t seq, Range range) {
+bool holds(const RankProgress& claims, uint64_t seq, Range range) {
   if (is_through(claims, seq)) return true;
   if (seq >= claims.begun) return false;
   const std::vector<Range>& held = claims.open[seq - claims.through].held;
@@ -30,24 +30,24 @@ bool holds(const HubClaims& claims, uint64_t seq, Range range) {
 
 }  // namespace
 
-std::string encode(const HubClaims& claims) {
+std::string encode(const RankProgress& claims) {
   BlobWriter blob;
   blob.number(claims.through).number(claims.begun);
-  for (const HubClaim& claim : claims.open) {
+  for (const OperationProgress& claim : claims.open) {
     blob.number(claim.through ? 1 : 0).number(claim.held.size());
     for (const Range& range : claim.held) blob.number(range.begin).number(range.end);
   }
   return blob.take();
 }
 
-bool decode(std::string_view bytes, HubClaims* claims) {
+bool decode(std::string_view bytes, RankProgress* claims) {
   BlobReader blob(bytes);
-  HubClaims read;
+  RankProgress read;
   read.through = blob.number();
   read.begun = blob.number();
   if (!blob.ok() || read.begun < read.through || read.begun - read.through > kOpenMax) return false;
   for (uint64_t seq = read.through; seq < read.begun && blob.ok(); ++seq) {
-    HubClaim& claim = read.open.emplace_back();
+    OperationProgress& claim = read.open.emplace_back();
     claim.through = blob.number() != 0;
     const uint64_t ranges = blob.number();
     if (ranges > kRangesMax) return false;
@@ -63,14 +63,14 @@ bool decode(std::string_view bytes, HubClaims* claims) {
   return true;
 }
 
-bool anyone_through(uint64_t seq, std::span<const HubClaims> claims) {
+bool anyone_completed(uint64_t seq, std::span<const RankProgress> claims) {
   return std::any_of(claims.begin(), claims.end(),
-                     [&](const HubClaims& rank) { return is_through(rank, seq); });
+                     [&](const RankProgress& rank) { return is_through(rank, seq); });
 }
 
-std::vector<HubPiece> missing_pieces(uint64_t seq, uint64_t count, std::span<const HubClaims> claims) {
+std::vector<MissingPiece> missing_pieces(uint64_t seq, uint64_t count, std::span<const RankProgress> claims) {
   std::vector<uint64_t> cuts = {0, count};
-  for (const HubClaims& rank : claims) {
+  for (const RankProgress& rank : claims) {
     if (seq < rank.through || seq >= rank.begun) continue;
     for (const Range& range : rank.open[seq - rank.through].held) {
       cuts.push_back(std::min<uint64_t>(range.begin, count));
@@ -79,7 +79,7 @@ std::vector<HubPiece> missing_pieces(uint64_t seq, uint64_t count, std::span<con
   }
   std::sort(cuts.begin(), cuts.end());
   cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
-  std::vector<HubPiece> pieces;
+  std::vector<MissingPiece> pieces;
   for (size_t i = 0; i + 1 < cuts.size(); ++i) {
     const Range range{cuts[i], cuts[i + 1]};
     int holder = -1;
@@ -99,4 +99,4 @@ std::vector<HubPiece> missing_pieces(uint64_t seq, uint64_t count, std::span<con
   return pieces;
 }
 
-}  // namespace nezha::context
+}  // namespace nezha::aggregation

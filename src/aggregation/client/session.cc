@@ -7,30 +7,30 @@
 #include "transport/connect/connector.h"
 #include "transport/tcp/tcp_opener.h"
 
-namespace nezha::context {
+namespace nezha::aggregation {
 
-Result<std::unique_ptr<HubSession>> HubSession::create(progress::Loop& loop,
-                                                       const HubSessionRequest& request) {
-  std::unique_ptr<HubSession> session(new HubSession(loop, request));
+Result<std::unique_ptr<NodeSession>> NodeSession::create(progress::Loop& loop,
+                                                       const NodeSessionRequest& request) {
+  std::unique_ptr<NodeSession> session(new NodeSession(loop, request));
   NEZHA_RETURN_IF_ERROR(session->open());
   return session;
 }
 
-Status HubSession::open() {
+Status NodeSession::open() {
   engine::EngineOptions options;
   options.rank = request_.rank;
-  options.world_size = request_.ranks + request_.hubs;
-  options.chunk_bytes = wire::kHubChunkBytes;
-  options.credit_bytes = wire::kHubCreditBytes;
+  options.world_size = request_.ranks + request_.nodes;
+  options.chunk_bytes = kAggregationChunkBytes;
+  options.credit_bytes = kAggregationCreditBytes;
   options.inline_bytes = request_.inline_bytes;
   options.peer_deadline = request_.peer_deadline;
   engine_ = std::make_unique<engine::Engine>(loop_, options);
   auto nonce = wire::random_nonce();
   if (!nonce) return nonce.status();
-  wire::Ticket ticket{request_.job.job, request_.run, static_cast<uint32_t>(request_.ranks),
-                      static_cast<uint16_t>(request_.hubs), request_.session, 0};
+  Ticket ticket{request_.job.job, request_.run, static_cast<uint32_t>(request_.ranks),
+                      static_cast<uint16_t>(request_.nodes), request_.session, 0};
   std::memcpy(&ticket.nonce, nonce->data(), sizeof(ticket.nonce));
-  const wire::TicketBytes bytes = wire::make_ticket(ticket, request_.job.key);
+  const TicketBytes bytes = make_ticket(ticket, request_.job.key);
   transport::MeshRequest mesh;
   mesh.rank = request_.rank;
   mesh.job = request_.run;
@@ -39,37 +39,37 @@ Status HubSession::open() {
   mesh.ticket.assign(bytes.begin(), bytes.end());
   mesh.ranks.resize(static_cast<size_t>(options.world_size));
   mesh.ranks[static_cast<size_t>(request_.rank)] = {request_.rank, "rank", {request_.rail}};
-  mesh.ranks[static_cast<size_t>(hub())] = {hub(), "node", {request_.node}};
+  mesh.ranks[static_cast<size_t>(node_rank())] = {node_rank(), "node", {request_.node_rail}};
   auto rejoin = transport::Connector::create(mesh, transport::tcp_opener(), loop_, {loop_, *engine_},
                                                *this, {});
   if (!rejoin) return rejoin.status();
   transport::Connector& dialler = **rejoin;
   engine_->supervisor().set_rejoin(std::move(*rejoin));
-  enlister_ = std::make_unique<engine::Enlister>(*engine_, hub());
-  NEZHA_RETURN_IF_ERROR(enlister_->open());
-  dialler.dial({hub(), 0, 0, 0}, 1, kDialPatience);
+  registration_ = std::make_unique<RegistrationClient>(*engine_, node_rank());
+  NEZHA_RETURN_IF_ERROR(registration_->open());
+  dialler.dial({node_rank(), 0, 0, 0}, 1, kDialPatience);
   return Status::ok();
 }
 
-// The engine ends what the enlister has under way.
-HubSession::~HubSession() {
+// The engine ends what the registration has under way.
+NodeSession::~NodeSession() {
   if (engine_ == nullptr) return;
   engine_->supervisor().stop();
   engine_->say_goodbye();
   engine_.reset();
 }
 
-HubSession::State HubSession::state() const {
+NodeSession::State NodeSession::state() const {
   if (dial_failed_ || links().gone || links().left) return State::lost;
   return links().links().empty() ? State::dialling : State::up;
 }
 
-void HubSession::on_joined(std::unique_ptr<transport::Connection> connection) {
+void NodeSession::on_joined(std::unique_ptr<transport::Connection> connection) {
   if (links().links().empty()) return engine_->add_connection(std::move(connection), kNominalBytesPerS);
   engine_->supervisor().on_joined(std::move(connection));
 }
 
-void HubSession::on_dial_failed(const transport::Path& path, transport::DialOutcome outcome,
+void NodeSession::on_dial_failed(const transport::Path& path, transport::DialOutcome outcome,
                                 const std::string& reason) {
   reason_ = reason;
   // The node is gone, or does not know us any more.
@@ -79,22 +79,22 @@ void HubSession::on_dial_failed(const transport::Path& path, transport::DialOutc
   if (!dial_failed_) engine_->supervisor().on_dial_failed(path, outcome, reason);
 }
 
-void HubSession::on_probed(const transport::Path& path, transport::Probed probed) {
+void NodeSession::on_probed(const transport::Path& path, transport::Probed probed) {
   engine_->supervisor().on_probed(path, probed);
 }
 
-void HubSession::on_carrier(int rail, bool up) { engine_->supervisor().on_carrier(rail, up); }
+void NodeSession::on_carrier(int rail, bool up) { engine_->supervisor().on_carrier(rail, up); }
 
-bool HubSession::run(Nanoseconds now) {
+bool NodeSession::run(Nanoseconds now) {
   const bool output = engine_->run(now);
   engine::PeerLinks& node = links();
   if (!node.links().empty() && !node.gone && node.any_up() == nullptr) {
-    engine_->peer_lost(hub(), error(Code::peer_lost, "the connection to the aggregation node broke"));
+    engine_->peer_lost(node_rank(), error(Code::peer_lost, "the connection to the aggregation node broke"));
   }
-  if (state() != State::dialling) enlister_->run();
+  if (state() != State::dialling) registration_->run();
   return output;
 }
 
-Nanoseconds HubSession::next_wakeup() const { return engine_->next_wakeup(); }
+Nanoseconds NodeSession::next_wakeup() const { return engine_->next_wakeup(); }
 
-}  // namespace nezha::context
+}  // namespace nezha::aggregation

@@ -1,4 +1,4 @@
-// HubSession: a rank's connection to an aggregation node, with the engine that drives operations through
+// NodeSession: a rank's connection to an aggregation node, with the engine that drives operations through
 // it: from the first dial until the node is lost.
 //
 // Contract
@@ -21,59 +21,59 @@
 #include "progress/loop.h"
 #include "transport/transport.h"
 
-namespace nezha::context {
+namespace nezha::aggregation {
 
-struct HubSessionRequest {
+struct NodeSessionRequest {
   int rank = 0;
   int ranks = 1;
-  int hubs = 1;                    // nodes of the topology (aggregation/topology.h)
-  int hub = 0;                     // which of them this rank talks to
-  wire::JobKey job;
+  int nodes = 1;                    // nodes of the topology (aggregation/topology.h)
+  int node = 0;                     // which of them this rank talks to
+  JobKey job;
   uint64_t run = 0;                // this world of ranks
   uint32_t session = 0;            // equal on all ranks of the run; grows when one was lost
   transport::RailAddress rail;     // mine
-  transport::RailAddress node;     // its address and port
+  transport::RailAddress node_rail;  // its address and port
   Nanoseconds peer_deadline = 30 * kSecond;
   uint64_t inline_bytes = 16 * 1024;
   std::string congestion_control;
 };
 
-class HubSession final : public progress::LoopClient, private transport::RejoinEvents {
+class NodeSession final : public progress::LoopClient, private transport::RejoinEvents {
  public:
   enum class State : uint8_t { dialling, up, lost };
-  static Result<std::unique_ptr<HubSession>> create(progress::Loop& loop,
-                                                    const HubSessionRequest& request);
-  ~HubSession() override;
-  HubSession(const HubSession&) = delete;
-  HubSession& operator=(const HubSession&) = delete;
+  static Result<std::unique_ptr<NodeSession>> create(progress::Loop& loop,
+                                                    const NodeSessionRequest& request);
+  ~NodeSession() override;
+  NodeSession(const NodeSession&) = delete;
+  NodeSession& operator=(const NodeSession&) = delete;
 
   State state() const;
   // Why it is lost, or what the last dial said.
   std::string reason() const {
-    const bool was_ended = enlister_ != nullptr && enlister_->failure().code() == Code::exhausted;
-    return was_ended ? enlister_->failure().message() : reason_;
+    const bool was_ended = registration_ != nullptr && registration_->failure().code() == Code::exhausted;
+    return was_ended ? registration_->failure().message() : reason_;
   }
   // The node's number in the job.
-  int hub() const { return request_.ranks + request_.hub; }
+  int node_rank() const { return request_.ranks + request_.node; }
   engine::Engine& engine() { return *engine_; }
 
   // Asks the node to add up for this communicator, on behalf of all the node's children in it; of these
-  // the lowest does so (schedule::enlister_of). `members`: global ranks, then hubs
-  // (schedule::plan_hubs). A number of a communicator is used once in a session. Returns the number, not
+  // the lowest does so (registrar_of). `members`: global ranks, then nodes
+  // (plan_tree). A number of a communicator is used once in a session. Returns the number, not
   // 0, under which to ask for the answer.
-  uint64_t enlist(uint32_t comm, const std::vector<int>& members,
+  uint64_t register_group(uint32_t comm, const std::vector<int>& members,
                   const schedule::AggregationTree& tree) {
-    return enlister_->enlist(comm, members, tree);
+    return registration_->register_group(comm, members, tree);
   }
   // Once it is there, and once.
-  std::optional<Status> take_answer(uint64_t number) { return enlister_->take_answer(number); }
-  // This rank's end of it. `members` and `tree` as they were enlisted.
+  std::optional<Status> take_reply(uint64_t number) { return registration_->take_reply(number); }
+  // This rank's end of it. `members` and `tree` as they were registered.
   Result<engine::Group*> join(uint32_t comm, std::vector<int> members, schedule::AggregationTree tree) {
-    return engine::make_plain_group(*engine_, comm, std::move(members), std::move(tree));
+    return make_plain_group(*engine_, comm, std::move(members), std::move(tree));
   }
   // This rank takes no part in the communicator any more, whose group is destroyed or was never joined
   // here. When the last child has said so, the node's slots are free.
-  void leave(uint32_t comm) { enlister_->leave(comm); }
+  void leave(uint32_t comm) { registration_->leave(comm); }
 
   // progress::LoopClient
   bool run(Nanoseconds now) override;
@@ -83,9 +83,9 @@ class HubSession final : public progress::LoopClient, private transport::RejoinE
  private:
   static constexpr Nanoseconds kDialPatience = 3 * kSecond;
   static constexpr double kNominalBytesPerS = 125e6;
-  HubSession(progress::Loop& loop, const HubSessionRequest& request) : loop_(loop), request_(request) {}
+  NodeSession(progress::Loop& loop, const NodeSessionRequest& request) : loop_(loop), request_(request) {}
   Status open();
-  engine::PeerLinks& links() const { return *engine_->peers()[static_cast<size_t>(hub())]; }
+  engine::PeerLinks& links() const { return *engine_->peers()[static_cast<size_t>(node_rank())]; }
 
   // transport::RejoinEvents
   void on_joined(std::unique_ptr<transport::Connection> connection) override;
@@ -95,11 +95,11 @@ class HubSession final : public progress::LoopClient, private transport::RejoinE
   void on_carrier(int rail, bool up) override;
 
   progress::Loop& loop_;
-  const HubSessionRequest request_;
+  const NodeSessionRequest request_;
   std::unique_ptr<engine::Engine> engine_;
   bool dial_failed_ = false;
   std::string reason_;
-  std::unique_ptr<engine::Enlister> enlister_;
+  std::unique_ptr<RegistrationClient> registration_;
 };
 
-}  // namespace nezha::context
+}  // namespace nezha::aggregation

@@ -12,12 +12,12 @@
 #include "transport/rail_socket.h"
 #include "wire/little_endian.h"
 
-namespace nezha::context {
+namespace nezha::aggregation {
 namespace {
 
-class Asker {
+class TopologyClient {
  public:
-  explicit Asker(const TopologyQuestion& question)
+  explicit TopologyClient(const TopologyRequest& question)
       : question_(question), deadline_(system_clock().now() + question.timeout) {}
 
   Result<std::string> ask() {
@@ -77,9 +77,9 @@ class Asker {
   Status prove() const {
     auto nonce = wire::random_nonce();
     if (!nonce) return nonce.status();
-    wire::Ticket ticket{question_.job.job, 0, 1, 0, 0, 0};
+    Ticket ticket{question_.job.job, 0, 1, 0, 0, 0};
     std::memcpy(&ticket.nonce, nonce->data(), sizeof(ticket.nonce));
-    NEZHA_RETURN_IF_ERROR(say(wire::make_ticket(ticket, question_.job.key)));
+    NEZHA_RETURN_IF_ERROR(say(make_ticket(ticket, question_.job.key)));
     wire::Hello hello;
     hello.world_size = 2;
     hello.acceptor_rank = 1;
@@ -113,7 +113,7 @@ class Asker {
   }
 
   Result<std::string> read() const {
-    constexpr size_t kMost = sizeof(uint32_t) + schedule::kTopologyBytesMax;
+    constexpr size_t kMost = sizeof(uint32_t) + kTopologyBytesMax;
     std::string text;
     std::array<char, 4096> piece;
     while (true) {
@@ -141,24 +141,24 @@ class Asker {
     return text.substr(sizeof(uint32_t));
   }
 
-  const TopologyQuestion& question_;
+  const TopologyRequest& question_;
   const Nanoseconds deadline_;
   Descriptor fd_;
 };
 
 }  // namespace
 
-Result<schedule::Topology> ask_topology(const TopologyQuestion& question, std::string* my_address) {
-  Asker asker(question);
+Result<Topology> request_topology(const TopologyRequest& question, std::string* my_address) {
+  TopologyClient asker(question);
   auto text = asker.ask();
   if (!text) return text.status();
-  auto topology = schedule::parse_topology(*text);
+  auto topology = parse_topology(*text);
   if (!topology) return topology.status();
-  for (schedule::TopologyNode& node : topology->nodes) {
+  for (TopologyNode& node : topology->nodes) {
     if (node.address == "0.0.0.0" || node.address == "::") node.address = question.address;
   }
   if (my_address != nullptr) *my_address = asker.local_address();
   return topology;
 }
 
-}  // namespace nezha::context
+}  // namespace nezha::aggregation

@@ -12,19 +12,19 @@
 #include "base/clock.h"
 #include "base/status.h"
 
-namespace nezha::context {
+namespace nezha::aggregation {
 
-struct TopologyQuestion {
+struct TopologyRequest {
   std::string address;      // numeric, of any node
   uint16_t port = 0;
   std::string device = "";  // through which; "": the route's
-  wire::JobKey job;
+  JobKey job;
   Nanoseconds timeout = 3 * kSecond;
 };
 
 // A node that listens everywhere is told with the address at which it was asked. `my_address`, unless
 // null: this host's as the node sees it, which says who serves it (Topology::leaf_of).
-Result<schedule::Topology> ask_topology(const TopologyQuestion& question,
+Result<Topology> request_topology(const TopologyRequest& question,
                                         std::string* my_address = nullptr);
 
-}  // namespace nezha::context
+}  // namespace nezha::aggregation

@@ -5,11 +5,11 @@
 
 #include "wire/little_endian.h"
 
-namespace nezha::wire {
+namespace nezha::aggregation {
 namespace {
 
 constexpr size_t kNumberDigits = 16;
-constexpr size_t kTextBytes = kNumberDigits + 1 + 2 * kSecretBytes;
+constexpr size_t kTextBytes = kNumberDigits + 1 + 2 * wire::kSecretBytes;
 
 void put_hex(std::string* text, std::byte byte) {
   constexpr std::string_view kDigits = "0123456789abcdef";
@@ -26,16 +26,16 @@ bool get_hex(std::string_view digits, Number* out) {
 
 }  // namespace
 
-Secret job_key_of(const Secret& key, uint64_t job) {
+wire::Secret job_key_of(const wire::Secret& key, uint64_t job) {
   std::array<std::byte, sizeof(job)> number;
-  store_le(number.data(), job);
+  wire::store_le(number.data(), job);
   std::string text = "aggregation job:";
   text.append(reinterpret_cast<const char*>(number.data()), number.size());
-  return channel_mac_of(key, text);
+  return wire::channel_mac_of(key, text);
 }
 
 uint64_t job_number_of(std::string_view name) {
-  return load_le<uint64_t>(secret_from_text(name).data());
+  return wire::load_le<uint64_t>(wire::secret_from_text(name).data());
 }
 
 std::string to_text(const JobKey& key) {
@@ -60,4 +60,4 @@ Result<JobKey> job_key_from_text(std::string_view text) {
                "job-key` prints, 16 and 64 hexadecimal digits joined by ':'");
 }
 
-}  // namespace nezha::wire
+}  // namespace nezha::aggregation

@@ -11,19 +11,19 @@
 #include "base/status.h"
 #include "wire/handshake.h"
 
-namespace nezha::wire {
+namespace nezha::aggregation {
 
 struct JobKey {
   uint64_t job = 0;
-  Secret key{};
+  wire::Secret key{};
 };
 
 // HMAC(key, "aggregation job" | job): whoever has it can join that job and no other.
-Secret job_key_of(const Secret& key, uint64_t job);
+wire::Secret job_key_of(const wire::Secret& key, uint64_t job);
 // Of a job's name, such as the number that a scheduler gave it: the first 8 bytes of its SHA-256.
 uint64_t job_number_of(std::string_view name);
 // "16 hexadecimal digits:64 hexadecimal digits".
 std::string to_text(const JobKey& key);
 Result<JobKey> job_key_from_text(std::string_view text);
 
-}  // namespace nezha::wire
+}  // namespace nezha::aggregation

@@ -5,11 +5,11 @@
 #include "aggregation/protocol/registration.h"
 #include "control/policy.h"
 
-namespace nezha::engine {
+namespace nezha::aggregation {
 
-Result<Group*> make_plain_group(Engine& engine, uint32_t comm, std::vector<int> members,
+Result<engine::Group*> make_plain_group(engine::Engine& engine, uint32_t comm, std::vector<int> members,
                                 schedule::AggregationTree tree, const schedule::CostTable& costs) {
-  GroupRequest request;
+  engine::GroupRequest request;
   request.comm = comm;
   request.members = std::move(members);
   request.tree = std::move(tree);
@@ -20,28 +20,28 @@ Result<Group*> make_plain_group(Engine& engine, uint32_t comm, std::vector<int> 
   return engine.create_group(std::move(request));
 }
 
-Status Enlister::open() {
+Status RegistrationClient::open() {
   const int me = engine_.options().rank;
-  auto group = make_plain_group(engine_, wire::desk_comm(static_cast<uint32_t>(me)), {me, hub_}, {});
+  auto group = make_plain_group(engine_, registration_comm(static_cast<uint32_t>(me)), {me, node_}, {});
   if (!group) return group.status();
-  desk_ = *group;
+  channel_ = *group;
   return Status::ok();
 }
 
-uint64_t Enlister::enlist(uint32_t comm, const std::vector<int>& members,
+uint64_t RegistrationClient::register_group(uint32_t comm, const std::vector<int>& members,
                           const schedule::AggregationTree& tree) {
-  const wire::Order order{comm, static_cast<uint32_t>(members.size()),
-                          static_cast<uint32_t>(tree.hubs())};
-  const wire::Roll roll{members, tree.parent};
-  requests_.push_back({next_number_, wire::encode(order), wire::encode(roll)});
+  const RegistrationRequest request{comm, static_cast<uint32_t>(members.size()),
+                          static_cast<uint32_t>(tree.nodes())};
+  const MemberList list{members, tree.parent};
+  requests_.push_back({next_number_, encode(request), encode(list)});
   return next_number_++;
 }
 
-void Enlister::leave(uint32_t comm) {
-  requests_.push_back({0, wire::encode(wire::Order{comm, 0, 0}), {}});
+void RegistrationClient::leave(uint32_t comm) {
+  requests_.push_back({0, encode(RegistrationRequest{comm, 0, 0}), {}});
 }
 
-std::optional<Status> Enlister::take_answer(uint64_t number) {
+std::optional<Status> RegistrationClient::take_reply(uint64_t number) {
   const auto found = answers_.find(number);
   if (found == answers_.end()) return std::nullopt;
   std::optional<Status> answer(std::move(found->second));
@@ -49,45 +49,45 @@ std::optional<Status> Enlister::take_answer(uint64_t number) {
   return answer;
 }
 
-Status Enlister::post(std::string& bytes, bool is_send, uint32_t tag, Work& work) {
-  MessageRequest request;
+Status RegistrationClient::post(std::string& bytes, bool is_send, uint32_t tag, engine::Work& work) {
+  engine::MessageRequest request;
   request.is_send = is_send;
   request.buffer = bytes.data();
   request.count = bytes.size();
   request.peer = 1;
   request.tag = tag;
   work.renew();
-  return engine_.submit_message(*desk_, request, work);
+  return engine_.submit_message(*channel_, request, work);
 }
 
-Status Enlister::send(Request& request) {
-  reply_.assign(wire::kAnswerBytes, '\0');
-  NEZHA_RETURN_IF_ERROR(post(reply_, false, wire::kAnswerTag, replied_));
-  NEZHA_RETURN_IF_ERROR(post(request.order, true, wire::kOrderTag, order_sent_));
-  return request.roll.empty() ? Status::ok() : post(request.roll, true, wire::kRollTag, roll_sent_);
+Status RegistrationClient::send(Request& request) {
+  reply_.assign(kReplyBytes, '\0');
+  NEZHA_RETURN_IF_ERROR(post(reply_, false, kReplyTag, replied_));
+  NEZHA_RETURN_IF_ERROR(post(request.request, true, kRequestTag, request_sent_));
+  return request.member_list.empty() ? Status::ok() : post(request.member_list, true, kMemberListTag, list_sent_);
 }
 
-void Enlister::answer(const Status& outcome) {
+void RegistrationClient::answer(const Status& outcome) {
   if (requests_.front().number != 0) answers_.emplace(requests_.front().number, outcome);
   requests_.pop_front();
   asked_ = false;
 }
 
-void Enlister::run() {
+void RegistrationClient::run() {
   while (!requests_.empty()) {
     if (broken_.is_ok() && !asked_) broken_ = send(requests_.front());
     if (!broken_.is_ok()) {
       // What is under way of the first ends with the group.
-      engine_.fail_group(*desk_, broken_, false);
+      engine_.fail_group(*channel_, broken_, false);
       answer(broken_);
       continue;
     }
     asked_ = true;
-    const bool has_roll = !requests_.front().roll.empty();
-    if (!replied_.is_done() || !order_sent_.is_done() || (has_roll && !roll_sent_.is_done())) return;
+    const bool has_list = !requests_.front().member_list.empty();
+    if (!replied_.is_done() || !request_sent_.is_done() || (has_list && !list_sent_.is_done())) return;
     if (!replied_.status()) broken_ = replied_.status();
-    answer(broken_.is_ok() ? wire::decode_answer(reply_) : broken_);
+    answer(broken_.is_ok() ? decode_reply(reply_) : broken_);
   }
 }
 
-}  // namespace nezha::engine
+}  // namespace nezha::aggregation

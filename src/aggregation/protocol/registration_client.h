@@ -1,9 +1,9 @@
-// Enlister: the asking half of aggregation/protocol/registration.h: what one member of a job wants of one hub.
+// RegistrationClient: the asking half of aggregation/protocol/registration.h: what one member of a job wants of one node.
 //
 // Contract
 //   Owner    whoever owns the engine, and outlived by it; baton held.
 //   Order    orders are sent and answered one by one, in the order of asking.
-//   Errors   a hub that is lost answers everything with `peer_lost`; otherwise as wire::decode_answer.
+//   Errors   a node that is lost answers everything with `peer_lost`; otherwise as decode_reply.
 #pragma once
 
 #include <cstdint>
@@ -18,57 +18,57 @@
 #include "engine/work.h"
 #include "schedule/aggregation.h"
 
-namespace nezha::engine {
+namespace nezha::aggregation {
 
-class Enlister {
+class RegistrationClient {
  public:
-  // `hub`: its number in the job.
-  Enlister(Engine& engine, int hub) : engine_(engine), hub_(hub) {}
-  Enlister(const Enlister&) = delete;
-  Enlister& operator=(const Enlister&) = delete;
+  // `node`: its number in the job.
+  RegistrationClient(engine::Engine& engine, int node) : engine_(engine), node_(node) {}
+  RegistrationClient(const RegistrationClient&) = delete;
+  RegistrationClient& operator=(const RegistrationClient&) = delete;
 
   // Makes the group of the two.
   Status open();
-  // Asks the hub to add up for this communicator; the number under which to ask for the answer.
-  // `members`: global, hubs last.
-  uint64_t enlist(uint32_t comm, const std::vector<int>& members,
+  // Asks the node to add up for this communicator; the number under which to ask for the answer.
+  // `members`: global, nodes last.
+  uint64_t register_group(uint32_t comm, const std::vector<int>& members,
                   const schedule::AggregationTree& tree);
   // This member and those below it take no part in it any more. Nobody waits for the answer.
   void leave(uint32_t comm);
   // Once for each number.
-  std::optional<Status> take_answer(uint64_t number);
+  std::optional<Status> take_reply(uint64_t number);
   // After the engine.
   void run();
-  // Ok, or why nothing can be asked any more: in the hub's words where it said some.
-  const Status& failure() const { return desk_->failed; }
+  // Ok, or why nothing can be asked any more: in the node's words where it said some.
+  const Status& failure() const { return channel_->failed; }
 
  private:
   struct Request {
     uint64_t number = 0;  // 0: nobody wants the answer
-    std::string order;
-    std::string roll;     // empty: no roll follows
+    std::string request;
+    std::string member_list;  // empty: no list follows
   };
-  Status post(std::string& bytes, bool is_send, uint32_t tag, Work& work);
+  Status post(std::string& bytes, bool is_send, uint32_t tag, engine::Work& work);
   Status send(Request& request);
   void answer(const Status& outcome);
 
-  Engine& engine_;
-  const int hub_;
-  Group* desk_ = nullptr;
+  engine::Engine& engine_;
+  const int node_;
+  engine::Group* channel_ = nullptr;
   uint64_t next_number_ = 1;
   std::deque<Request> requests_;  // the first is under way when `asked_`
   bool asked_ = false;
   Status broken_;  // why nothing can be asked any more
   std::string reply_;
-  Work order_sent_;
-  Work roll_sent_;
-  Work replied_;
+  engine::Work request_sent_;
+  engine::Work list_sent_;
+  engine::Work replied_;
   std::map<uint64_t, Status> answers_;
 };
 
-// A group whose rails take what they can: what enlisting, hubs, their sessions and councils need.
-// `tree`: of a group with hubs.
-Result<Group*> make_plain_group(Engine& engine, uint32_t comm, std::vector<int> members,
+// A group whose rails take what they can: what registering, nodes, their sessions and rounds need.
+// `tree`: of a group with nodes.
+Result<engine::Group*> make_plain_group(engine::Engine& engine, uint32_t comm, std::vector<int> members,
                                 schedule::AggregationTree tree, const schedule::CostTable& costs = {});
 
-}  // namespace nezha::engine
+}  // namespace nezha::aggregation

@@ -5,25 +5,29 @@
 
 #include "wire/little_endian.h"
 
-namespace nezha::wire {
+namespace nezha::aggregation {
+
+using wire::load_le;
+using wire::store_le;
+
 namespace {
 
 constexpr uint32_t kMagicOfTickets = 0x3241'5A4E;  // "NZA2"
 constexpr size_t kMacAt = 40;
 
-Mac mac_of(const Secret& job_key, std::span<const std::byte> head) {
+Mac mac_of(const wire::Secret& job_key, std::span<const std::byte> head) {
   std::string text = "ticket:";
   text.append(reinterpret_cast<const char*>(head.data()), head.size());
-  return channel_mac_of(job_key, text);
+  return wire::channel_mac_of(job_key, text);
 }
 
 }  // namespace
 
-TicketBytes make_ticket(const Ticket& ticket, const Secret& job_key) {
+TicketBytes make_ticket(const Ticket& ticket, const wire::Secret& job_key) {
   TicketBytes bytes{};
   store_le(bytes.data(), kMagicOfTickets);
-  store_le(bytes.data() + 4, kProtocolVersion);
-  store_le(bytes.data() + 6, ticket.hubs);
+  store_le(bytes.data() + 4, wire::kProtocolVersion);
+  store_le(bytes.data() + 6, ticket.nodes);
   store_le(bytes.data() + 8, ticket.ranks);
   store_le(bytes.data() + 12, ticket.session);
   store_le(bytes.data() + 16, ticket.job);
@@ -34,11 +38,14 @@ TicketBytes make_ticket(const Ticket& ticket, const Secret& job_key) {
   return bytes;
 }
 
-Refusal check_ticket(std::span<const std::byte, kTicketBytes> bytes, const Secret& key, Ticket* out) {
-  if (load_le<uint32_t>(bytes.data()) != kMagicOfTickets) return Refusal::bad_magic;
-  if (load_le<uint16_t>(bytes.data() + 4) != kProtocolVersion) return Refusal::bad_version;
+wire::Refusal check_ticket(std::span<const std::byte, kTicketBytes> bytes, const wire::Secret& key,
+                           Ticket* out) {
+  if (load_le<uint32_t>(bytes.data()) != kMagicOfTickets) return wire::Refusal::bad_magic;
+  if (load_le<uint16_t>(bytes.data() + 4) != wire::kProtocolVersion) {
+    return wire::Refusal::bad_version;
+  }
   Ticket ticket;
-  ticket.hubs = load_le<uint16_t>(bytes.data() + 6);
+  ticket.nodes = load_le<uint16_t>(bytes.data() + 6);
   ticket.ranks = load_le<uint32_t>(bytes.data() + 8);
   ticket.session = load_le<uint32_t>(bytes.data() + 12);
   ticket.job = load_le<uint64_t>(bytes.data() + 16);
@@ -46,12 +53,14 @@ Refusal check_ticket(std::span<const std::byte, kTicketBytes> bytes, const Secre
   ticket.nonce = load_le<uint64_t>(bytes.data() + 32);
   Mac said;
   std::memcpy(said.data(), bytes.data() + kMacAt, said.size());
-  if (!same_mac(said, mac_of(job_key_of(key, ticket.job), bytes.first(kMacAt)))) return Refusal::bad_mac;
+  if (!same_mac(said, mac_of(job_key_of(key, ticket.job), bytes.first(kMacAt)))) {
+    return wire::Refusal::bad_mac;
+  }
   const bool sane = ticket.ranks >= 1 && ticket.ranks <= kTicketRanksMax &&
-                    ticket.hubs <= kTicketHubsMax;
-  if (!sane) return Refusal::malformed;
+                    ticket.nodes <= kTicketNodesMax;
+  if (!sane) return wire::Refusal::malformed;
   *out = ticket;
-  return Refusal::none;
+  return wire::Refusal::none;
 }
 
-}  // namespace nezha::wire
+}  // namespace nezha::aggregation

@@ -9,13 +9,13 @@
 //   offset size field                 offset size field
 //   0      4    magic                 16     8    job: whose key it is
 //   4      2    version               24     8    run: one world of ranks in that job
-//   6      2    hubs                  32     8    nonce
+//   6      2    nodes                  32     8    nonce
 //   8      4    ranks                 40     32   HMAC(job key, bytes 0..39)
 //   12     4    session: 0, 1, ...
 //
-// A ticket of 0 hubs is a question: what is the topology? Rank 0 of a world of two asks rank 1, and
+// A ticket of 0 nodes is a question: what is the topology? Rank 0 of a world of two asks rank 1, and
 // behind the handshake the node answers with the length of a text (4 bytes, little endian), the text
-// (aggregation/topology.h), and closes. Who calls, rank or hub, and which hub is called, is said in the
+// (aggregation/topology.h), and closes. Who calls, rank or node, and which node is called, is said in the
 // handshake, whose job is the run.
 #pragma once
 
@@ -25,17 +25,17 @@
 #include "aggregation/protocol/job_key.h"
 #include "wire/handshake.h"
 
-namespace nezha::wire {
+namespace nezha::aggregation {
 
 inline constexpr size_t kTicketBytes = 72;
 inline constexpr uint32_t kTicketRanksMax = 16384;
-inline constexpr uint16_t kTicketHubsMax = 1024;
+inline constexpr uint16_t kTicketNodesMax = 1024;
 
 struct Ticket {
   uint64_t job = 0;
   uint64_t run = 0;
   uint32_t ranks = 0;
-  uint16_t hubs = 0;
+  uint16_t nodes = 0;
   // A job whose tree lost a member begins again with the next session, which has nothing in common with
   // the one before.
   uint32_t session = 0;
@@ -45,8 +45,8 @@ struct Ticket {
 };
 using TicketBytes = std::array<std::byte, kTicketBytes>;
 
-TicketBytes make_ticket(const Ticket& ticket, const Secret& job_key);
+TicketBytes make_ticket(const Ticket& ticket, const wire::Secret& job_key);
 // `key` is the node's. `out` is written only when the answer is `none`.
-Refusal check_ticket(std::span<const std::byte, kTicketBytes> bytes, const Secret& key, Ticket* out);
+wire::Refusal check_ticket(std::span<const std::byte, kTicketBytes> bytes, const wire::Secret& key, Ticket* out);
 
-}  // namespace nezha::wire
+}  // namespace nezha::aggregation

@@ -9,7 +9,7 @@
 #include "transport/rail_socket.h"
 #include "transport/tcp/tcp_opener.h"
 
-namespace nezha::server {
+namespace nezha::aggregation {
 
 using progress::Loop;
 
@@ -23,24 +23,24 @@ class Aggregator::Worker final : public progress::LoopClient {
   ~Worker() override {
     loop_->stop();
     Loop::Baton baton(*loop_);
-    door_.reset();
+    listener_.reset();
     jobs_.clear();
   }
 
   Loop& loop() { return *loop_; }
-  void set_door(std::unique_ptr<FrontDoor> door) { door_ = std::move(door); }
-  const FrontDoor* door() const { return door_.get(); }
-  std::list<std::unique_ptr<JobHub>>& jobs() { return jobs_; }
-  const JobHubCounters& ended() const { return ended_; }
+  void set_listener(std::unique_ptr<Listener> listener) { listener_ = std::move(listener); }
+  const Listener* listener() const { return listener_.get(); }
+  std::list<std::unique_ptr<JobSession>>& jobs() { return jobs_; }
+  const JobSessionCounters& ended() const { return ended_; }
   uint64_t jobs_ended() const { return jobs_ended_; }
-  JobHub* find(const wire::Ticket& ticket) {
+  JobSession* find(const Ticket& ticket) {
     const auto found = std::find_if(jobs_.begin(), jobs_.end(),
                                     [&](const auto& job) { return job->is_of(ticket); });
     return found == jobs_.end() ? nullptr : found->get();
   }
 
   bool run(Nanoseconds now) override {
-    if (door_ != nullptr && now >= door_->next_wakeup()) door_->run(now);
+    if (listener_ != nullptr && now >= listener_->next_wakeup()) listener_->run(now);
     bool output = false;
     for (auto at = jobs_.begin(); at != jobs_.end();) {
       const auto job = at++;
@@ -56,13 +56,13 @@ class Aggregator::Worker final : public progress::LoopClient {
     return output;
   }
   Nanoseconds next_wakeup() const override {
-    // A job that nobody attends has to end some time.
+    // A session without members has to end some time.
     Nanoseconds soonest = jobs_.empty() ? kNever : loop_->clock().now() + kSecond;
-    if (door_ != nullptr) soonest = std::min(soonest, door_->next_wakeup());
+    if (listener_ != nullptr) soonest = std::min(soonest, listener_->next_wakeup());
     for (const auto& job : jobs_) soonest = std::min(soonest, job->next_wakeup());
     return soonest;
   }
-  // Who spins beside long operations takes the processor from those who send them.
+  // Spinning beside long operations would take the processor from their senders.
   bool expects_more() const override {
     return std::none_of(jobs_.begin(), jobs_.end(), [](const auto& job) { return job->is_long(); });
   }
@@ -76,15 +76,15 @@ class Aggregator::Worker final : public progress::LoopClient {
   explicit Worker(std::unique_ptr<Loop> loop) : loop_(std::move(loop)) { loop_->set_client(this); }
 
   std::unique_ptr<Loop> loop_;
-  std::unique_ptr<FrontDoor> door_;
-  std::list<std::unique_ptr<JobHub>> jobs_;
-  JobHubCounters ended_;  // of the jobs that are over
+  std::unique_ptr<Listener> listener_;
+  std::list<std::unique_ptr<JobSession>> jobs_;
+  JobSessionCounters ended_;  // of the jobs that are over
   uint64_t jobs_ended_ = 0;
 };
 
 namespace {
 
-JsonWriter& add_traffic(JsonWriter& json, const JobHubCounters& counters) {
+JsonWriter& add_traffic(JsonWriter& json, const JobSessionCounters& counters) {
   json.field("operations", counters.operations).field("refused_groups", counters.refused_groups);
   json.field("refused_connections", counters.refused_connections);
   json.field("over_budget", counters.over_budget);
@@ -109,9 +109,9 @@ Result<std::unique_ptr<Aggregator>> Aggregator::start(const AggregatorOptions& o
 }
 
 Status Aggregator::open() {
-  auto listener = transport::listen_on({options_.address, options_.device}, options_.port,
+  auto socket = transport::listen_on({options_.address, options_.device}, options_.port,
                                        options_.port, &port_);
-  if (!listener) return listener.status();
+  if (!socket) return socket.status();
   NEZHA_RETURN_IF_ERROR(find_place());
   for (int i = 0; i < std::max(1, options_.threads); ++i) {
     auto worker = Worker::create();
@@ -120,10 +120,10 @@ Status Aggregator::open() {
   }
   {
     Loop::Baton baton(workers_[0]->loop());
-    auto door = FrontDoor::open(workers_[0]->loop(), std::move(*listener), options_.key,
-                                schedule::to_json(node_.topology), *this);
-    if (!door) return door.status();
-    workers_[0]->set_door(std::move(*door));
+    auto listener = Listener::open(workers_[0]->loop(), std::move(*socket), options_.key,
+                                   to_json(node_.topology), *this);
+    if (!listener) return listener.status();
+    workers_[0]->set_listener(std::move(*listener));
   }
   for (const auto& worker : workers_) NEZHA_RETURN_IF_ERROR(worker->loop().start());
   return Status::ok();
@@ -131,16 +131,16 @@ Status Aggregator::open() {
 
 Status Aggregator::find_place() {
   if (node_.topology.nodes.empty()) {
-    node_.topology = schedule::flat_topology(options_.address, port_);
+    node_.topology = flat_topology(options_.address, port_);
     return Status::ok();
   }
-  node_.hub = node_.topology.find(options_.name);
-  if (node_.hub >= 0) return Status::ok();
+  node_.index = node_.topology.find(options_.name);
+  if (node_.index >= 0) return Status::ok();
   return error(Code::invalid_argument, "the topology has no node with the name \"%s\"",
                options_.name.c_str());
 }
 
-// The door's thread first, while all workers are there: it may be handing one of them a connection.
+// The first worker stops first, while the others exist: it may be handing one of them a connection.
 Aggregator::~Aggregator() {
   for (const auto& worker : workers_) worker->loop().stop();
 }
@@ -158,7 +158,7 @@ std::shared_ptr<Job> Aggregator::find_or_make_job(uint64_t number) {
   return made;
 }
 
-bool Aggregator::has_room(Worker& worker, const wire::Ticket& ticket) {
+bool Aggregator::has_room(Worker& worker, const Ticket& ticket) {
   const auto& jobs = worker.jobs();
   const auto sessions = static_cast<size_t>(std::count_if(
       jobs.begin(), jobs.end(), [&](const auto& job) { return job->job() == ticket.job; }));
@@ -170,9 +170,9 @@ bool Aggregator::has_room(Worker& worker, const wire::Ticket& ticket) {
   return false;
 }
 
-wire::Refusal Aggregator::may_prove(const wire::Ticket& ticket, transport::TrialIdentity* identity) {
-  const bool asks = ticket.hubs == 0;
-  if (!asks && ticket.hubs != node_.topology.hubs()) return wire::Refusal::wrong_tree;
+wire::Refusal Aggregator::may_authenticate(const Ticket& ticket, transport::TrialIdentity* identity) {
+  const bool asks = ticket.nodes == 0;
+  if (!asks && ticket.nodes != node_.topology.size()) return wire::Refusal::wrong_tree;
   const auto job = find_job(ticket.job);
   if (job != nullptr && job->has_seen(ticket.nonce)) return wire::Refusal::replayed;
   Worker& worker = *workers_[ticket.job % workers_.size()];
@@ -182,16 +182,16 @@ wire::Refusal Aggregator::may_prove(const wire::Ticket& ticket, transport::Trial
     if (&worker != workers_[0].get()) other.emplace(worker.loop());
     if (worker.find(ticket) == nullptr && !has_room(worker, ticket)) return wire::Refusal::no_room;
   }
-  identity->rank = static_cast<int>(ticket.ranks) + (asks ? 0 : node_.hub);
-  identity->world_size = ticket.ranks + std::max<uint32_t>(ticket.hubs, 1);
+  identity->rank = static_cast<int>(ticket.ranks) + (asks ? 0 : node_.index);
+  identity->world_size = ticket.ranks + std::max<uint32_t>(ticket.nodes, 1);
   identity->job = ticket.run;
-  identity->secret = wire::job_key_of(options_.key, ticket.job);
+  identity->secret = job_key_of(options_.key, ticket.job);
   identity->rail_counts.assign(identity->world_size, 1);
   identity->opener = &transport::tcp_opener();
   return wire::Refusal::none;
 }
 
-wire::Refusal Aggregator::admit(const wire::Ticket& ticket,
+wire::Refusal Aggregator::admit(const Ticket& ticket,
                                 std::unique_ptr<transport::Trial>& member) {
   Worker& worker = *workers_[ticket.job % workers_.size()];
   std::optional<Loop::Visit> other;
@@ -207,10 +207,10 @@ wire::Refusal Aggregator::admit(const wire::Ticket& ticket,
   return wire::Refusal::none;
 }
 
-wire::Refusal Aggregator::make_session(Worker& worker, const wire::Ticket& ticket,
+wire::Refusal Aggregator::make_session(Worker& worker, const Ticket& ticket,
                                        const std::shared_ptr<Job>& job) {
   if (!has_room(worker, ticket)) return wire::Refusal::no_room;
-  auto session = JobHub::create(worker.loop(), ticket, wire::job_key_of(options_.key, ticket.job), node_,
+  auto session = JobSession::create(worker.loop(), ticket, job_key_of(options_.key, ticket.job), node_,
                                 job);
   if (!session) {
     ++refused_jobs_;
@@ -224,17 +224,17 @@ wire::Refusal Aggregator::make_session(Worker& worker, const wire::Ticket& ticke
 
 std::string Aggregator::stats_json() {
   JsonWriter json;
-  json.begin_object().field("port", port_).field("hub", node_.hub);
+  json.begin_object().field("port", port_).field("hub", node_.index);
   json.field("bytes_charged", budget_.used()).field("bytes_max", budget_.max());
   {
     const Loop::Visit visit(workers_[0]->loop());
-    const FrontDoorCounters& door = workers_[0]->door()->counters();
-    json.key("door").begin_object().field("accepted", door.accepted).field("refused", door.refused);
-    json.field("answered", door.answered).field("expired", door.expired);
-    json.field("replayed", door.replayed).end_object();
+    const ListenerCounters& listener = workers_[0]->listener()->counters();
+    json.key("door").begin_object().field("accepted", listener.accepted);
+    json.field("refused", listener.refused).field("answered", listener.answered);
+    json.field("expired", listener.expired).field("replayed", listener.replayed).end_object();
     json.field("refused_jobs", refused_jobs_);
   }
-  JobHubCounters ended;
+  JobSessionCounters ended;
   uint64_t jobs_ended = 0;
   json.key("jobs").begin_array();
   for (size_t i = 0; i < workers_.size(); ++i) {
@@ -242,11 +242,11 @@ std::string Aggregator::stats_json() {
     ended += workers_[i]->ended();
     jobs_ended += workers_[i]->jobs_ended();
     for (const auto& job : workers_[i]->jobs()) {
-      const JobHubCounters counters = job->counters();
+      const JobSessionCounters counters = job->counters();
       json.begin_object().field("job", job->job()).field("run", job->run());
       json.field("session", job->session());
       json.field("worker", static_cast<uint64_t>(i)).field("ranks", job->ranks());
-      json.field("ranks_up", counters.ranks_up).field("hubs_up", counters.hubs_up);
+      json.field("ranks_up", counters.ranks_up).field("hubs_up", counters.nodes_up);
       json.field("lost_members", counters.lost_members).field("connections", counters.connections);
       json.field("groups", counters.groups).field("buffer_bytes", counters.buffer_bytes);
       json.field("memory_bytes", counters.memory_bytes).field("charged_bytes", counters.charged_bytes);
@@ -258,4 +258,4 @@ std::string Aggregator::stats_json() {
   return json.end_object().take();
 }
 
-}  // namespace nezha::server
+}  // namespace nezha::aggregation

@@ -20,7 +20,7 @@
 #include "base/status.h"
 #include "wire/handshake.h"
 
-namespace nezha::server {
+namespace nezha::aggregation {
 
 struct AggregatorOptions {
   std::string address;      // numeric, of this host
@@ -32,9 +32,9 @@ struct AggregatorOptions {
   uint32_t sessions_max = 16;  // of one job: of each of its runs, the newest and those about to end
   uint64_t bytes_max = 8ULL << 30;
   // All nodes of the cluster, and which of them this one is. Without: this one alone, for everybody.
-  schedule::Topology topology = {};
+  Topology topology = {};
   std::string name = "";
-  JobHubOptions job = {};
+  JobSessionOptions job = {};
 };
 
 class Aggregator final : private Admission {
@@ -51,7 +51,7 @@ class Aggregator final : private Admission {
   //  "ended": {"jobs", "operations", ...}}: `ended` has the sums over the jobs that are over.
   std::string stats_json();
   // As it answers questions.
-  const schedule::Topology& topology() const { return node_.topology; }
+  const Topology& topology() const { return node_.topology; }
 
  private:
   // A loop and the jobs on it.
@@ -63,20 +63,20 @@ class Aggregator final : private Admission {
   // What is known of the job, if it has a session here.
   std::shared_ptr<Job> find_job(uint64_t number) const;
   std::shared_ptr<Job> find_or_make_job(uint64_t number);
-  wire::Refusal make_session(Worker& worker, const wire::Ticket& ticket, const std::shared_ptr<Job>& job);
-  bool has_room(Worker& worker, const wire::Ticket& ticket);
+  wire::Refusal make_session(Worker& worker, const Ticket& ticket, const std::shared_ptr<Job>& job);
+  bool has_room(Worker& worker, const Ticket& ticket);
 
   // Admission. On the first worker's loop.
-  wire::Refusal may_prove(const wire::Ticket& ticket, transport::TrialIdentity* identity) override;
-  wire::Refusal admit(const wire::Ticket& ticket, std::unique_ptr<transport::Trial>& member) override;
+  wire::Refusal may_authenticate(const Ticket& ticket, transport::TrialIdentity* identity) override;
+  wire::Refusal admit(const Ticket& ticket, std::unique_ptr<transport::Trial>& member) override;
 
   const AggregatorOptions options_;
   Budget budget_;
-  JobHub::Node node_;
+  JobSession::Node node_;
   uint16_t port_ = 0;
   std::vector<std::unique_ptr<Worker>> workers_;
   std::map<uint64_t, std::weak_ptr<Job>> known_jobs_;  // with the first worker's baton, as the next
   uint64_t refused_jobs_ = 0;
 };
 
-}  // namespace nezha::server
+}  // namespace nezha::aggregation

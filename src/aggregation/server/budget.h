@@ -6,7 +6,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace nezha::server {
+namespace nezha::aggregation {
 
 class Budget {
  public:
@@ -43,4 +43,4 @@ class Budget {
   std::atomic<uint64_t> used_{0};
 };
 
-}  // namespace nezha::server
+}  // namespace nezha::aggregation

@@ -10,7 +10,7 @@
 
 #include "aggregation/server/budget.h"
 
-namespace nezha::server {
+namespace nezha::aggregation {
 
 class Job {
  public:
@@ -39,4 +39,4 @@ class Job {
   std::unordered_set<uint64_t> nonces_;  // of members: who only knows the job's tickets adds none
 };
 
-}  // namespace nezha::server
+}  // namespace nezha::aggregation

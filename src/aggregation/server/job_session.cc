@@ -7,16 +7,16 @@
 #include "transport/tcp/tcp_address.h"
 #include "transport/tcp/tcp_opener.h"
 
-namespace nezha::server {
+namespace nezha::aggregation {
 
 namespace {
 
 constexpr double kNominalBytesPerS = 125e6;
 // Of a session whatever its size, and of one connection: connection, answers that wait to leave, and what
-// the child asks at its desk.
+// the child asks at its channel.
 constexpr uint64_t kSessionBytes = 1 << 20;
 constexpr uint64_t kConnectionBytes = 384 * 1024;
-constexpr uint64_t kDeskBuffers = 64 * 1024;
+constexpr uint64_t kChannelBuffers = 64 * 1024;
 constexpr size_t kControlFramesMax = 1024;
 // Of a member of the job, in the session and in each group, beside what can be named.
 constexpr uint64_t kMemberBytes = 1024;
@@ -26,20 +26,20 @@ constexpr size_t kCallsMax = 512;
 
 }  // namespace
 
-Result<std::unique_ptr<JobHub>> JobHub::create(progress::Loop& loop, const wire::Ticket& ticket,
+Result<std::unique_ptr<JobSession>> JobSession::create(progress::Loop& loop, const Ticket& ticket,
                                                const wire::Secret& job_key, const Node& node,
                                                std::shared_ptr<Job> job) {
   if (ticket.ranks > node.options.ranks_max) {
     return error(Code::exhausted, "it has %u ranks, and a job may have %u here", ticket.ranks,
                  node.options.ranks_max);
   }
-  std::unique_ptr<JobHub> hub(new JobHub(loop, ticket, node, std::move(job)));
-  NEZHA_RETURN_IF_ERROR(hub->open(job_key));
-  return hub;
+  std::unique_ptr<JobSession> session(new JobSession(loop, ticket, node, std::move(job)));
+  NEZHA_RETURN_IF_ERROR(session->open(job_key));
+  return session;
 }
 
-Status JobHub::open(const wire::Secret& job_key) {
-  const JobHubOptions& options = node_.options;
+Status JobSession::open(const wire::Secret& job_key) {
+  const JobSessionOptions& options = node_.options;
   const uint64_t of_member = kMemberBytes + sizeof(engine::PeerLinks) +
                              sizeof(transport::PeerAddress) +
                              control::kRailsMax * sizeof(transport::RailAddress);
@@ -56,8 +56,8 @@ Status JobHub::open(const wire::Secret& job_key) {
   engine.rank = rank();
   engine.world_size = world_size();
   engine.rails = 1;
-  engine.chunk_bytes = wire::kHubChunkBytes;
-  engine.credit_bytes = wire::kHubCreditBytes;
+  engine.chunk_bytes = kAggregationChunkBytes;
+  engine.credit_bytes = kAggregationCreditBytes;
   engine.peer_deadline = options.peer_deadline;
   engine_ = std::make_unique<engine::Engine>(loop_, engine);
   engine_->pool().set_limit(buffers_);
@@ -70,9 +70,9 @@ Status JobHub::open(const wire::Secret& job_key) {
   // For the node above.
   auto nonce = wire::random_nonce();
   if (!nonce) return nonce.status();
-  wire::Ticket own = ticket_;
+  Ticket own = ticket_;
   std::memcpy(&own.nonce, nonce->data(), sizeof(own.nonce));
-  const wire::TicketBytes ticket = wire::make_ticket(own, job_key);
+  const TicketBytes ticket = make_ticket(own, job_key);
   request.ticket.assign(ticket.begin(), ticket.end());
   request.ranks.resize(static_cast<size_t>(world_size()));
   for (int member = 0; member < world_size(); ++member) {
@@ -91,14 +91,14 @@ Status JobHub::open(const wire::Secret& job_key) {
                                               *this, {});
   if (!sockets) return sockets.status();
   transport::RejoinEvents& events = *this;
-  auto rejoin = std::make_unique<NodeRejoin>(std::move(*sockets), events);
+  auto rejoin = std::make_unique<MemberConnector>(std::move(*sockets), events);
   rejoin_ = rejoin.get();
   engine_->supervisor().set_rejoin(std::move(rejoin));
   return Status::ok();
 }
 
-// The engine ends what the desks and the groups have under way.
-JobHub::~JobHub() {
+// The engine ends what the channels and the groups have under way.
+JobSession::~JobSession() {
   if (engine_ != nullptr) {
     engine_->supervisor().stop();
     engine_->say_goodbye();
@@ -107,19 +107,19 @@ JobHub::~JobHub() {
   job_->budget().give(charged_);
 }
 
-bool JobHub::is_of(const wire::Ticket& ticket) const {
+bool JobSession::is_of(const Ticket& ticket) const {
   return ticket.job == ticket_.job && ticket.run == ticket_.run && ticket.session == ticket_.session &&
-         ticket.ranks == ticket_.ranks && ticket.hubs == ticket_.hubs;
+         ticket.ranks == ticket_.ranks && ticket.nodes == ticket_.nodes;
 }
 
-std::string JobHub::name_of(int member) const {
+std::string JobSession::name_of(int member) const {
   if (member < ranks()) return "rank " + std::to_string(member);
   return "aggregation node " + node_.topology.nodes[static_cast<size_t>(member - ranks())].name;
 }
 
 // -------------------------------------------------------------------------------------- memory
 
-bool JobHub::charge(uint64_t bytes, uint64_t buffers) {
+bool JobSession::charge(uint64_t bytes, uint64_t buffers) {
   if (!job_->budget().take(bytes)) return false;
   charged_ += bytes;
   buffers_ += buffers;
@@ -127,20 +127,20 @@ bool JobHub::charge(uint64_t bytes, uint64_t buffers) {
   return true;
 }
 
-void JobHub::give_back(uint64_t bytes, uint64_t buffers) {
+void JobSession::give_back(uint64_t bytes, uint64_t buffers) {
   job_->budget().give(bytes);
   charged_ -= bytes;
   buffers_ -= buffers;
   engine_->pool().set_limit(buffers_);
 }
 
-uint64_t JobHub::bytes_of_group(size_t members) const {
+uint64_t JobSession::bytes_of_group(size_t members) const {
   return sizeof(engine::Group) + static_cast<uint64_t>(world_size()) * kMemberOfGroupBytes +
          members * sizeof(engine::Member);
 }
 
 // Other jobs must not pay for what its members make this node hold.
-void JobHub::end_over_budget() {
+void JobSession::end_over_budget() {
   const Status why = error(Code::exhausted, "%s ends session %u of job %016llx: its members make it hold "
                            "more than the %llu MiB that their communicators may; one of them breaks the "
                            "protocol",
@@ -149,24 +149,24 @@ void JobHub::end_over_budget() {
   NEZHA_LOG(warn, "aggregator", "%s", why.message().c_str());
   ended_ = true;
   ++counters_.over_budget;
-  for (const Enlisted& enlisted : groups_) engine_->abort(*enlisted.group, why);
-  for (Desk& desk : desks_) {
-    if (desk.group != nullptr) engine_->abort(*desk.group, why);
-    desk.group = nullptr;
+  for (const RegisteredGroup& registered : groups_) engine_->abort(*registered.group, why);
+  for (Channel& channel : channels_) {
+    if (channel.group != nullptr) engine_->abort(*channel.group, why);
+    channel.group = nullptr;
   }
 }
 
 // --------------------------------------------------------------------------------- connections
 
-bool JobHub::may_come(int member) const {
-  return member < ranks() || node_.topology.is_above(node_.hub, member - ranks());
+bool JobSession::may_connect(int member) const {
+  return member < ranks() || node_.topology.is_above(node_.index, member - ranks());
 }
 
-bool JobHub::has_room(int member) {
+bool JobSession::has_room(int member) {
   size_t connections = 0;
   for (const int other : attached_) connections += links(other).links().size();
   const bool has_place = connections < node_.options.connections_max;
-  if (has_place && charge(kConnectionBytes + bytes_of_group(2), kDeskBuffers)) return true;
+  if (has_place && charge(kConnectionBytes + bytes_of_group(2), kChannelBuffers)) return true;
   ++counters_.refused_connections;
   NEZHA_LOG(warn, "aggregator", "job %016llx: a connection of %s is refused: it has %zu already%s",
             static_cast<unsigned long long>(job()), name_of(member).c_str(), connections,
@@ -175,11 +175,11 @@ bool JobHub::has_room(int member) {
 }
 
 // What is not taken over is closed as it goes out of scope.
-void JobHub::on_joined(std::unique_ptr<transport::Connection> connection) {
+void JobSession::on_joined(std::unique_ptr<transport::Connection> connection) {
   const int member = connection->peer;
   const auto up = std::find_if(uplinks_.begin(), uplinks_.end(),
-                               [&](const Uplink& uplink) { return uplink.hub == member; });
-  if (up == uplinks_.end() && !may_come(member)) return;
+                               [&](const Uplink& uplink) { return uplink.node == member; });
+  if (up == uplinks_.end() && !may_connect(member)) return;
   engine::PeerLinks& to = links(member);
   if (to.gone || to.left || to.find(connection->rail, connection->lane) != nullptr) return;
   if (!has_room(member)) return;
@@ -187,21 +187,21 @@ void JobHub::on_joined(std::unique_ptr<transport::Connection> connection) {
   engine_->add_connection(std::move(connection), kNominalBytesPerS);
   if (!first) return;
   attached_.push_back(member);
-  if (up == uplinks_.end()) return open_desk(member);
-  up->enlister = std::make_unique<engine::Enlister>(*engine_, member);
-  up->failed = up->enlister->open();
+  if (up == uplinks_.end()) return open_channel(member);
+  up->registration = std::make_unique<RegistrationClient>(*engine_, member);
+  up->failed = up->registration->open();
 }
 
-void JobHub::on_dial_failed(const transport::Path& path, transport::DialOutcome,
+void JobSession::on_dial_failed(const transport::Path& path, transport::DialOutcome,
                             const std::string& reason) {
   for (Uplink& uplink : uplinks_) {
-    if (uplink.hub != path.peer) continue;
+    if (uplink.node != path.peer) continue;
     uplink.failed = error(Code::peer_lost, "%s does not answer %s: %s",
-                          name_of(uplink.hub).c_str(), name_of(rank()).c_str(), reason.c_str());
+                          name_of(uplink.node).c_str(), name_of(rank()).c_str(), reason.c_str());
   }
 }
 
-void JobHub::lose_the_cut_off() {
+void JobSession::drop_disconnected() {
   for (const int member : attached_) {
     engine::PeerLinks& to = links(member);
     if (to.gone || to.any_up() != nullptr) continue;
@@ -212,9 +212,9 @@ void JobHub::lose_the_cut_off() {
 
 // ------------------------------------------------------------------------------------- running
 
-void JobHub::join_calls() {
-  for (const Enlisted& enlisted : groups_) {
-    engine::Group* const group = enlisted.group;
+void JobSession::join_calls() {
+  for (const RegisteredGroup& registered : groups_) {
+    engine::Group* const group = registered.group;
     while (group->active.size() < kCallsMax) {
       const auto call = engine_->next_call(*group);
       if (!call) break;
@@ -238,7 +238,7 @@ void JobHub::join_calls() {
 
 // A group that failed, or that all its children left, gives back what it had. Its other members hear of a
 // failure: they may know nobody who was told.
-void JobHub::release_groups() {
+void JobSession::release_groups() {
   for (auto at = groups_.begin(); at != groups_.end();) {
     std::erase_if(at->children, [&](int child) { return links(child).gone; });
     const bool failed = !at->group->failed.is_ok();
@@ -247,8 +247,8 @@ void JobHub::release_groups() {
       continue;
     }
     if (failed) engine_->tell_failure(*at->group);
-    if (at->above != nullptr && at->above->enlister != nullptr && !links(at->above->hub).gone) {
-      at->above->enlister->leave(at->group->comm);
+    if (at->above != nullptr && at->above->registration != nullptr && !links(at->above->node).gone) {
+      at->above->registration->leave(at->group->comm);
     }
     engine_->destroy_group(*at->group);
     give_back(at->bytes, at->buffers);
@@ -256,31 +256,31 @@ void JobHub::release_groups() {
   }
 }
 
-bool JobHub::run(Nanoseconds now) {
+bool JobSession::run(Nanoseconds now) {
   bool output = engine_->run(now);
   if (engine_->pool().is_over_limit() && !ended_) end_over_budget();
   if (ended_) return output;
-  lose_the_cut_off();
-  look_at_desks();
-  look_above(now);
+  drop_disconnected();
+  poll_channels();
+  poll_parents(now);
   join_calls();
   release_groups();
   for (const Uplink& uplink : uplinks_) {
-    if (uplink.enlister != nullptr) uplink.enlister->run();
+    if (uplink.registration != nullptr) uplink.registration->run();
   }
   return output;
 }
 
-bool JobHub::is_over(Nanoseconds now) const {
+bool JobSession::is_over(Nanoseconds now) const {
   if (ended_) return true;
   if (!attended_) return now - made_at_ > kUnattendedMax;
   return std::none_of(attached_.begin(), attached_.end(), [&](int member) {
-    return may_come(member) && !links(member).gone;
+    return may_connect(member) && !links(member).gone;
   });
 }
 
-JobHubCounters JobHub::counters() const {
-  JobHubCounters counters = counters_;
+JobSessionCounters JobSession::counters() const {
+  JobSessionCounters counters = counters_;
   counters.groups = static_cast<uint32_t>(groups_.size());
   counters.buffer_bytes = engine_->pool().bytes_in_use();
   counters.memory_bytes = engine_->pool().bytes_held();
@@ -297,9 +297,9 @@ JobHubCounters JobHub::counters() const {
       counters.send_calls += sum.send_calls;
     }
     counters.lost_members += up ? 0 : 1;
-    if (up) ++(member < ranks() ? counters.ranks_up : counters.hubs_up);
+    if (up) ++(member < ranks() ? counters.ranks_up : counters.nodes_up);
   }
   return counters;
 }
 
-}  // namespace nezha::server
+}  // namespace nezha::aggregation

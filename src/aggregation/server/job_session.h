@@ -1,11 +1,11 @@
-// JobHub: one session of one job at an aggregation node: an engine without data of its own, which joins
+// JobSession: one session of one job at an aggregation node: an engine without data of its own, which joins
 // whatever the job's communicators begin.
 //
 // Contract
 //   Owner    Aggregator; every call with the loop's baton held. Outlived by the loop.
-//   Tree     its children are ranks, and hubs whose nodes are below this one; it is itself a child of
-//            hubs above, and dials one when a communicator is enlisted whose tree has it for a parent.
-//            The lowest child of a hub enlists it for all of them, hubs on behalf of those below; a hub
+//   Tree     its children are ranks, and nodes whose nodes are below this one; it is itself a child of
+//            nodes above, and dials one when a communicator is registered whose tree has it for a parent.
+//            The lowest child of a node registers it for all of them, nodes on behalf of those below; a node
 //            answers when its parent has.
 //   Isolation  a session has its own engine, groups, memory and key; the loss of a child or of a parent
 //            ends the groups that contain it, here and at all their other members, and no others. A
@@ -38,9 +38,9 @@
 #include "schedule/plan.h"
 #include "transport/transport.h"
 
-namespace nezha::server {
+namespace nezha::aggregation {
 
-struct JobHubOptions {
+struct JobSessionOptions {
   std::string device;       // where the node listens, for its rail's name
   std::string address;
   uint32_t ranks_max = 4096;
@@ -50,11 +50,11 @@ struct JobHubOptions {
   // A child or parent that is silent for so long while something is awaited from it is lost.
   Nanoseconds peer_deadline = 5 * kSecond;
   // How long a parent may take to answer an enlistment.
-  Nanoseconds enlist_patience = 5 * kSecond;
+  Nanoseconds registration_timeout = 5 * kSecond;
   std::string congestion_control;
 };
 
-struct JobHubCounters {
+struct JobSessionCounters {
   uint64_t operations = 0;
   uint64_t refused_groups = 0;
   uint64_t refused_connections = 0;
@@ -62,7 +62,7 @@ struct JobHubCounters {
   uint64_t lost_members = 0;
   uint32_t groups = 0;
   uint32_t ranks_up = 0;
-  uint32_t hubs_up = 0;
+  uint32_t nodes_up = 0;
   uint32_t connections = 0;
   uint64_t bytes_received = 0;
   uint64_t bytes_sent = 0;
@@ -73,7 +73,7 @@ struct JobHubCounters {
   uint64_t charged_bytes = 0;  // to the job, for one session of it
 
   // What adds up over jobs; not what they have now.
-  JobHubCounters& operator+=(const JobHubCounters& other) {
+  JobSessionCounters& operator+=(const JobSessionCounters& other) {
     operations += other.operations;
     refused_groups += other.refused_groups;
     refused_connections += other.refused_connections;
@@ -86,27 +86,27 @@ struct JobHubCounters {
   }
 };
 
-class JobHub final : private transport::RejoinEvents {
+class JobSession final : private transport::RejoinEvents {
  public:
   // What a node and its jobs share. Outlives them.
   struct Node {
-    schedule::Topology topology;
-    int hub = 0;
-    JobHubOptions options;
+    Topology topology;
+    int index = 0;  // in the topology
+    JobSessionOptions options;
     Budget& budget;
   };
   // `exhausted` when the job is larger than it may be, too.
-  static Result<std::unique_ptr<JobHub>> create(progress::Loop& loop, const wire::Ticket& ticket,
+  static Result<std::unique_ptr<JobSession>> create(progress::Loop& loop, const Ticket& ticket,
                                                 const wire::Secret& job_key, const Node& node,
                                                 std::shared_ptr<Job> job);
-  ~JobHub() override;
-  JobHub(const JobHub&) = delete;
-  JobHub& operator=(const JobHub&) = delete;
+  ~JobSession() override;
+  JobSession(const JobSession&) = delete;
+  JobSession& operator=(const JobSession&) = delete;
 
   // A connection that has proved that it holds the job's key.
   void admit(std::unique_ptr<transport::Trial> member) { rejoin_->admit(std::move(member)); }
   // Whether the ticket is of this very session.
-  bool is_of(const wire::Ticket& ticket) const;
+  bool is_of(const Ticket& ticket) const;
   // As a client of the loop.
   bool run(Nanoseconds now);
   Nanoseconds next_wakeup() const { return std::min(engine_->next_wakeup(), patience_ends_); }
@@ -119,42 +119,42 @@ class JobHub final : private transport::RejoinEvents {
   uint64_t run() const { return ticket_.run; }
   uint32_t session() const { return ticket_.session; }
   int ranks() const { return static_cast<int>(ticket_.ranks); }
-  JobHubCounters counters() const;
+  JobSessionCounters counters() const;
 
  private:
   static constexpr Nanoseconds kUnattendedMax = 10 * kSecond;
   static constexpr Nanoseconds kDialPatience = 3 * kSecond;
 
-  // One child's way to enlist a communicator: an order, its roll, an answer, and again.
-  struct Desk {
-    enum class State : uint8_t { order, roll, above, answer };
+  // One child's way to register a communicator: an order, its roll, an answer, and again.
+  struct Channel {
+    enum class State : uint8_t { request, member_list, parent, reply };
     int child = -1;
-    State state = State::order;
+    State state = State::request;
     engine::Group* group = nullptr;
     std::string bytes;
-    wire::Order order;
+    RegistrationRequest request;
     engine::Work work;
   };
-  // The way to one hub above.
+  // The way to one node above.
   struct Uplink {
-    int hub = -1;  // its number in the job
-    std::unique_ptr<engine::Enlister> enlister;
+    int node = -1;  // its number in the job
+    std::unique_ptr<RegistrationClient> registration;
     Status failed;
   };
-  // A communicator that this hub adds up for.
-  struct Enlisted {
+  // A communicator that this node adds up for.
+  struct RegisteredGroup {
     engine::Group* group = nullptr;
     std::vector<int> children;  // that have not left it
     uint64_t bytes = 0;         // charged
     uint64_t buffers = 0;       // of these
     Uplink* above = nullptr;
-    bool asks = false;          // this hub enlists the one above
+    bool asks = false;          // this node registers the one above
     uint64_t number = 0;        // of the request there; 0: not sent yet
     Nanoseconds deadline = kNever;
     std::optional<Status> outcome;
   };
 
-  JobHub(progress::Loop& loop, const wire::Ticket& ticket, const Node& node, std::shared_ptr<Job> job)
+  JobSession(progress::Loop& loop, const Ticket& ticket, const Node& node, std::shared_ptr<Job> job)
       : loop_(loop), ticket_(ticket), node_(node), job_(std::move(job)), made_at_(loop.clock().now()) {}
   Status open(const wire::Secret& job_key);
   // Takes from the job's budget; of this, the engine may hold `buffers`.
@@ -162,25 +162,25 @@ class JobHub final : private transport::RejoinEvents {
   void give_back(uint64_t bytes, uint64_t buffers);
   uint64_t bytes_of_group(size_t members) const;
   void end_over_budget();
-  int world_size() const { return ranks() + ticket_.hubs; }
-  int rank() const { return ranks() + node_.hub; }
+  int world_size() const { return ranks() + ticket_.nodes; }
+  int rank() const { return ranks() + node_.index; }
   engine::PeerLinks& links(int member) const { return *engine_->peers()[static_cast<size_t>(member)]; }
   bool has_room(int member);
   std::string name_of(int member) const;
-  bool may_come(int member) const;
+  bool may_connect(int member) const;
 
-  void open_desk(int child);
-  void look_at_desks();
-  void turn(Desk& desk);
-  void post(Desk& desk, Desk::State next, uint32_t tag);
-  void answer(Desk& desk, const Status& outcome);
-  Status enlist(const Desk& desk);
-  Status reserve(Enlisted& enlisted, size_t members);
-  Enlisted* find(uint32_t comm);
+  void open_channel(int child);
+  void poll_channels();
+  void turn(Channel& channel);
+  void post(Channel& channel, Channel::State next, uint32_t tag);
+  void answer(Channel& channel, const Status& outcome);
+  Status register_group(const Channel& channel);
+  Status reserve(RegisteredGroup& registered, size_t members);
+  RegisteredGroup* find(uint32_t comm);
   Uplink& uplink_to(int member);
-  void look_above(Nanoseconds now);
+  void poll_parents(Nanoseconds now);
   void leave(int child, uint32_t comm);
-  void lose_the_cut_off();
+  void drop_disconnected();
   void release_groups();
   void join_calls();
 
@@ -194,23 +194,23 @@ class JobHub final : private transport::RejoinEvents {
   void on_carrier(int rail, bool up) override { engine_->supervisor().on_carrier(rail, up); }
 
   progress::Loop& loop_;
-  const wire::Ticket ticket_;
+  const Ticket ticket_;
   const Node& node_;
   const std::shared_ptr<Job> job_;
   const Nanoseconds made_at_;
   std::unique_ptr<engine::Engine> engine_;
-  NodeRejoin* rejoin_ = nullptr;   // the supervisor's
+  MemberConnector* rejoin_ = nullptr;   // the supervisor's
   std::vector<int> attached_;      // members that have a connection, or had one
-  std::list<Desk> desks_;
+  std::list<Channel> channels_;
   std::list<Uplink> uplinks_;
-  std::list<Enlisted> groups_;
+  std::list<RegisteredGroup> groups_;
   std::deque<engine::Work> works_;  // of operations that run, oldest first
   uint64_t charged_ = 0;
   uint64_t buffers_ = 0;            // of these
   bool ended_ = false;
   Nanoseconds patience_ends_ = kNever;
   bool attended_ = false;
-  JobHubCounters counters_;
+  JobSessionCounters counters_;
 };
 
-}  // namespace nezha::server
+}  // namespace nezha::aggregation

@@ -1,223 +1,223 @@
-// JobHub: communicators that are enlisted, here and above.
+// JobSession: communicators that are registered, here and above.
 #include <algorithm>
 
 #include "aggregation/server/job_session.h"
 
-namespace nezha::server {
+namespace nezha::aggregation {
 
 using engine::MessageRequest;
 
-void JobHub::open_desk(int child) {
+void JobSession::open_channel(int child) {
   attended_ = true;
-  auto group = engine::make_plain_group(*engine_, wire::desk_comm(static_cast<uint32_t>(child)),
+  auto group = make_plain_group(*engine_, registration_comm(static_cast<uint32_t>(child)),
                                         {child, rank()}, {});
   if (!group) return;
-  Desk& desk = desks_.emplace_back();
-  desk.child = child;
-  desk.group = *group;
-  post(desk, Desk::State::order, wire::kOrderTag);
+  Channel& channel = channels_.emplace_back();
+  channel.child = child;
+  channel.group = *group;
+  post(channel, Channel::State::request, kRequestTag);
 }
 
-void JobHub::post(Desk& desk, Desk::State next, uint32_t tag) {
+void JobSession::post(Channel& channel, Channel::State next, uint32_t tag) {
   MessageRequest request;
-  request.is_send = next == Desk::State::answer;
-  request.stands = next == Desk::State::order;
+  request.is_send = next == Channel::State::reply;
+  request.stands = next == Channel::State::request;
   request.peer = 0;
   request.tag = tag;
   if (!request.is_send) {
-    desk.bytes.assign(next == Desk::State::order ? wire::kOrderBytes
-                                                 : desk.order.members * wire::kRollEntryBytes, '\0');
+    channel.bytes.assign(next == Channel::State::request ? kRequestBytes
+                                                 : channel.request.members * kMemberEntryBytes, '\0');
   }
-  request.buffer = desk.bytes.data();
-  request.count = desk.bytes.size();
-  desk.state = next;
-  desk.work.renew();
-  if (const Status refused = engine_->submit_message(*desk.group, request, desk.work); !refused) {
-    desk.group = nullptr;  // that child is lost
+  request.buffer = channel.bytes.data();
+  request.count = channel.bytes.size();
+  channel.state = next;
+  channel.work.renew();
+  if (const Status refused = engine_->submit_message(*channel.group, request, channel.work); !refused) {
+    channel.group = nullptr;  // that child is lost
   }
 }
 
-void JobHub::answer(Desk& desk, const Status& outcome) {
+void JobSession::answer(Channel& channel, const Status& outcome) {
   if (!outcome) ++counters_.refused_groups;
-  desk.bytes = wire::encode_answer(outcome);
-  post(desk, Desk::State::answer, wire::kAnswerTag);
+  channel.bytes = encode_reply(outcome);
+  post(channel, Channel::State::reply, kReplyTag);
 }
 
-void JobHub::look_at_desks() {
-  for (Desk& desk : desks_) {
-    while (desk.group != nullptr && desk.work.is_done() && desk.state != Desk::State::above) turn(desk);
+void JobSession::poll_channels() {
+  for (Channel& channel : channels_) {
+    while (channel.group != nullptr && channel.work.is_done() && channel.state != Channel::State::parent) turn(channel);
   }
 }
 
-void JobHub::turn(Desk& desk) {
-  if (!desk.work.status()) {
-    desk.group = nullptr;
+void JobSession::turn(Channel& channel) {
+  if (!channel.work.status()) {
+    channel.group = nullptr;
     return;
   }
-  switch (desk.state) {
-    case Desk::State::order:
-      if (!wire::decode(desk.bytes, static_cast<uint32_t>(world_size()), &desk.order)) {
+  switch (channel.state) {
+    case Channel::State::request:
+      if (!decode(channel.bytes, static_cast<uint32_t>(world_size()), &channel.request)) {
         // Whatever it says next is not understood either.
-        engine_->abort(*desk.group, error(Code::invalid_argument, "no communicator is like that"));
-        desk.group = nullptr;
+        engine_->abort(*channel.group, error(Code::invalid_argument, "no communicator is like that"));
+        channel.group = nullptr;
         return;
       }
-      if (!desk.order.leaves()) return post(desk, Desk::State::roll, wire::kRollTag);
-      leave(desk.child, desk.order.comm);
-      return answer(desk, Status::ok());
-    case Desk::State::roll:
-      if (const Status refused = enlist(desk); !refused) return answer(desk, refused);
-      desk.state = Desk::State::above;
+      if (!channel.request.leaves()) return post(channel, Channel::State::member_list, kMemberListTag);
+      leave(channel.child, channel.request.comm);
+      return answer(channel, Status::ok());
+    case Channel::State::member_list:
+      if (const Status refused = register_group(channel); !refused) return answer(channel, refused);
+      channel.state = Channel::State::parent;
       return;
-    case Desk::State::above:
+    case Channel::State::parent:
       return;
-    case Desk::State::answer:
-      return post(desk, Desk::State::order, wire::kOrderTag);
+    case Channel::State::reply:
+      return post(channel, Channel::State::request, kRequestTag);
   }
 }
 
-JobHub::Enlisted* JobHub::find(uint32_t comm) {
-  const auto found = std::find_if(groups_.begin(), groups_.end(), [&](const Enlisted& enlisted) {
-    return enlisted.group->comm == comm;
+JobSession::RegisteredGroup* JobSession::find(uint32_t comm) {
+  const auto found = std::find_if(groups_.begin(), groups_.end(), [&](const RegisteredGroup& registered) {
+    return registered.group->comm == comm;
   });
   return found == groups_.end() ? nullptr : &*found;
 }
 
-void JobHub::leave(int child, uint32_t comm) {
-  if (Enlisted* const enlisted = find(comm)) std::erase(enlisted->children, child);
+void JobSession::leave(int child, uint32_t comm) {
+  if (RegisteredGroup* const registered = find(comm)) std::erase(registered->children, child);
 }
 
 // The most that honest children and the sums of their chunks can take: credit, in buffers that are
 // rounded up to a power of two.
-Status JobHub::reserve(Enlisted& enlisted, size_t members) {
+Status JobSession::reserve(RegisteredGroup& registered, size_t members) {
   if (groups_.size() >= node_.options.groups_max) {
     return error(Code::exhausted, "it has %zu communicators of this job already", groups_.size());
   }
   if (engine_->has_retired_too_many()) {
     return error(Code::exhausted, "the job has had as many communicators here as a session may");
   }
-  const size_t children = enlisted.children.size();
-  enlisted.buffers = (children + 1) * 2 * wire::kHubCreditBytes;
-  enlisted.bytes = enlisted.buffers + bytes_of_group(members);
+  const size_t children = registered.children.size();
+  registered.buffers = (children + 1) * 2 * kAggregationCreditBytes;
+  registered.bytes = registered.buffers + bytes_of_group(members);
   const Budget& job = job_->budget();
-  const bool job_has_it = enlisted.bytes <= job.left();
-  if (charge(enlisted.bytes, enlisted.buffers)) return Status::ok();
+  const bool job_has_it = registered.bytes <= job.left();
+  if (charge(registered.bytes, registered.buffers)) return Status::ok();
   const Budget& full = job_has_it ? node_.budget : job;
   return error(Code::exhausted, "%zu children can make it hold %llu MiB, and of the %llu MiB of %s only "
-               "%llu are free", children, static_cast<unsigned long long>(enlisted.bytes >> 20),
+               "%llu are free", children, static_cast<unsigned long long>(registered.bytes >> 20),
                static_cast<unsigned long long>(full.max() >> 20), job_has_it ? "all jobs" : "this job",
                static_cast<unsigned long long>(full.left() >> 20));
 }
 
-// Ok: the answer waits for `look_above`.
-Status JobHub::enlist(const Desk& desk) {
-  const wire::Order& order = desk.order;
-  wire::Roll roll;
-  if (!wire::decode(desk.bytes, order, static_cast<uint32_t>(world_size()), &roll)) {
+// Ok: the answer waits for `poll_parents`.
+Status JobSession::register_group(const Channel& channel) {
+  const RegistrationRequest& request = channel.request;
+  MemberList list;
+  if (!decode(channel.bytes, request, static_cast<uint32_t>(world_size()), &list)) {
     return error(Code::invalid_argument, "the list of members makes no sense");
   }
-  const schedule::AggregationTree tree{static_cast<int>(order.members - order.hubs), roll.parents};
+  const schedule::AggregationTree tree{static_cast<int>(request.members - request.nodes), list.parents};
   NEZHA_RETURN_IF_ERROR(schedule::check_tree(tree));
-  const auto at = std::find(roll.members.begin() + tree.ranks, roll.members.end(), rank());
-  if (at == roll.members.end()) {
-    return error(Code::invalid_argument, "%s is none of the communicator's hubs",
+  const auto at = std::find(list.members.begin() + tree.ranks, list.members.end(), rank());
+  if (at == list.members.end()) {
+    return error(Code::invalid_argument, "%s is none of the communicator's nodes",
                  name_of(rank()).c_str());
   }
-  const auto me = static_cast<int>(at - roll.members.begin());
-  if (Enlisted* const known = find(order.comm); known != nullptr) {
+  const auto me = static_cast<int>(at - list.members.begin());
+  if (RegisteredGroup* const known = find(request.comm); known != nullptr) {
     const bool same = known->group->tree == tree && known->group->failed.is_ok();
     return same ? Status::ok()
-                : error(Code::invalid_argument, "communicator %u exists with other members", order.comm);
+                : error(Code::invalid_argument, "communicator %u exists with other members", request.comm);
   }
-  if (engine_->is_retired(order.comm)) {
-    return error(Code::peer_lost, "communicator %u has ended here before", order.comm);
+  if (engine_->is_retired(request.comm)) {
+    return error(Code::peer_lost, "communicator %u has ended here before", request.comm);
   }
-  Enlisted enlisted;
-  for (size_t member = 0; member < roll.members.size(); ++member) {
-    if (tree.parent[member] == me) enlisted.children.push_back(roll.members[member]);
+  RegisteredGroup registered;
+  for (size_t member = 0; member < list.members.size(); ++member) {
+    if (tree.parent[member] == me) registered.children.push_back(list.members[member]);
   }
-  if (std::find(enlisted.children.begin(), enlisted.children.end(), desk.child) ==
-      enlisted.children.end()) {
+  if (std::find(registered.children.begin(), registered.children.end(), channel.child) ==
+      registered.children.end()) {
     return error(Code::invalid_argument, "%s does not belong to %s in this tree",
-                 name_of(desk.child).c_str(), name_of(rank()).c_str());
+                 name_of(channel.child).c_str(), name_of(rank()).c_str());
   }
   const int parent = tree.parent[static_cast<size_t>(me)];
-  const int above = parent < 0 ? -1 : roll.members[static_cast<size_t>(parent)];
-  if (parent >= 0 && (above < ranks() || !node_.topology.is_above(above - ranks(), node_.hub))) {
+  const int above = parent < 0 ? -1 : list.members[static_cast<size_t>(parent)];
+  if (parent >= 0 && (above < ranks() || !node_.topology.is_above(above - ranks(), node_.index))) {
     return error(Code::invalid_argument, "what is to be above %s in this tree is not above it",
                  name_of(rank()).c_str());
   }
-  NEZHA_RETURN_IF_ERROR(reserve(enlisted, roll.members.size()));
-  auto group = engine::make_plain_group(*engine_, order.comm, std::move(roll.members), tree);
+  NEZHA_RETURN_IF_ERROR(reserve(registered, list.members.size()));
+  auto group = make_plain_group(*engine_, request.comm, std::move(list.members), tree);
   if (!group) {
-    give_back(enlisted.bytes, enlisted.buffers);
+    give_back(registered.bytes, registered.buffers);
     return group.status();
   }
-  enlisted.group = *group;
+  registered.group = *group;
   if (parent < 0) {
-    enlisted.outcome = Status::ok();
+    registered.outcome = Status::ok();
   } else {
-    enlisted.above = &uplink_to(above);
-    enlisted.asks = schedule::enlister_of(tree, parent) == me;
-    enlisted.deadline = loop_.clock().now() + node_.options.enlist_patience;
+    registered.above = &uplink_to(above);
+    registered.asks = registrar_of(tree, parent) == me;
+    registered.deadline = loop_.clock().now() + node_.options.registration_timeout;
   }
-  groups_.push_back(std::move(enlisted));
+  groups_.push_back(std::move(registered));
   return Status::ok();
 }
 
 // ------------------------------------------------------------------------------------- above
 
-JobHub::Uplink& JobHub::uplink_to(int member) {
+JobSession::Uplink& JobSession::uplink_to(int member) {
   for (Uplink& uplink : uplinks_) {
-    if (uplink.hub == member) return uplink;
+    if (uplink.node == member) return uplink;
   }
   Uplink& uplink = uplinks_.emplace_back();
-  uplink.hub = member;
-  rejoin_->dial_above({member, 0, 0, 0}, kDialPatience);
+  uplink.node = member;
+  rejoin_->dial_parent({member, 0, 0, 0}, kDialPatience);
   return uplink;
 }
 
-// What became of enlisting at the parents, for the children who wait for it.
-void JobHub::look_above(Nanoseconds now) {
+// What became of registering at the parents, for the children who wait for it.
+void JobSession::poll_parents(Nanoseconds now) {
   patience_ends_ = kNever;
-  for (Enlisted& enlisted : groups_) {
-    if (enlisted.outcome) continue;
-    Uplink& above = *enlisted.above;
-    if (!enlisted.group->failed.is_ok()) {
-      enlisted.outcome = enlisted.group->failed;
+  for (RegisteredGroup& registered : groups_) {
+    if (registered.outcome) continue;
+    Uplink& above = *registered.above;
+    if (!registered.group->failed.is_ok()) {
+      registered.outcome = registered.group->failed;
     } else if (!above.failed.is_ok()) {
-      enlisted.outcome = above.failed;
-    } else if (links(above.hub).gone) {
-      enlisted.outcome = error(Code::peer_lost, "%s lost %s", name_of(rank()).c_str(),
-                               name_of(above.hub).c_str());
-    } else if (above.enlister != nullptr && !enlisted.asks) {
-      enlisted.outcome = Status::ok();
-    } else if (above.enlister != nullptr && enlisted.number == 0) {
+      registered.outcome = above.failed;
+    } else if (links(above.node).gone) {
+      registered.outcome = error(Code::peer_lost, "%s lost %s", name_of(rank()).c_str(),
+                               name_of(above.node).c_str());
+    } else if (above.registration != nullptr && !registered.asks) {
+      registered.outcome = Status::ok();
+    } else if (above.registration != nullptr && registered.number == 0) {
       std::vector<int> members;
-      for (const engine::Member& member : enlisted.group->members) members.push_back(member.global_rank);
-      enlisted.number = above.enlister->enlist(enlisted.group->comm, members, enlisted.group->tree);
-    } else if (enlisted.number != 0) {
-      enlisted.outcome = above.enlister->take_answer(enlisted.number);
+      for (const engine::Member& member : registered.group->members) members.push_back(member.global_rank);
+      registered.number = above.registration->register_group(registered.group->comm, members, registered.group->tree);
+    } else if (registered.number != 0) {
+      registered.outcome = above.registration->take_reply(registered.number);
     }
-    if (!enlisted.outcome && now >= enlisted.deadline) {
-      enlisted.outcome = error(Code::timed_out, "%s did not answer %s in time",
-                               name_of(above.hub).c_str(), name_of(rank()).c_str());
+    if (!registered.outcome && now >= registered.deadline) {
+      registered.outcome = error(Code::timed_out, "%s did not answer %s in time",
+                               name_of(above.node).c_str(), name_of(rank()).c_str());
     }
-    if (!enlisted.outcome) patience_ends_ = std::min(patience_ends_, enlisted.deadline);
+    if (!registered.outcome) patience_ends_ = std::min(patience_ends_, registered.deadline);
   }
-  for (Desk& desk : desks_) {
-    if (desk.group == nullptr || desk.state != Desk::State::above) continue;
-    const Enlisted* const enlisted = find(desk.order.comm);
-    if (enlisted == nullptr) {
-      answer(desk, error(Code::peer_lost, "the communicator failed meanwhile"));
-    } else if (enlisted->outcome) {
-      answer(desk, *enlisted->outcome);
+  for (Channel& channel : channels_) {
+    if (channel.group == nullptr || channel.state != Channel::State::parent) continue;
+    const RegisteredGroup* const registered = find(channel.request.comm);
+    if (registered == nullptr) {
+      answer(channel, error(Code::peer_lost, "the communicator failed meanwhile"));
+    } else if (registered->outcome) {
+      answer(channel, *registered->outcome);
     }
   }
   // What was refused is given back with the groups that failed.
-  for (Enlisted& enlisted : groups_) {
-    if (enlisted.outcome && !*enlisted.outcome) enlisted.children.clear();
+  for (RegisteredGroup& registered : groups_) {
+    if (registered.outcome && !*registered.outcome) registered.children.clear();
   }
 }
 
-}  // namespace nezha::server
+}  // namespace nezha::aggregation

@@ -1,14 +1,14 @@
-// FrontDoor: where an aggregation node is called: one port for all jobs.
+// Listener: the port of an aggregation node, shared by all jobs.
 //
 // Contract
 //   Owner    Aggregator; baton of the loop held. Events come from the loop.
-//   Trust    a connection has two seconds to show a ticket (aggregation/protocol/ticket.h) and to pass the handshake of
-//            wire/handshake.h with its job's key; until then it is read a message at a time and nothing
-//            is made for it. At most kStrangersMax of them wait, the oldest goes. Without descriptors the
-//            door accepts nobody for a moment.
-//   Answers  a question (a ticket of no hubs) with the topology, when its handshake is passed; whoever is
-//            not let in with a refusal of wire/handshake.h; then the caller has the rest of its time to
-//            hang up.
+//   Trust    a connection has two seconds to send a ticket (aggregation/protocol/ticket.h) and to pass the
+//            handshake of wire/handshake.h with its job's key. Until then it is read one message at a time
+//            and no session is made for it. At most kPendingMax connections wait; another one replaces the
+//            oldest. When descriptors run out, the listener stops accepting for kShortagePause.
+//   Replies  a topology request (a ticket of 0 nodes) is answered with the topology after its handshake.
+//            A connection that is not admitted gets a refusal of wire/handshake.h and the rest of its time
+//            to close.
 #pragma once
 
 #include <array>
@@ -23,95 +23,94 @@
 #include "progress/loop.h"
 #include "transport/connect/trial.h"
 
-namespace nezha::server {
+namespace nezha::aggregation {
 
-struct FrontDoorCounters {
+struct ListenerCounters {
   uint64_t accepted = 0;
-  uint64_t answered = 0;  // questions
-  uint64_t refused = 0;   // no ticket or a wrong one, no proof, or no room for what it asks for
-  uint64_t replayed = 0;  // of these: a ticket that a member had shown before
-  uint64_t expired = 0;   // said too little, or had to make room
+  uint64_t answered = 0;  // topology requests
+  uint64_t refused = 0;   // no ticket, a wrong one, a failed handshake, or no room for another session
+  uint64_t replayed = 0;  // of these: a ticket that a member had used before
+  uint64_t expired = 0;   // sent too little in time, or was replaced by another one
 };
 
-// Who is let in. On the door's loop.
+// Decides who is admitted. Called on the listener's loop.
 class Admission {
  public:
   virtual ~Admission() = default;
-  // Whether somebody with this ticket, whose MAC is right, may prove itself; `identity` is written when
-  // the answer is `none`: whom it has to prove itself to.
-  virtual wire::Refusal may_prove(const wire::Ticket& ticket, transport::TrialIdentity* identity) = 0;
-  // It has. Takes the connection when it returns `none`.
-  virtual wire::Refusal admit(const wire::Ticket& ticket,
-                              std::unique_ptr<transport::Trial>& member) = 0;
+  // Whether the sender of this ticket, whose MAC is right, may begin the handshake. With `none`,
+  // `identity` is what the handshake is done as.
+  virtual wire::Refusal may_authenticate(const Ticket& ticket, transport::TrialIdentity* identity) = 0;
+  // The handshake was passed. Takes the connection when it returns `none`.
+  virtual wire::Refusal admit(const Ticket& ticket, std::unique_ptr<transport::Trial>& member) = 0;
 };
 
-class FrontDoor final : private progress::Pollable {
+class Listener final : private progress::Pollable {
  public:
-  // `listener` is non-blocking. `exhausted` when the loop cannot watch it. `topology`: what questions are
-  // answered with. `admission` outlives the door.
-  static Result<std::unique_ptr<FrontDoor>> open(progress::Loop& loop, Descriptor listener,
-                                                 const wire::Secret& key, const std::string& topology,
-                                                 Admission& admission);
-  ~FrontDoor();
-  FrontDoor(const FrontDoor&) = delete;
-  FrontDoor& operator=(const FrontDoor&) = delete;
+  // `socket` is non-blocking. `exhausted` when the loop cannot watch it. `topology`: the answer to
+  // topology requests. `admission` outlives the listener.
+  static Result<std::unique_ptr<Listener>> open(progress::Loop& loop, Descriptor socket,
+                                                const wire::Secret& key, const std::string& topology,
+                                                Admission& admission);
+  ~Listener();
+  Listener(const Listener&) = delete;
+  Listener& operator=(const Listener&) = delete;
 
   void run(Nanoseconds now);
   Nanoseconds next_wakeup() const;
-  const FrontDoorCounters& counters() const { return counters_; }
+  const ListenerCounters& counters() const { return counters_; }
 
  private:
-  static constexpr size_t kStrangersMax = 128;
+  static constexpr size_t kPendingMax = 128;
   static constexpr int kAcceptsPerTurn = 32;
-  static constexpr Nanoseconds kPatience = 2 * kSecond;
+  static constexpr Nanoseconds kTimeout = 2 * kSecond;
   static constexpr Nanoseconds kShortagePause = 100 * kMillisecond;
 
-  struct Caller final : progress::Pollable {
-    Caller(FrontDoor& door, Descriptor descriptor, Nanoseconds until)
-        : owner(door), fd(std::move(descriptor)), deadline(until) {}
+  struct PendingConnection final : progress::Pollable {
+    PendingConnection(Listener& listener, Descriptor descriptor, Nanoseconds until)
+        : owner(listener), fd(std::move(descriptor)), deadline(until) {}
     void on_ready(uint32_t epoll_events) override { owner.advance(*this, epoll_events); }
     int descriptor() const { return trial != nullptr ? trial->fd() : fd.get(); }
-    FrontDoor& owner;
+    Listener& owner;
     Descriptor fd;                               // until the trial has it
     const Nanoseconds deadline;
-    std::array<std::byte, wire::kTicketBytes> bytes;
+    std::array<std::byte, kTicketBytes> bytes;
     size_t have = 0;
-    wire::Ticket ticket;
-    transport::TrialIdentity identity;           // to whom it has to prove itself
-    std::unique_ptr<transport::Trial> trial;  // its ticket is good
-    std::string_view said;                       // the answer; empty: none yet
+    Ticket ticket;
+    transport::TrialIdentity identity;           // whose handshake this is
+    std::unique_ptr<transport::Trial> trial;     // the handshake; null until the ticket is checked
+    std::string_view reply;                      // empty: none yet
     size_t sent = 0;
     std::array<char, wire::kChallengeBytes> refusal;
-    std::list<Caller>::iterator self;
+    std::list<PendingConnection>::iterator self;
   };
 
-  FrontDoor(progress::Loop& loop, Descriptor listener, const wire::Secret& key, std::string answer,
-            Admission& admission)
-      : loop_(loop), listener_(std::move(listener)), key_(key), answer_(std::move(answer)),
+  Listener(progress::Loop& loop, Descriptor socket, const wire::Secret& key, std::string answer,
+           Admission& admission)
+      : loop_(loop), socket_(std::move(socket)), key_(key), answer_(std::move(answer)),
         admission_(admission) {}
 
   void on_ready(uint32_t epoll_events) override;
-  void receive(Descriptor fd);
-  void advance(Caller& caller, uint32_t epoll_events);
-  void read(Caller& caller);
-  void judge(Caller& caller);
-  void begin_proof(Caller& caller);
-  void look_at_proof(Caller& caller);
-  void let_in(Caller& caller);
-  void refuse(Caller& caller, wire::Refusal why);
-  void speak(Caller& caller);
-  void drop(Caller& caller);
+  void add(Descriptor fd);
+  void advance(PendingConnection& peer, uint32_t epoll_events);
+  void read(PendingConnection& peer);
+  void check(PendingConnection& peer);
+  void authenticate(PendingConnection& peer);
+  void check_proof(PendingConnection& peer);
+  void accept_member(PendingConnection& peer);
+  void refuse(PendingConnection& peer, wire::Refusal why);
+  void send_reply(PendingConnection& peer);
+  void close(PendingConnection& peer);
   Status watch();
 
   progress::Loop& loop_;
-  Descriptor listener_;
+  Descriptor socket_;
   const wire::Secret key_;
-  const std::string answer_;  // to questions
+  const std::string answer_;  // to topology requests
   Admission& admission_;
   bool watched_ = false;
   Nanoseconds reopen_at_ = kNever;
-  std::list<Caller> callers_;  // oldest first
-  FrontDoorCounters counters_;
+  std::list<PendingConnection> pending_;  // oldest first
+  ListenerCounters counters_;
 };
 
-}  // namespace nezha::server
+}  // namespace nezha::aggregation

@@ -1,4 +1,4 @@
-// NodeRejoin: the connections of one job at an aggregation node: takes over those who proved themselves
+// MemberConnector: the connections of one job at an aggregation node: takes over those who proved themselves
 // at the door, dials nodes above when it is told to, and makes nothing again by itself.
 //
 // Contract: transport/transport.h. A job's tree that lost a connection begins again as another session,
@@ -12,15 +12,15 @@
 
 #include "transport/connect/connector.h"
 
-namespace nezha::server {
+namespace nezha::aggregation {
 
-class NodeRejoin final : public transport::Rejoin {
+class MemberConnector final : public transport::Rejoin {
  public:
-  NodeRejoin(std::unique_ptr<transport::Connector> sockets, transport::RejoinEvents& events)
+  MemberConnector(std::unique_ptr<transport::Connector> sockets, transport::RejoinEvents& events)
       : sockets_(std::move(sockets)), events_(events) {}
 
   void admit(std::unique_ptr<transport::Trial> member) { sockets_->take_over(std::move(member)); }
-  void dial_above(const transport::Path& path, Nanoseconds patience) {
+  void dial_parent(const transport::Path& path, Nanoseconds patience) {
     sockets_->dial(path, 1, patience);
   }
 
@@ -48,4 +48,4 @@ class NodeRejoin final : public transport::Rejoin {
   std::deque<transport::Path> probes_;
 };
 
-}  // namespace nezha::server
+}  // namespace nezha::aggregation

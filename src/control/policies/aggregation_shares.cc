@@ -4,7 +4,7 @@
 #include <bit>
 #include <cmath>
 
-namespace nezha::context {
+namespace nezha::control {
 namespace {
 
 constexpr double kShareMin = 0.02;
@@ -27,10 +27,10 @@ float median(std::vector<float>& samples) {
 
 // The mean over the ranks that have measured: those that wait for others count as much as the last to
 // come.
-double mean(std::span<const HubShares::Report> reports, size_t row, float HubShares::Times::*which) {
+double mean(std::span<const AggregationShares::Report> reports, size_t row, float AggregationShares::Times::*which) {
   double sum = 0;
   int count = 0;
-  for (const HubShares::Report& report : reports) {
+  for (const AggregationShares::Report& report : reports) {
     const double seconds = report.times[row].*which;
     if (!(seconds > 0) || !std::isfinite(seconds)) continue;
     sum += seconds;
@@ -49,24 +49,24 @@ bool take_in(double& known, double fresh) {
 
 }  // namespace
 
-size_t HubShares::class_of(uint64_t bytes) {
+size_t AggregationShares::class_of(uint64_t bytes) {
   const int power = std::bit_width(std::max<uint64_t>(bytes, 1) - 1);  // rounded up
   return static_cast<size_t>(std::clamp(power - 3, 0, kClasses - 1));
 }
 
-double HubShares::share_of(uint64_t bytes) const {
+double AggregationShares::share_of(uint64_t bytes) const {
   if (fixed_ >= 0) return fixed_;
   const double share = rows_[class_of(bytes)].share;
   return share > 0 ? share : 0.5;
 }
 
-double HubShares::seconds_of(uint64_t bytes) const {
+double AggregationShares::seconds_of(uint64_t bytes) const {
   const Row& row = rows_[class_of(bytes)];
   return row.seconds[static_cast<size_t>(row.best)];
 }
 
-Way HubShares::way_of(uint64_t bytes) {
-  if (fixed_ >= 0) return fixed_ <= 0 ? Way::hosts : fixed_ >= 1 ? Way::hub : Way::both;
+Way AggregationShares::way_of(uint64_t bytes) {
+  if (fixed_ >= 0) return fixed_ <= 0 ? Way::hosts : fixed_ >= 1 ? Way::node : Way::both;
   const size_t index = class_of(bytes);
   Row& row = rows_[index];
   const int ways = ways_of(index);
@@ -87,7 +87,7 @@ Way HubShares::way_of(uint64_t bytes) {
 
 // The first operation of a size goes as those of the next shorter size that is known; its own times count
 // from then on.
-void HubShares::learn_from_shorter(size_t index) {
+void AggregationShares::learn_from_shorter(size_t index) {
   constexpr size_t kFarthest = 4;
   Row& row = rows_[index];
   if (row.seconds != decltype(row.seconds){}) return;
@@ -105,23 +105,23 @@ void HubShares::learn_from_shorter(size_t index) {
   }
 }
 
-void HubShares::measured(uint64_t bytes, Way way, double hosts_s, double hub_s) {
+void AggregationShares::measured(uint64_t bytes, Way way, double hosts_s, double node_s) {
   Samples& samples = samples_[class_of(bytes)];
   switch (way) {
     case Way::hosts: return keep(samples.hosts, kSamplesMax, hosts_s);
-    case Way::hub: return keep(samples.hub, kSamplesMax, hub_s);
+    case Way::node: return keep(samples.node, kSamplesMax, node_s);
     case Way::both:
       keep(samples.both_hosts, kSamplesMax, hosts_s);
-      keep(samples.both_hub, kSamplesMax, hub_s);
+      keep(samples.both_node, kSamplesMax, node_s);
   }
 }
 
-HubShares::Report HubShares::report() {
+AggregationShares::Report AggregationShares::report() {
   Report report;
   for (size_t row = 0; row < kClasses; ++row) {
     Samples& samples = samples_[row];
-    report.times[row] = {median(samples.hosts), median(samples.hub), median(samples.both_hosts),
-                         median(samples.both_hub)};
+    report.times[row] = {median(samples.hosts), median(samples.node), median(samples.both_hosts),
+                         median(samples.both_node)};
   }
   return report;
 }
@@ -130,15 +130,15 @@ HubShares::Report HubShares::report() {
 // make it zero, at the rates at which the parts went. Waiting makes those rates too low and the step too
 // short, never wrong in its direction. The answer is the time of an operation that is cut where it should
 // be: a way that is only cut badly must not be given up.
-double HubShares::move_cut(Row& row, double hosts_s, double hub_s) {
+double AggregationShares::move_cut(Row& row, double hosts_s, double node_s) {
   const double all_by_hosts = hosts_s / (1 - row.share);
-  const double all_by_hub = hub_s / row.share;
-  const double step = kStep * (hosts_s - hub_s) / (all_by_hosts + all_by_hub);
+  const double all_by_node = node_s / row.share;
+  const double step = kStep * (hosts_s - node_s) / (all_by_hosts + all_by_node);
   row.share = std::clamp(row.share + step, kShareMin, kShareMax);
-  return all_by_hosts * all_by_hub / (all_by_hosts + all_by_hub);
+  return all_by_hosts * all_by_node / (all_by_hosts + all_by_node);
 }
 
-bool HubShares::choose(Row& row, int ways) {
+bool AggregationShares::choose(Row& row, int ways) {
   const Way before = row.best;
   for (int way = 0; way < ways; ++way) {
     const double seconds = row.seconds[static_cast<size_t>(way)];
@@ -148,29 +148,29 @@ bool HubShares::choose(Row& row, int ways) {
   return row.best != before;
 }
 
-bool HubShares::apply(std::span<const Report> reports) {
+bool AggregationShares::apply(std::span<const Report> reports) {
   constexpr double kNoticeable = 0.02;
   bool changed = false;
   for (size_t index = 0; index < kClasses; ++index) {
     Row& row = rows_[index];
     changed |= take_in(row.seconds[static_cast<size_t>(Way::hosts)], mean(reports, index, &Times::hosts));
-    changed |= take_in(row.seconds[static_cast<size_t>(Way::hub)], mean(reports, index, &Times::hub));
+    changed |= take_in(row.seconds[static_cast<size_t>(Way::node)], mean(reports, index, &Times::node));
     const double hosts_s = mean(reports, index, &Times::both_hosts);
-    const double hub_s = mean(reports, index, &Times::both_hub);
-    if (hosts_s > 0 && hub_s > 0 && row.share > 0) {
+    const double node_s = mean(reports, index, &Times::both_node);
+    if (hosts_s > 0 && node_s > 0 && row.share > 0) {
       const double before = row.share;
-      changed |= take_in(row.seconds[static_cast<size_t>(Way::both)], move_cut(row, hosts_s, hub_s));
+      changed |= take_in(row.seconds[static_cast<size_t>(Way::both)], move_cut(row, hosts_s, node_s));
       changed |= std::abs(row.share - before) > kNoticeable;
     }
     // Rates are as the times the other way round.
     const double hosts_only = row.seconds[static_cast<size_t>(Way::hosts)];
-    const double hub_only = row.seconds[static_cast<size_t>(Way::hub)];
-    if (row.share == 0 && hosts_only > 0 && hub_only > 0) {
-      row.share = std::clamp(hosts_only / (hosts_only + hub_only), kShareMin, kShareMax);
+    const double node_only = row.seconds[static_cast<size_t>(Way::node)];
+    if (row.share == 0 && hosts_only > 0 && node_only > 0) {
+      row.share = std::clamp(hosts_only / (hosts_only + node_only), kShareMin, kShareMax);
     }
     changed |= choose(row, ways_of(index));
   }
   return changed;
 }
 
-}  // namespace nezha::context
+}  // namespace nezha::control

@@ -1,4 +1,4 @@
-// HubShares: which way an operation goes: over the host rails, through the aggregation rail, or, cut in
+// AggregationShares: which way an operation goes: over the host rails, through the aggregation rail, or, cut in
 // two, both; learned by time, and the same on every rank.
 //
 // Contract
@@ -17,41 +17,41 @@
 #include <span>
 #include <vector>
 
-namespace nezha::context {
+namespace nezha::control {
 
-enum class Way : uint8_t { hosts, hub, both };
+enum class Way : uint8_t { hosts, node, both };
 
-class HubShares {
+class AggregationShares {
  public:
   static constexpr int kClasses = 26;  // of 8 bytes and less to 256 MiB and more
 
   // What one rank has measured since its last report: medians in seconds, 0 where there is nothing.
   struct Times {
     float hosts = 0;       // of an operation that went only there
-    float hub = 0;
+    float node = 0;
     float both_hosts = 0;  // of the two parts of one that was cut
-    float both_hub = 0;
+    float both_node = 0;
   };
   struct Report {
     std::array<Times, kClasses> times{};
   };
 
-  // `fixed`: 0 to 1, the hub's part of everything; negative: learned. `short_bytes`: up to there
+  // `fixed`: 0 to 1, the node's part of everything; negative: learned. `short_bytes`: up to there
   // operations are not cut.
-  HubShares(double fixed, uint64_t short_bytes) : fixed_(fixed), short_bytes_(short_bytes) {}
+  AggregationShares(double fixed, uint64_t short_bytes) : fixed_(fixed), short_bytes_(short_bytes) {}
   // Nothing is cut by itself where both ways lead through one network device.
   void never_cut() { may_cut_ = false; }
 
   // The way of the next operation of this size.
   Way way_of(uint64_t bytes);
-  // The hub's part of one that is cut.
+  // The node's part of one that is cut.
   double share_of(uint64_t bytes) const;
   double seconds_of(uint64_t bytes) const;
 
   // Whether the time of one more that goes over the hosts would still count in the next report.
   bool wants_hosts(uint64_t bytes) const { return samples_[class_of(bytes)].hosts.size() < kSamplesMax; }
-  // `parts`: host rails, hub; the one that was not used is 0.
-  void measured(uint64_t bytes, Way way, double hosts_s, double hub_s);
+  // `parts`: host rails, node; the one that was not used is 0.
+  void measured(uint64_t bytes, Way way, double hosts_s, double node_s);
   // What was measured since the last call.
   Report report();
   // The reports of all ranks, by rank. True when some size's way or cut has changed noticeably.
@@ -74,13 +74,13 @@ class HubShares {
     uint32_t looks = 0;
   };
   struct Samples {
-    std::vector<float> hosts, hub, both_hosts, both_hub;
+    std::vector<float> hosts, node, both_hosts, both_node;
   };
 
   static size_t class_of(uint64_t bytes);
   int ways_of(size_t index) const { return !may_cut_ || (uint64_t{8} << index) <= short_bytes_ ? 2 : 3; }
   void learn_from_shorter(size_t index);
-  static double move_cut(Row& row, double hosts_s, double hub_s);
+  static double move_cut(Row& row, double hosts_s, double node_s);
   static bool choose(Row& row, int ways);
 
   const double fixed_;
@@ -90,4 +90,4 @@ class HubShares {
   std::array<Samples, kClasses> samples_;
 };
 
-}  // namespace nezha::context
+}  // namespace nezha::control

@@ -172,14 +172,14 @@ class Ranks {
 
 TEST(AggregatorMending, ServesOthersOutOfMemoryThatIsNotGivenBackYet) {
   constexpr int kCuts = 40;
-  server::AggregatorOptions node_options;
+  aggregation::AggregatorOptions node_options;
   node_options.address = kAddress;
   node_options.port = free_port_of(kAddress);
   Proxy proxy(node_options.port);
   // Ranks go where the node says it is.
-  node_options.topology = schedule::flat_topology(kAddress, proxy.port());
+  node_options.topology = aggregation::flat_topology(kAddress, proxy.port());
   node_options.name = node_options.topology.nodes[0].name;
-  auto node = server::Aggregator::start(node_options);
+  auto node = aggregation::Aggregator::start(node_options);
   ASSERT_TRUE(node) << node.status().to_string();
   WorldOptions options;
   options.ranks = kRanks;
@@ -194,8 +194,8 @@ TEST(AggregatorMending, ServesOthersOutOfMemoryThatIsNotGivenBackYet) {
   EXPECT_EQ(proxy.cuts(), kCuts);
   auto stats = parse_json(world.comm(0).context().stats_json());
   ASSERT_TRUE(stats);
-  const auto& mended = stats->at("aggregation").at("communicators").items().at(0);
-  EXPECT_GE(mended.at("repairs").integer_or(0), kCuts);
+  const auto& recovered = stats->at("aggregation").at("communicators").items().at(0);
+  EXPECT_GE(recovered.at("repairs").integer_or(0), kCuts);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// After a hub was lost: whatever each rank had, afterwards all have everything, and nobody serves what it
+// After a node was lost: whatever each rank had, afterwards all have everything, and nobody serves what it
 // does not have.
 #include "aggregation/client/recovery_plan.h"
 
@@ -9,15 +9,15 @@
 namespace nezha::testing {
 namespace {
 
-using context::HubClaim;
-using context::HubClaims;
-using context::HubPiece;
+using aggregation::OperationProgress;
+using aggregation::RankProgress;
+using aggregation::MissingPiece;
 using schedule::Range;
 
 constexpr uint64_t kElements = 40;
 
 struct Scene {
-  std::vector<HubClaims> claims;                    // by rank
+  std::vector<RankProgress> claims;                    // by rank
   std::vector<std::vector<std::vector<bool>>> has;  // by operation, rank, element
 };
 
@@ -26,11 +26,11 @@ Scene random_scene(std::mt19937& random, int ranks, uint64_t operations) {
   scene.claims.resize(static_cast<size_t>(ranks));
   scene.has.assign(operations, std::vector(static_cast<size_t>(ranks), std::vector<bool>(kElements)));
   for (size_t rank = 0; rank < scene.claims.size(); ++rank) {
-    HubClaims& claims = scene.claims[rank];
+    RankProgress& claims = scene.claims[rank];
     claims.through = random() % (operations / 2);
     claims.begun = claims.through + random() % (operations - claims.through + 1);
     for (uint64_t seq = 0; seq < claims.begun; ++seq) {
-      HubClaim claim;
+      OperationProgress claim;
       claim.through = seq < claims.through || random() % 5 == 0;
       for (uint64_t at = 0; at < kElements && !claim.through;) {
         const uint64_t end = std::min(kElements, at + 1 + random() % 10);
@@ -49,7 +49,7 @@ Scene random_scene(std::mt19937& random, int ranks, uint64_t operations) {
   return scene;
 }
 
-TEST(HubRepair, EverybodyGetsEverythingFromWhoeverHasIt) {
+TEST(RecoveryPlan, EverybodyGetsEverythingFromWhoeverHasIt) {
   std::mt19937 random(7);
   for (int scenario = 0; scenario < 2000; ++scenario) {
     const int ranks = 2 + static_cast<int>(random() % 5);
@@ -58,7 +58,7 @@ TEST(HubRepair, EverybodyGetsEverythingFromWhoeverHasIt) {
     for (uint64_t seq = 0; seq < operations; ++seq) {
       std::vector<int> filled(kElements);
       uint64_t last = 0;
-      for (const HubPiece& piece : missing_pieces(seq, kElements, scene.claims)) {
+      for (const MissingPiece& piece : missing_pieces(seq, kElements, scene.claims)) {
         ASSERT_LE(last, piece.range.begin) << "scenario " << scenario;
         ASSERT_LT(piece.range.begin, piece.range.end);
         last = piece.range.end;
@@ -81,13 +81,13 @@ TEST(HubRepair, EverybodyGetsEverythingFromWhoeverHasIt) {
   }
 }
 
-TEST(HubRepair, ClaimsAsBytesAndBack) {
+TEST(RecoveryPlan, ClaimsAsBytesAndBack) {
   std::mt19937 random(11);
   for (int scenario = 0; scenario < 300; ++scenario) {
     const Scene scene = random_scene(random, 2, 8);
-    for (const HubClaims& claims : scene.claims) {
+    for (const RankProgress& claims : scene.claims) {
       const std::string bytes = encode(claims);
-      HubClaims read;
+      RankProgress read;
       ASSERT_TRUE(decode(bytes, &read));
       EXPECT_EQ(read.through, claims.through);
       EXPECT_EQ(read.begun, claims.begun);
@@ -100,14 +100,14 @@ TEST(HubRepair, ClaimsAsBytesAndBack) {
   }
 }
 
-TEST(HubRepair, ABarrierThatOneCameThroughIsOver) {
-  std::vector<HubClaims> claims(3);
+TEST(RecoveryPlan, ABarrierThatOneCameThroughIsOver) {
+  std::vector<RankProgress> claims(3);
   claims[0] = {4, 6, {{false, {}}, {true, {}}}};
   claims[1] = {4, 6, {{false, {}}, {false, {}}}};
   claims[2] = {4, 5, {{false, {}}}};
-  EXPECT_TRUE(anyone_through(3, claims));
-  EXPECT_FALSE(anyone_through(4, claims));
-  EXPECT_TRUE(anyone_through(5, claims));
+  EXPECT_TRUE(anyone_completed(3, claims));
+  EXPECT_FALSE(anyone_completed(4, claims));
+  EXPECT_TRUE(anyone_completed(5, claims));
 }
 
 }  // namespace

@@ -22,87 +22,87 @@
 
 namespace nezha::testing {
 
-inline constexpr const char* kHubAddress = "127.0.0.1";
+inline constexpr const char* kNodeAddress = "127.0.0.1";
 
-inline wire::Secret hub_key() { return wire::secret_from_text("of the node"); }
+inline wire::Secret node_key() { return wire::secret_from_text("of the node"); }
 
 // Where the rank is in its job, and where its node is.
-struct HubPlace {
+struct NodePlace {
   int rank = 0;
   int ranks = 1;
   uint64_t job = 0;
   uint16_t port = 0;  // of its node
-  int hubs = 1;
-  int hub = 0;
+  int nodes = 1;
+  int node = 0;
   uint32_t session = 0;
-  std::string address = kHubAddress;  // of its node
+  std::string address = kNodeAddress;  // of its node
   uint64_t run = 1;
 };
 
-class HubRank {
+class AggregationRank {
  public:
-  explicit HubRank(const HubPlace& place, const wire::Secret& node_key = hub_key()) : place_(place) {
+  explicit AggregationRank(const NodePlace& place, const wire::Secret& key = node_key()) : place_(place) {
     loop_ = std::move(*progress::Loop::create(system_clock(), 0));
-    context::HubSessionRequest request;
+    aggregation::NodeSessionRequest request;
     request.rank = place.rank;
     request.ranks = place.ranks;
-    request.hubs = place.hubs;
-    request.hub = place.hub;
+    request.nodes = place.nodes;
+    request.node = place.node;
     request.session = place.session;
-    request.job = {place.job, wire::job_key_of(node_key, place.job)};
+    request.job = {place.job, aggregation::job_key_of(key, place.job)};
     request.run = place.run;
-    request.rail = {"", kHubAddress, 8};
-    request.node = {"", place.address, 8};
-    request.node.blob = transport::encode(transport::TcpPorts{place.port, place.port});
+    request.rail = {"", kNodeAddress, 8};
+    request.node_rail = {"", place.address, 8};
+    request.node_rail.blob = transport::encode(transport::TcpPorts{place.port, place.port});
     progress::Loop::Baton baton(*loop_);
-    auto session = context::HubSession::create(*loop_, request);
+    auto session = aggregation::NodeSession::create(*loop_, request);
     EXPECT_TRUE(session) << session.status().to_string();
     if (!session) return;
     session_ = std::move(*session);
     loop_->set_client(session_.get());
   }
-  ~HubRank() {
+  ~AggregationRank() {
     progress::Loop::Baton baton(*loop_);
     session_.reset();
   }
-  HubRank(const HubRank&) = delete;
-  HubRank& operator=(const HubRank&) = delete;
+  AggregationRank(const AggregationRank&) = delete;
+  AggregationRank& operator=(const AggregationRank&) = delete;
 
-  context::HubSession& session() { return *session_; }
+  aggregation::NodeSession& session() { return *session_; }
   engine::Group* group() { return group_; }
   template <class Done>
   bool drive(Done done) {
     return loop_->drive_until(done, deadline_after(system_clock(), kPatience_s));
   }
   Status connect() {
-    using State = context::HubSession::State;
+    using State = aggregation::NodeSession::State;
     if (!drive([&] { return session_->state() != State::dialling; })) {
       return error(Code::timed_out, "no connection");
     }
     return session_->state() == State::up ? Status::ok() : Status(Code::peer_lost, session_->reason());
   }
-  // One hub for all ranks of the job.
-  schedule::HubPlan flat() const {
-    schedule::HubPlan plan;
+  // One node for all ranks of the job.
+  aggregation::TreePlan flat() const {
+    aggregation::TreePlan plan;
     for (int rank = 0; rank < place_.ranks; ++rank) plan.members.push_back(rank);
-    plan.members.push_back(place_.ranks + place_.hub);
+    plan.members.push_back(place_.ranks + place_.node);
     plan.tree = schedule::flat_tree(place_.ranks);
     return plan;
   }
-  Status enlist(uint32_t comm, const schedule::HubPlan& plan) {
+  Status register_group(uint32_t comm, const aggregation::TreePlan& plan) {
     uint64_t number = 0;
     {
       progress::Loop::Baton baton(*loop_);
-      number = session_->enlist(comm, plan.members, plan.tree);
+      number = session_->register_group(comm, plan.members, plan.tree);
     }
     std::optional<Status> answer;
     drive([&] {
-      if (!answer) answer = session_->take_answer(number);  // it is given once
+      if (!answer) answer = session_->take_reply(number);  // it is given once
       return answer.has_value();
     });
     return answer ? *answer : error(Code::timed_out, "no answer");
   }
-  Status join(uint32_t comm, const schedule::HubPlan& plan) {
+  Status join(uint32_t comm, const aggregation::TreePlan& plan) {
     progress::Loop::Baton baton(*loop_);
     auto group = session_->join(comm, plan.members, plan.tree);
     if (!group) return group.status();
@@ -138,14 +138,14 @@ class HubRank {
   }
 
  private:
-  const HubPlace place_;
+  const NodePlace place_;
   std::unique_ptr<progress::Loop> loop_;
-  std::unique_ptr<context::HubSession> session_;
+  std::unique_ptr<aggregation::NodeSession> session_;
   engine::Group* group_ = nullptr;
 };
 
 // Whether the node's figures contain this, now or in a while.
-inline bool comes_to_say(server::Aggregator& node, const std::string& figure) {
+inline bool comes_to_say(aggregation::Aggregator& node, const std::string& figure) {
   const Nanoseconds deadline = deadline_after(system_clock(), kPatience_s);
   while (node.stats_json().find(figure) == std::string::npos) {
     if (system_clock().now() >= deadline) return false;
@@ -154,18 +154,18 @@ inline bool comes_to_say(server::Aggregator& node, const std::string& figure) {
   return true;
 }
 
-inline float hub_value(int rank, size_t i, uint64_t job) {
+inline float input_value(int rank, size_t i, uint64_t job) {
   return static_cast<float>((i * 3 + static_cast<size_t>(rank) * 5 + job) % 100);
 }
 
-// An all_reduce over ranks that give hub_value each; the first wrong element is an error.
-inline Status check_all_reduce(HubRank& self, const HubPlace& place, size_t count) {
+// An all_reduce over ranks that give input_value each; the first wrong element is an error.
+inline Status check_all_reduce(AggregationRank& self, const NodePlace& place, size_t count) {
   std::vector<float> values(count);
-  for (size_t i = 0; i < count; ++i) values[i] = hub_value(place.rank, i, place.job);
+  for (size_t i = 0; i < count; ++i) values[i] = input_value(place.rank, i, place.job);
   NEZHA_RETURN_IF_ERROR(self.all_reduce(values));
   for (size_t i = 0; i < count; ++i) {
     float expected = 0;
-    for (int other = 0; other < place.ranks; ++other) expected += hub_value(other, i, place.job);
+    for (int other = 0; other < place.ranks; ++other) expected += input_value(other, i, place.job);
     if (values[i] != expected) return error(Code::internal, "element %zu of %zu is wrong", i, count);
   }
   return Status::ok();

@@ -18,29 +18,29 @@ namespace {
 constexpr uint32_t kWorld = 40;
 
 void check_ticket(std::string_view bytes) {
-  wire::TicketBytes ticket{};
+  aggregation::TicketBytes ticket{};
   if (!bytes.empty()) std::memcpy(ticket.data(), bytes.data(), std::min(bytes.size(), ticket.size()));
   const wire::Secret key = wire::secret_from_text("fuzz");
-  wire::Ticket read;
-  const wire::Secret job_key = wire::job_key_of(key, wire::load_le<uint64_t>(ticket.data() + 16));
+  aggregation::Ticket read;
+  const wire::Secret job_key = aggregation::job_key_of(key, wire::load_le<uint64_t>(ticket.data() + 16));
   // Nobody guesses 32 bytes of HMAC.
-  NEZHA_CHECK(wire::check_ticket(ticket, key, &read) != wire::Refusal::none);
+  NEZHA_CHECK(aggregation::check_ticket(ticket, key, &read) != wire::Refusal::none);
   // Whoever has the key says anything.
   const auto number = [&](size_t at) { return wire::load_le<uint32_t>(ticket.data() + at); };
-  const wire::Ticket said{7, number(24), number(8), static_cast<uint16_t>(number(4) >> 16), number(12),
+  const aggregation::Ticket said{7, number(24), number(8), static_cast<uint16_t>(number(4) >> 16), number(12),
                           number(32)};
-  const auto honest = wire::make_ticket(said, wire::job_key_of(key, 7));
-  if (wire::check_ticket(honest, key, &read) == wire::Refusal::none) {
-    NEZHA_CHECK(read == said && read.ranks >= 1 && read.ranks <= wire::kTicketRanksMax);
-    NEZHA_CHECK(read.hubs <= wire::kTicketHubsMax);
+  const auto honest = aggregation::make_ticket(said, aggregation::job_key_of(key, 7));
+  if (aggregation::check_ticket(honest, key, &read) == wire::Refusal::none) {
+    NEZHA_CHECK(read == said && read.ranks >= 1 && read.ranks <= aggregation::kTicketRanksMax);
+    NEZHA_CHECK(read.nodes <= aggregation::kTicketNodesMax);
   }
   NEZHA_CHECK(job_key != key);
 }
 
 void check_job_key(std::string_view bytes) {
-  auto key = wire::job_key_from_text(bytes);
+  auto key = aggregation::job_key_from_text(bytes);
   if (key) {
-    auto again = wire::job_key_from_text(wire::to_text(*key));
+    auto again = aggregation::job_key_from_text(aggregation::to_text(*key));
     NEZHA_CHECK(again.is_ok() && again->job == key->job && again->key == key->key);
   } else {
     NEZHA_CHECK(bytes.size() < 4 || key.status().message().find(bytes) == std::string::npos);
@@ -48,36 +48,36 @@ void check_job_key(std::string_view bytes) {
 }
 
 void check_enlistment(std::string_view bytes) {
-  wire::Order order;
-  const std::string_view head = bytes.substr(0, wire::kOrderBytes);
-  if (!wire::decode(head, kWorld, &order)) return;
-  NEZHA_CHECK(wire::encode(order) == head && order.members <= kWorld);
+  aggregation::RegistrationRequest order;
+  const std::string_view head = bytes.substr(0, aggregation::kRequestBytes);
+  if (!aggregation::decode(head, kWorld, &order)) return;
+  NEZHA_CHECK(aggregation::encode(order) == head && order.members <= kWorld);
   if (order.leaves()) return;
-  wire::Roll roll;
-  const std::string_view rest = bytes.substr(head.size(), order.members * wire::kRollEntryBytes);
-  if (!wire::decode(rest, order, kWorld, &roll)) return;
-  NEZHA_CHECK(wire::encode(roll) == rest);
-  const schedule::AggregationTree tree{static_cast<int>(order.members - order.hubs), roll.parents};
+  aggregation::MemberList roll;
+  const std::string_view rest = bytes.substr(head.size(), order.members * aggregation::kMemberEntryBytes);
+  if (!aggregation::decode(rest, order, kWorld, &roll)) return;
+  NEZHA_CHECK(aggregation::encode(roll) == rest);
+  const schedule::AggregationTree tree{static_cast<int>(order.members - order.nodes), roll.parents};
   if (!schedule::check_tree(tree)) return;
-  for (int hub = tree.ranks; hub < tree.members(); ++hub) {
-    NEZHA_CHECK(schedule::enlister_of(tree, hub) >= 0);
+  for (int node = tree.ranks; node < tree.members(); ++node) {
+    NEZHA_CHECK(aggregation::registrar_of(tree, node) >= 0);
   }
 }
 
 void check_topology(std::string_view bytes) {
-  auto topology = schedule::parse_topology(bytes);
+  auto topology = aggregation::parse_topology(bytes);
   if (!topology) return;
-  const std::string json = schedule::to_json(*topology);
-  auto again = schedule::parse_topology(json);
-  NEZHA_CHECK(again.is_ok() && schedule::to_json(*again) == json);
+  const std::string json = aggregation::to_json(*topology);
+  auto again = aggregation::parse_topology(json);
+  NEZHA_CHECK(again.is_ok() && aggregation::to_json(*again) == json);
   std::vector<int> ranks(8);
   std::iota(ranks.begin(), ranks.end(), 0);
   std::vector<int> leaves;
   for (const int rank : ranks) {
     leaves.push_back(topology->leaf_of("10.1.0." + std::to_string(rank * 40)));
-    NEZHA_CHECK(leaves.back() < topology->hubs());
+    NEZHA_CHECK(leaves.back() < topology->size());
   }
-  auto plan = schedule::plan_hubs(*topology, 8, ranks, leaves);
+  auto plan = aggregation::plan_tree(*topology, 8, ranks, leaves);
   if (plan) NEZHA_CHECK(schedule::check_tree(plan->tree).is_ok());
 }
 
@@ -90,6 +90,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   nezha::check_job_key(bytes);
   nezha::check_enlistment(bytes);
   nezha::check_topology(bytes);
-  (void)nezha::wire::decode_answer(bytes.substr(0, nezha::wire::kAnswerBytes));
+  (void)nezha::aggregation::decode_reply(bytes.substr(0, nezha::aggregation::kReplyBytes));
   return 0;
 }

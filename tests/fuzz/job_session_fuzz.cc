@@ -19,19 +19,19 @@
 #include "fuzz/fuzz.h"
 #include "transport/tcp/tcp_opener.h"
 
-namespace nezha::server {
+namespace nezha::aggregation {
 namespace {
 
 constexpr uint32_t kRanks = 2;
-constexpr int kHub = 2;  // its number in the job
+constexpr int kNode = 2;  // its number in the job
 constexpr uint32_t kComm = 0x8000'0001;
 constexpr uint64_t kNodeBytes = 256 << 20;
 constexpr uint64_t kJobBytes = 64 << 20;
 constexpr size_t kMessageBytes = 64;
 
-const wire::Ticket kTicket{7, 1, kRanks, 1, 0, 0};
+const aggregation::Ticket kTicket{7, 1, kRanks, 1, 0, 0};
 
-wire::Secret job_key() { return wire::job_key_of(wire::secret_from_text("of the node"), kTicket.job); }
+wire::Secret job_key() { return aggregation::job_key_of(wire::secret_from_text("of the node"), kTicket.job); }
 
 // Bytes of the input, then zeros.
 class Input {
@@ -59,9 +59,9 @@ class Input {
 // The session is all there is in the loop.
 class Client final : public progress::LoopClient {
  public:
-  JobHub* hub = nullptr;
-  bool run(Nanoseconds now) override { return hub != nullptr && hub->run(now); }
-  Nanoseconds next_wakeup() const override { return hub == nullptr ? kNever : hub->next_wakeup(); }
+  JobSession* session = nullptr;
+  bool run(Nanoseconds now) override { return session != nullptr && session->run(now); }
+  Nanoseconds next_wakeup() const override { return session == nullptr ? kNever : session->next_wakeup(); }
   void out_of_memory() noexcept override { NEZHA_CHECK(false); }
 };
 
@@ -86,12 +86,12 @@ Place& the_place() {
 class Member {
  public:
   // Comes through the handshake, the test and the verdict, as an honest rank.
-  Member(JobHub& hub, progress::Loop::Baton& baton, uint32_t rank) : rank_(rank) {
+  Member(JobSession& session, progress::Loop::Baton& baton, uint32_t rank) : rank_(rank) {
     int ends[2];
     NEZHA_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
     fd_ = ends[0];
     transport::TrialIdentity identity;
-    identity.rank = kHub;
+    identity.rank = kNode;
     identity.world_size = kRanks + 1;
     identity.job = kTicket.run;
     identity.secret = job_key();
@@ -103,7 +103,7 @@ class Member {
     hello.job = kTicket.run;
     hello.world_size = kRanks + 1;
     hello.dialer_rank = rank;
-    hello.acceptor_rank = kHub;
+    hello.acceptor_rank = kNode;
     hello.epoch = 1;
     std::array<std::byte, kMessageBytes> message;
     wire::encode(hello, message);
@@ -116,7 +116,7 @@ class Member {
     say(message.data(), message.size());
     trial->on_poll(POLLIN, 0);
     NEZHA_CHECK(trial->is_authenticated());
-    hub.admit(std::move(trial));
+    session.admit(std::move(trial));
     pass_test(baton);
   }
   ~Member() { leave(); }
@@ -131,10 +131,10 @@ class Member {
     say(bytes.data(), bytes.size());
     say(payload);
   }
-  // A message at this member's desk, as its engine would send it.
+  // A message at this member's channel, as its engine would send it.
   void ask(uint32_t tag, const std::string& text) {
     wire::FrameHeader header;
-    header.comm = wire::desk_comm(rank_);
+    header.comm = aggregation::registration_comm(rank_);
     header.op_seq = asked_++;
     header.op.collective = Collective::send_recv;
     header.op.dtype = Dtype::uint8;
@@ -174,7 +174,7 @@ class Member {
 };
 
 uint32_t some_comm(uint8_t choice) {
-  constexpr std::array<uint32_t, 6> kComms = {kComm, wire::desk_comm(0), wire::desk_comm(1), kComm + 1,
+  constexpr std::array<uint32_t, 6> kComms = {kComm, aggregation::registration_comm(0), aggregation::registration_comm(1), kComm + 1,
                                               0, UINT32_MAX};
   return kComms[choice % kComms.size()];
 }
@@ -203,22 +203,22 @@ void say_frame(Member& member, Input& input) {
 }
 
 void say_order(Member& member, Input& input) {
-  const wire::Order order{some_comm(input.byte()), input.byte() % 6u, input.byte() % 3u};
-  member.ask(wire::kOrderTag, wire::encode(order));
+  const aggregation::RegistrationRequest order{some_comm(input.byte()), input.byte() % 6u, input.byte() % 3u};
+  member.ask(aggregation::kRequestTag, aggregation::encode(order));
   if (order.leaves()) return;
-  wire::Roll roll;
+  aggregation::MemberList roll;
   for (uint32_t i = 0; i < order.members; ++i) {
     roll.members.push_back(input.byte() % 4);
     roll.parents.push_back(static_cast<int>(input.byte() % 5) - 1);
   }
-  member.ask(wire::kRollTag, wire::encode(roll));
+  member.ask(aggregation::kMemberListTag, aggregation::encode(roll));
 }
 
 // Both ranks and the node, as an honest rank asks for it.
-void enlist_all(Member& member) {
+void register_all(Member& member) {
   const schedule::AggregationTree tree = schedule::flat_tree(kRanks);
-  member.ask(wire::kOrderTag, wire::encode(wire::Order{kComm, kRanks + 1, 1}));
-  member.ask(wire::kRollTag, wire::encode(wire::Roll{{0, 1, kHub}, tree.parent}));
+  member.ask(aggregation::kRequestTag, aggregation::encode(aggregation::RegistrationRequest{kComm, kRanks + 1, 1}));
+  member.ask(aggregation::kMemberListTag, aggregation::encode(aggregation::MemberList{{0, 1, kNode}, tree.parent}));
 }
 
 // What a rank gives to an operation of the communicator of both, under the plan that the node makes, too.
@@ -229,8 +229,8 @@ void contribute(Member& member, Input& input) {
   shape.count = input.byte();
   shape.longest_block = shape.count / kRanks;
   shape.world_size = kRanks;
-  shape.chunk_bytes_max = wire::kHubChunkBytes;
-  shape.credit_bytes = wire::kHubCreditBytes;
+  shape.chunk_bytes_max = aggregation::kAggregationChunkBytes;
+  shape.credit_bytes = aggregation::kAggregationCreditBytes;
   auto plan = schedule::make_aggregation_plan(shape);
   if (!plan) return;
   wire::FrameHeader header;
@@ -251,14 +251,14 @@ void turn(Member& member, Input& input) {
     case 1:
     case 2: return say_frame(member, input);
     case 3: return say_order(member, input);
-    case 4: return enlist_all(member);
+    case 4: return register_all(member);
     case 5: return contribute(member, input);
     case 6: return member.ask(input.byte(), input.bytes(input.byte()));
   }
 }
 
-void check_counters(const JobHub& hub, const Budget& node) {
-  const JobHubCounters counters = hub.counters();
+void check_counters(const JobSession& session, const Budget& node) {
+  const JobSessionCounters counters = session.counters();
   NEZHA_CHECK(counters.charged_bytes <= kJobBytes && node.used() <= kJobBytes);
   NEZHA_CHECK(counters.connections <= kRanks && counters.ranks_up <= kRanks);
   // Over the limit by what one turn brings, and ended for it then.
@@ -269,38 +269,38 @@ void check(Input input) {
   Place& place = the_place();
   progress::Loop::Baton baton(*place.loop);
   Budget node_budget(kNodeBytes);
-  const JobHub::Node node{schedule::flat_topology("127.0.0.1", 7700), 0, {}, node_budget};
+  const JobSession::Node node{aggregation::flat_topology("127.0.0.1", 7700), 0, {}, node_budget};
   {
     const auto job = std::make_shared<Job>(kTicket.job, kJobBytes, node_budget);
-    auto hub = JobHub::create(*place.loop, kTicket, job_key(), node, job);
-    NEZHA_CHECK(hub.is_ok());
-    place.client.hub = hub->get();
-    Member first(**hub, baton, 0);
-    Member second(**hub, baton, 1);
-    NEZHA_CHECK((*hub)->counters().ranks_up == kRanks);
-    while (!input.is_over() && !(*hub)->is_over(system_clock().now())) {
+    auto session = JobSession::create(*place.loop, kTicket, job_key(), node, job);
+    NEZHA_CHECK(session.is_ok());
+    place.client.session = session->get();
+    Member first(**session, baton, 0);
+    Member second(**session, baton, 1);
+    NEZHA_CHECK((*session)->counters().ranks_up == kRanks);
+    while (!input.is_over() && !(*session)->is_over(system_clock().now())) {
       const uint8_t who = input.byte();
       Member& member = who % 2 == 0 ? first : second;
       who >= 252 ? member.leave() : turn(member, input);
       baton.drive_once();
       first.hear();
       second.hear();
-      check_counters(**hub, node_budget);
+      check_counters(**session, node_budget);
     }
     first.leave();
     second.leave();
     for (int i = 0; i < 4; ++i) baton.drive_once();
-    NEZHA_CHECK((*hub)->is_over(system_clock().now()));
-    check_counters(**hub, node_budget);
-    place.client.hub = nullptr;
+    NEZHA_CHECK((*session)->is_over(system_clock().now()));
+    check_counters(**session, node_budget);
+    place.client.session = nullptr;
   }
   NEZHA_CHECK(node_budget.used() == 0);
 }
 
 }  // namespace
-}  // namespace nezha::server
+}  // namespace nezha::aggregation
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  nezha::server::check({data, size});
+  nezha::aggregation::check({data, size});
   return 0;
 }

@@ -16,7 +16,7 @@
 #include "fuzz/fuzz.h"
 #include "transport/tcp/tcp_opener.h"
 
-namespace nezha::server {
+namespace nezha::aggregation {
 namespace {
 
 constexpr uint64_t kJob = 7;
@@ -27,18 +27,18 @@ wire::Secret node_key() { return wire::secret_from_text("of the node"); }
 
 class Nobody final : public Admission {
  public:
-  wire::Refusal may_prove(const wire::Ticket& ticket, transport::TrialIdentity* identity) override {
+  wire::Refusal may_authenticate(const aggregation::Ticket& ticket, transport::TrialIdentity* identity) override {
     NEZHA_CHECK(ticket.job == kJob && ticket.ranks == 2);  // the overheard ones; nobody makes others
     if (ticket.nonce == 2) return wire::Refusal::replayed;
     identity->rank = 2;
     identity->world_size = 3;
     identity->job = ticket.run;
-    identity->secret = wire::job_key_of(node_key(), ticket.job);
+    identity->secret = aggregation::job_key_of(node_key(), ticket.job);
     identity->rail_counts.assign(3, 1);
     identity->opener = &transport::tcp_opener();
     return wire::Refusal::none;
   }
-  wire::Refusal admit(const wire::Ticket&, std::unique_ptr<transport::Trial>&) override {
+  wire::Refusal admit(const aggregation::Ticket&, std::unique_ptr<transport::Trial>&) override {
     NEZHA_CHECK(false);
     return wire::Refusal::bad_mac;
   }
@@ -46,9 +46,9 @@ class Nobody final : public Admission {
 
 class Client final : public progress::LoopClient {
  public:
-  FrontDoor* door = nullptr;
+  Listener* listener = nullptr;
   bool run(Nanoseconds now) override {
-    if (door != nullptr) door->run(now);
+    if (listener != nullptr) listener->run(now);
     return false;
   }
   Nanoseconds next_wakeup() const override { return kNever; }
@@ -59,28 +59,28 @@ struct Place {
   Client client;
   sockaddr_in address{};
   std::unique_ptr<progress::Loop> loop;
-  std::unique_ptr<FrontDoor> door;
+  std::unique_ptr<Listener> listener;
 };
 
 Place& the_place() {
   static Place place;
-  if (place.door != nullptr) return place;
-  Descriptor listener(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (place.listener != nullptr) return place;
+  Descriptor socket_fd(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   place.address.sin_family = AF_INET;
   place.address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t length = sizeof(place.address);
   auto* const address = reinterpret_cast<sockaddr*>(&place.address);
-  NEZHA_CHECK(bind(listener.get(), address, length) == 0 && listen(listener.get(), 16) == 0);
-  NEZHA_CHECK(getsockname(listener.get(), address, &length) == 0);
+  NEZHA_CHECK(bind(socket_fd.get(), address, length) == 0 && listen(socket_fd.get(), 16) == 0);
+  NEZHA_CHECK(getsockname(socket_fd.get(), address, &length) == 0);
   auto loop = progress::Loop::create(system_clock(), 0);
   NEZHA_CHECK(loop.is_ok());
   place.loop = std::move(*loop);
   place.loop->set_client(&place.client);
   progress::Loop::Baton baton(*place.loop);
-  auto door = FrontDoor::open(*place.loop, std::move(listener), node_key(), "{}", place.nobody);
-  NEZHA_CHECK(door.is_ok());
-  place.door = std::move(*door);
-  place.client.door = place.door.get();
+  auto listener = Listener::open(*place.loop, std::move(socket_fd), node_key(), "{}", place.nobody);
+  NEZHA_CHECK(listener.is_ok());
+  place.listener = std::move(*listener);
+  place.client.listener = place.listener.get();
   return place;
 }
 
@@ -98,7 +98,7 @@ class Caller {
   }
   // One that a listener on the network has heard.
   void show_ticket(uint64_t nonce) {
-    const auto ticket = wire::make_ticket({kJob, 1, 2, 1, 0, nonce}, wire::job_key_of(node_key(), kJob));
+    const auto ticket = aggregation::make_ticket({kJob, 1, 2, 1, 0, nonce}, aggregation::job_key_of(node_key(), kJob));
     say(ticket.data(), ticket.size());
   }
   void say_hello() {
@@ -149,14 +149,14 @@ void check(const uint8_t* data, size_t size) {
     }
   }
   for (int i = 0; i < 3; ++i) baton.drive_once();
-  const FrontDoorCounters& counters = place.door->counters();
+  const ListenerCounters& counters = place.listener->counters();
   NEZHA_CHECK(counters.answered == 0 && counters.refused + counters.expired <= counters.accepted);
 }
 
 }  // namespace
-}  // namespace nezha::server
+}  // namespace nezha::aggregation
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  nezha::server::check(data, size);
+  nezha::aggregation::check(data, size);
   return 0;
 }

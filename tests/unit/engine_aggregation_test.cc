@@ -1,4 +1,4 @@
-// Engines of ranks and hubs, without a network: operations through members that have no data of their own
+// Engines of ranks and nodes, without a network: operations through members that have no data of their own
 // and take part in what others have begun.
 #include <gtest/gtest.h>
 
@@ -17,10 +17,10 @@ namespace {
 using nezha::testing::FakeWorld;
 using nezha::testing::FakeWorldOptions;
 
-// Rank 0 and 1 under one hub, 2 and 3 under another, both under a third.
+// Rank 0 and 1 under one node, 2 and 3 under another, both under a third.
 const schedule::AggregationTree kTwoLevels{4, {4, 4, 5, 5, 6, 6, -1}};
 
-// Ranks by the hub that adds them, in the order of adding.
+// Ranks by the node that adds them, in the order of adding.
 using Order = std::vector<std::vector<int>>;
 
 FakeWorldOptions options_for(const schedule::AggregationTree& tree) {
@@ -99,28 +99,28 @@ class Call {
 };
 
 // What the program of an aggregation node does: joins whatever its children have begun.
-class Hubs {
+class Nodes {
  public:
-  Hubs(FakeWorld& world, const schedule::AggregationTree& tree) : world_(world), tree_(tree) {}
-  ~Hubs() {  // engines outlive the works that they would still look at
-    for (int hub = tree_.ranks; hub < tree_.members() && !done(); ++hub) {
-      world_.engine(hub).fail_group(world_.group(hub), error(Code::aborted, "the test ended"), false);
+  Nodes(FakeWorld& world, const schedule::AggregationTree& tree) : world_(world), tree_(tree) {}
+  ~Nodes() {  // engines outlive the works that they would still look at
+    for (int node = tree_.ranks; node < tree_.members() && !done(); ++node) {
+      world_.engine(node).fail_group(world_.group(node), error(Code::aborted, "the test ended"), false);
     }
     world_.run_engines();
   }
-  Hubs(const Hubs&) = delete;
-  Hubs& operator=(const Hubs&) = delete;
+  Nodes(const Nodes&) = delete;
+  Nodes& operator=(const Nodes&) = delete;
 
   void join_calls() {
-    for (int hub = tree_.ranks; hub < tree_.members(); ++hub) {
-      while (const auto call = world_.engine(hub).next_call(world_.group(hub))) {
+    for (int node = tree_.ranks; node < tree_.members(); ++node) {
+      while (const auto call = world_.engine(node).next_call(world_.group(node))) {
         OpRequest request;
         request.collective = call->collective;
         request.dtype = call->dtype;
         request.op = call->op;
         request.root = call->root;
         request.count = call->count;
-        ASSERT_TRUE(world_.engine(hub).submit(world_.group(hub), request, works_.emplace_back()).is_ok());
+        ASSERT_TRUE(world_.engine(node).submit(world_.group(node), request, works_.emplace_back()).is_ok());
       }
     }
   }
@@ -166,7 +166,7 @@ std::vector<float> sum_of(const Call& call, const Order& order) {
   return total;
 }
 
-TEST(EngineHub, AllReduceAddsInTheOrderOfTheTree) {
+TEST(EngineAggregation, AllReduceAddsInTheOrderOfTheTree) {
   struct Case {
     schedule::AggregationTree tree;
     Order order;
@@ -175,44 +175,44 @@ TEST(EngineHub, AllReduceAddsInTheOrderOfTheTree) {
                         {schedule::flat_tree(2), {{0, 1}}}};
   for (const Case& at : cases) {
     FakeWorld world(options_for(at.tree));
-    Hubs hubs(world, at.tree);
+    Nodes nodes(world, at.tree);
     uint64_t seed = 1;
     for (const uint64_t count : {1UL, 1000UL, 30'001UL, 100'000UL}) {
       for (const bool in_place : {false, true}) {
         Call call(world, at.tree, request_of(Collective::all_reduce, count), in_place);
         call.begin();
-        ASSERT_TRUE(hubs.run_until([&] { return call.done(); }, ++seed)) << count;
+        ASSERT_TRUE(nodes.run_until([&] { return call.done(); }, ++seed)) << count;
         call.expect_everywhere(sum_of(call, at.order));
       }
     }
   }
 }
 
-TEST(EngineHub, AverageDividesByTheRanksAlone) {
+TEST(EngineAggregation, AverageDividesByTheRanksAlone) {
   const auto tree = schedule::flat_tree(4);
   FakeWorld world(options_for(tree));
-  Hubs hubs(world, tree);
+  Nodes nodes(world, tree);
   OpRequest request = request_of(Collective::all_reduce, 5000);
   request.op = ReduceOp::avg;
   Call call(world, tree, request, false);
   call.begin();
-  ASSERT_TRUE(hubs.run_until([&] { return call.done(); }, 3));
+  ASSERT_TRUE(nodes.run_until([&] { return call.done(); }, 3));
   std::vector<float> expected = sum_of(call, {{0, 1, 2, 3}});
   for (float& value : expected) value /= 4;
   call.expect_everywhere(expected);
 }
 
-TEST(EngineHub, TheOtherCollectives) {
+TEST(EngineAggregation, TheOtherCollectives) {
   constexpr uint64_t kCount = 12'000;  // blocks of 3000
   for (const auto& tree : {schedule::flat_tree(4), kTwoLevels}) {
     FakeWorld world(options_for(tree));
-    Hubs hubs(world, tree);
+    Nodes nodes(world, tree);
     const Order order =
-        tree.hubs() == 1 ? Order{{0, 1, 2, 3}} : Order{{0, 1}, {2, 3}};
+        tree.nodes() == 1 ? Order{{0, 1, 2, 3}} : Order{{0, 1}, {2, 3}};
     const auto run = [&](Collective collective, int root, auto check) {
       Call call(world, tree, request_of(collective, kCount, root), collective == Collective::broadcast);
       call.begin();
-      ASSERT_TRUE(hubs.run_until([&] { return call.done(); }, 11)) << name_of(collective);
+      ASSERT_TRUE(nodes.run_until([&] { return call.done(); }, 11)) << name_of(collective);
       call.expect_ok();
       check(call);
     };
@@ -239,24 +239,24 @@ TEST(EngineHub, TheOtherCollectives) {
   }
 }
 
-// One of the two connections between a rank and its hub is cut after every possible number of arrivals.
-TEST(EngineHub, ARailToTheHubLostAtAnyFrameChangesNothing) {
+// One of the two connections between a rank and its node is cut after every possible number of arrivals.
+TEST(EngineAggregation, ARailToTheHubLostAtAnyFrameChangesNothing) {
   const auto tree = schedule::flat_tree(3);
   uint64_t retransmitted = 0;
   size_t cuts = 0;
   for (bool in_operation = true; in_operation; ++cuts) {
     FakeWorld world(options_for(tree));
-    Hubs hubs(world, tree);
+    Nodes nodes(world, tree);
     Call call(world, tree, request_of(Collective::all_reduce, 8000), true);
     call.begin();
     std::mt19937_64 generator(cuts);
     for (size_t arrivals = 0; arrivals < cuts && !call.done();) {
-      hubs.join_calls();
+      nodes.join_calls();
       arrivals += world.step(generator());
     }
     in_operation = !call.done();
     world.link(1, 3, 0).cut();
-    ASSERT_TRUE(hubs.run_until([&] { return call.done(); }, cuts)) << "cut " << cuts;
+    ASSERT_TRUE(nodes.run_until([&] { return call.done(); }, cuts)) << "cut " << cuts;
     call.expect_everywhere(sum_of(call, {{0, 1, 2}}));
     retransmitted += world.engine(1).counters().retransmitted + world.engine(3).counters().retransmitted;
   }
@@ -264,16 +264,16 @@ TEST(EngineHub, ARailToTheHubLostAtAnyFrameChangesNothing) {
   EXPECT_GT(retransmitted, 0U);
 }
 
-// In place, and no result has wholly arrived: what the ranks gave is still there when the hub dies, so
+// In place, and no result has wholly arrived: what the ranks gave is still there when the node dies, so
 // that host rails can do it again.
-TEST(EngineHub, InputsOutliveTheHub) {
+TEST(EngineAggregation, InputsOutliveTheHub) {
   const auto tree = schedule::flat_tree(2);
   FakeWorld world(options_for(tree));
-  Hubs hubs(world, tree);
+  Nodes nodes(world, tree);
   Call call(world, tree, request_of(Collective::all_reduce, 1000), true);
   call.begin();
   while (world.link(0, 2, 0).under_way(0) + world.link(0, 2, 1).under_way(0) == 0) {
-    hubs.join_calls();
+    nodes.join_calls();
     world.link(0, 2, 0).deliver(1);
     world.link(0, 2, 1).deliver(1);
     world.link(1, 2, 0).deliver(1);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint64_t kJob = 7;
 
-wire::JobKey job_key() { return {kJob, wire::job_key_of(wire::secret_from_text("of the node"), kJob)}; }
+aggregation::JobKey job_key() { return {kJob, aggregation::job_key_of(wire::secret_from_text("of the node"), kJob)}; }
 
 class PretendedNode {
  public:
@@ -38,7 +38,7 @@ class PretendedNode {
   }
 
   std::string asked() const {
-    const auto answer = context::ask_topology({"127.1.0.1", port_, "", job_key()});
+    const auto answer = aggregation::request_topology({"127.1.0.1", port_, "", job_key()});
     EXPECT_FALSE(answer);
     EXPECT_EQ(answer.status().code(), Code::peer_lost);
     return answer.status().message();
@@ -51,12 +51,12 @@ class PretendedNode {
   std::thread thread_;
 };
 
-constexpr size_t kOpening = wire::kTicketBytes + wire::kHelloBytes;
+constexpr size_t kOpening = aggregation::kTicketBytes + wire::kHelloBytes;
 
 // Answers the caller's Hello and takes its proof, as a node that has the key.
 void prove(Stranger& caller) {
   caller.hear(kOpening);
-  const Message bytes = caller.bytes_at(wire::kTicketBytes);
+  const Message bytes = caller.bytes_at(aggregation::kTicketBytes);
   wire::Hello hello;
   EXPECT_EQ(wire::decode(bytes, &hello), wire::Refusal::none);
   Message challenge;
@@ -77,17 +77,17 @@ void expect_says(const std::string& message, const char* wanted) {
   EXPECT_NE(message.find(wanted), std::string::npos) << message;
 }
 
-TEST(TopologyQuestion, ClosedDuringAuthentication) {
+TEST(TopologyRequest, ClosedDuringAuthentication) {
   const PretendedNode node([](Stranger& caller) { caller.hear(kOpening); });
   expect_says(node.asked(), "closed during authentication; check that both ends have the same key");
 }
 
-TEST(TopologyQuestion, ClosedBehindTheProof) {
+TEST(TopologyRequest, ClosedBehindTheProof) {
   const PretendedNode node(prove);
   expect_says(node.asked(), "closed before the topology came; check that both ends have the same key");
 }
 
-TEST(TopologyQuestion, ClosedWithinTheTopology) {
+TEST(TopologyRequest, ClosedWithinTheTopology) {
   const PretendedNode node([](Stranger& caller) {
     prove(caller);
     say_beginning_of_100_bytes(caller, 42);
@@ -95,10 +95,10 @@ TEST(TopologyQuestion, ClosedWithinTheTopology) {
   expect_says(node.asked(), "closed after 42 of the topology's 100 bytes");
 }
 
-TEST(TopologyQuestion, MoreThanATopology) {
+TEST(TopologyRequest, MoreThanATopology) {
   const PretendedNode node([](Stranger& caller) {
     prove(caller);
-    caller.say(std::string(schedule::kTopologyBytesMax + 100, '{'));
+    caller.say(std::string(aggregation::kTopologyBytesMax + 100, '{'));
   });
   expect_says(node.asked(), "the node sent more than the");
 }

@@ -1,8 +1,8 @@
 // Topology: the aggregation nodes of a cluster as a tree, which of them serves which rank, and the tree
 // that a communicator's operations take through them.
 //
-// Contract: pure, any thread; believes nothing of what it reads. A node's number is its node's place in
-// the list. As a file and on the wire:
+// Contract: pure, any thread; checks everything that it reads. A node is numbered by its place in the
+// list. As a file and on the wire:
 //
 //   {"nodes": [{"name": "root", "address": "10.1.0.254:7700"},
 //              {"name": "leaf", "address": "10.1.0.250:7700", "parent": "root",
@@ -43,7 +43,7 @@ struct Topology {
   int size() const { return static_cast<int>(nodes.size()); }
   // -1: no node has that name.
   int find(std::string_view name) const;
-  // The node that a rank with this address talks to; -1: none serves it.
+  // The node that serves a rank with this address; -1: none does.
   int leaf_of(std::string_view address) const;
   // Whether `upper` is on the way from `lower` to the root, and not `lower` itself.
   bool is_above(int upper, int lower) const;
@@ -55,18 +55,18 @@ Topology flat_topology(std::string_view address, uint16_t port);
 Result<Topology> parse_topology(std::string_view json);
 std::string to_json(const Topology& topology);
 
-// The members of a communicator and their nodes, as an aggregation rail is told of them.
+// The members of a communicator with their nodes, and the tree of them.
 struct TreePlan {
   std::vector<int> members;  // global: the communicator's ranks in its order, then `world` + node
   schedule::AggregationTree tree;
 };
-// `ranks` are global ranks of a job of `world`, `leaves` the nodes they talk to. Nodes that serve none of
-// them are left out, and so are those that would only hand on what one other node adds up.
+// `ranks` are global ranks of a job of `world`, `leaves` the nodes that serve them. Nodes that serve
+// none of them are left out, and so are those that would only hand on what one other node adds up.
 // `unsupported` for fewer than two ranks or for one that no node serves.
 Result<TreePlan> plan_tree(const Topology& topology, int world, std::span<const int> ranks,
                           std::span<const int> leaves);
 
-// Who asks a node to add up for a communicator, on behalf of all its children: the lowest of them.
+// Which child registers a communicator at a node, on behalf of all its children: the lowest of them.
 int registrar_of(const schedule::AggregationTree& tree, int node);
 
 }  // namespace nezha::aggregation

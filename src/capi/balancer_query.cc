@@ -193,11 +193,11 @@ Result<std::string> cut_operations(const JsonValue& request) {
   control::Way way = shares.way_of(size);
   for (const JsonValue& done : request.at("operations").items()) {
     const double hosts_us = done.at("hosts_us").number_or(-1);
-    const double hub_us = done.at("hub_us").number_or(-1);
-    if (!(hosts_us >= 0 && hub_us >= 0)) {
+    const double node_us = done.at("hub_us").number_or(-1);
+    if (!(hosts_us >= 0 && node_us >= 0)) {
       return error(Code::invalid_argument, "operations: hosts_us and hub_us must be 0 or more");
     }
-    shares.measured(size, way, hosts_us * kMicro, hub_us * kMicro);
+    shares.measured(size, way, hosts_us * kMicro, node_us * kMicro);
     const control::AggregationShares::Report report = shares.report();
     (void)shares.apply(std::span(&report, 1));
     way = shares.way_of(size);

@@ -108,13 +108,13 @@ Result<std::string> aggregator() {
     json.field("reachable", false).field("reason", key.status().message());
     return json.end_object().take();
   }
-  nezha::aggregation::TopologyRequest question;
-  question.address = node->address;
-  question.port = node->port;
-  question.device = config->aggregator_device;
-  question.job = *key;
+  nezha::aggregation::TopologyRequest request;
+  request.address = node->address;
+  request.port = node->port;
+  request.device = config->aggregator_device;
+  request.job = *key;
   std::string my_address;
-  auto topology = nezha::aggregation::request_topology(question, &my_address);
+  auto topology = nezha::aggregation::fetch_topology(request, &my_address);
   json.field("reachable", topology.is_ok()).field("reason", topology.status().message());
   if (!topology) return json.end_object().take();
   const int leaf = topology->leaf_of(my_address);

@@ -1,5 +1,5 @@
 // Context: one rank of one job: its rails, its connections, its loop. The composition root of a rank:
-// transports (rail_transports.h), stores and policies are chosen here. An aggregation node's is aggregation/server/.
+// transports (rail_transports.h), stores and policies are chosen here; a node's in aggregation/server/.
 //
 // Contract
 //   Owner    shared by the communicators made from it; the last one to go ends it.

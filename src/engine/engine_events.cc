@@ -16,7 +16,7 @@ using transport::WorkRequest;
 
 // -------------------------------------------------------------------------------- receiving
 
-// Ranks speak of a communicator to a node when it has accepted that, exchange messages with it on its channel
+// Ranks use a communicator at a node when it has accepted that, exchange messages with it on its channel
 // alone, and send chunks.
 bool Engine::may_serve(const Group* group, const wire::FrameHeader& header) const {
   if (header.length > options_.chunk_bytes) return false;

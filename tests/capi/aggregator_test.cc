@@ -143,7 +143,7 @@ TEST(CApiAggregator, KnowsItsKeyAndCountsStrangers) {
     std::this_thread::yield();
     stats = stats_of(node);
   }
-  stats = stats_of(node);  // the door is looked at before the jobs
+  stats = stats_of(node);  // the listener is read before the jobs
   EXPECT_EQ(stats.at("port").integer_or(0), port);
   EXPECT_EQ(stats.at("door").at("accepted").integer_or(0), 2);
   EXPECT_EQ(stats.at("door").at("refused").integer_or(0), 1);

@@ -179,7 +179,7 @@ uint64_t memory_of(aggregation::Aggregator& node) {
   return bytes;
 }
 
-// Anything, and half of anything, at the door.
+// Anything, and half of anything, at the port.
 void knock(uint16_t port, uint64_t seed) {
   std::mt19937_64 random(seed);
   Stranger stranger(port);
@@ -188,14 +188,14 @@ void knock(uint16_t port, uint64_t seed) {
   // A ticket of a job that runs, but for one bit.
   if (seed % 3 == 0) {
     const wire::Secret key_of_first = aggregation::job_key_of(node_key(), 0);
-    aggregation::TicketBytes ticket = aggregation::make_ticket({seed % 8, 1, 8, 1, 0, seed}, key_of_first);
+    auto ticket = aggregation::make_ticket({seed % 8, 1, 8, 1, 0, seed}, key_of_first);
     ticket[random() % aggregation::kTicketBytes] ^= std::byte{1};
     bytes.insert(0, reinterpret_cast<const char*>(ticket.data()), ticket.size());
   }
   stranger.say(bytes);
 }
 
-// Eight jobs of eight ranks, while strangers say anything at the door.
+// Eight jobs of eight ranks, while strangers say anything at the port.
 TEST(AggregatorQuotas, ServesManyConnectionsInTheMemoryItHas) {
   constexpr int kJobs = 8;
   constexpr int kRanks = 8;

@@ -225,7 +225,8 @@ TEST(AggregatorTrust, AKeyOpensItsOwnJobAlone) {
   EXPECT_EQ(forger.answer(), wire::Refusal::bad_mac);
   // One of the other job's own that was overheard: the handshake is not passed.
   HostileMember listener(node->port(), ticket_of(kGood, 2), key_of_bad);
-  listener.show(aggregation::make_ticket(ticket_of(kGood, 2), aggregation::job_key_of(node_key(), kGood)));
+  listener.show(aggregation::make_ticket(ticket_of(kGood, 2),
+                                         aggregation::job_key_of(node_key(), kGood)));
   ASSERT_TRUE(listener.say_hello(0));
   EXPECT_EQ(listener.answer(), wire::Refusal::bad_mac);  // the node's MAC is of another key
   listener.prove();

@@ -14,7 +14,9 @@ namespace {
 
 constexpr uint64_t kJob = 7;
 
-aggregation::JobKey job_key() { return {kJob, aggregation::job_key_of(wire::secret_from_text("of the node"), kJob)}; }
+aggregation::JobKey job_key() {
+  return {kJob, aggregation::job_key_of(wire::secret_from_text("of the node"), kJob)};
+}
 
 class PretendedNode {
  public:
@@ -38,7 +40,7 @@ class PretendedNode {
   }
 
   std::string asked() const {
-    const auto answer = aggregation::request_topology({"127.1.0.1", port_, "", job_key()});
+    const auto answer = aggregation::fetch_topology({"127.1.0.1", port_, "", job_key()});
     EXPECT_FALSE(answer);
     EXPECT_EQ(answer.status().code(), Code::peer_lost);
     return answer.status().message();

@@ -29,7 +29,6 @@
 namespace nezha::testing {
 namespace {
 
-
 // The hostile numbers that fit into so many bits.
 std::vector<uint64_t> numbers(int bits) {
   std::vector<uint64_t> all = {0, 1, 2};

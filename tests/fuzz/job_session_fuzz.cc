@@ -29,9 +29,9 @@ constexpr uint64_t kNodeBytes = 256 << 20;
 constexpr uint64_t kJobBytes = 64 << 20;
 constexpr size_t kMessageBytes = 64;
 
-const aggregation::Ticket kTicket{7, 1, kRanks, 1, 0, 0};
+const Ticket kTicket{7, 1, kRanks, 1, 0, 0};
 
-wire::Secret job_key() { return aggregation::job_key_of(wire::secret_from_text("of the node"), kTicket.job); }
+wire::Secret job_key() { return job_key_of(wire::secret_from_text("of the node"), kTicket.job); }
 
 // Bytes of the input, then zeros.
 class Input {
@@ -61,7 +61,9 @@ class Client final : public progress::LoopClient {
  public:
   JobSession* session = nullptr;
   bool run(Nanoseconds now) override { return session != nullptr && session->run(now); }
-  Nanoseconds next_wakeup() const override { return session == nullptr ? kNever : session->next_wakeup(); }
+  Nanoseconds next_wakeup() const override {
+    return session == nullptr ? kNever : session->next_wakeup();
+  }
   void out_of_memory() noexcept override { NEZHA_CHECK(false); }
 };
 
@@ -134,7 +136,7 @@ class Member {
   // A message at this member's channel, as its engine would send it.
   void ask(uint32_t tag, const std::string& text) {
     wire::FrameHeader header;
-    header.comm = aggregation::registration_comm(rank_);
+    header.comm = registration_comm(rank_);
     header.op_seq = asked_++;
     header.op.collective = Collective::send_recv;
     header.op.dtype = Dtype::uint8;
@@ -174,7 +176,8 @@ class Member {
 };
 
 uint32_t some_comm(uint8_t choice) {
-  constexpr std::array<uint32_t, 6> kComms = {kComm, aggregation::registration_comm(0), aggregation::registration_comm(1), kComm + 1,
+  constexpr std::array<uint32_t, 6> kComms = {kComm, registration_comm(0),
+                                               registration_comm(1), kComm + 1,
                                               0, UINT32_MAX};
   return kComms[choice % kComms.size()];
 }
@@ -202,23 +205,23 @@ void say_frame(Member& member, Input& input) {
   member.say(header, std::string(std::min<size_t>(header.length, 4096), '\x3F'));
 }
 
-void say_order(Member& member, Input& input) {
-  const aggregation::RegistrationRequest order{some_comm(input.byte()), input.byte() % 6u, input.byte() % 3u};
-  member.ask(aggregation::kRequestTag, aggregation::encode(order));
-  if (order.leaves()) return;
-  aggregation::MemberList roll;
-  for (uint32_t i = 0; i < order.members; ++i) {
-    roll.members.push_back(input.byte() % 4);
-    roll.parents.push_back(static_cast<int>(input.byte() % 5) - 1);
+void send_request(Member& member, Input& input) {
+  const RegistrationRequest request{some_comm(input.byte()), input.byte() % 6u, input.byte() % 3u};
+  member.ask(kRequestTag, encode(request));
+  if (request.leaves()) return;
+  MemberList list;
+  for (uint32_t i = 0; i < request.members; ++i) {
+    list.members.push_back(input.byte() % 4);
+    list.parents.push_back(static_cast<int>(input.byte() % 5) - 1);
   }
-  member.ask(aggregation::kMemberListTag, aggregation::encode(roll));
+  member.ask(kMemberListTag, encode(list));
 }
 
 // Both ranks and the node, as an honest rank asks for it.
 void register_all(Member& member) {
   const schedule::AggregationTree tree = schedule::flat_tree(kRanks);
-  member.ask(aggregation::kRequestTag, aggregation::encode(aggregation::RegistrationRequest{kComm, kRanks + 1, 1}));
-  member.ask(aggregation::kMemberListTag, aggregation::encode(aggregation::MemberList{{0, 1, kNode}, tree.parent}));
+  member.ask(kRequestTag, encode(RegistrationRequest{kComm, kRanks + 1, 1}));
+  member.ask(kMemberListTag, encode(MemberList{{0, 1, kNode}, tree.parent}));
 }
 
 // What a rank gives to an operation of the communicator of both, under the plan that the node makes, too.
@@ -229,8 +232,8 @@ void contribute(Member& member, Input& input) {
   shape.count = input.byte();
   shape.longest_block = shape.count / kRanks;
   shape.world_size = kRanks;
-  shape.chunk_bytes_max = aggregation::kAggregationChunkBytes;
-  shape.credit_bytes = aggregation::kAggregationCreditBytes;
+  shape.chunk_bytes_max = kAggregationChunkBytes;
+  shape.credit_bytes = kAggregationCreditBytes;
   auto plan = schedule::make_aggregation_plan(shape);
   if (!plan) return;
   wire::FrameHeader header;
@@ -250,7 +253,7 @@ void turn(Member& member, Input& input) {
     case 0: return member.say(input.bytes(input.byte()));
     case 1:
     case 2: return say_frame(member, input);
-    case 3: return say_order(member, input);
+    case 3: return send_request(member, input);
     case 4: return register_all(member);
     case 5: return contribute(member, input);
     case 6: return member.ask(input.byte(), input.bytes(input.byte()));
@@ -269,7 +272,7 @@ void check(Input input) {
   Place& place = the_place();
   progress::Loop::Baton baton(*place.loop);
   Budget node_budget(kNodeBytes);
-  const JobSession::Node node{aggregation::flat_topology("127.0.0.1", 7700), 0, {}, node_budget};
+  const JobSession::Node node{flat_topology("127.0.0.1", 7700), 0, {}, node_budget};
   {
     const auto job = std::make_shared<Job>(kTicket.job, kJobBytes, node_budget);
     auto session = JobSession::create(*place.loop, kTicket, job_key(), node, job);

@@ -27,18 +27,18 @@ wire::Secret node_key() { return wire::secret_from_text("of the node"); }
 
 class Nobody final : public Admission {
  public:
-  wire::Refusal may_authenticate(const aggregation::Ticket& ticket, transport::TrialIdentity* identity) override {
+  wire::Refusal may_authenticate(const Ticket& ticket, transport::TrialIdentity* identity) override {
     NEZHA_CHECK(ticket.job == kJob && ticket.ranks == 2);  // the overheard ones; nobody makes others
     if (ticket.nonce == 2) return wire::Refusal::replayed;
     identity->rank = 2;
     identity->world_size = 3;
     identity->job = ticket.run;
-    identity->secret = aggregation::job_key_of(node_key(), ticket.job);
+    identity->secret = job_key_of(node_key(), ticket.job);
     identity->rail_counts.assign(3, 1);
     identity->opener = &transport::tcp_opener();
     return wire::Refusal::none;
   }
-  wire::Refusal admit(const aggregation::Ticket&, std::unique_ptr<transport::Trial>&) override {
+  wire::Refusal admit(const Ticket&, std::unique_ptr<transport::Trial>&) override {
     NEZHA_CHECK(false);
     return wire::Refusal::bad_mac;
   }
@@ -98,7 +98,7 @@ class Caller {
   }
   // One that a listener on the network has heard.
   void show_ticket(uint64_t nonce) {
-    const auto ticket = aggregation::make_ticket({kJob, 1, 2, 1, 0, nonce}, aggregation::job_key_of(node_key(), kJob));
+    const auto ticket = make_ticket({kJob, 1, 2, 1, 0, nonce}, job_key_of(node_key(), kJob));
     say(ticket.data(), ticket.size());
   }
   void say_hello() {

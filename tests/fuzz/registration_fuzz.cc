@@ -27,7 +27,8 @@ void check_ticket(std::string_view bytes) {
   NEZHA_CHECK(aggregation::check_ticket(ticket, key, &read) != wire::Refusal::none);
   // Whoever has the key says anything.
   const auto number = [&](size_t at) { return wire::load_le<uint32_t>(ticket.data() + at); };
-  const aggregation::Ticket said{7, number(24), number(8), static_cast<uint16_t>(number(4) >> 16), number(12),
+  const auto nodes = static_cast<uint16_t>(number(4) >> 16);
+  const aggregation::Ticket said{7, number(24), number(8), nodes, number(12),
                           number(32)};
   const auto honest = aggregation::make_ticket(said, aggregation::job_key_of(key, 7));
   if (aggregation::check_ticket(honest, key, &read) == wire::Refusal::none) {
@@ -47,17 +48,18 @@ void check_job_key(std::string_view bytes) {
   }
 }
 
-void check_enlistment(std::string_view bytes) {
-  aggregation::RegistrationRequest order;
+void check_registration(std::string_view bytes) {
+  aggregation::RegistrationRequest request;
   const std::string_view head = bytes.substr(0, aggregation::kRequestBytes);
-  if (!aggregation::decode(head, kWorld, &order)) return;
-  NEZHA_CHECK(aggregation::encode(order) == head && order.members <= kWorld);
-  if (order.leaves()) return;
-  aggregation::MemberList roll;
-  const std::string_view rest = bytes.substr(head.size(), order.members * aggregation::kMemberEntryBytes);
-  if (!aggregation::decode(rest, order, kWorld, &roll)) return;
-  NEZHA_CHECK(aggregation::encode(roll) == rest);
-  const schedule::AggregationTree tree{static_cast<int>(order.members - order.nodes), roll.parents};
+  if (!aggregation::decode(head, kWorld, &request)) return;
+  NEZHA_CHECK(aggregation::encode(request) == head && request.members <= kWorld);
+  if (request.leaves()) return;
+  aggregation::MemberList list;
+  const size_t list_bytes = request.members * aggregation::kMemberEntryBytes;
+  const std::string_view rest = bytes.substr(head.size(), list_bytes);
+  if (!aggregation::decode(rest, request, kWorld, &list)) return;
+  NEZHA_CHECK(aggregation::encode(list) == rest);
+  const schedule::AggregationTree tree{static_cast<int>(request.members - request.nodes), list.parents};
   if (!schedule::check_tree(tree)) return;
   for (int node = tree.ranks; node < tree.members(); ++node) {
     NEZHA_CHECK(aggregation::registrar_of(tree, node) >= 0);
@@ -88,7 +90,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   nezha::check_ticket(bytes);
   nezha::check_job_key(bytes);
-  nezha::check_enlistment(bytes);
+  nezha::check_registration(bytes);
   nezha::check_topology(bytes);
   (void)nezha::aggregation::decode_reply(bytes.substr(0, nezha::aggregation::kReplyBytes));
   return 0;

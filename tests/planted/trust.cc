@@ -84,13 +84,14 @@ class Trust {
   std::string tickets() {
     constexpr size_t kMacAt = 40;
     const aggregation::Ticket ticket{random_(), random_(), 4, 1, 0, random_()};
-    const aggregation::TicketBytes bytes = aggregation::make_ticket(ticket, aggregation::job_key_of(key_, ticket.job));
+    const auto bytes = aggregation::make_ticket(ticket, aggregation::job_key_of(key_, ticket.job));
     aggregation::Ticket read;
     if (aggregation::check_ticket(bytes, key_, &read) != wire::Refusal::none) {
       return "an honest ticket is refused";
     }
     if (!(read == ticket)) return "a ticket says something else than it was made with";
-    if (aggregation::check_ticket(changed(bytes, kMacAt, wire::kMacBytes), key_, &read) == wire::Refusal::none) {
+    const auto changed_mac = changed(bytes, kMacAt, wire::kMacBytes);
+    if (aggregation::check_ticket(changed_mac, key_, &read) == wire::Refusal::none) {
       return "a ticket without the key is believed";
     }
     // Of another job, whose key does not open this one.

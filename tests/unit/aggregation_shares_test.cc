@@ -25,7 +25,8 @@ struct Rail {
 
 class Ranks {
  public:
-  Ranks(int ranks, Rail hosts, Rail node, double late_s = 0) : hosts_(hosts), node_(node), late_s_(late_s) {
+  Ranks(int ranks, Rail hosts, Rail node, double late_s = 0)
+      : hosts_(hosts), node_(node), late_s_(late_s) {
     for (int rank = 0; rank < ranks; ++rank) shares_.emplace_back(-1, kShort);
   }
   void never_cut() {

@@ -74,8 +74,8 @@ void NodeClient::drop(const std::string& why) {
     ++lost_;
     ++session_number_;
     failures_ = 0;
-    NEZHA_LOG(info, "aggregation", "rank %d: the aggregation node %s:%u is out of reach (%s); host rails "
-              "carry everything until it is back", options_.session.rank,
+    NEZHA_LOG(info, "aggregation", "rank %d: the aggregation node %s:%u cannot be reached (%s); host "
+              "rails carry everything until it can", options_.session.rank,
               options_.session.node_rail.address.c_str(),
               transport::ports_of(options_.session.node_rail).device, last_reason_.c_str());
   } else {

@@ -1,4 +1,4 @@
-// NodeClient: a rank's sessions with its aggregation node, one after another, shared by the communicators.
+// NodeClient: a rank's sessions with its aggregation node, one after another, for all communicators.
 //
 // Contract
 //   Owner    Context; every call with the loop's baton held. It is the loop's client and drives the

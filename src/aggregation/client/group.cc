@@ -32,9 +32,7 @@ uint32_t comm_for(const Group& group, uint32_t purpose) {
 }
 
 Result<Group*> make_group(engine::Engine& engine, const Group& like, uint32_t purpose) {
-  std::vector<int> members;
-  for (const engine::Member& member : like.members) members.push_back(member.global_rank);
-  return make_plain_group(engine, comm_for(like, purpose), std::move(members), {}, like.costs);
+  return make_plain_group(engine, comm_for(like, purpose), global_ranks(like), {}, like.costs);
 }
 
 }  // namespace
@@ -123,7 +121,8 @@ Status NodeGroup::begin(const OpRequest& request, Work& work) {
   if (!uses_node()) return hosts().submit(group_, request, work);
   const uint64_t bytes = request.count * dtype_size(request.dtype);
   const control::Way way = shares_.way_of(bytes);
-  if (way == control::Way::hosts && !shares_.wants_hosts(bytes)) return hosts().submit(group_, request, work);
+  const bool is_timed = way != control::Way::hosts || shares_.wants_hosts(bytes);
+  if (!is_timed) return hosts().submit(group_, request, work);
   return begin_timed(request, work, way);
 }
 
@@ -155,7 +154,7 @@ Status NodeGroup::begin_timed(const OpRequest& request, Work& work, control::Way
   front.count = operation.front;
   if (way == control::Way::both) front.avoid_rails = client_.options().rails_beside;
   Status begun = hosts().submit(group_, front, operation.hosts);
-  // What the node may be at already ends with the communicator.
+  // The node's part, which may have begun, ends with the communicator.
   if (!begun.is_ok()) operation.hosts.complete(begun);
   if (!begun.is_ok() && group_.failed.is_ok()) hosts().fail_group(group_, begun, true);
   return Status::ok();
@@ -172,7 +171,7 @@ void NodeGroup::begin_node_part(Operation& operation) {
   if (back.in != nullptr) back.in = static_cast<const std::byte*>(back.in) + skipped;
   if (back.out != nullptr) back.out = static_cast<std::byte*>(back.out) + skipped;
   back.landed = &operation.landed;
-  // Of a cut operation the hosts' part says who is late.
+  // Of a cut operation the deadline of the hosts' part names the late rank.
   if (operation.way == control::Way::both) back.deadline = kNever;
   engine::Engine& engine = client_.session()->engine();
   const Status begun = engine.submit(*node_group_, back, operation.node);
@@ -199,12 +198,12 @@ bool NodeGroup::look_at(Operation& operation, Nanoseconds now) {
     operation.node_done = true;
   }
   if (by_hosts && !operation.hosts.is_done()) return false;
-  // Also a rank that has the result takes part in the mending, with the caller's memory.
+  // Also a rank that has the result takes part in the recovery, with the caller's memory.
   if (operation.steps_left > 0) return false;
   return !by_node || operation.node_done || (is_over_ && operation.is_broken);
 }
 
-// Ranks that wait for it may have to have it from us.
+// Ranks that lack it may need it from this one.
 void NodeGroup::keep_result(const Operation& operation) {
   const uint64_t element = dtype_size(operation.request.dtype);
   const uint64_t bytes = operation.back() * element;
@@ -291,7 +290,7 @@ void NodeGroup::write(JsonWriter& json) const {
   constexpr const char* kStages[] = {"apart", "called", "joined", "active", "leaving"};
   json.field("comm", group_.comm).field("stage", kStages[static_cast<size_t>(stage_)]);
   json.field("operations", counters_.through_node).field("operations_cut", counters_.cut);
-  json.field("councils", counters_.rounds).field("repairs", counters_.repairs);
+  json.field("councils", counters_.rounds).field("repairs", counters_.recoveries);
   json.field("mended", counters_.recovered).field("served_bytes", counters_.served_bytes);
   json.field("reduced_bytes", counters_.reduced_bytes);
 }

@@ -1,23 +1,24 @@
 // NodeGroup: what one communicator does through an aggregation node beside its host rails.
 //
 // Contract
-//   Owner    a Communicator; every call with the loop's baton held. Collective by its nature: all ranks
-//            of the communicator have one, or none has, and all operations of the communicator come
-//            through `submit`, in the same order everywhere.
+//   Owner    a Communicator; every call with the loop's baton held, but for `settle`. Collective: see
+//            AggregationGroup.
 //   Memory   as of the engine: borrowed until the Work is done.
-//   Errors   a lost node is none: what it left undone is done over the host rails, with the same bits on
-//            every rank. Errors of the host rails are the communicator's, and end what is under way here.
+//   Errors   those of the host rails are the communicator's, and end what is under way here. A lost node
+//            is no error.
 //
 // Four things happen, each agreed by what all ranks know:
 //
-//   round   now and then, at the same operation on every rank, ranks exchange how far they are with the
-//             node and what they have measured. So they begin to use it at the same operation
-//             (apart, called, joined, active) and divide operations alike (hub_shares.h).
-//   begin     an all_reduce goes over the hosts, through the node, or is cut; a barrier one of the first
-//             two.
-//   repair    when the node is lost, every rank says what it has begun and what it holds (hub_repair.h).
-//             From the first operation that none has begun the hosts have everything.
-//   mending   pieces that some rank lacks come from a rank that has them, or are reduced again.
+//   coordination  now and then, at the same operation on every rank, ranks exchange how far they are with
+//                 the node and what they have measured (a round). So they begin to use it at the same
+//                 operation (apart, called, joined, active) and divide operations alike
+//                 (control/policies/aggregation_shares.h).
+//   begin         an all_reduce goes over the hosts, through the node, or is cut in two; a barrier
+//                 goes one of the first two ways.
+//   exchange      when the node is lost, every rank tells what it has begun and what it holds
+//                 (recovery_plan.h). From the first operation that none has begun the hosts do
+//                 everything.
+//   recovery      pieces that some rank lacks come from a rank that has them, or are reduced again.
 #pragma once
 
 #include <deque>
@@ -39,9 +40,9 @@ struct NodeGroupCounters {
   uint64_t through_node = 0;  // operations that went there, whole
   uint64_t cut = 0;
   uint64_t rounds = 0;
-  uint64_t repairs = 0;
-  uint64_t recovered = 0;       // operations
-  uint64_t served_bytes = 0;   // of these, from ranks that had them
+  uint64_t recoveries = 0;
+  uint64_t recovered = 0;     // operations
+  uint64_t served_bytes = 0;  // of these, from ranks that had them
   uint64_t reduced_bytes = 0;  // and reduced again
 };
 
@@ -79,16 +80,16 @@ class NodeGroup final : public AggregationGroup {
   static constexpr Nanoseconds kRegisterPause = 5 * kSecond;  // after a refusal
   static constexpr Nanoseconds kRecoveryTimeout = 2 * kSecond;
 
-  // How far this rank is. `leaving`: there are operations to step, or ranks that have not begun them.
+  // How far this rank is. `leaving`: there are operations to recover, or ranks that have not begun them.
   enum class Stage : uint8_t { apart, called, joined, active, leaving };
   // What a rank sends in a round.
   struct RoundMessage {
     uint32_t session = 0;    // its number
-    uint32_t stage = 0;      // 0: no session; 1: has one; 2: what it had to register is registered; 3: joined
+    uint32_t stage = 0;      // SaidStage
     uint32_t patient = 0;
     uint32_t comm = 0;       // the communicator's number at the node, once it is called
-    int32_t node = -1;       // with which it talks
-    uint64_t topology = 0;   // a short name of what it takes for it
+    int32_t node = -1;       // which serves it
+    uint64_t topology = 0;   // NodeClient::topology_name
     double seconds = 0;      // of the operations since the last
     control::AggregationShares::Report report;
   };
@@ -103,16 +104,16 @@ class NodeGroup final : public AggregationGroup {
     engine::OpRequest request;
     engine::Work* work = nullptr;
     control::Way way = control::Way::hosts;
-    uint64_t seq = 0;             // among those of this episode that use the node
+    uint64_t seq = 0;             // among those that use the node, since it was joined
     uint64_t front = 0;           // elements that go over the hosts
     Nanoseconds begun_at = 0;
     double hosts_s = 0;
     double node_s = 0;
-    bool node_done = false;        // the result is here, or recovered
+    bool node_done = false;       // the result is here, or recovered
     bool is_broken = false;       // the node's part waits to be recovered
     size_t steps_left = 0;
     bool steps_posted = false;
-    Status status;                // of the mending
+    Status status;                // of the recovery
     engine::Work hosts;
     engine::Work node;
     std::vector<schedule::Range> landed;
@@ -133,7 +134,7 @@ class NodeGroup final : public AggregationGroup {
   NodeGroup(NodeClient& client, engine::Group& group, engine::Group& rounds, engine::Group& recovery);
   engine::Engine& hosts() const { return client_.hosts(); }
 
-  // begin (hub_operations.cc)
+  // begin (group.cc)
   bool takes(const engine::OpRequest& request) const;
   bool may_begin(const engine::OpRequest& request) const;
   bool uses_node() const {
@@ -148,9 +149,9 @@ class NodeGroup final : public AggregationGroup {
   void finish(Operation& operation);
   void end_everything();
 
-  // round (hub_council.cc)
+  // coordination (group_coordination.cc)
   void pass_round();
-  RoundMessage words();
+  RoundMessage round_message();
   // What a round outside of the operations says about the node.
   enum class Prospect : uint8_t { wait, active, none };
   void start_round(bool patient);
@@ -161,13 +162,13 @@ class NodeGroup final : public AggregationGroup {
   bool is_registrar() const;
   bool make_plan(const std::vector<RoundMessage>& all);
 
-  // repair (hub_mending.cc)
+  // recovery (group_recovery.cc)
   void check_node();
   void begin_recovery();
   void finish_exchange();
-  RankProgress claims() const;
+  RankProgress progress() const;
   void post_recovery();
-  void step(uint64_t seq, const engine::OpRequest& request, uint64_t front, Operation* operation);
+  void recover(uint64_t seq, const engine::OpRequest& request, uint64_t front, Operation* operation);
   void post_step(engine::OpRequest request, Operation* operation);
   void poll_steps();
   void leave_node_group(bool tell);
@@ -192,13 +193,13 @@ class NodeGroup final : public AggregationGroup {
   uint32_t said_stage_ = 0;       // what all ranks had reached at the last one
   uint32_t follow_ = 0;           // the session in which other ranks are
   uint64_t calls_ = 0;            // operations that could use the node
-  uint64_t round_begin_ = 0;    // the call before which it begins
-  uint64_t round_end_ = 1;      // and the one before which it is concluded
+  uint64_t round_begin_ = 0;      // the call before which it begins
+  uint64_t round_end_ = 1;        // and the one before which it is concluded
   Stage stage_ = Stage::apart;
   uint32_t session_number_ = 0;   // of the session in which the group is registered or joined
-  TreePlan plan_;        // of that group
+  TreePlan plan_;                 // of that group
   uint32_t comm_ = 0;             // the communicator's number there
-  uint64_t registration_ = 0;       // whose answer this rank waits for; 0: none
+  uint64_t registration_ = 0;     // whose reply this rank waits for; 0: none
   bool registered_ = false;
   Nanoseconds register_at_ = 0;
   bool give_up_ = false;          // the node, although it seems to work here
@@ -209,7 +210,7 @@ class NodeGroup final : public AggregationGroup {
   std::deque<Kept> kept_;
   Exchange exchange_;
   bool exchanging_ = false;
-  std::vector<RankProgress> progress_;  // by rank, of the last repair
+  std::vector<RankProgress> progress_;  // by rank, of the last exchange
   uint64_t recover_next_ = 0;
   std::deque<std::unique_ptr<RecoveryStep>> steps_;
 };

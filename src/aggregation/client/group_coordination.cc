@@ -1,4 +1,4 @@
-// NodeGroup: what its ranks tell each other, and when they use the node.
+// NodeGroup: coordination rounds: what ranks tell each other, and when they use the node.
 #include <algorithm>
 #include <cstring>
 
@@ -10,7 +10,7 @@ namespace {
 
 enum SaidStage : uint32_t { kNoSession = 0, kHasSession = 1, kRegistered = 2, kJoined = 3 };
 
-// Of one communicator in one session; ranks agree on it because they hold the same rounds.
+// Of one communicator in one session; ranks agree on it because they have had the same rounds.
 uint32_t comm_at_node(uint32_t comm, uint64_t session, uint64_t rounds) {
   uint64_t hash = 0x2545f4914f6cdd1du;
   for (const uint64_t part : {uint64_t{comm}, session, rounds}) {
@@ -22,7 +22,7 @@ uint32_t comm_at_node(uint32_t comm, uint64_t session, uint64_t rounds) {
 
 }  // namespace
 
-// Of several nodes some may have nobody of this communicator below them who is a rank.
+// A node may have no rank of this communicator as a child.
 bool NodeGroup::is_registrar() const {
   for (int node = plan_.tree.ranks; node < plan_.tree.members(); ++node) {
     if (registrar_of(plan_.tree, node) == group_.rank) return true;
@@ -31,9 +31,8 @@ bool NodeGroup::is_registrar() const {
 }
 
 bool NodeGroup::make_plan(const std::vector<RoundMessage>& all) {
-  std::vector<int> ranks;
+  const std::vector<int> ranks = global_ranks(group_);
   std::vector<int> nodes;
-  for (const engine::Member& member : group_.members) ranks.push_back(member.global_rank);
   for (const RoundMessage& rank : all) {
     if (rank.topology != all[0].topology) return false;
     nodes.push_back(rank.node);
@@ -44,28 +43,29 @@ bool NodeGroup::make_plan(const std::vector<RoundMessage>& all) {
   return true;
 }
 
-NodeGroup::RoundMessage NodeGroup::words() {
-  RoundMessage words;
-  words.session = client_.session_number();
-  words.node = client_.options().session.node;
-  words.topology = client_.topology_name();
-  words.patient = 1;
-  words.comm = comm_;
-  words.seconds = seconds_count_ == 0 ? 0 : seconds_sum_ / static_cast<double>(seconds_count_);
-  words.report = shares_.report();
+NodeGroup::RoundMessage NodeGroup::round_message() {
+  RoundMessage message;
+  message.session = client_.session_number();
+  message.node = client_.options().session.node;
+  message.topology = client_.topology_name();
+  message.patient = 1;
+  message.comm = comm_;
+  message.seconds = seconds_count_ == 0 ? 0 : seconds_sum_ / static_cast<double>(seconds_count_);
+  message.report = shares_.report();
   seconds_sum_ = 0;
   seconds_count_ = 0;
-  if (!client_.is_up()) return words;
-  words.stage = kHasSession;
+  if (!client_.is_up()) return message;
+  message.stage = kHasSession;
   const bool same_session = session_number_ == client_.session_number();
-  if (stage_ == Stage::called && same_session && (registered_ || !is_registrar())) words.stage = kRegistered;
+  const bool is_registered = registered_ || !is_registrar();
+  if (stage_ == Stage::called && same_session && is_registered) message.stage = kRegistered;
   const bool has_group = node_group_ != nullptr && node_group_->failed.is_ok();
-  if ((stage_ == Stage::joined || stage_ == Stage::active) && has_group) words.stage = kJoined;
-  return words;
+  if ((stage_ == Stage::joined || stage_ == Stage::active) && has_group) message.stage = kJoined;
+  return message;
 }
 
 void NodeGroup::start_round(bool patient) {
-  RoundMessage mine = words();
+  RoundMessage mine = round_message();
   mine.patient = patient ? 1 : 0;
   round_.start(std::string(reinterpret_cast<const char*>(&mine), sizeof(mine)), true);
 }
@@ -123,7 +123,7 @@ void NodeGroup::conclude(const std::vector<RoundMessage>& all, Prospect* prospec
     same_comm = same_comm && rank.comm == all[0].comm;
     reports.push_back(rank.report);
   }
-  // As long as something is found out, often; then more and more rarely.
+  // Often while the results change; then at growing intervals.
   const bool changed = shares_.apply(reports);
   const uint64_t rest_max = seconds > 0 ? static_cast<uint64_t>(kRestSeconds / seconds) : kRestMax;
   if (highest != lowest) stage = kNoSession;
@@ -135,7 +135,7 @@ void NodeGroup::conclude(const std::vector<RoundMessage>& all, Prospect* prospec
   round_begin_ = calls_ + rest_;
   round_end_ = round_begin_ + (are_long ? 1 : kLag);
   follow_ = highest;
-  // Somebody had to give up what others have begun: all begin anew.
+  // Some rank gave up what others have begun: all begin anew.
   if (!same_comm) {
     if (stage_ == Stage::called || stage_ == Stage::joined) stay_apart();
     stage = kNoSession;
@@ -180,26 +180,27 @@ void NodeGroup::join() {
   stage_ = Stage::joined;
 }
 
-// A rank that has to register the communicator does so, and looks at the node's answer.
+// A rank that has to register the communicator does so, and looks at the node's reply.
 void NodeGroup::advance_stage() {
   if (stage_ != Stage::called) return;
-  // The session ended between a round's words and its conclusion.
+  // The session ended between a round's message and its conclusion.
   if (session_number_ != client_.session_number()) return stay_apart();
   if (registered_ || !is_registrar() || !client_.is_up()) return;
   NodeSession& session = *client_.session();
   if (registration_ == 0) {
-    if (hosts().now() >= register_at_) registration_ = session.register_group(comm_, plan_.members, plan_.tree);
+    if (hosts().now() < register_at_) return;
+    registration_ = session.register_group(comm_, plan_.members, plan_.tree);
     return;
   }
-  const std::optional<Status> answer = session.take_reply(registration_);
-  if (!answer) return;
+  const std::optional<Status> reply = session.take_reply(registration_);
+  if (!reply) return;
   registration_ = 0;
-  registered_ = answer->is_ok();
+  registered_ = reply->is_ok();
   if (registered_) return;
   stay_apart();
   register_at_ = hosts().now() + kRegisterPause;
   NEZHA_LOG(warn, "aggregation", "rank %d: the aggregation node does not serve communicator %u: %s",
-            group_.rank, group_.comm, answer->message().c_str());
+            group_.rank, group_.comm, reply->message().c_str());
 }
 
 void NodeGroup::stay_apart() {

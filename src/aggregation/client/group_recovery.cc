@@ -1,4 +1,4 @@
-// NodeGroup: what happens after the node was lost.
+// NodeGroup: recovery, after the node was lost.
 #include <algorithm>
 
 #include "aggregation/client/group.h"
@@ -12,7 +12,7 @@ void NodeGroup::check_node() {
   if (stage_ == Stage::active && (node_group_ == nullptr || give_up_)) return begin_recovery();
   if (node_group_ == nullptr || node_group_->failed.is_ok()) return;
   if (stage_ == Stage::active) {
-    NEZHA_LOG(info, "aggregation", "rank %d: the aggregation node gave communicator %u up: %s",
+    NEZHA_LOG(info, "aggregation", "rank %d: the aggregation node ended communicator %u: %s",
               group_.rank, group_.comm, node_group_->failed.message().c_str());
     begin_recovery();
   } else {
@@ -25,27 +25,25 @@ void NodeGroup::begin_recovery() {
   give_up_ = false;
   stage_ = Stage::leaving;
   exchanging_ = true;
-  ++counters_.repairs;
+  ++counters_.recoveries;
   for (Operation& operation : open_) look_at(operation, hosts().now());
-  exchange_.start(encode(claims()), false);
+  exchange_.start(encode(progress()), false);
 }
 
-RankProgress NodeGroup::claims() const {
-  RankProgress claims;
-  claims.begun = claims.through = next_seq_;
+RankProgress NodeGroup::progress() const {
+  RankProgress progress;
+  progress.begun = progress.completed = next_seq_;
+  const auto is_open = [](const Operation& operation) {
+    return operation.way != control::Way::hosts && !operation.node_done;
+  };
   for (const Operation& operation : open_) {
-    if (operation.way == control::Way::hosts || operation.node_done) continue;
-    claims.through = std::min(claims.through, operation.seq);
+    if (is_open(operation)) progress.completed = std::min(progress.completed, operation.seq);
   }
-  claims.open.resize(claims.begun - claims.through);
-  for (OperationProgress& claim : claims.open) claim.through = true;
+  progress.open.assign(progress.begun - progress.completed, {true, {}});
   for (const Operation& operation : open_) {
-    if (operation.way == control::Way::hosts || operation.node_done) continue;
-    OperationProgress& claim = claims.open[operation.seq - claims.through];
-    claim.through = false;
-    claim.held = operation.landed;
+    if (is_open(operation)) progress.open[operation.seq - progress.completed] = {false, operation.landed};
   }
-  return claims;
+  return progress;
 }
 
 void NodeGroup::finish_exchange() {
@@ -57,11 +55,11 @@ void NodeGroup::finish_exchange() {
   for (int rank = 0; rank < group_.world_size(); ++rank) {
     RankProgress& said = progress_[static_cast<size_t>(rank)];
     if (!decode(exchange_.of(rank), &said)) {
-      return hosts().fail_group(group_, error(Code::internal, "rank %d: rank %d's account of what it has "
-                                              "is none", group_.rank, rank), true);
+      return hosts().fail_group(group_, error(Code::internal, "rank %d: rank %d reported malformed "
+                                              "progress of its operations", group_.rank, rank), true);
     }
     end_seq_ = std::max(end_seq_, said.begun);
-    recover_next_ = std::min(recover_next_, said.through);
+    recover_next_ = std::min(recover_next_, said.completed);
   }
   post_recovery();
 }
@@ -75,7 +73,7 @@ void NodeGroup::post_recovery() {
       return operation.way != control::Way::hosts && operation.seq == recover_next_;
     });
     if (open != open_.end()) {
-      step(recover_next_, open->request, open->front, &*open);
+      recover(recover_next_, open->request, open->front, &*open);
       open->steps_posted = true;
       continue;
     }
@@ -85,11 +83,11 @@ void NodeGroup::post_recovery() {
     if (kept == kept_.end()) continue;  // over everywhere
     OpRequest request = kept->request;
     request.in = request.out = kept->result.data();
-    step(recover_next_, request, 0, nullptr);
+    recover(recover_next_, request, 0, nullptr);
   }
 }
 
-void NodeGroup::step(uint64_t seq, const OpRequest& request, uint64_t front, Operation* operation) {
+void NodeGroup::recover(uint64_t seq, const OpRequest& request, uint64_t front, Operation* operation) {
   if (request.collective == Collective::barrier) {
     if (!anyone_completed(seq, progress_)) post_step(request, operation);
     return;

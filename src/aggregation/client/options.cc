@@ -17,7 +17,7 @@ namespace nezha::aggregation {
 namespace {
 
 constexpr Nanoseconds kNodeDeadline = 300 * kMillisecond;
-constexpr Nanoseconds kQuestionTimeout = 1 * kSecond;
+constexpr Nanoseconds kTopologyTimeout = 1 * kSecond;
 
 // The address from which the system would send to the node.
 Result<std::string> source_towards(const NodeAddress& node) {
@@ -71,17 +71,16 @@ Result<transport::RailAddress> rail_towards(const Config& config, const NodeAddr
                source.empty() ? config.aggregator_device.c_str() : source.c_str());
 }
 
-// Without an answer the node is taken for the only one: it may come up later, and a tree is not for those
-// who cannot ask for it.
+// A node that does not answer is taken for the only one. It may come up later.
 Topology topology_of(const NodeAddress& node, const transport::RailAddress& rail,
                                const NodeSessionRequest& session, std::string* my_address) {
-  TopologyRequest question;
-  question.address = node.address;
-  question.port = node.port;
-  question.device = rail.name;
-  question.job = session.job;
-  question.timeout = kQuestionTimeout;
-  auto topology = request_topology(question, my_address);
+  TopologyRequest request;
+  request.address = node.address;
+  request.port = node.port;
+  request.device = rail.name;
+  request.job = session.job;
+  request.timeout = kTopologyTimeout;
+  auto topology = fetch_topology(request, my_address);
   if (topology) return std::move(*topology);
   NEZHA_LOG(warn, "aggregation", "rank %d: aggregation node %s:%u: %s; host rails carry everything until "
             "it answers", session.rank, node.address.c_str(), node.port,

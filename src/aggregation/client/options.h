@@ -1,7 +1,7 @@
 // NodeClientOptions: from the configuration to what a rank needs to reach its aggregation node.
 //
-// Contract: any thread. `make_client_options` asks the system which device leads to the node, and the node
-// for its topology; it blocks for at most a second.
+// Contract: any thread. `make_client_options` asks the system which device leads to the node, and the
+// node for its topology; it blocks for at most a second.
 //   Errors   `invalid_argument` without a job's key, for a key that is none, and for a node to which no
 //            device leads.
 #pragma once

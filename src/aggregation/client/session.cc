@@ -89,7 +89,8 @@ bool NodeSession::run(Nanoseconds now) {
   const bool output = engine_->run(now);
   engine::PeerLinks& node = links();
   if (!node.links().empty() && !node.gone && node.any_up() == nullptr) {
-    engine_->peer_lost(node_rank(), error(Code::peer_lost, "the connection to the aggregation node broke"));
+    engine_->peer_lost(node_rank(),
+                       error(Code::peer_lost, "the connection to the aggregation node broke"));
   }
   if (state() != State::dialling) registration_->run();
   return output;

@@ -3,10 +3,10 @@
 //
 // Contract
 //   Owner    one loop; every call with its baton held. A client of the loop, or of one.
-//   Life     a session that is lost stays lost: its groups have failed, and the next session is another
-//            object, with the next session number, on all ranks. A broken connection is a lost session.
-//            Other engines of the rank do not notice.
-//   Errors   the answer to an enlistment: `unsupported` with the node's words, `peer_lost`.
+//   Life     a lost session stays lost: its groups have failed, and the next session is another object,
+//            with the next session number, on all ranks. A broken connection is a lost session. Other
+//            engines of the rank do not notice.
+//   Errors   the reply to a registration: `unsupported` with the node's reason, `peer_lost`.
 #pragma once
 
 #include <memory>
@@ -26,8 +26,8 @@ namespace nezha::aggregation {
 struct NodeSessionRequest {
   int rank = 0;
   int ranks = 1;
-  int nodes = 1;                    // nodes of the topology (aggregation/topology.h)
-  int node = 0;                     // which of them this rank talks to
+  int nodes = 1;                   // of the topology (aggregation/topology.h)
+  int node = 0;                    // which of them serves this rank
   JobKey job;
   uint64_t run = 0;                // this world of ranks
   uint32_t session = 0;            // equal on all ranks of the run; grows when one was lost
@@ -48,7 +48,7 @@ class NodeSession final : public progress::LoopClient, private transport::Rejoin
   NodeSession& operator=(const NodeSession&) = delete;
 
   State state() const;
-  // Why it is lost, or what the last dial said.
+  // Why it is lost, or why the last dial failed.
   std::string reason() const {
     const bool was_ended = registration_ != nullptr && registration_->failure().code() == Code::exhausted;
     return was_ended ? registration_->failure().message() : reason_;
@@ -57,10 +57,9 @@ class NodeSession final : public progress::LoopClient, private transport::Rejoin
   int node_rank() const { return request_.ranks + request_.node; }
   engine::Engine& engine() { return *engine_; }
 
-  // Asks the node to add up for this communicator, on behalf of all the node's children in it; of these
-  // the lowest does so (registrar_of). `members`: global ranks, then nodes
-  // (plan_tree). A number of a communicator is used once in a session. Returns the number, not
-  // 0, under which to ask for the answer.
+  // Asks the node to serve this communicator, on behalf of all the node's children in it; the lowest of
+  // these does so (registrar_of). `members`: global ranks, then nodes (plan_tree). A number of a
+  // communicator is used once in a session. Returns the number for take_reply, which is not 0.
   uint64_t register_group(uint32_t comm, const std::vector<int>& members,
                   const schedule::AggregationTree& tree) {
     return registration_->register_group(comm, members, tree);
@@ -71,8 +70,8 @@ class NodeSession final : public progress::LoopClient, private transport::Rejoin
   Result<engine::Group*> join(uint32_t comm, std::vector<int> members, schedule::AggregationTree tree) {
     return make_plain_group(*engine_, comm, std::move(members), std::move(tree));
   }
-  // This rank takes no part in the communicator any more, whose group is destroyed or was never joined
-  // here. When the last child has said so, the node's slots are free.
+  // This rank leaves the communicator, whose group is destroyed or was never joined here. When the last
+  // child has left, the node's slots are free.
   void leave(uint32_t comm) { registration_->leave(comm); }
 
   // progress::LoopClient

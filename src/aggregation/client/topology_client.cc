@@ -17,20 +17,20 @@ namespace {
 
 class TopologyClient {
  public:
-  explicit TopologyClient(const TopologyRequest& question)
-      : question_(question), deadline_(system_clock().now() + question.timeout) {}
+  explicit TopologyClient(const TopologyRequest& request)
+      : request_(request), deadline_(system_clock().now() + request.timeout) {}
 
-  Result<std::string> ask() {
-    const bool is_v6 = question_.address.find(':') != std::string::npos;
-    auto fd = transport::dial({is_v6 ? "::" : "0.0.0.0", question_.device}, question_.address,
-                              question_.port);
+  Result<std::string> fetch() {
+    const bool is_v6 = request_.address.find(':') != std::string::npos;
+    auto fd = transport::dial({is_v6 ? "::" : "0.0.0.0", request_.device}, request_.address,
+                              request_.port);
     if (!fd) return lost(fd.status().message());
     fd_ = std::move(*fd);
     NEZHA_RETURN_IF_ERROR(wait(POLLOUT));
     if (const int number = transport::dial_error(fd_.get()); number != 0) {
       return lost(std::strerror(number));
     }
-    NEZHA_RETURN_IF_ERROR(prove());
+    NEZHA_RETURN_IF_ERROR(authenticate());
     return read();
   }
 
@@ -46,8 +46,8 @@ class TopologyClient {
 
  private:
   Status lost(const std::string& why) const {
-    return error(Code::peer_lost, "aggregation node %s, port %u: %s", question_.address.c_str(),
-                 static_cast<unsigned>(question_.port), why.c_str());
+    return error(Code::peer_lost, "aggregation node %s, port %u: %s", request_.address.c_str(),
+                 static_cast<unsigned>(request_.port), why.c_str());
   }
 
   Status wait(short events) const {
@@ -56,8 +56,8 @@ class TopologyClient {
       if (left <= 0) {
         return error(Code::timed_out, "aggregation node %s, port %u did not send its topology within %g "
                      "s; check that a node runs there and that no firewall is between",
-                     question_.address.c_str(), static_cast<unsigned>(question_.port),
-                     static_cast<double>(question_.timeout) / kSecond);
+                     request_.address.c_str(), static_cast<unsigned>(request_.port),
+                     static_cast<double>(request_.timeout) / kSecond);
       }
       pollfd waiting{fd_.get(), events, 0};
       const auto patience = static_cast<int>(std::min<Nanoseconds>(left / kMillisecond + 1, 1000));
@@ -65,39 +65,39 @@ class TopologyClient {
     }
   }
 
-  // So little that the kernel takes all of it.
-  Status say(std::span<const std::byte> bytes) const {
+  // So short that the kernel takes all of it.
+  Status send_all(std::span<const std::byte> bytes) const {
     if (send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size())) {
       return Status::ok();
     }
     return lost(std::strerror(errno));
   }
 
-  // Both sides show that they hold the job's key: rank 0 of two asks, and rank 1 answers.
-  Status prove() const {
+  // Both sides prove that they hold the job's key: rank 0 of two asks, and rank 1 answers.
+  Status authenticate() const {
     auto nonce = wire::random_nonce();
     if (!nonce) return nonce.status();
-    Ticket ticket{question_.job.job, 0, 1, 0, 0, 0};
+    Ticket ticket{request_.job.job, 0, 1, 0, 0, 0};
     std::memcpy(&ticket.nonce, nonce->data(), sizeof(ticket.nonce));
-    NEZHA_RETURN_IF_ERROR(say(make_ticket(ticket, question_.job.key)));
+    NEZHA_RETURN_IF_ERROR(send_all(make_ticket(ticket, request_.job.key)));
     wire::Hello hello;
     hello.world_size = 2;
     hello.acceptor_rank = 1;
     hello.nonce = *nonce;
     std::array<std::byte, wire::kHelloBytes> bytes;
     wire::encode(hello, bytes);
-    NEZHA_RETURN_IF_ERROR(say(bytes));
+    NEZHA_RETURN_IF_ERROR(send_all(bytes));
     std::array<std::byte, wire::kChallengeBytes> challenge;
-    NEZHA_RETURN_IF_ERROR(hear(challenge));
+    NEZHA_RETURN_IF_ERROR(receive_all(challenge));
     wire::Nonce theirs;
-    const wire::Refusal why = wire::verify_challenge(question_.job.key, hello, challenge, &theirs);
+    const wire::Refusal why = wire::verify_challenge(request_.job.key, hello, challenge, &theirs);
     if (why != wire::Refusal::none) return lost("the node refused: " + std::string(wire::reason_of(why)));
     std::array<std::byte, wire::kProofBytes> proof;
-    wire::make_proof(question_.job.key, hello, theirs, proof);
-    return say(proof);
+    wire::make_proof(request_.job.key, hello, theirs, proof);
+    return send_all(proof);
   }
 
-  Status hear(std::span<std::byte> all) const {
+  Status receive_all(std::span<std::byte> all) const {
     for (size_t have = 0; have < all.size();) {
       NEZHA_RETURN_IF_ERROR(wait(POLLIN));
       const ssize_t got = recv(fd_.get(), all.data() + have, all.size() - have, 0);
@@ -128,7 +128,7 @@ class TopologyClient {
                     "have; check that it is of this version");
       }
     }
-    // Behind the proof: a node that does not believe it closes, too.
+    // A node that does not accept the proof closes the connection, too.
     if (text.size() < sizeof(uint32_t)) {
       return lost("the connection was closed before the topology came; check that both ends have the "
                   "same key, and the node's log");
@@ -141,23 +141,23 @@ class TopologyClient {
     return text.substr(sizeof(uint32_t));
   }
 
-  const TopologyRequest& question_;
+  const TopologyRequest& request_;
   const Nanoseconds deadline_;
   Descriptor fd_;
 };
 
 }  // namespace
 
-Result<Topology> request_topology(const TopologyRequest& question, std::string* my_address) {
-  TopologyClient asker(question);
-  auto text = asker.ask();
+Result<Topology> fetch_topology(const TopologyRequest& request, std::string* my_address) {
+  TopologyClient client(request);
+  auto text = client.fetch();
   if (!text) return text.status();
   auto topology = parse_topology(*text);
   if (!topology) return topology.status();
   for (TopologyNode& node : topology->nodes) {
-    if (node.address == "0.0.0.0" || node.address == "::") node.address = question.address;
+    if (node.address == "0.0.0.0" || node.address == "::") node.address = request.address;
   }
-  if (my_address != nullptr) *my_address = asker.local_address();
+  if (my_address != nullptr) *my_address = client.local_address();
   return topology;
 }
 

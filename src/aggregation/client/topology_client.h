@@ -1,7 +1,7 @@
-// A rank's question to the aggregation manager, which is whichever node it asks: what is the topology?
+// Reads the topology from any aggregation node.
 //
 // Contract: blocking, any thread, no loop; at most kTopologyBytesMax are read. Errors: `peer_lost` with
-// what the network or the node said, `timed_out`, `invalid_argument` when the answer is no topology.
+// the reason of the network or of the node, `timed_out`, `invalid_argument` for text that is no topology.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +22,9 @@ struct TopologyRequest {
   Nanoseconds timeout = 3 * kSecond;
 };
 
-// A node that listens everywhere is told with the address at which it was asked. `my_address`, unless
-// null: this host's as the node sees it, which says who serves it (Topology::leaf_of).
-Result<Topology> request_topology(const TopologyRequest& question,
-                                        std::string* my_address = nullptr);
+// A node that listens on every address is named by the one at which it was asked. `my_address`, unless
+// null: this host's address as the node sees it, which decides who serves it (Topology::leaf_of).
+Result<Topology> fetch_topology(const TopologyRequest& request,
+                                std::string* my_address = nullptr);
 
 }  // namespace nezha::aggregation

@@ -48,7 +48,8 @@ std::string encode(const MemberList& list) {
   return bytes;
 }
 
-bool decode(std::string_view bytes, const RegistrationRequest& request, uint32_t world, MemberList* list) {
+bool decode(std::string_view bytes, const RegistrationRequest& request, uint32_t world,
+            MemberList* list) {
   if (bytes.size() != request.members * kMemberEntryBytes) return false;
   MemberList read;
   std::vector<bool> seen(world, false);

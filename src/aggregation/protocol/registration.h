@@ -1,13 +1,13 @@
-// Enlistment: how a communicator asks an aggregation node to add up for it: messages between one of the
-// node's children (a rank, or a node on behalf of those below it) and the node, on a group that these two
-// have from the beginning.
+// Registration: how a communicator asks an aggregation node to serve it: messages between one of the
+// node's children (a rank, or a node on behalf of those below it) and the node, on a group of these two
+// that exists from the beginning.
 //
-// Contract: plain values; pure; any thread. `decode` believes nothing.
+// Contract: plain values; pure; any thread. `decode` checks everything that it reads.
 //
-//   request   kRequestTag, kRequestBytes: communicator (4), its members (4), of these nodes (4), 0 (4); without
-//           members: the sender takes no part in that communicator any more, and no list follows
-//   list    kMemberListTag, 8 bytes for each member: global rank, parent in the tree (-1: root)
-//   answer  kReplyTag, kReplyBytes: 1 (accepted) or 0 (4), why not, as text ending in 0
+//   request  kRequestTag, kRequestBytes: communicator (4), its members (4), of these nodes (4), 0 (4);
+//            with 0 members the sender leaves that communicator, and no member list follows
+//   list     kMemberListTag, 8 bytes for each member: global rank, parent in the tree (-1: root)
+//   reply    kReplyTag, kReplyBytes: 1 (accepted) or 0 (4), the reason as text ending in 0
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@
 
 namespace nezha::aggregation {
 
-// The communicator of child and node, which are its ranks 0 and 1.
+// The group of child and node, which are its ranks 0 and 1.
 inline constexpr uint32_t registration_comm(uint32_t child) { return 1 + child; }
 inline constexpr uint32_t kRequestTag = 1;
 inline constexpr uint32_t kMemberListTag = 2;
@@ -29,7 +29,7 @@ inline constexpr size_t kRequestBytes = 16;
 inline constexpr size_t kReplyBytes = 256;
 inline constexpr size_t kMemberEntryBytes = 8;
 
-// What both ends must have in common for their plans to agree.
+// Both ends need the same values for their plans to agree.
 inline constexpr uint64_t kAggregationChunkBytes = 256 * 1024;
 inline constexpr uint64_t kAggregationCreditBytes = 4 * 1024 * 1024;
 
@@ -49,13 +49,14 @@ struct MemberList {
 };
 
 std::string encode(const RegistrationRequest& request);
-// False when no communicator of a job of `world` ranks and nodes can be like that.
+// False for what no communicator of a job of `world` ranks and nodes can be.
 bool decode(std::string_view bytes, uint32_t world, RegistrationRequest* request);
 std::string encode(const MemberList& list);
-// The members are all different, and in the world; whether the parents make a tree is not looked at.
-bool decode(std::string_view bytes, const RegistrationRequest& request, uint32_t world, MemberList* list);
+// The members are all different, and in the world. Whether the parents make a tree is not checked.
+bool decode(std::string_view bytes, const RegistrationRequest& request, uint32_t world,
+            MemberList* list);
 std::string encode_reply(const Status& outcome);
-// `unsupported` with the node's words when it refused, `internal` when that is no answer.
+// `unsupported` with the node's reason when it refused, `internal` for a malformed reply.
 Status decode_reply(std::string_view bytes);
 
 }  // namespace nezha::aggregation

@@ -20,6 +20,12 @@ Result<engine::Group*> make_plain_group(engine::Engine& engine, uint32_t comm, s
   return engine.create_group(std::move(request));
 }
 
+std::vector<int> global_ranks(const engine::Group& group) {
+  std::vector<int> ranks;
+  for (const engine::Member& member : group.members) ranks.push_back(member.global_rank);
+  return ranks;
+}
+
 Status RegistrationClient::open() {
   const int me = engine_.options().rank;
   auto group = make_plain_group(engine_, registration_comm(static_cast<uint32_t>(me)), {me, node_}, {});
@@ -64,7 +70,8 @@ Status RegistrationClient::send(Request& request) {
   reply_.assign(kReplyBytes, '\0');
   NEZHA_RETURN_IF_ERROR(post(reply_, false, kReplyTag, replied_));
   NEZHA_RETURN_IF_ERROR(post(request.request, true, kRequestTag, request_sent_));
-  return request.member_list.empty() ? Status::ok() : post(request.member_list, true, kMemberListTag, list_sent_);
+  if (request.member_list.empty()) return Status::ok();
+  return post(request.member_list, true, kMemberListTag, list_sent_);
 }
 
 void RegistrationClient::answer(const Status& outcome) {

@@ -1,9 +1,9 @@
-// RegistrationClient: the asking half of aggregation/protocol/registration.h: what one member of a job wants of one node.
+// RegistrationClient: the asking half of registration.h: what one member of a job asks of one node.
 //
 // Contract
 //   Owner    whoever owns the engine, and outlived by it; baton held.
-//   Order    orders are sent and answered one by one, in the order of asking.
-//   Errors   a node that is lost answers everything with `peer_lost`; otherwise as decode_reply.
+//   Order    requests are sent and answered one by one, in the order of the calls.
+//   Errors   a lost node answers everything with `peer_lost`; otherwise as decode_reply.
 #pragma once
 
 #include <cstdint>
@@ -29,22 +29,22 @@ class RegistrationClient {
 
   // Makes the group of the two.
   Status open();
-  // Asks the node to add up for this communicator; the number under which to ask for the answer.
-  // `members`: global, nodes last.
+  // Asks the node to serve this communicator. Returns the number for take_reply. `members`: global, nodes
+  // last.
   uint64_t register_group(uint32_t comm, const std::vector<int>& members,
                   const schedule::AggregationTree& tree);
-  // This member and those below it take no part in it any more. Nobody waits for the answer.
+  // This member and those below it leave the communicator. Nobody waits for the reply.
   void leave(uint32_t comm);
   // Once for each number.
   std::optional<Status> take_reply(uint64_t number);
   // After the engine.
   void run();
-  // Ok, or why nothing can be asked any more: in the node's words where it said some.
+  // Ok, or why nothing can be asked any more: the node's reason if it gave one.
   const Status& failure() const { return channel_->failed; }
 
  private:
   struct Request {
-    uint64_t number = 0;  // 0: nobody wants the answer
+    uint64_t number = 0;     // 0: nobody wants the reply
     std::string request;
     std::string member_list;  // empty: no list follows
   };
@@ -66,9 +66,11 @@ class RegistrationClient {
   std::map<uint64_t, Status> answers_;
 };
 
-// A group whose rails take what they can: what registering, nodes, their sessions and rounds need.
-// `tree`: of a group with nodes.
+// A group whose rails take what they can, with policy `pull`. `tree`: of a group with aggregation nodes.
 Result<engine::Group*> make_plain_group(engine::Engine& engine, uint32_t comm, std::vector<int> members,
                                 schedule::AggregationTree tree, const schedule::CostTable& costs = {});
+
+// Of its members, in their order.
+std::vector<int> global_ranks(const engine::Group& group);
 
 }  // namespace nezha::aggregation

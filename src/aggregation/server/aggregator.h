@@ -2,11 +2,11 @@
 //
 // Contract
 //   Threads  `start` and `stop` by one thread; `stats_json` by any. Every job lives on one worker's loop;
-//            the first worker also answers the door and hands connections over.
+//            the first worker also runs the listener and hands connections over.
 //   Bounds   `jobs_max` sessions, of each job `sessions_max`; `bytes_max` of memory for all of them; each
-//            as job_hub.h says. What is over the limits is refused and counted.
-//   Trust    a session is made for who has proved to hold its job's key (front_door.h), never for a
-//            ticket alone. Tickets that members have shown are remembered while the job has a session.
+//            as job_session.h says. What is over the limits is refused and counted.
+//   Trust    a session is made for a member that has proved to hold its job's key (listener.h), never for
+//            a ticket alone. Tickets that members have used are remembered while the job has a session.
 //   Errors   `start`: `invalid_argument` (address, port, topology), `exhausted` (descriptors, threads).
 #pragma once
 
@@ -31,7 +31,7 @@ struct AggregatorOptions {
   uint32_t jobs_max = 64;     // sessions of any jobs
   uint32_t sessions_max = 16;  // of one job: of each of its runs, the newest and those about to end
   uint64_t bytes_max = 8ULL << 30;
-  // All nodes of the cluster, and which of them this one is. Without: this one alone, for everybody.
+  // All nodes of the cluster, and which of them this one is. Empty: this one alone, for all ranks.
   Topology topology = {};
   std::string name = "";
   JobSessionOptions job = {};
@@ -50,7 +50,7 @@ class Aggregator final : private Admission {
   //  "jobs": [{"job", "run", "session", "worker", "ranks", "ranks_up", "operations", ...}],
   //  "ended": {"jobs", "operations", ...}}: `ended` has the sums over the jobs that are over.
   std::string stats_json();
-  // As it answers questions.
+  // As it is sent to ranks.
   const Topology& topology() const { return node_.topology; }
 
  private:

@@ -1,5 +1,5 @@
-// Job: what a node knows of one job as long as it serves a session of it: what it has taken of the node's
-// memory, and which tickets it has shown.
+// Job: what a node knows of one job while it serves a session of it: its share of the node's memory, and
+// which tickets its members have used.
 //
 // Contract: any thread. Its sessions own it together; the node's budget outlives it.
 #pragma once
@@ -36,7 +36,7 @@ class Job {
   const uint64_t number_;
   Budget budget_;
   mutable std::mutex mutex_;
-  std::unordered_set<uint64_t> nonces_;  // of members: who only knows the job's tickets adds none
+  std::unordered_set<uint64_t> nonces_;  // of authenticated members only
 };
 
 }  // namespace nezha::aggregation

@@ -12,8 +12,8 @@ namespace nezha::aggregation {
 namespace {
 
 constexpr double kNominalBytesPerS = 125e6;
-// Of a session whatever its size, and of one connection: connection, answers that wait to leave, and what
-// the child asks at its channel.
+// Of a session whatever its size, and of one connection: itself, replies that wait to be sent, and the
+// child's requests on its channel.
 constexpr uint64_t kSessionBytes = 1 << 20;
 constexpr uint64_t kConnectionBytes = 384 * 1024;
 constexpr uint64_t kChannelBuffers = 64 * 1024;
@@ -27,8 +27,8 @@ constexpr size_t kCallsMax = 512;
 }  // namespace
 
 Result<std::unique_ptr<JobSession>> JobSession::create(progress::Loop& loop, const Ticket& ticket,
-                                               const wire::Secret& job_key, const Node& node,
-                                               std::shared_ptr<Job> job) {
+                                                       const wire::Secret& job_key, const Node& node,
+                                                       std::shared_ptr<Job> job) {
   if (ticket.ranks > node.options.ranks_max) {
     return error(Code::exhausted, "it has %u ranks, and a job may have %u here", ticket.ranks,
                  node.options.ranks_max);
@@ -78,7 +78,7 @@ Status JobSession::open(const wire::Secret& job_key) {
   for (int member = 0; member < world_size(); ++member) {
     transport::PeerAddress& peer = request.ranks[static_cast<size_t>(member)];
     peer.rank = member;
-    // What rails a rank comes on is its own affair.
+    // The rank decides on which rails it connects.
     const size_t rails = member < ranks() ? control::kRailsMax : 1;
     peer.rails.assign(rails, {options.device, options.address});
     if (member < ranks() || member == rank()) continue;
@@ -91,9 +91,9 @@ Status JobSession::open(const wire::Secret& job_key) {
                                               *this, {});
   if (!sockets) return sockets.status();
   transport::RejoinEvents& events = *this;
-  auto rejoin = std::make_unique<MemberConnector>(std::move(*sockets), events);
-  rejoin_ = rejoin.get();
-  engine_->supervisor().set_rejoin(std::move(rejoin));
+  auto connector = std::make_unique<MemberConnector>(std::move(*sockets), events);
+  connector_ = connector.get();
+  engine_->supervisor().set_rejoin(std::move(connector));
   return Status::ok();
 }
 
@@ -139,7 +139,7 @@ uint64_t JobSession::bytes_of_group(size_t members) const {
          members * sizeof(engine::Member);
 }
 
-// Other jobs must not pay for what its members make this node hold.
+// Other jobs must not suffer from what its members make this node hold.
 void JobSession::end_over_budget() {
   const Status why = error(Code::exhausted, "%s ends session %u of job %016llx: its members make it hold "
                            "more than the %llu MiB that their communicators may; one of them breaks the "
@@ -168,9 +168,10 @@ bool JobSession::has_room(int member) {
   const bool has_place = connections < node_.options.connections_max;
   if (has_place && charge(kConnectionBytes + bytes_of_group(2), kChannelBuffers)) return true;
   ++counters_.refused_connections;
-  NEZHA_LOG(warn, "aggregator", "job %016llx: a connection of %s is refused: it has %zu already%s",
+  NEZHA_LOG(warn, "aggregator", "job %016llx: a connection of %s is refused: the job has %zu "
+            "connections already%s",
             static_cast<unsigned long long>(job()), name_of(member).c_str(), connections,
-            has_place ? ", and as much memory as it may" : "");
+            has_place ? " and no memory left for another" : "");
   return false;
 }
 
@@ -192,15 +193,6 @@ void JobSession::on_joined(std::unique_ptr<transport::Connection> connection) {
   up->failed = up->registration->open();
 }
 
-void JobSession::on_dial_failed(const transport::Path& path, transport::DialOutcome,
-                            const std::string& reason) {
-  for (Uplink& uplink : uplinks_) {
-    if (uplink.node != path.peer) continue;
-    uplink.failed = error(Code::peer_lost, "%s does not answer %s: %s",
-                          name_of(uplink.node).c_str(), name_of(rank()).c_str(), reason.c_str());
-  }
-}
-
 void JobSession::drop_disconnected() {
   for (const int member : attached_) {
     engine::PeerLinks& to = links(member);
@@ -212,7 +204,7 @@ void JobSession::drop_disconnected() {
 
 // ------------------------------------------------------------------------------------- running
 
-void JobSession::join_calls() {
+void JobSession::join_operations() {
   for (const RegisteredGroup& registered : groups_) {
     engine::Group* const group = registered.group;
     while (group->active.size() < kCallsMax) {
@@ -222,7 +214,6 @@ void JobSession::join_calls() {
       request.collective = call->collective;
       request.dtype = call->dtype;
       request.op = call->op;
-      request.root = call->root;
       request.count = call->count;
       engine::Work& work = works_.emplace_back();
       if (const Status refused = engine_->submit(*group, request, work); !refused) {
@@ -236,8 +227,8 @@ void JobSession::join_calls() {
   while (!works_.empty() && works_.front().is_done()) works_.pop_front();
 }
 
-// A group that failed, or that all its children left, gives back what it had. Its other members hear of a
-// failure: they may know nobody who was told.
+// A group that failed, or that all its children left, gives back its memory. All members are told of a
+// failure, because they may have no other way to learn of it.
 void JobSession::release_groups() {
   for (auto at = groups_.begin(); at != groups_.end();) {
     std::erase_if(at->children, [&](int child) { return links(child).gone; });
@@ -263,7 +254,7 @@ bool JobSession::run(Nanoseconds now) {
   drop_disconnected();
   poll_channels();
   poll_parents(now);
-  join_calls();
+  join_operations();
   release_groups();
   for (const Uplink& uplink : uplinks_) {
     if (uplink.registration != nullptr) uplink.registration->run();

@@ -1,20 +1,21 @@
-// JobSession: one session of one job at an aggregation node: an engine without data of its own, which joins
-// whatever the job's communicators begin.
+// JobSession: one session of one job at an aggregation node: an engine without data of its own, which
+// joins whatever the job's communicators begin.
 //
 // Contract
 //   Owner    Aggregator; every call with the loop's baton held. Outlived by the loop.
-//   Tree     its children are ranks, and nodes whose nodes are below this one; it is itself a child of
-//            nodes above, and dials one when a communicator is registered whose tree has it for a parent.
-//            The lowest child of a node registers it for all of them, nodes on behalf of those below; a node
-//            answers when its parent has.
-//   Isolation  a session has its own engine, groups, memory and key; the loss of a child or of a parent
-//            ends the groups that contain it, here and at all their other members, and no others. A
-//            connection that is lost is not made again: its member comes with the job's next session.
-//   Bounds   `ranks_max`, `connections_max`, `groups_max`, and the job's budget: what the session is made
-//            of is charged to it, each connection, and for each group the most that honest children can
-//            make this node hold; refused with a sentence, and counted. The engine may hold as much as
-//            was charged: children that make it want more break the protocol, and their session ends. A
-//            group's slots are free when it failed or all its children left it.
+//   Tree     its children are ranks and nodes below this one. It is itself a child of nodes above, and
+//            dials one when a communicator is registered whose tree has it for a parent. The lowest
+//            child of a node registers a communicator for all of them, and a node replies when its
+//            parent has.
+//   Isolation  a session has its own engine, groups, memory and key. The loss of a child or of a parent
+//            ends the groups that contain it, here and at all their other members, and no others. A lost
+//            connection is not made again: its member comes with the job's next session.
+//   Bounds   `ranks_max`, `connections_max`, `groups_max`, and the job's budget. The session, each
+//            connection and each group are charged to it; a group with the most that honest children can
+//            make this node hold. What does not fit is refused with the reason, and counted. The
+//            engine may hold as much as was charged: children that make it hold more break the
+//            protocol, and their session ends. A group's memory is free when it failed or all its
+//            children left it.
 //   End      `is_over` when all children have left or are lost, or none has come for kUnattendedMax, or
 //            the session was ended.
 #pragma once
@@ -49,7 +50,7 @@ struct JobSessionOptions {
   uint64_t bytes_max = 2ULL << 30;
   // A child or parent that is silent for so long while something is awaited from it is lost.
   Nanoseconds peer_deadline = 5 * kSecond;
-  // How long a parent may take to answer an enlistment.
+  // How long a parent may take to reply to a registration.
   Nanoseconds registration_timeout = 5 * kSecond;
   std::string congestion_control;
 };
@@ -97,19 +98,19 @@ class JobSession final : private transport::RejoinEvents {
   };
   // `exhausted` when the job is larger than it may be, too.
   static Result<std::unique_ptr<JobSession>> create(progress::Loop& loop, const Ticket& ticket,
-                                                const wire::Secret& job_key, const Node& node,
-                                                std::shared_ptr<Job> job);
+                                                    const wire::Secret& job_key, const Node& node,
+                                                    std::shared_ptr<Job> job);
   ~JobSession() override;
   JobSession(const JobSession&) = delete;
   JobSession& operator=(const JobSession&) = delete;
 
   // A connection that has proved that it holds the job's key.
-  void admit(std::unique_ptr<transport::Trial> member) { rejoin_->admit(std::move(member)); }
+  void admit(std::unique_ptr<transport::Trial> member) { connector_->admit(std::move(member)); }
   // Whether the ticket is of this very session.
   bool is_of(const Ticket& ticket) const;
   // As a client of the loop.
   bool run(Nanoseconds now);
-  Nanoseconds next_wakeup() const { return std::min(engine_->next_wakeup(), patience_ends_); }
+  Nanoseconds next_wakeup() const { return std::min(engine_->next_wakeup(), reply_due_); }
   void out_of_memory() noexcept { engine_->out_of_memory(); }
 
   bool is_over(Nanoseconds now) const;
@@ -123,9 +124,9 @@ class JobSession final : private transport::RejoinEvents {
 
  private:
   static constexpr Nanoseconds kUnattendedMax = 10 * kSecond;
-  static constexpr Nanoseconds kDialPatience = 3 * kSecond;
+  static constexpr Nanoseconds kDialTimeout = 3 * kSecond;
 
-  // One child's way to register a communicator: an order, its roll, an answer, and again.
+  // On which one child registers communicators: a request, its member list, a reply, and again.
   struct Channel {
     enum class State : uint8_t { request, member_list, parent, reply };
     int child = -1;
@@ -135,20 +136,20 @@ class JobSession final : private transport::RejoinEvents {
     RegistrationRequest request;
     engine::Work work;
   };
-  // The way to one node above.
+  // The connection to one node above.
   struct Uplink {
     int node = -1;  // its number in the job
     std::unique_ptr<RegistrationClient> registration;
     Status failed;
   };
-  // A communicator that this node adds up for.
+  // A communicator that this node serves.
   struct RegisteredGroup {
     engine::Group* group = nullptr;
     std::vector<int> children;  // that have not left it
     uint64_t bytes = 0;         // charged
     uint64_t buffers = 0;       // of these
     Uplink* above = nullptr;
-    bool asks = false;          // this node registers the one above
+    bool asks = false;          // this node registers it there
     uint64_t number = 0;        // of the request there; 0: not sent yet
     Nanoseconds deadline = kNever;
     std::optional<Status> outcome;
@@ -171,9 +172,9 @@ class JobSession final : private transport::RejoinEvents {
 
   void open_channel(int child);
   void poll_channels();
-  void turn(Channel& channel);
+  void advance(Channel& channel);
   void post(Channel& channel, Channel::State next, uint32_t tag);
-  void answer(Channel& channel, const Status& outcome);
+  void reply(Channel& channel, const Status& outcome);
   Status register_group(const Channel& channel);
   Status reserve(RegisteredGroup& registered, size_t members);
   RegisteredGroup* find(uint32_t comm);
@@ -182,7 +183,7 @@ class JobSession final : private transport::RejoinEvents {
   void leave(int child, uint32_t comm);
   void drop_disconnected();
   void release_groups();
-  void join_calls();
+  void join_operations();
 
   // transport::RejoinEvents
   void on_joined(std::unique_ptr<transport::Connection> connection) override;
@@ -199,8 +200,8 @@ class JobSession final : private transport::RejoinEvents {
   const std::shared_ptr<Job> job_;
   const Nanoseconds made_at_;
   std::unique_ptr<engine::Engine> engine_;
-  MemberConnector* rejoin_ = nullptr;   // the supervisor's
-  std::vector<int> attached_;      // members that have a connection, or had one
+  MemberConnector* connector_ = nullptr;  // the supervisor's
+  std::vector<int> attached_;       // members that have a connection, or had one
   std::list<Channel> channels_;
   std::list<Uplink> uplinks_;
   std::list<RegisteredGroup> groups_;
@@ -208,7 +209,7 @@ class JobSession final : private transport::RejoinEvents {
   uint64_t charged_ = 0;
   uint64_t buffers_ = 0;            // of these
   bool ended_ = false;
-  Nanoseconds patience_ends_ = kNever;
+  Nanoseconds reply_due_ = kNever;
   bool attended_ = false;
   JobSessionCounters counters_;
 };

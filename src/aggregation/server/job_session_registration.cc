@@ -1,4 +1,4 @@
-// JobSession: communicators that are registered, here and above.
+// JobSession: registration of communicators, here and at the nodes above.
 #include <algorithm>
 
 #include "aggregation/server/job_session.h"
@@ -37,7 +37,7 @@ void JobSession::post(Channel& channel, Channel::State next, uint32_t tag) {
   }
 }
 
-void JobSession::answer(Channel& channel, const Status& outcome) {
+void JobSession::reply(Channel& channel, const Status& outcome) {
   if (!outcome) ++counters_.refused_groups;
   channel.bytes = encode_reply(outcome);
   post(channel, Channel::State::reply, kReplyTag);
@@ -45,11 +45,14 @@ void JobSession::answer(Channel& channel, const Status& outcome) {
 
 void JobSession::poll_channels() {
   for (Channel& channel : channels_) {
-    while (channel.group != nullptr && channel.work.is_done() && channel.state != Channel::State::parent) turn(channel);
+    while (channel.group != nullptr && channel.work.is_done() &&
+           channel.state != Channel::State::parent) {
+      advance(channel);
+    }
   }
 }
 
-void JobSession::turn(Channel& channel) {
+void JobSession::advance(Channel& channel) {
   if (!channel.work.status()) {
     channel.group = nullptr;
     return;
@@ -57,16 +60,16 @@ void JobSession::turn(Channel& channel) {
   switch (channel.state) {
     case Channel::State::request:
       if (!decode(channel.bytes, static_cast<uint32_t>(world_size()), &channel.request)) {
-        // Whatever it says next is not understood either.
-        engine_->abort(*channel.group, error(Code::invalid_argument, "no communicator is like that"));
+        // What follows cannot be understood either.
+        engine_->abort(*channel.group, error(Code::invalid_argument, "malformed registration request"));
         channel.group = nullptr;
         return;
       }
       if (!channel.request.leaves()) return post(channel, Channel::State::member_list, kMemberListTag);
       leave(channel.child, channel.request.comm);
-      return answer(channel, Status::ok());
+      return reply(channel, Status::ok());
     case Channel::State::member_list:
-      if (const Status refused = register_group(channel); !refused) return answer(channel, refused);
+      if (const Status refused = register_group(channel); !refused) return reply(channel, refused);
       channel.state = Channel::State::parent;
       return;
     case Channel::State::parent:
@@ -91,7 +94,7 @@ void JobSession::leave(int child, uint32_t comm) {
 // rounded up to a power of two.
 Status JobSession::reserve(RegisteredGroup& registered, size_t members) {
   if (groups_.size() >= node_.options.groups_max) {
-    return error(Code::exhausted, "it has %zu communicators of this job already", groups_.size());
+    return error(Code::exhausted, "the job has %zu communicators here already", groups_.size());
   }
   if (engine_->has_retired_too_many()) {
     return error(Code::exhausted, "the job has had as many communicators here as a session may");
@@ -109,28 +112,29 @@ Status JobSession::reserve(RegisteredGroup& registered, size_t members) {
                static_cast<unsigned long long>(full.left() >> 20));
 }
 
-// Ok: the answer waits for `poll_parents`.
+// With ok the reply waits for `poll_parents`.
 Status JobSession::register_group(const Channel& channel) {
   const RegistrationRequest& request = channel.request;
   MemberList list;
   if (!decode(channel.bytes, request, static_cast<uint32_t>(world_size()), &list)) {
-    return error(Code::invalid_argument, "the list of members makes no sense");
+    return error(Code::invalid_argument, "the member list is malformed");
   }
   const schedule::AggregationTree tree{static_cast<int>(request.members - request.nodes), list.parents};
   NEZHA_RETURN_IF_ERROR(schedule::check_tree(tree));
   const auto at = std::find(list.members.begin() + tree.ranks, list.members.end(), rank());
   if (at == list.members.end()) {
-    return error(Code::invalid_argument, "%s is none of the communicator's nodes",
+    return error(Code::invalid_argument, "%s is not one of the communicator's nodes",
                  name_of(rank()).c_str());
   }
   const auto me = static_cast<int>(at - list.members.begin());
   if (RegisteredGroup* const known = find(request.comm); known != nullptr) {
     const bool same = known->group->tree == tree && known->group->failed.is_ok();
     return same ? Status::ok()
-                : error(Code::invalid_argument, "communicator %u exists with other members", request.comm);
+                : error(Code::invalid_argument, "communicator %u exists with other members",
+                        request.comm);
   }
   if (engine_->is_retired(request.comm)) {
-    return error(Code::peer_lost, "communicator %u has ended here before", request.comm);
+    return error(Code::peer_lost, "communicator %u has ended here already", request.comm);
   }
   RegisteredGroup registered;
   for (size_t member = 0; member < list.members.size(); ++member) {
@@ -138,13 +142,13 @@ Status JobSession::register_group(const Channel& channel) {
   }
   if (std::find(registered.children.begin(), registered.children.end(), channel.child) ==
       registered.children.end()) {
-    return error(Code::invalid_argument, "%s does not belong to %s in this tree",
+    return error(Code::invalid_argument, "%s is not a child of %s in this tree",
                  name_of(channel.child).c_str(), name_of(rank()).c_str());
   }
   const int parent = tree.parent[static_cast<size_t>(me)];
   const int above = parent < 0 ? -1 : list.members[static_cast<size_t>(parent)];
   if (parent >= 0 && (above < ranks() || !node_.topology.is_above(above - ranks(), node_.index))) {
-    return error(Code::invalid_argument, "what is to be above %s in this tree is not above it",
+    return error(Code::invalid_argument, "the parent of %s in this tree is not above it in the topology",
                  name_of(rank()).c_str());
   }
   NEZHA_RETURN_IF_ERROR(reserve(registered, list.members.size()));
@@ -173,13 +177,22 @@ JobSession::Uplink& JobSession::uplink_to(int member) {
   }
   Uplink& uplink = uplinks_.emplace_back();
   uplink.node = member;
-  rejoin_->dial_parent({member, 0, 0, 0}, kDialPatience);
+  connector_->dial_parent({member, 0, 0, 0}, kDialTimeout);
   return uplink;
 }
 
-// What became of registering at the parents, for the children who wait for it.
+void JobSession::on_dial_failed(const transport::Path& path, transport::DialOutcome,
+                                const std::string& reason) {
+  for (Uplink& uplink : uplinks_) {
+    if (uplink.node != path.peer) continue;
+    uplink.failed = error(Code::peer_lost, "%s cannot reach %s: %s", name_of(rank()).c_str(),
+                          name_of(uplink.node).c_str(), reason.c_str());
+  }
+}
+
+// The replies of the parents, for the children who wait for them.
 void JobSession::poll_parents(Nanoseconds now) {
-  patience_ends_ = kNever;
+  reply_due_ = kNever;
   for (RegisteredGroup& registered : groups_) {
     if (registered.outcome) continue;
     Uplink& above = *registered.above;
@@ -193,9 +206,9 @@ void JobSession::poll_parents(Nanoseconds now) {
     } else if (above.registration != nullptr && !registered.asks) {
       registered.outcome = Status::ok();
     } else if (above.registration != nullptr && registered.number == 0) {
-      std::vector<int> members;
-      for (const engine::Member& member : registered.group->members) members.push_back(member.global_rank);
-      registered.number = above.registration->register_group(registered.group->comm, members, registered.group->tree);
+      const engine::Group& group = *registered.group;
+      registered.number =
+          above.registration->register_group(group.comm, global_ranks(group), group.tree);
     } else if (registered.number != 0) {
       registered.outcome = above.registration->take_reply(registered.number);
     }
@@ -203,18 +216,18 @@ void JobSession::poll_parents(Nanoseconds now) {
       registered.outcome = error(Code::timed_out, "%s did not answer %s in time",
                                name_of(above.node).c_str(), name_of(rank()).c_str());
     }
-    if (!registered.outcome) patience_ends_ = std::min(patience_ends_, registered.deadline);
+    if (!registered.outcome) reply_due_ = std::min(reply_due_, registered.deadline);
   }
   for (Channel& channel : channels_) {
     if (channel.group == nullptr || channel.state != Channel::State::parent) continue;
     const RegisteredGroup* const registered = find(channel.request.comm);
     if (registered == nullptr) {
-      answer(channel, error(Code::peer_lost, "the communicator failed meanwhile"));
+      reply(channel, error(Code::peer_lost, "the communicator failed meanwhile"));
     } else if (registered->outcome) {
-      answer(channel, *registered->outcome);
+      reply(channel, *registered->outcome);
     }
   }
-  // What was refused is given back with the groups that failed.
+  // What was refused is released with the groups that failed.
   for (RegisteredGroup& registered : groups_) {
     if (registered.outcome && !*registered.outcome) registered.children.clear();
   }

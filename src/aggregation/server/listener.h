@@ -2,13 +2,13 @@
 //
 // Contract
 //   Owner    Aggregator; baton of the loop held. Events come from the loop.
-//   Trust    a connection has two seconds to send a ticket (aggregation/protocol/ticket.h) and to pass the
-//            handshake of wire/handshake.h with its job's key. Until then it is read one message at a time
-//            and no session is made for it. At most kPendingMax connections wait; another one replaces the
-//            oldest. When descriptors run out, the listener stops accepting for kShortagePause.
-//   Replies  a topology request (a ticket of 0 nodes) is answered with the topology after its handshake.
-//            A connection that is not admitted gets a refusal of wire/handshake.h and the rest of its time
-//            to close.
+//   Trust    a connection has two seconds to send a ticket (aggregation/protocol/ticket.h) and to pass
+//            the handshake of wire/handshake.h with its job's key. Until then it is read one message at
+//            a time and no session is made for it. At most kPendingMax connections wait; another one
+//            replaces the oldest. Without descriptors, accepting pauses for kShortagePause.
+//   Replies  a topology request (a ticket of 0 nodes) is answered with the topology after its
+//            handshake. A connection that is not admitted gets a refusal of wire/handshake.h and the
+//            rest of its time to close.
 #pragma once
 
 #include <array>

@@ -1,9 +1,9 @@
-// MemberConnector: the connections of one job at an aggregation node: takes over those who proved themselves
-// at the door, dials nodes above when it is told to, and makes nothing again by itself.
+// MemberConnector: the connections of one job session: takes over those that the listener has
+// authenticated, dials nodes above when it is told to, and makes no connection again by itself.
 //
 // Contract: transport/transport.h. A job's tree that lost a connection begins again as another session,
-// so the supervisor's wish to dial is not heard. Nobody knows where a child listens (most do not): it
-// counts as answering until the engine's peer deadline ends its silence.
+// so the supervisor's requests to dial are ignored. Most children do not listen anywhere: a child counts
+// as answering until the engine's peer deadline ends its silence.
 #pragma once
 
 #include <deque>

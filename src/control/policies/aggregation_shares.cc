@@ -27,7 +27,8 @@ float median(std::vector<float>& samples) {
 
 // The mean over the ranks that have measured: those that wait for others count as much as the last to
 // come.
-double mean(std::span<const AggregationShares::Report> reports, size_t row, float AggregationShares::Times::*which) {
+double mean(std::span<const AggregationShares::Report> reports, size_t row,
+            float AggregationShares::Times::*which) {
   double sum = 0;
   int count = 0;
   for (const AggregationShares::Report& report : reports) {

@@ -1,5 +1,5 @@
-// AggregationShares: which way an operation goes: over the host rails, through the aggregation rail, or, cut in
-// two, both; learned by time, and the same on every rank.
+// AggregationShares: which way an operation goes: over the host rails, through the aggregation node, or,
+// cut in two, both; learned from times, and the same on every rank.
 //
 // Contract
 //   Pure     no clock, no I/O. One per communicator; the loop's baton held.

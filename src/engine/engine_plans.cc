@@ -51,7 +51,7 @@ Result<const schedule::Schedule*> Engine::schedule_for(Group& group, const OpReq
   if (found == group.schedules.end()) {
     auto built = group.has_nodes()
                      ? schedule::build_aggregation(request.collective, group.tree, group.rank,
-                                                   request.root, plan.held)
+                                                   plan.held)
                      : schedule::build(request.collective, plan.algorithm, group.rank,
                                        group.world_size(), request.root);
     if (!built) return built.status();

@@ -27,14 +27,16 @@ ALLOWED: Dict[str, Set[str]] = {
     "engine": {"base", "reduce", "wire", "schedule", "control", "control/policies", "progress",
                "transport"},
     "context": {"base", "reduce", "wire", "schedule", "control", "control/policies", "progress",
-                "transport", "rendezvous", "engine"},
-    "capi": {"base", "reduce", "wire", "schedule", "control", "control/policies", "context", "server",
-             "nezha"},
-    "server": {"base", "wire", "schedule", "control", "control/policies", "progress", "transport",
-               "engine"},
+                "transport", "rendezvous", "engine", "aggregation"},
+    "aggregation": {"base", "wire", "schedule", "control", "control/policies", "progress",
+                    "transport", "engine"},
+    "capi": {"base", "reduce", "wire", "schedule", "control", "control/policies", "context",
+             "aggregation", "nezha"},
 }
 # Where the parts of a rank, and of an aggregation node, are put together: they may name transports.
-COMPOSING = ("context", "server")
+COMPOSING = ("context", "aggregation")
+# All that the context sees of aggregation.
+NARROW = "aggregation/aggregation.h"
 # Layers without I/O, time, threads and logging: the same source runs in simulators and verifiers.
 PURE = {"schedule", "control/policies"}
 IMPURE = re.compile(
@@ -70,6 +72,8 @@ def offence(path: str, included: str) -> Optional[str]:
     other = layer_of(name)
     if other != own and other not in ALLOWED.get(own, set()):
         return f"{own} may include only {', '.join(sorted(ALLOWED.get(own, set()))) or 'itself'}"
+    if own == "context" and other == "aggregation" and name != NARROW:
+        return f"of aggregation, context may include only {NARROW}"
     concrete = transport_of(name)
     shared = concrete == "connect" and own == "transport"
     if concrete is not None and own not in COMPOSING and concrete != transport_of(path) and not shared:

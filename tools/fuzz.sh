@@ -32,7 +32,7 @@ root=$PWD
 
 fuzz() {  # TARGET
   local folder=$out/$1 begin=$SECONDS verdict=ok made count=$executions
-  case $1 in tls*|hub|front_door) count=$((executions / 50)) ;; esac
+  case $1 in tls*|job_session|listener) count=$((executions / 50)) ;; esac
   mkdir -p "$folder"
   (cd "$folder" && "$root/$build/tests/$1_fuzz" --executions "$count" --seed "$seed" \
     "$root/tests/fuzz/corpus/$1" >log 2>&1) || verdict="FINDING, seed $seed: $folder/log"

@@ -36,7 +36,7 @@ typedef struct nezha_aggregator_options {
 NEZHA_API nezha_code nezha_aggregator_start(const nezha_aggregator_options* options,
                                             nezha_aggregator_t* aggregator);
 NEZHA_API nezha_code nezha_aggregator_port(nezha_aggregator_t aggregator, int* port);
-/* JSON: the door's counters, and each job with its ranks, groups, operations and bytes. */
+/* JSON: the counters of the port, and each job with its ranks, groups, operations and bytes. */
 NEZHA_API nezha_code nezha_aggregator_stats(nezha_aggregator_t aggregator, char* text, size_t size,
                                             size_t* needed);
 /* Says goodbye to every rank, which goes on without the node. NULL is allowed. */

@@ -10,17 +10,17 @@
 #include <string>
 #include <thread>
 
+#include "aggregation/server/aggregator.h"
+#include "aggregation/topology.h"
 #include "base/config.h"
 #include "base/fork_guard.h"
 #include "base/log.h"
 #include "capi/handles.h"
 #include "capi/last_error.h"
-#include "schedule/topology.h"
-#include "server/aggregator.h"
 #include "wire/key_file.h"
 
 struct nezha_aggregator {
-  std::unique_ptr<nezha::server::Aggregator> node;
+  std::unique_ptr<nezha::aggregation::Aggregator> node;
   uint32_t generation = nezha::process_generation();
 };
 
@@ -31,7 +31,7 @@ using nezha::error;
 using nezha::Result;
 using nezha::Status;
 using nezha::capi::guarded;
-using nezha::server::AggregatorOptions;
+using nezha::aggregation::AggregatorOptions;
 
 constexpr int kThreadsMax = 256;
 
@@ -62,7 +62,7 @@ Result<AggregatorOptions> read_request(const nezha_aggregator_options& given) {
   if (given.bytes_max != 0) options.job.bytes_max = given.bytes_max;
   if (given.total_max != 0) options.bytes_max = given.total_max;
   if (given.topology != nullptr && given.topology[0] != '\0') {
-    auto topology = nezha::schedule::parse_topology(given.topology);
+    auto topology = nezha::aggregation::parse_topology(given.topology);
     if (!topology) return topology.status();
     options.topology = std::move(*topology);
     options.name = text_of(given.name);
@@ -105,7 +105,7 @@ nezha_code nezha_aggregator_start(const nezha_aggregator_options* given, nezha_a
     NEZHA_RETURN_IF_ERROR(nezha::log::start(*config));
     auto request = read_request(options);
     if (!request) return request.status();
-    auto node = nezha::server::Aggregator::start(*request);
+    auto node = nezha::aggregation::Aggregator::start(*request);
     if (!node) return explained(node.status(), *request);
     *out = new nezha_aggregator{.node = std::move(*node)};
     return Status::ok();

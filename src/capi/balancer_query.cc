@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "capi/units.h"
-#include "context/hub_shares.h"
+#include "control/policies/aggregation_shares.h"
 #include "control/policies/binder.h"
 #include "control/policies/eq.h"
 #include "control/policy.h"
@@ -188,17 +188,17 @@ Result<std::string> cut_operations(const JsonValue& request) {
   const int64_t bytes = request.at("bytes").integer_or(-1);
   if (bytes < 1) return error(Code::invalid_argument, "bytes must be 1 or more");
   const auto size = static_cast<uint64_t>(bytes);
-  context::HubShares shares(-1, schedule::kUnheldBytesMax);
+  control::AggregationShares shares(-1, schedule::kUnheldBytesMax);
   if (!request.at("may_cut").bool_or(true)) shares.never_cut();
-  context::Way way = shares.way_of(size);
+  control::Way way = shares.way_of(size);
   for (const JsonValue& done : request.at("operations").items()) {
     const double hosts_us = done.at("hosts_us").number_or(-1);
-    const double hub_us = done.at("hub_us").number_or(-1);
-    if (!(hosts_us >= 0 && hub_us >= 0)) {
+    const double node_us = done.at("hub_us").number_or(-1);
+    if (!(hosts_us >= 0 && node_us >= 0)) {
       return error(Code::invalid_argument, "operations: hosts_us and hub_us must be 0 or more");
     }
-    shares.measured(size, way, hosts_us * kMicro, hub_us * kMicro);
-    const context::HubShares::Report report = shares.report();
+    shares.measured(size, way, hosts_us * kMicro, node_us * kMicro);
+    const control::AggregationShares::Report report = shares.report();
     (void)shares.apply(std::span(&report, 1));
     way = shares.way_of(size);
   }

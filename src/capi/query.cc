@@ -5,6 +5,10 @@
 #include <cstring>
 #include <string>
 
+#include "aggregation/client/options.h"
+#include "aggregation/client/topology_client.h"
+#include "aggregation/protocol/job_key.h"
+#include "aggregation/topology.h"
 #include "base/bind_device.h"
 #include "base/config.h"
 #include "base/json.h"
@@ -14,13 +18,9 @@
 #include "capi/reduction_query.h"
 #include "context/bootstrap.h"
 #include "context/fabric_rails.h"
-#include "context/hub_request.h"
-#include "context/topology_question.h"
 #include "control/rail_selector.h"
 #include "nezha/nezha.h"
 #include "reduce/reduce.h"
-#include "schedule/topology.h"
-#include "wire/job_key.h"
 #include "wire/key_file.h"
 
 namespace {
@@ -61,24 +61,24 @@ Result<std::string> devices(const JsonValue& request) {
 }
 
 // Derived from the aggregation nodes' own key; "": there is none. `name`: of the job; "": any.
-Result<nezha::wire::JobKey> derive_job_key(const std::string& key_file, const std::string& name) {
+Result<nezha::aggregation::JobKey> derive_job_key(const std::string& key_file, const std::string& name) {
   auto key = nezha::wire::read_key_file("aggregator_key_file", key_file);
   if (!key) return key.status();
-  nezha::wire::JobKey made{nezha::wire::job_number_of(name), {}};
+  nezha::aggregation::JobKey made{nezha::aggregation::job_number_of(name), {}};
   if (name.empty()) {
     auto nonce = nezha::wire::random_nonce();
     if (!nonce) return nonce.status();
     std::memcpy(&made.job, nonce->data(), sizeof(made.job));
   }
-  made.key = nezha::wire::job_key_of(*key, made.job);
+  made.key = nezha::aggregation::job_key_of(*key, made.job);
   return made;
 }
 
 // Of a process that is no rank, such as `nezha info`: it may hold the nodes' own key in place of a job's.
-Result<nezha::wire::JobKey> job_key_here(const nezha::Config& config) {
+Result<nezha::aggregation::JobKey> job_key_here(const nezha::Config& config) {
   const bool derives = config.aggregator_job_key.empty() && !config.aggregator_key_file.empty();
   if (derives) return derive_job_key(config.aggregator_key_file, "");
-  return nezha::context::configured_job_key(config);
+  return nezha::aggregation::configured_job_key(config);
 }
 
 // What a launcher hands to its ranks: {"key_file", "job"} -> {"job_key"}, "" where no key file is known.
@@ -91,7 +91,7 @@ Result<std::string> job_key(const JsonValue& request) {
   if (file.empty()) return json.field("job_key", "").end_object().take();
   auto key = derive_job_key(file, std::string(request.at("job").string_or("")));
   if (!key) return key.status();
-  return json.field("job_key", nezha::wire::to_text(*key)).end_object().take();
+  return json.field("job_key", nezha::aggregation::to_text(*key)).end_object().take();
 }
 
 // The configured aggregation node, and what it answers.
@@ -108,18 +108,18 @@ Result<std::string> aggregator() {
     json.field("reachable", false).field("reason", key.status().message());
     return json.end_object().take();
   }
-  nezha::context::TopologyQuestion question;
-  question.address = node->address;
-  question.port = node->port;
-  question.device = config->aggregator_device;
-  question.job = *key;
+  nezha::aggregation::TopologyRequest request;
+  request.address = node->address;
+  request.port = node->port;
+  request.device = config->aggregator_device;
+  request.job = *key;
   std::string my_address;
-  auto topology = nezha::context::ask_topology(question, &my_address);
+  auto topology = nezha::aggregation::fetch_topology(request, &my_address);
   json.field("reachable", topology.is_ok()).field("reason", topology.status().message());
   if (!topology) return json.end_object().take();
   const int leaf = topology->leaf_of(my_address);
   json.field("served_by", leaf < 0 ? "" : topology->nodes[static_cast<size_t>(leaf)].name);
-  json.key("topology").raw(nezha::schedule::to_json(*topology));
+  json.key("topology").raw(nezha::aggregation::to_json(*topology));
   return json.end_object().take();
 }
 

@@ -5,11 +5,11 @@
 #include <new>
 #include <numeric>
 
+#include "base/blob.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "context/argument_checks.h"
-#include "context/blob.h"
 
 namespace nezha::context {
 
@@ -62,7 +62,7 @@ Result<std::unique_ptr<Communicator>> Communicator::world(std::shared_ptr<Contex
   std::unique_ptr<Communicator> world(new Communicator(std::move(context)));
   NEZHA_RETURN_IF_ERROR(world->take(*group));
   world->load_table_file();
-  world->settle_with_node();
+  if (world->aggregation_ != nullptr) world->aggregation_->settle();
   return world;
 }
 
@@ -70,7 +70,7 @@ Communicator::~Communicator() {
   if (group_ == nullptr) return;
   save_table_file();
   Loop::Baton baton(context_->loop());
-  hubs_.reset();
+  aggregation_.reset();
   context_->engine().destroy_group(*group_);
 }
 
@@ -79,31 +79,12 @@ Status Communicator::take(engine::Group& group) {
   group_ = &group;
   rank_ = group.rank;
   world_size_ = group.world_size();
-  if (context_->hub_link() == nullptr || world_size_ < 2) return Status::ok();
+  if (context_->aggregation() == nullptr || world_size_ < 2) return Status::ok();
   Loop::Baton baton(context_->loop());
-  const bool exact_order = context_->config().deterministic == "on";
-  auto hubs = HubOperations::create(*context_->hub_link(), group, exact_order);
-  if (!hubs) return hubs.status();
-  hubs_ = std::move(*hubs);
+  auto aggregation = context_->aggregation()->add(group);
+  if (!aggregation) return aggregation.status();
+  aggregation_ = std::move(*aggregation);
   return Status::ok();
-}
-
-// So that a job begins with what it will have, if the node answers at all. What takes longer comes later,
-// between operations.
-void Communicator::settle_with_node() {
-  if (hubs_ == nullptr) return;
-  constexpr Nanoseconds kPatience = 2 * kSecond;
-  constexpr Nanoseconds kPause = 2 * kMillisecond;
-  Loop& loop = context_->loop();
-  const Nanoseconds until = loop.clock().now() + kPatience;
-  for (auto prospect = HubOperations::Prospect::wait; prospect == HubOperations::Prospect::wait;) {
-    Loop::Baton baton(loop);
-    hubs_->hold_council(loop.clock().now() < until && !context_->hub_link()->is_hopeless());
-    baton.drive_to_the_end([&] { return hubs_->council_is_over(); }, kNever);
-    prospect = hubs_->conclude_council();
-    const Nanoseconds next = loop.clock().now() + kPause;
-    if (prospect == HubOperations::Prospect::wait) baton.drive_to_the_end([] { return false; }, next);
-  }
 }
 
 void Communicator::abort() {

@@ -19,10 +19,10 @@
 #include <string_view>
 #include <thread>
 
+#include "aggregation/aggregation.h"
 #include "base/status.h"
 #include "context/batch.h"
 #include "context/context.h"
-#include "context/hub_operations.h"
 #include "engine/engine.h"
 
 namespace nezha::context {
@@ -137,7 +137,6 @@ class Communicator {
 
   Result<std::unique_ptr<Communicator>> announce(int color);
   Result<std::unique_ptr<Communicator>> adopt(engine::GroupRequest request);
-  void settle_with_node();
   void load_table_file();
   void save_table_file();
 
@@ -146,7 +145,7 @@ class Communicator {
   int rank_ = 0;
   int world_size_ = 1;
   std::string table_file_;  // this rank's own; empty where nothing is to be saved
-  std::unique_ptr<HubOperations> hubs_;  // null without an aggregation node
+  std::unique_ptr<aggregation::AggregationGroup> aggregation_;  // null without an aggregation node
   uint32_t splits_ = 0;
 
   std::atomic<int> batch_count_{0};  // so that calls outside of groups need no lock

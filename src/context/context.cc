@@ -9,7 +9,6 @@
 #include "base/log.h"
 #include "context/affinity.h"
 #include "context/fabric_rails.h"
-#include "context/hub_request.h"
 #include "context/rail_transports.h"
 #include "control/policies/interference.h"
 
@@ -193,7 +192,7 @@ Status Context::connect() {
   auto message_policy = make_message_policy();
   if (!message_policy) return message_policy.status();
   engine_->set_message_policy(std::move(*message_policy));
-  const Status hub_link = open_hub_link();
+  const Status aggregation = open_aggregation();
   transport::MeshRequest request;
   request.rank = rank_;
   request.job = session_.job;
@@ -211,7 +210,7 @@ Status Context::connect() {
   auto mesh = transport_->connect(request, *loop_, *engine_);
   std::vector<std::string> left_out;
   if (mesh) left_out = mesh->left_out;
-  auto reports = bootstrap_->report(session_, hub_link ? mesh.status() : hub_link, left_out);
+  auto reports = bootstrap_->report(session_, aggregation ? mesh.status() : aggregation, left_out);
   if (!reports) return reports.status();
   left_out_ = std::move(*reports);
   for (const auto& sentences : left_out_) {
@@ -238,12 +237,12 @@ Status Context::watch_flight() {
   return flight_dump_->watch_signal();
 }
 
-Status Context::open_hub_link() {
+Status Context::open_aggregation() {
   if (config_.aggregator.empty()) return Status::ok();
-  auto request = make_hub_request(config_, rank_, world_size_, session_.job, rails_);
-  if (!request) return request.status();
-  hub_link_ = std::make_unique<HubLink>(*loop_, *engine_, std::move(*request));
-  loop_->set_client(hub_link_.get());
+  auto client = aggregation::AggregationClient::create(
+      config_, {rank_, world_size_, session_.job, rails_}, *loop_, *engine_);
+  if (!client) return client.status();
+  aggregation_ = std::move(*client);
   return Status::ok();
 }
 
@@ -310,7 +309,7 @@ Context::~Context() {
     // Manners need memory; without them the others see a connection end.
   }
   if (loop_ != nullptr) loop_->stop();
-  hub_link_.reset();
+  aggregation_.reset();
   flight_dump_.reset();  // nobody drives the loop any more
 }
 
@@ -319,7 +318,7 @@ void Context::leave() {
   const Nanoseconds linger =
       loop_->clock().now() + static_cast<Nanoseconds>(config_.linger_s * kSecond);
   progress::Loop::Baton baton(*loop_);
-  if (hub_link_ != nullptr) hub_link_->leave();
+  if (aggregation_ != nullptr) aggregation_->leave();
   engine_->acknowledge_all();
   baton.drive_to_the_end([&] { return engine_->is_drained(); }, linger);
   engine_->supervisor().stop();
@@ -403,9 +402,9 @@ std::string Context::stats_json() {
   json.field("handovers", loop_->counters().handovers);
   json.field("buffer_allocations", engine_->pool().allocations());
   json.field("buffer_bytes_in_use", engine_->pool().bytes_in_use());
-  if (hub_link_ != nullptr) {
+  if (aggregation_ != nullptr) {
     json.key("aggregation").begin_object();
-    hub_link_->write(json);
+    aggregation_->write(json);
     json.end_object();
   }
   return json.end_object().take();

@@ -1,5 +1,5 @@
 // Context: one rank of one job: its rails, its connections, its loop. The composition root of a rank:
-// transports (rail_transports.h), stores and policies are chosen here. An aggregation node's is server/.
+// transports (rail_transports.h), stores and policies are chosen here; a node's in aggregation/server/.
 //
 // Contract
 //   Owner    shared by the communicators made from it; the last one to go ends it.
@@ -13,11 +13,11 @@
 #include <string>
 #include <vector>
 
+#include "aggregation/aggregation.h"
 #include "base/config.h"
 #include "base/status.h"
 #include "context/bootstrap.h"
 #include "context/flight_dump.h"
-#include "context/hub_link.h"
 #include "control/rail_selector.h"
 #include "engine/engine.h"
 #include "progress/loop.h"
@@ -53,9 +53,9 @@ class Context {
   progress::Loop& loop() { return *loop_; }
   engine::Engine& engine() { return *engine_; }
   // Null without an aggregation node.
-  HubLink* hub_link() { return hub_link_.get(); }
+  aggregation::AggregationClient* aggregation() { return aggregation_.get(); }
   // With the baton: somebody has to drive the loop.
-  bool has_work() const { return hub_link_ != nullptr ? hub_link_->has_work() || engine_->has_work()
+  bool has_work() const { return aggregation_ != nullptr ? aggregation_->has_work() || engine_->has_work()
                                                       : engine_->has_work(); }
   const schedule::CostTable& costs() const { return costs_; }
   double timeout_s() const { return timeout_s_; }
@@ -85,7 +85,7 @@ class Context {
   // What the configured file says of these rails.
   Status load_interference();
   void agree_costs();
-  Status open_hub_link();
+  Status open_aggregation();
   void leave_store(double patience_s);
   void leave();
 
@@ -111,7 +111,7 @@ class Context {
   std::unique_ptr<transport::Transport> transport_;
   std::unique_ptr<progress::Loop> loop_;
   std::unique_ptr<engine::Engine> engine_;
-  std::unique_ptr<HubLink> hub_link_;
+  std::unique_ptr<aggregation::AggregationClient> aggregation_;
   std::unique_ptr<FlightDump> flight_dump_;
 };
 

@@ -21,7 +21,7 @@ Algorithm Communicator::choose(const engine::OpRequest& request, Algorithm asked
 }
 
 Status Communicator::submit(const engine::OpRequest& request, engine::Work& work) {
-  if (hubs_ != nullptr) return hubs_->submit(request, work);
+  if (aggregation_ != nullptr) return aggregation_->submit(request, work);
   return context_->engine().submit(*group_, request, work);
 }
 

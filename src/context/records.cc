@@ -5,8 +5,8 @@
 #include <cstring>
 #include <limits>
 
+#include "base/blob.h"
 #include "base/ip_prefix.h"
-#include "context/blob.h"
 
 namespace nezha::context {
 namespace {

@@ -40,7 +40,7 @@ struct EngineOptions {
   uint64_t ack_bytes = 1024 * 1024;
   uint64_t inline_bytes = 16 * 1024;
   Nanoseconds peer_deadline = 30 * kSecond;
-  // Of a hub, whose peers are not trusted with its memory: nothing is kept for a communicator that it
+  // Of a node, whose peers are not trusted with its memory: nothing is kept for a communicator that it
   // does not know, frames are as long as chunks at most, and few messages wait.
   bool serves = false;
   std::vector<std::string> rail_names = {};  // of this rank's rails, for errors; may be empty
@@ -55,7 +55,7 @@ struct EngineCounters {
 struct GroupRequest {
   uint32_t comm = 0;
   std::vector<int> members;     // global ranks in the order of the new ranks; empty: not known yet
-  schedule::AggregationTree tree = {};  // with hubs: of these members; else empty
+  schedule::AggregationTree tree = {};  // with nodes: of these members; else empty
   std::unique_ptr<control::Policy> policy;
   schedule::CostTable costs;
 };
@@ -75,7 +75,7 @@ class Engine final : public transport::ConnectionEvents, public progress::LoopCl
   static constexpr uint32_t kFirstParkedComm = 0x80000000u;
   Result<Group*> create_group(GroupRequest request);
   void set_members(Group& group, std::vector<int> members, schedule::AggregationTree tree = {});
-  // Of a hub: an operation that other members have begun and this one has not, if there is one. A hub
+  // Of a node: an operation that other members have begun and this one has not, if there is one. A node
   // submits it (without buffers) as soon as it can.
   std::optional<wire::OpDescriptor> next_call(const Group& group) const;
   void destroy_group(Group& group) noexcept;
@@ -145,7 +145,7 @@ class Engine final : public transport::ConnectionEvents, public progress::LoopCl
   // Takes back every request and landing of the activity; its requests are forgotten.
   void withdraw(const Activity& activity);
 
-  // For the shrinker and for hubs.
+  // For the shrinker and for nodes.
   Group* find_group(uint32_t comm);
   const std::vector<std::unique_ptr<Group>>& groups() const { return groups_; }
   // To all of its ranks, the first time or again.
@@ -153,7 +153,7 @@ class Engine final : public transport::ConnectionEvents, public progress::LoopCl
   // Nobody will create it here: what quicker ranks sent to it is dropped, now and later.
   void retire(uint32_t comm);
   bool is_retired(uint32_t comm) const;
-  // A hub has as many communicators, one after another.
+  // A node has as many communicators, one after another.
   bool has_retired_too_many() const { return retired_comms_.size() >= kRetiredMax; }
   // "in all_reduce #3 of 4096 bytes": what the group is at, for an error.
   std::string activity_of(const Group& group) const;

@@ -16,12 +16,12 @@ using transport::WorkRequest;
 
 // -------------------------------------------------------------------------------- receiving
 
-// Ranks speak of a communicator to a hub when it has accepted that, exchange messages with it on its desk
+// Ranks use a communicator at a node when it has accepted that, exchange messages with it on its channel
 // alone, and send chunks.
 bool Engine::may_serve(const Group* group, const wire::FrameHeader& header) const {
   if (header.length > options_.chunk_bytes) return false;
   if (group == nullptr) return is_retired(header.comm);
-  return header.op.collective != Collective::send_recv || !group->has_hubs();
+  return header.op.collective != Collective::send_recv || !group->has_nodes();
 }
 
 Landing Engine::on_frame(Connection& connection, const wire::FrameHeader& header) {
@@ -258,7 +258,7 @@ void Engine::on_failure(Connection& connection, const wire::FrameHeader& header,
   Group* group = find_group(header.comm);
   if (group == nullptr) group = park(header.comm);
   if (group == nullptr) {
-    // A hub that has not heard of it yet must not begin it any more.
+    // A node that has not heard of it yet must not begin it any more.
     const bool new_here = header.comm >= kFirstParkedComm && !is_retired(header.comm);
     if (options_.serves && new_here && !has_retired_too_many()) remember_retired(header.comm);
     return;
@@ -274,7 +274,7 @@ void Engine::on_failure(Connection& connection, const wire::FrameHeader& header,
 void Engine::on_control(Connection& connection, const wire::FrameHeader& header,
                         const std::string& payload) {
   if (header.type == wire::FrameType::agree) {
-    if (options_.serves) return;  // hubs are in no communicator that shrinks
+    if (options_.serves) return;  // nodes are in no communicator that shrinks
     shrinker_.on_agree(connection.peer, header, payload);
   } else if (header.type == wire::FrameType::reserve) {
     gate_.on_reserve(connection, header, now());

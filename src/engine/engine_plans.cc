@@ -40,7 +40,7 @@ Result<schedule::Plan> Engine::plan_for(const Group& group, const OpRequest& req
   shape.algorithm = request.algorithm;
   shape.chunk_bytes_max = options_.chunk_bytes;
   shape.credit_bytes = options_.credit_bytes;
-  return group.has_hubs() ? schedule::make_aggregation_plan(shape)
+  return group.has_nodes() ? schedule::make_aggregation_plan(shape)
                           : schedule::make_plan(shape, group.costs);
 }
 
@@ -49,9 +49,9 @@ Result<const schedule::Schedule*> Engine::schedule_for(Group& group, const OpReq
   const Group::ScheduleKey key(request.collective, plan.algorithm, request.root, plan.held);
   auto found = group.schedules.find(key);
   if (found == group.schedules.end()) {
-    auto built = group.has_hubs()
+    auto built = group.has_nodes()
                      ? schedule::build_aggregation(request.collective, group.tree, group.rank,
-                                                   request.root, plan.held)
+                                                   plan.held)
                      : schedule::build(request.collective, plan.algorithm, group.rank,
                                        group.world_size(), request.root);
     if (!built) return built.status();

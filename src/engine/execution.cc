@@ -14,7 +14,7 @@ using schedule::StepKind;
 
 namespace {
 
-// Of a hub's step: the next one adds to the same range. Then what was received is kept, and all of it is
+// Of a node's step: the next one adds to the same range. Then what was received is kept, and all of it is
 // added in one pass, which rounds short floats once.
 bool adds_on(const schedule::Program& program, size_t index) {
   if (index + 1 >= program.steps.size()) return false;
@@ -149,7 +149,7 @@ void Execution::apply(Cursor& at, uint32_t step_index) {
   if (step_index >= at.program->round_ends[at.round]) return;  // a later round
   NEZHA_CHECK(step_index >= round_begin);
   StepSlot& slot = at.steps[step_index];
-  const bool is_kept = group_.is_hub() && adds_on(*at.program, step_index);
+  const bool is_kept = group_.is_node() && adds_on(*at.program, step_index);
   if (step.kind != StepKind::recv && !is_kept) {
     if (step.kind == StepKind::recv_reduce) {
       reduce_into(at, step, slot.scratch.data);

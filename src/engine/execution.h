@@ -46,7 +46,7 @@ struct OpRequest {
   int root = 0;
   Algorithm algorithm = Algorithm::automatic;
   Nanoseconds deadline = kNever;
-  // Of a member of a group with hubs: takes note of the elements whose result is in `out`; borrowed as
+  // Of a member of a group with nodes: takes note of the elements whose result is in `out`; borrowed as
   // the buffers are.
   std::vector<schedule::Range>* landed = nullptr;
   uint32_t avoid_rails = 0;  // control::OpClass::avoid

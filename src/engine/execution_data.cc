@@ -39,7 +39,7 @@ void Execution::set_blocks(const OpRequest& request) {
   const auto world_size = static_cast<size_t>(group_.ranks());
   set_begins(blocks_.input_begin, request.input_counts, request.count, world_size);
   set_begins(blocks_.output_begin, request.output_counts, request.count, world_size);
-  if (group_.is_hub()) return;  // it has no buffers
+  if (group_.is_node()) return;  // it has no buffers
   const auto rank = static_cast<size_t>(group_.rank);
   switch (request.collective) {
     case Collective::all_gather:

@@ -109,7 +109,7 @@ struct Group {
   int rank = 0;                     // mine, in this communicator
   std::vector<Member> members;      // by rank in this communicator
   std::vector<int> rank_of_global;  // -1: not a member
-  schedule::AggregationTree tree;   // empty where there are no hubs
+  schedule::AggregationTree tree;   // empty where there are no nodes
   uint64_t credit_bytes = 0;
   uint64_t next_op_seq = 0;
   std::vector<std::unique_ptr<Execution>> active;  // in the order of op_seq
@@ -128,10 +128,10 @@ struct Group {
   std::map<ScheduleKey, std::unique_ptr<schedule::Schedule>> schedules;
 
   int world_size() const { return static_cast<int>(members.size()); }
-  bool has_hubs() const { return !tree.parent.empty(); }
+  bool has_nodes() const { return !tree.parent.empty(); }
   // Members with data.
-  int ranks() const { return has_hubs() ? tree.ranks : world_size(); }
-  bool is_hub() const { return rank >= ranks(); }
+  int ranks() const { return has_nodes() ? tree.ranks : world_size(); }
+  bool is_node() const { return rank >= ranks(); }
   bool may_send(const Member& member, uint64_t cost) const {
     const uint64_t outstanding = member.sent - member.credited;
     return outstanding == 0 || outstanding + cost <= credit_bytes;

@@ -43,8 +43,8 @@ class Mailbox final : public Activity {
   static constexpr uint64_t kRecordCost = 256;
   // Messages of one peer that nobody has received; a sender stops at half of them.
   static constexpr uint64_t kWaitingMax = 65536;
-  // The same at a hub, which is asked one thing at a time.
-  static constexpr uint64_t kWaitingAtHubMax = 8;
+  // The same at a node, which is asked one thing at a time.
+  static constexpr uint64_t kWaitingAtNodeMax = 8;
   static constexpr uint32_t kChunkBytesMin = 4096;
 
   Mailbox(Engine& engine, Group& group);

@@ -145,7 +145,7 @@ Landing Mailbox::landing_in(uint32_t index, const wire::FrameHeader& header, uin
 
 // An honest sender keeps to the limits of the header file, so whoever passes them is not believed.
 bool Mailbox::is_sound_offer(const Peer& peer, const wire::FrameHeader& header) const {
-  const uint64_t waiting_max = engine_.options().serves ? kWaitingAtHubMax : kWaitingMax;
+  const uint64_t waiting_max = engine_.options().serves ? kWaitingAtNodeMax : kWaitingMax;
   if (header.op_seq - peer.next_offer >= waiting_max) return false;
   if (peer.messages.size() - peer.receiving >= waiting_max) return false;
   if (header.slot == kAnnounced) {

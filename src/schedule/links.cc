@@ -115,7 +115,7 @@ Status check_shape(std::span<const Schedule> ranks) {
     if (schedule.rank != rank || schedule.world_size != static_cast<int>(ranks.size()) ||
         schedule.collective != first.collective || schedule.algorithm != first.algorithm ||
         schedule.root != first.root || schedule.slices() != first.slices() ||
-        schedule.hubs != first.hubs || schedule.hubs < 0 || schedule.hubs >= schedule.world_size) {
+        schedule.nodes != first.nodes || schedule.nodes < 0 || schedule.nodes >= schedule.world_size) {
       return error(Code::internal, "the schedule of rank %d is of another operation or size", rank);
     }
     for (uint32_t slice = 0; slice < schedule.slices(); ++slice) {

@@ -162,29 +162,22 @@ Result<Plan> make_aggregation_plan(const PlanRequest& request) {
   NEZHA_RETURN_IF_ERROR(check(request, CostTable(), kWorldSizeMax));
   constexpr uint64_t kChunksInFlight = 16;
   const uint64_t element = dtype_size(request.dtype);
-  const bool blocks = request.collective == Collective::all_gather ||
-                      request.collective == Collective::reduce_scatter;
-  const auto slices = blocks ? static_cast<uint64_t>(request.world_size) : 1;
-  const uint64_t longest_slice = blocks ? request.longest_block : request.count;
   const uint64_t limit = std::min({request.chunk_bytes_max, request.credit_bytes, kFrameBytesMax});
   const uint64_t wished = std::clamp(divide_up(bytes_of(request), kChunksInFlight),
                                      std::min(kChunkBytesMin, limit), limit) / element;
-  const uint64_t chunks = std::max<uint64_t>(1, divide_up(longest_slice, std::max<uint64_t>(1, wished)));
-  if (chunks > kChunksMax / slices) {
+  const uint64_t chunks = std::max<uint64_t>(1, divide_up(request.count, std::max<uint64_t>(1, wished)));
+  if (chunks > kChunksMax) {
     return error(Code::invalid_argument, "plan: %llu elements in chunks of %llu are too many chunks; "
                  "raise the chunk limit", static_cast<unsigned long long>(request.count),
                  static_cast<unsigned long long>(wished));
   }
   Plan plan;
   plan.algorithm = Algorithm::aggregation;
-  plan.geometry = blocks ? Geometry::block_slices : Geometry::even;
   plan.lengths = request.lengths;
   plan.chunks_per_slice = static_cast<uint32_t>(chunks);
-  const uint64_t longest_chunk = std::max<uint64_t>(1, divide_up(longest_slice, chunks));
-  if (blocks) plan.chunk_elements = longest_chunk;
-  const uint64_t most = std::min(2 * kChunksInFlight, slices * chunks);
-  plan.window = static_cast<uint32_t>(
-      std::clamp<uint64_t>(request.credit_bytes / (longest_chunk * element), 1, most));
+  const uint64_t longest_chunk = std::max<uint64_t>(1, divide_up(request.count, chunks));
+  plan.window = static_cast<uint32_t>(std::clamp<uint64_t>(
+      request.credit_bytes / (longest_chunk * element), 1, std::min(2 * kChunksInFlight, chunks)));
   plan.held = bytes_of(request) > kUnheldBytesMax;
   return plan;
 }

@@ -66,9 +66,9 @@ struct Plan {
 Result<Plan> make_plan(const PlanRequest& request, const CostTable& costs);
 Result<Plan> make_plan(const PlanRequest& request, const CostTable& costs, int world_size_max);
 
-// The plan of an operation through hubs, whatever their tree: chunks short enough that one is added up
+// The plan of an operation through nodes, whatever their tree: chunks short enough that one is added up
 // while others travel, as many open as the credit of a pair allows. Results up to kUnheldBytesMax are not
-// held: their ranks keep a copy. `world_size`: without the hubs. Errors as of make_plan.
+// held: their ranks keep a copy. `world_size`: without the nodes. Errors as of make_plan.
 inline constexpr uint64_t kUnheldBytesMax = 16 * 1024;
 Result<Plan> make_aggregation_plan(const PlanRequest& request);
 

@@ -90,7 +90,7 @@ struct Schedule {
   int world_size = 1;
   int root = 0;
   std::vector<Program> programs;  // one per slice
-  int hubs = 0;  // of world_size: the last members, which have no data of their own (aggregation.h)
+  int nodes = 0;  // of world_size: the last members, which have no data of their own (aggregation.h)
 
   uint32_t slices() const { return static_cast<uint32_t>(programs.size()); }
   bool operator==(const Schedule&) const = default;

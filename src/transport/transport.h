@@ -54,7 +54,7 @@ struct MeshRequest {
   bool tls = false;
   bool integrity = false;  // which TLS includes
   size_t control_frames_max = 16384;  // that may wait for one peer who does not read
-  // The first bytes of every connection that is dialled (wire/ticket.h).
+  // The first bytes of every connection that is dialled (aggregation/protocol/ticket.h).
   std::vector<std::byte> ticket = {};
 
   // How many rails each rank has, by rank.

@@ -132,18 +132,18 @@ TEST(CApiAggregator, KnowsItsKeyAndCountsStrangers) {
   ASSERT_EQ(nezha_aggregator_start(&options, &node), NEZHA_OK) << nezha_last_error();
   int port = 0;
   ASSERT_EQ(nezha_aggregator_port(node, &port), NEZHA_OK);
-  const wire::Ticket ticket{.job = 7, .ranks = 2, .hubs = 1, .nonce = 1};
+  const aggregation::Ticket ticket{.job = 7, .ranks = 2, .nodes = 1, .nonce = 1};
   const auto at = static_cast<uint16_t>(port);
-  HostileMember stranger(at, ticket, wire::job_key_of(wire::Secret{}, 7));
+  HostileMember stranger(at, ticket, aggregation::job_key_of(wire::Secret{}, 7));
   EXPECT_FALSE(stranger.join(0));
-  HostileMember member(at, ticket, wire::job_key_of(wire::secret_from_text(key), 7));
+  HostileMember member(at, ticket, aggregation::job_key_of(wire::secret_from_text(key), 7));
   EXPECT_TRUE(member.join(0));
   JsonValue stats = stats_of(node);
   while (stats.at("jobs").items().empty()) {
     std::this_thread::yield();
     stats = stats_of(node);
   }
-  stats = stats_of(node);  // the door is looked at before the jobs
+  stats = stats_of(node);  // the listener is read before the jobs
   EXPECT_EQ(stats.at("port").integer_or(0), port);
   EXPECT_EQ(stats.at("door").at("accepted").integer_or(0), 2);
   EXPECT_EQ(stats.at("door").at("refused").integer_or(0), 1);

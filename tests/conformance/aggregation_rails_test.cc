@@ -7,7 +7,7 @@
 #include <numeric>
 #include <vector>
 
-#include "server/aggregator.h"
+#include "aggregation/server/aggregator.h"
 #include "support/job_key.h"
 #include "support/watchdog.h"
 #include "support/world.h"
@@ -19,11 +19,11 @@ using context::Communicator;
 
 constexpr const char* kAddress = "127.0.0.1";
 
-std::unique_ptr<server::Aggregator> start_node(uint16_t port = 0) {
-  server::AggregatorOptions options;
+std::unique_ptr<aggregation::Aggregator> start_node(uint16_t port = 0) {
+  aggregation::AggregatorOptions options;
   options.address = kAddress;
   options.port = port;
-  auto node = server::Aggregator::start(options);
+  auto node = aggregation::Aggregator::start(options);
   EXPECT_TRUE(node) << node.status().to_string();
   return node ? std::move(*node) : nullptr;
 }

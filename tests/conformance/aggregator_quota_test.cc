@@ -6,36 +6,36 @@
 #include <atomic>
 #include <random>
 
+#include "aggregation/server/aggregator.h"
 #include "base/json.h"
-#include "server/aggregator.h"
-#include "support/hub_rank.h"
+#include "support/aggregation_rank.h"
 #include "support/stranger.h"
 
 namespace nezha::testing {
 namespace {
 
-using context::HubSession;
+using aggregation::NodeSession;
 
 constexpr uint32_t kComm = 0x8000'0001;
 // For a group of two children, with the sums of their chunks and what is smaller.
 constexpr uint64_t kGroup = 3 * (8 << 20);
 constexpr uint64_t kState = 4 << 20;  // more than a session of two ranks is charged beside its groups
 
-server::AggregatorOptions options_of_node() {
-  server::AggregatorOptions options;
-  options.address = kHubAddress;
-  options.key = hub_key();
+aggregation::AggregatorOptions options_of_node() {
+  aggregation::AggregatorOptions options;
+  options.address = kNodeAddress;
+  options.key = node_key();
   return options;
 }
 
-std::unique_ptr<server::Aggregator> start(const server::AggregatorOptions& options) {
-  auto node = server::Aggregator::start(options);
+std::unique_ptr<aggregation::Aggregator> start(const aggregation::AggregatorOptions& options) {
+  auto node = aggregation::Aggregator::start(options);
   EXPECT_TRUE(node) << node.status().to_string();
   return node ? std::move(*node) : nullptr;
 }
 
 // Whether the node's jobs come to be charged with between `low` and `high` bytes.
-bool comes_to_charge(server::Aggregator& node, uint64_t low, uint64_t high) {
+bool comes_to_charge(aggregation::Aggregator& node, uint64_t low, uint64_t high) {
   const Nanoseconds deadline = deadline_after(system_clock(), kPatience_s);
   while (system_clock().now() < deadline) {
     const auto stats = parse_json(node.stats_json());
@@ -46,59 +46,59 @@ bool comes_to_charge(server::Aggregator& node, uint64_t low, uint64_t high) {
   return false;
 }
 
-void expect_refused(HubRank& rank, uint32_t comm, const char* why) {
-  const Status refused = rank.enlist(comm, rank.flat());
+void expect_refused(AggregationRank& rank, uint32_t comm, const char* why) {
+  const Status refused = rank.register_group(comm, rank.flat());
   EXPECT_EQ(refused.code(), Code::unsupported);
   EXPECT_NE(refused.message().find(why), std::string::npos) << refused.message();
 }
 
 TEST(AggregatorQuotas, RefusesMoreCommunicatorsThanItHas) {
-  server::AggregatorOptions options = options_of_node();
+  aggregation::AggregatorOptions options = options_of_node();
   options.job.groups_max = 1;
   const auto node = start(options);
-  HubRank rank({0, 2, 9, node->port()});
+  AggregationRank rank({0, 2, 9, node->port()});
   ASSERT_TRUE(rank.connect().is_ok());
-  ASSERT_TRUE(rank.enlist(kComm, rank.flat()).is_ok());
-  ASSERT_TRUE(rank.enlist(kComm, rank.flat()).is_ok());  // the same again
+  ASSERT_TRUE(rank.register_group(kComm, rank.flat()).is_ok());
+  ASSERT_TRUE(rank.register_group(kComm, rank.flat()).is_ok());  // the same again
   expect_refused(rank, kComm + 1, "1 communicators");
   EXPECT_TRUE(comes_to_say(*node, "\"refused_groups\":1")) << node->stats_json();
 }
 
 TEST(AggregatorQuotas, RefusesMoreBytesThanAJobMayHave) {
-  server::AggregatorOptions options = options_of_node();
+  aggregation::AggregatorOptions options = options_of_node();
   options.job.bytes_max = kGroup + kState;
   const auto node = start(options);
-  HubRank rank({0, 2, 9, node->port()});
+  AggregationRank rank({0, 2, 9, node->port()});
   ASSERT_TRUE(rank.connect().is_ok());
-  ASSERT_TRUE(rank.enlist(kComm, rank.flat()).is_ok());
+  ASSERT_TRUE(rank.register_group(kComm, rank.flat()).is_ok());
   expect_refused(rank, kComm + 1, "of the 28 MiB of this job only ");
 }
 
 TEST(AggregatorQuotas, RefusesMoreBytesThanAllJobsMayHave) {
-  server::AggregatorOptions options = options_of_node();
+  aggregation::AggregatorOptions options = options_of_node();
   options.bytes_max = kGroup + 2 * kState;
   options.threads = 2;
   const auto node = start(options);
-  auto first = std::make_unique<HubRank>(HubPlace{0, 2, 9, node->port()});
+  auto first = std::make_unique<AggregationRank>(NodePlace{0, 2, 9, node->port()});
   ASSERT_TRUE(first->connect().is_ok());
-  ASSERT_TRUE(first->enlist(kComm, first->flat()).is_ok());
-  HubRank second({0, 2, 10, node->port()});
+  ASSERT_TRUE(first->register_group(kComm, first->flat()).is_ok());
+  AggregationRank second({0, 2, 10, node->port()});
   ASSERT_TRUE(second.connect().is_ok());
   expect_refused(second, kComm, "of the 32 MiB of all jobs only ");
   // The first job's are free when its rank is gone.
   first.reset();
   ASSERT_TRUE(comes_to_charge(*node, 0, kState)) << node->stats_json();
-  EXPECT_TRUE(second.enlist(kComm + 1, second.flat()).is_ok());
+  EXPECT_TRUE(second.register_group(kComm + 1, second.flat()).is_ok());
 }
 
 TEST(AggregatorQuotas, RefusesMoreJobsAndSessionsThanItMayServe) {
-  server::AggregatorOptions options = options_of_node();
+  aggregation::AggregatorOptions options = options_of_node();
   options.jobs_max = 3;
   options.sessions_max = 2;
   const auto node = start(options);
-  std::vector<std::unique_ptr<HubRank>> ranks;
+  std::vector<std::unique_ptr<AggregationRank>> ranks;
   const auto comes = [&](uint64_t job, uint32_t session) {
-    ranks.push_back(std::make_unique<HubRank>(HubPlace{0, 2, job, node->port(), 1, 0, session}));
+    ranks.push_back(std::make_unique<AggregationRank>(NodePlace{0, 2, job, node->port(), 1, 0, session}));
     return ranks.back()->connect();
   };
   EXPECT_TRUE(comes(1, 0).is_ok());
@@ -112,19 +112,19 @@ TEST(AggregatorQuotas, RefusesMoreJobsAndSessionsThanItMayServe) {
 }
 
 TEST(AggregatorQuotas, RefusesLargeJobsAndManyConnections) {
-  server::AggregatorOptions options = options_of_node();
+  aggregation::AggregatorOptions options = options_of_node();
   options.job.ranks_max = 3;
   options.job.connections_max = 2;
   const auto node = start(options);
   // The node looks at this behind the proof: the session may have been up for a moment.
-  HubRank large({0, 4, 8, node->port()});
-  EXPECT_TRUE(large.drive([&] { return large.session().state() == HubSession::State::lost; }));
-  HubRank first({0, 3, 9, node->port()});
-  HubRank second({1, 3, 9, node->port()});
+  AggregationRank large({0, 4, 8, node->port()});
+  EXPECT_TRUE(large.drive([&] { return large.session().state() == NodeSession::State::lost; }));
+  AggregationRank first({0, 3, 9, node->port()});
+  AggregationRank second({1, 3, 9, node->port()});
   EXPECT_TRUE(first.connect().is_ok());
   EXPECT_TRUE(second.connect().is_ok());
-  HubRank third({2, 3, 9, node->port()});
-  EXPECT_TRUE(third.drive([&] { return third.session().state() == HubSession::State::lost; }));
+  AggregationRank third({2, 3, 9, node->port()});
+  EXPECT_TRUE(third.drive([&] { return third.session().state() == NodeSession::State::lost; }));
   EXPECT_TRUE(comes_to_say(*node, "\"refused_connections\":1")) << node->stats_json();
 }
 
@@ -132,16 +132,16 @@ TEST(AggregatorQuotas, RefusesLargeJobsAndManyConnections) {
 TEST(AggregatorQuotas, FreesTheSlotsOfADeadRankAlone) {
   const auto node = start(options_of_node());
   constexpr int kRanks = 4;
-  std::vector<std::unique_ptr<HubRank>> ranks;
+  std::vector<std::unique_ptr<AggregationRank>> ranks;
   const auto plan_of = [](int low, int high) {
-    return schedule::HubPlan{{low, high, kRanks}, schedule::flat_tree(2)};
+    return aggregation::TreePlan{{low, high, kRanks}, schedule::flat_tree(2)};
   };
   for (int rank = 0; rank < kRanks; ++rank) {
-    ranks.push_back(std::make_unique<HubRank>(HubPlace{rank, kRanks, 7, node->port()}));
+    ranks.push_back(std::make_unique<AggregationRank>(NodePlace{rank, kRanks, 7, node->port()}));
     ASSERT_TRUE(ranks.back()->connect().is_ok());
   }
-  ASSERT_TRUE(ranks[0]->enlist(kComm, plan_of(0, 1)).is_ok());
-  ASSERT_TRUE(ranks[2]->enlist(kComm + 1, plan_of(2, 3)).is_ok());
+  ASSERT_TRUE(ranks[0]->register_group(kComm, plan_of(0, 1)).is_ok());
+  ASSERT_TRUE(ranks[2]->register_group(kComm + 1, plan_of(2, 3)).is_ok());
   for (int rank = 0; rank < kRanks; ++rank) {
     const int low = rank / 2 * 2;
     ASSERT_TRUE(ranks[static_cast<size_t>(rank)]
@@ -169,7 +169,7 @@ TEST(AggregatorQuotas, FreesTheSlotsOfADeadRankAlone) {
   EXPECT_TRUE(comes_to_charge(*node, kGroup, 2 * kGroup)) << node->stats_json();
 }
 
-uint64_t memory_of(server::Aggregator& node) {
+uint64_t memory_of(aggregation::Aggregator& node) {
   auto stats = parse_json(node.stats_json());
   EXPECT_TRUE(stats);
   uint64_t bytes = 0;
@@ -179,7 +179,7 @@ uint64_t memory_of(server::Aggregator& node) {
   return bytes;
 }
 
-// Anything, and half of anything, at the door.
+// Anything, and half of anything, at the port.
 void knock(uint16_t port, uint64_t seed) {
   std::mt19937_64 random(seed);
   Stranger stranger(port);
@@ -187,20 +187,20 @@ void knock(uint16_t port, uint64_t seed) {
   for (char& byte : bytes) byte = static_cast<char>(random());
   // A ticket of a job that runs, but for one bit.
   if (seed % 3 == 0) {
-    const wire::Secret key_of_first = wire::job_key_of(hub_key(), 0);
-    wire::TicketBytes ticket = wire::make_ticket({seed % 8, 1, 8, 1, 0, seed}, key_of_first);
-    ticket[random() % wire::kTicketBytes] ^= std::byte{1};
+    const wire::Secret key_of_first = aggregation::job_key_of(node_key(), 0);
+    auto ticket = aggregation::make_ticket({seed % 8, 1, 8, 1, 0, seed}, key_of_first);
+    ticket[random() % aggregation::kTicketBytes] ^= std::byte{1};
     bytes.insert(0, reinterpret_cast<const char*>(ticket.data()), ticket.size());
   }
   stranger.say(bytes);
 }
 
-// Eight jobs of eight ranks, while strangers say anything at the door.
+// Eight jobs of eight ranks, while strangers say anything at the port.
 TEST(AggregatorQuotas, ServesManyConnectionsInTheMemoryItHas) {
   constexpr int kJobs = 8;
   constexpr int kRanks = 8;
   constexpr int kWarm = 4;
-  server::AggregatorOptions options = options_of_node();
+  aggregation::AggregatorOptions options = options_of_node();
   options.address = "127.1.0.1";
   options.threads = 2;
   const auto node = start(options);
@@ -210,10 +210,10 @@ TEST(AggregatorQuotas, ServesManyConnectionsInTheMemoryItHas) {
   });
   Meeting everybody(kJobs * kRanks);
   std::array<uint64_t, 2> memory{};
-  const auto run = [&](const HubPlace& place) -> Status {
-    HubRank self(place);
+  const auto run = [&](const NodePlace& place) -> Status {
+    AggregationRank self(place);
     Status outcome = self.connect();
-    if (outcome.is_ok() && place.rank == 0) outcome = self.enlist(kComm, self.flat());
+    if (outcome.is_ok() && place.rank == 0) outcome = self.register_group(kComm, self.flat());
     if (!everybody.agree(outcome.is_ok())) return outcome;
     outcome = self.join(kComm, self.flat());
     for (int round = 0; round < 2 * kWarm * kWarm; ++round) {

@@ -1,4 +1,4 @@
-// Ranks and an aggregation node over loopback: tickets, enlisting, operations, several jobs, ranks and
+// Ranks and an aggregation node over loopback: tickets, registering, operations, several jobs, ranks and
 // nodes that go.
 #include <gtest/gtest.h>
 
@@ -6,32 +6,32 @@
 #include <thread>
 #include <vector>
 
+#include "aggregation/server/aggregator.h"
 #include "rendezvous/socket.h"
-#include "server/aggregator.h"
-#include "support/hub_rank.h"
+#include "support/aggregation_rank.h"
 
 namespace nezha::testing {
 namespace {
 
-using context::HubSession;
+using aggregation::NodeSession;
 
 constexpr uint32_t kComm = 0x8000'0001;
 
-std::unique_ptr<server::Aggregator> start(int threads = 1) {
-  server::AggregatorOptions options;
-  options.address = kHubAddress;
-  options.key = hub_key();
+std::unique_ptr<aggregation::Aggregator> start(int threads = 1) {
+  aggregation::AggregatorOptions options;
+  options.address = kNodeAddress;
+  options.key = node_key();
   options.threads = threads;
-  auto node = server::Aggregator::start(options);
+  auto node = aggregation::Aggregator::start(options);
   EXPECT_TRUE(node) << node.status().to_string();
   return node ? std::move(*node) : nullptr;
 }
 
-// Every rank of a job enlists, joins and sums vectors of several lengths; the first error.
-Status run_rank(const HubPlace& place) {
-  HubRank self(place);
+// Every rank of a job registers, joins and sums vectors of several lengths; the first error.
+Status run_rank(const NodePlace& place) {
+  AggregationRank self(place);
   NEZHA_RETURN_IF_ERROR(self.connect());
-  NEZHA_RETURN_IF_ERROR(self.enlist(kComm, self.flat()));
+  NEZHA_RETURN_IF_ERROR(self.register_group(kComm, self.flat()));
   NEZHA_RETURN_IF_ERROR(self.join(kComm, self.flat()));
   for (const size_t count : {1UL, 1000UL, 100'000UL, 700'001UL}) {
     NEZHA_RETURN_IF_ERROR(check_all_reduce(self, place, count));
@@ -59,9 +59,9 @@ TEST(Aggregator, AddsShortFloatsUpInLongOnes) {
   ASSERT_NE(node, nullptr);
   Meeting meeting(kRanks);
   const auto outcomes = run_ranks(kRanks, [&](int rank) {
-    HubRank self({rank, kRanks, 7, node->port()});
+    AggregationRank self({rank, kRanks, 7, node->port()});
     Status outcome = self.connect();
-    if (outcome.is_ok() && rank == 0) outcome = self.enlist(kComm, self.flat());
+    if (outcome.is_ok() && rank == 0) outcome = self.register_group(kComm, self.flat());
     if (!meeting.agree(outcome.is_ok())) return outcome;
     NEZHA_RETURN_IF_ERROR(self.join(kComm, self.flat()));
     for (const size_t count : {3UL, 200'000UL}) {
@@ -104,8 +104,8 @@ TEST(Aggregator, ServesSeveralJobsAtOnceOnItsThreads) {
 TEST(Aggregator, KnowsNobodyWithoutItsKey) {
   const auto node = start();
   ASSERT_NE(node, nullptr);
-  HubRank stranger({0, 2, 7, node->port()}, wire::secret_from_text("another"));
-  ASSERT_TRUE(stranger.drive([&] { return stranger.session().state() == HubSession::State::lost; }));
+  AggregationRank stranger({0, 2, 7, node->port()}, wire::secret_from_text("another"));
+  ASSERT_TRUE(stranger.drive([&] { return stranger.session().state() == NodeSession::State::lost; }));
   EXPECT_NE(stranger.session().reason().find("different secrets"), std::string::npos)
       << stranger.session().reason();
   const std::string stats = node->stats_json();
@@ -116,11 +116,11 @@ TEST(Aggregator, LosesARankWithoutLosingTheOthers) {
   const auto node = start();
   ASSERT_NE(node, nullptr);
   {
-    auto gone = std::make_unique<HubRank>(HubPlace{0, 2, 9, node->port()});
-    HubRank left({1, 2, 9, node->port()});
+    auto gone = std::make_unique<AggregationRank>(NodePlace{0, 2, 9, node->port()});
+    AggregationRank left({1, 2, 9, node->port()});
     ASSERT_TRUE(gone->connect().is_ok());
     ASSERT_TRUE(left.connect().is_ok());
-    ASSERT_TRUE(left.enlist(kComm, left.flat()).is_ok());
+    ASSERT_TRUE(left.register_group(kComm, left.flat()).is_ok());
     ASSERT_TRUE(left.join(kComm, left.flat()).is_ok());
     std::thread leaver([&] { gone.reset(); });
     std::vector<float> values(100'000, 1);
@@ -136,24 +136,24 @@ TEST(Aggregator, LosesARankWithoutLosingTheOthers) {
 TEST(Aggregator, BeginsAgainWithTheNextSession) {
   const auto node = start();
   ASSERT_NE(node, nullptr);
-  HubRank old({1, 2, 9, node->port()});
+  AggregationRank old({1, 2, 9, node->port()});
   ASSERT_TRUE(old.connect().is_ok());
-  { HubRank gone({0, 2, 9, node->port()}); ASSERT_TRUE(gone.connect().is_ok()); }
+  { AggregationRank gone({0, 2, 9, node->port()}); ASSERT_TRUE(gone.connect().is_ok()); }
   for (const Status& outcome : run_ranks(2, [&](int rank) {
          return run_rank({rank, 2, 9, node->port(), 1, 0, 1});
        })) {
     EXPECT_TRUE(outcome.is_ok()) << outcome.to_string();
   }
-  EXPECT_EQ(old.session().state(), HubSession::State::up);
+  EXPECT_EQ(old.session().state(), NodeSession::State::up);
 }
 
 TEST(Aggregator, ASessionEndsWithItsNode) {
   auto node = start();
   ASSERT_NE(node, nullptr);
-  HubRank rank({0, 2, 9, node->port()});
+  AggregationRank rank({0, 2, 9, node->port()});
   ASSERT_TRUE(rank.connect().is_ok());
   node.reset();
-  EXPECT_TRUE(rank.drive([&] { return rank.session().state() == HubSession::State::lost; }));
+  EXPECT_TRUE(rank.drive([&] { return rank.session().state() == NodeSession::State::lost; }));
 }
 
 // Ranks whose tickets are good keep coming until the last moment.
@@ -167,12 +167,12 @@ TEST(Aggregator, EndsWhileRanksKnock) {
     std::vector<std::thread> ranks;
     for (uint64_t job = 0; job < 4; ++job) {
       ranks.emplace_back([&, job, port = node->port()] {
-        const wire::Ticket ticket{.job = job, .ranks = 2, .hubs = 1, .nonce = 1};
-        const auto bytes = wire::make_ticket(ticket, wire::job_key_of(hub_key(), job));
+        const aggregation::Ticket ticket{.job = job, .ranks = 2, .nodes = 1, .nonce = 1};
+        const auto bytes = aggregation::make_ticket(ticket, aggregation::job_key_of(node_key(), job));
         const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
         while (!over) {
           const auto deadline = deadline_after(system_clock(), kPatience_s);
-          auto socket = rendezvous::connect_to(kHubAddress, port, deadline);
+          auto socket = rendezvous::connect_to(kNodeAddress, port, deadline);
           if (!socket) continue;
           rendezvous::send_all(*socket, text, deadline);
           ++knocks;

@@ -4,70 +4,70 @@
 
 #include <array>
 
-#include "context/topology_question.h"
-#include "server/aggregator.h"
-#include "support/hub_rank.h"
+#include "aggregation/client/topology_client.h"
+#include "aggregation/server/aggregator.h"
+#include "support/aggregation_rank.h"
 #include "support/sockets.h"
 
 namespace nezha::testing {
 namespace {
 
-using context::HubSession;
+using aggregation::NodeSession;
 using engine::OpRequest;
 
 constexpr uint32_t kComm = 0x8000'0001;
-constexpr int kHubs = 3;
+constexpr int kNodes = 3;
 constexpr int kRanks = 6;
 
 // A root and two leaves; of the job's ranks the even ones belong to the first.
 class Tree {
  public:
-  explicit Tree(server::JobHubOptions job = {}) : job_(job) {
-    const char* names[kHubs] = {"root", "leaf0", "leaf1"};
-    for (int hub = 0; hub < kHubs; ++hub) {
+  explicit Tree(aggregation::JobSessionOptions job = {}) : job_(job) {
+    const char* names[kNodes] = {"root", "leaf0", "leaf1"};
+    for (int index = 0; index < kNodes; ++index) {
       const std::string host = fresh_host();
-      topology_.nodes.push_back({names[hub], host, free_port_of(host), hub == 0 ? -1 : 0, false, {}});
+      topology_.nodes.push_back({names[index], host, free_port_of(host), index == 0 ? -1 : 0, false, {}});
     }
-    for (int hub = 0; hub < kHubs; ++hub) start(hub);
+    for (int index = 0; index < kNodes; ++index) start(index);
   }
 
-  void start(int hub) { start(hub, job_); }
-  void start(int hub, const server::JobHubOptions& job) {
-    const schedule::TopologyNode& own = topology_.nodes[static_cast<size_t>(hub)];
-    server::AggregatorOptions options;
+  void start(int index) { start(index, job_); }
+  void start(int index, const aggregation::JobSessionOptions& job) {
+    const aggregation::TopologyNode& own = topology_.nodes[static_cast<size_t>(index)];
+    aggregation::AggregatorOptions options;
     options.address = own.address;
     options.port = own.port;
-    options.key = hub_key();
+    options.key = node_key();
     options.topology = topology_;
     options.name = own.name;
     options.job = job;
     options.threads = 2;
-    auto node = server::Aggregator::start(options);
+    auto node = aggregation::Aggregator::start(options);
     ASSERT_TRUE(node) << node.status().to_string();
-    nodes_[static_cast<size_t>(hub)] = std::move(*node);
+    nodes_[static_cast<size_t>(index)] = std::move(*node);
   }
-  void stop(int hub) { nodes_[static_cast<size_t>(hub)].reset(); }
-  server::Aggregator& node(int hub) { return *nodes_[static_cast<size_t>(hub)]; }
-  const schedule::Topology& topology() const { return topology_; }
+  void stop(int index) { nodes_[static_cast<size_t>(index)].reset(); }
+  aggregation::Aggregator& node(int index) { return *nodes_[static_cast<size_t>(index)]; }
+  const aggregation::Topology& topology() const { return topology_; }
 
-  HubPlace place(int rank, uint64_t job, uint32_t session = 0, int ranks = kRanks) const {
-    const int hub = leaf_of(rank);
-    const schedule::TopologyNode& node = topology_.nodes[static_cast<size_t>(hub)];
-    return {rank, ranks, job, node.port, kHubs, hub, session, node.address};
+  NodePlace place(int rank, uint64_t job, uint32_t session = 0, int ranks = kRanks) const {
+    const int index = leaf_of(rank);
+    const aggregation::TopologyNode& node = topology_.nodes[static_cast<size_t>(index)];
+    return {rank, ranks, job, node.port, kNodes, index, session, node.address};
   }
   static int leaf_of(int rank) { return 1 + rank % 2; }
-  schedule::HubPlan plan(const std::vector<int>& ranks, int world = kRanks) const {
+  aggregation::TreePlan plan(const std::vector<int>& ranks, int world = kRanks) const {
     std::vector<int> leaves;
     for (const int rank : ranks) leaves.push_back(leaf_of(rank));
-    auto plan = schedule::plan_hubs(topology_, world, ranks, leaves);
+    auto plan = aggregation::plan_tree(topology_, world, ranks, leaves);
     EXPECT_TRUE(plan) << plan.status().to_string();
-    return plan ? *plan : schedule::HubPlan();
+    return plan ? *plan : aggregation::TreePlan();
   }
 
  private:
-  const server::JobHubOptions job_;
-  schedule::Topology topology_;
-  std::array<std::unique_ptr<server::Aggregator>, kHubs> nodes_;
+  const aggregation::JobSessionOptions job_;
+  aggregation::Topology topology_;
+  std::array<std::unique_ptr<aggregation::Aggregator>, kNodes> nodes_;
 };
 
 std::vector<int> all_of(int ranks) {
@@ -76,47 +76,26 @@ std::vector<int> all_of(int ranks) {
   return all;
 }
 
-// The lowest child of each leaf enlists it; then everybody joins.
-Status begin(HubRank& self, const HubPlace& place, const schedule::HubPlan& plan, Meeting& meeting,
-             uint32_t comm = kComm) {
+// The lowest child of each leaf registers it; then everybody joins.
+Status begin(AggregationRank& self, const NodePlace& place, const aggregation::TreePlan& plan,
+             Meeting& meeting, uint32_t comm = kComm) {
   Status mine = self.connect();
-  const int hub = plan.tree.parent[static_cast<size_t>(place.rank)];
+  const int node = plan.tree.parent[static_cast<size_t>(place.rank)];
   if (!meeting.agree(mine.is_ok())) return mine.is_ok() ? error(Code::internal, "others fail") : mine;
-  if (schedule::enlister_of(plan.tree, hub) == place.rank) mine = self.enlist(comm, plan);
+  if (aggregation::registrar_of(plan.tree, node) == place.rank) mine = self.register_group(comm, plan);
   if (!meeting.agree(mine.is_ok())) return mine.is_ok() ? error(Code::internal, "others fail") : mine;
   return self.join(comm, plan);
 }
 
-Status check_broadcast(HubRank& self, const HubPlace& place, size_t count, int root) {
-  std::vector<float> values(count, static_cast<float>(place.rank));
-  OpRequest request;
-  request.collective = Collective::broadcast;
-  request.in = request.out = values.data();
-  request.count = count;
-  request.root = root;
-  NEZHA_RETURN_IF_ERROR(self.run(request));
-  const bool right = values == std::vector<float>(count, static_cast<float>(root));
-  return right ? Status::ok() : error(Code::internal, "a broadcast of %zu is wrong", count);
-}
-
-Status check_others(HubRank& self, const HubPlace& place) {
-  for (const size_t count : {1UL, 100'000UL}) {
-    for (const int root : {0, 1, 5}) {
-      NEZHA_RETURN_IF_ERROR(check_broadcast(self, place, count, root));
-    }
-  }
-  OpRequest barrier;
-  barrier.collective = Collective::barrier;
-  return self.run(barrier);
-}
-
-Status run_rank(const Tree& tree, const HubPlace& place, Meeting& meeting) {
-  HubRank self(place);
+Status run_rank(const Tree& tree, const NodePlace& place, Meeting& meeting) {
+  AggregationRank self(place);
   NEZHA_RETURN_IF_ERROR(begin(self, place, tree.plan(all_of(place.ranks), place.ranks), meeting));
   for (const size_t count : {1UL, 1000UL, 100'000UL, 700'001UL}) {
     NEZHA_RETURN_IF_ERROR(check_all_reduce(self, place, count));
   }
-  const Status outcome = check_others(self, place);
+  OpRequest barrier;
+  barrier.collective = Collective::barrier;
+  const Status outcome = self.run(barrier);
   meeting.agree(true);  // nobody leaves in the middle of another's last operation
   return outcome;
 }
@@ -144,16 +123,17 @@ TEST(AggregatorTree, ServesTwoJobsAtOnce) {
 
 TEST(AggregatorTree, AnswersWhatTheTopologyIs) {
   Tree tree;
-  const schedule::TopologyNode& asked = tree.topology().nodes[2];
-  context::TopologyQuestion question{asked.address, asked.port, "", {7, wire::job_key_of(hub_key(), 7)}};
+  const aggregation::TopologyNode& asked = tree.topology().nodes[2];
+  aggregation::TopologyRequest request{asked.address, asked.port, "",
+                                       {7, aggregation::job_key_of(node_key(), 7)}};
   std::string mine;
-  auto answer = context::ask_topology(question, &mine);
+  auto answer = aggregation::fetch_topology(request, &mine);
   ASSERT_TRUE(answer) << answer.status().to_string();
-  EXPECT_EQ(schedule::to_json(*answer), schedule::to_json(tree.topology()));
+  EXPECT_EQ(aggregation::to_json(*answer), aggregation::to_json(tree.topology()));
   EXPECT_EQ(mine.substr(0, 4), "127.");
 
-  question.job.job = 8;  // with the key of 7
-  const auto refused = context::ask_topology(question);
+  request.job.job = 8;  // with the key of 7
+  const auto refused = aggregation::fetch_topology(request);
   EXPECT_EQ(refused.status().code(), Code::peer_lost);
   EXPECT_NE(refused.status().message().find("different secrets"), std::string::npos)
       << refused.status().message();
@@ -161,9 +141,9 @@ TEST(AggregatorTree, AnswersWhatTheTopologyIs) {
 
 TEST(AggregatorTree, RefusesATreeOfAnotherSize) {
   Tree tree;
-  HubPlace place = tree.place(0, 7);
-  place.hubs = 2;
-  HubRank rank(place);
+  NodePlace place = tree.place(0, 7);
+  place.nodes = 2;
+  AggregationRank rank(place);
   EXPECT_FALSE(rank.connect().is_ok());
   EXPECT_NE(rank.session().reason().find("another number of nodes"), std::string::npos)
       << rank.session().reason();
@@ -176,10 +156,10 @@ TEST(AggregatorTree, ServesCommunicatorsOfEveryShape) {
   for (const std::vector<int>& ranks : {std::vector<int>{0, 1, 2}, {0, 2, 4}, {1, 2}}) {
     ++session;
     Meeting meeting(static_cast<int>(ranks.size()));
-    const schedule::HubPlan plan = tree.plan(ranks);
+    const aggregation::TreePlan plan = tree.plan(ranks);
     const auto outcomes = run_ranks(static_cast<int>(ranks.size()), [&](int index) {
-      HubRank self(tree.place(ranks[static_cast<size_t>(index)], 7, session));
-      const HubPlace within{index, static_cast<int>(ranks.size()), 7};
+      AggregationRank self(tree.place(ranks[static_cast<size_t>(index)], 7, session));
+      const NodePlace within{index, static_cast<int>(ranks.size()), 7};
       NEZHA_RETURN_IF_ERROR(begin(self, within, plan, meeting));
       const Status outcome = check_all_reduce(self, within, 300'000);
       meeting.agree(true);
@@ -190,17 +170,17 @@ TEST(AggregatorTree, ServesCommunicatorsOfEveryShape) {
 }
 
 // Ends in all operations' errors, at every rank; with the node back, the next session is as good as new.
-void kill_in_the_middle(int hub) {
+void kill_in_the_middle(int index) {
   Tree tree;
   Meeting meeting(kRanks);
   std::thread killer;
   const auto outcomes = run_ranks(kRanks, [&](int rank) {
-    const HubPlace place = tree.place(rank, 7);
-    HubRank self(place);
+    const NodePlace place = tree.place(rank, 7);
+    AggregationRank self(place);
     NEZHA_RETURN_IF_ERROR(begin(self, place, tree.plan(all_of(kRanks)), meeting));
     Status outcome;
     for (int round = 0; outcome.is_ok(); ++round) {
-      if (round == 3 && rank == 0) killer = std::thread([&] { tree.stop(hub); });
+      if (round == 3 && rank == 0) killer = std::thread([&] { tree.stop(index); });
       outcome = check_all_reduce(self, place, 700'001);
     }
     return outcome;
@@ -209,7 +189,7 @@ void kill_in_the_middle(int hub) {
   for (const Status& outcome : outcomes) {
     EXPECT_EQ(outcome.code(), Code::peer_lost) << outcome.to_string();
   }
-  tree.start(hub);
+  tree.start(index);
   run_job(tree, 7, 1);
 }
 
@@ -219,11 +199,11 @@ TEST(AggregatorTree, LosesALeafAndBeginsAgain) { kill_in_the_middle(2); }
 TEST(AggregatorTree, SaysThatANodeAboveDoesNotAnswer) {
   Tree tree;
   tree.stop(0);
-  HubRank rank(tree.place(0, 7));
+  AggregationRank rank(tree.place(0, 7));
   ASSERT_TRUE(rank.connect().is_ok());
-  const Status refused = rank.enlist(kComm, tree.plan(all_of(kRanks)));
+  const Status refused = rank.register_group(kComm, tree.plan(all_of(kRanks)));
   EXPECT_EQ(refused.code(), Code::unsupported);
-  EXPECT_NE(refused.message().find("root does not answer aggregation node leaf0"), std::string::npos)
+  EXPECT_NE(refused.message().find("leaf0 cannot reach aggregation node root"), std::string::npos)
       << refused.message();
   // Nothing is kept of it.
   EXPECT_TRUE(comes_to_say(tree.node(1), "\"groups\":0")) << tree.node(1).stats_json();
@@ -231,26 +211,26 @@ TEST(AggregatorTree, SaysThatANodeAboveDoesNotAnswer) {
 
 TEST(AggregatorTree, PassesOnWhyTheNodeAboveRefuses) {
   Tree tree;
-  server::JobHubOptions none;
+  aggregation::JobSessionOptions none;
   none.groups_max = 0;
   tree.stop(0);
   tree.start(0, none);
-  HubRank rank(tree.place(0, 7));
+  AggregationRank rank(tree.place(0, 7));
   ASSERT_TRUE(rank.connect().is_ok());
-  const Status refused = rank.enlist(kComm, tree.plan(all_of(kRanks)));
+  const Status refused = rank.register_group(kComm, tree.plan(all_of(kRanks)));
   EXPECT_EQ(refused.code(), Code::unsupported);
   EXPECT_NE(refused.message().find("0 communicators"), std::string::npos) << refused.message();
 }
 
 // A communicator is destroyed on all ranks: its slots are free on all nodes, and the job goes on.
 TEST(AggregatorTree, ForgetsCommunicatorsThatAllHaveLeft) {
-  server::JobHubOptions options;
+  aggregation::JobSessionOptions options;
   options.groups_max = 3;
   Tree tree(options);
   Meeting meeting(kRanks);
   const auto outcomes = run_ranks(kRanks, [&](int rank) {
-    const HubPlace place = tree.place(rank, 7);
-    HubRank self(place);
+    const NodePlace place = tree.place(rank, 7);
+    AggregationRank self(place);
     // Leaving takes a moment at the nodes.
     for (uint32_t comm = kComm; comm < kComm + 8; ++comm) {
       NEZHA_RETURN_IF_ERROR(begin(self, place, tree.plan(all_of(kRanks)), meeting, comm));

@@ -7,44 +7,44 @@
 
 #include "base/json.h"
 #include "support/hostile_member.h"
-#include "support/hub_rank.h"
+#include "support/aggregation_rank.h"
 
 namespace nezha::testing {
 namespace {
 
-using context::HubSession;
+using aggregation::NodeSession;
 
 constexpr uint32_t kCommOfAll = 0x8000'0001;
 constexpr const char* kNodeAddress = "127.1.0.1";
 constexpr uint64_t kBad = 6;   // the job that has a hostile member
 constexpr uint64_t kGood = 8;  // on the same thread of the node
 
-std::unique_ptr<server::Aggregator> start_node(uint64_t job_bytes = 256 << 20) {
-  server::AggregatorOptions options;
+std::unique_ptr<aggregation::Aggregator> start_node(uint64_t job_bytes = 256 << 20) {
+  aggregation::AggregatorOptions options;
   options.address = kNodeAddress;
-  options.key = hub_key();
+  options.key = node_key();
   options.threads = 2;
   options.job.bytes_max = job_bytes;
-  auto node = server::Aggregator::start(options);
+  auto node = aggregation::Aggregator::start(options);
   EXPECT_TRUE(node) << node.status().to_string();
   return node ? std::move(*node) : nullptr;
 }
 
-HubPlace place_of(int rank, int ranks, uint64_t job, uint16_t port) {
+NodePlace place_of(int rank, int ranks, uint64_t job, uint16_t port) {
   return {rank, ranks, job, port, 1, 0, 0, kNodeAddress};
 }
 
-wire::Ticket ticket_of(uint64_t job, uint64_t nonce, uint32_t ranks = 2) {
+aggregation::Ticket ticket_of(uint64_t job, uint64_t nonce, uint32_t ranks = 2) {
   return {job, 1, ranks, 1, 0, nonce};
 }
 
 HostileMember member_of(uint16_t port, uint64_t job, uint64_t nonce, uint32_t ranks = 2) {
-  return {port, ticket_of(job, nonce, ranks), wire::job_key_of(hub_key(), job)};
+  return {port, ticket_of(job, nonce, ranks), aggregation::job_key_of(node_key(), job)};
 }
 
-JsonValue stats_of(server::Aggregator& node) { return *parse_json(node.stats_json()); }
+JsonValue stats_of(aggregation::Aggregator& node) { return *parse_json(node.stats_json()); }
 
-int64_t memory_of_job(server::Aggregator& node, uint64_t number) {
+int64_t memory_of_job(aggregation::Aggregator& node, uint64_t number) {
   const JsonValue stats = stats_of(node);
   for (const JsonValue& job : stats.at("jobs").items()) {
     if (job.at("job").integer_or(-1) != static_cast<int64_t>(number)) continue;
@@ -87,10 +87,10 @@ class GoodJob {
   static constexpr int kRanks = 2;
 
   Status run(int rank) {
-    const HubPlace place = place_of(rank, kRanks, kGood, port_);
-    HubRank self(place);
+    const NodePlace place = place_of(rank, kRanks, kGood, port_);
+    AggregationRank self(place);
     Status outcome = self.connect();
-    if (outcome.is_ok() && rank == 0) outcome = self.enlist(kCommOfAll, self.flat());
+    if (outcome.is_ok() && rank == 0) outcome = self.register_group(kCommOfAll, self.flat());
     const bool all = meeting_.agree(outcome.is_ok());
     if (all) outcome = self.join(kCommOfAll, self.flat());
     while (all && meeting_.agree(outcome.is_ok() && !over_)) {
@@ -142,9 +142,9 @@ TEST(AggregatorTrust, KeepsNothingForCommunicatorsThatItDoesNotKnow) {
 TEST(AggregatorTrust, TakesNoFrameLongerThanItsChunks) {
   const auto node = start_node();
   GoodJob good(node->port());
-  HubRank victim(place_of(0, 3, kBad, node->port()));
+  AggregationRank victim(place_of(0, 3, kBad, node->port()));
   ASSERT_TRUE(victim.connect().is_ok());
-  ASSERT_TRUE(victim.enlist(kCommOfAll, victim.flat()).is_ok());
+  ASSERT_TRUE(victim.register_group(kCommOfAll, victim.flat()).is_ok());
   HostileMember hostile = member_of(node->port(), kBad, 1, 3);
   ASSERT_TRUE(hostile.join(1));
   hostile.send(frame_of(kCommOfAll, 1, wire::kPayloadBytesMax));
@@ -158,16 +158,16 @@ TEST(AggregatorTrust, TakesNoFrameLongerThanItsChunks) {
 TEST(AggregatorTrust, EndsAJobThatMakesItHoldMoreThanItMay) {
   const auto node = start_node();
   GoodJob good(node->port());
-  HubRank victim(place_of(0, 2, kBad, node->port()));
+  AggregationRank victim(place_of(0, 2, kBad, node->port()));
   ASSERT_TRUE(victim.connect().is_ok());
-  ASSERT_TRUE(victim.enlist(kCommOfAll, victim.flat()).is_ok());
+  ASSERT_TRUE(victim.register_group(kCommOfAll, victim.flat()).is_ok());
   HostileMember hostile = member_of(node->port(), kBad, 1);
   ASSERT_TRUE(hostile.join(1));
   for (uint64_t number = 1; number < 64'000; ++number) hostile.send(frame_of(kCommOfAll, number, 1), "x");
   hostile.flush();
   hostile.hear_all();
   EXPECT_TRUE(comes_to_say(*node, "\"over_budget\":1")) << node->stats_json();
-  EXPECT_TRUE(victim.drive([&] { return victim.session().state() == HubSession::State::lost; }));
+  EXPECT_TRUE(victim.drive([&] { return victim.session().state() == NodeSession::State::lost; }));
   const std::string why = victim.session().reason();
   EXPECT_NE(why.find("more than the"), std::string::npos) << why;
   good.expect_unharmed();
@@ -182,7 +182,7 @@ TEST(AggregatorTrust, KeepsFewMessagesThatItHasNotAskedFor) {
     offer.op.collective = Collective::send_recv;
     offer.op.plan = 77;  // a tag that nobody waits for
     offer.op.count = 100'000;
-    offer.comm = wire::desk_comm(0);
+    offer.comm = aggregation::registration_comm(0);
     offer.op_seq = number;
     offer.slot = 1;
     offer.chunk = 4096;
@@ -253,7 +253,7 @@ TEST(AggregatorTrust, OutlivesWhateverAMemberRegisters) {
 TEST(AggregatorTrust, AKeyOpensItsOwnJobAlone) {
   const auto node = start_node();
   GoodJob good(node->port());
-  const wire::Secret key_of_bad = wire::job_key_of(hub_key(), kBad);
+  const wire::Secret key_of_bad = aggregation::job_key_of(node_key(), kBad);
   // A ticket of the other job, made with the own key.
   HostileMember forger(node->port(), ticket_of(kGood, 1), key_of_bad);
   forger.show_ticket();
@@ -261,7 +261,8 @@ TEST(AggregatorTrust, AKeyOpensItsOwnJobAlone) {
   EXPECT_EQ(forger.answer(), wire::Refusal::bad_mac);
   // One of the other job's own that was overheard: the handshake is not passed.
   HostileMember listener(node->port(), ticket_of(kGood, 2), key_of_bad);
-  listener.show(wire::make_ticket(ticket_of(kGood, 2), wire::job_key_of(hub_key(), kGood)));
+  listener.show(aggregation::make_ticket(ticket_of(kGood, 2),
+                                         aggregation::job_key_of(node_key(), kGood)));
   ASSERT_TRUE(listener.say_hello(0));
   EXPECT_EQ(listener.answer(), wire::Refusal::bad_mac);  // the node's MAC is of another key
   listener.prove();

@@ -16,8 +16,8 @@
 #include <thread>
 #include <vector>
 
+#include "aggregation/server/aggregator.h"
 #include "base/descriptor.h"
-#include "server/aggregator.h"
 #include "support/child.h"
 #include "support/job_key.h"
 #include "support/world.h"
@@ -75,11 +75,11 @@ class Keeper {
     }
     if (node > 0) kill(node, SIGKILL);
   }
-  static std::unique_ptr<server::Aggregator> open(uint16_t port) {
-    server::AggregatorOptions options;
+  static std::unique_ptr<aggregation::Aggregator> open(uint16_t port) {
+    aggregation::AggregatorOptions options;
     options.address = kAddress;
     options.port = port;
-    auto aggregator = server::Aggregator::start(options);
+    auto aggregator = aggregation::Aggregator::start(options);
     return aggregator ? std::move(*aggregator) : nullptr;
   }
   static uint16_t free_port() {

@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
+#include "base/blob.h"
 #include "base/config.h"
 #include "base/ip_prefix.h"
 #include "base/log.h"
-#include "context/blob.h"
 #include "context/records.h"
 #include "rendezvous/address.h"
 #include "rendezvous/resp.h"
@@ -28,9 +28,6 @@
 
 namespace nezha::testing {
 namespace {
-
-using context::BlobReader;
-using context::BlobWriter;
 
 // The hostile numbers that fit into so many bits.
 std::vector<uint64_t> numbers(int bits) {

@@ -42,7 +42,7 @@ def test_the_switch_bench(namespaces: None) -> None:
         (2, 8), (2, 256 << 10), (3, 8), (3, 256 << 10)]
     for each in found["results"]:
         assert each["hosts"]["node_share"] == 0
-        if each["size"] > 8:  # the councils of the ranks outweigh eight bytes
+        if each["size"] > 8:  # the rounds of the ranks outweigh eight bytes
             assert each["switch"]["node_share"] > 0.5, each
 
 

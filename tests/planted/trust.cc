@@ -3,12 +3,12 @@
 #include <random>
 #include <vector>
 
+#include "aggregation/protocol/ticket.h"
+#include "aggregation/server/job.h"
 #include "engine/engine.h"
-#include "server/job.h"
 #include "support/fake_wire.h"
 #include "transport/ofi/ofi_message.h"
 #include "wire/handshake.h"
-#include "wire/ticket.h"
 
 namespace nezha::simulation {
 namespace {
@@ -87,27 +87,28 @@ class Trust {
 
   std::string tickets() {
     constexpr size_t kMacAt = 40;
-    const wire::Ticket ticket{random_(), random_(), 4, 1, 0, random_()};
-    const wire::TicketBytes bytes = wire::make_ticket(ticket, wire::job_key_of(key_, ticket.job));
-    wire::Ticket read;
-    if (wire::check_ticket(bytes, key_, &read) != wire::Refusal::none) {
+    const aggregation::Ticket ticket{random_(), random_(), 4, 1, 0, random_()};
+    const auto bytes = aggregation::make_ticket(ticket, aggregation::job_key_of(key_, ticket.job));
+    aggregation::Ticket read;
+    if (aggregation::check_ticket(bytes, key_, &read) != wire::Refusal::none) {
       return "an honest ticket is refused";
     }
     if (!(read == ticket)) return "a ticket says something else than it was made with";
-    if (wire::check_ticket(changed(bytes, kMacAt, wire::kMacBytes), key_, &read) == wire::Refusal::none) {
+    const auto changed_mac = changed(bytes, kMacAt, wire::kMacBytes);
+    if (aggregation::check_ticket(changed_mac, key_, &read) == wire::Refusal::none) {
       return "a ticket without the key is believed";
     }
     // Of another job, whose key does not open this one.
-    const auto foreign = wire::make_ticket(ticket, wire::job_key_of(key_, ticket.job + 1));
-    if (wire::check_ticket(foreign, key_, &read) == wire::Refusal::none) {
+    const auto foreign = aggregation::make_ticket(ticket, aggregation::job_key_of(key_, ticket.job + 1));
+    if (aggregation::check_ticket(foreign, key_, &read) == wire::Refusal::none) {
       return "another job's key is believed";
     }
     return "";
   }
 
   std::string replay() {
-    server::Budget node(1 << 20);
-    server::Job job(random_(), 1 << 20, node);
+    aggregation::Budget node(1 << 20);
+    aggregation::Job job(random_(), 1 << 20, node);
     const uint64_t nonce = random_();
     if (job.has_seen(nonce) || !job.remember(nonce)) return "a fresh ticket is refused";
     if (!job.has_seen(nonce) || job.remember(nonce)) return "a ticket is taken twice";
@@ -115,8 +116,8 @@ class Trust {
   }
 
   std::string budgets() {
-    server::Budget node(1000);
-    server::Budget one(800, &node), other(800, &node);
+    aggregation::Budget node(1000);
+    aggregation::Budget one(800, &node), other(800, &node);
     if (!one.take(700)) return "what a job may have is refused";
     if (one.take(101)) return "a job has more than it may";
     if (other.take(301)) return "jobs have more than their node";

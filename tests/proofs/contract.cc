@@ -42,7 +42,7 @@ std::optional<Geometry> geometry_of(Collective collective, uint32_t slices, uint
 
 Result<Contract> Contract::of(std::span<const Schedule> ranks) {
   const Schedule& first = ranks[0];
-  const int count = first.world_size - first.hubs;
+  const int count = first.world_size - first.nodes;
   const std::optional<Geometry> geometry =
       geometry_of(first.collective, first.slices(), first.programs[0].parts,
                   static_cast<uint32_t>(count));

@@ -1,7 +1,7 @@
 // Contract (of a collective): who has an input and an output of which block, and what an output must
 // hold in the end. Verifier and rehearsal ask here.
 //
-// Contract: plain values, any thread. Up to 64 ranks and hubs; hubs have neither input nor output.
+// Contract: plain values, any thread. Up to 64 ranks and nodes; nodes have neither input nor output.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,7 @@ class Contract {
 
   Collective collective_ = Collective::all_reduce;
   Geometry geometry_ = Geometry::even;
-  int ranks_ = 1;  // hubs are none
+  int ranks_ = 1;  // nodes are none
   int root_ = 0;
 };
 

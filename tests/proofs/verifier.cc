@@ -31,7 +31,7 @@ Status check_outputs(const SliceLinks& links, const Contract& contract, const Fl
 }
 
 Status check_barrier(const SliceLinks& links, const Flow& flow) {
-  const int ranks = links.world_size() - links.ranks[0].hubs;
+  const int ranks = links.world_size() - links.ranks[0].nodes;
   for (int rank = 0; rank < ranks; ++rank) {
     for (int other = 0; other < ranks; ++other) {
       if (!Flow::has_started(flow.end_of(rank), other, 0)) {

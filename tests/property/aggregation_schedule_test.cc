@@ -17,10 +17,9 @@
 namespace nezha::schedule {
 namespace {
 
-constexpr Collective kAll[] = {Collective::all_reduce, Collective::reduce, Collective::broadcast,
-                               Collective::barrier, Collective::reduce_scatter, Collective::all_gather};
+constexpr Collective kAll[] = {Collective::all_reduce, Collective::barrier};
 
-// `leaves` hubs of `width` ranks under one root.
+// `leaves` nodes of `width` ranks under one root.
 AggregationTree two_levels(int leaves, int width) {
   AggregationTree tree{leaves * width, {}};
   for (int rank = 0; rank < tree.ranks; ++rank) tree.parent.push_back(tree.ranks + rank % leaves);
@@ -29,22 +28,22 @@ AggregationTree two_levels(int leaves, int width) {
   return tree;
 }
 
-// Three levels, ranks and hubs under one hub: 4 and 5 under 6; 0, 1 and 6 under 7; 2, 3 and 7 under 8.
+// Three levels, ranks and nodes under one node: 4 and 5 under 6; 0, 1 and 6 under 7; 2, 3 and 7 under 8.
 AggregationTree lopsided() { return {6, {7, 7, 8, 8, 6, 6, 7, 8, -1}}; }
 
-// Rank 2 has a hub for itself, 4, between its hub's other children and the root's.
-AggregationTree with_a_door() { return {4, {5, 5, 4, 6, 5, 6, -1}}; }
+// Rank 2 has a node for itself, 4, between its node's other children and the root's.
+AggregationTree with_a_node_of_one_rank() { return {4, {5, 5, 4, 6, 5, 6, -1}}; }
 
 std::vector<AggregationTree> trees() {
   return {flat_tree(2), flat_tree(3), flat_tree(4), flat_tree(7), flat_tree(16), flat_tree(33),
           two_levels(2, 2), two_levels(2, 3), two_levels(3, 2), two_levels(4, 4), lopsided(),
-          with_a_door()};
+          with_a_node_of_one_rank()};
 }
 
-World world_of(Collective collective, const AggregationTree& tree, int root, bool held) {
+World world_of(Collective collective, const AggregationTree& tree, bool held) {
   World world;
   for (int member = 0; member < tree.members(); ++member) {
-    auto schedule = build_aggregation(collective, tree, member, root, held);
+    auto schedule = build_aggregation(collective, tree, member, held);
     EXPECT_TRUE(schedule) << schedule.status().to_string();
     if (schedule) world.push_back(std::move(*schedule));
   }
@@ -57,13 +56,11 @@ void for_each_world(Visit visit) {
     ASSERT_TRUE(check_tree(tree).is_ok()) << check_tree(tree).to_string();
     for (const Collective collective : kAll) {
       for (const bool held : {false, true}) {
-        for (int root = 0; root < (has_root(collective) ? std::min(tree.ranks, 4) : 1); ++root) {
-          const World world = world_of(collective, tree, root, held);
-          SCOPED_TRACE(describe_world(world) + (held ? ", held" : "") + ", hubs " +
-                       std::to_string(tree.hubs()));
-          visit(world, tree, held);
-          if (::testing::Test::HasFatalFailure()) return;
-        }
+        const World world = world_of(collective, tree, held);
+        SCOPED_TRACE(describe_world(world) + (held ? ", held" : "") + ", nodes " +
+                     std::to_string(tree.nodes()));
+        visit(world, tree, held);
+        if (::testing::Test::HasFatalFailure()) return;
       }
     }
   }
@@ -94,15 +91,14 @@ TEST(Aggregation, FinishesUnderTheLeastCreditWhateverIsLostOrLate) {
   });
 }
 
-// A hub may run ahead of a rank that does not take its results only where it needs that rank's data.
-TEST(Aggregation, HoldsEveryChunkWhereNotAllGive) {
+// A rank that does not take its results holds the node up, because the node needs its data: one round of
+// messages behind the last chunk is enough.
+TEST(Aggregation, HoldsBehindTheLastChunk) {
   for_each_world([](const World& world, const AggregationTree&, bool held) {
-    const Collective collective = world[0].collective;
-    const bool all_give = collective != Collective::broadcast && collective != Collective::all_gather;
     for (const Schedule& member : world) {
       for (const Program& program : member.programs) {
-        EXPECT_EQ(program.closing != Program::kNever, held && all_give) << "member " << member.rank;
-        if (held && all_give) {
+        EXPECT_EQ(program.closing != Program::kNever, held) << "member " << member.rank;
+        if (held) {
           EXPECT_LT(program.closing, program.round_count());
         }
       }
@@ -144,22 +140,17 @@ TEST(Aggregation, HeldResultsAreEverywhereBeforeAnybodyLeaves) {
 
 // In place, half a result must not stand where the input was.
 TEST(Aggregation, ReplacesInputsAsAWhole) {
-  for (const Collective collective :
-       {Collective::all_reduce, Collective::reduce, Collective::reduce_scatter}) {
-    for (const Schedule& schedule : world_of(collective, two_levels(2, 3), 0, true)) {
-      if (schedule.rank >= schedule.world_size - schedule.hubs) continue;
-      for (const Program& program : schedule.programs) {
-        for (const Step& step : program.steps) {
-          EXPECT_TRUE(step.kind != StepKind::recv || step.part_begin == step.part_end);
-        }
-      }
+  for (const Schedule& schedule : world_of(Collective::all_reduce, two_levels(2, 3), true)) {
+    if (schedule.rank >= schedule.world_size - schedule.nodes) continue;
+    for (const Step& step : schedule.programs[0].steps) {
+      EXPECT_TRUE(step.kind != StepKind::recv || step.part_begin == step.part_end);
     }
   }
 }
 
 // A flat tree adds in rank order: ((0 + 1) + 2) + 3.
 TEST(Aggregation, AddsInRankOrder) {
-  const World world = world_of(Collective::all_reduce, flat_tree(4), 0, false);
+  const World world = world_of(Collective::all_reduce, flat_tree(4), false);
   Result<Contract> contract = Contract::of(world);
   ASSERT_TRUE(contract);
   ExpressionTable table;
@@ -173,7 +164,7 @@ TEST(Aggregation, AddsInRankOrder) {
 }
 
 TEST(Aggregation, EachRankSendsAndReceivesItsDataOnce) {
-  for (const Schedule& schedule : world_of(Collective::all_reduce, two_levels(4, 4), 0, true)) {
+  for (const Schedule& schedule : world_of(Collective::all_reduce, two_levels(4, 4), true)) {
     if (schedule.rank >= 16) continue;
     uint32_t sent = 0;
     uint32_t received = 0;
@@ -183,6 +174,11 @@ TEST(Aggregation, EachRankSendsAndReceivesItsDataOnce) {
     EXPECT_EQ(sent, 1U);
     EXPECT_EQ(received, 1U);
   }
+}
+
+TEST(Aggregation, RefusesOtherCollectives) {
+  const auto built = build_aggregation(Collective::all_gather, flat_tree(2), 0, false);
+  EXPECT_EQ(built.status().code(), Code::unsupported);
 }
 
 TEST(Aggregation, RefusesTreesThatAreNone) {
@@ -196,7 +192,7 @@ TEST(Aggregation, RefusesTreesThatAreNone) {
   two_roots.parent[4] = -1;
   EXPECT_FALSE(check_tree(two_roots).is_ok());
   EXPECT_TRUE(check_tree({3, {3, 3, 4, 4, -1}}).is_ok());
-  EXPECT_FALSE(check_tree({2, {2, 2, 3, -1}}).is_ok());        // hub 3 has one, which is a hub
+  EXPECT_FALSE(check_tree({2, {2, 2, 3, -1}}).is_ok());        // node 3 has one, which is a node
   EXPECT_FALSE(check_tree({1, {1, -1}}).is_ok());
   EXPECT_FALSE(check_tree({3, {3, 3, -1, -1}}).is_ok());       // rank 2 has none
 }

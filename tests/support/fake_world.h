@@ -38,7 +38,7 @@ struct FakeWorldOptions {
   uint64_t credit_bytes = 8 * 1024 * 1024;
   uint64_t inline_bytes = 0;
   std::string message_policy = "pull";
-  schedule::AggregationTree tree = {};  // with hubs: the last of the ranks
+  schedule::AggregationTree tree = {};  // with nodes: the last of the ranks
   transport::FaultPlan faults;  // of rank 0's connection to rank 1 on rail 0
 };
 

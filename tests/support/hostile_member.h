@@ -9,23 +9,23 @@
 #include <string>
 #include <vector>
 
+#include "aggregation/protocol/ticket.h"
 #include "support/stranger.h"
 #include "wire/frame.h"
-#include "wire/ticket.h"
 
 namespace nezha::testing {
 
 class HostileMember {
  public:
-  HostileMember(uint16_t port, const wire::Ticket& ticket, const wire::Secret& key)
+  HostileMember(uint16_t port, const aggregation::Ticket& ticket, const wire::Secret& key)
       : ticket_(ticket), key_(key), stranger_(port) {}
 
-  void show_ticket() { show(wire::make_ticket(ticket_, key_)); }
-  void show(const wire::TicketBytes& bytes) { stranger_.say(bytes.data(), bytes.size()); }
+  void show_ticket() { show(aggregation::make_ticket(ticket_, key_)); }
+  void show(const aggregation::TicketBytes& bytes) { stranger_.say(bytes.data(), bytes.size()); }
   // Hello, and the answer: a challenge or a refusal.
   bool say_hello(int rank) {
     hello_.job = ticket_.run;
-    hello_.world_size = ticket_.ranks + ticket_.hubs;
+    hello_.world_size = ticket_.ranks + ticket_.nodes;
     hello_.dialer_rank = static_cast<uint32_t>(rank);
     hello_.acceptor_rank = ticket_.ranks;
     hello_.epoch = 1;
@@ -75,7 +75,7 @@ class HostileMember {
  private:
   static constexpr size_t kBatchBytes = 64 * 1024;
 
-  const wire::Ticket ticket_;
+  const aggregation::Ticket ticket_;
   const wire::Secret key_;
   Stranger stranger_;
   wire::Hello hello_;

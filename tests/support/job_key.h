@@ -3,12 +3,13 @@
 
 #include <string>
 
-#include "wire/job_key.h"
+#include "aggregation/protocol/job_key.h"
 
 namespace nezha::testing {
 
 inline std::string job_key_line(const wire::Secret& node_key = {}, uint64_t job = 1) {
-  return "aggregator_job_key=" + wire::to_text({job, wire::job_key_of(node_key, job)}) + "\n";
+  const aggregation::JobKey key{job, aggregation::job_key_of(node_key, job)};
+  return "aggregator_job_key=" + aggregation::to_text(key) + "\n";
 }
 
 }  // namespace nezha::testing

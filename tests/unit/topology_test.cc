@@ -4,9 +4,9 @@
 
 #include <random>
 
-#include "schedule/topology.h"
+#include "aggregation/topology.h"
 
-namespace nezha::schedule {
+namespace nezha::aggregation {
 namespace {
 
 constexpr const char* kTwoByThree = R"({"nodes": [
@@ -102,27 +102,27 @@ TEST(Topology, NamesTheNodeThatIsWrong) {
 TEST(Topology, PlansTheTreeOfACommunicator) {
   const Topology topology = two_by_three();
   const std::vector<int> ranks = {5, 1, 2, 4};
-  auto plan = plan_hubs(topology, 6, ranks, std::vector<int>{1, 2, 1, 2});
+  auto plan = plan_tree(topology, 6, ranks, std::vector<int>{1, 2, 1, 2});
   ASSERT_TRUE(plan) << plan.status().to_string();
   EXPECT_EQ(plan->members, (std::vector<int>{5, 1, 2, 4, 6, 7, 8}));
   EXPECT_EQ(plan->tree.parent, (std::vector<int>{5, 6, 5, 6, -1, 4, 4}));
-  EXPECT_EQ(enlister_of(plan->tree, 4), 5);
-  EXPECT_EQ(enlister_of(plan->tree, 5), 0);
-  EXPECT_EQ(enlister_of(plan->tree, 6), 1);
+  EXPECT_EQ(registrar_of(plan->tree, 4), 5);
+  EXPECT_EQ(registrar_of(plan->tree, 5), 0);
+  EXPECT_EQ(registrar_of(plan->tree, 6), 1);
 
   // All behind one node: it is the root.
-  plan = plan_hubs(topology, 6, ranks, std::vector<int>{2, 2, 2, 2});
+  plan = plan_tree(topology, 6, ranks, std::vector<int>{2, 2, 2, 2});
   ASSERT_TRUE(plan);
   EXPECT_EQ(plan->members, (std::vector<int>{5, 1, 2, 4, 8}));
-  EXPECT_EQ(plan->tree, flat_tree(4));
+  EXPECT_EQ(plan->tree, schedule::flat_tree(4));
 
   // One rank alone at its node: there is no other way into the tree.
-  plan = plan_hubs(topology, 6, ranks, std::vector<int>{1, 2, 2, 2});
+  plan = plan_tree(topology, 6, ranks, std::vector<int>{1, 2, 2, 2});
   ASSERT_TRUE(plan) << plan.status().to_string();
   EXPECT_EQ(plan->tree.parent, (std::vector<int>{5, 6, 6, 6, -1, 4, 4}));
 
-  EXPECT_FALSE(plan_hubs(topology, 6, ranks, std::vector<int>{1, 2, 2, -1}));
-  EXPECT_FALSE(plan_hubs(topology, 6, std::vector<int>{1}, std::vector<int>{1}));
+  EXPECT_FALSE(plan_tree(topology, 6, ranks, std::vector<int>{1, 2, 2, -1}));
+  EXPECT_FALSE(plan_tree(topology, 6, std::vector<int>{1}, std::vector<int>{1}));
 }
 
 // Chains are collapsed, nobody is left without a way to the root, ranks stay with their nodes.
@@ -130,12 +130,12 @@ TEST(Topology, PlansOfAllShapesAreTrees) {
   std::mt19937_64 random(7);
   for (int round = 0; round < 500; ++round) {
     Topology topology;
-    const int hubs = 1 + static_cast<int>(random() % 9);
-    for (int hub = 0; hub < hubs; ++hub) {
+    const int nodes = 1 + static_cast<int>(random() % 9);
+    for (int node = 0; node < nodes; ++node) {
       // The root comes last, parents behind their children.
-      const auto above = static_cast<uint64_t>(hubs - hub - 1);
-      const int parent = above == 0 ? -1 : hub + 1 + static_cast<int>(random() % above);
-      topology.nodes.push_back({"n" + std::to_string(hub), "10.0.0.1", static_cast<uint16_t>(1 + hub),
+      const auto above = static_cast<uint64_t>(nodes - node - 1);
+      const int parent = above == 0 ? -1 : node + 1 + static_cast<int>(random() % above);
+      topology.nodes.push_back({"n" + std::to_string(node), "10.0.0.1", static_cast<uint16_t>(1 + node),
                                 parent, false, {}});
     }
     const int count = 2 + static_cast<int>(random() % 6);
@@ -143,14 +143,14 @@ TEST(Topology, PlansOfAllShapesAreTrees) {
     std::vector<int> leaves;
     for (int rank = 0; rank < count; ++rank) {
       ranks.push_back(rank);
-      leaves.push_back(static_cast<int>(random() % static_cast<uint64_t>(hubs)));
+      leaves.push_back(static_cast<int>(random() % static_cast<uint64_t>(nodes)));
     }
-    auto plan = plan_hubs(topology, count, ranks, leaves);
+    auto plan = plan_tree(topology, count, ranks, leaves);
     ASSERT_TRUE(plan) << plan.status().to_string();
     ASSERT_TRUE(check_tree(plan->tree).is_ok());
     for (int rank = 0; rank < count; ++rank) {
-      const int hub = plan->tree.parent[static_cast<size_t>(rank)];
-      EXPECT_EQ(plan->members[static_cast<size_t>(hub)], count + leaves[static_cast<size_t>(rank)]);
+      const int node = plan->tree.parent[static_cast<size_t>(rank)];
+      EXPECT_EQ(plan->members[static_cast<size_t>(node)], count + leaves[static_cast<size_t>(rank)]);
     }
     for (int member = count; member < plan->tree.members(); ++member) {
       const int parent = plan->tree.parent[static_cast<size_t>(member)];
@@ -162,4 +162,4 @@ TEST(Topology, PlansOfAllShapesAreTrees) {
 }
 
 }  // namespace
-}  // namespace nezha::schedule
+}  // namespace nezha::aggregation

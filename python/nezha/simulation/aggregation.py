@@ -10,8 +10,8 @@ send at once, the closed form (one level: the source's burst, 2 o + 2 (wire + c 
 chunks) is
   2 h latency + (2 h) c / B + h k c / adds + (m - 1) max(c / B, k c / adds)
 
-Which way an operation goes, and the part of the tree in one that is cut, decides the shipped HubShares
-(nezha_query "cut"). Units: seconds, bytes.
+The shipped AggregationShares decides which way an operation goes, and the part of the tree in one that is
+cut (nezha_query "cut"). Units: seconds, bytes.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class Choice:
 
 
 def choose(cluster: Cluster, nodes: Nodes, question: Question) -> Choice:
-    """Runs operations whose ways HubShares chooses, as ranks that all measure the same."""
+    """Runs operations whose ways AggregationShares chooses, as ranks that all measure the same."""
     may_cut = cluster.rails > 1
     others = [rail for rail in range(cluster.rails) if rail != nodes.rail]
     done: List[Dict[str, float]] = []

@@ -1,0 +1,54 @@
+// Exchange: every rank of a group says something to all others: an all_gather of texts.
+//
+// Contract
+//   Owner    one who drives the loop; every call with its baton held. One at a time; the group is used
+//            for nothing else meanwhile.
+//   Errors   the group's.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "engine/engine.h"
+#include "engine/work.h"
+
+namespace nezha::aggregation {
+
+class Exchange {
+ public:
+  Exchange(engine::Engine& engine, engine::Group& group) : engine_(engine), group_(group) {}
+
+  // `same_length`: on every rank, known to all of them. Otherwise a first round tells the lengths.
+  void start(std::string mine, bool same_length);
+  bool is_running() const { return round_ != Round::none; }
+  bool is_due() const { return is_running() && work_.is_done(); }
+  // Goes on with it; true when it is over, one way or the other.
+  bool poll();
+  const Status& status() const { return status_; }
+  // What that rank said, once it is over and went well.
+  std::string_view of(int rank) const {
+    const auto at = static_cast<size_t>(rank);
+    return std::string_view(all_).substr(begins_[at], lengths_[at]);
+  }
+
+ private:
+  enum class Round : uint8_t { none, lengths, texts };
+  void gather_lengths();
+  void gather_texts();
+  void post(engine::OpRequest& request);
+  void finish(const Status& status);
+
+  engine::Engine& engine_;
+  engine::Group& group_;
+  Round round_ = Round::none;
+  std::string mine_;
+  std::string all_;
+  std::vector<uint64_t> lengths_;
+  std::vector<uint64_t> begins_;
+  engine::Work work_;
+  Status status_;
+};
+
+}  // namespace nezha::aggregation

@@ -1,0 +1,298 @@
+#include "aggregation/client/group.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "aggregation/protocol/registration_client.h"
+#include "base/check.h"
+
+namespace nezha::aggregation {
+
+using engine::Group;
+using engine::OpRequest;
+using engine::Work;
+
+namespace {
+
+// Cuts fall between cache lines of every dtype.
+constexpr uint64_t kCutElements = 64;
+
+bool is_floating(Dtype dtype) {
+  return dtype == Dtype::float16 || dtype == Dtype::bfloat16 || dtype == Dtype::float32 ||
+         dtype == Dtype::float64;
+}
+
+double seconds(Nanoseconds duration) { return std::max(static_cast<double>(duration) / 1e9, 1e-9); }
+
+uint32_t comm_for(const Group& group, uint32_t purpose) {
+  uint64_t hash = (uint64_t{group.comm} << 8 | purpose) * 0x9e3779b97f4a7c15u;
+  hash ^= hash >> 32;
+  return static_cast<uint32_t>(hash) | engine::Engine::kFirstParkedComm;
+}
+
+Result<Group*> make_group(engine::Engine& engine, const Group& like, uint32_t purpose) {
+  return make_plain_group(engine, comm_for(like, purpose), global_ranks(like), {}, like.costs);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<NodeGroup>> NodeGroup::create(NodeClient& client, Group& group) {
+  constexpr uint32_t kRounds = 1;
+  constexpr uint32_t kRecovery = 2;
+  auto rounds = make_group(client.hosts(), group, kRounds);
+  if (!rounds) return rounds.status();
+  auto recovery = make_group(client.hosts(), group, kRecovery);
+  if (!recovery) {
+    client.hosts().destroy_group(**rounds);
+    return recovery.status();
+  }
+  return std::unique_ptr<NodeGroup>(new NodeGroup(client, group, **rounds, **recovery));
+}
+
+NodeGroup::NodeGroup(NodeClient& client, Group& group, Group& rounds, Group& recovery)
+    : client_(client),
+      group_(group),
+      rounds_group_(rounds),
+      recovery_group_(recovery),
+      shares_(client.options().share, schedule::kUnheldBytesMax),
+      round_(client.hosts(), rounds),
+      exchange_(client.hosts(), recovery) {
+  const uint32_t all_rails = (uint32_t{1} << hosts().options().rails) - 1;
+  if ((client_.options().rails_beside & all_rails) == all_rails) shares_.never_cut();
+  client_.add_group(*this);
+}
+
+// Everything that the engines hold of ours ends with the groups.
+NodeGroup::~NodeGroup() {
+  client_.remove_group(*this);
+  leave_node_group(false);
+  const Status over =
+      error(Code::aborted, "rank %d: communicator %u was destroyed", group_.rank, group_.comm);
+  hosts().fail_group(group_, over, false);
+  hosts().destroy_group(recovery_group_);
+  hosts().destroy_group(rounds_group_);
+  hosts().run(hosts().now());
+  for (Operation& operation : open_) operation.work->complete(over);
+  for (Call& call : queue_) call.work->complete(over);
+}
+
+// ------------------------------------------------------------------------------- beginning
+
+bool NodeGroup::takes(const OpRequest& request) const {
+  if (request.algorithm != Algorithm::automatic) return false;
+  if (request.collective == Collective::barrier) return true;
+  return request.collective == Collective::all_reduce && request.count > 0 &&
+         !(client_.options().exact_order && is_floating(request.dtype));
+}
+
+bool NodeGroup::may_begin(const OpRequest& request) const {
+  if (!takes(request)) return true;
+  if (exchanging_ || open_.size() >= kOpenMax) return false;
+  if (!open_.empty() && next_seq_ - open_.front().seq >= kOpenMax) return false;
+  return calls_ != round_end_ || !round_.is_running();
+}
+
+Status NodeGroup::submit(const OpRequest& request, Work& work) {
+  if (!group_.failed.is_ok()) return group_.failed;
+  if (queue_.empty() && may_begin(request)) return begin(request, work);
+  Call& call = queue_.emplace_back();
+  call.request = request;
+  call.work = &work;
+  call.input_counts.assign(request.input_counts.begin(), request.input_counts.end());
+  call.output_counts.assign(request.output_counts.begin(), request.output_counts.end());
+  return Status::ok();
+}
+
+void NodeGroup::begin_queued() {
+  while (!queue_.empty() && may_begin(queue_.front().request)) {
+    const Call call = std::move(queue_.front());
+    queue_.pop_front();
+    OpRequest request = call.request;
+    request.input_counts = call.input_counts;
+    request.output_counts = call.output_counts;
+    if (Status begun = begin(request, *call.work); !begun) call.work->complete(begun);
+  }
+}
+
+Status NodeGroup::begin(const OpRequest& request, Work& work) {
+  if (!takes(request)) return hosts().submit(group_, request, work);
+  pass_round();
+  if (!uses_node()) return hosts().submit(group_, request, work);
+  const uint64_t bytes = request.count * dtype_size(request.dtype);
+  const control::Way way = shares_.way_of(bytes);
+  const bool is_timed = way != control::Way::hosts || shares_.wants_hosts(bytes);
+  if (!is_timed) return hosts().submit(group_, request, work);
+  return begin_timed(request, work, way);
+}
+
+Status NodeGroup::begin_timed(const OpRequest& request, Work& work, control::Way way) {
+  if (spare_.empty()) spare_.emplace_back();
+  open_.splice(open_.end(), spare_, spare_.begin());
+  Operation& operation = open_.back();
+  operation.request = request;
+  operation.work = &work;
+  operation.way = way;
+  operation.begun_at = hosts().now();
+  operation.hosts_s = operation.node_s = 0;
+  operation.node_done = operation.is_broken = operation.steps_posted = false;
+  operation.steps_left = 0;
+  operation.status = Status::ok();
+  operation.landed.clear();
+  operation.hosts.renew();
+  operation.node.renew();
+  operation.front = way == control::Way::node ? 0 : request.count;
+  if (way == control::Way::both) {
+    const double share = shares_.share_of(request.count * dtype_size(request.dtype));
+    const auto front = static_cast<uint64_t>((1 - share) * static_cast<double>(request.count));
+    operation.front = std::min(front / kCutElements * kCutElements, request.count);
+  }
+  operation.seq = next_seq_;
+  if (way != control::Way::hosts) begin_node_part(operation);
+  if (way == control::Way::node) return Status::ok();
+  OpRequest front = request;
+  front.count = operation.front;
+  if (way == control::Way::both) front.avoid_rails = client_.options().rails_beside;
+  Status begun = hosts().submit(group_, front, operation.hosts);
+  // The node's part, which may have begun, ends with the communicator.
+  if (!begun.is_ok()) operation.hosts.complete(begun);
+  if (!begun.is_ok() && group_.failed.is_ok()) hosts().fail_group(group_, begun, true);
+  return Status::ok();
+}
+
+void NodeGroup::begin_node_part(Operation& operation) {
+  ++next_seq_;
+  ++(operation.way == control::Way::node ? counters_.through_node : counters_.cut);
+  operation.is_broken = node_group_ == nullptr;
+  if (operation.is_broken) return post_recovery();
+  OpRequest back = operation.request;
+  const uint64_t skipped = operation.front * dtype_size(back.dtype);
+  back.count = operation.back();
+  if (back.in != nullptr) back.in = static_cast<const std::byte*>(back.in) + skipped;
+  if (back.out != nullptr) back.out = static_cast<std::byte*>(back.out) + skipped;
+  back.landed = &operation.landed;
+  // Of a cut operation the deadline of the hosts' part names the late rank.
+  if (operation.way == control::Way::both) back.deadline = kNever;
+  engine::Engine& engine = client_.session()->engine();
+  const Status begun = engine.submit(*node_group_, back, operation.node);
+  if (begun) return;
+  operation.is_broken = true;
+  engine.fail_group(*node_group_, begun, true);
+}
+
+// ---------------------------------------------------------------------------------- ending
+
+// True when nothing of it is under way any more.
+bool NodeGroup::look_at(Operation& operation, Nanoseconds now) {
+  const bool by_hosts = operation.way != control::Way::node;
+  const bool by_node = operation.way != control::Way::hosts;
+  if (by_hosts && operation.hosts_s == 0 && operation.hosts.is_done()) {
+    operation.hosts_s = seconds(now - operation.begun_at);
+  }
+  if (by_node && !operation.node_done && !operation.is_broken && operation.node.is_done()) {
+    operation.node_done = operation.node.status().is_ok();
+    operation.is_broken = !operation.node_done;
+    operation.node_s = seconds(now - operation.begun_at);
+  }
+  if (operation.is_broken && operation.steps_posted && operation.steps_left == 0) {
+    operation.node_done = true;
+  }
+  if (by_hosts && !operation.hosts.is_done()) return false;
+  // Also a rank that has the result takes part in the recovery, with the caller's memory.
+  if (operation.steps_left > 0) return false;
+  return !by_node || operation.node_done || (is_over_ && operation.is_broken);
+}
+
+// Ranks that lack it may need it from this one.
+void NodeGroup::keep_result(const Operation& operation) {
+  const uint64_t element = dtype_size(operation.request.dtype);
+  const uint64_t bytes = operation.back() * element;
+  if (operation.way == control::Way::hosts || bytes > schedule::kUnheldBytesMax) return;
+  const bool full = kept_.size() >= 2 * kOpenMax && stage_ != Stage::leaving;
+  Kept kept = full ? std::move(kept_.front()) : Kept();
+  if (full) kept_.pop_front();
+  kept.seq = operation.seq;
+  kept.request = operation.request;
+  kept.request.count = operation.back();
+  const auto* out = static_cast<const std::byte*>(operation.request.out) + operation.front * element;
+  bytes == 0 ? kept.result.clear() : kept.result.assign(out, out + bytes);
+  kept_.push_back(std::move(kept));
+}
+
+void NodeGroup::finish(Operation& operation) {
+  Status status = operation.way == control::Way::node ? Status::ok() : operation.hosts.status();
+  if (status) status = operation.status;
+  if (status && is_over_) status = group_.failed;
+  if (!status && group_.failed.is_ok()) hosts().fail_group(group_, status, true);
+  if (status) {
+    keep_result(operation);
+    const uint64_t bytes = operation.request.count * dtype_size(operation.request.dtype);
+    if (!operation.is_broken) shares_.measured(bytes, operation.way, operation.hosts_s, operation.node_s);
+    seconds_sum_ += std::max(operation.hosts_s, operation.node_s);
+    ++seconds_count_;
+  }
+  operation.work->complete(status);
+}
+
+bool NodeGroup::is_due() const {
+  if (!is_over_ && !group_.failed.is_ok()) return true;
+  if (node_group_ != nullptr && !node_group_->failed.is_ok()) return true;
+  if (round_.is_due() || exchange_.is_due()) return true;
+  const auto has_ended = [](const std::unique_ptr<RecoveryStep>& step) { return step->work.is_done(); };
+  if (std::any_of(steps_.begin(), steps_.end(), has_ended)) return true;
+  return std::any_of(open_.begin(), open_.end(), [](const Operation& operation) {
+    return (operation.hosts_s == 0 && operation.hosts.is_done()) ||
+           (!operation.node_done && !operation.is_broken && operation.node.is_done());
+  });
+}
+
+void NodeGroup::run(Nanoseconds now) {
+  if (follow_ > client_.session_number()) client_.follow(follow_);
+  if (!is_over_ && !group_.failed.is_ok()) end_everything();
+  if (!is_over_) {
+    check_node();
+    if (exchanging_ && exchange_.poll()) finish_exchange();
+  }
+  poll_steps();
+  for (auto at = open_.begin(); at != open_.end();) {
+    const auto next = std::next(at);
+    if (look_at(*at, now)) {
+      finish(*at);
+      spare_.splice(spare_.begin(), open_, at);
+    }
+    at = next;
+  }
+  if (is_over_) return;
+  if (stage_ == Stage::leaving && !exchanging_ && next_seq_ >= end_seq_ && steps_.empty()) {
+    stage_ = Stage::apart;
+    kept_.clear();
+  }
+  advance_stage();
+  round_.poll();
+  begin_queued();
+}
+
+// The communicator has failed: so does what it has under way here.
+void NodeGroup::end_everything() {
+  is_over_ = true;
+  hosts().fail_group(rounds_group_, group_.failed, false);
+  hosts().fail_group(recovery_group_, group_.failed, false);
+  leave_node_group(true);
+  hosts().run(hosts().now());
+  for (Operation& operation : open_) {
+    operation.is_broken |= operation.way != control::Way::hosts && !operation.node_done;
+  }
+  for (Call& call : queue_) call.work->complete(group_.failed);
+  queue_.clear();
+}
+
+void NodeGroup::write(JsonWriter& json) const {
+  constexpr const char* kStages[] = {"apart", "called", "joined", "active", "leaving"};
+  json.field("comm", group_.comm).field("stage", kStages[static_cast<size_t>(stage_)]);
+  json.field("operations", counters_.through_node).field("operations_cut", counters_.cut);
+  json.field("councils", counters_.rounds).field("repairs", counters_.recoveries);
+  json.field("mended", counters_.recovered).field("served_bytes", counters_.served_bytes);
+  json.field("reduced_bytes", counters_.reduced_bytes);
+}
+
+}  // namespace nezha::aggregation

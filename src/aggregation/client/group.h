@@ -1,0 +1,218 @@
+// NodeGroup: what one communicator does through an aggregation node beside its host rails.
+//
+// Contract
+//   Owner    a Communicator; every call with the loop's baton held, but for `settle`. Collective: see
+//            AggregationGroup.
+//   Memory   as of the engine: borrowed until the Work is done.
+//   Errors   those of the host rails are the communicator's, and end what is under way here. A lost node
+//            is no error.
+//
+// Four things happen, each agreed by what all ranks know:
+//
+//   coordination  now and then, at the same operation on every rank, ranks exchange how far they are with
+//                 the node and what they have measured (a round). So they begin to use it at the same
+//                 operation (apart, called, joined, active) and divide operations alike
+//                 (control/policies/aggregation_shares.h).
+//   begin         an all_reduce goes over the hosts, through the node, or is cut in two; a barrier
+//                 goes one of the first two ways.
+//   exchange      when the node is lost, every rank tells what it has begun and what it holds
+//                 (recovery_plan.h). From the first operation that none has begun the hosts do
+//                 everything.
+//   recovery      pieces that some rank lacks come from a rank that has them, or are reduced again.
+#pragma once
+
+#include <deque>
+#include <list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "aggregation/client/client.h"
+#include "aggregation/client/exchange.h"
+#include "aggregation/client/recovery_plan.h"
+#include "base/json.h"
+#include "control/policies/aggregation_shares.h"
+#include "engine/engine.h"
+
+namespace nezha::aggregation {
+
+struct NodeGroupCounters {
+  uint64_t through_node = 0;  // operations that went there, whole
+  uint64_t cut = 0;
+  uint64_t rounds = 0;
+  uint64_t recoveries = 0;
+  uint64_t recovered = 0;     // operations
+  uint64_t served_bytes = 0;  // of these, from ranks that had them
+  uint64_t reduced_bytes = 0;  // and reduced again
+};
+
+class NodeGroup final : public AggregationGroup {
+ public:
+  // As AggregationClient::add.
+  static Result<std::unique_ptr<NodeGroup>> create(NodeClient& client, engine::Group& group);
+  ~NodeGroup() override;
+  NodeGroup(const NodeGroup&) = delete;
+  NodeGroup& operator=(const NodeGroup&) = delete;
+
+  // AggregationGroup
+  Status submit(const engine::OpRequest& request, engine::Work& work) override;
+  void settle() override;
+
+  // For the client.
+  void run(Nanoseconds now);
+  bool has_work() const { return !open_.empty() || !queue_.empty() || !steps_.empty(); }
+  // Something has ended that `run` has not looked at.
+  bool is_due() const;
+  // Its counters, as fields of the object that is open.
+  void write(JsonWriter& json) const;
+  // The group in the session must go now.
+  void on_session_lost();
+
+ private:
+  // A round takes about as long as a short operation: it begins some operations before it is needed,
+  // and the next begins some later. Of long operations each may have one.
+  static constexpr uint64_t kLag = 4;
+  static constexpr uint64_t kRestMin = 6;
+  static constexpr uint64_t kRestMax = 250;
+  static constexpr double kRestSeconds = 0.25;
+  static constexpr double kLongSeconds = 0.005;
+  static constexpr size_t kOpenMax = 64;
+  static constexpr Nanoseconds kRegisterPause = 5 * kSecond;  // after a refusal
+  static constexpr Nanoseconds kRecoveryTimeout = 2 * kSecond;
+
+  // How far this rank is. `leaving`: there are operations to recover, or ranks that have not begun them.
+  enum class Stage : uint8_t { apart, called, joined, active, leaving };
+  // What a rank sends in a round.
+  struct RoundMessage {
+    uint32_t session = 0;    // its number
+    uint32_t stage = 0;      // SaidStage
+    uint32_t patient = 0;
+    uint32_t comm = 0;       // the communicator's number at the node, once it is called
+    int32_t node = -1;       // which serves it
+    uint64_t topology = 0;   // NodeClient::topology_name
+    double seconds = 0;      // of the operations since the last
+    control::AggregationShares::Report report;
+  };
+
+  struct Call {
+    engine::OpRequest request;
+    engine::Work* work = nullptr;
+    std::vector<uint64_t> input_counts;
+    std::vector<uint64_t> output_counts;
+  };
+  struct Operation {
+    engine::OpRequest request;
+    engine::Work* work = nullptr;
+    control::Way way = control::Way::hosts;
+    uint64_t seq = 0;             // among those that use the node, since it was joined
+    uint64_t front = 0;           // elements that go over the hosts
+    Nanoseconds begun_at = 0;
+    double hosts_s = 0;
+    double node_s = 0;
+    bool node_done = false;       // the result is here, or recovered
+    bool is_broken = false;       // the node's part waits to be recovered
+    size_t steps_left = 0;
+    bool steps_posted = false;
+    Status status;                // of the recovery
+    engine::Work hosts;
+    engine::Work node;
+    std::vector<schedule::Range> landed;
+
+    uint64_t back() const { return request.count - front; }
+  };
+  // A short operation that is over here and perhaps not elsewhere.
+  struct Kept {
+    uint64_t seq = 0;
+    engine::OpRequest request;
+    std::vector<std::byte> result;
+  };
+  struct RecoveryStep {
+    engine::Work work;
+    Operation* operation = nullptr;  // null: one that is over here
+  };
+
+  NodeGroup(NodeClient& client, engine::Group& group, engine::Group& rounds, engine::Group& recovery);
+  engine::Engine& hosts() const { return client_.hosts(); }
+
+  // begin (group.cc)
+  bool takes(const engine::OpRequest& request) const;
+  bool may_begin(const engine::OpRequest& request) const;
+  bool uses_node() const {
+    return stage_ == Stage::active || (stage_ == Stage::leaving && next_seq_ < end_seq_);
+  }
+  Status begin(const engine::OpRequest& request, engine::Work& work);
+  Status begin_timed(const engine::OpRequest& request, engine::Work& work, control::Way way);
+  void begin_node_part(Operation& operation);
+  void begin_queued();
+  bool look_at(Operation& operation, Nanoseconds now);
+  void keep_result(const Operation& operation);
+  void finish(Operation& operation);
+  void end_everything();
+
+  // coordination (group_coordination.cc)
+  void pass_round();
+  RoundMessage round_message();
+  // What a round outside of the operations says about the node.
+  enum class Prospect : uint8_t { wait, active, none };
+  void start_round(bool patient);
+  Prospect finish_round();
+  void conclude(const std::vector<RoundMessage>& all, Prospect* prospect);
+  void join();
+  void advance_stage();
+  bool is_registrar() const;
+  bool make_plan(const std::vector<RoundMessage>& all);
+
+  // recovery (group_recovery.cc)
+  void check_node();
+  void begin_recovery();
+  void finish_exchange();
+  RankProgress progress() const;
+  void post_recovery();
+  void recover(uint64_t seq, const engine::OpRequest& request, uint64_t front, Operation* operation);
+  void post_step(engine::OpRequest request, Operation* operation);
+  void poll_steps();
+  void leave_node_group(bool tell);
+  void stay_apart();
+
+  NodeClient& client_;
+  engine::Group& group_;
+  engine::Group& rounds_group_;
+  engine::Group& recovery_group_;
+  control::AggregationShares shares_;
+  NodeGroupCounters counters_;
+  bool is_over_ = false;  // the communicator has failed
+
+  std::deque<Call> queue_;
+  std::list<Operation> open_;
+  std::list<Operation> spare_;
+  double seconds_sum_ = 0;
+  uint64_t seconds_count_ = 0;
+
+  Exchange round_;
+  uint64_t rest_ = kRestMin;      // calls between this round and the next
+  uint32_t said_stage_ = 0;       // what all ranks had reached at the last one
+  uint32_t follow_ = 0;           // the session in which other ranks are
+  uint64_t calls_ = 0;            // operations that could use the node
+  uint64_t round_begin_ = 0;      // the call before which it begins
+  uint64_t round_end_ = 1;        // and the one before which it is concluded
+  Stage stage_ = Stage::apart;
+  uint32_t session_number_ = 0;   // of the session in which the group is registered or joined
+  TreePlan plan_;                 // of that group
+  uint32_t comm_ = 0;             // the communicator's number there
+  uint64_t registration_ = 0;     // whose reply this rank waits for; 0: none
+  bool registered_ = false;
+  Nanoseconds register_at_ = 0;
+  bool give_up_ = false;          // the node, although it seems to work here
+  engine::Group* node_group_ = nullptr;
+
+  uint64_t next_seq_ = 0;
+  uint64_t end_seq_ = 0;          // while leaving: the first operation that does not use the node
+  std::deque<Kept> kept_;
+  Exchange exchange_;
+  bool exchanging_ = false;
+  std::vector<RankProgress> progress_;  // by rank, of the last exchange
+  uint64_t recover_next_ = 0;
+  std::deque<std::unique_ptr<RecoveryStep>> steps_;
+};
+
+}  // namespace nezha::aggregation

@@ -1,0 +1,230 @@
+// NodeGroup: coordination rounds: what ranks tell each other, and when they use the node.
+#include <algorithm>
+#include <cstring>
+
+#include "aggregation/client/group.h"
+#include "base/log.h"
+
+namespace nezha::aggregation {
+namespace {
+
+enum SaidStage : uint32_t { kNoSession = 0, kHasSession = 1, kRegistered = 2, kJoined = 3 };
+
+// Of one communicator in one session; ranks agree on it because they have had the same rounds.
+uint32_t comm_at_node(uint32_t comm, uint64_t session, uint64_t rounds) {
+  uint64_t hash = 0x2545f4914f6cdd1du;
+  for (const uint64_t part : {uint64_t{comm}, session, rounds}) {
+    hash = (hash ^ part) * 0x9e3779b97f4a7c15u;
+    hash ^= hash >> 29;
+  }
+  return static_cast<uint32_t>(hash >> 16) | engine::Engine::kFirstParkedComm;
+}
+
+}  // namespace
+
+// A node may have no rank of this communicator as a child.
+bool NodeGroup::is_registrar() const {
+  for (int node = plan_.tree.ranks; node < plan_.tree.members(); ++node) {
+    if (registrar_of(plan_.tree, node) == group_.rank) return true;
+  }
+  return false;
+}
+
+bool NodeGroup::make_plan(const std::vector<RoundMessage>& all) {
+  const std::vector<int> ranks = global_ranks(group_);
+  std::vector<int> nodes;
+  for (const RoundMessage& rank : all) {
+    if (rank.topology != all[0].topology) return false;
+    nodes.push_back(rank.node);
+  }
+  auto plan = plan_tree(client_.options().topology, client_.options().session.ranks, ranks, nodes);
+  if (!plan) return false;
+  plan_ = std::move(*plan);
+  return true;
+}
+
+NodeGroup::RoundMessage NodeGroup::round_message() {
+  RoundMessage message;
+  message.session = client_.session_number();
+  message.node = client_.options().session.node;
+  message.topology = client_.topology_name();
+  message.patient = 1;
+  message.comm = comm_;
+  message.seconds = seconds_count_ == 0 ? 0 : seconds_sum_ / static_cast<double>(seconds_count_);
+  message.report = shares_.report();
+  seconds_sum_ = 0;
+  seconds_count_ = 0;
+  if (!client_.is_up()) return message;
+  message.stage = kHasSession;
+  const bool same_session = session_number_ == client_.session_number();
+  const bool is_registered = registered_ || !is_registrar();
+  if (stage_ == Stage::called && same_session && is_registered) message.stage = kRegistered;
+  const bool has_group = node_group_ != nullptr && node_group_->failed.is_ok();
+  if ((stage_ == Stage::joined || stage_ == Stage::active) && has_group) message.stage = kJoined;
+  return message;
+}
+
+void NodeGroup::start_round(bool patient) {
+  RoundMessage mine = round_message();
+  mine.patient = patient ? 1 : 0;
+  round_.start(std::string(reinterpret_cast<const char*>(&mine), sizeof(mine)), true);
+}
+
+NodeGroup::Prospect NodeGroup::finish_round() {
+  ++counters_.rounds;
+  if (!round_.status().is_ok()) return Prospect::none;  // the communicator is about to fail
+  std::vector<RoundMessage> all(static_cast<size_t>(group_.world_size()));
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    std::memcpy(&all[rank], round_.of(static_cast<int>(rank)).data(), sizeof(RoundMessage));
+  }
+  Prospect prospect = Prospect::wait;
+  conclude(all, &prospect);
+  return prospect;
+}
+
+// So that a job begins with what it will have, if the node answers at all. What takes longer comes later,
+// between operations.
+void NodeGroup::settle() {
+  constexpr Nanoseconds kTimeout = 2 * kSecond;
+  constexpr Nanoseconds kPause = 2 * kMillisecond;
+  progress::Loop& loop = client_.loop();
+  const Nanoseconds until = loop.clock().now() + kTimeout;
+  for (Prospect prospect = Prospect::wait; prospect == Prospect::wait;) {
+    progress::Loop::Baton baton(loop);
+    start_round(loop.clock().now() < until && !client_.is_hopeless());
+    baton.drive_to_the_end([&] { return round_.poll(); }, kNever);
+    prospect = finish_round();
+    const Nanoseconds next = loop.clock().now() + kPause;
+    if (prospect == Prospect::wait) baton.drive_to_the_end([] { return false; }, next);
+  }
+}
+
+// Before an operation: the round of this call begins, or ends.
+void NodeGroup::pass_round() {
+  if (calls_ == round_begin_) start_round(true);
+  if (calls_ == round_end_) finish_round();
+  ++calls_;
+}
+
+void NodeGroup::conclude(const std::vector<RoundMessage>& all, Prospect* prospect) {
+  uint32_t highest = 0;
+  uint32_t lowest = UINT32_MAX;
+  uint32_t stage = kJoined;
+  double seconds = 0;
+  bool patient = true;
+  bool same_comm = true;
+  std::vector<control::AggregationShares::Report> reports;
+  for (const RoundMessage& rank : all) {
+    highest = std::max(highest, rank.session);
+    lowest = std::min(lowest, rank.session);
+    stage = std::min(stage, rank.stage);
+    seconds = std::max(seconds, rank.seconds);
+    patient = patient && rank.patient != 0;
+    same_comm = same_comm && rank.comm == all[0].comm;
+    reports.push_back(rank.report);
+  }
+  // Often while the results change; then at growing intervals.
+  const bool changed = shares_.apply(reports);
+  const uint64_t rest_max = seconds > 0 ? static_cast<uint64_t>(kRestSeconds / seconds) : kRestMax;
+  if (highest != lowest) stage = kNoSession;
+  const bool news = changed || stage != said_stage_;
+  said_stage_ = stage;
+  const bool are_long = seconds == 0 || seconds > kLongSeconds;
+  const uint64_t rest_min = are_long ? 1 : kRestMin;
+  rest_ = news ? rest_min : std::clamp(2 * rest_, rest_min, std::clamp(rest_max, rest_min, kRestMax));
+  round_begin_ = calls_ + rest_;
+  round_end_ = round_begin_ + (are_long ? 1 : kLag);
+  follow_ = highest;
+  // Some rank gave up what others have begun: all begin anew.
+  if (!same_comm) {
+    if (stage_ == Stage::called || stage_ == Stage::joined) stay_apart();
+    stage = kNoSession;
+  }
+  switch (stage_) {
+    case Stage::apart:
+      if (stage < kHasSession || !make_plan(all)) break;
+      stage_ = Stage::called;
+      session_number_ = highest;
+      comm_ = comm_at_node(group_.comm, highest, counters_.rounds);
+      break;
+    case Stage::called:
+      if (stage >= kRegistered) join();
+      break;
+    case Stage::joined:
+      if (stage < kJoined) {
+        stay_apart();
+        break;
+      }
+      stage_ = Stage::active;
+      next_seq_ = 0;
+      kept_.clear();
+      break;
+    case Stage::active:
+      if (stage < kJoined) give_up_ = true;  // some rank has lost it
+      break;
+    case Stage::leaving:
+      break;
+  }
+  if (!patient) *prospect = Prospect::none;
+  if (stage_ == Stage::active) *prospect = Prospect::active;
+}
+
+void NodeGroup::join() {
+  if (!client_.is_up() || session_number_ != client_.session_number()) return;
+  auto group = client_.session()->join(comm_, plan_.members, plan_.tree);
+  if (!group) {
+    NEZHA_LOG(warn, "aggregation", "rank %d: %s", group_.rank, group.status().message().c_str());
+    return stay_apart();
+  }
+  node_group_ = *group;
+  stage_ = Stage::joined;
+}
+
+// A rank that has to register the communicator does so, and looks at the node's reply.
+void NodeGroup::advance_stage() {
+  if (stage_ != Stage::called) return;
+  // The session ended between a round's message and its conclusion.
+  if (session_number_ != client_.session_number()) return stay_apart();
+  if (registered_ || !is_registrar() || !client_.is_up()) return;
+  NodeSession& session = *client_.session();
+  if (registration_ == 0) {
+    if (hosts().now() < register_at_) return;
+    registration_ = session.register_group(comm_, plan_.members, plan_.tree);
+    return;
+  }
+  const std::optional<Status> reply = session.take_reply(registration_);
+  if (!reply) return;
+  registration_ = 0;
+  registered_ = reply->is_ok();
+  if (registered_) return;
+  stay_apart();
+  register_at_ = hosts().now() + kRegisterPause;
+  NEZHA_LOG(warn, "aggregation", "rank %d: the aggregation node does not serve communicator %u: %s",
+            group_.rank, group_.comm, reply->message().c_str());
+}
+
+void NodeGroup::stay_apart() {
+  leave_node_group(false);
+  stage_ = Stage::apart;
+}
+
+void NodeGroup::leave_node_group(bool tell) {
+  registered_ = false;
+  registration_ = 0;
+  NodeSession* const session = client_.session();
+  if (node_group_ != nullptr) {
+    if (tell) session->engine().fail_group(*node_group_, group_.failed, true);
+    session->engine().destroy_group(*node_group_);
+  }
+  node_group_ = nullptr;
+  if (comm_ != 0 && client_.is_up()) session->leave(comm_);
+  comm_ = 0;
+}
+
+void NodeGroup::on_session_lost() {
+  if (stage_ == Stage::called) stage_ = Stage::apart;
+  leave_node_group(false);
+  if (stage_ == Stage::active && !is_over_) begin_recovery();
+}
+
+}  // namespace nezha::aggregation

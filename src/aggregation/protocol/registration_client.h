@@ -1,0 +1,76 @@
+// RegistrationClient: the asking half of registration.h: what one member of a job asks of one node.
+//
+// Contract
+//   Owner    whoever owns the engine, and outlived by it; baton held.
+//   Order    requests are sent and answered one by one, in the order of the calls.
+//   Errors   a lost node answers everything with `peer_lost`; otherwise as decode_reply.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "engine/engine.h"
+#include "engine/work.h"
+#include "schedule/aggregation.h"
+
+namespace nezha::aggregation {
+
+class RegistrationClient {
+ public:
+  // `node`: its number in the job.
+  RegistrationClient(engine::Engine& engine, int node) : engine_(engine), node_(node) {}
+  RegistrationClient(const RegistrationClient&) = delete;
+  RegistrationClient& operator=(const RegistrationClient&) = delete;
+
+  // Makes the group of the two.
+  Status open();
+  // Asks the node to serve this communicator. Returns the number for take_reply. `members`: global, nodes
+  // last.
+  uint64_t register_group(uint32_t comm, const std::vector<int>& members,
+                  const schedule::AggregationTree& tree);
+  // This member and those below it leave the communicator. Nobody waits for the reply.
+  void leave(uint32_t comm);
+  // Once for each number.
+  std::optional<Status> take_reply(uint64_t number);
+  // After the engine.
+  void run();
+  // Ok, or why nothing can be asked any more: the node's reason if it gave one.
+  const Status& failure() const { return channel_->failed; }
+
+ private:
+  struct Request {
+    uint64_t number = 0;     // 0: nobody wants the reply
+    std::string request;
+    std::string member_list;  // empty: no list follows
+  };
+  Status post(std::string& bytes, bool is_send, uint32_t tag, engine::Work& work);
+  Status send(Request& request);
+  void answer(const Status& outcome);
+
+  engine::Engine& engine_;
+  const int node_;
+  engine::Group* channel_ = nullptr;
+  uint64_t next_number_ = 1;
+  std::deque<Request> requests_;  // the first is under way when `asked_`
+  bool asked_ = false;
+  Status broken_;  // why nothing can be asked any more
+  std::string reply_;
+  engine::Work request_sent_;
+  engine::Work list_sent_;
+  engine::Work replied_;
+  std::map<uint64_t, Status> answers_;
+};
+
+// A group whose rails take what they can, with policy `pull`. `tree`: of a group with aggregation nodes.
+Result<engine::Group*> make_plain_group(engine::Engine& engine, uint32_t comm, std::vector<int> members,
+                                schedule::AggregationTree tree, const schedule::CostTable& costs = {});
+
+// Of its members, in their order.
+std::vector<int> global_ranks(const engine::Group& group);
+
+}  // namespace nezha::aggregation

@@ -1,0 +1,72 @@
+// Blobs: how ranks describe themselves to each other through a store.
+//
+// Contract: pure, any thread. A reader never reads past its input: after the first impossible value
+// `ok()` is false and everything read is empty, so callers check once, at the end.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+namespace nezha {
+
+class BlobWriter {
+ public:
+  BlobWriter& number(uint64_t value) {
+    bytes_.append(reinterpret_cast<const char*>(&value), sizeof(value));
+    return *this;
+  }
+  BlobWriter& real(double value) {
+    uint64_t bits;
+    std::memcpy(&bits, &value, sizeof(bits));
+    return number(bits);
+  }
+  BlobWriter& text(std::string_view value) {
+    number(value.size());
+    bytes_.append(value);
+    return *this;
+  }
+  std::string take() { return std::move(bytes_); }
+
+ private:
+  std::string bytes_;
+};
+
+class BlobReader {
+ public:
+  explicit BlobReader(std::string_view bytes) : left_(bytes) {}
+
+  uint64_t number() {
+    uint64_t value = 0;
+    if (left_.size() < sizeof(value)) return fail(), 0;
+    std::memcpy(&value, left_.data(), sizeof(value));
+    left_.remove_prefix(sizeof(value));
+    return value;
+  }
+  double real() {
+    const uint64_t bits = number();
+    double value;
+    std::memcpy(&value, &bits, sizeof(value));
+    return value;
+  }
+  std::string text() {
+    const uint64_t size = number();
+    if (size > left_.size()) return fail(), std::string();
+    std::string value(left_.substr(0, size));
+    left_.remove_prefix(size);
+    return value;
+  }
+  bool ok() const { return ok_; }
+  bool done() const { return ok_ && left_.empty(); }
+
+ private:
+  void fail() {
+    ok_ = false;
+    left_ = {};
+  }
+  std::string_view left_;
+  bool ok_ = true;
+};
+
+}  // namespace nezha

@@ -20,7 +20,7 @@ def _key(found: Compared) -> str:
 
 
 def main() -> int:
-    """Runs all cases; one line for each kind, rails and count of hosts, and every case beyond its limit."""
+    """Runs all cases; one line for each kind, rails and count of hosts."""
     if not simgrid.HEADER.exists():
         print("SimGrid is not installed (as root: apt-get install libsimgrid-dev)", file=sys.stderr)
         return 1

@@ -174,7 +174,8 @@ def large_cases() -> List[Case]:
 
 def every_case() -> List[Case]:
     """All of the published table."""
-    return [*cases(16, [None, (4, 2.0), (4, 4.0)]), *cases(64, [None, (16, 2.0), (8, 4.0)]), *large_cases()]
+    return [*cases(16, [None, (4, 2.0), (4, 4.0)]), *cases(64, [None, (16, 2.0), (8, 4.0)]),
+            *large_cases()]
 
 
 def row(found: Compared) -> Dict[str, Any]:

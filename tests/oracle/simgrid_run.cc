@@ -6,9 +6,9 @@
 //   rate latency                     of each rail
 //   pod over                         a fat tree as of `--tree`; 0 0: switches do not block
 //   programs messages
-//   src dst bytes added              of each message, in the order in which its sender gives it out
+//   src dst bytes added              of each message, as senders give them out
 //     program round                  of the sender, and
-//     program round                  of the receiver: a round opens when all of those before it has landed
+//     program round                  of the receiver: a round opens when all before it has landed
 // Standard output: seconds until the last sender knows that all of its messages are there.
 //
 // A port sends one message after the other, as the library's rails do; how long each takes is SimGrid's

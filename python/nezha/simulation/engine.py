@@ -202,7 +202,7 @@ class Engine:
                 anchor = (number, seen, [each.copy() for each in self._counts()])
 
     def _uplinks_vary(self, part: Alike) -> bool:
-        """Whether other messages cross from pod to pod in each wave: hosts are alike then, waves are not."""
+        """Whether other messages leave their pods in each wave: hosts are alike, and waves are not."""
         first, second = part.wave(0), part.wave(min(1, part.count - 1))
         return self._cluster.tree is not None and not (np.array_equal(first.src, second.src)
                                                        and np.array_equal(first.dst, second.dst))

@@ -110,3 +110,15 @@ def test_a_mistake_gets_one_sentence(arguments, words):
 def test_calibrate_refuses_what_would_tell_nothing(arguments, words):
     done = CliRunner().invoke(calibrate_app, arguments)
     assert done.exit_code == 2 and words in done.output
+
+
+@pytest.mark.parametrize("command, more", [
+    ("balancer", ["--operations", "20"]), ("aggregation", ["--rail", "1", "--radix", "2"])])
+def test_a_picture_beside_the_table(tmp_path, command, more):
+    path = tmp_path / "picture.png"
+    done = run(command, "--hosts", "2,4", *RATES, "-b", "1M", "-e", "4M", *more, "--plot", str(path))
+    assert done.exit_code == 0, done.output
+    assert path.read_bytes().startswith(b"\x89PNG") and f"plot: {path}" in done.output
+    missing = run(command, "--hosts", "2", *RATES, "-b", "1M", "-e", "1M", *more, "--plot",
+                  str(tmp_path / "nowhere" / "a.xyz"))
+    assert missing.exit_code == 1 and "a.xyz" in missing.output

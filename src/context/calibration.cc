@@ -76,11 +76,15 @@ Status read_interference(const JsonValue& document, Calibration* found) {
                                     &split_us));
   found->split_cost_s = split_us * kMicro;
   const size_t rails = found->rails.size();
-  if (rows.items().size() != rails) return bad_field("rate_lost", rows, "an array with a row for each rail");
+  if (rows.items().size() != rails) {
+    return bad_field("rate_lost", rows, "an array with a row for each rail");
+  }
   for (size_t i = 0; i < rails; ++i) {
     const std::string row = "rate_lost[" + std::to_string(i) + "]";
     const JsonValue::Array& cells = rows.items()[i].items();
-    if (cells.size() != rails) return bad_field(row, rows.items()[i], "an array with a number for each rail");
+    if (cells.size() != rails) {
+      return bad_field(row, rows.items()[i], "an array with a number for each rail");
+    }
     for (size_t j = 0; j < rails; ++j) {
       const double high = i == j ? 0 : std::nextafter(1.0, 0.0);
       NEZHA_RETURN_IF_ERROR(read_number(cells[j], row + "[" + std::to_string(j) + "]", 0, high,

@@ -1,7 +1,7 @@
 // Calibration: what `nezha calibrate` measured of the rails of a cluster, as the library begins with it.
 //
-// Contract: pure, any thread. Every rank reads a file of its own, and all files must have the same content:
-// `name` goes with the agreed configuration. docs/simulation_study.md documents the file.
+// Contract: pure, any thread. Every rank reads a file, and all files must have the same content: `name`
+// goes with the agreed configuration. docs/simulation_study.md documents the file.
 #pragma once
 
 #include <cstddef>

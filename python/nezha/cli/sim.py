@@ -14,7 +14,7 @@ from ..bench.sizes import parse_size, size_list
 from ..errors import Error
 from ..lab import LabError
 from ..planning.errors import PlanError
-from . import sim_aggregation, sim_balancer, sim_options as options, sim_rails, sim_switch
+from . import sim_aggregation, sim_balancer, sim_options as options, sim_paper, sim_rails, sim_switch
 from .conventions import FOUND, WRONG_LINE, App, json_option
 
 _COLLECTIVE_HELP = """A collective over sizes and hosts: its time, where it goes, what every rail carries.
@@ -148,5 +148,6 @@ def study(rates: List[str] = typer.Option([], "--rates", help="Rails of one case
 
 app.command(name="balancer", help=sim_balancer.HELP)(sim_balancer.balancer)
 app.command(name="aggregation", help=sim_aggregation.HELP)(sim_aggregation.aggregation)
+app.command(name="paper", help=sim_paper.HELP)(sim_paper.paper)
 app.command(name="rails", help=sim_rails.HELP)(sim_rails.rails)
 app.command(name="switch", help=sim_switch.HELP)(sim_switch.switch)

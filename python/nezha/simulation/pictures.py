@@ -26,15 +26,15 @@ def balancer(document: Document, path: Path, rails: str) -> None:
     axes[0].set_ylim(-3, 103)
     axes[0].set_xlabel("operation", fontsize=11)
     axes[0].set_ylabel("share of rail 0 (%)", fontsize=11)
-    axes[0].set_title(f"What policy table decides (0, 100: one timed alone); rails {rails}", fontsize=12,
-                      loc="left", pad=12)
+    axes[0].set_title("What policy table decides (0 and 100: a rail timed alone)", fontsize=12, loc="left",
+                      pad=12)
     axes[0].grid(True, color="#DDDDDD", linewidth=0.7)
     for side in ("top", "right"):
         axes[0].spines[side].set_visible(False)
     _legend(axes[0], [(f"{count} hosts", {"color": _color(hosts, count)}) for count in hosts]
             + [(format_size(size), {"color": "#555555", "linestyle": _dash(sizes, size)})
                for size in sizes])
-    _times(axes[1], rows, "all_reduce, time of an operation",
+    _times(axes[1], rows, f"all_reduce over rails {rails}",
            [("policy table, in the end", lambda row: row["time_us"]),
             ("policy pull, which knows the rates", lambda row: row["pull_us"]),
             ("the best rail alone", lambda row: min(row["alone_us"]))])

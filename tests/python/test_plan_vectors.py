@@ -167,7 +167,8 @@ def test_adapters_carry_a_part_of_what_a_node_gathers():
     found = offload(4, 2, 10e9, 12.5e9, 1 << 20)
     assert found["over_adapters"] == pytest.approx(1.15, abs=0.005)
     assert found["seconds"] == pytest.approx((3 - found["over_adapters"]) * (1 << 20) / 10e9)
-    assert found["whole_messages"] == 1 and found["seconds"] < found["whole_seconds"] < found["copied_seconds"]
+    assert found["whole_messages"] == 1
+    assert found["seconds"] < found["whole_seconds"] < found["copied_seconds"]
     assert offload(2, 1, 1e9, 1e15, 8)["over_adapters"] == pytest.approx(1, rel=1e-5)
     with pytest.raises(PlanError, match="processes 1: it must be a whole number from 2"):
         offload(1, 1, 1e9, 1e9, 8)

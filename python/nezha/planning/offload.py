@@ -28,6 +28,7 @@ def offload(processes: int, adapters: int, copy_rate: float, adapter_rate: float
 
     whole_messages = min((int(best), int(best) + 1), key=seconds)
     return {"messages": copies, "over_adapters": best, "whole_messages": whole_messages,
-            "seconds": seconds(best), "whole_seconds": seconds(whole_messages), "copied_seconds": seconds(0),
-            "assumptions": ["adapters and processors do not disturb each other, and messages start at once",
+            "seconds": seconds(best), "whole_seconds": seconds(whole_messages),
+            "copied_seconds": seconds(0),
+            "assumptions": ["adapters and processors do not disturb each other; messages start at once",
                             "this library has no such all_gather; the answer is for one that has"]}

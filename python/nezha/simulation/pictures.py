@@ -26,8 +26,8 @@ def balancer(document: Document, path: Path, rails: str) -> None:
     axes[0].set_ylim(-3, 103)
     axes[0].set_xlabel("operation", fontsize=11)
     axes[0].set_ylabel("share of rail 0 (%)", fontsize=11)
-    axes[0].set_title("What policy table decides (0 and 100: a rail timed alone)", fontsize=12, loc="left",
-                      pad=12)
+    axes[0].set_title("What policy table decides (0 and 100: a rail timed alone)", fontsize=12,
+                      loc="left", pad=12)
     axes[0].grid(True, color="#DDDDDD", linewidth=0.7)
     for side in ("top", "right"):
         axes[0].spines[side].set_visible(False)

@@ -28,6 +28,7 @@ missing() {
     printf '%s\n' "libssl-dev needed authentication" "libgtest-dev needed the C++ tests" \
       "libfabric-dev optional RDMA rails"
   fi
+  [ -e /usr/include/simgrid/s4u.hpp ] || echo "libsimgrid-dev optional the comparison of nezha sim with SimGrid"
   has_command fi_info || echo "libfabric-bin optional a look at RDMA devices"
   has_command redis-server || echo "redis-server optional the tests of redis:// stores"
   has_command openssl || echo "openssl optional the tests of rediss:// stores"

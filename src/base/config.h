@@ -83,6 +83,10 @@
   TEXT(interference_file, "", any, 0,                                                              \
        "What splitting costs on this host and what rails lose to each other, as "                  \
        "`nezha bench interference` saved it; empty: the cost is guessed and they lose nothing.")   \
+  TEXT(calibration_file, "", any, 0,                                                               \
+       "What `nezha calibrate` measured: algorithms are chosen by these rates and latencies, and "  \
+       "the balancer begins with them; the same content on all ranks. %r is the rank, %h the host. " \
+       "Empty: what devices state.")                                                               \
   TEXT(aggregator, "", node, kAgreed,                                                               \
        "Aggregation node (`nezha aggregator`) of the job, such as `10.1.0.254:7700`; it adds up what " \
        "ranks send it, beside the rails. Empty: none.")                                            \

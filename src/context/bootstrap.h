@@ -46,6 +46,7 @@ struct BootstrapRequest {
   std::optional<wire::Secret> secret;         // the configured one
   std::vector<transport::RailAddress> rails;  // listening already
   std::vector<std::string> left_out;          // devices that did not become rails, with reasons
+  std::string calibration = "none";           // names the content of calibration_file: equal everywhere
   Nanoseconds deadline = kNever;
   bool store_outlives_job = false;            // then keys of earlier runs may be in it
 };

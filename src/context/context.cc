@@ -53,6 +53,7 @@ Status Context::open(const ContextRequest& request) {
   loop_ = std::move(*loop);
   if (world_size_ > 1) {
     NEZHA_RETURN_IF_ERROR(choose_rails());
+    NEZHA_RETURN_IF_ERROR(load_calibration());
     NEZHA_RETURN_IF_ERROR(load_interference());
     // A policy that cannot be made is refused before anybody waits for this rank.
     if (auto policy = make_policy(); !policy) return policy.status();
@@ -155,6 +156,7 @@ Status Context::join(const ContextRequest& request) {
   bootstrap.secret = *secret;
   bootstrap.rails = rails_;
   bootstrap.left_out = device_left_out_;
+  if (calibration_) bootstrap.calibration = calibration_->name();
   bootstrap.deadline = deadline_;
   bootstrap.store_outlives_job = request.callbacks != nullptr || outlives_job(request.store);
   bootstrap_ = std::make_unique<Bootstrap>(*store_, config_, std::move(bootstrap));
@@ -163,7 +165,7 @@ Status Context::join(const ContextRequest& request) {
   session_ = std::move(*session);
   met_ = true;
   warn_of_strangers();
-  return Status::ok();
+  return agree_costs();
 }
 
 // The store is of no more use. Gone now, its port is free for the next job, and nothing of the caller's
@@ -217,14 +219,12 @@ Status Context::connect() {
     for (const std::string& sentence : sentences) NEZHA_LOG(info, "rails", "%s", sentence.c_str());
   }
   for (auto& connection : mesh->connections) {
-    const double speed = rails_[static_cast<size_t>(connection->rail)].speed_bits_per_s;
-    const double nominal = (speed > 0 ? speed : kNominalBitsPerS) / 8;
+    const double nominal = rate_of(rails_[static_cast<size_t>(connection->rail)]);
     engine_->add_connection(std::move(connection), nominal / config_.streams_per_rail);
   }
   auto rejoin = transport_->rejoin(request, *loop_, *engine_, engine_->supervisor());
   if (!rejoin) return rejoin.status();
   engine_->supervisor().set_rejoin(std::move(*rejoin));
-  agree_costs();
   leave_store(config_.linger_s);
   return Status::ok();
 }
@@ -246,19 +246,31 @@ Status Context::open_aggregation() {
   return Status::ok();
 }
 
-// Every rank computes them from what all ranks published, so they are equal everywhere.
-void Context::agree_costs() {
+// Bytes per second with which a rail begins.
+double Context::rate_of(const transport::RailAddress& rail) const {
+  const Calibration::Rail* measured = calibration_ ? calibration_->find(rail.name) : nullptr;
+  if (measured != nullptr) return measured->bytes_per_s;
+  return (rail.speed_bits_per_s > 0 ? rail.speed_bits_per_s : kNominalBitsPerS) / 8;
+}
+
+// Every rank computes them from what all ranks published, and from files that are equal, so the costs are
+// equal everywhere.
+Status Context::agree_costs() {
   size_t rails = control::kRailsMax;
   for (const transport::PeerAddress& peer : session_.ranks) {
     rails = std::min(rails, peer.rails.size());
   }
   costs_.rails = static_cast<uint32_t>(rails);
   costs_.rate_bytes_per_s = costs_.rail_bytes_per_s = 0;
+  std::vector<std::string> names;
   for (const transport::RailAddress& rail : session_.ranks[0].rails) {
-    const double rate = (rail.speed_bits_per_s > 0 ? rail.speed_bits_per_s : kNominalBitsPerS) / 8;
+    const double rate = rate_of(rail);
     costs_.rate_bytes_per_s += rate;
     costs_.rail_bytes_per_s = std::max(costs_.rail_bytes_per_s, rate);
+    names.push_back(rail.name);
   }
+  if (!calibration_) return Status::ok();
+  return about_calibration(calibration_->apply(names, &costs_));
 }
 
 uint64_t Context::next_generation(const std::string& key) {
@@ -266,13 +278,33 @@ uint64_t Context::next_generation(const std::string& key) {
   return generations_[key]++;
 }
 
+// With the file's name in front.
+Status Context::about_calibration(const Status& status) const {
+  if (status.is_ok()) return status;
+  return error(Code::invalid_argument, "calibration_file %s: %s", config_.calibration_file.c_str(),
+               status.message().c_str());
+}
+
+Status Context::load_calibration() {
+  if (config_.calibration_file.empty()) return Status::ok();
+  auto json = read_file(expand_path(config_.calibration_file, rank_), kCalibrationBytesMax);
+  if (!json) return json.status();
+  auto found = parse_calibration(*json);
+  if (!found) return about_calibration(found.status());
+  calibration_ = std::move(*found);
+  return Status::ok();
+}
+
 Status Context::load_interference() {
   const std::string& path = config_.interference_file;
-  if (path.empty()) return Status::ok();
-  auto json = read_file(path, control::kInterferenceBytesMax);
-  if (!json) return json.status();
   std::vector<std::string> names;
   for (const transport::RailAddress& rail : rails_) names.push_back(rail.name);
+  if (path.empty()) {
+    if (calibration_) interference_ = calibration_->interference(names);
+    return Status::ok();
+  }
+  auto json = read_file(path, control::kInterferenceBytesMax);
+  if (!json) return json.status();
   auto found = control::parse_interference(*json, names);
   if (!found) {
     return error(Code::invalid_argument, "interference_file %s: %s", path.c_str(),

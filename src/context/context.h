@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "base/config.h"
 #include "base/status.h"
 #include "context/bootstrap.h"
+#include "context/calibration.h"
 #include "context/flight_dump.h"
 #include "control/rail_selector.h"
 #include "engine/engine.h"
@@ -82,9 +84,12 @@ class Context {
   Status join(const ContextRequest& request);
   Status connect();
   Status watch_flight();
-  // What the configured file says of these rails.
+  // What the configured files say of these rails.
+  Status load_calibration();
   Status load_interference();
-  void agree_costs();
+  Status about_calibration(const Status& status) const;
+  double rate_of(const transport::RailAddress& rail) const;
+  Status agree_costs();
   Status open_aggregation();
   void leave_store(double patience_s);
   void leave();
@@ -106,6 +111,7 @@ class Context {
   std::mutex generations_mutex_;
   std::map<std::string, uint64_t> generations_;      // guarded by generations_mutex_
   bool met_ = false;
+  std::optional<Calibration> calibration_;
   control::Interference interference_;
   schedule::CostTable costs_;
   std::unique_ptr<transport::Transport> transport_;

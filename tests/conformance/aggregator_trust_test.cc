@@ -215,8 +215,8 @@ TEST(AggregatorTrust, KeepsFewAnswersThatNobodyReads) {
 
 // Tickets, registration and first words of somebody who holds a key, with numbers at and behind borders.
 TEST(AggregatorTrust, OutlivesWhateverAMemberRegisters) {
-  constexpr uint32_t kRanks[] = {0, 1, 2, 3, wire::kTicketRanksMax, wire::kTicketRanksMax + 1, ~0u};
-  constexpr uint16_t kHubs[] = {0, 1, 1, 1, 2, wire::kTicketHubsMax, wire::kTicketHubsMax + 1, 0xFFFF};
+  constexpr uint32_t kRanks[] = {0, 1, 2, 3, aggregation::kTicketRanksMax, aggregation::kTicketRanksMax + 1, ~0u};
+  constexpr uint16_t kNodeCounts[] = {0, 1, 1, 1, 2, aggregation::kTicketNodesMax, aggregation::kTicketNodesMax + 1, 0xFFFF};
   constexpr uint32_t kSessions[] = {0, 0, 1, 7, ~0u};
   constexpr int kMemberRanks[] = {0, 1, 2, -1, 1 << 20};
   const auto node = start_node();
@@ -226,15 +226,15 @@ TEST(AggregatorTrust, OutlivesWhateverAMemberRegisters) {
   int let_in = 0, refused = 0;
   for (uint64_t nonce = 1; nonce <= 400; ++nonce) {
     const uint64_t job = kBad + random() % 3 * 10;
-    const wire::Ticket ticket{job, random() % 2, one_of(kRanks), one_of(kHubs), one_of(kSessions), nonce};
-    HostileMember member(node->port(), ticket, wire::job_key_of(hub_key(), job));
+    const aggregation::Ticket ticket{job, random() % 2, one_of(kRanks), one_of(kNodeCounts), one_of(kSessions), nonce};
+    HostileMember member(node->port(), ticket, aggregation::job_key_of(node_key(), job));
     member.show_ticket();
     bool is_in = member.say_hello(one_of(kMemberRanks)) && member.answer() == wire::Refusal::none;
     if (is_in) member.prove();
     is_in = is_in && member.pass_test();
     ++(is_in ? let_in : refused);
     for (int frames = is_in ? 20 : 0; frames > 0; --frames) {
-      const uint32_t comm = random() % 2 == 0 ? kCommOfAll : wire::desk_comm(0);
+      const uint32_t comm = random() % 2 == 0 ? kCommOfAll : aggregation::registration_comm(0);
       wire::FrameHeader header = frame_of(comm, random() % 3, static_cast<uint32_t>(random() % 3 * 100));
       header.type = static_cast<wire::FrameType>(1 + random() % 8);
       if (random() % 2 == 0) header.op.collective = Collective::send_recv;

@@ -135,15 +135,46 @@ def test_a_file_with_a_field_that_is_none(tmp_path):
         "job", "--file", str(path)).output
 
 
-def test_an_algorithm_on_rails_that_were_measured(tmp_path):
+def calibrated(path, latency_s=30e-6, adds=4e9):
+    """A file of one measured rail of 1 Gbit/s."""
     from nezha import console
     from nezha.simulation import calibration
     from nezha.simulation.fit import Point, RailCosts
 
     found = calibration.Calibration(
-        [calibration.RailFacts("eth0", None, 0.0, 0.0)], [RailCosts(125e6, 30e-6, 0.0, 0.0)], 0.0, 4e9,
-        {"float32": 4e9}, None, None, [Point(4, (0,), "all_reduce", "auto", 1 << 20, 0.02)])
-    console.write_json(calibration.document(found), str(tmp_path / "calibration.json"))
+        [calibration.RailFacts("eth0", None, 0.0, 0.0)], [RailCosts(125e6, latency_s, 0.0, 0.0)], 0.0,
+        adds, {"float32": adds}, None, None, [Point(4, (0,), "all_reduce", "auto", 1 << 20, 0.02)])
+    console.write_json(calibration.document(found), str(path))
+    return str(path)
+
+
+def test_the_library_chooses_by_a_calibration(tmp_path):
+    path = calibrated(tmp_path / "calibration.json", latency_s=3e-3)
+    asked = ["algorithm", "--nodes", "8", "-b", "256K", "-e", "256K", "--json"]
+    measured = json.loads(answer(*asked, "--calibration", path))["rows"][0]
+    named = json.loads(answer(*asked, "--rates", "1Gbit/s:3ms"))["rows"][0]
+    assert named["chosen"] != named["cheapest"] == measured["chosen"] == measured["cheapest"]
+
+
+def test_a_job_on_rails_that_were_measured(tmp_path):
+    job = ["job", "--params", "2B", "--nodes", "4", "--gpus", "1", "--accelerator", "A100", "--seq",
+           "2048", "--batch", "64", "--bucket", "1M", "--json"]
+    path = calibrated(tmp_path / "calibration.json", adds=2e9)
+    measured = json.loads(answer(*job, "--calibration", path))
+    named = json.loads(answer(*job, "--nics", "1x1Gbit/s", "--latency", "30us", "--adds", "2GB/s",
+                              "--efficiency", "1"))
+    assert measured["data_parallel"]["seconds"] == pytest.approx(named["data_parallel"]["seconds"])
+    assert measured["rates"] == "measured" and named["rates"] == "advertised"
+    assert {row["known_as"] for row in named["traffic"]} == {"extrapolated"}
+    assert "nics, latency, adds as measured" in " ".join(measured["assumptions"])
+    own = json.loads(answer(*job, "--calibration", path, "--nics", "1x10Gbit/s"))
+    assert own["rates"] == "advertised" and own["assumptions"][-1].startswith("latency, adds as measured")
+    exact = [*job[:-3], "--bucket", "1048576", "--params", "524288", "--calibration", path, "--json"]
+    assert json.loads(answer(*exact))["traffic"][0]["known_as"] == "measured"
+
+
+def test_an_algorithm_on_rails_that_were_measured(tmp_path):
+    calibrated(tmp_path / "calibration.json")
     asked = ["algorithm", "--nodes", "4", "-b", "1M", "-e", "4M", "--json"]
     measured = json.loads(answer(*asked, "--calibration", str(tmp_path / "calibration.json")))
     named = json.loads(answer(*asked, "--rates", "1Gbit/s:30us"))

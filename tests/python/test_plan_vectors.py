@@ -10,8 +10,10 @@ import pytest
 from nezha.bench.formulas import bus_factor
 from nezha.planning import job as answers
 from nezha.planning.job_spec import read_job
+from nezha.planning.errors import PlanError
 from nezha.planning.library import divide
 from nezha.planning.measured import read_measured
+from nezha.planning.offload import offload
 from nezha.planning.rule_of_thumb import rule_of_thumb, transfer_seconds
 from nezha.planning.static_rails import fewest_rails
 from nezha.planning.tables import accelerator, practical
@@ -159,6 +161,17 @@ def test_the_three_and_a_half_times_rule(fast, slow, limit):
 @pytest.mark.parametrize("hosts, rails", [(32, 7), (384, 11), (2048, 14)])
 def test_rails_for_fixed_directions(hosts, rails):
     assert fewest_rails(hosts) == rails
+
+
+def test_adapters_carry_a_part_of_what_a_node_gathers():
+    found = offload(4, 2, 10e9, 12.5e9, 1 << 20)
+    assert found["over_adapters"] == pytest.approx(1.15, abs=0.005)
+    assert found["seconds"] == pytest.approx((3 - found["over_adapters"]) * (1 << 20) / 10e9)
+    assert found["whole_messages"] == 1
+    assert found["seconds"] < found["whole_seconds"] < found["copied_seconds"]
+    assert offload(2, 1, 1e9, 1e15, 8)["over_adapters"] == pytest.approx(1, rel=1e-5)
+    with pytest.raises(PlanError, match="processes 1: it must be a whole number from 2"):
+        offload(1, 1, 1e9, 1e9, 8)
 
 
 def test_bits_and_bytes_are_told_apart():

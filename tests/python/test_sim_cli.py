@@ -110,3 +110,29 @@ def test_a_mistake_gets_one_sentence(arguments, words):
 def test_calibrate_refuses_what_would_tell_nothing(arguments, words):
     done = CliRunner().invoke(calibrate_app, arguments)
     assert done.exit_code == 2 and words in done.output
+
+
+@pytest.mark.parametrize("command, more", [
+    ("balancer", ["--operations", "20"]), ("aggregation", ["--rail", "1", "--radix", "2"])])
+def test_a_picture_beside_the_table(tmp_path, command, more):
+    path = tmp_path / "picture.png"
+    done = run(command, "--hosts", "2,4", *RATES, "-b", "1M", "-e", "4M", *more, "--plot", str(path))
+    assert done.exit_code == 0, done.output
+    assert path.read_bytes().startswith(b"\x89PNG") and f"plot: {path}" in done.output
+    missing = run(command, "--hosts", "2", *RATES, "-b", "1M", "-e", "1M", *more, "--plot",
+                  str(tmp_path / "nowhere" / "a.xyz"))
+    assert missing.exit_code == 1 and "a.xyz" in missing.output
+
+
+def test_the_papers_combinations_are_those_of_the_single_commands():
+    sizes = ["-b", "1M", "-e", "1M"]
+    found = json.loads(answer("paper", "--hosts", "4", *sizes, "--json"))["combinations"]
+    assert [each["name"] for each in found] == ["TCP and TCP", "TCP and RDMA",
+                                                "TCP and switches that add up"]
+    rdma = json.loads(answer("balancer", "--hosts", "4", "--rates", "8.6G:60us,5.1G:17us", "--advertised",
+                             "100G,128G", *sizes, "--json"))
+    assert found[1]["rows"] == rdma["rows"]
+    switches = json.loads(answer("aggregation", "--hosts", "4", "--rates", "8.6G:60us,2.96G:4us",
+                                 "--rail", "1", "--radix", "36", "--adds", "1000GB/s", *sizes, "--json"))
+    assert found[2]["rows"] == switches["rows"]
+    assert "TCP and RDMA, 8.6G:60us" in answer("paper", "--hosts", "4", *sizes)

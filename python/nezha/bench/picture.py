@@ -26,7 +26,7 @@ def write(figure: Any, path: Path) -> None:
     try:
         with whole_file(path) as place:
             figure.savefig(place)
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: no format of that name
         raise BenchError(f"cannot write the plot {path}: {error}") from error
     finally:
         drawing().close(figure)

@@ -43,6 +43,13 @@ Examples:
   nezha plan rails --file cluster.yaml   what a given cabling can do
 """
 
+_OFFLOAD_HELP = """How much of an all_gather inside a node its adapters should carry.
+
+\b
+Example:
+  nezha plan offload --processes 4 --adapters 2 --copy 10GB/s --adapter 100Gbit/s
+"""
+
 app = App(no_args_is_help=True, help="What a cluster can do, computed before it is bought or cabled.")
 _JSON = json_option()
 
@@ -135,7 +142,8 @@ def algorithm(nodes: int = typer.Option(..., "--nodes", help="Ranks, one a node.
                                                                     measured.rate_lost)
         if interference is not None:
             split_cost_s, lost = read_interference(interference, len(found))
-        question = algorithms.Question(collective, nodes, found, split_cost_s, lost)
+        question = algorithms.Question(collective, nodes, found, split_cost_s, lost,
+                                       measured.adds if measured else None, measured is not None)
         sizes = size_list(parse_size(minbytes), parse_size(maxbytes), factor, 4)
         answers = [algorithms.answer(question, size) for size in sizes]
         crossings = algorithms.crossings(question, sizes[0], sizes[-1]) if len(sizes) > 1 else []
@@ -183,6 +191,23 @@ def check(
             document = checks.number(parse_rate("busbw", busbw), ranks, wires)
     show = plan_show.checked_table if table is not None else plan_show.checked_number
     answer("check", document, json_to, show)
+
+
+@app.command(help=_OFFLOAD_HELP)
+def offload(processes: int = typer.Option(..., "--processes", help="Of the node."),
+            adapters: int = typer.Option(..., "--adapters", help="Of the node."),
+            copy: str = typer.Option(..., "--copy", help="What a process copies while all do: 10GB/s."),
+            adapter: str = typer.Option(..., "--adapter", help="Of one: 100Gbit/s."),
+            size: str = typer.Option("1M", "--size", help="Bytes that every process has."),
+            json_to: Optional[str] = _JSON) -> None:
+    from ..planning import offload as formula
+    from ..planning.units import parse_rate
+    from . import plan_show
+
+    with one_sentence("offload"):
+        document = formula.offload(processes, adapters, parse_rate("copy", copy),
+                                   parse_rate("adapter", adapter), parse_size(size))
+    answer("offload", document, json_to, plan_show.offload)
 
 
 def _add_job() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Dict, Optional
 
@@ -20,6 +21,7 @@ need units: 400Gbit/s or 400G are bits, 50GB/s bytes.
 Examples:
   nezha plan job --params 80B --nodes 64 --gpus 8 --nics 8x400Gbit/s --accelerator H100 \\
       --seq 4096 --batch 1024 --zero 3
+  nezha plan job --file job.yaml --calibration out/calibration.json
   nezha plan job --file job.yaml --second 100Gbit/s:20us --interference 0.27,0.05
 """
 
@@ -71,17 +73,28 @@ def job(file: Optional[Path] = _text("--file", text="A YAML file with these fiel
         adds: Optional[str] = _text("--adds", text="What a rank adds of other nodes' data, where "
                                                    "processors do it: 4GB/s (default: costs "
                                                    "nothing)."),
+        calibration: Optional[Path] = _text("--calibration", text="Rails as nezha calibrate measured "
+                                                                  "them, for --nics, --latency and "
+                                                                  "--adds where they are not given."),
         json_to: Optional[str] = json_option()) -> None:
-    from ..planning import job_report
+    from ..planning import calibrated, job_report
     from ..planning.documents import read_document
     from ..planning.job_spec import READERS, read_job
+    from ..simulation import calibration as calibrations
     from .plan import answer, one_sentence
 
     options = {name: value for name, value in locals().items() if name in READERS and value is not None}
     with one_sentence("job"):
         given = read_document(file, set(READERS)) if file is not None else {}
         given.update(options)
-        document = job_report.report(read_job(given), given)
+        if calibration is None:
+            document = job_report.report(read_job(given), given)
+        else:
+            measured = calibrations.read(calibration)
+            fields = calibrated.fields(measured.rails(), measured.rate_lost, measured.adds)
+            asked = replace(read_job({**fields, **given}), nics_measured="nics" not in given)
+            document = job_report.report(asked, {**fields, **given}, measured.known_as)
+            document["assumptions"].append(calibrated.assumption(given, str(calibration)))
     answer("job", document, json_to, show)
 
 
@@ -91,7 +104,7 @@ def show(document: Dict[str, Any]) -> None:
     _traffic(document)
     hidden, switches = document["hidden_with"], document["in_network"]
     if hidden and hidden["nics"]:
-        sentences([f"Hidden from {rate_text(hidden['rate'])} of a node on, as advertised: "
+        sentences([f"Hidden from {rate_text(hidden['rate'])} of a node on, as {document['rates']}: "
                    f"{hidden['nics']} NICs of {rate_text(hidden['of'])}."])
     elif hidden:
         sentences([f"No network hides it: {hidden['why']}."])
@@ -103,8 +116,9 @@ def show(document: Dict[str, Any]) -> None:
     thumb = document["rule_of_thumb"]
     if thumb["between_s"]:
         text = (f"Rule of thumb (gradients twice, bandwidth alone, {bytes_text(thumb['bytes'])}): "
-                f"{time_text(thumb['between_s'])} at the advertised rate, "
-                f"{time_text(thumb['practical_s'])} at what is reached of it")
+                f"{time_text(thumb['between_s'])} at the {document['rates']} rate")
+        if document["rates"] == "advertised":
+            text += f", {time_text(thumb['practical_s'])} at what is reached of it"
         slower = f"; {thumb['slower']:.3g} times as long as inside a node" if thumb["slower"] else ""
         sentences([text + slower + "."])
     sentences(f"Assumed: {text}." for text in document["assumptions"])
@@ -136,7 +150,7 @@ def _traffic(document: Dict[str, Any]) -> None:
         "latency": time_text(row["latency_s"]),
         "bandwidth": time_text(row["transfer_s"]),
         **_adding(row),
-        "how": row["how"],
+        "known as": row["known_as"], "how": row["how"],
     } for row in document["traffic"]])
     data = document["data_parallel"]
     sentences([f"Data parallel: {time_text(data['seconds'])}, of which {time_text(data['window'])} "

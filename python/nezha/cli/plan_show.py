@@ -180,3 +180,13 @@ def checked_number(document: Document) -> None:
         f"Gbit/s), one direction: {limit['what']}.",
         f"80 to 90 % of an advertised rate are reached at best; {document['of_both_directions']}.",
         *document["causes"]])
+
+
+def offload(document: Dict[str, Any]) -> None:
+    """How many messages, and what that brings."""
+    sentences([
+        f"Of the {document['messages']} messages that a process gets, {document['over_adapters']:.2f} "
+        f"over the adapters make both end together: {time_text(document['seconds'])} instead of "
+        f"{time_text(document['copied_seconds'])}.",
+        f"In whole messages: {document['whole_messages']}, {time_text(document['whole_seconds'])}."])
+    sentences(f"Assumed: {text}." for text in document["assumptions"])

@@ -14,7 +14,7 @@ from ..bench.sizes import parse_size, size_list
 from ..errors import Error
 from ..lab import LabError
 from ..planning.errors import PlanError
-from . import sim_aggregation, sim_balancer, sim_rails, sim_switch
+from . import sim_aggregation, sim_balancer, sim_options as options, sim_paper, sim_rails, sim_switch
 from .conventions import FOUND, WRONG_LINE, App, json_option
 
 _COLLECTIVE_HELP = """A collective over sizes and hosts: its time, where it goes, what every rail carries.
@@ -48,7 +48,6 @@ Example:
 
 app = App(no_args_is_help=True, help="What happens in time, on clusters that need not exist.")
 _JSON = json_option()
-_RATES = typer.Option(None, "--rates", help="RATE:LATENCY of each rail, such as 25Gbit/s:20us,10G:50us.")
 
 
 def one_sentence(command: str, code: int = WRONG_LINE) -> ContextManager[None]:
@@ -66,18 +65,15 @@ def answer(command: str, document: Any, json_to: Optional[str], show: Callable[[
 @app.command(help=_COLLECTIVE_HELP)
 def collective(
         name: str = typer.Argument("all_reduce", help="all_reduce, broadcast, ..."),
-        hosts: str = typer.Option(..., "--hosts", help="How many, or several counts: 4,64,1024."),
-        rates: Optional[str] = _RATES,
-        calibration: Optional[Path] = typer.Option(None, "--calibration", help="Or what nezha calibrate "
-                                                                               "has measured."),
-        minbytes: str = typer.Option("64K", "-b", "--minbytes", help="Smallest size."),
-        maxbytes: str = typer.Option("64M", "-e", "--maxbytes", help="Largest size."),
-        factor: int = typer.Option(4, "-f", "--stepfactor", help="Each size is so many times the one "
-                                                                 "before."),
-        algorithm: str = typer.Option("auto", "--algorithm", help="ring, bcube, ... (default: the "
-                                                                  "library's choice)."),
+        hosts: str = options.HOSTS,
+        rates: Optional[str] = options.RATES,
+        calibration: Optional[Path] = options.CALIBRATION,
+        minbytes: str = options.minbytes("64K"),
+        maxbytes: str = options.maxbytes("64M"),
+        factor: int = options.factor(4),
+        algorithm: str = options.ALGORITHM,
         root: int = typer.Option(0, "--root", help="Of broadcast, reduce, gather, scatter."),
-        gap: str = typer.Option("0us", "--gap", help="Processor time of a message."),
+        gap: str = options.GAP,
         slow: List[str] = typer.Option([], "--slow", help="HOST:FACTOR, a host with so many times the "
                                                           "rate: 3:0.5; repeatable."),
         late: List[str] = typer.Option([], "--late", help="HOST:TIME, a host that begins later: 3:2ms; "
@@ -86,13 +82,12 @@ def collective(
         seed: int = typer.Option(1, "--seed", help="Of --vary."),
         change: List[str] = typer.Option([], "--change", help="RAIL:FACTOR@TIME, a rail that gets slower "
                                          "(0: dies), as 1:0@2ms; RAIL/HOST on one host; repeatable."),
-        interference: Optional[Path] = typer.Option(None, "--interference", help="The file of nezha "
-                                                    "bench interference."),
+        interference: Optional[Path] = options.INTERFERENCE,
         tree: Optional[str] = typer.Option(None, "--tree", help="POD:OVER, a fat tree: pods of POD hosts "
                                            "with uplinks oversubscribed OVER times, such as 32:2."),
         timeline: Optional[Path] = typer.Option(None, "--timeline", help="Write every transfer of the "
                                                 "largest size for ui.perfetto.dev; up to 64 hosts."),
-        plot_to: Optional[Path] = typer.Option(None, "--plot", help="Write a picture."),
+        plot_to: Optional[Path] = options.PLOT,
         json_to: Optional[str] = _JSON) -> None:
     from ..simulation import show, sweep
 
@@ -131,7 +126,7 @@ def study(rates: List[str] = typer.Option([], "--rates", help="Rails of one case
           hosts: str = typer.Option("4,5,6", "--hosts", help="Worlds to predict."),
           seconds: float = typer.Option(0.5, "--seconds", min=0.01, help="Of each size in each run."),
           passes: int = typer.Option(2, "--passes", min=1, help="Runs; the quickest counts."),
-          plot_to: Optional[Path] = typer.Option(None, "--plot", help="Write a picture."),
+          plot_to: Optional[Path] = options.PLOT,
           json_to: Optional[str] = _JSON) -> None:
     from ..simulation import show, study as studies, sweep
     from . import rates as lab_rates
@@ -153,5 +148,6 @@ def study(rates: List[str] = typer.Option([], "--rates", help="Rails of one case
 
 app.command(name="balancer", help=sim_balancer.HELP)(sim_balancer.balancer)
 app.command(name="aggregation", help=sim_aggregation.HELP)(sim_aggregation.aggregation)
+app.command(name="paper", help=sim_paper.HELP)(sim_paper.paper)
 app.command(name="rails", help=sim_rails.HELP)(sim_rails.rails)
 app.command(name="switch", help=sim_switch.HELP)(sim_switch.switch)

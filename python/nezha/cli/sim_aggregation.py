@@ -9,10 +9,12 @@ import typer
 
 from .. import console
 from ..bench import output as bars
+from ..bench.errors import BenchError
 from ..bench.sizes import parse_size, size_list
 from ..errors import Error
 from ..planning.errors import PlanError
 from ..planning.units import parse_rate
+from . import sim_options as options
 from .conventions import FOUND, WRONG_LINE, json_option
 
 HELP = """An all_reduce through aggregation nodes, beside the algorithms of hosts.
@@ -24,33 +26,31 @@ in two. docs/aggregation.md says what nodes are.
 \b
 Examples:
   nezha sim aggregation --hosts 4,16,64 --rates 10G:20us,10G:20us --rail 1
+  nezha sim aggregation --hosts 4,16 --rates 10G:20us,10G:20us --rail 1 --plot out/nodes.png
   nezha sim aggregation --hosts 6 --rates 250Mbit/s:30us --radix 3
   nezha sim aggregation --hosts 16 --rates 25G:10us --port 100G --adds 12GB/s --json=out/nodes.json
 """
 
 
 def aggregation(
-    hosts: str = typer.Option(..., "--hosts", help="How many, or several counts: 4,64,1024."),
-    rates: Optional[str] = typer.Option(None, "--rates", help="RATE:LATENCY of each rail, such as "
-                                        "25Gbit/s:20us,10G:50us."),
-    calibration: Optional[Path] = typer.Option(None, "--calibration", help="Or what nezha calibrate has "
-                                               "measured."),
+    hosts: str = options.HOSTS,
+    rates: Optional[str] = options.RATES,
+    calibration: Optional[Path] = options.CALIBRATION,
     rail: int = typer.Option(0, "--rail", help="The rail that leads to the nodes."),
     radix: int = typer.Option(16, "--radix", help="Children of a node, 2 to 4096."),
     port: Optional[str] = typer.Option(None, "--port", help="RATE of a node's port (default: as much as "
                                        "its children's wires together)."),
     adds: Optional[str] = typer.Option(None, "--adds", help="What a node adds, such as 12GB/s (default: "
                                        "what a host does)."),
-    minbytes: str = typer.Option("64K", "-b", "--minbytes", help="Smallest size."),
-    maxbytes: str = typer.Option("64M", "-e", "--maxbytes", help="Largest size."),
-    factor: int = typer.Option(4, "-f", "--stepfactor", help="Each size is so many times the one "
-                               "before."),
-    algorithm: str = typer.Option("auto", "--algorithm", help="Of the hosts: ring, bcube, ... (default: "
-                                  "the library's choice)."),
-    gap: str = typer.Option("0us", "--gap", help="Processor time of a message."),
+    minbytes: str = options.minbytes("64K"),
+    maxbytes: str = options.maxbytes("64M"),
+    factor: int = options.factor(4),
+    algorithm: str = options.ALGORITHM,
+    gap: str = options.GAP,
+    plot_to: Optional[Path] = options.PLOT,
     json_to: Optional[str] = json_option(),
 ) -> None:
-    from ..simulation import aggregation as trees, show, sweep
+    from ..simulation import aggregation as trees, pictures, show, sweep
 
     with console.one_line("sim aggregation", PlanError, Error, ValueError, code=WRONG_LINE):
         world = sweep.World(rates, calibration, gap)
@@ -61,5 +61,8 @@ def aggregation(
         sizes = size_list(parse_size(minbytes), parse_size(maxbytes), factor, 4)
         with bars.progress() as step:
             document = trees.run(counts, sizes, world.cluster, nodes, algorithm, step)
-    with console.one_line("sim aggregation", PlanError, ValueError, code=FOUND):
+    with console.one_line("sim aggregation", PlanError, BenchError, ValueError, code=FOUND):
         console.answer(document, json_to, show.aggregation)
+        if plot_to is not None:
+            pictures.aggregation(document, plot_to, rates or str(calibration))
+            typer.echo(f"plot: {plot_to}", err=True)

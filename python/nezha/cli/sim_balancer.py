@@ -9,10 +9,12 @@ import typer
 
 from .. import console
 from ..bench import output as bars
+from ..bench.errors import BenchError
 from ..bench.sizes import parse_size, size_list
 from ..errors import Error
 from ..planning.errors import PlanError
 from ..planning.units import parse_rate
+from . import sim_options as options
 from .conventions import FOUND, WRONG_LINE, json_option
 
 HELP = """What the balancer converges to, and in how many operations.
@@ -25,32 +27,29 @@ other, until its shares stay. Beside it policy pull, which needs no shares, and 
 Examples:
   nezha sim balancer --hosts 4,8 --rates 8.6G:60us,5.1G:17us
   nezha sim balancer --hosts 4 --rates 25G:20us,10G:50us --advertised 100G,100G -b 1M -e 64M
+  nezha sim balancer --hosts 4,128 --rates 8.6G:60us,5.1G:17us --plot out/balancer.png
   nezha sim balancer --hosts 5 --calibration out/calibration.json --json=out/balancer.json
 """
 
 
 def balancer(
-    hosts: str = typer.Option(..., "--hosts", help="How many, or several counts: 4,64,1024."),
-    rates: Optional[str] = typer.Option(None, "--rates", help="RATE:LATENCY of each rail, such as "
-                                        "25Gbit/s:20us,10G:50us."),
-    calibration: Optional[Path] = typer.Option(None, "--calibration", help="Or what nezha calibrate has "
-                                               "measured."),
+    hosts: str = options.HOSTS,
+    rates: Optional[str] = options.RATES,
+    calibration: Optional[Path] = options.CALIBRATION,
     advertised: Optional[str] = typer.Option(None, "--advertised", help="RATE of each rail, as its "
                                              "device says (default: what --rates or --calibration "
                                              "say)."),
-    interference: Optional[Path] = typer.Option(None, "--interference", help="The file of nezha bench "
-                                                "interference."),
-    minbytes: str = typer.Option("512K", "-b", "--minbytes", help="Smallest size."),
-    maxbytes: str = typer.Option("32M", "-e", "--maxbytes", help="Largest size."),
-    factor: int = typer.Option(8, "-f", "--stepfactor", help="Each size is so many times the one "
-                               "before."),
-    algorithm: str = typer.Option("auto", "--algorithm", help="ring, bcube, ... (default: the library's "
-                                  "choice)."),
+    interference: Optional[Path] = options.INTERFERENCE,
+    minbytes: str = options.minbytes("512K"),
+    maxbytes: str = options.maxbytes("32M"),
+    factor: int = options.factor(8),
+    algorithm: str = options.ALGORITHM,
     operations: int = typer.Option(200, "--operations", help="Stop after so many, 20 to 400, where the "
                                    "shares do not stay before."),
+    plot_to: Optional[Path] = options.PLOT,
     json_to: Optional[str] = json_option(),
 ) -> None:
-    from ..simulation import convergence, show, sweep
+    from ..simulation import convergence, pictures, show, sweep
 
     with console.one_line("sim balancer", PlanError, Error, ValueError, code=WRONG_LINE):
         world = sweep.World(rates, calibration, interference=interference)
@@ -60,5 +59,8 @@ def balancer(
         with bars.progress() as step:
             document = convergence.run(sweep.counts("hosts", hosts), sizes, world.cluster, told,
                                        algorithm, operations, step)
-    with console.one_line("sim balancer", PlanError, ValueError, code=FOUND):
+    with console.one_line("sim balancer", PlanError, BenchError, ValueError, code=FOUND):
         console.answer(document, json_to, show.balancer)
+        if plot_to is not None:
+            pictures.balancer(document, plot_to, rates or str(calibration))
+            typer.echo(f"plot: {plot_to}", err=True)

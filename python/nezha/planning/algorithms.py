@@ -22,7 +22,8 @@ _FINE = 1.01  # crossovers are found to one percent
 class Question:
     """What is compared. rails: bytes per second and latency in seconds of each.
 
-    split_cost_s and rate_lost as in library.divide.
+    split_cost_s and rate_lost as in library.divide; adds: bytes per second of a rank, None: the library's
+    constant. calibrated: the library begins with these costs (its option calibration_file).
     """
 
     collective: str
@@ -30,6 +31,8 @@ class Question:
     rails: Rails
     split_cost_s: Optional[float] = None
     rate_lost: Optional[Sequence[Sequence[float]]] = None
+    adds: Optional[float] = None
+    calibrated: bool = False
 
     def __post_init__(self) -> None:
         whole("nodes", self.nodes, 2, RANKS_MAX)
@@ -39,8 +42,9 @@ class Question:
 class Answer:
     """One size: the division among rails, the costs with the latencies given, and the two choices.
 
-    chosen: what the library runs; it chooses with the sum of the rates and a constant latency,
-    which it does not measure. cheapest: the least of what it may choose, with the latencies given.
+    chosen: what the library runs; it chooses with the sum of the rates and a constant latency, or with
+    the mean of the latencies where it has read a calibration. cheapest: the least of what it may choose,
+    with the latencies given.
     """
 
     size: int
@@ -72,9 +76,13 @@ def answer(question: Question, size: int) -> Answer:
     """Costs and choices at `size` bytes. Raises PlanError for a collective that does not exist."""
     division = divide(size, question.rails, question.split_cost_s, question.rate_lost)
     rate, latency_s = together(question, division.used)
-    comparison = compare(question.collective, size, question.nodes, rate, latency_s, len(division.used))
+    comparison = compare(question.collective, size, question.nodes, rate, latency_s, len(division.used),
+                         question.adds)
     whole_rate = sum(each for each, _ in question.rails)
-    shipped = compare(question.collective, size, question.nodes, whole_rate, None, len(question.rails))
+    mean_s = sum(each * late for each, late in question.rails) / whole_rate
+    shipped = compare(question.collective, size, question.nodes, whole_rate,
+                      mean_s if question.calibrated else None, len(question.rails),
+                      question.adds if question.calibrated else None)
     return Answer(size, division, comparison, shipped.chosen)
 
 
@@ -172,7 +180,10 @@ def document(question: Question, answers: Sequence[Answer],
         } for each in crossed],
         "assumptions": [
             "rates are reached in full, and all hosts are alike and equally far",
-            "a host adds 4 GB/s (the library's constant)",
+            "a host adds 4 GB/s (the library's constant)" if question.adds is None else
+            f"a host adds {question.adds / 1e9:.3g} GB/s (as calibrated)",
+            "the library chooses its algorithm by these costs, if its option calibration_file names the "
+            "calibration" if question.calibrated else
             "the library chooses its algorithm with the sum of the rates and 30 us a message, "
             "whatever the latency is",
             "interference: " + ("as given" if question.rate_lost else "none given, so rails lose "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Any, Callable, Dict, List, Mapping, Optional
 
 from . import job as answers
 from .job_spec import Job, defaults_of
@@ -13,13 +13,17 @@ from .traffic import operations, pipeline_time, tensor_time, timing
 from .units import bytes_text
 
 
-def report(job: Job, given: Mapping[str, Any]) -> Dict[str, Any]:
-    """Everything about `job`; `given`: the fields that somebody gave, the others are named as
+KnownAs = Callable[[str, int, int], str]  # of a collective over so many nodes, of so many bytes
+
+
+def report(job: Job, given: Mapping[str, Any],
+           known_as: KnownAs = lambda collective, nodes, size: "extrapolated") -> Dict[str, Any]:
+    """Everything about `job`; `given`: the fields that somebody gave or measured, the others are named as
     assumed."""
     memory, thumb = answers.memory(job), rule_of_thumb(job)
     capacity = job.accelerator.memory if job.accelerator else None
     return {
-        "accelerators": job.world,
+        "accelerators": job.world, "rates": "measured" if job.nics_measured else "advertised",
         "replicas": job.replicas,
         "micro_batch": job.one_batch,
         "micro_batches": job.micro_batches,
@@ -32,7 +36,7 @@ def report(job: Job, given: Mapping[str, Any]) -> Dict[str, Any]:
             "seconds": answers.compute_seconds(job)
         },
         "iteration": _iteration(job),
-        "traffic": _traffic(job),
+        "traffic": _traffic(job, known_as),
         "data_parallel": {
             "seconds": answers.data_time(job).total_s, "window": answers.window_seconds(job),
             "exposed": answers.exposed_seconds(job)
@@ -64,7 +68,7 @@ def _iteration(job: Job) -> Dict[str, Any]:
     }
 
 
-def _traffic(job: Job) -> List[Dict[str, Any]]:
+def _traffic(job: Job, known_as: KnownAs) -> List[Dict[str, Any]]:
     rows = []
     for each in operations(job):
         once = timing(job, each)
@@ -77,6 +81,8 @@ def _traffic(job: Job) -> List[Dict[str, Any]]:
             "what": f"{each.collective} of {each.what}", "bytes": factor * each.size * each.repeats,
             "seconds": time.total_s, "latency_s": time.latency_s, "transfer_s": time.transfer_s,
             "adds_s": time.adds_s,
+            "known_as": known_as(each.collective, job.replica_nodes,
+                                 round(each.size / once.buckets / job.replicas_in_node)),
             "how": f"{each.repeats} x {once.buckets} bucket(s), " + ", ".join(levels)})
     for what, (size, time) in (("tensor groups, all_reduce of activations", tensor_time(job)),
                                ("pipeline, activations and their gradients", pipeline_time(job))):
@@ -84,7 +90,7 @@ def _traffic(job: Job) -> List[Dict[str, Any]]:
             rows.append({
                 "what": what, "bytes": size, "seconds": time.total_s, "latency_s": time.latency_s,
                 "transfer_s": time.transfer_s, "adds_s": time.adds_s,
-                "how": "waited for"
+                "known_as": "extrapolated", "how": "waited for"
             })
     return rows
 

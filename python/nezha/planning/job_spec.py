@@ -29,7 +29,7 @@ class Job:
     gradients and parameters can travel, None: as ZeRO's stage allows; second: (bytes per second,
     seconds) of a second rail of every node; rate_lost: by the first and by the second while both
     run; adds: bytes per second that a rank adds of what comes from other nodes, None: as fast as an
-    accelerator, which costs nothing.
+    accelerator, which costs nothing; nics_measured: `nics` is what they reach, and not advertised.
     """
 
     params: float
@@ -59,6 +59,7 @@ class Job:
     second: Optional[Tuple[float, float]] = None
     rate_lost: Tuple[float, float] = (0.0, 0.0)
     adds: Optional[float] = None
+    nics_measured: bool = False
 
     @property
     def world(self) -> int:
@@ -119,9 +120,9 @@ class Job:
 
     def outside(self) -> float:
         """Bytes per second between nodes that one accelerator has when all of its node send, the
-        rule applied."""
+        rule applied to what is advertised."""
         count, rate = self.nics or (0, 0.0)
-        return count * rate * self.efficiency / self.gpus
+        return count * rate * (1.0 if self.nics_measured else self.efficiency) / self.gpus
 
 
 _Reader = Callable[[str, Any], Any]

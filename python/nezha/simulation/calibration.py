@@ -123,25 +123,72 @@ def read(path: Path) -> Calibration:
     content = read_json(path)
     if not isinstance(content, dict) or content.get("kind") != KIND or content.get("version") != VERSION:
         raise PlanError(f"{path} is no file of nezha calibrate (version {VERSION})")
+    fields = _Fields(path, content)
+    rails = [_Fields(path, each, f"rails[{i}].") for i, each in enumerate(fields.rows("rails"))]
+    facts = [RailFacts(each.text("name"), None if each.value("nominal_gbps") is None else
+                       each.above("nominal_gbps") * 1e9 / 8, each.number("burst_bytes"),
+                       each.number("segment_bytes")) for each in rails]
+    costs = [RailCosts(each.above("rate_gbps") * 1e9 / 8, each.number("latency_us") / 1e6,
+                       each.number("gap_us") / 1e6, each.number("fit_error")) for each in rails]
+    points = [_Fields(path, each, f"points[{i}].") for i, each in enumerate(fields.rows("points"))]
+    split, by_dtype = fields.value("split_cost_us"), content.get("adds_by_dtype") or {}
+    adds = _Fields(path, by_dtype, "adds_by_dtype.")
+    found = Calibration(
+        facts, costs, fields.number("gap_us") / 1e6, 1e9 * fields.above("adds_gb_per_s"),
+        {dtype: 1e9 * adds.above(dtype) for dtype in by_dtype}, fields.value("rate_lost"),
+        None if split is None else fields.number("split_cost_us") / 1e6,
+        [Point(int(each.above("hosts")), tuple(int(rail) for rail in each.rows("rails")),
+               each.text("collective"), each.text("algorithm"), int(each.number("size")),
+               each.above("time_us") / 1e6) for each in points])
     try:
-        split = content["split_cost_us"]
-        found = Calibration(
-            [RailFacts(str(each["name"]), None if each["nominal_gbps"] is None else
-                       float(each["nominal_gbps"]) * 1e9 / 8, float(each["burst_bytes"]),
-                       float(each["segment_bytes"]))
-             for each in content["rails"]],
-            [RailCosts(float(each["rate_gbps"]) * 1e9 / 8, float(each["latency_us"]) / 1e6,
-                       float(each["gap_us"]) / 1e6, float(each["fit_error"]))
-             for each in content["rails"]],
-            float(content["gap_us"]) / 1e6, float(content["adds_gb_per_s"]) * 1e9,
-            {str(dtype): float(rate) * 1e9 for dtype, rate in content.get("adds_by_dtype", {}).items()},
-            content["rate_lost"],
-            None if split is None else float(split) / 1e6,
-            [Point(int(each["hosts"]), tuple(each["rails"]), each["collective"], each["algorithm"],
-                   int(each["size"]), float(each["time_us"]) / 1e6) for each in content["points"]])
-        if not found.points:
-            raise PlanError(f"{path}: points is empty: nothing was measured")
         found.cluster(2)
-    except (KeyError, TypeError, ValueError) as error:
-        raise PlanError(f"{path} is damaged: {error}; measure again with nezha calibrate") from None
+    except (TypeError, ValueError) as error:
+        raise PlanError(f"{path}: {error}; measure again with nezha calibrate") from None
     return found
+
+
+class _Fields:
+    """The fields of an object in the file, each refused with its place, its value and what it must be."""
+
+    def __init__(self, path: Path, content: Any, place: str = "") -> None:
+        self._path, self._place = path, place
+        self._content = content if isinstance(content, dict) else {}
+
+    def _refused(self, name: str, allowed: str) -> PlanError:
+        value = repr(self._content[name]) if name in self._content else "missing"
+        return PlanError(f"{self._path}: {self._place}{name} is {value[:80]}, and must be {allowed}; "
+                         "measure again with nezha calibrate")
+
+    def value(self, name: str) -> Any:
+        """Whatever it is."""
+        if name not in self._content:
+            raise self._refused(name, "there (null: not measured)")
+        return self._content[name]
+
+    def number(self, name: str) -> float:
+        """0 or more."""
+        value = self._content.get(name)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1e18:
+            raise self._refused(name, "a number, 0 or more")
+        return float(value)
+
+    def above(self, name: str) -> float:
+        """Above 0."""
+        value = self._content.get(name)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1e18:
+            raise self._refused(name, "a number above 0")
+        return float(value)
+
+    def text(self, name: str) -> str:
+        """A name."""
+        value = self._content.get(name)
+        if not isinstance(value, str) or not value:
+            raise self._refused(name, "a name")
+        return value
+
+    def rows(self, name: str) -> List[Any]:
+        """A list that is not empty."""
+        value = self._content.get(name)
+        if not isinstance(value, list) or not value:
+            raise self._refused(name, "a list with one entry at least")
+        return value

@@ -91,6 +91,8 @@ class Engine:
         """Runs all waves."""
         if self._form.chain:
             self._run_chain()
+        elif self._form.at_once:
+            self._run_at_once()
         else:
             for part in self._form.parts():
                 if isinstance(part, Wave):
@@ -103,6 +105,14 @@ class Engine:
         return Outcome(total, self._done, self._rails, self._ports.busy, self._ports.sent,
                        self._ports.timed, self._adding, self._handling, self._waves, self._waves_run,
                        self._transfers)
+
+    def _run_at_once(self) -> None:
+        """A host sends a chunk on to everybody before it sends the next one."""
+        waves = list(self._form.waves())
+        self._waves = self._waves_run = len(waves)
+        for chunk in range(self._plan.chunks):
+            for wave in waves:
+                self._step(wave, chunk, np.asarray(chunk))
 
     def _wave(self, wave: Wave) -> None:
         self._waves_run += 1
@@ -173,7 +183,7 @@ class Engine:
             wave = part.wave(number)
             self._wave(wave)
             number += 1
-            if not self._multiply:
+            if not self._multiply or self._uplinks_vary(part):
                 continue
             seen = self._seen(wave.fresh)
             if anchor is not None:
@@ -190,6 +200,12 @@ class Engine:
                     continue
             if number & (number - 1) == 0:  # Brent: look back to the last power of two
                 anchor = (number, seen, [each.copy() for each in self._counts()])
+
+    def _uplinks_vary(self, part: Alike) -> bool:
+        """Whether other messages leave their pods in each wave: hosts are alike, and waves are not."""
+        first, second = part.wave(0), part.wave(min(1, part.count - 1))
+        return self._cluster.tree is not None and not (np.array_equal(first.src, second.src)
+                                                       and np.array_equal(first.dst, second.dst))
 
     # ---- chains -----------------------------------------------------------------------------------
 

@@ -54,8 +54,6 @@ class Ports:
     def cross(self, src: Array, dst: Array, size: Array, ready: Array) -> Crossing:
         """Sends messages of `size` bytes, which have their bytes at `ready`; no host twice on a side."""
         cost = (size + FRAME_BYTES)[:, None] / self._pair_rate(src, dst)
-        if self._cluster.tree is not None:
-            cost = cost * self._uplinks(src, dst)[:, None]
         begin = np.maximum(ready[:, None] - self._of(self.pause, src), self.tx[src])
         if self._cluster.changes:
             rail, begin, end = self._choose_changing(src, dst, cost, begin)
@@ -65,6 +63,9 @@ class Ports:
             if self._binders is not None:
                 rail = self._binders.pick(src, dst, size)
         row = np.arange(src.size)
+        if self._cluster.tree is not None:
+            cost = cost * self._uplinks(src, dst, rail)[:, None]
+            end = self._drained(src, dst, cost, begin) if self._cluster.changes else begin + cost
         first, last = begin[row, rail], end[row, rail]
         took = last - first
         self.tx[src, rail] = last
@@ -91,13 +92,14 @@ class Ports:
             return self._rate
         return np.asarray(np.minimum(self._rate[src], self._rate[dst]))
 
-    def _uplinks(self, src: Array, dst: Array) -> Array:
-        """How many times longer messages take that share uplinks with others of their wave."""
+    def _uplinks(self, src: Array, dst: Array, rail: Array) -> Array:
+        """How many times longer messages take that share uplinks with others of their wave and rail."""
         tree = self._cluster.tree
         assert tree is not None
-        from_pod, to_pod = src // tree.pod, dst // tree.pod
-        crosses = from_pod != to_pod
-        pods = -(-self._cluster.hosts // tree.pod)
+        crosses = src // tree.pod != dst // tree.pod
+        count = len(self._rails)
+        from_pod, to_pod = src // tree.pod * count + rail, dst // tree.pod * count + rail
+        pods = -(-self._cluster.hosts // tree.pod) * count
         ports = tree.pod / tree.oversubscription
         out = np.bincount(from_pod[crosses], minlength=pods) / ports
         into = np.bincount(to_pod[crosses], minlength=pods) / ports

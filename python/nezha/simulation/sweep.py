@@ -202,7 +202,7 @@ def _pair(name: str, text: str, allowed: str) -> Tuple[str, str]:
 
 
 def _whole(name: str, text: str) -> int:
-    if not text.strip().isdigit():
+    if not text.strip().removeprefix("-").isdigit():
         raise refused(name, text, "a whole number")
     return int(text)
 

@@ -67,6 +67,12 @@ class Form:
     parts: Callable[[], Iterator[Part]]
     chain: bool = False  # rank to rank, chunk after chunk: one transfer a wave
 
+    @property
+    def at_once(self) -> bool:
+        """Whether a rank that has a chunk may send it to everybody, in one round: its port then has a
+        chunk for all of them before the next chunk."""
+        return (self.collective, self.algorithm) == ("broadcast", "tree")
+
     def waves(self) -> Iterator[Wave]:
         """All waves one by one."""
         for part in self.parts():

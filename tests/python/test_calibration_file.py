@@ -1,0 +1,84 @@
+"""calibration_file: the library chooses by what nezha calibrate measured, on all ranks alike."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Dict, List
+
+import numpy
+import pytest
+
+import nezha
+
+RANKS = 4
+COUNT = 64 << 10  # 256 KiB of float32: a ring by what devices state and 30 us a message
+
+
+def content(names: List[str], **changes: Any) -> Dict[str, Any]:
+    """A file as nezha calibrate writes it. By default messages cost nothing, and bytes much."""
+    rail = {"rate_gbps": 0.1, "latency_us": 0.0, "nominal_gbps": None, "burst_bytes": 0.0,
+            "segment_bytes": 0.0, "fit_error": 0.0, "gap_us": 0.0, **changes}
+    point = {"hosts": 2, "rails": [0], "collective": "all_reduce", "algorithm": "ring", "size": 1 << 20,
+             "time_us": 1000.0}
+    return {"kind": "nezha calibration", "version": 1,
+            "rails": [{"name": name, **rail} for name in names], "gap_us": 0.0, "adds_gb_per_s": 4.0,
+            "adds": "measured", "adds_by_dtype": {}, "rate_lost": None,
+            "split_cost_us": None, "points": [point]}
+
+
+def names(world) -> List[str]:
+    return world(2, lambda comm: [rail["name"] for rail in comm.rails()])[0]
+
+
+def chosen(world, **options) -> List[str]:
+    """The algorithm that each rank ran."""
+    def body(comm):
+        comm.all_reduce(numpy.ones(COUNT, numpy.float32))
+        return comm.flight()["operations"][0]["algorithm"]
+
+    return world(RANKS, body, **options)
+
+
+def test_another_calibration_is_another_algorithm_on_all_ranks(world, tmp_path):
+    path, rails = tmp_path / "calibration.json", names(world)
+    found = {}
+    for name, changes in (("bytes are dear", {}), ("messages are dear", {"rate_gbps": 1e4,
+                                                                         "latency_us": 1e4})):
+        path.write_text(json.dumps(content(rails, **changes)))
+        algorithms = chosen(world, config={"calibration_file": str(path)})
+        assert len(set(algorithms)) == 1, algorithms
+        found[name] = algorithms[0]
+    assert found == {"bytes are dear": "ring", "messages are dear": "recursive_doubling"}
+
+
+def test_the_balancer_begins_with_the_measured_rates(world, tmp_path):
+    path, rails = tmp_path / "calibration.json", names(world)
+    path.write_text(json.dumps(content(rails, rate_gbps=3.2)))
+    rates = world(2, lambda comm: [rail["rate_bytes_per_s"] for rail in comm.rails()],
+                  config={"calibration_file": str(path)})
+    assert rates == 2 * [[pytest.approx(4e8)] * len(rails)]
+
+
+def test_ranks_with_different_files_are_told(world, tmp_path):
+    rails = names(world)
+    for rank in range(2):
+        (tmp_path / f"{rank}.json").write_text(json.dumps(content(rails, latency_us=float(rank))))
+    words = r"rank 1 .*calibration=\w{8}, but rank 0 .*calibration=\w{8};"
+    with pytest.raises(nezha.Mismatch, match=words):
+        world(2, lambda comm: comm.rank, config={"calibration_file": str(tmp_path / "%r.json")})
+
+
+@pytest.mark.parametrize("changes, words", [
+    ({"rate_gbps": -1.0}, r"'rails\[0\].rate_gbps' is -1, and must be Gbit/s above 0"),
+    ({"latency_us": None}, r"'rails\[0\].latency_us' is missing or null"),
+    ({"name": "nowhere"}, "measured on the rails nowhere.* and rank 0 has")])
+def test_a_file_that_cannot_be_used(world, tmp_path, changes, words):
+    path, rails = tmp_path / "calibration.json", names(world)
+    path.write_text(json.dumps(content(rails, **changes)))
+    with pytest.raises(nezha.Error, match=f"calibration_file .*calibration.json: .*{words}"):
+        world(2, lambda comm: comm.rank, config={"calibration_file": str(path)})
+
+
+def test_a_file_that_is_not_there(world, tmp_path):
+    with pytest.raises(nezha.Error, match="nothing.json"):
+        world(2, lambda comm: comm.rank, config={"calibration_file": str(tmp_path / "nothing.json")})

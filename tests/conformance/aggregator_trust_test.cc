@@ -215,8 +215,10 @@ TEST(AggregatorTrust, KeepsFewAnswersThatNobodyReads) {
 
 // Tickets, registration and first words of somebody who holds a key, with numbers at and behind borders.
 TEST(AggregatorTrust, OutlivesWhateverAMemberRegisters) {
-  constexpr uint32_t kRanks[] = {0, 1, 2, 3, aggregation::kTicketRanksMax, aggregation::kTicketRanksMax + 1, ~0u};
-  constexpr uint16_t kNodeCounts[] = {0, 1, 1, 1, 2, aggregation::kTicketNodesMax, aggregation::kTicketNodesMax + 1, 0xFFFF};
+  using aggregation::kTicketNodesMax;
+  using aggregation::kTicketRanksMax;
+  constexpr uint32_t kRanks[] = {0, 1, 2, 3, kTicketRanksMax, kTicketRanksMax + 1, ~0u};
+  constexpr uint16_t kNodeCounts[] = {0, 1, 1, 1, 2, kTicketNodesMax, kTicketNodesMax + 1, 0xFFFF};
   constexpr uint32_t kSessions[] = {0, 0, 1, 7, ~0u};
   constexpr int kMemberRanks[] = {0, 1, 2, -1, 1 << 20};
   const auto node = start_node();
@@ -226,7 +228,8 @@ TEST(AggregatorTrust, OutlivesWhateverAMemberRegisters) {
   int let_in = 0, refused = 0;
   for (uint64_t nonce = 1; nonce <= 400; ++nonce) {
     const uint64_t job = kBad + random() % 3 * 10;
-    const aggregation::Ticket ticket{job, random() % 2, one_of(kRanks), one_of(kNodeCounts), one_of(kSessions), nonce};
+    const aggregation::Ticket ticket{job, random() % 2, one_of(kRanks), one_of(kNodeCounts),
+                                     one_of(kSessions), nonce};
     HostileMember member(node->port(), ticket, aggregation::job_key_of(node_key(), job));
     member.show_ticket();
     bool is_in = member.say_hello(one_of(kMemberRanks)) && member.answer() == wire::Refusal::none;

@@ -54,7 +54,8 @@ class ListenerTest : public ::testing::Test, private progress::LoopClient {
       there.sin_family = AF_INET;
       there.sin_port = htons(port_);
       inet_pton(AF_INET, kHost, &there.sin_addr);
-      ASSERT_EQ(connect(connections_.back().get(), reinterpret_cast<sockaddr*>(&there), sizeof(there)), 0);
+      const int fd = connections_.back().get();
+      ASSERT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&there), sizeof(there)), 0);
       if (i % 8 == 7) turn(1);
     }
     turn(16);

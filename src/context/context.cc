@@ -61,7 +61,6 @@ Status Context::open(const ContextRequest& request) {
     NEZHA_RETURN_IF_ERROR(join(request));
   } else {
     rails_.resize(1);
-    left_out_.resize(1);
   }
   return connect();
 }
@@ -214,9 +213,7 @@ Status Context::connect() {
   auto reports = bootstrap_->report(session_, hub_link ? mesh.status() : hub_link, left_out);
   if (!reports) return reports.status();
   left_out_ = std::move(*reports);
-  for (const auto& sentences : left_out_) {
-    for (const std::string& sentence : sentences) NEZHA_LOG(info, "rails", "%s", sentence.c_str());
-  }
+  for (const std::string& sentence : left_out_) NEZHA_LOG(info, "rails", "%s", sentence.c_str());
   for (auto& connection : mesh->connections) {
     const double speed = rails_[static_cast<size_t>(connection->rail)].speed_bits_per_s;
     const double nominal = (speed > 0 ? speed : kNominalBitsPerS) / 8;
@@ -364,9 +361,7 @@ std::string Context::rails_json() {
     json.end_object();
   }
   json.end_array().key("left_out").begin_array();
-  for (size_t rank = 0; rank < left_out_.size(); ++rank) {
-    for (const std::string& sentence : left_out_[rank]) json.value(sentence);
-  }
+  for (const std::string& sentence : left_out_) json.value(sentence);
   json.end_array().end_object();
   return json.take();
 }

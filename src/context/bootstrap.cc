@@ -28,10 +28,11 @@ std::string list(const std::vector<int>& ranks) {
 // How long one look at the store may take before the whole picture is looked at again.
 constexpr Nanoseconds kLook = 200 * kMillisecond;
 constexpr Nanoseconds kGlance = 10 * kMillisecond;
-constexpr uint64_t kWorldVersion = 5;  // of how ranks meet
+constexpr uint64_t kWorldVersion = 6;  // of how ranks meet
 constexpr size_t kWorldBytesMax = 256;
 constexpr const char* kNoMark = "-";  // no configured secret
 constexpr const char* kSign = "1";    // of which the key says everything
+constexpr const char* kOutcome = "/outcome";
 
 std::string hex(std::span<const std::byte> bytes) {
   static constexpr char kDigits[] = "0123456789abcdef";
@@ -45,6 +46,10 @@ std::string hex(std::span<const std::byte> bytes) {
 
 std::string read_key(const std::string& session, uint64_t sequence, int rank) {
   return session + "/read/" + std::to_string(sequence) + "/" + std::to_string(rank);
+}
+
+std::string report_key(const Session& session, int rank) {
+  return session.id + "/report/" + std::to_string(rank);
 }
 
 // The key "world", taken apart: "4 3 <nonce> <mark> 17".
@@ -469,28 +474,52 @@ Status Bootstrap::unreadable(int rank) const {
 
 Result<Bootstrap::LeftOut> Bootstrap::report(const Session& session, const Status& outcome,
                                              const std::vector<std::string>& left_out) {
-  const std::string key = session.id + "/report/" + std::to_string(request_.rank);
   ReportRecord record{outcome, request_.left_out};
   record.left_out.insert(record.left_out.end(), left_out.begin(), left_out.end());
-  NEZHA_RETURN_IF_ERROR(say(key, encode(record)));
-  auto all = outcome ? hear_reports(session) : Result<LeftOut>(outcome);
-  // Whatever came out: this rank needs the store no more.
+  NEZHA_RETURN_IF_ERROR(say(report_key(session, request_.rank), encode(record)));
+  Result<LeftOut> all = !outcome ? Result<LeftOut>(outcome)
+                        : request_.rank == 0 ? hear_reports(session)
+                                             : hear_outcome(session);
+  // Whatever came out: the others wait for it.
+  if (request_.rank == 0) {
+    const ReportRecord told{all.status(), all ? *all : LeftOut()};
+    NEZHA_RETURN_IF_ERROR(say(session.id + kOutcome, encode(told)));
+  }
+  // And this rank needs the store no more.
   NEZHA_RETURN_IF_ERROR(say(session.id + "/done/" + std::to_string(request_.rank), kSign));
   return all;
 }
 
 Result<Bootstrap::LeftOut> Bootstrap::hear_reports(const Session& session) {
-  const std::string prefix = session.id + "/report/";
-  LeftOut all(static_cast<size_t>(request_.world_size));
+  LeftOut all;
+  size_t untold = 0;
   for (int rank = 0; rank < request_.world_size; ++rank) {
-    auto blob = await(prefix + std::to_string(rank), request_.deadline);
+    auto blob = await(report_key(session, rank), request_.deadline);
     if (!blob) return blob.status();
     ReportRecord record;
     if (!decode(*blob, &record)) return unreadable(rank);
     if (!record.outcome.is_ok()) return record.outcome;
-    all[static_cast<size_t>(rank)] = std::move(record.left_out);
+    for (std::string& sentence : record.left_out) {
+      if (all.size() + 1 < kLeftOutMax) {
+        all.push_back(std::move(sentence));
+      } else {
+        ++untold;
+      }
+    }
+  }
+  if (untold > 0) {
+    all.push_back("and " + std::to_string(untold) + " more; `nezha info` on a host names its own");
   }
   return all;
+}
+
+Result<Bootstrap::LeftOut> Bootstrap::hear_outcome(const Session& session) {
+  auto blob = await(session.id + kOutcome, request_.deadline);
+  if (!blob) return blob.status();
+  ReportRecord record;
+  if (!decode(*blob, &record)) return unreadable(0);
+  if (!record.outcome.is_ok()) return record.outcome;
+  return std::move(record.left_out);
 }
 
 void Bootstrap::clean_up(const Session& session, Nanoseconds patience) {
@@ -505,7 +534,7 @@ void Bootstrap::clean_up(const Session& session, Nanoseconds patience) {
     for (int rank = 1; rank < request_.world_size; ++rank) {
       if (!await(key_of("/done/", rank), until)) return;
     }
-    keys.insert(keys.end(), {"world", session.id + "/go"});
+    keys.insert(keys.end(), {"world", session.id + "/go", session.id + kOutcome});
     for (int rank = 0; rank < request_.world_size; ++rank) {
       for (const char* kind : {"/report/", "/done/"}) keys.push_back(key_of(kind, rank));
       for (uint64_t i = 1; i <= sequence_; ++i) keys.push_back(read_key(session.id, i, rank));

@@ -17,8 +17,12 @@
 //   <session>/read/N/<rank>  the rank has seen the N-th welcome
 //   <session>/go             rank 0: every rank has read the N-th welcome. Words that an earlier run left
 //                            behind are confirmed by nobody, so they mislead nobody
-//   <session>/report/<rank>  outcome of connecting, and what was left out
+//   <session>/report/<rank>  outcome of connecting, and what was left out; rank 0 alone reads it
+//   <session>/outcome        rank 0: the first error of any rank, or what all of them left out
 //   <session>/done/<rank>    the rank needs the store no more
+//
+// A rank makes the same number of exchanges however many ranks there are, but for rank 0, which reads
+// what each of the others says.
 //
 // With a configured secret all but world, which has its mark, carry a proof (records.h) that a rank of
 // the job wrote them at this key; what has none counts as absent. The secret of the connections is made
@@ -71,9 +75,10 @@ class Bootstrap {
   // that must be equal.
   Result<Session> meet();
 
-  // Tells the others how connecting went and hears from all of them: the first error of any rank is
-  // everybody's. On success every rank's left-out rails, by rank.
-  using LeftOut = std::vector<std::vector<std::string>>;
+  // Tells rank 0 how connecting went, and hears from it how it went for all: the first error of any rank
+  // is everybody's. On success the rails that the ranks left out, at most kLeftOutMax sentences.
+  static constexpr size_t kLeftOutMax = 256;
+  using LeftOut = std::vector<std::string>;
   Result<LeftOut> report(const Session& session, const Status& outcome,
                          const std::vector<std::string>& left_out);
   // The last act: rank 0 waits at most `patience` ns until the others no longer need the store, and from
@@ -99,7 +104,9 @@ class Bootstrap {
   Result<std::string> await_welcome();
   Result<bool> confirm(const std::string& welcome);
   Nanoseconds next_look() const;
+  // Rank 0: what the reports come to, one's own included.
   Result<LeftOut> hear_reports(const Session& session);
+  Result<LeftOut> hear_outcome(const Session& session);
   Result<Session> parse_welcome(const std::string& welcome) const;
   Status open_world();
   std::string world_words() const;

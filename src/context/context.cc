@@ -61,7 +61,6 @@ Status Context::open(const ContextRequest& request) {
     NEZHA_RETURN_IF_ERROR(join(request));
   } else {
     rails_.resize(1);
-    left_out_.resize(1);
   }
   return connect();
 }
@@ -215,9 +214,7 @@ Status Context::connect() {
   auto reports = bootstrap_->report(session_, aggregation ? mesh.status() : aggregation, left_out);
   if (!reports) return reports.status();
   left_out_ = std::move(*reports);
-  for (const auto& sentences : left_out_) {
-    for (const std::string& sentence : sentences) NEZHA_LOG(info, "rails", "%s", sentence.c_str());
-  }
+  for (const std::string& sentence : left_out_) NEZHA_LOG(info, "rails", "%s", sentence.c_str());
   for (auto& connection : mesh->connections) {
     const double nominal = rate_of(rails_[static_cast<size_t>(connection->rail)]);
     engine_->add_connection(std::move(connection), nominal / config_.streams_per_rail);
@@ -395,9 +392,7 @@ std::string Context::rails_json() {
     json.end_object();
   }
   json.end_array().key("left_out").begin_array();
-  for (size_t rank = 0; rank < left_out_.size(); ++rank) {
-    for (const std::string& sentence : left_out_[rank]) json.value(sentence);
-  }
+  for (const std::string& sentence : left_out_) json.value(sentence);
   json.end_array().end_object();
   return json.take();
 }

@@ -101,7 +101,7 @@ class Context {
   Nanoseconds deadline_ = kNever;
   std::vector<transport::RailAddress> rails_;
   std::vector<std::string> device_left_out_;
-  std::vector<std::vector<std::string>> left_out_;   // by rank
+  std::vector<std::string> left_out_;   // by all ranks
   std::unique_ptr<rendezvous::Store> store_;
   std::unique_ptr<Bootstrap> bootstrap_;
   // Who can join: "secret", who has the configured one; "store", who can read the store; "process",

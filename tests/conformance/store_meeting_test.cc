@@ -2,11 +2,14 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <mutex>
+#include <set>
 #include <thread>
 
 #include "conformance/redis_place.h"
 #include "conformance/store_kinds.h"
 #include "support/temp_directory.h"
+#include "support/watched_store.h"
 #include "support/world.h"
 
 namespace nezha::testing {
@@ -137,6 +140,42 @@ TEST(RedisMeeting, AUserOfTheAccessListIsEnoughAndNothingStays) {
     for (const char* key : {"world", "welcome", "join/2/0", "join/2/1"}) {
       EXPECT_EQ(store->get(key, rendezvous::past()).status().code(), Code::timed_out) << key;
     }
+  }
+}
+
+// What the start costs a rank does not grow with the number of ranks, but for rank 0.
+TEST(OwnStoreMeeting, OnlyRankZeroReadsWhatEachRankSays) {
+  constexpr int kRanks = 6;
+  Watchdog watchdog("meeting in few words", 1);
+  WatchedStore store;
+  std::mutex mutex;
+  std::vector<std::set<std::string>> read(kRanks);  // keys of others
+  store.on_get = [&](int reader, const std::string& key, std::string&) {
+    const std::string own = "/" + std::to_string(reader);
+    const std::lock_guard lock(mutex);
+    if (!key.ends_with(own)) read[static_cast<size_t>(reader)].insert(key);
+  };
+  std::vector<rendezvous::StoreCallbacks> calls;
+  for (int rank = 0; rank < kRanks; ++rank) calls.push_back(store.callbacks(rank));
+  {
+    std::vector<std::unique_ptr<Rank>> ranks;
+    for (int rank = 0; rank < kRanks; ++rank) {
+      context::ContextRequest request = patient(rank, kRanks, "");
+      request.callbacks = &calls[static_cast<size_t>(rank)];
+      ranks.push_back(std::make_unique<Rank>(std::move(request)));
+    }
+    for (const auto& rank : ranks) {
+      EXPECT_TRUE(rank->outcome().is_ok()) << rank->outcome().to_string();
+    }
+  }
+  const auto of_ranks = [](const std::string& key) {
+    return key.find("/report/") != std::string::npos || key.find("join/") != std::string::npos;
+  };
+  EXPECT_GE(std::count_if(read[0].begin(), read[0].end(), of_ranks), 2 * (kRanks - 1));
+  for (int rank = 1; rank < kRanks; ++rank) {
+    const auto& keys = read[static_cast<size_t>(rank)];
+    EXPECT_EQ(std::count_if(keys.begin(), keys.end(), of_ranks), 0) << "rank " << rank;
+    EXPECT_LE(keys.size(), 4U) << "rank " << rank;  // world, welcome, go, outcome
   }
 }
 

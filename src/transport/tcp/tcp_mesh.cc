@@ -30,15 +30,16 @@ Result<Mesh> TcpMesh::run(const Home& home, std::vector<RailListener>& listeners
   // Goes before its loop, whatever is thrown.
   const std::unique_ptr<Connector> connector = std::move(*made);
   connector_ = connector.get();
+  clock_ = &clock;
   (*loop)->set_client(this);
   // Two phases of trials and one of further lanes, each bounded by the probe timeout.
-  Nanoseconds deadline = clock.now() + 2 * request_.probe_timeout + 2 * kSecond;
-  if (request_.streams_per_rail > 1) deadline += request_.probe_timeout;
-  for (Pair& pair : pairs_) {
-    if (pair.dial) dial_candidates(pair);
-  }
+  Nanoseconds patience = 2 * request_.probe_timeout + 2 * kSecond;
+  if (request_.streams_per_rail > 1) patience += request_.probe_timeout;
+  moved_at_ = clock.now();
   run(clock.now());
-  baton.drive_to_the_end([&] { return is_over(); }, deadline);
+  while (!is_over() && clock.now() < moved_at_ + patience) {
+    baton.drive_to_the_end([&] { return is_over(); }, moved_at_ + patience);
+  }
   if (no_memory_) throw std::bad_alloc();
   const Status outcome = !unusable_ ? unusable_ : is_done() ? Status::ok() : undecided_error();
   listeners = connector_->release_listeners();
@@ -50,14 +51,17 @@ Result<Mesh> TcpMesh::run(const Home& home, std::vector<RailListener>& listeners
 
 bool TcpMesh::run(Nanoseconds now) {
   connector_->run(now);
-  for (Pair& pair : pairs_) {
-    if (pair.dial) advance(pair);
-  }
+  do {
+    for (Pair& pair : pairs_) {
+      if (pair.dial) advance(pair);
+    }
+  } while (begin_pairs());
   return false;
 }
 
 void TcpMesh::on_joined(std::unique_ptr<Connection> connection) {
   ++pair_of(connection->peer).kept;
+  moved_at_ = clock_->now();
   mesh_.connections.push_back(std::move(connection));
 }
 
@@ -73,6 +77,7 @@ void TcpMesh::on_tested(const Path& path) {
   Pair& pair = pair_of(path.peer);
   --pair.under_way;
   pair.working.push_back(path);
+  moved_at_ = clock_->now();
 }
 
 bool TcpMesh::is_over() const { return no_memory_ || !unusable_ || is_done() || is_hopeless(); }
@@ -82,13 +87,13 @@ bool TcpMesh::is_done() const {
                      [](const Pair& pair) { return pair.expected > 0 && pair.kept == pair.expected; });
 }
 
-// Everything was tried, and some peer answered on no rail.
+// Some peer answered on no rail, and whatever else was begun has been tried.
 bool TcpMesh::is_hopeless() const {
   bool lost = false;
   for (const Pair& pair : pairs_) {
-    if (!pair.dial) continue;
+    if (!pair.dial || pair.phase == Pair::Phase::waiting) continue;
     if (pair.phase != Pair::Phase::decided) return false;
-    lost |= pair.chosen.empty();
+    lost |= pair.is_lost();
   }
   return lost;
 }
@@ -99,6 +104,7 @@ Status TcpMesh::undecided_error() const {
   Code code = Code::peer_lost;
   for (const Pair& pair : pairs_) {
     if (pair.expected > 0 && pair.kept == pair.expected) continue;
+    if (pair.dial && pair.phase == Pair::Phase::waiting) continue;
     if (pair.starved) code = Code::exhausted;
     if (first < 0) first = pair.peer;
     text += text.empty() ? "" : "; ";
@@ -153,8 +159,29 @@ void TcpMesh::choose(Pair& pair) {
                            static_cast<int>(peer(pair.peer).rails.size()));
 }
 
+bool TcpMesh::begin_pairs() {
+  bool any = false;
+  const auto is_under_way = [](const Pair& pair) {
+    return pair.dial && pair.phase != Pair::Phase::waiting && pair.phase != Pair::Phase::decided;
+  };
+  // The job will fail: what is under way is waited for, so that the error names it.
+  const bool is_lost = std::any_of(pairs_.begin(), pairs_.end(),
+                                   [](const Pair& pair) { return pair.is_lost(); });
+  auto under_way = static_cast<size_t>(std::count_if(pairs_.begin(), pairs_.end(), is_under_way));
+  for (Pair& pair : pairs_) {
+    if (under_way == kPairsAtOnce || is_lost) break;
+    if (!pair.dial || pair.phase != Pair::Phase::waiting) continue;
+    pair.phase = Pair::Phase::subnet;
+    dial_candidates(pair);
+    ++under_way;
+    any = true;
+  }
+  return any;
+}
+
 void TcpMesh::advance(Pair& pair) {
-  if (pair.phase == Pair::Phase::decided || pair.under_way > 0) return;
+  const bool idle = pair.phase == Pair::Phase::waiting || pair.phase == Pair::Phase::decided;
+  if (idle || pair.under_way > 0) return;
   if (pair.phase != Pair::Phase::lanes) choose(pair);
   const size_t possible = std::min(me().rails.size(), peer(pair.peer).rails.size());
   if (pair.phase == Pair::Phase::subnet && pair.chosen.size() < possible) {

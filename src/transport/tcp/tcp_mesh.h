@@ -1,8 +1,10 @@
 // TcpMesh: which TCP connections of one rank with all others are tried while the job forms, and which of
 // those that work are used. The connections themselves are the Connector's.
 //
-// Contract: used once, by one thread; `run` returns within about three probe timeouts whatever the
-// network, a firewall or a stranger does. Afterwards `connections` are those to keep.
+// Contract: used once, by one thread; `run` returns within about three probe timeouts after the last
+// connection that was made, whatever the network, a firewall or a stranger does. Afterwards `connections`
+// are those to keep. At most kPairsAtOnce peers are dialled at a time: a host on which many ranks start
+// would otherwise have all their connections to test in the time that one of them has.
 #pragma once
 
 #include <memory>
@@ -26,13 +28,15 @@ class TcpMesh final : private progress::LoopClient, private RejoinEvents, privat
   Result<Mesh> run(const Home& home, std::vector<RailListener>& listeners);
 
  private:
+  static constexpr size_t kPairsAtOnce = 8;
+
   // What is known about one peer. Towards higher ranks we dial, towards lower ones we wait.
   struct Pair {
-    enum class Phase : uint8_t { subnet, anything, lanes, decided };
+    enum class Phase : uint8_t { waiting, subnet, anything, lanes, decided };
     int peer = 0;
     bool dial = false;
     bool same_host = false;
-    Phase phase = Phase::subnet;
+    Phase phase = Phase::waiting;
     int under_way = 0;              // dialled, and without an outcome
     std::vector<Path> working;      // dialled, tested
     std::vector<RailPair> chosen;
@@ -40,6 +44,9 @@ class TcpMesh final : private progress::LoopClient, private RejoinEvents, privat
     bool starved = false;           // some were for want of a descriptor
     int expected = -1;              // how many connections the dialler keeps
     int kept = 0;
+
+    // It answered on no rail.
+    bool is_lost() const { return dial && phase == Phase::decided && chosen.empty(); }
   };
 
   const PeerAddress& me() const { return request_.ranks[static_cast<size_t>(request_.rank)]; }
@@ -60,6 +67,8 @@ class TcpMesh final : private progress::LoopClient, private RejoinEvents, privat
   void on_chosen(int peer, int total) override { pair_of(peer).expected = total; }
   void on_unusable(const Status& why) override { unusable_ = why; }
 
+  // Dials the next peers; false when there is none, or enough are under way.
+  bool begin_pairs();
   bool is_over() const;
   bool is_done() const;
   bool is_hopeless() const;
@@ -77,6 +86,8 @@ class TcpMesh final : private progress::LoopClient, private RejoinEvents, privat
   const MeshRequest& request_;
   std::vector<Pair> pairs_;  // by rank, without this one
   Connector* connector_ = nullptr;  // while `run` runs
+  const Clock* clock_ = nullptr;    // then, too
+  Nanoseconds moved_at_ = 0;  // when a connection was last found to work, or made
   bool no_memory_ = false;
   Mesh mesh_;
   Status unusable_ = Status::ok();

@@ -174,15 +174,15 @@ int TransferTimes::best_rail(const Class& at, std::span<const double> wait_s) {
   return -1;
 }
 
-// Of the rail that is taken and the one that was tried beside it, once all times are there.
+// For the shortest: of the rail that is taken and the one tried beside it, once all times are there.
 int TransferTimes::better_of_trial(Class& at) {
   if (at.compared < 0 || at.transfers < at.compare_at) return at.taken;
   const int compared = std::exchange(at.compared, -1);
   const Rail& taken = at.rails[static_cast<size_t>(at.taken)];
   const Rail& tried = at.rails[static_cast<size_t>(compared)];
   if (std::min(taken.count, tried.count) < at.enough()) return at.taken;
-  const bool is_first_of_alike = at.shortest && compared < at.taken;
-  const double worth = is_first_of_alike ? 1 / at.worth_changing() : at.worth_changing();
+  // Of rails that are alike the first one is taken.
+  const double worth = compared < at.taken ? 1 / at.worth_changing() : at.worth_changing();
   return tried.shortest_s <= worth * taken.shortest_s ? compared : at.taken;
 }
 

@@ -25,37 +25,38 @@ void RailMonitor::suppose(double bytes_per_s) {
   rate_ = bytes_per_s;
 }
 
-void RailMonitor::sample(Nanoseconds now, uint64_t drained_total, bool backlogged) {
+bool RailMonitor::sample(Nanoseconds now, uint64_t drained_total, bool backlogged) {
   const bool backwards = started_ && (now < last_now_ || drained_total < last_total_);
   last_now_ = now;
   last_total_ = drained_total;
-  if (started_ && !backwards && !backlogged) raise(now, drained_total);
+  const bool raised = started_ && !backwards && !backlogged && raise(now, drained_total);
   if (!started_ || backwards || !backlogged) {
     started_ = true;
     first_piece_ = true;
     piece_start_ = now;
     piece_bytes_ = drained_total;
-    return;
+    return raised;
   }
   const Nanoseconds duration = now - piece_start_;
   const uint64_t bytes = drained_total - piece_bytes_;
   const bool enough = duration >= kShortest && bytes >= kSmallest;
-  if (!enough && duration < kLongest) return;
+  if (!enough && duration < kLongest) return false;
   fold(duration, bytes);
   piece_start_ = now;
   piece_bytes_ = drained_total;
   first_piece_ = false;
+  return true;
 }
 
 // The rail ran dry: it was at least so fast. Without this a rail that is fast again would drain what it
 // gets to carry between two looks, and nobody would know.
-void RailMonitor::raise(Nanoseconds now, uint64_t drained_total) {
+bool RailMonitor::raise(Nanoseconds now, uint64_t drained_total) {
   const Nanoseconds duration = now - piece_start_;
   const uint64_t bytes = drained_total - piece_bytes_;
-  if (bytes < kSmallest || duration <= 0 || !measured_) return;
-  if (static_cast<double>(bytes) / static_cast<double>(duration) * kSecond > rate_) {
-    fold(duration, bytes);
-  }
+  if (bytes < kSmallest || duration <= 0 || !measured_) return false;
+  if (static_cast<double>(bytes) / static_cast<double>(duration) * kSecond <= rate_) return false;
+  fold(duration, bytes);
+  return true;
 }
 
 void RailMonitor::fold(Nanoseconds duration, uint64_t bytes) {

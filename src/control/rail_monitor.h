@@ -25,8 +25,8 @@ class RailMonitor {
 
   // To be called when bytes drained and when the rail becomes idle or busy. `drained_total` only
   // grows. `backlogged`: the rail had something to send all the time since the previous call.
-  // Calls whose time or count goes backwards start afresh.
-  void sample(Nanoseconds now, uint64_t drained_total, bool backlogged);
+  // Calls whose time or count goes backwards start afresh. True when it learned something.
+  bool sample(Nanoseconds now, uint64_t drained_total, bool backlogged);
 
   // What single transfers show of the rail; counts as long as nothing was measured.
   void suppose(double bytes_per_s);
@@ -38,7 +38,7 @@ class RailMonitor {
 
  private:
   void fold(Nanoseconds duration, uint64_t bytes);
-  void raise(Nanoseconds now, uint64_t drained_total);
+  bool raise(Nanoseconds now, uint64_t drained_total);
 
   // The first piece after an idle gap may contain a saved-up burst: it is believed up to this factor,
   // and half; a surprise that repeats itself up to twice as much, and so on. Busy periods that are all

@@ -31,6 +31,7 @@ struct Link {
 
   std::unique_ptr<transport::Connection> connection;
   control::RailMonitor monitor;
+  Nanoseconds measured_at = 0;  // when the monitor last learned something
   const double nominal;
   uint64_t posted_at_last_look = 0;
   uint64_t drained_at_last_look = 0;
@@ -55,6 +56,7 @@ struct Link {
   // It carries data again: from what it once could do, carefully.
   void begin_probation() {
     monitor = control::RailMonitor(good_rate > 0 ? good_rate : nominal);
+    measured_at = 0;
     posted_at_last_look = drained_at_last_look = 0;
     on_probation = true;
     sent_at_probation = connection->counters().frames_sent;

@@ -159,11 +159,9 @@ void PeerLinks::learn(Link& link, Nanoseconds now, uint64_t backlog,
   constexpr uint64_t kEnoughToTell = 16 * 1024;
   const bool backlogged = drained < link.posted_at_last_look &&
                           link.posted_at_last_look - link.drained_at_last_look >= kEnoughToTell;
-  if (told) {
-    link.monitor.sample(told->busy, told->bytes, true);
-  } else {
-    link.monitor.sample(now, drained, backlogged);
-  }
+  const bool learned = told ? link.monitor.sample(told->busy, told->bytes, true)
+                            : link.monitor.sample(now, drained, backlogged);
+  if (learned) link.measured_at = now;
   link.posted_at_last_look = posted;
   link.drained_at_last_look = drained;
 }
@@ -265,18 +263,15 @@ WorkQueue PeerLinks::take_pending() {
   return taken;
 }
 
-double PeerLinks::rate_bytes_per_s(uint32_t rail) const {
-  double rate = 0;
+control::PeerRate PeerLinks::rate(uint32_t rail) const {
+  control::PeerRate rate;
   for (const Link& link : links_) {
-    if (link.connection->rail == static_cast<int>(rail)) rate += link.monitor.rate_bytes_per_s();
+    if (link.connection->rail != static_cast<int>(rail)) continue;
+    rate.bytes_per_s += link.monitor.rate_bytes_per_s();
+    rate.known |= link.monitor.known();
+    rate.measured_at = std::max(rate.measured_at, link.measured_at);
   }
   return rate;
-}
-
-bool PeerLinks::knows_rate(uint32_t rail) const {
-  return std::any_of(links_.begin(), links_.end(), [&](const Link& link) {
-    return link.connection->rail == static_cast<int>(rail) && link.monitor.known();
-  });
 }
 
 }  // namespace nezha::engine

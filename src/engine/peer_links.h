@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "control/policies/binder.h"
 #include "control/port_clock.h"
+#include "control/rail_rate.h"
 #include "control/transfer_times.h"
 #include "engine/link.h"
 #include "transport/connection.h"
@@ -89,8 +90,8 @@ class PeerLinks {
   void withdraw(const void* owner, transport::WorkQueue& unsent);
   // What is still waiting for a rail, or for word of what landed, when there is none left.
   transport::WorkQueue take_pending();
-  double rate_bytes_per_s(uint32_t rail) const;
-  bool knows_rate(uint32_t rail) const;  // of some connection on it, more than what is nominal
+  // Of its connections on that rail together.
+  control::PeerRate rate(uint32_t rail) const;
 
   std::deque<Link>& links() { return links_; }
   const std::deque<Link>& links() const { return links_; }

@@ -86,8 +86,7 @@ RailDivider::Snapshots RailDivider::snapshots() const {
   Snapshots rails;
   for (uint32_t rail = 0; rail < rails_; ++rail) {
     rails[rail].up = false;
-    double nominal = 0;
-    double slowest = 0;  // of the peers towards which the rate is known
+    std::vector<control::PeerRate> rates;
     for (const auto& links : peers_) {
       if (links == nullptr) continue;
       for (const Link& link : links->links()) {
@@ -95,11 +94,9 @@ RailDivider::Snapshots RailDivider::snapshots() const {
         rails[rail].up = true;
         rails[rail].latency_s = std::max(rails[rail].latency_s, link.connection->latency_s);
       }
-      const double rate = links->rate_bytes_per_s(rail);
-      nominal = std::max(nominal, rate);
-      if (links->knows_rate(rail)) slowest = slowest == 0 ? rate : std::min(slowest, rate);
+      rates.push_back(links->rate(rail));
     }
-    rails[rail].rate_bytes_per_s = slowest > 0 ? slowest : nominal;
+    rails[rail].rate_bytes_per_s = control::rail_rate(rates);
   }
   return rails;
 }

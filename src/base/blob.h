@@ -1,7 +1,8 @@
 // Blobs: how ranks describe themselves to each other through a store.
 //
 // Contract: pure, any thread. A reader never reads past its input: after the first impossible value
-// `ok()` is false and everything read is empty, so callers check once, at the end.
+// `ok()` is false and everything read is empty, so callers check once, at the end. `Text`: std::string,
+// or WipedText where a secret is among them.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +12,7 @@
 
 namespace nezha {
 
+template <class Text = std::string>
 class BlobWriter {
  public:
   BlobWriter& number(uint64_t value) {
@@ -27,10 +29,10 @@ class BlobWriter {
     bytes_.append(value);
     return *this;
   }
-  std::string take() { return std::move(bytes_); }
+  Text take() { return std::move(bytes_); }
 
  private:
-  std::string bytes_;
+  Text bytes_;
 };
 
 class BlobReader {
@@ -50,10 +52,12 @@ class BlobReader {
     std::memcpy(&value, &bits, sizeof(value));
     return value;
   }
-  std::string text() {
+  std::string text() { return std::string(view()); }
+  // A part of the input.
+  std::string_view view() {
     const uint64_t size = number();
-    if (size > left_.size()) return fail(), std::string();
-    std::string value(left_.substr(0, size));
+    if (size > left_.size()) return fail(), std::string_view();
+    const std::string_view value = left_.substr(0, size);
     left_.remove_prefix(size);
     return value;
   }

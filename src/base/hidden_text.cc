@@ -16,8 +16,10 @@ void* take_hidden_memory(size_t bytes) {
 }
 
 void give_hidden_memory(void* memory, size_t bytes) noexcept {
-  explicit_bzero(memory, bytes);
+  wipe(memory, bytes);
   munmap(memory, bytes);
 }
+
+void wipe(void* memory, size_t bytes) noexcept { explicit_bzero(memory, bytes); }
 
 }  // namespace nezha

@@ -1,11 +1,14 @@
-// HiddenText: text that leaves no trace behind, such as a secret as its user wrote it. What is longer
-// than 15 bytes lies in pages that no core dump contains, and is wiped when the text ends or moves
-// elsewhere. (Whatever is shorter protects nothing: wire/key_file.h.)
+// Texts that leave no trace behind. HiddenText is for few and short ones that stay, such as a secret as
+// its user wrote it: what is longer than 15 bytes lies in pages that no core dump contains, and is wiped
+// when the text ends or moves elsewhere. (A secret that is shorter protects nothing: wire/key_file.h.)
+// WipedText is for what may have a secret in it and passes, such as the values of a store: it is wiped,
+// but lies in the heap meanwhile.
 //
-// Contract: a std::string in every other way. Meant for few and short texts: each takes pages of its own.
+// Contract: each is a std::string in every other way. A HiddenText takes pages of its own.
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 
 namespace nezha {
@@ -13,6 +16,8 @@ namespace nezha {
 // Of whole pages; throws std::bad_alloc.
 void* take_hidden_memory(size_t bytes);
 void give_hidden_memory(void* memory, size_t bytes) noexcept;
+// The compiler does not leave it out.
+void wipe(void* memory, size_t bytes) noexcept;
 
 template <class T>
 struct HiddenAllocator {
@@ -25,6 +30,21 @@ struct HiddenAllocator {
   friend bool operator==(const HiddenAllocator&, const HiddenAllocator&) { return true; }
 };
 
+template <class T>
+struct WipingAllocator {
+  using value_type = T;
+  WipingAllocator() = default;
+  template <class Other>
+  WipingAllocator(const WipingAllocator<Other>&) {}
+  T* allocate(size_t count) { return std::allocator<T>().allocate(count); }
+  void deallocate(T* memory, size_t count) noexcept {
+    wipe(memory, count * sizeof(T));
+    std::allocator<T>().deallocate(memory, count);
+  }
+  friend bool operator==(const WipingAllocator&, const WipingAllocator&) { return true; }
+};
+
 using HiddenText = std::basic_string<char, std::char_traits<char>, HiddenAllocator<char>>;
+using WipedText = std::basic_string<char, std::char_traits<char>, WipingAllocator<char>>;
 
 }  // namespace nezha

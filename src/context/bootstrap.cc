@@ -67,8 +67,8 @@ std::string_view take_word(std::string_view& text) {
   return word;
 }
 
-WorldWords parse_world(const std::string& text) {
-  std::string_view left = std::string_view(text).substr(0, kWorldBytesMax);
+WorldWords parse_world(std::string_view text) {
+  std::string_view left = text.substr(0, kWorldBytesMax);
   WorldWords words;
   words.size = take_word(left);
   const std::string_view version = take_word(left);
@@ -113,11 +113,11 @@ Bootstrap::~Bootstrap() {
   }
 }
 
-std::string Bootstrap::sealed(const std::string& key, std::string record) const {
-  return has_secret_ ? seal(secret_, request_.job + "/" + key, std::move(record)) : record;
+WipedText Bootstrap::sealed(const std::string& key, std::string_view record) const {
+  return has_secret_ ? seal(secret_, request_.job + "/" + key, record) : WipedText(record);
 }
 
-bool Bootstrap::opened(const std::string& key, const std::string& bytes, std::string* record) {
+bool Bootstrap::opened(const std::string& key, const WipedText& bytes, WipedText* record) {
   if (has_secret_ && !unseal(secret_, request_.job + "/" + key, bytes, record)) {
     without_proof_ = key;
     return false;
@@ -128,10 +128,10 @@ bool Bootstrap::opened(const std::string& key, const std::string& bytes, std::st
 
 // One look at a record: what is there without a proof is not there. (An earlier run with another secret
 // left it, or somebody is at work who should not be.)
-Result<std::string> Bootstrap::look_at(const std::string& key, Nanoseconds until) {
+Result<WipedText> Bootstrap::look_at(const std::string& key, Nanoseconds until) {
   auto bytes = store_.get(key, until);
   if (!bytes) return bytes;
-  std::string record;
+  WipedText record;
   if (opened(key, *bytes, &record)) return record;
   const timespec pause{0, 20'000'000};
   nanosleep(&pause, nullptr);
@@ -139,7 +139,7 @@ Result<std::string> Bootstrap::look_at(const std::string& key, Nanoseconds until
 }
 
 // Looks until it is there.
-Result<std::string> Bootstrap::await(const std::string& key, Nanoseconds until) {
+Result<WipedText> Bootstrap::await(const std::string& key, Nanoseconds until) {
   while (true) {
     auto record = look_at(key, until);
     if (record || record.status().code() != Code::timed_out || rendezvous::expired(until)) return record;
@@ -147,7 +147,7 @@ Result<std::string> Bootstrap::await(const std::string& key, Nanoseconds until) 
 }
 
 // What this rank says to the others, and nobody else can.
-Status Bootstrap::say(const std::string& key, const std::string& words) {
+Status Bootstrap::say(const std::string& key, std::string_view words) {
   return store_.set(key, sealed(key, words), request_.deadline);
 }
 
@@ -169,7 +169,7 @@ void Bootstrap::remove_welcome() {
 }
 
 // Whether rank 0 read what this rank said of itself, to the byte.
-bool Bootstrap::names_me(const std::string& welcome) const {
+bool Bootstrap::names_me(std::string_view welcome) const {
   WelcomeRecord record;
   const auto rank = static_cast<size_t>(request_.rank);
   return decode(welcome, &record) && rank < record.joined.size() && record.joined[rank] == self_;
@@ -210,7 +210,7 @@ std::string Bootstrap::world_words() const {
 // await_welcome() watches them.
 Status Bootstrap::open_world() {
   if (request_.store_outlives_job) return request_.rank == 0 ? beat() : Status::ok();
-  const std::string mine = world_words();
+  const WipedText mine(world_words());
   auto world = request_.rank == 0 ? store_.set_if_absent("world", mine, request_.deadline)
                                   : store_.get("world", request_.deadline);
   if (!world) {
@@ -223,7 +223,7 @@ Status Bootstrap::open_world() {
 }
 
 // Whether this rank fits into the job that rank 0 announced.
-Status Bootstrap::check_world(const std::string& world) const {
+Status Bootstrap::check_world(std::string_view world) const {
   const WorldWords words = parse_world(world);
   const std::string store = store_.describe();
   if (words.version != kWorldVersion) {
@@ -264,7 +264,7 @@ Status Bootstrap::beat() {
 Status Bootstrap::announce() {
   self_ = describe_self();
   const std::string key = join_key(request_.rank);
-  const std::string words = sealed(key, self_);
+  const WipedText words = sealed(key, self_);
   if (request_.store_outlives_job) return store_.set(key, words, request_.deadline);
   auto winner = store_.set_if_absent(key, words, request_.deadline);
   if (!winner) return winner.status();
@@ -296,10 +296,10 @@ Status Bootstrap::look_for(int rank, bool first, std::string* joined) {
 }
 
 // Rank 0: waits for everybody, then answers with everybody's words, until all have read the same ones.
-Result<std::string> Bootstrap::gather() {
+Result<WipedText> Bootstrap::gather() {
   std::vector<std::string> joined(static_cast<size_t>(request_.world_size));
   std::vector<std::string> published;
-  std::string welcome;
+  WipedText welcome;
   while (true) {
     if (request_.store_outlives_job) NEZHA_RETURN_IF_ERROR(beat());
     std::vector<int> absent;
@@ -336,12 +336,12 @@ Result<std::string> Bootstrap::gather() {
   return welcome;
 }
 
-Status Bootstrap::publish(const std::string& welcome) {
+Status Bootstrap::publish(std::string_view welcome) {
   welcome_stays_ = true;  // from the first attempt on
   return store_.set("welcome", sealed("welcome", welcome), request_.deadline);
 }
 
-std::string Bootstrap::make_welcome(const std::vector<std::string>& joined) const {
+WipedText Bootstrap::make_welcome(const std::vector<std::string>& joined) const {
   // A configured secret is not handed out: everybody has it, or has no business here.
   return encode(WelcomeRecord{nonce_, sequence_, !has_secret_,
                               has_secret_ ? wire::Secret{} : secret_, joined});
@@ -365,9 +365,9 @@ Nanoseconds Bootstrap::next_look() const {
                                      : request_.deadline;
 }
 
-Result<std::string> Bootstrap::await_welcome() {
+Result<WipedText> Bootstrap::await_welcome() {
   std::string world;  // of another size
-  std::string read;   // the last welcome that named us: rank 0 removes it when all have read it
+  WipedText read;     // the last welcome that named us: rank 0 removes it when all have read it
   while (true) {
     auto welcome = look_at("welcome", read.empty() ? next_look() : system_clock().now() + kGlance);
     if (!welcome && welcome.status().code() != Code::timed_out) return welcome;
@@ -397,7 +397,7 @@ Result<std::string> Bootstrap::await_welcome() {
 
 // Says that this rank has read it. True when rank 0 knows that of everybody, so that none of the words in
 // it are those of an earlier run.
-Result<bool> Bootstrap::confirm(const std::string& welcome) {
+Result<bool> Bootstrap::confirm(std::string_view welcome) {
   WelcomeRecord record;
   if (!decode(welcome, &record)) return unreadable(0);
   if (request_.store_outlives_job) {
@@ -410,7 +410,7 @@ Result<bool> Bootstrap::confirm(const std::string& welcome) {
   NEZHA_RETURN_IF_ERROR(say(read_key(record.session, record.sequence, request_.rank), kSign));
   auto go = look_at(record.session + "/go", next_look());
   if (!go && go.status().code() != Code::timed_out) return go.status();
-  return go && *go == std::to_string(record.sequence);
+  return go && std::string_view(*go) == std::to_string(record.sequence);
 }
 
 // What goes wrong while waiting at a store that outlives jobs: another process writes this rank's words,
@@ -420,9 +420,9 @@ Status Bootstrap::check_company(std::string* world) {
     return store_.get(key, std::min(system_clock().now() + kGlance, request_.deadline));
   };
   const auto words = glance(join_key(request_.rank));
-  std::string record;
+  WipedText record;
   if (words && !opened(join_key(request_.rank), words.value(), &record)) return overwritten();
-  if (words && record != self_) return taken();
+  if (words && std::string_view(record) != self_) return taken();
   // An earlier process of this rank tidied up after itself.
   if (!words && words.status().code() == Code::timed_out) NEZHA_RETURN_IF_ERROR(announce());
   const auto said = glance("world");
@@ -432,12 +432,12 @@ Status Bootstrap::check_company(std::string* world) {
     world->clear();
     return Status::ok();
   }
-  if (!world->empty() && *world != said.value()) return fits;
+  if (!world->empty() && *world != std::string_view(said.value())) return fits;
   *world = said.value();
   return Status::ok();
 }
 
-Result<Session> Bootstrap::parse_welcome(const std::string& welcome) const {
+Result<Session> Bootstrap::parse_welcome(std::string_view welcome) const {
   WelcomeRecord record;
   if (!decode(welcome, &record) ||
       record.joined.size() != static_cast<size_t>(request_.world_size)) {

@@ -18,7 +18,7 @@ namespace {
 // A rail whose driver does not state a speed is taken for this until it was measured.
 constexpr double kNominalBitsPerS = 1e9;
 
-bool outlives_job(const std::string& store) {
+bool outlives_job(std::string_view store) {
   return store.starts_with("file://") || store.starts_with("redis");
 }
 

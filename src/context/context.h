@@ -31,7 +31,7 @@ namespace nezha::context {
 struct ContextRequest {
   int rank = 0;
   int world_size = 1;
-  std::string store;                                  // address, or
+  HiddenText store;                                   // address, with its password, or
   const rendezvous::StoreCallbacks* callbacks = nullptr;  // the caller's own
   std::string job = "nezha";
   double timeout_s = 0;                               // > 0: instead of the configured ones

@@ -84,8 +84,8 @@ bool decode(std::string_view bytes, JoinRecord* record) {
   return true;
 }
 
-std::string encode(const WelcomeRecord& record) {
-  BlobWriter writer;
+WipedText encode(const WelcomeRecord& record) {
+  BlobWriter<WipedText> writer;
   writer.number(kVersion).text(record.session).number(record.sequence);
   writer.text(record.has_secret
                   ? std::string_view(reinterpret_cast<const char*>(record.secret.data()),
@@ -102,7 +102,7 @@ bool decode(std::string_view bytes, WelcomeRecord* record) {
   WelcomeRecord read;
   read.session = reader.text();
   read.sequence = reader.number();
-  const std::string secret = reader.text();
+  const std::string_view secret = reader.view();
   if (!secret.empty() && secret.size() != read.secret.size()) return false;
   if (read.session.size() > kSessionBytesMax) return false;
   read.has_secret = !secret.empty();
@@ -117,14 +117,15 @@ bool decode(std::string_view bytes, WelcomeRecord* record) {
   return true;
 }
 
-std::string seal(const wire::Secret& secret, std::string_view place, std::string record) {
+WipedText seal(const wire::Secret& secret, std::string_view place, std::string_view record) {
   const wire::Mac mac = mac_of_record(secret, place, record);
-  record.append(reinterpret_cast<const char*>(mac.data()), mac.size());
-  return record;
+  WipedText sealed(record);
+  sealed.append(reinterpret_cast<const char*>(mac.data()), mac.size());
+  return sealed;
 }
 
 bool unseal(const wire::Secret& secret, std::string_view place, std::string_view sealed,
-            std::string* record) {
+            WipedText* record) {
   wire::Mac claimed;
   if (sealed.size() < claimed.size()) return false;
   const std::string_view bytes = sealed.substr(0, sealed.size() - claimed.size());

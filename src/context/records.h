@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/hidden_text.h"
 #include "base/status.h"
 #include "transport/transport.h"
 #include "wire/handshake.h"
@@ -34,15 +35,15 @@ struct WelcomeRecord {
   wire::Secret secret{};
   std::vector<std::string> joined;  // everybody's JoinRecord, as bytes, by rank
 };
-std::string encode(const WelcomeRecord& record);
+WipedText encode(const WelcomeRecord& record);
 bool decode(std::string_view bytes, WelcomeRecord* record);
 
 // A record with the proof that a rank of the job wrote it, for this place (the job's name and the key):
 // with another record, place or secret the proof is wrong.
-std::string seal(const wire::Secret& secret, std::string_view place, std::string record);
+WipedText seal(const wire::Secret& secret, std::string_view place, std::string_view record);
 // False when it is; `record` is then unchanged.
 bool unseal(const wire::Secret& secret, std::string_view place, std::string_view sealed,
-            std::string* record);
+            WipedText* record);
 
 // How connecting went.
 struct ReportRecord {

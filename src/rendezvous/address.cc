@@ -32,8 +32,10 @@ std::optional<Number> number_in(std::string_view text, Number low, Number high) 
 }
 
 // "%40" is '@': user names and passwords may hold the characters that end them.
-std::optional<std::string> percent_decoded(std::string_view text) {
-  std::string decoded;
+std::optional<HiddenText> percent_decoded(std::string_view text) {
+  constexpr size_t kNotInPlace = 16;
+  HiddenText decoded;
+  decoded.reserve(std::max(text.size(), kNotInPlace));
   for (size_t i = 0; i < text.size(); ++i) {
     if (text[i] != '%') {
       decoded += text[i];
@@ -100,11 +102,11 @@ Status take_credentials(std::string_view text, std::string_view& rest, RedisOpti
     return refuse(text, "credentials are USER:PASSWORD or :PASSWORD");
   }
   const auto user = percent_decoded(credentials.substr(0, colon));
-  const auto password = percent_decoded(credentials.substr(colon + 1));
+  auto password = percent_decoded(credentials.substr(colon + 1));
   if (!user || !password) return refuse(text, "'%' in the credentials needs two hex digits");
   if (!user->empty() && password->empty()) return refuse(text, "the user has no password");
   redis.user = *user;
-  redis.password = *password;
+  redis.password = std::move(*password);
   rest.remove_prefix(at + 1);
   return Status::ok();
 }

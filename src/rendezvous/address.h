@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/hidden_text.h"
 #include "base/status.h"
 #include "rendezvous/stream.h"
 
@@ -18,7 +19,7 @@ enum class StoreKind : uint8_t { tcp, file, redis, hash };
 // What only redis:// has.
 struct RedisOptions {
   std::string user;
-  std::string password;
+  HiddenText password;      // in pages of its own however short it is, until it is copied
   int database = 0;
   bool tls = false;         // rediss://
   TlsOptions tls_options;

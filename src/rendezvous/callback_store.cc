@@ -22,10 +22,10 @@ class CallbackStore final : public Store {
                                   seconds(deadline)));
   }
 
-  Result<std::string> get(std::string_view key, Nanoseconds deadline) override {
+  Result<WipedText> get(std::string_view key, Nanoseconds deadline) override {
     if (callbacks_.get == nullptr) return missing("get", key);
     const std::string name(key);
-    std::string value(kValueBytesMax, '\0');
+    WipedText value(kValueBytesMax, '\0');
     size_t size = value.size();
     NEZHA_RETURN_IF_ERROR(outcome("get", key,
                                   callbacks_.get(callbacks_.user, name.c_str(), value.data(), &size,
@@ -33,11 +33,11 @@ class CallbackStore final : public Store {
     return cut(std::move(value), size, "get", key);
   }
 
-  Result<std::string> set_if_absent(std::string_view key, std::string_view value,
-                                    Nanoseconds deadline) override {
+  Result<WipedText> set_if_absent(std::string_view key, std::string_view value,
+                                  Nanoseconds deadline) override {
     if (callbacks_.set_if_absent == nullptr) return missing("set_if_absent", key);
     const std::string name(key);
-    std::string winner(kValueBytesMax, '\0');
+    WipedText winner(kValueBytesMax, '\0');
     size_t size = winner.size();
     const int result =
         callbacks_.set_if_absent(callbacks_.user, name.c_str(), value.data(), value.size(),
@@ -75,8 +75,8 @@ class CallbackStore final : public Store {
                        "the caller's store returned " + std::to_string(result));
   }
 
-  static Result<std::string> cut(std::string value, size_t size, std::string_view operation,
-                                 std::string_view key) {
+  static Result<WipedText> cut(WipedText value, size_t size, std::string_view operation,
+                               std::string_view key) {
     if (size > value.size()) {
       return store_error(Code::internal, kName, operation, key,
                          "the caller's store says that it returned " + std::to_string(size) +

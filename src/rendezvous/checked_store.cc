@@ -15,13 +15,13 @@ class CheckedStore final : public Store {
     return store_->set(prefix_ + std::string(key), value, deadline);
   }
 
-  Result<std::string> get(std::string_view key, Nanoseconds deadline) override {
+  Result<WipedText> get(std::string_view key, Nanoseconds deadline) override {
     NEZHA_RETURN_IF_ERROR(check("get", key, {}));
     return store_->get(prefix_ + std::string(key), deadline);
   }
 
-  Result<std::string> set_if_absent(std::string_view key, std::string_view value,
-                                    Nanoseconds deadline) override {
+  Result<WipedText> set_if_absent(std::string_view key, std::string_view value,
+                                  Nanoseconds deadline) override {
     NEZHA_RETURN_IF_ERROR(check("set_if_absent", key, value));
     return store_->set_if_absent(prefix_ + std::string(key), value, deadline);
   }

@@ -77,7 +77,7 @@ class FileStore final : public Store {
     return Status::ok();
   }
 
-  Result<std::string> get(std::string_view key, Nanoseconds deadline) override {
+  Result<WipedText> get(std::string_view key, Nanoseconds deadline) override {
     Backoff backoff(kFirstPause, kLongestPause);
     for (;;) {
       auto value = read(path_of(key));
@@ -88,8 +88,8 @@ class FileStore final : public Store {
     }
   }
 
-  Result<std::string> set_if_absent(std::string_view key, std::string_view value,
-                                    Nanoseconds deadline) override {
+  Result<WipedText> set_if_absent(std::string_view key, std::string_view value,
+                                  Nanoseconds deadline) override {
     const auto aside = write_aside(value);
     if (!aside) return wrapped("set_if_absent", key, aside.status());
     auto winner = link_or_read(aside.value(), key, value, deadline);
@@ -163,16 +163,16 @@ class FileStore final : public Store {
   }
 
   // The file's content; nothing when there is no such file.
-  Result<std::optional<std::string>> read(const std::string& path) const {
+  Result<std::optional<WipedText>> read(const std::string& path) const {
     // Opening the directory makes an NFS client ask again whether the file is there.
     const Descriptor directory(open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!directory) return failed(errno, "cannot open the directory");
     const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     if (!file) {
-      if (errno == ENOENT || errno == ESTALE) return std::optional<std::string>();
+      if (errno == ENOENT || errno == ESTALE) return std::optional<WipedText>();
       return failed(errno, "cannot open a file");
     }
-    std::string value(kValueBytesMax + 1, '\0');
+    WipedText value(kValueBytesMax + 1, '\0');
     size_t size = 0;
     int number = 0;
     while (size < value.size()) {
@@ -185,14 +185,14 @@ class FileStore final : public Store {
         break;
       }
     }
-    if (number == ESTALE) return std::optional<std::string>();  // replaced on the file server
+    if (number == ESTALE) return std::optional<WipedText>();  // replaced on the file server
     if (number != 0) return failed(number, "cannot read a file");
     if (size > kValueBytesMax) return failed(EFBIG, "a file there is not this store's");
     return std::optional(value.substr(0, size));
   }
 
-  Result<std::string> link_or_read(const std::string& aside, std::string_view key,
-                                   std::string_view value, Nanoseconds deadline) const {
+  Result<WipedText> link_or_read(const std::string& aside, std::string_view key,
+                                 std::string_view value, Nanoseconds deadline) const {
     constexpr std::string_view kOperation = "set_if_absent";
     const std::string path = path_of(key);
     Backoff backoff(kFirstPause, kLongestPause);
@@ -202,7 +202,7 @@ class FileStore final : public Store {
       // Over NFS an answer can be lost after the link was made; the count of links tells.
       struct stat status {};
       if (linked || (stat(aside.c_str(), &status) == 0 && status.st_nlink == 2)) {
-        return std::string(value);
+        return WipedText(value);
       }
       if (number != EEXIST) {
         return wrapped(kOperation, key, failed(number, "cannot link (the file system must allow "

@@ -14,7 +14,7 @@ namespace {
 struct Table {
   std::mutex mutex;
   std::condition_variable changed;
-  std::unordered_map<std::string, std::string> values;
+  std::unordered_map<std::string, WipedText> values;
 };
 
 std::shared_ptr<Table> table_named(const std::string& name) {
@@ -37,12 +37,12 @@ class HashStore final : public Store {
 
   Status set(std::string_view key, std::string_view value, Nanoseconds) override {
     const std::lock_guard lock(table_->mutex);
-    table_->values.insert_or_assign(std::string(key), std::string(value));
+    table_->values.insert_or_assign(std::string(key), WipedText(value));
     table_->changed.notify_all();
     return Status::ok();
   }
 
-  Result<std::string> get(std::string_view key, Nanoseconds deadline) override {
+  Result<WipedText> get(std::string_view key, Nanoseconds deadline) override {
     const std::string name(key);
     std::unique_lock lock(table_->mutex);
     for (;;) {
@@ -53,8 +53,8 @@ class HashStore final : public Store {
     }
   }
 
-  Result<std::string> set_if_absent(std::string_view key, std::string_view value,
-                                    Nanoseconds) override {
+  Result<WipedText> set_if_absent(std::string_view key, std::string_view value,
+                                  Nanoseconds) override {
     const std::lock_guard lock(table_->mutex);
     const auto [entry, inserted] = table_->values.try_emplace(std::string(key), value);
     if (inserted) table_->changed.notify_all();

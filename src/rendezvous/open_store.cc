@@ -10,11 +10,12 @@
 namespace nezha::rendezvous {
 namespace {
 
-Result<std::unique_ptr<Store>> open_kind(const StoreAddress& address, const OpenOptions& options) {
+Result<std::unique_ptr<Store>> open_kind(StoreAddress address, const OpenOptions& options) {
   switch (address.kind) {
     case StoreKind::hash: return open_hash_store(address.path);
     case StoreKind::file: return open_file_store(address.path);
-    case StoreKind::redis: return open_redis_store(address, options.deadline, options.patience);
+    case StoreKind::redis:
+      return open_redis_store(std::move(address), options.deadline, options.patience);
     case StoreKind::tcp: break;
   }
   std::unique_ptr<TcpServer> server;
@@ -37,11 +38,12 @@ Result<std::unique_ptr<Store>> open_kind(const StoreAddress& address, const Open
 }  // namespace
 
 Result<std::unique_ptr<Store>> open_store(std::string_view address, const OpenOptions& options) {
-  const auto parsed = parse_store_address(address, options.serve);
+  auto parsed = parse_store_address(address, options.serve);
   if (!parsed) return parsed.status();
-  auto store = open_kind(parsed.value(), options);
+  const std::string prefix = parsed->prefix + options.prefix;
+  auto store = open_kind(std::move(*parsed), options);
   if (!store) return store.status();
-  return checked(std::move(*store), parsed.value().prefix + options.prefix);
+  return checked(std::move(*store), prefix);
 }
 
 }  // namespace nezha::rendezvous

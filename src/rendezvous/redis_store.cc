@@ -32,11 +32,11 @@ std::string description_of(const StoreAddress& address) {
 
 class RedisStore final : public Store {
  public:
-  RedisStore(const StoreAddress& address, Nanoseconds patience)
-      : address_(address),
+  RedisStore(StoreAddress address, Nanoseconds patience)
+      : address_(std::move(address)),
         patience_(patience),
         redis_(address_.redis),
-        description_(description_of(address)),
+        description_(description_of(address_)),
         time_to_live_(std::to_string(redis_.ttl_s)) {}
 
   Status open(Nanoseconds deadline) {
@@ -55,7 +55,7 @@ class RedisStore final : public Store {
     return command("set", key, {"SET", key, value, "EX", time_to_live_}, deadline).status();
   }
 
-  Result<std::string> get(std::string_view key, Nanoseconds deadline) override {
+  Result<WipedText> get(std::string_view key, Nanoseconds deadline) override {
     Backoff backoff(kFirstPause, kLongestPause);
     for (;;) {
       auto value = read("get", key, deadline);
@@ -66,15 +66,15 @@ class RedisStore final : public Store {
     }
   }
 
-  Result<std::string> set_if_absent(std::string_view key, std::string_view value,
-                                    Nanoseconds deadline) override {
+  Result<WipedText> set_if_absent(std::string_view key, std::string_view value,
+                                  Nanoseconds deadline) override {
     constexpr std::string_view kOperation = "set_if_absent";
     Backoff backoff(kFirstPause, kLongestPause);
     for (;;) {
       const auto reply =
           command(kOperation, key, {"SET", key, value, "EX", time_to_live_, "NX"}, deadline);
       if (!reply) return reply.status();
-      if (reply.value().kind != RespReply::Kind::nothing) return std::string(value);
+      if (reply.value().kind != RespReply::Kind::nothing) return WipedText(value);
       auto winner = read(kOperation, key, deadline);
       if (!winner) return winner.status();
       if (winner.value()) return std::move(*winner.value());
@@ -90,11 +90,11 @@ class RedisStore final : public Store {
   std::string describe() const override { return description_; }
 
  private:
-  Result<std::optional<std::string>> read(std::string_view operation, std::string_view key,
+  Result<std::optional<WipedText>> read(std::string_view operation, std::string_view key,
                                           Nanoseconds deadline) {
     auto reply = command(operation, key, {"GET", key}, deadline);
     if (!reply) return reply.status();
-    if (reply->kind == RespReply::Kind::nothing) return std::optional<std::string>();
+    if (reply->kind == RespReply::Kind::nothing) return std::optional<WipedText>();
     return std::optional(std::move(reply->text));
   }
 
@@ -152,11 +152,11 @@ class RedisStore final : public Store {
     return refusal(reply->text);
   }
 
-  Result<RespReply> exchange(const std::string& request, Nanoseconds deadline) {
+  Result<RespReply> exchange(std::string_view request, Nanoseconds deadline) {
     // What a server says before it hangs up on a request says more than the failed sending.
     const Transfer sent = stream_->send(request, deadline);
     if (sent == Transfer::timed_out) return Status(Code::timed_out, "no answer");
-    std::string bytes;
+    WipedText bytes;
     std::array<char, kReadBytes> part;
     RespReply reply;
     for (;;) {
@@ -168,6 +168,7 @@ class RedisStore final : public Store {
       if (received == Transfer::timed_out) return Status(Code::timed_out, "no answer");
       if (received == Transfer::lost) return broken();
       bytes.append(part.data(), got);
+      wipe(part.data(), got);
     }
   }
 
@@ -192,9 +193,9 @@ class RedisStore final : public Store {
   }
 
   // A server may repeat the words of a command that it does not know, AUTH's too.
-  std::string showable(std::string text) const {
+  std::string showable(WipedText text) const {
     constexpr std::string_view kCover = "***";
-    const std::string& secret = redis_.password;
+    const std::string_view secret = redis_.password;
     for (size_t at = 0; !secret.empty(); at += kCover.size()) {
       at = text.find(secret, at);
       if (at == std::string::npos) break;
@@ -202,11 +203,11 @@ class RedisStore final : public Store {
     }
     text.resize(std::min(text.size(), kShownReply));
     std::replace_if(text.begin(), text.end(), [](char letter) { return letter < ' '; }, '?');
-    return text;
+    return std::string(text);
   }
 
   // What an error reply means to the user.
-  Status refusal(std::string text) const {
+  Status refusal(WipedText text) const {
     const auto says = [&](std::string_view words) { return text.find(words) != std::string::npos; };
     std::string meaning;
     if (says("WRONGPASS") || says("invalid password")) {
@@ -292,9 +293,9 @@ class RedisStore final : public Store {
 
 }  // namespace
 
-Result<std::unique_ptr<Store>> open_redis_store(const StoreAddress& address,
-                                                Nanoseconds deadline, Nanoseconds patience) {
-  auto store = std::make_unique<RedisStore>(address, patience);
+Result<std::unique_ptr<Store>> open_redis_store(StoreAddress address, Nanoseconds deadline,
+                                                Nanoseconds patience) {
+  auto store = std::make_unique<RedisStore>(std::move(address), patience);
   NEZHA_RETURN_IF_ERROR(store->open(deadline));
   return std::unique_ptr<Store>(std::move(store));
 }

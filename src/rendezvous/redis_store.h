@@ -15,7 +15,7 @@
 namespace nezha::rendezvous {
 
 // A server that cannot be reached, or says that it will answer soon, is tried for `patience` ns.
-Result<std::unique_ptr<Store>> open_redis_store(const StoreAddress& address, Nanoseconds deadline,
+Result<std::unique_ptr<Store>> open_redis_store(StoreAddress address, Nanoseconds deadline,
                                                 Nanoseconds patience);
 
 }  // namespace nezha::rendezvous

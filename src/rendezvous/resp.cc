@@ -30,17 +30,17 @@ RespOutcome parse_value(std::string_view head, std::string_view rest, RespReply*
   if (rest.size() > whole) return RespOutcome::refused;
   if (rest.size() < whole) return RespOutcome::more;
   if (!rest.ends_with(kLineEnd)) return RespOutcome::refused;
-  *reply = {RespReply::Kind::value, std::string(rest.substr(0, bytes))};
+  *reply = {RespReply::Kind::value, WipedText(rest.substr(0, bytes))};
   return RespOutcome::reply;
 }
 
 }  // namespace
 
-std::string encode_command(std::initializer_list<std::string_view> words) {
-  std::string command = "*" + std::to_string(words.size());
-  command += kLineEnd;
+WipedText encode_command(std::initializer_list<std::string_view> words) {
+  WipedText command = "*";
+  command.append(std::to_string(words.size())).append(kLineEnd);
   for (const std::string_view word : words) {
-    command += "$" + std::to_string(word.size());
+    command.append("$").append(std::to_string(word.size()));
     command += kLineEnd;
     command += word;
     command += kLineEnd;
@@ -64,7 +64,7 @@ RespOutcome parse_reply(std::string_view bytes, RespReply* reply) {
   const auto kind = bytes.front() == '+'   ? RespReply::Kind::line
                     : bytes.front() == '-' ? RespReply::Kind::error
                                            : RespReply::Kind::number;
-  *reply = {kind, std::string(line)};
+  *reply = {kind, WipedText(line)};
   return RespOutcome::reply;
 }
 

@@ -18,12 +18,12 @@ namespace nezha::rendezvous {
 inline constexpr size_t kReplyLineMax = 4096;
 inline constexpr size_t kReplyBytesMax = kValueBytesMax + kReplyLineMax;
 
-std::string encode_command(std::initializer_list<std::string_view> words);
+WipedText encode_command(std::initializer_list<std::string_view> words);
 
 struct RespReply {
   enum class Kind : uint8_t { line, error, number, value, nothing };
   Kind kind = Kind::nothing;
-  std::string text;  // without the leading mark; the bytes of a value
+  WipedText text;  // without the leading mark; the bytes of a value
 };
 
 enum class RespOutcome : uint8_t { more, reply, refused };

@@ -1,7 +1,8 @@
 // Store: the key/value meeting point, the only thing that works before connections exist.
 //
 // Contract: keys are 1 to kKeyBytesMax bytes with their prefix and without NUL; values are opaque
-// blobs of at most kValueBytesMax. Every call takes an absolute deadline of system_clock() and
+// blobs of at most kValueBytesMax, wiped where the library had them: there may be a secret in one. Every
+// call takes an absolute deadline of system_clock() and
 // returns `timed_out` naming the key and the store when it passes; a store that is gone is
 // `peer_lost`, one that is full `exhausted`, one that serves another job `mismatch`. One Store
 // object may be used by several threads. Keys of one job share a prefix that the launcher makes
@@ -17,6 +18,7 @@
 #include <string_view>
 
 #include "base/clock.h"
+#include "base/hidden_text.h"
 #include "base/status.h"
 #include "rendezvous/store_proof.h"
 
@@ -32,11 +34,11 @@ class Store {
   // Writes, replacing what was there.
   virtual Status set(std::string_view key, std::string_view value, Nanoseconds deadline) = 0;
   // Waits until the key exists, then returns its value.
-  virtual Result<std::string> get(std::string_view key, Nanoseconds deadline) = 0;
+  virtual Result<WipedText> get(std::string_view key, Nanoseconds deadline) = 0;
   // Writes only if the key is absent, atomically among all clients. Returns the value that the key
   // has afterwards: equal to `value` for the one who won (make values unique to tell).
-  virtual Result<std::string> set_if_absent(std::string_view key, std::string_view value,
-                                            Nanoseconds deadline) = 0;
+  virtual Result<WipedText> set_if_absent(std::string_view key, std::string_view value,
+                                          Nanoseconds deadline) = 0;
   virtual Status remove(std::string_view key, Nanoseconds deadline) = 0;
 
   // "tcp://10.0.0.1:29500", for messages.

@@ -6,17 +6,17 @@
 // first: whoever cannot hears nothing but the server's number.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <string>
 #include <string_view>
 
 #include "base/hmac.h"
+#include "base/secret.h"
 #include "base/status.h"
 
 namespace nezha::rendezvous {
 
-using StoreKey = std::array<std::byte, 32>;
+using StoreKey = Secret;
 
 inline constexpr size_t kStoreNonceBytes = 16;
 inline constexpr size_t kStoreMacBytes = kMacBytes;

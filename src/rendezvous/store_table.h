@@ -21,15 +21,15 @@ using ClientId = uint64_t;
 // A value that is charged to the budget as long as it lives.
 class Blob {
  public:
-  Blob(std::string bytes, size_t charge, MemoryBudget& budget)
+  Blob(WipedText bytes, size_t charge, MemoryBudget& budget)
       : bytes_(std::move(bytes)), charge_(charge), budget_(budget) {}
   ~Blob() { budget_.give_back(charge_); }
   Blob(const Blob&) = delete;
   Blob& operator=(const Blob&) = delete;
-  const std::string& bytes() const { return bytes_; }
+  const WipedText& bytes() const { return bytes_; }
 
  private:
-  std::string bytes_;
+  WipedText bytes_;
   size_t charge_;
   MemoryBudget& budget_;
 };
@@ -54,7 +54,7 @@ class StoreTable {
   size_t waiting() const { return waiting_for_.size(); }
 
  private:
-  Code put(const std::string& key, std::string value, std::vector<Answer>& answers);
+  Code put(const std::string& key, WipedText value, std::vector<Answer>& answers);
 
   MemoryBudget& budget_;
   std::unordered_map<std::string, std::shared_ptr<const Blob>> values_;

@@ -124,7 +124,7 @@ RequestReader::Outcome RequestReader::feed_body(std::string_view bytes) {
     dropping_ = true;
     budget_.give_back(held_);
     held_ = 0;
-    std::string().swap(body_);
+    WipedText().swap(body_);
   }
   if (!dropping_) {
     held_ += bytes.size();
@@ -141,7 +141,7 @@ Request RequestReader::take() {
     request.key = body_.substr(0, key_bytes_);
     request.value = body_.substr(key_bytes_);
   }
-  std::string().swap(body_);
+  WipedText().swap(body_);
   budget_.give_back(held_);
   held_ = 0;
   stage_ = Stage::head;

@@ -38,7 +38,7 @@ std::string_view name_of(Operation operation);
 struct Request {
   Operation operation = Operation::get;
   std::string key;
-  std::string value;
+  WipedText value;
   bool too_much = false;  // the server had no memory for the value, which was dropped
 };
 
@@ -118,7 +118,7 @@ class RequestReader {
   size_t key_bytes_ = 0;
   size_t body_bytes_ = 0;
   size_t arrived_ = 0;  // of the body
-  std::string body_;
+  WipedText body_;
   size_t held_ = 0;  // taken from the budget for `body_`
   bool dropping_ = false;
 };

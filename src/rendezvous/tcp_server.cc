@@ -264,7 +264,9 @@ class EpollServer final : public TcpServer {
         if (errno != EAGAIN && errno != EWOULDBLOCK) return drop(id, std::strerror(errno));
         return;
       }
-      switch (client.reader.feed({buffer.data(), static_cast<size_t>(got)})) {
+      const auto outcome = client.reader.feed({buffer.data(), static_cast<size_t>(got)});
+      wipe(buffer.data(), static_cast<size_t>(got));
+      switch (outcome) {
         case RequestReader::Outcome::refused:
           return drop(id, client.reader.greeted() ? "not a request" : "not a Nezha store's client");
         case RequestReader::Outcome::other_version:

@@ -68,11 +68,11 @@ class TcpStore final : public Store {
   Status set(std::string_view key, std::string_view value, Nanoseconds deadline) override {
     return call(Operation::set, key, value, deadline).status();
   }
-  Result<std::string> get(std::string_view key, Nanoseconds deadline) override {
+  Result<WipedText> get(std::string_view key, Nanoseconds deadline) override {
     return call(Operation::get, key, {}, deadline);
   }
-  Result<std::string> set_if_absent(std::string_view key, std::string_view value,
-                                    Nanoseconds deadline) override {
+  Result<WipedText> set_if_absent(std::string_view key, std::string_view value,
+                                  Nanoseconds deadline) override {
     return call(Operation::set_if_absent, key, value, deadline);
   }
   Status remove(std::string_view key, Nanoseconds deadline) override {
@@ -163,8 +163,8 @@ class TcpStore final : public Store {
     return connect(deadline, refused);
   }
 
-  Result<std::string> call(Operation operation, std::string_view key, std::string_view value,
-                           Nanoseconds deadline) {
+  Result<WipedText> call(Operation operation, std::string_view key, std::string_view value,
+                         Nanoseconds deadline) {
     bool refused = false;
     auto socket = take_connection(deadline, &refused);
     if (!socket) {
@@ -176,7 +176,7 @@ class TcpStore final : public Store {
       return lost(operation, key, why.message());
     }
     Result<AnswerHead> head = AnswerHead();
-    std::string answer;
+    WipedText answer;
     const Transfer transfer =
         exchange(*socket, operation, key, value, deadline, head, answer);
     if (transfer == Transfer::timed_out) {
@@ -208,9 +208,9 @@ class TcpStore final : public Store {
 
   static Transfer exchange(const Descriptor& socket, Operation operation, std::string_view key,
                            std::string_view value, Nanoseconds deadline,
-                           Result<AnswerHead>& head, std::string& answer) {
+                           Result<AnswerHead>& head, WipedText& answer) {
     const auto request_head = encode_request_head(operation, key.size(), value.size());
-    std::string request(request_head.data(), request_head.size());
+    WipedText request(request_head.data(), request_head.size());
     request.reserve(request.size() + key.size() + value.size());
     request.append(key).append(value);
     if (const Transfer sent = send_all(socket, request, deadline); sent != Transfer::done) {

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/hidden_text.h"
 #include "base/random.h"
 #include "wire/little_endian.h"
 
@@ -52,7 +53,7 @@ constexpr Role kSession = {"nezha1 session"};
 constexpr Role kStoreKey = {"nezha1 storekey"};
 
 Mac mac_of(const Secret& secret, const Role& role, std::string_view words) {
-  std::string text(role.data(), role.size());
+  WipedText text(role.data(), role.size());
   text += words;
   return hmac_sha256(secret, std::as_bytes(std::span(text)));
 }
@@ -133,7 +134,7 @@ Secret session_secret_of(const Secret& secret, std::string_view agreed) {
   return mac_of(secret, kSession, agreed);
 }
 
-Secret::Bytes store_key_of(const Secret& secret) { return mac_of(secret, kStoreKey, {}); }
+Secret store_key_of(const Secret& secret) { return mac_of(secret, kStoreKey, {}); }
 
 Mac channel_mac_of(const Secret& secret, std::string_view transcript) {
   const std::string text = "channel" + std::string(transcript);

@@ -20,8 +20,8 @@
 #include <string_view>
 
 #include "base/hmac.h"
+#include "base/secret.h"
 #include "base/status.h"
-#include "wire/secret.h"
 
 namespace nezha::wire {
 
@@ -30,7 +30,9 @@ using nezha::kMacBytes;
 inline constexpr uint16_t kProtocolVersion = 2;
 
 using Nonce = std::array<std::byte, kNonceBytes>;
+using nezha::kSecretBytes;
 using nezha::Mac;
+using nezha::Secret;
 
 struct Hello {
   uint16_t version = kProtocolVersion;
@@ -91,7 +93,7 @@ Mac record_mac_of(const Secret& secret, std::string_view record);
 // that know other addresses or nonces of each other have another, so their handshakes fail.
 Secret session_secret_of(const Secret& secret, std::string_view agreed);
 // HMAC(secret, "store key"): what a rank proves to a TCP store, which never has the secret.
-Secret::Bytes store_key_of(const Secret& secret);
+Secret store_key_of(const Secret& secret);
 // HMAC(secret, "channel" | transcript): proves and keys what a handshake is bound to beside its own
 // messages. The transcript contains both nonces, and which of its uses it is for.
 Mac channel_mac_of(const Secret& secret, std::string_view transcript);

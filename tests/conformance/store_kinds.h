@@ -107,7 +107,7 @@ class CallbackPlace final : public Place {
     return {static_cast<const char*>(value), size};
   }
   static Nanoseconds until(double timeout_s) { return deadline_after(system_clock(), timeout_s); }
-  static int give(const Result<std::string>& result, void* value, size_t* size) {
+  static int give(const Result<WipedText>& result, void* value, size_t* size) {
     if (!result) return number(result.status());
     if (result.value().size() > *size) return static_cast<int>(Code::exhausted);
     std::memcpy(value, result.value().data(), result.value().size());

@@ -56,7 +56,7 @@ class FileMeeting : public ::testing::Test {
   std::string words_of(int rank, int ranks) {
     const auto store = rendezvous::opened(store_, false, "nezha/");
     const std::string key = "join/" + std::to_string(ranks) + "/" + std::to_string(rank);
-    return store->get(key, rendezvous::test_deadline()).value();
+    return std::string(store->get(key, rendezvous::test_deadline()).value());
   }
   Watchdog watchdog_{"meeting", 1};
   const TempDirectory directory_;

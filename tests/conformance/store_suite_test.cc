@@ -36,7 +36,7 @@ class StoreSuite : public ::testing::TestWithParam<std::string> {
   void expect_value(const std::string& key, const std::string& value) {
     const auto got = store_->get(key, test_deadline());
     ASSERT_TRUE(got.is_ok()) << got.status().to_string();
-    EXPECT_TRUE(got.value() == value) << got.value().size() << " bytes";
+    EXPECT_TRUE(std::string_view(got.value()) == value) << got.value().size() << " bytes";
   }
 
   void expect_absent(const std::string& key) {
@@ -136,7 +136,7 @@ TEST_P(StoreSuite, ValuesAreBlobs) {
     ASSERT_TRUE(store_->remove("absent", test_deadline()).is_ok());
     const auto winner = store_->set_if_absent("absent", value, test_deadline());
     ASSERT_TRUE(winner.is_ok());
-    EXPECT_TRUE(winner.value() == value);
+    EXPECT_TRUE(std::string_view(winner.value()) == value);
   }
 }
 
@@ -186,7 +186,7 @@ TEST_P(StoreSuite, ManyClientsMeet) {
                       .is_ok());
       for (int peer = 0; peer < kClients; ++peer) {
         const auto got = store->get("r" + std::to_string(peer), test_deadline());
-        EXPECT_TRUE(got.is_ok() && got.value() == std::to_string(peer))
+        EXPECT_TRUE(got.is_ok() && std::string_view(got.value()) == std::to_string(peer))
             << got.status().to_string();
       }
     });

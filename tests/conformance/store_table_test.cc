@@ -6,8 +6,8 @@
 namespace nezha::rendezvous {
 namespace {
 
-Request request(Operation operation, std::string key, std::string value = "") {
-  return {operation, std::move(key), std::move(value), false};
+Request request(Operation operation, std::string key, std::string_view value = "") {
+  return {operation, std::move(key), WipedText(value), false};
 }
 
 class Table : public ::testing::Test {

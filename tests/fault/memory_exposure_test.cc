@@ -6,20 +6,15 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include <array>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <string>
-#include <thread>
 
-#include "base/hidden_text.h"
 #include "base/log.h"
-#include "base/random.h"
-#include "support/memory_scan.h"
+#include "support/hidden_words.h"
 #include "support/rail_job.h"
 #include "support/temp_directory.h"
-#include "support/world.h"
 
 namespace nezha::testing {
 namespace {
@@ -63,54 +58,12 @@ INSTANTIATE_TEST_SUITE_P(Tls, MemoryExposure, ::testing::Bool());
 
 // ------------------------------------------------------------------------------------------- its text
 
-HiddenText fresh_text() {
-  std::array<std::byte, 32> bytes;
-  EXPECT_TRUE(fill_with_random(bytes, "a test").is_ok());
-  HiddenText text(bytes.size(), ' ');
-  for (size_t i = 0; i < bytes.size(); ++i) {
-    text[i] = "ghijklmnopqrstuv"[std::to_integer<int>(bytes[i]) & 15];
-  }
-  return text;
-}
-
-MemoryScan scan_for(const HiddenText& text) {
-  return MemoryScan(reinterpret_cast<const std::byte*>(text.data()), text.size());
-}
-
 // Readable by its owner alone; nothing of it stays in memory.
 void write_private(const std::string& path, const HiddenText& text) {
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   EXPECT_EQ(write(file, text.data(), text.size()), static_cast<ssize_t>(text.size()));
   close(file);
 }
-
-// Two ranks as threads, which have met with `line` in their configuration and work.
-class Pair {
- public:
-  explicit Pair(const HiddenText& line) {
-    const std::string store = fresh_store();
-    std::array<std::thread, 2> threads;
-    for (int rank = 0; rank < 2; ++rank) {
-      threads[static_cast<size_t>(rank)] = std::thread([this, rank, &store, &line] {
-        context::ContextRequest request = request_of(rank, 2, store);
-        request.config += line;
-        auto comm = join(request);
-        outcomes_[static_cast<size_t>(rank)] = comm ? use(**comm) : comm.status();
-        if (comm) comms_[static_cast<size_t>(rank)] = std::move(*comm);
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
-  }
-  bool works() const {
-    for (const Status& outcome : outcomes_) EXPECT_TRUE(outcome.is_ok()) << outcome.to_string();
-    return outcomes_[0].is_ok() && outcomes_[1].is_ok() &&
-           comms_[0]->context().stats_json().find(R"("authentication":"secret")") != std::string::npos;
-  }
-
- private:
-  std::array<Status, 2> outcomes_;
-  std::array<std::unique_ptr<context::Communicator>, 2> comms_;
-};
 
 enum class Way : uint8_t { code, secret_file, configuration_file, variable };
 

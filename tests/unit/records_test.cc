@@ -48,23 +48,23 @@ TEST(Records, AWelcomeComesBackWithAndWithoutItsSecret) {
 
 TEST(Records, ASealedRecordIsOfTheJobAndOfItsPlace) {
   const wire::Secret secret = wire::secret_from_text("the job's");
-  const std::string record = encode(join_example());
-  const std::string sealed = seal(secret, "job/join/2/1", record);
-  std::string read;
+  const WipedText record(encode(join_example()));
+  const WipedText sealed = seal(secret, "job/join/2/1", record);
+  WipedText read;
   ASSERT_TRUE(unseal(secret, "job/join/2/1", sealed, &read));
   EXPECT_EQ(read, record);
-  const std::string untouched = read;
+  const WipedText untouched = read;
   EXPECT_FALSE(unseal(secret, "job/join/2/0", sealed, &read));
   EXPECT_FALSE(unseal(secret, "other/join/2/1", sealed, &read));
   EXPECT_FALSE(unseal(wire::secret_from_text("another"), "job/join/2/1", sealed, &read));
   // What belongs to the place is no part of the record, and the other way round.
-  EXPECT_FALSE(unseal(secret, "job/join/2/1" + record.substr(0, 1),
+  EXPECT_FALSE(unseal(secret, "job/join/2/1" + std::string(record.substr(0, 1)),
                       sealed.substr(1), &read));
   for (size_t cut = 1; cut <= sealed.size(); ++cut) {
     EXPECT_FALSE(unseal(secret, "job/join/2/1", sealed.substr(0, sealed.size() - cut), &read));
   }
   for (size_t at = 0; at < sealed.size(); ++at) {
-    std::string changed = sealed;
+    WipedText changed = sealed;
     changed[at] = static_cast<char>(changed[at] ^ 1);
     EXPECT_FALSE(unseal(secret, "job/join/2/1", changed, &read)) << "byte " << at;
   }
@@ -84,7 +84,7 @@ TEST(Records, AReportComesBack) {
 
 template <class Record>
 void expect_only_the_whole(const Record& record) {
-  const std::string bytes = encode(record);
+  const std::string bytes(encode(record));
   Record read;
   for (size_t size = 0; size < bytes.size(); ++size) {
     const std::string cut(bytes.data(), size);

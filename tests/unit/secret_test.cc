@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "wire/secret.h"
+#include "base/secret.h"
 
-namespace nezha::wire {
+namespace nezha {
 namespace {
 
 Secret::Bytes some_bytes() {
@@ -80,4 +80,4 @@ TEST(SecretMemory, ManyHaveRoom) {
 }
 
 }  // namespace
-}  // namespace nezha::wire
+}  // namespace nezha

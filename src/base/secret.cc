@@ -1,14 +1,13 @@
-#include "wire/secret.h"
+#include "base/secret.h"
 
 #include <openssl/crypto.h>
-#include <string.h>
-#include <sys/mman.h>
 
 #include <mutex>
-#include <new>
 #include <vector>
 
-namespace nezha::wire {
+#include "base/hidden_text.h"
+
+namespace nezha {
 namespace {
 
 // Places for secrets, in pages that hold nothing else. A page is never given back: there are few.
@@ -22,7 +21,7 @@ class Places {
     return new (place) Secret::Bytes{};
   }
   void give(Secret::Bytes* place) {
-    explicit_bzero(place, sizeof(*place));
+    wipe(place, sizeof(*place));
     const std::lock_guard lock(mutex_);
     free_.push_back(place);  // has room: map_page() reserved it
   }
@@ -33,13 +32,8 @@ class Places {
 
   void map_page() {
     free_.reserve((pages_ + 1) * kPlaces);
-    void* const page = mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-                            -1, 0);
-    if (page == MAP_FAILED) throw std::bad_alloc();
-    // A system that cannot do this dumps them: nothing that a rank could do about it.
-    (void)madvise(page, kPageBytes, MADV_DONTDUMP);
+    auto* const first = static_cast<Secret::Bytes*>(take_hidden_memory(kPageBytes));
     ++pages_;
-    auto* const first = static_cast<Secret::Bytes*>(page);
     for (size_t i = 0; i < kPlaces; ++i) free_.push_back(first + i);
   }
 
@@ -59,7 +53,7 @@ Places& places() {
 Secret::Secret() : bytes_(places().take()) {}
 Secret::Secret(Bytes&& bytes) : Secret() {
   *bytes_ = bytes;
-  explicit_bzero(bytes.data(), bytes.size());
+  wipe(bytes.data(), bytes.size());
 }
 Secret::Secret(const Secret& other) : Secret() { *bytes_ = *other.bytes_; }
 Secret& Secret::operator=(const Secret& other) {
@@ -72,4 +66,4 @@ bool operator==(const Secret& a, const Secret& b) {
   return CRYPTO_memcmp(a.data(), b.data(), kSecretBytes) == 0;
 }
 
-}  // namespace nezha::wire
+}  // namespace nezha

@@ -8,7 +8,7 @@
 #include <array>
 #include <cstddef>
 
-namespace nezha::wire {
+namespace nezha {
 
 inline constexpr size_t kSecretBytes = 32;
 
@@ -36,4 +36,4 @@ class Secret {
   Bytes* const bytes_;
 };
 
-}  // namespace nezha::wire
+}  // namespace nezha

@@ -41,6 +41,10 @@ BUDGET = "aggregation/server/budget.h"
 OFI = "transport/ofi/ofi_wire.cc"
 OFI_MESSAGE = "transport/ofi/ofi_message.cc"
 CONNECTION = "transport/connection.cc"
+RECORDS = "context/records.cc"
+BOOTSTRAP = "context/bootstrap.cc"
+STORE_SERVER = "rendezvous/tcp_server.cc"
+KEY_FILE = "wire/key_file.cc"
 
 FENCE = """fence();
   return error(Code::aborted, "connection %s was closed because the memory that its peer writes to was "
@@ -238,4 +242,20 @@ BUGS: List[Bug] = [
         "jobs take more together than their node may have"),
     Bug("token_not_checked", OFI_MESSAGE, "load_le<uint64_t>(message.data()) != token", "false",
         "whoever finds a rail's port is believed"),
+    Bug("record_not_checked", RECORDS, "!same_mac(mac_of_record(secret, place, bytes), claimed)", "false",
+        "who can write in the store speaks for ranks"),
+    Bug("own_words_not_looked_for", BOOTSTRAP, "record.joined[rank] == self_", "true",
+        "a rank goes on with what somebody else said of it"),
+    Bug("addresses_not_covered", BOOTSTRAP,
+        "session.secret = wire::session_secret_of(has_secret_ ? secret_ : record.secret, welcome);",
+        "session.secret = has_secret_ ? secret_ : record.secret;",
+        "ranks that were told different addresses connect"),
+    Bug("welcome_stays", BOOTSTRAP, "if (!welcome_stays_) return;", "return;",
+        "who reads the store later finds the secret"),
+    Bug("store_serves_strangers", STORE_SERVER,
+        "!same_store_mac(store_mac_of(*key_, StoreSide::client, client.nonce, its_nonce), its_mac)",
+        "false", "who has no secret reads what ranks say"),
+    Bug("weak_secret_taken", KEY_FILE,
+        "if (bits < kKeyBitsMin) return refused_for_length(name, \"\", bits);", ";",
+        "a secret that can be guessed is one"),
 ]

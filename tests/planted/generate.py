@@ -18,7 +18,7 @@ from typing import Dict, List, Tuple
 from bugs import BUGS, Bug
 
 # Headers of these layers are copied with their sources, so that one version of each is compiled.
-LAYERS = ("base", "engine", "wire", "control", "transport", "aggregation")
+LAYERS = ("base", "engine", "wire", "control", "transport", "aggregation", "rendezvous", "context")
 
 HEADER = """// Which planted bug is active; 0: none.
 #pragma once

@@ -184,14 +184,19 @@ def scan_by_probes(ports):
                 assert len(answer) <= 128, (name, answer)
 
 
-def scan_by_nmap(ports):
+def scan_by_nmap(ports, effort="--version-light"):
     addresses = sorted({address for address, _ in ports})
     numbers = ",".join(str(port) for port in sorted({port for _, port in ports}))
     scan = subprocess.run(
-        ["nmap", "-n", "-Pn", "-sT", "-sV", "--version-light", "-T5", "-p", numbers, "-oG", "-",
+        ["nmap", "-n", "-Pn", "-sT", "-sV", effort, "-T5", "-p", numbers, "-oG", "-",
          *addresses], capture_output=True, text=True, timeout=_NMAP_S)
     assert scan.returncode == 0, scan.stderr
     assert scan.stdout.count("/open/tcp/") == len(ports), scan.stdout
+
+
+def scan_by_nmap_in_short(ports):
+    """Connects to every port, hears what it says by itself, and says what its number suggests."""
+    scan_by_nmap(ports, "--version-intensity=0")
 
 
 def _has_nmap():
@@ -201,6 +206,7 @@ def _has_nmap():
 
 @pytest.mark.parametrize("scan", [
     pytest.param(scan_by_probes, id="probes"),
+    pytest.param(scan_by_nmap_in_short, id="nmap_in_short", marks=_has_nmap()),
     pytest.param(scan_by_nmap, id="nmap", marks=[_has_nmap(), pytest.mark.long])])
 class TestProbes:
     """Each way to look for services, while a job starts and while it runs."""

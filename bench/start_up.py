@@ -1,18 +1,25 @@
 #!/usr/bin/env python3
 """Measures what starting a job costs: jobs of several sizes on this host, two rails of loopback each.
 
-    bench/start_up.py [RANKS...]        default: 16 64 128
+    bench/start_up.py [RANKS...]                                 default: 16 64 128
+    bench/start_up.py --compare no-secret|NEZHA [--turns N] [RANKS...]
 
 Prints a table: seconds to import Nezha, to be connected, and for the first all_reduce of 4 KiB (the
 slowest rank's); descriptors and resident memory of a rank (the largest), and how much more memory that
 is than Python with NumPy takes alone. A job that does not start is a row with its first error. Nothing
 else should run on the machine meanwhile.
+
+--compare takes turns with the same job without a secret, or with another build, whose command NEZHA is;
+it prints the median seconds to be connected of both, and the median ratio of the turns.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
+import socket
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -20,6 +27,7 @@ from pathlib import Path
 from typing import Any, Dict, List
 
 NEZHA = str(Path(sys.executable).with_name("nezha"))
+NO_SECRET = "no-secret"
 RAILS = "127.1.0.1/32,127.2.0.1/32"
 LIMIT_S = 300
 
@@ -47,17 +55,30 @@ with nezha.init() as comm:
 """
 
 
-def measure(ranks: int) -> Dict[str, Any]:
+def start(way: str, ranks: int, program: List[str]) -> "subprocess.CompletedProcess[str]":
+    """Runs the program as a job. `way`: NO_SECRET, or the command of a build."""
+    environment = {**os.environ, "NEZHA_RAILS": RAILS}
+    if way != NO_SECRET:
+        python = str(Path(way).with_name("python"))
+        return subprocess.run([way, "run", "-n", str(ranks), python, *program], env=environment,
+                              capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        environment.update(WORLD_SIZE=str(ranks), MASTER_ADDR="127.0.0.1",
+                           MASTER_PORT=str(free.getsockname()[1]))
+    shell = 'for rank in $(seq 0 $((WORLD_SIZE - 1))); do RANK=$rank "$@" & done; wait'
+    return subprocess.run(["sh", "-c", shell, "sh", sys.executable, *program], env=environment,
+                          capture_output=True, text=True, timeout=LIMIT_S, check=False)
+
+
+def measure(ranks: int, way: str = NEZHA) -> Dict[str, Any]:
     """Starts one job; the largest value of any rank for each figure, or {"error": text}."""
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder) / "rank.py"
         program.write_text(RANK)
         said = Path(folder) / "said"
         said.mkdir()
-        job = subprocess.run(
-            [NEZHA, "run", "-n", str(ranks), sys.executable, str(program), str(said)],
-            env={**os.environ, "NEZHA_RAILS": RAILS}, capture_output=True, text=True,
-            timeout=LIMIT_S, check=False)
+        job = start(way, ranks, [str(program), str(said)])
         rows: List[Dict[str, float]] = [json.loads(path.read_text()) for path in said.iterdir()]
         if job.returncode == 0 and len(rows) == ranks:
             return {name: max(row[name] for row in rows) for name in rows[0]}
@@ -65,11 +86,11 @@ def measure(ranks: int) -> Dict[str, Any]:
         return {"error": (lines or job.stderr.splitlines() or ["no reason"])[0].strip()[:120]}
 
 
-def main() -> None:
+def show(sizes: List[int]) -> None:
     """Prints the table."""
     print("| ranks | import | connected | first all_reduce | descriptors | memory | over NumPy |")
     print("|---|---|---|---|---|---|---|")
-    for ranks in [int(text) for text in sys.argv[1:]] or [16, 64, 128]:
+    for ranks in sizes:
         row = measure(ranks)
         if "error" in row:
             print(f"| {ranks} | {row['error']} | | | | | |", flush=True)
@@ -77,6 +98,36 @@ def main() -> None:
         print(f"| {ranks} | {row['import_s']:.1f} s | {row['start_s']:.1f} s | {row['first_s']:.2f} s | "
               f"{row['descriptors']} | {row['resident_kib'] / 1024:.1f} MiB | "
               f"{row['more_kib'] / 1024:.1f} MiB |", flush=True)
+
+
+def compare(other: str, turns: int, sizes: List[int]) -> None:
+    """Prints the table of both; a job that does not start ends it."""
+    print(f"| ranks | connected | connected, {other} | ratio |")
+    print("|---|---|---|---|")
+    for ranks in sizes:
+        seconds: Dict[str, List[float]] = {NEZHA: [], other: []}
+        for turn in range(turns):
+            for way in (NEZHA, other) if turn % 2 == 0 else (other, NEZHA):
+                row = measure(ranks, way)
+                if "error" in row:
+                    sys.exit(f"{ranks} ranks by {way}: {row['error']}")
+                seconds[way].append(row["start_s"])
+        ratio = statistics.median(now / then for now, then in zip(seconds[NEZHA], seconds[other]))
+        print(f"| {ranks} | {statistics.median(seconds[NEZHA]):.3f} s | "
+              f"{statistics.median(seconds[other]):.3f} s | {ratio:.2f} |", flush=True)
+
+
+def main() -> None:
+    """Entry point."""
+    options = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    options.add_argument("ranks", nargs="*", type=int, metavar="RANKS")
+    options.add_argument("--compare", metavar="no-secret|NEZHA")
+    options.add_argument("--turns", type=int, default=8)
+    given = options.parse_args()
+    if given.compare:
+        compare(given.compare, given.turns, given.ranks or [4])
+    else:
+        show(given.ranks or [16, 64, 128])
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ def tool(name):
 
 
 layers, tidy, features = tool("check_layers"), tool("tidy"), tool("features")
+promises = tool("promises")
 
 
 @pytest.mark.parametrize("path, include", [
@@ -143,10 +144,32 @@ def test_features_that_nothing_shows(tmp_path, rows, words):
     assert any(words in problem for problem in features.check(tmp_path, write=True))
 
 
+@pytest.mark.parametrize("shown, words", [
+    ("`Suite.Works`, `tests/test_a.py`, `a_test`, `one_bug`", None),
+    ("by reading", "nothing is named"),
+    ("`a_test` and `Suite.Other`", "test, file of tests or planted bug Suite.Other"),
+    ("`Suite.DISABLED_Not`", "planted bug Suite.DISABLED_Not"),
+    ("`Suite.Works`; `tests/gone.py`", "planted bug tests/gone.py"),
+    ("`Suite.Works`; planted bug `another_bug`", "planted bug another_bug"),
+])
+def test_promises_that_nothing_shows(tmp_path, shown, words):
+    tree_with_features(tmp_path, "")
+    (tmp_path / "tests/planted").mkdir()
+    (tmp_path / "tests/planted/bugs.py").write_text('BUGS = [Bug("one_bug", FILE, "a", "b", "c")]\n')
+    head = "| who | what |\n|---|---|\n| `not_this` | nothing |\n\n"
+    page = f"| promise | tested by |\n|---|---|\n| it holds | {shown} |\n"
+    for name in promises.PAGES:
+        (tmp_path / name).write_text(head + page)
+    problems = promises.check(tmp_path)
+    assert sum(words is not None and words in problem for problem in problems) == (2 if words else 0)
+    assert bool(problems) == bool(words)
+
+
 def test_this_project():
     assert layers.check(ROOT) == []
     assert tidy.check(ROOT) == []
     assert features.check(ROOT) == []
+    assert promises.check(ROOT) == []
 
 
 @pytest.mark.parametrize("text, rule", [

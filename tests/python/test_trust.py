@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import socket
 import sys
 import threading
@@ -20,6 +21,7 @@ from nezha.lab.errors import LabError
 from nezha.trust import distrusted
 
 PATIENCE_S = 60.0
+ROOT = Path(__file__).resolve().parents[2]
 SOMEBODY = 12345
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make another user's file")
 
@@ -181,6 +183,13 @@ def test_slow_readers_do_not_hold_the_places_of_the_metrics(monkeypatch):
         for caller in callers:
             caller.close()
         server.close()
+
+
+@pytest.mark.parametrize("example", ["Containerfile", "nezha-aggregator.service"])
+def test_examples_of_nodes_show_their_figures_to_their_own_host(example):
+    text = (ROOT / "examples/aggregator" / example).read_text(encoding="utf-8")
+    places = re.findall(r"--metrics[\s\",]+([^\s\",\]]+)", text)
+    assert places and all(place.rpartition(":")[0] == "127.0.0.1" for place in places)
 
 
 def test_nothing_in_the_package_makes_code_of_data():

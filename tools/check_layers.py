@@ -19,6 +19,7 @@ ALLOWED: Dict[str, Set[str]] = {
     "reduce": {"base"},
     "wire": {"base"},
     "schedule": {"base"},
+    "schedule/proof": {"base", "schedule"},
     "control/policies": {"base", "schedule", "control"},
     "control": {"base", "schedule"},
     "progress": {"base"},
@@ -26,19 +27,19 @@ ALLOWED: Dict[str, Set[str]] = {
     "rendezvous": {"base"},
     "engine": {"base", "reduce", "wire", "schedule", "control", "control/policies", "progress",
                "transport"},
-    "context": {"base", "reduce", "wire", "schedule", "control", "control/policies", "progress",
-                "transport", "rendezvous", "engine", "aggregation"},
+    "context": {"base", "reduce", "wire", "schedule", "schedule/proof", "control", "control/policies",
+                "progress", "transport", "rendezvous", "engine", "aggregation"},
     "aggregation": {"base", "wire", "schedule", "control", "control/policies", "progress",
                     "transport", "engine"},
-    "capi": {"base", "reduce", "wire", "schedule", "control", "control/policies", "context",
-             "aggregation", "nezha"},
+    "capi": {"base", "reduce", "wire", "schedule", "schedule/proof", "control", "control/policies",
+             "context", "aggregation", "nezha"},
 }
 # Where the parts of a rank, and of an aggregation node, are put together: they may name transports.
 COMPOSING = ("context", "aggregation")
 # All that the context sees of aggregation.
 NARROW = "aggregation/aggregation.h"
 # Layers without I/O, time, threads and logging: the same source runs in simulators and verifiers.
-PURE = {"schedule", "control/policies"}
+PURE = {"schedule", "schedule/proof", "control/policies"}
 IMPURE = re.compile(
     r"<(thread|mutex|shared_mutex|atomic|condition_variable|future|chrono|iostream|fstream|"
     r"ctime|filesystem|unistd\.h|sys/.*|netinet/.*|arpa/.*|pthread\.h|fcntl\.h|poll\.h)>"

@@ -5,23 +5,8 @@
 namespace nezha::schedule {
 namespace {
 
-constexpr std::string_view kKindNames[] = {"send", "recv", "recv_whole",
-                                           "recv_reduce", "copy"};
-
-struct Flag {
-  std::string_view name;
-  bool is_set;
-};
-
-struct Flags {
-  explicit Flags(const Step& step)
-      : all{{"from_input", step.from_input},
-            {"in_workspace", step.in_workspace},
-            {"copy_source", step.copy_source},
-            {"peer_first", step.peer_first},
-            {"final", step.final}} {}
-  Flag all[5];
-};
+constexpr std::string_view kKindNames[kStepKindCount] = {"send", "recv", "recv_whole", "recv_reduce",
+                                                         "copy"};
 
 std::string number(int64_t value) { return std::to_string(value); }
 
@@ -32,8 +17,8 @@ std::string step_json(const Step& step) {
                      number(step.peer) + ", \"parts\": [" + number(step.part_begin) + ", " +
                      number(step.part_end) + "], \"stage\": " + number(step.stage) +
                      ", \"slot\": " + number(step.slot);
-  for (const Flag& flag : Flags(step).all) {
-    if (flag.is_set) json += ", " + quoted(flag.name) + ": true";
+  for (const StepFlag& flag : kStepFlags) {
+    if (step.*flag.member) json += ", " + quoted(flag.name) + ": true";
   }
   return json + "}";
 }
@@ -68,8 +53,8 @@ std::string to_text(const Step& step) {
     text += number(step.peer) + " (stage " + number(step.stage) + ", slot " + number(step.slot) +
             ")";
   }
-  for (const Flag& flag : Flags(step).all) {
-    if (flag.is_set) text += ", " + std::string(flag.name);
+  for (const StepFlag& flag : kStepFlags) {
+    if (step.*flag.member) text += ", " + std::string(flag.name);
   }
   return text;
 }
@@ -88,6 +73,12 @@ std::string to_text(const Schedule& schedule) {
       for (const Step& step : program.round(round)) text += "    " + to_text(step) + "\n";
     }
   }
+  return text;
+}
+
+std::string to_text(std::span<const Schedule> ranks) {
+  std::string text;
+  for (const Schedule& schedule : ranks) text += (text.empty() ? "" : "\n") + to_text(schedule);
   return text;
 }
 

@@ -24,6 +24,7 @@
 // single `copy`. Broadcast has one buffer: its input is its output.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -40,6 +41,7 @@ enum class StepKind : uint8_t {
   recv_reduce,  // peer -> scratch; when all of it landed: output = operand (op) scratch
   copy,         // local: output or workspace = input; without `from_input`: output = workspace
 };
+inline constexpr size_t kStepKindCount = 5;
 
 struct Step {
   StepKind kind = StepKind::send;

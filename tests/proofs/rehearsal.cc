@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "proofs/contract.h"
-#include "schedule/links.h"
+#include "schedule/proof/contract.h"
+#include "schedule/proof/links.h"
 #include "proofs/rehearsal_memory.h"
 #include "proofs/rehearsal_network.h"
 

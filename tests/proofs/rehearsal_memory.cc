@@ -66,7 +66,7 @@ bool RehearsalMemory::is_right(int rank, uint32_t chunk) {
   const auto slice = static_cast<uint32_t>(chunk % slices_.size());
   const Payload& output = at(rank, chunk).output;
   for (uint32_t part = 0; part < output.size(); ++part) {
-    if (contract_.complaint(table_, rank, slice, part, output[part]) != nullptr) return false;
+    if (!contract_.complaint(table_, rank, slice, part, output[part]).empty()) return false;
   }
   if (!contract_.agrees(rank)) return true;
   Payload& expected = expected_[slice];

@@ -8,9 +8,9 @@
 #include <span>
 #include <vector>
 
-#include "proofs/contract.h"
-#include "proofs/expression.h"
-#include "schedule/links.h"
+#include "schedule/proof/contract.h"
+#include "schedule/proof/expression.h"
+#include "schedule/proof/links.h"
 
 namespace nezha::schedule {
 

@@ -8,11 +8,11 @@
 
 #include "property/schedule_worlds.h"
 #include "schedule/aggregation.h"
-#include "proofs/contract.h"
-#include "proofs/flow.h"
-#include "schedule/links.h"
+#include "schedule/proof/contract.h"
+#include "schedule/proof/flow.h"
+#include "schedule/proof/links.h"
 #include "proofs/rehearsal.h"
-#include "proofs/verifier.h"
+#include "schedule/proof/verifier.h"
 
 namespace nezha::schedule {
 namespace {

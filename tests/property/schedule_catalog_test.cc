@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "property/schedule_worlds.h"
-#include "proofs/contract.h"
+#include "schedule/proof/contract.h"
 #include "proofs/rehearsal.h"
-#include "proofs/verifier.h"
+#include "schedule/proof/verifier.h"
 
 namespace nezha::schedule {
 namespace {

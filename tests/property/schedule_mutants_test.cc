@@ -25,10 +25,10 @@
 
 #include "property/schedule_worlds.h"
 #include "schedule/builder.h"
-#include "schedule/links.h"
+#include "schedule/proof/links.h"
 #include "proofs/rehearsal.h"
 #include "proofs/rehearsal_memory.h"
-#include "proofs/verifier.h"
+#include "schedule/proof/verifier.h"
 
 namespace nezha::schedule {
 namespace {

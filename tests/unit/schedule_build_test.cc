@@ -7,7 +7,7 @@
 #include "schedule/catalog.h"
 #include "schedule/printer.h"
 #include "proofs/rehearsal.h"
-#include "proofs/verifier.h"
+#include "schedule/proof/verifier.h"
 
 namespace nezha::schedule {
 namespace {

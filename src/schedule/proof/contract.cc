@@ -1,17 +1,21 @@
-#include "proofs/contract.h"
+#include "schedule/proof/contract.h"
 
+#include <bit>
 #include <optional>
 
 namespace nezha::schedule {
 namespace {
 
-const char* not_reduced(const ExpressionTable& table, int ranks, Expression value) {
+std::string not_reduced(const ExpressionTable& table, int ranks, Expression value) {
   const uint64_t everybody = ~uint64_t{0} >> (kProvableRanksMax - ranks);
-  if (table.contributors(value) != everybody) return "the result lacks a rank's contribution";
-  if (table.is_scaled(value) != (ranks > 1)) {
-    return "avg does not scale the result exactly once";
+  const uint64_t missing = everybody & ~table.contributors(value);
+  if (missing != 0) {
+    return "the result lacks the contribution of rank " + std::to_string(std::countr_zero(missing));
   }
-  return nullptr;
+  if (table.is_scaled(value) != (ranks > 1)) {
+    return "avg does not scale the result exactly once, by the flag final of its last addition";
+  }
+  return {};
 }
 
 // Blocks are slices or parts; with one rank there is no difference.
@@ -85,11 +89,11 @@ bool Contract::has_output(int rank, uint32_t slice, uint32_t part) const {
   }
 }
 
-const char* Contract::complaint(const ExpressionTable& table, int rank, uint32_t slice,
+std::string Contract::complaint(const ExpressionTable& table, int rank, uint32_t slice,
                                 uint32_t part, Expression value) const {
-  if (!has_output(rank, slice, part)) return nullptr;
+  if (!has_output(rank, slice, part)) return {};
   const auto holds_input_of = [&](int source, const char* sentence) {
-    return value == table.input_of(source) ? nullptr : sentence;
+    return value == table.input_of(source) ? std::string() : sentence;
   };
   switch (collective_) {
     case Collective::all_reduce:
@@ -105,9 +109,9 @@ const char* Contract::complaint(const ExpressionTable& table, int rank, uint32_t
       return holds_input_of((rank + ranks_ - static_cast<int>(slice)) % ranks_,
                             "does not hold what the rank before it sent");
     case Collective::barrier:
-    case Collective::send_recv: return nullptr;
+    case Collective::send_recv: return {};
   }
-  return nullptr;
+  return {};
 }
 
 }  // namespace nezha::schedule

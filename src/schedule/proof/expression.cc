@@ -1,4 +1,4 @@
-#include "proofs/expression.h"
+#include "schedule/proof/expression.h"
 
 namespace nezha::schedule {
 

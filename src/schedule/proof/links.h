@@ -1,8 +1,8 @@
 // Links: which send meets which receive, and whether the schedules of all ranks fit together at
-// all. The first step of every proof (verifier.h) and of every rehearsal (rehearsal.h).
+// all. The first step of every proof (verifier.h).
 //
 // Contract: pure, any thread. Nothing is assumed about the schedules. A `SliceLinks` refers to the
-// schedules it was made from; they must outlive it.
+// schedules it was made from, and to their lines where they were read from a text; they must outlive it.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "schedule/parser.h"
 #include "schedule/schedule.h"
 
 namespace nezha::schedule {
@@ -26,6 +27,7 @@ struct Place {
 struct SliceLinks {
   std::span<const Schedule> ranks;
   uint32_t slice = 0;
+  const StepLines* lines = nullptr;           // null: the schedules come from no text
   std::vector<std::vector<Place>> other_end;  // [rank][step]; nowhere for local steps
 
   int world_size() const { return static_cast<int>(ranks.size()); }
@@ -54,13 +56,14 @@ inline Location write_location(const Step& step) {
   return step.in_workspace ? Location::workspace : Location::output;
 }
 
-// "rank 1, slice 0, round 2, step 3 (send ...)": where a message about a broken schedule points.
+// "line 12, rank 1, slice 0, round 2, step 3 (send ...)": where a message about a broken schedule points.
 std::string describe(const SliceLinks& links, const Place& place);
 
 // The ranks' schedules belong together and every step by itself makes sense.
-Status check_shape(std::span<const Schedule> ranks);
+Status check_shape(std::span<const Schedule> ranks, const StepLines* lines = nullptr);
 
 // Ties the transfers of one slice; `check_shape` must have passed.
-Result<SliceLinks> link(std::span<const Schedule> ranks, uint32_t slice);
+Result<SliceLinks> link(std::span<const Schedule> ranks, uint32_t slice,
+                        const StepLines* lines = nullptr);
 
 }  // namespace nezha::schedule

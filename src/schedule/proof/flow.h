@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "base/status.h"
-#include "proofs/contract.h"
-#include "proofs/expression.h"
-#include "schedule/links.h"
+#include "schedule/proof/contract.h"
+#include "schedule/proof/expression.h"
+#include "schedule/proof/links.h"
 
 namespace nezha::schedule {
 
@@ -40,11 +40,14 @@ class Flow {
   // What `part` of the output of `rank` holds in the end; `kNothing` if it was never written, the
   // input where there is one buffer.
   Expression value(int rank, uint32_t part) const;
+  // The step that wrote it last; nowhere if none did.
+  const Place& writer(int rank, uint32_t part) const { return writer_[rank][part]; }
 
  private:
   bool advance(int rank);
   void start_round(int rank);
-  bool sources_started(int rank) const;
+  // The first receiving step of the round in progress whose sender has not come so far; nowhere: none.
+  Place awaited(int rank) const;
   void end_round(int rank);
   void apply(const Place& place);
   void copy(const Place& place, uint32_t part);
@@ -62,6 +65,7 @@ class Flow {
   std::vector<uint32_t> round_;                                   // [rank] in progress
   std::vector<std::vector<Expression>> output_;                   // [rank][part]
   std::vector<std::vector<Expression>> workspace_;                // [rank][part]
+  std::vector<std::vector<Place>> writer_;                        // [rank][part] of the output
   std::vector<std::vector<std::vector<Expression>>> payloads_;    // [rank][step]
   Status failure_;
 };

@@ -1,14 +1,15 @@
 // Contract (of a collective): who has an input and an output of which block, and what an output must
-// hold in the end. Verifier and rehearsal ask here.
+// hold in the end. The verifier asks here.
 //
 // Contract: plain values, any thread. Up to 64 ranks and nodes; nodes have neither input nor output.
 #pragma once
 
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "base/status.h"
-#include "proofs/expression.h"
+#include "schedule/proof/expression.h"
 #include "schedule/schedule.h"
 
 namespace nezha::schedule {
@@ -31,9 +32,9 @@ class Contract {
   // What this rank's output holds is the same everywhere, bit by bit.
   bool agrees(int rank) const { return collective_ == Collective::all_reduce && rank < ranks_; }
 
-  // What is wrong with an output that holds `value`; nullptr if nothing. A barrier has no outputs:
+  // What is wrong with an output that holds `value`; empty if nothing. A barrier has no outputs:
   // whether it waits for everybody is another question.
-  const char* complaint(const ExpressionTable& table, int rank, uint32_t slice, uint32_t part,
+  std::string complaint(const ExpressionTable& table, int rank, uint32_t slice, uint32_t part,
                         Expression value) const;
 
  private:

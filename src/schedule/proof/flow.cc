@@ -1,4 +1,4 @@
-#include "proofs/flow.h"
+#include "schedule/proof/flow.h"
 
 #include <algorithm>
 
@@ -12,6 +12,7 @@ Flow::Flow(const SliceLinks& links, const Contract& contract, ExpressionTable& t
   round_.assign(ranks, 0);
   output_.assign(ranks, std::vector<Expression>(links.parts(), ExpressionTable::kNothing));
   workspace_ = output_;
+  writer_.assign(ranks, std::vector<Place>(links.parts()));
   payloads_.resize(ranks);
   for (size_t rank = 0; rank < ranks; ++rank) {
     payloads_[rank].resize(links.program(static_cast<int>(rank)).steps.size());
@@ -29,16 +30,17 @@ Status Flow::run() {
   NEZHA_RETURN_IF_ERROR(failure_);
   for (int rank = 0; rank < links_.world_size(); ++rank) {
     if (round_[rank] < links_.program(rank).round_count()) {
-      return error(Code::internal,
-                   "deadlock: rank %d, slice %u waits in round %u for a message whose sender waits "
-                   "for it", rank, links_.slice, round_[rank]);
+      const Place stuck = awaited(rank);
+      return error(Code::internal, "%s: deadlock: its sender never comes to its round: %s",
+                   describe(links_, stuck).c_str(),
+                   describe(links_, links_.other_end[stuck.rank][stuck.step]).c_str());
     }
   }
   return Status::ok();
 }
 
 bool Flow::advance(int rank) {
-  if (round_[rank] >= links_.program(rank).round_count() || !sources_started(rank)) return false;
+  if (round_[rank] >= links_.program(rank).round_count() || awaited(rank).rank >= 0) return false;
   end_round(rank);
   start_round(rank);
   return true;
@@ -60,16 +62,16 @@ void Flow::start_round(int rank) {
   }
 }
 
-bool Flow::sources_started(int rank) const {
+Place Flow::awaited(int rank) const {
   const Program& program = links_.program(rank);
   const uint32_t round = round_[rank];
   const uint32_t begin = round == 0 ? 0 : program.round_ends[round - 1];
   for (uint32_t i = begin; i < program.round_ends[round]; ++i) {
     if (!receives(program.steps[i])) continue;
     const Place& source = links_.other_end[rank][i];
-    if (starts_[source.rank].size() <= source.round) return false;
+    if (starts_[source.rank].size() <= source.round) return {rank, round, i};
   }
-  return true;
+  return {};
 }
 
 void Flow::end_round(int rank) {
@@ -97,6 +99,7 @@ void Flow::apply(const Place& place) {
     if (!step.in_workspace && !contract_.has_output(place.rank, links_.slice, part)) {
       fail(place, "writes where this rank has no output");
     }
+    if (!step.in_workspace) writer_[place.rank][part] = place;
     if (step.kind == StepKind::copy) {
       copy(place, part);
       continue;

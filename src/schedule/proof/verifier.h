@@ -2,7 +2,8 @@
 // says in a sentence which rank, round and step is wrong when they do not.
 //
 // Contract: pure, any thread. `ranks[i]` is rank i's schedule, up to 64 ranks. Nothing is assumed
-// about the schedules; a broken one gives a Status of code `internal`.
+// about the schedules; a broken one gives a Status of code `internal`. Where they were read from a text
+// (parser.h), `lines` has the lines of their steps, and what is said of a step begins with its line.
 //
 // What is proved, for buffers in place and out of place, any chunking, any rails:
 //   matching    every send has exactly one receive with the same ranks, stage, slot and parts
@@ -23,6 +24,7 @@
 #include <span>
 
 #include "base/status.h"
+#include "schedule/parser.h"
 #include "schedule/schedule.h"
 
 namespace nezha::schedule {
@@ -43,7 +45,7 @@ struct Proof {
   uint32_t rounds = 0;  // of the longest program
 };
 
-Result<Proof> verify(std::span<const Schedule> ranks);
+Result<Proof> verify(std::span<const Schedule> ranks, const StepLines* lines = nullptr);
 
 // The credit a pair needs, in chunks, for `window`: a rank opens chunk c when all its chunks up to
 // c - window are finished, that is, their rounds are over and their messages delivered.

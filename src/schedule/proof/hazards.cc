@@ -1,4 +1,4 @@
-#include "proofs/hazards.h"
+#include "schedule/proof/hazards.h"
 
 #include <algorithm>
 #include <vector>

@@ -1,13 +1,13 @@
-#include "proofs/verifier.h"
+#include "schedule/proof/verifier.h"
 
 #include <algorithm>
 #include <vector>
 
-#include "proofs/contract.h"
-#include "proofs/expression.h"
-#include "proofs/flow.h"
-#include "proofs/hazards.h"
-#include "schedule/links.h"
+#include "schedule/proof/contract.h"
+#include "schedule/proof/expression.h"
+#include "schedule/proof/flow.h"
+#include "schedule/proof/hazards.h"
+#include "schedule/proof/links.h"
 
 namespace nezha::schedule {
 namespace {
@@ -17,14 +17,18 @@ Status check_outputs(const SliceLinks& links, const Contract& contract, const Fl
   for (int rank = 0; rank < links.world_size(); ++rank) {
     for (uint32_t part = 0; part < links.parts(); ++part) {
       const Expression value = flow.value(rank, part);
-      const char* wrong = contract.complaint(table, rank, links.slice, part, value);
-      if (wrong == nullptr && contract.agrees(rank) && value != flow.value(0, part)) {
+      std::string wrong = contract.complaint(table, rank, links.slice, part, value);
+      if (wrong.empty() && contract.agrees(rank) && value != flow.value(0, part)) {
         wrong = "added in another order than on rank 0";
       }
-      if (wrong != nullptr) {
-        return error(Code::internal, "rank %d, slice %u, part %u: %s", rank, links.slice, part,
-                     wrong);
+      if (wrong.empty()) continue;
+      const Place& writer = flow.writer(rank, part);
+      if (writer.rank < 0) {
+        return error(Code::internal, "rank %d, slice %u, part %u: %s; no step of this rank writes it",
+                     rank, links.slice, part, wrong.c_str());
       }
+      return error(Code::internal, "%s: part %u of the output: %s", describe(links, writer).c_str(), part,
+                   wrong.c_str());
     }
   }
   return Status::ok();
@@ -72,18 +76,18 @@ void measure(const SliceLinks& links, int rank, Proof& proof) {
 
 }  // namespace
 
-Result<Proof> verify(std::span<const Schedule> ranks) {
+Result<Proof> verify(std::span<const Schedule> ranks, const StepLines* lines) {
   if (ranks.size() > kProvableRanksMax) {
     return error(Code::unsupported, "a world of %zu ranks: proofs go up to %d", ranks.size(),
                  kProvableRanksMax);
   }
-  NEZHA_RETURN_IF_ERROR(check_shape(ranks));
+  NEZHA_RETURN_IF_ERROR(check_shape(ranks, lines));
   Result<Contract> contract = Contract::of(ranks);
   if (!contract) return contract.status();
   Proof proof;
   ExpressionTable table;
   for (uint32_t slice = 0; slice < ranks[0].slices(); ++slice) {
-    Result<SliceLinks> links = link(ranks, slice);
+    Result<SliceLinks> links = link(ranks, slice, lines);
     if (!links) return links.status();
     Flow flow(*links, *contract, table);
     NEZHA_RETURN_IF_ERROR(flow.run());

@@ -5,9 +5,9 @@
 #pragma once
 
 #include "base/status.h"
-#include "proofs/contract.h"
-#include "proofs/flow.h"
-#include "schedule/links.h"
+#include "schedule/proof/contract.h"
+#include "schedule/proof/flow.h"
+#include "schedule/proof/links.h"
 
 namespace nezha::schedule {
 

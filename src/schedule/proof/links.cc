@@ -1,4 +1,4 @@
-#include "schedule/links.h"
+#include "schedule/proof/links.h"
 
 #include <unordered_map>
 
@@ -100,12 +100,17 @@ Status for_each_transfer(const SliceLinks& links, bool sends, Visit visit) {
 }  // namespace
 
 std::string describe(const SliceLinks& links, const Place& place) {
-  return "rank " + std::to_string(place.rank) + ", slice " + std::to_string(links.slice) +
+  std::string line;
+  if (links.lines != nullptr) {
+    const auto rank = static_cast<size_t>(place.rank);
+    line = "line " + std::to_string((*links.lines)[rank][links.slice][place.step]) + ", ";
+  }
+  return line + "rank " + std::to_string(place.rank) + ", slice " + std::to_string(links.slice) +
          ", round " + std::to_string(place.round) + ", step " + std::to_string(place.step) + " (" +
          to_text(links.step(place)) + ")";
 }
 
-Status check_shape(std::span<const Schedule> ranks) {
+Status check_shape(std::span<const Schedule> ranks, const StepLines* lines) {
   if (ranks.empty()) return error(Code::internal, "no schedules to look at");
   const Schedule& first = ranks[0];
   if (first.programs.empty()) return error(Code::internal, "rank 0 has no program");
@@ -123,14 +128,14 @@ Status check_shape(std::span<const Schedule> ranks) {
           schedule.programs[slice].parts == 0) {
         return error(Code::internal, "rank %d, slice %u cuts its chunks differently", rank, slice);
       }
-      NEZHA_RETURN_IF_ERROR(check_program({ranks, slice, {}}, rank));
+      NEZHA_RETURN_IF_ERROR(check_program({ranks, slice, lines, {}}, rank));
     }
   }
   return Status::ok();
 }
 
-Result<SliceLinks> link(std::span<const Schedule> ranks, uint32_t slice) {
-  SliceLinks links{ranks, slice, {}};
+Result<SliceLinks> link(std::span<const Schedule> ranks, uint32_t slice, const StepLines* lines) {
+  SliceLinks links{ranks, slice, lines, {}};
   for (int rank = 0; rank < links.world_size(); ++rank) {
     links.other_end.emplace_back(links.program(rank).steps.size());
   }

@@ -241,11 +241,16 @@ NEZHA_API nezha_code nezha_dump_flight(nezha_comm_t comm, const char* path, char
  *              sockets cannot be bound to a usable one, and what follows; "" where they can
  *   "explain"  the plan of an operation; request {"collective", "bytes", "dtype", "world_size",
  *              "rails", "rate_gbps" (of each rail), "latency_us", "reduce_gb_per_s" (1e9 bytes),
- *              "algorithm", "schedule": true|false, "rank"}
+ *              "algorithm", "schedule": true|false, "rank", "root"}; "print": true adds the schedules of
+ *              all ranks as algorithm_file takes them, and "algorithm_text" is such a file's content, by
+ *              which the operation goes
  *   "divide"   how the balancer would divide an operation's bytes among rails; request {"bytes",
  *              "rails": [{"rate_gbps", "latency_us"}], "split_cost_us", "rate_lost": [[...]]}
  *   "schedule"  the plan of an operation; request as of "explain", with "root", and "steps": true for
  *              what every rank does (up to 256 ranks)
+ *   "algorithm"  proves the schedules of an algorithm file; request {"text": its content}. "waits": an
+ *              addition may wait for another message; "pair_load": how often a rank sends another the
+ *              same part, at most
  *   "bind"     which rail a transfer of a divided operation takes; request {"bytes", "rails":
  *              [{"rate_gbps", "latency_us", "backlog_bytes"}]}; with "weights", one a rail, as policies
  *              with shares divide, after transfers of "before": [bytes]

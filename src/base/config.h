@@ -41,6 +41,10 @@
        "messages, too, but for `pull`.")                                                           \
   TEXT(algorithm, "auto", algorithm, kAgreed,                                                      \
        "Algorithm of every collective that it fits; `auto` chooses by cost for each size.")        \
+  TEXT(algorithm_file, "", any, 0,                                                                 \
+       "Schedules of your own for one collective, as `nezha explain --print` writes them; the file " \
+       "is proved before anything runs, and its content is the same on all ranks. %r is the rank, "  \
+       "%h the host. Empty: none.")                                                                \
   BYTES(chunk_bytes, 262144, 4096, 16777216, kAgreed,                                              \
         "Unit of pipelining and balancing: small reacts faster, large costs less CPU time.")       \
   BYTES(credit_bytes, 8388608, 65536, 1073741824, kAgreed,                                         \

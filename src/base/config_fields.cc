@@ -59,7 +59,8 @@ constexpr TextCheck kCheck_ports = {
 constexpr TextCheck kCheck_algorithm = {
     [](std::string_view text) { return parse_algorithm(text).is_ok(); },
     [] {
-      return "one of " + algorithm_choices() + " (aggregation: set aggregator=ADDRESS:PORT instead)";
+      return "one of " + algorithm_choices() +
+             " (aggregation: set aggregator=ADDRESS:PORT instead; your own: algorithm_file)";
     }};
 constexpr TextCheck kCheck_flight_signal = {
     [](std::string_view text) { return text.empty() || text == "SIGUSR1" || text == "SIGUSR2"; },

@@ -16,7 +16,11 @@ constexpr std::array<std::string_view, kCollectiveCount> kCollectiveNames = {
     "gather",     "scatter",   "all_to_all", "all_to_all_v", "send_recv"};
 constexpr std::array<std::string_view, kAlgorithmCount> kAlgorithmNames = {
     "auto", "ring", "halving_doubling", "recursive_doubling", "bcube", "tree", "chain",
-    "dissemination", "bruck", "direct", "pairwise", "aggregation"};
+    "dissemination", "bruck", "direct", "pairwise", "aggregation", "file"};
+
+bool is_choice(Algorithm algorithm) {
+  return algorithm != Algorithm::aggregation && algorithm != Algorithm::file;
+}
 
 // Values arrive from the wire and from C callers, so an index out of range is an answer, not a bug.
 template <size_t N>
@@ -57,7 +61,12 @@ std::optional<ReduceOp> reduce_op_from_name(std::string_view name) {
 
 Result<Algorithm> parse_algorithm(std::string_view name) {
   const auto algorithm = find<Algorithm>(kAlgorithmNames, name);
-  if (algorithm && *algorithm != Algorithm::aggregation) return *algorithm;
+  if (algorithm && is_choice(*algorithm)) return *algorithm;
+  if (algorithm == Algorithm::file) {
+    return error(Code::invalid_argument, "algorithm 'file' is not asked for by its name: set "
+                 "algorithm_file=FILE (NEZHA_ALGORITHM_FILE) on every rank, and leave the algorithm at "
+                 "auto");
+  }
   if (algorithm) {
     return error(Code::invalid_argument, "aggregation is no algorithm that ranks carry out: start "
                  "`nezha aggregator` on a node, set aggregator=ADDRESS:PORT (NEZHA_AGGREGATOR) on "
@@ -71,7 +80,7 @@ Result<Algorithm> parse_algorithm(std::string_view name) {
 std::string algorithm_choices() {
   std::string text;
   for (size_t i = 0; i < kAlgorithmCount; ++i) {
-    if (static_cast<Algorithm>(i) == Algorithm::aggregation) continue;
+    if (!is_choice(static_cast<Algorithm>(i))) continue;
     text += (i == 0 ? "" : ", ") + std::string(kAlgorithmNames[i]);
   }
   return text;

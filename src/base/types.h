@@ -69,8 +69,9 @@ enum class Algorithm : uint8_t {
   direct = 9,         // everybody to whom it belongs, in one step
   pairwise = 10,      // all_to_all, one partner after the other
   aggregation = 11,   // through aggregation nodes (schedule/aggregation.h)
+  file = 12,          // the user's own, from algorithm_file (schedule/file_algorithm.h)
 };
-inline constexpr size_t kAlgorithmCount = 12;
+inline constexpr size_t kAlgorithmCount = 13;
 
 // Bytes of one element.
 size_t dtype_size(Dtype dtype);
@@ -83,8 +84,8 @@ std::string_view name_of(Algorithm algorithm);
 std::optional<Dtype> dtype_from_name(std::string_view name);
 std::optional<ReduceOp> reduce_op_from_name(std::string_view name);
 
-// Of those that a user can ask for: aggregation is none of them, because nodes do it and not ranks.
-// `invalid_argument` says what to write instead.
+// Of those that a user can ask for by name. Aggregation is none of them, because nodes do it and not
+// ranks, and neither is the one of a file. `invalid_argument` says what to write instead.
 Result<Algorithm> parse_algorithm(std::string_view name);
 // "auto, ring, ..., pairwise"
 std::string algorithm_choices();

@@ -5,6 +5,7 @@
 #include "schedule/catalog.h"
 #include "schedule/plan.h"
 #include "schedule/printer.h"
+#include "schedule/proof/algorithm_file.h"
 
 namespace nezha::capi {
 namespace {
@@ -87,11 +88,53 @@ std::string_view name_of_geometry(schedule::Geometry geometry) {
   return kNames[static_cast<size_t>(geometry)];
 }
 
+Status check_use(const schedule::FileAlgorithm& own, const PlanRequest& shape, int root) {
+  if (own.does(shape.collective, shape.world_size, root)) return Status::ok();
+  const schedule::Schedule& first = own.ranks.front();
+  return error(Code::invalid_argument, "the algorithm file is for %s of %d ranks with root %d, and the "
+               "operation is %s of %d ranks with root %d", name_of(first.collective).data(),
+               first.world_size, first.root, name_of(shape.collective).data(), shape.world_size, root);
+}
+
+Result<schedule::Schedule> steps_of(const PlanRequest& shape, Algorithm algorithm, int rank, int root) {
+  if (algorithm != Algorithm::file) {
+    return schedule::build(shape.collective, algorithm, rank, shape.world_size, root);
+  }
+  if (rank >= 0 && rank < shape.world_size) return shape.file->ranks[static_cast<size_t>(rank)];
+  return error(Code::invalid_argument, "rank %d is outside the world of %d ranks", rank,
+               shape.world_size);
+}
+
+// As algorithm_file takes it.
+Result<std::string> algorithm_text(const PlanRequest& shape, Algorithm algorithm, int root) {
+  if (shape.world_size > static_cast<int>(schedule::kScheduleTextRanksMax)) {
+    return error(Code::invalid_argument, "world_size %d: an algorithm file is for 1 to %u ranks",
+                 shape.world_size, schedule::kScheduleTextRanksMax);
+  }
+  std::vector<schedule::Schedule> ranks;
+  for (int rank = 0; rank < shape.world_size; ++rank) {
+    auto steps = steps_of(shape, algorithm, rank, root);
+    if (!steps) return steps.status();
+    ranks.push_back(std::move(*steps));
+  }
+  return schedule::to_text(ranks);
+}
+
 }  // namespace
 
 Result<std::string> explain_plan(const JsonValue& request) {
   auto shape = plan_request(request);
   if (!shape) return shape.status();
+  const int root = static_cast<int>(request.at("root").integer_or(0));
+  schedule::FileAlgorithm own;
+  if (const std::string_view text = request.at("algorithm_text").string_or(""); !text.empty()) {
+    auto proved = schedule::prove_algorithm(text);
+    if (!proved) return proved.status();
+    own = std::move(proved->algorithm);
+    NEZHA_RETURN_IF_ERROR(check_use(own, *shape, root));
+    shape->algorithm = Algorithm::file;
+    shape->file = &own;
+  }
   auto costs = cost_table(request);
   if (!costs) return costs.status();
   auto plan = schedule::make_plan(*shape, *costs);
@@ -105,15 +148,17 @@ Result<std::string> explain_plan(const JsonValue& request) {
     if (entry.collective == shape->collective) write_candidate(json, entry, *shape, *costs);
   }
   json.end_array();
-  if (request.at("schedule").bool_or(false)) {
-    const int rank = static_cast<int>(request.at("rank").integer_or(0));
-    const int root = static_cast<int>(request.at("root").integer_or(0));
-    auto steps = schedule::build(shape->collective, plan->algorithm, rank, shape->world_size, root);
-    if (!steps) return steps.status();
-    json.field("schedule_text", schedule::to_text(*steps));
-    json.key("schedule").raw(schedule::to_json(*steps));
-  }
-  return json.end_object().take();
+  const bool prints = request.at("print").bool_or(false);
+  if (!prints && !request.at("schedule").bool_or(false)) return json.end_object().take();
+  const int rank = static_cast<int>(request.at("rank").integer_or(0));
+  auto steps = steps_of(*shape, plan->algorithm, rank, root);
+  if (!steps) return steps.status();
+  json.field("schedule_text", schedule::to_text(*steps));
+  json.key("schedule").raw(schedule::to_json(*steps));
+  if (!prints) return json.end_object().take();
+  auto text = algorithm_text(*shape, plan->algorithm, root);
+  if (!text) return text.status();
+  return json.field("algorithm_text", *text).end_object().take();
 }
 
 Result<std::string> export_schedule(const JsonValue& request) {
@@ -144,6 +189,21 @@ Result<std::string> export_schedule(const JsonValue& request) {
     json.raw(schedule::to_json(*steps));
   }
   return json.end_array().end_object().take();
+}
+
+Result<std::string> check_algorithm(const JsonValue& request) {
+  auto proved = schedule::prove_algorithm(request.at("text").string_or(""));
+  if (!proved) return proved.status();
+  const schedule::Schedule& first = proved->algorithm.ranks.front();
+  const schedule::Shape& shape = proved->algorithm.shape;
+  JsonWriter json;
+  json.begin_object().field("collective", name_of(first.collective));
+  json.field("world_size", first.world_size).field("root", first.root);
+  json.field("slices", shape.slices).field("parts", shape.parts);
+  json.field("geometry", name_of_geometry(shape.geometry));
+  json.field("rounds", proved->proof.rounds).field("messages", proved->messages);
+  json.field("waits", shape.exchanges).field("pair_load", shape.pair_load);
+  return json.end_object().take();
 }
 
 }  // namespace nezha::capi

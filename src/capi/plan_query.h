@@ -1,5 +1,5 @@
-// Questions of planning and simulation: what every algorithm would cost, and what an operation's schedule
-// is. The answers come from the sources that run (schedule/plan.h).
+// Questions of planning and simulation: what every algorithm would cost, what an operation's schedule is,
+// and whether a user's own is right. The answers come from the sources that run (schedule/plan.h).
 //
 // Contract: pure, any thread. `request` is JSON as nezha.h describes it at nezha_query; a field that
 // makes no sense is `invalid_argument`, with its name, its value and what is allowed.
@@ -16,5 +16,7 @@ Result<std::string> explain_plan(const JsonValue& request);
 // The plan of an operation with its geometry, also for worlds that schedules are not built for; and what
 // every rank does, as schedule::to_json has it, where `steps` asks for that.
 Result<std::string> export_schedule(const JsonValue& request);
+// Proves the schedules of an algorithm file, and says what they are.
+Result<std::string> check_algorithm(const JsonValue& request);
 
 }  // namespace nezha::capi

@@ -167,6 +167,7 @@ nezha_code nezha_query(const char* what, const char* request, char* text, size_t
     else if (topic == "explain") answer = nezha::capi::explain_plan(*parsed);
     else if (topic == "divide") answer = nezha::capi::divide_bytes(*parsed);
     else if (topic == "schedule") answer = nezha::capi::export_schedule(*parsed);
+    else if (topic == "algorithm") answer = nezha::capi::check_algorithm(*parsed);
     else if (topic == "bind") answer = nezha::capi::bind_transfer(*parsed);
     else if (topic == "learn") answer = nezha::capi::learn_operations(*parsed);
     else if (topic == "cut") answer = nezha::capi::cut_operations(*parsed);
@@ -178,8 +179,8 @@ nezha_code nezha_query(const char* what, const char* request, char* text, size_t
     else if (topic == "config") answer = nezha::config_schema_json();
     else if (topic == "build") answer = build_info();
     else return error(Code::invalid_argument, "cannot answer '%s': devices, fabric, explain, divide, "
-                      "schedule, bind, learn, cut, reduction, aggregator, authentication, job_key, "
-                      "config or build", topic.c_str());
+                      "schedule, algorithm, bind, learn, cut, reduction, aggregator, authentication, "
+                      "job_key, config or build", topic.c_str());
     if (!answer) return answer.status();
     content = std::move(*answer);
     return Status::ok();

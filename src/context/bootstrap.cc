@@ -181,7 +181,8 @@ std::string Bootstrap::join_key(int rank) const {
 
 std::string Bootstrap::describe_self() const {
   return encode(JoinRecord{nonce_,
-                           config_.agreed_fingerprint_text() + " calibration=" + request_.calibration,
+                           config_.agreed_fingerprint_text() + " calibration=" + request_.calibration +
+                               " algorithm_file=" + request_.algorithm_file,
                            {request_.rank, host_identity(), request_.rails}});
 }
 

@@ -50,7 +50,9 @@ struct BootstrapRequest {
   std::optional<wire::Secret> secret;         // the configured one
   std::vector<transport::RailAddress> rails;  // listening already
   std::vector<std::string> left_out;          // devices that did not become rails, with reasons
-  std::string calibration = "none";           // names the content of calibration_file: equal everywhere
+  // Names of what these files hold: equal everywhere.
+  std::string calibration = "none";
+  std::string algorithm_file = "none";
   Nanoseconds deadline = kNever;
   bool store_outlives_job = false;            // then keys of earlier runs may be in it
 };

@@ -51,6 +51,7 @@ Status Context::open(const ContextRequest& request) {
   auto loop = progress::Loop::create(system_clock(), config_.spin_us * kMicrosecond);
   if (!loop) return loop.status();
   loop_ = std::move(*loop);
+  NEZHA_RETURN_IF_ERROR(load_algorithm());
   if (world_size_ > 1) {
     NEZHA_RETURN_IF_ERROR(choose_rails());
     NEZHA_RETURN_IF_ERROR(load_calibration());
@@ -156,6 +157,7 @@ Status Context::join(const ContextRequest& request) {
   bootstrap.rails = rails_;
   bootstrap.left_out = device_left_out_;
   if (calibration_) bootstrap.calibration = calibration_->name();
+  bootstrap.algorithm_file = algorithm_digest_;
   bootstrap.deadline = deadline_;
   bootstrap.store_outlives_job = request.callbacks != nullptr || outlives_job(request.store);
   bootstrap_ = std::make_unique<Bootstrap>(*store_, config_, std::move(bootstrap));
@@ -186,6 +188,7 @@ Status Context::connect() {
   options.inline_bytes = config_.inline_bytes;
   options.peer_deadline = static_cast<Nanoseconds>(config_.peer_deadline_s * kSecond);
   for (const transport::RailAddress& rail : rails_) options.rail_names.push_back(rail.name);
+  options.file_algorithm = file_algorithm_;
   engine_ = std::make_unique<engine::Engine>(*loop_, options);
   loop_->set_client(engine_.get());
   NEZHA_RETURN_IF_ERROR(watch_flight());

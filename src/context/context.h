@@ -60,6 +60,8 @@ class Context {
   bool has_work() const { return aggregation_ != nullptr ? aggregation_->has_work() || engine_->has_work()
                                                       : engine_->has_work(); }
   const schedule::CostTable& costs() const { return costs_; }
+  // The user's own algorithm; null where there is none.
+  const schedule::FileAlgorithm* file_algorithm() const { return file_algorithm_.get(); }
   double timeout_s() const { return timeout_s_; }
   Result<std::unique_ptr<control::Policy>> make_policy() const;
   Result<std::unique_ptr<control::MessagePolicy>> make_message_policy() const;
@@ -87,6 +89,7 @@ class Context {
   // What the configured files say of these rails.
   Status load_calibration();
   Status load_interference();
+  Status load_algorithm();
   Status about_calibration(const Status& status) const;
   double rate_of(const transport::RailAddress& rail) const;
   Status agree_costs();
@@ -113,6 +116,8 @@ class Context {
   bool met_ = false;
   std::optional<Calibration> calibration_;
   control::Interference interference_;
+  std::shared_ptr<const schedule::FileAlgorithm> file_algorithm_;
+  std::string algorithm_digest_ = "none";  // names the file's content
   schedule::CostTable costs_;
   std::unique_ptr<transport::Transport> transport_;
   std::unique_ptr<progress::Loop> loop_;

@@ -6,18 +6,24 @@ namespace nezha::context {
 
 using progress::Loop;
 
-// The configured algorithm holds for the collectives and sizes that it fits; a caller's own choice is
-// taken at its word.
+// The file's and the configured algorithm hold for the collectives and sizes that they fit, the file's
+// first; a caller's own choice is taken at its word.
 Algorithm Communicator::choose(const engine::OpRequest& request, Algorithm asked) const {
   if (asked != Algorithm::automatic) return asked;
   const Config& config = context_->config();
+  const auto fits = [&](const schedule::Shape& shape) {
+    const bool whole = shape.geometry == schedule::Geometry::block_parts;
+    return !whole || request.count * dtype_size(request.dtype) <= config.chunk_bytes;
+  };
+  const schedule::FileAlgorithm* own = context_->file_algorithm();
+  if (own != nullptr && own->does(request.collective, world_size_, request.root) && fits(own->shape)) {
+    return Algorithm::file;
+  }
   auto configured = parse_algorithm(config.algorithm);
   const schedule::AlgorithmEntry* entry =
       configured ? schedule::find_algorithm(request.collective, *configured) : nullptr;
   if (entry == nullptr) return Algorithm::automatic;
-  const bool whole = entry->shape(world_size_).geometry == schedule::Geometry::block_parts;
-  const bool fits = !whole || request.count * dtype_size(request.dtype) <= config.chunk_bytes;
-  return fits ? *configured : Algorithm::automatic;
+  return fits(entry->shape(world_size_)) ? *configured : Algorithm::automatic;
 }
 
 Status Communicator::submit(const engine::OpRequest& request, engine::Work& work) {

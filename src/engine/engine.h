@@ -27,6 +27,7 @@
 #include "engine/supervisor.h"
 #include "engine/work.h"
 #include "progress/loop.h"
+#include "schedule/file_algorithm.h"
 #include "transport/connection.h"
 
 namespace nezha::engine {
@@ -44,6 +45,8 @@ struct EngineOptions {
   // does not know, frames are as long as chunks at most, and few messages wait.
   bool serves = false;
   std::vector<std::string> rail_names = {};  // of this rank's rails, for errors; may be empty
+  // The schedules of Algorithm::file; null where the user has none.
+  std::shared_ptr<const schedule::FileAlgorithm> file_algorithm = {};
 };
 
 struct EngineCounters {

@@ -38,6 +38,7 @@ Result<schedule::Plan> Engine::plan_for(const Group& group, const OpRequest& req
   shape.lengths = name_of_lengths(request);
   shape.world_size = group.ranks();
   shape.algorithm = request.algorithm;
+  shape.file = options_.file_algorithm.get();
   shape.chunk_bytes_max = options_.chunk_bytes;
   shape.credit_bytes = options_.credit_bytes;
   return group.has_nodes() ? schedule::make_aggregation_plan(shape)
@@ -46,6 +47,9 @@ Result<schedule::Plan> Engine::plan_for(const Group& group, const OpRequest& req
 
 Result<const schedule::Schedule*> Engine::schedule_for(Group& group, const OpRequest& request,
                                                        const schedule::Plan& plan) {
+  if (plan.algorithm == Algorithm::file) {
+    return &options_.file_algorithm->ranks[static_cast<size_t>(group.rank)];
+  }
   const Group::ScheduleKey key(request.collective, plan.algorithm, request.root, plan.held);
   auto found = group.schedules.find(key);
   if (found == group.schedules.end()) {

@@ -33,13 +33,17 @@ struct Shape {
   uint32_t slices = 1;
   uint32_t parts = 1;
   // Some reduction has to wait for another message first (Proof::consumes_on_arrival is false), so
-  // the window must fit into the credit. At most one chunk's worth passes between two ranks then.
+  // the window must fit into the credit.
   bool exchanges = false;
   // The order of additions depends on which part of its chunk an element is in, so the bits of a
   // floating-point sum change with the chunk size and thus with the number of rails. Never chosen
   // automatically.
   bool bits_follow_chunks = false;
   Geometry geometry = Geometry::even;
+  // Where `exchanges`: what one rank sends one other, at most, in whole chunks and in headers. Those of
+  // the catalog keep to one chunk, and their plans to what that takes.
+  uint32_t pair_load = 1;
+  uint32_t pair_header_bytes = 0;
 };
 
 struct AlgorithmEntry {

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "schedule/catalog.h"
+#include "schedule/file_algorithm.h"
 
 namespace nezha::schedule {
 namespace {
@@ -86,10 +87,17 @@ uint64_t wished_chunk_bytes(uint64_t bytes, int world_size, const Shape& shape, 
   return std::max(divide_up(bytes, links), kChunkBytesMin);
 }
 
+// What a chunk may be long, so that all that a pair sends of it fits into its credit.
+uint64_t pair_limit(const PlanRequest& request, const Shape& shape) {
+  if (!shape.exchanges) return request.credit_bytes;
+  const uint64_t headers = std::min<uint64_t>(shape.pair_header_bytes, request.credit_bytes);
+  return (request.credit_bytes - headers) / shape.pair_load;
+}
+
 uint64_t chunk_elements(const PlanRequest& request, const Shape& shape, const CostTable& costs) {
   const uint64_t element = dtype_size(request.dtype);
-  const uint64_t limit =
-      std::min({request.chunk_bytes_max, request.credit_bytes, kFrameBytesMax}) / element;
+  const uint64_t limit = std::max<uint64_t>(
+      1, std::min({request.chunk_bytes_max, pair_limit(request, shape), kFrameBytesMax}) / element);
   if (is_local(request)) return limit;
   const uint64_t wished =
       wished_chunk_bytes(bytes_of(request), request.world_size, shape, costs.rails);
@@ -101,7 +109,8 @@ uint64_t chunk_elements(const PlanRequest& request, const Shape& shape, const Co
 // its credit (verifier.h, credit_needed).
 uint64_t window(const PlanRequest& request, const Shape& shape, uint64_t chunk_bytes) {
   if (!shape.exchanges) return static_cast<uint64_t>(request.world_size) * kTokensPerRank;
-  return request.credit_bytes / std::max<uint64_t>(1, chunk_bytes);
+  const uint64_t pair_bytes = shape.pair_load * chunk_bytes + shape.pair_header_bytes;
+  return request.credit_bytes / std::max<uint64_t>(1, pair_bytes);
 }
 
 std::string line(const AlgorithmEntry& entry, const PlanRequest& request, const CostTable& costs) {
@@ -125,13 +134,14 @@ Result<Plan> make_plan(const PlanRequest& request, const CostTable& costs, int w
   Plan plan;
   plan.algorithm = choose(request, costs);
   const AlgorithmEntry* entry = find_algorithm(request.collective, plan.algorithm);
-  if (entry == nullptr) return refuse(request.collective, plan.algorithm);
-  const Shape shape = entry->shape(request.world_size);
+  const bool is_own = plan.algorithm == Algorithm::file && request.file != nullptr;
+  if (entry == nullptr && !is_own) return refuse(request.collective, plan.algorithm);
+  const Shape shape = is_own ? request.file->shape : entry->shape(request.world_size);
   plan.geometry = shape.geometry;
   plan.lengths = request.lengths;
   plan.local = is_local(request);
   if (shape.geometry == Geometry::block_parts) {
-    if (bytes_of(request) <= std::min(request.credit_bytes, kFrameBytesMax)) return plan;
+    if (bytes_of(request) <= std::min(pair_limit(request, shape), kFrameBytesMax)) return plan;
     return error(Code::unsupported, "plan: %s moves %llu bytes in one message, but credit_bytes is "
                  "%llu; choose another algorithm or auto", name_of(plan.algorithm).data(),
                  static_cast<unsigned long long>(bytes_of(request)),
@@ -221,11 +231,13 @@ std::string explain(const PlanRequest& request, const CostTable& costs) {
   for (const AlgorithmEntry& entry : catalog()) {
     if (entry.collective == request.collective) text += line(entry, request, costs);
   }
+  const bool is_own = plan.value().algorithm == Algorithm::file;
   const bool is_given = request.algorithm != Algorithm::automatic;
   char choice[128];
   std::snprintf(choice, sizeof choice, "chosen: %s, %u chunks a slice, window %u%s\n",
                 name_of(plan.value().algorithm).data(), plan.value().chunks_per_slice,
                 plan.value().window,
+                is_own ? " (the algorithm of the file)" :
                 is_given ? " (algorithm given by the caller)" : "");
   return text + choice;
 }

@@ -16,6 +16,7 @@
 namespace nezha::schedule {
 
 struct AlgorithmEntry;  // catalog.h
+struct FileAlgorithm;   // file_algorithm.h
 
 // Nominal constants of the group, the same on all ranks: they follow from what all of them published at
 // start-up (rails: the fewest that a rank has; rates: those of rank 0's rails).
@@ -35,6 +36,7 @@ struct PlanRequest {
   uint32_t lengths = 0;          // a short name of the blocks' lengths, where they differ
   int world_size = 1;
   Algorithm algorithm = Algorithm::automatic;  // or the user's choice
+  const FileAlgorithm* file = nullptr;         // of Algorithm::file, which does the operation
   uint64_t chunk_bytes_max = 256 * 1024;
   uint64_t credit_bytes = 8 * 1024 * 1024;     // unacknowledged bytes allowed per pair of ranks
 };

@@ -8,7 +8,9 @@
 
 #include "support/all_reduce_case.h"
 #include "support/cases.h"
+#include "support/own_algorithms.h"
 #include "support/sockets.h"
+#include "support/temp_directory.h"
 #include "support/world.h"
 
 namespace nezha::testing {
@@ -103,6 +105,35 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Combine(::testing::Values(2, 3),
                        ::testing::Values(Algorithm::ring, Algorithm::halving_doubling,
                                          Algorithm::recursive_doubling, Algorithm::bcube)));
+
+// By schedules of the user's own, which the engine has never seen.
+TEST(RailDownElsewhere, InMidOperationOfAnOwnAlgorithmChangesNoBit) {
+  const TempDirectory directory;
+  const std::pair<int, std::string> algorithms[] = {{3, kStar}, {4, text_book_ring(4)}};
+  for (const auto& [ranks, text] : algorithms) {
+    int64_t in_flight = 0;
+    for (int attempt = 0; attempt < 10 && in_flight == 0; ++attempt) {
+      World world({.ranks = ranks, .rails = 2,
+                   .config = "policy=round_robin\nchunk_bytes=65536\ninline_bytes=1024\nalgorithm_file=" +
+                             write_algorithm(directory.path(), text) + "\n"});
+      ASSERT_TRUE(world.status().is_ok()) << world.status().to_string();
+      std::vector<AllReduceCase> cases(4);
+      for (size_t i = 0; i < cases.size(); ++i) {
+        cases[i].count = 150'000 + i;
+        cases[i].in_place = i % 2 == 0;
+        fill(cases[i], ranks, i);
+      }
+      Breaker breaker(world, 3 + 7 * attempt);
+      const std::string wrong = run_cases(world, cases);
+      expect_broken(breaker.finish(), ranks * (ranks - 1));
+      ASSERT_EQ(wrong, "");
+      world.run([](Member& self) { return self.comm->barrier({}, nullptr); });
+      for (int rank = 0; rank < ranks; ++rank) in_flight += losses_of(world, rank).in_flight;
+      EXPECT_NE(world.comm(0).context().flight_json().find("\"algorithm\":\"file\""), std::string::npos);
+    }
+    EXPECT_GT(in_flight, 0) << "the rail never broke with anything in flight";
+  }
+}
 
 // Whoever only sends learns from credits alone that the others are done; those get lost as well.
 TEST(RailDownElsewhere, BroadcastsOnAPartLoseNoCredit) {

@@ -13,6 +13,7 @@ _SUMMARIES = {
     "run": "Start the ranks of a job: here, in a lab, or on other hosts.",
     "info": "This host's rails as Nezha sees them; the configuration; the path to another host.",
     "explain": "How an operation would be carried out, and why so.",
+    "algorithm": "Schedules of your own for a collective, proved before a job runs by them.",
     "plan": "What a cluster can do: links, jobs, rails, algorithms, measured tables judged.",
     "sim": "What happens in time, on clusters that need not exist: collectives, rails, switches.",
     "calibrate": "Measure what the rails of this cluster cost, for plan and sim.",

@@ -1,0 +1,28 @@
+// FileAlgorithm: an algorithm that the user brings as data (option algorithm_file), as plans and the
+// engine use it. It is made and proved by proof/algorithm_file.h.
+//
+// Contract: immutable, any thread.
+#pragma once
+
+#include <vector>
+
+#include "schedule/catalog.h"
+#include "schedule/schedule.h"
+
+namespace nezha::schedule {
+
+struct FileAlgorithm {
+  Shape shape;
+  std::vector<Schedule> ranks;  // of all ranks; their algorithm is Algorithm::file
+
+  // Whether it is an algorithm of such an operation. One with a root is for this root only.
+  bool does(Collective collective, int world_size, int root) const {
+    const Schedule& first = ranks.front();
+    const bool has_root = collective == Collective::broadcast || collective == Collective::reduce ||
+                          collective == Collective::gather || collective == Collective::scatter;
+    return collective == first.collective && world_size == first.world_size &&
+           (!has_root || root == first.root);
+  }
+};
+
+}  // namespace nezha::schedule

@@ -63,7 +63,7 @@ def test_ranks_with_different_files_are_told(world, tmp_path):
     rails = names(world)
     for rank in range(2):
         (tmp_path / f"{rank}.json").write_text(json.dumps(content(rails, latency_us=float(rank))))
-    words = r"rank 1 .*calibration=\w{8}, but rank 0 .*calibration=\w{8};"
+    words = r"rank 1 .* calibration=\w{8} .*, but rank 0 .* calibration=\w{8} .*;"
     with pytest.raises(nezha.Mismatch, match=words):
         world(2, lambda comm: comm.rank, config={"calibration_file": str(tmp_path / "%r.json")})
 

@@ -2,10 +2,12 @@
 // other, and faults in the middle of a reservation. Everything arrives.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "simulation/scenario.h"
 #include "simulation/sim_job.h"
@@ -139,6 +141,41 @@ TEST(Reservations, RanksThatAskAtTheSameMomentDoNotRefuseEachOtherForEver) {
     EXPECT_EQ(finish(world, job, kSecond, -1), "") << ranks << " ranks";
     EXPECT_GT(sum_of(world).withdrawn, 0u) << ranks << " ranks";
   }
+}
+
+// Each rank has its own number of rails, and half of them count theirs from the other end: a frame is
+// about the port of the rail that carries it, whatever either side calls that. Ranks with one rail have
+// nothing to choose: they send at once and grant always, so at their partners' ports messages may meet.
+TEST(Reservations, RanksWithOtherNumbersOfRailsSendToEachOther) {
+  uint64_t withdrawn = 0;
+  for (const std::vector<int>& rails : {std::vector<int>{3, 2}, {2, 4, 3}, {4, 2, 3, 2, 4}, {3, 1},
+                                        {1, 2, 3}, {1, 4, 1, 2, 3}}) {
+    const int least = *std::min_element(rails.begin(), rails.end());
+    for (uint64_t seed = 1; seed <= 24; ++seed) {
+      const auto ranks = static_cast<int>(rails.size());
+      Circle circle(seed, ranks, seed % 3 == 0 ? "hybrid" : "dynamic", seed % 2 == 0);
+      circle.world.rails = 4;
+      circle.world.rails_of = rails;
+      circle.world.mirrored = true;
+      const std::string where = std::to_string(ranks) + " ranks, at least " + std::to_string(least) +
+                                " rails, seed " + std::to_string(seed);
+      Program program(ranks, circle.ops, seed);
+      SimWorld world(circle.world);
+      Ports ports;
+      world.network().on_passing = [&](const Passing& at) { ports.see(at); };
+      SimJob job(world, program, circle.job);
+      ASSERT_EQ(finish(world, job, 10 * kSecond, -1), "") << where;
+      if (least > 1 && circle.world.message_policy == "dynamic") {
+        ASSERT_EQ(ports.wrong(), "") << where;
+      }
+      const ReservationCounters sum = sum_of(world);
+      EXPECT_GT(sum.requests, 0u) << where;
+      EXPECT_EQ(sum.expired, 0u) << where;
+      withdrawn += sum.withdrawn;
+      world.network().on_passing = nullptr;
+    }
+  }
+  EXPECT_GT(withdrawn, 100u);  // requests did meet
 }
 
 enum class Blow { reset, hole, pause_sender, kill_sender, kill_receiver };

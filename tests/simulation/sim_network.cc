@@ -32,7 +32,10 @@ std::vector<PathName> SimNetwork::all_paths() const {
   std::vector<PathName> names;
   for (int low = 0; low < ranks_; ++low) {
     for (int high = low + 1; high < ranks_; ++high) {
-      for (int rail = 0; rail < rails_; ++rail) names.push_back({low, high, rail});
+      for (int rail = 0; rail < rails_; ++rail) {
+        const PathName name{low, high, rail};
+        if (has_path(name)) names.push_back(name);
+      }
     }
   }
   return names;
@@ -63,7 +66,9 @@ SimNetwork::Sides SimNetwork::connect(const PathName& name, int lane, uint32_t e
 
 void SimNetwork::identify(transport::Connection& connection, const PathName& name, int peer, int lane,
                           uint32_t epoch) {
-  transport::identify(connection, {peer, name.rail, name.rail, lane}, epoch,
+  const int self = name.low + name.high - peer;
+  const int mine = own_rail(self, name.rail);
+  transport::identify(connection, {peer, mine, own_rail(peer, name.rail), lane}, epoch,
                       static_cast<double>(path(name).delay) / kSecond);
 }
 

@@ -103,6 +103,8 @@ class SimNetwork final : public transport::FakeNetwork {
     return deliver(ready_[random_() % ready_.size()], awake);
   }
 
+  std::function<bool(const PathName&)> has_path;            // set before connections are made
+  std::function<int(int rank, int rail)> own_rail;          // what a rank calls a rail
   std::function<void(const Passing&)> on_passing;
   // May change what rank `from` has under way; the last frame is new.
   std::function<void(int from, int to, std::deque<transport::FakeFrame>& under_way)> on_tamper;

@@ -10,7 +10,8 @@ namespace nezha::simulation {
 using transport::DialOutcome;
 
 PathName SimRejoin::name_of(const transport::Path& path) const {
-  return {std::min(rank_, path.peer), std::max(rank_, path.peer), path.rail};
+  return {std::min(rank_, path.peer), std::max(rank_, path.peer),
+          world_.own_rail(rank_, path.rail)};
 }
 
 SimRejoin::Reach SimRejoin::reach(const transport::Path& path) const {

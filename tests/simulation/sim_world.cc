@@ -31,6 +31,10 @@ SimWorld::SimWorld(const WorldOptions& options)
     batons_.push_back(std::make_unique<progress::Loop::Baton>(*loops_.back()));
   }
   network_ = std::make_unique<SimNetwork>(clock_, options_.ranks, options_.rails, random_());
+  network_->has_path = [this](const PathName& name) {
+    return name.rail < std::min(rails_of(name.low), rails_of(name.high));
+  };
+  network_->own_rail = [this](int rank, int rail) { return own_rail(rank, rail); };
   if (fabric) {
     fabric_ = std::make_unique<SimFabric>(clock_, *network_, options_.rails - options_.fabric_rails,
                                           options_.late_writes,
@@ -76,7 +80,7 @@ void SimWorld::add_engine(int rank) {
   engine::EngineOptions options;
   options.rank = rank;
   options.world_size = options_.ranks;
-  options.rails = static_cast<uint32_t>(options_.rails);
+  options.rails = static_cast<uint32_t>(rails_of(rank));
   options.chunk_bytes = options_.chunk_bytes;
   options.credit_bytes = options_.credit_bytes;
   options.inline_bytes = options_.inline_bytes;

@@ -25,6 +25,8 @@ class SimRejoin;
 struct WorldOptions {
   int ranks = 2;
   int rails = 2;
+  std::vector<int> rails_of;  // how many of them each rank has, the first ones; empty: all
+  bool mirrored = false;      // ranks of odd numbers count their rails from the other end
   int fabric_rails = 0;      // the last so many write straight into memory
   bool late_writes = false;  // and their writes come late or twice
   int lanes = 1;
@@ -50,6 +52,13 @@ class SimWorld {
   const WorldOptions& options() const { return options_; }
   int ranks() const { return options_.ranks; }
   int rails() const { return options_.rails; }
+  int rails_of(int rank) const {
+    return options_.rails_of.empty() ? options_.rails : options_.rails_of[index(rank)];
+  }
+  // What a rank calls a rail; and the rail that it calls so.
+  int own_rail(int rank, int rail) const {
+    return options_.mirrored && rank % 2 != 0 ? rails_of(rank) - 1 - rail : rail;
+  }
   Nanoseconds now() const { return clock_.now(); }
   SimNetwork& network() { return *network_; }
   SimFabric& fabric() { return *fabric_; }  // with fabric rails

@@ -59,6 +59,30 @@ TEST(PortReservations, OfTwoThatAskEachOtherTheFirstInTheOrderSends) {
   EXPECT_EQ(later->peer, 1);
 }
 
+// What one rank calls rail 2 is rail 0 to the other one, which has fewer: each side keeps to its own
+// numbers, and the other ports stay free.
+TEST(PortReservations, RanksWithOtherNumbersOfRailsMeetOnOne) {
+  PortReservations many(0, 3);
+  PortReservations few(1, 2);
+  ReserveFrame asked = many.ask(2, 1, many.next_ticket(), kNow);
+  asked.peer = 0;
+  asked.rail = 0;
+  auto grant = few.received(asked, false, kNow);
+  ASSERT_EQ(kind_of(grant), Reserve::grant);
+  EXPECT_EQ(grant->rail, 0u);
+  EXPECT_FALSE(few.is_promised(1));
+  grant->peer = 1;
+  grant->rail = 2;
+  EXPECT_FALSE(many.received(*grant, false, kNow));
+  EXPECT_EQ(many.won(1), 1u << 2);
+  EXPECT_FALSE(many.is_promised(0));
+  // Its other ports may ask, or be asked, meanwhile.
+  EXPECT_EQ(kind_of(many.received(request(3, 9), false, kNow)), Reserve::grant);
+  many.take(2);
+  few.arriving(0, 0);
+  EXPECT_FALSE(few.any());
+}
+
 TEST(PortReservations, AGrantForARequestThatWasWithdrawnIsGivenBack) {
   PortReservations ports(3, 1);
   const ReserveFrame asked = ports.ask(0, 1, 9, kNow);

@@ -9,6 +9,7 @@ from nezha.bench.messages.session import Request
 from nezha.bench.messages.spec import POLICIES, MessageSpec, Record
 from nezha.bench.messages.traffic import PATTERN, Sent, contents, draw
 from nezha.bench.messages.worker import summary
+from nezha.cli.messages import _loads
 
 LIMIT = 10e6
 
@@ -73,6 +74,19 @@ def test_records_travel(capsys):
     sent.emit()
     lines = capsys.readouterr().out.encode().splitlines()
     assert Record.parse([b"somebody's log", *lines]) == [sent]
+
+
+# ---- loads
+
+def test_a_range_of_loads_is_six_of_them():
+    assert _loads("0.2..0.95") == [0.2, 0.35, 0.5, 0.65, 0.8, 0.95]
+    assert _loads("0.5") == [0.5]
+
+
+@pytest.mark.parametrize("text", ["x", "", "0.2..", "..0.9", "0.9..0.2", "0.5..0.5", "0.2..0.5..0.9"])
+def test_what_is_no_range_is_refused(text):
+    with pytest.raises(BenchError, match="a range such as 0.2..0.95"):
+        _loads(text)
 
 
 # ---- refusals

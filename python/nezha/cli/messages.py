@@ -31,9 +31,10 @@ on buses that suffer from traffic both ways.
 \b
 Examples:
   nezha bench messages
-  nezha bench messages --policy local_dynamic,dynamic,hybrid --mean 4K,16K,64K --load 0.2,0.5,0.8,0.95
+  nezha bench messages --policy local_dynamic,dynamic,hybrid --mean 4K,16K,64K --load 0.2..0.95
   nezha bench messages --nodes 3 --rates 50mbit,50mbit,50mbit --policy static --mean 64K --json=runs.json
 """
+_LOADS_OF_A_RANGE = 6
 _TAKEN = {"message_policy": "--policy sets it", "rails": "the rails of the lab are those of --rates"}
 
 
@@ -42,7 +43,8 @@ def messages(
                                "round_robin, random, static, local_dynamic, local_dynamic_striped, "
                                "dynamic, hybrid."),
     mean: str = typer.Option("4K,16K,64K", "--mean", help="Mean sizes of messages, a run each."),
-    load: str = typer.Option("0.2,0.5,0.8,0.95", "--load", help="What is offered, a run each."),
+    load: str = typer.Option("0.2,0.5,0.8,0.95", "--load", help="What is offered, a run each; "
+                             "0.2..0.95 are six loads from the first to the last."),
     nodes: int = typer.Option(4, "--nodes", min=2, help="Nodes of the lab to build."),
     rates_text: str = typer.Option("20mbit,20mbit,20mbit,20mbit", "--rates", help="One for each rail of "
                                    "the lab; so slow that a program in Python keeps up."),
@@ -57,8 +59,8 @@ def messages(
     with console.one_line("bench messages", *expected, code=WRONG_LINE):
         refuse_launcher()
         request = Request(policy.split(","), [parse_size(each) for each in mean.split(",")],
-                          [_number(each) for each in load.split(",")], nodes, rates.read(rates_text),
-                          seconds, seed, settings(config, _TAKEN))
+                          [each for part in load.split(",") for each in _loads(part)], nodes,
+                          rates.read(rates_text), seconds, seed, settings(config, _TAKEN))
         request.check()
     with console.one_line("bench messages", *expected, code=FOUND):
         with bars.progress() as step:
@@ -67,8 +69,16 @@ def messages(
     raise typer.Exit(status)
 
 
-def _number(text: str) -> float:
+def _loads(text: str) -> List[float]:
+    """`0.5`, or `0.2..0.95`: from the first to the last in equal steps."""
     try:
-        return float(text)
+        ends = [float(each) for each in text.split("..")]
     except ValueError:
-        raise BenchError(f"--load {text!r}: want numbers such as 0.2,0.5") from None
+        ends = []
+    if len(ends) == 1:
+        return ends
+    if len(ends) != 2 or not ends[0] < ends[1]:
+        raise BenchError(f"--load {text!r}: want numbers such as 0.2,0.5, or a range such as 0.2..0.95 "
+                         "whose end is above its beginning")
+    step = (ends[1] - ends[0]) / (_LOADS_OF_A_RANGE - 1)
+    return [round(ends[0] + number * step, 4) for number in range(_LOADS_OF_A_RANGE)]

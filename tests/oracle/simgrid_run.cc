@@ -3,7 +3,8 @@
 //
 // Standard input, all numbers (oracle/simgrid.py writes it):
 //   hosts rails adds                 bytes per second that a host adds
-//   rate latency                     of each rail
+//   rate latency                     of each rail: the uplinks' rate, and what it takes
+//   start rate...                    of each host: when it begins, and the rate of its ports
 //   pod over                         a fat tree as of `--tree`; 0 0: switches do not block
 //   programs messages
 //   src dst bytes added              of each message, as senders give them out
@@ -42,6 +43,7 @@ struct Program {
   std::vector<std::vector<int>> sends;  // by round
   std::vector<int> missing;             // receives that have not landed, by round
   size_t round = 0;
+  int host = -1;
   bool begun = false;
 };
 
@@ -50,9 +52,10 @@ struct Port {
   sg4::SemaphorePtr wake;
   std::deque<int> waiting;
   double waiting_bytes = 0;
+  double taken_bytes = 0;  // of the message that it sends, or is about to
   sg4::CommPtr current;
 
-  double backlog() const { return waiting_bytes + (current ? current->get_remaining() : 0); }
+  double backlog() const { return waiting_bytes + (current ? current->get_remaining() : taken_bytes); }
 };
 
 struct Arrival {
@@ -70,6 +73,8 @@ struct World {
   int hosts = 0, rails = 0, pod = 0;
   double adds = 0, over = 0;
   std::vector<double> rate, latency;
+  std::vector<double> start;      // by host
+  std::vector<double> port_rate;  // host by host, rail by rail
   std::vector<Message> messages;
   std::vector<Program> programs;
   std::vector<Port> ports;  // host by host, rail by rail
@@ -77,6 +82,9 @@ struct World {
   sg4::SemaphorePtr landed;
   double end = 0;
 
+  double rate_of(int host, int rail) const {
+    return port_rate[static_cast<size_t>(host * rails + rail)];
+  }
   Port& port(int host, int rail) { return ports[static_cast<size_t>(host * rails + rail)]; }
 };
 
@@ -95,6 +103,13 @@ void read_input() {
   for (size_t i = 0; i < world.rate.size(); ++i) {
     need(std::scanf("%lf %lf", &world.rate[i], &world.latency[i]), 2);
   }
+  world.start.resize(static_cast<size_t>(world.hosts));
+  for (double& start : world.start) {
+    need(std::scanf("%lf", &start), 1);
+    for (int rail = 0; rail < world.rails; ++rail) {
+      need(std::scanf("%lf", &world.port_rate.emplace_back()), 1);
+    }
+  }
   size_t programs = 0, messages = 0;
   need(std::scanf("%d %lf %zu %zu", &world.pod, &world.over, &programs, &messages), 4);
   world.programs.resize(programs);
@@ -106,6 +121,8 @@ void read_input() {
     Program& from = world.programs[static_cast<size_t>(m.from)];
     Program& into = world.programs[static_cast<size_t>(m.into)];
     const auto last = static_cast<size_t>(std::max(m.from_round, m.into_round)) + 1;
+    from.host = m.src;
+    into.host = m.dst;
     for (Program* program : {&from, &into}) {
       if (program->sends.size() < last) program->sends.resize(last);
       if (program->missing.size() < last) program->missing.resize(last);
@@ -133,8 +150,9 @@ void build_platform() {
       for (int host = first; host < last; ++host) {
         const std::string of = std::to_string(rail) + "-" + std::to_string(host);
         sg4::Host* made = zone->create_host("port" + of, world.adds)->seal();
-        auto* up = zone->create_link("up" + of, rate)->seal();
-        auto* down = zone->create_link("down" + of, rate)->seal();
+        const double own = world.rate_of(host, rail);
+        auto* up = zone->create_link("up" + of, own)->seal();
+        auto* down = zone->create_link("down" + of, own)->seal();
         zone->add_route(made->get_netpoint(), nullptr, nullptr, nullptr, {sg4::LinkInRoute(up)}, false);
         zone->add_route(nullptr, made->get_netpoint(), nullptr, nullptr, {sg4::LinkInRoute(down)}, false);
         world.port(host, rail).host = made;
@@ -159,9 +177,10 @@ void give_out(int number) {
   int best = 0;
   double least = std::numeric_limits<double>::infinity();
   for (int rail = 0; rail < world.rails; ++rail) {
-    const auto i = static_cast<size_t>(rail);
-    const double through =
-        (world.port(m.src, rail).backlog() + m.bytes) / world.rate[i] + world.latency[i];
+    const double own = world.rate_of(m.src, rail);
+    const double through = world.port(m.src, rail).backlog() / own +
+                           m.bytes / std::min(own, world.rate_of(m.dst, rail)) +
+                           world.latency[static_cast<size_t>(rail)];
     if (through >= least) continue;
     least = through;
     best = rail;
@@ -195,9 +214,11 @@ void run_port(int host, int rail) {
     const Message& m = world.messages[static_cast<size_t>(number)];
     port.waiting.pop_front();
     port.waiting_bytes -= m.bytes;
+    port.taken_bytes = m.bytes;
     port.current = sg4::Comm::sendto_async(port.host, world.port(m.dst, rail).host,
                                            static_cast<uint64_t>(m.bytes));
     port.current->wait();
+    port.taken_bytes = 0;
     port.current.reset();
     Processor& processor = world.processors[static_cast<size_t>(m.dst)];
     const double arrives = sg4::Engine::get_clock() + latency;
@@ -208,6 +229,7 @@ void run_port(int host, int rail) {
 }
 
 void run_processor(int host) {
+  sg4::this_actor::sleep_until(world.start[static_cast<size_t>(host)]);
   Processor& processor = world.processors[static_cast<size_t>(host)];
   for (;;) {
     if (processor.arrivals.empty()) {
@@ -223,13 +245,25 @@ void run_processor(int host) {
     world.end = std::max(world.end, sg4::Engine::get_clock());
     Program& program = world.programs[static_cast<size_t>(m.into)];
     --program.missing[static_cast<size_t>(m.into_round)];
-    if (program.round == static_cast<size_t>(m.into_round)) go_on(program);
+    if (program.begun && program.round == static_cast<size_t>(m.into_round)) go_on(program);
     world.landed->release();
   }
 }
 
 void run_operation() {
-  for (Program& program : world.programs) go_on(program);
+  std::vector<Program*> order;
+  for (Program& program : world.programs) {
+    if (program.host >= 0) order.push_back(&program);
+  }
+  const auto start = [](const Program* program) {
+    return world.start[static_cast<size_t>(program->host)];
+  };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](const Program* a, const Program* b) { return start(a) < start(b); });
+  for (Program* program : order) {
+    sg4::this_actor::sleep_until(start(program));
+    go_on(*program);
+  }
   for (size_t i = 0; i < world.messages.size(); ++i) world.landed->acquire();
 }
 

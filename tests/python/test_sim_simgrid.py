@@ -47,6 +47,14 @@ def test_uplinks_are_counted_where_partners_change_from_wave_to_wave(program):
     assert shared > 1.5 * free  # 3 of 15 messages stay in their pod, and uplinks have half the rate
 
 
+@pytest.mark.parametrize("rails", [simgrid.ONE, simgrid.UNEQUAL])
+@pytest.mark.parametrize("collective, algorithm", [("all_reduce", "ring"), ("all_gather", "bruck"),
+                                                   ("all_gather", "direct"), ("reduce", "tree")])
+def test_hosts_that_begin_apart_at_rates_of_their_own(program, collective, algorithm, rails):
+    check([Case(collective, algorithm, 16, 1 << 20, rails, tree, differ=True)
+           for tree in (None, (4, 2.0))], program)
+
+
 @pytest.mark.long
 def test_64_and_512_hosts(program):
     check([case for case in simgrid.every_case() if case.hosts > 16], program)

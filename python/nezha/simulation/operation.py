@@ -8,11 +8,12 @@ from typing import Any, Dict, List, Optional, Tuple
 from ..planning.errors import PlanError, refused
 from ..planning.library import divide
 from ..planning.units import gbps
-from . import forms, shipped
+from . import flows, forms
 from .binders import Binders
 from .cluster import Cluster
 from .engine import Engine, Outcome
-from .waves import Form, Plan, plan
+from .flows import Flows
+from .waves import Plan, plan
 
 UNDIVIDED_MAX = 64 * 1024  # up to here every transfer goes where it takes the least time
 SIZE_MAX = 1 << 40
@@ -34,21 +35,24 @@ class Question:
 
 @dataclass(frozen=True)
 class Answer:
-    """The outcome with what was chosen. why: the balancer's sentence."""
+    """The outcome with what was chosen. why: the balancer's sentence. is_rough: messages of several waves
+    may have wanted one uplink or port, and were computed wave by wave all the same."""
 
     question: Question
     plan: Plan
     why: str
     outcome: Outcome
+    is_rough: bool
 
 
 def simulate(cluster: Cluster, question: Question, multiply: bool = True, record: bool = False,
-             from_shipped: bool = False, binders: Optional[Binders] = None) -> Answer:
+             binders: Optional[Binders] = None) -> Answer:
     """Runs one operation on all hosts of `cluster`.
 
     multiply: compute waves that are alike once (engine.py); record: keep every transfer, up to 64 hosts;
-    from_shipped: take the schedules from the native module rank by rank, not their vector form; binders:
-    who picks the rails, all of which may then be used.
+    binders: who picks the rails, all of which may then be used. Where several messages may want one
+    uplink or port while hosts go on at speeds of their own, they are run in the order of time (flows.py),
+    else wave by wave (engine.py).
     """
     if not 0 <= question.size <= SIZE_MAX:
         raise refused("size", question.size, f"from 0 to {SIZE_MAX} bytes")
@@ -60,18 +64,17 @@ def simulate(cluster: Cluster, question: Question, multiply: bool = True, record
     rails, why = _rails(cluster, question.size)
     if binders is not None:
         rails = list(range(cluster.rails))
-    form = _form(question, made, cluster.hosts, from_shipped)
+    form = forms.form(question.collective, made.algorithm, cluster.hosts, question.root)
     count = 0 if question.collective == "barrier" else question.size // made.element_bytes
-    engine = Engine(cluster, form, made, count, rails, multiply, record, binders)
-    outcome = engine.run()
+    drifts = binders is None and flows.are_needed(cluster, form)
+    is_rough = drifts and not flows.fit(cluster, form, made)
+    if drifts and not is_rough:
+        outcome = Flows(cluster, form, made, count, rails, record).run()
+    else:
+        outcome = Engine(cluster, form, made, count, rails, multiply, record, binders).run()
     if len(rails) > 1 and question.size > UNDIVIDED_MAX and cluster.split_cost_s is not None:
         outcome.total_s += cluster.split_cost_s
-    return Answer(question, made, why, outcome)
-
-
-def _form(question: Question, made: Plan, hosts: int, from_shipped: bool) -> Form:
-    make = shipped.form if from_shipped else forms.form
-    return make(question.collective, made.algorithm, hosts, question.root)
+    return Answer(question, made, why, outcome, is_rough)
 
 
 def _request(cluster: Cluster, question: Question) -> Dict[str, Any]:

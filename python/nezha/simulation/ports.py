@@ -19,6 +19,12 @@ Array = np.ndarray[Any, Any]
 _LOST_MAX = 0.95  # a rail keeps a twentieth of its rate, however many disturb it
 
 
+def rates_together(cluster: Cluster, rails: Sequence[int]) -> Array:
+    """What ports do while all of these rails run, shape (1 or hosts, rails)."""
+    lost = cluster.rate_lost[np.ix_(rails, rails)].sum(axis=1)
+    return np.asarray(cluster.rate[:, list(rails)] * (1 - np.minimum(lost, _LOST_MAX)))
+
+
 @dataclass(frozen=True)
 class Crossing:
     """One entry for each message: its rail (among those in use), when its bytes began and ended to leave,
@@ -37,8 +43,7 @@ class Ports:
     def __init__(self, cluster: Cluster, rails: Sequence[int], binders: Optional[Binders] = None) -> None:
         self._cluster, self._binders = cluster, binders
         self._rails = list(rails)
-        lost = [min(_LOST_MAX, sum(cluster.rate_lost[rail][other] for other in rails)) for rail in rails]
-        self._rate: Array = cluster.rate[:, self._rails] * (1 - np.array(lost))
+        self._rate = rates_together(cluster, rails)
         self._latency = cluster.latency_s[self._rails]
         self._segment = cluster.segment_bytes[self._rails]
         self.pause = cluster.burst_bytes[self._rails] / self._rate  # a bucket: how far a port may be late

@@ -23,6 +23,7 @@ def collective(document: Document) -> None:
         "known as": row["known_as"] + ("" if row["measured_us"] is None
                                        else f": {_time(row['measured_us'])}"),
     } for row in document["rows"]], keys=2)
+    sentences(sorted({f"ROUGH: {row['rough']}." for row in document["rows"] if row["rough"]}))
     sentences(["Wire: the busiest port at work; idle: the rest of its time (latency, waiting, adding)."])
     sentences(f"Assumed: {each}." for each in document["assumptions"])
 

@@ -122,8 +122,8 @@ def run(request: Request, world: World, timeline_to: Optional[Path], step: Step)
         {"hosts": each.hosts, "size": each.size, "algorithm": each.algorithm,
          "time_us": 1e6 * each.seconds} for each in measured.points
         if each.collective == request.collective and each.rails == tuple(range(len(measured.facts)))]
-    return {"collective": request.collective, "rows": rows, "measured": points,
-            "assumptions": report.ASSUMED}
+    return {"collective": request.collective, "rails": world.rates or str(world.calibration),
+            "rows": rows, "measured": points, "assumptions": report.ASSUMED}
 
 
 def _tick(advance: Any) -> None:
@@ -161,7 +161,7 @@ def plot(document: Dict[str, Any], path: Path) -> None:
     panels = 2 if len(hosts) > 1 else 1
     figure, axes = pyplot.subplots(1, panels, figsize=(2 + 6 * panels, 5.4), dpi=150, squeeze=False)
     _curves(axes[0][0], rows, points, "size", "hosts", hosts, lambda each: f"{each} hosts")
-    against_size(axes[0][0], sizes, document["collective"])
+    against_size(axes[0][0], sizes, f"{document['collective']}, simulated; rails {document['rails']}")
     if len(hosts) > 1:
         from ..bench.sizes import format_size
 
@@ -171,10 +171,14 @@ def plot(document: Dict[str, Any], path: Path) -> None:
         axes[0][1].minorticks_off()
         axes[0][1].set_xlabel("hosts")
         axes[0][1].grid(True, color="#DDDDDD", linewidth=0.7)
+        axes[0][1].spines[["top", "right"]].set_visible(False)
+        handles, names = axes[0][1].get_legend_handles_labels()
+        axes[0][1].legend(handles[::-1], names[::-1], frameon=False, fontsize=9, loc="center left",
+                          bbox_to_anchor=(1.0, 0.5))  # beside the curves, in their order
+    axes[0][0].legend(frameon=False, fontsize=9)
     for each in axes[0]:
         each.set_yscale("log")
         each.set_ylabel("time (us)")
-        each.legend(frameon=False, fontsize=9)
     picture.write(figure, path)
 
 

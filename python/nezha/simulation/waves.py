@@ -1,8 +1,8 @@
 """Schedules as waves: arrays of transfers in which every host sends at most one and gets at most one.
 
 A wave's transfers go together in one step of the engine; waves in their order respect what a rank must
-have before it may send. A form is what one algorithm is made of; forms come from the shipped schedules
-(shipped.py) or are generated for worlds of any size (forms.py), and a test proves both equal.
+have before it may send. A form is what one algorithm is made of, generated for worlds of any size
+(forms.py); a test proves it equal to the shipped schedules (tests/oracle/shipped.py).
 """
 
 from __future__ import annotations

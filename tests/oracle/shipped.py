@@ -8,9 +8,9 @@ from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
 import numpy as np
 
-from ..planning.errors import PlanError
-from ..planning.library import ask
-from .waves import Form, Wave
+from nezha.planning.errors import PlanError
+from nezha.planning.library import ask
+from nezha.simulation.waves import Form, Wave
 
 RANKS_MAX = 256
 _Key = Tuple[int, int, int, int, int]  # src, dst, slice, stage, slot

@@ -104,7 +104,8 @@ def test_a_mistake_gets_one_sentence(arguments, words):
 
 
 @pytest.mark.parametrize("arguments, words", [
-    (["-b", "1M", "-e", "1M"], "two sizes"), (["--nodes", "1"], "two nodes"),
+    (["-b", "1M", "-e", "1M"], "maxbytes 1M: it must be above"),
+    (["--nodes", "1"], "nodes 1: it must be 2"),
     (["--nodes", "0"], "nodes 0"),
 ])
 def test_calibrate_refuses_what_would_tell_nothing(arguments, words):

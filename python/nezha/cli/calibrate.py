@@ -62,8 +62,11 @@ def calibrate(
         request = measuring.Request(size_list(parse_size(minbytes), parse_size(maxbytes), factor, 4),
                                     rates.read(rates_text), seconds, passes)
         hosts = sweep.counts("nodes", nodes)
-        if len(request.sizes) < 2 or min(hosts) < 2:
-            raise PlanError("calibration needs two sizes (-b below -e) and two nodes at least")
+        if len(request.sizes) < 2:
+            raise PlanError(f"maxbytes {maxbytes}: it must be above minbytes, {minbytes}: a rate "
+                            "and a latency follow from two sizes at least")
+        if min(hosts) < 2:
+            raise PlanError(f"nodes {min(hosts)}: it must be 2 or more")
     with console.one_line("calibrate", *kinds, code=FOUND):
         with bars.progress() as step:
             if in_lab:

@@ -111,3 +111,10 @@ def test_what_is_too_large_for_it_says_so():
     assert rough.is_rough and "wave by wave" in report.row(hosts, rough)["rough"]
     hosts.tree = None
     assert not simulate(hosts, Question("all_reduce", 1 << 20, "halving_doubling")).is_rough
+
+
+def test_a_chain_is_left_to_waves():
+    hosts = cluster.uniform(8, ONE)
+    hosts.tree = Tree(4, 2.0)
+    assert not flows.are_needed(hosts, forms.form("reduce", "chain", 8, 0))
+    assert flows.are_needed(hosts, forms.form("reduce", "tree", 8, 0))

@@ -29,7 +29,10 @@ _ROUNDING = 1e-9  # of the time of a message: at the same moment
 
 
 def are_needed(cluster: Cluster, form: Form) -> bool:
-    """Whether several messages may want one uplink or port while hosts go on at speeds of their own."""
+    """Whether several messages may want one uplink or port while hosts go on at speeds of their own: in a
+    chain every port has one partner."""
+    if form.chain:
+        return False
     is_unequal = len({*zip(cluster.rate[0], cluster.latency_s)}) > 1
     return (cluster.tree is not None or not cluster.alike
             or (is_unequal and form.collective in ("gather", "reduce")))

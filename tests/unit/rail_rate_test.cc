@@ -23,7 +23,8 @@ TEST(RailRate, IsTheDevicesUntilATransferShowsMore) {
 }
 
 TEST(RailRate, FollowsTheSlowestPeerThatIsServed) {
-  EXPECT_EQ(rate_of({measured(25e6, kSecond), measured(12e6, kSecond + 50 * kMillisecond), unused()}), 12e6);
+  const Nanoseconds later = kSecond + 50 * kMillisecond;
+  EXPECT_EQ(rate_of({measured(25e6, kSecond), measured(12e6, later), unused()}), 12e6);
 }
 
 // Four ranks of 200 and 100 Mbit/s: a phase of 64 KB left 2 MB/s towards a peer that the ring of the next

@@ -53,6 +53,9 @@
           "An operation that takes longer fails with `timed_out`.")                                \
   SECONDS(connect_timeout_s, 30, 0.001, 1e9, 0,                                                    \
           "Time for all ranks to meet in the store and to connect.")                               \
+  TEXT(connect, "auto", connect, kAgreed,                                                          \
+       "When ranks connect: `eager`, all with all at the start; `demand`, two ranks when one of them " \
+       "first needs the other; `auto`: eager up to 32 ranks.")                                      \
   SECONDS(probe_timeout_s, 3, 0.001, 3600, 0,                                                      \
           "Time in which a pair of rails must carry its first bytes, or the pair is not used.")    \
   SECONDS(linger_s, 2, 0, 3600, 0,                                                                 \

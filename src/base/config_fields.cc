@@ -38,6 +38,9 @@ constexpr TextCheck kCheck_any = {[](std::string_view) { return true; },
 constexpr TextCheck kCheck_off_on = {
     [](std::string_view text) { return text == "off" || text == "on"; },
     [] { return std::string("off or on"); }};
+constexpr TextCheck kCheck_connect = {
+    [](std::string_view text) { return text == "auto" || text == "eager" || text == "demand"; },
+    [] { return std::string("auto, eager or demand"); }};
 constexpr TextCheck kCheck_auto_required = {
     [](std::string_view text) { return text == "auto" || text == "required"; },
     [] { return std::string("auto or required"); }};

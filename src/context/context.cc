@@ -18,6 +18,10 @@ namespace {
 // A rail whose driver does not state a speed is taken for this until it was measured.
 constexpr double kNominalBitsPerS = 1e9;
 
+constexpr Nanoseconds kFarewell = 100 * kMillisecond;
+// With `connect=auto` more ranks than these connect on demand.
+constexpr int kEagerRanksMax = 32;
+
 bool outlives_job(std::string_view store) {
   return store.starts_with("file://") || store.starts_with("redis");
 }
@@ -177,7 +181,7 @@ void Context::leave_store(double patience_s) {
   store_.reset();
 }
 
-Status Context::connect() {
+engine::EngineOptions Context::engine_options() const {
   engine::EngineOptions options;
   options.rank = rank_;
   options.world_size = world_size_;
@@ -187,16 +191,17 @@ Status Context::connect() {
   options.ack_bytes = config_.ack_bytes;
   options.inline_bytes = config_.inline_bytes;
   options.peer_deadline = static_cast<Nanoseconds>(config_.peer_deadline_s * kSecond);
-  for (const transport::RailAddress& rail : rails_) options.rail_names.push_back(rail.name);
   options.file_algorithm = file_algorithm_;
-  engine_ = std::make_unique<engine::Engine>(*loop_, options);
-  loop_->set_client(engine_.get());
-  NEZHA_RETURN_IF_ERROR(watch_flight());
-  if (world_size_ == 1) return Status::ok();
-  auto message_policy = make_message_policy();
-  if (!message_policy) return message_policy.status();
-  engine_->set_message_policy(std::move(*message_policy));
-  const Status aggregation = open_aggregation();
+  options.streams_per_rail = config_.streams_per_rail;
+  options.on_demand = connects_on_demand();
+  for (const transport::RailAddress& rail : rails_) {
+    options.rail_names.push_back(rail.name);
+    options.nominal_bytes_per_s.push_back(rate_of(rail));
+  }
+  return options;
+}
+
+transport::MeshRequest Context::mesh_request() const {
   transport::MeshRequest request;
   request.rank = rank_;
   request.job = session_.job;
@@ -210,18 +215,34 @@ Status Context::connect() {
   request.payload_checksum = config_.checksum == "on";
   request.tls = config_.tls == "on";
   request.integrity = config_.integrity == "on";
+  request.on_demand = connects_on_demand();
+  return request;
+}
+
+bool Context::connects_on_demand() const {
+  return config_.connect == "demand" || (config_.connect == "auto" && world_size_ > kEagerRanksMax);
+}
+
+Status Context::connect() {
+  engine_ = std::make_unique<engine::Engine>(*loop_, engine_options());
+  loop_->set_client(engine_.get());
+  NEZHA_RETURN_IF_ERROR(watch_flight());
+  if (world_size_ == 1) return Status::ok();
+  auto message_policy = make_message_policy();
+  if (!message_policy) return message_policy.status();
+  engine_->set_message_policy(std::move(*message_policy));
+  const Status aggregation = open_aggregation();
+  const transport::MeshRequest request = mesh_request();
   progress::Loop::Baton baton(*loop_);
-  auto mesh = transport_->connect(request, *loop_, *engine_);
+  Result<transport::Mesh> mesh = transport::Mesh();
+  if (!request.on_demand) mesh = transport_->connect(request, *loop_, *engine_);
   std::vector<std::string> left_out;
   if (mesh) left_out = mesh->left_out;
   auto reports = bootstrap_->report(session_, aggregation ? mesh.status() : aggregation, left_out);
   if (!reports) return reports.status();
   left_out_ = std::move(*reports);
   for (const std::string& sentence : left_out_) NEZHA_LOG(info, "rails", "%s", sentence.c_str());
-  for (auto& connection : mesh->connections) {
-    const double nominal = rate_of(rails_[static_cast<size_t>(connection->rail)]);
-    engine_->add_connection(std::move(connection), nominal / config_.streams_per_rail);
-  }
+  for (auto& connection : mesh->connections) engine_->add_connection(std::move(connection));
   auto rejoin = transport_->rejoin(request, *loop_, *engine_, engine_->supervisor());
   if (!rejoin) return rejoin.status();
   engine_->supervisor().set_rejoin(std::move(*rejoin));
@@ -335,7 +356,7 @@ Result<std::unique_ptr<control::MessagePolicy>> Context::make_message_policy() c
 Context::~Context() {
   try {
     if (engine_ != nullptr && world_size_ > 1) leave();
-    // After a failure the slowest rank may still be trying its rails (transport/tcp/tcp_mesh.h).
+    // After a failure the slowest rank may still be trying its rails (connect/first_meetings.h).
     if (bootstrap_ != nullptr && met_) leave_store(3 * config_.probe_timeout_s + 2);
   } catch (const std::bad_alloc&) {
     // Manners need memory; without them the others see a connection end.
@@ -352,11 +373,18 @@ void Context::leave() {
   progress::Loop::Baton baton(*loop_);
   if (aggregation_ != nullptr) aggregation_->leave();
   engine_->acknowledge_all();
-  baton.drive_to_the_end([&] { return engine_->is_drained(); }, linger);
+  // Also until those are met who are to be told of an error.
+  const auto is_meeting = [&] { return engine_->supervisor().is_meeting(); };
+  baton.drive_to_the_end([&] { return engine_->is_drained() && !is_meeting(); }, linger);
+  // What is to be sent to a rank that is still being connected needs longer.
+  const Nanoseconds met = linger + static_cast<Nanoseconds>(3 * config_.probe_timeout_s * kSecond);
+  const auto is_through = [&] { return engine_->is_drained() || !is_meeting(); };
+  baton.drive_to_the_end(is_through, met);
+  baton.drive_to_the_end([&] { return engine_->is_drained(); },
+                         std::max(linger, std::min(met, loop_->clock().now() + kFarewell)));
   engine_->supervisor().stop();
   engine_->say_goodbye();
   // Reading on for a moment spares the others a reset in place of our last words.
-  constexpr Nanoseconds kFarewell = 100 * kMillisecond;
   baton.drive_to_the_end([&] { return engine_->all_peers_left(); },
                          std::min(linger, loop_->clock().now() + kFarewell));
 }

@@ -85,6 +85,9 @@ class Context {
   void warn_of_strangers() const;
   Status join(const ContextRequest& request);
   Status connect();
+  engine::EngineOptions engine_options() const;
+  transport::MeshRequest mesh_request() const;
+  bool connects_on_demand() const;
   Status watch_flight();
   // What the configured files say of these rails.
   Status load_calibration();

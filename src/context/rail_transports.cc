@@ -1,6 +1,7 @@
 #include "context/rail_transports.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 
 #include "transport/tcp/tcp_transport.h"
@@ -44,6 +45,8 @@ class Part final : public transport::RejoinEvents {
   Part(int rank, RailTransports::Places places, transport::RejoinEvents& joins)
       : rank_(rank), places_(std::move(places)), joins_(joins) {}
 
+  void on_met(const transport::Met& met) override { met_by_it(met); }
+  void on_called(int peer) override { joins_.on_called(peer); }
   void on_joined(std::unique_ptr<transport::Connection> connection) override {
     connection->peer_rail = place_of(places_, connection->peer, connection->peer_rail);
     connection->rail = place_of(places_, rank_, connection->rail);
@@ -71,7 +74,17 @@ class Part final : public transport::RejoinEvents {
     return own->rail >= 0 && own->peer_rail >= 0;
   }
 
+  std::vector<transport::RailPair> inside(int peer, const std::vector<transport::RailPair>& all) const {
+    std::vector<transport::RailPair> own;
+    Path path;
+    for (const transport::RailPair& pair : all) {
+      if (inside({peer, pair.mine, pair.theirs, 0}, &path)) own.push_back({path.rail, path.peer_rail});
+    }
+    return own;
+  }
+
   std::unique_ptr<transport::Rejoin> rejoin;
+  std::function<void(const transport::Met&)> met_by_it;
 
  private:
   Path outside(const Path& path) const {
@@ -84,9 +97,19 @@ class Part final : public transport::RejoinEvents {
   transport::RejoinEvents& joins_;
 };
 
+// A peer is met by each mechanism, and reached when one of them reaches it.
 class Parts final : public transport::Rejoin {
  public:
-  void add(std::unique_ptr<Part> part) { parts_.push_back(std::move(part)); }
+  explicit Parts(transport::RejoinEvents& joins) : joins_(joins) {}
+  void add(std::unique_ptr<Part> part) {
+    part->met_by_it = [this](const transport::Met& met) { gather(met); };
+    parts_.push_back(std::move(part));
+  }
+
+  void meet(int peer, const std::vector<transport::RailPair>& in_use) override {
+    gathered_[peer] = {};
+    for (const auto& part : parts_) part->rejoin->meet(peer, part->inside(peer, in_use));
+  }
 
   void dial(const Path& path, uint32_t epoch, Nanoseconds patience) override {
     Path own;
@@ -113,7 +136,27 @@ class Parts final : public transport::Rejoin {
   }
 
  private:
+  void gather(const transport::Met& met) {
+    std::vector<transport::Met>& all = gathered_[met.peer];
+    all.push_back(met);
+    if (all.size() < parts_.size()) return;
+    transport::Met sum = all.front();
+    for (size_t i = 1; i < all.size(); ++i) {
+      sum.answered |= all[i].answered;
+      sum.left_out.insert(sum.left_out.end(), all[i].left_out.begin(), all[i].left_out.end());
+      if (sum.lost.is_ok() || all[i].lost.is_ok()) {
+        sum.lost = Status::ok();
+      } else {
+        sum.lost = Status(sum.lost.code(), sum.lost.message() + "; " + all[i].lost.message());
+      }
+    }
+    gathered_.erase(met.peer);
+    joins_.on_met(sum);
+  }
+
+  transport::RejoinEvents& joins_;
   std::vector<std::unique_ptr<Part>> parts_;
+  std::map<int, std::vector<transport::Met>> gathered_;  // by peer
 };
 
 }  // namespace
@@ -139,7 +182,7 @@ Status RailTransports::listen(std::vector<RailAddress>& rails, uint16_t port_low
   return Status::ok();
 }
 
-MeshRequest RailTransports::part_of(const MeshRequest& request, Kind& kind) {
+Result<MeshRequest> RailTransports::part_of(const MeshRequest& request, Kind& kind) {
   MeshRequest part = request;
   kind.places.assign(request.ranks.size(), {});
   for (size_t rank = 0; rank < request.ranks.size(); ++rank) {
@@ -151,6 +194,13 @@ MeshRequest RailTransports::part_of(const MeshRequest& request, Kind& kind) {
       kind.places[rank].push_back(static_cast<int>(rail));
     }
   }
+  const auto with = std::count_if(kind.places.begin(), kind.places.end(),
+                                  [](const auto& rails) { return !rails.empty(); });
+  kind.in_use = !kind.places[static_cast<size_t>(request.rank)].empty();
+  if (kind.everywhere && with > 0 && static_cast<size_t>(with) < request.ranks.size()) {
+    return error(Code::invalid_argument, "rank %d: some ranks have rails of %s and some have not; "
+                 "give every rank one, or none", request.rank, std::string(kind.name).c_str());
+  }
   return part;
 }
 
@@ -158,17 +208,10 @@ Result<transport::Mesh> RailTransports::connect(const MeshRequest& request, prog
                                                 transport::ConnectionEvents& events) {
   transport::Mesh all;
   for (Kind& kind : kinds_) {
-    const MeshRequest part = part_of(request, kind);
-    const auto with = std::count_if(kind.places.begin(), kind.places.end(),
-                                    [](const auto& rails) { return !rails.empty(); });
-    kind.in_use = !kind.places[static_cast<size_t>(request.rank)].empty();
-    if (with == 0) continue;
-    if (kind.everywhere && static_cast<size_t>(with) < request.ranks.size()) {
-      return error(Code::invalid_argument, "rank %d: some ranks have rails of %s and some have not; "
-                   "give every rank one, or none", request.rank, std::string(kind.name).c_str());
-    }
+    auto part = part_of(request, kind);
+    if (!part) return part.status();
     if (!kind.in_use) continue;
-    auto mesh = kind.transport->connect(part, loop, events);
+    auto mesh = kind.transport->connect(*part, loop, events);
     if (!mesh) return mesh.status();
     for (auto& connection : mesh->connections) {
       connection->peer_rail = place_of(kind.places, connection->peer, connection->peer_rail);
@@ -193,10 +236,12 @@ Result<std::unique_ptr<transport::Rejoin>> RailTransports::rejoin(const MeshRequ
                                                                   progress::Loop& loop,
                                                                   transport::ConnectionEvents& events,
                                                                   transport::RejoinEvents& joins) {
-  auto parts = std::make_unique<Parts>();
+  auto parts = std::make_unique<Parts>(joins);
   for (Kind& kind : kinds_) {
+    auto made = part_of(request, kind);
+    if (!made) return made.status();
+    const MeshRequest own = std::move(*made);
     if (!kind.in_use) continue;
-    const MeshRequest own = part_of(request, kind);
     auto part = std::make_unique<Part>(request.rank, kind.places, joins);
     auto rejoin = kind.transport->rejoin(own, loop, events, *part);
     if (!rejoin) return rejoin.status();

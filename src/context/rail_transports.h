@@ -33,10 +33,11 @@ class RailTransports final : public transport::Transport {
     std::string_view name;  // RailAddress::transport
     bool everywhere = false;  // a rank has rails of it if any rank has
     std::unique_ptr<transport::Transport> transport;
-    Places places;                                    // from connect on
+    Places places;                                    // from connect or rejoin on
     bool in_use = false;
   };
-  static transport::MeshRequest part_of(const transport::MeshRequest& request, Kind& kind);
+  // What is a mechanism's own in it. `invalid_argument` when some ranks have rails of it that all need.
+  static Result<transport::MeshRequest> part_of(const transport::MeshRequest& request, Kind& kind);
 
   std::vector<Kind> kinds_;
 };

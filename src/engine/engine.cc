@@ -31,11 +31,12 @@ Engine::~Engine() {
   }
 }
 
-void Engine::add_connection(std::unique_ptr<transport::Connection> connection,
-                          double nominal_bytes_per_s) {
+void Engine::add_connection(std::unique_ptr<transport::Connection> connection) {
   PeerLinks& links = *peers_[static_cast<size_t>(connection->peer)];
   record_rail(RailEventKind::joined, *connection, connection->describe());
-  links.add(std::move(connection), nominal_bytes_per_s);
+  const double nominal = options_.nominal_of(static_cast<size_t>(connection->rail));
+  activate(links);
+  links.add(std::move(connection), nominal);
   links.links().back().beat_at = now();
 }
 
@@ -260,26 +261,6 @@ void Engine::fail_group(Group& group, const Status& why, bool tell) {
   if (tell) tell_failure(group);
 }
 
-void Engine::tell_failure(const Group& group) {
-  for (const Member& member : group.members) {
-    if (member.global_rank == options_.rank) continue;
-    tell_failure(group, *peers_[static_cast<size_t>(member.global_rank)]);
-  }
-}
-
-void Engine::tell_failure(const Group& group, PeerLinks& links) {
-  transport::Connection* connection = links.any_up();
-  if (connection == nullptr) return;
-  wire::FrameHeader header;
-  header.type = wire::FrameType::failure;
-  header.comm = group.comm;
-  header.slot = static_cast<uint16_t>(group.failed.code());
-  header.chunk = static_cast<uint32_t>(group.failed.peer + 1);
-  write_details(group.failed, header);
-  connection->post_control(header, group.failed.message());
-  connection->flush();
-}
-
 void Engine::fail_exhausted(Group& group, size_t bytes) {
   if (pool_.is_over_limit()) {
     const unsigned long long limit = pool_.limit() >> 20;
@@ -418,7 +399,23 @@ void Engine::post(Group& group, int member_rank, transport::WorkRequest& request
 
 void Engine::queue(transport::WorkRequest& request) {
   if (gate_.decides_about(request.header.op.collective) && gate_.holds(request, now())) return;
-  peers_[static_cast<size_t>(request.peer)]->queue(request);
+  queue_now(request);
+}
+
+void Engine::queue_now(transport::WorkRequest& request) {
+  PeerLinks& links = *peers_[static_cast<size_t>(request.peer)];
+  if (links.links().empty()) {
+    activate(links);
+    supervisor_->need(links);
+  }
+  links.queue(request);
+}
+
+void Engine::activate(PeerLinks& links) {
+  if (links.active) return;
+  const auto behind = [](const PeerLinks* each, int peer) { return each->peer() < peer; };
+  active_.insert(std::lower_bound(active_.begin(), active_.end(), links.peer(), behind), &links);
+  links.active = true;
 }
 
 void Engine::post_message(Group& group, int member_rank, transport::WorkRequest& request) {
@@ -439,7 +436,7 @@ void Engine::admit(Nanoseconds now) {
   transport::WorkQueue admitted = gate_.admit(now);
   while (!admitted.empty()) {
     transport::WorkRequest* const first = admitted.pop_front();
-    peers_[static_cast<size_t>(first->peer)]->queue(*first);
+    queue_now(*first);
     const bool is_message = first->header.op.collective == Collective::send_recv;
     if (!is_message || first->owner == nullptr) continue;  // that is all of it
     find_group(first->header.comm)->mailbox->admitted(*first);
@@ -492,11 +489,11 @@ bool Engine::run(Nanoseconds now) {
     if (now >= acks_due_) acknowledge_all();
     if (gate_.is_due(now)) admit(now);
     output = false;
-    for (const auto& links : peers_) {
-      if (links == nullptr) continue;
-      links->look(now);
-      if (links->has_pending() || links->has_output()) dispatch(*links);
-      output |= links->has_output() || links->has_pending();
+    for (size_t i = 0; i < active_.size(); ++i) {  // which may grow meanwhile
+      PeerLinks& links = *active_[i];
+      links.look(now);
+      if (links.has_pending() || links.has_output()) dispatch(links);
+      output |= links.has_output() || links.has_pending();
     }
     // Sending can find a connection dead: no event will come to finish what that ends.
     again = released_any_ || shrinker_.is_due() ||

@@ -47,6 +47,18 @@ struct EngineOptions {
   std::vector<std::string> rail_names = {};  // of this rank's rails, for errors; may be empty
   // The schedules of Algorithm::file; null where the user has none.
   std::shared_ptr<const schedule::FileAlgorithm> file_algorithm = {};
+  // What a rail is taken for until it is measured, by rail; empty: kNominalBytesPerS.
+  std::vector<double> nominal_bytes_per_s = {};
+  int streams_per_rail = 1;
+  // Peers get connections when they are first needed; false: all have them from the start.
+  bool on_demand = false;
+
+  static constexpr double kNominalBytesPerS = 1e9 / 8;
+  // Of one connection.
+  double nominal_of(size_t rail) const {
+    const bool known = rail < nominal_bytes_per_s.size();
+    return (known ? nominal_bytes_per_s[rail] : kNominalBytesPerS) / streams_per_rail;
+  }
 };
 
 struct EngineCounters {
@@ -68,7 +80,7 @@ class Engine final : public transport::ConnectionEvents, public progress::LoopCl
   Engine(progress::Loop& loop, EngineOptions options);
   ~Engine() override;
 
-  void add_connection(std::unique_ptr<transport::Connection> connection, double nominal_bytes_per_s);
+  void add_connection(std::unique_ptr<transport::Connection> connection);
   Supervisor& supervisor() { return *supervisor_; }
   Shrinker& shrinker() { return shrinker_; }
 
@@ -151,7 +163,8 @@ class Engine final : public transport::ConnectionEvents, public progress::LoopCl
   // For the shrinker and for nodes.
   Group* find_group(uint32_t comm);
   const std::vector<std::unique_ptr<Group>>& groups() const { return groups_; }
-  // To all of its ranks, the first time or again.
+  // To all of its ranks, the first time or again. On demand, to those that are connected, which tell it
+  // further, and to so many others that it reaches everybody.
   void tell_failure(const Group& group);
   // Nobody will create it here: what quicker ranks sent to it is dropped, now and later.
   void retire(uint32_t comm);
@@ -238,6 +251,8 @@ class Engine final : public transport::ConnectionEvents, public progress::LoopCl
   void release_blocked(Group& group, Member& member);
   // Now, or when the gate gives it a rail.
   void queue(transport::WorkRequest& request);
+  void queue_now(transport::WorkRequest& request);
+  void activate(PeerLinks& links);
   transport::Landing place(Group& group, transport::Connection& connection,
                            const wire::FrameHeader& header);
   transport::Landing place_early(Group& group, const transport::Connection& connection,
@@ -271,12 +286,13 @@ class Engine final : public transport::ConnectionEvents, public progress::LoopCl
   BufferPool pool_;
   control::PortClock port_;
   std::vector<std::unique_ptr<PeerLinks>> peers_;  // by global rank; null for this rank
+  std::vector<PeerLinks*> active_;  // of these, those with a connection or something to send, by rank
   std::vector<std::unique_ptr<Group>> groups_;
   EngineCounters counters_;
   FlightRecorder flight_;
   Progress last_done_;
   std::function<void()> group_failed_;
-  RailDivider divider_{peers_, options_.rails};
+  RailDivider divider_{peers_, options_.rails, options_.nominal_bytes_per_s};
   MessageGate gate_{peers_, options_.rank, options_.rails};
   std::unique_ptr<Supervisor> supervisor_;
   Shrinker shrinker_{*this};

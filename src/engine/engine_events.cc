@@ -1,5 +1,6 @@
 // Engine: the events that connections raise.
 #include <algorithm>
+#include <bit>
 #include <new>
 
 #include "base/check.h"
@@ -268,7 +269,32 @@ void Engine::on_failure(Connection& connection, const wire::FrameHeader& header,
   Status why(code, text.empty() ? "rank " + std::to_string(connection.peer) + " failed" : text);
   why.with_peer(static_cast<int>(header.chunk) - 1);
   why.with(read_details(header, group->members.size()));
-  fail_group(*group, why, false);
+  fail_group(*group, why, options_.on_demand);  // who said it need not know everybody
+}
+
+void Engine::tell_failure(const Group& group) {
+  const size_t size = group.members.size();
+  for (size_t rank = 0; rank < size; ++rank) {
+    if (static_cast<int>(rank) == group.rank) continue;
+    PeerLinks& links = *peers_[static_cast<size_t>(group.members[rank].global_rank)];
+    tell_failure(group, links);
+    // Ranks at distances that are powers of two hold together whoever lives, with few connections each.
+    const size_t distance = (rank + size - static_cast<size_t>(group.rank)) % size;
+    if (options_.on_demand && std::has_single_bit(distance)) supervisor_->need(links);
+  }
+}
+
+void Engine::tell_failure(const Group& group, PeerLinks& links) {
+  transport::Connection* connection = links.any_up();
+  if (connection == nullptr) return;
+  wire::FrameHeader header;
+  header.type = wire::FrameType::failure;
+  header.comm = group.comm;
+  header.slot = static_cast<uint16_t>(group.failed.code());
+  header.chunk = static_cast<uint32_t>(group.failed.peer + 1);
+  write_details(group.failed, header);
+  connection->post_control(header, group.failed.message());
+  connection->flush();
 }
 
 void Engine::on_control(Connection& connection, const wire::FrameHeader& header,

@@ -83,6 +83,7 @@ class PeerLinks {
   // Transfers wait for word of what landed on a lost connection.
   bool has_limbo() const;
   bool has_output() const;
+  bool active = false;  // the engine looks after it: it has a connection, or something to send
   bool left = false;  // said goodbye on some connection
   bool gone = false;  // left, or lost for good: no connection of it comes back
   int peer() const { return peer_; }

@@ -84,11 +84,13 @@ const RailDivider::Snapshots& RailDivider::seen(Nanoseconds now) {
 
 RailDivider::Snapshots RailDivider::snapshots() const {
   Snapshots rails;
+  bool met_any = false;
   for (uint32_t rail = 0; rail < rails_; ++rail) {
     rails[rail].up = false;
     std::vector<control::PeerRate> rates;
     for (const auto& links : peers_) {
-      if (links == nullptr) continue;
+      if (links == nullptr || links->links().empty()) continue;
+      met_any = true;
       for (const Link& link : links->links()) {
         if (link.connection->rail != static_cast<int>(rail) || !link.is_usable()) continue;
         rails[rail].up = true;
@@ -97,6 +99,11 @@ RailDivider::Snapshots RailDivider::snapshots() const {
       rates.push_back(links->rate(rail));
     }
     rails[rail].rate_bytes_per_s = control::rail_rate(rates);
+  }
+  // Nothing tells yet which of them lead to somebody.
+  for (size_t rail = 0; rail < nominal_bytes_per_s_.size() && !met_any; ++rail) {
+    rails[rail].up = true;
+    rails[rail].rate_bytes_per_s = nominal_bytes_per_s_[rail];
   }
   return rails;
 }

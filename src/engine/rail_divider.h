@@ -24,8 +24,10 @@ class RailDivider {
   // By rail of this rank; the first `rails` of them count.
   using Snapshots = std::array<control::RailSnapshot, control::kRailsMax>;
 
-  RailDivider(const std::vector<std::unique_ptr<PeerLinks>>& peers, uint32_t rails)
-      : peers_(peers), rails_(rails) {}
+  // `nominal_bytes_per_s`: what rails are taken for while no peer is connected.
+  RailDivider(const std::vector<std::unique_ptr<PeerLinks>>& peers, uint32_t rails,
+              const std::vector<double>& nominal_bytes_per_s)
+      : peers_(peers), rails_(rails), nominal_bytes_per_s_(nominal_bytes_per_s) {}
 
   void begin(Division& division, control::Policy& policy, const control::OpClass& op, Nanoseconds now);
   // What holds for its next transfer.
@@ -55,6 +57,7 @@ class RailDivider {
 
   const std::vector<std::unique_ptr<PeerLinks>>& peers_;
   const uint32_t rails_;
+  const std::vector<double>& nominal_bytes_per_s_;  // by rail; empty: not known
   std::array<Nanoseconds, control::kRailsMax> landed_at_{};  // the latest timed transfer, by rail
   Snapshots seen_;
   Nanoseconds seen_at_ = kNever;

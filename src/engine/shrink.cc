@@ -136,7 +136,7 @@ void Shrinker::complete(Lineage& lineage, const Status& outcome) {
 
 void Shrinker::tell(const Lineage& lineage, PeerLinks& links, Wish wish) const {
   transport::Connection* const connection = links.any_up();
-  if (connection == nullptr) return;
+  if (connection == nullptr) return engine_.supervisor().need(links);
   const Ballot& ballot = lineage.agreement.own();
   FrameHeader header;
   header.type = FrameType::agree;

@@ -33,8 +33,9 @@ void Supervisor::run(Nanoseconds now) {
   next_tick_ = now + kTickIdle;
   awaited_.assign(peers_.size(), false);
   engine_.mark_awaited(awaited_);
+  meet_needed(now);
   for (const auto& links : engine_.peers()) {
-    // Whoever has had no connection yet is not missed.
+    // Whoever has had no connection yet cannot be missed.
     const bool met = links != nullptr && !links->links().empty();
     if (met && !links->gone && !links->left) look_after(*links, now);
   }
@@ -61,7 +62,9 @@ void Supervisor::look_after(PeerLinks& links, Nanoseconds now) {
   beat(links, peer, now);
   hedge(links);
   judge_silence(links, peer, now);
-  if (!links.gone) redial(links, now);
+  if (links.gone) return;
+  redial(links, now);
+  try_late_rails(links, now);
 }
 
 // Whether the peer is to beat often, because one of us two has work with the other.

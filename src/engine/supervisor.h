@@ -10,6 +10,10 @@
 //   it is slow               what it has not delivered is sent on an idle connection, too (hedging)
 //   no connection is left    dialled and probed; the peer is lost when its host refuses everywhere, when
 //                            nothing answers for kGoneAfter, or at the peer's deadline
+//   none was made yet        it is made when something is to be sent to the peer or is awaited from it;
+//                            the peer is lost when no rail leads to it, or it does not answer until its
+//                            deadline
+//   a rail without one       is tried again, for a device that was missing
 //   all are silent           the peer is stopped or its host is gone: probes tell; nobody is punished.
 //                            Or it closed them unheard: it answers probes itself; they are dialled anew
 //   this process was stalled no judgement until everything was heard again
@@ -59,6 +63,10 @@ class Supervisor final : public transport::RejoinEvents {
 
   // Before the loop starts; null: connections are not made again.
   void set_rejoin(std::unique_ptr<transport::Rejoin> rejoin) { rejoin_ = std::move(rejoin); }
+  // Connections with the peer are needed, and there is none: they are made, or the peer is lost.
+  void need(PeerLinks& links);
+  // Some are being made that were needed.
+  bool is_meeting() const;
   // Leaving: nothing is judged or made again from here on.
   void stop();
 
@@ -79,6 +87,8 @@ class Supervisor final : public transport::RejoinEvents {
 
   // transport::RejoinEvents
   void on_joined(std::unique_ptr<transport::Connection> connection) override;
+  void on_met(const transport::Met& met) override;
+  void on_called(int peer) override;
   void on_dial_failed(const transport::Path& path, transport::DialOutcome outcome,
                       const std::string& reason) override;
   void on_probed(const transport::Path& path, transport::Probed probed) override;
@@ -103,6 +113,10 @@ class Supervisor final : public transport::RejoinEvents {
   static constexpr Nanoseconds kHeardWithin = 20 * kMillisecond;
   // Both ends of a connection that died of silence agree on that, though one noticed later.
   static constexpr Nanoseconds kLongSilence = 500 * kMillisecond;
+  // Rails that lead to a peer through none of its connections are tried again after so long, at first
+  // and at most.
+  static constexpr Nanoseconds kLateRails = 2 * kSecond;
+  static constexpr Nanoseconds kLateRailsMax = 60 * kSecond;
 
   struct Probe {
     Nanoseconds next_at = 0;
@@ -127,6 +141,11 @@ class Supervisor final : public transport::RejoinEvents {
     int spoken = 0;                  // rounds in a row that it answered itself, unheard otherwise
     PeerProgress progress;
     uint32_t turn = 0;               // of the communicators that beats speak of
+    bool meeting = false;            // connections with it are being made
+    Nanoseconds needed_since = kNever;  // and there was none since
+    Nanoseconds meet_at = 0;         // again, not before
+    Nanoseconds late_at = kNever;    // rails without a connection are tried again
+    Nanoseconds late_pause = kLateRails;
   };
 
   Peer& state(const PeerLinks& links) { return peers_[static_cast<size_t>(links.peer())]; }
@@ -140,6 +159,11 @@ class Supervisor final : public transport::RejoinEvents {
   void probe(PeerLinks& links, Peer& peer, Nanoseconds now);
   void give_up_silent(PeerLinks& links);
   void redial(PeerLinks& links, Nanoseconds now);
+  void meet(PeerLinks& links);
+  void meet_needed(Nanoseconds now);
+  void try_late_rails(PeerLinks& links, Nanoseconds now);
+  void welcome(PeerLinks& links);
+  bool may_take(PeerLinks& links, const transport::Connection& connection) const;
   void lose(PeerLinks& links, const char* reason);
 
   void apply(PeerLinks& links, Link& link, control::LinkHealth::Change change);

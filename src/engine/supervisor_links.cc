@@ -219,7 +219,8 @@ void Supervisor::on_dial_failed(const transport::Path& path, transport::DialOutc
 void Supervisor::on_carrier(int rail, bool up) {
   const Nanoseconds now = engine_.now();
   for (const auto& links : engine_.peers()) {
-    if (links == nullptr || links->gone || links->left) continue;
+    if (links == nullptr || links->gone || links->left || links->links().empty()) continue;
+    if (up) state(*links).late_at = now;  // perhaps it led there nowhere
     for (Link& link : links->links()) {
       if (link.connection->rail != rail) continue;
       if (up && !link.is_up()) link.redial.hurry(now);
@@ -235,11 +236,11 @@ void Supervisor::on_carrier(int rail, bool up) {
 void Supervisor::on_joined(std::unique_ptr<Connection> connection) {
   PeerLinks& links = *engine_.peers()[static_cast<size_t>(connection->peer)];
   Link* const link = links.find(connection->rail, connection->lane);
-  // Too late, too old, or a path that never was one: closed as it goes out of scope.
-  if (stopped_ || links.gone || links.left || link == nullptr ||
-      link->connection->peer_rail != connection->peer_rail ||
-      connection->epoch <= link->connection->epoch) {
-    return;
+  // Too late, or too old, or of rails that go with others: closed as it goes out of scope.
+  if (stopped_ || links.gone || links.left || !may_take(links, *connection)) return;
+  if (link == nullptr) {
+    engine_.add_connection(std::move(connection));
+    return welcome(links);
   }
   // The peer gave the old connection up before we noticed anything.
   if (link->is_up()) {
@@ -258,14 +259,30 @@ void Supervisor::on_joined(std::unique_ptr<Connection> connection) {
   link->sent_at_beat = 0;
   link->beat_at = now;
   ++counters_.joined;
-  engine_.rails_changed();
   engine_.record_rail(RailEventKind::joined, *link->connection, link->connection->describe());
-  state(links).cut_off_at = kNever;
   NEZHA_LOG(info, "engine", "rank %d has rail %d to rank %d again: %s", engine_.options().rank,
             link->connection->rail, links.peer(), link->connection->describe().c_str());
+  welcome(links);
+}
+
+bool Supervisor::may_take(PeerLinks& links, const Connection& connection) const {
+  return std::all_of(links.links().begin(), links.links().end(), [&](const Link& link) {
+    const Connection& other = *link.connection;
+    const bool same_rails = other.rail == connection.rail && other.peer_rail == connection.peer_rail;
+    if (same_rails) return other.lane != connection.lane || connection.epoch > other.epoch;
+    return other.rail != connection.rail && other.peer_rail != connection.peer_rail;
+  });
+}
+
+// A connection is there that was not there before.
+void Supervisor::welcome(PeerLinks& links) {
+  Peer& peer = state(links);
+  peer.needed_since = kNever;
+  peer.cut_off_at = kNever;
+  engine_.rails_changed();
   ask_all(links);
   engine_.tell_again(links);
-  next_tick_ = now;
+  next_tick_ = engine_.now();
 }
 
 }  // namespace nezha::engine

@@ -1,7 +1,8 @@
 // Transport: one mechanism that moves bytes, as the composition root sees it.
 //
 // Contract: `listen` and `connect` are blocking code with deadlines, called by one thread before the
-// loop starts; the connections they make belong to the loop from then on. Nothing a stranger sends to a
+// loop starts; the connections they make belong to the loop from then on. A job that connects on demand
+// does without `connect`. Nothing a stranger sends to a
 // listening rail disturbs them. Errors: `exhausted` (descriptors), `invalid_argument` (ports),
 // `peer_lost` (no rail reaches a peer), each with a sentence that names rail, address and peer.
 #pragma once
@@ -14,6 +15,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "progress/loop.h"
+#include "transport/connect/pairing.h"
 #include "transport/connection.h"
 #include "wire/handshake.h"
 
@@ -54,6 +56,8 @@ struct MeshRequest {
   bool tls = false;
   bool integrity = false;  // which TLS includes
   size_t control_frames_max = 16384;  // that may wait for one peer who does not read
+  // Pairs of ranks connect when they first need it: whom a lower rank is to dial calls it.
+  bool on_demand = false;
   // The first bytes of every connection that is dialled (aggregation/protocol/ticket.h).
   std::vector<std::byte> ticket = {};
 
@@ -112,12 +116,31 @@ enum class Probed : uint8_t {
   process,  // the peer itself
 };
 
-// What comes of trying again. Baton held.
+// What came of meeting a peer.
+struct Met {
+  int peer = -1;
+  Status lost;            // ok: some connection was made, which has joined before
+  bool answered = false;  // somebody did, whatever came of it
+  // One sentence for each rail of this rank that is not used, where this rank dialled.
+  std::vector<std::string> left_out;
+};
+
+// "rank 3: it reaches rank 7 on no rail (...); check cables, ...": of such sentences.
+inline Status unreached(int rank, Code code, int peer, const std::string& sentences) {
+  return error(code, "rank %d: %s; check cables, addresses and firewalls, or choose rails "
+               "with NEZHA_RAILS", rank, sentences.c_str()).with_peer(peer);
+}
+
+// What comes of trying. Baton held.
 class RejoinEvents {
  public:
   virtual ~RejoinEvents() = default;
-  // A connection was made again, by either side; authenticated and tested. Its epoch tells old from new.
+  // A connection was made, by either side; authenticated and tested. Its epoch tells old from new.
   virtual void on_joined(std::unique_ptr<Connection> connection) = 0;
+  // The end of a `meet`. Who never calls that hears of none.
+  virtual void on_met(const Met&) {}
+  // A higher rank needs connections with this one, which is to `meet` it.
+  virtual void on_called(int) {}
   virtual void on_dial_failed(const Path& path, DialOutcome outcome, const std::string& reason) = 0;
   // The end of a `probe`.
   virtual void on_probed(const Path& path, Probed probed) = 0;
@@ -125,13 +148,16 @@ class RejoinEvents {
   virtual void on_carrier(int rail, bool up) = 0;
 };
 
-// Makes lost connections again while the loop runs, and answers those who do.
+// Makes connections while the loop runs, the first ones and lost ones again, and answers those who do.
 //
 // Contract: baton held; no call blocks. Listens on for the life of the job; strangers are bounded in
 // number, time and bytes. Of a pair the lower rank dials.
 class Rejoin {
  public:
   virtual ~Rejoin() = default;
+  // The first connections with `peer`, or those on rails that are not `in_use` between the two; ends in
+  // on_met, never inside the call. Who only makes lost connections again ignores it.
+  virtual void meet(int, const std::vector<RailPair>&) {}
   // One attempt, of at most `patience`; ends in on_joined or on_dial_failed, never inside the call.
   virtual void dial(const Path& path, uint32_t epoch, Nanoseconds patience) = 0;
   // One look whether anybody listens; ends in on_probed. Nothing but a Hello is said to whoever answers.
@@ -151,8 +177,8 @@ class Transport {
   // Pairs rails with every peer by trying them, and connects.
   virtual Result<Mesh> connect(const MeshRequest& request, progress::Loop& loop,
                                ConnectionEvents& events) = 0;
-  // After `connect`, once, with the baton held: keeps listening, and makes connections again. Errors:
-  // `exhausted`.
+  // After `connect`, or on demand instead of it, once, with the baton held: keeps listening, and makes
+  // connections. Errors: `exhausted`.
   virtual Result<std::unique_ptr<Rejoin>> rejoin(const MeshRequest& request, progress::Loop& loop,
                                                  ConnectionEvents& events, RejoinEvents& joins) = 0;
 };

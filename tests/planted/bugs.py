@@ -172,7 +172,7 @@ BUGS: List[Bug] = [
     Bug("landed_of_another_epoch", LOST,
         "present ? link->connection->landed_frames() : link->past_landed",
         "link->connection->landed_frames()", "epoch not checked"),
-    Bug("nobody_asks_again", LOST, "state(links).cut_off_at = kNever;", ";",
+    Bug("nobody_asks_again", LOST, "peer.cut_off_at = kNever;", ";",
         "a peer that is back is still taken for lost"),
     # --------------------------------------------------------------------- heartbeats, suspicion
     Bug("no_heartbeats", JUDGE, "if (now - link.beat_at < every && !link.beat_now) continue;",

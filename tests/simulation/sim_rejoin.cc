@@ -22,6 +22,52 @@ SimRejoin::Reach SimRejoin::reach(const transport::Path& path) const {
   return listens ? Reach::yes : Reach::closed;
 }
 
+void SimRejoin::meet(int peer, const std::vector<transport::RailPair>& in_use) {
+  ++meetings;
+  const Path& on = world_.network().path(name_of({peer, 0, 0, 0}));
+  world_.at_rank(world_.now() + 3 * (on.delay + on.extra_delay), rank_,
+                 [this, peer, in_use] { finish_meeting(peer, in_use); });
+}
+
+// The lower rank connects every rail that leads to the other; the higher one calls it on one of them.
+void SimRejoin::finish_meeting(int peer, const std::vector<transport::RailPair>& in_use) {
+  constexpr Nanoseconds kPatience = 3 * kSecond;
+  constexpr Nanoseconds kJoined = 5 * kMillisecond;
+  if (events() == nullptr) return;
+  bool is_silent = false;
+  bool answers = false;
+  for (int rail = 0; rail < world_.rails(); ++rail) {
+    const auto is_it = [rail](const transport::RailPair& pair) { return pair.mine == rail; };
+    if (std::any_of(in_use.begin(), in_use.end(), is_it)) continue;
+    const transport::Path path{peer, rail, rail, 0};
+    const Reach reached = reach(path);
+    is_silent |= reached == Reach::silent;
+    if (reached != Reach::yes) continue;
+    answers = true;
+    if (!world_.is_awake(peer) || rank_ > peer) continue;
+    for (int lane = 0; lane < world_.options().lanes; ++lane) {
+      const auto later = static_cast<Nanoseconds>(random_() % (2 * kMillisecond));
+      world_.join(name_of(path), lane, 0, random_() % 2 == 0, later);
+    }
+  }
+  if (answers && rank_ > peer) {
+    world_.at_rank(world_.now(), peer, [this, peer] {
+      transport::RejoinEvents* const called = world_.rejoin(peer).events();
+      if (called != nullptr) called->on_called(rank_);
+    });
+  }
+  const bool waits = is_silent && !answers;
+  end_meeting(peer, waits || (answers && !world_.is_awake(peer)) ? kPatience : kJoined, answers);
+}
+
+void SimRejoin::end_meeting(int peer, Nanoseconds after, bool answered) {
+  world_.at_rank(world_.now() + after, rank_, [this, peer, answered] {
+    if (events() == nullptr) return;
+    // Where connections have joined meanwhile nobody asks why.
+    events()->on_met({peer, error(Code::peer_lost, "no rail leads to rank %d", peer), answered, {}});
+  });
+}
+
 void SimRejoin::dial(const transport::Path& path, uint32_t epoch, Nanoseconds patience) {
   ++dials;
   const Path& on = world_.network().path(name_of(path));

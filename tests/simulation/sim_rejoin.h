@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <random>
+#include <vector>
 
 #include "simulation/sim_network.h"
 #include "transport/transport.h"
@@ -22,6 +23,7 @@ class SimRejoin final : public transport::Rejoin {
   // Null when this rank wants to hear nothing any more.
   transport::RejoinEvents* events() const { return stopped_ ? nullptr : &events_; }
 
+  void meet(int peer, const std::vector<transport::RailPair>& in_use) override;
   void dial(const transport::Path& path, uint32_t epoch, Nanoseconds patience) override;
   void probe(const transport::Path& path, Nanoseconds patience) override;
   // The world's timers end what runs out of time.
@@ -31,6 +33,7 @@ class SimRejoin final : public transport::Rejoin {
 
   uint64_t dials = 0;
   uint64_t probes = 0;
+  uint64_t meetings = 0;
   // Of so many dials that could succeed one fails; 0: none.
   uint64_t fail_every = 0;
 
@@ -39,6 +42,8 @@ class SimRejoin final : public transport::Rejoin {
   PathName name_of(const transport::Path& path) const;
   Reach reach(const transport::Path& path) const;
   transport::Probed answer(const transport::Path& path) const;
+  void finish_meeting(int peer, const std::vector<transport::RailPair>& in_use);
+  void end_meeting(int peer, Nanoseconds after, bool answered);
   void finish_dial(const transport::Path& path, uint32_t epoch, Nanoseconds give_up);
 
   SimWorld& world_;

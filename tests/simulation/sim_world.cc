@@ -47,7 +47,7 @@ SimWorld::SimWorld(const WorldOptions& options)
   vanished_.assign(ranks, false);
   touched_.assign(ranks, false);
   for (int rank = 0; rank < options_.ranks; ++rank) add_engine(rank);
-  add_connections();
+  if (!options_.on_demand) add_connections();
 }
 
 void SimWorld::add_connections() {
@@ -59,8 +59,8 @@ void SimWorld::add_connections() {
       for (Connection* connection : {sides.low.get(), sides.high.get()}) {
         if (fabric) SimFabric::open(*connection);
       }
-      engine(name.low).add_connection(std::move(sides.low), kNominalBytesPerSecond);
-      engine(name.high).add_connection(std::move(sides.high), kNominalBytesPerSecond);
+      engine(name.low).add_connection(std::move(sides.low));
+      engine(name.high).add_connection(std::move(sides.high));
       for (const int side : {0, 1}) {
         if (!fabric) network_->open(sides.link, side);
       }
@@ -86,6 +86,10 @@ void SimWorld::add_engine(int rank) {
   options.inline_bytes = options_.inline_bytes;
   options.ack_bytes = options_.ack_bytes;
   options.peer_deadline = options_.peer_deadline;
+  options.streams_per_rail = options_.lanes;
+  options.on_demand = options_.on_demand;
+  options.nominal_bytes_per_s.assign(static_cast<size_t>(options_.rails),
+                                     kNominalBytesPerSecond * options_.lanes);
   engines_.push_back(std::make_unique<engine::Engine>(loop_of(rank), options));
   if (options_.fabric_rails > 0) loop_of(rank).set_client(engines_.back().get());
   control::MessagePolicyOptions messages{rank, options_.ranks, options.rails, options_.seed};

@@ -38,6 +38,26 @@ TEST(Simulation, RandomFaultsChangeNoBit) {
   EXPECT_GT(sum.duplicates, 0U);
 }
 
+Scenario on_demand(uint64_t seed) {
+  Scenario scenario = random_scenario(seed);
+  scenario.world.on_demand = true;
+  return scenario;
+}
+
+TEST(Simulation, RandomFaultsChangeNoBitWhereRanksConnectOnDemand) {
+  uint64_t resets = 0;
+  uint64_t results = 0;
+  const SeedRange& range = seed_range();
+  const auto see = [&](const Scenario&, const Report& report) {
+    resets += report.resets;
+    results += report.results;
+  };
+  run_seeds(range.first, range.count, "Simulation.*OnDemand", on_demand, see);
+  if (range.count < 50) return;
+  EXPECT_GT(resets, range.count / 2);
+  EXPECT_GT(results, range.count);
+}
+
 TEST(Simulation, TheSameSeedIsTheSameHistory) {
   for (uint64_t seed = 1; seed <= 10; ++seed) {
     const Report first = run(random_scenario(seed));

@@ -127,6 +127,7 @@ class FakeWorld {
     options.chunk_bytes = 4096;
     options.credit_bytes = options_.credit_bytes;
     options.inline_bytes = options_.inline_bytes;
+    options.nominal_bytes_per_s.assign(options_.rails, 1e9);
     engines_.push_back(std::make_unique<engine::Engine>(*loop_, options));
     const control::MessagePolicyOptions messages{rank, options_.ranks, options_.rails, 1};
     auto message_policy = control::make_message_policy(options_.message_policy, messages);
@@ -163,7 +164,7 @@ class FakeWorld {
         connection->peer = side == 0 ? high : low;
         connection->rail = connection->peer_rail = static_cast<int>(rail);
         EXPECT_TRUE(connection->start().is_ok());
-        engine(self).add_connection(std::move(connection), 1e9);
+        engine(self).add_connection(std::move(connection));
       }
     }
   }

@@ -92,6 +92,15 @@ class MeetingRank final : public progress::LoopClient, public ConnectionEvents, 
     probed.push_back({path, answer});
   }
   void on_carrier(int, bool) override {}
+  void on_met(const Met& what) override {
+    EXPECT_TRUE(in_turn_);
+    met.push_back(what);
+  }
+  void on_called(int peer) override {
+    EXPECT_TRUE(in_turn_);
+    callers.push_back(peer);
+    if (answers_calls) rejoin->meet(peer, {});
+  }
 
   TransportKind transport;
   MeshRequest request;
@@ -102,6 +111,9 @@ class MeetingRank final : public progress::LoopClient, public ConnectionEvents, 
   std::vector<std::unique_ptr<Connection>> joined;
   std::vector<Failure> failures;
   std::vector<Answer> probed;
+  std::vector<Met> met;
+  std::vector<int> callers;
+  bool answers_calls = true;
   std::vector<std::string> texts;
   int downs = 0;
   std::function<void()> at_event;

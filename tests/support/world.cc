@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <fstream>
+#include <string_view>
 #include <thread>
 
 #include "base/json.h"
@@ -21,19 +22,28 @@ std::string fresh_tcp_store() {
   return "tcp://" + host + ":" + std::to_string(free_port_of(host));
 }
 
+namespace {
+
+// Of the command line.
+bool has_argument(std::string_view name) {
+  std::ifstream arguments("/proc/self/cmdline");
+  for (std::string word; std::getline(arguments, word, '\0');) {
+    if (word == name) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 bool has_fabric_rail() {
-  static const bool asked = [] {
-    std::ifstream arguments("/proc/self/cmdline");
-    for (std::string word; std::getline(arguments, word, '\0');) {
-      if (word == "--ofi-rails") return true;
-    }
-    return false;
-  }();
+  static const bool asked = has_argument("--ofi-rails");
   return asked;
 }
 
 std::string loopback_config(int rails) {
-  std::string config = "log_level=error\nrails=";
+  static const bool on_demand = has_argument("--on-demand");
+  std::string config = on_demand ? "connect=demand\n" : "";
+  config += "log_level=error\nrails=";
   for (int rail = 1; rail <= rails; ++rail) {
     const bool fabric = has_fabric_rail() && rail == std::min(rails, 2);
     const std::string address = "127." + std::to_string(rail) + ".0.1";

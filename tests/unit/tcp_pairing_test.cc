@@ -1,5 +1,5 @@
 // Pairing of rails: as many pairs as the network allows, none of them with a rail twice.
-#include "transport/tcp/pairing.h"
+#include "transport/connect/pairing.h"
 
 #include <gtest/gtest.h>
 

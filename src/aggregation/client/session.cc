@@ -65,7 +65,7 @@ NodeSession::State NodeSession::state() const {
 }
 
 void NodeSession::on_joined(std::unique_ptr<transport::Connection> connection) {
-  if (links().links().empty()) return engine_->add_connection(std::move(connection), kNominalBytesPerS);
+  if (links().links().empty()) return engine_->add_connection(std::move(connection));
   engine_->supervisor().on_joined(std::move(connection));
 }
 

@@ -81,7 +81,6 @@ class NodeSession final : public progress::LoopClient, private transport::Rejoin
 
  private:
   static constexpr Nanoseconds kDialPatience = 3 * kSecond;
-  static constexpr double kNominalBytesPerS = 125e6;
   NodeSession(progress::Loop& loop, const NodeSessionRequest& request) : loop_(loop), request_(request) {}
   Status open();
   engine::PeerLinks& links() const { return *engine_->peers()[static_cast<size_t>(node_rank())]; }

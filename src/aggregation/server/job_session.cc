@@ -11,7 +11,6 @@ namespace nezha::aggregation {
 
 namespace {
 
-constexpr double kNominalBytesPerS = 125e6;
 // Of a session whatever its size, and of one connection: itself, replies that wait to be sent, and the
 // child's requests on its channel.
 constexpr uint64_t kSessionBytes = 1 << 20;
@@ -185,7 +184,7 @@ void JobSession::on_joined(std::unique_ptr<transport::Connection> connection) {
   if (to.gone || to.left || to.find(connection->rail, connection->lane) != nullptr) return;
   if (!has_room(member)) return;
   const bool first = to.links().empty();
-  engine_->add_connection(std::move(connection), kNominalBytesPerS);
+  engine_->add_connection(std::move(connection));
   if (!first) return;
   attached_.push_back(member);
   if (up == uplinks_.end()) return open_channel(member);

@@ -167,18 +167,20 @@ Connector::Attempt& Connector::add(Attempts& list, Kind kind) {
 }
 
 void Connector::dial(const Path& path, uint32_t epoch, Nanoseconds patience) {
-  if (stopped_) return;
-  Attempt& attempt = add(dialled_, Kind::dialled);
-  attempt.path = path;
-  attempt.epoch = epoch;
-  attempt.deadline = loop_.clock().now() + patience;
-  start_dial(attempt);
+  start(Kind::dialled, path, epoch, patience);
 }
 
-void Connector::probe(const Path& path, Nanoseconds patience) {
+void Connector::probe(const Path& path, Nanoseconds patience) { start(Kind::probe, path, 0, patience); }
+
+void Connector::call(const Path& path, Nanoseconds patience) {
+  start(Kind::call, path, wire::kCallEpoch, patience);
+}
+
+void Connector::start(Kind kind, const Path& path, uint32_t epoch, Nanoseconds patience) {
   if (stopped_) return;
-  Attempt& attempt = add(dialled_, Kind::probe);
+  Attempt& attempt = add(dialled_, kind);
   attempt.path = path;
+  attempt.epoch = epoch;
   attempt.deadline = loop_.clock().now() + patience;
   start_dial(attempt);
 }
@@ -248,7 +250,9 @@ void Connector::settle(Attempt& attempt, Nanoseconds now) {
   const bool alive = trial.state() != Trial::State::failed;
   if (attempt.kind == Kind::accepted && alive && trial.is_authenticated() && !attempt.member) {
     attempt.member = true;
-    attempt.deadline = chooser_ == nullptr ? now + kMemberTimeout : kNever;
+    attempt.deadline = now + kMemberTimeout;
+    // As many rounds as Meetings makes.
+    if (attempt.waits_for_choice(trial.epoch())) attempt.deadline += 3 * request_.probe_timeout;
   }
   switch (trial.state()) {
     case Trial::State::failed:
@@ -256,6 +260,8 @@ void Connector::settle(Attempt& attempt, Nanoseconds now) {
     case Trial::State::unused:
       if (trial.is_flushed()) return drop(attempt);
       break;
+    case Trial::State::called:
+      return finish(attempt, true, DialOutcome::failed, "");
     case Trial::State::used:
       if (trial.is_flushed()) return finish(attempt, true, DialOutcome::failed, "");
       break;
@@ -271,7 +277,7 @@ bool Connector::pass(Attempt& attempt) {
     finish(attempt, true, DialOutcome::failed, "");
     return true;
   }
-  if (chooser_ == nullptr) {
+  if (!attempt.waits_for_choice(attempt.epoch)) {
     attempt.trial->decide(true, 1);
   } else if (attempt.deadline != kNever) {
     attempt.deadline = kNever;  // it waits for the other rails of the pair, which have deadlines
@@ -321,7 +327,7 @@ void Connector::fail_trial(Attempt& attempt, Nanoseconds now) {
     refusals_.note(trial, now);
     return drop(attempt);
   }
-  if (attempt.kind == Kind::dialled && trial.was_turned_away() && now + kRedialPause < attempt.deadline) {
+  if (attempt.kind != Kind::probe && trial.was_turned_away() && now + kRedialPause < attempt.deadline) {
     unwatch(attempt);
     attempt.reason = trial.reason();
     attempt.trial.reset();
@@ -343,7 +349,8 @@ void Connector::finish(Attempt& attempt, bool succeeded, DialOutcome outcome, st
   attempt.succeeded = succeeded;
   attempt.outcome = outcome;
   attempt.reason = std::move(reason);
-  if (!succeeded || attempt.kind == Kind::probe) {
+  const bool is_call = attempt.trial && attempt.trial->epoch() == wire::kCallEpoch;
+  if (!succeeded || attempt.kind == Kind::probe || is_call) {
     if (attempt.trial) attempt.trial->close();
     attempt.probe_fd.reset(-1);
   }
@@ -396,10 +403,19 @@ void Connector::raise(Attempt& attempt) {
     return joins_.on_dial_failed(attempt.path, attempt.outcome, attempt.reason);
   }
   const Trial& trial = *attempt.trial;
-  if (chooser_ != nullptr && !trial.is_dialler()) chooser_->on_chosen(trial.peer(), trial.total());
+  if (trial.epoch() == wire::kCallEpoch) {
+    if (chooser_ == nullptr) return;
+    if (trial.is_dialler()) return chooser_->on_heard(attempt.path);
+    return chooser_->on_called(trial.peer());
+  }
+  const bool chosen = attempt.waits_for_choice(trial.epoch());
+  if (chosen && !trial.is_dialler()) chooser_->on_chosen(trial.peer(), trial.total());
   auto connection = make_connection(request_, opener_, home_, *attempt.trial);
-  if (!connection && chooser_ != nullptr) return chooser_->on_unusable(connection.status());
   if (connection) return joins_.on_joined(std::move(*connection));
+  if (chosen) {
+    return chooser_->on_unusable({trial.peer(), trial.rail(), trial.peer_rail(), trial.lane()},
+                                 connection.status());
+  }
   const std::string why = connection.status().message();
   if (attempt.kind == Kind::dialled) {
     return joins_.on_dial_failed(attempt.path, DialOutcome::failed, why);

@@ -7,12 +7,13 @@
 // there.
 //
 //   Dialling   who is turned away among a rank's strangers dials again until its patience ends.
+//   Calls      who is not to dial asks to be dialled: a handshake that ends with its proof.
 //   Probes     who accepts is a host that answers. Where connections end unheard (RailOpener), the probe
 //              says a Hello: who answers that is the process itself.
 //   Strangers  a bounded number of accepted connections without a proof; the oldest of them makes room
 //              for the next (strangers.h). Two seconds each, 64 bytes read of each (trial.h).
-//   Members    who has proved itself has kMemberTimeout for the test and the verdict; while somebody
-//              chooses, as long as whoever dialled takes for all its rails.
+//   Members    who has proved itself has kMemberTimeout for the test and the verdict; where somebody
+//              chooses, also as long as whoever dialled takes for all its rails.
 //   Shortage   without descriptors or memory a listener is not looked at for kShortagePause.
 #pragma once
 
@@ -45,16 +46,21 @@ struct Home {
   ConnectionEvents& events;
 };
 
-// Decides, while the job forms, which of the connections that passed their test are used; later all are.
+// Decides which of the first connections that passed their test are used; of later epochs all are.
 class Chooser {
  public:
   virtual ~Chooser() = default;
-  // One that this rank dialled has passed: it waits for `Connector::decide`.
+  // One that this rank dialled has passed: it waits for `Connector::decide`, which must not be called
+  // from here.
   virtual void on_tested(const Path& path) = 0;
   // One that `peer` dialled is used, of so many between the two.
   virtual void on_chosen(int peer, int total) = 0;
   // One that is used cannot be.
-  virtual void on_unusable(const Status& why) = 0;
+  virtual void on_unusable(const Path& path, const Status& why) = 0;
+  // `peer` asks to be dialled.
+  virtual void on_called(int peer) = 0;
+  // The peer has heard such a call of ours.
+  virtual void on_heard(const Path& path) = 0;
 };
 
 class Connector final : public Rejoin, private progress::Polled {
@@ -70,6 +76,8 @@ class Connector final : public Rejoin, private progress::Polled {
 
   void dial(const Path& path, uint32_t epoch, Nanoseconds patience) override;
   void probe(const Path& path, Nanoseconds patience) override;
+  // Asks the peer to dial this rank; ends in Chooser::on_heard or on_dial_failed.
+  void call(const Path& path, Nanoseconds patience);
   void run(Nanoseconds now) override;
   Nanoseconds next_wakeup() const override;
   void stop() override;
@@ -77,6 +85,7 @@ class Connector final : public Rejoin, private progress::Polled {
   void take_over(std::unique_ptr<Trial> member);
   // Of one that waits for it: whether it is used, of so many between the two ranks.
   void decide(const Path& path, bool use, int total);
+  const MeshRequest& request() const { return request_; }
   // Why somebody was refused last; empty when nobody was.
   const std::string& last_refusal() const { return refusals_.last_reason(); }
   // Stops, and gives the listeners back.
@@ -98,7 +107,7 @@ class Connector final : public Rejoin, private progress::Polled {
     bool watched = false;
   };
 
-  enum class Kind : uint8_t { dialled, accepted, probe };
+  enum class Kind : uint8_t { dialled, accepted, probe, call };
 
   // One connection on its way, or what has become of it.
   struct Attempt final : progress::Pollable {
@@ -108,6 +117,7 @@ class Connector final : public Rejoin, private progress::Polled {
     bool is_polled() const { return trial && trial->is_polled(); }
     Connector& owner;
     const Kind kind;
+    bool waits_for_choice(uint32_t of_epoch) const { return owner.chooser_ != nullptr && of_epoch == 0; }
     Path path;                        // not of an accepted one: the trial knows
     uint32_t epoch = 0;
     std::unique_ptr<Trial> trial;  // null: a probe that says nothing, or dialled again at `dial_at`
@@ -141,6 +151,7 @@ class Connector final : public Rejoin, private progress::Polled {
   void resume_listening(Nanoseconds now);
 
   Attempt& add(Attempts& list, Kind kind);
+  void start(Kind kind, const Path& path, uint32_t epoch, Nanoseconds patience);
   void start_dial(Attempt& attempt);
   void dial_again(Nanoseconds now);
   // Watches for what the attempt waits for now.
@@ -166,13 +177,13 @@ class Connector final : public Rejoin, private progress::Polled {
   progress::Loop& loop_;
   const Home home_;
   RejoinEvents& joins_;
-  Chooser* const chooser_;  // null: every connection is used
+  Chooser* const chooser_;  // null: every connection is used, and nobody is called
   std::list<Listener> listeners_;
   Nanoseconds listen_at_ = kNever;  // again, where that pauses
   bool polling_ = false;
   std::unique_ptr<LinkWatch> links_;
   RefusalLog refusals_;
-  Attempts dialled_;   // probes too
+  Attempts dialled_;   // probes and calls too
   Attempts accepted_;  // oldest first
   Attempts finished_;  // to be told by `run`
   std::deque<std::pair<int, bool>> carriers_;

@@ -28,6 +28,7 @@ namespace nezha::transport {
 class Trial;
 struct MeshRequest;
 struct Path;
+struct RailPair;
 
 // What both sides know once they have proved themselves.
 struct Proved {
@@ -67,6 +68,8 @@ class RailTest {
 class RailOpener {
  public:
   virtual ~RailOpener() = default;
+  // Which of this rank's rails may reach which of the peer's; what is left over is tried in round 1.
+  virtual std::vector<RailPair> candidates(const MeshRequest& request, int peer, int round) = 0;
   // Starts a TCP connection to where that rail of the peer is dialled.
   virtual Result<Descriptor> dial(const MeshRequest& request, const Path& path) = 0;
   virtual Result<std::unique_ptr<RailTest>> test(const Proved& proved) = 0;

@@ -22,12 +22,12 @@ inline constexpr Nanoseconds kRedialPause = 2 * kStrangersStay;
 // For the log, of who made room.
 inline constexpr const char* kCrowdedOut = "it had not proved itself when too many others came";
 
-// Those, and a place for every connection that may come from the ranks that dial this one: each of
-// them is a stranger for a moment.
+// Those, and a place for every connection that may come from the ranks that dial this one, or on demand
+// call it: each of them is a stranger for a moment.
 inline size_t strangers_max(const MeshRequest& request) {
   const auto me = static_cast<size_t>(request.rank);
   size_t expected = 0;
-  for (size_t rank = 0; rank < me; ++rank) {
+  for (size_t rank = 0; rank < (request.on_demand ? request.ranks.size() : me); ++rank) {
     expected += request.ranks[rank].rails.size() * request.ranks[me].rails.size();
   }
   return kStrangersMax + expected * static_cast<size_t>(request.streams_per_rail);

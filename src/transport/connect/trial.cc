@@ -160,6 +160,7 @@ size_t Trial::wanted() const {
     // One more than nothing: who speaks out of turn is found, and who has gone.
     case State::testing: return std::max<size_t>(test_->wanted(), 1);
     case State::tested: return dialler_ ? 0 : kVerdictBytes;
+    case State::calling: return 1;
     default: return 0;
   }
 }
@@ -172,6 +173,10 @@ void Trial::read(Nanoseconds now) {
     const ssize_t got = stream_->receive(&piece, 1, TcpStream::Source::network);
     const int os_errno = errno;
     in_.resize(have + static_cast<size_t>(std::max<ssize_t>(got, 0)));
+    if (state_ == State::calling && (got == 0 || (got < 0 && os_errno != EAGAIN))) {
+      state_ = State::called;
+      return;
+    }
     if (got == 0) {
       if (dialler_ && !stream_->is_open()) return fail_stream(EPIPE);
       note_end();
@@ -204,6 +209,8 @@ void Trial::complete(Nanoseconds now) {
     case State::tested:
       on_verdict();
       break;
+    case State::calling:
+      return fail("refused: the call was not believed");
     default:
       break;
   }
@@ -249,7 +256,10 @@ void Trial::on_challenge(Nanoseconds now) {
   std::array<std::byte, wire::kProofBytes> proof;
   wire::make_proof(me_.secret, hello_, acceptor_nonce_, proof);
   write(proof.data(), proof.size());
-  if (state_ != State::failed) begin_test(now);
+  if (state_ == State::failed) return;
+  if (!is_call()) return begin_test(now);
+  authenticated_ = true;
+  state_ = State::calling;
 }
 
 void Trial::on_proof(Nanoseconds now) {
@@ -261,6 +271,11 @@ void Trial::on_proof(Nanoseconds now) {
   peer_ = static_cast<int>(hello_.dialer_rank);
   peer_rail_ = hello_.dialer_rail;
   lane_ = hello_.lane;
+  if (is_call()) {
+    authenticated_ = true;
+    state_ = State::called;
+    return;
+  }
   deadline_ = kNever;  // the dialler decides how long a test may take, and closes
   begin_test(now);
 }

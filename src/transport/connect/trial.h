@@ -11,6 +11,7 @@
 //            or it is refused; so are those of a trial. With TLS the handshake runs inside it, and what
 //            the acceptor reads before is bounded, too (tls_stream.h).
 //   Test     begins when both sides have proved themselves; the dialler decides how long it may take.
+//   Call     a trial of the epoch kCallEpoch is over with the dialler's proof.
 //   Verdict  the dialler has seen all rails of the pair; it says which connections are used, and
 //            how many there are in all.
 #pragma once
@@ -55,6 +56,8 @@ class Trial {
     tested,           // dialler: waits for the decision; acceptor: waits for the verdict
     used,
     unused,           // verdict: not needed
+    calling,          // dialler of a call: until the acceptor, who has read the proof, ends it
+    called,           // over: who called has proved itself, and has been heard
     failed,
   };
 
@@ -115,6 +118,8 @@ class Trial {
  private:
   static constexpr size_t kVerdictBytes = 16;
   static constexpr Nanoseconds kStrangerTimeout = 2 * kSecond;
+
+  bool is_call() const { return hello_.epoch == wire::kCallEpoch; }
 
   void open_stream(Descriptor fd);
   void fail(std::string reason);

@@ -3,8 +3,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <new>
+#include <utility>
 
+#include "transport/connect/first_meetings.h"
 #include "transport/connect/same_network.h"
 #include "transport/ofi/fabric_sockets.h"
 #include "transport/ofi/ofi_wire.h"
@@ -19,11 +20,6 @@ bool may_meet(const RailAddress& a, const RailAddress& b) {
   return (a.address.empty() && b.address.empty()) || same_network(a, b);
 }
 
-struct Pairing {
-  int lower = 0;
-  int higher = 0;
-};
-
 // Names of shared memory hold the process: two ranks of one would close segments under each other
 // (FabricRail::keeps_ports).
 bool shares_memory(const PeerAddress& lower, const RailAddress& a, const PeerAddress& higher,
@@ -31,10 +27,10 @@ bool shares_memory(const PeerAddress& lower, const RailAddress& a, const PeerAdd
   return lower.host == higher.host && a.name != b.name;
 }
 
-// Which rails of two ranks go together; both compute the same. First those of one network, then whatever
-// is left, for routed fabrics.
-std::vector<Pairing> pair_up(const PeerAddress& lower, const PeerAddress& higher) {
-  std::vector<Pairing> pairs;
+// Which rails of two ranks go together, as the lower one sees it; both compute the same. First those of
+// one network, then whatever is left, for routed fabrics.
+std::vector<RailPair> pair_up(const PeerAddress& lower, const PeerAddress& higher) {
+  std::vector<RailPair> pairs;
   std::vector<bool> taken(lower.rails.size());
   std::vector<bool> used(higher.rails.size());
   for (const bool routed : {false, true}) {
@@ -57,34 +53,12 @@ std::string describe(const RailAddress& rail) {
   return rail.variant + " " + (rail.address.empty() ? rail.name : rail.address);
 }
 
-// What comes of the connections of the start.
-class FirstConnections final : public progress::LoopClient, public RejoinEvents {
- public:
-  FirstConnections(const MeshRequest& request, Mesh& mesh) : request_(request), mesh_(mesh) {}
-  bool run(Nanoseconds now) override {
-    connector->run(now);
-    return false;
-  }
-  Nanoseconds next_wakeup() const override { return connector->next_wakeup(); }
-  void out_of_memory() noexcept override { no_memory = true; }
-  void on_joined(std::unique_ptr<Connection> connection) override {
-    mesh_.connections.push_back(std::move(connection));
-  }
-  void on_dial_failed(const Path& path, DialOutcome, const std::string& reason) override {
-    mesh_.left_out.push_back("rail " + request_.rail_of(request_.rank, path.rail).name + " of rank " +
-                             std::to_string(request_.rank) + " is not used towards rank " +
-                             std::to_string(path.peer) + ": " + reason);
-  }
-  void on_probed(const Path&, Probed) override {}
-  void on_carrier(int, bool) override {}
-
-  std::unique_ptr<Connector> connector;
-  bool no_memory = false;
-
- private:
-  const MeshRequest& request_;
-  Mesh& mesh_;
-};
+Status check_protection(const MeshRequest& request) {
+  if (!request.tls && !request.integrity) return Status::ok();
+  return error(Code::unsupported, "rank %d: %s=on needs rails of TCP; RDMA rails are not %s (take "
+               "the ofi: entries out of NEZHA_RAILS)", request.rank, request.tls ? "tls" : "integrity",
+               request.tls ? "encrypted" : "authenticated behind the handshake");
+}
 
 // "" where nobody can be met.
 std::string control_address(const RailAddress& rail, const FabricRail& opened) {
@@ -119,53 +93,33 @@ Status OfiTransport::listen(std::vector<RailAddress>& rails, uint16_t port_low, 
 
 Result<Mesh> OfiTransport::connect(const MeshRequest& request, progress::Loop& loop,
                                    ConnectionEvents& events) {
-  if (request.tls || request.integrity) {
-    return error(Code::unsupported, "rank %d: %s=on needs rails of TCP; RDMA rails are not %s (take "
-                 "the ofi: entries out of NEZHA_RAILS)", request.rank, request.tls ? "tls" : "integrity",
-                 request.tls ? "encrypted" : "authenticated behind the handshake");
-  }
-  auto meeting_loop = progress::Loop::create(loop.clock(), 0);
-  if (!meeting_loop) return meeting_loop.status();
-  progress::Loop& meeting = **meeting_loop;
-  progress::Loop::Baton baton(meeting);
-  Mesh mesh;
-  FirstConnections first(request, mesh);
-  auto made = Connector::create(request, *this, meeting, {loop, events}, first, std::move(listeners_));
-  if (!made) return made.status();
-  first.connector = std::move(*made);
-  meeting.set_client(&first);
-  const PeerAddress& me = request.ranks[static_cast<size_t>(request.rank)];
-  size_t wanted = 0;
-  for (const PeerAddress& other : request.ranks) {
-    if (other.rank == request.rank) continue;
-    const bool dials = request.rank < other.rank;
-    for (const Pairing& pair : dials ? pair_up(me, other) : pair_up(other, me)) {
-      for (int lane = 0; lane < request.streams_per_rail; ++lane) {
-        ++wanted;
-        if (!dials) continue;
-        first.connector->dial({other.rank, pair.lower, pair.higher, lane}, 0, request.probe_timeout);
-      }
-    }
-  }
-  const Nanoseconds deadline = loop.clock().now() + request.probe_timeout + kSecond;
-  while (mesh.connections.size() + mesh.left_out.size() < wanted && loop.clock().now() < deadline) {
-    baton.drive_once();
-    if (first.no_memory) throw std::bad_alloc();
-    usleep(50);
-  }
-  listeners_ = first.connector->release_listeners();
-  return mesh;
+  NEZHA_RETURN_IF_ERROR(check_protection(request));
+  return FirstMeetings(request, Needed::nobody).run(*this, {loop, events}, listeners_);
 }
 
 Result<std::unique_ptr<Rejoin>> OfiTransport::rejoin(const MeshRequest& request,
                                                      progress::Loop& loop, ConnectionEvents& events,
                                                      RejoinEvents& joins) {
-  auto made = Connector::create(request, *this, loop, {loop, events}, joins, std::move(listeners_));
+  NEZHA_RETURN_IF_ERROR(check_protection(request));
+  auto made = Meetings::create(request, *this, loop, {loop, events}, joins, std::move(listeners_));
   if (!made) return made.status();
   return std::unique_ptr<Rejoin>(std::move(*made));
 }
 
 // --------------------------------------------------------------------------------- RailOpener
+
+// The pairs are disjoint: nothing is left over.
+std::vector<RailPair> OfiTransport::candidates(const MeshRequest& request, int peer, int round) {
+  if (round > 0) return {};
+  const PeerAddress& me = request.ranks[static_cast<size_t>(request.rank)];
+  const PeerAddress& other = request.ranks[static_cast<size_t>(peer)];
+  const bool lower = request.rank < peer;
+  std::vector<RailPair> pairs = lower ? pair_up(me, other) : pair_up(other, me);
+  for (RailPair& pair : pairs) {
+    if (!lower) std::swap(pair.mine, pair.theirs);
+  }
+  return pairs;
+}
 
 // From the rail's own device, so that no other network answers in its place.
 Result<Descriptor> OfiTransport::dial(const MeshRequest& request, const Path& path) {

@@ -33,6 +33,7 @@ class OfiTransport final : public Transport, private RailOpener {
 
  private:
   // RailOpener
+  std::vector<RailPair> candidates(const MeshRequest& request, int peer, int round) override;
   Result<Descriptor> dial(const MeshRequest& request, const Path& path) override;
   Result<std::unique_ptr<RailTest>> test(const Proved& proved) override;
   std::unique_ptr<Wire> make_wire(const MeshRequest& request, progress::Loop& loop,

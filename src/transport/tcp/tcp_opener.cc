@@ -1,5 +1,6 @@
 #include "transport/tcp/tcp_opener.h"
 
+#include "transport/connect/same_network.h"
 #include "transport/connect/trial.h"
 #include "transport/rail_socket.h"
 #include "transport/tcp/tcp_address.h"
@@ -8,6 +9,21 @@
 #include "transport/transport.h"
 
 namespace nezha::transport {
+
+std::vector<RailPair> TcpOpener::candidates(const MeshRequest& request, int peer, int round) {
+  const auto& mine = request.ranks[static_cast<size_t>(request.rank)].rails;
+  const auto& theirs = request.ranks[static_cast<size_t>(peer)].rails;
+  const bool same_host = request.is_same_host(peer);
+  std::vector<RailPair> pairs;
+  for (size_t i = 0; i < mine.size(); ++i) {
+    for (size_t k = 0; k < theirs.size(); ++k) {
+      const bool near = same_network(mine[i], theirs[k]);
+      const bool first = near && (!same_host || mine[i].name == theirs[k].name);
+      if (round == 0 ? first : !near) pairs.push_back({static_cast<int>(i), static_cast<int>(k)});
+    }
+  }
+  return pairs;
+}
 
 Result<Descriptor> TcpOpener::dial(const MeshRequest& request, const Path& path) {
   const RailAddress& mine = request.rail_of(request.rank, path.rail);

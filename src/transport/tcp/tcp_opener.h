@@ -10,6 +10,8 @@ namespace nezha::transport {
 
 class TcpOpener final : public RailOpener {
  public:
+  // First rails of one network, and of one device between ranks of this host; then those of others.
+  std::vector<RailPair> candidates(const MeshRequest& request, int peer, int round) override;
   // Through the rail's own device to another host, through loopback to a rank of this one.
   Result<Descriptor> dial(const MeshRequest& request, const Path& path) override;
   Result<std::unique_ptr<RailTest>> test(const Proved& proved) override;

@@ -1,8 +1,8 @@
 #include "transport/tcp/tcp_transport.h"
 
+#include "transport/connect/first_meetings.h"
 #include "transport/rail_socket.h"
 #include "transport/tcp/tcp_address.h"
-#include "transport/tcp/tcp_mesh.h"
 #include "transport/tcp/tcp_opener.h"
 
 namespace nezha::transport {
@@ -26,7 +26,7 @@ Status TcpTransport::listen(std::vector<RailAddress>& rails, uint16_t port_low,
 
 Result<Mesh> TcpTransport::connect(const MeshRequest& request, progress::Loop& loop,
                                    ConnectionEvents& events) {
-  auto mesh = TcpMesh(request).run({loop, events}, listeners_);
+  auto mesh = FirstMeetings(request, Needed::everybody).run(tcp_opener(), {loop, events}, listeners_);
   if (!mesh) listeners_.clear();
   return mesh;
 }
@@ -35,7 +35,7 @@ Result<std::unique_ptr<Rejoin>> TcpTransport::rejoin(const MeshRequest& request,
                                                      progress::Loop& loop, ConnectionEvents& events,
                                                      RejoinEvents& joins) {
   auto made =
-      Connector::create(request, tcp_opener(), loop, {loop, events}, joins, std::move(listeners_));
+      Meetings::create(request, tcp_opener(), loop, {loop, events}, joins, std::move(listeners_));
   if (!made) return made.status();
   return std::unique_ptr<Rejoin>(std::move(*made));
 }

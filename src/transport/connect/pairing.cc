@@ -1,4 +1,4 @@
-#include "transport/tcp/pairing.h"
+#include "transport/connect/pairing.h"
 
 #include <algorithm>
 

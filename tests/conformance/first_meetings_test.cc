@@ -45,7 +45,7 @@ class SilentHost {
   std::thread thread_;
 };
 
-TEST(TcpMesh, DialsEightPeersAtATimeAndNoMoreOnceOneDidNotAnswer) {
+TEST(FirstMeetings, DialsEightPeersAtATimeAndNoMoreOnceOneDidNotAnswer) {
   constexpr int kRanks = 30;
   SilentHost host;
   RailJobOptions options;
@@ -67,7 +67,7 @@ TEST(TcpMesh, DialsEightPeersAtATimeAndNoMoreOnceOneDidNotAnswer) {
   EXPECT_EQ(host.came(), 8U);
 }
 
-TEST(TcpMesh, ReachesAllOfMorePeersThanItDialsAtATime) {
+TEST(FirstMeetings, ReachesAllOfMorePeersThanItDialsAtATime) {
   RailJobOptions options;
   options.ranks = 14;
   options.rails = 2;

@@ -1,0 +1,89 @@
+// Supervisor: peers that have no connection yet, and rails that lead to none.
+#include <algorithm>
+
+#include "base/log.h"
+#include "engine/engine.h"
+#include "engine/supervisor.h"
+
+namespace nezha::engine {
+
+void Supervisor::need(PeerLinks& links) {
+  if (!engine_.options().on_demand || rejoin_ == nullptr || stopped_) return;
+  if (links.gone || links.left || !links.links().empty()) return;
+  Peer& peer = state(links);
+  if (peer.needed_since == kNever) peer.needed_since = engine_.now();
+  if (peer.meeting || engine_.now() < peer.meet_at) return;
+  meet(links);
+}
+
+bool Supervisor::is_meeting() const {
+  for (size_t peer = 0; peer < peers_.size(); ++peer) {
+    if (peers_[peer].needed_since != kNever && !engine_.peers()[peer]->gone) return true;
+  }
+  return false;
+}
+
+void Supervisor::meet(PeerLinks& links) {
+  std::vector<transport::RailPair> in_use;
+  for (const Link& link : links.links()) {
+    if (link.connection->lane == 0) in_use.push_back({link.connection->rail, link.connection->peer_rail});
+  }
+  state(links).meeting = true;
+  rejoin_->meet(links.peer(), in_use);
+  next_tick_ = std::min(next_tick_, engine_.now() + kTickBusy);
+}
+
+// Those that did not answer before, and those from whom something is awaited.
+void Supervisor::meet_needed(Nanoseconds now) {
+  for (size_t peer = 0; peer < peers_.size(); ++peer) {
+    if (!awaited_[peer] && peers_[peer].needed_since == kNever) continue;
+    const auto& links = engine_.peers()[peer];
+    if (links == nullptr || !links->links().empty()) continue;
+    need(*links);
+    if (peers_[peer].meet_at > now) next_tick_ = std::min(next_tick_, peers_[peer].meet_at);
+  }
+}
+
+// Of two ranks the lower one looks after that, as after lost connections.
+void Supervisor::try_late_rails(PeerLinks& links, Nanoseconds now) {
+  if (rejoin_ == nullptr || engine_.options().rank > links.peer()) return;
+  Peer& peer = state(links);
+  const auto rails = static_cast<uint32_t>(
+      std::count_if(links.links().begin(), links.links().end(),
+                    [](const Link& link) { return link.connection->lane == 0; }));
+  if (peer.meeting || rails >= engine_.options().rails) return;
+  if (peer.late_at == kNever) peer.late_at = now + peer.late_pause;
+  if (now < peer.late_at) return;
+  peer.late_at = kNever;
+  peer.late_pause = std::min(2 * peer.late_pause, kLateRailsMax);
+  meet(links);
+}
+
+void Supervisor::on_called(int rank) {
+  const auto& links = engine_.peers()[static_cast<size_t>(rank)];
+  const bool wanted = links != nullptr && !links->gone && !links->left && links->links().empty();
+  if (stopped_ || !wanted || state(*links).meeting) return;
+  meet(*links);
+}
+
+void Supervisor::on_met(const transport::Met& met) {
+  PeerLinks& links = *engine_.peers()[static_cast<size_t>(met.peer)];
+  Peer& peer = state(links);
+  peer.meeting = false;
+  if (stopped_ || links.gone || met.lost.is_ok() || !links.links().empty()) return;
+  peer.last_error = met.lost.message();
+  if (peer.needed_since == kNever) return;
+  const Nanoseconds now = engine_.now();
+  if (met.answered && now - peer.needed_since < peer_deadline_) {
+    NEZHA_LOG(warn, "engine", "rank %d has no connection with rank %d yet: %s; trying again",
+              engine_.options().rank, met.peer, met.lost.message().c_str());
+    peer.meet_at = now + kProbeEvery;
+    next_tick_ = std::min(next_tick_, peer.meet_at);
+    return;
+  }
+  peer.needed_since = kNever;
+  engine_.peer_lost(met.peer, transport::unreached(engine_.options().rank, met.lost.code(), met.peer,
+                                                   met.lost.message()));
+}
+
+}  // namespace nezha::engine

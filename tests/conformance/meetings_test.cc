@@ -1,0 +1,194 @@
+// Connections on demand: two ranks of this process of which one needs the other, over TCP on loopback.
+#include "transport/connect/meetings.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <set>
+#include <string>
+
+#include "support/meeting_rank.h"
+#include "support/watchdog.h"
+#include "transport/tcp/tcp_transport.h"
+
+namespace nezha::transport {
+namespace {
+
+using Rank = MeetingRank<TcpTransport>;
+
+constexpr int kStreams = 2;
+constexpr size_t kAll = 2 * kStreams;  // connections of the two
+
+enum class Protection { none, tls, integrity };
+
+class Meeting : public ::testing::TestWithParam<Protection> {
+ protected:
+  void SetUp() override {
+    std::vector<PeerAddress> ranks(2);
+    for (int rank = 0; rank < 2; ++rank) {
+      ranks_[rank] = std::make_unique<Rank>(system_clock());
+      PeerAddress& address = ranks[static_cast<size_t>(rank)];
+      address.rank = rank;
+      address.host = "here";
+      for (const char* rail : {"127.1.0.1", "127.2.0.1"}) {
+        RailAddress& added = address.rails.emplace_back();
+        added.name = std::string("rail") + rail[4];
+        added.address = rail;
+        added.prefix_length = 16;
+      }
+      const Status listening = ranks_[rank]->transport.listen(address.rails, 0, 0);
+      ASSERT_TRUE(listening.is_ok()) << listening.to_string();
+    }
+    for (int rank = 0; rank < 2; ++rank) {
+      MeshRequest& request = ranks_[rank]->request;
+      request.rank = rank;
+      request.job = 4711;
+      request.secret = wire::secret_from_text("between two");
+      request.ranks = ranks;
+      request.streams_per_rail = kStreams;
+      request.probe_timeout = 300 * kSecond;
+      request.tls = GetParam() == Protection::tls;
+      request.integrity = GetParam() == Protection::integrity;
+      request.on_demand = true;
+    }
+  }
+  void TearDown() override {
+    for (auto& rank : ranks_) rank.reset();
+  }
+  Rank& low() { return *ranks_[0]; }
+  Rank& high() { return *ranks_[1]; }
+  void start() {
+    low().make_rejoin();
+    high().make_rejoin();
+  }
+  template <class Done>
+  void drive(Done done) {
+    const Nanoseconds deadline =
+        system_clock().now() + static_cast<Nanoseconds>(nezha::testing::kPatience_s * kSecond);
+    while (!done()) {
+      ASSERT_LT(system_clock().now(), deadline);
+      for (auto& rank : ranks_) rank->turn();
+    }
+  }
+  void drive_until_joined(size_t each) {
+    drive([&] { return low().joined.size() >= each && high().joined.size() >= each; });
+  }
+  // Every rail of one with one rail of the other, every lane once, and nothing more.
+  void expect_all_once() {
+    for (int i = 0; i < 100; ++i) {
+      for (auto& rank : ranks_) rank->turn();
+    }
+    for (Rank* rank : {&low(), &high()}) {
+      std::set<std::array<int, 3>> paths;
+      for (const auto& each : rank->joined) {
+        paths.insert({each->rail, each->peer_rail, each->lane});
+        EXPECT_EQ(each->rail, each->peer_rail);
+        EXPECT_EQ(each->epoch, 0U);
+        EXPECT_TRUE(each->is_up());
+      }
+      EXPECT_EQ(paths.size(), kAll);
+      EXPECT_EQ(rank->joined.size(), kAll);
+      EXPECT_EQ(rank->next_wakeup(), kNever);
+    }
+  }
+
+  std::array<std::unique_ptr<Rank>, 2> ranks_;
+};
+
+TEST_P(Meeting, TheLowerRankDialsWhomItNeeds) {
+  start();
+  low().rejoin->meet(1, {});
+  EXPECT_TRUE(low().joined.empty());
+  drive([&] { return !low().met.empty(); });
+  EXPECT_TRUE(low().met[0].lost.is_ok()) << low().met[0].lost.to_string();
+  EXPECT_TRUE(low().met[0].left_out.empty());
+  EXPECT_EQ(low().joined.size(), kAll);
+  drive_until_joined(kAll);
+  EXPECT_TRUE(high().met.empty());
+  EXPECT_TRUE(high().callers.empty());
+  expect_all_once();
+}
+
+TEST_P(Meeting, TheHigherRankCallsAndIsDialled) {
+  start();
+  high().rejoin->meet(0, {});
+  drive([&] { return !high().met.empty() && !low().met.empty(); });
+  EXPECT_TRUE(high().met[0].lost.is_ok()) << high().met[0].lost.to_string();
+  EXPECT_EQ(high().joined.size(), kAll);
+  ASSERT_FALSE(low().callers.empty());
+  EXPECT_EQ(low().callers[0], 1);
+  expect_all_once();
+}
+
+TEST_P(Meeting, BothAtOnceMeetOnce) {
+  start();
+  high().rejoin->meet(0, {});
+  low().rejoin->meet(1, {});
+  drive([&] { return !high().met.empty() && !low().met.empty(); });
+  drive_until_joined(kAll);
+  expect_all_once();
+}
+
+TEST_P(Meeting, OnlyRailsThatAreNotInUseAreTried) {
+  start();
+  low().rejoin->meet(1, {{1, 1}});
+  drive([&] { return low().met.size() == 1; });
+  drive_until_joined(kStreams);
+  for (const auto& each : high().joined) EXPECT_EQ(each->rail, 0);
+  low().rejoin->meet(1, {{0, 0}});
+  drive([&] { return low().met.size() == 2; });
+  EXPECT_TRUE(low().met[1].lost.is_ok()) << low().met[1].lost.to_string();
+  EXPECT_TRUE(low().met[1].left_out.empty());
+  drive_until_joined(kAll);
+  expect_all_once();
+}
+
+TEST_P(Meeting, WhoIsGoneIsReachedOnNoRail) {
+  start();
+  high().rejoin->stop();
+  low().rejoin->meet(1, {});
+  drive([&] { return !low().met.empty(); });
+  const Met& met = low().met[0];
+  EXPECT_EQ(met.lost.code(), Code::peer_lost);
+  EXPECT_FALSE(met.answered);
+  const std::string why = "it reaches rank 1 on no rail (rail1 to 127.1.0.1: Connection refused";
+  EXPECT_NE(met.lost.message().find(why), std::string::npos) << met.lost.to_string();
+  drive([&] { return low().next_wakeup() == kNever; });
+}
+
+TEST_P(Meeting, WhoIsGoneCannotBeCalled) {
+  start();
+  low().rejoin->stop();
+  high().rejoin->meet(0, {});
+  drive([&] { return !high().met.empty(); });
+  EXPECT_FALSE(high().met[0].answered);
+  EXPECT_NE(high().met[0].lost.message().find("Connection refused"), std::string::npos)
+      << high().met[0].lost.to_string();
+  EXPECT_EQ(high().next_wakeup(), kNever);
+}
+
+TEST_P(Meeting, ACallWithAnotherSecretIsNotHeard) {
+  high().request.secret = wire::secret_from_text("of somebody else");
+  start();
+  high().rejoin->meet(0, {});
+  drive([&] { return !high().met.empty(); });
+  EXPECT_EQ(high().met[0].lost.code(), Code::peer_lost);
+  EXPECT_TRUE(low().callers.empty());
+  EXPECT_TRUE(low().joined.empty());
+}
+
+std::string name_of(Protection protection) {
+  switch (protection) {
+    case Protection::none: return "Plain";
+    case Protection::tls: return "Tls";
+    case Protection::integrity: return "Integrity";
+  }
+  return "";
+}
+
+INSTANTIATE_TEST_SUITE_P(Protections, Meeting,
+                         ::testing::Values(Protection::none, Protection::tls, Protection::integrity),
+                         [](const auto& at) { return name_of(at.param); });
+
+}  // namespace
+}  // namespace nezha::transport

@@ -30,6 +30,9 @@
        "and after the file GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME.")                            \
   COUNT(streams_per_rail, 1, 1, 16, "connections", kAgreed,                                        \
         "TCP connections per rail and peer. More help on paths that lose packets or hash flows.")  \
+  TEXT(shm, "off", off_on_auto, kAgreed,                                                           \
+       "Ranks of one host talk through memory that they share, on every rail, instead of over "    \
+       "loopback: `auto`, where it can be had, or `on`, where a pair without it is an error.")     \
   TEXT(policy, "pull", any, kAgreed,                                                               \
        "How bytes are shared among rails: `pull`, `table`, `static` or `round_robin`.")            \
   TEXT(weights, "", weights, 0,                                                                    \

@@ -41,6 +41,9 @@ constexpr TextCheck kCheck_off_on = {
 constexpr TextCheck kCheck_connect = {
     [](std::string_view text) { return text == "auto" || text == "eager" || text == "demand"; },
     [] { return std::string("auto, eager or demand"); }};
+constexpr TextCheck kCheck_off_on_auto = {
+    [](std::string_view text) { return text == "off" || text == "on" || text == "auto"; },
+    [] { return std::string("off, on or auto"); }};
 constexpr TextCheck kCheck_auto_required = {
     [](std::string_view text) { return text == "auto" || text == "required"; },
     [] { return std::string("auto or required"); }};

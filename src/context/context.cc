@@ -215,6 +215,9 @@ transport::MeshRequest Context::mesh_request() const {
   request.payload_checksum = config_.checksum == "on";
   request.tls = config_.tls == "on";
   request.integrity = config_.integrity == "on";
+  request.shared_memory = config_.shm == "on"     ? transport::SharedMemory::required
+                          : config_.shm == "auto" ? transport::SharedMemory::automatic
+                                                  : transport::SharedMemory::off;
   request.on_demand = connects_on_demand();
   return request;
 }
@@ -420,7 +423,8 @@ std::string Context::rails_json() {
     }
     json.end_array();
     json.field("bytes_sent", sum.bytes_sent).field("bytes_received", sum.bytes_received);
-    json.end_object();
+    json.field("shm_bytes_sent", sum.shm_bytes_sent);
+    json.field("shm_bytes_received", sum.shm_bytes_received).end_object();
   }
   json.end_array().key("left_out").begin_array();
   for (const std::string& sentence : left_out_) json.value(sentence);

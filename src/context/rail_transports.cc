@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 
+#include "transport/shm/shm_opener.h"
 #include "transport/tcp/tcp_transport.h"
 #ifdef NEZHA_HAS_LIBFABRIC
 #include "transport/ofi/ofi_transport.h"
@@ -17,6 +18,29 @@ using transport::RailAddress;
 
 namespace {
 
+// TCP; between ranks of one host memory that they share.
+class TcpAndShm final : public transport::Transport {
+ public:
+  Status listen(std::vector<RailAddress>& rails, uint16_t port_low, uint16_t port_high) override {
+    return tcp_.listen(rails, port_low, port_high);
+  }
+  Result<transport::Mesh> connect(const MeshRequest& request, progress::Loop& loop,
+                                  transport::ConnectionEvents& events) override {
+    shm_.begin(request);
+    return tcp_.connect(request, loop, events);
+  }
+  Result<std::unique_ptr<transport::Rejoin>> rejoin(const MeshRequest& request, progress::Loop& loop,
+                                                    transport::ConnectionEvents& events,
+                                                    transport::RejoinEvents& joins) override {
+    shm_.begin(request);
+    return tcp_.rejoin(request, loop, events, joins);
+  }
+
+ private:
+  transport::ShmOpener shm_{transport::tcp_opener()};
+  transport::TcpTransport tcp_{shm_};
+};
+
 template <class Mechanism>
 std::unique_ptr<transport::Transport> make() {
   return std::make_unique<Mechanism>();
@@ -29,7 +53,7 @@ struct Row {
   std::unique_ptr<transport::Transport> (*make)();
 };
 constexpr Row kTransports[] = {
-    {"tcp", true, make<transport::TcpTransport>},
+    {"tcp", true, make<TcpAndShm>},
 #ifdef NEZHA_HAS_LIBFABRIC
     {"ofi", false, make<transport::OfiTransport>},
 #endif

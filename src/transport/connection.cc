@@ -17,6 +17,10 @@ Connection::Connection(ConnectionEvents& events, std::unique_ptr<Wire> wire,
 ConnectionCounters Connection::counters() const {
   ConnectionCounters counters = counters_;
   counters.bytes_sent -= wire_->held_bytes();
+  if (wire_->is_shared_memory()) {
+    counters.shm_bytes_sent = counters.bytes_sent;
+    counters.shm_bytes_received = counters.bytes_received;
+  }
   counters.send_calls = wire_->send_calls();
   counters.receive_calls = wire_->receive_calls();
   return counters;

@@ -43,6 +43,8 @@ struct Landing {
 struct ConnectionCounters {
   uint64_t bytes_sent = 0;       // frames, headers included
   uint64_t bytes_received = 0;
+  uint64_t shm_bytes_sent = 0;   // of these, through shared memory
+  uint64_t shm_bytes_received = 0;
   uint64_t frames_sent = 0;
   uint64_t frames_received = 0;
   uint64_t acks_sent = 0;
@@ -52,6 +54,8 @@ struct ConnectionCounters {
   ConnectionCounters& operator+=(const ConnectionCounters& other) {
     bytes_sent += other.bytes_sent;
     bytes_received += other.bytes_received;
+    shm_bytes_sent += other.shm_bytes_sent;
+    shm_bytes_received += other.shm_bytes_received;
     frames_sent += other.frames_sent;
     frames_received += other.frames_received;
     acks_sent += other.acks_sent;

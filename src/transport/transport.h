@@ -41,6 +41,13 @@ struct PeerAddress {
   std::vector<RailAddress> rails;
 };
 
+// Between ranks of one host, in place of loopback.
+enum class SharedMemory : uint8_t {
+  off,
+  automatic,  // where it can be had
+  required,
+};
+
 struct MeshRequest {
   int rank = 0;
   uint64_t job = 0;
@@ -55,6 +62,7 @@ struct MeshRequest {
   bool payload_checksum = false;
   bool tls = false;
   bool integrity = false;  // which TLS includes
+  SharedMemory shared_memory = SharedMemory::off;
   size_t control_frames_max = 16384;  // that may wait for one peer who does not read
   // Pairs of ranks connect when they first need it: whom a lower rank is to dial calls it.
   bool on_demand = false;

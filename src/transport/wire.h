@@ -107,6 +107,9 @@ class Wire {
   // When bytes last arrived, as far as this host knows; the time of its start before that.
   virtual Nanoseconds heard_at() = 0;
 
+  // Whether the bytes pass through memory of this host alone, on no network.
+  virtual bool is_shared_memory() const { return false; }
+
   // Stops all use of memory for good. `in_order`: the peer has left, nothing has to be cut off.
   virtual void close(bool in_order) = 0;
 

@@ -29,6 +29,7 @@ class FakeWorld:
         self.slots = [None] * ranks
         self.calls = [0] * ranks
         self.algorithms = []
+        self.comm = FakeComm
 
     def run(self, spec):
         """What `measure` returned on every rank."""
@@ -36,7 +37,7 @@ class FakeWorld:
 
         def body(rank):
             try:
-                results[rank] = measure(FakeComm(self, rank), spec)
+                results[rank] = measure(self.comm(self, rank), spec)
             except Exception as error:  # reported by the main thread
                 errors.append(error)
                 self.barrier.abort()
@@ -161,6 +162,25 @@ def test_rails_carry_bytes_and_shares():
     assert [rail["share"] for rail in row["rails"]] == [0.75, 0.25]
     assert [rail["bytes"] for rail in row["rails"]] == [2 * 3072, 2 * 1024]
     assert [rail["rate_gbps"] for rail in row["rails"]] == [1.0, 0.5]
+
+
+def test_bytes_in_shared_memory_are_no_rails_bytes():
+    class SharingComm(FakeComm):
+        """Half of what the first rail counts goes through memory."""
+
+        def rails(self):
+            found = super().rails()
+            found[0]["shm_bytes_sent"] = found[0]["bytes_sent"] // 2
+            return found
+
+    world = FakeWorld(2)
+    world.comm = SharingComm
+    spec = _spec(sizes=[4096], checks=0)
+    row = make_rows(spec, [world.run(spec)[0]])[0]
+    assert [(rail["name"], rail["transport"]) for rail in row["rails"]] == [
+        ("a", "tcp"), ("b", "tcp"), ("shm", "shm")]
+    assert [rail["share"] for rail in row["rails"]] == [0.375, 0.25, 0.375]
+    assert row["rails"][2]["rate_gbps"] is None
 
 
 def _sample(times, size=1 << 20, rails=None):

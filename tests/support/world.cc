@@ -40,9 +40,15 @@ bool has_fabric_rail() {
   return asked;
 }
 
+bool has_shared_memory() {
+  static const bool asked = has_argument("--shm");
+  return asked;
+}
+
 std::string loopback_config(int rails) {
   static const bool on_demand = has_argument("--on-demand");
   std::string config = on_demand ? "connect=demand\n" : "";
+  config += has_shared_memory() ? "shm=on\n" : "shm=off\n";
   config += "log_level=error\nrails=";
   for (int rail = 1; rail <= rails; ++rail) {
     const bool fabric = has_fabric_rail() && rail == std::min(rails, 2);

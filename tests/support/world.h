@@ -33,6 +33,9 @@ std::string fresh_tcp_store();
 // Whether this run of the tests is one over rails of libfabric: started with --ofi-rails, see
 // tests/CMakeLists.txt. The second of several rails is one then, and a single one is.
 bool has_fabric_rail();
+// Whether it is one through shared memory: started with --shm. Without that worlds talk over loopback,
+// which tests can look into and break.
+bool has_shared_memory();
 // rails=127.1.0.1/32,127.2.0.1/32 and a quiet log; connect=demand in a run started with --on-demand.
 std::string loopback_config(int rails);
 // Over loopback rails, within the patience of a test.

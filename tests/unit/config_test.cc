@@ -129,7 +129,7 @@ TEST(Config, UnknownKeyWarnsInAFileAndFailsInCode) {
   const Config config = loaded({"", {HiddenText("NEZHA_CONF_FILE=" + file.string())}});
   ASSERT_EQ(config.warnings.size(), 1u);
   EXPECT_TRUE(mentions(config.warnings[0], "'policy'")) << config.warnings[0];
-  const std::string text = refusal({"spin=1", {}});
+  const std::string text = refusal({"spin_u=1", {}});
   EXPECT_TRUE(mentions(text, "'spin_us'")) << text;
   std::filesystem::remove(file);
 }
@@ -207,7 +207,7 @@ TEST(Config, JsonHasEveryFieldWithItsOrigin) {
 
 TEST(Config, FingerprintHasExactlyTheAgreedFields) {
   EXPECT_EQ(loaded({}).agreed_fingerprint_text(),
-            "streams_per_rail=1 policy=pull message_policy=pull algorithm=auto "
+            "streams_per_rail=1 shm=off policy=pull message_policy=pull algorithm=auto "
             "chunk_bytes=262144 credit_bytes=8388608 checksum=off tls=off integrity=off aggregator= "
             "aggregator_share=auto deterministic=off");
   EXPECT_NE(loaded({"policy=table", {}}).agreed_fingerprint_text(),

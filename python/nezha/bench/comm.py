@@ -6,7 +6,11 @@ from abc import abstractmethod
 from typing import Any, Dict, List, Optional, Protocol, TypedDict
 
 
-class RailCount(TypedDict):
+class _Shared(TypedDict, total=False):
+    shm_bytes_sent: int  # of bytes_sent, through memory shared with ranks of this host
+
+
+class RailCount(_Shared):
     """What one rail of this rank has carried so far. More keys are not looked at."""
 
     name: str  # the same at every call

@@ -126,8 +126,17 @@ def _combine(comm: Comm, values: np.ndarray, op: str) -> np.ndarray:
 
 
 def _all_rails(comm: Comm) -> List[RailCount]:
-    """The rails, and the way to the aggregation node as one more, where there is a node."""
-    rails = list(comm.rails())
+    """The rails, the memory shared with ranks of this host as one more, where there is any, and the way
+    to the aggregation node, where there is a node."""
+    rails: List[RailCount] = []
+    shared = 0
+    for rail in comm.rails():
+        in_memory = rail.get("shm_bytes_sent", 0)
+        shared += in_memory
+        rails.append({"name": rail["name"], "device": rail["device"], "transport": rail["transport"],
+                      "bytes_sent": rail["bytes_sent"] - in_memory})
+    if shared > 0:
+        rails.append({"name": "shm", "device": "", "transport": "shm", "bytes_sent": shared})
     node = comm.stats().get("aggregation")
     if node is not None:
         rails.append({"name": f"{node['device']} agg", "device": node["device"], "transport": "agg",

@@ -3,7 +3,6 @@
 #include "transport/connect/first_meetings.h"
 #include "transport/rail_socket.h"
 #include "transport/tcp/tcp_address.h"
-#include "transport/tcp/tcp_opener.h"
 
 namespace nezha::transport {
 
@@ -26,7 +25,7 @@ Status TcpTransport::listen(std::vector<RailAddress>& rails, uint16_t port_low,
 
 Result<Mesh> TcpTransport::connect(const MeshRequest& request, progress::Loop& loop,
                                    ConnectionEvents& events) {
-  auto mesh = FirstMeetings(request, Needed::everybody).run(tcp_opener(), {loop, events}, listeners_);
+  auto mesh = FirstMeetings(request, Needed::everybody).run(opener_, {loop, events}, listeners_);
   if (!mesh) listeners_.clear();
   return mesh;
 }
@@ -35,7 +34,7 @@ Result<std::unique_ptr<Rejoin>> TcpTransport::rejoin(const MeshRequest& request,
                                                      progress::Loop& loop, ConnectionEvents& events,
                                                      RejoinEvents& joins) {
   auto made =
-      Meetings::create(request, tcp_opener(), loop, {loop, events}, joins, std::move(listeners_));
+      Meetings::create(request, opener_, loop, {loop, events}, joins, std::move(listeners_));
   if (!made) return made.status();
   return std::unique_ptr<Rejoin>(std::move(*made));
 }

@@ -11,12 +11,15 @@
 #include <vector>
 
 #include "transport/connect/connector.h"
+#include "transport/tcp/tcp_opener.h"
 #include "transport/transport.h"
 
 namespace nezha::transport {
 
 class TcpTransport final : public Transport {
  public:
+  // `opener` outlives it.
+  explicit TcpTransport(RailOpener& opener = tcp_opener()) : opener_(opener) {}
   Status listen(std::vector<RailAddress>& rails, uint16_t port_low, uint16_t port_high) override;
   Result<Mesh> connect(const MeshRequest& request, progress::Loop& loop,
                        ConnectionEvents& events) override;
@@ -24,6 +27,7 @@ class TcpTransport final : public Transport {
                                          ConnectionEvents& events, RejoinEvents& joins) override;
 
  private:
+  RailOpener& opener_;
   // Two of each rail, but for the time when a connector has them.
   std::vector<RailListener> listeners_;
 };

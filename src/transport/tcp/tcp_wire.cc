@@ -19,22 +19,6 @@ void set_option(int fd, int level, int name, int value) {
   setsockopt(fd, level, name, &value, sizeof(value));
 }
 
-// A frame without its first `skip` bytes, as up to three pieces; how many.
-size_t gather(const std::byte* header, const std::byte* data, size_t length, const std::byte* trailer,
-              size_t trailer_length, size_t skip, iovec* vectors) {
-  const std::array<iovec, 3> pieces = {iovec{const_cast<std::byte*>(header), wire::kHeaderBytes},
-                                       iovec{const_cast<std::byte*>(data), length},
-                                       iovec{const_cast<std::byte*>(trailer), trailer_length}};
-  size_t count = 0;
-  for (const iovec& piece : pieces) {
-    const size_t done = std::min(skip, piece.iov_len);
-    skip -= done;
-    if (piece.iov_len == done) continue;
-    vectors[count++] = {static_cast<std::byte*>(piece.iov_base) + done, piece.iov_len - done};
-  }
-  return count;
-}
-
 }  // namespace
 
 TcpWire::TcpWire(progress::Loop& loop, std::unique_ptr<TcpStream> stream, std::string name,
@@ -70,16 +54,10 @@ size_t TcpWire::send(std::span<WorkRequest* const> frames) {
   if (stream_->wants_write() && !push_stream()) return 0;
   Vectors vectors;
   size_t count = 0;
-  if (held_bytes_ > 0) {
-    const size_t size = wire::kHeaderBytes + rest_.length + rest_.trailer_length;
-    count = gather(rest_.header.data(), rest_.data, rest_.length, rest_.trailer.data(),
-                   rest_.trailer_length, size - held_bytes_, vectors.data());
-  }
+  if (held_bytes_ > 0) count = rest_.pieces(held_bytes_, vectors.data());
   size_t asked = held_bytes_;
   for (const WorkRequest* frame : frames) {
-    count += gather(frame->header_bytes.data(), frame->data, frame->header.length,
-                    frame->trailer_bytes.data(), frame->has_trailer ? wire::kTrailerBytes : 0, 0,
-                    &vectors[count]);
+    count += pieces_of(*frame, &vectors[count]);
     asked += frame_bytes(*frame);
   }
   size_t sent = 0;
@@ -120,40 +98,32 @@ size_t TcpWire::took(std::span<WorkRequest* const> frames, size_t bytes) {
 }
 
 void TcpWire::keep(const WorkRequest& frame, size_t sent) {
-  rest_.header = frame.header_bytes;
-  rest_.trailer = frame.trailer_bytes;
-  rest_.trailer_length = frame.has_trailer ? wire::kTrailerBytes : 0;
-  rest_.data = frame.data;
-  rest_.length = frame.header.length;
-  rest_.is_data = rest_.is_borrowed = frame.header.type == wire::FrameType::data;
-  rest_.number = data_frames_;
+  rest_.keep(frame, data_frames_);
   held_bytes_ = frame_bytes(frame) - sent;
-  if (!rest_.is_borrowed) copy_rest();
+  if (!rest_.is_borrowed()) copy_rest();
 }
 
 // Half a frame without its rest: nothing may follow it.
 bool TcpWire::copy_rest() {
-  rest_.is_borrowed = false;
   try {
-    rest_.copy.assign(rest_.data, rest_.data + rest_.length);
+    rest_.copy();
   } catch (const std::bad_alloc&) {
     shutdown(stream_->fd(), SHUT_RDWR);
     held_bytes_ = 0;
     return false;
   }
-  rest_.data = rest_.copy.data();
   return true;
 }
 
 Wire::Use TcpWire::use_of(uint32_t number) {
-  return held_bytes_ > 0 && rest_.is_data && rest_.number == number ? Use::needed : Use::none;
+  return held_bytes_ > 0 && rest_.is(number) ? Use::needed : Use::none;
 }
 
 Status TcpWire::detach(uint32_t number) {
-  const bool is_read = held_bytes_ > 0 && rest_.is_borrowed && rest_.number == number;
+  const bool is_read = held_bytes_ > 0 && rest_.is_borrowed() && rest_.is(number);
   if (!is_read || copy_rest()) return Status::ok();
   return error(Code::exhausted, "connection %s was closed: there is no memory for %u bytes that it was "
-               "sending when their operation ended", name_.c_str(), rest_.length);
+               "sending when their operation ended", name_.c_str(), rest_.length());
 }
 
 void TcpWire::want_writable(bool wanted) {

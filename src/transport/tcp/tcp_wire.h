@@ -14,10 +14,10 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "progress/loop.h"
 #include "transport/connect/tcp_stream.h"
+#include "transport/partial_frame.h"
 #include "transport/wire.h"
 
 namespace nezha::transport {
@@ -56,18 +56,6 @@ class TcpWire final : public Wire, private progress::Pollable {
   // Fairness: at most this much per turn of the loop from one wire.
   static constexpr size_t kReceiveBytesPerTurn = 1024 * 1024;
 
-  // The frame that is partly in the kernel; held_bytes_ says how much of it is not.
-  struct Rest {
-    std::array<std::byte, wire::kHeaderBytes> header;
-    std::array<std::byte, wire::kTrailerBytes> trailer;
-    const std::byte* data = nullptr;
-    uint32_t length = 0;
-    size_t trailer_length = 0;
-    bool is_data = false;
-    uint32_t number = 0;           // of a data frame
-    bool is_borrowed = false;      // `data` is the request's
-    std::vector<std::byte> copy;
-  };
   using Vectors = std::array<iovec, 3 * (kFramesPerSend + 1)>;
 
   void on_ready(uint32_t epoll_events) override;
@@ -93,7 +81,7 @@ class TcpWire final : public Wire, private progress::Pollable {
   bool writable_wanted_ = false;
 
   // Sending.
-  Rest rest_;
+  PartialFrame rest_;         // held_bytes_ of it are not in the kernel
   uint32_t data_frames_ = 0;  // taken
 
   // Receiving.

@@ -1,0 +1,39 @@
+#include "transport/shm/shm_opener.h"
+
+#include "transport/connect/trial.h"
+#include "transport/shm/shm_test.h"
+#include "transport/shm/shm_wire.h"
+
+namespace nezha::transport {
+
+void ShmOpener::begin(const MeshRequest& request) {
+  required_ = request.shared_memory == SharedMemory::required;
+  is_near_.assign(request.ranks.size(), false);
+  if (request.shared_memory == SharedMemory::off) return;
+  for (size_t rank = 0; rank < is_near_.size(); ++rank) {
+    is_near_[rank] = request.is_same_host(static_cast<int>(rank));
+  }
+}
+
+Result<std::unique_ptr<RailTest>> ShmOpener::test(const Proved& proved) {
+  auto beneath = beneath_.test(proved);
+  const uint32_t peer = proved.dialler ? proved.hello.acceptor_rank : proved.hello.dialer_rank;
+  if (!beneath || !is_near_[peer]) return beneath;
+  return std::unique_ptr<RailTest>(std::make_unique<ShmTest>(proved, std::move(*beneath), required_));
+}
+
+std::unique_ptr<Wire> ShmOpener::make_wire(const MeshRequest& request, progress::Loop& loop,
+                                           Trial& trial) {
+  if (is_near_[static_cast<size_t>(trial.peer())]) {
+    const std::unique_ptr<RailTest> test = trial.release_test();
+    ShmChannel channel = static_cast<ShmTest&>(*test).release_channel();  // as `test` made it
+    if (channel.segment != nullptr) {
+      const std::string name = "shared memory with rank " + std::to_string(trial.peer()) + " (" +
+                               request.rail_of(request.rank, trial.rail()).name + ")";
+      return std::make_unique<ShmWire>(loop, std::move(channel), name);
+    }
+  }
+  return beneath_.make_wire(request, loop, trial);
+}
+
+}  // namespace nezha::transport

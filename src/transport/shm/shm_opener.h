@@ -1,0 +1,41 @@
+// ShmOpener: rails whose connections between ranks of one host pass through memory that the two share.
+// Everything else about them (dialling, the first test, other hosts) is the opener's beneath.
+//
+// Contract: see transport/connect/rail_test.h; outlives all trials that know it, and is outlived by the
+// opener beneath. `begin` before the first of them.
+#pragma once
+
+#include <vector>
+
+#include "transport/connect/rail_test.h"
+#include "transport/transport.h"
+
+namespace nezha::transport {
+
+class ShmOpener final : public RailOpener {
+ public:
+  explicit ShmOpener(RailOpener& beneath) : beneath_(beneath) {}
+  // Who the ranks are, and whether memory is to be shared.
+  void begin(const MeshRequest& request);
+
+  std::vector<RailPair> candidates(const MeshRequest& request, int peer, int round) override {
+    return beneath_.candidates(request, peer, round);
+  }
+  Result<Descriptor> dial(const MeshRequest& request, const Path& path) override {
+    return beneath_.dial(request, path);
+  }
+  Result<std::unique_ptr<RailTest>> test(const Proved& proved) override;
+  std::unique_ptr<Wire> make_wire(const MeshRequest& request, progress::Loop& loop,
+                                  Trial& trial) override;
+  std::vector<std::string> devices(const MeshRequest& request) override {
+    return beneath_.devices(request);
+  }
+  bool ends_unheard() const override { return beneath_.ends_unheard(); }
+
+ private:
+  RailOpener& beneath_;
+  bool required_ = false;
+  std::vector<bool> is_near_;  // by rank: memory is to be shared with it
+};
+
+}  // namespace nezha::transport

@@ -1,0 +1,110 @@
+// ShmWriter and ShmReader: the two ends of one ring in shared memory, one writer and one reader.
+//
+// Contract
+//   Owner    one thread, or the baton, at each end; the segment outlives both.
+//   Order    bytes before the tail that a reader saw are there; room that a writer saw is not read any
+//            more. An index and the sign of sleep are written and read in one total order (seq_cst):
+//            either who goes to sleep sees the news, or who brings it sees the sleeper.
+//   Trust    each end keeps its own index in its own memory. The other's is believed only if it lies
+//            where it can: no copy leaves the ring, whatever the peer writes. False from `look`: it did
+//            not, and the connection must end.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "transport/shm/shm_segment.h"
+
+namespace nezha::transport {
+
+inline constexpr uint64_t kShmRingMask = ShmSegment::kRingBytes - 1;
+static_assert((ShmSegment::kRingBytes & kShmRingMask) == 0);
+
+class ShmWriter {
+ public:
+  explicit ShmWriter(const ShmRing& ring) : ring_(ring) {}
+
+  // Sees what was read meanwhile.
+  bool look() {
+    const uint64_t head = ring_.indices->head.load(std::memory_order_seq_cst);
+    if (tail_ - head > tail_ - head_) return false;
+    head_ = head;
+    return true;
+  }
+  size_t room() const { return ShmSegment::kRingBytes - unread(); }
+  // As of the last look.
+  size_t unread() const { return static_cast<size_t>(tail_ - head_); }
+
+  // At most `room` bytes.
+  void put(const void* data, size_t size) {
+    const size_t at = tail_ & kShmRingMask;
+    const size_t first = std::min(size, ShmSegment::kRingBytes - at);
+    if (first > 0) std::memcpy(ring_.bytes + at, data, first);
+    if (first < size) std::memcpy(ring_.bytes, static_cast<const std::byte*>(data) + first, size - first);
+    tail_ += size;
+  }
+  // Shows them; true when the reader is to be woken.
+  bool publish() {
+    ring_.indices->tail.store(tail_, std::memory_order_seq_cst);
+    return take(ring_.indices->reader_sleeps);
+  }
+  // Before a sleep in which room is waited for; the news counts from the next `look` on.
+  void wait() { ring_.indices->writer_waits.store(1, std::memory_order_seq_cst); }
+  // What was not read is of no use to anybody.
+  void abandon() { ring_.indices->abandoned.store(1, std::memory_order_release); }
+
+  static bool take(std::atomic<uint32_t>& sign) {
+    return sign.load(std::memory_order_seq_cst) != 0 && sign.exchange(0, std::memory_order_seq_cst) != 0;
+  }
+
+ private:
+  const ShmRing ring_;
+  uint64_t tail_ = 0;
+  uint64_t head_ = 0;  // the reader's, as last believed
+};
+
+class ShmReader {
+ public:
+  explicit ShmReader(const ShmRing& ring) : ring_(ring) {}
+
+  // Sees what was written meanwhile.
+  bool look() {
+    const uint64_t tail = ring_.indices->tail.load(std::memory_order_seq_cst);
+    if (tail - tail_ > head_ + ShmSegment::kRingBytes - tail_) return false;
+    tail_ = tail;
+    return true;
+  }
+  // As of the last look.
+  size_t available() const { return static_cast<size_t>(tail_ - head_); }
+  // Something may have been written since the last look.
+  bool has_news() const { return ring_.indices->tail.load(std::memory_order_relaxed) != tail_; }
+
+  // At most what is available; `to` null: dropped.
+  void get(void* to, size_t size) {
+    const size_t at = head_ & kShmRingMask;
+    const size_t first = std::min(size, ShmSegment::kRingBytes - at);
+    if (to != nullptr && size > 0) {
+      std::memcpy(to, ring_.bytes + at, first);
+      if (first < size) std::memcpy(static_cast<std::byte*>(to) + first, ring_.bytes, size - first);
+    }
+    head_ += size;
+  }
+  // Gives the room back; true when the writer is to be woken.
+  bool publish() {
+    ring_.indices->head.store(head_, std::memory_order_seq_cst);
+    return ShmWriter::take(ring_.indices->writer_waits);
+  }
+  // Before a sleep; the news counts from the next `look` on.
+  void sleep() { ring_.indices->reader_sleeps.store(1, std::memory_order_seq_cst); }
+  void wake() { ring_.indices->reader_sleeps.store(0, std::memory_order_relaxed); }
+  bool is_abandoned() const { return ring_.indices->abandoned.load(std::memory_order_acquire) != 0; }
+
+ private:
+  const ShmRing ring_;
+  uint64_t head_ = 0;
+  uint64_t tail_ = 0;  // the writer's, as last believed
+};
+
+}  // namespace nezha::transport

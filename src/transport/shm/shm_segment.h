@@ -1,0 +1,66 @@
+// ShmSegment: the memory that two ranks of one host share: two rings, one for each direction.
+//
+// Contract
+//   Owner    one ShmWire, before that the ShmTest that made it. Anonymous memory (memfd): it has no name
+//            in any file system and is gone with the last of the two processes, however they end. A child
+//            of fork() does not have it.
+//   Size     kSegmentBytes, all of it reserved when it is made, and sealed: nobody can shrink or grow it,
+//            so reading it never faults.
+//   Trust    the peer can write everything in it at any time. Who reads an index checks it (shm_ring.h);
+//            what is read is copied before it is looked at.
+//   Errors   `unsupported` or `exhausted` with the system's reason; `invalid_argument` for a descriptor
+//            of the peer's that is not such a memory.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "base/descriptor.h"
+#include "base/status.h"
+
+namespace nezha::transport {
+
+// Positions are bytes since the beginning of the connection; they only grow.
+struct ShmIndices {
+  alignas(64) std::atomic<uint64_t> tail;           // written up to here: the writer's
+  std::atomic<uint32_t> abandoned;                  // the writer's: what was not read is not to be read
+  std::atomic<uint32_t> writer_waits;               // for room: ring when there is some
+  alignas(64) std::atomic<uint64_t> head;           // read up to here: the reader's
+  std::atomic<uint32_t> reader_sleeps;              // ring when something was written
+};
+static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free);
+
+// One direction.
+struct ShmRing {
+  ShmIndices* indices = nullptr;
+  std::byte* bytes = nullptr;  // kRingBytes
+};
+
+class ShmSegment {
+ public:
+  static constexpr size_t kRingBytes = 512 * 1024;  // a power of two
+
+  // `memory` is what the peer is to be given.
+  static Result<std::unique_ptr<ShmSegment>> create(Descriptor* memory);
+  // Of the peer's.
+  static Result<std::unique_ptr<ShmSegment>> adopt(const Descriptor& memory);
+  ~ShmSegment();
+  ShmSegment(const ShmSegment&) = delete;
+  ShmSegment& operator=(const ShmSegment&) = delete;
+
+  // 0: what its maker writes, 1: what its maker reads.
+  ShmRing ring(int index) const;
+
+ private:
+  static constexpr size_t kIndicesBytes = 4096;
+  static constexpr size_t kSegmentBytes = 2 * (kIndicesBytes + kRingBytes);
+
+  explicit ShmSegment(std::byte* base) : base_(base) {}
+  static Result<std::unique_ptr<ShmSegment>> map(const Descriptor& memory);
+
+  std::byte* const base_;
+};
+
+}  // namespace nezha::transport

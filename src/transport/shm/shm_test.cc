@@ -1,0 +1,166 @@
+#include "transport/shm/shm_test.h"
+
+#include <cstring>
+
+#include "base/log.h"
+#include "wire/little_endian.h"
+
+namespace nezha::transport {
+namespace {
+
+constexpr uint32_t kOfferMagic = 0x4F535A4E;   // "NZSO"
+constexpr uint32_t kAnswerMagic = 0x41535A4E;  // "NZSA"
+constexpr size_t kOfferNameAt = 16;
+constexpr size_t kOfferMacAt = 32;
+constexpr int kStrangersMax = 16;  // at the Unix socket
+
+bool says_yes(std::span<const std::byte> bytes) { return bytes[4] == std::byte{1}; }
+
+}  // namespace
+
+ShmTest::ShmTest(const Proved& proved, std::unique_ptr<RailTest> beneath, bool required)
+    : beneath_(std::move(beneath)), required_(required), secret_(proved.secret), hello_(proved.hello),
+      acceptor_nonce_(proved.acceptor_nonce), dialler_(proved.dialler) {}
+
+wire::Mac ShmTest::mac_of(const char* purpose, const ShmName* name) const {
+  std::string text = wire::transcript_of(purpose, hello_, acceptor_nonce_);
+  if (name != nullptr) text.append(reinterpret_cast<const char*>(name->data()), name->size());
+  return wire::channel_mac_of(secret_, text);
+}
+
+// ------------------------------------------------------------------------- the connection's test
+
+void ShmTest::begin(Nanoseconds now, Bytes& out) {
+  beneath_->begin(now, out);
+  follow_beneath(out);
+}
+
+size_t ShmTest::wanted() const {
+  if (!beneath_->is_over()) return beneath_->wanted();
+  return dialler_ && !offered_ ? kOfferBytes : kAnswerBytes;
+}
+
+void ShmTest::take(std::span<const std::byte> bytes, Nanoseconds now, Bytes& out) {
+  if (!beneath_->is_over()) {
+    beneath_->take(bytes, now, out);
+    return follow_beneath(out);
+  }
+  const bool is_offer = bytes.size() == kOfferBytes;
+  if (wire::load_le<uint32_t>(bytes.data()) != (is_offer ? kOfferMagic : kAnswerMagic)) {
+    failure_ = "the peer says nothing about shared memory";
+    return;
+  }
+  is_offer ? on_offer(bytes, out) : on_answer(bytes, out);
+}
+
+void ShmTest::follow_beneath(Bytes& out) {
+  failure_ = beneath_->failure();
+  latency_s_ = beneath_->latency_s();
+  if (beneath_->is_over() && !dialler_) offer(out);
+}
+
+const char* ShmTest::late() const {
+  return beneath_->is_over() ? "connected, but the peer did not say in time whether it can share memory"
+                             : beneath_->late();
+}
+
+// --------------------------------------------------------------------------------- the agreement
+
+void ShmTest::offer(Bytes& out) {
+  const Status listening = listen();
+  std::array<std::byte, kOfferBytes> bytes{};
+  wire::store_le(bytes.data(), kOfferMagic);
+  bytes[4] = std::byte{listening.is_ok()};
+  std::memcpy(&bytes[kOfferNameAt], name_.data(), name_.size());
+  const wire::Mac mac = mac_of("shm offer", &name_);
+  std::memcpy(&bytes[kOfferMacAt], mac.data(), mac.size());
+  out.insert(out.end(), bytes.begin(), bytes.end());
+  offered_ = true;
+  if (!listening) give_up(listening.message());
+}
+
+Status ShmTest::listen() {
+  auto name = wire::random_nonce();
+  if (!name) return name.status();
+  name_ = *name;
+  auto listener = listen_on(name_);
+  if (!listener) return listener.status();
+  listener_ = std::move(*listener);
+  return Status::ok();
+}
+
+void ShmTest::on_offer(std::span<const std::byte> bytes, Bytes& out) {
+  offered_ = true;
+  if (!says_yes(bytes)) return give_up("the peer cannot (its log says why)");
+  ShmName name;
+  std::memcpy(name.data(), &bytes[kOfferNameAt], name.size());
+  if (!same_mac(mac_of("shm offer", &name), bytes.subspan(kOfferMacAt))) {
+    failure_ = wire::reason_of(wire::Refusal::bad_mac);
+    return;
+  }
+  const Status made = make(name);
+  answer(made.is_ok(), out);
+  if (!made) give_up(made.message());
+}
+
+Status ShmTest::make(const ShmName& name) {
+  Descriptor memory;
+  auto segment = ShmSegment::create(&memory);
+  if (!segment) return segment.status();
+  auto socket = connect_to(name);
+  if (!socket) return socket.status();
+  NEZHA_RETURN_IF_ERROR(pass(*socket, mac_of("shm token", nullptr), memory));
+  channel_ = {std::move(*socket), std::move(*segment), true};
+  return Status::ok();
+}
+
+// Acceptor: the memory is under way. Dialler: it has arrived.
+void ShmTest::on_answer(std::span<const std::byte> bytes, Bytes& out) {
+  if (!says_yes(bytes)) return give_up("the peer cannot (its log says why)");
+  if (dialler_) {
+    over_ = true;
+    return;
+  }
+  const Status adopted = adopt();
+  answer(adopted.is_ok(), out);
+  over_ = adopted.is_ok();
+  if (!adopted) give_up(adopted.message());
+}
+
+Status ShmTest::adopt() {
+  const wire::Mac token = mac_of("shm token", nullptr);
+  for (int i = 0; i < kStrangersMax; ++i) {
+    Descriptor socket = accept_at(listener_);
+    if (!socket) break;
+    Descriptor memory;
+    wire::Mac shown{};
+    if (!nezha::transport::take(socket, shown, &memory) || !same_mac(token, shown)) continue;
+    auto segment = ShmSegment::adopt(memory);
+    if (!segment) return segment.status();
+    channel_ = {std::move(socket), std::move(*segment), false};
+    listener_.reset(-1);
+    return Status::ok();
+  }
+  return error(Code::unsupported, "the peer's memory did not arrive on the Unix socket");
+}
+
+void ShmTest::answer(bool can, Bytes& out) const {
+  std::array<std::byte, kAnswerBytes> bytes{};
+  wire::store_le(bytes.data(), kAnswerMagic);
+  bytes[4] = std::byte{can};
+  out.insert(out.end(), bytes.begin(), bytes.end());
+}
+
+void ShmTest::give_up(const std::string& why) {
+  channel_ = {};
+  listener_.reset(-1);
+  over_ = true;
+  if (required_ && dialler_) {
+    failure_ = "no shared memory with that rank of this host: " + why +
+               "; shm=auto takes loopback instead";
+    return;
+  }
+  log::warn_once("shm", "ranks of this host talk over loopback, as they cannot share memory: " + why);
+}
+
+}  // namespace nezha::transport

@@ -1,0 +1,98 @@
+// ShmWire: frames through memory that two ranks of one host share, one ring for each direction.
+//
+// Contract: see transport/wire.h. Owns the segment and the Unix socket between the two processes. In a
+// ring frames stand one behind the other, as in a TCP stream. Who is about to sleep says so in the ring;
+// the other then rings, which is a byte on the socket, for what the sleeper waits for: bytes to read, or
+// room to write. The end of the socket is the end of the peer, and is seen when what it had written
+// before has been read. What a peer may write where (its own index, the bytes) is checked or copied
+// before use: shm_ring.h.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/descriptor.h"
+#include "progress/loop.h"
+#include "transport/partial_frame.h"
+#include "transport/shm/shm_ring.h"
+#include "transport/shm/shm_segment.h"
+#include "transport/wire.h"
+
+namespace nezha::transport {
+
+// What two ranks have agreed on to talk through.
+struct ShmChannel {
+  Descriptor socket;  // non-blocking
+  std::unique_ptr<ShmSegment> segment;
+  bool is_maker = false;  // of the segment
+};
+
+class ShmWire final : public Wire, private progress::Pollable, private progress::Polled {
+ public:
+  ShmWire(progress::Loop& loop, ShmChannel channel, std::string name);
+  ~ShmWire() override { close(true); }
+
+  Status start(WireEvents& events) override;
+  size_t send(std::span<WorkRequest* const> frames) override;
+  bool has_output() const override { return held_bytes_ > 0; }
+  Use use_of(uint32_t number) override;
+  Status detach(uint32_t number) override;
+  uint64_t backlog_bytes() override;
+  Nanoseconds heard_at() override;
+  void close(bool in_order) override;
+  bool is_shared_memory() const override { return true; }
+
+ private:
+  // Room is given back, and bytes are shown, in pieces of this size, so that both ends work at once.
+  static constexpr size_t kPiece = 64 * 1024;
+  // Less room than this is not worth waking up for.
+  static constexpr size_t kWorthwhile = ShmSegment::kRingBytes / 4;
+  // Fairness: at most this much per turn of the loop from one wire.
+  static constexpr size_t kReceiveBytesPerTurn = 1024 * 1024;
+
+  void on_ready(uint32_t epoll_events) override;
+  bool poll() override;
+  Sleep may_sleep() override;
+  bool is_open() const { return channel_.segment != nullptr; }
+
+  // How much of the pieces went into the ring.
+  size_t put(const iovec* pieces, size_t count);
+  void push_rest();
+  bool copy_rest();
+  void show();
+  void ring();
+  // True when anything came.
+  bool receive();
+  size_t read_piece();
+  // Draws the consequences of what was read; false when the connection has ended.
+  bool advance();
+  void give_room();
+  bool look_for_room();
+  void break_ring();
+
+  progress::Loop& loop_;
+  WireEvents* events_ = nullptr;
+  ShmChannel channel_;  // without a segment: closed
+  ShmWriter writer_;
+  ShmReader reader_;
+  bool peer_ended_ = false;  // its socket has
+  bool asleep_ = false;      // the sign in the ring is ours
+
+  // Sending.
+  PartialFrame rest_;  // held_bytes_ of it are not in the ring
+  size_t unshown_ = 0;  // put, and the reader does not know yet
+  bool blocked_ = false;
+  uint32_t data_frames_ = 0;  // taken
+
+  // Receiving.
+  std::array<std::byte, wire::kHeaderBytes> header_;
+  Arrival* arrival_ = nullptr;  // null: a header is expected
+  size_t done_ = 0;             // of the header, or of payload and trailer
+  size_t kept_ = 0;             // read, and the room not given back yet
+  Nanoseconds heard_at_ = 0;
+};
+
+}  // namespace nezha::transport

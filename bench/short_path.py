@@ -1,0 +1,214 @@
+#!/usr/bin/env python3
+"""Short all_reduces beside their floor, in one lab, in turns; and what one of them makes the machine do.
+
+    .venv/bin/python bench/short_path.py [--nodes 4] [--rates 1gbit] [--bytes 4 1024] [--launches 5]
+    .venv/bin/python bench/short_path.py --counts [--spin-us 0]
+
+The floor (bench/floor.cc) is recursive doubling over plain TCP. Both are called in a loop on every node,
+Nezha from Python with a NumPy array; a launch's figure is the largest of the ranks' medians, and a column
+is the median of the launches. Each node keeps to its part of the machine's processors, as in `nezha
+bench`.
+
+--counts prints what a busy machine changes little: per operation and rank, the system calls and context
+switches (`perf stat`), and for rank 0 of Nezha instructions of the process itself, readings of the clock,
+locks and allocations (valgrind's callgrind), each the difference of a long run and a short one; what is
+not installed is left out. Frames are counted by the library. With --spin-us 0 nobody polls, so that
+waiting costs one system call.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Dict, List, Sequence
+
+from nezha.bench.cores import allowed, children_on, processors_of
+from nezha.lab import Lab
+
+HERE = Path(__file__).resolve().parent
+WARM_UP = 200
+SUBJECTS = ("nezha", "floor")
+EVENTS = {"raw_syscalls:sys_enter": "system calls", "context-switches": "context switches"}
+# What callgrind calls them.
+CALLS = {"clock readings": r"clock_gettime", "locks": r"pthread_mutex_(try)?lock",
+         "allocations": r"malloc"}
+
+
+def run_rank(count: int, sizes: Sequence[int]) -> None:
+    """One rank of Nezha: a line of JSON for each size, as the floor prints them."""
+    import numpy as np
+
+    import nezha
+
+    with nezha.init() as comm:
+        for size in sizes:
+            x = np.full(size // 4, comm.rank + 1, np.float32)
+            for _ in range(WARM_UP):
+                x.fill(comm.rank + 1)
+                comm.all_reduce(x)
+                assert (x == comm.world_size * (comm.world_size + 1) // 2).all()
+            x.fill(0)
+            stamps = [0] * (count + 1)
+            before, used = comm.stats(), time.process_time()
+            stamps[0] = time.perf_counter_ns()
+            for i in range(1, count + 1):
+                comm.all_reduce(x)
+                stamps[i] = time.perf_counter_ns()
+            used, after = time.process_time() - used, comm.stats()
+            times = np.diff(stamps) / 1e3
+            line = {"bytes": size, "p50_us": float(np.median(times)),
+                    "p99_us": float(np.percentile(times, 99)), "processor_us": used / count * 1e6}
+            for key in ("frames_sent", "acks_sent", "send_calls", "receive_calls", "polls", "sleeps"):
+                line[key] = (after[key] - before[key]) / count
+            print(json.dumps(line), flush=True)
+
+
+class Bench:
+    """A lab, and both subjects ready to run in it."""
+
+    def __init__(self, lab: Lab, scratch: Path, spin_us: float) -> None:
+        self.lab, self.scratch, self.spin_us = lab, scratch, spin_us
+        self.floor = scratch / "floor"
+        subprocess.run(["c++", "-std=c++20", "-O2", str(HERE / "floor.cc"), "-o", str(self.floor)],
+                       check=True)
+
+    def run(self, subject: str, count: int, sizes: Sequence[int], wrap: Any = None) -> List[List[Dict]]:
+        """The lines of every rank. wrap(rank): what stands before the rank's command."""
+        words = [str(size) for size in sizes]
+        nodes = self.lab.status()["nodes"]
+        addresses = ",".join(node["ports"][0]["address"].partition("/")[0] for node in nodes)
+        ranks = []
+        for rank in range(len(nodes)):
+            command = [sys.executable, __file__, "--rank", "--count", str(count), "--bytes", *words]
+            if subject == "floor":
+                command = [str(self.floor), str(rank), addresses, str(count), str(self.spin_us), *words]
+            # Under valgrind a rank is late.
+            env = {**self.lab.rank_env(rank), "NEZHA_SPIN_US": f"{self.spin_us:g}",
+                   "NEZHA_CONNECT_TIMEOUT_S": "300"}
+            with children_on(processors_of(rank, len(nodes), allowed())):
+                ranks.append(self.lab.popen(rank, [*(wrap(rank) if wrap else []), *command], env=env,
+                                            stdout=subprocess.PIPE, text=True))
+        texts = [rank.communicate()[0] for rank in ranks]
+        if any(rank.returncode for rank in ranks):
+            raise SystemExit(f"{subject} failed")
+        return [[json.loads(line) for line in text.splitlines()] for text in texts]
+
+    def counted(self, subject: str, count: int, size: int) -> Dict[str, float]:
+        """Events of `count` operations, and the run around them, of all ranks together."""
+        def files(rank: int) -> Path:
+            return self.scratch / f"perf-{rank}"
+
+        self.run(subject, count, [size], lambda rank: [
+            "perf", "stat", "-x,", "-e", ",".join(EVENTS), "-o", str(files(rank))])
+        found = dict.fromkeys(EVENTS.values(), 0.0)
+        for rank in range(len(self.lab)):
+            for line in files(rank).read_text().splitlines():
+                value, _, rest = line.partition(",")
+                for event, name in EVENTS.items():
+                    if event in rest:
+                        found[name] += float(value) / len(self.lab)
+        return found
+
+    def profiled(self, count: int, size: int) -> Dict[str, float]:
+        """Instructions and calls of rank 0 of Nezha, start and end included."""
+        out = self.scratch / "callgrind"
+        self.run("nezha", count, [size], lambda rank: [] if rank else [
+            "valgrind", "--tool=callgrind", "--log-file=/dev/null", f"--callgrind-out-file={out}"])
+        return read_callgrind(out.read_text())
+
+
+def read_callgrind(text: str) -> Dict[str, float]:
+    """Instructions, and how often the functions of CALLS were called."""
+    found = dict.fromkeys(CALLS, 0.0)
+    names: Dict[str, str] = {}
+    callee = ""
+    for line in text.splitlines():
+        if line.startswith(("fn=", "cfn=")):
+            number, _, name = line.partition("=")[2].partition(" ")
+            callee = names.setdefault(number, name)
+        elif line.startswith("calls="):
+            for what, pattern in CALLS.items():
+                if re.match(pattern, callee):
+                    found[what] += int(line[6:].split()[0])
+        elif line.startswith(("summary:", "totals:")):
+            found["instructions"] = float(line.split()[1])
+    return found
+
+
+def per_operation(measure: Any, short: int) -> Dict[str, float]:
+    """What an operation adds to measure(count): the slope between `short` and three times as many."""
+    few, many = measure(short), measure(3 * short)
+    return {name: (many[name] - few[name]) / (2 * short) for name in few}
+
+
+def print_times(bench: Bench, count: int, sizes: Sequence[int], launches: int) -> None:
+    """Both subjects in turns; a row for each size."""
+    seen: Dict[Any, List[float]] = {}
+    for _ in range(launches):
+        for subject in SUBJECTS:
+            ranks = bench.run(subject, count, sizes)
+            for index, size in enumerate(sizes):
+                for key in ("p50_us", "p99_us", "processor_us"):
+                    value = max(rank[index][key] for rank in ranks)
+                    seen.setdefault((subject, size, key), []).append(value)
+    print(f"{'bytes':>7} {'nezha us':>9} {'floor us':>9} {'ratio':>6} {'p99 us':>9} {'floor p99':>9} "
+          f"{'processor':>9} {'of floor':>9}")
+    for size in sizes:
+        row = [statistics.median(seen[subject, size, key]) for key in ("p50_us", "p99_us", "processor_us")
+               for subject in SUBJECTS]
+        print(f"{size:7} {row[0]:9.1f} {row[1]:9.1f} {row[0] / row[1]:6.2f} {row[2]:9.1f} {row[3]:9.1f} "
+              f"{row[4]:9.1f} {row[5]:9.1f}")
+
+
+def print_counts(bench: Bench, count: int, size: int) -> None:
+    """A row for each thing that is counted."""
+    rows: Dict[str, List[float]] = {}
+    for subject in SUBJECTS if shutil.which("perf") else ():
+        counts = per_operation(lambda n: bench.counted(subject, n, size), count)
+        for name, value in counts.items():
+            rows.setdefault(name, []).append(value)
+    ranks = [rank[0] for rank in bench.run("nezha", count, [size])]
+    for key in ("frames_sent", "acks_sent", "send_calls", "receive_calls", "polls", "sleeps"):
+        rows[key] = [statistics.mean(rank[key] for rank in ranks)]
+    if shutil.which("valgrind"):
+        for name, value in per_operation(lambda n: bench.profiled(n, size), count // 10).items():
+            rows[f"{name}, rank 0"] = [value]
+    print(f"{f'{size} B, per operation and rank':34} {'nezha':>10} {'floor':>10}")
+    for name, values in rows.items():
+        print(f"{name:34} " + " ".join(f"{value:10.2f}" for value in values))
+
+
+def main() -> None:
+    """Builds the lab, runs what was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--nodes", type=int, default=4, help="a power of two")
+    parser.add_argument("--rates", default="1gbit", help="of the rails; the floor uses the first")
+    parser.add_argument("--bytes", type=int, nargs="+", default=[4, 1024, 16384])
+    parser.add_argument("--count", type=int, default=4000, help="operations a size")
+    parser.add_argument("--launches", type=int, default=5)
+    parser.add_argument("--spin-us", type=float, default=50)
+    parser.add_argument("--counts", action="store_true")
+    parser.add_argument("--rank", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.rank:
+        return run_rank(given.count, given.bytes)
+    lab = Lab(nodes=given.nodes, rails=given.rates.split(","))
+    with lab, tempfile.TemporaryDirectory(prefix="nezha-short-") as scratch:
+        bench = Bench(lab, Path(scratch), given.spin_us)
+        if given.counts:
+            for size in given.bytes:
+                print_counts(bench, given.count, size)
+        else:
+            print_times(bench, given.count, given.bytes, given.launches)
+
+
+if __name__ == "__main__":
+    main()

@@ -161,13 +161,12 @@ void Engine::check_presence(Group& group, const OpRequest& request) {
 Status Engine::begin(Group& group, const OpRequest& request, Work& work) {
   if (group.failed.is_ok()) check_presence(group, request);
   if (!group.failed.is_ok()) return group.failed;
-  auto plan = plan_for(group, request);
-  if (!plan) return plan.status();
-  auto schedule = schedule_for(group, request, *plan);
-  if (!schedule) return schedule.status();
+  Choice fresh;
+  auto choice = choice_for(group, request, fresh);
+  if (!choice) return choice.status();
   try {
     if (group.idle.empty()) group.idle.push_back(std::make_unique<Execution>(*this, group));
-    group.idle.back()->prepare(request, *plan, *schedule.value(), group.next_op_seq, work);
+    group.idle.back()->prepare(request, (*choice)->plan, *(*choice)->schedule, group.next_op_seq, work);
     group.active.push_back(std::move(group.idle.back()));
     group.idle.pop_back();
   } catch (const std::bad_alloc&) {
@@ -212,9 +211,11 @@ bool Engine::start(Group& group, Execution& execution, uint64_t load) {
                      other->global_rank, other->header.op);
     return false;
   }
-  divide(group, execution.division, {execution.descriptor().collective, execution.bytes(), group.comm,
-                                     execution.avoid_rails()});
-  execution.start();
+  const Nanoseconds at = now();
+  divider_.begin(execution.division, *group.policy,
+                 {execution.descriptor().collective, execution.bytes(), group.comm,
+                  execution.avoid_rails()}, at);
+  execution.start(at);
   flight_.started(execution.work()->flight, execution.started_at());
   return group.failed.is_ok();
 }
@@ -244,8 +245,11 @@ void Engine::progress(Group& group) {
 
 void Engine::finish(Group& group, size_t index) {
   Execution& execution = *group.active[index];
-  if (!gate_.decides_about(execution.descriptor().collective)) learn(group, execution.division);
-  last_done_ = {now(), false, group.comm, execution.op_seq(), execution.descriptor(), -1};
+  const Nanoseconds at = now();
+  if (!gate_.decides_about(execution.descriptor().collective)) {
+    divider_.learn(execution.division, *group.policy, at);
+  }
+  last_done_ = {at, false, group.comm, execution.op_seq(), execution.descriptor(), -1};
   // Without memory for this it stays active, and whoever waits for it hears of the failure.
   group.idle.push_back(std::move(group.active[index]));
   group.active.erase(group.active.begin() + static_cast<std::ptrdiff_t>(index));

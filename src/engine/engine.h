@@ -238,6 +238,8 @@ class Engine final : public transport::ConnectionEvents, public progress::LoopCl
   Status begin(Group& group, const MessageRequest& request, Work& work);
   Group* park(uint32_t comm);
   bool may_serve(const Group* group, const wire::FrameHeader& header) const;
+  // What the ranks agree on; in `fresh` where it is not kept.
+  Result<const Choice*> choice_for(Group& group, const OpRequest& request, Choice& fresh);
   Result<schedule::Plan> plan_for(const Group& group, const OpRequest& request) const;
   Result<const schedule::Schedule*> schedule_for(Group& group, const OpRequest& request,
                                                  const schedule::Plan& plan);

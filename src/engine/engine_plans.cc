@@ -74,4 +74,24 @@ Result<const schedule::Schedule*> Engine::schedule_for(Group& group, const OpReq
   return found->second.get();
 }
 
+// Programs make the same few calls again and again, and what is agreed for them stays the same.
+Result<const Choice*> Engine::choice_for(Group& group, const OpRequest& request, Choice& fresh) {
+  const bool even = request.input_counts.empty() && request.output_counts.empty();
+  const auto kind = static_cast<uint64_t>(request.collective) * 31 + static_cast<uint64_t>(request.root);
+  Choice& kept = group.choices[(request.count * 7 + kind) % group.choices.size()];
+  if (kept.schedule != nullptr && even && kept.collective == request.collective &&
+      kept.dtype == request.dtype && kept.algorithm == request.algorithm && kept.root == request.root &&
+      kept.count == request.count) {
+    return &kept;
+  }
+  auto plan = plan_for(group, request);
+  if (!plan) return plan.status();
+  auto schedule = schedule_for(group, request, *plan);
+  if (!schedule) return schedule.status();
+  Choice& made = even ? kept : fresh;
+  made = {request.collective, request.dtype, request.algorithm, request.root, request.count, *plan,
+          schedule.value()};
+  return &made;
+}
+
 }  // namespace nezha::engine

@@ -69,9 +69,9 @@ void Execution::prepare(const OpRequest& request, const schedule::Plan& plan,
 
 Execution::~Execution() { NEZHA_CHECK(unreleased_ == 0); }
 
-void Execution::start() {
+void Execution::start(Nanoseconds now) {
   started_ = true;
-  started_at_ = engine_.now();
+  started_at_ = now;
   open_chunks();
 }
 
@@ -93,7 +93,8 @@ void Execution::open(uint32_t chunk) {
   at.output = map_.chunk(chunk, schedule::Side::output);
   at.steps.assign(at.program->steps.size(), StepSlot());
   for (size_t i = 0; i < at.steps.size(); ++i) {
-    if (map_.is_absent(chunk, range_of(at, at.program->steps[i]))) at.steps[i].state = StepState::done;
+    at.steps[i].range = find_range(at, at.program->steps[i]);
+    if (map_.is_absent(chunk, at.steps[i].range)) at.steps[i].state = StepState::done;
   }
   begin_round(at);
   deliver_early(at);
@@ -268,7 +269,7 @@ transport::Landing Execution::place(transport::Connection& connection, const wir
       return landing;
     }
     engine_.pool().give(slot.scratch);
-    slot = StepSlot();
+    slot.begin_again();
   }
   if (slot.state != StepState::waiting) {
     ++group_.counters.duplicates;
@@ -319,7 +320,7 @@ void Execution::landed(const wire::FrameHeader&, const transport::Landing& landi
 void Execution::landing_lost(const transport::Landing& landing) {
   StepSlot& slot = cursor(landing.chunk).steps[landing.step];
   engine_.pool().give(slot.scratch);
-  slot = StepSlot();
+  slot.begin_again();
 }
 
 void Execution::withdraw() {
@@ -330,7 +331,7 @@ void Execution::withdraw() {
     at.workspace = nullptr;
     for (StepSlot& slot : at.steps) {
       engine_.pool().give(slot.scratch);
-      slot = StepSlot();
+      slot.begin_again();
     }
   }
 }

@@ -64,7 +64,7 @@ class Execution final : public Activity {
   void prepare(const OpRequest& request, const schedule::Plan& plan,
                const schedule::Schedule& schedule, uint64_t op_seq, Work& work);
   // Opens the first chunks. Only one execution of a group runs its programs at a time: see group.h.
-  void start();
+  void start(Nanoseconds now);
   // Where an arriving frame of this operation goes.
   transport::Landing place(transport::Connection& connection, const wire::FrameHeader& header,
                            int member);
@@ -110,6 +110,8 @@ class Execution final : public Activity {
   struct StepSlot {
     StepState state = StepState::waiting;
     Buffer scratch;
+    schedule::Range range;  // what the step reads or writes
+    void begin_again() { state = StepState::waiting, scratch = Buffer(); }
   };
   struct Cursor {
     uint32_t chunk = 0;
@@ -149,10 +151,13 @@ class Execution final : public Activity {
   void note_answer(int member, const wire::FrameHeader& header);
   // Index of the receiving step with this identity; -1 when the program has none.
   int find_step(const Cursor& at, int member, uint16_t stage, uint16_t slot) const;
-  schedule::Range range_of(const Cursor& at, const schedule::Step& step) const {
+  schedule::Range find_range(const Cursor& at, const schedule::Step& step) const {
     const auto side = step.from_input ? schedule::Side::input : schedule::Side::output;
     return map_.parts(step.from_input ? at.input : at.output, at.program->parts, step.part_begin,
                       step.part_end, side);
+  }
+  schedule::Range range_of(const Cursor& at, const schedule::Step& step) const {
+    return at.steps[static_cast<size_t>(&step - at.program->steps.data())].range;
   }
   uint32_t bytes_of(const Cursor& at, const schedule::Step& step) const {
     return static_cast<uint32_t>(range_of(at, step).size() * element_bytes_);

@@ -81,8 +81,9 @@ std::byte* Execution::workspace_at(Cursor& at, Range range) {
 }
 
 std::byte* Execution::target_of(Cursor& at, const Step& step) {
-  const Range range =
-      map_.parts(at.output, at.program->parts, step.part_begin, step.part_end, Side::output);
+  const Range range = !step.from_input ? range_of(at, step)
+                                       : map_.parts(at.output, at.program->parts, step.part_begin,
+                                                    step.part_end, Side::output);
   return step.in_workspace ? workspace_at(at, range) : output_at(range);
 }
 

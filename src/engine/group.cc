@@ -4,7 +4,9 @@ namespace nezha::engine {
 
 void EarlyStore::put(EarlyFrame& frame) {
   // At the end of its chain: frames of one transfer order keep their order.
-  EarlyFrame** link = &heads_[bucket(frame.header.op_seq, frame.header.chunk)];
+  const size_t at = bucket(frame.header.op_seq, frame.header.chunk);
+  used_[at / kBits] |= uint64_t{1} << (at % kBits);
+  EarlyFrame** link = &heads_[at];
   while (*link != nullptr) link = &(*link)->next;
   frame.next = nullptr;
   *link = &frame;
@@ -12,26 +14,27 @@ void EarlyStore::put(EarlyFrame& frame) {
 }
 
 EarlyFrame* EarlyStore::take(uint64_t op_seq, uint32_t chunk) {
-  for (EarlyFrame** link = &heads_[bucket(op_seq, chunk)]; *link != nullptr; link = &(*link)->next) {
-    EarlyFrame* frame = *link;
-    if (frame->header.op_seq == op_seq && frame->header.chunk == chunk) {
-      *link = frame->next;
-      --count_;
-      return frame;
-    }
+  const size_t at = bucket(op_seq, chunk);
+  for (EarlyFrame** link = &heads_[at]; *link != nullptr; link = &(*link)->next) {
+    const wire::FrameHeader& header = (*link)->header;
+    if (header.op_seq == op_seq && header.chunk == chunk) return unlink(at, link);
   }
   return nullptr;
 }
 
 EarlyFrame* EarlyStore::take_any() {
-  for (EarlyFrame*& head : heads_) {
-    if (head == nullptr) continue;
-    EarlyFrame* frame = head;
-    head = frame->next;
-    --count_;
-    return frame;
+  for (size_t at = 0; at < kBuckets; ++at) {
+    if (heads_[at] != nullptr) return unlink(at, &heads_[at]);
   }
   return nullptr;
+}
+
+EarlyFrame* EarlyStore::unlink(size_t bucket, EarlyFrame** link) {
+  EarlyFrame* const frame = *link;
+  *link = frame->next;
+  if (heads_[bucket] == nullptr) used_[bucket / kBits] &= ~(uint64_t{1} << (bucket % kBits));
+  --count_;
+  return frame;
 }
 
 Group::Group() = default;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -46,6 +47,17 @@ struct Member {
   transport::WorkQueue blocked;  // out of credit, in the order of posting
 };
 
+// What the ranks agreed on for one call, kept for the next one like it.
+struct Choice {
+  Collective collective = Collective::all_reduce;
+  Dtype dtype = Dtype::float32;
+  Algorithm algorithm = Algorithm::automatic;  // as called
+  int root = 0;
+  uint64_t count = 0;
+  schedule::Plan plan;
+  const schedule::Schedule* schedule = nullptr;  // null: nothing is kept here
+};
+
 // A frame that arrived before its operation or chunk was open here.
 struct EarlyFrame {
   EarlyFrame* next = nullptr;
@@ -75,18 +87,24 @@ class EarlyStore {
   template <class Wanted>
   const EarlyFrame* find(uint64_t op_seq, Wanted wanted) const {
     if (empty()) return nullptr;
-    for (const EarlyFrame* head : heads_) {
-      for (const EarlyFrame* frame = head; frame != nullptr; frame = frame->next) {
-        if (frame->header.op_seq == op_seq && wanted(*frame)) return frame;
+    for (size_t word = 0; word < used_.size(); ++word) {
+      for (uint64_t left = used_[word]; left != 0; left &= left - 1) {
+        const size_t at = word * kBits + static_cast<size_t>(std::countr_zero(left));
+        for (const EarlyFrame* frame = heads_[at]; frame != nullptr; frame = frame->next) {
+          if (frame->header.op_seq == op_seq && wanted(*frame)) return frame;
+        }
       }
     }
     return nullptr;
   }
 
  private:
-  static constexpr size_t kBuckets = 256;
+  static constexpr size_t kBits = 64;
+  static constexpr size_t kBuckets = 4 * kBits;
   static size_t bucket(uint64_t op_seq, uint32_t chunk) { return (op_seq * 31 + chunk) % kBuckets; }
+  EarlyFrame* unlink(size_t bucket, EarlyFrame** link);
   std::array<EarlyFrame*, kBuckets> heads_{};
+  std::array<uint64_t, kBuckets / kBits> used_{};  // a bit for each bucket that is not empty
   size_t count_ = 0;
 };
 
@@ -126,6 +144,7 @@ struct Group {
   // By collective, algorithm, root, and whether results are held (schedule/aggregation.h).
   using ScheduleKey = std::tuple<Collective, Algorithm, int, bool>;
   std::map<ScheduleKey, std::unique_ptr<schedule::Schedule>> schedules;
+  std::array<Choice, 16> choices;  // by Engine::choice_for
 
   int world_size() const { return static_cast<int>(members.size()); }
   bool has_nodes() const { return !tree.parent.empty(); }

@@ -12,10 +12,11 @@ using control::Shares;
 
 void RailDivider::begin(Division& division, control::Policy& policy, const control::OpClass& op,
                         Nanoseconds now) {
-  division = Division();
   division.op = op;
   division.begun_at = now;
-  if (rails_ < 2) return;
+  if (rails_ < 2) return;  // nothing is divided, or accounted for
+  std::fill_n(division.use.begin(), rails_, Division::Use());
+  division.whole = true;
   const Snapshots& rails = seen(now);
   decided(division, policy.shares(op, std::span(rails).first(rails_)), rails, now);
 }

@@ -55,7 +55,7 @@ TAKE_OVER = """if (landing.generation > generation) return false;
 
 LANDING_LOST = """StepSlot& slot = cursor(landing.chunk).steps[landing.step];
   engine_.pool().give(slot.scratch);
-  slot = StepSlot();"""
+  slot.begin_again();"""
 
 DIAL_FAILED = """under_way_ = false;
   if (answered) patience_ = std::min(2 * patience_, kPatienceMax);"""
@@ -82,7 +82,7 @@ BUGS: List[Bug] = [
         "if (step_index >= at.program->round_ends[at.round]) return;",
         ";", "order of arrival decides the sum"),
     Bug("half_a_step_counts", EXECUTION, LANDING_LOST,
-        LANDING_LOST.replace("slot = StepSlot();", "slot.state = StepState::done;"),
+        LANDING_LOST.replace("slot.begin_again();", "slot.state = StepState::done;"),
         "half a chunk is taken for landed"),
     Bug("older_copy_takes_over", EVENTS, TAKE_OVER, "link.connection->abandon_landing(i);",
         "generation ignored: both copies abandoned or the wrong one acknowledged"),

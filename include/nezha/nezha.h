@@ -96,7 +96,8 @@ typedef struct nezha_op_options {
   double factor;         /* NEZHA_PREMUL_SUM; 1.0 otherwise */
   double timeout_s;      /* <= 0: the communicator's */
   const char* algorithm; /* NULL or "auto": chosen by cost. Must be equal on all ranks. */
-  int will_wait;         /* 1: nezha_wait follows at once, so no other thread is woken to help */
+  int will_wait;         /* 1: nezha_wait would follow at once: the call itself waits, for up to 0.1 s.
+                            What is over by then has no handle (NULL), and the answer is its outcome. */
 } nezha_op_options;
 
 /* Joins the job: meets the other ranks in the store, finds and tests the rails, connects. Collective. */

@@ -87,13 +87,13 @@ bool Operation::wait_in_slices(double timeout_s, bool signals) {
 }
 
 void Operation::wait_blocking() {
-  while (!wait_slice(kSliceSeconds)) {
+  do {
     if (PyErr_CheckSignals() == 0) continue;
     nb::python_error interrupted;
     abort();
     wait_quietly(-1);
     throw interrupted;
-  }
+  } while (!wait_slice(kSliceSeconds));
 }
 
 void Operation::complete(std::unique_ptr<Failure> failure) {

@@ -37,9 +37,10 @@ class Operation {
   nezha_comm_t comm() const { return lease_->raw(); }
   const char* name() const { return name_; }
 
-  // `issue` makes the C call that fills the work handle. With `block`, waits for the outcome: a
-  // Python signal handler that raises (Ctrl-C) aborts the communicator, because the memory must not
-  // be written any more when the exception is seen. Throws the operation's error.
+  // `issue` makes the C call that fills the work handle, or leaves it NULL where the operation is over.
+  // With `block`, waits for the outcome: a Python signal handler that raises (Ctrl-C) aborts the
+  // communicator, because the memory must not be written any more when the exception is seen. Throws the
+  // operation's error.
   template <class Issue>
   void start(Issue&& issue, bool block);
 
@@ -81,14 +82,12 @@ void Operation::start(Issue&& issue, bool block) {
     const nezha_code code = issue(lease_->raw(), &work_);
     if (code != NEZHA_OK) failure = std::make_unique<Failure>(failure_of(code));
   }
-  if (failure) {
+  if (failure || work_ == nullptr) {
     complete(std::move(failure));
-    outcome();
-  }
-  if (block) {
+  } else if (block) {
     wait_blocking();
-    outcome();
   }
+  if (done_) outcome();
 }
 
 }  // namespace nezha::python

@@ -60,6 +60,15 @@ Status check(nezha_work_t work);
 // `given` may be null.
 Status read_options(const nezha_op_options* given, context::CallOptions* out);
 
+// To a caller that would have waited at once, what is over goes as its outcome.
+inline Status hand_out(std::unique_ptr<nezha_work> handle, const context::CallOptions& options,
+                       nezha_work_t* out) {
+  *out = nullptr;
+  if (options.will_wait && handle->is_done()) return handle->status();
+  *out = handle.release();
+  return Status::ok();
+}
+
 // Runs `call(communicator, options, work)`; with `out` the operation goes on behind a handle.
 template <class Call>
 nezha_code operation(nezha_comm_t comm, const nezha_op_options* given, nezha_work_t* out,
@@ -73,8 +82,7 @@ nezha_code operation(nezha_comm_t comm, const nezha_op_options* given, nezha_wor
     auto handle = std::make_unique<nezha_work>();
     handle->communicator = &communicator;
     NEZHA_RETURN_IF_ERROR(call(communicator, options, &handle->work));
-    *out = handle.release();
-    return Status::ok();
+    return hand_out(std::move(handle), options, out);
   });
 }
 

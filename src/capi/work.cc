@@ -26,8 +26,7 @@ nezha_code nezha_group_end(nezha_comm_t comm, const nezha_op_options* given, nez
     auto handle = std::make_unique<nezha_work>();
     handle->communicator = comm->communicator.get();
     NEZHA_RETURN_IF_ERROR(comm->communicator->group_end(options, &handle->batch));
-    *out = handle.release();
-    return Status::ok();
+    return nezha::capi::hand_out(std::move(handle), options, out);
   });
 }
 

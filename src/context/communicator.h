@@ -30,7 +30,8 @@ namespace nezha::context {
 struct CallOptions {
   double factor = 1.0;
   double timeout_s = 0;  // <= 0: the context's
-  bool will_wait = false;  // the caller waits at once: no need to wake the background thread
+  // With a work: the call itself waits, at most for kWaitAtOnce; its caller goes on waiting.
+  bool will_wait = false;
   Algorithm algorithm = Algorithm::automatic;
 };
 
@@ -108,6 +109,8 @@ class Communicator {
   Status load_table(const std::string& json);
 
  private:
+  static constexpr Nanoseconds kWaitAtOnce = 100 * kMillisecond;
+
   // Without a group, so that one that exists needs no memory any more to find its owner.
   explicit Communicator(std::shared_ptr<Context> context) : context_(std::move(context)) {}
   Status take(engine::Group& group);
@@ -129,6 +132,8 @@ class Communicator {
   Status submit(const engine::OpRequest& request, engine::Work& work);
   Status submit(const engine::MessageRequest& request, engine::Work& work);
   Algorithm choose(const engine::OpRequest& request, Algorithm asked) const;
+  template <class Done>
+  void stay(progress::Loop::Baton& baton, Done done, bool blocks, const CallOptions& options);
   template <class Done>
   bool wait_for(Done done, Nanoseconds deadline);
   // The batch that this thread is filling; null when there is none.

@@ -19,6 +19,7 @@ Algorithm Communicator::choose(const engine::OpRequest& request, Algorithm asked
   if (own != nullptr && own->does(request.collective, world_size_, request.root) && fits(own->shape)) {
     return Algorithm::file;
   }
+  if (config.algorithm == name_of(Algorithm::automatic)) return Algorithm::automatic;
   auto configured = parse_algorithm(config.algorithm);
   const schedule::AlgorithmEntry* entry =
       configured ? schedule::find_algorithm(request.collective, *configured) : nullptr;
@@ -60,19 +61,29 @@ Status Communicator::carry_out(Request& request, const CallOptions& options, eng
   const double timeout_s = options.timeout_s > 0 ? options.timeout_s : context_->timeout_s();
   request.deadline = deadline_after(loop.clock(), timeout_s);
   engine::Work own;
+  engine::Work& started = work != nullptr ? *work : own;
   bool work_left = false;
   {
     Loop::Baton baton(loop);
-    NEZHA_RETURN_IF_ERROR(submit(request, work != nullptr ? *work : own));
+    NEZHA_RETURN_IF_ERROR(submit(request, started));
+    stay(baton, [&] { return started.is_done(); }, work == nullptr, options);
     work_left = context_->has_work();
   }
-  if (work == nullptr) {
+  if (work == nullptr && !own.is_done()) {  // another thread asked for the baton
     wait(own, kNever);
-    return own.status();
+  } else if (work_left && (started.is_done() || !options.will_wait)) {
+    // What still has to move while the caller computes is the background thread's.
+    loop.kick();
   }
-  // What still has to move while the caller computes is the background thread's.
-  if (work_left && !options.will_wait) loop.kick();
-  return Status::ok();
+  return work == nullptr ? own.status() : Status::ok();
+}
+
+// Who waits for what has just been started drives at once, without giving the baton back in between.
+template <class Done>
+void Communicator::stay(Loop::Baton& baton, Done done, bool blocks, const CallOptions& options) {
+  if (!blocks && !options.will_wait) return;
+  const Nanoseconds deadline = blocks ? kNever : context_->loop().clock().now() + kWaitAtOnce;
+  baton.drive_until(done, deadline);
 }
 
 // --------------------------------------------------------------------------------- waiting
@@ -80,12 +91,9 @@ Status Communicator::carry_out(Request& request, const CallOptions& options, eng
 template <class Done>
 bool Communicator::wait_for(Done done, Nanoseconds deadline) {
   if (done()) return true;
-  context_->loop().drive_until(done, deadline);
+  // Where another thread was the last to drive, that one looks after what is left.
   bool work_left = false;
-  {
-    Loop::Baton baton(context_->loop());
-    work_left = context_->has_work();
-  }
+  context_->loop().drive_until(done, deadline, [&] { work_left = context_->has_work(); });
   if (work_left) context_->loop().kick();
   return done();
 }
@@ -159,14 +167,16 @@ Status Communicator::group_end(const CallOptions& options, std::unique_ptr<Batch
     Loop::Baton baton(loop);
     started.start([this](const auto& request, engine::Work& work) { return submit(request, work); },
                   loop.clock(), timeout_s);
+    stay(baton, [&] { return started.is_done(); }, batch == nullptr, options);
     work_left = context_->has_work();
   }
-  if (batch == nullptr) {
+  if (batch == nullptr && !started.is_done()) {
     wait(started, kNever);
-    return started.status();
+  } else if (work_left && (started.is_done() || !options.will_wait)) {
+    loop.kick();
   }
+  if (batch == nullptr) return started.status();
   *batch = std::move(*closed);
-  if (work_left && !options.will_wait) loop.kick();
   return Status::ok();
 }
 

@@ -96,10 +96,12 @@ void Loop::remove_polled(Polled* polled) {
   polled_.erase(found);
 }
 
-void Loop::kick() {
+void Loop::kick(bool at_once) {
   {
     std::lock_guard lock(mutex_);
+    if (kicked_ && !at_once) return;  // it is awake
     kicked_ = true;
+    at_once_ = at_once;
   }
   background_changed_.notify_one();
 }
@@ -167,8 +169,10 @@ int Loop::poll(int timeout_ms) {
   return std::max(count, 0);
 }
 
-int Loop::spin(Nanoseconds until, bool* news) {
+int Loop::spin(Nanoseconds deadline, bool* news) {
   int count = poll(0);
+  if (count != 0) return count;  // then nobody asks how late it is
+  const Nanoseconds until = std::min(deadline, clock_.now() + spin_ns_);
   while (count == 0 && !contended() && clock_.now() < until) {
     if (*news = ask_polled(); *news) break;
     sched_yield();
@@ -217,14 +221,13 @@ int Loop::limit_sleep(int timeout_ms) {
 }
 
 int Loop::turn(Nanoseconds deadline, bool may_spin) {
-  Nanoseconds now = clock_.now();
   int count = 0;
   bool news = false;
   const Nanoseconds until = std::min(deadline, client_->next_wakeup());
-  if (!polled_.empty() && until > now && pause_to_gather(until)) {
+  if (!polled_.empty() && until > clock_.now() && pause_to_gather(until)) {
     count = poll(0);
   } else if (may_spin && spin_ns_ > 0) {
-    count = spin(std::min(deadline, now + spin_ns_), &news);
+    count = spin(deadline, &news);
   }
   if (count == 0 && !news) {
     int timeout_ms = -1;
@@ -265,6 +268,18 @@ void Loop::serve() {
   client_->run(clock_.now());
 }
 
+// Whoever has started one operation often starts the next, or waits, at once. To drive in between costs
+// two hand-overs of the baton for each call.
+void Loop::let_callers_go_on(std::unique_lock<std::mutex>& lock) {
+  constexpr int kPausesMax = 20;
+  for (int pauses = 0; pauses < kPausesMax; ++pauses) {
+    const uint64_t before = acquisitions_.load();
+    background_changed_.wait_for(lock, std::chrono::nanoseconds(kPause),
+                                 [&] { return stopping_ || at_once_; });
+    if (stopping_ || at_once_ || acquisitions_.load() == before) return;
+  }
+}
+
 void Loop::background() {
   std::unique_lock lock(mutex_);
   uint64_t seen = acquisitions_.load();
@@ -272,7 +287,8 @@ void Loop::background() {
     const bool woken = background_changed_.wait_for(
         lock, std::chrono::nanoseconds(kIdleBeforeBackground),
         [&] { return stopping_ || kicked_; });
-    kicked_ = false;
+    if (woken) let_callers_go_on(lock);
+    kicked_ = at_once_ = false;
     const uint64_t current = acquisitions_.load();
     const bool idle = current == seen;
     seen = current;

@@ -77,6 +77,10 @@ struct LoopCounters {
 };
 
 class Loop {
+  struct Nothing {
+    void operator()() const {}
+  };
+
  public:
   // `exhausted` when epoll or eventfd cannot be created.
   static Result<std::unique_ptr<Loop>> create(const Clock& clock, Nanoseconds spin_ns);
@@ -108,6 +112,11 @@ class Loop {
     Baton& operator=(const Baton&) = delete;
     // One pass without sleeping.
     void drive_once() { loop_.turn(0, false); }
+    // Drives until `done()`, `deadline`, or somebody else asks for the baton.
+    template <class Done>
+    void drive_until(Done done, Nanoseconds deadline) {
+      loop_.drive(done, deadline);
+    }
     // Drives until `done()` or `deadline` and gives way to nobody: for the end of a loop's life.
     template <class Done>
     void drive_to_the_end(Done done, Nanoseconds deadline) {
@@ -125,7 +134,7 @@ class Loop {
     explicit Visit(Loop& loop) : loop_(loop) { loop_.acquire(); }
     ~Visit() {
       loop_.release();
-      loop_.kick();
+      loop_.kick(true);
     }
     Visit(const Visit&) = delete;
     Visit& operator=(const Visit&) = delete;
@@ -136,36 +145,43 @@ class Loop {
 
   // Any thread, without the baton: returns when `done()` holds or `deadline` has passed, and says
   // which. Drives the loop, or sleeps while another thread drives it. `done` may be called without
-  // the baton, so it must read atomics only.
-  template <class Done>
-  bool drive_until(Done done, Nanoseconds deadline) {
+  // the baton, so it must read atomics only. `leaving` is called with it, before it is given back.
+  template <class Done, class Leaving = Nothing>
+  bool drive_until(Done done, Nanoseconds deadline, Leaving leaving = {}) {
     while (!done()) {
       if (deadline != kNever && clock_.now() >= deadline) return false;
       if (!acquire_if_free()) {
         sleep_behind_driver(deadline);
         continue;
       }
-      // Whoever only wants to look or to add something gets its turn at once.
-      while (!done() && !contended() && (deadline == kNever || clock_.now() < deadline)) {
-        turn(deadline, true);
-        if (sleepers_.load(std::memory_order_relaxed) > 0) wake_sleepers();
-      }
+      drive(done, deadline);
+      leaving();
       release();
     }
     return true;
   }
 
-  // Any thread: there is work for the background thread now.
-  void kick();
+  // Any thread: there is work for the background thread. Unless `at_once`, it first lets callers go on
+  // who take the baton again within kPause.
+  void kick(bool at_once = false);
   const Clock& clock() const { return clock_; }
   const LoopCounters& counters() const { return counters_; }
 
  private:
   static constexpr int kEventsPerReap = 64;
   static constexpr Nanoseconds kIdleBeforeBackground = 5 * kMillisecond;
+  static constexpr Nanoseconds kPause = 50 * kMicrosecond;
 
   Loop(const Clock& clock, Nanoseconds spin_ns) : clock_(clock), spin_ns_(spin_ns) {}
 
+  // With the baton. Whoever only wants to look or to add something gets its turn at once.
+  template <class Done>
+  void drive(Done& done, Nanoseconds deadline) {
+    while (!done() && !contended() && (deadline == kNever || clock_.now() < deadline)) {
+      turn(deadline, true);
+      if (sleepers_.load(std::memory_order_relaxed) > 0) wake_sleepers();
+    }
+  }
   void acquire();
   bool acquire_if_free();
   void release();
@@ -176,11 +192,12 @@ class Loop {
   int turn(Nanoseconds deadline, bool may_spin);
   void serve();
   int poll(int timeout_ms);
-  int spin(Nanoseconds until, bool* news);
+  int spin(Nanoseconds deadline, bool* news);
   bool ask_polled();
   int limit_sleep(int timeout_ms);
   bool pause_to_gather(Nanoseconds until);
   void wake();
+  void let_callers_go_on(std::unique_lock<std::mutex>& lock);
   void background();
 
   const Clock& clock_;
@@ -209,6 +226,7 @@ class Loop {
   std::condition_variable background_changed_;
   bool stopping_ = false;
   bool kicked_ = false;
+  bool at_once_ = false;
   std::atomic<uint64_t> acquisitions_{0};
 };
 

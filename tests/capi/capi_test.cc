@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -123,6 +124,45 @@ TEST(CApi, StructSizes) {
   EXPECT_EQ(nezha_barrier(comm, &call, nullptr), NEZHA_INVALID_ARGUMENT);
   EXPECT_NE(std::string(nezha_last_error()).find("no_such_algorithm"), std::string::npos);
   nezha_destroy(comm);
+}
+
+TEST(CApi, ACallerWhoWouldWaitGetsAHandleOfWhatIsNotOverOnly) {
+  nezha_op_options call{};
+  call.struct_size = sizeof(call);
+  call.factor = 1.0;
+  call.will_wait = 1;
+  std::atomic<bool> has_handle{false};
+  with_world(2, [&](int rank, nezha_comm_t comm) {
+    nezha_work_t work = nullptr;
+    int32_t value = 7;
+    if (rank == 1) {
+      while (!has_handle.load()) std::this_thread::yield();
+      ASSERT_EQ(nezha_send(comm, &value, 1, NEZHA_INT32, 0, 0, nullptr, nullptr), NEZHA_OK);
+      return;
+    }
+    ASSERT_EQ(nezha_recv(comm, &value, 1, NEZHA_INT32, 1, 0, &call, &work), NEZHA_OK)
+        << nezha_last_error();
+    EXPECT_NE(work, nullptr);  // nobody has sent it
+    value = 0;
+    has_handle.store(true);
+    EXPECT_EQ(nezha_wait(work, 0), NEZHA_OK) << nezha_last_error();
+    EXPECT_EQ(value, 7);
+    nezha_work_free(work);
+  });
+  nezha_comm_t alone = nullptr;
+  const nezha_init_options options = options_of(0, 1, "hash://alone", "");
+  ASSERT_EQ(nezha_init(&options, &alone), NEZHA_OK) << nezha_last_error();
+  int32_t value = 3;
+  nezha_work_t work = reinterpret_cast<nezha_work_t>(&value);  // to be overwritten
+  ASSERT_EQ(nezha_all_reduce(alone, &value, &value, 1, NEZHA_INT32, NEZHA_SUM, &call, &work), NEZHA_OK);
+  EXPECT_EQ(work, nullptr);
+  EXPECT_EQ(value, 3);
+  ASSERT_EQ(nezha_group_begin(alone), NEZHA_OK);
+  ASSERT_EQ(nezha_all_reduce(alone, &value, &value, 1, NEZHA_INT32, NEZHA_SUM, &call, nullptr), NEZHA_OK);
+  work = reinterpret_cast<nezha_work_t>(&value);
+  EXPECT_EQ(nezha_group_end(alone, &call, &work), NEZHA_OK) << nezha_last_error();
+  EXPECT_EQ(work, nullptr);
+  nezha_destroy(alone);
 }
 
 TEST(CApi, TextsFitOrSayWhatTheyNeed) {

@@ -177,6 +177,26 @@ TEST_F(LoopTest, TheBackgroundThreadStaysAwakeWhenMoreIsExpected) {
   }
 }
 
+// As a program does that starts one operation after the other and waits for them later.
+TEST_F(LoopTest, ACallerWhoGoesOnDoesNotShareTheBatonWithTheBackgroundThread) {
+  constexpr uint64_t kCalls = 2000;
+  Signal signal(false);
+  add(signal);
+  ASSERT_TRUE(loop_->start().is_ok());
+  for (uint64_t call = 0; call < kCalls; ++call) {
+    { Loop::Baton baton(*loop_); }
+    loop_->kick();
+  }
+  {
+    Loop::Baton baton(*loop_);
+    EXPECT_LT(loop_->counters().handovers, kCalls / 4);
+  }
+  signal.signal();  // and then it is the background thread's turn
+  while (signal.calls.load() == 0) std::this_thread::yield();
+  loop_->stop();
+  remove(signal);
+}
+
 // As a thread does that reports statistics again and again.
 TEST_F(LoopTest, LooksInQuickSuccessionDoNotKeepTheBackgroundThreadAway) {
   Signal signal(false);

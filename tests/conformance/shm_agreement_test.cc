@@ -122,10 +122,18 @@ TEST_F(ShmAgreement, StrangersAtTheSocketAreNotHeard) {
     auto stranger = connect_to(offered_name());
     ASSERT_TRUE(stranger.is_ok()) << stranger.status().to_string();
     const wire::Mac nonsense{};
-    if (i == 1) EXPECT_EQ(write(stranger->get(), "x", 1), 1);
-    if (i == 2) EXPECT_TRUE(pass(*stranger, nonsense, memory).is_ok());
-    if (i == 3) EXPECT_EQ(write(stranger->get(), nonsense.data(), nonsense.size()), 32);
-    if (i == 4) EXPECT_TRUE(pass(*stranger, std::span(nonsense).first(5), memory).is_ok());
+    if (i == 1) {
+      EXPECT_EQ(write(stranger->get(), "x", 1), 1);
+    }
+    if (i == 2) {
+      EXPECT_TRUE(pass(*stranger, nonsense, memory).is_ok());
+    }
+    if (i == 3) {
+      EXPECT_EQ(write(stranger->get(), nonsense.data(), nonsense.size()), 32);
+    }
+    if (i == 4) {
+      EXPECT_TRUE(pass(*stranger, std::span(nonsense).first(5), memory).is_ok());
+    }
     if (i != 5) strangers.push_back(std::move(*stranger));
   }
   const int before = testing::open_descriptors();
@@ -196,11 +204,11 @@ TEST(ShmSegments, OnlySealedMemoryOfTheRightSizeIsTaken) {
     EXPECT_EQ(fcntl(made.get(), F_ADD_SEALS, seals), 0);
     return made;
   };
-  constexpr int kAll = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-  EXPECT_TRUE(ShmSegment::adopt(memory_of(size, kAll)).is_ok());
-  EXPECT_FALSE(ShmSegment::adopt(memory_of(size - 4096, kAll)).is_ok());
+  constexpr int kSealed = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+  EXPECT_TRUE(ShmSegment::adopt(memory_of(size, kSealed)).is_ok());
+  EXPECT_FALSE(ShmSegment::adopt(memory_of(size - 4096, kSealed)).is_ok());
   EXPECT_FALSE(ShmSegment::adopt(memory_of(size, F_SEAL_GROW)).is_ok());
-  EXPECT_FALSE(ShmSegment::adopt(memory_of(size, kAll | F_SEAL_WRITE)).is_ok());
+  EXPECT_FALSE(ShmSegment::adopt(memory_of(size, kSealed | F_SEAL_WRITE)).is_ok());
   Descriptor null(open("/dev/null", O_RDWR | O_CLOEXEC));
   EXPECT_FALSE(ShmSegment::adopt(null).is_ok());
   EXPECT_FALSE(ShmSegment::adopt(Descriptor()).is_ok());

@@ -2,7 +2,7 @@
 //
 // Contract
 //   Owner    Context owns the client, each Communicator its group, which goes first. Every call with the
-//            loop's baton held, unless it says otherwise.
+//            loop's progress lock held, unless it says otherwise.
 //   Errors   a lost node is none: what it left undone is done over the host rails, with the same bits on
 //            every rank.
 #pragma once
@@ -27,7 +27,7 @@ class AggregationGroup {
   // As Engine::submit.
   virtual Status submit(const engine::OpRequest& request, engine::Work& work) = 0;
   // Waits until all ranks use the node, or until it is known that they will not do so soon: at most two
-  // seconds. All ranks call it, before the first operation and without the baton.
+  // seconds. All ranks call it, before the first operation and without the progress lock.
   virtual void settle() = 0;
 };
 
@@ -41,8 +41,8 @@ class AggregationClient {
     uint64_t run = 0;                            // the number of this world of ranks
     std::vector<transport::RailAddress> rails;   // to know which of them use the same device
   };
-  // Blocking, at most a second, and without the baton. `invalid_argument` for a configuration without a
-  // job's key, a key that is none, or a node to which no device leads.
+  // Blocking, at most a second, and without the progress lock. `invalid_argument` for a configuration
+  // without a job's key, a key that is none, or a node to which no device leads.
   static Result<std::unique_ptr<AggregationClient>> create(const Config& config, const Rank& rank,
                                                            progress::Loop& loop, engine::Engine& hosts);
   virtual ~AggregationClient() = default;

@@ -29,7 +29,7 @@ class Batch {
   void add(const engine::MessageRequest& request, double timeout_s);
   size_t size() const { return items_.size(); }
 
-  // With the loop's baton held. `timeout_s` is for those that have none of their own.
+  // With the loop's progress lock held. `timeout_s` is for those that have none of their own.
   template <class Submit>
   void start(Submit submit, const Clock& clock, double timeout_s);
   bool is_done() const;

@@ -53,7 +53,7 @@ Result<std::unique_ptr<Communicator>> Communicator::world(std::shared_ptr<Contex
   request.costs = context->costs();
   engine::Group* group = nullptr;
   {
-    Loop::Baton baton(context->loop());
+    Loop::Lock lock(context->loop());
     auto created = context->engine().create_group(std::move(request));
     if (!created) return created.status();
     group = *created;
@@ -69,7 +69,7 @@ Result<std::unique_ptr<Communicator>> Communicator::world(std::shared_ptr<Contex
 Communicator::~Communicator() {
   if (group_ == nullptr) return;
   save_table_file();
-  Loop::Baton baton(context_->loop());
+  Loop::Lock lock(context_->loop());
   aggregation_.reset();
   context_->engine().destroy_group(*group_);
 }
@@ -80,7 +80,7 @@ Status Communicator::take(engine::Group& group) {
   rank_ = group.rank;
   world_size_ = group.world_size();
   if (context_->aggregation() == nullptr || world_size_ < 2) return Status::ok();
-  Loop::Baton baton(context_->loop());
+  Loop::Lock lock(context_->loop());
   auto aggregation = context_->aggregation()->add(group);
   if (!aggregation) return aggregation.status();
   aggregation_ = std::move(*aggregation);
@@ -101,7 +101,7 @@ Result<std::unique_ptr<Communicator>> Communicator::adopt(engine::GroupRequest r
   request.policy = std::move(*policy);
   request.costs = context_->costs();
   std::unique_ptr<Communicator> part(new Communicator(context_));
-  Loop::Baton baton(context_->loop());
+  Loop::Lock lock(context_->loop());
   auto group = context_->engine().create_group(std::move(request));
   if (!group) return group.status();
   if ((*group)->world_size() > 0) NEZHA_RETURN_IF_ERROR(part->take(**group));
@@ -153,7 +153,7 @@ Result<std::unique_ptr<Communicator>> Communicator::shrink(double timeout_s) {
   std::unique_ptr<Communicator> survivors(new Communicator(context_));
   engine::ShrinkCall call;
   {
-    Loop::Baton baton(loop);
+    Loop::Lock lock(loop);
     NEZHA_RETURN_IF_ERROR(
         context_->engine().submit_shrink(*group_, std::move(*policy), deadline, call));
   }
@@ -194,7 +194,7 @@ Result<std::unique_ptr<Communicator>> Communicator::split(int color, int key) {
     members.push_back(group_->members[static_cast<size_t>(other)].global_rank);
   }
   {
-    Loop::Baton baton(context_->loop());
+    Loop::Lock lock(context_->loop());
     context_->engine().set_members(*part->group_, std::move(members));
   }
   NEZHA_RETURN_IF_ERROR(part->take(*part->group_));

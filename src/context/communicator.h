@@ -133,7 +133,7 @@ class Communicator {
   Status submit(const engine::MessageRequest& request, engine::Work& work);
   Algorithm choose(const engine::OpRequest& request, Algorithm asked) const;
   template <class Done>
-  void stay(progress::Loop::Baton& baton, Done done, bool blocks, const CallOptions& options);
+  void stay(progress::Loop::Lock& lock, Done done, bool blocks, const CallOptions& options);
   template <class Done>
   bool wait_for(Done done, Nanoseconds deadline);
   // The batch that this thread is filling; null when there is none.

@@ -236,7 +236,7 @@ Status Context::connect() {
   engine_->set_message_policy(std::move(*message_policy));
   const Status aggregation = open_aggregation();
   const transport::MeshRequest request = mesh_request();
-  progress::Loop::Baton baton(*loop_);
+  progress::Loop::Lock lock(*loop_);
   Result<transport::Mesh> mesh = transport::Mesh();
   if (!request.on_demand) mesh = transport_->connect(request, *loop_, *engine_);
   std::vector<std::string> left_out;
@@ -246,9 +246,9 @@ Status Context::connect() {
   left_out_ = std::move(*reports);
   for (const std::string& sentence : left_out_) NEZHA_LOG(info, "rails", "%s", sentence.c_str());
   for (auto& connection : mesh->connections) engine_->add_connection(std::move(connection));
-  auto rejoin = transport_->rejoin(request, *loop_, *engine_, engine_->supervisor());
-  if (!rejoin) return rejoin.status();
-  engine_->supervisor().set_rejoin(std::move(*rejoin));
+  auto manager = transport_->manage(request, *loop_, *engine_, engine_->supervisor());
+  if (!manager) return manager.status();
+  engine_->supervisor().set_connection_manager(std::move(*manager));
   leave_store(config_.linger_s);
   return Status::ok();
 }
@@ -256,7 +256,7 @@ Status Context::connect() {
 Status Context::watch_flight() {
   FlightOrigin origin{session_.job, rank_, world_size_, {}};
   for (const transport::RailAddress& rail : rails_) origin.rails.push_back(rail.name);
-  progress::Loop::Baton baton(*loop_);
+  progress::Loop::Lock lock(*loop_);
   flight_dump_ = std::make_unique<FlightDump>(*loop_, *engine_, config_, std::move(origin));
   return flight_dump_->watch_signal();
 }
@@ -359,7 +359,7 @@ Result<std::unique_ptr<control::MessagePolicy>> Context::make_message_policy() c
 Context::~Context() {
   try {
     if (engine_ != nullptr && world_size_ > 1) leave();
-    // After a failure the slowest rank may still be trying its rails (connect/first_meetings.h).
+    // After a failure the slowest rank may still be trying its rails (connect/mesh_builder.h).
     if (bootstrap_ != nullptr && met_) leave_store(3 * config_.probe_timeout_s + 2);
   } catch (const std::bad_alloc&) {
     // Manners need memory; without them the others see a connection end.
@@ -373,22 +373,22 @@ Context::~Context() {
 void Context::leave() {
   const Nanoseconds linger =
       loop_->clock().now() + static_cast<Nanoseconds>(config_.linger_s * kSecond);
-  progress::Loop::Baton baton(*loop_);
+  progress::Loop::Lock lock(*loop_);
   if (aggregation_ != nullptr) aggregation_->leave();
   engine_->acknowledge_all();
   // Also until those are met who are to be told of an error.
-  const auto is_meeting = [&] { return engine_->supervisor().is_meeting(); };
-  baton.drive_to_the_end([&] { return engine_->is_drained() && !is_meeting(); }, linger);
+  const auto is_connecting = [&] { return engine_->supervisor().is_connecting(); };
+  lock.drive_to_the_end([&] { return engine_->is_drained() && !is_connecting(); }, linger);
   // What is to be sent to a rank that is still being connected needs longer.
   const Nanoseconds met = linger + static_cast<Nanoseconds>(3 * config_.probe_timeout_s * kSecond);
-  const auto is_through = [&] { return engine_->is_drained() || !is_meeting(); };
-  baton.drive_to_the_end(is_through, met);
-  baton.drive_to_the_end([&] { return engine_->is_drained(); },
+  const auto is_through = [&] { return engine_->is_drained() || !is_connecting(); };
+  lock.drive_to_the_end(is_through, met);
+  lock.drive_to_the_end([&] { return engine_->is_drained(); },
                          std::max(linger, std::min(met, loop_->clock().now() + kFarewell)));
   engine_->supervisor().stop();
   engine_->say_goodbye();
   // Reading on for a moment spares the others a reset in place of our last words.
-  baton.drive_to_the_end([&] { return engine_->all_peers_left(); },
+  lock.drive_to_the_end([&] { return engine_->all_peers_left(); },
                          std::min(linger, loop_->clock().now() + kFarewell));
 }
 

@@ -3,7 +3,7 @@
 //
 // Contract
 //   Owner    shared by the communicators made from it; the last one to go ends it.
-//   Threads  `create` blocks; the rest from any thread (each takes the loop's baton itself).
+//   Threads  `create` blocks; the rest from any thread (each takes the loop's progress lock itself).
 //   Errors   `create` fails with the first error of any rank, on every rank.
 #pragma once
 
@@ -56,7 +56,7 @@ class Context {
   engine::Engine& engine() { return *engine_; }
   // Null without an aggregation node.
   aggregation::AggregationClient* aggregation() { return aggregation_.get(); }
-  // With the baton: somebody has to drive the loop.
+  // With the progress lock: somebody has to drive the loop.
   bool has_work() const { return aggregation_ != nullptr ? aggregation_->has_work() || engine_->has_work()
                                                       : engine_->has_work(); }
   const schedule::CostTable& costs() const { return costs_; }

@@ -3,7 +3,7 @@
 //
 // Contract
 //   Owner    a Context, which outlives it with its loop and engine.
-//   Threads  the loop's baton held, for every member and for construction and destruction.
+//   Threads  the loop's progress lock held, for every member and for construction and destruction.
 //   Errors   what cannot be written is `invalid_argument` to who asked, and a warning in the log where
 //            nobody did; it never disturbs an operation.
 // docs/debugging.md describes the format and what reads it.

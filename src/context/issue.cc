@@ -64,12 +64,12 @@ Status Communicator::carry_out(Request& request, const CallOptions& options, eng
   engine::Work& started = work != nullptr ? *work : own;
   bool work_left = false;
   {
-    Loop::Baton baton(loop);
+    Loop::Lock lock(loop);
     NEZHA_RETURN_IF_ERROR(submit(request, started));
-    stay(baton, [&] { return started.is_done(); }, work == nullptr, options);
+    stay(lock, [&] { return started.is_done(); }, work == nullptr, options);
     work_left = context_->has_work();
   }
-  if (work == nullptr && !own.is_done()) {  // another thread asked for the baton
+  if (work == nullptr && !own.is_done()) {  // another thread asked for the progress lock
     wait(own, kNever);
   } else if (work_left && (started.is_done() || !options.will_wait)) {
     // What still has to move while the caller computes is the background thread's.
@@ -78,12 +78,13 @@ Status Communicator::carry_out(Request& request, const CallOptions& options, eng
   return work == nullptr ? own.status() : Status::ok();
 }
 
-// Who waits for what has just been started drives at once, without giving the baton back in between.
+// Who waits for what has just been started drives at once, without giving the progress lock back in
+// between.
 template <class Done>
-void Communicator::stay(Loop::Baton& baton, Done done, bool blocks, const CallOptions& options) {
+void Communicator::stay(Loop::Lock& lock, Done done, bool blocks, const CallOptions& options) {
   if (!blocks && !options.will_wait) return;
   const Nanoseconds deadline = blocks ? kNever : context_->loop().clock().now() + kWaitAtOnce;
-  baton.drive_until(done, deadline);
+  lock.drive_until(done, deadline);
 }
 
 // --------------------------------------------------------------------------------- waiting
@@ -108,15 +109,15 @@ bool Communicator::wait(const Batch& batch, Nanoseconds deadline) {
 
 bool Communicator::test(const engine::Work& work) {
   if (work.is_done()) return true;
-  Loop::Baton baton(context_->loop());
-  baton.drive_once();
+  Loop::Lock lock(context_->loop());
+  lock.drive_once();
   return work.is_done();
 }
 
 bool Communicator::test(const Batch& batch) {
   if (batch.is_done()) return true;
-  Loop::Baton baton(context_->loop());
-  baton.drive_once();
+  Loop::Lock lock(context_->loop());
+  lock.drive_once();
   return batch.is_done();
 }
 
@@ -164,10 +165,10 @@ Status Communicator::group_end(const CallOptions& options, std::unique_ptr<Batch
   Batch& started = **closed;
   bool work_left = false;
   {
-    Loop::Baton baton(loop);
+    Loop::Lock lock(loop);
     started.start([this](const auto& request, engine::Work& work) { return submit(request, work); },
                   loop.clock(), timeout_s);
-    stay(baton, [&] { return started.is_done(); }, batch == nullptr, options);
+    stay(lock, [&] { return started.is_done(); }, batch == nullptr, options);
     work_left = context_->has_work();
   }
   if (batch == nullptr && !started.is_done()) {

@@ -29,11 +29,12 @@ class TcpAndShm final : public transport::Transport {
     shm_.begin(request);
     return tcp_.connect(request, loop, events);
   }
-  Result<std::unique_ptr<transport::Rejoin>> rejoin(const MeshRequest& request, progress::Loop& loop,
+  Result<std::unique_ptr<transport::ConnectionManager>> manage(const MeshRequest& request,
+                                                               progress::Loop& loop,
                                                     transport::ConnectionEvents& events,
-                                                    transport::RejoinEvents& joins) override {
+                                                    transport::JoinEvents& joins) override {
     shm_.begin(request);
-    return tcp_.rejoin(request, loop, events, joins);
+    return tcp_.manage(request, loop, events, joins);
   }
 
  private:
@@ -64,13 +65,13 @@ int place_of(const RailTransports::Places& places, int rank, int rail) {
 }
 
 // One mechanism's part in making connections again, with the rails of its own numbering.
-class Part final : public transport::RejoinEvents {
+class Part final : public transport::JoinEvents {
  public:
-  Part(int rank, RailTransports::Places places, transport::RejoinEvents& joins)
+  Part(int rank, RailTransports::Places places, transport::JoinEvents& joins)
       : rank_(rank), places_(std::move(places)), joins_(joins) {}
 
-  void on_met(const transport::Met& met) override { met_by_it(met); }
-  void on_called(int peer) override { joins_.on_called(peer); }
+  void on_connect_done(const transport::ConnectResult& result) override { when_done(result); }
+  void on_connection_requested(int peer) override { joins_.on_connection_requested(peer); }
   void on_joined(std::unique_ptr<transport::Connection> connection) override {
     connection->peer_rail = place_of(places_, connection->peer, connection->peer_rail);
     connection->rail = place_of(places_, rank_, connection->rail);
@@ -107,8 +108,8 @@ class Part final : public transport::RejoinEvents {
     return own;
   }
 
-  std::unique_ptr<transport::Rejoin> rejoin;
-  std::function<void(const transport::Met&)> met_by_it;
+  std::unique_ptr<transport::ConnectionManager> manager;
+  std::function<void(const transport::ConnectResult&)> when_done;
 
  private:
   Path outside(const Path& path) const {
@@ -118,53 +119,53 @@ class Part final : public transport::RejoinEvents {
 
   const int rank_;
   const RailTransports::Places places_;
-  transport::RejoinEvents& joins_;
+  transport::JoinEvents& joins_;
 };
 
-// A peer is met by each mechanism, and reached when one of them reaches it.
-class Parts final : public transport::Rejoin {
+// Each mechanism connects with a peer, which is reached when one of them reaches it.
+class Parts final : public transport::ConnectionManager {
  public:
-  explicit Parts(transport::RejoinEvents& joins) : joins_(joins) {}
+  explicit Parts(transport::JoinEvents& joins) : joins_(joins) {}
   void add(std::unique_ptr<Part> part) {
-    part->met_by_it = [this](const transport::Met& met) { gather(met); };
+    part->when_done = [this](const transport::ConnectResult& result) { gather(result); };
     parts_.push_back(std::move(part));
   }
 
-  void meet(int peer, const std::vector<transport::RailPair>& in_use) override {
+  void connect(int peer, const std::vector<transport::RailPair>& in_use) override {
     gathered_[peer] = {};
-    for (const auto& part : parts_) part->rejoin->meet(peer, part->inside(peer, in_use));
+    for (const auto& part : parts_) part->manager->connect(peer, part->inside(peer, in_use));
   }
 
   void dial(const Path& path, uint32_t epoch, Nanoseconds patience) override {
     Path own;
     for (const auto& part : parts_) {
-      if (part->inside(path, &own)) part->rejoin->dial(own, epoch, patience);
+      if (part->inside(path, &own)) part->manager->dial(own, epoch, patience);
     }
   }
   void probe(const Path& path, Nanoseconds patience) override {
     Path own;
     for (const auto& part : parts_) {
-      if (part->inside(path, &own)) part->rejoin->probe(own, patience);
+      if (part->inside(path, &own)) part->manager->probe(own, patience);
     }
   }
   void run(Nanoseconds now) override {
-    for (const auto& part : parts_) part->rejoin->run(now);
+    for (const auto& part : parts_) part->manager->run(now);
   }
   Nanoseconds next_wakeup() const override {
     Nanoseconds soonest = kNever;
-    for (const auto& part : parts_) soonest = std::min(soonest, part->rejoin->next_wakeup());
+    for (const auto& part : parts_) soonest = std::min(soonest, part->manager->next_wakeup());
     return soonest;
   }
   void stop() override {
-    for (const auto& part : parts_) part->rejoin->stop();
+    for (const auto& part : parts_) part->manager->stop();
   }
 
  private:
-  void gather(const transport::Met& met) {
-    std::vector<transport::Met>& all = gathered_[met.peer];
-    all.push_back(met);
+  void gather(const transport::ConnectResult& result) {
+    std::vector<transport::ConnectResult>& all = gathered_[result.peer];
+    all.push_back(result);
     if (all.size() < parts_.size()) return;
-    transport::Met sum = all.front();
+    transport::ConnectResult sum = all.front();
     for (size_t i = 1; i < all.size(); ++i) {
       sum.answered |= all[i].answered;
       sum.left_out.insert(sum.left_out.end(), all[i].left_out.begin(), all[i].left_out.end());
@@ -174,13 +175,13 @@ class Parts final : public transport::Rejoin {
         sum.lost = Status(sum.lost.code(), sum.lost.message() + "; " + all[i].lost.message());
       }
     }
-    gathered_.erase(met.peer);
-    joins_.on_met(sum);
+    gathered_.erase(result.peer);
+    joins_.on_connect_done(sum);
   }
 
-  transport::RejoinEvents& joins_;
+  transport::JoinEvents& joins_;
   std::vector<std::unique_ptr<Part>> parts_;
-  std::map<int, std::vector<transport::Met>> gathered_;  // by peer
+  std::map<int, std::vector<transport::ConnectResult>> gathered_;  // by peer
 };
 
 }  // namespace
@@ -256,10 +257,10 @@ Result<transport::Mesh> RailTransports::connect(const MeshRequest& request, prog
   return all;
 }
 
-Result<std::unique_ptr<transport::Rejoin>> RailTransports::rejoin(const MeshRequest& request,
+Result<std::unique_ptr<transport::ConnectionManager>> RailTransports::manage(const MeshRequest& request,
                                                                   progress::Loop& loop,
                                                                   transport::ConnectionEvents& events,
-                                                                  transport::RejoinEvents& joins) {
+                                                                  transport::JoinEvents& joins) {
   auto parts = std::make_unique<Parts>(joins);
   for (Kind& kind : kinds_) {
     auto made = part_of(request, kind);
@@ -267,12 +268,12 @@ Result<std::unique_ptr<transport::Rejoin>> RailTransports::rejoin(const MeshRequ
     const MeshRequest own = std::move(*made);
     if (!kind.in_use) continue;
     auto part = std::make_unique<Part>(request.rank, kind.places, joins);
-    auto rejoin = kind.transport->rejoin(own, loop, events, *part);
-    if (!rejoin) return rejoin.status();
-    part->rejoin = std::move(*rejoin);
+    auto manager = kind.transport->manage(own, loop, events, *part);
+    if (!manager) return manager.status();
+    part->manager = std::move(*manager);
     parts->add(std::move(part));
   }
-  return std::unique_ptr<transport::Rejoin>(std::move(parts));
+  return std::unique_ptr<transport::ConnectionManager>(std::move(parts));
 }
 
 }  // namespace nezha::context

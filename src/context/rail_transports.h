@@ -20,10 +20,10 @@ class RailTransports final : public transport::Transport {
                 uint16_t port_high) override;
   Result<transport::Mesh> connect(const transport::MeshRequest& request, progress::Loop& loop,
                                   transport::ConnectionEvents& events) override;
-  Result<std::unique_ptr<transport::Rejoin>> rejoin(const transport::MeshRequest& request,
+  Result<std::unique_ptr<transport::ConnectionManager>> manage(const transport::MeshRequest& request,
                                                     progress::Loop& loop,
                                                     transport::ConnectionEvents& events,
-                                                    transport::RejoinEvents& joins) override;
+                                                    transport::JoinEvents& joins) override;
 
   // Where a mechanism's rails stand in the list of all: [rank][its index].
   using Places = std::vector<std::vector<int>>;
@@ -33,7 +33,7 @@ class RailTransports final : public transport::Transport {
     std::string_view name;  // RailAddress::transport
     bool everywhere = false;  // a rank has rails of it if any rank has
     std::unique_ptr<transport::Transport> transport;
-    Places places;                                    // from connect or rejoin on
+    Places places;                                    // from connect or manager on
     bool in_use = false;
   };
   // What is a mechanism's own in it. `invalid_argument` when some ranks have rails of it that all need.

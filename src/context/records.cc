@@ -106,7 +106,7 @@ bool decode(std::string_view bytes, WelcomeRecord* record) {
   if (!secret.empty() && secret.size() != read.secret.size()) return false;
   if (read.session.size() > kSessionBytesMax) return false;
   read.has_secret = !secret.empty();
-  std::memcpy(read.secret.data(), secret.data(), secret.size());
+  if (read.has_secret) std::memcpy(read.secret.data(), secret.data(), secret.size());
   const uint64_t ranks = reader.number();
   if (ranks > kRanksMax) return false;
   for (uint64_t rank = 0; rank < ranks && reader.ok(); ++rank) {

@@ -1,6 +1,6 @@
 // Activity: what owns requests and landings: an operation, or the messages of a group.
 //
-// Contract: touched only with the loop's baton held. Requests and landings name it as
+// Contract: touched only with the loop's progress lock held. Requests and landings name it as
 // `static_cast<Activity*>`, so that the engine need not know which it is.
 #pragma once
 

@@ -1,9 +1,10 @@
 // BufferPool: memory for scratch, private copies and early arrivals, kept for the next operation.
 //
-// Contract: one owner (an engine), baton held. Sizes are rounded up to a power of two; a buffer that
-// was given back is handed out again, so after warm-up the data path does not allocate. `take` returns
-// an empty buffer when the system has no memory, or the pool as much as it may: the caller fails its
-// operation with `exhausted`. What is kept for later is given back to the system before a limit refuses.
+// Contract: one owner (an engine), progress lock held. Sizes are rounded up to a power of two; a
+// buffer that was given back is handed out again, so after warm-up the data path does not allocate.
+// `take` returns an empty buffer when the system has no memory, or the pool as much as it may: the
+// caller fails its operation with `exhausted`. What is kept for later is given back to the system
+// before a limit refuses.
 #pragma once
 
 #include <array>

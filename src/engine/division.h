@@ -1,7 +1,7 @@
 // Division: how the transfers of one operation are divided among the rails, and when that is decided
 // again.
 //
-// Contract: a plain record of whoever has the operation (an Execution, a message); baton held.
+// Contract: a plain record of whoever has the operation (an Execution, a message); progress lock held.
 // RailDivider fills it in.
 #pragma once
 

@@ -128,6 +128,7 @@ void Engine::destroy_group(Group& group) noexcept {
   group.is_leaving = true;
   try {
     if (group.comm >= kFirstParkedComm) remember_retired(group.comm);
+    keep_untold(group);
     fail_group(group, error(Code::aborted, "rank %d: communicator %u was destroyed", options_.rank,
                             group.comm), false);
     record_failure(group);
@@ -137,6 +138,14 @@ void Engine::destroy_group(Group& group) noexcept {
   settle(group);
   if (!group.is_created) --parked_groups_;
   std::erase_if(groups_, [&](const auto& other) { return other.get() == &group; });
+}
+
+// Members that are being connected with are to hear of its failure, though it is gone here by then.
+void Engine::keep_untold(const Group& group) {
+  if (!supervisor_->is_connecting()) return untold_.clear();
+  if (group.failed.is_ok()) return;
+  Untold& untold = untold_.emplace_back(Untold{group.comm, group.failed, {}});
+  for (const Member& member : group.members) untold.global_ranks.push_back(member.global_rank);
 }
 
 // ------------------------------------------------------------------------------ operations
@@ -550,7 +559,7 @@ bool Engine::is_drained() const {
   for (const auto& links : peers_) {
     if (links == nullptr) continue;
     if (links->gone) continue;
-    if (links->has_pending() || links->has_limbo()) return false;
+    if (links->has_pending() || links->has_unresolved()) return false;
     for (const Link& link : links->links()) {
       if (!link.connection->is_up()) continue;
       if (link.connection->has_output() || link.connection->in_flight_frames() > 0) return false;

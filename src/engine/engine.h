@@ -1,7 +1,7 @@
 // Engine: drives the operations of all communicators over all connections of one rank.
 //
 // Contract
-//   Owner    a Context. Every member function is called with the loop's baton held, except the
+//   Owner    a Context. Every member function is called with the loop's progress lock held, except the
 //            constructor and destructor.
 //   Threads  none of its own: whoever drives the loop runs it.
 //   Errors   the first error of a communicator fails all its operations, is told to its other ranks,
@@ -267,7 +267,8 @@ class Engine final : public transport::ConnectionEvents, public progress::LoopCl
   bool has_called(const Member& member, uint64_t op_seq) const;
   std::string describe_ranks(const Group& group, uint64_t op_seq) const;
   void write_rank(const Group& group, int rank, uint64_t op_seq, JsonWriter& json) const;
-  void tell_failure(const Group& group, PeerLinks& links);
+  void tell_failure(uint32_t comm, const Status& why, PeerLinks& links);
+  void keep_untold(const Group& group);
   void remember_retired(uint32_t comm);
   // Needs no memory, as it must work when there is none.
   void settle(Group& group) noexcept;
@@ -290,6 +291,13 @@ class Engine final : public transport::ConnectionEvents, public progress::LoopCl
   std::vector<std::unique_ptr<PeerLinks>> peers_;  // by global rank; null for this rank
   std::vector<PeerLinks*> active_;  // of these, those with a connection or something to send, by rank
   std::vector<std::unique_ptr<Group>> groups_;
+  // The failure of a group that is gone, for members with whom this rank was still connecting then.
+  struct Untold {
+    uint32_t comm = 0;
+    Status why;
+    std::vector<int> global_ranks;
+  };
+  std::vector<Untold> untold_;
   EngineCounters counters_;
   FlightRecorder flight_;
   Progress last_done_;

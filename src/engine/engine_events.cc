@@ -277,24 +277,28 @@ void Engine::tell_failure(const Group& group) {
   for (size_t rank = 0; rank < size; ++rank) {
     if (static_cast<int>(rank) == group.rank) continue;
     PeerLinks& links = *peers_[static_cast<size_t>(group.members[rank].global_rank)];
-    tell_failure(group, links);
+    tell_failure(group.comm, group.failed, links);
     // Ranks at distances that are powers of two hold together whoever lives, with few connections each.
     const size_t distance = (rank + size - static_cast<size_t>(group.rank)) % size;
-    if (options_.on_demand && std::has_single_bit(distance)) supervisor_->need(links);
+    const bool is_near = std::has_single_bit(distance) || std::has_single_bit(size - distance);
+    if (options_.on_demand && is_near) supervisor_->need(links);
   }
 }
 
-void Engine::tell_failure(const Group& group, PeerLinks& links) {
-  transport::Connection* connection = links.any_up();
-  if (connection == nullptr) return;
+// On every connection: the goodbye that may follow is on all of them, and the peer may not have them all
+// yet.
+void Engine::tell_failure(uint32_t comm, const Status& why, PeerLinks& links) {
   wire::FrameHeader header;
   header.type = wire::FrameType::failure;
-  header.comm = group.comm;
-  header.slot = static_cast<uint16_t>(group.failed.code());
-  header.chunk = static_cast<uint32_t>(group.failed.peer + 1);
-  write_details(group.failed, header);
-  connection->post_control(header, group.failed.message());
-  connection->flush();
+  header.comm = comm;
+  header.slot = static_cast<uint16_t>(why.code());
+  header.chunk = static_cast<uint32_t>(why.peer + 1);
+  write_details(why, header);
+  for (const Link& link : links.links()) {
+    if (!link.is_up()) continue;
+    link.connection->post_control(header, why.message());
+    link.connection->flush();
+  }
 }
 
 void Engine::on_control(Connection& connection, const wire::FrameHeader& header,
@@ -390,9 +394,15 @@ void Engine::tell_again(PeerLinks& links) {
   for (const auto& group : groups_) {
     if (group->rank_of_global[static_cast<size_t>(links.peer())] < 0) continue;
     if (!group->failed.is_ok()) {
-      tell_failure(*group, links);
+      tell_failure(group->comm, group->failed, links);
     } else if (Connection* connection = links.any_up()) {
       connection->acknowledge(group->comm);
+    }
+  }
+  for (const Untold& untold : untold_) {
+    const auto& ranks = untold.global_ranks;
+    if (std::find(ranks.begin(), ranks.end(), links.peer()) != ranks.end()) {
+      tell_failure(untold.comm, untold.why, links);
     }
   }
   shrinker_.tell_again(links);

@@ -1,7 +1,7 @@
 // Execution: one running operation: a schedule, a plan, the caller's buffers, a cursor per open chunk.
 //
 // Contract
-//   Owner    its Group; touched only with the loop's baton held.
+//   Owner    its Group; touched only with the loop's progress lock held.
 //   Memory   `in` and `out` are borrowed until the Work completes. Scratch comes from the engine's pool.
 //   Once     a step is applied exactly once per transfer identity, whichever rails carried it and how
 //            often; a duplicate is recognised before it touches memory.

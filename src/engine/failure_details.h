@@ -1,6 +1,6 @@
 // What an error of a group says to programs: which ranks, which operation.
 //
-// Contract: pure; with the loop's baton held, as everything that looks into a group.
+// Contract: pure; with the loop's progress lock held, as everything that looks into a group.
 #pragma once
 
 #include <vector>

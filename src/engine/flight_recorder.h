@@ -1,7 +1,7 @@
 // FlightRecorder: what this rank did last, for the day on which something goes wrong.
 //
 // Contract
-//   Owner    an Engine; touched only with the loop's baton held.
+//   Owner    an Engine; touched only with the loop's progress lock held.
 //   Memory   fixed at construction; recording never allocates. The newest operations, rail events and
 //            failures replace the oldest ones.
 //   Content  numbers, names and error sentences. Never a byte of the user's data, and no secret.

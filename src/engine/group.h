@@ -1,7 +1,7 @@
 // Group: one communicator as the engine sees it: members, operations in order, credits, early
 // arrivals.
 //
-// Contract: owned by the engine, touched only with the loop's baton held.
+// Contract: owned by the engine, touched only with the loop's progress lock held.
 #pragma once
 
 #include <array>

@@ -1,7 +1,7 @@
 // Link: one connection to a peer, in all its epochs, with what is known about it.
 //
-// Contract: owned by PeerLinks, baton held. `connection` is never null; a lost connection leaves its dead
-// connection here until a new one takes its place.
+// Contract: owned by PeerLinks, progress lock held. `connection` is never null; a lost connection
+// leaves its dead connection here until a new one takes its place.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace nezha::engine {
 
 // Transfers of a connection that is down or suspect, for the moment in which the peer is asked which of
 // them landed.
-struct Limbo {
+struct Unresolved {
   transport::WorkQueue requests;  // in the order of posting
   uint32_t epoch = 0;
   uint32_t first = 0;             // the number of the first on that connection
@@ -41,7 +41,7 @@ struct Link {
 
   control::LinkHealth health;
   control::Redial redial;
-  Limbo limbo;
+  Unresolved unresolved;
   uint32_t dialled_epoch = 0;     // the newest that we tried
   uint32_t past_epoch = 0;        // of the connection before this one,
   uint32_t past_landed = 0;       // and how many data frames landed on it

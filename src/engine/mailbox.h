@@ -1,7 +1,7 @@
 // Mailbox: the messages between this rank and the others of one group, beside its collectives.
 //
 // Contract
-//   Owner    its Group; touched only with the loop's baton held.
+//   Owner    its Group; touched only with the loop's progress lock held.
 //   Memory   a receive's buffer is borrowed until its Work completes. A send's too, except that a
 //            short one is copied and completes at once: if it turns out not to fit its receive, the
 //            group fails and the sender hears of it from its next call.

@@ -1,7 +1,7 @@
 // Matcher: which receive takes which message: the posted receives and the messages that wait for one.
 //
 // Contract
-//   Owner    a Mailbox, baton held.
+//   Owner    a Mailbox, progress lock held.
 //   Order    messages are added in the order in which their source sent them. A receive takes the
 //            first message of its source (of any source: the first that was added) with its tag; a
 //            message goes to the receive that was posted first among those that would take it.

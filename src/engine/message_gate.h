@@ -8,9 +8,9 @@
 // A transfer of all_to_all is a message here, all of it. Where the policy reserves, the frames about that
 // go over the rails whose ports they are about.
 //
-// Contract: owned by the engine, baton held; needs no memory. Without a policy nothing waits, and nothing
-// is looked at. While no rail to its receiver is up, a message is let through: it waits with the
-// connections.
+// Contract: owned by the engine, progress lock held; needs no memory. Without a policy nothing waits,
+// and nothing is looked at. While no rail to its receiver is up, a message is let through: it waits
+// with the connections.
 #pragma once
 
 #include <array>

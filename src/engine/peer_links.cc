@@ -15,7 +15,7 @@ void PeerLinks::add(std::unique_ptr<Connection> connection, double nominal_bytes
 namespace {
 
 // Back again, and nothing was acknowledged yet: nothing more is to depend on it.
-bool is_on_trial(const Link& link) {
+bool is_on_probation(const Link& link) {
   return link.on_probation && link.has_work();
 }
 
@@ -30,7 +30,7 @@ Link* PeerLinks::quickest(Nanoseconds now, uint32_t bytes) {
   std::fill(lanes_.begin(), lanes_.end(), nullptr);
   for (Link& link : links_) {
     const auto rail = static_cast<size_t>(link.connection->rail);
-    if (!link.is_usable() || is_on_trial(link) || !link.connection->has_room()) continue;
+    if (!link.is_usable() || is_on_probation(link) || !link.connection->has_room()) continue;
     if (lanes_[rail] != nullptr && lanes_[rail]->backlog <= link.backlog) continue;
     lanes_[rail] = &link;
     const double rate = std::max(link.monitor.rate_bytes_per_s(), 1.0);
@@ -78,7 +78,7 @@ Link* PeerLinks::sole(uint64_t bytes) {
   constexpr uint64_t kShort = 4 * 1024;
   const int rail = bytes <= kShort ? binder_.sole() : control::RailBinder::kWait;
   Link* const link = rail == control::RailBinder::kWait ? nullptr : only_link(rail);
-  if (link == nullptr || !link->is_usable() || is_on_trial(*link) || !link->connection->has_room()) {
+  if (link == nullptr || !link->is_usable() || is_on_probation(*link) || !link->connection->has_room()) {
     return nullptr;
   }
   const double rate = std::max(link->monitor.rate_bytes_per_s(), 1.0);
@@ -118,7 +118,7 @@ Link* PeerLinks::choose(Nanoseconds now, const transport::WorkRequest& request,
   std::fill(loads_.begin(), loads_.end(), control::RailLoad());
   std::fill(lanes_.begin(), lanes_.end(), nullptr);
   for (Link& link : links_) {
-    if (!link.is_usable() || is_on_trial(link)) continue;
+    if (!link.is_usable() || is_on_probation(link)) continue;
     const auto rail = static_cast<size_t>(link.connection->rail);
     const uint64_t backlog = measure(link, now);
     control::RailLoad& load = loads_[rail];
@@ -219,9 +219,9 @@ Link* PeerLinks::usable() {
   return found == links_.end() ? nullptr : &*found;
 }
 
-bool PeerLinks::has_limbo() const {
+bool PeerLinks::has_unresolved() const {
   return std::any_of(links_.begin(), links_.end(),
-                     [](const Link& link) { return !link.limbo.requests.empty(); });
+                     [](const Link& link) { return !link.unresolved.requests.empty(); });
 }
 
 Link* PeerLinks::find(int rail, int lane) {
@@ -248,8 +248,8 @@ void PeerLinks::withdraw(const void* owner, WorkQueue& unsent) {
   split(pending_);
   for (Link& link : links_) {
     link.connection->disown(owner, unsent);
-    // The place of a request in limbo counts: it stays, without its memory.
-    for (transport::WorkRequest* request = link.limbo.requests.front(); request != nullptr;
+    // The place of a request in unresolved counts: it stays, without its memory.
+    for (transport::WorkRequest* request = link.unresolved.requests.front(); request != nullptr;
          request = request->next) {
       if (request->owner == owner) request->owner = nullptr, request->data = nullptr;
     }
@@ -258,7 +258,7 @@ void PeerLinks::withdraw(const void* owner, WorkQueue& unsent) {
 
 WorkQueue PeerLinks::take_pending() {
   WorkQueue taken;
-  for (Link& link : links_) taken.append(link.limbo.requests);
+  for (Link& link : links_) taken.append(link.unresolved.requests);
   taken.append(pending_);
   return taken;
 }

@@ -1,7 +1,7 @@
 // PeerLinks: every connection to one peer, and the choice among them.
 //
-// Contract: owned by the engine, baton held. A transfer waits in `pending_` until a rail is chosen
-// for it, as late as possible: the choice is made when the rail has room.
+// Contract: owned by the engine, progress lock held. A transfer waits in `pending_` until a rail is
+// chosen for it, as late as possible: the choice is made when the rail has room.
 #pragma once
 
 #include <cstdint>
@@ -81,7 +81,7 @@ class PeerLinks {
   // Whether what `slow` has not delivered in `slow_s` may go to `other`, which would need `other_s`.
   bool may_hedge(const Link& slow, double slow_s, const Link& other, double other_s) const;
   // Transfers wait for word of what landed on a lost connection.
-  bool has_limbo() const;
+  bool has_unresolved() const;
   bool has_output() const;
   bool active = false;  // the engine looks after it: it has a connection, or something to send
   bool left = false;  // said goodbye on some connection

@@ -2,7 +2,7 @@
 // whenever a rail goes or returns, and every so often while it runs; and tells the policy what came
 // of it.
 //
-// Contract: owned by the engine, baton held. A transfer is bound to a rail as late as possible
+// Contract: owned by the engine, progress lock held. A transfer is bound to a rail as late as possible
 // (peer_links.h), so a decision holds for all that has not been posted yet, however long it has
 // waited.
 #pragma once

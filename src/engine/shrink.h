@@ -2,8 +2,8 @@
 // ranks, gives up the groups that an agreement has overtaken, and makes the new ones.
 //
 // Contract
-//   Owner    the engine, baton held. Groups are made and given up in `run` only, because what it learns
-//            it learns deep inside of loops over them.
+//   Owner    the engine, progress lock held. Groups are made and given up in `run` only, because what
+//            it learns it learns deep inside of loops over them.
 //   Errors   of one shrink: `timed_out` naming who did not call it, `aborted`, `peer_lost` when the
 //            others gave this rank up, `invalid_argument` when one is under way already.
 //

@@ -16,28 +16,28 @@ Supervisor::Supervisor(Engine& engine, Nanoseconds peer_deadline)
 
 void Supervisor::stop() {
   stopped_ = true;
-  if (rejoin_ != nullptr) rejoin_->stop();
+  if (manager_ != nullptr) manager_->stop();
 }
 
 Nanoseconds Supervisor::next_wakeup() const {
   if (stopped_) return kNever;
-  return rejoin_ == nullptr ? next_tick_ : std::min(next_tick_, rejoin_->next_wakeup());
+  return manager_ == nullptr ? next_tick_ : std::min(next_tick_, manager_->next_wakeup());
 }
 
 void Supervisor::run(Nanoseconds now) {
   if (stopped_) return;
-  if (rejoin_ != nullptr && now >= rejoin_->next_wakeup()) rejoin_->run(now);
+  if (manager_ != nullptr && now >= manager_->next_wakeup()) manager_->run(now);
   if (now < next_tick_) return;
   if (last_tick_ != 0 && now - next_tick_ > kOwnStall) excused_until_ = now;
   last_tick_ = now;
   next_tick_ = now + kTickIdle;
   awaited_.assign(peers_.size(), false);
   engine_.mark_awaited(awaited_);
-  meet_needed(now);
+  connect_needed(now);
   for (const auto& links : engine_.peers()) {
     // Whoever has had no connection yet cannot be missed.
-    const bool met = links != nullptr && !links->links().empty();
-    if (met && !links->gone && !links->left) look_after(*links, now);
+    const bool connected = links != nullptr && !links->links().empty();
+    if (connected && !links->gone && !links->left) look_after(*links, now);
   }
 }
 
@@ -54,8 +54,8 @@ void Supervisor::look_after(PeerLinks& links, Nanoseconds now) {
   Peer& peer = state(links);
   expect(links, peer, now);
   for (Link& link : links.links()) {
-    if (now >= link.limbo.until) repost(links, link);
-    else if (link.limbo.until != kNever) next_tick_ = std::min(next_tick_, link.limbo.until);
+    if (now >= link.unresolved.until) repost(links, link);
+    else if (link.unresolved.until != kNever) next_tick_ = std::min(next_tick_, link.unresolved.until);
   }
   judge(links, peer, now);
   if (links.gone) return;
@@ -72,7 +72,7 @@ void Supervisor::expect(PeerLinks& links, Peer& peer, Nanoseconds now) {
   const bool under_way =
       links.has_pending() ||
       std::any_of(links.links().begin(), links.links().end(), [](const Link& link) {
-        return link.has_work() || !link.limbo.requests.empty();
+        return link.has_work() || !link.unresolved.requests.empty();
       });
   const bool awaited = awaited_[static_cast<size_t>(links.peer())];
   if (peer.touched || under_way || awaited) peer.busy_until = now + kBusyFor;
@@ -184,7 +184,7 @@ void Supervisor::hedge(PeerLinks& links) {
 // ------------------------------------------------------------------------- a peer without a voice
 
 void Supervisor::judge_silence(PeerLinks& links, Peer& peer, Nanoseconds now) {
-  if (rejoin_ == nullptr) return;
+  if (manager_ == nullptr) return;
   Nanoseconds since = peer.cut_off_at;
   if (since == kNever) {
     since = excused_until_;
@@ -216,7 +216,7 @@ void Supervisor::probe(PeerLinks& links, Peer& peer, Nanoseconds now) {
   for (const Link& link : links.links()) {
     if (link.connection->lane != 0) continue;
     ++peer.probe.outstanding;
-    rejoin_->probe(link.path(), kProbePatience);
+    manager_->probe(link.path(), kProbePatience);
   }
 }
 

@@ -1,10 +1,11 @@
 // Supervisor: keeps the connections honest: beats, listens for silence, asks what landed, dials again,
 // and says when a peer is gone. What it decides with is pure (control/link_health.h, redial.h).
 //
-// Contract: owned by the engine, baton held. Mid-operation fail-over needs no agreement: every sender
-// decides for its own transfers, because their identity names no rail and receivers take any.
+// Contract: owned by the engine, progress lock held. Mid-operation fail-over needs no agreement: every
+// sender decides for its own transfers, because their identity names no rail and receivers take any.
 //
-//   a connection breaks      its transfers wait in limbo for a few milliseconds while the peer is asked
+//   a connection breaks      its transfers wait in unresolved for a few milliseconds while the peer is
+//   asked
 //                            over another connection which of them landed; the rest is sent again
 //   it falls silent          the same, but it stays open: suspect; dead after a second, then dialled
 //   it is slow               what it has not delivered is sent on an idle connection, too (hedging)
@@ -18,8 +19,8 @@
 //                            Or it closed them unheard: it answers probes itself; they are dialled anew
 //   this process was stalled no judgement until everything was heard again
 //
-// Without a Rejoin (tests without a network) connections are not made again: the last one lost is the
-// peer lost.
+// Without a ConnectionManager (tests without a network) connections are not made again: the last one
+// lost is the peer lost.
 #pragma once
 
 #include <cstdint>
@@ -57,16 +58,18 @@ struct SupervisorCounters {
   uint64_t beats = 0;
 };
 
-class Supervisor final : public transport::RejoinEvents {
+class Supervisor final : public transport::JoinEvents {
  public:
   Supervisor(Engine& engine, Nanoseconds peer_deadline);
 
   // Before the loop starts; null: connections are not made again.
-  void set_rejoin(std::unique_ptr<transport::Rejoin> rejoin) { rejoin_ = std::move(rejoin); }
+  void set_connection_manager(std::unique_ptr<transport::ConnectionManager> manager) {
+    manager_ = std::move(manager);
+  }
   // Connections with the peer are needed, and there is none: they are made, or the peer is lost.
   void need(PeerLinks& links);
   // Some are being made that were needed.
-  bool is_meeting() const;
+  bool is_connecting() const;
   // Leaving: nothing is judged or made again from here on.
   void stop();
 
@@ -85,10 +88,10 @@ class Supervisor final : public transport::RejoinEvents {
   }
   const SupervisorCounters& counters() const { return counters_; }
 
-  // transport::RejoinEvents
+  // transport::JoinEvents
   void on_joined(std::unique_ptr<transport::Connection> connection) override;
-  void on_met(const transport::Met& met) override;
-  void on_called(int peer) override;
+  void on_connect_done(const transport::ConnectResult& result) override;
+  void on_connection_requested(int peer) override;
   void on_dial_failed(const transport::Path& path, transport::DialOutcome outcome,
                       const std::string& reason) override;
   void on_probed(const transport::Path& path, transport::Probed probed) override;
@@ -102,7 +105,7 @@ class Supervisor final : public transport::RejoinEvents {
   static constexpr Nanoseconds kBusyFor = 100 * kMillisecond;
   // This much later than planned, and the process itself was stalled.
   static constexpr Nanoseconds kOwnStall = 100 * kMillisecond;
-  static constexpr Nanoseconds kLimbo = 5 * kMillisecond;
+  static constexpr Nanoseconds kUnresolved = 5 * kMillisecond;
   static constexpr Nanoseconds kSilentBusy = 250 * kMillisecond;
   static constexpr Nanoseconds kSilentIdle = 2500 * kMillisecond;
   static constexpr Nanoseconds kProbeEvery = 400 * kMillisecond;
@@ -141,9 +144,9 @@ class Supervisor final : public transport::RejoinEvents {
     int spoken = 0;                  // rounds in a row that it answered itself, unheard otherwise
     PeerProgress progress;
     uint32_t turn = 0;               // of the communicators that beats speak of
-    bool meeting = false;            // connections with it are being made
+    bool connecting = false;            // connections with it are being made
     Nanoseconds needed_since = kNever;  // and there was none since
-    Nanoseconds meet_at = 0;         // again, not before
+    Nanoseconds connect_at = 0;         // again, not before
     Nanoseconds late_at = kNever;    // rails without a connection are tried again
     Nanoseconds late_pause = kLateRails;
   };
@@ -159,8 +162,8 @@ class Supervisor final : public transport::RejoinEvents {
   void probe(PeerLinks& links, Peer& peer, Nanoseconds now);
   void give_up_silent(PeerLinks& links);
   void redial(PeerLinks& links, Nanoseconds now);
-  void meet(PeerLinks& links);
-  void meet_needed(Nanoseconds now);
+  void connect(PeerLinks& links);
+  void connect_needed(Nanoseconds now);
   void try_late_rails(PeerLinks& links, Nanoseconds now);
   void welcome(PeerLinks& links);
   bool may_take(PeerLinks& links, const transport::Connection& connection) const;
@@ -168,8 +171,8 @@ class Supervisor final : public transport::RejoinEvents {
 
   void apply(PeerLinks& links, Link& link, control::LinkHealth::Change change);
   void suspend(PeerLinks& links, Link& link);
-  void to_limbo(PeerLinks& links, Link& link, transport::WorkQueue& requests, uint32_t first);
-  // Sends the link's limbo again as it is.
+  void to_unresolved(PeerLinks& links, Link& link, transport::WorkQueue& requests, uint32_t first);
+  // Sends the link's unresolved again as it is.
   void repost(PeerLinks& links, Link& link);
   void ask(PeerLinks& links, Link& link);
   void ask_all(PeerLinks& links);
@@ -183,7 +186,7 @@ class Supervisor final : public transport::RejoinEvents {
 
   Engine& engine_;
   const Nanoseconds peer_deadline_;
-  std::unique_ptr<transport::Rejoin> rejoin_;
+  std::unique_ptr<transport::ConnectionManager> manager_;
   bool stopped_ = false;
   std::vector<Peer> peers_;  // by global rank
   std::vector<bool> awaited_;  // by global rank, as of this tick

@@ -31,14 +31,14 @@ void Supervisor::on_lost(PeerLinks& links, Link& link, WorkQueue& unacknowledged
   Peer& peer = state(links);
   peer.last_error = why.message();
   peer.last_rail = link.connection->rail;
-  to_limbo(links, link, unacknowledged, link.connection->first_unacknowledged());
+  to_unresolved(links, link, unacknowledged, link.connection->first_unacknowledged());
   engine_.rails_changed();
   if (links.any_up() != nullptr) {
     NEZHA_LOG(warn, "engine", "rank %d lost rail %d to rank %d (%s); going on with the others",
               engine_.options().rank, link.connection->rail, links.peer(), why.to_string().c_str());
     return engine_.tell_again(links);
   }
-  if (rejoin_ == nullptr) {
+  if (manager_ == nullptr) {
     engine_.peer_lost(links.peer(), error(Code::peer_lost, "its last rail was lost: %s",
                                           why.message().c_str()).with_rail(peer.last_rail));
     return;
@@ -58,24 +58,24 @@ void Supervisor::suspend(PeerLinks& links, Link& link) {
   WorkQueue taken;
   const uint32_t first = link.connection->first_unacknowledged();
   link.connection->recall(taken);
-  to_limbo(links, link, taken, first);
+  to_unresolved(links, link, taken, first);
   engine_.tell_again(links);
 }
 
 // The peer is asked at once; its answer saves sending what landed. Nobody waits long for it.
-void Supervisor::to_limbo(PeerLinks& links, Link& link, WorkQueue& requests, uint32_t first) {
+void Supervisor::to_unresolved(PeerLinks& links, Link& link, WorkQueue& requests, uint32_t first) {
   repost(links, link);
-  link.limbo.requests.append(requests);
-  link.limbo.epoch = link.connection->epoch;
-  link.limbo.first = first;
-  link.limbo.until = kNever;
+  link.unresolved.requests.append(requests);
+  link.unresolved.epoch = link.connection->epoch;
+  link.unresolved.first = first;
+  link.unresolved.until = kNever;
   ask(links, link);
 }
 
 void Supervisor::repost(PeerLinks& links, Link& link) {
-  link.limbo.until = kNever;
+  link.unresolved.until = kNever;
   WorkQueue all;
-  all.append(link.limbo.requests);
+  all.append(link.unresolved.requests);
   engine_.repost(links, all);
 }
 
@@ -83,18 +83,18 @@ void Supervisor::ask(PeerLinks& links, Link& link) {
   Link* const over = links.usable();
   if (over == nullptr) return;  // until one is there again
   FrameHeader header = name_of(link, FrameType::reconcile);
-  header.chunk = link.limbo.epoch;
-  header.op_seq = link.is_up() && link.connection->epoch == link.limbo.epoch ? 0 : 1;
+  header.chunk = link.unresolved.epoch;
+  header.op_seq = link.is_up() && link.connection->epoch == link.unresolved.epoch ? 0 : 1;
   over->connection->post_control(header, {});
   over->connection->flush();
-  if (link.limbo.requests.empty()) return;
-  link.limbo.until = engine_.now() + kLimbo;
-  next_tick_ = std::min(next_tick_, link.limbo.until);
+  if (link.unresolved.requests.empty()) return;
+  link.unresolved.until = engine_.now() + kUnresolved;
+  next_tick_ = std::min(next_tick_, link.unresolved.until);
 }
 
 void Supervisor::ask_all(PeerLinks& links) {
   for (Link& link : links.links()) {
-    if (!link.limbo.requests.empty() && link.limbo.until == kNever) ask(links, link);
+    if (!link.unresolved.requests.empty() && link.unresolved.until == kNever) ask(links, link);
   }
 }
 
@@ -177,11 +177,12 @@ void Supervisor::on_reconcile(PeerLinks& links, const Connection& from, const Fr
 
 void Supervisor::on_landed(PeerLinks& links, const FrameHeader& header) {
   Link* const link = named(links, header);
-  if (link == nullptr || link->limbo.requests.empty() || header.chunk != link->limbo.epoch) return;
-  auto landed = static_cast<int32_t>(static_cast<uint32_t>(header.op_seq) - link->limbo.first);
-  for (; landed > 0 && !link->limbo.requests.empty(); --landed) {
+  if (link == nullptr || link->unresolved.requests.empty()) return;
+  if (header.chunk != link->unresolved.epoch) return;
+  auto landed = static_cast<int32_t>(static_cast<uint32_t>(header.op_seq) - link->unresolved.first);
+  for (; landed > 0 && !link->unresolved.requests.empty(); --landed) {
     ++counters_.reconciled;
-    engine_.release(*link->limbo.requests.pop_front());
+    engine_.release(*link->unresolved.requests.pop_front());
   }
   repost(links, *link);
 }
@@ -189,14 +190,14 @@ void Supervisor::on_landed(PeerLinks& links, const FrameHeader& header) {
 // ------------------------------------------------------------------------------------ rejoining
 
 void Supervisor::redial(PeerLinks& links, Nanoseconds now) {
-  if (rejoin_ == nullptr || engine_.options().rank > links.peer()) return;
+  if (manager_ == nullptr || engine_.options().rank > links.peer()) return;
   for (Link& link : links.links()) {
     if (link.is_up()) continue;
     if (link.redial.is_due(now)) {
       link.redial.begin(now);
       link.dialled_epoch = std::max(link.dialled_epoch, link.connection->epoch) + 1;
       ++counters_.dials;
-      rejoin_->dial(link.path(), link.dialled_epoch, link.redial.patience());
+      manager_->dial(link.path(), link.dialled_epoch, link.redial.patience());
     } else {
       next_tick_ = std::min(next_tick_, link.redial.next_at());
     }

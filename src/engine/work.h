@@ -2,7 +2,7 @@
 //
 // Contract
 //   Owner    the caller; the engine holds a pointer until it has called `complete`, and never after.
-//   Threads  `complete` with the baton held; `is_done` and `status` (once done) from any thread.
+//   Threads  `complete` with the progress lock held; `is_done` and `status` (once done) from any thread.
 #pragma once
 
 #include <atomic>

@@ -1,8 +1,8 @@
 // Workspace: the private memory of a chunk whose rank keeps nothing of it, counted, because sends from it
 // may outlive the chunk.
 //
-// Contract: baton held. Whoever holds a share gives it back with `release`, and the last one returns the
-// memory to the pool.
+// Contract: progress lock held. Whoever holds a share gives it back with `release`, and the last one
+// returns the memory to the pool.
 #pragma once
 
 #include <cstddef>

@@ -269,7 +269,7 @@ void Loop::serve() {
 }
 
 // Whoever has started one operation often starts the next, or waits, at once. To drive in between costs
-// two hand-overs of the baton for each call.
+// two hand-overs of the progress lock for each call.
 void Loop::let_callers_go_on(std::unique_lock<std::mutex>& lock) {
   constexpr int kPausesMax = 20;
   for (int pauses = 0; pauses < kPausesMax; ++pauses) {
@@ -297,7 +297,7 @@ void Loop::background() {
     if (stopping_ || driven || (!woken && !idle)) continue;
     lock.unlock();
     {
-      Baton baton(*this);
+      Lock held(*this);
       bool may_spin = false;
       // Until somebody else asks, this thread is the driver.
       while (!contended()) {

@@ -1,11 +1,12 @@
 // Loop: single-threaded progress. Reap ready descriptors, run the client, sleep in the kernel.
 //
 // Contract
-//   Owner    everything registered with a Loop is touched only by the thread that holds its *baton*.
-//   Threads  the baton is handed out in the order of asking: a caller who waits for its operation
+//   Owner    everything registered with a Loop is touched only by the thread that holds its *progress
+//            lock*.
+//   Threads  the progress lock is handed out in the order of asking: a caller who waits for its operation
 //            takes it and drives the loop itself (no thread hand-over on the latency path); when
 //            nobody drives for kIdleBeforeBackground, or `kick()` says there is work, the loop's own
-//            thread takes it. A driver gives the baton up as soon as another thread asks for it.
+//            thread takes it. A driver gives the progress lock up as soon as another thread asks for it.
 //   Errors   the loop itself fails only at construction (descriptors exhausted).
 //
 // What no descriptor tells (a network whose completions must be asked for) is `Polled`: asked once a
@@ -31,14 +32,14 @@
 
 namespace nezha::progress {
 
-// Something with a descriptor. Called with the baton held.
+// Something with a descriptor. Called with the progress lock held.
 class Pollable {
  public:
   virtual ~Pollable() = default;
   virtual void on_ready(uint32_t epoll_events) = 0;
 };
 
-// Something that has to be asked. Called with the baton held.
+// Something that has to be asked. Called with the progress lock held.
 class Polled {
  public:
   enum class Sleep : uint8_t {
@@ -96,23 +97,23 @@ class Loop {
   std::thread::native_handle_type background_thread() { return thread_.native_handle(); }
   void stop();
 
-  // Baton held. Errors: `exhausted` from the kernel.
+  // Lock held. Errors: `exhausted` from the kernel.
   Status add(int fd, uint32_t epoll_events, Pollable* pollable);
   Status modify(int fd, uint32_t epoll_events, Pollable* pollable);
   void remove(int fd, Pollable* pollable);
   void add_polled(Polled* polled) { polled_.push_back(polled); }
   void remove_polled(Polled* polled);
 
-  // Takes the baton for the life of the object, to look at or change what the loop owns.
-  class Baton {
+  // Takes the progress lock for the life of the object, to look at or change what the loop owns.
+  class Lock {
    public:
-    explicit Baton(Loop& loop) : loop_(loop) { loop_.acquire(); }
-    ~Baton() { loop_.release(); }
-    Baton(const Baton&) = delete;
-    Baton& operator=(const Baton&) = delete;
+    explicit Lock(Loop& loop) : loop_(loop) { loop_.acquire(); }
+    ~Lock() { loop_.release(); }
+    Lock(const Lock&) = delete;
+    Lock& operator=(const Lock&) = delete;
     // One pass without sleeping.
     void drive_once() { loop_.turn(0, false); }
-    // Drives until `done()`, `deadline`, or somebody else asks for the baton.
+    // Drives until `done()`, `deadline`, or somebody else asks for the progress lock.
     template <class Done>
     void drive_until(Done done, Nanoseconds deadline) {
       loop_.drive(done, deadline);
@@ -127,8 +128,8 @@ class Loop {
     Loop& loop_;
   };
 
-  // The same for a short look. The background thread takes whoever had the baton for a driver and waits
-  // for kIdleBeforeBackground; behind a look it goes on at once, however often somebody looks.
+  // The same for a short look. The background thread takes whoever had the progress lock for a driver
+  // and waits for kIdleBeforeBackground; behind a look it goes on at once, however often somebody looks.
   class Visit {
    public:
     explicit Visit(Loop& loop) : loop_(loop) { loop_.acquire(); }
@@ -143,9 +144,10 @@ class Loop {
     Loop& loop_;
   };
 
-  // Any thread, without the baton: returns when `done()` holds or `deadline` has passed, and says
+  // Any thread, without the progress lock: returns when `done()` holds or `deadline` has passed, and says
   // which. Drives the loop, or sleeps while another thread drives it. `done` may be called without
-  // the baton, so it must read atomics only. `leaving` is called with it, before it is given back.
+  // the progress lock, so it must read atomics only. `leaving` is called with it, before it is given
+  // back.
   template <class Done, class Leaving = Nothing>
   bool drive_until(Done done, Nanoseconds deadline, Leaving leaving = {}) {
     while (!done()) {
@@ -162,7 +164,7 @@ class Loop {
   }
 
   // Any thread: there is work for the background thread. Unless `at_once`, it first lets callers go on
-  // who take the baton again within kPause.
+  // who take the progress lock again within kPause.
   void kick(bool at_once = false);
   const Clock& clock() const { return clock_; }
   const LoopCounters& counters() const { return counters_; }
@@ -174,7 +176,7 @@ class Loop {
 
   Loop(const Clock& clock, Nanoseconds spin_ns) : clock_(clock), spin_ns_(spin_ns) {}
 
-  // With the baton. Whoever only wants to look or to add something gets its turn at once.
+  // With the progress lock. Whoever only wants to look or to add something gets its turn at once.
   template <class Done>
   void drive(Done& done, Nanoseconds deadline) {
     while (!done() && !contended() && (deadline == kNever || clock_.now() < deadline)) {
@@ -212,13 +214,13 @@ class Loop {
   std::vector<Polled*> polled_;
   size_t polled_next_ = 0;
 
-  // The baton: a ticket lock that sleeps.
+  // The progress lock: a ticket lock that sleeps.
   std::mutex mutex_;
   std::condition_variable turn_changed_;
   uint64_t next_ticket_ = 0;
   uint64_t serving_ = 0;
   std::atomic<int> wanted_{0};
-  std::condition_variable driver_moved_;  // the driver made a turn, or the baton is free
+  std::condition_variable driver_moved_;  // the driver made a turn, or the progress lock is free
   std::atomic<int> sleepers_{0};
   std::atomic<bool> sleeping_{false};
 

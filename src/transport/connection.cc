@@ -175,8 +175,8 @@ void Connection::release_acknowledged() {
     if (use == Wire::Use::ending) return;
     if (use == Wire::Use::needed) return break_protocol("acknowledged a payload that was not sent");
     ++released_;
-    if (ghosts_ > 0) {
-      --ghosts_;
+    if (recalled_ > 0) {
+      --recalled_;
     } else {
       events_.on_released(*this, *in_flight_.pop_front());
     }
@@ -211,7 +211,7 @@ void Connection::recall(WorkQueue& unacknowledged) {
   while (!in_flight_.empty()) {
     note(wire_->detach(number++));
     unacknowledged.push_back(*in_flight_.pop_front());
-    ++ghosts_;
+    ++recalled_;
   }
   if (!queue_.empty()) acknowledge_any();
   unacknowledged.append(queue_);

@@ -1,7 +1,7 @@
 // Connection: the protocol between two ranks on one rail, once for every kind of wire.
 //
 // Contract
-//   Owner    one loop; every call and every event happens with that loop's baton held.
+//   Owner    one loop; every call and every event happens with that loop's progress lock held.
 //   Order    frames of one connection are told in the order in which they were posted, so one
 //            cumulative count tells exactly what landed (wire/frame.h, `ack`).
 //   Errors   a broken connection is an event (`on_down`), never a return value of the data path.
@@ -101,7 +101,7 @@ struct ConnectionOptions {
 class Connection final : private WireEvents {
  public:
   Connection(ConnectionEvents& events, std::unique_ptr<Wire> wire, const ConnectionOptions& options);
-  // Before the first use, with the baton held.
+  // Before the first use, with the progress lock held.
   Status start() { return wire_->start(*this); }
 
   // Takes exactly one request; it leaves with the next `flush`. False when there is no room (the
@@ -126,7 +126,7 @@ class Connection final : private WireEvents {
   // Something is waiting to leave.
   bool has_output() const override;
   // Frames that left, are not acknowledged and were not taken back.
-  uint32_t in_flight_frames() const { return begun_ - released_ - ghosts_; }
+  uint32_t in_flight_frames() const { return begun_ - released_ - recalled_; }
 
   // Frames received that the peer has not been told about, and how many bytes they carried.
   uint32_t unacknowledged_frames() const { return landed_ - told_; }
@@ -156,7 +156,7 @@ class Connection final : private WireEvents {
 
   // The number, among the data frames posted on this connection, of the first that `recall` or
   // `on_down` hands back: what the peer says about that connection is counted from its beginning.
-  uint32_t first_unacknowledged() const { return released_ + ghosts_; }
+  uint32_t first_unacknowledged() const { return released_ + recalled_; }
   // Data frames that landed here, of this connection.
   uint32_t landed_frames() const override { return landed_; }
   // When bytes last arrived, as far as this host knows; the time of its making before that.
@@ -239,7 +239,7 @@ class Connection final : private WireEvents {
   uint32_t begun_ = 0;         // data frames that the wire took
   uint32_t acknowledged_ = 0;  // of these, by the peer
   uint32_t released_ = 0;      // of these, with their memory
-  uint32_t ghosts_ = 0;        // frames before in_flight_ that were taken back
+  uint32_t recalled_ = 0;        // frames before in_flight_ that were taken back
   std::vector<ControlFrame> control_;  // emptied as a whole, so that it allocates no more
   size_t control_next_ = 0;
   std::vector<uint32_t> ack_comms_;

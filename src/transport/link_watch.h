@@ -1,8 +1,8 @@
 // LinkWatch: hears from the kernel when the device of a rail loses its carrier or has it again.
 //
-// Contract: baton held. Needs no privilege; where the kernel does not tell (a sandbox), there is no
-// watch and the job goes on without: a dead carrier then shows as silence. Devices are taken to be up
-// at first, and the kernel is asked at once. `changed` is called from the loop.
+// Contract: progress lock held. Needs no privilege; where the kernel does not tell (a sandbox), there
+// is no watch and the job goes on without: a dead carrier then shows as silence. Devices are taken to
+// be up at first, and the kernel is asked at once. `changed` is called from the loop.
 #pragma once
 
 #include <cstddef>

@@ -64,7 +64,7 @@ struct MeshRequest {
   bool integrity = false;  // which TLS includes
   SharedMemory shared_memory = SharedMemory::off;
   size_t control_frames_max = 16384;  // that may wait for one peer who does not read
-  // Pairs of ranks connect when they first need it: whom a lower rank is to dial calls it.
+  // Pairs of ranks connect when they first need it: a higher rank asks a lower one to dial.
   bool on_demand = false;
   // The first bytes of every connection that is dialled (aggregation/protocol/ticket.h).
   std::vector<std::byte> ticket = {};
@@ -124,8 +124,8 @@ enum class Probed : uint8_t {
   process,  // the peer itself
 };
 
-// What came of meeting a peer.
-struct Met {
+// What came of connecting with a peer.
+struct ConnectResult {
   int peer = -1;
   Status lost;            // ok: some connection was made, which has joined before
   bool answered = false;  // somebody did, whatever came of it
@@ -139,16 +139,16 @@ inline Status unreached(int rank, Code code, int peer, const std::string& senten
                "with NEZHA_RAILS", rank, sentences.c_str()).with_peer(peer);
 }
 
-// What comes of trying. Baton held.
-class RejoinEvents {
+// What comes of trying. Lock held.
+class JoinEvents {
  public:
-  virtual ~RejoinEvents() = default;
+  virtual ~JoinEvents() = default;
   // A connection was made, by either side; authenticated and tested. Its epoch tells old from new.
   virtual void on_joined(std::unique_ptr<Connection> connection) = 0;
-  // The end of a `meet`. Who never calls that hears of none.
-  virtual void on_met(const Met&) {}
-  // A higher rank needs connections with this one, which is to `meet` it.
-  virtual void on_called(int) {}
+  // The end of a `connect`.
+  virtual void on_connect_done(const ConnectResult&) {}
+  // A higher rank needs connections with this one, which is to `connect` with it.
+  virtual void on_connection_requested(int) {}
   virtual void on_dial_failed(const Path& path, DialOutcome outcome, const std::string& reason) = 0;
   // The end of a `probe`.
   virtual void on_probed(const Path& path, Probed probed) = 0;
@@ -158,14 +158,14 @@ class RejoinEvents {
 
 // Makes connections while the loop runs, the first ones and lost ones again, and answers those who do.
 //
-// Contract: baton held; no call blocks. Listens on for the life of the job; strangers are bounded in
-// number, time and bytes. Of a pair the lower rank dials.
-class Rejoin {
+// Contract: progress lock held; no call blocks. Listens on for the life of the job; strangers are
+// bounded in number, time and bytes. Of a pair the lower rank dials.
+class ConnectionManager {
  public:
-  virtual ~Rejoin() = default;
+  virtual ~ConnectionManager() = default;
   // The first connections with `peer`, or those on rails that are not `in_use` between the two; ends in
-  // on_met, never inside the call. Who only makes lost connections again ignores it.
-  virtual void meet(int, const std::vector<RailPair>&) {}
+  // on_connect_done, never inside the call. Who only makes lost connections again ignores it.
+  virtual void connect(int, const std::vector<RailPair>&) {}
   // One attempt, of at most `patience`; ends in on_joined or on_dial_failed, never inside the call.
   virtual void dial(const Path& path, uint32_t epoch, Nanoseconds patience) = 0;
   // One look whether anybody listens; ends in on_probed. Nothing but a Hello is said to whoever answers.
@@ -185,10 +185,12 @@ class Transport {
   // Pairs rails with every peer by trying them, and connects.
   virtual Result<Mesh> connect(const MeshRequest& request, progress::Loop& loop,
                                ConnectionEvents& events) = 0;
-  // After `connect`, or on demand instead of it, once, with the baton held: keeps listening, and makes
-  // connections. Errors: `exhausted`.
-  virtual Result<std::unique_ptr<Rejoin>> rejoin(const MeshRequest& request, progress::Loop& loop,
-                                                 ConnectionEvents& events, RejoinEvents& joins) = 0;
+  // After `connect`, or on demand instead of it, once, with the progress lock held: keeps listening,
+  // and makes connections. Errors: `exhausted`.
+  virtual Result<std::unique_ptr<ConnectionManager>> manage(const MeshRequest& request,
+                                                            progress::Loop& loop,
+                                                            ConnectionEvents& events,
+                                                            JoinEvents& joins) = 0;
 };
 
 }  // namespace nezha::transport

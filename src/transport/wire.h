@@ -3,8 +3,8 @@
 // Contract
 //   Owner    one Connection, which has the protocol: acknowledgements, credit, what is taken back, when
 //            memory is released. A wire moves frames and knows none of that.
-//   Threads  the holder of the loop's baton, in both directions. Nothing here needs that loop: a wire
-//            with a thread of its own would hand WireEvents to the holder of the baton, and take
+//   Threads  the holder of the loop's lock, in both directions. Nothing here needs that loop: a wire
+//            with a thread of its own would hand WireEvents to the holder of the progress lock, and take
 //            frames through a queue (docs/thread_model.md).
 //   Order    data frames are numbered from 0 in the order in which they were taken. Headers arrive in
 //            that order; payloads may be complete in any.

@@ -4,7 +4,7 @@
 //   Owner    the engine's pool. Between a successful `Connection::post` and `on_released` (or
 //            `on_down`, which hands all of a connection's requests back) the connection may read it and
 //            the bytes it names; nobody may change or free them.
-//   Threads  the holder of the loop's baton.
+//   Threads  the holder of the loop's lock.
 #pragma once
 
 #include <array>

@@ -43,12 +43,12 @@ struct Hello {
   uint16_t dialer_rail = 0;    // index in the dialer's published list of rails
   uint16_t acceptor_rail = 0;  // index in the acceptor's
   uint16_t lane = 0;           // which of several streams on this rail
-  uint32_t epoch = 0;          // grows with every reconnection of this (pair, rail, lane), or kCallEpoch
+  uint32_t epoch = 0;          // grows with every reconnection of (pair, rail, lane), or kRequestEpoch
   Nonce nonce{};
 };
 
 // Of a connection that is to carry nothing: who proves itself asks to be dialled.
-inline constexpr uint32_t kCallEpoch = UINT32_MAX;
+inline constexpr uint32_t kRequestEpoch = UINT32_MAX;
 
 inline constexpr size_t kHelloBytes = 64;
 inline constexpr size_t kChallengeBytes = 64;  // magic, nonce, mac

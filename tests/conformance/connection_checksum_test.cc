@@ -82,7 +82,7 @@ class Checksum : public nezha::testing::LoopSuite {
         const ssize_t got = recv(raw, sip, std::min(sizeof(sip), whole - have), MSG_DONTWAIT);
         if (got > 0) all.append(sip, static_cast<size_t>(got)), have += static_cast<size_t>(got);
         sender->flush();
-        baton_->drive_once();
+        lock_->drive_once();
       }
     }
     char more;
@@ -99,9 +99,9 @@ class Checksum : public nezha::testing::LoopSuite {
       const size_t part = std::min(piece, bytes.size() - at);
       const ssize_t sent = send(raw, bytes.data() + at, part, MSG_NOSIGNAL | MSG_DONTWAIT);
       if (sent > 0) at += static_cast<size_t>(sent);
-      baton_->drive_once();
+      lock_->drive_once();
     }
-    baton_->drive_once();
+    lock_->drive_once();
     const bool was_down = sink.down;
     const Status why = sink.why;
     receiver->quiesce(error(Code::aborted, "the test ended"));

@@ -161,7 +161,7 @@ TEST_P(ConnectionSuite, GoodbyeIsInOrder) {
   left().post_control(header, {});
   left().flush();
   // It reads on for a moment.
-  for (int i = 0; i < 100 && right_events_.downs == 0; ++i) baton_->drive_once();
+  for (int i = 0; i < 100 && right_events_.downs == 0; ++i) lock_->drive_once();
   pair_.left.reset();
   drive([&] { return right_events_.downs == 1; });
   EXPECT_TRUE(right_events_.in_order);
@@ -188,7 +188,7 @@ TEST_P(ConnectionSuite, Invariant4QuiesceHandsBackInOrder) {
   }
   Message late(9);
   EXPECT_FALSE(left().post(late.request));
-  for (int i = 0; i < 50; ++i) baton_->drive_once();
+  for (int i = 0; i < 50; ++i) lock_->drive_once();
   EXPECT_EQ(left_events_.downs, 1);
 }
 
@@ -199,11 +199,11 @@ TEST_P(ConnectionSuite, AnAbandonedLandingTouchesNothingMore) {
     Message message(1, 400'000);
     ASSERT_TRUE(left().post(message.request));
     drive([&] { return right().landings() > 0 || right_events_.landed > 0; });
-    for (int i = 0; i < turns; ++i) baton_->drive_once();
+    for (int i = 0; i < turns; ++i) lock_->drive_once();
     if (right().landings() > 0) right().abandon_landing(0);
     std::vector<std::byte>& payload = right_events_.frames[0].payload;
     std::fill(payload.begin(), payload.end(), std::byte{0xEE});
-    for (int i = 0; i < 200; ++i) baton_->drive_once();
+    for (int i = 0; i < 200; ++i) lock_->drive_once();
     EXPECT_TRUE(std::all_of(payload.begin(), payload.end(),
                             [](std::byte each) { return each == std::byte{0xEE}; }));
     drop_pair();
@@ -224,12 +224,12 @@ TEST_P(ConnectionSuite, DisownedMemoryIsNotReadAnyMore) {
     left().flush();
     const bool took_other = left().post(other->request);
     const bool took_stays = left().post(stays.request);
-    for (int i = 0; i < turns; ++i) baton_->drive_once();
+    for (int i = 0; i < turns; ++i) lock_->drive_once();
     WorkQueue unsent;
     left().disown(head.request.owner, unsent);
     std::fill(head.data.begin(), head.data.end(), std::byte{0xEE});
     if (took_other) other->data.assign(50, std::byte{0xEE});
-    for (int i = 0; i < 300; ++i) baton_->drive_once();
+    for (int i = 0; i < 300; ++i) lock_->drive_once();
     if (took_stays && left().is_up() && right().is_up()) {
       drive([&] {
         return !right_events_.frames.empty() && right_events_.frames.back().landed &&
@@ -263,7 +263,7 @@ TEST_P(ConnectionSuite, RecallTakesEverythingBack) {
       if (left().post(message->request)) taken_in.push_back(message);
       left().flush();
     }
-    for (int i = 0; i < turns; ++i) baton_->drive_once();
+    for (int i = 0; i < turns; ++i) lock_->drive_once();
     const std::vector<std::byte> original = head.data;
     WorkQueue taken;
     left().recall(taken);
@@ -277,7 +277,7 @@ TEST_P(ConnectionSuite, RecallTakesEverythingBack) {
     EXPECT_TRUE(taken.empty());
     Message after(4, 10);
     const bool took_after = left().post(after.request);
-    for (int i = 0; i < 300; ++i) baton_->drive_once();
+    for (int i = 0; i < 300; ++i) lock_->drive_once();
     if (took_after && left().is_up()) {
       drive([&] {
         right().acknowledge(0);

@@ -91,7 +91,7 @@ TEST_F(TcpConnection, BytesOneByOne) {
   wire::encode(header, wire::HeaderBytes(bytes.data(), wire::kHeaderBytes));
   for (const std::byte each : bytes) {
     ASSERT_EQ(send(raw_, &each, 1, 0), 1);
-    baton_->drive_once();
+    lock_->drive_once();
   }
   drive([&] { return !left_events_.frames.empty() && left_events_.frames[0].landed; });
   EXPECT_EQ(left_events_.frames[0].payload, std::vector<std::byte>(3, std::byte{9}));
@@ -183,7 +183,7 @@ TEST_F(TcpConnection, AnAbandonedLandingTouchesNothingMore) {
   wire::encode(header, wire::HeaderBytes(bytes.data(), wire::kHeaderBytes));
   ASSERT_EQ(send(raw_, bytes.data(), wire::kHeaderBytes + 50, 0), ssize_t{wire::kHeaderBytes} + 50);
   drive([&] { return left_->landings() > 0; });
-  baton_->drive_once();
+  lock_->drive_once();
   left_->abandon_landing(0);
   ASSERT_EQ(send(raw_, bytes.data() + wire::kHeaderBytes + 50, 50, 0), 50);
   send_raw(wire::FrameHeader());
@@ -219,7 +219,7 @@ TEST_F(TcpConnection, DisownFinishesTheHeadFromACopyAndGivesTheRestBack) {
     std::array<std::byte, 4096> some;
     const ssize_t got = recv(raw_, some.data(), some.size(), MSG_DONTWAIT);
     if (got > 0) all.insert(all.end(), some.begin(), some.begin() + got);
-    baton_->drive_once();
+    lock_->drive_once();
     return all.size() >= total;
   });
   ASSERT_EQ(all.size(), total);
@@ -256,7 +256,7 @@ TEST_F(TcpConnection, RecallTakesEverythingBackAndStaysUp) {
     std::array<std::byte, 4096> some;
     const ssize_t got = recv(raw_, some.data(), some.size(), MSG_DONTWAIT);
     if (got > 0) all.insert(all.end(), some.begin(), some.begin() + got);
-    baton_->drive_once();
+    lock_->drive_once();
     return !left_->has_output() && got <= 0;
   });
   const size_t head_at = 2 * wire::kHeaderBytes + 100;
@@ -298,7 +298,7 @@ TEST_F(TcpConnection, DisownLosesNoAcknowledgement) {
     const ssize_t got = recv(raw_, some.data(), some.size(), MSG_DONTWAIT);
     if (got > 0) all.insert(all.end(), some.begin(), some.begin() + got);
     if (left_->unacknowledged_frames() > 0) left_->acknowledge(0);
-    baton_->drive_once();
+    lock_->drive_once();
     wire::FrameHeader header;
     const size_t behind = wire::kHeaderBytes + 60'000;
     if (all.size() < behind + wire::kHeaderBytes) return ++heads > 2000 && !left_->has_output();

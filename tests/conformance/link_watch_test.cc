@@ -42,14 +42,14 @@ int watch_loopback() {
   if (!loop) return 1;
   Nothing client;
   (*loop)->set_client(&client);
-  progress::Loop::Baton baton(**loop);
+  progress::Loop::Lock lock(**loop);
   std::vector<std::pair<int, bool>> heard;
   auto watch = LinkWatch::open(**loop, {"other", "lo"}, [&](int rail, bool up) {
     heard.emplace_back(rail, up);
   });
   if (watch == nullptr) return kNoNamespaces;
   auto hears = [&](bool up) {
-    baton.drive_to_the_end([&] { return !heard.empty(); },
+    lock.drive_to_the_end([&] { return !heard.empty(); },
                            system_clock().now() +
                                static_cast<Nanoseconds>(nezha::testing::kPatience_s * kSecond));
     const bool right = heard == std::vector<std::pair<int, bool>>{{1, up}};

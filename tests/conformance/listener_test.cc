@@ -22,10 +22,10 @@ constexpr size_t kPending = 128;
 
 class Nobody final : public Admission {
  public:
-  wire::Refusal may_authenticate(const Ticket&, transport::TrialIdentity*) override {
+  wire::Refusal may_authenticate(const Ticket&, transport::HandshakeIdentity*) override {
     return wire::Refusal::bad_mac;
   }
-  wire::Refusal admit(const Ticket&, std::unique_ptr<transport::Trial>&) override {
+  wire::Refusal admit(const Ticket&, std::unique_ptr<transport::Handshake>&) override {
     return wire::Refusal::bad_mac;
   }
 };
@@ -35,7 +35,7 @@ class ListenerTest : public ::testing::Test, private progress::LoopClient {
   void SetUp() override {
     loop_ = std::move(*progress::Loop::create(clock_, 0));
     loop_->set_client(this);
-    baton_ = std::make_unique<progress::Loop::Baton>(*loop_);
+    lock_ = std::make_unique<progress::Loop::Lock>(*loop_);
     auto socket = rendezvous::listen_on(kHost, 0);
     ASSERT_TRUE(socket.is_ok());
     port_ = rendezvous::port_of(*socket);
@@ -44,7 +44,7 @@ class ListenerTest : public ::testing::Test, private progress::LoopClient {
   }
   void TearDown() override {
     listener_.reset();
-    baton_.reset();
+    lock_.reset();
   }
   // So many more, on which nothing is sent.
   void connect_more(size_t count) {
@@ -61,7 +61,7 @@ class ListenerTest : public ::testing::Test, private progress::LoopClient {
     turn(16);
   }
   void turn(int times) {
-    for (int i = 0; i < times; ++i) baton_->drive_once();
+    for (int i = 0; i < times; ++i) lock_->drive_once();
   }
   uint64_t accepted() const { return listener_->counters().accepted; }
   uint64_t replaced() const { return listener_->counters().expired; }
@@ -80,7 +80,7 @@ class ListenerTest : public ::testing::Test, private progress::LoopClient {
  private:
   Nobody nobody_;
   std::unique_ptr<progress::Loop> loop_;
-  std::unique_ptr<progress::Loop::Baton> baton_;
+  std::unique_ptr<progress::Loop::Lock> lock_;
   std::unique_ptr<Listener> listener_;
   std::vector<Descriptor> connections_;
   uint16_t port_ = 0;

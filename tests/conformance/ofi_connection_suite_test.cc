@@ -146,7 +146,7 @@ TEST(OfiLoop, OneThatPollsBeforeItSleepsStillSleepsAfterAMessage) {
   Recorder right;
   testing::Message message(1, 100);
   {
-    progress::Loop::Baton baton(loop);
+    progress::Loop::Lock lock(loop);
     make_pair({"net", "127.0.0.1", "127.0.0.1"}, false, loop, left, right, &client.pair);
     ASSERT_NE(client.pair.right, nullptr);
     ASSERT_TRUE(client.pair.left->post(message.request));
@@ -155,7 +155,7 @@ TEST(OfiLoop, OneThatPollsBeforeItSleepsStillSleepsAfterAMessage) {
   ASSERT_TRUE(loop.drive_until([&] { return right.landed == 1; }, deadline));
   const uint64_t before = loop.counters().sleeps;
   EXPECT_TRUE(loop.drive_until([&] { return loop.counters().sleeps > before + 3; }, deadline));
-  progress::Loop::Baton baton(loop);
+  progress::Loop::Lock lock(loop);
   client.pair.left.reset();
   client.pair.right.reset();
 }

@@ -17,7 +17,7 @@
 #include <thread>
 #include <vector>
 
-#include "support/meeting_rank.h"
+#include "support/wireup_rank.h"
 #include "support/sockets.h"
 #include "support/watchdog.h"
 #include "transport/ofi/fabric_device.h"
@@ -29,7 +29,7 @@ namespace {
 constexpr const char* kRail = "127.2.0.1";
 constexpr Nanoseconds kLong = 300 * kSecond;
 
-using OfiRank = MeetingRank<OfiTransport>;
+using OfiRank = WireupRank<OfiTransport>;
 
 class OfiConnector : public ::testing::TestWithParam<const char*> {
  protected:
@@ -69,8 +69,8 @@ class OfiConnector : public ::testing::TestWithParam<const char*> {
     other.join();
     ASSERT_EQ(low().mesh.connections.size(), 1U);
     ASSERT_EQ(high().mesh.connections.size(), 1U);
-    low().make_rejoin();
-    high().make_rejoin();
+    low().make_connection_manager();
+    high().make_connection_manager();
   }
   void turn() {
     for (auto& rank : ranks_) rank->turn();
@@ -144,7 +144,7 @@ TEST_P(OfiConnector, TheFirstConnectionAndOneMadeAgainCarryFrames) {
   EXPECT_GT(high().mesh.connections[0]->latency_s, 0);
   expect_carries(*low().mesh.connections[0], high());
   expect_carries(*high().mesh.connections[0], low());
-  low().rejoin->dial(kPath, 5, kLong);
+  low().manager->dial(kPath, 5, kLong);
   drive([&] { return !low().joined.empty() && !high().joined.empty(); });
   EXPECT_EQ(high().joined[0]->epoch, 5U);
   EXPECT_EQ(high().joined[0]->peer, 0);
@@ -156,9 +156,9 @@ TEST_P(OfiConnector, TheFirstConnectionAndOneMadeAgainCarryFrames) {
 // The TCP connection is gone when the rail's is made, and without a listener no other one comes.
 TEST_P(OfiConnector, LosingTheControlPathIsNotLosingTheRail) {
   start();
-  high().rejoin->stop();
-  low().rejoin->dial(kPath, 1, kLong);
-  low().rejoin->probe(kPath, kLong);
+  high().manager->stop();
+  low().manager->dial(kPath, 1, kLong);
+  low().manager->probe(kPath, kLong);
   drive([&] { return !low().failures.empty() && !low().probed.empty(); });
   EXPECT_EQ(low().failures[0].outcome, DialOutcome::refused);
   EXPECT_EQ(low().probed[0].probed, Probed::refusal);
@@ -169,12 +169,12 @@ TEST_P(OfiConnector, LosingTheControlPathIsNotLosingTheRail) {
 
 TEST_P(OfiConnector, AProbeTellsAProcessFromItsHost) {
   start();
-  low().rejoin->probe(kPath, kLong);
+  low().manager->probe(kPath, kLong);
   drive([&] { return !low().probed.empty(); });
   EXPECT_EQ(low().probed[0].probed, Probed::process);
   EXPECT_TRUE(high().joined.empty());
   // Nobody turns the other rank: its kernel accepts all the same.
-  low().rejoin->probe(kPath, 50 * kMillisecond);
+  low().manager->probe(kPath, 50 * kMillisecond);
   const Nanoseconds deadline = system_clock().now() + kLong;
   while (low().probed.size() < 2 && system_clock().now() < deadline) low().turn();
   ASSERT_EQ(low().probed.size(), 2U);
@@ -183,11 +183,11 @@ TEST_P(OfiConnector, AProbeTellsAProcessFromItsHost) {
 
 TEST_P(OfiConnector, AnotherSecretIsRefused) {
   start();
-  low().rejoin->stop();
+  low().manager->stop();
   OfiRank& other = *ranks_[0];
   other.request.secret = wire::secret_from_text("of another job");
-  other.make_rejoin();
-  other.rejoin->dial(kPath, 1, kLong);
+  other.make_connection_manager();
+  other.manager->dial(kPath, 1, kLong);
   drive([&] { return !other.failures.empty(); });
   EXPECT_EQ(other.failures[0].outcome, DialOutcome::failed);
   EXPECT_NE(other.failures[0].reason.find("secret"), std::string::npos) << other.failures[0].reason;
@@ -225,7 +225,7 @@ TEST_P(OfiConnector, AMemberThatSaysNonsenseIsLetGo) {
   EXPECT_LE(nezha::testing::open_descriptors(), before);
   EXPECT_TRUE(high().joined.empty());
   expect_carries(*low().mesh.connections[0], high());
-  low().rejoin->dial(kPath, 2, kLong);
+  low().manager->dial(kPath, 2, kLong);
   drive([&] { return !high().joined.empty(); });
 }
 
@@ -238,7 +238,7 @@ TEST_P(OfiConnector, StrangersKeepNobodyOut) {
     EXPECT_EQ(send(strangers.back(), "half a hello", said, MSG_NOSIGNAL), static_cast<ssize_t>(said));
     if (i % 20 == 2) turn();
   }
-  low().rejoin->dial(kPath, 3, kLong);
+  low().manager->dial(kPath, 3, kLong);
   drive([&] { return !high().joined.empty() || !low().failures.empty(); });
   ASSERT_TRUE(low().failures.empty()) << low().failures[0].reason;
   EXPECT_EQ(high().joined[0]->epoch, 3U);
@@ -255,10 +255,10 @@ TEST_P(OfiConnector, KeepsNoDescriptor) {
   for (int i = 0; i < 3; ++i) {
     SetUp();
     start();
-    low().rejoin->dial(kPath, 1, kLong);
-    low().rejoin->probe(kPath, kLong);
+    low().manager->dial(kPath, 1, kLong);
+    low().manager->probe(kPath, kLong);
     drive([&] { return !high().joined.empty(); });
-    low().rejoin->dial(kPath, 2, kLong);
+    low().manager->dial(kPath, 2, kLong);
     turn();
     TearDown();
     EXPECT_LE(nezha::testing::open_descriptors(), before);

@@ -330,7 +330,7 @@ class OfiHostile : public testing::LoopSuite {
   }
   void go_on(Speaker& member) {
     if (honest_->has_output()) honest_->flush();
-    baton_->drive_once();
+    lock_->drive_once();
     member.listen_on();
   }
   Nanoseconds next_wakeup() const override { return system_clock().now() + kMillisecond; }

@@ -81,11 +81,11 @@ class Sleeper final : public progress::LoopClient {
   explicit Sleeper(ShmChannel channel) {
     loop_ = std::move(*progress::Loop::create(system_clock(), 0));
     loop_->set_client(this);
-    progress::Loop::Baton baton(*loop_);
+    progress::Loop::Lock lock(*loop_);
     connection = connection_over(events, std::make_unique<ShmWire>(*loop_, std::move(channel), "right"));
   }
   ~Sleeper() override {
-    progress::Loop::Baton baton(*loop_);
+    progress::Loop::Lock lock(*loop_);
     connection.reset();
   }
   bool run(Nanoseconds) override {
@@ -151,9 +151,9 @@ TEST_F(ShmConnection, AFullRingWakesItsWriter) {
     right.connection->flush();
     EXPECT_TRUE(right.drive([&] { return right.released == 1; }));
   });
-  baton_.reset();
+  lock_.reset();
   EXPECT_TRUE(loop_->drive_until(is_answered, system_clock().now() + 30 * kSecond));
-  baton_ = std::make_unique<progress::Loop::Baton>(*loop_);
+  lock_ = std::make_unique<progress::Loop::Lock>(*loop_);
   left_->acknowledge(0);
   left_->flush();
   other.join();
@@ -204,7 +204,7 @@ TEST_F(ShmConnection, AnImpossiblePositionOfTheWriterEndsIt) {
 TEST_F(ShmConnection, APositionThatGoesBackEndsIt) {
   make_left();
   read().tail = 32;
-  for (int i = 0; i < 3; ++i) baton_->drive_once();
+  for (int i = 0; i < 3; ++i) lock_->drive_once();
   EXPECT_EQ(left_events_.downs, 0);  // half a header
   read().tail = 31;
   ASSERT_TRUE(drive_until([&] { return left_events_.downs == 1; }));
@@ -258,7 +258,7 @@ TEST_F(ShmConnection, WhateverAPeerWritesStaysInTheRing) {
       if (random() % 4 == 0) read().head = random();
       written().reader_sleeps = static_cast<uint32_t>(random());
       written().writer_waits = static_cast<uint32_t>(random());
-      baton_->drive_once();
+      lock_->drive_once();
     }
     ended += left_events_.downs;
     EXPECT_LE(left_events_.downs, 1);

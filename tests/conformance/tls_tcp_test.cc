@@ -20,7 +20,7 @@
 #include "support/watchdog.h"
 #include "support/tcp_connection.h"
 #include "transport/connect/authenticated_stream.h"
-#include "transport/connect/trial.h"
+#include "transport/connect/handshake.h"
 #include "transport/tcp/tcp_opener.h"
 
 namespace nezha::transport {
@@ -146,7 +146,7 @@ class Wired : public nezha::testing::LoopSuite {
   void drive(Done done) {
     for (int turn = 0; !done(); ++turn) {
       ASSERT_LT(turn, kTurnsMax) << left_events_.why.to_string() << right_events_.why.to_string();
-      baton_->drive_once();
+      lock_->drive_once();
       pump();
     }
   }
@@ -191,7 +191,7 @@ class Wired : public nezha::testing::LoopSuite {
                                   MSG_NOSIGNAL | MSG_DONTWAIT);
         if (sent > 0) at += static_cast<size_t>(sent);
         if (sent < 0 && errno != EAGAIN) return;
-        if (sent < 0) baton_->drive_once();
+        if (sent < 0) lock_->drive_once();
       }
     }
   }
@@ -351,8 +351,8 @@ TEST_F(Wired, AnEndThatTheOtherSideDidNotSayIsALoss) {
 
 // ---------------------------------------------------------------------------------------- the handshake
 
-TrialIdentity identity(int rank, std::shared_ptr<const TlsKey> tls) {
-  TrialIdentity me;
+HandshakeIdentity identity(int rank, std::shared_ptr<const TlsKey> tls) {
+  HandshakeIdentity me;
   me.rank = rank;
   me.world_size = 2;
   me.job = 77;
@@ -363,14 +363,14 @@ TrialIdentity identity(int rank, std::shared_ptr<const TlsKey> tls) {
   return me;
 }
 
-void turn(Trial& trial) {
-  if (trial.state() == Trial::State::failed) return trial.close();
-  pollfd watched{trial.fd(), trial.poll_events(), 0};
-  if (poll(&watched, 1, 0) > 0) trial.on_poll(watched.revents, system_clock().now());
+void turn(Handshake& handshake) {
+  if (handshake.state() == Handshake::State::failed) return handshake.close();
+  pollfd watched{handshake.fd(), handshake.poll_events(), 0};
+  if (poll(&watched, 1, 0) > 0) handshake.on_poll(watched.revents, system_clock().now());
 }
 
-struct Trials {
-  Trials(std::shared_ptr<const TlsKey> dialler_key, std::shared_ptr<const TlsKey> acceptor_key)
+struct TwoHandshakes {
+  TwoHandshakes(std::shared_ptr<const TlsKey> dialler_key, std::shared_ptr<const TlsKey> acceptor_key)
       : fds(socket_pair()),
         low(identity(0, std::move(dialler_key))),
         high(identity(1, std::move(acceptor_key))),
@@ -380,56 +380,56 @@ struct Trials {
     for (int i = 0; i < 10'000; ++i) {
       turn(dialler);
       turn(acceptor);
-      if (dialler.state() == Trial::State::tested) dialler.decide(true, 1);
+      if (dialler.state() == Handshake::State::tested) dialler.decide(true, 1);
     }
   }
   std::pair<Descriptor, Descriptor> fds;
-  const TrialIdentity low;
-  const TrialIdentity high;
-  Trial dialler;
-  Trial acceptor;
+  const HandshakeIdentity low;
+  const HandshakeIdentity high;
+  Handshake dialler;
+  Handshake acceptor;
 };
 
-bool says(const Trial& trial, const char* words) {
-  return trial.reason().find(words) != std::string::npos;
+bool says(const Handshake& handshake, const char* words) {
+  return handshake.reason().find(words) != std::string::npos;
 }
 
-TEST(TlsTrial, TwoOfOneJobComeThrough) {
-  Trials trials(key_of("job"), key_of("job"));
-  trials.run();
-  EXPECT_EQ(trials.dialler.state(), Trial::State::used) << trials.dialler.reason();
-  EXPECT_EQ(trials.acceptor.state(), Trial::State::used) << trials.acceptor.reason();
-  EXPECT_TRUE(trials.acceptor.is_authenticated());
+TEST(TlsHandshake, TwoOfOneJobComeThrough) {
+  TwoHandshakes handshakes(key_of("job"), key_of("job"));
+  handshakes.run();
+  EXPECT_EQ(handshakes.dialler.state(), Handshake::State::used) << handshakes.dialler.reason();
+  EXPECT_EQ(handshakes.acceptor.state(), Handshake::State::used) << handshakes.acceptor.reason();
+  EXPECT_TRUE(handshakes.acceptor.is_authenticated());
 }
 
-TEST(TlsTrial, AnotherSecretIsRefusedOnBothSides) {
-  Trials trials(key_of("job"), key_of("another"));
-  trials.run();
-  for (const Trial* trial : {&trials.dialler, &trials.acceptor}) {
-    EXPECT_EQ(trial->state(), Trial::State::failed);
-    EXPECT_FALSE(trial->is_authenticated());
-    EXPECT_TRUE(says(*trial, "different secrets")) << trial->reason();
+TEST(TlsHandshake, AnotherSecretIsRefusedOnBothSides) {
+  TwoHandshakes handshakes(key_of("job"), key_of("another"));
+  handshakes.run();
+  for (const Handshake* handshake : {&handshakes.dialler, &handshakes.acceptor}) {
+    EXPECT_EQ(handshake->state(), Handshake::State::failed);
+    EXPECT_FALSE(handshake->is_authenticated());
+    EXPECT_TRUE(says(*handshake, "different secrets")) << handshake->reason();
   }
-  EXPECT_TRUE(trials.acceptor.has_refused());
+  EXPECT_TRUE(handshakes.acceptor.has_refused());
 }
 
-TEST(TlsTrial, WhoDoesNotEncryptHearsWhy) {
-  Trials trials(nullptr, key_of("job"));
-  trials.run();
-  EXPECT_TRUE(says(trials.dialler, "tls=on")) << trials.dialler.reason();
-  EXPECT_TRUE(says(trials.acceptor, "tls=on")) << trials.acceptor.reason();
-  EXPECT_TRUE(trials.acceptor.has_refused());
+TEST(TlsHandshake, WhoDoesNotEncryptHearsWhy) {
+  TwoHandshakes handshakes(nullptr, key_of("job"));
+  handshakes.run();
+  EXPECT_TRUE(says(handshakes.dialler, "tls=on")) << handshakes.dialler.reason();
+  EXPECT_TRUE(says(handshakes.acceptor, "tls=on")) << handshakes.acceptor.reason();
+  EXPECT_TRUE(handshakes.acceptor.has_refused());
 }
 
-TEST(TlsTrial, WhoEncryptsTowardsOneWhoDoesNotHearsWhy) {
-  Trials trials(key_of("job"), nullptr);
-  trials.run();
-  EXPECT_TRUE(says(trials.dialler, "tls=off")) << trials.dialler.reason();
-  EXPECT_TRUE(says(trials.acceptor, "tls=off")) << trials.acceptor.reason();
+TEST(TlsHandshake, WhoEncryptsTowardsOneWhoDoesNotHearsWhy) {
+  TwoHandshakes handshakes(key_of("job"), nullptr);
+  handshakes.run();
+  EXPECT_TRUE(says(handshakes.dialler, "tls=off")) << handshakes.dialler.reason();
+  EXPECT_TRUE(says(handshakes.acceptor, "tls=off")) << handshakes.acceptor.reason();
 }
 
 // Before the key is proved nobody is believed, and little is read.
-TEST(TlsTrial, StrangersAreReadForLittle) {
+TEST(TlsHandshake, StrangersAreReadForLittle) {
   const std::string long_hello("\x16\x03\x01\x40\x00\x01\x01\x00\x00\x03\x03", 11);  // of 64 KiB
   const std::string zeros(200'000, '\0');
   std::string records;
@@ -446,17 +446,17 @@ TEST(TlsTrial, StrangersAreReadForLittle) {
     auto [mine, theirs] = socket_pair(1 << 20);
     const ssize_t said = send(theirs.get(), words.data(), words.size(), MSG_NOSIGNAL);
     ASSERT_EQ(said, static_cast<ssize_t>(words.size()));
-    const TrialIdentity me = identity(1, key_of("job"));
-    Trial trial(me, std::move(mine), 0, 0);
-    for (int i = 0; i < 100 && trial.state() != Trial::State::failed; ++i) {
-      trial.on_poll(POLLIN | POLLOUT, 1000);
+    const HandshakeIdentity me = identity(1, key_of("job"));
+    Handshake handshake(me, std::move(mine), 0, 0);
+    for (int i = 0; i < 100 && handshake.state() != Handshake::State::failed; ++i) {
+      handshake.on_poll(POLLIN | POLLOUT, 1000);
     }
-    EXPECT_FALSE(trial.is_authenticated());
+    EXPECT_FALSE(handshake.is_authenticated());
     int unread = 0;
-    ASSERT_EQ(ioctl(trial.fd(), FIONREAD, &unread), 0);
+    ASSERT_EQ(ioctl(handshake.fd(), FIONREAD, &unread), 0);
     EXPECT_LE(words.size() - static_cast<size_t>(unread), TlsKey::kHandshakeBytesMax);
-    trial.on_time(kNever - 1);
-    EXPECT_EQ(trial.state(), Trial::State::failed);
+    handshake.on_time(kNever - 1);
+    EXPECT_EQ(handshake.state(), Handshake::State::failed);
   }
 }
 
@@ -486,7 +486,7 @@ class Impostor {
   X509* const certificate_;
 };
 
-// OpenSSL at the other end of a trial; both take turns until the trial has failed.
+// OpenSSL at the other end of a handshake; both take turns until the handshake has failed.
 class Foreign {
  public:
   Foreign(SSL_CTX* context, Descriptor fd, bool dialler) : fd_(std::move(fd)), ssl_(SSL_new(context)) {
@@ -495,14 +495,14 @@ class Foreign {
   }
   ~Foreign() { SSL_free(ssl_); }
   SSL* ssl() { return ssl_; }
-  void meet(Trial& trial) {
-    for (int i = 0; i < 1000 && trial.state() != Trial::State::failed; ++i) {
-      turn(trial);
+  void meet(Handshake& handshake) {
+    for (int i = 0; i < 1000 && handshake.state() != Handshake::State::failed; ++i) {
+      turn(handshake);
       SSL_do_handshake(ssl_);
     }
-    EXPECT_EQ(trial.state(), Trial::State::failed);
-    EXPECT_FALSE(trial.is_authenticated());
-    EXPECT_TRUE(says(trial, "TLS handshake")) << trial.reason();
+    EXPECT_EQ(handshake.state(), Handshake::State::failed);
+    EXPECT_FALSE(handshake.is_authenticated());
+    EXPECT_TRUE(says(handshake, "TLS handshake")) << handshake.reason();
   }
 
  private:
@@ -510,26 +510,26 @@ class Foreign {
   SSL* const ssl_;
 };
 
-TEST(TlsTrial, ACertificateProvesNothing) {
+TEST(TlsHandshake, ACertificateProvesNothing) {
   for (const int newest : {TLS1_2_VERSION, TLS1_3_VERSION}) {
     Impostor impostor;
     SSL_CTX_set_max_proto_version(impostor.context(), newest);
     auto [mine, theirs] = socket_pair();
-    const TrialIdentity me = identity(0, key_of("job"));
-    Trial trial(me, std::move(mine), 1, 0, 0, 0, 0, 0, kNever);
-    Foreign(impostor.context(), std::move(theirs), false).meet(trial);
+    const HandshakeIdentity me = identity(0, key_of("job"));
+    Handshake handshake(me, std::move(mine), 1, 0, 0, 0, 0, 0, kNever);
+    Foreign(impostor.context(), std::move(theirs), false).meet(handshake);
   }
 }
 
-TEST(TlsTrial, AClientWithoutTheKeyIsRefused) {
+TEST(TlsHandshake, AClientWithoutTheKeyIsRefused) {
   for (const int newest : {TLS1_2_VERSION, TLS1_3_VERSION}) {
     Impostor impostor;
     SSL_CTX_set_max_proto_version(impostor.context(), newest);
     auto [mine, theirs] = socket_pair();
-    const TrialIdentity me = identity(1, key_of("job"));
-    Trial trial(me, std::move(mine), 0, 0);
-    Foreign(impostor.context(), std::move(theirs), true).meet(trial);
-    EXPECT_TRUE(trial.has_refused());
+    const HandshakeIdentity me = identity(1, key_of("job"));
+    Handshake handshake(me, std::move(mine), 0, 0);
+    Foreign(impostor.context(), std::move(theirs), true).meet(handshake);
+    EXPECT_TRUE(handshake.has_refused());
   }
 }
 

@@ -163,8 +163,8 @@ TEST(Leaving, BeforeTheCallIsNamedAtOnce) {
     }
     context::Context& context = self.comm->context();
     for (bool gone = false; !gone;) {
-      progress::Loop::Baton baton(context.loop());
-      baton.drive_once();
+      progress::Loop::Lock lock(context.loop());
+      lock.drive_once();
       gone = context.engine().peers()[1]->gone;
     }
     const Status first = reduce(*self.comm, 1);

@@ -23,7 +23,13 @@ namespace {
 
 void expect_nowhere(const MemoryScan& scan, const char* when) {
   size_t looked_at = 0;
-  for (const std::string& place : scan.places(&looked_at)) ADD_FAILURE() << when << ", in " << place;
+  for (const std::string& place : scan.places(&looked_at)) {
+#if defined(__SANITIZE_ADDRESS__)
+    // Instrumented code saves registers there that have just copied it. `make test-long` looks there, too.
+    if (place.find("[stack]") != std::string::npos) continue;
+#endif
+    ADD_FAILURE() << when << ", in " << place;
+  }
   EXPECT_GT(looked_at, size_t{1} << 20) << "nearly nothing was looked at";
 }
 

@@ -104,7 +104,7 @@ std::array<std::byte, wire::kHeaderBytes> header_of(const uint8_t* data) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace nezha;
   using namespace nezha::transport;
-  progress::Loop::Baton baton(the_loop());
+  progress::Loop::Lock lock(the_loop());
   int ends[2];
   NEZHA_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
   Engine engine;
@@ -132,11 +132,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         data += part;
         size -= part;
       }
-      baton.drive_once();
+      lock.drive_once();
       connection.flush();
     }
     close(ends[1]);
-    baton.drive_once();
+    lock.drive_once();
     connection.quiesce(error(Code::aborted, "the input ended"));
     NEZHA_CHECK(engine.down && engine.released == 1);
   }

@@ -88,18 +88,18 @@ Place& the_place() {
 class Member {
  public:
   // Comes through the handshake, the test and the verdict, as an honest rank.
-  Member(JobSession& session, progress::Loop::Baton& baton, uint32_t rank) : rank_(rank) {
+  Member(JobSession& session, progress::Loop::Lock& lock, uint32_t rank) : rank_(rank) {
     int ends[2];
     NEZHA_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
     fd_ = ends[0];
-    transport::TrialIdentity identity;
+    transport::HandshakeIdentity identity;
     identity.rank = kNode;
     identity.world_size = kRanks + 1;
     identity.job = kTicket.run;
     identity.secret = job_key();
     identity.rail_counts.assign(kRanks + 1, 1);
     identity.opener = &transport::tcp_opener();
-    auto trial = std::make_unique<transport::Trial>(identity, Descriptor(ends[1]), 0,
+    auto handshake = std::make_unique<transport::Handshake>(identity, Descriptor(ends[1]), 0,
                                                        system_clock().now());
     wire::Hello hello;
     hello.job = kTicket.run;
@@ -110,16 +110,16 @@ class Member {
     std::array<std::byte, kMessageBytes> message;
     wire::encode(hello, message);
     say(message.data(), message.size());
-    trial->on_poll(POLLIN, 0);
+    handshake->on_poll(POLLIN, 0);
     NEZHA_CHECK(recv(fd_, message.data(), message.size(), 0) == kMessageBytes);
     wire::Nonce theirs;
     NEZHA_CHECK(wire::verify_challenge(identity.secret, hello, message, &theirs) == wire::Refusal::none);
     wire::make_proof(identity.secret, hello, theirs, message);
     say(message.data(), message.size());
-    trial->on_poll(POLLIN, 0);
-    NEZHA_CHECK(trial->is_authenticated());
-    session.admit(std::move(trial));
-    pass_test(baton);
+    handshake->on_poll(POLLIN, 0);
+    NEZHA_CHECK(handshake->is_authenticated());
+    session.admit(std::move(handshake));
+    pass_test(lock);
   }
   ~Member() { leave(); }
   Member(const Member&) = delete;
@@ -155,18 +155,18 @@ class Member {
   }
 
  private:
-  void pass_test(progress::Loop::Baton& baton) {
+  void pass_test(progress::Loop::Lock& lock) {
     constexpr size_t kTestBytes = 8 * 64 + 48 * 1024;  // transport/tcp/tcp_echo.h
     say(std::string(kTestBytes, '\0'));
     std::array<char, 4096> bytes;
-    for (size_t heard = 0; heard < kTestBytes; baton.drive_once()) {
+    for (size_t heard = 0; heard < kTestBytes; lock.drive_once()) {
       const ssize_t got = recv(fd_, bytes.data(), bytes.size(), 0);
       heard += static_cast<size_t>(std::max<ssize_t>(got, 0));
     }
     std::string verdict("NZV1\1\1", 6);
     verdict.resize(16);
     say(verdict);
-    baton.drive_once();
+    lock.drive_once();
     hear();
   }
 
@@ -270,7 +270,7 @@ void check_counters(const JobSession& session, const Budget& node) {
 
 void check(Input input) {
   Place& place = the_place();
-  progress::Loop::Baton baton(*place.loop);
+  progress::Loop::Lock lock(*place.loop);
   Budget node_budget(kNodeBytes);
   const JobSession::Node node{flat_topology("127.0.0.1", 7700), 0, {}, node_budget};
   {
@@ -278,21 +278,21 @@ void check(Input input) {
     auto session = JobSession::create(*place.loop, kTicket, job_key(), node, job);
     NEZHA_CHECK(session.is_ok());
     place.client.session = session->get();
-    Member first(**session, baton, 0);
-    Member second(**session, baton, 1);
+    Member first(**session, lock, 0);
+    Member second(**session, lock, 1);
     NEZHA_CHECK((*session)->counters().ranks_up == kRanks);
     while (!input.is_over() && !(*session)->is_over(system_clock().now())) {
       const uint8_t who = input.byte();
       Member& member = who % 2 == 0 ? first : second;
       who >= 252 ? member.leave() : turn(member, input);
-      baton.drive_once();
+      lock.drive_once();
       first.hear();
       second.hear();
       check_counters(**session, node_budget);
     }
     first.leave();
     second.leave();
-    for (int i = 0; i < 4; ++i) baton.drive_once();
+    for (int i = 0; i < 4; ++i) lock.drive_once();
     NEZHA_CHECK((*session)->is_over(system_clock().now()));
     check_counters(**session, node_budget);
     place.client.session = nullptr;

@@ -27,7 +27,7 @@ wire::Secret node_key() { return wire::secret_from_text("of the node"); }
 
 class Nobody final : public Admission {
  public:
-  wire::Refusal may_authenticate(const Ticket& ticket, transport::TrialIdentity* identity) override {
+  wire::Refusal may_authenticate(const Ticket& ticket, transport::HandshakeIdentity* identity) override {
     NEZHA_CHECK(ticket.job == kJob && ticket.ranks == 2);  // the overheard ones; nobody makes others
     if (ticket.nonce == 2) return wire::Refusal::replayed;
     identity->rank = 2;
@@ -38,7 +38,7 @@ class Nobody final : public Admission {
     identity->opener = &transport::tcp_opener();
     return wire::Refusal::none;
   }
-  wire::Refusal admit(const Ticket&, std::unique_ptr<transport::Trial>&) override {
+  wire::Refusal admit(const Ticket&, std::unique_ptr<transport::Handshake>&) override {
     NEZHA_CHECK(false);
     return wire::Refusal::bad_mac;
   }
@@ -76,7 +76,7 @@ Place& the_place() {
   NEZHA_CHECK(loop.is_ok());
   place.loop = std::move(*loop);
   place.loop->set_client(&place.client);
-  progress::Loop::Baton baton(*place.loop);
+  progress::Loop::Lock lock(*place.loop);
   auto listener = Listener::open(*place.loop, std::move(socket_fd), node_key(), "{}", place.nobody);
   NEZHA_CHECK(listener.is_ok());
   place.listener = std::move(*listener);
@@ -125,11 +125,11 @@ class Caller {
 
 void check(const uint8_t* data, size_t size) {
   Place& place = the_place();
-  progress::Loop::Baton baton(*place.loop);
+  progress::Loop::Lock lock(*place.loop);
   {
     std::array<std::unique_ptr<Caller>, kCallers> callers;
     for (auto& caller : callers) caller = std::make_unique<Caller>(place);
-    baton.drive_once();
+    lock.drive_once();
     // Pieces: who, and how many bytes; or what an honest rank begins with.
     while (size > 0) {
       const uint8_t control = *data++;
@@ -144,11 +144,11 @@ void check(const uint8_t* data, size_t size) {
         data += part;
         size -= part;
       }
-      baton.drive_once();
+      lock.drive_once();
       caller.hear();
     }
   }
-  for (int i = 0; i < 3; ++i) baton.drive_once();
+  for (int i = 0; i < 3; ++i) lock.drive_once();
   const ListenerCounters& counters = place.listener->counters();
   NEZHA_CHECK(counters.answered == 0 && counters.refused + counters.expired <= counters.accepted);
 }

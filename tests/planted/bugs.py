@@ -62,7 +62,7 @@ DIAL_FAILED = """under_way_ = false;
 
 RAIL_CHECK = "rail < expected.rail_counts[rank]"
 
-LAST_RAIL = """if (rejoin_ == nullptr) {
+LAST_RAIL = """if (manager_ == nullptr) {
     engine_.peer_lost(links.peer(), error(Code::peer_lost, "its last rail was lost: %s",
                                           why.message().c_str()).with_rail(peer.last_rail));
     return;
@@ -161,13 +161,13 @@ BUGS: List[Bug] = [
     Bug("inline_length_unchecked", MAIL_FRAMES, "bytes_of(header.op) == header.length", "true",
         "a peer's length chooses how much is written"),
     # ------------------------------------------------------------------------- asking what landed
-    Bug("limbo_without_end", JUDGE, "now >= link.limbo.until", "false",
+    Bug("unresolved_without_end", JUDGE, "now >= link.unresolved.until", "false",
         "second failure while sending again"),
-    Bug("one_too_many_released", LOST, "landed > 0 && !link->limbo.requests.empty()",
-        "landed >= 0 && !link->limbo.requests.empty()", "released before landing"),
-    Bug("count_from_nowhere", LOST, "link.limbo.first = first;", "link.limbo.first = 0;",
+    Bug("one_too_many_released", LOST, "landed > 0 && !link->unresolved.requests.empty()",
+        "landed >= 0 && !link->unresolved.requests.empty()", "released before landing"),
+    Bug("count_from_nowhere", LOST, "link.unresolved.first = first;", "link.unresolved.first = 0;",
         "counts of frames that do not belong together"),
-    Bug("answer_about_another_epoch", LOST, "header.chunk != link->limbo.epoch", "false",
+    Bug("answer_about_another_epoch", LOST, "header.chunk != link->unresolved.epoch", "false",
         "late frame of an old epoch believed"),
     Bug("landed_of_another_epoch", LOST,
         "present ? link->connection->landed_frames() : link->past_landed",
@@ -206,7 +206,7 @@ BUGS: List[Bug] = [
         "a stopped peer is taken for a dead one"),
     Bug("suspect_not_emptied", LOST, "link.connection->recall(taken);", ";",
         "nothing is sent again until the connection breaks"),
-    Bug("last_rail_is_the_end", LOST, LAST_RAIL, LAST_RAIL.replace("rejoin_ == nullptr", "true"),
+    Bug("last_rail_is_the_end", LOST, LAST_RAIL, LAST_RAIL.replace("manager_ == nullptr", "true"),
         "all rails lost for a moment"),
     # -------------------------------------------------------------------------------- rejoining
     Bug("never_dialled", LOST, "link.redial.is_due(now)", "false", "redial never"),

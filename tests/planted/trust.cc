@@ -132,7 +132,7 @@ class Trust {
     constexpr uint32_t kAccepted = 3, kUnknown = 0x9000'0000;
     auto loop = progress::Loop::create(system_clock(), 0);
     if (!loop) return "no loop";
-    const progress::Loop::Baton baton(**loop);
+    const progress::Loop::Lock lock(**loop);
     engine::EngineOptions options;
     options.world_size = 2;
     options.rails = 1;

@@ -42,14 +42,14 @@ class Rehearsal {
  public:
   Rehearsal(std::span<const Schedule> ranks, const RehearsalOptions& options,
             const Contract& contract, std::vector<SliceLinks> slices)
-      : options_(options), slices_(std::move(slices)), dice_(options.seed),
+      : options_(options), slices_(std::move(slices)), rng_(options.seed),
         world_size_(static_cast<int>(ranks.size())),
         is_barrier_(ranks[0].collective == Collective::barrier),
         chunk_count_(static_cast<uint32_t>(slices_.size()) * options.chunks_per_slice),
-        memory_(slices_, contract, chunk_count_), network_(slices_, options_, memory_, dice_),
+        memory_(slices_, contract, chunk_count_), network_(slices_, options_, memory_, rng_),
         states_(ranks.size()) {
     for (int rank = 0; rank < world_size_; ++rank) prepare(rank);
-    slow_rank_ = static_cast<int>(dice_.pick(ranks.size()));
+    slow_rank_ = static_cast<int>(rng_.pick(ranks.size()));
   }
 
   Status run() {
@@ -78,7 +78,7 @@ class Rehearsal {
     state.order.resize(chunk_count_);
     std::iota(state.order.begin(), state.order.end(), 0);
     if (!options_.rules.admits_in_order) {
-      std::shuffle(state.order.begin(), state.order.end(), dice_.generator());
+      std::shuffle(state.order.begin(), state.order.end(), rng_.generator());
     }
     state.cursors.resize(chunk_count_);
     for (uint32_t chunk = 0; chunk < chunk_count_; ++chunk) {
@@ -91,9 +91,9 @@ class Rehearsal {
   bool act() {
     const size_t total = outside_.size() + network_.flights() + reducible_.size();
     if (total == 0) return false;
-    size_t choice = dice_.pick(total);
+    size_t choice = rng_.pick(total);
     for (int attempt = 0; attempt < 2 && concerns(choice) == slow_rank_; ++attempt) {
-      choice = dice_.pick(total);
+      choice = rng_.pick(total);
     }
     if (choice < outside_.size()) {
       enter(take(outside_, choice));
@@ -268,7 +268,7 @@ class Rehearsal {
 
   const RehearsalOptions options_;
   const std::vector<SliceLinks> slices_;
-  Dice dice_;
+  Rng rng_;
   const int world_size_;
   const bool is_barrier_;
   const uint32_t chunk_count_;

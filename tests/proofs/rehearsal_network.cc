@@ -11,8 +11,8 @@ constexpr double kRounding = 1e-9;  // credit is a sum of fractions
 
 RehearsalNetwork::RehearsalNetwork(std::span<const SliceLinks> slices,
                                    const RehearsalOptions& options, RehearsalMemory& memory,
-                                   Dice& dice)
-    : slices_(slices), options_(options), memory_(memory), dice_(dice),
+                                   Rng& rng)
+    : slices_(slices), options_(options), memory_(memory), rng_(rng),
       pairs_(slices[0].ranks.size() * slices[0].ranks.size()) {}
 
 RehearsalNetwork::Pair& RehearsalNetwork::pair(const Message& message) {
@@ -36,7 +36,7 @@ void RehearsalNetwork::send(uint32_t chunk, const Place& source) {
 // Lets queued messages leave, in any order, while the credit lasts.
 void RehearsalNetwork::post(Pair& pair) {
   while (!pair.queue.empty()) {
-    const size_t index = dice_.pick(pair.queue.size());
+    const size_t index = rng_.pick(pair.queue.size());
     const double size = messages_[pair.queue[index]].size;
     if (pair.credit_used + size > options_.credit + kRounding) return;
     pair.credit_used += size;
@@ -46,7 +46,7 @@ void RehearsalNetwork::post(Pair& pair) {
 
 void RehearsalNetwork::launch(uint32_t message) {
   Flight flight{message, {}};
-  if (dice_.chance(0.5)) flight.snapshot = read(messages_[message]);
+  if (rng_.chance(0.5)) flight.snapshot = read(messages_[message]);
   flights_.push_back(std::move(flight));
 }
 
@@ -59,7 +59,7 @@ Payload RehearsalNetwork::read(const Message& message) {
 std::optional<Arrival> RehearsalNetwork::fly(size_t flight) {
   const uint32_t id = flights_[flight].message;
   Message& message = messages_[id];
-  if (!message.delivered && dice_.chance(options_.resend_chance)) {
+  if (!message.delivered && rng_.chance(options_.resend_chance)) {
     launch(id);
     return std::nullopt;
   }

@@ -18,9 +18,9 @@
 namespace nezha::schedule {
 
 // What a seed decides.
-class Dice {
+class Rng {
  public:
-  explicit Dice(uint64_t seed) : random_(seed) {}
+  explicit Rng(uint64_t seed) : random_(seed) {}
 
   size_t pick(size_t count) { return random_() % count; }
   bool chance(double probability) {
@@ -50,7 +50,7 @@ struct Arrival {
 class RehearsalNetwork {
  public:
   RehearsalNetwork(std::span<const SliceLinks> slices, const RehearsalOptions& options,
-                   RehearsalMemory& memory, Dice& dice);
+                   RehearsalMemory& memory, Rng& rng);
 
   // A send: takes a private copy if the step asks for it, and leaves when there is credit.
   void send(uint32_t chunk, const Place& source);
@@ -88,7 +88,7 @@ class RehearsalNetwork {
   const std::span<const SliceLinks> slices_;
   const RehearsalOptions& options_;
   RehearsalMemory& memory_;
-  Dice& dice_;
+  Rng& rng_;
   std::vector<Pair> pairs_;  // [source x world size + target]
   std::vector<Message> messages_;
   std::vector<Flight> flights_;

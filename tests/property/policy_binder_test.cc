@@ -119,7 +119,7 @@ TEST(PolicyBinder, PullIsNeverSlowerThanTheBestSingleRail) {
   const auto between = [&](double low, double high) {
     return std::uniform_real_distribution<double>(low, high)(random);
   };
-  for (int trial = 0; trial < 2000; ++trial) {
+  for (int handshake = 0; handshake < 2000; ++handshake) {
     const uint64_t chunk = 16 << 10;
     const int count = 1 + static_cast<int>(between(0, 40));
     std::vector<Rail> rails;
@@ -131,13 +131,13 @@ TEST(PolicyBinder, PullIsNeverSlowerThanTheBestSingleRail) {
       best = std::min(best, rail.latency + static_cast<double>(chunk) * count / rail.rate);
       rails.push_back(rail);
     }
-    EXPECT_LE(finish_time(rails, chunk, count), best * 1.0001) << "trial " << trial;
+    EXPECT_LE(finish_time(rails, chunk, count), best * 1.0001) << "handshake " << handshake;
   }
 }
 
 TEST(PolicyBinder, WeightedBytesFollowTheWeights) {
   std::mt19937_64 random(3);
-  for (int trial = 0; trial < 200; ++trial) {
+  for (int handshake = 0; handshake < 200; ++handshake) {
     const size_t n = 1 + random() % 5;
     Shares shares;
     double sum = 0;

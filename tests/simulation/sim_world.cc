@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "simulation/sim_fabric.h"
-#include "simulation/sim_rejoin.h"
+#include "simulation/sim_connection_manager.h"
 
 namespace nezha::simulation {
 
@@ -28,7 +28,7 @@ SimWorld::SimWorld(const WorldOptions& options)
     auto loop = progress::Loop::create(clock_, 0);
     EXPECT_TRUE(loop.is_ok());
     loops_.push_back(std::move(*loop));
-    batons_.push_back(std::make_unique<progress::Loop::Baton>(*loops_.back()));
+    locks_.push_back(std::make_unique<progress::Loop::Lock>(*loops_.back()));
   }
   network_ = std::make_unique<SimNetwork>(clock_, options_.ranks, options_.rails, random_());
   network_->has_path = [this](const PathName& name) {
@@ -73,7 +73,7 @@ SimWorld::~SimWorld() {
   timers_.clear();
   engines_.clear();
   fabric_.reset();
-  batons_.clear();
+  locks_.clear();
 }
 
 void SimWorld::add_engine(int rank) {
@@ -96,9 +96,10 @@ void SimWorld::add_engine(int rank) {
   auto message_policy = control::make_message_policy(options_.message_policy, messages);
   EXPECT_TRUE(message_policy.is_ok()) << message_policy.status().to_string();
   engines_.back()->set_message_policy(std::move(*message_policy));
-  auto rejoin = std::make_unique<SimRejoin>(*this, rank, engines_.back()->supervisor(), random_());
-  rejoins_.push_back(rejoin.get());
-  engines_.back()->supervisor().set_rejoin(std::move(rejoin));
+  auto manager =
+      std::make_unique<SimConnectionManager>(*this, rank, engines_.back()->supervisor(), random_());
+  managers_.push_back(manager.get());
+  engines_.back()->supervisor().set_connection_manager(std::move(manager));
   engine::GroupRequest request;
   request.comm = options_.comm;
   request.members.resize(index(options_.ranks));
@@ -187,7 +188,7 @@ void SimWorld::run_engine(int rank) {
   if (fabric_ == nullptr) {
     engine(rank).run(now());
   } else {
-    batons_[index(rank)]->drive_once();  // asks the ports, too
+    locks_[index(rank)]->drive_once();  // asks the ports, too
   }
   run_urgent();
   if (watch) watch(rank);
@@ -294,7 +295,7 @@ void SimWorld::join(const PathName& name, int lane, uint32_t epoch, bool low_fir
         std::move(side == 0 ? sides.low : sides.high));
     const bool first = (side == 0) == low_first;
     at_rank(now() + (first ? 0 : later), rank, [this, name, lane, rank, side, link, fabric, end] {
-      transport::RejoinEvents* const events = rejoin(rank).events();
+      transport::JoinEvents* const events = manager(rank).events();
       if (events == nullptr) return;
       const Path& on = network_->path(name);
       if (!on.hole[0] && !on.hole[1] && (*end)->is_up()) {

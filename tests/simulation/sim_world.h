@@ -20,7 +20,7 @@
 namespace nezha::simulation {
 
 class SimFabric;
-class SimRejoin;
+class SimConnectionManager;
 
 struct WorldOptions {
   int ranks = 2;
@@ -66,7 +66,7 @@ class SimWorld {
   bool is_alive(int rank) const { return engines_[index(rank)] != nullptr; }
   engine::Engine& engine(int rank) { return *engines_[index(rank)]; }
   engine::Group& group(int rank) { return *groups_[index(rank)]; }
-  SimRejoin& rejoin(int rank) { return *rejoins_[index(rank)]; }  // of a living rank
+  SimConnectionManager& manager(int rank) { return *managers_[index(rank)]; }  // of a living rank
 
   // Calls `what` then; with a rank, only while that rank runs (afterwards when it is paused, never
   // when it is gone).
@@ -126,10 +126,10 @@ class SimWorld {
   const WorldOptions options_;
   SimClock clock_;
   std::vector<std::unique_ptr<progress::Loop>> loops_;  // one, or with fabric rails one a rank
-  std::vector<std::unique_ptr<progress::Loop::Baton>> batons_;
+  std::vector<std::unique_ptr<progress::Loop::Lock>> locks_;
   std::unique_ptr<SimNetwork> network_;
   std::unique_ptr<SimFabric> fabric_;
-  std::vector<SimRejoin*> rejoins_;  // owned by their engines
+  std::vector<SimConnectionManager*> managers_;  // owned by their engines
   std::vector<std::unique_ptr<engine::Engine>> engines_;
   std::vector<engine::Group*> groups_;
   std::vector<Nanoseconds> paused_until_;

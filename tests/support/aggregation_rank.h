@@ -54,7 +54,7 @@ class AggregationRank {
     request.rail = {"", kNodeAddress, 8};
     request.node_rail = {"", place.address, 8};
     request.node_rail.blob = transport::encode(transport::TcpPorts{place.port, place.port});
-    progress::Loop::Baton baton(*loop_);
+    progress::Loop::Lock lock(*loop_);
     auto session = aggregation::NodeSession::create(*loop_, request);
     EXPECT_TRUE(session) << session.status().to_string();
     if (!session) return;
@@ -62,7 +62,7 @@ class AggregationRank {
     loop_->set_client(session_.get());
   }
   ~AggregationRank() {
-    progress::Loop::Baton baton(*loop_);
+    progress::Loop::Lock lock(*loop_);
     session_.reset();
   }
   AggregationRank(const AggregationRank&) = delete;
@@ -92,7 +92,7 @@ class AggregationRank {
   Status register_group(uint32_t comm, const aggregation::TreePlan& plan) {
     uint64_t number = 0;
     {
-      progress::Loop::Baton baton(*loop_);
+      progress::Loop::Lock lock(*loop_);
       number = session_->register_group(comm, plan.members, plan.tree);
     }
     std::optional<Status> answer;
@@ -103,29 +103,29 @@ class AggregationRank {
     return answer ? *answer : error(Code::timed_out, "no answer");
   }
   Status join(uint32_t comm, const aggregation::TreePlan& plan) {
-    progress::Loop::Baton baton(*loop_);
+    progress::Loop::Lock lock(*loop_);
     auto group = session_->join(comm, plan.members, plan.tree);
     if (!group) return group.status();
     group_ = *group;
     return Status::ok();
   }
   void leave(uint32_t comm) {
-    progress::Loop::Baton baton(*loop_);
+    progress::Loop::Lock lock(*loop_);
     session_->engine().destroy_group(*group_);
     group_ = nullptr;
     session_->leave(comm);
-    baton.drive_once();
+    lock.drive_once();
   }
   Status run(const engine::OpRequest& request) {
     engine::Work work;
     {
-      progress::Loop::Baton baton(*loop_);
+      progress::Loop::Lock lock(*loop_);
       NEZHA_RETURN_IF_ERROR(session_->engine().submit(*group_, request, work));
     }
     if (!drive([&] { return work.is_done(); })) {
-      progress::Loop::Baton baton(*loop_);
+      progress::Loop::Lock lock(*loop_);
       session_->engine().fail_group(*group_, error(Code::timed_out, "the test ended"), false);
-      baton.drive_once();
+      lock.drive_once();
       return error(Code::timed_out, "the operation did not end");
     }
     return work.status();

@@ -119,7 +119,7 @@ void AlteringProxy::carry(Pair& pair, int from, int to, unsigned seed) {
   std::mt19937 random(seed);
   std::array<char, 1 << 16> bytes;
   size_t passed = 0;
-  size_t next = kTrialBytes + random() % kEveryBytes;
+  size_t next = kHandshakeBytes + random() % kEveryBytes;
   for (ssize_t got = 0; (got = recv(from, bytes.data(), bytes.size(), 0)) > 0;) {
     const auto size = static_cast<size_t>(got);
     if (altering_ && passed + size > next) {

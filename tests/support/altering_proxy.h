@@ -3,8 +3,9 @@
 // Contract
 //   Owner    the test; one at a time. Connections that were made while it lived end with it.
 //   Threads  its own, two for each connection. The counters may be read at any time.
-// TCP's own checksum is right for what it passes on. The first kTrialBytes of each direction pass as they
-// are: ranks test a connection with those. It takes the place of connect() in the program that links it.
+// TCP's own checksum is right for what it passes on. The first kHandshakeBytes of each direction pass
+// as they are: ranks test a connection with those. It takes the place of connect() in the program that
+// links it.
 #pragma once
 
 #include <sys/socket.h>
@@ -23,7 +24,7 @@ namespace nezha::testing {
 
 class AlteringProxy {
  public:
-  static constexpr size_t kTrialBytes = 128 << 10;
+  static constexpr size_t kHandshakeBytes = 128 << 10;
   static constexpr size_t kEveryBytes = 512 << 10;  // at most, between two changes of a direction
 
   explicit AlteringProxy(std::string address);

@@ -48,7 +48,7 @@ class FakeWorld {
     auto loop = progress::Loop::create(clock_, 0);
     EXPECT_TRUE(loop.is_ok());
     loop_ = std::move(*loop);
-    baton_ = std::make_unique<progress::Loop::Baton>(*loop_);
+    lock_ = std::make_unique<progress::Loop::Lock>(*loop_);
     for (int rank = 0; rank < options_.ranks; ++rank) add_engine(rank);
     for (int low = 0; low < options_.ranks; ++low) {
       for (int high = low + 1; high < options_.ranks; ++high) connect(low, high);
@@ -56,7 +56,7 @@ class FakeWorld {
   }
   ~FakeWorld() {
     engines_.clear();
-    baton_.reset();
+    lock_.reset();
   }
 
   engine::Engine& engine(int rank) { return *engines_[static_cast<size_t>(rank)]; }
@@ -173,7 +173,7 @@ class FakeWorld {
   HandClock clock_;
   transport::FaultCounters faults_;
   std::unique_ptr<progress::Loop> loop_;
-  std::unique_ptr<progress::Loop::Baton> baton_;
+  std::unique_ptr<progress::Loop::Lock> lock_;
   std::map<std::tuple<int, int, int>, std::shared_ptr<transport::FakeLink>> links_;
   std::vector<std::unique_ptr<engine::Engine>> engines_;
   std::vector<engine::Group*> groups_;

@@ -1,4 +1,4 @@
-// A test that drives a loop of its own: it holds the baton, and is the loop's client.
+// A test that drives a loop of its own: it holds the progress lock, and is the loop's client.
 //
 // Contract: what the loop owns ends before it, so a suite that has connections overrides TearDown, ends
 // them there and then calls this one.
@@ -19,10 +19,10 @@ class LoopSuite : public ::testing::Test, protected progress::LoopClient {
     ASSERT_TRUE(loop.is_ok());
     loop_ = std::move(*loop);
     loop_->set_client(this);
-    baton_ = std::make_unique<progress::Loop::Baton>(*loop_);
+    lock_ = std::make_unique<progress::Loop::Lock>(*loop_);
   }
   void TearDown() override {
-    baton_.reset();
+    lock_.reset();
     loop_.reset();
   }
   bool run(Nanoseconds) override { return false; }
@@ -33,7 +33,7 @@ class LoopSuite : public ::testing::Test, protected progress::LoopClient {
     const Nanoseconds deadline = system_clock().now() + kPatience;
     bool over = done();
     while (!over && system_clock().now() < deadline) {
-      baton_->drive_once();
+      lock_->drive_once();
       over = done();
     }
     return over;
@@ -41,7 +41,7 @@ class LoopSuite : public ::testing::Test, protected progress::LoopClient {
   Nanoseconds next_wakeup() const override { return kNever; }
 
   std::unique_ptr<progress::Loop> loop_;
-  std::unique_ptr<progress::Loop::Baton> baton_;
+  std::unique_ptr<progress::Loop::Lock> lock_;
 };
 
 }  // namespace nezha::testing

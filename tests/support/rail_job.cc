@@ -66,7 +66,7 @@ class Listener final : public transport::ConnectionEvents, public progress::Loop
 };
 
 // Sends a frame on every connection and waits until all have come and all are acknowledged.
-Status exchange(int rank, Listener& listener, progress::Loop::Baton& baton) {
+Status exchange(int rank, Listener& listener, progress::Loop::Lock& lock) {
   listener.data.resize(kFrameBytes);
   for (size_t i = 0; i < kFrameBytes; ++i) listener.data[i] = pattern(rank, i);
   for (const auto& connection : listener.connections) {
@@ -83,7 +83,7 @@ Status exchange(int rank, Listener& listener, progress::Loop::Baton& baton) {
       return error(Code::timed_out, "rank %d: %zu of %zu frames came, %zu were acknowledged", rank,
                    listener.landed, wanted, listener.released);
     }
-    baton.drive_once();
+    lock.drive_once();
   }
   if (!listener.lost.is_ok()) return listener.lost;
   return listener.wrong ? error(Code::internal, "rank %d received wrong bytes", rank) : Status::ok();
@@ -154,17 +154,17 @@ Status RailJob::run(int rank) {
   const std::unique_ptr<progress::Loop> loop = std::move(*made);
   Listener listener;
   loop->set_client(&listener);
-  progress::Loop::Baton baton(*loop);
+  progress::Loop::Lock lock(*loop);
   auto mesh = transports_[at]->connect(requests_[at], *loop, listener);
   if (!mesh) return mesh.status();
   left_out_[at] = mesh->left_out;
   connections_[at] = static_cast<int>(mesh->connections.size());
   listener.connections = std::move(mesh->connections);
-  const Status outcome = exchange(rank, listener, baton);
+  const Status outcome = exchange(rank, listener, lock);
   // Nobody leaves while another still waits for its acknowledgements.
   ++ready_;
   const Nanoseconds deadline = system_clock().now() + 10 * kSecond;
-  while (ready_ < options_.ranks && system_clock().now() < deadline) baton.drive_once();
+  while (ready_ < options_.ranks && system_clock().now() < deadline) lock.drive_once();
   listener.connections.clear();
   return outcome;
 }

@@ -233,10 +233,10 @@ TEST(EngineFake, WhatADyingRailHadUnderWayLeavesSoonOnAnother) {
   world.engine(0).peers()[1]->links()[0].connection->acknowledge(options.comm);
   world.engine(0).run(world.clock().now());
   ASSERT_EQ(world.faults().broken, 1U);
-  EXPECT_TRUE(world.engine(0).peers()[1]->has_limbo());
+  EXPECT_TRUE(world.engine(0).peers()[1]->has_unresolved());
   world.clock().advance(10 * kMillisecond);
   world.engine(0).run(world.clock().now());
-  EXPECT_FALSE(world.engine(0).peers()[1]->has_limbo());
+  EXPECT_FALSE(world.engine(0).peers()[1]->has_unresolved());
   EXPECT_FALSE(world.engine(0).peers()[1]->has_pending());
   EXPECT_GE(world.link(0, 1, 1).under_way(1), under_way);
   ASSERT_TRUE(sum.all_reduce(1).is_ok());

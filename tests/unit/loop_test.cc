@@ -1,5 +1,5 @@
-// The progress loop: the baton goes round, the background thread takes over, what is removed is not
-// called any more.
+// The progress loop: the progress lock goes round, the background thread takes over, what is removed
+// is not called any more.
 #include "progress/loop.h"
 
 #include <gtest/gtest.h>
@@ -60,11 +60,11 @@ class LoopTest : public ::testing::Test {
     loop_->set_client(&client_);
   }
   void add(Signal& signal) {
-    Loop::Baton baton(*loop_);
+    Loop::Lock lock(*loop_);
     ASSERT_TRUE(loop_->add(signal.fd(), EPOLLIN, &signal).is_ok());
   }
   void remove(Signal& signal) {
-    Loop::Baton baton(*loop_);
+    Loop::Lock lock(*loop_);
     loop_->remove(signal.fd(), &signal);
   }
 
@@ -90,13 +90,13 @@ TEST_F(LoopTest, TheClientIsRunAtItsWakeup) {
   EXPECT_TRUE(loop_->drive_until([&] { return client_.wakeup.load() == kNever; }, kNever));
 }
 
-// A driver that would sleep for ever gives the baton to whoever asks, again and again.
-TEST_F(LoopTest, TheBatonGoesToWhoeverAsks) {
+// A driver that would sleep for ever gives the progress lock to whoever asks, again and again.
+TEST_F(LoopTest, TheLockGoesToWhoeverAsks) {
   std::atomic<bool> over{false};
   std::thread driver([&] { loop_->drive_until([&] { return over.load(); }, kNever); });
   int visits = 0;
   for (int i = 0; i < 200; ++i) {
-    Loop::Baton baton(*loop_);
+    Loop::Lock lock(*loop_);
     ++visits;
     if (i == 199) over.store(true);
   }
@@ -104,15 +104,15 @@ TEST_F(LoopTest, TheBatonGoesToWhoeverAsks) {
   EXPECT_EQ(visits, 200);
 }
 
-TEST_F(LoopTest, NoTwoThreadsHoldTheBaton) {
+TEST_F(LoopTest, NoTwoThreadsHoldTheLock) {
   int64_t guarded = 0;
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&] {
       for (int repeat = 0; repeat < 500; ++repeat) {
-        Loop::Baton baton(*loop_);
+        Loop::Lock lock(*loop_);
         ++guarded;
-        if (repeat % 50 == 0) baton.drive_once();
+        if (repeat % 50 == 0) lock.drive_once();
       }
     });
   }
@@ -178,17 +178,17 @@ TEST_F(LoopTest, TheBackgroundThreadStaysAwakeWhenMoreIsExpected) {
 }
 
 // As a program does that starts one operation after the other and waits for them later.
-TEST_F(LoopTest, ACallerWhoGoesOnDoesNotShareTheBatonWithTheBackgroundThread) {
+TEST_F(LoopTest, ACallerWhoGoesOnDoesNotShareTheLockWithTheBackgroundThread) {
   constexpr uint64_t kCalls = 2000;
   Signal signal(false);
   add(signal);
   ASSERT_TRUE(loop_->start().is_ok());
   for (uint64_t call = 0; call < kCalls; ++call) {
-    { Loop::Baton baton(*loop_); }
+    { Loop::Lock lock(*loop_); }
     loop_->kick();
   }
   {
-    Loop::Baton baton(*loop_);
+    Loop::Lock lock(*loop_);
     EXPECT_LT(loop_->counters().handovers, kCalls / 4);
   }
   signal.signal();  // and then it is the background thread's turn
@@ -230,8 +230,8 @@ TEST_F(LoopTest, WhatIsRemovedDuringAReapIsNotCalled) {
   add(first);
   add(second);
   {
-    Loop::Baton baton(*loop_);
-    for (int i = 0; i < 3; ++i) baton.drive_once();
+    Loop::Lock lock(*loop_);
+    for (int i = 0; i < 3; ++i) lock.drive_once();
   }
   EXPECT_EQ(first.calls.load() + second.calls.load(), 1);
   remove(first);
@@ -257,14 +257,14 @@ TEST_F(LoopTest, WhatHasNoDescriptorIsAskedAgainAndAgain) {
     Asked asked(20);
     asked.sleep = sleep;
     {
-      Loop::Baton baton(*loop_);
+      Loop::Lock lock(*loop_);
       loop_->add_polled(&asked);
     }
     EXPECT_TRUE(loop_->drive_until([&] { return asked.left.load() == 0; }, kNever));
-    Loop::Baton baton(*loop_);
+    Loop::Lock lock(*loop_);
     loop_->remove_polled(&asked);
     const int calls = asked.calls.load();
-    baton.drive_once();
+    lock.drive_once();
     EXPECT_EQ(asked.calls.load(), calls);
   }
 }
@@ -287,14 +287,15 @@ TEST_F(LoopTest, APolledMayRemoveItselfAndOthers) {
   first.loop = second.loop = third.loop = loop_.get();
   second.gone = {&first, &second};
   third.gone = {&third};
-  Loop::Baton baton(*loop_);
+  Loop::Lock lock(*loop_);
   for (Leaving* each : {&first, &second, &third}) loop_->add_polled(each);
-  baton.drive_once();
-  baton.drive_once();
+  lock.drive_once();
+  lock.drive_once();
   for (const Leaving* each : {&first, &second, &third}) EXPECT_EQ(each->calls, 1);
 }
 
-// What lets things gather is asked all the same, and who wants the baton is not kept waiting by it.
+// What lets things gather is asked all the same, and who wants the progress lock is not kept waiting
+// by it.
 TEST_F(LoopTest, APauseIsNoSleepAndEndsWhenSomebodyAsks) {
   struct Gathering final : Polled {
     bool poll() override {
@@ -307,17 +308,17 @@ TEST_F(LoopTest, APauseIsNoSleepAndEndsWhenSomebodyAsks) {
   };
   Gathering gathering;
   {
-    Loop::Baton baton(*loop_);
+    Loop::Lock lock(*loop_);
     loop_->add_polled(&gathering);
   }
   const uint64_t sleeps = loop_->counters().sleeps;
   std::thread other([&] {
-    while (gathering.calls.load() < 10) Loop::Baton baton(*loop_);
+    while (gathering.calls.load() < 10) Loop::Lock lock(*loop_);
   });
   EXPECT_TRUE(loop_->drive_until([&] { return gathering.calls.load() >= 10; }, kNever));
   other.join();
   EXPECT_EQ(loop_->counters().sleeps, sleeps);
-  Loop::Baton baton(*loop_);
+  Loop::Lock lock(*loop_);
   loop_->remove_polled(&gathering);
 }
 

@@ -1,9 +1,9 @@
 // NodeClient: a rank's sessions with its aggregation node, one after another, for all communicators.
 //
 // Contract
-//   Owner    Context; every call with the loop's baton held. It is the loop's client and drives the
-//            rank's own engine, too, so that an operation that uses both ends in the turn in which its
-//            last part does.
+//   Owner    Context; every call with the loop's progress lock held. It is the loop's client and
+//            drives the rank's own engine, too, so that an operation that uses both ends in the turn
+//            in which its last part does.
 //   Life     a lost session takes its operations with it: every group is told (`on_session_lost`) before
 //            the session is destroyed. A new one is dialled after a pause.
 //   Numbers  ranks whose sessions have the same number meet at the node. A rank that lost a session goes

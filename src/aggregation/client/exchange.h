@@ -1,8 +1,8 @@
 // Exchange: every rank of a group says something to all others: an all_gather of texts.
 //
 // Contract
-//   Owner    one who drives the loop; every call with its baton held. One at a time; the group is used
-//            for nothing else meanwhile.
+//   Owner    one who drives the loop; every call with its progress lock held. One at a time; the group
+//            is used for nothing else meanwhile.
 //   Errors   the group's.
 #pragma once
 

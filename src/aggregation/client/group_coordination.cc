@@ -90,12 +90,12 @@ void NodeGroup::settle() {
   progress::Loop& loop = client_.loop();
   const Nanoseconds until = loop.clock().now() + kTimeout;
   for (Prospect prospect = Prospect::wait; prospect == Prospect::wait;) {
-    progress::Loop::Baton baton(loop);
+    progress::Loop::Lock lock(loop);
     start_round(loop.clock().now() < until && !client_.is_hopeless());
-    baton.drive_to_the_end([&] { return round_.poll(); }, kNever);
+    lock.drive_to_the_end([&] { return round_.poll(); }, kNever);
     prospect = finish_round();
     const Nanoseconds next = loop.clock().now() + kPause;
-    if (prospect == Prospect::wait) baton.drive_to_the_end([] { return false; }, next);
+    if (prospect == Prospect::wait) lock.drive_to_the_end([] { return false; }, next);
   }
 }
 

@@ -40,11 +40,11 @@ Status NodeSession::open() {
   mesh.ranks.resize(static_cast<size_t>(options.world_size));
   mesh.ranks[static_cast<size_t>(request_.rank)] = {request_.rank, "rank", {request_.rail}};
   mesh.ranks[static_cast<size_t>(node_rank())] = {node_rank(), "node", {request_.node_rail}};
-  auto rejoin = transport::Connector::create(mesh, transport::tcp_opener(), loop_, {loop_, *engine_},
+  auto manager = transport::Connector::create(mesh, transport::tcp_opener(), loop_, {loop_, *engine_},
                                                *this, {});
-  if (!rejoin) return rejoin.status();
-  transport::Connector& dialler = **rejoin;
-  engine_->supervisor().set_rejoin(std::move(*rejoin));
+  if (!manager) return manager.status();
+  transport::Connector& dialler = **manager;
+  engine_->supervisor().set_connection_manager(std::move(*manager));
   registration_ = std::make_unique<RegistrationClient>(*engine_, node_rank());
   NEZHA_RETURN_IF_ERROR(registration_->open());
   dialler.dial({node_rank(), 0, 0, 0}, 1, kDialPatience);

@@ -2,7 +2,7 @@
 // it: from the first dial until the node is lost.
 //
 // Contract
-//   Owner    one loop; every call with its baton held. A client of the loop, or of one.
+//   Owner    one loop; every call with its progress lock held. A client of the loop, or of one.
 //   Life     a lost session stays lost: its groups have failed, and the next session is another object,
 //            with the next session number, on all ranks. A broken connection is a lost session. Other
 //            engines of the rank do not notice.
@@ -38,7 +38,7 @@ struct NodeSessionRequest {
   std::string congestion_control;
 };
 
-class NodeSession final : public progress::LoopClient, private transport::RejoinEvents {
+class NodeSession final : public progress::LoopClient, private transport::JoinEvents {
  public:
   enum class State : uint8_t { dialling, up, lost };
   static Result<std::unique_ptr<NodeSession>> create(progress::Loop& loop,
@@ -85,7 +85,7 @@ class NodeSession final : public progress::LoopClient, private transport::Rejoin
   Status open();
   engine::PeerLinks& links() const { return *engine_->peers()[static_cast<size_t>(node_rank())]; }
 
-  // transport::RejoinEvents
+  // transport::JoinEvents
   void on_joined(std::unique_ptr<transport::Connection> connection) override;
   void on_dial_failed(const transport::Path& path, transport::DialOutcome outcome,
                       const std::string& reason) override;

@@ -1,7 +1,7 @@
 // RegistrationClient: the asking half of registration.h: what one member of a job asks of one node.
 //
 // Contract
-//   Owner    whoever owns the engine, and outlived by it; baton held.
+//   Owner    whoever owns the engine, and outlived by it; progress lock held.
 //   Order    requests are sent and answered one by one, in the order of the calls.
 //   Errors   a lost node answers everything with `peer_lost`; otherwise as decode_reply.
 #pragma once

@@ -22,7 +22,7 @@ class Aggregator::Worker final : public progress::LoopClient {
   }
   ~Worker() override {
     loop_->stop();
-    Loop::Baton baton(*loop_);
+    Loop::Lock lock(*loop_);
     listener_.reset();
     jobs_.clear();
   }
@@ -119,7 +119,7 @@ Status Aggregator::open() {
     workers_.push_back(std::move(*worker));
   }
   {
-    Loop::Baton baton(workers_[0]->loop());
+    Loop::Lock lock(workers_[0]->loop());
     auto listener = Listener::open(workers_[0]->loop(), std::move(*socket), options_.key,
                                    to_json(node_.topology), *this);
     if (!listener) return listener.status();
@@ -170,14 +170,14 @@ bool Aggregator::has_room(Worker& worker, const Ticket& ticket) {
   return false;
 }
 
-wire::Refusal Aggregator::may_authenticate(const Ticket& ticket, transport::TrialIdentity* identity) {
+wire::Refusal Aggregator::may_authenticate(const Ticket& ticket, transport::HandshakeIdentity* identity) {
   const bool asks = ticket.nodes == 0;
   if (!asks && ticket.nodes != node_.topology.size()) return wire::Refusal::wrong_tree;
   const auto job = find_job(ticket.job);
   if (job != nullptr && job->has_seen(ticket.nonce)) return wire::Refusal::replayed;
   Worker& worker = *workers_[ticket.job % workers_.size()];
   if (!asks) {
-    // Batons are taken from the first worker's to another's, never the other way.
+    // Locks are taken from the first worker's to another's, never the other way.
     std::optional<Loop::Visit> other;
     if (&worker != workers_[0].get()) other.emplace(worker.loop());
     if (worker.find(ticket) == nullptr && !has_room(worker, ticket)) return wire::Refusal::no_room;
@@ -192,7 +192,7 @@ wire::Refusal Aggregator::may_authenticate(const Ticket& ticket, transport::Tria
 }
 
 wire::Refusal Aggregator::admit(const Ticket& ticket,
-                                std::unique_ptr<transport::Trial>& member) {
+                                std::unique_ptr<transport::Handshake>& member) {
   Worker& worker = *workers_[ticket.job % workers_.size()];
   std::optional<Loop::Visit> other;
   if (&worker != workers_[0].get()) other.emplace(worker.loop());

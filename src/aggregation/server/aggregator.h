@@ -67,15 +67,15 @@ class Aggregator final : private Admission {
   bool has_room(Worker& worker, const Ticket& ticket);
 
   // Admission. On the first worker's loop.
-  wire::Refusal may_authenticate(const Ticket& ticket, transport::TrialIdentity* identity) override;
-  wire::Refusal admit(const Ticket& ticket, std::unique_ptr<transport::Trial>& member) override;
+  wire::Refusal may_authenticate(const Ticket& ticket, transport::HandshakeIdentity* identity) override;
+  wire::Refusal admit(const Ticket& ticket, std::unique_ptr<transport::Handshake>& member) override;
 
   const AggregatorOptions options_;
   Budget budget_;
   JobSession::Node node_;
   uint16_t port_ = 0;
   std::vector<std::unique_ptr<Worker>> workers_;
-  std::map<uint64_t, std::weak_ptr<Job>> known_jobs_;  // with the first worker's baton, as the next
+  std::map<uint64_t, std::weak_ptr<Job>> known_jobs_;  // with the first worker's lock, as the next
   uint64_t refused_jobs_ = 0;
 };
 

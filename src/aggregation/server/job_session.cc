@@ -89,10 +89,10 @@ Status JobSession::open(const wire::Secret& job_key) {
   auto sockets = transport::Connector::create(request, transport::tcp_opener(), loop_, {loop_, *engine_},
                                               *this, {});
   if (!sockets) return sockets.status();
-  transport::RejoinEvents& events = *this;
+  transport::JoinEvents& events = *this;
   auto connector = std::make_unique<MemberConnector>(std::move(*sockets), events);
   connector_ = connector.get();
-  engine_->supervisor().set_rejoin(std::move(connector));
+  engine_->supervisor().set_connection_manager(std::move(connector));
   return Status::ok();
 }
 

@@ -2,7 +2,7 @@
 // joins whatever the job's communicators begin.
 //
 // Contract
-//   Owner    Aggregator; every call with the loop's baton held. Outlived by the loop.
+//   Owner    Aggregator; every call with the loop's progress lock held. Outlived by the loop.
 //   Tree     its children are ranks and nodes below this one. It is itself a child of nodes above, and
 //            dials one when a communicator is registered whose tree has it for a parent. The lowest
 //            child of a node registers a communicator for all of them, and a node replies when its
@@ -87,7 +87,7 @@ struct JobSessionCounters {
   }
 };
 
-class JobSession final : private transport::RejoinEvents {
+class JobSession final : private transport::JoinEvents {
  public:
   // What a node and its jobs share. Outlives them.
   struct Node {
@@ -105,7 +105,7 @@ class JobSession final : private transport::RejoinEvents {
   JobSession& operator=(const JobSession&) = delete;
 
   // A connection that has proved that it holds the job's key.
-  void admit(std::unique_ptr<transport::Trial> member) { connector_->admit(std::move(member)); }
+  void admit(std::unique_ptr<transport::Handshake> member) { connector_->admit(std::move(member)); }
   // Whether the ticket is of this very session.
   bool is_of(const Ticket& ticket) const;
   // As a client of the loop.
@@ -185,7 +185,7 @@ class JobSession final : private transport::RejoinEvents {
   void release_groups();
   void join_operations();
 
-  // transport::RejoinEvents
+  // transport::JoinEvents
   void on_joined(std::unique_ptr<transport::Connection> connection) override;
   void on_dial_failed(const transport::Path& path, transport::DialOutcome outcome,
                       const std::string& reason) override;

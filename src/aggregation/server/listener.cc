@@ -79,9 +79,9 @@ void Listener::add(Descriptor fd) {
 
 void Listener::advance(PendingConnection& peer, uint32_t epoll_events) {
   if (!peer.reply.empty()) return send_reply(peer);
-  if (peer.trial == nullptr) return read(peer);
+  if (peer.handshake == nullptr) return read(peer);
   // Of the events that poll and epoll share, the values are the same.
-  peer.trial->on_poll(static_cast<short>(epoll_events & 0xff), loop_.clock().now());
+  peer.handshake->on_poll(static_cast<short>(epoll_events & 0xff), loop_.clock().now());
   check_proof(peer);
 }
 
@@ -111,31 +111,31 @@ void Listener::check(PendingConnection& peer) {
 void Listener::authenticate(PendingConnection& peer) {
   const wire::Refusal wrong = admission_.may_authenticate(peer.ticket, &peer.identity);
   if (wrong != wire::Refusal::none) return refuse(peer, wrong);
-  peer.trial = std::make_unique<transport::Trial>(peer.identity, std::move(peer.fd), 0,
+  peer.handshake = std::make_unique<transport::Handshake>(peer.identity, std::move(peer.fd), 0,
                                                        loop_.clock().now());
 }
 
 void Listener::check_proof(PendingConnection& peer) {
-  transport::Trial& trial = *peer.trial;
-  if (trial.state() == transport::Trial::State::failed) {
-    ++(trial.has_refused() ? counters_.refused : counters_.expired);
+  transport::Handshake& handshake = *peer.handshake;
+  if (handshake.state() == transport::Handshake::State::failed) {
+    ++(handshake.has_refused() ? counters_.refused : counters_.expired);
     return close(peer);
   }
-  if (trial.is_authenticated()) return accept_member(peer);
-  if (!loop_.modify(trial.fd(), static_cast<uint32_t>(trial.poll_events()), &peer)) close(peer);
+  if (handshake.is_authenticated()) return accept_member(peer);
+  if (!loop_.modify(handshake.fd(), static_cast<uint32_t>(handshake.poll_events()), &peer)) close(peer);
 }
 
 void Listener::accept_member(PendingConnection& peer) {
   if (peer.ticket.nodes == 0) {
     ++counters_.answered;
-    peer.fd = Descriptor(peer.trial->release_stream()->release_fd());
-    peer.trial.reset();
+    peer.fd = Descriptor(peer.handshake->release_stream()->release_fd());
+    peer.handshake.reset();
     peer.reply = answer_;
     return send_reply(peer);
   }
   // The new owner of the connection watches its events.
-  loop_.remove(peer.trial->fd(), &peer);
-  const wire::Refusal full = admission_.admit(peer.ticket, peer.trial);
+  loop_.remove(peer.handshake->fd(), &peer);
+  const wire::Refusal full = admission_.admit(peer.ticket, peer.handshake);
   if (full != wire::Refusal::none) {
     ++counters_.refused;
     if (full == wire::Refusal::replayed) ++counters_.replayed;

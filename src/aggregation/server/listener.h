@@ -1,7 +1,7 @@
 // Listener: the port of an aggregation node, shared by all jobs.
 //
 // Contract
-//   Owner    Aggregator; baton of the loop held. Events come from the loop.
+//   Owner    Aggregator; progress lock of the loop held. Events come from the loop.
 //   Trust    a connection has two seconds to send a ticket (aggregation/protocol/ticket.h) and to pass
 //            the handshake of wire/handshake.h with its job's key. Until then it is read one message at
 //            a time and no session is made for it. At most kPendingMax connections wait; another one
@@ -22,7 +22,7 @@
 #include "base/clock.h"
 #include "base/descriptor.h"
 #include "progress/loop.h"
-#include "transport/connect/trial.h"
+#include "transport/connect/handshake.h"
 
 namespace nezha::aggregation {
 
@@ -40,9 +40,10 @@ class Admission {
   virtual ~Admission() = default;
   // Whether the sender of this ticket, whose MAC is right, may begin the handshake. With `none`,
   // `identity` is what the handshake is done as.
-  virtual wire::Refusal may_authenticate(const Ticket& ticket, transport::TrialIdentity* identity) = 0;
+  virtual wire::Refusal may_authenticate(const Ticket& ticket,
+                                         transport::HandshakeIdentity* identity) = 0;
   // The handshake was passed. Takes the connection when it returns `none`.
-  virtual wire::Refusal admit(const Ticket& ticket, std::unique_ptr<transport::Trial>& member) = 0;
+  virtual wire::Refusal admit(const Ticket& ticket, std::unique_ptr<transport::Handshake>& member) = 0;
 };
 
 class Listener final : private progress::Pollable {
@@ -70,15 +71,15 @@ class Listener final : private progress::Pollable {
     PendingConnection(Listener& listener, Descriptor descriptor, Nanoseconds until)
         : owner(listener), fd(std::move(descriptor)), deadline(until) {}
     void on_ready(uint32_t epoll_events) override { owner.advance(*this, epoll_events); }
-    int descriptor() const { return trial != nullptr ? trial->fd() : fd.get(); }
+    int descriptor() const { return handshake != nullptr ? handshake->fd() : fd.get(); }
     Listener& owner;
-    Descriptor fd;                               // until the trial has it
+    Descriptor fd;                               // until the handshake has it
     const Nanoseconds deadline;
     std::array<std::byte, kTicketBytes> bytes;
     size_t have = 0;
     Ticket ticket;
-    transport::TrialIdentity identity;           // whose handshake this is
-    std::unique_ptr<transport::Trial> trial;     // the handshake; null until the ticket is checked
+    transport::HandshakeIdentity identity;           // whose handshake this is
+    std::unique_ptr<transport::Handshake> handshake;  // null until the ticket is checked
     std::string_view reply;                      // empty: none yet
     size_t sent = 0;
     std::array<char, wire::kChallengeBytes> refusal;

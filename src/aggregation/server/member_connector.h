@@ -14,12 +14,12 @@
 
 namespace nezha::aggregation {
 
-class MemberConnector final : public transport::Rejoin {
+class MemberConnector final : public transport::ConnectionManager {
  public:
-  MemberConnector(std::unique_ptr<transport::Connector> sockets, transport::RejoinEvents& events)
+  MemberConnector(std::unique_ptr<transport::Connector> sockets, transport::JoinEvents& events)
       : sockets_(std::move(sockets)), events_(events) {}
 
-  void admit(std::unique_ptr<transport::Trial> member) { sockets_->take_over(std::move(member)); }
+  void admit(std::unique_ptr<transport::Handshake> member) { sockets_->take_over(std::move(member)); }
   void dial_parent(const transport::Path& path, Nanoseconds patience) {
     sockets_->dial(path, 1, patience);
   }
@@ -44,7 +44,7 @@ class MemberConnector final : public transport::Rejoin {
 
  private:
   const std::unique_ptr<transport::Connector> sockets_;
-  transport::RejoinEvents& events_;
+  transport::JoinEvents& events_;
   std::deque<transport::Path> probes_;
 };
 

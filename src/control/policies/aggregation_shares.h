@@ -2,7 +2,7 @@
 // cut in two, both; learned from times, and the same on every rank.
 //
 // Contract
-//   Pure     no clock, no I/O. One per communicator; the loop's baton held.
+//   Pure     no clock, no I/O. One per communicator; the loop's progress lock held.
 //   Agreed   `way_of` depends on the calls before it and on what `apply` was given. When all ranks make
 //            the same calls in the same order they decide alike; `measured` may differ between them,
 //            because it counts only through the reports that all of them exchange.

@@ -20,9 +20,13 @@ DialOutcome outcome_of_errno(int number) {
 
 bool is_past(Nanoseconds deadline, Nanoseconds now) { return deadline != kNever && now >= deadline; }
 
+Path path_of(const Handshake& handshake) {
+  return {handshake.peer(), handshake.rail(), handshake.peer_rail(), handshake.lane()};
+}
+
 }  // namespace
 
-TrialIdentity identity_of(const MeshRequest& request, RailOpener& opener) {
+HandshakeIdentity identity_of(const MeshRequest& request, RailOpener& opener) {
   return {request.rank, static_cast<uint32_t>(request.ranks.size()), request.job, request.secret,
           request.rail_counts(), static_cast<uint16_t>(request.streams_per_rail),
           request.tls ? TlsKey::create(request.secret) : nullptr, request.integrity && !request.tls,
@@ -30,19 +34,18 @@ TrialIdentity identity_of(const MeshRequest& request, RailOpener& opener) {
 }
 
 Result<std::unique_ptr<Connection>> make_connection(const MeshRequest& request, RailOpener& opener,
-                                                    const Home& home, Trial& trial) {
+                                                    const Home& home, Handshake& handshake) {
   auto connection = std::make_unique<Connection>(
-      home.events, opener.make_wire(request, home.loop, trial),
+      home.events, opener.make_wire(request, home.loop, handshake),
       ConnectionOptions{request.payload_checksum, request.control_frames_max});
-  identify(*connection, {trial.peer(), trial.rail(), trial.peer_rail(), trial.lane()}, trial.epoch(),
-           trial.latency_s());
+  identify(*connection, path_of(handshake), handshake.epoch(), handshake.latency_s());
   NEZHA_RETURN_IF_ERROR(connection->start());
   return connection;
 }
 
 Result<std::unique_ptr<Connector>> Connector::create(const MeshRequest& request, RailOpener& opener,
                                                      progress::Loop& loop, const Home& home,
-                                                     RejoinEvents& joins,
+                                                     JoinEvents& joins,
                                                      std::vector<RailListener> listeners,
                                                      Chooser* chooser) {
   std::unique_ptr<Connector> made(new Connector(request, opener, loop, home, joins, chooser));
@@ -55,7 +58,7 @@ Result<std::unique_ptr<Connector>> Connector::create(const MeshRequest& request,
 }
 
 Connector::Connector(const MeshRequest& request, RailOpener& opener, progress::Loop& loop,
-                     const Home& home, RejoinEvents& joins, Chooser* chooser)
+                     const Home& home, JoinEvents& joins, Chooser* chooser)
     : request_(request), identity_(identity_of(request, opener)),
       strangers_max_(strangers_max(request)), opener_(opener), loop_(loop), home_(home), joins_(joins),
       chooser_(chooser) {}
@@ -103,7 +106,8 @@ void Connector::accept_at(Listener& listener) {
   for (int i = 0; i < kAcceptsPerTurn; ++i) {
     const Nanoseconds now = loop_.clock().now();
     const auto oldest = in_the_way();
-    const Nanoseconds room_at = oldest == accepted_.end() ? 0 : oldest->trial->since() + kStrangersStay;
+    const Nanoseconds room_at =
+        oldest == accepted_.end() ? 0 : oldest->handshake->since() + kStrangersStay;
     if (room_at > now) return pause(listener, room_at);
     const int fd = accept4(listener.socket.fd.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd >= 0) {
@@ -136,20 +140,20 @@ void Connector::resume_listening(Nanoseconds now) {
 void Connector::admit(int rail, Descriptor fd) {
   const Nanoseconds now = loop_.clock().now();
   if (const auto oldest = in_the_way(); oldest != accepted_.end()) {
-    refusals_.note(*oldest->trial, kCrowdedOut, now);
+    refusals_.note(*oldest->handshake, kCrowdedOut, now);
     drop(*oldest);
   }
-  auto trial = std::make_unique<Trial>(identity_, std::move(fd), rail, now);
+  auto handshake = std::make_unique<Handshake>(identity_, std::move(fd), rail, now);
   Attempt& attempt = add(accepted_, Kind::accepted);
-  attempt.trial = std::move(trial);
-  attempt.deadline = attempt.trial->deadline();
+  attempt.handshake = std::move(handshake);
+  attempt.deadline = attempt.handshake->deadline();
   watch(attempt);
 }
 
-void Connector::take_over(std::unique_ptr<Trial> member) {
+void Connector::take_over(std::unique_ptr<Handshake> member) {
   const Nanoseconds now = loop_.clock().now();
   Attempt& attempt = add(accepted_, Kind::accepted);
-  attempt.trial = std::move(member);
+  attempt.handshake = std::move(member);
   settle(attempt, now);
 }
 
@@ -172,8 +176,8 @@ void Connector::dial(const Path& path, uint32_t epoch, Nanoseconds patience) {
 
 void Connector::probe(const Path& path, Nanoseconds patience) { start(Kind::probe, path, 0, patience); }
 
-void Connector::call(const Path& path, Nanoseconds patience) {
-  start(Kind::call, path, wire::kCallEpoch, patience);
+void Connector::request_connection(const Path& path, Nanoseconds patience) {
+  start(Kind::request, path, wire::kRequestEpoch, patience);
 }
 
 void Connector::start(Kind kind, const Path& path, uint32_t epoch, Nanoseconds patience) {
@@ -200,9 +204,10 @@ void Connector::start_dial(Attempt& attempt) {
     attempt.probe_fd = std::move(*fd);
     return watch(attempt);
   }
-  attempt.trial = std::make_unique<Trial>(identity_, std::move(*fd), path.peer, path.rail, path.peer_rail,
-                                          path.lane, attempt.epoch, now, attempt.deadline);
-  if (attempt.kind == Kind::probe) attempt.trial->ask_only();
+  attempt.handshake = std::make_unique<Handshake>(identity_, std::move(*fd), path.peer, path.rail,
+                                                  path.peer_rail, path.lane, attempt.epoch, now,
+                                                  attempt.deadline);
+  if (attempt.kind == Kind::probe) attempt.handshake->ask_only();
   settle(attempt, now);
 }
 
@@ -214,7 +219,7 @@ void Connector::dial_again(Nanoseconds now) {
 }
 
 void Connector::watch(Attempt& attempt) {
-  const auto wanted = attempt.trial ? static_cast<uint32_t>(attempt.trial->poll_events())
+  const auto wanted = attempt.handshake ? static_cast<uint32_t>(attempt.handshake->poll_events())
                                     : static_cast<uint32_t>(EPOLLOUT);
   if (wanted == attempt.watched_for) return;
   const Status watched = attempt.watched_for == 0
@@ -232,10 +237,10 @@ void Connector::unwatch(Attempt& attempt) {
 }
 
 void Connector::advance(Attempt& attempt, uint32_t epoll_events) {
-  if (!attempt.trial) return advance_probe(attempt);
+  if (!attempt.handshake) return advance_probe(attempt);
   const Nanoseconds now = loop_.clock().now();
   // Of the events that poll and epoll share, the values are the same.
-  attempt.trial->on_poll(static_cast<short>(epoll_events & 0xff), now);
+  attempt.handshake->on_poll(static_cast<short>(epoll_events & 0xff), now);
   settle(attempt, now);
 }
 
@@ -245,25 +250,25 @@ void Connector::advance_probe(Attempt& attempt) {
 }
 
 void Connector::settle(Attempt& attempt, Nanoseconds now) {
-  Trial& trial = *attempt.trial;
-  if (trial.is_dialler() && trial.state() == Trial::State::tested && pass(attempt)) return;
-  const bool alive = trial.state() != Trial::State::failed;
-  if (attempt.kind == Kind::accepted && alive && trial.is_authenticated() && !attempt.member) {
+  Handshake& handshake = *attempt.handshake;
+  if (handshake.is_dialler() && handshake.state() == Handshake::State::tested && pass(attempt)) return;
+  const bool alive = handshake.state() != Handshake::State::failed;
+  if (attempt.kind == Kind::accepted && alive && handshake.is_authenticated() && !attempt.member) {
     attempt.member = true;
     attempt.deadline = now + kMemberTimeout;
-    // As many rounds as Meetings makes.
-    if (attempt.waits_for_choice(trial.epoch())) attempt.deadline += 3 * request_.probe_timeout;
+    // As many rounds as Wireup makes.
+    if (attempt.waits_for_choice(handshake.epoch())) attempt.deadline += 3 * request_.probe_timeout;
   }
-  switch (trial.state()) {
-    case Trial::State::failed:
-      return fail_trial(attempt, now);
-    case Trial::State::unused:
-      if (trial.is_flushed()) return drop(attempt);
+  switch (handshake.state()) {
+    case Handshake::State::failed:
+      return fail_handshake(attempt, now);
+    case Handshake::State::unused:
+      if (handshake.is_flushed()) return drop(attempt);
       break;
-    case Trial::State::called:
+    case Handshake::State::requested:
       return finish(attempt, true, DialOutcome::failed, "");
-    case Trial::State::used:
-      if (trial.is_flushed()) return finish(attempt, true, DialOutcome::failed, "");
+    case Handshake::State::used:
+      if (handshake.is_flushed()) return finish(attempt, true, DialOutcome::failed, "");
       break;
     default:
       break;
@@ -278,7 +283,7 @@ bool Connector::pass(Attempt& attempt) {
     return true;
   }
   if (!attempt.waits_for_choice(attempt.epoch)) {
-    attempt.trial->decide(true, 1);
+    attempt.handshake->decide(true, 1);
   } else if (attempt.deadline != kNever) {
     attempt.deadline = kNever;  // it waits for the other rails of the pair, which have deadlines
     chooser_->on_tested(attempt.path);
@@ -289,9 +294,9 @@ bool Connector::pass(Attempt& attempt) {
 void Connector::decide(const Path& path, bool use, int total) {
   for (auto it = dialled_.begin(); it != dialled_.end();) {
     Attempt& attempt = *it++;
-    const bool waits = attempt.trial && attempt.trial->state() == Trial::State::tested;
+    const bool waits = attempt.handshake && attempt.handshake->state() == Handshake::State::tested;
     if (!waits || attempt.path != path) continue;
-    attempt.trial->decide(use, total);
+    attempt.handshake->decide(use, total);
     settle(attempt, loop_.clock().now());
   }
 }
@@ -302,7 +307,7 @@ bool Connector::poll() {
   for (Attempts* list : {&dialled_, &accepted_}) {
     for (auto it = list->begin(); it != list->end();) {
       Attempt& attempt = *it++;
-      if (!attempt.is_polled() || !attempt.trial->poll(now)) continue;
+      if (!attempt.is_polled() || !attempt.handshake->poll(now)) continue;
       any = true;
       settle(attempt, now);
     }
@@ -321,26 +326,27 @@ void Connector::look_for_polled() {
   wanted ? loop_.add_polled(this) : loop_.remove_polled(this);
 }
 
-void Connector::fail_trial(Attempt& attempt, Nanoseconds now) {
-  const Trial& trial = *attempt.trial;
+void Connector::fail_handshake(Attempt& attempt, Nanoseconds now) {
+  const Handshake& handshake = *attempt.handshake;
   if (attempt.kind == Kind::accepted) {
-    refusals_.note(trial, now);
+    refusals_.note(handshake, now);
     return drop(attempt);
   }
-  if (attempt.kind != Kind::probe && trial.was_turned_away() && now + kRedialPause < attempt.deadline) {
+  if (attempt.kind != Kind::probe && handshake.was_turned_away() &&
+      now + kRedialPause < attempt.deadline) {
     unwatch(attempt);
-    attempt.reason = trial.reason();
-    attempt.trial.reset();
+    attempt.reason = handshake.reason();
+    attempt.handshake.reset();
     attempt.dial_at = now + kRedialPause;
     return;
   }
-  const bool failed = trial.state() == Trial::State::failed;
+  const bool failed = handshake.state() == Handshake::State::failed;
   // What it was told before says more than that the time was over when it dialled again.
-  const bool cut_short = !trial.was_answered() && !attempt.reason.empty();
+  const bool cut_short = !handshake.was_answered() && !attempt.reason.empty();
   finish(attempt, false,
-         trial.was_answered() ? DialOutcome::failed : outcome_of_errno(trial.dial_errno()),
+         handshake.was_answered() ? DialOutcome::failed : outcome_of_errno(handshake.dial_errno()),
          cut_short ? std::string(attempt.reason)
-         : failed  ? trial.reason()
+         : failed  ? handshake.reason()
                    : "connected, but the connection was not taken over in time");
 }
 
@@ -349,9 +355,9 @@ void Connector::finish(Attempt& attempt, bool succeeded, DialOutcome outcome, st
   attempt.succeeded = succeeded;
   attempt.outcome = outcome;
   attempt.reason = std::move(reason);
-  const bool is_call = attempt.trial && attempt.trial->epoch() == wire::kCallEpoch;
+  const bool is_call = attempt.handshake && attempt.handshake->epoch() == wire::kRequestEpoch;
   if (!succeeded || attempt.kind == Kind::probe || is_call) {
-    if (attempt.trial) attempt.trial->close();
+    if (attempt.handshake) attempt.handshake->close();
     attempt.probe_fd.reset(-1);
   }
   Attempts& list = attempt.kind == Kind::accepted ? accepted_ : dialled_;
@@ -387,13 +393,13 @@ void Connector::expire(Attempts& list, Nanoseconds now) {
   for (auto it = list.begin(); it != list.end();) {
     Attempt& attempt = *it++;
     if (!is_past(attempt.deadline, now)) continue;
-    if (!attempt.trial) {
+    if (!attempt.handshake) {
       finish(attempt, false, DialOutcome::unanswered,
              attempt.reason.empty() ? "no answer" : std::string(attempt.reason));
       continue;
     }
-    attempt.trial->on_time(now);
-    fail_trial(attempt, now);
+    attempt.handshake->on_time(now);
+    fail_handshake(attempt, now);
   }
 }
 
@@ -402,30 +408,29 @@ void Connector::raise(Attempt& attempt) {
   if (!attempt.succeeded) {
     return joins_.on_dial_failed(attempt.path, attempt.outcome, attempt.reason);
   }
-  const Trial& trial = *attempt.trial;
-  if (trial.epoch() == wire::kCallEpoch) {
+  const Handshake& handshake = *attempt.handshake;
+  if (handshake.epoch() == wire::kRequestEpoch) {
     if (chooser_ == nullptr) return;
-    if (trial.is_dialler()) return chooser_->on_heard(attempt.path);
-    return chooser_->on_called(trial.peer());
+    if (handshake.is_dialler()) return chooser_->on_request_heard(attempt.path);
+    return chooser_->on_connection_requested(handshake.peer());
   }
-  const bool chosen = attempt.waits_for_choice(trial.epoch());
-  if (chosen && !trial.is_dialler()) chooser_->on_chosen(trial.peer(), trial.total());
-  auto connection = make_connection(request_, opener_, home_, *attempt.trial);
+  const bool chosen = attempt.waits_for_choice(handshake.epoch());
+  if (chosen && !handshake.is_dialler()) chooser_->on_chosen(handshake.peer(), handshake.total());
+  auto connection = make_connection(request_, opener_, home_, *attempt.handshake);
   if (connection) return joins_.on_joined(std::move(*connection));
   if (chosen) {
-    return chooser_->on_unusable({trial.peer(), trial.rail(), trial.peer_rail(), trial.lane()},
-                                 connection.status());
+    return chooser_->on_unusable(path_of(handshake), connection.status());
   }
   const std::string why = connection.status().message();
   if (attempt.kind == Kind::dialled) {
     return joins_.on_dial_failed(attempt.path, DialOutcome::failed, why);
   }
   NEZHA_LOG(warn, "tcp", "rail %d: a connection of rank %d was made again and cannot be used: %s",
-            attempt.trial->rail(), attempt.trial->peer(), why.c_str());
+            attempt.handshake->rail(), attempt.handshake->peer(), why.c_str());
 }
 
 Probed Connector::answer_to(const Attempt& probe) const {
-  if (probe.succeeded) return probe.trial ? Probed::process : Probed::host;
+  if (probe.succeeded) return probe.handshake ? Probed::process : Probed::host;
   // Whoever accepted and said nothing stands still.
   if (probe.outcome == DialOutcome::failed) return Probed::host;
   return probe.outcome == DialOutcome::refused ? Probed::refusal : Probed::nothing;

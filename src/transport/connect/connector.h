@@ -2,16 +2,16 @@
 // over TCP; what they test there, and what carries the frames afterwards, is the opener's (rail_test.h).
 //
 // Contract: see transport/transport.h. Lives no longer than the loop, the opener and the two receivers
-// of events; every call, the destructor too, with the baton held. Events come from `run` alone, so a call
-// from within one (`stop` included) finds everything in order; only the destructor must not be called
-// there.
+// of events; every call, the destructor too, with the progress lock held. Events come from `run`
+// alone, so a call from within one (`stop` included) finds everything in order; only the destructor
+// must not be called there.
 //
 //   Dialling   who is turned away among a rank's strangers dials again until its patience ends.
 //   Calls      who is not to dial asks to be dialled: a handshake that ends with its proof.
 //   Probes     who accepts is a host that answers. Where connections end unheard (RailOpener), the probe
 //              says a Hello: who answers that is the process itself.
 //   Strangers  a bounded number of accepted connections without a proof; the oldest of them makes room
-//              for the next (strangers.h). Two seconds each, 64 bytes read of each (trial.h).
+//              for the next (strangers.h). Two seconds each, 64 bytes read of each (handshake.h).
 //   Members    who has proved itself has kMemberTimeout for the test and the verdict; where somebody
 //              chooses, also as long as whoever dialled takes for all its rails.
 //   Shortage   without descriptors or memory a listener is not looked at for kShortagePause.
@@ -29,7 +29,7 @@
 #include "progress/loop.h"
 #include "transport/link_watch.h"
 #include "transport/connect/refusal_log.h"
-#include "transport/connect/trial.h"
+#include "transport/connect/handshake.h"
 #include "transport/transport.h"
 
 namespace nezha::transport {
@@ -58,31 +58,31 @@ class Chooser {
   // One that is used cannot be.
   virtual void on_unusable(const Path& path, const Status& why) = 0;
   // `peer` asks to be dialled.
-  virtual void on_called(int peer) = 0;
-  // The peer has heard such a call of ours.
-  virtual void on_heard(const Path& path) = 0;
+  virtual void on_connection_requested(int peer) = 0;
+  // The peer has heard such a request of ours.
+  virtual void on_request_heard(const Path& path) = 0;
 };
 
-class Connector final : public Rejoin, private progress::Polled {
+class Connector final : public ConnectionManager, private progress::Polled {
  public:
   // Works on `loop`, while the job forms not yet the connections' own. `exhausted` when it cannot watch
   // the listeners.
   static Result<std::unique_ptr<Connector>> create(const MeshRequest& request, RailOpener& opener,
                                                    progress::Loop& loop, const Home& home,
-                                                   RejoinEvents& joins,
+                                                   JoinEvents& joins,
                                                    std::vector<RailListener> listeners,
                                                    Chooser* chooser = nullptr);
   ~Connector() override { stop(); }
 
   void dial(const Path& path, uint32_t epoch, Nanoseconds patience) override;
   void probe(const Path& path, Nanoseconds patience) override;
-  // Asks the peer to dial this rank; ends in Chooser::on_heard or on_dial_failed.
-  void call(const Path& path, Nanoseconds patience);
+  // Asks the peer to dial this rank; ends in Chooser::on_request_heard or on_dial_failed.
+  void request_connection(const Path& path, Nanoseconds patience);
   void run(Nanoseconds now) override;
   Nanoseconds next_wakeup() const override;
   void stop() override;
   // A connection that has proved itself at a listener of the caller's own, and is watched by nobody.
-  void take_over(std::unique_ptr<Trial> member);
+  void take_over(std::unique_ptr<Handshake> member);
   // Of one that waits for it: whether it is used, of so many between the two ranks.
   void decide(const Path& path, bool use, int total);
   const MeshRequest& request() const { return request_; }
@@ -107,20 +107,20 @@ class Connector final : public Rejoin, private progress::Polled {
     bool watched = false;
   };
 
-  enum class Kind : uint8_t { dialled, accepted, probe, call };
+  enum class Kind : uint8_t { dialled, accepted, probe, request };
 
   // One connection on its way, or what has become of it.
   struct Attempt final : progress::Pollable {
     Attempt(Connector& owner_of_it, Kind what) : owner(owner_of_it), kind(what) {}
     void on_ready(uint32_t epoll_events) override { owner.advance(*this, epoll_events); }
-    int descriptor() const { return trial ? trial->fd() : probe_fd.get(); }
-    bool is_polled() const { return trial && trial->is_polled(); }
+    int descriptor() const { return handshake ? handshake->fd() : probe_fd.get(); }
+    bool is_polled() const { return handshake && handshake->is_polled(); }
     Connector& owner;
     const Kind kind;
     bool waits_for_choice(uint32_t of_epoch) const { return owner.chooser_ != nullptr && of_epoch == 0; }
-    Path path;                        // not of an accepted one: the trial knows
+    Path path;                        // not of an accepted one: the handshake knows
     uint32_t epoch = 0;
-    std::unique_ptr<Trial> trial;  // null: a probe that says nothing, or dialled again at `dial_at`
+    std::unique_ptr<Handshake> handshake;  // null: a silent probe, or dialled again at `dial_at`
     Descriptor probe_fd;
     Nanoseconds dial_at = kNever;
     Nanoseconds deadline = kNever;
@@ -134,7 +134,7 @@ class Connector final : public Rejoin, private progress::Polled {
   using Attempts = std::list<Attempt>;
 
   Connector(const MeshRequest& request, RailOpener& opener, progress::Loop& loop, const Home& home,
-            RejoinEvents& joins, Chooser* chooser);
+            JoinEvents& joins, Chooser* chooser);
 
   // progress::Polled: the tests of rails.
   bool poll() override;
@@ -161,40 +161,40 @@ class Connector final : public Rejoin, private progress::Polled {
   void advance_probe(Attempt& attempt);
   // It has passed its test; true when there is nothing more to do with it now.
   bool pass(Attempt& attempt);
-  // Draws the consequences of a trial's new state.
+  // Draws the consequences of a handshake's new state.
   void settle(Attempt& attempt, Nanoseconds now);
   void expire(Attempts& list, Nanoseconds now);
-  void fail_trial(Attempt& attempt, Nanoseconds now);
+  void fail_handshake(Attempt& attempt, Nanoseconds now);
   void finish(Attempt& attempt, bool succeeded, DialOutcome outcome, std::string reason);
   void drop(Attempt& attempt);
   void raise(Attempt& attempt);
   Probed answer_to(const Attempt& probe) const;
 
   const MeshRequest request_;
-  const TrialIdentity identity_;
+  const HandshakeIdentity identity_;
   const size_t strangers_max_;
   RailOpener& opener_;
   progress::Loop& loop_;
   const Home home_;
-  RejoinEvents& joins_;
-  Chooser* const chooser_;  // null: every connection is used, and nobody is called
+  JoinEvents& joins_;
+  Chooser* const chooser_;  // null: every connection is used, and nobody may ask for more
   std::list<Listener> listeners_;
   Nanoseconds listen_at_ = kNever;  // again, where that pauses
   bool polling_ = false;
   std::unique_ptr<LinkWatch> links_;
   RefusalLog refusals_;
-  Attempts dialled_;   // probes and calls too
+  Attempts dialled_;   // probes and requests too
   Attempts accepted_;  // oldest first
   Attempts finished_;  // to be told by `run`
   std::deque<std::pair<int, bool>> carriers_;
   bool stopped_ = false;
 };
 
-TrialIdentity identity_of(const MeshRequest& request, RailOpener& opener);
+HandshakeIdentity identity_of(const MeshRequest& request, RailOpener& opener);
 
-// Of a trial that is used. `exhausted` when the loop cannot watch it, `invalid_argument` when the host
-// does not know the congestion control.
+// Of a handshake that is used. `exhausted` when the loop cannot watch it, `invalid_argument` when the
+// host does not know the congestion control.
 Result<std::unique_ptr<Connection>> make_connection(const MeshRequest& request, RailOpener& opener,
-                                                    const Home& home, Trial& trial);
+                                                    const Home& home, Handshake& handshake);
 
 }  // namespace nezha::transport

@@ -1,11 +1,12 @@
 // RailTest and RailOpener: what is a transport's own in making a connection. Everything else (listening,
-// dialling, the handshake, the verdict, strangers) is Trial's and Connector's, for all rails alike.
+// dialling, the handshake, the verdict, strangers) is Handshake's and Connector's, for all rails alike.
 //
 // Contract
-//   Owner    a test belongs to its trial, from the proof of both sides on; an opener outlives all trials
-//            that know it. One thread, or the baton; no call blocks.
-//   Bytes    a test says what it waits for on the trial's connection, and appends to `out` what is to be
-//            said there. It may use the rail itself, of which no descriptor tells: then it is polled.
+//   Owner    a test belongs to its handshake, from the proof of both sides on; an opener outlives all
+//            handshakes that know it. One thread, or the progress lock; no call blocks.
+//   Bytes    a test says what it waits for on the handshake's connection, and appends to `out` what is
+//            to be said there. It may use the rail itself, of which no descriptor tells: then it is
+//            polled.
 //   Errors   a test that fails says why, in words for the user; nothing of it stays.
 #pragma once
 
@@ -25,7 +26,7 @@
 
 namespace nezha::transport {
 
-class Trial;
+class Handshake;
 struct MeshRequest;
 struct Path;
 struct RailPair;
@@ -73,9 +74,9 @@ class RailOpener {
   // Starts a TCP connection to where that rail of the peer is dialled.
   virtual Result<Descriptor> dial(const MeshRequest& request, const Path& path) = 0;
   virtual Result<std::unique_ptr<RailTest>> test(const Proved& proved) = 0;
-  // Of a trial that is used: takes from it what the wire needs.
+  // Of a handshake that is used: takes from it what the wire needs.
   virtual std::unique_ptr<Wire> make_wire(const MeshRequest& request, progress::Loop& loop,
-                                          Trial& trial) = 0;
+                                          Handshake& handshake) = 0;
   // Whose carrier is a rail's, by rail; "": nobody knows.
   virtual std::vector<std::string> devices(const MeshRequest& request) = 0;
   // Whether a connection may end without a word to its peer, so that a probe has to find out whether the

@@ -4,19 +4,19 @@
 
 namespace nezha::transport {
 
-void RefusalLog::note(const Trial& trial, Nanoseconds now) {
-  if (trial.has_refused()) note(trial, trial.reason().c_str(), now);
+void RefusalLog::note(const Handshake& handshake, Nanoseconds now) {
+  if (handshake.has_refused()) note(handshake, handshake.reason().c_str(), now);
 }
 
-void RefusalLog::note(const Trial& trial, const char* reason, Nanoseconds now) {
+void RefusalLog::note(const Handshake& handshake, const char* reason, Nanoseconds now) {
   last_reason_ = reason;
   if (now < quiet_until_) {
     ++untold_;
     return;
   }
   const std::string others = untold_ == 0 ? "" : " and " + std::to_string(untold_) + " others";
-  NEZHA_LOG(warn, "tcp", "refused a connection on rail %d%s: %s (%s)", trial.rail(), others.c_str(),
-            reason, describe_connection(trial.fd()).c_str());
+  NEZHA_LOG(warn, "tcp", "refused a connection on rail %d%s: %s (%s)", handshake.rail(), others.c_str(),
+            reason, describe_connection(handshake.fd()).c_str());
   quiet_until_ = now + kPause;
   untold_ = 0;
 }

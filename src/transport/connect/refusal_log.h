@@ -7,16 +7,16 @@
 #include <string>
 
 #include "base/clock.h"
-#include "transport/connect/trial.h"
+#include "transport/connect/handshake.h"
 
 namespace nezha::transport {
 
 class RefusalLog {
  public:
-  // An accepted trial ended; says so if it was a refusal. Its socket is still open.
-  void note(const Trial& trial, Nanoseconds now);
+  // An accepted handshake ended; says so if it was a refusal. Its socket is still open.
+  void note(const Handshake& handshake, Nanoseconds now);
   // The same for another `reason`.
-  void note(const Trial& trial, const char* reason, Nanoseconds now);
+  void note(const Handshake& handshake, const char* reason, Nanoseconds now);
   // Why somebody was refused last; empty when nobody was.
   const std::string& last_reason() const { return last_reason_; }
 

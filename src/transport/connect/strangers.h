@@ -23,7 +23,7 @@ inline constexpr Nanoseconds kRedialPause = 2 * kStrangersStay;
 inline constexpr const char* kCrowdedOut = "it had not proved itself when too many others came";
 
 // Those, and a place for every connection that may come from the ranks that dial this one, or on demand
-// call it: each of them is a stranger for a moment.
+// ask it to dial: each of them is a stranger for a moment.
 inline size_t strangers_max(const MeshRequest& request) {
   const auto me = static_cast<size_t>(request.rank);
   size_t expected = 0;

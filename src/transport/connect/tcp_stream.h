@@ -3,7 +3,7 @@
 // recvmsg(2).
 //
 // Contract
-//   Owner    one Trial, then one TcpWire; one thread. Owns the socket, which is non-blocking.
+//   Owner    one Handshake, then one TcpWire; one thread. Owns the socket, which is non-blocking.
 //   Sending  what was taken is gone: its memory is free. A stream of records may hold some of it back
 //            (`unsent_bytes`, bounded) until the socket is writable and `push` is called.
 //   Reading  what the network gives is all that epoll knows of: a stream of records may hold bytes that

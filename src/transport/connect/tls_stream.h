@@ -4,7 +4,7 @@
 // TLS 1.3 with a pre-shared key made of the job's secret and a fresh Diffie-Hellman exchange for each
 // connection, so that who learns the secret later cannot read what was recorded. No certificates: a
 // side that does not prove the key is refused. Who of the job's ranks is at the other end is
-// the business of the handshake inside (trial.h).
+// the business of the handshake inside (handshake.h).
 //
 //   Strangers  a stream that is not open reads at most kHandshakeBytesMax.
 //   Memory     ciphertext in either direction is bounded (kBatchBytes and one record out, kReadBytes in).

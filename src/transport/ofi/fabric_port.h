@@ -1,7 +1,7 @@
 // FabricPort: one reliable-datagram endpoint of a rail, with a table of addresses and a queue of
 // completions of its own, so that closing it ends every access to local memory through it.
 //
-// Contract: one loop's baton, or one thread before the loop starts. Goes before its rail. `close` is
+// Contract: one loop's lock, or one thread before the loop starts. Goes before its rail. `close` is
 // idempotent; nothing else may be called after it.
 #pragma once
 

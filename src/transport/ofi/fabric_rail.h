@@ -1,7 +1,7 @@
 // FabricRail: a device opened through libfabric, and the memory registered with it.
 //
 // Contract
-//   Owner    the transport; every port and every registration of it goes first. One loop's baton, and
+//   Owner    the transport; every port and every registration of it goes first. One loop's lock, and
 //            before the loop starts one thread: the library is told that it need not lock.
 //   Memory   is registered for each transfer anew. Providers that do it in software only note a range;
 //            those that pin memory have a cache with a monitor of the process's mappings, the one place

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "transport/connect/first_meetings.h"
+#include "transport/connect/mesh_builder.h"
 #include "transport/connect/same_network.h"
 #include "transport/ofi/fabric_sockets.h"
 #include "transport/ofi/ofi_wire.h"
@@ -94,16 +94,16 @@ Status OfiTransport::listen(std::vector<RailAddress>& rails, uint16_t port_low, 
 Result<Mesh> OfiTransport::connect(const MeshRequest& request, progress::Loop& loop,
                                    ConnectionEvents& events) {
   NEZHA_RETURN_IF_ERROR(check_protection(request));
-  return FirstMeetings(request, Needed::nobody).run(*this, {loop, events}, listeners_);
+  return MeshBuilder(request, Needed::nobody).run(*this, {loop, events}, listeners_);
 }
 
-Result<std::unique_ptr<Rejoin>> OfiTransport::rejoin(const MeshRequest& request,
+Result<std::unique_ptr<ConnectionManager>> OfiTransport::manage(const MeshRequest& request,
                                                      progress::Loop& loop, ConnectionEvents& events,
-                                                     RejoinEvents& joins) {
+                                                     JoinEvents& joins) {
   NEZHA_RETURN_IF_ERROR(check_protection(request));
-  auto made = Meetings::create(request, *this, loop, {loop, events}, joins, std::move(listeners_));
+  auto made = Wireup::create(request, *this, loop, {loop, events}, joins, std::move(listeners_));
   if (!made) return made.status();
-  return std::unique_ptr<Rejoin>(std::move(*made));
+  return std::unique_ptr<ConnectionManager>(std::move(*made));
 }
 
 // --------------------------------------------------------------------------------- RailOpener
@@ -135,12 +135,12 @@ Result<std::unique_ptr<RailTest>> OfiTransport::test(const Proved& proved) {
 }
 
 std::unique_ptr<Wire> OfiTransport::make_wire(const MeshRequest& request, progress::Loop& loop,
-                                              Trial& trial) {
-  const std::unique_ptr<RailTest> released = trial.release_test();
+                                              Handshake& handshake) {
+  const std::unique_ptr<RailTest> released = handshake.release_test();
   auto& test = static_cast<PortTest&>(*released);  // as `test` made it
-  const std::string name = describe(request.rail_of(request.rank, trial.rail())) + " -> " +
-                           describe(request.rail_of(trial.peer(), trial.peer_rail())) + " (rank " +
-                           std::to_string(trial.peer()) + ")";
+  const std::string name = describe(request.rail_of(request.rank, handshake.rail())) + " -> " +
+                           describe(request.rail_of(handshake.peer(), handshake.peer_rail())) +
+                           " (rank " + std::to_string(handshake.peer()) + ")";
   close_fabric_sockets_on_exec();
   return std::make_unique<OfiWire>(loop, test.release_port(), test.peer(), name, test.tokens());
 }

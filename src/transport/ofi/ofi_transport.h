@@ -2,7 +2,7 @@
 //
 // Contract: see transport/transport.h. Sees only rails of its own kind; RailAddress::variant is the
 // provider.
-// Outlives its connections and what `rejoin` returns, since the rails are its own. A peer that it does
+// Outlives its connections and what `manager` returns, since the rails are its own. A peer that it does
 // not reach is no error here: other rails may.
 //
 //   Control   libfabric has nobody to ask who is at the other end, so the ranks meet over TCP
@@ -28,8 +28,8 @@ class OfiTransport final : public Transport, private RailOpener {
   Status listen(std::vector<RailAddress>& rails, uint16_t port_low, uint16_t port_high) override;
   Result<Mesh> connect(const MeshRequest& request, progress::Loop& loop,
                        ConnectionEvents& events) override;
-  Result<std::unique_ptr<Rejoin>> rejoin(const MeshRequest& request, progress::Loop& loop,
-                                         ConnectionEvents& events, RejoinEvents& joins) override;
+  Result<std::unique_ptr<ConnectionManager>> manage(const MeshRequest& request, progress::Loop& loop,
+                                         ConnectionEvents& events, JoinEvents& joins) override;
 
  private:
   // RailOpener
@@ -37,7 +37,7 @@ class OfiTransport final : public Transport, private RailOpener {
   Result<Descriptor> dial(const MeshRequest& request, const Path& path) override;
   Result<std::unique_ptr<RailTest>> test(const Proved& proved) override;
   std::unique_ptr<Wire> make_wire(const MeshRequest& request, progress::Loop& loop,
-                                  Trial& trial) override;
+                                  Handshake& handshake) override;
   std::vector<std::string> devices(const MeshRequest& request) override;
   bool ends_unheard() const override { return true; }
 

@@ -1,6 +1,6 @@
 #include "transport/shm/shm_opener.h"
 
-#include "transport/connect/trial.h"
+#include "transport/connect/handshake.h"
 #include "transport/shm/shm_test.h"
 #include "transport/shm/shm_wire.h"
 
@@ -23,17 +23,17 @@ Result<std::unique_ptr<RailTest>> ShmOpener::test(const Proved& proved) {
 }
 
 std::unique_ptr<Wire> ShmOpener::make_wire(const MeshRequest& request, progress::Loop& loop,
-                                           Trial& trial) {
-  if (is_near_[static_cast<size_t>(trial.peer())]) {
-    const std::unique_ptr<RailTest> test = trial.release_test();
+                                           Handshake& handshake) {
+  if (is_near_[static_cast<size_t>(handshake.peer())]) {
+    const std::unique_ptr<RailTest> test = handshake.release_test();
     ShmChannel channel = static_cast<ShmTest&>(*test).release_channel();  // as `test` made it
     if (channel.segment != nullptr) {
-      const std::string name = "shared memory with rank " + std::to_string(trial.peer()) + " (" +
-                               request.rail_of(request.rank, trial.rail()).name + ")";
+      const std::string name = "shared memory with rank " + std::to_string(handshake.peer()) + " (" +
+                               request.rail_of(request.rank, handshake.rail()).name + ")";
       return std::make_unique<ShmWire>(loop, std::move(channel), name);
     }
   }
-  return beneath_.make_wire(request, loop, trial);
+  return beneath_.make_wire(request, loop, handshake);
 }
 
 }  // namespace nezha::transport

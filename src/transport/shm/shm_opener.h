@@ -1,8 +1,8 @@
 // ShmOpener: rails whose connections between ranks of one host pass through memory that the two share.
 // Everything else about them (dialling, the first test, other hosts) is the opener's beneath.
 //
-// Contract: see transport/connect/rail_test.h; outlives all trials that know it, and is outlived by the
-// opener beneath. `begin` before the first of them.
+// Contract: see transport/connect/rail_test.h; outlives all handshakes that know it, and is outlived
+// by the opener beneath. `begin` before the first of them.
 #pragma once
 
 #include <vector>
@@ -26,7 +26,7 @@ class ShmOpener final : public RailOpener {
   }
   Result<std::unique_ptr<RailTest>> test(const Proved& proved) override;
   std::unique_ptr<Wire> make_wire(const MeshRequest& request, progress::Loop& loop,
-                                  Trial& trial) override;
+                                  Handshake& handshake) override;
   std::vector<std::string> devices(const MeshRequest& request) override {
     return beneath_.devices(request);
   }

@@ -1,7 +1,7 @@
 // ShmWriter and ShmReader: the two ends of one ring in shared memory, one writer and one reader.
 //
 // Contract
-//   Owner    one thread, or the baton, at each end; the segment outlives both.
+//   Owner    one thread, or the progress lock, at each end; the segment outlives both.
 //   Order    bytes before the tail that a reader saw are there; room that a writer saw is not read any
 //            more. An index and the sign of sleep are written and read in one total order (seq_cst):
 //            either who goes to sleep sees the news, or who brings it sees the sleeper.

@@ -1,7 +1,7 @@
 #include "transport/tcp/tcp_opener.h"
 
 #include "transport/connect/same_network.h"
-#include "transport/connect/trial.h"
+#include "transport/connect/handshake.h"
 #include "transport/rail_socket.h"
 #include "transport/tcp/tcp_address.h"
 #include "transport/tcp/tcp_echo.h"
@@ -39,12 +39,12 @@ Result<std::unique_ptr<RailTest>> TcpOpener::test(const Proved& proved) {
 }
 
 std::unique_ptr<Wire> TcpOpener::make_wire(const MeshRequest& request, progress::Loop& loop,
-                                           Trial& trial) {
+                                           Handshake& handshake) {
   const TcpWireOptions options{request.send_buffer_bytes, request.notsent_lowat_bytes,
                                request.congestion_control};
-  const std::string& device = request.rail_of(request.rank, trial.rail()).name;
-  const std::string name = describe_connection(trial.fd()) + " (" + device + ")";
-  return std::make_unique<TcpWire>(loop, trial.release_stream(), name, options);
+  const std::string& device = request.rail_of(request.rank, handshake.rail()).name;
+  const std::string name = describe_connection(handshake.fd()) + " (" + device + ")";
+  return std::make_unique<TcpWire>(loop, handshake.release_stream(), name, options);
 }
 
 std::vector<std::string> TcpOpener::devices(const MeshRequest& request) {

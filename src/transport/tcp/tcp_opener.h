@@ -1,7 +1,7 @@
 // TcpOpener: how rails of TCP are dialled, tested and used (transport/connect/rail_test.h). The
 // connection on which two ranks proved themselves is the one that carries the frames.
 //
-// Contract: has no state; any thread, what takes a loop with its baton held.
+// Contract: has no state; any thread, what takes a loop with its progress lock held.
 #pragma once
 
 #include "transport/connect/rail_test.h"
@@ -16,7 +16,7 @@ class TcpOpener final : public RailOpener {
   Result<Descriptor> dial(const MeshRequest& request, const Path& path) override;
   Result<std::unique_ptr<RailTest>> test(const Proved& proved) override;
   std::unique_ptr<Wire> make_wire(const MeshRequest& request, progress::Loop& loop,
-                                  Trial& trial) override;
+                                  Handshake& handshake) override;
   std::vector<std::string> devices(const MeshRequest& request) override;
 };
 

@@ -1,6 +1,6 @@
 #include "transport/tcp/tcp_transport.h"
 
-#include "transport/connect/first_meetings.h"
+#include "transport/connect/mesh_builder.h"
 #include "transport/rail_socket.h"
 #include "transport/tcp/tcp_address.h"
 
@@ -25,18 +25,18 @@ Status TcpTransport::listen(std::vector<RailAddress>& rails, uint16_t port_low,
 
 Result<Mesh> TcpTransport::connect(const MeshRequest& request, progress::Loop& loop,
                                    ConnectionEvents& events) {
-  auto mesh = FirstMeetings(request, Needed::everybody).run(opener_, {loop, events}, listeners_);
+  auto mesh = MeshBuilder(request, Needed::everybody).run(opener_, {loop, events}, listeners_);
   if (!mesh) listeners_.clear();
   return mesh;
 }
 
-Result<std::unique_ptr<Rejoin>> TcpTransport::rejoin(const MeshRequest& request,
+Result<std::unique_ptr<ConnectionManager>> TcpTransport::manage(const MeshRequest& request,
                                                      progress::Loop& loop, ConnectionEvents& events,
-                                                     RejoinEvents& joins) {
+                                                     JoinEvents& joins) {
   auto made =
-      Meetings::create(request, opener_, loop, {loop, events}, joins, std::move(listeners_));
+      Wireup::create(request, opener_, loop, {loop, events}, joins, std::move(listeners_));
   if (!made) return made.status();
-  return std::unique_ptr<Rejoin>(std::move(*made));
+  return std::unique_ptr<ConnectionManager>(std::move(*made));
 }
 
 }  // namespace nezha::transport

@@ -2,7 +2,7 @@
 //
 // Contract: see transport/transport.h. Of every two ranks the lower one dials. Candidates are first
 // the pairs of devices in one subnet (or the same device, for ranks of one host), then, for rails
-// left over on both sides, every other pair; what works is found by trying (trial.h), never by
+// left over on both sides, every other pair; what works is found by trying (handshake.h), never by
 // name or order.
 #pragma once
 
@@ -23,8 +23,8 @@ class TcpTransport final : public Transport {
   Status listen(std::vector<RailAddress>& rails, uint16_t port_low, uint16_t port_high) override;
   Result<Mesh> connect(const MeshRequest& request, progress::Loop& loop,
                        ConnectionEvents& events) override;
-  Result<std::unique_ptr<Rejoin>> rejoin(const MeshRequest& request, progress::Loop& loop,
-                                         ConnectionEvents& events, RejoinEvents& joins) override;
+  Result<std::unique_ptr<ConnectionManager>> manage(const MeshRequest& request, progress::Loop& loop,
+                                         ConnectionEvents& events, JoinEvents& joins) override;
 
  private:
   RailOpener& opener_;

@@ -1,5 +1,5 @@
 // Connections on demand: two ranks of this process of which one needs the other, over TCP on loopback.
-#include "transport/connect/meetings.h"
+#include "transport/connect/wireup.h"
 
 #include <gtest/gtest.h>
 
@@ -7,14 +7,14 @@
 #include <set>
 #include <string>
 
-#include "support/meeting_rank.h"
+#include "support/wireup_rank.h"
 #include "support/watchdog.h"
 #include "transport/tcp/tcp_transport.h"
 
 namespace nezha::transport {
 namespace {
 
-using Rank = MeetingRank<TcpTransport>;
+using Rank = WireupRank<TcpTransport>;
 
 constexpr int kStreams = 2;
 constexpr size_t kAll = 2 * kStreams;  // connections of the two
@@ -58,8 +58,8 @@ class Meeting : public ::testing::TestWithParam<Protection> {
   Rank& low() { return *ranks_[0]; }
   Rank& high() { return *ranks_[1]; }
   void start() {
-    low().make_rejoin();
-    high().make_rejoin();
+    low().make_connection_manager();
+    high().make_connection_manager();
   }
   template <class Done>
   void drive(Done done) {
@@ -97,7 +97,7 @@ class Meeting : public ::testing::TestWithParam<Protection> {
 
 TEST_P(Meeting, TheLowerRankDialsWhomItNeeds) {
   start();
-  low().rejoin->meet(1, {});
+  low().manager->connect(1, {});
   EXPECT_TRUE(low().joined.empty());
   drive([&] { return !low().met.empty(); });
   EXPECT_TRUE(low().met[0].lost.is_ok()) << low().met[0].lost.to_string();
@@ -111,7 +111,7 @@ TEST_P(Meeting, TheLowerRankDialsWhomItNeeds) {
 
 TEST_P(Meeting, TheHigherRankCallsAndIsDialled) {
   start();
-  high().rejoin->meet(0, {});
+  high().manager->connect(0, {});
   drive([&] { return !high().met.empty() && !low().met.empty(); });
   EXPECT_TRUE(high().met[0].lost.is_ok()) << high().met[0].lost.to_string();
   EXPECT_EQ(high().joined.size(), kAll);
@@ -122,8 +122,8 @@ TEST_P(Meeting, TheHigherRankCallsAndIsDialled) {
 
 TEST_P(Meeting, BothAtOnceMeetOnce) {
   start();
-  high().rejoin->meet(0, {});
-  low().rejoin->meet(1, {});
+  high().manager->connect(0, {});
+  low().manager->connect(1, {});
   drive([&] { return !high().met.empty() && !low().met.empty(); });
   drive_until_joined(kAll);
   expect_all_once();
@@ -131,11 +131,11 @@ TEST_P(Meeting, BothAtOnceMeetOnce) {
 
 TEST_P(Meeting, OnlyRailsThatAreNotInUseAreTried) {
   start();
-  low().rejoin->meet(1, {{1, 1}});
+  low().manager->connect(1, {{1, 1}});
   drive([&] { return low().met.size() == 1; });
   drive_until_joined(kStreams);
   for (const auto& each : high().joined) EXPECT_EQ(each->rail, 0);
-  low().rejoin->meet(1, {{0, 0}});
+  low().manager->connect(1, {{0, 0}});
   drive([&] { return low().met.size() == 2; });
   EXPECT_TRUE(low().met[1].lost.is_ok()) << low().met[1].lost.to_string();
   EXPECT_TRUE(low().met[1].left_out.empty());
@@ -145,10 +145,10 @@ TEST_P(Meeting, OnlyRailsThatAreNotInUseAreTried) {
 
 TEST_P(Meeting, WhoIsGoneIsReachedOnNoRail) {
   start();
-  high().rejoin->stop();
-  low().rejoin->meet(1, {});
+  high().manager->stop();
+  low().manager->connect(1, {});
   drive([&] { return !low().met.empty(); });
-  const Met& met = low().met[0];
+  const ConnectResult& met = low().met[0];
   EXPECT_EQ(met.lost.code(), Code::peer_lost);
   EXPECT_FALSE(met.answered);
   const std::string why = "it reaches rank 1 on no rail (rail1 to 127.1.0.1: Connection refused";
@@ -158,8 +158,8 @@ TEST_P(Meeting, WhoIsGoneIsReachedOnNoRail) {
 
 TEST_P(Meeting, WhoIsGoneCannotBeCalled) {
   start();
-  low().rejoin->stop();
-  high().rejoin->meet(0, {});
+  low().manager->stop();
+  high().manager->connect(0, {});
   drive([&] { return !high().met.empty(); });
   EXPECT_FALSE(high().met[0].answered);
   EXPECT_NE(high().met[0].lost.message().find("Connection refused"), std::string::npos)
@@ -170,7 +170,7 @@ TEST_P(Meeting, WhoIsGoneCannotBeCalled) {
 TEST_P(Meeting, ACallWithAnotherSecretIsNotHeard) {
   high().request.secret = wire::secret_from_text("of somebody else");
   start();
-  high().rejoin->meet(0, {});
+  high().manager->connect(0, {});
   drive([&] { return !high().met.empty(); });
   EXPECT_EQ(high().met[0].lost.code(), Code::peer_lost);
   EXPECT_TRUE(low().callers.empty());

@@ -1,15 +1,15 @@
-// FirstMeetings: all first connections of one rank on the rails of one transport, while the job forms.
+// MeshBuilder: all first connections of one rank on the rails of one transport, while the job forms.
 //
-// Contract: used once, by one thread; `run` returns when everybody was met, or when somebody who is
+// Contract: used once, by one thread; `run` returns when everybody was result, or when somebody who is
 // needed was not; at the latest about three probe timeouts after the last connection that was made
-// (meetings.h).
+// (wireup.h).
 #pragma once
 
 #include <map>
 #include <string>
 #include <vector>
 
-#include "transport/connect/meetings.h"
+#include "transport/connect/wireup.h"
 #include "transport/transport.h"
 
 namespace nezha::transport {
@@ -17,9 +17,9 @@ namespace nezha::transport {
 // Whether a peer that is not reached on these rails is an error, or may be reached on others.
 enum class Needed : uint8_t { everybody, nobody };
 
-class FirstMeetings final : private progress::LoopClient, private RejoinEvents {
+class MeshBuilder final : private progress::LoopClient, private JoinEvents {
  public:
-  FirstMeetings(const MeshRequest& request, Needed needed) : request_(request), needed_(needed) {}
+  MeshBuilder(const MeshRequest& request, Needed needed) : request_(request), needed_(needed) {}
 
   // The connections belong to `home`. `peer_lost` naming the peers that are needed and were not reached,
   // with what was tried on each rail; `exhausted` when some could not be tried for want of a descriptor;
@@ -29,11 +29,11 @@ class FirstMeetings final : private progress::LoopClient, private RejoinEvents {
  private:
   // progress::LoopClient
   bool run(Nanoseconds now) override;
-  Nanoseconds next_wakeup() const override { return meetings_->next_wakeup(); }
+  Nanoseconds next_wakeup() const override { return wireup_->next_wakeup(); }
   void out_of_memory() noexcept override { no_memory_ = true; }
-  // RejoinEvents
+  // JoinEvents
   void on_joined(std::unique_ptr<Connection> connection) override;
-  void on_met(const Met& met) override;
+  void on_connect_done(const ConnectResult& result) override;
   void on_dial_failed(const Path&, DialOutcome, const std::string&) override {}
   void on_probed(const Path&, Probed) override {}
   void on_carrier(int, bool) override {}
@@ -44,8 +44,8 @@ class FirstMeetings final : private progress::LoopClient, private RejoinEvents {
 
   const MeshRequest& request_;
   const Needed needed_;
-  Meetings* meetings_ = nullptr;  // while `run` runs
-  size_t open_ = 0;               // meetings without an outcome
+  Wireup* wireup_ = nullptr;  // while `run` runs
+  size_t open_ = 0;               // attempts without an outcome
   std::map<int, Status> lost_;    // by peer
   bool no_memory_ = false;
   Mesh mesh_;

@@ -11,7 +11,7 @@
 #include <functional>
 #include <thread>
 
-#include "support/meeting_rank.h"
+#include "support/wireup_rank.h"
 #include "support/sockets.h"
 #include "support/watchdog.h"
 #include "transport/tcp/tcp_address.h"
@@ -29,7 +29,7 @@ class ShiftedClock final : public Clock {
   Nanoseconds shift = 0;
 };
 
-using Rank = MeetingRank<TcpTransport>;
+using Rank = WireupRank<TcpTransport>;
 
 sockaddr_in place(const char* address, uint16_t port) {
   sockaddr_in made{};
@@ -59,7 +59,7 @@ int false_listener(int backlog, uint16_t* port) {
   return fd;
 }
 
-class TcpRejoinTest : public ::testing::Test {
+class TcpReconnectTest : public ::testing::Test {
  protected:
   void SetUp() override {
     std::vector<PeerAddress> ranks(2);
@@ -107,8 +107,8 @@ class TcpRejoinTest : public ::testing::Test {
   }
   void start() {
     connect_both();
-    low().make_rejoin();
-    high().make_rejoin();
+    low().make_connection_manager();
+    high().make_connection_manager();
   }
   // Turns both ranks; fails when it takes longer than anything honest.
   template <class Done>
@@ -139,7 +139,7 @@ class TcpRejoinTest : public ::testing::Test {
   }
   void expect_honest_dial(uint32_t epoch) {
     const size_t before = high().joined.size();
-    low().rejoin->dial(kPath, epoch, kLong);
+    low().manager->dial(kPath, epoch, kLong);
     drive([&] { return high().joined.size() > before || !low().failures.empty(); });
     ASSERT_TRUE(low().failures.empty()) << low().failures[0].reason;
     EXPECT_EQ(high().joined.back()->epoch, epoch);
@@ -159,7 +159,7 @@ class TcpRejoinTest : public ::testing::Test {
   std::vector<int> fds_;
 };
 
-TEST_F(TcpRejoinTest, TheFirstConnectionsNameBothRails) {
+TEST_F(TcpReconnectTest, TheFirstConnectionsNameBothRails) {
   connect_both();
   for (Rank* rank : {&low(), &high()}) {
     ASSERT_EQ(rank->mesh.connections.size(), 4U);
@@ -170,9 +170,9 @@ TEST_F(TcpRejoinTest, TheFirstConnectionsNameBothRails) {
   }
 }
 
-TEST_F(TcpRejoinTest, ADialGivesEndpointsOnBothSides) {
+TEST_F(TcpReconnectTest, ADialGivesEndpointsOnBothSides) {
   start();
-  low().rejoin->dial({1, 1, 0, 1}, 5, kLong);
+  low().manager->dial({1, 1, 0, 1}, 5, kLong);
   EXPECT_TRUE(low().joined.empty());
   drive([&] { return !low().joined.empty() && !high().joined.empty(); });
   ASSERT_TRUE(!low().joined.empty() && !high().joined.empty());
@@ -203,11 +203,11 @@ TEST_F(TcpRejoinTest, ADialGivesEndpointsOnBothSides) {
   EXPECT_EQ(high().next_wakeup(), kNever);
 }
 
-TEST_F(TcpRejoinTest, AGonePeerRefuses) {
+TEST_F(TcpReconnectTest, AGonePeerRefuses) {
   start();
-  high().rejoin->stop();
-  low().rejoin->dial(kPath, 1, kLong);
-  low().rejoin->probe(kPath, kLong);
+  high().manager->stop();
+  low().manager->dial(kPath, 1, kLong);
+  low().manager->probe(kPath, kLong);
   EXPECT_TRUE(low().failures.empty());
   EXPECT_TRUE(low().probed.empty());
   expect_failure(kPath, DialOutcome::refused);
@@ -217,11 +217,11 @@ TEST_F(TcpRejoinTest, AGonePeerRefuses) {
 }
 
 // What fails within the call is told later, and the loop knows that it must not sleep until then.
-TEST_F(TcpRejoinTest, AnImmediateFailureWaitsForTheTurn) {
+TEST_F(TcpReconnectTest, AnImmediateFailureWaitsForTheTurn) {
   connect_both();
   low().request.ranks[1].rails[0].address = "nonsense";
-  low().make_rejoin();
-  low().rejoin->dial(kPath, 1, kLong);
+  low().make_connection_manager();
+  low().manager->dial(kPath, 1, kLong);
   EXPECT_TRUE(low().failures.empty());
   EXPECT_LE(low().next_wakeup(), clock_.now());
   low().turn();
@@ -230,7 +230,7 @@ TEST_F(TcpRejoinTest, AnImmediateFailureWaitsForTheTurn) {
 }
 
 // A queue that is full drops what comes: there is no answer at all.
-TEST_F(TcpRejoinTest, SilenceIsUnanswered) {
+TEST_F(TcpReconnectTest, SilenceIsUnanswered) {
   connect_both();
   uint16_t full = 0;
   keep(false_listener(0, &full));
@@ -240,9 +240,9 @@ TEST_F(TcpRejoinTest, SilenceIsUnanswered) {
     connect(fd, reinterpret_cast<const sockaddr*>(&there), sizeof(there));
   }
   low().request.ranks[1].rails[0].blob = encode(TcpPorts{0, full});
-  low().make_rejoin();
-  low().rejoin->dial(kPath, 1, kSecond);
-  low().rejoin->probe(kPath, kSecond);
+  low().make_connection_manager();
+  low().manager->dial(kPath, 1, kSecond);
+  low().manager->probe(kPath, kSecond);
   EXPECT_LE(low().next_wakeup(), clock_.now() + kSecond);
   low().turn();
   EXPECT_TRUE(low().failures.empty());
@@ -253,15 +253,15 @@ TEST_F(TcpRejoinTest, SilenceIsUnanswered) {
 }
 
 // Somebody answers the network, and not us: a process that hangs, or another program.
-TEST_F(TcpRejoinTest, WhoAnswersWrongHasFailed) {
+TEST_F(TcpReconnectTest, WhoAnswersWrongHasFailed) {
   connect_both();
   uint16_t mute = 0;
   const int listener = keep(false_listener(10, &mute));
   low().request.ranks[1].rails[0].blob = encode(TcpPorts{0, mute});
-  low().make_rejoin();
+  low().make_connection_manager();
   for (const bool talks : {false, true}) {
     low().failures.clear();
-    low().rejoin->dial(kPath, 1, kSecond);
+    low().manager->dial(kPath, 1, kSecond);
     low().turn();
     if (talks) {
       accept(listener, nullptr, nullptr);  // the first one
@@ -273,14 +273,14 @@ TEST_F(TcpRejoinTest, WhoAnswersWrongHasFailed) {
     }
     expect_failure(kPath, DialOutcome::failed);
   }
-  low().rejoin->probe(kPath, kSecond);
+  low().manager->probe(kPath, kSecond);
   drive([&] { return !low().probed.empty(); });
   EXPECT_EQ(low().probed[0].probed, Probed::host);
 }
 
-TEST_F(TcpRejoinTest, AProbeLooksAndSaysNothing) {
+TEST_F(TcpReconnectTest, AProbeLooksAndSaysNothing) {
   start();
-  low().rejoin->probe({1, 1, 1, 0}, kLong);
+  low().manager->probe({1, 1, 1, 0}, kLong);
   EXPECT_TRUE(low().probed.empty());
   drive([&] { return !low().probed.empty(); });
   EXPECT_EQ(low().probed[0].probed, Probed::host);
@@ -290,7 +290,7 @@ TEST_F(TcpRejoinTest, AProbeLooksAndSaysNothing) {
   EXPECT_EQ(high().next_wakeup(), kNever);  // the visitor has left
 }
 
-TEST_F(TcpRejoinTest, StrangersKeepNobodyOut) {
+TEST_F(TcpReconnectTest, StrangersKeepNobodyOut) {
   start();
   const size_t before = nezha::testing::connections_of("127.1.0.1").size();
   for (int i = 0; i < 200; ++i) {
@@ -310,7 +310,7 @@ TEST_F(TcpRejoinTest, StrangersKeepNobodyOut) {
   EXPECT_EQ(high().next_wakeup(), kNever);
 }
 
-TEST_F(TcpRejoinTest, JunkIsShownTheDoor) {
+TEST_F(TcpReconnectTest, JunkIsShownTheDoor) {
   start();
   const int fd = stranger();
   const std::string junk(1000, '\x7f');
@@ -324,27 +324,27 @@ TEST_F(TcpRejoinTest, JunkIsShownTheDoor) {
   expect_honest_dial(1);
 }
 
-TEST_F(TcpRejoinTest, ADifferentSecretIsRefused) {
+TEST_F(TcpReconnectTest, ADifferentSecretIsRefused) {
   connect_both();
   low().request.secret = wire::secret_from_text("of another job");
-  low().make_rejoin();
-  high().make_rejoin();
-  low().rejoin->dial(kPath, 1, kLong);
+  low().make_connection_manager();
+  high().make_connection_manager();
+  low().manager->dial(kPath, 1, kLong);
   expect_failure(kPath, DialOutcome::failed);
   EXPECT_NE(low().failures[0].reason.find("secret"), std::string::npos) << low().failures[0].reason;
   turn(20);
   EXPECT_TRUE(high().joined.empty());
 }
 
-TEST_F(TcpRejoinTest, APathThatDoesNotExistIsRefused) {
+TEST_F(TcpReconnectTest, APathThatDoesNotExistIsRefused) {
   connect_both();
   low().request.ranks[0].rails.push_back(low().request.ranks[0].rails[0]);
   low().request.streams_per_rail = 3;
-  low().make_rejoin();
-  high().make_rejoin();
+  low().make_connection_manager();
+  high().make_connection_manager();
   for (const Path& path : {Path{1, 0, 0, 2}, Path{1, 2, 0, 0}}) {
     low().failures.clear();
-    low().rejoin->dial(path, 1, kLong);
+    low().manager->dial(path, 1, kLong);
     expect_failure(path, DialOutcome::failed);
     turn(20);
     EXPECT_TRUE(high().joined.empty());
@@ -352,10 +352,10 @@ TEST_F(TcpRejoinTest, APathThatDoesNotExistIsRefused) {
 }
 
 // A member that proves itself and then falls silent must not be held for ever.
-TEST_F(TcpRejoinTest, AMemberThatStopsHalfWayIsLetGo) {
+TEST_F(TcpReconnectTest, AMemberThatStopsHalfWayIsLetGo) {
   start();
   const size_t before = nezha::testing::connections_of("127.1.0.1").size();
-  low().rejoin->dial(kPath, 1, kLong);
+  low().manager->dial(kPath, 1, kLong);
   low().turn();   // hello
   high().turn();  // accepts
   high().turn();  // challenge
@@ -370,14 +370,14 @@ TEST_F(TcpRejoinTest, AMemberThatStopsHalfWayIsLetGo) {
   expect_failure(kPath, DialOutcome::failed);
 }
 
-TEST_F(TcpRejoinTest, StopEndsEverything) {
+TEST_F(TcpReconnectTest, StopEndsEverything) {
   start();
   const int before = nezha::testing::open_descriptors();
-  low().rejoin->dial(kPath, 1, kLong);
+  low().manager->dial(kPath, 1, kLong);
   turn();  // far too few for a connection
-  low().rejoin->probe(kPath, kLong);
-  low().rejoin->stop();
-  low().rejoin->dial(kPath, 2, kLong);
+  low().manager->probe(kPath, kLong);
+  low().manager->stop();
+  low().manager->dial(kPath, 2, kLong);
   turn(20);
   EXPECT_TRUE(low().joined.empty() && low().failures.empty() && low().probed.empty());
   EXPECT_TRUE(high().joined.empty());
@@ -386,10 +386,10 @@ TEST_F(TcpRejoinTest, StopEndsEverything) {
   EXPECT_EQ(nezha::testing::listening_ports_of("127.1.0.1").size(), 2U);
 }
 
-TEST_F(TcpRejoinTest, StopWithinAnEvent) {
+TEST_F(TcpReconnectTest, StopWithinAnEvent) {
   start();
-  for (int lane = 0; lane < 2; ++lane) low().rejoin->dial({1, 0, 0, lane}, 1, kLong);
-  low().at_event = [&] { low().rejoin->stop(); };
+  for (int lane = 0; lane < 2; ++lane) low().manager->dial({1, 0, 0, lane}, 1, kLong);
+  low().at_event = [&] { low().manager->stop(); };
   drive([&] { return !low().joined.empty(); });
   turn(50);
   EXPECT_EQ(low().joined.size(), 1U);
@@ -397,15 +397,15 @@ TEST_F(TcpRejoinTest, StopWithinAnEvent) {
 }
 
 // Attempts that fail at once and are begun again at once neither recurse nor keep a turn from ending.
-TEST_F(TcpRejoinTest, DialWithinAnEvent) {
+TEST_F(TcpReconnectTest, DialWithinAnEvent) {
   start();
-  high().rejoin->stop();
-  low().at_event = [&] { low().rejoin->dial(kPath, 1, kLong); };
-  low().rejoin->dial(kPath, 1, kLong);
+  high().manager->stop();
+  low().at_event = [&] { low().manager->dial(kPath, 1, kLong); };
+  low().manager->dial(kPath, 1, kLong);
   drive([&] { return low().failures.size() >= 5; });
 }
 
-TEST_F(TcpRejoinTest, AShortageOfDescriptorsPassesAndDoesNotSpin) {
+TEST_F(TcpReconnectTest, AShortageOfDescriptorsPassesAndDoesNotSpin) {
   start();
   stranger();
   rlimit limit{};
@@ -422,17 +422,17 @@ TEST_F(TcpRejoinTest, AShortageOfDescriptorsPassesAndDoesNotSpin) {
   expect_honest_dial(1);
 }
 
-TEST_F(TcpRejoinTest, KeepsNoDescriptor) {
+TEST_F(TcpReconnectTest, KeepsNoDescriptor) {
   TearDown();
   const int before = nezha::testing::open_descriptors();
   for (int i = 0; i < 3; ++i) {
     SetUp();
     start();
     for (int k = 0; k < 5; ++k) stranger();
-    low().rejoin->dial({1, 0, 0, 1}, 1, kLong);
-    low().rejoin->probe(kPath, kLong);
+    low().manager->dial({1, 0, 0, 1}, 1, kLong);
+    low().manager->probe(kPath, kLong);
     expect_honest_dial(2);
-    low().rejoin->dial({1, 0, 0, 1}, 1, kLong);
+    low().manager->dial({1, 0, 0, 1}, 1, kLong);
     turn();
     TearDown();
     EXPECT_EQ(nezha::testing::open_descriptors(), before);

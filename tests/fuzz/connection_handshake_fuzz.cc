@@ -1,6 +1,6 @@
 // A connection on its way to becoming a rail, and whoever is at its other end: a stranger with any bytes,
 // or somebody who holds the secret and then sends any bytes. Both roles, in any pieces; as
-// tls_trial_fuzz.cc with TLS: bytes in place of records, and bytes inside them.
+// tls_connection_handshake_fuzz.cc with TLS: bytes in place of records, and bytes inside them.
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -12,7 +12,7 @@
 
 #include "base/check.h"
 #include "fuzz/fuzz.h"
-#include "transport/connect/trial.h"
+#include "transport/connect/handshake.h"
 #include "transport/tcp/tcp_opener.h"
 
 namespace nezha::transport {
@@ -29,7 +29,7 @@ constexpr bool kEncrypted = false;
 
 // The lowest bits of an input's first byte.
 struct Mode {
-  bool dialler;    // the trial is
+  bool dialler;    // the handshake is
   bool proven;     // the other end comes through the handshake
   bool has_key;    // of an encrypted rail; who is proven has it
   bool beneath;    // what follows is not put into records
@@ -49,8 +49,8 @@ const std::shared_ptr<const TlsKey>& the_key() {
 constexpr uint16_t kRails = 2;
 constexpr uint16_t kLanes = 3;
 
-TrialIdentity identity(int rank) {
-  TrialIdentity me;
+HandshakeIdentity identity(int rank) {
+  HandshakeIdentity me;
   me.rank = rank;
   me.world_size = 2;
   me.job = 77;
@@ -103,38 +103,38 @@ class Other {
   std::array<std::byte, 2 * kMessageBytes> first_{};
 };
 
-void turn(Trial& trial) {
-  if (trial.state() != Trial::State::failed) trial.on_poll(POLLIN | POLLOUT, 1000);
+void turn(Handshake& handshake) {
+  if (handshake.state() != Handshake::State::failed) handshake.on_poll(POLLIN | POLLOUT, 1000);
 }
 
 // Two who hold one key.
-void open_stream(Trial& trial, Other& other) {
+void open_stream(Handshake& handshake, Other& other) {
   for (int i = 0; i < 8; ++i) {
     other.heard();
-    turn(trial);
+    turn(handshake);
   }
-  NEZHA_CHECK(other.is_open() && trial.state() == Trial::State::hello);
+  NEZHA_CHECK(other.is_open() && handshake.state() == Handshake::State::hello);
 }
 
 // A dialler who holds the secret, up to its proof. What it says of rails and lane is its own choice, and
 // is in its range or refused. False: it was.
-bool prove_as_dialler(Trial& trial, Other& other, wire::Hello hello) {
+bool prove_as_dialler(Handshake& handshake, Other& other, wire::Hello hello) {
   hello.job = 77;
   hello.world_size = 2;
   hello.acceptor_rank = 1;
   Message message;
   wire::encode(hello, message);
   other.say(message.data(), message.size());
-  turn(trial);
+  turn(handshake);
   NEZHA_CHECK(other.heard() == kMessageBytes);
-  if (trial.state() == Trial::State::failed) return false;
+  if (handshake.state() == Handshake::State::failed) return false;
   wire::Nonce nonce;
   std::memcpy(nonce.data(), other.first().data() + 4, nonce.size());
   wire::make_proof(identity(0).secret, hello, nonce, message);
   other.say(message.data(), message.size());
-  turn(trial);
-  NEZHA_CHECK(trial.is_authenticated() && trial.peer() == 0);
-  NEZHA_CHECK(trial.peer_rail() < kRails && trial.lane() < kLanes);
+  turn(handshake);
+  NEZHA_CHECK(handshake.is_authenticated() && handshake.peer() == 0);
+  NEZHA_CHECK(handshake.peer_rail() < kRails && handshake.lane() < kLanes);
   return true;
 }
 
@@ -153,7 +153,7 @@ wire::Hello chosen_hello(const uint8_t*& data, size_t& size) {
 }
 
 // An honest acceptor up to its challenge.
-void answer_as_acceptor(Trial& trial, Other& other) {
+void answer_as_acceptor(Handshake& handshake, Other& other) {
   other.heard();
   wire::Hello hello;
   NEZHA_CHECK(wire::decode(std::span(other.first()).first<kMessageBytes>(), &hello) ==
@@ -161,17 +161,17 @@ void answer_as_acceptor(Trial& trial, Other& other) {
   Message challenge;
   wire::make_challenge(identity(0).secret, hello, wire::Nonce{}, challenge);
   other.say(challenge.data(), challenge.size());
-  turn(trial);
-  NEZHA_CHECK(trial.is_authenticated());
+  turn(handshake);
+  NEZHA_CHECK(handshake.is_authenticated());
 }
 
 // The input in pieces: a length, then so many bytes; 255 stands for 8 KiB of them.
-void feed(const Mode& mode, Trial& trial, Other& other, const uint8_t* data, size_t size) {
+void feed(const Mode& mode, Handshake& handshake, Other& other, const uint8_t* data, size_t size) {
   const auto say = [&](const void* bytes, size_t count) {
     mode.beneath ? other.say_beneath(bytes, count) : other.say(bytes, count);
   };
   static const std::array<std::byte, 8192> kMany{};
-  while (size > 0 && trial.state() != Trial::State::failed) {
+  while (size > 0 && handshake.state() != Handshake::State::failed) {
     const size_t length = *data++;
     --size;
     if (length == 255) {
@@ -182,7 +182,7 @@ void feed(const Mode& mode, Trial& trial, Other& other, const uint8_t* data, siz
       data += part;
       size -= part;
     }
-    turn(trial);
+    turn(handshake);
     other.heard();
   }
 }
@@ -207,23 +207,24 @@ void check(const Mode& mode, const uint8_t* data, size_t size) {
   NEZHA_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
   Other other(Other::stream_of(mode, ends[1]));
   Descriptor mine(ends[0]);
-  const TrialIdentity me = identity(mode.dialler ? 0 : 1);
-  Trial trial = mode.dialler ? Trial(me, std::move(mine), 1, 0, 1, 0, 3, 0, kSecond)
-                                : Trial(me, std::move(mine), 0, 0);
-  turn(trial);
-  if (mode.has_key) open_stream(trial, other);
+  const HandshakeIdentity me = identity(mode.dialler ? 0 : 1);
+  Handshake handshake = mode.dialler ? Handshake(me, std::move(mine), 1, 0, 1, 0, 3, 0, kSecond)
+                                : Handshake(me, std::move(mine), 0, 0);
+  turn(handshake);
+  if (mode.has_key) open_stream(handshake, other);
   const wire::Hello hello = mode.chooses ? chosen_hello(data, size) : wire::Hello();
-  if (mode.proven && mode.dialler) answer_as_acceptor(trial, other);
-  if (mode.proven && !mode.dialler && !prove_as_dialler(trial, other, hello)) return;
-  feed(mode, trial, other, data, size);
+  if (mode.proven && mode.dialler) answer_as_acceptor(handshake, other);
+  if (mode.proven && !mode.dialler && !prove_as_dialler(handshake, other, hello)) return;
+  feed(mode, handshake, other, data, size);
   if (!mode.proven) {
-    NEZHA_CHECK(!trial.is_authenticated());
-    NEZHA_CHECK(trial.state() != Trial::State::used && trial.state() != Trial::State::tested);
+    NEZHA_CHECK(!handshake.is_authenticated());
+    NEZHA_CHECK(handshake.state() != Handshake::State::used);
+    NEZHA_CHECK(handshake.state() != Handshake::State::tested);
     check_told(mode, other);
   }
-  NEZHA_CHECK(trial.total() >= 0 && trial.total() <= 65535 && trial.latency_s() >= 0);
-  trial.on_time(10 * kSecond);
-  if (!mode.proven) NEZHA_CHECK(trial.state() == Trial::State::failed);
+  NEZHA_CHECK(handshake.total() >= 0 && handshake.total() <= 65535 && handshake.latency_s() >= 0);
+  handshake.on_time(10 * kSecond);
+  if (!mode.proven) NEZHA_CHECK(handshake.state() == Handshake::State::failed);
 }
 
 }  // namespace

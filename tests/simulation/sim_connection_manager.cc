@@ -1,4 +1,4 @@
-#include "simulation/sim_rejoin.h"
+#include "simulation/sim_connection_manager.h"
 
 #include <algorithm>
 #include <string>
@@ -9,28 +9,28 @@ namespace nezha::simulation {
 
 using transport::DialOutcome;
 
-PathName SimRejoin::name_of(const transport::Path& path) const {
+PathName SimConnectionManager::name_of(const transport::Path& path) const {
   return {std::min(rank_, path.peer), std::max(rank_, path.peer),
           world_.own_rail(rank_, path.rail)};
 }
 
-SimRejoin::Reach SimRejoin::reach(const transport::Path& path) const {
+SimConnectionManager::Reach SimConnectionManager::reach(const transport::Path& path) const {
   const Path& on = world_.network().path(name_of(path));
   if (on.hole[0] || on.hole[1] || world_.has_vanished(path.peer)) return Reach::silent;
   const bool listens =
-      world_.is_alive(path.peer) && world_.rejoin(path.peer).events() != nullptr;
+      world_.is_alive(path.peer) && world_.manager(path.peer).events() != nullptr;
   return listens ? Reach::yes : Reach::closed;
 }
 
-void SimRejoin::meet(int peer, const std::vector<transport::RailPair>& in_use) {
+void SimConnectionManager::connect(int peer, const std::vector<transport::RailPair>& in_use) {
   ++meetings;
   const Path& on = world_.network().path(name_of({peer, 0, 0, 0}));
   world_.at_rank(world_.now() + 3 * (on.delay + on.extra_delay), rank_,
-                 [this, peer, in_use] { finish_meeting(peer, in_use); });
+                 [this, peer, in_use] { finish_connecting(peer, in_use); });
 }
 
 // The lower rank connects every rail that leads to the other; the higher one calls it on one of them.
-void SimRejoin::finish_meeting(int peer, const std::vector<transport::RailPair>& in_use) {
+void SimConnectionManager::finish_connecting(int peer, const std::vector<transport::RailPair>& in_use) {
   constexpr Nanoseconds kPatience = 3 * kSecond;
   constexpr Nanoseconds kJoined = 5 * kMillisecond;
   if (events() == nullptr) return;
@@ -52,23 +52,24 @@ void SimRejoin::finish_meeting(int peer, const std::vector<transport::RailPair>&
   }
   if (answers && rank_ > peer) {
     world_.at_rank(world_.now(), peer, [this, peer] {
-      transport::RejoinEvents* const called = world_.rejoin(peer).events();
-      if (called != nullptr) called->on_called(rank_);
+      transport::JoinEvents* const called = world_.manager(peer).events();
+      if (called != nullptr) called->on_connection_requested(rank_);
     });
   }
   const bool waits = is_silent && !answers;
-  end_meeting(peer, waits || (answers && !world_.is_awake(peer)) ? kPatience : kJoined, answers);
+  end_connecting(peer, waits || (answers && !world_.is_awake(peer)) ? kPatience : kJoined, answers);
 }
 
-void SimRejoin::end_meeting(int peer, Nanoseconds after, bool answered) {
+void SimConnectionManager::end_connecting(int peer, Nanoseconds after, bool answered) {
   world_.at_rank(world_.now() + after, rank_, [this, peer, answered] {
     if (events() == nullptr) return;
     // Where connections have joined meanwhile nobody asks why.
-    events()->on_met({peer, error(Code::peer_lost, "no rail leads to rank %d", peer), answered, {}});
+    const Status lost = error(Code::peer_lost, "no rail leads to rank %d", peer);
+    events()->on_connect_done({peer, lost, answered, {}});
   });
 }
 
-void SimRejoin::dial(const transport::Path& path, uint32_t epoch, Nanoseconds patience) {
+void SimConnectionManager::dial(const transport::Path& path, uint32_t epoch, Nanoseconds patience) {
   ++dials;
   const Path& on = world_.network().path(name_of(path));
   const Nanoseconds trip = 3 * (on.delay + on.extra_delay);
@@ -77,7 +78,7 @@ void SimRejoin::dial(const transport::Path& path, uint32_t epoch, Nanoseconds pa
                  [this, path, epoch, give_up] { finish_dial(path, epoch, give_up); });
 }
 
-void SimRejoin::finish_dial(const transport::Path& path, uint32_t epoch, Nanoseconds give_up) {
+void SimConnectionManager::finish_dial(const transport::Path& path, uint32_t epoch, Nanoseconds give_up) {
   if (events() == nullptr) return;
   const Reach reached = reach(path);
   // A process that stands still accepts and does not answer.
@@ -99,7 +100,7 @@ void SimRejoin::finish_dial(const transport::Path& path, uint32_t epoch, Nanosec
 }
 
 // Of rails that write the process itself answers.
-transport::Probed SimRejoin::answer(const transport::Path& path) const {
+transport::Probed SimConnectionManager::answer(const transport::Path& path) const {
   switch (reach(path)) {
     case Reach::silent: return transport::Probed::nothing;
     case Reach::closed: return transport::Probed::refusal;
@@ -110,7 +111,7 @@ transport::Probed SimRejoin::answer(const transport::Path& path) const {
   return writes && world_.is_awake(path.peer) ? transport::Probed::process : transport::Probed::host;
 }
 
-void SimRejoin::probe(const transport::Path& path, Nanoseconds patience) {
+void SimConnectionManager::probe(const transport::Path& path, Nanoseconds patience) {
   ++probes;
   const Path& on = world_.network().path(name_of(path));
   const bool silent = reach(path) == Reach::silent;

@@ -1,7 +1,7 @@
 // A rank of tests that make connections: its transport, its loop, and everything that it hears.
 //
-// Contract: one thread, with the baton held from its making on. What comes of dialling and probing comes
-// within a turn, or the test fails.
+// Contract: one thread, with the progress lock held from its making on. What comes of dialling and
+// probing comes within a turn, or the test fails.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@
 namespace nezha::transport {
 
 template <class TransportKind>
-class MeetingRank final : public progress::LoopClient, public ConnectionEvents, public RejoinEvents {
+class WireupRank final : public progress::LoopClient, public ConnectionEvents, public JoinEvents {
  public:
   struct Failure {
     Path path;
@@ -29,38 +29,38 @@ class MeetingRank final : public progress::LoopClient, public ConnectionEvents, 
     Probed probed;
   };
 
-  explicit MeetingRank(const Clock& clock) : clock_(clock) {
+  explicit WireupRank(const Clock& clock) : clock_(clock) {
     loop = std::move(*progress::Loop::create(clock, 0));
     loop->set_client(this);
-    baton = std::make_unique<progress::Loop::Baton>(*loop);
+    lock = std::make_unique<progress::Loop::Lock>(*loop);
   }
-  ~MeetingRank() override {
-    rejoin.reset();
+  ~WireupRank() override {
+    manager.reset();
     joined.clear();
     mesh.connections.clear();
-    baton.reset();
+    lock.reset();
   }
   void connect() {
     auto made = transport.connect(request, *loop, *this);
     ASSERT_TRUE(made.is_ok()) << made.status().to_string();
     mesh = std::move(*made);
   }
-  void make_rejoin() {
-    auto made = transport.rejoin(request, *loop, *this, *this);
+  void make_connection_manager() {
+    auto made = transport.manage(request, *loop, *this, *this);
     ASSERT_TRUE(made.is_ok()) << made.status().to_string();
-    rejoin = std::move(*made);
+    manager = std::move(*made);
   }
   void turn() {
     in_turn_ = true;
-    baton->drive_once();
+    lock->drive_once();
     in_turn_ = false;
   }
 
   bool run(Nanoseconds now) override {
-    if (rejoin) rejoin->run(now);
+    if (manager) manager->run(now);
     return false;
   }
-  Nanoseconds next_wakeup() const override { return rejoin ? rejoin->next_wakeup() : kNever; }
+  Nanoseconds next_wakeup() const override { return manager ? manager->next_wakeup() : kNever; }
 
   Landing on_frame(Connection&, const wire::FrameHeader&) override { return {}; }
   void on_landed(Connection&, const wire::FrameHeader&, const Landing&) override {}
@@ -92,26 +92,26 @@ class MeetingRank final : public progress::LoopClient, public ConnectionEvents, 
     probed.push_back({path, answer});
   }
   void on_carrier(int, bool) override {}
-  void on_met(const Met& what) override {
+  void on_connect_done(const ConnectResult& what) override {
     EXPECT_TRUE(in_turn_);
     met.push_back(what);
   }
-  void on_called(int peer) override {
+  void on_connection_requested(int peer) override {
     EXPECT_TRUE(in_turn_);
     callers.push_back(peer);
-    if (answers_calls) rejoin->meet(peer, {});
+    if (answers_calls) manager->connect(peer, {});
   }
 
   TransportKind transport;
   MeshRequest request;
   std::unique_ptr<progress::Loop> loop;
-  std::unique_ptr<progress::Loop::Baton> baton;
+  std::unique_ptr<progress::Loop::Lock> lock;
   Mesh mesh;
-  std::unique_ptr<Rejoin> rejoin;
+  std::unique_ptr<ConnectionManager> manager;
   std::vector<std::unique_ptr<Connection>> joined;
   std::vector<Failure> failures;
   std::vector<Answer> probed;
-  std::vector<Met> met;
+  std::vector<ConnectResult> met;
   std::vector<int> callers;
   bool answers_calls = true;
   std::vector<std::string> texts;

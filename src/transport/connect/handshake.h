@@ -1,17 +1,17 @@
-// Trial: one TCP connection on which two ranks prove themselves, test a rail and agree to use it. What
-// the test is, and whether this connection carries the frames afterwards, is the rail's transport's
+// Handshake: one TCP connection on which two ranks prove themselves, test a rail and agree to use it.
+// What the test is, and whether this connection carries the frames afterwards, is the rail's transport's
 // affair (rail_test.h).
 //
 // Contract
 //   Owner    a Connector, or who accepts for one; one thread; the socket is non-blocking and
-//            driven by poll or epoll. A trial that failed keeps its socket until it is closed, so
+//            driven by poll or epoll. A handshake that failed keeps its socket until it is closed, so
 //            that its owner can stop watching it first.
 //   Trust    before the proof, an acceptor reads exactly one Hello (64 bytes) and believes nothing;
 //            it gives a stranger two seconds. Ranks, rails and lanes of a Hello are in their ranges,
-//            or it is refused; so are those of a trial. With TLS the handshake runs inside it, and what
-//            the acceptor reads before is bounded, too (tls_stream.h).
+//            or it is refused; so are those of a handshake. With TLS the handshake runs inside it, and
+//            what the acceptor reads before is bounded, too (tls_stream.h).
 //   Test     begins when both sides have proved themselves; the dialler decides how long it may take.
-//   Call     a trial of the epoch kCallEpoch is over with the dialler's proof.
+//   Request  a handshake of the epoch kRequestEpoch is over with the dialler's proof.
 //   Verdict  the dialler has seen all rails of the pair; it says which connections are used, and
 //            how many there are in all.
 #pragma once
@@ -32,8 +32,8 @@
 
 namespace nezha::transport {
 
-// What this rank is and expects; one for all trials of its owner, whom they refer to.
-struct TrialIdentity {
+// What this rank is and expects; one for all handshakes of its owner, whom they refer to.
+struct HandshakeIdentity {
   int rank = 0;              // mine
   uint32_t world_size = 0;
   uint64_t job = 0;
@@ -46,7 +46,7 @@ struct TrialIdentity {
   RailOpener* opener = nullptr;        // makes the tests; not null
 };
 
-class Trial {
+class Handshake {
  public:
   enum class State : uint8_t {
     connecting,       // dialler
@@ -56,17 +56,17 @@ class Trial {
     tested,           // dialler: waits for the decision; acceptor: waits for the verdict
     used,
     unused,           // verdict: not needed
-    calling,          // dialler of a call: until the acceptor, who has read the proof, ends it
-    called,           // over: who called has proved itself, and has been heard
+    requesting,       // dialler of a request: until the acceptor, who has read the proof, ends it
+    requested,        // over: who asked has proved itself, and has been heard
     failed,
   };
 
-  // `me` outlives the trial, or its proof where the connection was accepted.
+  // `me` outlives the handshake, or its proof where the connection was accepted.
   // Dialling (peer, my rail, their rail, lane), for the `epoch`th time.
-  Trial(const TrialIdentity& me, Descriptor fd, int peer, int rail, int peer_rail, int lane,
+  Handshake(const HandshakeIdentity& me, Descriptor fd, int peer, int rail, int peer_rail, int lane,
            uint32_t epoch, Nanoseconds now, Nanoseconds deadline);
   // Accepted on one of my rails.
-  Trial(const TrialIdentity& me, Descriptor fd, int rail, Nanoseconds now);
+  Handshake(const HandshakeIdentity& me, Descriptor fd, int rail, Nanoseconds now);
 
   // What poll should watch.
   short poll_events() const;
@@ -104,7 +104,7 @@ class Trial {
   // Acceptor, failed: the dialler is not one of us.
   bool has_refused() const { return refused_; }
   int fd() const { return stream_->fd(); }
-  // The trial is over, and has neither a descriptor nor anything to flush any more.
+  // The handshake is over, and has neither a descriptor nor anything to flush any more.
   std::unique_ptr<TcpStream> release_stream() { return std::move(stream_); }
   std::unique_ptr<RailTest> release_test() { return std::move(test_); }
   void close() {
@@ -119,7 +119,7 @@ class Trial {
   static constexpr size_t kVerdictBytes = 16;
   static constexpr Nanoseconds kStrangerTimeout = 2 * kSecond;
 
-  bool is_call() const { return hello_.epoch == wire::kCallEpoch; }
+  bool is_request() const { return hello_.epoch == wire::kRequestEpoch; }
 
   void open_stream(Descriptor fd);
   void fail(std::string reason);
@@ -144,7 +144,7 @@ class Trial {
   void follow_test();
   void on_verdict();
 
-  const TrialIdentity& me_;
+  const HandshakeIdentity& me_;
   const bool dialler_;
   State state_;
   std::unique_ptr<TcpStream> stream_;

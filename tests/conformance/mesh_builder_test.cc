@@ -45,7 +45,7 @@ class SilentHost {
   std::thread thread_;
 };
 
-TEST(FirstMeetings, DialsEightPeersAtATimeAndNoMoreOnceOneDidNotAnswer) {
+TEST(MeshBuilder, DialsEightPeersAtATimeAndNoMoreOnceOneDidNotAnswer) {
   constexpr int kRanks = 30;
   SilentHost host;
   RailJobOptions options;
@@ -67,7 +67,7 @@ TEST(FirstMeetings, DialsEightPeersAtATimeAndNoMoreOnceOneDidNotAnswer) {
   EXPECT_EQ(host.came(), 8U);
 }
 
-TEST(FirstMeetings, ReachesAllOfMorePeersThanItDialsAtATime) {
+TEST(MeshBuilder, ReachesAllOfMorePeersThanItDialsAtATime) {
   RailJobOptions options;
   options.ranks = 14;
   options.rails = 2;

@@ -1,4 +1,4 @@
-#include "transport/connect/trial.h"
+#include "transport/connect/handshake.h"
 
 #include <poll.h>
 #include <sys/uio.h>
@@ -21,7 +21,7 @@ std::span<const std::byte, N> fixed(const std::vector<std::byte>& bytes) {
 
 }  // namespace
 
-Trial::Trial(const TrialIdentity& me, Descriptor fd, int peer, int rail, int peer_rail,
+Handshake::Handshake(const HandshakeIdentity& me, Descriptor fd, int peer, int rail, int peer_rail,
                    int lane, uint32_t epoch, Nanoseconds now, Nanoseconds deadline)
     : me_(me), dialler_(true), state_(State::connecting), peer_(peer), rail_(rail),
       peer_rail_(peer_rail), lane_(lane), since_(now), deadline_(deadline) {
@@ -41,13 +41,13 @@ Trial::Trial(const TrialIdentity& me, Descriptor fd, int peer, int rail, int pee
   }
 }
 
-Trial::Trial(const TrialIdentity& me, Descriptor fd, int rail, Nanoseconds now)
+Handshake::Handshake(const HandshakeIdentity& me, Descriptor fd, int rail, Nanoseconds now)
     : me_(me), dialler_(false), state_(State::hello), rail_(rail),
       since_(now), deadline_(now + kStrangerTimeout) {
   open_stream(std::move(fd));
 }
 
-void Trial::open_stream(Descriptor fd) {
+void Handshake::open_stream(Descriptor fd) {
   if (me_.tls != nullptr) {
     auto encrypted = me_.tls->open(fd, dialler_);
     if (encrypted) {
@@ -59,19 +59,19 @@ void Trial::open_stream(Descriptor fd) {
   stream_ = TcpStream::plain(std::move(fd));
 }
 
-short Trial::poll_events() const {
+short Handshake::poll_events() const {
   if (state_ == State::connecting) return POLLOUT;
   // While it is being opened only the stream knows what it waits for.
   const bool writing = stream_->is_open() ? !is_written() : stream_->wants_write();
   return static_cast<short>(POLLIN | (writing ? POLLOUT : 0));
 }
 
-void Trial::fail(std::string reason) {
+void Handshake::fail(std::string reason) {
   state_ = State::failed;
   reason_ = std::move(reason);
 }
 
-void Trial::fail_stream(int os_errno) {
+void Handshake::fail_stream(int os_errno) {
   const bool stranger = !dialler_ && !stream_->is_open() && os_errno == EPROTO;
   if (stranger && stream_->is_peer_plain()) {
     // One of ours, and it would not understand an answer in TLS.
@@ -92,9 +92,9 @@ void Trial::fail_stream(int os_errno) {
 }
 
 // A proof that was sent need not have been read: only its echo shows that.
-void Trial::note_end() { turned_away_ = dialler_ && in_.empty() && !heard_; }
+void Handshake::note_end() { turned_away_ = dialler_ && in_.empty() && !heard_; }
 
-void Trial::refuse(wire::Refusal refusal) {
+void Handshake::refuse(wire::Refusal refusal) {
   // A stranger who does not even speak our protocol gets no answer.
   if (refusal != wire::Refusal::bad_magic) {
     std::array<std::byte, wire::kChallengeBytes> answer;
@@ -105,7 +105,7 @@ void Trial::refuse(wire::Refusal refusal) {
   fail(std::string(wire::reason_of(refusal)));
 }
 
-void Trial::on_time(Nanoseconds now) {
+void Handshake::on_time(Nanoseconds now) {
   if (now < deadline_ || state_ == State::failed || state_ == State::used) return;
   switch (state_) {
     case State::connecting: return fail("no answer: the port may be blocked by a firewall, or the "
@@ -116,7 +116,7 @@ void Trial::on_time(Nanoseconds now) {
   }
 }
 
-void Trial::on_poll(short events, Nanoseconds now) {
+void Handshake::on_poll(short events, Nanoseconds now) {
   if (state_ == State::connecting) {
     if ((events & (POLLOUT | POLLERR | POLLHUP)) == 0) return;
     dial_errno_ = dial_error(stream_->fd());
@@ -134,12 +134,12 @@ void Trial::on_poll(short events, Nanoseconds now) {
   if (state_ != State::failed && !out_.empty() && stream_->is_open()) flush();
 }
 
-void Trial::write(const std::byte* data, size_t size) {
+void Handshake::write(const std::byte* data, size_t size) {
   out_.insert(out_.end(), data, data + size);
   flush();
 }
 
-void Trial::flush() {
+void Handshake::flush() {
   while (out_done_ != out_.size()) {
     const iovec piece{out_.data() + out_done_, out_.size() - out_done_};
     const ssize_t sent = stream_->send(&piece, 1);
@@ -153,19 +153,19 @@ void Trial::flush() {
   if (!stream_->push() && errno != EAGAIN) fail_stream(errno);
 }
 
-size_t Trial::wanted() const {
+size_t Handshake::wanted() const {
   switch (state_) {
     case State::hello: return dialler_ ? wire::kChallengeBytes : wire::kHelloBytes;
     case State::proof: return wire::kProofBytes;
     // One more than nothing: who speaks out of turn is found, and who has gone.
     case State::testing: return std::max<size_t>(test_->wanted(), 1);
     case State::tested: return dialler_ ? 0 : kVerdictBytes;
-    case State::calling: return 1;
+    case State::requesting: return 1;
     default: return 0;
   }
 }
 
-void Trial::read(Nanoseconds now) {
+void Handshake::read(Nanoseconds now) {
   while (wanted() > 0) {
     const size_t have = in_.size();
     in_.resize(wanted());
@@ -173,8 +173,8 @@ void Trial::read(Nanoseconds now) {
     const ssize_t got = stream_->receive(&piece, 1, TcpStream::Source::network);
     const int os_errno = errno;
     in_.resize(have + static_cast<size_t>(std::max<ssize_t>(got, 0)));
-    if (state_ == State::calling && (got == 0 || (got < 0 && os_errno != EAGAIN))) {
-      state_ = State::called;
+    if (state_ == State::requesting && (got == 0 || (got < 0 && os_errno != EAGAIN))) {
+      state_ = State::requested;
       return;
     }
     if (got == 0) {
@@ -192,7 +192,7 @@ void Trial::read(Nanoseconds now) {
   }
 }
 
-void Trial::complete(Nanoseconds now) {
+void Handshake::complete(Nanoseconds now) {
   switch (state_) {
     case State::hello:
       dialler_ ? on_challenge(now) : on_hello();
@@ -209,15 +209,15 @@ void Trial::complete(Nanoseconds now) {
     case State::tested:
       on_verdict();
       break;
-    case State::calling:
-      return fail("refused: the call was not believed");
+    case State::requesting:
+      return fail("refused: the request to connect was not believed");
     default:
       break;
   }
   in_.clear();
 }
 
-void Trial::on_hello() {
+void Handshake::on_hello() {
   if (in_[0] == std::byte{0x16} && in_[1] == std::byte{3}) {
     refused_ = true;
     return fail("it speaks TLS, and this rank has tls=off; set it equal on all ranks");
@@ -242,7 +242,7 @@ void Trial::on_hello() {
   write(challenge.data(), challenge.size());
 }
 
-void Trial::on_challenge(Nanoseconds now) {
+void Handshake::on_challenge(Nanoseconds now) {
   const auto refusal = wire::verify_challenge(me_.secret, hello_, fixed<wire::kChallengeBytes>(in_),
                                               &acceptor_nonce_);
   if (refusal != wire::Refusal::none) {
@@ -257,12 +257,12 @@ void Trial::on_challenge(Nanoseconds now) {
   wire::make_proof(me_.secret, hello_, acceptor_nonce_, proof);
   write(proof.data(), proof.size());
   if (state_ == State::failed) return;
-  if (!is_call()) return begin_test(now);
+  if (!is_request()) return begin_test(now);
   authenticated_ = true;
-  state_ = State::calling;
+  state_ = State::requesting;
 }
 
-void Trial::on_proof(Nanoseconds now) {
+void Handshake::on_proof(Nanoseconds now) {
   if (auto refusal = wire::verify_proof(me_.secret, hello_, acceptor_nonce_,
                                         fixed<wire::kProofBytes>(in_));
       refusal != wire::Refusal::none) {
@@ -271,16 +271,16 @@ void Trial::on_proof(Nanoseconds now) {
   peer_ = static_cast<int>(hello_.dialer_rank);
   peer_rail_ = hello_.dialer_rail;
   lane_ = hello_.lane;
-  if (is_call()) {
+  if (is_request()) {
     authenticated_ = true;
-    state_ = State::called;
+    state_ = State::requested;
     return;
   }
   deadline_ = kNever;  // the dialler decides how long a test may take, and closes
   begin_test(now);
 }
 
-bool Trial::protect() {
+bool Handshake::protect() {
   if (!me_.integrity) return true;
   // The socket's buffer was empty but for the handshake.
   if (!is_written()) return fail("the handshake does not fit the socket's send buffer"), false;
@@ -295,7 +295,7 @@ bool Trial::protect() {
   return fail(authenticated.status().message()), false;
 }
 
-void Trial::begin_test(Nanoseconds now) {
+void Handshake::begin_test(Nanoseconds now) {
   authenticated_ = true;
   if (!protect()) return;
   auto test = me_.opener->test({dialler_, me_.secret, hello_, acceptor_nonce_});
@@ -306,14 +306,14 @@ void Trial::begin_test(Nanoseconds now) {
   follow_test();
 }
 
-bool Trial::poll(Nanoseconds now) {
+bool Handshake::poll(Nanoseconds now) {
   if (!is_polled()) return false;
   const bool any = test_->poll(now);
   if (state_ == State::testing) follow_test();
   return any;
 }
 
-void Trial::follow_test() {
+void Handshake::follow_test() {
   if (!test_->failure().empty()) return fail(test_->failure());
   if (test_->is_over()) {
     state_ = State::tested;
@@ -324,7 +324,7 @@ void Trial::follow_test() {
   flush();
 }
 
-void Trial::decide(bool use, int total) {
+void Handshake::decide(bool use, int total) {
   std::array<std::byte, kVerdictBytes> verdict{};
   std::memcpy(verdict.data(), kVerdictMagic.data(), kVerdictMagic.size());
   verdict[4] = static_cast<std::byte>(use ? 1 : 0);
@@ -337,7 +337,7 @@ void Trial::decide(bool use, int total) {
   state_ = use ? State::used : State::unused;
 }
 
-void Trial::on_verdict() {
+void Handshake::on_verdict() {
   if (std::memcmp(in_.data(), kVerdictMagic.data(), kVerdictMagic.size()) != 0) {
     return fail("the peer broke the protocol after the test");
   }

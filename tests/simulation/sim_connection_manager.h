@@ -1,7 +1,7 @@
-// SimRejoin: how one simulated rank makes lost connections again: a dial or a probe ends as the state
-// of the path and of the other rank has it at that moment.
+// SimConnectionManager: how one simulated rank makes lost connections again: a dial or a probe ends as
+// the state of the path and of the other rank has it at that moment.
 //
-// Contract: see transport::Rejoin. Owned by that rank's engine, one thread.
+// Contract: see transport::ConnectionManager. Owned by that rank's engine, one thread.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,15 @@ namespace nezha::simulation {
 
 class SimWorld;
 
-class SimRejoin final : public transport::Rejoin {
+class SimConnectionManager final : public transport::ConnectionManager {
  public:
-  SimRejoin(SimWorld& world, int rank, transport::RejoinEvents& events, uint64_t seed)
+  SimConnectionManager(SimWorld& world, int rank, transport::JoinEvents& events, uint64_t seed)
       : world_(world), rank_(rank), events_(events), random_(seed) {}
 
   // Null when this rank wants to hear nothing any more.
-  transport::RejoinEvents* events() const { return stopped_ ? nullptr : &events_; }
+  transport::JoinEvents* events() const { return stopped_ ? nullptr : &events_; }
 
-  void meet(int peer, const std::vector<transport::RailPair>& in_use) override;
+  void connect(int peer, const std::vector<transport::RailPair>& in_use) override;
   void dial(const transport::Path& path, uint32_t epoch, Nanoseconds patience) override;
   void probe(const transport::Path& path, Nanoseconds patience) override;
   // The world's timers end what runs out of time.
@@ -42,13 +42,13 @@ class SimRejoin final : public transport::Rejoin {
   PathName name_of(const transport::Path& path) const;
   Reach reach(const transport::Path& path) const;
   transport::Probed answer(const transport::Path& path) const;
-  void finish_meeting(int peer, const std::vector<transport::RailPair>& in_use);
-  void end_meeting(int peer, Nanoseconds after, bool answered);
+  void finish_connecting(int peer, const std::vector<transport::RailPair>& in_use);
+  void end_connecting(int peer, Nanoseconds after, bool answered);
   void finish_dial(const transport::Path& path, uint32_t epoch, Nanoseconds give_up);
 
   SimWorld& world_;
   const int rank_;
-  transport::RejoinEvents& events_;
+  transport::JoinEvents& events_;
   std::mt19937_64 random_;
   bool stopped_ = false;
 };

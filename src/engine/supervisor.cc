@@ -202,7 +202,7 @@ void Supervisor::judge_silence(PeerLinks& links, Peer& peer, Nanoseconds now) {
   if (now - since >= peer_deadline_) {
     return lose(links, "it does not respond, although its host does");
   }
-  // However long it was silent: nobody is given up before somebody knocked.
+  // However long it was silent: nobody is given up before somebody dialled.
   if (peer.unanswered > 0 && now - std::max(since, peer.answered_at) >= kGoneAfter) {
     return lose(links, "nothing answers on any rail");
   }

@@ -187,7 +187,7 @@ void Supervisor::on_landed(PeerLinks& links, const FrameHeader& header) {
   repost(links, *link);
 }
 
-// ------------------------------------------------------------------------------------ rejoining
+// ------------------------------------------------------------------------------------ connecting again
 
 void Supervisor::redial(PeerLinks& links, Nanoseconds now) {
   if (manager_ == nullptr || engine_.options().rank > links.peer()) return;

@@ -251,7 +251,7 @@ class RedisStore final : public Store {
                                         : connect_to_unix(address_.path);
     if (!socket) {
       const Status& why = socket.status();
-      // Without an errno the host's name or the path is wrong, which is for the caller to mend.
+      // Without an errno the host's name or the path is wrong, which the caller has to correct.
       const bool absent = why.code() == Code::invalid_argument && why.os_errno != 0;
       const Code code = absent ? Code::peer_lost : why.code();
       return Status(code, why.message() + (absent ? "; is Redis running there?" : ""))

@@ -25,7 +25,7 @@ void expect_nowhere(const MemoryScan& scan, const char* when) {
   size_t looked_at = 0;
   for (const std::string& place : scan.places(&looked_at)) {
 #if defined(__SANITIZE_ADDRESS__)
-    // Instrumented code saves registers there that have just copied it. `make test-long` looks there, too.
+    // Instrumented code saves registers there that just copied it. `make test-long` looks there, too.
     if (place.find("[stack]") != std::string::npos) continue;
 #endif
     ADD_FAILURE() << when << ", in " << place;

@@ -100,6 +100,12 @@ def test_no_offences(suffix, text):
     assert list(tidy.check_text("a" + suffix, suffix, text)) == []
 
 
+def test_types_have_names_that_the_field_knows():
+    text = "class RailTrial final {\n};\n"
+    assert list(tidy.check_text("src/transport/a.h", ".h", text)) != []
+    assert list(tidy.check_text("src/transport/a.h", ".h", text.replace("Trial", "Handshake"))) == []
+
+
 def test_examples_may_read_the_environment():
     text = 'const char* home = getenv("HOME");\n'
     assert list(tidy.check_text("examples/a.c", ".c", text)) == []

@@ -94,7 +94,7 @@ void FabricPort::note(std::string_view name) {
 }
 
 // libfabric 1.17's `net` forgets, with the port, a connection that was accepted and has not said yet what
-// it wants: its socket stays open for as long as the process lives. Asked once more after it was hung up,
+// it wants: its socket stays open for as long as the process lives. Asked once more after it was closed,
 // the provider closes it.
 void FabricPort::hang_up() {
   hang_up_fabric_address(name_);

@@ -33,8 +33,8 @@ FORBIDDEN = re.compile("|".join((
     r"/fa" + r"rm/", r"bash" + r"_jobs", r"developer " + r"session", r"this " + r"session")),
     re.IGNORECASE)
 # Names of types in words that no engineer of networks knows (docs/architecture.md has the nouns).
-INVENTED = re.compile(r"^\s*(?:class|struct|enum class)\s+\w*(Baton|Trial|Rejoin|Meeting|Limbo|Ghost|Dice|Council"
-                      r"|Knock|Door|Guest|Desk|Letter|Enlist|Hub|Asker)")
+INVENTED = re.compile(r"^\s*(?:class|struct|enum class)\s+\w*(Baton|Trial|Rejoin|Meeting|Limbo|Ghost|Dice"
+                      r"|Council|Knock|Door|Guest|Desk|Letter|Enlist|Hub|Asker)")
 GETENV = re.compile(r"\b(secure_)?getenv\s*\(|\benviron\b(?!ment)")
 GETENV_ALLOWED = ("src/base/config.cc", "examples/")  # examples are programs of their own
 

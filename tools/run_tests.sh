@@ -19,7 +19,7 @@ declare -A SUITES=(
 )
 # What differs from one collective, share, credit or kind of rail to the next is data; the threads are the same.
 # Memory and its quotas, and stores, whose clients are used by one thread each, are the address sanitizer's.
-SAME_THREADS='conformance\.(Ranks/(Reduce|ReduceScatter|AllGather|GatherAndScatter|AllToAll|Invariant8SameBits)'
+SAME_THREADS='conformance(_shm)?\.(Ranks/(Reduce|ReduceScatter|AllGather|GatherAndScatter|AllToAll|Invariant8SameBits)'
 SAME_THREADS+='|Ranks/AllReduceSuite\.LargeBuffers|Shares/AggregationShares|Worlds/Invariant6Credits|RedisStore'
 SAME_THREADS+='|AggregationRails\.(SizesAndTypes|ANodeThatDies))'
 SAME_THREADS+='|fault_ofi\.|fault\.(Tls/MemoryExposure|AggregatorMending|Matrix/Mismatch|RedisOutage|StoreWriter|Stores/'
@@ -27,8 +27,9 @@ SAME_THREADS+='|Elements/Exit\.InTheMiddleOfWorkIsNoCrash/200000)'
 # Of several sizes or forms of one simulation, those that take longest.
 FORMS='simulation\.(Shapes/Table\..*/(blocking_long|four_asynchronous)|Shapes/ReturnOfARail\..*/one_of_a_minute'
 FORMS+='|Sizes/ShortOperations\..*/all_reduce_262144_B_1_to_30_pull)'
-# Calls that disagree are found above the rails: over TCP is enough.
-declare -A BUT=([tsan]="^($SAME_THREADS)" [release]="^($FORMS)" [asan]='^fault_ofi\.Matrix/Mismatch')
+# Calls that disagree are found above the rails: over TCP is enough. Which collective it is, is above them, too.
+WIRES='fault_(ofi|shm)\.Matrix/Mismatch|conformance_shm\.Ranks/(Reduce|ReduceScatter|AllGather|GatherAndScatter)'
+declare -A BUT=([tsan]="^($SAME_THREADS)" [release]="^($FORMS)" [asan]="^($WIRES)")
 MARKS='not long'
 if [ "${1:-}" = --long ]; then
   shift

@@ -9,8 +9,9 @@ slowest rank's); descriptors and resident memory of a rank (the largest), and ho
 is than Python with NumPy takes alone. A job that does not start is a row with its first error. Nothing
 else should run on the machine meanwhile.
 
---compare takes turns with the same job without a secret, or with another build, whose command NEZHA is;
-it prints the median seconds to be connected of both, and the median ratio of the turns.
+--compare takes turns: no-secret, of jobs that a shell starts with a secret and without one; else of this
+build's `nezha run` and another's, whose command NEZHA is. It prints the median seconds to be connected of
+both, and the median ratio of the turns.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from typing import Any, Dict, List
 
 NEZHA = str(Path(sys.executable).with_name("nezha"))
 NO_SECRET = "no-secret"
+SECRET = "secret"  # without nezha run, which would make one
 RAILS = "127.1.0.1/32,127.2.0.1/32"
 LIMIT_S = 300
 
@@ -56,9 +58,9 @@ with nezha.init() as comm:
 
 
 def start(way: str, ranks: int, program: List[str]) -> "subprocess.CompletedProcess[str]":
-    """Runs the program as a job. `way`: NO_SECRET, or the command of a build."""
+    """Runs the program as a job. `way`: NO_SECRET, SECRET, or the command of a build."""
     environment = {**os.environ, "NEZHA_RAILS": RAILS}
-    if way != NO_SECRET:
+    if way not in (NO_SECRET, SECRET):
         python = str(Path(way).with_name("python"))
         return subprocess.run([way, "run", "-n", str(ranks), python, *program], env=environment,
                               capture_output=True, text=True, timeout=LIMIT_S, check=False)
@@ -66,6 +68,11 @@ def start(way: str, ranks: int, program: List[str]) -> "subprocess.CompletedProc
         free.bind(("127.0.0.1", 0))
         environment.update(WORLD_SIZE=str(ranks), MASTER_ADDR="127.0.0.1",
                            MASTER_PORT=str(free.getsockname()[1]))
+    if way == SECRET:
+        secret = Path(program[0]).with_name("secret")
+        secret.touch(0o600)
+        secret.write_text(os.urandom(32).hex())
+        environment["NEZHA_SECRET_FILE"] = str(secret)
     shell = 'for rank in $(seq 0 $((WORLD_SIZE - 1))); do RANK=$rank "$@" & done; wait'
     return subprocess.run(["sh", "-c", shell, "sh", sys.executable, *program], env=environment,
                           capture_output=True, text=True, timeout=LIMIT_S, check=False)
@@ -102,18 +109,19 @@ def show(sizes: List[int]) -> None:
 
 def compare(other: str, turns: int, sizes: List[int]) -> None:
     """Prints the table of both; a job that does not start ends it."""
+    this = SECRET if other == NO_SECRET else NEZHA
     print(f"| ranks | connected | connected, {other} | ratio |")
     print("|---|---|---|---|")
     for ranks in sizes:
-        seconds: Dict[str, List[float]] = {NEZHA: [], other: []}
+        seconds: Dict[str, List[float]] = {this: [], other: []}
         for turn in range(turns):
-            for way in (NEZHA, other) if turn % 2 == 0 else (other, NEZHA):
+            for way in (this, other) if turn % 2 == 0 else (other, this):
                 row = measure(ranks, way)
                 if "error" in row:
                     sys.exit(f"{ranks} ranks by {way}: {row['error']}")
                 seconds[way].append(row["start_s"])
-        ratio = statistics.median(now / then for now, then in zip(seconds[NEZHA], seconds[other]))
-        print(f"| {ranks} | {statistics.median(seconds[NEZHA]):.3f} s | "
+        ratio = statistics.median(now / then for now, then in zip(seconds[this], seconds[other]))
+        print(f"| {ranks} | {statistics.median(seconds[this]):.3f} s | "
               f"{statistics.median(seconds[other]):.3f} s | {ratio:.2f} |", flush=True)
 
 

@@ -33,7 +33,7 @@ class RailTransports final : public transport::Transport {
     std::string_view name;  // RailAddress::transport
     bool everywhere = false;  // a rank has rails of it if any rank has
     std::unique_ptr<transport::Transport> transport;
-    Places places;                                    // from connect or manager on
+    Places places;                                    // from connect or manage on
     bool in_use = false;
   };
   // What is a mechanism's own in it. `invalid_argument` when some ranks have rails of it that all need.

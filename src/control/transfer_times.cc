@@ -126,7 +126,7 @@ int TransferTimes::rail_to_try(Class& at, std::span<const double> wait_s) {
       if (static_cast<int>(turn) != at.taken && due) at.tried = static_cast<int>(turn);
     }
     if (!may_carry(at.tried)) return -1;
-    begin_handshake(at, at.rails[static_cast<size_t>(at.tried)]);
+    begin_trial(at, at.rails[static_cast<size_t>(at.tried)]);
   }
   if (at.is_spread(at.rails[static_cast<size_t>(at.tried)]) && at.transfers % kSpread != 0) return -1;
   --at.tries_left;
@@ -135,7 +135,7 @@ int TransferTimes::rail_to_try(Class& at, std::span<const double> wait_s) {
   return -1;
 }
 
-void TransferTimes::begin_handshake(Class& at, Rail& tried) {
+void TransferTimes::begin_trial(Class& at, Rail& tried) {
   tried.tried_at = at.transfers;
   tried.arrived = 0;
   ++tried.trials;

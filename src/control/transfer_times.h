@@ -90,7 +90,7 @@ class TransferTimes {
 
   static size_t class_of(uint32_t bytes);
   static bool is_hopeless(const Class& at, const Rail& rail);
-  static void begin_handshake(Class& at, Rail& tried);
+  static void begin_trial(Class& at, Rail& tried);
   static int rail_to_try(Class& at, std::span<const double> wait_s);
   static bool must_wait(Class& at, int rail, uint32_t free);
   static uint64_t transfers_apart(const Class& at, const Rail& rail);

@@ -248,7 +248,7 @@ void PeerLinks::withdraw(const void* owner, WorkQueue& unsent) {
   split(pending_);
   for (Link& link : links_) {
     link.connection->disown(owner, unsent);
-    // The place of a request in unresolved counts: it stays, without its memory.
+    // The place of a request among the unresolved counts: it stays, without its memory.
     for (transport::WorkRequest* request = link.unresolved.requests.front(); request != nullptr;
          request = request->next) {
       if (request->owner == owner) request->owner = nullptr, request->data = nullptr;

@@ -85,10 +85,11 @@ const RailDivider::Snapshots& RailDivider::seen(Nanoseconds now) {
 
 RailDivider::Snapshots RailDivider::snapshots() const {
   Snapshots rails;
+  std::vector<control::PeerRate> rates;
   bool met_any = false;
   for (uint32_t rail = 0; rail < rails_; ++rail) {
     rails[rail].up = false;
-    std::vector<control::PeerRate> rates;
+    rates.clear();
     for (const auto& links : peers_) {
       if (links == nullptr || links->links().empty()) continue;
       met_any = true;

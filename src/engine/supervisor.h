@@ -4,7 +4,7 @@
 // Contract: owned by the engine, progress lock held. Mid-operation fail-over needs no agreement: every
 // sender decides for its own transfers, because their identity names no rail and receivers take any.
 //
-//   a connection breaks      its transfers wait in unresolved for a few milliseconds while the peer is
+//   a connection breaks      its transfers stay unresolved for a few milliseconds while the peer is
 //   asked
 //                            over another connection which of them landed; the rest is sent again
 //   it falls silent          the same, but it stays open: suspect; dead after a second, then dialled
@@ -172,7 +172,7 @@ class Supervisor final : public transport::JoinEvents {
   void apply(PeerLinks& links, Link& link, control::LinkHealth::Change change);
   void suspend(PeerLinks& links, Link& link);
   void to_unresolved(PeerLinks& links, Link& link, transport::WorkQueue& requests, uint32_t first);
-  // Sends the link's unresolved again as it is.
+  // Sends the link's unresolved transfers again.
   void repost(PeerLinks& links, Link& link);
   void ask(PeerLinks& links, Link& link);
   void ask_all(PeerLinks& links);

@@ -7,7 +7,7 @@
 // must not be called there.
 //
 //   Dialling   who is turned away among a rank's strangers dials again until its patience ends.
-//   Calls      who is not to dial asks to be dialled: a handshake that ends with its proof.
+//   Requests   who is not to dial asks to be dialled: a handshake that ends with its proof.
 //   Probes     who accepts is a host that answers. Where connections end unheard (RailOpener), the probe
 //              says a Hello: who answers that is the process itself.
 //   Strangers  a bounded number of accepted connections without a proof; the oldest of them makes room

@@ -2,7 +2,7 @@
 //
 // Contract: see transport/transport.h. Sees only rails of its own kind; RailAddress::variant is the
 // provider.
-// Outlives its connections and what `manager` returns, since the rails are its own. A peer that it does
+// Outlives its connections and what `manage` returns, since the rails are its own. A peer that it does
 // not reach is no error here: other rails may.
 //
 //   Control   libfabric has nobody to ask who is at the other end, so the ranks meet over TCP

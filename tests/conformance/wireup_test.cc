@@ -24,27 +24,10 @@ enum class Protection { none, tls, integrity };
 class Meeting : public ::testing::TestWithParam<Protection> {
  protected:
   void SetUp() override {
-    std::vector<PeerAddress> ranks(2);
-    for (int rank = 0; rank < 2; ++rank) {
-      ranks_[rank] = std::make_unique<Rank>(system_clock());
-      PeerAddress& address = ranks[static_cast<size_t>(rank)];
-      address.rank = rank;
-      address.host = "here";
-      for (const char* rail : {"127.1.0.1", "127.2.0.1"}) {
-        RailAddress& added = address.rails.emplace_back();
-        added.name = std::string("rail") + rail[4];
-        added.address = rail;
-        added.prefix_length = 16;
-      }
-      const Status listening = ranks_[rank]->transport.listen(address.rails, 0, 0);
-      ASSERT_TRUE(listening.is_ok()) << listening.to_string();
-    }
-    for (int rank = 0; rank < 2; ++rank) {
-      MeshRequest& request = ranks_[rank]->request;
-      request.rank = rank;
-      request.job = 4711;
-      request.secret = wire::secret_from_text("between two");
-      request.ranks = ranks;
+    for (auto& rank : ranks_) rank = std::make_unique<Rank>(system_clock());
+    ASSERT_NO_FATAL_FAILURE(listen_on_two_rails(low(), high()));
+    for (auto& rank : ranks_) {
+      MeshRequest& request = rank->request;
       request.streams_per_rail = kStreams;
       request.probe_timeout = 300 * kSecond;
       request.tls = GetParam() == Protection::tls;

@@ -13,6 +13,7 @@
 
 #include "progress/loop.h"
 #include "transport/transport.h"
+#include "wire/handshake.h"
 
 namespace nezha::transport {
 
@@ -122,5 +123,30 @@ class WireupRank final : public progress::LoopClient, public ConnectionEvents, p
   const Clock& clock_;
   bool in_turn_ = false;
 };
+
+// Makes the two a job of one host with two rails, on which they listen.
+template <class TransportKind>
+void listen_on_two_rails(WireupRank<TransportKind>& low, WireupRank<TransportKind>& high) {
+  std::vector<PeerAddress> ranks(2);
+  for (PeerAddress& address : ranks) {
+    address.rank = static_cast<int>(&address - ranks.data());
+    address.host = "here";
+    for (const char* rail : {"127.1.0.1", "127.2.0.1"}) {
+      RailAddress& added = address.rails.emplace_back();
+      added.name = std::string("rail") + rail[4];
+      added.address = rail;
+      added.prefix_length = 16;
+    }
+    auto& rank = address.rank == 0 ? low : high;
+    const Status listening = rank.transport.listen(address.rails, 0, 0);
+    ASSERT_TRUE(listening.is_ok()) << listening.to_string();
+  }
+  for (auto* rank : {&low, &high}) {
+    rank->request.rank = rank == &low ? 0 : 1;
+    rank->request.job = 4711;
+    rank->request.secret = wire::secret_from_text("between two");
+    rank->request.ranks = ranks;
+  }
+}
 
 }  // namespace nezha::transport

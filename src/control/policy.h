@@ -1,6 +1,7 @@
 // Policy: how one operation's bytes are shared among the rails.
 //
-// Contract: `shares` depends on nothing but the arguments of this and earlier calls of `shares`,
+// Contract: what `shares` says with `quickest` may be used for other short operations, too, until the rails
+// are looked at again. `shares` depends on nothing but the arguments of this and earlier calls of `shares`,
 // `review`, `learn` and `load`: no clock, no I/O, no randomness, no threads; the communicator's loop is
 // the only caller. Weights are >= 0, sum to 1 over the rails that are up, and are 0 on a rail that is
 // not. A weight table says how the bytes *should* divide; with `pull` set, rails take transfers as fast
@@ -81,6 +82,7 @@ class Policy {
   virtual Shares review(const OpSample& since, std::span<const RailSnapshot> rails) {
     return shares(since.op, rails);
   }
+  // Of an operation that is over; not of one with `quickest` shares that sent too little for a monitor.
   virtual void learn(const OpSample& sample) { (void)sample; }
   // What was learned, as JSON, and back. A policy without memory saves "{}", which is not worth a file.
   virtual bool has_memory() const { return false; }

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "control/policies/avoiding.h"
+#include "control/rail_monitor.h"
 
 namespace nezha::engine {
 
@@ -16,9 +17,25 @@ void RailDivider::begin(Division& division, control::Policy& policy, const contr
   division.begun_at = now;
   if (rails_ < 2) return;  // nothing is divided, or accounted for
   std::fill_n(division.use.begin(), rails_, Division::Use());
+  std::fill_n(division.use_decided.begin(), rails_, Division::Use());
   division.whole = true;
   const Snapshots& rails = seen(now);
+  if (is_alike(op)) {
+    division.shares = short_shares_;
+    division.rails_epoch = epoch_;
+    division.decided_at = now;
+    return;
+  }
   decided(division, policy.shares(op, std::span(rails).first(rails_)), rails, now);
+  if (op.avoid != 0 || !division.shares.quickest) return;
+  short_group_ = op.group;
+  short_shares_ = division.shares;
+}
+
+// They stay whole whatever their size, and each transfer finds its own rail.
+bool RailDivider::is_alike(const control::OpClass& op) const {
+  return short_shares_.number != 0 && short_group_ == op.group && op.avoid == 0 &&
+         op.bytes <= kUndividedBytesMax;
 }
 
 const Shares& RailDivider::shares(Division& division, control::Policy& policy, Nanoseconds now) {
@@ -37,7 +54,7 @@ void RailDivider::decided(Division& division, const Shares& shares, const Snapsh
   division.shares.number = ++decisions_;
   division.rails_epoch = epoch_;
   division.decided_at = now;
-  division.use_decided = division.use;
+  std::copy_n(division.use.begin(), rails_, division.use_decided.begin());
 }
 
 void RailDivider::landed(Division& division, uint32_t rail, uint64_t bytes, Nanoseconds posted,
@@ -49,6 +66,10 @@ void RailDivider::landed(Division& division, uint32_t rail, uint64_t bytes, Nano
 
 void RailDivider::learn(const Division& division, control::Policy& policy, Nanoseconds now) {
   if (rails_ < 2) return;
+  uint64_t sent = 0;
+  for (uint32_t rail = 0; rail < rails_; ++rail) sent += division.use[rail].bytes;
+  // It says nothing about rates, and its transfers are timed one by one.
+  if (division.shares.quickest && sent < control::RailMonitor::kSmallest) return;
   policy.learn(sample(division, division.begun_at, true, now, seen(now)));
 }
 
@@ -79,6 +100,7 @@ const RailDivider::Snapshots& RailDivider::seen(Nanoseconds now) {
   if (seen_at_ == kNever || now - seen_at_ >= kSeenAgain) {
     seen_ = snapshots();
     seen_at_ = now;
+    short_shares_.number = 0;
   }
   return seen_;
 }

@@ -49,6 +49,8 @@ class RailDivider {
   static constexpr Nanoseconds kSeenAgain = kMillisecond;
 
   const Snapshots& seen(Nanoseconds now);
+  // Whether what was decided for the short operation before holds for this one, too.
+  bool is_alike(const control::OpClass& op) const;
 
   control::OpSample sample(const Division& division, Nanoseconds since, bool all, Nanoseconds now,
                            const Snapshots& rails) const;
@@ -63,6 +65,9 @@ class RailDivider {
   Nanoseconds seen_at_ = kNever;
   uint64_t epoch_ = 0;
   uint64_t decisions_ = 0;
+  // What the latest short operation was decided by, until the rails are looked at again; number 0: none.
+  uint32_t short_group_ = 0;
+  control::Shares short_shares_;
 };
 
 }  // namespace nezha::engine

@@ -1,11 +1,11 @@
 // Policy: how one operation's bytes are shared among the rails.
 //
-// Contract: what `shares` says with `quickest` may be used for other short operations, too, until the rails
-// are looked at again. `shares` depends on nothing but the arguments of this and earlier calls of `shares`,
+// Contract: `shares` depends on nothing but the arguments of this and earlier calls of `shares`,
 // `review`, `learn` and `load`: no clock, no I/O, no randomness, no threads; the communicator's loop is
-// the only caller. Weights are >= 0, sum to 1 over the rails that are up, and are 0 on a rail that is
-// not. A weight table says how the bytes *should* divide; with `pull` set, rails take transfers as fast
-// as they really drain and the weights only seed the first choices.
+// the only caller. What it answers with `quickest` may hold for other short operations, too, until the
+// rails are looked at again. Weights are >= 0, sum to 1 over the rails that are up, and are 0 on a rail
+// that is not. A weight table says how the bytes *should* divide; with `pull` set, rails take transfers
+// as fast as they really drain and the weights only seed the first choices.
 #pragma once
 
 #include <array>

@@ -269,7 +269,9 @@ void Engine::on_failure(Connection& connection, const wire::FrameHeader& header,
   Status why(code, text.empty() ? "rank " + std::to_string(connection.peer) + " failed" : text);
   why.with_peer(static_cast<int>(header.chunk) - 1);
   why.with(read_details(header, group->members.size()));
-  fail_group(*group, why, options_.on_demand);  // who said it need not know everybody
+  // Told again by everybody: who said it may not know all ranks, and whoever hears of it leaves, which must
+  // not be what others hear first.
+  fail_group(*group, why, !options_.serves);
 }
 
 void Engine::tell_failure(const Group& group) {

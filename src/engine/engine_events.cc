@@ -269,8 +269,8 @@ void Engine::on_failure(Connection& connection, const wire::FrameHeader& header,
   Status why(code, text.empty() ? "rank " + std::to_string(connection.peer) + " failed" : text);
   why.with_peer(static_cast<int>(header.chunk) - 1);
   why.with(read_details(header, group->members.size()));
-  // Told again by everybody: who said it may not know all ranks, and whoever hears of it leaves, which must
-  // not be what others hear first.
+  // Told again by everybody: who said it may not know all ranks, and whoever hears of it may leave, which
+  // must not be what others hear first.
   fail_group(*group, why, !options_.serves);
 }
 

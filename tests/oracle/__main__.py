@@ -10,6 +10,8 @@ from typing import Dict, List
 
 from oracle import simgrid
 from oracle.simgrid import Compared
+from rich.console import Console
+from rich.progress import track
 
 
 def _key(found: Compared) -> str:
@@ -26,7 +28,8 @@ def main() -> int:
         return 1
     with tempfile.TemporaryDirectory() as folder:
         program = simgrid.build(Path(folder))
-        found = [simgrid.compare(case, program) for case in simgrid.every_case()]
+        cases = track(simgrid.every_case(), "cases", console=Console(stderr=True))
+        found = [simgrid.compare(case, program) for case in cases]
     if "--json" in sys.argv:
         print(simgrid.text(found))
         return 0
@@ -34,10 +37,10 @@ def main() -> int:
     for each in found:
         groups.setdefault(_key(each), []).append(each)
     print("| | rails | hosts | cases | median | worst | which one |\n|---|---|---|---|---|---|---|")
-    for key, cases in groups.items():
-        worst = max(cases, key=lambda each: abs(each.difference))
+    for key, alike in groups.items():
+        worst = max(alike, key=lambda each: abs(each.difference))
         which = f"{worst.case.collective} by {worst.case.algorithm}, {worst.case.size >> 10} KiB"
-        print(f"{key}| {len(cases)} | {100 * median(abs(each.difference) for each in cases):.1f} % "
+        print(f"{key}| {len(alike)} | {100 * median(abs(each.difference) for each in alike):.1f} % "
               f"| {100 * abs(worst.difference):.1f} % | {which} |")
     return 0
 

@@ -16,10 +16,11 @@ constexpr std::array<std::string_view, kCollectiveCount> kCollectiveNames = {
     "gather",     "scatter",   "all_to_all", "all_to_all_v", "send_recv"};
 constexpr std::array<std::string_view, kAlgorithmCount> kAlgorithmNames = {
     "auto", "ring", "halving_doubling", "recursive_doubling", "bcube", "tree", "chain",
-    "dissemination", "bruck", "direct", "pairwise", "aggregation", "file"};
+    "dissemination", "bruck", "direct", "pairwise", "aggregation", "file", "memory"};
 
 bool is_choice(Algorithm algorithm) {
-  return algorithm != Algorithm::aggregation && algorithm != Algorithm::file;
+  return algorithm != Algorithm::aggregation && algorithm != Algorithm::file &&
+         algorithm != Algorithm::memory;
 }
 
 // Values arrive from the wire and from C callers, so an index out of range is an answer, not a bug.
@@ -66,6 +67,10 @@ Result<Algorithm> parse_algorithm(std::string_view name) {
     return error(Code::invalid_argument, "algorithm 'file' is not asked for by its name: set "
                  "algorithm_file=FILE (NEZHA_ALGORITHM_FILE) on every rank, and leave the algorithm at "
                  "auto");
+  }
+  if (algorithm == Algorithm::memory) {
+    return error(Code::invalid_argument, "algorithm 'memory' is not asked for by its name: set shm=auto "
+                 "(NEZHA_SHM) on every rank, and leave the algorithm at auto; ranks of one host take it");
   }
   if (algorithm) {
     return error(Code::invalid_argument, "aggregation is no algorithm that ranks carry out: start "

@@ -70,8 +70,9 @@ enum class Algorithm : uint8_t {
   pairwise = 10,      // all_to_all, one partner after the other
   aggregation = 11,   // through aggregation nodes (schedule/aggregation.h)
   file = 12,          // the user's own, from algorithm_file (schedule/file_algorithm.h)
+  memory = 13,        // in the memory of one host (memory/operation.h)
 };
-inline constexpr size_t kAlgorithmCount = 13;
+inline constexpr size_t kAlgorithmCount = 14;
 
 // Bytes of one element.
 size_t dtype_size(Dtype dtype);

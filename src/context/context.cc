@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "context/affinity.h"
 #include "context/fabric_rails.h"
+#include "context/host_wireup.h"
 #include "context/rail_transports.h"
 #include "control/policies/interference.h"
 
@@ -241,7 +242,9 @@ Status Context::connect() {
   if (!request.on_demand) mesh = transport_->connect(request, *loop_, *engine_);
   std::vector<std::string> left_out;
   if (mesh) left_out = mesh->left_out;
-  auto reports = bootstrap_->report(session_, aggregation ? mesh.status() : aggregation, left_out);
+  Status outcome = aggregation ? mesh.status() : aggregation;
+  if (outcome) outcome = share_memory(request);
+  auto reports = bootstrap_->report(session_, outcome, left_out);
   if (!reports) return reports.status();
   left_out_ = std::move(*reports);
   for (const std::string& sentence : left_out_) NEZHA_LOG(info, "rails", "%s", sentence.c_str());
@@ -250,6 +253,25 @@ Status Context::connect() {
   if (!manager) return manager.status();
   engine_->supervisor().set_connection_manager(std::move(*manager));
   leave_store(config_.linger_s);
+  return Status::ok();
+}
+
+// What is agreed on with all ranks of this host, or with none. Without it operations go over the rails.
+Status Context::share_memory(const transport::MeshRequest& request) {
+  const size_t ranks = ranks_of_host(request).size();
+  if (request.shared_memory == transport::SharedMemory::off || ranks < 2 ||
+      ranks > static_cast<size_t>(memory::kRanksMax)) {
+    return Status::ok();
+  }
+  const Nanoseconds deadline = std::min(deadline_, loop_->clock().now() + request.probe_timeout);
+  auto host = wire_up_host(request, loop_->clock(), deadline);
+  if (host) return engine_->share_memory(std::move(*host));
+  const std::string why = host.status().message();
+  if (request.shared_memory == transport::SharedMemory::required) {
+    return error(host.status().code(), "rank %d: no memory in which the ranks of this host carry out "
+                 "operations: %s; shm=auto does without", rank_, why.c_str());
+  }
+  log::warn_once("shm", "ranks of this host do not carry out operations in memory: " + why);
   return Status::ok();
 }
 
@@ -464,6 +486,10 @@ std::string Context::stats_json() {
   json.field("handovers", loop_->counters().handovers);
   json.field("buffer_allocations", engine_->pool().allocations());
   json.field("buffer_bytes_in_use", engine_->pool().bytes_in_use());
+  const memory::Area* const memory = engine_->memory();
+  const memory::Traffic traffic = memory != nullptr ? memory->traffic : memory::Traffic();
+  json.field("memory_ranks", memory != nullptr ? memory->ranks() : 0);
+  json.field("memory_bytes_sent", traffic.put).field("memory_bytes_received", traffic.taken);
   if (aggregation_ != nullptr) {
     json.key("aggregation").begin_object();
     aggregation_->write(json);

@@ -39,6 +39,7 @@ Status Communicator::submit(const engine::MessageRequest& request, engine::Work&
 Status Communicator::issue(engine::OpRequest request, const CallOptions& options,
                            engine::Work* work) {
   request.algorithm = choose(request, options.algorithm);
+  request.attended = work == nullptr || options.will_wait;
   return carry_out(request, options, work);
 }
 
@@ -67,6 +68,7 @@ Status Communicator::carry_out(Request& request, const CallOptions& options, eng
     Loop::Lock lock(loop);
     NEZHA_RETURN_IF_ERROR(submit(request, started));
     stay(lock, [&] { return started.is_done(); }, work == nullptr, options);
+    if (started.is_done()) lock.drive_if_due();
     work_left = context_->has_work();
   }
   if (work == nullptr && !own.is_done()) {  // another thread asked for the progress lock

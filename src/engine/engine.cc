@@ -101,6 +101,7 @@ void Engine::set_members(Group& group, std::vector<int> members, schedule::Aggre
   }
   group.rank = group.rank_of_global[static_cast<size_t>(options_.rank)];
   group.tree = std::move(tree);
+  if (memory_ != nullptr && !group.has_nodes()) group.memory = memory_->area_of(members);
 }
 
 std::optional<wire::OpDescriptor> Engine::next_call(const Group& group) const {
@@ -189,6 +190,7 @@ Status Engine::begin(Group& group, const OpRequest& request, Work& work) {
   ++counters_.operations;
   next_deadline_ = std::min(next_deadline_, request.deadline);
   progress(group);
+  if (request.attended && memory_ != nullptr) memory_->attend();
   run(now());
   return Status::ok();
 }
@@ -221,9 +223,11 @@ bool Engine::start(Group& group, Execution& execution, uint64_t load) {
     return false;
   }
   const Nanoseconds at = now();
-  divider_.begin(execution.division, *group.policy,
-                 {execution.descriptor().collective, execution.bytes(), group.comm,
-                  execution.avoid_rails()}, at);
+  if (!execution.in_memory()) {
+    divider_.begin(execution.division, *group.policy,
+                   {execution.descriptor().collective, execution.bytes(), group.comm,
+                    execution.avoid_rails()}, at);
+  }
   execution.start(at);
   flight_.started(execution.work()->flight, execution.started_at());
   return group.failed.is_ok();
@@ -255,7 +259,7 @@ void Engine::progress(Group& group) {
 void Engine::finish(Group& group, size_t index) {
   Execution& execution = *group.active[index];
   const Nanoseconds at = now();
-  if (!gate_.decides_about(execution.descriptor().collective)) {
+  if (!execution.in_memory() && !gate_.decides_about(execution.descriptor().collective)) {
     divider_.learn(execution.division, *group.policy, at);
   }
   last_done_ = {at, false, group.comm, execution.op_seq(), execution.descriptor(), -1};

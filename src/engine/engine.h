@@ -19,6 +19,7 @@
 #include "engine/execution.h"
 #include "engine/flight_recorder.h"
 #include "engine/group.h"
+#include "engine/memory_progress.h"
 #include "engine/message.h"
 #include "engine/message_gate.h"
 #include "engine/peer_links.h"
@@ -107,6 +108,11 @@ class Engine final : public transport::ConnectionEvents, public progress::LoopCl
   // Fails every operation of the group, here and on its other ranks.
   void fail_group(Group& group, const Status& why, bool tell);
 
+  // Before the first group: what this rank shares with those of its host.
+  Status share_memory(memory::Host host);
+  // Null: it shares none.
+  const memory::Area* memory() const { return memory_ != nullptr ? &memory_->area() : nullptr; }
+
   // Before the first message: which rails messages wait for and take. Null: none in particular.
   void set_message_policy(std::unique_ptr<control::MessagePolicy> policy) {
     gate_.set_policy(std::move(policy));
@@ -154,6 +160,11 @@ class Engine final : public transport::ConnectionEvents, public progress::LoopCl
   void drop_early(Group& group, uint64_t op_seq, uint32_t chunk);
   void fail_exhausted(Group& group, size_t bytes);
   void complete(Work& work, const Status& status) noexcept;
+  // Starts what may start, finishes what is finished.
+  void progress(Group& group);
+  // A member says in memory that it makes another call; none: what it says cannot be read.
+  void disagree(Group& group, const Execution& execution, int member,
+                const std::optional<wire::OpDescriptor>& theirs);
   // Another copy of a transfer that is just landing has begun to arrive. The later one counts, because
   // its sender believes no other acknowledgement: true ends the landing, false says to drop the copy.
   bool take_over(int peer, const void* owner, uint32_t chunk, uint32_t step, uint8_t generation);
@@ -243,8 +254,6 @@ class Engine final : public transport::ConnectionEvents, public progress::LoopCl
   Result<schedule::Plan> plan_for(const Group& group, const OpRequest& request) const;
   Result<const schedule::Schedule*> schedule_for(Group& group, const OpRequest& request,
                                                  const schedule::Plan& plan);
-  // Starts what may start, finishes what is finished.
-  void progress(Group& group);
   // False when the operation must wait for those before it.
   bool start(Group& group, Execution& execution, uint64_t load);
   void progress_all();
@@ -305,6 +314,7 @@ class Engine final : public transport::ConnectionEvents, public progress::LoopCl
   RailDivider divider_{peers_, options_.rails, options_.nominal_bytes_per_s};
   MessageGate gate_{peers_, options_.rank, options_.rails};
   std::unique_ptr<Supervisor> supervisor_;
+  std::unique_ptr<MemoryProgress> memory_;
   Shrinker shrinker_{*this};
   Nanoseconds next_wakeup_ = kNever;
   Nanoseconds next_deadline_ = kNever;

@@ -16,6 +16,10 @@ uint64_t longest_block(const OpRequest& request, int world_size) {
   return even ? request.count / static_cast<uint64_t>(world_size) : longest;
 }
 
+// Of an operation in memory, which has no steps.
+const schedule::Schedule kInMemory = {Collective::all_reduce, Algorithm::memory, 0, 1, 0,
+                                      {schedule::Program()}};
+
 // Blocks of all_to_all_v are known to pairs of ranks only; there each frame says the pair's count.
 uint32_t name_of_lengths(const OpRequest& request) {
   if (request.collective == Collective::all_to_all_v) return 0;
@@ -30,6 +34,13 @@ uint32_t name_of_lengths(const OpRequest& request) {
 }  // namespace
 
 Result<schedule::Plan> Engine::plan_for(const Group& group, const OpRequest& request) const {
+  const bool is_asked = request.algorithm != Algorithm::automatic;
+  if (group.memory != nullptr && !is_asked && memory::carries(request.collective)) {
+    schedule::Plan plan;
+    plan.algorithm = Algorithm::memory;
+    plan.lengths = name_of_lengths(request);
+    return plan;
+  }
   schedule::PlanRequest shape;
   shape.collective = request.collective;
   shape.dtype = request.dtype;
@@ -47,6 +58,7 @@ Result<schedule::Plan> Engine::plan_for(const Group& group, const OpRequest& req
 
 Result<const schedule::Schedule*> Engine::schedule_for(Group& group, const OpRequest& request,
                                                        const schedule::Plan& plan) {
+  if (plan.algorithm == Algorithm::memory) return &kInMemory;
   if (plan.algorithm == Algorithm::file) {
     return &options_.file_algorithm->ranks[static_cast<size_t>(group.rank)];
   }

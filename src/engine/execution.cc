@@ -48,6 +48,7 @@ void Execution::prepare(const OpRequest& request, const schedule::Plan& plan,
   work_ = &work;
   landed_ = request.landed;
   avoid_rails_ = request.avoid_rails;
+  attended_ = request.attended;
   replaces_input_ = in_ != nullptr && overlap(in_, out_, request.count * element_bytes_);
   factor_ = request.factor;
   local_counts_ = plan.local;
@@ -65,6 +66,11 @@ void Execution::prepare(const OpRequest& request, const schedule::Plan& plan,
   for (const schedule::Program& program : schedule.programs) {
     receives_ |= std::any_of(program.steps.begin(), program.steps.end(), receives);
   }
+  memory_.reset();
+  if (plan.algorithm == Algorithm::memory) {
+    memory_.emplace(*group_.memory, memory::Call{in_, out_, request.input_counts, factor_, op_seq_,
+                                                 group_.comm, descriptor_});
+  }
 }
 
 Execution::~Execution() { NEZHA_CHECK(unreleased_ == 0); }
@@ -72,7 +78,17 @@ Execution::~Execution() { NEZHA_CHECK(unreleased_ == 0); }
 void Execution::start(Nanoseconds now) {
   started_ = true;
   started_at_ = now;
-  open_chunks();
+  memory_ ? static_cast<void>(advance_in_memory()) : open_chunks();
+}
+
+// All of it counts as one chunk.
+bool Execution::advance_in_memory(bool sleeps) {
+  if (sleeps) memory_->sleep();
+  const bool moved = memory_->advance();
+  if (memory_->is_over()) low_chunk_ = next_chunk_ = map_.chunk_count();
+  const int other = memory_->disagrees();
+  if (other >= 0) engine_.disagree(group_, *this, other, memory_->said_by(other));
+  return moved;
 }
 
 void Execution::open_chunks() {
@@ -245,7 +261,7 @@ int Execution::find_step(const Cursor& at, int member, uint16_t stage, uint16_t 
 transport::Landing Execution::place(transport::Connection& connection, const wire::FrameHeader& header,
                                     int member) {
   transport::Landing landing;
-  if (header.chunk >= map_.chunk_count()) {
+  if (memory_ || header.chunk >= map_.chunk_count()) {
     landing.refused = true;
     return landing;
   }
@@ -325,6 +341,7 @@ void Execution::landing_lost(const transport::Landing& landing) {
 
 void Execution::withdraw() {
   engine_.withdraw(*this);
+  memory_.reset();
   unreleased_ = 0;
   for (Cursor& at : cursors_) {
     Workspace::release(engine_.pool(), at.workspace);
@@ -353,6 +370,7 @@ bool Execution::is_released() const {
 }
 
 std::vector<int> Execution::awaited_members() const {
+  if (memory_) return started_ ? memory_->awaited() : std::vector<int>();
   std::vector<int> awaited;
   for (size_t c = 0; c < window_ && started_; ++c) {
     const Cursor& at = cursors_[c];

@@ -10,6 +10,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "engine/division.h"
 #include "engine/work.h"
 #include "engine/workspace.h"
+#include "memory/operation.h"
 #include "schedule/chunk_map.h"
 #include "schedule/plan.h"
 #include "schedule/schedule.h"
@@ -50,6 +52,7 @@ struct OpRequest {
   // the buffers are.
   std::vector<schedule::Range>* landed = nullptr;
   uint32_t avoid_rails = 0;  // control::OpClass::avoid
+  bool attended = false;     // its caller waits for it at once
 };
 
 class Execution final : public Activity {
@@ -79,6 +82,11 @@ class Execution final : public Activity {
   void close();
   // Nothing will touch the caller's memory any more, and everyone who had to has consumed.
   bool is_released() const;
+  // Algorithm::memory: no rail carries it. It may move, as long as its programs are not done; true when
+  // it did. Asked for a sleep, it says first who is to wake this rank.
+  bool in_memory() const { return memory_.has_value(); }
+  bool advance_in_memory(bool sleeps = false);
+  bool is_attended() const { return attended_; }
   bool has_started() const { return started_; }
   bool has_opened(uint32_t chunk) const { return chunk < next_chunk_; }
   // Early frames of an open chunk are in the group's store.
@@ -86,6 +94,7 @@ class Execution final : public Activity {
   bool closed = false;
   Division division;  // begins with the execution
 
+  Group& group() const { return group_; }
   uint64_t op_seq() const { return op_seq_; }
   Nanoseconds deadline() const { return deadline_; }
   Nanoseconds started_at() const { return started_at_; }
@@ -192,7 +201,9 @@ class Execution final : public Activity {
   Nanoseconds started_at_ = 0;
   Work* work_ = nullptr;
   uint32_t avoid_rails_ = 0;
+  bool attended_ = false;
   std::vector<schedule::Range>* landed_ = nullptr;
+  std::optional<memory::Operation> memory_;
   bool replaces_input_ = false;  // input and output share memory
   schedule::ChunkMap map_;
   schedule::Blocks blocks_;

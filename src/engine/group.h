@@ -17,6 +17,7 @@
 #include "engine/buffer_pool.h"
 #include "engine/execution.h"
 #include "engine/mailbox.h"
+#include "memory/area.h"
 #include "schedule/aggregation.h"
 #include "schedule/plan.h"
 #include "transport/work_request.h"
@@ -128,6 +129,7 @@ struct Group {
   std::vector<Member> members;      // by rank in this communicator
   std::vector<int> rank_of_global;  // -1: not a member
   schedule::AggregationTree tree;   // empty where there are no nodes
+  memory::Area* memory = nullptr;   // of all members, if they are of one host and share it
   uint64_t credit_bytes = 0;
   uint64_t next_op_seq = 0;
   std::vector<std::unique_ptr<Execution>> active;  // in the order of op_seq

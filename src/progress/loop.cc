@@ -265,7 +265,8 @@ void Loop::serve() {
       [[maybe_unused]] const ssize_t drained = read(wake_fd_, &ignored, sizeof(ignored));
     }
   }
-  client_->run(clock_.now());
+  turned_at_ = clock_.now();
+  client_->run(turned_at_);
 }
 
 // Whoever has started one operation often starts the next, or waits, at once. To drive in between costs

@@ -113,6 +113,11 @@ class Loop {
     Lock& operator=(const Lock&) = delete;
     // One pass without sleeping.
     void drive_once() { loop_.turn(0, false); }
+    // The same if the last pass is long past: callers whose operations end without one, again and again,
+    // keep everybody else from driving.
+    void drive_if_due() {
+      if (loop_.clock_.now() - loop_.turned_at_ > kMillisecond) drive_once();
+    }
     // Drives until `done()`, `deadline`, or somebody else asks for the progress lock.
     template <class Done>
     void drive_until(Done done, Nanoseconds deadline) {
@@ -211,6 +216,7 @@ class Loop {
   int event_count_ = 0;
   int event_next_ = 0;
   LoopCounters counters_;
+  Nanoseconds turned_at_ = 0;
   std::vector<Polled*> polled_;
   size_t polled_next_ = 0;
 

@@ -22,6 +22,7 @@ struct Report {
   Code code = Code::ok;
   bool names_victim = false;
   int segments = 0;         // that its connections are mapped to
+  int64_t in_memory = 0;    // bytes of its operations that went through the memory of the host
   int segments_left = 0;    // when its communicator has gone
   int descriptors_left = 0;  // more than before the job
   int64_t lost = 0;         // connections
@@ -67,6 +68,7 @@ void live(int rank, int ranks, int victim, uint64_t count, const std::string& st
     report.segments = mapped_segments();
     Status outcome = comm.status();
     if (comm) outcome = reduce_on(**comm, count, 3);
+    if (comm) report.in_memory = json_number((*comm)->context().stats_json(), "memory_bytes_sent");
     report.code = outcome.code();
     pipe.tell(report);
     if (!outcome) return;
@@ -97,7 +99,8 @@ TEST_P(ShmRankDies, IsNamedAndLeavesNothing) {
   for (const auto& rank : ranks) {
     ASSERT_TRUE(rank->next(&report));
     ASSERT_EQ(report.code, Code::ok);
-    EXPECT_EQ(report.segments, 2 * (kRanks - 1));  // one a rail and peer
+    EXPECT_EQ(report.segments, 2 * (kRanks - 1) + 1);  // one a rail and peer, and the host's
+    EXPECT_GE(report.in_memory, static_cast<int64_t>(3 * GetParam() * sizeof(float) * 3 / 4));
   }
   ranks[kVictim]->signal(SIGKILL);
   for (int rank = 0; rank < kRanks; ++rank) {
@@ -137,13 +140,14 @@ TEST_P(ShmRankStops, CostsNobodyAnError) {
         report.code = outcome.code();
       }
       report.lost = json_number((*comm)->context().stats_json(), "endpoints_lost");
+      report.in_memory = json_number((*comm)->context().stats_json(), "memory_bytes_sent");
       pipe.tell(report);
     }));
   }
   Report report;
   for (const auto& rank : ranks) {
     ASSERT_TRUE(rank->next(&report));
-    ASSERT_EQ(report.segments, 2 * (kRanks - 1));
+    ASSERT_EQ(report.segments, 2 * (kRanks - 1) + 1);
   }
   for (const int milliseconds : {20, 300, 1500}) {
     ranks[1]->signal(SIGSTOP);
@@ -156,6 +160,7 @@ TEST_P(ShmRankStops, CostsNobodyAnError) {
     ASSERT_TRUE(rank->next(&report));
     EXPECT_EQ(report.code, Code::ok);
     EXPECT_EQ(report.lost, 0);
+    EXPECT_GT(report.in_memory, 0);
   }
 }
 
@@ -166,7 +171,7 @@ INSTANTIATE_TEST_SUITE_P(Elements, ShmRankStops, ::testing::Values(10, 300'000))
 TEST(ShmFork, AChildKeepsNothingAndDisturbsNobody) {
   World world({.ranks = 2, .rails = 2, .config = "shm=on\n"});
   ASSERT_TRUE(world.status().is_ok()) << world.status().to_string();
-  EXPECT_EQ(mapped_segments(), 4);  // both ends of two rails
+  EXPECT_EQ(mapped_segments(), 6);  // both ends of two rails, and of the host's memory
   Child<Report> child([](const Child<Report>::Pipe& pipe) {
     Report report;
     report.segments = mapped_segments();
@@ -182,7 +187,7 @@ TEST(ShmFork, AChildKeepsNothingAndDisturbsNobody) {
 
 TEST(ShmStatistics, BytesInMemoryAreCountedApart) {
   for (const bool shared : {true, false}) {
-    World world({.ranks = 2, .rails = 1, .config = shared ? "shm=on\n" : "shm=off\n"});
+    World world({.ranks = 2, .rails = 1, .config = shared ? "algorithm=ring\nshm=on\n" : "shm=off\n"});
     for (const Status& each : world.run([](Member& me) { return use(*me.comm); })) {
       ASSERT_TRUE(each.is_ok()) << each.to_string();
     }

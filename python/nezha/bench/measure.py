@@ -129,7 +129,8 @@ def _all_rails(comm: Comm) -> List[RailCount]:
     """The rails, the memory shared with ranks of this host as one more, where there is any, and the way
     to the aggregation node, where there is a node."""
     rails: List[RailCount] = []
-    shared = 0
+    stats = comm.stats()
+    shared = int(stats.get("memory_bytes_sent", 0))
     for rail in comm.rails():
         in_memory = rail.get("shm_bytes_sent", 0)
         shared += in_memory
@@ -137,7 +138,7 @@ def _all_rails(comm: Comm) -> List[RailCount]:
                       "bytes_sent": rail["bytes_sent"] - in_memory})
     if shared > 0:
         rails.append({"name": "shm", "device": "", "transport": "shm", "bytes_sent": shared})
-    node = comm.stats().get("aggregation")
+    node = stats.get("aggregation")
     if node is not None:
         rails.append({"name": f"{node['device']} agg", "device": node["device"], "transport": "agg",
                       "bytes_sent": node["bytes_sent"]})

@@ -1,15 +1,11 @@
 // ShmSegment: the memory that two ranks of one host share: two rings, one for each direction.
 //
 // Contract
-//   Owner    one ShmWire, before that the ShmTest that made it. Anonymous memory (memfd): it has no name
-//            in any file system and is gone with the last of the two processes, however they end. A child
-//            of fork() does not have it.
-//   Size     kSegmentBytes, all of it reserved when it is made, and sealed: nobody can shrink or grow it,
-//            so reading it never faults.
+//   Owner    one ShmWire, before that the ShmTest that made it.
+//   Size     kSegmentBytes of sealed memory (base/sealed_memory.h).
 //   Trust    the peer can write everything in it at any time. Who reads an index checks it (shm_ring.h);
 //            what is read is copied before it is looked at.
-//   Errors   `unsupported` or `exhausted` with the system's reason; `invalid_argument` for a descriptor
-//            of the peer's that is not such a memory.
+//   Errors   those of sealed memory.
 #pragma once
 
 #include <atomic>
@@ -18,6 +14,7 @@
 #include <memory>
 
 #include "base/descriptor.h"
+#include "base/sealed_memory.h"
 #include "base/status.h"
 
 namespace nezha::transport {
@@ -46,9 +43,6 @@ class ShmSegment {
   static Result<std::unique_ptr<ShmSegment>> create(Descriptor* memory);
   // Of the peer's.
   static Result<std::unique_ptr<ShmSegment>> adopt(const Descriptor& memory);
-  ~ShmSegment();
-  ShmSegment(const ShmSegment&) = delete;
-  ShmSegment& operator=(const ShmSegment&) = delete;
 
   // 0: what its maker writes, 1: what its maker reads.
   ShmRing ring(int index) const;
@@ -57,10 +51,10 @@ class ShmSegment {
   static constexpr size_t kIndicesBytes = 4096;
   static constexpr size_t kSegmentBytes = 2 * (kIndicesBytes + kRingBytes);
 
-  explicit ShmSegment(std::byte* base) : base_(base) {}
-  static Result<std::unique_ptr<ShmSegment>> map(const Descriptor& memory);
+  explicit ShmSegment(std::unique_ptr<SealedMemory> memory) : memory_(std::move(memory)) {}
+  static Result<std::unique_ptr<ShmSegment>> of(Result<std::unique_ptr<SealedMemory>> memory);
 
-  std::byte* const base_;
+  const std::unique_ptr<SealedMemory> memory_;
 };
 
 }  // namespace nezha::transport

@@ -1,0 +1,203 @@
+#include "context/host_wireup.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "base/hmac.h"
+#include "transport/shm/shm_socket.h"
+#include "wire/little_endian.h"
+
+namespace nezha::context {
+namespace {
+
+using transport::MeshRequest;
+using transport::ShmName;
+
+constexpr Nanoseconds kBetweenTries = 1 * kMillisecond;
+constexpr std::byte kYes{1};
+
+// With every descriptor that is passed: whose it is, and that a rank of this run passes it.
+struct Note {
+  std::array<std::byte, 8 + sizeof(wire::Mac)> bytes;
+};
+
+class HostWireup {
+ public:
+  HostWireup(const MeshRequest& request, const Clock& clock, Nanoseconds deadline)
+      : request_(request), clock_(clock), deadline_(deadline) {
+    host_.ranks = ranks_of_host(request);
+    const auto own = std::find(host_.ranks.begin(), host_.ranks.end(), request.rank);
+    host_.index = static_cast<int>(own - host_.ranks.begin());
+    host_.bells.resize(host_.ranks.size());
+  }
+
+  Result<memory::Host> run() {
+    Descriptor bell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (!bell) return error(Code::exhausted, "eventfd: %s", std::strerror(errno)).with_errno(errno);
+    own_bell() = std::move(bell);
+    NEZHA_RETURN_IF_ERROR(host_.index == 0 ? invite() : visit());
+    return std::move(host_);
+  }
+
+ private:
+  size_t size() const { return host_.ranks.size(); }
+  size_t bytes() const { return memory::HostMemory::bytes(size()); }
+  Descriptor& own_bell() { return host_.bells[static_cast<size_t>(host_.index)]; }
+  wire::Mac mac_of(const char* what, size_t index) const {
+    const std::string text = std::string("memory of a host: ") + what + " " +
+                             std::to_string(request_.job) + " " + std::to_string(host_.ranks[0]) + " " +
+                             std::to_string(index);
+    return wire::channel_mac_of(request_.secret, text);
+  }
+  ShmName name() const {
+    const wire::Mac mac = mac_of("name", 0);
+    ShmName name;
+    std::memcpy(name.data(), mac.data(), name.size());
+    return name;
+  }
+  Note note_of(const char* what, size_t index) const {
+    Note note;
+    const wire::Mac mac = mac_of(what, index);
+    wire::store_le(note.bytes.data(), uint64_t{index});
+    std::memcpy(&note.bytes[8], mac.data(), mac.size());
+    return note;
+  }
+  // The index in a note with a right token; the number of ranks where there is none.
+  size_t index_in(const Note& note, const char* what) const {
+    const auto index = wire::load_le<uint64_t>(note.bytes.data());
+    if (index >= size()) return size();
+    return same_mac(mac_of(what, index), std::span(note.bytes).subspan(8)) ? index : size();
+  }
+  // Something is there, or the other end is gone; false: neither in time.
+  bool await(const Descriptor& socket, Nanoseconds until) const {
+    pollfd ready{socket.get(), POLLIN, 0};
+    for (Nanoseconds left = until - clock_.now(); left > 0; left = until - clock_.now()) {
+      if (::poll(&ready, 1, static_cast<int>(left / kMillisecond) + 1) > 0) return true;
+    }
+    return false;
+  }
+  bool hears_yes(const Descriptor& socket) const {
+    std::byte answer{};
+    return await(socket, deadline_) && recv(socket.get(), &answer, 1, MSG_DONTWAIT) == 1 &&
+           answer == kYes;
+  }
+  static bool say_yes(const Descriptor& socket) {
+    return send(socket.get(), &kYes, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;
+  }
+
+  // ---- the lowest rank
+  Status invite() {
+    auto listener = transport::listen_on(name());
+    if (!listener) return listener.status();
+    std::vector<Descriptor> guests(size());
+    for (size_t missing = size() - 1; missing > 0;) {
+      if (!await(*listener, deadline_)) return absent(guests);
+      missing -= receive(transport::accept_at(*listener), guests) ? 1 : 0;
+    }
+    // Now that all would hear of a failure, by the end of their sockets.
+    Descriptor memory;
+    auto made = SealedMemory::create(bytes(), &memory);
+    if (!made) return made.status();
+    host_.memory = std::move(*made);
+    for (size_t index = 1; index < size(); ++index) {
+      NEZHA_RETURN_IF_ERROR(give(guests[index], memory));
+    }
+    for (size_t index = 1; index < size(); ++index) {
+      if (!hears_yes(guests[index])) return cannot(index);
+    }
+    for (size_t index = 1; index < size(); ++index) {
+      if (!say_yes(guests[index])) return cannot(index);
+    }
+    return Status::ok();
+  }
+  // A guest sends at once; whoever says nothing is none.
+  bool receive(Descriptor guest, std::vector<Descriptor>& guests) {
+    Note note;
+    Descriptor bell;
+    if (!guest || !await(guest, std::min(deadline_, clock_.now() + kSecond))) return false;
+    if (!transport::take(guest, note.bytes, &bell)) return false;
+    const size_t index = index_in(note, "bell");
+    if (index == 0 || index == size() || guests[index]) return false;
+    host_.bells[index] = std::move(bell);
+    guests[index] = std::move(guest);
+    return true;
+  }
+  Status give(const Descriptor& guest, const Descriptor& memory) const {
+    for (size_t index = 0; index < size(); ++index) {
+      NEZHA_RETURN_IF_ERROR(transport::pass(guest, note_of("bell", index).bytes, host_.bells[index]));
+    }
+    return transport::pass(guest, note_of("memory", 0).bytes, memory);
+  }
+  Status absent(const std::vector<Descriptor>& guests) const {
+    std::string ranks;
+    for (size_t index = 1; index < size(); ++index) {
+      if (!guests[index]) ranks += (ranks.empty() ? "" : ", ") + std::to_string(host_.ranks[index]);
+    }
+    return error(Code::unsupported, "rank %s of this host did not come for it in time", ranks.c_str());
+  }
+  Status cannot(size_t index) const {
+    return error(Code::unsupported, "rank %d of this host cannot use it (its log says why)",
+                 host_.ranks[index]);
+  }
+
+  // ---- the others
+  Status visit() {
+    auto socket = transport::connect_to(name());
+    while (!socket && clock_.now() < deadline_) {  // it does not listen yet
+      usleep(kBetweenTries / 1000);
+      socket = transport::connect_to(name());
+    }
+    if (!socket) return socket.status();
+    const auto index = static_cast<size_t>(host_.index);
+    NEZHA_RETURN_IF_ERROR(transport::pass(*socket, note_of("bell", index).bytes, own_bell()));
+    for (size_t other = 0; other < size(); ++other) {
+      Descriptor bell;
+      if (!takes(*socket, "bell", other, &bell)) return refused();
+      if (other != index) host_.bells[other] = std::move(bell);
+    }
+    Descriptor memory;
+    if (!takes(*socket, "memory", 0, &memory)) return refused();
+    auto mapped = SealedMemory::adopt(memory, bytes());
+    if (!mapped) return mapped.status();
+    host_.memory = std::move(*mapped);
+    return say_yes(*socket) && hears_yes(*socket) ? Status::ok() : refused();
+  }
+  bool takes(const Descriptor& socket, const char* what, size_t index, Descriptor* passed) const {
+    Note note;
+    return await(socket, deadline_) && transport::take(socket, note.bytes, passed) &&
+           index_in(note, what) == index;
+  }
+  Status refused() const {
+    return error(Code::unsupported, "rank %d, which makes it, or another rank of this host cannot (their "
+                 "logs say why)", host_.ranks[0]);
+  }
+
+  const MeshRequest& request_;
+  const Clock& clock_;
+  const Nanoseconds deadline_;
+  memory::Host host_;
+};
+
+}  // namespace
+
+std::vector<int> ranks_of_host(const MeshRequest& request) {
+  std::vector<int> ranks;
+  for (size_t rank = 0; rank < request.ranks.size(); ++rank) {
+    if (request.is_same_host(static_cast<int>(rank))) ranks.push_back(static_cast<int>(rank));
+  }
+  return ranks;
+}
+
+Result<memory::Host> wire_up_host(const MeshRequest& request, const Clock& clock, Nanoseconds deadline) {
+  return HostWireup(request, clock, deadline).run();
+}
+
+}  // namespace nezha::context

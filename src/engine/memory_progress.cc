@@ -1,0 +1,108 @@
+#include "engine/memory_progress.h"
+
+#include <sched.h>
+#include <sys/epoll.h>
+
+#include "engine/engine.h"
+#include "engine/failure_details.h"
+
+namespace nezha::engine {
+namespace {
+
+int processors() {
+  cpu_set_t set;
+  return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+void pause_briefly() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+}  // namespace
+
+Result<std::unique_ptr<MemoryProgress>> MemoryProgress::create(progress::Loop& loop, Engine& engine,
+                                                               memory::Host host) {
+  std::unique_ptr<MemoryProgress> made(new MemoryProgress(loop, engine, std::move(host)));
+  NEZHA_RETURN_IF_ERROR(loop.add(made->memory_.bell(), EPOLLIN, made.get()));
+  loop.add_polled(made.get());
+  return made;
+}
+
+MemoryProgress::MemoryProgress(progress::Loop& loop, Engine& engine, memory::Host host)
+    : loop_(loop), engine_(engine), memory_(std::move(host)), crowded_(memory_.ranks() > processors()) {}
+
+MemoryProgress::~MemoryProgress() {
+  loop_.remove(memory_.bell(), this);
+  loop_.remove_polled(this);
+}
+
+Execution* MemoryProgress::running() const {
+  for (const auto& group : engine_.groups()) {
+    if (group->memory == nullptr || !group->failed.is_ok()) continue;
+    for (const auto& execution : group->active) {
+      if (!execution->has_started()) break;
+      if (execution->in_memory() && !execution->programs_done()) return execution.get();
+    }
+  }
+  return nullptr;
+}
+
+bool MemoryProgress::advance(bool sleeps) {
+  Execution* const execution = running();
+  if (execution == nullptr || !execution->advance_in_memory(sleeps)) return false;
+  if (execution->programs_done()) engine_.progress(execution->group());
+  return true;
+}
+
+bool MemoryProgress::attend() {
+  memory_.wake();
+  bool moved = advance(false);
+  for (int looks = crowded_ ? kLooks : 0; looks < kLooks + kYields; ++looks) {
+    const Execution* const execution = running();
+    if (execution == nullptr || !execution->is_attended()) break;
+    looks < kLooks ? pause_briefly() : static_cast<void>(sched_yield());
+    if (!advance(false)) continue;
+    moved = true;
+    looks = crowded_ ? kLooks : 0;
+  }
+  return moved;
+}
+
+void MemoryProgress::on_ready(uint32_t) {
+  memory_.hush();
+  attend();
+}
+
+bool MemoryProgress::poll() { return attend(); }
+
+// The sign first, then a last look: what comes now rings.
+progress::Polled::Sleep MemoryProgress::may_sleep() {
+  return advance(true) ? Sleep::no : Sleep::until_woken;
+}
+
+// --------------------------------------------------------------------- what the engine has of it
+
+Status Engine::share_memory(memory::Host host) {
+  auto made = MemoryProgress::create(loop_, *this, std::move(host));
+  if (!made) return made.status();
+  memory_ = std::move(*made);
+  return Status::ok();
+}
+
+void Engine::disagree(Group& group, const Execution& execution, int member,
+                      const std::optional<wire::OpDescriptor>& theirs) {
+  const int peer = group.members[static_cast<size_t>(member)].global_rank;
+  const bool is_told =
+      theirs && !check_descriptor(group, execution.op_seq(), execution.descriptor(), peer, *theirs);
+  if (is_told) return;
+  Status broken = error(Code::internal, "rank %d: rank %d broke the protocol in the memory of this host, "
+                        "%s (communicator %u)", group.rank, member, activity_of(group).c_str(),
+                        group.comm);
+  fail_group(group, broken.with_peer(member).with(details_of(group, &execution, {member})), true);
+}
+
+}  // namespace nezha::engine

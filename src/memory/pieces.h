@@ -1,0 +1,88 @@
+// Pieces: how an operation in memory is cut, and which elements a piece moves where.
+//
+// Contract: pure. Equal on all ranks for equal calls. A piece fits into one slot (area.h) of every rank;
+// an operation has at least one, so that every operation of every rank can be compared with the others'.
+//
+//   whole   a piece is a range of the vector, at the beginning of the slot
+//   block   a piece is a range of one block, that of the rank whose slot it is
+//   blocks  a piece is the same range of every block, one behind the other in the slot
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/types.h"
+
+namespace nezha::memory {
+
+inline constexpr int kRanksMax = 64;  // of one host: as many as a sleeper can name (area.h)
+
+struct Range {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  uint64_t size() const { return end - begin; }
+};
+
+struct Shape {
+  Collective collective = Collective::barrier;
+  Dtype dtype = Dtype::float32;
+  uint64_t count = 0;                 // elements of the whole vector
+  std::span<const uint64_t> counts;   // of each block; empty: even
+  int ranks = 1;
+  int rank = 0;
+  int root = 0;
+  uint64_t slot_bytes = 0;
+};
+
+// Whether operations of this kind are carried out in memory. all_to_all_v is not: how many pieces it has
+// only pairs of ranks know.
+bool carries(Collective collective);
+
+class Pieces {
+ public:
+  explicit Pieces(const Shape& shape);
+
+  uint64_t count() const { return count_; }
+  // Each rank reduces its part of a piece, and all read the parts; else each reads what it needs at once.
+  bool folds() const { return folds_; }
+  // This rank has something to put; it takes something from `member`; ranks for whom that is false are
+  // not waited for.
+  bool puts() const;
+  bool takes_from(int member) const;
+  // This rank takes nothing from anybody, and is through when `member` has taken everything: or it would
+  // never learn that the other makes another call, or none.
+  bool waits_for_taker(int member) const;
+
+  // Of a whole vector.
+  Range whole(uint64_t piece) const;
+  // What of it `member` reduces: of all parts together every element once.
+  Range part(uint64_t piece, int member) const;
+  // Of a block.
+  Range of_block(uint64_t piece, int block) const;
+  // Where a range of this block is in a slot of blocks.
+  uint64_t slot_offset(int block) const;
+  uint64_t block_begin(int block) const { return begins_[static_cast<size_t>(block)]; }
+
+ private:
+  enum class Cut : uint8_t { whole, block, blocks };
+  static Cut cut_of(Collective collective);
+  // Long enough that reading all of it from all ranks costs more than waiting for each other twice.
+  static constexpr uint64_t kFoldBytes = 8 * 1024;
+  // Parts begin at lines of the cache.
+  static constexpr uint64_t kLineBytes = 64;
+
+  const Collective collective_;
+  const int ranks_;
+  const int rank_;
+  const int root_;
+  const uint64_t total_;
+  const uint64_t element_bytes_;
+  std::array<uint64_t, kRanksMax + 1> begins_;  // of blocks; the last is the end
+  uint64_t step_ = 1;             // elements of a piece, of each block where it has blocks
+  uint64_t count_ = 1;
+  bool folds_ = false;
+};
+
+}  // namespace nezha::memory

@@ -1,0 +1,298 @@
+// Operations in memory, without the memory of a host: ranks are threads that share an allocation. Every
+// collective against what its definition says, one after the other in the same slots; who wakes whom; and
+// calls that differ.
+#include "memory/operation.h"
+
+#include <gtest/gtest.h>
+#include <sched.h>
+
+#include <cstring>
+#include <memory>
+#include <new>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace nezha::memory {
+namespace {
+
+using Vector = std::vector<int64_t>;
+
+struct Counting final : Bells {
+  uint64_t rung = 0;
+  void ring(uint64_t members) override { rung |= members; }
+};
+
+// Memory of `ranks` ranks, zeros as the system's is.
+class Shared {
+ public:
+  explicit Shared(int ranks) : bells_(static_cast<size_t>(ranks)) {
+    constexpr std::align_val_t kPage{4096};
+    base_ = static_cast<std::byte*>(::operator new(Area::bytes(ranks), kPage));
+    std::memset(base_, 0, Area::bytes(ranks));
+    for (int rank = 0; rank < ranks; ++rank) {
+      areas_.push_back(std::make_unique<Area>(base_, ranks, rank, bells_[static_cast<size_t>(rank)]));
+    }
+  }
+  ~Shared() { ::operator delete(base_, std::align_val_t{4096}); }
+  Shared(const Shared&) = delete;
+  Shared& operator=(const Shared&) = delete;
+
+  Area& area(int rank) { return *areas_[static_cast<size_t>(rank)]; }
+  uint64_t rung_by(int rank) const { return bells_[static_cast<size_t>(rank)].rung; }
+
+ private:
+  std::byte* base_;
+  std::vector<Counting> bells_;
+  std::vector<std::unique_ptr<Area>> areas_;
+};
+
+struct Case {
+  Collective collective = Collective::all_reduce;
+  uint64_t count = 0;  // of a block where there are blocks
+  int root = 0;
+  bool uneven = false;
+  bool in_place = false;
+};
+
+// What one rank passes, and what it must find: element i of rank r's vector is i * ranks + r + 1.
+struct Rank {
+  Rank(const Case& at, int ranks, int rank) : at_(at), ranks_(ranks), rank_(rank) {
+    for (int block = 0; block < ranks; ++block) {
+      counts.push_back(has_blocks() ? at.count + (at.uneven ? static_cast<uint64_t>(block) * 3 : 0) : 0);
+    }
+    uint64_t begin = 0;
+    for (const uint64_t size : counts) {
+      begins.push_back(begin);
+      begin += size;
+    }
+    total = has_blocks() ? begin : at.count;
+    const auto own = static_cast<size_t>(rank);
+    switch (at.collective) {
+      case Collective::all_reduce:
+      case Collective::reduce:
+        in = values(rank, 0, total);
+        want = at.collective == Collective::reduce && rank != at.root ? Vector() : sums(0, total);
+        break;
+      case Collective::broadcast:
+        in = values(rank, 0, total);
+        want = values(at.root, 0, total);
+        break;
+      case Collective::reduce_scatter:
+        in = values(rank, 0, total);
+        want = sums(begins[own], counts[own]);
+        break;
+      case Collective::scatter:
+        in = values(rank, 0, total);
+        want = values(at.root, begins[own], counts[own]);
+        break;
+      case Collective::all_gather:
+      case Collective::gather:
+        in = values(rank, begins[own], counts[own]);
+        if (at.collective == Collective::gather && rank != at.root) break;
+        for (int other = 0; other < ranks; ++other) {
+          const auto o = static_cast<size_t>(other);
+          append(values(other, begins[o], counts[o]));
+        }
+        break;
+      case Collective::all_to_all:
+        in = values(rank, 0, total);
+        for (int other = 0; other < ranks; ++other) append(values(other, begins[own], counts[own]));
+        break;
+      default:
+        break;
+    }
+    out.assign(want.size(), -1);
+    if (at.in_place) out = in;
+  }
+
+  Call call(uint64_t op_seq) {
+    Call call;
+    call.out = out.empty() ? nullptr : out.data();
+    call.in = at_.in_place ? call.out : in.data();
+    if (has_blocks() && at_.uneven) call.counts = counts;
+    call.op_seq = op_seq;
+    call.op = {at_.collective, Dtype::int64, ReduceOp::sum, Algorithm::memory,
+               static_cast<uint16_t>(at_.root), total, 0};
+    return call;
+  }
+
+  std::vector<uint64_t> counts;
+  std::vector<uint64_t> begins;
+  uint64_t total = 0;
+  Vector in;
+  Vector out;
+  Vector want;
+
+ private:
+  bool has_blocks() const {
+    return at_.collective != Collective::all_reduce && at_.collective != Collective::reduce &&
+           at_.collective != Collective::broadcast && at_.collective != Collective::barrier;
+  }
+  Vector values(int of, uint64_t begin, uint64_t size) const {
+    Vector made;
+    for (uint64_t i = begin; i < begin + size; ++i) {
+      made.push_back(static_cast<int64_t>(i) * ranks_ + of + 1);
+    }
+    return made;
+  }
+  Vector sums(uint64_t begin, uint64_t size) const {
+    Vector made(size, 0);
+    for (int other = 0; other < ranks_; ++other) {
+      const Vector each = values(other, begin, size);
+      for (size_t i = 0; i < size; ++i) made[i] += each[i];
+    }
+    return made;
+  }
+  void append(const Vector& more) { want.insert(want.end(), more.begin(), more.end()); }
+
+  const Case at_;
+  const int ranks_;
+  const int rank_;
+};
+
+std::vector<Case> cases(int ranks) {
+  std::vector<Case> made;
+  const uint64_t slot = Area::slot_bytes(ranks) / sizeof(int64_t);
+  // Nothing; short; not a multiple of anything; one slot; more than all slots.
+  for (const uint64_t count : {uint64_t{0}, uint64_t{1}, uint64_t{1021}, slot, 5 * slot + 7}) {
+    for (const Collective collective :
+         {Collective::all_reduce, Collective::broadcast, Collective::barrier, Collective::all_gather,
+          Collective::reduce_scatter, Collective::reduce, Collective::gather, Collective::scatter,
+          Collective::all_to_all}) {
+      const auto turn = static_cast<int>(made.size());
+      made.push_back({collective, count, turn % ranks, false, false});
+      if (collective == Collective::all_reduce) made.push_back({collective, count, 0, false, true});
+      if (collective == Collective::broadcast) made.back().in_place = true;
+      const bool is_v = collective == Collective::all_gather || collective == Collective::reduce_scatter;
+      if (is_v) made.push_back({collective, count, 0, true, false});
+    }
+  }
+  return made;
+}
+
+class Operations : public ::testing::TestWithParam<int> {};
+
+TEST_P(Operations, OneAfterTheOtherInTheSameSlots) {
+  const int ranks = GetParam();
+  const std::vector<Case> all = cases(ranks);
+  Shared shared(ranks);
+  std::vector<std::string> wrong(static_cast<size_t>(ranks));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      for (size_t i = 0; i < all.size(); ++i) {
+        Rank me(all[i], ranks, rank);
+        Operation operation(shared.area(rank), me.call(i));
+        while (!operation.is_over() && operation.disagrees() < 0) {
+          if (!operation.advance()) sched_yield();
+        }
+        if (operation.disagrees() >= 0 || me.out != me.want) {
+          wrong[static_cast<size_t>(rank)] = "case " + std::to_string(i) + ": " +
+                                             std::string(name_of(all[i].collective)) + " of " +
+                                             std::to_string(all[i].count);
+          return;
+        }
+      }
+    });
+  }
+  for (std::thread& each : threads) each.join();
+  for (int rank = 0; rank < ranks; ++rank) {
+    EXPECT_EQ(wrong[static_cast<size_t>(rank)], "") << "rank " << rank;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, Operations, ::testing::Values(2, 3, 5));
+
+// The sums of short floats and of floats depend on the order; it is that of the ranks, everywhere.
+TEST(OperationsInMemory, AddUpInTheOrderOfTheRanks) {
+  constexpr int kRanks = 3;
+  for (const uint64_t count : {uint64_t{1}, uint64_t{100'000}}) {
+    Shared shared(kRanks);
+    std::vector<std::vector<float>> data;
+    for (const float value : {1e8F, 1.0F, -1e8F}) data.emplace_back(count, value);
+    std::vector<Operation> operations;
+    for (int rank = 0; rank < kRanks; ++rank) {
+      Call call;
+      call.in = call.out = data[static_cast<size_t>(rank)].data();
+      call.op = {Collective::all_reduce, Dtype::float32, ReduceOp::sum, Algorithm::memory, 0, count, 0};
+      operations.emplace_back(shared.area(rank), call);
+    }
+    for (int turn = 0; turn < 100; ++turn) operations[static_cast<size_t>(turn) % kRanks].advance();
+    for (int rank = 0; rank < kRanks; ++rank) {
+      EXPECT_TRUE(operations[static_cast<size_t>(rank)].is_over());
+      EXPECT_EQ(data[static_cast<size_t>(rank)], std::vector<float>(count, 0.0F)) << rank;
+    }
+  }
+}
+
+TEST(OperationsInMemory, OnlyWhoSleepsForARankIsWokenByIt) {
+  constexpr int kRanks = 3;
+  Shared shared(kRanks);
+  const Case barrier{Collective::barrier, 0, 0, false, false};
+  std::vector<Operation> operations;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    Rank me(barrier, kRanks, rank);
+    operations.emplace_back(shared.area(rank), me.call(0));
+  }
+  EXPECT_TRUE(operations[0].advance());
+  EXPECT_EQ(operations[0].awaited(), (std::vector<int>{1, 2}));
+  operations[0].sleep();  // for the first that is missing
+  EXPECT_FALSE(operations[0].advance());
+  operations[2].advance();
+  EXPECT_EQ(shared.rung_by(2), 0u);
+  operations[1].advance();
+  EXPECT_EQ(shared.rung_by(1), 1u);
+  EXPECT_TRUE(operations[0].advance());
+  EXPECT_TRUE(operations[0].is_over());
+  EXPECT_TRUE(operations[0].awaited().empty());
+}
+
+TEST(OperationsInMemory, CallsThatDifferAreNoticedBeforeAnythingIsTaken) {
+  Shared shared(2);
+  const Case mine{Collective::all_reduce, 100, 0, false, false};
+  const Case other{Collective::all_reduce, 101, 0, false, false};
+  Rank first(mine, 2, 0);
+  Rank second(other, 2, 1);
+  Operation a(shared.area(0), first.call(0));
+  Operation b(shared.area(1), second.call(0));
+  a.advance();
+  b.advance();
+  EXPECT_FALSE(a.advance());
+  ASSERT_EQ(a.disagrees(), 1);
+  EXPECT_EQ(a.said_by(1)->count, 101u);
+  EXPECT_EQ(b.disagrees(), 0);
+  EXPECT_EQ(first.out, Vector(100, -1));
+  // What cannot be read is no call.
+  shared.area(1).header(1, 0).fill(std::byte{0xff});
+  EXPECT_FALSE(a.said_by(1).has_value());
+}
+
+// A rank that takes nothing runs ahead as far as there are slots and no further, and is not through
+// before the other has taken everything.
+TEST(OperationsInMemory, NobodyWritesWhatOthersHaveNotTaken) {
+  Shared shared(2);
+  const uint64_t slot = Area::slot_bytes(2) / sizeof(int64_t);
+  const Case gather{Collective::gather, (kSlots + 1) * slot, 0, false, false};
+  Rank root(gather, 2, 0);
+  Rank leaf(gather, 2, 1);
+  Operation ahead(shared.area(1), leaf.call(0));
+  EXPECT_TRUE(ahead.advance());
+  EXPECT_EQ(shared.area(0).posted(1), kSlots);
+  EXPECT_EQ(ahead.awaited(), std::vector<int>{0});
+  Operation behind(shared.area(0), root.call(0));
+  behind.advance();
+  EXPECT_FALSE(behind.is_over());
+  EXPECT_TRUE(ahead.advance());
+  EXPECT_EQ(shared.area(0).posted(1), kSlots + 1);
+  EXPECT_FALSE(ahead.is_over());
+  EXPECT_EQ(ahead.awaited(), std::vector<int>{0});
+  behind.advance();
+  EXPECT_TRUE(behind.is_over());
+  EXPECT_EQ(root.out, root.want);
+  EXPECT_TRUE(ahead.advance());
+  EXPECT_TRUE(ahead.is_over());
+}
+
+}  // namespace
+}  // namespace nezha::memory

@@ -83,8 +83,7 @@ void Execution::start(Nanoseconds now) {
 
 // All of it counts as one chunk.
 bool Execution::advance_in_memory(bool sleeps) {
-  if (sleeps) memory_->sleep();
-  const bool moved = memory_->advance();
+  const bool moved = sleeps ? memory_->sleep() : memory_->advance();
   if (memory_->is_over()) low_chunk_ = next_chunk_ = map_.chunk_count();
   const int other = memory_->disagrees();
   if (other >= 0) engine_.disagree(group_, *this, other, memory_->said_by(other));

@@ -135,12 +135,22 @@ std::vector<int> Operation::awaited() const {
   return members;
 }
 
-void Operation::sleep() {
+uint64_t Operation::waited_for() const {
   uint64_t members = 0;
   for (const Watch& watch : {room_, to_fold_, to_take_, to_end_}) {
     if (watch.waits) members |= uint64_t{1} << watch.member;
   }
-  area_->sleep(members);
+  return members;
+}
+
+// The last look can find that it is another member now for whom it waits.
+bool Operation::sleep() {
+  for (;;) {
+    const uint64_t members = waited_for();
+    area_->sleep(members);
+    if (advance()) return true;
+    if (waited_for() == members) return false;
+  }
 }
 
 // ------------------------------------------------------------------------------------- pieces

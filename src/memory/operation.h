@@ -7,7 +7,7 @@
 //            else ever touches them.
 //   Order    sums are those of the ranks in their order, whoever computes them: the same bits on all
 //            ranks, and in every run.
-//   Waiting  `advance` never waits. What it waits for: `awaited`, and `sleep` before the caller sleeps.
+//   Waiting  `advance` never waits. What it waits for: `awaited`; `sleep` before the caller sleeps.
 #pragma once
 
 #include <cstdint>
@@ -45,8 +45,9 @@ class Operation {
   std::optional<wire::OpDescriptor> said_by(int member) const;
   // Members that the rest needs something of.
   std::vector<int> awaited() const;
-  // Asks those to wake this rank for whom it waits first; to be followed by another `advance`.
-  void sleep();
+  // Asks the members for whom it waits first to wake this rank, and looks once more: true, it moved and
+  // must not sleep.
+  bool sleep();
 
  private:
   // How far the members are: the first that is behind, from where the last look ended.
@@ -61,6 +62,8 @@ class Operation {
   bool take();
   bool end();
   bool agrees(int member);
+  // Bits of the members for whom it waited at the last look.
+  uint64_t waited_for() const;
   void put_piece(uint64_t piece);
   void fold_piece(uint64_t piece);
   void take_piece(uint64_t piece);

@@ -237,8 +237,7 @@ TEST(OperationsInMemory, OnlyWhoSleepsForARankIsWokenByIt) {
   }
   EXPECT_TRUE(operations[0].advance());
   EXPECT_EQ(operations[0].awaited(), (std::vector<int>{1, 2}));
-  operations[0].sleep();  // for the first that is missing
-  EXPECT_FALSE(operations[0].advance());
+  EXPECT_FALSE(operations[0].sleep());  // for the first that is missing
   operations[2].advance();
   EXPECT_EQ(shared.rung_by(2), 0u);
   operations[1].advance();
@@ -246,6 +245,22 @@ TEST(OperationsInMemory, OnlyWhoSleepsForARankIsWokenByIt) {
   EXPECT_TRUE(operations[0].advance());
   EXPECT_TRUE(operations[0].is_over());
   EXPECT_TRUE(operations[0].awaited().empty());
+}
+
+// Who was missing has come before the last look; now it is another one.
+TEST(OperationsInMemory, ASleeperIsWokenByWhoIsMissingAtItsLastLook) {
+  constexpr int kRanks = 3;
+  Shared shared(kRanks);
+  std::vector<Operation> operations;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    Rank me({Collective::barrier, 0, 0, false, false}, kRanks, rank);
+    operations.emplace_back(shared.area(rank), me.call(0));
+  }
+  operations[0].advance();
+  operations[1].advance();
+  EXPECT_FALSE(operations[0].sleep());
+  operations[2].advance();
+  EXPECT_EQ(shared.rung_by(2), 1u);
 }
 
 TEST(OperationsInMemory, CallsThatDifferAreNoticedBeforeAnythingIsTaken) {

@@ -1,0 +1,105 @@
+// How the ranks of one host come to the memory of their collectives: all of them have the same, each hears
+// its own bell, and where one does not come nobody has it.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/clock.h"
+#include "context/host_wireup.h"
+#include "support/sockets.h"
+#include "wire/handshake.h"
+
+namespace nezha::context {
+namespace {
+
+using Outcome = Result<memory::Host>;
+
+constexpr Nanoseconds kPatience = 10 * kSecond;
+constexpr Nanoseconds kImpatience = 300 * kMillisecond;
+
+transport::MeshRequest request_of(int rank, const std::vector<std::string>& hosts) {
+  transport::MeshRequest request;
+  request.rank = rank;
+  request.job = static_cast<uint64_t>(getpid());
+  request.secret = wire::secret_from_text("a secret of this test");
+  for (size_t each = 0; each < hosts.size(); ++each) {
+    request.ranks.push_back({static_cast<int>(each), hosts[each], {}});
+  }
+  return request;
+}
+
+// Each of them in its own thread.
+std::vector<Outcome> wire_up(const std::vector<transport::MeshRequest>& requests, Nanoseconds patience) {
+  std::vector<Outcome> outcomes;
+  for (size_t i = 0; i < requests.size(); ++i) outcomes.emplace_back(error(Code::internal, "nothing"));
+  std::vector<std::thread> threads;
+  const Clock& clock = system_clock();
+  for (size_t i = 0; i < requests.size(); ++i) {
+    threads.emplace_back(
+        [&, i] { outcomes[i] = wire_up_host(requests[i], clock, clock.now() + patience); });
+  }
+  for (std::thread& each : threads) each.join();
+  return outcomes;
+}
+
+TEST(HostWireup, AllShareOneMemoryAndHearTheirBells) {
+  const int before = testing::open_descriptors();
+  {
+    const std::vector<std::string> hosts = {"other", "here", "here", "other", "here"};
+    std::vector<Outcome> outcomes =
+        wire_up({request_of(1, hosts), request_of(2, hosts), request_of(4, hosts)}, kPatience);
+    for (size_t i = 0; i < outcomes.size(); ++i) {
+      ASSERT_TRUE(outcomes[i].is_ok()) << outcomes[i].status().to_string();
+      EXPECT_EQ(outcomes[i]->ranks, (std::vector<int>{1, 2, 4}));
+      EXPECT_EQ(outcomes[i]->index, static_cast<int>(i));
+      outcomes[i]->memory->data()[i] = static_cast<std::byte>(i + 1);
+    }
+    for (size_t i = 0; i < outcomes.size(); ++i) {
+      for (size_t other = 0; other < outcomes.size(); ++other) {
+        EXPECT_EQ(outcomes[i]->memory->data()[other], static_cast<std::byte>(other + 1));
+        const uint64_t rings = 10 * i + other + 1;
+        ASSERT_EQ(write(outcomes[i]->bells[other].get(), &rings, sizeof(rings)), 8);
+        uint64_t heard = 0;
+        ASSERT_EQ(read(outcomes[other]->bells[other].get(), &heard, sizeof(heard)), 8);
+        EXPECT_EQ(heard, rings);
+      }
+    }
+  }
+  EXPECT_EQ(testing::open_descriptors(), before);
+}
+
+TEST(HostWireup, WithoutOneNobodyHasIt) {
+  const std::vector<std::string> hosts(4, "here");
+  const std::vector<Outcome> outcomes =
+      wire_up({request_of(0, hosts), request_of(1, hosts), request_of(3, hosts)}, kImpatience);
+  for (const Outcome& each : outcomes) EXPECT_EQ(each.status().code(), Code::unsupported);
+  EXPECT_NE(outcomes[0].status().message().find("rank 2 of this host did not come"), std::string::npos)
+      << outcomes[0].status().message();
+}
+
+TEST(HostWireup, WithoutTheOneWhoMakesItNobodyHasIt) {
+  const std::vector<std::string> hosts(3, "here");
+  const std::vector<Outcome> outcomes = wire_up({request_of(1, hosts), request_of(2, hosts)}, kImpatience);
+  for (const Outcome& each : outcomes) EXPECT_FALSE(each.is_ok());
+}
+
+// Another run's secret gives another name for the socket, and another run's number, too.
+TEST(HostWireup, OnlyRanksOfTheRunFindIt) {
+  const std::vector<std::string> hosts(2, "here");
+  transport::MeshRequest other = request_of(1, hosts);
+  other.secret = wire::secret_from_text("another secret");
+  for (const Outcome& each : wire_up({request_of(0, hosts), other}, kImpatience)) {
+    EXPECT_FALSE(each.is_ok());
+  }
+  other = request_of(1, hosts);
+  ++other.job;
+  for (const Outcome& each : wire_up({request_of(0, hosts), other}, kImpatience)) {
+    EXPECT_FALSE(each.is_ok());
+  }
+}
+
+}  // namespace
+}  // namespace nezha::context

@@ -258,9 +258,10 @@ Status Context::connect() {
 
 // What is agreed on with all ranks of this host, or with none. Without it operations go over the rails.
 Status Context::share_memory(const transport::MeshRequest& request) {
-  const size_t ranks = ranks_of_host(request).size();
-  if (request.shared_memory == transport::SharedMemory::off || ranks < 2 ||
-      ranks > static_cast<size_t>(memory::kRanksMax)) {
+  // Groups of some ranks have no way yet to agree that they have it (memory/host_memory.h).
+  const bool is_one_host = ranks_of_host(request).size() == request.ranks.size();
+  if (request.shared_memory == transport::SharedMemory::off || !is_one_host ||
+      world_size_ > memory::kRanksMax) {
     return Status::ok();
   }
   const Nanoseconds deadline = std::min(deadline_, loop_->clock().now() + request.probe_timeout);

@@ -33,7 +33,8 @@ class HostMemory final : private Bells {
   static size_t bytes(size_t ranks) { return Area::bytes(static_cast<int>(ranks)); }
 
   // For operations of a group of these members (global ranks); null: it has none. One group at most has
-  // it, the first with all ranks of the host and nobody else.
+  // it, the first with all ranks of the host and nobody else: ranks that make several such groups in an
+  // order of their own would not agree which that is, so that the first must be the world's.
   Area* area_of(const std::vector<int>& members) {
     if (is_given_ || members != host_.ranks) return nullptr;
     is_given_ = true;

@@ -1,5 +1,5 @@
-// How the ranks of one host come to the memory of their collectives: all of them have the same, each hears
-// its own bell, and where one does not come nobody has it.
+// How the ranks of one host come to the memory of their collectives: all of them have the same, each
+// hears its own bell, and where one does not come nobody has it.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -82,7 +82,8 @@ TEST(HostWireup, WithoutOneNobodyHasIt) {
 
 TEST(HostWireup, WithoutTheOneWhoMakesItNobodyHasIt) {
   const std::vector<std::string> hosts(3, "here");
-  const std::vector<Outcome> outcomes = wire_up({request_of(1, hosts), request_of(2, hosts)}, kImpatience);
+  const std::vector<Outcome> outcomes =
+      wire_up({request_of(1, hosts), request_of(2, hosts)}, kImpatience);
   for (const Outcome& each : outcomes) EXPECT_FALSE(each.is_ok());
 }
 

@@ -322,5 +322,26 @@ TEST_F(LoopTest, APauseIsNoSleepAndEndsWhenSomebodyAsks) {
   loop_->remove_polled(&gathering);
 }
 
+// For callers who never wait: a turn, but not with every call.
+TEST(LoopTurns, OneIsMadeWhenTheLastIsLongPast) {
+  struct Manual final : Clock {
+    Nanoseconds now() const override { return at; }
+    Nanoseconds at = kSecond;
+  };
+  Manual clock;
+  auto loop = Loop::create(clock, 0);
+  ASSERT_TRUE(loop.is_ok());
+  Client client;
+  (*loop)->set_client(&client);
+  Loop::Lock lock(**loop);
+  lock.drive_if_due();
+  EXPECT_EQ(client.runs.load(), 1);
+  lock.drive_if_due();
+  EXPECT_EQ(client.runs.load(), 1);
+  clock.at += 2 * kMillisecond;
+  lock.drive_if_due();
+  EXPECT_EQ(client.runs.load(), 2);
+}
+
 }  // namespace
 }  // namespace nezha::progress

@@ -226,6 +226,30 @@ TEST(OperationsInMemory, AddUpInTheOrderOfTheRanks) {
   }
 }
 
+// A scaled input counts as it is in the slot, so that a rank must not write there before it has taken it
+// itself, though all others have.
+TEST(OperationsInMemory, NobodyWritesWhatItHasNotTakenItself) {
+  Shared shared(2);
+  const uint64_t elements = Area::slot_bytes(2) / sizeof(int64_t) / 2;  // of each block in a slot
+  const Case scatter{Collective::reduce_scatter, (kSlots + 1) * elements, 0, false, false};
+  std::vector<Rank> ranks;
+  ranks.reserve(2);
+  std::vector<Operation> operations;
+  for (int rank = 0; rank < 2; ++rank) {
+    ranks.emplace_back(scatter, 2, rank);
+    Call call = ranks.back().call(0);
+    call.op.op = ReduceOp::premul_sum;
+    call.factor = 2;
+    for (int64_t& each : ranks.back().want) each *= 2;
+    operations.emplace_back(shared.area(rank), call);
+  }
+  for (const size_t rank : {0, 1, 0, 1, 0}) operations[rank].advance();
+  for (size_t rank = 0; rank < 2; ++rank) {
+    EXPECT_TRUE(operations[rank].is_over());
+    EXPECT_EQ(ranks[rank].out, ranks[rank].want) << rank;
+  }
+}
+
 TEST(OperationsInMemory, OnlyWhoSleepsForARankIsWokenByIt) {
   constexpr int kRanks = 3;
   Shared shared(kRanks);

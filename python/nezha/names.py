@@ -9,11 +9,13 @@ from typing import Literal
 
 Op = Literal["sum", "avg", "prod", "min", "max", "band", "bor", "bxor", "premul_sum"]
 
-AllReduceAlgorithm = Literal["auto", "ring", "recursive_doubling", "halving_doubling", "bcube"]
-BroadcastAlgorithm = Literal["auto", "tree", "chain"]
-AllGatherAlgorithm = Literal["auto", "ring", "direct", "recursive_doubling", "bruck"]
-ReduceScatterAlgorithm = Literal["auto", "ring", "direct", "halving_doubling"]
-ReduceAlgorithm = Literal["auto", "tree", "chain"]
+AllReduceAlgorithm = Literal["auto", "ring", "recursive_doubling", "halving_doubling", "bcube",
+                             "hierarchical", "leaders"]
+BroadcastAlgorithm = Literal["auto", "tree", "chain", "hierarchical", "leaders"]
+AllGatherAlgorithm = Literal["auto", "ring", "direct", "recursive_doubling", "bruck", "hierarchical",
+                             "leaders"]
+ReduceScatterAlgorithm = Literal["auto", "ring", "direct", "halving_doubling", "hierarchical"]
+ReduceAlgorithm = Literal["auto", "tree", "chain", "hierarchical", "leaders"]
 GatherAlgorithm = Literal["auto", "direct", "tree"]
 ScatterAlgorithm = Literal["auto", "direct", "tree"]
 AllToAllAlgorithm = Literal["auto", "pairwise"]

@@ -77,6 +77,12 @@
   BYTES(inline_bytes, 16384, 0, 1048576, 0,                                                        \
         "Messages up to this size are copied, so that completion does not wait for their "         \
         "acknowledgement.")                                                                        \
+  TEXT(hierarchy, "auto", auto_off, kAgreed,                                                       \
+       "`auto`: between hosts with several ranks collectives go inside the hosts first where that is " \
+       "cheaper; `off`: every rank counts as a host.")                                              \
+  TEXT(host_id, "", any, 0,                                                                        \
+       "Equal for the ranks that count as one host, such as containers of one machine; empty: by "  \
+       "boot id, network namespace and host name.")                                                 \
   TEXT(congestion_control, "", any, 0,                                                             \
        "TCP congestion control of the rails, such as `cubic`; empty: the system's.")               \
   TEXT(checksum, "off", off_on, kAgreed,                                                           \

@@ -44,6 +44,9 @@ constexpr TextCheck kCheck_connect = {
 constexpr TextCheck kCheck_off_on_auto = {
     [](std::string_view text) { return text == "off" || text == "on" || text == "auto"; },
     [] { return std::string("off, on or auto"); }};
+constexpr TextCheck kCheck_auto_off = {
+    [](std::string_view text) { return text == "auto" || text == "off"; },
+    [] { return std::string("auto or off"); }};
 constexpr TextCheck kCheck_auto_required = {
     [](std::string_view text) { return text == "auto" || text == "required"; },
     [] { return std::string("auto or required"); }};

@@ -16,7 +16,8 @@ constexpr std::array<std::string_view, kCollectiveCount> kCollectiveNames = {
     "gather",     "scatter",   "all_to_all", "all_to_all_v", "send_recv"};
 constexpr std::array<std::string_view, kAlgorithmCount> kAlgorithmNames = {
     "auto", "ring", "halving_doubling", "recursive_doubling", "bcube", "tree", "chain",
-    "dissemination", "bruck", "direct", "pairwise", "aggregation", "file", "memory"};
+    "dissemination", "bruck", "direct", "pairwise", "aggregation", "file", "memory", "hierarchical",
+    "leaders"};
 
 bool is_choice(Algorithm algorithm) {
   return algorithm != Algorithm::aggregation && algorithm != Algorithm::file &&

@@ -71,8 +71,10 @@ enum class Algorithm : uint8_t {
   aggregation = 11,   // through aggregation nodes (schedule/aggregation.h)
   file = 12,          // the user's own, from algorithm_file (schedule/file_algorithm.h)
   memory = 13,        // in the memory of one host (memory/operation.h)
+  hierarchical = 14,  // inside the hosts, then all their ranks between them (schedule/hierarchy.h)
+  leaders = 15,       // inside the hosts, then one rank of each between them
 };
-inline constexpr size_t kAlgorithmCount = 14;
+inline constexpr size_t kAlgorithmCount = 16;
 
 // Bytes of one element.
 size_t dtype_size(Dtype dtype);

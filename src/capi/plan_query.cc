@@ -2,7 +2,7 @@
 
 #include "capi/units.h"
 #include "control/policy.h"
-#include "schedule/catalog.h"
+#include "schedule/candidates.h"
 #include "schedule/plan.h"
 #include "schedule/printer.h"
 #include "schedule/proof/algorithm_file.h"
@@ -11,7 +11,7 @@ namespace nezha::capi {
 namespace {
 
 using control::kRailsMax;
-using schedule::AlgorithmEntry;
+using schedule::Candidate;
 using schedule::CostTable;
 using schedule::PlanRequest;
 
@@ -70,17 +70,31 @@ Result<CostTable> cost_table(const JsonValue& request) {
   return costs;
 }
 
-void write_candidate(JsonWriter& json, const AlgorithmEntry& entry, const PlanRequest& shape,
+// By rank, the number of its host; without it every rank is alone.
+Result<std::optional<schedule::Hosts>> hosts_of(const JsonValue& request, const PlanRequest& shape) {
+  const JsonValue& given = request.at("host_of");
+  if (given.is_null()) return std::optional<schedule::Hosts>();
+  std::vector<int> host_of;
+  for (const JsonValue& host : given.items()) host_of.push_back(static_cast<int>(host.integer_or(0)));
+  if (host_of.size() == static_cast<size_t>(shape.world_size)) return std::optional(schedule::Hosts(host_of));
+  return error(Code::invalid_argument, "host_of names the hosts of %zu ranks, and there are %d",
+               host_of.size(), shape.world_size);
+}
+
+void write_candidate(JsonWriter& json, const Candidate& candidate, const PlanRequest& shape,
                      const CostTable& costs) {
-  const schedule::CostTerms terms = entry.cost(shape.world_size);
-  const schedule::Estimate estimate = schedule::estimate(entry, shape, costs);
-  json.begin_object().field("algorithm", name_of(entry.algorithm));
-  json.field("summary", entry.summary).field("left_out", schedule::why_left_out(entry, shape));
+  const schedule::HostTerms& terms = candidate.terms;
+  const schedule::Estimate estimate = schedule::estimate(candidate, shape, costs);
+  json.begin_object().field("algorithm", name_of(candidate.algorithm));
+  json.field("summary", candidate.summary);
+  json.field("left_out", schedule::why_left_out(candidate, shape));
   json.field("predicted_us", estimate.total_s() / kMicro);
   json.field("latency_us", estimate.latency_s / kMicro);
   json.field("transfer_us", estimate.transfer_s / kMicro);
   json.field("reduce_us", estimate.reduce_s / kMicro);
-  json.field("steps", terms.steps).field("bytes_factor", terms.bytes_factor).end_object();
+  json.field("steps", terms.steps).field("inside_steps", terms.inside_steps);
+  json.field("bytes_factor", terms.bytes_factor).field("inside_bytes_factor", terms.inside_bytes);
+  json.end_object();
 }
 
 std::string_view name_of_geometry(schedule::Geometry geometry) {
@@ -98,7 +112,7 @@ Status check_use(const schedule::FileAlgorithm& own, const PlanRequest& shape, i
 
 Result<schedule::Schedule> steps_of(const PlanRequest& shape, Algorithm algorithm, int rank, int root) {
   if (algorithm != Algorithm::file) {
-    return schedule::build(shape.collective, algorithm, rank, shape.world_size, root);
+    return schedule::build(shape.collective, algorithm, rank, shape.world_size, root, shape.hosts);
   }
   if (rank >= 0 && rank < shape.world_size) return shape.file->ranks[static_cast<size_t>(rank)];
   return error(Code::invalid_argument, "rank %d is outside the world of %d ranks", rank,
@@ -135,6 +149,9 @@ Result<std::string> explain_plan(const JsonValue& request) {
     shape->algorithm = Algorithm::file;
     shape->file = &own;
   }
+  auto hosts = hosts_of(request, *shape);
+  if (!hosts) return hosts.status();
+  if (*hosts) shape->hosts = &**hosts;
   auto costs = cost_table(request);
   if (!costs) return costs.status();
   auto plan = schedule::make_plan(*shape, *costs);
@@ -144,8 +161,9 @@ Result<std::string> explain_plan(const JsonValue& request) {
   json.field("algorithm", name_of(plan->algorithm));
   json.field("chunks_per_slice", plan->chunks_per_slice).field("window", plan->window);
   json.key("candidates").begin_array();
-  for (const AlgorithmEntry& entry : schedule::catalog()) {
-    if (entry.collective == shape->collective) write_candidate(json, entry, *shape, *costs);
+  for (const Candidate& candidate :
+       schedule::candidates(shape->collective, shape->world_size, shape->hosts)) {
+    write_candidate(json, candidate, *shape, *costs);
   }
   json.end_array();
   const bool prints = request.at("print").bool_or(false);

@@ -183,7 +183,8 @@ std::string Bootstrap::describe_self() const {
   return encode(JoinRecord{nonce_,
                            config_.agreed_fingerprint_text() + " calibration=" + request_.calibration +
                                " algorithm_file=" + request_.algorithm_file,
-                           {request_.rank, host_identity(), request_.rails}});
+                           {request_.rank, config_.host_id.empty() ? host_identity() : config_.host_id,
+                            request_.rails}});
 }
 
 Result<Session> Bootstrap::meet() {

@@ -67,6 +67,7 @@ Status Context::open(const ContextRequest& request) {
     NEZHA_RETURN_IF_ERROR(join(request));
   } else {
     rails_.resize(1);
+    host_of_ = {0};
   }
   return connect();
 }
@@ -195,6 +196,7 @@ engine::EngineOptions Context::engine_options() const {
   options.file_algorithm = file_algorithm_;
   options.streams_per_rail = config_.streams_per_rail;
   options.on_demand = connects_on_demand();
+  if (config_.hierarchy != "off") options.host_of = host_of_;
   for (const transport::RailAddress& rail : rails_) {
     options.rail_names.push_back(rail.name);
     options.nominal_bytes_per_s.push_back(rate_of(rail));
@@ -308,6 +310,7 @@ Status Context::agree_costs() {
     rails = std::min(rails, peer.rails.size());
   }
   costs_.rails = static_cast<uint32_t>(rails);
+  find_hosts();
   costs_.rate_bytes_per_s = costs_.rail_bytes_per_s = 0;
   std::vector<std::string> names;
   for (const transport::RailAddress& rail : session_.ranks[0].rails) {
@@ -318,6 +321,18 @@ Status Context::agree_costs() {
   }
   if (!calibration_) return Status::ok();
   return about_calibration(calibration_->apply(names, &costs_));
+}
+
+// Which ranks share a host, and what a message between two of them costs: nominal, as the rails' is.
+void Context::find_hosts() {
+  if (config_.shm != "off") {
+    costs_.inside_latency_s = 5e-6;
+    costs_.inside_bytes_per_s = 3e9;
+  }
+  std::map<std::string, int> numbers;
+  for (const transport::PeerAddress& peer : session_.ranks) {
+    host_of_.push_back(numbers.try_emplace(peer.host, static_cast<int>(numbers.size())).first->second);
+  }
 }
 
 uint64_t Context::next_generation(const std::string& key) {
@@ -491,6 +506,9 @@ std::string Context::stats_json() {
   const memory::Traffic traffic = memory != nullptr ? memory->traffic : memory::Traffic();
   json.field("memory_ranks", memory != nullptr ? memory->ranks() : 0);
   json.field("memory_bytes_sent", traffic.put).field("memory_bytes_received", traffic.taken);
+  json.key("host_of").begin_array();
+  for (const int host : host_of_) json.value(host);
+  json.end_array();
   if (aggregation_ != nullptr) {
     json.key("aggregation").begin_object();
     aggregation_->write(json);

@@ -97,6 +97,7 @@ class Context {
   Status about_calibration(const Status& status) const;
   double rate_of(const transport::RailAddress& rail) const;
   Status agree_costs();
+  void find_hosts();
   Status open_aggregation();
   void leave_store(double patience_s);
   void leave();
@@ -123,6 +124,7 @@ class Context {
   std::shared_ptr<const schedule::FileAlgorithm> file_algorithm_;
   std::string algorithm_digest_ = "none";  // names the file's content
   schedule::CostTable costs_;
+  std::vector<int> host_of_;             // by rank, numbered from 0
   std::unique_ptr<transport::Transport> transport_;
   std::unique_ptr<progress::Loop> loop_;
   std::unique_ptr<engine::Engine> engine_;

@@ -1,6 +1,6 @@
 // Communicator: how calls become operations of the engine, one by one or in groups, and waiting.
 #include "context/communicator.h"
-#include "schedule/catalog.h"
+#include "schedule/candidates.h"
 
 namespace nezha::context {
 
@@ -21,10 +21,10 @@ Algorithm Communicator::choose(const engine::OpRequest& request, Algorithm asked
   }
   if (config.algorithm == name_of(Algorithm::automatic)) return Algorithm::automatic;
   auto configured = parse_algorithm(config.algorithm);
-  const schedule::AlgorithmEntry* entry =
-      configured ? schedule::find_algorithm(request.collective, *configured) : nullptr;
-  if (entry == nullptr) return Algorithm::automatic;
-  return fits(entry->shape(world_size_)) ? *configured : Algorithm::automatic;
+  if (!configured) return Algorithm::automatic;
+  auto candidate = schedule::find_candidate(request.collective, *configured, world_size_,
+                                            group_->hosts.get());
+  return candidate && fits(candidate->shape) ? *configured : Algorithm::automatic;
 }
 
 Status Communicator::submit(const engine::OpRequest& request, engine::Work& work) {

@@ -51,6 +51,8 @@ struct EngineOptions {
   // What a rail is taken for until it is measured, by rail; empty: kNominalBytesPerS.
   std::vector<double> nominal_bytes_per_s = {};
   int streams_per_rail = 1;
+  // By global rank: equal for ranks that share a host. Empty: each is alone.
+  std::vector<int> host_of = {};
   // Peers get connections when they are first needed; false: all have them from the start.
   bool on_demand = false;
 
@@ -251,6 +253,7 @@ class Engine final : public transport::ConnectionEvents, public progress::LoopCl
   bool may_serve(const Group* group, const wire::FrameHeader& header) const;
   // What the ranks agree on; in `fresh` where it is not kept.
   Result<const Choice*> choice_for(Group& group, const OpRequest& request, Choice& fresh);
+  std::unique_ptr<const schedule::Hosts> hosts_of(const std::vector<int>& members) const;
   Result<schedule::Plan> plan_for(const Group& group, const OpRequest& request) const;
   Result<const schedule::Schedule*> schedule_for(Group& group, const OpRequest& request,
                                                  const schedule::Plan& plan);

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "engine/engine.h"
-#include "schedule/catalog.h"
+#include "schedule/candidates.h"
 
 namespace nezha::engine {
 namespace {
@@ -50,6 +50,7 @@ Result<schedule::Plan> Engine::plan_for(const Group& group, const OpRequest& req
   shape.world_size = group.ranks();
   shape.algorithm = request.algorithm;
   shape.file = options_.file_algorithm.get();
+  shape.hosts = group.hosts.get();
   shape.chunk_bytes_max = options_.chunk_bytes;
   shape.credit_bytes = options_.credit_bytes;
   return group.has_nodes() ? schedule::make_aggregation_plan(shape)
@@ -69,7 +70,7 @@ Result<const schedule::Schedule*> Engine::schedule_for(Group& group, const OpReq
                      ? schedule::build_aggregation(request.collective, group.tree, group.rank,
                                                    plan.held)
                      : schedule::build(request.collective, plan.algorithm, group.rank,
-                                       group.world_size(), request.root);
+                                       group.world_size(), request.root, group.hosts.get());
     if (!built) return built.status();
     size_t bytes = sizeof(schedule::Schedule);
     for (const schedule::Program& program : built->programs) {

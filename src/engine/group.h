@@ -19,6 +19,7 @@
 #include "engine/mailbox.h"
 #include "memory/area.h"
 #include "schedule/aggregation.h"
+#include "schedule/hosts.h"
 #include "schedule/plan.h"
 #include "transport/work_request.h"
 
@@ -130,6 +131,7 @@ struct Group {
   std::vector<int> rank_of_global;  // -1: not a member
   schedule::AggregationTree tree;   // empty where there are no nodes
   memory::Area* memory = nullptr;   // of all members, if they are of one host and share it
+  std::unique_ptr<const schedule::Hosts> hosts;  // of the members; null where they say nothing
   uint64_t credit_bytes = 0;
   uint64_t next_op_seq = 0;
   std::vector<std::unique_ptr<Execution>> active;  // in the order of op_seq

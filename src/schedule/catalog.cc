@@ -1,6 +1,7 @@
 #include "schedule/catalog.h"
 
 #include "schedule/algorithms/algorithms.h"
+#include "schedule/hierarchy.h"
 
 namespace nezha::schedule {
 namespace {
@@ -91,14 +92,14 @@ Status refuse(Collective collective, Algorithm algorithm) {
   for (const AlgorithmEntry& entry : kCatalog) {
     if (entry.collective == collective) known += ", " + std::string(name_of(entry.algorithm));
   }
+  for (const HierarchyEntry& entry : hierarchies()) {
+    if (entry.collective == collective) known += ", " + std::string(name_of(entry.algorithm));
+  }
   return error(Code::unsupported, "algorithm %s does not do %s; choose one of %s",
                name_of(algorithm).data(), name_of(collective).data(), known.c_str());
 }
 
-Result<Schedule> build(Collective collective, Algorithm algorithm, int rank, int world_size,
-                       int root) {
-  const AlgorithmEntry* entry = find_algorithm(collective, algorithm);
-  if (entry == nullptr) return refuse(collective, algorithm);
+Status check_place(int rank, int world_size, int root) {
   if (world_size < 1 || world_size > kWorldSizeMax) {
     return error(Code::invalid_argument, "rank %d: a world of %d ranks; it must be 1 to %d", rank,
                  world_size, kWorldSizeMax);
@@ -112,6 +113,14 @@ Result<Schedule> build(Collective collective, Algorithm algorithm, int rank, int
                  "rank %d: root %d is outside the world of %d ranks; pass 0 to %d", rank, root,
                  world_size, world_size - 1);
   }
+  return Status::ok();
+}
+
+Result<Schedule> build(Collective collective, Algorithm algorithm, int rank, int world_size,
+                       int root) {
+  const AlgorithmEntry* entry = find_algorithm(collective, algorithm);
+  if (entry == nullptr) return refuse(collective, algorithm);
+  NEZHA_RETURN_IF_ERROR(check_place(rank, world_size, root));
   return entry->build(rank, world_size, root);
 }
 

@@ -44,6 +44,9 @@ struct Shape {
   // the catalog keep to one chunk, and their plans to what that takes.
   uint32_t pair_load = 1;
   uint32_t pair_header_bytes = 0;
+  // Of compositions for hosts (hierarchy.h): the messages, each a chunk at most, that one rank sends one
+  // other over a chunk of every slice. Their windows hold whole such turns. 0: not known.
+  uint32_t pair_turn = 0;
 };
 
 struct AlgorithmEntry {
@@ -61,6 +64,9 @@ const AlgorithmEntry* find_algorithm(Collective collective, Algorithm algorithm)
 
 // `unsupported`: the algorithm does not do the collective, and these do.
 Status refuse(Collective collective, Algorithm algorithm);
+
+// `invalid_argument`: no such rank or root, or more ranks than a schedule may have.
+Status check_place(int rank, int world_size, int root);
 
 // Builds the schedule, or says why the arguments make no sense.
 Result<Schedule> build(Collective collective, Algorithm algorithm, int rank, int world_size,

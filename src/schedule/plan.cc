@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <limits>
 
-#include "schedule/catalog.h"
+#include "schedule/candidates.h"
 #include "schedule/file_algorithm.h"
 
 namespace nezha::schedule {
@@ -19,6 +19,8 @@ constexpr uint64_t kElementStep = 64;
 constexpr uint64_t kChunksMax = uint64_t{1} << 31;
 constexpr uint32_t kChunksPerRail = 4;
 constexpr uint32_t kTokensPerRank = 8;
+constexpr uint64_t kMessageHeaderBytes = 64;   // of a message, in the credit
+constexpr uint64_t kTurns = 4;          // of all slices that should be open at once
 
 uint64_t divide_up(uint64_t value, uint64_t by) { return value / by + (value % by != 0 ? 1 : 0); }
 
@@ -60,13 +62,13 @@ Algorithm choose(const PlanRequest& request, const CostTable& costs) {
   if (request.algorithm != Algorithm::automatic) return request.algorithm;
   Algorithm best = Algorithm::automatic;
   double least = std::numeric_limits<double>::infinity();
-  for (const AlgorithmEntry& entry : catalog()) {
-    if (entry.collective != request.collective) continue;
-    if (!why_left_out(entry, request).empty()) continue;
-    const double cost = estimate(entry, request, costs).total_s();
+  for (const Candidate& candidate :
+       candidates(request.collective, request.world_size, request.hosts)) {
+    if (!why_left_out(candidate, request).empty()) continue;
+    const double cost = estimate(candidate, request, costs).total_s();
     if (cost >= least) continue;
     least = cost;
-    best = entry.algorithm;
+    best = candidate.algorithm;
   }
   return best;
 }
@@ -79,7 +81,8 @@ bool is_local(const PlanRequest& request) {
 // The smallest message of an exchange is one part, and no rail needs more than two chunks of it to
 // stay busy. What circulates or passes through needs chunks on every link at once.
 uint64_t wished_chunk_bytes(uint64_t bytes, int world_size, const Shape& shape, uint64_t rails) {
-  if (shape.exchanges) {
+  const bool circulates = !shape.exchanges || (shape.pair_turn > 0 && shape.slices > 1);
+  if (!circulates) {
     const uint64_t smallest = shape.parts * kMessageBytesMin;
     return std::max({divide_up(bytes, 2 * rails), smallest, kChunkBytesMin});
   }
@@ -91,7 +94,10 @@ uint64_t wished_chunk_bytes(uint64_t bytes, int world_size, const Shape& shape, 
 uint64_t pair_limit(const PlanRequest& request, const Shape& shape) {
   if (!shape.exchanges) return request.credit_bytes;
   const uint64_t headers = std::min<uint64_t>(shape.pair_header_bytes, request.credit_bytes);
-  return (request.credit_bytes - headers) / shape.pair_load;
+  const uint64_t most = (request.credit_bytes - headers) / shape.pair_load;
+  if (shape.pair_turn == 0) return most;
+  const uint64_t message = request.credit_bytes / (kTurns * shape.pair_turn);
+  return std::min(most, std::max(message, kMessageHeaderBytes + kChunkBytesMin) - kMessageHeaderBytes);
 }
 
 uint64_t chunk_elements(const PlanRequest& request, const Shape& shape, const CostTable& costs) {
@@ -109,18 +115,30 @@ uint64_t chunk_elements(const PlanRequest& request, const Shape& shape, const Co
 // its credit (verifier.h, credit_needed).
 uint64_t window(const PlanRequest& request, const Shape& shape, uint64_t chunk_bytes) {
   if (!shape.exchanges) return static_cast<uint64_t>(request.world_size) * kTokensPerRank;
+  if (shape.pair_turn > 0) {
+    const uint64_t turns = request.credit_bytes / (shape.pair_turn * (chunk_bytes + kMessageHeaderBytes));
+    if (turns > 0) return turns * shape.slices;
+  }
   const uint64_t pair_bytes = shape.pair_load * chunk_bytes + shape.pair_header_bytes;
   return request.credit_bytes / std::max<uint64_t>(1, pair_bytes);
 }
 
-std::string line(const AlgorithmEntry& entry, const PlanRequest& request, const CostTable& costs) {
-  const CostTerms terms = entry.cost(request.world_size);
+std::string line(const Candidate& candidate, const PlanRequest& request, const CostTable& costs) {
+  const HostTerms& terms = candidate.terms;
   char text[256];
   std::snprintf(text, sizeof text,
                 "  %-18s %12.1f us  %6.1f steps  %6.2f x bytes  %6.2f x reduced  ",
-                name_of(entry.algorithm).data(), 1e6 * estimate(entry, request, costs).total_s(),
+                name_of(candidate.algorithm).data(),
+                1e6 * estimate(candidate, request, costs).total_s(),
                 terms.steps, terms.bytes_factor, terms.reduce_factor);
-  return text + std::string(entry.summary) + "\n";
+  std::string inside;
+  if (request.hosts != nullptr && request.hosts->is_mixed()) {
+    char more[64];
+    std::snprintf(more, sizeof more, "(inside %5.1f steps  %5.2f x bytes)  ", terms.inside_steps,
+                  terms.inside_bytes);
+    inside = more;
+  }
+  return text + inside + std::string(candidate.summary) + "\n";
 }
 
 }  // namespace
@@ -133,10 +151,15 @@ Result<Plan> make_plan(const PlanRequest& request, const CostTable& costs, int w
   NEZHA_RETURN_IF_ERROR(check(request, costs, world_size_max));
   Plan plan;
   plan.algorithm = choose(request, costs);
-  const AlgorithmEntry* entry = find_algorithm(request.collective, plan.algorithm);
-  const bool is_own = plan.algorithm == Algorithm::file && request.file != nullptr;
-  if (entry == nullptr && !is_own) return refuse(request.collective, plan.algorithm);
-  const Shape shape = is_own ? request.file->shape : entry->shape(request.world_size);
+  Shape shape;
+  if (plan.algorithm == Algorithm::file && request.file != nullptr) {
+    shape = request.file->shape;
+  } else {
+    auto candidate =
+        find_candidate(request.collective, plan.algorithm, request.world_size, request.hosts);
+    if (!candidate) return candidate.status();
+    shape = candidate->shape;
+  }
   plan.geometry = shape.geometry;
   plan.lengths = request.lengths;
   plan.local = is_local(request);
@@ -192,30 +215,6 @@ Result<Plan> make_aggregation_plan(const PlanRequest& request) {
   return plan;
 }
 
-Estimate estimate(const AlgorithmEntry& entry, const PlanRequest& request, const CostTable& costs) {
-  const CostTerms terms = entry.cost(request.world_size);
-  const auto bytes = static_cast<double>(bytes_of(request));
-  const bool whole = bytes_of(request) <= kUndividedBytesMax;
-  const double rate = whole ? costs.rail_bytes_per_s : costs.rate_bytes_per_s;
-  return {terms.steps * costs.latency_s,
-          terms.bytes_factor * bytes / (rate * terms.link_use),
-          terms.reduce_factor * bytes / costs.reduce_bytes_per_s};
-}
-
-std::string_view why_left_out(const AlgorithmEntry& entry, const PlanRequest& request) {
-  const Shape shape = entry.shape(request.world_size);
-  if (shape.bits_follow_chunks) return "its bits change with the size of the chunks";
-  if (shape.geometry == Geometry::block_parts && bytes_of(request) > request.chunk_bytes_max) {
-    return "it moves runs of blocks in one message, and this would be longer than a chunk";
-  }
-  const bool is_reduce = request.collective == Collective::all_reduce;
-  if (is_reduce && request.count < static_cast<uint64_t>(request.world_size) &&
-      entry.algorithm != Algorithm::recursive_doubling) {
-    return "there are fewer elements than ranks";
-  }
-  return {};
-}
-
 std::string explain(const PlanRequest& request, const CostTable& costs) {
   const Result<Plan> plan = make_plan(request, costs);
   if (!plan) return plan.status().to_string() + "\n";
@@ -228,8 +227,15 @@ std::string explain(const PlanRequest& request, const CostTable& costs) {
                 1e6 * costs.latency_s, 1e-9 * costs.rate_bytes_per_s,
                 1e-9 * costs.reduce_bytes_per_s);
   std::string text = head;
-  for (const AlgorithmEntry& entry : catalog()) {
-    if (entry.collective == request.collective) text += line(entry, request, costs);
+  if (request.hosts != nullptr && request.hosts->is_mixed()) {
+    std::snprintf(head, sizeof head, "on %d hosts of up to %d ranks (inside %.1f us, %.3f GB/s a rank); "
+                  "x bytes: of the busiest host\n", request.hosts->hosts(), request.hosts->most_ranks(),
+                  1e6 * costs.inside_latency_s, 1e-9 * costs.inside_bytes_per_s);
+    text += head;
+  }
+  for (const Candidate& candidate :
+       candidates(request.collective, request.world_size, request.hosts)) {
+    text += line(candidate, request, costs);
   }
   const bool is_own = plan.value().algorithm == Algorithm::file;
   const bool is_given = request.algorithm != Algorithm::automatic;

@@ -15,8 +15,8 @@
 
 namespace nezha::schedule {
 
-struct AlgorithmEntry;  // catalog.h
-struct FileAlgorithm;   // file_algorithm.h
+struct FileAlgorithm;  // file_algorithm.h
+class Hosts;           // hosts.h
 
 // Nominal constants of the group, the same on all ranks: they follow from what all of them published at
 // start-up (rails: the fewest that a rank has; rates: those of rank 0's rails).
@@ -26,6 +26,8 @@ struct CostTable {
   double rate_bytes_per_s = 125e6;   // sum over the rails
   double reduce_bytes_per_s = 4e9;   // one core, incoming bytes
   double rail_bytes_per_s = 125e6;   // the fastest rail's: operations that stay whole have that
+  double inside_latency_s = 10e-6;   // one message between two ranks of a host
+  double inside_bytes_per_s = 2e9;   // of one rank, to others of its host
 };
 
 struct PlanRequest {
@@ -37,6 +39,7 @@ struct PlanRequest {
   int world_size = 1;
   Algorithm algorithm = Algorithm::automatic;  // or the user's choice
   const FileAlgorithm* file = nullptr;         // of Algorithm::file, which does the operation
+  const Hosts* hosts = nullptr;                // of these ranks; null: they say nothing
   uint64_t chunk_bytes_max = 256 * 1024;
   uint64_t credit_bytes = 8 * 1024 * 1024;     // unacknowledged bytes allowed per pair of ranks
 };
@@ -73,20 +76,6 @@ Result<Plan> make_plan(const PlanRequest& request, const CostTable& costs, int w
 // held: their ranks keep a copy. `world_size`: without the nodes. Errors as of make_plan.
 inline constexpr uint64_t kUnheldBytesMax = 16 * 1024;
 Result<Plan> make_aggregation_plan(const PlanRequest& request);
-
-// Predicted seconds of one algorithm: alpha x steps + beta x bytes + gamma x reduced bytes
-// (Thakur, Rabenseifner, Gropp 2005, section 3).
-struct Estimate {
-  double latency_s = 0;
-  double transfer_s = 0;
-  double reduce_s = 0;
-
-  double total_s() const { return latency_s + transfer_s + reduce_s; }
-};
-Estimate estimate(const AlgorithmEntry& entry, const PlanRequest& request, const CostTable& costs);
-
-// Why make_plan leaves a row of the catalog out where nobody names its algorithm; empty: it does not.
-std::string_view why_left_out(const AlgorithmEntry& entry, const PlanRequest& request);
 
 // The comparison a person can read: every candidate with its terms, and the choice.
 std::string explain(const PlanRequest& request, const CostTable& costs);

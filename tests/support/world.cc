@@ -92,6 +92,10 @@ World::World(const WorldOptions& options) : comms_(static_cast<size_t>(options.r
       context::ContextRequest request = request_of(rank, options.ranks, store, options.rails);
       request.timeout_s = options.timeout_s;
       request.config += options.config;
+      if (!options.hosts.empty()) {
+        const int host = options.hosts[static_cast<size_t>(rank)];
+        request.config += "host_id=host " + std::to_string(host) + "\n";
+      }
       auto comm = join(request);
       if (comm) comms_[static_cast<size_t>(rank)] = std::move(*comm);
       outcomes[static_cast<size_t>(rank)] = comm.status();

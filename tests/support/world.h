@@ -24,6 +24,7 @@ struct WorldOptions {
   int rails = 1;                 // at most 8
   std::string config = "";       // further "key=value" lines
   double timeout_s = kPatience_s / 2;
+  std::vector<int> hosts = {};   // by rank, a number of its host; empty: all are on this one
 };
 
 // "hash://NAME" that no other world of this process has.

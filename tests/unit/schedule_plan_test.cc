@@ -5,7 +5,7 @@
 #include <limits>
 #include <string>
 
-#include "schedule/catalog.h"
+#include "schedule/candidates.h"
 #include "schedule/chunk_map.h"
 #include "schedule/plan.h"
 
@@ -265,7 +265,9 @@ TEST(Plan, FingerprintTellsEveryFieldApart) {
 
 TEST(Estimate, IsLatencyForShortAndBytesForLongMessages) {
   const auto of = [](Algorithm algorithm, uint64_t bytes) {
-    return estimate(*find_algorithm(Collective::all_reduce, algorithm), request(bytes), two_gigabit());
+    const PlanRequest asked = request(bytes);
+    return estimate(*find_candidate(asked.collective, algorithm, asked.world_size, nullptr), asked,
+                    two_gigabit());
   };
   EXPECT_NEAR(of(Algorithm::recursive_doubling, 4).total_s(), 60e-6, 1e-6);
   const Estimate ring = of(Algorithm::ring, 64 * kMebi);
@@ -276,7 +278,7 @@ TEST(Estimate, IsLatencyForShortAndBytesForLongMessages) {
 
 TEST(Estimate, SaysWhyARowIsLeftOut) {
   const auto why = [](Collective collective, Algorithm algorithm, const PlanRequest& asked) {
-    return why_left_out(*find_algorithm(collective, algorithm), asked);
+    return why_left_out(*find_candidate(collective, algorithm, asked.world_size, nullptr), asked);
   };
   EXPECT_TRUE(why(Collective::all_reduce, Algorithm::ring, request(kMebi)).empty());
   EXPECT_FALSE(why(Collective::all_reduce, Algorithm::ring, request(4)).empty());

@@ -1,4 +1,4 @@
-"""Builds a lab and runs specs in it: one process a node, samples back over rank 0's output.
+"""Builds a lab and runs specs in it: a process for each rank, samples back over rank 0's output.
 
 Owner: the process that prints. Every process started here ends here, whatever happens.
 """
@@ -36,7 +36,7 @@ class BenchLab:
     """A lab in which specs are run one after the other. A context manager."""
 
     def __init__(self, nodes: int, rails: Sequence[str], **lab_options: Any) -> None:
-        """lab_options: of Lab; without `shaping` each size is measured as honesty.choose() says."""
+        """lab_options: of Lab, such as ranks_per_node; without `shaping` each size is measured as honesty.choose() says."""
         self._fixed: Optional[str] = lab_options.get("shaping")
         self.lab = Lab(nodes=nodes, rails=list(rails), **lab_options)
         self.nodes = nodes
@@ -84,7 +84,7 @@ class BenchLab:
         self, spec: BenchSpec, progress: Optional[Progress] = None,
         one_rail: Optional[int] = None, apart: bool = True,
     ) -> List[Sample]:
-        """Runs `spec` on all nodes, on one rail only where asked; apart: as launch(). BenchError."""
+        """Runs `spec` on all ranks, on one rail only where asked; apart: as launch(). BenchError."""
         return self.shaped(spec, lambda part: self._run(part, progress, one_rail, apart))
 
     def measured(self, spec: BenchSpec) -> List[Measured]:
@@ -127,13 +127,14 @@ class BenchLab:
              one_rail: Optional[int], apart: bool) -> List[Sample]:
         spec_path = self.write_spec(spec)
         command = [sys.executable, "-m", "nezha.bench.worker", str(spec_path)]
-        environments = [self.lab.rank_env(node) for node in range(self.nodes)]
+        ranks = range(self.lab.ranks)
+        environments = [self.lab.rank_env(rank) for rank in ranks]
         if one_rail is not None:
-            for node, environment in enumerate(environments):
-                environment["NEZHA_RAILS"] = self.rail_filter(node, one_rail)
+            for rank, environment in enumerate(environments):
+                environment["NEZHA_RAILS"] = self.rail_filter(self.lab.node_of(rank), one_rail)
                 if self.lab.state.rail_kinds[one_rail] != "agg":
                     environment["NEZHA_AGGREGATOR"] = ""
-        return self.launch(list(enumerate([command] * self.nodes)), environments, progress,
+        return self.launch([(self.lab.node_of(rank), command) for rank in ranks], environments, progress,
                            patience_for(spec), apart=apart and spec.cores is None)
 
     def rail_filter(self, node: int, rail: int) -> str:

@@ -12,7 +12,7 @@ import gc
 import math
 import os
 import time
-from typing import Callable, Iterator, List, Optional, Tuple
+from typing import Callable, Iterator, List, Optional, Set, Tuple
 
 import numpy as np
 
@@ -66,6 +66,7 @@ def _measure_size(comm: Comm, spec: BenchSpec, size: int) -> Sample:
         cpu_s=float(totals[1]),
         rails=_rails(comm, spec, (rails_before, rails_after), (wire_before, wire_after)),
         cores=int(_combine(comm, np.array([float(len(os.sched_getaffinity(0)))]), "min")[0]),
+        hosts=len(_hosts(comm)),
     )
 
 
@@ -145,11 +146,17 @@ def _all_rails(comm: Comm) -> List[RailCount]:
     return rails
 
 
+def _hosts(comm: Comm) -> Set[int]:
+    """The numbers of the hosts that have ranks; empty where the library does not know."""
+    return set(comm.stats().get("host_of", ()))
+
+
 def _rails(
     comm: Comm, spec: BenchSpec, rails: Tuple[list, list], wire: Tuple[dict, dict]
 ) -> List[RailSample]:
     """This size's traffic per rail, summed over ranks. Rails are matched by name or position."""
-    own = list(_own_rails(spec, rails, wire))
+    shared = 0 < len(_hosts(comm)) < comm.world_size
+    own = list(_own_rails(spec, rails, wire, shared))
     length = int(_combine(comm, np.array([float(len(own))]), "max")[0])
     if length == 0:
         return []
@@ -164,16 +171,16 @@ def _rails(
 
 
 def _own_rails(
-    spec: BenchSpec, rails: Tuple[list, list], wire: Tuple[dict, dict]
+    spec: BenchSpec, rails: Tuple[list, list], wire: Tuple[dict, dict], shared: bool
 ) -> Iterator[RailSample]:
     """This rank's rails. Several rails on one device cannot be told apart on the wire, nor can ranks
-    on one loopback."""
+    on one loopback, or on one host (shared)."""
     before = {rail["name"]: rail["bytes_sent"] for rail in rails[0]}
     devices = [rail["device"] for rail in rails[1]]
     for rail in sorted(rails[1], key=lambda entry: entry["name"]):
         device = rail["device"]
-        countable = (devices.count(device) == 1 and device != "lo" and device in wire[0]
-                     and device in wire[1])
+        countable = (not shared and devices.count(device) == 1 and device != "lo"
+                     and device in wire[0] and device in wire[1])
         yield RailSample(
             name=rail["name"],
             device=device,

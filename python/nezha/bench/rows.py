@@ -16,7 +16,7 @@ SCHEMA_NOTE = (
     "sizes and bytes in bytes; *_us in microseconds; *_gbps in gigabits (1e9 bits) per second; "
     "GB is 1e9 bytes; time_us is the median over launches of the median over operations of the "
     "slowest rank's time; p50_us and p99_us are over the operations of all launches; limit_us = "
-    "bus factor x size / sum of raw rail rates (of an all_reduce, the rate towards an aggregation node "
+    "bus factor of the hosts x size / sum of raw rail rates of a host (of an all_reduce, the rate towards an aggregation node "
     "counts bus factor times); of_limit = limit_us / time_us; rails[].bytes is "
     "the average sent per operation by all ranks together, as the library counts it for nezha "
     "and as the interfaces count it for peers; cores_given is the smallest number of processors that a "
@@ -65,10 +65,15 @@ def _row(spec: BenchSpec, samples: Sequence[Sample], library: str) -> Row:
 
 
 def _limit(collective: str, sample: Sample) -> Optional[float]:
-    """Least time, in seconds. A device that leads to the aggregation node is best used that way alone."""
+    """Least time, in seconds, in which hosts can carry it between them. A device that leads to the
+    aggregation node is best used that way alone."""
+    hosts = sample.hosts or sample.ranks
     node = next((rail for rail in sample.rails if rail.transport == "agg"), None)
-    rates = [rail.rate for rail in sample.rails if node is None or rail.device != node.device]
-    return limit_seconds(collective, sample.ranks, sample.size, rates, node.rate if node else None)
+    rates = [rail.rate for rail in sample.rails if node is None or rail.device != node.device
+             if hosts == sample.ranks or rail.transport != "shm"]
+    # Of all_to_all, every rank of a host has a vector of its own for the others.
+    size = sample.size * (sample.ranks // hosts if collective == "all_to_all" else 1)
+    return limit_seconds(collective, hosts, size, rates, node.rate if node else None)
 
 
 def _cores_used(samples: Sequence[Sample]) -> Optional[float]:

@@ -32,6 +32,7 @@ class Request:
 
     spec: BenchSpec
     nodes: int = 4
+    ranks_per_node: int = 1
     rails: List[str] = field(default_factory=lambda: ["1gbit", "1gbit"])
     one_rail: Optional[int] = None
     launches: int = 1
@@ -101,9 +102,12 @@ def run_in_world(request: Request, step: Step) -> Optional[Report]:
 
 def run_in_lab(request: Request, step: Step) -> Report:
     """Builds a lab, measures Nezha, its single rails and the peers in it, removes the lab."""
+    if request.peers and request.ranks_per_node > 1:
+        raise BenchError("--compare measures one rank a node: leave --ranks-per-node out")
     if request.peers and request.cores_per_rail is not None:
         raise BenchError("--cores-per-rail limits Nezha's ranks only: leave --compare out")
-    with BenchLab(request.nodes, request.rails, **request.lab_options) as lab:
+    with BenchLab(request.nodes, request.rails, ranks_per_node=request.ranks_per_node,
+                  **request.lab_options) as lab:
         spec = replace(request.spec, rates=lab.rates())
         rails = len(request.rails) if request.one_rail is None else 1
         if request.cores_per_rail is not None:
@@ -126,7 +130,7 @@ def run_in_lab(request: Request, step: Step) -> Report:
             short = _short(replace(spec, cores=None))
             samples = lab.run(short, step("all cores", len(spec.sizes)), request.one_rail,
                               apart=False)
-            _add_cores(report, facts(request.cores_per_rail, rails, request.nodes),
+            _add_cores(report, facts(request.cores_per_rail, rails, lab.lab.ranks),
                        make_rows(short, [samples]))
         return report
 
@@ -179,7 +183,8 @@ def _report(
     rows = make_rows(spec, launches)
     document: Dict[str, Any] = {
         "config": {
-            "schema": SCHEMA_NOTE, "collective": spec.collective, "ranks": request.nodes,
+            "schema": SCHEMA_NOTE, "collective": spec.collective,
+            "ranks": request.nodes * request.ranks_per_node, "ranks_per_node": request.ranks_per_node,
             "rails": request.rails, "one_rail": request.one_rail, "type": spec.dtype,
             "redop": spec.op if spec.collective in REDUCTIONS else "none",
             "in_place": spec.in_place, "algorithm": spec.algorithm,

@@ -65,6 +65,7 @@ class Sample(Result):
     cpu_s: float  # processor seconds of all ranks during the timed operations
     rails: List[RailSample] = field(default_factory=list)
     cores: int = 0  # that a rank might use, the smallest number of all ranks; 0: not known
+    hosts: int = 0  # that have the ranks; 0: not known, and taken for as many
 
     @property
     def label(self) -> str:

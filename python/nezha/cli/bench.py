@@ -59,6 +59,9 @@ _CHECK = _option(1, "-c", "--check", min=0, help="Checked operations a size.")
 _ROOT = _option(0, "--root", min=0, help="Root of broadcast, reduce, gather, scatter.")
 _NODES = _option(None, "--nodes", min=1,
                  help="Nodes of the lab to build (default: 4; in a launched world none is built).")
+_RANKS_PER_NODE = _option(None, "--ranks-per-node", min=1, help="Ranks on each node of the lab "
+                          "(default: 1).")
+_FLAT = _option(False, "--flat", help="Collectives as if every rank were a host (hierarchy=off), to compare.")
 _RATES = _option("1gbit,1gbit", "--rates",
                  help="One for each rail of the lab; ofi:1gbit for one used through libfabric; "
                  "agg:1gbit for one with an aggregation node; ofi:shm.")
@@ -85,7 +88,7 @@ def _spec(collective: str, given: Dict[str, Any], config: Dict[str, str]) -> Ben
                       given["factor"], itemsize(dtype))
     numpy_dtype(dtype)
     if collective in REDUCTIONS:
-        Reference(dtype, given["op"], given["nodes"] or 4, 0)
+        Reference(dtype, given["op"], (given["nodes"] or 4) * (given["ranks_per_node"] or 1), 0)
     return BenchSpec(
         sizes=sizes if collective != "barrier" else [0], collective=collective, dtype=dtype,
         op=given["op"], iterations=given["iterations"], warmup=given["warmup"],
@@ -106,10 +109,13 @@ def _run(collective: str, context: typer.Context, given: Dict[str, Any]) -> None
         config = settings(given["config"], bench_options.taken(given, in_lab))
         if given["policy"] is not None:
             config["policy"] = given["policy"]
+        if given["flat"]:
+            config["hierarchy"] = "off"
         request = Request(
             _spec(collective, given, config), nodes=given["nodes"] or 4,
-            rails=rates.read(given["rates_text"]), one_rail=given["one_rail"], gain=given["gain"],
-            launches=given["launches"], peers=parse_peers(given["compare"] or ""),
+            ranks_per_node=given["ranks_per_node"] or 1, rails=rates.read(given["rates_text"]),
+            one_rail=given["one_rail"], gain=given["gain"], launches=given["launches"],
+            peers=parse_peers(given["compare"] or ""),
             torch_python=given["torch_python"], cores_per_rail=given["cores_per_rail"])
     with console.one_line("bench", BenchError, LabError, Error, ValueError, code=FOUND):
         status = _perform(request, in_lab, given["json_to"], given["plot_to"])
@@ -123,7 +129,8 @@ def _command(collective: str) -> Callable[..., None]:
         context: typer.Context, minbytes: str = _MIN, maxbytes: str = _MAX, factor: int = _FACTOR,
         iterations: Optional[int] = _ITERATIONS, warmup: Optional[int] = _WARMUP,
         datatype: str = _DTYPE, op: str = _OP, check: int = _CHECK, root: int = _ROOT,
-        nodes: Optional[int] = _NODES, rates_text: str = _RATES, policy: Optional[str] = _POLICY,
+        nodes: Optional[int] = _NODES, ranks_per_node: Optional[int] = _RANKS_PER_NODE,
+        flat: bool = _FLAT, rates_text: str = _RATES, policy: Optional[str] = _POLICY,
         one_rail: Optional[int] = _ONE_RAIL, algorithm: Optional[str] = _ALGORITHM,
         gain: bool = _GAIN, launches: int = _LAUNCHES, in_place: bool = _IN_PLACE,
         compare: Optional[str] = _COMPARE, torch_python: Optional[str] = _TORCH,

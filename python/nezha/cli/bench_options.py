@@ -44,6 +44,7 @@ def check_in_world(world: Launched, options: Mapping[str, str], given: Mapping[s
            "start nezha bench without a launcher for a lab of its own")
     reasons = {
         "nodes": f"its ranks are there already; leave it out, or {lab}",
+        "ranks_per_node": f"its ranks are where they are; leave it out, or {lab}",
         "rates_text": "the hosts' own rails are measured; choose among them with NEZHA_RAILS or --config "
                  f"rails=..., or {lab}",
         "compare": f"other libraries are measured in a lab; {lab}"}
@@ -59,6 +60,8 @@ def taken(given: Mapping[str, Any], in_lab: bool) -> Dict[str, str]:
     found: Dict[str, str] = {}
     if given["policy"] is not None:
         found["policy"] = f"--policy {given['policy']} sets it"
+    if given["flat"]:
+        found["hierarchy"] = "--flat sets it"
     if given["cores_per_rail"] is not None:
         found["cpu_affinity"] = "--cores-per-rail sets it"
     if in_lab:

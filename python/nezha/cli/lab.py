@@ -32,6 +32,8 @@ def up(nodes: int = typer.Option(4, "--nodes", "-n", help="Hosts."),
                                       help="One for each rail: 1gbit, 500mbit, none; ofi:1gbit "
                                       "for one used through libfabric; agg:1gbit for one with an "
                                       "aggregation node at its switch; ofi:shm."),
+       ranks_per_node: int = typer.Option(1, "--ranks-per-node", min=1,
+                                          help="Ranks that `exec all` and `nezha run` start on each."),
        name: str = _NAME,
        mtu: int = typer.Option(1500, "--mtu", help="Of every rail, bytes."),
        congestion_control: str = typer.Option("cubic", "--congestion-control", "-c"),
@@ -53,7 +55,8 @@ def up(nodes: int = typer.Option(4, "--nodes", "-n", help="Hosts."),
         lab = labs.Lab(nodes, rails, name=name, mtu=mtu,
                        congestion_control=congestion_control, shaping=shaping,
                        queue_ms=queue_ms, burst=burst,
-                       mode=mode, agg_tree=agg_tree, persist=True).up()
+                       mode=mode, agg_tree=agg_tree, persist=True,
+                       ranks_per_node=ranks_per_node).up()
         typer.echo(f"lab {name!r} is up ({lab.mode}): {nodes} nodes, rails {', '.join(lab.rails())}, "
                    f"congestion control {lab.state.congestion_control or 'as on the host'}")
         for each in lab.state.aggregators:
@@ -77,23 +80,24 @@ def down(name: str = _NAME,
 def exec(node: str = typer.Argument(..., help="Number of a node, or 'all'."),
          command: List[str] = typer.Argument(..., metavar="COMMAND"),
          name: str = _NAME) -> None:
-    """Run a command on one node, or on all at once as ranks of one world.
+    """Run a command on one node, or on all at once as the ranks of one world.
 
-    With `all` each process gets RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and NEZHA_RAILS. The exit
-    code is that of the first node that failed: 128 + signal when it was killed, 127 when the command
-    could not be started. 125: Nezha itself failed, or the command line makes no sense.
+    With `all` each process gets RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT and NEZHA_RAILS.
+    The exit code is that of the first rank that failed: 128 + signal when it was killed, 127 when the
+    command could not be started. 125: Nezha itself failed, or the command line makes no sense.
     """
     with _one_line_errors(OURS):
         lab = labs.Lab.attach(name)
         if node != "all" and not node.isdigit():
             raise labs.LabError(f"node {node!r}: want a number or 'all'")
-        wanted = range(len(lab)) if node == "all" else [int(node)]
         children = []
         code = 0
         try:
-            for each in wanted:
-                env = lab.rank_env(each) if node == "all" else {}
-                children.append(lab.popen(each, command, env=env))
+            if node == "all":
+                for rank in range(lab.ranks):
+                    children.append(lab.popen(lab.node_of(rank), command, env=lab.rank_env(rank)))
+            else:
+                children.append(lab.popen(int(node), command))
             for child in children:
                 code = code or child.wait()
         except OSError as error:

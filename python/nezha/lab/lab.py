@@ -22,7 +22,8 @@ from .capability import MODES, capabilities
 from .capacity import Capacity, measure as measure_capacity
 from .errors import LabError
 from .shaping import BULK, KINDS
-from .spec import Node, Rail, RateLike, format_rail, normal_nodes, normal_rails, parse_rate
+from .spec import (MAX_RANKS_PER_NODE, Node, Rail, RateLike, format_rail, normal_nodes, normal_rails,
+                   parse_rate)
 
 _counter = iter(range(1 << 30))
 
@@ -41,7 +42,7 @@ class Lab:
     shaping: "bulk", for little processor time, or "exact", for operations under a few MB; see
     shaping.py. queue_ms: how long a full port queue takes to drain. burst: bytes of bucket, None =
     chosen from each rate. mode: None = the best of root, userns, loopback that is allowed here.
-    persist: the lab stays when this process ends.
+    ranks_per_node: of a world that fills the lab. persist: the lab stays when this process ends.
     """
 
     def __init__(self, nodes: Union[int, Sequence[Node]] = 4,
@@ -50,7 +51,8 @@ class Lab:
                  congestion_control: Optional[str] = "cubic", shaping: str = BULK,
                  queue_ms: float = 10.0,
                  burst: Optional[int] = None, mode: Optional[str] = None,
-                 agg_tree: Optional[str] = None, persist: bool = False) -> None:
+                 agg_tree: Optional[str] = None, persist: bool = False,
+                 ranks_per_node: int = 1) -> None:
         if mode is not None and mode not in MODES:
             raise LabError(f"mode {mode!r}: want one of {', '.join(MODES)}")
         if shaping not in KINDS:
@@ -59,6 +61,9 @@ class Lab:
             raise LabError(f"queue of {queue_ms} ms: want 0.1 to 10000")
         if burst is not None and not 2000 <= burst <= 1 << 30:
             raise LabError(f"burst of {burst} bytes: want 2000 to 2^30, or none to choose it")
+        if not 1 <= ranks_per_node <= MAX_RANKS_PER_NODE:
+            raise LabError(f"{ranks_per_node} ranks on a node: want 1 to {MAX_RANKS_PER_NODE}")
+        self._ranks_per_node = ranks_per_node
         self._rails = normal_rails(rails)
         self._nodes = normal_nodes(nodes, len(self._rails))
         self.name = state.check_name(name or f"p{os.getpid()}-{next(_counter)}")
@@ -151,7 +156,8 @@ class Lab:
             master_port=layout.master_port(mode),
             nodes=nodes, aggregators=aggregators.plan(
                 rails, nodes, self._agg_tree, loopback,
-                lambda role: layout.netns_path(self.name, role)))
+                lambda role: layout.netns_path(self.name, role)),
+            ranks_per_node=self._ranks_per_node)
 
     def _guard(self) -> None:
         self._guardian = guardian.start(self.name)
@@ -213,10 +219,19 @@ class Lab:
         return [format_rail(kind, rate)
                 for kind, rate in zip(self.state.rail_kinds, self.state.rail_rates)]
 
-    def rank_env(self, node: int) -> Dict[str, str]:
-        """Environment of rank `node` in a world of one rank a node; see process.rank_env."""
-        self._node(node)
-        return process.rank_env(self.state, node)
+    @property
+    def ranks(self) -> int:
+        """Number of ranks of a world that fills the lab."""
+        return len(self) * self.state.ranks_per_node
+
+    def node_of(self, rank: int) -> int:
+        """The node of rank `rank` of such a world."""
+        return rank // self.state.ranks_per_node
+
+    def rank_env(self, rank: int) -> Dict[str, str]:
+        """Environment of rank `rank` of such a world; see process.rank_env."""
+        self._node(self.node_of(rank))
+        return process.rank_env(self.state, rank)
 
     def status(self) -> Dict[str, Any]:
         """Rates, queues, buckets, counters and faults of every port, for people and programs."""

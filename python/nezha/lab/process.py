@@ -39,14 +39,17 @@ def node_env(lab: LabState, node: int) -> Dict[str, str]:
     return env
 
 
-def rank_env(lab: LabState, node: int) -> Dict[str, str]:
-    """node_env() and what makes the process rank `node` of a world with one rank a node."""
+def rank_env(lab: LabState, rank: int) -> Dict[str, str]:
+    """node_env() and what makes the process rank `rank` of a world with the lab's ranks on every node,
+    those of node 0 first."""
+    node, local_rank = divmod(rank, lab.ranks_per_node)
     return {
         "NEZHA_RAILS": rail_filter(lab, node),
         **node_env(lab, node),
-        "RANK": str(node),
-        "WORLD_SIZE": str(len(lab.nodes)),
-        "LOCAL_RANK": "0",
+        "RANK": str(rank),
+        "WORLD_SIZE": str(len(lab.nodes) * lab.ranks_per_node),
+        "LOCAL_RANK": str(local_rank),
+        "LOCAL_WORLD_SIZE": str(lab.ranks_per_node),
         "MASTER_ADDR": lab.nodes[0].ctl,
         "MASTER_PORT": str(lab.master_port),
         "NEZHA_SECRET_FILE": state.key_path(lab.name),

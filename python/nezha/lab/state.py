@@ -93,6 +93,7 @@ class LabState:
     nodes: List[NodeState] = field(default_factory=list)
     aggregators: List[AggregatorState] = field(default_factory=list)  # the root first
     filters: List[str] = field(default_factory=list)  # the switch's rules, in order: see filters.py
+    ranks_per_node: int = 1
 
     @staticmethod
     def from_json(data: Dict[str, Any]) -> "LabState":

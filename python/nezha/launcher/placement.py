@@ -48,18 +48,18 @@ def on_this_host(count: int, command: Sequence[str], extra: Mapping[str, str]) -
 
 
 def in_lab(name: str, count: int, command: Sequence[str], extra: Mapping[str, str]) -> List[Rank]:
-    """Ranks on the nodes of a lab that is up, in turn; count = 0: one a node."""
+    """Ranks on the nodes of a lab that is up, in turn; count = 0: as many as the lab is for."""
     from nezha.lab import Lab, LabError
 
     try:
         lab = Lab.attach(name)
         nodes = len(lab)
-        count = count or nodes
+        count = count or lab.ranks
         extra = _with_secret(extra)
         ranks = []
         for rank in range(count):
             node = rank % nodes
-            env = lab.rank_env(node)
+            env = lab.rank_env(node * lab.state.ranks_per_node)
             local_size = (count - node + nodes - 1) // nodes
             env.update(_identity(rank, count, rank // nodes, local_size, env["MASTER_ADDR"],
                                  int(env["MASTER_PORT"])))

@@ -47,7 +47,8 @@ Status check_barrier(const SliceLinks& links, const Flow& flow) {
   return Status::ok();
 }
 
-void measure(const SliceLinks& links, int rank, Proof& proof) {
+// `turn`: by peer, what the rank sent it in earlier slices.
+void measure(const SliceLinks& links, int rank, std::vector<double>& turn, Proof& proof) {
   std::vector<double> sent(links.ranks.size(), 0);
   std::vector<double> scratch(links.ranks.size(), 0);
   const Program& program = links.program(rank);
@@ -69,6 +70,10 @@ void measure(const SliceLinks& links, int rank, Proof& proof) {
     received_before |= receives_now;
   }
   proof.pair_load = std::max(proof.pair_load, *std::max_element(sent.begin(), sent.end()));
+  for (size_t peer = 0; peer < sent.size(); ++peer) {
+    turn[peer] += sent[peer];
+    proof.pair_turn = std::max(proof.pair_turn, turn[peer]);
+  }
   proof.pair_scratch =
       std::max(proof.pair_scratch, *std::max_element(scratch.begin(), scratch.end()));
   proof.rounds = std::max(proof.rounds, program.round_count());
@@ -85,7 +90,9 @@ Result<Proof> verify(std::span<const Schedule> ranks, const StepLines* lines) {
   Result<Contract> contract = Contract::of(ranks);
   if (!contract) return contract.status();
   Proof proof;
+  proof.slices = ranks[0].slices();
   ExpressionTable table;
+  std::vector<std::vector<double>> turns(ranks.size(), std::vector<double>(ranks.size(), 0));
   for (uint32_t slice = 0; slice < ranks[0].slices(); ++slice) {
     Result<SliceLinks> links = link(ranks, slice, lines);
     if (!links) return links.status();
@@ -96,14 +103,16 @@ Result<Proof> verify(std::span<const Schedule> ranks, const StepLines* lines) {
                                      : check_outputs(*links, *contract, flow, table));
     for (int rank = 0; rank < links->world_size(); ++rank) {
       NEZHA_RETURN_IF_ERROR(check_hazards(*links, *contract, flow, rank));
-      measure(*links, rank, proof);
+      measure(*links, rank, turns[static_cast<size_t>(rank)], proof);
     }
   }
   return proof;
 }
 
 double credit_needed(const Proof& proof, uint32_t window) {
-  return proof.consumes_on_arrival ? proof.largest_message : window * proof.pair_load;
+  if (proof.consumes_on_arrival) return proof.largest_message;
+  const uint32_t turns = window / proof.slices + (window % proof.slices != 0 ? 1 : 0);
+  return std::min(window * proof.pair_load, turns * proof.pair_turn);
 }
 
 }  // namespace nezha::schedule

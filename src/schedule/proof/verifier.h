@@ -37,6 +37,9 @@ struct Proof {
   bool consumes_on_arrival = true;
   // The most that one rank sends to one other within one chunk.
   double pair_load = 0;
+  // The same over a chunk of every slice, of which there are so many.
+  double pair_turn = 0;
+  uint32_t slices = 1;
   // The most that one rank receives from one other into scratch within one chunk: with a window of
   // W the scratch of a pair holds at most W times this, and never more than its credit.
   double pair_scratch = 0;
@@ -53,8 +56,9 @@ Result<Proof> verify(std::span<const Schedule> ranks, const StepLines* lines = n
 // Why it is enough: take the lowest chunk g that some rank has not finished. Every rank has opened
 // it, and a rank that still owes a message of g has open only chunks below g + window, which its
 // peers have open, too. If all reductions can be applied on arrival, everything it sent drains and
-// the credit comes back. If not, all it may send fits into the credit. So every message of g is
-// sent, and g finishes because its rounds have no cycle.
+// the credit comes back. If not, all it may send fits into the credit: the window's chunks, of which
+// those of one slice are `slices` apart. So every message of g is sent, and g finishes because its rounds
+// have no cycle.
 double credit_needed(const Proof& proof, uint32_t window);
 
 }  // namespace nezha::schedule

@@ -1,0 +1,92 @@
+#include "schedule/candidates.h"
+
+#include <algorithm>
+#include <string>
+
+namespace nezha::schedule {
+namespace {
+
+bool is_mixed(const Hosts* hosts) { return hosts != nullptr && hosts->is_mixed(); }
+
+Candidate flat(const AlgorithmEntry& entry, int world_size, const Hosts* hosts) {
+  Candidate candidate{entry.algorithm, entry.summary, entry.shape(world_size), {}};
+  if (is_mixed(hosts)) {
+    candidate.terms = spread(entry, *hosts);
+  } else {
+    const CostTerms terms = entry.cost(world_size);
+    candidate.terms = {terms.steps, 0, terms.bytes_factor, 0, terms.reduce_factor, terms.link_use};
+  }
+  return candidate;
+}
+
+Candidate of_hosts(const HierarchyEntry& entry, const Hosts& hosts) {
+  return {entry.algorithm, entry.summary, entry.shape(hosts), entry.terms(hosts)};
+}
+
+uint64_t bytes_of(const PlanRequest& request) {
+  return request.count * dtype_size(request.dtype);
+}
+
+}  // namespace
+
+std::vector<Candidate> candidates(Collective collective, int world_size, const Hosts* hosts) {
+  std::vector<Candidate> all;
+  for (const AlgorithmEntry& entry : catalog()) {
+    if (entry.collective == collective) all.push_back(flat(entry, world_size, hosts));
+  }
+  if (!is_mixed(hosts)) return all;
+  for (const HierarchyEntry& entry : hierarchies()) {
+    if (entry.collective == collective) all.push_back(of_hosts(entry, *hosts));
+  }
+  return all;
+}
+
+Result<Candidate> find_candidate(Collective collective, Algorithm algorithm, int world_size,
+                                 const Hosts* hosts) {
+  if (const AlgorithmEntry* entry = find_algorithm(collective, algorithm)) {
+    return flat(*entry, world_size, hosts);
+  }
+  const HierarchyEntry* entry = find_hierarchy(collective, algorithm);
+  if (entry == nullptr) return refuse(collective, algorithm);
+  if (is_mixed(hosts)) return of_hosts(*entry, *hosts);
+  return error(Code::unsupported, "algorithm %s is for several hosts with several ranks, and these %d "
+               "ranks are %s; leave the algorithm at auto", name_of(algorithm).data(), world_size,
+               hosts == nullptr || hosts->hosts() > 1 ? "on hosts of their own" : "on one host");
+}
+
+Result<Schedule> build(Collective collective, Algorithm algorithm, int rank, int world_size, int root,
+                       const Hosts* hosts) {
+  const HierarchyEntry* entry = find_hierarchy(collective, algorithm);
+  if (entry == nullptr) return build(collective, algorithm, rank, world_size, root);
+  NEZHA_RETURN_IF_ERROR(check_place(rank, world_size, root));
+  if (is_mixed(hosts)) return entry->build(*hosts, rank, root);
+  return find_candidate(collective, algorithm, world_size, hosts).status();
+}
+
+Estimate estimate(const Candidate& candidate, const PlanRequest& request, const CostTable& costs) {
+  const HostTerms& terms = candidate.terms;
+  const auto bytes = static_cast<double>(bytes_of(request));
+  const bool whole = bytes_of(request) <= kUndividedBytesMax;
+  const double rate = whole ? costs.rail_bytes_per_s : costs.rate_bytes_per_s;
+  const double inside_s = terms.inside_bytes * bytes / costs.inside_bytes_per_s;
+  return {terms.steps * costs.latency_s + terms.inside_steps * costs.inside_latency_s,
+          std::max(terms.bytes_factor * bytes / (rate * terms.link_use), inside_s),
+          terms.reduce_factor * bytes / costs.reduce_bytes_per_s};
+}
+
+std::string_view why_left_out(const Candidate& candidate, const PlanRequest& request) {
+  const Shape& shape = candidate.shape;
+  if (shape.bits_follow_chunks) return "its bits change with the size of the chunks";
+  if (shape.geometry == Geometry::block_parts && bytes_of(request) > request.chunk_bytes_max) {
+    return "it moves runs of blocks in one message, and this would be longer than a chunk";
+  }
+  const bool is_reduce = request.collective == Collective::all_reduce;
+  const bool is_whole = candidate.algorithm == Algorithm::recursive_doubling ||
+                        candidate.algorithm == Algorithm::leaders;
+  if (is_reduce && request.count < static_cast<uint64_t>(request.world_size) && !is_whole) {
+    return "there are fewer elements than ranks";
+  }
+  return {};
+}
+
+}  // namespace nezha::schedule

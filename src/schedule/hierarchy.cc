@@ -1,0 +1,87 @@
+#include "schedule/hierarchy.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "schedule/algorithms/algorithms.h"
+#include "schedule/hierarchy/by_host.h"
+
+namespace nezha::schedule {
+namespace {
+
+using namespace by_host;
+
+constexpr HierarchyEntry kHierarchies[] = {
+    {Algorithm::hierarchical, Collective::all_reduce,
+     "shards inside hosts, each around a ring of hosts; fewest bytes between hosts",
+     all_reduce_shards, all_reduce_shards_shape, all_reduce_shards_terms},
+    {Algorithm::leaders, Collective::all_reduce,
+     "one rank of every host exchanges for all; fewest messages, for short ones",
+     all_reduce_leaders, all_reduce_leaders_shape, all_reduce_leaders_terms},
+    {Algorithm::hierarchical, Collective::all_gather,
+     "blocks around rings of hosts, handed out inside; fewest bytes between hosts",
+     all_gather_columns, all_gather_columns_shape, all_gather_columns_terms},
+    {Algorithm::leaders, Collective::all_gather,
+     "one rank of every host gathers for all; fewest messages, for short blocks",
+     all_gather_leaders, all_gather_leaders_shape, all_gather_leaders_terms},
+    {Algorithm::hierarchical, Collective::reduce_scatter,
+     "collected inside hosts, then around rings of hosts; fewest bytes between hosts",
+     reduce_scatter_columns, reduce_scatter_columns_shape, reduce_scatter_columns_terms},
+    {Algorithm::hierarchical, Collective::broadcast,
+     "a chain of hosts, a chain inside each; fewest bytes between hosts", broadcast_chains,
+     broadcast_shape, chains_terms},
+    {Algorithm::leaders, Collective::broadcast,
+     "a tree of hosts, then inside each; fewest messages, for short ones", broadcast_leaders,
+     broadcast_shape, broadcast_leaders_terms},
+    {Algorithm::hierarchical, Collective::reduce,
+     "a chain inside each host, a chain of hosts; fewest bytes between hosts", reduce_chains,
+     reduce_shape, reduce_chains_terms},
+    {Algorithm::leaders, Collective::reduce,
+     "inside each host, then a tree of hosts; fewest messages, for short ones", reduce_leaders,
+     reduce_shape, reduce_leaders_terms},
+    {Algorithm::leaders, Collective::barrier,
+     "one rank of every host hears for all; fewest messages between hosts", barrier_leaders,
+     barrier_leaders_shape, barrier_leaders_terms},
+};
+
+bool goes_around(Algorithm algorithm) {
+  return algorithm == Algorithm::ring || algorithm == Algorithm::chain;
+}
+
+// Exchanges at distances that double stay inside a host for the first of them, or the last.
+bool doubles(Algorithm algorithm) {
+  return algorithm == Algorithm::recursive_doubling || algorithm == Algorithm::halving_doubling ||
+         algorithm == Algorithm::bcube || algorithm == Algorithm::tree;
+}
+
+// Of the messages that follow each other, the share that go to another host.
+double leaving_share(Algorithm algorithm, const Hosts& hosts) {
+  if (goes_around(algorithm)) return static_cast<double>(hosts.all_leaving()) / hosts.ranks();
+  return doubles(algorithm) ? std::log2(hosts.hosts()) / std::log2(hosts.ranks()) : 1;
+}
+
+}  // namespace
+
+std::span<const HierarchyEntry> hierarchies() { return kHierarchies; }
+
+const HierarchyEntry* find_hierarchy(Collective collective, Algorithm algorithm) {
+  for (const HierarchyEntry& entry : kHierarchies) {
+    if (entry.collective == collective && entry.algorithm == algorithm) return &entry;
+  }
+  return nullptr;
+}
+
+// The ranks of a host that send at once share its rails: as many as have a next rank elsewhere, where
+// messages go around or down a tree, and else all of them.
+HostTerms spread(const AlgorithmEntry& entry, const Hosts& hosts) {
+  const CostTerms terms = entry.cost(hosts.ranks());
+  const double share = leaving_share(entry.algorithm, hosts);
+  const bool few = goes_around(entry.algorithm) || entry.algorithm == Algorithm::tree;
+  const int senders = few ? hosts.most_leaving() : hosts.most_ranks();
+  const double elsewhere = few ? 1 : (hosts.ranks() - hosts.most_ranks()) / (hosts.ranks() - 1.0);
+  return {terms.steps * share * (1 + algorithms::kFurtherMessage * (senders - 1)),
+          terms.steps * (1 - share), terms.bytes_factor * senders * elsewhere, terms.bytes_factor,
+          terms.reduce_factor, terms.link_use};
+}
+
+}  // namespace nezha::schedule

@@ -1,0 +1,41 @@
+// Hierarchy: the algorithms for hosts with several ranks. Each is composed of the catalog's: a phase inside
+// every host, one between the hosts, one inside again (composition.h). One list, as the catalog is.
+//
+// Contract: pure, any thread. The schedules are right for any hosts, one rank each or all on one included;
+// plans choose them only where Hosts::is_mixed().
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "schedule/catalog.h"
+#include "schedule/hosts.h"
+
+namespace nezha::schedule {
+
+// What an algorithm costs among hosts. Messages follow each other; bytes are shares of the operation's.
+struct HostTerms {
+  double steps = 0;          // messages between hosts
+  double inside_steps = 0;   // messages inside one
+  double bytes_factor = 0;   // sent to other hosts by the busiest host
+  double inside_bytes = 0;   // sent inside its host by the busiest rank
+  double reduce_factor = 0;  // reduced by the busiest rank
+  double link_use = 1;       // as in CostTerms
+};
+
+struct HierarchyEntry {
+  Algorithm algorithm;
+  Collective collective;
+  std::string_view summary;
+  Schedule (*build)(const Hosts& hosts, int rank, int root);
+  Shape (*shape)(const Hosts& hosts);
+  HostTerms (*terms)(const Hosts& hosts);
+};
+
+std::span<const HierarchyEntry> hierarchies();
+const HierarchyEntry* find_hierarchy(Collective collective, Algorithm algorithm);
+
+// What an algorithm of the catalog, which knows nothing of hosts, costs among them.
+HostTerms spread(const AlgorithmEntry& entry, const Hosts& hosts);
+
+}  // namespace nezha::schedule

@@ -1,0 +1,67 @@
+// All-gather by leaders: the ranks of a host give their blocks to one of them, the leaders gather those of
+// all hosts in messages that double (Bruck), and hand all blocks out in one message. Part b is the block
+// of rank b: where a host's ranks do not follow each other, a message is several runs of blocks.
+#include <algorithm>
+
+#include "schedule/algorithms/algorithms.h"
+#include "schedule/algorithms/block_runs.h"
+#include "schedule/hierarchy/by_host.h"
+
+namespace nezha::schedule::by_host {
+namespace {
+
+// The blocks of the ranks of these hosts, as runs.
+std::vector<Parts> blocks_of(const Hosts& hosts, Parts range) {
+  std::vector<int> ranks;
+  for (uint32_t host = range.begin; host < range.end; ++host) {
+    const std::vector<int>& here = hosts.ranks_of(static_cast<int>(host));
+    ranks.insert(ranks.end(), here.begin(), here.end());
+  }
+  std::sort(ranks.begin(), ranks.end());
+  std::vector<Parts> runs;
+  for (const int rank : ranks) {
+    const Parts block = algorithms::block_part(rank);
+    if (!runs.empty() && runs.back().end == block.begin) {
+      runs.back().end = block.end;
+    } else {
+      runs.push_back(block);
+    }
+  }
+  return runs;
+}
+
+}  // namespace
+
+Schedule all_gather_leaders(const Hosts& hosts, int rank, int root) {
+  Schedule schedule{Collective::all_gather, Algorithm::leaders, rank, hosts.ranks(), root, {}};
+  const auto all = static_cast<uint32_t>(hosts.ranks());
+  const Seat seat(hosts, rank);
+  const std::vector<int> leaders = hosts.leaders(0);
+  Composition composition(all);
+  if (seat.place == 0) composition.copy(algorithms::block_part(rank));
+  for (int place = 1; place < seat.size(); ++place) {
+    const int owner = seat.here[static_cast<size_t>(place)];
+    composition.then(program_of(Collective::gather, Algorithm::direct, seat.place, seat.size(), 0,
+                                static_cast<uint32_t>(place)),
+                     {seat.here, [owner](Parts) { return std::vector{algorithms::block_part(owner)}; }});
+  }
+  composition.next_phase();
+  if (seat.place == 0) {
+    composition.then(program_of(Collective::all_gather, Algorithm::bruck, seat.host, hosts.hosts(), 0),
+                     {leaders, [&hosts](Parts range) { return blocks_of(hosts, range); }});
+  }
+  composition.next_phase().then(
+      from_leader(seat, 0), {seat.here, [all](Parts) { return std::vector{Parts{0, all}}; }});
+  schedule.programs.push_back(composition.finish());
+  return schedule;
+}
+
+Shape all_gather_leaders_shape(const Hosts& hosts) { return algorithms::block_parts(hosts.ranks()); }
+
+HostTerms all_gather_leaders_terms(const Hosts& hosts) {
+  const CostTerms between = algorithms::all_gather_bruck_cost(hosts.hosts());
+  return {between.steps, 2 * inside_steps(hosts), between.bytes_factor, inside_messages(hosts), 0,
+          between.link_use};
+}
+
+}  // namespace nezha::schedule::by_host

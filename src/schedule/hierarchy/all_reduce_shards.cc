@@ -1,0 +1,105 @@
+// Hierarchical all-reduce: the vector is cut into shards, and every host has a rank that owns a shard.
+// Inside a host everybody gives its piece to the shard's owner (direct reduce-scatter), the owners of a
+// shard reduce it around a ring of hosts, one slice for each host, and hand it out (direct all-gather).
+// All ranks of a host own shards, so all of them talk to the other hosts at once, and a host sends
+// 2 (H-1)/H of the bytes, the fewest possible.
+//
+// Where hosts have different numbers of ranks, there are as many shards as the fullest host has ranks,
+// and on the others a rank owns several. Slices are bounded by twice the ranks.
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <utility>
+
+#include "schedule/algorithms/algorithms.h"
+#include "schedule/hierarchy/by_host.h"
+
+namespace nezha::schedule::by_host {
+namespace {
+
+int shard_count(const Hosts& hosts) {
+  return std::clamp(2 * hosts.ranks() / hosts.hosts(), 1, hosts.most_ranks());
+}
+
+std::vector<int> owners_of(const Hosts& hosts, int shard) {
+  std::vector<int> owners;
+  for (int host = 0; host < hosts.hosts(); ++host) {
+    owners.push_back(counterpart(hosts, host, shard, shard_count(hosts)));
+  }
+  return owners;
+}
+
+}  // namespace
+
+Schedule all_reduce_shards(const Hosts& hosts, int rank, int root) {
+  Schedule schedule{Collective::all_reduce, Algorithm::hierarchical, rank, hosts.ranks(), root, {}};
+  if (hosts.ranks() == 1) {
+    schedule.programs.push_back(lone_rank_program(kWhole));
+    return schedule;
+  }
+  const Seat seat(hosts, rank);
+  const Schedule collect =
+      algorithms::reduce_scatter_direct(seat.place, seat.size(), 0);
+  const Schedule around = algorithms::ring(seat.host, hosts.hosts(), 0);
+  const Schedule hand_out = algorithms::all_gather_direct(seat.place, seat.size(), 0);
+  const auto lone = hosts.hosts() == 1 ? Completes::yes : Completes::no;
+  const auto shards = static_cast<uint32_t>(shard_count(hosts));
+  for (uint32_t slice = 0; slice < shards * static_cast<uint32_t>(hosts.hosts()); ++slice) {
+    const std::vector<int> owners = owners_of(hosts, static_cast<int>(slice % shards));
+    const int owner = owners[static_cast<size_t>(seat.host)];
+    const auto block = static_cast<uint32_t>(Seat(hosts, owner).place);
+    Composition composition(1);
+    composition.then(collect.programs[block], {seat.here, {}, lone}).next_phase();
+    if (owner == rank) {
+      composition.then(around.programs[slice / shards], {owners, {}, Completes::yes});
+    }
+    composition.next_phase().then(hand_out.programs[block], {seat.here});
+    schedule.programs.push_back(composition.finish());
+  }
+  return schedule;
+}
+
+Shape all_reduce_shards_shape(const Hosts& hosts) {
+  const int shards = shard_count(hosts);
+  const auto count = static_cast<uint32_t>(hosts.hosts());
+  Shape shape{static_cast<uint32_t>(shards) * count, 1, hosts.ranks() > 2, false};
+  shape.pair_load = 2;
+  // Between neighbours in the ring of hosts: both laps of every slice but one.
+  std::map<std::pair<int, int>, uint32_t> between;
+  std::map<int, uint32_t> owned;
+  for (int shard = 0; shard < shards; ++shard) {
+    const std::vector<int> owners = owners_of(hosts, shard);
+    for (uint32_t host = 0; host < count; ++host) {
+      ++owned[owners[host]];
+      uint32_t& messages = between[{owners[host], owners[(host + 1) % count]}];
+      messages += 2 * (count - 1);
+      shape.pair_turn = std::max(shape.pair_turn, messages);
+    }
+  }
+  // Inside: its piece to the other's shards, and its own shards to the other.
+  for (int host = 0; host < hosts.hosts(); ++host) {
+    std::vector<uint32_t> most = {0, 0};
+    for (const int rank : hosts.ranks_of(host)) most.push_back(owned[rank]);
+    std::partial_sort(most.begin(), most.begin() + 2, most.end(), std::greater<>());
+    shape.pair_turn = std::max(shape.pair_turn, count * (most[0] + most[1]));
+  }
+  return shape;
+}
+
+HostTerms all_reduce_shards_terms(const Hosts& hosts) {
+  const double count = hosts.hosts();
+  const double most = hosts.most_ranks();
+  HostTerms terms;
+  terms.steps = 2 * (count - 1);
+  terms.inside_steps = 2 * algorithms::burst_steps(hosts.most_ranks());
+  terms.bytes_factor = 2 * (count - 1) / count;
+  terms.inside_bytes = 2 * (most - 1) / most;
+  for (int host = 0; host < hosts.hosts(); ++host) {
+    const auto ranks = static_cast<double>(hosts.ranks_of(host).size());
+    terms.reduce_factor =
+        std::max(terms.reduce_factor, ((ranks - 1) + (count - 1) / count) / ranks);
+  }
+  return terms;
+}
+
+}  // namespace nezha::schedule::by_host

@@ -1,0 +1,39 @@
+// Barrier by leaders: the ranks of a host tell one of them, the leaders hear from each other by
+// dissemination, and tell their hosts. The messages carry no elements.
+#include "schedule/algorithms/algorithms.h"
+#include "schedule/hierarchy/by_host.h"
+
+namespace nezha::schedule::by_host {
+
+Schedule barrier_leaders(const Hosts& hosts, int rank, int root) {
+  Schedule schedule{Collective::barrier, Algorithm::leaders, rank, hosts.ranks(), root, {}};
+  const Seat seat(hosts, rank);
+  const std::vector<int> leaders = hosts.leaders(0);
+  const auto nothing = [](Parts) { return std::vector{kNothing}; };
+  Composition composition(1);
+  for (int place = 1; place < seat.size(); ++place) {
+    composition.then(program_of(Collective::gather, Algorithm::direct, seat.place, seat.size(), 0,
+                                static_cast<uint32_t>(place)),
+                     {seat.here, nothing});
+  }
+  composition.next_phase();
+  if (seat.place == 0) {
+    composition.then(program_of(Collective::barrier, Algorithm::dissemination, seat.host,
+                                hosts.hosts(), 0),
+                     {leaders});
+  }
+  composition.next_phase().then(from_leader(seat, 0), {seat.here, nothing});
+  schedule.programs.push_back(hosts.ranks() == 1 ? lone_rank_program(kNothing) : composition.finish());
+  return schedule;
+}
+
+Shape barrier_leaders_shape(const Hosts&) { return {}; }
+
+HostTerms barrier_leaders_terms(const Hosts& hosts) {
+  HostTerms terms;
+  terms.steps = algorithms::dissemination_cost(hosts.hosts()).steps;
+  terms.inside_steps = algorithms::burst_steps(hosts.most_ranks()) + inside_steps(hosts);
+  return terms;
+}
+
+}  // namespace nezha::schedule::by_host

@@ -1,0 +1,78 @@
+// The functions behind the rows of hierarchy.cc, and what they share.
+//
+// Contract: pure, any thread; called with 0 <= rank, root < hosts.ranks().
+#pragma once
+
+#include "schedule/catalog.h"
+#include "schedule/composition.h"
+#include "schedule/hierarchy.h"
+#include "schedule/hosts.h"
+
+namespace nezha::schedule::by_host {
+
+inline constexpr Parts kWhole{0, 1};
+inline constexpr Parts kNothing{0, 0};
+
+// A rank among the ranks of its host.
+struct Seat {
+  Seat(const Hosts& hosts, int rank);
+
+  const std::vector<int>& here;  // the ranks of the host
+  int size() const { return static_cast<int>(here.size()); }
+  int host;
+  int place;                     // of the rank in `here`
+};
+
+// The host's rank that stands for the seat `place` of `of` on another host: all ranks of the host with
+// fewer are taken, and evenly.
+int counterpart(const Hosts& hosts, int host, int place, int of);
+// The counterparts of `rank` on all hosts, itself on its own.
+std::vector<int> column_of(const Hosts& hosts, int rank);
+
+// One program of the catalog's schedule for this place in a smaller world.
+Program program_of(Collective collective, Algorithm algorithm, int place, int size, int root,
+                   uint32_t slice = 0);
+// Inside a host: everybody's to the leader, adding up, and the leader's to everybody, in few messages.
+Program to_leader(const Seat& seat, int leader);
+Program from_leader(const Seat& seat, int leader);
+// The messages, one after the other, of either; and the messages that a leader sends or takes.
+double inside_steps(const Hosts& hosts);
+double inside_messages(const Hosts& hosts);
+
+Schedule all_reduce_shards(const Hosts& hosts, int rank, int root);
+Shape all_reduce_shards_shape(const Hosts& hosts);
+HostTerms all_reduce_shards_terms(const Hosts& hosts);
+
+Schedule all_reduce_leaders(const Hosts& hosts, int rank, int root);
+Shape all_reduce_leaders_shape(const Hosts& hosts);
+HostTerms all_reduce_leaders_terms(const Hosts& hosts);
+
+Schedule all_gather_columns(const Hosts& hosts, int rank, int root);
+Shape all_gather_columns_shape(const Hosts& hosts);
+HostTerms all_gather_columns_terms(const Hosts& hosts);
+
+Schedule all_gather_leaders(const Hosts& hosts, int rank, int root);
+Shape all_gather_leaders_shape(const Hosts& hosts);
+HostTerms all_gather_leaders_terms(const Hosts& hosts);
+
+Schedule reduce_scatter_columns(const Hosts& hosts, int rank, int root);
+Shape reduce_scatter_columns_shape(const Hosts& hosts);
+HostTerms reduce_scatter_columns_terms(const Hosts& hosts);
+
+Schedule broadcast_chains(const Hosts& hosts, int rank, int root);
+Schedule broadcast_leaders(const Hosts& hosts, int rank, int root);
+Shape broadcast_shape(const Hosts& hosts);
+HostTerms chains_terms(const Hosts& hosts);
+HostTerms broadcast_leaders_terms(const Hosts& hosts);
+
+Schedule reduce_chains(const Hosts& hosts, int rank, int root);
+Schedule reduce_leaders(const Hosts& hosts, int rank, int root);
+Shape reduce_shape(const Hosts& hosts);
+HostTerms reduce_chains_terms(const Hosts& hosts);
+HostTerms reduce_leaders_terms(const Hosts& hosts);
+
+Schedule barrier_leaders(const Hosts& hosts, int rank, int root);
+Shape barrier_leaders_shape(const Hosts& hosts);
+HostTerms barrier_leaders_terms(const Hosts& hosts);
+
+}  // namespace nezha::schedule::by_host

@@ -1,0 +1,67 @@
+#include <algorithm>
+
+#include "schedule/algorithms/algorithms.h"
+#include "schedule/algorithms/binomial.h"
+#include "schedule/hierarchy/by_host.h"
+
+namespace nezha::schedule::by_host {
+namespace {
+
+// Up to so many ranks of a host a burst at its leader is as quick as a tree (algorithms::burst_steps).
+constexpr int kBurstMax = 8;
+
+}  // namespace
+
+Seat::Seat(const Hosts& hosts, int rank)
+    : here(hosts.ranks_of(hosts.host_of(rank))),
+      host(hosts.host_of(rank)),
+      place(static_cast<int>(std::lower_bound(here.begin(), here.end(), rank) - here.begin())) {}
+
+int counterpart(const Hosts& hosts, int host, int place, int of) {
+  const std::vector<int>& ranks = hosts.ranks_of(host);
+  return ranks[static_cast<size_t>(place) * ranks.size() / static_cast<size_t>(of)];
+}
+
+std::vector<int> column_of(const Hosts& hosts, int rank) {
+  const Seat seat(hosts, rank);
+  std::vector<int> column;
+  for (int host = 0; host < hosts.hosts(); ++host) {
+    column.push_back(counterpart(hosts, host, seat.place, seat.size()));
+  }
+  return column;
+}
+
+Program program_of(Collective collective, Algorithm algorithm, int place, int size, int root,
+                   uint32_t slice) {
+  Schedule whole = find_algorithm(collective, algorithm)->build(place, size, root);
+  return std::move(whole.programs[slice]);
+}
+
+// One block of a direct reduce-scatter is a reduction to its owner, one of a direct all-gather a broadcast.
+Program to_leader(const Seat& seat, int leader) {
+  if (seat.size() > kBurstMax) {
+    return program_of(Collective::reduce, Algorithm::tree, seat.place, seat.size(), leader);
+  }
+  return program_of(Collective::reduce_scatter, Algorithm::direct, seat.place, seat.size(), 0,
+                    static_cast<uint32_t>(leader));
+}
+
+Program from_leader(const Seat& seat, int leader) {
+  if (seat.size() > kBurstMax) {
+    return program_of(Collective::broadcast, Algorithm::tree, seat.place, seat.size(), leader);
+  }
+  return program_of(Collective::all_gather, Algorithm::direct, seat.place, seat.size(), 0,
+                    static_cast<uint32_t>(leader));
+}
+
+double inside_steps(const Hosts& hosts) {
+  const int most = hosts.most_ranks();
+  return most > kBurstMax ? algorithms::Binomial::stage_count(most) : algorithms::burst_steps(most);
+}
+
+double inside_messages(const Hosts& hosts) {
+  const int most = hosts.most_ranks();
+  return most > kBurstMax ? algorithms::Binomial::stage_count(most) : most - 1;
+}
+
+}  // namespace nezha::schedule::by_host

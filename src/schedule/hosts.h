@@ -1,0 +1,41 @@
+// Hosts: which ranks of a communicator share a host.
+//
+// Contract: immutable, any thread; pure. Equal on all ranks, because it is made of what all of them
+// published. Hosts are numbered in the order of their first ranks; a host's ranks keep their order, and
+// need not follow each other.
+#pragma once
+
+#include <span>
+#include <vector>
+
+namespace nezha::schedule {
+
+class Hosts {
+ public:
+  // `host_of[r]`: any number, equal for ranks that share a host. At least one rank.
+  explicit Hosts(const std::vector<int>& host_of);
+
+  int ranks() const { return static_cast<int>(host_of_.size()); }
+  int hosts() const { return static_cast<int>(ranks_.size()); }
+  int host_of(int rank) const { return host_of_[static_cast<size_t>(rank)]; }
+  const std::vector<int>& ranks_of(int host) const { return ranks_[static_cast<size_t>(host)]; }
+  // Ranks on the host that has most, and the most whose next rank is on another host.
+  int most_ranks() const { return most_ranks_; }
+  int most_leaving() const { return most_leaving_; }
+  // How many ranks, of all, have their next rank on another host.
+  int all_leaving() const { return all_leaving_; }
+  // Several hosts, and one with several ranks: otherwise hosts say nothing that ranks do not.
+  bool is_mixed() const { return hosts() > 1 && hosts() < ranks(); }
+
+  // One rank of every host: where `rank` is, that one; else the first.
+  std::vector<int> leaders(int rank) const;
+
+ private:
+  std::vector<int> host_of_;
+  std::vector<std::vector<int>> ranks_;
+  int most_ranks_ = 0;
+  int most_leaving_ = 0;
+  int all_leaving_ = 0;
+};
+
+}  // namespace nezha::schedule

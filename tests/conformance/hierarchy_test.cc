@@ -1,0 +1,227 @@
+// Collectives between hosts with several ranks: which algorithms are chosen, right results by all of them on
+// all layouts, and the same bits from run to run. Hosts are told apart by `host_id`: all are this one.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "base/json.h"
+#include "schedule/hierarchy.h"
+#include "support/all_reduce_case.h"
+#include "support/block_case.h"
+#include "support/cases.h"
+#include "support/world.h"
+
+namespace nezha::testing {
+namespace {
+
+using Layout = std::vector<int>;
+
+// Ranks of a host together, in turn, and hosts that differ.
+const std::vector<Layout> kLayouts = {{0, 0, 1, 1}, {0, 1, 0, 1}, {0, 0, 0, 1}, {0, 1, 1, 2, 2, 2, 2}};
+
+std::string name_of_layout(const ::testing::TestParamInfo<Layout>& layout) {
+  std::string name = "on";
+  for (const int host : layout.param) name += std::to_string(host);
+  return name;
+}
+
+WorldOptions on(const Layout& layout, int rails = 2, const std::string& config = "") {
+  WorldOptions options;
+  options.ranks = static_cast<int>(layout.size());
+  options.rails = rails;
+  options.config = config;
+  options.hosts = layout;
+  return options;
+}
+
+// The algorithms of the operations that this rank remembers.
+std::set<std::string> algorithms_used(context::Communicator& comm) {
+  std::set<std::string> names;
+  auto flight = parse_json(comm.context().flight_json());
+  if (!flight) return names;
+  for (const JsonValue& entry : flight->at("operations").items()) {
+    names.insert(std::string(entry.at("algorithm").string_or("")));
+  }
+  return names;
+}
+
+class HierarchicalSuite : public ::testing::TestWithParam<Layout> {};
+
+TEST_P(HierarchicalSuite, AllReduceIsRightForEveryKind) {
+  World world(on(GetParam()));
+  ASSERT_TRUE(world.status().is_ok()) << world.status().to_string();
+  std::vector<AllReduceCase> cases;
+  uint64_t turn = 0;
+  for (const Algorithm algorithm :
+       {Algorithm::hierarchical, Algorithm::leaders, Algorithm::automatic}) {
+    for (size_t dtype = 0; dtype < kDtypeCount; ++dtype) {
+      for (size_t op = 0; op < kReduceOpCount; ++op, ++turn) {
+        if (!reduce_supported(static_cast<Dtype>(dtype), static_cast<ReduceOp>(op))) continue;
+        AllReduceCase at;
+        at.algorithm = algorithm;
+        at.dtype = static_cast<Dtype>(dtype);
+        at.op = static_cast<ReduceOp>(op);
+        at.count = std::array<uint64_t, 5>{0, 1, 6, 1000, 40'001}[turn % 5];
+        at.in_place = turn % 2 == 0;
+        at.offset = turn % 3 == 0 ? 1 : 0;
+        fill(at, world.size(), turn);
+        cases.push_back(std::move(at));
+      }
+    }
+  }
+  EXPECT_EQ(run_cases(world, cases), "");
+  for (const AllReduceCase& at : cases) EXPECT_EQ(check_equal(at), "");
+}
+
+TEST_P(HierarchicalSuite, BlocksAreRight) {
+  World world(on(GetParam()));
+  ASSERT_TRUE(world.status().is_ok()) << world.status().to_string();
+  std::vector<BlockCase> cases;
+  for (const schedule::HierarchyEntry& entry : schedule::hierarchies()) {
+    const bool has_blocks = entry.collective == Collective::all_gather ||
+                            entry.collective == Collective::reduce_scatter;
+    if (!has_blocks && entry.collective != Collective::reduce) continue;
+    for (const Algorithm algorithm : {entry.algorithm, Algorithm::automatic}) {
+      for (uint64_t turn = 0; turn < 9; ++turn) {
+        BlockCase at;
+        at.collective = entry.collective;
+        at.algorithm = algorithm;
+        at.dtype = turn % 2 == 0 ? Dtype::float32 : Dtype::bfloat16;
+        at.op = turn % 3 == 0 ? ReduceOp::avg : turn % 3 == 1 ? ReduceOp::premul_sum : ReduceOp::max;
+        at.in_place = turn % 2 == 1;
+        at.offset = turn % 3 == 0 ? 1 : 0;
+        at.root = has_blocks ? 0 : static_cast<int>(turn) % world.size();
+        at.with_counts = has_blocks && turn > 2;
+        const uint64_t count = std::array<uint64_t, 4>{0, 1, 997, 40'003}[turn % 4];
+        at.counts = !has_blocks ? Counts{count}
+                    : at.with_counts ? unequal_counts(world.size(), turn)
+                                     : equal_counts(world.size(), count);
+        cases.push_back(std::move(at));
+      }
+    }
+  }
+  for (size_t i = 0; i < cases.size(); ++i) fill(cases[i], world.size(), i);
+  EXPECT_EQ(run_cases(world, cases), "");
+}
+
+TEST_P(HierarchicalSuite, BroadcastFromEveryRootAndBarrier) {
+  World world(on(GetParam()));
+  const auto outcomes = world.run([&](Member& self) {
+    for (const Algorithm algorithm :
+         {Algorithm::hierarchical, Algorithm::leaders, Algorithm::automatic}) {
+      for (const uint64_t count : {1, 300'000}) {
+        for (int root = 0; root < world.size(); ++root) {
+          self.doing("broadcast from " + std::to_string(root));
+          std::vector<int32_t> data(count, self.rank == root ? root + 7 : -1);
+          context::CallOptions options;
+          options.algorithm = algorithm;
+          NEZHA_RETURN_IF_ERROR(self.comm->broadcast(data.data(), count, Dtype::int32, root, options,
+                                                     nullptr));
+          EXPECT_EQ(data, std::vector<int32_t>(count, root + 7));
+        }
+      }
+      if (algorithm == Algorithm::hierarchical) continue;
+      context::CallOptions options;
+      options.algorithm = algorithm;
+      for (int i = 0; i < 50; ++i) NEZHA_RETURN_IF_ERROR(self.comm->barrier(options, nullptr));
+    }
+    return Status::ok();
+  });
+  for (const Status& outcome : outcomes) EXPECT_TRUE(outcome.is_ok()) << outcome.to_string();
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, HierarchicalSuite, ::testing::ValuesIn(kLayouts), name_of_layout);
+
+TEST(Hierarchical, ShortOnesGoByLeadersAndLongOnesByShards) {
+  for (const Layout& layout : {Layout{0, 0, 0, 1, 1, 1}, Layout{0, 1, 1, 2, 2, 2, 2}}) {
+    World world(on(layout));
+    ASSERT_TRUE(world.status().is_ok()) << world.status().to_string();
+    for (const uint64_t count : {uint64_t{1}, uint64_t{1} << 20}) {
+      std::vector<AllReduceCase> cases(1);
+      cases[0].count = count;
+      fill(cases[0], world.size(), 3);
+      EXPECT_EQ(run_cases(world, cases), "");
+    }
+    for (int rank = 0; rank < world.size(); ++rank) {
+      EXPECT_EQ(algorithms_used(world.comm(rank)), (std::set<std::string>{"leaders", "hierarchical"}));
+    }
+  }
+}
+
+// Numbers of very different sizes, so that another order of additions gives other bits.
+TEST(Hierarchical, GivesTheSameBitsWhateverCarriesThem) {
+  const auto run = [](Algorithm algorithm, int rails, const std::string& config) {
+    World world(on({0, 0, 1, 1, 1}, rails, config));
+    std::vector<AllReduceCase> cases(1);
+    AllReduceCase& at = cases[0];
+    at.algorithm = algorithm;
+    at.count = 50'021;
+    fill(at, world.size(), 7);
+    std::mt19937_64 generator(11);
+    for (auto& input : at.inputs) {
+      for (uint64_t i = 0; i < at.count; ++i) {
+        const auto exponent = static_cast<int>(generator() % 20);
+        const float value = std::ldexp(static_cast<float>(generator() % 1999) - 1000.0F, exponent);
+        std::memcpy(input.data() + 4 * i, &value, sizeof(value));
+      }
+    }
+    const Status outcome = call_all(world, cases);
+    EXPECT_TRUE(outcome.is_ok()) << outcome.to_string();
+    EXPECT_EQ(check_equal(at), "");
+    return at.outputs[0];
+  };
+  for (const Algorithm algorithm : {Algorithm::hierarchical, Algorithm::leaders}) {
+    const auto first = run(algorithm, 1, "");
+    EXPECT_TRUE(first == run(algorithm, 2, "policy=round_robin\n"));
+    EXPECT_TRUE(first == run(algorithm, 2, "credit_bytes=65536\nchunk_bytes=4096\n"));
+    EXPECT_TRUE(first == run(algorithm, 1, "shm=auto\n"));
+  }
+}
+
+TEST(Hierarchical, IsNotChosenWhereHostsSayNothingOrWhenSwitchedOff) {
+  const std::pair<Layout, const char*> worlds[] = {
+      {{0, 0, 0, 0}, ""}, {{0, 1, 2, 3}, ""}, {{0, 0, 1, 1}, "hierarchy=off\n"}};
+  for (const auto& [layout, config] : worlds) {
+    World world(on(layout, 1, config));
+    for (const uint64_t count : {uint64_t{8}, uint64_t{1} << 20}) {
+      std::vector<AllReduceCase> cases(1);
+      cases[0].count = count;
+      fill(cases[0], world.size(), 3);
+      EXPECT_EQ(run_cases(world, cases), "");
+    }
+    for (const std::string& name : algorithms_used(world.comm(0))) {
+      EXPECT_TRUE(name != "leaders" && name != "hierarchical") << name;
+    }
+    const auto outcomes = world.run([](Member& self) {
+      float value = 1;
+      context::CallOptions options;
+      options.algorithm = Algorithm::leaders;
+      return self.comm->all_reduce(&value, &value, 1, Dtype::float32, ReduceOp::sum, options, nullptr);
+    });
+    for (const Status& outcome : outcomes) {
+      EXPECT_EQ(outcome.code(), Code::unsupported);
+      EXPECT_NE(outcome.message().find("several hosts with several ranks"), std::string::npos)
+          << outcome.message();
+    }
+  }
+}
+
+// A part of the world has hosts of its own: those of its members.
+TEST(Hierarchical, PartsOfTheWorldHaveTheHostsOfTheirMembers) {
+  World world(on({0, 0, 0, 1, 1, 1, 2}, 1));
+  const auto outcomes = world.run([](Member& self) {
+    auto part = self.comm->split(self.rank % 2, 0);  // ranks 0 2 4 6 on hosts 0 0 1 2; 1 3 5 on 0 1 1
+    if (!part) return part.status();
+    std::vector<int64_t> data(1000, self.rank);
+    context::CallOptions options;
+    options.algorithm = Algorithm::hierarchical;
+    NEZHA_RETURN_IF_ERROR((*part)->all_reduce(data.data(), data.data(), data.size(), Dtype::int64,
+                                              ReduceOp::sum, options, nullptr));
+    EXPECT_EQ(data, std::vector<int64_t>(1000, self.rank % 2 == 0 ? 12 : 9));
+    return Status::ok();
+  });
+  for (const Status& outcome : outcomes) EXPECT_TRUE(outcome.is_ok()) << outcome.to_string();
+}
+
+}  // namespace
+}  // namespace nezha::testing

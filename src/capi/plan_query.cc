@@ -76,7 +76,8 @@ Result<std::optional<schedule::Hosts>> hosts_of(const JsonValue& request, const 
   if (given.is_null()) return std::optional<schedule::Hosts>();
   std::vector<int> host_of;
   for (const JsonValue& host : given.items()) host_of.push_back(static_cast<int>(host.integer_or(0)));
-  if (host_of.size() == static_cast<size_t>(shape.world_size)) return std::optional(schedule::Hosts(host_of));
+  const bool fits = host_of.size() == static_cast<size_t>(shape.world_size);
+  if (fits) return std::optional(schedule::Hosts(host_of));
   return error(Code::invalid_argument, "host_of names the hosts of %zu ranks, and there are %d",
                host_of.size(), shape.world_size);
 }

@@ -91,13 +91,6 @@ Group* Engine::park(uint32_t comm) {
   return *group;
 }
 
-std::unique_ptr<const schedule::Hosts> Engine::hosts_of(const std::vector<int>& members) const {
-  if (options_.host_of.empty()) return nullptr;
-  std::vector<int> host_of;
-  for (const int member : members) host_of.push_back(options_.host_of[static_cast<size_t>(member)]);
-  return std::make_unique<const schedule::Hosts>(host_of);
-}
-
 void Engine::set_members(Group& group, std::vector<int> members, schedule::AggregationTree tree) {
   group.hosts = hosts_of(members);
   group.members.reserve(members.size());  // all of them or none

@@ -33,6 +33,13 @@ uint32_t name_of_lengths(const OpRequest& request) {
 
 }  // namespace
 
+std::unique_ptr<const schedule::Hosts> Engine::hosts_of(const std::vector<int>& members) const {
+  if (options_.host_of.empty()) return nullptr;
+  std::vector<int> host_of;
+  for (const int member : members) host_of.push_back(options_.host_of[static_cast<size_t>(member)]);
+  return std::make_unique<const schedule::Hosts>(host_of);
+}
+
 Result<schedule::Plan> Engine::plan_for(const Group& group, const OpRequest& request) const {
   const bool is_asked = request.algorithm != Algorithm::automatic;
   if (group.memory != nullptr && !is_asked && memory::carries(request.collective)) {

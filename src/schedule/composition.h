@@ -2,8 +2,9 @@
 // every host, then among the hosts, then hand out".
 //
 // Contract: one owner, one thread, used once. All ranks count the same phases, also those in which they
-// have no part, so that both ends of a transfer give it the same stage. What the smaller programs say of memory is dropped: the composition has one memory. Copies are
-// dropped, too: what a rank keeps of its own input, its composition says.
+// have no part, so that both ends of a transfer give it the same stage. What the smaller programs say of
+// memory is dropped: the composition has one memory. Copies are dropped, too: what a rank keeps of its
+// own input, its composition says.
 #pragma once
 
 #include <functional>

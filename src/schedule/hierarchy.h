@@ -1,8 +1,8 @@
-// Hierarchy: the algorithms for hosts with several ranks. Each is composed of the catalog's: a phase inside
-// every host, one between the hosts, one inside again (composition.h). One list, as the catalog is.
+// Hierarchy: the algorithms for hosts with several ranks. Each is composed of the catalog's: a phase
+// inside every host, one between hosts, one inside again (composition.h). One list, as the catalog is.
 //
-// Contract: pure, any thread. The schedules are right for any hosts, one rank each or all on one included;
-// plans choose them only where Hosts::is_mixed().
+// Contract: pure, any thread. The schedules are right for any hosts, also for one rank each or all on
+// one; plans choose them only where Hosts::is_mixed().
 #pragma once
 
 #include <span>

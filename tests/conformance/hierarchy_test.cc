@@ -1,5 +1,5 @@
-// Collectives between hosts with several ranks: which algorithms are chosen, right results by all of them on
-// all layouts, and the same bits from run to run. Hosts are told apart by `host_id`: all are this one.
+// Collectives between hosts with several ranks: which algorithms are chosen, right results by all of them
+// on all layouts, and the same bits from run to run. Hosts are told apart by `host_id`: all are this one.
 #include <gtest/gtest.h>
 
 #include <set>

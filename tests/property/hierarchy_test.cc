@@ -1,5 +1,5 @@
-// Every composition for hosts keeps its promise on 1 to 8 hosts of 1 to 8 ranks, on hosts that differ, and
-// for ranks in any order: proved once, and rehearsed on the model of the engine with the least credit.
+// Every composition for hosts keeps its promise on 1 to 8 hosts of 1 to 8 ranks, on hosts that differ,
+// and for ranks in any order: proved once, and rehearsed on the model of the engine with least credit.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -142,7 +142,7 @@ std::string name_of_row(const ::testing::TestParamInfo<HierarchyEntry>& entry) {
 INSTANTIATE_TEST_SUITE_P(All, Hierarchy,
                          ::testing::ValuesIn(hierarchies().begin(), hierarchies().end()), name_of_row);
 
-// Bytes that a host sends to others or takes from them, over the bytes of the operation, as the steps say.
+// Bytes that a host sends to others or takes from them, over those of the operation, as the steps say.
 double moved_by_busiest_host(const Hosts& hosts, const World& world) {
   std::vector<double> sent(static_cast<size_t>(hosts.hosts()), 0);
   std::vector<double> taken = sent;

@@ -16,13 +16,13 @@ SCHEMA_NOTE = (
     "sizes and bytes in bytes; *_us in microseconds; *_gbps in gigabits (1e9 bits) per second; "
     "GB is 1e9 bytes; time_us is the median over launches of the median over operations of the "
     "slowest rank's time; p50_us and p99_us are over the operations of all launches; limit_us = "
-    "bus factor of the hosts x size / sum of raw rail rates of a host (of an all_reduce, the rate towards an aggregation node "
-    "counts bus factor times); of_limit = limit_us / time_us; rails[].bytes is "
-    "the average sent per operation by all ranks together, as the library counts it for nezha "
-    "and as the interfaces count it for peers; cores_given is the smallest number of processors that a "
-    "rank might use, cores_used how many it kept busy on average; shaping is how the lab's wires were "
-    "shaped for this size (docs/lab.md), flattery the share by which its buckets may make a rate look "
-    "higher (null: they could hold the whole operation); null where not known"
+    "bus factor of the hosts x size / sum of raw rail rates of a host (of an all_reduce, the rate "
+    "towards an aggregation node counts bus factor times); of_limit = limit_us / time_us; "
+    "rails[].bytes is the average sent per operation by all ranks together, as the library counts it "
+    "for nezha and as the interfaces count it for peers; cores_given is the smallest number of "
+    "processors that a rank might use, cores_used how many it kept busy on average; shaping is how the "
+    "lab's wires were shaped for this size (docs/lab.md), flattery the share by which its buckets may "
+    "make a rate look higher (null: they could hold the whole operation); null where not known"
 )
 _WIRE_OVERHEAD = 1.08  # headers and acknowledgements on top of what the library counts
 _WIRE_MINIMUM = 1 << 20  # of size and of bytes: under it, headers outweigh the payload

@@ -61,7 +61,7 @@ _NODES = _option(None, "--nodes", min=1,
                  help="Nodes of the lab to build (default: 4; in a launched world none is built).")
 _RANKS_PER_NODE = _option(None, "--ranks-per-node", min=1, help="Ranks on each node of the lab "
                           "(default: 1).")
-_FLAT = _option(False, "--flat", help="Collectives as if every rank were a host (hierarchy=off), to compare.")
+_FLAT = _option(False, "--flat", help="To compare: as if every rank were a host (hierarchy=off).")
 _RATES = _option("1gbit,1gbit", "--rates",
                  help="One for each rail of the lab; ofi:1gbit for one used through libfabric; "
                  "agg:1gbit for one with an aggregation node; ofi:shm.")

@@ -1,6 +1,6 @@
-// All-gather by leaders: the ranks of a host give their blocks to one of them, the leaders gather those of
-// all hosts in messages that double (Bruck), and hand all blocks out in one message. Part b is the block
-// of rank b: where a host's ranks do not follow each other, a message is several runs of blocks.
+// All-gather by leaders: the ranks of a host give their blocks to one of them, the leaders gather those
+// of all hosts in messages that double (Bruck), and hand all blocks out in one message. Part b is the
+// block of rank b: where a host's ranks do not follow each other, a message is several runs of blocks.
 #include <algorithm>
 
 #include "schedule/algorithms/algorithms.h"

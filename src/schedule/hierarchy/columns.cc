@@ -1,5 +1,5 @@
-// Hierarchical all-gather and reduce-scatter: every rank has a counterpart on every other host, its column.
-// A block goes around the ring of its owner's column, and each of the column hands it to its host
+// Hierarchical all-gather and reduce-scatter: every rank has a counterpart on every other host: its
+// column. A block goes around the ring of its owner's column, and each of the column hands it to its host
 // (direct); a reduce-scatter collects inside the hosts first and then along the column, to the owner.
 // A host sends (H-1)/H of the bytes to others, the fewest possible, and all its ranks take part.
 #include <algorithm>

@@ -37,7 +37,7 @@ Program program_of(Collective collective, Algorithm algorithm, int place, int si
   return std::move(whole.programs[slice]);
 }
 
-// One block of a direct reduce-scatter is a reduction to its owner, one of a direct all-gather a broadcast.
+// A block of a direct reduce-scatter is a reduction to its owner, one of a direct all-gather a broadcast.
 Program to_leader(const Seat& seat, int leader) {
   if (seat.size() > kBurstMax) {
     return program_of(Collective::reduce, Algorithm::tree, seat.place, seat.size(), leader);

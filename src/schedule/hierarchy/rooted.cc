@@ -1,4 +1,4 @@
-// Broadcast and reduce by hosts: among one rank of every host, the root where it is, and inside each host.
+// Broadcast and reduce by hosts: among one rank of every host, the root where it is, and inside hosts.
 // Chains for long messages: a chunk passes from host to host and from rank to rank while the next one
 // comes in, and crosses every link once. Trees and bursts of few messages, by leaders, for short ones.
 #include "schedule/algorithms/algorithms.h"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import nezha
+from nezha import InvalidArgument, _native
 from nezha.bench.rows import _limit
 from nezha.bench.spec import RailSample, Sample
 from nezha.cli.explain import hosts_of
@@ -36,13 +36,13 @@ def test_ranks_per_host_is_one_number_or_one_for_each_host():
 def test_explain_names_what_goes_on_inside_hosts():
     request = {"collective": "all_reduce", "bytes": 1 << 24, "world_size": 16,
                "host_of": hosts_of("4", 16)}
-    answer = json.loads(nezha._native.query("explain", json.dumps(request)))
+    answer = json.loads(_native.query("explain", json.dumps(request)))
     assert answer["algorithm"] == "hierarchical" and "4 hosts of up to 4 ranks" in answer["text"]
     costs = {each["algorithm"]: each["bytes_factor"] for each in answer["candidates"]}
     assert costs["ring"] == pytest.approx(1.875) and costs["hierarchical"] == pytest.approx(1.5)
     request["host_of"].pop()
-    with pytest.raises(nezha.InvalidArgument, match="host_of"):
-        nezha._native.query("explain", json.dumps(request))
+    with pytest.raises(InvalidArgument, match="host_of"):
+        _native.query("explain", json.dumps(request))
 
 
 def test_ranks_of_a_lab_fill_node_after_node():

@@ -37,11 +37,14 @@ void Handle::add_unfinished(std::shared_ptr<Operation> operation) {
 }
 
 void Handle::collect() {
-  // Moved out first: freeing buffers may run Python code, which may come back here.
-  std::vector<std::shared_ptr<Operation>> all = std::move(unfinished_);
-  unfinished_.clear();
-  for (std::shared_ptr<Operation>& operation : all) {
-    if (!operation->poll()) unfinished_.push_back(std::move(operation));
+  constexpr size_t kLooks = 2;
+  for (size_t looks = std::min(kLooks, unfinished_.size()); looks > 0 && !unfinished_.empty(); --looks) {
+    // Moved out first: freeing buffers may run Python code, which may come back here.
+    std::shared_ptr<Operation> operation = std::move(unfinished_.front());
+    unfinished_.pop_front();
+    const bool has_work = operation.use_count() > 1;
+    if (operation->is_done() || (!has_work && operation->poll())) continue;
+    unfinished_.push_back(std::move(operation));
   }
 }
 

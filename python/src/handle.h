@@ -7,9 +7,9 @@
 #pragma once
 
 #include <condition_variable>
+#include <deque>
 #include <memory>
 #include <mutex>
-#include <vector>
 
 #include "nezha/nezha.h"
 #include "store_bridge.h"
@@ -33,8 +33,6 @@ class Handle {
   void close(double timeout_s);
 
   void add_unfinished(std::shared_ptr<Operation> operation);
-  // Forgets the operations that have completed.
-  void collect();
 
   // The right to use the communicator. Throws `invalid_argument` when it is closed.
   class Lease {
@@ -49,13 +47,16 @@ class Handle {
   };
 
  private:
+  // Looks at two operations, in turn, and forgets those that are over: a call costs the same however many
+  // are under way. Of those with a Work only the Work asks the library, which drives it.
+  void collect();
   bool is_idle_within(double seconds);
   void wait_for_users();
 
   nezha_comm_t raw_;
   std::shared_ptr<StoreBridge> store_;  // the C library may call it as long as raw_ lives
   bool closing_ = false;
-  std::vector<std::shared_ptr<Operation>> unfinished_;
+  std::deque<std::shared_ptr<Operation>> unfinished_;
   std::mutex mutex_;
   std::condition_variable idle_;
   int users_ = 0;  // guarded by mutex_

@@ -44,6 +44,7 @@ class Operation {
   template <class Issue>
   void start(Issue&& issue, bool block);
 
+  bool is_done() const { return done_; }
   // True when it has completed; an error of the operation is raised by outcome().
   bool poll();
   // Waits at most `timeout_s` (< 0: without limit). True when it has completed. Signals are seen.

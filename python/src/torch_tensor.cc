@@ -41,7 +41,9 @@ const Torch* loaded_torch() {
   static Torch torch;
   static bool is_ready = false;
   if (is_ready) return &torch;
-  PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), "torch");
+  // Asked by every call of a program without torch: the name is made, and its hash taken, once.
+  static PyObject* const name = PyUnicode_InternFromString("torch");
+  PyObject* module = PyDict_GetItem(PyImport_GetModuleDict(), name);
   if (module == nullptr) return nullptr;
   auto attribute = [module](const char* name) {
     return nb::getattr(nb::handle(module), name, nb::none()).release().ptr();

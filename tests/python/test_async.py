@@ -35,6 +35,30 @@ def test_many_at_once_and_out_of_order(world):
     assert world(2, body) == [[2.0 * i for i in range(20)]] * 2
 
 
+def test_a_call_costs_the_same_however_many_are_under_way(world):
+    begin = threading.Event()
+    count = 64
+
+    def body(comm):
+        if comm.rank == 1:
+            begin.wait(30)
+        arrays = [numpy.full(1, comm.rank + 1.0) for _ in range(count)]
+        before = comm.stats()
+        works = [comm.all_reduce(x, async_op=True) for x in arrays]
+        called = comm.stats()
+        begin.set()
+        for work in works:
+            work.wait()
+        assert all(x[0] == 3.0 for x in arrays)
+        if comm.rank == 0:
+            # No call asks for each of those before it, and their frames leave together.
+            assert called["polls"] - before["polls"] < count * 8
+            assert called["send_calls"] - before["send_calls"] < count
+        return True
+
+    assert world(2, body) == [True] * 2
+
+
 def test_test_and_wait_with_a_deadline(world):
     begin = threading.Event()
 

@@ -169,11 +169,11 @@ int Loop::poll(int timeout_ms) {
   return std::max(count, 0);
 }
 
-int Loop::spin(Nanoseconds deadline, bool* news) {
+int Loop::spin(Nanoseconds until, bool* news) {
   int count = poll(0);
   if (count != 0) return count;  // then nobody asks how late it is
-  const Nanoseconds until = std::min(deadline, clock_.now() + spin_ns_);
-  while (count == 0 && !contended() && clock_.now() < until) {
+  const Nanoseconds end = std::min(until, clock_.now() + spin_ns_);
+  while (count == 0 && !contended() && clock_.now() < end) {
     if (*news = ask_polled(); *news) break;
     sched_yield();
     count = poll(0);
@@ -227,7 +227,7 @@ int Loop::turn(Nanoseconds deadline, bool may_spin) {
   if (!polled_.empty() && until > clock_.now() && pause_to_gather(until)) {
     count = poll(0);
   } else if (may_spin && spin_ns_ > 0) {
-    count = spin(deadline, &news);
+    count = spin(until, &news);
   }
   if (count == 0 && !news) {
     int timeout_ms = -1;

@@ -199,7 +199,7 @@ class Loop {
   int turn(Nanoseconds deadline, bool may_spin);
   void serve();
   int poll(int timeout_ms);
-  int spin(Nanoseconds deadline, bool* news);
+  int spin(Nanoseconds until, bool* news);
   bool ask_polled();
   int limit_sleep(int timeout_ms);
   bool pause_to_gather(Nanoseconds until);

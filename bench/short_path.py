@@ -30,7 +30,7 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Sequence
 
-from nezha.bench.cores import allowed, children_on, processors_of
+from nezha._bench.cores import allowed, children_on, processors_of
 from nezha.lab import Lab
 
 HERE = Path(__file__).resolve().parent

@@ -17,7 +17,7 @@ from typing import Any, Dict, List, Optional, Tuple
 from .._command_errors import LabError
 from ._state import LabState
 
-_STREAMS = str(Path(__file__).with_name("streams.py"))
+_STREAMS = str(Path(__file__).with_name("_capacity_streams.py"))
 _PORT = 29390
 _START_S = 0.4  # until every node has its connections
 _WARM_S = 0.2  # TCP finds the rate

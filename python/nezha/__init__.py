@@ -17,8 +17,8 @@ from .errors import (Aborted, Error, Exhausted, Internal, InvalidArgument, Misma
 if TYPE_CHECKING:
     from ._native import Work
     from .communicator import Communicator
-    from .python_log import log_to_python
-    from .startup import init
+    from ._logging import log_to_python
+    from ._startup.init import init
 
     __version__: str
 
@@ -29,8 +29,8 @@ __all__ = [
 ]
 
 # Loaded on first use: the lab and the command's help need no native module.
-_LAZY = {"Communicator": "communicator", "Work": "communicator", "init": "startup",
-         "log_to_python": "python_log"}
+_LAZY = {"Communicator": "communicator", "Work": "communicator", "init": "_startup.init",
+         "log_to_python": "_logging"}
 
 
 def __getattr__(name: str) -> Any:

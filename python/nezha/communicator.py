@@ -8,11 +8,11 @@ import os
 import weakref
 from typing import Any, Dict, List, Literal, Optional, Sequence, Union, overload
 
-from . import _native, last_counts
+from . import _native, _final_stats
 from ._native import Work
-from .movements import Movements
-from .names import Topic
-from .reductions import Reductions
+from ._movements import Movements
+from ._literals import Topic
+from ._reductions import Reductions
 
 # How long the end of the interpreter waits for operations that nobody waited for.
 _EXIT_SECONDS = 2.0
@@ -25,7 +25,7 @@ def connect(rank: int, world_size: int, store: Optional[str], store_object: Any,
             job: Optional[str], timeout: float, config: str) -> "Communicator":
     """nezha_init; see startup.init for what users call."""
     native = _native.init(rank, world_size, store, store_object, job, timeout, config)
-    last_counts.watch(native)
+    _final_stats.watch(native)
     return Communicator(native)
 
 
@@ -147,7 +147,7 @@ class Communicator(Reductions, Movements):
         Unfinished asynchronous operations are waited for; after `timeout` seconds (None: their own
         deadlines) they are aborted.
         """
-        last_counts.save(self._native)
+        _final_stats.save(self._native)
         self._native.close(timeout)
 
     @property
@@ -244,7 +244,7 @@ class Group:
 def _close_all() -> None:
     for native, owner in list(_open.items()):
         if owner == os.getpid():
-            last_counts.save(native)
+            _final_stats.save(native)
             native.close(_EXIT_SECONDS)
 
 

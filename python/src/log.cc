@@ -1,4 +1,4 @@
-// The library's log lines, kept until Python fetches them: nezha/python_log.py.
+// The library's log lines, kept until Python fetches them: nezha/_logging.py.
 //
 // A thread of the library that has something to say may hold locks for which a thread with the GIL waits,
 // so it never takes the GIL itself.

@@ -1,4 +1,4 @@
-// StoreBridge: a Python object with set, get, set_if_absent and remove (nezha/stores.py), as the C
+// StoreBridge: a Python object with set, get, set_if_absent and remove (_startup/stores.py), as the C
 // callbacks of a nezha store.
 //
 // Contract: created and destroyed with the GIL held; the callbacks take it themselves and may come

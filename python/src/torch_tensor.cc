@@ -42,8 +42,8 @@ const Torch* loaded_torch() {
   static bool is_ready = false;
   if (is_ready) return &torch;
   // Asked by every call of a program without torch: the name is made, and its hash taken, once.
-  static PyObject* const name = PyUnicode_InternFromString("torch");
-  PyObject* module = PyDict_GetItem(PyImport_GetModuleDict(), name);
+  static PyObject* const torch_name = PyUnicode_InternFromString("torch");
+  PyObject* module = PyDict_GetItem(PyImport_GetModuleDict(), torch_name);
   if (module == nullptr) return nullptr;
   auto attribute = [module](const char* name) {
     return nb::getattr(nb::handle(module), name, nb::none()).release().ptr();

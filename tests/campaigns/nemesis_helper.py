@@ -16,7 +16,7 @@ import sys
 import time
 from typing import Any, Dict
 
-from nezha.lab import sockets
+from nezha.lab import _sockets
 
 from campaigns.moments import until
 
@@ -24,24 +24,24 @@ from campaigns.moments import until
 def destroy(link: socket.socket, command: Dict[str, Any]) -> Dict[str, Any]:
     """See the head of the file."""
     ends = command["local"], command["remote"]
-    found = sockets.connections(link, *ends)
+    found = _sockets.connections(link, *ends)
     if "bytes" in command:
         wanted = sum(c.bytes_sent for c in found) + command["bytes"]
         deadline = time.monotonic() + command["wait"]
         while sum(c.bytes_sent for c in found) < wanted and time.monotonic() < deadline:
-            found = sockets.connections(link, *ends)
+            found = _sockets.connections(link, *ends)
     else:
         until(command["at"])
-        found = sockets.connections(link, *ends)
+        found = _sockets.connections(link, *ends)
     at = time.monotonic()
-    return {"at": at, "sent": [c.bytes_sent for c in found if sockets.destroy_one(link, c)]}
+    return {"at": at, "sent": [c.bytes_sent for c in found if _sockets.destroy_one(link, c)]}
 
 
 def main() -> None:
     """Obeys until the input ends."""
     with contextlib.suppress(OSError):
         os.nice(-11)  # a fault must be on time although the ranks are busy
-    link = sockets.open_link()
+    link = _sockets.open_link()
     print(json.dumps({"ready": True}), flush=True)
     for line in sys.stdin:
         try:

@@ -14,7 +14,7 @@ import pytest
 import wire_meter  # noqa: F401  (also finds nezha in the source tree)
 
 import nezha.lab
-from nezha.lab import layout, state
+from nezha.lab import _layout, _state
 
 # Under nohup or behind `&` these are ignored, and so they would be in every child.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -33,8 +33,8 @@ def namespaces() -> None:
 
 def left_behind(name: str) -> List[str]:
     """Everything that still exists of a lab."""
-    found = [layout.netns_path(name, role) for role in ("sw", "n0", "n1", "n2", "n3")]
-    return [path for path in found + [state.path_of(name)] if os.path.exists(path)]
+    found = [_layout.netns_path(name, role) for role in ("sw", "n0", "n1", "n2", "n3")]
+    return [path for path in found + [_state.path_of(name)] if os.path.exists(path)]
 
 
 def eventually(condition: Callable[[], bool], seconds: float = 20) -> bool:

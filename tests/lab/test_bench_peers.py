@@ -14,7 +14,7 @@ from typing import List
 import pytest
 from conftest import child_env
 
-from nezha.bench.peers import find_peers
+from nezha._bench.libraries import find_peers
 
 pytestmark = pytest.mark.usefixtures("namespaces")
 _SIZES = [4, 64 << 10]
@@ -24,7 +24,7 @@ def _compare(peer: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
     missing = find_peers([peer], None)[1]
     if missing:
         pytest.skip(f"{peer}: {missing[peer]}")
-    code = "import sys; sys.argv[0] = 'nezha'; from nezha.cli import main; main()"
+    code = "import sys; sys.argv[0] = 'nezha'; from nezha._cli import main; main()"
     common = ["all_reduce", "--nodes", "2", "--rates", "200mbit,100mbit", "-b", "4", "-e", "64K", "-f",
               str(_SIZES[1] // _SIZES[0]), "-n", "6", "-w", "2", "--no-gain", "--compare", peer]
     return subprocess.run([sys.executable, "-c", code, "bench", *common, *arguments], env=child_env(),

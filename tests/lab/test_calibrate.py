@@ -14,10 +14,10 @@ import pytest
 from conftest import child_env
 
 import nezha.lab
-from nezha.simulation import calibration, study
+from nezha._simulation import calibration, engine_study
 
 pytestmark = pytest.mark.usefixtures("namespaces")
-CODE = "import sys; from nezha.cli import main; sys.exit(main())"
+CODE = "import sys; from nezha._cli import main; sys.exit(main())"
 OPTIONS = ["calibrate", "-b", "128K", "-e", "512K", "--seconds", "0.05", "--passes", "1"]
 WIRES = (80e6 / 8, 20e6 / 8)
 
@@ -62,9 +62,10 @@ def test_rails_of_a_launched_job_are_measured(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_a_study_compares_what_was_not_fitted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(study, "FITTED_SIZES", (128 << 10, 512 << 10))
-    monkeypatch.setattr(study, "ASKED_SIZES", (256 << 10,))
-    found = study.run([["400mbit", "200mbit"]], [3], 0.02, 1, lambda what, total: lambda sample: None)
+    monkeypatch.setattr(engine_study, "FITTED_SIZES", (128 << 10, 512 << 10))
+    monkeypatch.setattr(engine_study, "ASKED_SIZES", (256 << 10,))
+    found = engine_study.run([["400mbit", "200mbit"]], [3], 0.02, 1,
+                             lambda what, total: lambda sample: None)
     case, = found["cases"]
     assert [(row["hosts"], row["size"], row["algorithm"]) for row in case["rows"]] == [
         (3, 256 << 10, "ring"), (3, 256 << 10, "auto")]
@@ -72,5 +73,5 @@ def test_a_study_compares_what_was_not_fitted(monkeypatch: pytest.MonkeyPatch, t
     for row in case["rows"]:
         assert row["error"] == pytest.approx(row["predicted_us"] / row["measured_us"] - 1)
     assert found["worst_error"] == max(abs(row["error"]) for row in case["rows"]) and found["load"] >= 0
-    study.plot(found, tmp_path / "study.png")
+    engine_study.plot(found, tmp_path / "study.png")
     assert (tmp_path / "study.png").stat().st_size > 10_000

@@ -14,8 +14,9 @@ from typing import List, Optional
 import pytest
 from conftest import child_env, eventually, left_behind, nezha_lab, start_python
 
-from nezha.lab import Lab, LabError, Node, Port, Rail, aggregators, daemons, format_rail, layout
-from nezha.lab import parse_rail, parse_rate, process, state
+from nezha.lab import (Lab, LabError, Node, Port, Rail, _aggregators, _aggregator_processes,
+                       format_rail, _layout)
+from nezha.lab import parse_rail, parse_rate, _process, _state
 
 _DIAL = """
 import os, socket
@@ -43,22 +44,22 @@ def test_rails_are_read_and_printed(text: str, printed: str) -> None:
 
 @pytest.mark.parametrize("text, tree", [("2x3", (2, 3)), ("1x250", (1, 250)), (" 16x4 ", (16, 4))])
 def test_trees_are_read(text: str, tree: tuple) -> None:
-    assert aggregators.parse_tree(text) == tree
+    assert _aggregators.parse_tree(text) == tree
 
 
 @pytest.mark.parametrize("text", ["", "2", "2x", "x3", "0x3", "2x0", "2x3x4", "-1x3", "two x three"])
 def test_other_trees_are_refused(text: str) -> None:
     with pytest.raises(LabError, match="2x3"):
-        aggregators.parse_tree(text)
+        _aggregators.parse_tree(text)
 
 
-def planned(nodes: int, rails: List[str], tree: str = "") -> state.LabState:
+def planned(nodes: int, rails: List[str], tree: str = "") -> _state.LabState:
     read = [parse_rail(rail) for rail in rails]
-    made = layout.nodes("x", [Node([Port(r) for r in range(len(rails))])] * nodes, read, 1500)
-    found = aggregators.plan(read, made, aggregators.parse_tree(tree) if tree else None, False,
+    made = _layout.nodes("x", [Node([Port(r) for r in range(len(rails))])] * nodes, read, 1500)
+    found = _aggregators.plan(read, made, _aggregators.parse_tree(tree) if tree else None, False,
                              lambda role: f"/ns/{role}")
-    return state.LabState("x", "root", 0, 0, "/ns/sw", [0] * len(rails), [rail.kind for rail in read], "",
-                          10.0, "bulk", 0, 1, nodes=made, aggregators=found)
+    return _state.LabState("x", "root", 0, 0, "/ns/sw", [0] * len(rails), [rail.kind for rail in read],
+                           "", 10.0, "bulk", 0, 1, nodes=made, aggregators=found)
 
 
 def test_one_node_is_in_the_switch() -> None:
@@ -66,32 +67,32 @@ def test_one_node_is_in_the_switch() -> None:
     (one,) = lab.aggregators
     assert (one.netns, one.device, one.endpoint) == ("/ns/sw", "br1", "10.2.0.254:7700")
     assert len(lab.namespaces()) == 4
-    assert aggregators.node_env(lab, 2) == {"NEZHA_AGGREGATOR": "10.2.0.254:7700",
+    assert _aggregators.node_env(lab, 2) == {"NEZHA_AGGREGATOR": "10.2.0.254:7700",
                                             "NEZHA_AGGREGATOR_DEVICE": "eth1"}
     # Among ranks the rail is one like any other.
-    assert process.rank_env(lab, 0)["NEZHA_RAILS"] == "=eth0,eth1"
-    assert process.rail_filter(lab, 0, 1) == "=eth1"
+    assert _process.rank_env(lab, 0)["NEZHA_RAILS"] == "=eth0,eth1"
+    assert _process.rail_filter(lab, 0, 1) == "=eth1"
 
 
 def test_a_tree_has_a_namespace_for_each_node() -> None:
     lab = planned(6, ["agg:1gbit"], "2x3")
     assert lab.namespaces()[-3:] == ["/ns/a0", "/ns/a1", "/ns/a2"]
-    assert aggregators.topology(lab) == {"nodes": [
+    assert _aggregators.topology(lab) == {"nodes": [
         {"name": "root", "address": "10.1.0.254:7700"},
         {"name": "leaf0", "address": "10.1.0.253:7700", "parent": "root",
          "serves": ["10.1.0.1/32", "10.1.0.2/32", "10.1.0.3/32"]},
         {"name": "leaf1", "address": "10.1.0.252:7700", "parent": "root",
          "serves": ["10.1.0.4/32", "10.1.0.5/32", "10.1.0.6/32"]}]}
-    assert state.LabState.from_json(dataclasses.asdict(lab)) == lab
+    assert _state.LabState.from_json(dataclasses.asdict(lab)) == lab
 
 
 def test_a_node_without_the_rail_is_told_nothing() -> None:
     rails = [Rail(), Rail(kind="agg")]
-    made = layout.nodes("x", [Node([Port(0), Port(1)]), Node([Port(0)])], rails, 1500)
-    found = aggregators.plan(rails, made, None, False, lambda role: role)
-    lab = state.LabState("x", "root", 0, 0, "sw", [0, 0], ["tcp", "agg"], "", 10.0, "bulk", 0, 1,
+    made = _layout.nodes("x", [Node([Port(0), Port(1)]), Node([Port(0)])], rails, 1500)
+    found = _aggregators.plan(rails, made, None, False, lambda role: role)
+    lab = _state.LabState("x", "root", 0, 0, "sw", [0, 0], ["tcp", "agg"], "", 10.0, "bulk", 0, 1,
                          nodes=made, aggregators=found)
-    assert aggregators.node_env(lab, 0) and not aggregators.node_env(lab, 1)
+    assert _aggregators.node_env(lab, 0) and not _aggregators.node_env(lab, 1)
 
 
 @pytest.mark.parametrize("nodes, rails, tree, words", [
@@ -108,11 +109,11 @@ def test_a_node_that_cannot_start_takes_the_lab_with_it(monkeypatch: pytest.Monk
         other.bind(("127.1.0.254", 0))
         other.listen()
         port = other.getsockname()[1]
-        monkeypatch.setattr(aggregators, "_free_port", lambda: port)
+        monkeypatch.setattr(_aggregators, "_free_port", lambda: port)
         name = f"t{os.getpid()}-taken"
         with pytest.raises(LabError, match=f"port {port}"):
             Lab(2, ["agg:none"], name=name, mode="loopback").up()
-    assert not os.path.exists(state.path_of(name))
+    assert not os.path.exists(_state.path_of(name))
 
 
 # ---- real ones
@@ -144,7 +145,7 @@ def test_it_answers_every_node_and_ends_with_the_lab(namespaces: None) -> None:
     with Lab(3, ["1gbit", "agg:100mbit"]) as lab:
         assert [dial(lab, node) for node in range(3)] == ["hung up\n"] * 3
         pids = running(lab)
-        log = daemons.log_path(lab.state, lab.state.aggregators[0])
+        log = _aggregator_processes.log_path(lab.state, lab.state.aggregators[0])
         assert len(pids) == 1 and "listening on 10.2.0.254:7700" in open(log).read()
     assert gone(pids) and not os.path.exists(log)
     assert not left_behind(lab.name)

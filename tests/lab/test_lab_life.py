@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from conftest import eventually, left_behind, nezha_lab, start_python
 
-from nezha.lab import Lab, LabError, lab as lab_module, links, names, tear_down
+from nezha.lab import Lab, LabError, _lab as lab_module, _topology, names, tear_down
 
 pytestmark = pytest.mark.usefixtures("namespaces")
 
@@ -110,7 +110,7 @@ def test_a_failure_half_way_takes_everything_back(step: str, monkeypatch: Any) -
     def fail(*_: object) -> None:
         raise OSError(28, "made up for this test")
 
-    monkeypatch.setattr(links, step, fail)
+    monkeypatch.setattr(_topology, step, fail)
     with pytest.raises(LabError, match="was removed.*made up"):
         Lab(2, ["1gbit"], name="t-roll").up()
     assert left_behind("t-roll") == []

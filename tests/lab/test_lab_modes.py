@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from conftest import eventually, left_behind, nezha_lab, start_python
 
-from nezha.lab import Capability, Lab, LabError, capabilities, lab as lab_module, userns
+from nezha.lab import Capability, Lab, LabError, capabilities, _lab as lab_module, _userns
 
 _SHOW = "import json, os; print(json.dumps(dict(os.environ)))"
 
 
 def _need_userns() -> None:
-    reason = userns.probe()
+    reason = _userns.probe()
     if reason:
         pytest.skip(f"no user namespaces: {reason}")
 

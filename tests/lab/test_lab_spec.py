@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from conftest import nezha_lab  # noqa: F401  (makes nezha importable from the source tree)
 
-from nezha.lab import Lab, LabError, Node, Port, Rail, format_rate, parse_rate, shaping
-from nezha.lab import layout
+from nezha.lab import Lab, LabError, Node, Port, Rail, format_rate, parse_rate, _shaping
+from nezha.lab import _layout
 
 
 @pytest.mark.parametrize("text, bps", [
@@ -39,14 +39,14 @@ def test_impossible_labs_are_refused_before_anything_is_made(arguments: dict) ->
 
 
 def test_addresses_follow_the_plan() -> None:
-    nodes = layout.nodes("x", [Node([Port(0), Port(1)])] * 3, [Rail("1gbit"), Rail("1gbit")], 1500)
+    nodes = _layout.nodes("x", [Node([Port(0), Port(1)])] * 3, [Rail("1gbit"), Rail("1gbit")], 1500)
     assert [p.address for p in nodes[2].ports] == ["10.1.0.3/24", "10.2.0.3/24"]
     assert [p.device for p in nodes[2].ports] == ["eth0", "eth1"]
     assert nodes[2].ctl == "10.255.0.3"
 
 
 def test_two_ports_on_one_rail_share_a_subnet_with_everybody() -> None:
-    nodes = layout.nodes("x", [Node([Port(0), Port(0)]), Node([Port(0)])], [Rail()], 1500)
+    nodes = _layout.nodes("x", [Node([Port(0), Port(0)]), Node([Port(0)])], [Rail()], 1500)
     assert [p.address for p in nodes[0].ports] == ["10.1.0.1/16", "10.1.1.1/16"]
     assert nodes[1].ports[0].address == "10.1.0.2/16"
 
@@ -56,23 +56,23 @@ def test_two_ports_on_one_rail_share_a_subnet_with_everybody() -> None:
     [Port(0, mtu=100)]])
 def test_bad_ports_are_refused(ports: list) -> None:
     with pytest.raises(LabError):
-        layout.nodes("x", [Node(ports)], [Rail()], 1500)
+        _layout.nodes("x", [Node(ports)], [Rail()], 1500)
 
 
 @pytest.mark.parametrize("rate", [10**7, 10**8, 5 * 10**8, 10**9])
 def test_up_to_a_gigabit_the_default_bucket_is_honest_from_256_kib(rate: int) -> None:
-    assert shaping.honest_from(shaping.default_burst(rate, shaping.EXACT)) <= 256 << 10
+    assert _shaping.honest_from(_shaping.default_burst(rate, _shaping.EXACT)) <= 256 << 10
 
 
 @pytest.mark.parametrize("rate", [64000, 10**8, 10**9, 10**10])
-@pytest.mark.parametrize("kind", shaping.KINDS)
+@pytest.mark.parametrize("kind", _shaping.KINDS)
 def test_the_default_bucket_holds_a_segment_of_the_largest_size(rate: int, kind: str) -> None:
-    segment = shaping.way(rate, kind).segment
+    segment = _shaping.way(rate, kind).segment
     frames = -(-segment // 1448)
-    assert shaping.default_burst(rate, kind) >= segment + frames * 66
+    assert _shaping.default_burst(rate, kind) >= segment + frames * 66
 
 
 def test_what_buckets_flatter() -> None:
-    assert shaping.flattery(1000, 100 * 1514 // 1448) == pytest.approx(99 / 901, rel=0.02)
-    assert shaping.flattery(0, 100) is None and shaping.flattery(50, 100) is None
-    assert shaping.flattery(10**9, 0) == 0
+    assert _shaping.flattery(1000, 100 * 1514 // 1448) == pytest.approx(99 / 901, rel=0.02)
+    assert _shaping.flattery(0, 100) is None and _shaping.flattery(50, 100) is None
+    assert _shaping.flattery(10**9, 0) == 0

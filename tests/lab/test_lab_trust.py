@@ -8,7 +8,7 @@ import sys
 import pytest
 from conftest import child_env
 
-from nezha.lab import Lab, state
+from nezha.lab import Lab, _state
 
 _PATIENCE_S = 60
 _JOB = """
@@ -38,7 +38,7 @@ def lab(namespaces):
 
 
 def test_a_lab_has_a_secret_that_nobody_else_reads(lab):
-    path = state.key_path(lab.name)
+    path = _state.key_path(lab.name)
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
     for code, out, err in outcomes(lab, ()):
         assert code == 0 and out == "secret\n" and _WARNING not in err, err

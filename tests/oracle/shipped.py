@@ -8,9 +8,9 @@ from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
 import numpy as np
 
-from nezha.planning.errors import PlanError
-from nezha.planning.library import ask
-from nezha.simulation.waves import Form, Wave
+from nezha._command_errors import PlanError
+from nezha._planning.library import ask
+from nezha._simulation.waves import Form, Wave
 
 RANKS_MAX = 256
 _Key = Tuple[int, int, int, int, int]  # src, dst, slice, stage, slot

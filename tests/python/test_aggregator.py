@@ -10,10 +10,10 @@ import urllib.request
 
 import pytest
 
-from nezha.aggregator import numbers, systemd, view
-from nezha.aggregator.errors import AggregatorError
-from nezha.aggregator.metrics import Collector, MetricsServer
-from nezha.aggregator.options import format_endpoint, parse_endpoint, read_topology
+from nezha._aggregator import node_stats, systemd, display
+from nezha._command_errors import AggregatorError
+from nezha._aggregator.metrics import Collector, MetricsServer
+from nezha._aggregator.options import format_endpoint, parse_endpoint, read_topology
 
 PATIENCE_S = 60
 KEY = "0123456789abcdef0123456789abcdef\n"
@@ -49,18 +49,18 @@ def test_a_port_is_needed_where_there_is_no_default():
 
 
 def test_sums_go_over_the_living_and_the_dead():
-    assert numbers.total(STATS, "operations") == 100
-    assert numbers.refusals(STATS) == {"ticket": 2, "replay": 0, "silence": 1, "jobs": 3,
+    assert node_stats.total(STATS, "operations") == 100
+    assert node_stats.refusals(STATS) == {"ticket": 2, "replay": 0, "silence": 1, "jobs": 3,
                                        "connections": 6, "groups": 5, "budget": 0}
-    assert set(numbers.refusals({}).values()) == {0}
+    assert set(node_stats.refusals({}).values()) == {0}
     replayed = {"door": {"refused": 5, "replayed": 3}, "ended": {"over_budget": 2}}
-    assert numbers.refusals(replayed)["ticket"] == 2 and numbers.refusals(replayed)["replay"] == 3
-    assert numbers.refusals(replayed)["budget"] == 2
-    assert numbers.job_name({"job": 255, "session": 1}) == "00000000000000ff/1"
+    assert node_stats.refusals(replayed)["ticket"] == 2 and node_stats.refusals(replayed)["replay"] == 3
+    assert node_stats.refusals(replayed)["budget"] == 2
+    assert node_stats.job_name({"job": 255, "session": 1}) == "00000000000000ff/1"
 
 
 def test_refusals_are_told_at_once_and_then_seldom():
-    gossip = numbers.Gossip(pause=10)
+    gossip = node_stats.Gossip(pause=10)
 
     def told(refused, now):
         return gossip.lines({"door": {"refused": refused}}, now)
@@ -68,7 +68,7 @@ def test_refusals_are_told_at_once_and_then_seldom():
     assert told(0, 0) == []
     assert len(told(1, 1)) == 1
     assert told(5, 2) == [] and told(900, 10.9) == []
-    assert told(1000, 11) == [f"refused 999 {numbers.REASONS['ticket']}; 1000 since the start"]
+    assert told(1000, 11) == [f"refused 999 {node_stats.REASONS['ticket']}; 1000 since the start"]
     assert told(1000, 60) == []
 
 
@@ -85,7 +85,7 @@ def test_metrics_over_http_and_read_again():
     assert 'nezha_aggregator_refused_total{reason="groups"} 5.0' in body
     assert 'nezha_aggregator_door_total{outcome="accepted"} 9.0' in body
     assert "process_cpu_seconds_total" in body
-    single, by_job = view.read_metrics(body)
+    single, by_job = display.read_metrics(body)
     assert single["jobs"] == "1" and single["address"] == "a:1"
     assert single["bytes_received"] == "2.00 kB" and single["refused ticket"] == "2"
     assert by_job["00000000000000ff/1"]["job_ranks_connected"] == 3
@@ -117,11 +117,11 @@ def _is_hung_up(caller):
 def test_metrics_of_something_else():
     pytest.importorskip("prometheus_client")
     with pytest.raises(AggregatorError, match="not those of"):
-        view.read_metrics("# TYPE x counter\nx_total 1\n")
+        display.read_metrics("# TYPE x counter\nx_total 1\n")
     with pytest.raises(AggregatorError):
-        view.read_metrics("<html>no</html>\n")
+        display.read_metrics("<html>no</html>\n")
     with pytest.raises(AggregatorError, match="--metrics"):
-        view.fetch("http://127.0.0.1:1/metrics")
+        display.fetch("http://127.0.0.1:1/metrics")
 
 
 def test_systemd_is_told(tmp_path, monkeypatch):
@@ -155,7 +155,7 @@ def key(tmp_path):
 
 
 def start(*arguments, **options):
-    code = "import sys; sys.argv[0] = 'nezha'; from nezha.cli import main; main()"
+    code = "import sys; sys.argv[0] = 'nezha'; from nezha._cli import main; main()"
     return subprocess.Popen([sys.executable, "-c", code, "aggregator", *arguments], text=True,
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
 
@@ -205,8 +205,8 @@ def test_a_node_for_programs(tmp_path, key):
             assert ready["pid"] == node.pid
             assert listener.recv(100) == b"WATCHDOG=1"
             knock(ready["port"], 2)
-            text = view.fetch(f"http://{ready['metrics']}/metrics")
-            assert view.read_metrics(text)[0]["refused ticket"] == "2"
+            text = display.fetch(f"http://{ready['metrics']}/metrics")
+            assert display.read_metrics(text)[0]["refused ticket"] == "2"
             node.terminate()
             out, _ = node.communicate(timeout=PATIENCE_S)
         finally:

@@ -6,11 +6,11 @@ import sys
 
 import pytest
 
-from nezha.bench import cores, output
-from nezha.bench.errors import BenchError
-from nezha.bench.rows import make_rows
-from nezha.bench.session import Report, Request, run_in_lab
-from nezha.bench.spec import BenchSpec, RailSample, Sample
+from nezha._bench import cores, collective_report
+from nezha._command_errors import BenchError
+from nezha._bench.rows import make_rows
+from nezha._bench.collective_run import Report, Request, run_in_lab
+from nezha._bench.spec import BenchSpec, RailSample, Sample
 
 
 @pytest.mark.parametrize("processors, nodes, parts", [
@@ -90,7 +90,7 @@ def test_columns_show_what_was_given_and_used(capsys):
               "cores": {**cores.facts(1, 1, 2)}}
     document = {"config": config, "rows": rows, "free": {"rows": free},
                 "wire_check": {"agree": None, "overhead": None, "disagreements": []}}
-    assert output.publish(Report(document, [None]), None, None) == 0
+    assert collective_report.publish(Report(document, [None]), None, None) == 0
     lines = capsys.readouterr().out.splitlines()
     assert any(line.startswith("# cores: 1 for each rank") for line in lines)
     data = [line for line in lines if not line.startswith("#")][0].split()

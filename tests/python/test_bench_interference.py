@@ -5,12 +5,11 @@ import json
 
 import pytest
 
-from nezha.bench.errors import BenchError
-from nezha.bench.interference import output, plan
-from nezha.bench.interference.model import Costs, Measurement, fit, fit_alone, predict, rule
-from nezha.bench.interference.session import (Request, _document, _Found, _samples,
-                                              matrix_file, save)
-from nezha.bench.spec import RailSample, Sample
+from nezha._command_errors import BenchError
+from nezha._bench import interference_report, interference_plan
+from nezha._bench.interference_model import Costs, Measurement, fit, fit_alone, predict, rule
+from nezha._bench.interference_run import Request, _document, _Found, _samples, matrix_file, save
+from nezha._bench.spec import RailSample, Sample
 
 SIZES = [512 << 10, 2 << 20, 8 << 20, 32 << 20]
 
@@ -32,8 +31,9 @@ def measured(truth, experiment, noise=lambda: 1.0):
 def everything(truth, noise=lambda: 1.0):
     rails = len(truth.startup_s)
     kinds = {"alone": [], "shared": [], "trickle": [], "together": []}
-    alone = {rail: measured(truth, each, noise) for rail, each in enumerate(plan.alone(rails))}
-    for each in plan.beside([1 / cost for cost in truth.s_per_byte]):
+    alone = {rail: measured(truth, each, noise)
+             for rail, each in enumerate(interference_plan.alone(rails))}
+    for each in interference_plan.beside([1 / cost for cost in truth.s_per_byte]):
         kinds[each.kind] += measured(truth, each, noise)
     return alone, kinds
 
@@ -129,11 +129,11 @@ def test_the_papers_rule_with_its_numbers():
 
 
 def test_the_plan_has_the_papers_shares():
-    weights = [each.text for each in plan.beside([2.0, 1.0])]
+    weights = [each.text for each in interference_plan.beside([2.0, 1.0])]
     assert weights[:3] == ["100:1.0101", "1.0101:100", "100:50"]
-    assert [each.kind for each in plan.beside([1.0] * 3)].count("together") == 1
-    assert len(plan.beside([1.0] * 4)) == 6 * 5 + 1
-    assert [each.text for each in plan.alone(2)] == ["100:0", "0:100"]
+    assert [each.kind for each in interference_plan.beside([1.0] * 3)].count("together") == 1
+    assert len(interference_plan.beside([1.0] * 4)) == 6 * 5 + 1
+    assert [each.text for each in interference_plan.alone(2)] == ["100:0", "0:100"]
 
 
 # ------------------------------------------------------------------------------- the report
@@ -150,7 +150,7 @@ def document():
 
 def test_the_report_says_whether_the_slower_rail_helps(capsys, tmp_path):
     path = tmp_path / "deep" / "matrix.json"
-    assert output.publish(document(), path, None, None) == 0
+    assert interference_report.publish(document(), path, None, None) == 0
     text = capsys.readouterr().out
     assert "eth1 is 10.00 times slower, so it does not help" in " ".join(text.split())
     lost = document()["rate_lost"][0][1]
@@ -165,26 +165,27 @@ def test_the_report_says_whether_the_slower_rail_helps(capsys, tmp_path):
 
 def test_times_that_do_not_fit_are_called_so():
     good = document()
-    assert not any("DO NOT FIT" in line for line in output.sentences(good))
+    assert not any("DO NOT FIT" in line for line in interference_report.sentences(good))
     slow = [{**each, "time_us": 1.3 * each["time_us"]} if "even" in each["what"] else each
             for each in good["measurements"]]
-    assert any("30 % away" in line for line in output.sentences({**good, "measurements": slow}))
+    sentences = interference_report.sentences({**good, "measurements": slow})
+    assert any("30 % away" in line for line in sentences)
 
 
 def test_json_alone_is_on_standard_output(capsys, tmp_path):
-    output.publish(document(), tmp_path / "matrix.json", "-", None)
+    interference_report.publish(document(), tmp_path / "matrix.json", "-", None)
     assert json.loads(capsys.readouterr().out)["rules"][0]["helps"] is False
 
 
 def test_a_wrong_result_saves_no_matrix(tmp_path):
     broken = {**document(), "wrong": 3}
-    assert output.publish(broken, tmp_path / "matrix.json", None, None) == 1
+    assert interference_report.publish(broken, tmp_path / "matrix.json", None, None) == 1
     assert not (tmp_path / "matrix.json").exists()
 
 
 def test_the_picture_is_written(tmp_path):
     pytest.importorskip("matplotlib")
-    output.plot(document(), tmp_path / "matrix.png")
+    interference_report.plot(document(), tmp_path / "matrix.png")
     assert (tmp_path / "matrix.png").stat().st_size > 5000
 
 
@@ -216,7 +217,7 @@ def test_the_quickest_pass_counts_and_no_wrong_element_is_forgotten():
         return [Sample(size, size // 4, 2, [30.0 if slow else 10.0], 1, 0.0, rails)
                 for size in spec.sizes]
 
-    found = _samples(run, Request([1 << 20, 2 << 20]).spec(), plan.alone(2), 2)
+    found = _samples(run, Request([1 << 20, 2 << 20]).spec(), interference_plan.alone(2), 2)
     assert runs == [0, 1] * 2
     assert [sample.times_us for sample in found["rail 1 alone"]] == [[10.0], [10.0]]
     assert [sample.wrong for sample in found["rail 1 alone"]] == [2, 2]

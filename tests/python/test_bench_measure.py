@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import nezha
-from nezha.bench.comm import Comm
-from nezha.bench.measure import measure
-from nezha.bench.rows import gains, make_rows, spread, wire_check
-from nezha.bench.spec import BenchSpec, RailSample, Sample
+from nezha._bench.driver import Comm
+from nezha._bench.measure import measure
+from nezha._bench.rows import gains, make_rows, spread, wire_check
+from nezha._bench.spec import BenchSpec, RailSample, Sample
 
 GBIT = 1e9 / 8
 _STEP = {"sum": np.add, "max": np.maximum, "min": np.minimum, "prod": np.multiply}
@@ -251,5 +251,5 @@ def test_the_loop_runs_where_nezha_is_not_installed():
     """Peers' drivers import it from the package's directory alone, in any interpreter."""
     package = Path(nezha.__file__).parent
     subprocess.run([sys.executable, "-c",
-                    f"import sys; sys.path.append({str(package)!r}); import bench.measure"],
+                    f"import sys; sys.path.append({str(package)!r}); import _bench.measure"],
                    check=True, cwd="/", timeout=60)

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from nezha.bench.errors import BenchError
-from nezha.bench.messages import output
-from nezha.bench.messages.session import Request
-from nezha.bench.messages.spec import POLICIES, MessageSpec, Record
-from nezha.bench.messages.traffic import PATTERN, Sent, contents, draw
-from nezha.bench.messages.worker import summary
-from nezha.cli.messages import _loads
+from nezha._command_errors import BenchError
+from nezha._bench import message_report
+from nezha._bench.message_run import Request
+from nezha._bench.message_spec import POLICIES, MessageSpec, Record
+from nezha._bench.message_traffic import PATTERN, Sent, contents, draw
+from nezha._bench.message_worker import summary
+from nezha._cli.bench_messages import _loads
 
 LIMIT = 10e6
 
@@ -123,9 +123,9 @@ def row(policy, load, accepted, **values):
 def test_the_report():
     document = {"results": [row("pull", 0.9, 0.8), row("pull", 0.2, 0.2), row("modulo", 0.2, 0.2),
                             row("modulo", 0.9, 0.6, late_us=5000.0)]}
-    assert [cells[:3] for cells in output.cells(document)] == [
+    assert [cells[:3] for cells in message_report.cells(document)] == [
         ["4K", "0.2", "pull"], ["4K", "0.2", "modulo"], ["4K", "0.9", "pull"], ["4K", "0.9", "modulo"]]
-    first, late = output.sentences(document)
+    first, late = message_report.sentences(document)
     assert first == "4K: at load 0.9 pull accepts most, 0.800 of 0.900 offered"
     assert "LATE" in late and "modulo 4K 0.9" in late and "pull" not in late
 

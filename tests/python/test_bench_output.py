@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from nezha.bench import output, render
-from nezha.bench.counters import transmitted_bytes
-from nezha.bench.errors import BenchError
-from nezha.bench.peers import parse_peers
-from nezha.bench.session import Report
-from nezha.bench.spec import Sample
-from nezha.console import OutputError
+from nezha._bench import collective_report, collective_table
+from nezha._bench.counters import transmitted_bytes
+from nezha._command_errors import BenchError
+from nezha._bench.libraries import parse_peers
+from nezha._bench.collective_run import Report
+from nezha._bench.spec import Sample
+from nezha._console import OutputError
 
 ROW = {
     "size": 1 << 20, "count": 1 << 18, "type": "float32", "redop": "sum", "time_us": 13212.0,
@@ -33,7 +33,7 @@ def _report(**changes):
 
 
 def test_the_table_has_comments_columns_and_verdicts(capsys):
-    assert output.publish(_report(), None, None) == 0
+    assert collective_report.publish(_report(), None, None) == 0
     lines = capsys.readouterr().out.splitlines()
     text = "\n".join(lines)
     for fact in ("cubic", "queue 10.0 ms", "burst 20000", "mtu 1500",
@@ -51,17 +51,17 @@ def test_the_table_has_comments_columns_and_verdicts(capsys):
 
 
 def test_wrong_elements_fail_the_run(capsys):
-    assert output.publish(_report(wrong=3), None, None) == 1
+    assert collective_report.publish(_report(wrong=3), None, None) == 1
     assert "# Out of bounds values : 3 FAILED" in capsys.readouterr().out
 
 
 def test_disagreeing_counters_are_named():
     wire = {"agree": False, "overhead": 0.5, "disagreements": ["eth0: so and so"]}
-    assert any("so and so" in line for line in render.footer_lines([ROW], wire))
+    assert any("so and so" in line for line in collective_table.footer_lines([ROW], wire))
 
 
 def test_json_alone_is_on_standard_output(capsys):
-    output.publish(_report(limit_us=None, of_limit=None), "-", None)
+    collective_report.publish(_report(limit_us=None, of_limit=None), "-", None)
     document = json.loads(capsys.readouterr().out)
     assert document["rows"][0]["limit_us"] is None
     assert document["config"]["lab"]["congestion_control"] == "cubic"
@@ -69,7 +69,7 @@ def test_json_alone_is_on_standard_output(capsys):
 
 def test_files_are_written_where_asked(tmp_path, capsys):
     pytest.importorskip("matplotlib")
-    output.publish(_report(), str(tmp_path / "new" / "a.json"), tmp_path / "new" / "a.png")
+    collective_report.publish(_report(), str(tmp_path / "new" / "a.json"), tmp_path / "new" / "a.png")
     assert json.loads((tmp_path / "new" / "a.json").read_text())["rows"]
     assert (tmp_path / "new" / "a.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
 
@@ -77,7 +77,7 @@ def test_files_are_written_where_asked(tmp_path, capsys):
 def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match="cannot write"):
-        output.publish(_report(), str(tmp_path / "file" / "a.json"), None)
+        collective_report.publish(_report(), str(tmp_path / "file" / "a.json"), None)
 
 
 def test_curves_are_named_for_the_legend():

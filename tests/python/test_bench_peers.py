@@ -5,9 +5,9 @@ import json
 import pytest
 
 import nezha
-from nezha.bench import output
-from nezha.bench.comm import Comm
-from nezha.bench.peers import find_peers
+from nezha._bench import collective_report
+from nezha._bench.driver import Comm
+from nezha._bench.libraries import find_peers
 from test_bench_output import ROW, _report
 
 
@@ -49,9 +49,9 @@ def test_the_report_says_what_is_left_out(capsys):
     report = _report()
     report.document["peers"] = {"openmpi": {"rows": [ROW]}}
     report.document["peers_left_out"] = {"gloo": "it ended\nwith these words"}
-    output.publish(report, None, None)
+    collective_report.publish(report, None, None)
     shown = capsys.readouterr().out.splitlines()
     assert "# openmpi, same lab, same rule" in shown
     assert shown[-2:] == ["# gloo is left out: it ended", "#   with these words"]
-    output.publish(report, "-", None)
+    collective_report.publish(report, "-", None)
     assert json.loads(capsys.readouterr().out)["peers_left_out"]["gloo"].startswith("it ended")

@@ -2,13 +2,13 @@
 
 import pytest
 
-from nezha.bench import measure
-from nezha.bench.errors import BenchError
-from nezha.bench.formulas import limit_seconds
-from nezha.bench.rows import make_rows
-from nezha.bench.spec import BenchSpec, RailSample, Sample
-from nezha.bench.switching import output, plan, session
-from nezha.cli import switching
+from nezha._bench import measure
+from nezha._command_errors import BenchError
+from nezha._bench.formulas import limit_seconds
+from nezha._bench.rows import make_rows
+from nezha._bench.spec import BenchSpec, RailSample, Sample
+from nezha._bench import aggregation_report, aggregation_plan, aggregation_run
+from nezha._cli import bench_aggregation
 
 GBIT = 125e6
 
@@ -16,19 +16,19 @@ GBIT = 125e6
 # ---- runs
 
 def test_the_table_over_hosts_and_a_node():
-    runs = plan.table(["1gbit", "agg:1gbit"], ["tcp", "agg"])
+    runs = aggregation_plan.table(["1gbit", "agg:1gbit"], ["tcp", "agg"])
     assert [run.what for run in runs] == ["1gbit alone", "agg:1gbit alone", "1:1", "99:1", "1:99"]
     assert [run.only for run in runs] == [0, 1, None, None, None]
     assert [run.config.get("aggregator_share") for run in runs] == [None, "1", "0.5", "0.01", "0.99"]
 
 
 def test_the_node_may_come_first():
-    runs = plan.table(["agg:1gbit", "ofi:1gbit"], ["agg", "ofi"])
+    runs = aggregation_plan.table(["agg:1gbit", "ofi:1gbit"], ["agg", "ofi"])
     assert [run.config.get("aggregator_share") for run in runs] == ["1", None, "0.5", "0.99", "0.01"]
 
 
 def test_the_table_over_two_host_rails():
-    runs = plan.table(["1gbit", "1gbit"], ["tcp", "tcp"])
+    runs = aggregation_plan.table(["1gbit", "1gbit"], ["tcp", "tcp"])
     assert [run.what for run in runs[:2]] == ["1gbit alone (0)", "1gbit alone (1)"]
     assert runs[3].config == {"policy": "static", "weights": "99:1"}
 
@@ -36,20 +36,20 @@ def test_the_table_over_two_host_rails():
 @pytest.mark.parametrize("rails", [["1gbit"], ["1gbit"] * 3, ["agg:1gbit", "agg:1gbit"]])
 def test_other_tables_are_refused(rails):
     with pytest.raises(BenchError, match="want two"):
-        plan.table(rails, ["agg" if rail.startswith("agg") else "tcp" for rail in rails])
+        aggregation_plan.table(rails, ["agg" if rail.startswith("agg") else "tcp" for rail in rails])
 
 
 def test_the_switch_bench_needs_one_node():
     for rails in (["1gbit"], ["1gbit", "agg:1gbit"]):
         with pytest.raises(BenchError, match="one agg: rail"):
-            session.run_switch(session.Request([8], [2], rails), lambda *_: None)
+            aggregation_run.run_switch(aggregation_run.Request([8], [2], rails), lambda *_: None)
 
 
 @pytest.mark.parametrize("text", ["", "x", "1", "2,,4", "-2", "2,1"])
 def test_numbers_of_nodes(text):
-    assert switching._numbers("2,4, 16") == [2, 4, 16]
+    assert bench_aggregation._numbers("2,4, 16") == [2, 4, 16]
     with pytest.raises(BenchError, match="--nodes"):
-        switching._numbers(text)
+        bench_aggregation._numbers(text)
 
 
 # ---- limits and shares
@@ -75,7 +75,7 @@ def test_a_device_that_leads_to_the_node_counts_once():
     found = sample(125_000_000, rails)
     (row,) = make_rows(BenchSpec([found.size]), [[found]])
     assert row["limit_us"] == pytest.approx(0.6e6)
-    cell = session.cell_of(found, row)
+    cell = aggregation_run.cell_of(found, row)
     assert cell["node_share"] == 0.75
     assert (cell["min_us"], cell["avg_us"], cell["max_us"], cell["operations"]) == (100, 200, 300, 3)
 
@@ -120,17 +120,17 @@ def switch_document(share=1.0):
 def test_the_report_of_the_switch_bench(tmp_path, capsys):
     pytest.importorskip("matplotlib")
     document = switch_document()
-    assert output.publish_switch(document, None, tmp_path / "switch.png") == 0
+    assert aggregation_report.publish_switch(document, None, tmp_path / "switch.png") == 0
     shown = capsys.readouterr().out
     assert "64M: the switch is faster with 4 nodes, 2.67 times with 4" in shown and "NOT" not in shown
     assert (tmp_path / "switch.png").stat().st_size > 1000
     document["wrong"] = 3
-    assert output.publish_switch(document, "-", None) == 1
-    assert output.switch_cells(document)[0][3] == "-"  # no limit of short ones
+    assert aggregation_report.publish_switch(document, "-", None) == 1
+    assert aggregation_report.switch_cells(document)[0][3] == "-"  # no limit of short ones
 
 
 def test_runs_that_did_not_go_through_the_node_are_named():
-    lines = output.switch_sentences(switch_document(share=0.1))
+    lines = aggregation_report.switch_sentences(switch_document(share=0.1))
     assert lines[-1].startswith("NOT THROUGH THE NODE") and "64M with 4 nodes" in lines[-1]
 
 
@@ -139,11 +139,12 @@ def test_the_table_has_a_line_a_run_and_size(capsys):
                            "operations": 1000, "seconds": 10.0},
                 "results": [{"what": what, "wanted": 0.5, **cell(size, 10.0, 0.5)}
                             for what in ("1gbit alone", "1:1") for size in (8, 64 << 20)], "wrong": 0}
-    assert [line[:3] for line in output.table_cells(document)] == [
+    assert [line[:3] for line in aggregation_report.table_cells(document)] == [
         ["8", "1gbit alone", "10"], ["8", "1:1", "10"],
         ["64M", "1gbit alone", "10"], ["64M", "1:1", "10"]]
-    assert output.publish_table(document, None) == 0
+    assert aggregation_report.publish_table(document, None) == 0
     shown = capsys.readouterr().out
     assert "at most 1000 operations" in shown and "NOT THROUGH" not in shown
     document["results"][-1]["node_share"] = 0.05
-    assert output.table_sentences(document) == ["NOT THROUGH THE NODE, though asked for: 1:1 at 64M"]
+    sentences = aggregation_report.table_sentences(document)
+    assert sentences == ["NOT THROUGH THE NODE, though asked for: 1:1 at 64M"]

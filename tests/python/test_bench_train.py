@@ -8,11 +8,11 @@ import sys
 
 import pytest
 
-from nezha.bench.errors import BenchError
-from nezha.bench.training import output
-from nezha.bench.training.profile import profile, size_class, union_seconds
-from nezha.bench.training.session import Request, compare, summary
-from nezha.bench.training.spec import Schedule, Step
+from nezha._command_errors import BenchError
+from nezha._bench import training_report
+from nezha._bench.training_profile import profile, size_class, union_seconds
+from nezha._bench.training_run import Request, compare, summary
+from nezha._bench.training_spec import Schedule, Step
 
 MB = 1 << 20
 
@@ -125,7 +125,7 @@ def document(mode: str) -> dict:
 def test_the_report_says_what_was_run(capsys):
     shown = []
     for mode in ("ddp", "replay"):
-        output.show(document(mode))
+        training_report.show(document(mode))
         shown.append(capsys.readouterr().out)
     real, replayed = shown
     assert "# DDP: the real training" in real and "REPLAY" not in real
@@ -136,22 +136,22 @@ def test_the_report_says_what_was_run(capsys):
 
 def test_wrong_results_fail(capsys):
     bad = document("ddp")
-    assert output.publish(bad, None, None) == 0
+    assert training_report.publish(bad, None, None) == 0
     bad["configurations"][0]["wrong"] = 1
-    assert output.publish(bad, None, None) == 1
+    assert training_report.publish(bad, None, None) == 1
     assert "FAILED" in capsys.readouterr().out
 
 
 def test_the_picture(tmp_path):
     pytest.importorskip("matplotlib")
-    output.plot(document("replay"), tmp_path / "new" / "train.png")
+    training_report.plot(document("replay"), tmp_path / "new" / "train.png")
     assert (tmp_path / "new" / "train.png").stat().st_size > 10_000
 
 
 @pytest.mark.parametrize("arguments, words", [
     (["--model", "lenet"], "lenet"), (["--model", "alexnet", "--rates", "fast"], "fast")])
 def test_the_command_refuses_in_one_sentence(arguments, words):
-    code = "import sys; sys.argv[0] = 'nezha'; from nezha.cli import main; main()"
+    code = "import sys; sys.argv[0] = 'nezha'; from nezha._cli import main; main()"
     done = subprocess.run([sys.executable, "-c", code, "bench", "train", *arguments], text=True,
                           capture_output=True, timeout=120)
     assert done.returncode == 2 and words in done.stderr or "pip install torch" in done.stderr

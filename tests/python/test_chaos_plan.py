@@ -6,14 +6,16 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-import nezha.cli.chaos  # noqa: F401  (makes cli.chaos)
-from nezha import cli, last_counts
-from nezha.chaos import ChaosError, picture, report, tables, verdict
-from nezha.chaos.faults import Injection, Plan, Schedule, parse_faults, parse_seconds
-from nezha.chaos.nemesis import Happening
-from nezha.chaos.session import Request, Run, _read_counts
-from nezha.chaos.timeline import Timeline, outside
-from nezha.launcher import Outcome
+import nezha._cli.chaos  # noqa: F401  (makes cli.chaos)
+from nezha import _cli, _final_stats
+from nezha._command_errors import BenchError
+from nezha._chaos import fault_figure, report, report_tables, confirmation
+from nezha._command_errors import ChaosError
+from nezha._chaos.faults import Injection, Plan, Schedule, parse_faults, parse_seconds
+from nezha._chaos.nemesis import Happening
+from nezha._chaos.experiment import Request, Run, _read_counts
+from nezha._chaos.throughput import Timeline, outside
+from nezha._launcher import Outcome
 
 # (kind, node, rail, seconds, hertz)
 _KNOWN = [("flap", 2, 0, 2.32, 1.8), ("cut", 0, 1, 4.07, 0.0), ("flap", 3, 0, 6.338, 1.1),
@@ -162,16 +164,16 @@ def port(**changed):
     ("delay", port(delay_ms=0), 0, False),
 ])
 def test_the_counters_decide(kind, during, acts, happened):
-    said = verdict.of_port(kind, [port()], [during], acts=acts, delay_ms=50)
+    said = confirmation.of_port(kind, [port()], [during], acts=acts, delay_ms=50)
     assert said[0] is happened and said[1]
 
 
 def test_ranks_have_verdicts_too():
-    assert verdict.of_pause(True, 1.0, 0, True)[0]
-    assert not verdict.of_pause(False, 1.0, 0, True)[0]
-    assert not verdict.of_pause(True, 1.0, 3, True)[0]
-    assert not verdict.of_pause(True, 1.0, 0, False)[0]
-    assert verdict.of_kill(True)[0] and not verdict.of_kill(False)[0]
+    assert confirmation.of_pause(True, 1.0, 0, True)[0]
+    assert not confirmation.of_pause(False, 1.0, 0, True)[0]
+    assert not confirmation.of_pause(True, 1.0, 3, True)[0]
+    assert not confirmation.of_pause(True, 1.0, 0, False)[0]
+    assert confirmation.of_kill(True)[0] and not confirmation.of_kill(False)[0]
 
 
 # ---- the timeline --------------------------------------------------------------------------
@@ -248,7 +250,7 @@ def test_the_document_is_json_and_says_how_to_repeat():
     assert found["undisturbed_bps"] == pytest.approx([4000, 8000], rel=0.01)
     assert found["faults"][0]["where"] == "node 1 rail 0"
     assert found["faults"][0]["traffic_during"] == pytest.approx(1.0, rel=0.01)
-    lines = tables.summary(found)
+    lines = report_tables.summary(found)
     assert any("--seed 11" in line and "--only-rails 1" in line and "--env A=1" in line
                and line.endswith("-- python train.py 'a b'") for line in lines)
     assert any(line.startswith("PROBLEM: fault 1 (flap, node 1 rail 1)") for line in lines)
@@ -260,7 +262,7 @@ def test_without_a_baseline_there_is_no_percentage_and_a_reason(capsys):
     assert all(fault[key] is None for fault in found["faults"]
                for key in ("traffic_during", "traffic_after"))
     assert len(found["notes"]) == 1 and "no percentages: the program ended 9.9 s" in found["notes"][0]
-    tables.show(found)
+    report_tables.show(found)
     shown = capsys.readouterr().out
     assert found["notes"][0] in shown and "%" not in shown.replace("percentages", "")
     assert "Before the first fault" not in shown and "below" not in shown
@@ -275,7 +277,7 @@ def test_seconds_below_are_in_every_form_of_the_report(capsys):
     assert 5.2 <= tally["judged_s"] <= 5.5  # the end of the program's traffic is that of the judgement
     failed = report.document(finished(True, True, code=3, timeline=steady(10, still=[(5.0, 10.0)])))
     assert failed["below"]["calm"]["below_s"] >= 4.9  # what stood still until it failed was below
-    tables.show(found)
+    report_tables.show(found)
     shown = capsys.readouterr().out
     assert f"no fault active: {tally['below_s']:.1f} of {tally['judged_s']:.1f}" in shown
 
@@ -295,7 +297,7 @@ def test_a_standstill_belongs_to_the_fault_before_it():
 
 
 def test_tables_show_what_was_counted(capsys):
-    tables.show(report.document(finished(True, None, False)))
+    report_tables.show(report.document(finished(True, None, False)))
     shown = capsys.readouterr().out
     for words in ("yes: seen", "unknown: seen", "NO: seen", "flap 3 Hz", "endpoints", "left none"):
         assert words in shown, shown
@@ -305,14 +307,14 @@ def test_tables_show_what_was_counted(capsys):
 def test_the_picture_is_drawn(tmp_path):
     pytest.importorskip("matplotlib")
     path = tmp_path / "new" / "p.png"
-    picture.draw(report.document(finished(True, False, None, True, True)), path)
+    fault_figure.draw(report.document(finished(True, False, None, True, True)), path)
     assert path.read_bytes().startswith(b"\x89PNG") and path.stat().st_size > 20_000
     empty = finished()
     empty.timeline, empty.traffic_s, empty.steady_s = Timeline(2), None, None
-    picture.draw(report.document(empty), path)
+    fault_figure.draw(report.document(empty), path)
     (tmp_path / "file").write_text("")
-    with pytest.raises(ChaosError, match="cannot write"):
-        picture.draw(report.document(finished(True)), tmp_path / "file" / "p.png")
+    with pytest.raises(BenchError, match="cannot write"):
+        fault_figure.draw(report.document(finished(True)), tmp_path / "file" / "p.png")
 
 
 # ---- counters of the ranks -----------------------------------------------------------------
@@ -330,25 +332,25 @@ def test_ranks_leave_their_counters(tmp_path, monkeypatch):
     monkeypatch.setenv("RANK", "3")
     roots = [Native(), Native()]
     for native in roots:
-        last_counts.watch(native)
+        _final_stats.watch(native)
     for native in [*roots, *roots, Native()]:  # saved once each, and what was split off never
-        last_counts.save(native)
+        _final_stats.save(native)
     (tmp_path / "half").write_text("{")
     assert _read_counts(str(tmp_path)) == {3: {"operations": 8}}
     monkeypatch.setenv("NEZHA_LAB_STATS", str(tmp_path / "gone"))
-    last_counts.watch(roots[0])
-    last_counts.save(roots[0])
+    _final_stats.watch(roots[0])
+    _final_stats.save(roots[0])
 
 
 # ---- the command ---------------------------------------------------------------------------
 
 
 def chaos(*arguments):
-    return CliRunner().invoke(cli.chaos.app, arguments, prog_name="nezha chaos")
+    return CliRunner().invoke(_cli.chaos.app, arguments, prog_name="nezha chaos")
 
 
 def test_help_teaches():
-    assert "chaos" in cli.app.info.cls.list_commands(None, None)
+    assert "chaos" in _cli.app.info.cls.list_commands(None, None)
     shown = chaos("--help").output
     for words in ("--faults", "--seed", "blackhole", "1 to 10 times a second", "nezha chaos --nodes 4"):
         assert words in shown

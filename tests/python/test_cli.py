@@ -8,13 +8,13 @@ import sys
 
 import pytest
 
-from nezha.cli import reach
+from nezha._cli import reach
 
 PATIENCE_S = 120
 
 
 def nezha(*arguments, **options):
-    code = "import sys; sys.argv[0] = 'nezha'; from nezha.cli import main; main()"
+    code = "import sys; sys.argv[0] = 'nezha'; from nezha._cli import main; main()"
     return subprocess.run([sys.executable, "-c", code, *arguments], text=True,
                           capture_output=True, timeout=PATIENCE_S, **options)
 

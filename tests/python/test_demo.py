@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nezha.bench import demo
+from nezha._bench import demo
 from nezha.lab import Capacity
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from nezha import InvalidArgument, _native
-from nezha.bench.rows import _limit
-from nezha.bench.spec import RailSample, Sample
-from nezha.cli.explain import hosts_of
-from nezha.lab import process, state
+from nezha._bench.rows import _limit
+from nezha._bench.spec import RailSample, Sample
+from nezha._cli.explain import hosts_of
+from nezha.lab import _process, _state
 
 RANKS = """
 import numpy, nezha
@@ -46,10 +46,10 @@ def test_explain_names_what_goes_on_inside_hosts():
 
 
 def test_ranks_of_a_lab_fill_node_after_node():
-    lab = state.LabState("x", "loopback", 0, 0, "", [0], ["tcp"], "", 0.0, "exact", 0, 1,
-                         nodes=[state.NodeState("", "127.0.0.1"), state.NodeState("", "127.0.0.1")],
-                         ranks_per_node=3)
-    places = [process.rank_env(lab, rank) for rank in range(6)]
+    lab = _state.LabState("x", "loopback", 0, 0, "", [0], ["tcp"], "", 0.0, "exact", 0, 1,
+                          nodes=[_state.NodeState("", "127.0.0.1"), _state.NodeState("", "127.0.0.1")],
+                          ranks_per_node=3)
+    places = [_process.rank_env(lab, rank) for rank in range(6)]
     assert [place["NEZHA_LAB_NODE"] for place in places] == ["0"] * 3 + ["1"] * 3
     assert [place["LOCAL_RANK"] for place in places] == ["0", "1", "2"] * 2
     assert {(place["WORLD_SIZE"], place["LOCAL_WORLD_SIZE"]) for place in places} == {("6", "3")}

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from nezha.cli import aggregation
+from nezha._cli import aggregation
 
 
 def test_sharp_is_found_and_not_loaded(tmp_path, monkeypatch):

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from nezha import _native
-from nezha.cli import app
+from nezha._cli import app
 
 REASON = "sockets cannot be bound to device eth1 (Operation not permitted) and have their address only"
 

@@ -9,18 +9,18 @@ import time
 
 import pytest
 
-from nezha import launcher
-from nezha.launcher import hostfile, ssh
-from nezha.launcher.orphans import OrphanGuard
-from nezha.launcher.output import RankOutput
+from nezha import _launcher
+from nezha._launcher import hostfile, ssh
+from nezha._launcher.reaper import Reaper
+from nezha._launcher.rank_output import RankOutput
 
 PATIENCE_S = 30.0
 
 
 def run(count, script, grace_s=0.2, env=None):
     out, err = io.BytesIO(), io.BytesIO()
-    ranks = launcher.on_this_host(count, ["sh", "-c", script], env or {})
-    outcome = launcher.launch(ranks, grace_s=grace_s, out=out, err=err)
+    ranks = _launcher.on_this_host(count, ["sh", "-c", script], env or {})
+    outcome = _launcher.launch(ranks, grace_s=grace_s, out=out, err=err)
     return outcome, sorted(out.getvalue().decode().splitlines()), err.getvalue().decode()
 
 
@@ -80,16 +80,16 @@ def test_children_of_ranks_end_too():
 
 
 def test_a_command_that_is_not_there():
-    outcome = launcher.launch(launcher.on_this_host(2, ["/no/such/program"], {}))
+    outcome = _launcher.launch(_launcher.on_this_host(2, ["/no/such/program"], {}))
     assert outcome.exit_code == 127 and "No such file" in str(outcome.first_failure)
     assert outcome.exit_codes == [None, None]
 
 
 LAUNCHER = """
 import sys
-from nezha import launcher
+from nezha import _launcher
 script = "echo $$; " + sys.argv[1]
-outcome = launcher.launch(launcher.on_this_host(2, ["sh", "-c", script], {}), grace_s=0.2)
+outcome = _launcher.launch(_launcher.on_this_host(2, ["sh", "-c", script], {}), grace_s=0.2)
 sys.exit(outcome.exit_code)
 """
 
@@ -119,7 +119,7 @@ def test_a_killed_launcher_leaves_nothing():
 def test_orphan_guard_spares_removed_groups():
     children = [subprocess.Popen(["sleep", "1000"], start_new_session=True) for _ in range(3)]
     try:
-        with OrphanGuard() as guard:
+        with Reaper() as guard:
             for child in children:
                 guard.add(child.pid)
             guard.remove(children[1].pid)
@@ -155,7 +155,7 @@ def test_hostfile(text, hosts):
 @pytest.mark.parametrize("text", ["", "# nothing\n", "a slots=0", "a slots=x", "a cpus=2",
                                   "a\na\n", "-oProxyCommand=evil\n", "a slots=9999999999"])
 def test_bad_hostfile(text):
-    with pytest.raises(launcher.LaunchError):
+    with pytest.raises(_launcher.LaunchError):
         hostfile.parse(text)
 
 
@@ -163,13 +163,13 @@ def test_slots_are_filled_in_order():
     hosts = hostfile.parse("a slots=2\nb slots=2\n")
     assert [(h.name, r) for h, r in hostfile.assign(hosts, 3)] == [("a", 0), ("a", 1), ("b", 0)]
     assert len(hostfile.assign(hosts, 0)) == 4
-    with pytest.raises(launcher.LaunchError, match="4 slots"):
+    with pytest.raises(_launcher.LaunchError, match="4 slots"):
         hostfile.assign(hosts, 5)
 
 
 def test_rank_0_must_be_reachable():
-    with pytest.raises(launcher.LaunchError, match="cannot reach"):
-        launcher.on_hosts("localhost\nother\n", "hosts", 0, ["true"], {}, "/")
+    with pytest.raises(_launcher.LaunchError, match="cannot reach"):
+        _launcher.on_hosts("localhost\nother\n", "hosts", 0, ["true"], {}, "/")
 
 
 @pytest.fixture
@@ -186,9 +186,9 @@ def fake_ssh(tmp_path, monkeypatch):
 
 def over_ssh(script, tmp_path, hosts="hostA slots=2\nhostB\n", env=None):
     out, err = io.BytesIO(), io.BytesIO()
-    ranks = launcher.on_hosts(hosts, "hosts", 0, ["sh", "-c", script, "x", "it's $HOME"],
+    ranks = _launcher.on_hosts(hosts, "hosts", 0, ["sh", "-c", script, "x", "it's $HOME"],
                               env or {}, str(tmp_path), master_port=29500)
-    outcome = launcher.launch(ranks, grace_s=0.2, out=out, err=err)
+    outcome = _launcher.launch(ranks, grace_s=0.2, out=out, err=err)
     return outcome, sorted(out.getvalue().decode().splitlines()), err.getvalue().decode()
 
 
@@ -252,9 +252,9 @@ def test_ssh_rank_ends_when_the_connection_does(fake_ssh, tmp_path):
 
 
 def test_variables_that_cannot_travel():
-    with pytest.raises(launcher.LaunchError, match="one line"):
+    with pytest.raises(_launcher.LaunchError, match="one line"):
         ssh.environment_text({"A": "b\nEVIL=1"})
-    with pytest.raises(launcher.LaunchError):
+    with pytest.raises(_launcher.LaunchError):
         ssh.environment_text({"A B": "c"})
 
 
@@ -297,5 +297,5 @@ def test_a_jobs_key_that_the_user_made_stays(key_file):
 
 
 def test_a_key_file_that_cannot_be_used_starts_nobody(tmp_path):
-    with pytest.raises(launcher.LaunchError, match="no-such-key"):
-        launcher.on_this_host(1, ["true"], {KEY_FILE: str(tmp_path / "no-such-key")})
+    with pytest.raises(_launcher.LaunchError, match="no-such-key"):
+        _launcher.on_this_host(1, ["true"], {KEY_FILE: str(tmp_path / "no-such-key")})

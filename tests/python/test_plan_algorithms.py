@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from nezha.planning import algorithms as plan
-from nezha.planning.errors import PlanError
-from nezha.planning.interference_file import read_interference
-from nezha.planning.library import compare, divide
+from nezha._planning import algorithms as plan
+from nezha._command_errors import PlanError
+from nezha._planning.interference_file import read_interference
+from nezha._planning.library import compare, divide
 
 ONE = [(125e6, 30e-6)]
 UNEQUAL = [(3.125e9, 20e-6), (1.25e9, 50e-6)]

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from nezha.planning import check
-from nezha.planning.errors import PlanError
-from nezha.planning.measured import read_measured
-from nezha.planning.verdict import GOOD
+from nezha._planning import check
+from nezha._command_errors import PlanError
+from nezha._planning.measured import read_measured
+from nezha._planning.verdict import GOOD
 
 A100_TABLE = Path(__file__).parent / "data" / "nccl_a100_8.json"
 

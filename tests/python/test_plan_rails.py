@@ -4,10 +4,10 @@ from math import comb
 
 import pytest
 
-from nezha.planning import static_rails as rails
-from nezha.planning.cabling import explain, read_cabling
-from nezha.planning.errors import PlanError
-from nezha.planning.rails_report import for_hosts, for_rails
+from nezha._planning import static_rails as rails
+from nezha._planning.cabling import explain, read_cabling
+from nezha._command_errors import PlanError
+from nezha._planning.rails_report import for_hosts, for_rails
 
 
 def receivers(sends, count):

@@ -3,9 +3,9 @@ source."""
 
 import pytest
 
-from nezha.planning import links
-from nezha.planning.errors import PlanError
-from nezha.planning.tables import accelerator, accelerators, assumption, data, fabrics
+from nezha._planning import links
+from nezha._command_errors import PlanError
+from nezha._planning.published import accelerator, accelerators, assumption, data, fabrics
 
 
 @pytest.mark.parametrize("chip", accelerators(), ids=lambda chip: chip.name)

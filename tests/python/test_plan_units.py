@@ -2,8 +2,9 @@
 
 import pytest
 
-from nezha.planning import units
-from nezha.planning.errors import PlanError, fraction, whole
+from nezha._planning import units
+from nezha._command_errors import PlanError
+from nezha._planning.validation import fraction, whole
 
 
 @pytest.mark.parametrize("text, rate", [("200Gbit/s", 25e9), ("200Gbit", 25e9), ("200gbit", 25e9),

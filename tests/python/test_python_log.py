@@ -27,7 +27,7 @@ def rank(r):
 threads = [threading.Thread(target=rank, args=(r,)) for r in (0, 1)]
 for each in threads: each.start()
 for each in threads: each.join()
-nezha.python_log._end()
+nezha._logging._end()
 for record in records[:2000]:
     if record[3] is not None:
         print(record)

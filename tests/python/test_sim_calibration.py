@@ -5,13 +5,13 @@ import os
 
 import pytest
 
-from nezha import console
-from nezha.planning.errors import PlanError
-from nezha.planning.library import ask
-from nezha.simulation import calibration, cluster
-from nezha.simulation.calibration import RailFacts
-from nezha.simulation.fit import Point, predicted
-from nezha.whole_files import whole_file
+from nezha import _console
+from nezha._command_errors import PlanError
+from nezha._planning.library import ask
+from nezha._simulation import calibration, cluster
+from nezha._simulation.calibration import RailFacts
+from nezha._simulation.fit import Point, predicted
+from nezha._files import whole_file
 
 RAILS = [(24e6, 400e-6), (12e6, 900e-6)]
 GAP_S, BURST, SEGMENT = 20e-6, 18000.0, 16384.0
@@ -53,7 +53,7 @@ def test_costs_are_found_again():
 def test_the_file_keeps_all_of_it(tmp_path):
     found = calibration.calibrate(FACTS, measured(), (1e-4, [[0.0, 0.1], [0.2, 0.0]]))
     path = tmp_path / "deep" / "calibration.json"
-    console.write_json(calibration.document(found), str(path))
+    _console.write_json(calibration.document(found), str(path))
     again = calibration.read(path)
     assert again.facts == found.facts and again.rate_lost == found.rate_lost
     assert again.split_cost_s == pytest.approx(1e-4)
@@ -125,7 +125,7 @@ def test_what_is_no_file_is_written_to_itself(tmp_path):
 
 
 def test_what_a_host_adds_is_measured_and_kept(tmp_path):
-    from nezha.simulation import measuring
+    from nezha._simulation import measuring
 
     rates = measuring.reduction_rates()
     assert set(rates) == {"float64", "float32", "float16", "bfloat16", "int32"}

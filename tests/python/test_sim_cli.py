@@ -5,8 +5,8 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from nezha.cli.calibrate import app as calibrate_app
-from nezha.cli.sim import app
+from nezha._cli.calibrate import app as calibrate_app
+from nezha._cli.sim import app
 
 RATES = ["--rates", "1Gbit/s:30us,500Mbit/s:50us"]
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from nezha.simulation import cluster, fair, flows, forms, messages, waves
-from nezha.simulation.cluster import FRAME_BYTES, Tree
-from nezha.simulation.engine import Engine
-from nezha.simulation.operation import Question, simulate
+from nezha._simulation import cluster, fair, flows, forms, messages, waves
+from nezha._simulation.cluster import FRAME_BYTES, Tree
+from nezha._simulation.engine import Engine
+from nezha._simulation.operation import Question, simulate
 
 RATE, LATENCY = 1e9, 10e-6
 ONE = [(RATE, LATENCY)]
@@ -103,12 +103,12 @@ def test_every_message_is_there_once(collective, algorithm):
 
 
 def test_what_is_too_large_for_it_says_so():
-    from nezha.simulation import report
+    from nezha._simulation import results
 
     hosts = cluster.uniform(513, ONE)
     hosts.tree = Tree(32, 2.0)
     rough = simulate(hosts, Question("all_reduce", 1 << 20, "halving_doubling"))
-    assert rough.is_rough and "wave by wave" in report.row(hosts, rough)["rough"]
+    assert rough.is_rough and "wave by wave" in results.row(hosts, rough)["rough"]
     hosts.tree = None
     assert not simulate(hosts, Question("all_reduce", 1 << 20, "halving_doubling")).is_rough
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nezha.planning.errors import PlanError
-from nezha.simulation import cluster, forms, waves
-from nezha.simulation.engine import Engine
+from nezha._command_errors import PlanError
+from nezha._simulation import cluster, forms, waves
+from nezha._simulation.engine import Engine
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 

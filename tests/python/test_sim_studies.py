@@ -12,9 +12,9 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from nezha.cli.sim import app
-from nezha.simulation.rails import findings, publish, study
-from nezha.simulation.rails.case import POLICIES
+from nezha._cli.sim import app
+from nezha._simulation.rails import findings, rail_tables, rail_study
+from nezha._simulation.rails.case import POLICIES
 
 SMALL = ["rails", "--hosts", "4", "--rails", "2", "--messages", "5", "--mean", "4K"]
 
@@ -68,16 +68,16 @@ def test_switch(tmp_path):
 
 @pytest.mark.parametrize("width", [60, 80])
 def test_tables_fit(width, monkeypatch):
-    from nezha import console
+    from nezha import _console
 
-    wide = console.terminal
+    wide = _console.terminal
 
     def narrow(stderr=False):
         screen = wide(stderr)
         screen.width = width
         return screen
 
-    monkeypatch.setattr(console, "terminal", narrow)
+    monkeypatch.setattr(_console, "terminal", narrow)
     for arguments in ([*SMALL, "--loads", "0.2"], ["switch", "--nodes", "2,4096"]):
         lines = answer(*arguments).splitlines()
         tables = [line for line in lines if "──" in line or re.match(r" *\d+ +\d", line)]
@@ -87,14 +87,14 @@ def test_tables_fit(width, monkeypatch):
 def test_the_study_is_whole(tmp_path, monkeypatch):
     """All of its runs, tables and pictures, with few messages; its statements need all of them."""
     pytest.importorskip("matplotlib")
-    monkeypatch.setattr(study, "LOADS", (0.5, 1.0))
-    every = study.experiments(1, 5)
+    monkeypatch.setattr(rail_study, "LOADS", (0.5, 1.0))
+    every = rail_study.experiments(1, 5)
     hosts = {case.hosts for each in every for case in each.cases}
     assert hosts == {32, 64, 128} and {case.rails for each in every for case in each.cases} >= {1, 8}
     assert {case.policy for each in every for case in each.cases} == set(POLICIES)
     smaller = [replace(each, cases=[replace(case, hosts=case.hosts // 16) for case in each.cases])
                for each in every]
-    monkeypatch.setattr(study, "experiments", lambda seed, messages: smaller)
+    monkeypatch.setattr(rail_study, "experiments", lambda seed, messages: smaller)
     folder = tmp_path / "study"
     shown = answer("rails", "--study", "--messages", "5", "--to", str(folder))
     assert sorted(each.name for each in folder.iterdir()) == [
@@ -108,7 +108,8 @@ def test_the_study_is_whole(tmp_path, monkeypatch):
 def test_a_folder_that_cannot_be_is_told_before_the_study(tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     (tmp_path / "file").write_text("")
-    monkeypatch.setattr(study, "run", lambda *arguments: pytest.fail("it computes for minutes first"))
+    monkeypatch.setattr(rail_study, "run",
+                        lambda *arguments: pytest.fail("it computes for minutes first"))
     done = run("rails", "--study", "--to", str(tmp_path / "file" / "study"))
     assert done.exit_code == 1 and done.stderr.startswith("nezha sim rails: ")
     assert str(tmp_path / "file") in done.stderr and len(done.stderr.splitlines()) == 1
@@ -121,7 +122,7 @@ def test_statements_say_when_they_do_not_hold():
 
 def test_ctrl_c_leaves_nothing_half_written(tmp_path):
     folder = tmp_path / "study"
-    command = [sys.executable, "-c", "from nezha.cli import main; main()", "sim", "rails", "--study",
+    command = [sys.executable, "-c", "from nezha._cli import main; main()", "sim", "rails", "--study",
                "--messages", "500", "--to", str(folder)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                start_new_session=True)
@@ -139,17 +140,17 @@ def children(pid):
 
 
 def test_a_failure_while_writing_leaves_nothing(tmp_path, monkeypatch):
-    from nezha.simulation.rails import pictures
+    from nezha._simulation.rails import rail_figures
 
     def fails(*arguments):
         raise OSError("disk full")
 
-    monkeypatch.setattr(pictures, "saturation", fails)
-    monkeypatch.setattr(pictures, "against_load", lambda panels, path: path.write_bytes(b"a picture"))
+    monkeypatch.setattr(rail_figures, "saturation", fails)
+    monkeypatch.setattr(rail_figures, "against_load", lambda panels, path: path.write_bytes(b"a picture"))
     experiments = [{"name": name, "rows": []} for name in (
         "load_4k", "load_64k", "hosts", "size", "rails", "hybrid", "mixed", "static")]
     with pytest.raises(OSError, match="disk full"):
-        publish.write({"experiments": experiments}, tmp_path)
+        rail_tables.write({"experiments": experiments}, tmp_path)
     assert not list(tmp_path.iterdir())
 
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import simpy
 
-from nezha.planning.errors import PlanError
-from nezha.simulation.switch import hosts, study
-from nezha.simulation.switch.chip import Chip, all_reduce_us
+from nezha._command_errors import PlanError
+from nezha._simulation.switch import hosts, switch_study
+from nezha._simulation.switch.chip import Chip, all_reduce_us
 
-PUBLISHED = study._data("published")
+PUBLISHED = switch_study._data("published")
 
 
 class Events:
@@ -148,7 +148,8 @@ def test_growth_follows_the_cost_of_a_level(radix, a_level):
 
 
 def test_what_was_published():
-    document = study.answer(Chip(), [2, 16, 4096], 8, 64 << 10, study.ROUND_US, lambda _: None)
+    document = switch_study.answer(Chip(), [2, 16, 4096], 8, 64 << 10, switch_study.ROUND_US,
+                                   lambda _: None)
     checks = {row["what"]: row for row in document["checks"]}
     assert checks["growth from 2 to 4096 nodes (us)"]["here"] < 2.0
     assert checks["times as fast as hosts, 16 nodes"]["here"] == pytest.approx(16, abs=0.05)
@@ -162,7 +163,7 @@ def test_what_was_published():
 
 
 def test_the_software_node_reaches_the_bandwidth_and_little_of_the_latency():
-    rows = study.answer(Chip(), [2], 8, 8, study.ROUND_US, lambda _: None)["software"]
+    rows = switch_study.answer(Chip(), [2], 8, 8, switch_study.ROUND_US, lambda _: None)["software"]
     long, short = [row for row in rows if row["bytes"] > 8], [row for row in rows if row["bytes"] == 8]
     for row in long:
         assert row["chip_us"] <= row["measured_us"][0]
@@ -172,7 +173,7 @@ def test_the_software_node_reaches_the_bandwidth_and_little_of_the_latency():
 
 def test_the_measured_numbers_are_those_of_the_document():
     text = (Path(__file__).parents[2] / "docs/aggregation.md").read_text()
-    data = study._data("software")
+    data = switch_study._data("software")
     for row in data["long"]:
         begin = f"| {row['rails']} | {row['nodes']} | 64 MB |"
         (line,) = [line for line in text.splitlines() if line.startswith(begin)]

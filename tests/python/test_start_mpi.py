@@ -11,7 +11,7 @@ import pytest
 
 import nezha
 from conftest import run_threads
-from nezha import mpi_meeting
+from nezha._startup import mpi_meeting
 
 _FAR_S = 600.0
 

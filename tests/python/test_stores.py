@@ -6,8 +6,8 @@ import pytest
 
 import nezha
 from conftest import run_threads
-from nezha import stores
-from nezha.startup import config_text
+from nezha._startup import stores
+from nezha._startup.init import config_text
 
 
 class TorchLike:

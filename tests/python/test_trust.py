@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 import nezha
-from nezha.aggregator import metrics
-from nezha.lab import state, teardown
-from nezha.lab.errors import LabError
-from nezha.trust import distrusted
+from nezha._aggregator import metrics
+from nezha.lab import _state, _lifetime
+from nezha._command_errors import LabError
+from nezha._files import distrusted
 
 PATIENCE_S = 60.0
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,19 +51,19 @@ def test_another_users_is_not(tmp_path):
 def no_run_folder(tmp_path, monkeypatch):
     """As for a user who can write neither to /run nor to a folder of the session; returns the folder in
     /tmp that another user knows the name of."""
-    monkeypatch.setattr(state.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(_state.tempfile, "gettempdir", lambda: str(tmp_path))
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     real = os.access
-    monkeypatch.setattr(state.os, "access", lambda path, mode: path != "/run" and real(path, mode))
+    monkeypatch.setattr(_state.os, "access", lambda path, mode: path != "/run" and real(path, mode))
     return tmp_path / f"nezha-{os.getuid()}"
 
 
 def planted_lab(folder: Path, victim: Path) -> None:
     """What an attacker writes: a lab whose removal unlinks `victim`."""
     (folder / "nezha-lab").mkdir(parents=True)
-    lab = state.LabState("trap", "userns", 0, 0, str(victim), [], [], "", 0.0, "exact", 0, 0)
+    lab = _state.LabState("trap", "userns", 0, 0, str(victim), [], [], "", 0.0, "exact", 0, 0)
     (folder / "nezha-lab" / "trap.json").write_text(
-        state.json.dumps(state.dataclasses.asdict(lab)), encoding="utf-8")
+        _state.json.dumps(_state.dataclasses.asdict(lab)), encoding="utf-8")
 
 
 @pytest.mark.parametrize("opened", ["", "nezha-lab"])
@@ -72,7 +72,7 @@ def test_a_lab_that_others_could_have_written_is_not_taken_down(no_run_folder, t
     victim.write_text("precious", encoding="utf-8")
     planted_lab(no_run_folder, victim)
     (no_run_folder / opened).chmod(0o777)
-    for refused in (lambda: teardown.tear_down("trap"), state.names, lambda: state.load("trap")):
+    for refused in (lambda: _lifetime.tear_down("trap"), _state.names, lambda: _state.load("trap")):
         with pytest.raises(LabError, match="can be written by others"):
             refused()
     assert victim.exists()
@@ -86,19 +86,19 @@ def test_another_users_lab_is_not_taken_down(no_run_folder, tmp_path):
     for path in (no_run_folder, no_run_folder / "nezha-lab", no_run_folder / "nezha-lab" / "trap.json"):
         os.chown(path, SOMEBODY, SOMEBODY)
     with pytest.raises(LabError, match=f"belongs to user {SOMEBODY}"):
-        teardown.tear_down("trap")
+        _lifetime.tear_down("trap")
     assert victim.exists()
 
 
 def test_ones_own_lab_is_believed(no_run_folder):
     old = os.umask(0o002)
     try:
-        lab = state.LabState("own", "loopback", 0, 0, "", [], [], "", 0.0, "exact", 0, 0)
-        with state.locked():
-            state.reserve(lab)
+        lab = _state.LabState("own", "loopback", 0, 0, "", [], [], "", 0.0, "exact", 0, 0)
+        with _state.locked():
+            _state.reserve(lab)
     finally:
         os.umask(old)
-    assert state.names() == ["own"] and state.load("own") == lab
+    assert _state.names() == ["own"] and _state.load("own") == lab
     assert (no_run_folder / "nezha-lab").stat().st_mode & 0o777 == 0o700
     assert no_run_folder.stat().st_mode & 0o777 == 0o700
 
@@ -107,7 +107,7 @@ def test_ones_own_lab_is_believed(no_run_folder):
 
 @pytest.fixture
 def build(tmp_path, monkeypatch):
-    """nezha.torch.native.build with a cache of this test's own; torch itself is not needed."""
+    """nezha.torch._native.build with a cache of this test's own; torch itself is not needed."""
     import importlib.util
 
     torch = types.ModuleType("torch")
@@ -117,10 +117,10 @@ def build(tmp_path, monkeypatch):
     monkeypatch.delenv("NEZHA_TORCH_NATIVE", raising=False)
     import nezha
 
-    path = Path(nezha.__file__).with_name("torch") / "native" / "build.py"
-    spec = importlib.util.spec_from_file_location("nezha.torch.native.build", path)
+    path = Path(nezha.__file__).with_name("torch") / "_native" / "build.py"
+    spec = importlib.util.spec_from_file_location("nezha.torch._native.build", path)
     module = importlib.util.module_from_spec(spec)
-    for name in ("nezha.torch", "nezha.torch.native"):
+    for name in ("nezha.torch", "nezha.torch._native"):
         package = types.ModuleType(name)
         package.__path__ = []
         monkeypatch.setitem(sys.modules, name, sys.modules.get(name, package))

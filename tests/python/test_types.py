@@ -10,13 +10,13 @@ import numpy
 import pytest
 
 import nezha
-from nezha import names
+from nezha import _literals
 
 ALGORITHMS = {
-    "all_reduce": names.AllReduceAlgorithm, "broadcast": names.BroadcastAlgorithm,
-    "all_gather": names.AllGatherAlgorithm, "reduce_scatter": names.ReduceScatterAlgorithm,
-    "reduce": names.ReduceAlgorithm, "gather": names.GatherAlgorithm,
-    "scatter": names.ScatterAlgorithm, "all_to_all": names.AllToAllAlgorithm,
+    "all_reduce": _literals.AllReduceAlgorithm, "broadcast": _literals.BroadcastAlgorithm,
+    "all_gather": _literals.AllGatherAlgorithm, "reduce_scatter": _literals.ReduceScatterAlgorithm,
+    "reduce": _literals.ReduceAlgorithm, "gather": _literals.GatherAlgorithm,
+    "scatter": _literals.ScatterAlgorithm, "all_to_all": _literals.AllToAllAlgorithm,
 }
 COLLECTIVES = [*ALGORITHMS, "all_gather_v", "reduce_scatter_v", "all_to_all_v"]
 
@@ -97,12 +97,13 @@ def test_the_algorithms_are_those_of_the_library(collective):
 def test_the_operators_are_those_of_the_library():
     with nezha.init() as comm, pytest.raises(nezha.InvalidArgument) as caught:
         comm.all_reduce(numpy.ones(2), "plus")
-    assert str(caught.value).partition("use one of ")[2].split(", ") == list(typing.get_args(names.Op))
+    named = str(caught.value).partition("use one of ")[2].split(", ")
+    assert named == list(typing.get_args(_literals.Op))
 
 
 def test_the_topics_are_those_of_the_library():
     with nezha.init() as comm:
-        for topic in typing.get_args(names.Topic):
+        for topic in typing.get_args(_literals.Topic):
             assert isinstance(comm.describe(topic), dict)
 
 

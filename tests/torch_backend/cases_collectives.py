@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 from support import agree, compare, values
 
-from nezha.torch import work
+from nezha.torch import _work
 
 INTEGERS = [torch.uint8, torch.int8, torch.int32, torch.int64]
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
@@ -289,12 +289,12 @@ def futures() -> None:
 def waiting() -> None:
     """Who waits drives the operation alone: no form of waiting makes a handle, let alone a future."""
     made = []
-    original = work.Work.__init__, work.Done.__init__
-    work.Work.__init__ = work.Done.__init__ = lambda self, *rest: made.append(self)
+    original = _work.Work.__init__, _work.Done.__init__
+    _work.Work.__init__ = _work.Done.__init__ = lambda self, *rest: made.append(self)
     try:
         _all_forms(torch.ones(3), dist.get_world_size())
     finally:
-        work.Work.__init__, work.Done.__init__ = original
+        _work.Work.__init__, _work.Done.__init__ = original
     assert not made, f"{len(made)} handles were made for callers who waited"
 
 

@@ -68,9 +68,9 @@ def split_group() -> None:
 
 def split_leaves_out() -> None:
     """Ranks of no part get no group, or learn why torch cannot say so."""
-    from nezha.torch import native
+    from nezha.torch import _native
 
-    if dist.get_rank() == 1 and not native.available():
+    if dist.get_rank() == 1 and not _native.available():
         raises(nezha.Unsupported, "build_native", lambda: dist.split_group(split_ranks=[[0, 2]]))
         return
     group = dist.split_group(split_ranks=[[0, 2]])

@@ -10,12 +10,12 @@ import torch.distributed as dist
 from support import agree, fresh, raises
 
 import nezha
-from nezha.torch import communicator, native
+from nezha.torch import communicator, _native
 
 
 def polled() -> None:
     """is_completed() tells the truth, before and after."""
-    assert native.available()
+    assert _native.available()
     group = fresh()
     if dist.get_rank() == 0:
         tensor = torch.ones(10)
@@ -88,7 +88,7 @@ def direct() -> None:
     """Plain tensors whose caller waits go past Python, with the same results; others do not."""
     rank, world = dist.get_rank(), dist.get_world_size()
     backend = dist.group.WORLD._get_backend(torch.device("cpu"))
-    python = native.implementation(backend)
+    python = _native.implementation(backend)
     total = world * (world - 1) // 2
     for dtype in (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int8,
                   torch.uint8, torch.int32, torch.int64):
@@ -148,10 +148,10 @@ def reconfigured() -> None:
     rank, world = dist.get_rank(), dist.get_world_size()
     from torch._C import _distributed_c10d as c10d
 
-    from nezha.torch.backend import NezhaBackend, make_options
+    from nezha.torch._backend import NezhaBackend, make_options
 
     options = make_options("nezha", datetime.timedelta(seconds=60))
-    backend = native.wrap(NezhaBackend(None, None, rank, world, options))
+    backend = _native.wrap(NezhaBackend(None, None, rank, world, options))
     raises(ValueError, "reconfigure", lambda: backend.barrier().wait())
     handles = [None] * world
     dist.all_gather_object(handles, backend.get_reconfigure_handle())

@@ -10,20 +10,20 @@ import sys
 import pytest
 import torch
 
-from nezha.bench import models
-from nezha.bench.training.session import MODELS
+from nezha._bench import training_models
+from nezha._bench.training_run import MODELS
 
 PATIENCE_S = 500
-NEZHA = [sys.executable, "-c", "import sys; sys.argv[0] = 'nezha'; from nezha.cli import main; main()"]
+NEZHA = [sys.executable, "-c", "import sys; sys.argv[0] = 'nezha'; from nezha._cli import main; main()"]
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_models_have_the_published_number_of_parameters(name):
     with torch.device("meta"):  # shapes without memory
-        model = models.build(name)
-        scores = model(torch.empty(2, *models.IMAGE))
-    assert sum(parameter.numel() for parameter in model.parameters()) == models.PARAMETERS[name]
-    assert scores.shape == (2, models.CLASSES)
+        model = training_models.build(name)
+        scores = model(torch.empty(2, *training_models.IMAGE))
+    assert sum(parameter.numel() for parameter in model.parameters()) == training_models.PARAMETERS[name]
+    assert scores.shape == (2, training_models.CLASSES)
 
 
 def bench(environment, *arguments):
@@ -41,7 +41,7 @@ def test_replay_and_training(environment, tmp_path):
     shown = bench(environment, *common, "--replay", "--compute-scale", 0.1, "--rates", "2gbit,2gbit")
     assert "REPLAY" in shown
     found = json.loads(result.read_text())
-    gradients = 4 * models.PARAMETERS["resnet50"]
+    gradients = 4 * training_models.PARAMETERS["resnet50"]
     assert sum(found["schedule"]["buckets"]) == sum(found["schedule"]["tensors"]) == gradients
     assert len(found["schedule"]["buckets"]) == sum(line["all_reduces"] for line in found["profile"])
     # DDP's first bucket closes after 1 MB, so that sending begins early; the others after 25.

@@ -12,8 +12,8 @@ import torch.distributed as dist
 
 import nezha
 from nezha import errors
-from nezha.torch import cuda
-from nezha.torch.work import Done, Work
+from nezha.torch import _cuda
+from nezha.torch._work import Done, Work
 
 
 class FakeEvent:
@@ -83,8 +83,8 @@ def add_one(group: FakeGroup, tensors: List[torch.Tensor], opts: Any) -> Work:
 
 @pytest.fixture
 def runner(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr(cuda.DeviceWork, "_new_future", FakeWork._new_future)
-    made = cuda.DeviceRunner(FakeGroup(), FakeDevice)
+    monkeypatch.setattr(_cuda.DeviceWork, "_new_future", FakeWork._new_future)
+    made = _cuda.DeviceRunner(FakeGroup(), FakeDevice)
     yield made
     made.close()
 
@@ -108,7 +108,7 @@ def test_result_comes_back_and_streams_are_ordered(runner):
 
 
 def test_large_tensors_go_in_chunks(runner, monkeypatch):
-    monkeypatch.setattr(cuda, "CHUNK_BYTES", 64)
+    monkeypatch.setattr(_cuda, "CHUNK_BYTES", 64)
     tensor = torch.zeros(40)
     run(runner, "allreduce", add_one, [tensor], dist.AllreduceOptions()).wait()
     assert runner._group.calls == [16, 16, 8] and (tensor == 1).all()
@@ -119,7 +119,7 @@ def test_large_tensors_go_in_chunks(runner, monkeypatch):
 
 
 def test_strided_tensors_go_whole(runner, monkeypatch):
-    monkeypatch.setattr(cuda, "CHUNK_BYTES", 64)
+    monkeypatch.setattr(_cuda, "CHUNK_BYTES", 64)
     tensor = torch.zeros(8, 10).t()
     run(runner, "allreduce", add_one, [tensor], dist.AllreduceOptions()).wait()
     assert runner._group.calls == [80] and (tensor == 1).all()
@@ -208,7 +208,7 @@ def test_the_source_of_a_message_is_known(runner):
 
 
 def test_abort_reaches_the_twin():
-    made = cuda.DeviceRunner(FakeGroup(), FakeDevice)
+    made = _cuda.DeviceRunner(FakeGroup(), FakeDevice)
     made.abort()  # before it exists
     run(made, "broadcast", add_one, [torch.zeros(2)], None).wait()
     made.abort()

@@ -18,7 +18,7 @@ from nezha.lab import Lab
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PATIENCE_S = 300
 MB = 1 << 20
-NEZHA = [sys.executable, "-c", "import sys; sys.argv[0] = 'nezha'; from nezha.cli import main; main()"]
+NEZHA = [sys.executable, "-c", "import sys; sys.argv[0] = 'nezha'; from nezha._cli import main; main()"]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from nezha import errors
 
-work = pytest.importorskip("nezha.torch.work")
+work = pytest.importorskip("nezha.torch._work")
 
 
 class Native:

@@ -11,8 +11,8 @@ import pytest
 import torch.distributed
 
 import nezha
-from nezha import stores
-from nezha.torch import reconfigure
+from nezha._startup import stores
+from nezha.torch import _reconfigure
 
 _FAR_S = 600.0
 _PATIENCE_S = 240
@@ -104,7 +104,7 @@ def test_under_torchrun(tmp_path):
 
 def test_the_store_of_a_reconfigured_group_answers_on_the_address_of_its_handle_alone(monkeypatch):
     monkeypatch.setattr(socket, "gethostname", lambda: "127.0.0.2")
-    meeting = reconfigure.Meeting()
+    meeting = _reconfigure.Meeting()
     place = json.loads(meeting.handle)
     assert place["hosts"] == ["127.0.0.2"]
     member = torch.distributed.TCPStore("127.0.0.2", place["port"], is_master=False)

@@ -7,13 +7,13 @@
 Needs pyroute2 for anything but a loopback lab, and never the native module.
 """
 
-from .capability import Capability, capabilities
-from .capacity import Capacity
-from .errors import LabError
-from .lab import Lab
-from .spec import Node, Port, Rail, format_rail, format_rate, parse_rail, parse_rate
-from .state import names
-from .teardown import tear_down
+from ._capability import Capability, capabilities
+from ._capacity import Capacity
+from .._command_errors import LabError
+from ._lab import Lab
+from ._spec import Node, Port, Rail, format_rail, format_rate, parse_rail, parse_rate
+from ._state import names
+from ._lifetime import tear_down
 
 __all__ = [
     "Capability", "Capacity", "Lab", "LabError", "Node", "Port", "Rail", "capabilities", "format_rail",

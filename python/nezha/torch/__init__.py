@@ -12,7 +12,7 @@ from typing import Any
 
 __all__ = ["build_native", "communicator", "ddp_hook"]
 
-_HOMES = {"build_native": "native.build", "communicator": "groups", "ddp_hook": "hook"}
+_HOMES = {"build_native": "_native.build", "communicator": "_connect", "ddp_hook": "_hook"}
 
 
 def __getattr__(name: str) -> Any:

@@ -64,18 +64,18 @@ def _register_alias(name: str) -> None:
 
 
 def _create(opts: Any, options: Any) -> Any:
-    from .backend import create
+    from ._backend import create
 
     return create(opts, options)
 
 
 def _create_as_gloo(opts: Any, options: Any) -> Any:
-    from .backend import create
+    from ._backend import create
 
     return create(opts, options, "gloo")
 
 
 def _create_group(opts: Any, options: Any) -> Any:
-    from .process_group import create
+    from ._process_group import create
 
     return create(opts, options)

@@ -13,8 +13,8 @@ from typing import Any
 import torch.distributed as dist
 from torchft.process_group import ProcessGroupWrapper
 
-from .groups import connect
-from .process_group import NezhaProcessGroup
+from ._connect import connect
+from ._process_group import NezhaProcessGroup
 
 
 # For what is still running when the group is left; a dead member must not hold up the others.

@@ -1,0 +1,47 @@
+"""`nezha demo`: three small clusters on this machine, one table, one picture, one training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from .. import _console
+from .._bench import demo as demonstration
+from .._bench import collective_report
+from .._command_errors import BenchError
+from ..errors import Error
+from ..lab import LabError
+from .conventions import FOUND, App
+from .launched import refuse_launcher
+
+# In the wheel, from examples/.
+_EXAMPLE = Path(__file__).parent.parent / "examples" / "digits_numpy.py"
+
+app = App(help="See what a second network is worth, on this machine, in a minute or two.")
+
+
+@app.callback(invoke_without_command=True)
+def demo(
+    plot: Path = typer.Option(Path("out/demo.png"), "--plot", help="Where the picture goes."),
+    example: Path = typer.Option(_EXAMPLE, "--example", help="The training script.",
+                                 show_default="nezha/examples/digits_numpy.py"),
+) -> None:
+    """Measure one rail, two equal ones, and one and a half; then train on real data over one and two."""
+    try:
+        refuse_launcher()
+        with collective_report.progress() as step:
+            result = demonstration.run_demo(step, example.absolute())
+    except (BenchError, LabError, Error) as error:
+        _console.complain("demo", error)
+        raise typer.Exit(FOUND) from None
+    _console.table(*demonstration.table(result),
+                  title=f"all_reduce of float32 sum, {demonstration.NODES} nodes, in place")
+    for line in demonstration.report_lines(result):
+        print(line)
+    try:
+        demonstration.draw(result, plot)
+        print(f"Picture: {plot}")
+    except BenchError as error:
+        print(f"No picture: {error}")
+    raise typer.Exit(0 if result.ok else FOUND)

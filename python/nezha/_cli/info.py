@@ -1,0 +1,153 @@
+"""`nezha info`: what Nezha sees of this host, its configuration, and the way to another host."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Dict, List, Optional
+
+import typer
+
+from .. import _console
+from . import aggregation
+from .conventions import FOUND, WRONG_LINE, App, json_option
+from .reach import reach
+
+_HELP = """Which rails this host has, usable or why not.
+
+\b
+Examples:
+  nezha info                          the rails
+  nezha info --filter '^docker'       the rails that NEZHA_RAILS='^docker' would leave
+  nezha info --config                 every option: default, environment name, meaning
+  nezha info --peer node7             can each rail reach node7, and how quickly
+  nezha info --peer node7 --port 29500
+
+--peer opens one TCP connection from each rail's own address to HOST. "open" and "refused" both
+mean that packets travel both ways on that rail (refused: nobody listens on that port); the time is
+one round trip. "no answer" means that packets are lost or filtered: Nezha would not use that pair.
+"unreachable" means that the kernel has no route from this rail to HOST. The exit code is 1 where no
+rail gets an answer.
+
+RDMA rails are asked for: NEZHA_RAILS=ofi:mlx5_0 takes that adapter, ofi: all adapters, and tcp:,ofi:
+everything this host has, each device once.
+"""
+
+_TITLES = {"devices": "Devices of this host", "fabric": "RDMA rails through libfabric",
+           "peer": "The way to the peer", "config": "Options", "build": "Build"}
+
+app = App()
+
+
+@app.command(help=_HELP)
+def info(rail_filter: str = typer.Option("", "--filter", help="As in NEZHA_RAILS."),
+         config: bool = typer.Option(False, "--config", help="The options instead."),
+         peer: Optional[str] = typer.Option(None, "--peer", metavar="HOST",
+                                            help="Try the way to HOST from each rail."),
+         port: int = typer.Option(22, "--port", min=1, max=65535, help="For --peer."),
+         timeout: float = typer.Option(2.0, "--timeout", min=0.01,
+                                       help="For --peer: seconds for an answer."),
+         json_to: Optional[str] = json_option()) -> None:
+    from .. import _native, errors
+
+    with _console.one_line("info", errors.Error, code=WRONG_LINE):
+        if config:
+            answer: Dict[str, Any] = {"config": json.loads(_native.query("config", "{}"))}
+        else:
+            request = json.dumps({"filter": rail_filter} if rail_filter else {})
+            answer = {"devices": json.loads(_native.query("devices", request)),
+                      "fabric": json.loads(_native.query("fabric", "{}")),
+                      "aggregation": aggregation.describe(),
+                      "authentication": json.loads(_native.query("authentication", "{}"))}
+    with _console.one_line("info", errors.Error, code=FOUND):
+        if peer is not None and not config:
+            answer["peer"] = reach(answer["devices"], peer, port, timeout)
+        answer["build"] = json.loads(_native.query("build", "{}"))
+        _console.answer(answer, json_to, _show)
+    if "peer" in answer and not any(row["ms"] is not None for row in answer["peer"]):
+        _console.complain("info", f"no rail of this host gets an answer from {peer}")
+        raise typer.Exit(FOUND)
+
+
+def _show(answer: Dict[str, Any]) -> None:
+    for name, value in answer.items():
+        if name == "devices":
+            _console.section(_TITLES[name], [_row(device) for device in value], keys=2)
+            _console.sentences(sentence + "\n" for sentence in _unbound(value))
+        elif name == "fabric":
+            _console.section(_TITLES[name], [_fabric_row(device) for device in value["devices"]])
+            _console.sentences([_fabric_sentence(value, answer["devices"]) + "\n"])
+        elif name == "aggregation":
+            _console.sentences([*aggregation.sentences(value), ""])
+        elif name == "authentication":
+            _console.sentences([_who_can_join(value), ""])
+        else:
+            _console.section(_TITLES[name], value)
+    if not any(device["usable"] for device in answer.get("devices", [{"usable": True}])):
+        _console.sentences(["No device is usable as a rail: name one with NEZHA_RAILS, or look at the "
+                           "reasons."])
+
+
+def _who_can_join(found: Dict[str, Any]) -> str:
+    """Who could join a job that is started here without a launcher's secret, in a sentence."""
+    if found["reason"]:
+        return f"Who can join a job: it cannot start: {found['reason']}."
+    if found["secret"]:
+        return f"Who can join a job: who has the secret ({found['secret']}, from {found['origin']})."
+    if found["required"]:
+        return ("Who can join a job: it cannot start without a secret (authentication=required): set "
+                "NEZHA_SECRET_FILE, or use `nezha run`.")
+    return ("Who can join a job: under `nezha run` and with mpi=, its ranks; otherwise whoever can reach "
+            "the store in which it meets, unless NEZHA_SECRET_FILE is set.")
+
+
+def _row(device: Dict[str, Any]) -> Dict[str, Any]:
+    speed = device["speed_gbps"]
+    return {
+        "device": device["device"],
+        "address": f"{device['address']}/{device['prefix_length']}" if device["address"] else "",
+        "speed": "unknown" if speed is None else f"{speed:g} Gbit/s",
+        "MTU": device["mtu"],
+        "NUMA node": device["numa_node"] if device["numa_node"] >= 0 else "",
+        "driver": device["driver"],
+        "usable as a rail": (f"no: {device['reason']}" if not device["usable"] else
+                             "yes, by its address only" if device["unbound"] else "yes"),
+    }
+
+
+def _unbound(devices: List[Dict[str, Any]]) -> List[str]:
+    """What follows where sockets cannot be bound to a device, a sentence each."""
+    return [device["unbound"][0].upper() + device["unbound"][1:] + "." for device in devices
+            if device["unbound"]]
+
+
+def _fabric_row(device: Dict[str, Any]) -> Dict[str, Any]:
+    speed = device["speed_gbps"]
+    return {
+        "rail": device["rail"],
+        "provider": device["provider"],
+        "device": device["device"],
+        "address": device["address"],
+        "speed": "unknown" if speed is None else f"{speed:g} Gbit/s",
+        "NUMA node": device["numa_node"] if device["numa_node"] >= 0 else "",
+        "kind": "RDMA adapter" if device["adapter"] else "software",
+    }
+
+
+def _fabric_sentence(fabric: Dict[str, Any], devices: List[Dict[str, Any]]) -> str:
+    """What can be done with what libfabric has, or with what is missing. devices: those of the host."""
+    if fabric["missing"]:
+        return fabric["missing"]
+    adapters = [device["rail"] for device in fabric["devices"] if device["adapter"]]
+    served = {device[key] for device in fabric["devices"] if device["adapter"]
+              for key in ("device", "address")}
+    tcp = [device for device in devices
+           if device["usable"] and not {device["device"], device["address"]} & served]
+    surplus = adapters[max(0, fabric["rails_max"] - len(tcp)):]
+    if not adapters:
+        return f"libfabric {fabric['library']} has no RDMA adapter here; TCP serves the devices above."
+    if surplus:
+        return (f"libfabric {fabric['library']}: NEZHA_RAILS=tcp:,ofi: would leave out "
+                f"{', '.join(surplus)}: a rank has at most {fabric['rails_max']} rails, those of TCP "
+                "first. Name the ones to use.")
+    return (f"libfabric {fabric['library']}: NEZHA_RAILS=tcp:,ofi: uses {', '.join(adapters)} and every "
+            "other device.")

@@ -1,0 +1,51 @@
+"""`nezha sim paper`: the Nezha paper's combinations of rails, on 4 to 20,000 hosts."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Optional
+
+import typer
+
+from .. import _console
+from .._bench import collective_report as bars
+from .._bench.sizes import parse_size, size_list
+from ..errors import Error
+from .._command_errors import PlanError
+from . import sim_options as options
+from .conventions import FOUND, WRONG_LINE, json_option
+
+HELP = """The Nezha paper's combinations of rails: what the balancer converges to, in how many operations.
+
+TCP and TCP, TCP and RDMA, TCP and switches that add up, with the rates that the paper measured, on its
+sizes of clusters and far beyond. 20,000 hosts take most of the time: minutes for each combination.
+
+\b
+Examples:
+  nezha sim paper --json=out/paper.json
+  nezha sim paper --hosts 4,6,8,128
+"""
+
+
+def paper(
+    hosts: str = typer.Option("4,6,8,128,20000", "--hosts", help="How many, or several counts."),
+    minbytes: str = options.minbytes("512K"),
+    maxbytes: str = options.maxbytes("32M"),
+    factor: int = options.factor(8),
+    json_to: Optional[str] = json_option(),
+) -> None:
+    from .._simulation import paper as papers, sweep
+
+    with _console.one_line("sim paper", PlanError, Error, ValueError, code=WRONG_LINE):
+        sizes = size_list(parse_size(minbytes), parse_size(maxbytes), factor, 4)
+        with bars.progress() as step:
+            document = papers.run(sweep.counts("hosts", hosts), sizes, step)
+    with _console.one_line("sim paper", PlanError, ValueError, code=FOUND):
+        _console.answer(document, json_to, _show)
+
+
+def _show(document: Dict[str, Any]) -> None:
+    from .._simulation import show
+
+    for each in document["combinations"]:
+        _console.sentences([f"{each['name']}, {each['rates']}"])
+        (show.aggregation if each["through_nodes"] else show.balancer)(each)

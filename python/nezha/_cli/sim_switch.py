@@ -1,0 +1,108 @@
+"""`nezha sim switch`: an all_reduce that switch chips add up, beside hosts and the software node."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any, Dict, List, Optional
+
+import typer
+
+from .. import _console
+from .._bench import collective_report as bars
+from .._command_errors import BenchError
+from .._bench.sizes import format_size, parse_size
+from .._command_errors import PlanError
+from .._planning.validation import refused, whole
+from .._planning.units import parse_rate, time_text
+from .conventions import FOUND, WRONG_LINE, json_option
+
+HELP = """An all_reduce that switch chips add up, beside hosts.
+
+Short messages (block) and long ones (burst), packet by packet; beside the algorithms of hosts, what was
+published of such switches, and what an aggregation node in software was measured to do.
+docs/switch_study.md says what is assumed.
+
+\b
+Examples:
+  nezha sim switch
+  nezha sim switch --nodes 16,256,4096 --radix 36 --rate 100Gbit/s --burst 1M
+  nezha sim switch --slots 4 --plot out/switch.png --json=out/switch.json
+"""
+_NODES = "2,4,8,16,32,64,128,256,512,1024,2048,4096"
+
+
+def switch(
+    nodes: str = typer.Option(_NODES, "--nodes", help="Numbers of nodes."),
+    block: str = typer.Option("8", "--block", help="Size of the short message: one packet."),
+    burst: str = typer.Option("64K", "--burst", help="Size of the long one."),
+    radix: int = typer.Option(16, "--radix", help="Children of a switch."),
+    rate: str = typer.Option("10Gbit/s", "--rate", help="Of a wire, one direction."),
+    packet: str = typer.Option("1K", "--packet", help="Payload of a packet."),
+    slots: int = typer.Option(64, "--slots", help="Packets of a host that switches hold at a time."),
+    round_us: Optional[float] = typer.Option(None, "--round-us", show_default=False, help="One round "
+                                             "between two hosts, in microseconds (default: what makes "
+                                             "16 nodes 16 times slower, see the document)."),
+    json_to: Optional[str] = json_option(),
+    plot_to: Optional[Path] = typer.Option(None, "--plot", help="Write a picture."),
+) -> None:
+    from .._simulation.switch import switch_figure, switch_study
+    from .._simulation.switch.chip import NODES_MAX, PACKETS_MAX, Chip
+
+    with _console.one_line("sim switch", PlanError, ValueError, code=WRONG_LINE):
+        chip = Chip(radix=radix, rate=parse_rate("rate", rate) / 1e6, packet_bytes=parse_size(packet),
+                    slots=slots)
+        sizes = parse_size(block), parse_size(burst)
+        whole("block", sizes[0], 1, chip.packet_bytes)
+        whole("burst", sizes[1], 1, PACKETS_MAX * chip.packet_bytes)
+        counts = [_count(each, NODES_MAX) for each in nodes.split(",")]
+        if round_us is None:
+            round_us = switch_study.ROUND_US
+        if not 0 < round_us <= 1e6:
+            raise refused("round-us", round_us, "a time above 0, at most 1 s, in microseconds")
+    with _console.one_line("sim switch", BenchError, OSError, code=FOUND):
+        with bars.progress() as step:
+            document = switch_study.answer(chip, counts, *sizes, round_us, step("nodes", len(counts) + 1))
+        _console.answer(document, json_to, _show)
+        if plot_to is not None:
+            switch_figure.plot(document, plot_to)
+            print(f"plot: {plot_to}", file=sys.stderr)
+
+
+def _count(text: str, most: int) -> int:
+    if not text.strip().isdigit():
+        raise refused("nodes", text, f"whole numbers from 2 to {most}, such as 16 or 2,64,4096")
+    return whole("nodes", int(text), 2, most)
+
+
+def _show(document: Dict[str, Any]) -> None:
+    for name in ("block", "burst"):
+        size = format_size(document[f"{name}_bytes"])
+        _console.section(f"{name}-allreduce of {size}{'' if size[-1].isalpha() else ' B'}", [{
+            "nodes": row["nodes"], "levels": row["levels"], "switches": _time(row[f"{name}_us"]),
+            "hosts": _time(row[f"{name}_hosts_us"]), "x": f"{row[f'{name}_gain']:.1f}",
+        } for row in document["rows"]])
+    _console.section("16 nodes by size", [{
+        "size": format_size(row["bytes"]), "switches": _time(row["all_reduce_us"]),
+        "hosts": _time(row["all_reduce_hosts_us"]), "x": f"{row['all_reduce_gain']:.1f}",
+    } for row in document["sizes"]])
+    _console.section("what was published", [{
+        "what": row["what"], "published": _console.text_of(row["published"]),
+        "here": f"{row['here']:.2f}",
+        "how": row["kind"], "holds": "" if row["holds"] is None else _console.text_of(row["holds"]),
+    } for row in document["checks"]])
+    _console.section("an aggregation node in software, measured, beside a chip", [{
+        "wires": row["wires"], "nodes": row["nodes"], "size": format_size(row["bytes"]),
+        "chip": _time(row["chip_us"]), "node": _range([_time(each) for each in row["measured_us"]]),
+        "chip x hosts": f"{row['chip_against_hosts']:.2f}",
+        "node x hosts": _range([f"{each:.2f}" for each in row["measured_against_hosts"]]),
+    } for row in document["software"]])
+    _console.sentences(f"Source: {source}" for source in document["sources"])
+
+
+def _time(microseconds: float) -> str:
+    return time_text(microseconds / 1e6)
+
+
+def _range(texts: List[str]) -> str:
+    return " to ".join(dict.fromkeys(texts))

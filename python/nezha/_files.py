@@ -1,0 +1,69 @@
+"""Files that appear complete or not at all, and whether a file may be trusted.
+
+whole_file() and whole_folder() write beside the destination, and move the result there when it is
+complete. distrusted() is for predictable names in a folder that everybody may write to, such as /tmp:
+another user can create them first.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import stat
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Iterator, Optional
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """A place to write to; what is there takes the place of `path` unless an exception, Ctrl-C included,
+    ends the block. Folders are made. Raises OSError where it cannot be written.
+
+    A device or a pipe, and a file in a folder that only lets that be changed, is written to itself.
+    """
+    target = Path(os.path.realpath(path))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if target.exists() and not (target.is_file() and os.access(target.parent, os.W_OK)):
+        yield target
+        return
+    place = target.with_name(f".{secrets.token_hex(4)}.{target.name}")
+    try:
+        yield place
+        if target.exists():
+            shutil.copymode(target, place)
+        os.replace(place, target)
+    finally:
+        place.unlink(missing_ok=True)
+
+
+@contextmanager
+def whole_folder(folder: Path) -> Iterator[Path]:
+    """A folder to write files into that moves them to `folder` at the end, each in one step, and none
+    after an exception. Raises OSError where `folder` cannot be made or written."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".unfinished-") as place:
+        yield Path(place)
+        for file in sorted(Path(place).iterdir()):
+            os.replace(file, folder / file.name)
+
+
+def distrusted(path: str) -> Optional[str]:
+    """Why what lies at `path` is not this user's own, to follow its name in a sentence; None when it is.
+
+    It is when it belongs to this user or to root, is no symbolic link, and nobody else may write to it.
+    What does not exist is nobody's: None.
+    """
+    try:
+        facts = os.lstat(path)
+    except FileNotFoundError:
+        return None
+    if stat.S_ISLNK(facts.st_mode):
+        return "is a symbolic link"
+    if facts.st_uid not in (os.geteuid(), 0):
+        return f"belongs to user {facts.st_uid}"
+    if facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return f"can be written by others (mode {stat.S_IMODE(facts.st_mode):04o})"
+    return None

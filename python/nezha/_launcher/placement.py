@@ -1,0 +1,156 @@
+"""Which rank runs where, with which environment, and how it is started.
+
+Every job gets a secret of its own, unless the user has one (NEZHA_SECRET_FILE, NEZHA_SECRET). It is in
+the ranks' environment, which other users cannot read, and on no command line; other hosts hear it through
+ssh's standard input.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import subprocess
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
+
+from . import hostfile, job_key, ssh
+from .._command_errors import LaunchError
+
+Popen = Callable[..., "subprocess.Popen[bytes]"]
+
+# Ports on hosts where we cannot look for a free one: below the range kernels hand out themselves.
+_REMOTE_PORT_BASE = 20000
+_REMOTE_PORT_COUNT = 10000
+_SECRET_BYTES = 32
+_SECRET = "NEZHA_SECRET"
+_SECRET_NAMES = (_SECRET, "NEZHA_SECRET_FILE")
+
+
+@dataclass
+class Rank:
+    """One process of the job. `start` takes subprocess.Popen's keyword arguments."""
+
+    rank: int
+    where: str
+    start: Popen
+
+
+def on_this_host(count: int, command: Sequence[str], extra: Mapping[str, str]) -> List[Rank]:
+    """`count` ranks here, meeting on a free port of 127.0.0.1."""
+    port = free_port()
+    extra = _with_secret({**extra, **job_key.environment(extra)})
+    ranks = []
+    for rank in range(count):
+        env = {**_identity(rank, count, rank, count, "127.0.0.1", port), **extra}
+        ranks.append(Rank(rank, "here", _local(command, env)))
+    return ranks
+
+
+def in_lab(name: str, count: int, command: Sequence[str], extra: Mapping[str, str]) -> List[Rank]:
+    """Ranks on the nodes of a lab that is up, in turn; count = 0: as many as the lab is for."""
+    from nezha.lab import Lab, LabError
+
+    try:
+        lab = Lab.attach(name)
+        nodes = len(lab)
+        count = count or lab.ranks
+        extra = _with_secret(extra)
+        ranks = []
+        for rank in range(count):
+            node = rank % nodes
+            env = lab.rank_env(node * lab.state.ranks_per_node)
+            local_size = (count - node + nodes - 1) // nodes
+            env.update(_identity(rank, count, rank // nodes, local_size, env["MASTER_ADDR"],
+                                 int(env["MASTER_PORT"])))
+            ranks.append(Rank(rank, f"node {node}", _in_node(lab, node, command,
+                                                             {**env, **extra})))
+        return ranks
+    except LabError as error:
+        raise LaunchError(str(error)) from error
+
+
+def on_hosts(text: str, source: str, count: int, command: Sequence[str],
+             extra: Mapping[str, str], directory: str,
+             master_port: Optional[int] = None) -> List[Rank]:
+    """Ranks on the hosts of a host file; count = 0: every slot. They start in `directory`."""
+    places = hostfile.assign(hostfile.parse(text, source), count)
+    extra = {**extra, **job_key.environment(extra)}
+    hosts = [host for host, _ in places]
+    first = hosts[0].address
+    if is_local(first) and first.startswith(("localhost", "127.")):
+        if not all(is_local(host.address) for host in hosts):
+            raise LaunchError(f"{source}: rank 0 is on {first}, where other hosts cannot reach "
+                              "it: write this host's name")
+    port = master_port or (free_port() if is_local(first) else
+                           _REMOTE_PORT_BASE + secrets.randbelow(_REMOTE_PORT_COUNT))
+    extra = _with_secret(extra)
+    ranks = []
+    for rank, (host, local_rank) in enumerate(places):
+        env = {**_identity(rank, len(places), local_rank, hosts.count(host), first, port),
+               **extra}
+        start = (_local(command, env, cwd=directory) if is_local(host.address)
+                 else _remote(host.name, directory, command, {**_inherited(), **env}))
+        ranks.append(Rank(rank, host.name, start))
+    return ranks
+
+
+def is_local(address: str) -> bool:
+    """Whether the name in a host file means this host, judged by name only."""
+    return address in ("localhost", "127.0.0.1", "::1", socket.gethostname(),
+                       socket.gethostname().partition(".")[0])
+
+
+def free_port() -> int:
+    """A TCP port that nobody listens on at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _identity(rank: int, count: int, local_rank: int, local_count: int, address: str,
+              port: int) -> Dict[str, str]:
+    return {"RANK": str(rank), "WORLD_SIZE": str(count), "LOCAL_RANK": str(local_rank),
+            "LOCAL_WORLD_SIZE": str(local_count), "MASTER_ADDR": address,
+            "MASTER_PORT": str(port)}
+
+
+def _with_secret(extra: Mapping[str, str]) -> Dict[str, str]:
+    """`extra` and a fresh secret, unless the user has one there or in this process's environment."""
+    if any(extra.get(name) or os.environ.get(name) for name in _SECRET_NAMES):
+        return dict(extra)
+    return {**extra, _SECRET: secrets.token_hex(_SECRET_BYTES)}
+
+
+def _inherited() -> Dict[str, str]:
+    """What another host gets of this one's environment: what concerns Nezha."""
+    return {name: value for name, value in os.environ.items() if name.startswith("NEZHA_")}
+
+
+def _buffering() -> Dict[str, str]:
+    """Lines of Python ranks come when they are printed, unless the user has decided otherwise."""
+    return {"PYTHONUNBUFFERED": os.environ.get("PYTHONUNBUFFERED", "1")}
+
+
+def _local(command: Sequence[str], env: Mapping[str, str], cwd: Optional[str] = None) -> Popen:
+    def start(**options: Any) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen(list(command), env={**os.environ, **_buffering(), **env}, cwd=cwd,
+                                stdin=subprocess.DEVNULL, **options)
+
+    return start
+
+
+def _in_node(lab: Any, node: int, command: Sequence[str], env: Mapping[str, str]) -> Popen:
+    def start(**options: Any) -> "subprocess.Popen[bytes]":
+        child: "subprocess.Popen[bytes]" = lab.popen(
+            node, list(command), env={**_buffering(), **env}, stdin=subprocess.DEVNULL, **options)
+        return child
+
+    return start
+
+
+def _remote(host: str, directory: str, command: Sequence[str], env: Mapping[str, str]) -> Popen:
+    def start(**options: Any) -> "subprocess.Popen[bytes]":
+        return ssh.start(host, directory, command, {**_buffering(), **env}, **options)
+
+    return start

@@ -1,0 +1,68 @@
+"""A rank on another host, through the plain ssh client.
+
+Nothing about the job stands on a command line: the environment, secrets included, goes through
+ssh's standard input, which stays open as long as the rank may run. When it closes (the launcher
+ended it, died, or the connection broke), the remote side ends the rank and all its children.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from typing import Any, List, Mapping, Sequence
+
+from .._command_errors import LaunchError
+
+_NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
+
+# Runs on the remote host; its arguments are the directory and the command.
+_REMOTE = r"""
+while IFS= read -r pair && [ -n "$pair" ]; do export "$pair"; done
+cd "$1" || exit 127
+shift
+exec 3<&0
+setsid "$@" </dev/null 3<&- &
+child=$!
+{ cat <&3; kill -s TERM -- "-$child"; sleep 5; kill -s KILL -- "-$child"; } >/dev/null 2>&1 &
+watch=$!
+wait "$child"
+code=$?
+kill "$watch" 2>/dev/null
+kill -s KILL -- "-$child" 2>/dev/null
+exit "$code"
+"""
+
+
+def environment_text(env: Mapping[str, str]) -> bytes:
+    """What the remote side reads: NAME=VALUE lines and an empty one. Raises LaunchError."""
+    lines: List[str] = []
+    for name, value in env.items():
+        if not _NAME.match(name) or "\n" in value:
+            raise LaunchError(f"the variable {name!r} cannot be sent to another host: names of "
+                              "letters, digits and '_', values of one line only")
+        lines.append(f"{name}={value}\n")
+    return "".join(lines).encode() + b"\n"
+
+
+def command_line(host: str, directory: str, command: Sequence[str],
+                 options: Sequence[str] = ()) -> List[str]:
+    """The local command that starts `command` in `directory` on `host`."""
+    remote = ["sh", "-c", _REMOTE, "nezha-run", directory, *command]
+    return ["ssh", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=10", *options, host,
+            " ".join(shlex.quote(word) for word in remote)]
+
+
+def start(host: str, directory: str, command: Sequence[str], env: Mapping[str, str],
+          **options: Any) -> "subprocess.Popen[bytes]":
+    """Starts the rank. Raises OSError when there is no ssh, LaunchError on a bad variable."""
+    text = environment_text(env)
+    child = subprocess.Popen(command_line(host, directory, command), stdin=subprocess.PIPE,
+                             **options)
+    assert child.stdin is not None
+    try:
+        child.stdin.write(text)
+        child.stdin.flush()
+    except BrokenPipeError:
+        pass  # ssh has ended already; its exit code and its words say why
+    return child

@@ -1,0 +1,279 @@
+"""Runs ranks to their common end: prints what they print, and ends all when one fails.
+
+Call launch() in the main thread: it takes over SIGINT, SIGTERM and SIGHUP while it runs. No
+process that it started is left when it returns, nor when it is killed (see reaper.py).
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import asdict, dataclass, field
+from typing import IO, Any, Callable, Deque, Dict, Iterator, List, Optional, Sequence, Tuple
+
+from .reaper import Reaper
+from .rank_output import RankOutput
+from .placement import Rank
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# From SIGTERM to SIGKILL, and how long output may still come from a pipe that a child left open.
+_KILL_AFTER_S = 3.0
+_DRAIN_S = 0.5
+
+
+@dataclass
+class Failure:
+    """The first rank that failed. Either `exit_code` or `signal` is set, or `reason`: no start."""
+
+    rank: int
+    where: str
+    exit_code: Optional[int] = None
+    signal: Optional[str] = None
+    reason: Optional[str] = None
+    after_s: float = 0.0
+    last_lines: List[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        if self.reason is not None:
+            return f"rank {self.rank} ({self.where}) could not be started: {self.reason}"
+        how = (f"was killed by {self.signal}" if self.signal is not None
+               else f"ended with exit code {self.exit_code}")
+        return f"rank {self.rank} ({self.where}) {how} after {self.after_s:.1f} s"
+
+
+@dataclass
+class Outcome:
+    """How it ended. `exit_codes` are Popen's: negative for signals, None where nothing started."""
+
+    exit_code: int
+    seconds: float
+    first_failure: Optional[Failure]
+    exit_codes: List[Optional[int]]
+    interrupted_by: Optional[str] = None
+
+    def to_dict(self) -> Dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+def launch(ranks: Sequence[Rank], *, grace_s: float = 3.0, out: Optional[IO[bytes]] = None,
+           err: Optional[IO[bytes]] = None,
+           forgive: Optional[Callable[[int, int], bool]] = None) -> Outcome:
+    """Runs the ranks. grace_s: how long the others may go on after the first failure, to say
+    what they saw. out, err: where their output goes, default: ours. forgive(rank, code): whether
+    this end of a rank is no failure, so that the others go on; default: none is forgiven."""
+    return _Watch(ranks, grace_s, out or sys.stdout.buffer, err or sys.stderr.buffer,
+                  forgive or (lambda rank, code: False)).run()
+
+
+class _Process:
+    def __init__(self, rank: Rank, popen: "subprocess.Popen[bytes]") -> None:
+        self.rank = rank
+        self.popen = popen
+        self.code: Optional[int] = None
+
+    def signal_group(self, number: int) -> None:
+        """Reaches children too; the group may be gone, or keep members after its leader."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.popen.pid, number)
+
+
+class _Watch:
+    def __init__(self, ranks: Sequence[Rank], grace_s: float, out: IO[bytes],
+                 err: IO[bytes], forgive: Callable[[int, int], bool]) -> None:
+        self._ranks = ranks
+        self._grace_s = grace_s
+        self._forgive = forgive
+        width = len(str(len(ranks) - 1))
+        self._outs = [RankOutput(f"[{r.rank:>{width}}] ", out) for r in ranks]
+        self._errs = [RankOutput(f"[{r.rank:>{width}}] ", err) for r in ranks]
+        self._processes: List[_Process] = []
+        self._waiters: List[threading.Thread] = []
+        self._selector = selectors.DefaultSelector()
+        # What the waiting threads and the signal handler tell the loop: (kind, index or signal).
+        self._events: Deque[Tuple[str, int]] = collections.deque()
+        self._wake_read, self._wake_write = os.pipe()
+        self._start = time.monotonic()
+        self._failure: Optional[Failure] = None
+        self._interrupted: Optional[int] = None
+        # The next step of ending everything: (when, signal).
+        self._steps: List[Tuple[float, int]] = []
+
+    def run(self) -> Outcome:
+        self._selector.register(self._wake_read, selectors.EVENT_READ, None)
+        try:
+            with self._signals(), Reaper() as guard:
+                try:
+                    self._start_all(guard)
+                    while any(process.code is None for process in self._processes):
+                        self._turn(guard)
+                    self._drain()
+                finally:
+                    self._end_all(guard)
+        finally:
+            self._close()
+        return self._outcome()
+
+    @contextlib.contextmanager
+    def _signals(self) -> Iterator[None]:
+        def note(number: int, _frame: object) -> None:
+            self._tell("signal", number)
+
+        before = {number: signal.signal(number, note) for number in _SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _tell(self, kind: str, value: int) -> None:
+        self._events.append((kind, value))
+        with contextlib.suppress(OSError):
+            os.write(self._wake_write, b"!")
+
+    def _start_all(self, guard: Reaper) -> None:
+        for index, rank in enumerate(self._ranks):
+            try:
+                popen = rank.start(stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   start_new_session=True)
+            except OSError as error:
+                self._fail(Failure(rank.rank, rank.where, reason=str(error)), time.monotonic())
+                return
+            guard.add(popen.pid)
+            self._processes.append(_Process(rank, popen))
+            for pipe, output in ((popen.stdout, self._outs[index]),
+                                 (popen.stderr, self._errs[index])):
+                assert pipe is not None
+                os.set_blocking(pipe.fileno(), False)
+                self._selector.register(pipe, selectors.EVENT_READ, output)
+            self._waiters.append(threading.Thread(target=self._wait, args=(index, popen.pid)))
+            self._waiters[-1].start()
+
+    def _wait(self, index: int, pid: int) -> None:
+        # Not reaped here: as long as the number is taken, signals reach nobody else's group.
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        self._tell("exit", index)
+
+    def _turn(self, guard: Reaper) -> None:
+        timeout = max(0.0, self._steps[0][0] - time.monotonic()) if self._steps else None
+        self._read(timeout)
+        while self._events:
+            kind, value = self._events.popleft()
+            if kind == "exit":
+                self._ended(self._processes[value], guard)
+            else:
+                self._on_signal(value)
+        while self._steps and time.monotonic() >= self._steps[0][0]:
+            self._signal_all(self._steps.pop(0)[1])
+
+    def _read(self, timeout: Optional[float]) -> None:
+        for key, _ in self._selector.select(timeout):
+            if key.data is None:
+                os.read(self._wake_read, 4096)
+                continue
+            try:
+                data = os.read(key.fd, 1 << 16)
+            except BlockingIOError:
+                continue
+            if data:
+                key.data.feed(data)
+            else:
+                self._selector.unregister(key.fileobj)
+
+    def _ended(self, process: _Process, guard: Reaper) -> None:
+        process.signal_group(signal.SIGKILL)  # children that it left
+        guard.remove(process.popen.pid)
+        process.code = process.popen.wait()
+        if process.code == 0 or self._failure is not None or self._interrupted is not None:
+            return
+        if self._forgive(process.rank.rank, process.code):
+            return
+        now = time.monotonic()
+        killed = process.code < 0
+        self._fail(Failure(process.rank.rank, process.rank.where,
+                           exit_code=None if killed else process.code,
+                           signal=signal_name(-process.code) if killed else None,
+                           after_s=now - self._start), now + self._grace_s)
+
+    def _fail(self, failure: Failure, end_at: float) -> None:
+        self._failure = failure
+        self._steps = [(end_at, signal.SIGTERM), (end_at + _KILL_AFTER_S, signal.SIGKILL)]
+
+    def _on_signal(self, number: int) -> None:
+        if self._interrupted is not None:
+            self._signal_all(signal.SIGKILL)
+            return
+        self._interrupted = number
+        self._signal_all(number)
+        now = time.monotonic()
+        self._steps = [(now + self._grace_s, signal.SIGTERM),
+                       (now + self._grace_s + _KILL_AFTER_S, signal.SIGKILL)]
+
+    def _signal_all(self, number: int) -> None:
+        for process in self._processes:
+            if process.code is None:
+                process.signal_group(number)
+
+    def _drain(self) -> None:
+        """Reads what is left in the pipes; whoever still holds them open is not waited for."""
+        deadline = time.monotonic() + _DRAIN_S
+        while len(self._selector.get_map()) > 1 and time.monotonic() < deadline:
+            self._read(max(0.0, deadline - time.monotonic()))
+
+    def _end_all(self, guard: Reaper) -> None:
+        """Does nothing after a normal end; after an exception, ends what still runs."""
+        for process in self._processes:
+            if process.code is None:
+                process.signal_group(signal.SIGKILL)
+        for waiter in self._waiters:
+            waiter.join()
+        for process in self._processes:
+            if process.code is None:
+                guard.remove(process.popen.pid)
+                process.code = process.popen.wait()
+
+    def _close(self) -> None:
+        for output in (*self._outs, *self._errs):
+            output.close()
+        self._selector.close()
+        for process in self._processes:
+            for pipe in (process.popen.stdin, process.popen.stdout, process.popen.stderr):
+                if pipe is not None:
+                    with contextlib.suppress(BrokenPipeError):
+                        pipe.close()
+        os.close(self._wake_read)
+        os.close(self._wake_write)
+
+    def _outcome(self) -> Outcome:
+        codes: List[Optional[int]] = [process.code for process in self._processes]
+        codes += [None] * (len(self._ranks) - len(codes))
+        failure = self._failure
+        if failure is not None:
+            index = next(i for i, r in enumerate(self._ranks) if r.rank == failure.rank)
+            failure.last_lines = self._errs[index].last_lines()
+        return Outcome(self._exit_code(codes), time.monotonic() - self._start, failure, codes,
+                       None if self._interrupted is None else signal_name(self._interrupted))
+
+    def _exit_code(self, codes: Sequence[Optional[int]]) -> int:
+        if self._failure is None:
+            return 0 if self._interrupted is None else 128 + self._interrupted
+        if self._failure.reason is not None:
+            return 127
+        code = codes[[r.rank for r in self._ranks].index(self._failure.rank)]
+        assert code is not None
+        return code if code > 0 else 128 - code
+
+
+def signal_name(number: int) -> str:
+    """ "SIGKILL", or "signal 40" for those without a name."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,292 @@
+"""Collectives and messages that only move elements, of any dtype: broadcast, gathers, send, recv."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, Literal, Optional, Sequence, TypeVar, overload
+
+from . import _native
+from ._native import Work
+from ._arrays import new_like, shape_of
+from ._literals import (AllGatherAlgorithm, AllToAllAlgorithm, BroadcastAlgorithm, GatherAlgorithm,
+                        ScatterAlgorithm)
+
+Array = TypeVar("Array")
+
+
+class Movements:
+    """What Communicator has of them. timeout, async_op and errors are those of all_reduce."""
+
+    _native: _native.Communicator
+    rank: int
+    world_size: int
+
+    @overload
+    def broadcast(self, x: Array, root: int = ..., *, algorithm: Optional[BroadcastAlgorithm] = ...,
+                  timeout: Optional[float] = ..., async_op: Literal[False] = ...) -> Array: ...
+
+    @overload
+    def broadcast(self, x: Array, root: int = ..., *, algorithm: Optional[BroadcastAlgorithm] = ...,
+                  timeout: Optional[float] = ..., async_op: Literal[True]) -> Work[Array]: ...
+
+    @overload
+    def broadcast(self, x: Any, root: int = ..., *, algorithm: Optional[BroadcastAlgorithm] = ...,
+                  timeout: Optional[float] = ..., async_op: bool) -> Any: ...
+
+    def broadcast(self, x: Any, root: int = 0, *, algorithm: Optional[BroadcastAlgorithm] = None,
+                  timeout: Optional[float] = None, async_op: bool = False) -> Any:
+        """Copies x of rank `root` into x of all other ranks. Returns x (or a Work).
+
+        algorithm: "tree", "chain", or None: by cost. Otherwise as all_reduce.
+        """
+        return self._native.broadcast(x, root, algorithm, timeout, async_op)
+
+    @overload
+    def all_gather(self, x: Any, *, out: None = ..., algorithm: Optional[AllGatherAlgorithm] = ...,
+                   timeout: Optional[float] = ..., async_op: Literal[False] = ...) -> Any: ...
+
+    @overload
+    def all_gather(self, x: Any, *, out: None = ..., algorithm: Optional[AllGatherAlgorithm] = ...,
+                   timeout: Optional[float] = ..., async_op: Literal[True]) -> Work[Any]: ...
+
+    @overload
+    def all_gather(self, x: Any, *, out: Array, algorithm: Optional[AllGatherAlgorithm] = ...,
+                   timeout: Optional[float] = ..., async_op: Literal[False] = ...) -> Array: ...
+
+    @overload
+    def all_gather(self, x: Any, *, out: Array, algorithm: Optional[AllGatherAlgorithm] = ...,
+                   timeout: Optional[float] = ..., async_op: Literal[True]) -> Work[Array]: ...
+
+    @overload
+    def all_gather(self, x: Any, *, out: Any = ..., algorithm: Optional[AllGatherAlgorithm] = ...,
+                   timeout: Optional[float] = ..., async_op: bool) -> Any: ...
+
+    def all_gather(self, x: Any, *, out: Any = None, algorithm: Optional[AllGatherAlgorithm] = None,
+                   timeout: Optional[float] = None, async_op: bool = False) -> Any:
+        """The x of every rank, in the order of ranks, on every rank.
+
+        x: array, equal in dtype and number of elements on all ranks. It may be the part of `out` in
+            which this rank's data belongs.
+        out: array of the same dtype and world_size times as many elements; None: a new one of shape
+            (world_size, *x.shape), NumPy's, or torch's where x is.
+        algorithm: "ring", "bruck", "direct", ..., or None: by cost; the rest as in all_reduce.
+
+        Returns out.
+        """
+        if out is None:
+            out = new_like(x, (self.world_size, *shape_of(x)))
+        return self._native.all_gather(x, out, algorithm, timeout, async_op)
+
+    @overload
+    def all_gather_v(self, x: Any, counts: Sequence[int], *, out: None = ...,
+                     algorithm: Optional[AllGatherAlgorithm] = ..., timeout: Optional[float] = ...,
+                     async_op: Literal[False] = ...) -> Any: ...
+
+    @overload
+    def all_gather_v(self, x: Any, counts: Sequence[int], *, out: None = ...,
+                     algorithm: Optional[AllGatherAlgorithm] = ..., timeout: Optional[float] = ...,
+                     async_op: Literal[True]) -> Work[Any]: ...
+
+    @overload
+    def all_gather_v(self, x: Any, counts: Sequence[int], *, out: Array,
+                     algorithm: Optional[AllGatherAlgorithm] = ..., timeout: Optional[float] = ...,
+                     async_op: Literal[False] = ...) -> Array: ...
+
+    @overload
+    def all_gather_v(self, x: Any, counts: Sequence[int], *, out: Array,
+                     algorithm: Optional[AllGatherAlgorithm] = ..., timeout: Optional[float] = ...,
+                     async_op: Literal[True]) -> Work[Array]: ...
+
+    @overload
+    def all_gather_v(self, x: Any, counts: Sequence[int], *, out: Any = ...,
+                     algorithm: Optional[AllGatherAlgorithm] = ..., timeout: Optional[float] = ...,
+                     async_op: bool) -> Any: ...
+
+    def all_gather_v(self, x: Any, counts: Sequence[int], *, out: Any = None,
+                     algorithm: Optional[AllGatherAlgorithm] = None,
+                     timeout: Optional[float] = None, async_op: bool = False) -> Any:
+        """As all_gather, with counts[r] elements of rank r, where counts is equal on all ranks.
+
+        Returns out, an array of sum(counts) elements; None: a new one of one axis.
+        """
+        if out is None:
+            out = new_like(x, (sum(counts),))
+        return self._native.all_gather_v(x, out, counts, algorithm, timeout, async_op)
+
+    @overload
+    def gather(self, x: Any, root: int = ..., *, out: None = ...,
+               algorithm: Optional[GatherAlgorithm] = ..., timeout: Optional[float] = ...,
+               async_op: Literal[False] = ...) -> Any: ...
+
+    @overload
+    def gather(self, x: Any, root: int = ..., *, out: None = ...,
+               algorithm: Optional[GatherAlgorithm] = ..., timeout: Optional[float] = ...,
+               async_op: Literal[True]) -> Work[Any]: ...
+
+    @overload
+    def gather(self, x: Any, root: int = ..., *, out: Array,
+               algorithm: Optional[GatherAlgorithm] = ..., timeout: Optional[float] = ...,
+               async_op: Literal[False] = ...) -> Optional[Array]: ...
+
+    @overload
+    def gather(self, x: Any, root: int = ..., *, out: Array,
+               algorithm: Optional[GatherAlgorithm] = ..., timeout: Optional[float] = ...,
+               async_op: Literal[True]) -> Work[Optional[Array]]: ...
+
+    @overload
+    def gather(self, x: Any, root: int = ..., *, out: Any = ...,
+               algorithm: Optional[GatherAlgorithm] = ..., timeout: Optional[float] = ...,
+               async_op: bool) -> Any: ...
+
+    def gather(self, x: Any, root: int = 0, *, out: Any = None,
+               algorithm: Optional[GatherAlgorithm] = None, timeout: Optional[float] = None,
+               async_op: bool = False) -> Any:
+        """As all_gather, but only rank `root` gets the result.
+
+        Returns out on the root, None elsewhere, where out is not looked at.
+        """
+        if out is None and self.rank == operator.index(root):
+            out = new_like(x, (self.world_size, *shape_of(x)))
+        return self._native.gather(x, out, root, algorithm, timeout, async_op)
+
+    @overload
+    def scatter(self, x: Any, root: int = ..., *, out: Array,
+                algorithm: Optional[ScatterAlgorithm] = ..., timeout: Optional[float] = ...,
+                async_op: Literal[False] = ...) -> Array: ...
+
+    @overload
+    def scatter(self, x: Any, root: int = ..., *, out: Array,
+                algorithm: Optional[ScatterAlgorithm] = ..., timeout: Optional[float] = ...,
+                async_op: Literal[True]) -> Work[Array]: ...
+
+    @overload
+    def scatter(self, x: Any, root: int = ..., *, out: Any,
+                algorithm: Optional[ScatterAlgorithm] = ..., timeout: Optional[float] = ...,
+                async_op: bool) -> Any: ...
+
+    def scatter(self, x: Any, root: int = 0, *, out: Any,
+                algorithm: Optional[ScatterAlgorithm] = None, timeout: Optional[float] = None,
+                async_op: bool = False) -> Any:
+        """Gives rank r the r-th of world_size blocks of the x of rank `root`.
+
+        x: on the root, an array of world_size times the elements of out; elsewhere not looked at.
+        out: array for one block, equal in dtype and number of elements on all ranks; on the root it
+            may be its block of x.
+
+        Returns out.
+        """
+        return self._native.scatter(x, out, root, algorithm, timeout, async_op)
+
+    @overload
+    def all_to_all(self, x: Array, *, out: None = ..., algorithm: Optional[AllToAllAlgorithm] = ...,
+                   timeout: Optional[float] = ..., async_op: Literal[False] = ...) -> Array: ...
+
+    @overload
+    def all_to_all(self, x: Array, *, out: None = ..., algorithm: Optional[AllToAllAlgorithm] = ...,
+                   timeout: Optional[float] = ..., async_op: Literal[True]) -> Work[Array]: ...
+
+    @overload
+    def all_to_all(self, x: Any, *, out: Array, algorithm: Optional[AllToAllAlgorithm] = ...,
+                   timeout: Optional[float] = ..., async_op: Literal[False] = ...) -> Array: ...
+
+    @overload
+    def all_to_all(self, x: Any, *, out: Array, algorithm: Optional[AllToAllAlgorithm] = ...,
+                   timeout: Optional[float] = ..., async_op: Literal[True]) -> Work[Array]: ...
+
+    @overload
+    def all_to_all(self, x: Any, *, out: Any = ..., algorithm: Optional[AllToAllAlgorithm] = ...,
+                   timeout: Optional[float] = ..., async_op: bool) -> Any: ...
+
+    def all_to_all(self, x: Any, *, out: Any = None, algorithm: Optional[AllToAllAlgorithm] = None,
+                   timeout: Optional[float] = None, async_op: bool = False) -> Any:
+        """Gives rank r the r-th of world_size blocks of x, and gets one block from every rank.
+
+        x: array of world_size blocks of equal length, equal in size on all ranks.
+        out: array of the same dtype and number of elements that shares no memory with x; None: a new
+            one of the shape of x.
+
+        Returns out.
+        """
+        if out is None:
+            out = new_like(x, shape_of(x))
+        return self._native.all_to_all(x, out, algorithm, timeout, async_op)
+
+    @overload
+    def all_to_all_v(self, x: Any, send_counts: Sequence[int], receive_counts: Sequence[int], *,
+                     out: None = ..., algorithm: Optional[AllToAllAlgorithm] = ...,
+                     timeout: Optional[float] = ..., async_op: Literal[False] = ...) -> Any: ...
+
+    @overload
+    def all_to_all_v(self, x: Any, send_counts: Sequence[int], receive_counts: Sequence[int], *,
+                     out: None = ..., algorithm: Optional[AllToAllAlgorithm] = ...,
+                     timeout: Optional[float] = ..., async_op: Literal[True]) -> Work[Any]: ...
+
+    @overload
+    def all_to_all_v(self, x: Any, send_counts: Sequence[int], receive_counts: Sequence[int], *,
+                     out: Array, algorithm: Optional[AllToAllAlgorithm] = ...,
+                     timeout: Optional[float] = ..., async_op: Literal[False] = ...) -> Array: ...
+
+    @overload
+    def all_to_all_v(self, x: Any, send_counts: Sequence[int], receive_counts: Sequence[int], *,
+                     out: Array, algorithm: Optional[AllToAllAlgorithm] = ...,
+                     timeout: Optional[float] = ..., async_op: Literal[True]) -> Work[Array]: ...
+
+    @overload
+    def all_to_all_v(self, x: Any, send_counts: Sequence[int], receive_counts: Sequence[int], *,
+                     out: Any = ..., algorithm: Optional[AllToAllAlgorithm] = ...,
+                     timeout: Optional[float] = ..., async_op: bool) -> Any: ...
+
+    def all_to_all_v(self, x: Any, send_counts: Sequence[int], receive_counts: Sequence[int], *,
+                     out: Any = None, algorithm: Optional[AllToAllAlgorithm] = None,
+                     timeout: Optional[float] = None, async_op: bool = False) -> Any:
+        """As all_to_all, with send_counts[r] elements for rank r and receive_counts[r] from it.
+
+        Rank a's send_counts[b] must be rank b's receive_counts[a]. Returns out, an array of
+        sum(receive_counts) elements; None: a new one of one axis.
+        """
+        if out is None:
+            out = new_like(x, (sum(receive_counts),))
+        return self._native.all_to_all_v(x, send_counts, out, receive_counts, algorithm, timeout,
+                                         async_op)
+
+    @overload
+    def send(self, x: Any, destination: int, tag: int = ..., *, timeout: Optional[float] = ...,
+             async_op: Literal[False] = ...) -> None: ...
+
+    @overload
+    def send(self, x: Any, destination: int, tag: int = ..., *, timeout: Optional[float] = ...,
+             async_op: Literal[True]) -> Work[None]: ...
+
+    @overload
+    def send(self, x: Any, destination: int, tag: int = ..., *, timeout: Optional[float] = ...,
+             async_op: bool) -> Any: ...
+
+    def send(self, x: Any, destination: int, tag: int = 0, *, timeout: Optional[float] = None,
+             async_op: bool = False) -> Any:
+        """Sends x to rank `destination`, which calls recv with as many elements of the same dtype.
+
+        tag: 0 to 2**32 - 1; messages of one tag between two ranks arrive in the order of sending.
+        Messages stand outside the order of the collectives. A send may return before the message is
+        received. Returns None, or a Work.
+        """
+        return self._native.send(x, destination, tag, timeout, async_op)
+
+    @overload
+    def recv(self, x: Array, source: Optional[int] = ..., tag: int = ..., *,
+             timeout: Optional[float] = ..., async_op: Literal[False] = ...) -> Array: ...
+
+    @overload
+    def recv(self, x: Array, source: Optional[int] = ..., tag: int = ..., *,
+             timeout: Optional[float] = ..., async_op: Literal[True]) -> Work[Array]: ...
+
+    @overload
+    def recv(self, x: Any, source: Optional[int] = ..., tag: int = ..., *,
+             timeout: Optional[float] = ..., async_op: bool) -> Any: ...
+
+    def recv(self, x: Any, source: Optional[int] = None, tag: int = 0, *,
+             timeout: Optional[float] = None, async_op: bool = False) -> Any:
+        """Receives a message of rank `source` (None: of any rank) into x. Returns x, or a Work.
+
+        Work.source says whose message it was, when it is complete.
+        """
+        return self._native.recv(x, source, tag, timeout, async_op)

@@ -1,0 +1,101 @@
+"""One operation on a cluster: the library plans it, its balancer picks the rails, the engine runs it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Dict, List, Optional, Tuple
+
+from .._command_errors import PlanError
+from .._planning.validation import refused
+from .._planning.library import divide
+from .._planning.units import gbps
+from . import flows, forms
+from .binders import Binders
+from .cluster import Cluster
+from .engine import Engine, Outcome
+from .flows import Flows
+from .waves import Plan, plan
+
+UNDIVIDED_MAX = 64 * 1024  # up to here every transfer goes where it takes the least time
+SIZE_MAX = 1 << 40
+RECORDED_MAX = 64  # hosts of a timeline
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is to be simulated. size: bytes of the whole vector; nominal: bytes per second that every
+    rail is advertised with, which the library chooses its algorithm by (None: the real rates)."""
+
+    collective: str
+    size: int
+    algorithm: str = "auto"
+    root: int = 0
+    dtype: str = "float32"
+    nominal: Optional[float] = None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The outcome with what was chosen. why: the balancer's sentence. is_rough: messages of several waves
+    may have wanted one uplink or port, and were computed wave by wave all the same."""
+
+    question: Question
+    plan: Plan
+    why: str
+    outcome: Outcome
+    is_rough: bool
+
+
+def simulate(cluster: Cluster, question: Question, multiply: bool = True, record: bool = False,
+             binders: Optional[Binders] = None) -> Answer:
+    """Runs one operation on all hosts of `cluster`.
+
+    multiply: compute waves that are alike once (engine.py); record: keep every transfer, up to 64 hosts;
+    binders: who picks the rails, all of which may then be used. Where several messages may want one
+    uplink or port while hosts go on at speeds of their own, they are run in the order of time (flows.py),
+    else wave by wave (engine.py).
+    """
+    if not 0 <= question.size <= SIZE_MAX:
+        raise refused("size", question.size, f"from 0 to {SIZE_MAX} bytes")
+    if not 0 <= question.root < cluster.hosts:
+        raise refused("root", question.root, f"a host from 0 to {cluster.hosts - 1}")
+    if record and cluster.hosts > RECORDED_MAX:
+        raise PlanError(f"hosts {cluster.hosts}: a timeline has at most {RECORDED_MAX}")
+    made = plan(_request(cluster, question))
+    rails, why = _rails(cluster, question.size)
+    if binders is not None:
+        rails = list(range(cluster.rails))
+    form = forms.form(question.collective, made.algorithm, cluster.hosts, question.root)
+    count = 0 if question.collective == "barrier" else question.size // made.element_bytes
+    drifts = binders is None and flows.are_needed(cluster, form)
+    is_rough = drifts and not flows.fit(cluster, form, made)
+    if drifts and not is_rough:
+        outcome = Flows(cluster, form, made, count, rails, record).run()
+    else:
+        outcome = Engine(cluster, form, made, count, rails, multiply, record, binders).run()
+    if len(rails) > 1 and question.size > UNDIVIDED_MAX and cluster.split_cost_s is not None:
+        outcome.total_s += cluster.split_cost_s
+    return Answer(question, made, why, outcome, is_rough)
+
+
+def _request(cluster: Cluster, question: Question) -> Dict[str, Any]:
+    rate = float(cluster.rate.mean()) if question.nominal is None else question.nominal
+    return {"collective": question.collective, "bytes": question.size, "world_size": cluster.hosts,
+            "algorithm": question.algorithm, "dtype": question.dtype, "rails": cluster.rails,
+            "rate_gbps": gbps(rate), "root": question.root}
+
+
+def _rails(cluster: Cluster, size: int) -> Tuple[List[int], str]:
+    """The rails that an operation of this size may use, as the shipped policy says."""
+    every = list(range(cluster.rails))
+    if cluster.rails == 1:
+        return every, "there is one rail"
+    lost = cluster.rate_lost.tolist() if cluster.rate_lost.any() else None
+    division = divide(size, cluster.slowest(every), cluster.split_cost_s, lost)
+    if size <= UNDIVIDED_MAX:
+        return every, division.why
+    if not division.splits:
+        return [division.single_rail], division.why
+    # Without measured interference no rail is left out: all take what they can.
+    measured = lost is not None or cluster.split_cost_s is not None
+    return (division.used if measured else every), division.why

@@ -1,0 +1,236 @@
+"""`nezha sim collective` and `scale`: sizes, hosts and algorithms, in the words of a command line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Tuple
+
+from .. import _console
+from .._figures import COLORS, MARKERS, against_size, drawing, write
+from .._bench.collective_run import Step
+from .._command_errors import PlanError
+from .._planning.validation import refused
+from .._planning.interference_file import read_interference
+from .._planning.units import parse_rails, parse_seconds
+from . import calibration as calibrations
+from . import cluster as clusters
+from . import forms, results, trace
+from .calibration import Calibration
+from .cluster import Change, Cluster, Tree
+from .operation import RECORDED_MAX, Question, simulate
+
+SHIPPED_MAX = 16384  # ranks of a communicator that schedules are built for (docs/architecture.md)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to simulate: a collective over sizes and counts of hosts."""
+
+    collective: str
+    hosts: List[int]
+    sizes: List[int]
+    algorithm: str = "auto"
+    root: int = 0
+
+
+@dataclass(frozen=True)
+class World:
+    """The cluster, as a command line has it; docs/simulation_study.md says what the words mean."""
+
+    rates: Optional[str] = None
+    calibration: Optional[Path] = None
+    gap: str = "0us"
+    slow: List[str] = field(default_factory=list)
+    late: List[str] = field(default_factory=list)
+    vary: float = 0.0
+    seed: int = 1
+    change: List[str] = field(default_factory=list)
+    interference: Optional[Path] = None
+    tree: Optional[str] = None
+
+    def measured(self) -> Optional[Calibration]:
+        """The calibration, where one is named. Raises PlanError for none and for two."""
+        if (self.rates is None) == (self.calibration is None):
+            raise PlanError("give --rates RATE:LATENCY,... or --calibration FILE, and not both")
+        return None if self.calibration is None else calibrations.read(self.calibration)
+
+    def cluster(self, hosts: int) -> Cluster:
+        """`hosts` hosts. Raises PlanError."""
+        found = self.measured()
+        if found is not None:
+            made = found.cluster(hosts)
+        else:
+            made = clusters.uniform(hosts, parse_rails("rates", self.rates or ""),
+                                    gap_s=parse_seconds("gap", self.gap))
+        if self.interference is not None:
+            made.split_cost_s, lost = read_interference(self.interference, made.rails)
+            made.rate_lost[:] = lost
+        if self.vary:
+            clusters.vary(made, self.vary, self.seed)
+        for text in self.slow:
+            host, factor = _pair("slow", text, "HOST:FACTOR, such as 3:0.5")
+            clusters.slow_host(made, _whole("slow", host), _number("slow", factor))
+        for text in self.late:
+            host, time = _pair("late", text, "HOST:TIME, such as 3:2ms")
+            clusters.late_host(made, _whole("late", host), parse_seconds("late", time))
+        for text in self.change:
+            clusters.change(made, _change(text))
+        if self.tree is not None:
+            pod, over = _pair("tree", self.tree, "POD:OVER, such as 32:2")
+            made.tree = _tree(_whole("tree", pod), _number("tree", over))
+        return made
+
+
+def counts(name: str, text: str) -> List[int]:
+    """Counts of hosts: `64` or `4,64,1024`. Raises PlanError."""
+    found = [_whole(name, part) for part in text.split(",")]
+    for each in found:
+        if not 1 <= each <= clusters.HOSTS_MAX:
+            raise refused(name, each, f"from 1 to {clusters.HOSTS_MAX}")
+    return found
+
+
+def run(request: Request, world: World, timeline_to: Optional[Path], step: Step) -> Dict[str, Any]:
+    """Simulates everything; writes the timeline of the first count of hosts and the largest size."""
+    measured = world.measured()
+    kinds = {kind for kind, _ in forms.known()}
+    if request.collective not in kinds:
+        raise refused("collective", request.collective, f"one of {', '.join(sorted(kinds))}")
+    if timeline_to is not None and request.hosts[0] > RECORDED_MAX:
+        raise refused("hosts", request.hosts[0], f"at most {RECORDED_MAX} for a timeline")
+    sizes = [0] if request.collective == "barrier" else request.sizes
+    advance = step(request.collective, len(request.hosts) * len(sizes))
+    rows = []
+    for hosts in request.hosts:
+        cluster = world.cluster(hosts)
+        for size in sizes:
+            last = timeline_to is not None and hosts == request.hosts[0] and size == sizes[-1]
+            question = Question(request.collective, size, request.algorithm, request.root,
+                                nominal=measured.nominal if measured else None)
+            found = simulate(cluster, question, record=last)
+            row = results.row(cluster, found)
+            row["known_as"] = (measured.known_as(request.collective, hosts, size) if measured
+                               else calibrations.EXTRAPOLATED)
+            row["measured_us"] = (measured.measured_us(request.collective, hosts, size) if measured
+                                  else None)
+            rows.append(row)
+            if last and timeline_to is not None:
+                _console.write_json(trace.document(found), str(timeline_to))
+            _tick(advance)
+    points = [] if measured is None else [
+        {"hosts": each.hosts, "size": each.size, "algorithm": each.algorithm,
+         "time_us": 1e6 * each.seconds} for each in measured.points
+        if each.collective == request.collective and each.rails == tuple(range(len(measured.facts)))]
+    return {"collective": request.collective, "rails": world.rates or str(world.calibration),
+            "rows": rows, "measured": points, "assumptions": results.ASSUMED}
+
+
+def _tick(advance: Any) -> None:
+    advance(None)
+
+
+def scale(hosts: List[int], rates: str, size: int, gap: str, step: Step) -> Dict[str, Any]:
+    """Every algorithm of the catalog at one size."""
+    rails, gap_s = parse_rails("rates", rates), parse_seconds("gap", gap)
+    advance = step("algorithms", len(hosts) * len(forms.known()))
+    rows: List[Dict[str, Any]] = []
+    for count in hosts:
+        for collective, algorithm in forms.known():
+            cluster = clusters.uniform(count, rails, gap_s=gap_s)
+            asked = Question(collective, 0 if collective == "barrier" else size, algorithm)
+            try:
+                rows.append(results.row(cluster, simulate(cluster, asked)))
+            except PlanError as error:
+                rows.append({"collective": collective, "algorithm": algorithm, "hosts": count,
+                             "refused": str(error)})
+            _tick(advance)
+    notes = list(results.ASSUMED)
+    if max(hosts) > SHIPPED_MAX:
+        notes.append(f"the library builds schedules for at most {SHIPPED_MAX} ranks and refuses larger "
+                     "communicators; the rows above that are what the same schedules would take")
+    return {"size": size, "rates": rates, "rows": rows, "assumptions": notes}
+
+
+def plot(document: Dict[str, Any], path: Path) -> None:
+    """Time against size, a curve for each count of hosts, and against hosts where there are several."""
+    pyplot = drawing()
+    rows, points = document["rows"], document["measured"]
+    hosts = sorted({row["hosts"] for row in rows})
+    sizes = sorted({row["size"] for row in rows})
+    panels = 2 if len(hosts) > 1 else 1
+    figure, axes = pyplot.subplots(1, panels, figsize=(2 + 6 * panels, 5.4), dpi=150, squeeze=False)
+    _curves(axes[0][0], rows, points, "size", "hosts", hosts, lambda each: f"{each} hosts")
+    against_size(axes[0][0], sizes, f"{document['collective']}, simulated; rails {document['rails']}")
+    if len(hosts) > 1:
+        from .._bench.sizes import format_size
+
+        _curves(axes[0][1], rows, points, "hosts", "size", sizes, format_size)
+        axes[0][1].set_xscale("log", base=2)
+        axes[0][1].set_xticks(hosts, [str(each) for each in hosts])
+        axes[0][1].minorticks_off()
+        axes[0][1].set_xlabel("hosts")
+        axes[0][1].grid(True, color="#DDDDDD", linewidth=0.7)
+        axes[0][1].spines[["top", "right"]].set_visible(False)
+        handles, names = axes[0][1].get_legend_handles_labels()
+        axes[0][1].legend(handles[::-1], names[::-1], frameon=False, fontsize=9, loc="center left",
+                          bbox_to_anchor=(1.0, 0.5))  # beside the curves, in their order
+    axes[0][0].legend(frameon=False, fontsize=9)
+    for each in axes[0]:
+        each.set_yscale("log")
+        each.set_ylabel("time (us)")
+    write(figure, path)
+
+
+def _curves(axes: Any, rows: List[Dict[str, Any]], points: List[Dict[str, Any]], across: str, by: str,
+            values: List[int], name: Any) -> None:
+    for index, value in enumerate(values):
+        color = COLORS[index % len(COLORS)]
+        found = [row for row in rows if row[by] == value]
+        axes.plot([row[across] for row in found], [row["time_us"] for row in found], color=color,
+                  marker=MARKERS[index % len(MARKERS)], markersize=4, label=name(value))
+        real = [point for point in points if point[by] == value]
+        if real:
+            axes.scatter([point[across] for point in real], [point["time_us"] for point in real],
+                         facecolors="none", edgecolors=color, s=70, label=f"{name(value)}, measured")
+
+
+# ---- words of the command line ------------------------------------------------------------------
+
+
+def _pair(name: str, text: str, allowed: str) -> Tuple[str, str]:
+    first, colon, second = text.partition(":")
+    if not colon or not first or not second:
+        raise refused(name, text, allowed)
+    return first, second
+
+
+def _whole(name: str, text: str) -> int:
+    if not text.strip().removeprefix("-").isdigit():
+        raise refused(name, text, "a whole number")
+    return int(text)
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise refused(name, text, "a number") from None
+
+
+def _change(text: str) -> Change:
+    allowed = "RAIL:FACTOR@TIME or RAIL/HOST:FACTOR@TIME, such as 1:0@2ms or 1/3:0.5@2ms"
+    where, rest = _pair("change", text, allowed)
+    factor, at, time = rest.partition("@")
+    if not at:
+        raise refused("change", text, allowed)
+    rail, slash, host = where.partition("/")
+    return Change(parse_seconds("change", time), _whole("change", rail), _number("change", factor),
+                  _whole("change", host) if slash else None)
+
+
+def _tree(pod: int, over: float) -> Tree:
+    if pod < 1 or not 1 <= over <= 1000:
+        raise PlanError(f"tree {pod}:{over:g}: a pod must have 1 host or more, and be oversubscribed "
+                        "1 to 1000 times")
+    return Tree(pod, over)

@@ -1,1 +1,0 @@
-"""What an aggregation node is worth: hosts against the node, and fixed shares of two networks."""

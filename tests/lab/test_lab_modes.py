@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from conftest import eventually, left_behind, nezha_lab, start_python
 
-from nezha.lab import Capability, Lab, LabError, capabilities, _lab as lab_module, _userns
+from nezha.lab import Capability, Lab, LabError, capabilities, _lab as lab_module, _state, _userns
 
 _SHOW = "import json, os; print(json.dumps(dict(os.environ)))"
 
@@ -115,7 +115,7 @@ def test_a_lasting_lab_in_a_user_namespace_can_be_used_by_later_commands() -> No
         assert nezha_lab("slow", "0", "0", "10mbit", "--name", name).returncode == 0
         shown = json.loads(nezha_lab("status", "--name", name, "--json").stdout)
         assert shown[0]["nodes"][0]["ports"][0]["rate_bps"] == 10**7
-        holder = lab_module.state.load(name).holder
+        holder = _state.load(name).holder
         assert os.path.exists(f"/proc/{holder}")
         assert nezha_lab("exec", "0", "--name", name, "--", "true").returncode == 0
     finally:

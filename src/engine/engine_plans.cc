@@ -16,9 +16,10 @@ uint64_t longest_block(const OpRequest& request, int world_size) {
   return even ? request.count / static_cast<uint64_t>(world_size) : longest;
 }
 
-// Of an operation in memory, which has no steps.
-const schedule::Schedule kInMemory = {Collective::all_reduce, Algorithm::memory, 0, 1, 0,
-                                      {schedule::Program()}};
+// Of an operation in memory, which has no steps. It is never destroyed: a process that exits may have
+// threads at work.
+const schedule::Schedule& kInMemory = *new schedule::Schedule{
+    Collective::all_reduce, Algorithm::memory, 0, 1, 0, {schedule::Program()}};
 
 // Blocks of all_to_all_v are known to pairs of ranks only; there each frame says the pair's count.
 uint32_t name_of_lengths(const OpRequest& request) {

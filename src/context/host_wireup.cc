@@ -43,7 +43,7 @@ class HostWireup {
     Descriptor bell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!bell) return error(Code::exhausted, "eventfd: %s", std::strerror(errno)).with_errno(errno);
     own_bell() = std::move(bell);
-    NEZHA_RETURN_IF_ERROR(host_.index == 0 ? invite() : visit());
+    NEZHA_RETURN_IF_ERROR(host_.index == 0 ? lead() : join());
     return std::move(host_);
   }
 
@@ -94,13 +94,13 @@ class HostWireup {
   }
 
   // ---- the lowest rank
-  Status invite() {
+  Status lead() {
     auto listener = transport::listen_on(name());
     if (!listener) return listener.status();
-    std::vector<Descriptor> guests(size());
+    std::vector<Descriptor> sockets(size());
     for (size_t missing = size() - 1; missing > 0;) {
-      if (!await(*listener, deadline_)) return absent(guests);
-      missing -= receive(transport::accept_at(*listener), guests) ? 1 : 0;
+      if (!await(*listener, deadline_)) return absent(sockets);
+      missing -= receive(transport::accept_at(*listener), sockets) ? 1 : 0;
     }
     // Now that all would hear of a failure, by the end of their sockets.
     Descriptor memory;
@@ -108,38 +108,38 @@ class HostWireup {
     if (!made) return made.status();
     host_.memory = std::move(*made);
     for (size_t index = 1; index < size(); ++index) {
-      NEZHA_RETURN_IF_ERROR(give(guests[index], memory));
+      NEZHA_RETURN_IF_ERROR(give(sockets[index], memory));
     }
     for (size_t index = 1; index < size(); ++index) {
-      if (!hears_yes(guests[index])) return cannot(index);
+      if (!hears_yes(sockets[index])) return cannot(index);
     }
     for (size_t index = 1; index < size(); ++index) {
-      if (!say_yes(guests[index])) return cannot(index);
+      if (!say_yes(sockets[index])) return cannot(index);
     }
     return Status::ok();
   }
-  // A guest sends at once; whoever says nothing is none.
-  bool receive(Descriptor guest, std::vector<Descriptor>& guests) {
+  // A rank of this host sends at once; a caller that says nothing is none.
+  bool receive(Descriptor socket, std::vector<Descriptor>& sockets) {
     Note note;
     Descriptor bell;
-    if (!guest || !await(guest, std::min(deadline_, clock_.now() + kSecond))) return false;
-    if (!transport::take(guest, note.bytes, &bell)) return false;
+    if (!socket || !await(socket, std::min(deadline_, clock_.now() + kSecond))) return false;
+    if (!transport::take(socket, note.bytes, &bell)) return false;
     const size_t index = index_in(note, "bell");
-    if (index == 0 || index == size() || guests[index]) return false;
+    if (index == 0 || index == size() || sockets[index]) return false;
     host_.bells[index] = std::move(bell);
-    guests[index] = std::move(guest);
+    sockets[index] = std::move(socket);
     return true;
   }
-  Status give(const Descriptor& guest, const Descriptor& memory) const {
+  Status give(const Descriptor& socket, const Descriptor& memory) const {
     for (size_t index = 0; index < size(); ++index) {
-      NEZHA_RETURN_IF_ERROR(transport::pass(guest, note_of("bell", index).bytes, host_.bells[index]));
+      NEZHA_RETURN_IF_ERROR(transport::pass(socket, note_of("bell", index).bytes, host_.bells[index]));
     }
-    return transport::pass(guest, note_of("memory", 0).bytes, memory);
+    return transport::pass(socket, note_of("memory", 0).bytes, memory);
   }
-  Status absent(const std::vector<Descriptor>& guests) const {
+  Status absent(const std::vector<Descriptor>& sockets) const {
     std::string ranks;
     for (size_t index = 1; index < size(); ++index) {
-      if (!guests[index]) ranks += (ranks.empty() ? "" : ", ") + std::to_string(host_.ranks[index]);
+      if (!sockets[index]) ranks += (ranks.empty() ? "" : ", ") + std::to_string(host_.ranks[index]);
     }
     return error(Code::unsupported, "rank %s of this host did not come for it in time", ranks.c_str());
   }
@@ -149,7 +149,7 @@ class HostWireup {
   }
 
   // ---- the others
-  Status visit() {
+  Status join() {
     auto socket = transport::connect_to(name());
     while (!socket && clock_.now() < deadline_) {  // it does not listen yet
       usleep(kBetweenTries / 1000);

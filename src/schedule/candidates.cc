@@ -6,8 +6,6 @@
 namespace nezha::schedule {
 namespace {
 
-bool is_mixed(const Hosts* hosts) { return hosts != nullptr && hosts->is_mixed(); }
-
 Candidate flat(const AlgorithmEntry& entry, int world_size, const Hosts* hosts) {
   Candidate candidate{entry.algorithm, entry.summary, entry.shape(world_size), {}};
   if (is_mixed(hosts)) {
@@ -21,10 +19,6 @@ Candidate flat(const AlgorithmEntry& entry, int world_size, const Hosts* hosts) 
 
 Candidate of_hosts(const HierarchyEntry& entry, const Hosts& hosts) {
   return {entry.algorithm, entry.summary, entry.shape(hosts), entry.terms(hosts)};
-}
-
-uint64_t bytes_of(const PlanRequest& request) {
-  return request.count * dtype_size(request.dtype);
 }
 
 }  // namespace
@@ -65,8 +59,8 @@ Result<Schedule> build(Collective collective, Algorithm algorithm, int rank, int
 
 Estimate estimate(const Candidate& candidate, const PlanRequest& request, const CostTable& costs) {
   const HostTerms& terms = candidate.terms;
-  const auto bytes = static_cast<double>(bytes_of(request));
-  const bool whole = bytes_of(request) <= kUndividedBytesMax;
+  const auto bytes = static_cast<double>(request.bytes());
+  const bool whole = request.bytes() <= kUndividedBytesMax;
   const double rate = whole ? costs.rail_bytes_per_s : costs.rate_bytes_per_s;
   const double inside_s = terms.inside_bytes * bytes / costs.inside_bytes_per_s;
   return {terms.steps * costs.latency_s + terms.inside_steps * costs.inside_latency_s,
@@ -77,7 +71,7 @@ Estimate estimate(const Candidate& candidate, const PlanRequest& request, const 
 std::string_view why_left_out(const Candidate& candidate, const PlanRequest& request) {
   const Shape& shape = candidate.shape;
   if (shape.bits_follow_chunks) return "its bits change with the size of the chunks";
-  if (shape.geometry == Geometry::block_parts && bytes_of(request) > request.chunk_bytes_max) {
+  if (shape.geometry == Geometry::block_parts && request.bytes() > request.chunk_bytes_max) {
     return "it moves runs of blocks in one message, and this would be longer than a chunk";
   }
   const bool is_reduce = request.collective == Collective::all_reduce;

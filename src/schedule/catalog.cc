@@ -81,10 +81,7 @@ constexpr AlgorithmEntry kCatalog[] = {
 std::span<const AlgorithmEntry> catalog() { return kCatalog; }
 
 const AlgorithmEntry* find_algorithm(Collective collective, Algorithm algorithm) {
-  for (const AlgorithmEntry& entry : kCatalog) {
-    if (entry.collective == collective && entry.algorithm == algorithm) return &entry;
-  }
-  return nullptr;
+  return find_entry(catalog(), collective, algorithm);
 }
 
 Status refuse(Collective collective, Algorithm algorithm) {

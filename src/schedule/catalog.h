@@ -4,6 +4,7 @@
 // Contract: pure, any thread.
 #pragma once
 
+#include <algorithm>
 #include <span>
 #include <string_view>
 
@@ -27,6 +28,9 @@ struct CostTerms {
   double link_use = 1;        // share of the rate that long messages reach: partners that wait for
                               // each other leave gaps, tokens that keep circulating do not
 };
+
+// What a message takes of the credit beside its payload: its header.
+inline constexpr uint32_t kMessageHeaderBytes = 64;
 
 // What the plan must know of an algorithm without building it; the same on every rank.
 struct Shape {
@@ -57,6 +61,15 @@ struct AlgorithmEntry {
   Shape (*shape)(int world_size);
   CostTerms (*cost)(int world_size);
 };
+
+// The row of a table that is for these; nullptr: none is.
+template <class Entry>
+const Entry* find_entry(std::span<const Entry> rows, Collective collective, Algorithm algorithm) {
+  const auto row = std::find_if(rows.begin(), rows.end(), [&](const Entry& entry) {
+    return entry.collective == collective && entry.algorithm == algorithm;
+  });
+  return row == rows.end() ? nullptr : &*row;
+}
 
 // All rows, and the row of one algorithm (nullptr when it does not do that collective).
 std::span<const AlgorithmEntry> catalog();

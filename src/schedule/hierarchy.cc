@@ -65,10 +65,7 @@ double leaving_share(Algorithm algorithm, const Hosts& hosts) {
 std::span<const HierarchyEntry> hierarchies() { return kHierarchies; }
 
 const HierarchyEntry* find_hierarchy(Collective collective, Algorithm algorithm) {
-  for (const HierarchyEntry& entry : kHierarchies) {
-    if (entry.collective == collective && entry.algorithm == algorithm) return &entry;
-  }
-  return nullptr;
+  return find_entry(hierarchies(), collective, algorithm);
 }
 
 // The ranks of a host that send at once share its rails: as many as have a next rank elsewhere, where

@@ -38,4 +38,7 @@ class Hosts {
   int all_leaving_ = 0;
 };
 
+// Null: every rank is alone.
+inline bool is_mixed(const Hosts* hosts) { return hosts != nullptr && hosts->is_mixed(); }
+
 }  // namespace nezha::schedule

@@ -19,8 +19,7 @@ constexpr uint64_t kElementStep = 64;
 constexpr uint64_t kChunksMax = uint64_t{1} << 31;
 constexpr uint32_t kChunksPerRail = 4;
 constexpr uint32_t kTokensPerRank = 8;
-constexpr uint64_t kMessageHeaderBytes = 64;   // of a message, in the credit
-constexpr uint64_t kTurns = 4;          // of all slices that should be open at once
+constexpr uint64_t kTurns = 4;  // of all slices that should be open at once
 
 uint64_t divide_up(uint64_t value, uint64_t by) { return value / by + (value % by != 0 ? 1 : 0); }
 
@@ -52,10 +51,6 @@ Status check(const PlanRequest& request, const CostTable& costs, int world_size_
                  costs.rails, costs.latency_s, costs.rate_bytes_per_s, costs.reduce_bytes_per_s);
   }
   return Status::ok();
-}
-
-uint64_t bytes_of(const PlanRequest& request) {
-  return request.count * dtype_size(request.dtype);
 }
 
 Algorithm choose(const PlanRequest& request, const CostTable& costs) {
@@ -106,7 +101,7 @@ uint64_t chunk_elements(const PlanRequest& request, const Shape& shape, const Co
       1, std::min({request.chunk_bytes_max, pair_limit(request, shape), kFrameBytesMax}) / element);
   if (is_local(request)) return limit;
   const uint64_t wished =
-      wished_chunk_bytes(bytes_of(request), request.world_size, shape, costs.rails);
+      wished_chunk_bytes(request.bytes(), request.world_size, shape, costs.rails);
   const uint64_t rounded = divide_up(divide_up(wished, element), kElementStep) * kElementStep;
   return std::min(rounded, limit);
 }
@@ -132,7 +127,7 @@ std::string line(const Candidate& candidate, const PlanRequest& request, const C
                 1e6 * estimate(candidate, request, costs).total_s(),
                 terms.steps, terms.bytes_factor, terms.reduce_factor);
   std::string inside;
-  if (request.hosts != nullptr && request.hosts->is_mixed()) {
+  if (is_mixed(request.hosts)) {
     char more[64];
     std::snprintf(more, sizeof more, "(inside %5.1f steps  %5.2f x bytes)  ", terms.inside_steps,
                   terms.inside_bytes);
@@ -164,10 +159,10 @@ Result<Plan> make_plan(const PlanRequest& request, const CostTable& costs, int w
   plan.lengths = request.lengths;
   plan.local = is_local(request);
   if (shape.geometry == Geometry::block_parts) {
-    if (bytes_of(request) <= std::min(pair_limit(request, shape), kFrameBytesMax)) return plan;
+    if (request.bytes() <= std::min(pair_limit(request, shape), kFrameBytesMax)) return plan;
     return error(Code::unsupported, "plan: %s moves %llu bytes in one message, but credit_bytes is "
                  "%llu; choose another algorithm or auto", name_of(plan.algorithm).data(),
-                 static_cast<unsigned long long>(bytes_of(request)),
+                 static_cast<unsigned long long>(request.bytes()),
                  static_cast<unsigned long long>(request.credit_bytes));
   }
   const uint64_t slices = shape.slices;
@@ -196,7 +191,7 @@ Result<Plan> make_aggregation_plan(const PlanRequest& request) {
   constexpr uint64_t kChunksInFlight = 16;
   const uint64_t element = dtype_size(request.dtype);
   const uint64_t limit = std::min({request.chunk_bytes_max, request.credit_bytes, kFrameBytesMax});
-  const uint64_t wished = std::clamp(divide_up(bytes_of(request), kChunksInFlight),
+  const uint64_t wished = std::clamp(divide_up(request.bytes(), kChunksInFlight),
                                      std::min(kChunkBytesMin, limit), limit) / element;
   const uint64_t chunks = std::max<uint64_t>(1, divide_up(request.count, std::max<uint64_t>(1, wished)));
   if (chunks > kChunksMax) {
@@ -211,7 +206,7 @@ Result<Plan> make_aggregation_plan(const PlanRequest& request) {
   const uint64_t longest_chunk = std::max<uint64_t>(1, divide_up(request.count, chunks));
   plan.window = static_cast<uint32_t>(std::clamp<uint64_t>(
       request.credit_bytes / (longest_chunk * element), 1, std::min(2 * kChunksInFlight, chunks)));
-  plan.held = bytes_of(request) > kUnheldBytesMax;
+  plan.held = request.bytes() > kUnheldBytesMax;
   return plan;
 }
 
@@ -227,7 +222,7 @@ std::string explain(const PlanRequest& request, const CostTable& costs) {
                 1e6 * costs.latency_s, 1e-9 * costs.rate_bytes_per_s,
                 1e-9 * costs.reduce_bytes_per_s);
   std::string text = head;
-  if (request.hosts != nullptr && request.hosts->is_mixed()) {
+  if (is_mixed(request.hosts)) {
     std::snprintf(head, sizeof head, "on %d hosts of up to %d ranks (inside %.1f us, %.3f GB/s a rank); "
                   "x bytes: of the busiest host\n", request.hosts->hosts(), request.hosts->most_ranks(),
                   1e6 * costs.inside_latency_s, 1e-9 * costs.inside_bytes_per_s);

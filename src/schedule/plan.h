@@ -42,6 +42,8 @@ struct PlanRequest {
   const Hosts* hosts = nullptr;                // of these ranks; null: they say nothing
   uint64_t chunk_bytes_max = 256 * 1024;
   uint64_t credit_bytes = 8 * 1024 * 1024;     // unacknowledged bytes allowed per pair of ranks
+
+  uint64_t bytes() const { return count * dtype_size(dtype); }  // of the whole vector
 };
 
 struct Plan {

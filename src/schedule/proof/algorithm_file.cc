@@ -5,13 +5,13 @@
 #include <utility>
 #include <vector>
 
+#include "schedule/catalog.h"
 #include "schedule/proof/contract.h"
 #include "schedule/proof/links.h"
 
 namespace nezha::schedule {
 namespace {
 
-constexpr uint32_t kHeaderBytes = 64;  // of a message, on the wire and in the credit
 
 static_assert(kScheduleTextRanksMax <= kProvableRanksMax);
 // A moment of a proof counts rounds twice in 16 bits (flow.h).
@@ -102,7 +102,7 @@ Result<ProvedAlgorithm> prove_algorithm(std::string_view text) {
   shape.exchanges = !proof.value().consumes_on_arrival;
   shape.geometry = contract->geometry();
   shape.pair_load = pairs.load();
-  shape.pair_header_bytes = kPairMessagesMax * kHeaderBytes;
+  shape.pair_header_bytes = kPairMessagesMax * kMessageHeaderBytes;
   for (Schedule& schedule : ranks) schedule.algorithm = Algorithm::file;
   proved.algorithm.ranks = std::move(ranks);
   return proved;

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdarg>
 #include <cstdio>
+#include <new>
 
 namespace nezha {
 
@@ -27,6 +28,19 @@ Status error(Code code, const char* format, ...) {
   std::vsnprintf(buffer.data(), buffer.size(), format, arguments);
   va_end(arguments);
   return {code, buffer.data()};
+}
+
+Status out_of_memory(const char* format, ...) noexcept {
+  std::array<char, 1024> buffer;
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(buffer.data(), buffer.size(), format, arguments);
+  va_end(arguments);
+  try {
+    return {Code::exhausted, buffer.data()};
+  } catch (const std::bad_alloc&) {
+    return {Code::exhausted, "out of memory"};  // so short that it needs none
+  }
 }
 
 }  // namespace nezha

@@ -7,12 +7,8 @@ namespace nezha::engine {
 namespace {
 
 Status out_of_memory_at(int rank) noexcept {
-  try {
-    return error(Code::exhausted, "rank %d: out of memory in the middle of its work; give it more, or "
-                 "lower credit_bytes and chunk_bytes", rank);
-  } catch (const std::bad_alloc&) {
-    return {Code::exhausted, "out of memory"};  // so short that it needs none
-  }
+  return nezha::out_of_memory("rank %d: out of memory in the middle of its work; give it more, or lower "
+                              "credit_bytes and chunk_bytes", rank);
 }
 
 }  // namespace

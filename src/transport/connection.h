@@ -17,6 +17,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -221,8 +222,8 @@ class Connection final : private WireEvents {
   void on_control_arrived();
   void break_protocol(const char* what);
   // Why the wire had to stop, if it had: the rest follows in `flush`.
-  void note(const Status& stopped) {
-    if (is_usable()) stopped_ = stopped;
+  void note(Status stopped) {
+    if (is_usable()) stopped_ = std::move(stopped);
   }
 
   ConnectionEvents& events_;

@@ -29,7 +29,9 @@ FORMS='simulation\.(Shapes/Table\..*/(blocking_long|four_asynchronous)|Shapes/Re
 FORMS+='|Sizes/ShortOperations\..*/all_reduce_262144_B_1_to_30_pull)'
 # Calls that disagree are found above the rails: over TCP is enough. Which collective it is, is above them, too.
 WIRES='fault_(ofi|shm)\.Matrix/Mismatch|conformance_shm\.Ranks/(Reduce|ReduceScatter|AllGather|GatherAndScatter)'
-declare -A BUT=([tsan]="^($SAME_THREADS)" [release]="^($FORMS)" [asan]="^($WIRES)")
+# Large buffers of five ranks and more: what is new with them is data, and it is the same code under four.
+LARGE='conformance(_shm)?\.Ranks/.*\.Large(Buffers|BlocksAndUnequalOnes)/[4-9]$'
+declare -A BUT=([tsan]="^($SAME_THREADS)" [release]="^($FORMS)" [asan]="^($WIRES|$LARGE)")
 MARKS='not long'
 if [ "${1:-}" = --long ]; then
   shift

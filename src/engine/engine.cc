@@ -23,7 +23,7 @@ Engine::Engine(progress::Loop& loop, EngineOptions options)
 
 Engine::~Engine() {
   supervisor_->stop();
-  while (!groups_.empty()) destroy_group(*groups_.back());
+  while (!groups_.empty()) destroy_group(groups_.newest());
   // What was never acknowledged still holds its bytes; nothing reads them once the connections are gone.
   peers_.clear();
   for (const auto& request : request_storage_) {
@@ -33,7 +33,7 @@ Engine::~Engine() {
 
 void Engine::add_connection(std::unique_ptr<transport::Connection> connection) {
   PeerLinks& links = *peers_[static_cast<size_t>(connection->peer)];
-  record_rail(RailEventKind::joined, *connection, connection->describe());
+  diagnostics_.rail(RailEventKind::joined, *connection, connection->describe());
   const double nominal = options_.nominal_of(static_cast<size_t>(connection->rail));
   activate(links);
   links.add(std::move(connection), nominal);
@@ -42,31 +42,13 @@ void Engine::add_connection(std::unique_ptr<transport::Connection> connection) {
 
 // ---------------------------------------------------------------------------------- groups
 
-Group* Engine::find_group(uint32_t comm) {
-  for (const auto& group : groups_) {
-    if (group->comm == comm) return group.get();
-  }
-  return nullptr;
-}
-
 Result<Group*> Engine::create_group(GroupRequest request) {
-  Group* group = find_group(request.comm);
+  Group* group = groups_.find(request.comm);
   if (group != nullptr && group->is_created) {
     return error(Code::internal, "rank %d: communicator %u exists already", options_.rank,
                  request.comm);
   }
-  if (group != nullptr) {
-    --parked_groups_;
-  } else {
-    auto fresh = std::make_unique<Group>();
-    group = fresh.get();
-    group->comm = group->lineage = request.comm;
-    group->credit_bytes = options_.credit_bytes;
-    group->early_cost.resize(peers_.size());
-    group->rank_of_global.assign(peers_.size(), -1);
-    group->mailbox = std::make_unique<Mailbox>(*this, *group);
-    groups_.push_back(std::move(fresh));
-  }
+  if (group == nullptr) group = &add_group(request.comm);
   group->is_created = true;
   group->policy = std::move(request.policy);
   group->costs = request.costs;
@@ -76,23 +58,25 @@ Result<Group*> Engine::create_group(GroupRequest request) {
   return group;
 }
 
-// A quicker rank created the group already and uses it. Null when there are too many of them.
-Group* Engine::park(uint32_t comm) {
-  if (options_.serves || comm < kFirstParkedComm || parked_groups_ >= kParkedGroupsMax ||
-      is_retired(comm)) {
-    return nullptr;
-  }
-  GroupRequest request;
-  request.comm = comm;
-  auto group = create_group(std::move(request));
-  if (!group) return nullptr;
-  (*group)->is_created = false;
-  ++parked_groups_;
-  return *group;
+Group& Engine::add_group(uint32_t comm) {
+  auto group = std::make_unique<Group>();
+  group->comm = group->lineage = comm;
+  group->credit_bytes = options_.credit_bytes;
+  group->early_cost.resize(peers_.size());
+  group->rank_of_global.assign(peers_.size(), -1);
+  group->mailbox = std::make_unique<Mailbox>(*this, *group);
+  return groups_.add(std::move(group));
+}
+
+// Null when there is none, and what quicker ranks send to it is not kept either.
+Group* Engine::find_or_park(uint32_t comm) {
+  Group* const known = groups_.find(comm);
+  if (known != nullptr || options_.serves || !groups_.may_park(comm)) return known;
+  return &add_group(comm);
 }
 
 void Engine::set_members(Group& group, std::vector<int> members, schedule::AggregationTree tree) {
-  group.hosts = hosts_of(members);
+  group.hosts = planner_.hosts_of(members);
   group.members.reserve(members.size());  // all of them or none
   for (size_t i = 0; i < members.size(); ++i) {
     Member member;
@@ -113,33 +97,24 @@ std::optional<wire::OpDescriptor> Engine::next_call(const Group& group) const {
 }
 
 void Engine::retire(uint32_t comm) {
-  Group* const parked = find_group(comm);
+  Group* const parked = groups_.find(comm);
   if (parked != nullptr) return destroy_group(*parked);
-  remember_retired(comm);
-}
-
-bool Engine::is_retired(uint32_t comm) const {
-  return std::binary_search(retired_comms_.begin(), retired_comms_.end(), comm);
-}
-
-void Engine::remember_retired(uint32_t comm) {
-  retired_comms_.insert(std::lower_bound(retired_comms_.begin(), retired_comms_.end(), comm), comm);
+  groups_.retire(comm);
 }
 
 void Engine::destroy_group(Group& group) noexcept {
   group.is_leaving = true;
   try {
-    if (group.comm >= kFirstParkedComm) remember_retired(group.comm);
+    if (group.comm >= GroupTable::kFirstParkedComm) groups_.retire(group.comm);
     keep_untold(group);
     fail_group(group, error(Code::aborted, "rank %d: communicator %u was destroyed", options_.rank,
                             group.comm), false);
-    record_failure(group);
+    diagnostics_.failed(group);
   } catch (const std::bad_alloc&) {
     fail_group(group, Status(Code::aborted, "destroyed"), false);  // so short that it needs none
   }
   settle(group);
-  if (!group.is_created) --parked_groups_;
-  std::erase_if(groups_, [&](const auto& other) { return other.get() == &group; });
+  groups_.remove(group);
 }
 
 // Members that are being connected with are to hear of its failure, though it is gone here by then.
@@ -173,7 +148,7 @@ Status Engine::begin(Group& group, const OpRequest& request, Work& work) {
   if (group.failed.is_ok()) check_presence(group, request);
   if (!group.failed.is_ok()) return group.failed;
   Choice fresh;
-  auto choice = choice_for(group, request, fresh);
+  auto choice = planner_.choose(group, request, fresh);
   if (!choice) return choice.status();
   try {
     if (group.idle.empty()) group.idle.push_back(std::make_unique<Execution>(*this, group));
@@ -185,7 +160,7 @@ Status Engine::begin(Group& group, const OpRequest& request, Work& work) {
                  std::string(name_of(request.collective)).c_str(),
                  static_cast<unsigned long long>(request.count));
   }
-  work.flight = record(group, *group.active.back());
+  work.flight = diagnostics_.submitted(group, *group.active.back());
   ++group.next_op_seq;
   ++group.counters.operations;
   ++counters_.operations;
@@ -204,9 +179,9 @@ Status Engine::begin(Group& group, const OpRequest& request, Work& work) {
 
 Status Engine::begin(Group& group, const MessageRequest& request, Work& work) {
   if (!group.failed.is_ok()) return group.failed;
-  work.flight = record(group, request);
+  work.flight = diagnostics_.submitted(group, request);
   if (Status refused = group.mailbox->submit(request, work); !refused) {
-    flight_.finished(work.flight, now(), refused.code());
+    diagnostics_.refused(work.flight, refused.code());
     return refused;
   }
   next_deadline_ = std::min(next_deadline_, request.deadline);
@@ -236,7 +211,7 @@ bool Engine::start(Group& group, Execution& execution, uint64_t load) {
                     execution.avoid_rails()}, at);
   }
   execution.start(at);
-  flight_.started(execution.work()->flight, execution.started_at());
+  diagnostics_.started(execution);
   return group.failed.is_ok();
 }
 
@@ -265,15 +240,14 @@ void Engine::progress(Group& group) {
 
 void Engine::finish(Group& group, size_t index) {
   Execution& execution = *group.active[index];
-  const Nanoseconds at = now();
   if (!execution.in_memory() && !gate_.decides_about(execution.descriptor().collective)) {
-    divider_.learn(execution.division, *group.policy, at);
+    divider_.learn(execution.division, *group.policy, now());
   }
-  last_done_ = {at, false, group.comm, execution.op_seq(), execution.descriptor(), -1};
+  diagnostics_.done(group, execution);
   // Without memory for this it stays active, and whoever waits for it hears of the failure.
   group.idle.push_back(std::move(group.active[index]));
   group.active.erase(group.active.begin() + static_cast<std::ptrdiff_t>(index));
-  complete(*execution.work(), Status::ok());
+  diagnostics_.complete(*execution.work(), Status::ok());
 }
 
 // -------------------------------------------------------------------------------- failures
@@ -320,7 +294,7 @@ void Engine::settle(Group& group) noexcept {
   group.active.clear();
   for (const auto& execution : failed) execution->withdraw();
   group.mailbox->fail(group.failed);
-  for (const auto& execution : failed) complete(*execution->work(), group.failed);
+  for (const auto& execution : failed) diagnostics_.complete(*execution->work(), group.failed);
 }
 
 void Engine::withdraw(const Activity& activity) {
@@ -340,6 +314,14 @@ void Engine::withdraw(const Activity& activity) {
 
 void Engine::forget(transport::WorkQueue& requests) {
   while (!requests.empty()) give_request(*requests.pop_front());
+}
+
+void Engine::settle_all() {
+  const bool settled = std::all_of(groups_.begin(), groups_.end(),
+                                   [](const auto& group) { return group->settled; });
+  if (settled) return;
+  diagnostics_.announce_failures();
+  for (const auto& group : groups_) settle(*group);
 }
 
 bool Engine::check_descriptor(Group& group, uint64_t op_seq, const wire::OpDescriptor& ours,
@@ -379,7 +361,7 @@ Status Engine::deadline_error(const Group& group, const Execution& execution) co
                group.rank, std::string(name_of(execution.descriptor().collective)).c_str(),
                static_cast<unsigned long long>(execution.op_seq()),
                static_cast<unsigned long long>(execution.bytes()), group.comm, waiting.c_str(),
-               describe_ranks(group, execution.op_seq()).c_str())
+               diagnostics_.describe_ranks(group, execution.op_seq()).c_str())
       .with(details_of(group, &execution, std::move(awaited)));
 }
 
@@ -463,7 +445,7 @@ void Engine::admit(Nanoseconds now) {
     queue_now(*first);
     const bool is_message = first->header.op.collective == Collective::send_recv;
     if (!is_message || first->owner == nullptr) continue;  // that is all of it
-    find_group(first->header.comm)->mailbox->admitted(*first);
+    groups_.find(first->header.comm)->mailbox->admitted(*first);
   }
 }
 
@@ -487,7 +469,7 @@ void Engine::dispatch(PeerLinks& links) {
 }
 
 Division* Engine::division_of(const transport::WorkRequest& request, Group** group) {
-  *group = find_group(request.header.comm);
+  *group = groups_.find(request.header.comm);
   if (*group == nullptr || !(*group)->is_created || !(*group)->failed.is_ok()) return nullptr;
   if (request.header.op.collective == Collective::send_recv) {
     return &(*group)->mailbox->division_of(request);

@@ -10,59 +10,28 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "engine/buffer_pool.h"
 #include "engine/execution.h"
-#include "engine/flight_recorder.h"
-#include "engine/group.h"
+#include "engine/diagnostics.h"
+#include "engine/group_table.h"
 #include "engine/memory_progress.h"
 #include "engine/message.h"
 #include "engine/message_gate.h"
+#include "engine/options.h"
 #include "engine/peer_links.h"
+#include "engine/planner.h"
 #include "engine/rail_divider.h"
 #include "engine/shrink.h"
 #include "engine/supervisor.h"
 #include "engine/work.h"
 #include "progress/loop.h"
-#include "schedule/file_algorithm.h"
 #include "transport/connection.h"
 
 namespace nezha::engine {
-
-struct EngineOptions {
-  int rank = 0;                 // global
-  int world_size = 1;
-  uint32_t rails = 1;           // of this rank
-  uint64_t chunk_bytes = 256 * 1024;
-  uint64_t credit_bytes = 8 * 1024 * 1024;
-  uint64_t ack_bytes = 1024 * 1024;
-  uint64_t inline_bytes = 16 * 1024;
-  Nanoseconds peer_deadline = 30 * kSecond;
-  // Of a node, whose peers are not trusted with its memory: nothing is kept for a communicator that it
-  // does not know, frames are as long as chunks at most, and few messages wait.
-  bool serves = false;
-  std::vector<std::string> rail_names = {};  // of this rank's rails, for errors; may be empty
-  // The schedules of Algorithm::file; null where the user has none.
-  std::shared_ptr<const schedule::FileAlgorithm> file_algorithm = {};
-  // What a rail is taken for until it is measured, by rail; empty: kNominalBytesPerS.
-  std::vector<double> nominal_bytes_per_s = {};
-  int streams_per_rail = 1;
-  // By global rank: equal for ranks that share a host. Empty: each is alone.
-  std::vector<int> host_of = {};
-  // Peers get connections when they are first needed; false: all have them from the start.
-  bool on_demand = false;
-
-  static constexpr double kNominalBytesPerS = 1e9 / 8;
-  // Of one connection.
-  double nominal_of(size_t rail) const {
-    const bool known = rail < nominal_bytes_per_s.size();
-    return (known ? nominal_bytes_per_s[rail] : kNominalBytesPerS) / streams_per_rail;
-  }
-};
 
 struct EngineCounters {
   uint64_t operations = 0;
@@ -88,9 +57,8 @@ class Engine final : public transport::ConnectionEvents, public progress::LoopCl
   Shrinker& shrinker() { return shrinker_; }
 
   // A group may be announced before its members are known (`members` empty), so that the frames of
-  // quicker ranks find it; `set_members` completes it. Frames of a group whose id is at least
-  // kFirstParkedComm are kept even before it is announced.
-  static constexpr uint32_t kFirstParkedComm = 0x80000000u;
+  // quicker ranks find it; `set_members` completes it. Frames of some groups are kept even before that
+  // (GroupTable::may_park).
   Result<Group*> create_group(GroupRequest request);
   void set_members(Group& group, std::vector<int> members, schedule::AggregationTree tree = {});
   // Of a node: an operation that other members have begun and this one has not, if there is one. A node
@@ -136,14 +104,11 @@ class Engine final : public transport::ConnectionEvents, public progress::LoopCl
   const EngineCounters& counters() const { return counters_; }
   const std::vector<std::unique_ptr<PeerLinks>>& peers() const { return peers_; }
   const RailDivider& divider() const { return divider_; }
+  Diagnostics& diagnostics() { return diagnostics_; }
+  const GroupTable& groups() const { return groups_; }
   MessageGate& gate() { return gate_; }
   BufferPool& pool() { return pool_; }
   Nanoseconds now() const { return loop_.clock().now(); }
-
-  // What this rank did last, as fields of the object that is open in `json`.
-  void write_flight(JsonWriter& json, int64_t unix_offset_us);
-  // Called when a group has failed, before its operations complete; nullptr: nobody.
-  void on_group_failed(std::function<void()> listener) { group_failed_ = std::move(listener); }
 
   // For activities.
   static constexpr uint32_t kActivityLanding = 1;
@@ -161,7 +126,6 @@ class Engine final : public transport::ConnectionEvents, public progress::LoopCl
   void free_early(Group& group, EarlyFrame& frame);
   void drop_early(Group& group, uint64_t op_seq, uint32_t chunk);
   void fail_exhausted(Group& group, size_t bytes);
-  void complete(Work& work, const Status& status) noexcept;
   // Starts what may start, finishes what is finished.
   void progress(Group& group);
   // A member says in memory that it makes another call; none: what it says cannot be read.
@@ -174,25 +138,17 @@ class Engine final : public transport::ConnectionEvents, public progress::LoopCl
   void withdraw(const Activity& activity);
 
   // For the shrinker and for nodes.
-  Group* find_group(uint32_t comm);
-  const std::vector<std::unique_ptr<Group>>& groups() const { return groups_; }
   // To all of its ranks, the first time or again. On demand, to those that are connected, which tell it
   // further, and to so many others that it reaches everybody.
   void tell_failure(const Group& group);
   // Nobody will create it here: what quicker ranks sent to it is dropped, now and later.
   void retire(uint32_t comm);
-  bool is_retired(uint32_t comm) const;
-  // A node has as many communicators, one after another.
-  bool has_retired_too_many() const { return retired_comms_.size() >= kRetiredMax; }
-  // "in all_reduce #3 of 4096 bytes": what the group is at, for an error.
-  std::string activity_of(const Group& group) const;
 
   // For the supervisor.
   void rails_changed() {
     divider_.rails_changed();
     gate_.rails_changed();
   }
-  void record_rail(RailEventKind kind, const transport::Connection& connection, std::string_view reason);
   // Posts transfers of a lost or silent connection again; says how many.
   uint64_t repost(PeerLinks& links, transport::WorkQueue& requests);
   // The peer's library has it.
@@ -201,13 +157,7 @@ class Engine final : public transport::ConnectionEvents, public progress::LoopCl
   void peer_lost(int peer, const Status& why);
   // Sets those ranks (global) for whom an operation or a message has waited for a while.
   void mark_awaited(std::vector<bool>& awaited) const;
-  // Heartbeats say in `slot` what they say of: nothing, the oldest operation of a communicator, or, when
-  // none is open, the last one.
-  enum ProgressKind : uint16_t { kProgressNone = 0, kProgressOpen = 1, kProgressDone = 2 };
-  wire::FrameHeader progress_header(uint32_t turn) const;
   void on_progress(int peer, const wire::FrameHeader& header);
-  // Who is absent from the group's oldest operation, what each rank did last, who waits for whom.
-  void write_stragglers(const Group& group, JsonWriter& json) const;
 
   // progress::LoopClient
   bool run(Nanoseconds now) override;
@@ -237,26 +187,14 @@ class Engine final : public transport::ConnectionEvents, public progress::LoopCl
   static constexpr Nanoseconds kAckDelay = 1 * kMillisecond;
   static constexpr Nanoseconds kLazyAckDelay = 20 * kMillisecond;
   static constexpr uint32_t kFramesPerAck = 64;
-  static constexpr size_t kParkedGroupsMax = 1024;
-  static constexpr size_t kRetiredMax = 16384;
 
-  uint64_t record(const Group& group, const Execution& execution);
-  uint64_t record(const Group& group, const MessageRequest& request);
-  void record_awaited(const Group& group);
-  // Whether it is one that a person may want to look into.
-  bool record_failure(const Group& group);
   template <class Begin>
   Status guarded(const Work& work, Begin begin);
   Status begin(Group& group, const OpRequest& request, Work& work);
   Status begin(Group& group, const MessageRequest& request, Work& work);
-  Group* park(uint32_t comm);
+  Group& add_group(uint32_t comm);
+  Group* find_or_park(uint32_t comm);
   bool may_serve(const Group* group, const wire::FrameHeader& header) const;
-  // What the ranks agree on; in `fresh` where it is not kept.
-  Result<const Choice*> choice_for(Group& group, const OpRequest& request, Choice& fresh);
-  std::unique_ptr<const schedule::Hosts> hosts_of(const std::vector<int>& members) const;
-  Result<schedule::Plan> plan_for(const Group& group, const OpRequest& request) const;
-  Result<const schedule::Schedule*> schedule_for(Group& group, const OpRequest& request,
-                                                 const schedule::Plan& plan);
   // False when the operation must wait for those before it.
   bool start(Group& group, Execution& execution, uint64_t load);
   void progress_all();
@@ -275,13 +213,8 @@ class Engine final : public transport::ConnectionEvents, public progress::LoopCl
   bool check_descriptor(Group& group, uint64_t op_seq, const wire::OpDescriptor& ours,
                         int global_rank, const wire::OpDescriptor& theirs);
   void check_presence(Group& group, const OpRequest& request);
-  const wire::OpDescriptor* find_descriptor(const Group& group, uint64_t op_seq) const;
-  bool has_called(const Member& member, uint64_t op_seq) const;
-  std::string describe_ranks(const Group& group, uint64_t op_seq) const;
-  void write_rank(const Group& group, int rank, uint64_t op_seq, JsonWriter& json) const;
   void tell_failure(uint32_t comm, const Status& why, PeerLinks& links);
   void keep_untold(const Group& group);
-  void remember_retired(uint32_t comm);
   // Needs no memory, as it must work when there is none.
   void settle(Group& group) noexcept;
   void settle_all();
@@ -302,7 +235,7 @@ class Engine final : public transport::ConnectionEvents, public progress::LoopCl
   control::PortClock port_;
   std::vector<std::unique_ptr<PeerLinks>> peers_;  // by global rank; null for this rank
   std::vector<PeerLinks*> active_;  // of these, those with a connection or something to send, by rank
-  std::vector<std::unique_ptr<Group>> groups_;
+  GroupTable groups_;
   // The failure of a group that is gone, for members with whom this rank was still connecting then.
   struct Untold {
     uint32_t comm = 0;
@@ -311,9 +244,8 @@ class Engine final : public transport::ConnectionEvents, public progress::LoopCl
   };
   std::vector<Untold> untold_;
   EngineCounters counters_;
-  FlightRecorder flight_;
-  Progress last_done_;
-  std::function<void()> group_failed_;
+  Planner planner_{options_, pool_};
+  Diagnostics diagnostics_{groups_, loop_.clock(), options_.world_size};
   RailDivider divider_{peers_, options_.rails, options_.nominal_bytes_per_s};
   MessageGate gate_{peers_, options_.rank, options_.rails};
   std::unique_ptr<Supervisor> supervisor_;
@@ -322,8 +254,6 @@ class Engine final : public transport::ConnectionEvents, public progress::LoopCl
   Nanoseconds next_wakeup_ = kNever;
   Nanoseconds next_deadline_ = kNever;
   Nanoseconds acks_due_ = kNever;
-  size_t parked_groups_ = 0;
-  std::vector<uint32_t> retired_comms_;  // of parked kind and destroyed: late frames of them are dropped
   bool released_any_ = false;  // since the last look at what may be complete
   std::vector<std::unique_ptr<transport::WorkRequest>> request_storage_;
   transport::WorkRequest* free_requests_ = nullptr;

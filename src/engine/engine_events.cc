@@ -21,13 +21,12 @@ using transport::WorkRequest;
 // alone, and send chunks.
 bool Engine::may_serve(const Group* group, const wire::FrameHeader& header) const {
   if (header.length > options_.chunk_bytes) return false;
-  if (group == nullptr) return is_retired(header.comm);
+  if (group == nullptr) return groups_.is_retired(header.comm);
   return header.op.collective != Collective::send_recv || !group->has_nodes();
 }
 
 Landing Engine::on_frame(Connection& connection, const wire::FrameHeader& header) {
-  Group* group = find_group(header.comm);
-  if (group == nullptr) group = park(header.comm);
+  Group* group = find_or_park(header.comm);
   if (options_.serves && !may_serve(group, header)) return Landing{.refused = true};
   // A communicator that is gone, or failed: whatever still arrives for it is dropped.
   if (group == nullptr || !group->failed.is_ok()) return {};
@@ -109,7 +108,7 @@ void Engine::free_early(Group& group, EarlyFrame& frame) {
 void Engine::on_landed(Connection& connection, const wire::FrameHeader& header,
                        const Landing& landing) {
   supervisor_->touch(connection.peer);
-  Group* group = find_group(header.comm);
+  Group* group = groups_.find(header.comm);
   const bool wanted = (header.flags & wire::kFlagAckNow) != 0;
   // An early frame is consumed later: then its sender gets the answer (Execution::deliver).
   if (group != nullptr && wanted && landing.kind != kEarlyLanding) {
@@ -214,7 +213,7 @@ void Engine::on_released(Connection& connection, WorkRequest& request) {
 }
 
 void Engine::on_credit(Connection& connection, uint32_t comm, uint64_t credit) {
-  Group* group = find_group(comm);
+  Group* group = groups_.find(comm);
   if (group != nullptr && group->failed.is_ok()) {
     const int rank = group->rank_of_global[static_cast<size_t>(connection.peer)];
     if (rank >= 0) {
@@ -238,7 +237,7 @@ void Engine::progress_all() {
 }
 
 uint64_t Engine::credit_to_tell(Connection& connection, uint32_t comm) {
-  Group* group = find_group(comm);
+  Group* group = groups_.find(comm);
   if (group == nullptr) return 0;
   const int rank = group->rank_of_global[static_cast<size_t>(connection.peer)];
   if (rank < 0) return 0;
@@ -256,12 +255,11 @@ void Engine::on_room(Connection& connection) {
 
 void Engine::on_failure(Connection& connection, const wire::FrameHeader& header,
                         const std::string& text) {
-  Group* group = find_group(header.comm);
-  if (group == nullptr) group = park(header.comm);
+  Group* group = find_or_park(header.comm);
   if (group == nullptr) {
     // A node that has not heard of it yet must not begin it any more.
-    const bool new_here = header.comm >= kFirstParkedComm && !is_retired(header.comm);
-    if (options_.serves && new_here && !has_retired_too_many()) remember_retired(header.comm);
+    const bool new_here = header.comm >= GroupTable::kFirstParkedComm && !groups_.is_retired(header.comm);
+    if (options_.serves && new_here && !groups_.has_retired_too_many()) groups_.retire(header.comm);
     return;
   }
   const bool known = header.slot > 0 && header.slot <= static_cast<uint16_t>(Code::internal);
@@ -272,6 +270,11 @@ void Engine::on_failure(Connection& connection, const wire::FrameHeader& header,
   // Told again by everybody: who said it may not know all ranks, and whoever hears of it may leave, which
   // must not be what others hear first.
   fail_group(*group, why, !options_.serves);
+}
+
+void Engine::on_progress(int peer, const wire::FrameHeader& header) {
+  const Status differs = diagnostics_.heard(peer, header);
+  if (!differs.is_ok()) fail_group(*groups_.find(header.comm), differs, true);
 }
 
 void Engine::tell_failure(const Group& group) {
@@ -322,7 +325,7 @@ void Engine::on_down(Connection& connection, WorkQueue& unacknowledged, const St
     connection.abandon_landing(i);
     if (landing.owner != nullptr && landing.kind == kEarlyLanding) {
       auto* frame = static_cast<EarlyFrame*>(landing.owner);
-      if (Group* group = find_group(frame->header.comm)) free_early(*group, *frame);
+      if (Group* group = groups_.find(frame->header.comm)) free_early(*group, *frame);
     } else if (landing.owner != nullptr) {
       static_cast<Activity*>(landing.owner)->landing_lost(landing);
     }
@@ -330,7 +333,7 @@ void Engine::on_down(Connection& connection, WorkQueue& unacknowledged, const St
   PeerLinks& links = *peers_[static_cast<size_t>(connection.peer)];
   links.left |= in_order;
   ++counters_.connections_lost;
-  record_rail(RailEventKind::lost, connection, in_order ? "left in order" : why.message());
+  diagnostics_.rail(RailEventKind::lost, connection, in_order ? "left in order" : why.message());
   Link* const link = links.find(connection.rail, connection.lane);
   if (links.gone || link == nullptr) {  // nobody waits for it any more
     drop(unacknowledged);
@@ -408,13 +411,6 @@ void Engine::tell_again(PeerLinks& links) {
     }
   }
   shrinker_.tell_again(links);
-}
-
-std::string Engine::activity_of(const Group& group) const {
-  if (group.active.empty()) return "between operations";
-  const Execution& oldest = *group.active.front();
-  return "in " + std::string(name_of(oldest.descriptor().collective)) + " #" +
-         std::to_string(oldest.op_seq()) + " of " + std::to_string(oldest.bytes()) + " bytes";
 }
 
 void Engine::peer_lost(int peer, const Status& why) {

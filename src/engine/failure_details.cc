@@ -30,6 +30,13 @@ std::optional<Collective> collective_called(std::string_view name) {
 
 }  // namespace
 
+std::string activity_of(const Group& group) {
+  if (group.active.empty()) return "between operations";
+  const Execution& oldest = *group.active.front();
+  return "in " + std::string(name_of(oldest.descriptor().collective)) + " #" +
+         std::to_string(oldest.op_seq()) + " of " + std::to_string(oldest.bytes()) + " bytes";
+}
+
 ErrorDetails details_of(const Group& group, const Execution* execution, std::vector<int> ranks) {
   ErrorDetails details;
   details.ranks = std::move(ranks);

@@ -3,6 +3,7 @@
 // Contract: pure; with the loop's progress lock held, as everything that looks into a group.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "base/status.h"
@@ -10,6 +11,9 @@
 #include "wire/frame.h"
 
 namespace nezha::engine {
+
+// "in all_reduce #3 of 4096 bytes": what the group is at, for an error.
+std::string activity_of(const Group& group);
 
 // About `ranks` of the group, while `execution` was running (null: between operations).
 ErrorDetails details_of(const Group& group, const Execution* execution, std::vector<int> ranks);

@@ -148,7 +148,7 @@ struct Group {
   // By collective, algorithm, root, and whether results are held (schedule/aggregation.h).
   using ScheduleKey = std::tuple<Collective, Algorithm, int, bool>;
   std::map<ScheduleKey, std::unique_ptr<schedule::Schedule>> schedules;
-  std::array<Choice, 16> choices;  // by Engine::choice_for
+  std::array<Choice, 16> choices;  // by Planner::choose
 
   int world_size() const { return static_cast<int>(members.size()); }
   bool has_nodes() const { return !tree.parent.empty(); }

@@ -169,7 +169,7 @@ Status Mailbox::send_inline(int global, const Send& send) {
   peer.eager_sent += kRecordCost + send.bytes;
   engine_.divide(group_, short_division_, {Collective::send_recv, send.bytes, group_.comm});
   engine_.post_message(group_, member_of(global), *request);
-  engine_.complete(*send.work, Status::ok());
+  engine_.diagnostics().complete(*send.work, Status::ok());
   return Status::ok();
 }
 
@@ -286,7 +286,7 @@ void Mailbox::finish_receive(uint32_t index) {
   --peer_of(message.source).receiving;
   --pending_;
   forget_message(index);
-  engine_.complete(*work, Status::ok());
+  engine_.diagnostics().complete(*work, Status::ok());
 }
 
 // -------------------------------------------------------------------------------- messages
@@ -409,14 +409,16 @@ bool Mailbox::needs(int member, bool standing_too) const {
 
 void Mailbox::fail(const Status& why) {
   engine_.withdraw(*this);
-  matcher_.visit_receives([&](const Receive& receive) { engine_.complete(*receive.work, why); });
+  matcher_.visit_receives([&](const Receive& receive) {
+    engine_.diagnostics().complete(*receive.work, why);
+  });
   matcher_.clear();
   for (Peer& peer : peers_) {
-    for (const auto& [number, send] : peer.sends) engine_.complete(*send.work, why);
+    for (const auto& [number, send] : peer.sends) engine_.diagnostics().complete(*send.work, why);
     for (const auto& [number, index] : peer.messages) {
       Message& message = messages_[index];
       engine_.pool().give(message.payload);
-      if (message.receive.work != nullptr) engine_.complete(*message.receive.work, why);
+      if (message.receive.work != nullptr) engine_.diagnostics().complete(*message.receive.work, why);
     }
     peer = Peer(&memory_);
   }

@@ -88,7 +88,7 @@ void Mailbox::finish_send(Peer& peer, uint64_t number) {
   if (!engine_.gate().decides()) engine_.learn(group_, found->second.division);
   peer.sends.erase(found);
   --pending_;
-  engine_.complete(*work, Status::ok());
+  engine_.diagnostics().complete(*work, Status::ok());
 }
 
 // The sender of a message that is complete waits for its memory: it hears now.

@@ -27,7 +27,7 @@ Shrinker::Lineage* Shrinker::find(uint32_t root) {
 
 Shrinker::Lineage* Shrinker::adopt(uint32_t root) {
   if (Lineage* known = find(root)) return known;
-  const Group* group = engine_.find_group(root);
+  const Group* group = engine_.groups().find(root);
   if (group == nullptr || group->members.empty()) return nullptr;
   forget_ended();
   std::vector<int> members;
@@ -67,7 +67,7 @@ uint32_t Shrinker::comm_of(const Lineage& lineage, const Ballot& ballot) {
   mix(lineage.root);
   mix(ballot.generation);
   for (const char byte : ballot.dead) mix(static_cast<uint8_t>(byte));
-  return static_cast<uint32_t>(hash >> 16) | Engine::kFirstParkedComm;
+  return static_cast<uint32_t>(hash >> 16) | GroupTable::kFirstParkedComm;
 }
 
 // ------------------------------------------------------------------------------------- calls
@@ -258,7 +258,7 @@ void Shrinker::revoke(Lineage& lineage) {
     if (lineage.agreement.is_excluded()) {
       engine_.fail_group(*group, error(Code::peer_lost, "rank %d: the other ranks of communicator %u "
                                        "lost this one %s and go on without it", group->rank,
-                                       group->comm, engine_.activity_of(*group).c_str()), false);
+                                       group->comm, activity_of(*group).c_str()), false);
       continue;
     }
     for (int member = 0; member < lineage.agreement.size() && group->failed.is_ok(); ++member) {
@@ -267,7 +267,7 @@ void Shrinker::revoke(Lineage& lineage) {
       if (rank < 0 || !known.has(member)) continue;
       Status gone = error(Code::peer_lost, "rank %d: the other ranks lost rank %d %s (communicator %u) "
                           "and shrink(); call it, too", group->rank, rank,
-                          engine_.activity_of(*group).c_str(), group->comm);
+                          activity_of(*group).c_str(), group->comm);
       gone.with_peer(rank).with(details_of(*group, {rank}));
       engine_.fail_group(*group, gone, false);
     }
@@ -303,7 +303,7 @@ void Shrinker::decide(Lineage& lineage) {
 }
 
 int Shrinker::rank_in_parent(const Lineage& lineage, int member) const {
-  const Group* const parent = engine_.find_group(lineage.parent);
+  const Group* const parent = engine_.groups().find(lineage.parent);
   if (parent == nullptr) return member;
   return parent->rank_of_global[static_cast<size_t>(lineage.members[static_cast<size_t>(member)])];
 }

@@ -147,7 +147,7 @@ void Supervisor::beat(PeerLinks& links, Peer& peer, Nanoseconds now) {
     link.sent_at_beat = sent;
     if (now - link.beat_at < every && !link.beat_now) continue;
     link.beat_now = false;
-    wire::FrameHeader header = engine_.progress_header(peer.turn++);
+    wire::FrameHeader header = engine_.diagnostics().progress_header(peer.turn++);
     header.type = wire::FrameType::heartbeat;
     header.flags = static_cast<uint8_t>((busy ? wire::kFlagBusy : 0) |
                                         (link.health.is_deaf() ? wire::kFlagDeaf : 0));

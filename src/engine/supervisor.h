@@ -37,17 +37,6 @@ namespace nezha::engine {
 
 class Engine;
 
-// What a peer last said of itself.
-struct PeerProgress {
-  Nanoseconds at = 0;     // 0: never
-  bool open = false;      // it has an operation open: the oldest is
-  uint32_t comm = 0;
-  uint64_t op_seq = 0;
-  wire::OpDescriptor op;
-  int waits_for = -1;     // global rank; -1: nobody
-  bool known = false;     // it has made a call; not open: its last one
-};
-
 struct SupervisorCounters {
   uint64_t suspected = 0;
   uint64_t recovered = 0;
@@ -83,9 +72,6 @@ class Supervisor final : public transport::JoinEvents {
   void on_lost(PeerLinks& links, Link& link, transport::WorkQueue& unacknowledged,
                const Status& why);
 
-  const PeerProgress& progress_of(int peer) const {
-    return peers_[static_cast<size_t>(peer)].progress;
-  }
   const SupervisorCounters& counters() const { return counters_; }
 
   // transport::JoinEvents
@@ -142,7 +128,6 @@ class Supervisor final : public transport::JoinEvents {
     Probe probe;
     int unanswered = 0;              // rounds of probes since it was last heard or answered
     int spoken = 0;                  // rounds in a row that it answered itself, unheard otherwise
-    PeerProgress progress;
     uint32_t turn = 0;               // of the communicators that beats speak of
     bool connecting = false;            // connections with it are being made
     Nanoseconds needed_since = kNever;  // and there was none since

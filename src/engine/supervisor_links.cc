@@ -52,7 +52,7 @@ void Supervisor::on_lost(PeerLinks& links, Link& link, WorkQueue& unacknowledged
 void Supervisor::suspend(PeerLinks& links, Link& link) {
   ++counters_.suspected;
   engine_.rails_changed();
-  engine_.record_rail(RailEventKind::suspect, *link.connection, "silent");
+  engine_.diagnostics().rail(RailEventKind::suspect, *link.connection, "silent");
   NEZHA_LOG(info, "supervisor", "rank %d: rail %d to rank %d is silent; its transfers go elsewhere",
             engine_.options().rank, link.connection->rail, links.peer());
   WorkQueue taken;
@@ -142,10 +142,6 @@ void Supervisor::on_heartbeat(PeerLinks& links, Link& link, const FrameHeader& h
     peer.asked_until = now + kBusyFor;
     next_tick_ = std::min(next_tick_, now + kTickBusy);
   }
-  const int waits_for = static_cast<int>(header.stage) - 1;
-  peer.progress = {now, header.slot == Engine::kProgressOpen, header.comm, header.op_seq, header.op,
-                   waits_for < engine_.options().world_size ? waits_for : -1,
-                   header.slot != Engine::kProgressNone};
   engine_.on_progress(links.peer(), header);
   if (stopped_) return;
   apply(links, link, link.health.told((header.flags & wire::kFlagDeaf) != 0, now));
@@ -260,7 +256,7 @@ void Supervisor::on_joined(std::unique_ptr<Connection> connection) {
   link->sent_at_beat = 0;
   link->beat_at = now;
   ++counters_.joined;
-  engine_.record_rail(RailEventKind::joined, *link->connection, link->connection->describe());
+  engine_.diagnostics().rail(RailEventKind::joined, *link->connection, link->connection->describe());
   NEZHA_LOG(info, "engine", "rank %d has rail %d to rank %d again: %s", engine_.options().rank,
             link->connection->rail, links.peer(), link->connection->describe().c_str());
   welcome(links);

@@ -50,7 +50,7 @@ class ProgressSuite : public ::testing::Test {
   }
   JsonValue stragglers(int rank) {
     JsonWriter json;
-    world_.engine(rank).write_stragglers(world_.group(rank), json);
+    world_.engine(rank).diagnostics().write_stragglers(world_.group(rank), json);
     auto parsed = parse_json(json.text());
     EXPECT_TRUE(parsed.is_ok()) << json.text();
     return parsed ? *parsed : JsonValue();
@@ -65,8 +65,8 @@ class ProgressSuite : public ::testing::Test {
 TEST_F(ProgressSuite, ADescriptionThatDiffersFailsBothNamingEverything) {
   Work& work = submit(1, broadcast(0));  // waits for rank 0, who waits for rank 1
   submit(0, broadcast(1));
-  const wire::FrameHeader said = world_.engine(0).progress_header(0);
-  EXPECT_EQ(said.slot, Engine::kProgressOpen);
+  const wire::FrameHeader said = world_.engine(0).diagnostics().progress_header(0);
+  EXPECT_EQ(said.slot, Diagnostics::kProgressOpen);
   EXPECT_EQ(said.stage, 2);  // it waits for global rank 1
   world_.engine(1).on_progress(0, said);
   world_.run_engines();
@@ -80,7 +80,7 @@ TEST_F(ProgressSuite, ADescriptionThatDiffersFailsBothNamingEverything) {
 TEST_F(ProgressSuite, OneThatDoesNotDifferFailsNothing) {
   Work& work = submit(1, broadcast(0));
   submit(2, broadcast(0));
-  world_.engine(1).on_progress(2, world_.engine(2).progress_header(0));
+  world_.engine(1).on_progress(2, world_.engine(2).diagnostics().progress_header(0));
   world_.run_engines();
   EXPECT_FALSE(work.is_done());
   EXPECT_TRUE(stragglers(1).at("ranks").items()[1].at("called").bool_or(false));
@@ -92,10 +92,10 @@ TEST_F(ProgressSuite, OneThatDoesNotDifferFailsNothing) {
 TEST_F(ProgressSuite, AnOperationThatIsOverIsComparedToo) {
   for (int rank = 0; rank < 3; ++rank) submit(rank, broadcast(0));
   ASSERT_TRUE(world_.run_until([&] { return work_[0].is_done() && work_[1].is_done(); }));
-  wire::FrameHeader said = world_.engine(1).progress_header(0);
-  EXPECT_EQ(said.slot, Engine::kProgressDone);
+  wire::FrameHeader said = world_.engine(1).diagnostics().progress_header(0);
+  EXPECT_EQ(said.slot, Diagnostics::kProgressDone);
   EXPECT_EQ(said.op_seq, 0U);
-  said.slot = Engine::kProgressOpen;
+  said.slot = Diagnostics::kProgressOpen;
   said.op.count = 11;
   world_.engine(0).on_progress(1, said);
   EXPECT_EQ(world_.group(0).failed.code(), Code::mismatch);
@@ -113,7 +113,7 @@ TEST_F(ProgressSuite, CountsOfAnExchangeBelongToPairs) {
   request.count = 9;
   request.input_counts = request.output_counts = counts;
   Work& work = submit(0, request);
-  wire::FrameHeader said = world_.engine(0).progress_header(0);
+  wire::FrameHeader said = world_.engine(0).diagnostics().progress_header(0);
   said.op.count = 77;
   world_.engine(0).on_progress(1, said);
   EXPECT_TRUE(world_.group(0).failed.is_ok());
@@ -136,12 +136,12 @@ TEST_F(ProgressSuite, EveryCommunicatorIsSpokenOfInTurn) {
   request.policy = std::move(*policy);
   auto other = engine.create_group(std::move(request));
   ASSERT_TRUE(other.is_ok());
-  EXPECT_EQ(engine.progress_header(0).slot, Engine::kProgressNone);
+  EXPECT_EQ(engine.diagnostics().progress_header(0).slot, Diagnostics::kProgressNone);
   submit(0, broadcast(1));
   Work& work = work_[next_work_++];
   ASSERT_TRUE(engine.submit(**other, broadcast(2), work).is_ok());
   std::set<uint32_t> comms;
-  for (uint32_t turn = 0; turn < 4; ++turn) comms.insert(engine.progress_header(turn).comm);
+  for (uint32_t turn = 0; turn < 4; ++turn) comms.insert(engine.diagnostics().progress_header(turn).comm);
   EXPECT_EQ(comms, (std::set<uint32_t>{3, 9}));
   engine.destroy_group(**other);
 }

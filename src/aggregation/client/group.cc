@@ -28,7 +28,7 @@ double seconds(Nanoseconds duration) { return std::max(static_cast<double>(durat
 uint32_t comm_for(const Group& group, uint32_t purpose) {
   uint64_t hash = (uint64_t{group.comm} << 8 | purpose) * 0x9e3779b97f4a7c15u;
   hash ^= hash >> 32;
-  return static_cast<uint32_t>(hash) | engine::Engine::kFirstParkedComm;
+  return static_cast<uint32_t>(hash) | engine::GroupTable::kFirstParkedComm;
 }
 
 Result<Group*> make_group(engine::Engine& engine, const Group& like, uint32_t purpose) {

@@ -17,7 +17,7 @@ uint32_t comm_at_node(uint32_t comm, uint64_t session, uint64_t rounds) {
     hash = (hash ^ part) * 0x9e3779b97f4a7c15u;
     hash ^= hash >> 29;
   }
-  return static_cast<uint32_t>(hash >> 16) | engine::Engine::kFirstParkedComm;
+  return static_cast<uint32_t>(hash >> 16) | engine::GroupTable::kFirstParkedComm;
 }
 
 }  // namespace

@@ -1,10 +1,10 @@
-// Engine: what ranks tell each other of their progress: a disagreement is found although no data flows,
-// and whoever waits can say for whom.
+// Diagnostics: what ranks tell each other of their progress: a disagreement is found although no data
+// flows, and whoever waits can say for whom.
 #include <algorithm>
 #include <string>
 #include <vector>
 
-#include "engine/engine.h"
+#include "engine/diagnostics.h"
 #include "engine/mismatch.h"
 
 namespace nezha::engine {
@@ -28,7 +28,7 @@ void write_operation(JsonWriter& json, uint32_t comm, uint64_t op_seq, const wir
 }  // namespace
 
 // Every communicator that has something open is spoken of in turn.
-wire::FrameHeader Engine::progress_header(uint32_t turn) const {
+wire::FrameHeader Diagnostics::progress_header(uint32_t turn) const {
   wire::FrameHeader header;
   std::vector<const Group*> open;
   for (const auto& group : groups_) {
@@ -55,30 +55,32 @@ wire::FrameHeader Engine::progress_header(uint32_t turn) const {
   return header;
 }
 
-void Engine::on_progress(int peer, const wire::FrameHeader& header) {
-  Group* const group = find_group(header.comm);
-  const bool says = header.slot == kProgressOpen || header.slot == kProgressDone;
-  if (!says || group == nullptr || !group->failed.is_ok()) return;
+Status Diagnostics::heard(int peer, const wire::FrameHeader& header) {
+  const bool known_rank = header.stage <= heard_.size();
+  const int waits_for = known_rank ? static_cast<int>(header.stage) - 1 : -1;
+  const bool is_open = header.slot == kProgressOpen;
+  heard_[static_cast<size_t>(peer)] = {clock_.now(), is_open, header.comm, header.op_seq, header.op,
+                                       waits_for, header.slot != kProgressNone};
+  Group* const group = groups_.find(header.comm);
+  const bool says = is_open || header.slot == kProgressDone;
+  if (!says || group == nullptr || !group->failed.is_ok()) return Status::ok();
   const int rank = group->rank_of_global[static_cast<size_t>(peer)];
-  if (rank < 0 || header.op.collective == Collective::send_recv) return;
+  if (rank < 0 || header.op.collective == Collective::send_recv) return Status::ok();
   Member& member = group->members[static_cast<size_t>(rank)];
   if (member.said.at == 0 || header.op_seq >= member.said.op_seq) {
-    const int waits_for = header.stage <= peers_.size() ? static_cast<int>(header.stage) - 1 : -1;
-    member.said = {now(), header.slot == kProgressOpen, header.comm, header.op_seq, header.op,
-                   waits_for};
+    member.said = {clock_.now(), is_open, header.comm, header.op_seq, header.op, waits_for};
   }
-  if (member.compared == header.op_seq) return;
+  if (member.compared == header.op_seq) return Status::ok();
   const wire::OpDescriptor* const ours = find_descriptor(*group, header.op_seq);
-  if (ours == nullptr) return;
+  if (ours == nullptr) return Status::ok();
   member.compared = header.op_seq;
   const wire::OpDescriptor theirs = comparable(*ours, header.op);
-  if (theirs == *ours) return;
-  fail_group(*group, describe_mismatch(group->comm, header.op_seq, {group->rank, *ours},
-                                       {rank, theirs}), true);
+  if (theirs == *ours) return Status::ok();
+  return describe_mismatch(group->comm, header.op_seq, {group->rank, *ours}, {rank, theirs});
 }
 
 // Also of an operation that is over here: it may have needed nothing from the rank that disagrees.
-const wire::OpDescriptor* Engine::find_descriptor(const Group& group, uint64_t op_seq) const {
+const wire::OpDescriptor* Diagnostics::find_descriptor(const Group& group, uint64_t op_seq) const {
   if (op_seq >= group.next_op_seq) return nullptr;
   for (const auto& execution : group.active) {
     if (execution->op_seq() == op_seq) return &execution->descriptor();
@@ -87,15 +89,14 @@ const wire::OpDescriptor* Engine::find_descriptor(const Group& group, uint64_t o
   return past == nullptr ? nullptr : &past->op;
 }
 
-// One clause for each rank that the operation may be waiting for, those that have not called it first.
-std::string Engine::describe_ranks(const Group& group, uint64_t op_seq) const {
+std::string Diagnostics::describe_ranks(const Group& group, uint64_t op_seq) const {
   std::string absent;
   std::string present;
   size_t told = 0;
   for (int rank = 0; rank < group.world_size(); ++rank) {
     if (rank == group.rank) continue;
     const Member& member = group.members[static_cast<size_t>(rank)];
-    const PeerProgress& last = supervisor_->progress_of(member.global_rank);
+    const PeerProgress& last = progress_of(member);
     const bool came = has_called(member, op_seq);
     if (++told > kRanksTold) continue;
     std::string& to = came ? present : absent;
@@ -120,11 +121,11 @@ std::string Engine::describe_ranks(const Group& group, uint64_t op_seq) const {
   return absent + present;
 }
 
-bool Engine::has_called(const Member& member, uint64_t op_seq) const {
+bool Diagnostics::has_called(const Member& member, uint64_t op_seq) const {
   return member.said.at > 0 && member.said.op_seq >= op_seq;
 }
 
-void Engine::write_stragglers(const Group& group, JsonWriter& json) const {
+void Diagnostics::write_stragglers(const Group& group, JsonWriter& json) const {
   json.begin_object().field("comm", group.comm).field("rank", group.rank).key("operation");
   if (group.active.empty()) {
     json.null().key("absent").begin_array().end_array().key("ranks").begin_array().end_array();
@@ -134,7 +135,7 @@ void Engine::write_stragglers(const Group& group, JsonWriter& json) const {
   const Execution& oldest = *group.active.front();
   write_operation(json, group.comm, oldest.op_seq(), oldest.descriptor());
   const FlightOperation* const entry = flight_.find(oldest.flight());
-  json.field("waited_s", entry == nullptr ? 0.0 : seconds(now() - entry->submitted_at));
+  json.field("waited_s", entry == nullptr ? 0.0 : seconds(clock_.now() - entry->submitted_at));
   json.key("waits_for").begin_array();
   for (const int rank : oldest.awaited_members()) json.value(rank);
   json.end_array().key("absent").begin_array();
@@ -149,12 +150,12 @@ void Engine::write_stragglers(const Group& group, JsonWriter& json) const {
   json.end_array().end_object();
 }
 
-void Engine::write_rank(const Group& group, int rank, uint64_t op_seq, JsonWriter& json) const {
+void Diagnostics::write_rank(const Group& group, int rank, uint64_t op_seq, JsonWriter& json) const {
   const Member& member = group.members[static_cast<size_t>(rank)];
-  const PeerProgress& last = supervisor_->progress_of(member.global_rank);
+  const PeerProgress& last = progress_of(member);
   json.begin_object().field("rank", rank).field("global_rank", member.global_rank);
   json.field("called", has_called(member, op_seq)).key("heard_s_ago");
-  last.at == 0 ? json.null() : json.value(seconds(now() - last.at));
+  last.at == 0 ? json.null() : json.value(seconds(clock_.now() - last.at));
   json.key("last");
   if (last.known) {
     write_operation(json, last.comm, last.op_seq, last.op);

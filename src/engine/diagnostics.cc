@@ -1,19 +1,16 @@
-// Engine: what the flight recorder is told and asked.
-#include <algorithm>
-
-#include "engine/engine.h"
+#include "engine/diagnostics.h"
 
 namespace nezha::engine {
 
-uint64_t Engine::record(const Group& group, const Execution& execution) {
+uint64_t Diagnostics::submitted(const Group& group, const Execution& execution) {
   FlightOperation operation;
   operation.comm = group.comm;
   operation.op_seq = execution.op_seq();
   operation.op = execution.descriptor();
-  return flight_.submitted(operation, now());
+  return flight_.submitted(operation, clock_.now());
 }
 
-uint64_t Engine::record(const Group& group, const MessageRequest& request) {
+uint64_t Diagnostics::submitted(const Group& group, const MessageRequest& request) {
   FlightOperation operation;
   operation.comm = group.comm;
   operation.op.collective = Collective::send_recv;
@@ -22,51 +19,55 @@ uint64_t Engine::record(const Group& group, const MessageRequest& request) {
   operation.op.plan = request.tag;
   operation.is_send = request.is_send;
   operation.peer = request.peer;
-  const uint64_t id = flight_.submitted(operation, now());
-  flight_.started(id, now());  // messages wait for no other
+  const uint64_t id = flight_.submitted(operation, clock_.now());
+  flight_.started(id, clock_.now());  // messages wait for no other
   return id;
 }
 
-void Engine::record_rail(RailEventKind kind, const transport::Connection& connection,
-                         std::string_view reason) {
-  flight_.rail(kind, now(), connection.peer, connection.rail, connection.lane, reason);
+void Diagnostics::rail(RailEventKind kind, const transport::Connection& connection,
+                       std::string_view reason) {
+  flight_.rail(kind, clock_.now(), connection.peer, connection.rail, connection.lane, reason);
 }
 
-void Engine::record_awaited(const Group& group) {
+void Diagnostics::note_awaited(const Group& group) {
   for (const auto& execution : group.active) {
     flight_.awaits(execution->work()->flight, execution->awaited_members());
   }
 }
 
-bool Engine::record_failure(const Group& group) {
+bool Diagnostics::failed(const Group& group) {
   // A communicator that ends with nothing under way is no failure.
   const bool quiet = group.is_leaving && group.active.empty() && group.mailbox->is_idle();
   if (group.settled || quiet) return false;
-  record_awaited(group);
-  flight_.failed(group.comm, now(), group.failed);
+  note_awaited(group);
+  flight_.failed(group.comm, clock_.now(), group.failed);
   return true;
 }
 
-// One dump for all that failed together, and before anybody hears of it: the program may end then.
-void Engine::settle_all() {
-  const bool settled = std::all_of(groups_.begin(), groups_.end(),
-                                   [](const auto& group) { return group->settled; });
-  if (settled) return;
+// One dump for all of them, and before anybody hears of it: the program may end then.
+void Diagnostics::announce_failures() {
   bool news = false;
-  for (const auto& group : groups_) news |= record_failure(*group);
-  if (news && group_failed_) group_failed_();
-  for (const auto& group : groups_) settle(*group);
+  for (const auto& group : groups_) news |= failed(*group);
+  if (news && listener_) listener_();
 }
 
-void Engine::complete(Work& work, const Status& status) noexcept {
-  flight_.finished(work.flight, now(), status.code());
+void Diagnostics::started(const Execution& execution) {
+  flight_.started(execution.flight(), execution.started_at());
+}
+
+void Diagnostics::done(const Group& group, const Execution& execution) {
+  last_done_ = {clock_.now(), false, group.comm, execution.op_seq(), execution.descriptor(), -1};
+}
+
+void Diagnostics::complete(Work& work, const Status& status) noexcept {
+  flight_.finished(work.flight, clock_.now(), status.code());
   work.complete(status);
 }
 
-void Engine::write_flight(JsonWriter& json, int64_t unix_offset_us) {
+void Diagnostics::write_flight(JsonWriter& json, int64_t unix_offset_us) {
   json.key("communicators").begin_array();
   for (const auto& group : groups_) {
-    record_awaited(*group);
+    note_awaited(*group);
     if (!group->is_created) continue;
     json.begin_object().field("comm", group->comm).field("rank", group->rank);
     json.key("members").begin_array();

@@ -1,7 +1,7 @@
-// Engine: what the ranks agree on for an operation, and what each of them does.
+#include "engine/planner.h"
+
 #include <algorithm>
 
-#include "engine/engine.h"
 #include "schedule/candidates.h"
 
 namespace nezha::engine {
@@ -34,14 +34,14 @@ uint32_t name_of_lengths(const OpRequest& request) {
 
 }  // namespace
 
-std::unique_ptr<const schedule::Hosts> Engine::hosts_of(const std::vector<int>& members) const {
+std::unique_ptr<const schedule::Hosts> Planner::hosts_of(const std::vector<int>& members) const {
   if (options_.host_of.empty()) return nullptr;
   std::vector<int> host_of;
   for (const int member : members) host_of.push_back(options_.host_of[static_cast<size_t>(member)]);
   return std::make_unique<const schedule::Hosts>(host_of);
 }
 
-Result<schedule::Plan> Engine::plan_for(const Group& group, const OpRequest& request) const {
+Result<schedule::Plan> Planner::plan_for(const Group& group, const OpRequest& request) const {
   const bool is_asked = request.algorithm != Algorithm::automatic;
   if (group.memory != nullptr && !is_asked && memory::carries(request.collective)) {
     schedule::Plan plan;
@@ -65,8 +65,8 @@ Result<schedule::Plan> Engine::plan_for(const Group& group, const OpRequest& req
                           : schedule::make_plan(shape, group.costs);
 }
 
-Result<const schedule::Schedule*> Engine::schedule_for(Group& group, const OpRequest& request,
-                                                       const schedule::Plan& plan) {
+Result<const schedule::Schedule*> Planner::schedule_for(Group& group, const OpRequest& request,
+                                                        const schedule::Plan& plan) {
   if (plan.algorithm == Algorithm::memory) return &kInMemory;
   if (plan.algorithm == Algorithm::file) {
     return &options_.file_algorithm->ranks[static_cast<size_t>(group.rank)];
@@ -96,7 +96,7 @@ Result<const schedule::Schedule*> Engine::schedule_for(Group& group, const OpReq
 }
 
 // Programs make the same few calls again and again, and what is agreed for them stays the same.
-Result<const Choice*> Engine::choice_for(Group& group, const OpRequest& request, Choice& fresh) {
+Result<const Choice*> Planner::choose(Group& group, const OpRequest& request, Choice& fresh) {
   const bool even = request.input_counts.empty() && request.output_counts.empty();
   const auto kind = static_cast<uint64_t>(request.collective) * 31 + static_cast<uint64_t>(request.root);
   Choice& kept = group.choices[(request.count * 7 + kind) % group.choices.size()];

@@ -1,0 +1,47 @@
+// EngineOptions: what an engine and its parts are told when they are made.
+//
+// Contract: a plain record; does not change afterwards.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "schedule/file_algorithm.h"
+
+namespace nezha::engine {
+
+struct EngineOptions {
+  int rank = 0;                 // global
+  int world_size = 1;
+  uint32_t rails = 1;           // of this rank
+  uint64_t chunk_bytes = 256 * 1024;
+  uint64_t credit_bytes = 8 * 1024 * 1024;
+  uint64_t ack_bytes = 1024 * 1024;
+  uint64_t inline_bytes = 16 * 1024;
+  Nanoseconds peer_deadline = 30 * kSecond;
+  // Of a node, whose peers are not trusted with its memory: nothing is kept for a communicator that it
+  // does not know, frames are as long as chunks at most, and few messages wait.
+  bool serves = false;
+  std::vector<std::string> rail_names = {};  // of this rank's rails, for errors; may be empty
+  // The schedules of Algorithm::file; null where the user has none.
+  std::shared_ptr<const schedule::FileAlgorithm> file_algorithm = {};
+  // What a rail is taken for until it is measured, by rail; empty: kNominalBytesPerS.
+  std::vector<double> nominal_bytes_per_s = {};
+  int streams_per_rail = 1;
+  // By global rank: equal for ranks that share a host. Empty: each is alone.
+  std::vector<int> host_of = {};
+  // Peers get connections when they are first needed; false: all have them from the start.
+  bool on_demand = false;
+
+  static constexpr double kNominalBytesPerS = 1e9 / 8;
+  // Of one connection.
+  double nominal_of(size_t rail) const {
+    const bool known = rail < nominal_bytes_per_s.size();
+    return (known ? nominal_bytes_per_s[rail] : kNominalBytesPerS) / streams_per_rail;
+  }
+};
+
+}  // namespace nezha::engine

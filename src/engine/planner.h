@@ -1,0 +1,36 @@
+// Planner: what the ranks agree on for an operation, and what each of them does.
+//
+// Contract: owned by the engine, progress lock held. All ranks of a group come to the same plan without a
+// message. Schedules are kept with their group and counted by the pool.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/status.h"
+#include "engine/buffer_pool.h"
+#include "engine/execution.h"
+#include "engine/group.h"
+#include "engine/options.h"
+
+namespace nezha::engine {
+
+class Planner {
+ public:
+  Planner(const EngineOptions& options, BufferPool& pool) : options_(options), pool_(pool) {}
+
+  // Null where the ranks say nothing of their hosts.
+  std::unique_ptr<const schedule::Hosts> hosts_of(const std::vector<int>& members) const;
+  // Kept in the group for the next call like it; in `fresh` where that cannot be.
+  Result<const Choice*> choose(Group& group, const OpRequest& request, Choice& fresh);
+
+ private:
+  Result<schedule::Plan> plan_for(const Group& group, const OpRequest& request) const;
+  Result<const schedule::Schedule*> schedule_for(Group& group, const OpRequest& request,
+                                                 const schedule::Plan& plan);
+
+  const EngineOptions& options_;
+  BufferPool& pool_;
+};
+
+}  // namespace nezha::engine

@@ -50,6 +50,13 @@ def test_numpy_training_agrees_with_one_process(tmp_path):
     assert found["difference"] < 1e-3 and "agrees with one process" in shown
 
 
+def test_matrix_vector_product_agrees_with_one_process():
+    shown = ranks(3, sys.executable, EXAMPLES / "matvec.py", "--size", 384, "--iterations", 20, "--check")
+    assert "3 rank(s): eigenvalue" in shown and "agrees with one process" in shown
+    done = nezha_run(2, sys.executable, EXAMPLES / "matvec.py", "--size", 385)
+    assert done.returncode == 1 and "2 ranks cannot have equally many rows" in done.stderr
+
+
 @pytest.mark.parametrize("kill", ["2:30", "0:0", "3:99"])
 def test_survivors_finish_what_a_killed_rank_began(kill):
     done = nezha_run(4, "--grace", PATIENCE_S, sys.executable, EXAMPLES / "recovery.py", "--kill", kill)

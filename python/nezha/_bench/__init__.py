@@ -1,4 +1,5 @@
-"""The benchmarks behind `nezha bench`: collectives, messages, training, interference, aggregation.
+"""The benchmarks behind `nezha bench`: collectives, messages, training, a matrix-vector product,
+interference, aggregation.
 
 Modules of one benchmark begin with its name: _spec and _plan say what to measure, _worker is one rank,
 _run starts the ranks and collects their results, _report and _table show them.

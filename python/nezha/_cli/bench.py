@@ -17,7 +17,8 @@ from .._bench.sizes import parse_size, size_list
 from .._bench.spec import IN_PLACE, REDUCTIONS, BenchSpec
 from ..errors import Error
 from ..lab import LabError
-from . import bench_options, bench_interference, bench_messages, bench_aggregation, bench_train
+from . import (bench_aggregation, bench_interference, bench_matvec, bench_messages, bench_options,
+               bench_train)
 from .conventions import FOUND, WRONG_LINE, App, Group, json_option
 from .launched import asked, launched
 from .values import read_rates, settings
@@ -149,6 +150,7 @@ for _name in ("all_reduce", "broadcast", "all_gather", "reduce_scatter", "reduce
     app.command(_name)(_command(_name))
 app.command("train", help=bench_train.HELP)(bench_train.train)
 app.command("messages", help=bench_messages.HELP)(bench_messages.messages)
+app.command("matvec", help=bench_matvec.HELP)(bench_matvec.matvec)
 app.command("interference", help=bench_interference.HELP)(bench_interference.interference)
 app.command("switch", help=bench_aggregation.SWITCH_HELP)(bench_aggregation.switch)
 app.command("table1", help=bench_aggregation.TABLE_HELP)(bench_aggregation.table1)

@@ -242,9 +242,9 @@ NEZHA_API nezha_code nezha_dump_flight(nezha_comm_t comm, const char* path, char
  *              sockets cannot be bound to a usable one, and what follows; "" where they can
  *   "explain"  the plan of an operation; request {"collective", "bytes", "dtype", "world_size",
  *              "rails", "rate_gbps" (of each rail), "latency_us", "reduce_gb_per_s" (1e9 bytes),
- *              "algorithm", "schedule": true|false, "rank", "root"}; "print": true adds the schedules of
- *              all ranks as algorithm_file takes them, and "algorithm_text" is such a file's content, by
- *              which the operation goes
+ *              "algorithm", "schedule": true|false, "rank", "root", "host_of": [of each rank, the
+ *              number of its host]}; "print": true adds the schedules of all ranks as algorithm_file
+ *              takes them, and "algorithm_text" is such a file's content, by which the operation goes
  *   "divide"   how the balancer would divide an operation's bytes among rails; request {"bytes",
  *              "rails": [{"rate_gbps", "latency_us"}], "split_cost_us", "rate_lost": [[...]]}
  *   "schedule"  the plan of an operation; request as of "explain", with "root", and "steps": true for
@@ -264,6 +264,7 @@ NEZHA_API nezha_code nezha_dump_flight(nezha_comm_t comm, const char* path, char
  *              "operations": [{"hosts_us", "hub_us"}]} (0: it did not go there)
  *   "reduction"  how fast this host adds, measured for "seconds"; request {"dtype", "bytes" (of a
  *              chunk), "seconds"}
+ *   "host"     "identity": ranks with the same share a host; "origin": where host_id was set, or ""
  *   "authentication"  whether jobs that start here have a secret, and what is wrong with it
  *   "aggregator"  the configured aggregation node: does it answer, which one serves this host, the tree
  *   "job_key"  for launchers: the key of one job, derived from the aggregation nodes' own; request

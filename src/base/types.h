@@ -56,6 +56,11 @@ enum class Collective : uint8_t {
 };
 inline constexpr size_t kCollectiveCount = 11;
 
+constexpr bool is_rooted(Collective collective) {
+  return collective == Collective::broadcast || collective == Collective::reduce ||
+         collective == Collective::gather || collective == Collective::scatter;
+}
+
 enum class Algorithm : uint8_t {
   automatic = 0,
   ring = 1,

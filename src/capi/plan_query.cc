@@ -82,6 +82,18 @@ Result<std::optional<schedule::Hosts>> hosts_of(const JsonValue& request, const 
                host_of.size(), shape.world_size);
 }
 
+// Which ranks each host has, and which one sends for it where one does.
+void write_hosts(JsonWriter& json, const schedule::Hosts& hosts, int root) {
+  const std::vector<int> leaders = hosts.leaders(root);
+  json.key("hosts").begin_array();
+  for (int host = 0; host < hosts.hosts(); ++host) {
+    json.begin_object().field("leader", leaders[static_cast<size_t>(host)]).key("ranks").begin_array();
+    for (const int rank : hosts.ranks_of(host)) json.value(rank);
+    json.end_array().end_object();
+  }
+  json.end_array();
+}
+
 void write_candidate(JsonWriter& json, const Candidate& candidate, const PlanRequest& shape,
                      const CostTable& costs) {
   const schedule::HostTerms& terms = candidate.terms;
@@ -150,6 +162,10 @@ Result<std::string> explain_plan(const JsonValue& request) {
     shape->algorithm = Algorithm::file;
     shape->file = &own;
   }
+  if (is_rooted(shape->collective) && (root < 0 || root >= shape->world_size)) {
+    return error(Code::invalid_argument, "root %d is outside the world of %d ranks", root,
+                 shape->world_size);
+  }
   auto hosts = hosts_of(request, *shape);
   if (!hosts) return hosts.status();
   if (*hosts) shape->hosts = &**hosts;
@@ -161,6 +177,7 @@ Result<std::string> explain_plan(const JsonValue& request) {
   json.begin_object().field("text", schedule::explain(*shape, *costs));
   json.field("algorithm", name_of(plan->algorithm));
   json.field("chunks_per_slice", plan->chunks_per_slice).field("window", plan->window);
+  if (*hosts) write_hosts(json, **hosts, is_rooted(shape->collective) ? root : 0);
   json.key("candidates").begin_array();
   for (const Candidate& candidate :
        schedule::candidates(shape->collective, shape->world_size, shape->hosts)) {

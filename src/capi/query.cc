@@ -140,6 +140,18 @@ Result<std::string> authentication() {
   return json.end_object().take();
 }
 
+// By what other ranks would know that they share this host, and the option that says so instead.
+Result<std::string> host() {
+  auto config = nezha::load_config();
+  if (!config) return config.status();
+  const bool is_named = !config->host_id.empty();
+  JsonWriter json;
+  json.begin_object();
+  json.field("identity", is_named ? config->host_id : nezha::context::host_identity());
+  json.field("origin", is_named ? config->origin(nezha::FieldIndex::host_id) : "");
+  return json.end_object().take();
+}
+
 std::string build_info() {
   JsonWriter json;
   json.begin_object().field("version", kVersion).field("compiler", __VERSION__);
@@ -173,14 +185,15 @@ nezha_code nezha_query(const char* what, const char* request, char* text, size_t
     else if (topic == "cut") answer = nezha::capi::cut_operations(*parsed);
     else if (topic == "reduction") answer = nezha::capi::measure_reduction(*parsed);
     else if (topic == "fabric") answer = nezha::context::describe_fabric();
+    else if (topic == "host") answer = host();
     else if (topic == "aggregator") answer = aggregator();
     else if (topic == "authentication") answer = authentication();
     else if (topic == "job_key") answer = job_key(*parsed);
     else if (topic == "config") answer = nezha::config_schema_json();
     else if (topic == "build") answer = build_info();
     else return error(Code::invalid_argument, "cannot answer '%s': devices, fabric, explain, divide, "
-                      "schedule, algorithm, bind, learn, cut, reduction, aggregator, authentication, "
-                      "job_key, config or build", topic.c_str());
+                      "schedule, algorithm, bind, learn, cut, reduction, host, aggregator, "
+                      "authentication, job_key, config or build", topic.c_str());
     if (!answer) return answer.status();
     content = std::move(*answer);
     return Status::ok();

@@ -31,11 +31,6 @@ void write_time(JsonWriter& json, std::string_view name, Nanoseconds at, int64_t
   }
 }
 
-bool is_rooted(Collective collective) {
-  return collective == Collective::broadcast || collective == Collective::reduce ||
-         collective == Collective::gather || collective == Collective::scatter;
-}
-
 bool reduces(Collective collective) {
   return collective == Collective::all_reduce || collective == Collective::reduce ||
          collective == Collective::reduce_scatter;

@@ -18,10 +18,8 @@ struct FileAlgorithm {
   // Whether it is an algorithm of such an operation. One with a root is for this root only.
   bool does(Collective collective, int world_size, int root) const {
     const Schedule& first = ranks.front();
-    const bool has_root = collective == Collective::broadcast || collective == Collective::reduce ||
-                          collective == Collective::gather || collective == Collective::scatter;
     return collective == first.collective && world_size == first.world_size &&
-           (!has_root || root == first.root);
+           (!is_rooted(collective) || root == first.root);
   }
 };
 

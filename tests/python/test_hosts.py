@@ -1,6 +1,7 @@
-"""Hosts with several ranks: explain's layouts, the lab's environment of each rank, the bench's limit."""
+"""Hosts with several ranks: explain's layouts, what info finds, a lab's ranks, the bench's limit."""
 
 import json
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,10 @@ import pytest
 from nezha import InvalidArgument, _native
 from nezha._bench.rows import _limit
 from nezha._bench.spec import RailSample, Sample
+from nezha._cli import app
 from nezha._cli.explain import hosts_of
+from nezha._host.memory_trial import try_memory
+from nezha._host.topology import topology
 from nezha.lab import _process, _state
 
 RANKS = """
@@ -40,6 +44,8 @@ def test_explain_names_what_goes_on_inside_hosts():
     assert answer["algorithm"] == "hierarchical" and "4 hosts of up to 4 ranks" in answer["text"]
     costs = {each["algorithm"]: each["bytes_factor"] for each in answer["candidates"]}
     assert costs["ring"] == pytest.approx(1.875) and costs["hierarchical"] == pytest.approx(1.5)
+    assert answer["hosts"] == [{"leader": 4 * host, "ranks": list(range(4 * host, 4 * host + 4))}
+                               for host in range(4)]
     request["host_of"].pop()
     with pytest.raises(InvalidArgument, match="host_of"):
         _native.query("explain", json.dumps(request))
@@ -72,3 +78,82 @@ def test_ranks_of_hosts_find_each_other_under_a_launcher(tmp_path):
                           text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("[0, 0, 0, 1, 1, 1]") == 6
+
+
+def test_the_root_leads_its_host():
+    request = {"collective": "broadcast", "bytes": 64, "world_size": 6, "root": 4,
+               "host_of": hosts_of("3", 6)}
+    answer = json.loads(_native.query("explain", json.dumps(request)))
+    assert answer["algorithm"] == "leaders" and [host["leader"] for host in answer["hosts"]] == [0, 4]
+    with pytest.raises(InvalidArgument, match="root 6 is outside the world of 6 ranks"):
+        _native.query("explain", json.dumps({**request, "root": 6}))
+    request["collective"] = "all_reduce"  # has no root
+    answer = json.loads(_native.query("explain", json.dumps(request)))
+    assert [host["leader"] for host in answer["hosts"]] == [0, 3]
+
+
+def test_explain_shows_hosts_and_leaders(capsys):
+    with pytest.raises(SystemExit):
+        app(["explain", "all_reduce", "--bytes", "64", "--ranks-per-host", "1,2,4"])
+    shown = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["0", "0", "0"] in shown and ["1", "1,", "2", "1"] in shown and ["2", "3-6", "3"] in shown
+    assert "The leader of each host sends for it.".split() in shown
+
+
+def test_this_host_as_the_kernel_describes_it(tmp_path):
+    for cpu in range(4):
+        for index, (level, kind, size, shared) in enumerate([
+                ("1", "Data", "32K", str(cpu)), ("1", "Instruction", "32K", str(cpu)),
+                ("3", "Unified", "8192K", "0-1" if cpu < 2 else "2,3")]):
+            cache = tmp_path / f"cpu/cpu{cpu}/cache/index{index}"
+            cache.mkdir(parents=True)
+            for name, text in (("level", level), ("type", kind), ("size", size),
+                               ("shared_cpu_list", shared)):
+                (cache / name).write_text(text + "\n")
+    for node, cpus in (("node1", "2-3"), ("node0", "0-1"), ("node2", "")):  # the last has memory only
+        (tmp_path / "node" / node).mkdir(parents=True)
+        (tmp_path / "node" / node / "cpulist").write_text(cpus + "\n")
+    found = topology(tmp_path)
+    assert found["caches"] == [{"level": 1, "size": "32K", "count": 4, "shared_by": 1},
+                               {"level": 3, "size": "8192K", "count": 2, "shared_by": 2}]
+    assert found["numa_nodes"] == [{"node": 0, "processors": "0-1"}, {"node": 1, "processors": "2-3"}]
+    assert found["boot_id"] and found["boot_id"] in found["identity"] and found["origin"] == ""
+
+
+def test_host_id_is_what_counts(monkeypatch):
+    monkeypatch.setenv("NEZHA_HOST_ID", "rack7")
+    found = topology()
+    assert found["identity"] == "rack7" and found["origin"] == "environment NEZHA_HOST_ID"
+
+
+def test_shared_memory_is_tried(monkeypatch):
+    monkeypatch.setenv("NEZHA_HOST_ID", "rack7")  # of the user's jobs; the trial's ranks do not see it
+    trial = try_memory(3, 1 << 16)
+    assert trial.works and trial.copy_rate > 0
+
+
+def test_shared_memory_that_does_not_work_says_why(monkeypatch):
+    """A process that may have no file of such a size cannot make the memory."""
+    popen = subprocess.Popen
+
+    def limited(*arguments, **options):
+        return popen(*arguments, **options, preexec_fn=lambda: resource.setrlimit(
+            resource.RLIMIT_FSIZE, (4096, 4096)))
+
+    monkeypatch.setattr(subprocess, "Popen", limited)
+    trial = try_memory()
+    assert not trial.works and "the limit of file sizes (ulimit -f)" in trial.reason, trial
+
+
+def test_info_inside_a_job_prints_its_hosts():
+    job = f"NEZHA_HOST_ID=host$((RANK / 3)) exec {Path(sys.executable).with_name('nezha')} info --json"
+    command = Path(sys.executable).with_name("nezha")
+    done = subprocess.run([command, "run", "-n", "5", "sh", "-c", job], capture_output=True, text=True,
+                          timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    text = "\n".join(line.partition("] ")[2] for line in done.stdout.splitlines())
+    answer = json.loads(text)
+    hosts = answer["job"]["hosts"]
+    assert [(host["ranks"], host["leader"]) for host in hosts] == [([0, 1, 2], 0), ([3, 4], 3)]
+    assert all(host["inside"] for host in hosts)
+    assert answer["host"]["origin"] == "environment NEZHA_HOST_ID"

@@ -6,6 +6,7 @@ import pytest
 
 from nezha import _native
 from nezha._cli import app
+from nezha._host.memory_trial import Trial
 
 REASON = "sockets cannot be bound to device eth1 (Operation not permitted) and have their address only"
 
@@ -28,8 +29,9 @@ def info(monkeypatch, capsys):
     def run(devices, adapters):
         fabric = {"library": "1.17", "missing": "", "rails_max": 16, "devices": adapters}
         answers = {"devices": devices, "fabric": fabric, "build": {"version": "0"},
-                   "aggregator": {"configured": ""},
+                   "aggregator": {"configured": ""}, "host": {"identity": "a", "origin": ""},
                    "authentication": {"secret": "", "origin": "", "required": False, "reason": ""}}
+        monkeypatch.setattr("nezha._cli.info.try_memory", lambda: Trial(""))
         monkeypatch.setattr(_native, "query", lambda what, _: json.dumps(answers[what]))
         with pytest.raises(SystemExit):
             app(["info"])

@@ -89,10 +89,32 @@ def hosts_of(text: str, world_size: int) -> List[int]:
     return [rank // int(text) for rank in range(world_size)]
 
 
+def ranks_text(ranks: List[int]) -> str:
+    """"0-3" for ranks that follow each other, and else all of them."""
+    if len(ranks) > 2 and ranks == list(range(ranks[0], ranks[-1] + 1)):
+        return f"{ranks[0]}-{ranks[-1]}"
+    return ", ".join(map(str, ranks))
+
+
+def _who_sends(algorithm: str) -> str:
+    """Which ranks of a host talk to other hosts."""
+    if algorithm == "leaders":
+        return "The leader of each host sends for it."
+    if algorithm == "hierarchical":
+        return ("All ranks of a host send to other hosts, each its part; leaders are for the algorithm "
+                "leaders.")
+    return f"{algorithm} knows nothing of hosts; leaders are for the algorithm leaders."
+
+
 def _show(answer: Dict[str, Any]) -> None:
     if "algorithm_text" in answer:
         typer.echo(answer["algorithm_text"], nl=False)
         return
     typer.echo(answer["text"])
+    if "hosts" in answer:
+        _console.section("hosts", [
+            {"host": number, "ranks": ranks_text(host["ranks"]), "leader": host["leader"]}
+            for number, host in enumerate(answer["hosts"])])
+        _console.sentences([_who_sends(answer["algorithm"])])
     if "schedule_text" in answer:
         typer.echo(answer["schedule_text"])

@@ -8,11 +8,16 @@ from typing import Any, Dict, List, Optional
 import typer
 
 from .. import _console
+from .._host import job as jobs
+from .._host.memory_trial import try_memory
+from .._host.topology import topology
 from . import aggregation
 from .conventions import FOUND, WRONG_LINE, App, json_option
+from .explain import ranks_text
+from .launched import launched
 from .reach import reach
 
-_HELP = """Which rails this host has, usable or why not.
+_HELP = """This host, and which rails it has, usable or why not; inside a job, its hosts.
 
 \b
 Examples:
@@ -21,6 +26,10 @@ Examples:
   nezha info --config                 every option: default, environment name, meaning
   nezha info --peer node7             can each rail reach node7, and how quickly
   nezha info --peer node7 --port 29500
+  nezha run -n 4 nezha info           the hosts of a job, which ranks they have, what is between those
+
+Whether processes can share memory is tried with two of them, without the options of jobs that start
+here. As a rank of a job it joins the job, and rank 0 prints.
 
 --peer opens one TCP connection from each rail's own address to HOST. "open" and "refused" both
 mean that packets travel both ways on that rail (refused: nobody listens on that port); the time is
@@ -32,8 +41,9 @@ RDMA rails are asked for: NEZHA_RAILS=ofi:mlx5_0 takes that adapter, ofi: all ad
 everything this host has, each device once.
 """
 
-_TITLES = {"devices": "Devices of this host", "fabric": "RDMA rails through libfabric",
-           "peer": "The way to the peer", "config": "Options", "build": "Build"}
+_TITLES = {"host": "This host", "job": "Hosts of this job", "devices": "Devices of this host",
+           "fabric": "RDMA rails through libfabric", "peer": "The way to the peer",
+           "config": "Options", "build": "Build"}
 
 app = App()
 
@@ -50,11 +60,22 @@ def info(rail_filter: str = typer.Option("", "--filter", help="As in NEZHA_RAILS
     from .. import _native, errors
 
     with _console.one_line("info", errors.Error, code=WRONG_LINE):
+        answer: Dict[str, Any] = {}
         if config:
-            answer: Dict[str, Any] = {"config": json.loads(_native.query("config", "{}"))}
+            answer = {"config": json.loads(_native.query("config", "{}"))}
         else:
+            world = launched()
+            if peer is None and world is not None and world.world_size > 1:
+                job = _job()
+                if job is None:
+                    return
+                answer["job"] = job
+            host = topology()
+            trial = try_memory()
+            host["shared_memory"] = {"works": trial.works, "reason": trial.reason}
+            answer["host"] = host
             request = json.dumps({"filter": rail_filter} if rail_filter else {})
-            answer = {"devices": json.loads(_native.query("devices", request)),
+            answer |= {"devices": json.loads(_native.query("devices", request)),
                       "fabric": json.loads(_native.query("fabric", "{}")),
                       "aggregation": aggregation.describe(),
                       "authentication": json.loads(_native.query("authentication", "{}"))}
@@ -68,9 +89,46 @@ def info(rail_filter: str = typer.Option("", "--filter", help="As in NEZHA_RAILS
         raise typer.Exit(FOUND)
 
 
+def _job() -> Optional[Dict[str, Any]]:
+    """The hosts of the job that this process is a rank of; None on all ranks but 0. Collective."""
+    import nezha
+
+    with nezha.init() as comm:
+        found = jobs.hosts_of(comm)
+        return found if comm.rank == 0 else None
+
+
+def _show_host(host: Dict[str, Any]) -> None:
+    """The host, without what is empty."""
+    memory = host["shared_memory"]
+    allowed = host["processors_allowed"]
+    of_all = "" if allowed == host["processors"] else f", of which this process may use {allowed}"
+    values = {
+        "name": host["name"], "boot id": host["boot_id"],
+        "host id": f"{host['identity']} ({host['origin']})" if host["origin"] else "",
+        "processors": f"{host['processors']}{of_all}",
+        "NUMA nodes": "; ".join(f"{node['node']}: {node['processors']}" for node in host["numa_nodes"]),
+        "caches": ", ".join(f"L{cache['level']} {cache['count']} x {cache['size']}"
+                            for cache in host["caches"]),
+        "shared memory": "works between two processes (tried)" if memory["works"] else
+                         f"does not work: {memory['reason']}"}
+    _console.fields(_TITLES["host"], {name: value for name, value in values.items() if value})
+    _console.sentences([""])
+
+
+def _show_job(job: Dict[str, Any]) -> None:
+    _console.section(_TITLES["job"], [{**host, "ranks": ranks_text(host["ranks"])}
+                                      for host in job["hosts"]])
+    _console.sentences([*jobs.sentences(job), ""])
+
+
 def _show(answer: Dict[str, Any]) -> None:
     for name, value in answer.items():
-        if name == "devices":
+        if name == "host":
+            _show_host(value)
+        elif name == "job":
+            _show_job(value)
+        elif name == "devices":
             _console.section(_TITLES[name], [_row(device) for device in value], keys=2)
             _console.sentences(sentence + "\n" for sentence in _unbound(value))
         elif name == "fabric":

@@ -13,7 +13,7 @@ from nezha._planning.job_spec import read_job
 from nezha._command_errors import PlanError
 from nezha._planning.library import divide
 from nezha._planning.measured import read_measured
-from nezha._planning.offload import offload
+from nezha._planning.offload import Adapters, adapters_here, offload, over_adapters
 from nezha._planning.rule_of_thumb import rule_of_thumb, transfer_seconds
 from nezha._planning.static_rails import fewest_rails
 from nezha._planning.published import accelerator, practical
@@ -164,14 +164,38 @@ def test_rails_for_fixed_directions(hosts, rails):
 
 
 def test_adapters_carry_a_part_of_what_a_node_gathers():
-    found = offload(4, 2, 10e9, 12.5e9, 1 << 20)
+    found = offload(4, Adapters(2, 12.5e9), 10e9, 1 << 20)  # V22
     assert found["over_adapters"] == pytest.approx(1.15, abs=0.005)
     assert found["seconds"] == pytest.approx((3 - found["over_adapters"]) * (1 << 20) / 10e9)
     assert found["whole_messages"] == 1
     assert found["seconds"] < found["whole_seconds"] < found["copied_seconds"]
-    assert offload(2, 1, 1e9, 1e15, 8)["over_adapters"] == pytest.approx(1, rel=1e-5)
+    assert over_adapters(2, Adapters(1, 1e15), 1e9) == pytest.approx(1, rel=1e-5)
     with pytest.raises(PlanError, match="processes 1: it must be a whole number from 2"):
-        offload(1, 1, 1e9, 1e9, 8)
+        offload(1, Adapters(1, 1e9), 1e9, 8)
+    with pytest.raises(PlanError, match="adapters 0: it must be a whole number from 1"):
+        offload(2, Adapters(0, 1e9), 1e9, 8)
+
+
+def test_from_which_size_on_adapters_pay():
+    found = offload(4, Adapters(2, 12.5e9, 2e-6), 10e9, 1 << 20)
+    size = found["pays_from"]  # 2 us are 3 M / 10e9 - 4 M / 25e9
+    assert size == pytest.approx(2e-6 / (3 / 10e9 - 4 / 25e9))
+    for row in found["sizes"]:
+        assert (row["whole_messages"] > 0) == (row["size"] > size) == (row["gain"] > 1), row
+    assert offload(4, Adapters(1, 1e9), 10e9, 8)["pays_from"] is None  # too slow for one message
+
+
+def test_no_adapter_carries_nothing_and_says_why():
+    adapter = {"rail": "ofi:mlx5_0", "adapter": True, "speed_gbps": 100.0}
+    software = {"rail": "ofi:eth0", "adapter": False, "speed_gbps": None}
+    here = adapters_here({"devices": [software, adapter, {**adapter, "speed_gbps": 200.0}]}, 1e-6)
+    assert here == Adapters(2, 12.5e9, 1e-6)
+    none = adapters_here({"devices": [software]}, 1e-6)
+    found = offload(4, none, 10e9, 1 << 20)
+    assert found["over_adapters"] == 0 and found["whole_messages"] == 0 and found["pays_from"] is None
+    assert "no RDMA adapter" in found["why_none"] and "loopback" in found["why_none"]
+    with pytest.raises(PlanError, match="the rate of ofi:mlx5_0 is not known"):
+        adapters_here({"devices": [{**adapter, "speed_gbps": None}]}, 1e-6)
 
 
 def test_bits_and_bytes_are_told_apart():

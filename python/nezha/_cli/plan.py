@@ -43,13 +43,6 @@ Examples:
   nezha plan rails --file cluster.yaml   what a given cabling can do
 """
 
-_OFFLOAD_HELP = """How much of an all_gather inside a node its adapters should carry.
-
-\b
-Example:
-  nezha plan offload --processes 4 --adapters 2 --copy 10GB/s --adapter 100Gbit/s
-"""
-
 app = App(no_args_is_help=True, help="What a cluster can do, computed before it is bought or cabled.")
 _JSON = json_option()
 
@@ -193,27 +186,11 @@ def check(
     answer("check", document, json_to, show)
 
 
-@app.command(help=_OFFLOAD_HELP)
-def offload(processes: int = typer.Option(..., "--processes", help="Of the node."),
-            adapters: int = typer.Option(..., "--adapters", help="Of the node."),
-            copy: str = typer.Option(..., "--copy", help="What a process copies while all do: 10GB/s."),
-            adapter: str = typer.Option(..., "--adapter", help="Of one: 100Gbit/s."),
-            size: str = typer.Option("1M", "--size", help="Bytes that every process has."),
-            json_to: Optional[str] = _JSON) -> None:
-    from .._planning import offload as formula
-    from .._planning.units import parse_rate
-    from . import plan_show
+def _add_others() -> None:
+    from . import plan_job, plan_offload
 
-    with one_sentence("offload"):
-        document = formula.offload(processes, adapters, parse_rate("copy", copy),
-                                   parse_rate("adapter", adapter), parse_size(size))
-    answer("offload", document, json_to, plan_show.offload)
-
-
-def _add_job() -> None:
-    from . import plan_job
-
+    app.command(name="offload", help=plan_offload.HELP)(plan_offload.offload)
     app.command(name="job", help=plan_job.HELP)(plan_job.job)
 
 
-_add_job()
+_add_others()

@@ -183,10 +183,25 @@ def checked_number(document: Document) -> None:
 
 
 def offload(document: Dict[str, Any]) -> None:
-    """How many messages, and what that brings."""
+    """How many messages, why none, and from which sizes on that pays."""
     sentences([
-        f"Of the {document['messages']} messages that a process gets, {document['over_adapters']:.2f} "
-        f"over the adapters make both end together: {time_text(document['seconds'])} instead of "
-        f"{time_text(document['copied_seconds'])}.",
+        f"{document['processes']} processes that copy {document['copy_gb_per_s']:.4g} GB/s each "
+        f"({document['copy_known_as']}), {document['adapters']} adapter(s)" +
+        (f" of {rate_text(1e9 * document['adapter_gb_per_s'])}." if document["adapters"] else ".")])
+    if document["why_none"]:
+        sentences([f"d = 0: {document['why_none']}.",
+                   "Of a host with adapters: --adapters N --adapter RATE."])
+        return
+    sentences([
+        f"Of the {document['messages']} messages that a process gets, d = "
+        f"{document['over_adapters']:.2f} over the adapters make both end together: "
+        f"{time_text(document['seconds'])} instead of {time_text(document['copied_seconds'])}.",
         f"In whole messages: {document['whole_messages']}, {time_text(document['whole_seconds'])}."])
+    section("by the bytes of a process", [{
+        "size": format_size(row["size"]), "all copied": time_text(row["copied_seconds"]),
+        "over adapters": row["whole_messages"], "then": time_text(row["whole_seconds"]),
+        "gain x": f"{row['gain']:.2f}"} for row in document["sizes"]])
+    pays = document["pays_from"]
+    sentences([f"It pays from {pays:.0f} bytes on." if pays is not None else
+               "It pays at no size: one message takes the adapters longer than copying all."])
     sentences(f"Assumed: {text}." for text in document["assumptions"])

@@ -10,7 +10,7 @@ alternate, so that data left over from the operation before is seen.
 from __future__ import annotations
 
 import zlib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Callable, Dict, List, Optional
 
 import numpy
@@ -127,3 +127,8 @@ def mixed(largest: int) -> List[Case]:
         Case("all_to_all", largest // 4, "int32"),
         Case("broadcast", largest // 2, "int32"),
     ]
+
+
+def chosen(largest: int, algorithm: Optional[str] = None) -> List[Case]:
+    """The same without all_to_all, all by one algorithm, or by what the library chooses."""
+    return [replace(case, algorithm=algorithm) for case in mixed(largest) if case.kind != "all_to_all"]

@@ -1,4 +1,4 @@
-"""A persistent job in a lab, one rank a node, and its nemesis: what every campaign works with."""
+"""A persistent job that fills a lab: what every campaign works with."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Set
 
 from nezha.lab import Lab
 
@@ -54,9 +54,9 @@ class Job:
         given = json.dumps([case.to_json() for case in cases])
         command = [python, "-m", "campaigns.worker", json.dumps(settings), given]
         self.ranks: Dict[int, LineProcess] = {
-            node: start_node(lab, node, f"rank {node}", command,
-                             {**child_env(lab.rank_env(node)), **(env or {})})
-            for node in range(len(lab))}
+            rank: start_node(lab, lab.node_of(rank), f"rank {rank}", command,
+                             {**child_env(lab.rank_env(rank)), **(env or {})})
+            for rank in range(lab.ranks)}
         try:
             for rank, answer in self.collect(within=_START_S).items():
                 if "error" in answer:
@@ -82,10 +82,12 @@ class Job:
         self.send(command)
         return self.collect(within=within)
 
-    def start_ops(self, cases: Sequence[int], lead: float = _LEAD_S, together: bool = False) -> float:
-        """Begins operations on all ranks, one after another or `together`; returns when they begin."""
+    def start_ops(self, cases: Sequence[int], lead: float = _LEAD_S, together: bool = False,
+                  dies: Optional[Mapping[str, Any]] = None) -> float:
+        """Begins operations on all ranks, one after another or `together`; returns when they begin. dies:
+        which rank ends itself in them, see the worker."""
         at = time.monotonic() + lead
-        self.send({"do": "ops", "cases": list(cases), "at": at, "together": together})
+        self.send({"do": "ops", "cases": list(cases), "at": at, "together": together, "dies": dies})
         return at
 
     def finish_ops(self, cases: Sequence[int], within: float = 60.0) -> List[Operation]:
@@ -129,6 +131,11 @@ class Job:
         """By rank; see the worker."""
         return self.tell({"do": "state"})
 
+    def algorithms(self, failed: bool = False) -> Set[str]:
+        """By which the latest operations of all ranks ran, or those that failed."""
+        found = self.state().values()
+        return {name for each in found for name in each["failed" if failed else "algorithms"]}
+
     def signal(self, rank: int, number: int) -> float:
         """Sends a signal to a rank; when."""
         self.ranks[rank].process.send_signal(number)
@@ -138,6 +145,14 @@ class Job:
         """SIGKILL; when. The rank is no part of the job any more."""
         at = self.signal(rank, signal.SIGKILL)
         self.ranks.pop(rank).end()
+        return at
+
+    def died(self, rank: int) -> float:
+        """When a rank ended itself, as start_ops() had told it. It is no part of the job any more."""
+        at: float = self.ranks[rank].receive()["dies"]
+        status = self.ranks.pop(rank).end()
+        if status != -signal.SIGALRM:
+            raise Broken(f"the fault did not happen: rank {rank} ended with status {status}")
         return at
 
     def close(self) -> None:

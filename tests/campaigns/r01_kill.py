@@ -8,13 +8,12 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 from nezha.lab import Lab
 
 from campaigns.campaign import Campaign, Record
-from campaigns.cases import mixed
+from campaigns.cases import Case, mixed
 from campaigns.job import Job
 from campaigns.measure import Figure, percentile, spread, stall_of
 from campaigns.nemesis import Nemesis
-from campaigns.rails import FABRIC, RAILS, Series, lost_share
+from campaigns.rails import FABRIC, RAILS, Series, between_nodes, lost_share
 
-NODES = 3
 _OPS = 4  # of a batch; the fault comes in one of the first three
 
 
@@ -25,23 +24,29 @@ class Kill(Campaign):
     title = "connections killed"
     wanted = (20, 2000, 10000)
     budget_s = 540.0
+    nodes, ranks_per_node = 3, 1
+    cases: Sequence[Case] = mixed(1 << 18)
     settings: Dict[str, Any] = {}  # configuration of the job
     rails: Sequence[str] = ["1gbit"] * RAILS
     struck: Sequence[int] = range(RAILS)  # rails that faults may strike
 
     def run(self, record: Record) -> None:
-        with Lab(NODES, list(self.rails)) as lab, Nemesis(lab) as nemesis, \
-                Series(lab, mixed(1 << 18), record, **self.settings) as series:
+        with Lab(self.nodes, list(self.rails), ranks_per_node=self.ranks_per_node) as lab, \
+                Nemesis(lab) as nemesis, Series(lab, self.cases, record, **self.settings) as series:
             for _number, rng in record.faults():
                 job, up = series.ready()
-                targets = [target for target in up if target[1] in self.struck]
+                targets = [link for link in between_nodes(lab, up) if link[1] in self.struck]
                 self._one(record, job, nemesis, rng, targets)
+                self.confirm(job)
+
+    def confirm(self, job: Job) -> None:
+        """Raises Broken where the fault met other operations than those of this campaign."""
 
     def _one(self, record: Record, job: Job, nemesis: Nemesis, rng: random.Random,
              targets: List[Tuple[int, int, int]]) -> None:
         node, rail, peer = rng.choice(targets)
         whole = rng.random() < 0.3 and all((node, rail, p) in targets
-                                           for p in range(NODES) if p != node)
+                                           for p in range(self.nodes) if p != node)
         cases = [rng.randrange(len(job.cases)) for _ in range(_OPS)]
         usual = sum(job.baseline.median(case) for case in cases[:3])
         when: Dict[str, Any]

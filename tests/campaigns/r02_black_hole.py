@@ -9,14 +9,13 @@ from typing import Any, Dict, List, Sequence
 from nezha.lab import Lab
 
 from campaigns.campaign import Campaign, Record
-from campaigns.cases import mixed
+from campaigns.cases import Case, mixed
 from campaigns.job import Job
 from campaigns.lines import Broken
 from campaigns.measure import Figure, Operation, spread, stall_of
 from campaigns.nemesis import Nemesis
 from campaigns.rails import FABRIC, RAILS, RETURN_OF_SILENT_S, Series, lost_share
 
-NODES = 3
 DIRECTIONS = ("both", "out", "in")
 _BATCH_S = 0.2  # of operations, fault-free: making the hole takes some 50 ms
 _HOLE_S = 0.3  # at least, so that what watches idle rails meets it, too
@@ -31,18 +30,24 @@ class BlackHole(Campaign):
     budget_s = 350.0
     rails: Sequence[str] = ["1gbit"] * RAILS
     struck: Sequence[int] = range(RAILS)  # rails that faults may strike
+    nodes, ranks_per_node = 3, 1
+    cases: Sequence[Case] = mixed(1 << 18)
     settings: Dict[str, Any] = {}  # of the series
 
     def run(self, record: Record) -> None:
-        with Lab(NODES, list(self.rails)) as lab, Nemesis(lab) as nemesis, \
-                Series(lab, mixed(1 << 18), record, **self.settings) as series:
+        with Lab(self.nodes, list(self.rails), ranks_per_node=self.ranks_per_node) as lab, \
+                Nemesis(lab) as nemesis, Series(lab, self.cases, record, **self.settings) as series:
             for number, rng in record.faults():
                 job, _ = series.ready()
                 self._one(record, job, nemesis, rng, DIRECTIONS[number % len(DIRECTIONS)])
+                self.confirm(job)
+
+    def confirm(self, job: Job) -> None:
+        """Raises Broken where the fault met other operations than those of this campaign."""
 
     def _one(self, record: Record, job: Job, nemesis: Nemesis, rng: random.Random,
              direction: str) -> None:
-        node, rail = rng.randrange(NODES), rng.choice(self.struck)
+        node, rail = rng.randrange(self.nodes), rng.choice(self.struck)
         cases = batch(job, rng)
         begin = job.start_ops(cases)
         time.sleep(max(0.0, begin - time.monotonic()) + rng.uniform(0, _BATCH_S / 4))

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import random
 import time
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from nezha.lab import Lab
 
 from campaigns.campaign import Campaign, Record
-from campaigns.cases import mixed
+from campaigns.cases import Case, mixed
 from campaigns.job import Job
 from campaigns.lines import Broken
 from campaigns.measure import Figure, spread
 
-NODES = 4
-_BATCH = 60  # operations; the kill comes early in them
 _RAIL_RATE = "1gbit"
 
 
@@ -26,16 +24,25 @@ class SigKill(Campaign):
     title = "ranks killed"
     wanted = (3, 100, 1000)
     budget_s = 350.0
+    nodes, ranks_per_node = 4, 1
+    least = 2  # a job with fewer ranks is replaced
+    batch = 60  # operations; the kill comes early in them
+    idle = 0.2  # share of the kills between operations
+    cases: Sequence[Case] = mixed(1 << 16)
+    settings: Dict[str, Any] = {}  # configuration of the job
+
+    def confirm(self, job: Job) -> None:
+        """Raises Broken where the kill met other operations than those of this campaign."""
 
     def run(self, record: Record) -> None:
-        with Lab(NODES, [_RAIL_RATE] * 2) as lab:
+        with Lab(self.nodes, [_RAIL_RATE] * 2, ranks_per_node=self.ranks_per_node) as lab:
             job: Optional[Job] = None
             try:
                 for _number, rng in record.faults():
-                    if job is None or len(job.ranks) < 2:
+                    if job is None or len(job.ranks) < self.least:
                         if job is not None:
                             job.close()
-                        job = Job(lab, mixed(1 << 16))
+                        job = Job(lab, self.cases, **self.settings)
                         job.calibrate(2)
                     self._one(record, job, rng)
             except BaseException:
@@ -49,18 +56,16 @@ class SigKill(Campaign):
         members = sorted(job.ranks)  # the survivors keep their order
         victim = rng.choice(members)
         name = f"rank {members.index(victim)}"
-        cases = [rng.randrange(len(job.cases)) for _ in range(_BATCH)]
-        idle = rng.random() < 0.2
+        cases = [rng.randrange(len(job.cases)) for _ in range(self.batch)]
+        idle = rng.random() < self.idle
         if idle:
             killed = job.kill_rank(victim)
             time.sleep(rng.uniform(0, 0.2))
             begin = job.start_ops(cases)
         else:
-            begin = job.start_ops(cases)
-            usual = sum(job.baseline.median(case) for case in cases)
-            time.sleep(max(0.0, begin - time.monotonic()) + rng.uniform(0, 0.3) * usual)
-            killed = job.kill_rank(victim)
+            begin, killed = self.strike(job, victim, cases, rng)
         errors = survivors_errors(job.collect(), name)
+        self.confirm(job)
         asked = time.monotonic()
         answers = job.tell({"do": "shrink", "case": 0})
         for rank, answer in answers.items():
@@ -75,6 +80,14 @@ class SigKill(Campaign):
                    told=max(error["at"] for error in errors) - max(killed, begin if idle else 0.0),
                    shrunk=max(a["shrunk"] for a in answers.values()) - asked,
                    working=max(a["end"] for a in answers.values()) - asked)
+
+    def strike(self, job: Job, victim: int, cases: List[int],
+               rng: random.Random) -> Tuple[float, float]:
+        """Kills a rank in the middle of operations: when those began, and when it died."""
+        begin = job.start_ops(cases)
+        usual = sum(job.baseline.median(case) for case in cases)
+        time.sleep(max(0.0, begin - time.monotonic()) + rng.uniform(0, 0.3) * usual)
+        return begin, job.kill_rank(victim)
 
     def figures(self, record: Record) -> List[Figure]:
         told = record.of("told")

@@ -5,20 +5,19 @@ from __future__ import annotations
 import random
 import signal
 import time
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Sequence
 
 from nezha.lab import Lab
 
 from campaigns.campaign import Campaign, Record
-from campaigns.cases import mixed
+from campaigns.cases import Case, mixed
 from campaigns.job import Job, job_in
 from campaigns.lines import Broken
 from campaigns.measure import Figure, spread
 from campaigns.rails import links
 
-NODES = 3
 _SHORT_PAUSES = (0.1, 0.4, 1.2)
-_LEAST_S, _MOST_S = 0.1, 30.0
+_LEAST_S = 0.1
 
 
 class SigStop(Campaign):
@@ -28,20 +27,28 @@ class SigStop(Campaign):
     title = "ranks stopped"
     wanted = (len(_SHORT_PAUSES), 50, 500)
     budget_s = 350.0
+    most_s = 30.0
+    batch = 12  # operations; the pause begins in the first half of them
+    nodes, ranks_per_node = 3, 1
+    cases: Sequence[Case] = mixed(1 << 18)
+    settings: Dict[str, Any] = {}  # configuration of the job
+
+    def confirm(self, job: Job) -> None:
+        """Raises Broken where the pause met other operations than those of this campaign."""
 
     def run(self, record: Record) -> None:
-        with Lab(NODES, ["1gbit", "1gbit"]) as lab, \
-                job_in(lab, mixed(1 << 18), record, timeout_s=120) as job:
+        with Lab(self.nodes, ["1gbit", "1gbit"], ranks_per_node=self.ranks_per_node) as lab, \
+                job_in(lab, self.cases, record, timeout_s=120, **self.settings) as job:
             for number, rng in record.faults():
-                pause = _LEAST_S * (_MOST_S / _LEAST_S) ** rng.random()
+                pause = _LEAST_S * (self.most_s / _LEAST_S) ** rng.random()
                 if record.form == "short":
                     pause = _SHORT_PAUSES[number]
                 self._one(record, job, rng, pause)
 
     def _one(self, record: Record, job: Job, rng: random.Random, pause: float) -> None:
-        cases = [rng.randrange(len(job.cases)) for _ in range(12)]
+        cases = [rng.randrange(len(job.cases)) for _ in range(self.batch)]
         before = job.state()
-        victim = rng.randrange(NODES)
+        victim = rng.randrange(len(job.ranks))
         begin = job.start_ops(cases)
         usual = sum(job.baseline.median(case) for case in cases)
         time.sleep(max(0.0, begin - time.monotonic()) + rng.uniform(0, 0.5) * usual)
@@ -54,6 +61,7 @@ class SigStop(Campaign):
         operations = job.finish_ops(cases, within=pause + 60)
         if not stopped:
             raise Broken(f"the fault did not happen: rank {victim} was not stopped")
+        self.confirm(job)
         after = job.state()
         blamed = sorted(paths(before) ^ paths(after))
         if blamed or len(links(after)) != len(links(before)):

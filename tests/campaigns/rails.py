@@ -28,10 +28,16 @@ _COUNTERS = ("endpoints_lost", "links_joined", "links_suspected", "links_recover
 
 
 def links(state: Dict[int, Dict[str, Any]]) -> List[Tuple[int, int, int]]:
-    """(node, rail, peer) of every connection that carries data, seen from both of its ends."""
+    """(rank, rail, peer) of every connection that carries data, seen from both of its ends."""
     return [(rank, number, peer["rank"])
             for rank, known in state.items() for number, rail in enumerate(known["rails"])
             for peer in rail["peers"] if peer["up"] and not peer["suspect"]]
+
+
+def between_nodes(lab: Lab, up: Sequence[Tuple[int, int, int]]) -> List[Tuple[int, int, int]]:
+    """(node, rail, peer's node) of all links that leave a node, each once."""
+    found = {(lab.node_of(rank), rail, lab.node_of(peer)) for rank, rail, peer in up}
+    return sorted(link for link in found if link[0] != link[2])
 
 
 def lost_share(job: Job) -> float:
@@ -51,7 +57,7 @@ class Series:
         self._settings = {"flight_dump": str(record.dumps.absolute()), **settings}
         self._job: Optional[Job] = None
         self._at_first: Dict[int, Dict[str, Any]] = {}
-        self._all = len(lab) * (len(lab) - 1) * len(lab.rates())
+        self._all = lab.ranks * (lab.ranks - 1) * len(lab.rates())
         record.notes.setdefault("jobs", 0)
 
     def __enter__(self) -> "Series":
@@ -70,7 +76,7 @@ class Series:
             self._renew()
             up = self._wait()
             if len(up) < self._all:
-                raise Broken(f"a new job has {len(up)} of {self._all} links: (node, rail, peer) {up}")
+                raise Broken(f"a new job has {len(up)} of {self._all} links: (rank, rail, peer) {up}")
         assert self._job is not None
         return self._job, up
 

@@ -4,8 +4,11 @@ Arguments: the configuration, and the list of cases, as JSON. The first answer i
 Commands (times are CLOCK_MONOTONIC):
   {"do": "ops", "cases": [index, ...], "at": T}   runs them in order from T on; answers {"ops":
       [[start, end, right], ...]} and, when one failed, {"error": {...}} after those before it
-      With "together": true all are called before one is waited for
-  {"do": "state"}                                  rails, counters, descriptors, threads, memory
+      With "together": true all are called before one is waited for. "dies": {"rank", "operation",
+      "after"}: that rank says {"dies": T} when it calls the operation of that number, and is ended by the
+      kernel at T, so many seconds later, wherever it is then
+  {"do": "state"}                                  rails, counters, descriptors, threads, memory, and the
+      algorithms of the latest collectives and of those that failed
   {"do": "hashes"}                                 of every case's reference
   {"do": "shrink", "case": index}                  goes on with the survivors: {"rank", "world",
       "shrunk", "end", "right"}
@@ -76,18 +79,28 @@ class Rank:
         done: List[Any] = []
         try:
             cases = command["cases"]
-            for group in [cases] if command.get("together") else [[index] for index in cases]:
+            groups = [cases] if command.get("together") else [[index] for index in cases]
+            for number, group in enumerate(groups):
+                self._maybe_die(command.get("dies") or {}, number)
                 for operation in self._together(group):
                     done.append(operation)
         except nezha.Error as error:
             return {"ops": done, "error": told(error)}
         return {"ops": done}
 
+    def _maybe_die(self, how: Dict[str, Any], number: int) -> None:
+        if (how.get("rank"), how.get("operation")) == (self._comm.rank, number):
+            say({"dies": time.monotonic() + how["after"]})
+            signal.setitimer(signal.ITIMER_REAL, how["after"])  # nobody catches SIGALRM
+
     def state(self, _command: Dict[str, Any]) -> Dict[str, Any]:
         """What the library knows, and what this process holds."""
         with open("/proc/self/status", encoding="ascii") as file:
             status = dict(line.split(":", 1) for line in file)
+        collectives = [each for each in self._comm.flight()["operations"] if "algorithm" in each]
         return {"rails": self._comm.rails(), "stats": self._comm.stats(),
+                "algorithms": sorted({each["algorithm"] for each in collectives}),
+                "failed": [each["algorithm"] for each in collectives if each["state"] == "failed"],
                 "descriptors": held(),
                 "threads": int(status["Threads"]), "rss_kib": int(status["VmRSS"].split()[0])}
 

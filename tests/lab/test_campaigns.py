@@ -24,6 +24,7 @@ from campaigns.cases import Case, Prepared, pattern
 from campaigns.catalog import CAMPAIGNS
 from campaigns.lines import Broken
 from campaigns.measure import Baseline, Figure, Operation, percentile, stall_of
+from campaigns.r23_hosts import only
 from campaigns.rails import check_leaks
 
 _LASTING = {"R4-LARGE": pytest.mark.long}  # a minute, beside R4's own few seconds
@@ -152,3 +153,22 @@ def test_the_long_form_goes_on_where_it_was(tmp_path: Path) -> None:
     run_one(_Fake(), "soak", 7, tmp_path / "whole")
     assert len(lines) == 4
     assert lines == (tmp_path / "whole" / "soak" / "F-7.samples").read_text().splitlines()
+
+
+class _Ran:
+    """A job whose operations ran so."""
+
+    def __init__(self, *names: str) -> None:
+        self._names = set(names)
+
+    def algorithms(self, failed: bool = False) -> "set[str]":
+        return set() if failed else self._names
+
+
+def test_a_fault_that_met_other_operations_is_no_fault() -> None:
+    only(_Ran("memory"), "memory")
+    for met in (_Ran("memory", "ring"), _Ran("ring"), _Ran()):
+        with pytest.raises(Broken, match="and not by memory alone"):
+            only(met, "memory")
+    with pytest.raises(Broken, match=r"operations ran by \[\]"):
+        only(_Ran("memory"), "memory", failed=True)

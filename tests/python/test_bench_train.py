@@ -97,7 +97,8 @@ def test_what_is_no_schedule_is_refused(tmp_path, text):
 
 @pytest.mark.parametrize("changes, words", [
     ({"model": "lenet"}, "resnet152"), ({"compute_scale": -1.0, "replay": True}, "factor"),
-    ({"compute_scale": 2.0}, "--replay"), ({"bucket_mb": 0.0}, "more than 0")])
+    ({"compute_scale": 2.0}, "--replay"), ({"bucket_mb": 0.0}, "more than 0"),
+    ({"flat": True}, "--ranks-per-node")])
 def test_requests_that_cannot_be_run(changes, words):
     with pytest.raises(BenchError, match=words):
         Request(**{"model": "alexnet", **changes}).check()
@@ -111,13 +112,14 @@ def test_without_torch_one_sentence_says_so(monkeypatch):
 
 def document(mode: str) -> dict:
     """As session.run() returns it."""
-    entries = [{"name": name, "backend": name, **summary([Step(2.0, 1.0, 0.5, 0, {"a": 1})], 64)}
+    found = summary([Step(2.0, 1.0, 0.5, 0, {"a": 1})], 64)
+    entries = [{"name": name, "backend": name, "form": "", **found}
                for name in ("gloo", "nezha")]
     compare(entries)
     lab = {"mode": "root", "shaped": True, "shaping": "bulk", "queue_ms": 10, "burst_bytes": [1],
            "congestion_control": "cubic", "mtu": [1500]}
-    config = {"mode": mode, "model": "vgg11", "batch": 32, "nodes": 2, "threads": 1, "cpus": 2,
-              "compute_scale": 0.5 if mode == "replay" else 1.0, "bucket_mb": 25.0, "lab": lab}
+    config = {"mode": mode, "model": "vgg11", "batch": 32, "nodes": 2, "ranks": 4, "threads": 1,
+              "cpus": 2, "compute_scale": 0.5 if mode == "replay" else 1.0, "bucket_mb": 25.0, "lab": lab}
     return {"config": config, "schedule": schedule().__dict__, "configurations": entries,
             "profile": profile(schedule().buckets, schedule().tensors)}
 
@@ -132,6 +134,16 @@ def test_the_report_says_what_was_run(capsys):
     assert "# REPLAY, not training" in replayed and "slept 0.5 times that" in replayed
     for text in (real, replayed):
         assert "8M..16M" in text and "32.0" in text and "Wrong elements: 0 OK" in text
+
+
+def test_forms_that_were_launched_in_turn_are_compared(capsys):
+    shown = document("replay")
+    by_host, flat = shown["configurations"]
+    by_host |= {"form": "by host", "rails": ["1gbit"], "algorithms": ["hierarchical", "leaders"]}
+    flat |= {"form": "flat", "algorithms": ["ring"], "communication_s": 3.0, "step_s": 4.0}
+    training_report.show(shown)
+    assert ("# 1gbit: by host (hierarchical, leaders) communication takes 1/3.00 of flat (ring), a step "
+            "1/2.00" in capsys.readouterr().out)
 
 
 def test_wrong_results_fail(capsys):

@@ -60,3 +60,11 @@ def test_replay_and_training(environment, tmp_path):
     assert "DDP: the real training" in shown
     entry, = json.loads(result.read_text())["configurations"]
     assert entry["wrong"] == 0 and entry["communication_s"] > 0
+
+    bench(environment, *common, "--replay", "--compute-scale", 0, "--rates", "2gbit", "--no-gloo",
+          "--steps", 1, "--ranks-per-node", 2, "--flat")
+    by_host, flat = json.loads(result.read_text())["configurations"]
+    assert [entry["name"] for entry in (by_host, flat)] == ["nezha, 2gbit, by host", "nezha, 2gbit, flat"]
+    assert "hierarchical" in by_host["algorithms"]
+    assert flat["algorithms"] and not {"hierarchical", "leaders"} & set(flat["algorithms"])
+    assert all(entry["wrong"] == 0 and len(entry["steps"]) == 2 for entry in (by_host, flat))

@@ -30,15 +30,16 @@ def show(document: Dict[str, Any]) -> None:
     gradients = sum(schedule["buckets"])
     wrong = sum(entry["wrong"] for entry in document["configurations"])
     _console.sentences([
-        f"# nezha bench train {config['model']}: {config['nodes']} ranks, {config['batch']} images "
-        f"a step on each, {schedule['parameters']} parameters, {gradients / 1e6:.1f} MB of "
-        f"gradients in {len(schedule['buckets'])} all-reduces",
+        f"# nezha bench train {config['model']}: {config['ranks']} ranks on {config['nodes']} nodes, "
+        f"{config['batch']} images a step on each, {schedule['parameters']} parameters, "
+        f"{gradients / 1e6:.1f} MB of gradients in {len(schedule['buckets'])} all-reduces",
         *_what_was_run(config, schedule), lab_line(config["lab"])])
     _console.commented_table(*_configurations(document["configurations"]))
     _console.sentences([
         "# step: median of the slowest rank; comm: at least one all-reduce under way; waiting: "
         "nothing", "# left to compute; speed-up and comm ratio: to the first line; rails: share "
         "of the bytes",
+        *_forms(document["configurations"]),
         f"# Wrong elements: {wrong} {'OK' if wrong == 0 else 'FAILED'}",
         "#", "# communication profile of one step: all-reduces by size (and gradients by size, "
         "before bucketing)"])
@@ -48,7 +49,7 @@ def show(document: Dict[str, Any]) -> None:
 def _what_was_run(config: Dict[str, Any], schedule: Dict[str, Any]) -> List[str]:
     compute = sum(schedule["gaps_s"]) + schedule["tail_s"]
     if config["mode"] == "ddp":
-        return [f"# DDP: the real training on synthetic images; {config['nodes']} ranks of "
+        return [f"# DDP: the real training on synthetic images; {config['ranks']} ranks of "
                 f"{config['threads']} thread(s) share {config['cpus']} cores, so computation is",
                 "#   slower than on as many machines, and takes time from communication: see --replay"]
     text = ["# REPLAY, not training: the all-reduces of one recorded step, with sleeps where it "
@@ -57,6 +58,18 @@ def _what_was_run(config: Dict[str, Any], schedule: Dict[str, Any]) -> List[str]
     if config["compute_scale"] != 1:
         text[1] += f"; slept {config['compute_scale']:g} times that (--compute-scale)"
     return text
+
+
+def _forms(entries: Sequence[Dict[str, Any]]) -> List[str]:
+    """What going by host brings, for each lab in which both forms ran: they follow each other."""
+    lines = []
+    for one, other in zip(entries, entries[1:]):
+        if (one["form"], other["form"]) == ("by host", "flat"):
+            ratio = other["communication_s"] / one["communication_s"]
+            lines.append(f"# {' + '.join(one['rails'])}: by host ({', '.join(one['algorithms'])}) "
+                         f"communication takes 1/{ratio:.2f} of flat ({', '.join(other['algorithms'])}), "
+                         f"a step 1/{other['step_s'] / one['step_s']:.2f}; launched in turn")
+    return lines
 
 
 def _configurations(entries: Sequence[Dict[str, Any]]) -> Any:
@@ -95,7 +108,7 @@ def plot(document: Dict[str, Any], path: Path) -> None:
                       color=[_BAR if entry["backend"] == "nezha" else _OTHER for entry in entries])
     right.bar_label(bars, fmt="%.3g", padding=3)
     right.margins(x=0.15)
-    right.set_title(f"images per second, {config['nodes']} nodes ({config['mode']})", loc="left")
+    right.set_title(f"images per second, {config['ranks']} ranks ({config['mode']})", loc="left")
     figure.suptitle(f"{config['model']}, batch {config['batch']}", x=0.01, ha="left")
     for axes in (left, right):
         for side in ("top", "right"):

@@ -19,6 +19,7 @@ from .training_spec import Schedule, Step, TrainSpec
 MODELS = ("alexnet", "vgg11", "resnet50", "resnet101", "resnet152")
 _PATIENCE_SECONDS = 1800.0  # a real step of a large model, on a core that ranks share
 _RECORDED_STEPS = 2
+_TURNS = 2  # launches of each form with --flat
 
 
 @dataclass
@@ -28,6 +29,8 @@ class Request:
     model: str
     batch: int = 32
     nodes: int = 4
+    ranks_per_node: int = 1
+    flat: bool = False  # also as if every rank were a host
     rails: List[List[str]] = field(default_factory=lambda: [["1gbit", "1gbit"],
                                                             ["1gbit", "500mbit"]])
     steps: int = 5
@@ -39,8 +42,16 @@ class Request:
     gloo: bool = True
     lab_options: Dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def ranks(self) -> int:
+        """Of the world that trains."""
+        return self.nodes * self.ranks_per_node
+
     def check(self) -> None:
         """Raises BenchError for what cannot be run."""
+        if self.flat and self.ranks_per_node == 1:
+            raise BenchError("--flat compares with ranks that share hosts: give --ranks-per-node 2 or "
+                             "more")
         if self.model not in MODELS:
             raise BenchError(f"--model {self.model}: one of {', '.join(MODELS)}")
         if not 0 <= self.compute_scale <= 1000:
@@ -63,7 +74,8 @@ def run(request: Request, announce: Announce) -> Dict[str, Any]:
     entries: List[Dict[str, Any]] = []
     facts: Dict[str, Any] = {}
     for number, rails in enumerate(request.rails):
-        with BenchLab(request.nodes, rails, **request.lab_options) as lab:
+        with BenchLab(request.nodes, rails, ranks_per_node=request.ranks_per_node,
+                      **request.lab_options) as lab:
             if schedule is None:
                 schedule = _schedule(request, lab, announce)
                 facts = lab.facts()
@@ -73,7 +85,7 @@ def run(request: Request, announce: Announce) -> Dict[str, Any]:
                 entries.append(_measure(request, lab, announce, rails, "gloo", lab.fastest()))
             if number == 0 and len(rails) > 1:
                 entries.append(_measure(request, lab, announce, rails, "nezha", lab.fastest()))
-            entries.append(_measure(request, lab, announce, rails, "nezha", None))
+            entries += _measure_all(request, lab, announce, rails)
     assert schedule is not None
     return _document(request, schedule, entries, facts)
 
@@ -95,43 +107,72 @@ def _schedule(request: Request, lab: BenchLab, announce: Announce) -> Schedule:
     return Schedule.load(path)
 
 
+def _measure_all(request: Request, lab: BenchLab, announce: Announce,
+                 rails: List[str]) -> List[Dict[str, Any]]:
+    """Nezha on all rails; with --flat in both forms, launched in turn."""
+    if not request.flat:
+        return [_measure(request, lab, announce, rails, "nezha", None)]
+    steps: Dict[str, List[Step]] = {"by host": [], "flat": []}
+    for _ in range(_TURNS):
+        for form, found in steps.items():
+            found += _steps(request, lab, announce, rails, "nezha", None, form)
+    return [_entry(request, rails, "nezha", None, found, form) for form, found in steps.items()]
+
+
 def _measure(request: Request, lab: BenchLab, announce: Announce, rails: List[str], backend: str,
              rail: Optional[int]) -> Dict[str, Any]:
     """One configuration: `rail` only, or all of them where None. Raises BenchError."""
+    return _entry(request, rails, backend, rail, _steps(request, lab, announce, rails, backend, rail))
+
+
+def _entry(request: Request, rails: List[str], backend: str, rail: Optional[int], steps: List[Step],
+           form: str = "") -> Dict[str, Any]:
     used = rails if rail is None else [rails[rail]]
-    name = f"{backend}, {' + '.join(used)}"
+    return {"name": _name(rails, backend, rail, form), "backend": backend, "rails": used,
+            "one_rail": rail, "form": form, **summary(steps, request.ranks * request.batch)}
+
+
+def _name(rails: List[str], backend: str, rail: Optional[int], form: str) -> str:
+    used = rails if rail is None else [rails[rail]]
+    return f"{backend}, {' + '.join(used)}" + (f", {form}" if form else "")
+
+
+def _steps(request: Request, lab: BenchLab, announce: Announce, rails: List[str], backend: str,
+           rail: Optional[int], form: str = "") -> List[Step]:
+    """One launch. Raises BenchError."""
     spec = TrainSpec("replay" if request.replay else "ddp", request.model, request.batch,
                      request.steps, backend, request.bucket_mb, _threads(request),
                      str(lab.scratch / "schedule.json"))
     environments = []
-    for node in range(request.nodes):
-        environment = lab.lab.rank_env(node)
+    for rank in range(request.ranks):
+        environment = lab.lab.rank_env(rank)
         if backend == "gloo":
             device = lab.devices()[rail or 0][0]
             spec.devices = [device]
             environment["GLOO_SOCKET_IFNAME"] = device
         elif rail is not None:
-            environment["NEZHA_RAILS"] = lab.rail_filter(node, rail)
+            environment["NEZHA_RAILS"] = lab.rail_filter(lab.lab.node_of(rank), rail)
+        if form == "flat":
+            environment["NEZHA_HIERARCHY"] = "off"
         environments.append(environment)
-    steps = _launch(lab, spec, environments, announce, name)
-    return {"name": name, "backend": backend, "rails": used, "one_rail": rail,
-            **summary(steps, request.nodes * request.batch)}
+    return _launch(lab, spec, environments, announce, _name(rails, backend, rail, form))
 
 
 def _threads(request: Request) -> int:
     """Of one rank, where all ranks compute on this machine's cores at once."""
-    return request.threads or max(1, (os.cpu_count() or 1) // request.nodes)
+    return request.threads or max(1, (os.cpu_count() or 1) // request.ranks)
 
 
 def _launch(lab: BenchLab, spec: TrainSpec, environments: List[Dict[str, str]],
             announce: Announce, what: str) -> List[Step]:
-    """Runs `spec` on as many nodes as there are environments. Raises BenchError."""
+    """Runs `spec` on the first ranks, as many as there are environments. Raises BenchError."""
     path = lab.scratch / f"train-{what.replace('/', '-')}.json"
     spec.save(path)
     command = [sys.executable, "-m", "nezha._bench.training_worker", str(path)]
     for environment in environments:
         environment["OMP_NUM_THREADS"] = str(spec.threads)
-    steps = lab.launch(list(enumerate([command] * len(environments))), environments,
+    commands = [(lab.lab.node_of(rank), command) for rank in range(len(environments))]
+    steps = lab.launch(commands, environments,
                        announce(what, spec.steps), _PATIENCE_SECONDS, Step.parse)
     if len(steps) != spec.steps:
         raise BenchError(f"{what}: {len(steps)} of {spec.steps} steps were reported")
@@ -153,6 +194,7 @@ def summary(steps: Sequence[Step], images: int) -> Dict[str, Any]:
         "communication_s": active, "communication_share": active / seconds,
         "waiting_s": waiting, "waiting_share": waiting / seconds,
         "wrong": sum(step.wrong for step in steps),
+        "algorithms": sorted({name for step in steps for name in step.algorithms}),
         "rails_share": {name: count / total if total else 0.0 for name, count in sent.items()},
         "steps": [asdict(step) for step in steps]}
 
@@ -171,7 +213,7 @@ def _document(request: Request, schedule: Schedule, entries: List[Dict[str, Any]
     compare(entries)
     config = {
         "mode": "replay" if request.replay else "ddp", "model": request.model,
-        "batch": request.batch, "nodes": request.nodes, "rails": request.rails,
+        "batch": request.batch, "nodes": request.nodes, "ranks": request.ranks, "rails": request.rails,
         "steps": request.steps, "bucket_mb": request.bucket_mb,
         "compute_scale": request.compute_scale, "threads": _threads(request), "lab": facts,
         "cpus": os.cpu_count()}

@@ -97,6 +97,7 @@ class Step(Result):
     waiting_s: float
     wrong: int  # elements, or for "ddp" parameters, that are not what they must be
     sent: Dict[str, int] = field(default_factory=dict)  # bytes by rail, all ranks
+    algorithms: List[str] = field(default_factory=list)  # of Nezha's latest all_reduces
 
     @property
     def label(self) -> str:

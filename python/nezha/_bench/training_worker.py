@@ -43,6 +43,16 @@ def _sent(spec: TrainSpec) -> Dict[str, int]:
     return {rail["name"]: rail["bytes_sent"] for rail in communicator().rails()}
 
 
+def _algorithms(spec: TrainSpec) -> List[str]:
+    """By which the latest all_reduces ran."""
+    if spec.backend != "nezha":
+        return []
+    from nezha.torch import communicator
+
+    return sorted({each["algorithm"] for each in communicator().flight()["operations"]
+                   if each["collective"] == "all_reduce"})
+
+
 def _joined(step: Step, before: Dict[str, int], after: Dict[str, int]) -> Step:
     """The step of all ranks: the slowest's seconds, everybody's bytes. Collective."""
     times = torch.tensor([step.seconds, step.active_s, step.waiting_s], dtype=torch.float64)
@@ -57,6 +67,7 @@ def _measured(spec: TrainSpec, steps: Iterator[Step]) -> None:
     before = _sent(spec)
     for number, step in enumerate(steps):
         joined = _joined(step, before, _sent(spec))
+        joined.algorithms = _algorithms(spec)
         if dist.get_rank() == 0 and number:
             joined.emit()
         before = _sent(spec)

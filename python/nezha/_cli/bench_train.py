@@ -37,6 +37,7 @@ Examples:
   nezha bench train --model vgg11 --batch 64 --replay --schedule vgg11.json     record once, use again
   nezha bench train --model resnet50 --replay --compute-scale 0.1    as if nodes computed 10 x as fast
   nezha bench train --model resnet50 --batch 2 --steps 2 --nodes 2                 the real training
+  nezha bench train --model resnet101 --replay --nodes 2 --ranks-per-node 4 --flat  hosts of several ranks
 """
 
 
@@ -44,6 +45,9 @@ def train(
     model: str = typer.Option(..., "--model", help=f"{', '.join(MODELS)}."),
     batch: int = typer.Option(32, "--batch", min=1, help="Images a step, on each rank."),
     nodes: int = typer.Option(4, "--nodes", min=2, help="Nodes of each lab."),
+    ranks_per_node: int = typer.Option(1, "--ranks-per-node", min=1, help="Ranks on each node."),
+    flat: bool = typer.Option(False, "--flat", help="Also Nezha on all rails as if every rank were a "
+                              "host (hierarchy=off), launched in turn with the other."),
     rates_texts: List[str] = typer.Option(["1gbit,1gbit", "1gbit,500mbit"], "--rates",
                                           help="One for each rail of a lab; repeatable, a lab each."),
     steps: int = typer.Option(5, "--steps", min=1, help="Timed steps of each configuration."),
@@ -65,7 +69,8 @@ def train(
     expected = (BenchError, LabError, Error, ValueError)
     with _console.one_line("bench train", *expected, code=WRONG_LINE):
         refuse_launcher()
-        request = Request(model, batch, nodes, [read_rates(text) for text in rates_texts], steps, replay,
+        request = Request(model, batch, nodes, ranks_per_node, flat,
+                          [read_rates(text) for text in rates_texts], steps, replay,
                           bucket_mb, compute_scale, schedule, threads, gloo)
         request.check()
     with _console.one_line("bench train", *expected, code=FOUND):

@@ -22,7 +22,7 @@ declare -A SUITES=(
 SAME_THREADS='conformance(_shm)?\.(Ranks/(Reduce|ReduceScatter|AllGather|GatherAndScatter|AllToAll|Invariant8SameBits)'
 SAME_THREADS+='|Ranks/AllReduceSuite\.LargeBuffers|Shares/AggregationShares|Worlds/Invariant6Credits|RedisStore'
 SAME_THREADS+='|AggregationRails\.(SizesAndTypes|ANodeThatDies)|OwnAlgorithm\.DoesEveryDtypeAndOperator)'
-SAME_THREADS+='|fault_ofi\.|fault(_shm|_demand)?\.(Tls/MemoryExposure|AggregatorMending|Matrix/Mismatch|RedisOutage|StoreWriter|Stores/'
+SAME_THREADS+='|fault_ofi\.|fault(_shm|_demand)?\.(Tls/MemoryExposure|AggregatorRecovery|Matrix/Mismatch|RedisOutage|StoreWriter|Stores/'
 SAME_THREADS+='|Elements/Exit\.InTheMiddleOfWorkIsNoCrash/200000)'
 # Of several sizes or forms of one simulation, those that take longest.
 FORMS='simulation\.(Shapes/Table\..*/(blocking_long|four_asynchronous)|Shapes/ReturnOfARail\..*/one_of_a_minute'

@@ -29,16 +29,16 @@ addrinfo* resolve(const Options& options) {
 }
 
 int accept_one(const Options& options, const addrinfo& where) {
-  const int door = socket(where.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int listener = socket(where.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const int on = 1;
-  if (door >= 0) setsockopt(door, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (door < 0 || bind(door, where.ai_addr, where.ai_addrlen) != 0 || listen(door, 1) != 0) {
+  if (listener >= 0) setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (listener < 0 || bind(listener, where.ai_addr, where.ai_addrlen) != 0 || listen(listener, 1) != 0) {
     fail("cannot listen on %s port %u: %s", options.meet_host.c_str(), options.meet_port,
          std::strerror(errno));
   }
-  const int connection = accept4(door, nullptr, nullptr, SOCK_CLOEXEC);
+  const int connection = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
   if (connection < 0) fail("accept on port %u: %s", options.meet_port, std::strerror(errno));
-  close(door);
+  close(listener);
   return connection;
 }
 

@@ -261,7 +261,7 @@ NEZHA_API nezha_code nezha_dump_flight(nezha_comm_t comm, const char* path, char
  *              "operations": [{"total_us", "rails": [{"bytes", "time_us", "busy_us"}]}]}
  *   "cut"      whether the next all_reduce goes over the hosts, through an aggregation node or both, and
  *              the node's part, after the times in "operations"; request {"bytes", "may_cut",
- *              "operations": [{"hosts_us", "hub_us"}]} (0: it did not go there)
+ *              "operations": [{"hosts_us", "node_us"}]} (0: it did not go there)
  *   "reduction"  how fast this host adds, measured for "seconds"; request {"dtype", "bytes" (of a
  *              chunk), "seconds"}
  *   "host"     "identity": ranks with the same share a host; "origin": where host_id was set, or ""

@@ -193,16 +193,16 @@ Result<std::string> cut_operations(const JsonValue& request) {
   control::Way way = shares.way_of(size);
   for (const JsonValue& done : request.at("operations").items()) {
     const double hosts_us = done.at("hosts_us").number_or(-1);
-    const double node_us = done.at("hub_us").number_or(-1);
+    const double node_us = done.at("node_us").number_or(-1);
     if (!(hosts_us >= 0 && node_us >= 0)) {
-      return error(Code::invalid_argument, "operations: hosts_us and hub_us must be 0 or more");
+      return error(Code::invalid_argument, "operations: hosts_us and node_us must be 0 or more");
     }
     shares.measured(size, way, hosts_us * kMicro, node_us * kMicro);
     const control::AggregationShares::Report report = shares.report();
     (void)shares.apply(std::span(&report, 1));
     way = shares.way_of(size);
   }
-  constexpr std::string_view kWays[] = {"hosts", "hub", "both"};
+  constexpr std::string_view kWays[] = {"hosts", "node", "both"};
   JsonWriter json;
   json.begin_object().field("way", kWays[static_cast<size_t>(way)]);
   json.field("share", shares.share_of(size));

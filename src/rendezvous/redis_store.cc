@@ -153,7 +153,7 @@ class RedisStore final : public Store {
   }
 
   Result<RespReply> exchange(std::string_view request, Nanoseconds deadline) {
-    // What a server says before it hangs up on a request says more than the failed sending.
+    // What a server says before it closes the connection says more than the failed sending.
     const Transfer sent = stream_->send(request, deadline);
     if (sent == Transfer::timed_out) return Status(Code::timed_out, "no answer");
     WipedText bytes;

@@ -30,7 +30,7 @@ Transfer receive_all(const Descriptor& socket, char* at, size_t size, Nanosecond
 }
 
 // What trying again would not change, or only for the worse.
-bool will_not_mend(Code code) {
+bool is_permanent(Code code) {
   return code == Code::mismatch || code == Code::unsupported || code == Code::exhausted;
 }
 
@@ -54,7 +54,7 @@ class TcpStore final : public Store {
         return Status::ok();
       }
       const Status status = socket.status();
-      if (refused || will_not_mend(status.code())) return status;
+      if (refused || is_permanent(status.code())) return status;
       if (!told) NEZHA_LOG(info, "store", "%s; trying again", status.message().c_str());
       if (expired(deadline)) {
         return {Code::timed_out, "store " + description_ + ": " + status.message() +
@@ -169,7 +169,7 @@ class TcpStore final : public Store {
     auto socket = take_connection(deadline, &refused);
     if (!socket) {
       const Status& why = socket.status();
-      if (refused || will_not_mend(why.code())) {
+      if (refused || is_permanent(why.code())) {
         return store_error(why.code(), description_, name_of(operation), key, why.message());
       }
       if (expired(deadline)) return store_timed_out(description_, name_of(operation), key);

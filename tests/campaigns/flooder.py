@@ -1,4 +1,4 @@
-"""Strangers in a crowd: opens connections to the given doors as fast as asked, each says or does one of
+"""Strangers in a crowd: opens connections to the given ports as fast as asked, each says or does one of
 many wrong things. Arguments: SECONDS RATE ADDRESS:PORT...; prints one line of JSON, see flood()."""
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _LONG_EVERY = 200
 
 
 class Flooder:
-    """doors: (address, port). One thread; never blocks on a connection."""
+    """ports: (address, port). One thread; never blocks on a connection."""
 
-    def __init__(self, doors: List[Tuple[str, int]]) -> None:
-        self._doors = doors
+    def __init__(self, ports: List[Tuple[str, int]]) -> None:
+        self._ports = ports
         self._selector = selectors.DefaultSelector()
         self._leaving: Deque[Tuple[float, socket.socket]] = deque()
         self._held: Deque[socket.socket] = deque()
@@ -45,14 +45,14 @@ class Flooder:
         """Begins the next connection."""
         stranger = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         try:
-            stranger.connect(self._doors[number % len(self._doors)])
+            stranger.connect(self._ports[number % len(self._ports)])
         except BlockingIOError:
             pass
         except OSError:
             self.failed += 1
             stranger.close()
             return
-        kind = KINDS[number // len(self._doors) % len(KINDS)]
+        kind = KINDS[number // len(self._ports) % len(KINDS)]
         if number % _LONG_EVERY == 0:
             kind = _LONG
         self._selector.register(stranger, selectors.EVENT_WRITE, kind)
@@ -101,9 +101,9 @@ class Flooder:
 
 def main(arguments: List[str]) -> None:
     """See the head of the file."""
-    doors = [(address, int(port)) for address, port in
-             (door.rsplit(":", 1) for door in arguments[2:])]
-    print(json.dumps(Flooder(doors).flood(float(arguments[0]), float(arguments[1]))), flush=True)
+    ports = [(address, int(port)) for address, port in
+             (port.rsplit(":", 1) for port in arguments[2:])]
+    print(json.dumps(Flooder(ports).flood(float(arguments[0]), float(arguments[1]))), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""S3: strangers knock at every door of a running job, thousands a second."""
+"""S3: unauthenticated connections to every listening port of a running job, thousands a second."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _SETTLE_S = 3.0  # after a flood: strangers have two seconds
 
 
 class Flood(Campaign):
-    """A sample is one flood, from one node at all doors of the other."""
+    """A sample is one flood, from one node at all ports of the other."""
 
     id = "S3"
-    title = "doors flooded"
+    title = "ports flooded"
     wanted = (1, 1, 1)
 
     def run(self, record: Record) -> None:
@@ -42,13 +42,13 @@ class Flood(Campaign):
                 self._one(record, lab, job, victim, seconds)
 
     def _one(self, record: Record, lab: Lab, job: Job, victim: int, seconds: float) -> None:
-        doors = doors_of(lab, victim)
-        if not doors:
+        ports = ports_of(lab, victim)
+        if not ports:
             raise Broken("the running job listens nowhere: there is nothing to flood")
         earlier = goodput.of(goodput.stream(job, min(seconds, 10.0)))
         before = job.state()
         flooder = lab.popen(1 - victim, [sys.executable, "-m", "campaigns.flooder", str(seconds),
-                                         str(_RATE), *doors],
+                                         str(_RATE), *ports],
                             env=child_env({}), stdout=subprocess.PIPE, text=True)
         begin = time.monotonic()
         during = goodput.of(goodput.stream(job, seconds))
@@ -71,7 +71,7 @@ class Flood(Campaign):
         grown = max(most - before[victim]["rss_kib"],
                     *(after[r]["rss_kib"] - before[r]["rss_kib"] for r in after))
         record.add(per_second=told["per_second"], made=told["total"], kinds=told["made"],
-                   refused_by_kernel=told["failed"], doors=len(doors), grown_mib=grown / 1024,
+                   refused_by_kernel=told["failed"], ports=len(ports), grown_mib=grown / 1024,
                    drop=100 * (1 - during / quiet), seconds=time.monotonic() - begin)
 
     def figures(self, record: Record) -> List[Figure]:
@@ -81,14 +81,14 @@ class Flood(Campaign):
                 Figure("memory grown", percentile(record.of("grown_mib"), 1), 16, "MiB")]
 
 
-def doors_of(lab: Lab, node: int) -> List[str]:
+def ports_of(lab: Lab, node: int) -> List[str]:
     """ADDRESS:PORT of every listening socket of a node that other hosts can reach."""
     table = lab.exec(node, ["cat", "/proc/net/tcp"], capture_output=True, text=True).stdout
-    doors = []
+    ports = []
     for line in table.splitlines()[1:]:
         local, state = line.split()[1], line.split()[3]
         address, port = local.split(":")
         dotted = socket.inet_ntoa(struct.pack("<I", int(address, 16)))
         if state == _LISTEN and not dotted.startswith("127."):
-            doors.append(f"{dotted}:{int(port, 16)}")
-    return doors
+            ports.append(f"{dotted}:{int(port, 16)}")
+    return ports

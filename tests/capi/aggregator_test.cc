@@ -145,8 +145,8 @@ TEST(CApiAggregator, KnowsItsKeyAndCountsStrangers) {
   }
   stats = stats_of(node);  // the listener is read before the jobs
   EXPECT_EQ(stats.at("port").integer_or(0), port);
-  EXPECT_EQ(stats.at("door").at("accepted").integer_or(0), 2);
-  EXPECT_EQ(stats.at("door").at("refused").integer_or(0), 1);
+  EXPECT_EQ(stats.at("connections").at("accepted").integer_or(0), 2);
+  EXPECT_EQ(stats.at("connections").at("refused").integer_or(0), 1);
   ASSERT_EQ(stats.at("jobs").items().size(), 1U);
   EXPECT_EQ(stats.at("jobs").items()[0].at("job").integer_or(0), 7);
   nezha_aggregator_stop(node);

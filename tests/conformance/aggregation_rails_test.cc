@@ -101,7 +101,7 @@ TEST(AggregationRails, SizesAndTypes) {
   // Over one device nothing is cut; the whole ways are both tried.
   const std::string all = world.comm(0).context().stats_json();
   EXPECT_GT(number(all.substr(all.find("communicators")), "operations"), 0) << all;
-  EXPECT_EQ(counter(world, "repairs"), 0);
+  EXPECT_EQ(counter(world, "recoveries"), 0);
 }
 
 class AggregationShares : public ::testing::TestWithParam<const char*> {};
@@ -149,7 +149,7 @@ TEST(AggregationRails, ANodeThatDiesLeavesNothingUndone) {
     return Status::ok();
   }));
   killer.join();
-  EXPECT_EQ(counter(world, "repairs"), 1) << world.comm(0).context().stats_json();
+  EXPECT_EQ(counter(world, "recoveries"), 1) << world.comm(0).context().stats_json();
 
   // And back.
   node = start_node(port);

@@ -1,5 +1,5 @@
 // An aggregation node within its bounds: what it refuses and says, what it gives back, and many jobs and
-// connections at once while strangers knock.
+// connections at once while strangers connect.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -180,7 +180,7 @@ uint64_t memory_of(aggregation::Aggregator& node) {
 }
 
 // Anything, and half of anything, at the port.
-void knock(uint16_t port, uint64_t seed) {
+void connect_as_stranger(uint16_t port, uint64_t seed) {
   std::mt19937_64 random(seed);
   Stranger stranger(port);
   std::string bytes(random() % 300, '\0');
@@ -206,9 +206,9 @@ TEST(AggregatorQuotas, ServesManyConnectionsInTheMemoryItHas) {
   const auto node = start(options);
   std::atomic<bool> over{false};
   std::thread strangers([&] {
-    for (uint64_t seed = 1; !over; ++seed) knock(node->port(), seed);
+    for (uint64_t seed = 1; !over; ++seed) connect_as_stranger(node->port(), seed);
   });
-  Meeting everybody(kJobs * kRanks);
+  Vote everybody(kJobs * kRanks);
   std::array<uint64_t, 2> memory{};
   const auto run = [&](const NodePlace& place) -> Status {
     AggregationRank self(place);
@@ -245,7 +245,7 @@ TEST(AggregatorQuotas, ServesManyConnectionsInTheMemoryItHas) {
   EXPECT_GT(memory[0], 0u);
   EXPECT_LE(memory[1], 2 * memory[0] + (1 << 20));
   const auto stats = parse_json(node->stats_json());
-  EXPECT_EQ(stats.value().at("door").at("answered").integer_or(-1), 0);
+  EXPECT_EQ(stats.value().at("connections").at("answered").integer_or(-1), 0);
 }
 
 }  // namespace

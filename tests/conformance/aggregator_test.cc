@@ -57,12 +57,12 @@ TEST(Aggregator, AddsShortFloatsUpInLongOnes) {
   constexpr int kRanks = 3;
   const auto node = start();
   ASSERT_NE(node, nullptr);
-  Meeting meeting(kRanks);
+  Vote vote(kRanks);
   const auto outcomes = run_ranks(kRanks, [&](int rank) {
     AggregationRank self({rank, kRanks, 7, node->port()});
     Status outcome = self.connect();
     if (outcome.is_ok() && rank == 0) outcome = self.register_group(kComm, self.flat());
-    if (!meeting.agree(outcome.is_ok())) return outcome;
+    if (!vote.agree(outcome.is_ok())) return outcome;
     NEZHA_RETURN_IF_ERROR(self.join(kComm, self.flat()));
     for (const size_t count : {3UL, 200'000UL}) {
       std::vector<uint16_t> values(count, rank == 0 ? 0x4380 : 0x3F80);

@@ -78,32 +78,32 @@ std::vector<int> all_of(int ranks) {
 
 // The lowest child of each leaf registers it; then everybody joins.
 Status begin(AggregationRank& self, const NodePlace& place, const aggregation::TreePlan& plan,
-             Meeting& meeting, uint32_t comm = kComm) {
+             Vote& vote, uint32_t comm = kComm) {
   Status mine = self.connect();
   const int node = plan.tree.parent[static_cast<size_t>(place.rank)];
-  if (!meeting.agree(mine.is_ok())) return mine.is_ok() ? error(Code::internal, "others fail") : mine;
+  if (!vote.agree(mine.is_ok())) return mine.is_ok() ? error(Code::internal, "others fail") : mine;
   if (aggregation::registrar_of(plan.tree, node) == place.rank) mine = self.register_group(comm, plan);
-  if (!meeting.agree(mine.is_ok())) return mine.is_ok() ? error(Code::internal, "others fail") : mine;
+  if (!vote.agree(mine.is_ok())) return mine.is_ok() ? error(Code::internal, "others fail") : mine;
   return self.join(comm, plan);
 }
 
-Status run_rank(const Tree& tree, const NodePlace& place, Meeting& meeting) {
+Status run_rank(const Tree& tree, const NodePlace& place, Vote& vote) {
   AggregationRank self(place);
-  NEZHA_RETURN_IF_ERROR(begin(self, place, tree.plan(all_of(place.ranks), place.ranks), meeting));
+  NEZHA_RETURN_IF_ERROR(begin(self, place, tree.plan(all_of(place.ranks), place.ranks), vote));
   for (const size_t count : {1UL, 1000UL, 100'000UL, 700'001UL}) {
     NEZHA_RETURN_IF_ERROR(check_all_reduce(self, place, count));
   }
   OpRequest barrier;
   barrier.collective = Collective::barrier;
   const Status outcome = self.run(barrier);
-  meeting.agree(true);  // nobody leaves in the middle of another's last operation
+  vote.agree(true);  // nobody leaves in the middle of another's last operation
   return outcome;
 }
 
 void run_job(const Tree& tree, uint64_t job, uint32_t session = 0) {
-  Meeting meeting(kRanks);
+  Vote vote(kRanks);
   for (const Status& outcome : run_ranks(kRanks, [&](int rank) {
-         return run_rank(tree, tree.place(rank, job, session), meeting);
+         return run_rank(tree, tree.place(rank, job, session), vote);
        })) {
     EXPECT_TRUE(outcome.is_ok()) << outcome.to_string();
   }
@@ -155,14 +155,14 @@ TEST(AggregatorTree, ServesCommunicatorsOfEveryShape) {
   uint32_t session = 0;  // each its own, as ranks have it: nodes may still be ending the one before
   for (const std::vector<int>& ranks : {std::vector<int>{0, 1, 2}, {0, 2, 4}, {1, 2}}) {
     ++session;
-    Meeting meeting(static_cast<int>(ranks.size()));
+    Vote vote(static_cast<int>(ranks.size()));
     const aggregation::TreePlan plan = tree.plan(ranks);
     const auto outcomes = run_ranks(static_cast<int>(ranks.size()), [&](int index) {
       AggregationRank self(tree.place(ranks[static_cast<size_t>(index)], 7, session));
       const NodePlace within{index, static_cast<int>(ranks.size()), 7};
-      NEZHA_RETURN_IF_ERROR(begin(self, within, plan, meeting));
+      NEZHA_RETURN_IF_ERROR(begin(self, within, plan, vote));
       const Status outcome = check_all_reduce(self, within, 300'000);
-      meeting.agree(true);
+      vote.agree(true);
       return outcome;
     });
     for (const Status& outcome : outcomes) EXPECT_TRUE(outcome.is_ok()) << outcome.to_string();
@@ -172,12 +172,12 @@ TEST(AggregatorTree, ServesCommunicatorsOfEveryShape) {
 // Ends in all operations' errors, at every rank; with the node back, the next session is as good as new.
 void kill_in_the_middle(int index) {
   Tree tree;
-  Meeting meeting(kRanks);
+  Vote vote(kRanks);
   std::thread killer;
   const auto outcomes = run_ranks(kRanks, [&](int rank) {
     const NodePlace place = tree.place(rank, 7);
     AggregationRank self(place);
-    NEZHA_RETURN_IF_ERROR(begin(self, place, tree.plan(all_of(kRanks)), meeting));
+    NEZHA_RETURN_IF_ERROR(begin(self, place, tree.plan(all_of(kRanks)), vote));
     Status outcome;
     for (int round = 0; outcome.is_ok(); ++round) {
       if (round == 3 && rank == 0) killer = std::thread([&] { tree.stop(index); });
@@ -227,18 +227,18 @@ TEST(AggregatorTree, ForgetsCommunicatorsThatAllHaveLeft) {
   aggregation::JobSessionOptions options;
   options.groups_max = 3;
   Tree tree(options);
-  Meeting meeting(kRanks);
+  Vote vote(kRanks);
   const auto outcomes = run_ranks(kRanks, [&](int rank) {
     const NodePlace place = tree.place(rank, 7);
     AggregationRank self(place);
     // Leaving takes a moment at the nodes.
     for (uint32_t comm = kComm; comm < kComm + 8; ++comm) {
-      NEZHA_RETURN_IF_ERROR(begin(self, place, tree.plan(all_of(kRanks)), meeting, comm));
+      NEZHA_RETURN_IF_ERROR(begin(self, place, tree.plan(all_of(kRanks)), vote, comm));
       NEZHA_RETURN_IF_ERROR(check_all_reduce(self, place, 5000));
-      meeting.agree(true);
+      vote.agree(true);
       self.leave(comm);
     }
-    meeting.agree(true);
+    vote.agree(true);
     return Status::ok();
   });
   for (const Status& outcome : outcomes) EXPECT_TRUE(outcome.is_ok()) << outcome.to_string();

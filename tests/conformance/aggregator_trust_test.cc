@@ -91,9 +91,9 @@ class GoodJob {
     AggregationRank self(place);
     Status outcome = self.connect();
     if (outcome.is_ok() && rank == 0) outcome = self.register_group(kCommOfAll, self.flat());
-    const bool all = meeting_.agree(outcome.is_ok());
+    const bool all = vote_.agree(outcome.is_ok());
     if (all) outcome = self.join(kCommOfAll, self.flat());
-    while (all && meeting_.agree(outcome.is_ok() && !over_)) {
+    while (all && vote_.agree(outcome.is_ok() && !over_)) {
       outcome = check_all_reduce(self, place, 100'000);
       if (rank == 0) ++rounds_;
     }
@@ -106,7 +106,7 @@ class GoodJob {
   }
 
   const uint16_t port_;
-  Meeting meeting_{kRanks};
+  Vote vote_{kRanks};
   std::atomic<bool> over_{false};
   std::atomic<bool> failed_{false};
   std::atomic<int> rounds_{0};
@@ -134,7 +134,7 @@ TEST(AggregatorTrust, KeepsNothingForCommunicatorsThatItDoesNotKnow) {
     hostile.send(frame_of(0x9000'0000 + comm, 0, 64 * 1024), std::string(64 * 1024, 'x'));
   }
   hostile.flush();
-  hostile.hear_all();  // the node hung up
+  hostile.hear_all();  // the node closed the connection
   EXPECT_TRUE(comes_to_say(*node, "\"ended\":{\"jobs\":1,")) << node->stats_json();
   good.expect_unharmed();
 }
@@ -322,7 +322,7 @@ TEST(AggregatorTrust, ATicketAloneMakesNoSession) {
   ASSERT_TRUE(halfway.say_hello(0));
   EXPECT_EQ(halfway.answer(), wire::Refusal::none);
   const JsonValue stats = stats_of(*node);
-  EXPECT_EQ(stats.at("door").at("accepted").integer_or(-1), 2);
+  EXPECT_EQ(stats.at("connections").at("accepted").integer_or(-1), 2);
   EXPECT_TRUE(stats.at("jobs").items().empty()) << node->stats_json();
   halfway.prove();
   EXPECT_TRUE(comes_to_say(*node, "\"job\":7")) << node->stats_json();
@@ -353,7 +353,7 @@ TEST(AggregatorTrust, ATicketIsGoodOnce) {
   ASSERT_TRUE(one.pass_test());
   other.prove();
   other.pass_test();
-  other.hear_all();  // the node hung up
+  other.hear_all();  // the node closed the connection
   EXPECT_TRUE(comes_to_say(*node, "\"replayed\":4")) << node->stats_json();
   EXPECT_TRUE(comes_to_say(*node, "\"ranks_up\":2")) << node->stats_json();
 }

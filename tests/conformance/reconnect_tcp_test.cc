@@ -1,5 +1,5 @@
 // Connections made again while the loop runs: by two ranks of this process, against peers that are
-// gone, mute or hostile, and with strangers at the door.
+// gone, mute or hostile, and with strangers at the port.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -113,7 +113,7 @@ class TcpReconnectTest : public ::testing::Test {
     return fd;
   }
   uint16_t port() { return ports_of(low().request.ranks[1].rails[0]).local; }
-  // A stranger who stands at the door of `high`.
+  // A stranger who is connected to the port of `high`.
   int stranger() {
     const int fd = keep(stranger_socket());
     const sockaddr_in there = place("127.1.0.1", port());
@@ -365,7 +365,7 @@ TEST_F(TcpReconnectTest, StopEndsEverything) {
   EXPECT_TRUE(low().joined.empty() && low().failures.empty() && low().probed.empty());
   EXPECT_TRUE(high().joined.empty());
   EXPECT_EQ(low().next_wakeup(), kNever);
-  EXPECT_LT(nezha::testing::open_descriptors(), before);  // its doors are closed too
+  EXPECT_LT(nezha::testing::open_descriptors(), before);  // its listeners are closed too
   EXPECT_EQ(nezha::testing::listening_ports_of("127.1.0.1").size(), 2U);
 }
 

@@ -50,7 +50,7 @@ void expect_words(const Status& outcome, Code code, const std::string& words) {
   EXPECT_NE(outcome.message().find(words), std::string::npos) << outcome.to_string();
 }
 
-class FileMeeting : public ::testing::Test {
+class FileRendezvous : public ::testing::Test {
  protected:
   // What rank `rank` of `ranks` has said of itself; waits for it.
   std::string words_of(int rank, int ranks) {
@@ -63,7 +63,7 @@ class FileMeeting : public ::testing::Test {
   const std::string store_ = "file://" + directory_.path();
 };
 
-TEST_F(FileMeeting, LeavesNothingBehind) {
+TEST_F(FileRendezvous, LeavesNothingBehind) {
   Rank zero(patient(0, 3, store_));
   Rank one(patient(1, 3, store_));
   Rank two(patient(2, 3, store_));
@@ -73,7 +73,7 @@ TEST_F(FileMeeting, LeavesNothingBehind) {
   EXPECT_EQ(std::distance(fs::directory_iterator(directory_.path()), {}), 0);
 }
 
-TEST_F(FileMeeting, WordsOfAnEarlierRunMisleadNobody) {
+TEST_F(FileRendezvous, WordsOfAnEarlierRunMisleadNobody) {
   {
     Rank one(patient(1, 3, store_, 0.3));
     Rank two(patient(2, 3, store_, 0.3));
@@ -96,7 +96,7 @@ TEST_F(FileMeeting, WordsOfAnEarlierRunMisleadNobody) {
   }
 }
 
-TEST_F(FileMeeting, AnotherWorldSizeIsNoticedBeforeTheDeadline) {
+TEST_F(FileRendezvous, AnotherWorldSizeIsNoticedBeforeTheDeadline) {
   ASSERT_TRUE(rendezvous::opened(store_, false, "nezha/")
                   ->set("world", "7 earlier 12", rendezvous::test_deadline())
                   .is_ok());
@@ -109,7 +109,7 @@ TEST_F(FileMeeting, AnotherWorldSizeIsNoticedBeforeTheDeadline) {
   EXPECT_TRUE(one.outcome().is_ok()) << one.outcome().to_string();
 }
 
-TEST_F(FileMeeting, OfTwoProcessesWithOneRankTheFirstGivesWay) {
+TEST_F(FileRendezvous, OfTwoProcessesWithOneRankTheFirstGivesWay) {
   for (const int rank : {0, 1}) {
     Rank first(patient(rank, 2, store_));
     words_of(rank, 2);

@@ -63,7 +63,7 @@ std::unique_ptr<TcpStream> authenticated(Descriptor fd, bool dialler) {
 }
 
 // One turn of a stream that is being opened. False when it broke.
-bool knock(TcpStream& stream) {
+bool is_opening(TcpStream& stream) {
   std::byte none;
   const iovec piece{&none, 1};
   const ssize_t got = stream.receive(&piece, 1, TcpStream::Source::network);
@@ -134,9 +134,9 @@ class Wired : public nezha::testing::LoopSuite {
     auto right = open(std::move(right_fd), false);
     for (int turn = 0; !left->is_open() || !right->is_open(); ++turn) {
       ASSERT_LT(turn, kTurnsMax);
-      ASSERT_TRUE(knock(*left)) << left->explain(errno);
+      ASSERT_TRUE(is_opening(*left)) << left->explain(errno);
       pump();
-      ASSERT_TRUE(knock(*right)) << right->explain(errno);
+      ASSERT_TRUE(is_opening(*right)) << right->explain(errno);
       pump();
     }
     left_ = nezha::testing::tcp_connection(*loop_, left_events_, std::move(left));
@@ -562,13 +562,13 @@ TEST(TlsStream, WhoAsksForKeysWithoutEndCostsLittle) {
   Foreign foreign(context, std::move(theirs), true);
   for (int i = 0; i < 1000 && !stream.is_open(); ++i) {
     SSL_do_handshake(foreign.ssl());
-    ASSERT_TRUE(knock(stream)) << stream.explain(errno);
+    ASSERT_TRUE(is_opening(stream)) << stream.explain(errno);
   }
   ASSERT_TRUE(stream.is_open());
   for (int i = 0; i < 5000; ++i) {
     ASSERT_EQ(SSL_key_update(foreign.ssl(), SSL_KEY_UPDATE_REQUESTED), 1);
     if (SSL_do_handshake(foreign.ssl()) != 1) break;
-    (void)knock(stream);
+    (void)is_opening(stream);
     (void)stream.push();
     ASSERT_LE(stream.unsent_bytes(), size_t{256 * 1024});
   }

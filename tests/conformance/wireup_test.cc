@@ -21,7 +21,7 @@ constexpr size_t kAll = 2 * kStreams;  // connections of the two
 
 enum class Protection { none, tls, integrity };
 
-class Meeting : public ::testing::TestWithParam<Protection> {
+class WireupTest : public ::testing::TestWithParam<Protection> {
  protected:
   void SetUp() override {
     for (auto& rank : ranks_) rank = std::make_unique<Rank>(system_clock());
@@ -78,7 +78,7 @@ class Meeting : public ::testing::TestWithParam<Protection> {
   std::array<std::unique_ptr<Rank>, 2> ranks_;
 };
 
-TEST_P(Meeting, TheLowerRankDialsWhomItNeeds) {
+TEST_P(WireupTest, TheLowerRankDialsWhomItNeeds) {
   start();
   low().manager->connect(1, {});
   EXPECT_TRUE(low().joined.empty());
@@ -92,7 +92,7 @@ TEST_P(Meeting, TheLowerRankDialsWhomItNeeds) {
   expect_all_once();
 }
 
-TEST_P(Meeting, TheHigherRankCallsAndIsDialled) {
+TEST_P(WireupTest, TheHigherRankCallsAndIsDialled) {
   start();
   high().manager->connect(0, {});
   drive([&] { return !high().met.empty() && !low().met.empty(); });
@@ -103,7 +103,7 @@ TEST_P(Meeting, TheHigherRankCallsAndIsDialled) {
   expect_all_once();
 }
 
-TEST_P(Meeting, BothAtOnceMeetOnce) {
+TEST_P(WireupTest, BothAtOnceMeetOnce) {
   start();
   high().manager->connect(0, {});
   low().manager->connect(1, {});
@@ -112,7 +112,7 @@ TEST_P(Meeting, BothAtOnceMeetOnce) {
   expect_all_once();
 }
 
-TEST_P(Meeting, OnlyRailsThatAreNotInUseAreTried) {
+TEST_P(WireupTest, OnlyRailsThatAreNotInUseAreTried) {
   start();
   low().manager->connect(1, {{1, 1}});
   drive([&] { return low().met.size() == 1; });
@@ -126,7 +126,7 @@ TEST_P(Meeting, OnlyRailsThatAreNotInUseAreTried) {
   expect_all_once();
 }
 
-TEST_P(Meeting, WhoIsGoneIsReachedOnNoRail) {
+TEST_P(WireupTest, WhoIsGoneIsReachedOnNoRail) {
   start();
   high().manager->stop();
   low().manager->connect(1, {});
@@ -139,7 +139,7 @@ TEST_P(Meeting, WhoIsGoneIsReachedOnNoRail) {
   drive([&] { return low().next_wakeup() == kNever; });
 }
 
-TEST_P(Meeting, WhoIsGoneCannotBeCalled) {
+TEST_P(WireupTest, WhoIsGoneCannotBeCalled) {
   start();
   low().manager->stop();
   high().manager->connect(0, {});
@@ -150,7 +150,7 @@ TEST_P(Meeting, WhoIsGoneCannotBeCalled) {
   EXPECT_EQ(high().next_wakeup(), kNever);
 }
 
-TEST_P(Meeting, ACallWithAnotherSecretIsNotHeard) {
+TEST_P(WireupTest, ACallWithAnotherSecretIsNotHeard) {
   high().request.secret = wire::secret_from_text("of somebody else");
   start();
   high().manager->connect(0, {});
@@ -169,7 +169,7 @@ std::string name_of(Protection protection) {
   return "";
 }
 
-INSTANTIATE_TEST_SUITE_P(Protections, Meeting,
+INSTANTIATE_TEST_SUITE_P(Protections, WireupTest,
                          ::testing::Values(Protection::none, Protection::tls, Protection::integrity),
                          [](const auto& at) { return name_of(at.param); });
 

@@ -25,7 +25,7 @@ Status sum(Member& member) {
   return error(Code::internal, "wrong sum %d", data[0]);
 }
 
-int knock(const char* address, int port) {
+int dial(const char* address, int port) {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in there{};
   there.sin_family = AF_INET;
@@ -36,11 +36,11 @@ int knock(const char* address, int port) {
   return -1;
 }
 
-std::vector<int> knock_everywhere() {
+std::vector<int> connect_everywhere() {
   std::vector<int> strangers;
   for (const char* address : kRails) {
     for (const int port : listening_ports_of(address)) {
-      for (int i = 0; i < 10; ++i) strangers.push_back(knock(address, port));
+      for (int i = 0; i < 10; ++i) strangers.push_back(dial(address, port));
     }
   }
   return strangers;
@@ -68,7 +68,7 @@ TEST(Accept, WithoutDescriptorsRunningRailsStayUndisturbed) {
   expect_sums(world, "before: ");
 
   arm(Resource::descriptor, 1, kAll);
-  const std::vector<int> strangers = knock_everywhere();
+  const std::vector<int> strangers = connect_everywhere();
   ASSERT_FALSE(strangers.empty());
   for (const int fd : strangers) EXPECT_GE(fd, 0);
   Watchdog refusing("accept calls that fail", 1);

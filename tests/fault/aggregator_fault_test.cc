@@ -155,7 +155,7 @@ class Job {
     }
     return all;
   }
-  int64_t repairs() { return number(stats(), "repairs"); }
+  int64_t recoveries() { return number(stats(), "recoveries"); }
 
   // Until `reached()`; false when the job ends first or patience does.
   template <class Reached>
@@ -235,10 +235,10 @@ void run_campaign(const char* name, int faults, Job& job, Inflict inflict, Heal 
     ASSERT_TRUE(job.await([&] { return job.is_active(); })) << "the node is not used: " << job.stats();
     const uint64_t some_later = job.rounds() + 20 + static_cast<uint64_t>(fault) % 7;
     ASSERT_TRUE(job.await([&] { return job.rounds() > some_later; }));
-    const int64_t repairs = job.repairs();
+    const int64_t recoveries = job.recoveries();
     const auto began = Clock::now();
     ASSERT_TRUE(inflict());
-    ASSERT_TRUE(job.await([&] { return job.repairs() > repairs; })) << "it went unnoticed";
+    ASSERT_TRUE(job.await([&] { return job.recoveries() > recoveries; })) << "it went unnoticed";
     const uint64_t rounds = job.rounds();
     ASSERT_TRUE(job.await([&] { return job.rounds() > rounds + 1; })) << "no more operations";
     // tests/campaigns/r22_aggregator.py reads it, and the number of operations.

@@ -170,7 +170,7 @@ class Ranks {
   Nanoseconds took_ = kMillisecond;  // rank 0's: the last operation
 };
 
-TEST(AggregatorMending, ServesOthersOutOfMemoryThatIsNotGivenBackYet) {
+TEST(AggregatorRecovery, ServesOthersOutOfMemoryThatIsNotGivenBackYet) {
   constexpr int kCuts = 40;
   aggregation::AggregatorOptions node_options;
   node_options.address = kAddress;
@@ -195,7 +195,7 @@ TEST(AggregatorMending, ServesOthersOutOfMemoryThatIsNotGivenBackYet) {
   auto stats = parse_json(world.comm(0).context().stats_json());
   ASSERT_TRUE(stats);
   const auto& recovered = stats->at("aggregation").at("communicators").items().at(0);
-  EXPECT_GE(recovered.at("repairs").integer_or(0), kCuts);
+  EXPECT_GE(recovered.at("recoveries").integer_or(0), kCuts);
 }
 
 }  // namespace

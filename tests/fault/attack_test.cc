@@ -1,4 +1,4 @@
-// Who knows everything but the job's secret, and tries at the door of a rank that accepts. Every attempt
+// Who knows everything but the job's secret, and connects to a rank that accepts. Every attempt
 // is refused, and the honest job forms and works.
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// What a job shows to others: the doors it opens, and everything it writes down. No door stands open on
+// What a job shows to others: the ports it opens, and everything it writes down. No port is open on
 // an address that is not a rail's, and the job's secret is in nothing that can be read later.
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -85,17 +85,17 @@ TEST(Exposure, DoorsAreOnTheRailsAddressesOnly) {
   add("0100017F", first);
   add("0100027F", second);
   // What the kernel says is open now and was not before, of this process or another.
-  for (const std::string& door : listening()) {
-    const bool wildcard = door.starts_with("00000000:") ||
-                          door.starts_with("00000000000000000000000000000000:");
-    if (before.count(door) == 0 && wildcard) {
-      const int port = std::stoi(door.substr(door.find(':') + 1), nullptr, 16);
-      EXPECT_EQ(std::count(first.begin(), first.end(), port), 0) << door;
-      EXPECT_EQ(std::count(second.begin(), second.end(), port), 0) << door;
+  for (const std::string& address : listening()) {
+    const bool wildcard = address.starts_with("00000000:") ||
+                          address.starts_with("00000000000000000000000000000000:");
+    if (before.count(address) == 0 && wildcard) {
+      const int port = std::stoi(address.substr(address.find(':') + 1), nullptr, 16);
+      EXPECT_EQ(std::count(first.begin(), first.end(), port), 0) << address;
+      EXPECT_EQ(std::count(second.begin(), second.end(), port), 0) << address;
     }
   }
   EXPECT_FALSE(mine.empty());
-  for (const std::string& door : mine) EXPECT_EQ(listening().count(door), 1u) << door;
+  for (const std::string& address : mine) EXPECT_EQ(listening().count(address), 1u) << address;
 }
 
 // Everything that a rank tells about itself, in one text.

@@ -133,7 +133,7 @@ TEST_P(AttackedDialler, BelievesNothingAndUsesTheOtherRail) {
     GetParam().act(stranger, job, hello);
     told = stranger.hear_all();
   }
-  close(listener);  // who hung up without a word would be dialled again
+  close(listener);  // who closes without a word is dialled again
   for (const Status& outcome : job.finish()) EXPECT_TRUE(outcome.is_ok()) << outcome.to_string();
   EXPECT_EQ(told.size(), kMessageBytes) << "an impostor was told more than the Hello";
   EXPECT_EQ(job.connections_of(0), 1);

@@ -29,9 +29,9 @@ void PrintTo(const Moment& moment, std::ostream* out) { *out << moment.name; }
 
 // Stands in front of a rank's port: closes the first kTimes connections at the moment, and leads those
 // behind them to the rank.
-class Doorkeeper {
+class Proxy {
  public:
-  Doorkeeper(uint16_t port, const Moment& moment) : behind_(port), moment_(moment) {
+  Proxy(uint16_t port, const Moment& moment) : behind_(port), moment_(moment) {
     listener_ = Descriptor(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_in here = first_rail(0);
     socklen_t length = sizeof(here);
@@ -41,7 +41,7 @@ class Doorkeeper {
     port_ = ntohs(here.sin_port);
     thread_ = std::thread([this] { run(); });
   }
-  ~Doorkeeper() {
+  ~Proxy() {
     shutdown(listener_.get(), SHUT_RDWR);
     thread_.join();
   }
@@ -96,12 +96,12 @@ class TurnedAway : public ::testing::TestWithParam<Moment> {
 
 TEST_P(TurnedAway, ARankComesAgain) {
   RailJob job({.ranks = 2});
-  const Doorkeeper doorkeeper(job.port_of(1), GetParam());
+  const Proxy proxy(job.port_of(1), GetParam());
   job.request_of(0).ranks[1].rails[0].blob =
-      transport::encode(transport::TcpPorts{0, doorkeeper.port()});
+      transport::encode(transport::TcpPorts{0, proxy.port()});
   for (int rank = 0; rank < 2; ++rank) job.request_of(rank).tls = GetParam().tls;
   for (const Status& outcome : job.finish()) EXPECT_TRUE(outcome.is_ok()) << outcome.to_string();
-  EXPECT_EQ(doorkeeper.turned_away(), kTimes);
+  EXPECT_EQ(proxy.turned_away(), kTimes);
   EXPECT_EQ(job.connections_of(0), 1);
   EXPECT_EQ(job.connections_of(1), 1);
   EXPECT_TRUE(job.left_out_by(0).empty());

@@ -29,7 +29,7 @@ with socket.socket() as caller:
     caller.connect((host, int(port)))
     caller.sendall(b"no ticket".ljust(72))
     assert caller.recv(1) == b""
-print("hung up")
+print("closed")
 """
 
 
@@ -143,7 +143,7 @@ def gone(pids: List[int]) -> bool:
 
 def test_it_answers_every_node_and_ends_with_the_lab(namespaces: None) -> None:
     with Lab(3, ["1gbit", "agg:100mbit"]) as lab:
-        assert [dial(lab, node) for node in range(3)] == ["hung up\n"] * 3
+        assert [dial(lab, node) for node in range(3)] == ["closed\n"] * 3
         pids = running(lab)
         log = _aggregator_processes.log_path(lab.state, lab.state.aggregators[0])
         assert len(pids) == 1 and "listening on 10.2.0.254:7700" in open(log).read()
@@ -153,7 +153,7 @@ def test_it_answers_every_node_and_ends_with_the_lab(namespaces: None) -> None:
 
 def test_on_loopback_addresses() -> None:
     with Lab(2, ["agg:none"], mode="loopback") as lab:
-        assert dial(lab, 1) == "hung up\n"
+        assert dial(lab, 1) == "closed\n"
         pids = running(lab)
     assert gone(pids)
 
@@ -167,7 +167,7 @@ def test_it_is_killed_and_started_again(namespaces: None) -> None:
             lab.kill_aggregator()
         lab.start_aggregators()
         (second,) = running(lab)
-        assert second != first and dial(lab, 0) == "hung up\n"
+        assert second != first and dial(lab, 0) == "closed\n"
         lab.start_aggregators()
         assert running(lab) == [second]
         with pytest.raises(LabError, match="leaf7"):

@@ -211,4 +211,4 @@ def test_an_abort_in_mid_write_leaves_other_communicators_alone(rails: str) -> N
 @ofi
 @pytest.mark.parametrize("rails", ["ofi:shm", "ofi:lo"])
 def test_a_rank_that_stands_still_is_not_taken_for_dead(rails: str) -> None:
-    _run_two(_STRUCK, rails)  # its door does not answer, and its host does
+    _run_two(_STRUCK, rails)  # its port does not answer, and its host does

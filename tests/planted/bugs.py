@@ -198,7 +198,7 @@ BUGS: List[Bug] = [
         "a rank that is stopped for good is waited for"),
     Bug("hears_again_in_silence", JUDGE, "link.beat_now = true;", ";",
         "a one-way suspicion is never cleared while there is data"),
-    Bug("given_up_without_a_knock", JUDGE,
+    Bug("given_up_without_a_dial", JUDGE,
         "peer.unanswered > 0 && now - std::max(since, peer.answered_at) >= kGoneAfter",
         "now - std::max(since, peer.answered_at) >= kGoneAfter",
         "a stopped peer is taken for a dead one"),

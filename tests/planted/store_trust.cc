@@ -48,9 +48,9 @@ class Tampered final : public Store {
 };
 
 // Two ranks that meet in one store, of which the second is told what `change` makes of it.
-class Meeting {
+class Rendezvous {
  public:
-  Meeting(uint64_t seed, Nanoseconds patience, Change change)
+  Rendezvous(uint64_t seed, Nanoseconds patience, Change change)
       : address_("hash://trust-" + std::to_string(seed)), deadline_(system_clock().now() + patience) {
     std::thread other([&] { sessions_[1] = meet(1, std::move(change)); });
     sessions_[0] = meet(0, nullptr);
@@ -91,17 +91,17 @@ Change change_of(size_t rank) {
 
 std::string meetings(uint64_t seed) {
   {
-    const Meeting honest(seed, kPatience, nullptr);
+    const Rendezvous honest(seed, kPatience, nullptr);
     if (!honest.met(0) || !honest.met(1)) return "two ranks do not meet";
     if (!honest.have_one_secret()) return "two ranks have different secrets";
     if (honest.has_welcome()) return "the welcome is still there when all have read it";
   }
   {
-    const Meeting misled(seed, kPatience, change_of(0));
+    const Rendezvous misled(seed, kPatience, change_of(0));
     if (!misled.met(0) || !misled.met(1)) return "what a rank cannot notice keeps it from meeting";
     if (misled.have_one_secret()) return "ranks that were told different addresses can connect";
   }
-  const Meeting renamed(seed, kSecond, change_of(1));
+  const Rendezvous renamed(seed, kSecond, change_of(1));
   return renamed.met(1) ? "a rank goes on with what it has not said of itself" : "";
 }
 

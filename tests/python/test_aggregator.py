@@ -18,7 +18,7 @@ from nezha._aggregator.options import format_endpoint, parse_endpoint, read_topo
 PATIENCE_S = 60
 KEY = "0123456789abcdef0123456789abcdef\n"
 STATS = {
-    "port": 7700, "door": {"accepted": 9, "refused": 2, "expired": 1}, "refused_jobs": 3,
+    "port": 7700, "connections": {"accepted": 9, "refused": 2, "expired": 1}, "refused_jobs": 3,
     "jobs": [{"job": 255, "session": 1, "worker": 0, "ranks": 4, "ranks_up": 3, "groups": 2,
               "buffer_bytes": 1 << 25, "operations": 10, "refused_groups": 1, "bytes_received": 400,
               "bytes_sent": 300}],
@@ -53,17 +53,17 @@ def test_sums_go_over_the_living_and_the_dead():
     assert node_stats.refusals(STATS) == {"ticket": 2, "replay": 0, "silence": 1, "jobs": 3,
                                        "connections": 6, "groups": 5, "budget": 0}
     assert set(node_stats.refusals({}).values()) == {0}
-    replayed = {"door": {"refused": 5, "replayed": 3}, "ended": {"over_budget": 2}}
+    replayed = {"connections": {"refused": 5, "replayed": 3}, "ended": {"over_budget": 2}}
     assert node_stats.refusals(replayed)["ticket"] == 2 and node_stats.refusals(replayed)["replay"] == 3
     assert node_stats.refusals(replayed)["budget"] == 2
     assert node_stats.job_name({"job": 255, "session": 1}) == "00000000000000ff/1"
 
 
 def test_refusals_are_told_at_once_and_then_seldom():
-    gossip = node_stats.Gossip(pause=10)
+    log = node_stats.RefusalLog(pause=10)
 
     def told(refused, now):
-        return gossip.lines({"door": {"refused": refused}}, now)
+        return log.lines({"connections": {"refused": refused}}, now)
 
     assert told(0, 0) == []
     assert len(told(1, 1)) == 1
@@ -83,7 +83,7 @@ def test_metrics_over_http_and_read_again():
     assert 'nezha_aggregator_job_operations_total{job="00000000000000ff/1"} 10.0' in body
     assert "nezha_aggregator_operations_total 100.0" in body
     assert 'nezha_aggregator_refused_total{reason="groups"} 5.0' in body
-    assert 'nezha_aggregator_door_total{outcome="accepted"} 9.0' in body
+    assert 'nezha_aggregator_connections_total{outcome="accepted"} 9.0' in body
     assert "process_cpu_seconds_total" in body
     single, by_job = display.read_metrics(body)
     assert single["jobs"] == "1" and single["address"] == "a:1"
@@ -91,14 +91,14 @@ def test_metrics_over_http_and_read_again():
     assert by_job["00000000000000ff/1"]["job_ranks_connected"] == 3
 
 
-def test_a_metrics_server_is_no_pit_for_strangers():
+def test_a_metrics_server_is_bounded_by_its_clients():
     pytest.importorskip("prometheus_client")
     server = MetricsServer(("127.0.0.1", 0), Collector(lambda: STATS, {}))
     callers = []
     try:
         for _ in range(20):
             callers.append(socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S))
-        # All but the few that are served are hung up on.
+        # All but the few that are served are closed.
         closed = sum(1 for caller in callers[8:] if _is_hung_up(caller))
         assert closed == 12
     finally:
@@ -167,8 +167,8 @@ def refused(*arguments, code=1):
     return err
 
 
-def knock(port, count):
-    """Strangers at the door: each says what is no ticket and is hung up on."""
+def dial(port, count):
+    """Opens `count` connections that send no valid ticket; the node closes each."""
     for _ in range(count):
         with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as caller:
             caller.sendall(b"no ticket at all".ljust(72))
@@ -181,7 +181,7 @@ def test_a_node_from_its_first_line_to_its_table(number, key):
     try:
         line = node.stdout.readline()
         assert line.startswith("nezha aggregator: listening on 127.0.0.1:"), line
-        knock(int(line.rpartition(":")[2]), 3)
+        dial(int(line.rpartition(":")[2]), 3)
         assert "refused" in node.stderr.readline()
         node.send_signal(number)
         out, _ = node.communicate(timeout=PATIENCE_S)
@@ -204,7 +204,7 @@ def test_a_node_for_programs(tmp_path, key):
             ready = json.loads(node.stdout.readline())
             assert ready["pid"] == node.pid
             assert listener.recv(100) == b"WATCHDOG=1"
-            knock(ready["port"], 2)
+            dial(ready["port"], 2)
             text = display.fetch(f"http://{ready['metrics']}/metrics")
             assert display.read_metrics(text)[0]["refused ticket"] == "2"
             node.terminate()
@@ -212,7 +212,7 @@ def test_a_node_for_programs(tmp_path, key):
         finally:
             node.kill()
     last = json.loads(out)
-    assert node.returncode == 0 and last["stats"]["door"]["refused"] == 2
+    assert node.returncode == 0 and last["stats"]["connections"]["refused"] == 2
     assert last["stats"]["ended"]["jobs"] == 0
 
 

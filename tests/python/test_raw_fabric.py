@@ -78,12 +78,12 @@ def test_different_options_are_an_error_on_both_sides(program: str) -> None:
 
 
 def test_a_stranger_on_the_side_channel_is_refused(program: str) -> None:
-    with socket.socket() as door:
-        door.bind(("127.0.0.1", 0))
-        door.listen(1)
-        words = [program, "--address", "127.0.0.1", "--connect", f"127.0.0.1:{door.getsockname()[1]}"]
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(1)
+        words = [program, "--address", "127.0.0.1", "--connect", f"127.0.0.1:{listener.getsockname()[1]}"]
         with subprocess.Popen(words, text=True, stderr=subprocess.PIPE) as client:
-            stranger, _ = door.accept()
+            stranger, _ = listener.accept()
             stranger.sendall(b"x" * 4096)
             assert client.wait(SECONDS) == 1
             assert "is not a raw_fabric" in client.stderr.read()

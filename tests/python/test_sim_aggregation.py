@@ -90,7 +90,7 @@ def test_the_published_figures_are_met():
 
 def test_one_rail_is_never_cut_and_two_are_where_that_pays():
     alone = choose(cluster.uniform(4, ONE), nodes(), Question("all_reduce", 8 << 20))
-    assert alone.way == "hub"
+    assert alone.way == "node"
     both = choose(cluster.uniform(4, ONE * 2), nodes(rail=1), Question("all_reduce", 8 << 20))
     # 1.5 S / B over a ring beside S / B through the node: 60 % make both parts as long.
     assert both.way == "both" and both.share == pytest.approx(0.6, abs=0.03) and both.operations < 20
@@ -124,7 +124,7 @@ def test_mistakes_get_one_sentence(arguments, words):
 
 @pytest.mark.parametrize("request_, words", [
     ({"bytes": 0}, "bytes must be 1 or more"),
-    ({"bytes": 8, "operations": [{"hosts_us": -1, "hub_us": 0}]}, "hosts_us and hub_us"),
+    ({"bytes": 8, "operations": [{"hosts_us": -1, "node_us": 0}]}, "hosts_us and node_us"),
 ])
 def test_the_library_refuses_times_that_are_none(request_, words):
     with pytest.raises(PlanError, match=words):

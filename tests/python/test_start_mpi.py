@@ -1,4 +1,4 @@
-"""Meeting by means of MPI: with a stand-in for mpi4py's communicator, and with the real one."""
+"""Rendezvous over MPI: with a stand-in for mpi4py's communicator, and with the real one."""
 
 import shutil
 import socket
@@ -11,7 +11,7 @@ import pytest
 
 import nezha
 from conftest import run_threads
-from nezha._startup import mpi_meeting
+from nezha._startup import mpi_rendezvous
 
 _FAR_S = 600.0
 
@@ -70,7 +70,7 @@ def test_ranks_and_address_come_from_mpi():
 
 def test_every_rank_makes_the_same_calls_and_gets_the_same_answer():
     def body(comm):
-        met = mpi_meeting.meet(comm, {}, {})
+        met = mpi_rendezvous.meet(comm, {}, {})
         return comm.calls, met.store, met.secret
 
     calls, store, secret = zip(*run_ranks(3, body))
@@ -82,7 +82,7 @@ def test_every_rank_makes_the_same_calls_and_gets_the_same_answer():
 @pytest.mark.parametrize("env, config", [({"NEZHA_SECRET_FILE": "/s"}, {}), ({}, {"secret": "x"})])
 def test_a_configured_secret_stays(env, config):
     def body(comm):
-        return mpi_meeting.meet(comm, env, config).secret
+        return mpi_rendezvous.meet(comm, env, config).secret
 
     assert run_ranks(2, body) == [None, None]
 
@@ -93,27 +93,27 @@ def test_one_rank_alone():
 
 
 def test_an_address_that_one_rank_cannot_reach_is_not_taken(monkeypatch):
-    reach = mpi_meeting._reach
+    reach = mpi_rendezvous._reach
     this = threading.local()
-    monkeypatch.setattr(mpi_meeting, "_listen", lambda: listeners("127.0.0.1", "127.0.0.2"))
-    monkeypatch.setattr(mpi_meeting, "_reach",
+    monkeypatch.setattr(mpi_rendezvous, "_listen", lambda: listeners("127.0.0.1", "127.0.0.2"))
+    monkeypatch.setattr(mpi_rendezvous, "_reach",
                         lambda all_: [False] + reach(all_)[1:] if this.rank == 2 else reach(all_))
 
     def body(comm):
         this.rank = comm.rank
-        return mpi_meeting.meet(comm, {}, {}).store
+        return mpi_rendezvous.meet(comm, {}, {}).store
 
     store = run_ranks(3, body)
     assert store[0].startswith("tcp://127.0.0.2:") and len(set(store)) == 1
 
 
 def test_no_way_to_rank_0_is_named_on_every_rank(monkeypatch):
-    monkeypatch.setattr(mpi_meeting, "_listen", lambda: listeners("127.0.0.1"))
-    monkeypatch.setattr(mpi_meeting, "_reach", lambda all_: [False] * len(all_))
+    monkeypatch.setattr(mpi_rendezvous, "_listen", lambda: listeners("127.0.0.1"))
+    monkeypatch.setattr(mpi_rendezvous, "_reach", lambda all_: [False] * len(all_))
 
     def body(comm):
         with pytest.raises(nezha.InvalidArgument, match="127.0.0.1 not from rank 1, 2"):
-            mpi_meeting.meet(comm, {}, {})
+            mpi_rendezvous.meet(comm, {}, {})
 
     run_ranks(3, body)
 

@@ -133,9 +133,9 @@ Identity identity_of(const Passing& at) {
 
 // A transfer is held up on its way until it was sent again. Then both copies are arriving at the same
 // time, half of each is there, and one of the connections dies, or none.
-class Meeting {
+class TwoCopies {
  public:
-  Meeting(Stage& stage, uint64_t seed)
+  TwoCopies(Stage& stage, uint64_t seed)
       : stage_(stage),
         half_first_(seed / 2 % 2 == 0),
         one_way_(seed / 4 % 2 == 0),
@@ -146,7 +146,7 @@ class Meeting {
   bool happened() const { return phase_ == Phase::over; }
 
  private:
-  enum class Phase { before, held, meeting, over };
+  enum class Phase { before, held, both_arriving, over };
   enum class Dies { older, newer, none };
 
   void see(const Passing& at) {
@@ -160,7 +160,7 @@ class Meeting {
           meet(at);
         }
         return;
-      case Phase::meeting:
+      case Phase::both_arriving:
         if (at.path == older_ && at.moment == FakeMoment::half_landed &&
             identity_of(at) == both_) {
           part();
@@ -185,14 +185,14 @@ class Meeting {
     both_ = identity_of(at);
     to_ = at.to;
     if (half_first_) return part();  // the older one is half there already
-    phase_ = Phase::meeting;
+    phase_ = Phase::both_arriving;
     stage_.world.soon([this, from = at.from] {
       stage_.hole(newer_, to_, true);
       stage_.hole(older_, to_, false);
       stage_.hole(older_, from, false);
     });
     stage_.world.at(stage_.world.now() + 20 * kMillisecond, [this] {
-      if (phase_ == Phase::meeting) stage_.hole(newer_, to_, false);
+      if (phase_ == Phase::both_arriving) stage_.hole(newer_, to_, false);
     });
   }
   void part() {
@@ -223,9 +223,9 @@ NemesisReport copies_meet(uint64_t seed) {
   JobOptions job;
   job.outstanding = seed % 5 == 0 ? 4 : 1;
   Stage stage(world_of(seed), job, mixed_ops);
-  const Meeting meeting(stage, seed);
+  const TwoCopies copies(stage, seed);
   std::string wrong = stage.finish();
-  return {std::move(wrong), meeting.happened()};
+  return {std::move(wrong), copies.happened()};
 }
 
 // -------------------------------------------------------------------- what the others never heard

@@ -172,9 +172,9 @@ inline Status check_all_reduce(AggregationRank& self, const NodePlace& place, si
 }
 
 // What the ranks of a job tell each other on their own network.
-class Meeting {
+class Vote {
  public:
-  explicit Meeting(int ranks) : ranks_(ranks) {}
+  explicit Vote(int ranks) : ranks_(ranks) {}
   // Whether all of them said yes.
   bool agree(bool yes) {
     std::unique_lock lock(mutex_);

@@ -1,5 +1,5 @@
-// RailJob: a small honest job on the transport alone (no store, no engine), so that a test can stand at
-// its doors before, between and after the ranks that belong to it.
+// RailJob: a small honest job on the transport alone (no store, no engine), so that a test can connect to
+// its ports before, between and after the ranks that belong to it.
 //
 // Contract
 //   Owner    the test. All ranks listen from construction on; each connects in a thread of its own when

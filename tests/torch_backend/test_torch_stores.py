@@ -1,4 +1,4 @@
-"""torch.distributed's stores as meeting points, and jobs that torchrun starts."""
+"""torch.distributed's stores as rendezvous, and jobs that torchrun starts."""
 
 import datetime
 import json
@@ -104,15 +104,15 @@ def test_under_torchrun(tmp_path):
 
 def test_the_store_of_a_reconfigured_group_answers_on_the_address_of_its_handle_alone(monkeypatch):
     monkeypatch.setattr(socket, "gethostname", lambda: "127.0.0.2")
-    meeting = _reconfigure.Meeting()
-    place = json.loads(meeting.handle)
+    store = _reconfigure.ReconfigureStore()
+    place = json.loads(store.handle)
     assert place["hosts"] == ["127.0.0.2"]
     member = torch.distributed.TCPStore("127.0.0.2", place["port"], is_master=False)
     member.set("key", "value")
     assert member.get("key") == b"value"
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.3", place["port"]), timeout=10)
-    meeting.close()
+    store.close()
 
 
 def test_a_restart_by_torchrun_is_a_job_of_its_own(tmp_path):

@@ -1,7 +1,7 @@
 """A node's numbers for Prometheus: a collector that asks the node when it is scraped, and its server.
 
-The server answers a few scrapers at a time and hangs up on whoever has not asked and taken the answer
-within five seconds, however busy it keeps its connection, so that strangers can neither make the process
+The server answers a few scrapers at a time and closes a connection that has not asked and taken the answer
+within five seconds, however busy it keeps its connection, so that clients can neither make the process
 grow nor hold the places for long.
 """
 
@@ -67,10 +67,11 @@ class Collector:
         for reason, count in refusals(stats).items():
             refused.add_metric([reason], count)
         yield refused
-        door = CounterMetricFamily(_PREFIX + "door", "Connections at the door", labels=["outcome"])
-        for outcome, count in stats.get("door", {}).items():
-            door.add_metric([outcome], count)
-        yield door
+        connections = CounterMetricFamily(_PREFIX + "connections", "Connections to the port by outcome",
+                                          labels=["outcome"])
+        for outcome, count in stats.get("connections", {}).items():
+            connections.add_metric([outcome], count)
+        yield connections
         for families, fields in ((GaugeMetricFamily, PER_JOB), (CounterMetricFamily, PER_JOB_TOTALS)):
             for name, field, text in fields:
                 family = families(_PREFIX + name, text, labels=["job"])
@@ -145,4 +146,4 @@ class _Server(ThreadingHTTPServer):
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A scraper that hangs up, or is too slow, is no event."""
+        """A client that closes its connection, or is too slow, is not logged."""

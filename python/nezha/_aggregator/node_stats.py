@@ -34,10 +34,10 @@ def jobs(stats: Stats) -> List[Stats]:
 
 def refusals(stats: Stats) -> Dict[str, int]:
     """How often each of REASONS applied."""
-    door = stats.get("door", {})
-    replayed = int(door.get("replayed", 0))
-    return {"ticket": int(door.get("refused", 0)) - replayed, "replay": replayed,
-            "silence": int(door.get("expired", 0)),
+    connections = stats.get("connections", {})
+    replayed = int(connections.get("replayed", 0))
+    return {"ticket": int(connections.get("refused", 0)) - replayed, "replay": replayed,
+            "silence": int(connections.get("expired", 0)),
             "jobs": int(stats.get("refused_jobs", 0)),
             "connections": total(stats, "refused_connections"), "groups": total(stats, "refused_groups"),
             "budget": total(stats, "over_budget")}
@@ -48,7 +48,7 @@ def job_name(job: Stats) -> str:
     return f"{int(job.get('job', 0)):016x}/{int(job.get('session', 0))}"
 
 
-class Gossip:
+class RefusalLog:
     """Lines about refusals: at once when something new happens, then at most one for a reason in
     `pause` seconds, with how many there were meanwhile."""
 

@@ -15,7 +15,7 @@ from typing import Any, Callable, Dict, Optional
 
 from .._console import complain, write_json_line
 from . import systemd, display
-from .node_stats import Gossip, Stats
+from .node_stats import RefusalLog, Stats
 from .options import Options, format_endpoint
 
 _GLANCE_SECONDS = 1.0  # between looks at the node's statistics
@@ -83,12 +83,12 @@ def _announce(options: Options, port: int, metrics_port: Optional[int], json_to:
 
 def _watch(stats: Callable[[], Stats], stop: threading.Event) -> Stats:
     """Looks at the node until it is to stop: refusals go to the log, signs of life to systemd."""
-    gossip = Gossip()
+    refusal_log = RefusalLog()
     alive = systemd.watchdog_seconds()
     pause = min(_GLANCE_SECONDS, alive or _GLANCE_SECONDS)
     while True:
         now = stats()  # asks every thread of the node: one that hangs keeps us here, too
-        for line in gossip.lines(now, time.monotonic()):
+        for line in refusal_log.lines(now, time.monotonic()):
             _log(line)
         if alive is not None:
             systemd.notify("WATCHDOG=1")

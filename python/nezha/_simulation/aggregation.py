@@ -35,7 +35,7 @@ CHUNK_BYTES = 256 * 1024  # at most, of a node (docs/aggregation.md)
 WINDOW_BYTES = 4 << 20  # that a host has under way
 _LEARNT = 48  # operations after which the cut has long stopped moving
 _SAME = 0.01
-_WAYS = ("hosts", "hub", "both")
+_WAYS = ("hosts", "node", "both")
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class _Tree:
 
 @dataclass(frozen=True)
 class Choice:
-    """What the library settles on. way: "hosts", "hub" or "both"; share: the nodes' part in one that is
+    """What the library settles on. way: "hosts", "node" or "both"; share: the nodes' part in one that is
     cut; operations: after how many its share stays within one percent; time_s: of an operation then."""
 
     way: str
@@ -155,14 +155,14 @@ def choose(cluster: Cluster, nodes: Nodes, question: Question) -> Choice:
         key = way, part if way == "both" else 0
         if key not in known:
             known[key] = _parts(cluster, nodes, question, way, part, others)
-        hosts_s, hub_s = known[key]
-        done.append({"hosts_us": 1e6 * hosts_s, "hub_us": 1e6 * hub_s})
+        hosts_s, node_s = known[key]
+        done.append({"hosts_us": 1e6 * hosts_s, "node_us": 1e6 * node_s})
         shares.append(answer["share"])
-        taken.append((way, max(hosts_s, hub_s)))
+        taken.append((way, max(hosts_s, node_s)))
     last = [way for way, _ in taken[-16:]]
     settled = max(_WAYS, key=last.count)
     changed = [number for number, share in enumerate(shares, 1) if abs(share - shares[-1]) > _SAME]
-    share = {"hosts": 0.0, "hub": 1.0, "both": shares[-1]}[settled]
+    share = {"hosts": 0.0, "node": 1.0, "both": shares[-1]}[settled]
     return Choice(settled, share, changed[-1] if changed else 0,
                   next(time for way, time in reversed(taken) if way == settled))
 
@@ -176,7 +176,7 @@ def _parts(cluster: Cluster, nodes: Nodes, question: Question, way: str, part: i
     """Seconds of the hosts' part and of the nodes'. A cut operation leaves the nodes' rail to them."""
     if way == "hosts":
         return simulate(cluster, question).outcome.total_s, 0.0
-    if way == "hub":
+    if way == "node":
         return 0.0, through_nodes(cluster, nodes, question.size)
     rest = Question("all_reduce", question.size - part, question.algorithm, nominal=question.nominal)
     return (simulate(with_rails(cluster, others), rest).outcome.total_s,

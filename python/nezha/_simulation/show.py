@@ -49,7 +49,7 @@ def aggregation(document: Document) -> None:
         "hosts": row["hosts"], "size": format_size(row["size"]), "algorithm": row["algorithm"],
         "over hosts": _time(row["hosts_us"]), "shares (%)": _percent(row["hosts_shares"]),
         "through nodes": _time(row["nodes_us"]), "levels": row["levels"],
-        "library's way": {"hosts": "hosts", "hub": "nodes", "both": "both"}[row["way"]],
+        "library's way": {"hosts": "hosts", "node": "nodes", "both": "both"}[row["way"]],
         "nodes' part (%)": _percent([row["share"]]), "operations": row["operations"],
         "time": _time(row["time_us"]), "times as fast": f"{row['hosts_us'] / row['time_us']:.2f}",
     } for row in document["rows"]], keys=2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, Mapping, Optional, Tuple, Union
 
-from . import launch_environment, mpi_meeting, stores, interruptible
+from . import launch_environment, mpi_rendezvous, stores, interruptible
 from ..communicator import Communicator
 from ..errors import InvalidArgument
 
@@ -43,7 +43,7 @@ def init(rank: Optional[int] = None, world_size: Optional[int] = None,
     if mpi is not None:
         if (rank, world_size, store) != (None, None, None):
             raise InvalidArgument("mpi= brings rank, world_size and store: pass none of them")
-        met = mpi_meeting.meet(mpi, os.environ, config or {})
+        met = mpi_rendezvous.meet(mpi, os.environ, config or {})
         if met.secret:
             text += f"\nsecret={met.secret}"
         return interruptible.connect(met.rank, met.world_size, met.store, None, job, timeout or 0.0, text)

@@ -107,7 +107,7 @@ def detect(env: Mapping[str, str], rank: Optional[int] = None, world_size: Optio
     rank, world_size = _whole(rank, world_size)
     torch_store = False
     if store is None:
-        store, torch_store = _meeting_point(env, source, world_size, rank)
+        store, torch_store = _rendezvous_address(env, source, world_size, rank)
     return LaunchEnvironment(rank, world_size, store, source, _job(env, source), torch_store)
 
 
@@ -156,7 +156,7 @@ def _number(env: Mapping[str, str], variable: str) -> Optional[int]:
         raise InvalidArgument(f"{variable}={text!r} is not a number") from None
 
 
-def _meeting_point(env: Mapping[str, str], source: str, world_size: int,
+def _rendezvous_address(env: Mapping[str, str], source: str, world_size: int,
                    rank: int) -> Tuple[str, bool]:
     """(address of the store, whether torchrun already serves it)."""
     if env.get("NEZHA_STORE"):

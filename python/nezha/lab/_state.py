@@ -1,4 +1,4 @@
-"""What a lab is, written to a file so that other commands, and its own funeral, can find it.
+"""What a lab is, written to a file so that other commands, and its cleanup, can find it.
 
 One JSON file a lab in /run/nezha-lab (or $XDG_RUNTIME_DIR/nezha-lab when not root). Creating it
 exclusively is what reserves the name. Beside it is the key of the lab's jobs. Rates are bits per second,

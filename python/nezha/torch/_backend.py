@@ -65,7 +65,7 @@ class NezhaBackend(Group, _Base):
 
     def get_reconfigure_handle(self) -> str:
         """Where the other members of a future group can reach this rank."""
-        return self._meeting().handle
+        return self._open_reconfigure_store().handle
 
     def current_rank(self) -> int:
         """This rank among the members of now, which reconfigure() may have changed."""

@@ -11,7 +11,7 @@ from ._calls import Asynchronous
 from ._collectives import Collectives
 from ._cuda import DeviceRunner
 from ._monitored_barrier import monitored_barrier
-from ._reconfigure import Meeting
+from ._reconfigure import ReconfigureStore
 from ._work import seconds_of
 
 _DESTROYED = ("the process group has been destroyed: no operation can be started on it; create a new "
@@ -41,7 +41,7 @@ class Group(Collectives):
         self._sequence = 0
         self._barriers = 0
         self._devices = DeviceRunner(self)
-        self._meeting_place: Optional[Meeting] = None
+        self._reconfigure_store: Optional[ReconfigureStore] = None
 
     def getBackendName(self) -> str:  # noqa: N802 (torch's name)
         """The name under which the backend is registered."""
@@ -67,8 +67,8 @@ class Group(Collectives):
         if self._comm is not None:
             self._devices.close()
             self._comm.close(timeout=self._timeout)
-        if self._meeting_place is not None:
-            self._meeting_place.close()
+        if self._reconfigure_store is not None:
+            self._reconfigure_store.close()
 
     def abort(self) -> None:
         """Fails running operations, here and at the other ranks, and refuses new ones."""
@@ -110,10 +110,10 @@ class Group(Collectives):
         if self._over is None:
             self._over = why
 
-    def _meeting(self) -> Meeting:
-        if self._meeting_place is None:
-            self._meeting_place = Meeting()
-        return self._meeting_place
+    def _open_reconfigure_store(self) -> ReconfigureStore:
+        if self._reconfigure_store is None:
+            self._reconfigure_store = ReconfigureStore()
+        return self._reconfigure_store
 
 
 def _error_types() -> Any:

@@ -20,7 +20,7 @@ from . import _connect
 from ._work import Done, Work
 
 
-class Meeting:
+class ReconfigureStore:
     """A store that this rank serves, and the handle that names it.
 
     It answers on the address in the handle, and on all addresses of the host only where the handle
@@ -77,7 +77,7 @@ def _check_fixed(group: Any, rank: int, world: int) -> None:
 
 def _join(handle: str, own: str, group: Any, timeout: Any) -> Any:
     if handle == own:
-        return group._meeting_place._store
+        return group._reconfigure_store._store
     place = json.loads(handle)
     failures: List[str] = []
     for host in place["hosts"]:

@@ -290,8 +290,8 @@ void NodeGroup::write(JsonWriter& json) const {
   constexpr const char* kStages[] = {"apart", "called", "joined", "active", "leaving"};
   json.field("comm", group_.comm).field("stage", kStages[static_cast<size_t>(stage_)]);
   json.field("operations", counters_.through_node).field("operations_cut", counters_.cut);
-  json.field("councils", counters_.rounds).field("repairs", counters_.recoveries);
-  json.field("mended", counters_.recovered).field("served_bytes", counters_.served_bytes);
+  json.field("coordination_rounds", counters_.rounds).field("recoveries", counters_.recoveries);
+  json.field("recovered_operations", counters_.recovered).field("served_bytes", counters_.served_bytes);
   json.field("reduced_bytes", counters_.reduced_bytes);
 }
 

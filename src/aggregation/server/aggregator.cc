@@ -224,12 +224,12 @@ wire::Refusal Aggregator::make_session(Worker& worker, const Ticket& ticket,
 
 std::string Aggregator::stats_json() {
   JsonWriter json;
-  json.begin_object().field("port", port_).field("hub", node_.index);
+  json.begin_object().field("port", port_).field("node", node_.index);
   json.field("bytes_charged", budget_.used()).field("bytes_max", budget_.max());
   {
     const Loop::Visit visit(workers_[0]->loop());
     const ListenerCounters& listener = workers_[0]->listener()->counters();
-    json.key("door").begin_object().field("accepted", listener.accepted);
+    json.key("connections").begin_object().field("accepted", listener.accepted);
     json.field("refused", listener.refused).field("answered", listener.answered);
     json.field("expired", listener.expired).field("replayed", listener.replayed).end_object();
     json.field("refused_jobs", refused_jobs_);
@@ -246,7 +246,7 @@ std::string Aggregator::stats_json() {
       json.begin_object().field("job", job->job()).field("run", job->run());
       json.field("session", job->session());
       json.field("worker", static_cast<uint64_t>(i)).field("ranks", job->ranks());
-      json.field("ranks_up", counters.ranks_up).field("hubs_up", counters.nodes_up);
+      json.field("ranks_up", counters.ranks_up).field("nodes_up", counters.nodes_up);
       json.field("lost_members", counters.lost_members).field("connections", counters.connections);
       json.field("groups", counters.groups).field("buffer_bytes", counters.buffer_bytes);
       json.field("memory_bytes", counters.memory_bytes).field("charged_bytes", counters.charged_bytes);

@@ -46,7 +46,7 @@ class Aggregator final : private Admission {
   Aggregator& operator=(const Aggregator&) = delete;
 
   uint16_t port() const { return port_; }
-  // {"port", "hub", "door": {...}, "refused_jobs", "bytes_charged", "bytes_max",
+  // {"port", "node", "connections": {...}, "refused_jobs", "bytes_charged", "bytes_max",
   //  "jobs": [{"job", "run", "session", "worker", "ranks", "ranks_up", "operations", ...}],
   //  "ended": {"jobs", "operations", ...}}: `ended` has the sums over the jobs that are over.
   std::string stats_json();

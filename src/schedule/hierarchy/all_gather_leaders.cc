@@ -35,23 +35,23 @@ std::vector<Parts> blocks_of(const Hosts& hosts, Parts range) {
 Schedule all_gather_leaders(const Hosts& hosts, int rank, int root) {
   Schedule schedule{Collective::all_gather, Algorithm::leaders, rank, hosts.ranks(), root, {}};
   const auto all = static_cast<uint32_t>(hosts.ranks());
-  const Seat seat(hosts, rank);
+  const LocalRank local(hosts, rank);
   const std::vector<int> leaders = hosts.leaders(0);
   Composition composition(all);
-  if (seat.place == 0) composition.copy(algorithms::block_part(rank));
-  for (int place = 1; place < seat.size(); ++place) {
-    const int owner = seat.here[static_cast<size_t>(place)];
-    composition.then(program_of(Collective::gather, Algorithm::direct, seat.place, seat.size(), 0,
+  if (local.place == 0) composition.copy(algorithms::block_part(rank));
+  for (int place = 1; place < local.size(); ++place) {
+    const int owner = local.here[static_cast<size_t>(place)];
+    composition.then(program_of(Collective::gather, Algorithm::direct, local.place, local.size(), 0,
                                 static_cast<uint32_t>(place)),
-                     {seat.here, [owner](Parts) { return std::vector{algorithms::block_part(owner)}; }});
+                     {local.here, [owner](Parts) { return std::vector{algorithms::block_part(owner)}; }});
   }
   composition.next_phase();
-  if (seat.place == 0) {
-    composition.then(program_of(Collective::all_gather, Algorithm::bruck, seat.host, hosts.hosts(), 0),
+  if (local.place == 0) {
+    composition.then(program_of(Collective::all_gather, Algorithm::bruck, local.host, hosts.hosts(), 0),
                      {leaders, [&hosts](Parts range) { return blocks_of(hosts, range); }});
   }
   composition.next_phase().then(
-      from_leader(seat, 0), {seat.here, [all](Parts) { return std::vector{Parts{0, all}}; }});
+      from_leader(local, 0), {local.here, [all](Parts) { return std::vector{Parts{0, all}}; }});
   schedule.programs.push_back(composition.finish());
   return schedule;
 }

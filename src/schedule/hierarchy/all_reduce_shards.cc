@@ -37,23 +37,23 @@ Schedule all_reduce_shards(const Hosts& hosts, int rank, int root) {
     schedule.programs.push_back(lone_rank_program(kWhole));
     return schedule;
   }
-  const Seat seat(hosts, rank);
+  const LocalRank local(hosts, rank);
   const Schedule collect =
-      algorithms::reduce_scatter_direct(seat.place, seat.size(), 0);
-  const Schedule around = algorithms::ring(seat.host, hosts.hosts(), 0);
-  const Schedule hand_out = algorithms::all_gather_direct(seat.place, seat.size(), 0);
+      algorithms::reduce_scatter_direct(local.place, local.size(), 0);
+  const Schedule around = algorithms::ring(local.host, hosts.hosts(), 0);
+  const Schedule hand_out = algorithms::all_gather_direct(local.place, local.size(), 0);
   const auto lone = hosts.hosts() == 1 ? Completes::yes : Completes::no;
   const auto shards = static_cast<uint32_t>(shard_count(hosts));
   for (uint32_t slice = 0; slice < shards * static_cast<uint32_t>(hosts.hosts()); ++slice) {
     const std::vector<int> owners = owners_of(hosts, static_cast<int>(slice % shards));
-    const int owner = owners[static_cast<size_t>(seat.host)];
-    const auto block = static_cast<uint32_t>(Seat(hosts, owner).place);
+    const int owner = owners[static_cast<size_t>(local.host)];
+    const auto block = static_cast<uint32_t>(LocalRank(hosts, owner).place);
     Composition composition(1);
-    composition.then(collect.programs[block], {seat.here, {}, lone}).next_phase();
+    composition.then(collect.programs[block], {local.here, {}, lone}).next_phase();
     if (owner == rank) {
       composition.then(around.programs[slice / shards], {owners, {}, Completes::yes});
     }
-    composition.next_phase().then(hand_out.programs[block], {seat.here});
+    composition.next_phase().then(hand_out.programs[block], {local.here});
     schedule.programs.push_back(composition.finish());
   }
   return schedule;

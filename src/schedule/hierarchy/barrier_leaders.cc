@@ -7,22 +7,22 @@ namespace nezha::schedule::by_host {
 
 Schedule barrier_leaders(const Hosts& hosts, int rank, int root) {
   Schedule schedule{Collective::barrier, Algorithm::leaders, rank, hosts.ranks(), root, {}};
-  const Seat seat(hosts, rank);
+  const LocalRank local(hosts, rank);
   const std::vector<int> leaders = hosts.leaders(0);
   const auto nothing = [](Parts) { return std::vector{kNothing}; };
   Composition composition(1);
-  for (int place = 1; place < seat.size(); ++place) {
-    composition.then(program_of(Collective::gather, Algorithm::direct, seat.place, seat.size(), 0,
+  for (int place = 1; place < local.size(); ++place) {
+    composition.then(program_of(Collective::gather, Algorithm::direct, local.place, local.size(), 0,
                                 static_cast<uint32_t>(place)),
-                     {seat.here, nothing});
+                     {local.here, nothing});
   }
   composition.next_phase();
-  if (seat.place == 0) {
-    composition.then(program_of(Collective::barrier, Algorithm::dissemination, seat.host,
+  if (local.place == 0) {
+    composition.then(program_of(Collective::barrier, Algorithm::dissemination, local.host,
                                 hosts.hosts(), 0),
                      {leaders});
   }
-  composition.next_phase().then(from_leader(seat, 0), {seat.here, nothing});
+  composition.next_phase().then(from_leader(local, 0), {local.here, nothing});
   schedule.programs.push_back(hosts.ranks() == 1 ? lone_rank_program(kNothing) : composition.finish());
   return schedule;
 }

@@ -14,8 +14,8 @@ inline constexpr Parts kWhole{0, 1};
 inline constexpr Parts kNothing{0, 0};
 
 // A rank among the ranks of its host.
-struct Seat {
-  Seat(const Hosts& hosts, int rank);
+struct LocalRank {
+  LocalRank(const Hosts& hosts, int rank);
 
   const std::vector<int>& here;  // the ranks of the host
   int size() const { return static_cast<int>(here.size()); }
@@ -23,8 +23,8 @@ struct Seat {
   int place;                     // of the rank in `here`
 };
 
-// The host's rank that stands for the seat `place` of `of` on another host: all ranks of the host with
-// fewer are taken, and evenly.
+// The host's rank that stands for the local rank `place` of `of` on another host: all ranks of the host
+// with fewer are taken, and evenly.
 int counterpart(const Hosts& hosts, int host, int place, int of);
 // The counterparts of `rank` on all hosts, itself on its own.
 std::vector<int> column_of(const Hosts& hosts, int rank);
@@ -33,8 +33,8 @@ std::vector<int> column_of(const Hosts& hosts, int rank);
 Program program_of(Collective collective, Algorithm algorithm, int place, int size, int root,
                    uint32_t slice = 0);
 // Inside a host: everybody's to the leader, adding up, and the leader's to everybody, in few messages.
-Program to_leader(const Seat& seat, int leader);
-Program from_leader(const Seat& seat, int leader);
+Program to_leader(const LocalRank& local, int leader);
+Program from_leader(const LocalRank& local, int leader);
 // The messages, one after the other, of either; and the messages that a leader sends or takes.
 double inside_steps(const Hosts& hosts);
 double inside_messages(const Hosts& hosts);

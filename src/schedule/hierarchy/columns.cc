@@ -16,19 +16,19 @@ namespace {
 struct Columns {
   Columns(const Hosts& all, int rank, Collective collective)
       : hosts(all),
-        seat(all, rank),
-        inside(find_algorithm(collective, Algorithm::direct)->build(seat.place, seat.size(), 0)),
-        around(find_algorithm(collective, Algorithm::ring)->build(seat.host, all.hosts(), 0)) {}
+        local(all, rank),
+        inside(find_algorithm(collective, Algorithm::direct)->build(local.place, local.size(), 0)),
+        around(find_algorithm(collective, Algorithm::ring)->build(local.host, all.hosts(), 0)) {}
 
   const Program& inside_of(int owner_here) const {
-    return inside.programs[static_cast<size_t>(Seat(hosts, owner_here).place)];
+    return inside.programs[static_cast<size_t>(LocalRank(hosts, owner_here).place)];
   }
   const Program& around_of(int block) const {
     return around.programs[static_cast<size_t>(hosts.host_of(block))];
   }
 
   const Hosts& hosts;
-  Seat seat;
+  LocalRank local;
   Schedule inside;
   Schedule around;
 };
@@ -55,10 +55,10 @@ Schedule all_gather_columns(const Hosts& hosts, int rank, int root) {
   const Columns columns(hosts, rank, Collective::all_gather);
   for (int block = 0; block < hosts.ranks(); ++block) {
     const std::vector<int> column = column_of(hosts, block);
-    const int here = column[static_cast<size_t>(columns.seat.host)];
+    const int here = column[static_cast<size_t>(columns.local.host)];
     Composition composition(1);
     if (here == rank) composition.then(columns.around_of(block), {column});
-    composition.next_phase().then(columns.inside_of(here), {columns.seat.here});
+    composition.next_phase().then(columns.inside_of(here), {columns.local.here});
     if (block == rank) composition.copy(kWhole);
     schedule.programs.push_back(composition.finish());
   }
@@ -79,9 +79,9 @@ Schedule reduce_scatter_columns(const Hosts& hosts, int rank, int root) {
   const auto lone = hosts.hosts() == 1 ? Completes::yes : Completes::no;
   for (int block = 0; block < hosts.ranks(); ++block) {
     const std::vector<int> column = column_of(hosts, block);
-    const int here = column[static_cast<size_t>(columns.seat.host)];
+    const int here = column[static_cast<size_t>(columns.local.host)];
     Composition composition(1, block == rank ? Memory::output : Memory::workspace);
-    composition.then(columns.inside_of(here), {columns.seat.here, {}, lone}).next_phase();
+    composition.then(columns.inside_of(here), {columns.local.here, {}, lone}).next_phase();
     if (here == rank) composition.then(columns.around_of(block), {column, {}, Completes::yes});
     schedule.programs.push_back(composition.finish());
   }

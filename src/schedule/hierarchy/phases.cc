@@ -12,7 +12,7 @@ constexpr int kBurstMax = 8;
 
 }  // namespace
 
-Seat::Seat(const Hosts& hosts, int rank)
+LocalRank::LocalRank(const Hosts& hosts, int rank)
     : here(hosts.ranks_of(hosts.host_of(rank))),
       host(hosts.host_of(rank)),
       place(static_cast<int>(std::lower_bound(here.begin(), here.end(), rank) - here.begin())) {}
@@ -23,10 +23,10 @@ int counterpart(const Hosts& hosts, int host, int place, int of) {
 }
 
 std::vector<int> column_of(const Hosts& hosts, int rank) {
-  const Seat seat(hosts, rank);
+  const LocalRank local(hosts, rank);
   std::vector<int> column;
   for (int host = 0; host < hosts.hosts(); ++host) {
-    column.push_back(counterpart(hosts, host, seat.place, seat.size()));
+    column.push_back(counterpart(hosts, host, local.place, local.size()));
   }
   return column;
 }
@@ -38,19 +38,19 @@ Program program_of(Collective collective, Algorithm algorithm, int place, int si
 }
 
 // A block of a direct reduce-scatter is a reduction to its owner, one of a direct all-gather a broadcast.
-Program to_leader(const Seat& seat, int leader) {
-  if (seat.size() > kBurstMax) {
-    return program_of(Collective::reduce, Algorithm::tree, seat.place, seat.size(), leader);
+Program to_leader(const LocalRank& local, int leader) {
+  if (local.size() > kBurstMax) {
+    return program_of(Collective::reduce, Algorithm::tree, local.place, local.size(), leader);
   }
-  return program_of(Collective::reduce_scatter, Algorithm::direct, seat.place, seat.size(), 0,
+  return program_of(Collective::reduce_scatter, Algorithm::direct, local.place, local.size(), 0,
                     static_cast<uint32_t>(leader));
 }
 
-Program from_leader(const Seat& seat, int leader) {
-  if (seat.size() > kBurstMax) {
-    return program_of(Collective::broadcast, Algorithm::tree, seat.place, seat.size(), leader);
+Program from_leader(const LocalRank& local, int leader) {
+  if (local.size() > kBurstMax) {
+    return program_of(Collective::broadcast, Algorithm::tree, local.place, local.size(), leader);
   }
-  return program_of(Collective::all_gather, Algorithm::direct, seat.place, seat.size(), 0,
+  return program_of(Collective::all_gather, Algorithm::direct, local.place, local.size(), 0,
                     static_cast<uint32_t>(leader));
 }
 

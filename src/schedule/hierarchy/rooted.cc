@@ -9,20 +9,20 @@ namespace {
 
 struct Rooted {
   Rooted(const Hosts& hosts, int rank, int root)
-      : seat(hosts, rank), leaders(hosts.leaders(root)),
-        leader(Seat(hosts, leaders[static_cast<size_t>(seat.host)]).place),
+      : local(hosts, rank), leaders(hosts.leaders(root)),
+        leader(LocalRank(hosts, leaders[static_cast<size_t>(local.host)]).place),
         hosts_count(hosts.hosts()), root_host(hosts.host_of(root)) {}
 
-  bool leads() const { return seat.place == leader; }
+  bool leads() const { return local.place == leader; }
   // The rank's program among the leaders.
   Program among(Collective collective, Algorithm algorithm) const {
-    return program_of(collective, algorithm, seat.host, hosts_count, root_host);
+    return program_of(collective, algorithm, local.host, hosts_count, root_host);
   }
   Program along(Collective collective) const {
-    return program_of(collective, Algorithm::chain, seat.place, seat.size(), leader);
+    return program_of(collective, Algorithm::chain, local.place, local.size(), leader);
   }
 
-  Seat seat;
+  LocalRank local;
   std::vector<int> leaders;
   int leader;
   int hosts_count;
@@ -37,7 +37,7 @@ Schedule broadcast(const Hosts& hosts, int rank, int root, Algorithm algorithm, 
   if (rooted.leads()) {
     composition.then(rooted.among(Collective::broadcast, among), {rooted.leaders});
   }
-  composition.next_phase().then(inside, {rooted.seat.here});
+  composition.next_phase().then(inside, {rooted.local.here});
   schedule.programs.push_back(hosts.ranks() == 1 ? lone_rank_program(kWhole) : composition.finish());
   return schedule;
 }
@@ -48,7 +48,7 @@ Schedule reduce(const Hosts& hosts, int rank, int root, Algorithm algorithm, Alg
   const Rooted rooted(hosts, rank, root);
   const auto lone = hosts.hosts() == 1 ? Completes::yes : Completes::no;
   Composition composition(1, rank == root ? Memory::output : Memory::workspace);
-  composition.then(inside, {rooted.seat.here, {}, lone}).next_phase();
+  composition.then(inside, {rooted.local.here, {}, lone}).next_phase();
   if (rooted.leads()) {
     composition.then(rooted.among(Collective::reduce, among), {rooted.leaders, {}, Completes::yes});
   }
@@ -66,7 +66,7 @@ Schedule broadcast_chains(const Hosts& hosts, int rank, int root) {
 Schedule broadcast_leaders(const Hosts& hosts, int rank, int root) {
   const Rooted rooted(hosts, rank, root);
   return broadcast(hosts, rank, root, Algorithm::leaders, Algorithm::tree,
-                   from_leader(rooted.seat, rooted.leader));
+                   from_leader(rooted.local, rooted.leader));
 }
 
 Shape broadcast_shape(const Hosts&) { return {}; }
@@ -93,7 +93,7 @@ Schedule reduce_chains(const Hosts& hosts, int rank, int root) {
 Schedule reduce_leaders(const Hosts& hosts, int rank, int root) {
   const Rooted rooted(hosts, rank, root);
   return reduce(hosts, rank, root, Algorithm::leaders, Algorithm::tree,
-                to_leader(rooted.seat, rooted.leader));
+                to_leader(rooted.local, rooted.leader));
 }
 
 Shape reduce_shape(const Hosts& hosts) {

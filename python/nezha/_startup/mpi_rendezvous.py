@@ -1,4 +1,4 @@
-"""Meeting by means of MPI: rank 0's store at an address that every rank has just reached.
+"""Rendezvous over MPI: rank 0's store at an address that every rank has just reached.
 
 MPI carries the address and, unless one is configured, the job's secret; it is used for nothing else,
 and only its pickling allgather and bcast are needed. All functions are collective over the
@@ -25,7 +25,7 @@ Address = Tuple[str, int]
 
 
 @dataclass(frozen=True)
-class Meeting:
+class Rendezvous:
     """What nezha.init needs. `secret` is None where the configuration has its own."""
 
     rank: int
@@ -34,7 +34,7 @@ class Meeting:
     secret: Optional[str]
 
 
-def meet(comm: Any, env: Mapping[str, str], config: Mapping[str, Any]) -> Meeting:
+def meet(comm: Any, env: Mapping[str, str], config: Mapping[str, Any]) -> Rendezvous:
     """Agrees on a meeting point. `comm`: an mpi4py communicator, or an object like it.
 
     Raises InvalidArgument when it lacks a method, or no address of rank 0 can be reached by all.
@@ -46,7 +46,7 @@ def meet(comm: Any, env: Mapping[str, str], config: Mapping[str, Any]) -> Meetin
                               "an mpi4py communicator such as MPI.COMM_WORLD")
     rank, size = comm.Get_rank(), comm.Get_size()
     if size == 1:
-        return Meeting(rank, size, "hash://single", None)
+        return Rendezvous(rank, size, "hash://single", None)
     listeners = _listen() if rank == 0 else []
     try:
         addresses: List[Address] = comm.bcast([each.getsockname()[:2] for each in listeners], root=0)
@@ -60,7 +60,7 @@ def meet(comm: Any, env: Mapping[str, str], config: Mapping[str, Any]) -> Meetin
     for index, (host, port) in enumerate(addresses):
         if all(flags[index] for flags in reached):
             shown = f"[{host}]" if ":" in host else host
-            return Meeting(rank, size, f"tcp://{shown}:{port}", secret)
+            return Rendezvous(rank, size, f"tcp://{shown}:{port}", secret)
     raise InvalidArgument(_nowhere(addresses, reached))
 
 

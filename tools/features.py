@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The table of features in README.md is made from docs/features.toml, and every feature names its tests.
+"""The table of docs/features.md is made from docs/features.toml, and every feature names its tests.
 
     tools/features.py [--write] [ROOT]
 
 Without --write: prints one line for each test that does not exist, each row without a test, and a table
-that is not the file's, and exits with 1 when there is any. With --write: puts the table into README.md.
+that is not the file's, and exits with 1 when there is any. With --write: puts the table into docs/features.md.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ except ModuleNotFoundError:  # Python before 3.11, where pytest brings the same 
     import tomli as tomllib  # type: ignore[no-redef]
 
 SOURCE = "docs/features.toml"
-PAGE = "README.md"
+PAGE = "docs/features.md"
 BEGIN = f"<!-- made from {SOURCE} by tools/features.py -->"
 END = "<!-- end of the features -->"
 FIELDS = {"name": str, "state": str, "tests": list}
@@ -89,7 +89,7 @@ def table(root: Path, rows: List[Dict[str, Any]]) -> str:
     lines = ["| feature | state | shown by |", "|---|---|---|"]
     for row in rows:
         tests = [find(root, known, test) for test in row["tests"]]
-        shown = ", ".join(f"[{test.shown}]({test.path})" for test in tests if test)
+        shown = ", ".join(f"[{test.shown}](../{test.path})" for test in tests if test)
         lines.append(f"| {row['name']} | {row['state']} | {shown} |")
     return "\n".join(lines)
 
@@ -103,7 +103,7 @@ def with_table(page: str, made: str) -> str:
 
 
 def check(root: Path, write: bool = False) -> List[str]:
-    """All offences, one line each; with `write` the table is mended first."""
+    """All offences, one line each; with `write` the table is written first."""
     try:
         rows = read(root)
         problems = problems_of(root, rows)

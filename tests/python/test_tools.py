@@ -100,10 +100,15 @@ def test_no_offences(suffix, text):
     assert list(tidy.check_text("a" + suffix, suffix, text)) == []
 
 
-def test_types_have_names_that_the_field_knows():
+def test_names_and_prose_use_the_words_of_the_field():
     text = "class RailTrial final {\n};\n"
-    assert list(tidy.check_text("src/transport/a.h", ".h", text)) != []
+    for name in ("src/transport/a.h", "python/a.py", "tests/unit/a.cc"):
+        assert list(tidy.check_text(name, name[name.rindex("."):], text)) != []
     assert list(tidy.check_text("src/transport/a.h", ".h", text.replace("Trial", "Handshake"))) == []
+    for text in ("A rank knocks.", '{"hub_us": 1}', "Hung up."):
+        assert list(tidy.check_text("docs/a.md", ".md", text)) != []
+    for text in ("github.com", "indoors", "A command", "hubris"):
+        assert list(tidy.check_text("docs/a.md", ".md", text)) == []
 
 
 def test_examples_may_read_the_environment():
@@ -116,7 +121,7 @@ def tree_with_features(root, rows):
     (root / "docs").mkdir()
     (root / "tests").mkdir()
     (root / "docs/features.toml").write_text(rows)
-    (root / "README.md").write_text(f"above\n{features.BEGIN}\n{features.END}\nbelow\n")
+    (root / features.PAGE).write_text(f"above\n{features.BEGIN}\n{features.END}\nbelow\n")
     (root / "tests/a_test.cc").write_text("TEST_P(Suite, Works) {}\nTEST(Suite, DISABLED_Not) {}\n")
     (root / "tests/test_a.py").write_text("def test_works():\n    pass\n")
 
@@ -130,9 +135,9 @@ def test_a_table_of_features_is_written_once(tmp_path):
     assert "--write" in features.check(tmp_path)[0]
     assert features.check(tmp_path, write=True) == []
     assert features.check(tmp_path) == []
-    page = (tmp_path / "README.md").read_text()
+    page = (tmp_path / features.PAGE).read_text()
     assert page.startswith("above\n") and page.endswith("\nbelow\n")
-    assert "| n | It works. | [Suite.Works](tests/a_test.cc), [test_works](tests/test_a.py), [a" in page
+    assert "| n | It works. | [Suite.Works](../tests/a_test.cc), [test_works](../tests/test_a.py), [a" in page
 
 
 @pytest.mark.parametrize("rows, words", [

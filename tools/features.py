@@ -4,7 +4,7 @@
     tools/features.py [--write] [ROOT]
 
 Without --write: prints one line for each test that does not exist, each row without a test, and a table
-that is not the file's, and exits with 1 when there is any. With --write: puts the table into docs/features.md.
+that is not the file's, and exits with 1 when there is any. With --write: puts the table into that page.
 """
 
 from __future__ import annotations

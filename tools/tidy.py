@@ -34,11 +34,13 @@ FORBIDDEN = re.compile("|".join((
     re.IGNORECASE)
 # Words that no engineer of networks uses for these things, in code and prose; the glossary in
 # docs/architecture.md has the words that are used. In names of types, and anywhere.
-INVENTED_TYPE = re.compile(r"^\s*(?:class|struct|enum class)\s+\w*(Baton|Trial|Rejoin|Meeting|Limbo|Ghost|Dice"
-                           r"|Council|Knock|Door|Guest(?!\b)|Desk|Letter|Enlist|Hub|Asker|Seat|Gossip)")
-INVENTED = re.compile(r"(?<![a-z])(councils?|doors?|knock(s|ed|ing)?|(hung|hangs?) up|buried|cured?|mend(s|ed|ing)?"
-                      r"|hubs?|desks?|ghosts?|limbo|dice|batons?|seats?|funerals?)(?![a-z])", re.IGNORECASE)
-NAMES_INVENTED = ("tools/tidy.py", "tests/python/test_tools.py", "CHANGELOG.md")  # old names of what was renamed
+INVENTED_TYPE = re.compile(r"^\s*(?:class|struct|enum class)\s+\w*(Baton|Trial|Rejoin|Meeting|Limbo|Ghost"
+                           r"|Dice|Council|Knock|Door|Guest(?!\b)|Desk|Letter|Enlist|Hub|Asker|Seat|Gossip)")
+INVENTED = re.compile(r"(?<![a-z])(councils?|doors?|knock(s|ed|ing)?|(hung|hangs?) up|buried|cured?"
+                      r"|mend(s|ed|ing)?|hubs?|desks?|ghosts?|limbo|dice|batons?|seats?|funerals?)(?![a-z])",
+                      re.IGNORECASE)
+# These have the words themselves, and the old names of what was renamed.
+NAMES_INVENTED = ("tools/tidy.py", "tests/python/test_tools.py", "CHANGELOG.md")
 GETENV = re.compile(r"\b(secure_)?getenv\s*\(|\benviron\b(?!ment)")
 GETENV_ALLOWED = ("src/base/config.cc", "examples/")  # examples are programs of their own
 

@@ -137,7 +137,8 @@ def test_a_table_of_features_is_written_once(tmp_path):
     assert features.check(tmp_path) == []
     page = (tmp_path / features.PAGE).read_text()
     assert page.startswith("above\n") and page.endswith("\nbelow\n")
-    assert "| n | It works. | [Suite.Works](../tests/a_test.cc), [test_works](../tests/test_a.py), [a" in page
+    assert ("| n | It works. | [Suite.Works](../tests/a_test.cc), [test_works](../tests/test_a.py), "
+            "[a" in page)
 
 
 @pytest.mark.parametrize("rows, words", [

@@ -1,8 +1,7 @@
 """A node's numbers for Prometheus: a collector that asks the node when it is scraped, and its server.
 
-The server answers a few scrapers at a time and closes a connection that has not asked and taken the answer
-within five seconds, however busy it keeps its connection, so that clients can neither make the process
-grow nor hold the places for long.
+The server answers a few clients at a time and closes a connection that has not sent its request and
+read the answer within five seconds, so that clients can neither make the process grow nor block others.
 """
 
 from __future__ import annotations

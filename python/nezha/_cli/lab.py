@@ -37,8 +37,8 @@ def up(nodes: int = typer.Option(4, "--nodes", "-n", help="Hosts."),
        name: str = _NAME,
        mtu: int = typer.Option(1500, "--mtu", help="Of every rail, bytes."),
        congestion_control: str = typer.Option("cubic", "--congestion-control", "-c"),
-       shaping: str = typer.Option("bulk", "--shaping", help="bulk: cheap, honest for operations of "
-                                   "some MB; exact: honest from 256 KB on, for over twice the "
+       shaping: str = typer.Option("bulk", "--shaping", help="bulk: cheap, accurate for operations of "
+                                   "some MB; exact: from 256 KB on, for over twice the "
                                    "processor time. Rails up to 250 Mbit/s are always exact."),
        queue_ms: float = typer.Option(10.0, "--queue-ms", help="Depth of each port's queue."),
        burst: Optional[int] = typer.Option(None, "--burst", help="Bucket, bytes; default: chosen "

@@ -12,8 +12,8 @@
 
 namespace nezha::testing {
 
-// All_reduce of three ranks: rank 0 adds up the others, in their order, and hands out the sum.
-inline constexpr const char* kStar = R"(# Rank 0 adds up the others and hands out the sum.
+// All_reduce of three ranks: rank 0 adds up the others, in their order, and sends them the sum.
+inline constexpr const char* kStar = R"(# Rank 0 adds up the others and sends them the sum.
 all_reduce by direct: rank 0 of 3, root 0
 slice 0, chunks of 1 parts
   round 0

@@ -62,7 +62,7 @@ class TimedOut(Error, TimeoutError):
 
 
 class WaitTimedOut(TimedOut):
-    """Only the wait is over, and the operation goes on: wait again, or abort it."""
+    """Only the wait is over, and the operation continues: wait again, or abort it."""
 
 
 class Exhausted(Error):

@@ -24,7 +24,7 @@ Failure still_running(const std::string& name, double waited_s) {
   std::snprintf(seconds.data(), seconds.size(), "%g", waited_s);
   return {NEZHA_TIMED_OUT,
           "the " + name + " was still running after " + seconds.data() +
-              " s of wait(); it goes on: wait again, or abort() it",
+              " s of wait(); it continues: wait again, or abort() it",
           R"({"goes_on": true, "operation": ")" + name + "\"}"};
 }
 
@@ -53,7 +53,7 @@ void bind_work(nb::module_& module) {
            "True when the operation has completed; raises its error if it failed.")
       .def("wait", &Work::wait, "timeout"_a = nb::none(),
            "The result, when the operation has completed. Raises its error, or WaitTimedOut when "
-           "it is still running after `timeout` seconds; it goes on then.")
+           "it is still running after `timeout` seconds; it continues then.")
       .def_prop_ro("source", &Work::source,
                    "The rank whose message a completed recv took; -1 otherwise.")
       .def("abort", &Work::abort,

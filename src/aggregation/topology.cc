@@ -239,7 +239,7 @@ Result<TreePlan> plan_tree(const Topology& topology, int world, std::span<const 
                           std::span<const int> leaves) {
   const auto count = static_cast<size_t>(topology.size());
   if (ranks.size() < 2 || ranks.size() != leaves.size()) {
-    return error(Code::unsupported, "aggregation: a communicator of %zu ranks adds nothing up",
+    return error(Code::unsupported, "aggregation: a communicator of %zu ranks has nothing to reduce",
                  ranks.size());
   }
   // The ranks of each node itself, and its branches that have some: children which are nodes.

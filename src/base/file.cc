@@ -51,7 +51,7 @@ Result<Text> read_open_file(const Descriptor& file, const std::string& path, siz
 
 Status check_private(const struct stat& facts, const std::string& path) {
   if (!S_ISREG(facts.st_mode)) {
-    return error(Code::invalid_argument, "'%s' is no regular file", path.c_str());
+    return error(Code::invalid_argument, "'%s' is not a regular file", path.c_str());
   }
   if (facts.st_uid != geteuid() && facts.st_uid != 0) {
     return error(Code::invalid_argument, "file '%s' belongs to user %u, who could change the secret in "

@@ -96,7 +96,7 @@ nezha_code nezha_aggregator_start(const nezha_aggregator_options* given, nezha_a
   return guarded([&]() -> Status {
     if (given == nullptr || out == nullptr) {
       return error(Code::invalid_argument,
-                   "nezha_aggregator_start needs options and a place for the result");
+                   "nezha_aggregator_start needs options and a pointer for the result");
     }
     nezha_aggregator_options options{};
     NEZHA_RETURN_IF_ERROR(nezha::capi::read_sized(given, &options));

@@ -20,7 +20,7 @@ extern "C" {
 nezha_code nezha_init(const nezha_init_options* given, nezha_comm_t* out) {
   return guarded([&]() -> Status {
     if (given == nullptr || out == nullptr) {
-      return error(Code::invalid_argument, "nezha_init needs options and a place for the result");
+      return error(Code::invalid_argument, "nezha_init needs options and a pointer for the result");
     }
     nezha_init_options options{};
     NEZHA_RETURN_IF_ERROR(read_sized(given, &options));
@@ -82,8 +82,8 @@ nezha_code nezha_create(nezha_comm_t comm, const int* ranks, int count, const ch
   return guarded([&]() -> Status {
     NEZHA_RETURN_IF_ERROR(check(comm));
     if (out == nullptr || ranks == nullptr || count < 1) {
-      return error(Code::invalid_argument, "nezha_create needs at least one rank and a place for the "
-                   "result; count is %d", count);
+      return error(Code::invalid_argument, "nezha_create needs at least one rank and a pointer "
+                   "for the result; count is %d", count);
     }
     auto part = comm->communicator->create({ranks, static_cast<size_t>(count)},
                                            name == nullptr ? "" : name);
@@ -97,7 +97,7 @@ nezha_code nezha_shrink(nezha_comm_t comm, double timeout_s, nezha_comm_t* out) 
   return guarded([&]() -> Status {
     NEZHA_RETURN_IF_ERROR(check(comm));
     if (out == nullptr) {
-      return error(Code::invalid_argument, "nezha_shrink needs a place for the result");
+      return error(Code::invalid_argument, "nezha_shrink needs a pointer for the result");
     }
     auto survivors = comm->communicator->shrink(timeout_s);
     if (!survivors) return survivors.status();

@@ -214,7 +214,7 @@ Result<std::string> export_schedule(const JsonValue& request) {
   json.field("chunk_elements", plan->chunk_elements).field("element_bytes", dtype_size(shape->dtype));
   if (!request.at("steps").bool_or(false)) return json.end_object().take();
   if (shape->world_size > kExportedWorldMax) {
-    return error(Code::invalid_argument, "world_size %d: the steps of 1 to %d ranks are handed out",
+    return error(Code::invalid_argument, "world_size %d: steps are available for 1 to %d ranks",
                  shape->world_size, kExportedWorldMax);
   }
   const int root = static_cast<int>(request.at("root").integer_or(0));

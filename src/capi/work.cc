@@ -41,7 +41,7 @@ nezha_code nezha_work_source(nezha_work_t work, int* source) {
   return guarded([&]() -> Status {
     NEZHA_RETURN_IF_ERROR(check(work));
     if (source == nullptr) {
-      return error(Code::invalid_argument, "nezha_work_source needs a place to answer");
+      return error(Code::invalid_argument, "nezha_work_source needs a pointer for the result");
     }
     if (!work->is_done()) {
       return error(Code::invalid_argument, "the receive is not complete, so its source is unknown; wait "
@@ -55,7 +55,9 @@ nezha_code nezha_work_source(nezha_work_t work, int* source) {
 nezha_code nezha_test(nezha_work_t work, int* done) {
   return guarded([&]() -> Status {
     NEZHA_RETURN_IF_ERROR(check(work));
-    if (done == nullptr) return error(Code::invalid_argument, "nezha_test needs a place to answer");
+    if (done == nullptr) {
+      return error(Code::invalid_argument, "nezha_test needs a pointer for the result");
+    }
     *done = work->is_done() || work->test() ? 1 : 0;
     return *done ? work->status() : Status::ok();
   });
@@ -69,8 +71,8 @@ nezha_code nezha_wait(nezha_work_t work, double timeout_s) {
                               : nezha::kNever;
     // A finished operation may outlive its communicator.
     if (work->is_done() || work->wait(deadline)) return work->status();
-    Status still = error(Code::timed_out, "rank %d: the operation was not complete after %g s; it goes "
-                         "on, wait again or abort it", work->communicator->rank(), timeout_s);
+    Status still = error(Code::timed_out, "rank %d: the operation was not complete after %g s; it "
+                         "continues; wait again or abort it", work->communicator->rank(), timeout_s);
     return still.with({.goes_on = true});
   });
 }

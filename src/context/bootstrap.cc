@@ -229,8 +229,8 @@ Status Bootstrap::check_world(std::string_view world) const {
   const WorldWords words = parse_world(world);
   const std::string store = store_.describe();
   if (words.version != kWorldVersion) {
-    return error(Code::mismatch, "rank %d follows version %llu of how ranks meet, but rank 0 of the job "
-                 "at %s version %llu; install the same version of Nezha everywhere", request_.rank,
+    return error(Code::mismatch, "rank %d has rendezvous version %llu, but rank 0 of the job at %s has "
+                 "version %llu; install the same version of Nezha everywhere", request_.rank,
                  static_cast<unsigned long long>(kWorldVersion), store.c_str(),
                  static_cast<unsigned long long>(words.version));
   }
@@ -280,8 +280,8 @@ Status Bootstrap::taken() const {
 }
 
 Status Bootstrap::overwritten() const {
-  return error(Code::invalid_argument, "rank %d: somebody without the job's secret wrote over what this "
-               "rank said of itself at %s; let nobody else write there", request_.rank,
+  return error(Code::invalid_argument, "rank %d: the record of this rank in the store %s was "
+               "overwritten without the job's secret; let nobody else write there", request_.rank,
                store_.describe().c_str());
 }
 
@@ -469,9 +469,9 @@ Result<Session> Bootstrap::parse_welcome(std::string_view welcome) const {
 }
 
 Status Bootstrap::unreadable(int rank) const {
-  return error(Code::invalid_argument, "rank %d cannot read what rank %d published at %s; do they run "
-               "the same version of Nezha, and does nobody else write there?", request_.rank, rank,
-               store_.describe().c_str());
+  return error(Code::invalid_argument, "rank %d cannot read the record of rank %d in the store %s; run "
+               "the same version of Nezha on all ranks, and let nobody else write there",
+               request_.rank, rank, store_.describe().c_str());
 }
 
 Result<Bootstrap::LeftOut> Bootstrap::report(const Session& session, const Status& outcome,

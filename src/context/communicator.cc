@@ -32,7 +32,7 @@ Status check_members(std::span<const int> ranks, int own, int world_size) {
   for (const int rank : ranks) {
     NEZHA_RETURN_IF_ERROR(check_rank("create", "rank", rank, world_size));
     if (seen[static_cast<size_t>(rank)]) {
-      return error(Code::invalid_argument, "create: rank %d is there twice; pass each rank once", rank);
+      return error(Code::invalid_argument, "create: rank %d is listed twice; pass each rank once", rank);
     }
     seen[static_cast<size_t>(rank)] = true;
   }

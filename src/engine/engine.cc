@@ -357,7 +357,7 @@ Status Engine::deadline_error(const Group& group, const Execution& execution) co
   const std::string waiting =
       absent.empty() ? std::string("acknowledgements") : "rank " + absent;
   return error(Code::timed_out, "rank %d: %s #%llu of %llu bytes (communicator %u) passed its "
-               "deadline waiting for %s%s; find out what is behind it, or raise timeout_s",
+               "deadline waiting for %s%s; find out what they are doing, or raise timeout_s",
                group.rank, std::string(name_of(execution.descriptor().collective)).c_str(),
                static_cast<unsigned long long>(execution.op_seq()),
                static_cast<unsigned long long>(execution.bytes()), group.comm, waiting.c_str(),

@@ -88,7 +88,7 @@ Status Shrinker::begin(Group& group, std::unique_ptr<control::Policy> policy,
   // why somebody shrinks, and not that somebody does.
   if (!group.failed.is_ok()) engine_.tell_failure(group);
   engine_.fail_group(group, error(Code::aborted, "rank %d called shrink() on communicator %u; every "
-                                  "rank that wants to go on has to", me, group.comm), true);
+                                  "rank that continues must call it", me, group.comm), true);
   note_gone(*lineage);  // again: the news may have come when there was no memory for them
   lineage->call = &call;
   lineage->parent = group.comm;
@@ -224,8 +224,8 @@ void Shrinker::look_after(Lineage& lineage, Nanoseconds now) {
   if (agreement.is_excluded()) {
     agreement.give_up();
     return complete(lineage, error(Code::peer_lost, "rank %d of this job: the other ranks of "
-                                   "communicator %u lost this one and go on without it; it can only "
-                                   "start again", engine_.options().rank, lineage.parent));
+                                   "communicator %u lost this one and continue without it; start "
+                                   "it again", engine_.options().rank, lineage.parent));
   }
   if (agreement.take_news()) {
     if (lineage.told.empty() || !(lineage.told.back() == agreement.own())) {
@@ -318,7 +318,7 @@ Status Shrinker::timeout_error(const Lineage& lineage) const {
   details.operation = "shrink";
   details.communicator = lineage.parent;
   return error(Code::timed_out, "rank %d: shrink() of communicator %u passed its deadline waiting for "
-               "rank %s; every rank that lives has to call it",
+               "rank %s; every rank that is left must call it",
                rank_in_parent(lineage, lineage.agreement.self()), lineage.parent, absent.c_str())
       .with(std::move(details));
 }

@@ -130,7 +130,7 @@ void Supervisor::apply(PeerLinks& links, Link& link, LinkHealth::Change change) 
       next_tick_ = 0;
       return ask_all(links);
     case LinkHealth::Change::died:
-      return link.connection->quiesce(error(Code::peer_lost, "nothing came through %s for a second",
+      return link.connection->quiesce(error(Code::peer_lost, "nothing was received on %s for a second",
                                           link.connection->describe().c_str()));
   }
 }

@@ -146,8 +146,8 @@ class TcpStore final : public Store {
     if (same_store_mac(store_mac_of(*key_, StoreSide::server, greeting.nonce, *nonce), verdict)) {
       return Status::ok();
     }
-    return error(Code::invalid_argument, "this rank has another secret than rank 0, or whoever answers "
-                 "at %s is not rank 0 of this job; give all ranks of a job the same one "
+    return error(Code::invalid_argument, "this rank has another secret than rank 0, or the server at %s "
+                 "is not rank 0 of this job; give all ranks of a job the same one "
                  "(NEZHA_SECRET_FILE)", description_.c_str());
   }
 

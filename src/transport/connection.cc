@@ -145,7 +145,7 @@ void Connection::limit_control() {
   control_.erase(control_.begin(), control_.begin() + static_cast<std::ptrdiff_t>(control_next_));
   control_next_ = 0;
   if (control_.size() <= options_.control_frames_max) return;
-  quiesce(error(Code::peer_lost, "rank %d does not read what it is answered on %s: %zu answers wait",
+  quiesce(error(Code::peer_lost, "rank %d does not read from %s: %zu control frames wait to be sent",
                 peer, describe().c_str(), control_.size()));
 }
 
@@ -159,7 +159,7 @@ void Connection::on_ready() {
 void Connection::handle_ack(const wire::FrameHeader& header) {
   const uint32_t newly = header.ack - acknowledged_;
   if (newly > begun_ - acknowledged_) {
-    return quiesce(error(Code::internal, "rank %d acknowledged %u frames on %s, but only %u are out",
+    return quiesce(error(Code::internal, "rank %d acknowledged %u frames on %s, but only %u were sent",
                          peer, newly, describe().c_str(), begun_ - acknowledged_));
   }
   acknowledged_ = header.ack;
@@ -286,7 +286,7 @@ bool Connection::is_intact(const Incoming& arrived) {
   const uint32_t crc = wire::crc32c({arrived.destination, arrived.length});
   if (wire::load_le<uint32_t>(arrived.trailer.data()) == crc) return true;
   quiesce(error(Code::internal, "payload checksum: %u bytes from rank %d (op %llu, chunk %u) were "
-                "changed on the way on %s; check that network's cables, devices and offloads",
+                "changed in transit on %s; check that network's cables, devices and offloads",
                 arrived.length, peer, static_cast<unsigned long long>(arrived.header.op_seq),
                 arrived.header.chunk, describe().c_str()));
   return false;

@@ -315,7 +315,7 @@ TEST_F(Wired, WhatWasChangedOnTheWayEndsTheConnection) {
         left_->flush();
       }
       drive([&] { return right_events_.down; });
-      EXPECT_NE(right_events_.why.message().find("changed on the way"), std::string::npos)
+      EXPECT_NE(right_events_.why.message().find("changed in transit"), std::string::npos)
           << right_events_.why.to_string();
       EXPECT_EQ(right_events_.landed, change.lands);
       left_.reset();

@@ -168,7 +168,7 @@ TEST_F(StoreWriter, IsNamedByTheRankWhoseWordsHeReplaced) {
   const auto outcomes = meet(kSecret, 1.5);
   EXPECT_GE(replaced, 1);
   EXPECT_EQ(outcomes[1].code(), Code::invalid_argument);
-  EXPECT_NE(outcomes[1].message().find("wrote over"), std::string::npos) << outcomes[1].to_string();
+  EXPECT_NE(outcomes[1].message().find("overwritten"), std::string::npos) << outcomes[1].to_string();
 }
 
 // What was written in an earlier run with the same secret is written again.

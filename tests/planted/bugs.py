@@ -47,8 +47,8 @@ STORE_SERVER = "rendezvous/tcp_server.cc"
 KEY_FILE = "wire/key_file.cc"
 
 FENCE = """fence();
-  return error(Code::aborted, "connection %s was closed because the memory that its peer writes to was "
-               "needed back", name_.c_str());"""
+  return error(Code::aborted, "connection %s was closed because the peer could still "
+               "write to memory that is used again", name_.c_str());"""
 
 TAKE_OVER = """if (landing.generation > generation) return false;
       link.connection->abandon_landing(i);"""

@@ -32,7 +32,7 @@ def test_operation_that_ends_just_after_a_wait_has_succeeded():
 def test_operation_that_goes_on_after_a_wait():
     running = work.Work(Native(False), [])
     assert not running.settle_within(0.001)
-    with pytest.raises(errors.TimedOut, match="goes on"):
+    with pytest.raises(errors.TimedOut, match="continues"):
         running.wait(work.datetime.timedelta(milliseconds=1))
 
 

@@ -76,7 +76,7 @@ std::string at(int line, int rank, int round, int step, const std::string& text)
 TEST(AlgorithmFile, WithoutAContributionIsRefused) {
   std::string text = replaced(kStar, "  round 1\n    " + kAddTwo + "\n", "");
   text = replaced(replaced(text, kAddOne, kAddOne + ", final"), "round 2", "round 1");
-  EXPECT_EQ(refusal(text), at(19, 2, 0, 0, kGive) + ": nobody receives this");
+  EXPECT_EQ(refusal(text), at(19, 2, 0, 0, kGive) + ": no rank receives this");
   text = text.substr(0, text.rfind("    " + kGive)) + "    " + kTake + "\n";
   EXPECT_EQ(refusal(text), at(5, 0, 0, 0, kAddOne + ", final") +
                                ": part 0 of the output: the result lacks the contribution of rank 2");
@@ -96,7 +96,7 @@ TEST(AlgorithmFile, ThatDeadlocksIsRefused) {
   const std::string give = "send parts [0, 1) to rank 0 (stage 0, slot 0)";
   const std::string text =
       replaced(kStar, kLastRound, "    " + kTake + "\n  round 1\n    " + give + "\n");
-  EXPECT_EQ(refusal(text), at(5, 0, 0, 0, kAddOne) + ": deadlock: its sender never comes to its round: " +
+  EXPECT_EQ(refusal(text), at(5, 0, 0, 0, kAddOne) + ": deadlock: its sender never reaches its round: " +
                                at(17, 1, 1, 1, give));
 }
 

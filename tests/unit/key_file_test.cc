@@ -83,10 +83,10 @@ TEST_F(KeyFile, OfAnotherUserIsRefused) {
 TEST_F(KeyFile, ThatIsNoFileIsRefused) {
   expect_refused("", "is not set");
   expect_refused(directory_.path() + "/nothing", "cannot open");
-  expect_refused(directory_.path(), "no regular file");
+  expect_refused(directory_.path(), "not a regular file");
   const std::string pipe = directory_.path() + "/pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
-  expect_refused(pipe, "no regular file");  // and nobody waits for its writer
+  expect_refused(pipe, "not a regular file");  // and nobody waits for its writer
 }
 
 }  // namespace

@@ -60,7 +60,7 @@ class Work(dist.Work):
             seconds = seconds_of(timeout)
             if not self._settle_or_wait(seconds):
                 raise BackendTimedOut(f"wait() timed out after {(seconds or 0) * 1e3:g} ms; the "
-                                      "operation goes on: wait again, or abort the group")
+                                      "operation continues: wait again, or abort the group")
         if self._error is not None:
             raise self._error.with_traceback(None)
         return True

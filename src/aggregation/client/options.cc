@@ -67,7 +67,8 @@ Result<transport::RailAddress> rail_towards(const Config& config, const NodeAddr
     return transport::RailAddress{device.name, device.address, prefix, device.mtu,
                                   device.speed_bits_per_s};
   }
-  return error(Code::invalid_argument, "aggregator_device %s is no network device with an address here",
+  return error(Code::invalid_argument,
+               "aggregator_device %s is not a network device with an address on this host",
                source.empty() ? config.aggregator_device.c_str() : source.c_str());
 }
 
@@ -102,8 +103,8 @@ Result<JobKey> configured_job_key(const Config& config) {
 Result<NodeClientOptions> make_client_options(const Config& config, const AggregationClient::Rank& rank) {
   const bool encrypts = config.tls == "on";
   if (encrypts || config.integrity == "on") {
-    return error(Code::invalid_argument, "aggregator %s: what goes through an aggregation node is not "
-                 "%s, but %s is on; set one of them only", config.aggregator.c_str(),
+    return error(Code::invalid_argument, "aggregator %s: data for an aggregation node cannot be %s, "
+                 "but %s is on; set one of them only", config.aggregator.c_str(),
                  encrypts ? "encrypted" : "authenticated byte by byte", encrypts ? "tls" : "integrity");
   }
   auto manager = parse_node_address(config.aggregator);

@@ -56,8 +56,8 @@ Result<JobKey> job_key_from_text(std::string_view text) {
     key.key.data()[i] = static_cast<std::byte>(byte);
   }
   if (sane) return key;
-  return error(Code::invalid_argument, "aggregator_job_key is no job's key: want what `nezha aggregator "
-               "job-key` prints, 16 and 64 hexadecimal digits joined by ':'");
+  return error(Code::invalid_argument, "aggregator_job_key is not a job's key; expected is what "
+               "`nezha aggregator job-key` prints, 16 and 64 hexadecimal digits joined by ':'");
 }
 
 }  // namespace nezha::aggregation

@@ -31,7 +31,7 @@ Status Flow::run() {
   for (int rank = 0; rank < links_.world_size(); ++rank) {
     if (round_[rank] < links_.program(rank).round_count()) {
       const Place stuck = awaited(rank);
-      return error(Code::internal, "%s: deadlock: its sender never comes to its round: %s",
+      return error(Code::internal, "%s: deadlock: its sender never reaches its round: %s",
                    describe(links_, stuck).c_str(),
                    describe(links_, links_.other_end[stuck.rank][stuck.step]).c_str());
     }

@@ -148,12 +148,12 @@ Result<SliceLinks> link(std::span<const Schedule> ranks, uint32_t slice, const S
   NEZHA_RETURN_IF_ERROR(for_each_transfer(links, false, [&](Place place, const Step& step) {
     const auto found = sends.find(key_of(step.peer, place.rank, step));
     if (found == sends.end()) {
-      return error(Code::internal, "%s: nobody sends this", describe(links, place).c_str());
+      return error(Code::internal, "%s: no rank sends this", describe(links, place).c_str());
     }
     const Place source = found->second;
     const Step& sent = links.step(source);
     if (sent.part_begin != step.part_begin || sent.part_end != step.part_end) {
-      return error(Code::internal, "%s: the sender means other parts: %s",
+      return error(Code::internal, "%s: the sender sends other parts: %s",
                    describe(links, place).c_str(), describe(links, source).c_str());
     }
     links.other_end[place.rank][place.step] = source;
@@ -162,7 +162,7 @@ Result<SliceLinks> link(std::span<const Schedule> ranks, uint32_t slice, const S
     return Status::ok();
   }));
   if (!sends.empty()) {
-    return error(Code::internal, "%s: nobody receives this",
+    return error(Code::internal, "%s: no rank receives this",
                  describe(links, sends.begin()->second).c_str());
   }
   return links;

@@ -39,7 +39,7 @@ Status check_barrier(const SliceLinks& links, const Flow& flow) {
   for (int rank = 0; rank < ranks; ++rank) {
     for (int other = 0; other < ranks; ++other) {
       if (!Flow::has_started(flow.end_of(rank), other, 0)) {
-        return error(Code::internal, "rank %d leaves the barrier without word from rank %d", rank,
+        return error(Code::internal, "rank %d leaves the barrier without a message from rank %d", rank,
                      other);
       }
     }

@@ -179,7 +179,7 @@ size_t AuthenticatedStream::missing() const {
 }
 
 bool AuthenticatedStream::check_record() {
-  constexpr const char* kChanged = "what was received was changed on the way: the tag of a record is "
+  constexpr const char* kChanged = "received data was changed in transit: the tag of a record is "
                                    "wrong (integrity=on)";
   const std::byte* const at = in_.data() + in_begin_;
   const size_t size = length();

@@ -343,7 +343,7 @@ ssize_t TlsStream::receive(const iovec* pieces, size_t count, Source source) {
     total += done;
   }
   if (result == 1) return static_cast<ssize_t>(total);
-  const bool failed = set_error(result, "what was received was changed on the way, or is not TLS");
+  const bool failed = set_error(result, "received data was changed in transit, or is not TLS");
   // Whatever stopped it stops the next call, too.
   if (total > 0) return static_cast<ssize_t>(total);
   return failed ? -1 : 0;

@@ -120,8 +120,8 @@ std::string_view software_provider(const FabricLibrary& library) {
 // `verbs` every failed request has one, that of the posted receive or send.
 Status check_provider(const FabricLibrary& library, std::string_view provider) {
   if (provider != kTcpBeneathRxm) return Status::ok();
-  return error(Code::unsupported, "rails: the provider %s crashes when a connection is closed under a "
-               "write (libfabric %s); take ofi:%s@ADDRESS, which goes over TCP, too",
+  return error(Code::unsupported, "rails: the provider %s crashes when a connection is closed during a "
+               "write (libfabric %s); use ofi:%s@ADDRESS, which also uses TCP",
                kTcpBeneathRxm.data(), library.version().c_str(), software_provider(library).data());
 }
 

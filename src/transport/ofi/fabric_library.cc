@@ -40,8 +40,8 @@ Status FabricLibrary::load() {
   void* const library = dlopen(kName, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* const why = dlerror();
-    return error(Code::unsupported, "RDMA rails need libfabric, which cannot be opened (%s); install it "
-                 "(Debian, Ubuntu: apt install libfabric1; Fedora: dnf install libfabric), or put the "
+    return error(Code::unsupported, "RDMA rails need libfabric, which could not be opened (%s); install "
+                 "it (Debian, Ubuntu: apt install libfabric1; Fedora: dnf install libfabric), or put the "
                  "folder of %s into LD_LIBRARY_PATH", why == nullptr ? kName : why, kName);
   }
   if (!find_symbol(library, "fi_getinfo", &getinfo_) ||

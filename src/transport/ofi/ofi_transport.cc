@@ -77,8 +77,8 @@ Status OfiTransport::listen(std::vector<RailAddress>& rails, uint16_t port_low, 
     if (!opened) return opened.status();
     ControlAddress control{0, control_address(rail, **opened)};
     if (control.address.empty()) {
-      return error(Code::unsupported, "rail %s has no network address, and neither has this host, where "
-                   "other ranks could say who they are; give one of its devices an address",
+      return error(Code::unsupported, "rail %s has no network address, and this host has none on "
+                   "which other ranks could authenticate; give one of its devices an address",
                    rail.name.c_str());
     }
     auto listener = listen_on({control.address, ""}, port_low, port_high, &control.port);

@@ -109,8 +109,8 @@ void OfiWire::watch_writes() {
   const Nanoseconds now = loop_.clock().now();
   if (overtaken_at_ == 0) overtaken_at_ = now;
   if (now - overtaken_at_ < kWritePatience) return;
-  events_->on_broken(error(Code::peer_lost, "a write was lost on %s, whose connection broke and was made "
-                           "again beneath", name_.c_str()));
+  events_->on_broken(error(Code::peer_lost, "a write was lost on %s, because the provider's connection "
+                           "broke and was made again", name_.c_str()));
 }
 
 // ------------------------------------------------------------------------------------- completions
@@ -161,8 +161,8 @@ void OfiWire::on_message(std::span<const std::byte> message, bool is_long) {
   OfiPreamble preamble;
   if (!decode(message, tokens_.in, &preamble)) return;
   if (preamble.number != messages_received_) {
-    return events_->on_broken(error(Code::peer_lost, "messages were lost on %s, whose connection broke "
-                                    "and was made again beneath", name_.c_str()));
+    return events_->on_broken(error(Code::peer_lost, "messages were lost on %s, because the provider's "
+                                    "connection broke and was made again", name_.c_str()));
   }
   ++messages_received_;
   if (is_long) ++longs_taken_;

@@ -27,4 +27,4 @@ class LaunchError(RuntimeError):
 
 
 class PlanError(ValueError):
-    """A question makes no sense; one sentence names the field, its value and what is allowed."""
+    """A question is invalid; one sentence names the field, its value and what is allowed."""

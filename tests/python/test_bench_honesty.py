@@ -59,7 +59,7 @@ def test_the_footer_says_what_the_buckets_may_flatter() -> None:
     rows = [{**row, "size": 65536, "shaping": "exact", "flattery": 0.5},
             {**row, "size": 8 << 20, "shaping": "bulk", "flattery": 0.012}]
     footer = "\n".join(collective_table.footer_lines(rows, None))
-    assert "exact for 64K; the buckets may flatter by more than 10 %" in footer
-    assert "bulk for 8M; the buckets may flatter by 1.2 % at 8M" in footer
+    assert "exact for 64K; the token buckets may overstate by more than 10 %" in footer
+    assert "bulk for 8M; the token buckets may overstate by 1.2 % at 8M" in footer
     assert "~ " in footer and collective_table._of_limit(rows[0]) == "50.0~"
     assert collective_table._of_limit(rows[1]) == "50.0"

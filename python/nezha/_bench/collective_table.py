@@ -156,12 +156,12 @@ def _shaping_lines(rows: Sequence[Row]) -> List[str]:
         if len(part) > 1:
             sizes += f" to {format_size(part[-1]['size'])}"
         most = [row for row in part if of_limit_holds(row)]
-        words = (f"the buckets may flatter by {100 * most[0]['flattery']:.1f} % at "
+        words = (f"the token buckets may overstate by {100 * most[0]['flattery']:.1f} % at "
                  f"{format_size(most[0]['size'])}, less above" if most else
-                 "the buckets may flatter by more than 10 %")
+                 "the token buckets may overstate by more than 10 %")
         lines.append(f"# Wires                : {kind} for {sizes}; {words}")
     if any(_of_limit(row).endswith("~") for row in rows):
-        lines.append("# ~                    : the buckets may flatter this size by more than 10 %")
+        lines.append("# ~                    : token buckets may overstate this size by more than 10 %")
     return lines
 
 

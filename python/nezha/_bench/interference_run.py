@@ -42,7 +42,7 @@ class Request:
         """Times that grow with the size as they would for one message: one algorithm, and chunks so
         small that the smallest operation divides."""
         if len(self.sizes) < 2:
-            raise BenchError("interference needs two sizes at least: startup and rate are told apart "
+            raise BenchError("interference needs two sizes at least: startup and rate are separated "
                              "by them; give -b smaller than -e")
         config = {"chunk_bytes": "64K", **self.config}
         return BenchSpec(sizes=self.sizes, algorithm="ring", seconds=self.seconds, config=config)

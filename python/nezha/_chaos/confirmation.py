@@ -68,7 +68,7 @@ def of_pause(stopped: bool, lasted_s: float, ticks: int, still_stopped: bool) ->
 
 def of_kill(dead: bool) -> Verdict:
     """dead: the kernel says that the process has ended."""
-    return dead, "the process is gone" if dead else "the process lives"
+    return dead, "the process is gone" if dead else "the process still runs"
 
 
 def _times(count: int) -> str:

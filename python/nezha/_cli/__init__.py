@@ -12,17 +12,17 @@ from .conventions import App, Group
 _SUMMARIES = {
     "run": "Start the ranks of a job: here, in a lab, or on other hosts.",
     "info": "This host's rails as Nezha sees them; the configuration; the path to another host.",
-    "explain": "How an operation would be carried out, and why so.",
-    "algorithm": "Schedules of your own for a collective, proved before a job runs by them.",
-    "plan": "What a cluster can do: links, jobs, rails, algorithms, measured tables judged.",
-    "sim": "What happens in time, on clusters that need not exist: collectives, rails, switches.",
-    "calibrate": "Measure what the rails of this cluster cost, for plan and sim.",
-    "flight": "What the ranks of a job did last, and who is to blame.",
+    "explain": "Which algorithm and rails an operation would use, and why.",
+    "algorithm": "Check your own schedules of a collective.",
+    "plan": "Plan a cluster: links, training jobs, rails, algorithms, measured tables.",
+    "sim": "Simulate the time of collectives, rails and switches on any cluster.",
+    "calibrate": "Measure latency, rate and cost of the rails, for plan and sim.",
+    "flight": "Analyse the dumps of a job: what each rank did last, and the cause.",
     "bench": "Measure collectives, in a launched world or in a lab built for it.",
-    "lab": "A multi-rail cluster on this machine, out of network namespaces.",
-    "aggregator": "A node that adds up for the ranks of many jobs, so that each sends its data once.",
-    "chaos": "Your program in a lab whose rails are cut, slowed down and black-holed; a report.",
-    "demo": "Three small clusters, one table, one picture, one training.",
+    "lab": "Build a multi-rail cluster of network namespaces on this machine.",
+    "aggregator": "Run an aggregation node, which adds up the data of the ranks of jobs.",
+    "chaos": "Run your program in a lab and inject faults on its rails and ranks.",
+    "demo": "Measure three small clusters and train a network on them.",
 }
 
 
@@ -48,14 +48,14 @@ app = App(
     cls=_OnDemand, no_args_is_help=True, add_completion=True,
     help="Nezha: collective communication over every network of every node at once.\n\n"
          "Try it on this machine alone:\n\n\b\n"
-         "  nezha demo                               two rails at work, in five minutes\n"
+         "  nezha demo                               one rail, two, and two unequal ones\n"
          "  nezha run -n 4 python train.py           four ranks on this host\n"
          "  nezha bench all_reduce --nodes 4 --rates 1gbit,500mbit\n"
          "  nezha info                               which rails this host has\n\n"
          "Exit codes:\n\n\b\n"
-         "  0    all is well\n"
-         "  1    something is wrong, or could not be done\n"
-         "  2    the command line makes no sense\n"
+         "  0    success\n"
+         "  1    failure, or a wrong result\n"
+         "  2    bad command line: unknown option, bad value, or not the expected file\n"
          "  125  of run, lab exec and chaos: Nezha failed; other codes are the program's\n\n"
          "--json prints JSON on standard output, --json=FILE writes it to FILE. More: docs/commands.md.")
 

@@ -17,8 +17,8 @@ _HELP = """Run an aggregation node: it adds up what ranks send, so that each sen
 the result once, whatever the number of ranks.
 
 Put it where it has as much bandwidth as all ranks together: on the switch's own processor, or on a host
-with a faster port. It pays from three ranks on; docs/aggregation.md says how much, and how several nodes
-make a tree.
+with a faster port. It is faster from three ranks on. docs/aggregation.md has figures and describes trees of
+nodes.
 
 \b
 Three commands:
@@ -33,8 +33,8 @@ More:
   nezha aggregator status 10.1.0.254:9464                 where its --metrics listen
   nezha aggregator job-key --key-file key                 for ranks that `nezha run` does not start
 
-Ranks that lose the node go on without it, and come back to it when it is there again. SIGTERM or Ctrl-C
-stops it; what it did is printed then.
+Ranks that lose the node continue without it, and use it again when it returns. SIGTERM or Ctrl-C stops
+it and prints its statistics.
 """
 
 app = App(invoke_without_command=True)
@@ -87,7 +87,7 @@ def aggregator(
 @app.command(name="status")
 def status(address: str = typer.Argument(..., metavar="ADDR:PORT",
                                          help="Where the node's --metrics listen.")) -> None:
-    """What a node does now: jobs, ranks, operations, refusals."""
+    """Show the jobs, ranks, operations and refusals of a node."""
     from .._aggregator import display
 
     with _console.one_line("aggregator", AggregatorError, code=FOUND):
@@ -103,7 +103,7 @@ def job_key(
 ) -> None:
     """Print the key of one job, for NEZHA_AGGREGATOR_JOB_KEY of all its ranks.
 
-    Whoever has it can join that job at the nodes and no other. `nezha run` makes one by itself. Other
+    Its holder can join that job at the nodes and no other. `nezha run` makes the key itself. Other
     launchers' jobs are given one where they are started, not in their ranks; with Slurm:
     export NEZHA_AGGREGATOR_JOB_KEY=$(nezha aggregator job-key --key-file key --job $SLURM_JOB_ID)
     """

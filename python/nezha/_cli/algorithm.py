@@ -11,7 +11,7 @@ import typer
 from .. import _console
 from .conventions import FOUND, WRONG_LINE, App, json_option
 
-_CHECK_HELP = """Proves the schedules of FILE, as a job with algorithm_file=FILE does before it sends.
+_CHECK_HELP = """Verifies the schedules of FILE, as a job with algorithm_file=FILE does at its start.
 
 Exit codes: 0 where they are right, 1 where they are wrong, with the line and the step, 2 where there is
 no such file. docs/algorithms.md says how to write one.
@@ -35,7 +35,7 @@ def read_algorithm(path: Path) -> str:
 
 @app.callback()
 def _group() -> None:
-    """Keeps `check` a word of its own, though it is the only one."""
+    """Keeps `check` a subcommand, though it is the only one."""
 
 
 @app.command(help=_CHECK_HELP)

@@ -19,7 +19,7 @@ from .conventions import FOUND, WRONG_LINE, json_option
 from .launched import asked, in_words, launched, refuse
 from .values import read_rates, settings
 
-HELP = """Measure what rails cost: alone, in pairs and all together.
+HELP = """Measure startup, rate and interference of rails: alone, in pairs and together.
 
 Shares of 99:1, 1:99, even, and with either rail as the last one to be done. The result is each rail's
 startup and rate, the part of its rate that it loses beside each other rail, and what splitting an

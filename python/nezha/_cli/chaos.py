@@ -1,4 +1,4 @@
-"""`nezha chaos`: the user's own program in a lab whose rails and ranks misbehave."""
+"""`nezha chaos`: the user's own program in a lab whose rails and ranks get faults."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from .conventions import OURS, App, RunsProgram, json_option
 from .launched import refuse_launcher
 from .run import variables
 
-_HELP = f"""Run your program in a lab while its rails and ranks misbehave, and see what it made of it.
+_HELP = f"""Run your program in a lab, inject faults on its rails and ranks, and report its throughput.
 
 Builds a cluster out of network namespaces, starts one rank of your program on every node (RANK,
-WORLD_SIZE, MASTER_ADDR ... are set, as by `nezha run`), and inflicts one fault after the other until it
+WORLD_SIZE, MASTER_ADDR ... are set, as by `nezha run`), and injects one fault after the other until it
 ends. Faults begin {FAULTS_BEGIN}.
 Every fault is confirmed by a counter of the kernel.
 
@@ -50,7 +50,7 @@ Examples:
 
 Times are 2s, 500ms or 5m. Faults that last longer than --every overlap. The exit code is the program's,
 or 1 when a fault could not be confirmed, or none happened. 125: Nezha itself failed, or the command line
-makes no sense.
+is bad.
 """
 
 app = App()
@@ -81,9 +81,9 @@ def chaos(
     allow_all_down: bool = typer.Option(False, "--allow-all-down", help="Faults may also leave two "
                                         "nodes without any rail between them."),
     env: List[str] = typer.Option([], "--env", "-x", metavar="NAME[=VALUE]",
-                                  help="A variable for every rank; without a value: ours."),
+                                  help="A variable for every rank; without a value: this process's."),
     grace: float = typer.Option(3.0, "--grace", min=0, help="Seconds for the other ranks after the "
-                                "first failure. A rank that we killed is none."),
+                                "first failure. A rank killed as a fault does not count."),
     mode: Optional[str] = typer.Option(None, "--mode", help="Of the lab: root or userns."),
     json_to: Optional[str] = json_option("Print the report as JSON on standard output, the program's "
                                          "output going to standard error, or write it to FILE."),

@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 FOUND = 1  # something is wrong, or could not be done
-WRONG_LINE = 2  # the command line makes no sense; click's own code
+WRONG_LINE = 2  # a bad command line; click's own code
 OURS = 125  # Nezha failed, and not the program that it ran: as env(1) has it
 
 # Old spellings that keep working, with a warning, in commands that have the new option and not the old.

@@ -1,4 +1,4 @@
-"""`nezha flight`: the flight dumps of a job's ranks, and who is to blame."""
+"""`nezha flight`: the flight dumps of a job's ranks, and the cause."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 from .. import _console
 from .conventions import FOUND, WRONG_LINE, App, json_option
 
-_HELP = """Reads what the ranks of a job did last, and says who is to blame.
+_HELP = """Reads what the ranks of a job did last, and reports the cause of an error or hang.
 
 DUMP is a file, or a folder with the files of all ranks. Ranks write them when a communicator fails
 (flight_dump=FOLDER), at a signal (flight_signal=SIGUSR1), and with comm.dump_flight(). Dumps that are

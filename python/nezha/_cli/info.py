@@ -154,8 +154,8 @@ def _who_can_join(found: Dict[str, Any]) -> str:
     if found["required"]:
         return ("Who can join a job: it cannot start without a secret (authentication=required): set "
                 "NEZHA_SECRET_FILE, or use `nezha run`.")
-    return ("Who can join a job: under `nezha run` and with mpi=, its ranks; otherwise whoever can reach "
-            "the store in which it meets, unless NEZHA_SECRET_FILE is set.")
+    return ("Who can join a job: under `nezha run` and with mpi=, its ranks; otherwise everybody who can "
+            "reach its store, unless NEZHA_SECRET_FILE is set.")
 
 
 def _row(device: Dict[str, Any]) -> Dict[str, Any]:

@@ -84,7 +84,7 @@ def exec(node: str = typer.Argument(..., help="Number of a node, or 'all'."),
 
     With `all` each process gets RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT and NEZHA_RAILS.
     The exit code is that of the first rank that failed: 128 + signal when it was killed, 127 when the
-    command could not be started. 125: Nezha itself failed, or the command line makes no sense.
+    command could not be started. 125: Nezha itself failed, or the command line is bad.
     """
     with _one_line_errors(OURS):
         lab = labs.Lab.attach(name)

@@ -43,7 +43,7 @@ Examples:
   nezha plan rails --file cluster.yaml   what a given cabling can do
 """
 
-app = App(no_args_is_help=True, help="What a cluster can do, computed before it is bought or cabled.")
+app = App(no_args_is_help=True, help="Compute what a cluster can do.")
 _JSON = json_option()
 
 

@@ -160,7 +160,7 @@ def _traffic(document: Dict[str, Any]) -> None:
             "algorithm": row["algorithm"], "latency": time_text(row["latency_s"]),
             "bandwidth": time_text(row["transfer_s"]), **_adding(row),
             "total": time_text(row["seconds"]),
-            "exposed": time_text(row["exposed"]), "never by itself, because": row["left_out"],
+            "exposed": time_text(row["exposed"]), "not chosen by auto, because": row["left_out"],
         } for row in operation["rows"]])
 
 

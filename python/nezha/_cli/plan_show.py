@@ -125,7 +125,7 @@ def algorithms(document: Document) -> None:
         "algorithm": cost["algorithm"], "messages": _number(cost["messages"]),
         "latency": time_text(cost["latency_us"] / 1e6), "sent x size": _number(cost["bytes_factor"]),
         "transfer": time_text(cost["transfer_us"] / 1e6), "adding": time_text(cost["reduce_us"] / 1e6),
-        "never by itself, because": cost["left_out"],
+        "not chosen by auto, because": cost["left_out"],
     } for cost in longest["costs"]])
     names = {
         "algorithm": "the library runs", "cheapest": "the cheapest is", "rails": "the balancer uses"

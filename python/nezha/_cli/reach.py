@@ -69,7 +69,7 @@ def _try(rail: Tuple[str, str], targets: List[Tuple[socket.AddressFamily, Any]],
         except socket.timeout:
             row.update(result="no answer", detail=f"nothing came back within {timeout:g} s")
         except ConnectionRefusedError:
-            row.update(result="refused", detail="the host answers; nobody listens on the port")
+            row.update(result="refused", detail="the host answers; no process listens on the port")
         except OSError as error:
             row.update(result="unreachable", detail=error.strerror or str(error))
         if row["result"] in ("open", "refused"):

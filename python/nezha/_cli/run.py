@@ -16,10 +16,10 @@ from .conventions import OURS, App, RunsProgram, json_option
 _HELP = """Start the ranks of a job, and end them together.
 
 Each rank gets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT, so
-nezha.init() and torch.distributed need nothing more. Every line a rank prints comes out behind its
-[rank]. When a rank fails, the others get a few seconds to say what they saw and are ended; the
-first failure is reported and its exit code is ours (128 + signal when it was killed, 127 when it could
-not be started). 125: Nezha itself failed, or the command line makes no sense.
+nezha.init() and torch.distributed need nothing more. Every line of a rank is printed after its [rank].
+When a rank fails, the others get a few seconds to report and are ended; the first failure is reported,
+and its exit code is that of `nezha run` (128 + signal when it was killed, 127 when it could not be
+started). 125: Nezha itself failed, or the command line is bad.
 
 \b
 Examples:
@@ -41,7 +41,7 @@ def run(command: List[str] = typer.Argument(..., metavar="COMMAND"),
         hosts: Optional[Path] = typer.Option(None, "--hosts", help="Host file."),
         lab: Optional[str] = typer.Option(None, "--lab", help="Name of a lab that is up."),
         env: List[str] = typer.Option([], "--env", "-x", metavar="NAME[=VALUE]",
-                                      help="A variable for every rank; without a value: ours. "
+                                      help="A variable for every rank; without a value: this process's. "
                                            "Other hosts otherwise get only NEZHA_*."),
         directory: Optional[str] = typer.Option(None, "--chdir", help="With --hosts: where to "
                                                 "start (default: this directory)."),

@@ -46,7 +46,7 @@ Example:
   nezha sim study --json=out/study.json --plot out/study.png
 """
 
-app = App(no_args_is_help=True, help="What happens in time, on clusters that need not exist.")
+app = App(no_args_is_help=True, help="Simulate times on clusters of any size.")
 _JSON = json_option()
 
 
@@ -81,7 +81,7 @@ def collective(
         vary: float = typer.Option(0.0, "--vary", help="Rates of hosts are drawn from [1-VARY, 1]."),
         seed: int = typer.Option(1, "--seed", help="Of --vary."),
         change: List[str] = typer.Option([], "--change", help="RAIL:FACTOR@TIME, a rail that gets slower "
-                                         "(0: dies), as 1:0@2ms; RAIL/HOST on one host; repeatable."),
+                                         "(0: fails), as 1:0@2ms; RAIL/HOST on one host; repeatable."),
         interference: Optional[Path] = options.INTERFERENCE,
         tree: Optional[str] = typer.Option(None, "--tree", help="POD:OVER, a fat tree: pods of POD hosts "
                                            "with uplinks oversubscribed OVER times, such as 32:2."),

@@ -1,4 +1,4 @@
-"""Who is to blame: the dumps of a job's ranks, compared. Pure: no files, no clock."""
+"""The cause: the dumps of a job's ranks, compared. Pure: no files, no clock."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Report:
         """One sentence for a person in a hurry."""
         if self.findings:
             return self.findings[0].text
-        return "nothing is wrong in these dumps: all ranks made the same calls, and nobody waits"
+        return "nothing is wrong in these dumps: all ranks made the same calls, and no rank waits"
 
     def as_dict(self) -> Dict[str, Any]:
         """For --json."""
@@ -131,7 +131,7 @@ def _missing(missing: Sequence[int], told: Sequence[Finding]) -> List[Finding]:
     if not silent:
         return []
     return [Finding("no_dump", tuple(silent), f"there is no dump of {ranks_text(silent)}; without it "
-                    "nobody knows what it did.")]
+                    "its operations are not known.")]
 
 
 def _keep_causes(found: List[Finding]) -> List[Finding]:

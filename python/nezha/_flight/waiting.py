@@ -75,7 +75,7 @@ def _culprit(rank: int, against: List[Wait], dumps: Dict[int, Dump]) -> Finding:
         return Finding("missing_call", (rank,), f"{say}, which rank {rank} has not called: "
                        f"{_did_last(dumps[rank], call.comm)}. Find out what it does instead.",
                        call.comm, call.op_seq, {"waiters": waiters})
-    return Finding("data", (rank,), f"{say}, and rank {rank} itself waits for nobody: what it sent has "
+    return Finding("data", (rank,), f"{say}, and rank {rank} itself waits for no rank: what it sent has "
                    "not arrived, or it is not making progress.", call.comm, call.op_seq,
                    {"waiters": waiters})
 
@@ -103,8 +103,8 @@ def _closed(walk: List[Wait]) -> Finding:
                        "rails between them.", first.comm, first.op_seq)
     steps = [f"rank {wait.waiter} waits for rank {wait.awaited} in {wait.call.describe()} (communicator "
              f"{wait.call.comm})" for wait in walk]
-    return Finding("deadlock", ranks, f"{'; '.join(steps)}: nobody can go on. All ranks must use their "
-                   "communicators, and messages, in an order that fits together.", first.comm,
+    return Finding("deadlock", ranks, f"{'; '.join(steps)}: none of them can continue. All ranks must "
+                   "use their communicators, and messages, in compatible orders.", first.comm,
                    first.op_seq)
 
 

@@ -18,7 +18,7 @@ def plot(answers: Sequence[Answer], crossings: Sequence[Crossing], path: Path, t
     for index, cost in enumerate(answers[-1].comparison.costs):
         axes.plot(sizes, [1e6 * each.time_s(cost.algorithm) for each in answers],
                   **curve(index), markersize=4, linewidth=1.4, linestyle=("-", "--")[index % 2],
-                  label=cost.algorithm + (" (never by itself)" if cost.left_out else ""))
+                  label=cost.algorithm + (" (not chosen by auto)" if cost.left_out else ""))
     axes.plot(sizes, [1e6 * each.time_s(each.chosen) for each in answers], color="#000000", linewidth=5,
               alpha=0.18, label="the library's choice", zorder=1)
     for each in crossings:

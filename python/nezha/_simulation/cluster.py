@@ -155,7 +155,7 @@ def change(cluster: Cluster, each: Change) -> None:
         whole("host", each.host, 0, cluster.hosts - 1)
     if not 0 <= each.factor <= 1 or not 0 <= each.at_s < 1e6:
         raise PlanError(f"change of rail {each.rail} to {each.factor:g} times its rate at {each.at_s:g} "
-                        "s: the factor must be 0 (dead) to 1, the time 0 s or more")
+                        "s: the factor must be 0 (failed) to 1, the time 0 s or more")
     dead = {other.rail for other in [*cluster.changes, each]
             if other.factor == 0 and other.host in (None, each.host)}
     if len(dead) == cluster.rails:

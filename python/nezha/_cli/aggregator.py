@@ -17,8 +17,8 @@ _HELP = """Run an aggregation node: it adds up what ranks send, so that each sen
 the result once, whatever the number of ranks.
 
 Put it where it has as much bandwidth as all ranks together: on the switch's own processor, or on a host
-with a faster port. It is faster from three ranks on. docs/aggregation.md has figures and describes trees of
-nodes.
+with a faster port. It is faster from three ranks on. docs/aggregation.md has figures and describes
+trees of nodes.
 
 \b
 Three commands:

@@ -30,7 +30,7 @@ test: $(INSTALLED)  ## House rules, Python, the lab, torch, C++ optimised and un
 test-long: $(INSTALLED)  ## The same with every C++ suite in every build, and the tests that take a minute
 	@TORCH=$(TORCH) tools/run_tests.sh --long
 
-test-rdma: $(DEPENDENCIES)  ## Soft-RoCE in a throw-away guest: verbs, libfabric and Nezha, with loss and a cut
+test-rdma: $(DEPENDENCIES)  ## Soft-RoCE in a virtual machine: verbs, libfabric and Nezha, with loss and a cut
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" PYTHONPATH=tests $(VENV)/bin/python -m rdma test
 
 faults: $(INSTALLED) $(TORCH)  ## Fault campaigns with their figures, at most 45 minutes: table, out/faults

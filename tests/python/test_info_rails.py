@@ -6,7 +6,7 @@ import pytest
 
 from nezha import _native
 from nezha._cli import app
-from nezha._host.memory_trial import Trial
+from nezha._host.memory_trial import MemoryProbe
 
 REASON = "sockets cannot be bound to device eth1 (Operation not permitted) and have their address only"
 
@@ -31,7 +31,7 @@ def info(monkeypatch, capsys):
         answers = {"devices": devices, "fabric": fabric, "build": {"version": "0"},
                    "aggregator": {"configured": ""}, "host": {"identity": "a", "origin": ""},
                    "authentication": {"secret": "", "origin": "", "required": False, "reason": ""}}
-        monkeypatch.setattr("nezha._cli.info.try_memory", lambda: Trial(""))
+        monkeypatch.setattr("nezha._cli.info.try_memory", lambda: MemoryProbe(""))
         monkeypatch.setattr(_native, "query", lambda what, _: json.dumps(answers[what]))
         with pytest.raises(SystemExit):
             app(["info"])

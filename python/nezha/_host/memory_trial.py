@@ -21,7 +21,7 @@ _OURS = ("NEZHA_", "RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "OMPI_", "PMI", "S
 
 
 @dataclass
-class Trial:
+class MemoryProbe:
     """reason: why it does not work, "" where it does. copy_rate: bytes per second that each rank gets out
     of the memory while all do; None where it does not work."""
 
@@ -34,7 +34,7 @@ class Trial:
         return not self.reason
 
 
-def try_memory(ranks: int = 2, size: int = 4096) -> Trial:
+def try_memory(ranks: int = 2, size: int = 4096) -> MemoryProbe:
     """Starts so many ranks that insist on shared memory (shm=on) and gather `size` bytes of each. Never
     raises for what they find."""
     env = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
@@ -46,7 +46,7 @@ def try_memory(ranks: int = 2, size: int = 4096) -> Trial:
         try:
             outputs = [process.communicate(timeout=_PATIENCE_S) for process in processes]
         except subprocess.TimeoutExpired:
-            return Trial(f"{ranks} processes that tried said nothing for {_PATIENCE_S:.0f} s")
+            return MemoryProbe(f"{ranks} processes that tried said nothing for {_PATIENCE_S:.0f} s")
         finally:
             for process in processes:
                 process.kill()
@@ -54,14 +54,14 @@ def try_memory(ranks: int = 2, size: int = 4096) -> Trial:
     for process, (_, complaint) in zip(processes, outputs):
         if process.returncode != 0:
             words = complaint.strip() or f"a process ended with status {process.returncode}"
-            return Trial(words.splitlines()[-1])
+            return MemoryProbe(words.splitlines()[-1])
     return _verdict(json.loads(outputs[0][0].splitlines()[-1]))
 
 
-def _verdict(found: Dict[str, Any]) -> Trial:
+def _verdict(found: Dict[str, Any]) -> MemoryProbe:
     if not found["bytes"]:
-        return Trial("the ranks met, and no byte went through memory")
-    return Trial("", found["copy_rate"])
+        return MemoryProbe("the ranks met, and no byte went through memory")
+    return MemoryProbe("", found["copy_rate"])
 
 
 def _rank(rank: int, ranks: int, store: str, size: int) -> Dict[str, Any]:

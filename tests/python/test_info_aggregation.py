@@ -60,7 +60,8 @@ def test_a_node_is_asked(monkeypatch, tmp_path):
     assert found["reachable"] is False and found["reason"], json.dumps(found)
 
 
-@pytest.mark.parametrize("option, word", [("tls", "not encrypted"), ("integrity", "not authenticated")])
+@pytest.mark.parametrize("option, word", [("tls", "cannot be encrypted"),
+                                          ("integrity", "cannot be authenticated")])
 def test_a_job_that_is_protected_has_no_node(world, option, word):
     from nezha.errors import InvalidArgument
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict, dataclass, field
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional
 
 from .._command_errors import BenchError
 from .collective_run import Step
@@ -33,7 +33,7 @@ class Request:
     columns: int = 65536
     rails: List[str] = field(default_factory=lambda: ["200mbit", "200mbit"])
     launches: int = 3
-    iterations: Any = None
+    iterations: Optional[int] = None
     config: Dict[str, str] = field(default_factory=dict)
     lab_options: Dict[str, Any] = field(default_factory=dict)
 

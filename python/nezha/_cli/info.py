@@ -8,6 +8,7 @@ from typing import Any, Dict, List, Optional
 import typer
 
 from .. import _console
+from .._command_errors import BenchError
 from .._host import job as jobs
 from .._host.memory_trial import try_memory
 from .._host.topology import topology
@@ -64,8 +65,7 @@ def info(rail_filter: str = typer.Option("", "--filter", help="As in NEZHA_RAILS
         if config:
             answer = {"config": json.loads(_native.query("config", "{}"))}
         else:
-            world = launched()
-            if peer is None and world is not None and world.world_size > 1:
+            if peer is None and _is_rank():
                 job = _job()
                 if job is None:
                     return
@@ -87,6 +87,16 @@ def info(rail_filter: str = typer.Option("", "--filter", help="As in NEZHA_RAILS
     if "peer" in answer and not any(row["ms"] is not None for row in answer["peer"]):
         _console.complain("info", f"no rail of this host gets an answer from {peer}")
         raise typer.Exit(FOUND)
+
+
+def _is_rank() -> bool:
+    """Whether a launcher made this process one rank of several. Half of such an
+    environment, a WORLD_SIZE without RANK, is no error here."""
+    try:
+        world = launched()
+    except BenchError:
+        return False
+    return world is not None and world.world_size > 1
 
 
 def _job() -> Optional[Dict[str, Any]]:

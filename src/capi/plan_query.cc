@@ -15,7 +15,7 @@ using schedule::Candidate;
 using schedule::CostTable;
 using schedule::PlanRequest;
 
-constexpr int kAskedWorldMax = 65535;
+constexpr int kAskedWorldMax = 1 << 18;  // 65535 hosts of four ranks
 constexpr int kExportedWorldMax = 256;
 
 Result<PlanRequest> plan_request(const JsonValue& request) {
@@ -67,6 +67,10 @@ Result<CostTable> cost_table(const JsonValue& request) {
   costs.latency_s = request.at("latency_us").number_or(costs.latency_s / kMicro) * kMicro;
   costs.reduce_bytes_per_s =
       request.at("reduce_gb_per_s").number_or(costs.reduce_bytes_per_s / kGiga) * kGiga;
+  costs.inside_latency_s =
+      request.at("inside_latency_us").number_or(costs.inside_latency_s / kMicro) * kMicro;
+  costs.inside_bytes_per_s =
+      request.at("inside_gb_per_s").number_or(costs.inside_bytes_per_s / kGiga) * kGiga;
   return costs;
 }
 
@@ -200,12 +204,17 @@ Result<std::string> explain_plan(const JsonValue& request) {
 Result<std::string> export_schedule(const JsonValue& request) {
   auto shape = plan_request(request);
   if (!shape) return shape.status();
+  auto hosts = hosts_of(request, *shape);
+  if (!hosts) return hosts.status();
+  if (*hosts) shape->hosts = &**hosts;
   auto costs = cost_table(request);
   if (!costs) return costs.status();
   auto plan = schedule::make_plan(*shape, *costs, kAskedWorldMax);
   if (!plan) return plan.status();
-  const schedule::Shape form =
-      schedule::find_algorithm(shape->collective, plan->algorithm)->shape(shape->world_size);
+  auto candidate = schedule::find_candidate(shape->collective, plan->algorithm, shape->world_size,
+                                            shape->hosts);
+  if (!candidate) return candidate.status();
+  const schedule::Shape& form = candidate->shape;
   JsonWriter json;
   json.begin_object().field("algorithm", name_of(plan->algorithm));
   json.field("chunks_per_slice", plan->chunks_per_slice).field("window", plan->window);
@@ -220,7 +229,7 @@ Result<std::string> export_schedule(const JsonValue& request) {
   const int root = static_cast<int>(request.at("root").integer_or(0));
   json.key("ranks").begin_array();
   for (int rank = 0; rank < shape->world_size; ++rank) {
-    auto steps = schedule::build(shape->collective, plan->algorithm, rank, shape->world_size, root);
+    auto steps = steps_of(*shape, plan->algorithm, rank, root);
     if (!steps) return steps.status();
     json.raw(schedule::to_json(*steps));
   }

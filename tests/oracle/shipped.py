@@ -10,7 +10,8 @@ import numpy as np
 
 from nezha._command_errors import PlanError
 from nezha._planning.library import ask
-from nezha._simulation.waves import Form, Wave
+from nezha._simulation.layout import Layout
+from nezha._simulation.waves import Form, Row, Wave
 
 RANKS_MAX = 256
 _Key = Tuple[int, int, int, int, int]  # src, dst, slice, stage, slot
@@ -27,15 +28,32 @@ class _End:
     reduces: bool
 
 
-def form(collective: str, algorithm: str, ranks: int, root: int = 0) -> Form:
+def form(collective: str, algorithm: str, ranks: int, root: int = 0,
+         layout: Optional[Layout] = None) -> Form:
     """The shipped schedules of all ranks. A rank's state is kept for each slice, so that waves wait for
     exactly what the rounds of the schedule wait for. Raises PlanError where the library refuses."""
-    answer = ask("schedule", {"collective": collective, "algorithm": algorithm, "world_size": ranks,
-                              "bytes": 0 if collective == "barrier" else 4096 * ranks, "root": root,
-                              "steps": True})
+    answer = answer_of(collective, algorithm, ranks, root, layout)
     slices = answer["slices"] if ranks > 1 else 1
     waves = _waves(answer["ranks"], slices)
     return Form(collective, answer["algorithm"], ranks, ranks * slices, lambda: iter(waves))
+
+
+def rows(collective: str, algorithm: str, ranks: int, root: int = 0,
+         layout: Optional[Layout] = None) -> List[Row]:
+    """Every transfer of the shipped schedules, as waves.rows has those of a form."""
+    sends, receives = _ends(answer_of(collective, algorithm, ranks, root, layout)["ranks"])
+    assert sends.keys() == receives.keys()
+    return sorted((src, dst, number, sends[key].begin, sends[key].end, stage, slot, receives[key].reduces)
+                  for key in sends for src, dst, number, stage, slot in [key])
+
+
+def answer_of(collective: str, algorithm: str, ranks: int, root: int,
+             layout: Optional[Layout]) -> Dict[str, Any]:
+    """The library's answer with the steps of all ranks."""
+    hosts = {} if layout is None else {"host_of": layout.host_of.tolist()}
+    return ask("schedule", {"collective": collective, "algorithm": algorithm, "world_size": ranks,
+                            "bytes": 0 if collective == "barrier" else 4096 * ranks, "root": root,
+                            "steps": True, **hosts})
 
 
 def _waves(programs: List[Dict[str, Any]], slices: int) -> List[Wave]:
@@ -149,7 +167,9 @@ _COLLECTIVES = ("all_reduce", "broadcast", "barrier", "all_gather", "reduce_scat
                 "scatter", "all_to_all", "all_to_all_v")
 
 
-def catalog() -> List[Tuple[str, str]]:
-    """(collective, algorithm) of every row of the library's catalog."""
+def catalog(host_of: Optional[List[int]] = None) -> List[Tuple[str, str]]:
+    """(collective, algorithm) of every row of the library's catalog, and on mixed hosts of its
+    hierarchies."""
+    hosts = {} if host_of is None else {"host_of": host_of, "world_size": len(host_of)}
     return [(collective, row["algorithm"]) for collective in _COLLECTIVES
-            for row in ask("explain", {"collective": collective, "bytes": 4096})["candidates"]]
+            for row in ask("explain", {"collective": collective, "bytes": 4096, **hosts})["candidates"]]

@@ -66,6 +66,20 @@ def test_a_picture_is_written(tmp_path):
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
+def test_hosts_with_several_ranks_stand_beside_flat_algorithms(tmp_path):
+    asked = ["--hosts", "4,8", *RATES, "-b", "64K", "-e", "4M", "-f", "64", "--ranks-per-host", "4"]
+    picture = tmp_path / "hosts.png"
+    document = json.loads(answer("collective", *asked, "--json"))
+    assert [row["ranks"] for row in document["rows"]] == [16, 16, 32, 32]
+    long = document["rows"][1]
+    assert long["algorithm"] == "hierarchical" and long["flat"]["time_us"] > long["time_us"]
+    assert "ranks of a host share its ports" in " ".join(document["assumptions"])
+    assert long["rough"] and "wave by wave" in long["rough"]
+    table = answer("collective", *asked, "--plot", str(picture))
+    assert "times as fast" in table and "hierarchical" in table
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
 def test_scale_has_all_algorithms_and_says_what_the_library_refuses():
     document = json.loads(answer("scale", "--hosts", "6,20000", "--size", "64K", "--json"))
     assert len(document["rows"]) == 44 and all("time_us" in row for row in document["rows"])
@@ -94,6 +108,10 @@ def test_json_goes_to_a_file_whole(tmp_path):
     (["--hosts", "4", *RATES, "--vary", "1.5"], "vary 1.5"),
     (["--hosts", "4", *RATES, "--tree", "0:2"], "tree 0:2"),
     (["--hosts", "4", *RATES, "--gap", "3"], "gap '3'"),
+    (["--hosts", "4", *RATES, "--ranks-per-host", "0"], "ranks-per-host '0'"),
+    (["--hosts", "4", *RATES, "--ranks-per-host", "1,2"], "one number, or 4 of them"),
+    (["--hosts", "4", *RATES, "--ranks-per-host", "2", "--inside", "3GB/s"], "inside '3GB/s'"),
+    (["--hosts", "4", *RATES, "--ranks-per-host", "2", "--inside", "1G:1us,1G:1us"], "one RATE:LATENCY"),
     (["--hosts", "65", *RATES, "--timeline", "out/never.json"], "at most 64"),
     (["--hosts", "4", "--calibration", "no-such-file"], "no-such-file"),
 ])

@@ -169,7 +169,7 @@ def test_twenty_thousand_hosts_take_seconds():
     (lambda: cluster.change(cluster.uniform(4, ONE), Change(0.0, 0, 0.0)), "one rail must stay"),
     (lambda: simulate(cluster.uniform(4, ONE), Question("all_reduce", -1)), "size -1"),
     (lambda: simulate(cluster.uniform(4, ONE), Question("all_reduce", 4, root=4)), "root 4"),
-    (lambda: simulate(cluster.uniform(65, ONE), Question("all_reduce", 4), record=True), "hosts 65"),
+    (lambda: simulate(cluster.uniform(65, ONE), Question("all_reduce", 4), record=True), "ranks 65"),
 ])
 def test_what_makes_no_sense_gets_a_sentence(make, words):
     with pytest.raises(PlanError, match=words):

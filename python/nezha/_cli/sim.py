@@ -29,6 +29,7 @@ Examples:
   nezha sim collective --hosts 8 --rates 1G:30us,1G:30us -b 8M -e 8M --change 1:0@2ms
   nezha sim collective --hosts 8 --rates 1G:30us -b 8M -e 8M --timeline out/timeline.json
   nezha sim collective --hosts 5 --calibration out/calibration.json
+  nezha sim collective --hosts 4,64 --ranks-per-host 8 --rates 100G:5us,100G:5us --inside 3GB/s:5us
 """
 _SCALE_HELP = """Every algorithm of the catalog once, at one size, on many hosts.
 
@@ -36,6 +37,7 @@ _SCALE_HELP = """Every algorithm of the catalog once, at one size, on many hosts
 Examples:
   nezha sim scale                                    20,000 hosts, 8 rails of 50 Gbit/s
   nezha sim scale --hosts 4,6,8,128,20000 --rates 100G:3us,10G:20us --size 1M
+  nezha sim scale --ranks-per-host 4                 80,000 ranks
 """
 _STUDY_HELP = """How far the simulation is off: fitted to labs of 2 and 3 hosts, compared to larger.
 
@@ -72,7 +74,9 @@ def collective(
         maxbytes: str = options.maxbytes("64M"),
         factor: int = options.factor(4),
         algorithm: str = options.ALGORITHM,
-        root: int = typer.Option(0, "--root", help="Of broadcast, reduce, gather, scatter."),
+        root: int = typer.Option(0, "--root", help="Rank of broadcast, reduce, gather, scatter."),
+        ranks_per_host: str = options.RANKS_PER_HOST,
+        inside: str = options.INSIDE,
         gap: str = options.GAP,
         slow: List[str] = typer.Option([], "--slow", help="HOST:FACTOR, a host with so many times the "
                                                           "rate: 3:0.5; repeatable."),
@@ -95,7 +99,8 @@ def collective(
         asked = sweep.Request(
             name, sweep.counts("hosts", hosts),
             size_list(parse_size(minbytes), parse_size(maxbytes), factor, 4), algorithm, root)
-        world = sweep.World(rates, calibration, gap, slow, late, vary, seed, change, interference, tree)
+        world = sweep.World(rates, calibration, gap, slow, late, vary, seed, change, interference, tree,
+                            ranks_per_host, inside)
         with bars.progress() as step:
             document = sweep.run(asked, world, timeline, step)
     answer("collective", document, json_to, show.collective)
@@ -111,12 +116,15 @@ def scale(hosts: str = typer.Option("20000", "--hosts", help="How many, or sever
                                                                                "rail."),
           size: str = typer.Option("4M", "--size", help="Bytes of the operation."),
           gap: str = typer.Option("0.5us", "--gap", help="Processor time of a message."),
+          ranks_per_host: str = options.RANKS_PER_HOST,
+          inside: str = options.INSIDE,
           json_to: Optional[str] = _JSON) -> None:
     from .._simulation import show, sweep
 
     with one_sentence("scale"):
         with bars.progress() as step:
-            document = sweep.scale(sweep.counts("hosts", hosts), rates, parse_size(size), gap, step)
+            world = sweep.World(rates, gap=gap, ranks_per_host=ranks_per_host, inside=inside)
+            document = sweep.scale(sweep.counts("hosts", hosts), world, parse_size(size), step)
     answer("scale", document, json_to, show.scale)
 
 

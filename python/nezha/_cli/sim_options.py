@@ -13,6 +13,10 @@ ALGORITHM = typer.Option("auto", "--algorithm", help="Of the hosts: ring, bcube,
                          "library's choice).")
 GAP = typer.Option("0us", "--gap", help="Processor time of a message.")
 INTERFERENCE = typer.Option(None, "--interference", help="The file of nezha bench interference.")
+RANKS_PER_HOST = typer.Option("1", "--ranks-per-host", metavar="L", help="Of every host, which share its "
+                              "rails; 1,2,4 for hosts that differ.")
+INSIDE = typer.Option("3GB/s:5us", "--inside", help="RATE:LATENCY of a rank's messages "
+                      "to others of its host.")
 PLOT = typer.Option(None, "--plot", help="Write a picture.")
 
 

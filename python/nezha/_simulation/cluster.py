@@ -14,9 +14,11 @@ import numpy as np
 
 from .._command_errors import PlanError
 from .._planning.validation import refused, whole
+from .layout import Layout, even
 
 HOSTS_MAX = 65535
 RAILS_MAX = 16
+INSIDE = (3e9, 5e-6)  # with shm=auto, as the library counts (docs/hierarchy.md)
 FRAME_BYTES = 64  # of a message without data: its header (docs/wire_format.md)
 Array = np.ndarray[Any, Any]
 
@@ -49,7 +51,8 @@ class Cluster:
     receiver; adds: bytes per second that a host adds, and start_s: when it begins, of shape (1 or
     hosts,); rate_lost[i][j]: the part of its rate that rail i loses while rail j runs, too; split_cost_s:
     what using several rails costs an operation (None: not measured); detect_s: until a dead rail is
-    noticed.
+    noticed; layout: which ranks share a host (every rank has its own); inside: bytes per second and
+    latency of a message between two ranks of one host, of each rank.
     """
 
     hosts: int
@@ -65,6 +68,17 @@ class Cluster:
     detect_s: float = 0.2
     changes: List[Change] = field(default_factory=list)
     tree: Optional[Tree] = None
+    layout: Layout = field(default=None)  # type: ignore[assignment]
+    inside: Tuple[float, float] = INSIDE
+
+    def __post_init__(self) -> None:
+        if self.layout is None:
+            self.layout = even(self.hosts)
+
+    @property
+    def ranks(self) -> int:
+        """Of all hosts."""
+        return self.layout.ranks
 
     @property
     def rails(self) -> int:
@@ -74,7 +88,8 @@ class Cluster:
     @property
     def alike(self) -> bool:
         """Whether all hosts are the same, all the time."""
-        return self.rate.shape[0] == self.start_s.size == self.adds.size == 1 and not self.changes
+        return (self.rate.shape[0] == self.start_s.size == self.adds.size == 1 and not self.changes
+                and self.layout.is_even)
 
     def rate_of(self, hosts: Array) -> Array:
         """Rates of these hosts, shape (1 or len, rails)."""

@@ -39,9 +39,10 @@ def are_needed(cluster: Cluster, form: Form) -> bool:
 
 
 def fit(cluster: Cluster, form: Form, made: Plan) -> bool:
-    """Whether this engine can run it: few enough messages, wires without buckets that do not change."""
-    return (cluster.hosts <= HOSTS_MAX and not cluster.changes and not cluster.burst_bytes.any()
-            and not cluster.segment_bytes.any()
+    """Whether this engine can run it: few enough messages of hosts with one rank each, wires without
+    buckets that do not change."""
+    return (cluster.layout.is_single and cluster.hosts <= HOSTS_MAX and not cluster.changes
+            and not cluster.burst_bytes.any() and not cluster.segment_bytes.any()
             and messages.count(form, made.chunks, MESSAGES_MAX) <= MESSAGES_MAX)
 
 
@@ -239,8 +240,8 @@ class Flows:
                               float(every.size[i]), float(self._begin[i]), float(self._end[i]),
                               float(self._landed[i]), int(every.stage[i]), int(every.chunk[i]))
                      for i in range(every.src.size if self._record else 0)]
-        return Outcome(total, self._done, self._rails, busy, sent, np.zeros_like(busy), self._adding,
-                       self._handling, self._waves, self._waves, transfers)
+        return Outcome(total, self._done, self._rails, busy, sent, np.zeros_like(busy), np.zeros(hosts),
+                       self._adding, self._handling, self._waves, self._waves, transfers)
 
 
 class _Pending:

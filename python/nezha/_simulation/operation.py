@@ -18,13 +18,14 @@ from .waves import Plan, plan
 
 UNDIVIDED_MAX = 64 * 1024  # up to here every transfer goes where it takes the least time
 SIZE_MAX = 1 << 40
-RECORDED_MAX = 64  # hosts of a timeline
+RECORDED_MAX = 64  # ranks of a timeline
 
 
 @dataclass(frozen=True)
 class Question:
     """What is to be simulated. size: bytes of the whole vector; nominal: bytes per second that every
-    rail is advertised with, which the library chooses its algorithm by (None: the real rates)."""
+    rail is advertised with, which the library chooses its algorithm by (None: the real rates); hierarchy:
+    as the library's option of that name, whether it knows which ranks share a host."""
 
     collective: str
     size: int
@@ -32,6 +33,7 @@ class Question:
     root: int = 0
     dtype: str = "float32"
     nominal: Optional[float] = None
+    hierarchy: bool = True
 
 
 @dataclass(frozen=True)
@@ -57,15 +59,15 @@ def simulate(cluster: Cluster, question: Question, multiply: bool = True, record
     """
     if not 0 <= question.size <= SIZE_MAX:
         raise refused("size", question.size, f"from 0 to {SIZE_MAX} bytes")
-    if not 0 <= question.root < cluster.hosts:
-        raise refused("root", question.root, f"a host from 0 to {cluster.hosts - 1}")
-    if record and cluster.hosts > RECORDED_MAX:
-        raise PlanError(f"hosts {cluster.hosts}: a timeline has at most {RECORDED_MAX}")
+    if not 0 <= question.root < cluster.ranks:
+        raise refused("root", question.root, f"a rank from 0 to {cluster.ranks - 1}")
+    if record and cluster.ranks > RECORDED_MAX:
+        raise PlanError(f"ranks {cluster.ranks}: a timeline has at most {RECORDED_MAX}")
     made = plan(_request(cluster, question))
     rails, why = _rails(cluster, question.size)
     if binders is not None:
         rails = list(range(cluster.rails))
-    form = forms.form(question.collective, made.algorithm, cluster.hosts, question.root)
+    form = forms.form(question.collective, made.algorithm, cluster.ranks, question.root, cluster.layout)
     count = 0 if question.collective == "barrier" else question.size // made.element_bytes
     drifts = binders is None and flows.are_needed(cluster, form)
     is_rough = drifts and not flows.fit(cluster, form, made)
@@ -80,9 +82,14 @@ def simulate(cluster: Cluster, question: Question, multiply: bool = True, record
 
 def _request(cluster: Cluster, question: Question) -> Dict[str, Any]:
     rate = float(cluster.rate.mean()) if question.nominal is None else question.nominal
-    return {"collective": question.collective, "bytes": question.size, "world_size": cluster.hosts,
-            "algorithm": question.algorithm, "dtype": question.dtype, "rails": cluster.rails,
-            "rate_gbps": gbps(rate), "root": question.root}
+    request = {"collective": question.collective, "bytes": question.size, "world_size": cluster.ranks,
+               "algorithm": question.algorithm, "dtype": question.dtype, "rails": cluster.rails,
+               "rate_gbps": gbps(rate), "root": question.root}
+    if cluster.layout.is_mixed and question.hierarchy:
+        inside_rate, inside_latency_s = cluster.inside
+        request.update(host_of=cluster.layout.host_of.tolist(), inside_gb_per_s=inside_rate / 1e9,
+                       inside_latency_us=1e6 * inside_latency_s)
+    return request
 
 
 def _rails(cluster: Cluster, size: int) -> Tuple[List[int], str]:

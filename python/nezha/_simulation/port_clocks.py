@@ -28,12 +28,13 @@ def rates_together(cluster: Cluster, rails: Sequence[int]) -> Array:
 @dataclass(frozen=True)
 class Crossing:
     """One entry for each message: its rail (among those in use), when its bytes began and ended to leave,
-    and when they had all arrived."""
+    when they had all arrived, and when the sender was told so."""
 
     rail: Array
     begin: Array
     end: Array
     arrived: Array
+    told: Array
 
 
 class Ports:
@@ -83,11 +84,11 @@ class Ports:
         left = np.maximum(first, ready)
         gone = np.maximum(last, left)
         arrived = np.maximum(gone + late, taken)
+        told = arrived + late
         if self._binders is not None:
-            told = arrived + late
             self.timed[src, rail] += told - np.maximum(ready, self._acknowledged[src, rail])
             self._acknowledged[src, rail] = told
-        return Crossing(rail, left, gone, arrived)
+        return Crossing(rail, left, gone, arrived, told)
 
     def _of(self, table: Array, hosts: Array) -> Array:
         return table if table.shape[0] == 1 else table[hosts]

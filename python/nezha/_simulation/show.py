@@ -13,19 +13,32 @@ Document = Dict[str, Any]
 
 def collective(document: Document) -> None:
     """Times, their parts, and what rails do."""
+    mixed = any(row["ranks"] > row["hosts"] for row in document["rows"])
     section(document["collective"], [{
-        "hosts": row["hosts"], "size": format_size(row["size"]), "algorithm": row["algorithm"],
-        "time": _time(row["time_us"]), "wire": _time(row["parts_us"]["wire_us"]),
+        "hosts": row["hosts"], **({"ranks": row["ranks"]} if mixed else {}),
+        "size": format_size(row["size"]), "algorithm": row["algorithm"],
+        "time": _time(row["time_us"]), **(_beside_flat(row) if mixed else {}),
+        "wire": _time(row["parts_us"]["wire_us"]),
         "idle": _time(row["parts_us"]["idle_us"]), "adding": _time(row["parts_us"]["adding_us"]),
         "shares of rails (%)": " ".join(f"{100 * rail['share']:.0f}" for rail in row["rails"]),
         "ports idle (%)": " ".join(f"{100 * rail['mean_port_idle_us'] / row['time_us']:.0f}"
                                    if row["time_us"] else "-" for rail in row["rails"]),
         "known as": row["known_as"] + ("" if row["measured_us"] is None
                                        else f": {_time(row['measured_us'])}"),
-    } for row in document["rows"]], keys=2)
+    } for row in document["rows"]], keys=3 if mixed else 2)
     sentences(sorted({f"ROUGH: {row['rough']}." for row in document["rows"] if row["rough"]}))
+    if mixed:
+        sentences(["Flat: what the library runs with hierarchy=off, on the same hosts."])
     sentences(["Wire: the busiest port at work; idle: the rest of its time (latency, waiting, adding)."])
     sentences(f"Assumed: {each}." for each in document["assumptions"])
+
+
+def _beside_flat(row: Document) -> Dict[str, str]:
+    flat = row["flat"]
+    return {"flat": flat["algorithm"] if flat else "the same",
+            "its time": _time(flat["time_us"]) if flat else "",
+            "times as fast": f"{flat['time_us'] / row['time_us']:.2f}" if flat else "",
+            "inside": _time(row["parts_us"]["inside_us"])}
 
 
 def balancer(document: Document) -> None:
@@ -59,8 +72,10 @@ def aggregation(document: Document) -> None:
 
 def scale(document: Document) -> None:
     """Every algorithm, and what was multiplied."""
+    mixed = any(row["ranks"] > row["hosts"] for row in document["rows"])
     section(f"{format_size(document['size'])}, rails {document['rates']}", [{
-        "hosts": row["hosts"], "collective": row["collective"], "algorithm": row["algorithm"],
+        "hosts": row["hosts"], **({"ranks": row["ranks"]} if mixed else {}),
+        "collective": row["collective"], "algorithm": row["algorithm"],
         "time": _time(row["time_us"]) if "time_us" in row else "refused",
         "idle": _time(row["parts_us"]["idle_us"]) if "time_us" in row else "",
         "a host sends at most": bytes_text(sum(rail["most_bytes_of_a_host"] for rail in row["rails"]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -15,10 +15,10 @@ from .._planning.interference_file import read_interference
 from .._planning.units import parse_rails, parse_seconds
 from . import calibration as calibrations
 from . import cluster as clusters
-from . import forms, results, trace
+from . import forms, layout, results, trace
 from .calibration import Calibration
 from .cluster import Change, Cluster, Tree
-from .operation import RECORDED_MAX, Question, simulate
+from .operation import RECORDED_MAX, Answer, Question, simulate
 
 SHIPPED_MAX = 16384  # ranks of a communicator that schedules are built for (docs/architecture.md)
 
@@ -48,6 +48,8 @@ class World:
     change: List[str] = field(default_factory=list)
     interference: Optional[Path] = None
     tree: Optional[str] = None
+    ranks_per_host: str = "1"
+    inside: str = "3GB/s:5us"
 
     def measured(self) -> Optional[Calibration]:
         """The calibration, where one is named. Raises PlanError for none and for two."""
@@ -63,6 +65,11 @@ class World:
         else:
             made = clusters.uniform(hosts, parse_rails("rates", self.rates or ""),
                                     gap_s=parse_seconds("gap", self.gap))
+        made.layout, = layout.parse(self.ranks_per_host, [hosts])
+        inside = parse_rails("inside", self.inside)
+        if len(inside) != 1:
+            raise refused("inside", self.inside, "one RATE:LATENCY, such as 3GB/s:5us")
+        made.inside, = inside
         if self.interference is not None:
             made.split_cost_s, lost = read_interference(self.interference, made.rails)
             made.rate_lost[:] = lost
@@ -110,10 +117,11 @@ def run(request: Request, world: World, timeline_to: Optional[Path], step: Step)
                                 nominal=measured.nominal if measured else None)
             found = simulate(cluster, question, record=last)
             row = results.row(cluster, found)
-            row["known_as"] = (measured.known_as(request.collective, hosts, size) if measured
+            row["flat"] = _flat(cluster, question, found)
+            same = measured if cluster.layout.is_single else None  # a host of a calibration is a rank
+            row["known_as"] = (same.known_as(request.collective, hosts, size) if same
                                else calibrations.EXTRAPOLATED)
-            row["measured_us"] = (measured.measured_us(request.collective, hosts, size) if measured
-                                  else None)
+            row["measured_us"] = same.measured_us(request.collective, hosts, size) if same else None
             rows.append(row)
             if last and timeline_to is not None:
                 _console.write_json(trace.document(found), str(timeline_to))
@@ -123,33 +131,40 @@ def run(request: Request, world: World, timeline_to: Optional[Path], step: Step)
          "time_us": 1e6 * each.seconds} for each in measured.points
         if each.collective == request.collective and each.rails == tuple(range(len(measured.facts)))]
     return {"collective": request.collective, "rails": world.rates or str(world.calibration),
-            "rows": rows, "measured": points, "assumptions": results.ASSUMED}
+            "rows": rows, "measured": points, "assumptions": results.assumed(cluster)}
+
+
+def _flat(cluster: Cluster, question: Question, found: Answer) -> Optional[Dict[str, Any]]:
+    """Where a hierarchical algorithm runs, what the library takes when it does not know the hosts."""
+    if found.plan.algorithm not in ("hierarchical", "leaders"):
+        return None
+    flat = simulate(cluster, replace(question, algorithm="auto", hierarchy=False))
+    return {"algorithm": flat.plan.algorithm, "time_us": 1e6 * flat.outcome.total_s}
 
 
 def _tick(advance: Any) -> None:
     advance(None)
 
 
-def scale(hosts: List[int], rates: str, size: int, gap: str, step: Step) -> Dict[str, Any]:
+def scale(hosts: List[int], world: World, size: int, step: Step) -> Dict[str, Any]:
     """Every algorithm of the catalog at one size."""
-    rails, gap_s = parse_rails("rates", rates), parse_seconds("gap", gap)
-    advance = step("algorithms", len(hosts) * len(forms.known()))
+    wholes = [world.cluster(count) for count in hosts]
+    advance = step("algorithms", sum(len(forms.known(each.layout)) for each in wholes))
     rows: List[Dict[str, Any]] = []
-    for count in hosts:
-        for collective, algorithm in forms.known():
-            cluster = clusters.uniform(count, rails, gap_s=gap_s)
+    for cluster in wholes:
+        for collective, algorithm in forms.known(cluster.layout):
             asked = Question(collective, 0 if collective == "barrier" else size, algorithm)
             try:
                 rows.append(results.row(cluster, simulate(cluster, asked)))
             except PlanError as error:
-                rows.append({"collective": collective, "algorithm": algorithm, "hosts": count,
-                             "refused": str(error)})
+                rows.append({"collective": collective, "algorithm": algorithm, "hosts": cluster.hosts,
+                             "ranks": cluster.ranks, "refused": str(error)})
             _tick(advance)
-    notes = list(results.ASSUMED)
-    if max(hosts) > SHIPPED_MAX:
+    notes = results.assumed(wholes[0])
+    if max(each.ranks for each in wholes) > SHIPPED_MAX:
         notes.append(f"the library builds schedules for at most {SHIPPED_MAX} ranks and refuses larger "
                      "communicators; the rows above that are what the same schedules would take")
-    return {"size": size, "rates": rates, "rows": rows, "assumptions": notes}
+    return {"size": size, "rates": world.rates, "rows": rows, "assumptions": notes}
 
 
 def plot(document: Dict[str, Any], path: Path) -> None:
@@ -189,6 +204,10 @@ def _curves(axes: Any, rows: List[Dict[str, Any]], points: List[Dict[str, Any]],
         found = [row for row in rows if row[by] == value]
         axes.plot([row[across] for row in found], [row["time_us"] for row in found], color=color,
                   marker=MARKERS[index % len(MARKERS)], markersize=4, label=name(value))
+        flat = [row for row in found if row["flat"]]
+        if flat:
+            axes.plot([row[across] for row in flat], [row["flat"]["time_us"] for row in flat],
+                      color=color, linestyle="--", linewidth=1, label=f"{name(value)}, flat")
         real = [point for point in points if point[by] == value]
         if real:
             axes.scatter([point[across] for point in real], [point["time_us"] for point in real],

@@ -8,7 +8,7 @@ have before it may send. A form is what one algorithm is made of, generated for 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -25,6 +25,7 @@ class Wave:
     reduces: the receiver adds. fresh: the sender needs nothing before. token: what lands is all that the
     receiver needs for its next send; else it must have landed beside everything before. again: the
     transfer belongs to the round of its sender's last one, and waits for nothing that has come since.
+    ends: what lands is not sent on.
     lanes: where the states of sender and receiver are kept, if not by rank. chunk: one for each transfer,
     where a wave is not of all chunks.
     """
@@ -40,47 +41,64 @@ class Wave:
     fresh: bool = False
     token: bool = False
     again: Union[bool, Array] = False
+    ends: bool = False
     lanes: Optional[Tuple[Array, Array]] = None
     chunk: Optional[Array] = None
 
 
 @dataclass(frozen=True)
+class Burst:
+    """Waves of which all of one chunk come before the next chunk."""
+
+    waves: Sequence[Wave]
+
+
+@dataclass(frozen=True)
 class Alike:
-    """`count` waves with the same hosts in the same parts: wave(k) is the k-th. Where hosts and sizes are
-    alike, too, the engine may run a few and multiply the rest."""
+    """`count` times the same hosts in the same parts: parts(k) are those of the k-th time. Where hosts
+    and sizes are alike, too, the engine may run a few and multiply the rest. by_chunk: all of the first
+    chunk come before the second one."""
 
     count: int
-    wave: Callable[[int], Wave]
+    parts: Callable[[int], Sequence[Union[Wave, Burst]]]
+    by_chunk: bool = False
 
 
-Part = Union[Wave, Alike]
+Part = Union[Wave, Burst, Alike]
 
 
 @dataclass(frozen=True)
 class Form:
-    """One algorithm over `ranks` ranks: its waves in order. lanes: how many states are kept."""
+    """One algorithm over `ranks` ranks: its waves in order. lanes: how many states are kept; owners: by
+    lane a rank of its host (None: every rank has as many)."""
 
     collective: str
     algorithm: str
     ranks: int
     lanes: int
     parts: Callable[[], Iterator[Part]]
-    chain: bool = False  # rank to rank, chunk after chunk: one transfer a wave
+    chain: bool = False  # rank to rank, chunk after chunk: no rank sends in two waves
+    owners: Optional[Array] = None
 
     @property
     def at_once(self) -> bool:
         """Whether a rank that has a chunk may send it to everybody, in one round: its port then has a
         chunk for all of them before the next chunk."""
-        return (self.collective, self.algorithm) == ("broadcast", "tree")
+        return self.collective == "broadcast" and self.algorithm in ("tree", "leaders")
 
     def waves(self) -> Iterator[Wave]:
         """All waves one by one."""
         for part in self.parts():
-            if isinstance(part, Wave):
-                yield part
-            else:
+            if isinstance(part, Alike):
                 for number in range(part.count):
-                    yield part.wave(number)
+                    yield from _flat(part.parts(number))
+            else:
+                yield from _flat([part])
+
+
+def _flat(parts: Sequence[Union[Wave, Burst]]) -> Iterator[Wave]:
+    for part in parts:
+        yield from part.waves if isinstance(part, Burst) else [part]
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ ALLOWED: Dict[str, Set[str]] = {
     "aggregation": {"base", "wire", "schedule", "control", "control/policies", "progress",
                     "transport", "engine"},
     "capi": {"base", "reduce", "wire", "schedule", "schedule/proof", "control", "control/policies",
-             "context", "aggregation", "nezha"},
+             "memory", "context", "aggregation", "nezha"},
 }
 # Where the parts of a rank, and of an aggregation node, are put together: they may name transports.
 COMPOSING = ("context", "aggregation")

@@ -243,8 +243,9 @@ NEZHA_API nezha_code nezha_dump_flight(nezha_comm_t comm, const char* path, char
  *   "explain"  the plan of an operation; request {"collective", "bytes", "dtype", "world_size",
  *              "rails", "rate_gbps" (of each rail), "latency_us", "reduce_gb_per_s" (1e9 bytes),
  *              "algorithm", "schedule": true|false, "rank", "root", "host_of": [of each rank, the
- *              number of its host]}; "print": true adds the schedules of all ranks as algorithm_file
- *              takes them, and "algorithm_text" is such a file's content, by which the operation goes
+ *              number of its host], "shm": true where ranks of a host share memory}; "print": true adds
+ *              the schedules of all ranks as algorithm_file takes them, and "algorithm_text" is such a
+ *              file's content, by which the operation goes
  *   "divide"   how the balancer would divide an operation's bytes among rails; request {"bytes",
  *              "rails": [{"rate_gbps", "latency_us"}], "split_cost_us", "rate_lost": [[...]]}
  *   "schedule"  the plan of an operation; request as of "explain", with "root", and "steps": true for

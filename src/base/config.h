@@ -32,8 +32,8 @@
         "TCP connections per rail and peer. More help on paths that lose packets or hash flows.")  \
   TEXT(shm, "off", off_on_auto, kAgreed,                                                           \
        "Ranks of one host talk through memory that they share, on every rail, instead of over "    \
-       "loopback, and if they are all of the job, its collectives are carried out there: `auto`, " \
-       "where it can be had, or `on`, where ranks without it are an error.")                       \
+       "loopback, and the collectives of communicators of one host are carried out there: "        \
+       "`auto`, where it can be had, or `on`, where ranks without it are an error.")               \
   TEXT(policy, "pull", any, kAgreed,                                                               \
        "How bytes are shared among rails: `pull`, `table`, `static` or `round_robin`.")            \
   TEXT(weights, "", weights, 0,                                                                    \

@@ -19,7 +19,8 @@ Status memory_error(Code code, const char* what) {
 
 }  // namespace
 
-Result<std::unique_ptr<SealedMemory>> SealedMemory::create(size_t bytes, Descriptor* memory) {
+Result<std::unique_ptr<SealedMemory>> SealedMemory::create(size_t bytes, size_t reserved,
+                                                           Descriptor* memory) {
   // A file size limit would end the process.
   rlimit limit{};
   if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < bytes) {
@@ -30,9 +31,7 @@ Result<std::unique_ptr<SealedMemory>> SealedMemory::create(size_t bytes, Descrip
   if (ftruncate(made.get(), static_cast<off_t>(bytes)) != 0) {
     return memory_error(Code::exhausted, "ftruncate of shared memory");
   }
-  if (fallocate(made.get(), 0, 0, static_cast<off_t>(bytes)) != 0) {
-    return memory_error(Code::exhausted, "reserving shared memory");
-  }
+  NEZHA_RETURN_IF_ERROR(reserve(made, 0, reserved));
   if (fcntl(made.get(), F_ADD_SEALS, kSeals) != 0) {
     return memory_error(Code::unsupported, "sealing shared memory");
   }
@@ -49,6 +48,18 @@ Result<std::unique_ptr<SealedMemory>> SealedMemory::adopt(const Descriptor& memo
     return error(Code::invalid_argument, "what the peer passed is not sealed memory of %zu bytes", bytes);
   }
   return map(memory, bytes);
+}
+
+Status SealedMemory::reserve(const Descriptor& memory, size_t offset, size_t bytes) {
+  if (fallocate(memory.get(), 0, static_cast<off_t>(offset), static_cast<off_t>(bytes)) == 0) {
+    return Status::ok();
+  }
+  return memory_error(Code::exhausted, "reserving shared memory");
+}
+
+bool SealedMemory::give_back(const Descriptor& memory, size_t offset, size_t bytes) {
+  return fallocate(memory.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+                   static_cast<off_t>(bytes)) == 0;
 }
 
 Result<std::unique_ptr<SealedMemory>> SealedMemory::map(const Descriptor& memory, size_t bytes) {

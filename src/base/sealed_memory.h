@@ -3,8 +3,8 @@
 // Contract
 //   Owner    one object in each process. The memory is gone with the last of them, however they end. A
 //            child of fork() does not have it.
-//   Size     all of it is reserved when it is made, and sealed: nobody can shrink or grow it, so
-//            reading it never faults. It begins as zeros.
+//   Size     sealed: nobody can shrink or grow it. Where it is reserved, reading it never faults. It
+//            begins as zeros, and is zeros again where it was given back.
 //   Errors   `unsupported` or `exhausted` with the system's reason; `invalid_argument` for a descriptor
 //            of somebody else's that is not such a memory of that size.
 #pragma once
@@ -19,10 +19,13 @@ namespace nezha {
 
 class SealedMemory {
  public:
-  // `memory` is what the others are to be given.
-  static Result<std::unique_ptr<SealedMemory>> create(size_t bytes, Descriptor* memory);
+  // `memory` is what the others are to be given. Of the bytes the first `reserved` ones are reserved.
+  static Result<std::unique_ptr<SealedMemory>> create(size_t bytes, size_t reserved, Descriptor* memory);
   // Of somebody else's.
   static Result<std::unique_ptr<SealedMemory>> adopt(const Descriptor& memory, size_t bytes);
+  // By anybody who has the descriptor, for all. False: they were not given back.
+  static Status reserve(const Descriptor& memory, size_t offset, size_t bytes);
+  static bool give_back(const Descriptor& memory, size_t offset, size_t bytes);
   ~SealedMemory();
   SealedMemory(const SealedMemory&) = delete;
   SealedMemory& operator=(const SealedMemory&) = delete;

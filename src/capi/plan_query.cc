@@ -2,6 +2,7 @@
 
 #include "capi/units.h"
 #include "control/policy.h"
+#include "memory/explanation.h"
 #include "schedule/candidates.h"
 #include "schedule/plan.h"
 #include "schedule/printer.h"
@@ -67,6 +68,7 @@ Result<CostTable> cost_table(const JsonValue& request) {
   costs.latency_s = request.at("latency_us").number_or(costs.latency_s / kMicro) * kMicro;
   costs.reduce_bytes_per_s =
       request.at("reduce_gb_per_s").number_or(costs.reduce_bytes_per_s / kGiga) * kGiga;
+  if (request.at("shm").bool_or(false)) costs.share_memory();
   costs.inside_latency_s =
       request.at("inside_latency_us").number_or(costs.inside_latency_s / kMicro) * kMicro;
   costs.inside_bytes_per_s =
@@ -151,6 +153,25 @@ Result<std::string> algorithm_text(const PlanRequest& shape, Algorithm algorithm
   return schedule::to_text(ranks);
 }
 
+// The explanation where the ranks of one host would carry the operation out in its memory.
+std::optional<memory::Explanation> in_memory(const JsonValue& request, const PlanRequest& shape) {
+  const bool is_one_host = shape.hosts != nullptr && shape.hosts->hosts() == 1;
+  if (!request.at("shm").bool_or(false) || !is_one_host) return std::nullopt;
+  if (shape.algorithm != Algorithm::automatic) return std::nullopt;
+  return memory::explain(shape.collective, shape.dtype, shape.count, shape.world_size);
+}
+
+Result<std::string> answer_in_memory(const JsonValue& request, const memory::Explanation& memory) {
+  if (request.at("schedule").bool_or(false) || request.at("print").bool_or(false)) {
+    return error(Code::invalid_argument, "an operation in memory has no steps to show; ask for an "
+                 "algorithm (--algorithm), or leave --shm out");
+  }
+  JsonWriter json;
+  json.begin_object().field("text", memory.text).field("algorithm", name_of(Algorithm::memory));
+  json.field("pieces", memory.pieces).field("piece_bytes", memory.piece_bytes);
+  return json.end_object().take();
+}
+
 }  // namespace
 
 Result<std::string> explain_plan(const JsonValue& request) {
@@ -173,6 +194,7 @@ Result<std::string> explain_plan(const JsonValue& request) {
   auto hosts = hosts_of(request, *shape);
   if (!hosts) return hosts.status();
   if (*hosts) shape->hosts = &**hosts;
+  if (const auto memory = in_memory(request, *shape)) return answer_in_memory(request, *memory);
   auto costs = cost_table(request);
   if (!costs) return costs.status();
   auto plan = schedule::make_plan(*shape, *costs);

@@ -261,10 +261,8 @@ Status Context::connect() {
 
 // What is agreed on with all ranks of this host, or with none. Without it operations go over the rails.
 Status Context::share_memory(const transport::MeshRequest& request) {
-  // Groups of some ranks have no way yet to agree that they have it (memory/host_memory.h).
-  const bool is_one_host = ranks_of_host(request).size() == request.ranks.size();
-  if (request.shared_memory == transport::SharedMemory::off || !is_one_host ||
-      world_size_ > memory::kRanksMax) {
+  const size_t ranks = ranks_of_host(request).size();
+  if (request.shared_memory == transport::SharedMemory::off || ranks < 2 || ranks > memory::kRanksMax) {
     return Status::ok();
   }
   const Nanoseconds deadline = std::min(deadline_, loop_->clock().now() + request.probe_timeout);
@@ -326,10 +324,7 @@ Status Context::agree_costs() {
 
 // Which ranks share a host, and what a message between two of them costs: nominal, as the rails' is.
 void Context::find_hosts() {
-  if (config_.shm != "off") {
-    costs_.inside_latency_s = 5e-6;
-    costs_.inside_bytes_per_s = 3e9;
-  }
+  if (config_.shm != "off") costs_.share_memory();
   std::map<std::string, int> numbers;
   for (const transport::PeerAddress& peer : session_.ranks) {
     host_of_.push_back(numbers.try_emplace(peer.host, static_cast<int>(numbers.size())).first->second);
@@ -503,8 +498,8 @@ std::string Context::stats_json() {
   json.field("handovers", loop_->counters().handovers);
   json.field("buffer_allocations", engine_->pool().allocations());
   json.field("buffer_bytes_in_use", engine_->pool().bytes_in_use());
-  const memory::Area* const memory = engine_->memory();
-  const memory::Traffic traffic = memory != nullptr ? memory->traffic : memory::Traffic();
+  const memory::HostMemory* const memory = engine_->memory();
+  const memory::Traffic traffic = memory != nullptr ? memory->traffic() : memory::Traffic();
   json.field("memory_ranks", memory != nullptr ? memory->ranks() : 0);
   json.field("memory_bytes_sent", traffic.put).field("memory_bytes_received", traffic.taken);
   json.key("host_of").begin_array();

@@ -49,7 +49,6 @@ class HostWireup {
 
  private:
   size_t size() const { return host_.ranks.size(); }
-  size_t bytes() const { return memory::HostMemory::bytes(size()); }
   Descriptor& own_bell() { return host_.bells[static_cast<size_t>(host_.index)]; }
   wire::Mac mac_of(const char* what, size_t index) const {
     const std::string text = std::string("memory of a host: ") + what + " " +
@@ -103,12 +102,12 @@ class HostWireup {
       missing -= receive(transport::accept_at(*listener), sockets) ? 1 : 0;
     }
     // Now that all would hear of a failure, by the end of their sockets.
-    Descriptor memory;
-    auto made = SealedMemory::create(bytes(), &memory);
+    const bool is_world = size() == request_.ranks.size();
+    auto made = memory::HostMemory::create(host_.ranks, is_world, &host_.file);
     if (!made) return made.status();
     host_.memory = std::move(*made);
     for (size_t index = 1; index < size(); ++index) {
-      NEZHA_RETURN_IF_ERROR(give(sockets[index], memory));
+      NEZHA_RETURN_IF_ERROR(give(sockets[index]));
     }
     for (size_t index = 1; index < size(); ++index) {
       if (!hears_yes(sockets[index])) return cannot(index);
@@ -130,11 +129,11 @@ class HostWireup {
     sockets[index] = std::move(socket);
     return true;
   }
-  Status give(const Descriptor& socket, const Descriptor& memory) const {
+  Status give(const Descriptor& socket) const {
     for (size_t index = 0; index < size(); ++index) {
       NEZHA_RETURN_IF_ERROR(transport::pass(socket, note_of("bell", index).bytes, host_.bells[index]));
     }
-    return transport::pass(socket, note_of("memory", 0).bytes, memory);
+    return transport::pass(socket, note_of("memory", 0).bytes, host_.file);
   }
   Status absent(const std::vector<Descriptor>& sockets) const {
     std::string ranks;
@@ -163,9 +162,8 @@ class HostWireup {
       if (!takes(*socket, "bell", other, &bell)) return refused();
       if (other != index) host_.bells[other] = std::move(bell);
     }
-    Descriptor memory;
-    if (!takes(*socket, "memory", 0, &memory)) return refused();
-    auto mapped = SealedMemory::adopt(memory, bytes());
+    if (!takes(*socket, "memory", 0, &host_.file)) return refused();
+    auto mapped = SealedMemory::adopt(host_.file, memory::HostMemory::bytes(size()));
     if (!mapped) return mapped.status();
     host_.memory = std::move(*mapped);
     return say_yes(*socket) && hears_yes(*socket) ? Status::ok() : refused();

@@ -1,4 +1,4 @@
-// How the ranks of one host come to the memory in which they carry out operations together.
+// How the ranks of one host come to the memory in which their groups carry out operations together.
 //
 // Contract: blocking code of the thread that makes a Context, when the ranks have met and connected.
 // Either all of these ranks have it afterwards or none. Bounded: a rank that does not come in time

@@ -76,6 +76,9 @@ Group* Engine::find_or_park(uint32_t comm) {
 }
 
 void Engine::set_members(Group& group, std::vector<int> members, schedule::AggregationTree tree) {
+  if (memory_ != nullptr && tree.parent.empty()) {
+    group.memory = memory_->memory().area_of(group.comm, members);
+  }
   group.hosts = planner_.hosts_of(members);
   group.members.reserve(members.size());  // all of them or none
   for (size_t i = 0; i < members.size(); ++i) {
@@ -86,7 +89,6 @@ void Engine::set_members(Group& group, std::vector<int> members, schedule::Aggre
   }
   group.rank = group.rank_of_global[static_cast<size_t>(options_.rank)];
   group.tree = std::move(tree);
-  if (memory_ != nullptr && !group.has_nodes()) group.memory = memory_->area_of(members);
 }
 
 std::optional<wire::OpDescriptor> Engine::next_call(const Group& group) const {
@@ -114,6 +116,7 @@ void Engine::destroy_group(Group& group) noexcept {
     fail_group(group, Status(Code::aborted, "destroyed"), false);  // so short that it needs none
   }
   settle(group);
+  if (group.memory != nullptr) memory_->memory().leave(*group.memory);
   groups_.remove(group);
 }
 
@@ -211,6 +214,7 @@ bool Engine::start(Group& group, Execution& execution, uint64_t load) {
                     execution.avoid_rails()}, at);
   }
   execution.start(at);
+  if (execution.in_memory()) memory_->began(execution);
   diagnostics_.started(execution);
   return group.failed.is_ok();
 }
@@ -292,7 +296,10 @@ void Engine::settle(Group& group) noexcept {
   for (Member& member : group.members) forget(member.blocked);
   std::vector<std::unique_ptr<Execution>> failed = std::move(group.active);
   group.active.clear();
-  for (const auto& execution : failed) execution->withdraw();
+  for (const auto& execution : failed) {
+    execution->withdraw();
+    if (memory_ != nullptr) memory_->forget(*execution);
+  }
   group.mailbox->fail(group.failed);
   for (const auto& execution : failed) diagnostics_.complete(*execution->work(), group.failed);
 }

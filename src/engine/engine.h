@@ -81,7 +81,7 @@ class Engine final : public transport::ConnectionEvents, public progress::LoopCl
   // Before the first group: what this rank shares with those of its host.
   Status share_memory(memory::Host host);
   // Null: it shares none.
-  const memory::Area* memory() const { return memory_ != nullptr ? &memory_->area() : nullptr; }
+  const memory::HostMemory* memory() const { return memory_ != nullptr ? &memory_->memory() : nullptr; }
 
   // Before the first message: which rails messages wait for and take. Null: none in particular.
   void set_message_policy(std::unique_ptr<control::MessagePolicy> policy) {

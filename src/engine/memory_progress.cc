@@ -3,6 +3,8 @@
 #include <sched.h>
 #include <sys/epoll.h>
 
+#include <algorithm>
+
 #include "engine/engine.h"
 #include "engine/failure_details.h"
 
@@ -40,30 +42,36 @@ MemoryProgress::~MemoryProgress() {
   loop_.remove_polled(this);
 }
 
-Execution* MemoryProgress::running() const {
-  for (const auto& group : engine_.groups()) {
-    if (group->memory == nullptr || !group->failed.is_ok()) continue;
-    for (const auto& execution : group->active) {
-      if (!execution->has_started()) break;
-      if (execution->in_memory() && !execution->programs_done()) return execution.get();
-    }
-  }
-  return nullptr;
+void MemoryProgress::began(Execution& execution) {
+  if (!execution.programs_done()) running_.push_back(&execution);
 }
 
+bool MemoryProgress::is_attended() const {
+  return std::any_of(running_.begin(), running_.end(),
+                     [](const Execution* each) { return each->is_attended(); });
+}
+
+// With the end of one the next of its group may begin.
 bool MemoryProgress::advance(bool sleeps) {
-  Execution* const execution = running();
-  if (execution == nullptr || !execution->advance_in_memory(sleeps)) return false;
-  if (execution->programs_done()) engine_.progress(execution->group());
-  return true;
+  bool moved = false;
+  for (size_t i = 0; i < running_.size();) {
+    Execution& execution = *running_[i];
+    if (execution.group().failed.is_ok()) moved |= execution.advance_in_memory(sleeps);
+    if (!execution.programs_done()) {
+      ++i;
+      continue;
+    }
+    running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(i));
+    engine_.progress(execution.group());
+  }
+  return moved;
 }
 
 bool MemoryProgress::attend() {
-  memory_.wake();
+  if (said_) memory_.wake();
+  said_ = false;
   bool moved = advance(false);
-  for (int looks = crowded_ ? kLooks : 0; looks < kLooks + kYields; ++looks) {
-    const Execution* const execution = running();
-    if (execution == nullptr || !execution->is_attended()) break;
+  for (int looks = crowded_ ? kLooks : 0; looks < kLooks + kYields && is_attended(); ++looks) {
     looks < kLooks ? pause_briefly() : static_cast<void>(sched_yield());
     if (!advance(false)) continue;
     moved = true;
@@ -81,6 +89,7 @@ bool MemoryProgress::poll() { return attend(); }
 
 // The sign first, then a last look: what comes now rings.
 progress::Polled::Sleep MemoryProgress::may_sleep() {
+  said_ = true;
   return advance(true) ? Sleep::no : Sleep::until_woken;
 }
 

@@ -1,10 +1,10 @@
 // MemoryProgress: moves the operations that run in the memory of this host, as part of the loop.
 //
-// Contract: owned by an Engine; progress lock held. While somebody waits for an operation that has begun,
-// `poll` itself waits for a moment, as a turn of the loop costs more than what short operations take: it
-// looks again and again, if there are as many processors as ranks, and then gives the processor away
-// between the looks, as who is waited for may need it. Before the loop sleeps the area says for whom,
-// and the bell wakes it.
+// Contract: owned by an Engine; progress lock held. One operation of a group runs at a time, those of
+// several groups beside each other. While somebody waits for one that has begun, `poll` waits itself for
+// a moment, as a turn of the loop costs more than what short operations take: it looks again and again,
+// if there are as many processors as ranks, and then gives the processor away between the looks, as who
+// is waited for may need it. Before the loop sleeps the areas say for whom, and the bell wakes it.
 #pragma once
 
 #include <memory>
@@ -28,8 +28,10 @@ class MemoryProgress final : private progress::Pollable, private progress::Polle
   MemoryProgress(const MemoryProgress&) = delete;
   MemoryProgress& operator=(const MemoryProgress&) = delete;
 
-  memory::Area* area_of(const std::vector<int>& members) { return memory_.area_of(members); }
-  const memory::Area& area() const { return memory_.area(); }
+  memory::HostMemory& memory() { return memory_; }
+  // One that has started; it runs until it is done or forgotten.
+  void began(Execution& execution);
+  void forget(const Execution& execution) { std::erase(running_, &execution); }
   // Until no operation runs that somebody waits for, or a moment has passed; true when anything moved.
   bool attend();
 
@@ -38,8 +40,7 @@ class MemoryProgress final : private progress::Pollable, private progress::Polle
   static constexpr int kYields = 15;
 
   MemoryProgress(progress::Loop& loop, Engine& engine, memory::Host host);
-  // The operation that runs; null: there is none.
-  Execution* running() const;
+  bool is_attended() const;
   bool advance(bool sleeps);
   void on_ready(uint32_t epoll_events) override;
   bool poll() override;
@@ -48,6 +49,8 @@ class MemoryProgress final : private progress::Pollable, private progress::Polle
   progress::Loop& loop_;
   Engine& engine_;
   memory::HostMemory memory_;
+  std::vector<Execution*> running_;
+  bool said_ = false;   // in the areas, that this rank sleeps
   const bool crowded_;  // more ranks than processors
 };
 

@@ -2,9 +2,95 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
 
+#include "memory/pieces.h"
+
 namespace nezha::memory {
+
+// Areas of fewer ranks have longer slots, and fit.
+size_t HostMemory::area_bytes(size_t ranks) {
+  size_t most = 0;
+  for (int members = 2; members <= static_cast<int>(ranks); ++members) {
+    most = std::max(most, Area::bytes(members));
+  }
+  return most;
+}
+
+// FNV-1a over numbers instead of bytes.
+uint64_t HostMemory::key_of(uint32_t comm, const std::vector<int>& members) {
+  uint64_t key = 1469598103934665603u;
+  const auto mix = [&](uint64_t part) {
+    key = (key ^ part) * 1099511628211u;
+    key ^= key >> 29;
+  };
+  mix(comm);
+  for (const int member : members) mix(static_cast<uint64_t>(member));
+  return key;
+}
+
+Result<std::unique_ptr<SealedMemory>> HostMemory::create(const std::vector<int>& ranks, bool is_world,
+                                                         Descriptor* file) {
+  const size_t reserved = AreaTable::bytes() + (is_world ? area_bytes(ranks.size()) : 0);
+  auto memory = SealedMemory::create(bytes(ranks.size()), reserved, file);
+  if (memory && is_world) {
+    const auto is_reserved = [](size_t) { return true; };
+    AreaTable((*memory)->data()).area_of(key_of(0, ranks), is_reserved, [](size_t) {});
+  }
+  return memory;
+}
+
+std::vector<size_t> HostMemory::local_ranks_of(const std::vector<int>& members) const {
+  std::vector<size_t> local_ranks;
+  for (const int member : members) {
+    const auto local_rank = std::lower_bound(host_.ranks.begin(), host_.ranks.end(), member);
+    if (local_rank == host_.ranks.end() || *local_rank != member) return {};
+    local_ranks.push_back(static_cast<size_t>(local_rank - host_.ranks.begin()));
+  }
+  return local_ranks;
+}
+
+Area* HostMemory::area_of(uint32_t comm, const std::vector<int>& members) {
+  std::vector<size_t> local_ranks = local_ranks_of(members);
+  if (local_ranks.size() < 2) return nullptr;
+  const auto own = std::find(local_ranks.begin(), local_ranks.end(), static_cast<size_t>(host_.index));
+  const int rank = static_cast<int>(own - local_ranks.begin());
+  const size_t bytes = Area::bytes(static_cast<int>(members.size()));
+  places_.reserve(places_.size() + 1);
+  const auto area = table_.area_of(
+      key_of(comm, members),
+      [&](size_t index) { return SealedMemory::reserve(host_.file, offset_of(index), bytes).is_ok(); },
+      [&](size_t index) { SealedMemory::give_back(host_.file, offset_of(index), bytes); });
+  if (!area) return nullptr;
+  std::byte* const base = host_.memory->data() + offset_of(*area);
+  places_.push_back(std::make_unique<Place>(host_, std::move(local_ranks), rank, *area, base));
+  return &places_.back()->area;
+}
+
+// Memory that was given back is zeros for the next group.
+void HostMemory::leave(const Area& area) {
+  const auto at = std::find_if(places_.begin(), places_.end(),
+                               [&](const auto& place) { return &place->area == &area; });
+  const size_t index = (*at)->index;
+  const auto members = static_cast<size_t>(area.ranks());
+  const uint64_t all = members == 64 ? ~uint64_t{0} : (uint64_t{1} << members) - 1;
+  past_.put += area.traffic.put;
+  past_.taken += area.traffic.taken;
+  const bool is_last = table_.leave(index, uint64_t{1} << area.rank(), all);
+  const size_t bytes = Area::bytes(area.ranks());
+  if (is_last && SealedMemory::give_back(host_.file, offset_of(index), bytes)) table_.free(index);
+  places_.erase(at);
+}
+
+Traffic HostMemory::traffic() const {
+  Traffic all = past_;
+  for (const auto& place : places_) {
+    all.put += place->area.traffic.put;
+    all.taken += place->area.traffic.taken;
+  }
+  return all;
+}
 
 void HostMemory::hush() {
   uint64_t rings = 0;
@@ -12,11 +98,11 @@ void HostMemory::hush() {
 }
 
 // A bell whose count is full rings already.
-void HostMemory::ring(uint64_t members) {
+void HostMemory::Place::ring(uint64_t members) {
   for (; members != 0; members &= members - 1) {
     const uint64_t one = 1;
-    const auto member = static_cast<size_t>(std::countr_zero(members));
-    (void)!write(host_.bells[member].get(), &one, sizeof(one));
+    const size_t local_rank = local_ranks[static_cast<size_t>(std::countr_zero(members))];
+    (void)!write(host.bells[local_rank].get(), &one, sizeof(one));
   }
 }
 

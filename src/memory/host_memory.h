@@ -1,8 +1,11 @@
-// HostMemory: what the ranks of one host have in common: the memory of their group, and a bell for each.
+// HostMemory: what the ranks of one host have in common: memory with an area for each of their groups,
+// and a bell for each of them.
 //
 // Contract
 //   Owner    the engine of each rank; after it nobody looks into the memory.
 //   Threads  the progress lock.
+//   Areas    every group of these ranks gets one while there are free ones (area_table.h), all of its
+//            members the same. It has pages from the first one's `area_of` to the last one's `leave`.
 //   Bells    a bell is an eventfd. Its owner watches it in its loop; the others ring it when its owner
 //            says that it sleeps (area.h).
 #pragma once
@@ -13,6 +16,7 @@
 #include "base/descriptor.h"
 #include "base/sealed_memory.h"
 #include "memory/area.h"
+#include "memory/area_table.h"
 
 namespace nezha::memory {
 
@@ -20,39 +24,62 @@ namespace nezha::memory {
 struct Host {
   std::vector<int> ranks;           // global, ascending
   int index = 0;                    // of this rank among them
+  Descriptor file;                  // of the memory
   std::unique_ptr<SealedMemory> memory;
   std::vector<Descriptor> bells;    // by index; one's own is among them
 };
 
-class HostMemory final : private Bells {
+class HostMemory {
  public:
-  explicit HostMemory(Host host)
-      : host_(std::move(host)), area_(host_.memory->data(), static_cast<int>(host_.ranks.size()),
-                                      host_.index, *this) {}
+  explicit HostMemory(Host host) : host_(std::move(host)), table_(host_.memory->data()) {}
 
-  static size_t bytes(size_t ranks) { return Area::bytes(static_cast<int>(ranks)); }
+  // Of the memory of so many ranks.
+  static size_t bytes(size_t ranks) { return AreaTable::bytes() + AreaTable::kAreas * area_bytes(ranks); }
+  // The memory, by the one rank that makes it; with an area for the world's communicator if these ranks
+  // are its.
+  static Result<std::unique_ptr<SealedMemory>> create(const std::vector<int>& ranks, bool is_world,
+                                                      Descriptor* file);
 
-  // For operations of a group of these members (global ranks); null: it has none. One group at most has
-  // it, the first with all ranks of the host and nobody else: ranks that make several such groups in an
-  // order of their own would not agree which that is, so that the first must be the world's.
-  Area* area_of(const std::vector<int>& members) {
-    if (is_given_ || members != host_.ranks) return nullptr;
-    is_given_ = true;
-    return &area_;
-  }
-  const Area& area() const { return area_; }
+  // For operations of the communicator with these members (global ranks); null: it has none, on all of
+  // its ranks. Until `leave`.
+  Area* area_of(uint32_t comm, const std::vector<int>& members);
+  void leave(const Area& area);
+
   int bell() const { return host_.bells[static_cast<size_t>(host_.index)].get(); }
   void hush();
   // This rank is awake.
-  void wake() { area_.wake(); }
-  int ranks() const { return area_.ranks(); }
+  void wake() {
+    for (const auto& place : places_) place->area.wake();
+  }
+  int ranks() const { return static_cast<int>(host_.ranks.size()); }
+  // Of all areas since the beginning.
+  Traffic traffic() const;
 
  private:
-  void ring(uint64_t members) override;
+  // An area, and whose bells its members have.
+  struct Place final : private Bells {
+    Place(const Host& of, std::vector<size_t> its_local_ranks, int rank, size_t number, std::byte* base)
+        : host(of), local_ranks(std::move(its_local_ranks)), index(number),
+          area(base, static_cast<int>(local_ranks.size()), rank, *this) {}
+    void ring(uint64_t members) override;
+
+    const Host& host;
+    const std::vector<size_t> local_ranks;  // by member: its index among the ranks of the host
+    const size_t index;
+    Area area;
+  };
+  static size_t area_bytes(size_t ranks);
+  static uint64_t key_of(uint32_t comm, const std::vector<int>& members);
+  size_t offset_of(size_t area) const {
+    return AreaTable::bytes() + area * area_bytes(host_.ranks.size());
+  }
+  // By member; empty: not all of them are of this host.
+  std::vector<size_t> local_ranks_of(const std::vector<int>& members) const;
 
   const Host host_;
-  Area area_;
-  bool is_given_ = false;
+  AreaTable table_;
+  std::vector<std::unique_ptr<Place>> places_;
+  Traffic past_;  // of areas that it has left
 };
 
 }  // namespace nezha::memory

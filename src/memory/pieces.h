@@ -45,6 +45,8 @@ class Pieces {
   explicit Pieces(const Shape& shape);
 
   uint64_t count() const { return count_; }
+  // Of the longest piece, all of its blocks together.
+  uint64_t bytes() const { return longest_bytes_; }
   // Each rank reduces its part of a piece, and all read the parts; else each reads what it needs at once.
   bool folds() const { return folds_; }
   // This rank has something to put; it takes something from `member`; ranks for whom that is false are
@@ -82,6 +84,7 @@ class Pieces {
   std::array<uint64_t, kRanksMax + 1> begins_;  // of blocks; the last is the end
   uint64_t step_ = 1;             // elements of a piece, of each block where it has blocks
   uint64_t count_ = 1;
+  uint64_t longest_bytes_ = 0;
   bool folds_ = false;
 };
 

@@ -34,8 +34,8 @@ def only(job: Job, algorithm: str, failed: bool = False) -> None:
 
 
 class KillInMemory(SigKill):
-    """A rank of a host dies while all ranks of the job work in one memory. Survivors of a kill work over
-    their connections, so every kill has a job of its own."""
+    """A rank of a host dies while all ranks of the job work in one memory. Every kill has a job of its
+    own, as many ranks as the others."""
 
     id = "R23-KILL"
     title = "ranks killed in memory"

@@ -50,9 +50,22 @@ print(json.dumps({"rank": rank, "wrong": wrong, "ranks": stats["memory_ranks"],
 """
 
 
-def run(tmp_path: Path, shm: str) -> list:
+GROUPS = """
+import json, numpy, nezha
+comm = nezha.init()
+part = comm.split(comm.rank % 2)
+before = comm.stats()["memory_bytes_sent"]
+total = part.all_reduce(numpy.full(1000, comm.rank, dtype=numpy.int64))
+known = [entry["algorithm"] for entry in comm.flight()["operations"] if entry["comm"] != 0]
+print(json.dumps({"rank": comm.rank, "total": int(total[999]), "algorithms": known,
+                  "sent": comm.stats()["memory_bytes_sent"] - before}), flush=True)
+part.close()
+"""
+
+
+def run(tmp_path: Path, shm: str, body: str = BODY) -> list:
     program = tmp_path / "program.py"
-    program.write_text(BODY)
+    program.write_text(body)
     done = subprocess.run([Path(sys.executable).parent / "nezha", "run", "-n", str(RANKS), "-x",
                            f"NEZHA_SHM={shm}", sys.executable, str(program)], timeout=120,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -75,3 +88,40 @@ def test_without_it_nothing_is_in_memory(tmp_path: Path) -> None:
     for report in run(tmp_path, "off"):
         assert report["wrong"] == []
         assert (report["ranks"], report["sent"], report["received"]) == (0, 0, 0)
+
+
+def test_a_part_of_the_ranks_works_in_memory(tmp_path: Path) -> None:
+    reports = run(tmp_path, "on", GROUPS)
+    assert [report["total"] for report in reports] == [2, 1, 2]
+    assert [report["sent"] for report in reports] == [8000, 0, 8000]  # a rank alone needs none
+    assert [report["algorithms"][-1] == "memory" for report in reports] == [True, False, True]
+
+
+def explain(*words: str) -> subprocess.CompletedProcess:
+    return subprocess.run([Path(sys.executable).parent / "nezha", "explain", *words], timeout=60,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_what_runs_in_memory_is_explained_so() -> None:
+    shared = ("-b", "1M", "-n", "4", "--ranks-per-host", "4", "--shm")
+    shown = explain("all_reduce", *shared)
+    assert "4 ranks of one host: in its memory" in shown.stdout, shown.stderr
+    assert "4 of up to 262144 bytes" in shown.stdout and "chosen: memory" in shown.stdout
+    answer = json.loads(explain("all_gather", *shared, "--json").stdout)
+    assert (answer["algorithm"], answer["pieces"], answer["piece_bytes"]) == ("memory", 1, 262144)
+
+
+@pytest.mark.parametrize("words", [
+    ("all_reduce", "-n", "4", "--ranks-per-host", "2", "--shm"),
+    ("all_reduce", "-n", "4", "--ranks-per-host", "4"),
+    ("all_reduce", "-n", "4", "--ranks-per-host", "4", "--shm", "--algorithm", "ring"),
+    ("all_to_all_v", "-n", "4", "--ranks-per-host", "4", "--shm"),
+    ("all_reduce", "-n", "65", "--ranks-per-host", "65", "--shm")])
+def test_what_does_not_run_in_memory_is_not(words: tuple) -> None:
+    answer = json.loads(explain(*words, "--json").stdout)
+    assert answer["algorithm"] != "memory"
+
+
+def test_operations_in_memory_have_no_steps_to_show() -> None:
+    done = explain("all_reduce", "-n", "4", "--ranks-per-host", "4", "--shm", "--schedule")
+    assert done.returncode == 2 and "--algorithm" in done.stderr

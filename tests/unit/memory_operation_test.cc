@@ -13,10 +13,10 @@
 #include <thread>
 #include <vector>
 
+#include "support/memory_case.h"
+
 namespace nezha::memory {
 namespace {
-
-using Vector = std::vector<int64_t>;
 
 struct Counting final : Bells {
   uint64_t rung = 0;
@@ -45,110 +45,6 @@ class Shared {
   std::byte* base_;
   std::vector<Counting> bells_;
   std::vector<std::unique_ptr<Area>> areas_;
-};
-
-struct Case {
-  Collective collective = Collective::all_reduce;
-  uint64_t count = 0;  // of a block where there are blocks
-  int root = 0;
-  bool uneven = false;
-  bool in_place = false;
-};
-
-// What one rank passes, and what it must find: element i of rank r's vector is i * ranks + r + 1.
-struct Rank {
-  Rank(const Case& at, int ranks, int rank) : at_(at), ranks_(ranks), rank_(rank) {
-    for (int block = 0; block < ranks; ++block) {
-      counts.push_back(has_blocks() ? at.count + (at.uneven ? static_cast<uint64_t>(block) * 3 : 0) : 0);
-    }
-    uint64_t begin = 0;
-    for (const uint64_t size : counts) {
-      begins.push_back(begin);
-      begin += size;
-    }
-    total = has_blocks() ? begin : at.count;
-    const auto own = static_cast<size_t>(rank);
-    switch (at.collective) {
-      case Collective::all_reduce:
-      case Collective::reduce:
-        in = values(rank, 0, total);
-        want = at.collective == Collective::reduce && rank != at.root ? Vector() : sums(0, total);
-        break;
-      case Collective::broadcast:
-        in = values(rank, 0, total);
-        want = values(at.root, 0, total);
-        break;
-      case Collective::reduce_scatter:
-        in = values(rank, 0, total);
-        want = sums(begins[own], counts[own]);
-        break;
-      case Collective::scatter:
-        in = values(rank, 0, total);
-        want = values(at.root, begins[own], counts[own]);
-        break;
-      case Collective::all_gather:
-      case Collective::gather:
-        in = values(rank, begins[own], counts[own]);
-        if (at.collective == Collective::gather && rank != at.root) break;
-        for (int other = 0; other < ranks; ++other) {
-          const auto o = static_cast<size_t>(other);
-          append(values(other, begins[o], counts[o]));
-        }
-        break;
-      case Collective::all_to_all:
-        in = values(rank, 0, total);
-        for (int other = 0; other < ranks; ++other) append(values(other, begins[own], counts[own]));
-        break;
-      default:
-        break;
-    }
-    out.assign(want.size(), -1);
-    if (at.in_place) out = in;
-  }
-
-  Call call(uint64_t op_seq) {
-    Call call;
-    call.out = out.empty() ? nullptr : out.data();
-    call.in = at_.in_place ? call.out : in.data();
-    if (has_blocks() && at_.uneven) call.counts = counts;
-    call.op_seq = op_seq;
-    call.op = {at_.collective, Dtype::int64, ReduceOp::sum, Algorithm::memory,
-               static_cast<uint16_t>(at_.root), total, 0};
-    return call;
-  }
-
-  std::vector<uint64_t> counts;
-  std::vector<uint64_t> begins;
-  uint64_t total = 0;
-  Vector in;
-  Vector out;
-  Vector want;
-
- private:
-  bool has_blocks() const {
-    return at_.collective != Collective::all_reduce && at_.collective != Collective::reduce &&
-           at_.collective != Collective::broadcast && at_.collective != Collective::barrier;
-  }
-  Vector values(int of, uint64_t begin, uint64_t size) const {
-    Vector made;
-    for (uint64_t i = begin; i < begin + size; ++i) {
-      made.push_back(static_cast<int64_t>(i) * ranks_ + of + 1);
-    }
-    return made;
-  }
-  Vector sums(uint64_t begin, uint64_t size) const {
-    Vector made(size, 0);
-    for (int other = 0; other < ranks_; ++other) {
-      const Vector each = values(other, begin, size);
-      for (size_t i = 0; i < size; ++i) made[i] += each[i];
-    }
-    return made;
-  }
-  void append(const Vector& more) { want.insert(want.end(), more.begin(), more.end()); }
-
-  const Case at_;
-  const int ranks_;
-  const int rank_;
 };
 
 std::vector<Case> cases(int ranks) {
@@ -231,17 +127,13 @@ TEST(OperationsInMemory, AddUpInTheOrderOfTheRanks) {
 TEST(OperationsInMemory, NobodyWritesWhatItHasNotTakenItself) {
   Shared shared(2);
   const uint64_t elements = Area::slot_bytes(2) / sizeof(int64_t) / 2;  // of each block in a slot
-  const Case scatter{Collective::reduce_scatter, (kSlots + 1) * elements, 0, false, false};
+  const Case scatter{Collective::reduce_scatter, (kSlots + 1) * elements, 0, false, false, 2};
   std::vector<Rank> ranks;
   ranks.reserve(2);
   std::vector<Operation> operations;
   for (int rank = 0; rank < 2; ++rank) {
     ranks.emplace_back(scatter, 2, rank);
-    Call call = ranks.back().call(0);
-    call.op.op = ReduceOp::premul_sum;
-    call.factor = 2;
-    for (int64_t& each : ranks.back().want) each *= 2;
-    operations.emplace_back(shared.area(rank), call);
+    operations.emplace_back(shared.area(rank), ranks.back().call(0));
   }
   for (const size_t rank : {0, 1, 0, 1, 0}) operations[rank].advance();
   for (size_t rank = 0; rank < 2; ++rank) {

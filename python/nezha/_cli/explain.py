@@ -26,6 +26,7 @@ Examples:
   nezha explain broadcast --bytes 8M --world-size 8 --algorithm chain --json
   nezha explain all_reduce --bytes 8M --world-size 16 --ranks-per-host 4
   nezha explain all_gather --bytes 64K --ranks-per-host 1,2,4
+  nezha explain all_reduce --bytes 1M --world-size 4 --ranks-per-host 4 --shm
   nezha explain all_reduce --world-size 3 --algorithm ring --print > mine.txt
   nezha explain all_reduce --world-size 3 --algorithm-file mine.txt
 """
@@ -40,6 +41,8 @@ def explain(collective: str = typer.Argument(..., help="all_reduce, all_gather, 
             world_size: int = typer.Option(4, "--world-size", "-n", min=1),
             ranks_per_host: str = typer.Option("1", "--ranks-per-host", metavar="L",
                                                help="Of the world; 1,2,4 for hosts that differ."),
+            shm: bool = typer.Option(False, "--shm",
+                                     help="Ranks of a host share memory, as with shm=auto."),
             rails: int = typer.Option(2, "--rails", min=1, help="How many."),
             rate: str = typer.Option("1gbit", "--rate", help="Of each rail."),
             latency_us: float = typer.Option(30.0, "--latency-us", min=0,
@@ -60,7 +63,8 @@ def explain(collective: str = typer.Argument(..., help="all_reduce, all_gather, 
         request: Dict[str, Any] = {
             "collective": collective, "bytes": parse_size(size), "dtype": dtype,
             "world_size": world_size, "rails": rails, "rate_gbps": parse_rate(rate) / 1e9,
-            "latency_us": latency_us, "schedule": schedule, "rank": rank, "root": root, "print": prints}
+            "latency_us": latency_us, "shm": shm, "schedule": schedule, "rank": rank, "root": root,
+            "print": prints}
         if ranks_per_host != "1":
             request["host_of"] = hosts_of(ranks_per_host, world_size)
             request["world_size"] = len(request["host_of"])

@@ -3,7 +3,7 @@
 namespace nezha::transport {
 
 Result<std::unique_ptr<ShmSegment>> ShmSegment::create(Descriptor* memory) {
-  return of(SealedMemory::create(kSegmentBytes, memory));
+  return of(SealedMemory::create(kSegmentBytes, kSegmentBytes, memory));
 }
 
 Result<std::unique_ptr<ShmSegment>> ShmSegment::adopt(const Descriptor& memory) {

@@ -38,6 +38,8 @@ def write(figure: Any, path: Path, tight: bool = True) -> None:
     if tight:
         figure.tight_layout()
     try:
+        if path.is_dir():
+            raise IsADirectoryError("it is a folder, and must be a file, such as picture.png")
         with whole_file(path) as place:
             figure.savefig(place)
     except (OSError, ValueError) as error:  # ValueError: no format of that name

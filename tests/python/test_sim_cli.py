@@ -41,6 +41,12 @@ def test_a_sweep_has_a_row_for_every_question():
     assert "ring" in table and "Assumed" in table
 
 
+def test_a_folder_is_no_picture(tmp_path):
+    done = run("collective", "--hosts", "4", *RATES, "-b", "1M", "-e", "1M", "--plot", str(tmp_path))
+    assert done.exit_code == 1 and f"cannot write the plot {tmp_path}: it is a folder" in done.output
+    assert not tmp_path.with_suffix(".png").exists()
+
+
 def test_a_timeline_has_every_transfer(tmp_path):
     path = tmp_path / "timeline.json"
     answer("collective", "--hosts", "4", *RATES, "-b", "4M", "-e", "4M", "--algorithm", "ring",
@@ -123,7 +129,8 @@ def test_a_mistake_gets_one_sentence(arguments, words):
 
 @pytest.mark.parametrize("arguments, words", [
     (["-b", "1M", "-e", "1M"], "maxbytes 1M: it must be above"),
-    (["--nodes", "1"], "nodes 1: it must be 2"),
+    (["--nodes", "1"], "nodes 1: it must be 2 to 64"),
+    (["--nodes", "2,65"], "nodes 2,65: it must be 2 to 64"),
     (["--nodes", "0"], "nodes 0"),
 ])
 def test_calibrate_refuses_what_would_tell_nothing(arguments, words):

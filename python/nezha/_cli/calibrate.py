@@ -65,8 +65,8 @@ def calibrate(
         if len(request.sizes) < 2:
             raise PlanError(f"maxbytes {maxbytes}: it must be above minbytes, {minbytes}: a rate "
                             "and a latency follow from two sizes at least")
-        if min(hosts) < 2:
-            raise PlanError(f"nodes {min(hosts)}: it must be 2 or more")
+        if min(hosts) < 2 or max(hosts) > 64:
+            raise PlanError(f"nodes {nodes}: it must be 2 to 64")
     with _console.one_line("calibrate", *kinds, code=FOUND):
         with bars.progress() as step:
             if in_lab:

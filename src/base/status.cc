@@ -30,16 +30,16 @@ Status error(Code code, const char* format, ...) {
   return {code, buffer.data()};
 }
 
-Status out_of_memory(const char* format, ...) noexcept {
+Status nothrow_error(Code code, const char* format, ...) noexcept {
   std::array<char, 1024> buffer;
   va_list arguments;
   va_start(arguments, format);
   std::vsnprintf(buffer.data(), buffer.size(), format, arguments);
   va_end(arguments);
   try {
-    return {Code::exhausted, buffer.data()};
+    return {code, buffer.data()};
   } catch (const std::bad_alloc&) {
-    return {Code::exhausted, "out of memory"};  // so short that it needs none
+    return {code, "out of memory"};  // so short that it needs none
   }
 }
 

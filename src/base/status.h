@@ -78,8 +78,8 @@ class [[nodiscard]] Status {
 
 // printf-style construction: Status s = error(Code::timed_out, "rank %d: ...", rank);
 [[gnu::format(printf, 2, 3)]] Status error(Code code, const char* format, ...);
-// Code::exhausted, where memory may have run out: without any for the message it says only that.
-[[gnu::format(printf, 1, 2)]] Status out_of_memory(const char* format, ...) noexcept;
+// The same where memory may have run out: without any for the message it says only that.
+[[gnu::format(printf, 2, 3)]] Status nothrow_error(Code code, const char* format, ...) noexcept;
 
 // A value or the Status that explains its absence. The shape of std::expected, which C++20 lacks.
 template <class T>

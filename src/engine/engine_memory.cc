@@ -7,8 +7,8 @@ namespace nezha::engine {
 namespace {
 
 Status out_of_memory_at(int rank) noexcept {
-  return nezha::out_of_memory("rank %d: out of memory in the middle of its work; give it more, or lower "
-                              "credit_bytes and chunk_bytes", rank);
+  return nothrow_error(Code::exhausted, "rank %d: out of memory in the middle of its work; give it more, "
+                       "or lower credit_bytes and chunk_bytes", rank);
 }
 
 }  // namespace

@@ -308,12 +308,14 @@ TEST_P(Exhaustion, EveryCallFailsOnce) {
 // What tells of it while an engine ends its work, from which nothing may be thrown.
 TEST(OutOfMemory, IsToldWithoutMemory) {
   arm(Resource::memory, 1, 20);
-  const Status told = out_of_memory("rank %d: more than fits into a string without memory", 3);
+  const Status told =
+      nothrow_error(Code::aborted, "rank %d: more than fits into a string without memory", 3);
   disarm();
   EXPECT_EQ(failures(), 1);
-  EXPECT_EQ(told.code(), Code::exhausted);
+  EXPECT_EQ(told.code(), Code::aborted);
   EXPECT_EQ(told.message(), "out of memory");
-  EXPECT_EQ(out_of_memory("rank %d: more than fits", 3).message(), "rank 3: more than fits");
+  EXPECT_EQ(nothrow_error(Code::aborted, "rank %d: more than fits", 3).message(),
+            "rank 3: more than fits");
 }
 
 INSTANTIATE_TEST_SUITE_P(Resources, Exhaustion,

@@ -267,8 +267,8 @@ Status OfiWire::detach(uint32_t number) {
     // Closed, as in the middle of a write.
   }
   fence();
-  return error(Code::aborted, "connection %s was closed during a write, because the "
-               "transfer was cancelled or sent on another rail", name_.c_str());
+  return nothrow_error(Code::aborted, "connection %s was closed during a write, because the "
+                       "transfer was cancelled or sent on another rail", name_.c_str());
 }
 
 bool OfiWire::is_detaching_fatal() const {
@@ -281,8 +281,8 @@ Status OfiWire::abandon(Arrival& arrival) {
   const bool is_written = arrival.is_data && incoming(arrival.number).arrival == &arrival;
   if (is_fenced() || !is_written) return Status::ok();
   fence();
-  return error(Code::aborted, "connection %s was closed because the peer could still "
-               "write to memory that is used again", name_.c_str());
+  return nothrow_error(Code::aborted, "connection %s was closed because the peer could still "
+                       "write to memory that is used again", name_.c_str());
 }
 
 void OfiWire::fence() {

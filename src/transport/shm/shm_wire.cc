@@ -104,8 +104,8 @@ Wire::Use ShmWire::use_of(uint32_t number) {
 Status ShmWire::detach(uint32_t number) {
   const bool is_read = held_bytes_ > 0 && rest_.is_borrowed() && rest_.is(number);
   if (!is_read || copy_rest()) return Status::ok();
-  return out_of_memory("connection %s was closed: there is no memory for %u bytes that it was sending "
-                       "when their operation ended", name_.c_str(), rest_.length());
+  return nothrow_error(Code::exhausted, "connection %s was closed: there is no memory for %u bytes that "
+                       "it was sending when their operation ended", name_.c_str(), rest_.length());
 }
 
 uint64_t ShmWire::backlog_bytes() {

@@ -34,8 +34,7 @@ uint32_t chunk_bytes_for(uint64_t bytes, const EngineOptions& options) {
 
 Mailbox::Mailbox(Engine& engine, Group& group) : engine_(engine), group_(group), matcher_(&memory_) {
   short_division_.op = {Collective::send_recv, 0, group.comm};
-  peers_.reserve(engine.peers().size());
-  for (size_t i = 0; i < engine.peers().size(); ++i) peers_.emplace_back(&memory_);
+  peers_.resize(engine.peers().size());
 }
 
 int Mailbox::member_of(int global) const {
@@ -341,12 +340,13 @@ struct Mailbox::Pending {
 
 template <class Visit>
 void Mailbox::visit_pending(Visit visit) const {
-  for (const Peer& peer : peers_) {
-    for (const auto& [number, send] : peer.sends) {
+  for (const auto& peer : peers_) {
+    if (peer == nullptr) continue;
+    for (const auto& [number, send] : peer->sends) {
       visit(Pending{true, send.accepted, send.peer, send.op, send.deadline});
     }
-    if (peer.receiving == 0) continue;
-    for (const auto& [number, index] : peer.messages) {
+    if (peer->receiving == 0) continue;
+    for (const auto& [number, index] : peer->messages) {
       const Message& message = messages_[index];
       if (message.state != MessageState::receiving) continue;
       visit(Pending{false, true, message.source, message.op, message.receive.deadline});
@@ -390,8 +390,8 @@ Status Mailbox::deadline_error(const Pending& late) const {
 
 bool Mailbox::needs(int member, bool standing_too) const {
   const int global = group_.members[static_cast<size_t>(member)].global_rank;
-  const Peer& peer = peers_[static_cast<size_t>(global)];
-  if (!peer.sends.empty() || peer.receiving > 0) return true;
+  const auto& peer = peers_[static_cast<size_t>(global)];
+  if (peer != nullptr && (!peer->sends.empty() || peer->receiving > 0)) return true;
   bool needed = false;
   bool any_source = false;
   matcher_.visit_receives([&](const Receive& receive) {
@@ -413,14 +413,15 @@ void Mailbox::fail(const Status& why) {
     engine_.diagnostics().complete(*receive.work, why);
   });
   matcher_.clear();
-  for (Peer& peer : peers_) {
-    for (const auto& [number, send] : peer.sends) engine_.diagnostics().complete(*send.work, why);
-    for (const auto& [number, index] : peer.messages) {
+  for (const auto& peer : peers_) {
+    if (peer == nullptr) continue;
+    for (const auto& [number, send] : peer->sends) engine_.diagnostics().complete(*send.work, why);
+    for (const auto& [number, index] : peer->messages) {
       Message& message = messages_[index];
       engine_.pool().give(message.payload);
       if (message.receive.work != nullptr) engine_.diagnostics().complete(*message.receive.work, why);
     }
-    peer = Peer(&memory_);
+    *peer = Peer(&memory_);
   }
   messages_.clear();
   free_messages_.clear();

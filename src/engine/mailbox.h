@@ -139,7 +139,11 @@ class Mailbox final : public Activity {
   struct Pending;  // an operation under way, for a sentence about it
 
   static uint64_t bytes_of(const wire::OpDescriptor& op) { return op.count * dtype_size(op.dtype); }
-  Peer& peer_of(int global) { return peers_[static_cast<size_t>(global)]; }
+  Peer& peer_of(int global) {
+    std::unique_ptr<Peer>& peer = peers_[static_cast<size_t>(global)];
+    if (peer == nullptr) peer = std::make_unique<Peer>(&memory_);
+    return *peer;
+  }
   int member_of(int global) const;
   bool is_gone(int global) const;
   bool needs(int member, bool standing_too) const;
@@ -188,7 +192,7 @@ class Mailbox final : public Activity {
   Group& group_;
   // Keeps the memory of records: after warm-up no message allocates.
   std::pmr::unsynchronized_pool_resource memory_;
-  std::vector<Peer> peers_;  // by global rank
+  std::vector<std::unique_ptr<Peer>> peers_;  // by global rank; null: there were no messages
   Matcher matcher_;
   std::deque<Message> messages_;
   std::vector<uint32_t> free_messages_;

@@ -9,6 +9,7 @@ using transport::WorkQueue;
 
 void PeerLinks::add(std::unique_ptr<Connection> connection, double nominal_bytes_per_s) {
   asks_kernel_ |= !connection->drained(0);
+  if (choice_ == nullptr && !links_.empty()) choice_ = std::make_unique<Choice>(rails_);
   links_.emplace_back(std::move(connection), nominal_bytes_per_s);
 }
 
@@ -25,22 +26,23 @@ bool is_on_probation(const Link& link) {
 // were timed.
 Link* PeerLinks::quickest(Nanoseconds now, uint32_t bytes) {
   constexpr uint64_t kBulk = 64 * 1024;
+  Choice& with = *choice_;
   uint32_t free = 0;
-  std::fill(wait_s_.begin(), wait_s_.end(), -1.0);
-  std::fill(lanes_.begin(), lanes_.end(), nullptr);
+  std::fill(with.wait_s.begin(), with.wait_s.end(), -1.0);
+  std::fill(with.lanes.begin(), with.lanes.end(), nullptr);
   for (Link& link : links_) {
     const auto rail = static_cast<size_t>(link.connection->rail);
     if (!link.is_usable() || is_on_probation(link) || !link.connection->has_room()) continue;
-    if (lanes_[rail] != nullptr && lanes_[rail]->backlog <= link.backlog) continue;
-    lanes_[rail] = &link;
+    if (with.lanes[rail] != nullptr && with.lanes[rail]->backlog <= link.backlog) continue;
+    with.lanes[rail] = &link;
     const double rate = std::max(link.monitor.rate_bytes_per_s(), 1.0);
     if (port_.is_free(rail, now)) free |= 1u << rail;
-    wait_s_[rail] = link.backlog < kBulk ? 0 : static_cast<double>(link.backlog) / rate;
+    with.wait_s[rail] = link.backlog < kBulk ? 0 : static_cast<double>(link.backlog) / rate;
   }
-  const control::TransferTimes::Choice choice = times_.next(bytes, wait_s_, free);
+  const control::TransferTimes::Choice choice = with.times.next(bytes, with.wait_s, free);
   if (choice.rail < 0) return nullptr;
   timed_ = timed_alone_ = choice.timed;
-  Link* const link = lanes_[static_cast<size_t>(choice.rail)];
+  Link* const link = with.lanes[static_cast<size_t>(choice.rail)];
   occupy(*link, now, bytes);
   return link;
 }
@@ -49,7 +51,7 @@ Link* PeerLinks::quickest(Nanoseconds now, uint32_t bytes) {
 void PeerLinks::occupy(const Link& link, Nanoseconds now, uint32_t bytes) {
   const int rail = link.connection->rail;
   const double rate = std::max(link.monitor.rate_bytes_per_s(), 1.0);
-  const double sending_s = std::max(times_.expected_s(rail, bytes) - link.empty_s, bytes / rate);
+  const double sending_s = std::max(choice_->times.expected_s(rail, bytes) - link.empty_s, bytes / rate);
   port_.posted(static_cast<size_t>(rail), now, static_cast<Nanoseconds>(sending_s * kSecond));
 }
 
@@ -57,7 +59,7 @@ void PeerLinks::took(const Connection& connection, const transport::WorkRequest&
                      Nanoseconds now) {
   const double seconds = static_cast<double>(now - request.timed_from) / kSecond;
   const uint32_t bytes = request.header.length;
-  if (request.timed_alone) times_.took(connection.rail, bytes, seconds);
+  if (request.timed_alone) choice_->times.took(connection.rail, bytes, seconds);
   Link* const link = find(connection.rail, connection.lane);
   if (link == nullptr) return;
   if (link->empty_s == 0) link->empty_s = 2 * link->connection->latency_s;
@@ -76,7 +78,7 @@ bool PeerLinks::is_worth_timing(const Link& link, const transport::WorkRequest& 
 // learned from.
 Link* PeerLinks::sole(uint64_t bytes) {
   constexpr uint64_t kShort = 4 * 1024;
-  const int rail = bytes <= kShort ? binder_.sole() : control::RailBinder::kWait;
+  const int rail = bytes <= kShort ? choice_->binder.sole() : control::RailBinder::kWait;
   Link* const link = rail == control::RailBinder::kWait ? nullptr : only_link(rail);
   if (link == nullptr || !link->is_usable() || is_on_probation(*link) || !link->connection->has_room()) {
     return nullptr;
@@ -103,36 +105,38 @@ Link* PeerLinks::choose(Nanoseconds now, const transport::WorkRequest& request,
   const bool again = wire::generation_of(request.header.flags) > 0;
   timed_ = shares.timed && !again;
   timed_alone_ = false;
+  if (links_.empty()) return nullptr;
   if (links_.size() == 1) {
     Link& only = links_.front();
     return only.is_usable() && only.connection->has_room() ? &only : nullptr;
   }
-  if (shares_number_ != shares.number || shares.number == 0) binder_.begin(shares);
-  shares_number_ = shares.number;
+  Choice& with = *choice_;
+  if (with.shares_number != shares.number || shares.number == 0) with.binder.begin(shares);
+  with.shares_number = shares.number;
   const uint64_t bytes = frame_bytes(request);
   const bool is_short = request.header.length <= control::TransferTimes::kBytesMax;
   if (!again && shares.quickest && shares.probe < 0 && is_short) {
     if (Link* const quick = quickest(now, request.header.length)) return quick;
   }
   if (Link* const one = again ? nullptr : sole(bytes)) return one;
-  std::fill(loads_.begin(), loads_.end(), control::RailLoad());
-  std::fill(lanes_.begin(), lanes_.end(), nullptr);
+  std::fill(with.loads.begin(), with.loads.end(), control::RailLoad());
+  std::fill(with.lanes.begin(), with.lanes.end(), nullptr);
   for (Link& link : links_) {
     if (!link.is_usable() || is_on_probation(link)) continue;
     const auto rail = static_cast<size_t>(link.connection->rail);
     const uint64_t backlog = measure(link, now);
-    control::RailLoad& load = loads_[rail];
+    control::RailLoad& load = with.loads[rail];
     load.up = true;
     load.latency_s = link.connection->latency_s;
     load.backlog_bytes += backlog;
     load.rate_bytes_per_s += link.monitor.rate_bytes_per_s();
     if (!link.connection->has_room()) continue;
     load.has_room = true;
-    if (lanes_[rail] == nullptr || backlog < lanes_[rail]->backlog) lanes_[rail] = &link;
+    if (with.lanes[rail] == nullptr || backlog < with.lanes[rail]->backlog) with.lanes[rail] = &link;
   }
-  const int rail = binder_.pick(loads_, bytes, pending_.bytes() - bytes, again);
+  const int rail = with.binder.pick(with.loads, bytes, pending_.bytes() - bytes, again);
   if (rail == control::RailBinder::kWait) return nullptr;
-  Link* const link = lanes_[static_cast<size_t>(rail)];
+  Link* const link = with.lanes[static_cast<size_t>(rail)];
   timed_ |= !again && is_worth_timing(*link, request);
   if (timed_) ++link->timings;
   return link;
@@ -142,9 +146,9 @@ Link* PeerLinks::choose(Nanoseconds now, const transport::WorkRequest& request,
 bool PeerLinks::may_hedge(const Link& slow, double slow_s, const Link& other, double other_s) const {
   const Nanoseconds gain = slow.connection->recall_ends_it() ? kLastResortGain : kHedgeGain;
   if (slow_s < 2 * other_s + static_cast<double>(gain) / kSecond) return false;
-  if (binder_.may_carry(other.connection->rail)) return true;
+  if (choice_->binder.may_carry(other.connection->rail)) return true;
   const bool shared = std::any_of(links_.begin(), links_.end(), [&](const Link& link) {
-    return link.is_usable() && binder_.may_carry(link.connection->rail);
+    return link.is_usable() && choice_->binder.may_carry(link.connection->rail);
   });
   return !shared || control::RailBinder::is_far_too_slow(slow_s, other_s);
 }

@@ -5,7 +5,7 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,7 +25,7 @@ class PeerLinks {
  public:
   // `port`: the rank's, which its connections to all peers share.
   PeerLinks(int peer, uint32_t rails, control::PortClock& port)
-      : peer_(peer), port_(port), times_(rails), loads_(rails), lanes_(rails), wait_s_(rails) {}
+      : peer_(peer), rails_(rails), port_(port) {}
 
   void add(std::unique_ptr<transport::Connection> connection, double nominal_bytes_per_s);
   void queue(transport::WorkRequest& request) { pending_.push_back(request); }
@@ -94,13 +94,24 @@ class PeerLinks {
   // Of its connections on that rail together.
   control::PeerRate rate(uint32_t rail) const;
 
-  std::deque<Link>& links() { return links_; }
-  const std::deque<Link>& links() const { return links_; }
+  std::list<Link>& links() { return links_; }
+  const std::list<Link>& links() const { return links_; }
 
  private:
   // A hedge must win at least this much; where it costs the connection, as much as making that again.
   static constexpr Nanoseconds kHedgeGain = 5 * kMillisecond;
   static constexpr Nanoseconds kLastResortGain = 100 * kMillisecond;
+
+  // With what a rail is chosen where there are several.
+  struct Choice {
+    explicit Choice(uint32_t rails) : times(rails), loads(rails), lanes(rails), wait_s(rails) {}
+    control::RailBinder binder;
+    uint64_t shares_number = 0;  // of the shares that the binder has
+    control::TransferTimes times;
+    std::vector<control::RailLoad> loads;  // scratch of choose(), by rail
+    std::vector<Link*> lanes;
+    std::vector<double> wait_s;  // of quickest()
+  };
 
   static uint64_t frame_bytes(const transport::WorkRequest& request) {
     return wire::kHeaderBytes + request.header.length;
@@ -122,19 +133,15 @@ class PeerLinks {
   static constexpr uint32_t kWorthTiming = 4 * 1024;  // bytes: of these much is the rate's doing
 
   const int peer_;
+  const uint32_t rails_;
   Nanoseconds looked_at_ = 0;
   bool asks_kernel_ = false;  // what some connection has delivered: it tells nothing itself
-  std::deque<Link> links_;  // their addresses stay
+  std::list<Link> links_;  // their addresses stay
   transport::WorkQueue pending_;
-  control::RailBinder binder_;
-  uint64_t shares_number_ = 0;  // of the shares that the binder has
   control::PortClock& port_;
-  control::TransferTimes times_;
+  std::unique_ptr<Choice> choice_;  // from the second connection on: a job has peers by the thousand
   bool timed_ = false;  // the transfer that is bound now
-  bool timed_alone_ = false;  // for times_
-  std::vector<control::RailLoad> loads_;  // scratch of choose(), by rail
-  std::vector<Link*> lanes_;
-  std::vector<double> wait_s_;  // of quickest()
+  bool timed_alone_ = false;  // for Choice::times
 };
 
 }  // namespace nezha::engine

@@ -163,10 +163,10 @@ void leave(FakeWorld& world, int rank, int ranks) {
   world.engine(rank).say_goodbye();
   for (int other = 0; other < ranks; ++other) {
     if (other == rank) continue;
-    const auto& links = world.engine(other).peers()[static_cast<size_t>(rank)]->links();
+    auto& links = *world.engine(other).peers()[static_cast<size_t>(rank)];
     for (const int rail : {0, 1}) {
       world.link(std::min(rank, other), std::max(rank, other), rail).deliver(other < rank ? 0 : 1);
-      links[static_cast<size_t>(rail)].connection->quiesce(error(Code::peer_lost, "closed"));
+      links.find(rail, 0)->connection->quiesce(error(Code::peer_lost, "closed"));
     }
   }
   world.run_engines();
@@ -269,7 +269,7 @@ class Hostile {
   bool send(const wire::FrameHeader& header, int rail) {
     world.link(0, 1, rail).inject(1, header);
     world.link(0, 1, rail).deliver(1);
-    return world.engine(1).peers()[0]->links()[static_cast<size_t>(rail)].connection->is_up();
+    return world.engine(1).peers()[0]->find(rail, 0)->connection->is_up();
   }
   FakeWorld world;
   MailCase mail;
@@ -365,7 +365,7 @@ TEST(MessageError, AStrangerToTheGroupIsNotReceived) {
   offer.op_seq = 1;
   world.link(1, 2, 0).inject(0, offer);
   world.link(1, 2, 0).deliver(0);
-  EXPECT_FALSE(world.engine(1).peers()[2]->links()[0].connection->is_up());
+  EXPECT_FALSE(world.engine(1).peers()[2]->links().front().connection->is_up());
   world.engine(1).destroy_group(**group);
   EXPECT_EQ(works[1].status().code(), Code::aborted);
   EXPECT_EQ(world.engine(1).pool().bytes_in_use(), 0U);

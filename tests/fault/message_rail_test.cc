@@ -91,7 +91,7 @@ TEST(MessageRail, LostInTheMiddleOfAnyFrame) {
     in_operation = !exchange.mail.all_done();
     for (const int to : {0, 1}) {
       world.link(0, 1, 0).deliver_half(to);
-      const auto& connection = *world.engine(to).peers()[1 - to]->links()[0].connection;
+      const auto& connection = *world.engine(to).peers()[1 - to]->links().front().connection;
       halves += connection.landings() > 0 && connection.landing(0).destination != nullptr;
     }
     world.link(0, 1, 0).cut();
@@ -109,7 +109,7 @@ TEST(MessageRail, ARetransmissionOvertakesTheLandingOfItsFirstCopy) {
     MailCase mail(world, 2);
     const Mail& receive = mail.receive(1, 0, 7, count);
     const Mail& send = mail.send(0, 1, 7, count);
-    const auto& links = world.engine(0).peers()[1]->links();
+    auto& links = *world.engine(0).peers()[1];
     if (count > 1000) {
       for (const int to : {1, 0}) {  // the offer and its answer
         for (const int rail : {0, 1}) world.link(0, 1, rail).deliver(to);
@@ -119,9 +119,9 @@ TEST(MessageRail, ARetransmissionOvertakesTheLandingOfItsFirstCopy) {
     const int rail = world.link(0, 1, 0).under_way(1) > 0 ? 0 : 1;
     ASSERT_GT(world.link(0, 1, rail).under_way(1), 0U);
     world.link(0, 1, rail).deliver_half(1);
-    const auto& half = *world.engine(1).peers()[0]->links()[static_cast<size_t>(rail)].connection;
+    const auto& half = *world.engine(1).peers()[0]->find(rail, 0)->connection;
     ASSERT_NE(half.landing(0).destination, nullptr);
-    links[static_cast<size_t>(rail)].connection->quiesce(error(Code::peer_lost, "test"));
+    links.find(rail, 0)->connection->quiesce(error(Code::peer_lost, "test"));
     world.clock().advance(10 * kMillisecond);  // the peer does not say what landed
     world.run_engines();
     // Everything on the other rail, before the dying one says a word.

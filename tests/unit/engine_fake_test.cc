@@ -158,7 +158,7 @@ TEST(EngineFake, ARetransmissionOvertakesTheLandingOfItsFirstCopy) {
   sum.all_reduce_everywhere();
   world.link(0, 1, 0).deliver_half(1);
   // Only rank 0 has noticed; rank 1 hears of it last.
-  world.engine(0).peers()[1]->links()[0].connection->quiesce(error(Code::peer_lost, "test"));
+  world.engine(0).peers()[1]->links().front().connection->quiesce(error(Code::peer_lost, "test"));
   world.run_engines();
   ASSERT_GT(world.link(0, 1, 1).deliver(1), 0U);
   ASSERT_TRUE(world.run_until([&] { return sum.done(); }));
@@ -230,7 +230,7 @@ TEST(EngineFake, WhatADyingRailHadUnderWayLeavesSoonOnAnother) {
   const size_t under_way = world.link(0, 1, 0).under_way(1);
   ASSERT_GT(under_way, 0U);
   ASSERT_EQ(world.faults().sends, 1U);
-  world.engine(0).peers()[1]->links()[0].connection->acknowledge(options.comm);
+  world.engine(0).peers()[1]->links().front().connection->acknowledge(options.comm);
   world.engine(0).run(world.clock().now());
   ASSERT_EQ(world.faults().broken, 1U);
   EXPECT_TRUE(world.engine(0).peers()[1]->has_unresolved());
@@ -280,7 +280,7 @@ TEST(EngineFake, APeerThatExceedsItsCreditIsRefused) {
   wire::FrameHeader header;
   header.comm = options.comm;
   header.length = 4096;
-  const transport::Connection& connection = *world.engine(1).peers()[0]->links()[0].connection;
+  const transport::Connection& connection = *world.engine(1).peers()[0]->links().front().connection;
   const uint64_t allowed = options.credit_bytes / frame_cost(header.length);
   for (uint64_t i = 0; i < allowed; ++i) {
     header.op_seq = i;

@@ -9,30 +9,31 @@
 #include <new>
 #include <span>
 
+#include "base/check.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "context/records.h"
 #include "rendezvous/waiting.h"
 #include "wire/key_file.h"
 
 namespace nezha::context {
 namespace {
 
-// "1, 2, 5"
-std::string list(const std::vector<int>& ranks) {
-  std::string text;
-  for (const int rank : ranks) text += (text.empty() ? "" : ", ") + std::to_string(rank);
-  return text;
-}
-
 // How long one look at the store may take before the whole picture is looked at again.
 constexpr Nanoseconds kLook = 200 * kMillisecond;
 constexpr Nanoseconds kGlance = 10 * kMillisecond;
-constexpr uint64_t kWorldVersion = 6;  // of how ranks meet
+constexpr uint64_t kWorldVersion = 7;  // of how ranks meet
 constexpr size_t kWorldBytesMax = 256;
+constexpr size_t kAbsentMax = 64;  // ranks that are looked for, and named, at once
 constexpr const char* kNoMark = "-";  // no configured secret
 constexpr const char* kSign = "1";    // of which the key says everything
 constexpr const char* kOutcome = "/outcome";
+
+// "1, 2, 5"
+std::string list(const std::vector<int>& absent) {
+  std::string text;
+  for (const int rank : absent) text += (text.empty() ? "" : ", ") + std::to_string(rank);
+  return absent.size() < kAbsentMax ? text : text + " and perhaps more";
+}
 
 std::string hex(std::span<const std::byte> bytes) {
   static constexpr char kDigits[] = "0123456789abcdef";
@@ -169,20 +170,23 @@ void Bootstrap::remove_welcome() {
 }
 
 // Whether rank 0 read what this rank said of itself, to the byte.
-bool Bootstrap::names_me(std::string_view welcome) const {
-  WelcomeRecord record;
-  const auto rank = static_cast<size_t>(request_.rank);
-  return decode(welcome, &record) && rank < record.joined.size() && record.joined[rank] == self_;
+bool Bootstrap::names_me(const Welcome& welcome) const {
+  JoinRecord mine;
+  return read_joined(welcome, static_cast<size_t>(request_.rank), &mine) && encode(mine) == self_;
 }
 
 std::string Bootstrap::join_key(int rank) const {
   return "join/" + std::to_string(request_.world_size) + "/" + std::to_string(rank);
 }
 
+// The configuration that must be equal everywhere.
+std::string Bootstrap::agreed_words() const {
+  return config_.agreed_fingerprint_text() + " calibration=" + request_.calibration +
+         " algorithm_file=" + request_.algorithm_file;
+}
+
 std::string Bootstrap::describe_self() const {
-  return encode(JoinRecord{nonce_,
-                           config_.agreed_fingerprint_text() + " calibration=" + request_.calibration +
-                               " algorithm_file=" + request_.algorithm_file,
+  return encode(JoinRecord{nonce_, agreed_words(),
                            {request_.rank, config_.host_id.empty() ? host_identity() : config_.host_id,
                             request_.rails}});
 }
@@ -298,14 +302,15 @@ Status Bootstrap::look_for(int rank, bool first, std::string* joined) {
 }
 
 // Rank 0: waits for everybody, then answers with everybody's words, until all have read the same ones.
-Result<WipedText> Bootstrap::gather() {
+Result<Welcome> Bootstrap::gather() {
   std::vector<std::string> joined(static_cast<size_t>(request_.world_size));
   std::vector<std::string> published;
-  WipedText welcome;
+  std::vector<std::string> parts;
+  Welcome welcome;
   while (true) {
     if (request_.store_outlives_job) NEZHA_RETURN_IF_ERROR(beat());
     std::vector<int> absent;
-    for (size_t rank = 0; rank < joined.size(); ++rank) {
+    for (size_t rank = 0; rank < joined.size() && absent.size() < kAbsentMax; ++rank) {
       NEZHA_RETURN_IF_ERROR(look_for(static_cast<int>(rank), absent.empty(), &joined[rank]));
       if (joined[rank].empty()) absent.push_back(static_cast<int>(rank));
     }
@@ -315,11 +320,12 @@ Result<WipedText> Bootstrap::gather() {
       if (news) {
         published = joined;
         ++sequence_;
-        welcome = make_welcome(joined);
+        parts = parts_of(joined, agreed_words());
+        welcome = make_welcome(parts);
       }
       // A store that was restarted may have forgotten it.
       if (news || request_.store_outlives_job) {
-        NEZHA_RETURN_IF_ERROR(publish(welcome));
+        NEZHA_RETURN_IF_ERROR(publish(welcome.head, parts));
       }
       absent = unconfirmed();
       if (absent.empty()) break;
@@ -338,22 +344,34 @@ Result<WipedText> Bootstrap::gather() {
   return welcome;
 }
 
-Status Bootstrap::publish(std::string_view welcome) {
+// The parts first: where the head is, they are.
+Status Bootstrap::publish(const WelcomeRecord& head, const std::vector<std::string>& parts) {
+  for (size_t part = 0; part < parts.size(); ++part) {
+    part_keys_.insert(part_key(head, part));
+    NEZHA_RETURN_IF_ERROR(say(part_key(head, part), parts[part]));
+  }
   welcome_stays_ = true;  // from the first attempt on
-  return store_.set("welcome", sealed("welcome", welcome), request_.deadline);
+  return say("welcome", encode(head));
 }
 
-WipedText Bootstrap::make_welcome(const std::vector<std::string>& joined) const {
+// As whoever reads these parts has it.
+Welcome Bootstrap::make_welcome(const std::vector<std::string>& parts) const {
+  Welcome welcome;
   // A configured secret is not handed out: everybody has it, or has no business here.
-  return encode(WelcomeRecord{nonce_, sequence_, !has_secret_,
-                              has_secret_ ? wire::Secret{} : secret_, joined});
+  const WelcomeRecord head{nonce_, sequence_, !has_secret_, has_secret_ ? wire::Secret{} : secret_,
+                           agreed_words(), parts.size()};
+  NEZHA_CHECK(begin(encode(head), &welcome));
+  for (const std::string& part : parts) {
+    NEZHA_CHECK(add_part(part, static_cast<size_t>(request_.world_size), &welcome).empty());
+  }
+  return welcome;
 }
 
 // The ranks that have not read the latest welcome: they are about to, or what is in it is not theirs but
 // what an earlier process of their rank left behind.
 std::vector<int> Bootstrap::unconfirmed() {
   std::vector<int> absent;
-  for (int rank = 1; rank < request_.world_size; ++rank) {
+  for (int rank = 1; rank < request_.world_size && absent.size() < kAbsentMax; ++rank) {
     const Nanoseconds until = system_clock().now() + (absent.empty() ? kLook : kGlance);
     if (look_at(read_key(nonce_, sequence_, rank), std::min(until, request_.deadline))) continue;
     absent.push_back(rank);
@@ -367,17 +385,27 @@ Nanoseconds Bootstrap::next_look() const {
                                      : request_.deadline;
 }
 
-Result<WipedText> Bootstrap::await_welcome() {
+Result<Welcome> Bootstrap::await_welcome() {
   std::string world;  // of another size
-  WipedText read;     // the last welcome that named us: rank 0 removes it when all have read it
+  WipedText seen;     // the head whose parts were read last
+  Welcome read;       // the last that named us: rank 0 removes it when all have read it
+  std::string unread;  // what keeps us from reading the present one
   while (true) {
-    auto welcome = look_at("welcome", read.empty() ? next_look() : system_clock().now() + kGlance);
-    if (!welcome && welcome.status().code() != Code::timed_out) return welcome;
-    if (welcome && names_me(*welcome)) read = *welcome;
-    const bool mine = !read.empty();
+    const bool waits = read.joined.empty();
+    auto head = look_at("welcome", waits ? next_look() : system_clock().now() + kGlance);
+    if (!head && head.status().code() != Code::timed_out) return head.status();
+    if (head && *head != seen) {
+      auto welcome = read_welcome(*head);
+      unread = welcome ? "" : "; " + welcome.status().message();
+      if (welcome) seen = *head;
+      if (welcome && names_me(*welcome)) read = std::move(*welcome);
+      // What an earlier run left behind may be of another size, or in part gone.
+      if (!welcome && !request_.store_outlives_job) return welcome.status();
+    }
+    const bool mine = !read.joined.empty();
     if (mine) {
       welcome_stays_ = true;
-      auto settled = confirm(read);
+      auto settled = confirm(read.head);
       if (!settled) return settled.status();
       if (*settled) {
         welcome_stays_ = false;  // rank 0 removes it
@@ -385,23 +413,41 @@ Result<WipedText> Bootstrap::await_welcome() {
       }
     }
     if (rendezvous::expired(request_.deadline)) {
-      return error(Code::timed_out, "rank %d: not all ranks joined the job at %s in time%s%s%s",
-                   request_.rank, store_.describe().c_str(), about_strangers().c_str(),
-                   mine || !welcome ? "" : "; rank 0's welcome there is of a run without this process",
+      return error(Code::timed_out, "rank %d: not all ranks joined the job at %s in time%s%s%s%s",
+                   request_.rank, store_.describe().c_str(), about_strangers().c_str(), unread.c_str(),
+                   mine || seen.empty() ? ""
+                                        : "; rank 0's welcome there is of a run without this process",
                    world.empty() ? "" : ("; perhaps " + check_world(world).message()).c_str());
     }
     if (request_.store_outlives_job) NEZHA_RETURN_IF_ERROR(check_company(&world));
     // An earlier run's welcome: wait until rank 0 of this run replaces it.
     const timespec pause{0, 20'000'000};
-    if (welcome && !mine) nanosleep(&pause, nullptr);
+    if (head && !mine) nanosleep(&pause, nullptr);
   }
+}
+
+Result<Welcome> Bootstrap::read_welcome(const WipedText& head) {
+  Welcome welcome;
+  if (!begin(head, &welcome)) return unreadable(0);
+  for (size_t part = 0; part < welcome.head.parts; ++part) {
+    const std::string key = part_key(welcome.head, part);
+    auto bytes = look_at(key, next_look());
+    const std::string wrong = !bytes ? bytes.status().message()
+                              : add_part(*bytes, static_cast<size_t>(request_.world_size), &welcome);
+    if (wrong.empty()) continue;
+    return error(bytes ? Code::invalid_argument : bytes.status().code(), "rank %d cannot use part %zu of "
+                 "%zu of rank 0's welcome, the key '%s' at %s: %s", request_.rank, part + 1,
+                 static_cast<size_t>(welcome.head.parts), key.c_str(), store_.describe().c_str(),
+                 wrong.c_str());
+  }
+  if (welcome.joined.size() == static_cast<size_t>(request_.world_size)) return welcome;
+  return error(Code::invalid_argument, "rank %d: rank 0's welcome at %s ends with rank %zu of %d",
+               request_.rank, store_.describe().c_str(), welcome.joined.size() - 1, request_.world_size);
 }
 
 // Says that this rank has read it. True when rank 0 knows that of everybody, so that none of the words in
 // it are those of an earlier run.
-Result<bool> Bootstrap::confirm(std::string_view welcome) {
-  WelcomeRecord record;
-  if (!decode(welcome, &record)) return unreadable(0);
+Result<bool> Bootstrap::confirm(const WelcomeRecord& record) {
   if (request_.store_outlives_job) {
     // Whoever does not fit must not confirm: rank 0 then waits for one that does.
     const auto world = store_.get("world", next_look());
@@ -439,28 +485,22 @@ Status Bootstrap::check_company(std::string* world) {
   return Status::ok();
 }
 
-Result<Session> Bootstrap::parse_welcome(std::string_view welcome) const {
-  WelcomeRecord record;
-  if (!decode(welcome, &record) ||
-      record.joined.size() != static_cast<size_t>(request_.world_size)) {
-    return unreadable(0);
-  }
+Result<Session> Bootstrap::parse_welcome(const Welcome& welcome) const {
+  const WelcomeRecord& record = welcome.head;
   Session session;
   session.id = record.session;
   // open_world() and confirm() have agreed on that.
   if (record.has_secret == has_secret_) return unreadable(0);
-  session.secret = wire::session_secret_of(has_secret_ ? secret_ : record.secret, welcome);
+  session.secret = wire::session_secret_of(has_secret_ ? secret_ : record.secret, welcome.bytes);
   for (const char digit : session.id) session.job = session.job * 131 + static_cast<uint8_t>(digit);
-  std::string agreed_by_zero;
   for (int rank = 0; rank < request_.world_size; ++rank) {
     JoinRecord joined;
-    if (!decode(record.joined[static_cast<size_t>(rank)], &joined) || joined.address.rank != rank) {
+    if (!read_joined(welcome, static_cast<size_t>(rank), &joined) || joined.address.rank != rank) {
       return unreadable(rank);
     }
-    if (rank == 0) agreed_by_zero = joined.agreed;
-    if (joined.agreed != agreed_by_zero) {
+    if (joined.agreed != record.agreed) {
       return error(Code::mismatch, "rank %d is configured with %s, but rank 0 with %s; these must be "
-                   "equal on all ranks", rank, joined.agreed.c_str(), agreed_by_zero.c_str())
+                   "equal on all ranks", rank, joined.agreed.c_str(), record.agreed.c_str())
           .with({.ranks = {0, rank}});
     }
     session.ranks.push_back(std::move(joined.address));
@@ -537,6 +577,7 @@ void Bootstrap::clean_up(const Session& session, Nanoseconds patience) {
       if (!await(key_of("/done/", rank), until)) return;
     }
     keys.insert(keys.end(), {"world", session.id + "/go", session.id + kOutcome});
+    keys.insert(keys.end(), part_keys_.begin(), part_keys_.end());
     for (int rank = 0; rank < request_.world_size; ++rank) {
       for (const char* kind : {"/report/", "/done/"}) keys.push_back(key_of(kind, rank));
       for (uint64_t i = 1; i <= sequence_; ++i) keys.push_back(read_key(session.id, i, rank));

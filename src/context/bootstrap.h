@@ -10,10 +10,11 @@
 //                            who holds its configured secret; in a store that outlives the job also a
 //                            count that rises as long as rank 0 waits
 //   join/<world>/<rank>      what a rank says of itself, with a fresh nonce
-//   welcome                  rank 0: the session, the job's secret where none is configured, and every
-//                            rank's words, once all have joined; a rank reads on only if it finds its own
-//                            words inside, to the byte. Rank 0 removes it when all have read it, or when
-//                            it gives up; another rank that gives up does so, too
+//   welcome                  rank 0, once all have joined: the session, the job's secret where none is
+//                            configured, and how many parts follow. Rank 0 removes it when all have read
+//                            it, or when it gives up; another rank that gives up does so, too
+//   <session>/welcome/N/K    rank 0: part K of the N-th welcome (welcome.h), every rank's words; a rank
+//                            reads on only if it finds its own inside, to the byte
 //   <session>/read/N/<rank>  the rank has seen the N-th welcome
 //   <session>/go             rank 0: every rank has read the N-th welcome. Words that an earlier run left
 //                            behind are confirmed by nobody, so they mislead nobody
@@ -21,8 +22,8 @@
 //   <session>/outcome        rank 0: the first error of any rank, or what all of them left out
 //   <session>/done/<rank>    the rank needs the store no more
 //
-// A rank makes the same number of exchanges however many ranks there are, but for rank 0, which reads
-// what each of the others says.
+// Rank 0 reads what each of the others says. Another rank makes the same number of exchanges however many
+// ranks there are, but for the parts of the welcome: one for thousands of ranks.
 //
 // With a configured secret all but world, which has its mark, carry a proof (records.h) that a rank of
 // the job wrote them at this key; what has none counts as absent. The secret of the connections is made
@@ -31,12 +32,14 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/status.h"
+#include "context/welcome.h"
 #include "rendezvous/store.h"
 #include "transport/transport.h"
 #include "wire/handshake.h"
@@ -89,6 +92,7 @@ class Bootstrap {
 
  private:
   std::string join_key(int rank) const;
+  std::string agreed_words() const;
   std::string describe_self() const;
   // As in the store, and back: with proof where there is a configured secret.
   WipedText sealed(const std::string& key, std::string_view record) const;
@@ -98,18 +102,19 @@ class Bootstrap {
   Status say(const std::string& key, std::string_view words);
   std::string about_strangers() const;
   Status announce();
-  Status publish(std::string_view welcome);
+  Status publish(const WelcomeRecord& head, const std::vector<std::string>& parts);
   void remove_welcome();
-  Result<WipedText> gather();
-  WipedText make_welcome(const std::vector<std::string>& joined) const;
+  Result<Welcome> gather();
+  Welcome make_welcome(const std::vector<std::string>& parts) const;
   std::vector<int> unconfirmed();
-  Result<WipedText> await_welcome();
-  Result<bool> confirm(std::string_view welcome);
+  Result<Welcome> await_welcome();
+  Result<Welcome> read_welcome(const WipedText& head);
+  Result<bool> confirm(const WelcomeRecord& record);
   Nanoseconds next_look() const;
   // Rank 0: what the reports come to, one's own included.
   Result<LeftOut> hear_reports(const Session& session);
   Result<LeftOut> hear_outcome(const Session& session);
-  Result<Session> parse_welcome(std::string_view welcome) const;
+  Result<Session> parse_welcome(const Welcome& welcome) const;
   Status open_world();
   std::string world_words() const;
   Status check_world(std::string_view world) const;
@@ -117,7 +122,7 @@ class Bootstrap {
   Status unreadable(int rank) const;
   Status taken() const;
   Status overwritten() const;
-  bool names_me(std::string_view welcome) const;
+  bool names_me(const Welcome& welcome) const;
   Status beat();
   Status look_for(int rank, bool first, std::string* joined);
   Status check_company(std::string* world);
@@ -131,6 +136,7 @@ class Bootstrap {
   std::string self_;  // what this rank said of itself
   uint64_t beats_ = 0;
   uint64_t sequence_ = 0;  // of the welcome
+  std::set<std::string> part_keys_;  // of all welcomes
   bool welcome_stays_ = false;    // it is in the store, for all that this rank knows
   std::string without_proof_;     // the last key at which somebody else wrote
 };

@@ -86,8 +86,10 @@ Status Context::choose_rails() {
   for (std::string& sentence : add_fabric_rails(*fabric, &rails_)) {
     device_left_out_.push_back("rank " + std::to_string(rank_) + ": " + std::move(sentence));
   }
-  if (!rails_.empty()) return Status::ok();
+  const auto is_there = [](const transport::RailAddress& rail) { return !rail.is_missing(); };
+  if (std::any_of(rails_.begin(), rails_.end(), is_there)) return Status::ok();
   std::string why;
+  for (const transport::RailAddress& rail : rails_) why += "; " + rail.name + " has no IP address";
   for (const std::string& sentence : device_left_out_) why += "; " + sentence;
   return error(Code::invalid_argument, "rank %d has no usable network device with rails='%s'%s",
                rank_, config_.rails.c_str(), why.c_str());
@@ -100,7 +102,11 @@ Status Context::choose_tcp_rails(const std::string& filter) {
   if (!choices) return choices.status();
   for (const control::RailChoice& choice : *choices) {
     const control::Device& device = choice.device;
-    if (!choice.usable) {
+    if (choice.missing) {
+      NEZHA_LOG(warn, "rails", "rank %d: %s has no IP address yet; it becomes a rail when it has one",
+                rank_, device.name.c_str());
+    }
+    if (!choice.usable && !choice.missing) {
       device_left_out_.push_back("device " + device.name + " (" + device.address + ") of rank " +
                                  std::to_string(rank_) + " is not a rail: " + choice.reason);
     } else {
@@ -149,6 +155,7 @@ Status Context::join(const ContextRequest& request) {
   } else {
     rendezvous::OpenOptions options;
     options.serve = rank_ == 0;
+    options.clients = static_cast<size_t>(world_size_);
     options.prefix = request.job + "/";
     options.deadline = deadline_;
     if (*secret) options.key = wire::store_key_of(**secret);
@@ -212,6 +219,10 @@ transport::MeshRequest Context::mesh_request() const {
   request.secret = session_.secret;
   request.ranks = session_.ranks;
   request.streams_per_rail = config_.streams_per_rail;
+  if (auto ports = parse_port_range(config_.bind_ports)) {
+    request.port_low = ports->low;
+    request.port_high = ports->high;
+  }
   request.probe_timeout = static_cast<Nanoseconds>(config_.probe_timeout_s * kSecond);
   request.send_buffer_bytes = config_.send_buffer_bytes;
   request.notsent_lowat_bytes = config_.notsent_lowat_bytes;
@@ -256,6 +267,7 @@ Status Context::connect() {
   if (!manager) return manager.status();
   engine_->supervisor().set_connection_manager(std::move(*manager));
   leave_store(config_.linger_s);
+  session_.ranks = {};  // the manager has them
   return Status::ok();
 }
 
@@ -306,13 +318,16 @@ double Context::rate_of(const transport::RailAddress& rail) const {
 Status Context::agree_costs() {
   size_t rails = control::kRailsMax;
   for (const transport::PeerAddress& peer : session_.ranks) {
-    rails = std::min(rails, peer.rails.size());
+    const auto is_there = [](const transport::RailAddress& rail) { return !rail.is_missing(); };
+    const auto there = std::count_if(peer.rails.begin(), peer.rails.end(), is_there);
+    rails = std::min(rails, static_cast<size_t>(there));
   }
   costs_.rails = static_cast<uint32_t>(rails);
   find_hosts();
   costs_.rate_bytes_per_s = costs_.rail_bytes_per_s = 0;
   std::vector<std::string> names;
   for (const transport::RailAddress& rail : session_.ranks[0].rails) {
+    if (rail.is_missing()) continue;
     const double rate = rate_of(rail);
     costs_.rate_bytes_per_s += rate;
     costs_.rail_bytes_per_s = std::max(costs_.rail_bytes_per_s, rate);
@@ -326,8 +341,10 @@ Status Context::agree_costs() {
 void Context::find_hosts() {
   if (config_.shm != "off") costs_.share_memory();
   std::map<std::string, int> numbers;
-  for (const transport::PeerAddress& peer : session_.ranks) {
+  for (transport::PeerAddress& peer : session_.ranks) {
     host_of_.push_back(numbers.try_emplace(peer.host, static_cast<int>(numbers.size())).first->second);
+    // Long names are a good part of what is kept of ranks that are never connected.
+    peer.host = std::to_string(host_of_.back());
   }
 }
 
@@ -426,6 +443,16 @@ void Context::leave() {
                          std::min(linger, loop_->clock().now() + kFarewell));
 }
 
+// Lock held.
+std::string Context::address_of(size_t rail) const {
+  const auto& placed = engine_->supervisor().placed_rails();
+  const auto found = placed.find(static_cast<int>(rail));
+  if (found == placed.end()) return rails_[rail].address;
+  BlobReader reader(found->second);
+  transport::RailAddress address;
+  return transport::read(reader, &address) ? address.address : "";
+}
+
 std::string Context::rails_json() {
   const progress::Loop::Visit visit(*loop_);
   JsonWriter json;
@@ -434,7 +461,7 @@ std::string Context::rails_json() {
   for (size_t rail = 0; rail < rails_.size() && world_size_ > 1; ++rail) {
     transport::ConnectionCounters sum;
     json.begin_object().field("name", rails_[rail].name).field("device", rails_[rail].name);
-    json.field("address", rails_[rail].address);
+    json.field("address", address_of(rail));
     json.field("transport", rails_[rail].transport);
     json.field("provider", rails_[rail].variant);
     json.field("mtu", rails_[rail].mtu);

@@ -96,6 +96,7 @@ class Context {
   Status load_algorithm();
   Status about_calibration(const Status& status) const;
   double rate_of(const transport::RailAddress& rail) const;
+  std::string address_of(size_t rail) const;
   Status agree_costs();
   void find_hosts();
   Status open_aggregation();

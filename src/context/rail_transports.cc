@@ -87,15 +87,21 @@ class Part final : public transport::JoinEvents {
   void on_carrier(int rail, bool up) override {
     joins_.on_carrier(place_of(places_, rank_, rail), up);
   }
+  void on_devices_changed() override { joins_.on_devices_changed(); }
+
+  std::vector<transport::PlacedRail> find_rails() {
+    auto found = manager->find_rails();
+    for (transport::PlacedRail& each : found) each.rail = place_of(places_, rank_, each.rail);
+    return found;
+  }
+  void place_rail(int peer, int rail, std::string_view where) {
+    const int own = own_rail(peer, rail);
+    if (own >= 0) manager->place_rail(peer, own, where);
+  }
 
   // False when that rail is another mechanism's.
   bool inside(const Path& path, Path* own) const {
-    const auto find = [&](int rank, int rail) {
-      const auto& of_rank = places_[static_cast<size_t>(rank)];
-      const auto found = std::find(of_rank.begin(), of_rank.end(), rail);
-      return found == of_rank.end() ? -1 : static_cast<int>(found - of_rank.begin());
-    };
-    *own = {path.peer, find(rank_, path.rail), find(path.peer, path.peer_rail), path.lane};
+    *own = {path.peer, own_rail(rank_, path.rail), own_rail(path.peer, path.peer_rail), path.lane};
     return own->rail >= 0 && own->peer_rail >= 0;
   }
 
@@ -112,6 +118,12 @@ class Part final : public transport::JoinEvents {
   std::function<void(const transport::ConnectResult&)> when_done;
 
  private:
+  // -1: another mechanism's.
+  int own_rail(int rank, int rail) const {
+    const auto& of_rank = places_[static_cast<size_t>(rank)];
+    const auto found = std::find(of_rank.begin(), of_rank.end(), rail);
+    return found == of_rank.end() ? -1 : static_cast<int>(found - of_rank.begin());
+  }
   Path outside(const Path& path) const {
     return {path.peer, place_of(places_, rank_, path.rail),
             place_of(places_, path.peer, path.peer_rail), path.lane};
@@ -147,6 +159,16 @@ class Parts final : public transport::ConnectionManager {
     for (const auto& part : parts_) {
       if (part->inside(path, &own)) part->manager->probe(own, patience);
     }
+  }
+  std::vector<transport::PlacedRail> find_rails() override {
+    std::vector<transport::PlacedRail> all;
+    for (const auto& part : parts_) {
+      for (transport::PlacedRail& each : part->find_rails()) all.push_back(std::move(each));
+    }
+    return all;
+  }
+  void place_rail(int peer, int rail, std::string_view where) override {
+    for (const auto& part : parts_) part->place_rail(peer, rail, where);
   }
   void run(Nanoseconds now) override {
     for (const auto& part : parts_) part->manager->run(now);
@@ -267,7 +289,7 @@ Result<std::unique_ptr<transport::ConnectionManager>> RailTransports::manage(con
     if (!made) return made.status();
     const MeshRequest own = std::move(*made);
     if (!kind.in_use) continue;
-    auto part = std::make_unique<Part>(request.rank, kind.places, joins);
+    auto part = std::make_unique<Part>(request.rank, std::move(kind.places), joins);
     auto manager = kind.transport->manage(own, loop, events, *part);
     if (!manager) return manager.status();
     part->manager = std::move(*manager);

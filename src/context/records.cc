@@ -1,51 +1,17 @@
 #include "context/records.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
-#include <limits>
 
 #include "base/blob.h"
-#include "base/ip_prefix.h"
 
 namespace nezha::context {
 namespace {
 
-constexpr uint64_t kVersion = 5;
+constexpr uint64_t kVersion = 6;
 constexpr uint64_t kRanksMax = 65535;
 constexpr uint64_t kRailsMax = 1024;
-constexpr size_t kDeviceNameMax = 64;
 constexpr size_t kSessionBytesMax = 64;
-
-// A number that must fit into `Number`, or the record is refused.
-template <class Number>
-bool read_into(BlobReader& reader, Number* number) {
-  const uint64_t value = reader.number();
-  *number = static_cast<Number>(value);
-  return value <= std::numeric_limits<Number>::max();
-}
-
-bool is_sound(const transport::RailAddress& rail) {
-  const auto prefix = parse_ip_prefix(rail.address);
-  // What a transport with variants reaches needs no IP address.
-  const bool placed = prefix ? rail.prefix_length <= prefix->bits()
-                             : rail.address.empty() && !rail.variant.empty();
-  return placed && rail.name.size() <= kDeviceNameMax && rail.variant.size() <= kDeviceNameMax &&
-         !rail.transport.empty() && rail.transport.size() <= kDeviceNameMax &&
-         rail.blob.size() <= transport::kRailBlobBytesMax &&
-         std::isfinite(rail.speed_bits_per_s) && rail.speed_bits_per_s >= 0;
-}
-
-bool read_rail(BlobReader& reader, transport::RailAddress* rail) {
-  rail->name = reader.text();
-  rail->address = reader.text();
-  const bool fits = read_into(reader, &rail->prefix_length) && read_into(reader, &rail->mtu);
-  rail->speed_bits_per_s = reader.real();
-  rail->transport = reader.text();
-  rail->variant = reader.text();
-  rail->blob = reader.text();
-  return fits && reader.ok() && is_sound(*rail);
-}
 
 wire::Mac mac_of_record(const wire::Secret& secret, std::string_view place, std::string_view record) {
   return wire::record_mac_of(secret, BlobWriter().text(place).text(record).take());
@@ -58,10 +24,7 @@ std::string encode(const JoinRecord& record) {
   writer.number(kVersion).text(record.nonce).text(record.agreed);
   writer.number(static_cast<uint64_t>(record.address.rank)).text(record.address.host);
   writer.number(record.address.rails.size());
-  for (const transport::RailAddress& rail : record.address.rails) {
-    writer.text(rail.name).text(rail.address).number(rail.prefix_length).number(rail.mtu);
-    writer.real(rail.speed_bits_per_s).text(rail.transport).text(rail.variant).text(rail.blob);
-  }
+  for (const transport::RailAddress& rail : record.address.rails) write(writer, rail);
   return writer.take();
 }
 
@@ -77,7 +40,7 @@ bool decode(std::string_view bytes, JoinRecord* record) {
   const uint64_t rails = reader.number();
   if (rank > kRanksMax || rails > kRailsMax) return false;
   for (uint64_t i = 0; i < rails; ++i) {
-    if (!read_rail(reader, &read.address.rails.emplace_back())) return false;
+    if (!transport::read(reader, &read.address.rails.emplace_back())) return false;
   }
   if (!reader.done()) return false;
   *record = std::move(read);
@@ -91,8 +54,7 @@ WipedText encode(const WelcomeRecord& record) {
                   ? std::string_view(reinterpret_cast<const char*>(record.secret.data()),
                                      record.secret.size())
                   : std::string_view());
-  writer.number(record.joined.size());
-  for (const std::string& joined : record.joined) writer.text(joined);
+  writer.text(record.agreed).number(record.parts);
   return writer.take();
 }
 
@@ -107,13 +69,32 @@ bool decode(std::string_view bytes, WelcomeRecord* record) {
   if (read.session.size() > kSessionBytesMax) return false;
   read.has_secret = !secret.empty();
   if (read.has_secret) std::memcpy(read.secret.data(), secret.data(), secret.size());
+  read.agreed = reader.text();
+  read.parts = reader.number();
+  if (!reader.done() || read.parts == 0 || read.parts > kRanksMax) return false;
+  *record = std::move(read);
+  return true;
+}
+
+std::string encode(const WelcomePart& part) {
+  BlobWriter writer;
+  writer.number(kVersion).number(part.first).number(part.joined.size());
+  for (const std::string& joined : part.joined) writer.text(joined);
+  return writer.take();
+}
+
+bool decode(std::string_view bytes, WelcomePart* part) {
+  BlobReader reader(bytes);
+  if (reader.number() != kVersion) return false;
+  WelcomePart read;
+  read.first = reader.number();
   const uint64_t ranks = reader.number();
-  if (ranks > kRanksMax) return false;
+  if (read.first > kRanksMax || ranks > kRanksMax) return false;
   for (uint64_t rank = 0; rank < ranks && reader.ok(); ++rank) {
     read.joined.push_back(reader.text());
   }
   if (!reader.done()) return false;
-  *record = std::move(read);
+  *part = std::move(read);
   return true;
 }
 

@@ -27,16 +27,25 @@ std::string encode(const JoinRecord& record);
 // False when it is no such record, of this version.
 bool decode(std::string_view bytes, JoinRecord* record);
 
-// What rank 0 says to all.
+// What rank 0 says to all. Everybody's words follow in parts (welcome.h).
 struct WelcomeRecord {
   std::string session;              // its nonce: the prefix of this run's keys
   uint64_t sequence = 0;
   bool has_secret = false;          // false: every rank has it already
   wire::Secret secret{};
-  std::vector<std::string> joined;  // everybody's JoinRecord, as bytes, by rank
+  std::string agreed;               // rank 0's
+  uint64_t parts = 1;
 };
 WipedText encode(const WelcomeRecord& record);
 bool decode(std::string_view bytes, WelcomeRecord* record);
+
+// The words of ranks that follow each other.
+struct WelcomePart {
+  uint64_t first = 0;               // rank
+  std::vector<std::string> joined;  // JoinRecords, as bytes
+};
+std::string encode(const WelcomePart& part);
+bool decode(std::string_view bytes, WelcomePart* part);
 
 // A record with the proof that a rank of the job wrote it, for this place (the job's name and the key):
 // with another record, place or secret the proof is wrong.

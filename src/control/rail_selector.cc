@@ -17,6 +17,7 @@ namespace {
 struct Verdict {
   std::optional<IpPrefix> ip;
   const FilterEntry* named_by = nullptr;
+  bool missing = false;
   std::string reason;  // empty: usable
   bool loopback_in_reserve = false;  // for when nothing else is usable
   bool unnamed_link_local = false;   // serves only beside a better address of the same device
@@ -40,6 +41,9 @@ Verdict judge(const Device& device, const DeviceFilter& filter) {
   verdict.named_by = filter.find(false, device.name, verdict.ip);
   if (filter.has_includes() && !verdict.named_by) {
     verdict.reason = "not selected by the filter";
+  } else if (verdict.named_by && !verdict.ip) {
+    verdict.missing = true;
+    verdict.reason = "no IP address yet: a rail when it has one";
   } else if (!device.up) {
     verdict.reason = "down or no carrier";
   } else if (!verdict.ip) {
@@ -82,9 +86,23 @@ void add_invented_loopbacks(const DeviceFilter& filter, std::vector<RailChoice>&
       return choice.device.address == address;
     });
     if (listed) continue;
-    RailChoice choice{loopback, false, {}};
+    RailChoice choice{loopback, false, false, {}};
     choice.device.address = address;
     choice.device.prefix_length = 16;
+    choices.push_back(std::move(choice));
+  }
+}
+
+// Devices that the filter names exactly and this host has not.
+void add_absent_devices(const DeviceFilter& filter, std::vector<RailChoice>& choices) {
+  for (const FilterEntry& entry : filter.entries) {
+    if (entry.exclude || entry.network || !entry.exact) continue;
+    const bool listed = std::any_of(choices.begin(), choices.end(), [&](const RailChoice& choice) {
+      return choice.device.name == entry.text;
+    });
+    if (listed) continue;
+    RailChoice choice;
+    choice.device.name = entry.text;
     choices.push_back(std::move(choice));
   }
 }
@@ -121,8 +139,8 @@ void use_reserved_loopback(std::vector<RailChoice>& choices, const std::vector<V
 void keep_at_most_rails_max(std::vector<RailChoice>& choices) {
   uint32_t kept = 0;
   for (RailChoice& choice : choices) {
-    if (!choice.usable || ++kept <= kRailsMax) continue;
-    choice.usable = false;
+    if (!(choice.usable || choice.missing) || ++kept <= kRailsMax) continue;
+    choice.usable = choice.missing = false;
     choice.reason = "more than " + std::to_string(kRailsMax) + " rails: name the ones to use";
   }
 }
@@ -134,14 +152,16 @@ Result<std::vector<RailChoice>> select_rails(std::span<const Device> devices,
   Result<DeviceFilter> parsed = parse_device_filter(filter);
   if (!parsed) return parsed.status();
   std::vector<RailChoice> choices;
-  for (const Device& device : devices) choices.push_back({device, false, {}});
+  for (const Device& device : devices) choices.push_back({device, false, false, {}});
   add_invented_loopbacks(*parsed, choices);
+  add_absent_devices(*parsed, choices);
 
   std::vector<Verdict> verdicts;
   for (RailChoice& choice : choices) {
     verdicts.push_back(judge(choice.device, *parsed));
     choice.reason = verdicts.back().reason;
     choice.usable = choice.reason.empty();
+    choice.missing = verdicts.back().missing;
   }
   keep_one_address_each(choices, verdicts);
   bool any = false;

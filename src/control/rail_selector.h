@@ -33,6 +33,7 @@ struct Device {
 struct RailChoice {
   Device device;
   bool usable = false;
+  bool missing = false;      // named, and without an address: a rail when it has one
   std::string reason;        // why not; empty when usable
 };
 
@@ -54,6 +55,9 @@ Result<std::vector<Device>> list_devices();
 // when the interface only lists 127.0.0.1/8: Linux lets any 127.x be bound. Such an invented device
 // is called after the loopback and has prefix length 16, so that 127.1.* and 127.2.* are two
 // networks.
+//
+// A device that is named (not one of an address or a block) and has no address is missing, and so is one
+// that is named exactly and is not there.
 //
 // `invalid_argument` when the filter cannot be parsed; an empty selection is not an error here, the
 // caller names what was left out.

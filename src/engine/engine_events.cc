@@ -314,7 +314,7 @@ void Engine::on_control(Connection& connection, const wire::FrameHeader& header,
   } else if (header.type == wire::FrameType::reserve) {
     gate_.on_reserve(connection, header, now());
   } else {
-    supervisor_->on_control(connection, header);
+    supervisor_->on_control(connection, header, payload);
   }
 }
 

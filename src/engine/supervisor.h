@@ -14,7 +14,8 @@
 //   none was made yet        it is made when something is to be sent to the peer or is awaited from it;
 //                            the peer is lost when no rail leads to it, or it does not answer until its
 //                            deadline
-//   a rail without one       is tried again, for a device that was missing
+//   a rail without one       is tried again, for a device that was missing; one without an address is
+//                            told to all when it has one
 //   all are silent           the peer is stopped or its host is gone: probes tell; nobody is punished.
 //                            Or it closed them unheard: it answers probes itself; they are dialled anew
 //   this process was stalled no judgement until everything was heard again
@@ -24,6 +25,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -67,7 +69,8 @@ class Supervisor final : public transport::JoinEvents {
 
   // Data was posted to or came from the peer since the last look.
   void touch(int peer);
-  void on_control(transport::Connection& connection, const wire::FrameHeader& header);
+  void on_control(transport::Connection& connection, const wire::FrameHeader& header,
+                  const std::string& payload);
   // The link's connection is down; takes what the peer has not acknowledged.
   void on_lost(PeerLinks& links, Link& link, transport::WorkQueue& unacknowledged,
                const Status& why);
@@ -82,6 +85,9 @@ class Supervisor final : public transport::JoinEvents {
                       const std::string& reason) override;
   void on_probed(const transport::Path& path, transport::Probed probed) override;
   void on_carrier(int rail, bool up) override;
+  void on_devices_changed() override;
+  // Rails of this rank that were missing at first, and where they are (transport/rail_address.h).
+  const std::map<int, std::string>& placed_rails() const { return placed_; }
 
  private:
   static constexpr Nanoseconds kTickBusy = 4 * kMillisecond;
@@ -151,6 +157,8 @@ class Supervisor final : public transport::JoinEvents {
   void connect_needed(Nanoseconds now);
   void try_late_rails(PeerLinks& links, Nanoseconds now);
   void welcome(PeerLinks& links);
+  void tell_rails(PeerLinks& links);
+  void try_rails_soon(PeerLinks& links);
   bool may_take(PeerLinks& links, const transport::Connection& connection) const;
   void lose(PeerLinks& links, const char* reason);
 
@@ -176,6 +184,7 @@ class Supervisor final : public transport::JoinEvents {
   std::vector<Peer> peers_;  // by global rank
   std::vector<bool> awaited_;  // by global rank, as of this tick
   SupervisorCounters counters_;
+  std::map<int, std::string> placed_;
   Nanoseconds last_tick_ = 0;
   Nanoseconds next_tick_ = 0;
   Nanoseconds excused_until_ = 0;  // silence before it says nothing: we were stalled ourselves

@@ -7,6 +7,8 @@
 
 namespace nezha::engine {
 
+using transport::Connection;
+
 void Supervisor::need(PeerLinks& links) {
   if (!engine_.options().on_demand || manager_ == nullptr || stopped_) return;
   if (links.gone || links.left || !links.links().empty()) return;
@@ -57,6 +59,37 @@ void Supervisor::try_late_rails(PeerLinks& links, Nanoseconds now) {
   peer.late_at = kNever;
   peer.late_pause = std::min(2 * peer.late_pause, kLateRailsMax);
   connect(links);
+}
+
+void Supervisor::try_rails_soon(PeerLinks& links) {
+  state(links).late_at = next_tick_ = engine_.now();
+  state(links).late_pause = kLateRails;
+}
+
+void Supervisor::on_devices_changed() {
+  for (transport::PlacedRail& found : manager_->find_rails()) {
+    NEZHA_LOG(info, "rails", "rank %d: rail %d, which was missing, has an address",
+              engine_.options().rank, found.rail);
+    placed_[found.rail] = std::move(found.where);
+    for (const auto& links : engine_.peers()) {
+      if (links == nullptr || links->gone || links->left || links->links().empty()) continue;
+      tell_rails(*links);
+      try_rails_soon(*links);
+    }
+  }
+}
+
+// Who is connected later is told then.
+void Supervisor::tell_rails(PeerLinks& links) {
+  Connection* const over = links.any_up();
+  if (over == nullptr || placed_.empty()) return;
+  for (const auto& [rail, where] : placed_) {
+    wire::FrameHeader header;
+    header.type = wire::FrameType::rail;
+    header.stage = static_cast<uint16_t>(rail);
+    over->post_control(header, where);
+  }
+  over->flush();
 }
 
 void Supervisor::on_connection_requested(int rank) {

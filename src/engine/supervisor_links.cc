@@ -118,7 +118,8 @@ Link* Supervisor::named(PeerLinks& links, const FrameHeader& header) {
   return nullptr;
 }
 
-void Supervisor::on_control(Connection& connection, const FrameHeader& header) {
+void Supervisor::on_control(Connection& connection, const FrameHeader& header,
+                            const std::string& payload) {
   PeerLinks& links = *engine_.peers()[static_cast<size_t>(connection.peer)];
   switch (header.type) {
     case FrameType::heartbeat:
@@ -129,6 +130,10 @@ void Supervisor::on_control(Connection& connection, const FrameHeader& header) {
       break;
     case FrameType::landed:
       on_landed(links, header);
+      break;
+    case FrameType::rail:
+      if (manager_ != nullptr) manager_->place_rail(links.peer(), header.stage, payload);
+      try_rails_soon(links);
       break;
     default:
       break;
@@ -217,7 +222,7 @@ void Supervisor::on_carrier(int rail, bool up) {
   const Nanoseconds now = engine_.now();
   for (const auto& links : engine_.peers()) {
     if (links == nullptr || links->gone || links->left || links->links().empty()) continue;
-    if (up) state(*links).late_at = now;  // perhaps it led there nowhere
+    if (up) try_rails_soon(*links);  // perhaps it led there nowhere
     for (Link& link : links->links()) {
       if (link.connection->rail != rail) continue;
       if (up && !link.is_up()) link.redial.hurry(now);
@@ -279,6 +284,7 @@ void Supervisor::welcome(PeerLinks& links) {
   engine_.rails_changed();
   ask_all(links);
   engine_.tell_again(links);
+  tell_rails(links);
   next_tick_ = engine_.now();
 }
 

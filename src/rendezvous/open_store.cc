@@ -1,4 +1,6 @@
 // open_store: the one list of the kinds of stores.
+#include <algorithm>
+
 #include "rendezvous/address.h"
 #include "rendezvous/checked_store.h"
 #include "rendezvous/file_store.h"
@@ -9,6 +11,11 @@
 
 namespace nezha::rendezvous {
 namespace {
+
+// A rank has one connection, and a second while it waits for something at the same time.
+size_t places_for(const OpenOptions& options) {
+  return std::max(kClientsMax, 2 * options.clients);
+}
 
 Result<std::unique_ptr<Store>> open_kind(StoreAddress address, const OpenOptions& options) {
   switch (address.kind) {
@@ -21,7 +28,7 @@ Result<std::unique_ptr<Store>> open_kind(StoreAddress address, const OpenOptions
   std::unique_ptr<TcpServer> server;
   if (options.serve) {
     auto started = TcpServer::start(address.host, address.port, kServerMemoryBytes, options.prefix,
-                                    options.key);
+                                    options.key, places_for(options));
     if (!started) {
       return Status(started.status().code(),
                     "store tcp://" + host_and_port(address.host, address.port) + ": " +

@@ -68,6 +68,7 @@ struct StoreCallbacks {
 // `invalid_argument` for anything else, `unsupported` when the build lacks the client.
 struct OpenOptions {
   bool serve = false;         // tcp: start the server in this process
+  size_t clients = 0;         // tcp: how many the server expects
   std::string prefix;         // put in front of every key
   std::optional<StoreKey> key;         // tcp: what both sides prove to have before a key is served
   Nanoseconds deadline = kNever;

@@ -65,7 +65,7 @@ std::string address_of(const sockaddr_storage& peer) {
 class EpollServer final : public TcpServer {
  public:
   EpollServer(Descriptor listener, Descriptor epoll, Descriptor wake_up, size_t memory_bytes,
-              std::string prefix, std::optional<StoreKey> key)
+              std::string prefix, std::optional<StoreKey> key, size_t places)
       : listener_(std::move(listener)),
         epoll_(std::move(epoll)),
         wake_up_(std::move(wake_up)),
@@ -73,7 +73,8 @@ class EpollServer final : public TcpServer {
         prefix_(std::move(prefix)),
         key_(std::move(key)),
         budget_{memory_bytes, 0},
-        table_(budget_) {}
+        table_(budget_),
+        places_(places, places / 4 * 3) {}
 
   ~EpollServer() override {
     const uint64_t one = 1;
@@ -192,8 +193,8 @@ class EpollServer final : public TcpServer {
       const std::string address = address_of(from);
       std::optional<ClientId> leaves;
       if (!places_.has_room(address, &leaves)) {
-        NEZHA_LOG(debug, "store", "port %d: one connection too many of %s is refused (%zu of all, %zu of "
-                  "one address)", port_, address.c_str(), kClientsMax, kClientsOfAddressMax);
+        NEZHA_LOG(debug, "store", "port %d: one connection too many of %s is refused", port_,
+                  address.c_str());
         continue;
       }
       if (leaves) drop(*leaves, "it had asked nothing when others needed its place");
@@ -387,7 +388,7 @@ class EpollServer final : public TcpServer {
   MemoryBudget budget_;
   StoreTable table_;
   std::unordered_map<ClientId, std::unique_ptr<Client>> clients_;
-  ClientPlaces places_{kClientsMax, kClientsOfAddressMax};
+  ClientPlaces places_;
   std::set<std::pair<Nanoseconds, ClientId>> deadlines_;
   ClientId next_id_ = kFirstClient;
   size_t answering_ = 0;
@@ -399,7 +400,7 @@ class EpollServer final : public TcpServer {
 
 Result<std::unique_ptr<TcpServer>> TcpServer::start(const std::string& host, uint16_t port,
                                                     size_t memory_bytes, std::string prefix,
-                                                    std::optional<StoreKey> key) {
+                                                    std::optional<StoreKey> key, size_t places) {
   auto listener = listen_on(host, port);
   if (!listener) return listener.status();
   Descriptor epoll(epoll_create1(EPOLL_CLOEXEC));
@@ -410,7 +411,7 @@ Result<std::unique_ptr<TcpServer>> TcpServer::start(const std::string& host, uin
   }
   auto server = std::make_unique<EpollServer>(std::move(*listener), std::move(epoll),
                                               std::move(wake_up), memory_bytes,
-                                              std::move(prefix), std::move(key));
+                                              std::move(prefix), std::move(key), places);
   NEZHA_RETURN_IF_ERROR(server->run_in_thread());
   return std::unique_ptr<TcpServer>(std::move(server));
 }

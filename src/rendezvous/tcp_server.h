@@ -4,9 +4,9 @@
 // those who prove that they have it, and proves that it has it, too (store_proof.h). Strangers are
 // dropped: wrong magic or proof at once, none within kGreetingTime, no first request kFirstRequestTime
 // after that, a request that stops half-way or an answer that is not taken after kRequestTime. When all
-// kClientsMax places are taken, or those of one address, the oldest connection that has neither proved
-// itself nor made a request makes room; others keep their place, however long they wait for a key. All
-// clients together hold at most `memory_bytes`.
+// `places` are taken, or the three quarters of them that one address may have, the oldest connection
+// that has neither proved itself nor made a request makes room; others keep their place, however long
+// they wait for a key. All clients together hold at most `memory_bytes`.
 // Destroying it delivers answers already given, for at most kFarewellTime, and closes everything:
 // clients that wait get an error at once. Any thread may start and destroy it.
 #pragma once
@@ -24,7 +24,6 @@
 namespace nezha::rendezvous {
 
 inline constexpr size_t kClientsMax = 4096;
-inline constexpr size_t kClientsOfAddressMax = 3072;
 inline constexpr size_t kServerMemoryBytes = 256 * 1024 * 1024;
 inline constexpr Nanoseconds kGreetingTime = 2 * kSecond;
 inline constexpr Nanoseconds kFirstRequestTime = 5 * kSecond;
@@ -38,7 +37,8 @@ class TcpServer {
   static Result<std::unique_ptr<TcpServer>> start(const std::string& host, uint16_t port,
                                                   size_t memory_bytes = kServerMemoryBytes,
                                                   std::string prefix = "",
-                                                  std::optional<StoreKey> key = std::nullopt);
+                                                  std::optional<StoreKey> key = std::nullopt,
+                                                  size_t places = kClientsMax);
   virtual ~TcpServer() = default;
   // The port it listens on: the given one, or the one the system chose for 0.
   virtual uint16_t port() const = 0;

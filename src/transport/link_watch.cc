@@ -33,17 +33,17 @@ std::string device_of(const nlmsghdr* message, const ifinfomsg* link) {
 
 std::unique_ptr<LinkWatch> LinkWatch::open(progress::Loop& loop,
                                            const std::vector<std::string>& devices,
-                                           Changed changed) {
+                                           Changed changed, Appeared appeared) {
   Descriptor fd(socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, NETLINK_ROUTE));
   sockaddr_nl here{};
   here.nl_family = AF_NETLINK;
-  here.nl_groups = RTMGRP_LINK;
+  here.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR;
   if (!fd || bind(fd.get(), reinterpret_cast<const sockaddr*>(&here), sizeof(here)) != 0) {
     NEZHA_LOG(debug, "tcp", "carriers are not watched: %s", std::strerror(errno));
     return nullptr;
   }
   std::unique_ptr<LinkWatch> watch(
-      new LinkWatch(loop, std::move(fd), devices, std::move(changed)));
+      new LinkWatch(loop, std::move(fd), devices, std::move(changed), std::move(appeared)));
   if (const Status added = loop.add(watch->fd_.get(), EPOLLIN, watch.get()); !added) {
     NEZHA_LOG(debug, "tcp", "carriers are not watched: %s", added.message().c_str());
     return nullptr;
@@ -53,8 +53,8 @@ std::unique_ptr<LinkWatch> LinkWatch::open(progress::Loop& loop,
 }
 
 LinkWatch::LinkWatch(progress::Loop& loop, Descriptor fd, const std::vector<std::string>& devices,
-                     Changed changed)
-    : loop_(loop), fd_(fd.release()), changed_(std::move(changed)) {
+                     Changed changed, Appeared appeared)
+    : loop_(loop), fd_(fd.release()), changed_(std::move(changed)), appeared_(std::move(appeared)) {
   for (const std::string& device : devices) rails_.push_back({device, true});
 }
 
@@ -94,6 +94,7 @@ void LinkWatch::read_messages(const std::byte* bytes, size_t size) {
   auto left = static_cast<int>(size);
   const auto* message = reinterpret_cast<const nlmsghdr*>(bytes);
   for (; NLMSG_OK(message, left); message = NLMSG_NEXT(message, left)) {
+    if (message->nlmsg_type == RTM_NEWADDR || message->nlmsg_type == RTM_NEWLINK) appeared_();
     const bool about_link =
         message->nlmsg_type == RTM_NEWLINK || message->nlmsg_type == RTM_DELLINK;
     if (!about_link || message->nlmsg_len < NLMSG_LENGTH(sizeof(ifinfomsg))) continue;

@@ -1,8 +1,9 @@
-// LinkWatch: hears from the kernel when the device of a rail loses its carrier or has it again.
+// LinkWatch: hears from the kernel when the device of a rail loses its carrier or has it again, and when
+// devices come or get addresses.
 //
 // Contract: progress lock held. Needs no privilege; where the kernel does not tell (a sandbox), there
 // is no watch and the job goes on without: a dead carrier then shows as silence. Devices are taken to
-// be up at first, and the kernel is asked at once. `changed` is called from the loop.
+// be up at first, and the kernel is asked at once. `changed` and `appeared` are called from the loop.
 #pragma once
 
 #include <cstddef>
@@ -20,10 +21,11 @@ namespace nezha::transport {
 class LinkWatch final : private progress::Pollable {
  public:
   using Changed = std::function<void(int rail, bool up)>;
+  using Appeared = std::function<void()>;
 
   // `devices` by rail. Null when the kernel does not tell.
   static std::unique_ptr<LinkWatch> open(progress::Loop& loop, const std::vector<std::string>& devices,
-                                         Changed changed);
+                                         Changed changed, Appeared appeared);
   ~LinkWatch() override;
 
  private:
@@ -31,7 +33,7 @@ class LinkWatch final : private progress::Pollable {
   static constexpr int kReadsPerTurn = 16;
 
   LinkWatch(progress::Loop& loop, Descriptor fd, const std::vector<std::string>& devices,
-            Changed changed);
+            Changed changed, Appeared appeared);
   void on_ready(uint32_t epoll_events) override;
   // Has the kernel describe all devices.
   void ask();
@@ -46,6 +48,7 @@ class LinkWatch final : private progress::Pollable {
   progress::Loop& loop_;
   const Descriptor fd_;
   const Changed changed_;
+  const Appeared appeared_;
   std::vector<Rail> rails_;
 };
 

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <string_view>
@@ -148,25 +149,49 @@ std::string device_with(const std::string& address) {
   return device;
 }
 
-std::string address_of_device(const std::string& device) {
+namespace {
+
+uint8_t prefix_of(const sockaddr* mask) {
+  if (mask == nullptr) return 0;
+  const bool is_v4 = mask->sa_family == AF_INET;
+  const auto* const bytes =
+      is_v4 ? reinterpret_cast<const uint8_t*>(&reinterpret_cast<const sockaddr_in*>(mask)->sin_addr)
+            : reinterpret_cast<const uint8_t*>(&reinterpret_cast<const sockaddr_in6*>(mask)->sin6_addr);
+  const size_t size = is_v4 ? sizeof(in_addr) : sizeof(in6_addr);
+  int bits = 0;
+  for (size_t i = 0; i < size; ++i) bits += std::popcount(bytes[i]);
+  return static_cast<uint8_t>(bits);
+}
+
+}  // namespace
+
+bool find_address(const std::string& device, std::string* address, uint8_t* prefix_length) {
   ifaddrs* all = nullptr;
-  if (getifaddrs(&all) != 0) return "";
-  std::string found;
+  if (getifaddrs(&all) != 0) return false;
+  address->clear();
   for (const int family : {AF_INET, AF_INET6}) {
-    for (const ifaddrs* each = all; each != nullptr && found.empty(); each = each->ifa_next) {
+    for (const ifaddrs* each = all; each != nullptr && address->empty(); each = each->ifa_next) {
       if (each->ifa_addr == nullptr || each->ifa_addr->sa_family != family) continue;
       if ((each->ifa_flags & IFF_LOOPBACK) != 0 || (each->ifa_flags & IFF_UP) == 0) continue;
       if (!device.empty() && device != each->ifa_name) continue;
       const socklen_t length = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
       char text[NI_MAXHOST] = "";
       getnameinfo(each->ifa_addr, length, text, sizeof(text), nullptr, 0, NI_NUMERICHOST);
-      const std::string_view address(text);
-      if (address.starts_with("169.254.") || address.starts_with("fe80:")) continue;
-      found = address;
+      const std::string_view numeric(text);
+      if (numeric.starts_with("169.254.") || numeric.starts_with("fe80:")) continue;
+      *address = numeric;
+      *prefix_length = prefix_of(each->ifa_netmask);
     }
   }
   freeifaddrs(all);
-  return found;
+  return !address->empty();
+}
+
+std::string address_of_device(const std::string& device) {
+  std::string address;
+  uint8_t prefix_length = 0;
+  find_address(device, &address, &prefix_length);
+  return address;
 }
 
 std::string describe_connection(int fd) {

@@ -32,6 +32,9 @@ int dial_error(int fd);
 // where none has it, such as 127.3.4.5, which no interface lists.
 std::string device_with(const std::string& address);
 
+// The address that other hosts can reach of that network device, chosen as below, and its prefix length.
+// False where it has none.
+bool find_address(const std::string& device, std::string* address, uint8_t* prefix_length);
 // An address that other hosts can reach, of that network device, or of the first that has one (""): IPv4
 // before IPv6, never of loopback or link-local. "" where there is none.
 std::string address_of_device(const std::string& device);

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
@@ -17,23 +18,10 @@
 #include "progress/loop.h"
 #include "transport/connect/pairing.h"
 #include "transport/connection.h"
+#include "transport/rail_address.h"
 #include "wire/handshake.h"
 
 namespace nezha::transport {
-
-inline constexpr size_t kRailBlobBytesMax = 512;
-
-// A rail as its owner publishes it to the other ranks.
-struct RailAddress {
-  std::string name;           // device, "eth0"
-  std::string address;        // numeric
-  uint8_t prefix_length = 0;
-  uint32_t mtu = 0;
-  double speed_bits_per_s = 0;  // 0: unknown
-  std::string transport = "tcp";  // its name in the table of transports (context/rail_transports.cc)
-  std::string variant = "";   // of the transport: libfabric's provider, "net"; "": it has none
-  std::string blob = "";      // what its transport tells itself at other ranks: where it answers
-};
 
 struct PeerAddress {
   int rank = 0;
@@ -55,6 +43,8 @@ struct MeshRequest {
   std::vector<PeerAddress> ranks;  // all of them, this one included, by rank
   int streams_per_rail = 1;
   Nanoseconds probe_timeout = 3 * kSecond;
+  uint16_t port_low = 0;  // where rails that come later listen
+  uint16_t port_high = 0;
   // Socket tuning; see base/config.h.
   uint64_t send_buffer_bytes = 0;
   uint64_t notsent_lowat_bytes = 0;
@@ -154,6 +144,14 @@ class JoinEvents {
   virtual void on_probed(const Path& path, Probed probed) = 0;
   // The device of a rail lost its carrier, or has it again.
   virtual void on_carrier(int rail, bool up) = 0;
+  // Some device of this host has come, or has an address that it had not.
+  virtual void on_devices_changed() {}
+};
+
+// A rail of this rank that was missing, and where it is: for the other ranks' `place_rail`.
+struct PlacedRail {
+  int rail = 0;
+  std::string where;
 };
 
 // Makes connections while the loop runs, the first ones and lost ones again, and answers those who do.
@@ -170,6 +168,10 @@ class ConnectionManager {
   virtual void dial(const Path& path, uint32_t epoch, Nanoseconds patience) = 0;
   // One look whether anybody listens; ends in on_probed. Nothing but a Hello is said to whoever answers.
   virtual void probe(const Path& path, Nanoseconds patience) = 0;
+  // Listens on rails of this rank that were missing and have an address now; says which.
+  virtual std::vector<PlacedRail> find_rails() { return {}; }
+  // A rail of the peer, which was missing, is there. What is no place of one is ignored.
+  virtual void place_rail(int /*peer*/, int /*rail*/, std::string_view /*where*/) {}
   // Attempts that ran out of time, and the next instant at which one may.
   virtual void run(Nanoseconds now) = 0;
   virtual Nanoseconds next_wakeup() const = 0;

@@ -36,7 +36,8 @@ uint32_t checksum(const std::byte* header) {
 uint32_t payload_limit(FrameType type) {
   switch (type) {
     case FrameType::data: return kPayloadBytesMax;
-    case FrameType::failure: return kFailureBytesMax;
+    case FrameType::failure:
+    case FrameType::rail: return kFailureBytesMax;
     case FrameType::agree: return kAgreeBytesMax;
     default: return 0;
   }

@@ -31,6 +31,8 @@
 //   agree      payload: a round of an agreement among the survivors of `comm`
 //   reserve    `stage`: 1 request, 2 grant, 3 nack, 4 cancel, of the port at the other end of this
 //              connection's rail; `op_seq`: number of the request, `count`: ticket of its message
+//   rail       `stage`: a rail of the sender that was missing; payload: where it is
+//              (transport/rail_address.h)
 //   failure    `chunk`: the rank it is about, plus one; `stage` and `root`: up to two ranks, each plus
 //              one, 0 where there are none, or more; `op_seq`: number of the operation plus one,
 //              `collective` and `count` (bytes): which; 0 where none was running
@@ -52,7 +54,7 @@ inline constexpr size_t kHeaderBytes = 64;
 inline constexpr size_t kTrailerBytes = 4;
 // No honest frame is longer; a chunk is at most this long whatever the configuration says.
 inline constexpr uint32_t kPayloadBytesMax = 64 * 1024 * 1024;
-// The text of a failure frame is cut to this by its sender.
+// The text of a failure frame is cut to this by its sender; where a rail is takes less.
 inline constexpr uint32_t kFailureBytesMax = 1024;
 // So is the payload of an agreement: one bit for each of 65 535 ranks, and what names the round.
 inline constexpr uint32_t kAgreeBytesMax = 8 * 1024 + 64;
@@ -67,8 +69,9 @@ enum class FrameType : uint8_t {
   landed = 7,
   agree = 8,
   reserve = 9,
+  rail = 10,
 };
-inline constexpr FrameType kFrameTypeLast = FrameType::reserve;
+inline constexpr FrameType kFrameTypeLast = FrameType::rail;
 inline constexpr uint16_t kReserveKinds = 4;
 
 // flags

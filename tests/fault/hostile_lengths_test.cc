@@ -178,7 +178,7 @@ bool meet(const wire::FrameHeader& frame, bool message, const std::string& name)
     EXPECT_EQ(out[i], kMark);
     EXPECT_EQ(out[out.size() - 1 - i], kMark);
   }
-  const bool closed = !world.engine(1).peers()[0]->links()[0].connection->is_up();
+  const bool closed = !world.engine(1).peers()[0]->links().front().connection->is_up();
   world.engine(1).fail_group(world.group(1), error(Code::aborted, "the test ended"), false);
   world.run_engines();
   return closed;
@@ -338,7 +338,7 @@ std::string join_record(int which, uint64_t value, double speed = 1e9) {
   int next = 0;
   const auto number = [&](uint64_t honest) { return next++ == which ? value : honest; };
   BlobWriter writer;
-  writer.number(number(5)).text("nonce").text("agreed").number(number(0)).text("host");
+  writer.number(number(6)).text("nonce").text("agreed").number(number(0)).text("host");
   writer.number(number(1)).text("eth0").text("10.0.0.1");
   for (const uint64_t honest : {24, 1500}) writer.number(number(honest));
   return writer.real(speed).text("ofi").text("net").text("where").take();
@@ -346,7 +346,7 @@ std::string join_record(int which, uint64_t value, double speed = 1e9) {
 
 // The ranges of: version, rank, number of rails, prefix length, MTU.
 constexpr std::pair<uint64_t, uint64_t> kJoinRanges[] = {
-    {5, 5}, {0, 65535}, {1, 1}, {0, 32}, {0, UINT32_MAX}};
+    {6, 6}, {0, 65535}, {1, 1}, {0, 32}, {0, UINT32_MAX}};
 
 size_t records_in_a_store() {
   size_t cases = 0;
@@ -360,9 +360,14 @@ size_t records_in_a_store() {
     }
   }
   for (const uint64_t value : numbers(64)) {
-    const auto welcome = BlobWriter().number(5).text("s").number(1).text("").number(value).take();
+    const auto head = BlobWriter().number(6).text("s").number(1).text("").text("").number(value).take();
     context::WelcomeRecord record;
-    EXPECT_EQ(context::decode(welcome, &record), value == 0) << value;
+    EXPECT_EQ(context::decode(head, &record), value >= 1 && value <= 65535) << value;
+    const auto ranks = BlobWriter().number(6).number(0).number(value).take();
+    context::WelcomePart part;
+    EXPECT_EQ(context::decode(ranks, &part), value == 0) << value;
+    const auto first = BlobWriter().number(6).number(value).number(0).take();
+    EXPECT_EQ(context::decode(first, &part), value <= 65535) << value;
     const auto code = BlobWriter().number(value).number(0).text("").number(0).take();
     context::ReportRecord report;
     EXPECT_EQ(context::decode(code, &report), value <= static_cast<uint64_t>(Code::internal)) << value;

@@ -38,7 +38,9 @@ void check(std::string_view bytes) {
     }
   }
   WelcomeRecord welcome;
-  if (comes_back(bytes, &welcome)) NEZHA_CHECK(welcome.joined.size() * 8 <= bytes.size());
+  if (comes_back(bytes, &welcome)) NEZHA_CHECK(welcome.parts >= 1 && welcome.parts <= 65535);
+  WelcomePart part;
+  if (comes_back(bytes, &part)) NEZHA_CHECK(part.joined.size() * 8 <= bytes.size());
   ReportRecord report;
   if (comes_back(bytes, &report)) NEZHA_CHECK(!name_of(report.outcome.code()).empty());
   nezha::WipedText record;
@@ -55,8 +57,9 @@ std::string honest(size_t which) {
   WelcomeRecord welcome;
   welcome.session = "0123";
   welcome.has_secret = true;
-  welcome.joined = {encode(join)};
+  welcome.agreed = join.agreed;
   if (which == 1) return std::string(encode(welcome));
+  if (which == 2) return encode(WelcomePart{2, {encode(join), ""}});
   return encode(ReportRecord{error(Code::peer_lost, "no rail").with_peer(1), {"eth1"}});
 }
 
@@ -68,7 +71,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   check({reinterpret_cast<const char*>(data), size});
   if (size == 0) return 0;
   // Edits of three bytes each: where, what, and whether it replaces a byte, or eight, or cuts.
-  std::string bytes = honest(data[0] % 3);
+  std::string bytes = honest(data[0] % 4);
   for (size_t at = 1; at + 3 <= size; at += 3) {
     const size_t place = data[at] % bytes.size();
     switch (data[at + 2] % 4) {

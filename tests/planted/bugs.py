@@ -47,8 +47,8 @@ STORE_SERVER = "rendezvous/tcp_server.cc"
 KEY_FILE = "wire/key_file.cc"
 
 FENCE = """fence();
-  return error(Code::aborted, "connection %s was closed because the peer could still "
-               "write to memory that is used again", name_.c_str());"""
+  return nothrow_error(Code::aborted, "connection %s was closed because the peer could still "
+                       "write to memory that is used again", name_.c_str());"""
 
 TAKE_OVER = """if (landing.generation > generation) return false;
       link.connection->abandon_landing(i);"""
@@ -244,10 +244,10 @@ BUGS: List[Bug] = [
         "whoever finds a rail's port is believed"),
     Bug("record_not_checked", RECORDS, "!same_mac(mac_of_record(secret, place, bytes), claimed)", "false",
         "who can write in the store speaks for ranks"),
-    Bug("own_words_not_looked_for", BOOTSTRAP, "record.joined[rank] == self_", "true",
+    Bug("own_words_not_looked_for", BOOTSTRAP, "encode(mine) == self_", "true",
         "a rank goes on with what somebody else said of it"),
     Bug("addresses_not_covered", BOOTSTRAP,
-        "session.secret = wire::session_secret_of(has_secret_ ? secret_ : record.secret, welcome);",
+        "session.secret = wire::session_secret_of(has_secret_ ? secret_ : record.secret, welcome.bytes);",
         "session.secret = has_secret_ ? secret_ : record.secret;",
         "ranks that were told different addresses connect"),
     Bug("welcome_stays", BOOTSTRAP, "if (!welcome_stays_) return;", "return;",

@@ -156,6 +156,8 @@ TEST(Frame, PayloadsAreBoundedByTheirType) {
   EXPECT_EQ(with_length(FrameType::data, UINT32_MAX), HeaderError::too_long);
   EXPECT_EQ(with_length(FrameType::failure, kFailureBytesMax), HeaderError::none);
   EXPECT_EQ(with_length(FrameType::failure, kFailureBytesMax + 1), HeaderError::too_long);
+  EXPECT_EQ(with_length(FrameType::rail, kFailureBytesMax), HeaderError::none);
+  EXPECT_EQ(with_length(FrameType::rail, kFailureBytesMax + 1), HeaderError::too_long);
   EXPECT_EQ(with_length(FrameType::agree, kAgreeBytesMax), HeaderError::none);
   EXPECT_EQ(with_length(FrameType::agree, kAgreeBytesMax + 1), HeaderError::too_long);
   for (const auto type : {FrameType::ack, FrameType::heartbeat, FrameType::reconcile,

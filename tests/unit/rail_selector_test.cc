@@ -213,5 +213,36 @@ TEST(RailSelector, ListDevicesFindsTheLoopback) {
   EXPECT_EQ(lo->numa_node, -1);
 }
 
+// A rail when it has an address.
+Names missing(const std::vector<Device>& devices, std::string_view filter) {
+  Names names;
+  for (const RailChoice& choice : select(devices, filter)) {
+    EXPECT_FALSE(choice.missing && choice.usable);
+    if (choice.missing) names.push_back(choice.device.name);
+  }
+  return names;
+}
+
+TEST(RailSelector, ADeviceThatIsNamedAndHasNoAddressIsMissing) {
+  const std::vector<Device> devices = {device("eth0", "10.1.0.1"), device("eth1", "")};
+  EXPECT_EQ(missing(devices, ""), Names{}) << "nobody asks for it";
+  EXPECT_EQ(missing(devices, "eth"), Names{"eth1"});
+  EXPECT_EQ(missing(devices, "eth1"), Names{"eth1"});
+  EXPECT_EQ(missing(devices, "eth,^eth1"), Names{});
+  EXPECT_EQ(missing(devices, "^eth0"), Names{});
+  EXPECT_EQ(missing(devices, "10.0.0.0/8"), Names{});
+  EXPECT_EQ(missing(devices, "=eth0,=eth2"), Names{"eth2"}) << "it is not there at all";
+  EXPECT_EQ(missing(devices, "eth0,eth2"), Names{}) << "a prefix names no device";
+  EXPECT_EQ(used(devices, "eth"), Names{"eth0 10.1.0.1"});
+}
+
+TEST(RailSelector, WhatIsMissingIsCountedAmongTheRails) {
+  std::vector<Device> devices;
+  for (int i = 10; i < 30; ++i) {
+    devices.push_back(device("eth" + std::to_string(i), i < 15 ? "" : "10.0.0.1"));
+  }
+  EXPECT_EQ(used(devices, "eth").size() + missing(devices, "eth").size(), 16U);
+}
+
 }  // namespace
 }  // namespace nezha::control

@@ -34,7 +34,8 @@ TEST(Records, AWelcomeComesBackWithAndWithoutItsSecret) {
   WelcomeRecord record;
   record.session = "abcd";
   record.sequence = 3;
-  record.joined = {encode(join_example()), ""};
+  record.agreed = "chunk_bytes=4096";
+  record.parts = 7;
   for (const bool has_secret : {false, true}) {
     record.has_secret = has_secret;
     if (has_secret) std::ranges::fill(record.secret, std::byte{0x5A});
@@ -98,11 +99,21 @@ TEST(Records, APartOfOneIsNone) {
   expect_only_the_whole(join_example());
   WelcomeRecord welcome;
   welcome.session = "abcd";
-  welcome.joined = {"one", "two"};
+  welcome.agreed = "one";
   expect_only_the_whole(welcome);
+  expect_only_the_whole(WelcomePart{3, {"one", "two"}});
   ReportRecord report;
   report.left_out = {"eth2"};
   expect_only_the_whole(report);
+}
+
+TEST(Records, ARailWithoutAnAddressYetComesBack) {
+  JoinRecord record = join_example();
+  record.address.rails[0] = {"eth0", "", 0, 9000, 25e9};
+  JoinRecord read;
+  ASSERT_TRUE(decode(encode(record), &read));
+  EXPECT_TRUE(read.address.rails[0].is_missing());
+  EXPECT_FALSE(read.address.rails[1].is_missing());
 }
 
 TEST(Records, AnAddressThatIsNoneIsRefused) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "base/log.h"
 #include "transport/connect/strangers.h"
@@ -53,7 +54,7 @@ Result<std::unique_ptr<Connector>> Connector::create(const MeshRequest& request,
   Connector* const self = made.get();
   made->links_ = LinkWatch::open(loop, opener.devices(request), [self](int rail, bool up) {
     self->carriers_.emplace_back(rail, up);
-  });
+  }, [self] { self->note_devices(); });
   return made;
 }
 
@@ -90,6 +91,49 @@ void Connector::stop() {
   links_.reset();
   finished_.clear();
   carriers_.clear();
+}
+
+// ---------------------------------------------------------------------------- rails that come later
+
+void Connector::note_devices() {
+  const auto& own = rails_of(request_.rank);
+  devices_changed_ |=
+      std::any_of(own.begin(), own.end(), [](const auto& rail) { return rail.is_missing(); });
+}
+
+std::vector<PlacedRail> Connector::find_rails() {
+  std::vector<PlacedRail> found;
+  int index = -1;
+  for (RailAddress& rail : rails_of(request_.rank)) {
+    ++index;
+    if (!rail.is_missing() || stopped_) continue;
+    RailAddress placed = rail;
+    auto sockets = opener_.listen(request_, placed);
+    if (sockets && sockets->empty()) continue;
+    Status listens = sockets.status();
+    for (size_t i = 0; listens && i < sockets->size(); ++i) {
+      listens = listen_at({std::move((*sockets)[i]), index});
+    }
+    if (!listens) {  // an address that cannot be used yet is told of again when it can
+      NEZHA_LOG(info, "rails", "%s: %s", rail.name.c_str(), listens.message().c_str());
+      continue;
+    }
+    rail = std::move(placed);
+    BlobWriter where;
+    write(where, rail);
+    found.push_back({index, where.take()});
+  }
+  return found;
+}
+
+void Connector::place_rail(int peer, int rail, std::string_view where) {
+  BlobReader reader(where);
+  RailAddress placed;
+  auto& rails = rails_of(peer);
+  if (!read(reader, &placed) || !reader.done() || static_cast<size_t>(rail) >= rails.size()) return;
+  if (rails[static_cast<size_t>(rail)].transport == placed.transport) {
+    rails[static_cast<size_t>(rail)] = std::move(placed);
+  }
 }
 
 // -------------------------------------------------------------------------------- listening
@@ -387,6 +431,7 @@ void Connector::run(Nanoseconds now) {
     carriers_.pop_front();
     joins_.on_carrier(rail, up);
   }
+  if (std::exchange(devices_changed_, false)) joins_.on_devices_changed();
 }
 
 void Connector::expire(Attempts& list, Nanoseconds now) {
@@ -437,7 +482,7 @@ Probed Connector::answer_to(const Attempt& probe) const {
 }
 
 Nanoseconds Connector::next_wakeup() const {
-  if (!finished_.empty() || !carriers_.empty()) return 0;
+  if (!finished_.empty() || !carriers_.empty() || devices_changed_) return 0;
   Nanoseconds soonest = listen_at_;
   for (const Attempts* list : {&dialled_, &accepted_}) {
     for (const Attempt& each : *list) soonest = std::min({soonest, each.deadline, each.dial_at});

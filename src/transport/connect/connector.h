@@ -78,6 +78,8 @@ class Connector final : public ConnectionManager, private progress::Polled {
   void probe(const Path& path, Nanoseconds patience) override;
   // Asks the peer to dial this rank; ends in Chooser::on_request_heard or on_dial_failed.
   void request_connection(const Path& path, Nanoseconds patience);
+  std::vector<PlacedRail> find_rails() override;
+  void place_rail(int peer, int rail, std::string_view where) override;
   void run(Nanoseconds now) override;
   Nanoseconds next_wakeup() const override;
   void stop() override;
@@ -170,7 +172,10 @@ class Connector final : public ConnectionManager, private progress::Polled {
   void raise(Attempt& attempt);
   Probed answer_to(const Attempt& probe) const;
 
-  const MeshRequest request_;
+  std::vector<RailAddress>& rails_of(int rank) { return request_.ranks[static_cast<size_t>(rank)].rails; }
+  void note_devices();
+
+  MeshRequest request_;             // rails that were missing are filled in
   const HandshakeIdentity identity_;
   const size_t strangers_max_;
   RailOpener& opener_;
@@ -187,6 +192,7 @@ class Connector final : public ConnectionManager, private progress::Polled {
   Attempts accepted_;  // oldest first
   Attempts finished_;  // to be told by `run`
   std::deque<std::pair<int, bool>> carriers_;
+  bool devices_changed_ = false;    // and some rail of this rank is missing
   bool stopped_ = false;
 };
 

@@ -30,6 +30,7 @@ class Handshake;
 struct MeshRequest;
 struct Path;
 struct RailPair;
+struct RailAddress;
 
 // What both sides know once they have proved themselves.
 struct Proved {
@@ -73,6 +74,10 @@ class RailOpener {
   virtual std::vector<RailPair> candidates(const MeshRequest& request, int peer, int round) = 0;
   // Starts a TCP connection to where that rail of the peer is dialled.
   virtual Result<Descriptor> dial(const MeshRequest& request, const Path& path) = 0;
+  // Listens on a rail that was missing, and fills in where; none while it is missing still.
+  virtual Result<std::vector<Descriptor>> listen(const MeshRequest&, RailAddress&) {
+    return std::vector<Descriptor>();
+  }
   virtual Result<std::unique_ptr<RailTest>> test(const Proved& proved) = 0;
   // Of a handshake that is used: takes from it what the wire needs.
   virtual std::unique_ptr<Wire> make_wire(const MeshRequest& request, progress::Loop& loop,

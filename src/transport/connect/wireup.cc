@@ -276,7 +276,8 @@ std::vector<std::string> Wireup::left_out(int peer, const Attempt& attempt) cons
     for (const std::string& failure : attempt.failures) {
       if (failure.rfind(name + " to ", 0) == 0) why += (why.empty() ? "" : ", ") + failure;
     }
-    if (why.empty()) why = "no rail of that rank is left for it";
+    const bool is_missing = request().rail_of(request().rank, static_cast<int>(mine)).is_missing();
+    if (why.empty()) why = is_missing ? "it has no address yet" : "no rail of that rank is left for it";
     sentences.push_back("rail " + name + " of rank " + std::to_string(request().rank) +
                         " is not used towards rank " + std::to_string(peer) + ": " + why);
     NEZHA_LOG(warn, "rails", "%s", sentences.back().c_str());

@@ -36,6 +36,10 @@ class Wireup final : public ConnectionManager, private JoinEvents, private Choos
     connector_->dial(path, epoch, patience);
   }
   void probe(const Path& path, Nanoseconds patience) override { connector_->probe(path, patience); }
+  std::vector<PlacedRail> find_rails() override { return connector_->find_rails(); }
+  void place_rail(int peer, int rail, std::string_view where) override {
+    connector_->place_rail(peer, rail, where);
+  }
   void run(Nanoseconds now) override;
   Nanoseconds next_wakeup() const override;
   void stop() override;
@@ -81,6 +85,7 @@ class Wireup final : public ConnectionManager, private JoinEvents, private Choos
   void on_dial_failed(const Path& path, DialOutcome outcome, const std::string& reason) override;
   void on_probed(const Path& path, Probed probed) override { events_.on_probed(path, probed); }
   void on_carrier(int rail, bool up) override { events_.on_carrier(rail, up); }
+  void on_devices_changed() override { events_.on_devices_changed(); }
   // Chooser
   void on_tested(const Path& path) override;
   void on_chosen(int peer, int total) override;

@@ -24,6 +24,9 @@ class ShmOpener final : public RailOpener {
   Result<Descriptor> dial(const MeshRequest& request, const Path& path) override {
     return beneath_.dial(request, path);
   }
+  Result<std::vector<Descriptor>> listen(const MeshRequest& request, RailAddress& rail) override {
+    return beneath_.listen(request, rail);
+  }
   Result<std::unique_ptr<RailTest>> test(const Proved& proved) override;
   std::unique_ptr<Wire> make_wire(const MeshRequest& request, progress::Loop& loop,
                                   Handshake& handshake) override;

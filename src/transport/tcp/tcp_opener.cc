@@ -17,6 +17,7 @@ std::vector<RailPair> TcpOpener::candidates(const MeshRequest& request, int peer
   std::vector<RailPair> pairs;
   for (size_t i = 0; i < mine.size(); ++i) {
     for (size_t k = 0; k < theirs.size(); ++k) {
+      if (mine[i].is_missing() || theirs[k].is_missing()) continue;
       const bool near = same_network(mine[i], theirs[k]);
       const bool first = near && (!same_host || mine[i].name == theirs[k].name);
       if (round == 0 ? first : !near) pairs.push_back({static_cast<int>(i), static_cast<int>(k)});
@@ -32,6 +33,11 @@ Result<Descriptor> TcpOpener::dial(const MeshRequest& request, const Path& path)
   const TcpPorts ports = ports_of(theirs);
   return nezha::transport::dial({mine.address, same_host ? "" : mine.name}, theirs.address,
                                 same_host ? ports.local : ports.device);
+}
+
+Result<std::vector<Descriptor>> TcpOpener::listen(const MeshRequest& request, RailAddress& rail) {
+  if (!find_address(rail.name, &rail.address, &rail.prefix_length)) return std::vector<Descriptor>();
+  return listen_at(rail, request.port_low, request.port_high);
 }
 
 Result<std::unique_ptr<RailTest>> TcpOpener::test(const Proved& proved) {
@@ -53,6 +59,19 @@ std::vector<std::string> TcpOpener::devices(const MeshRequest& request) {
     devices.push_back(rail.name);
   }
   return devices;
+}
+
+Result<std::vector<Descriptor>> listen_at(RailAddress& rail, uint16_t port_low, uint16_t port_high) {
+  TcpPorts ports;
+  auto device = listen_on({rail.address, rail.name}, port_low, port_high, &ports.device);
+  if (!device) return device.status();
+  auto local = listen_on({rail.address, ""}, port_low, port_high, &ports.local);
+  if (!local) return local.status();
+  rail.blob = encode(ports);
+  std::vector<Descriptor> both;
+  both.push_back(std::move(*device));
+  both.push_back(std::move(*local));
+  return both;
 }
 
 TcpOpener& tcp_opener() {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "transport/connect/rail_test.h"
+#include "transport/transport.h"
 
 namespace nezha::transport {
 
@@ -14,6 +15,7 @@ class TcpOpener final : public RailOpener {
   std::vector<RailPair> candidates(const MeshRequest& request, int peer, int round) override;
   // Through the rail's own device to another host, through loopback to a rank of this one.
   Result<Descriptor> dial(const MeshRequest& request, const Path& path) override;
+  Result<std::vector<Descriptor>> listen(const MeshRequest& request, RailAddress& rail) override;
   Result<std::unique_ptr<RailTest>> test(const Proved& proved) override;
   std::unique_ptr<Wire> make_wire(const MeshRequest& request, progress::Loop& loop,
                                   Handshake& handshake) override;
@@ -21,5 +23,9 @@ class TcpOpener final : public RailOpener {
 };
 
 TcpOpener& tcp_opener();
+
+// Listens at a rail's address, twice: other hosts come through the rail's own device, ranks of this host
+// through loopback. Fills in the ports.
+Result<std::vector<Descriptor>> listen_at(RailAddress& rail, uint16_t port_low, uint16_t port_high);
 
 }  // namespace nezha::transport

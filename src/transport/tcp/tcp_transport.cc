@@ -1,24 +1,17 @@
 #include "transport/tcp/tcp_transport.h"
 
 #include "transport/connect/mesh_builder.h"
-#include "transport/rail_socket.h"
-#include "transport/tcp/tcp_address.h"
 
 namespace nezha::transport {
 
 Status TcpTransport::listen(std::vector<RailAddress>& rails, uint16_t port_low,
                             uint16_t port_high) {
   for (RailAddress& rail : rails) {
-    // Two listeners: other hosts come through the rail's own device, ranks of this host through loopback.
-    TcpPorts ports;
-    auto device = listen_on({rail.address, rail.name}, port_low, port_high, &ports.device);
-    if (!device) return device.status();
-    auto local = listen_on({rail.address, ""}, port_low, port_high, &ports.local);
-    if (!local) return local.status();
-    rail.blob = encode(ports);
+    if (rail.is_missing()) continue;
+    auto sockets = listen_at(rail, port_low, port_high);
+    if (!sockets) return sockets.status();
     const auto index = static_cast<int>(&rail - rails.data());
-    listeners_.push_back({std::move(*device), index});
-    listeners_.push_back({std::move(*local), index});
+    for (Descriptor& socket : *sockets) listeners_.push_back({std::move(socket), index});
   }
   return Status::ok();
 }

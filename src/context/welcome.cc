@@ -1,0 +1,81 @@
+#include "context/welcome.h"
+
+#include "base/blob.h"
+#include "rendezvous/store.h"
+
+namespace nezha::context {
+namespace {
+
+// Leaves room for a part's own words and the proof behind it.
+constexpr size_t kPartBytesMax = rendezvous::kValueBytesMax - 1024;
+
+// Of 20,000 ranks nearly all are configured alike, and say so in hundreds of bytes.
+std::string without_agreed(const std::string& joined, const std::string& agreed) {
+  JoinRecord record;
+  if (!decode(joined, &record) || record.agreed != agreed) return joined;
+  record.agreed.clear();
+  return encode(record);
+}
+
+void cover(std::string_view bytes, Welcome* welcome) {
+  welcome->bytes += BlobWriter<WipedText>().text(bytes).take();
+}
+
+}  // namespace
+
+bool begin(std::string_view head, Welcome* welcome) {
+  Welcome read;
+  if (!decode(head, &read.head)) return false;
+  cover(head, &read);
+  *welcome = std::move(read);
+  return true;
+}
+
+std::string add_part(std::string_view bytes, size_t ranks, Welcome* welcome) {
+  WelcomePart part;
+  if (!decode(bytes, &part)) return "it is cut off, or no part of a welcome";
+  const size_t have = welcome->joined.size();
+  if (part.first != have) {
+    return "it begins with rank " + std::to_string(part.first) + " in place of rank " +
+           std::to_string(have);
+  }
+  if (part.joined.empty()) return "it is empty";
+  if (part.joined.size() > ranks - have) {
+    return "it goes on to rank " + std::to_string(have + part.joined.size() - 1) + " of a job of " +
+           std::to_string(ranks);
+  }
+  for (std::string& joined : part.joined) welcome->joined.push_back(std::move(joined));
+  cover(bytes, welcome);
+  return "";
+}
+
+bool read_joined(const Welcome& welcome, size_t rank, JoinRecord* record) {
+  if (rank >= welcome.joined.size() || !decode(welcome.joined[rank], record)) return false;
+  if (record->agreed.empty()) record->agreed = welcome.head.agreed;
+  return true;
+}
+
+std::vector<std::string> parts_of(const std::vector<std::string>& joined, const std::string& agreed) {
+  std::vector<std::string> parts;
+  WelcomePart part;
+  size_t size = 0;
+  for (size_t rank = 0; rank < joined.size(); ++rank) {
+    std::string words = without_agreed(joined[rank], agreed);
+    const size_t bytes = words.size() + sizeof(uint64_t);  // with its length
+    if (!part.joined.empty() && size + bytes > kPartBytesMax) {
+      parts.push_back(encode(part));
+      part = {.first = rank, .joined = {}};
+      size = 0;
+    }
+    part.joined.push_back(std::move(words));
+    size += bytes;
+  }
+  parts.push_back(encode(part));
+  return parts;
+}
+
+std::string part_key(const WelcomeRecord& head, size_t part) {
+  return head.session + "/welcome/" + std::to_string(head.sequence) + "/" + std::to_string(part);
+}
+
+}  // namespace nezha::context

@@ -150,6 +150,39 @@ TEST(RailBinder, EqualRailsTakeTheLowerIndex) {
   EXPECT_EQ(binder.pick(rails, 1000), 0);
 }
 
+TEST(RailBinder, AcknowledgementsThatAreLateMoveNoTransferToTheOtherRail) {
+  constexpr uint64_t kChunk = 32 * 1024;
+  RailBinder binder;
+  Shares shares = pull();
+  shares.weight = {0.5, 0.5};
+  binder.begin(shares);
+  std::vector<RailLoad> rails(2, RailLoad{1.25e8, 0, 50e-6, true, true});
+  std::vector<int> taken(2);
+  for (uint64_t k = 0; k < 8; ++k) {
+    rails[0].backlog_bytes = k % 3 == 0 ? 60'000 : 0;  // has drained, and is not acknowledged yet
+    ++taken[static_cast<size_t>(binder.pick(rails, kChunk))];
+  }
+  EXPECT_EQ(taken, std::vector<int>({4, 4}));
+  rails[0].backlog_bytes = 200'000;
+  for (int k = 0; k < 100; ++k) EXPECT_EQ(binder.pick(rails, kChunk), 1) << "so late is slow";
+  rails[0].backlog_bytes = 0;
+  taken = {0, 0};
+  for (int k = 0; k < 20; ++k) ++taken[static_cast<size_t>(binder.pick(rails, kChunk))];
+  EXPECT_LE(taken[0], 12) << "a rail is not owed what it was too slow for";
+}
+
+TEST(RailBinder, UnequalRailsTakeTransfersInTurnsOfTheirRates) {
+  constexpr uint64_t kChunk = 32 * 1024;
+  RailBinder binder;
+  Shares shares = pull();
+  shares.weight = {2.0 / 3, 1.0 / 3};
+  binder.begin(shares);
+  std::vector<RailLoad> rails = {{1.25e8, 0, 50e-6, true, true}, {6.25e7, 0, 50e-6, true, true}};
+  std::vector<int> taken(2);
+  for (int k = 0; k < 12; ++k) ++taken[static_cast<size_t>(binder.pick(rails, kChunk))];
+  EXPECT_EQ(taken, std::vector<int>({8, 4}));
+}
+
 TEST(RailBinder, WeightedWaitsForItsRailAndSurvivesItsLoss) {
   RailBinder binder;
   Shares shares;

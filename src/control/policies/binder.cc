@@ -12,6 +12,11 @@ double finish_s(const RailLoad& rail, double bytes) {
   return rail.latency_s + (static_cast<double>(rail.backlog_bytes) + bytes) / rate_of(rail);
 }
 
+// How far what is known of a rail may be from what it is: kernels send, and acknowledge, so much at a time.
+constexpr double kBlurBytes = 64 * 1024;
+constexpr double kBlurS = 1e-3;
+double blur_s(const RailLoad& rail) { return std::min(kBlurBytes / rate_of(rail), kBlurS); }
+
 constexpr double kTooLongS = 0.2;
 constexpr double kTooOften = 8;
 
@@ -84,7 +89,7 @@ int RailBinder::pick(std::span<const RailLoad> rails, uint64_t bytes, uint64_t q
   const auto size = static_cast<double>(bytes);
   if (!shares_.pull) return again ? pick_again(known, size) : pick_weighted(known, size);
   const auto queued = static_cast<double>(queued_bytes);
-  if (shares_.left_out == 0) return pick_pull(known, size, queued);
+  if (shares_.left_out == 0) return pick_pull(known, size, queued, again);
   std::array<RailLoad, kRailsMax> loads{};
   bool any = false;
   for (size_t i = 0; i < known.size(); ++i) {
@@ -92,11 +97,37 @@ int RailBinder::pick(std::span<const RailLoad> rails, uint64_t bytes, uint64_t q
     loads[i].up = loads[i].up && (shares_.left_out >> i & 1) == 0;
     any = any || loads[i].up;
   }
-  return pick_pull(any ? std::span<const RailLoad>(loads).first(known.size()) : known, size, queued);
+  return pick_pull(any ? std::span<const RailLoad>(loads).first(known.size()) : known, size, queued, again);
 }
 
-int RailBinder::pick_pull(std::span<const RailLoad> rails, double bytes,
-                          double queued_bytes) const {
+int RailBinder::pick_pull(std::span<const RailLoad> rails, double bytes, double queued_bytes,
+                          bool again) {
+  const double weight = weight_up(rails);
+  if (again || weight <= 0) return first_to_finish(rails, bytes, queued_bytes);
+  double first_s = std::numeric_limits<double>::infinity();
+  for (const RailLoad& rail : rails) {
+    if (rail.up) first_s = std::min(first_s, finish_s(rail, bytes));
+  }
+  int chosen = kWait;
+  double most = 0;
+  for (size_t i = 0; i < rails.size(); ++i) {
+    if (!rails[i].up || !rails[i].has_room) continue;
+    if (finish_s(rails[i], bytes) > first_s + blur_s(rails[i])) continue;
+    const double owed = owed_bytes_[i] + bytes * shares_.weight[i] / weight;
+    if (chosen != kWait && owed <= most) continue;
+    chosen = static_cast<int>(i);
+    most = owed;
+  }
+  if (chosen == kWait) chosen = first_to_finish(rails, bytes, queued_bytes);
+  if (chosen == kWait) return kWait;
+  charge(rails, chosen, bytes);
+  // A rail that was slow for a while is owed nothing for that.
+  for (double& owed : owed_bytes_) owed = std::clamp(owed, -kBlurBytes, kBlurBytes);
+  return chosen;
+}
+
+int RailBinder::first_to_finish(std::span<const RailLoad> rails, double bytes,
+                                double queued_bytes) const {
   int best = kWait;  // of all rails that are up
   int open = kWait;  // of those that have room
   double best_s = 0;
@@ -125,25 +156,38 @@ int RailBinder::pick_again(std::span<const RailLoad> rails, double bytes) const 
     loads[i].up = rails[i].up && shares_.weight[i] > 0;
     any = any || loads[i].up;
   }
-  if (!any) return pick_pull(rails, bytes, 0);
-  const int best = pick_pull(std::span<const RailLoad>(loads).first(rails.size()), bytes, 0);
+  if (!any) return first_to_finish(rails, bytes, 0);
+  const int best = first_to_finish(std::span<const RailLoad>(loads).first(rails.size()), bytes, 0);
   if (best == kWait) return kWait;
   const int chosen = relieve(rails, best, bytes);
   return rails[static_cast<size_t>(chosen)].has_room ? chosen : kWait;
 }
 
-int RailBinder::pick_weighted(std::span<const RailLoad> rails, double bytes) {
-  double weight_up = 0;
+double RailBinder::weight_up(std::span<const RailLoad> rails) const {
+  double weight = 0;
   for (size_t i = 0; i < rails.size(); ++i) {
-    if (rails[i].up) weight_up += shares_.weight[i];
+    if (rails[i].up) weight += shares_.weight[i];
   }
+  return weight;
+}
+
+void RailBinder::charge(std::span<const RailLoad> rails, int chosen, double bytes) {
+  const double weight = weight_up(rails);
+  for (size_t i = 0; i < rails.size(); ++i) {
+    if (rails[i].up) owed_bytes_[i] += bytes * shares_.weight[i] / weight;
+  }
+  owed_bytes_[static_cast<size_t>(chosen)] -= bytes;
+}
+
+int RailBinder::pick_weighted(std::span<const RailLoad> rails, double bytes) {
+  const double weight = weight_up(rails);
   // Every rail that should carry something is down: what is left must do.
-  if (weight_up <= 0) return pick_pull(rails, bytes, 0);
+  if (weight <= 0) return first_to_finish(rails, bytes, 0);
   int best = kWait;
   double best_owed = 0;
   for (size_t i = 0; i < rails.size(); ++i) {
     if (!rails[i].up || shares_.weight[i] <= 0) continue;
-    const double owed = owed_bytes_[i] + bytes * shares_.weight[i] / weight_up;
+    const double owed = owed_bytes_[i] + bytes * shares_.weight[i] / weight;
     if (best != kWait && owed <= best_owed) continue;
     best = static_cast<int>(i);
     best_owed = owed;
@@ -151,10 +195,7 @@ int RailBinder::pick_weighted(std::span<const RailLoad> rails, double bytes) {
   if (best == kWait) return kWait;
   best = relieve(rails, best, bytes);
   if (!rails[best].has_room) return kWait;
-  for (size_t i = 0; i < rails.size(); ++i) {
-    if (rails[i].up) owed_bytes_[i] += bytes * shares_.weight[i] / weight_up;
-  }
-  owed_bytes_[best] -= bytes;
+  charge(rails, best, bytes);
   return best;
 }
 

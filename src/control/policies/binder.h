@@ -4,8 +4,10 @@
 // binder per peer. The caller posts the transfer on the rail that `pick` returned; with kWait it
 // leaves the transfer in its queue and asks again when a rail has room.
 //
-// Pull shares: the rail that would finish the transfer first, counting what is already on it. If
-// that rail has no room the transfer waits, unless another rail would finish it before the rest of
+// Pull shares: the rail that would finish the transfer first, counting what is already on it. What is on
+// it is known by acknowledgements, which a kernel sends for up to 64 KiB or 1 ms at a time, so of rails
+// that finish within that of the first, the one that is furthest behind its share of the bytes. If
+// none of these has room the transfer waits, unless another rail would finish it before the rest of
 // the queue is through anyway: a slow rail with room is how tails are made.
 // Weighted shares: the rail that is furthest behind its share of the bytes. What one operation
 // leaves uneven the next one evens out.
@@ -56,9 +58,13 @@ class RailBinder {
 
  private:
   bool is_probing() const { return probe_left_ > 0 && shares_.probe >= 0; }
-  int pick_pull(std::span<const RailLoad> rails, double bytes, double queued_bytes) const;
+  int pick_pull(std::span<const RailLoad> rails, double bytes, double queued_bytes, bool again);
+  int first_to_finish(std::span<const RailLoad> rails, double bytes, double queued_bytes) const;
   int pick_weighted(std::span<const RailLoad> rails, double bytes);
   int pick_again(std::span<const RailLoad> rails, double bytes) const;
+  // Of the rails that are up; more than 0.
+  double weight_up(std::span<const RailLoad> rails) const;
+  void charge(std::span<const RailLoad> rails, int chosen, double bytes);
 
   Shares shares_;
   int sole_ = kWait;

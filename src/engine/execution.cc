@@ -4,7 +4,11 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "engine/engine.h"
+#include "engine/credit_accounts.h"
+#include "engine/early_frames.h"
+#include "engine/failures.h"
+#include "engine/group.h"
+#include "engine/transfers.h"
 #include "reduce/reduce.h"
 
 namespace nezha::engine {
@@ -86,7 +90,7 @@ bool Execution::advance_in_memory(bool sleeps) {
   const bool moved = sleeps ? memory_->sleep() : memory_->advance();
   if (memory_->is_over()) low_chunk_ = next_chunk_ = map_.chunk_count();
   const int other = memory_->disagrees();
-  if (other >= 0) engine_.disagree(group_, *this, other, memory_->said_by(other));
+  if (other >= 0) parts_.failures.disagree(group_, *this, other, memory_->said_by(other));
   return moved;
 }
 
@@ -119,13 +123,13 @@ void Execution::open(uint32_t chunk) {
 void Execution::deliver_early(Cursor& at) {
   while (EarlyFrame* frame = group_.early.empty() ? nullptr : group_.early.take(op_seq_, at.chunk)) {
     deliver(at, *frame, group_.rank_of_global[static_cast<size_t>(frame->global_rank)]);
-    engine_.free_early(group_, *frame);
+    parts_.early.free(group_, *frame);
   }
 }
 
 void Execution::early_arrived(uint32_t chunk) {
   Cursor& at = cursor(chunk);
-  if (!at.open || at.chunk != chunk) return engine_.drop_early(group_, op_seq_, chunk);
+  if (!at.open || at.chunk != chunk) return parts_.early.drop(group_, op_seq_, chunk);
   deliver_early(at);
   if (at.waiting > 0) return;
   advance(at);
@@ -172,7 +176,7 @@ void Execution::apply(Cursor& at, uint32_t step_index) {
     } else {
       replace(at, step, slot.scratch.data);
     }
-    engine_.pool().give(slot.scratch);
+    parts_.pool.give(slot.scratch);
     slot.scratch = Buffer();
   }
   finish_step(at, step_index);
@@ -189,7 +193,7 @@ void Execution::finish_step(Cursor& at, uint32_t step_index) {
   StepState& state = at.steps[step_index].state;
   if (state == StepState::held) --group_.members[static_cast<size_t>(step.peer)].held;
   state = StepState::done;
-  engine_.consumed(group_, step.peer, frame_cost(bytes_of(at, step)));
+  parts_.credit.consumed(group_, step.peer, frame_cost(bytes_of(at, step)));
 }
 
 uint32_t Execution::rounds_of(const Cursor& at) const {
@@ -238,7 +242,7 @@ void Execution::advance(Cursor& at) {
   }
   if (at.waiting > 0 || !at.open) return;
   at.open = false;
-  Workspace::release(engine_.pool(), at.workspace);
+  Workspace::release(parts_.pool, at.workspace);
   at.workspace = nullptr;
   while (low_chunk_ < next_chunk_ && !cursor(low_chunk_).open) ++low_chunk_;
   // The last one may have waited for the others.
@@ -278,12 +282,12 @@ transport::Landing Execution::place(transport::Connection& connection, const wir
   const Step& step = at.program->steps[static_cast<size_t>(index)];
   StepSlot& slot = at.steps[static_cast<size_t>(index)];
   if (slot.state == StepState::landing) {
-    if (!engine_.take_over(connection.peer, static_cast<Activity*>(this), header.chunk,
-                           static_cast<uint32_t>(index), wire::generation_of(header.flags))) {
+    if (!parts_.transfers.take_over(connection.peer, *this, header.chunk, static_cast<uint32_t>(index),
+                                    wire::generation_of(header.flags))) {
       ++group_.counters.duplicates;
       return landing;
     }
-    engine_.pool().give(slot.scratch);
+    parts_.pool.give(slot.scratch);
     slot.begin_again();
   }
   if (slot.state != StepState::waiting) {
@@ -292,7 +296,7 @@ transport::Landing Execution::place(transport::Connection& connection, const wir
   }
   note_answer(member, header);
   landing.owner = static_cast<Activity*>(this);
-  landing.kind = Engine::kActivityLanding;
+  landing.kind = kActivityLanding;
   landing.chunk = header.chunk;
   landing.step = static_cast<uint32_t>(index);
   landing.generation = wire::generation_of(header.flags);
@@ -300,9 +304,9 @@ transport::Landing Execution::place(transport::Connection& connection, const wir
     landing.destination = target_of(at, step);
     if (!group_.failed.is_ok()) return transport::Landing();
   } else {
-    slot.scratch = engine_.pool().take(std::max<size_t>(header.length, 1));
+    slot.scratch = parts_.pool.take(std::max<size_t>(header.length, 1));
     if (slot.scratch.data == nullptr) {
-      engine_.fail_exhausted(group_, header.length);
+      parts_.failures.fail_exhausted(group_, header.length);
       return transport::Landing();
     }
     landing.destination = slot.scratch.data;
@@ -311,7 +315,7 @@ transport::Landing Execution::place(transport::Connection& connection, const wir
   return landing;
 }
 
-// The answer leaves when the programs are done here (Engine::answer).
+// The answer leaves when the programs are done here (CreditAccounts::answer).
 void Execution::note_answer(int member, const wire::FrameHeader& header) {
   if ((header.flags & wire::kFlagAckNow) == 0) return;
   group_.members[static_cast<size_t>(member)].answer_wanted = true;
@@ -334,19 +338,19 @@ void Execution::landed(const wire::FrameHeader&, const transport::Landing& landi
 
 void Execution::landing_lost(const transport::Landing& landing) {
   StepSlot& slot = cursor(landing.chunk).steps[landing.step];
-  engine_.pool().give(slot.scratch);
+  parts_.pool.give(slot.scratch);
   slot.begin_again();
 }
 
 void Execution::withdraw() {
-  engine_.withdraw(*this);
+  parts_.transfers.withdraw(*this);
   memory_.reset();
   unreleased_ = 0;
   for (Cursor& at : cursors_) {
-    Workspace::release(engine_.pool(), at.workspace);
+    Workspace::release(parts_.pool, at.workspace);
     at.workspace = nullptr;
     for (StepSlot& slot : at.steps) {
-      engine_.pool().give(slot.scratch);
+      parts_.pool.give(slot.scratch);
       slot.begin_again();
     }
   }

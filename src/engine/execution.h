@@ -29,9 +29,13 @@
 
 namespace nezha::engine {
 
-class Engine;
-struct Group;
+class CreditAccounts;
+class EarlyFrames;
+class Failures;
+class Transfers;
 struct EarlyFrame;
+struct EngineOptions;
+struct Group;
 
 struct OpRequest {
   Collective collective = Collective::all_reduce;
@@ -57,7 +61,17 @@ struct OpRequest {
 
 class Execution final : public Activity {
  public:
-  Execution(Engine& engine, Group& group) : engine_(engine), group_(group) {}
+  // What it uses of the engine.
+  struct Parts {
+    const EngineOptions& options;
+    BufferPool& pool;
+    Transfers& transfers;
+    CreditAccounts& credit;
+    EarlyFrames& early;
+    Failures& failures;
+  };
+
+  Execution(const Parts& parts, Group& group) : parts_(parts), group_(group) {}
   ~Execution() override;
   Execution(const Execution&) = delete;
   Execution& operator=(const Execution&) = delete;
@@ -186,7 +200,7 @@ class Execution final : public Activity {
   std::byte* workspace_at(Cursor& at, schedule::Range range);
   const std::byte* source_of(Cursor& at, const schedule::Step& step);
 
-  Engine& engine_;
+  const Parts parts_;
   Group& group_;
   const schedule::Schedule* schedule_ = nullptr;
   const std::byte* in_ = nullptr;

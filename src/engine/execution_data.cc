@@ -5,8 +5,12 @@
 #include <utility>
 
 #include "base/check.h"
-#include "engine/engine.h"
+#include "engine/credit_accounts.h"
 #include "engine/execution.h"
+#include "engine/failures.h"
+#include "engine/group.h"
+#include "engine/options.h"
+#include "engine/transfers.h"
 #include "reduce/reduce.h"
 
 namespace nezha::engine {
@@ -71,9 +75,9 @@ uint64_t Execution::pair_load() const {
 std::byte* Execution::workspace_at(Cursor& at, Range range) {
   if (at.workspace == nullptr) {
     const size_t bytes = at.output.size() * element_bytes_;
-    at.workspace = Workspace::make(engine_.pool(), bytes);
+    at.workspace = Workspace::make(parts_.pool, bytes);
     if (at.workspace == nullptr) {
-      engine_.fail_exhausted(group_, bytes);
+      parts_.failures.fail_exhausted(group_, bytes);
       return nullptr;
     }
   }
@@ -170,7 +174,7 @@ void Execution::reduce_into(Cursor& at, const Step& step, const std::byte* incom
   if (step.peer_first) std::swap(operands[0], operands[1]);
   add_up();
   for (; next > 0 && kept(next - 1); --next) {
-    engine_.pool().give(at.steps[next - 1].scratch);
+    parts_.pool.give(at.steps[next - 1].scratch);
     at.steps[next - 1].scratch = Buffer();
   }
   if (target != nullptr && step.final && descriptor_.op == ReduceOp::avg) {
@@ -182,7 +186,7 @@ void Execution::reduce_into(Cursor& at, const Step& step, const std::byte* incom
 // The request sends from a private copy; false when there is no memory for it.
 bool Execution::copy_into(transport::WorkRequest& request, bool scaled) {
   const uint32_t length = request.header.length;
-  const Buffer buffer = engine_.pool().take(length);
+  const Buffer buffer = parts_.pool.take(length);
   if (buffer.data == nullptr) return false;
   if (scaled) {
     take_input(buffer.data, request.data, length / element_bytes_);
@@ -200,8 +204,8 @@ void Execution::post(Cursor& at, const Step& step) {
   const auto length = static_cast<uint32_t>(range.size() * element_bytes_);
   const std::byte* source = source_of(at, step);
   if (!group_.failed.is_ok()) return;
-  transport::WorkRequest* request = engine_.take_request();
-  if (request == nullptr) return engine_.fail_exhausted(group_, sizeof(*request));
+  transport::WorkRequest* request = parts_.transfers.take();
+  if (request == nullptr) return parts_.failures.fail_exhausted(group_, sizeof(*request));
   wire::FrameHeader& header = request->header;
   header = wire::FrameHeader();
   header.comm = group_.comm;
@@ -216,11 +220,11 @@ void Execution::post(Cursor& at, const Step& step) {
   request->copy = nullptr;
   request->shared = nullptr;
   const bool scaled = step.from_input && descriptor_.op == ReduceOp::premul_sum;
-  const bool is_short = length <= engine_.options().inline_bytes;
+  const bool is_short = length <= parts_.options.inline_bytes;
   const bool copy = step.copy_source || scaled || is_short;
   if (copy && length > 0 && !copy_into(*request, scaled)) {
-    engine_.give_request(*request);
-    return engine_.fail_exhausted(group_, length);
+    parts_.transfers.give(*request);
+    return parts_.failures.fail_exhausted(group_, length);
   }
   if (!copy && !step.from_input && step.in_workspace) request->shared = at.workspace->share();
   // Long scaled copies are waited for, too: what they weigh on their rail is accounted to us.
@@ -230,7 +234,7 @@ void Execution::post(Cursor& at, const Step& step) {
   // Someone waits for the answer: our caller for its memory, or a sender that receives nothing.
   if (awaited || !receives_) header.flags |= wire::kFlagAckNow;
   sent_to_[static_cast<size_t>(step.peer)] = true;
-  engine_.post(group_, step.peer, *request);
+  parts_.credit.post(group_, step.peer, *request);
 }
 
 }  // namespace nezha::engine

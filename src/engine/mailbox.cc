@@ -7,8 +7,11 @@
 #include <string>
 
 #include "base/check.h"
-#include "engine/engine.h"
+#include "engine/diagnostics.h"
 #include "engine/failure_details.h"
+#include "engine/failures.h"
+#include "engine/peer_table.h"
+#include "engine/transfers.h"
 
 namespace nezha::engine {
 namespace {
@@ -32,10 +35,11 @@ uint32_t chunk_bytes_for(uint64_t bytes, const EngineOptions& options) {
 
 }  // namespace
 
-Mailbox::Mailbox(Engine& engine, Group& group) : engine_(engine), group_(group), matcher_(&memory_) {
+Mailbox::Mailbox(const Parts& parts, Group& group) : parts_(parts), group_(group), matcher_(&memory_) {
   short_division_.op = {Collective::send_recv, 0, group.comm};
-  peers_.reserve(engine.peers().size());
-  for (size_t i = 0; i < engine.peers().size(); ++i) peers_.emplace_back(&memory_);
+  const auto ranks = static_cast<size_t>(parts.options.world_size);
+  peers_.reserve(ranks);
+  for (size_t i = 0; i < ranks; ++i) peers_.emplace_back(&memory_);
 }
 
 int Mailbox::member_of(int global) const {
@@ -43,7 +47,7 @@ int Mailbox::member_of(int global) const {
 }
 
 bool Mailbox::is_gone(int global) const {
-  return engine_.peers()[static_cast<size_t>(global)]->gone;
+  return parts_.peers.of(global).gone;
 }
 
 // ------------------------------------------------------------------------------ operations
@@ -77,7 +81,7 @@ Status Mailbox::check(const MessageRequest& request) const {
 
 Status Mailbox::check_presence(int global, const wire::OpDescriptor& op) {
   const bool gone = std::all_of(group_.members.begin(), group_.members.end(), [&](const Member& member) {
-    const bool asked = global == kAnySource ? member.global_rank != engine_.options().rank
+    const bool asked = global == kAnySource ? member.global_rank != parts_.options.rank
                                             : member.global_rank == global;
     return !asked || is_gone(member.global_rank);
   });
@@ -91,7 +95,7 @@ Status Mailbox::check_presence(int global, const wire::OpDescriptor& op) {
   ErrorDetails details;
   details.communicator = group_.comm;
   if (member != kAnySource) details.ranks = {member};
-  engine_.fail_group(group_, lost.with_peer(member).with(std::move(details)), true);
+  parts_.failures.fail(group_, lost.with_peer(member).with(std::move(details)), true);
   return group_.failed;
 }
 
@@ -114,7 +118,7 @@ Status Mailbox::start_send(const MessageRequest& request, Work& work) {
   send.bytes = bytes_of(send.op);
   NEZHA_RETURN_IF_ERROR(check_presence(send.peer, send.op));
   Peer& peer = peer_of(send.peer);
-  if (send.bytes <= engine_.options().inline_bytes &&
+  if (send.bytes <= parts_.options.inline_bytes &&
       peer.eager_sent - peer.eager_drained + kRecordCost + send.bytes <= kEagerBytesMax) {
     return send_inline(send.peer, send);
   }
@@ -123,7 +127,7 @@ Status Mailbox::start_send(const MessageRequest& request, Work& work) {
                  "(communicator %u); wait for some of them before sending more", group_.rank,
                  static_cast<unsigned long long>(peer.unaccepted), request.peer, group_.comm);
   }
-  send.chunk_bytes = chunk_bytes_for(send.bytes, engine_.options());
+  send.chunk_bytes = chunk_bytes_for(send.bytes, parts_.options);
   send.chunks = static_cast<uint32_t>((send.bytes + send.chunk_bytes - 1) / send.chunk_bytes);
   peer.sends.emplace(peer.next_number, send);
   ++pending_;
@@ -144,11 +148,11 @@ Division& Mailbox::division_of(const transport::WorkRequest& request) {
 
 // Complete as soon as it is copied: a short message never waits for its receiver.
 Status Mailbox::send_inline(int global, const Send& send) {
-  transport::WorkRequest* request = engine_.take_request();
-  const Buffer copy = send.bytes > 0 ? engine_.pool().take(send.bytes) : Buffer();
+  transport::WorkRequest* request = parts_.transfers.take();
+  const Buffer copy = send.bytes > 0 ? parts_.pool.take(send.bytes) : Buffer();
   if (request == nullptr || (send.bytes > 0 && copy.data == nullptr)) {
-    if (request != nullptr) engine_.give_request(*request);
-    engine_.pool().give(copy);
+    if (request != nullptr) parts_.transfers.give(*request);
+    parts_.pool.give(copy);
     return error(Code::exhausted, "rank %d: no memory to copy a message of %s", group_.rank,
                  describe(send.op).c_str());
   }
@@ -167,9 +171,10 @@ Status Mailbox::send_inline(int global, const Send& send) {
   request->copy_class = copy.size_class;
   request->owner = nullptr;
   peer.eager_sent += kRecordCost + send.bytes;
-  engine_.divide(group_, short_division_, {Collective::send_recv, send.bytes, group_.comm});
-  engine_.post_message(group_, member_of(global), *request);
-  engine_.diagnostics().complete(*send.work, Status::ok());
+  parts_.transfers.divide(group_, short_division_, {Collective::send_recv, send.bytes, group_.comm});
+  request->peer = global;
+  parts_.transfers.post(*request);
+  parts_.diagnostics.complete(*send.work, Status::ok());
   return Status::ok();
 }
 
@@ -221,7 +226,7 @@ void Mailbox::sort_in(int global) {
       }
     }
   } catch (const std::bad_alloc&) {
-    engine_.fail_exhausted(group_, sizeof(Message));
+    parts_.failures.fail_exhausted(group_, sizeof(Message));
   }
 }
 
@@ -232,7 +237,7 @@ void Mailbox::join(uint32_t index, const Receive& receive) {
   message.state = MessageState::receiving;
   ++peer_of(message.source).receiving;
   if (message.op.count != receive.op.count || message.op.dtype != receive.op.dtype) {
-    return engine_.fail_group(group_, mismatch(message), true);
+    return parts_.failures.fail(group_, mismatch(message), true);
   }
   if (message.is_inline) return take_inline(index);
   if (check_presence(message.source, message.op).is_ok()) accept(index);
@@ -272,7 +277,7 @@ void Mailbox::accept(uint32_t index) {
   try {
     message.chunks.assign(chunks, ChunkState::waiting);
   } catch (const std::bad_alloc&) {
-    return engine_.fail_exhausted(group_, chunks);
+    return parts_.failures.fail_exhausted(group_, chunks);
   }
   message.chunks_left = static_cast<uint32_t>(chunks);
   post_control(message.source, kAccept, message.number, message.op, 0);
@@ -286,7 +291,7 @@ void Mailbox::finish_receive(uint32_t index) {
   --peer_of(message.source).receiving;
   --pending_;
   forget_message(index);
-  engine_.diagnostics().complete(*work, Status::ok());
+  parts_.diagnostics.complete(*work, Status::ok());
 }
 
 // -------------------------------------------------------------------------------- messages
@@ -314,8 +319,8 @@ uint32_t Mailbox::make_message(int global, const wire::FrameHeader& header) {
 
 void Mailbox::forget_message(uint32_t index) {
   Message& message = messages_[index];
-  engine_.gate().arrived(&message);
-  engine_.pool().give(message.payload);
+  parts_.transfers.gate().arrived(&message);
+  parts_.pool.give(message.payload);
   message.payload = Buffer();
   message.receive = Receive();
   peer_of(message.source).messages.erase(message.number);
@@ -402,23 +407,23 @@ bool Mailbox::needs(int member, bool standing_too) const {
   if (needed || !any_source) return needed;
   // Who waits for any rank can go on as long as there is one.
   return std::all_of(group_.members.begin(), group_.members.end(), [&](const Member& other) {
-    return other.global_rank == engine_.options().rank || other.global_rank == global ||
+    return other.global_rank == parts_.options.rank || other.global_rank == global ||
            is_gone(other.global_rank);
   });
 }
 
 void Mailbox::fail(const Status& why) {
-  engine_.withdraw(*this);
+  parts_.transfers.withdraw(*this);
   matcher_.visit_receives([&](const Receive& receive) {
-    engine_.diagnostics().complete(*receive.work, why);
+    parts_.diagnostics.complete(*receive.work, why);
   });
   matcher_.clear();
   for (Peer& peer : peers_) {
-    for (const auto& [number, send] : peer.sends) engine_.diagnostics().complete(*send.work, why);
+    for (const auto& [number, send] : peer.sends) parts_.diagnostics.complete(*send.work, why);
     for (const auto& [number, index] : peer.messages) {
       Message& message = messages_[index];
-      engine_.pool().give(message.payload);
-      if (message.receive.work != nullptr) engine_.diagnostics().complete(*message.receive.work, why);
+      parts_.pool.give(message.payload);
+      if (message.receive.work != nullptr) parts_.diagnostics.complete(*message.receive.work, why);
     }
     peer = Peer(&memory_);
   }

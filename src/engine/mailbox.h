@@ -20,6 +20,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "base/types.h"
 #include "engine/activity.h"
@@ -33,7 +34,11 @@
 
 namespace nezha::engine {
 
-class Engine;
+class Diagnostics;
+class Failures;
+class PeerTable;
+class Transfers;
+struct EngineOptions;
 struct Group;
 
 class Mailbox final : public Activity {
@@ -47,7 +52,18 @@ class Mailbox final : public Activity {
   static constexpr uint64_t kWaitingAtNodeMax = 8;
   static constexpr uint32_t kChunkBytesMin = 4096;
 
-  Mailbox(Engine& engine, Group& group);
+  // What it uses of the engine.
+  struct Parts {
+    const EngineOptions& options;
+    const Clock& clock;
+    const PeerTable& peers;
+    BufferPool& pool;
+    Transfers& transfers;
+    Failures& failures;
+    Diagnostics& diagnostics;
+  };
+
+  Mailbox(const Parts& parts, Group& group);
   Mailbox(const Mailbox&) = delete;
   Mailbox& operator=(const Mailbox&) = delete;
 
@@ -184,7 +200,7 @@ class Mailbox final : public Activity {
   void visit_pending(Visit visit) const;
   Status deadline_error(const Pending& late) const;
 
-  Engine& engine_;
+  const Parts parts_;
   Group& group_;
   // Keeps the memory of records: after warm-up no message allocates.
   std::pmr::unsynchronized_pool_resource memory_;

@@ -2,8 +2,11 @@
 #include <algorithm>
 #include <new>
 
-#include "engine/engine.h"
+#include "engine/diagnostics.h"
+#include "engine/failures.h"
 #include "engine/mailbox.h"
+#include "engine/peer_table.h"
+#include "engine/transfers.h"
 
 namespace nezha::engine {
 
@@ -23,8 +26,8 @@ Landing refused() {
 
 void Mailbox::post_control(int global, Stage stage, uint64_t number, const wire::OpDescriptor& op,
                            uint32_t chunk_bytes) {
-  transport::WorkRequest* request = engine_.take_request();
-  if (request == nullptr) return engine_.fail_exhausted(group_, sizeof(*request));
+  transport::WorkRequest* request = parts_.transfers.take();
+  if (request == nullptr) return parts_.failures.fail_exhausted(group_, sizeof(*request));
   request->header = wire::FrameHeader();
   request->header.comm = group_.comm;
   request->header.op_seq = number;
@@ -35,15 +38,16 @@ void Mailbox::post_control(int global, Stage stage, uint64_t number, const wire:
   request->data = nullptr;
   request->copy = nullptr;
   request->owner = nullptr;
-  engine_.post_message(group_, member_of(global), *request);
+  request->peer = global;
+  parts_.transfers.post(*request);
 }
 
 // No more than the credit is under way at a time, so that a long message leaves room for others.
 void Mailbox::post_chunks(Send& send, uint64_t number) {
-  const uint64_t window = std::max<uint64_t>(engine_.options().credit_bytes / send.chunk_bytes, 1);
+  const uint64_t window = std::max<uint64_t>(parts_.options.credit_bytes / send.chunk_bytes, 1);
   while (send.next_chunk < send.chunks && send.unreleased < window) {
-    transport::WorkRequest* request = engine_.take_request();
-    if (request == nullptr) return engine_.fail_exhausted(group_, sizeof(*request));
+    transport::WorkRequest* request = parts_.transfers.take();
+    if (request == nullptr) return parts_.failures.fail_exhausted(group_, sizeof(*request));
     const uint64_t offset = uint64_t{send.next_chunk} * send.chunk_bytes;
     wire::FrameHeader& header = request->header;
     header = wire::FrameHeader();
@@ -60,8 +64,9 @@ void Mailbox::post_chunks(Send& send, uint64_t number) {
     ++send.unreleased;
     request->turn = send.turn;
     request->turn.parts = send.chunks;
-    engine_.post_message(group_, member_of(send.peer), *request);
-    if (send.turn.number == 0 && engine_.gate().decides()) return;  // the rest waits with it
+    request->peer = send.peer;
+    parts_.transfers.post(*request);
+    if (send.turn.number == 0 && parts_.transfers.gate().decides()) return;  // the rest waits with it
   }
 }
 
@@ -85,15 +90,15 @@ void Mailbox::released(transport::WorkRequest& request) {
 void Mailbox::finish_send(Peer& peer, uint64_t number) {
   const auto found = peer.sends.find(number);
   Work* const work = found->second.work;
-  if (!engine_.gate().decides()) engine_.learn(group_, found->second.division);
+  if (!parts_.transfers.gate().decides()) parts_.transfers.learn(group_, found->second.division);
   peer.sends.erase(found);
   --pending_;
-  engine_.diagnostics().complete(*work, Status::ok());
+  parts_.diagnostics.complete(*work, Status::ok());
 }
 
 // The sender of a message that is complete waits for its memory: it hears now.
 void Mailbox::acknowledge(int global) {
-  for (Link& link : engine_.peers()[static_cast<size_t>(global)]->links()) {
+  for (Link& link : parts_.peers.of(global).links()) {
     if (link.connection->is_up() && link.connection->unacknowledged_frames() > 0) {
       link.connection->acknowledge(group_.comm);
     }
@@ -106,12 +111,12 @@ Landing Mailbox::place(transport::Connection& connection, const wire::FrameHeade
   if (!group_.members.empty() && member < 0) return refused();
   try {
     const Landing landing = place(connection.peer, header);
-    if (landing.owner != nullptr && engine_.gate().decides()) {
-      engine_.gate().arriving(connection, &messages_[landing.step], engine_.now());
+    if (landing.owner != nullptr && parts_.transfers.gate().decides()) {
+      parts_.transfers.gate().arriving(connection, &messages_[landing.step], parts_.clock.now());
     }
     return landing;
   } catch (const std::bad_alloc&) {
-    engine_.fail_exhausted(group_, sizeof(Message));
+    parts_.failures.fail_exhausted(group_, sizeof(Message));
     return {};
   }
 }
@@ -136,7 +141,7 @@ Landing Mailbox::landing_in(uint32_t index, const wire::FrameHeader& header, uin
   Landing landing;
   landing.destination = destination;
   landing.owner = static_cast<Activity*>(this);
-  landing.kind = Engine::kActivityLanding;
+  landing.kind = kActivityLanding;
   landing.chunk = chunk;
   landing.generation = wire::generation_of(header.flags);
   landing.step = index;
@@ -145,7 +150,7 @@ Landing Mailbox::landing_in(uint32_t index, const wire::FrameHeader& header, uin
 
 // An honest sender keeps to the limits of the header file, so whoever passes them is not believed.
 bool Mailbox::is_sound_offer(const Peer& peer, const wire::FrameHeader& header) const {
-  const uint64_t waiting_max = engine_.options().serves ? kWaitingAtNodeMax : kWaitingMax;
+  const uint64_t waiting_max = parts_.options.serves ? kWaitingAtNodeMax : kWaitingMax;
   if (header.op_seq - peer.next_offer >= waiting_max) return false;
   if (peer.messages.size() - peer.receiving >= waiting_max) return false;
   if (header.slot == kAnnounced) {
@@ -163,8 +168,7 @@ Landing Mailbox::place_offer(int global, const wire::FrameHeader& header) {
   if (const auto found = peer.messages.find(header.op_seq); found != peer.messages.end()) {
     const uint32_t index = found->second;
     if (messages_[index].state != MessageState::landing) return duplicate();
-    if (!engine_.take_over(global, static_cast<Activity*>(this), 0, index,
-                           wire::generation_of(header.flags))) {
+    if (!parts_.transfers.take_over(global, *this, 0, index, wire::generation_of(header.flags))) {
       return duplicate();
     }
     forget_offer(index);
@@ -174,9 +178,9 @@ Landing Mailbox::place_offer(int global, const wire::FrameHeader& header) {
   Message& message = messages_[index];
   if (message.is_inline) {
     peer.eager_held += kRecordCost + header.length;
-    if (header.length > 0) message.payload = engine_.pool().take(header.length);
+    if (header.length > 0) message.payload = parts_.pool.take(header.length);
     if (header.length > 0 && message.payload.data == nullptr) {
-      engine_.fail_exhausted(group_, header.length);
+      parts_.failures.fail_exhausted(group_, header.length);
       return {};
     }
     return landing_in(index, header, 0, message.payload.data);
@@ -195,8 +199,8 @@ Landing Mailbox::place_accept(int global, const wire::FrameHeader& header) {
   if (send.accepted) return duplicate();
   send.accepted = true;
   --peer.unaccepted;
-  if (!engine_.gate().decides()) {
-    engine_.divide(group_, send.division, {Collective::send_recv, send.bytes, group_.comm});
+  if (!parts_.transfers.gate().decides()) {
+    parts_.transfers.divide(group_, send.division, {Collective::send_recv, send.bytes, group_.comm});
   }
   if (send.chunks == 0) {
     finish_send(peer, header.op_seq);
@@ -226,8 +230,8 @@ Landing Mailbox::place_chunk(int global, const wire::FrameHeader& header) {
   ChunkState& chunk = message.chunks[header.chunk];
   if (chunk == ChunkState::landed) return duplicate();
   if (chunk == ChunkState::landing &&
-      !engine_.take_over(global, static_cast<Activity*>(this), header.chunk, index,
-                         wire::generation_of(header.flags))) {
+      !parts_.transfers.take_over(global, *this, header.chunk, index,
+                                  wire::generation_of(header.flags))) {
     return duplicate();
   }
   chunk = ChunkState::landing;
@@ -247,7 +251,7 @@ void Mailbox::landed(const wire::FrameHeader&, const Landing& landing) {
   const int source = message.source;
   if (message.state == MessageState::landing) {
     message.state = MessageState::waiting;
-    engine_.gate().arrived(&message);
+    parts_.transfers.gate().arrived(&message);
     return sort_in(source);
   }
   message.chunks[landing.chunk] = ChunkState::landed;

@@ -35,7 +35,12 @@
 
 namespace nezha::engine {
 
-class Engine;
+class Diagnostics;
+class Failures;
+class PeerTable;
+class Shrinker;
+class Transfers;
+struct EngineOptions;
 
 struct SupervisorCounters {
   uint64_t suspected = 0;
@@ -49,12 +54,25 @@ struct SupervisorCounters {
 
 class Supervisor final : public transport::JoinEvents {
  public:
-  Supervisor(Engine& engine, Nanoseconds peer_deadline);
+  // What it uses of the engine.
+  struct Parts {
+    const EngineOptions& options;
+    const Clock& clock;
+    PeerTable& peers;
+    Transfers& transfers;
+    Failures& failures;
+    Diagnostics& diagnostics;
+    const Shrinker& shrinker;
+  };
+
+  explicit Supervisor(const Parts& parts);
 
   // Before the loop starts; null: connections are not made again.
   void set_connection_manager(std::unique_ptr<transport::ConnectionManager> manager) {
     manager_ = std::move(manager);
   }
+  // The first connection with its peer on its rail and lane.
+  void add(std::unique_ptr<transport::Connection> connection);
   // Connections with the peer are needed, and there is none: they are made, or the peer is lost.
   void need(PeerLinks& links);
   // Some are being made that were needed.
@@ -169,8 +187,7 @@ class Supervisor final : public transport::JoinEvents {
   wire::FrameHeader name_of(const Link& link, wire::FrameType type) const;
   double spread() const;
 
-  Engine& engine_;
-  const Nanoseconds peer_deadline_;
+  const Parts parts_;
   std::unique_ptr<transport::ConnectionManager> manager_;
   bool stopped_ = false;
   std::vector<Peer> peers_;  // by global rank

@@ -399,7 +399,7 @@ Report run(const Scenario& scenario) {
     if (!world.is_alive(rank)) continue;
     report.retransmitted += world.engine(rank).counters().retransmitted;
     report.hedged += world.engine(rank).supervisor().counters().hedged;
-    const engine::GateCounters& gate = world.engine(rank).gate().counters();
+    const engine::GateCounters& gate = world.engine(rank).transfers().gate().counters();
     report.messages += gate.messages;
     report.waited += gate.waited;
     report.diverted += gate.diverted;

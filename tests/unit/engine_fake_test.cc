@@ -34,7 +34,8 @@ class Operation {
   ~Operation() {
     for (size_t rank = 0; rank < work_.size() && !done(); ++rank) {
       const int at = static_cast<int>(rank);
-      world_.engine(at).fail_group(world_.group(at), error(Code::aborted, "the test ended"), false);
+      world_.engine(at).failures().fail(world_.group(at), error(Code::aborted, "the test ended"),
+                                        false);
     }
     world_.run_engines();
   }
@@ -192,7 +193,7 @@ TEST(EngineFake, AFailureLostWithAConnectionIsToldAgain) {
   FakeWorld world({});
   Operation sum(world, 2, 100);
   ASSERT_TRUE(sum.all_reduce(1).is_ok());
-  world.engine(0).fail_group(world.group(0), error(Code::aborted, "rank 0 gave up"), true);
+  world.engine(0).failures().fail(world.group(0), error(Code::aborted, "rank 0 gave up"), true);
   world.run_engines();
   world.link(0, 1, 0).cut();
   ASSERT_TRUE(world.run_until([&] { return sum.work(1).is_done(); }));

@@ -113,6 +113,7 @@ class Engine final : public transport::ConnectionEvents,
   uint64_t credit_to_tell(transport::Connection& connection, uint32_t comm) override;
   void on_failure(transport::Connection& connection, const wire::FrameHeader& header,
                   const std::string& text) override;
+  void on_output(transport::Connection& connection) override { peers_.wake(connection.peer); }
   void on_room(transport::Connection& connection) override;
   void on_control(transport::Connection& connection, const wire::FrameHeader& header,
                   const std::string& payload) override;

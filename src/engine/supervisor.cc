@@ -22,7 +22,6 @@ void Supervisor::add(std::unique_ptr<Connection> connection) {
   PeerLinks& links = parts_.peers.of(connection->peer);
   parts_.diagnostics.rail(RailEventKind::joined, *connection, connection->describe());
   const double nominal = parts_.options.nominal_of(static_cast<size_t>(connection->rail));
-  parts_.peers.activate(links);
   links.add(std::move(connection), nominal);
   links.links().back().beat_at = parts_.clock.now();
 }

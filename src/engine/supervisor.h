@@ -58,7 +58,7 @@ class Supervisor final : public transport::JoinEvents {
   struct Parts {
     const EngineOptions& options;
     const Clock& clock;
-    PeerTable& peers;
+    const PeerTable& peers;
     Transfers& transfers;
     Failures& failures;
     Diagnostics& diagnostics;

@@ -83,6 +83,7 @@ uint64_t Transfers::repost(PeerLinks& links, WorkQueue& requests) {
   }
   retransmitted_ += count;
   links.requeue(again);
+  peers_.wake(links.peer());
   return count;
 }
 
@@ -123,11 +124,9 @@ void Transfers::post(WorkRequest& request) {
 
 void Transfers::queue(WorkRequest& request) {
   PeerLinks& links = peers_.of(request.peer);
-  if (links.links().empty()) {
-    peers_.activate(links);
-    supervisor_.need(links);
-  }
+  if (links.links().empty()) supervisor_.need(links);
   links.queue(request);
+  peers_.wake(request.peer);
 }
 
 void Transfers::admit(Nanoseconds now) {
@@ -144,12 +143,13 @@ void Transfers::admit(Nanoseconds now) {
 bool Transfers::run(Nanoseconds now) {
   if (gate_.is_due(now)) admit(now);
   bool output = false;
-  for (size_t i = 0; i < peers_.active().size(); ++i) {  // which may grow meanwhile
-    PeerLinks& links = *peers_.active()[i];
+  peers_.visit_awake([&](PeerLinks& links) {
     links.look(now);
     if (links.has_pending() || links.has_output()) dispatch(links);
-    output |= links.has_output() || links.has_pending();
-  }
+    const bool waits = links.has_pending() || links.has_output();
+    output |= waits;
+    return waits || links.is_draining();
+  });
   return output;
 }
 
@@ -198,9 +198,8 @@ Division* Transfers::division_of(const WorkRequest& request, Group** group) cons
 }
 
 bool Transfers::has_work() const {
-  if (gate_.is_waiting()) return true;
-  return std::any_of(peers_.all().begin(), peers_.all().end(), [](const auto& links) {
-    return links != nullptr && (links->has_pending() || links->has_output());
+  return gate_.is_waiting() || peers_.any_awake([](const PeerLinks& links) {
+    return links.has_pending() || links.has_output();
   });
 }
 

@@ -110,6 +110,21 @@ TEST(EngineFake, AllReduceOverTwoRailsIsRightInEveryBit) {
   }
 }
 
+// Each rail once by the look of the turn and once by the dispatch, however many transfers that posts.
+TEST(EngineFake, KernelsAreAskedForBacklogsOnceForADispatch) {
+  FakeWorldOptions options;
+  FakeWorld world(options);
+  Operation sum(world, 2, 20'001);
+  sum.all_reduce_everywhere();
+  for (const int rail : {0, 1}) {
+    const Link& link = world.engine(0).peers()[1]->links()[static_cast<size_t>(rail)];
+    EXPECT_GE(link.connection->counters().frames_sent, 3U) << rail;
+    EXPECT_LE(world.link(0, 1, rail).questions(0), 2U) << rail;
+  }
+  ASSERT_TRUE(world.run_until([&] { return sum.done(); }));
+  sum.expect_sum();
+}
+
 // Rail 0 is cut after every possible number of arrivals, each time in another order of arrivals.
 TEST(EngineFake, ARailLostAtAnyFrameCostsOnlyWhatWasUnderWay) {
   uint64_t retransmitted = 0;

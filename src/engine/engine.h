@@ -25,6 +25,7 @@
 #include "engine/group_table.h"
 #include "engine/memory_progress.h"
 #include "engine/message.h"
+#include "engine/missing_connections.h"
 #include "engine/operations.h"
 #include "engine/options.h"
 #include "engine/peer_table.h"
@@ -141,15 +142,16 @@ class Engine final : public transport::ConnectionEvents,
   GroupTable groups_;
   Planner planner_{options_, pool_};
   Diagnostics diagnostics_{groups_, loop_.clock(), options_.world_size};
-  Failures failures_{options_, groups_, peers_, pool_, diagnostics_, transfers_, supervisor_, shrinker_};
-  Transfers transfers_{options_, loop_.clock(), groups_, peers_, supervisor_, pool_};
+  Failures failures_{options_, groups_, peers_, pool_, diagnostics_, transfers_, missing_, shrinker_};
+  MissingConnections missing_{options_, loop_.clock(), peers_, failures_};
+  Transfers transfers_{options_, loop_.clock(), groups_, peers_, supervisor_, missing_, pool_};
   CreditAccounts credit_{options_, loop_.clock(), groups_, peers_, transfers_};
   EarlyFrames early_{groups_, peers_, pool_, failures_};
   Operations operations_{loop_.clock(), groups_, planner_, diagnostics_,
                          {options_, pool_, transfers_, credit_, early_, failures_}};
-  Shrinker shrinker_{{options_, groups_, peers_, failures_, supervisor_, *this}};
+  Shrinker shrinker_{{options_, groups_, peers_, failures_, missing_, *this}};
   Supervisor supervisor_{
-      {options_, loop_.clock(), peers_, transfers_, failures_, diagnostics_, shrinker_}};
+      {options_, loop_.clock(), peers_, transfers_, failures_, diagnostics_, shrinker_, missing_}};
   std::unique_ptr<MemoryProgress> memory_;
   uint64_t connections_lost_ = 0;
   Nanoseconds next_wakeup_ = kNever;

@@ -5,8 +5,8 @@
 
 #include "engine/failure_details.h"
 #include "engine/mismatch.h"
+#include "engine/missing_connections.h"
 #include "engine/shrink.h"
-#include "engine/supervisor.h"
 #include "engine/transfers.h"
 
 namespace nezha::engine {
@@ -173,7 +173,7 @@ void Failures::tell(const Group& group) {
     // Ranks at distances that are powers of two hold together whoever lives, with few connections each.
     const size_t distance = (rank + size - static_cast<size_t>(group.rank)) % size;
     const bool is_near = std::has_single_bit(distance) || std::has_single_bit(size - distance);
-    if (options_.on_demand && is_near) supervisor_.need(links);
+    if (options_.on_demand && is_near) missing_.need(links);
   }
 }
 
@@ -212,7 +212,7 @@ void Failures::tell_again(PeerLinks& links) {
 }
 
 void Failures::keep_untold(const Group& group) {
-  if (!supervisor_.is_connecting()) return untold_.clear();
+  if (!missing_.is_connecting()) return untold_.clear();
   if (group.failed.is_ok()) return;
   Untold& untold = untold_.emplace_back(Untold{group.comm, group.failed, {}});
   for (const Member& member : group.members) untold.global_ranks.push_back(member.global_rank);

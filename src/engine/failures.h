@@ -20,17 +20,17 @@
 
 namespace nezha::engine {
 
+class MissingConnections;
 class Shrinker;
-class Supervisor;
 class Transfers;
 
 class Failures {
  public:
   Failures(const EngineOptions& options, const GroupTable& groups, const PeerTable& peers,
            const BufferPool& pool, Diagnostics& diagnostics, Transfers& transfers,
-           Supervisor& supervisor, Shrinker& shrinker)
+           MissingConnections& missing, Shrinker& shrinker)
       : options_(options), groups_(groups), peers_(peers), pool_(pool), diagnostics_(diagnostics),
-        transfers_(transfers), supervisor_(supervisor), shrinker_(shrinker) {}
+        transfers_(transfers), missing_(missing), shrinker_(shrinker) {}
 
   // Fails every operation of the group, here and with `tell` on its other ranks.
   void fail(Group& group, const Status& why, bool tell);
@@ -84,7 +84,7 @@ class Failures {
   const BufferPool& pool_;
   Diagnostics& diagnostics_;
   Transfers& transfers_;
-  Supervisor& supervisor_;
+  MissingConnections& missing_;
   Shrinker& shrinker_;
   bool any_gone_ = false;  // some rank is
   std::vector<Untold> untold_;

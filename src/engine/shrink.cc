@@ -5,9 +5,9 @@
 
 #include "engine/failure_details.h"
 #include "engine/failures.h"
+#include "engine/missing_connections.h"
 #include "engine/options.h"
 #include "engine/peer_table.h"
-#include "engine/supervisor.h"
 
 namespace nezha::engine {
 
@@ -139,7 +139,7 @@ void Shrinker::complete(Lineage& lineage, const Status& outcome) {
 
 void Shrinker::tell(const Lineage& lineage, PeerLinks& links, Wish wish) const {
   transport::Connection* const connection = links.any_up();
-  if (connection == nullptr) return parts_.supervisor.need(links);
+  if (connection == nullptr) return parts_.missing.need(links);
   const Ballot& ballot = lineage.agreement.own();
   FrameHeader header;
   header.type = FrameType::agree;

@@ -29,8 +29,8 @@
 namespace nezha::engine {
 
 class Failures;
+class MissingConnections;
 class PeerTable;
-class Supervisor;
 struct EngineOptions;
 
 // What one caller waits for. `group` counts when `work` is done without an error.
@@ -47,7 +47,7 @@ class Shrinker {
     const GroupTable& groups;
     const PeerTable& peers;
     Failures& failures;
-    Supervisor& supervisor;
+    MissingConnections& missing;
     GroupMaker& maker;
   };
 

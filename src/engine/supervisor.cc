@@ -16,7 +16,8 @@ using transport::Connection;
 using transport::WorkQueue;
 
 Supervisor::Supervisor(const Parts& parts)
-    : parts_(parts), peers_(static_cast<size_t>(parts.options.world_size)) {}
+    : parts_(parts), reconciler_(parts.options, parts.clock, parts.transfers),
+      peers_(static_cast<size_t>(parts.options.world_size)) {}
 
 void Supervisor::add(std::unique_ptr<Connection> connection) {
   PeerLinks& links = parts_.peers.of(connection->peer);
@@ -28,25 +29,28 @@ void Supervisor::add(std::unique_ptr<Connection> connection) {
 
 void Supervisor::stop() {
   stopped_ = true;
+  parts_.missing.stop();
   if (manager_ != nullptr) manager_->stop();
 }
 
 Nanoseconds Supervisor::next_wakeup() const {
   if (stopped_) return kNever;
-  return manager_ == nullptr ? next_tick_ : std::min(next_tick_, manager_->next_wakeup());
+  return manager_ == nullptr ? next_look() : std::min(next_look(), manager_->next_wakeup());
 }
 
 void Supervisor::run(Nanoseconds now) {
   if (stopped_) return;
   if (manager_ != nullptr && now >= manager_->next_wakeup()) manager_->run(now);
-  if (now < next_tick_) return;
-  if (last_tick_ != 0 && now - next_tick_ > kOwnStall) excused_until_ = now;
+  const Nanoseconds due = next_look();
+  if (now < due) return;
+  if (last_tick_ != 0 && now - due > kOwnStall) excused_until_ = now;
+  reconciler_.begin_run();
   last_tick_ = now;
   next_tick_ = now + kTickIdle;
   awaited_.assign(peers_.size(), false);
   parts_.diagnostics.mark_awaited(awaited_);
   parts_.shrinker.mark_awaited(awaited_);
-  connect_needed(now);
+  parts_.missing.run(awaited_, now);
   for (const auto& links : parts_.peers.all()) {
     // Whoever has had no connection yet cannot be missed.
     const bool connected = links != nullptr && !links->links().empty();
@@ -66,10 +70,7 @@ void Supervisor::touch(int peer) {
 void Supervisor::look_after(PeerLinks& links, Nanoseconds now) {
   Peer& peer = state(links);
   expect(links, peer, now);
-  for (Link& link : links.links()) {
-    if (now >= link.unresolved.until) repost(links, link);
-    else if (link.unresolved.until != kNever) next_tick_ = std::min(next_tick_, link.unresolved.until);
-  }
+  reconciler_.run(links, now);
   judge(links, peer, now);
   if (links.gone) return;
   beat(links, peer, now);
@@ -77,7 +78,7 @@ void Supervisor::look_after(PeerLinks& links, Nanoseconds now) {
   judge_silence(links, peer, now);
   if (links.gone) return;
   redial(links, now);
-  try_late_rails(links, now);
+  parts_.missing.try_late_rails(links, now);
 }
 
 // Whether the peer is to beat often, because one of us two has work with the other.
@@ -141,7 +142,7 @@ void Supervisor::apply(PeerLinks& links, Link& link, LinkHealth::Change change) 
       link.begin_probation();
       link.beat_now = true;
       next_tick_ = 0;
-      return ask_all(links);
+      return reconciler_.ask_all(links);
     case LinkHealth::Change::died:
       return link.connection->quiesce(error(Code::peer_lost, "nothing was received on %s for a second",
                                           link.connection->describe().c_str()));

@@ -11,10 +11,8 @@
 //   it is slow               what it has not delivered is sent on an idle connection, too (hedging)
 //   no connection is left    dialled and probed; the peer is lost when its host refuses everywhere, when
 //                            nothing answers for kGoneAfter, or at the peer's deadline
-//   none was made yet        it is made when something is to be sent to the peer or is awaited from it;
-//                            the peer is lost when no rail leads to it, or it does not answer until its
-//                            deadline
-//   a rail without one       is tried again, for a device that was missing
+//   none was made yet, or    MissingConnections
+//   a rail has none
 //   all are silent           the peer is stopped or its host is gone: probes tell; nobody is punished.
 //                            Or it closed them unheard: it answers probes itself; they are dialled anew
 //   this process was stalled no judgement until everything was heard again
@@ -23,6 +21,7 @@
 // lost is the peer lost.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -30,7 +29,9 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "engine/missing_connections.h"
 #include "engine/peer_links.h"
+#include "engine/reconciler.h"
 #include "transport/transport.h"
 
 namespace nezha::engine {
@@ -63,6 +64,7 @@ class Supervisor final : public transport::JoinEvents {
     Failures& failures;
     Diagnostics& diagnostics;
     const Shrinker& shrinker;
+    MissingConnections& missing;
   };
 
   explicit Supervisor(const Parts& parts);
@@ -70,13 +72,12 @@ class Supervisor final : public transport::JoinEvents {
   // Before the loop starts; null: connections are not made again.
   void set_connection_manager(std::unique_ptr<transport::ConnectionManager> manager) {
     manager_ = std::move(manager);
+    parts_.missing.set_manager(manager_.get());
   }
   // The first connection with its peer on its rail and lane.
   void add(std::unique_ptr<transport::Connection> connection);
-  // Connections with the peer are needed, and there is none: they are made, or the peer is lost.
-  void need(PeerLinks& links);
   // Some are being made that were needed.
-  bool is_connecting() const;
+  bool is_connecting() const { return parts_.missing.is_connecting(); }
   // Leaving: nothing is judged or made again from here on.
   void stop();
 
@@ -90,11 +91,15 @@ class Supervisor final : public transport::JoinEvents {
   void on_lost(PeerLinks& links, Link& link, transport::WorkQueue& unacknowledged,
                const Status& why);
 
-  const SupervisorCounters& counters() const { return counters_; }
+  SupervisorCounters counters() const {
+    SupervisorCounters counters = counters_;
+    counters.reconciled = reconciler_.reconciled();
+    return counters;
+  }
 
   // transport::JoinEvents
   void on_joined(std::unique_ptr<transport::Connection> connection) override;
-  void on_connect_done(const transport::ConnectResult& result) override;
+  void on_connect_done(const transport::ConnectResult& result) override { parts_.missing.done(result); }
   void on_connection_requested(int peer) override;
   void on_dial_failed(const transport::Path& path, transport::DialOutcome outcome,
                       const std::string& reason) override;
@@ -109,7 +114,6 @@ class Supervisor final : public transport::JoinEvents {
   static constexpr Nanoseconds kBusyFor = 100 * kMillisecond;
   // This much later than planned, and the process itself was stalled.
   static constexpr Nanoseconds kOwnStall = 100 * kMillisecond;
-  static constexpr Nanoseconds kUnresolved = 5 * kMillisecond;
   static constexpr Nanoseconds kSilentBusy = 250 * kMillisecond;
   static constexpr Nanoseconds kSilentIdle = 2500 * kMillisecond;
   static constexpr Nanoseconds kProbeEvery = 400 * kMillisecond;
@@ -120,10 +124,6 @@ class Supervisor final : public transport::JoinEvents {
   static constexpr Nanoseconds kHeardWithin = 20 * kMillisecond;
   // Both ends of a connection that died of silence agree on that, though one noticed later.
   static constexpr Nanoseconds kLongSilence = 500 * kMillisecond;
-  // Rails that lead to a peer through none of its connections are tried again after so long, at first
-  // and at most.
-  static constexpr Nanoseconds kLateRails = 2 * kSecond;
-  static constexpr Nanoseconds kLateRailsMax = 60 * kSecond;
 
   struct Probe {
     Nanoseconds next_at = 0;
@@ -147,11 +147,6 @@ class Supervisor final : public transport::JoinEvents {
     int unanswered = 0;              // rounds of probes since it was last heard or answered
     int spoken = 0;                  // rounds in a row that it answered itself, unheard otherwise
     uint32_t turn = 0;               // of the communicators that beats speak of
-    bool connecting = false;            // connections with it are being made
-    Nanoseconds needed_since = kNever;  // and there was none since
-    Nanoseconds connect_at = 0;         // again, not before
-    Nanoseconds late_at = kNever;    // rails without a connection are tried again
-    Nanoseconds late_pause = kLateRails;
   };
 
   Peer& state(const PeerLinks& links) { return peers_[static_cast<size_t>(links.peer())]; }
@@ -165,29 +160,22 @@ class Supervisor final : public transport::JoinEvents {
   void probe(PeerLinks& links, Peer& peer, Nanoseconds now);
   void give_up_silent(PeerLinks& links);
   void redial(PeerLinks& links, Nanoseconds now);
-  void connect(PeerLinks& links);
-  void connect_needed(Nanoseconds now);
-  void try_late_rails(PeerLinks& links, Nanoseconds now);
   void welcome(PeerLinks& links);
   bool may_take(PeerLinks& links, const transport::Connection& connection) const;
   void lose(PeerLinks& links, const char* reason);
 
   void apply(PeerLinks& links, Link& link, control::LinkHealth::Change change);
   void suspend(PeerLinks& links, Link& link);
-  void to_unresolved(PeerLinks& links, Link& link, transport::WorkQueue& requests, uint32_t first);
-  // Sends the link's unresolved transfers again.
-  void repost(PeerLinks& links, Link& link);
-  void ask(PeerLinks& links, Link& link);
-  void ask_all(PeerLinks& links);
   void on_heartbeat(PeerLinks& links, Link& link, const wire::FrameHeader& header);
   void on_reconcile(PeerLinks& links, const transport::Connection& from,
                     const wire::FrameHeader& header);
-  void on_landed(PeerLinks& links, const wire::FrameHeader& header);
-  Link* named(PeerLinks& links, const wire::FrameHeader& header);
-  wire::FrameHeader name_of(const Link& link, wire::FrameType type) const;
   double spread() const;
+  Nanoseconds next_look() const {
+    return std::min({next_tick_, reconciler_.due(), parts_.missing.due()});
+  }
 
   const Parts parts_;
+  Reconciler reconciler_;
   std::unique_ptr<transport::ConnectionManager> manager_;
   bool stopped_ = false;
   std::vector<Peer> peers_;  // by global rank

@@ -34,7 +34,7 @@ void Supervisor::on_lost(PeerLinks& links, Link& link, WorkQueue& unacknowledged
   Peer& peer = state(links);
   peer.last_error = why.message();
   peer.last_rail = link.connection->rail;
-  to_unresolved(links, link, unacknowledged, link.connection->first_unacknowledged());
+  reconciler_.take(links, link, unacknowledged, link.connection->first_unacknowledged());
   parts_.transfers.rails_changed();
   if (links.any_up() != nullptr) {
     NEZHA_LOG(warn, "engine", "rank %d lost rail %d to rank %d (%s); going on with the others",
@@ -61,65 +61,11 @@ void Supervisor::suspend(PeerLinks& links, Link& link) {
   WorkQueue taken;
   const uint32_t first = link.connection->first_unacknowledged();
   link.connection->recall(taken);
-  to_unresolved(links, link, taken, first);
+  reconciler_.take(links, link, taken, first);
   parts_.failures.tell_again(links);
 }
 
-// The peer is asked at once; its answer saves sending what landed. Nobody waits long for it.
-void Supervisor::to_unresolved(PeerLinks& links, Link& link, WorkQueue& requests, uint32_t first) {
-  repost(links, link);
-  link.unresolved.requests.append(requests);
-  link.unresolved.epoch = link.connection->epoch;
-  link.unresolved.first = first;
-  link.unresolved.until = kNever;
-  ask(links, link);
-}
-
-void Supervisor::repost(PeerLinks& links, Link& link) {
-  link.unresolved.until = kNever;
-  WorkQueue all;
-  all.append(link.unresolved.requests);
-  parts_.transfers.repost(links, all);
-}
-
-void Supervisor::ask(PeerLinks& links, Link& link) {
-  Link* const over = links.usable();
-  if (over == nullptr) return;  // until one is there again
-  FrameHeader header = name_of(link, FrameType::reconcile);
-  header.chunk = link.unresolved.epoch;
-  header.op_seq = link.is_up() && link.connection->epoch == link.unresolved.epoch ? 0 : 1;
-  over->connection->post_control(header, {});
-  over->connection->flush();
-  if (link.unresolved.requests.empty()) return;
-  link.unresolved.until = parts_.clock.now() + kUnresolved;
-  next_tick_ = std::min(next_tick_, link.unresolved.until);
-}
-
-void Supervisor::ask_all(PeerLinks& links) {
-  for (Link& link : links.links()) {
-    if (!link.unresolved.requests.empty() && link.unresolved.until == kNever) ask(links, link);
-  }
-}
-
 // ---------------------------------------------------------------------- frames about connections
-
-FrameHeader Supervisor::name_of(const Link& link, FrameType type) const {
-  FrameHeader header;
-  header.type = type;
-  header.stage = static_cast<uint16_t>(link.name_rail(parts_.options.rank));
-  header.slot = static_cast<uint16_t>(link.connection->lane);
-  return header;
-}
-
-Link* Supervisor::named(PeerLinks& links, const FrameHeader& header) {
-  for (Link& link : links.links()) {
-    if (link.name_rail(parts_.options.rank) == header.stage &&
-        link.connection->lane == header.slot) {
-      return &link;
-    }
-  }
-  return nullptr;
-}
 
 void Supervisor::on_control(Connection& connection, const FrameHeader& header) {
   PeerLinks& links = parts_.peers.of(connection.peer);
@@ -131,7 +77,7 @@ void Supervisor::on_control(Connection& connection, const FrameHeader& header) {
       on_reconcile(links, connection, header);
       break;
     case FrameType::landed:
-      on_landed(links, header);
+      reconciler_.on_landed(links, header);
       break;
     default:
       break;
@@ -153,37 +99,15 @@ void Supervisor::on_heartbeat(PeerLinks& links, Link& link, const FrameHeader& h
 // The peer stopped using that connection. We stop, too: what we sent on it may be lost as well. (It
 // asks over the connection itself when that one is heard again.)
 void Supervisor::on_reconcile(PeerLinks& links, const Connection& from, const FrameHeader& header) {
-  Link* const link = named(links, header);
+  Link* const link = reconciler_.answer(links, header);
   if (link == nullptr) return;
-  const uint32_t epoch = header.chunk;
-  const bool present = epoch == link->connection->epoch;
-  if (!present && epoch != link->past_epoch) return;
-  FrameHeader answer = name_of(*link, FrameType::landed);
-  answer.chunk = epoch;
-  answer.op_seq = present ? link->connection->landed_frames() : link->past_landed;
-  if (Connection* over = links.any_up()) {
-    over->post_control(answer, {});
-    over->flush();
-  }
   const bool over_itself = link->connection->rail == from.rail && link->connection->lane == from.lane;
-  if (!present || !link->is_up() || over_itself || stopped_) return;
+  if (!link->is_up() || over_itself || stopped_) return;
   if (header.op_seq == 1) {
     return link->connection->quiesce(error(Code::peer_lost, "rank %d closed %s", links.peer(),
                                          link->connection->describe().c_str()));
   }
   apply(links, *link, link->health.told(true, parts_.clock.now()));
-}
-
-void Supervisor::on_landed(PeerLinks& links, const FrameHeader& header) {
-  Link* const link = named(links, header);
-  if (link == nullptr || link->unresolved.requests.empty()) return;
-  if (header.chunk != link->unresolved.epoch) return;
-  auto landed = static_cast<int32_t>(static_cast<uint32_t>(header.op_seq) - link->unresolved.first);
-  for (; landed > 0 && !link->unresolved.requests.empty(); --landed) {
-    ++counters_.reconciled;
-    parts_.transfers.release(*link->unresolved.requests.pop_front());
-  }
-  repost(links, *link);
 }
 
 // ------------------------------------------------------------------------------------ connecting again
@@ -220,7 +144,7 @@ void Supervisor::on_carrier(int rail, bool up) {
   const Nanoseconds now = parts_.clock.now();
   for (const auto& links : parts_.peers.all()) {
     if (links == nullptr || links->gone || links->left || links->links().empty()) continue;
-    if (up) state(*links).late_at = now;  // perhaps it led there nowhere
+    if (up) parts_.missing.try_rails_at(links->peer(), now);  // perhaps it led there nowhere
     for (Link& link : links->links()) {
       if (link.connection->rail != rail) continue;
       if (up && !link.is_up()) link.redial.hurry(now);
@@ -231,6 +155,11 @@ void Supervisor::on_carrier(int rail, bool up) {
     }
   }
   next_tick_ = now;
+}
+
+void Supervisor::on_connection_requested(int peer) {
+  const auto& links = parts_.peers.all()[static_cast<size_t>(peer)];
+  if (links != nullptr) parts_.missing.requested(*links);
 }
 
 void Supervisor::on_joined(std::unique_ptr<Connection> connection) {
@@ -276,11 +205,10 @@ bool Supervisor::may_take(PeerLinks& links, const Connection& connection) const 
 
 // A connection is there that was not there before.
 void Supervisor::welcome(PeerLinks& links) {
-  Peer& peer = state(links);
-  peer.needed_since = kNever;
-  peer.cut_off_at = kNever;
+  parts_.missing.joined(links.peer());
+  state(links).cut_off_at = kNever;
   parts_.transfers.rails_changed();
-  ask_all(links);
+  reconciler_.ask_all(links);
   parts_.failures.tell_again(links);
   next_tick_ = parts_.clock.now();
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <new>
 
+#include "engine/missing_connections.h"
 #include "engine/supervisor.h"
 #include "engine/workspace.h"
 
@@ -124,7 +125,7 @@ void Transfers::post(WorkRequest& request) {
 
 void Transfers::queue(WorkRequest& request) {
   PeerLinks& links = peers_.of(request.peer);
-  if (links.links().empty()) supervisor_.need(links);
+  if (links.links().empty()) missing_.need(links);
   links.queue(request);
   peers_.wake(request.peer);
 }

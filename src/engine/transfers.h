@@ -23,14 +23,15 @@
 
 namespace nezha::engine {
 
+class MissingConnections;
 class Supervisor;
 
 class Transfers {
  public:
   Transfers(const EngineOptions& options, const Clock& clock, const GroupTable& groups, PeerTable& peers,
-            Supervisor& supervisor, BufferPool& pool)
+            Supervisor& supervisor, MissingConnections& missing, BufferPool& pool)
       : options_(options), clock_(clock), groups_(groups), peers_(peers), supervisor_(supervisor),
-        pool_(pool), divider_(peers.all(), options.rails, options.nominal_bytes_per_s),
+        missing_(missing), pool_(pool), divider_(peers.all(), options.rails, options.nominal_bytes_per_s),
         gate_(peers.all(), options.rank, options.rails) {}
   // The connections are gone: what was never acknowledged still holds its bytes, which nothing reads now.
   void end();
@@ -96,6 +97,7 @@ class Transfers {
   const GroupTable& groups_;
   PeerTable& peers_;
   Supervisor& supervisor_;
+  MissingConnections& missing_;
   BufferPool& pool_;
   RailDivider divider_;
   MessageGate gate_;

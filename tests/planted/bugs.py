@@ -35,6 +35,7 @@ FAILURES = "engine/failures.cc"
 MAIL = "engine/mailbox.cc"
 MAIL_FRAMES = "engine/mailbox_frames.cc"
 LOST = "engine/supervisor_links.cc"
+ASKING = "engine/reconciler.cc"
 JUDGE = "engine/supervisor.cc"
 HEALTH = "control/link_health.cc"
 REDIAL = "control/redial.cc"
@@ -168,18 +169,18 @@ BUGS: List[Bug] = [
     Bug("inline_length_unchecked", MAIL_FRAMES, "bytes_of(header.op) == header.length", "true",
         "a peer's length chooses how much is written"),
     # ------------------------------------------------------------------------- asking what landed
-    Bug("unresolved_without_end", JUDGE, "now >= link.unresolved.until", "false",
+    Bug("unresolved_without_end", ASKING, "now >= link.unresolved.until", "false",
         "second failure while sending again"),
-    Bug("one_too_many_released", LOST, "landed > 0 && !link->unresolved.requests.empty()",
+    Bug("one_too_many_released", ASKING, "landed > 0 && !link->unresolved.requests.empty()",
         "landed >= 0 && !link->unresolved.requests.empty()", "released before landing"),
-    Bug("count_from_nowhere", LOST, "link.unresolved.first = first;", "link.unresolved.first = 0;",
+    Bug("count_from_nowhere", ASKING, "link.unresolved.first = first;", "link.unresolved.first = 0;",
         "counts of frames that do not belong together"),
-    Bug("answer_about_another_epoch", LOST, "header.chunk != link->unresolved.epoch", "false",
+    Bug("answer_about_another_epoch", ASKING, "header.chunk != link->unresolved.epoch", "false",
         "late frame of an old epoch believed"),
-    Bug("landed_of_another_epoch", LOST,
+    Bug("landed_of_another_epoch", ASKING,
         "present ? link->connection->landed_frames() : link->past_landed",
         "link->connection->landed_frames()", "epoch not checked"),
-    Bug("nobody_asks_again", LOST, "peer.cut_off_at = kNever;", ";",
+    Bug("nobody_asks_again", LOST, "state(links).cut_off_at = kNever;", ";",
         "a peer that is back is still taken for lost"),
     # --------------------------------------------------------------------- heartbeats, suspicion
     Bug("no_heartbeats", JUDGE, "if (now - link.beat_at < every && !link.beat_now) continue;",
@@ -196,7 +197,7 @@ BUGS: List[Bug] = [
     Bug("first_word_accuses_the_rest", JUDGE, "peer.voice_since = freshest;", ";",
         "a peer that stood still has its rails punished when it speaks again"),
     Bug("own_stall_punishes", JUDGE,
-        "if (last_tick_ != 0 && now - next_tick_ > kOwnStall) excused_until_ = now;", ";",
+        "if (last_tick_ != 0 && now - due > kOwnStall) excused_until_ = now;", ";",
         "own stall punishes everyone"),
     Bug("silent_host_never_gone", JUDGE,
         "peer.unanswered > 0 && now - std::max(since, peer.answered_at) >= kGoneAfter", "false",

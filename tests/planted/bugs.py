@@ -23,7 +23,6 @@ class Bug:
 
 
 EXECUTION = "engine/execution.cc"
-DATA = "engine/execution_data.cc"
 EVENTS = "engine/engine_events.cc"
 ENGINE = "engine/engine.cc"
 GROUP = "engine/group.h"
@@ -105,11 +104,11 @@ BUGS: List[Bug] = [
     Bug("one_chunk_too_many_open", EXECUTION, "next_chunk_ < low_chunk_ + window_",
         "next_chunk_ <= low_chunk_ + window_", "last chunk of a window"),
     # ----------------------------------------------------------------------- sending, releasing
-    Bug("done_at_send", DATA, "!copy || (scaled && !is_short)", "false",
+    Bug("done_at_send", EXECUTION, "!copy || (scaled && !is_short)", "false",
         "source freed at the end of sending"),
-    Bug("source_overwritten", DATA, "step.copy_source || scaled || is_short", "scaled || is_short",
+    Bug("source_overwritten", EXECUTION, "step.copy_source || scaled || is_short", "scaled || is_short",
         "source overwritten before its acknowledgement"),
-    Bug("workspace_not_kept", DATA,
+    Bug("workspace_not_kept", EXECUTION,
         "if (!copy && !step.from_input && step.in_workspace) request->shared = "
         "at.workspace->share();", ";", "source freed before its acknowledgement"),
     Bug("done_before_the_last_ack", EXECUTION, "if (unreleased_ > 0) return false;",

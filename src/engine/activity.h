@@ -13,6 +13,9 @@ namespace nezha::engine {
 // Whose a landing is (transport::Landing::kind): an Activity, or an EarlyFrame.
 enum LandingKind : uint32_t { kActivityLanding = 1, kEarlyLanding = 2 };
 
+// Of a frame that breaks the protocol.
+inline constexpr transport::Landing kRefused = {.refused = true};
+
 class Activity {
  public:
   virtual ~Activity() = default;

@@ -18,7 +18,7 @@ bool Engine::may_serve(const Group* group, const wire::FrameHeader& header) cons
 
 Landing Engine::on_frame(Connection& connection, const wire::FrameHeader& header) {
   Group* group = find_or_park(header.comm);
-  if (options_.serves && !may_serve(group, header)) return Landing{.refused = true};
+  if (options_.serves && !may_serve(group, header)) return kRefused;
   // A communicator that is gone, or failed: whatever still arrives for it is dropped.
   if (group == nullptr || !group->failed.is_ok()) return {};
   if (header.op.collective == Collective::send_recv) {

@@ -123,6 +123,7 @@ class Execution final : public Activity {
   void note_answer(int member, const wire::FrameHeader& header);
   // Index of the receiving step with this identity; -1 when the program has none.
   int find_step(const Cursor& at, int member, uint16_t stage, uint16_t slot) const;
+
   const Parts parts_;
   Group& group_;
   Operands operands_;

@@ -14,29 +14,11 @@
 #include "engine/transfers.h"
 
 namespace nezha::engine {
-namespace {
-
-// Shorter chunks cost more in headers than a second rail brings.
-constexpr uint64_t kChunkBytesWorthARail = 16 * 1024;
-
-// "100 x float32 with tag 7"
-std::string describe(const wire::OpDescriptor& op) {
-  return std::to_string(op.count) + " x " + std::string(name_of(op.dtype)) + " with tag " +
-         std::to_string(op.plan);
-}
-
-// Two for every rail, so that a short message too uses all of them.
-uint32_t chunk_bytes_for(uint64_t bytes, const EngineOptions& options) {
-  const uint64_t pieces = 2 * uint64_t{options.rails};
-  const uint64_t even = (bytes + pieces - 1) / pieces;
-  const uint64_t least = std::min(options.chunk_bytes, kChunkBytesWorthARail);
-  return static_cast<uint32_t>(std::clamp(even, least, options.chunk_bytes));
-}
-
-}  // namespace
-
-Mailbox::Mailbox(const Parts& parts, Group& group) : parts_(parts), group_(group), matcher_(&memory_) {
-  short_division_.op = {Collective::send_recv, 0, group.comm};
+Mailbox::Mailbox(const Parts& parts, Group& group)
+    : parts_(parts), group_(group),
+      outbox_({parts.options, parts.pool, parts.transfers, parts.failures, parts.diagnostics}, group,
+              *this, &memory_),
+      matcher_(&memory_) {
   const auto ranks = static_cast<size_t>(parts.options.world_size);
   peers_.reserve(ranks);
   for (size_t i = 0; i < ranks; ++i) peers_.emplace_back(&memory_);
@@ -67,7 +49,7 @@ Status Mailbox::check(const MessageRequest& request) const {
   const uint64_t size = dtype_size(request.dtype);
   const uint64_t chunks_max = std::numeric_limits<uint32_t>::max();
   if (request.count > std::numeric_limits<uint64_t>::max() / size ||
-      request.count * size / kChunkBytesMin > chunks_max) {
+      request.count * size / Outbox::kChunkBytesMin > chunks_max) {
     return error(Code::invalid_argument, "rank %d: %s of %llu x %s is longer than one message can be",
                  group_.rank, what, static_cast<unsigned long long>(request.count),
                  std::string(name_of(request.dtype)).c_str());
@@ -106,76 +88,9 @@ Status Mailbox::submit(const MessageRequest& request, Work& work) {
 }
 
 Status Mailbox::start_send(const MessageRequest& request, Work& work) {
-  Send send;
-  send.peer = group_.members[static_cast<size_t>(request.peer)].global_rank;
-  send.data = static_cast<const std::byte*>(request.buffer);
-  send.op.collective = Collective::send_recv;
-  send.op.dtype = request.dtype;
-  send.op.count = request.count;
-  send.op.plan = request.tag;
-  send.deadline = request.deadline;
-  send.work = &work;
-  send.bytes = bytes_of(send.op);
-  NEZHA_RETURN_IF_ERROR(check_presence(send.peer, send.op));
-  Peer& peer = peer_of(send.peer);
-  if (send.bytes <= parts_.options.inline_bytes &&
-      peer.eager_sent - peer.eager_drained + kRecordCost + send.bytes <= kEagerBytesMax) {
-    return send_inline(send.peer, send);
-  }
-  if (peer.unaccepted >= kWaitingMax / 2) {
-    return error(Code::exhausted, "rank %d: %llu messages to rank %d wait to be received "
-                 "(communicator %u); wait for some of them before sending more", group_.rank,
-                 static_cast<unsigned long long>(peer.unaccepted), request.peer, group_.comm);
-  }
-  send.chunk_bytes = chunk_bytes_for(send.bytes, parts_.options);
-  send.chunks = static_cast<uint32_t>((send.bytes + send.chunk_bytes - 1) / send.chunk_bytes);
-  peer.sends.emplace(peer.next_number, send);
-  ++pending_;
-  ++peer.unaccepted;
-  post_control(send.peer, kOffer, peer.next_number++, send.op, send.chunk_bytes);
-  return Status::ok();
-}
-
-// Control frames and what was copied outlive their messages.
-Division& Mailbox::division_of(const transport::WorkRequest& request) {
-  if (request.header.stage == kPayload) {
-    auto& sends = peer_of(request.peer).sends;
-    const auto found = sends.find(request.header.op_seq);
-    if (found != sends.end()) return found->second.division;
-  }
-  return short_division_;
-}
-
-// Complete as soon as it is copied: a short message never waits for its receiver.
-Status Mailbox::send_inline(int global, const Send& send) {
-  transport::WorkRequest* request = parts_.transfers.take();
-  const Buffer copy = send.bytes > 0 ? parts_.pool.take(send.bytes) : Buffer();
-  if (request == nullptr || (send.bytes > 0 && copy.data == nullptr)) {
-    if (request != nullptr) parts_.transfers.give(*request);
-    parts_.pool.give(copy);
-    return error(Code::exhausted, "rank %d: no memory to copy a message of %s", group_.rank,
-                 describe(send.op).c_str());
-  }
-  Peer& peer = peer_of(global);
-  if (send.bytes > 0) std::memcpy(copy.data, send.data, send.bytes);
-  wire::FrameHeader& header = request->header;
-  header = wire::FrameHeader();
-  header.comm = group_.comm;
-  header.op_seq = peer.next_number++;
-  header.stage = kOffer;
-  header.slot = kInline;
-  header.length = static_cast<uint32_t>(send.bytes);
-  header.op = send.op;
-  request->data = copy.data;
-  request->copy = copy.data;
-  request->copy_class = copy.size_class;
-  request->owner = nullptr;
-  peer.eager_sent += kRecordCost + send.bytes;
-  parts_.transfers.divide(group_, short_division_, {Collective::send_recv, send.bytes, group_.comm});
-  request->peer = global;
-  parts_.transfers.post(*request);
-  parts_.diagnostics.complete(*send.work, Status::ok());
-  return Status::ok();
+  const int global = group_.members[static_cast<size_t>(request.peer)].global_rank;
+  NEZHA_RETURN_IF_ERROR(check_presence(global, op_of(request)));
+  return outbox_.start(request, work);
 }
 
 Status Mailbox::start_receive(const MessageRequest& request, Work& work) {
@@ -184,10 +99,7 @@ Status Mailbox::start_receive(const MessageRequest& request, Work& work) {
                        ? kAnySource
                        : group_.members[static_cast<size_t>(request.peer)].global_rank;
   receive.data = static_cast<std::byte*>(request.buffer);
-  receive.op.collective = Collective::send_recv;
-  receive.op.dtype = request.dtype;
-  receive.op.count = request.count;
-  receive.op.plan = request.tag;
+  receive.op = op_of(request);
   receive.deadline = request.deadline;
   receive.work = &work;
   receive.stands = request.stands;
@@ -262,12 +174,12 @@ void Mailbox::take_inline(uint32_t index) {
     std::memcpy(message.receive.data, message.payload.data, message.length);
   }
   Peer& peer = peer_of(source);
-  peer.eager_held -= kRecordCost + message.length;
-  peer.eager_consumed += kRecordCost + message.length;
+  peer.eager_held -= Outbox::kRecordCost + message.length;
+  peer.eager_consumed += Outbox::kRecordCost + message.length;
   finish_receive(index);
-  if (peer.eager_consumed - peer.eager_told <= kEagerBytesMax / 2) return;
+  if (peer.eager_consumed - peer.eager_told <= Outbox::kEagerBytesMax / 2) return;
   peer.eager_told = peer.eager_consumed;
-  post_control(source, kDrained, peer.eager_consumed, op, 0);
+  outbox_.post_control(source, Outbox::kDrained, peer.eager_consumed, op, 0);
 }
 
 void Mailbox::accept(uint32_t index) {
@@ -280,7 +192,7 @@ void Mailbox::accept(uint32_t index) {
     return parts_.failures.fail_exhausted(group_, chunks);
   }
   message.chunks_left = static_cast<uint32_t>(chunks);
-  post_control(message.source, kAccept, message.number, message.op, 0);
+  outbox_.post_control(message.source, Outbox::kAccept, message.number, message.op, 0);
   if (chunks == 0) finish_receive(index);
 }
 
@@ -307,7 +219,7 @@ uint32_t Mailbox::make_message(int global, const wire::FrameHeader& header) {
   peer_of(global).messages.emplace(header.op_seq, index);
   free_messages_.pop_back();
   Message& message = messages_[index];
-  message.is_inline = header.slot == kInline;
+  message.is_inline = header.slot == Outbox::kInline;
   message.state = message.is_inline ? MessageState::landing : MessageState::waiting;
   message.source = global;
   message.number = header.op_seq;
@@ -329,7 +241,7 @@ void Mailbox::forget_message(uint32_t index) {
 
 void Mailbox::forget_offer(uint32_t index) {
   const Message& message = messages_[index];
-  if (message.is_inline) peer_of(message.source).eager_held -= kRecordCost + message.length;
+  if (message.is_inline) peer_of(message.source).eager_held -= Outbox::kRecordCost + message.length;
   forget_message(index);
 }
 
@@ -346,10 +258,10 @@ struct Mailbox::Pending {
 
 template <class Visit>
 void Mailbox::visit_pending(Visit visit) const {
+  outbox_.visit([&](const Outbox::Send& send) {
+    visit(Pending{true, send.accepted, send.peer, send.op, send.deadline});
+  });
   for (const Peer& peer : peers_) {
-    for (const auto& [number, send] : peer.sends) {
-      visit(Pending{true, send.accepted, send.peer, send.op, send.deadline});
-    }
     if (peer.receiving == 0) continue;
     for (const auto& [number, index] : peer.messages) {
       const Message& message = messages_[index];
@@ -396,7 +308,7 @@ Status Mailbox::deadline_error(const Pending& late) const {
 bool Mailbox::needs(int member, bool standing_too) const {
   const int global = group_.members[static_cast<size_t>(member)].global_rank;
   const Peer& peer = peers_[static_cast<size_t>(global)];
-  if (!peer.sends.empty() || peer.receiving > 0) return true;
+  if (outbox_.is_sending(global) || peer.receiving > 0) return true;
   bool needed = false;
   bool any_source = false;
   matcher_.visit_receives([&](const Receive& receive) {
@@ -418,8 +330,8 @@ void Mailbox::fail(const Status& why) {
     parts_.diagnostics.complete(*receive.work, why);
   });
   matcher_.clear();
+  outbox_.fail(why);
   for (Peer& peer : peers_) {
-    for (const auto& [number, send] : peer.sends) parts_.diagnostics.complete(*send.work, why);
     for (const auto& [number, index] : peer.messages) {
       Message& message = messages_[index];
       parts_.pool.give(message.payload);

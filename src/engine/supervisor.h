@@ -4,9 +4,7 @@
 // Contract: owned by the engine, progress lock held. Mid-operation fail-over needs no agreement: every
 // sender decides for its own transfers, because their identity names no rail and receivers take any.
 //
-//   a connection breaks      its transfers stay unresolved for a few milliseconds while the peer is
-//   asked
-//                            over another connection which of them landed; the rest is sent again
+//   a connection breaks      the Reconciler has what it left
 //   it falls silent          the same, but it stays open: suspect; dead after a second, then dialled
 //   it is slow               what it has not delivered is sent on an idle connection, too (hedging)
 //   no connection is left    dialled and probed; the peer is lost when its host refuses everywhere, when

@@ -31,6 +31,7 @@ TRANSFERS = "engine/transfers.cc"
 CREDIT = "engine/credit_accounts.cc"
 EARLY = "engine/early_frames.cc"
 FAILURES = "engine/failures.cc"
+OUTBOX = "engine/outbox.cc"
 MAIL = "engine/mailbox.cc"
 MAIL_FRAMES = "engine/mailbox_frames.cc"
 LOST = "engine/supervisor_links.cc"
@@ -148,17 +149,17 @@ BUGS: List[Bug] = [
         "if (now >= failures_.next_deadline()) failures_.check_deadlines(now);", ";",
         "a wait without an end"),
     # -------------------------------------------------------------------------------- messages
-    Bug("offer_taken_twice", MAIL_FRAMES, "if (header.op_seq < peer.next_offer) return duplicate();",
-        ";", "duplicate of a message"),
-    Bug("chunk_counted_twice", MAIL_FRAMES, "if (chunk == ChunkState::landed) return duplicate();",
+    Bug("offer_taken_twice", MAIL_FRAMES,
+        "if (header.op_seq < peer.next_offer) return duplicate(group_);", ";", "duplicate of a message"),
+    Bug("chunk_counted_twice", MAIL_FRAMES, "if (chunk == ChunkState::landed) return duplicate(group_);",
         ";", "duplicate of a part of a message"),
-    Bug("accepted_twice", MAIL_FRAMES, "if (send.accepted) return duplicate();", ";",
+    Bug("accepted_twice", OUTBOX, "if (send.accepted) return duplicate(group_);", ";",
         "duplicate of an answer"),
     Bug("message_matched_before_it_landed", MAIL,
         "if (messages_[index].state == MessageState::landing) return;", ";",
         "acknowledged or used before landing"),
-    Bug("message_done_early", MAIL_FRAMES, "if (send.unreleased == 0) finish_send(peer, number);",
-        "if (send.unreleased <= 1) finish_send(peer, number);",
+    Bug("message_done_early", OUTBOX, "if (send.unreleased == 0) finish(peer, number);",
+        "if (send.unreleased <= 1) finish(peer, number);",
         "source freed before its acknowledgement"),
     Bug("half_a_chunk_counts", MAIL_FRAMES, "message.chunks[landing.chunk] = ChunkState::waiting;",
         "message.chunks[landing.chunk] = ChunkState::landed;", "half a chunk is taken for landed"),

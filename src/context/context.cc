@@ -248,7 +248,7 @@ Status Context::connect() {
   if (world_size_ == 1) return Status::ok();
   auto message_policy = make_message_policy();
   if (!message_policy) return message_policy.status();
-  engine_->set_message_policy(std::move(*message_policy));
+  engine_->transfers().gate().set_policy(std::move(*message_policy));
   const Status aggregation = open_aggregation();
   const transport::MeshRequest request = mesh_request();
   progress::Loop::Lock lock(*loop_);
@@ -262,7 +262,7 @@ Status Context::connect() {
   if (!reports) return reports.status();
   left_out_ = std::move(*reports);
   for (const std::string& sentence : left_out_) NEZHA_LOG(info, "rails", "%s", sentence.c_str());
-  for (auto& connection : mesh->connections) engine_->add_connection(std::move(connection));
+  for (auto& connection : mesh->connections) engine_->supervisor().add(std::move(connection));
   auto manager = transport_->manage(request, *loop_, *engine_, engine_->supervisor());
   if (!manager) return manager.status();
   engine_->supervisor().set_connection_manager(std::move(*manager));
@@ -426,15 +426,15 @@ void Context::leave() {
       loop_->clock().now() + static_cast<Nanoseconds>(config_.linger_s * kSecond);
   progress::Loop::Lock lock(*loop_);
   if (aggregation_ != nullptr) aggregation_->leave();
-  engine_->acknowledge_all();
+  engine_->credit().acknowledge_all();
   // Also until those are met who are to be told of an error.
   const auto is_connecting = [&] { return engine_->supervisor().is_connecting(); };
-  lock.drive_to_the_end([&] { return engine_->is_drained() && !is_connecting(); }, linger);
+  lock.drive_to_the_end([&] { return engine_->transfers().is_drained() && !is_connecting(); }, linger);
   // What is to be sent to a rank that is still being connected needs longer.
   const Nanoseconds met = linger + static_cast<Nanoseconds>(3 * config_.probe_timeout_s * kSecond);
-  const auto is_through = [&] { return engine_->is_drained() || !is_connecting(); };
+  const auto is_through = [&] { return engine_->transfers().is_drained() || !is_connecting(); };
   lock.drive_to_the_end(is_through, met);
-  lock.drive_to_the_end([&] { return engine_->is_drained(); },
+  lock.drive_to_the_end([&] { return engine_->transfers().is_drained(); },
                          std::max(linger, std::min(met, loop_->clock().now() + kFarewell)));
   engine_->supervisor().stop();
   engine_->say_goodbye();
@@ -445,7 +445,7 @@ void Context::leave() {
 
 // Lock held.
 std::string Context::address_of(size_t rail) const {
-  const auto& placed = engine_->supervisor().placed_rails();
+  const auto& placed = engine_->missing().placed_rails();
   const auto found = placed.find(static_cast<int>(rail));
   if (found == placed.end()) return rails_[rail].address;
   BlobReader reader(found->second);
@@ -457,7 +457,7 @@ std::string Context::rails_json() {
   const progress::Loop::Visit visit(*loop_);
   JsonWriter json;
   json.begin_object().key("rails").begin_array();
-  const engine::RailDivider::Snapshots snapshots = engine_->divider().snapshots();
+  const engine::RailDivider::Snapshots snapshots = engine_->transfers().divider().snapshots();
   for (size_t rail = 0; rail < rails_.size() && world_size_ > 1; ++rail) {
     transport::ConnectionCounters sum;
     json.begin_object().field("name", rails_[rail].name).field("device", rails_[rail].name);
@@ -505,10 +505,10 @@ std::string Context::stats_json() {
   }
   JsonWriter json;
   json.begin_object().field("operations", engine_->counters().operations);
-  const engine::GateCounters& gate = engine_->gate().counters();
+  const engine::GateCounters& gate = engine_->transfers().gate().counters();
   json.field("messages_gated", gate.messages).field("messages_waited", gate.waited);
   json.field("messages_diverted", gate.diverted);
-  const control::ReservationCounters& asked = engine_->gate().reservations();
+  const control::ReservationCounters& asked = engine_->transfers().gate().reservations();
   json.field("reservations_requested", asked.requests).field("reservations_refused", asked.refusals);
   json.field("authentication", authentication_);
   json.field("retransmitted", engine_->counters().retransmitted);

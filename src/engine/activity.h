@@ -4,9 +4,17 @@
 // `static_cast<Activity*>`, so that the engine need not know which it is.
 #pragma once
 
+#include <cstdint>
+
 #include "transport/connection.h"
 
 namespace nezha::engine {
+
+// Whose a landing is (transport::Landing::kind): an Activity, or an EarlyFrame.
+enum LandingKind : uint32_t { kActivityLanding = 1, kEarlyLanding = 2 };
+
+// Of a frame that breaks the protocol.
+inline constexpr transport::Landing kRefused = {.refused = true};
 
 class Activity {
  public:

@@ -13,10 +13,7 @@ uint64_t Diagnostics::submitted(const Group& group, const Execution& execution) 
 uint64_t Diagnostics::submitted(const Group& group, const MessageRequest& request) {
   FlightOperation operation;
   operation.comm = group.comm;
-  operation.op.collective = Collective::send_recv;
-  operation.op.dtype = request.dtype;
-  operation.op.count = request.count;
-  operation.op.plan = request.tag;
+  operation.op = op_of(request);
   operation.is_send = request.is_send;
   operation.peer = request.peer;
   const uint64_t id = flight_.submitted(operation, clock_.now());

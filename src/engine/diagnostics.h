@@ -62,6 +62,8 @@ class Diagnostics {
   // A heartbeat of that peer: the error of its communicator, if that disagrees with ours.
   Status heard(int peer, const wire::FrameHeader& header);
 
+  // Sets those ranks (global) for whom an operation or a message has waited for a while.
+  void mark_awaited(std::vector<bool>& awaited) const;
   // One clause for each rank that the operation may be waiting for, those that have not called it first.
   std::string describe_ranks(const Group& group, uint64_t op_seq) const;
   // Who is absent from the group's oldest operation, what each rank did last, who waits for whom.

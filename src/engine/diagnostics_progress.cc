@@ -89,6 +89,25 @@ const wire::OpDescriptor* Diagnostics::find_descriptor(const Group& group, uint6
   return past == nullptr ? nullptr : &past->op;
 }
 
+void Diagnostics::mark_awaited(std::vector<bool>& awaited) const {
+  constexpr Nanoseconds kAWhile = 20 * kMillisecond;
+  for (const auto& group : groups_) {
+    if (!group->failed.is_ok()) continue;
+    for (const auto& execution : group->active) {
+      if (!execution->has_started() || clock_.now() - execution->started_at() < kAWhile) break;
+      for (const int member : execution->awaited_members()) {
+        awaited[static_cast<size_t>(group->members[static_cast<size_t>(member)].global_rank)] = true;
+      }
+    }
+    if (group->mailbox->is_idle()) continue;
+    for (size_t rank = 0; rank < group->members.size(); ++rank) {
+      if (group->mailbox->awaits(static_cast<int>(rank))) {
+        awaited[static_cast<size_t>(group->members[rank].global_rank)] = true;
+      }
+    }
+  }
+}
+
 std::string Diagnostics::describe_ranks(const Group& group, uint64_t op_seq) const {
   std::string absent;
   std::string present;

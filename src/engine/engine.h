@@ -1,4 +1,5 @@
-// Engine: drives the operations of all communicators over all connections of one rank.
+// Engine: drives the operations of all communicators over all connections of one rank. It puts its parts
+// together; each of them has a header of its own, and names there what it uses of the others.
 //
 // Contract
 //   Owner    a Context. Every member function is called with the loop's progress lock held, except the
@@ -12,21 +13,26 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "engine/buffer_pool.h"
-#include "engine/execution.h"
+#include "engine/credit_accounts.h"
 #include "engine/diagnostics.h"
+#include "engine/early_frames.h"
+#include "engine/execution.h"
+#include "engine/failures.h"
 #include "engine/group_table.h"
 #include "engine/memory_progress.h"
 #include "engine/message.h"
-#include "engine/message_gate.h"
+#include "engine/missing_connections.h"
+#include "engine/operations.h"
 #include "engine/options.h"
-#include "engine/peer_links.h"
+#include "engine/peer_table.h"
 #include "engine/planner.h"
-#include "engine/rail_divider.h"
 #include "engine/shrink.h"
 #include "engine/supervisor.h"
+#include "engine/transfers.h"
 #include "engine/work.h"
 #include "progress/loop.h"
 #include "transport/connection.h"
@@ -39,27 +45,19 @@ struct EngineCounters {
   uint64_t connections_lost = 0;
 };
 
-struct GroupRequest {
-  uint32_t comm = 0;
-  std::vector<int> members;     // global ranks in the order of the new ranks; empty: not known yet
-  schedule::AggregationTree tree = {};  // with nodes: of these members; else empty
-  std::unique_ptr<control::Policy> policy;
-  schedule::CostTable costs;
-};
-
-class Engine final : public transport::ConnectionEvents, public progress::LoopClient {
+class Engine final : public transport::ConnectionEvents,
+                     public progress::LoopClient,
+                     private GroupMaker {
  public:
   Engine(progress::Loop& loop, EngineOptions options);
   ~Engine() override;
 
-  void add_connection(std::unique_ptr<transport::Connection> connection);
-  Supervisor& supervisor() { return *supervisor_; }
-  Shrinker& shrinker() { return shrinker_; }
+  // Before the first group: what this rank shares with those of its host.
+  Status share_memory(memory::Host host);
+  // Null: it shares none.
+  const memory::HostMemory* memory() const { return memory_ != nullptr ? &memory_->memory() : nullptr; }
 
-  // A group may be announced before its members are known (`members` empty), so that the frames of
-  // quicker ranks find it; `set_members` completes it. Frames of some groups are kept even before that
-  // (GroupTable::may_park).
-  Result<Group*> create_group(GroupRequest request);
+  Result<Group*> create_group(GroupRequest request) override;
   void set_members(Group& group, std::vector<int> members, schedule::AggregationTree tree = {});
   // Of a node: an operation that other members have begun and this one has not, if there is one. A node
   // submits it (without buffers) as soon as it can.
@@ -75,23 +73,7 @@ class Engine final : public transport::ConnectionEvents, public progress::LoopCl
                        ShrinkCall& call);
   // Ends whatever the group is at, here and on its other ranks.
   void abort(Group& group, const Status& why) noexcept;
-  // Fails every operation of the group, here and on its other ranks.
-  void fail_group(Group& group, const Status& why, bool tell);
 
-  // Before the first group: what this rank shares with those of its host.
-  Status share_memory(memory::Host host);
-  // Null: it shares none.
-  const memory::HostMemory* memory() const { return memory_ != nullptr ? &memory_->memory() : nullptr; }
-
-  // Before the first message: which rails messages wait for and take. Null: none in particular.
-  void set_message_policy(std::unique_ptr<control::MessagePolicy> policy) {
-    gate_.set_policy(std::move(policy));
-  }
-
-  // For leaving in order: acknowledges everything that arrived, and asks whether everything sent is
-  // acknowledged.
-  void acknowledge_all();
-  bool is_drained() const;
   // Operations are running or something is waiting to leave: somebody has to drive the loop.
   bool has_work() const;
   // A collective of more than so many bytes is under way.
@@ -101,63 +83,20 @@ class Engine final : public transport::ConnectionEvents, public progress::LoopCl
   bool all_peers_left() const;
 
   const EngineOptions& options() const { return options_; }
-  const EngineCounters& counters() const { return counters_; }
-  const std::vector<std::unique_ptr<PeerLinks>>& peers() const { return peers_; }
-  const RailDivider& divider() const { return divider_; }
-  Diagnostics& diagnostics() { return diagnostics_; }
-  const GroupTable& groups() const { return groups_; }
-  MessageGate& gate() { return gate_; }
-  BufferPool& pool() { return pool_; }
   Nanoseconds now() const { return loop_.clock().now(); }
-
-  // For activities.
-  static constexpr uint32_t kActivityLanding = 1;
-  transport::WorkRequest* take_request();
-  void give_request(transport::WorkRequest& request);
-  void post(Group& group, int member, transport::WorkRequest& request);
-  // Outside the credit of the collectives.
-  void post_message(Group& group, int member, transport::WorkRequest& request);
-  void consumed(Group& group, int member, uint64_t cost);
-  // The group's policy decides about an operation that begins, and learns of one that is over.
-  void divide(Group& group, Division& division, const control::OpClass& op) {
-    divider_.begin(division, *group.policy, op, now());
+  EngineCounters counters() const {
+    return {operations_.count(), transfers_.retransmitted(), connections_lost_};
   }
-  void learn(Group& group, const Division& division) { divider_.learn(division, *group.policy, now()); }
-  void free_early(Group& group, EarlyFrame& frame);
-  void drop_early(Group& group, uint64_t op_seq, uint32_t chunk);
-  void fail_exhausted(Group& group, size_t bytes);
-  // Starts what may start, finishes what is finished.
-  void progress(Group& group);
-  // A member says in memory that it makes another call; none: what it says cannot be read.
-  void disagree(Group& group, const Execution& execution, int member,
-                const std::optional<wire::OpDescriptor>& theirs);
-  // Another copy of a transfer that is just landing has begun to arrive. The later one counts, because
-  // its sender believes no other acknowledgement: true ends the landing, false says to drop the copy.
-  bool take_over(int peer, const void* owner, uint32_t chunk, uint32_t step, uint8_t generation);
-  // Takes back every request and landing of the activity; its requests are forgotten.
-  void withdraw(const Activity& activity);
-
-  // For the shrinker and for nodes.
-  // To all of its ranks, the first time or again. On demand, to those that are connected, which tell it
-  // further, and to so many others that it reaches everybody.
-  void tell_failure(const Group& group);
-  // Nobody will create it here: what quicker ranks sent to it is dropped, now and later.
-  void retire(uint32_t comm);
-
-  // For the supervisor.
-  void rails_changed() {
-    divider_.rails_changed();
-    gate_.rails_changed();
-  }
-  // Posts transfers of a lost or silent connection again; says how many.
-  uint64_t repost(PeerLinks& links, transport::WorkQueue& requests);
-  // The peer's library has it.
-  void release(transport::WorkRequest& request);
-  void tell_again(PeerLinks& links);
-  void peer_lost(int peer, const Status& why);
-  // Sets those ranks (global) for whom an operation or a message has waited for a while.
-  void mark_awaited(std::vector<bool>& awaited) const;
-  void on_progress(int peer, const wire::FrameHeader& header);
+  BufferPool& pool() { return pool_; }
+  const std::vector<std::unique_ptr<PeerLinks>>& peers() const { return peers_.all(); }
+  const GroupTable& groups() const { return groups_; }
+  Diagnostics& diagnostics() { return diagnostics_; }
+  Failures& failures() { return failures_; }
+  Transfers& transfers() { return transfers_; }
+  CreditAccounts& credit() { return credit_; }
+  Shrinker& shrinker() { return shrinker_; }
+  Supervisor& supervisor() { return supervisor_; }
+  const MissingConnections& missing() const { return missing_; }
 
   // progress::LoopClient
   bool run(Nanoseconds now) override;
@@ -165,6 +104,7 @@ class Engine final : public transport::ConnectionEvents, public progress::LoopCl
   // Every group fails: nobody knows what was left undone.
   void out_of_memory() noexcept override;
 
+ private:
   // transport::ConnectionEvents
   transport::Landing on_frame(transport::Connection& connection,
                               const wire::FrameHeader& header) override;
@@ -175,88 +115,47 @@ class Engine final : public transport::ConnectionEvents, public progress::LoopCl
   uint64_t credit_to_tell(transport::Connection& connection, uint32_t comm) override;
   void on_failure(transport::Connection& connection, const wire::FrameHeader& header,
                   const std::string& text) override;
+  void on_output(transport::Connection& connection) override { peers_.wake(connection.peer); }
   void on_room(transport::Connection& connection) override;
   void on_control(transport::Connection& connection, const wire::FrameHeader& header,
                   const std::string& payload) override;
   void on_down(transport::Connection& connection, transport::WorkQueue& unacknowledged,
                const Status& why, bool in_order) override;
 
- private:
-  static constexpr uint32_t kEarlyLanding = 2;
-  // Somebody waits for the answer, or nobody does.
-  static constexpr Nanoseconds kAckDelay = 1 * kMillisecond;
-  static constexpr Nanoseconds kLazyAckDelay = 20 * kMillisecond;
-  static constexpr uint32_t kFramesPerAck = 64;
+  void retire(uint32_t comm) override;
+  Group& add_group(uint32_t comm);
+  Group* find_or_park(uint32_t comm);
+  bool may_serve(const Group* group, const wire::FrameHeader& header) const;
 
   template <class Begin>
   Status guarded(const Work& work, Begin begin);
   Status begin(Group& group, const OpRequest& request, Work& work);
   Status begin(Group& group, const MessageRequest& request, Work& work);
-  Group& add_group(uint32_t comm);
-  Group* find_or_park(uint32_t comm);
-  bool may_serve(const Group* group, const wire::FrameHeader& header) const;
-  // False when the operation must wait for those before it.
-  bool start(Group& group, Execution& execution, uint64_t load);
-  void progress_all();
-  void finish(Group& group, size_t index);
-  void answer(Group& group);
-  void release_blocked(Group& group, Member& member);
-  // Now, or when the gate gives it a rail.
-  void queue(transport::WorkRequest& request);
-  void queue_now(transport::WorkRequest& request);
-  void activate(PeerLinks& links);
-  transport::Landing place(Group& group, transport::Connection& connection,
-                           const wire::FrameHeader& header);
-  transport::Landing place_early(Group& group, const transport::Connection& connection,
-                                 const wire::FrameHeader& header);
-  void landed_early(Group& group, EarlyFrame& frame);
-  bool check_descriptor(Group& group, uint64_t op_seq, const wire::OpDescriptor& ours,
-                        int global_rank, const wire::OpDescriptor& theirs);
-  void check_presence(Group& group, const OpRequest& request);
-  void tell_failure(uint32_t comm, const Status& why, PeerLinks& links);
-  void keep_untold(const Group& group);
-  // Needs no memory, as it must work when there is none.
+  // The error of a group reaches its operations. Needs no memory, as it must work when there is none.
   void settle(Group& group) noexcept;
   void settle_all();
-  void peer_left(int peer);
-  void check_deadlines(Nanoseconds now);
-  Status deadline_error(const Group& group, const Execution& execution) const;
-  void forget(transport::WorkQueue& requests);
-  void drop(transport::WorkQueue& requests);
-  void dispatch(PeerLinks& links);
-  // Messages to which the gate gives rails go on.
-  void admit(Nanoseconds now);
-  // Null when the operation of the transfer has been over here for a while.
-  Division* division_of(const transport::WorkRequest& request, Group** group);
+  bool all_settled() const;
 
   progress::Loop& loop_;
   const EngineOptions options_;
   BufferPool pool_;
-  control::PortClock port_;
-  std::vector<std::unique_ptr<PeerLinks>> peers_;  // by global rank; null for this rank
-  std::vector<PeerLinks*> active_;  // of these, those with a connection or something to send, by rank
+  PeerTable peers_{options_};
   GroupTable groups_;
-  // The failure of a group that is gone, for members with whom this rank was still connecting then.
-  struct Untold {
-    uint32_t comm = 0;
-    Status why;
-    std::vector<int> global_ranks;
-  };
-  std::vector<Untold> untold_;
-  EngineCounters counters_;
   Planner planner_{options_, pool_};
   Diagnostics diagnostics_{groups_, loop_.clock(), options_.world_size};
-  RailDivider divider_{peers_, options_.rails, options_.nominal_bytes_per_s};
-  MessageGate gate_{peers_, options_.rank, options_.rails};
-  std::unique_ptr<Supervisor> supervisor_;
+  Failures failures_{options_, groups_, peers_, pool_, diagnostics_, transfers_, missing_, shrinker_};
+  MissingConnections missing_{options_, loop_.clock(), peers_, failures_};
+  Transfers transfers_{options_, loop_.clock(), groups_, peers_, supervisor_, missing_, pool_};
+  CreditAccounts credit_{options_, loop_.clock(), groups_, peers_, transfers_};
+  EarlyFrames early_{groups_, peers_, pool_, failures_};
+  Operations operations_{loop_.clock(), groups_, planner_, diagnostics_,
+                         {options_, pool_, transfers_, credit_, early_, failures_}};
+  Shrinker shrinker_{{options_, groups_, peers_, failures_, missing_, *this}};
+  Supervisor supervisor_{
+      {options_, loop_.clock(), peers_, transfers_, failures_, diagnostics_, shrinker_, missing_}};
   std::unique_ptr<MemoryProgress> memory_;
-  Shrinker shrinker_{*this};
+  uint64_t connections_lost_ = 0;
   Nanoseconds next_wakeup_ = kNever;
-  Nanoseconds next_deadline_ = kNever;
-  Nanoseconds acks_due_ = kNever;
-  bool released_any_ = false;  // since the last look at what may be complete
-  std::vector<std::unique_ptr<transport::WorkRequest>> request_storage_;
-  transport::WorkRequest* free_requests_ = nullptr;
 };
 
 }  // namespace nezha::engine

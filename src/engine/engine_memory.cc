@@ -43,7 +43,7 @@ Status Engine::submit_shrink(Group& group, std::unique_ptr<control::Policy> poli
 
 void Engine::abort(Group& group, const Status& why) noexcept {
   try {
-    fail_group(group, why, true);
+    failures_.fail(group, why, true);
     shrinker_.cancel(group, why, true);
     run(now());
   } catch (const std::bad_alloc&) {
@@ -57,7 +57,7 @@ void Engine::out_of_memory() noexcept {
   shrinker_.out_of_memory(why);
   for (const auto& group : groups_) {
     try {
-      fail_group(*group, why, true);
+      failures_.fail(*group, why, true);
     } catch (const std::bad_alloc&) {
       // It has failed here. Ranks that could not be told find out by their deadlines.
     }

@@ -2,10 +2,15 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "base/check.h"
-#include "engine/engine.h"
-#include "reduce/reduce.h"
+#include "engine/credit_accounts.h"
+#include "engine/early_frames.h"
+#include "engine/failures.h"
+#include "engine/group.h"
+#include "engine/options.h"
+#include "engine/transfers.h"
 
 namespace nezha::engine {
 
@@ -26,10 +31,6 @@ bool adds_on(const schedule::Program& program, size_t index) {
          step.in_workspace && next.in_workspace;
 }
 
-bool overlap(const std::byte* a, const std::byte* b, uint64_t bytes) {
-  return a < b + bytes && b < a + bytes;
-}
-
 bool receives(const Step& step) {
   return step.kind == StepKind::recv || step.kind == StepKind::recv_whole ||
          step.kind == StepKind::recv_reduce;
@@ -40,24 +41,16 @@ bool receives(const Step& step) {
 void Execution::prepare(const OpRequest& request, const schedule::Plan& plan,
                         const schedule::Schedule& schedule, uint64_t op_seq, Work& work) {
   schedule_ = &schedule;
-  in_ = static_cast<const std::byte*>(request.in);
-  out_ = static_cast<std::byte*>(request.out);
-  element_bytes_ = dtype_size(request.dtype);
+  operands_.prepare(request, plan, schedule);
   op_seq_ = op_seq;
   deadline_ = request.deadline;
   work_ = &work;
-  landed_ = request.landed;
   avoid_rails_ = request.avoid_rails;
   attended_ = request.attended;
-  replaces_input_ = in_ != nullptr && overlap(in_, out_, request.count * element_bytes_);
-  factor_ = request.factor;
   local_counts_ = plan.local;
   descriptor_ = {request.collective, request.dtype, request.op, plan.algorithm,
                  static_cast<uint16_t>(request.root), request.count, plan.fingerprint()};
-  map_ = {request.count, schedule.slices(), plan.chunks_per_slice, plan.geometry,
-          plan.chunk_elements, &blocks_, static_cast<uint32_t>(group_.rank)};
-  set_blocks(request);
-  window_ = std::min<uint32_t>(plan.window, map_.chunk_count());
+  window_ = std::min<uint32_t>(plan.window, operands_.map().chunk_count());
   if (cursors_.size() < window_) cursors_.resize(window_);
   next_chunk_ = low_chunk_ = unreleased_ = 0;
   started_ = closed = receives_ = false;
@@ -68,9 +61,22 @@ void Execution::prepare(const OpRequest& request, const schedule::Plan& plan,
   }
   memory_.reset();
   if (plan.algorithm == Algorithm::memory) {
-    memory_.emplace(*group_.memory, memory::Call{in_, out_, request.input_counts, factor_, op_seq_,
+    memory_.emplace(*group_.memory, memory::Call{static_cast<const std::byte*>(request.in),
+                                                 static_cast<std::byte*>(request.out),
+                                                 request.input_counts, request.factor, op_seq_,
                                                  group_.comm, descriptor_});
   }
+}
+
+wire::OpDescriptor Execution::descriptor_from(int member) const {
+  wire::OpDescriptor descriptor = descriptor_;
+  if (local_counts_) descriptor.count = operands_.elements_from(member);
+  return descriptor;
+}
+
+uint64_t Execution::pair_load() const {
+  constexpr uint64_t kHeaders = 8 * 1024;
+  return receives_ ? 2 * bytes() + kHeaders : std::numeric_limits<uint64_t>::max();
 }
 
 Execution::~Execution() { NEZHA_CHECK(unreleased_ == 0); }
@@ -84,14 +90,14 @@ void Execution::start(Nanoseconds now) {
 // All of it counts as one chunk.
 bool Execution::advance_in_memory(bool sleeps) {
   const bool moved = sleeps ? memory_->sleep() : memory_->advance();
-  if (memory_->is_over()) low_chunk_ = next_chunk_ = map_.chunk_count();
+  if (memory_->is_over()) low_chunk_ = next_chunk_ = operands_.map().chunk_count();
   const int other = memory_->disagrees();
-  if (other >= 0) engine_.disagree(group_, *this, other, memory_->said_by(other));
+  if (other >= 0) parts_.failures.disagree(group_, *this, other, memory_->said_by(other));
   return moved;
 }
 
 void Execution::open_chunks() {
-  while (next_chunk_ < map_.chunk_count() && next_chunk_ < low_chunk_ + window_) {
+  while (next_chunk_ < operands_.map().chunk_count() && next_chunk_ < low_chunk_ + window_) {
     open(next_chunk_++);
     if (!group_.failed.is_ok()) return;
   }
@@ -103,14 +109,8 @@ void Execution::open(uint32_t chunk) {
   at.round = 0;
   at.waiting = 0;
   at.open = true;
-  at.program = &schedule_->programs[map_.slice_of(chunk)];
-  at.input = map_.chunk(chunk, schedule::Side::input);
-  at.output = map_.chunk(chunk, schedule::Side::output);
-  at.steps.assign(at.program->steps.size(), StepSlot());
-  for (size_t i = 0; i < at.steps.size(); ++i) {
-    at.steps[i].range = find_range(at, at.program->steps[i]);
-    if (map_.is_absent(chunk, at.steps[i].range)) at.steps[i].state = StepState::done;
-  }
+  at.program = &schedule_->programs[operands_.map().slice_of(chunk)];
+  operands_.open(at);
   begin_round(at);
   deliver_early(at);
   advance(at);
@@ -119,13 +119,13 @@ void Execution::open(uint32_t chunk) {
 void Execution::deliver_early(Cursor& at) {
   while (EarlyFrame* frame = group_.early.empty() ? nullptr : group_.early.take(op_seq_, at.chunk)) {
     deliver(at, *frame, group_.rank_of_global[static_cast<size_t>(frame->global_rank)]);
-    engine_.free_early(group_, *frame);
+    parts_.early.free(group_, *frame);
   }
 }
 
 void Execution::early_arrived(uint32_t chunk) {
   Cursor& at = cursor(chunk);
-  if (!at.open || at.chunk != chunk) return engine_.drop_early(group_, op_seq_, chunk);
+  if (!at.open || at.chunk != chunk) return parts_.early.drop(group_, op_seq_, chunk);
   deliver_early(at);
   if (at.waiting > 0) return;
   advance(at);
@@ -134,7 +134,8 @@ void Execution::early_arrived(uint32_t chunk) {
 
 void Execution::deliver(Cursor& at, EarlyFrame& frame, int member) {
   const int index = find_step(at, member, frame.header.stage, frame.header.slot);
-  if (index < 0 || frame.header.length != bytes_of(at, at.program->steps[static_cast<size_t>(index)]) ||
+  if (index < 0 ||
+      frame.header.length != operands_.bytes_of(at, at.program->steps[static_cast<size_t>(index)]) ||
       at.steps[static_cast<size_t>(index)].state != StepState::waiting) {
     ++group_.counters.duplicates;
     return;
@@ -144,7 +145,7 @@ void Execution::deliver(Cursor& at, EarlyFrame& frame, int member) {
   note_answer(member, frame.header);
   if (step.kind == StepKind::recv) {
     if (frame.header.length > 0) {
-      std::byte* target = target_of(at, step);
+      std::byte* target = operands_.target_of(at, step);
       if (target == nullptr) return;
       std::memcpy(target, frame.buffer.data, frame.header.length);
     }
@@ -168,11 +169,11 @@ void Execution::apply(Cursor& at, uint32_t step_index) {
   const bool is_kept = group_.is_node() && adds_on(*at.program, step_index);
   if (step.kind != StepKind::recv && !is_kept) {
     if (step.kind == StepKind::recv_reduce) {
-      reduce_into(at, step, slot.scratch.data);
+      operands_.reduce_into(at, step, slot.scratch.data);
     } else {
-      replace(at, step, slot.scratch.data);
+      operands_.replace(at, step, slot.scratch.data);
     }
-    engine_.pool().give(slot.scratch);
+    parts_.pool.give(slot.scratch);
     slot.scratch = Buffer();
   }
   finish_step(at, step_index);
@@ -189,12 +190,12 @@ void Execution::finish_step(Cursor& at, uint32_t step_index) {
   StepState& state = at.steps[step_index].state;
   if (state == StepState::held) --group_.members[static_cast<size_t>(step.peer)].held;
   state = StepState::done;
-  engine_.consumed(group_, step.peer, frame_cost(bytes_of(at, step)));
+  parts_.credit.consumed(group_, step.peer, frame_cost(operands_.bytes_of(at, step)));
 }
 
 uint32_t Execution::rounds_of(const Cursor& at) const {
   const uint32_t all = at.program->round_count();
-  return at.chunk + 1 == map_.chunk_count() ? all : std::min(all, at.program->closing);
+  return at.chunk + 1 == operands_.map().chunk_count() ? all : std::min(all, at.program->closing);
 }
 
 void Execution::begin_round(Cursor& at) {
@@ -213,7 +214,7 @@ void Execution::begin_round(Cursor& at) {
         ++at.waiting;
         break;
       default:
-        run_local(at, step);
+        operands_.run_local(at, step);
     }
   }
   // What arrived ahead of its round. After the sends: they must read the range unreduced.
@@ -227,6 +228,43 @@ void Execution::begin_round(Cursor& at) {
   }
 }
 
+void Execution::post(Cursor& at, const Step& step) {
+  const uint32_t length = operands_.bytes_of(at, step);
+  const std::byte* source = operands_.source_of(at, step);
+  if (!group_.failed.is_ok()) return;
+  transport::WorkRequest* request = parts_.transfers.take();
+  if (request == nullptr) return parts_.failures.fail_exhausted(group_, sizeof(*request));
+  wire::FrameHeader& header = request->header;
+  header = wire::FrameHeader();
+  header.comm = group_.comm;
+  header.op_seq = op_seq_;
+  header.chunk = at.chunk;
+  header.stage = step.stage;
+  header.slot = step.slot;
+  header.length = length;
+  header.op = descriptor_;
+  if (local_counts_) header.op.count = operands_.elements_to(step.peer);
+  request->data = source;
+  request->copy = nullptr;
+  request->shared = nullptr;
+  const bool scaled = step.from_input && descriptor_.op == ReduceOp::premul_sum;
+  const bool is_short = length <= parts_.options.inline_bytes;
+  const bool copy = step.copy_source || scaled || is_short;
+  if (copy && length > 0 && !operands_.copy_into(*request, scaled)) {
+    parts_.transfers.give(*request);
+    return parts_.failures.fail_exhausted(group_, length);
+  }
+  if (!copy && !step.from_input && step.in_workspace) request->shared = at.workspace->share();
+  // Long scaled copies are waited for, too: what they weigh on their rail is accounted to us.
+  const bool awaited = !copy || (scaled && !is_short);
+  request->owner = awaited ? static_cast<Activity*>(this) : nullptr;
+  if (awaited) ++unreleased_;
+  // Someone waits for the answer: our caller for its memory, or a sender that receives nothing.
+  if (awaited || !receives_) header.flags |= wire::kFlagAckNow;
+  sent_to_[static_cast<size_t>(step.peer)] = true;
+  parts_.credit.post(group_, step.peer, *request);
+}
+
 void Execution::advance(Cursor& at) {
   const uint32_t rounds = rounds_of(at);
   while (at.waiting == 0 && at.round < rounds) {
@@ -238,11 +276,11 @@ void Execution::advance(Cursor& at) {
   }
   if (at.waiting > 0 || !at.open) return;
   at.open = false;
-  Workspace::release(engine_.pool(), at.workspace);
+  Workspace::release(parts_.pool, at.workspace);
   at.workspace = nullptr;
   while (low_chunk_ < next_chunk_ && !cursor(low_chunk_).open) ++low_chunk_;
   // The last one may have waited for the others.
-  const bool may_close = low_chunk_ < next_chunk_ && low_chunk_ + 1 == map_.chunk_count();
+  const bool may_close = low_chunk_ < next_chunk_ && low_chunk_ + 1 == operands_.map().chunk_count();
   if (may_close && cursor(low_chunk_).waiting == 0) advance(cursor(low_chunk_));
 }
 
@@ -260,7 +298,7 @@ int Execution::find_step(const Cursor& at, int member, uint16_t stage, uint16_t 
 transport::Landing Execution::place(transport::Connection& connection, const wire::FrameHeader& header,
                                     int member) {
   transport::Landing landing;
-  if (memory_ || header.chunk >= map_.chunk_count()) {
+  if (memory_ || header.chunk >= operands_.map().chunk_count()) {
     landing.refused = true;
     return landing;
   }
@@ -271,19 +309,19 @@ transport::Landing Execution::place(transport::Connection& connection, const wir
   }
   const int index = find_step(at, member, header.stage, header.slot);
   if (index < 0 ||
-      bytes_of(at, at.program->steps[static_cast<size_t>(index)]) != header.length) {
+      operands_.bytes_of(at, at.program->steps[static_cast<size_t>(index)]) != header.length) {
     landing.refused = true;
     return landing;
   }
   const Step& step = at.program->steps[static_cast<size_t>(index)];
   StepSlot& slot = at.steps[static_cast<size_t>(index)];
   if (slot.state == StepState::landing) {
-    if (!engine_.take_over(connection.peer, static_cast<Activity*>(this), header.chunk,
-                           static_cast<uint32_t>(index), wire::generation_of(header.flags))) {
+    if (!parts_.transfers.take_over(connection.peer, *this, header.chunk, static_cast<uint32_t>(index),
+                                    wire::generation_of(header.flags))) {
       ++group_.counters.duplicates;
       return landing;
     }
-    engine_.pool().give(slot.scratch);
+    parts_.pool.give(slot.scratch);
     slot.begin_again();
   }
   if (slot.state != StepState::waiting) {
@@ -292,17 +330,17 @@ transport::Landing Execution::place(transport::Connection& connection, const wir
   }
   note_answer(member, header);
   landing.owner = static_cast<Activity*>(this);
-  landing.kind = Engine::kActivityLanding;
+  landing.kind = kActivityLanding;
   landing.chunk = header.chunk;
   landing.step = static_cast<uint32_t>(index);
   landing.generation = wire::generation_of(header.flags);
-  if (lands_directly(step)) {
-    landing.destination = target_of(at, step);
+  if (operands_.lands_directly(step)) {
+    landing.destination = operands_.target_of(at, step);
     if (!group_.failed.is_ok()) return transport::Landing();
   } else {
-    slot.scratch = engine_.pool().take(std::max<size_t>(header.length, 1));
+    slot.scratch = parts_.pool.take(std::max<size_t>(header.length, 1));
     if (slot.scratch.data == nullptr) {
-      engine_.fail_exhausted(group_, header.length);
+      parts_.failures.fail_exhausted(group_, header.length);
       return transport::Landing();
     }
     landing.destination = slot.scratch.data;
@@ -311,7 +349,7 @@ transport::Landing Execution::place(transport::Connection& connection, const wir
   return landing;
 }
 
-// The answer leaves when the programs are done here (Engine::answer).
+// The answer leaves when the programs are done here (CreditAccounts::answer).
 void Execution::note_answer(int member, const wire::FrameHeader& header) {
   if ((header.flags & wire::kFlagAckNow) == 0) return;
   group_.members[static_cast<size_t>(member)].answer_wanted = true;
@@ -334,19 +372,19 @@ void Execution::landed(const wire::FrameHeader&, const transport::Landing& landi
 
 void Execution::landing_lost(const transport::Landing& landing) {
   StepSlot& slot = cursor(landing.chunk).steps[landing.step];
-  engine_.pool().give(slot.scratch);
+  parts_.pool.give(slot.scratch);
   slot.begin_again();
 }
 
 void Execution::withdraw() {
-  engine_.withdraw(*this);
+  parts_.transfers.withdraw(*this);
   memory_.reset();
   unreleased_ = 0;
   for (Cursor& at : cursors_) {
-    Workspace::release(engine_.pool(), at.workspace);
+    Workspace::release(parts_.pool, at.workspace);
     at.workspace = nullptr;
     for (StepSlot& slot : at.steps) {
-      engine_.pool().give(slot.scratch);
+      parts_.pool.give(slot.scratch);
       slot.begin_again();
     }
   }
@@ -399,7 +437,7 @@ bool Execution::needs(int member) const {
   }
   const std::vector<int> awaited = awaited_members();
   if (std::binary_search(awaited.begin(), awaited.end(), member)) return true;
-  if (next_chunk_ == map_.chunk_count()) return false;
+  if (next_chunk_ == operands_.map().chunk_count()) return false;
   return std::any_of(schedule_->programs.begin(), schedule_->programs.end(), [&](const auto& program) {
     return std::any_of(program.steps.begin(), program.steps.end(), [&](const Step& step) {
       return receives(step) && step.peer == member;

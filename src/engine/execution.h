@@ -8,20 +8,18 @@
 //   Order    the schedule alone fixes the order of additions: the bits do not depend on rails or time.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "base/clock.h"
 #include "engine/activity.h"
 #include "engine/buffer_pool.h"
 #include "engine/division.h"
+#include "engine/op_request.h"
+#include "engine/operands.h"
 #include "engine/work.h"
-#include "engine/workspace.h"
 #include "memory/operation.h"
-#include "schedule/chunk_map.h"
 #include "schedule/plan.h"
 #include "schedule/schedule.h"
 #include "transport/connection.h"
@@ -29,35 +27,28 @@
 
 namespace nezha::engine {
 
-class Engine;
-struct Group;
+class CreditAccounts;
+class EarlyFrames;
+class Failures;
+class Transfers;
 struct EarlyFrame;
-
-struct OpRequest {
-  Collective collective = Collective::all_reduce;
-  const void* in = nullptr;
-  void* out = nullptr;
-  uint64_t count = 0;  // elements of the whole vector: of all blocks together where there are blocks
-  // Elements of each block, by rank; empty: even blocks of count / world_size. They differ for
-  // all_to_all_v only.
-  std::span<const uint64_t> input_counts;
-  std::span<const uint64_t> output_counts;
-  Dtype dtype = Dtype::float32;
-  ReduceOp op = ReduceOp::sum;
-  double factor = 1.0;                         // premul_sum
-  int root = 0;
-  Algorithm algorithm = Algorithm::automatic;
-  Nanoseconds deadline = kNever;
-  // Of a member of a group with nodes: takes note of the elements whose result is in `out`; borrowed as
-  // the buffers are.
-  std::vector<schedule::Range>* landed = nullptr;
-  uint32_t avoid_rails = 0;  // control::OpClass::avoid
-  bool attended = false;     // its caller waits for it at once
-};
+struct EngineOptions;
+struct Group;
 
 class Execution final : public Activity {
  public:
-  Execution(Engine& engine, Group& group) : engine_(engine), group_(group) {}
+  // What it uses of the engine.
+  struct Parts {
+    const EngineOptions& options;
+    BufferPool& pool;
+    Transfers& transfers;
+    CreditAccounts& credit;
+    EarlyFrames& early;
+    Failures& failures;
+  };
+
+  Execution(const Parts& parts, Group& group)
+      : parts_(parts), group_(group), operands_(parts.pool, parts.failures, group) {}
   ~Execution() override;
   Execution(const Execution&) = delete;
   Execution& operator=(const Execution&) = delete;
@@ -77,7 +68,7 @@ class Execution final : public Activity {
   // Every use of the caller's memory ends: pending landings and requests are taken back.
   void withdraw();
 
-  bool programs_done() const { return low_chunk_ == map_.chunk_count(); }
+  bool programs_done() const { return low_chunk_ == operands_.map().chunk_count(); }
   // The programs are done: from here on only acknowledgements and credits are awaited.
   void close();
   // Nothing will touch the caller's memory any more, and everyone who had to has consumed.
@@ -108,34 +99,14 @@ class Execution final : public Activity {
   uint64_t pair_load() const;
   Work* work() { return work_; }
   uint64_t flight() const { return work_->flight; }
-  uint64_t bytes() const { return descriptor_.count * element_bytes_; }
+  uint64_t bytes() const { return descriptor_.count * operands_.element_bytes(); }
   // Members from whom data, or who must say that they have consumed ours, is still awaited.
   std::vector<int> awaited_members() const;
   // Whether the rest of the operation needs anything from this member.
   bool needs(int member) const;
 
  private:
-  enum class StepState : uint8_t { waiting, landing, held, done };
-  struct StepSlot {
-    StepState state = StepState::waiting;
-    Buffer scratch;
-    schedule::Range range;  // what the step reads or writes
-    void begin_again() { state = StepState::waiting, scratch = Buffer(); }
-  };
-  struct Cursor {
-    uint32_t chunk = 0;
-    uint32_t round = 0;    // rounds before it are finished
-    uint32_t waiting = 0;  // receiving steps of the current round not yet applied
-    bool open = false;
-    const schedule::Program* program = nullptr;
-    schedule::Range input;
-    schedule::Range output;
-    Workspace* workspace = nullptr;  // made when something is first written there
-    std::vector<StepSlot> steps;
-  };
-
   Cursor& cursor(uint32_t chunk) { return cursors_[chunk % window_]; }
-  void set_blocks(const OpRequest& request);
   void open_chunks();
   void open(uint32_t chunk);
   void deliver_early(Cursor& at);
@@ -147,54 +118,16 @@ class Execution final : public Activity {
   void begin_round(Cursor& at);
   void post(Cursor& at, const schedule::Step& step);
   void apply(Cursor& at, uint32_t step_index);
-  void run_local(Cursor& at, const schedule::Step& step);
-  void take_note(schedule::Range range);
-  // `incoming`: null when it has landed in its place.
-  void replace(Cursor& at, const schedule::Step& step, const std::byte* incoming);
-  void reduce_into(Cursor& at, const schedule::Step& step, const std::byte* incoming);
-  // Copies input to `to`; scaled where the operation scales its inputs.
-  void take_input(std::byte* to, const std::byte* from, uint64_t count);
-  bool copy_into(transport::WorkRequest& request, bool scaled);
   void hold(Cursor& at, uint32_t step_index);
   void finish_step(Cursor& at, uint32_t step_index);
   void note_answer(int member, const wire::FrameHeader& header);
   // Index of the receiving step with this identity; -1 when the program has none.
   int find_step(const Cursor& at, int member, uint16_t stage, uint16_t slot) const;
-  schedule::Range find_range(const Cursor& at, const schedule::Step& step) const {
-    const auto side = step.from_input ? schedule::Side::input : schedule::Side::output;
-    return map_.parts(step.from_input ? at.input : at.output, at.program->parts, step.part_begin,
-                      step.part_end, side);
-  }
-  schedule::Range range_of(const Cursor& at, const schedule::Step& step) const {
-    return at.steps[static_cast<size_t>(&step - at.program->steps.data())].range;
-  }
-  uint32_t bytes_of(const Cursor& at, const schedule::Step& step) const {
-    return static_cast<uint32_t>(range_of(at, step).size() * element_bytes_);
-  }
-  const std::byte* input_at(schedule::Range range) const {
-    return in_ + (range.begin - in_origin_) * element_bytes_;
-  }
-  bool lands_directly(const schedule::Step& step) const {
-    return step.kind == schedule::StepKind::recv ||
-           (step.kind == schedule::StepKind::recv_whole && !replaces_input_);
-  }
-  // Where the step writes: output or workspace. Null when there is no memory for a workspace.
-  std::byte* target_of(Cursor& at, const schedule::Step& step);
-  std::byte* output_at(schedule::Range range) const {
-    return out_ + (range.begin - out_origin_) * element_bytes_;
-  }
-  std::byte* workspace_at(Cursor& at, schedule::Range range);
-  const std::byte* source_of(Cursor& at, const schedule::Step& step);
 
-  Engine& engine_;
+  const Parts parts_;
   Group& group_;
+  Operands operands_;
   const schedule::Schedule* schedule_ = nullptr;
-  const std::byte* in_ = nullptr;
-  std::byte* out_ = nullptr;
-  uint64_t in_origin_ = 0;   // the element at which the buffer begins
-  uint64_t out_origin_ = 0;
-  uint64_t element_bytes_ = 0;
-  double factor_ = 1;
   wire::OpDescriptor descriptor_;
   uint64_t op_seq_ = 0;
   Nanoseconds deadline_ = kNever;
@@ -202,11 +135,7 @@ class Execution final : public Activity {
   Work* work_ = nullptr;
   uint32_t avoid_rails_ = 0;
   bool attended_ = false;
-  std::vector<schedule::Range>* landed_ = nullptr;
   std::optional<memory::Operation> memory_;
-  bool replaces_input_ = false;  // input and output share memory
-  schedule::ChunkMap map_;
-  schedule::Blocks blocks_;
   bool local_counts_ = false;  // of the plan: every pair has its own count
   std::vector<Cursor> cursors_;  // at least window_ of them
   uint32_t window_ = 1;

@@ -13,6 +13,28 @@
 
 namespace nezha::engine {
 
+struct GroupRequest {
+  uint32_t comm = 0;
+  std::vector<int> members;     // global ranks in the order of the new ranks; empty: not known yet
+  schedule::AggregationTree tree = {};  // with nodes: of these members; else empty
+  std::unique_ptr<control::Policy> policy;
+  schedule::CostTable costs;
+};
+
+// What makes groups, and gives them up: the engine.
+class GroupMaker {
+ public:
+  // A group may be announced before its members are known (`members` empty), so that the frames of
+  // quicker ranks find it; `set_members` completes it. Frames of some groups are kept even before that
+  // (GroupTable::may_park).
+  virtual Result<Group*> create_group(GroupRequest request) = 0;
+  // Nobody will create it here: what quicker ranks sent to it is dropped, now and later.
+  virtual void retire(uint32_t comm) = 0;
+
+ protected:
+  ~GroupMaker() = default;
+};
+
 class GroupTable {
  public:
   static constexpr uint32_t kFirstParkedComm = 0x80000000u;

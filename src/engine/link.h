@@ -35,7 +35,7 @@ struct Link {
   const double nominal;
   uint64_t posted_at_last_look = 0;
   uint64_t drained_at_last_look = 0;
-  uint64_t backlog = 0;  // as of PeerLinks::measure
+  uint64_t backlog = 0;  // as of PeerLinks::backlog
   uint32_t timings = 0;  // transfers that were timed before a rate was measured
   double empty_s = 0;    // the time of a transfer without payload, there and back
 
@@ -66,6 +66,9 @@ struct Link {
   bool is_usable() const { return connection->is_up() && !health.is_suspect(); }
   // Something was posted on it that the peer has not acknowledged, wherever it is by now.
   bool has_work() const { return connection->in_flight_frames() > 0 || connection->queued_bytes() > 0; }
+  bool is_draining() const {
+    return connection->is_up() && connection->posted_bytes() != drained_at_last_look;
+  }
   transport::Path path() const {
     return {connection->peer, connection->rail, connection->peer_rail, connection->lane};
   }

@@ -7,42 +7,26 @@
 #include <string>
 
 #include "base/check.h"
-#include "engine/engine.h"
+#include "engine/diagnostics.h"
 #include "engine/failure_details.h"
+#include "engine/failures.h"
+#include "engine/peer_table.h"
+#include "engine/transfers.h"
 
 namespace nezha::engine {
-namespace {
 
-// Shorter chunks cost more in headers than a second rail brings.
-constexpr uint64_t kChunkBytesWorthARail = 16 * 1024;
-
-// "100 x float32 with tag 7"
-std::string describe(const wire::OpDescriptor& op) {
-  return std::to_string(op.count) + " x " + std::string(name_of(op.dtype)) + " with tag " +
-         std::to_string(op.plan);
-}
-
-// Two for every rail, so that a short message too uses all of them.
-uint32_t chunk_bytes_for(uint64_t bytes, const EngineOptions& options) {
-  const uint64_t pieces = 2 * uint64_t{options.rails};
-  const uint64_t even = (bytes + pieces - 1) / pieces;
-  const uint64_t least = std::min(options.chunk_bytes, kChunkBytesWorthARail);
-  return static_cast<uint32_t>(std::clamp(even, least, options.chunk_bytes));
-}
-
-}  // namespace
-
-Mailbox::Mailbox(Engine& engine, Group& group) : engine_(engine), group_(group), matcher_(&memory_) {
-  short_division_.op = {Collective::send_recv, 0, group.comm};
-  peers_.resize(engine.peers().size());
-}
+Mailbox::Mailbox(const Parts& parts, Group& group)
+    : parts_(parts), group_(group),
+      outbox_({parts.options, parts.pool, parts.transfers, parts.failures, parts.diagnostics}, group,
+              *this, &memory_),
+      peers_(static_cast<size_t>(parts.options.world_size), &memory_), matcher_(&memory_) {}
 
 int Mailbox::member_of(int global) const {
   return group_.rank_of_global[static_cast<size_t>(global)];
 }
 
 bool Mailbox::is_gone(int global) const {
-  return engine_.peers()[static_cast<size_t>(global)]->gone;
+  return parts_.peers.of(global).gone;
 }
 
 // ------------------------------------------------------------------------------ operations
@@ -62,7 +46,7 @@ Status Mailbox::check(const MessageRequest& request) const {
   const uint64_t size = dtype_size(request.dtype);
   const uint64_t chunks_max = std::numeric_limits<uint32_t>::max();
   if (request.count > std::numeric_limits<uint64_t>::max() / size ||
-      request.count * size / kChunkBytesMin > chunks_max) {
+      request.count * size / Outbox::kChunkBytesMin > chunks_max) {
     return error(Code::invalid_argument, "rank %d: %s of %llu x %s is longer than one message can be",
                  group_.rank, what, static_cast<unsigned long long>(request.count),
                  std::string(name_of(request.dtype)).c_str());
@@ -76,7 +60,7 @@ Status Mailbox::check(const MessageRequest& request) const {
 
 Status Mailbox::check_presence(int global, const wire::OpDescriptor& op) {
   const bool gone = std::all_of(group_.members.begin(), group_.members.end(), [&](const Member& member) {
-    const bool asked = global == kAnySource ? member.global_rank != engine_.options().rank
+    const bool asked = global == kAnySource ? member.global_rank != parts_.options.rank
                                             : member.global_rank == global;
     return !asked || is_gone(member.global_rank);
   });
@@ -90,7 +74,7 @@ Status Mailbox::check_presence(int global, const wire::OpDescriptor& op) {
   ErrorDetails details;
   details.communicator = group_.comm;
   if (member != kAnySource) details.ranks = {member};
-  engine_.fail_group(group_, lost.with_peer(member).with(std::move(details)), true);
+  parts_.failures.fail(group_, lost.with_peer(member).with(std::move(details)), true);
   return group_.failed;
 }
 
@@ -101,75 +85,9 @@ Status Mailbox::submit(const MessageRequest& request, Work& work) {
 }
 
 Status Mailbox::start_send(const MessageRequest& request, Work& work) {
-  Send send;
-  send.peer = group_.members[static_cast<size_t>(request.peer)].global_rank;
-  send.data = static_cast<const std::byte*>(request.buffer);
-  send.op.collective = Collective::send_recv;
-  send.op.dtype = request.dtype;
-  send.op.count = request.count;
-  send.op.plan = request.tag;
-  send.deadline = request.deadline;
-  send.work = &work;
-  send.bytes = bytes_of(send.op);
-  NEZHA_RETURN_IF_ERROR(check_presence(send.peer, send.op));
-  Peer& peer = peer_of(send.peer);
-  if (send.bytes <= engine_.options().inline_bytes &&
-      peer.eager_sent - peer.eager_drained + kRecordCost + send.bytes <= kEagerBytesMax) {
-    return send_inline(send.peer, send);
-  }
-  if (peer.unaccepted >= kWaitingMax / 2) {
-    return error(Code::exhausted, "rank %d: %llu messages to rank %d wait to be received "
-                 "(communicator %u); wait for some of them before sending more", group_.rank,
-                 static_cast<unsigned long long>(peer.unaccepted), request.peer, group_.comm);
-  }
-  send.chunk_bytes = chunk_bytes_for(send.bytes, engine_.options());
-  send.chunks = static_cast<uint32_t>((send.bytes + send.chunk_bytes - 1) / send.chunk_bytes);
-  peer.sends.emplace(peer.next_number, send);
-  ++pending_;
-  ++peer.unaccepted;
-  post_control(send.peer, kOffer, peer.next_number++, send.op, send.chunk_bytes);
-  return Status::ok();
-}
-
-// Control frames and what was copied outlive their messages.
-Division& Mailbox::division_of(const transport::WorkRequest& request) {
-  if (request.header.stage == kPayload) {
-    auto& sends = peer_of(request.peer).sends;
-    const auto found = sends.find(request.header.op_seq);
-    if (found != sends.end()) return found->second.division;
-  }
-  return short_division_;
-}
-
-// Complete as soon as it is copied: a short message never waits for its receiver.
-Status Mailbox::send_inline(int global, const Send& send) {
-  transport::WorkRequest* request = engine_.take_request();
-  const Buffer copy = send.bytes > 0 ? engine_.pool().take(send.bytes) : Buffer();
-  if (request == nullptr || (send.bytes > 0 && copy.data == nullptr)) {
-    if (request != nullptr) engine_.give_request(*request);
-    engine_.pool().give(copy);
-    return error(Code::exhausted, "rank %d: no memory to copy a message of %s", group_.rank,
-                 describe(send.op).c_str());
-  }
-  Peer& peer = peer_of(global);
-  if (send.bytes > 0) std::memcpy(copy.data, send.data, send.bytes);
-  wire::FrameHeader& header = request->header;
-  header = wire::FrameHeader();
-  header.comm = group_.comm;
-  header.op_seq = peer.next_number++;
-  header.stage = kOffer;
-  header.slot = kInline;
-  header.length = static_cast<uint32_t>(send.bytes);
-  header.op = send.op;
-  request->data = copy.data;
-  request->copy = copy.data;
-  request->copy_class = copy.size_class;
-  request->owner = nullptr;
-  peer.eager_sent += kRecordCost + send.bytes;
-  engine_.divide(group_, short_division_, {Collective::send_recv, send.bytes, group_.comm});
-  engine_.post_message(group_, member_of(global), *request);
-  engine_.diagnostics().complete(*send.work, Status::ok());
-  return Status::ok();
+  const int global = group_.members[static_cast<size_t>(request.peer)].global_rank;
+  NEZHA_RETURN_IF_ERROR(check_presence(global, op_of(request)));
+  return outbox_.start(request, work);
 }
 
 Status Mailbox::start_receive(const MessageRequest& request, Work& work) {
@@ -178,10 +96,7 @@ Status Mailbox::start_receive(const MessageRequest& request, Work& work) {
                        ? kAnySource
                        : group_.members[static_cast<size_t>(request.peer)].global_rank;
   receive.data = static_cast<std::byte*>(request.buffer);
-  receive.op.collective = Collective::send_recv;
-  receive.op.dtype = request.dtype;
-  receive.op.count = request.count;
-  receive.op.plan = request.tag;
+  receive.op = op_of(request);
   receive.deadline = request.deadline;
   receive.work = &work;
   receive.stands = request.stands;
@@ -220,7 +135,7 @@ void Mailbox::sort_in(int global) {
       }
     }
   } catch (const std::bad_alloc&) {
-    engine_.fail_exhausted(group_, sizeof(Message));
+    parts_.failures.fail_exhausted(group_, sizeof(Message));
   }
 }
 
@@ -231,7 +146,7 @@ void Mailbox::join(uint32_t index, const Receive& receive) {
   message.state = MessageState::receiving;
   ++peer_of(message.source).receiving;
   if (message.op.count != receive.op.count || message.op.dtype != receive.op.dtype) {
-    return engine_.fail_group(group_, mismatch(message), true);
+    return parts_.failures.fail(group_, mismatch(message), true);
   }
   if (message.is_inline) return take_inline(index);
   if (check_presence(message.source, message.op).is_ok()) accept(index);
@@ -256,12 +171,12 @@ void Mailbox::take_inline(uint32_t index) {
     std::memcpy(message.receive.data, message.payload.data, message.length);
   }
   Peer& peer = peer_of(source);
-  peer.eager_held -= kRecordCost + message.length;
-  peer.eager_consumed += kRecordCost + message.length;
+  peer.eager_held -= Outbox::kRecordCost + message.length;
+  peer.eager_consumed += Outbox::kRecordCost + message.length;
   finish_receive(index);
-  if (peer.eager_consumed - peer.eager_told <= kEagerBytesMax / 2) return;
+  if (peer.eager_consumed - peer.eager_told <= Outbox::kEagerBytesMax / 2) return;
   peer.eager_told = peer.eager_consumed;
-  post_control(source, kDrained, peer.eager_consumed, op, 0);
+  outbox_.post_control(source, Outbox::kDrained, peer.eager_consumed, op, 0);
 }
 
 void Mailbox::accept(uint32_t index) {
@@ -271,10 +186,10 @@ void Mailbox::accept(uint32_t index) {
   try {
     message.chunks.assign(chunks, ChunkState::waiting);
   } catch (const std::bad_alloc&) {
-    return engine_.fail_exhausted(group_, chunks);
+    return parts_.failures.fail_exhausted(group_, chunks);
   }
   message.chunks_left = static_cast<uint32_t>(chunks);
-  post_control(message.source, kAccept, message.number, message.op, 0);
+  outbox_.post_control(message.source, Outbox::kAccept, message.number, message.op, 0);
   if (chunks == 0) finish_receive(index);
 }
 
@@ -285,7 +200,7 @@ void Mailbox::finish_receive(uint32_t index) {
   --peer_of(message.source).receiving;
   --pending_;
   forget_message(index);
-  engine_.diagnostics().complete(*work, Status::ok());
+  parts_.diagnostics.complete(*work, Status::ok());
 }
 
 // -------------------------------------------------------------------------------- messages
@@ -301,7 +216,7 @@ uint32_t Mailbox::make_message(int global, const wire::FrameHeader& header) {
   peer_of(global).messages.emplace(header.op_seq, index);
   free_messages_.pop_back();
   Message& message = messages_[index];
-  message.is_inline = header.slot == kInline;
+  message.is_inline = header.slot == Outbox::kInline;
   message.state = message.is_inline ? MessageState::landing : MessageState::waiting;
   message.source = global;
   message.number = header.op_seq;
@@ -313,8 +228,8 @@ uint32_t Mailbox::make_message(int global, const wire::FrameHeader& header) {
 
 void Mailbox::forget_message(uint32_t index) {
   Message& message = messages_[index];
-  engine_.gate().arrived(&message);
-  engine_.pool().give(message.payload);
+  parts_.transfers.gate().arrived(&message);
+  parts_.pool.give(message.payload);
   message.payload = Buffer();
   message.receive = Receive();
   peer_of(message.source).messages.erase(message.number);
@@ -323,7 +238,7 @@ void Mailbox::forget_message(uint32_t index) {
 
 void Mailbox::forget_offer(uint32_t index) {
   const Message& message = messages_[index];
-  if (message.is_inline) peer_of(message.source).eager_held -= kRecordCost + message.length;
+  if (message.is_inline) peer_of(message.source).eager_held -= Outbox::kRecordCost + message.length;
   forget_message(index);
 }
 
@@ -340,18 +255,17 @@ struct Mailbox::Pending {
 
 template <class Visit>
 void Mailbox::visit_pending(Visit visit) const {
-  for (const auto& peer : peers_) {
-    if (peer == nullptr) continue;
-    for (const auto& [number, send] : peer->sends) {
-      visit(Pending{true, send.accepted, send.peer, send.op, send.deadline});
-    }
-    if (peer->receiving == 0) continue;
-    for (const auto& [number, index] : peer->messages) {
+  outbox_.visit([&](const Outbox::Send& send) {
+    visit(Pending{true, send.accepted, send.peer, send.op, send.deadline});
+  });
+  peers_.visit([&](const Peer& peer) {
+    if (peer.receiving == 0) return;
+    for (const auto& [number, index] : peer.messages) {
       const Message& message = messages_[index];
       if (message.state != MessageState::receiving) continue;
       visit(Pending{false, true, message.source, message.op, message.receive.deadline});
     }
-  }
+  });
   matcher_.visit_receives([&](const Receive& receive) {
     visit(Pending{false, false, receive.source, receive.op, receive.deadline});
   });
@@ -390,8 +304,8 @@ Status Mailbox::deadline_error(const Pending& late) const {
 
 bool Mailbox::needs(int member, bool standing_too) const {
   const int global = group_.members[static_cast<size_t>(member)].global_rank;
-  const auto& peer = peers_[static_cast<size_t>(global)];
-  if (peer != nullptr && (!peer->sends.empty() || peer->receiving > 0)) return true;
+  const Peer* const peer = peers_.find(global);
+  if (outbox_.is_sending(global) || (peer != nullptr && peer->receiving > 0)) return true;
   bool needed = false;
   bool any_source = false;
   matcher_.visit_receives([&](const Receive& receive) {
@@ -402,27 +316,26 @@ bool Mailbox::needs(int member, bool standing_too) const {
   if (needed || !any_source) return needed;
   // Who waits for any rank can go on as long as there is one.
   return std::all_of(group_.members.begin(), group_.members.end(), [&](const Member& other) {
-    return other.global_rank == engine_.options().rank || other.global_rank == global ||
+    return other.global_rank == parts_.options.rank || other.global_rank == global ||
            is_gone(other.global_rank);
   });
 }
 
 void Mailbox::fail(const Status& why) {
-  engine_.withdraw(*this);
+  parts_.transfers.withdraw(*this);
   matcher_.visit_receives([&](const Receive& receive) {
-    engine_.diagnostics().complete(*receive.work, why);
+    parts_.diagnostics.complete(*receive.work, why);
   });
   matcher_.clear();
-  for (const auto& peer : peers_) {
-    if (peer == nullptr) continue;
-    for (const auto& [number, send] : peer->sends) engine_.diagnostics().complete(*send.work, why);
-    for (const auto& [number, index] : peer->messages) {
+  outbox_.fail(why);
+  peers_.visit([&](Peer& peer) {
+    for (const auto& [number, index] : peer.messages) {
       Message& message = messages_[index];
-      engine_.pool().give(message.payload);
-      if (message.receive.work != nullptr) engine_.diagnostics().complete(*message.receive.work, why);
+      parts_.pool.give(message.payload);
+      if (message.receive.work != nullptr) parts_.diagnostics.complete(*message.receive.work, why);
     }
-    *peer = Peer(&memory_);
-  }
+    peer = Peer(&memory_);
+  });
   messages_.clear();
   free_messages_.clear();
   pending_ = 0;

@@ -1,4 +1,5 @@
-// Mailbox: the messages between this rank and the others of one group, beside its collectives.
+// Mailbox: the messages between this rank and the others of one group, beside its collectives: receives
+// here, sends in its Outbox.
 //
 // Contract
 //   Owner    its Group; touched only with the loop's progress lock held.
@@ -7,8 +8,8 @@
 //            group fails and the sender hears of it from its next call.
 //   Order    a source's messages are matched in the order of sending, whatever rails carried them.
 //            A message that nobody receives holds up no other and no collective.
-//   Bounds   nobody can make it hold more than kEagerBytesMax of payload and kWaitingMax records per
-//            peer; a frame that would is refused.
+//   Bounds   nobody can make it hold more than kEagerBytesMax of payload and kWaitingMax records per peer
+//            (Outbox); a frame that would is refused.
 //   Errors   as the engine's: the first one fails the group.
 // The frames are described in docs/wire_format.md, "Messages".
 #pragma once
@@ -20,34 +21,42 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "base/types.h"
 #include "engine/activity.h"
 #include "engine/buffer_pool.h"
-#include "engine/division.h"
 #include "engine/matcher.h"
 #include "engine/message.h"
+#include "engine/outbox.h"
+#include "engine/peer_records.h"
 #include "engine/work.h"
 #include "transport/connection.h"
 #include "wire/frame.h"
 
 namespace nezha::engine {
 
-class Engine;
+class Diagnostics;
+class Failures;
+class PeerTable;
+class Transfers;
+struct EngineOptions;
 struct Group;
 
 class Mailbox final : public Activity {
  public:
-  // Payload that came before its receive, per peer; a short message costs its bytes and a record.
-  static constexpr uint64_t kEagerBytesMax = 1024 * 1024;
-  static constexpr uint64_t kRecordCost = 256;
-  // Messages of one peer that nobody has received; a sender stops at half of them.
-  static constexpr uint64_t kWaitingMax = 65536;
-  // The same at a node, which is asked one thing at a time.
-  static constexpr uint64_t kWaitingAtNodeMax = 8;
-  static constexpr uint32_t kChunkBytesMin = 4096;
+  // What it uses of the engine.
+  struct Parts {
+    const EngineOptions& options;
+    const Clock& clock;
+    const PeerTable& peers;
+    BufferPool& pool;
+    Transfers& transfers;
+    Failures& failures;
+    Diagnostics& diagnostics;
+  };
 
-  Mailbox(Engine& engine, Group& group);
+  Mailbox(const Parts& parts, Group& group);
   Mailbox(const Mailbox&) = delete;
   Mailbox& operator=(const Mailbox&) = delete;
 
@@ -67,37 +76,17 @@ class Mailbox final : public Activity {
   bool needs(int member) const { return needs(member, true); }
   // Whether one does that does not merely stand open.
   bool awaits(int member) const { return needs(member, false); }
-  bool is_idle() const { return pending_ == 0; }
+  bool is_idle() const { return pending_ == 0 && outbox_.is_idle(); }
   // The gate gave rails to the message whose first transfer this is: the rest follows.
-  void admitted(const transport::WorkRequest& first);
+  void admitted(const transport::WorkRequest& first) { outbox_.admitted(first); }
   // Of the message to which a frame of ours belongs.
-  Division& division_of(const transport::WorkRequest& request);
+  Division& division_of(const transport::WorkRequest& request) { return outbox_.division_of(request); }
 
   void released(transport::WorkRequest& request) override;
   void landed(const wire::FrameHeader& header, const transport::Landing& landing) override;
   void landing_lost(const transport::Landing& landing) override;
 
  private:
-  enum Stage : uint16_t { kOffer = 0, kAccept = 1, kPayload = 2, kDrained = 3 };
-  enum Slot : uint16_t { kInline = 0, kAnnounced = 1 };  // of an offer
-
-  // A send that waits to be received, or whose payload is on its way.
-  struct Send {
-    int peer = 0;  // global rank
-    const std::byte* data = nullptr;
-    wire::OpDescriptor op;
-    Nanoseconds deadline = kNever;
-    Work* work = nullptr;
-    uint64_t bytes = 0;
-    uint32_t chunk_bytes = 0;
-    uint32_t chunks = 0;
-    uint32_t next_chunk = 0;
-    uint32_t unreleased = 0;
-    bool accepted = false;
-    transport::RailTurn turn;
-    Division division;  // begins when it is accepted
-  };
-
   enum class ChunkState : uint8_t { waiting, landing, landed };
   enum class MessageState : uint8_t {
     landing,    // the offer's payload is
@@ -119,15 +108,8 @@ class Mailbox final : public Activity {
     Receive receive;
   };
 
-  struct Peer {
-    explicit Peer(std::pmr::memory_resource* memory) : sends(memory), messages(memory) {}
-    // Towards it.
-    uint64_t next_number = 0;
-    uint64_t unaccepted = 0;     // of `sends`
-    uint64_t eager_sent = 0;     // cumulative cost
-    uint64_t eager_drained = 0;  // of this, what it has consumed
-    std::pmr::unordered_map<uint64_t, Send> sends;
-    // From it.
+  struct Peer {  // what came from it
+    explicit Peer(std::pmr::memory_resource* memory) : messages(memory) {}
     uint64_t next_offer = 0;  // all before have arrived
     uint64_t eager_held = 0;  // cost of what is landing or waiting
     uint64_t eager_consumed = 0;
@@ -138,12 +120,7 @@ class Mailbox final : public Activity {
 
   struct Pending;  // an operation under way, for a sentence about it
 
-  static uint64_t bytes_of(const wire::OpDescriptor& op) { return op.count * dtype_size(op.dtype); }
-  Peer& peer_of(int global) {
-    std::unique_ptr<Peer>& peer = peers_[static_cast<size_t>(global)];
-    if (peer == nullptr) peer = std::make_unique<Peer>(&memory_);
-    return *peer;
-  }
+  Peer& peer_of(int global) { return peers_.of(global); }
   int member_of(int global) const;
   bool is_gone(int global) const;
   bool needs(int member, bool standing_too) const;
@@ -151,25 +128,16 @@ class Mailbox final : public Activity {
   // Fails the group when the rank, or with kAnySource every other one, has left.
   Status check_presence(int global, const wire::OpDescriptor& op);
   Status start_send(const MessageRequest& request, Work& work);
-  Status send_inline(int global, const Send& send);
   Status start_receive(const MessageRequest& request, Work& work);
 
-  // Sending: mailbox_frames.cc. These fail the group when memory runs out.
-  void post_control(int global, Stage stage, uint64_t number, const wire::OpDescriptor& op,
-                    uint32_t chunk_bytes);
-  void post_chunks(Send& send, uint64_t number);
-  void finish_send(Peer& peer, uint64_t number);
   void acknowledge(int global);
 
   // Arriving frames.
   transport::Landing place(int global, const wire::FrameHeader& header);
   transport::Landing place_offer(int global, const wire::FrameHeader& header);
-  transport::Landing place_accept(int global, const wire::FrameHeader& header);
   transport::Landing place_chunk(int global, const wire::FrameHeader& header);
-  transport::Landing place_drained(int global, const wire::FrameHeader& header);
   transport::Landing landing_in(uint32_t index, const wire::FrameHeader& header, uint32_t chunk,
                                 std::byte* destination);
-  transport::Landing duplicate();
   bool is_sound_offer(const Peer& peer, const wire::FrameHeader& header) const;
 
   // Messages that arrived.
@@ -188,16 +156,16 @@ class Mailbox final : public Activity {
   void visit_pending(Visit visit) const;
   Status deadline_error(const Pending& late) const;
 
-  Engine& engine_;
+  const Parts parts_;
   Group& group_;
   // Keeps the memory of records: after warm-up no message allocates.
   std::pmr::unsynchronized_pool_resource memory_;
-  std::vector<std::unique_ptr<Peer>> peers_;  // by global rank; null: there were no messages
+  Outbox outbox_;
+  PeerRecords<Peer> peers_;
   Matcher matcher_;
   std::deque<Message> messages_;
   std::vector<uint32_t> free_messages_;
-  uint64_t pending_ = 0;  // operations whose Work is not complete
-  Division short_division_;  // of the latest short message, and of all control frames
+  uint64_t pending_ = 0;  // receives whose Work is not complete
 };
 
 }  // namespace nezha::engine

@@ -5,8 +5,7 @@
 
 #include <algorithm>
 
-#include "engine/engine.h"
-#include "engine/failure_details.h"
+#include "engine/operations.h"
 
 namespace nezha::engine {
 namespace {
@@ -26,16 +25,17 @@ void pause_briefly() {
 
 }  // namespace
 
-Result<std::unique_ptr<MemoryProgress>> MemoryProgress::create(progress::Loop& loop, Engine& engine,
+Result<std::unique_ptr<MemoryProgress>> MemoryProgress::create(progress::Loop& loop,
+                                                               Operations& operations,
                                                                memory::Host host) {
-  std::unique_ptr<MemoryProgress> made(new MemoryProgress(loop, engine, std::move(host)));
+  std::unique_ptr<MemoryProgress> made(new MemoryProgress(loop, operations, std::move(host)));
   NEZHA_RETURN_IF_ERROR(loop.add(made->memory_.bell(), EPOLLIN, made.get()));
   loop.add_polled(made.get());
   return made;
 }
 
-MemoryProgress::MemoryProgress(progress::Loop& loop, Engine& engine, memory::Host host)
-    : loop_(loop), engine_(engine), memory_(std::move(host)), crowded_(memory_.ranks() > processors()) {}
+MemoryProgress::MemoryProgress(progress::Loop& loop, Operations& operations, memory::Host host)
+    : loop_(loop), operations_(operations), memory_(std::move(host)), crowded_(memory_.ranks() > processors()) {}
 
 MemoryProgress::~MemoryProgress() {
   loop_.remove(memory_.bell(), this);
@@ -62,7 +62,7 @@ bool MemoryProgress::advance(bool sleeps) {
       continue;
     }
     running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(i));
-    engine_.progress(execution.group());
+    operations_.progress(execution.group());
   }
   return moved;
 }
@@ -91,27 +91,6 @@ bool MemoryProgress::poll() { return attend(); }
 progress::Polled::Sleep MemoryProgress::may_sleep() {
   said_ = true;
   return advance(true) ? Sleep::no : Sleep::until_woken;
-}
-
-// --------------------------------------------------------------------- what the engine has of it
-
-Status Engine::share_memory(memory::Host host) {
-  auto made = MemoryProgress::create(loop_, *this, std::move(host));
-  if (!made) return made.status();
-  memory_ = std::move(*made);
-  return Status::ok();
-}
-
-void Engine::disagree(Group& group, const Execution& execution, int member,
-                      const std::optional<wire::OpDescriptor>& theirs) {
-  const int peer = group.members[static_cast<size_t>(member)].global_rank;
-  const bool is_told =
-      theirs && !check_descriptor(group, execution.op_seq(), execution.descriptor(), peer, *theirs);
-  if (is_told) return;
-  Status broken = error(Code::internal, "rank %d: rank %d broke the protocol in the memory of this host, "
-                        "%s (communicator %u)", group.rank, member, activity_of(group).c_str(),
-                        group.comm);
-  fail_group(group, broken.with_peer(member).with(details_of(group, &execution, {member})), true);
 }
 
 }  // namespace nezha::engine

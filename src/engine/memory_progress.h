@@ -16,13 +16,12 @@
 
 namespace nezha::engine {
 
-class Engine;
 class Execution;
-struct Group;
+class Operations;
 
 class MemoryProgress final : private progress::Pollable, private progress::Polled {
  public:
-  static Result<std::unique_ptr<MemoryProgress>> create(progress::Loop& loop, Engine& engine,
+  static Result<std::unique_ptr<MemoryProgress>> create(progress::Loop& loop, Operations& operations,
                                                         memory::Host host);
   ~MemoryProgress() override;
   MemoryProgress(const MemoryProgress&) = delete;
@@ -39,7 +38,7 @@ class MemoryProgress final : private progress::Pollable, private progress::Polle
   static constexpr int kLooks = 20;  // about a microsecond
   static constexpr int kYields = 15;
 
-  MemoryProgress(progress::Loop& loop, Engine& engine, memory::Host host);
+  MemoryProgress(progress::Loop& loop, Operations& operations, memory::Host host);
   bool is_attended() const;
   bool advance(bool sleeps);
   void on_ready(uint32_t epoll_events) override;
@@ -47,7 +46,7 @@ class MemoryProgress final : private progress::Pollable, private progress::Polle
   Sleep may_sleep() override;
 
   progress::Loop& loop_;
-  Engine& engine_;
+  Operations& operations_;
   memory::HostMemory memory_;
   std::vector<Execution*> running_;
   bool said_ = false;   // in the areas, that this rank sleeps

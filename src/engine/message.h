@@ -4,9 +4,11 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "base/clock.h"
 #include "base/types.h"
+#include "wire/frame.h"
 
 namespace nezha::engine {
 
@@ -20,5 +22,21 @@ struct MessageRequest {
   Nanoseconds deadline = kNever;
   bool stands = false;     // a receive for what may come at any time: it hurries nobody
 };
+
+// As its frames describe it: the tag is in `plan`.
+inline wire::OpDescriptor op_of(const MessageRequest& request) {
+  wire::OpDescriptor op;
+  op.collective = Collective::send_recv;
+  op.dtype = request.dtype;
+  op.count = request.count;
+  op.plan = request.tag;
+  return op;
+}
+inline uint64_t bytes_of(const wire::OpDescriptor& op) { return op.count * dtype_size(op.dtype); }
+// "100 x float32 with tag 7"
+inline std::string describe(const wire::OpDescriptor& op) {
+  return std::to_string(op.count) + " x " + std::string(name_of(op.dtype)) + " with tag " +
+         std::to_string(op.plan);
+}
 
 }  // namespace nezha::engine

@@ -124,16 +124,17 @@ Link* PeerLinks::choose(Nanoseconds now, const transport::WorkRequest& request,
   for (Link& link : links_) {
     if (!link.is_usable() || is_on_probation(link)) continue;
     const auto rail = static_cast<size_t>(link.connection->rail);
-    const uint64_t backlog = measure(link, now);
+    const uint64_t waiting = backlog(link, now);
     control::RailLoad& load = with.loads[rail];
     load.up = true;
     load.latency_s = link.connection->latency_s;
-    load.backlog_bytes += backlog;
+    load.backlog_bytes += waiting;
     load.rate_bytes_per_s += link.monitor.rate_bytes_per_s();
     if (!link.connection->has_room()) continue;
     load.has_room = true;
-    if (with.lanes[rail] == nullptr || backlog < with.lanes[rail]->backlog) with.lanes[rail] = &link;
+    if (with.lanes[rail] == nullptr || waiting < with.lanes[rail]->backlog) with.lanes[rail] = &link;
   }
+  measured_ = true;
   const int rail = with.binder.pick(with.loads, bytes, pending_.bytes() - bytes, again);
   if (rail == control::RailBinder::kWait) return nullptr;
   Link* const link = with.lanes[static_cast<size_t>(rail)];
@@ -183,7 +184,6 @@ uint64_t delivered_untold(const transport::Drained& told, double rate_bytes_per_
 
 }  // namespace
 
-// The backlog of one connection.
 uint64_t PeerLinks::measure(Link& link, Nanoseconds now) {
   // What kernels know of their connections they know by acknowledgements, which wait, too. To be more
   // exact about one rail than about the other would give it more than its part.
@@ -198,14 +198,25 @@ uint64_t PeerLinks::measure(Link& link, Nanoseconds now) {
   return link.backlog;
 }
 
+uint64_t PeerLinks::backlog(Link& link, Nanoseconds now) {
+  if (!measured_) return measure(link, now);
+  const uint64_t posted = link.connection->posted_bytes();
+  link.backlog += posted - std::min(posted, link.posted_at_last_look);
+  link.posted_at_last_look = posted;
+  return link.backlog;
+}
+
 void PeerLinks::look(Nanoseconds now) {
-  if (links_.size() < 2 || now - looked_at_ < control::RailMonitor::kShortest) return;
+  if (now - looked_at_ < control::RailMonitor::kShortest || !is_draining()) return;
   looked_at_ = now;
   for (Link& link : links_) {
-    const Connection& connection = *link.connection;
-    if (!connection.is_up()) continue;
-    if (connection.posted_bytes() != link.drained_at_last_look) measure(link, now);
+    if (link.is_draining()) measure(link, now);
   }
+}
+
+bool PeerLinks::is_draining() const {
+  if (links_.size() < 2) return false;
+  return std::any_of(links_.begin(), links_.end(), [](const Link& link) { return link.is_draining(); });
 }
 
 Connection* PeerLinks::any_up() {

@@ -36,6 +36,7 @@ class PeerLinks {
   // its operation is divided; `on_post(rail, request)` accounts for each transfer posted.
   template <class SharesOf, class OnPost>
   void dispatch(Nanoseconds now, SharesOf shares_of, OnPost on_post) {
+    measured_ = false;
     bool moved = true;
     while (moved) {
       moved = false;
@@ -72,6 +73,8 @@ class PeerLinks {
   // Teaches the monitors of the rails that have something to send. To be called as often as the loop
   // turns: what a rail drains after the last transfer was posted says as much about it as the rest.
   void look(Nanoseconds now);
+  // Something that was posted has not drained yet, as of the last look.
+  bool is_draining() const;
   // The best connection for control frames: usable, or else up; null when there is none.
   transport::Connection* any_up();
   // A link that may carry data; null when there is none.
@@ -83,7 +86,6 @@ class PeerLinks {
   // Transfers wait for word of what landed on a lost connection.
   bool has_unresolved() const;
   bool has_output() const;
-  bool active = false;  // the engine looks after it: it has a connection, or something to send
   bool left = false;  // said goodbye on some connection
   bool gone = false;  // left, or lost for good: no connection of it comes back
   int peer() const { return peer_; }
@@ -125,6 +127,8 @@ class PeerLinks {
   Link* only_link(int rail);
   bool is_worth_timing(const Link& link, const transport::WorkRequest& request) const;
 
+  // The backlog of one connection: asked of its kernel once for a dispatch.
+  uint64_t backlog(Link& link, Nanoseconds now);
   uint64_t measure(Link& link, Nanoseconds now);
   static void learn(Link& link, Nanoseconds now, uint64_t backlog,
                     const std::optional<transport::Drained>& told);
@@ -142,6 +146,7 @@ class PeerLinks {
   std::unique_ptr<Choice> choice_;  // from the second connection on: a job has peers by the thousand
   bool timed_ = false;  // the transfer that is bound now
   bool timed_alone_ = false;  // for Choice::times
+  bool measured_ = false;     // in this dispatch
 };
 
 }  // namespace nezha::engine

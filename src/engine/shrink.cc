@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <new>
 
-#include "engine/engine.h"
 #include "engine/failure_details.h"
+#include "engine/failures.h"
+#include "engine/missing_connections.h"
+#include "engine/options.h"
+#include "engine/peer_table.h"
 
 namespace nezha::engine {
 
@@ -27,7 +30,7 @@ Shrinker::Lineage* Shrinker::find(uint32_t root) {
 
 Shrinker::Lineage* Shrinker::adopt(uint32_t root) {
   if (Lineage* known = find(root)) return known;
-  const Group* group = engine_.groups().find(root);
+  const Group* group = parts_.groups.find(root);
   if (group == nullptr || group->members.empty()) return nullptr;
   forget_ended();
   std::vector<int> members;
@@ -40,7 +43,7 @@ Shrinker::Lineage* Shrinker::adopt(uint32_t root) {
 void Shrinker::note_gone(Lineage& lineage) const {
   for (int member = 0; member < lineage.agreement.size(); ++member) {
     const int peer = lineage.members[static_cast<size_t>(member)];
-    const auto& links = engine_.peers()[static_cast<size_t>(peer)];
+    const auto& links = parts_.peers.all()[static_cast<size_t>(peer)];
     if (links != nullptr && links->gone) lineage.agreement.lost(member);
   }
 }
@@ -49,7 +52,7 @@ void Shrinker::forget_ended() {
   if (lineages_.size() < kEndedMax) return;
   for (auto at = lineages_.begin(); at != lineages_.end(); ++at) {
     const bool in_use = std::any_of(
-        engine_.groups().begin(), engine_.groups().end(),
+        parts_.groups.begin(), parts_.groups.end(),
         [&](const auto& group) { return group->lineage == (*at)->root; });
     if (in_use || (*at)->call != nullptr) continue;
     lineages_.erase(at);
@@ -86,9 +89,9 @@ Status Shrinker::begin(Group& group, std::unique_ptr<control::Policy> policy,
   }
   // What it failed with before is heard before what this rank wants: the error that the others see is
   // why somebody shrinks, and not that somebody does.
-  if (!group.failed.is_ok()) engine_.tell_failure(group);
-  engine_.fail_group(group, error(Code::aborted, "rank %d called shrink() on communicator %u; every "
-                                  "rank that continues must call it", me, group.comm), true);
+  if (!group.failed.is_ok()) parts_.failures.tell(group);
+  parts_.failures.fail(group, error(Code::aborted, "rank %d called shrink() on communicator %u; every "
+                                    "rank that continues must call it", me, group.comm), true);
   note_gone(*lineage);  // again: the news may have come when there was no memory for them
   lineage->call = &call;
   lineage->parent = group.comm;
@@ -136,7 +139,7 @@ void Shrinker::complete(Lineage& lineage, const Status& outcome) {
 
 void Shrinker::tell(const Lineage& lineage, PeerLinks& links, Wish wish) const {
   transport::Connection* const connection = links.any_up();
-  if (connection == nullptr) return engine_.supervisor().need(links);
+  if (connection == nullptr) return parts_.missing.need(links);
   const Ballot& ballot = lineage.agreement.own();
   FrameHeader header;
   header.type = FrameType::agree;
@@ -150,7 +153,7 @@ void Shrinker::tell(const Lineage& lineage, PeerLinks& links, Wish wish) const {
 // Also those given up, if they can hear it: they wait in vain.
 void Shrinker::tell_all(const Lineage& lineage, Wish wish) const {
   for (const int peer : lineage.members) {
-    const auto& links = engine_.peers()[static_cast<size_t>(peer)];
+    const auto& links = parts_.peers.all()[static_cast<size_t>(peer)];
     if (links != nullptr) tell(lineage, *links, wish);
   }
 }
@@ -169,7 +172,7 @@ void Shrinker::on_agree(int peer, const FrameHeader& header, const std::string& 
   if (!agreement.heard({header.op_seq, dead}, member)) return;
   note(*lineage);
   if (header.stage != static_cast<uint16_t>(Wish::answer)) return;
-  PeerLinks& links = *engine_.peers()[static_cast<size_t>(peer)];
+  PeerLinks& links = parts_.peers.of(peer);
   if (header.op_seq <= lineage->aborted) return tell(*lineage, links, Wish::abort);
   if (agreement.own().generation > 0) tell(*lineage, links, Wish::none);
 }
@@ -225,7 +228,7 @@ void Shrinker::look_after(Lineage& lineage, Nanoseconds now) {
     agreement.give_up();
     return complete(lineage, error(Code::peer_lost, "rank %d of this job: the other ranks of "
                                    "communicator %u lost this one and continue without it; start "
-                                   "it again", engine_.options().rank, lineage.parent));
+                                   "it again", parts_.options.rank, lineage.parent));
   }
   if (agreement.take_news()) {
     if (lineage.told.empty() || !(lineage.told.back() == agreement.own())) {
@@ -243,7 +246,7 @@ void Shrinker::look_after(Lineage& lineage, Nanoseconds now) {
   if (now >= lineage.ask_at) {
     for (const int member : agreement.missing()) {
       const int peer = lineage.members[static_cast<size_t>(member)];
-      tell(lineage, *engine_.peers()[static_cast<size_t>(peer)], Wish::answer);
+      tell(lineage, parts_.peers.of(peer), Wish::answer);
     }
     lineage.ask_at = now + kAskEvery;
   }
@@ -253,12 +256,12 @@ void Shrinker::look_after(Lineage& lineage, Nanoseconds now) {
 // The groups that the agreement has overtaken.
 void Shrinker::revoke(Lineage& lineage) {
   const Ballot& known = lineage.agreement.known();
-  for (const auto& group : engine_.groups()) {
+  for (const auto& group : parts_.groups) {
     if (group->lineage != lineage.root || group->members.empty() || !group->failed.is_ok()) continue;
     if (lineage.agreement.is_excluded()) {
-      engine_.fail_group(*group, error(Code::peer_lost, "rank %d: the other ranks of communicator %u "
-                                       "lost this one %s and go on without it", group->rank,
-                                       group->comm, activity_of(*group).c_str()), false);
+      parts_.failures.fail(*group, error(Code::peer_lost, "rank %d: the other ranks of communicator %u "
+                                         "lost this one %s and go on without it", group->rank,
+                                         group->comm, activity_of(*group).c_str()), false);
       continue;
     }
     for (int member = 0; member < lineage.agreement.size() && group->failed.is_ok(); ++member) {
@@ -269,12 +272,12 @@ void Shrinker::revoke(Lineage& lineage) {
                           "and shrink(); call it, too", group->rank, rank,
                           activity_of(*group).c_str(), group->comm);
       gone.with_peer(rank).with(details_of(*group, {rank}));
-      engine_.fail_group(*group, gone, false);
+      parts_.failures.fail(*group, gone, false);
     }
     if (group->generation < known.generation) {
-      engine_.fail_group(*group, error(Code::aborted, "rank %d: another rank called shrink() on "
-                                       "communicator %u, or aborted it; call it, too", group->rank,
-                                       group->comm), false);
+      parts_.failures.fail(*group, error(Code::aborted, "rank %d: another rank called shrink() on "
+                                         "communicator %u, or aborted it; call it, too", group->rank,
+                                         group->comm), false);
     }
   }
 }
@@ -288,11 +291,11 @@ void Shrinker::decide(Lineage& lineage) {
   }
   request.policy = std::move(lineage.policy);
   request.costs = lineage.costs;
-  auto group = engine_.create_group(std::move(request));
+  auto group = parts_.maker.create_group(std::move(request));
   lineage.agreement.close();
   // Somebody may have made, and used, a group of what we said on the way here.
   for (const Ballot& earlier : lineage.told) {
-    if (!(earlier == ballot)) engine_.retire(comm_of(lineage, earlier));
+    if (!(earlier == ballot)) parts_.maker.retire(comm_of(lineage, earlier));
   }
   lineage.told.clear();
   if (!group) return complete(lineage, group.status());
@@ -303,7 +306,7 @@ void Shrinker::decide(Lineage& lineage) {
 }
 
 int Shrinker::rank_in_parent(const Lineage& lineage, int member) const {
-  const Group* const parent = engine_.groups().find(lineage.parent);
+  const Group* const parent = parts_.groups.find(lineage.parent);
   if (parent == nullptr) return member;
   return parent->rank_of_global[static_cast<size_t>(lineage.members[static_cast<size_t>(member)])];
 }

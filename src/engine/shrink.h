@@ -21,14 +21,17 @@
 #include "base/status.h"
 #include "control/policy.h"
 #include "engine/agreement.h"
-#include "engine/group.h"
+#include "engine/group_table.h"
 #include "engine/peer_links.h"
 #include "engine/work.h"
 #include "wire/frame.h"
 
 namespace nezha::engine {
 
-class Engine;
+class Failures;
+class MissingConnections;
+class PeerTable;
+struct EngineOptions;
 
 // What one caller waits for. `group` counts when `work` is done without an error.
 struct ShrinkCall {
@@ -38,7 +41,17 @@ struct ShrinkCall {
 
 class Shrinker {
  public:
-  explicit Shrinker(Engine& engine) : engine_(engine) {}
+  // What it uses of the engine.
+  struct Parts {
+    const EngineOptions& options;
+    const GroupTable& groups;
+    const PeerTable& peers;
+    Failures& failures;
+    MissingConnections& missing;
+    GroupMaker& maker;
+  };
+
+  explicit Shrinker(const Parts& parts) : parts_(parts) {}
 
   // Gives the group up on all of its ranks and asks them for one of the survivors. An error return
   // means that nothing was begun and `call` is untouched.
@@ -104,7 +117,7 @@ class Shrinker {
   void complete(Lineage& lineage, const Status& outcome);
   static uint32_t comm_of(const Lineage& lineage, const Ballot& ballot);
 
-  Engine& engine_;
+  const Parts parts_;
   std::vector<std::unique_ptr<Lineage>> lineages_;
   bool due_ = false;
   Nanoseconds next_wakeup_ = kNever;

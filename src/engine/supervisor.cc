@@ -3,7 +3,11 @@
 #include <algorithm>
 
 #include "base/log.h"
-#include "engine/engine.h"
+#include "engine/diagnostics.h"
+#include "engine/failures.h"
+#include "engine/peer_table.h"
+#include "engine/shrink.h"
+#include "engine/transfers.h"
 
 namespace nezha::engine {
 
@@ -11,30 +15,43 @@ using control::LinkHealth;
 using transport::Connection;
 using transport::WorkQueue;
 
-Supervisor::Supervisor(Engine& engine, Nanoseconds peer_deadline)
-    : engine_(engine), peer_deadline_(peer_deadline), peers_(engine.peers().size()) {}
+Supervisor::Supervisor(const Parts& parts)
+    : parts_(parts), reconciler_(parts.options, parts.clock, parts.transfers),
+      peers_(static_cast<size_t>(parts.options.world_size)) {}
+
+void Supervisor::add(std::unique_ptr<Connection> connection) {
+  PeerLinks& links = parts_.peers.of(connection->peer);
+  parts_.diagnostics.rail(RailEventKind::joined, *connection, connection->describe());
+  const double nominal = parts_.options.nominal_of(static_cast<size_t>(connection->rail));
+  links.add(std::move(connection), nominal);
+  links.links().back().beat_at = parts_.clock.now();
+}
 
 void Supervisor::stop() {
   stopped_ = true;
+  parts_.missing.stop();
   if (manager_ != nullptr) manager_->stop();
 }
 
 Nanoseconds Supervisor::next_wakeup() const {
   if (stopped_) return kNever;
-  return manager_ == nullptr ? next_tick_ : std::min(next_tick_, manager_->next_wakeup());
+  return manager_ == nullptr ? next_look() : std::min(next_look(), manager_->next_wakeup());
 }
 
 void Supervisor::run(Nanoseconds now) {
   if (stopped_) return;
   if (manager_ != nullptr && now >= manager_->next_wakeup()) manager_->run(now);
-  if (now < next_tick_) return;
-  if (last_tick_ != 0 && now - next_tick_ > kOwnStall) excused_until_ = now;
+  const Nanoseconds due = next_look();
+  if (now < due) return;
+  if (last_tick_ != 0 && now - due > kOwnStall) excused_until_ = now;
+  reconciler_.begin_run();
   last_tick_ = now;
   next_tick_ = now + kTickIdle;
   awaited_.assign(peers_.size(), false);
-  engine_.mark_awaited(awaited_);
-  connect_needed(now);
-  for (const auto& links : engine_.peers()) {
+  parts_.diagnostics.mark_awaited(awaited_);
+  parts_.shrinker.mark_awaited(awaited_);
+  parts_.missing.run(awaited_, now);
+  for (const auto& links : parts_.peers.all()) {
     // Whoever has had no connection yet cannot be missed.
     const bool connected = links != nullptr && !links->links().empty();
     if (connected && !links->gone && !links->left) look_after(*links, now);
@@ -47,16 +64,13 @@ void Supervisor::touch(int peer) {
   Peer& touched = peers_[static_cast<size_t>(peer)];
   if (touched.touched) return;
   touched.touched = true;
-  if (touched.expected_since == kNever) next_tick_ = std::min(next_tick_, engine_.now() + kTickBusy);
+  if (touched.expected_since == kNever) next_tick_ = std::min(next_tick_, parts_.clock.now() + kTickBusy);
 }
 
 void Supervisor::look_after(PeerLinks& links, Nanoseconds now) {
   Peer& peer = state(links);
   expect(links, peer, now);
-  for (Link& link : links.links()) {
-    if (now >= link.unresolved.until) repost(links, link);
-    else if (link.unresolved.until != kNever) next_tick_ = std::min(next_tick_, link.unresolved.until);
-  }
+  reconciler_.run(links, now);
   judge(links, peer, now);
   if (links.gone) return;
   beat(links, peer, now);
@@ -64,7 +78,7 @@ void Supervisor::look_after(PeerLinks& links, Nanoseconds now) {
   judge_silence(links, peer, now);
   if (links.gone) return;
   redial(links, now);
-  try_late_rails(links, now);
+  parts_.missing.try_late_rails(links, now);
 }
 
 // Whether the peer is to beat often, because one of us two has work with the other.
@@ -122,13 +136,13 @@ void Supervisor::apply(PeerLinks& links, Link& link, LinkHealth::Change change) 
       return suspend(links, link);
     case LinkHealth::Change::recovered:
       ++counters_.recovered;
-      engine_.rails_changed();
+      parts_.transfers.rails_changed();
       NEZHA_LOG(info, "supervisor", "rank %d hears rail %d to rank %d again",
-                engine_.options().rank, link.connection->rail, links.peer());
+                parts_.options.rank, link.connection->rail, links.peer());
       link.begin_probation();
       link.beat_now = true;
       next_tick_ = 0;
-      return ask_all(links);
+      return reconciler_.ask_all(links);
     case LinkHealth::Change::died:
       return link.connection->quiesce(error(Code::peer_lost, "nothing was received on %s for a second",
                                           link.connection->describe().c_str()));
@@ -147,7 +161,7 @@ void Supervisor::beat(PeerLinks& links, Peer& peer, Nanoseconds now) {
     link.sent_at_beat = sent;
     if (now - link.beat_at < every && !link.beat_now) continue;
     link.beat_now = false;
-    wire::FrameHeader header = engine_.diagnostics().progress_header(peer.turn++);
+    wire::FrameHeader header = parts_.diagnostics.progress_header(peer.turn++);
     header.type = wire::FrameType::heartbeat;
     header.flags = static_cast<uint8_t>((busy ? wire::kFlagBusy : 0) |
                                         (link.health.is_deaf() ? wire::kFlagDeaf : 0));
@@ -175,7 +189,7 @@ void Supervisor::hedge(PeerLinks& links) {
       WorkQueue taken;
       slow.connection->recall(taken);
       if (taken.empty()) break;  // only the rest of a frame whose copy is elsewhere
-      counters_.hedged += engine_.repost(links, taken);
+      counters_.hedged += parts_.transfers.repost(links, taken);
       return;
     }
   }
@@ -199,7 +213,7 @@ void Supervisor::judge_silence(PeerLinks& links, Peer& peer, Nanoseconds now) {
     }
   }
   next_tick_ = std::min(next_tick_, now + kTickBusy);
-  if (now - since >= peer_deadline_) {
+  if (now - since >= parts_.options.peer_deadline) {
     return lose(links, "it does not respond, although its host does");
   }
   // However long it was silent: nobody is given up before somebody dialled.
@@ -222,7 +236,7 @@ void Supervisor::probe(PeerLinks& links, Peer& peer, Nanoseconds now) {
 
 void Supervisor::on_probed(const transport::Path& path, transport::Probed probed) {
   using transport::Probed;
-  const auto& links = engine_.peers()[static_cast<size_t>(path.peer)];
+  const auto& links = parts_.peers.all()[static_cast<size_t>(path.peer)];
   Peer& peer = state(*links);
   if (stopped_ || links->gone || peer.probe.outstanding == 0) return;
   --peer.probe.outstanding;
@@ -230,11 +244,11 @@ void Supervisor::on_probed(const transport::Path& path, transport::Probed probed
   peer.probe.accepted |= accepted;
   peer.probe.spoken |= probed == Probed::process;
   if (probed == Probed::refusal) ++peer.probe.refused;
-  if (accepted) peer.answered_at = engine_.now();
+  if (accepted) peer.answered_at = parts_.clock.now();
   if (peer.probe.outstanding > 0) return;
   peer.unanswered = peer.probe.accepted ? 0 : peer.unanswered + 1;
   peer.spoken = peer.probe.spoken ? peer.spoken + 1 : 0;
-  if (peer.spoken == 1) peer.probe.next_at = engine_.now() + kHeardWithin;
+  if (peer.spoken == 1) peer.probe.next_at = parts_.clock.now() + kHeardWithin;
   if (peer.spoken > 1) give_up_silent(*links);
   if (peer.probe.accepted || peer.probe.refused == 0) return;
   lose(*links, "its host answers, but the process is gone");
@@ -243,7 +257,7 @@ void Supervisor::on_probed(const transport::Path& path, transport::Probed probed
 // It runs and hears us, and still nothing comes: it has closed its ends, of which nothing told us (in
 // shared memory nothing can). Who dials makes them again; the other rank is only to be there.
 void Supervisor::give_up_silent(PeerLinks& links) {
-  if (engine_.options().rank > links.peer()) return;
+  if (parts_.options.rank > links.peer()) return;
   state(links).spoken = 0;
   for (Link& link : links.links()) {
     if (!link.is_up() || links.gone) continue;
@@ -256,8 +270,8 @@ void Supervisor::lose(PeerLinks& links, const char* reason) {
   Peer& peer = state(links);
   std::string why = reason;
   if (!peer.last_error.empty()) why += "; last rail: " + peer.last_error;
-  engine_.peer_lost(links.peer(),
-                    error(Code::peer_lost, "%s", why.c_str()).with_rail(peer.last_rail));
+  parts_.failures.lost(links.peer(),
+                       error(Code::peer_lost, "%s", why.c_str()).with_rail(peer.last_rail));
 }
 
 }  // namespace nezha::engine

@@ -2,8 +2,11 @@
 #include <algorithm>
 
 #include "base/log.h"
-#include "engine/engine.h"
+#include "engine/diagnostics.h"
+#include "engine/failures.h"
+#include "engine/peer_table.h"
 #include "engine/supervisor.h"
+#include "engine/transfers.h"
 
 namespace nezha::engine {
 
@@ -14,14 +17,14 @@ using wire::FrameType;
 
 // Ranks that lost the same switch do not all dial in the same instant.
 double Supervisor::spread() const {
-  return static_cast<double>(engine_.options().rank % 16) / 16;
+  return static_cast<double>(parts_.options.rank % 16) / 16;
 }
 
 // ------------------------------------------------------------------------------------- losing
 
 void Supervisor::on_lost(PeerLinks& links, Link& link, WorkQueue& unacknowledged,
                          const Status& why) {
-  const Nanoseconds now = engine_.now();
+  const Nanoseconds now = parts_.clock.now();
   const Nanoseconds silent_for = link.health.suspect_for(now);
   const bool in_vain =
       silent_for >= kLongSilence || (link.health.is_suspect() && link.on_probation);
@@ -31,96 +34,42 @@ void Supervisor::on_lost(PeerLinks& links, Link& link, WorkQueue& unacknowledged
   Peer& peer = state(links);
   peer.last_error = why.message();
   peer.last_rail = link.connection->rail;
-  to_unresolved(links, link, unacknowledged, link.connection->first_unacknowledged());
-  engine_.rails_changed();
+  reconciler_.take(links, link, unacknowledged, link.connection->first_unacknowledged());
+  parts_.transfers.rails_changed();
   if (links.any_up() != nullptr) {
     NEZHA_LOG(warn, "engine", "rank %d lost rail %d to rank %d (%s); going on with the others",
-              engine_.options().rank, link.connection->rail, links.peer(), why.to_string().c_str());
-    return engine_.tell_again(links);
+              parts_.options.rank, link.connection->rail, links.peer(), why.to_string().c_str());
+    return parts_.failures.tell_again(links);
   }
   if (manager_ == nullptr) {
-    engine_.peer_lost(links.peer(), error(Code::peer_lost, "its last rail was lost: %s",
-                                          why.message().c_str()).with_rail(peer.last_rail));
+    parts_.failures.lost(links.peer(), error(Code::peer_lost, "its last rail was lost: %s",
+                                             why.message().c_str()).with_rail(peer.last_rail));
     return;
   }
   NEZHA_LOG(warn, "engine", "rank %d lost its last rail to rank %d (%s); trying to get one back",
-            engine_.options().rank, links.peer(), why.to_string().c_str());
+            parts_.options.rank, links.peer(), why.to_string().c_str());
   peer.cut_off_at = now;
   peer.probe = Probe();
 }
 
 void Supervisor::suspend(PeerLinks& links, Link& link) {
   ++counters_.suspected;
-  engine_.rails_changed();
-  engine_.diagnostics().rail(RailEventKind::suspect, *link.connection, "silent");
+  parts_.transfers.rails_changed();
+  parts_.diagnostics.rail(RailEventKind::suspect, *link.connection, "silent");
   NEZHA_LOG(info, "supervisor", "rank %d: rail %d to rank %d is silent; its transfers go elsewhere",
-            engine_.options().rank, link.connection->rail, links.peer());
+            parts_.options.rank, link.connection->rail, links.peer());
   WorkQueue taken;
   const uint32_t first = link.connection->first_unacknowledged();
   link.connection->recall(taken);
-  to_unresolved(links, link, taken, first);
-  engine_.tell_again(links);
-}
-
-// The peer is asked at once; its answer saves sending what landed. Nobody waits long for it.
-void Supervisor::to_unresolved(PeerLinks& links, Link& link, WorkQueue& requests, uint32_t first) {
-  repost(links, link);
-  link.unresolved.requests.append(requests);
-  link.unresolved.epoch = link.connection->epoch;
-  link.unresolved.first = first;
-  link.unresolved.until = kNever;
-  ask(links, link);
-}
-
-void Supervisor::repost(PeerLinks& links, Link& link) {
-  link.unresolved.until = kNever;
-  WorkQueue all;
-  all.append(link.unresolved.requests);
-  engine_.repost(links, all);
-}
-
-void Supervisor::ask(PeerLinks& links, Link& link) {
-  Link* const over = links.usable();
-  if (over == nullptr) return;  // until one is there again
-  FrameHeader header = name_of(link, FrameType::reconcile);
-  header.chunk = link.unresolved.epoch;
-  header.op_seq = link.is_up() && link.connection->epoch == link.unresolved.epoch ? 0 : 1;
-  over->connection->post_control(header, {});
-  over->connection->flush();
-  if (link.unresolved.requests.empty()) return;
-  link.unresolved.until = engine_.now() + kUnresolved;
-  next_tick_ = std::min(next_tick_, link.unresolved.until);
-}
-
-void Supervisor::ask_all(PeerLinks& links) {
-  for (Link& link : links.links()) {
-    if (!link.unresolved.requests.empty() && link.unresolved.until == kNever) ask(links, link);
-  }
+  reconciler_.take(links, link, taken, first);
+  parts_.failures.tell_again(links);
 }
 
 // ---------------------------------------------------------------------- frames about connections
 
-FrameHeader Supervisor::name_of(const Link& link, FrameType type) const {
-  FrameHeader header;
-  header.type = type;
-  header.stage = static_cast<uint16_t>(link.name_rail(engine_.options().rank));
-  header.slot = static_cast<uint16_t>(link.connection->lane);
-  return header;
-}
-
-Link* Supervisor::named(PeerLinks& links, const FrameHeader& header) {
-  for (Link& link : links.links()) {
-    if (link.name_rail(engine_.options().rank) == header.stage &&
-        link.connection->lane == header.slot) {
-      return &link;
-    }
-  }
-  return nullptr;
-}
-
 void Supervisor::on_control(Connection& connection, const FrameHeader& header,
                             const std::string& payload) {
-  PeerLinks& links = *engine_.peers()[static_cast<size_t>(connection.peer)];
+  PeerLinks& links = parts_.peers.of(connection.peer);
   switch (header.type) {
     case FrameType::heartbeat:
       if (Link* link = links.find(connection.rail, connection.lane)) on_heartbeat(links, *link, header);
@@ -129,11 +78,11 @@ void Supervisor::on_control(Connection& connection, const FrameHeader& header,
       on_reconcile(links, connection, header);
       break;
     case FrameType::landed:
-      on_landed(links, header);
+      reconciler_.on_landed(links, header);
       break;
     case FrameType::rail:
-      if (manager_ != nullptr) manager_->place_rail(links.peer(), header.stage, payload);
-      try_rails_soon(links);
+      parts_.missing.place_rail(links, header.stage, payload);
+      next_tick_ = parts_.clock.now();
       break;
     default:
       break;
@@ -142,12 +91,12 @@ void Supervisor::on_control(Connection& connection, const FrameHeader& header,
 
 void Supervisor::on_heartbeat(PeerLinks& links, Link& link, const FrameHeader& header) {
   Peer& peer = state(links);
-  const Nanoseconds now = engine_.now();
+  const Nanoseconds now = parts_.clock.now();
   if ((header.flags & wire::kFlagBusy) != 0) {
     peer.asked_until = now + kBusyFor;
     next_tick_ = std::min(next_tick_, now + kTickBusy);
   }
-  engine_.on_progress(links.peer(), header);
+  parts_.failures.heard_progress(links.peer(), header);
   if (stopped_) return;
   apply(links, link, link.health.told((header.flags & wire::kFlagDeaf) != 0, now));
 }
@@ -155,43 +104,21 @@ void Supervisor::on_heartbeat(PeerLinks& links, Link& link, const FrameHeader& h
 // The peer stopped using that connection. We stop, too: what we sent on it may be lost as well. (It
 // asks over the connection itself when that one is heard again.)
 void Supervisor::on_reconcile(PeerLinks& links, const Connection& from, const FrameHeader& header) {
-  Link* const link = named(links, header);
+  Link* const link = reconciler_.answer(links, header);
   if (link == nullptr) return;
-  const uint32_t epoch = header.chunk;
-  const bool present = epoch == link->connection->epoch;
-  if (!present && epoch != link->past_epoch) return;
-  FrameHeader answer = name_of(*link, FrameType::landed);
-  answer.chunk = epoch;
-  answer.op_seq = present ? link->connection->landed_frames() : link->past_landed;
-  if (Connection* over = links.any_up()) {
-    over->post_control(answer, {});
-    over->flush();
-  }
   const bool over_itself = link->connection->rail == from.rail && link->connection->lane == from.lane;
-  if (!present || !link->is_up() || over_itself || stopped_) return;
+  if (!link->is_up() || over_itself || stopped_) return;
   if (header.op_seq == 1) {
     return link->connection->quiesce(error(Code::peer_lost, "rank %d closed %s", links.peer(),
                                          link->connection->describe().c_str()));
   }
-  apply(links, *link, link->health.told(true, engine_.now()));
-}
-
-void Supervisor::on_landed(PeerLinks& links, const FrameHeader& header) {
-  Link* const link = named(links, header);
-  if (link == nullptr || link->unresolved.requests.empty()) return;
-  if (header.chunk != link->unresolved.epoch) return;
-  auto landed = static_cast<int32_t>(static_cast<uint32_t>(header.op_seq) - link->unresolved.first);
-  for (; landed > 0 && !link->unresolved.requests.empty(); --landed) {
-    ++counters_.reconciled;
-    engine_.release(*link->unresolved.requests.pop_front());
-  }
-  repost(links, *link);
+  apply(links, *link, link->health.told(true, parts_.clock.now()));
 }
 
 // ------------------------------------------------------------------------------------ connecting again
 
 void Supervisor::redial(PeerLinks& links, Nanoseconds now) {
-  if (manager_ == nullptr || engine_.options().rank > links.peer()) return;
+  if (manager_ == nullptr || parts_.options.rank > links.peer()) return;
   for (Link& link : links.links()) {
     if (link.is_up()) continue;
     if (link.redial.is_due(now)) {
@@ -207,10 +134,10 @@ void Supervisor::redial(PeerLinks& links, Nanoseconds now) {
 
 void Supervisor::on_dial_failed(const transport::Path& path, transport::DialOutcome outcome,
                                 const std::string& reason) {
-  PeerLinks& links = *engine_.peers()[static_cast<size_t>(path.peer)];
+  PeerLinks& links = parts_.peers.of(path.peer);
   Link* const link = links.find(path.rail, path.lane);
   if (link == nullptr || link->is_up()) return;
-  const Nanoseconds now = engine_.now();
+  const Nanoseconds now = parts_.clock.now();
   link->redial.failed(now, outcome == transport::DialOutcome::failed);
   Peer& peer = state(links);
   peer.last_error = reason;
@@ -219,10 +146,10 @@ void Supervisor::on_dial_failed(const transport::Path& path, transport::DialOutc
 }
 
 void Supervisor::on_carrier(int rail, bool up) {
-  const Nanoseconds now = engine_.now();
-  for (const auto& links : engine_.peers()) {
+  const Nanoseconds now = parts_.clock.now();
+  for (const auto& links : parts_.peers.all()) {
     if (links == nullptr || links->gone || links->left || links->links().empty()) continue;
-    if (up) try_rails_soon(*links);  // perhaps it led there nowhere
+    if (up) parts_.missing.try_rails_soon(*links);  // perhaps it led there nowhere
     for (Link& link : links->links()) {
       if (link.connection->rail != rail) continue;
       if (up && !link.is_up()) link.redial.hurry(now);
@@ -235,13 +162,18 @@ void Supervisor::on_carrier(int rail, bool up) {
   next_tick_ = now;
 }
 
+void Supervisor::on_connection_requested(int peer) {
+  const auto& links = parts_.peers.all()[static_cast<size_t>(peer)];
+  if (links != nullptr) parts_.missing.requested(*links);
+}
+
 void Supervisor::on_joined(std::unique_ptr<Connection> connection) {
-  PeerLinks& links = *engine_.peers()[static_cast<size_t>(connection->peer)];
+  PeerLinks& links = parts_.peers.of(connection->peer);
   Link* const link = links.find(connection->rail, connection->lane);
   // Too late, or too old, or of rails that go with others: closed as it goes out of scope.
   if (stopped_ || links.gone || links.left || !may_take(links, *connection)) return;
   if (link == nullptr) {
-    engine_.add_connection(std::move(connection));
+    add(std::move(connection));
     return welcome(links);
   }
   // The peer gave the old connection up before we noticed anything.
@@ -250,7 +182,7 @@ void Supervisor::on_joined(std::unique_ptr<Connection> connection) {
                                   link->connection->describe().c_str()));
     if (links.gone) return;
   }
-  const Nanoseconds now = engine_.now();
+  const Nanoseconds now = parts_.clock.now();
   link->past_epoch = link->connection->epoch;
   link->past_landed = link->connection->landed_frames();
   link->past += link->connection->counters();
@@ -261,8 +193,8 @@ void Supervisor::on_joined(std::unique_ptr<Connection> connection) {
   link->sent_at_beat = 0;
   link->beat_at = now;
   ++counters_.joined;
-  engine_.diagnostics().rail(RailEventKind::joined, *link->connection, link->connection->describe());
-  NEZHA_LOG(info, "engine", "rank %d has rail %d to rank %d again: %s", engine_.options().rank,
+  parts_.diagnostics.rail(RailEventKind::joined, *link->connection, link->connection->describe());
+  NEZHA_LOG(info, "engine", "rank %d has rail %d to rank %d again: %s", parts_.options.rank,
             link->connection->rail, links.peer(), link->connection->describe().c_str());
   welcome(links);
 }
@@ -276,16 +208,20 @@ bool Supervisor::may_take(PeerLinks& links, const Connection& connection) const 
   });
 }
 
+void Supervisor::on_devices_changed() {
+  parts_.missing.find_rails();
+  next_tick_ = parts_.clock.now();
+}
+
 // A connection is there that was not there before.
 void Supervisor::welcome(PeerLinks& links) {
-  Peer& peer = state(links);
-  peer.needed_since = kNever;
-  peer.cut_off_at = kNever;
-  engine_.rails_changed();
-  ask_all(links);
-  engine_.tell_again(links);
-  tell_rails(links);
-  next_tick_ = engine_.now();
+  parts_.missing.joined(links.peer());
+  parts_.missing.tell_rails(links);
+  state(links).cut_off_at = kNever;
+  parts_.transfers.rails_changed();
+  reconciler_.ask_all(links);
+  parts_.failures.tell_again(links);
+  next_tick_ = parts_.clock.now();
 }
 
 }  // namespace nezha::engine

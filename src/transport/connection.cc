@@ -38,6 +38,7 @@ bool Connection::post(WorkRequest& request) {
 void Connection::acknowledge(uint32_t comm) {
   if (up_ && std::find(ack_comms_.begin(), ack_comms_.end(), comm) == ack_comms_.end()) {
     ack_comms_.push_back(comm);
+    events_.on_output(*this);
   }
 }
 
@@ -53,6 +54,7 @@ void Connection::post_control(const wire::FrameHeader& header, const std::string
   control.text = text.substr(0, agree ? wire::kAgreeBytesMax : wire::kFailureBytesMax);
   control.request.header = header;
   control.request.header.length = static_cast<uint32_t>(control.text.size());
+  events_.on_output(*this);
 }
 
 bool Connection::has_output() const {

@@ -83,6 +83,8 @@ class ConnectionEvents {
   // The peer reports an error that concerns every rank of the frame's communicator.
   virtual void on_failure(Connection& connection, const wire::FrameHeader& header,
                           const std::string& text) = 0;
+  // Something new waits to leave: `flush` is to be called. Not raised by `post`.
+  virtual void on_output(Connection&) {}
   // The connection has room for another request.
   virtual void on_room(Connection& connection) = 0;
   // A frame about the connections themselves: heartbeat, reconcile, landed, agree.
@@ -223,7 +225,9 @@ class Connection final : private WireEvents {
   void break_protocol(const char* what);
   // Why the wire had to stop, if it had: the rest follows in `flush`.
   void note(Status stopped) {
-    if (is_usable()) stopped_ = std::move(stopped);
+    if (!is_usable() || stopped.is_ok()) return;
+    stopped_ = std::move(stopped);
+    events_.on_output(*this);
   }
 
   ConnectionEvents& events_;

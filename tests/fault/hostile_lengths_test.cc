@@ -179,7 +179,7 @@ bool meet(const wire::FrameHeader& frame, bool message, const std::string& name)
     EXPECT_EQ(out[out.size() - 1 - i], kMark);
   }
   const bool closed = !world.engine(1).peers()[0]->links().front().connection->is_up();
-  world.engine(1).fail_group(world.group(1), error(Code::aborted, "the test ended"), false);
+  world.engine(1).failures().fail(world.group(1), error(Code::aborted, "the test ended"), false);
   world.run_engines();
   return closed;
 }

@@ -23,13 +23,19 @@ class Bug:
 
 
 EXECUTION = "engine/execution.cc"
-DATA = "engine/execution_data.cc"
 EVENTS = "engine/engine_events.cc"
 ENGINE = "engine/engine.cc"
 GROUP = "engine/group.h"
+OPERATIONS = "engine/operations.cc"
+TRANSFERS = "engine/transfers.cc"
+CREDIT = "engine/credit_accounts.cc"
+EARLY = "engine/early_frames.cc"
+FAILURES = "engine/failures.cc"
+OUTBOX = "engine/outbox.cc"
 MAIL = "engine/mailbox.cc"
 MAIL_FRAMES = "engine/mailbox_frames.cc"
 LOST = "engine/supervisor_links.cc"
+ASKING = "engine/reconciler.cc"
 JUDGE = "engine/supervisor.cc"
 HEALTH = "control/link_health.cc"
 REDIAL = "control/redial.cc"
@@ -54,7 +60,7 @@ TAKE_OVER = """if (landing.generation > generation) return false;
       link.connection->abandon_landing(i);"""
 
 LANDING_LOST = """StepSlot& slot = cursor(landing.chunk).steps[landing.step];
-  engine_.pool().give(slot.scratch);
+  parts_.pool.give(slot.scratch);
   slot.begin_again();"""
 
 DIAL_FAILED = """under_way_ = false;
@@ -63,8 +69,8 @@ DIAL_FAILED = """under_way_ = false;
 RAIL_CHECK = "rail < expected.rail_counts[rank]"
 
 LAST_RAIL = """if (manager_ == nullptr) {
-    engine_.peer_lost(links.peer(), error(Code::peer_lost, "its last rail was lost: %s",
-                                          why.message().c_str()).with_rail(peer.last_rail));
+    parts_.failures.lost(links.peer(), error(Code::peer_lost, "its last rail was lost: %s",
+                                             why.message().c_str()).with_rail(peer.last_rail));
     return;
   }"""
 
@@ -84,11 +90,11 @@ BUGS: List[Bug] = [
     Bug("half_a_step_counts", EXECUTION, LANDING_LOST,
         LANDING_LOST.replace("slot.begin_again();", "slot.state = StepState::done;"),
         "half a chunk is taken for landed"),
-    Bug("older_copy_takes_over", EVENTS, TAKE_OVER, "link.connection->abandon_landing(i);",
+    Bug("older_copy_takes_over", TRANSFERS, TAKE_OVER, "link.connection->abandon_landing(i);",
         "generation ignored: both copies abandoned or the wrong one acknowledged"),
-    Bug("both_copies_land", EVENTS, TAKE_OVER,
+    Bug("both_copies_land", TRANSFERS, TAKE_OVER,
         "if (landing.generation > generation) return false;", "half-reduced chunk: two writers"),
-    Bug("generation_stands_still", EVENTS,
+    Bug("generation_stands_still", TRANSFERS,
         "request->header.flags = wire::next_generation(request->header.flags);", ";",
         "generation ignored when sent again"),
     Bug("length_of_a_chunk_unchecked", EXECUTION,
@@ -99,59 +105,61 @@ BUGS: List[Bug] = [
     Bug("one_chunk_too_many_open", EXECUTION, "next_chunk_ < low_chunk_ + window_",
         "next_chunk_ <= low_chunk_ + window_", "last chunk of a window"),
     # ----------------------------------------------------------------------- sending, releasing
-    Bug("done_at_send", DATA, "!copy || (scaled && !is_short)", "false",
+    Bug("done_at_send", EXECUTION, "!copy || (scaled && !is_short)", "false",
         "source freed at the end of sending"),
-    Bug("source_overwritten", DATA, "step.copy_source || scaled || is_short", "scaled || is_short",
+    Bug("source_overwritten", EXECUTION, "step.copy_source || scaled || is_short", "scaled || is_short",
         "source overwritten before its acknowledgement"),
-    Bug("workspace_not_kept", DATA,
+    Bug("workspace_not_kept", EXECUTION,
         "if (!copy && !step.from_input && step.in_workspace) request->shared = "
         "at.workspace->share();", ";", "source freed before its acknowledgement"),
     Bug("done_before_the_last_ack", EXECUTION, "if (unreleased_ > 0) return false;",
         "if (unreleased_ > 1) return false;", "last chunk of the last operation"),
-    Bug("lost_transfers_forgotten", EVENTS, "links.requeue(again);", "drop(again);",
+    Bug("lost_transfers_forgotten", TRANSFERS, "links.requeue(again);", "drop(again);",
         "what was under way is not sent again"),
-    Bug("late_acks_never", EVENTS, "acks_due_ == kNever || wanted", "false",
+    Bug("late_acks_never", CREDIT, "acks_due_ == kNever || wanted", "false",
         "nobody acknowledges the last frames"),
     # --------------------------------------------------------------------------------- credits
-    Bug("credit_not_counted", EVENTS, "member.consumed += cost;", ";", "credits lost"),
-    Bug("credit_lost_with_the_rail", EVENTS,
+    Bug("credit_not_counted", CREDIT, "member.consumed += cost;", ";", "credits lost"),
+    Bug("credit_lost_with_the_rail", FAILURES,
         "connection->acknowledge(group->comm);", ";",
         "credits lost with the connection that carried them"),
     Bug("credit_ignored", GROUP, "outstanding == 0 || outstanding + cost <= credit_bytes", "true",
         "private memory without bounds"),
-    Bug("blocked_not_accounted", ENGINE, "member.sent += frame_cost(request->header.length);", ";",
+    Bug("blocked_not_accounted", CREDIT, "member.sent += frame_cost(request->header.length);", ";",
         "credits counted wrongly"),
-    Bug("credit_goes_back", EVENTS, "credit > member.credited && credit <= member.sent",
-        "credit <= member.sent", "an older credit, overtaken on another rail, is believed"),
+    Bug("credit_goes_back", CREDIT, "credit > member->credited && credit <= member->sent",
+        "credit <= member->sent", "an older credit, overtaken on another rail, is believed"),
     # ------------------------------------------------------------------------------ operations
-    Bug("next_operation_dropped", EVENTS, "header.op_seq >= group.next_op_seq",
+    Bug("next_operation_dropped", OPERATIONS, "header.op_seq >= group.next_op_seq",
         "header.op_seq > group.next_op_seq", "fault exactly at the border of operations"),
-    Bug("finished_operation_kept", EVENTS,
+    Bug("finished_operation_kept", OPERATIONS,
         "++group.counters.duplicates;  // an operation that is finished here\n  return {};",
-        "return place_early(group, connection, header);", "late frame of an old operation accepted"),
-    Bug("finished_operation_kept", EVENTS,
-        "if (op_seq < group.next_op_seq) drop_early(group, op_seq, chunk);", ";",
+        "return parts_.early.place(group, connection.peer, header);",
         "late frame of an old operation accepted"),
-    Bug("early_frame_leaks", EVENTS,
-        "if (Group* group = groups_.find(frame->header.comm)) free_early(*group, *frame);", ";",
+    Bug("finished_operation_kept", EARLY,
+        "if (op_seq < group.next_op_seq) drop(group, op_seq, chunk);", ";",
+        "late frame of an old operation accepted"),
+    Bug("early_frame_leaks", EARLY,
+        "if (Group* group = groups_.find(frame.header.comm)) free(*group, frame);", ";",
         "memory of a half-landed frame lost"),
-    Bug("late_copy_kept", EVENTS,
-        "if (op_seq < group.next_op_seq) drop_early(group, op_seq, chunk);", ";",
+    Bug("late_copy_kept", EARLY,
+        "if (op_seq < group.next_op_seq) drop(group, op_seq, chunk);", ";",
         "memory of a copy that lands when its operation is over"),
-    Bug("deadline_never", ENGINE, "if (now >= next_deadline_) check_deadlines(now);", ";",
+    Bug("deadline_never", ENGINE,
+        "if (now >= failures_.next_deadline()) failures_.check_deadlines(now);", ";",
         "a wait without an end"),
     # -------------------------------------------------------------------------------- messages
-    Bug("offer_taken_twice", MAIL_FRAMES, "if (header.op_seq < peer.next_offer) return duplicate();",
-        ";", "duplicate of a message"),
-    Bug("chunk_counted_twice", MAIL_FRAMES, "if (chunk == ChunkState::landed) return duplicate();",
+    Bug("offer_taken_twice", MAIL_FRAMES,
+        "if (header.op_seq < peer.next_offer) return duplicate(group_);", ";", "duplicate of a message"),
+    Bug("chunk_counted_twice", MAIL_FRAMES, "if (chunk == ChunkState::landed) return duplicate(group_);",
         ";", "duplicate of a part of a message"),
-    Bug("accepted_twice", MAIL_FRAMES, "if (send.accepted) return duplicate();", ";",
+    Bug("accepted_twice", OUTBOX, "if (send.accepted) return duplicate(group_);", ";",
         "duplicate of an answer"),
     Bug("message_matched_before_it_landed", MAIL,
         "if (messages_[index].state == MessageState::landing) return;", ";",
         "acknowledged or used before landing"),
-    Bug("message_done_early", MAIL_FRAMES, "if (send.unreleased == 0) finish_send(peer, number);",
-        "if (send.unreleased <= 1) finish_send(peer, number);",
+    Bug("message_done_early", OUTBOX, "if (send.unreleased == 0) finish(peer, number);",
+        "if (send.unreleased <= 1) finish(peer, number);",
         "source freed before its acknowledgement"),
     Bug("half_a_chunk_counts", MAIL_FRAMES, "message.chunks[landing.chunk] = ChunkState::waiting;",
         "message.chunks[landing.chunk] = ChunkState::landed;", "half a chunk is taken for landed"),
@@ -161,18 +169,18 @@ BUGS: List[Bug] = [
     Bug("inline_length_unchecked", MAIL_FRAMES, "bytes_of(header.op) == header.length", "true",
         "a peer's length chooses how much is written"),
     # ------------------------------------------------------------------------- asking what landed
-    Bug("unresolved_without_end", JUDGE, "now >= link.unresolved.until", "false",
+    Bug("unresolved_without_end", ASKING, "now >= link.unresolved.until", "false",
         "second failure while sending again"),
-    Bug("one_too_many_released", LOST, "landed > 0 && !link->unresolved.requests.empty()",
+    Bug("one_too_many_released", ASKING, "landed > 0 && !link->unresolved.requests.empty()",
         "landed >= 0 && !link->unresolved.requests.empty()", "released before landing"),
-    Bug("count_from_nowhere", LOST, "link.unresolved.first = first;", "link.unresolved.first = 0;",
+    Bug("count_from_nowhere", ASKING, "link.unresolved.first = first;", "link.unresolved.first = 0;",
         "counts of frames that do not belong together"),
-    Bug("answer_about_another_epoch", LOST, "header.chunk != link->unresolved.epoch", "false",
+    Bug("answer_about_another_epoch", ASKING, "header.chunk != link->unresolved.epoch", "false",
         "late frame of an old epoch believed"),
-    Bug("landed_of_another_epoch", LOST,
+    Bug("landed_of_another_epoch", ASKING,
         "present ? link->connection->landed_frames() : link->past_landed",
         "link->connection->landed_frames()", "epoch not checked"),
-    Bug("nobody_asks_again", LOST, "peer.cut_off_at = kNever;", ";",
+    Bug("nobody_asks_again", LOST, "state(links).cut_off_at = kNever;", ";",
         "a peer that is back is still taken for lost"),
     # --------------------------------------------------------------------- heartbeats, suspicion
     Bug("no_heartbeats", JUDGE, "if (now - link.beat_at < every && !link.beat_now) continue;",
@@ -189,12 +197,12 @@ BUGS: List[Bug] = [
     Bug("first_word_accuses_the_rest", JUDGE, "peer.voice_since = freshest;", ";",
         "a peer that stood still has its rails punished when it speaks again"),
     Bug("own_stall_punishes", JUDGE,
-        "if (last_tick_ != 0 && now - next_tick_ > kOwnStall) excused_until_ = now;", ";",
+        "if (last_tick_ != 0 && now - due > kOwnStall) excused_until_ = now;", ";",
         "own stall punishes everyone"),
     Bug("silent_host_never_gone", JUDGE,
         "peer.unanswered > 0 && now - std::max(since, peer.answered_at) >= kGoneAfter", "false",
         "a host that vanished is waited for"),
-    Bug("stopped_for_ever", JUDGE, "now - since >= peer_deadline_", "false",
+    Bug("stopped_for_ever", JUDGE, "now - since >= parts_.options.peer_deadline", "false",
         "a rank that is stopped for good is waited for"),
     Bug("hears_again_in_silence", JUDGE, "link.beat_now = true;", ";",
         "a one-way suspicion is never cleared while there is data"),
@@ -202,7 +210,7 @@ BUGS: List[Bug] = [
         "peer.unanswered > 0 && now - std::max(since, peer.answered_at) >= kGoneAfter",
         "now - std::max(since, peer.answered_at) >= kGoneAfter",
         "a stopped peer is taken for a dead one"),
-    Bug("accepted_probe_ignored", JUDGE, "if (accepted) peer.answered_at = engine_.now();", ";",
+    Bug("accepted_probe_ignored", JUDGE, "if (accepted) peer.answered_at = parts_.clock.now();", ";",
         "a stopped peer is taken for a dead one"),
     Bug("suspect_not_emptied", LOST, "link.connection->recall(taken);", ";",
         "nothing is sent again until the connection breaks"),

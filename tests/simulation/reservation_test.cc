@@ -84,7 +84,7 @@ ReservationCounters sum_of(SimWorld& world) {
   ReservationCounters sum;
   for (int rank = 0; rank < world.ranks(); ++rank) {
     if (!world.is_alive(rank)) continue;
-    const ReservationCounters& one = world.engine(rank).gate().reservations();
+    const ReservationCounters& one = world.engine(rank).transfers().gate().reservations();
     sum.requests += one.requests;
     sum.grants += one.grants;
     sum.refusals += one.refusals;

@@ -129,7 +129,7 @@ Scenario random_scenario(uint64_t seed) {
   scenario.data_seed = random();
   scenario.ops = random_program(random, world, 2 + static_cast<int>(pick(random, 7)));
   // Long messages have longer chunks, and no configuration allows shorter ones than they need.
-  if (world.chunk_bytes < engine::Mailbox::kChunkBytesMin) {
+  if (world.chunk_bytes < engine::Outbox::kChunkBytesMin) {
     std::erase_if(scenario.ops, [](const OpSpec& op) { return op.collective == Collective::send_recv; });
   }
   const uint64_t faults = 1 + pick(random, 4);
@@ -302,7 +302,7 @@ void schedule(const Fault& fault, Nanoseconds time, SimWorld& world) {
 uint64_t scratch_bound(const WorldOptions& options) {
   constexpr uint64_t kRounding = 2;
   const auto others = static_cast<uint64_t>(options.ranks - 1);
-  return kRounding * others * (4 * options.credit_bytes + engine::Mailbox::kEagerBytesMax) +
+  return kRounding * others * (4 * options.credit_bytes + engine::Outbox::kEagerBytesMax) +
          (uint64_t{1} << 20);
 }
 
@@ -399,7 +399,7 @@ Report run(const Scenario& scenario) {
     if (!world.is_alive(rank)) continue;
     report.retransmitted += world.engine(rank).counters().retransmitted;
     report.hedged += world.engine(rank).supervisor().counters().hedged;
-    const engine::GateCounters& gate = world.engine(rank).gate().counters();
+    const engine::GateCounters& gate = world.engine(rank).transfers().gate().counters();
     report.messages += gate.messages;
     report.waited += gate.waited;
     report.diverted += gate.diverted;

@@ -91,7 +91,7 @@ SimJob::~SimJob() {
   if (is_over()) return;
   for (int rank = 0; rank < program_.ranks(); ++rank) {
     if (!world_.is_alive(rank)) continue;
-    world_.engine(rank).fail_group(world_.group(rank), error(Code::aborted, "the run ended"), false);
+    world_.engine(rank).failures().fail(world_.group(rank), error(Code::aborted, "the run ended"), false);
     world_.engine(rank).run(world_.now());
   }
 }

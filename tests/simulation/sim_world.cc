@@ -59,8 +59,8 @@ void SimWorld::add_connections() {
       for (Connection* connection : {sides.low.get(), sides.high.get()}) {
         if (fabric) SimFabric::open(*connection);
       }
-      engine(name.low).add_connection(std::move(sides.low));
-      engine(name.high).add_connection(std::move(sides.high));
+      engine(name.low).supervisor().add(std::move(sides.low));
+      engine(name.high).supervisor().add(std::move(sides.high));
       for (const int side : {0, 1}) {
         if (!fabric) network_->open(sides.link, side);
       }
@@ -95,7 +95,7 @@ void SimWorld::add_engine(int rank) {
   control::MessagePolicyOptions messages{rank, options_.ranks, options.rails, options_.seed};
   auto message_policy = control::make_message_policy(options_.message_policy, messages);
   EXPECT_TRUE(message_policy.is_ok()) << message_policy.status().to_string();
-  engines_.back()->set_message_policy(std::move(*message_policy));
+  engines_.back()->transfers().gate().set_policy(std::move(*message_policy));
   auto manager =
       std::make_unique<SimConnectionManager>(*this, rank, engines_.back()->supervisor(), random_());
   managers_.push_back(manager.get());

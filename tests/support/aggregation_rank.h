@@ -124,7 +124,7 @@ class AggregationRank {
     }
     if (!drive([&] { return work.is_done(); })) {
       progress::Loop::Lock lock(*loop_);
-      session_->engine().fail_group(*group_, error(Code::timed_out, "the test ended"), false);
+      session_->engine().failures().fail(*group_, error(Code::timed_out, "the test ended"), false);
       lock.drive_once();
       return error(Code::timed_out, "the operation did not end");
     }

@@ -71,6 +71,8 @@ class FakeLink : public std::enable_shared_from_this<FakeLink> {
   // What is under way is lost, and both sides notice.
   void cut();
 
+  // How often side `from` was asked for its backlog, as a kernel would be.
+  uint64_t questions(int from) const { return questions_[static_cast<size_t>(from)]; }
   size_t under_way(int to) const { return towards_[static_cast<size_t>(to)].size(); }
   // `deliver(to)` would do something.
   bool has_news(int to) const;
@@ -108,6 +110,7 @@ class FakeLink : public std::enable_shared_from_this<FakeLink> {
   std::array<FakeWire*, 2> sides_{};
   std::array<std::deque<wire::FrameHeader>, 2> unacknowledged_;  // data that each side has sent
   std::array<uint32_t, 2> acknowledged_{};                       // and how much before that was
+  std::array<uint64_t, 2> questions_{};
   std::array<bool, 2> gone_{};   // this side will send nothing any more
   std::array<bool, 2> reset_{};  // and gave the connection up: nothing more arrives from it
   std::array<Nanoseconds, 2> end_due_{};  // with a network: when this side hears that the other is gone
@@ -123,7 +126,10 @@ class FakeWire final : public Wire {
   bool has_output() const override { return false; }
   Use use_of(uint32_t) override { return Use::none; }
   Status detach(uint32_t) override { return Status::ok(); }
-  uint64_t backlog_bytes() override { return link_->bytes_from(side_); }
+  uint64_t backlog_bytes() override {
+    ++link_->questions_[static_cast<size_t>(side_)];
+    return link_->bytes_from(side_);
+  }
   Nanoseconds heard_at() override { return heard_at_; }
   void close(bool in_order) override;
 

@@ -132,7 +132,7 @@ class FakeWorld {
     const control::MessagePolicyOptions messages{rank, options_.ranks, options_.rails, 1};
     auto message_policy = control::make_message_policy(options_.message_policy, messages);
     EXPECT_TRUE(message_policy.is_ok()) << message_policy.status().to_string();
-    engines_.back()->set_message_policy(std::move(*message_policy));
+    engines_.back()->transfers().gate().set_policy(std::move(*message_policy));
     engine::GroupRequest request;
     request.comm = options_.comm;
     request.members.resize(static_cast<size_t>(options_.ranks));
@@ -164,7 +164,7 @@ class FakeWorld {
         connection->peer = side == 0 ? high : low;
         connection->rail = connection->peer_rail = static_cast<int>(rail);
         EXPECT_TRUE(connection->start().is_ok());
-        engine(self).add_connection(std::move(connection));
+        engine(self).supervisor().add(std::move(connection));
       }
     }
   }

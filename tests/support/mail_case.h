@@ -29,7 +29,8 @@ class MailCase {
   // The engines let go of the buffers, also when a test ends in the middle.
   ~MailCase() {
     for (int rank = 0; rank < ranks_; ++rank) {
-      world_.engine(rank).fail_group(world_.group(rank), error(Code::aborted, "the test ended"), false);
+      world_.engine(rank).failures().fail(world_.group(rank), error(Code::aborted, "the test ended"),
+                                          false);
     }
     world_.run_engines();
   }

@@ -51,7 +51,8 @@ class Call {
   }
   ~Call() {
     for (int rank = 0; rank < tree_.ranks && !done(); ++rank) {
-      world_.engine(rank).fail_group(world_.group(rank), error(Code::aborted, "the test ended"), false);
+      world_.engine(rank).failures().fail(world_.group(rank), error(Code::aborted, "the test ended"),
+                                          false);
     }
     world_.run_engines();
   }
@@ -104,7 +105,8 @@ class Nodes {
   Nodes(FakeWorld& world, const schedule::AggregationTree& tree) : world_(world), tree_(tree) {}
   ~Nodes() {  // engines outlive the works that they would still look at
     for (int node = tree_.ranks; node < tree_.members() && !done(); ++node) {
-      world_.engine(node).fail_group(world_.group(node), error(Code::aborted, "the test ended"), false);
+      world_.engine(node).failures().fail(world_.group(node), error(Code::aborted, "the test ended"),
+                                          false);
     }
     world_.run_engines();
   }

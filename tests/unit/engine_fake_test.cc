@@ -34,7 +34,8 @@ class Operation {
   ~Operation() {
     for (size_t rank = 0; rank < work_.size() && !done(); ++rank) {
       const int at = static_cast<int>(rank);
-      world_.engine(at).fail_group(world_.group(at), error(Code::aborted, "the test ended"), false);
+      world_.engine(at).failures().fail(world_.group(at), error(Code::aborted, "the test ended"),
+                                        false);
     }
     world_.run_engines();
   }
@@ -107,6 +108,21 @@ TEST(EngineFake, AllReduceOverTwoRailsIsRightInEveryBit) {
       EXPECT_EQ(world.group(rank).counters.duplicates, 0U);
     }
   }
+}
+
+// Each rail once by the look of the turn and once by the dispatch, however many transfers that posts.
+TEST(EngineFake, KernelsAreAskedForBacklogsOnceForADispatch) {
+  FakeWorldOptions options;
+  FakeWorld world(options);
+  Operation sum(world, 2, 20'001);
+  sum.all_reduce_everywhere();
+  for (const int rail : {0, 1}) {
+    const Link& link = *std::next(world.engine(0).peers()[1]->links().begin(), rail);
+    EXPECT_GE(link.connection->counters().frames_sent, 3U) << rail;
+    EXPECT_LE(world.link(0, 1, rail).questions(0), 2U) << rail;
+  }
+  ASSERT_TRUE(world.run_until([&] { return sum.done(); }));
+  sum.expect_sum();
 }
 
 // Rail 0 is cut after every possible number of arrivals, each time in another order of arrivals.
@@ -192,7 +208,7 @@ TEST(EngineFake, AFailureLostWithAConnectionIsToldAgain) {
   FakeWorld world({});
   Operation sum(world, 2, 100);
   ASSERT_TRUE(sum.all_reduce(1).is_ok());
-  world.engine(0).fail_group(world.group(0), error(Code::aborted, "rank 0 gave up"), true);
+  world.engine(0).failures().fail(world.group(0), error(Code::aborted, "rank 0 gave up"), true);
   world.run_engines();
   world.link(0, 1, 0).cut();
   ASSERT_TRUE(world.run_until([&] { return sum.work(1).is_done(); }));

@@ -80,7 +80,7 @@ TEST(Mailbox, AReceiveThatStandsOpenHurriesNobody) {
     }
     for (const int rank : {0, 1}) beats[stands] += world.engine(rank).supervisor().counters().beats;
     // It is needed all the same: without its sender it fails.
-    world.engine(0).peer_lost(1, error(Code::peer_lost, "gone"));
+    world.engine(0).failures().lost(1, error(Code::peer_lost, "gone"));
     world.run_engines();
     EXPECT_EQ(work.status().code(), Code::peer_lost);
   }
@@ -240,7 +240,7 @@ TEST(Mailbox, ShortMessagesWaitForTheirReceiverWhenManyWait) {
   FakeWorld world(options_for(2));
   MailCase mail(world, 2);
   constexpr size_t kCount = kInlineBytes / sizeof(float);
-  const uint64_t allowed = Mailbox::kEagerBytesMax / (kInlineBytes + Mailbox::kRecordCost);
+  const uint64_t allowed = Outbox::kEagerBytesMax / (kInlineBytes + Outbox::kRecordCost);
   for (int round = 0; round < 3; ++round) {
     std::vector<Mail*> sends;
     for (uint64_t i = 0; i < allowed + 10; ++i) {
@@ -252,7 +252,7 @@ TEST(Mailbox, ShortMessagesWaitForTheirReceiverWhenManyWait) {
     }
     EXPECT_FALSE(sends.back()->done());
     world.run_until([] { return false; });
-    EXPECT_LE(world.engine(1).pool().bytes_in_use(), Mailbox::kEagerBytesMax);
+    EXPECT_LE(world.engine(1).pool().bytes_in_use(), Outbox::kEagerBytesMax);
     std::vector<Mail*> receives;
     for (uint64_t i = 0; i < allowed + 10; ++i) receives.push_back(&mail.receive(1, 0, 7, kCount));
     ASSERT_TRUE(mail.finish());
@@ -266,8 +266,8 @@ TEST(Mailbox, ShortMessagesWaitForTheirReceiverWhenManyWait) {
 TEST(Mailbox, AnOvertakenReportOfWhatWasConsumedSaysNothing) {
   FakeWorld world(options_for(2));
   MailCase mail(world, 2);
-  constexpr uint64_t kCost = kInlineBytes + Mailbox::kRecordCost;
-  const uint64_t allowed = Mailbox::kEagerBytesMax / kCost;
+  constexpr uint64_t kCost = kInlineBytes + Outbox::kRecordCost;
+  const uint64_t allowed = Outbox::kEagerBytesMax / kCost;
   const auto send = [&] { return mail.send(0, 1, 7, kInlineBytes / sizeof(float)).done(); };
   for (uint64_t i = 0; i < allowed; ++i) ASSERT_TRUE(send());
   wire::FrameHeader drained;
@@ -305,7 +305,7 @@ TEST(Mailbox, BuffersAreUsedAgain) {
 TEST(Mailbox, ASenderStopsBeforeItsReceiverHasToRefuse) {
   FakeWorld world(options_for(2));
   MailCase mail(world, 2);
-  for (uint64_t i = 0; i < Mailbox::kWaitingMax / 2; ++i) {
+  for (uint64_t i = 0; i < Outbox::kWaitingMax / 2; ++i) {
     ASSERT_TRUE(mail.send(0, 1, 7, 300).submitted.is_ok());
     for (const int rail : {0, 1}) world.link(0, 1, rail).deliver(1);
   }

@@ -69,7 +69,7 @@ NodeGroup::~NodeGroup() {
   leave_node_group(false);
   const Status over =
       error(Code::aborted, "rank %d: communicator %u was destroyed", group_.rank, group_.comm);
-  hosts().fail_group(group_, over, false);
+  hosts().failures().fail(group_, over, false);
   hosts().destroy_group(recovery_group_);
   hosts().destroy_group(rounds_group_);
   hosts().run(hosts().now());
@@ -156,7 +156,7 @@ Status NodeGroup::begin_timed(const OpRequest& request, Work& work, control::Way
   Status begun = hosts().submit(group_, front, operation.hosts);
   // The node's part, which may have begun, ends with the communicator.
   if (!begun.is_ok()) operation.hosts.complete(begun);
-  if (!begun.is_ok() && group_.failed.is_ok()) hosts().fail_group(group_, begun, true);
+  if (!begun.is_ok() && group_.failed.is_ok()) hosts().failures().fail(group_, begun, true);
   return Status::ok();
 }
 
@@ -177,7 +177,7 @@ void NodeGroup::begin_node_part(Operation& operation) {
   const Status begun = engine.submit(*node_group_, back, operation.node);
   if (begun) return;
   operation.is_broken = true;
-  engine.fail_group(*node_group_, begun, true);
+  engine.failures().fail(*node_group_, begun, true);
 }
 
 // ---------------------------------------------------------------------------------- ending
@@ -223,7 +223,7 @@ void NodeGroup::finish(Operation& operation) {
   Status status = operation.way == control::Way::node ? Status::ok() : operation.hosts.status();
   if (status) status = operation.status;
   if (status && is_over_) status = group_.failed;
-  if (!status && group_.failed.is_ok()) hosts().fail_group(group_, status, true);
+  if (!status && group_.failed.is_ok()) hosts().failures().fail(group_, status, true);
   if (status) {
     keep_result(operation);
     const uint64_t bytes = operation.request.count * dtype_size(operation.request.dtype);
@@ -275,8 +275,8 @@ void NodeGroup::run(Nanoseconds now) {
 // The communicator has failed: so does what it has under way here.
 void NodeGroup::end_everything() {
   is_over_ = true;
-  hosts().fail_group(rounds_group_, group_.failed, false);
-  hosts().fail_group(recovery_group_, group_.failed, false);
+  hosts().failures().fail(rounds_group_, group_.failed, false);
+  hosts().failures().fail(recovery_group_, group_.failed, false);
   leave_node_group(true);
   hosts().run(hosts().now());
   for (Operation& operation : open_) {

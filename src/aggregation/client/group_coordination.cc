@@ -213,7 +213,7 @@ void NodeGroup::leave_node_group(bool tell) {
   registration_ = 0;
   NodeSession* const session = client_.session();
   if (node_group_ != nullptr) {
-    if (tell) session->engine().fail_group(*node_group_, group_.failed, true);
+    if (tell) session->engine().failures().fail(*node_group_, group_.failed, true);
     session->engine().destroy_group(*node_group_);
   }
   node_group_ = nullptr;

@@ -55,8 +55,9 @@ void NodeGroup::finish_exchange() {
   for (int rank = 0; rank < group_.world_size(); ++rank) {
     RankProgress& said = progress_[static_cast<size_t>(rank)];
     if (!decode(exchange_.of(rank), &said)) {
-      return hosts().fail_group(group_, error(Code::internal, "rank %d: rank %d reported malformed "
-                                              "progress of its operations", group_.rank, rank), true);
+      const Status malformed = error(Code::internal, "rank %d: rank %d reported malformed progress of "
+                                     "its operations", group_.rank, rank);
+      return hosts().failures().fail(group_, malformed, true);
     }
     end_seq_ = std::max(end_seq_, said.begun);
     recover_next_ = std::min(recover_next_, said.completed);
@@ -128,7 +129,7 @@ void NodeGroup::poll_steps() {
   std::erase_if(steps_, [&](const std::unique_ptr<RecoveryStep>& step) {
     if (!step->work.is_done()) return false;
     const Status& status = step->work.status();
-    if (!status.is_ok() && group_.failed.is_ok()) hosts().fail_group(group_, status, true);
+    if (!status.is_ok() && group_.failed.is_ok()) hosts().failures().fail(group_, status, true);
     if (step->operation != nullptr) {
       --step->operation->steps_left;
       if (!status.is_ok()) step->operation->status = status;

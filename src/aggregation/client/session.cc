@@ -65,7 +65,7 @@ NodeSession::State NodeSession::state() const {
 }
 
 void NodeSession::on_joined(std::unique_ptr<transport::Connection> connection) {
-  if (links().links().empty()) return engine_->add_connection(std::move(connection));
+  if (links().links().empty()) return engine_->supervisor().add(std::move(connection));
   engine_->supervisor().on_joined(std::move(connection));
 }
 
@@ -89,8 +89,8 @@ bool NodeSession::run(Nanoseconds now) {
   const bool output = engine_->run(now);
   engine::PeerLinks& node = links();
   if (!node.links().empty() && !node.gone && node.any_up() == nullptr) {
-    engine_->peer_lost(node_rank(),
-                       error(Code::peer_lost, "the connection to the aggregation node broke"));
+    engine_->failures().lost(node_rank(),
+                             error(Code::peer_lost, "the connection to the aggregation node broke"));
   }
   if (state() != State::dialling) registration_->run();
   return output;

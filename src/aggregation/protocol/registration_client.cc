@@ -85,7 +85,7 @@ void RegistrationClient::run() {
     if (broken_.is_ok() && !asked_) broken_ = send(requests_.front());
     if (!broken_.is_ok()) {
       // What is under way of the first ends with the group.
-      engine_.fail_group(*channel_, broken_, false);
+      engine_.failures().fail(*channel_, broken_, false);
       answer(broken_);
       continue;
     }

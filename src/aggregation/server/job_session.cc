@@ -184,7 +184,7 @@ void JobSession::on_joined(std::unique_ptr<transport::Connection> connection) {
   if (to.gone || to.left || to.find(connection->rail, connection->lane) != nullptr) return;
   if (!has_room(member)) return;
   const bool first = to.links().empty();
-  engine_->add_connection(std::move(connection));
+  engine_->supervisor().add(std::move(connection));
   if (!first) return;
   attached_.push_back(member);
   if (up == uplinks_.end()) return open_channel(member);
@@ -196,8 +196,8 @@ void JobSession::drop_disconnected() {
   for (const int member : attached_) {
     engine::PeerLinks& to = links(member);
     if (to.gone || to.any_up() != nullptr) continue;
-    engine_->peer_lost(member, error(Code::peer_lost, "the connection of %s and %s broke",
-                                     name_of(rank()).c_str(), name_of(member).c_str()));
+    engine_->failures().lost(member, error(Code::peer_lost, "the connection of %s and %s broke",
+                                           name_of(rank()).c_str(), name_of(member).c_str()));
   }
 }
 
@@ -217,7 +217,7 @@ void JobSession::join_operations() {
       engine::Work& work = works_.emplace_back();
       if (const Status refused = engine_->submit(*group, request, work); !refused) {
         works_.pop_back();
-        engine_->fail_group(*group, refused, true);
+        engine_->failures().fail(*group, refused, true);
         break;
       }
       ++counters_.operations;
@@ -236,7 +236,7 @@ void JobSession::release_groups() {
       ++at;
       continue;
     }
-    if (failed) engine_->tell_failure(*at->group);
+    if (failed) engine_->failures().tell(*at->group);
     if (at->above != nullptr && at->above->registration != nullptr && !links(at->above->node).gone) {
       at->above->registration->leave(at->group->comm);
     }

@@ -143,7 +143,9 @@ uint64_t TcpWire::backlog_bytes() {
 
 void TcpWire::on_ready(uint32_t epoll_events) {
   if (epoll_events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) receive();
-  if (stream_ != nullptr && (epoll_events & EPOLLOUT)) events_->on_ready();
+  // To go on reading, a TLS stream may have to write.
+  const bool writes = stream_ != nullptr && ((epoll_events & EPOLLOUT) != 0 || stream_->wants_write());
+  if (writes) events_->on_ready();
 }
 
 void TcpWire::receive() {

@@ -1,12 +1,11 @@
-// Execution: which bytes a step reads and writes, and how they leave.
+#include "engine/operands.h"
+
 #include <array>
 #include <cstring>
-#include <limits>
 #include <utility>
 
-#include "base/check.h"
-#include "engine/engine.h"
-#include "engine/execution.h"
+#include "engine/failures.h"
+#include "engine/group.h"
 #include "reduce/reduce.h"
 
 namespace nezha::engine {
@@ -22,6 +21,10 @@ namespace {
 // Of one pass of additions.
 constexpr size_t kOperandsMax = 64;
 
+bool overlap(const std::byte* a, const std::byte* b, uint64_t bytes) {
+  return a < b + bytes && b < a + bytes;
+}
+
 void set_begins(std::vector<uint64_t>& begins, std::span<const uint64_t> counts, uint64_t total,
                 size_t world_size) {
   begins.resize(world_size + 1);
@@ -33,7 +36,32 @@ void set_begins(std::vector<uint64_t>& begins, std::span<const uint64_t> counts,
 
 }  // namespace
 
-void Execution::set_blocks(const OpRequest& request) {
+void Operands::prepare(const OpRequest& request, const schedule::Plan& plan,
+                       const schedule::Schedule& schedule) {
+  in_ = static_cast<const std::byte*>(request.in);
+  out_ = static_cast<std::byte*>(request.out);
+  dtype_ = request.dtype;
+  op_ = request.op;
+  element_bytes_ = dtype_size(request.dtype);
+  factor_ = request.factor;
+  landed_ = request.landed;
+  replaces_input_ = in_ != nullptr && overlap(in_, out_, request.count * element_bytes_);
+  map_ = {request.count, schedule.slices(), plan.chunks_per_slice, plan.geometry,
+          plan.chunk_elements, &blocks_, static_cast<uint32_t>(group_.rank)};
+  set_blocks(request);
+}
+
+void Operands::open(Cursor& at) const {
+  at.input = map_.chunk(at.chunk, Side::input);
+  at.output = map_.chunk(at.chunk, Side::output);
+  at.steps.assign(at.program->steps.size(), StepSlot());
+  for (size_t i = 0; i < at.steps.size(); ++i) {
+    at.steps[i].range = find_range(at, at.program->steps[i]);
+    if (map_.is_absent(at.chunk, at.steps[i].range)) at.steps[i].state = StepState::done;
+  }
+}
+
+void Operands::set_blocks(const OpRequest& request) {
   in_origin_ = out_origin_ = 0;
   if (map_.geometry == Geometry::even) return;
   const auto world_size = static_cast<size_t>(group_.ranks());
@@ -55,47 +83,36 @@ void Execution::set_blocks(const OpRequest& request) {
   }
 }
 
-wire::OpDescriptor Execution::descriptor_from(int member) const {
-  wire::OpDescriptor descriptor = descriptor_;
-  if (local_counts_) descriptor.count = blocks_.output(static_cast<size_t>(member)).size();
-  return descriptor;
-}
-
-uint64_t Execution::pair_load() const {
-  constexpr uint64_t kHeaders = 8 * 1024;
-  return receives_ ? 2 * bytes() + kHeaders : std::numeric_limits<uint64_t>::max();
-}
-
 // ---------------------------------------------------------------------------------- memory
 
-std::byte* Execution::workspace_at(Cursor& at, Range range) {
+std::byte* Operands::workspace_at(Cursor& at, Range range) {
   if (at.workspace == nullptr) {
     const size_t bytes = at.output.size() * element_bytes_;
-    at.workspace = Workspace::make(engine_.pool(), bytes);
+    at.workspace = Workspace::make(pool_, bytes);
     if (at.workspace == nullptr) {
-      engine_.fail_exhausted(group_, bytes);
+      failures_.fail_exhausted(group_, bytes);
       return nullptr;
     }
   }
   return at.workspace->data() + (range.begin - at.output.begin) * element_bytes_;
 }
 
-std::byte* Execution::target_of(Cursor& at, const Step& step) {
+std::byte* Operands::target_of(Cursor& at, const Step& step) {
   const Range range = !step.from_input ? range_of(at, step)
                                        : map_.parts(at.output, at.program->parts, step.part_begin,
                                                     step.part_end, Side::output);
   return step.in_workspace ? workspace_at(at, range) : output_at(range);
 }
 
-const std::byte* Execution::source_of(Cursor& at, const Step& step) {
+const std::byte* Operands::source_of(Cursor& at, const Step& step) {
   const Range range = range_of(at, step);
   if (step.from_input) return input_at(range);
   return step.in_workspace ? workspace_at(at, range) : output_at(range);
 }
 
-void Execution::take_input(std::byte* to, const std::byte* from, uint64_t count) {
-  if (descriptor_.op == ReduceOp::premul_sum) {
-    reduce::scale(to, from, count, descriptor_.dtype, factor_);
+void Operands::take_input(std::byte* to, const std::byte* from, uint64_t count) {
+  if (op_ == ReduceOp::premul_sum) {
+    reduce::scale(to, from, count, dtype_, factor_);
   } else if (to != from && count > 0) {
     std::memcpy(to, from, count * element_bytes_);
   }
@@ -103,7 +120,7 @@ void Execution::take_input(std::byte* to, const std::byte* from, uint64_t count)
 
 // ----------------------------------------------------------------------------------- steps
 
-void Execution::run_local(Cursor& at, const Step& step) {
+void Operands::run_local(Cursor& at, const Step& step) {
   const Range range = range_of(at, step);
   if (step.from_input) {
     std::byte* target = target_of(at, step);
@@ -116,7 +133,7 @@ void Execution::run_local(Cursor& at, const Step& step) {
   }
 }
 
-void Execution::replace(Cursor& at, const Step& step, const std::byte* incoming) {
+void Operands::replace(Cursor& at, const Step& step, const std::byte* incoming) {
   const size_t bytes = bytes_of(at, step);
   std::byte* target = bytes == 0 ? nullptr : target_of(at, step);
   if (target == nullptr) return;
@@ -125,7 +142,7 @@ void Execution::replace(Cursor& at, const Step& step, const std::byte* incoming)
 }
 
 // Chunks end nearly in their order, so there are few of them.
-void Execution::take_note(Range range) {
+void Operands::take_note(Range range) {
   for (Range& each : *landed_) {
     if (each.end == range.begin) {
       each.end = range.end;
@@ -135,7 +152,7 @@ void Execution::take_note(Range range) {
   landed_->push_back(range);
 }
 
-void Execution::reduce_into(Cursor& at, const Step& step, const std::byte* incoming) {
+void Operands::reduce_into(Cursor& at, const Step& step, const std::byte* incoming) {
   const Range range = range_of(at, step);
   // What was kept of the steps before this one (Execution::apply) comes first.
   const auto end = static_cast<size_t>(&step - at.program->steps.data());
@@ -148,7 +165,7 @@ void Execution::reduce_into(Cursor& at, const Step& step, const std::byte* incom
   std::array<const void*, kOperandsMax> operands = {target};
   if (target != nullptr && step.from_input) {
     operands[0] = input_at(range);
-    if (descriptor_.op == ReduceOp::premul_sum) {
+    if (op_ == ReduceOp::premul_sum) {
       take_input(target, input_at(range), range.size());
       operands[0] = target;
     }
@@ -156,8 +173,8 @@ void Execution::reduce_into(Cursor& at, const Step& step, const std::byte* incom
   size_t count = 1;
   const auto add_up = [&] {
     if (target != nullptr) {
-      reduce::reduce_many(target, {operands.data(), count}, range.size(), descriptor_.dtype,
-                          descriptor_.op);
+      reduce::reduce_many(target, {operands.data(), count}, range.size(), dtype_,
+                          op_);
     }
     operands[0] = target;
     count = 1;
@@ -170,19 +187,18 @@ void Execution::reduce_into(Cursor& at, const Step& step, const std::byte* incom
   if (step.peer_first) std::swap(operands[0], operands[1]);
   add_up();
   for (; next > 0 && kept(next - 1); --next) {
-    engine_.pool().give(at.steps[next - 1].scratch);
+    pool_.give(at.steps[next - 1].scratch);
     at.steps[next - 1].scratch = Buffer();
   }
-  if (target != nullptr && step.final && descriptor_.op == ReduceOp::avg) {
-    reduce::divide(target, range.size(), descriptor_.dtype,
+  if (target != nullptr && step.final && op_ == ReduceOp::avg) {
+    reduce::divide(target, range.size(), dtype_,
                    static_cast<uint64_t>(group_.ranks()));
   }
 }
 
-// The request sends from a private copy; false when there is no memory for it.
-bool Execution::copy_into(transport::WorkRequest& request, bool scaled) {
+bool Operands::copy_into(transport::WorkRequest& request, bool scaled) {
   const uint32_t length = request.header.length;
-  const Buffer buffer = engine_.pool().take(length);
+  const Buffer buffer = pool_.take(length);
   if (buffer.data == nullptr) return false;
   if (scaled) {
     take_input(buffer.data, request.data, length / element_bytes_);
@@ -193,44 +209,6 @@ bool Execution::copy_into(transport::WorkRequest& request, bool scaled) {
   request.copy_class = buffer.size_class;
   request.data = buffer.data;
   return true;
-}
-
-void Execution::post(Cursor& at, const Step& step) {
-  const Range range = range_of(at, step);
-  const auto length = static_cast<uint32_t>(range.size() * element_bytes_);
-  const std::byte* source = source_of(at, step);
-  if (!group_.failed.is_ok()) return;
-  transport::WorkRequest* request = engine_.take_request();
-  if (request == nullptr) return engine_.fail_exhausted(group_, sizeof(*request));
-  wire::FrameHeader& header = request->header;
-  header = wire::FrameHeader();
-  header.comm = group_.comm;
-  header.op_seq = op_seq_;
-  header.chunk = at.chunk;
-  header.stage = step.stage;
-  header.slot = step.slot;
-  header.length = length;
-  header.op = descriptor_;
-  if (local_counts_) header.op.count = blocks_.input(static_cast<size_t>(step.peer)).size();
-  request->data = source;
-  request->copy = nullptr;
-  request->shared = nullptr;
-  const bool scaled = step.from_input && descriptor_.op == ReduceOp::premul_sum;
-  const bool is_short = length <= engine_.options().inline_bytes;
-  const bool copy = step.copy_source || scaled || is_short;
-  if (copy && length > 0 && !copy_into(*request, scaled)) {
-    engine_.give_request(*request);
-    return engine_.fail_exhausted(group_, length);
-  }
-  if (!copy && !step.from_input && step.in_workspace) request->shared = at.workspace->share();
-  // Long scaled copies are waited for, too: what they weigh on their rail is accounted to us.
-  const bool awaited = !copy || (scaled && !is_short);
-  request->owner = awaited ? static_cast<Activity*>(this) : nullptr;
-  if (awaited) ++unreleased_;
-  // Someone waits for the answer: our caller for its memory, or a sender that receives nothing.
-  if (awaited || !receives_) header.flags |= wire::kFlagAckNow;
-  sent_to_[static_cast<size_t>(step.peer)] = true;
-  engine_.post(group_, step.peer, *request);
 }
 
 }  // namespace nezha::engine

@@ -1,0 +1,37 @@
+// EarlyFrames: frames that arrive before their operation or chunk is open here.
+//
+// Contract: owned by the engine, progress lock held. They wait in their group's EarlyStore, and count
+// against their sender's credit until they are consumed. Without memory for one the group fails.
+#pragma once
+
+#include "engine/buffer_pool.h"
+#include "engine/failures.h"
+#include "engine/group_table.h"
+#include "engine/peer_table.h"
+#include "transport/connection.h"
+
+namespace nezha::engine {
+
+class EarlyFrames {
+ public:
+  EarlyFrames(const GroupTable& groups, const PeerTable& peers, BufferPool& pool, Failures& failures)
+      : groups_(groups), peers_(peers), pool_(pool), failures_(failures) {}
+
+  transport::Landing place(Group& group, int peer, const wire::FrameHeader& header);
+  void landed(Group& group, EarlyFrame& frame);
+  void landing_lost(EarlyFrame& frame);
+  // Its operation has consumed it.
+  void free(Group& group, EarlyFrame& frame);
+  // Of a chunk that is over here: copies that were held up on their way.
+  void drop(Group& group, uint64_t op_seq, uint32_t chunk);
+  // The group has failed.
+  void drop_all(Group& group);
+
+ private:
+  const GroupTable& groups_;
+  const PeerTable& peers_;
+  BufferPool& pool_;
+  Failures& failures_;
+};
+
+}  // namespace nezha::engine

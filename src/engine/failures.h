@@ -1,0 +1,94 @@
+// Failures: which ranks are gone and which groups have failed, why, and who is told.
+//
+// Contract
+//   Owner    the engine; progress lock held.
+//   Errors   the first one of a group counts. It is kept in the group and told to its other ranks here;
+//            its operations hear of it from the engine, because it may be found deep inside one of them.
+#pragma once
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "engine/buffer_pool.h"
+#include "engine/diagnostics.h"
+#include "engine/group_table.h"
+#include "engine/options.h"
+#include "engine/peer_table.h"
+
+namespace nezha::engine {
+
+class MissingConnections;
+class Shrinker;
+class Transfers;
+
+class Failures {
+ public:
+  Failures(const EngineOptions& options, const GroupTable& groups, const PeerTable& peers,
+           const BufferPool& pool, Diagnostics& diagnostics, Transfers& transfers,
+           MissingConnections& missing, Shrinker& shrinker)
+      : options_(options), groups_(groups), peers_(peers), pool_(pool), diagnostics_(diagnostics),
+        transfers_(transfers), missing_(missing), shrinker_(shrinker) {}
+
+  // Fails every operation of the group, here and with `tell` on its other ranks.
+  void fail(Group& group, const Status& why, bool tell);
+  void fail_exhausted(Group& group, size_t bytes);
+  // A failure frame about this group came from that peer.
+  void heard(Group& group, int peer, const wire::FrameHeader& header, const std::string& text);
+  // A heartbeat did: ranks that make different calls fail although no data flows.
+  void heard_progress(int peer, const wire::FrameHeader& header);
+
+  // The peer is lost: every group that it is a member of fails.
+  void lost(int peer, const Status& why);
+  // It finished its part and left: what still needs it fails; what it sent before is here.
+  void left(int peer);
+  // The group is about to begin an operation, for which it needs all of its ranks.
+  void check_presence(Group& group, const OpRequest& request);
+  // Whether a rank describes an operation as this one does; the group fails if not.
+  bool check_descriptor(Group& group, uint64_t op_seq, const wire::OpDescriptor& ours, int global_rank,
+                        const wire::OpDescriptor& theirs);
+  // A member says in memory that it makes another call; none: what it says cannot be read.
+  void disagree(Group& group, const Execution& execution, int member,
+                const std::optional<wire::OpDescriptor>& theirs);
+
+  // Something has to be over by then.
+  void expect_by(Nanoseconds deadline) { next_deadline_ = std::min(next_deadline_, deadline); }
+  void check_deadlines(Nanoseconds now);
+  Nanoseconds next_deadline() const { return next_deadline_; }
+
+  // To all ranks of a group that has failed, the first time or again. On demand, to those that are
+  // connected, which tell it further, and to so many others that it reaches everybody.
+  void tell(const Group& group);
+  // A connection was lost, or made: what the lost one was to carry besides data, credits and failures, is
+  // told again. They say the same however often they are heard.
+  void tell_again(PeerLinks& links);
+  // The group goes: members with whom this rank is still connecting are to hear of its failure.
+  void keep_untold(const Group& group);
+
+ private:
+  // The failure of a group that is gone.
+  struct Untold {
+    uint32_t comm = 0;
+    Status why;
+    std::vector<int> global_ranks;
+  };
+
+  static void tell(uint32_t comm, const Status& why, PeerLinks& links);
+  Status deadline_error(const Group& group, const Execution& execution) const;
+
+  const EngineOptions& options_;
+  const GroupTable& groups_;
+  const PeerTable& peers_;
+  const BufferPool& pool_;
+  Diagnostics& diagnostics_;
+  Transfers& transfers_;
+  MissingConnections& missing_;
+  Shrinker& shrinker_;
+  bool any_gone_ = false;  // some rank is
+  std::vector<Untold> untold_;
+  Nanoseconds next_deadline_ = kNever;
+};
+
+}  // namespace nezha::engine

@@ -1,0 +1,110 @@
+// Transfers: this rank's outgoing transfers, from their making to their release: what gives each a rail,
+// sends it, sends it again, and takes it back.
+//
+// Contract
+//   Owner    the engine; progress lock held.
+//   Memory   a request belongs to its maker until it is posted. It comes back here when the peer's
+//            library has it, or when it is withdrawn; its owner hears of the release.
+//   Errors   none: what cannot be sent now waits. `take` returns null when there is no memory.
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "engine/activity.h"
+#include "engine/buffer_pool.h"
+#include "engine/group_table.h"
+#include "engine/message_gate.h"
+#include "engine/options.h"
+#include "engine/peer_table.h"
+#include "engine/rail_divider.h"
+
+namespace nezha::engine {
+
+class MissingConnections;
+class Supervisor;
+
+class Transfers {
+ public:
+  Transfers(const EngineOptions& options, const Clock& clock, const GroupTable& groups, PeerTable& peers,
+            Supervisor& supervisor, MissingConnections& missing, BufferPool& pool)
+      : options_(options), clock_(clock), groups_(groups), peers_(peers), supervisor_(supervisor),
+        missing_(missing), pool_(pool), divider_(peers.all(), options.rails, options.nominal_bytes_per_s),
+        gate_(peers.all(), options.rank, options.rails) {}
+  // The connections are gone: what was never acknowledged still holds its bytes, which nothing reads now.
+  void end();
+
+  transport::WorkRequest* take();
+  void give(transport::WorkRequest& request);
+  void give_all(transport::WorkQueue& requests);
+  // To `request.peer`, now or when the gate gives it a rail.
+  void post(transport::WorkRequest& request);
+  // The peer's library has it.
+  void release(transport::WorkRequest& request);
+  // A timed one was acknowledged.
+  void took(const transport::Connection& connection, const transport::WorkRequest& request);
+  // Those of a lost or silent connection again; says how many.
+  uint64_t repost(PeerLinks& links, transport::WorkQueue& requests);
+  // Those to a peer that is gone: their operations end with an error or do not need them.
+  void drop(transport::WorkQueue& requests);
+  void drop_all(int peer);
+  // Takes back every request and landing of the activity; its requests are forgotten.
+  void withdraw(const Activity& activity);
+  // Another copy of a transfer that is just landing has begun to arrive. The later one counts, because
+  // its sender believes no other acknowledgement: true ends the landing, false says to drop the copy.
+  bool take_over(int peer, const Activity& owner, uint32_t chunk, uint32_t step, uint8_t generation);
+
+  // Sends what may leave; true while something waits to.
+  bool run(Nanoseconds now);
+  Nanoseconds next_wakeup() const { return gate_.next_wakeup(); }
+  void on_room(PeerLinks& links) {
+    if (links.has_pending()) dispatch(links);
+  }
+  bool has_work() const;
+  // Everything sent is acknowledged.
+  bool is_drained() const;
+  // Something was released since this was last asked, so that its owner may be complete.
+  bool take_released() { return std::exchange(released_any_, false); }
+  bool has_released() const { return released_any_; }
+  uint64_t retransmitted() const { return retransmitted_; }
+
+  // The group's policy decides about an operation that begins, and learns of one that is over.
+  void divide(Group& group, Division& division, const control::OpClass& op) {
+    divider_.begin(division, *group.policy, op, clock_.now());
+  }
+  void learn(Group& group, const Division& division) {
+    divider_.learn(division, *group.policy, clock_.now());
+  }
+  void rails_changed() {
+    divider_.rails_changed();
+    gate_.rails_changed();
+  }
+  const RailDivider& divider() const { return divider_; }
+  MessageGate& gate() { return gate_; }
+
+ private:
+  void queue(transport::WorkRequest& request);
+  void dispatch(PeerLinks& links);
+  // Messages to which the gate gives rails go on.
+  void admit(Nanoseconds now);
+  // Null when the operation of the transfer has been over here for a while.
+  Division* division_of(const transport::WorkRequest& request, Group** group) const;
+
+  const EngineOptions& options_;
+  const Clock& clock_;
+  const GroupTable& groups_;
+  PeerTable& peers_;
+  Supervisor& supervisor_;
+  MissingConnections& missing_;
+  BufferPool& pool_;
+  RailDivider divider_;
+  MessageGate gate_;
+  std::vector<std::unique_ptr<transport::WorkRequest>> storage_;
+  transport::WorkRequest* free_ = nullptr;
+  uint64_t retransmitted_ = 0;
+  bool released_any_ = false;
+};
+
+}  // namespace nezha::engine

@@ -51,6 +51,16 @@ RECORDS = "context/records.cc"
 BOOTSTRAP = "context/bootstrap.cc"
 STORE_SERVER = "rendezvous/tcp_server.cc"
 KEY_FILE = "wire/key_file.cc"
+MEMORY = "memory/operation.cc"
+PIECES = "memory/pieces.cc"
+AREA = "memory/area.h"
+AREAS = "memory/area_table.cc"
+HOST_MEMORY = "memory/host_memory.cc"
+SHARDS = "schedule/hierarchy/all_reduce_shards.cc"
+LEADERS = "schedule/hierarchy/all_reduce_leaders.cc"
+GATHER_LEADERS = "schedule/hierarchy/all_gather_leaders.cc"
+COLUMNS = "schedule/hierarchy/columns.cc"
+ROOTED = "schedule/hierarchy/rooted.cc"
 
 FENCE = """fence();
   return nothrow_error(Code::aborted, "connection %s was closed because the peer could still "
@@ -230,6 +240,56 @@ BUGS: List[Bug] = [
         "a write that has begun to land goes on without its key"),
     Bug("landed_in_any_order", CONNECTION, "incoming_count_ > 0 && incoming(0).complete",
         "incoming_count_ > 0", "a payload is told before it was written"),
+    # --------------------------------------------------------------- operations in a host's memory
+    Bug("slot_written_too_early", MEMORY, "area_->taken(member) + kSlots < next", "false",
+        "a barrier is missing: others have not read what was there"),
+    Bug("own_slot_written_too_early", MEMORY, "if (posted_ >= taken_ + kSlots) return false;", ";",
+        "a rank's own part is overwritten before it has read it"),
+    Bug("posted_before_the_data", MEMORY, "put_piece(posted_++);\n  area_->set_posted(next);",
+        "area_->set_posted(next);\n  put_piece(posted_++);", "a count is raised too early"),
+    Bug("folded_before_the_sum", MEMORY, "fold_piece(folded_++);\n  area_->set_folded(next);",
+        "area_->set_folded(next);\n  fold_piece(folded_++);", "a count is raised too early"),
+    Bug("taken_before_it_was", MEMORY, "take_piece(taken_++);\n  area_->set_taken(next);",
+        "area_->set_taken(next);\n  take_piece(taken_++);", "a count is raised too early"),
+    Bug("parts_not_awaited", MEMORY, "if (pieces_.folds()) return area_->folded(member) < next;",
+        "if (pieces_.folds()) return false;", "a barrier is missing: the sum is not there yet"),
+    Bug("wrong_end_of_own_part", MEMORY, "to + (own.end - all.begin) * element_bytes_",
+        "to + own.end * element_bytes_", "a wrong slice, from the second piece on"),
+    Bug("block_of_another_rank", MEMORY, "gathers ? 0 : pieces_.slot_offset(rank)",
+        "gathers ? 0 : pieces_.slot_offset(member)", "a wrong slice"),
+    Bug("last_elements_in_no_part", PIECES, "if (at == ranks_) return all.end;", ";",
+        "what does not fill a line of the cache is in nobody's part"),
+    Bug("sleeper_names_who_has_come", MEMORY, "if (waited_for() == members) return false;",
+        "return false;", "a wake-up is lost: another one is missing now"),
+    Bug("nobody_is_woken", AREA, "if (sleepers != 0) bells_.ring(sleepers);", ";",
+        "a wake-up is lost"),
+    Bug("area_of_another_group", AREAS, "if ((found & ~kNone) != name) continue;", ";",
+        "two groups work in one area"),
+    Bug("area_free_when_one_leaves", AREAS,
+        "(table_->areas[area].left.fetch_or(member, std::memory_order_acq_rel) | member) == all",
+        "(table_->areas[area].left.fetch_or(member, std::memory_order_acq_rel) | member) != 0",
+        "an area is given away while others work in it"),
+    Bug("counts_of_the_group_before", HOST_MEMORY,
+        "is_last && SealedMemory::give_back(host_.file, offset_of(index), bytes)", "is_last",
+        "counts are not zeros for the next group"),
+    # ------------------------------------------------------------------ hosts with several ranks
+    Bug("wrong_owner_goes_around", SHARDS, "owner == rank", "local.place == 0",
+        "a rank sends what another one has"),
+    Bug("average_not_taken", SHARDS,
+        "composition.then(around.programs[slice / shards], {owners, {}, Completes::yes});",
+        "composition.then(around.programs[slice / shards], {owners});",
+        "nobody knows which addition is the last"),
+    Bug("half_the_laps_counted", SHARDS, "messages += 2 * (count - 1);", "messages += count - 1;",
+        "credit for half of what a pair sends"),
+    Bug("average_taken_twice", LEADERS, "hosts.hosts() == 1", "true",
+        "additions inside a host count as the last"),
+    Bug("runs_that_do_not_touch", GATHER_LEADERS, "runs.back().end == block.begin", "true",
+        "a wrong slice where a host's ranks do not follow each other"),
+    Bug("own_block_forgotten", COLUMNS, "if (block == rank) composition.copy(kWhole);", ";",
+        "a rank's own block is not in its output"),
+    Bug("output_of_a_leader", ROOTED, "rank == root ? Memory::output : Memory::workspace",
+        "rooted.leads() ? Memory::output : Memory::workspace",
+        "a rank writes where its caller gave nothing"),
     # -------------------------------------------------------------------------------------- wire
     Bug("checksum_ignored", FRAME, "load_le<uint32_t>(at + kAtCrc) != checksum(at)", "false",
         "a broken header is believed"),

@@ -18,7 +18,8 @@ from typing import Dict, List, Tuple
 from bugs import BUGS, Bug
 
 # Headers of these layers are copied with their sources, so that one version of each is compiled.
-LAYERS = ("base", "engine", "wire", "control", "transport", "aggregation", "rendezvous", "context")
+LAYERS = ("base", "engine", "wire", "control", "memory", "schedule", "transport", "aggregation",
+          "rendezvous", "context")
 
 HEADER = """// Which planted bug is active; 0: none.
 #pragma once

@@ -35,7 +35,8 @@ Result<std::unique_ptr<MemoryProgress>> MemoryProgress::create(progress::Loop& l
 }
 
 MemoryProgress::MemoryProgress(progress::Loop& loop, Operations& operations, memory::Host host)
-    : loop_(loop), operations_(operations), memory_(std::move(host)), crowded_(memory_.ranks() > processors()) {}
+    : loop_(loop), operations_(operations), memory_(std::move(host)),
+      crowded_(memory_.ranks() > processors()) {}
 
 MemoryProgress::~MemoryProgress() {
   loop_.remove(memory_.bell(), this);

@@ -1,10 +1,10 @@
-// MissingConnections: peers that have no connection yet, rails that lead to them through none, and rails of
-// this rank whose device had no address at first.
+// MissingConnections: peers that have no connection yet, rails that lead to them through none, and
+// rails of this rank whose device had no address at first.
 //
 // Contract: owned by the Supervisor, progress lock held. Connections with a peer are made, where they are
 // made on demand, when something is to be sent to it or is awaited from it; it is lost when no rail leads
-// to it, or it does not answer until its deadline. A rail that gets an address is told to all ranks with a
-// connection, and to others when they have one.
+// to it, or it does not answer until its deadline. A rail that gets an address is told to all ranks with
+// a connection, and to others when they have one.
 #pragma once
 
 #include <algorithm>

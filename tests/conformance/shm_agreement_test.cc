@@ -93,9 +93,9 @@ TEST_F(ShmAgreement, BothEndsHaveTheSameMemory) {
       maker.segment->ring(ring).bytes[ShmSegment::kRingBytes - 1] = std::byte{0x5a};
       EXPECT_EQ(taker.segment->ring(ring).bytes[ShmSegment::kRingBytes - 1], std::byte{0x5a});
     }
-    EXPECT_EQ(write(maker.socket.get(), "x", 1), 1);
+    EXPECT_EQ(::write(maker.socket.get(), "x", 1), 1);
     char bell = 0;
-    EXPECT_EQ(read(taker.socket.get(), &bell, 1), 1);
+    EXPECT_EQ(::read(taker.socket.get(), &bell, 1), 1);
     // Neither the memory's descriptor nor the listener is kept.
     EXPECT_EQ(testing::open_descriptors(), before + 2);
     dialler_.reset();
@@ -123,13 +123,13 @@ TEST_F(ShmAgreement, StrangersAtTheSocketAreNotHeard) {
     ASSERT_TRUE(stranger.is_ok()) << stranger.status().to_string();
     const wire::Mac nonsense{};
     if (i == 1) {
-      EXPECT_EQ(write(stranger->get(), "x", 1), 1);
+      EXPECT_EQ(::write(stranger->get(), "x", 1), 1);
     }
     if (i == 2) {
       EXPECT_TRUE(pass(*stranger, nonsense, memory).is_ok());
     }
     if (i == 3) {
-      EXPECT_EQ(write(stranger->get(), nonsense.data(), nonsense.size()), 32);
+      EXPECT_EQ(::write(stranger->get(), nonsense.data(), nonsense.size()), 32);
     }
     if (i == 4) {
       EXPECT_TRUE(pass(*stranger, std::span(nonsense).first(5), memory).is_ok());

@@ -108,7 +108,7 @@ BUGS: List[Bug] = [
         "request->header.flags = wire::next_generation(request->header.flags);", ";",
         "generation ignored when sent again"),
     Bug("length_of_a_chunk_unchecked", EXECUTION,
-        "bytes_of(at, at.program->steps[static_cast<size_t>(index)]) != header.length", "false",
+        "operands_.bytes_of(at, at.program->steps[static_cast<size_t>(index)]) != header.length", "false",
         "a peer's length chooses how much is written"),
     Bug("chunk_ahead_is_dropped", "engine/execution.h", "chunk < next_chunk_",
         "chunk <= next_chunk_", "fault exactly at the border of chunks"),

@@ -107,7 +107,7 @@ TEST_F(Fabric, APortLeavesNoSocketBehind) {
     std::memcpy(&there, (*port)->name().data(), sizeof(there));
     const int caller = socket(AF_INET, SOCK_STREAM, 0);
     ASSERT_EQ(connect(caller, reinterpret_cast<sockaddr*>(&there), sizeof(there)), 0);
-    ASSERT_EQ(write(caller, said.data(), said.size()), static_cast<ssize_t>(said.size()));
+    ASSERT_EQ(::write(caller, said.data(), said.size()), static_cast<ssize_t>(said.size()));
     const int called = testing::open_descriptors();
     std::array<FabricPort::Completion, 1> none;
     for (int asked = 0; asked < 1000 && testing::open_descriptors() == called; ++asked) {

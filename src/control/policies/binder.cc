@@ -12,7 +12,7 @@ double finish_s(const RailLoad& rail, double bytes) {
   return rail.latency_s + (static_cast<double>(rail.backlog_bytes) + bytes) / rate_of(rail);
 }
 
-// How far what is known of a rail may be from what it is: kernels send, and acknowledge, so much at a time.
+// How exactly a rail's backlog is known: kernels send, and acknowledge, so much at a time.
 constexpr double kBlurBytes = 64 * 1024;
 constexpr double kBlurS = 1e-3;
 double blur_s(const RailLoad& rail) { return std::min(kBlurBytes / rate_of(rail), kBlurS); }
@@ -97,7 +97,8 @@ int RailBinder::pick(std::span<const RailLoad> rails, uint64_t bytes, uint64_t q
     loads[i].up = loads[i].up && (shares_.left_out >> i & 1) == 0;
     any = any || loads[i].up;
   }
-  return pick_pull(any ? std::span<const RailLoad>(loads).first(known.size()) : known, size, queued, again);
+  const auto kept = any ? std::span<const RailLoad>(loads).first(known.size()) : known;
+  return pick_pull(kept, size, queued, again);
 }
 
 int RailBinder::pick_pull(std::span<const RailLoad> rails, double bytes, double queued_bytes,

@@ -9,7 +9,9 @@ namespace {
 constexpr double kNominalWhenUnknown = 125e6;
 // Memory of the average: after 50 ms of busy time a change counts for 92 %.
 constexpr double kMemorySeconds = 20e-3;
+// A first piece counts for so much where it differs by more than bursts and late acknowledgements do.
 constexpr double kFirstPieceWeight = 0.5;
+constexpr double kSurprise = 0.5;
 // Keeps predictions finite for a rail that stands still.
 constexpr double kSlowest = 1000;
 
@@ -71,8 +73,8 @@ void RailMonitor::fold(Nanoseconds duration, uint64_t bytes) {
   const double believed = rate_ * raise_;
   raise_ = first_piece_ && seen > believed ? 2 * raise_ : kFirstPieceRaise;
   if (first_piece_) {
+    if (std::abs(seen - rate_) > kSurprise * rate_) weight = std::max(weight, kFirstPieceWeight);
     seen = std::min(seen, believed);
-    weight = std::max(weight, kFirstPieceWeight);
   }
   rate_ += weight * (seen - rate_);
 }

@@ -109,6 +109,17 @@ TEST(RailMonitor, ShortBusyPeriodsFollowARecovery) {
   EXPECT_GE(line.monitor.rate_bytes_per_s(), 0.8 * 125e6);
 }
 
+// Token buckets send 64 KiB early, and kernels acknowledge as much late.
+TEST(RailMonitor, ShortBusyPeriodsThatDifferDoNotShakeTheRate) {
+  Timeline line(125e6);
+  line.busy(125e6, 50 * kMillisecond);
+  for (int k = 0; k < 100; ++k) {
+    line.idle(kMillisecond);
+    line.busy(k % 2 == 0 ? 1.4 * 125e6 : 0.6 * 125e6, 2 * kMillisecond);
+    EXPECT_NEAR(line.monitor.rate_bytes_per_s(), 125e6, 0.12 * 125e6);
+  }
+}
+
 // Probes are all that a rail carries that stood still; ten operations must be enough.
 TEST(RailMonitor, AFewProbesRaiseARailThatStoodStill) {
   Timeline line(25e6);

@@ -13,7 +13,7 @@ from nezha._bench.rows import _limit
 from nezha._bench.spec import RailSample, Sample
 from nezha._cli import app
 from nezha._cli.explain import hosts_of
-from nezha._host.memory_trial import Trial, try_memory
+from nezha._host.memory_trial import MemoryProbe, try_memory
 from nezha._host.topology import topology
 from nezha.lab import _process, _state
 
@@ -147,7 +147,7 @@ def test_shared_memory_that_does_not_work_says_why(monkeypatch):
 
 def test_info_in_half_an_environment_of_a_rank(monkeypatch, capsys):
     monkeypatch.setenv("WORLD_SIZE", "4")
-    monkeypatch.setattr("nezha._cli.info.try_memory", lambda: Trial(""))
+    monkeypatch.setattr("nezha._cli.info.try_memory", lambda: MemoryProbe(""))
     with pytest.raises(SystemExit) as done:
         app(["info", "--json"])
     assert done.value.code == 0 and "job" not in json.loads(capsys.readouterr().out)

@@ -73,7 +73,7 @@ def test_info_says_who_can_join(monkeypatch, tmp_path):
         return json.loads(_native.query("authentication", "{}"))
 
     assert found() == {"secret": "", "origin": "", "required": False, "reason": ""}
-    assert "whoever can reach the store" in _who_can_join(found())
+    assert "everybody who can reach its store" in _who_can_join(found())
     path = tmp_path / "secret"
     path.write_text("a secret that is long enough")
     path.chmod(0o600)

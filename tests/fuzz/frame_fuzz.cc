@@ -29,7 +29,7 @@ void fix_ranges(Bytes& bytes) {
   const auto wrap = [&](size_t offset, size_t limit) {
     bytes[offset] = static_cast<std::byte>(std::to_integer<size_t>(bytes[offset]) % (limit + 1));
   };
-  wrap(4, 10);
+  wrap(4, 11);
   wrap(5, 4);
   wrap(10, kCollectiveCount);
   wrap(11, kDtypeCount);
@@ -47,14 +47,14 @@ bool acceptable(const Bytes& bytes) {
   const uint32_t length = byte(40) | byte(41) << 8 | byte(42) << 16 | byte(43) << 24;
   const uint32_t slot = byte(8) | byte(9) << 8;
   const uint32_t stage = byte(6) | byte(7) << 8;
-  const uint32_t limits[] = {0, 64u << 20, 0, 1024, 0, 0, 0, 0, 8256, 0};
-  const uint32_t flags[] = {0, 0xFF, 0, 0, 0, 3, 0, 0, 0, 0};
+  const uint32_t limits[] = {0, 64u << 20, 0, 1024, 0, 0, 0, 0, 8256, 0, 1024};
+  const uint32_t flags[] = {0, 0xFF, 0, 0, 0, 3, 0, 0, 0, 0, 0};
   const uint32_t type = byte(4);
   if (std::memcmp(bytes.data(), "\x7FNZ2", 4) != 0) return false;
   Bytes copy = bytes;
   fix_checksum(copy);
   if (copy != bytes) return false;
-  if (type < 1 || type > 9 || length > limits[type]) return false;
+  if (type < 1 || type > 10 || length > limits[type]) return false;
   if (type == 3 && (slot < 1 || slot > 8)) return false;
   if (type == 9 && (stage < 1 || stage > 4)) return false;
   return (byte(5) & ~flags[type]) == 0 && byte(10) < kCollectiveCount && byte(11) <= 7 && byte(12) <= 8 &&

@@ -166,6 +166,7 @@ def reconfigured() -> None:
             backend.allreduce([tensor]).wait()
             assert tensor.item() == len(members)
             if uuid == 1:
+                dist.barrier()  # who has its result may not end what others still wait for
                 backend.abort()
     dist.barrier()
     backend.shutdown()

@@ -14,7 +14,7 @@ double finish_s(const RailLoad& rail, double bytes) {
 
 // How exactly a rail's backlog is known: kernels send, and acknowledge, so much at a time.
 constexpr double kBlurBytes = 64 * 1024;
-constexpr double kBlurS = 1e-3;
+constexpr double kBlurS = 0.5e-3;
 double blur_s(const RailLoad& rail) { return std::min(kBlurBytes / rate_of(rail), kBlurS); }
 
 constexpr double kTooLongS = 0.2;

@@ -5,7 +5,7 @@
 // leaves the transfer in its queue and asks again when a rail has room.
 //
 // Pull shares: the rail that would finish the transfer first, counting what is already on it. What is on
-// it is known by acknowledgements, which a kernel sends for up to 64 KiB or 1 ms at a time, so of rails
+// it is known by acknowledgements, which a kernel sends for up to 64 KiB or 0.5 ms at a time, so of rails
 // that finish within that of the first, the one that is furthest behind its share of the bytes. If
 // none of these has room the transfer waits, unless another rail would finish it before the rest of
 // the queue is through anyway: a slow rail with room is how tails are made.

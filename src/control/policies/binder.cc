@@ -101,6 +101,21 @@ int RailBinder::pick(std::span<const RailLoad> rails, uint64_t bytes, uint64_t q
   return pick_pull(kept, size, queued, again);
 }
 
+template <class May>
+int RailBinder::furthest_behind(std::span<const RailLoad> rails, double bytes, double weight,
+                                May may) const {
+  int best = kWait;
+  double most = 0;
+  for (size_t i = 0; i < rails.size(); ++i) {
+    if (!rails[i].up || !may(rails[i], shares_.weight[i])) continue;
+    const double owed = owed_bytes_[i] + bytes * shares_.weight[i] / weight;
+    if (best != kWait && owed <= most) continue;
+    best = static_cast<int>(i);
+    most = owed;
+  }
+  return best;
+}
+
 int RailBinder::pick_pull(std::span<const RailLoad> rails, double bytes, double queued_bytes,
                           bool again) {
   const double weight = weight_up(rails);
@@ -109,19 +124,12 @@ int RailBinder::pick_pull(std::span<const RailLoad> rails, double bytes, double 
   for (const RailLoad& rail : rails) {
     if (rail.up) first_s = std::min(first_s, finish_s(rail, bytes));
   }
-  int chosen = kWait;
-  double most = 0;
-  for (size_t i = 0; i < rails.size(); ++i) {
-    if (!rails[i].up || !rails[i].has_room) continue;
-    if (finish_s(rails[i], bytes) > first_s + blur_s(rails[i])) continue;
-    const double owed = owed_bytes_[i] + bytes * shares_.weight[i] / weight;
-    if (chosen != kWait && owed <= most) continue;
-    chosen = static_cast<int>(i);
-    most = owed;
-  }
+  int chosen = furthest_behind(rails, bytes, weight, [&](const RailLoad& rail, double /*share*/) {
+    return rail.has_room && finish_s(rail, bytes) <= first_s + blur_s(rail);
+  });
   if (chosen == kWait) chosen = first_to_finish(rails, bytes, queued_bytes);
   if (chosen == kWait) return kWait;
-  charge(rails, chosen, bytes);
+  charge(rails, chosen, bytes, weight);
   // A rail that was slow for a while is owed nothing for that.
   for (double& owed : owed_bytes_) owed = std::clamp(owed, -kBlurBytes, kBlurBytes);
   return chosen;
@@ -172,8 +180,7 @@ double RailBinder::weight_up(std::span<const RailLoad> rails) const {
   return weight;
 }
 
-void RailBinder::charge(std::span<const RailLoad> rails, int chosen, double bytes) {
-  const double weight = weight_up(rails);
+void RailBinder::charge(std::span<const RailLoad> rails, int chosen, double bytes, double weight) {
   for (size_t i = 0; i < rails.size(); ++i) {
     if (rails[i].up) owed_bytes_[i] += bytes * shares_.weight[i] / weight;
   }
@@ -184,19 +191,12 @@ int RailBinder::pick_weighted(std::span<const RailLoad> rails, double bytes) {
   const double weight = weight_up(rails);
   // Every rail that should carry something is down: what is left must do.
   if (weight <= 0) return first_to_finish(rails, bytes, 0);
-  int best = kWait;
-  double best_owed = 0;
-  for (size_t i = 0; i < rails.size(); ++i) {
-    if (!rails[i].up || shares_.weight[i] <= 0) continue;
-    const double owed = owed_bytes_[i] + bytes * shares_.weight[i] / weight;
-    if (best != kWait && owed <= best_owed) continue;
-    best = static_cast<int>(i);
-    best_owed = owed;
-  }
+  int best = furthest_behind(rails, bytes, weight,
+                             [](const RailLoad& /*rail*/, double share) { return share > 0; });
   if (best == kWait) return kWait;
   best = relieve(rails, best, bytes);
-  if (!rails[best].has_room) return kWait;
-  charge(rails, best, bytes);
+  if (!rails[static_cast<size_t>(best)].has_room) return kWait;
+  charge(rails, best, bytes, weight);
   return best;
 }
 

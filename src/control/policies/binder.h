@@ -62,9 +62,12 @@ class RailBinder {
   int first_to_finish(std::span<const RailLoad> rails, double bytes, double queued_bytes) const;
   int pick_weighted(std::span<const RailLoad> rails, double bytes);
   int pick_again(std::span<const RailLoad> rails, double bytes) const;
-  // Of the rails that are up; more than 0.
+  // Of the rails that are up, together: `weight` below.
   double weight_up(std::span<const RailLoad> rails) const;
-  void charge(std::span<const RailLoad> rails, int chosen, double bytes);
+  // Of the rails that are up and `may(rail, its weight)`: the one that would be owed most.
+  template <class May>
+  int furthest_behind(std::span<const RailLoad> rails, double bytes, double weight, May may) const;
+  void charge(std::span<const RailLoad> rails, int chosen, double bytes, double weight);
 
   Shares shares_;
   int sole_ = kWait;

@@ -1,8 +1,11 @@
 #include "base/ip_prefix.h"
 
 #include <arpa/inet.h>
+#include <netinet/in.h>
 
+#include <bit>
 #include <charconv>
+#include <cstring>
 #include <string>
 
 namespace nezha {
@@ -48,6 +51,21 @@ std::optional<IpPrefix> parse_ip_prefix(std::string_view text) {
   if (failure != std::errc() || stop != end) return std::nullopt;
   if (prefix.length < 0 || prefix.length > prefix.bits()) return std::nullopt;
   return prefix;
+}
+
+int prefix_bits(const sockaddr* mask) {
+  if (!mask) return 0;
+  std::array<uint8_t, 16> bytes{};
+  size_t size = 4;
+  if (mask->sa_family == AF_INET6) {
+    size = 16;
+    std::memcpy(bytes.data(), &reinterpret_cast<const sockaddr_in6*>(mask)->sin6_addr, size);
+  } else {
+    std::memcpy(bytes.data(), &reinterpret_cast<const sockaddr_in*>(mask)->sin_addr, size);
+  }
+  int bits = 0;
+  for (size_t i = 0; i < size; ++i) bits += std::popcount(bytes[i]);
+  return bits;
 }
 
 }  // namespace nezha

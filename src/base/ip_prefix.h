@@ -3,6 +3,8 @@
 // Contract: plain values, no name resolution, any thread.
 #pragma once
 
+#include <sys/socket.h>
+
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -25,5 +27,8 @@ struct IpPrefix {
 // "10.1.0.0/16", "10.1.0.1", "fd00::/8", "fe80::1%eth0" (the scope is ignored). An address without
 // a length is a prefix of all its bits. nullopt when it is none of these.
 std::optional<IpPrefix> parse_ip_prefix(std::string_view text);
+
+// Of a network mask as the system gives it; null: 0.
+int prefix_bits(const sockaddr* mask);
 
 }  // namespace nezha

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/number_hash.h"
 #include "context/argument_checks.h"
 
 namespace nezha::context {
@@ -19,13 +20,6 @@ namespace {
 
 // Communicators made without a message are told apart from split ones by this bit of their number.
 constexpr uint32_t kSilentBit = 0x80000000;
-constexpr uint64_t kHashSeed = 1469598103934665603u;
-
-// FNV-1a over numbers instead of bytes.
-uint64_t mix(uint64_t hash, uint64_t part) {
-  hash = (hash ^ part) * 1099511628211u;
-  return hash ^ (hash >> 29);
-}
 
 Status check_members(std::span<const int> ranks, int own, int world_size) {
   std::vector<bool> seen(static_cast<size_t>(world_size));
@@ -113,11 +107,11 @@ Result<std::unique_ptr<Communicator>> Communicator::adopt(engine::GroupRequest r
 // first frame of a quicker rank finds it.
 Result<std::unique_ptr<Communicator>> Communicator::announce(int color) {
   engine::GroupRequest request;
-  uint64_t hash = kHashSeed;
-  for (const uint64_t part : {uint64_t{group_->comm}, uint64_t{splits_}, uint64_t(color) + 1}) {
-    hash = mix(hash, part);
-  }
-  request.comm = (static_cast<uint32_t>(hash >> 16) & ~kSilentBit) | 1u;  // 0 is the world
+  NumberHash hash;
+  hash.add(group_->comm);
+  hash.add(splits_);
+  hash.add(static_cast<uint64_t>(color) + 1);
+  request.comm = (static_cast<uint32_t>(hash.value() >> 16) & ~kSilentBit) | 1u;  // 0 is the world
   return adopt(std::move(request));
 }
 
@@ -134,9 +128,10 @@ Result<std::unique_ptr<Communicator>> Communicator::create(std::span<const int> 
     identity.number(static_cast<uint64_t>(member));
   }
   const std::string key = identity.take();
-  uint64_t hash = mix(kHashSeed, context_->next_generation(key));
-  for (const char byte : key) hash = mix(hash, static_cast<uint8_t>(byte));
-  request.comm = static_cast<uint32_t>(hash >> 16) | kSilentBit;
+  NumberHash hash;
+  hash.add(context_->next_generation(key));
+  for (const char byte : key) hash.add(static_cast<uint8_t>(byte));
+  request.comm = static_cast<uint32_t>(hash.value() >> 16) | kSilentBit;
   return adopt(std::move(request));
 }
 

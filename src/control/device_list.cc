@@ -13,7 +13,6 @@
 #include <sys/socket.h>
 
 #include <array>
-#include <bit>
 #include <cerrno>
 #include <charconv>
 #include <climits>
@@ -26,6 +25,7 @@
 
 #include "base/descriptor.h"
 #include "base/file.h"
+#include "base/ip_prefix.h"
 #include "control/rail_selector.h"
 
 namespace nezha::control {
@@ -147,21 +147,6 @@ Device describe(const ControlSocket& socket, const std::string& name, unsigned f
   device.driver = driver_of(socket, name);
   if (sysfs_describes(socket, name)) add_sysfs(name, device);
   return device;
-}
-
-int prefix_bits(const sockaddr* mask) {
-  if (!mask) return 0;
-  std::array<uint8_t, 16> bytes{};
-  size_t size = 4;
-  if (mask->sa_family == AF_INET6) {
-    size = 16;
-    std::memcpy(bytes.data(), &reinterpret_cast<const sockaddr_in6*>(mask)->sin6_addr, size);
-  } else {
-    std::memcpy(bytes.data(), &reinterpret_cast<const sockaddr_in*>(mask)->sin_addr, size);
-  }
-  int bits = 0;
-  for (size_t i = 0; i < size; ++i) bits += std::popcount(bytes[i]);
-  return bits;
 }
 
 std::string numeric_address(const sockaddr* address, const std::string& device) {

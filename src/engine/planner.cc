@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/number_hash.h"
 #include "schedule/candidates.h"
 
 namespace nezha::engine {
@@ -24,12 +25,9 @@ const schedule::Schedule& kInMemory = *new schedule::Schedule{
 // Blocks of all_to_all_v are known to pairs of ranks only; there each frame says the pair's count.
 uint32_t name_of_lengths(const OpRequest& request) {
   if (request.collective == Collective::all_to_all_v) return 0;
-  uint64_t hash = 0;
-  for (const uint64_t count : request.input_counts) {
-    hash = (hash ^ (count + 1)) * 1099511628211u;
-    hash ^= hash >> 29;
-  }
-  return static_cast<uint32_t>(hash >> 16);
+  NumberHash hash(0);  // of no counts: 0
+  for (const uint64_t count : request.input_counts) hash.add(count + 1);
+  return static_cast<uint32_t>(hash.value() >> 16);
 }
 
 }  // namespace

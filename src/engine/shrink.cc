@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <new>
 
+#include "base/number_hash.h"
 #include "engine/failure_details.h"
 #include "engine/failures.h"
 #include "engine/missing_connections.h"
@@ -62,15 +63,11 @@ void Shrinker::forget_ended() {
 
 // All ranks compute the same number. It has the bit by which the engine parks frames.
 uint32_t Shrinker::comm_of(const Lineage& lineage, const Ballot& ballot) {
-  uint64_t hash = 1469598103934665603u;
-  const auto mix = [&](uint64_t part) {
-    hash = (hash ^ part) * 1099511628211u;
-    hash ^= hash >> 29;
-  };
-  mix(lineage.root);
-  mix(ballot.generation);
-  for (const char byte : ballot.dead) mix(static_cast<uint8_t>(byte));
-  return static_cast<uint32_t>(hash >> 16) | GroupTable::kFirstParkedComm;
+  NumberHash hash;
+  hash.add(lineage.root);
+  hash.add(ballot.generation);
+  for (const char byte : ballot.dead) hash.add(static_cast<uint8_t>(byte));
+  return static_cast<uint32_t>(hash.value() >> 16) | GroupTable::kFirstParkedComm;
 }
 
 // ------------------------------------------------------------------------------------- calls

@@ -32,6 +32,11 @@ inline constexpr uint64_t kSlots = 4;  // of each rank
 struct Traffic {
   uint64_t put = 0;    // bytes into slots of this rank
   uint64_t taken = 0;  // and out of those of others
+
+  void operator+=(const Traffic& other) {
+    put += other.put;
+    taken += other.taken;
+  }
 };
 
 // Wakes the members whose bits are set.

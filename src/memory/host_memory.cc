@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/number_hash.h"
 #include "memory/pieces.h"
 
 namespace nezha::memory {
@@ -18,16 +19,11 @@ size_t HostMemory::area_bytes(size_t ranks) {
   return most;
 }
 
-// FNV-1a over numbers instead of bytes.
 uint64_t HostMemory::key_of(uint32_t comm, const std::vector<int>& members) {
-  uint64_t key = 1469598103934665603u;
-  const auto mix = [&](uint64_t part) {
-    key = (key ^ part) * 1099511628211u;
-    key ^= key >> 29;
-  };
-  mix(comm);
-  for (const int member : members) mix(static_cast<uint64_t>(member));
-  return key;
+  NumberHash key;
+  key.add(comm);
+  for (const int member : members) key.add(static_cast<uint64_t>(member));
+  return key.value();
 }
 
 Result<std::unique_ptr<SealedMemory>> HostMemory::create(const std::vector<int>& ranks, bool is_world,
@@ -75,8 +71,7 @@ void HostMemory::leave(const Area& area) {
   const size_t index = (*at)->index;
   const auto members = static_cast<size_t>(area.ranks());
   const uint64_t all = members == 64 ? ~uint64_t{0} : (uint64_t{1} << members) - 1;
-  past_.put += area.traffic.put;
-  past_.taken += area.traffic.taken;
+  past_ += area.traffic;
   const bool is_last = table_.leave(index, uint64_t{1} << area.rank(), all);
   const size_t bytes = Area::bytes(area.ranks());
   if (is_last && SealedMemory::give_back(host_.file, offset_of(index), bytes)) table_.free(index);
@@ -85,10 +80,7 @@ void HostMemory::leave(const Area& area) {
 
 Traffic HostMemory::traffic() const {
   Traffic all = past_;
-  for (const auto& place : places_) {
-    all.put += place->area.traffic.put;
-    all.taken += place->area.traffic.taken;
-  }
+  for (const auto& place : places_) all += place->area.traffic;
   return all;
 }
 

@@ -9,12 +9,12 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <string_view>
 
 #include "base/bind_device.h"
+#include "base/ip_prefix.h"
 #include "base/log.h"
 
 namespace nezha::transport {
@@ -149,22 +149,6 @@ std::string device_with(const std::string& address) {
   return device;
 }
 
-namespace {
-
-uint8_t prefix_of(const sockaddr* mask) {
-  if (mask == nullptr) return 0;
-  const bool is_v4 = mask->sa_family == AF_INET;
-  const auto* const bytes =
-      is_v4 ? reinterpret_cast<const uint8_t*>(&reinterpret_cast<const sockaddr_in*>(mask)->sin_addr)
-            : reinterpret_cast<const uint8_t*>(&reinterpret_cast<const sockaddr_in6*>(mask)->sin6_addr);
-  const size_t size = is_v4 ? sizeof(in_addr) : sizeof(in6_addr);
-  int bits = 0;
-  for (size_t i = 0; i < size; ++i) bits += std::popcount(bytes[i]);
-  return static_cast<uint8_t>(bits);
-}
-
-}  // namespace
-
 bool find_address(const std::string& device, std::string* address, uint8_t* prefix_length) {
   ifaddrs* all = nullptr;
   if (getifaddrs(&all) != 0) return false;
@@ -180,7 +164,7 @@ bool find_address(const std::string& device, std::string* address, uint8_t* pref
       const std::string_view numeric(text);
       if (numeric.starts_with("169.254.") || numeric.starts_with("fe80:")) continue;
       *address = numeric;
-      *prefix_length = prefix_of(each->ifa_netmask);
+      *prefix_length = static_cast<uint8_t>(prefix_bits(each->ifa_netmask));
     }
   }
   freeifaddrs(all);

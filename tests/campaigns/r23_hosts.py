@@ -22,7 +22,6 @@ from campaigns.r08_sigstop import SigStop
 _RANKS = 4
 _WITHIN_S = 0.001  # after it called an operation a rank dies: in that one, or in one of the next
 _MEMORY: Dict[str, Any] = {"shm": "on"}
-_BY_HOST = chosen(1 << 18, "hierarchical")
 
 
 def only(job: Job, algorithm: str, failed: bool = False) -> None:
@@ -84,29 +83,30 @@ class StopInMemory(SigStop):
                        at_least=True), *super().figures(record)]
 
 
-class KillByHost(Kill):
+class ByHost:
+    """Of a campaign of rails: two hosts of two ranks, and operations that go by host."""
+
+    nodes, ranks_per_node = 2, 2
+    cases: Sequence[Case] = chosen(1 << 18, "hierarchical")
+
+    def confirm(self, job: Job) -> None:
+        """Raises Broken where other operations met the fault."""
+        only(job, "hierarchical")
+
+
+class KillByHost(ByHost, Kill):
     """Connections between hosts are destroyed under operations that go by host."""
 
     id = "R23-RESET"
     title = "connections killed, by host"
     wanted = (6, 300, 3000)
     budget_s = 120.0
-    nodes, ranks_per_node = 2, 2
-    cases: Sequence[Case] = _BY_HOST
-
-    def confirm(self, job: Job) -> None:
-        only(job, "hierarchical")
 
 
-class BlackHoleByHost(BlackHole):
+class BlackHoleByHost(ByHost, BlackHole):
     """A host's rail swallows packets under operations that go by host."""
 
     id = "R23-HOLE"
     title = "rails swallowed, by host"
     wanted = (3, 40, 400)
     budget_s = 100.0
-    nodes, ranks_per_node = 2, 2
-    cases: Sequence[Case] = _BY_HOST
-
-    def confirm(self, job: Job) -> None:
-        only(job, "hierarchical")

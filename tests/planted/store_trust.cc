@@ -9,6 +9,7 @@
 #include "rendezvous/socket.h"
 #include "rendezvous/tcp_protocol.h"
 #include "rendezvous/tcp_server.h"
+#include "support/forwarding_store.h"
 #include "wire/key_file.h"
 
 namespace nezha::simulation {
@@ -21,30 +22,18 @@ using rendezvous::Store;
 using Change = std::function<void(const std::string& key, WipedText& value)>;
 
 // A store whose reader is told something else than what is in it.
-class Tampered final : public Store {
+class Tampered final : public testing::ForwardingStore {
  public:
   Tampered(std::unique_ptr<Store> store, Change change)
-      : store_(std::move(store)), change_(std::move(change)) {}
-  Status set(std::string_view key, std::string_view value, Nanoseconds deadline) override {
-    return store_->set(key, value, deadline);
-  }
+      : ForwardingStore(std::move(store)), change_(std::move(change)) {}
   Result<WipedText> get(std::string_view key, Nanoseconds deadline) override {
-    auto value = store_->get(key, deadline);
+    auto value = ForwardingStore::get(key, deadline);
     if (value && change_) change_(std::string(key), *value);
     return value;
   }
-  Result<WipedText> set_if_absent(std::string_view key, std::string_view value,
-                                  Nanoseconds deadline) override {
-    return store_->set_if_absent(key, value, deadline);
-  }
-  Status remove(std::string_view key, Nanoseconds deadline) override {
-    return store_->remove(key, deadline);
-  }
-  std::string describe() const override { return store_->describe(); }
 
  private:
-  std::unique_ptr<Store> store_;
-  Change change_;
+  const Change change_;
 };
 
 // Two ranks that meet in one store, of which the second is told what `change` makes of it.

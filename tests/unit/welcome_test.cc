@@ -12,6 +12,7 @@
 
 #include "context/bootstrap.h"
 #include "rendezvous/store.h"
+#include "support/forwarding_store.h"
 
 namespace nezha::context {
 namespace {
@@ -107,31 +108,24 @@ struct Crowd {
 };
 
 // The store as one rank sees it.
-class Sight final : public rendezvous::Store {
+class Sight final : public testing::ForwardingStore {
  public:
   using Change = std::function<void(const std::string& key, WipedText& value)>;
   Sight(const Crowd& crowd, Change change)
-      : crowd_(crowd), store_(std::move(*rendezvous::open_store(crowd.address, {}))),
+      : ForwardingStore(std::move(*rendezvous::open_store(crowd.address, {}))), crowd_(crowd),
         change_(std::move(change)) {}
   Status set(std::string_view key, std::string_view value, Nanoseconds deadline) override {
     largest = std::max(largest, value.size());
-    return store_->set(key, value, deadline);
+    return ForwardingStore::set(key, value, deadline);
   }
   Result<WipedText> get(std::string_view key, Nanoseconds deadline) override {
     // The ranks that are not there have read everything.
     const bool is_sign = key.find("/read/") != key.npos;
     if (is_sign && !key.ends_with("/" + std::to_string(crowd_.there))) return WipedText("1");
-    auto value = store_->get(key, deadline);
+    auto value = ForwardingStore::get(key, deadline);
     if (value && key.find("welcome") != key.npos) ++reads, bytes += value->size();
     if (value && change_) change_(std::string(key), *value);
     return value;
-  }
-  Result<WipedText> set_if_absent(std::string_view key, std::string_view value,
-                                  Nanoseconds deadline) override {
-    return store_->set_if_absent(key, value, deadline);
-  }
-  Status remove(std::string_view key, Nanoseconds deadline) override {
-    return store_->remove(key, deadline);
   }
   std::string describe() const override { return "memory"; }
 
@@ -141,7 +135,6 @@ class Sight final : public rendezvous::Store {
 
  private:
   const Crowd& crowd_;
-  const std::unique_ptr<rendezvous::Store> store_;
   const Change change_;
 };
 

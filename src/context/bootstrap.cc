@@ -180,13 +180,13 @@ std::string Bootstrap::join_key(int rank) const {
 }
 
 // The configuration that must be equal everywhere.
-std::string Bootstrap::agreed_words() const {
+std::string Bootstrap::agreed_text() const {
   return config_.agreed_fingerprint_text() + " calibration=" + request_.calibration +
          " algorithm_file=" + request_.algorithm_file;
 }
 
 std::string Bootstrap::describe_self() const {
-  return encode(JoinRecord{nonce_, agreed_words(),
+  return encode(JoinRecord{nonce_, agreed_text(),
                            {request_.rank, config_.host_id.empty() ? host_identity() : config_.host_id,
                             request_.rails}});
 }
@@ -320,7 +320,7 @@ Result<Welcome> Bootstrap::gather() {
       if (news) {
         published = joined;
         ++sequence_;
-        parts = parts_of(joined, agreed_words());
+        parts = parts_of(joined, agreed_text());
         welcome = make_welcome(parts);
       }
       // A store that was restarted may have forgotten it.
@@ -359,7 +359,7 @@ Welcome Bootstrap::make_welcome(const std::vector<std::string>& parts) const {
   Welcome welcome;
   // A configured secret is not handed out: everybody has it, or has no business here.
   const WelcomeRecord head{nonce_, sequence_, !has_secret_, has_secret_ ? wire::Secret{} : secret_,
-                           agreed_words(), parts.size()};
+                           agreed_text(), parts.size()};
   NEZHA_CHECK(begin(encode(head), &welcome));
   for (const std::string& part : parts) {
     NEZHA_CHECK(add_part(part, static_cast<size_t>(request_.world_size), &welcome).empty());

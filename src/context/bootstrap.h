@@ -13,8 +13,8 @@
 //   welcome                  rank 0, once all have joined: the session, the job's secret where none is
 //                            configured, and how many parts follow. Rank 0 removes it when all have read
 //                            it, or when it gives up; another rank that gives up does so, too
-//   <session>/welcome/N/K    rank 0: part K of the N-th welcome (welcome.h), every rank's words; a rank
-//                            reads on only if it finds its own inside, to the byte
+//   <session>/welcome/N/K    rank 0: part K of the N-th welcome (welcome.h), with every rank's record; a
+//                            rank reads on only if it finds its own inside, to the byte
 //   <session>/read/N/<rank>  the rank has seen the N-th welcome
 //   <session>/go             rank 0: every rank has read the N-th welcome. Words that an earlier run left
 //                            behind are confirmed by nobody, so they mislead nobody
@@ -92,7 +92,7 @@ class Bootstrap {
 
  private:
   std::string join_key(int rank) const;
-  std::string agreed_words() const;
+  std::string agreed_text() const;
   std::string describe_self() const;
   // As in the store, and back: with proof where there is a configured secret.
   WipedText sealed(const std::string& key, std::string_view record) const;

@@ -27,7 +27,7 @@ std::string encode(const JoinRecord& record);
 // False when it is no such record, of this version.
 bool decode(std::string_view bytes, JoinRecord* record);
 
-// What rank 0 says to all. Everybody's words follow in parts (welcome.h).
+// What rank 0 says to all. The records of all ranks follow in parts (welcome.h).
 struct WelcomeRecord {
   std::string session;              // its nonce: the prefix of this run's keys
   uint64_t sequence = 0;
@@ -39,7 +39,7 @@ struct WelcomeRecord {
 WipedText encode(const WelcomeRecord& record);
 bool decode(std::string_view bytes, WelcomeRecord* record);
 
-// The words of ranks that follow each other.
+// The records of consecutive ranks.
 struct WelcomePart {
   uint64_t first = 0;               // rank
   std::vector<std::string> joined;  // JoinRecords, as bytes

@@ -6,7 +6,7 @@
 namespace nezha::context {
 namespace {
 
-// Leaves room for a part's own words and the proof behind it.
+// Leaves room for what a part says of itself and the proof behind it.
 constexpr size_t kPartBytesMax = rendezvous::kValueBytesMax - 1024;
 
 // Of 20,000 ranks nearly all are configured alike, and say so in hundreds of bytes.
@@ -60,14 +60,14 @@ std::vector<std::string> parts_of(const std::vector<std::string>& joined, const 
   WelcomePart part;
   size_t size = 0;
   for (size_t rank = 0; rank < joined.size(); ++rank) {
-    std::string words = without_agreed(joined[rank], agreed);
-    const size_t bytes = words.size() + sizeof(uint64_t);  // with its length
+    std::string record = without_agreed(joined[rank], agreed);
+    const size_t bytes = record.size() + sizeof(uint64_t);  // with its length
     if (!part.joined.empty() && size + bytes > kPartBytesMax) {
       parts.push_back(encode(part));
       part = {.first = rank, .joined = {}};
       size = 0;
     }
-    part.joined.push_back(std::move(words));
+    part.joined.push_back(std::move(record));
     size += bytes;
   }
   parts.push_back(encode(part));

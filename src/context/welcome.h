@@ -1,5 +1,5 @@
 // Welcome: what rank 0 says to all ranks once they have joined. Its head is one value of the store, and
-// everybody's words are as many more as it takes, because a value has a largest size.
+// the records of all ranks are as many more as it takes, because a value has a largest size.
 //
 // Contract: pure, any thread. Whoever can write into the store chose the bytes: a part that is not the
 // next one of this welcome is refused.

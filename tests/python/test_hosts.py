@@ -13,7 +13,7 @@ from nezha._bench.rows import _limit
 from nezha._bench.spec import RailSample, Sample
 from nezha._cli import app
 from nezha._cli.explain import hosts_of
-from nezha._host.memory_trial import MemoryProbe, try_memory
+from nezha._host.memory_probe import MemoryProbe, try_memory
 from nezha._host.topology import topology
 from nezha.lab import _process, _state
 

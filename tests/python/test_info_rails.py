@@ -6,7 +6,7 @@ import pytest
 
 from nezha import _native
 from nezha._cli import app
-from nezha._host.memory_trial import MemoryProbe
+from nezha._host.memory_probe import MemoryProbe
 
 REASON = "sockets cannot be bound to device eth1 (Operation not permitted) and have their address only"
 

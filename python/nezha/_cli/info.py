@@ -10,7 +10,7 @@ import typer
 from .. import _console
 from .._command_errors import BenchError
 from .._host import job as jobs
-from .._host.memory_trial import try_memory
+from .._host.memory_probe import try_memory
 from .._host.topology import topology
 from . import aggregation
 from .conventions import FOUND, WRONG_LINE, App, json_option

@@ -58,7 +58,7 @@ def offload(processes: int = typer.Option(..., "--processes", help="Of the host.
 
 def _copy_rate(given: Optional[str], processes: int, size: int) -> Tuple[float, str]:
     """Bytes per second of one process, and how that is known. Raises PlanError."""
-    from .._host.memory_trial import try_memory
+    from .._host.memory_probe import try_memory
     from .._planning.units import parse_rate
 
     if given is not None:

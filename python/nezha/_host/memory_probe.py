@@ -1,6 +1,6 @@
 """Whether processes of this host can share memory, and what they copy through it: a small job that tries.
 
-`python -m nezha._host.memory_trial RANK RANKS STORE BYTES` is one of its ranks; rank 0 prints one line.
+`python -m nezha._host.memory_probe RANK RANKS STORE BYTES` is one of its ranks; rank 0 prints one line.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def try_memory(ranks: int = 2, size: int = 4096) -> MemoryProbe:
     env = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
     with tempfile.TemporaryDirectory(prefix="nezha-memory-") as folder:
         processes = [subprocess.Popen(
-            [sys.executable, "-m", "nezha._host.memory_trial", str(rank), str(ranks),
+            [sys.executable, "-m", "nezha._host.memory_probe", str(rank), str(ranks),
              f"file://{folder}/store", str(size)], env=env, text=True, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE) for rank in range(ranks)]
         try:

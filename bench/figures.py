@@ -21,6 +21,7 @@ from typing import Any, Callable, Dict, List, Tuple
 
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "out" / "figures"
+SWITCH_DATA = ROOT / "python/nezha/_simulation/switch/data/software.json"
 NEZHA = str(Path(sys.executable).with_name("nezha"))
 
 _SHORT = "-b 4 -e 4K -f 32"
@@ -39,11 +40,12 @@ RAILS = {"one-rail": "1gbit", "equal": "1gbit,1gbit", "unequal": "1gbit,500mbit"
 SLOW = ("tenth", "slow", "slow-unequal")
 OFI = {"ofi": "ofi:1gbit", "tcp-ofi": "tcp:1gbit,ofi:1gbit", "tcp-ofi-unequal": "tcp:1gbit,ofi:500mbit",
        "ofi-tcp-unequal": "ofi:1gbit,tcp:500mbit"}
-# Rings against an aggregation node on the same rail; name -> options.
+# Hosts against an aggregation node on the same rail; name -> options.
 SWITCH = {"agg-slow": "--nodes 4,6 --rates agg:250mbit --sizes 8M,64M",
           "agg-slow-tree": "--nodes 6 --agg-tree 2x3 --rates agg:250mbit --sizes 64M",
           "agg-middle": "--nodes 4 --rates agg:500mbit --sizes 8M,64M",
-          "agg-fast": "--nodes 4 --rates agg:1gbit --sizes 8,1K,8M,64M"}
+          "agg-fast": "--nodes 4 --rates agg:1gbit --sizes 8M,64M",
+          "agg-short": "--nodes 4,16 --rates agg:1gbit --sizes 8,1K"}
 RUNS: Dict[str, str] = {
     **{name: _all_reduce(rates, _MIDDLE if name in SLOW else _LONG) for name, rates in RAILS.items()},
     **{f"{name}-short": _all_reduce(RAILS[name], _SHORT) for name in ("one-rail", "equal", "unequal")},
@@ -167,8 +169,21 @@ def _switch_table() -> str:
                 f"{100 * each[way]['of_limit']:.1f} %" if each["size"] >= 1 << 20 else "-")]
             lines.append([",".join(config["rails"]) + tree, str(each["nodes"]), _size(each["size"]),
                           *cells, f"{each['ratio']:.2f}"])
-    return _markdown(["rail", "nodes", "size", "ring", "of limit", "node", "of limit", "times its speed"],
-                     lines)
+    return _markdown(["rail", "nodes", "size", "hosts", "of limit", "node", "of limit",
+                      "times its speed"], lines)
+
+
+def _switch_data() -> str:
+    """What `nezha sim switch` shows beside its chips."""
+    rows = [{"rails": ",".join(document["config"]["rails"]), "nodes": each["nodes"],
+             "bytes": each["size"], "hosts_us": round(each["hosts"]["median_us"], 1),
+             "node_us": round(each["switch"]["median_us"], 1)}
+            for document in map(_document, SWITCH) if not document["config"]["agg_tree"]
+            for each in document["results"]]
+    lines = ",\n".join(f"    {json.dumps(row)}" for row in rows)
+    source = ("docs/aggregation.md: an aggregation node in software in the lab, two cores shared by all "
+              "ranks, the node and the wires")
+    return f'{{\n  "source": {json.dumps(source)},\n  "rows": [\n{lines}\n  ]\n}}\n'
 
 
 def _paper_table() -> str:
@@ -216,7 +231,7 @@ TABLES: Dict[str, Table] = {
 
 
 def write() -> None:
-    """Puts every table into its document that has been measured."""
+    """Puts every table into its document that has been measured, and what `nezha sim switch` reads."""
     for name, (file, make) in TABLES.items():
         path = ROOT / file
         text = path.read_text(encoding="utf-8")
@@ -228,6 +243,8 @@ def write() -> None:
         begin, end = f"<!-- figures: {name} -->\n", "<!-- end of figures -->"
         start = text.index(begin) + len(begin)
         path.write_text(text[:start] + table + "\n" + text[text.index(end, start):], encoding="utf-8")
+        if name == "switch":
+            SWITCH_DATA.write_text(_switch_data(), encoding="utf-8")
 
 
 def main() -> None:

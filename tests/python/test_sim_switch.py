@@ -162,27 +162,25 @@ def test_what_was_published():
     assert gains == sorted(gains)
 
 
-def test_the_software_node_reaches_the_bandwidth_and_little_of_the_latency():
+def test_the_software_node_reaches_the_bandwidth_and_not_the_latency():
     rows = switch_study.answer(Chip(), [2], 8, 8, switch_study.ROUND_US, lambda _: None)["software"]
-    long, short = [row for row in rows if row["bytes"] > 8], [row for row in rows if row["bytes"] == 8]
+    long = [row for row in rows if row["bytes"] >= 64 << 20]
+    short = [row for row in rows if row["bytes"] == 8]
+    assert long and short
     for row in long:
-        assert row["chip_us"] <= row["measured_us"][0]
+        assert row["chip_us"] <= row["measured_us"]
         assert row["chip_against_hosts"] == pytest.approx(2 * (row["nodes"] - 1) / row["nodes"], rel=0.01)
-    assert all(1 < row["measured_against_hosts"][1] < row["chip_against_hosts"] / 4 for row in short)
+        assert row["measured_against_hosts"] > 0.95 * row["chip_against_hosts"]
+    assert all(row["measured_against_hosts"] < row["chip_against_hosts"] / 4 for row in short)
 
 
 def test_the_measured_numbers_are_those_of_the_document():
-    text = (Path(__file__).parents[2] / "docs/aggregation.md").read_text()
-    data = switch_study._data("software")
-    for row in data["long"]:
-        begin = f"| {row['rails']} | {row['nodes']} | 64 MB |"
-        (line,) = [line for line in text.splitlines() if line.startswith(begin)]
-        for seconds, ratio in zip(row["seconds"], row["against_ring"]):
-            assert f"| {1000 * seconds:.1f} ms |" in line and f"| {ratio:.2f} |" in line, row
-    document = " ".join(text.split())
-    four, sixteen = data["short"]
-    assert (f"4 ranks {four['node_us'][0]} us against {four['hosts_us'][0]} of recursive doubling, "
-            f"16 ranks: {sixteen['node_us'][0]} and {sixteen['hosts_us'][0]}") in document
+    lines = (Path(__file__).parents[2] / "docs/aggregation.md").read_text().splitlines()
+    for row in switch_study._data("software")["rows"]:
+        size = {8: "8 B", 1 << 10: "1 KB", 8 << 20: "8 MB", 64 << 20: "64 MB"}[row["bytes"]]
+        begin = f"| {row['rails']} | {row['nodes']} | {size} |"
+        (line,) = [line for line in lines if line.startswith(begin)]
+        assert line.endswith(f"| {row['hosts_us'] / row['node_us']:.2f} |"), row
 
 
 def test_rounds():

@@ -7,6 +7,7 @@ from dataclasses import replace
 from importlib import resources
 from typing import Any, Callable, Dict, List, Sequence
 
+from ..._planning.units import parse_rate
 from . import hosts
 from .chip import Chip, all_reduce_us
 
@@ -114,20 +115,13 @@ def sharp_chip(source: Dict[str, Any]) -> Chip:
 def _software(source: Dict[str, Any], chip: Chip) -> List[Dict[str, Any]]:
     """The node of `nezha aggregator` as it was measured, beside a chip on the same wires."""
     rows = []
-    for row in source["long"]:
-        rate = row["gbit"] * 1e9 / 8 / 1e6
+    for row in source["rows"]:
         nodes, size = row["nodes"], row["bytes"]
-        switch = all_reduce_us(replace(chip, rate=rate, packet_bytes=64 << 10), nodes, size)
+        rate = parse_rate(row["rails"], row["rails"].removeprefix("agg:"))
+        wired = replace(chip, rate=rate / 1e6, packet_bytes=64 << 10)
+        switch = all_reduce_us(wired, nodes, size)
         rows.append({"wires": row["rails"], "nodes": nodes, "bytes": size,
-                     "chip_us": switch, "measured_us": [1e6 * each for each in row["seconds"]],
-                     "chip_against_hosts": hosts.ring_us(nodes, size, 0.0, rate) / switch,
-                     "measured_against_hosts": row["against_ring"]})
-    for row in source["short"]:
-        nodes, size = row["nodes"], row["bytes"]
-        switch = all_reduce_us(chip, nodes, size)
-        gains = sorted(host / node for host, node in zip(row["hosts_us"], row["node_us"]))
-        rows.append({"wires": row["wires"], "nodes": nodes, "bytes": size, "chip_us": switch,
-                     "measured_us": row["node_us"],
-                     "chip_against_hosts": hosts.best_us(nodes, size, ROUND_US, chip.rate) / switch,
-                     "measured_against_hosts": gains})
+                     "chip_us": switch, "measured_us": row["node_us"],
+                     "chip_against_hosts": hosts.best_us(nodes, size, ROUND_US, wired.rate) / switch,
+                     "measured_against_hosts": row["hosts_us"] / row["node_us"]})
     return rows

@@ -228,7 +228,8 @@ NEZHA_API void nezha_work_free(nezha_work_t work);
  *             and who waits for whom; at most a second old. Also while another thread waits */
 NEZHA_API nezha_code nezha_describe(nezha_comm_t comm, const char* what, char* text, size_t size,
                                     size_t* needed);
-/* Restores what "table" printed. */
+/* Restores what "table" printed. NEZHA_INVALID_ARGUMENT for another text, and where the policy keeps no
+ * table ("table" then prints {}). */
 NEZHA_API nezha_code nezha_load_table(nezha_comm_t comm, const char* json);
 
 /* Writes "flight" to the file `path` (NULL: where flight_dump says, else the working directory) and its

@@ -110,7 +110,7 @@ class Movements:
         Returns out, an array of sum(counts) elements; None: a new one of one axis.
         """
         if out is None:
-            out = new_like(x, (sum(counts),))
+            out = new_like(x, (max(0, sum(counts)),))
         return self._native.all_gather_v(x, out, counts, algorithm, timeout, async_op)
 
     @overload
@@ -245,7 +245,7 @@ class Movements:
         sum(receive_counts) elements; None: a new one of one axis.
         """
         if out is None:
-            out = new_like(x, (sum(receive_counts),))
+            out = new_like(x, (max(0, sum(receive_counts)),))
         return self._native.all_to_all_v(x, send_counts, out, receive_counts, algorithm, timeout,
                                          async_op)
 

@@ -188,7 +188,7 @@ class Reductions:
         counts is equal on all ranks. Returns out, an array of counts[rank] elements; None: a new one.
         """
         if out is None:
-            out = new_like(x, tuple(counts[self.rank:self.rank + 1]))
+            out = new_like(x, tuple(max(0, each) for each in counts[self.rank:self.rank + 1]))
         return self._native.reduce_scatter_v(x, out, counts, op, factor, algorithm, timeout,
                                              async_op)
 

@@ -13,6 +13,7 @@ from ._native import Work
 from ._movements import Movements
 from ._literals import Topic
 from ._reductions import Reductions
+from .errors import InvalidArgument
 
 # How long the end of the interpreter waits for operations that nobody waited for.
 _EXIT_SECONDS = 2.0
@@ -102,6 +103,9 @@ class Communicator(Reductions, Movements):
         name, and create groups of equal ranks and name in the same order. The others do not call.
         Raises InvalidArgument where this rank is not among them.
         """
+        if len(ranks) == 0:
+            raise InvalidArgument("create: ranks is empty: pass those of the new communicator, this rank "
+                                  "among them")
         return Communicator(self._native.create(ranks, name))
 
     def shrink(self, *, timeout: Optional[float] = None) -> "Communicator":
@@ -191,7 +195,8 @@ class Communicator(Reductions, Movements):
         return self.describe("table")
 
     def load_table(self, table: Union[str, Dict[str, Any]]) -> None:
-        """Restores what table() returned, or its JSON text."""
+        """Restores what table() returned, or its JSON text. Raises InvalidArgument where the policy keeps
+        no table."""
         self._native.load_table(table if isinstance(table, str) else json.dumps(table))
 
     def config(self) -> Dict[str, Any]:

@@ -49,8 +49,14 @@ void check_same_dtype(const Buffer& x, const Buffer& out) {
   raise(NEZHA_INVALID_ARGUMENT, "x and out are of different dtypes: both need the same");
 }
 
-Counts in_units(const Counts& counts, const Buffer& buffer) {
-  Counts scaled = counts;
+uint32_t checked_tag(int64_t tag) {
+  if (tag >= 0 && tag <= UINT32_MAX) return static_cast<uint32_t>(tag);
+  raise(NEZHA_INVALID_ARGUMENT, "tag " + std::to_string(tag) + ": it must be 0 to " +
+                                    std::to_string(UINT32_MAX));
+}
+
+Lengths in_units(const Counts& counts, const Buffer& buffer) {
+  Lengths scaled(counts.begin(), counts.end());
   for (uint64_t& count : scaled) count *= buffer.unit();
   return scaled;
 }
@@ -69,8 +75,12 @@ uint64_t check_counts(const char* argument, const Counts& counts, int world_size
                                       std::to_string(world_size) + " ranks");
   }
   uint64_t total = 0;
-  for (const uint64_t count : counts) {
-    if (!__builtin_add_overflow(total, count, &total)) continue;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] < 0) {
+      raise(NEZHA_INVALID_ARGUMENT, std::string(argument) + "[" + std::to_string(i) + "] is " +
+                                        std::to_string(counts[i]) + ": it must be 0 or more");
+    }
+    if (!__builtin_add_overflow(total, counts[i], &total)) continue;
     raise(NEZHA_INVALID_ARGUMENT, std::string(argument) + " add up to more than any memory holds");
   }
   return total;

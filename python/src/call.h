@@ -16,7 +16,9 @@
 namespace nezha::python {
 
 using OptionalText = std::optional<std::string>;
-using Counts = std::vector<uint64_t>;  // elements, one entry for each rank
+// Elements, one entry for each rank: as Python has them (check_counts refuses negative ones), as C does.
+using Counts = std::vector<int64_t>;
+using Lengths = std::vector<uint64_t>;
 
 inline const char* c_string(const OptionalText& text) { return text ? text->c_str() : nullptr; }
 
@@ -27,9 +29,12 @@ double checked_factor(nezha_op op, std::optional<double> factor);
 nezha_op_options call_options(std::optional<double> timeout, const OptionalText& algorithm,
                               bool async_op);
 
+// 0 to 2**32 - 1.
+uint32_t checked_tag(int64_t tag);
+
 void check_same_dtype(const Buffer& x, const Buffer& out);
 // The lengths in the unit in which the library is told of the buffer's elements.
-Counts in_units(const Counts& counts, const Buffer& buffer);
+Lengths in_units(const Counts& counts, const Buffer& buffer);
 // `what` says why the argument must have so many.
 void check_elements(const char* argument, const Buffer& buffer, uint64_t wanted,
                     const std::string& what);

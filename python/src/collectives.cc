@@ -12,6 +12,10 @@ std::string blocks_of(int world_size, uint64_t count) {
   return std::to_string(world_size) + " ranks times " + std::to_string(count);
 }
 
+uint64_t own_count(const Counts& counts, int rank) {
+  return static_cast<uint64_t>(counts[static_cast<size_t>(rank)]);
+}
+
 // An output that this rank must have.
 void acquire_out(Operation& operation, nb::handle out, Elements elements, const char* why) {
   if (out.is_none()) raise(NEZHA_INVALID_ARGUMENT, std::string("out is None: ") + why);
@@ -105,9 +109,9 @@ nb::object Communicator::all_gather_v(nb::handle x, nb::handle out, const Counts
   in.acquire(x, Access::read, "x", Elements::any);
   acquire_out(*operation, out, Elements::any, "it receives the blocks of all ranks");
   check_same_dtype(in, to);
-  check_elements("x", in, counts[static_cast<size_t>(rank)], "counts[" + std::to_string(rank) + "]");
+  check_elements("x", in, own_count(counts, rank), "counts[" + std::to_string(rank) + "]");
   check_elements("out", to, total, "the sum of counts");
-  const Counts lengths = in_units(counts, in);
+  const Lengths lengths = in_units(counts, in);
   return run(operation, async_op, [&](nezha_comm_t comm, nezha_work_t* work) {
     return nezha_all_gather_v(comm, in.data(), to.data(), lengths.data(), in.dtype(), &options,
                               work);
@@ -148,10 +152,11 @@ nb::object Communicator::reduce_scatter_v(nb::handle x, nb::handle out, const Co
   acquire_out(*operation, out, Elements::numbers, "it receives this rank's block of the result");
   check_same_dtype(in, to);
   check_elements("x", in, total, "the sum of counts");
-  check_elements("out", to, counts[static_cast<size_t>(rank)],
+  check_elements("out", to, own_count(counts, rank),
                  "counts[" + std::to_string(rank) + "]");
+  const Lengths lengths = in_units(counts, in);
   return run(operation, async_op, [&](nezha_comm_t comm, nezha_work_t* work) {
-    return nezha_reduce_scatter_v(comm, in.data(), to.data(), counts.data(), in.dtype(), op,
+    return nezha_reduce_scatter_v(comm, in.data(), to.data(), lengths.data(), in.dtype(), op,
                                   &options, work);
   });
 }
@@ -245,8 +250,8 @@ nb::object Communicator::all_to_all_v(nb::handle x, const Counts& send_counts, n
   check_same_dtype(in, to);
   check_elements("x", in, sent, "the sum of send_counts");
   check_elements("out", to, received, "the sum of receive_counts");
-  const Counts to_each = in_units(send_counts, in);
-  const Counts from_each = in_units(receive_counts, in);
+  const Lengths to_each = in_units(send_counts, in);
+  const Lengths from_each = in_units(receive_counts, in);
   return run(operation, async_op, [&](nezha_comm_t comm, nezha_work_t* work) {
     return nezha_all_to_all_v(comm, in.data(), to_each.data(), to.data(), from_each.data(),
                               in.dtype(), &options, work);
@@ -262,32 +267,34 @@ nb::object Communicator::barrier(Timeout timeout, bool async_op) {
   });
 }
 
-nb::object Communicator::send(nb::handle x, int destination, uint32_t tag, Timeout timeout,
+nb::object Communicator::send(nb::handle x, int destination, int64_t tag, Timeout timeout,
                               bool async_op) {
   nezha_op_options options = call_options(timeout, std::nullopt, async_op);
+  const uint32_t number = checked_tag(tag);
   auto operation = new_operation("send");
   Buffer& buffer = operation->input;
   buffer.acquire(x, Access::read, "x", Elements::any);
   operation->result = nb::none();
   return run(operation, async_op, [&](nezha_comm_t comm, nezha_work_t* work) {
-    return nezha_send(comm, buffer.data(), buffer.amount(), buffer.dtype(), destination, tag,
+    return nezha_send(comm, buffer.data(), buffer.amount(), buffer.dtype(), destination, number,
                       &options, work);
   });
 }
 
-nb::object Communicator::recv(nb::handle x, std::optional<int> source, uint32_t tag,
+nb::object Communicator::recv(nb::handle x, std::optional<int> source, int64_t tag,
                               Timeout timeout, bool async_op) {
   nezha_op_options options = call_options(timeout, std::nullopt, async_op);
   if (source && *source < 0) {
     raise(NEZHA_INVALID_ARGUMENT, "source is negative: pass a rank, or None for any");
   }
+  const uint32_t number = checked_tag(tag);
   auto operation = new_operation("recv");
   Buffer& buffer = operation->input;
   buffer.acquire(x, Access::write, "x", Elements::any);
   operation->result = nb::borrow(x);
   return run(operation, async_op, [&](nezha_comm_t comm, nezha_work_t* work) {
     return nezha_recv(comm, buffer.data(), buffer.amount(), buffer.dtype(),
-                      source.value_or(NEZHA_ANY_SOURCE), tag, &options, work);
+                      source.value_or(NEZHA_ANY_SOURCE), number, &options, work);
   });
 }
 

@@ -70,9 +70,9 @@ class Communicator {
                                 nanobind::handle out, const Counts& receive_counts,
                                 const OptionalText& algorithm, Timeout timeout, bool async_op);
   nanobind::object barrier(Timeout timeout, bool async_op);
-  nanobind::object send(nanobind::handle x, int destination, uint32_t tag, Timeout timeout,
+  nanobind::object send(nanobind::handle x, int destination, int64_t tag, Timeout timeout,
                         bool async_op);
-  nanobind::object recv(nanobind::handle x, std::optional<int> source, uint32_t tag,
+  nanobind::object recv(nanobind::handle x, std::optional<int> source, int64_t tag,
                         Timeout timeout, bool async_op);
 
   void group_begin();

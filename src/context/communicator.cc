@@ -212,6 +212,11 @@ std::string Communicator::stragglers_json() {
 
 Status Communicator::load_table(const std::string& json) {
   const Loop::Visit visit(context_->loop());
+  if (!group_->policy->has_memory() && json != "{}") {
+    const std::string policy(group_->policy->name());
+    return error(Code::invalid_argument, "policy '%s' keeps no table, so none can be loaded; set "
+                 "policy=table", policy.c_str());
+  }
   return group_->policy->load(json);
 }
 

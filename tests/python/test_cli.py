@@ -103,6 +103,9 @@ def test_explain():
                  "--rate", "1gbit", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)
+    fast, same = (json.loads(nezha("explain", "all_reduce", "--rate", rate, "--json").stdout)
+                  for rate in ("400G", "50GB/s"))
+    assert fast == same and "100.000 GB/s" in fast["text"]
     shown = nezha("explain", "all_reduce", "--bytes", "64K", "--schedule", "--rank", "1")
     assert shown.returncode == 0 and "chosen" in shown.stdout and "send" in shown.stdout
 
@@ -110,6 +113,7 @@ def test_explain():
 @pytest.mark.parametrize("arguments, words", [
     (["all_reduce", "--bytes", "many"], "many"),
     (["all_reduce", "--rate", "fast"], "fast"),
+    (["all_reduce", "--rate", "5"], "rate '5': it must be a rate above 0 with its unit"),
     (["all_together"], "all_together"),
 ])
 def test_explain_refuses(arguments, words):

@@ -96,6 +96,19 @@ def test_a_table_that_is_none():
             comm.describe("the weather")
 
 
+def test_a_policy_without_a_table_refuses_one():
+    with nezha.init(policy="pull") as comm:
+        comm.load_table(comm.table())
+        with pytest.raises(nezha.InvalidArgument, match="policy 'pull' keeps no table.*policy=table"):
+            comm.load_table({"version": 1, "rows": []})
+
+
+def test_a_communicator_of_nobody():
+    with nezha.init() as comm:
+        with pytest.raises(nezha.InvalidArgument, match="create: ranks is empty"):
+            comm.create([])
+
+
 def test_closing_waits_for_another_thread_s_call_before_it_aborts(world):
     part_of_zero = []
     closing = threading.Event()

@@ -39,6 +39,9 @@ def test_links():
     assert chip["intra_node"][0]["gb_per_s"] == 450 and "inter_node" not in chip
     assert all("EFA" in row["fabric"]
                for row in json.loads(answer("links", "--fabric", "efa", "--json"))["inter_node"])
+    hdr = json.loads(answer("links", "--fabric", "hdr", "--json"))
+    assert hdr["infiniband"][0]["x4_gbit_per_s"] == 200 and not hdr["inter_node"]
+    assert "HDR" in answer("links", "--fabric", "hdr")
 
 
 def test_rails():
@@ -99,6 +102,7 @@ def test_check():
 
 @pytest.mark.parametrize("arguments, words", [
     (["links", "--accelerator", "H1000"], "accelerator 'H1000': it must be one of"),
+    (["links", "--fabric", "token ring"], "fabric 'token ring': it must be a part of one of"),
     (["rails", "--hosts", "0"], "hosts 0: it must be a whole number from 2 to 20000"),
     (["rails"], "give one of --hosts"),
     (["rails", "--hosts", "4", "--rails", "4"], "give one of --hosts"),

@@ -55,6 +55,7 @@ def test_rails():
     (units.parse_nics, "4x200", "rate with its unit"),
     (units.parse_nics, "0x400G", "count of 1 to"),
     (units.parse_nics, "x400G", "count of 1 to"),
+    (units.parse_nics, "²x400G", "count of 1 to"),
     (units.parse_nics, "400G", "such as 8x400Gbit/s"),
     (units.parse_rails, "25G", "RATE:LATENCY"),
     (units.parse_rails, "25G:-1us", "0 or more"),

@@ -174,6 +174,8 @@ def test_adapters_carry_a_part_of_what_a_node_gathers():
         offload(1, Adapters(1, 1e9), 1e9, 8)
     with pytest.raises(PlanError, match="adapters 0: it must be a whole number from 1"):
         offload(2, Adapters(0, 1e9), 1e9, 8)
+    with pytest.raises(PlanError, match="size 0: it must be a whole number from 1"):
+        offload(2, Adapters(1, 1e9), 1e9, 0)
 
 
 def test_from_which_size_on_adapters_pay():

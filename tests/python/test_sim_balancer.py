@@ -83,6 +83,7 @@ def test_the_command_prints_a_row_for_every_question():
     (["--hosts", "4", *RATES, "--advertised", "8,8"], "with its unit"),
     (["--hosts", "4", *RATES, "--operations", "3"], "from 20 to 400"),
     (["--hosts", "0", *RATES], "from 1 to 65535"),
+    (["--hosts", "1", *RATES], "hosts 1: it must be 2 or more"),
 ])
 def test_mistakes_get_one_sentence(arguments, words):
     done = run(*arguments)

@@ -160,13 +160,23 @@ def test_twenty_thousand_hosts_take_seconds():
         assert np.isfinite(outcome.total_s) and outcome.total_s > 0
 
 
+def failing(*rails_and_hosts):
+    made = cluster.uniform(4, TWO)
+    for rail, host in rails_and_hosts:
+        cluster.change(made, Change(1e-3, rail, 0.0, host))
+
+
 @pytest.mark.parametrize("make, words", [
     (lambda: cluster.uniform(0, ONE), "hosts 0"),
     (lambda: cluster.uniform(4, [(-1.0, 0.0)]), "rate -1.0"),
     (lambda: cluster.uniform(4, [(1.0, -1.0)]), "latency -1.0"),
     (lambda: cluster.slow_host(cluster.uniform(4, ONE), 4, 0.5), "host 4"),
     (lambda: cluster.slow_host(cluster.uniform(4, ONE), 1, 0.0), "factor 0.0"),
-    (lambda: cluster.change(cluster.uniform(4, ONE), Change(0.0, 0, 0.0)), "one rail must stay"),
+    (lambda: cluster.change(cluster.uniform(4, ONE), Change(0.0, 0, 0.0)), "every rail fails; any two"),
+    (lambda: failing((0, 2), (1, 3)), "every rail fails on host 2 or 3"),
+    (lambda: failing((0, 2), (1, None)), "every rail fails on host 2;"),
+    (lambda: failing((1, None), (0, 2)), "every rail fails on host 2;"),
+    (lambda: cluster.vary(cluster.uniform(4, ONE), 0.1, -1), "seed -1"),
     (lambda: simulate(cluster.uniform(4, ONE), Question("all_reduce", -1)), "size -1"),
     (lambda: simulate(cluster.uniform(4, ONE), Question("all_reduce", 4, root=4)), "root 4"),
     (lambda: simulate(cluster.uniform(65, ONE), Question("all_reduce", 4), record=True), "ranks 65"),

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import List, Mapping, Optional, Sequence, Tuple
 
+import numpy as np
+
 from .formulas import median
 
 LOST_MAX = 0.95  # however many rails disturb one, it keeps a twentieth of its rate
@@ -73,16 +75,12 @@ def fit_alone(points: Sequence[Tuple[float, float]]) -> Tuple[float, float]:
     errors; the startup is never negative. Raises ValueError without two different sizes."""
     if len({amount for amount, _ in points}) < 2:
         raise ValueError("a rail's startup and rate need two sizes at least")
-    weights = [1.0 / seconds ** 2 for _, seconds in points]
-    whole = sum(weights)
-    x = sum(w * amount for w, (amount, _) in zip(weights, points)) / whole
-    y = sum(w * seconds for w, (_, seconds) in zip(weights, points)) / whole
-    slope = (sum(w * (amount - x) * (seconds - y) for w, (amount, seconds) in zip(weights, points))
-             / sum(w * (amount - x) ** 2 for w, (amount, _) in zip(weights, points)))
-    if slope > 0 and y - slope * x >= 0:
-        return y - slope * x, slope
-    square = sum(w * amount ** 2 for w, (amount, _) in zip(weights, points))
-    return 0.0, sum(w * amount * seconds for w, (amount, seconds) in zip(weights, points)) / square
+    amounts, seconds = np.array(points, float).T
+    slope, startup = np.polyfit(amounts, seconds, 1, w=1 / seconds)
+    if slope > 0 and startup >= 0:
+        return float(startup), float(slope)
+    relative = amounts / seconds
+    return 0.0, float(relative.sum() / (relative @ relative))
 
 
 def fit(alone: Mapping[int, Sequence[Measurement]], shared: Sequence[Measurement],

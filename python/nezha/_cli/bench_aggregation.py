@@ -96,7 +96,7 @@ def _perform(name: str, given: Dict[str, Any], run: Callable[[Request, Step], Di
 
 
 def _numbers(text: str) -> List[int]:
-    numbers = [int(word) for word in text.split(",") if word.strip().isdigit()]
+    numbers = [int(word) for word in text.split(",") if word.strip().isdecimal()]
     if not numbers or len(numbers) != len(text.split(",")) or min(numbers) < 2:
         raise BenchError(f"--nodes {text!r}: want numbers from 2 on, such as 2,4,8,16")
     return numbers

@@ -69,6 +69,6 @@ def matvec(
 
 
 def _hosts(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
+    if not text.isdecimal() or int(text) < 1:
         raise BenchError(f"--nodes {text!r}: want numbers of hosts, such as 1,2,4")
     return int(text)

@@ -10,14 +10,15 @@ import typer
 
 from .. import _console
 from .._bench.sizes import parse_size
-from ..lab import LabError, parse_rate
+from .._command_errors import PlanError
+from .._planning.units import gbps, parse_rate
 from .conventions import FOUND, WRONG_LINE, App, json_option
 
 _HELP = """How an operation would be carried out on equal rails, and why so.
 
 Shows the algorithm with its cost against the others, the chunks, and with --schedule the steps of
 one rank. With --print it writes the steps of all ranks instead, as algorithm_file takes them:
-a beginning for an algorithm of your own. Sizes: 65536, 64K, 1M, 1G (binary); rates: 1gbit, 500mbit.
+a beginning for an algorithm of your own. Sizes: 65536, 64K, 1M, 1G (binary); rates: 1gbit, 100G, 25GB/s.
 
 \b
 Examples:
@@ -59,10 +60,10 @@ def explain(collective: str = typer.Argument(..., help="all_reduce, all_gather, 
     from .. import _native, errors
     from .algorithm import read_algorithm
 
-    with _console.one_line("explain", errors.Error, LabError, ValueError, code=WRONG_LINE):
+    with _console.one_line("explain", errors.Error, PlanError, ValueError, code=WRONG_LINE):
         request: Dict[str, Any] = {
             "collective": collective, "bytes": parse_size(size), "dtype": dtype,
-            "world_size": world_size, "rails": rails, "rate_gbps": parse_rate(rate) / 1e9,
+            "world_size": world_size, "rails": rails, "rate_gbps": gbps(parse_rate("rate", rate)),
             "latency_us": latency_us, "shm": shm, "schedule": schedule, "rank": rank, "root": root,
             "print": prints}
         if ranks_per_host != "1":
@@ -83,7 +84,7 @@ def hosts_of(text: str, world_size: int) -> List[int]:
     """By rank, the number of its host: `text` is the ranks of each host, or of every host of a world of
     `world_size`. Raises ValueError."""
     numbers = text.split(",")
-    if not all(number.isdigit() and int(number) > 0 for number in numbers):
+    if not all(number.isdecimal() and int(number) > 0 for number in numbers):
         raise ValueError(f"--ranks-per-host {text}: want a number, or one for each host, as in 1,2,4")
     if len(numbers) > 1:
         return [host for host, number in enumerate(numbers) for _ in range(int(number))]

@@ -76,7 +76,8 @@ def links(accelerator: Optional[str] = typer.Option(
             document["inter_node"] = tables.inter_rows(fabric)
         if accelerator is None and fabric is None:
             document["pcie_x16"] = tables.pcie_rows()
-            document["infiniband"] = tables.infiniband_rows()
+        if accelerator is None or fabric is not None:
+            document["infiniband"] = tables.infiniband_rows(fabric)
         document["sources"] = tables.sources()
     answer("links", document, json_to, plan_show.links)
 

@@ -39,7 +39,7 @@ def links(document: Document) -> None:
             "both ways GB/s": _number(row["duplex_gb_per_s"]),
             "80 % GB/s": _number(row["practical_gb_per_s"]),
         } for row in document["pcie_x16"]])
-    if "inter_node" in document:
+    if document.get("inter_node"):
         section("between nodes, all NICs of a node, one direction", [{
             "fabric": row["fabric"],
             "NICs x Gbit/s": row["nics"],
@@ -49,7 +49,7 @@ def links(document: Document) -> None:
             "80 % GB/s": _number(row["practical_gb_per_s"]),
             "remark": row["remark"],
         } for row in document["inter_node"]])
-    if "infiniband" in document:
+    if document.get("infiniband"):
         section("InfiniBand, a port of so many lanes, one direction", [{
             "generation": row["generation"],
             **{f"x{width} Gbit/s": _number(row[f"x{width}_gbit_per_s"], 5) for width in (1, 4, 8, 12)},

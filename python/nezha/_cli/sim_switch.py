@@ -70,7 +70,7 @@ def switch(
 
 
 def _count(text: str, most: int) -> int:
-    if not text.strip().isdigit():
+    if not text.strip().isdecimal():
         raise refused("nodes", text, f"whole numbers from 2 to {most}, such as 16 or 2,64,4096")
     return whole("nodes", int(text), 2, most)
 

@@ -39,10 +39,12 @@ def pcie_rows() -> List[Row]:
 
 
 def inter_rows(part: Optional[str] = None) -> List[Row]:
-    """A row for each fabric whose name contains `part`. Raises PlanError where none does."""
+    """A row for each fabric whose name contains `part`. Raises PlanError where none does, and no
+    generation of InfiniBand either."""
     chosen = [each for each in fabrics() if part is None or part.lower() in each.name.lower()]
-    if not chosen:
-        raise refused("fabric", part, "a part of one of " + ", ".join(each.name for each in fabrics()))
+    if not chosen and not infiniband_rows(part):
+        names = [each.name for each in fabrics()] + [row["generation"] for row in infiniband_rows()]
+        raise refused("fabric", part, "a part of one of " + ", ".join(names))
     return [_inter_row(each) for each in sorted(chosen, key=lambda each: -each.rate)]
 
 
@@ -55,14 +57,15 @@ def _inter_row(each: Fabric) -> Row:
     }
 
 
-def infiniband_rows() -> List[Row]:
-    """Gbit/s of an InfiniBand port by width (lanes) and generation; latency in us where published."""
+def infiniband_rows(part: Optional[str] = None) -> List[Row]:
+    """Gbit/s of an InfiniBand port by width (lanes) and generation, of those whose name contains `part`;
+    latency in us where published."""
     source = data("inter_node")
     return [{
         "generation": name,
         **{f"x{width}_gbit_per_s": width * lane for width in source["infiniband_widths"]},
         "x4_gb_per_s": 4 * lane / 8, "latency_us": source["infiniband_latency_us"].get(name),
-    } for name, lane in source["infiniband_lane_gbps"].items()]
+    } for name, lane in source["infiniband_lane_gbps"].items() if part is None or part.upper() in name]
 
 
 def sources() -> List[str]:

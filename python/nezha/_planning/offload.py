@@ -48,6 +48,7 @@ def offload(processes: int, adapters: Adapters, copy_rate: float, size: int) -> 
     """copy_rate: bytes per second that each process copies while all do. size: bytes that every process
     has. Raises PlanError."""
     whole("processes", processes, 2, 4096)
+    whole("size", size, 1, 1 << 60)
     if not adapters.why_none:
         whole("adapters", adapters.count, 1, 1024)
     best = over_adapters(processes, adapters, copy_rate)

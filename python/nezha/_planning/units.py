@@ -74,7 +74,7 @@ def parse_nics(field: str, text: object) -> Tuple[int, float]:
     """(how many, bytes per second of each) of `8x400Gbit/s`. Raises PlanError, also without a unit."""
     allowed = f"a count of 1 to {MOST_NICS} and a rate with its unit, such as 8x400Gbit/s or 4x25GB/s"
     count, cross, rate = text.partition("x") if isinstance(text, str) else ("", "", "")
-    if not cross or not count.strip().isdigit() or not 1 <= int(count) <= MOST_NICS:
+    if not cross or not count.strip().isdecimal() or not 1 <= int(count) <= MOST_NICS:
         raise refused(field, text, allowed)
     try:
         return int(count), parse_rate(field, rate)

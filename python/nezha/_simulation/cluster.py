@@ -8,6 +8,7 @@ allowed.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import combinations_with_replacement
 from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
@@ -159,6 +160,7 @@ def vary(cluster: Cluster, part: float, seed: int) -> None:
     """Draws every host's rates from [1 - part, 1] times the nominal ones."""
     if not 0 <= part < 1:
         raise refused("vary", part, "from 0 to below 1")
+    whole("seed", seed, 0, 2**53)
     factors = 1 - part * np.random.default_rng(seed).random((cluster.hosts, cluster.rails))
     cluster.rate = cluster.rate * factors
 
@@ -171,8 +173,18 @@ def change(cluster: Cluster, each: Change) -> None:
     if not 0 <= each.factor <= 1 or not 0 <= each.at_s < 1e6:
         raise PlanError(f"change of rail {each.rail} to {each.factor:g} times its rate at {each.at_s:g} "
                         "s: the factor must be 0 (failed) to 1, the time 0 s or more")
-    dead = {other.rail for other in [*cluster.changes, each]
-            if other.factor == 0 and other.host in (None, each.host)}
-    if len(dead) == cluster.rails:
-        raise PlanError(f"change of rail {each.rail} to 0: no other is left; one rail must stay")
     cluster.changes = sorted([*cluster.changes, each], key=lambda other: other.at_s)
+    if each.factor == 0:
+        _refuse_hosts_without_a_rail(cluster)
+
+
+def _refuse_hosts_without_a_rail(cluster: Cluster) -> None:
+    """Two hosts reach each other over a rail that fails on neither of them."""
+    dead = [(each.rail, each.host) for each in cluster.changes if each.factor == 0]
+    everywhere = {rail for rail, host in dead if host is None}
+    at = {host: everywhere | {rail for rail, other in dead if other == host} for _, host in dead}
+    for one, other in combinations_with_replacement(at, 2):
+        if len(at[one] | at[other]) == cluster.rails:
+            named = sorted({host for host in (one, other) if host is not None})
+            where = f" on host {' or '.join(map(str, named))}" if named else ""
+            raise PlanError(f"change: every rail fails{where}; any two hosts must keep one")

@@ -225,7 +225,7 @@ def _pair(name: str, text: str, allowed: str) -> Tuple[str, str]:
 
 
 def _whole(name: str, text: str) -> int:
-    if not text.strip().removeprefix("-").isdigit():
+    if not text.strip().removeprefix("-").isdecimal():
         raise refused(name, text, "a whole number")
     return int(text)
 

@@ -33,7 +33,7 @@ test-long: $(INSTALLED)  ## The same with every C++ suite in every build, and th
 test-rdma: $(DEPENDENCIES)  ## Soft-RoCE in a virtual machine: verbs, libfabric and Nezha, with loss and a cut
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" PYTHONPATH=tests $(VENV)/bin/python -m rdma test
 
-faults: $(INSTALLED) $(TORCH)  ## Fault campaigns with their figures, at most 45 minutes: table, out/faults
+faults: $(INSTALLED) $(TORCH)  ## Fault campaigns with their figures, at most 90 minutes: table, out/faults
 	@PYTHONPATH=tests $(VENV)/bin/python -m campaigns --form faults
 
 soak: $(INSTALLED) $(TORCH)  ## The same for hours; goes on where it was interrupted

@@ -4,8 +4,8 @@
 // wrong; and once for the library as it is, which must pass. caught_by.txt says by which case a bug was
 // caught before: that one comes first, and the blind search only where it does not help, and not for a
 // bug that the file calls missed. --full searches blindly from the beginning, and --write writes down
-// what caught. Prints a table and the score; exits with 1 when the share of bugs caught is below SHARE, when
-// a bug that caught_by.txt names is not caught, or when the library itself is found wrong.
+// what caught. Prints a table and the score; exits with 1 when the share of bugs caught is below
+// SHARE, when a bug that caught_by.txt names is not caught, or when the library itself is found wrong.
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>

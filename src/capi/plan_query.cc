@@ -63,8 +63,9 @@ Result<CostTable> cost_table(const JsonValue& request) {
                  static_cast<long long>(rails), size_t{kRailsMax});
   }
   costs.rails = static_cast<uint32_t>(rails);
-  costs.rail_bytes_per_s = request.at("rate_gbps").number_or(1.0) * kGiga / 8;
-  costs.rate_bytes_per_s = costs.rails * costs.rail_bytes_per_s;
+  const double each_gbps = request.at("rate_gbps").number_or(1.0);  // on average, where rails differ
+  costs.rail_bytes_per_s = request.at("fastest_gbps").number_or(each_gbps) * kGiga / 8;
+  costs.rate_bytes_per_s = costs.rails * each_gbps * kGiga / 8;
   costs.latency_s = request.at("latency_us").number_or(costs.latency_s / kMicro) * kMicro;
   costs.reduce_bytes_per_s =
       request.at("reduce_gb_per_s").number_or(costs.reduce_bytes_per_s / kGiga) * kGiga;

@@ -214,13 +214,15 @@ std::string explain(const PlanRequest& request, const CostTable& costs) {
   const Result<Plan> plan = make_plan(request, costs);
   if (!plan) return plan.status().to_string() + "\n";
   char head[256];
+  const bool whole = costs.rails > 1 && request.bytes() <= kUndividedBytesMax;
   std::snprintf(head, sizeof head,
                 "%s of %llu x %s over %d ranks and %u rails "
-                "(%.1f us, %.3f GB/s, reduce %.3f GB/s)\n",
+                "(%.1f us, %.3f GB/s%s, reduce %.3f GB/s)\n",
                 name_of(request.collective).data(), static_cast<unsigned long long>(request.count),
                 name_of(request.dtype).data(), request.world_size, costs.rails,
-                1e6 * costs.latency_s, 1e-9 * costs.rate_bytes_per_s,
-                1e-9 * costs.reduce_bytes_per_s);
+                1e6 * costs.latency_s,
+                1e-9 * (whole ? costs.rail_bytes_per_s : costs.rate_bytes_per_s),
+                whole ? " of the one that carries it" : "", 1e-9 * costs.reduce_bytes_per_s);
   std::string text = head;
   if (is_mixed(request.hosts)) {
     std::snprintf(head, sizeof head, "on %d hosts of up to %d ranks (inside %.1f us, %.3f GB/s a rank); "

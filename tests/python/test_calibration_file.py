@@ -9,6 +9,10 @@ import numpy
 import pytest
 
 import nezha
+from nezha._planning import algorithms
+from nezha._planning.library import compare
+from nezha._simulation import calibration
+from nezha._simulation.operation import Question, simulate
 
 RANKS = 4
 COUNT = 64 << 10  # 256 KiB of float32: a ring by what devices state and 30 us a message
@@ -49,6 +53,33 @@ def test_another_calibration_is_another_algorithm_on_all_ranks(world, tmp_path):
         assert len(set(algorithms)) == 1, algorithms
         found[name] = algorithms[0]
     assert found == {"bytes are dear": "ring", "messages are dear": "recursive_doubling"}
+
+
+def test_plan_and_sim_choose_as_the_library_does_where_rails_differ(world, tmp_path):
+    """Short operations go over the fastest rail whole, so its rate decides, and not the mean."""
+    two = {"rails": "127.1.0.1/32,127.2.0.1/32"}
+    found = world(2, lambda comm: [rail["name"] for rail in comm.rails()], config=two)[0]
+    document = content(found, latency_us=30.0)
+    for rail, rate in zip(document["rails"], (1.0, 0.1)):
+        rail["rate_gbps"] = rate
+    path = tmp_path / "calibration.json"
+    path.write_text(json.dumps(document))
+    sizes = [4 << 10, 8 << 10, 32 << 10, 64 << 10, 256 << 10]
+
+    def body(comm):
+        for size in sizes:
+            comm.all_reduce(numpy.ones(size // 4, numpy.float32))
+        return [each["algorithm"] for each in comm.flight()["operations"]]
+
+    ran, = {tuple(each) for each in world(RANKS, body, config={"calibration_file": str(path), **two})}
+    measured = calibration.read(path)
+    question = algorithms.Question("all_reduce", RANKS, measured.rails(), adds=measured.adds,
+                                   calibrated=True)
+    assert tuple(algorithms.answer(question, size).chosen for size in sizes) == ran
+    asked = [Question("all_reduce", size) for size in sizes]
+    assert tuple(simulate(measured.cluster(RANKS), each).plan.algorithm for each in asked) == ran
+    assert ran[1] == "recursive_doubling" != compare("all_reduce", sizes[1], RANKS, 1.1e9 / 8, 30e-6,
+                                                     2).chosen
 
 
 def test_the_balancer_begins_with_the_measured_rates(world, tmp_path):

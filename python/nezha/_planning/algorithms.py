@@ -43,7 +43,8 @@ class Question:
 class Answer:
     """One size: the division among rails, the costs with the latencies given, and the two choices.
 
-    chosen: what the library runs; it chooses with the sum of the rates and a constant latency, or with
+    chosen: what the library runs; it chooses with the sum of the rates (up to 64 KiB with that of the
+    fastest rail, which carries all of such an operation) and a constant latency, or with
     the mean of the latencies where it has read a calibration. cheapest: the least of what it may choose,
     with the latencies given.
     """
@@ -83,7 +84,8 @@ def answer(question: Question, size: int) -> Answer:
     mean_s = sum(each * late for each, late in question.rails) / whole_rate
     shipped = compare(question.collective, size, question.nodes, whole_rate,
                       mean_s if question.calibrated else None, len(question.rails),
-                      question.adds if question.calibrated else None)
+                      question.adds if question.calibrated else None,
+                      fastest=max(each for each, _ in question.rails))
     return Answer(size, division, comparison, shipped.chosen)
 
 
@@ -185,8 +187,8 @@ def document(question: Question, answers: Sequence[Answer],
             f"a host adds {question.adds / 1e9:.3g} GB/s (as calibrated)",
             "the library chooses its algorithm by these costs, if its option calibration_file names the "
             "calibration" if question.calibrated else
-            "the library chooses its algorithm with the sum of the rates and 30 us a message, "
-            "whatever the latency is",
+            "the library chooses its algorithm with the sum of the rates (up to 64K with that of the "
+            "fastest rail) and 30 us a message, whatever the latency is",
             "interference: " + ("as given" if question.rate_lost else "none given, so rails lose "
                                                                       "nothing"),
         ],

@@ -101,12 +101,14 @@ def compare(collective: str,
             rate: float,
             latency_s: Optional[float],
             rails: int = 1,
-            reduce_rate: Optional[float] = None) -> Comparison:
+            reduce_rate: Optional[float] = None,
+            fastest: Optional[float] = None) -> Comparison:
     """Costs of `size` bytes over `ranks` ranks.
 
     rate: bytes per second of all rails together. latency_s: of a message; None: the constant that
     the library chooses with. reduce_rate: bytes per second that a rank adds; None: the library's
-    constant.
+    constant. fastest: bytes per second of the fastest rail, by which operations of up to 64 KiB, which stay
+    whole, are costed; None: rails are alike.
     """
     request: Dict[str, Any] = {
         "collective": collective, "bytes": size, "world_size": ranks, "rails": rails,
@@ -114,6 +116,8 @@ def compare(collective: str,
     }
     if latency_s is not None:
         request["latency_us"] = latency_s * 1e6
+    if fastest is not None:
+        request["fastest_gbps"] = gbps(fastest)
     if reduce_rate is not None:
         request["reduce_gb_per_s"] = reduce_rate / 1e9
     answer = ask("explain", request)

@@ -50,10 +50,10 @@ class Calibration:
     points: List[Point]
 
     @property
-    def nominal(self) -> Optional[float]:
-        """Mean of the advertised rates; None where one is not known."""
-        known = [each.nominal for each in self.facts if each.nominal]
-        return sum(known) / len(known) if len(known) == len(self.facts) else None
+    def nominal(self) -> Optional[Tuple[float, ...]]:
+        """The advertised rates; None where one is not known."""
+        known = tuple(each.nominal for each in self.facts if each.nominal)
+        return known if len(known) == len(self.facts) else None
 
     def rails(self) -> List[Tuple[float, float]]:
         """(bytes per second, latency in seconds) of each rail; a message's processor time is latency."""

@@ -23,7 +23,7 @@ _DONE = 1e-6
 
 @dataclass(frozen=True)
 class Point:
-    """One measured operation. rails: those that the world had; nominal: as of Question."""
+    """One measured operation. rails: those that the world had."""
 
     hosts: int
     rails: Tuple[int, ...]
@@ -77,7 +77,7 @@ def rail_alone(points: Sequence[Point], burst_bytes: float, segment_bytes: float
                      float(np.abs(np.expm1(late(logs))).max()))
 
 
-def predicted(cluster: Cluster, point: Point, nominal: Optional[float] = None) -> float:
+def predicted(cluster: Cluster, point: Point, nominal: Optional[Tuple[float, ...]] = None) -> float:
     """The engine's time for a measured operation."""
     question = Question(point.collective, point.size, point.algorithm, nominal=nominal)
     return simulate(cluster, question).outcome.total_s

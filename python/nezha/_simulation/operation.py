@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Tuple
 
+import numpy as np
+
 from .._command_errors import PlanError
 from .._planning.validation import refused
 from .._planning.library import divide
@@ -23,16 +25,16 @@ RECORDED_MAX = 64  # ranks of a timeline
 
 @dataclass(frozen=True)
 class Question:
-    """What is to be simulated. size: bytes of the whole vector; nominal: bytes per second that every
-    rail is advertised with, which the library chooses its algorithm by (None: the real rates); hierarchy:
-    as the library's option of that name, whether it knows which ranks share a host."""
+    """What is to be simulated. size: bytes of the whole vector; nominal: bytes per second that
+    the rails are advertised with, by which the library chooses its algorithm (None: the real ones);
+    hierarchy: as the library's option of that name, whether it knows which ranks share a host."""
 
     collective: str
     size: int
     algorithm: str = "auto"
     root: int = 0
     dtype: str = "float32"
-    nominal: Optional[float] = None
+    nominal: Optional[Tuple[float, ...]] = None
     hierarchy: bool = True
 
 
@@ -81,10 +83,11 @@ def simulate(cluster: Cluster, question: Question, multiply: bool = True, record
 
 
 def _request(cluster: Cluster, question: Question) -> Dict[str, Any]:
-    rate = float(cluster.rate.mean()) if question.nominal is None else question.nominal
+    rates = np.array(question.nominal or cluster.rate.mean(axis=0))
     request = {"collective": question.collective, "bytes": question.size, "world_size": cluster.ranks,
                "algorithm": question.algorithm, "dtype": question.dtype, "rails": cluster.rails,
-               "rate_gbps": gbps(rate), "root": question.root}
+               "rate_gbps": gbps(float(rates.mean())), "fastest_gbps": gbps(float(rates.max())),
+               "root": question.root}
     if cluster.layout.is_mixed and question.hierarchy:
         inside_rate, inside_latency_s = cluster.inside
         request.update(host_of=cluster.layout.host_of.tolist(), inside_gb_per_s=inside_rate / 1e9,

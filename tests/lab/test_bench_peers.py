@@ -17,15 +17,15 @@ from conftest import child_env
 from nezha._bench.libraries import find_peers
 
 pytestmark = pytest.mark.usefixtures("namespaces")
-_SIZES = [4, 64 << 10]
+_SIZES = [16, 64 << 10]  # an element for each rank at least
 
 
-def _compare(peer: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+def _compare(peer: str, *arguments: str, collective: str = "all_reduce") -> "subprocess.CompletedProcess[str]":
     missing = find_peers([peer], None)[1]
     if missing:
         pytest.skip(f"{peer}: {missing[peer]}")
     code = "import sys; sys.argv[0] = 'nezha'; from nezha._cli import main; main()"
-    common = ["all_reduce", "--nodes", "2", "--rates", "200mbit,100mbit", "-b", "4", "-e", "64K", "-f",
+    common = [collective, "--nodes", "2", "--rates", "200mbit,100mbit", "-b", "16", "-e", "64K", "-f",
               str(_SIZES[1] // _SIZES[0]), "-n", "6", "-w", "2", "--no-gain", "--compare", peer]
     return subprocess.run([sys.executable, "-c", code, "bench", *common, *arguments], env=child_env(),
                           text=True, capture_output=True, timeout=280)
@@ -57,6 +57,22 @@ def test_a_peer_is_measured_beside_nezha(peer: str, tmp_path: Path) -> None:
     # the last bytes of an operation may be missing.
     assert sum(rail["bytes"] for rail in large.values()) > 1.5 * _SIZES[1]
     assert picture.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+
+
+@pytest.mark.parametrize("collective, peer", [("all_reduce", "gloo"), ("all_reduce", "openmpi"),
+                                              ("all_gather", "openmpi"), ("all_gather", "mpich")])
+def test_several_ranks_on_a_node_are_measured_beside_nezha(collective: str, peer: str,
+                                                           tmp_path: Path) -> None:
+    file = tmp_path / "all.json"
+    done = _compare(peer, "--ranks-per-node", "2", "--json", str(file), collective=collective)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(file.read_text())
+    for row, nezha in zip(document["peers"][peer]["rows"], document["rows"]):
+        assert row["wrong"] == 0 and row["limit_us"] == nezha["limit_us"]
+    # A node's devices are counted once: of 4 ranks on 2 nodes at least half a vector leaves each node, and
+    # not all ranks send all there is.
+    sent = sum(rail["bytes"] for rail in document["peers"][peer]["rows"][1]["rails"])
+    assert 0.9 * _SIZES[1] < sent < 6 * _SIZES[1]
 
 
 def test_gloo_has_one_rail_the_fastest(tmp_path: Path) -> None:

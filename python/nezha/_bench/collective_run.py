@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import platform
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from .cores import facts, ranks_here, restrict
@@ -102,8 +103,6 @@ def run_in_world(request: Request, step: Step) -> Optional[Report]:
 
 def run_in_lab(request: Request, step: Step) -> Report:
     """Builds a lab, measures Nezha, its single rails and the peers in it, removes the lab."""
-    if request.peers and request.ranks_per_node > 1:
-        raise BenchError("--compare measures one rank a node: leave --ranks-per-node out")
     if request.peers and request.cores_per_rail is not None:
         raise BenchError("--cores-per-rail limits Nezha's ranks only: leave --compare out")
     with BenchLab(request.nodes, request.rails, ranks_per_node=request.ranks_per_node,
@@ -114,12 +113,8 @@ def run_in_lab(request: Request, step: Step) -> Report:
             spec = replace(spec, cores=request.cores_per_rail * rails)
         request = replace(request, spec=spec)
         capacities = lab.capacities(spec)
-        launches = []
-        for number in range(request.launches):
-            what = f"nezha {number + 1}/{request.launches}" if request.launches > 1 else "nezha"
-            launches.append(lab.run(spec, step(what, len(spec.sizes)), request.one_rail))
+        launches, peers, without = _run_launches(lab, request, step)
         singles = _run_singles(lab, request, step)
-        peers, without = _run_peers(lab, request, step)
         report = _report(request, launches, singles, peers, lab.facts())
         report.document["config"]["lab"]["capacity"] = {kind: capacity.as_dict() for kind, capacity
                                                         in capacities.items()}
@@ -158,21 +153,27 @@ def _run_singles(lab: BenchLab, request: Request, step: Step) -> Dict[str, List[
     return singles
 
 
-def _run_peers(lab: BenchLab, request: Request,
-               step: Step) -> Tuple[Dict[str, List[Row]], Dict[str, str]]:
-    """The rows of the other libraries by name, and why some have none."""
-    spec, rows = request.spec, {}
+def _run_launches(
+    lab: BenchLab, request: Request, step: Step,
+) -> Tuple[List[List[Sample]], Dict[str, List[Row]], Dict[str, str]]:
+    """Nezha and the other libraries, launched in turns: Nezha's samples, the rows of the others by name,
+    and why some have none."""
+    spec, total = request.spec, request.launches
     runners, without = find_peers(request.peers, request.torch_python)
-    for name, run in runners.items():
-        try:
-            samples = []
-            for _ in range(request.launches):
-                done = step(name, len(spec.sizes))
-                samples.append(lab.shaped(spec, lambda part: run(lab, part, done)))
-            rows[name] = lab.rows(spec, samples, name)
-        except BenchError as error:
-            without[name] = str(error)
-    return rows, without
+    launches: List[List[Sample]] = []
+    samples: Dict[str, List[List[Sample]]] = {name: [] for name in runners}
+    for number in range(1, total + 1):
+        turn = f" {number}/{total}" if total > 1 else ""
+        launches.append(lab.run(spec, step(f"nezha{turn}", len(spec.sizes)), request.one_rail))
+        for name in samples.keys() - without.keys():
+            run = partial(runners[name], lab, progress=step(f"{name}{turn}", len(spec.sizes)))
+            try:
+                samples[name].append([replace(sample, hosts=lab.nodes)
+                                      for sample in lab.shaped(spec, run)])
+            except BenchError as error:
+                without[name] = str(error)
+    rows = {name: lab.rows(spec, each, name) for name, each in samples.items() if name not in without}
+    return launches, rows, without
 
 
 def _report(

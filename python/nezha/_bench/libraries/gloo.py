@@ -46,7 +46,7 @@ class Gloo:
                              f"{', '.join(_DTYPES)}")
         path = lab.write_spec(spec)
         fastest = lab.devices()[lab.fastest()][0]
-        environments = [{**lab.lab.rank_env(node), "GLOO_SOCKET_IFNAME": fastest}
-                        for node in range(lab.nodes)]
-        commands = [(node, [self._python, str(_DRIVER), str(path)]) for node in range(lab.nodes)]
+        ranks = range(lab.lab.ranks)
+        environments = [{**lab.lab.rank_env(rank), "GLOO_SOCKET_IFNAME": fastest} for rank in ranks]
+        commands = [(lab.lab.node_of(rank), [self._python, str(_DRIVER), str(path)]) for rank in ranks]
         return lab.launch(commands, environments, progress, patience_for(spec))

@@ -6,6 +6,7 @@ the clock and the check are those of nezha._bench.measure, so the timing rule is
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any, List, Optional
@@ -45,8 +46,9 @@ class GlooComm(Comm):
         dist.barrier()
 
     def rails(self) -> List[RailCount]:
-        """The lab's devices. Gloo counts no bytes, so the interfaces' counters stand in."""
-        sent = transmitted_bytes()
+        """The lab's devices. Gloo counts no bytes, so the interfaces' counters stand in, read by one rank
+        of a node."""
+        sent = transmitted_bytes() if os.environ["LOCAL_RANK"] == "0" else {}
         return [{"name": device, "device": device, "transport": "tcp",
                  "bytes_sent": sent.get(device, 0)} for device in self._devices]
 

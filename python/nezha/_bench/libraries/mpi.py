@@ -1,7 +1,8 @@
 """Open MPI and MPICH from their PyPI wheels: a C program under the peer's own mpirun, in the lab.
 
 mpirun runs in node 0; it reaches the other nodes through a script that stands in for ssh and
-enters the node's network namespace, each under a host name of its own.
+enters the node's network namespace, each under a host name of its own. Ranks of one node use the
+peer's own shared memory.
 """
 
 from __future__ import annotations
@@ -39,8 +40,10 @@ class Mpi:
     def run(self, lab: BenchLab, spec: BenchSpec,
             progress: Optional[Progress] = None) -> List[Sample]:
         """One launch. Raises BenchError."""
-        if spec.collective != "all_reduce" or spec.op != "sum" or spec.dtype not in _DTYPES:
-            raise BenchError(f"MPI is compared for all_reduce sum of {', '.join(_DTYPES)} only")
+        if spec.collective not in ("all_reduce", "all_gather") or spec.op != "sum" or (
+                spec.dtype not in _DTYPES):
+            raise BenchError(f"MPI is compared for all_reduce sum and all_gather of {', '.join(_DTYPES)} "
+                             "only")
         if lab.lab.mode == "loopback":
             raise BenchError("MPI is compared in a lab with namespaces only")
         launcher = self._launcher(lab, _agent(lab))
@@ -71,12 +74,14 @@ class OpenMpi(Mpi):
     """TCP on every rail, yielding when idle: without it, ranks that share a core starve."""
 
     def _launcher(self, lab: BenchLab, agent: Path) -> List[str]:
-        hosts = ",".join(f"{host}:1" for host in _hosts(lab))
+        ranks = lab.lab.state.ranks_per_node
+        hosts = ",".join(f"{host}:{ranks}" for host in _hosts(lab))
         devices = ",".join(device for device, _, _ in lab.devices())
         return [str(self._prefix / "bin" / "mpirun"), "--allow-run-as-root",
                 "--prtemca", "plm_ssh_agent", str(agent), "--prtemca", "prte_if_include", "ctl",
-                "--host", hosts, "-np", str(lab.nodes), "--map-by", "node", "--bind-to", "none",
-                "--mca", "pml", "ob1", "--mca", "btl", "tcp,self",
+                "--host", hosts, "-np", str(lab.lab.ranks), "--map-by", f"ppr:{ranks}:node",
+                "--bind-to", "none", "--mca", "pml", "ob1",
+                "--mca", "btl", "tcp,self" if ranks == 1 else "tcp,self,sm",
                 "--mca", "btl_tcp_if_include", devices, "--mca", "mpi_yield_when_idle", "1"]
 
 
@@ -84,14 +89,14 @@ class Mpich(Mpi):
     """UCX over TCP, as many lanes as there are rails."""
 
     def _launcher(self, lab: BenchLab, agent: Path) -> List[str]:
-        rails = str(len(lab.devices()))
+        rails, ranks = str(len(lab.devices())), lab.lab.state.ranks_per_node
         devices = ",".join(device for device, _, _ in lab.devices())
         settings = {"MPIR_CVAR_CH4_NETMOD": "ucx", "UCX_TLS": "tcp,self",
                     "UCX_NET_DEVICES": devices, "UCX_MAX_RNDV_RAILS": rails,
                     "UCX_MAX_EAGER_RAILS": rails}
         command = [str(self._prefix / "bin" / "mpiexec"), "-launcher", "rsh",
                    "-launcher-exec", str(agent), "-iface", "ctl", "-hosts", ",".join(_hosts(lab)),
-                   "-n", str(lab.nodes), "-ppn", "1"]
+                   "-n", str(lab.lab.ranks), "-ppn", str(ranks)]
         for name, value in settings.items():
             command += ["-genv", name, value]
         return command
@@ -102,7 +107,7 @@ def _hosts(lab: BenchLab) -> List[str]:
 
 
 def _arguments(spec: BenchSpec) -> List[str]:
-    return [spec.dtype, str(spec.seconds), str(spec.iterations or 0), str(spec.warmup or 0),
+    return [spec.collective, spec.dtype, str(spec.seconds), str(spec.iterations or 0), str(spec.warmup or 0),
             str(spec.checks), str(int(spec.in_place)), ",".join(sorted(spec.rates)) or "-",
             *[str(size) for size in spec.sizes]]
 

@@ -1,10 +1,11 @@
-/* MPI_Allreduce, timed as nezha._bench.measure times Nezha: warm up, barrier, operations back to
- * back, maximum over ranks per operation, then checked operations on fresh random data.
+/* MPI_Allreduce or MPI_Allgather, timed as nezha._bench.measure times Nezha: warm up, barrier, operations
+ * back to back, maximum over ranks per operation, then checked operations on fresh random data.
  *
- *   mpi_driver DTYPE SECONDS ITERATIONS WARMUP CHECKS IN_PLACE DEVICES SIZE...
+ *   mpi_driver COLLECTIVE DTYPE SECONDS ITERATIONS WARMUP CHECKS IN_PLACE DEVICES SIZE...
  *
- * DTYPE float32, float64 or int32; ITERATIONS and WARMUP 0 = chosen; DEVICES comma separated, or
- * "-". Rank 0 prints one "@sample {json}" line a size. Any error ends the job with a sentence. */
+ * COLLECTIVE all_reduce or all_gather, whose SIZE is that of all blocks and which is never in place;
+ * DTYPE float32, float64 or int32; ITERATIONS and WARMUP 0 = chosen; DEVICES comma separated, or "-".
+ * Rank 0 prints one "@sample {json}" line a size. Any error ends the job with a sentence. */
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -19,7 +20,8 @@ typedef struct {
   MPI_Datatype type;
   size_t item;
   double seconds;
-  int iterations, warmup, checks, in_place, rank, ranks, devices;
+  int iterations, warmup, checks, in_place, rank, ranks, devices, counts_devices;
+  int gathers; /* all_gather */
   char device[kMaxDevices][16];
   char name[16];
   void *in, *out;
@@ -87,18 +89,27 @@ static void refill(Bench* b, size_t count) {
 }
 
 static void call(Bench* b, size_t count) {
+  if (b->gathers) {
+    int block = (int)(count / (size_t)b->ranks);
+    MPI_Allgather(b->in, block, b->type, b->out, block, b->type, MPI_COMM_WORLD);
+    return;
+  }
   MPI_Allreduce(b->in_place ? MPI_IN_PLACE : b->in, b->in_place ? b->in : b->out, (int)count,
                 b->type, MPI_SUM, MPI_COMM_WORLD);
+}
+
+static int expected(const Bench* b, size_t i, size_t count) {
+  size_t block = count / (size_t)b->ranks;
+  int sum = 0;
+  if (b->gathers) return value((int)(i / block), i % block);
+  for (int r = 0; r < b->ranks; ++r) sum += value(r, i);
+  return sum;
 }
 
 static double wrong(Bench* b, size_t count) {
   const void* result = b->in_place ? b->in : b->out;
   double bad = 0;
-  for (size_t i = 0; i < count; ++i) {
-    int sum = 0;
-    for (int r = 0; r < b->ranks; ++r) sum += value(r, i);
-    if (load(b, result, i) != (double)sum) ++bad;
-  }
+  for (size_t i = 0; i < count; ++i) bad += load(b, result, i) != (double)expected(b, i, count);
   return bad;
 }
 
@@ -144,6 +155,8 @@ static void report(const Bench* b, size_t count, int n, const double* times, dou
 
 static void measure(Bench* b, size_t size) {
   size_t count = size / b->item;
+  if (b->gathers) count -= count % (size_t)b->ranks;
+  if (count == 0) die("the size has no element for every rank");
   b->in = malloc(size);
   b->out = malloc(size);
   if (!b->in || !b->out) die("out of memory");
@@ -164,7 +177,7 @@ static void measure(Bench* b, size_t size) {
   }
   cpu = cpu_seconds() - cpu;
   sent_bytes(b, after);
-  for (int d = 0; d < b->devices; ++d) after[d] -= before[d];
+  for (int d = 0; d < b->devices; ++d) after[d] = b->counts_devices ? after[d] - before[d] : 0;
   for (int i = 0; i < b->checks; ++i) {
     refill(b, count);
     memset(b->out, 0xA5, size);
@@ -193,20 +206,32 @@ static void set_devices(Bench* b, char* list) {
     snprintf(b->device[b->devices++], sizeof b->device[0], "%s", d);
 }
 
+/* The devices are the node's: one of its ranks counts what they sent. */
+static int first_of_node(int rank) {
+  MPI_Comm node;
+  int here;
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node);
+  MPI_Comm_rank(node, &here);
+  MPI_Comm_free(&node);
+  return here == 0;
+}
+
 int main(int argc, char** argv) {
   Bench b = {0};
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &b.rank);
   MPI_Comm_size(MPI_COMM_WORLD, &b.ranks);
-  if (argc < 9) die("usage: see the first lines of mpi_driver.c");
-  set_type(&b, argv[1]);
-  b.seconds = atof(argv[2]);
-  b.iterations = atoi(argv[3]);
-  b.warmup = atoi(argv[4]);
-  b.checks = atoi(argv[5]);
-  b.in_place = atoi(argv[6]);
-  set_devices(&b, argv[7]);
-  for (int i = 8; i < argc; ++i) measure(&b, (size_t)strtoull(argv[i], NULL, 10));
+  b.counts_devices = first_of_node(b.rank);
+  if (argc < 10) die("usage: see the first lines of mpi_driver.c");
+  b.gathers = !strcmp(argv[1], "all_gather");
+  set_type(&b, argv[2]);
+  b.seconds = atof(argv[3]);
+  b.iterations = atoi(argv[4]);
+  b.warmup = atoi(argv[5]);
+  b.checks = atoi(argv[6]);
+  b.in_place = atoi(argv[7]) && !b.gathers;
+  set_devices(&b, argv[8]);
+  for (int i = 9; i < argc; ++i) measure(&b, (size_t)strtoull(argv[i], NULL, 10));
   MPI_Finalize();
   return 0;
 }

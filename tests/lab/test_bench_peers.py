@@ -20,7 +20,8 @@ pytestmark = pytest.mark.usefixtures("namespaces")
 _SIZES = [16, 64 << 10]  # an element for each rank at least
 
 
-def _compare(peer: str, *arguments: str, collective: str = "all_reduce") -> "subprocess.CompletedProcess[str]":
+def _compare(peer: str, *arguments: str,
+             collective: str = "all_reduce") -> "subprocess.CompletedProcess[str]":
     missing = find_peers([peer], None)[1]
     if missing:
         pytest.skip(f"{peer}: {missing[peer]}")
@@ -69,8 +70,8 @@ def test_several_ranks_on_a_node_are_measured_beside_nezha(collective: str, peer
     document = json.loads(file.read_text())
     for row, nezha in zip(document["peers"][peer]["rows"], document["rows"]):
         assert row["wrong"] == 0 and row["limit_us"] == nezha["limit_us"]
-    # A node's devices are counted once: of 4 ranks on 2 nodes at least half a vector leaves each node, and
-    # not all ranks send all there is.
+    # A node's devices are counted once: of 4 ranks on 2 nodes at least half a vector leaves each node,
+    # and not all ranks send all there is.
     sent = sum(rail["bytes"] for rail in document["peers"][peer]["rows"][1]["rails"])
     assert 0.9 * _SIZES[1] < sent < 6 * _SIZES[1]
 

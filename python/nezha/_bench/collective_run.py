@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import platform
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from .cores import facts, ranks_here, restrict
@@ -17,7 +16,7 @@ from .._command_errors import BenchError
 from .shaping_choice import note
 from .lab_runner import BenchLab
 from .measure import measure
-from .libraries import find_peers
+from .libraries import Runner, find_peers
 from .rows import SCHEMA_NOTE, Row, gains, make_rows, spread, wire_check
 from .spec import REDUCTIONS, BenchSpec, Sample
 from .lab_facts import lab_facts, lab_rates, surrounding_lab
@@ -166,14 +165,19 @@ def _run_launches(
         turn = f" {number}/{total}" if total > 1 else ""
         launches.append(lab.run(spec, step(f"nezha{turn}", len(spec.sizes)), request.one_rail))
         for name in samples.keys() - without.keys():
-            run = partial(runners[name], lab, progress=step(f"{name}{turn}", len(spec.sizes)))
+            done = step(f"{name}{turn}", len(spec.sizes))
             try:
-                samples[name].append([replace(sample, hosts=lab.nodes)
-                                      for sample in lab.shaped(spec, run)])
+                samples[name].append(_run_peer(lab, runners[name], spec, done))
             except BenchError as error:
                 without[name] = str(error)
     rows = {name: lab.rows(spec, each, name) for name, each in samples.items() if name not in without}
     return launches, rows, without
+
+
+def _run_peer(lab: BenchLab, run: Runner, spec: BenchSpec,
+              done: Callable[[Sample], None]) -> List[Sample]:
+    samples = lab.shaped(spec, lambda part: run(lab, part, done))
+    return [replace(sample, hosts=lab.nodes) for sample in samples]
 
 
 def _report(

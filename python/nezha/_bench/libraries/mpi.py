@@ -107,8 +107,9 @@ def _hosts(lab: BenchLab) -> List[str]:
 
 
 def _arguments(spec: BenchSpec) -> List[str]:
-    return [spec.collective, spec.dtype, str(spec.seconds), str(spec.iterations or 0), str(spec.warmup or 0),
-            str(spec.checks), str(int(spec.in_place)), ",".join(sorted(spec.rates)) or "-",
+    return [spec.collective, spec.dtype, str(spec.seconds), str(spec.iterations or 0),
+            str(spec.warmup or 0), str(spec.checks), str(int(spec.in_place)),
+            ",".join(sorted(spec.rates)) or "-",
             *[str(size) for size in spec.sizes]]
 
 

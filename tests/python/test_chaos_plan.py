@@ -232,7 +232,7 @@ def finished(*verdicts, code=0, timeline=None, steady_s=0.1):
         for n, happened in enumerate(verdicts)]
     request = Request(["python", "train.py", "a b"], ["cut", "flap"], 11, nodes=2, count=5,
                       only_rails=[1], env={"A": "1"})
-    counts = {0: {"operations": 5, "endpoints_lost": 2, "unheard_of": 1, "polls": 9}}
+    counts = {0: {"operations": 5, "endpoints_lost": 2, "unheard_of": 1, "polls": 9, "dials": 0}}
     return Run(request, Outcome(code, 10.0, None, [code, code]), happenings, timeline or steady(10), 0.1,
                steady_s, 10.0, [10**9, 10**9], counts)
 
@@ -301,7 +301,7 @@ def test_tables_show_what_was_counted(capsys):
     shown = capsys.readouterr().out
     for words in ("yes: seen", "unknown: seen", "NO: seen", "flap 3 Hz", "endpoints", "left none"):
         assert words in shown, shown
-    assert "unheard" in shown and "polls" not in shown
+    assert "unheard" in shown and "polls" not in shown and "dials" not in shown
 
 
 def test_the_picture_is_drawn(tmp_path):

@@ -122,6 +122,17 @@ def test_explain_refuses(arguments, words):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("arguments, words", [
+    (["up", "--nodes", "0"], "0 nodes: want 1 to 250"),
+    (["up", "--name", "a lab"], "lab name 'a lab'"),
+    (["up", "--rates", "35gbit"], "want 64kbit to 34gbit"),
+    (["shape", "fast"], "rate 'fast'"),
+])
+def test_lab_refuses(arguments, words):
+    done = nezha("lab", *arguments)
+    assert done.returncode == 2 and words in done.stderr and done.stderr.count("\n") == 1
+
+
 def test_info_peer():
     done = nezha("info", "--filter", "lo", "--peer", "127.0.0.1", "--port", "1", "--json")
     row, = json.loads(done.stdout)["peer"]

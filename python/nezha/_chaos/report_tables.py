@@ -8,9 +8,11 @@ from typing import Any, Dict, List, Optional, Sequence
 from .. import _console
 from .faults import FAULTS
 
-# Counters of Nezha that say how hard it worked, not what befell it. All others are shown.
+# Counters of Nezha that say how hard it worked, not what befell it. Of the others those are shown that
+# counted something.
 _WORK = {"frames_sent", "frames_received", "acks_sent", "send_calls", "receive_calls", "polls", "sleeps",
-         "handovers", "buffer_allocations", "buffer_bytes_in_use"}
+         "handovers", "buffer_allocations", "buffer_bytes_in_use", "memory_ranks", "memory_bytes_sent",
+         "memory_bytes_received"}
 
 
 def show(report: Dict[str, Any]) -> None:
@@ -45,13 +47,14 @@ def _percent(share: Optional[float]) -> str:
 
 def _show_counts(report: Dict[str, Any]) -> None:
     keys = list(dict.fromkeys(key for counts in report["nezha"].values() for key in counts
-                              if key not in _WORK))
+                              if key == "operations" or key not in _WORK and counts[key]))
     cells = []
     for rank in range(report["config"]["nodes"]):
         counts = report["nezha"].get(str(rank))
         cells.append([str(rank), *(["left none"] + [""] * (len(keys) - 1) if counts is None else
                                    [str(counts.get(key, "-")) for key in keys])])
-    _console.table(["rank"] + [key.replace("_", "\n") for key in keys], cells, "what Nezha counted")
+    _console.table(["rank"] + [key.replace("_", "\n") for key in keys], cells,
+                   "what Nezha counted; what is 0 on every rank is left out")
     print()
 
 

@@ -50,13 +50,13 @@ def up(nodes: int = typer.Option(4, "--nodes", "-n", help="Hosts."),
        ) -> None:
     """Build a lab that stays until `down`."""
     with _one_line_errors(WRONG_LINE):
-        rails = read_rates(rates_text)
-    with _one_line_errors():
-        lab = labs.Lab(nodes, rails, name=name, mtu=mtu,
+        lab = labs.Lab(nodes, read_rates(rates_text), name=name, mtu=mtu,
                        congestion_control=congestion_control, shaping=shaping,
                        queue_ms=queue_ms, burst=burst,
                        mode=mode, agg_tree=agg_tree, persist=True,
-                       ranks_per_node=ranks_per_node).up()
+                       ranks_per_node=ranks_per_node)
+    with _one_line_errors():
+        lab.up()
         typer.echo(f"lab {name!r} is up ({lab.mode}): {nodes} nodes, rails {', '.join(lab.rails())}, "
                    f"congestion control {lab.state.congestion_control or 'as on the host'}")
         for each in lab.state.aggregators:
@@ -114,8 +114,10 @@ def exec(node: str = typer.Argument(..., help="Number of a node, or 'all'."),
 def shape(rates: str = typer.Argument(..., help="e.g. 1gbit,500mbit; the last one repeats."),
           name: str = _NAME) -> None:
     """New rates of all rails, live."""
+    with _one_line_errors(WRONG_LINE):
+        values = [labs.parse_rate(rate) for rate in rates.split(",")]
     with _one_line_errors():
-        labs.Lab.attach(name).shape(rates.split(","))
+        labs.Lab.attach(name).shape(values)
 
 
 @app.command()

@@ -28,6 +28,12 @@ bool MissingConnections::is_connecting() const {
   return false;
 }
 
+void MissingConnections::excuse(Nanoseconds stood_still) {
+  for (Peer& peer : peers_) {
+    if (peer.needed_since != kNever) peer.needed_since += stood_still;
+  }
+}
+
 void MissingConnections::connect(PeerLinks& links) {
   std::vector<transport::RailPair> in_use;
   for (const Link& link : links.links()) {

@@ -36,6 +36,8 @@ class MissingConnections {
   void need(PeerLinks& links);
   // Some are being made that were needed.
   bool is_connecting() const;
+  // This process stood still for so long: nobody could answer it meanwhile.
+  void excuse(Nanoseconds stood_still);
   // The peer wants one, too.
   void requested(PeerLinks& links);
   void done(const transport::ConnectResult& result);

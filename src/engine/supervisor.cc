@@ -40,10 +40,9 @@ Nanoseconds Supervisor::next_wakeup() const {
 
 void Supervisor::run(Nanoseconds now) {
   if (stopped_) return;
+  if (last_tick_ != 0 && now - next_look() > kOwnStall) excuse(now, now - next_look());
   if (manager_ != nullptr && now >= manager_->next_wakeup()) manager_->run(now);
-  const Nanoseconds due = next_look();
-  if (now < due) return;
-  if (last_tick_ != 0 && now - due > kOwnStall) excused_until_ = now;
+  if (now < next_look()) return;
   reconciler_.begin_run();
   last_tick_ = now;
   next_tick_ = now + kTickIdle;
@@ -56,6 +55,15 @@ void Supervisor::run(Nanoseconds now) {
     const bool connected = links != nullptr && !links->links().empty();
     if (connected && !links->gone && !links->left) look_after(*links, now);
   }
+}
+
+// Nobody has had that time to answer, or to be heard.
+void Supervisor::excuse(Nanoseconds now, Nanoseconds stood_still) {
+  excused_until_ = now;
+  for (Peer& peer : peers_) {
+    if (peer.cut_off_at != kNever) peer.cut_off_at += stood_still;
+  }
+  parts_.missing.excuse(stood_still);
 }
 
 // The look that was planned while there was nothing to do comes far too late for what may fall silent
@@ -141,7 +149,7 @@ void Supervisor::apply(PeerLinks& links, Link& link, LinkHealth::Change change) 
                 parts_.options.rank, link.connection->rail, links.peer());
       link.begin_probation();
       link.beat_now = true;
-      next_tick_ = 0;
+      next_tick_ = parts_.clock.now();
       return reconciler_.ask_all(links);
     case LinkHealth::Change::died:
       return link.connection->quiesce(error(Code::peer_lost, "nothing was received on %s for a second",

@@ -13,7 +13,9 @@
 //   a rail has none
 //   all are silent           the peer is stopped or its host is gone: probes tell; nobody is punished.
 //                            Or it closed them unheard: it answers probes itself; they are dialled anew
-//   this process was stalled no judgement until everything was heard again
+//   this process was stalled no judgement until everything was heard again; that time counts for no
+//                            deadline of a peer
+//   a peer that was given up hears of that on a connection that it makes again
 //
 // Without a ConnectionManager (tests without a network) connections are not made again: the last one
 // lost is the peer lost.
@@ -150,6 +152,7 @@ class Supervisor final : public transport::JoinEvents {
   };
 
   Peer& state(const PeerLinks& links) { return peers_[static_cast<size_t>(links.peer())]; }
+  void excuse(Nanoseconds now, Nanoseconds stood_still);
   void look_after(PeerLinks& links, Nanoseconds now);
   void expect(PeerLinks& links, Peer& peer, Nanoseconds now);
   void judge(PeerLinks& links, Peer& peer, Nanoseconds now);

@@ -207,7 +207,7 @@ BUGS: List[Bug] = [
     Bug("first_word_accuses_the_rest", JUDGE, "peer.voice_since = freshest;", ";",
         "a peer that stood still has its rails punished when it speaks again"),
     Bug("own_stall_punishes", JUDGE,
-        "if (last_tick_ != 0 && now - due > kOwnStall) excused_until_ = now;", ";",
+        "if (last_tick_ != 0 && now - next_look() > kOwnStall) excuse(now, now - next_look());", ";",
         "own stall punishes everyone"),
     Bug("silent_host_never_gone", JUDGE,
         "peer.unanswered > 0 && now - std::max(since, peer.answered_at) >= kGoneAfter", "false",

@@ -2,12 +2,19 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "simulation/sim_world.h"
 
 namespace nezha::simulation {
 
 using transport::DialOutcome;
+
+namespace {
+
+constexpr Nanoseconds kConnectPatience = 3 * kSecond;
+
+}  // namespace
 
 PathName SimConnectionManager::name_of(const transport::Path& path) const {
   return {std::min(rank_, path.peer), std::max(rank_, path.peer),
@@ -25,13 +32,16 @@ SimConnectionManager::Reach SimConnectionManager::reach(const transport::Path& p
 void SimConnectionManager::connect(int peer, const std::vector<transport::RailPair>& in_use) {
   ++meetings;
   const Path& on = world_.network().path(name_of({peer, 0, 0, 0}));
-  world_.at_rank(world_.now() + 3 * (on.delay + on.extra_delay), rank_,
-                 [this, peer, in_use] { finish_connecting(peer, in_use); });
+  const Nanoseconds give_up = world_.now() + kConnectPatience;
+  world_.at_rank(world_.now() + 3 * (on.delay + on.extra_delay), rank_, [this, peer, in_use, give_up] {
+    // It stood still meanwhile: its time was over before it read what came.
+    if (world_.now() > give_up) return end_connecting(peer, 0, true);
+    finish_connecting(peer, in_use);
+  });
 }
 
 // The lower rank connects every rail that leads to the other; the higher one calls it on one of them.
 void SimConnectionManager::finish_connecting(int peer, const std::vector<transport::RailPair>& in_use) {
-  constexpr Nanoseconds kPatience = 3 * kSecond;
   constexpr Nanoseconds kJoined = 5 * kMillisecond;
   if (events() == nullptr) return;
   bool is_silent = false;
@@ -51,22 +61,28 @@ void SimConnectionManager::finish_connecting(int peer, const std::vector<transpo
     }
   }
   if (answers && rank_ > peer) {
-    world_.at_rank(world_.now(), peer, [this, peer] {
-      transport::JoinEvents* const called = world_.manager(peer).events();
-      if (called != nullptr) called->on_connection_requested(rank_);
+    // By then this rank may be gone.
+    world_.at_rank(world_.now(), peer, [&world = world_, caller = rank_, peer] {
+      transport::JoinEvents* const called = world.manager(peer).events();
+      if (called != nullptr) called->on_connection_requested(caller);
     });
   }
   const bool waits = is_silent && !answers;
-  end_connecting(peer, waits || (answers && !world_.is_awake(peer)) ? kPatience : kJoined, answers);
+  end_connecting(peer, waits || (answers && !world_.is_awake(peer)) ? kConnectPatience : kJoined, answers);
 }
 
 void SimConnectionManager::end_connecting(int peer, Nanoseconds after, bool answered) {
   world_.at_rank(world_.now() + after, rank_, [this, peer, answered] {
-    if (events() == nullptr) return;
     // Where connections have joined meanwhile nobody asks why.
     const Status lost = error(Code::peer_lost, "no rail leads to rank %d", peer);
-    events()->on_connect_done({peer, lost, answered, {}});
+    connected_.push_back({peer, lost, answered, {}});
   });
+}
+
+void SimConnectionManager::run(Nanoseconds) {
+  for (const transport::ConnectResult& each : std::exchange(connected_, {})) {
+    if (events() != nullptr) events()->on_connect_done(each);
+  }
 }
 
 void SimConnectionManager::dial(const transport::Path& path, uint32_t epoch, Nanoseconds patience) {

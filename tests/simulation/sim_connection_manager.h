@@ -26,9 +26,9 @@ class SimConnectionManager final : public transport::ConnectionManager {
   void connect(int peer, const std::vector<transport::RailPair>& in_use) override;
   void dial(const transport::Path& path, uint32_t epoch, Nanoseconds patience) override;
   void probe(const transport::Path& path, Nanoseconds patience) override;
+  void run(Nanoseconds now) override;
   // The world's timers end what runs out of time.
-  void run(Nanoseconds) override {}
-  Nanoseconds next_wakeup() const override { return kNever; }
+  Nanoseconds next_wakeup() const override { return connected_.empty() ? kNever : 0; }
   void stop() override { stopped_ = true; }
 
   uint64_t dials = 0;
@@ -50,6 +50,7 @@ class SimConnectionManager final : public transport::ConnectionManager {
   const int rank_;
   transport::JoinEvents& events_;
   std::mt19937_64 random_;
+  std::vector<transport::ConnectResult> connected_;  // to be told by `run`
   bool stopped_ = false;
 };
 

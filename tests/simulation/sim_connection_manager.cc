@@ -12,7 +12,7 @@ using transport::DialOutcome;
 
 namespace {
 
-constexpr Nanoseconds kConnectPatience = 3 * kSecond;
+constexpr Nanoseconds kPatience = 3 * kSecond;
 
 }  // namespace
 
@@ -32,7 +32,7 @@ SimConnectionManager::Reach SimConnectionManager::reach(const transport::Path& p
 void SimConnectionManager::connect(int peer, const std::vector<transport::RailPair>& in_use) {
   ++meetings;
   const Path& on = world_.network().path(name_of({peer, 0, 0, 0}));
-  const Nanoseconds give_up = world_.now() + kConnectPatience;
+  const Nanoseconds give_up = world_.now() + kPatience;
   world_.at_rank(world_.now() + 3 * (on.delay + on.extra_delay), rank_, [this, peer, in_use, give_up] {
     // It stood still meanwhile: its time was over before it read what came.
     if (world_.now() > give_up) return end_connecting(peer, 0, true);
@@ -68,7 +68,7 @@ void SimConnectionManager::finish_connecting(int peer, const std::vector<transpo
     });
   }
   const bool waits = is_silent && !answers;
-  end_connecting(peer, waits || (answers && !world_.is_awake(peer)) ? kConnectPatience : kJoined, answers);
+  end_connecting(peer, waits || (answers && !world_.is_awake(peer)) ? kPatience : kJoined, answers);
 }
 
 void SimConnectionManager::end_connecting(int peer, Nanoseconds after, bool answered) {

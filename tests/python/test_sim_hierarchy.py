@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from nezha._command_errors import PlanError
-from nezha._simulation import cluster, forms, hierarchy, layout, waves
+from nezha._simulation import cluster, forms, hierarchy, layout, sweep, waves
 from nezha._simulation.engine import Engine
 from nezha._simulation.operation import Question, simulate
 
@@ -158,3 +158,16 @@ def test_ranks_that_make_no_sense_get_a_sentence(text, hosts, words):
 def test_hierarchies_are_refused_where_hosts_say_nothing():
     with pytest.raises(PlanError, match="several hosts with several ranks"):
         simulate(cluster.uniform(4, ONE), Question("all_reduce", 1 << 20, "hierarchical"))
+
+
+def test_the_picture_has_a_flat_time_at_every_size():
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    rows = [{"hosts": 4, "ranks": 16, "size": size, "time_us": time, "flat": flat} for size, time, flat in
+            ((4, 1.0, {"time_us": 2.0}), (8, 3.0, None), (16, 5.0, {"time_us": 9.0}))]
+    figure, axes = pyplot.subplots()
+    sweep._curves(axes, rows, [], "size", "hosts", [4], str)
+    assert [list(line.get_ydata()) for line in axes.lines] == [[1.0, 3.0, 5.0], [2.0, 3.0, 9.0]]
+    pyplot.close(figure)
+    assert sweep._ranks_text(rows) == "; 4 ranks a host"
+    assert sweep._ranks_text([*rows, {"hosts": 2, "ranks": 3}]) == "; hosts of several ranks"
+    assert sweep._ranks_text([{"hosts": 2, "ranks": 2}]) == ""

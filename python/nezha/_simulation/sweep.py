@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
 from .. import _console
-from .._figures import COLORS, MARKERS, against_size, drawing, write
+from .._figures import COLORS, MARKERS, against_size, decorate, drawing, write
 from .._bench.collective_run import Step
+from .._bench.sizes import format_size
 from .._command_errors import PlanError
 from .._planning.validation import refused
 from .._planning.interference_file import read_interference
@@ -176,17 +177,15 @@ def plot(document: Dict[str, Any], path: Path) -> None:
     panels = 2 if len(hosts) > 1 else 1
     figure, axes = pyplot.subplots(1, panels, figsize=(2 + 6 * panels, 5.4), dpi=150, squeeze=False)
     _curves(axes[0][0], rows, points, "size", "hosts", hosts, lambda each: f"{each} hosts")
-    against_size(axes[0][0], sizes, f"{document['collective']}, simulated; rails {document['rails']}")
+    against_size(axes[0][0], sizes, f"{document['collective']}, simulated; rails {document['rails']}"
+                                    + _ranks_text(rows))
     if len(hosts) > 1:
-        from .._bench.sizes import format_size
-
         _curves(axes[0][1], rows, points, "hosts", "size", sizes, format_size)
         axes[0][1].set_xscale("log", base=2)
         axes[0][1].set_xticks(hosts, [str(each) for each in hosts])
         axes[0][1].minorticks_off()
         axes[0][1].set_xlabel("hosts")
-        axes[0][1].grid(True, color="#DDDDDD", linewidth=0.7)
-        axes[0][1].spines[["top", "right"]].set_visible(False)
+        decorate(axes[0][1], "")
         handles, names = axes[0][1].get_legend_handles_labels()
         axes[0][1].legend(handles[::-1], names[::-1], frameon=False, fontsize=9, loc="center left",
                           bbox_to_anchor=(1.0, 0.5))  # beside the curves, in their order
@@ -197,6 +196,14 @@ def plot(document: Dict[str, Any], path: Path) -> None:
     write(figure, path)
 
 
+def _ranks_text(rows: List[Dict[str, Any]]) -> str:
+    each = {row["ranks"] / row["hosts"] for row in rows}
+    if each == {1}:
+        return ""
+    return f"; {each.pop():g} ranks a host" if len(each) == 1 and each <= set(range(1, 4097)) else (
+        "; hosts of several ranks")
+
+
 def _curves(axes: Any, rows: List[Dict[str, Any]], points: List[Dict[str, Any]], across: str, by: str,
             values: List[int], name: Any) -> None:
     for index, value in enumerate(values):
@@ -204,9 +211,8 @@ def _curves(axes: Any, rows: List[Dict[str, Any]], points: List[Dict[str, Any]],
         found = [row for row in rows if row[by] == value]
         axes.plot([row[across] for row in found], [row["time_us"] for row in found], color=color,
                   marker=MARKERS[index % len(MARKERS)], markersize=4, label=name(value))
-        flat = [row for row in found if row["flat"]]
-        if flat:
-            axes.plot([row[across] for row in flat], [row["flat"]["time_us"] for row in flat],
+        if any(row["flat"] for row in found):  # where a row has none, what the library runs is flat
+            axes.plot([row[across] for row in found], [(row["flat"] or row)["time_us"] for row in found],
                       color=color, linestyle="--", linewidth=1, label=f"{name(value)}, flat")
         real = [point for point in points if point[by] == value]
         if real:

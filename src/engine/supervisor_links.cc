@@ -170,8 +170,8 @@ void Supervisor::on_connection_requested(int peer) {
 void Supervisor::on_joined(std::unique_ptr<Connection> connection) {
   PeerLinks& links = parts_.peers.of(connection->peer);
   Link* const link = links.find(connection->rail, connection->lane);
-  // Too late, or too old, or of rails that go with others: closed as it goes out of scope. A peer that was
-  // given up gets its connection: it is to hear of that instead of dialling again for ever.
+  // Too late, or too old, or of rails that go with others: closed as it goes out of scope. A peer that
+  // was given up gets its connection: it is to hear of that instead of dialling again for ever.
   if (stopped_ || links.left || !may_take(links, *connection)) return;
   if (link == nullptr) {
     add(std::move(connection));

@@ -53,6 +53,11 @@ def test_run_json():
     assert "[0] 0" in done.stderr
 
 
+def test_demo_takes_no_command():
+    shown = nezha("demo", "--help").stdout
+    assert "second network" in shown and "COMMAND" not in shown
+
+
 def test_run_passes_options_of_the_command_on():
     done = nezha("run", "echo", "-n", "--json", "--help")
     assert done.stdout == "[0] --json --help\n"
@@ -63,6 +68,7 @@ def test_run_passes_options_of_the_command_on():
     (["--hosts", "/no/such/file", "true"], "/no/such/file"),
     (["--env", "SURELY_NOT_SET_HERE", "true"], "SURELY_NOT_SET_HERE"),
     (["--lab", "a", "--hosts", "b", "true"], "exclude"),
+    (["-n", "0", "true"], "greater than or equal to 1"),
 ])
 def test_run_refuses(arguments, words):
     done = nezha("run", *arguments)

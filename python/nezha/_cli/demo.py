@@ -18,16 +18,18 @@ from .launched import refuse_launcher
 # In the wheel, from examples/.
 _EXAMPLE = Path(__file__).parent.parent / "examples" / "digits_numpy.py"
 
-app = App(help="See what a second network is worth, on this machine, in a minute or two.")
+app = App()
 
 
-@app.callback(invoke_without_command=True)
+@app.command(help="""See what a second network is worth, on this machine, in a minute or two.
+
+Measures one rail, two equal ones, and one and a half; then trains on real data over one and two.
+""")
 def demo(
     plot: Path = typer.Option(Path("out/demo.png"), "--plot", help="Where the picture goes."),
     example: Path = typer.Option(_EXAMPLE, "--example", help="The training script.",
                                  show_default="nezha/examples/digits_numpy.py"),
 ) -> None:
-    """Measure one rail, two equal ones, and one and a half; then train on real data over one and two."""
     try:
         refuse_launcher()
         with collective_report.progress() as step:

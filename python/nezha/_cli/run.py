@@ -35,9 +35,9 @@ app = App()
 
 @app.command(help=_HELP, cls=RunsProgram)
 def run(command: List[str] = typer.Argument(..., metavar="COMMAND"),
-        ranks: int = typer.Option(0, "-n", "--ranks", min=0, show_default=False,
-                                  help="How many (default: one per lab node, every slot of the "
-                                       "host file, else 1)."),
+        ranks: Optional[int] = typer.Option(None, "-n", "--ranks", min=1, show_default=False,
+                                            help="How many (default: one per lab node, every slot of the "
+                                                 "host file, else 1)."),
         hosts: Optional[Path] = typer.Option(None, "--hosts", help="Host file."),
         lab: Optional[str] = typer.Option(None, "--lab", help="Name of a lab that is up."),
         env: List[str] = typer.Option([], "--env", "-x", metavar="NAME[=VALUE]",
@@ -52,7 +52,7 @@ def run(command: List[str] = typer.Argument(..., metavar="COMMAND"),
         json_to: Optional[str] = json_option("Print a summary as JSON, the ranks' output going to "
                                              "standard error, or write it to FILE.")) -> None:
     with _console.one_line("run", _launcher.LaunchError, code=OURS):
-        placed = _place(command, ranks, hosts, lab, variables(env), directory, master_port)
+        placed = _place(command, ranks or 0, hosts, lab, variables(env), directory, master_port)
         outcome = _launcher.launch(placed, grace_s=grace,
                                   out=sys.stderr.buffer if json_to == "-" else None)
         if json_to is not None:

@@ -84,6 +84,7 @@ def predicted(cluster: Cluster, point: Point, nominal: Optional[Tuple[float, ...
 
 
 def _least_squares(errors: Callable[[Array], Array], start: Array) -> Array:
+    """Levenberg and Marquardt's method (docs/adr/0017)."""
     at, damping = start.astype(float), 1e-2
     here = errors(at)
     for _ in range(_ROUNDS):

@@ -395,7 +395,9 @@ Result<std::unique_ptr<control::Policy>> Context::make_policy() const {
   if (!weights) return weights.status();
   options.weights = std::move(*weights);
   options.interference = interference_;
-  return control::make_policy(config_.policy, options);
+  auto policy = control::make_policy(config_.policy, options);
+  if (policy) return policy;
+  return about_option("policy", FieldIndex::policy, policy.status());
 }
 
 Result<std::unique_ptr<control::MessagePolicy>> Context::make_message_policy() const {
@@ -404,7 +406,16 @@ Result<std::unique_ptr<control::MessagePolicy>> Context::make_message_policy() c
   options.world_size = world_size_;
   options.rails = static_cast<uint32_t>(rails_.size());
   options.seed = static_cast<uint64_t>(rank_) + 1;  // so that ranks do not all choose alike
-  return control::make_message_policy(config_.message_policy, options);
+  auto policy = control::make_message_policy(config_.message_policy, options);
+  if (policy) return policy;
+  return about_option("message_policy", FieldIndex::message_policy, policy.status());
+}
+
+// With the option and where its value stands in front.
+Status Context::about_option(const char* name, FieldIndex field, const Status& status) const {
+  const std::string origin(config_.origin(field));
+  return error(status.code(), "configuration: %s (from %s): %s", name, origin.c_str(),
+               status.message().c_str());
 }
 
 Context::~Context() {

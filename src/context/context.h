@@ -95,6 +95,7 @@ class Context {
   Status load_interference();
   Status load_algorithm();
   Status about_calibration(const Status& status) const;
+  Status about_option(const char* name, FieldIndex field, const Status& status) const;
   double rate_of(const transport::RailAddress& rail) const;
   std::string address_of(size_t rail) const;
   Status agree_costs();

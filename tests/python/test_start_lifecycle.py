@@ -286,3 +286,23 @@ def test_control_c_ends_a_blocking_call_and_a_wait(control_c):
         comms[1].barrier()
     for comm in comms:
         comm.close()
+
+
+@pytest.mark.parametrize("call, words", [
+    (lambda: nezha.init("0", 2, "hash://nobody"), "rank is '0': pass a whole number, not str"),
+    (lambda: nezha.init(0, 2.0, "hash://nobody"), "world_size is 2.0: pass a whole number, not float"),
+    (lambda: nezha.init(config=["chunk_bytes=1M"]), "config is list: pass a mapping"),
+    (lambda: nezha.init(rails="lo", config={"rails": "lo"}), "rails is given twice"),
+    (lambda: nezha.init(policy="best"), r"policy \(from code\): .*'best'; choose one of pull"),
+    (lambda: nezha.init(0, 2, "hash://nobody", rails="lo", config={"message_policy": "best"}),
+     r"message_policy \(from code\): .*'best'; choose one of pull"),
+])
+def test_arguments_that_are_none(call, words):
+    with pytest.raises(nezha.InvalidArgument, match=words):
+        call()
+
+
+def test_a_policy_of_the_environment_is_named_by_its_variable(monkeypatch):
+    monkeypatch.setenv("NEZHA_POLICY", "best")
+    with pytest.raises(nezha.InvalidArgument, match=r"policy \(from environment NEZHA_POLICY\): "):
+        nezha.init()

@@ -39,6 +39,12 @@ def init(rank: Optional[int] = None, world_size: Optional[int] = None,
     """
     if timeout is not None and not timeout > 0:
         raise InvalidArgument("timeout must be a positive number of seconds, or None")
+    for name, value in (("rank", rank), ("world_size", world_size)):
+        if value is not None and not hasattr(value, "__index__"):
+            raise InvalidArgument(f"{name} is {value!r}: pass a whole number, not {type(value).__name__}")
+    if config is not None and not isinstance(config, Mapping):
+        raise InvalidArgument(f"config is {type(config).__name__}: pass a mapping of option to value, "
+                              "such as {'chunk_bytes': '1M'}")
     text = config_text(config, (("rails", rails), ("policy", policy)))
     if mpi is not None:
         if (rank, world_size, store) != (None, None, None):

@@ -17,7 +17,7 @@ namespace {
 
 constexpr Nanoseconds kPeerDeadline = 4 * kSecond;
 constexpr Nanoseconds kShortPause = 300 * kMillisecond;
-constexpr Nanoseconds kPatience = 20 * kPeerDeadline;
+constexpr Nanoseconds kSettledWithin = 20 * kPeerDeadline;
 constexpr uint64_t kCount = 600;
 // A history that needs more runs in a circle.
 constexpr uint64_t kStepsMax = 300'000;
@@ -218,7 +218,7 @@ std::string run(uint64_t seed) {
   const auto over = [&] {
     return (job.world.now() > faults.end && job.is_settled()) || job.world.steps() > kStepsMax;
   };
-  job.world.run_until(over, faults.end + kPatience);
+  job.world.run_until(over, faults.end + kSettledWithin);
   if (!job.is_settled()) return about + "\nhangs:" + job.describe();
   for (int rank = 0; rank < options.ranks; ++rank) {
     if (faults.is_mild && job.has_ended(rank)) return about + "\ngave up:" + job.describe();

@@ -50,7 +50,8 @@ def write(figure: Any, path: Path, tight: bool = True) -> None:
 
 def against_size(axes: Any, sizes: Sequence[int], title: str) -> None:
     """Labels the axis of sizes (bytes, ascending), and gives the picture its grid and title."""
-    axes.set_xscale("log", base=2)
+    if max(sizes) > 0:  # a barrier has one size, 0
+        axes.set_xscale("log", base=2)
     step = max(1, -(-len(sizes) // 14))
     axes.set_xticks(sizes[::step])
     axes.set_xticklabels([format_size(size) for size in sizes[::step]], fontsize=9)

@@ -44,6 +44,14 @@ def test_links():
     assert "HDR" in answer("links", "--fabric", "hdr")
 
 
+def test_a_barrier_has_one_size_and_a_picture(tmp_path, recwarn):
+    asked = ["algorithm", "--nodes", "8", "--rates", "1G:30us", "--collective", "barrier"]
+    row, = json.loads(answer(*asked, "--json"))["rows"]
+    assert row["size"] == 0 and row["cheapest_us"] == pytest.approx(90)
+    answer(*asked, "--plot", str(tmp_path / "barrier.png"))
+    assert (tmp_path / "barrier.png").exists() and not [each for each in recwarn if "log" in str(each)]
+
+
 def test_rails():
     shown = answer("rails", "--hosts", "384")
     assert "384 hosts need 11 rails" in shown and "needs 18" in shown
@@ -189,3 +197,11 @@ def test_an_algorithm_on_rails_that_were_measured(tmp_path):
     for rails in ([], ["--rates", "1G:1us", "--calibration", str(tmp_path / "calibration.json")]):
         refused = run("algorithm", "--nodes", "4", *rails)
         assert refused.exit_code == 2 and "not both" in refused.output
+
+
+def test_no_more_is_hidden_than_there_is():
+    asked = [*JOB, "--batch", "4096"]
+    parts = json.loads(answer(*asked, "--json"))["data_parallel"]
+    assert parts["exposed"] == 0 and parts["window"] > parts["seconds"]
+    seconds = answer(*asked).partition("Data parallel: ")[2].partition(",")[0]
+    assert f"of which {seconds} can be hidden" in answer(*asked)

@@ -62,7 +62,8 @@ def explain(collective: str = typer.Argument(..., help="all_reduce, all_gather, 
 
     with _console.one_line("explain", errors.Error, PlanError, ValueError, code=WRONG_LINE):
         request: Dict[str, Any] = {
-            "collective": collective, "bytes": parse_size(size), "dtype": dtype,
+            "collective": collective, "bytes": 0 if collective == "barrier" else parse_size(size),
+            "dtype": dtype,
             "world_size": world_size, "rails": rails, "rate_gbps": gbps(parse_rate("rate", rate)),
             "latency_us": latency_us, "shm": shm, "schedule": schedule, "rank": rank, "root": root,
             "print": prints}

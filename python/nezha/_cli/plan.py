@@ -138,7 +138,8 @@ def algorithm(nodes: int = typer.Option(..., "--nodes", help="Ranks, one a node.
             split_cost_s, lost = read_interference(interference, len(found))
         question = algorithms.Question(collective, nodes, found, split_cost_s, lost,
                                        measured.adds if measured else None, measured is not None)
-        sizes = size_list(parse_size(minbytes), parse_size(maxbytes), factor, 4)
+        sizes = [0] if collective == "barrier" else size_list(parse_size(minbytes), parse_size(maxbytes),
+                                                              factor, 4)
         answers = [algorithms.answer(question, size) for size in sizes]
         crossings = algorithms.crossings(question, sizes[0], sizes[-1]) if len(sizes) > 1 else []
         document = algorithms.document(question, answers, crossings)

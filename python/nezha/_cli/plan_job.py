@@ -153,8 +153,9 @@ def _traffic(document: Dict[str, Any]) -> None:
         "known as": row["known_as"], "how": row["how"],
     } for row in document["traffic"]])
     data = document["data_parallel"]
-    sentences([f"Data parallel: {time_text(data['seconds'])}, of which {time_text(data['window'])} "
-               f"can be hidden: {time_text(data['exposed'])} exposed."])
+    hidden = min(data["seconds"], data["window"])
+    sentences([f"Data parallel: {time_text(data['seconds'])}, of which {time_text(hidden)} can be "
+               f"hidden: {time_text(data['exposed'])} exposed."])
     for operation in document["algorithms"]:
         section(f"{operation['collective']} of {operation['what']} by algorithm between nodes", [{
             "algorithm": row["algorithm"], "latency": time_text(row["latency_s"]),

@@ -53,8 +53,8 @@ def run_rank() -> None:
 def measure(way: str) -> Figures:
     """The figures of one job. Raises RuntimeError when it fails."""
     options = [] if way == "neither" else ["-x", f"NEZHA_{way.upper()}=on"]
-    job = subprocess.run([NEZHA, "run", "-n", "2", "-x", "NEZHA_RAILS=lo", *options, sys.executable,
-                          os.path.abspath(__file__), "--rank"],
+    job = subprocess.run([NEZHA, "run", "-n", "2", "-x", "NEZHA_RAILS=lo", "-x", "NEZHA_SHM=off",
+                          *options, sys.executable, os.path.abspath(__file__), "--rank"],
                          capture_output=True, text=True, timeout=LIMIT_S, check=False)
     found = [line.partition("{")[2] for line in job.stdout.splitlines() if "{" in line]
     if job.returncode != 0 or len(found) != 1:

@@ -59,7 +59,7 @@ with nezha.init() as comm:
 
 def start(way: str, ranks: int, program: List[str]) -> "subprocess.CompletedProcess[str]":
     """Runs the program as a job. `way`: NO_SECRET, SECRET, or the command of a build."""
-    environment = {**os.environ, "NEZHA_RAILS": RAILS}
+    environment = {**os.environ, "NEZHA_RAILS": RAILS, "NEZHA_SHM": "off"}
     if way not in (NO_SECRET, SECRET):
         python = str(Path(way).with_name("python"))
         return subprocess.run([way, "run", "-n", str(ranks), python, *program], env=environment,

@@ -30,7 +30,7 @@
        "and after the file GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME.")                            \
   COUNT(streams_per_rail, 1, 1, 16, "connections", kAgreed,                                        \
         "TCP connections per rail and peer. More help on paths that lose packets or hash flows.")  \
-  TEXT(shm, "off", off_on_auto, kAgreed,                                                           \
+  TEXT(shm, "auto", off_on_auto, kAgreed,                                                          \
        "Ranks of one host talk through memory that they share, on every rail, instead of over "    \
        "loopback, and the collectives of communicators of one host are carried out there: "        \
        "`auto`, where it can be had, or `on`, where ranks without it are an error.")               \

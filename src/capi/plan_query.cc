@@ -165,7 +165,7 @@ std::optional<memory::Explanation> in_memory(const JsonValue& request, const Pla
 Result<std::string> answer_in_memory(const JsonValue& request, const memory::Explanation& memory) {
   if (request.at("schedule").bool_or(false) || request.at("print").bool_or(false)) {
     return error(Code::invalid_argument, "an operation in memory has no steps to show; ask for an "
-                 "algorithm (--algorithm), or leave --shm out");
+                 "algorithm (--algorithm), or for loopback (--no-shm)");
   }
   JsonWriter json;
   json.begin_object().field("text", memory.text).field("algorithm", name_of(Algorithm::memory));

@@ -257,7 +257,7 @@ Status Context::connect() {
   std::vector<std::string> left_out;
   if (mesh) left_out = mesh->left_out;
   Status outcome = aggregation ? mesh.status() : aggregation;
-  if (outcome) outcome = share_memory(request);
+  if (outcome) outcome = share_memory(request, mesh->apart);
   auto reports = bootstrap_->report(session_, outcome, left_out);
   if (!reports) return reports.status();
   left_out_ = std::move(*reports);
@@ -272,19 +272,21 @@ Status Context::connect() {
 }
 
 // What is agreed on with all ranks of this host, or with none. Without it operations go over the rails.
-Status Context::share_memory(const transport::MeshRequest& request) {
+Status Context::share_memory(const transport::MeshRequest& request, const std::vector<int>& apart) {
   const size_t ranks = ranks_of_host(request).size();
   if (request.shared_memory == transport::SharedMemory::off || ranks < 2 || ranks > memory::kRanksMax) {
     return Status::ok();
   }
   const Nanoseconds deadline = std::min(deadline_, loop_->clock().now() + request.probe_timeout);
-  auto host = wire_up_host(request, loop_->clock(), deadline);
+  auto host = wire_up_host(request, apart, loop_->clock(), deadline);
   if (host) return engine_->share_memory(std::move(*host));
   const std::string why = host.status().message();
   if (request.shared_memory == transport::SharedMemory::required) {
     return error(host.status().code(), "rank %d: no memory in which the ranks of this host carry out "
                  "operations: %s; shm=auto does without", rank_, why.c_str());
   }
+  // Connections that share none have said why.
+  if (!apart.empty()) return Status::ok();
   log::warn_once("shm", "ranks of this host do not carry out operations in memory: " + why);
   return Status::ok();
 }

@@ -88,7 +88,7 @@ class Context {
   engine::EngineOptions engine_options() const;
   transport::MeshRequest mesh_request() const;
   bool connects_on_demand() const;
-  Status share_memory(const transport::MeshRequest& request);
+  Status share_memory(const transport::MeshRequest& request, const std::vector<int>& apart);
   Status watch_flight();
   // What the configured files say of these rails.
   Status load_calibration();

@@ -31,8 +31,9 @@ struct Note {
 
 class HostWireup {
  public:
-  HostWireup(const MeshRequest& request, const Clock& clock, Nanoseconds deadline)
-      : request_(request), clock_(clock), deadline_(deadline) {
+  HostWireup(const MeshRequest& request, const std::vector<int>& apart, const Clock& clock,
+             Nanoseconds deadline)
+      : request_(request), apart_(apart), clock_(clock), deadline_(deadline) {
     host_.ranks = ranks_of_host(request);
     const auto own = std::find(host_.ranks.begin(), host_.ranks.end(), request.rank);
     host_.index = static_cast<int>(own - host_.ranks.begin());
@@ -97,11 +98,12 @@ class HostWireup {
     auto listener = transport::listen_on(name());
     if (!listener) return listener.status();
     std::vector<Descriptor> sockets(size());
-    for (size_t missing = size() - 1; missing > 0;) {
+    for (size_t missing = size() - 1 - apart_.size(); missing > 0;) {
       if (!await(*listener, deadline_)) return absent(sockets);
       missing -= receive(transport::accept_at(*listener), sockets) ? 1 : 0;
     }
-    // Now that all would hear of a failure, by the end of their sockets.
+    // Now that all who can come would hear of a failure, by the end of their sockets.
+    if (!apart_.empty()) return shares_none_with(apart_.front());
     const bool is_world = size() == request_.ranks.size();
     auto made = memory::HostMemory::create(host_.ranks, is_world, &host_.file);
     if (!made) return made.status();
@@ -147,8 +149,15 @@ class HostWireup {
                  host_.ranks[index]);
   }
 
+  Status shares_none_with(int rank) const {
+    return error(Code::unsupported, "rank %d of this host shares no memory with rank %d", rank,
+                 request_.rank);
+  }
+
   // ---- the others
   Status join() {
+    const int leader = host_.ranks[0];
+    if (std::find(apart_.begin(), apart_.end(), leader) != apart_.end()) return shares_none_with(leader);
     auto socket = transport::connect_to(name());
     while (!socket && clock_.now() < deadline_) {  // it does not listen yet
       usleep(kBetweenTries / 1000);
@@ -179,6 +188,7 @@ class HostWireup {
   }
 
   const MeshRequest& request_;
+  const std::vector<int>& apart_;
   const Clock& clock_;
   const Nanoseconds deadline_;
   memory::Host host_;
@@ -194,8 +204,9 @@ std::vector<int> ranks_of_host(const MeshRequest& request) {
   return ranks;
 }
 
-Result<memory::Host> wire_up_host(const MeshRequest& request, const Clock& clock, Nanoseconds deadline) {
-  return HostWireup(request, clock, deadline).run();
+Result<memory::Host> wire_up_host(const MeshRequest& request, const std::vector<int>& apart,
+                                  const Clock& clock, Nanoseconds deadline) {
+  return HostWireup(request, apart, clock, deadline).run();
 }
 
 }  // namespace nezha::context

@@ -27,7 +27,9 @@ class TcpAndShm final : public transport::Transport {
   Result<transport::Mesh> connect(const MeshRequest& request, progress::Loop& loop,
                                   transport::ConnectionEvents& events) override {
     shm_.begin(request);
-    return tcp_.connect(request, loop, events);
+    auto mesh = tcp_.connect(request, loop, events);
+    if (mesh) mesh->apart = shm_.apart();
+    return mesh;
   }
   Result<std::unique_ptr<transport::ConnectionManager>> manage(const MeshRequest& request,
                                                                progress::Loop& loop,
@@ -266,6 +268,7 @@ Result<transport::Mesh> RailTransports::connect(const MeshRequest& request, prog
       all.connections.push_back(std::move(connection));
     }
     all.left_out.insert(all.left_out.end(), mesh->left_out.begin(), mesh->left_out.end());
+    all.apart.insert(all.apart.end(), mesh->apart.begin(), mesh->apart.end());
   }
   for (const transport::PeerAddress& other : request.ranks) {
     const bool reached = std::any_of(all.connections.begin(), all.connections.end(),

@@ -78,6 +78,8 @@ struct Mesh {
   // One sentence for each rail of this rank that does not reach some peer which it dialled, with the
   // reason; the other pairs are the peers' to tell.
   std::vector<std::string> left_out;
+  // Ranks of this host that were to share memory with this one and cannot, with some connection.
+  std::vector<int> apart;
 };
 
 // One connection of a pair of ranks, by name.

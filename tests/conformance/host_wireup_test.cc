@@ -31,15 +31,17 @@ transport::MeshRequest request_of(int rank, const std::vector<std::string>& host
   return request;
 }
 
-// Each of them in its own thread.
-std::vector<Outcome> wire_up(const std::vector<transport::MeshRequest>& requests, Nanoseconds patience) {
+// Each of them in its own thread; `apart`: for each, with whom it shares no memory.
+std::vector<Outcome> wire_up(const std::vector<transport::MeshRequest>& requests, Nanoseconds patience,
+                             std::vector<std::vector<int>> apart = {}) {
+  apart.resize(requests.size());
   std::vector<Outcome> outcomes;
   for (size_t i = 0; i < requests.size(); ++i) outcomes.emplace_back(error(Code::internal, "nothing"));
   std::vector<std::thread> threads;
   const Clock& clock = system_clock();
   for (size_t i = 0; i < requests.size(); ++i) {
     threads.emplace_back(
-        [&, i] { outcomes[i] = wire_up_host(requests[i], clock, clock.now() + patience); });
+        [&, i] { outcomes[i] = wire_up_host(requests[i], apart[i], clock, clock.now() + patience); });
   }
   for (std::thread& each : threads) each.join();
   return outcomes;
@@ -78,6 +80,22 @@ TEST(HostWireup, WithoutOneNobodyHasIt) {
   for (const Outcome& each : outcomes) EXPECT_EQ(each.status().code(), Code::unsupported);
   EXPECT_NE(outcomes[0].status().message().find("rank 2 of this host did not come"), std::string::npos)
       << outcomes[0].status().message();
+}
+
+// Connections have found out before, as between network namespaces with one `host_id`: the lowest rank
+// knows with whom it shares none, and tells the rest of them, who need not wait until it is too late.
+TEST(HostWireup, NobodyWaitsForWhoCannotShare) {
+  const std::vector<std::string> hosts(3, "here");
+  const Nanoseconds begin = system_clock().now();
+  const std::vector<Outcome> outcomes =
+      wire_up({request_of(0, hosts), request_of(1, hosts), request_of(2, hosts)}, 600 * kSecond,
+              {{2}, {}, {0}});
+  for (const Outcome& each : outcomes) EXPECT_EQ(each.status().code(), Code::unsupported);
+  for (const size_t rank : {0, 2}) {
+    EXPECT_NE(outcomes[rank].status().message().find("shares no memory with rank"), std::string::npos)
+        << outcomes[rank].status().message();
+  }
+  EXPECT_LT(system_clock().now() - begin, 300 * kSecond);
 }
 
 TEST(HostWireup, WithoutTheOneWhoMakesItNobodyHasIt) {

@@ -37,6 +37,7 @@ constexpr size_t kAtOnce = 24;
 bool every_call = false;
 long only_call = 0;  // > 0: in this process, for a debugger
 long only_many = 1;
+bool shares_memory = false;  // the ranks; otherwise they talk over the loopback
 
 using Comm = std::unique_ptr<context::Communicator>;
 
@@ -96,6 +97,7 @@ Outcome live(int rank, const std::string& store, double timeout_s, std::barrier<
     context::ContextRequest request = request_of(rank, kRanks, store, 2);
     request.timeout_s = timeout_s;
     request.config += "linger_s=0.5\nprobe_timeout_s=2\n";
+    if (shares_memory) request.config += "shm=auto\n";
     auto joined = join(request);
     if (joined) comm = std::move(*joined);
     return joined.status();
@@ -278,10 +280,11 @@ class Series {
   int failed_ = 0;
 };
 
-class Exhaustion : public ::testing::TestWithParam<Resource> {};
+class Exhaustion : public ::testing::TestWithParam<std::tuple<Resource, bool>> {};
 
 TEST_P(Exhaustion, EveryCallFailsOnce) {
-  const Resource resource = GetParam();
+  const Resource resource = std::get<0>(GetParam());
+  shares_memory = std::get<1>(GetParam());
   if (only_call > 0) {
     const Report report = try_case({resource, only_call, only_many}, kPatient_s);
     ASSERT_STREQ(report.finding, "");
@@ -319,9 +322,14 @@ TEST(OutOfMemory, IsToldWithoutMemory) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Resources, Exhaustion,
-                         ::testing::Values(Resource::descriptor, Resource::watch, Resource::thread,
-                                           Resource::buffer, Resource::memory),
-                         [](const auto& which) { return std::string(name_of(which.param)); });
+                         ::testing::Combine(::testing::Values(Resource::descriptor, Resource::watch,
+                                                              Resource::thread, Resource::buffer,
+                                                              Resource::memory),
+                                            ::testing::Bool()),
+                         [](const auto& which) {
+                           const bool shared = std::get<1>(which.param);
+                           return std::string(name_of(std::get<0>(which.param))) + (shared ? "_shm" : "");
+                         });
 
 }  // namespace
 

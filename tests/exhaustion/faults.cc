@@ -86,6 +86,7 @@ int __real_socket(int domain, int type, int protocol);
 int __real_accept4(int fd, sockaddr* address, socklen_t* length, int flags);
 int __real_epoll_create1(int flags);
 int __real_eventfd(unsigned count, int flags);
+int __real_memfd_create(const char* name, unsigned flags);
 int __real_epoll_ctl(int epoll, int how, int fd, epoll_event* event);
 void* __real_aligned_alloc(size_t alignment, size_t size);
 
@@ -100,6 +101,9 @@ int __wrap_epoll_create1(int flags) {
 }
 int __wrap_eventfd(unsigned count, int flags) {
   return fails(Resource::descriptor) ? fail_with(EMFILE) : __real_eventfd(count, flags);
+}
+int __wrap_memfd_create(const char* name, unsigned flags) {
+  return fails(Resource::descriptor) ? fail_with(EMFILE) : __real_memfd_create(name, flags);
 }
 int __wrap_epoll_ctl(int epoll, int how, int fd, epoll_event* event) {
   // What is watched already needs no more memory.

@@ -7,7 +7,7 @@ import os
 import socket
 import subprocess
 import sys
-from typing import Any
+from typing import Any, Optional
 
 import pytest
 from conftest import eventually, left_behind, nezha_lab, start_python
@@ -41,6 +41,25 @@ def test_a_loopback_lab_gives_every_rank_its_own_addresses() -> None:
         assert {r["MASTER_ADDR"] for r in ranks} == {"127.0.0.1"}
         assert ranks[0]["MASTER_PORT"] == ranks[1]["MASTER_PORT"]
     assert left_behind("t-loop") == []
+
+
+_NEAR = """
+import json, nezha
+with nezha.init() as comm:
+    comm.barrier()
+    near = {peer["rank"] for rail in comm.rails() for peer in rail["peers"]
+            if peer["path"].startswith("shared memory")}
+    print(json.dumps([comm.stats()["host_of"], sorted(near)]))
+"""
+
+
+@pytest.mark.parametrize("mode", [None, "loopback"])
+def test_nodes_are_hosts_and_only_ranks_of_one_share_memory(mode: Optional[str]) -> None:
+    with Lab(2, ["none", "none"], mode=mode, ranks_per_node=2) as lab:
+        ranks = [lab.popen(lab.node_of(rank), [sys.executable, "-c", _NEAR], env=lab.rank_env(rank),
+                           stdout=subprocess.PIPE, text=True) for rank in range(lab.ranks)]
+        found = [json.loads(rank.communicate(timeout=60)[0]) for rank in ranks]
+    assert found == [[[0, 0, 1, 1], [near]] for near in (1, 0, 3, 2)]
 
 
 def test_a_loopback_lab_says_that_it_is_not_shaped_and_refuses_to_pretend() -> None:

@@ -61,6 +61,7 @@ def test_every_kind_has_its_entry_in_the_filter() -> None:
     with Lab(2, ["none", "ofi:none", "ofi:shm"], mode="loopback") as lab:
         assert lab.rails() == ["none", "ofi:none", "ofi:shm"]
         assert lab.rank_env(1)["NEZHA_RAILS"] == "127.1.0.2/32,ofi:127.2.0.2,ofi:shm"
+        assert lab.rank_env(1)["NEZHA_SHM"] == "off"
         assert rail_filter(lab.state, 0, 1) == "ofi:127.2.0.1"
 
 

@@ -28,6 +28,12 @@ def no_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(name)
 
 
+@pytest.fixture
+def loopback(no_launcher: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests of rails: ranks of this host talk over its rails, and share no memory."""
+    monkeypatch.setenv("NEZHA_SHM", "off")
+
+
 def run_threads(count: int, body: Callable[[int], Any]) -> List[Any]:
     """body(rank) in `count` threads at once; their results, or the first exception."""
     results: Dict[int, Any] = {}

@@ -14,6 +14,8 @@ from nezha._planning.library import compare
 from nezha._simulation import calibration
 from nezha._simulation.operation import Question, simulate
 
+pytestmark = pytest.mark.usefixtures("loopback")
+
 RANKS = 4
 COUNT = 64 << 10  # 256 KiB of float32: a ring by what devices state and 30 us a message
 

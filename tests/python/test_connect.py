@@ -10,6 +10,8 @@ import pytest
 
 import nezha
 
+pytestmark = pytest.mark.usefixtures("loopback")
+
 WORLD = Callable[..., List[Any]]
 ON_DEMAND = {"connect": "demand", "rails": "127.1.0.1/32,127.2.0.1/32"}
 

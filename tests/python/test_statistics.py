@@ -11,6 +11,8 @@ import pytest
 import nezha
 from nezha import _native
 
+pytestmark = pytest.mark.usefixtures("loopback")
+
 PAGE = Path(__file__).resolve().parents[2] / "docs/statistics.md"
 
 

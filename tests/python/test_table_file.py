@@ -11,6 +11,8 @@ import pytest
 
 import nezha
 
+pytestmark = pytest.mark.usefixtures("loopback")
+
 RANKS = 3
 
 

@@ -207,7 +207,7 @@ TEST(Config, JsonHasEveryFieldWithItsOrigin) {
 
 TEST(Config, FingerprintHasExactlyTheAgreedFields) {
   EXPECT_EQ(loaded({}).agreed_fingerprint_text(),
-            "streams_per_rail=1 shm=off policy=pull message_policy=pull algorithm=auto "
+            "streams_per_rail=1 shm=auto policy=pull message_policy=pull algorithm=auto "
             "chunk_bytes=262144 credit_bytes=8388608 connect=auto hierarchy=auto checksum=off tls=off "
             "integrity=off aggregator= aggregator_share=auto deterministic=off");
   EXPECT_NE(loaded({"policy=table", {}}).agreed_fingerprint_text(),

@@ -44,7 +44,7 @@ class Request:
         if len(self.sizes) < 2:
             raise BenchError("interference needs two sizes at least: startup and rate are separated "
                              "by them; give -b smaller than -e")
-        config = {"chunk_bytes": "64K", **self.config}
+        config = {"chunk_bytes": "64K", "shm": "off", **self.config}
         return BenchSpec(sizes=self.sizes, algorithm="ring", seconds=self.seconds, config=config)
 
 

@@ -27,7 +27,7 @@ Examples:
   nezha explain broadcast --bytes 8M --world-size 8 --algorithm chain --json
   nezha explain all_reduce --bytes 8M --world-size 16 --ranks-per-host 4
   nezha explain all_gather --bytes 64K --ranks-per-host 1,2,4
-  nezha explain all_reduce --bytes 1M --world-size 4 --ranks-per-host 4 --shm
+  nezha explain all_reduce --bytes 1M --world-size 4 --ranks-per-host 4
   nezha explain all_reduce --world-size 3 --algorithm ring --print > mine.txt
   nezha explain all_reduce --world-size 3 --algorithm-file mine.txt
 """
@@ -42,8 +42,8 @@ def explain(collective: str = typer.Argument(..., help="all_reduce, all_gather, 
             world_size: int = typer.Option(4, "--world-size", "-n", min=1),
             ranks_per_host: str = typer.Option("1", "--ranks-per-host", metavar="L",
                                                help="Of the world; 1,2,4 for hosts that differ."),
-            shm: bool = typer.Option(False, "--shm",
-                                     help="Ranks of a host share memory, as with shm=auto."),
+            shm: bool = typer.Option(True, "--shm/--no-shm",
+                                     help="Ranks of a host share memory, or shm=off."),
             rails: int = typer.Option(2, "--rails", min=1, help="How many."),
             rate: str = typer.Option("1gbit", "--rate", help="Of each rail."),
             latency_us: float = typer.Option(30.0, "--latency-us", min=0,

@@ -37,8 +37,9 @@ class Request:
     learn: int = 8 << 20
 
     def spec(self, algorithm: Optional[str], sizes: Sequence[int]) -> BenchSpec:
-        """One run of all_reduce."""
-        return BenchSpec(sizes=list(sizes), algorithm=algorithm, seconds=self.seconds, checks=1)
+        """One run of all_reduce, through the rails between ranks of one host, too."""
+        return BenchSpec(sizes=list(sizes), algorithm=algorithm, seconds=self.seconds, checks=1,
+                         config={"shm": "off"})
 
 
 def rails_alone(run: Callable[[BenchSpec, int], List[Sample]], request: Request, hosts: int,

@@ -36,6 +36,11 @@ def node_env(lab: LabState, node: int) -> Dict[str, str]:
         env.update(to_nodes, **_aggregator_key.environment(lab))
     if lab.mode == "loopback":
         env["NEZHA_RAILS"] = rail_filter(lab, node)
+        # Nodes stand for hosts: their ranks share no memory, but by a rail that is the memory of one host.
+        if "shm" in lab.rail_kinds:
+            env["NEZHA_SHM"] = "off"
+        else:
+            env["NEZHA_HOST_ID"] = f"{lab.name} node {node}"
     return env
 
 

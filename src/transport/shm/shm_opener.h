@@ -34,11 +34,14 @@ class ShmOpener final : public RailOpener {
     return beneath_.devices(request);
   }
   bool ends_unheard() const override { return beneath_.ends_unheard(); }
+  // Ranks that memory was to be shared with, and some connection with them has none; ascending.
+  std::vector<int> apart() const;
 
  private:
   RailOpener& beneath_;
   bool required_ = false;
-  std::vector<bool> is_near_;  // by rank: memory is to be shared with it
+  std::vector<bool> is_near_;   // by rank: memory is to be shared with it
+  std::vector<bool> is_apart_;  // and could not be
 };
 
 }  // namespace nezha::transport

@@ -36,7 +36,7 @@ def node_env(lab: LabState, node: int) -> Dict[str, str]:
         env.update(to_nodes, **_aggregator_key.environment(lab))
     if lab.mode == "loopback":
         env["NEZHA_RAILS"] = rail_filter(lab, node)
-        # Nodes stand for hosts: their ranks share no memory, but by a rail that is the memory of one host.
+        # Nodes stand for hosts, whose ranks share memory only by a rail that is the memory of one host.
         if "shm" in lab.rail_kinds:
             env["NEZHA_SHM"] = "off"
         else:

@@ -129,6 +129,10 @@ def test_a_table_of_ours(tmp_path):
     found = check.table(path, wires(), None)
     assert found["hardware"] == {"what": "the rails in the file", "gb_per_s": 0.25, "gbit_per_s": 2.0}
     assert found["best_percent"] == pytest.approx(90.0, abs=0.05) and found["grade"] == "good"
+    assert found["nodes"] == 4
+    document["config"]["ranks_per_node"] = 2
+    path.write_text(json.dumps(document))
+    assert check.table(path, wires(), None)["nodes"] == 2
 
 
 @pytest.mark.parametrize("document, words", [
@@ -136,6 +140,8 @@ def test_a_table_of_ours(tmp_path):
     ({"config": {"collective": "all_reduce", "ranks": 1}, "rows": []}, "config needs ranks of 2 or more"),
     ({"config": {"collective": "barrier", "ranks": 4}, "rows": []}, "a collective that moves bytes"),
     ({"config": {"collective": "all_reduce", "ranks": 4}, "rows": [7]}, "must be an object"),
+    ({"config": {"collective": "all_reduce", "ranks": 4, "ranks_per_node": 0}, "rows": []},
+     "config.ranks_per_node 0"),
     ({"config": {"collective": "all_reduce", "ranks": 4},
       "rows": [{"size": 4, "time_us": 1, "rails": 7}]}, "rails must be a list"),
     ({"config": {"collective": "all_reduce", "ranks": 4}, "rows": [{"size": 4}]},

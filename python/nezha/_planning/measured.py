@@ -130,6 +130,7 @@ def _nezha(path: Path, document: Dict[str, Any]) -> Measured:
     ranks, collective = config.get("ranks"), config.get("collective")
     if not isinstance(ranks, int) or ranks < 2 or collective not in _NCCL_NAMES.values():
         raise PlanError(f"{path}: config needs ranks of 2 or more and a collective that moves bytes")
+    nodes = max(1, ranks // _count(path, config, "ranks_per_node"))
     rows: List[Row] = []
     rails: List[Dict[str, Any]] = []
     for index, entry in enumerate(document["rows"]):
@@ -143,7 +144,7 @@ def _nezha(path: Path, document: Dict[str, Any]) -> Measured:
         if not isinstance(found, list) or not all(isinstance(rail, dict) for rail in found):
             raise PlanError(f"{where}.rails must be a list of objects")
         rails = found or rails
-    return Measured("nezha bench", str(collective), ranks, ranks, _sorted(rows), _rate_of(rails),
+    return Measured("nezha bench", str(collective), ranks, nodes, _sorted(rows), _rate_of(rails),
                     len(rails) or None)
 
 

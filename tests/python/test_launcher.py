@@ -152,7 +152,7 @@ def test_hostfile(text, hosts):
     assert [(host.name, host.slots) for host in hostfile.parse(text)] == hosts
 
 
-@pytest.mark.parametrize("text", ["", "# nothing\n", "a slots=0", "a slots=x", "a cpus=2",
+@pytest.mark.parametrize("text", ["", "# nothing\n", "a slots=0", "a slots=x", "a slots=²", "a cpus=2",
                                   "a\na\n", "-oProxyCommand=evil\n", "a slots=9999999999"])
 def test_bad_hostfile(text):
     with pytest.raises(_launcher.LaunchError):

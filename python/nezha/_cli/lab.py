@@ -88,7 +88,7 @@ def exec(node: str = typer.Argument(..., help="Number of a node, or 'all'."),
     """
     with _one_line_errors(OURS):
         lab = labs.Lab.attach(name)
-        if node != "all" and not node.isdigit():
+        if node != "all" and not node.isdecimal():
             raise labs.LabError(f"node {node!r}: want a number or 'all'")
         children = []
         code = 0

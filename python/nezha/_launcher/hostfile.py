@@ -43,7 +43,7 @@ def _slots(words: List[str], where: str) -> int:
     slots = 1
     for word in words:
         name, equals, value = word.partition("=")
-        if name != "slots" or not equals or not value.isdigit() or not 1 <= int(value) <= 4096:
+        if name != "slots" or not equals or not value.isdecimal() or not 1 <= int(value) <= 4096:
             raise LaunchError(f"{where}: {word!r} is not understood; write HOST slots=N, "
                               "N from 1 to 4096")
         slots = int(value)

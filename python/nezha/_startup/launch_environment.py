@@ -275,7 +275,7 @@ def _expand_ranges(inside: str, text: str, limit: int) -> List[str]:
     numbers: List[str] = []
     for part in inside.split(","):
         low, dash, high = part.strip().partition("-")
-        if not low.isdigit() or (dash and not high.isdigit()):
+        if not low.isdecimal() or (dash and not high.isdecimal()):
             raise InvalidArgument(f"node list {text!r}: {part!r} is no number and no range")
         first, last = int(low), int(high) if dash else int(low)
         if last < first or last - first >= limit:

@@ -44,8 +44,10 @@ def _inside(comm: Any) -> str:
 def sentences(job: Dict[str, Any]) -> List[str]:
     """What the hosts mean for collectives."""
     hosts, ranks = len(job["hosts"]), job["ranks"]
-    if not 1 < hosts < ranks:
-        return [f"{ranks} ranks on {hosts} host(s): hosts say nothing that ranks do not."]
+    if hosts == ranks:
+        return ["Every rank has a host of its own: collectives have one level."]
+    if hosts == 1:
+        return [f"All {ranks} ranks share one host: collectives have one level."]
     if job["hierarchy"] == "off":
         return ["hierarchy=off: collectives take every rank for a host."]
     return ["Collectives go inside the hosts first where that costs less (nezha explain --ranks-per-host "

@@ -7,10 +7,10 @@ import os
 import socket
 import subprocess
 import sys
-from typing import Any, Optional
+from typing import Any, List, Optional
 
 import pytest
-from conftest import eventually, left_behind, nezha_lab, start_python
+from conftest import child_env, eventually, left_behind, nezha_lab, start_python
 
 from nezha.lab import Capability, Lab, LabError, capabilities, _lab as lab_module, _state, _userns
 
@@ -60,6 +60,24 @@ def test_nodes_are_hosts_and_only_ranks_of_one_share_memory(mode: Optional[str])
                            stdout=subprocess.PIPE, text=True) for rank in range(lab.ranks)]
         found = [json.loads(rank.communicate(timeout=60)[0]) for rank in ranks]
     assert found == [[[0, 0, 1, 1], [near]] for near in (1, 0, 3, 2)]
+
+
+_WHERE = """
+import os
+print("/".join(os.environ[name] for name in ("RANK", "NEZHA_LAB_NODE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")))
+"""
+
+
+@pytest.mark.parametrize("ranks, found", [([], ["0/0/0/2", "1/0/1/2", "2/1/0/2", "3/1/1/2"]),
+                                          (["-n", "3"], ["0/0/0/2", "1/0/1/2", "2/1/0/1"])])
+def test_run_fills_node_after_node(ranks: List[str], found: List[str]) -> None:
+    with Lab(2, ["none"], mode="loopback", ranks_per_node=2) as lab:
+        done = subprocess.run(
+            [sys.executable, "-c", "from nezha._cli import main; main()", "run", "--lab", lab.name,
+             *ranks, sys.executable, "-c", _WHERE],
+            env=child_env(), text=True, capture_output=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert sorted(line.split()[-1] for line in done.stdout.splitlines()) == found
 
 
 def test_a_loopback_lab_says_that_it_is_not_shaped_and_refuses_to_pretend() -> None:

@@ -13,7 +13,7 @@ from nezha._planning.job_spec import read_job
 from nezha._command_errors import PlanError
 from nezha._planning.library import divide
 from nezha._planning.measured import read_measured
-from nezha._planning.offload import Adapters, adapters_here, offload, over_adapters
+from nezha._planning.offload import Adapters, adapters_here, offload, over_adapters, share_inside
 from nezha._planning.rule_of_thumb import rule_of_thumb, transfer_seconds
 from nezha._planning.static_rails import fewest_rails
 from nezha._planning.published import accelerator, practical
@@ -198,6 +198,18 @@ def test_no_adapter_carries_nothing_and_says_why():
     assert "no RDMA adapter" in found["why_none"] and "loopback" in found["why_none"]
     with pytest.raises(PlanError, match="the rate of ofi:mlx5_0 is not known"):
         adapters_here({"devices": [{**adapter, "speed_gbps": None}]}, 1e-6)
+
+
+def test_the_share_that_explain_shows():
+    adapter = {"rail": "ofi:mlx5_0", "adapter": True, "speed_gbps": 100.0}
+    found = share_inside(4, {"devices": [adapter, adapter]})
+    # Copying 3 GB/s: 4 processes want 12 GB/s, where two adapters of 12.5 GB/s have 25.
+    assert found["over_adapters"] == pytest.approx(3 / (1 + 12 / 25))
+    assert "d = 2 of the 3" in found["text"]
+    none = share_inside(4, {"devices": []})
+    assert none["over_adapters"] == 0 and "(d = 0): this host has no RDMA adapter" in none["text"]
+    unknown = share_inside(4, {"devices": [{**adapter, "speed_gbps": None}]})
+    assert unknown["over_adapters"] is None and "plan offload --processes 4" in unknown["text"]
 
 
 def test_bits_and_bytes_are_told_apart():

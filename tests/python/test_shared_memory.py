@@ -109,6 +109,7 @@ def test_what_runs_in_memory_is_explained_so() -> None:
     assert "4 ranks of one host: in its memory" in shown.stdout, shown.stderr
     assert "4 of up to 262144 bytes" in shown.stdout and "chosen: memory" in shown.stdout
     answer = json.loads(explain("all_gather", *shared, "--json").stdout)
+    assert answer["offload"]["ranks"] == 4 and "over_adapters" in answer["offload"]
     assert (answer["algorithm"], answer["pieces"], answer["piece_bytes"]) == ("memory", 1, 262144)
 
 

@@ -58,6 +58,7 @@ def explain(collective: str = typer.Argument(..., help="all_reduce, all_gather, 
             prints: bool = typer.Option(False, "--print", help="Only the steps of all ranks."),
             json_to: Optional[str] = json_option()) -> None:
     from .. import _native, errors
+    from .._planning.offload import share_inside
     from .algorithm import read_algorithm
 
     with _console.one_line("explain", errors.Error, PlanError, ValueError, code=WRONG_LINE):
@@ -77,6 +78,9 @@ def explain(collective: str = typer.Argument(..., help="all_reduce, all_gather, 
         if algorithm_file is not None:
             request["algorithm_text"] = read_algorithm(algorithm_file)
         answer = json.loads(_native.query("explain", json.dumps(request)))
+        together = max(map(request.get("host_of", []).count, request.get("host_of", [])), default=1)
+        if collective == "all_gather" and together > 1:
+            answer["offload"] = share_inside(together, json.loads(_native.query("fabric", "{}")))
     with _console.one_line("explain", code=FOUND):
         _console.answer(answer, json_to, _show)
 
@@ -122,5 +126,7 @@ def _show(answer: Dict[str, Any]) -> None:
             {"host": number, "ranks": ranks_text(host["ranks"]), "leader": host["leader"]}
             for number, host in enumerate(answer["hosts"])])
         _console.sentences([_who_sends(answer["algorithm"])])
+    if "offload" in answer:
+        _console.sentences([answer["offload"]["text"]])
     if "schedule_text" in answer:
         typer.echo(answer["schedule_text"])

@@ -48,7 +48,8 @@ def on_this_host(count: int, command: Sequence[str], extra: Mapping[str, str]) -
 
 
 def in_lab(name: str, count: int, command: Sequence[str], extra: Mapping[str, str]) -> List[Rank]:
-    """Ranks on the nodes of a lab that is up, in turn; count = 0: as many as the lab is for."""
+    """Ranks on the nodes of a lab that is up, those of node 0 first: as many on each as on the next, or
+    one more. count = 0: as many as the lab is for."""
     from nezha.lab import Lab, LabError
 
     try:
@@ -56,15 +57,15 @@ def in_lab(name: str, count: int, command: Sequence[str], extra: Mapping[str, st
         nodes = len(lab)
         count = count or lab.ranks
         extra = _with_secret(extra)
-        ranks = []
-        for rank in range(count):
-            node = rank % nodes
-            env = lab.rank_env(node * lab.state.ranks_per_node)
+        ranks: List[Rank] = []
+        for node in range(nodes):
             local_size = (count - node + nodes - 1) // nodes
-            env.update(_identity(rank, count, rank // nodes, local_size, env["MASTER_ADDR"],
-                                 int(env["MASTER_PORT"])))
-            ranks.append(Rank(rank, f"node {node}", _in_node(lab, node, command,
-                                                             {**env, **extra})))
+            for local_rank in range(local_size):
+                rank = len(ranks)
+                env = lab.rank_env(node * lab.state.ranks_per_node)
+                env.update(_identity(rank, count, local_rank, local_size, env["MASTER_ADDR"],
+                                     int(env["MASTER_PORT"])))
+                ranks.append(Rank(rank, f"node {node}", _in_node(lab, node, command, {**env, **extra})))
         return ranks
     except LabError as error:
         raise LaunchError(str(error)) from error

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Dict
 
 from .._command_errors import PlanError
+from .._simulation.cluster import INSIDE
 from .validation import whole
 
 _SIZES = [1 << shift for shift in range(10, 27, 2)]
@@ -42,6 +43,25 @@ def adapters_here(fabric: Dict[str, Any], latency_s: float) -> Adapters:
         raise PlanError(f"the rate of {', '.join(unknown)} is not known: give --adapters and --adapter "
                         "RATE")
     return Adapters(len(found), min(device["speed_gbps"] for device in found) * 1e9 / 8, latency_s)
+
+
+def share_inside(processes: int, fabric: Dict[str, Any]) -> Dict[str, Any]:
+    """{"ranks", "over_adapters", "text"}: d of the adapters of this host, where a process copies as fast
+    as the library takes it for; `text`: with what it rests on."""
+    measured = f"nezha plan offload --processes {processes}"
+    try:
+        adapters = adapters_here(fabric, 0.0)
+    except PlanError:
+        return {"ranks": processes, "over_adapters": None, "text":
+                f"How much of it idle adapters could carry: {measured} --adapters N --adapter RATE."}
+    best = over_adapters(processes, adapters, INSIDE[0])
+    if adapters.why_none:
+        text = f"None of it goes over adapters (d = 0): {adapters.why_none}."
+    else:
+        text = (f"Idle adapters of this host could carry d = {best:.2g} of the {processes - 1} blocks "
+                f"that a rank gets inside its host, if it copies {INSIDE[0] / 1e9:g} GB/s ({measured} "
+                "measures that); this library has no such all_gather.")
+    return {"ranks": processes, "over_adapters": best, "text": text}
 
 
 def offload(processes: int, adapters: Adapters, copy_rate: float, size: int) -> Dict[str, Any]:

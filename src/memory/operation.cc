@@ -82,7 +82,9 @@ bool Operation::take() {
   if (taken_ == (pieces_.folds() ? folded_ : posted_)) return false;
   const uint64_t next = base_ + taken_ + 1;
   const bool ready = all(to_take_, [&](int member) {
-    if (!pieces_.takes_from(member)) return false;
+    // Of a member that it waits for at the end only it sees the call, too: later, the next one is there.
+    const bool compares = taken_ == 0 && !pieces_.folds() && pieces_.waits_for_taker(member);
+    if (!pieces_.takes_from(member) && !compares) return false;
     if (pieces_.folds()) return area_->folded(member) < next;
     return area_->posted(member) < next || !agrees(member);
   });

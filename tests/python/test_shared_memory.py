@@ -63,6 +63,29 @@ part.close()
 """
 
 
+ROOTS = """
+import json, numpy, nezha
+comm = nezha.init()
+found = {}
+for name in ("broadcast", "scatter", "gather", "reduce", "broadcast and gather"):
+    part = comm.split(0 if comm.rank < 2 else None)
+    if part is None:
+        continue
+    x, other = numpy.full(2, comm.rank, dtype=numpy.int64), 1 - comm.rank
+    calls = {"broadcast": lambda: part.broadcast(x, comm.rank),
+             "scatter": lambda: part.scatter(x, comm.rank, out=numpy.empty(1, dtype=numpy.int64)),
+             "gather": lambda: part.gather(x, other), "reduce": lambda: part.reduce(x, other),
+             "broadcast and gather": lambda: part.gather(x) if comm.rank else part.broadcast(x)}
+    try:
+        calls[name]()
+        found[name] = "no error"
+    except nezha.Mismatch as error:
+        found[name] = str(error)
+    part.close()
+print(json.dumps({"rank": comm.rank, "found": found}), flush=True)
+"""
+
+
 def run(tmp_path: Path, shm: str, body: str = BODY) -> list:
     program = tmp_path / "program.py"
     program.write_text(body)
@@ -96,6 +119,17 @@ def test_a_part_of_the_ranks_works_in_memory(tmp_path: Path) -> None:
     assert [report["total"] for report in reports] == [2, 1, 2]
     assert [report["sent"] for report in reports] == [8000, 0, 8000]  # a rank alone needs none
     assert [report["algorithms"][-1] == "memory" for report in reports] == [True, False, True]
+
+
+@pytest.mark.parametrize("shm", ["off", "on"])
+def test_ranks_that_take_nothing_of_each_other_learn_that_they_disagree(tmp_path: Path,
+                                                                        shm: str) -> None:
+    for report in run(tmp_path, shm, ROOTS)[:2]:
+        found = report["found"]
+        assert len(found) == 5
+        for name, said in found.items():
+            wanted = "collective is" if " and " in name else "root is"
+            assert wanted in said and "on rank 0" in said and "on rank 1" in said, (name, said)
 
 
 def explain(*words: str) -> subprocess.CompletedProcess:

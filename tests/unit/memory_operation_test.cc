@@ -199,6 +199,36 @@ TEST(OperationsInMemory, CallsThatDifferAreNoticedBeforeAnythingIsTaken) {
   EXPECT_FALSE(a.said_by(1).has_value());
 }
 
+// Two that both take themselves for the root, or each other, take nothing of each other: they look all
+// the same, and neither is through.
+TEST(OperationsInMemory, RootsThatDifferAreNoticedWhereNobodyTakesAnything) {
+  const struct {
+    Collective collective;
+    int root_of_first, root_of_second;
+  } kinds[] = {{Collective::broadcast, 0, 1},
+               {Collective::scatter, 0, 1},
+               {Collective::gather, 1, 0},
+               {Collective::reduce, 1, 0}};
+  for (const auto& kind : kinds) {
+    for (const uint64_t count : {uint64_t{1}, 2 * Area::slot_bytes(2) / sizeof(int64_t)}) {
+      Shared shared(2);
+      const Case mine{kind.collective, count, kind.root_of_first, false, false};
+      const Case other{kind.collective, count, kind.root_of_second, false, false};
+      Rank first(mine, 2, 0);
+      Rank second(other, 2, 1);
+      Operation a(shared.area(0), first.call(0));
+      Operation b(shared.area(1), second.call(0));
+      while (a.advance() || b.advance()) {
+      }
+      EXPECT_EQ(a.disagrees(), 1) << name_of(kind.collective) << " " << count;
+      EXPECT_EQ(b.disagrees(), 0) << name_of(kind.collective) << " " << count;
+      EXPECT_FALSE(a.is_over() || b.is_over());
+      ASSERT_TRUE(a.said_by(1).has_value());
+      EXPECT_EQ(a.said_by(1)->root, kind.root_of_second);
+    }
+  }
+}
+
 // A rank that takes nothing runs ahead as far as there are slots and no further, and is not through
 // before the other has taken everything.
 TEST(OperationsInMemory, NobodyWritesWhatOthersHaveNotTaken) {

@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <span>
 #include <string>
 
 #include "base/hmac.h"
@@ -23,6 +24,7 @@ using transport::ShmName;
 
 constexpr Nanoseconds kBetweenTries = 1 * kMillisecond;
 constexpr std::byte kYes{1};
+constexpr size_t kCallersMax = 64;  // who have not said yet who they are
 
 // With every descriptor that is passed: whose it is, and that a rank of this run passes it.
 struct Note {
@@ -76,13 +78,17 @@ class HostWireup {
     if (index >= size()) return size();
     return same_mac(mac_of(what, index), std::span(note.bytes).subspan(8)) ? index : size();
   }
-  // Something is there, or the other end is gone; false: neither in time.
-  bool await(const Descriptor& socket, Nanoseconds until) const {
-    pollfd ready{socket.get(), POLLIN, 0};
+  // Something is there, or the other end is gone, of one of them; false: neither in time.
+  bool await(std::span<pollfd> polled, Nanoseconds until) const {
     for (Nanoseconds left = until - clock_.now(); left > 0; left = until - clock_.now()) {
-      if (::poll(&ready, 1, static_cast<int>(left / kMillisecond) + 1) > 0) return true;
+      const int patience_ms = static_cast<int>(left / kMillisecond) + 1;
+      if (::poll(polled.data(), polled.size(), patience_ms) > 0) return true;
     }
     return false;
+  }
+  bool await(const Descriptor& socket, Nanoseconds until) const {
+    pollfd ready{socket.get(), POLLIN, 0};
+    return await({&ready, 1}, until);
   }
   bool hears_yes(const Descriptor& socket) const {
     std::byte answer{};
@@ -98,10 +104,7 @@ class HostWireup {
     auto listener = transport::listen_on(name());
     if (!listener) return listener.status();
     std::vector<Descriptor> sockets(size());
-    for (size_t missing = size() - 1 - apart_.size(); missing > 0;) {
-      if (!await(*listener, deadline_)) return absent(sockets);
-      missing -= receive(transport::accept_at(*listener), sockets) ? 1 : 0;
-    }
+    NEZHA_RETURN_IF_ERROR(gather(*listener, sockets));
     // Now that all who can come would hear of a failure, by the end of their sockets.
     if (!apart_.empty()) return shares_none_with(apart_.front());
     const bool is_world = size() == request_.ranks.size();
@@ -119,11 +122,33 @@ class HostWireup {
     }
     return Status::ok();
   }
-  // A rank of this host sends at once; a caller that says nothing is none.
+  // Anybody of this host can call, and be silent; nobody waits for that.
+  Status gather(const Descriptor& listener, std::vector<Descriptor>& sockets) {
+    std::vector<pollfd> polled{{listener.get(), POLLIN, 0}};
+    std::vector<Descriptor> callers;  // in `polled` behind the listener
+    for (size_t missing = size() - 1 - apart_.size(); missing > 0;) {
+      if (!await(polled, deadline_)) return absent(sockets);
+      for (size_t i = callers.size(); i > 0; --i) {
+        if (polled[i].revents == 0) continue;
+        missing -= receive(std::move(callers[i - 1]), sockets) ? 1 : 0;
+        forget(i, callers, polled);
+      }
+      if (Descriptor caller = transport::accept_at(listener)) {
+        if (callers.size() == kCallersMax) forget(1, callers, polled);  // silent for longest
+        polled.push_back({caller.get(), POLLIN, 0});
+        callers.push_back(std::move(caller));
+      }
+    }
+    return Status::ok();
+  }
+  static void forget(size_t place, std::vector<Descriptor>& callers, std::vector<pollfd>& polled) {
+    callers.erase(callers.begin() + static_cast<std::ptrdiff_t>(place) - 1);
+    polled.erase(polled.begin() + static_cast<std::ptrdiff_t>(place));
+  }
+  // A rank of this run, by its token.
   bool receive(Descriptor socket, std::vector<Descriptor>& sockets) {
     Note note;
     Descriptor bell;
-    if (!socket || !await(socket, std::min(deadline_, clock_.now() + kSecond))) return false;
     if (!transport::take(socket, note.bytes, &bell)) return false;
     const size_t index = index_in(note, "bell");
     if (index == 0 || index == size() || sockets[index]) return false;

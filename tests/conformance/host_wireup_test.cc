@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <string>
 #include <thread>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "base/clock.h"
 #include "context/host_wireup.h"
 #include "support/sockets.h"
+#include "transport/shm/shm_socket.h"
 #include "wire/handshake.h"
 
 namespace nezha::context {
@@ -103,6 +105,32 @@ TEST(HostWireup, WithoutTheOneWhoMakesItNobodyHasIt) {
   const std::vector<Outcome> outcomes =
       wire_up({request_of(1, hosts), request_of(2, hosts)}, kImpatience);
   for (const Outcome& each : outcomes) EXPECT_FALSE(each.is_ok());
+}
+
+// Whoever finds the socket's name (/proc/net/unix) can connect, say nothing, and stay.
+TEST(HostWireup, SilentCallersKeepNobodyWaiting) {
+  const std::vector<std::string> hosts(3, "here");
+  const transport::MeshRequest lowest = request_of(0, hosts);
+  const wire::Mac mac = wire::channel_mac_of(
+      lowest.secret, "memory of a host: name " + std::to_string(lowest.job) + " 0 0");
+  transport::ShmName name;
+  std::memcpy(name.data(), mac.data(), name.size());
+  Outcome leads = error(Code::internal, "nothing");
+  std::thread leader([&] {
+    leads = wire_up_host(lowest, {}, system_clock(), system_clock().now() + kPatience);
+  });
+  std::vector<Descriptor> callers;
+  const Nanoseconds until = system_clock().now() + kPatience / 2;
+  while (callers.size() < 100 && system_clock().now() < until) {
+    auto caller = transport::connect_to(name);
+    if (caller) callers.push_back(std::move(*caller));
+  }
+  EXPECT_EQ(callers.size(), 100U);
+  for (const Outcome& each : wire_up({request_of(1, hosts), request_of(2, hosts)}, kPatience)) {
+    EXPECT_TRUE(each.is_ok()) << each.status().to_string();
+  }
+  leader.join();
+  EXPECT_TRUE(leads.is_ok()) << leads.status().to_string();
 }
 
 // Another run's secret gives another name for the socket, and another run's number, too.

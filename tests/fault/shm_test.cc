@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "base/json.h"
+#include "support/captured_log.h"
 #include "support/child.h"
 #include "support/sockets.h"
 #include "support/temp_directory.h"
@@ -225,10 +226,14 @@ class SmallFiles {
 
 TEST(ShmFallback, LoopbackIsUsedInstead) {
   const SmallFiles limit;
-  World world({.ranks = 3, .rails = 1, .config = "shm=auto\n"});
+  const CapturedLog log;
+  World world({.ranks = 3, .rails = 1,
+               .config = "shm=auto\nlog_level=warn\nlog_file=" + log.path() + "\n"});
   ASSERT_TRUE(world.status().is_ok()) << world.status().to_string();
   EXPECT_EQ(mapped_segments(), 0);
   EXPECT_EQ(world.comm(0).context().rails_json().find("shared memory"), std::string::npos);
+  EXPECT_EQ(log.lines(" shm: ").size(), 1U);
+  EXPECT_EQ(log.lines("cannot share memory: the limit of file sizes (ulimit -f)").size(), 1U);
   for (const Status& each : world.run([](Member& me) { return use(*me.comm); })) {
     EXPECT_TRUE(each.is_ok()) << each.to_string();
   }

@@ -76,7 +76,7 @@ void ShmTest::offer(Bytes& out) {
   std::memcpy(&bytes[kOfferMacAt], mac.data(), mac.size());
   out.insert(out.end(), bytes.begin(), bytes.end());
   offered_ = true;
-  if (!listening) give_up(listening.message());
+  if (!listening) give_up(listening.message(), Reason::our_own);
 }
 
 Status ShmTest::listen() {
@@ -91,7 +91,7 @@ Status ShmTest::listen() {
 
 void ShmTest::on_offer(std::span<const std::byte> bytes, Bytes& out) {
   offered_ = true;
-  if (!says_yes(bytes)) return give_up("the peer cannot (its log says why)");
+  if (!says_yes(bytes)) return give_up("the peer cannot (its log says why)", Reason::the_peers);
   ShmName name;
   std::memcpy(name.data(), &bytes[kOfferNameAt], name.size());
   if (!same_mac(mac_of("shm offer", &name), bytes.subspan(kOfferMacAt))) {
@@ -100,7 +100,7 @@ void ShmTest::on_offer(std::span<const std::byte> bytes, Bytes& out) {
   }
   const Status made = make(name);
   answer(made.is_ok(), out);
-  if (!made) give_up(made.message());
+  if (!made) give_up(made.message(), Reason::our_own);
 }
 
 Status ShmTest::make(const ShmName& name) {
@@ -108,7 +108,10 @@ Status ShmTest::make(const ShmName& name) {
   auto segment = ShmSegment::create(&memory);
   if (!segment) return segment.status();
   auto socket = connect_to(name);
-  if (!socket) return socket.status();
+  if (!socket) {
+    return error(socket.status().code(), "%s (is one host_id that of ranks in several network "
+                 "namespaces?)", socket.status().message().c_str());
+  }
   NEZHA_RETURN_IF_ERROR(pass(*socket, mac_of("shm token", nullptr), memory));
   channel_ = {std::move(*socket), std::move(*segment), true};
   return Status::ok();
@@ -116,7 +119,7 @@ Status ShmTest::make(const ShmName& name) {
 
 // Acceptor: the memory is under way. Dialler: it has arrived.
 void ShmTest::on_answer(std::span<const std::byte> bytes, Bytes& out) {
-  if (!says_yes(bytes)) return give_up("the peer cannot (its log says why)");
+  if (!says_yes(bytes)) return give_up("the peer cannot (its log says why)", Reason::the_peers);
   if (dialler_) {
     over_ = true;
     return;
@@ -124,7 +127,7 @@ void ShmTest::on_answer(std::span<const std::byte> bytes, Bytes& out) {
   const Status adopted = adopt();
   answer(adopted.is_ok(), out);
   over_ = adopted.is_ok();
-  if (!adopted) give_up(adopted.message());
+  if (!adopted) give_up(adopted.message(), Reason::our_own);
 }
 
 Status ShmTest::adopt() {
@@ -151,7 +154,7 @@ void ShmTest::answer(bool can, Bytes& out) const {
   out.insert(out.end(), bytes.begin(), bytes.end());
 }
 
-void ShmTest::give_up(const std::string& why) {
+void ShmTest::give_up(const std::string& why, Reason reason) {
   channel_ = {};
   listener_.reset(-1);
   over_ = true;
@@ -160,6 +163,7 @@ void ShmTest::give_up(const std::string& why) {
                "; shm=auto takes loopback instead";
     return;
   }
+  if (reason == Reason::the_peers) return;
   log::warn_once("shm", "ranks of this host talk over loopback, as they cannot share memory: " + why);
 }
 

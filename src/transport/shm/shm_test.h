@@ -3,7 +3,7 @@
 //
 // Contract: see transport/connect/rail_test.h. Runs behind the test of the connection itself, on which it
 // falls back: that it comes to nothing is no failure, unless shared memory is required. The dialler then
-// says why; either side logs its own reason.
+// says why; the side that cannot logs its reason.
 //   Order    the acceptor listens on a Unix socket of a random name and says it (Offer). The dialler
 //            makes the memory, connects there, sends the token and the memory, and says so (Answer). The
 //            acceptor takes them and says so (Answer). The socket stays: bell, and sign of life.
@@ -47,8 +47,9 @@ class ShmTest final : public RailTest {
   void on_answer(std::span<const std::byte> bytes, Bytes& out);
   Status adopt();
   void answer(bool can, Bytes& out) const;
-  // Without shared memory, and why.
-  void give_up(const std::string& why);
+  enum class Reason : uint8_t { our_own, the_peers };
+  // Without shared memory, and why. What is the peer's own reason its log says.
+  void give_up(const std::string& why, Reason reason);
 
   const std::unique_ptr<RailTest> beneath_;
   const bool required_;

@@ -127,8 +127,8 @@ void Buffer::acquire(nb::handle object, Access access, const char* argument, Ele
 
 void Buffer::release() {
   if (view_.obj != nullptr) PyBuffer_Release(&view_);
-  owner_ = nb::object();
-  array_ = nb::ndarray<nb::ro>();
+  owner_.reset();
+  array_.reset();
 }
 
 void Buffer::take_elements(std::string name, uint64_t bytes) {
@@ -230,31 +230,31 @@ bool Buffer::try_array_interface(nb::handle object, Access access, const char* a
 bool Buffer::try_dlpack(nb::handle object, Access access, const char* argument,
                         Elements elements) {
   if (!nb::hasattr(object, "__dlpack__")) return false;
-  if (!nb::try_cast(object, array_, false)) {
+  if (!nb::try_cast(object, array_.emplace(), false)) {
     raise(NEZHA_INVALID_ARGUMENT,
           std::string(argument) + " could not be reached through DLPack: " +
               dlpack_complaint(object));
   }
-  if (array_.device_type() != nb::device::cpu::value) {
+  if (array_->device_type() != nb::device::cpu::value) {
     raise(NEZHA_UNSUPPORTED, std::string(argument) + kNotOnHost);
   }
-  const auto dtype = dtype_of_dlpack(array_.dtype());
+  const auto dtype = dtype_of_dlpack(array_->dtype());
   if (!dtype) {
-    const std::string name = element_name(array_.dtype());
-    const bool is_whole = array_.dtype().lanes == 1 && array_.dtype().bits % 8 == 0;
+    const std::string name = element_name(array_->dtype());
+    const bool is_whole = array_->dtype().lanes == 1 && array_->dtype().bits % 8 == 0;
     if (elements == Elements::numbers || !is_whole) refuse_dtype(name, argument);
-    take_elements(name, array_.dtype().bits / 8);
+    take_elements(name, array_->dtype().bits / 8);
   }
   nb::ndarray<> writable;
   if (access == Access::write && !nb::try_cast(object, writable, false)) {
     refuse_read_only(argument);
   }
-  const int ndim = static_cast<int>(array_.ndim());
-  if (!contiguous(array_.shape_ptr(), array_.stride_ptr(), ndim, 1)) {
-    refuse_strides(array_.shape_ptr(), array_.stride_ptr(), ndim, "elements", argument);
+  const int ndim = static_cast<int>(array_->ndim());
+  if (!contiguous(array_->shape_ptr(), array_->stride_ptr(), ndim, 1)) {
+    refuse_strides(array_->shape_ptr(), array_->stride_ptr(), ndim, "elements", argument);
   }
-  data_ = const_cast<void*>(array_.data());
-  count_ = array_.size();
+  data_ = const_cast<void*>(array_->data());
+  count_ = array_->size();
   if (dtype) dtype_ = *dtype;
   return true;
 }

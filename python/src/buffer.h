@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "nezha/nezha.h"
@@ -59,7 +60,7 @@ class Buffer {
   std::unique_ptr<std::string> foreign_;  // the elements' name where the library has no dtype for them
   Py_buffer view_{};                                  // view_.obj is null when not in use
   nanobind::object owner_;                            // array interface, torch: keeps the array
-  nanobind::ndarray<nanobind::ro> array_;             // DLPack
+  std::optional<nanobind::ndarray<nanobind::ro>> array_;  // DLPack
 };
 
 }  // namespace nezha::python

@@ -21,14 +21,15 @@ Handle::Lease::Lease(std::shared_ptr<Handle> handle) : handle_(std::move(handle)
   if (handle_->closing_) {
     raise(NEZHA_INVALID_ARGUMENT, "the communicator is closed: nothing more can be started on it");
   }
-  std::lock_guard lock(handle_->mutex_);
   ++handle_->users_;
 }
 
 Handle::Lease::~Lease() {
   if (!handle_) return;  // moved from
-  std::lock_guard lock(handle_->mutex_);
-  if (--handle_->users_ == 0) handle_->idle_.notify_all();
+  if (--handle_->users_ > 0 || !handle_->closing_) return;
+  // Behind the mutex, so that close() is not between its look and its sleep.
+  { std::lock_guard lock(handle_->mutex_); }
+  handle_->idle_.notify_all();
 }
 
 void Handle::add_unfinished(std::shared_ptr<Operation> operation) {

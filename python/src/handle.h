@@ -6,6 +6,7 @@
 // buffers, and is collected later. Errors leave as exceptions.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <memory>
@@ -57,9 +58,9 @@ class Handle {
   std::shared_ptr<StoreBridge> store_;  // the C library may call it as long as raw_ lives
   bool closing_ = false;
   std::deque<std::shared_ptr<Operation>> unfinished_;
+  std::atomic<int> users_{0};  // changed with the GIL held; close() reads it without
   std::mutex mutex_;
-  std::condition_variable idle_;
-  int users_ = 0;  // guarded by mutex_
+  std::condition_variable idle_;  // users_ has become 0 while closing
 };
 
 }  // namespace nezha::python

@@ -162,7 +162,8 @@ void Operands::reduce_into(Cursor& at, const Step& step, const std::byte* incomi
   size_t next = end;
   while (next > 0 && kept(next - 1)) --next;
   std::byte* target = range.size() == 0 ? nullptr : target_of(at, step);
-  std::array<const void*, kOperandsMax> operands = {target};
+  std::array<const void*, kOperandsMax> operands;
+  operands[0] = target;
   if (target != nullptr && step.from_input) {
     operands[0] = input_at(range);
     if (op_ == ReduceOp::premul_sum) {

@@ -146,7 +146,7 @@ bool Transfers::run(Nanoseconds now) {
   bool output = false;
   peers_.visit_awake([&](PeerLinks& links) {
     links.look(now);
-    if (links.has_pending() || links.has_output()) dispatch(links);
+    if (links.has_pending() || links.has_output()) dispatch(links, now);
     const bool waits = links.has_pending() || links.has_output();
     output |= waits;
     return waits || links.is_draining();
@@ -154,9 +154,8 @@ bool Transfers::run(Nanoseconds now) {
   return output;
 }
 
-void Transfers::dispatch(PeerLinks& links) {
+void Transfers::dispatch(PeerLinks& links, Nanoseconds now) {
   supervisor_.touch(links.peer());
-  const Nanoseconds at = clock_.now();
   // What an operation left that is long over here goes wherever that is soonest.
   static constexpr control::Shares kAnyRail = {.weight = {}, .pull = true};
   Division* division = nullptr;  // of the transfer that is looked at
@@ -166,9 +165,9 @@ void Transfers::dispatch(PeerLinks& links) {
     if (request.turn.rails != 0) return gate_.shares(request.turn);
     Group* group = nullptr;
     division = division_of(request, &group);
-    return division == nullptr ? kAnyRail : divider_.shares(*division, *group->policy, at);
+    return division == nullptr ? kAnyRail : divider_.shares(*division, *group->policy, now);
   };
-  links.dispatch(at, shares_of, [&](uint32_t rail, const WorkRequest& request) {
+  links.dispatch(now, shares_of, [&](uint32_t rail, const WorkRequest& request) {
     if (division != nullptr) division->use[rail].bytes += frame_cost(request.header.length);
   });
 }

@@ -60,7 +60,7 @@ class Transfers {
   bool run(Nanoseconds now);
   Nanoseconds next_wakeup() const { return gate_.next_wakeup(); }
   void on_room(PeerLinks& links) {
-    if (links.has_pending()) dispatch(links);
+    if (links.has_pending()) dispatch(links, clock_.now());
   }
   bool has_work() const;
   // Everything sent is acknowledged.
@@ -86,7 +86,7 @@ class Transfers {
 
  private:
   void queue(transport::WorkRequest& request);
-  void dispatch(PeerLinks& links);
+  void dispatch(PeerLinks& links, Nanoseconds now);
   // Messages to which the gate gives rails go on.
   void admit(Nanoseconds now);
   // Null when the operation of the transfer has been over here for a while.

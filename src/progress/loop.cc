@@ -122,7 +122,7 @@ void Loop::acquire() {
 bool Loop::acquire_if_free() {
   {
     std::lock_guard lock(mutex_);
-    if (next_ticket_ != serving_) return false;
+    if (is_driven()) return false;
     ++next_ticket_;
   }
   acquisitions_.fetch_add(1, std::memory_order_relaxed);
@@ -134,7 +134,7 @@ void Loop::release() {
   {
     std::lock_guard lock(mutex_);
     ++serving_;
-    others = next_ticket_ != serving_;
+    others = is_driven();
   }
   if (others) turn_changed_.notify_all();
   if (sleepers_.load(std::memory_order_relaxed) > 0) wake_sleepers();
@@ -145,7 +145,7 @@ void Loop::sleep_behind_driver(Nanoseconds deadline) {
   const Nanoseconds limit = kMillisecond;
   const Nanoseconds left = deadline == kNever ? limit : std::min(limit, deadline - clock_.now());
   std::unique_lock lock(mutex_);
-  if (next_ticket_ == serving_ || left <= 0) return;
+  if (!is_driven() || left <= 0) return;
   sleepers_.fetch_add(1);
   driver_moved_.wait_for(lock, std::chrono::nanoseconds(left));
   sleepers_.fetch_sub(1);
@@ -270,14 +270,19 @@ void Loop::serve() {
 }
 
 // Whoever has started one operation often starts the next, or waits, at once. To drive in between costs
-// two hand-overs of the progress lock for each call.
+// two hand-overs of the progress lock for each call, and to look whether somebody drives a switch of
+// threads: while callers go on, ever more rarely.
 void Loop::let_callers_go_on(std::unique_lock<std::mutex>& lock) {
-  constexpr int kPausesMax = 20;
-  for (int pauses = 0; pauses < kPausesMax; ++pauses) {
+  for (Nanoseconds waited = 0; waited < kPatience; waited += pause_) {
     const uint64_t before = acquisitions_.load();
-    background_changed_.wait_for(lock, std::chrono::nanoseconds(kPause),
+    background_changed_.wait_for(lock, std::chrono::nanoseconds(pause_),
                                  [&] { return stopping_ || at_once_; });
-    if (stopping_ || at_once_ || acquisitions_.load() == before) return;
+    if (stopping_ || at_once_) return;
+    if (acquisitions_.load() == before && !is_driven()) {
+      pause_ = kPause;
+      return;
+    }
+    pause_ = std::min(2 * pause_, kPauseMax);
   }
 }
 
@@ -294,8 +299,7 @@ void Loop::background() {
     const bool idle = current == seen;
     seen = current;
     // Whoever drives now moves everything, and kicks again if it leaves work behind.
-    const bool driven = next_ticket_ != serving_;
-    if (stopping_ || driven || (!woken && !idle)) continue;
+    if (stopping_ || is_driven() || (!woken && !idle)) continue;
     lock.unlock();
     {
       Lock held(*this);

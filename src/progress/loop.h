@@ -169,7 +169,7 @@ class Loop {
   }
 
   // Any thread: there is work for the background thread. Unless `at_once`, it first lets callers go on
-  // who take the progress lock again within kPause.
+  // who take the progress lock again within kPause (kPauseMax, when they went on before).
   void kick(bool at_once = false);
   const Clock& clock() const { return clock_; }
   const LoopCounters& counters() const { return counters_; }
@@ -177,7 +177,10 @@ class Loop {
  private:
   static constexpr int kEventsPerReap = 64;
   static constexpr Nanoseconds kIdleBeforeBackground = 5 * kMillisecond;
+  // How long nobody must have taken the progress lock: at first, after many calls; and the most in all.
   static constexpr Nanoseconds kPause = 50 * kMicrosecond;
+  static constexpr Nanoseconds kPauseMax = 400 * kMicrosecond;
+  static constexpr Nanoseconds kPatience = kMillisecond;
 
   Loop(const Clock& clock, Nanoseconds spin_ns) : clock_(clock), spin_ns_(spin_ns) {}
 
@@ -195,6 +198,7 @@ class Loop {
   void sleep_behind_driver(Nanoseconds deadline);
   void wake_sleepers();
   bool contended() const { return wanted_.load(std::memory_order_relaxed) > 0; }
+  bool is_driven() const { return next_ticket_ != serving_; }  // under the mutex
   // Reaps once, sleeping until `deadline` at most, then runs the client. How much was ready.
   int turn(Nanoseconds deadline, bool may_spin);
   void serve();
@@ -235,6 +239,7 @@ class Loop {
   bool stopping_ = false;
   bool kicked_ = false;
   bool at_once_ = false;
+  Nanoseconds pause_ = kPause;
   std::atomic<uint64_t> acquisitions_{0};
 };
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import threading
 import time
 
 import torch
@@ -85,7 +86,7 @@ def surface() -> None:
 
 
 def direct() -> None:
-    """Plain tensors whose caller waits go past Python, with the same results; others do not."""
+    """Plain tensors go past Python, with the same results; others do not."""
     rank, world = dist.get_rank(), dist.get_world_size()
     backend = dist.group.WORLD._get_backend(torch.device("cpu"))
     python = _native.implementation(backend)
@@ -114,8 +115,36 @@ def direct() -> None:
     flags = torch.tensor([rank == 0, False])
     dist.all_reduce(flags)
     agree(flags, torch.tensor([True, False]))
-    dist.all_reduce(torch.ones(3), async_op=True).wait()
-    assert python._sequence == by_python + 3
+    assert python._sequence == by_python + 2
+
+
+def direct_handles() -> None:
+    """So do those whose caller waits later; their handles say all that those made in Python say."""
+    rank, world = dist.get_rank(), dist.get_world_size()
+    python = _native.implementation(dist.group.WORLD._get_backend(torch.device("cpu")))
+    by_python = python._sequence
+    total = float(world * (world - 1) // 2)
+    summed, copied = torch.full((5,), float(rank)), torch.full((5,), float(rank))
+    gathered, scattered = torch.zeros(2 * world), torch.zeros(2)
+    ranks = torch.arange(float(world)).repeat_interleave(2)
+    works = [dist.all_reduce(summed, async_op=True), dist.broadcast(copied, 1, async_op=True),
+             dist.all_gather_into_tensor(gathered, torch.full((2,), float(rank)), async_op=True),
+             dist.reduce_scatter_tensor(scattered, ranks.clone(), dist.ReduceOp.MAX, async_op=True)]
+    assert python._sequence == by_python, "these take the path without Python"
+    expected = [torch.full((5,), total), torch.full((5,), 1.0), ranks, torch.full((2,), float(rank))]
+    for work, right in zip(works, expected):
+        waiting = threading.Thread(target=work.wait)
+        waiting.start()
+        assert work.wait() and work.wait(datetime.timedelta(seconds=30))
+        waiting.join()
+        assert work.is_completed() and work.is_success()
+        agree(work.result()[0], right)
+        agree(work.get_future().wait()[0], right)
+    future = dist.all_reduce(summed.fill_(rank), async_op=True).get_future()
+    agree(future.then(lambda done: done.value()[0] + 1).wait(), torch.full((5,), total + 1))
+    with torch.profiler.profile():
+        dist.all_reduce(summed, async_op=True).wait()
+    assert python._sequence == by_python + 1, "in a profile the event lasts until it is over"
 
 
 def direct_failures() -> None:

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -195,6 +196,26 @@ TEST_F(LoopTest, ACallerWhoGoesOnDoesNotShareTheLockWithTheBackgroundThread) {
   while (signal.calls.load() == 0) std::this_thread::yield();
   loop_->stop();
   remove(signal);
+}
+
+// Every look of the background thread is a switch of threads.
+TEST_F(LoopTest, TheLongerCallersGoOnTheMoreRarelyTheBackgroundThreadLooks) {
+  constexpr Nanoseconds kLasts = 200 * kMillisecond;
+  constexpr Nanoseconds kLooksEvery = 200 * kMicrosecond;  // at most; on average, the first ones included
+  const auto switches = [] {
+    rusage used{};
+    getrusage(RUSAGE_SELF, &used);
+    return used.ru_nvcsw;
+  };
+  ASSERT_TRUE(loop_->start().is_ok());
+  const Nanoseconds begin = system_clock().now();
+  const auto before = switches();
+  while (system_clock().now() - begin < kLasts) {
+    { Loop::Lock lock(*loop_); }
+    loop_->kick();
+  }
+  EXPECT_LT(switches() - before, (system_clock().now() - begin) / kLooksEvery);
+  loop_->stop();
 }
 
 // As a thread does that reports statistics again and again.

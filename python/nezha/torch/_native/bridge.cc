@@ -8,94 +8,30 @@
 //
 // Contract: c10d calls without the GIL, from any thread; every method takes it. Python exceptions pass
 // through C++ to the Python caller unchanged. Objects that outlive the interpreter let go of nothing.
-#include <pybind11/chrono.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
-#include <torch/csrc/jit/python/pybind_utils.h>
 #include <torch/extension.h>
 
-#include <chrono>
-#include <exception>
-#include <memory>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "direct.h"
+#include "works.h"
 
 namespace py = pybind11;
 
 namespace {
 
-using Milliseconds = std::chrono::milliseconds;
-using Tensors = std::vector<at::Tensor>;
+using nezha::torch_bridge::BridgeWork;
+using nezha::torch_bridge::Direct;
+using nezha::torch_bridge::Held;
+using nezha::torch_bridge::Milliseconds;
+using nezha::torch_bridge::Tensors;
 using TensorLists = std::vector<std::vector<at::Tensor>>;
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 using BackendPtr = c10::intrusive_ptr<c10d::Backend>;
-
-// A Python object that C++ may drop on any thread, also after the interpreter has ended.
-class Held {
- public:
-  explicit Held(py::object object) : object_(std::move(object)) {}
-  Held(const Held&) = delete;
-  Held& operator=(const Held&) = delete;
-  ~Held() {
-    if (!Py_IsInitialized()) {
-      object_.release();
-      return;
-    }
-    py::gil_scoped_acquire gil;
-    object_ = py::object();
-  }
-
-  const py::object& get() const { return object_; }
-
-  // The method's result as a C++ value.
-  template <class Result, class... Args>
-  Result call(const char* method, Args&&... args) const {
-    py::gil_scoped_acquire gil;
-    if constexpr (std::is_void_v<Result>) {
-      object_.attr(method)(std::forward<Args>(args)...);
-    } else {
-      return object_.attr(method)(std::forward<Args>(args)...).template cast<Result>();
-    }
-  }
-
- private:
-  py::object object_;
-};
-
-class BridgeWork : public c10d::Work {
- public:
-  explicit BridgeWork(py::object work) : work_(std::move(work)) {}
-
-  bool wait(Milliseconds timeout) override { return work_.call<bool>("wait", timeout); }
-  bool isCompleted() override { return work_.call<bool>("is_completed"); }
-  bool isSuccess() const override { return work_.call<bool>("is_success"); }
-  int sourceRank() const override { return work_.call<int>("source_rank"); }
-  void synchronize() override { work_.call<void>("synchronize"); }
-  std::vector<at::Tensor> result() override { return work_.call<Tensors>("result"); }
-
-  std::exception_ptr exception() const override {
-    py::gil_scoped_acquire gil;
-    const py::object error = work_.get().attr("exception")();
-    if (error.is_none()) return nullptr;
-    return std::make_exception_ptr(std::runtime_error(py::str(error).cast<std::string>()));
-  }
-
-  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
-    py::gil_scoped_acquire gil;
-    return work_.get()
-        .attr("get_future")()
-        .cast<std::shared_ptr<torch::jit::PythonFutureWrapper>>()
-        ->fut;
-  }
-
- private:
-  Held work_;
-};
 
 class Bridge : public c10d::Backend {
  public:
@@ -105,11 +41,11 @@ class Bridge : public c10d::Backend {
   const py::object& backend() const { return backend_.get(); }
 
   WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& opts) override {
-    if (direct_.broadcast(tensors, opts)) return WorkPtr();
+    if (auto work = direct_.broadcast(tensors, opts)) return *work;
     return start("broadcast", tensors, opts);
   }
   WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& opts) override {
-    if (direct_.all_reduce(tensors, opts)) return WorkPtr();
+    if (auto work = direct_.all_reduce(tensors, opts)) return *work;
     return start("allreduce", tensors, opts);
   }
   WorkPtr allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& opts) override {
@@ -132,7 +68,7 @@ class Bridge : public c10d::Backend {
   }
   WorkPtr all_gather_single(at::Tensor& output, at::Tensor& input,
                             const c10d::AllgatherOptions& opts) override {
-    if (direct_.all_gather(output, input, opts, size_)) return WorkPtr();
+    if (auto work = direct_.all_gather(output, input, opts, size_)) return *work;
     return start("all_gather_single", output, input, opts);
   }
   WorkPtr all_gather_single_coalesced(Tensors& outputs, Tensors& inputs,
@@ -153,7 +89,7 @@ class Bridge : public c10d::Backend {
   }
   WorkPtr reduce_scatter_single(at::Tensor& output, at::Tensor& input,
                                 const c10d::ReduceScatterOptions& opts) override {
-    if (direct_.reduce_scatter(output, input, opts, size_)) return WorkPtr();
+    if (auto work = direct_.reduce_scatter(output, input, opts, size_)) return *work;
     return start("reduce_scatter_single", output, input, opts);
   }
   WorkPtr reduce_scatter_single_coalesced(Tensors& outputs, Tensors& inputs,
@@ -240,7 +176,7 @@ class Bridge : public c10d::Backend {
   }
 
   Held backend_;
-  nezha::torch_bridge::Direct direct_;
+  Direct direct_;
 };
 
 BackendPtr make_backend(py::object backend, int rank, int size) {

@@ -21,7 +21,7 @@ from ... import errors
 from ..._files import distrusted
 
 _SOURCE = Path(__file__).with_name("bridge.cc")
-_SOURCES = (_SOURCE, _SOURCE.with_name("direct.h"))
+_SOURCES = (_SOURCE, _SOURCE.with_name("direct.h"), _SOURCE.with_name("works.h"))
 _MODULE = "nezha_torch_bridge"
 
 

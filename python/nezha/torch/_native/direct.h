@@ -1,13 +1,13 @@
-// Collectives whose caller waits, on plain tensors, from torch's C++ to the native Communicator.
+// Collectives on plain tensors, from torch's C++ to the native Communicator.
 //
 // The path through Python (collectives.py) takes every tensor, option and device; a third of what it
 // costs for a few bytes is torch's trampoline and a third the interpreter. This one takes the common
 // case of the common operations and refuses all others, so that its results, errors, deadlines and
 // marks in profiles are the same.
 //
-// Contract: called without the GIL, from any thread, and takes it. True: the operation is over, and
-// succeeded. False: not a case for it, nothing has happened. Errors are those of the native call, as
-// Calls._raise translates them.
+// Contract: called without the GIL, from any thread, and takes it. Nothing: not a case for it, and
+// nothing has happened. A null pointer: the caller waited, and the operation has succeeded. Errors are
+// those of the native call, as Calls._raise translates them.
 #pragma once
 
 #include <ATen/record_function.h>
@@ -17,43 +17,48 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
-#include <vector>
+
+#include "works.h"
 
 namespace nezha::torch_bridge {
 
 class __attribute__((visibility("hidden"))) Direct {
  public:
+  using Started = std::optional<c10::intrusive_ptr<c10d::Work>>;
+
   // `backend`: a Calls, which outlives this object.
   explicit Direct(pybind11::handle backend)
-      : backend_(backend), name_(backend.attr("_name").cast<std::string>()) {}
+      : backend_(backend), name_(backend.attr("_name").cast<std::string>()) {
+    pybind11::object type = pybind11::module_::import("nezha.torch._work").attr("Work");
+    work_type_ = type.release();
+  }
 
-  bool all_reduce(const std::vector<at::Tensor>& tensors, const c10d::AllreduceOptions& opts) {
+  Started all_reduce(const Tensors& tensors, const c10d::AllreduceOptions& opts) {
     const char* op = name_of(opts.reduceOp);
-    if (opts.asyncOp || op == nullptr || tensors.size() != 1 || !plain(tensors[0])) return false;
-    return call(":all_reduce", "all_reduce", opts.timeout, tensors[0], op, nullptr, nullptr);
+    if (op == nullptr || tensors.size() != 1 || !plain(tensors[0])) return std::nullopt;
+    return call(":all_reduce", "all_reduce", opts, tensors[0], tensors[0], op, nullptr, nullptr);
   }
 
-  bool broadcast(const std::vector<at::Tensor>& tensors, const c10d::BroadcastOptions& opts) {
-    if (opts.asyncOp || tensors.size() != 1 || !plain(tensors[0])) return false;
-    return call(":broadcast", "broadcast", opts.timeout, tensors[0], opts.rootRank);
+  Started broadcast(const Tensors& tensors, const c10d::BroadcastOptions& opts) {
+    if (tensors.size() != 1 || !plain(tensors[0])) return std::nullopt;
+    return call(":broadcast", "broadcast", opts, tensors[0], tensors[0], opts.rootRank);
   }
 
-  bool all_gather(const at::Tensor& output, const at::Tensor& input,
-                  const c10d::AllgatherOptions& opts, int ranks) {
-    if (opts.asyncOp || !alike(output, input)) return false;
-    if (output.numel() != input.numel() * ranks) return false;
-    return call(":all_gather_single", "all_gather", opts.timeout, input, output);
+  Started all_gather(const at::Tensor& output, const at::Tensor& input,
+                     const c10d::AllgatherOptions& opts, int ranks) {
+    if (!alike(output, input) || output.numel() != input.numel() * ranks) return std::nullopt;
+    return call(":all_gather_single", "all_gather", opts, output, input, output);
   }
 
-  bool reduce_scatter(const at::Tensor& output, const at::Tensor& input,
-                      const c10d::ReduceScatterOptions& opts, int ranks) {
+  Started reduce_scatter(const at::Tensor& output, const at::Tensor& input,
+                         const c10d::ReduceScatterOptions& opts, int ranks) {
     const char* op = name_of(opts.reduceOp);
-    if (opts.asyncOp || op == nullptr || !alike(output, input)) return false;
-    if (input.numel() != output.numel() * ranks) return false;
-    return call(":reduce_scatter_single", "reduce_scatter", opts.timeout, input, output, op,
-                nullptr);
+    if (op == nullptr || !alike(output, input)) return std::nullopt;
+    if (input.numel() != output.numel() * ranks) return std::nullopt;
+    return call(":reduce_scatter_single", "reduce_scatter", opts, output, input, output, op, nullptr);
   }
 
   // Operations of this path since the group began, for its sequence number.
@@ -61,8 +66,6 @@ class __attribute__((visibility("hidden"))) Direct {
   void reset_count() { count_.store(0, std::memory_order_relaxed); }
 
  private:
-  using Milliseconds = std::chrono::milliseconds;
-
   // Dense, contiguous, on the host, with values as stored, of a dtype that the core has.
   static bool plain(const at::Tensor& tensor) {
     if (!tensor.defined() || !tensor.is_cpu() || tensor.layout() != at::kStrided) return false;
@@ -95,22 +98,26 @@ class __attribute__((visibility("hidden"))) Direct {
     }
   }
 
-  // Communicator.<method>(args..., algorithm=None, timeout, async_op=False).
-  template <class... Args>
-  bool call(const char* mark, const char* method, Milliseconds timeout, Args&&... args) {
+  // Communicator.<method>(args..., algorithm=None, timeout, async_op). In a profile the event of an
+  // operation that goes on lasts until it is over, which is a case for Python.
+  template <class Options, class... Args>
+  Started call(const char* mark, const char* method, const Options& opts, const at::Tensor& result,
+               Args&&... args) {
+    if (opts.asyncOp && at::hasCallbacks()) return std::nullopt;
     pybind11::gil_scoped_acquire gil;
     const pybind11::object comm = backend_.attr("_comm");
-    if (comm.is_none() || !backend_.attr("_over").is_none()) return false;
+    if (comm.is_none() || !backend_.attr("_over").is_none()) return std::nullopt;
     count_.fetch_add(1, std::memory_order_relaxed);
     RECORD_FUNCTION(name_ + mark, std::vector<c10::IValue>());
     try {
-      comm.attr("_native").attr(method)(std::forward<Args>(args)..., nullptr, seconds(timeout),
-                                        false);
+      pybind11::object made = comm.attr("_native").attr(method)(
+          std::forward<Args>(args)..., nullptr, seconds(opts.timeout), opts.asyncOp);
+      if (!opts.asyncOp) return c10::intrusive_ptr<c10d::Work>();
+      return c10::make_intrusive<StartedWork>(std::move(made), work_type_, result);
     } catch (pybind11::error_already_set& error) {
       backend_.attr("_raise")(error.value());
       throw;
     }
-    return true;
   }
 
   pybind11::object seconds(Milliseconds timeout) const {
@@ -121,6 +128,7 @@ class __attribute__((visibility("hidden"))) Direct {
 
   const pybind11::handle backend_;
   const std::string name_;
+  pybind11::handle work_type_;  // held for good
   std::atomic<uint64_t> count_{0};
 };
 

@@ -13,7 +13,7 @@
 #include "base/config.h"
 #include "base/json.h"
 #include "base/status.h"
-#include "engine/engine.h"
+#include "engine/group_calls.h"
 #include "progress/loop.h"
 #include "transport/transport.h"
 
@@ -41,10 +41,15 @@ class AggregationClient {
     uint64_t run = 0;                            // the number of this world of ranks
     std::vector<transport::RailAddress> rails;   // to know which of them use the same device
   };
+  // The rank's own engine: what drives it, and its communicators.
+  struct Hosts {
+    progress::LoopClient& turn;
+    engine::GroupCalls& calls;
+  };
   // Blocking, at most a second, and without the progress lock. `invalid_argument` for a configuration
   // without a job's key, a key that is none, or a node to which no device leads.
   static Result<std::unique_ptr<AggregationClient>> create(const Config& config, const Rank& rank,
-                                                           progress::Loop& loop, engine::Engine& hosts);
+                                                           progress::Loop& loop, const Hosts& hosts);
   virtual ~AggregationClient() = default;
   // `group`: the communicator's, which may fail and be destroyed before this.
   virtual Result<std::unique_ptr<AggregationGroup>> add(engine::Group& group) = 0;

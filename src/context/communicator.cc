@@ -48,7 +48,7 @@ Result<std::unique_ptr<Communicator>> Communicator::world(std::shared_ptr<Contex
   engine::Group* group = nullptr;
   {
     Loop::Lock lock(context->loop());
-    auto created = context->engine().create_group(std::move(request));
+    auto created = context->groups().create_group(std::move(request));
     if (!created) return created.status();
     group = *created;
   }
@@ -65,7 +65,7 @@ Communicator::~Communicator() {
   save_table_file();
   Loop::Lock lock(context_->loop());
   aggregation_.reset();
-  context_->engine().destroy_group(*group_);
+  context_->groups().destroy_group(*group_);
 }
 
 // With members.
@@ -84,7 +84,7 @@ Status Communicator::take(engine::Group& group) {
 void Communicator::abort() {
   const Loop::Visit visit(context_->loop());
   const Status why = error(Code::aborted, "rank %d aborted communicator %u", rank_, group_->comm);
-  context_->engine().abort(*group_, why);
+  context_->groups().abort(*group_, why);
 }
 
 // -------------------------------------------------------------------------- parts of the world
@@ -96,7 +96,7 @@ Result<std::unique_ptr<Communicator>> Communicator::adopt(engine::GroupRequest r
   request.costs = context_->costs();
   std::unique_ptr<Communicator> part(new Communicator(context_));
   Loop::Lock lock(context_->loop());
-  auto group = context_->engine().create_group(std::move(request));
+  auto group = context_->groups().create_group(std::move(request));
   if (!group) return group.status();
   if ((*group)->world_size() > 0) NEZHA_RETURN_IF_ERROR(part->take(**group));
   part->group_ = *group;
@@ -150,7 +150,7 @@ Result<std::unique_ptr<Communicator>> Communicator::shrink(double timeout_s) {
   {
     Loop::Lock lock(loop);
     NEZHA_RETURN_IF_ERROR(
-        context_->engine().submit_shrink(*group_, std::move(*policy), deadline, call));
+        context_->groups().submit_shrink(*group_, std::move(*policy), deadline, call));
   }
   wait(call.work, kNever);
   if (!call.work.status()) return call.work.status();
@@ -190,7 +190,7 @@ Result<std::unique_ptr<Communicator>> Communicator::split(int color, int key) {
   }
   {
     Loop::Lock lock(context_->loop());
-    context_->engine().set_members(*part->group_, std::move(members));
+    context_->groups().set_members(*part->group_, std::move(members));
   }
   NEZHA_RETURN_IF_ERROR(part->take(*part->group_));
   return part;
@@ -206,7 +206,7 @@ std::string Communicator::table_json() {
 std::string Communicator::stragglers_json() {
   const Loop::Visit visit(context_->loop());
   JsonWriter json;
-  context_->engine().diagnostics().write_stragglers(*group_, json);
+  context_->diagnostics().write_stragglers(*group_, json);
   return json.take();
 }
 

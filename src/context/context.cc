@@ -295,14 +295,14 @@ Status Context::watch_flight() {
   FlightOrigin origin{session_.job, rank_, world_size_, {}};
   for (const transport::RailAddress& rail : rails_) origin.rails.push_back(rail.name);
   progress::Loop::Lock lock(*loop_);
-  flight_dump_ = std::make_unique<FlightDump>(*loop_, *engine_, config_, std::move(origin));
+  flight_dump_ = std::make_unique<FlightDump>(*loop_, engine_->diagnostics(), config_, std::move(origin));
   return flight_dump_->watch_signal();
 }
 
 Status Context::open_aggregation() {
   if (config_.aggregator.empty()) return Status::ok();
   auto client = aggregation::AggregationClient::create(
-      config_, {rank_, world_size_, session_.job, rails_}, *loop_, *engine_);
+      config_, {rank_, world_size_, session_.job, rails_}, *loop_, {*engine_, *engine_});
   if (!client) return client.status();
   aggregation_ = std::move(*client);
   return Status::ok();

@@ -53,7 +53,8 @@ class Context {
   int world_size() const { return world_size_; }
   const Config& config() const { return config_; }
   progress::Loop& loop() { return *loop_; }
-  engine::Engine& engine() { return *engine_; }
+  engine::GroupCalls& groups() { return *engine_; }
+  engine::Diagnostics& diagnostics() { return engine_->diagnostics(); }
   // Null without an aggregation node.
   aggregation::AggregationClient* aggregation() { return aggregation_.get(); }
   // With the progress lock: somebody has to drive the loop.

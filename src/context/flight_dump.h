@@ -2,7 +2,7 @@
 // signal, and when asked.
 //
 // Contract
-//   Owner    a Context, which outlives it with its loop and engine.
+//   Owner    a Context, which outlives it with its loop and diagnostics.
 //   Threads  the loop's progress lock held, for every member and for construction and destruction.
 //   Errors   what cannot be written is `invalid_argument` to who asked, and a warning in the log where
 //            nobody did; it never disturbs an operation.
@@ -15,7 +15,7 @@
 
 #include "base/config.h"
 #include "base/status.h"
-#include "engine/engine.h"
+#include "engine/diagnostics.h"
 #include "progress/loop.h"
 
 namespace nezha::context {
@@ -32,7 +32,7 @@ std::string flight_path(std::string_view setting, int rank);
 
 class FlightDump final : public progress::Pollable {
  public:
-  FlightDump(progress::Loop& loop, engine::Engine& engine, const Config& config,
+  FlightDump(progress::Loop& loop, engine::Diagnostics& diagnostics, const Config& config,
              FlightOrigin origin);
   ~FlightDump() override;
   FlightDump(const FlightDump&) = delete;
@@ -53,7 +53,7 @@ class FlightDump final : public progress::Pollable {
   void write_unasked(std::string_view reason) const;
 
   progress::Loop& loop_;
-  engine::Engine& engine_;
+  engine::Diagnostics& diagnostics_;
   const std::string setting_;
   const int signal_;
   const FlightOrigin origin_;

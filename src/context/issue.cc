@@ -29,11 +29,11 @@ Algorithm Communicator::choose(const engine::OpRequest& request, Algorithm asked
 
 Status Communicator::submit(const engine::OpRequest& request, engine::Work& work) {
   if (aggregation_ != nullptr) return aggregation_->submit(request, work);
-  return context_->engine().submit(*group_, request, work);
+  return context_->groups().submit(*group_, request, work);
 }
 
 Status Communicator::submit(const engine::MessageRequest& request, engine::Work& work) {
-  return context_->engine().submit_message(*group_, request, work);
+  return context_->groups().submit_message(*group_, request, work);
 }
 
 Status Communicator::issue(engine::OpRequest request, const CallOptions& options,

@@ -22,9 +22,9 @@
 #include "engine/early_frames.h"
 #include "engine/execution.h"
 #include "engine/failures.h"
+#include "engine/group_calls.h"
 #include "engine/group_table.h"
 #include "engine/memory_progress.h"
-#include "engine/message.h"
 #include "engine/missing_connections.h"
 #include "engine/operations.h"
 #include "engine/options.h"
@@ -45,7 +45,8 @@ struct EngineCounters {
   uint64_t connections_lost = 0;
 };
 
-class Engine final : public transport::ConnectionEvents,
+class Engine final : public GroupCalls,
+                     public transport::ConnectionEvents,
                      public progress::LoopClient,
                      private GroupMaker {
  public:
@@ -57,22 +58,20 @@ class Engine final : public transport::ConnectionEvents,
   // Null: it shares none.
   const memory::HostMemory* memory() const { return memory_ != nullptr ? &memory_->memory() : nullptr; }
 
-  Result<Group*> create_group(GroupRequest request) override;
-  void set_members(Group& group, std::vector<int> members, schedule::AggregationTree tree = {});
   // Of a node: an operation that other members have begun and this one has not, if there is one. A node
   // submits it (without buffers) as soon as it can.
   std::optional<wire::OpDescriptor> next_call(const Group& group) const;
-  void destroy_group(Group& group) noexcept;
 
-  // Starts an operation; `work` completes now or later. An error return means that nothing started
-  // and `work` is untouched.
-  Status submit(Group& group, const OpRequest& request, Work& work);
-  Status submit_message(Group& group, const MessageRequest& request, Work& work);
-  // Starts a call of Shrinker::begin, under the same terms.
+  // GroupCalls
+  Result<Group*> create_group(GroupRequest request) override;
+  void set_members(Group& group, std::vector<int> members, schedule::AggregationTree tree = {}) override;
+  void destroy_group(Group& group) noexcept override;
+  Status submit(Group& group, const OpRequest& request, Work& work) override;
+  Status submit_message(Group& group, const MessageRequest& request, Work& work) override;
   Status submit_shrink(Group& group, std::unique_ptr<control::Policy> policy, Nanoseconds deadline,
-                       ShrinkCall& call);
-  // Ends whatever the group is at, here and on its other ranks.
-  void abort(Group& group, const Status& why) noexcept;
+                       ShrinkCall& call) override;
+  void fail(Group& group, const Status& why, bool tell) override { failures_.fail(group, why, tell); }
+  void abort(Group& group, const Status& why) noexcept override;
 
   // Operations are running or something is waiting to leave: somebody has to drive the loop.
   bool has_work() const;

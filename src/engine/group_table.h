@@ -21,12 +21,9 @@ struct GroupRequest {
   schedule::CostTable costs;
 };
 
-// What makes groups, and gives them up: the engine.
+// What makes groups of survivors, and gives them up: the engine.
 class GroupMaker {
  public:
-  // A group may be announced before its members are known (`members` empty), so that the frames of
-  // quicker ranks find it; `set_members` completes it. Frames of some groups are kept even before that
-  // (GroupTable::may_park).
   virtual Result<Group*> create_group(GroupRequest request) = 0;
   // Nobody will create it here: what quicker ranks sent to it is dropped, now and later.
   virtual void retire(uint32_t comm) = 0;

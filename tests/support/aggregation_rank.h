@@ -111,7 +111,7 @@ class AggregationRank {
   }
   void leave(uint32_t comm) {
     progress::Loop::Lock lock(*loop_);
-    session_->engine().destroy_group(*group_);
+    session_->calls().destroy_group(*group_);
     group_ = nullptr;
     session_->leave(comm);
     lock.drive_once();
@@ -120,11 +120,11 @@ class AggregationRank {
     engine::Work work;
     {
       progress::Loop::Lock lock(*loop_);
-      NEZHA_RETURN_IF_ERROR(session_->engine().submit(*group_, request, work));
+      NEZHA_RETURN_IF_ERROR(session_->calls().submit(*group_, request, work));
     }
     if (!drive([&] { return work.is_done(); })) {
       progress::Loop::Lock lock(*loop_);
-      session_->engine().failures().fail(*group_, error(Code::timed_out, "the test ended"), false);
+      session_->calls().fail(*group_, error(Code::timed_out, "the test ended"), false);
       lock.drive_once();
       return error(Code::timed_out, "the operation did not end");
     }

@@ -21,7 +21,7 @@ uint64_t name_of(const Topology& topology) {
 
 }  // namespace
 
-NodeClient::NodeClient(progress::Loop& loop, engine::Engine& hosts, NodeClientOptions options)
+NodeClient::NodeClient(progress::Loop& loop, const Hosts& hosts, NodeClientOptions options)
     : loop_(loop), hosts_(hosts), options_(std::move(options)),
       topology_name_(name_of(options_.topology)) {}
 
@@ -30,7 +30,7 @@ NodeClient::~NodeClient() { drop("this rank leaves"); }
 Result<std::unique_ptr<AggregationClient>> AggregationClient::create(const Config& config,
                                                                      const Rank& rank,
                                                                      progress::Loop& loop,
-                                                                     engine::Engine& hosts) {
+                                                                     const Hosts& hosts) {
   auto options = make_client_options(config, rank);
   if (!options) return options.status();
   auto client = std::make_unique<NodeClient>(loop, hosts, std::move(*options));
@@ -45,7 +45,7 @@ Result<std::unique_ptr<AggregationGroup>> NodeClient::add(engine::Group& group) 
 }
 
 bool NodeClient::has_work() const {
-  const bool moving = session_ != nullptr && session_->engine().has_work();
+  const bool moving = session_ != nullptr && session_->has_work();
   return moving || std::any_of(groups_.begin(), groups_.end(), [](const NodeGroup* group) {
            return group->has_work();
          });
@@ -81,22 +81,9 @@ void NodeClient::drop(const std::string& why) {
   } else {
     ++failures_;
   }
-  past_ += traffic();
+  past_ += session_->traffic();
   session_.reset();
-  dial_at_ = loop_.clock().now() + std::min(kPauseMax, kPauseMin << std::min(failures_, 6));
-}
-
-transport::ConnectionCounters NodeClient::traffic() const {
-  transport::ConnectionCounters sum;
-  if (session_ == nullptr) return sum;
-  for (const auto& links : session_->engine().peers()) {
-    if (links == nullptr) continue;
-    for (const engine::Link& link : links->links()) {
-      sum += link.connection->counters();
-      sum += link.past;
-    }
-  }
-  return sum;
+  dial_at_ = now() + std::min(kPauseMax, kPauseMin << std::min(failures_, 6));
 }
 
 void NodeClient::follow(uint32_t session_number) {
@@ -107,7 +94,7 @@ void NodeClient::follow(uint32_t session_number) {
 }
 
 bool NodeClient::run(Nanoseconds now) {
-  bool output = hosts_.run(now);
+  bool output = hosts_.turn.run(now);
   if (session_ == nullptr && now >= dial_at_) dial(now);
   if (session_ != nullptr) {
     output |= session_->run(now);
@@ -128,11 +115,11 @@ Nanoseconds NodeClient::next_wakeup() const {
   const bool due = std::any_of(groups_.begin(), groups_.end(), [](const NodeGroup* group) {
     return group->is_due();
   });
-  return due ? 0 : std::min(hosts_.next_wakeup(), session);
+  return due ? 0 : std::min(hosts_.turn.next_wakeup(), session);
 }
 
 void NodeClient::out_of_memory() noexcept {
-  hosts_.out_of_memory();
+  hosts_.turn.out_of_memory();
   if (session_ != nullptr) session_->out_of_memory();
 }
 
@@ -140,7 +127,7 @@ void NodeClient::write(JsonWriter& json) const {
   json.field("node", options_.session.node_rail.address);
   json.field("port", transport::ports_of(options_.session.node_rail).device);
   transport::ConnectionCounters sum = past_;
-  sum += traffic();
+  if (session_ != nullptr) sum += session_->traffic();
   json.field("device", options_.session.rail.name);
   json.field("bytes_sent", sum.bytes_sent).field("bytes_received", sum.bytes_received);
   json.field("state", session_ == nullptr ? "away" : is_up() ? "up" : "dialling");

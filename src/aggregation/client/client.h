@@ -24,10 +24,13 @@ class NodeGroup;
 
 class NodeClient final : public AggregationClient, public progress::LoopClient {
  public:
-  NodeClient(progress::Loop& loop, engine::Engine& hosts, NodeClientOptions options);
+  NodeClient(progress::Loop& loop, const Hosts& hosts, NodeClientOptions options);
   ~NodeClient() override;
 
-  engine::Engine& hosts() { return hosts_; }
+  engine::GroupCalls& hosts() { return hosts_.calls; }
+  // What has ended there is told to its callers now.
+  void run_hosts() { hosts_.turn.run(now()); }
+  Nanoseconds now() const { return loop_.clock().now(); }
   progress::Loop& loop() { return loop_; }
   const NodeClientOptions& options() const { return options_; }
   // Null when there is none; it may still be dialling.
@@ -60,11 +63,9 @@ class NodeClient final : public AggregationClient, public progress::LoopClient {
 
   void dial(Nanoseconds now);
   void drop(const std::string& why);
-  // Of the present session.
-  transport::ConnectionCounters traffic() const;
 
   progress::Loop& loop_;
-  engine::Engine& hosts_;
+  const Hosts hosts_;
   const NodeClientOptions options_;
   const uint64_t topology_name_;
   std::vector<NodeGroup*> groups_;

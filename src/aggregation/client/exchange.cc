@@ -14,7 +14,7 @@ void Exchange::start(std::string mine, bool same_length) {
 void Exchange::post(engine::OpRequest& request) {
   request.collective = Collective::all_gather;
   work_.renew();
-  if (Status posted = engine_.submit(group_, request, work_); !posted) finish(posted);
+  if (Status posted = calls_.submit(group_, request, work_); !posted) finish(posted);
 }
 
 void Exchange::gather_lengths() {

@@ -11,14 +11,13 @@
 #include <vector>
 
 #include "base/status.h"
-#include "engine/engine.h"
-#include "engine/work.h"
+#include "engine/group_calls.h"
 
 namespace nezha::aggregation {
 
 class Exchange {
  public:
-  Exchange(engine::Engine& engine, engine::Group& group) : engine_(engine), group_(group) {}
+  Exchange(engine::GroupCalls& calls, engine::Group& group) : calls_(calls), group_(group) {}
 
   // `same_length`: on every rank, known to all of them. Otherwise a first round tells the lengths.
   void start(std::string mine, bool same_length);
@@ -40,7 +39,7 @@ class Exchange {
   void post(engine::OpRequest& request);
   void finish(const Status& status);
 
-  engine::Engine& engine_;
+  engine::GroupCalls& calls_;
   engine::Group& group_;
   Round round_ = Round::none;
   std::string mine_;

@@ -31,8 +31,8 @@ uint32_t comm_for(const Group& group, uint32_t purpose) {
   return static_cast<uint32_t>(hash) | engine::GroupTable::kFirstParkedComm;
 }
 
-Result<Group*> make_group(engine::Engine& engine, const Group& like, uint32_t purpose) {
-  return make_plain_group(engine, comm_for(like, purpose), global_ranks(like), {}, like.costs);
+Result<Group*> make_group(engine::GroupCalls& calls, const Group& like, uint32_t purpose) {
+  return make_plain_group(calls, comm_for(like, purpose), global_ranks(like), {}, like.costs);
 }
 
 }  // namespace
@@ -58,8 +58,7 @@ NodeGroup::NodeGroup(NodeClient& client, Group& group, Group& rounds, Group& rec
       shares_(client.options().share, schedule::kUnheldBytesMax),
       round_(client.hosts(), rounds),
       exchange_(client.hosts(), recovery) {
-  const uint32_t all_rails = (uint32_t{1} << hosts().options().rails) - 1;
-  if ((client_.options().rails_beside & all_rails) == all_rails) shares_.never_cut();
+  if (!client_.options().has_rail_apart) shares_.never_cut();
   client_.add_group(*this);
 }
 
@@ -69,10 +68,10 @@ NodeGroup::~NodeGroup() {
   leave_node_group(false);
   const Status over =
       error(Code::aborted, "rank %d: communicator %u was destroyed", group_.rank, group_.comm);
-  hosts().failures().fail(group_, over, false);
+  hosts().fail(group_, over, false);
   hosts().destroy_group(recovery_group_);
   hosts().destroy_group(rounds_group_);
-  hosts().run(hosts().now());
+  client_.run_hosts();
   for (Operation& operation : open_) operation.work->complete(over);
   for (Call& call : queue_) call.work->complete(over);
 }
@@ -133,7 +132,7 @@ Status NodeGroup::begin_timed(const OpRequest& request, Work& work, control::Way
   operation.request = request;
   operation.work = &work;
   operation.way = way;
-  operation.begun_at = hosts().now();
+  operation.begun_at = client_.now();
   operation.hosts_s = operation.node_s = 0;
   operation.node_done = operation.is_broken = operation.steps_posted = false;
   operation.steps_left = 0;
@@ -156,7 +155,7 @@ Status NodeGroup::begin_timed(const OpRequest& request, Work& work, control::Way
   Status begun = hosts().submit(group_, front, operation.hosts);
   // The node's part, which may have begun, ends with the communicator.
   if (!begun.is_ok()) operation.hosts.complete(begun);
-  if (!begun.is_ok() && group_.failed.is_ok()) hosts().failures().fail(group_, begun, true);
+  if (!begun.is_ok() && group_.failed.is_ok()) hosts().fail(group_, begun, true);
   return Status::ok();
 }
 
@@ -173,11 +172,11 @@ void NodeGroup::begin_node_part(Operation& operation) {
   back.landed = &operation.landed;
   // Of a cut operation the deadline of the hosts' part names the late rank.
   if (operation.way == control::Way::both) back.deadline = kNever;
-  engine::Engine& engine = client_.session()->engine();
-  const Status begun = engine.submit(*node_group_, back, operation.node);
+  engine::GroupCalls& node = client_.session()->calls();
+  const Status begun = node.submit(*node_group_, back, operation.node);
   if (begun) return;
   operation.is_broken = true;
-  engine.failures().fail(*node_group_, begun, true);
+  node.fail(*node_group_, begun, true);
 }
 
 // ---------------------------------------------------------------------------------- ending
@@ -223,7 +222,7 @@ void NodeGroup::finish(Operation& operation) {
   Status status = operation.way == control::Way::node ? Status::ok() : operation.hosts.status();
   if (status) status = operation.status;
   if (status && is_over_) status = group_.failed;
-  if (!status && group_.failed.is_ok()) hosts().failures().fail(group_, status, true);
+  if (!status && group_.failed.is_ok()) hosts().fail(group_, status, true);
   if (status) {
     keep_result(operation);
     const uint64_t bytes = operation.request.count * dtype_size(operation.request.dtype);
@@ -275,10 +274,10 @@ void NodeGroup::run(Nanoseconds now) {
 // The communicator has failed: so does what it has under way here.
 void NodeGroup::end_everything() {
   is_over_ = true;
-  hosts().failures().fail(rounds_group_, group_.failed, false);
-  hosts().failures().fail(recovery_group_, group_.failed, false);
+  hosts().fail(rounds_group_, group_.failed, false);
+  hosts().fail(recovery_group_, group_.failed, false);
   leave_node_group(true);
-  hosts().run(hosts().now());
+  client_.run_hosts();
   for (Operation& operation : open_) {
     operation.is_broken |= operation.way != control::Way::hosts && !operation.node_done;
   }

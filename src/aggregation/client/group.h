@@ -32,7 +32,7 @@
 #include "aggregation/client/recovery_plan.h"
 #include "base/json.h"
 #include "control/policies/aggregation_shares.h"
-#include "engine/engine.h"
+#include "engine/group_calls.h"
 
 namespace nezha::aggregation {
 
@@ -132,7 +132,7 @@ class NodeGroup final : public AggregationGroup {
   };
 
   NodeGroup(NodeClient& client, engine::Group& group, engine::Group& rounds, engine::Group& recovery);
-  engine::Engine& hosts() const { return client_.hosts(); }
+  engine::GroupCalls& hosts() const { return client_.hosts(); }
 
   // begin (group.cc)
   bool takes(const engine::OpRequest& request) const;

@@ -188,7 +188,7 @@ void NodeGroup::advance_stage() {
   if (registered_ || !is_registrar() || !client_.is_up()) return;
   NodeSession& session = *client_.session();
   if (registration_ == 0) {
-    if (hosts().now() < register_at_) return;
+    if (client_.now() < register_at_) return;
     registration_ = session.register_group(comm_, plan_.members, plan_.tree);
     return;
   }
@@ -198,7 +198,7 @@ void NodeGroup::advance_stage() {
   registered_ = reply->is_ok();
   if (registered_) return;
   stay_apart();
-  register_at_ = hosts().now() + kRegisterPause;
+  register_at_ = client_.now() + kRegisterPause;
   NEZHA_LOG(warn, "aggregation", "rank %d: the aggregation node does not serve communicator %u: %s",
             group_.rank, group_.comm, reply->message().c_str());
 }
@@ -213,8 +213,8 @@ void NodeGroup::leave_node_group(bool tell) {
   registration_ = 0;
   NodeSession* const session = client_.session();
   if (node_group_ != nullptr) {
-    if (tell) session->engine().failures().fail(*node_group_, group_.failed, true);
-    session->engine().destroy_group(*node_group_);
+    if (tell) session->calls().fail(*node_group_, group_.failed, true);
+    session->calls().destroy_group(*node_group_);
   }
   node_group_ = nullptr;
   if (comm_ != 0 && client_.is_up()) session->leave(comm_);

@@ -26,7 +26,7 @@ void NodeGroup::begin_recovery() {
   stage_ = Stage::leaving;
   exchanging_ = true;
   ++counters_.recoveries;
-  for (Operation& operation : open_) look_at(operation, hosts().now());
+  for (Operation& operation : open_) look_at(operation, client_.now());
   exchange_.start(encode(progress()), false);
 }
 
@@ -57,7 +57,7 @@ void NodeGroup::finish_exchange() {
     if (!decode(exchange_.of(rank), &said)) {
       const Status malformed = error(Code::internal, "rank %d: rank %d reported malformed progress of "
                                      "its operations", group_.rank, rank);
-      return hosts().failures().fail(group_, malformed, true);
+      return hosts().fail(group_, malformed, true);
     }
     end_seq_ = std::max(end_seq_, said.begun);
     recover_next_ = std::min(recover_next_, said.completed);
@@ -117,7 +117,7 @@ void NodeGroup::recover(uint64_t seq, const OpRequest& request, uint64_t front, 
 }
 
 void NodeGroup::post_step(OpRequest request, Operation* operation) {
-  request.deadline = std::max(request.deadline, hosts().now() + kRecoveryTimeout);
+  request.deadline = std::max(request.deadline, client_.now() + kRecoveryTimeout);
   RecoveryStep& step = *steps_.emplace_back(std::make_unique<RecoveryStep>());
   step.operation = operation;
   if (operation != nullptr) ++operation->steps_left;
@@ -129,7 +129,7 @@ void NodeGroup::poll_steps() {
   std::erase_if(steps_, [&](const std::unique_ptr<RecoveryStep>& step) {
     if (!step->work.is_done()) return false;
     const Status& status = step->work.status();
-    if (!status.is_ok() && group_.failed.is_ok()) hosts().failures().fail(group_, status, true);
+    if (!status.is_ok() && group_.failed.is_ok()) hosts().fail(group_, status, true);
     if (step->operation != nullptr) {
       --step->operation->steps_left;
       if (!status.is_ok()) step->operation->status = status;

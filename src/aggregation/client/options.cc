@@ -119,7 +119,9 @@ Result<NodeClientOptions> make_client_options(const Config& config, const Aggreg
   options.share = *share;
   options.exact_order = config.deterministic == "on";
   for (size_t i = 0; i < rank.rails.size(); ++i) {
-    if (rank.rails[i].name == rail->name) options.rails_beside |= 1u << i;
+    const bool is_beside = rank.rails[i].name == rail->name;
+    if (is_beside) options.rails_beside |= 1u << i;
+    options.has_rail_apart |= !is_beside;
   }
   NodeSessionRequest& session = options.session;
   session.rank = rank.rank;

@@ -45,7 +45,7 @@ Status NodeSession::open() {
   if (!manager) return manager.status();
   transport::Connector& dialler = **manager;
   engine_->supervisor().set_connection_manager(std::move(*manager));
-  registration_ = std::make_unique<RegistrationClient>(*engine_, node_rank());
+  registration_ = std::make_unique<RegistrationClient>(*engine_, request_.rank, node_rank());
   NEZHA_RETURN_IF_ERROR(registration_->open());
   dialler.dial({node_rank(), 0, 0, 0}, 1, kDialPatience);
   return Status::ok();
@@ -62,6 +62,15 @@ NodeSession::~NodeSession() {
 NodeSession::State NodeSession::state() const {
   if (dial_failed_ || links().gone || links().left) return State::lost;
   return links().links().empty() ? State::dialling : State::up;
+}
+
+transport::ConnectionCounters NodeSession::traffic() const {
+  transport::ConnectionCounters sum;
+  for (const engine::Link& link : links().links()) {
+    sum += link.connection->counters();
+    sum += link.past;
+  }
+  return sum;
 }
 
 void NodeSession::on_joined(std::unique_ptr<transport::Connection> connection) {

@@ -55,7 +55,9 @@ class NodeSession final : public progress::LoopClient, private transport::JoinEv
   }
   // The node's number in the job.
   int node_rank() const { return request_.ranks + request_.node; }
-  engine::Engine& engine() { return *engine_; }
+  engine::GroupCalls& calls() { return *engine_; }
+  bool has_work() const { return engine_->has_work(); }
+  transport::ConnectionCounters traffic() const;
 
   // Asks the node to serve this communicator, on behalf of all the node's children in it; the lowest of
   // these does so (registrar_of). `members`: global ranks, then nodes (plan_tree). A number of a

@@ -7,7 +7,7 @@
 
 namespace nezha::aggregation {
 
-Result<engine::Group*> make_plain_group(engine::Engine& engine, uint32_t comm, std::vector<int> members,
+Result<engine::Group*> make_plain_group(engine::GroupCalls& calls, uint32_t comm, std::vector<int> members,
                                 schedule::AggregationTree tree, const schedule::CostTable& costs) {
   engine::GroupRequest request;
   request.comm = comm;
@@ -17,7 +17,7 @@ Result<engine::Group*> make_plain_group(engine::Engine& engine, uint32_t comm, s
   auto policy = control::make_policy("pull", {});
   if (!policy) return policy.status();
   request.policy = std::move(*policy);
-  return engine.create_group(std::move(request));
+  return calls.create_group(std::move(request));
 }
 
 std::vector<int> global_ranks(const engine::Group& group) {
@@ -27,8 +27,7 @@ std::vector<int> global_ranks(const engine::Group& group) {
 }
 
 Status RegistrationClient::open() {
-  const int me = engine_.options().rank;
-  auto group = make_plain_group(engine_, registration_comm(static_cast<uint32_t>(me)), {me, node_}, {});
+  auto group = make_plain_group(calls_, registration_comm(static_cast<uint32_t>(me_)), {me_, node_}, {});
   if (!group) return group.status();
   channel_ = *group;
   return Status::ok();
@@ -63,7 +62,7 @@ Status RegistrationClient::post(std::string& bytes, bool is_send, uint32_t tag, 
   request.peer = 1;
   request.tag = tag;
   work.renew();
-  return engine_.submit_message(*channel_, request, work);
+  return calls_.submit_message(*channel_, request, work);
 }
 
 Status RegistrationClient::send(Request& request) {
@@ -85,7 +84,7 @@ void RegistrationClient::run() {
     if (broken_.is_ok() && !asked_) broken_ = send(requests_.front());
     if (!broken_.is_ok()) {
       // What is under way of the first ends with the group.
-      engine_.failures().fail(*channel_, broken_, false);
+      calls_.fail(*channel_, broken_, false);
       answer(broken_);
       continue;
     }

@@ -14,16 +14,16 @@
 #include <vector>
 
 #include "base/status.h"
-#include "engine/engine.h"
-#include "engine/work.h"
+#include "engine/group_calls.h"
 #include "schedule/aggregation.h"
 
 namespace nezha::aggregation {
 
 class RegistrationClient {
  public:
-  // `node`: its number in the job.
-  RegistrationClient(engine::Engine& engine, int node) : engine_(engine), node_(node) {}
+  // `me`, `node`: their numbers in the job.
+  RegistrationClient(engine::GroupCalls& calls, int me, int node)
+      : calls_(calls), me_(me), node_(node) {}
   RegistrationClient(const RegistrationClient&) = delete;
   RegistrationClient& operator=(const RegistrationClient&) = delete;
 
@@ -52,7 +52,8 @@ class RegistrationClient {
   Status send(Request& request);
   void answer(const Status& outcome);
 
-  engine::Engine& engine_;
+  engine::GroupCalls& calls_;
+  const int me_;
   const int node_;
   engine::Group* channel_ = nullptr;
   uint64_t next_number_ = 1;
@@ -67,7 +68,7 @@ class RegistrationClient {
 };
 
 // A group whose rails take what they can, with policy `pull`. `tree`: of a group with aggregation nodes.
-Result<engine::Group*> make_plain_group(engine::Engine& engine, uint32_t comm, std::vector<int> members,
+Result<engine::Group*> make_plain_group(engine::GroupCalls& calls, uint32_t comm, std::vector<int> members,
                                 schedule::AggregationTree tree, const schedule::CostTable& costs = {});
 
 // Of its members, in their order.

@@ -188,7 +188,7 @@ void JobSession::on_joined(std::unique_ptr<transport::Connection> connection) {
   if (!first) return;
   attached_.push_back(member);
   if (up == uplinks_.end()) return open_channel(member);
-  up->registration = std::make_unique<RegistrationClient>(*engine_, member);
+  up->registration = std::make_unique<RegistrationClient>(*engine_, rank(), member);
   up->failed = up->registration->open();
 }
 
@@ -217,7 +217,7 @@ void JobSession::join_operations() {
       engine::Work& work = works_.emplace_back();
       if (const Status refused = engine_->submit(*group, request, work); !refused) {
         works_.pop_back();
-        engine_->failures().fail(*group, refused, true);
+        engine_->fail(*group, refused, true);
         break;
       }
       ++counters_.operations;

@@ -1,0 +1,48 @@
+// GroupCalls: what the owner of a communicator asks of the engine.
+//
+// Contract: as the engine's, which is behind it; progress lock held.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "control/policy.h"
+#include "engine/group_table.h"
+#include "engine/message.h"
+#include "engine/op_request.h"
+#include "engine/work.h"
+
+namespace nezha::engine {
+
+struct ShrinkCall;
+
+class GroupCalls {
+ public:
+  // A group may be announced before its members are known (`members` empty), so that the frames of
+  // quicker ranks find it; `set_members` completes it. Frames of some groups are kept even before that
+  // (GroupTable::may_park).
+  virtual Result<Group*> create_group(GroupRequest request) = 0;
+  virtual void set_members(Group& group, std::vector<int> members, schedule::AggregationTree tree = {}) = 0;
+  virtual void destroy_group(Group& group) noexcept = 0;
+
+  // Starts an operation; `work` completes now or later. An error return means that nothing started
+  // and `work` is untouched.
+  virtual Status submit(Group& group, const OpRequest& request, Work& work) = 0;
+  virtual Status submit_message(Group& group, const MessageRequest& request, Work& work) = 0;
+  // Starts a call of Shrinker::begin, under the same terms.
+  virtual Status submit_shrink(Group& group, std::unique_ptr<control::Policy> policy,
+                               Nanoseconds deadline, ShrinkCall& call) = 0;
+
+  // Fails every operation of the group, here and with `tell` on its other ranks; they hear of it in the
+  // engine's next turn.
+  virtual void fail(Group& group, const Status& why, bool tell) = 0;
+  // Ends whatever the group is at, here and on its other ranks, at once.
+  virtual void abort(Group& group, const Status& why) noexcept = 0;
+
+ protected:
+  ~GroupCalls() = default;
+};
+
+}  // namespace nezha::engine

@@ -40,6 +40,7 @@
 #include "base/config.h"
 #include "base/status.h"
 #include "context/welcome.h"
+#include "context/world_words.h"
 #include "rendezvous/store.h"
 #include "transport/transport.h"
 #include "wire/handshake.h"
@@ -91,7 +92,13 @@ class Bootstrap {
   void clean_up(const Session& session, Nanoseconds patience);
 
  private:
+  // How long one look at the store may take before the whole picture is looked at again.
+  static constexpr Nanoseconds kLook = 200 * kMillisecond;
+  static constexpr Nanoseconds kGlance = 10 * kMillisecond;
+  static constexpr const char* kSign = "1";  // of which the key says everything
+
   std::string join_key(int rank) const;
+  static std::string read_key(const std::string& session, uint64_t sequence, int rank);
   std::string agreed_text() const;
   std::string describe_self() const;
   // As in the store, and back: with proof where there is a configured secret.
@@ -116,9 +123,12 @@ class Bootstrap {
   Result<LeftOut> hear_outcome(const Session& session);
   Result<Session> parse_welcome(const Welcome& welcome) const;
   Status open_world();
-  std::string world_words() const;
-  Status check_world(std::string_view world) const;
-  Status check_mark(const std::string& words, const std::string& mark) const;
+  WorldMember member() const {
+    return {request_.rank, request_.world_size, has_secret_ ? &secret_ : nullptr};
+  }
+  Status check_world(std::string_view world) const {
+    return context::check_world(world, member(), store_.describe());
+  }
   Status unreadable(int rank) const;
   Status taken() const;
   Status overwritten() const;
@@ -140,10 +150,5 @@ class Bootstrap {
   bool welcome_stays_ = false;    // it is in the store, for all that this rank knows
   std::string without_proof_;     // the last key at which somebody else wrote
 };
-
-// The job's secret as configured (secret, secret_file), if there is one.
-Result<std::optional<wire::Secret>> configured_secret(const Config& config);
-// Equal for processes that share a network stack.
-std::string host_identity();
 
 }  // namespace nezha::context

@@ -10,6 +10,7 @@
 #include "context/affinity.h"
 #include "context/fabric_rails.h"
 #include "context/host_wireup.h"
+#include "context/identity.h"
 #include "context/rail_transports.h"
 #include "control/policies/interference.h"
 

@@ -49,6 +49,7 @@ OFI_MESSAGE = "transport/ofi/ofi_message.cc"
 CONNECTION = "transport/connection.cc"
 RECORDS = "context/records.cc"
 BOOTSTRAP = "context/bootstrap.cc"
+BOOTSTRAP_WELCOME = "context/bootstrap_welcome.cc"
 STORE_SERVER = "rendezvous/tcp_server.cc"
 KEY_FILE = "wire/key_file.cc"
 MEMORY = "memory/operation.cc"
@@ -314,7 +315,7 @@ BUGS: List[Bug] = [
         "who can write in the store speaks for ranks"),
     Bug("own_words_not_looked_for", BOOTSTRAP, "encode(mine) == self_", "true",
         "a rank goes on with what somebody else said of it"),
-    Bug("addresses_not_covered", BOOTSTRAP,
+    Bug("addresses_not_covered", BOOTSTRAP_WELCOME,
         "session.secret = wire::session_secret_of(has_secret_ ? secret_ : record.secret, welcome.bytes);",
         "session.secret = has_secret_ ? secret_ : record.secret;",
         "ranks that were told different addresses connect"),

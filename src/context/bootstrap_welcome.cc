@@ -1,0 +1,242 @@
+// Bootstrap: rank 0 gathers what all ranks say of themselves and welcomes them; the others wait for that.
+#include <algorithm>
+#include <ctime>
+
+#include "base/check.h"
+#include "context/bootstrap.h"
+#include "rendezvous/waiting.h"
+
+namespace nezha::context {
+namespace {
+
+constexpr size_t kAbsentMax = 64;  // ranks that are looked for, and named, at once
+
+// "1, 2, 5"
+std::string list(const std::vector<int>& absent) {
+  std::string text;
+  for (const int rank : absent) text += (text.empty() ? "" : ", ") + std::to_string(rank);
+  return absent.size() < kAbsentMax ? text : text + " and perhaps more";
+}
+
+}  // namespace
+
+// Reads again what a rank said before: a process restarted meanwhile has a fresh nonce. Of several absent
+// ranks only the `first` is waited for, so that rank 0 keeps beating.
+Status Bootstrap::look_for(int rank, bool first, std::string* joined) {
+  const bool wait_for_long = joined->empty() && !request_.store_outlives_job;
+  const Nanoseconds look = joined->empty() && !first ? kGlance : kLook;
+  const Nanoseconds until =
+      wait_for_long ? request_.deadline : std::min(system_clock().now() + look, request_.deadline);
+  auto blob = look_at(join_key(rank), until);
+  if (blob) *joined = *blob;
+  return blob || blob.status().code() == Code::timed_out ? Status::ok() : blob.status();
+}
+
+// Rank 0: waits for everybody, then answers with everybody's words, until all have read the same ones.
+Result<Welcome> Bootstrap::gather() {
+  std::vector<std::string> joined(static_cast<size_t>(request_.world_size));
+  std::vector<std::string> published;
+  std::vector<std::string> parts;
+  Welcome welcome;
+  while (true) {
+    if (request_.store_outlives_job) NEZHA_RETURN_IF_ERROR(beat());
+    std::vector<int> absent;
+    for (size_t rank = 0; rank < joined.size() && absent.size() < kAbsentMax; ++rank) {
+      NEZHA_RETURN_IF_ERROR(look_for(static_cast<int>(rank), absent.empty(), &joined[rank]));
+      if (joined[rank].empty()) absent.push_back(static_cast<int>(rank));
+    }
+    if (!joined[0].empty() && joined[0] != self_) return taken();
+    if (absent.empty()) {
+      const bool news = joined != published;
+      if (news) {
+        published = joined;
+        ++sequence_;
+        parts = parts_of(joined, agreed_text());
+        welcome = make_welcome(parts);
+      }
+      // A store that was restarted may have forgotten it.
+      if (news || request_.store_outlives_job) {
+        NEZHA_RETURN_IF_ERROR(publish(welcome.head, parts));
+      }
+      absent = unconfirmed();
+      if (absent.empty()) break;
+    }
+    // An earlier process of this rank tidied up after itself.
+    if (joined[0].empty()) NEZHA_RETURN_IF_ERROR(announce());
+    if (rendezvous::expired(request_.deadline)) {
+      return error(Code::timed_out, "rank 0 waited at %s, but rank %s of %d did not join; raise "
+                   "connect_timeout_s if they start later%s", store_.describe().c_str(),
+                   list(absent).c_str(), request_.world_size, about_strangers().c_str())
+          .with({.ranks = absent});
+    }
+  }
+  NEZHA_RETURN_IF_ERROR(say(nonce_ + "/go", std::to_string(sequence_)));
+  remove_welcome();
+  return welcome;
+}
+
+// The parts first: where the head is, they are.
+Status Bootstrap::publish(const WelcomeRecord& head, const std::vector<std::string>& parts) {
+  for (size_t part = 0; part < parts.size(); ++part) {
+    part_keys_.insert(part_key(head, part));
+    NEZHA_RETURN_IF_ERROR(say(part_key(head, part), parts[part]));
+  }
+  welcome_stays_ = true;  // from the first attempt on
+  return say("welcome", encode(head));
+}
+
+// As whoever reads these parts has it.
+Welcome Bootstrap::make_welcome(const std::vector<std::string>& parts) const {
+  Welcome welcome;
+  // A configured secret is not handed out: everybody has it, or has no business here.
+  const WelcomeRecord head{nonce_, sequence_, !has_secret_, has_secret_ ? wire::Secret{} : secret_,
+                           agreed_text(), parts.size()};
+  NEZHA_CHECK(begin(encode(head), &welcome));
+  for (const std::string& part : parts) {
+    NEZHA_CHECK(add_part(part, static_cast<size_t>(request_.world_size), &welcome).empty());
+  }
+  return welcome;
+}
+
+// The ranks that have not read the latest welcome: they are about to, or what is in it is not theirs but
+// what an earlier process of their rank left behind.
+std::vector<int> Bootstrap::unconfirmed() {
+  std::vector<int> absent;
+  for (int rank = 1; rank < request_.world_size && absent.size() < kAbsentMax; ++rank) {
+    const Nanoseconds until = system_clock().now() + (absent.empty() ? kLook : kGlance);
+    if (look_at(read_key(nonce_, sequence_, rank), std::min(until, request_.deadline))) continue;
+    absent.push_back(rank);
+  }
+  return absent;
+}
+
+// How long one look at what may still change takes.
+Nanoseconds Bootstrap::next_look() const {
+  return request_.store_outlives_job ? std::min(system_clock().now() + kLook, request_.deadline)
+                                     : request_.deadline;
+}
+
+Result<Welcome> Bootstrap::await_welcome() {
+  std::string world;  // of another size
+  WipedText seen;     // the head whose parts were read last
+  Welcome read;       // the last that named us: rank 0 removes it when all have read it
+  std::string unread;  // what keeps us from reading the present one
+  while (true) {
+    const bool waits = read.joined.empty();
+    auto head = look_at("welcome", waits ? next_look() : system_clock().now() + kGlance);
+    if (!head && head.status().code() != Code::timed_out) return head.status();
+    if (head && *head != seen) {
+      auto welcome = read_welcome(*head);
+      unread = welcome ? "" : "; " + welcome.status().message();
+      if (welcome) seen = *head;
+      if (welcome && names_me(*welcome)) read = std::move(*welcome);
+      // What an earlier run left behind may be of another size, or in part gone.
+      if (!welcome && !request_.store_outlives_job) return welcome.status();
+    }
+    const bool mine = !read.joined.empty();
+    if (mine) {
+      welcome_stays_ = true;
+      auto settled = confirm(read.head);
+      if (!settled) return settled.status();
+      if (*settled) {
+        welcome_stays_ = false;  // rank 0 removes it
+        return read;
+      }
+    }
+    if (rendezvous::expired(request_.deadline)) {
+      return error(Code::timed_out, "rank %d: not all ranks joined the job at %s in time%s%s%s%s",
+                   request_.rank, store_.describe().c_str(), about_strangers().c_str(), unread.c_str(),
+                   mine || seen.empty() ? ""
+                                        : "; rank 0's welcome there is of a run without this process",
+                   world.empty() ? "" : ("; perhaps " + check_world(world).message()).c_str());
+    }
+    if (request_.store_outlives_job) NEZHA_RETURN_IF_ERROR(check_company(&world));
+    // An earlier run's welcome: wait until rank 0 of this run replaces it.
+    const timespec pause{0, 20'000'000};
+    if (head && !mine) nanosleep(&pause, nullptr);
+  }
+}
+
+Result<Welcome> Bootstrap::read_welcome(const WipedText& head) {
+  Welcome welcome;
+  if (!begin(head, &welcome)) return unreadable(0);
+  for (size_t part = 0; part < welcome.head.parts; ++part) {
+    const std::string key = part_key(welcome.head, part);
+    auto bytes = look_at(key, next_look());
+    const std::string wrong = !bytes ? bytes.status().message()
+                              : add_part(*bytes, static_cast<size_t>(request_.world_size), &welcome);
+    if (wrong.empty()) continue;
+    return error(bytes ? Code::invalid_argument : bytes.status().code(), "rank %d cannot use part %zu of "
+                 "%zu of rank 0's welcome, the key '%s' at %s: %s", request_.rank, part + 1,
+                 static_cast<size_t>(welcome.head.parts), key.c_str(), store_.describe().c_str(),
+                 wrong.c_str());
+  }
+  if (welcome.joined.size() == static_cast<size_t>(request_.world_size)) return welcome;
+  return error(Code::invalid_argument, "rank %d: rank 0's welcome at %s ends with rank %zu of %d",
+               request_.rank, store_.describe().c_str(), welcome.joined.size() - 1, request_.world_size);
+}
+
+// Says that this rank has read it. True when rank 0 knows that of everybody, so that none of the words in
+// it are those of an earlier run.
+Result<bool> Bootstrap::confirm(const WelcomeRecord& record) {
+  if (request_.store_outlives_job) {
+    // Whoever does not fit must not confirm: rank 0 then waits for one that does.
+    const auto world = store_.get("world", next_look());
+    if (!world && world.status().code() != Code::timed_out) return world.status();
+    if (!world || parse_world(world.value()).nonce != record.session) return false;
+    NEZHA_RETURN_IF_ERROR(check_world(world.value()));
+  }
+  NEZHA_RETURN_IF_ERROR(say(read_key(record.session, record.sequence, request_.rank), kSign));
+  auto go = look_at(record.session + "/go", next_look());
+  if (!go && go.status().code() != Code::timed_out) return go.status();
+  return go && std::string_view(*go) == std::to_string(record.sequence);
+}
+
+// What goes wrong while waiting at a store that outlives jobs: another process writes this rank's words,
+// or rank 0 is alive and its job is not ours. `world` is what rank 0 said last, if so.
+Status Bootstrap::check_company(std::string* world) {
+  const auto glance = [&](const std::string& key) {
+    return store_.get(key, std::min(system_clock().now() + kGlance, request_.deadline));
+  };
+  const auto words = glance(join_key(request_.rank));
+  WipedText record;
+  if (words && !opened(join_key(request_.rank), words.value(), &record)) return overwritten();
+  if (words && std::string_view(record) != self_) return taken();
+  // An earlier process of this rank tidied up after itself.
+  if (!words && words.status().code() == Code::timed_out) NEZHA_RETURN_IF_ERROR(announce());
+  const auto said = glance("world");
+  if (!said) return Status::ok();
+  Status fits = check_world(said.value());
+  if (fits) {
+    world->clear();
+    return Status::ok();
+  }
+  if (!world->empty() && *world != std::string_view(said.value())) return fits;
+  *world = said.value();
+  return Status::ok();
+}
+
+Result<Session> Bootstrap::parse_welcome(const Welcome& welcome) const {
+  const WelcomeRecord& record = welcome.head;
+  Session session;
+  session.id = record.session;
+  // open_world() and confirm() have agreed on that.
+  if (record.has_secret == has_secret_) return unreadable(0);
+  session.secret = wire::session_secret_of(has_secret_ ? secret_ : record.secret, welcome.bytes);
+  for (const char digit : session.id) session.job = session.job * 131 + static_cast<uint8_t>(digit);
+  for (int rank = 0; rank < request_.world_size; ++rank) {
+    JoinRecord joined;
+    if (!read_joined(welcome, static_cast<size_t>(rank), &joined) || joined.address.rank != rank) {
+      return unreadable(rank);
+    }
+    if (joined.agreed != record.agreed) {
+      return error(Code::mismatch, "rank %d is configured with %s, but rank 0 with %s; these must be "
+                   "equal on all ranks", rank, joined.agreed.c_str(), record.agreed.c_str())
+          .with({.ranks = {0, rank}});
+    }
+    session.ranks.push_back(std::move(joined.address));
+  }
+  return session;
+}
+
+}  // namespace nezha::context

@@ -1,0 +1,37 @@
+// What rank 0 says of a job in the key "world": "4 7 <nonce> <mark> 17".
+//
+// Contract: pure; any thread. Whoever can write into the store chose the words that are read here.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "wire/handshake.h"
+
+namespace nezha::context {
+
+struct WorldWords {
+  std::string size;
+  uint64_t version = 0;
+  std::string nonce;
+  std::string mark;
+};
+
+// The rank that says or reads them.
+struct WorldMember {
+  int rank = 0;
+  int world_size = 1;
+  const wire::Secret* secret = nullptr;  // null: none is configured
+};
+
+std::string world_words(const WorldMember& me, const std::string& nonce);
+WorldWords parse_world(std::string_view text);
+// Whether this rank fits into the job that rank 0 announced so. `store`: where, for the error.
+Status check_world(std::string_view world, const WorldMember& me, const std::string& store);
+std::string hex(std::span<const std::byte> bytes);
+
+}  // namespace nezha::context

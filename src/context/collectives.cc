@@ -23,6 +23,24 @@ Status check_reduction(const char* call, Dtype dtype, ReduceOp op) {
   return check_op(call, dtype, op);
 }
 
+Status check_buffers(const char* call, const Argument& input, const Argument& output, Dtype dtype,
+                     bool is_in_place, const char* remedy) {
+  NEZHA_RETURN_IF_ERROR(check_memory(call, input, dtype));
+  NEZHA_RETURN_IF_ERROR(check_memory(call, output, dtype));
+  return check_overlap(call, input, output, dtype, is_in_place, remedy);
+}
+
+engine::OpRequest request_for(Collective collective, const void* in, void* out, uint64_t count,
+                              Dtype dtype) {
+  engine::OpRequest request;
+  request.collective = collective;
+  request.in = in;
+  request.out = out;
+  request.count = count;
+  request.dtype = dtype;
+  return request;
+}
+
 Status check_counts(const char* call, const char* name, const uint64_t* counts) {
   if (counts != nullptr) return Status::ok();
   return error(Code::invalid_argument, "%s: %s is null; pass one number for each rank", call, name);
@@ -49,15 +67,8 @@ Status Communicator::all_reduce(const void* in, void* out, uint64_t count, Dtype
   const Argument input{"in", in, count};
   const Argument output{"out", out, count};
   NEZHA_RETURN_IF_ERROR(check_reduction(kCall, dtype, op));
-  NEZHA_RETURN_IF_ERROR(check_memory(kCall, input, dtype));
-  NEZHA_RETURN_IF_ERROR(check_memory(kCall, output, dtype));
-  NEZHA_RETURN_IF_ERROR(check_overlap(kCall, input, output, dtype, in == out, kSameOrSeparate));
-  engine::OpRequest request;
-  request.collective = Collective::all_reduce;
-  request.in = in;
-  request.out = out;
-  request.count = count;
-  request.dtype = dtype;
+  NEZHA_RETURN_IF_ERROR(check_buffers(kCall, input, output, dtype, in == out, kSameOrSeparate));
+  engine::OpRequest request = request_for(Collective::all_reduce, in, out, count, dtype);
   request.op = op;
   request.factor = options.factor;
   return issue(request, options, work);
@@ -75,12 +86,8 @@ Status Communicator::reduce(const void* in, void* out, uint64_t count, Dtype dty
     NEZHA_RETURN_IF_ERROR(check_memory(kCall, output, dtype));
     NEZHA_RETURN_IF_ERROR(check_overlap(kCall, input, output, dtype, in == out, kSameOrSeparate));
   }
-  engine::OpRequest request;
-  request.collective = Collective::reduce;
-  request.in = in;
-  request.out = rank_ == root ? out : nullptr;
-  request.count = count;
-  request.dtype = dtype;
+  engine::OpRequest request =
+      request_for(Collective::reduce, in, rank_ == root ? out : nullptr, count, dtype);
   request.op = op;
   request.factor = options.factor;
   request.root = root;
@@ -112,19 +119,12 @@ Status Communicator::reduce_scatter_blocks(const char* call, const void* in, voi
   const Argument input{"in", in, total};
   const Argument output{"out", out, own_count(total, counts)};
   NEZHA_RETURN_IF_ERROR(check_reduction(call, dtype, op));
-  NEZHA_RETURN_IF_ERROR(check_memory(call, input, dtype));
-  NEZHA_RETURN_IF_ERROR(check_memory(call, output, dtype));
   const bool is_in_place = out == at(in, own_begin(total, counts), dtype);
-  NEZHA_RETURN_IF_ERROR(check_overlap(call, input, output, dtype, is_in_place, kOwnBlock));
-  engine::OpRequest request;
-  request.collective = Collective::reduce_scatter;
-  request.in = in;
-  request.out = out;
-  request.count = total;
+  NEZHA_RETURN_IF_ERROR(check_buffers(call, input, output, dtype, is_in_place, kOwnBlock));
+  engine::OpRequest request = request_for(Collective::reduce_scatter, in, out, total, dtype);
   if (counts != nullptr) {
     request.input_counts = request.output_counts = {counts, static_cast<size_t>(world_size_)};
   }
-  request.dtype = dtype;
   request.op = op;
   request.factor = options.factor;
   return issue(request, options, work);
@@ -138,12 +138,7 @@ Status Communicator::broadcast(void* buffer, uint64_t count, Dtype dtype, int ro
   NEZHA_RETURN_IF_ERROR(check_dtype(kCall, dtype));
   NEZHA_RETURN_IF_ERROR(check_rank(kCall, "root", root, world_size_));
   NEZHA_RETURN_IF_ERROR(check_memory(kCall, {"buffer", buffer, count}, dtype));
-  engine::OpRequest request;
-  request.collective = Collective::broadcast;
-  request.in = buffer;
-  request.out = buffer;
-  request.count = count;
-  request.dtype = dtype;
+  engine::OpRequest request = request_for(Collective::broadcast, buffer, buffer, count, dtype);
   request.root = root;
   return issue(request, options, work);
 }
@@ -163,12 +158,8 @@ Status Communicator::gather(const void* in, void* out, uint64_t count, Dtype dty
     const bool is_in_place = in == at(out, own_begin(*total, nullptr), dtype);
     NEZHA_RETURN_IF_ERROR(check_overlap(kCall, input, output, dtype, is_in_place, kOwnBlock));
   }
-  engine::OpRequest request;
-  request.collective = Collective::gather;
-  request.in = in;
-  request.out = rank_ == root ? out : nullptr;
-  request.count = *total;
-  request.dtype = dtype;
+  engine::OpRequest request =
+      request_for(Collective::gather, in, rank_ == root ? out : nullptr, *total, dtype);
   request.root = root;
   return issue(request, options, work);
 }
@@ -188,12 +179,8 @@ Status Communicator::scatter(const void* in, void* out, uint64_t count, Dtype dt
     const bool is_in_place = out == at(in, own_begin(*total, nullptr), dtype);
     NEZHA_RETURN_IF_ERROR(check_overlap(kCall, input, output, dtype, is_in_place, kOwnBlock));
   }
-  engine::OpRequest request;
-  request.collective = Collective::scatter;
-  request.in = rank_ == root ? in : nullptr;
-  request.out = out;
-  request.count = *total;
-  request.dtype = dtype;
+  engine::OpRequest request =
+      request_for(Collective::scatter, rank_ == root ? in : nullptr, out, *total, dtype);
   request.root = root;
   return issue(request, options, work);
 }
@@ -223,19 +210,12 @@ Status Communicator::all_gather_blocks(const char* call, const void* in, void* o
   const Argument input{"in", in, own_count(total, counts)};
   const Argument output{"out", out, total};
   NEZHA_RETURN_IF_ERROR(check_dtype(call, dtype));
-  NEZHA_RETURN_IF_ERROR(check_memory(call, input, dtype));
-  NEZHA_RETURN_IF_ERROR(check_memory(call, output, dtype));
   const bool is_in_place = in == at(out, own_begin(total, counts), dtype);
-  NEZHA_RETURN_IF_ERROR(check_overlap(call, input, output, dtype, is_in_place, kOwnBlock));
-  engine::OpRequest request;
-  request.collective = Collective::all_gather;
-  request.in = in;
-  request.out = out;
-  request.count = total;
+  NEZHA_RETURN_IF_ERROR(check_buffers(call, input, output, dtype, is_in_place, kOwnBlock));
+  engine::OpRequest request = request_for(Collective::all_gather, in, out, total, dtype);
   if (counts != nullptr) {
     request.input_counts = request.output_counts = {counts, static_cast<size_t>(world_size_)};
   }
-  request.dtype = dtype;
   return issue(request, options, work);
 }
 
@@ -247,15 +227,8 @@ Status Communicator::all_to_all(const void* in, void* out, uint64_t count, Dtype
   if (!total) return total.status();
   const Argument input{"in", in, *total};
   const Argument output{"out", out, *total};
-  NEZHA_RETURN_IF_ERROR(check_memory(kCall, input, dtype));
-  NEZHA_RETURN_IF_ERROR(check_memory(kCall, output, dtype));
-  NEZHA_RETURN_IF_ERROR(check_overlap(kCall, input, output, dtype, false, kSeparate));
-  engine::OpRequest request;
-  request.collective = Collective::all_to_all;
-  request.in = in;
-  request.out = out;
-  request.count = *total;
-  request.dtype = dtype;
+  NEZHA_RETURN_IF_ERROR(check_buffers(kCall, input, output, dtype, false, kSeparate));
+  engine::OpRequest request = request_for(Collective::all_to_all, in, out, *total, dtype);
   return issue(request, options, work);
 }
 
@@ -273,9 +246,7 @@ Status Communicator::all_to_all_v(const void* in, const uint64_t* send_counts, v
   if (!received) return received.status();
   const Argument input{"in", in, *sent};
   const Argument output{"out", out, *received};
-  NEZHA_RETURN_IF_ERROR(check_memory(kCall, input, dtype));
-  NEZHA_RETURN_IF_ERROR(check_memory(kCall, output, dtype));
-  NEZHA_RETURN_IF_ERROR(check_overlap(kCall, input, output, dtype, false, kSeparate));
+  NEZHA_RETURN_IF_ERROR(check_buffers(kCall, input, output, dtype, false, kSeparate));
   // To itself a rank sends, too, and nobody else can notice.
   if (send_counts[rank_] != receive_counts[rank_]) {
     return error(Code::invalid_argument, "%s: rank %d sends %llu elements to itself but receives %llu; "
@@ -283,14 +254,9 @@ Status Communicator::all_to_all_v(const void* in, const uint64_t* send_counts, v
                  static_cast<unsigned long long>(send_counts[rank_]),
                  static_cast<unsigned long long>(receive_counts[rank_]), rank_, rank_);
   }
-  engine::OpRequest request;
-  request.collective = Collective::all_to_all_v;
-  request.in = in;
-  request.out = out;
-  request.count = *sent;
+  engine::OpRequest request = request_for(Collective::all_to_all_v, in, out, *sent, dtype);
   request.input_counts = {send_counts, ranks};
   request.output_counts = {receive_counts, ranks};
-  request.dtype = dtype;
   return issue(request, options, work);
 }
 

@@ -98,8 +98,6 @@ class RequestReader {
   Request take();
 
   bool greeted() const { return stage_ != Stage::magic; }
-  // In the middle of the magic or of a request.
-  bool in_progress() const { return stage_ != Stage::head || filled_ != 0; }
 
  private:
   enum class Stage : uint8_t { magic, proof, head, body };

@@ -92,8 +92,6 @@ class Connector final : public ConnectionManager, private progress::Polled {
   const std::string& last_refusal() const { return refusals_.last_reason(); }
   // Stops, and gives the listeners back.
   std::vector<RailListener> release_listeners();
-  // Rails are being tested that nobody can wait for.
-  bool is_polling() const { return polling_; }
 
  private:
   static constexpr int kAcceptsPerTurn = 16;  // of one listener

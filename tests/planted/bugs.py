@@ -33,6 +33,7 @@ EARLY = "engine/early_frames.cc"
 FAILURES = "engine/failures.cc"
 OUTBOX = "engine/outbox.cc"
 MAIL = "engine/mailbox.cc"
+MAIL_MATCHING = "engine/mailbox_matching.cc"
 MAIL_FRAMES = "engine/mailbox_frames.cc"
 LOST = "engine/supervisor_links.cc"
 ASKING = "engine/reconciler.cc"
@@ -46,7 +47,7 @@ JOB = "aggregation/server/job.h"
 BUDGET = "aggregation/server/budget.h"
 OFI = "transport/ofi/ofi_wire.cc"
 OFI_MESSAGE = "transport/ofi/ofi_message.cc"
-CONNECTION = "transport/connection.cc"
+CONNECTION_RECEIVE = "transport/connection_receive.cc"
 RECORDS = "context/records.cc"
 BOOTSTRAP = "context/bootstrap.cc"
 BOOTSTRAP_WELCOME = "context/bootstrap_welcome.cc"
@@ -166,7 +167,7 @@ BUGS: List[Bug] = [
         ";", "duplicate of a part of a message"),
     Bug("accepted_twice", OUTBOX, "if (send.accepted) return duplicate(group_);", ";",
         "duplicate of an answer"),
-    Bug("message_matched_before_it_landed", MAIL,
+    Bug("message_matched_before_it_landed", MAIL_MATCHING,
         "if (messages_[index].state == MessageState::landing) return;", ";",
         "acknowledged or used before landing"),
     Bug("message_done_early", OUTBOX, "if (send.unreleased == 0) finish(peer, number);",
@@ -239,7 +240,7 @@ BUGS: List[Bug] = [
     Bug("a_key_is_taken_for_a_fence", OFI, FENCE,
         "FabricRail::forget(incoming(arrival.number).region); return Status::ok();",
         "a write that has begun to land goes on without its key"),
-    Bug("landed_in_any_order", CONNECTION, "incoming_count_ > 0 && incoming(0).complete",
+    Bug("landed_in_any_order", CONNECTION_RECEIVE, "incoming_count_ > 0 && incoming(0).complete",
         "incoming_count_ > 0", "a payload is told before it was written"),
     # --------------------------------------------------------------- operations in a host's memory
     Bug("slot_written_too_early", MEMORY, "area_->taken(member) + kSlots < next", "false",

@@ -19,12 +19,6 @@ DialOutcome outcome_of_errno(int number) {
   return number == ECONNREFUSED ? DialOutcome::refused : DialOutcome::unanswered;
 }
 
-bool is_past(Nanoseconds deadline, Nanoseconds now) { return deadline != kNever && now >= deadline; }
-
-Path path_of(const Handshake& handshake) {
-  return {handshake.peer(), handshake.rail(), handshake.peer_rail(), handshake.lane()};
-}
-
 }  // namespace
 
 HandshakeIdentity identity_of(const MeshRequest& request, RailOpener& opener) {
@@ -39,7 +33,7 @@ Result<std::unique_ptr<Connection>> make_connection(const MeshRequest& request, 
   auto connection = std::make_unique<Connection>(
       home.events, opener.make_wire(request, home.loop, handshake),
       ConnectionOptions{request.payload_checksum, request.control_frames_max});
-  identify(*connection, path_of(handshake), handshake.epoch(), handshake.latency_s());
+  identify(*connection, handshake.path(), handshake.epoch(), handshake.latency_s());
   NEZHA_RETURN_IF_ERROR(connection->start());
   return connection;
 }
@@ -91,119 +85,6 @@ void Connector::stop() {
   links_.reset();
   finished_.clear();
   carriers_.clear();
-}
-
-// ---------------------------------------------------------------------------- rails that come later
-
-void Connector::note_devices() {
-  const auto& own = rails_of(request_.rank);
-  devices_changed_ |=
-      std::any_of(own.begin(), own.end(), [](const auto& rail) { return rail.is_missing(); });
-}
-
-std::vector<PlacedRail> Connector::find_rails() {
-  std::vector<PlacedRail> found;
-  int index = -1;
-  for (RailAddress& rail : rails_of(request_.rank)) {
-    ++index;
-    if (!rail.is_missing() || stopped_) continue;
-    RailAddress placed = rail;
-    auto sockets = opener_.listen(request_, placed);
-    if (sockets && sockets->empty()) continue;
-    Status listens = sockets.status();
-    for (size_t i = 0; listens && i < sockets->size(); ++i) {
-      listens = listen_at({std::move((*sockets)[i]), index});
-    }
-    if (!listens) {  // an address that cannot be used yet is told of again when it can
-      NEZHA_LOG(info, "rails", "%s: %s", rail.name.c_str(), listens.message().c_str());
-      continue;
-    }
-    rail = std::move(placed);
-    BlobWriter where;
-    write(where, rail);
-    found.push_back({index, where.take()});
-  }
-  return found;
-}
-
-void Connector::place_rail(int peer, int rail, std::string_view where) {
-  BlobReader reader(where);
-  RailAddress placed;
-  auto& rails = rails_of(peer);
-  if (!read(reader, &placed) || !reader.done() || static_cast<size_t>(rail) >= rails.size()) return;
-  if (rails[static_cast<size_t>(rail)].transport == placed.transport) {
-    rails[static_cast<size_t>(rail)] = std::move(placed);
-  }
-}
-
-// -------------------------------------------------------------------------------- listening
-
-Status Connector::listen_at(RailListener socket) {
-  Listener& listener = listeners_.emplace_back(*this, std::move(socket));
-  NEZHA_RETURN_IF_ERROR(loop_.add(listener.socket.fd.get(), EPOLLIN, &listener));
-  listener.watched = true;
-  return Status::ok();
-}
-
-void Connector::accept_at(Listener& listener) {
-  const int rail = listener.socket.rail;
-  for (int i = 0; i < kAcceptsPerTurn; ++i) {
-    const Nanoseconds now = loop_.clock().now();
-    const auto oldest = in_the_way();
-    const Nanoseconds room_at =
-        oldest == accepted_.end() ? 0 : oldest->handshake->since() + kStrangersStay;
-    if (room_at > now) return pause(listener, room_at);
-    const int fd = accept4(listener.socket.fd.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (fd >= 0) {
-      admit(rail, Descriptor(fd));
-      continue;
-    }
-    if (errno == EINTR || errno == ECONNABORTED) continue;
-    if (errno == EAGAIN) return;
-    NEZHA_LOG(debug, "tcp", "rail %d cannot accept a connection now: %s", rail, std::strerror(errno));
-    return pause(listener, now + kShortagePause);
-  }
-}
-
-// What is in its queue would wake the loop again and again.
-void Connector::pause(Listener& listener, Nanoseconds until) {
-  loop_.remove(listener.socket.fd.get(), &listener);
-  listener.watched = false;
-  listen_at_ = std::min(listen_at_, until);
-}
-
-void Connector::resume_listening(Nanoseconds now) {
-  if (!is_past(listen_at_, now)) return;
-  listen_at_ = kNever;
-  for (Listener& each : listeners_) {
-    if (!each.watched) each.watched = loop_.add(each.socket.fd.get(), EPOLLIN, &each).is_ok();
-    if (!each.watched) listen_at_ = now + kShortagePause;
-  }
-}
-
-void Connector::admit(int rail, Descriptor fd) {
-  const Nanoseconds now = loop_.clock().now();
-  if (const auto oldest = in_the_way(); oldest != accepted_.end()) {
-    refusals_.note(*oldest->handshake, kCrowdedOut, now);
-    drop(*oldest);
-  }
-  auto handshake = std::make_unique<Handshake>(identity_, std::move(fd), rail, now);
-  Attempt& attempt = add(accepted_, Kind::accepted);
-  attempt.handshake = std::move(handshake);
-  attempt.deadline = attempt.handshake->deadline();
-  watch(attempt);
-}
-
-void Connector::take_over(std::unique_ptr<Handshake> member) {
-  const Nanoseconds now = loop_.clock().now();
-  Attempt& attempt = add(accepted_, Kind::accepted);
-  attempt.handshake = std::move(member);
-  settle(attempt, now);
-}
-
-std::list<Connector::Attempt>::iterator Connector::in_the_way() {
-  return oldest_in_the_way(accepted_, strangers_max_,
-                           [](const Attempt& each) { return !each.member; });
 }
 
 // --------------------------------------------------------------------------------- attempts
@@ -411,83 +292,6 @@ void Connector::finish(Attempt& attempt, bool succeeded, DialOutcome outcome, st
 void Connector::drop(Attempt& attempt) {
   unwatch(attempt);
   (attempt.kind == Kind::accepted ? accepted_ : dialled_).erase(attempt.self);
-}
-
-// ----------------------------------------------------------------------------------- events
-
-void Connector::run(Nanoseconds now) {
-  resume_listening(now);
-  dial_again(now);
-  expire(dialled_, now);
-  expire(accepted_, now);
-  // What an event starts and fails at once waits for the next turn, so that this one ends.
-  for (size_t left = finished_.size(); left > 0 && !finished_.empty(); --left) {
-    Attempts told;
-    told.splice(told.end(), finished_, finished_.begin());
-    raise(told.front());
-  }
-  while (!carriers_.empty()) {
-    const auto [rail, up] = carriers_.front();
-    carriers_.pop_front();
-    joins_.on_carrier(rail, up);
-  }
-  if (std::exchange(devices_changed_, false)) joins_.on_devices_changed();
-}
-
-void Connector::expire(Attempts& list, Nanoseconds now) {
-  for (auto it = list.begin(); it != list.end();) {
-    Attempt& attempt = *it++;
-    if (!is_past(attempt.deadline, now)) continue;
-    if (!attempt.handshake) {
-      finish(attempt, false, DialOutcome::unanswered,
-             attempt.reason.empty() ? "no answer" : std::string(attempt.reason));
-      continue;
-    }
-    attempt.handshake->on_time(now);
-    fail_handshake(attempt, now);
-  }
-}
-
-void Connector::raise(Attempt& attempt) {
-  if (attempt.kind == Kind::probe) return joins_.on_probed(attempt.path, answer_to(attempt));
-  if (!attempt.succeeded) {
-    return joins_.on_dial_failed(attempt.path, attempt.outcome, attempt.reason);
-  }
-  const Handshake& handshake = *attempt.handshake;
-  if (handshake.epoch() == wire::kRequestEpoch) {
-    if (chooser_ == nullptr) return;
-    if (handshake.is_dialler()) return chooser_->on_request_heard(attempt.path);
-    return chooser_->on_connection_requested(handshake.peer());
-  }
-  const bool chosen = attempt.waits_for_choice(handshake.epoch());
-  if (chosen && !handshake.is_dialler()) chooser_->on_chosen(handshake.peer(), handshake.total());
-  auto connection = make_connection(request_, opener_, home_, *attempt.handshake);
-  if (connection) return joins_.on_joined(std::move(*connection));
-  if (chosen) {
-    return chooser_->on_unusable(path_of(handshake), connection.status());
-  }
-  const std::string why = connection.status().message();
-  if (attempt.kind == Kind::dialled) {
-    return joins_.on_dial_failed(attempt.path, DialOutcome::failed, why);
-  }
-  NEZHA_LOG(warn, "tcp", "rail %d: a connection of rank %d was made again and cannot be used: %s",
-            attempt.handshake->rail(), attempt.handshake->peer(), why.c_str());
-}
-
-Probed Connector::answer_to(const Attempt& probe) const {
-  if (probe.succeeded) return probe.handshake ? Probed::process : Probed::host;
-  // Whoever accepted and said nothing stands still.
-  if (probe.outcome == DialOutcome::failed) return Probed::host;
-  return probe.outcome == DialOutcome::refused ? Probed::refusal : Probed::nothing;
-}
-
-Nanoseconds Connector::next_wakeup() const {
-  if (!finished_.empty() || !carriers_.empty() || devices_changed_) return 0;
-  Nanoseconds soonest = listen_at_;
-  for (const Attempts* list : {&dialled_, &accepted_}) {
-    for (const Attempt& each : *list) soonest = std::min({soonest, each.deadline, each.dial_at});
-  }
-  return stopped_ ? kNever : soonest;
 }
 
 }  // namespace nezha::transport

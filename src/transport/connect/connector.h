@@ -170,6 +170,9 @@ class Connector final : public ConnectionManager, private progress::Polled {
   void raise(Attempt& attempt);
   Probed answer_to(const Attempt& probe) const;
 
+  static bool is_past(Nanoseconds deadline, Nanoseconds now) {
+    return deadline != kNever && now >= deadline;
+  }
   std::vector<RailAddress>& rails_of(int rank) { return request_.ranks[static_cast<size_t>(rank)].rails; }
   void note_devices();
 

@@ -28,6 +28,7 @@
 #include "transport/connect/rail_test.h"
 #include "transport/connect/tcp_stream.h"
 #include "transport/connect/tls_stream.h"
+#include "transport/transport.h"
 #include "wire/handshake.h"
 
 namespace nezha::transport {
@@ -89,6 +90,7 @@ class Handshake {
   int rail() const { return rail_; }
   int peer_rail() const { return peer_rail_; }
   int lane() const { return lane_; }
+  Path path() const { return {peer_, rail_, peer_rail_, lane_}; }
   // An acceptor knows it once the dialler is authenticated.
   uint32_t epoch() const { return hello_.epoch; }
   int total() const { return total_; }

@@ -1,0 +1,115 @@
+// Context: what it tells about itself.
+#include <algorithm>
+
+#include "base/json.h"
+#include "context/context.h"
+
+namespace nezha::context {
+
+std::string Context::address_of(size_t rail) const {
+  const auto& placed = engine_->missing().placed_rails();
+  const auto found = placed.find(static_cast<int>(rail));
+  if (found == placed.end()) return rails_[rail].address;
+  BlobReader reader(found->second);
+  transport::RailAddress address;
+  return transport::read(reader, &address) ? address.address : "";
+}
+
+std::string Context::rails_json() {
+  const progress::Loop::Visit visit(*loop_);
+  JsonWriter json;
+  json.begin_object().key("rails").begin_array();
+  const engine::RailDivider::Snapshots snapshots = engine_->transfers().divider().snapshots();
+  for (size_t rail = 0; rail < rails_.size() && world_size_ > 1; ++rail) {
+    transport::ConnectionCounters sum;
+    json.begin_object().field("name", rails_[rail].name).field("device", rails_[rail].name);
+    json.field("address", address_of(rail));
+    json.field("transport", rails_[rail].transport);
+    json.field("provider", rails_[rail].variant);
+    json.field("mtu", rails_[rail].mtu);
+    json.field("rate_bytes_per_s", snapshots[rail].rate_bytes_per_s);
+    json.field("latency_s", snapshots[rail].latency_s);
+    json.field("state", snapshots[rail].up ? "up" : "down").key("peers").begin_array();
+    for (const auto& links : engine_->peers()) {
+      if (links == nullptr) continue;
+      for (const auto& link : links->links()) {
+        if (link.connection->rail != static_cast<int>(rail)) continue;
+        sum += link.connection->counters();
+        sum += link.past;
+        json.begin_object().field("rank", links->peer()).field("lane", link.connection->lane);
+        json.field("up", link.is_up()).field("suspect", link.health.is_suspect());
+        json.field("on_probation", link.on_probation);
+        json.field("in_flight_frames", link.connection->in_flight_frames());
+        json.field("epoch", link.connection->epoch).field("path", link.connection->describe());
+        json.field("rate_bytes_per_s", link.monitor.rate_bytes_per_s()).end_object();
+      }
+    }
+    json.end_array();
+    json.field("bytes_sent", sum.bytes_sent).field("bytes_received", sum.bytes_received);
+    json.field("shm_bytes_sent", sum.shm_bytes_sent);
+    json.field("shm_bytes_received", sum.shm_bytes_received).end_object();
+  }
+  json.end_array().key("left_out").begin_array();
+  for (const std::string& sentence : left_out_) json.value(sentence);
+  json.end_array().end_object();
+  return json.take();
+}
+
+std::string Context::stats_json() {
+  const progress::Loop::Visit visit(*loop_);
+  transport::ConnectionCounters sum;
+  for (const auto& links : engine_->peers()) {
+    if (links == nullptr) continue;
+    for (const auto& link : links->links()) {
+      sum += link.connection->counters();
+      sum += link.past;
+    }
+  }
+  JsonWriter json;
+  json.begin_object().field("operations", engine_->counters().operations);
+  const engine::GateCounters& gate = engine_->transfers().gate().counters();
+  json.field("messages_gated", gate.messages).field("messages_waited", gate.waited);
+  json.field("messages_diverted", gate.diverted);
+  const control::ReservationCounters& asked = engine_->transfers().gate().reservations();
+  json.field("reservations_requested", asked.requests).field("reservations_refused", asked.refusals);
+  json.field("authentication", authentication_);
+  json.field("retransmitted", engine_->counters().retransmitted);
+  json.field("endpoints_lost", engine_->counters().connections_lost);
+  const engine::SupervisorCounters& care = engine_->supervisor().counters();
+  json.field("links_suspected", care.suspected).field("links_recovered", care.recovered);
+  json.field("links_joined", care.joined).field("dials", care.dials);
+  json.field("hedged", care.hedged).field("reconciled", care.reconciled);
+  json.field("heartbeats", care.beats);
+  json.field("frames_sent", sum.frames_sent).field("frames_received", sum.frames_received);
+  json.field("acks_sent", sum.acks_sent).field("send_calls", sum.send_calls);
+  json.field("receive_calls", sum.receive_calls).field("polls", loop_->counters().polls);
+  json.field("sleeps", loop_->counters().sleeps);
+  json.field("handovers", loop_->counters().handovers);
+  json.field("buffer_allocations", engine_->pool().allocations());
+  json.field("buffer_bytes_in_use", engine_->pool().bytes_in_use());
+  const memory::HostMemory* const memory = engine_->memory();
+  const memory::Traffic traffic = memory != nullptr ? memory->traffic() : memory::Traffic();
+  json.field("memory_ranks", memory != nullptr ? memory->ranks() : 0);
+  json.field("memory_bytes_sent", traffic.put).field("memory_bytes_received", traffic.taken);
+  json.key("host_of").begin_array();
+  for (const int host : host_of_) json.value(host);
+  json.end_array();
+  if (aggregation_ != nullptr) {
+    json.key("aggregation").begin_object();
+    aggregation_->write(json);
+    json.end_object();
+  }
+  return json.end_object().take();
+}
+
+std::string Context::flight_json() {
+  const progress::Loop::Visit visit(*loop_);
+  return flight_dump_->json("call");
+}
+
+Result<std::string> Context::dump_flight(const std::string& path) {
+  const progress::Loop::Visit visit(*loop_);
+  return flight_dump_->write("call", path);
+}
+
+}  // namespace nezha::context

@@ -5,6 +5,7 @@
 
 #include "aggregation/client/group.h"
 #include "base/log.h"
+#include "base/number_hash.h"
 #include "transport/tcp/tcp_address.h"
 
 namespace nezha::aggregation {
@@ -12,11 +13,9 @@ namespace nezha::aggregation {
 namespace {
 
 uint64_t name_of(const Topology& topology) {
-  uint64_t hash = 0xcbf29ce484222325u;
-  for (const char byte : to_json(topology)) {
-    hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3u;
-  }
-  return hash;
+  NumberHash hash;
+  for (const char byte : to_json(topology)) hash.add(static_cast<uint8_t>(byte));
+  return hash.value();
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "aggregation/protocol/registration_client.h"
 #include "base/check.h"
+#include "base/number_hash.h"
 
 namespace nezha::aggregation {
 
@@ -26,9 +27,10 @@ bool is_floating(Dtype dtype) {
 double seconds(Nanoseconds duration) { return std::max(static_cast<double>(duration) / 1e9, 1e-9); }
 
 uint32_t comm_for(const Group& group, uint32_t purpose) {
-  uint64_t hash = (uint64_t{group.comm} << 8 | purpose) * 0x9e3779b97f4a7c15u;
-  hash ^= hash >> 32;
-  return static_cast<uint32_t>(hash) | engine::GroupTable::kFirstParkedComm;
+  NumberHash hash;
+  hash.add(group.comm);
+  hash.add(purpose);
+  return static_cast<uint32_t>(hash.value() >> 16) | engine::GroupTable::kFirstParkedComm;
 }
 
 Result<Group*> make_group(engine::GroupCalls& calls, const Group& like, uint32_t purpose) {

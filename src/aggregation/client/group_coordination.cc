@@ -4,6 +4,7 @@
 
 #include "aggregation/client/group.h"
 #include "base/log.h"
+#include "base/number_hash.h"
 
 namespace nezha::aggregation {
 namespace {
@@ -12,12 +13,9 @@ enum SaidStage : uint32_t { kNoSession = 0, kHasSession = 1, kRegistered = 2, kJ
 
 // Of one communicator in one session; ranks agree on it because they have had the same rounds.
 uint32_t comm_at_node(uint32_t comm, uint64_t session, uint64_t rounds) {
-  uint64_t hash = 0x2545f4914f6cdd1du;
-  for (const uint64_t part : {uint64_t{comm}, session, rounds}) {
-    hash = (hash ^ part) * 0x9e3779b97f4a7c15u;
-    hash ^= hash >> 29;
-  }
-  return static_cast<uint32_t>(hash >> 16) | engine::GroupTable::kFirstParkedComm;
+  NumberHash hash;
+  for (const uint64_t part : {uint64_t{comm}, session, rounds}) hash.add(part);
+  return static_cast<uint32_t>(hash.value() >> 16) | engine::GroupTable::kFirstParkedComm;
 }
 
 }  // namespace

@@ -27,9 +27,16 @@ inline double all_but_own(int world_size) {
   return (world_size - 1.0) / world_size;
 }
 
+// The whole buffer, passed on by one rank after another.
+inline Shape whole_buffer(int) { return {1, 1, false}; }
 // One slice a block, and nothing else.
 inline Shape block_slices(int world_size) {
   return {static_cast<uint32_t>(world_size), 1, false, false, Geometry::block_slices};
+}
+
+// One part a block.
+inline Shape block_parts(int world_size) {
+  return {1, static_cast<uint32_t>(world_size), false, false, Geometry::block_parts};
 }
 
 Schedule ring(int rank, int world_size, int root);
@@ -49,27 +56,21 @@ Shape bcube_shape(int world_size);
 CostTerms bcube_cost(int world_size);
 
 Schedule tree(int rank, int world_size, int root);
-Shape tree_shape(int world_size);
 CostTerms tree_cost(int world_size);
 
 Schedule chain(int rank, int world_size, int root);
-Shape chain_shape(int world_size);
 CostTerms chain_cost(int world_size);
 
 Schedule dissemination(int rank, int world_size, int root);
-Shape dissemination_shape(int world_size);
 CostTerms dissemination_cost(int world_size);
 
 Schedule all_gather_ring(int rank, int world_size, int root);
-Shape all_gather_ring_shape(int world_size);
 CostTerms all_gather_ring_cost(int world_size);
 
 Schedule all_gather_direct(int rank, int world_size, int root);
-Shape all_gather_direct_shape(int world_size);
 CostTerms all_gather_direct_cost(int world_size);
 
 Schedule reduce_scatter_ring(int rank, int world_size, int root);
-Shape reduce_scatter_ring_shape(int world_size);
 CostTerms reduce_scatter_ring_cost(int world_size);
 
 Schedule reduce_scatter_direct(int rank, int world_size, int root);
@@ -81,12 +82,10 @@ Shape reduce_tree_shape(int world_size);
 CostTerms reduce_tree_cost(int world_size);
 
 Schedule reduce_chain(int rank, int world_size, int root);
-Shape reduce_chain_shape(int world_size);
 CostTerms reduce_chain_cost(int world_size);
 
 Schedule gather_direct(int rank, int world_size, int root);
 Schedule scatter_direct(int rank, int world_size, int root);
-Shape gather_direct_shape(int world_size);
 CostTerms gather_direct_cost(int world_size);
 
 Schedule all_to_all_pairwise(int rank, int world_size, int root);
@@ -95,11 +94,9 @@ Shape all_to_all_pairwise_shape(int world_size);
 CostTerms all_to_all_pairwise_cost(int world_size);
 
 Schedule all_gather_bruck(int rank, int world_size, int root);
-Shape all_gather_bruck_shape(int world_size);
 CostTerms all_gather_bruck_cost(int world_size);
 
 Schedule all_gather_recursive_doubling(int rank, int world_size, int root);
-Shape all_gather_recursive_doubling_shape(int world_size);
 CostTerms all_gather_recursive_doubling_cost(int world_size);
 
 Schedule reduce_scatter_halving(int rank, int world_size, int root);
@@ -108,7 +105,6 @@ CostTerms reduce_scatter_halving_cost(int world_size);
 
 Schedule gather_tree(int rank, int world_size, int root);
 Schedule scatter_tree(int rank, int world_size, int root);
-Shape gather_tree_shape(int world_size);
 CostTerms gather_tree_cost(int world_size);
 
 }  // namespace nezha::schedule::algorithms

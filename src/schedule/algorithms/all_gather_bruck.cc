@@ -37,10 +37,6 @@ Schedule all_gather_bruck(int rank, int world_size, int root) {
   return schedule;
 }
 
-Shape all_gather_bruck_shape(int world_size) {
-  return block_parts(world_size);
-}
-
 CostTerms all_gather_bruck_cost(int world_size) {
   // From the second stage on somebody's run goes round the end.
   const double stages = Binomial::stage_count(world_size);

@@ -29,10 +29,6 @@ Schedule all_gather_direct(int rank, int world_size, int root) {
   return schedule;
 }
 
-Shape all_gather_direct_shape(int world_size) {
-  return block_slices(world_size);
-}
-
 CostTerms all_gather_direct_cost(int world_size) {
   return {burst_steps(world_size), all_but_own(world_size), 0, kBurstLinkUse};
 }

@@ -50,10 +50,6 @@ Schedule all_gather_recursive_doubling(int rank, int world_size, int root) {
   return schedule;
 }
 
-Shape all_gather_recursive_doubling_shape(int world_size) {
-  return block_parts(world_size);
-}
-
 CostTerms all_gather_recursive_doubling_cost(int world_size) {
   const Folding fold{0, world_size};
   const double folds = fold.extra() > 0 ? 1 : 0;

@@ -32,10 +32,6 @@ Schedule all_gather_ring(int rank, int world_size, int root) {
   return schedule;
 }
 
-Shape all_gather_ring_shape(int world_size) {
-  return block_slices(world_size);
-}
-
 CostTerms all_gather_ring_cost(int world_size) {
   return {world_size - 1.0, all_but_own(world_size), 0};
 }

@@ -34,8 +34,4 @@ inline Parts block_part(int rank) {
   return {static_cast<uint32_t>(rank), static_cast<uint32_t>(rank) + 1};
 }
 
-inline Shape block_parts(int world_size, bool exchanges = false) {
-  return {1, static_cast<uint32_t>(world_size), exchanges, false, Geometry::block_parts};
-}
-
 }  // namespace nezha::schedule::algorithms

@@ -29,10 +29,6 @@ Schedule chain(int rank, int world_size, int root) {
   return schedule;
 }
 
-Shape chain_shape(int) {
-  return {1, 1, false};
-}
-
 CostTerms chain_cost(int world_size) {
   return {static_cast<double>(world_size - 1), world_size > 1 ? 1.0 : 0.0, 0};
 }

@@ -32,10 +32,6 @@ Schedule dissemination(int rank, int world_size, int root) {
   return schedule;
 }
 
-Shape dissemination_shape(int) {
-  return {1, 1, false};
-}
-
 CostTerms dissemination_cost(int world_size) {
   return {static_cast<double>(stage_count(world_size)), 0, 0};
 }

@@ -70,10 +70,6 @@ Schedule scatter_tree(int rank, int world_size, int root) {
   return schedule;
 }
 
-Shape gather_tree_shape(int world_size) {
-  return block_parts(world_size);
-}
-
 CostTerms gather_tree_cost(int world_size) {
   return {static_cast<double>(Binomial::stage_count(world_size)), all_but_own(world_size), 0,
           kExchangeLinkUse};

@@ -29,10 +29,6 @@ Schedule reduce_chain(int rank, int world_size, int root) {
   return schedule;
 }
 
-Shape reduce_chain_shape(int) {
-  return {1, 1, false};
-}
-
 CostTerms reduce_chain_cost(int world_size) {
   const double passes = world_size > 1 ? 1 : 0;
   return {world_size - 1.0, passes, passes};

@@ -54,7 +54,9 @@ Schedule reduce_scatter_halving(int rank, int world_size, int root) {
 }
 
 Shape reduce_scatter_halving_shape(int world_size) {
-  return block_parts(world_size, world_size > 2);
+  Shape shape = block_parts(world_size);
+  shape.exchanges = world_size > 2;
+  return shape;
 }
 
 CostTerms reduce_scatter_halving_cost(int world_size) {

@@ -34,10 +34,6 @@ Schedule reduce_scatter_ring(int rank, int world_size, int root) {
   return schedule;
 }
 
-Shape reduce_scatter_ring_shape(int world_size) {
-  return block_slices(world_size);
-}
-
 CostTerms reduce_scatter_ring_cost(int world_size) {
   return {world_size - 1.0, all_but_own(world_size), all_but_own(world_size)};
 }

@@ -28,10 +28,6 @@ Schedule tree(int rank, int world_size, int root) {
   return schedule;
 }
 
-Shape tree_shape(int) {
-  return {1, 1, false};
-}
-
 CostTerms tree_cost(int world_size) {
   const double stages = Binomial::stage_count(world_size);
   return {stages, stages, 0};

@@ -146,7 +146,8 @@ Status Bootstrap::open_world() {
 
 // Rank 0 is alive, and says so again and again.
 Status Bootstrap::beat() {
-  return store_.set("world", world_words(member(), nonce_) + " " + std::to_string(beats_++), request_.deadline);
+  const std::string words = world_words(member(), nonce_) + " " + std::to_string(beats_++);
+  return store_.set("world", words, request_.deadline);
 }
 
 Status Bootstrap::announce() {

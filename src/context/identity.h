@@ -1,5 +1,5 @@
-// Who this process is to a job before it has met anybody: the host that it is on, and the secret that it was
-// given.
+// Who this process is to a job before it has met anybody: the host that it is on, and the secret that it
+// was given.
 //
 // Contract: any thread; blocks for as long as small files take to read.
 #pragma once

@@ -24,7 +24,8 @@ class GroupCalls {
   // quicker ranks find it; `set_members` completes it. Frames of some groups are kept even before that
   // (GroupTable::may_park).
   virtual Result<Group*> create_group(GroupRequest request) = 0;
-  virtual void set_members(Group& group, std::vector<int> members, schedule::AggregationTree tree = {}) = 0;
+  virtual void set_members(Group& group, std::vector<int> members,
+                           schedule::AggregationTree tree = {}) = 0;
   virtual void destroy_group(Group& group) noexcept = 0;
 
   // Starts an operation; `work` completes now or later. An error return means that nothing started

@@ -7,8 +7,9 @@
 
 namespace nezha::aggregation {
 
-Result<engine::Group*> make_plain_group(engine::GroupCalls& calls, uint32_t comm, std::vector<int> members,
-                                schedule::AggregationTree tree, const schedule::CostTable& costs) {
+Result<engine::Group*> make_plain_group(engine::GroupCalls& calls, uint32_t comm,
+                                       std::vector<int> members, schedule::AggregationTree tree,
+                                       const schedule::CostTable& costs) {
   engine::GroupRequest request;
   request.comm = comm;
   request.members = std::move(members);

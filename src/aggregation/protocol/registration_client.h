@@ -68,8 +68,9 @@ class RegistrationClient {
 };
 
 // A group whose rails take what they can, with policy `pull`. `tree`: of a group with aggregation nodes.
-Result<engine::Group*> make_plain_group(engine::GroupCalls& calls, uint32_t comm, std::vector<int> members,
-                                schedule::AggregationTree tree, const schedule::CostTable& costs = {});
+Result<engine::Group*> make_plain_group(engine::GroupCalls& calls, uint32_t comm,
+                                       std::vector<int> members, schedule::AggregationTree tree,
+                                       const schedule::CostTable& costs = {});
 
 // Of its members, in their order.
 std::vector<int> global_ranks(const engine::Group& group);

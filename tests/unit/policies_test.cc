@@ -48,6 +48,16 @@ TEST(Policies, PullKeepsSmallOperationsWhole) {
   EXPECT_NE((*policy)->why({.bytes = 8}, kFastSlow).find("stays whole"), std::string::npos);
 }
 
+// The transfers of a short operation must not divide unevenly by the noise of measured rates.
+TEST(Policies, PullDividesEvenlyAmongRailsThatSeemNearlyAlike) {
+  auto policy = make_policy("pull", {});
+  const std::vector<RailSnapshot> rails = {{1.25e8, 50e-6, true}, {0.95e8, 50e-6, true}};
+  const Shares shares = (*policy)->shares({.bytes = 1 << 20}, rails);
+  EXPECT_TRUE(shares.pull);
+  EXPECT_EQ(shares.weight[0], 0.5);
+  EXPECT_EQ(shares.weight[1], 0.5);
+}
+
 TEST(Policies, PullSendsSmallOperationsToTheRailWithTheLowestTime) {
   auto policy = make_policy("pull", {});
   const std::vector<RailSnapshot> rails = {{1.25e9, 500e-6, true}, {1.25e8, 5e-6, true}};

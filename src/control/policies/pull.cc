@@ -11,6 +11,9 @@
 namespace nezha::control {
 namespace {
 
+// Of two equal rails that short operations use, the measured rates differ by up to this factor.
+constexpr double kAlike = 0.7;
+
 class PullPolicy final : public Policy {
  public:
   explicit PullPolicy(const Interference& interference) : model_(interference) {}
@@ -89,6 +92,16 @@ class PullPolicy final : public Policy {
       } else {
         decision.shares.weight[i] = 1 / costs[i].s_per_byte;
       }
+    }
+    level(decision.shares);
+  }
+
+  // By chance one rail would be given a transfer more than the other, for which all of an operation of
+  // few transfers waits. Rails that really differ get theirs by what they have left to do (RailBinder).
+  static void level(Shares& shares) {
+    const double most = *std::max_element(shares.weight.begin(), shares.weight.end());
+    for (double& weight : shares.weight) {
+      if (weight > kAlike * most) weight = most;
     }
   }
 

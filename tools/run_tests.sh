@@ -10,8 +10,8 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 PATH="$PWD/.venv/bin:$PATH"
 JOBS=${JOBS:-$(nproc)}
-# Property tests and simulations compute, with one thread: the optimised build. Two more at a time than there are
-# cores, because tests of faults wait for deadlines: with one more the sanitizers' tests used 70 % of two cores.
+# Property tests and simulations compute, with one thread: the optimised build. One more at a time than there are
+# cores, because tests of faults wait for deadlines.
 declare -A SUITES=(
   [release]='property simulation exhaustion planted'
   [asan]='unit conformance fault capi fuzz'
@@ -100,7 +100,7 @@ cpp() { # PRESET
   local which=(-L "^(${SUITES[$1]// /|})\$")
   [ -z "${BUT[$1]:-}" ] || which+=(-E "${BUT[$1]}")
   [ -f "build/$1.built" ] || return 1
-  ctests "$1" "${which[@]}" -j $((JOBS + 2)) --no-tests=error || second_try "$1" "${which[@]}" -j 1
+  ctests "$1" "${which[@]}" -j $((JOBS + 1)) --no-tests=error || second_try "$1" "${which[@]}" -j 1
 }
 
 ctests() { # PRESET OPTION...; its log keeps what is not worth showing

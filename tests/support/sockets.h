@@ -23,5 +23,7 @@ int open_descriptors();
 std::string fresh_host();
 // A port of it on which nobody listens; 0 when there is none.
 uint16_t free_port_of(const std::string& host);
+// A descriptor, the caller's, that keeps others from the port, on which nobody listens; -1: it is taken.
+int keep_port(const std::string& host, uint16_t port);
 
 }  // namespace nezha::testing

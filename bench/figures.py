@@ -46,6 +46,18 @@ SWITCH = {"agg-slow": "--nodes 4,6 --rates agg:250mbit --sizes 8M,64M",
           "agg-middle": "--nodes 4 --rates agg:500mbit --sizes 8M,64M",
           "agg-fast": "--nodes 4 --rates agg:1gbit --sizes 8M,64M",
           "agg-short": "--nodes 4,16 --rates agg:1gbit --sizes 8,1K"}
+# Several ranks on a host: 4 hosts of 4 ranks, by host and as if every rank were one.
+HOSTS = {f"hosts-{name}-{sizes}{form}":
+         f"bench {name} --nodes 4 --ranks-per-node 4 --rates 200mbit,100mbit --launches 3 --no-gain "
+         f"{'-b 64 -e 4K -f 64' if sizes == 'short' else '-b 1M -e 16M -f 4'} {form and '--flat'}"
+         for name in ("all_reduce", "all_gather") for sizes in ("short", "long")
+         for form in ("", "-flat")}
+# Ranks of one host, in memory and over the loopback. Four ranks of MPICH on two processors give no result.
+_PEERS_OF_A_HOST = {2: "--compare openmpi,mpich", 4: "--compare openmpi"}
+SHARED = {f"shared-{ranks}-{shm}":
+          f"bench all_reduce --nodes 1 --ranks-per-node {ranks} --rates 1gbit -b 4 -e 64M -f 16 "
+          f"--launches 3 --no-gain --config shm={shm} {_PEERS_OF_A_HOST[ranks] if shm == 'on' else ''}"
+          for ranks in (2, 4) for shm in ("on", "off")}
 RUNS: Dict[str, str] = {
     **{name: _all_reduce(rates, _MIDDLE if name in SLOW else _LONG) for name, rates in RAILS.items()},
     **{f"{name}-short": _all_reduce(RAILS[name], _SHORT) for name in ("one-rail", "equal", "unequal")},
@@ -60,6 +72,11 @@ RUNS: Dict[str, str] = {
        "-b 10000003 -e 10000003 --launches 3 --no-gain" for nodes in (2, 3, 5, 6)},
     **{name: f"bench switch {options} --seconds 5" for name, options in SWITCH.items()},
     "table1": "bench table1",
+    **HOSTS,
+    **SHARED,
+    "matvec": "bench matvec",
+    "training-hosts": "bench train --model resnet50 --replay --batch 1 --steps 3 --nodes 2 --flat "
+                      "--ranks-per-node 2 --rates 200mbit,100mbit --compute-scale 0.05",
     "training": "bench train --model resnet50 --replay --batch 1 --steps 3 --compute-scale 0.05",
 }
 
@@ -89,6 +106,8 @@ def _size(size: int) -> str:
 
 
 def _time(us: float) -> str:
+    if us < 10:
+        return f"{us:.1f} us"
     return f"{us:.0f} us" if us < 1000 else f"{us / 1000:.2f} ms" if us < 1e4 else f"{us / 1000:.1f} ms"
 
 
@@ -197,9 +216,51 @@ def _paper_table() -> str:
     return _markdown(["size", "us", *[f"`{run}`" if "bit" in run else run for run in runs]], lines)
 
 
-def _training_table() -> str:
+def _hosts_table() -> str:
+    lines = []
+    for by_host, flat in ((_document(name), _document(f"{name}-flat"))
+                          for name in HOSTS if not name.endswith("-flat")):
+        for row, other in zip(by_host["rows"], flat["rows"]):
+            lines.append([f"`{by_host['config']['collective']}`", _size(row["size"]),
+                          _time(other["time_us"]), _time(row["time_us"]),
+                          f"{other['time_us'] / row['time_us']:.2f}", _of_limit(row)])
+    return _markdown(["collective", "size", "flat", "by host", "times as fast", "of limit"], lines)
+
+
+def _peer_time(document: Dict[str, Any], peer: str, size: int) -> str:
+    rows = document.get("peers", {}).get(peer, {}).get("rows", [])
+    return next((_time(row["time_us"]) for row in rows if row["size"] == size), "-")
+
+
+def _shared_table() -> str:
+    lines = []
+    for ranks in (2, 4):
+        memory, loopback = _document(f"shared-{ranks}-on"), _document(f"shared-{ranks}-off")
+        for row, other in zip(memory["rows"], loopback["rows"]):
+            peers = [_peer_time(memory, peer, row["size"]) for peer in ("openmpi", "mpich")]
+            lines.append([str(ranks), _size(row["size"]), _time(row["time_us"]), _time(other["time_us"]),
+                          *peers])
+    return _markdown(["ranks", "size", "memory", "loopback", "Open MPI", "MPICH"], lines)
+
+
+def _matvec_table() -> str:
+    rows = _document("matvec")["results"]
+    flat = {(row["scaling"], row["nodes"]): row for row in rows if row["form"] == "flat"}
+    lines = []
+    for row in rows:
+        if (other := flat.get((row["scaling"], row["nodes"]))) is not None and row is not other:
+            lines.append([row["scaling"], f"{row['nodes']} x 2", f"{row['rows']} x {row['columns']}",
+                          ", ".join(other["algorithms"]), *(
+                cell for part in ("gather", "iteration") for cell in (
+                    _time(other[f"{part}_us"]), _time(row[f"{part}_us"]),
+                    f"{other[f'{part}_us'] / row[f'{part}_us']:.2f}"))])
+    return _markdown(["scaling", "hosts x ranks", "matrix", "flat", "all_gather flat", "by host",
+                      "times as fast", "iteration flat", "by host", "times as fast"], lines)
+
+
+def _training_table(name: str) -> str:
     lines = [[each["name"], f"{each['communication_ratio']:.2f}"]
-             for each in _document("training")["configurations"][1:]]
+             for each in _document(name)["configurations"][1:]]
     return _markdown(["configuration", "time in communication, of Gloo's"], lines)
 
 
@@ -226,7 +287,11 @@ TABLES: Dict[str, Table] = {
     "nodes": ("docs/performance.md", _nodes_table),
     "switch": ("docs/aggregation.md", _switch_table),
     "table1": ("docs/aggregation.md", _paper_table),
-    "training": ("docs/training.md", _training_table),
+    "training": ("docs/training.md", lambda: _training_table("training")),
+    "hosts": ("docs/hierarchy.md", _hosts_table),
+    "shared": ("docs/shared_memory.md", _shared_table),
+    "matvec": ("docs/hierarchy.md", _matvec_table),
+    "training-hosts": ("docs/hierarchy.md", lambda: _training_table("training-hosts")),
 }
 
 

@@ -52,7 +52,7 @@ HOSTS = {f"hosts-{name}-{sizes}{form}":
          f"{'-b 64 -e 4K -f 64' if sizes == 'short' else '-b 1M -e 16M -f 4'} {form and '--flat'}"
          for name in ("all_reduce", "all_gather") for sizes in ("short", "long")
          for form in ("", "-flat")}
-# Ranks of one host, in memory and over the loopback. Four ranks of MPICH on two processors give no result.
+# Ranks of one host, in memory and over the loopback. Four of MPICH on two processors give no result.
 _PEERS_OF_A_HOST = {2: "--compare openmpi,mpich", 4: "--compare openmpi"}
 SHARED = {f"shared-{ranks}-{shm}":
           f"bench all_reduce --nodes 1 --ranks-per-node {ranks} --rates 1gbit -b 4 -e 64M -f 16 "

@@ -148,17 +148,19 @@ def _rails_table(names: Dict[str, str]) -> str:
                      lines)
 
 
+def _peer_time(document: Dict[str, Any], peer: str, size: int) -> str:
+    rows = document.get("peers", {}).get(peer, {}).get("rows", [])
+    return next((_time(row["time_us"]) for row in rows if row["size"] == size), "-")
+
+
 def _peers_table() -> str:
-    lines, libraries = [], ["nezha"]
-    for document in map(_document, ("peers-short", "peers")):
-        rows = {"nezha": document["rows"], **{name: each["rows"] for name, each in
-                                             document.get("peers", {}).items()}}
-        libraries += [name for name in rows if name not in libraries]
-        for index, row in enumerate(document["rows"]):
-            times = [rows[name][index]["time_us"] if name in rows else None for name in libraries]
-            lines.append([_size(row["size"]), *["-" if time is None else _time(time) for time in times]])
-    titles = {"nezha": "Nezha", "gloo": "Gloo", "openmpi": "Open MPI", "mpich": "MPICH"}
-    return _markdown(["size", *[titles.get(name, name) for name in libraries]], lines)
+    documents = [_document(name) for name in ("peers-short", "peers")]
+    peers = list(dict.fromkeys(peer for document in documents for peer in document.get("peers", {})))
+    lines = [[_size(row["size"]), _time(row["time_us"]),
+              *[_peer_time(document, peer, row["size"]) for peer in peers]]
+             for document in documents for row in document["rows"]]
+    titles = {"gloo": "Gloo", "openmpi": "Open MPI", "mpich": "MPICH"}
+    return _markdown(["size", "Nezha", *[titles[peer] for peer in peers]], lines)
 
 
 def _collectives_table() -> str:
@@ -225,11 +227,6 @@ def _hosts_table() -> str:
                           _time(other["time_us"]), _time(row["time_us"]),
                           f"{other['time_us'] / row['time_us']:.2f}", _of_limit(row)])
     return _markdown(["collective", "size", "flat", "by host", "times as fast", "of limit"], lines)
-
-
-def _peer_time(document: Dict[str, Any], peer: str, size: int) -> str:
-    rows = document.get("peers", {}).get(peer, {}).get("rows", [])
-    return next((_time(row["time_us"]) for row in rows if row["size"] == size), "-")
 
 
 def _shared_table() -> str:

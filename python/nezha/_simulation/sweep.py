@@ -200,8 +200,8 @@ def _ranks_text(rows: List[Dict[str, Any]]) -> str:
     each = {row["ranks"] / row["hosts"] for row in rows}
     if each == {1}:
         return ""
-    return f"; {each.pop():g} ranks a host" if len(each) == 1 and each <= set(range(1, 4097)) else (
-        "; hosts of several ranks")
+    same = each.pop() if len(each) == 1 else 0.5
+    return f"; {same:g} ranks a host" if same.is_integer() else "; hosts of several ranks"
 
 
 def _curves(axes: Any, rows: List[Dict[str, Any]], points: List[Dict[str, Any]], across: str, by: str,

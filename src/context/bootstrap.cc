@@ -3,6 +3,7 @@
 #include <ctime>
 #include <new>
 
+#include "base/hex.h"
 #include "base/log.h"
 #include "context/identity.h"
 #include "rendezvous/waiting.h"

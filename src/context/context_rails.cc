@@ -13,6 +13,8 @@ namespace {
 // A rail whose driver does not state a speed is taken for this until it was measured.
 constexpr double kNominalBitsPerS = 1e9;
 
+bool is_there(const transport::RailAddress& rail) { return !rail.is_missing(); }
+
 }  // namespace
 
 Status Context::choose_rails() {
@@ -22,7 +24,6 @@ Status Context::choose_rails() {
   for (std::string& sentence : add_fabric_rails(*fabric, &rails_)) {
     device_left_out_.push_back("rank " + std::to_string(rank_) + ": " + std::move(sentence));
   }
-  const auto is_there = [](const transport::RailAddress& rail) { return !rail.is_missing(); };
   if (std::any_of(rails_.begin(), rails_.end(), is_there)) return Status::ok();
   std::string why;
   for (const transport::RailAddress& rail : rails_) why += "; " + rail.name + " has no IP address";
@@ -65,7 +66,6 @@ double Context::rate_of(const transport::RailAddress& rail) const {
 Status Context::agree_costs() {
   size_t rails = control::kRailsMax;
   for (const transport::PeerAddress& peer : session_.ranks) {
-    const auto is_there = [](const transport::RailAddress& rail) { return !rail.is_missing(); };
     const auto there = std::count_if(peer.rails.begin(), peer.rails.end(), is_there);
     rails = std::min(rails, static_cast<size_t>(there));
   }

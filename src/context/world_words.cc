@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/hex.h"
+
 namespace nezha::context {
 namespace {
 
@@ -36,16 +38,6 @@ Status check_mark(const std::string& words, const std::string& mark, const World
 }
 
 }  // namespace
-
-std::string hex(std::span<const std::byte> bytes) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  for (const std::byte byte : bytes) {
-    text += kDigits[std::to_integer<int>(byte) >> 4];
-    text += kDigits[std::to_integer<int>(byte) & 15];
-  }
-  return text;
-}
 
 std::string world_words(const WorldMember& me, const std::string& nonce) {
   const std::string words =

@@ -3,9 +3,7 @@
 // Contract: pure; any thread. Whoever can write into the store chose the words that are read here.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -32,6 +30,5 @@ std::string world_words(const WorldMember& me, const std::string& nonce);
 WorldWords parse_world(std::string_view text);
 // Whether this rank fits into the job that rank 0 announced so. `store`: where, for the error.
 Status check_world(std::string_view world, const WorldMember& me, const std::string& store);
-std::string hex(std::span<const std::byte> bytes);
 
 }  // namespace nezha::context

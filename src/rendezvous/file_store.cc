@@ -13,8 +13,10 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "base/descriptor.h"
+#include "base/hex.h"
 #include "rendezvous/waiting.h"
 
 namespace nezha::rendezvous {
@@ -37,13 +39,7 @@ std::string file_name(std::string_view key) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
   unsigned size = 0;
   EVP_Digest(key.data(), key.size(), digest.data(), &size, EVP_sha256(), nullptr);
-  constexpr std::string_view kHex = "0123456789abcdef";
-  name += '.';
-  for (unsigned i = 0; i < size; ++i) {
-    name += kHex[digest[i] >> 4];
-    name += kHex[digest[i] & 15];
-  }
-  return name + std::string(kSuffix);
+  return name + '.' + hex(std::as_bytes(std::span(digest).first(size))) + std::string(kSuffix);
 }
 
 class FileStore final : public Store {

@@ -1,7 +1,5 @@
 // A host without descriptors: nobody can be accepted, and the rails that run do not notice.
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -23,17 +21,6 @@ Status sum(Member& member) {
                                                 ReduceOp::sum, {}, nullptr));
   if (data == std::vector<int32_t>(data.size(), member.comm->world_size())) return Status::ok();
   return error(Code::internal, "wrong sum %d", data[0]);
-}
-
-int dial(const char* address, int port) {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in there{};
-  there.sin_family = AF_INET;
-  there.sin_port = htons(static_cast<uint16_t>(port));
-  inet_pton(AF_INET, address, &there.sin_addr);
-  if (connect(fd, reinterpret_cast<sockaddr*>(&there), sizeof(there)) == 0) return fd;
-  close(fd);
-  return -1;
 }
 
 std::vector<int> connect_everywhere() {

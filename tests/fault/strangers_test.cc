@@ -1,8 +1,6 @@
 // Strangers and misfits while a job forms: who does not belong to it disturbs nobody, and who meant to
 // join is told why it cannot.
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -23,17 +21,6 @@ context::ContextRequest patient(int rank, int ranks, const std::string& store) {
   context::ContextRequest request = request_of(rank, ranks, store);
   request.timeout_s = 10 * kPatience_s;  // far: only a reason ends a wait in time
   return request;
-}
-
-int dial(int port) {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in there{};
-  there.sin_family = AF_INET;
-  there.sin_port = htons(static_cast<uint16_t>(port));
-  inet_pton(AF_INET, kRail, &there.sin_addr);
-  if (connect(fd, reinterpret_cast<sockaddr*>(&there), sizeof(there)) == 0) return fd;
-  close(fd);
-  return -1;
 }
 
 std::string bytes_of(const wire::Hello& hello) {
@@ -82,7 +69,7 @@ TEST(Strangers, DisturbNobody) {
   std::vector<int> strangers;
   for (const int port : ports) {
     for (const std::string& words : junk()) {
-      const int fd = dial(port);
+      const int fd = dial(kRail, port);
       ASSERT_GE(fd, 0);
       EXPECT_EQ(send(fd, words.data(), words.size(), MSG_NOSIGNAL),
                 static_cast<ssize_t>(words.size()));

@@ -1,6 +1,5 @@
 #include "support/altering_proxy.h"
 
-#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/syscall.h>
@@ -10,6 +9,7 @@
 #include <random>
 
 #include "rendezvous/socket.h"
+#include "support/sockets.h"
 
 namespace nezha::testing {
 namespace {
@@ -19,14 +19,6 @@ AlteringProxy* current = nullptr;
 
 int connect_as_ever(int fd, const sockaddr* target, socklen_t length) {
   return static_cast<int>(syscall(SYS_connect, fd, target, length));
-}
-
-sockaddr_in place(const std::string& address, int port) {
-  sockaddr_in made{};
-  made.sin_family = AF_INET;
-  made.sin_port = htons(static_cast<uint16_t>(port));
-  inet_pton(AF_INET, address.c_str(), &made.sin_addr);
-  return made;
 }
 
 int port_at(int fd, int (*name_of)(int, sockaddr*, socklen_t*)) {

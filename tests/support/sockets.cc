@@ -77,6 +77,22 @@ int open_descriptors() {
   return count;
 }
 
+sockaddr_in place(const std::string& address, int port) {
+  sockaddr_in made{};
+  made.sin_family = AF_INET;
+  made.sin_port = htons(static_cast<uint16_t>(port));
+  inet_pton(AF_INET, address.c_str(), &made.sin_addr);
+  return made;
+}
+
+int dial(const std::string& address, int port) {
+  const sockaddr_in there = place(address, port);
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (connect(fd, reinterpret_cast<const sockaddr*>(&there), sizeof(there)) == 0) return fd;
+  close(fd);
+  return -1;
+}
+
 std::string fresh_host() {
   static std::atomic<int> number{getpid() % 200 * 256};
   const int mine = ++number;
@@ -90,14 +106,11 @@ uint16_t free_port_of(const std::string& host) {
 }
 
 int keep_port(const std::string& host, uint16_t port) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  inet_pton(AF_INET, host.c_str(), &address.sin_addr);
+  const sockaddr_in mine = place(host, port);
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const int on = 1;
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  if (bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) return fd;
+  if (bind(fd, reinterpret_cast<const sockaddr*>(&mine), sizeof(mine)) == 0) return fd;
   close(fd);
   return -1;
 }

@@ -5,6 +5,8 @@
 // there was nothing to break.
 #pragma once
 
+#include <netinet/in.h>
+
 #include <string>
 #include <vector>
 
@@ -18,6 +20,10 @@ std::vector<int> listening_ports_of(const std::string& address);
 int break_rail(const std::string& address);
 // Number of open descriptors of this process.
 int open_descriptors();
+
+sockaddr_in place(const std::string& address, int port);
+// A connection, the caller's; -1 where nobody listens.
+int dial(const std::string& address, int port);
 
 // A loopback address of the caller's own, so that no case can take the port of another.
 std::string fresh_host();

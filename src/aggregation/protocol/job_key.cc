@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/hex.h"
 #include "wire/little_endian.h"
 
 namespace nezha::aggregation {
@@ -10,12 +11,6 @@ namespace {
 
 constexpr size_t kNumberDigits = 16;
 constexpr size_t kTextBytes = kNumberDigits + 1 + 2 * wire::kSecretBytes;
-
-void put_hex(std::string* text, std::byte byte) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  text->push_back(kDigits[std::to_integer<size_t>(byte) >> 4]);
-  text->push_back(kDigits[std::to_integer<size_t>(byte) & 15]);
-}
 
 // Digits only: no sign, no "0x".
 template <class Number>

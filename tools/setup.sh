@@ -22,11 +22,12 @@ missing() {
     2>/dev/null || echo "python3-dev needed the Python module"
   if has_command c++; then
     has_header openssl/hmac.h || echo "libssl-dev needed authentication"
+    has_header nlohmann/json.hpp || echo "nlohmann-json3-dev needed JSON"
     has_header rdma/fi_rma.h || echo "libfabric-dev optional RDMA rails"
     has_header gtest/gtest.h || echo "libgtest-dev needed the C++ tests"
   else
-    printf '%s\n' "libssl-dev needed authentication" "libgtest-dev needed the C++ tests" \
-      "libfabric-dev optional RDMA rails"
+    printf '%s\n' "libssl-dev needed authentication" "nlohmann-json3-dev needed JSON" \
+      "libgtest-dev needed the C++ tests" "libfabric-dev optional RDMA rails"
   fi
   [ -e /usr/include/simgrid/s4u.hpp ] || echo "libsimgrid-dev optional the comparison of nezha sim with SimGrid"
   has_command fi_info || echo "libfabric-bin optional a look at RDMA devices"

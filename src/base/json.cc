@@ -3,31 +3,10 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
+#include <nlohmann/json.hpp>
 
 namespace nezha {
 namespace {
-
-// Length of the UTF-8 sequence at `text[0]`, 0 when it is not one (RFC 3629: no overlong forms, no
-// surrogates, nothing above U+10FFFF).
-size_t utf8_length(std::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char first = byte(0);
-  if (first < 0x80) return 1;
-  const size_t length = first >= 0xC2 && first <= 0xDF   ? 2
-                        : first >= 0xE0 && first <= 0xEF ? 3
-                        : first >= 0xF0 && first <= 0xF4 ? 4
-                                                         : 0;
-  if (length == 0 || text.size() < length) return 0;
-  for (size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  }
-  if ((first == 0xE0 && byte(1) < 0xA0) || (first == 0xED && byte(1) > 0x9F) ||
-      (first == 0xF0 && byte(1) < 0x90) || (first == 0xF4 && byte(1) > 0x8F)) {
-    return 0;
-  }
-  return length;
-}
 
 const JsonValue& null_value() {
   static const JsonValue value;
@@ -82,25 +61,8 @@ JsonWriter& JsonWriter::raw(std::string_view json) {
 }
 
 void JsonWriter::quoted(std::string_view text) {
-  text_ += '"';
-  while (!text.empty()) {
-    const char letter = text.front();
-    const size_t length = utf8_length(text);
-    if (letter == '"' || letter == '\\') {
-      text_ += '\\';
-      text_ += letter;
-    } else if (static_cast<unsigned char>(letter) < 0x20) {
-      std::array<char, 8> escape;
-      std::snprintf(escape.data(), escape.size(), "\\u%04x", letter);
-      text_ += escape.data();
-    } else if (length == 0) {
-      text_ += "\xEF\xBF\xBD";  // U+FFFD, the replacement character
-    } else {
-      text_ += text.substr(0, length);
-    }
-    text.remove_prefix(length == 0 ? 1 : length);
-  }
-  text_ += '"';
+  // What is not UTF-8 becomes U+FFFD, the replacement character.
+  text_ += nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 bool JsonValue::bool_or(bool fallback) const {
@@ -145,217 +107,91 @@ const JsonValue& JsonValue::at(std::string_view name) const {
   return null_value();
 }
 
-namespace {
-
-// Recursive descent, at most kJsonDepthMax deep.
-class Parser {
+// Makes a JsonValue of what nlohmann's parser reports, through its SAX interface: each method says
+// whether to go on. Values keep their places while a container in them is open.
+class JsonReader {
  public:
-  explicit Parser(std::string_view text) : text_(text) {}
+  bool null() { return add(JsonValue()); }
+  bool boolean(bool flag) { return add(JsonValue(flag)); }
+  bool number_integer(int64_t number) { return add(JsonValue(static_cast<double>(number))); }
+  bool number_unsigned(uint64_t number) { return add(JsonValue(static_cast<double>(number))); }
+  bool number_float(double number, const std::string&) { return add(JsonValue(number)); }
+  bool string(std::string& text) { return add(JsonValue(std::move(text))); }
+  bool binary(std::vector<uint8_t>&) { return false; }  // no text has any
+  bool start_array(size_t) { return open(JsonValue(JsonValue::Array())); }
+  bool end_array() { return close(); }
+  bool start_object(size_t) { return open(JsonValue(JsonValue::Object())); }
+  bool end_object() { return close(); }
 
-  Result<JsonValue> document() {
-    if (text_.size() > kJsonBytesMax) return fail("the text is larger than 16 MiB");
-    auto value = parse(0);
-    if (!value) return value;
-    skip_space();
-    if (position_ != text_.size()) return fail("there is text after the value");
-    return value;
+  bool key(std::string& name) {
+    constexpr size_t kFieldsMax = 4096;  // looked up one by one
+    const JsonValue::Object& fields = open_.back()->fields();
+    if (fields.size() == kFieldsMax) return refuse("an object has more than 4096 names");
+    for (const auto& field : fields) {
+      if (field.first == name) return refuse("the name \"" + name.substr(0, 100) + "\" occurs twice");
+    }
+    name_ = std::move(name);
+    return true;
+  }
+
+  bool parse_error(size_t, const std::string&, const nlohmann::json::exception& error) {
+    constexpr int kNumberOverflow = 406;
+    if (error.id == kNumberOverflow) return refuse("a number is out of range");
+    // "[json.exception...] parse error at line 1, column 2: ...; last read: '...'", which may be long.
+    std::string_view what = error.what();
+    what.remove_prefix(what.find(']') + 2);
+    return refuse(std::string(what.substr(0, what.find("; last read"))));
+  }
+
+  Result<JsonValue> read(std::string_view text) {
+    // The parser would take a zero byte for the end.
+    if (text.find('\0') != std::string_view::npos) refuse("there is a zero byte in it");
+    else if (text.size() > kJsonBytesMax) refuse("the text is larger than 16 MiB");
+    else nlohmann::json::sax_parse(text.begin(), text.end(), this);
+    if (!why_.empty()) return error(Code::invalid_argument, "JSON: %s", why_.c_str());
+    return std::move(root_);
   }
 
  private:
-  Status fail(const char* what) const {
-    return error(Code::invalid_argument, "JSON: %s, at byte %zu", what, position_);
+  bool refuse(std::string why) {
+    why_ = std::move(why);
+    return false;
   }
 
-  bool at_end() const { return position_ >= text_.size(); }
-  char peek() const { return at_end() ? '\0' : text_[position_]; }
-
-  bool take(char wanted) {
-    if (peek() != wanted || at_end()) return false;
-    ++position_;
+  bool open(JsonValue container) {
+    if (open_.size() == kJsonDepthMax) return refuse("it is nested more than 32 deep");
+    if (!add(std::move(container))) return false;
+    open_.push_back(last_);
     return true;
   }
 
-  bool take_word(std::string_view word) {
-    if (text_.substr(position_, word.size()) != word) return false;
-    position_ += word.size();
+  bool close() {
+    open_.pop_back();
     return true;
   }
 
-  void skip_space() {
-    while (!at_end() && std::string_view(" \t\r\n").find(peek()) != std::string_view::npos) {
-      ++position_;
-    }
-  }
-
-  Result<JsonValue> parse(int depth) {
-    if (++values_ > kJsonValuesMax) return fail("too many values");
-    skip_space();
-    if (depth == kJsonDepthMax && (peek() == '{' || peek() == '[')) {
-      return fail("nested too deeply");
-    }
-    switch (peek()) {
-      case '{': return parse_object(depth);
-      case '[': return parse_array(depth);
-      case '"': {
-        auto text = parse_string();
-        if (!text) return text.status();
-        return JsonValue(std::move(*text));
-      }
-      case 't': if (take_word("true")) return JsonValue(true); break;
-      case 'f': if (take_word("false")) return JsonValue(false); break;
-      case 'n': if (take_word("null")) return JsonValue(); break;
-      default: return parse_number();
-    }
-    return fail("not a value");
-  }
-
-  Result<JsonValue> parse_array(int depth) {
-    ++position_;
-    JsonValue::Array items;
-    skip_space();
-    if (take(']')) return JsonValue(std::move(items));
-    for (;;) {
-      auto item = parse(depth + 1);
-      if (!item) return item;
-      items.push_back(std::move(*item));
-      skip_space();
-      if (take(']')) return JsonValue(std::move(items));
-      if (!take(',')) return fail("',' or ']' is missing");
-    }
-  }
-
-  Result<JsonValue> parse_object(int depth) {
-    constexpr size_t kFieldsMax = 4096;  // looked up one by one
-    ++position_;
-    JsonValue::Object fields;
-    skip_space();
-    if (take('}')) return JsonValue(std::move(fields));
-    for (;;) {
-      skip_space();
-      auto name = parse_string();
-      if (!name) return name.status();
-      for (const auto& field : fields) {
-        if (field.first == *name) return fail("a name occurs twice");
-      }
-      if (fields.size() == kFieldsMax) return fail("too many names in one object");
-      skip_space();
-      if (!take(':')) return fail("':' is missing");
-      auto value = parse(depth + 1);
-      if (!value) return value;
-      fields.emplace_back(std::move(*name), std::move(*value));
-      skip_space();
-      if (take('}')) return JsonValue(std::move(fields));
-      if (!take(',')) return fail("',' or '}' is missing");
-    }
-  }
-
-  Result<JsonValue> parse_number() {
-    const size_t begin = position_;
-    const auto digits = [this] {
-      const size_t first = position_;
-      while (peek() >= '0' && peek() <= '9') ++position_;
-      return position_ - first;
-    };
-    take('-');
-    const bool zero = peek() == '0';
-    const size_t whole = digits();
-    if (whole == 0 || (zero && whole > 1)) return fail("not a value");
-    if (take('.') && digits() == 0) return fail("digits are missing after '.'");
-    if (take('e') || take('E')) {
-      if (!take('+')) take('-');
-      if (digits() == 0) return fail("digits are missing in the exponent");
-    }
-    double number = 0;
-    const auto read =
-        std::from_chars(text_.data() + begin, text_.data() + position_, number);
-    if (read.ec != std::errc()) return fail("the number is out of range");
-    return JsonValue(number);
-  }
-
-  Result<std::string> parse_string() {
-    if (!take('"')) return fail("'\"' is missing");
-    std::string text;
-    while (!at_end()) {
-      const char letter = peek();
-      if (letter == '"') {
-        ++position_;
-        return text;
-      }
-      if (letter == '\\') {
-        NEZHA_RETURN_IF_ERROR(parse_escape(text));
-        continue;
-      }
-      const size_t length = utf8_length(text_.substr(position_));
-      if (length == 0) return fail("the text is not UTF-8");
-      if (static_cast<unsigned char>(letter) < 0x20) return fail("a control character in a string");
-      text += text_.substr(position_, length);
-      position_ += length;
-    }
-    return fail("the string does not end");
-  }
-
-  Status parse_escape(std::string& text) {
-    ++position_;
-    constexpr std::string_view kNames = "\"\\/bfnrt";
-    constexpr std::string_view kMeanings = "\"\\/\b\f\n\r\t";
-    const char letter = peek();
-    const size_t simple = at_end() ? std::string_view::npos : kNames.find(letter);
-    if (simple != std::string_view::npos) {
-      ++position_;
-      text += kMeanings[simple];
-      return Status::ok();
-    }
-    uint32_t point = 0;
-    if (!take_unit(point)) return fail("not an escape");
-    if (point >= 0xD800 && point <= 0xDBFF) {
-      uint32_t low = 0;
-      if (!take('\\') || !take_unit(low) || low < 0xDC00 || low > 0xDFFF) {
-        return fail("half of a surrogate pair");
-      }
-      point = 0x10000 + ((point - 0xD800) << 10) + (low - 0xDC00);
-    } else if (point >= 0xDC00 && point <= 0xDFFF) {
-      return fail("half of a surrogate pair");
-    }
-    append_utf8(text, point);
-    return Status::ok();
-  }
-
-  // "u" and four hexadecimal digits, the backslash already taken.
-  bool take_unit(uint32_t& unit) {
-    if (!take('u') || text_.size() - position_ < 4) return false;
-    const char* begin = text_.data() + position_;
-    const auto read = std::from_chars(begin, begin + 4, unit, 16);
-    if (read.ec != std::errc() || read.ptr != begin + 4) return false;
-    position_ += 4;
-    return true;
-  }
-
-  static void append_utf8(std::string& text, uint32_t point) {
-    const auto add = [&](uint32_t byte) { text += static_cast<char>(byte); };
-    if (point < 0x80) {
-      add(point);
-    } else if (point < 0x800) {
-      add(0xC0 | (point >> 6));
-      add(0x80 | (point & 0x3F));
-    } else if (point < 0x10000) {
-      add(0xE0 | (point >> 12));
-      add(0x80 | ((point >> 6) & 0x3F));
-      add(0x80 | (point & 0x3F));
+  bool add(JsonValue value) {
+    if (++values_ > kJsonValuesMax) return refuse("it has more than 1000000 values");
+    if (open_.empty()) {
+      root_ = std::move(value);
+      last_ = &root_;
+    } else if (auto* items = std::get_if<JsonValue::Array>(&open_.back()->data_)) {
+      last_ = &items->emplace_back(std::move(value));
     } else {
-      add(0xF0 | (point >> 18));
-      add(0x80 | ((point >> 12) & 0x3F));
-      add(0x80 | ((point >> 6) & 0x3F));
-      add(0x80 | (point & 0x3F));
+      auto& fields = std::get<JsonValue::Object>(open_.back()->data_);
+      last_ = &fields.emplace_back(std::move(name_), std::move(value)).second;
     }
+    return true;
   }
 
-  std::string_view text_;
-  size_t position_ = 0;
+  JsonValue root_;
+  JsonValue* last_ = nullptr;      // added
+  std::vector<JsonValue*> open_;   // containers, the outermost first
+  std::string name_;               // of the next value
   size_t values_ = 0;
+  std::string why_;                // refused
 };
 
-}  // namespace
-
-Result<JsonValue> parse_json(std::string_view text) { return Parser(text).document(); }
+Result<JsonValue> parse_json(std::string_view text) { return JsonReader().read(text); }
 
 }  // namespace nezha

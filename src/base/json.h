@@ -3,7 +3,8 @@
 // Contract: pure, any thread. The writer always produces valid JSON (text that is not UTF-8 is
 // repaired, numbers that are not finite become null). The reader accepts RFC 8259 and nothing else,
 // bounded in size, depth and count of values, and answers anything else with `invalid_argument`
-// naming the byte, so it may be fed by strangers.
+// naming line and column or the limit, so it may be fed by strangers. The library nlohmann/json parses
+// and quotes; json.cc alone sees it.
 #pragma once
 
 #include <concepts>
@@ -94,6 +95,8 @@ class JsonValue {
   const JsonValue& at(std::string_view name) const;
 
  private:
+  friend class JsonReader;
+
   std::variant<std::monostate, bool, double, std::string, Array, Object> data_;
 };
 

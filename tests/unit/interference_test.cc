@@ -121,7 +121,7 @@ TEST(InterferenceFile, RefusesTheRestAndNamesTheField) {
     const char* named;
   };
   const std::vector<Case> cases = {
-      {"", "byte"},
+      {"", "line 1, column 1"},
       {"[]", "'version'"},
       {with("\"version\": 1", "\"version\": 2"), "'version'"},
       {with("[\"eth0\", \"eth1\"]", "[]"), "'rails'"},

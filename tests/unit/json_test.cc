@@ -81,6 +81,21 @@ TEST(JsonReader, RefusesWhatIsNotJson) {
   EXPECT_FALSE(parse_json(std::string_view("1\0", 2)).is_ok());
 }
 
+TEST(JsonReader, SaysWhereAndWhatInAFewWords) {
+  const std::pair<std::string, const char*> cases[] = {
+      {"{\n \"a\": 1 2}", "line 2, column 9: "},
+      {"{\"secret\": \"" + std::string(100'000, 'x'), "missing closing quote"},
+      {"[1e999" + std::string(100'000, '9'), "a number is out of range"},
+      {"{\"a\": 1, \"a\": 2}", "the name \"a\" occurs twice"},
+      {std::string(40, '['), "nested more than 32 deep"},
+  };
+  for (const auto& [text, words] : cases) {
+    const std::string said = parse_json(text).status().message();
+    EXPECT_NE(said.find(words), std::string::npos) << said;
+    EXPECT_LT(said.size(), 200U) << said;
+  }
+}
+
 TEST(JsonReader, IsBounded) {
   EXPECT_FALSE(parse_json(std::string(1'000'000, '[')).is_ok());
   EXPECT_FALSE(parse_json(std::string(kJsonBytesMax + 1, ' ')).is_ok());

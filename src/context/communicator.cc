@@ -174,8 +174,12 @@ Result<std::unique_ptr<Communicator>> Communicator::split(int color, int key) {
   std::vector<int64_t> table(2 * static_cast<size_t>(world_size_));
   table[2 * static_cast<size_t>(rank_)] = color;
   table[2 * static_cast<size_t>(rank_) + 1] = key;
-  NEZHA_RETURN_IF_ERROR(all_reduce(table.data(), table.data(), table.size(), Dtype::int64,
-                                   ReduceOp::sum, {}, nullptr));
+  engine::OpRequest exchange;
+  exchange.in = exchange.out = table.data();
+  exchange.count = table.size();
+  exchange.dtype = Dtype::int64;
+  exchange.is_split = true;
+  NEZHA_RETURN_IF_ERROR(issue(exchange, {}, nullptr));
   if (part == nullptr) return part;
   std::vector<int> ranks;
   for (int other = 0; other < world_size_; ++other) {

@@ -49,7 +49,8 @@ void Execution::prepare(const OpRequest& request, const schedule::Plan& plan,
   attended_ = request.attended;
   local_counts_ = plan.local;
   descriptor_ = {request.collective, request.dtype, request.op, plan.algorithm,
-                 static_cast<uint16_t>(request.root), request.count, plan.fingerprint()};
+                 request.is_split ? wire::kSplitRoot : static_cast<uint16_t>(request.root),
+                 request.count, plan.fingerprint()};
   window_ = std::min<uint32_t>(plan.window, operands_.map().chunk_count());
   if (cursors_.size() < window_) cursors_.resize(window_);
   next_chunk_ = low_chunk_ = unreleased_ = 0;

@@ -133,7 +133,7 @@ void FlightRecorder::write(JsonWriter& json, const FlightOperation& entry,
   const Collective collective = entry.op.collective;
   json.begin_object().field("comm", entry.comm).key("op_seq");
   entry.is_message() ? json.null() : json.value(entry.op_seq);
-  json.field("collective", name_of(collective)).field("dtype", name_of(entry.op.dtype));
+  json.field("collective", name_of(entry.op)).field("dtype", name_of(entry.op.dtype));
   json.key("op");
   reduces(collective) ? json.value(name_of(entry.op.op)) : json.null();
   json.key("root");

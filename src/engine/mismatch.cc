@@ -14,9 +14,7 @@ struct Difference {
 // The first field that differs, most telling first: a different collective explains everything else.
 Difference difference(const wire::OpDescriptor& mine, const wire::OpDescriptor& other) {
   auto text = [](auto value) { return std::string(name_of(value)); };
-  if (mine.collective != other.collective) {
-    return {"collective", text(mine.collective), text(other.collective)};
-  }
+  if (name_of(mine) != name_of(other)) return {"collective", text(mine), text(other)};
   if (mine.root != other.root) {
     return {"root", std::to_string(mine.root), std::to_string(other.root)};
   }
@@ -47,7 +45,7 @@ Status describe_mismatch(uint32_t comm, uint64_t op_seq, const RankedDescriptor&
   ErrorDetails details;
   details.ranks = {mine.rank, other.rank};
   details.communicator = comm;
-  details.operation = name_of(mine.op.collective);
+  details.operation = name_of(mine.op);
   details.number = static_cast<int64_t>(op_seq);
   details.bytes = static_cast<int64_t>(mine.op.count * dtype_size(mine.op.dtype));
   return error(Code::mismatch,
@@ -56,10 +54,10 @@ Status describe_mismatch(uint32_t comm, uint64_t op_seq, const RankedDescriptor&
                "calls in the same order",
                static_cast<unsigned long long>(op_seq), comm, found.field, found.mine.c_str(),
                mine.rank, found.other.c_str(), other.rank, mine.rank,
-               std::string(name_of(mine.op.collective)).c_str(),
+               std::string(name_of(mine.op)).c_str(),
                static_cast<unsigned long long>(mine.op.count),
                std::string(name_of(mine.op.dtype)).c_str(), other.rank,
-               std::string(name_of(other.op.collective)).c_str(),
+               std::string(name_of(other.op)).c_str(),
                static_cast<unsigned long long>(other.op.count),
                std::string(name_of(other.op.dtype)).c_str())
       .with_peer(other.rank)

@@ -27,6 +27,7 @@ struct OpRequest {
   ReduceOp op = ReduceOp::sum;
   double factor = 1.0;                         // premul_sum
   int root = 0;
+  bool is_split = false;  // an all_reduce in which a communicator is split
   Algorithm algorithm = Algorithm::automatic;
   Nanoseconds deadline = kNever;
   // Of a member of a group with nodes: takes note of the elements whose result is in `out`; borrowed as

@@ -68,6 +68,11 @@ bool enums_known(const std::byte* in, FrameType type) {
 
 }  // namespace
 
+std::string_view name_of(const OpDescriptor& op) {
+  const bool splits = op.collective == Collective::all_reduce && op.root == kSplitRoot;
+  return splits ? "split" : name_of(op.collective);
+}
+
 std::string_view name_of(HeaderError error) {
   switch (error) {
     case HeaderError::none: return "none";

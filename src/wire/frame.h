@@ -92,6 +92,10 @@ inline constexpr uint8_t next_generation(uint8_t flags) {
   return static_cast<uint8_t>((flags & 3) | (next << kGenerationShift));
 }
 
+// The root of the all_reduce in which the ranks split a communicator: no rank has that number, so it
+// differs from a program's own all_reduce.
+inline constexpr uint16_t kSplitRoot = 0xFFFF;
+
 // What the operation is. Equal on all ranks, or the program is wrong.
 struct OpDescriptor {
   Collective collective = Collective::all_reduce;
@@ -104,6 +108,9 @@ struct OpDescriptor {
 
   bool operator==(const OpDescriptor&) const = default;
 };
+
+// What the program called: "all_reduce", "split".
+std::string_view name_of(const OpDescriptor& op);
 
 struct FrameHeader {
   FrameType type = FrameType::data;

@@ -136,6 +136,22 @@ TEST(Mismatch, OrderOfTwoOperations) {
   }
 }
 
+// A split exchanges numbers in an all_reduce: it is none of the program's, however alike the two are.
+TEST(Mismatch, ASplitIsNoAllReduce) {
+  World world({.ranks = 2});
+  const auto outcomes = world.run([](Member& self) {
+    if (self.rank == 0) return self.comm->split(0, 0).status();
+    std::vector<int64_t> data(4);
+    return self.comm->all_reduce(data.data(), data.data(), data.size(), Dtype::int64, ReduceOp::sum, {},
+                                 nullptr);
+  });
+  for (const Status& outcome : outcomes) {
+    EXPECT_EQ(outcome.code(), Code::mismatch) << outcome.to_string();
+    EXPECT_TRUE(contains(outcome, "split on rank 0")) << outcome.to_string();
+    EXPECT_TRUE(contains(outcome, "all_reduce on rank 1")) << outcome.to_string();
+  }
+}
+
 // Only the communicator in which it happened fails; its parent works on.
 TEST(Mismatch, StaysInsideItsCommunicator) {
   World world({.ranks = 3});

@@ -81,7 +81,7 @@ NodeGroup::~NodeGroup() {
 // ------------------------------------------------------------------------------- beginning
 
 bool NodeGroup::takes(const OpRequest& request) const {
-  if (request.algorithm != Algorithm::automatic) return false;
+  if (request.algorithm != Algorithm::automatic || request.is_split) return false;
   if (request.collective == Collective::barrier) return true;
   return request.collective == Collective::all_reduce && request.count > 0 &&
          !(client_.options().exact_order && is_floating(request.dtype));

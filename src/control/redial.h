@@ -27,7 +27,6 @@ class Redial {
   bool is_due(Nanoseconds now) const { return !under_way_ && now >= next_at_; }
   Nanoseconds next_at() const { return under_way_ ? kNever : next_at_; }
   Nanoseconds patience() const { return patience_; }
-  double flaps() const { return flaps_; }
 
  private:
   static constexpr Nanoseconds kPause = 50 * kMillisecond;

@@ -50,7 +50,6 @@ class Matcher {
   void visit_receives(Visit visit) const {
     for (const auto& [key, receive] : receives_) visit(receive);
   }
-  bool has_receives() const { return !receives_.empty(); }
   void clear();
 
  private:

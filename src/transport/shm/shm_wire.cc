@@ -4,14 +4,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <new>
 #include <utility>
 
 namespace nezha::transport {
 
 // The maker of the segment writes the first ring.
 ShmWire::ShmWire(progress::Loop& loop, ShmChannel channel, std::string name)
-    : Wire(std::move(name)), loop_(loop), channel_(std::move(channel)),
+    : StreamWire(std::move(name)), loop_(loop), channel_(std::move(channel)),
       writer_(channel_.segment->ring(channel_.is_maker ? 0 : 1)),
       reader_(channel_.segment->ring(channel_.is_maker ? 1 : 0)) {}
 
@@ -36,17 +35,10 @@ size_t ShmWire::send(std::span<WorkRequest* const> frames) {
     const WorkRequest& frame = *frames[taken++];
     std::array<iovec, 3> pieces;
     const size_t done = put(pieces.data(), pieces_of(frame, pieces.data()));
-    const bool is_data = frame.header.type == wire::FrameType::data;
-    if (done < frame_bytes(frame)) {
-      rest_.keep(frame, data_frames_);
-      held_bytes_ = frame_bytes(frame) - done;
-      if (!is_data && !copy_rest()) {
-        events_->on_broken(error(Code::exhausted, "connection %s: there is no memory for %u bytes that "
-                                 "it is sending", name_.c_str(), rest_.length()));
-        return taken;
-      }
+    if (Status status = note(frame, done); !status) {
+      events_->on_broken(status);
+      return taken;
     }
-    if (is_data) ++data_frames_;
   }
   show();
   blocked_ = held_bytes_ > 0 || taken < frames.size();
@@ -56,7 +48,7 @@ size_t ShmWire::send(std::span<WorkRequest* const> frames) {
 void ShmWire::push_rest() {
   if (held_bytes_ == 0) return;
   std::array<iovec, 3> pieces;
-  held_bytes_ -= put(pieces.data(), rest_.pieces(held_bytes_, pieces.data()));
+  held_bytes_ -= put(pieces.data(), rest(pieces.data()));
 }
 
 size_t ShmWire::put(const iovec* pieces, size_t count) {
@@ -84,28 +76,6 @@ void ShmWire::ring() {
   const std::byte bell{};
   ++send_calls_;
   (void)!::send(channel_.socket.get(), &bell, sizeof(bell), MSG_DONTWAIT | MSG_NOSIGNAL);
-}
-
-// Half a frame without its rest: nothing may follow it, and the connection ends.
-bool ShmWire::copy_rest() {
-  try {
-    rest_.copy();
-  } catch (const std::bad_alloc&) {
-    held_bytes_ = 0;
-    return false;
-  }
-  return true;
-}
-
-Wire::Use ShmWire::use_of(uint32_t number) {
-  return held_bytes_ > 0 && rest_.is(number) ? Use::needed : Use::none;
-}
-
-Status ShmWire::detach(uint32_t number) {
-  const bool is_read = held_bytes_ > 0 && rest_.is_borrowed() && rest_.is(number);
-  if (!is_read || copy_rest()) return Status::ok();
-  return nothrow_error(Code::exhausted, "connection %s was closed: there is no memory for %u bytes that "
-                       "it was sending when their operation ended", name_.c_str(), rest_.length());
 }
 
 uint64_t ShmWire::backlog_bytes() {

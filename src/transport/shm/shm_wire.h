@@ -16,10 +16,9 @@
 
 #include "base/descriptor.h"
 #include "progress/loop.h"
-#include "transport/partial_frame.h"
 #include "transport/shm/shm_ring.h"
 #include "transport/shm/shm_segment.h"
-#include "transport/wire.h"
+#include "transport/stream_wire.h"
 
 namespace nezha::transport {
 
@@ -30,16 +29,13 @@ struct ShmChannel {
   bool is_maker = false;  // of the segment
 };
 
-class ShmWire final : public Wire, private progress::Pollable, private progress::Polled {
+class ShmWire final : public StreamWire, private progress::Pollable, private progress::Polled {
  public:
   ShmWire(progress::Loop& loop, ShmChannel channel, std::string name);
   ~ShmWire() override { close(true); }
 
   Status start(WireEvents& events) override;
   size_t send(std::span<WorkRequest* const> frames) override;
-  bool has_output() const override { return held_bytes_ > 0; }
-  Use use_of(uint32_t number) override;
-  Status detach(uint32_t number) override;
   uint64_t backlog_bytes() override;
   Nanoseconds heard_at() override;
   void close(bool in_order) override;
@@ -61,7 +57,6 @@ class ShmWire final : public Wire, private progress::Pollable, private progress:
   // How much of the pieces went into the ring.
   size_t put(const iovec* pieces, size_t count);
   void push_rest();
-  bool copy_rest();
   void show();
   void ring();
   // True when anything came.
@@ -82,10 +77,8 @@ class ShmWire final : public Wire, private progress::Pollable, private progress:
   bool asleep_ = false;      // the sign in the ring is ours
 
   // Sending.
-  PartialFrame rest_;  // held_bytes_ of it are not in the ring
   size_t unshown_ = 0;  // put, and the reader does not know yet
   bool blocked_ = false;
-  uint32_t data_frames_ = 0;  // taken
 
   // Receiving.
   std::array<std::byte, wire::kHeaderBytes> header_;

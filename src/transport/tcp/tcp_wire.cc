@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <new>
 
 namespace nezha::transport {
 namespace {
@@ -23,7 +22,8 @@ void set_option(int fd, int level, int name, int value) {
 
 TcpWire::TcpWire(progress::Loop& loop, std::unique_ptr<TcpStream> stream, std::string name,
                  TcpWireOptions options)
-    : Wire(std::move(name)), loop_(loop), options_(std::move(options)), stream_(std::move(stream)) {}
+    : StreamWire(std::move(name)), loop_(loop), options_(std::move(options)),
+      stream_(std::move(stream)) {}
 
 Status TcpWire::start(WireEvents& events) {
   events_ = &events;
@@ -54,7 +54,7 @@ size_t TcpWire::send(std::span<WorkRequest* const> frames) {
   if (stream_->wants_write() && !push_stream()) return 0;
   Vectors vectors;
   size_t count = 0;
-  if (held_bytes_ > 0) count = rest_.pieces(held_bytes_, vectors.data());
+  if (held_bytes_ > 0) count = rest(vectors.data());
   size_t asked = held_bytes_;
   for (const WorkRequest* frame : frames) {
     count += pieces_of(*frame, &vectors[count]);
@@ -73,6 +73,7 @@ size_t TcpWire::send(std::span<WorkRequest* const> frames) {
   const size_t of_rest = std::min(sent, static_cast<size_t>(held_bytes_));
   held_bytes_ -= of_rest;
   const size_t taken = took(frames, sent - of_rest);
+  if (stream_ == nullptr) return taken;
   want_writable(sent < asked || stream_->wants_write());
   return taken;
 }
@@ -90,40 +91,10 @@ size_t TcpWire::took(std::span<WorkRequest* const> frames, size_t bytes) {
   for (; taken < frames.size() && bytes > 0; ++taken) {
     const WorkRequest& frame = *frames[taken];
     const size_t sent = std::min(bytes, frame_bytes(frame));
-    if (sent < frame_bytes(frame)) keep(frame, sent);
-    if (frame.header.type == wire::FrameType::data) ++data_frames_;
     bytes -= sent;
+    if (Status status = note(frame, sent); !status) events_->on_broken(status);
   }
   return taken;
-}
-
-void TcpWire::keep(const WorkRequest& frame, size_t sent) {
-  rest_.keep(frame, data_frames_);
-  held_bytes_ = frame_bytes(frame) - sent;
-  if (!rest_.is_borrowed()) copy_rest();
-}
-
-// Half a frame without its rest: nothing may follow it.
-bool TcpWire::copy_rest() {
-  try {
-    rest_.copy();
-  } catch (const std::bad_alloc&) {
-    shutdown(stream_->fd(), SHUT_RDWR);
-    held_bytes_ = 0;
-    return false;
-  }
-  return true;
-}
-
-Wire::Use TcpWire::use_of(uint32_t number) {
-  return held_bytes_ > 0 && rest_.is(number) ? Use::needed : Use::none;
-}
-
-Status TcpWire::detach(uint32_t number) {
-  const bool is_read = held_bytes_ > 0 && rest_.is_borrowed() && rest_.is(number);
-  if (!is_read || copy_rest()) return Status::ok();
-  return nothrow_error(Code::exhausted, "connection %s was closed: there is no memory for %u bytes that "
-                       "it was sending when their operation ended", name_.c_str(), rest_.length());
 }
 
 void TcpWire::want_writable(bool wanted) {

@@ -17,8 +17,7 @@
 
 #include "progress/loop.h"
 #include "transport/connect/tcp_stream.h"
-#include "transport/partial_frame.h"
-#include "transport/wire.h"
+#include "transport/stream_wire.h"
 
 namespace nezha::transport {
 
@@ -28,7 +27,7 @@ struct TcpWireOptions {
   std::string congestion_control = "";  // "": the system's
 };
 
-class TcpWire final : public Wire, private progress::Pollable {
+class TcpWire final : public StreamWire, private progress::Pollable {
  public:
   // Takes a connection that is open.
   TcpWire(progress::Loop& loop, std::unique_ptr<TcpStream> stream, std::string name,
@@ -37,9 +36,7 @@ class TcpWire final : public Wire, private progress::Pollable {
 
   Status start(WireEvents& events) override;
   size_t send(std::span<WorkRequest* const> frames) override;
-  bool has_output() const override { return held_bytes_ > 0 || stream_->wants_write(); }
-  Use use_of(uint32_t number) override;
-  Status detach(uint32_t number) override;
+  bool has_output() const override { return StreamWire::has_output() || stream_->wants_write(); }
   uint64_t backlog_bytes() override;
   Nanoseconds heard_at() override;
   void close(bool in_order) override;
@@ -60,8 +57,6 @@ class TcpWire final : public Wire, private progress::Pollable {
 
   void on_ready(uint32_t epoll_events) override;
   bool push_stream();
-  void keep(const WorkRequest& frame, size_t sent);
-  bool copy_rest();
   size_t took(std::span<WorkRequest* const> frames, size_t bytes);
   void want_writable(bool wanted);
   void receive();
@@ -79,10 +74,6 @@ class TcpWire final : public Wire, private progress::Pollable {
   WireEvents* events_ = nullptr;
   std::unique_ptr<TcpStream> stream_;  // null when closed
   bool writable_wanted_ = false;
-
-  // Sending.
-  PartialFrame rest_;         // held_bytes_ of it are not in the kernel
-  uint32_t data_frames_ = 0;  // taken
 
   // Receiving.
   std::array<std::byte, kReceiveBuffer> buffer_;

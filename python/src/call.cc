@@ -1,9 +1,13 @@
 #include "call.h"
 
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
 #include <array>
 #include <string_view>
 
-#include "errors.h"
+namespace nb = nanobind;
 
 namespace nezha::python {
 namespace {
@@ -11,18 +15,33 @@ namespace {
 constexpr std::array<std::string_view, 9> kOps = {"sum", "avg",  "prod", "min",       "max",
                                                   "band", "bor", "bxor", "premul_sum"};
 
+std::string known_ops() {
+  std::string known;
+  for (std::string_view op : kOps) known += (known.empty() ? "" : ", ") + std::string(op);
+  return known;
+}
+
 }  // namespace
 
-nezha_op parse_op(const char* name) {
+void refuse(Given given, const char* name, const char* wanted) {
+  constexpr Py_ssize_t kShown = 80;
+  nb::object shown = nb::repr(given);
+  shown = nb::steal(PyUnicode_Substring(shown.ptr(), 0, kShown));
+  throw nb::type_error((std::string(name) + " is " + nb::cast<std::string>(shown) + ": it must be " +
+                        wanted).c_str());
+}
+
+nezha_op to_op(Given given) {
+  std::string name;
+  if (!nb::try_cast(given, name)) refuse(given, "op", ("a str, one of " + known_ops()).c_str());
   for (size_t i = 0; i < kOps.size(); ++i) {
     if (kOps[i] == name) return static_cast<nezha_op>(i);
   }
-  std::string known;
-  for (std::string_view op : kOps) known += (known.empty() ? "" : ", ") + std::string(op);
-  raise(NEZHA_INVALID_ARGUMENT, "op '" + std::string(name) + "' is unknown: use one of " + known);
+  raise(NEZHA_INVALID_ARGUMENT, "op '" + name + "' is unknown: use one of " + known_ops());
 }
 
-double checked_factor(nezha_op op, std::optional<double> factor) {
+double to_factor(nezha_op op, Given given) {
+  const auto factor = converted<std::optional<double>>(given, "factor", "a number, or None");
   if (factor.has_value() != (op == NEZHA_PREMUL_SUM)) {
     raise(NEZHA_INVALID_ARGUMENT, factor ? "factor belongs to op='premul_sum' only"
                                          : "op='premul_sum' needs factor=");
@@ -30,18 +49,19 @@ double checked_factor(nezha_op op, std::optional<double> factor) {
   return factor.value_or(1.0);
 }
 
-nezha_op_options call_options(std::optional<double> timeout, const OptionalText& algorithm,
-                              bool async_op) {
-  if (timeout && !(*timeout > 0)) {
+CallOptions::CallOptions(Given timeout, Given given_algorithm, Given given_async_op)
+    : nezha_op_options{}, async_op(converted<bool>(given_async_op, "async_op", "True or False")),
+      algorithm_text_(converted<OptionalText>(given_algorithm, "algorithm",
+                                              "a str such as 'ring', or None")) {
+  const std::optional<double> seconds = to_timeout(timeout);
+  if (seconds && !(*seconds > 0)) {
     raise(NEZHA_INVALID_ARGUMENT, "timeout must be a positive number of seconds, or None");
   }
-  nezha_op_options options{};
-  options.struct_size = sizeof(options);
-  options.factor = 1.0;
-  options.timeout_s = timeout.value_or(0);
-  options.algorithm = c_string(algorithm);
-  options.will_wait = async_op ? 0 : 1;
-  return options;
+  struct_size = sizeof(nezha_op_options);
+  factor = 1.0;
+  timeout_s = seconds.value_or(0);
+  algorithm = c_string(algorithm_text_);
+  will_wait = async_op ? 0 : 1;
 }
 
 void check_same_dtype(const Buffer& x, const Buffer& out) {
@@ -49,7 +69,8 @@ void check_same_dtype(const Buffer& x, const Buffer& out) {
   raise(NEZHA_INVALID_ARGUMENT, "x and out are of different dtypes: both need the same");
 }
 
-uint32_t checked_tag(int64_t tag) {
+uint32_t to_tag(Given given) {
+  const auto tag = converted<int64_t>(given, "tag", "an int");
   if (tag >= 0 && tag <= UINT32_MAX) return static_cast<uint32_t>(tag);
   raise(NEZHA_INVALID_ARGUMENT, "tag " + std::to_string(tag) + ": it must be 0 to " +
                                     std::to_string(UINT32_MAX));
@@ -68,7 +89,8 @@ void check_elements(const char* argument, const Buffer& buffer, uint64_t wanted,
                                     " elements instead of " + std::to_string(wanted) + ": " + what);
 }
 
-uint64_t check_counts(const char* argument, const Counts& counts, int world_size) {
+std::pair<Counts, uint64_t> to_counts(Given given, const char* argument, int world_size) {
+  auto counts = converted<Counts>(given, argument, "a sequence of ints, one for each rank");
   if (counts.size() != static_cast<size_t>(world_size)) {
     raise(NEZHA_INVALID_ARGUMENT, std::string(argument) + " has " + std::to_string(counts.size()) +
                                       " entries: it needs one for each of the " +
@@ -83,7 +105,7 @@ uint64_t check_counts(const char* argument, const Counts& counts, int world_size
     if (!__builtin_add_overflow(total, counts[i], &total)) continue;
     raise(NEZHA_INVALID_ARGUMENT, std::string(argument) + " add up to more than any memory holds");
   }
-  return total;
+  return {std::move(counts), total};
 }
 
 }  // namespace nezha::python

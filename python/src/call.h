@@ -1,6 +1,7 @@
 // What every operation takes from Python besides its arrays.
 //
-// Contract: pure; called with the GIL held. Errors leave as exceptions.
+// Contract: pure; called with the GIL held. Errors leave as exceptions; a TypeError names the argument
+// that is of a wrong type.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -8,9 +9,11 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "buffer.h"
+#include "errors.h"
 #include "nezha/nezha.h"
 
 namespace nezha::python {
@@ -22,15 +25,41 @@ using Lengths = std::vector<uint64_t>;
 
 inline const char* c_string(const OptionalText& text) { return text ? text->c_str() : nullptr; }
 
-nezha_op parse_op(const char* name);
-// 1 where there is none. Only premul_sum has one, and must.
-double checked_factor(nezha_op op, std::optional<double> factor);
-// The text is borrowed from its argument.
-nezha_op_options call_options(std::optional<double> timeout, const OptionalText& algorithm,
-                              bool async_op);
+// An argument as Python has it.
+using Given = nanobind::handle;
 
+[[noreturn]] void refuse(Given given, const char* name, const char* wanted);
+
+template <class T>
+T converted(Given given, const char* name, const char* wanted) {
+  T value{};
+  if (!nanobind::try_cast(given, value)) refuse(given, name, wanted);
+  return value;
+}
+
+inline int to_rank(Given given, const char* name) {
+  return converted<int>(given, name, "an int, a rank of the communicator");
+}
+inline std::optional<double> to_timeout(Given given) {
+  return converted<std::optional<double>>(given, "timeout", "a number of seconds, or None");
+}
 // 0 to 2**32 - 1.
-uint32_t checked_tag(int64_t tag);
+uint32_t to_tag(Given given);
+nezha_op to_op(Given given);
+// 1 where there is none. Only premul_sum has one, and must.
+double to_factor(nezha_op op, Given given);
+
+// What all operations take.
+struct CallOptions : nezha_op_options {
+  CallOptions(Given timeout, Given algorithm, Given async_op);
+  CallOptions(const CallOptions&) = delete;
+  CallOptions& operator=(const CallOptions&) = delete;
+
+  bool async_op;
+
+ private:
+  OptionalText algorithm_text_;
+};
 
 void check_same_dtype(const Buffer& x, const Buffer& out);
 // The lengths in the unit in which the library is told of the buffer's elements.
@@ -38,7 +67,7 @@ Lengths in_units(const Counts& counts, const Buffer& buffer);
 // `what` says why the argument must have so many.
 void check_elements(const char* argument, const Buffer& buffer, uint64_t wanted,
                     const std::string& what);
-// One for each rank. Returns their sum.
-uint64_t check_counts(const char* argument, const Counts& counts, int world_size);
+// One for each rank, and their sum.
+std::pair<Counts, uint64_t> to_counts(Given given, const char* name, int world_size);
 
 }  // namespace nezha::python

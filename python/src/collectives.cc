@@ -1,4 +1,6 @@
 // The operations of a Communicator: arrays are checked and held, then the C function is called.
+#include <nanobind/stl/optional.h>
+
 #include "communicator.h"
 #include "errors.h"
 #include "work.h"
@@ -26,11 +28,12 @@ void acquire_out(Operation& operation, nb::handle out, Elements elements, const 
 }  // namespace
 
 template <class Issue>
-nb::object Communicator::run(std::shared_ptr<Operation>& operation, bool async_op, Issue&& issue) {
+nb::object Communicator::run(std::shared_ptr<Operation>& operation, const CallOptions& options,
+                             Issue&& issue) {
   if (!groups_.empty()) {
     const auto group = groups_.find(PyThread_get_thread_ident());
     if (group != groups_.end()) {
-      if (async_op) {
+      if (options.async_op) {
         raise(NEZHA_INVALID_ARGUMENT, "async_op belongs to the group, not to the operations in it: "
                                       "pass it to group()");
       }
@@ -39,8 +42,8 @@ nb::object Communicator::run(std::shared_ptr<Operation>& operation, bool async_o
       return operation->result;
     }
   }
-  operation->start(issue, /*block=*/!async_op);
-  if (!async_op) return operation->result;
+  operation->start(issue, /*block=*/!options.async_op);
+  if (!options.async_op) return operation->result;
   return work_of(operation);
 }
 
@@ -49,12 +52,11 @@ nb::object Communicator::work_of(std::shared_ptr<Operation> operation) {
   return nb::cast(Work(std::move(operation), nb::find(this)));
 }
 
-nb::object Communicator::all_reduce(nb::handle x, const char* op_name, nb::handle out,
-                                    std::optional<double> factor, const OptionalText& algorithm,
-                                    Timeout timeout, bool async_op) {
-  const nezha_op op = parse_op(op_name);
-  nezha_op_options options = call_options(timeout, algorithm, async_op);
-  options.factor = checked_factor(op, factor);
+nb::object Communicator::all_reduce(Given x, Given given_op, Given out, Given factor, Given algorithm,
+                                    Given timeout, Given async_op) {
+  const nezha_op op = to_op(given_op);
+  CallOptions options(timeout, algorithm, async_op);
+  options.factor = to_factor(op, factor);
   auto operation = new_operation("all_reduce");
   Buffer& in = operation->input;
   in.acquire(x, out.is_none() ? Access::write : Access::read, "x", Elements::numbers);
@@ -66,27 +68,27 @@ nb::object Communicator::all_reduce(nb::handle x, const char* op_name, nb::handl
     check_same_dtype(in, operation->output);
     check_elements("out", operation->output, in.count(), "as many as x");
   }
-  return run(operation, async_op, [&](nezha_comm_t comm, nezha_work_t* work) {
+  return run(operation, options, [&](nezha_comm_t comm, nezha_work_t* work) {
     return nezha_all_reduce(comm, in.data(), target, in.count(), in.dtype(), op, &options, work);
   });
 }
 
-nb::object Communicator::broadcast(nb::handle x, int root, const OptionalText& algorithm,
-                                   Timeout timeout, bool async_op) {
-  nezha_op_options options = call_options(timeout, algorithm, async_op);
+nb::object Communicator::broadcast(Given x, Given given_root, Given algorithm, Given timeout,
+                                   Given async_op) {
+  const int root = to_rank(given_root, "root");
+  CallOptions options(timeout, algorithm, async_op);
   auto operation = new_operation("broadcast");
   Buffer& buffer = operation->input;
   buffer.acquire(x, rank == root ? Access::read : Access::write, "x", Elements::any);
   operation->result = nb::borrow(x);
-  return run(operation, async_op, [&](nezha_comm_t comm, nezha_work_t* work) {
+  return run(operation, options, [&](nezha_comm_t comm, nezha_work_t* work) {
     return nezha_broadcast(comm, buffer.data(), buffer.amount(), buffer.dtype(), root, &options,
                            work);
   });
 }
 
-nb::object Communicator::all_gather(nb::handle x, nb::handle out, const OptionalText& algorithm,
-                                    Timeout timeout, bool async_op) {
-  nezha_op_options options = call_options(timeout, algorithm, async_op);
+nb::object Communicator::all_gather(Given x, Given out, Given algorithm, Given timeout, Given async_op) {
+  CallOptions options(timeout, algorithm, async_op);
   auto operation = new_operation("all_gather");
   Buffer &in = operation->input, &to = operation->output;
   in.acquire(x, Access::read, "x", Elements::any);
@@ -94,16 +96,15 @@ nb::object Communicator::all_gather(nb::handle x, nb::handle out, const Optional
   check_same_dtype(in, to);
   check_elements("out", to, in.count() * static_cast<uint64_t>(world_size),
                  blocks_of(world_size, in.count()) + " of x");
-  return run(operation, async_op, [&](nezha_comm_t comm, nezha_work_t* work) {
+  return run(operation, options, [&](nezha_comm_t comm, nezha_work_t* work) {
     return nezha_all_gather(comm, in.data(), to.data(), in.amount(), in.dtype(), &options, work);
   });
 }
 
-nb::object Communicator::all_gather_v(nb::handle x, nb::handle out, const Counts& counts,
-                                      const OptionalText& algorithm, Timeout timeout,
-                                      bool async_op) {
-  nezha_op_options options = call_options(timeout, algorithm, async_op);
-  const uint64_t total = check_counts("counts", counts, world_size);
+nb::object Communicator::all_gather_v(Given x, Given out, Given given_counts, Given algorithm,
+                                      Given timeout, Given async_op) {
+  CallOptions options(timeout, algorithm, async_op);
+  const auto [counts, total] = to_counts(given_counts, "counts", world_size);
   auto operation = new_operation("all_gather_v");
   Buffer &in = operation->input, &to = operation->output;
   in.acquire(x, Access::read, "x", Elements::any);
@@ -112,19 +113,17 @@ nb::object Communicator::all_gather_v(nb::handle x, nb::handle out, const Counts
   check_elements("x", in, own_count(counts, rank), "counts[" + std::to_string(rank) + "]");
   check_elements("out", to, total, "the sum of counts");
   const Lengths lengths = in_units(counts, in);
-  return run(operation, async_op, [&](nezha_comm_t comm, nezha_work_t* work) {
+  return run(operation, options, [&](nezha_comm_t comm, nezha_work_t* work) {
     return nezha_all_gather_v(comm, in.data(), to.data(), lengths.data(), in.dtype(), &options,
                               work);
   });
 }
 
-nb::object Communicator::reduce_scatter(nb::handle x, nb::handle out, const char* op_name,
-                                        std::optional<double> factor,
-                                        const OptionalText& algorithm, Timeout timeout,
-                                        bool async_op) {
-  const nezha_op op = parse_op(op_name);
-  nezha_op_options options = call_options(timeout, algorithm, async_op);
-  options.factor = checked_factor(op, factor);
+nb::object Communicator::reduce_scatter(Given x, Given out, Given given_op, Given factor, Given algorithm,
+                                        Given timeout, Given async_op) {
+  const nezha_op op = to_op(given_op);
+  CallOptions options(timeout, algorithm, async_op);
+  options.factor = to_factor(op, factor);
   auto operation = new_operation("reduce_scatter");
   Buffer &in = operation->input, &to = operation->output;
   in.acquire(x, Access::read, "x", Elements::numbers);
@@ -132,20 +131,19 @@ nb::object Communicator::reduce_scatter(nb::handle x, nb::handle out, const char
   check_same_dtype(in, to);
   check_elements("x", in, to.count() * static_cast<uint64_t>(world_size),
                  blocks_of(world_size, to.count()) + " of out");
-  return run(operation, async_op, [&](nezha_comm_t comm, nezha_work_t* work) {
+  return run(operation, options, [&](nezha_comm_t comm, nezha_work_t* work) {
     return nezha_reduce_scatter(comm, in.data(), to.data(), to.count(), in.dtype(), op, &options,
                                 work);
   });
 }
 
-nb::object Communicator::reduce_scatter_v(nb::handle x, nb::handle out, const Counts& counts,
-                                          const char* op_name, std::optional<double> factor,
-                                          const OptionalText& algorithm, Timeout timeout,
-                                          bool async_op) {
-  const nezha_op op = parse_op(op_name);
-  nezha_op_options options = call_options(timeout, algorithm, async_op);
-  options.factor = checked_factor(op, factor);
-  const uint64_t total = check_counts("counts", counts, world_size);
+nb::object Communicator::reduce_scatter_v(Given x, Given out, Given given_counts, Given given_op,
+                                          Given factor, Given algorithm, Given timeout,
+                                          Given async_op) {
+  const nezha_op op = to_op(given_op);
+  CallOptions options(timeout, algorithm, async_op);
+  options.factor = to_factor(op, factor);
+  const auto [counts, total] = to_counts(given_counts, "counts", world_size);
   auto operation = new_operation("reduce_scatter_v");
   Buffer &in = operation->input, &to = operation->output;
   in.acquire(x, Access::read, "x", Elements::numbers);
@@ -155,18 +153,18 @@ nb::object Communicator::reduce_scatter_v(nb::handle x, nb::handle out, const Co
   check_elements("out", to, own_count(counts, rank),
                  "counts[" + std::to_string(rank) + "]");
   const Lengths lengths = in_units(counts, in);
-  return run(operation, async_op, [&](nezha_comm_t comm, nezha_work_t* work) {
+  return run(operation, options, [&](nezha_comm_t comm, nezha_work_t* work) {
     return nezha_reduce_scatter_v(comm, in.data(), to.data(), lengths.data(), in.dtype(), op,
                                   &options, work);
   });
 }
 
-nb::object Communicator::reduce(nb::handle x, int root, const char* op_name, nb::handle out,
-                                std::optional<double> factor, const OptionalText& algorithm,
-                                Timeout timeout, bool async_op) {
-  const nezha_op op = parse_op(op_name);
-  nezha_op_options options = call_options(timeout, algorithm, async_op);
-  options.factor = checked_factor(op, factor);
+nb::object Communicator::reduce(Given x, Given given_root, Given given_op, Given out, Given factor,
+                                Given algorithm, Given timeout, Given async_op) {
+  const nezha_op op = to_op(given_op);
+  const int root = to_rank(given_root, "root");
+  CallOptions options(timeout, algorithm, async_op);
+  options.factor = to_factor(op, factor);
   auto operation = new_operation("reduce");
   Buffer& in = operation->input;
   const bool is_in_place = rank == root && out.is_none();
@@ -179,14 +177,15 @@ nb::object Communicator::reduce(nb::handle x, int root, const char* op_name, nb:
     check_same_dtype(in, operation->output);
     check_elements("out", operation->output, in.count(), "as many as x");
   }
-  return run(operation, async_op, [&](nezha_comm_t comm, nezha_work_t* work) {
+  return run(operation, options, [&](nezha_comm_t comm, nezha_work_t* work) {
     return nezha_reduce(comm, in.data(), target, in.count(), in.dtype(), op, root, &options, work);
   });
 }
 
-nb::object Communicator::gather(nb::handle x, nb::handle out, int root,
-                                const OptionalText& algorithm, Timeout timeout, bool async_op) {
-  nezha_op_options options = call_options(timeout, algorithm, async_op);
+nb::object Communicator::gather(Given x, Given out, Given given_root, Given algorithm, Given timeout,
+                                Given async_op) {
+  const int root = to_rank(given_root, "root");
+  CallOptions options(timeout, algorithm, async_op);
   auto operation = new_operation("gather");
   Buffer &in = operation->input, &to = operation->output;
   in.acquire(x, Access::read, "x", Elements::any);
@@ -197,14 +196,15 @@ nb::object Communicator::gather(nb::handle x, nb::handle out, int root,
     check_elements("out", to, in.count() * static_cast<uint64_t>(world_size),
                    blocks_of(world_size, in.count()) + " of x");
   }
-  return run(operation, async_op, [&](nezha_comm_t comm, nezha_work_t* work) {
+  return run(operation, options, [&](nezha_comm_t comm, nezha_work_t* work) {
     return nezha_gather(comm, in.data(), to.data(), in.amount(), in.dtype(), root, &options, work);
   });
 }
 
-nb::object Communicator::scatter(nb::handle x, nb::handle out, int root,
-                                 const OptionalText& algorithm, Timeout timeout, bool async_op) {
-  nezha_op_options options = call_options(timeout, algorithm, async_op);
+nb::object Communicator::scatter(Given x, Given out, Given given_root, Given algorithm, Given timeout,
+                                 Given async_op) {
+  const int root = to_rank(given_root, "root");
+  CallOptions options(timeout, algorithm, async_op);
   auto operation = new_operation("scatter");
   Buffer &in = operation->input, &to = operation->output;
   acquire_out(*operation, out, Elements::any, "it receives this rank's block");
@@ -214,14 +214,13 @@ nb::object Communicator::scatter(nb::handle x, nb::handle out, int root,
     check_elements("x", in, to.count() * static_cast<uint64_t>(world_size),
                    blocks_of(world_size, to.count()) + " of out");
   }
-  return run(operation, async_op, [&](nezha_comm_t comm, nezha_work_t* work) {
+  return run(operation, options, [&](nezha_comm_t comm, nezha_work_t* work) {
     return nezha_scatter(comm, in.data(), to.data(), to.amount(), to.dtype(), root, &options, work);
   });
 }
 
-nb::object Communicator::all_to_all(nb::handle x, nb::handle out, const OptionalText& algorithm,
-                                    Timeout timeout, bool async_op) {
-  nezha_op_options options = call_options(timeout, algorithm, async_op);
+nb::object Communicator::all_to_all(Given x, Given out, Given algorithm, Given timeout, Given async_op) {
+  CallOptions options(timeout, algorithm, async_op);
   auto operation = new_operation("all_to_all");
   Buffer &in = operation->input, &to = operation->output;
   in.acquire(x, Access::read, "x", Elements::any);
@@ -232,17 +231,17 @@ nb::object Communicator::all_to_all(nb::handle x, nb::handle out, const Optional
   check_elements("x", in, block * static_cast<uint64_t>(world_size),
                  "it holds one block of equal length for each of the " +
                      std::to_string(world_size) + " ranks");
-  return run(operation, async_op, [&](nezha_comm_t comm, nezha_work_t* work) {
+  return run(operation, options, [&](nezha_comm_t comm, nezha_work_t* work) {
     return nezha_all_to_all(comm, in.data(), to.data(), block * in.unit(), in.dtype(), &options, work);
   });
 }
 
-nb::object Communicator::all_to_all_v(nb::handle x, const Counts& send_counts, nb::handle out,
-                                      const Counts& receive_counts, const OptionalText& algorithm,
-                                      Timeout timeout, bool async_op) {
-  nezha_op_options options = call_options(timeout, algorithm, async_op);
-  const uint64_t sent = check_counts("send_counts", send_counts, world_size);
-  const uint64_t received = check_counts("receive_counts", receive_counts, world_size);
+nb::object Communicator::all_to_all_v(Given x, Given given_send_counts, Given out,
+                                      Given given_receive_counts, Given algorithm, Given timeout,
+                                      Given async_op) {
+  CallOptions options(timeout, algorithm, async_op);
+  const auto [send_counts, sent] = to_counts(given_send_counts, "send_counts", world_size);
+  const auto [receive_counts, received] = to_counts(given_receive_counts, "receive_counts", world_size);
   auto operation = new_operation("all_to_all_v");
   Buffer &in = operation->input, &to = operation->output;
   in.acquire(x, Access::read, "x", Elements::any);
@@ -252,49 +251,51 @@ nb::object Communicator::all_to_all_v(nb::handle x, const Counts& send_counts, n
   check_elements("out", to, received, "the sum of receive_counts");
   const Lengths to_each = in_units(send_counts, in);
   const Lengths from_each = in_units(receive_counts, in);
-  return run(operation, async_op, [&](nezha_comm_t comm, nezha_work_t* work) {
+  return run(operation, options, [&](nezha_comm_t comm, nezha_work_t* work) {
     return nezha_all_to_all_v(comm, in.data(), to_each.data(), to.data(), from_each.data(),
                               in.dtype(), &options, work);
   });
 }
 
-nb::object Communicator::barrier(Timeout timeout, bool async_op) {
-  nezha_op_options options = call_options(timeout, std::nullopt, async_op);
+nb::object Communicator::barrier(Given timeout, Given async_op) {
+  CallOptions options(timeout, nb::none(), async_op);
   auto operation = new_operation("barrier");
   operation->result = nb::none();
-  return run(operation, async_op, [&](nezha_comm_t comm, nezha_work_t* work) {
+  return run(operation, options, [&](nezha_comm_t comm, nezha_work_t* work) {
     return nezha_barrier(comm, &options, work);
   });
 }
 
-nb::object Communicator::send(nb::handle x, int destination, int64_t tag, Timeout timeout,
-                              bool async_op) {
-  nezha_op_options options = call_options(timeout, std::nullopt, async_op);
-  const uint32_t number = checked_tag(tag);
+nb::object Communicator::send(Given x, Given given_destination, Given given_tag, Given timeout,
+                              Given async_op) {
+  CallOptions options(timeout, nb::none(), async_op);
+  const int destination = to_rank(given_destination, "destination");
+  const uint32_t tag = to_tag(given_tag);
   auto operation = new_operation("send");
   Buffer& buffer = operation->input;
   buffer.acquire(x, Access::read, "x", Elements::any);
   operation->result = nb::none();
-  return run(operation, async_op, [&](nezha_comm_t comm, nezha_work_t* work) {
-    return nezha_send(comm, buffer.data(), buffer.amount(), buffer.dtype(), destination, number,
+  return run(operation, options, [&](nezha_comm_t comm, nezha_work_t* work) {
+    return nezha_send(comm, buffer.data(), buffer.amount(), buffer.dtype(), destination, tag,
                       &options, work);
   });
 }
 
-nb::object Communicator::recv(nb::handle x, std::optional<int> source, int64_t tag,
-                              Timeout timeout, bool async_op) {
-  nezha_op_options options = call_options(timeout, std::nullopt, async_op);
+nb::object Communicator::recv(Given x, Given given_source, Given given_tag, Given timeout,
+                              Given async_op) {
+  CallOptions options(timeout, nb::none(), async_op);
+  const auto source = converted<std::optional<int>>(given_source, "source", "an int, a rank, or None");
   if (source && *source < 0) {
     raise(NEZHA_INVALID_ARGUMENT, "source is negative: pass a rank, or None for any");
   }
-  const uint32_t number = checked_tag(tag);
+  const uint32_t tag = to_tag(given_tag);
   auto operation = new_operation("recv");
   Buffer& buffer = operation->input;
   buffer.acquire(x, Access::write, "x", Elements::any);
   operation->result = nb::borrow(x);
-  return run(operation, async_op, [&](nezha_comm_t comm, nezha_work_t* work) {
+  return run(operation, options, [&](nezha_comm_t comm, nezha_work_t* work) {
     return nezha_recv(comm, buffer.data(), buffer.amount(), buffer.dtype(),
-                      source.value_or(NEZHA_ANY_SOURCE), number, &options, work);
+                      source.value_or(NEZHA_ANY_SOURCE), tag, &options, work);
   });
 }
 
@@ -314,16 +315,16 @@ std::shared_ptr<Operation> Communicator::take_group() {
   return group;
 }
 
-nb::object Communicator::group_end(Timeout timeout, bool async_op) {
+nb::object Communicator::group_end(Given timeout, Given async_op) {
   std::shared_ptr<Operation> group = take_group();
   if (group == nullptr) group = new_operation("group");  // the C library says what is wrong
   nb::list results;
   for (const std::shared_ptr<Operation>& part : group->parts) results.append(part->result);
   group->result = std::move(results);
-  nezha_op_options options = call_options(timeout, std::nullopt, async_op);
+  CallOptions options(timeout, nb::none(), async_op);
   group->start([&](nezha_comm_t comm, nezha_work_t* work) {
     return nezha_group_end(comm, &options, work);
-  }, /*block=*/!async_op);
+  }, /*block=*/!options.async_op);
   return work_of(std::move(group));
 }
 

@@ -22,9 +22,11 @@ Communicator::Communicator(std::shared_ptr<Handle> handle) : handle_(std::move(h
   check(nezha_world_size(lease.raw(), &world_size));
 }
 
-void Communicator::close(Timeout timeout) {
+void Communicator::close(Given timeout) { leave(to_timeout(timeout).value_or(-1)); }
+
+void Communicator::leave(double timeout) {
   groups_.clear();  // what was noted and never started
-  handle_->close(timeout.value_or(-1));
+  handle_->close(timeout);
 }
 
 void Communicator::abort() {
@@ -39,37 +41,41 @@ std::unique_ptr<Communicator> Communicator::child_of(const Failure& failure, nez
   return std::make_unique<Communicator>(std::make_shared<Handle>(child, handle_->store()));
 }
 
-std::unique_ptr<Communicator> Communicator::split(int color, int key) {
+std::unique_ptr<Communicator> Communicator::split(Given color, Given key) {
+  const int part = converted<int>(color, "color", "an int, or None");
+  const int order = converted<int>(key, "key", "an int");
   Handle::Lease lease(handle_);
   nezha_comm_t child = nullptr;
   Failure failure;
   {
     nb::gil_scoped_release no_gil;
-    failure = failure_of(nezha_split(lease.raw(), color, key, &child));
+    failure = failure_of(nezha_split(lease.raw(), part, order, &child));
   }
   return child_of(failure, child);
 }
 
-std::unique_ptr<Communicator> Communicator::create(const std::vector<int>& ranks,
-                                                   const char* name) {
+std::unique_ptr<Communicator> Communicator::create(Given members, Given group_name) {
+  const auto ranks = converted<std::vector<int>>(members, "ranks", "a sequence of ints");
+  const auto name = converted<std::string>(group_name, "name", "a str");
   Handle::Lease lease(handle_);
   nezha_comm_t child = nullptr;
   Failure failure;
   {
     nb::gil_scoped_release no_gil;
-    failure = failure_of(nezha_create(lease.raw(), ranks.data(), static_cast<int>(ranks.size()), name,
-                                      &child));
+    failure = failure_of(nezha_create(lease.raw(), ranks.data(), static_cast<int>(ranks.size()),
+                                      name.c_str(), &child));
   }
   return child_of(failure, child);
 }
 
-std::unique_ptr<Communicator> Communicator::shrink(Timeout timeout) {
+std::unique_ptr<Communicator> Communicator::shrink(Given timeout) {
+  const double seconds = to_timeout(timeout).value_or(0);
   Handle::Lease lease(handle_);
   nezha_comm_t child = nullptr;
   Failure failure;
   {
     nb::gil_scoped_release no_gil;
-    failure = failure_of(nezha_shrink(lease.raw(), timeout.value_or(0), &child));
+    failure = failure_of(nezha_shrink(lease.raw(), seconds, &child));
   }
   return child_of(failure, child);
 }
@@ -127,38 +133,39 @@ void bind_communicator(nb::module_& module) {
       .def_ro("rank", &C::rank)
       .def_ro("world_size", &C::world_size)
       .def_prop_ro("closed", &C::closed)
-      .def("all_reduce", &C::all_reduce, "x"_a.none(), "op"_a, "out"_a.none(), "factor"_a.none(),
-           "algorithm"_a.none(), "timeout"_a.none(), "async_op"_a)
-      .def("broadcast", &C::broadcast, "x"_a.none(), "root"_a, "algorithm"_a.none(),
-           "timeout"_a.none(), "async_op"_a)
+      .def("all_reduce", &C::all_reduce, "x"_a.none(), "op"_a.none(), "out"_a.none(), "factor"_a.none(),
+           "algorithm"_a.none(), "timeout"_a.none(), "async_op"_a.none())
+      .def("broadcast", &C::broadcast, "x"_a.none(), "root"_a.none(), "algorithm"_a.none(),
+           "timeout"_a.none(), "async_op"_a.none())
       .def("all_gather", &C::all_gather, "x"_a.none(), "out"_a.none(), "algorithm"_a.none(),
-           "timeout"_a.none(), "async_op"_a)
-      .def("all_gather_v", &C::all_gather_v, "x"_a.none(), "out"_a.none(), "counts"_a,
-           "algorithm"_a.none(), "timeout"_a.none(), "async_op"_a)
-      .def("reduce_scatter", &C::reduce_scatter, "x"_a.none(), "out"_a.none(), "op"_a,
-           "factor"_a.none(), "algorithm"_a.none(), "timeout"_a.none(), "async_op"_a)
-      .def("reduce_scatter_v", &C::reduce_scatter_v, "x"_a.none(), "out"_a.none(), "counts"_a,
-           "op"_a, "factor"_a.none(), "algorithm"_a.none(), "timeout"_a.none(), "async_op"_a)
-      .def("reduce", &C::reduce, "x"_a.none(), "root"_a, "op"_a, "out"_a.none(),
-           "factor"_a.none(), "algorithm"_a.none(), "timeout"_a.none(), "async_op"_a)
-      .def("gather", &C::gather, "x"_a.none(), "out"_a.none(), "root"_a, "algorithm"_a.none(),
-           "timeout"_a.none(), "async_op"_a)
-      .def("scatter", &C::scatter, "x"_a.none(), "out"_a.none(), "root"_a, "algorithm"_a.none(),
-           "timeout"_a.none(), "async_op"_a)
+           "timeout"_a.none(), "async_op"_a.none())
+      .def("all_gather_v", &C::all_gather_v, "x"_a.none(), "out"_a.none(), "counts"_a.none(),
+           "algorithm"_a.none(), "timeout"_a.none(), "async_op"_a.none())
+      .def("reduce_scatter", &C::reduce_scatter, "x"_a.none(), "out"_a.none(), "op"_a.none(),
+           "factor"_a.none(), "algorithm"_a.none(), "timeout"_a.none(), "async_op"_a.none())
+      .def("reduce_scatter_v", &C::reduce_scatter_v, "x"_a.none(), "out"_a.none(), "counts"_a.none(),
+           "op"_a.none(), "factor"_a.none(), "algorithm"_a.none(), "timeout"_a.none(),
+           "async_op"_a.none())
+      .def("reduce", &C::reduce, "x"_a.none(), "root"_a.none(), "op"_a.none(), "out"_a.none(),
+           "factor"_a.none(), "algorithm"_a.none(), "timeout"_a.none(), "async_op"_a.none())
+      .def("gather", &C::gather, "x"_a.none(), "out"_a.none(), "root"_a.none(), "algorithm"_a.none(),
+           "timeout"_a.none(), "async_op"_a.none())
+      .def("scatter", &C::scatter, "x"_a.none(), "out"_a.none(), "root"_a.none(), "algorithm"_a.none(),
+           "timeout"_a.none(), "async_op"_a.none())
       .def("all_to_all", &C::all_to_all, "x"_a.none(), "out"_a.none(), "algorithm"_a.none(),
-           "timeout"_a.none(), "async_op"_a)
-      .def("all_to_all_v", &C::all_to_all_v, "x"_a.none(), "send_counts"_a, "out"_a.none(),
-           "receive_counts"_a, "algorithm"_a.none(), "timeout"_a.none(), "async_op"_a)
-      .def("barrier", &C::barrier, "timeout"_a.none(), "async_op"_a)
-      .def("send", &C::send, "x"_a.none(), "destination"_a, "tag"_a, "timeout"_a.none(),
-           "async_op"_a)
-      .def("recv", &C::recv, "x"_a.none(), "source"_a.none(), "tag"_a, "timeout"_a.none(),
-           "async_op"_a)
+           "timeout"_a.none(), "async_op"_a.none())
+      .def("all_to_all_v", &C::all_to_all_v, "x"_a.none(), "send_counts"_a.none(), "out"_a.none(),
+           "receive_counts"_a.none(), "algorithm"_a.none(), "timeout"_a.none(), "async_op"_a.none())
+      .def("barrier", &C::barrier, "timeout"_a.none(), "async_op"_a.none())
+      .def("send", &C::send, "x"_a.none(), "destination"_a.none(), "tag"_a.none(), "timeout"_a.none(),
+           "async_op"_a.none())
+      .def("recv", &C::recv, "x"_a.none(), "source"_a.none(), "tag"_a.none(), "timeout"_a.none(),
+           "async_op"_a.none())
       .def("group_begin", &C::group_begin)
-      .def("group_end", &C::group_end, "timeout"_a.none(), "async_op"_a)
+      .def("group_end", &C::group_end, "timeout"_a.none(), "async_op"_a.none())
       .def("group_cancel", &C::group_cancel)
-      .def("split", &C::split, "color"_a, "key"_a)
-      .def("create", &C::create, "ranks"_a, "name"_a)
+      .def("split", &C::split, "color"_a.none(), "key"_a.none())
+      .def("create", &C::create, "ranks"_a.none(), "name"_a.none())
       .def("shrink", &C::shrink, "timeout"_a.none())
       .def("abort", &C::abort)
       .def("close", &C::close, "timeout"_a.none())

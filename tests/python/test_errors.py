@@ -52,6 +52,29 @@ def test_errors_can_be_pickled():
     assert (type(error), str(error), error.ranks, error.rail) == (errors.PeerLost, "why", (2,), "eth1")
 
 
+@pytest.mark.parametrize("call, words", [
+    (lambda comm, x: comm.all_reduce(x, op=None), "op is None: it must be a str, one of sum, avg,"),
+    (lambda comm, x: comm.all_reduce(x, "premul_sum", factor="2"), "factor is '2': it must be a number"),
+    (lambda comm, x: comm.broadcast(x, root=0.5), "root is 0.5: it must be an int, a rank"),
+    (lambda comm, x: comm.broadcast(x, root=None), "root is None: it must be an int, a rank"),
+    (lambda comm, x: comm.all_reduce(x, algorithm=3), "algorithm is 3: it must be a str such as 'ring'"),
+    (lambda comm, x: comm.barrier(timeout="1"), "timeout is '1': it must be a number of seconds"),
+    (lambda comm, x: comm.barrier(async_op="no"), "async_op is 'no': it must be True or False"),
+    (lambda comm, x: comm.all_gather_v(x, ["4"], out=x), "counts is ['4']: it must be a sequence"),
+    (lambda comm, x: comm.send(x, None), "destination is None: it must be an int, a rank"),
+    (lambda comm, x: comm.recv(x, 0, tag=1.5), "tag is 1.5: it must be an int"),
+    (lambda comm, x: comm.split("red"), "color is 'red': it must be an int, or None"),
+    (lambda comm, x: comm.create(["0"]), "ranks is ['0']: it must be a sequence of ints"),
+    (lambda comm, x: comm.shrink(timeout=x), "timeout is array([1., 1., 1., 1.]): it must be a number"),
+])
+def test_an_argument_of_a_wrong_type_is_named(call, words):
+    with nezha.init(0, 1) as comm:
+        with pytest.raises(TypeError) as caught:
+            call(comm, numpy.ones(4))
+        assert str(caught.value).startswith(words)
+        comm.barrier()
+
+
 def failure_of(call):
     with pytest.raises(nezha.Error) as caught:
         call()

@@ -12,7 +12,7 @@ import pytest
 from nezha import _launcher
 from nezha._launcher import hostfile, ssh
 from nezha._launcher.reaper import Reaper
-from nezha._launcher.rank_output import RankOutput
+from nezha._launcher.rank_output import RankOutput, printed
 
 PATIENCE_S = 30.0
 
@@ -109,6 +109,33 @@ def test_signals_end_everything(number):
     assert all(gone(pid) for pid in ranks)
 
 
+def test_a_signal_that_is_ignored_ends_nothing():
+    previous = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+    try:
+        process, ranks = start_launcher("while :; do sleep 0.05; done")
+    finally:
+        signal.signal(signal.SIGHUP, previous)
+    process.send_signal(signal.SIGHUP)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(PATIENCE_S) == 128 + signal.SIGTERM
+    assert all(gone(pid) for pid in ranks)
+
+
+def test_what_one_rank_says_is_heard_and_not_printed(capfd):
+    heard = []
+    ranks = _launcher.on_this_host(2, ["sh", "-c", "echo $RANK; echo no >&2"], {})
+    outcome = _launcher.listen(ranks, heard.extend, grace_s=0.2, patience_s=PATIENCE_S)
+    assert (outcome.exit_code, heard, capfd.readouterr()) == (0, [b"0"], ("", ""))
+
+
+def test_a_job_that_says_nothing_is_ended():
+    ranks = _launcher.on_this_host(2, ["sh", "-c", "echo late $RANK >&2; exec sleep 1000"], {})
+    outcome = _launcher.listen(ranks, lambda lines: None, grace_s=0.2, patience_s=1.0)
+    assert str(outcome.first_failure) == "rank 0 (here) gave no result for 1 s"
+    assert outcome.first_failure.last_lines == ["late 0"]
+    assert outcome.exit_codes == [-signal.SIGTERM, -signal.SIGTERM]
+
+
 def test_a_killed_launcher_leaves_nothing():
     process, ranks = start_launcher("trap '' TERM INT HUP; while :; do sleep 0.05; done")
     process.kill()
@@ -133,7 +160,7 @@ def test_orphan_guard_spares_removed_groups():
 
 def test_output_is_bounded_and_whole():
     target = io.BytesIO()
-    output = RankOutput("[0] ", target)
+    output = RankOutput(printed("[0] ", target))
     output.feed(b"a\nb")
     output.feed(b"c\n")
     output.feed(b"x" * 200000)

@@ -124,12 +124,11 @@ def _train(lab: BenchLab, example: Path, rail: Optional[int]) -> Dict[str, Any]:
     environments = []
     for node in range(lab.nodes):
         # The ranks share this machine's cores: one thread each, or they fight over them.
-        environment = {**lab.lab.rank_env(node), "OMP_NUM_THREADS": "1",
-                       "OPENBLAS_NUM_THREADS": "1"}
+        environment = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         if rail is not None:
             environment["NEZHA_RAILS"] = lab.rail_filter(node, rail)
         environments.append(environment)
-    lab.launch(list(enumerate([command] * lab.nodes)), environments)
+    lab.launch(command, environments)
     try:
         return json.loads(result.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

@@ -5,18 +5,16 @@ Owner: the process that prints. Every process started here ends here, whatever h
 
 from __future__ import annotations
 
-import os
-import selectors
 import signal
 import subprocess
 import sys
 import tempfile
-import time
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Type
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Type
 
+from .. import _launcher
 from ..lab import Capacity, Lab
 from ..lab._process import rail_filter
 from .cores import allowed, children_on, processors_of
@@ -29,7 +27,7 @@ from .lab_facts import lab_facts, lab_rates
 Progress = Callable[[Any], None]  # called with each record that rank 0 hands over
 Parse = Callable[[Sequence[bytes]], List[Any]]  # the records among lines of rank 0's output
 _GRACE_SECONDS = 6.0  # for the survivors of a failed rank to say what they saw
-_PATIENCE_SECONDS = 300.0  # no sample for so long: something hangs
+_PATIENCE_SECONDS = 300.0  # no line for so long: something hangs
 
 
 class BenchLab:
@@ -128,15 +126,14 @@ class BenchLab:
              one_rail: Optional[int], apart: bool) -> List[Sample]:
         spec_path = self.write_spec(spec)
         command = [sys.executable, "-m", "nezha._bench.collective_worker", str(spec_path)]
-        ranks = range(self.lab.ranks)
-        environments = [self.lab.rank_env(rank) for rank in ranks]
+        environments: List[Dict[str, str]] = [{} for _ in range(self.lab.ranks)]
         if one_rail is not None:
             for rank, environment in enumerate(environments):
                 environment["NEZHA_RAILS"] = self.rail_filter(self.lab.node_of(rank), one_rail)
                 if self.lab.state.rail_kinds[one_rail] != "agg":
                     environment["NEZHA_AGGREGATOR"] = ""
-        return self.launch([(self.lab.node_of(rank), command) for rank in ranks], environments, progress,
-                           patience_for(spec), apart=apart and spec.cores is None)
+        return self.launch(command, environments, progress, patience_for(spec),
+                           apart=apart and spec.cores is None)
 
     def rail_filter(self, node: int, rail: int) -> str:
         """What NEZHA_RAILS must be on `node` to leave only rail `rail`. Raises BenchError."""
@@ -157,117 +154,50 @@ class BenchLab:
         return path
 
     def launch(
-        self,
-        commands: Sequence[Tuple[int, Sequence[str]]],
-        environments: Sequence[Mapping[str, str]],
+        self, command: Sequence[str], environments: Sequence[Mapping[str, str]],
         progress: Optional[Progress] = None, patience: float = _PATIENCE_SECONDS,
         parse: Optional[Parse] = None, apart: bool = True,
     ) -> List[Any]:
-        """Starts the (node, command) pairs and collects what the first one emits.
+        """Starts `command` as the first ranks, as many as there are environments, each of which is added
+        to its rank's own, and collects what rank 0 emits.
 
         parse: what its lines hold, samples by default. apart: each node keeps to its part of this
         machine's processors. Raises BenchError when a process fails, or
-        when no record comes for `patience` seconds.
+        when no line comes for `patience` seconds.
         """
-        processes: List["subprocess.Popen[Any]"] = []
-        logs: List[IO[bytes]] = []
-        try:
-            for index, (node, command) in enumerate(commands):
-                log = open(self.scratch / f"log-{self._runs}-{index}", "w+b")
-                logs.append(log)
-                with children_on(self.processors(node) if apart else allowed()):
-                    processes.append(self.lab.popen(
-                        node, command, env=environments[index], stderr=log,
-                        stdout=subprocess.PIPE if index == 0 else log))
-            records = _collect(processes, parse or Sample.parse, progress, patience)
-            _check(processes, logs, self.nodes)
-            return records
-        finally:
-            _end(processes)
-            for log in logs:
-                log.close()
+        records: List[Any] = []
+
+        def take(lines: List[bytes]) -> None:
+            for record in (parse or Sample.parse)(lines):
+                records.append(record)
+                if progress is not None:
+                    progress(record)
+
+        ranks = [self._rank(rank, command, environment, apart)
+                 for rank, environment in enumerate(environments)]
+        outcome = _launcher.listen(ranks, take, grace_s=_GRACE_SECONDS, patience_s=patience)
+        if outcome.interrupted_by is not None:
+            signal.raise_signal(signal.Signals[outcome.interrupted_by])
+            raise BenchError(f"interrupted by {outcome.interrupted_by}")
+        if outcome.first_failure is not None:
+            words = "\n".join(outcome.first_failure.last_lines) or "(it wrote nothing)"
+            raise BenchError(f"of {len(ranks)} processes, {outcome.first_failure}:\n{words[-2000:]}")
+        return records
+
+    def _rank(self, rank: int, command: Sequence[str], environment: Mapping[str, str],
+              apart: bool) -> _launcher.Rank:
+        node = self.lab.node_of(rank)
+        placed = _launcher.in_node(self.lab, rank, node, command,
+                                   {**self.lab.rank_env(rank), **environment})
+
+        def start(**options: Any) -> "subprocess.Popen[bytes]":
+            with children_on(self.processors(node) if apart else allowed()):
+                return placed.start(**options)
+
+        return replace(placed, start=start)
 
 
 def patience_for(spec: BenchSpec) -> float:
     """Seconds without a sample after which a run is taken to hang."""
     operations = (spec.iterations or 0) + (spec.warmup or 0) + spec.checks
     return _PATIENCE_SECONDS + 10.0 * operations  # the user may ask for many, on slow rails
-
-
-def _collect(
-    processes: Sequence["subprocess.Popen[Any]"], parse: Parse, progress: Optional[Progress],
-    patience: float,
-) -> List[Any]:
-    """Reads the first process's output until it ends, another one fails, or all is silent."""
-    records: List[Any] = []
-    pending = b""
-    last_heard = time.monotonic()
-    failed_at: Optional[float] = None
-    output = processes[0].stdout
-    assert output is not None
-    with selectors.DefaultSelector() as selector:
-        selector.register(output, selectors.EVENT_READ)
-        while True:
-            if selector.select(timeout=0.2):
-                data = os.read(output.fileno(), 1 << 20)
-                if not data:
-                    return records
-                lines = (pending + data).split(b"\n")
-                pending = lines.pop()
-                fresh = parse(lines)
-                if progress is not None:
-                    for record in fresh:
-                        progress(record)
-                records += fresh
-                last_heard = time.monotonic() if fresh else last_heard
-            now = time.monotonic()
-            if failed_at is None and any(process.poll() for process in processes):
-                failed_at = now
-            if failed_at is not None and now - failed_at > _GRACE_SECONDS:
-                return records
-            if now - last_heard > patience:
-                raise BenchError(f"no result for {patience:.0f} s: gave up waiting")
-
-
-def _check(
-    processes: Sequence["subprocess.Popen[Any]"], logs: Sequence[IO[bytes]], nodes: int
-) -> None:
-    """Raises BenchError with the first failure's own words."""
-    deadline = time.monotonic() + _GRACE_SECONDS
-    codes: List[Optional[int]] = []
-    for process in processes:
-        try:
-            codes.append(process.wait(timeout=max(0.0, deadline - time.monotonic())))
-        except subprocess.TimeoutExpired:
-            codes.append(None)
-    bad = [index for index, code in enumerate(codes) if code != 0]
-    if not bad:
-        return
-    first = next((index for index in bad if codes[index]), bad[0])
-    logs[first].seek(0)
-    tail = logs[first].read()[-2000:].decode(errors="replace").strip() or "(it wrote nothing)"
-    what = _outcome(codes[first])
-    raise BenchError(f"process {first} of {len(processes)} ({nodes} nodes) {what}:\n{tail}")
-
-
-def _outcome(code: Optional[int]) -> str:
-    if code is None:
-        return "is still running"
-    if code < 0:
-        return f"was killed by {signal.Signals(-code).name}"
-    return f"ended with status {code}"
-
-
-def _end(processes: Sequence["subprocess.Popen[Any]"]) -> None:
-    for process in processes:
-        if process.poll() is None:
-            process.terminate()
-    deadline = time.monotonic() + 2.0
-    for process in processes:
-        try:
-            process.wait(timeout=max(0.0, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        if process.stdout is not None:
-            process.stdout.close()

@@ -101,11 +101,9 @@ def _launch(lab: BenchLab, spec: MatvecSpec, advance: Any) -> List[Launch]:
     path = lab.scratch / "matvec.json"
     spec.save(path)
     command = [sys.executable, "-m", "nezha._bench.matvec_worker", str(path)]
-    ranks = range(lab.lab.ranks)
     one_thread = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     launches: List[Launch] = lab.launch(
-        [(lab.lab.node_of(rank), command) for rank in ranks],
-        [{**lab.lab.rank_env(rank), **one_thread} for rank in ranks], advance, parse=Launch.parse)
+        command, [one_thread] * lab.lab.ranks, advance, parse=Launch.parse)
     if len(launches) != 1:
         raise BenchError(f"{lab.lab.ranks} ranks: rank 0 ended without a result")
     return launches

@@ -88,8 +88,7 @@ def _launch(lab: BenchLab, spec: MessageSpec, advance: Any) -> List[Record]:
     spec.save(path)
     command = [sys.executable, "-m", "nezha._bench.message_worker", str(path)]
     found: List[Record] = lab.launch(
-        list(enumerate([command] * lab.nodes)), [lab.lab.rank_env(node) for node in range(lab.nodes)],
-        advance, _PATIENCE_SECONDS + spec.seconds, Record.parse)
+        command, [{}] * lab.nodes, advance, _PATIENCE_SECONDS + spec.seconds, Record.parse)
     wanted = len(spec.means) * len(spec.loads)
     if len(found) < wanted:
         raise BenchError(f"policy {spec.policy}: {len(found)} results instead of {wanted}")

@@ -103,7 +103,7 @@ def _schedule(request: Request, lab: BenchLab, announce: Announce) -> Schedule:
     spec = TrainSpec("record", request.model, request.batch, _RECORDED_STEPS,
                      bucket_mb=request.bucket_mb, threads=request.threads or os.cpu_count() or 1,
                      schedule=str(path.absolute()))
-    _launch(lab, spec, [lab.lab.rank_env(0)], announce, f"record {request.model}")
+    _launch(lab, spec, [{}], announce, f"record {request.model}")
     return Schedule.load(path)
 
 
@@ -145,7 +145,7 @@ def _steps(request: Request, lab: BenchLab, announce: Announce, rails: List[str]
                      str(lab.scratch / "schedule.json"))
     environments = []
     for rank in range(request.ranks):
-        environment = lab.lab.rank_env(rank)
+        environment: Dict[str, str] = {}
         if backend == "gloo":
             device = lab.devices()[rail or 0][0]
             spec.devices = [device]
@@ -169,10 +169,8 @@ def _launch(lab: BenchLab, spec: TrainSpec, environments: List[Dict[str, str]],
     path = lab.scratch / f"train-{what.replace('/', '-')}.json"
     spec.save(path)
     command = [sys.executable, "-m", "nezha._bench.training_worker", str(path)]
-    for environment in environments:
-        environment["OMP_NUM_THREADS"] = str(spec.threads)
-    commands = [(lab.lab.node_of(rank), command) for rank in range(len(environments))]
-    steps = lab.launch(commands, environments,
+    threads = {"OMP_NUM_THREADS": str(spec.threads)}
+    steps = lab.launch(command, [{**each, **threads} for each in environments],
                        announce(what, spec.steps), _PATIENCE_SECONDS, Step.parse)
     if len(steps) != spec.steps:
         raise BenchError(f"{what}: {len(steps)} of {spec.steps} steps were reported")

@@ -1,4 +1,5 @@
-"""Starts the ranks of a job, watches them, and ends them together: what `nezha run` is made of.
+"""Starts the ranks of a job, watches them, and ends them together: what `nezha run` is made of, and
+what `nezha bench` and `nezha chaos` run their ranks with.
 
     hostfile     which hosts, with how many slots
     job_key      what ranks get of the aggregation nodes' key
@@ -10,8 +11,8 @@
 """
 
 from .._command_errors import LaunchError
-from .placement import Rank, in_lab, on_hosts, on_this_host
-from .watch import Failure, Outcome, launch
+from .placement import Rank, in_lab, in_node, on_hosts, on_this_host
+from .watch import Failure, Outcome, launch, listen
 
-__all__ = ["Failure", "LaunchError", "Outcome", "Rank", "in_lab", "launch", "on_hosts",
-           "on_this_host"]
+__all__ = ["Failure", "LaunchError", "Outcome", "Rank", "in_lab", "in_node", "launch", "listen",
+           "on_hosts", "on_this_host"]

@@ -65,10 +65,20 @@ def in_lab(name: str, count: int, command: Sequence[str], extra: Mapping[str, st
                 env = lab.rank_env(node * lab.state.ranks_per_node)
                 env.update(_identity(rank, count, local_rank, local_size, env["MASTER_ADDR"],
                                      int(env["MASTER_PORT"])))
-                ranks.append(Rank(rank, f"node {node}", _in_node(lab, node, command, {**env, **extra})))
+                ranks.append(in_node(lab, rank, node, command, {**env, **extra}))
         return ranks
     except LabError as error:
         raise LaunchError(str(error)) from error
+
+
+def in_node(lab: Any, rank: int, node: int, command: Sequence[str], env: Mapping[str, str]) -> Rank:
+    """One rank on a node of a lab that is up; env: all that makes it this rank."""
+    def start(**options: Any) -> "subprocess.Popen[bytes]":
+        child: "subprocess.Popen[bytes]" = lab.popen(
+            node, list(command), env={**_buffering(), **env}, stdin=subprocess.DEVNULL, **options)
+        return child
+
+    return Rank(rank, f"node {node}", start)
 
 
 def on_hosts(text: str, source: str, count: int, command: Sequence[str],
@@ -137,15 +147,6 @@ def _local(command: Sequence[str], env: Mapping[str, str], cwd: Optional[str] = 
     def start(**options: Any) -> "subprocess.Popen[bytes]":
         return subprocess.Popen(list(command), env={**os.environ, **_buffering(), **env}, cwd=cwd,
                                 stdin=subprocess.DEVNULL, **options)
-
-    return start
-
-
-def _in_node(lab: Any, node: int, command: Sequence[str], env: Mapping[str, str]) -> Popen:
-    def start(**options: Any) -> "subprocess.Popen[bytes]":
-        child: "subprocess.Popen[bytes]" = lab.popen(
-            node, list(command), env={**_buffering(), **env}, stdin=subprocess.DEVNULL, **options)
-        return child
 
     return start
 

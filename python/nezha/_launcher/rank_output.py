@@ -1,46 +1,55 @@
-"""What ranks print: whole lines, each behind its rank, and the last ones kept for the report."""
+"""What ranks print: whole lines for whoever takes them, and the last ones kept for the report."""
 
 from __future__ import annotations
 
 import collections
-from typing import IO, Deque, List
+from typing import IO, Callable, Deque, List
 
-# A line longer than this is printed in pieces: one rank must not fill the launcher's memory.
-_LINE_BYTES_MAX = 1 << 16
+Lines = Callable[[List[bytes]], None]  # takes lines without their ends
+
+# A longer line is taken in pieces: one rank must not fill the launcher's memory.
+PRINTED_BYTES_MAX = 1 << 16
 _LAST_LINES = 20
+
+
+def printed(prefix: str, target: IO[bytes]) -> Lines:
+    """Prints each line behind `prefix`."""
+    def take(lines: List[bytes]) -> None:
+        target.write(b"".join(prefix.encode() + line + b"\n" for line in lines))
+        target.flush()
+
+    return take
 
 
 class RankOutput:
     """One stream of one rank. feed() takes raw bytes, close() the last line without an end."""
 
-    def __init__(self, prefix: str, target: IO[bytes]) -> None:
-        self._prefix = prefix.encode()
-        self._target = target
+    def __init__(self, take: Lines, line_bytes_max: int = PRINTED_BYTES_MAX) -> None:
+        self._take = take
+        self._line_bytes_max = line_bytes_max
         self._pending = b""
         self._last: Deque[bytes] = collections.deque(maxlen=_LAST_LINES)
 
     def feed(self, data: bytes) -> None:
-        """Prints the lines that `data` completes."""
+        """Hands on the lines that `data` completes."""
         lines = (self._pending + data).split(b"\n")
         self._pending = lines.pop()
-        while len(self._pending) > _LINE_BYTES_MAX:
-            lines.append(self._pending[:_LINE_BYTES_MAX])
-            self._pending = self._pending[_LINE_BYTES_MAX:]
-        self._print(lines)
+        while len(self._pending) > self._line_bytes_max:
+            lines.append(self._pending[:self._line_bytes_max])
+            self._pending = self._pending[self._line_bytes_max:]
+        self._hand_on(lines)
 
     def close(self) -> None:
-        """Prints what is left."""
+        """Hands on what is left."""
         if self._pending:
-            self._print([self._pending])
+            self._hand_on([self._pending])
             self._pending = b""
 
     def last_lines(self) -> List[str]:
         """At most the last 20 lines."""
         return [line.decode(errors="replace") for line in self._last]
 
-    def _print(self, lines: List[bytes]) -> None:
-        if not lines:
-            return
-        self._last.extend(lines)
-        self._target.write(b"".join(self._prefix + line + b"\n" for line in lines))
-        self._target.flush()
+    def _hand_on(self, lines: List[bytes]) -> None:
+        if lines:
+            self._last.extend(lines)
+            self._take(lines)

@@ -1,6 +1,6 @@
-"""Runs ranks to their common end: prints what they print, and ends all when one fails.
+"""Runs ranks to their common end: prints or hands on what they print, and ends all when one fails.
 
-Call launch() in the main thread: it takes over SIGINT, SIGTERM and SIGHUP while it runs. No
+Call launch() in the main thread: it takes over SIGINT, SIGTERM and SIGHUP, unless they are ignored. No
 process that it started is left when it returns, nor when it is killed (see reaper.py).
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import math
 import os
 import selectors
 import signal
@@ -19,18 +20,19 @@ from dataclasses import asdict, dataclass, field
 from typing import IO, Any, Callable, Deque, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from .reaper import Reaper
-from .rank_output import RankOutput
+from .rank_output import Lines, RankOutput, printed
 from .placement import Rank
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # From SIGTERM to SIGKILL, and how long output may still come from a pipe that a child left open.
 _KILL_AFTER_S = 3.0
 _DRAIN_S = 0.5
+_HEARD_BYTES_MAX = 1 << 26  # of a line that a program hears
 
 
 @dataclass
 class Failure:
-    """The first rank that failed. Either `exit_code` or `signal` is set, or `reason`: no start."""
+    """The first rank that failed. `exit_code` or `signal` is set, or what it did instead: `reason`."""
 
     rank: int
     where: str
@@ -42,7 +44,7 @@ class Failure:
 
     def __str__(self) -> str:
         if self.reason is not None:
-            return f"rank {self.rank} ({self.where}) could not be started: {self.reason}"
+            return f"rank {self.rank} ({self.where}) {self.reason}"
         how = (f"was killed by {self.signal}" if self.signal is not None
                else f"ended with exit code {self.exit_code}")
         return f"rank {self.rank} ({self.where}) {how} after {self.after_s:.1f} s"
@@ -69,8 +71,22 @@ def launch(ranks: Sequence[Rank], *, grace_s: float = 3.0, out: Optional[IO[byte
     """Runs the ranks. grace_s: how long the others may go on after the first failure, to say
     what they saw. out, err: where their output goes, default: ours. forgive(rank, code): whether
     this end of a rank is no failure, so that the others go on; default: none is forgiven."""
-    return _Watch(ranks, grace_s, out or sys.stdout.buffer, err or sys.stderr.buffer,
-                  forgive or (lambda rank, code: False)).run()
+    width = len(str(len(ranks) - 1))
+    outs, errs = ([RankOutput(printed(f"[{each.rank:>{width}}] ", stream)) for each in ranks]
+                  for stream in (out or sys.stdout.buffer, err or sys.stderr.buffer))
+    return _Watch(ranks, grace_s, outs, errs, forgive or (lambda rank, code: False)).run()
+
+
+def listen(ranks: Sequence[Rank], take: Lines, *, grace_s: float, patience_s: float) -> Outcome:
+    """Runs the ranks and prints nothing: `take` gets the lines of the first one's standard output. It has
+    failed when none comes for `patience_s` seconds."""
+    outs = [RankOutput(take, _HEARD_BYTES_MAX)] + [RankOutput(_drop) for _ in ranks[1:]]
+    return _Watch(ranks, grace_s, outs, [RankOutput(_drop) for _ in ranks], lambda rank, code: False,
+                  patience_s).run()
+
+
+def _drop(lines: List[bytes]) -> None:
+    pass
 
 
 class _Process:
@@ -86,21 +102,22 @@ class _Process:
 
 
 class _Watch:
-    def __init__(self, ranks: Sequence[Rank], grace_s: float, out: IO[bytes],
-                 err: IO[bytes], forgive: Callable[[int, int], bool]) -> None:
+    def __init__(self, ranks: Sequence[Rank], grace_s: float, outs: Sequence[RankOutput],
+                 errs: Sequence[RankOutput], forgive: Callable[[int, int], bool],
+                 patience_s: float = math.inf) -> None:
         self._ranks = ranks
         self._grace_s = grace_s
         self._forgive = forgive
-        width = len(str(len(ranks) - 1))
-        self._outs = [RankOutput(f"[{r.rank:>{width}}] ", out) for r in ranks]
-        self._errs = [RankOutput(f"[{r.rank:>{width}}] ", err) for r in ranks]
+        self._outs = outs
+        self._errs = errs
+        self._patience_s = patience_s
         self._processes: List[_Process] = []
         self._waiters: List[threading.Thread] = []
         self._selector = selectors.DefaultSelector()
         # What the waiting threads and the signal handler tell the loop: (kind, index or signal).
         self._events: Deque[Tuple[str, int]] = collections.deque()
         self._wake_read, self._wake_write = os.pipe()
-        self._start = time.monotonic()
+        self._start = self._heard_at = time.monotonic()
         self._failure: Optional[Failure] = None
         self._interrupted: Optional[int] = None
         # The next step of ending everything: (when, signal).
@@ -126,7 +143,8 @@ class _Watch:
         def note(number: int, _frame: object) -> None:
             self._tell("signal", number)
 
-        before = {number: signal.signal(number, note) for number in _SIGNALS}
+        before = {number: signal.signal(number, note) for number in _SIGNALS
+                  if signal.getsignal(number) != signal.SIG_IGN}  # nohup's
         try:
             yield
         finally:
@@ -144,7 +162,8 @@ class _Watch:
                 popen = rank.start(stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                    start_new_session=True)
             except OSError as error:
-                self._fail(Failure(rank.rank, rank.where, reason=str(error)), time.monotonic())
+                self._fail(Failure(rank.rank, rank.where, reason=f"could not be started: {error}"),
+                           time.monotonic())
                 return
             guard.add(popen.pid)
             self._processes.append(_Process(rank, popen))
@@ -162,14 +181,19 @@ class _Watch:
         self._tell("exit", index)
 
     def _turn(self, guard: Reaper) -> None:
-        timeout = max(0.0, self._steps[0][0] - time.monotonic()) if self._steps else None
-        self._read(timeout)
+        until = self._steps[0][0] if self._steps else self._heard_at + self._patience_s
+        self._read(max(0.0, until - time.monotonic()) if until < math.inf else None)
         while self._events:
             kind, value = self._events.popleft()
             if kind == "exit":
                 self._ended(self._processes[value], guard)
             else:
                 self._on_signal(value)
+        now = time.monotonic()
+        if now >= self._heard_at + self._patience_s:
+            first = self._ranks[0]
+            self._fail(Failure(first.rank, first.where, after_s=now - self._start,
+                               reason=f"gave no result for {self._patience_s:.0f} s"), now)
         while self._steps and time.monotonic() >= self._steps[0][0]:
             self._signal_all(self._steps.pop(0)[1])
 
@@ -183,6 +207,8 @@ class _Watch:
             except BlockingIOError:
                 continue
             if data:
+                if key.data is self._outs[0]:
+                    self._heard_at = time.monotonic()
                 key.data.feed(data)
             else:
                 self._selector.unregister(key.fileobj)
@@ -204,7 +230,11 @@ class _Watch:
 
     def _fail(self, failure: Failure, end_at: float) -> None:
         self._failure = failure
-        self._steps = [(end_at, signal.SIGTERM), (end_at + _KILL_AFTER_S, signal.SIGKILL)]
+        self._end_at(end_at)
+
+    def _end_at(self, when: float) -> None:
+        self._steps = [(when, signal.SIGTERM), (when + _KILL_AFTER_S, signal.SIGKILL)]
+        self._patience_s = math.inf
 
     def _on_signal(self, number: int) -> None:
         if self._interrupted is not None:
@@ -212,9 +242,7 @@ class _Watch:
             return
         self._interrupted = number
         self._signal_all(number)
-        now = time.monotonic()
-        self._steps = [(now + self._grace_s, signal.SIGTERM),
-                       (now + self._grace_s + _KILL_AFTER_S, signal.SIGKILL)]
+        self._end_at(time.monotonic() + self._grace_s)
 
     def _signal_all(self, number: int) -> None:
         for process in self._processes:

@@ -46,7 +46,5 @@ class Gloo:
                              f"{', '.join(_DTYPES)}")
         path = lab.write_spec(spec)
         fastest = lab.devices()[lab.fastest()][0]
-        ranks = range(lab.lab.ranks)
-        environments = [{**lab.lab.rank_env(rank), "GLOO_SOCKET_IFNAME": fastest} for rank in ranks]
-        commands = [(lab.lab.node_of(rank), [self._python, str(_DRIVER), str(path)]) for rank in ranks]
-        return lab.launch(commands, environments, progress, patience_for(spec))
+        return lab.launch([self._python, str(_DRIVER), str(path)],
+                          [{"GLOO_SOCKET_IFNAME": fastest}] * lab.lab.ranks, progress, patience_for(spec))

@@ -50,8 +50,7 @@ class Mpi:
         program = [str(self._build(lab.scratch)), *_arguments(spec)]
         # A host name of its own, or mpirun takes the other nodes for this one.
         script = f"hostname lab-node-0 && exec {shlex.join(launcher + program)}"
-        samples = lab.launch([(0, ["unshare", "--uts", "sh", "-c", script])],
-                             [{}], progress, patience_for(spec))
+        samples = lab.launch(["unshare", "--uts", "sh", "-c", script], [{}], progress, patience_for(spec))
         for sample in samples:
             for rail in sample.rails:
                 rail.rate = spec.rates.get(rail.device)

@@ -163,9 +163,10 @@ Result<std::string> learn_operations(const JsonValue& request) {
   for (const control::RailSnapshot& rail : *rails) learners.emplace_back(rail.rate_bytes_per_s);
   size_t number = 0;
   for (const JsonValue& done : request.at("operations").items()) {
-    (void)(*policy)->shares(operation, *rails);
+    const bool timed = (*policy)->shares(operation, *rails).timed;
     auto sample = sample_of(done, operation, rails->size(), number++);
     if (!sample) return sample.status();
+    sample->timed = timed;
     for (size_t i = 0; i < rails->size(); ++i) {
       const double busy_us = done.at("rails").items()[i].at("busy_us").number_or(0);
       (*rails)[i].rate_bytes_per_s = learners[i].drained(sample->rail_bytes[i], busy_us);

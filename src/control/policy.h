@@ -69,6 +69,7 @@ struct OpSample {
   uint32_t rails = 0;
   bool whole = true;      // the same rails were up from its beginning to its end
   bool reviewed = false;  // the policy was asked for reviews of it
+  bool timed = false;     // rail_s is measured
 };
 
 class Policy {

@@ -81,6 +81,7 @@ control::OpSample RailDivider::sample(const Division& division, Nanoseconds sinc
   sample.rails = rails_;
   sample.whole = division.whole;
   sample.reviewed = division.decided_at != division.begun_at;
+  sample.timed = division.shares.timed;
   for (uint32_t rail = 0; rail < rails_; ++rail) {
     const Division::Use& use = division.use[rail];
     const Division::Use before = all ? Division::Use() : division.use_decided[rail];

@@ -6,6 +6,7 @@
 #include "control/policies/idle_probe.h"
 #include "control/policies/interference.h"
 #include "control/policies/policies.h"
+#include "control/policies/timed_rates.h"
 #include "control/transfer_times.h"
 
 namespace nezha::control {
@@ -13,6 +14,8 @@ namespace {
 
 // Of two equal rails that short operations use, the measured rates differ by up to this factor.
 constexpr double kAlike = 0.7;
+// Of rates that were measured for operations of this size.
+constexpr double kAlikeTimed = 0.85;
 
 class PullPolicy final : public Policy {
  public:
@@ -21,20 +24,23 @@ class PullPolicy final : public Policy {
   std::string_view name() const override { return "pull"; }
 
   Shares shares(const OpClass& op, std::span<const RailSnapshot> rails) override {
-    const Decision decision = decide(op, rails);
-    Shares shares = decision.shares;
-    shares.probe = probe_.choose(op.bytes, decision.time_s(), rails);
+    Shares shares = probing(op, rails);
+    shares.timed = timed_.is_due(op.bytes) || (shares.probe >= 0 && TimedRates::covers(op.bytes));
     return shares;
   }
 
+  // One that is reviewed takes long: acknowledgements cost it little.
   Shares review(const OpSample& since, std::span<const RailSnapshot> rails) override {
     probe_.learn(since);
-    return shares(since.op, rails);
+    Shares shares = probing(since.op, rails);
+    shares.timed = TimedRates::covers(since.op.bytes);
+    return shares;
   }
 
   void learn(const OpSample& sample) override {
     if (!sample.reviewed) probe_.learn(sample);
     model_.learn(sample);
+    timed_.learn(sample);
   }
 
   std::string why(const OpClass& op, std::span<const RailSnapshot> rails) override {
@@ -66,8 +72,17 @@ class PullPolicy final : public Policy {
     double time_s() const { return together_s > 0 ? std::min(single.time_s, together_s) : single.time_s; }
   };
 
+  Shares probing(const OpClass& op, std::span<const RailSnapshot> rails) {
+    const Decision decision = decide(op, rails);
+    Shares shares = decision.shares;
+    shares.probe = probe_.choose(op.bytes, decision.time_s(), rails);
+    return shares;
+  }
+
   // Short operations are few transfers, which are not divided.
-  Decision decide(const OpClass& op, std::span<const RailSnapshot> rails) const {
+  Decision decide(const OpClass& op, std::span<const RailSnapshot> monitored) const {
+    const auto all = timed_.seen(op.bytes, monitored);
+    const auto rails = std::span(all).first(std::min<size_t>(monitored.size(), kRailsMax));
     const RailCosts costs = model_.alone(rails);
     const auto bytes = static_cast<double>(op.bytes);
     Decision decision;
@@ -93,19 +108,21 @@ class PullPolicy final : public Policy {
         decision.shares.weight[i] = 1 / costs[i].s_per_byte;
       }
     }
-    level(decision.shares);
+    const bool timed = timed_.knows(static_cast<uint64_t>(bytes));
+    level(decision.shares, timed ? kAlikeTimed : kAlike);
   }
 
   // By chance one rail would be given a transfer more than the other, for which all of an operation of
   // few transfers waits. Rails that really differ get theirs by what they have left to do (RailBinder).
-  static void level(Shares& shares) {
+  static void level(Shares& shares, double alike) {
     const double most = *std::max_element(shares.weight.begin(), shares.weight.end());
     for (double& weight : shares.weight) {
-      if (weight > kAlike * most) weight = most;
+      if (weight > alike * most) weight = most;
     }
   }
 
   IdleProbe probe_;
+  TimedRates timed_;
   RailModel model_;
 };
 

@@ -3,7 +3,6 @@
 // The ioctls are answered by the network namespace of the calling process. sysfs may be absent or
 // show another namespace's devices, so it is believed only for a device of the same name, index
 // and hardware address.
-#include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <linux/ethtool.h>
 #include <linux/sockios.h>
@@ -26,6 +25,7 @@
 #include "base/descriptor.h"
 #include "base/file.h"
 #include "base/ip_prefix.h"
+#include "base/socket_address.h"
 #include "control/rail_selector.h"
 
 namespace nezha::control {
@@ -149,18 +149,6 @@ Device describe(const ControlSocket& socket, const std::string& name, unsigned f
   return device;
 }
 
-std::string numeric_address(const sockaddr* address, const std::string& device) {
-  std::array<char, INET6_ADDRSTRLEN> text{};
-  if (address->sa_family == AF_INET) {
-    const auto* v4 = reinterpret_cast<const sockaddr_in*>(address);
-    ::inet_ntop(AF_INET, &v4->sin_addr, text.data(), text.size());
-    return text.data();
-  }
-  const auto* v6 = reinterpret_cast<const sockaddr_in6*>(address);
-  ::inet_ntop(AF_INET6, &v6->sin6_addr, text.data(), text.size());
-  return std::string(text.data()) + (v6->sin6_scope_id != 0 ? "%" + device : "");
-}
-
 // IPv4 labels ("eth0:1") are addresses of the device before the colon.
 std::string device_name(const ifaddrs& entry) {
   const std::string_view label(entry.ifa_name);
@@ -195,7 +183,7 @@ Result<std::vector<Device>> list_devices() {
     if (family != AF_INET && family != AF_INET6) continue;
     Device device = described[name];
     device.family = family;
-    device.address = numeric_address(entry->ifa_addr, name);
+    device.address = numeric_host(entry->ifa_addr);
     device.prefix_length = prefix_bits(entry->ifa_netmask);
     has_address[name] = true;
     devices.push_back(std::move(device));

@@ -14,6 +14,7 @@
 #include <memory>
 
 #include "base/log.h"
+#include "base/socket_address.h"
 #include "rendezvous/address.h"
 #include "rendezvous/waiting.h"
 
@@ -76,13 +77,9 @@ int finish_connect(const Descriptor& socket, Nanoseconds deadline) {
 
 // A port of our own range that nobody listens on can be connected to itself; that is no server.
 bool connected_to_itself(const Descriptor& socket) {
-  sockaddr_storage here{};
-  sockaddr_storage there{};
-  socklen_t here_size = sizeof(here);
-  socklen_t there_size = sizeof(there);
-  getsockname(socket.get(), reinterpret_cast<sockaddr*>(&here), &here_size);
-  getpeername(socket.get(), reinterpret_cast<sockaddr*>(&there), &there_size);
-  return here_size == there_size && std::memcmp(&here, &there, here_size) == 0;
+  const SocketAddress here = local_address(socket.get());
+  const SocketAddress there = peer_address(socket.get());
+  return here.length == there.length && std::memcmp(here.get(), there.get(), here.length) == 0;
 }
 
 }  // namespace
@@ -109,15 +106,6 @@ Result<Descriptor> listen_on(const std::string& host, uint16_t port) {
     return socket;
   }
   return failure_at("listen on", host, port, number);
-}
-
-uint16_t port_of(const Descriptor& socket) {
-  sockaddr_storage address{};
-  socklen_t size = sizeof(address);
-  getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size);
-  return ntohs(address.ss_family == AF_INET6
-                   ? reinterpret_cast<const sockaddr_in6&>(address).sin6_port
-                   : reinterpret_cast<const sockaddr_in&>(address).sin_port);
 }
 
 Result<Descriptor> connect_to(const std::string& host, uint16_t port, Nanoseconds deadline) {

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/descriptor.h"
+#include "base/socket_address.h"
 #include "base/status.h"
 
 namespace nezha::rendezvous {
@@ -18,7 +19,7 @@ namespace nezha::rendezvous {
 // Listens on the first address of `host` that belongs to this node, and on no other.
 Result<Descriptor> listen_on(const std::string& host, uint16_t port);
 // The port that a listening socket has.
-uint16_t port_of(const Descriptor& socket);
+inline uint16_t port_of(const Descriptor& socket) { return local_address(socket.get()).port(); }
 // One attempt over all addresses of `host`.
 Result<Descriptor> connect_to(const std::string& host, uint16_t port, Nanoseconds deadline);
 // One attempt at a Unix socket, which the server's queue may hold up but no network.

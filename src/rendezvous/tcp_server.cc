@@ -1,6 +1,5 @@
 #include "rendezvous/tcp_server.h"
 
-#include <netdb.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -19,6 +18,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/socket_address.h"
 #include "rendezvous/address.h"
 #include "rendezvous/client_places.h"
 #include "rendezvous/socket.h"
@@ -54,13 +54,6 @@ struct Client {
   Nanoseconds deadline = kNever;
   uint32_t events = EPOLLIN | EPOLLRDHUP;  // what epoll watches for
 };
-
-std::string address_of(const sockaddr_storage& peer) {
-  char name[NI_MAXHOST] = "?";
-  getnameinfo(reinterpret_cast<const sockaddr*>(&peer), sizeof(peer), name, sizeof(name), nullptr, 0,
-              NI_NUMERICHOST);
-  return name;
-}
 
 class EpollServer final : public TcpServer {
  public:
@@ -168,9 +161,8 @@ class EpollServer final : public TcpServer {
 
   void accept_clients() {
     for (int i = 0; i < kAcceptsPerTurn; ++i) {
-      sockaddr_storage from{};
-      socklen_t length = sizeof(from);
-      Descriptor socket(accept4(listener_.get(), reinterpret_cast<sockaddr*>(&from), &length,
+      SocketAddress from;
+      Descriptor socket(accept4(listener_.get(), from.get(), &from.length,
                                 SOCK_CLOEXEC | SOCK_NONBLOCK));
       if (!socket) {
         if (errno == EAGAIN || errno == EWOULDBLOCK) return;
@@ -190,7 +182,7 @@ class EpollServer final : public TcpServer {
         }
         continue;  // this one connection failed before we took it
       }
-      const std::string address = address_of(from);
+      const std::string address = numeric_host(from.get());
       std::optional<ClientId> leaves;
       if (!places_.has_room(address, &leaves)) {
         NEZHA_LOG(debug, "store", "port %d: one connection too many of %s is refused", port_,

@@ -1,9 +1,7 @@
 #include "transport/rail_socket.h"
 
-#include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -11,46 +9,23 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <string_view>
 
 #include "base/bind_device.h"
 #include "base/ip_prefix.h"
 #include "base/log.h"
+#include "base/socket_address.h"
 
 namespace nezha::transport {
 namespace {
 
-struct SocketAddress {
-  sockaddr_storage storage{};
-  socklen_t length = 0;
-  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
-};
-
-// Link-local addresses need the device through which they are meant.
 Result<SocketAddress> parse(const std::string& address, uint16_t port, const std::string& device) {
-  SocketAddress parsed;
-  const std::string bare = address.substr(0, address.find('%'));
-  if (auto* v4 = reinterpret_cast<sockaddr_in*>(&parsed.storage);
-      inet_pton(AF_INET, bare.c_str(), &v4->sin_addr) == 1) {
-    v4->sin_family = AF_INET;
-    v4->sin_port = htons(port);
-    parsed.length = sizeof(*v4);
-    return parsed;
-  }
-  if (auto* v6 = reinterpret_cast<sockaddr_in6*>(&parsed.storage);
-      inet_pton(AF_INET6, bare.c_str(), &v6->sin6_addr) == 1) {
-    v6->sin6_family = AF_INET6;
-    v6->sin6_port = htons(port);
-    if (IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr)) v6->sin6_scope_id = if_nametoindex(device.c_str());
-    parsed.length = sizeof(*v6);
-    return parsed;
-  }
+  if (const auto parsed = parse_socket_address(address, port, device)) return *parsed;
   return error(Code::invalid_argument, "'%s' is not a numeric IPv4 or IPv6 address",
                address.c_str());
 }
 
 Result<Descriptor> open_socket(const SocketAddress& address, const SocketPlace& place) {
-  Descriptor fd(socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  Descriptor fd(socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd) {
     return error(Code::exhausted, "cannot open a socket for %s: %s; raise the descriptor limit "
                  "(ulimit -n)", place.address.c_str(), std::strerror(errno)).with_errno(errno);
@@ -60,16 +35,6 @@ Result<Descriptor> open_socket(const SocketAddress& address, const SocketPlace& 
     log::warn_once("rails", bound.message());  // on tidy hosts the rail still works
   }
   return fd;
-}
-
-std::string name_of_address(const sockaddr_storage& storage, socklen_t length) {
-  char host[NI_MAXHOST] = "?";
-  char port[NI_MAXSERV] = "?";
-  getnameinfo(reinterpret_cast<const sockaddr*>(&storage), length, host, sizeof(host), port,
-              sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV);
-  std::string name(host);
-  if (storage.ss_family == AF_INET6) name.insert(0, 1, '[').append("]");
-  return name.append(":").append(port);
 }
 
 }  // namespace
@@ -90,12 +55,7 @@ Result<Descriptor> listen_on(const SocketPlace& place, uint16_t low, uint16_t hi
       last_errno = errno;
       continue;
     }
-    sockaddr_storage bound{};
-    socklen_t length = sizeof(bound);
-    getsockname(fd->get(), reinterpret_cast<sockaddr*>(&bound), &length);
-    *port = ntohs(bound.ss_family == AF_INET6
-                      ? reinterpret_cast<sockaddr_in6*>(&bound)->sin6_port
-                      : reinterpret_cast<sockaddr_in*>(&bound)->sin_port);
+    *port = local_address(fd->get()).port();
     return fd;
   }
   return error(Code::exhausted, "cannot listen on %s, ports %u-%u: %s; choose another port or a wider "
@@ -108,7 +68,7 @@ Result<Descriptor> dial(const SocketPlace& from, const std::string& address, uin
   if (!target) return target.status();
   auto source = parse(from.address, 0, from.device);
   if (!source) return source.status();
-  if (source->storage.ss_family != target->storage.ss_family) {
+  if (source->family() != target->family()) {
     return error(Code::unsupported, "%s and %s are of different address families",
                  from.address.c_str(), address.c_str());
   }
@@ -138,12 +98,8 @@ std::string device_with(const std::string& address) {
   for (const ifaddrs* each = all; each != nullptr && device.empty(); each = each->ifa_next) {
     auto parsed = parse(address, 0, each->ifa_name);
     if (!parsed) break;
-    if (each->ifa_addr == nullptr || each->ifa_addr->sa_family != parsed->storage.ss_family) continue;
-    sockaddr_storage listed{};
-    std::memcpy(&listed, each->ifa_addr, parsed->length);
-    if (name_of_address(listed, parsed->length) == name_of_address(parsed->storage, parsed->length)) {
-      device = each->ifa_name;
-    }
+    if (each->ifa_addr == nullptr || each->ifa_addr->sa_family != parsed->family()) continue;
+    if (numeric_host(each->ifa_addr) == numeric_host(parsed->get())) device = each->ifa_name;
   }
   freeifaddrs(all);
   return device;
@@ -158,10 +114,7 @@ bool find_address(const std::string& device, std::string* address, uint8_t* pref
       if (each->ifa_addr == nullptr || each->ifa_addr->sa_family != family) continue;
       if ((each->ifa_flags & IFF_LOOPBACK) != 0 || (each->ifa_flags & IFF_UP) == 0) continue;
       if (!device.empty() && device != each->ifa_name) continue;
-      const socklen_t length = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
-      char text[NI_MAXHOST] = "";
-      getnameinfo(each->ifa_addr, length, text, sizeof(text), nullptr, 0, NI_NUMERICHOST);
-      const std::string_view numeric(text);
+      const std::string numeric = numeric_host(each->ifa_addr);
       if (numeric.starts_with("169.254.") || numeric.starts_with("fe80:")) continue;
       *address = numeric;
       *prefix_length = static_cast<uint8_t>(prefix_bits(each->ifa_netmask));
@@ -179,13 +132,7 @@ std::string address_of_device(const std::string& device) {
 }
 
 std::string describe_connection(int fd) {
-  sockaddr_storage here{};
-  sockaddr_storage there{};
-  socklen_t here_length = sizeof(here);
-  socklen_t there_length = sizeof(there);
-  getsockname(fd, reinterpret_cast<sockaddr*>(&here), &here_length);
-  getpeername(fd, reinterpret_cast<sockaddr*>(&there), &there_length);
-  return name_of_address(here, here_length) + " -> " + name_of_address(there, there_length);
+  return host_with_port(local_address(fd)) + " -> " + host_with_port(peer_address(fd));
 }
 
 }  // namespace nezha::transport

@@ -1,6 +1,5 @@
 #include "aggregation/client/options.h"
 
-#include <arpa/inet.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include "aggregation/client/topology_client.h"
 #include "base/descriptor.h"
 #include "base/log.h"
+#include "base/socket_address.h"
 #include "control/rail_selector.h"
 #include "transport/tcp/tcp_address.h"
 
@@ -21,33 +21,13 @@ constexpr Nanoseconds kTopologyTimeout = 1 * kSecond;
 
 // The address from which the system would send to the node.
 Result<std::string> source_towards(const NodeAddress& node) {
-  sockaddr_storage there{};
-  socklen_t length = sizeof(sockaddr_in);
-  auto* v4 = reinterpret_cast<sockaddr_in*>(&there);
-  auto* v6 = reinterpret_cast<sockaddr_in6*>(&there);
-  if (inet_pton(AF_INET, node.address.c_str(), &v4->sin_addr) == 1) {
-    v4->sin_family = AF_INET;
-    v4->sin_port = htons(node.port);
-  } else {
-    inet_pton(AF_INET6, node.address.c_str(), &v6->sin6_addr);
-    v6->sin6_family = AF_INET6;
-    v6->sin6_port = htons(node.port);
-    length = sizeof(sockaddr_in6);
-  }
-  const Descriptor fd(socket(there.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  sockaddr_storage here{};
-  socklen_t here_length = sizeof(here);
-  if (!fd || connect(fd.get(), reinterpret_cast<sockaddr*>(&there), length) != 0 ||
-      getsockname(fd.get(), reinterpret_cast<sockaddr*>(&here), &here_length) != 0) {
+  const SocketAddress there = parse_socket_address(node.address, node.port).value_or(SocketAddress());
+  const Descriptor fd(socket(there.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!fd || connect(fd.get(), there.get(), there.length) != 0) {
     return error(Code::invalid_argument, "aggregator %s: no network device leads there: %s",
                  node.address.c_str(), std::strerror(errno)).with_errno(errno);
   }
-  char text[INET6_ADDRSTRLEN] = "";
-  const void* address = here.ss_family == AF_INET
-                            ? static_cast<const void*>(&reinterpret_cast<sockaddr_in*>(&here)->sin_addr)
-                            : &reinterpret_cast<sockaddr_in6*>(&here)->sin6_addr;
-  inet_ntop(here.ss_family, address, text, sizeof(text));
-  return std::string(text);
+  return numeric_host(local_address(fd.get()).get());
 }
 
 Result<transport::RailAddress> rail_towards(const Config& config, const NodeAddress& node) {

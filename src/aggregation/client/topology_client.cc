@@ -1,6 +1,5 @@
 #include "aggregation/client/topology_client.h"
 
-#include <netdb.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -9,6 +8,7 @@
 #include <cstring>
 #include <span>
 
+#include "base/socket_address.h"
 #include "transport/rail_socket.h"
 #include "wire/little_endian.h"
 
@@ -34,15 +34,7 @@ class TopologyClient {
     return read();
   }
 
-  std::string local_address() const {
-    sockaddr_storage here{};
-    socklen_t length = sizeof(here);
-    char host[NI_MAXHOST] = "";
-    getsockname(fd_.get(), reinterpret_cast<sockaddr*>(&here), &length);
-    getnameinfo(reinterpret_cast<const sockaddr*>(&here), length, host, sizeof(host), nullptr, 0,
-                NI_NUMERICHOST);
-    return host;
-  }
+  std::string my_address() const { return numeric_host(local_address(fd_.get()).get()); }
 
  private:
   Status lost(const std::string& why) const {
@@ -157,7 +149,7 @@ Result<Topology> fetch_topology(const TopologyRequest& request, std::string* my_
   for (TopologyNode& node : topology->nodes) {
     if (node.address == "0.0.0.0" || node.address == "::") node.address = request.address;
   }
-  if (my_address != nullptr) *my_address = client.local_address();
+  if (my_address != nullptr) *my_address = client.my_address();
   return topology;
 }
 

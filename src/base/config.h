@@ -197,8 +197,6 @@ void set_environment_default(const char* name, const char* value);
 
 // Every field with default, unit, range, environment name and meaning: `nezha_query("config")`.
 std::string config_schema_json();
-// The whole of docs/tuning.md.
-std::string config_markdown();
 
 // Values with an inner form; the same functions check them while loading.
 struct PortRange {

@@ -1,6 +1,6 @@
 // Config's table as data: what config.cc parses with and config_print.cc prints from.
 //
-// Contract: private to base/config*.cc. Constant, any thread.
+// Contract: private to base/config*.cc and the test that makes docs/tuning.md. Constant, any thread.
 #pragma once
 
 #include <charconv>

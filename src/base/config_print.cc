@@ -17,32 +17,6 @@ void write_value(JsonWriter& json, const Field& field, const Config& config) {
   is_text ? json.value(text) : json.raw(text);
 }
 
-constexpr std::string_view kHead = R"(# Tuning
-
-Everything that can be configured. This page is made from the table in `src/base/config.h`; change
-the table, not the page.
-
-A value comes from, strongest first:
-
-1. the code: `nezha.init(config=...)` or `nezha_init_options.config`, as `key=value` lines;
-2. the environment: the names below;
-3. a file of `key = value` lines with `#` comments: the one that `NEZHA_CONF_FILE` names, else
-   `~/.nezha.conf`;
-4. the default.
-
-A variable that is set but empty counts as not set. An unknown `NEZHA_*` variable, or an unknown
-key in the file, is a warning in the log with the nearest known name; an unknown key in code, and a
-bad value anywhere, is `invalid_argument` saying where it stands and what is accepted.
-`nezha_describe(comm, "config")` prints the values in effect and where each came from. Sizes may end
-in K, M or G (binary).
-
-"Equal" marks what must be the same on all ranks; the ranks compare it when they meet, and a
-difference is `mismatch` on every rank.
-
-| key | environment | default | unit | accepted | equal | meaning |
-|---|---|---|---|---|---|---|
-)";
-
 }  // namespace
 
 std::string_view Config::origin(FieldIndex field) const {
@@ -86,19 +60,6 @@ std::string config_schema_json() {
         .end_object();
   }
   return json.end_array().take();
-}
-
-std::string config_markdown() {
-  const Config defaults;
-  std::string text(kHead);
-  for (const Field& field : fields()) {
-    const std::string value = field.text_of(defaults);
-    text += "| `" + std::string(field.name) + "` | `" + field.environment_name() + "` | " +
-            (value.empty() ? "" : "`" + value + "`") + " | " + std::string(field.unit) + " | " +
-            field.accepted() + " | " + (field.agreed() ? "yes" : "") + " | " +
-            std::string(field.meaning) + " |\n";
-  }
-  return text;
 }
 
 }  // namespace nezha

@@ -57,9 +57,6 @@ std::string_view name_of(Algorithm algorithm) {
 std::optional<Dtype> dtype_from_name(std::string_view name) {
   return find<Dtype>(kDtypeNames, name);
 }
-std::optional<ReduceOp> reduce_op_from_name(std::string_view name) {
-  return find<ReduceOp>(kReduceOpNames, name);
-}
 
 Result<Algorithm> parse_algorithm(std::string_view name) {
   const auto algorithm = find<Algorithm>(kAlgorithmNames, name);

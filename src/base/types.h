@@ -90,7 +90,6 @@ std::string_view name_of(ReduceOp op);
 std::string_view name_of(Collective collective);
 std::string_view name_of(Algorithm algorithm);
 std::optional<Dtype> dtype_from_name(std::string_view name);
-std::optional<ReduceOp> reduce_op_from_name(std::string_view name);
 
 // Of those that a user can ask for by name. Aggregation is none of them, because nodes do it and not
 // ranks, and neither is the one of a file. `invalid_argument` says what to write instead.

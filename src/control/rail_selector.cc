@@ -177,11 +177,4 @@ Result<std::vector<RailChoice>> select_rails(std::span<const Device> devices,
   return choices;
 }
 
-bool same_subnet(const Device& a, const Device& b) {
-  const auto first = ip_of(a);
-  const auto second = ip_of(b);
-  if (!first || !second) return false;
-  return first->length >= second->length ? first->contains(*second) : second->contains(*first);
-}
-
 }  // namespace nezha::control

@@ -64,8 +64,4 @@ Result<std::vector<Device>> list_devices();
 Result<std::vector<RailChoice>> select_rails(std::span<const Device> devices,
                                              std::string_view filter);
 
-// Devices in the same subnet can hear each other without a router. The longer prefix decides, so a
-// host route never claims a whole network.
-bool same_subnet(const Device& a, const Device& b);
-
 }  // namespace nezha::control

@@ -63,12 +63,6 @@ std::vector<int> AggregationTree::children_of(int member) const {
   return children;
 }
 
-AggregationTree flat_tree(int ranks) {
-  AggregationTree tree{ranks, std::vector<int>(static_cast<size_t>(ranks), ranks)};
-  tree.parent.push_back(-1);
-  return tree;
-}
-
 Status check_tree(const AggregationTree& tree) {
   if (tree.ranks < 2 || tree.nodes() < 1) {
     return error(Code::internal, "an aggregation tree of %d ranks and %d nodes", tree.ranks,

@@ -27,8 +27,6 @@ struct AggregationTree {
   bool operator==(const AggregationTree&) const = default;
 };
 
-// One node for all.
-AggregationTree flat_tree(int ranks);
 // `internal` naming the member that has no way to the root, a node as a child of a rank, or a node with
 // fewer than two children. (A rank may be alone at its node, whose parent then adds: it has no other way
 // into the tree.)

@@ -134,7 +134,7 @@ TEST(AggregatorQuotas, FreesTheSlotsOfADeadRankAlone) {
   constexpr int kRanks = 4;
   std::vector<std::unique_ptr<AggregationRank>> ranks;
   const auto plan_of = [](int low, int high) {
-    return aggregation::TreePlan{{low, high, kRanks}, schedule::flat_tree(2)};
+    return aggregation::TreePlan{{low, high, kRanks}, testing::flat_tree(2)};
   };
   for (int rank = 0; rank < kRanks; ++rank) {
     ranks.push_back(std::make_unique<AggregationRank>(NodePlace{rank, kRanks, 7, node->port()}));

@@ -17,6 +17,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "fuzz/fuzz.h"
+#include "support/flat_tree.h"
 #include "transport/tcp/tcp_opener.h"
 
 namespace nezha::aggregation {
@@ -219,7 +220,7 @@ void send_request(Member& member, Input& input) {
 
 // Both ranks and the node, as an honest rank asks for it.
 void register_all(Member& member) {
-  const schedule::AggregationTree tree = schedule::flat_tree(kRanks);
+  const schedule::AggregationTree tree = testing::flat_tree(kRanks);
   member.ask(kRequestTag, encode(RegistrationRequest{kComm, kRanks + 1, 1}));
   member.ask(kMemberListTag, encode(MemberList{{0, 1, kNode}, tree.parent}));
 }

@@ -13,9 +13,12 @@
 #include "schedule/proof/links.h"
 #include "proofs/rehearsal.h"
 #include "schedule/proof/verifier.h"
+#include "support/flat_tree.h"
 
 namespace nezha::schedule {
 namespace {
+
+using testing::flat_tree;
 
 constexpr Collective kAll[] = {Collective::all_reduce, Collective::barrier};
 

@@ -17,6 +17,7 @@
 #include "aggregation/client/session.h"
 #include "aggregation/server/aggregator.h"
 #include "aggregation/topology.h"
+#include "support/flat_tree.h"
 #include "support/watchdog.h"
 #include "transport/tcp/tcp_address.h"
 
@@ -86,7 +87,7 @@ class AggregationRank {
     aggregation::TreePlan plan;
     for (int rank = 0; rank < place_.ranks; ++rank) plan.members.push_back(rank);
     plan.members.push_back(place_.ranks + place_.node);
-    plan.tree = schedule::flat_tree(place_.ranks);
+    plan.tree = testing::flat_tree(place_.ranks);
     return plan;
   }
   Status register_group(uint32_t comm, const aggregation::TreePlan& plan) {

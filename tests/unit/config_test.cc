@@ -5,7 +5,6 @@
 
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
 #include "base/json.h"
 
@@ -215,21 +214,6 @@ TEST(Config, FingerprintHasExactlyTheAgreedFields) {
   EXPECT_EQ(loaded({"spin_us=9", {}}).agreed_fingerprint_text(),
             loaded({}).agreed_fingerprint_text());
 }
-
-// The tests run in the root of the checkout.
-std::filesystem::path tuning_page() { return "docs/tuning.md"; }
-
-TEST(ConfigPage, IsMadeFromTheTable) {
-  std::ifstream file(tuning_page());
-  std::stringstream text;
-  text << file.rdbuf();
-  EXPECT_TRUE(text.str() == config_markdown())
-      << "docs/tuning.md is out of date; in the root of the checkout, write it again with\n  "
-         "build/release/tests/unit_tests "
-         "--gtest_also_run_disabled_tests --gtest_filter=ConfigPage.DISABLED_WriteItAgain";
-}
-
-TEST(ConfigPage, DISABLED_WriteItAgain) { std::ofstream(tuning_page()) << config_markdown(); }
 
 }  // namespace
 }  // namespace nezha

@@ -10,6 +10,7 @@
 
 #include "reduce/reduce.h"
 #include "support/fake_world.h"
+#include "support/flat_tree.h"
 
 namespace nezha::engine {
 namespace {
@@ -174,8 +175,8 @@ TEST(EngineAggregation, AllReduceAddsInTheOrderOfTheTree) {
     schedule::AggregationTree tree;
     Order order;
   };
-  const Case cases[] = {{schedule::flat_tree(4), {{0, 1, 2, 3}}}, {kTwoLevels, {{0, 1}, {2, 3}}},
-                        {schedule::flat_tree(2), {{0, 1}}}};
+  const Case cases[] = {{testing::flat_tree(4), {{0, 1, 2, 3}}}, {kTwoLevels, {{0, 1}, {2, 3}}},
+                        {testing::flat_tree(2), {{0, 1}}}};
   for (const Case& at : cases) {
     FakeWorld world(options_for(at.tree));
     Nodes nodes(world, at.tree);
@@ -192,7 +193,7 @@ TEST(EngineAggregation, AllReduceAddsInTheOrderOfTheTree) {
 }
 
 TEST(EngineAggregation, AverageDividesByTheRanksAlone) {
-  const auto tree = schedule::flat_tree(4);
+  const auto tree = testing::flat_tree(4);
   FakeWorld world(options_for(tree));
   Nodes nodes(world, tree);
   OpRequest request = request_of(Collective::all_reduce, 5000);
@@ -206,7 +207,7 @@ TEST(EngineAggregation, AverageDividesByTheRanksAlone) {
 }
 
 TEST(EngineAggregation, BarrierEndsEverywhere) {
-  for (const auto& tree : {schedule::flat_tree(4), kTwoLevels}) {
+  for (const auto& tree : {testing::flat_tree(4), kTwoLevels}) {
     FakeWorld world(options_for(tree));
     Nodes nodes(world, tree);
     Call call(world, tree, request_of(Collective::barrier, 0), false);
@@ -217,7 +218,7 @@ TEST(EngineAggregation, BarrierEndsEverywhere) {
 }
 
 TEST(EngineAggregation, OtherCollectivesAreRefused) {
-  const auto tree = schedule::flat_tree(4);
+  const auto tree = testing::flat_tree(4);
   FakeWorld world(options_for(tree));
   std::vector<float> buffer(1000);
   OpRequest request = request_of(Collective::broadcast, buffer.size());
@@ -228,7 +229,7 @@ TEST(EngineAggregation, OtherCollectivesAreRefused) {
 
 // One of the two connections between a rank and its node is cut after every possible number of arrivals.
 TEST(EngineAggregation, ARailToTheNodeLostAtAnyFrameChangesNothing) {
-  const auto tree = schedule::flat_tree(3);
+  const auto tree = testing::flat_tree(3);
   uint64_t retransmitted = 0;
   size_t cuts = 0;
   for (bool in_operation = true; in_operation; ++cuts) {
@@ -254,7 +255,7 @@ TEST(EngineAggregation, ARailToTheNodeLostAtAnyFrameChangesNothing) {
 // In place, and no result has wholly arrived: what the ranks gave is still there when the node dies, so
 // that host rails can do it again.
 TEST(EngineAggregation, InputsOutliveTheNode) {
-  const auto tree = schedule::flat_tree(2);
+  const auto tree = testing::flat_tree(2);
   FakeWorld world(options_for(tree));
   Nodes nodes(world, tree);
   Call call(world, tree, request_of(Collective::all_reduce, 1000), true);

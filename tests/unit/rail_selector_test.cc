@@ -161,7 +161,6 @@ TEST(RailSelector, InventedLoopbackNetworksAreSeparateRails) {
   EXPECT_EQ(rails[0].address, "127.1.0.1");
   EXPECT_EQ(rails[1].address, "127.2.0.1");
   EXPECT_TRUE(rails[0].loopback);
-  EXPECT_FALSE(same_subnet(rails[0], rails[1]));
   EXPECT_EQ(used(host(), "127.0.0.1/32,127.1.0.1/32"), (Names{"lo 127.0.0.1", "lo 127.1.0.1"}));
   EXPECT_EQ(used(host(), "127.1.0.1/32,127.1.0.1/32"), Names{"lo 127.1.0.1"}) << "named twice";
   EXPECT_EQ(used({device("eth0", "10.1.0.1")}, "127.1.0.1/32"), Names{}) << "no loopback at all";
@@ -191,15 +190,6 @@ TEST(RailSelector, DevicesWithAbsurdAddressesAreLeftOut) {
   Device odd = device("eth0", "not an address");
   odd.prefix_length = 9999;
   EXPECT_EQ(reason({odd}, "", "not an address"), "no IP address");
-  EXPECT_FALSE(same_subnet(odd, odd));
-}
-
-TEST(RailSelector, SameSubnet) {
-  EXPECT_TRUE(same_subnet(device("a", "10.1.0.1"), device("b", "10.1.0.2")));
-  EXPECT_FALSE(same_subnet(device("a", "10.1.0.1"), device("b", "10.1.1.2")));
-  EXPECT_FALSE(same_subnet(device("a", "10.1.0.1", 32), device("b", "10.1.0.2", 8)));
-  EXPECT_TRUE(same_subnet(device("a", "fe80::1%a", 64), device("b", "fe80::2%b", 64)));
-  EXPECT_FALSE(same_subnet(device("a", "10.1.0.1"), device("b", "fd00::1")));
 }
 
 TEST(RailSelector, ListDevicesFindsTheLoopback) {

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "aggregation/topology.h"
+#include "support/flat_tree.h"
 
 namespace nezha::aggregation {
 namespace {
@@ -114,7 +115,7 @@ TEST(Topology, PlansTheTreeOfACommunicator) {
   plan = plan_tree(topology, 6, ranks, std::vector<int>{2, 2, 2, 2});
   ASSERT_TRUE(plan);
   EXPECT_EQ(plan->members, (std::vector<int>{5, 1, 2, 4, 8}));
-  EXPECT_EQ(plan->tree, schedule::flat_tree(4));
+  EXPECT_EQ(plan->tree, testing::flat_tree(4));
 
   // One rank alone at its node: there is no other way into the tree.
   plan = plan_tree(topology, 6, ranks, std::vector<int>{1, 2, 2, 2});

@@ -14,7 +14,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "support/wireup_rank.h"
@@ -31,7 +30,8 @@ constexpr Nanoseconds kLong = 300 * kSecond;
 
 using OfiRank = WireupRank<OfiTransport>;
 
-class OfiConnector : public ::testing::TestWithParam<const char*> {
+class OfiConnector : public ::testing::TestWithParam<const char*>,
+                     public WireupPair<OfiTransport> {
  protected:
   void SetUp() override {
     auto library = FabricLibrary::open();
@@ -58,31 +58,12 @@ class OfiConnector : public ::testing::TestWithParam<const char*> {
     }
     place_ = control_address_of(addresses[1].rails[0].blob);
   }
-  void TearDown() override {
-    for (auto& rank : ranks_) rank.reset();
-  }
-  OfiRank& low() { return *ranks_[0]; }
-  OfiRank& high() { return *ranks_[1]; }
+  void TearDown() override { end_ranks(); }
   void start() {
-    std::thread other([&] { high().connect(); });
-    low().connect();
-    other.join();
+    connect_both();
     ASSERT_EQ(low().mesh.connections.size(), 1U);
     ASSERT_EQ(high().mesh.connections.size(), 1U);
-    low().make_connection_manager();
-    high().make_connection_manager();
-  }
-  void turn() {
-    for (auto& rank : ranks_) rank->turn();
-  }
-  template <class Done>
-  void drive(Done done) {
-    const Nanoseconds deadline =
-        system_clock().now() + static_cast<Nanoseconds>(nezha::testing::kPatience_s * kSecond);
-    while (!done()) {
-      ASSERT_LT(system_clock().now(), deadline);
-      turn();
-    }
+    manage_both();
   }
   // Says something over a connection, and waits until the other side has heard it.
   void expect_carries(Connection& from, OfiRank& to) {
@@ -134,7 +115,6 @@ class OfiConnector : public ::testing::TestWithParam<const char*> {
   }
 
   static constexpr Path kPath{1, 0, 0, 0};
-  std::array<std::unique_ptr<OfiRank>, 2> ranks_;
   ControlAddress place_;
 };
 

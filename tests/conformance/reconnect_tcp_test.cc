@@ -7,9 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <array>
 #include <functional>
-#include <thread>
 
 #include "support/wireup_rank.h"
 #include "support/sockets.h"
@@ -28,8 +26,6 @@ class ShiftedClock final : public Clock {
   Nanoseconds now() const override { return system_clock().now() + shift; }
   Nanoseconds shift = 0;
 };
-
-using Rank = WireupRank<TcpTransport>;
 
 sockaddr_in place(const char* address, uint16_t port) {
   sockaddr_in made{};
@@ -59,10 +55,10 @@ int false_listener(int backlog, uint16_t* port) {
   return fd;
 }
 
-class TcpReconnectTest : public ::testing::Test {
+class TcpReconnectTest : public ::testing::Test, public WireupPair<TcpTransport> {
  protected:
   void SetUp() override {
-    for (auto& rank : ranks_) rank = std::make_unique<Rank>(clock_);
+    make_ranks(clock_);
     ASSERT_NO_FATAL_FAILURE(listen_on_two_rails(low(), high()));
     for (auto& rank : ranks_) {
       MeshRequest& request = rank->request;
@@ -71,42 +67,14 @@ class TcpReconnectTest : public ::testing::Test {
     }
   }
   void TearDown() override {
-    for (auto& rank : ranks_) rank.reset();
+    end_ranks();
     for (const int fd : fds_) close(fd);
     fds_.clear();
   }
 
-  Rank& low() { return *ranks_[0]; }
-  Rank& high() { return *ranks_[1]; }
-  void connect_both() {
-    auto join = [](Rank& rank) {
-      auto mesh = rank.transport.connect(rank.request, *rank.loop, rank);
-      ASSERT_TRUE(mesh.is_ok()) << mesh.status().to_string();
-      rank.mesh = std::move(*mesh);
-    };
-    std::thread other([&] { join(high()); });
-    join(low());
-    other.join();
-  }
   void start() {
     connect_both();
-    low().make_connection_manager();
-    high().make_connection_manager();
-  }
-  // Turns both ranks; fails when it takes longer than anything honest.
-  template <class Done>
-  void drive(Done done) {
-    const Nanoseconds deadline =
-        system_clock().now() + static_cast<Nanoseconds>(nezha::testing::kPatience_s * kSecond);
-    while (!done()) {
-      ASSERT_LT(system_clock().now(), deadline);
-      turn();
-    }
-  }
-  void turn(int times = 1) {
-    for (int i = 0; i < times; ++i) {
-      for (auto& rank : ranks_) rank->turn();
-    }
+    manage_both();
   }
   int keep(int fd) {
     fds_.push_back(fd);
@@ -138,7 +106,6 @@ class TcpReconnectTest : public ::testing::Test {
 
   static constexpr Path kPath{1, 0, 0, 0};
   ShiftedClock clock_;
-  std::array<std::unique_ptr<Rank>, 2> ranks_;
   std::vector<int> fds_;
 };
 

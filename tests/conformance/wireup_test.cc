@@ -14,17 +14,16 @@
 namespace nezha::transport {
 namespace {
 
-using Rank = WireupRank<TcpTransport>;
-
 constexpr int kStreams = 2;
 constexpr size_t kAll = 2 * kStreams;  // connections of the two
 
 enum class Protection { none, tls, integrity };
 
-class WireupTest : public ::testing::TestWithParam<Protection> {
+class WireupTest : public ::testing::TestWithParam<Protection>,
+                   public WireupPair<TcpTransport> {
  protected:
   void SetUp() override {
-    for (auto& rank : ranks_) rank = std::make_unique<Rank>(system_clock());
+    make_ranks(system_clock());
     ASSERT_NO_FATAL_FAILURE(listen_on_two_rails(low(), high()));
     for (auto& rank : ranks_) {
       MeshRequest& request = rank->request;
@@ -35,32 +34,14 @@ class WireupTest : public ::testing::TestWithParam<Protection> {
       request.on_demand = true;
     }
   }
-  void TearDown() override {
-    for (auto& rank : ranks_) rank.reset();
-  }
-  Rank& low() { return *ranks_[0]; }
-  Rank& high() { return *ranks_[1]; }
-  void start() {
-    low().make_connection_manager();
-    high().make_connection_manager();
-  }
-  template <class Done>
-  void drive(Done done) {
-    const Nanoseconds deadline =
-        system_clock().now() + static_cast<Nanoseconds>(nezha::testing::kPatience_s * kSecond);
-    while (!done()) {
-      ASSERT_LT(system_clock().now(), deadline);
-      for (auto& rank : ranks_) rank->turn();
-    }
-  }
+  void TearDown() override { end_ranks(); }
+  void start() { manage_both(); }
   void drive_until_joined(size_t each) {
     drive([&] { return low().joined.size() >= each && high().joined.size() >= each; });
   }
   // Every rail of one with one rail of the other, every lane once, and nothing more.
   void expect_all_once() {
-    for (int i = 0; i < 100; ++i) {
-      for (auto& rank : ranks_) rank->turn();
-    }
+    turn(100);
     for (Rank* rank : {&low(), &high()}) {
       std::set<std::array<int, 3>> paths;
       for (const auto& each : rank->joined) {
@@ -74,8 +55,6 @@ class WireupTest : public ::testing::TestWithParam<Protection> {
       EXPECT_EQ(rank->next_wakeup(), kNever);
     }
   }
-
-  std::array<std::unique_ptr<Rank>, 2> ranks_;
 };
 
 TEST_P(WireupTest, TheLowerRankDialsWhomItNeeds) {

@@ -12,17 +12,7 @@
 namespace nezha::engine {
 namespace {
 
-using nezha::testing::FakeWorld;
-using nezha::testing::FakeWorldOptions;
-using nezha::testing::Mail;
-using nezha::testing::MailCase;
-
-FakeWorldOptions options_for(int ranks) {
-  FakeWorldOptions options;
-  options.ranks = ranks;
-  options.inline_bytes = 1024;
-  return options;
-}
+using namespace nezha::testing;
 
 void expect_says(const Status& status, Code code, const std::vector<std::string>& parts) {
   EXPECT_EQ(status.code(), code);
@@ -36,7 +26,7 @@ void expect_says(const Status& status, Code code, const std::vector<std::string>
 
 TEST(MessageError, CountsThatDifferFailBothRanks) {
   for (const size_t count : {100UL, 5000UL}) {  // short and long
-    FakeWorld world(options_for(2));
+    FakeWorld world(mail_options(2));
     MailCase mail(world, 2);
     const Mail& receive = mail.receive(1, 0, 7, count + 1);
     const Mail& send = mail.send(0, 1, 7, count);
@@ -54,7 +44,7 @@ TEST(MessageError, CountsThatDifferFailBothRanks) {
 }
 
 TEST(MessageError, TypesThatDifferFailBothRanks) {
-  FakeWorld world(options_for(2));
+  FakeWorld world(mail_options(2));
   MailCase mail(world, 2);
   mail.send(0, 1, 7, 10);
   std::vector<int32_t> buffer(10, -1);
@@ -87,7 +77,7 @@ TEST(MessageError, ADeadlineFailsTheGroupAndNamesTheMessage) {
       {false, -1, {"from any rank", "for any rank to send it"}},
   };
   for (const Case& each : cases) {
-    FakeWorld world(options_for(2));
+    FakeWorld world(mail_options(2));
     MailCase mail(world, 2);
     const Nanoseconds deadline = world.clock().now() + kSecond;
     const Mail& other = mail.receive(1, 0, 8, 5);
@@ -103,7 +93,7 @@ TEST(MessageError, ADeadlineFailsTheGroupAndNamesTheMessage) {
 }
 
 TEST(MessageError, ADeadlineInTheMiddleOfATransferLeavesTheBuffersAlone) {
-  FakeWorld world(options_for(2));
+  FakeWorld world(mail_options(2));
   MailCase mail(world, 2);
   Mail& receive = mail.receive(1, 0, 7, 50'000, world.clock().now() + kSecond);
   Mail& send = mail.send(0, 1, 7, 50'000);
@@ -126,7 +116,7 @@ TEST(MessageError, ADeadlineInTheMiddleOfATransferLeavesTheBuffersAlone) {
 // ------------------------------------------------------------------------------ wrong calls
 
 TEST(MessageError, WrongCallsStartNothing) {
-  FakeWorld world(options_for(2));
+  FakeWorld world(mail_options(2));
   float value = 1;
   MessageRequest good;
   good.buffer = &value;
@@ -173,7 +163,7 @@ void leave(FakeWorld& world, int rank, int ranks) {
 }
 
 TEST(MessageError, AShortMessageOutlivesItsSender) {
-  FakeWorld world(options_for(2));
+  FakeWorld world(mail_options(2));
   MailCase mail(world, 2);
   const Mail& send = mail.send(0, 1, 7, 100);
   ASSERT_TRUE(send.done());
@@ -193,7 +183,7 @@ TEST(MessageError, WhoLeavesFailsTheMessagesThatNeedIt) {
   };
   for (const bool before : {false, true}) {
     for (const auto& start : starts) {
-      FakeWorld world(options_for(2));
+      FakeWorld world(mail_options(2));
       MailCase mail(world, 2);
       if (before) {
         Mail& failed = start(mail);
@@ -210,7 +200,7 @@ TEST(MessageError, WhoLeavesFailsTheMessagesThatNeedIt) {
 }
 
 TEST(MessageError, ALongMessageWhoseSenderLeftCannotBeReceived) {
-  FakeWorld world(options_for(2));
+  FakeWorld world(mail_options(2));
   MailCase mail(world, 2);
   mail.send(0, 1, 7, 5000);
   leave(world, 0, 2);
@@ -221,7 +211,7 @@ TEST(MessageError, ALongMessageWhoseSenderLeftCannotBeReceived) {
 }
 
 TEST(MessageError, WhoWaitsForAnyRankGoesOnWhileThereIsOne) {
-  FakeWorld world(options_for(3));
+  FakeWorld world(mail_options(3));
   MailCase mail(world, 3);
   const Mail& first = mail.receive(1, -1, 7, 10);
   const Mail& second = mail.receive(1, -1, 7, 10);
@@ -253,7 +243,7 @@ wire::FrameHeader frame(uint16_t stage, uint64_t number, uint32_t tag, uint64_t 
 // of rank 0 waits; its own message 0 to rank 0 is not accepted yet.
 class Hostile {
  public:
-  Hostile() : world(options_for(2)), mail(world, 2) {
+  Hostile() : world(mail_options(2)), mail(world, 2) {
     mail.receive(1, 0, 7, 5000);
     mail.send(1, 0, 9, 5000);
     wire::FrameHeader offer = frame(0, 0, 7, 5000);
@@ -329,7 +319,7 @@ TEST(MessageError, FramesThatBreakTheRulesCloseTheirConnection) {
 
 // Rank 1 hears of communicator 4 before it knows its members; rank 2 is none of them.
 TEST(MessageError, AStrangerToTheGroupIsNotReceived) {
-  FakeWorld world(options_for(3));
+  FakeWorld world(mail_options(3));
   GroupRequest request;
   request.comm = 4;
   control::PolicyOptions options;

@@ -9,19 +9,9 @@
 namespace nezha::engine {
 namespace {
 
-using nezha::testing::FakeWorld;
-using nezha::testing::FakeWorldOptions;
-using nezha::testing::Mail;
-using nezha::testing::MailCase;
+using namespace nezha::testing;
 
 constexpr size_t kCounts[] = {100, 10'000, 0, 3000, 200, 300};
-
-FakeWorldOptions options_for(int ranks) {
-  FakeWorldOptions options;
-  options.ranks = ranks;
-  options.inline_bytes = 1024;
-  return options;
-}
 
 // Short and long messages both ways, all with one tag: only their order tells them apart.
 struct Exchange {
@@ -55,7 +45,7 @@ TEST(MessageRail, LostAtAnyFrame) {
   uint64_t reconciled = 0;
   size_t cuts = 0;
   for (bool in_operation = true; in_operation; ++cuts) {
-    FakeWorld world(options_for(2));
+    FakeWorld world(mail_options(2));
     Exchange exchange(world, cuts % 2 == 0);
     std::mt19937_64 generator(cuts);
     for (size_t arrivals = 0; arrivals < cuts && !exchange.mail.all_done();) {
@@ -82,7 +72,7 @@ TEST(MessageRail, LostInTheMiddleOfAnyFrame) {
   size_t halves = 0;
   size_t cuts = 0;
   for (bool in_operation = true; in_operation; ++cuts) {
-    FakeWorld world(options_for(2));
+    FakeWorld world(mail_options(2));
     Exchange exchange(world, cuts % 2 == 1);
     std::mt19937_64 generator(cuts + 1000);
     for (size_t arrivals = 0; arrivals < cuts && !exchange.mail.all_done();) {
@@ -105,7 +95,7 @@ TEST(MessageRail, LostInTheMiddleOfAnyFrame) {
 // first one is still landing, and takes over.
 TEST(MessageRail, ARetransmissionOvertakesTheLandingOfItsFirstCopy) {
   for (const size_t count : {200UL, 10'000UL}) {
-    FakeWorld world(options_for(2));
+    FakeWorld world(mail_options(2));
     MailCase mail(world, 2);
     const Mail& receive = mail.receive(1, 0, 7, count);
     const Mail& send = mail.send(0, 1, 7, count);
@@ -138,7 +128,7 @@ TEST(MessageRail, ARetransmissionOvertakesTheLandingOfItsFirstCopy) {
 
 TEST(MessageRail, FoundDeadWhileSending) {
   for (uint64_t frames = 1; frames < 12; ++frames) {
-    FakeWorldOptions options = options_for(2);
+    FakeWorldOptions options = mail_options(2);
     options.faults.break_after_frames = frames;
     FakeWorld world(options);
     Exchange exchange(world, true);
@@ -149,7 +139,7 @@ TEST(MessageRail, FoundDeadWhileSending) {
 }
 
 TEST(MessageRail, TheLastOneLostFailsEveryMessage) {
-  FakeWorld world(options_for(2));
+  FakeWorld world(mail_options(2));
   MailCase mail(world, 2);
   const Mail& receive = mail.receive(0, 1, 7, 10);
   const Mail& send = mail.send(0, 1, 7, 10'000);
@@ -170,7 +160,7 @@ TEST(MessageRail, TheLastOneLostFailsEveryMessage) {
 
 // Every chunk is on its way, none acknowledged: nobody may believe that the message arrived.
 TEST(MessageRail, TheLastOneLostWithAWholeMessageUnderWay) {
-  FakeWorld world(options_for(2));
+  FakeWorld world(mail_options(2));
   MailCase mail(world, 2);
   mail.receive(1, 0, 7, 5000);
   const Mail& send = mail.send(0, 1, 7, 5000);
@@ -280,7 +270,7 @@ TEST(MessageRail, RandomProgramsKeepTheOrder) {
   uint64_t retransmitted = 0;
   uint64_t reconciled = 0;
   for (uint64_t seed = 0; seed < 150; ++seed) {
-    FakeWorld world(options_for(RandomProgram::kRanks));
+    FakeWorld world(mail_options(RandomProgram::kRanks));
     taken += RandomProgram(world, seed).run(seed % 3 != 0);
     for (int rank = 0; rank < RandomProgram::kRanks; ++rank) {
       retransmitted += world.engine(rank).counters().retransmitted;

@@ -69,6 +69,29 @@ void expect_broken(int broken, int connections) {
   }
 }
 
+// Four all_reduces, during which the second rail breaks; adds what was in flight on it.
+void break_between(World& world, Algorithm algorithm, int attempt, int64_t& in_flight) {
+  ASSERT_TRUE(world.status().is_ok()) << world.status().to_string();
+  const int ranks = world.size();
+  std::vector<AllReduceCase> cases(4);
+  for (size_t i = 0; i < cases.size(); ++i) {
+    cases[i].algorithm = algorithm;
+    cases[i].count = 150'000 + i;
+    cases[i].in_place = i % 2 == 0;
+    fill(cases[i], ranks, i);
+  }
+  Breaker breaker(world, 3 + 7 * attempt);
+  const std::string wrong = run_cases(world, cases);
+  expect_broken(breaker.finish(), ranks * (ranks - 1));
+  ASSERT_EQ(wrong, "");
+  // One more operation, so that everybody has looked at the broken connections.
+  world.run([](Member& self) { return self.comm->barrier({}, nullptr); });
+  for (int rank = 0; rank < ranks; ++rank) {
+    EXPECT_GE(losses_of(world, rank).connections, has_fabric_rail() ? 0 : 1) << "rank " << rank;
+    in_flight += losses_of(world, rank).in_flight;
+  }
+}
+
 class RailDown : public ::testing::TestWithParam<std::tuple<int, Algorithm>> {};
 
 TEST_P(RailDown, InMidOperationChangesNoBit) {
@@ -78,24 +101,7 @@ TEST_P(RailDown, InMidOperationChangesNoBit) {
     World world({.ranks = ranks,
                  .rails = 2,
                  .config = "policy=round_robin\nchunk_bytes=65536\ninline_bytes=1024\n"});
-    ASSERT_TRUE(world.status().is_ok()) << world.status().to_string();
-    std::vector<AllReduceCase> cases(4);
-    for (size_t i = 0; i < cases.size(); ++i) {
-      cases[i].algorithm = algorithm;
-      cases[i].count = 150'000 + i;
-      cases[i].in_place = i % 2 == 0;
-      fill(cases[i], ranks, i);
-    }
-    Breaker breaker(world, 3 + 7 * attempt);
-    const std::string wrong = run_cases(world, cases);
-    expect_broken(breaker.finish(), ranks * (ranks - 1));
-    ASSERT_EQ(wrong, "");
-    // One more operation, so that everybody has looked at the broken connections.
-    world.run([](Member& self) { return self.comm->barrier({}, nullptr); });
-    for (int rank = 0; rank < ranks; ++rank) {
-      EXPECT_GE(losses_of(world, rank).connections, has_fabric_rail() ? 0 : 1) << "rank " << rank;
-      in_flight += losses_of(world, rank).in_flight;
-    }
+    ASSERT_NO_FATAL_FAILURE(break_between(world, algorithm, attempt, in_flight));
   }
   EXPECT_GT(in_flight, 0) << "the rail never broke with anything in flight";
 }
@@ -116,19 +122,7 @@ TEST(RailDownElsewhere, InMidOperationOfAnOwnAlgorithmChangesNoBit) {
       World world({.ranks = ranks, .rails = 2,
                    .config = "policy=round_robin\nchunk_bytes=65536\ninline_bytes=1024\nalgorithm_file=" +
                              write_algorithm(directory.path(), text) + "\n"});
-      ASSERT_TRUE(world.status().is_ok()) << world.status().to_string();
-      std::vector<AllReduceCase> cases(4);
-      for (size_t i = 0; i < cases.size(); ++i) {
-        cases[i].count = 150'000 + i;
-        cases[i].in_place = i % 2 == 0;
-        fill(cases[i], ranks, i);
-      }
-      Breaker breaker(world, 3 + 7 * attempt);
-      const std::string wrong = run_cases(world, cases);
-      expect_broken(breaker.finish(), ranks * (ranks - 1));
-      ASSERT_EQ(wrong, "");
-      world.run([](Member& self) { return self.comm->barrier({}, nullptr); });
-      for (int rank = 0; rank < ranks; ++rank) in_flight += losses_of(world, rank).in_flight;
+      ASSERT_NO_FATAL_FAILURE(break_between(world, Algorithm::automatic, attempt, in_flight));
       EXPECT_NE(world.comm(0).context().flight_json().find("\"algorithm\":\"file\""), std::string::npos);
     }
     EXPECT_GT(in_flight, 0) << "the rail never broke with anything in flight";

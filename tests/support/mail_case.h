@@ -23,6 +23,16 @@ struct Mail {
   bool ok() const { return done() && work.status().is_ok(); }
 };
 
+// Messages of so many bytes are copied.
+inline constexpr uint64_t kInlineBytes = 1024;
+
+inline FakeWorldOptions mail_options(int ranks) {
+  FakeWorldOptions options;
+  options.ranks = ranks;
+  options.inline_bytes = kInlineBytes;
+  return options;
+}
+
 class MailCase {
  public:
   MailCase(FakeWorld& world, int ranks) : world_(world), ranks_(ranks) {}

@@ -6,12 +6,15 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "progress/loop.h"
+#include "support/watchdog.h"
 #include "transport/transport.h"
 #include "wire/handshake.h"
 
@@ -122,6 +125,48 @@ class WireupRank final : public progress::LoopClient, public ConnectionEvents, p
  private:
   const Clock& clock_;
   bool in_turn_ = false;
+};
+
+// Two of them, which the test turns.
+template <class TransportKind>
+class WireupPair {
+ protected:
+  using Rank = WireupRank<TransportKind>;
+
+  Rank& low() { return *ranks_[0]; }
+  Rank& high() { return *ranks_[1]; }
+  void make_ranks(const Clock& clock) {
+    for (auto& rank : ranks_) rank = std::make_unique<Rank>(clock);
+  }
+  void end_ranks() {
+    for (auto& rank : ranks_) rank.reset();
+  }
+  void connect_both() {
+    std::thread other([&] { high().connect(); });
+    low().connect();
+    other.join();
+  }
+  void manage_both() {
+    low().make_connection_manager();
+    high().make_connection_manager();
+  }
+  void turn(int times = 1) {
+    for (int i = 0; i < times; ++i) {
+      for (auto& rank : ranks_) rank->turn();
+    }
+  }
+  // Turns both ranks; fails when it takes longer than anything honest.
+  template <class Done>
+  void drive(Done done) {
+    const Nanoseconds deadline =
+        system_clock().now() + static_cast<Nanoseconds>(nezha::testing::kPatience_s * kSecond);
+    while (!done()) {
+      ASSERT_LT(system_clock().now(), deadline);
+      turn();
+    }
+  }
+
+  std::array<std::unique_ptr<Rank>, 2> ranks_;
 };
 
 // Makes the two a job of one host with two rails, on which they listen.

@@ -12,19 +12,7 @@
 namespace nezha::engine {
 namespace {
 
-using nezha::testing::FakeWorld;
-using nezha::testing::FakeWorldOptions;
-using nezha::testing::Mail;
-using nezha::testing::MailCase;
-
-constexpr uint64_t kInlineBytes = 1024;
-
-FakeWorldOptions options_for(int ranks) {
-  FakeWorldOptions options;
-  options.ranks = ranks;
-  options.inline_bytes = kInlineBytes;
-  return options;
-}
+using namespace nezha::testing;
 
 void expect_received(const Mail& receive, const Mail& send) {
   EXPECT_TRUE(receive.ok()) << receive.work.status().to_string();
@@ -36,7 +24,7 @@ void expect_received(const Mail& receive, const Mail& send) {
 
 TEST(Mailbox, MessagesOfAnySizeArriveWhoeverComesFirst) {
   for (const bool receive_first : {false, true}) {
-    FakeWorld world(options_for(2));
+    FakeWorld world(mail_options(2));
     MailCase mail(world, 2);
     for (const size_t count : {0UL, 1UL, 256UL, 257UL, 1024UL, 1025UL, 100'003UL}) {
       Mail* receive = receive_first ? &mail.receive(1, 0, 7, count) : nullptr;
@@ -65,7 +53,7 @@ TEST(Mailbox, MessagesOfAnySizeArriveWhoeverComesFirst) {
 TEST(Mailbox, AReceiveThatStandsOpenHurriesNobody) {
   uint64_t beats[2] = {0, 0};
   for (const bool stands : {false, true}) {
-    FakeWorld world(options_for(2));
+    FakeWorld world(mail_options(2));
     Work work;
     float received = 0;
     MessageRequest request;
@@ -90,7 +78,7 @@ TEST(Mailbox, AReceiveThatStandsOpenHurriesNobody) {
 
 TEST(Mailbox, BothDirectionsAndManyAtOnce) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
-    FakeWorld world(options_for(2));
+    FakeWorld world(mail_options(2));
     MailCase mail(world, 2);
     std::vector<std::pair<Mail*, Mail*>> pairs;
     for (uint32_t i = 0; i < 12; ++i) {
@@ -107,7 +95,7 @@ TEST(Mailbox, BothDirectionsAndManyAtOnce) {
 
 // A message longer than what may be under way at a time.
 TEST(Mailbox, ALongMessageGoesOutInPieces) {
-  FakeWorldOptions options = options_for(2);
+  FakeWorldOptions options = mail_options(2);
   options.credit_bytes = 20'000;
   FakeWorld world(options);
   MailCase mail(world, 2);
@@ -132,7 +120,7 @@ TEST(Mailbox, ALongMessageGoesOutInPieces) {
 
 // The second message arrives first, on the other rail: it waits for the first.
 TEST(Mailbox, AMessageThatOvertookAnotherWaitsForIt) {
-  FakeWorld world(options_for(2));
+  FakeWorld world(mail_options(2));
   MailCase mail(world, 2);
   const Mail& first = mail.receive(1, 0, 7, 100);
   const Mail& second = mail.receive(1, kAnySource, 7, 100);
@@ -149,7 +137,7 @@ TEST(Mailbox, AMessageThatOvertookAnotherWaitsForIt) {
 
 // The same when the first one has begun to arrive.
 TEST(Mailbox, AMessageWaitsForAnEarlierOneThatIsStillLanding) {
-  FakeWorld world(options_for(2));
+  FakeWorld world(mail_options(2));
   MailCase mail(world, 2);
   const Mail& sent_first = mail.send(0, 1, 7, 100);
   const int rail = world.link(0, 1, 0).under_way(1) == 1 ? 0 : 1;
@@ -166,7 +154,7 @@ TEST(Mailbox, AMessageWaitsForAnEarlierOneThatIsStillLanding) {
 }
 
 TEST(Mailbox, TagsAreReceivedInAnyOrder) {
-  FakeWorld world(options_for(2));
+  FakeWorld world(mail_options(2));
   MailCase mail(world, 2);
   std::vector<Mail*> sends;
   for (uint32_t tag = 0; tag < 6; ++tag) sends.push_back(&mail.send(0, 1, tag, 200 + 300 * tag));
@@ -180,7 +168,7 @@ TEST(Mailbox, TagsAreReceivedInAnyOrder) {
 }
 
 TEST(Mailbox, AnySourceTakesWhatCameFirst) {
-  FakeWorld world(options_for(3));
+  FakeWorld world(mail_options(3));
   MailCase mail(world, 3);
   const Mail& from_2 = mail.send(2, 0, 7, 10);
   world.run_until([] { return false; });
@@ -195,7 +183,7 @@ TEST(Mailbox, AnySourceTakesWhatCameFirst) {
 
 // The receive that was posted first takes the message, whether it names the source or not.
 TEST(Mailbox, AmongReceivesTheOldestTakesTheMessage) {
-  FakeWorld world(options_for(3));
+  FakeWorld world(mail_options(3));
   MailCase mail(world, 3);
   const Mail& any = mail.receive(0, kAnySource, 7, 10);
   const Mail& named = mail.receive(0, 1, 7, 10);
@@ -209,7 +197,7 @@ TEST(Mailbox, AmongReceivesTheOldestTakesTheMessage) {
 // ------------------------------------------------------------------------- nobody receives them
 
 TEST(Mailbox, WhatNobodyReceivesHoldsUpNothing) {
-  FakeWorld world(options_for(2));
+  FakeWorld world(mail_options(2));
   MailCase mail(world, 2);
   std::vector<Mail*> unwanted;
   for (int i = 0; i < 1000; ++i) unwanted.push_back(&mail.send(0, 1, 99, 200));
@@ -237,7 +225,7 @@ TEST(Mailbox, WhatNobodyReceivesHoldsUpNothing) {
 // Short sends complete at once until so much waits; then they wait too, and when it is received the
 // sender hears of it.
 TEST(Mailbox, ShortMessagesWaitForTheirReceiverWhenManyWait) {
-  FakeWorld world(options_for(2));
+  FakeWorld world(mail_options(2));
   MailCase mail(world, 2);
   constexpr size_t kCount = kInlineBytes / sizeof(float);
   const uint64_t allowed = Outbox::kEagerBytesMax / (kInlineBytes + Outbox::kRecordCost);
@@ -264,7 +252,7 @@ TEST(Mailbox, ShortMessagesWaitForTheirReceiverWhenManyWait) {
 // What the receiver says about them is cumulative: an older word, overtaken on another rail, changes
 // nothing.
 TEST(Mailbox, AnOvertakenReportOfWhatWasConsumedSaysNothing) {
-  FakeWorld world(options_for(2));
+  FakeWorld world(mail_options(2));
   MailCase mail(world, 2);
   constexpr uint64_t kCost = kInlineBytes + Outbox::kRecordCost;
   const uint64_t allowed = Outbox::kEagerBytesMax / kCost;
@@ -285,7 +273,7 @@ TEST(Mailbox, AnOvertakenReportOfWhatWasConsumedSaysNothing) {
 
 // After warm-up messages allocate no buffers.
 TEST(Mailbox, BuffersAreUsedAgain) {
-  FakeWorld world(options_for(2));
+  FakeWorld world(mail_options(2));
   MailCase mail(world, 2);
   uint64_t allocations = 0;
   for (int round = 0; round < 10; ++round) {
@@ -303,7 +291,7 @@ TEST(Mailbox, BuffersAreUsedAgain) {
 }
 
 TEST(Mailbox, ASenderStopsBeforeItsReceiverHasToRefuse) {
-  FakeWorld world(options_for(2));
+  FakeWorld world(mail_options(2));
   MailCase mail(world, 2);
   for (uint64_t i = 0; i < Outbox::kWaitingMax / 2; ++i) {
     ASSERT_TRUE(mail.send(0, 1, 7, 300).submitted.is_ok());

@@ -11,18 +11,13 @@
 namespace nezha::engine {
 namespace {
 
-using nezha::testing::FakeWorld;
-using nezha::testing::FakeWorldOptions;
-using nezha::testing::Mail;
-using nezha::testing::MailCase;
+using namespace nezha::testing;
 
 constexpr size_t kShort = 100;     // elements: copied
 constexpr size_t kLong = 100'000;  // many chunks
 
 FakeWorldOptions options_for(const std::string& policy, int ranks = 3) {
-  FakeWorldOptions options;
-  options.ranks = ranks;
-  options.inline_bytes = 1024;
+  FakeWorldOptions options = mail_options(ranks);
   options.message_policy = policy;
   return options;
 }

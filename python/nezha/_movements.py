@@ -43,10 +43,6 @@ class Movements:
 
     @overload
     def all_gather(self, x: Any, *, out: None = ..., algorithm: Optional[AllGatherAlgorithm] = ...,
-                   timeout: Optional[float] = ..., async_op: Literal[False] = ...) -> Any: ...
-
-    @overload
-    def all_gather(self, x: Any, *, out: None = ..., algorithm: Optional[AllGatherAlgorithm] = ...,
                    timeout: Optional[float] = ..., async_op: Literal[True]) -> Work[Any]: ...
 
     @overload
@@ -59,7 +55,7 @@ class Movements:
 
     @overload
     def all_gather(self, x: Any, *, out: Any = ..., algorithm: Optional[AllGatherAlgorithm] = ...,
-                   timeout: Optional[float] = ..., async_op: bool) -> Any: ...
+                   timeout: Optional[float] = ..., async_op: bool = ...) -> Any: ...
 
     def all_gather(self, x: Any, *, out: Any = None, algorithm: Optional[AllGatherAlgorithm] = None,
                    timeout: Optional[float] = None, async_op: bool = False) -> Any:
@@ -80,11 +76,6 @@ class Movements:
     @overload
     def all_gather_v(self, x: Any, counts: Sequence[int], *, out: None = ...,
                      algorithm: Optional[AllGatherAlgorithm] = ..., timeout: Optional[float] = ...,
-                     async_op: Literal[False] = ...) -> Any: ...
-
-    @overload
-    def all_gather_v(self, x: Any, counts: Sequence[int], *, out: None = ...,
-                     algorithm: Optional[AllGatherAlgorithm] = ..., timeout: Optional[float] = ...,
                      async_op: Literal[True]) -> Work[Any]: ...
 
     @overload
@@ -100,7 +91,7 @@ class Movements:
     @overload
     def all_gather_v(self, x: Any, counts: Sequence[int], *, out: Any = ...,
                      algorithm: Optional[AllGatherAlgorithm] = ..., timeout: Optional[float] = ...,
-                     async_op: bool) -> Any: ...
+                     async_op: bool = ...) -> Any: ...
 
     def all_gather_v(self, x: Any, counts: Sequence[int], *, out: Any = None,
                      algorithm: Optional[AllGatherAlgorithm] = None,
@@ -112,11 +103,6 @@ class Movements:
         if out is None:
             out = new_like(x, (max(0, sum(counts)),))
         return self._native.all_gather_v(x, out, counts, algorithm, timeout, async_op)
-
-    @overload
-    def gather(self, x: Any, root: int = ..., *, out: None = ...,
-               algorithm: Optional[GatherAlgorithm] = ..., timeout: Optional[float] = ...,
-               async_op: Literal[False] = ...) -> Any: ...
 
     @overload
     def gather(self, x: Any, root: int = ..., *, out: None = ...,
@@ -136,7 +122,7 @@ class Movements:
     @overload
     def gather(self, x: Any, root: int = ..., *, out: Any = ...,
                algorithm: Optional[GatherAlgorithm] = ..., timeout: Optional[float] = ...,
-               async_op: bool) -> Any: ...
+               async_op: bool = ...) -> Any: ...
 
     def gather(self, x: Any, root: int = 0, *, out: Any = None,
                algorithm: Optional[GatherAlgorithm] = None, timeout: Optional[float] = None,
@@ -214,11 +200,6 @@ class Movements:
     @overload
     def all_to_all_v(self, x: Any, send_counts: Sequence[int], receive_counts: Sequence[int], *,
                      out: None = ..., algorithm: Optional[AllToAllAlgorithm] = ...,
-                     timeout: Optional[float] = ..., async_op: Literal[False] = ...) -> Any: ...
-
-    @overload
-    def all_to_all_v(self, x: Any, send_counts: Sequence[int], receive_counts: Sequence[int], *,
-                     out: None = ..., algorithm: Optional[AllToAllAlgorithm] = ...,
                      timeout: Optional[float] = ..., async_op: Literal[True]) -> Work[Any]: ...
 
     @overload
@@ -234,7 +215,7 @@ class Movements:
     @overload
     def all_to_all_v(self, x: Any, send_counts: Sequence[int], receive_counts: Sequence[int], *,
                      out: Any = ..., algorithm: Optional[AllToAllAlgorithm] = ...,
-                     timeout: Optional[float] = ..., async_op: bool) -> Any: ...
+                     timeout: Optional[float] = ..., async_op: bool = ...) -> Any: ...
 
     def all_to_all_v(self, x: Any, send_counts: Sequence[int], receive_counts: Sequence[int], *,
                      out: Any = None, algorithm: Optional[AllToAllAlgorithm] = None,

@@ -107,12 +107,6 @@ class Reductions:
     def reduce_scatter(self, x: Any, op: Op = ..., *, out: None = ...,
                        factor: Optional[float] = ...,
                        algorithm: Optional[ReduceScatterAlgorithm] = ...,
-                       timeout: Optional[float] = ..., async_op: Literal[False] = ...) -> Any: ...
-
-    @overload
-    def reduce_scatter(self, x: Any, op: Op = ..., *, out: None = ...,
-                       factor: Optional[float] = ...,
-                       algorithm: Optional[ReduceScatterAlgorithm] = ...,
                        timeout: Optional[float] = ..., async_op: Literal[True]) -> Work[Any]: ...
 
     @overload
@@ -128,7 +122,7 @@ class Reductions:
     @overload
     def reduce_scatter(self, x: Any, op: Op = ..., *, out: Any = ..., factor: Optional[float] = ...,
                        algorithm: Optional[ReduceScatterAlgorithm] = ...,
-                       timeout: Optional[float] = ..., async_op: bool) -> Any: ...
+                       timeout: Optional[float] = ..., async_op: bool = ...) -> Any: ...
 
     def reduce_scatter(self, x: Any, op: Op = "sum", *, out: Any = None,
                        factor: Optional[float] = None,
@@ -146,12 +140,6 @@ class Reductions:
         if out is None:
             out = new_like(x, self._block_shape(x))
         return self._native.reduce_scatter(x, out, op, factor, algorithm, timeout, async_op)
-
-    @overload
-    def reduce_scatter_v(self, x: Any, counts: Sequence[int], op: Op = ..., *, out: None = ...,
-                         factor: Optional[float] = ...,
-                         algorithm: Optional[ReduceScatterAlgorithm] = ...,
-                         timeout: Optional[float] = ..., async_op: Literal[False] = ...) -> Any: ...
 
     @overload
     def reduce_scatter_v(self, x: Any, counts: Sequence[int], op: Op = ..., *, out: None = ...,
@@ -177,7 +165,7 @@ class Reductions:
     def reduce_scatter_v(self, x: Any, counts: Sequence[int], op: Op = ..., *, out: Any = ...,
                          factor: Optional[float] = ...,
                          algorithm: Optional[ReduceScatterAlgorithm] = ...,
-                         timeout: Optional[float] = ..., async_op: bool) -> Any: ...
+                         timeout: Optional[float] = ..., async_op: bool = ...) -> Any: ...
 
     def reduce_scatter_v(self, x: Any, counts: Sequence[int], op: Op = "sum", *, out: Any = None,
                          factor: Optional[float] = None,

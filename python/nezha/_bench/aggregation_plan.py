@@ -13,7 +13,6 @@ from .._command_errors import BenchError
 
 # How each way is configured: without a node even its heartbeats stay away.
 WAYS = {"hosts": {"aggregator": ""}, "switch": {"aggregator_share": "1"}}
-TABLE_SIZES = (1 << 10, 8 << 20, 64 << 20)
 _SHARES = ((1, 1), (99, 1), (1, 99))
 
 

@@ -35,7 +35,7 @@ class BenchLab:
 
     def __init__(self, nodes: int, rails: Sequence[str], **lab_options: Any) -> None:
         """lab_options: of Lab, such as ranks_per_node; without `shaping` each size is measured as
-        honesty.choose() says."""
+        shaping_choice.choose() says."""
         self._fixed: Optional[str] = lab_options.get("shaping")
         self.lab = Lab(nodes=nodes, rails=list(rails), **lab_options)
         self.nodes = nodes

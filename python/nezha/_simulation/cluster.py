@@ -92,10 +92,6 @@ class Cluster:
         return (self.rate.shape[0] == self.start_s.size == self.adds.size == 1 and not self.changes
                 and self.layout.is_even)
 
-    def rate_of(self, hosts: Array) -> Array:
-        """Rates of these hosts, shape (1 or len, rails)."""
-        return self.rate if self.rate.shape[0] == 1 else self.rate[hosts]
-
     def slowest(self, rails: Sequence[int]) -> List[Tuple[float, float]]:
         """(bytes per second, latency) of each of these rails, at the host where it is slowest."""
         return [(float(self.rate[:, rail].min()), float(self.latency_s[rail])) for rail in rails]

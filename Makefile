@@ -59,7 +59,7 @@ $(DEPENDENCIES):
 # Large, and needed by the tests of the torch backend only: without it they are skipped.
 $(TORCH): $(DEPENDENCIES)
 	@echo "installing torch into $(VENV) for its tests"
-	@$(VENV)/bin/pip install -q --disable-pip-version-check --root-user-action=ignore \
+	@$(VENV)/bin/pip install -q --no-compile --disable-pip-version-check --root-user-action=ignore \
 	  "torch>=2.14" expecttest parameterized torchft==0.2.0 >build/torch.log 2>&1 || \
 	  echo "torch cannot be installed (build/torch.log): tests/torch_backend is skipped"
 	@touch $@

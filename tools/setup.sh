@@ -76,7 +76,8 @@ def entries(name):
 names = [entries(name) for name in ("requires", "dependencies", "demo", "test", "lint")]
 print("\n".join(sorted({entry for group in names for entry in group} | set(sys.argv[1:]))))
 PYTHON_CODE
-  "$VENV/bin/pip" install -q --disable-pip-version-check --root-user-action=ignore \
+  # Python compiles what is imported; pip would compile everything.
+  "$VENV/bin/pip" install -q --no-compile --disable-pip-version-check --root-user-action=ignore \
     -r build/requirements.txt
 }
 

@@ -21,7 +21,9 @@ declare -A SUITES=(
 # Memory and its quotas, and stores, whose clients are used by one thread each, are the address sanitizer's.
 SAME_THREADS='conformance(_shm)?\.(Ranks/(Reduce|ReduceScatter|AllGather|GatherAndScatter|AllToAll|Invariant8SameBits)'
 SAME_THREADS+='|Ranks/AllReduceSuite\.LargeBuffers|Shares/AggregationShares|Worlds/Invariant6Credits|RedisStore'
-SAME_THREADS+='|AggregationRails\.(SizesAndTypes|ANodeThatDies)|OwnAlgorithm\.DoesEveryDtypeAndOperator)'
+SAME_THREADS+='|AggregationRails\.(SizesAndTypes|ANodeThatDies)|OwnAlgorithm\.DoesEveryDtypeAndOperator'
+SAME_THREADS+='|Ranks/AllReduceSuite\.NanAndInfinity|Ranks/(AllReduceSuite|OtherCollectives)\..*/[67]$'
+SAME_THREADS+='|Layouts/HierarchicalSuite\..*/on0(011|101|112222))'
 SAME_THREADS+='|fault_ofi\.|fault(_shm|_demand)?\.(Tls/MemoryExposure|AggregatorRecovery|Matrix/Mismatch|RedisOutage|StoreWriter|Stores/'
 SAME_THREADS+='|Elements/Exit\.InTheMiddleOfWorkIsNoCrash/200000)'
 # Of several sizes or forms of one simulation, those that take longest.

@@ -4,6 +4,7 @@
 #include "control/policy.h"
 #include "memory/explanation.h"
 #include "schedule/candidates.h"
+#include "schedule/hierarchy.h"
 #include "schedule/plan.h"
 #include "schedule/printer.h"
 #include "schedule/proof/algorithm_file.h"
@@ -99,6 +100,13 @@ void write_hosts(JsonWriter& json, const schedule::Hosts& hosts, int root) {
     json.end_array().end_object();
   }
   json.end_array();
+}
+
+// What carries the phases inside hosts: "memory" where a host has it, "messages", or "": there are none.
+std::string_view inside_hosts(const JsonValue& request, const PlanRequest& shape, Algorithm algorithm) {
+  const auto* const entry = schedule::find_hierarchy(shape.collective, algorithm);
+  if (entry == nullptr) return "";
+  return entry->owner != nullptr && request.at("shm").bool_or(false) ? "memory" : "messages";
 }
 
 void write_candidate(JsonWriter& json, const Candidate& candidate, const PlanRequest& shape,
@@ -205,6 +213,7 @@ Result<std::string> explain_plan(const JsonValue& request) {
   json.field("algorithm", name_of(plan->algorithm));
   json.field("chunks_per_slice", plan->chunks_per_slice).field("window", plan->window);
   if (*hosts) write_hosts(json, **hosts, is_rooted(shape->collective) ? root : 0);
+  json.field("inside", inside_hosts(request, *shape, plan->algorithm));
   json.key("candidates").begin_array();
   for (const Candidate& candidate :
        schedule::candidates(shape->collective, shape->world_size, shape->hosts)) {

@@ -19,6 +19,7 @@ Status Engine::share_memory(memory::Host host) {
   if (!made) return made.status();
   memory_ = std::move(*made);
   operations_.set_memory(memory_.get());
+  planner_.set_memory(&memory_->memory());
   return Status::ok();
 }
 
@@ -99,7 +100,9 @@ void Engine::destroy_group(Group& group) noexcept {
     failures_.fail(group, Status(Code::aborted, "destroyed"), false);  // so short that it needs none
   }
   settle(group);
-  if (group.memory != nullptr) memory_->memory().leave(*group.memory);
+  for (const memory::Area* area : {group.memory, group.areas.collect, group.areas.hand_out}) {
+    if (area != nullptr) memory_->memory().leave(*area);
+  }
   groups_.remove(group);
 }
 

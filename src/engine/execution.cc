@@ -61,12 +61,13 @@ void Execution::prepare(const OpRequest& request, const schedule::Plan& plan,
     receives_ |= std::any_of(program.steps.begin(), program.steps.end(), receives);
   }
   memory_.reset();
-  if (plan.algorithm == Algorithm::memory) {
-    memory_.emplace(*group_.memory, memory::Call{static_cast<const std::byte*>(request.in),
-                                                 static_cast<std::byte*>(request.out),
-                                                 request.input_counts, request.factor, op_seq_,
-                                                 group_.comm, descriptor_});
-  }
+  phases_.reset();
+  const bool is_source = request.collective == Collective::broadcast && group_.rank == request.root;
+  receives_ |= schedule.inside.hands_out && !is_source;
+  const memory::Call call{request.in, request.out, request.input_counts, request.factor, op_seq_,
+                          group_.comm, descriptor_};
+  if (plan.algorithm == Algorithm::memory) memory_.emplace(*group_.memory, call);
+  if (!schedule.inside.owners.empty()) phases_.emplace(group_, schedule, operands_.map(), call);
 }
 
 wire::OpDescriptor Execution::descriptor_from(int member) const {
@@ -85,11 +86,29 @@ Execution::~Execution() { NEZHA_CHECK(unreleased_ == 0); }
 void Execution::start(Nanoseconds now) {
   started_ = true;
   started_at_ = now;
-  memory_ ? static_cast<void>(advance_in_memory()) : open_chunks();
+  uses_memory() ? static_cast<void>(advance_in_memory()) : open_chunks();
 }
 
-// All of it counts as one chunk.
+// Chunks that are closed are handed out, and those that are collected are opened, which closes those of
+// other ranks.
+bool Execution::advance_phases(bool sleeps) {
+  bool moved = false;
+  uint32_t low = 0;
+  bool any = true;
+  for (; any && group_.failed.is_ok(); moved |= any) {
+    low = low_chunk_;
+    any = phases_->advance(low_chunk_, sleeps);
+    const int other = phases_->disagrees();
+    if (other >= 0) parts_.failures.disagree(group_, *this, other, phases_->said());
+    if (group_.failed.is_ok()) open_chunks();
+    any |= low_chunk_ != low;
+  }
+  return moved;
+}
+
+// All of Algorithm::memory counts as one chunk.
 bool Execution::advance_in_memory(bool sleeps) {
+  if (phases_) return advance_phases(sleeps);
   const bool moved = sleeps ? memory_->sleep() : memory_->advance();
   if (memory_->is_over()) low_chunk_ = next_chunk_ = operands_.map().chunk_count();
   const int other = memory_->disagrees();
@@ -98,7 +117,8 @@ bool Execution::advance_in_memory(bool sleeps) {
 }
 
 void Execution::open_chunks() {
-  while (next_chunk_ < operands_.map().chunk_count() && next_chunk_ < low_chunk_ + window_) {
+  const uint32_t end = phases_ ? phases_->collected() : operands_.map().chunk_count();
+  while (next_chunk_ < end && next_chunk_ < low_chunk_ + window_) {
     open(next_chunk_++);
     if (!group_.failed.is_ok()) return;
   }
@@ -380,6 +400,7 @@ void Execution::landing_lost(const transport::Landing& landing) {
 void Execution::withdraw() {
   parts_.transfers.withdraw(*this);
   memory_.reset();
+  phases_.reset();
   unreleased_ = 0;
   for (Cursor& at : cursors_) {
     Workspace::release(parts_.pool, at.workspace);
@@ -410,6 +431,7 @@ bool Execution::is_released() const {
 std::vector<int> Execution::awaited_members() const {
   if (memory_) return started_ ? memory_->awaited() : std::vector<int>();
   std::vector<int> awaited;
+  if (phases_ && started_) phases_->add_awaited(awaited);
   for (size_t c = 0; c < window_ && started_; ++c) {
     const Cursor& at = cursors_[c];
     if (!at.open) continue;

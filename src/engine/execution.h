@@ -16,6 +16,7 @@
 #include "engine/activity.h"
 #include "engine/buffer_pool.h"
 #include "engine/division.h"
+#include "engine/host_phases.h"
 #include "engine/op_request.h"
 #include "engine/operands.h"
 #include "engine/work.h"
@@ -68,16 +69,21 @@ class Execution final : public Activity {
   // Every use of the caller's memory ends: pending landings and requests are taken back.
   void withdraw();
 
-  bool programs_done() const { return low_chunk_ == operands_.map().chunk_count(); }
+  bool programs_done() const {
+    return low_chunk_ == operands_.map().chunk_count() && (!phases_ || phases_->is_over());
+  }
   // The programs are done: from here on only acknowledgements and credits are awaited.
   void close();
   // Nothing will touch the caller's memory any more, and everyone who had to has consumed.
   bool is_released() const;
-  // Algorithm::memory: no rail carries it. It may move, as long as its programs are not done; true when
-  // it did. Asked for a sleep, it says first who is to wake this rank.
+  // Algorithm::memory: no rail carries it.
   bool in_memory() const { return memory_.has_value(); }
+  // All of it, or phases of it. That may move, as long as its programs are not done; true when it did.
+  // Asked for a sleep, it says first who is to wake this rank.
+  bool uses_memory() const { return memory_ || phases_; }
   bool advance_in_memory(bool sleeps = false);
-  bool is_attended() const { return attended_; }
+  // Its caller waits, and other ranks of the host are about to come.
+  bool is_attended() const { return attended_ && (!phases_ || !phases_->is_collected()); }
   bool has_started() const { return started_; }
   bool has_opened(uint32_t chunk) const { return chunk < next_chunk_; }
   // Early frames of an open chunk are in the group's store.
@@ -107,6 +113,7 @@ class Execution final : public Activity {
 
  private:
   Cursor& cursor(uint32_t chunk) { return cursors_[chunk % window_]; }
+  bool advance_phases(bool sleeps);
   void open_chunks();
   void open(uint32_t chunk);
   void deliver_early(Cursor& at);
@@ -136,6 +143,7 @@ class Execution final : public Activity {
   uint32_t avoid_rails_ = 0;
   bool attended_ = false;
   std::optional<memory::Operation> memory_;
+  std::optional<HostPhases> phases_;
   bool local_counts_ = false;  // of the plan: every pair has its own count
   std::vector<Cursor> cursors_;  // at least window_ of them
   uint32_t window_ = 1;

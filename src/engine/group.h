@@ -116,6 +116,13 @@ struct GroupCounters {
   uint64_t duplicates = 0;
 };
 
+// Where the members on this host carry out phases of operations, in their memory (host_phases.h).
+struct HostAreas {
+  memory::Area* collect = nullptr;
+  memory::Area* hand_out = nullptr;
+  bool are_asked_for = false;
+};
+
 struct Group {
   Group();
   ~Group();
@@ -131,6 +138,7 @@ struct Group {
   std::vector<int> rank_of_global;  // -1: not a member
   schedule::AggregationTree tree;   // empty where there are no nodes
   memory::Area* memory = nullptr;   // of all members, if they are of one host and share it
+  HostAreas areas;                  // if they are of several, from the first operation on that uses them
   std::unique_ptr<const schedule::Hosts> hosts;  // of the members; null where they say nothing
   uint64_t credit_bytes = 0;
   uint64_t next_op_seq = 0;

@@ -54,7 +54,7 @@ bool Operations::start(Group& group, Execution& execution, uint64_t load) {
                              execution.avoid_rails()});
   }
   execution.start(clock_.now());
-  if (execution.in_memory()) memory_->began(execution);
+  if (execution.uses_memory()) memory_->began(execution);
   diagnostics_.started(execution);
   return group.failed.is_ok();
 }

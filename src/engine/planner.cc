@@ -4,6 +4,7 @@
 
 #include "base/number_hash.h"
 #include "schedule/candidates.h"
+#include "schedule/hierarchy.h"
 
 namespace nezha::engine {
 namespace {
@@ -63,6 +64,33 @@ Result<schedule::Plan> Planner::plan_for(const Group& group, const OpRequest& re
                           : schedule::make_plan(shape, group.costs);
 }
 
+// Where there is no area for one of the two, there are phases in none.
+bool Planner::has_areas(Group& group) {
+  HostAreas& areas = group.areas;
+  if (!areas.are_asked_for && memory_ != nullptr) {
+    std::vector<int> here;
+    for (const int member : group.hosts->ranks_of(group.hosts->host_of(group.rank))) {
+      here.push_back(group.members[static_cast<size_t>(member)].global_rank);
+    }
+    areas.collect = memory_->area_of(group.comm, here, memory::AreaUse::collect);
+    areas.hand_out = memory_->area_of(group.comm, here, memory::AreaUse::hand_out);
+  }
+  areas.are_asked_for = true;
+  return areas.collect != nullptr && areas.hand_out != nullptr;
+}
+
+Result<schedule::Schedule> Planner::build(Group& group, const OpRequest& request,
+                                          const schedule::Plan& plan) {
+  if (group.has_nodes()) {
+    return schedule::build_aggregation(request.collective, group.tree, group.rank, plan.held);
+  }
+  auto built = schedule::build(request.collective, plan.algorithm, group.rank, group.world_size(),
+                               request.root, group.hosts.get());
+  const auto* const entry = schedule::find_hierarchy(request.collective, plan.algorithm);
+  if (!built || entry == nullptr || entry->owner == nullptr || !has_areas(group)) return built;
+  return schedule::between_hosts(*entry, *group.hosts, std::move(*built));
+}
+
 Result<const schedule::Schedule*> Planner::schedule_for(Group& group, const OpRequest& request,
                                                         const schedule::Plan& plan) {
   if (plan.algorithm == Algorithm::memory) return &kInMemory;
@@ -72,11 +100,7 @@ Result<const schedule::Schedule*> Planner::schedule_for(Group& group, const OpRe
   const Group::ScheduleKey key(request.collective, plan.algorithm, request.root, plan.held);
   auto found = group.schedules.find(key);
   if (found == group.schedules.end()) {
-    auto built = group.has_nodes()
-                     ? schedule::build_aggregation(request.collective, group.tree, group.rank,
-                                                   plan.held)
-                     : schedule::build(request.collective, plan.algorithm, group.rank,
-                                       group.world_size(), request.root, group.hosts.get());
+    auto built = build(group, request, plan);
     if (!built) return built.status();
     size_t bytes = sizeof(schedule::Schedule);
     for (const schedule::Program& program : built->programs) {

@@ -12,6 +12,7 @@
 #include "engine/execution.h"
 #include "engine/group.h"
 #include "engine/options.h"
+#include "memory/host_memory.h"
 
 namespace nezha::engine {
 
@@ -19,6 +20,8 @@ class Planner {
  public:
   Planner(const EngineOptions& options, BufferPool& pool) : options_(options), pool_(pool) {}
 
+  // In which operations are carried out, or phases of them.
+  void set_memory(memory::HostMemory* memory) { memory_ = memory; }
   // Null where the ranks say nothing of their hosts.
   std::unique_ptr<const schedule::Hosts> hosts_of(const std::vector<int>& members) const;
   // Kept in the group for the next call like it; in `fresh` where that cannot be.
@@ -28,9 +31,13 @@ class Planner {
   Result<schedule::Plan> plan_for(const Group& group, const OpRequest& request) const;
   Result<const schedule::Schedule*> schedule_for(Group& group, const OpRequest& request,
                                                  const schedule::Plan& plan);
+  Result<schedule::Schedule> build(Group& group, const OpRequest& request, const schedule::Plan& plan);
+  // All ranks of the host find the same.
+  bool has_areas(Group& group);
 
   const EngineOptions& options_;
   BufferPool& pool_;
+  memory::HostMemory* memory_ = nullptr;
 };
 
 }  // namespace nezha::engine

@@ -89,6 +89,8 @@ class Area {
 
   // Pieces of the operations before: the next one begins with this.
   uint64_t next_piece = 0;
+  // Of these, those of phases that are over here (phase.h).
+  uint64_t phases_over = 0;
   Traffic traffic;
 
  private:

@@ -19,9 +19,10 @@ size_t HostMemory::area_bytes(size_t ranks) {
   return most;
 }
 
-uint64_t HostMemory::key_of(uint32_t comm, const std::vector<int>& members) {
+uint64_t HostMemory::key_of(uint32_t comm, const std::vector<int>& members, AreaUse use) {
   NumberHash key;
   key.add(comm);
+  key.add(static_cast<uint64_t>(use));
   for (const int member : members) key.add(static_cast<uint64_t>(member));
   return key.value();
 }
@@ -32,7 +33,8 @@ Result<std::unique_ptr<SealedMemory>> HostMemory::create(const std::vector<int>&
   auto memory = SealedMemory::create(bytes(ranks.size()), reserved, file);
   if (memory && is_world) {
     const auto is_reserved = [](size_t) { return true; };
-    AreaTable((*memory)->data()).area_of(key_of(0, ranks), is_reserved, [](size_t) {});
+    const uint64_t key = key_of(0, ranks, AreaUse::operations);
+    AreaTable((*memory)->data()).area_of(key, is_reserved, [](size_t) {});
   }
   return memory;
 }
@@ -47,7 +49,7 @@ std::vector<size_t> HostMemory::local_ranks_of(const std::vector<int>& members) 
   return local_ranks;
 }
 
-Area* HostMemory::area_of(uint32_t comm, const std::vector<int>& members) {
+Area* HostMemory::area_of(uint32_t comm, const std::vector<int>& members, AreaUse use) {
   std::vector<size_t> local_ranks = local_ranks_of(members);
   if (local_ranks.size() < 2) return nullptr;
   const auto own = std::find(local_ranks.begin(), local_ranks.end(), static_cast<size_t>(host_.index));
@@ -55,7 +57,7 @@ Area* HostMemory::area_of(uint32_t comm, const std::vector<int>& members) {
   const size_t bytes = Area::bytes(static_cast<int>(members.size()));
   places_.reserve(places_.size() + 1);
   const auto area = table_.area_of(
-      key_of(comm, members),
+      key_of(comm, members, use),
       [&](size_t index) { return SealedMemory::reserve(host_.file, offset_of(index), bytes).is_ok(); },
       [&](size_t index) { SealedMemory::give_back(host_.file, offset_of(index), bytes); });
   if (!area) return nullptr;

@@ -29,6 +29,9 @@ struct Host {
   std::vector<Descriptor> bells;    // by index; one's own is among them
 };
 
+// Operations of a communicator of this host; or one of the phases, inside this host, of a larger one's.
+enum class AreaUse : uint8_t { operations, collect, hand_out };
+
 class HostMemory {
  public:
   explicit HostMemory(Host host) : host_(std::move(host)), table_(host_.memory->data()) {}
@@ -40,9 +43,9 @@ class HostMemory {
   static Result<std::unique_ptr<SealedMemory>> create(const std::vector<int>& ranks, bool is_world,
                                                       Descriptor* file);
 
-  // For operations of the communicator with these members (global ranks); null: it has none, on all of
-  // its ranks. Until `leave`.
-  Area* area_of(uint32_t comm, const std::vector<int>& members);
+  // For these members (global ranks) of the communicator; null: they have none, all of them. Until
+  // `leave`.
+  Area* area_of(uint32_t comm, const std::vector<int>& members, AreaUse use = AreaUse::operations);
   void leave(const Area& area);
 
   int bell() const { return host_.bells[static_cast<size_t>(host_.index)].get(); }
@@ -69,7 +72,7 @@ class HostMemory {
     Area area;
   };
   static size_t area_bytes(size_t ranks);
-  static uint64_t key_of(uint32_t comm, const std::vector<int>& members);
+  static uint64_t key_of(uint32_t comm, const std::vector<int>& members, AreaUse use);
   size_t offset_of(size_t area) const {
     return AreaTable::bytes() + area * area_bytes(host_.ranks.size());
   }

@@ -8,16 +8,6 @@
 namespace nezha::memory {
 namespace {
 
-HeaderBytes header_of(const Call& call) {
-  wire::FrameHeader header;
-  header.comm = call.comm;
-  header.op_seq = call.op_seq;
-  header.op = call.op;
-  HeaderBytes bytes;
-  wire::encode(header, wire::HeaderBytes(bytes));
-  return bytes;
-}
-
 Shape shape_of(const Area& area, const Call& call) {
   return {call.op.collective, call.op.dtype, call.op.count, call.counts, area.ranks(), area.rank(),
           call.op.root, area.slot_bytes()};
@@ -26,7 +16,7 @@ Shape shape_of(const Area& area, const Call& call) {
 }  // namespace
 
 Operation::Operation(Area& area, const Call& call)
-    : area_(&area), pieces_(shape_of(area, call)), header_(header_of(call)),
+    : area_(&area), pieces_(shape_of(area, call)), members_(area, call),
       in_(static_cast<const std::byte*>(call.in)), out_(static_cast<std::byte*>(call.out)),
       factor_(call.factor), op_(call.op), element_bytes_(dtype_size(call.op.dtype)),
       base_(area.next_piece) {
@@ -36,7 +26,7 @@ Operation::Operation(Area& area, const Call& call)
 bool Operation::advance() {
   bool moved = false;
   bool any = true;
-  while (any && !is_over() && disagrees_ < 0) {
+  while (any && !is_over() && disagrees() < 0) {
     any = put();
     any |= pieces_.folds() && fold();
     any |= take() || end();
@@ -45,23 +35,13 @@ bool Operation::advance() {
   return moved;
 }
 
-template <class Behind>
-bool Operation::all(Watch& watch, Behind behind) {
-  for (; watch.member < area_->ranks(); ++watch.member) {
-    watch.waits = watch.member != area_->rank() && behind(watch.member);
-    if (watch.waits) return false;
-  }
-  watch = Watch();
-  return true;
-}
-
 bool Operation::put() {
   if (posted_ == pieces_.count()) return false;
   const uint64_t next = base_ + posted_ + 1;
   if (posted_ >= taken_ + kSlots) return false;
-  const bool room = all(room_, [&](int member) { return area_->taken(member) + kSlots < next; });
+  const bool room = members_.all(room_, [&](int member) { return area_->taken(member) + kSlots < next; });
   if (!room) return false;
-  area_->header(area_->rank(), next - 1) = header_;
+  members_.say(next - 1);
   put_piece(posted_++);
   area_->set_posted(next);
   return true;
@@ -70,9 +50,10 @@ bool Operation::put() {
 bool Operation::fold() {
   if (folded_ == posted_) return false;
   const uint64_t next = base_ + folded_ + 1;
-  if (!all(to_fold_, [&](int member) { return area_->posted(member) < next || !agrees(member); })) {
-    return false;
-  }
+  const bool ready = members_.all(to_fold_, [&](int member) {
+    return area_->posted(member) < next || !members_.agrees(member, base_);
+  });
+  if (!ready) return false;
   fold_piece(folded_++);
   area_->set_folded(next);
   return true;
@@ -81,12 +62,12 @@ bool Operation::fold() {
 bool Operation::take() {
   if (taken_ == (pieces_.folds() ? folded_ : posted_)) return false;
   const uint64_t next = base_ + taken_ + 1;
-  const bool ready = all(to_take_, [&](int member) {
+  const bool ready = members_.all(to_take_, [&](int member) {
     // Of a member that it waits for at the end only it sees the call, too: later, the next one is there.
     const bool compares = taken_ == 0 && !pieces_.folds() && pieces_.waits_for_taker(member);
     if (!pieces_.takes_from(member) && !compares) return false;
     if (pieces_.folds()) return area_->folded(member) < next;
-    return area_->posted(member) < next || !agrees(member);
+    return area_->posted(member) < next || !members_.agrees(member, base_);
   });
   if (!ready) return false;
   take_piece(taken_++);
@@ -97,29 +78,10 @@ bool Operation::take() {
 bool Operation::end() {
   const uint64_t end = base_ + pieces_.count();
   if (taken_ < pieces_.count()) return false;
-  over_ = all(to_end_, [&](int member) {
+  over_ = members_.all(to_end_, [&](int member) {
     return pieces_.waits_for_taker(member) && area_->taken(member) < end;
   });
   return over_;
-}
-
-// Told once an operation; what it says of its first piece it says of all.
-bool Operation::agrees(int member) {
-  const uint64_t bit = uint64_t{1} << member;
-  if ((compared_ & bit) != 0) return true;
-  if (area_->header(member, base_) != header_) {
-    disagrees_ = member;
-    return false;
-  }
-  compared_ |= bit;
-  return true;
-}
-
-std::optional<wire::OpDescriptor> Operation::said_by(int member) const {
-  const HeaderBytes bytes = area_->header(member, base_);
-  wire::FrameHeader header;
-  const bool is_one = wire::decode(wire::ConstHeaderBytes(bytes), &header) == wire::HeaderError::none;
-  return is_one ? std::optional(header.op) : std::nullopt;
 }
 
 std::vector<int> Operation::awaited() const {
@@ -139,9 +101,7 @@ std::vector<int> Operation::awaited() const {
 
 uint64_t Operation::waited_for() const {
   uint64_t members = 0;
-  for (const Watch& watch : {room_, to_fold_, to_take_, to_end_}) {
-    if (watch.waits) members |= uint64_t{1} << watch.member;
-  }
+  for (const Watch& watch : {room_, to_fold_, to_take_, to_end_}) members |= watch.waited_for();
   return members;
 }
 

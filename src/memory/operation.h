@@ -17,20 +17,11 @@
 
 #include "base/types.h"
 #include "memory/area.h"
+#include "memory/members.h"
 #include "memory/pieces.h"
 #include "wire/frame.h"
 
 namespace nezha::memory {
-
-struct Call {
-  const void* in = nullptr;
-  void* out = nullptr;
-  std::span<const uint64_t> counts;  // of the blocks; empty: even. Not kept
-  double factor = 1.0;
-  uint64_t op_seq = 0;
-  uint32_t comm = 0;
-  wire::OpDescriptor op;
-};
 
 class Operation {
  public:
@@ -40,9 +31,9 @@ class Operation {
   bool advance();
   bool is_over() const { return over_; }
   // A member whose call is another one. Nothing moves any more.
-  int disagrees() const { return disagrees_; }
+  int disagrees() const { return members_.disagrees(); }
   // What it calls; none when that cannot be read.
-  std::optional<wire::OpDescriptor> said_by(int member) const;
+  std::optional<wire::OpDescriptor> said_by(int member) const { return members_.said_by(member, base_); }
   // Members that the rest needs something of.
   std::vector<int> awaited() const;
   // Asks the members for whom it waits first to wake this rank, and looks once more: true, it moved and
@@ -50,18 +41,11 @@ class Operation {
   bool sleep();
 
  private:
-  // How far the members are: the first that is behind, from where the last look ended.
-  struct Watch {
-    int member = 0;
-    bool waits = false;
-  };
-  template <class Behind>
-  bool all(Watch& watch, Behind behind);
+  using Watch = Members::Watch;
   bool put();
   bool fold();
   bool take();
   bool end();
-  bool agrees(int member);
   // Bits of the members for whom it waited at the last look.
   uint64_t waited_for() const;
   void put_piece(uint64_t piece);
@@ -79,7 +63,7 @@ class Operation {
 
   Area* area_;
   Pieces pieces_;
-  HeaderBytes header_;
+  Members members_;
   const std::byte* in_;
   std::byte* out_;
   double factor_;
@@ -94,8 +78,6 @@ class Operation {
   Watch to_take_;
   Watch to_end_;
   bool over_ = false;
-  uint64_t compared_ = 0;  // bits of members whose call is ours
-  int disagrees_ = -1;
 };
 
 }  // namespace nezha::memory

@@ -14,13 +14,13 @@ using namespace by_host;
 constexpr HierarchyEntry kHierarchies[] = {
     {Algorithm::hierarchical, Collective::all_reduce,
      "shards inside hosts, each around a ring of hosts; fewest bytes between hosts",
-     all_reduce_shards, all_reduce_shards_shape, all_reduce_shards_terms},
+     all_reduce_shards, all_reduce_shards_shape, all_reduce_shards_terms, shard_owner, true, true},
     {Algorithm::leaders, Collective::all_reduce,
      "one rank of every host exchanges for all; fewest messages, for short ones",
-     all_reduce_leaders, all_reduce_leaders_shape, all_reduce_leaders_terms},
+     all_reduce_leaders, all_reduce_leaders_shape, all_reduce_leaders_terms, leader_of_host, true, true},
     {Algorithm::hierarchical, Collective::all_gather,
      "blocks around rings of hosts, handed out inside; fewest bytes between hosts",
-     all_gather_columns, all_gather_columns_shape, all_gather_columns_terms},
+     all_gather_columns, all_gather_columns_shape, all_gather_columns_terms, column_owner, false, true},
     {Algorithm::leaders, Collective::all_gather,
      "one rank of every host gathers for all; fewest messages, for short blocks",
      all_gather_leaders, all_gather_leaders_shape, all_gather_leaders_terms},
@@ -29,10 +29,10 @@ constexpr HierarchyEntry kHierarchies[] = {
      reduce_scatter_columns, reduce_scatter_columns_shape, reduce_scatter_columns_terms},
     {Algorithm::hierarchical, Collective::broadcast,
      "a chain of hosts, a chain inside each; fewest bytes between hosts", broadcast_chains,
-     broadcast_shape, chains_terms},
+     broadcast_shape, chains_terms, leader_of_host, false, true},
     {Algorithm::leaders, Collective::broadcast,
      "a tree of hosts, then inside each; fewest messages, for short ones", broadcast_leaders,
-     broadcast_shape, broadcast_leaders_terms},
+     broadcast_shape, broadcast_leaders_terms, leader_of_host, false, true},
     {Algorithm::hierarchical, Collective::reduce,
      "a chain inside each host, a chain of hosts; fewest bytes between hosts", reduce_chains,
      reduce_shape, reduce_chains_terms},
@@ -41,7 +41,7 @@ constexpr HierarchyEntry kHierarchies[] = {
      reduce_shape, reduce_leaders_terms},
     {Algorithm::leaders, Collective::barrier,
      "one rank of every host hears for all; fewest messages between hosts", barrier_leaders,
-     barrier_leaders_shape, barrier_leaders_terms},
+     barrier_leaders_shape, barrier_leaders_terms, leader_of_host, true, true},
 };
 
 bool goes_around(Algorithm algorithm) {
@@ -60,12 +60,39 @@ double leaving_share(Algorithm algorithm, const Hosts& hosts) {
   return doubles(algorithm) ? std::log2(hosts.hosts()) / std::log2(hosts.ranks()) : 1;
 }
 
+// What was collected is in the output.
+Program without_host(const Program& program, const Hosts& hosts, int host, bool collects) {
+  Program kept;
+  kept.parts = program.parts;
+  for (uint32_t round = 0; round < program.round_count(); ++round) {
+    const size_t before = kept.steps.size();
+    for (Step step : program.round(round)) {
+      if (step.peer >= 0 && hosts.host_of(step.peer) == host) continue;
+      if (collects && step.kind != StepKind::copy) step.from_input = false;
+      kept.steps.push_back(step);
+    }
+    if (kept.steps.size() > before) kept.round_ends.push_back(static_cast<uint32_t>(kept.steps.size()));
+  }
+  return kept;
+}
+
 }  // namespace
 
 std::span<const HierarchyEntry> hierarchies() { return kHierarchies; }
 
 const HierarchyEntry* find_hierarchy(Collective collective, Algorithm algorithm) {
   return find_entry(hierarchies(), collective, algorithm);
+}
+
+Schedule between_hosts(const HierarchyEntry& entry, const Hosts& hosts, Schedule schedule) {
+  const int host = hosts.host_of(schedule.rank);
+  schedule.inside = {entry.collects, entry.hands_out, {}};
+  for (uint32_t slice = 0; slice < schedule.slices(); ++slice) {
+    const int owner = entry.owner(hosts, host, slice, schedule.root);
+    schedule.inside.owners.push_back(LocalRank(hosts, owner).place);
+    schedule.programs[slice] = without_host(schedule.programs[slice], hosts, host, entry.collects);
+  }
+  return schedule;
 }
 
 // The ranks of a host that send at once share its rails: as many as have a next rank elsewhere, where

@@ -30,10 +30,20 @@ struct HierarchyEntry {
   Schedule (*build)(const Hosts& hosts, int rank, int root);
   Shape (*shape)(const Hosts& hosts);
   HostTerms (*terms)(const Hosts& hosts);
+  // The rank of a host that passes a slice on between hosts, and what a host that has memory does there
+  // (InsidePhases). Null: phases inside hosts are messages.
+  int (*owner)(const Hosts& hosts, int host, uint32_t slice, int root) = nullptr;
+  bool collects = false;
+  bool hands_out = false;
 };
 
 std::span<const HierarchyEntry> hierarchies();
 const HierarchyEntry* find_hierarchy(Collective collective, Algorithm algorithm);
+
+// Of a schedule that the entry built, what passes between hosts, for a rank whose host has memory for the
+// rest. The steps that remain are those that they were, so hosts with memory and hosts without it
+// understand each other.
+Schedule between_hosts(const HierarchyEntry& entry, const Hosts& hosts, Schedule schedule);
 
 // What an algorithm of the catalog, which knows nothing of hosts, costs among them.
 HostTerms spread(const AlgorithmEntry& entry, const Hosts& hosts);

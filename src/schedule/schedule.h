@@ -85,6 +85,16 @@ struct Program {
   bool operator==(const Program&) const = default;
 };
 
+// The phases inside a host that its ranks carry out in their memory, so that they are no steps
+// (between_hosts in hierarchy.h): before the program of a slice its owner gets the sum of what all ranks
+// of the host have, or after it they get what the owner has.
+struct InsidePhases {
+  bool collects = false;
+  bool hands_out = false;
+  std::vector<int> owners;  // by slice, the place of a rank among those of the host
+  bool operator==(const InsidePhases&) const = default;
+};
+
 struct Schedule {
   Collective collective = Collective::all_reduce;
   Algorithm algorithm = Algorithm::ring;
@@ -93,6 +103,7 @@ struct Schedule {
   int root = 0;
   std::vector<Program> programs;  // one per slice
   int nodes = 0;  // of world_size: the last members, which have no data of their own (aggregation.h)
+  InsidePhases inside = {};
 
   uint32_t slices() const { return static_cast<uint32_t>(programs.size()); }
   bool operator==(const Schedule&) const = default;

@@ -148,7 +148,8 @@ TEST(Hierarchical, ShortOnesGoByLeadersAndLongOnesByShards) {
   }
 }
 
-// Numbers of very different sizes, so that another order of additions gives other bits.
+// Numbers of very different sizes, so that another order of additions gives other bits: in the memory of
+// a host it is another one than over its connections.
 TEST(Hierarchical, GivesTheSameBitsWhateverCarriesThem) {
   const auto run = [](Algorithm algorithm, int rails, const std::string& config) {
     World world(on({0, 0, 1, 1, 1}, rails, config));
@@ -171,10 +172,11 @@ TEST(Hierarchical, GivesTheSameBitsWhateverCarriesThem) {
     return at.outputs[0];
   };
   for (const Algorithm algorithm : {Algorithm::hierarchical, Algorithm::leaders}) {
-    const auto first = run(algorithm, 1, "");
-    EXPECT_TRUE(first == run(algorithm, 2, "policy=round_robin\n"));
-    EXPECT_TRUE(first == run(algorithm, 2, "credit_bytes=65536\nchunk_bytes=4096\n"));
-    EXPECT_TRUE(first == run(algorithm, 1, "shm=auto\n"));
+    for (const std::string memory : {"shm=off\n", "shm=on\n"}) {
+      const auto first = run(algorithm, 1, memory);
+      EXPECT_TRUE(first == run(algorithm, 2, memory + "policy=round_robin\n"));
+      EXPECT_TRUE(first == run(algorithm, 2, memory + "credit_bytes=65536\nchunk_bytes=4096\n"));
+    }
   }
 }
 
@@ -202,6 +204,87 @@ TEST(Hierarchical, IsNotChosenWhereHostsSayNothingOrWhenSwitchedOff) {
       EXPECT_EQ(outcome.code(), Code::unsupported);
       EXPECT_NE(outcome.message().find("several hosts with several ranks"), std::string::npos)
           << outcome.message();
+    }
+  }
+}
+
+struct Bytes {
+  int64_t in_memory = 0;
+  int64_t in_frames = 0;  // payload on all rails
+};
+
+Bytes bytes_of(context::Communicator& comm) {
+  Bytes bytes{json_number(comm.context().stats_json(), "memory_bytes_sent"), 0};
+  auto rails = parse_json(comm.context().rails_json());
+  for (const JsonValue& rail : rails->items()) bytes.in_frames += rail.at("shm_bytes_sent").integer_or(0);
+  return bytes;
+}
+
+// Nothing passes in frames between ranks of a host whose phases are in memory.
+TEST(Hierarchical, PhasesInsideHostsPassThroughTheirMemory) {
+  World world(on({0, 1, 1, 2, 2, 2, 2}, 2, "shm=on\n"));
+  ASSERT_TRUE(world.status().is_ok()) << world.status().to_string();
+  constexpr uint64_t kCount = 70'000;
+  const auto outcomes = world.run([](Member& self) {
+    for (const Algorithm algorithm : {Algorithm::leaders, Algorithm::hierarchical}) {
+      const Bytes before = bytes_of(*self.comm);
+      std::vector<int64_t> data(kCount, self.rank);
+      context::CallOptions options;
+      options.algorithm = algorithm;
+      NEZHA_RETURN_IF_ERROR(self.comm->all_reduce(data.data(), data.data(), kCount, Dtype::int64,
+                                                  ReduceOp::sum, options, nullptr));
+      EXPECT_EQ(data, std::vector<int64_t>(kCount, 21));
+      const Bytes after = bytes_of(*self.comm);
+      const auto all = static_cast<int64_t>(kCount * sizeof(int64_t));
+      const int64_t put = after.in_memory - before.in_memory;
+      EXPECT_TRUE(self.rank == 0 ? put == 0 : put == all) << put << " by rank " << self.rank;
+      EXPECT_LT(after.in_frames - before.in_frames, 20'000) << self.rank;
+    }
+    return Status::ok();
+  });
+  for (const Status& outcome : outcomes) EXPECT_TRUE(outcome.is_ok()) << outcome.to_string();
+}
+
+// Short ones run beside each other, so that several wait for their turn in the memory; long ones follow.
+TEST(Hierarchical, ManyAtOnceThroughMemory) {
+  World world(on({0, 0, 0, 1, 1}, 1, "shm=on\n"));
+  const auto outcomes = world.run([](Member& self) {
+    constexpr size_t kMany = 40;
+    for (int repeat = 0; repeat < 3; ++repeat) {
+      std::vector<engine::Work> works(kMany);
+      std::vector<std::vector<int64_t>> data;
+      for (size_t i = 0; i < kMany; ++i) data.emplace_back(i % 10 == 9 ? 50'000 : i * 7, self.rank);
+      for (size_t i = 0; i < kMany; ++i) {
+        NEZHA_RETURN_IF_ERROR(self.comm->all_reduce(data[i].data(), data[i].data(), data[i].size(),
+                                                    Dtype::int64, ReduceOp::sum, {}, &works[i]));
+      }
+      for (size_t i = 0; i < kMany; ++i) {
+        self.comm->wait(works[i], kNever);
+        NEZHA_RETURN_IF_ERROR(works[i].status());
+        EXPECT_EQ(data[i], std::vector<int64_t>(data[i].size(), 10));
+      }
+    }
+    return Status::ok();
+  });
+  for (const Status& outcome : outcomes) EXPECT_TRUE(outcome.is_ok()) << outcome.to_string();
+}
+
+// One of a host that differs, first, in the middle or last there.
+TEST(Hierarchical, CallsThatDifferAreToldInMemory) {
+  for (const int odd : {2, 3, 4}) {
+    for (const uint64_t count : {uint64_t{10}, uint64_t{200'000}}) {
+      World world(on({0, 0, 1, 1, 1}, 1, "shm=on\n"));
+      const auto outcomes = world.run([&](Member& self) {
+        std::vector<float> data(count + 1, 1);
+        const uint64_t mine = count + (self.rank == odd ? 1 : 0);
+        return self.comm->all_reduce(data.data(), data.data(), mine, Dtype::float32, ReduceOp::sum, {},
+                                     nullptr);
+      });
+      for (const Status& outcome : outcomes) {
+        EXPECT_EQ(outcome.code(), Code::mismatch) << outcome.to_string();
+        const std::string& text = outcome.message();
+        EXPECT_NE(text.find(std::to_string(count + 1)), std::string::npos) << text;
+      }
     }
   }
 }

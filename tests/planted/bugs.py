@@ -55,6 +55,7 @@ STORE_SERVER = "rendezvous/tcp_server.cc"
 KEY_FILE = "wire/key_file.cc"
 MEMORY = "memory/operation.cc"
 PIECES = "memory/pieces.cc"
+PHASE = "memory/phase.cc"
 AREA = "memory/area.h"
 AREAS = "memory/area_table.cc"
 HOST_MEMORY = "memory/host_memory.cc"
@@ -261,6 +262,24 @@ BUGS: List[Bug] = [
         "gathers ? 0 : pieces_.slot_offset(member)", "a wrong slice"),
     Bug("last_elements_in_no_part", PIECES, "if (at == ranks_) return all.end;", ";",
         "what does not fill a line of the cache is in nobody's part"),
+    Bug("phase_slot_written_too_early", PHASE, "area_->taken(member) + kSlots < next", "false",
+        "a barrier is missing: others have not read what was there"),
+    Bug("own_phase_slot_written_too_early", PHASE, "posted_ == pieces_ || posted_ == taken_ + kSlots",
+        "posted_ == pieces_", "a rank's own part is overwritten before it has read it"),
+    Bug("handed_out_before_it_is_here", PHASE, "to_put_.own_runs_end > ready", "false",
+        "what messages have not brought yet is handed out"),
+    Bug("collected_before_it_was", "memory/phase.h", "runs_->count() : to_take_.run;",
+        "runs_->count() : to_take_.run + 1;", "a chunk starts between hosts too early"),
+    Bug("turn_not_awaited", "memory/phase.h", "!is_over() && area_->phases_over == base_", "!is_over()",
+        "two operations write into the same slots"),
+    Bug("owner_not_awaited", PHASE, "to_take_.owners & bit_of(kind_ == PhaseKind::collect",
+        "0 & bit_of(true", "a barrier is missing: what was handed out is not there yet"),
+    Bug("next_runs_from_the_beginning", PHASE, "visit(Run{run.begin + place.into, size, run.owner}",
+        "visit(Run{run.begin, size, run.owner}", "a wrong slice, from the second piece of a run on"),
+    Bug("phase_sleeper_names_who_has_come", PHASE, "if (waited_for() == members) return false;",
+        "return false;", "a wake-up is lost: another one is missing now"),
+    Bug("sign_of_another_phase", PHASE, "while (is_current()) {", "while (!is_over()) {",
+        "a wake-up is lost: who waits for its turn takes back the sign of who has it"),
     Bug("sleeper_names_who_has_come", MEMORY, "if (waited_for() == members) return false;",
         "return false;", "a wake-up is lost: another one is missing now"),
     Bug("nobody_is_woken", AREA, "if (sleepers != 0) bells_.ring(sleepers);", ";",

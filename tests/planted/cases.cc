@@ -5,6 +5,7 @@
 
 #include "planted/hierarchy.h"
 #include "planted/memory.h"
+#include "planted/phases.h"
 #include "planted/trust.h"
 #include "simulation/hostile.h"
 #include "simulation/nemesis.h"
@@ -58,7 +59,10 @@ std::string Cases::name(uint64_t number) {
     }
     case 5: return "late_write " + std::to_string(seed);
     case 6: return "trust " + std::to_string(seed);
-    case 7: return (seed % 2 == 0 ? "memory " : "hierarchy ") + std::to_string(seed / 2 + 1);
+    case 7: {
+      constexpr const char* kSuites[] = {"memory ", "hierarchy ", "phases "};
+      return kSuites[seed % 3] + std::to_string(seed / 3 + 1);
+    }
     default: {
       const auto& points = protocol_points();
       std::mt19937_64 random(number);
@@ -102,6 +106,7 @@ std::string Cases::run(const std::string& name) {
   if (suite == "late_write") return simulation::run(late_write_scenario(seed)).wrong;
   if (suite == "trust") return run_trust(seed);
   if (suite == "memory") return run_memory(seed);
+  if (suite == "phases") return run_phases(seed);
   if (suite == "hierarchy") return run_hierarchy(seed);
   if (suite == "hostile") return run_hostile(seed).wrong;
   if (suite == "nemesis") return run_nemesis(check, seed);

@@ -1,7 +1,7 @@
 // A case of the simulation by its name, so that the one which caught a bug can be asked for again.
 //
 // Contract: plain values; one thread. The same case is the same history.
-//   "scenario 12", "late_write 3", "hostile 7", "trust 2", "memory 5", "hierarchy 9",
+//   "scenario 12", "late_write 3", "hostile 7", "trust 2", "memory 5", "phases 4", "hierarchy 9",
 //   "recovery a_rail_returns 3", "nemesis copies_meet 4",
 //   "points ring.collecting.sent ack.landed skip 1 blow late_copy seed 99"
 #pragma once

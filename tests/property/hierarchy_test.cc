@@ -6,6 +6,7 @@
 #include <numeric>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "property/schedule_worlds.h"
@@ -131,6 +132,85 @@ TEST_P(Hierarchy, FinishesUnderTheLeastCredit) {
       const Status status = rehearse(world, options);
       ASSERT_TRUE(status.is_ok()) << status.to_string();
     }
+  });
+}
+
+// The phases in memory of a slice, written as messages around its steps: what the memory does for the
+// owner and the others, for the verifier.
+Program with_messages(const Schedule& schedule, const InsidePhases& inside, uint32_t slice, int place,
+                      const std::vector<int>& here) {
+  constexpr uint16_t kCollect = 60'000, kHandOut = 60'001;
+  Program all;
+  const Program& between = schedule.programs[slice];
+  const bool is_barrier = schedule.collective == Collective::barrier;
+  const bool is_source = schedule.collective == Collective::broadcast && schedule.rank == schedule.root;
+  all.parts = between.parts;
+  const auto owner = static_cast<size_t>(inside.owners[slice]);
+  const bool owns = static_cast<size_t>(place) == owner;
+  const auto add = [&](StepKind kind, size_t peer, uint16_t stage, bool from_input) {
+    Step step;
+    step.kind = is_barrier && kind == StepKind::recv_reduce ? StepKind::recv : kind;
+    step.from_input = from_input && !is_barrier;
+    step.stage = stage;
+    step.peer = here[peer];
+    step.part_end = is_barrier ? 0 : all.parts;
+    all.steps.push_back(step);
+  };
+  const auto end_round = [&] {
+    if (all.round_ends.empty() || all.round_ends.back() < all.steps.size()) {
+      all.round_ends.push_back(static_cast<uint32_t>(all.steps.size()));
+    }
+  };
+  if (inside.collects && !owns) add(StepKind::send, owner, kCollect, true);
+  for (size_t peer = 0; inside.collects && owns && peer < here.size(); ++peer) {
+    if (peer == owner) continue;
+    add(StepKind::recv_reduce, peer, kCollect, all.steps.empty());
+    end_round();
+  }
+  if (!all.steps.empty()) end_round();
+  for (uint32_t round = 0; round < between.round_count(); ++round) {
+    for (const Step& step : between.round(round)) all.steps.push_back(step);
+    end_round();
+  }
+  if (inside.hands_out && !owns) add(StepKind::recv, owner, kHandOut, false);
+  for (size_t peer = 0; inside.hands_out && owns && peer < here.size(); ++peer) {
+    if (peer != owner) add(StepKind::send, peer, kHandOut, is_source);
+  }
+  if (!all.steps.empty()) end_round();
+  return all;
+}
+
+// Hosts of which every other one has memory: what their ranks do there, and the steps that remain, are
+// together as good as the messages.
+TEST_P(Hierarchy, IsProvedWhereSomeHostsHaveMemory) {
+  const HierarchyEntry& entry = GetParam();
+  if (entry.owner == nullptr) GTEST_SKIP() << "phases of it are never in memory";
+  std::vector<std::vector<int>> layouts = odd_layouts();
+  layouts.push_back(in_order({4, 4, 4, 4}));
+  layouts.push_back(in_order({2, 2}));
+  on_each_layout(entry, layouts, [&](const Hosts& hosts, World world) {
+    size_t in_memory = 0;
+    for (Schedule& schedule : world) {
+      const int host = hosts.host_of(schedule.rank);
+      const std::vector<int>& here = hosts.ranks_of(host);
+      if (host % 2 != 0 || here.size() < 2) continue;
+      schedule = between_hosts(entry, hosts, std::move(schedule));
+      ASSERT_EQ(schedule.inside.owners.size(), schedule.slices());
+      const InsidePhases inside = std::exchange(schedule.inside, {});
+      const auto place = std::find(here.begin(), here.end(), schedule.rank) - here.begin();
+      for (uint32_t slice = 0; slice < schedule.slices(); ++slice) {
+        Program& program = schedule.programs[slice];
+        for (const Step& step : program.steps) {
+          const bool is_elsewhere = step.peer < 0 || hosts.host_of(step.peer) != host;
+          ASSERT_TRUE(is_elsewhere && (step.peer < 0 || inside.owners[slice] == place));
+        }
+        program = with_messages(schedule, inside, slice, static_cast<int>(place), here);
+        ++in_memory;
+      }
+    }
+    if (in_memory == 0) return;
+    const Result<Proof> proof = verify(world);
+    ASSERT_TRUE(proof) << proof.status().to_string();
   });
 }
 

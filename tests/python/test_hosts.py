@@ -25,7 +25,9 @@ with nezha.init() as comm:
     assert (x == sum(range(comm.world_size))).all()
     used = {entry["algorithm"] for entry in comm.flight()["operations"]}
     assert used & {"hierarchical", "leaders"}, used
-    print(comm.stats()["host_of"])
+    stats = comm.stats()
+    assert stats["memory_bytes_sent"] >= x.nbytes, stats
+    print(stats["host_of"])
 """
 
 
@@ -46,6 +48,11 @@ def test_explain_names_what_goes_on_inside_hosts():
     assert costs["ring"] == pytest.approx(1.875) and costs["hierarchical"] == pytest.approx(1.5)
     assert answer["hosts"] == [{"leader": 4 * host, "ranks": list(range(4 * host, 4 * host + 4))}
                                for host in range(4)]
+    assert answer["inside"] == "messages"
+    for changes, inside in (({}, "memory"), ({"collective": "reduce_scatter"}, "messages"),
+                            ({"algorithm": "ring"}, "")):
+        changed = {**request, "shm": True, **changes}
+        assert json.loads(_native.query("explain", json.dumps(changed)))["inside"] == inside
     request["host_of"].pop()
     with pytest.raises(InvalidArgument, match="host_of"):
         _native.query("explain", json.dumps(request))

@@ -116,6 +116,14 @@ def _who_sends(algorithm: str) -> str:
     return f"{algorithm} knows nothing of hosts; leaders are for the algorithm leaders."
 
 
+def _inside(answer: Dict[str, Any]) -> List[str]:
+    """What carries bytes inside the hosts, a sentence."""
+    return {
+        "memory": ["Inside a host its ranks work in their memory and send nothing; the steps inside it "
+                   "are those of a host that has none."],
+        "messages": ["Inside a host its ranks send messages."]}.get(answer["inside"], [])
+
+
 def _show(answer: Dict[str, Any]) -> None:
     if "algorithm_text" in answer:
         typer.echo(answer["algorithm_text"], nl=False)
@@ -125,7 +133,7 @@ def _show(answer: Dict[str, Any]) -> None:
         _console.section("hosts", [
             {"host": number, "ranks": ranks_text(host["ranks"]), "leader": host["leader"]}
             for number, host in enumerate(answer["hosts"])])
-        _console.sentences([_who_sends(answer["algorithm"])])
+        _console.sentences([_who_sends(answer["algorithm"]), *_inside(answer)])
     if "offload" in answer:
         _console.sentences([answer["offload"]["text"]])
     if "schedule_text" in answer:

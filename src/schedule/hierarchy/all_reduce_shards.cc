@@ -21,15 +21,18 @@ int shard_count(const Hosts& hosts) {
   return std::clamp(2 * hosts.ranks() / hosts.hosts(), 1, hosts.most_ranks());
 }
 
-std::vector<int> owners_of(const Hosts& hosts, int shard) {
+std::vector<int> owners_of(const Hosts& hosts, uint32_t shard) {
   std::vector<int> owners;
-  for (int host = 0; host < hosts.hosts(); ++host) {
-    owners.push_back(counterpart(hosts, host, shard, shard_count(hosts)));
-  }
+  for (int host = 0; host < hosts.hosts(); ++host) owners.push_back(shard_owner(hosts, host, shard, 0));
   return owners;
 }
 
 }  // namespace
+
+int shard_owner(const Hosts& hosts, int host, uint32_t slice, int) {
+  const int shards = shard_count(hosts);
+  return counterpart(hosts, host, static_cast<int>(slice) % shards, shards);
+}
 
 Schedule all_reduce_shards(const Hosts& hosts, int rank, int root) {
   Schedule schedule{Collective::all_reduce, Algorithm::hierarchical, rank, hosts.ranks(), root, {}};
@@ -45,7 +48,7 @@ Schedule all_reduce_shards(const Hosts& hosts, int rank, int root) {
   const auto lone = hosts.hosts() == 1 ? Completes::yes : Completes::no;
   const auto shards = static_cast<uint32_t>(shard_count(hosts));
   for (uint32_t slice = 0; slice < shards * static_cast<uint32_t>(hosts.hosts()); ++slice) {
-    const std::vector<int> owners = owners_of(hosts, static_cast<int>(slice % shards));
+    const std::vector<int> owners = owners_of(hosts, slice);
     const int owner = owners[static_cast<size_t>(local.host)];
     const auto block = static_cast<uint32_t>(LocalRank(hosts, owner).place);
     Composition composition(1);
@@ -67,7 +70,7 @@ Shape all_reduce_shards_shape(const Hosts& hosts) {
   // Between neighbours in the ring of hosts: both laps of every slice but one.
   std::map<std::pair<int, int>, uint32_t> between;
   std::map<int, uint32_t> owned;
-  for (int shard = 0; shard < shards; ++shard) {
+  for (uint32_t shard = 0; shard < static_cast<uint32_t>(shards); ++shard) {
     const std::vector<int> owners = owners_of(hosts, shard);
     for (uint32_t host = 0; host < count; ++host) {
       ++owned[owners[host]];

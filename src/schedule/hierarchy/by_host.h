@@ -39,6 +39,11 @@ Program from_leader(const LocalRank& local, int leader);
 double inside_steps(const Hosts& hosts);
 double inside_messages(const Hosts& hosts);
 
+// HierarchyEntry::owner.
+int shard_owner(const Hosts& hosts, int host, uint32_t slice, int root);
+int column_owner(const Hosts& hosts, int host, uint32_t block, int root);
+int leader_of_host(const Hosts& hosts, int host, uint32_t slice, int root);
+
 Schedule all_reduce_shards(const Hosts& hosts, int rank, int root);
 Shape all_reduce_shards_shape(const Hosts& hosts);
 HostTerms all_reduce_shards_terms(const Hosts& hosts);

@@ -23,12 +23,20 @@ int counterpart(const Hosts& hosts, int host, int place, int of) {
 }
 
 std::vector<int> column_of(const Hosts& hosts, int rank) {
-  const LocalRank local(hosts, rank);
   std::vector<int> column;
   for (int host = 0; host < hosts.hosts(); ++host) {
-    column.push_back(counterpart(hosts, host, local.place, local.size()));
+    column.push_back(column_owner(hosts, host, static_cast<uint32_t>(rank), 0));
   }
   return column;
+}
+
+int column_owner(const Hosts& hosts, int host, uint32_t block, int) {
+  const LocalRank local(hosts, static_cast<int>(block));
+  return counterpart(hosts, host, local.place, local.size());
+}
+
+int leader_of_host(const Hosts& hosts, int host, uint32_t, int root) {
+  return hosts.host_of(root) == host ? root : hosts.ranks_of(host).front();
 }
 
 Program program_of(Collective collective, Algorithm algorithm, int place, int size, int root,

@@ -1,0 +1,187 @@
+#include "memory/phase.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "memory/pieces.h"
+#include "reduce/reduce.h"
+
+namespace nezha::memory {
+namespace {
+
+uint64_t bit_of(int member) { return uint64_t{1} << member; }
+
+uint64_t pieces_of(uint64_t elements, uint64_t step) {
+  return std::max<uint64_t>(1, elements / step + (elements % step != 0 ? 1 : 0));
+}
+
+}  // namespace
+
+Phase::Phase(PhaseKind kind, Area& area, const Runs& runs, const Call& call)
+    : kind_(kind), area_(&area), runs_(&runs), members_(area, call),
+      in_(static_cast<const std::byte*>(call.in)), out_(static_cast<std::byte*>(call.out)),
+      factor_(call.factor), op_(call.op),
+      element_bytes_(std::max<uint64_t>(dtype_size(call.op.dtype), 1)),
+      step_(area.slot_bytes() / element_bytes_), pieces_(pieces_of(call.op.count, step_)),
+      base_(area.next_piece) {
+  area.next_piece += pieces_;
+  for (uint32_t run = 0; run < runs.count(); ++run) owners_ |= bit_of(runs.at(run).owner);
+  // Or it would never learn that another one makes another call, or none.
+  awaits_takers_ = op_.collective == Collective::broadcast && owners_ == bit_of(area.rank());
+  look_ahead(to_put_);
+  look_ahead(to_take_);
+}
+
+bool Phase::advance(uint32_t ready) {
+  bool moved = false;
+  bool any = true;
+  while (any && is_current() && disagrees() < 0) {
+    any = put(ready);
+    any |= take() || end();
+    moved |= any;
+  }
+  return moved;
+}
+
+bool Phase::put(uint32_t ready) {
+  if (posted_ == pieces_ || posted_ == taken_ + kSlots) return false;
+  if (kind_ == PhaseKind::hand_out && to_put_.own_runs_end > ready) return false;
+  const uint64_t next = base_ + posted_ + 1;
+  const bool room = members_.all(room_, [&](int member) { return area_->taken(member) + kSlots < next; });
+  if (!room) return false;
+  members_.say(next - 1);
+  put_piece();
+  ++posted_;
+  area_->set_posted(next);
+  return true;
+}
+
+bool Phase::take() {
+  if (taken_ == posted_) return false;
+  const uint64_t piece = base_ + taken_;
+  const bool ready = members_.all(posts_, [&](int member) {
+    return waits_for(member) && (area_->posted(member) <= piece || !members_.agrees(member, piece));
+  });
+  if (!ready) return false;
+  take_piece();
+  ++taken_;
+  area_->set_taken(piece + 1);
+  return true;
+}
+
+bool Phase::end() {
+  if (taken_ < pieces_) return false;
+  is_over_ = !awaits_takers_ || members_.all(takers_, [&](int member) {
+    return area_->taken(member) < base_ + pieces_;
+  });
+  if (is_over_) area_->phases_over += pieces_;
+  return is_over_;
+}
+
+// Who owns nothing of a piece has nothing to collect of it.
+bool Phase::waits_for(int member) const {
+  return (to_take_.owners & bit_of(kind_ == PhaseKind::collect ? area_->rank() : member)) != 0;
+}
+
+std::vector<int> Phase::awaited() const {
+  std::vector<int> members;
+  if (is_over()) return members;
+  const uint64_t end = base_ + pieces_;
+  for (int member = 0; member < area_->ranks(); ++member) {
+    if (member == area_->rank()) continue;
+    const int owner = kind_ == PhaseKind::collect ? area_->rank() : member;
+    const bool must_post = (owners_ & bit_of(owner)) != 0 && area_->posted(member) < end;
+    const bool must_take = (posted_ < pieces_ && area_->taken(member) + kSlots < end) ||
+                           (awaits_takers_ && area_->taken(member) < end);
+    if (must_post || must_take) members.push_back(member);
+  }
+  return members;
+}
+
+// The sign is that of the phase whose turn it is. The last look can find that it is another member now
+// for whom it waits.
+bool Phase::sleep(uint32_t ready) {
+  while (is_current()) {
+    const uint64_t members = waited_for();
+    area_->sleep(members);
+    if (advance(ready)) return true;
+    if (waited_for() == members) return false;
+  }
+  return false;
+}
+
+// ------------------------------------------------------------------------------------- pieces
+
+template <class Visit>
+void Phase::walk(Place& place, Visit visit) const {
+  uint64_t offset = 0;
+  while (place.run < runs_->count()) {
+    const Run run = runs_->at(place.run);
+    const uint64_t size = std::min(run.size - place.into, step_ - offset);
+    if (size == 0 && run.size > 0) return;
+    visit(Run{run.begin + place.into, size, run.owner}, offset * element_bytes_);
+    offset += size;
+    place.into += size;
+    if (place.into < run.size) return;
+    ++place.run;
+    place.into = 0;
+  }
+}
+
+void Phase::look_ahead(Place& place) const {
+  Place end = place;
+  uint64_t owners = 0;
+  uint32_t own_end = 0;
+  walk(end, [&](const Run& part, uint64_t) {
+    owners |= bit_of(part.owner);
+    if (part.owner == area_->rank()) own_end = end.run + 1;
+  });
+  place.owners = owners;
+  place.own_runs_end = own_end;
+}
+
+// Of this rank's own runs there is the input itself, unless it counts scaled.
+void Phase::put_piece() {
+  std::byte* const to = slot(area_->rank(), posted_);
+  const bool scales = op_.op == ReduceOp::premul_sum;
+  walk(to_put_, [&](const Run& part, uint64_t offset) {
+    const bool is_own = part.owner == area_->rank();
+    const bool collects = kind_ == PhaseKind::collect;
+    if (part.size == 0 || (collects ? is_own && !scales : !is_own)) return;
+    const std::byte* const from = (collects ? in_ : out_) + part.begin * element_bytes_;
+    area_->traffic.put += part.size * element_bytes_;
+    if (collects && scales) {
+      reduce::scale(to + offset, from, part.size, op_.dtype, factor_);
+    } else {
+      std::memcpy(to + offset, from, part.size * element_bytes_);
+    }
+  });
+  look_ahead(to_put_);
+}
+
+void Phase::take_piece() {
+  walk(to_take_, [&](const Run& part, uint64_t offset) {
+    const bool is_own = part.owner == area_->rank();
+    if (part.size == 0 || is_own != (kind_ == PhaseKind::collect)) return;
+    if (is_own) return add_up(part, offset);
+    area_->traffic.taken += part.size * element_bytes_;
+    std::memcpy(out_ + part.begin * element_bytes_, slot(part.owner, taken_) + offset,
+                part.size * element_bytes_);
+  });
+  look_ahead(to_take_);
+}
+
+void Phase::add_up(const Run& part, uint64_t offset) {
+  const auto ranks = static_cast<size_t>(area_->ranks());
+  const uint64_t begin = part.begin * element_bytes_;
+  std::array<const void*, kRanksMax> operands;
+  for (int member = 0; member < area_->ranks(); ++member) {
+    const bool is_input = member == area_->rank() && op_.op != ReduceOp::premul_sum;
+    operands[static_cast<size_t>(member)] = is_input ? in_ + begin : slot(member, taken_) + offset;
+  }
+  area_->traffic.taken += part.size * element_bytes_ * (ranks - 1);
+  reduce::reduce_many(out_ + begin, {operands.data(), ranks}, part.size, op_.dtype, op_.op);
+}
+
+}  // namespace nezha::memory

@@ -1,0 +1,109 @@
+// Phase: what the ranks of one host do in their memory within an operation of a communicator of several
+// hosts, before messages pass between the hosts, or behind that.
+//
+// Contract
+//   Owner    one thread, or the progress lock. The area and the runs outlive it. Phases of an area run in
+//            the order in which they were made, the same on all its ranks; each waits for the one before.
+//   Runs     the vector passes through the slots run by run, in an order of which all ranks know the
+//            same. Every run has an owner: the rank that passes it on between the hosts.
+//              collect   of every run the owner's output becomes the sum of all inputs, in the order of
+//                        the ranks: the same bits in every run
+//              hand_out  of every run the others' outputs become the owner's
+//   Memory   the caller's buffers, whole vectors, are borrowed until it is over or given up. Output and
+//            input may be the same.
+//   Waiting  as of an Operation (operation.h).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/types.h"
+#include "memory/area.h"
+#include "memory/members.h"
+#include "wire/frame.h"
+
+namespace nezha::memory {
+
+struct Run {
+  uint64_t begin = 0;  // the first element, in the vector
+  uint64_t size = 0;
+  int owner = 0;       // a member
+};
+
+class Runs {
+ public:
+  virtual ~Runs() = default;
+  virtual uint32_t count() const = 0;
+  virtual Run at(uint32_t index) const = 0;
+};
+
+enum class PhaseKind : uint8_t { collect, hand_out };
+
+class Phase {
+ public:
+  Phase(PhaseKind kind, Area& area, const Runs& runs, const Call& call);
+
+  // As far as it goes; false: nothing moved. Of the runs before `ready` this rank has what it is to hand
+  // out.
+  bool advance(uint32_t ready);
+  bool is_over() const { return is_over_; }
+  // Runs that are through here, from the first on.
+  uint32_t through() const { return taken_ == pieces_ ? runs_->count() : to_take_.run; }
+  // As those of an Operation.
+  int disagrees() const { return members_.disagrees(); }
+  std::optional<wire::OpDescriptor> said_by(int member) const {
+    return members_.said_by(member, base_ + taken_);
+  }
+  std::vector<int> awaited() const;
+  bool sleep(uint32_t ready);
+
+ private:
+  // Where in the runs a piece begins, and what that piece has of them.
+  struct Place {
+    uint32_t run = 0;
+    uint64_t into = 0;        // elements of the run that are in the pieces before
+    uint64_t owners = 0;      // bits of the members that own something of it
+    uint32_t own_runs_end = 0;  // behind the last run in it that is this rank's
+  };
+
+  bool is_current() const { return !is_over() && area_->phases_over == base_; }
+  bool put(uint32_t ready);
+  bool take();
+  bool end();
+  bool waits_for(int member) const;
+  uint64_t waited_for() const { return room_.waited_for() | posts_.waited_for() | takers_.waited_for(); }
+  // Visits the runs of the piece that begins there, and goes behind it.
+  template <class Visit>
+  void walk(Place& place, Visit visit) const;
+  void look_ahead(Place& place) const;
+  void put_piece();
+  void take_piece();
+  void add_up(const Run& part, uint64_t offset);
+  std::byte* slot(int member, uint64_t piece) const { return area_->slot(member, base_ + piece); }
+
+  const PhaseKind kind_;
+  Area* const area_;
+  const Runs* const runs_;
+  Members members_;
+  const std::byte* const in_;
+  std::byte* const out_;
+  const double factor_;
+  const wire::OpDescriptor op_;
+  const uint64_t element_bytes_;
+  const uint64_t step_;         // elements of a piece
+  const uint64_t pieces_;
+  const uint64_t base_;         // the first piece
+  uint64_t posted_ = 0;         // of this phase, as taken_
+  uint64_t taken_ = 0;
+  Place to_put_;
+  Place to_take_;
+  uint64_t owners_ = 0;         // of all runs
+  bool awaits_takers_ = false;
+  bool is_over_ = false;
+  Members::Watch room_;
+  Members::Watch posts_;
+  Members::Watch takers_;
+};
+
+}  // namespace nezha::memory

@@ -1,6 +1,5 @@
 // TLS over a non-blocking socket: OpenSSL works on two buffers in memory, and the socket is moved by
 // the same calls as everywhere else, so deadlines hold and no write raises SIGPIPE.
-#include <arpa/inet.h>
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -11,6 +10,7 @@
 #include <cstring>
 
 #include "base/log.h"
+#include "base/socket_address.h"
 #include "rendezvous/stream.h"
 #include "rendezvous/waiting.h"
 
@@ -65,15 +65,9 @@ Status load_files(SSL_CTX* context, const TlsOptions& options) {
   return Status::ok();
 }
 
-bool is_address(const std::string& host) {
-  std::array<unsigned char, sizeof(in6_addr)> bytes;
-  return inet_pton(AF_INET, host.c_str(), bytes.data()) == 1 ||
-         inet_pton(AF_INET6, host.c_str(), bytes.data()) == 1;
-}
-
 // What the certificate must be for, and the name that chooses among a server's certificates.
 void expect_host(SSL* ssl, const std::string& host) {
-  if (is_address(host)) {
+  if (parse_socket_address(host, 0)) {
     X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host.c_str());
   } else {
     SSL_set1_host(ssl, host.c_str());

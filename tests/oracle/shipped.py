@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from dataclasses import dataclass
-from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
+from typing import Any, Dict, List, Optional, Set, Tuple
 
 import numpy as np
 
@@ -155,12 +155,6 @@ def _wave(keys: List[_Key], sends: Dict[_Key, _End], receives: Dict[_Key, _End],
                 reduces=np.array([receives[key].reduces for key in keys]),
                 again=np.array([key in again for key in keys]),
                 lanes=(src * slices + slice_, dst * slices + slice_))
-
-
-def all_forms(ranks: int, root: int = 0) -> Iterator[Form]:
-    """Every algorithm of the catalog."""
-    for collective, algorithm in catalog():
-        yield form(collective, algorithm, ranks, root)
 
 
 _COLLECTIVES = ("all_reduce", "broadcast", "barrier", "all_gather", "reduce_scatter", "reduce", "gather",

@@ -79,9 +79,9 @@ def test_schedule_on_disk(tmp_path):
     path = tmp_path / "there" / "schedule.json"
     schedule().save(path)
     assert Schedule.load(path) == schedule()
-    assert schedule().compute_s == 1.0
+    assert sum(schedule().gaps_s) + schedule().tail_s == 1.0
     scaled = schedule().scaled(0.5)
-    assert scaled.compute_s == 0.5 and scaled.buckets == schedule().buckets
+    assert sum(scaled.gaps_s) + scaled.tail_s == 0.5 and scaled.buckets == schedule().buckets
 
 
 @pytest.mark.parametrize("text", [

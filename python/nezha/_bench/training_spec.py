@@ -48,11 +48,6 @@ class Schedule:
     gaps_s: List[float]
     tail_s: float
 
-    @property
-    def compute_s(self) -> float:
-        """Seconds of a step in which nothing is ever waited for."""
-        return sum(self.gaps_s) + self.tail_s
-
     def scaled(self, factor: float) -> "Schedule":
         """The same step on a machine that computes in `factor` of the time."""
         return Schedule(**{**asdict(self), "gaps_s": [factor * gap for gap in self.gaps_s],

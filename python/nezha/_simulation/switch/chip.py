@@ -56,20 +56,6 @@ class Chip:
             levels, reach = levels + 1, reach * self.radix
         return levels
 
-    def block_us(self, nodes: int, size: int) -> float:
-        """The closed form of one packet when all hosts begin together:
-        2 host + 2 h (wire + size / rate) + (2 h - 1) switch + h add."""
-        levels = self.levels(nodes)
-        return (2 * self.host_us + 2 * levels * (self.wire_us + size / self.rate)
-                + (2 * levels - 1) * self.switch_us + levels * self.add_us)
-
-    def burst_us(self, nodes: int, size: int) -> float:
-        """The same for full packets: block + (packets - 1) x the slowest of wire and adder, as long as
-        the slots do not run out."""
-        packets = size // self.packet_bytes
-        slowest = max(self.packet_bytes / self.rate, self.add_us)
-        return self.block_us(nodes, self.packet_bytes) + (packets - 1) * slowest
-
 
 def all_reduce_us(chip: Chip, nodes: int, size: int, starts_us: Optional[Any] = None) -> float:
     """When the last host has the whole result; starts_us: (nodes,) when each begins, default 0.

@@ -41,24 +41,26 @@ TEST(TimedRates, PullFindsTheSharesThatMonitorsDoNotShow) {
 TEST(TimedRates, TheFirstOperationsAreTimedAndThenOneInSixteen) {
   TimedRates rates;
   int timed = 0;
-  for (int k = 0; k < 8; ++k) timed += rates.is_due(kMiddle);
-  EXPECT_EQ(timed, 8);
-  for (int k = 0; k < 160; ++k) timed += rates.is_due(kMiddle);
-  EXPECT_EQ(timed, 18);
-  EXPECT_TRUE(rates.is_due(4 * kMiddle)) << "another size";
-  EXPECT_FALSE(rates.is_due(64 * 1024)) << "short transfers are timed one by one";
-  EXPECT_FALSE(rates.is_due(16 << 20));
+  for (int k = 0; k < 8; ++k) timed += rates.is_due(kMiddle, true);
+  EXPECT_EQ(timed, 6);
+  for (int k = 0; k < 160; ++k) timed += rates.is_due(kMiddle, true);
+  EXPECT_EQ(timed, 16);
+  for (int k = 0; k < 256; ++k) timed += rates.is_due(kMiddle, false);
+  EXPECT_EQ(timed, 17) << "of those that are not divided";
+  EXPECT_TRUE(rates.is_due(4 * kMiddle, true)) << "another size";
+  EXPECT_FALSE(rates.is_due(64 * 1024, true)) << "short transfers are timed one by one";
+  EXPECT_FALSE(rates.is_due(16 << 20, true));
 }
 
 TEST(TimedRates, AnOperationThatTakesTwiceAsLongIsFollowedByTimedOnes) {
   TimedRates rates;
-  for (int k = 0; k < 9; ++k) (void)rates.is_due(kMiddle);
+  for (int k = 0; k < 9; ++k) (void)rates.is_due(kMiddle, true);
   OpSample usual{.op = {.bytes = kMiddle}, .total_s = 1e-3, .rails = 2};
   rates.learn(usual);
-  EXPECT_FALSE(rates.is_due(kMiddle));
+  EXPECT_FALSE(rates.is_due(kMiddle, true));
   usual.total_s = 3e-3;
   rates.learn(usual);
-  EXPECT_TRUE(rates.is_due(kMiddle));
+  EXPECT_TRUE(rates.is_due(kMiddle, true));
 }
 
 TEST(TimedRates, WhatWasNotTimedOrIsNoTimeTeachesNothing) {

@@ -25,7 +25,8 @@ class PullPolicy final : public Policy {
 
   Shares shares(const OpClass& op, std::span<const RailSnapshot> rails) override {
     Shares shares = probing(op, rails);
-    shares.timed = timed_.is_due(op.bytes) || (shares.probe >= 0 && TimedRates::covers(op.bytes));
+    const bool is_due = timed_.is_due(op.bytes, shares.pull);
+    shares.timed = is_due || (shares.probe >= 0 && TimedRates::covers(op.bytes));
     return shares;
   }
 

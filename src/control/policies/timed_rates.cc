@@ -7,7 +7,8 @@
 namespace nezha::control {
 namespace {
 
-constexpr uint64_t kTimedEvery = 16;   // operations
+constexpr uint64_t kTimedEvery = 16;        // operations
+constexpr uint64_t kTimedWholeEvery = 256;  // of those that one rail carries
 constexpr double kUnusual = 2;      // times as long as usual
 constexpr double kNewest = 0.5;         // weight of one timed operation
 constexpr double kUsualWeight = 0.1;        // weight of one operation in what is usual
@@ -19,10 +20,11 @@ size_t TimedRates::class_of(uint64_t bytes) {
   return static_cast<size_t>(std::bit_width(bytes) - std::bit_width(kUndividedBytesMax));
 }
 
-bool TimedRates::is_due(uint64_t bytes) {
+bool TimedRates::is_due(uint64_t bytes, bool divided) {
   if (!covers(bytes)) return false;
   Class& at = classes_[class_of(bytes)];
-  if (++at.operations % kTimedEvery == 0) at.left_to_time = std::max(at.left_to_time, 1u);
+  const uint64_t every = divided ? kTimedEvery : kTimedWholeEvery;
+  if (++at.operations % every == 0) at.left_to_time = std::max(at.left_to_time, 1u);
   if (at.left_to_time == 0) return false;
   --at.left_to_time;
   return true;

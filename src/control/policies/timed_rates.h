@@ -4,7 +4,7 @@
 // hundred KB a fast rail mostly waits for the slower one, and its monitor would learn how little it was
 // given. The time that a rail needs for each of its transfers does not depend on the other rails; to know
 // it costs an acknowledgement for each transfer. So the first operations of a size are timed, then one
-// in sixteen, and the next ones after one that took twice as long as usual.
+// in sixteen that are divided, and the next ones after one that took twice as long as usual.
 //
 // Contract: pure; owned by one policy. Sizes are told apart by powers of two.
 #pragma once
@@ -26,7 +26,7 @@ class TimedRates {
     return bytes > kUndividedBytesMax && bytes <= kBytesMax;
   }
   // For an operation that begins: whether its transfers are to be timed.
-  bool is_due(uint64_t bytes);
+  bool is_due(uint64_t bytes, bool divided);
   void learn(const OpSample& sample);
   // Whether an operation of that size was timed.
   bool knows(uint64_t bytes) const { return covers(bytes) && classes_[class_of(bytes)].known; }
@@ -36,7 +36,7 @@ class TimedRates {
   std::array<RailSnapshot, kRailsMax> seen(uint64_t bytes, std::span<const RailSnapshot> rails) const;
 
  private:
-  static constexpr uint32_t kFirstTimed = 8;
+  static constexpr uint32_t kFirstTimed = 6;
   static constexpr size_t kClasses = 5;  // from 64 KiB, 128 KiB, ... 1 MiB on
 
   struct Class {

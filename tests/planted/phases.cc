@@ -27,15 +27,18 @@ class Operation {
       : runs_(runs), rank_(first.rank()), in_(runs.total), out_(runs.total, -1), want_(runs.total) {
     const int64_t ranks = first.ranks();
     const bool collects = number % 4 != 3;
+    const int64_t factor = number % 4 == 1 ? 3 : 1;  // of inputs that are scaled
     for (uint64_t i = 0; i < runs.total; ++i) {
       const auto value = static_cast<int64_t>(i % 1000) * ranks;
       in_[i] = value + rank_ + 1;
-      want_[i] = (collects ? value * ranks + ranks * (ranks + 1) / 2 : value) + kFromElsewhere;
+      want_[i] = (collects ? factor * (value * ranks + ranks * (ranks + 1) / 2) : value) +
+                 kFromElsewhere;
     }
     for (uint32_t run = 0; !collects && run < runs.count(); ++run) change(run, [&](uint64_t i) {
       return static_cast<int64_t>(i % 1000) * ranks;
     });
-    const memory::Call call = memory::call_of(runs.total, in_, out_, number);
+    memory::Call call = memory::call_of(runs.total, in_, out_, number);
+    if (factor != 1) call.op.op = ReduceOp::premul_sum, call.factor = static_cast<double>(factor);
     if (collects) collect_.emplace(PhaseKind::collect, first, runs, call);
     hand_out_.emplace(PhaseKind::hand_out, second, runs, call);
   }
@@ -84,7 +87,7 @@ class Job {
       base = static_cast<std::byte*>(::operator new(Area::bytes(ranks_), kPage));
       std::memset(base, 0, Area::bytes(ranks_));
     }
-    for (int i = 0; i < 10; ++i) cuts_.push_back(random_cut());
+    for (int i = 0; i < 6; ++i) cuts_.push_back(random_cut());
     for (int rank = 0; rank < ranks_; ++rank) members_.push_back(std::make_unique<Member>(*this, rank));
   }
   ~Job() {
@@ -132,7 +135,7 @@ class Job {
     const uint64_t slot = Area::slot_bytes(ranks_) / sizeof(int64_t);
     std::vector<uint64_t> sizes;
     const bool is_long = random_() % 3 == 0;
-    for (uint64_t runs = 1 + random_() % 12; runs > 0; --runs) {
+    for (uint64_t runs = random_() % 2 == 0 ? 1 : 1 + random_() % 12; runs > 0; --runs) {
       sizes.push_back(random_() % (is_long ? 2 * slot : 200));
       if (random_() % 4 == 0) sizes.back() = random_() % 2 * slot;
     }

@@ -3,16 +3,16 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
-#include <new>
 #include <optional>
 #include <random>
 #include <vector>
 
 #include "memory/host_memory.h"
 #include "memory/operation.h"
+#include "planted/random_steps.h"
 #include "support/memory_case.h"
+#include "support/shared_area.h"
 
 namespace nezha::simulation {
 namespace {
@@ -54,36 +54,25 @@ Case random_case(std::mt19937_64& random, int ranks) {
 class Job {
  public:
   explicit Job(uint64_t seed) : random_(seed), ranks_(2 + static_cast<int>(random_() % 4)) {
-    base_ = static_cast<std::byte*>(::operator new(Area::bytes(ranks_), std::align_val_t{4096}));
-    std::memset(base_, 0, Area::bytes(ranks_));
     for (int i = 0; i < 12; ++i) cases_.push_back(random_case(random_, ranks_));
     for (int rank = 0; rank < ranks_; ++rank) {
       members_.push_back(std::make_unique<Member>(*this, rank));
     }
   }
-  ~Job() { ::operator delete(base_, std::align_val_t{4096}); }
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
 
   std::string run() {
-    while (wrong_.empty()) {
-      std::vector<Member*> awake;
-      bool all_over = true;
-      for (const auto& member : members_) {
-        all_over &= member->next == cases_.size() && !member->operation;
-        const bool goes_on = !member->sleeps && (member->operation || member->next < cases_.size());
-        if (goes_on) awake.push_back(member.get());
-      }
-      if (all_over) return "";
-      if (awake.empty()) return "all ranks sleep, and nobody wakes them";
-      step(*awake[random_() % awake.size()]);
-    }
-    return wrong_;
+    const auto is_over = [&](const Member& member) {
+      return member.next == cases_.size() && !member.operation;
+    };
+    return take_random_steps(members_, random_, wrong_, is_over, [&](Member& member) { step(member); });
   }
 
  private:
   struct Member final : memory::Bells {
-    Member(Job& of, int number) : job(of), rank(number), area(of.base_, of.ranks_, number, *this) {}
+    Member(Job& of, int number)
+        : job(of), rank(number), area(of.bytes_.get(), of.ranks_, number, *this) {}
     void ring(uint64_t members) override { job.rung(members); }
 
     Job& job;
@@ -130,7 +119,7 @@ class Job {
 
   std::mt19937_64 random_;
   const int ranks_;
-  std::byte* base_ = nullptr;
+  const memory::AreaBytes bytes_{ranks_};
   std::vector<Case> cases_;
   std::vector<std::unique_ptr<Member>> members_;
   std::string wrong_;

@@ -1,14 +1,14 @@
 #include "planted/phases.h"
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
-#include <new>
 #include <optional>
 #include <random>
 #include <vector>
 
+#include "planted/random_steps.h"
 #include "support/phase_case.h"
+#include "support/shared_area.h"
 
 namespace nezha::simulation {
 namespace {
@@ -83,42 +83,24 @@ class Operation {
 class Job {
  public:
   explicit Job(uint64_t seed) : random_(seed), ranks_(2 + static_cast<int>(random_() % 4)) {
-    for (std::byte*& base : bases_) {
-      base = static_cast<std::byte*>(::operator new(Area::bytes(ranks_), kPage));
-      std::memset(base, 0, Area::bytes(ranks_));
-    }
     for (int i = 0; i < 6; ++i) cuts_.push_back(random_cut());
     for (int rank = 0; rank < ranks_; ++rank) members_.push_back(std::make_unique<Member>(*this, rank));
-  }
-  ~Job() {
-    members_.clear();
-    for (std::byte* base : bases_) ::operator delete(base, kPage);
   }
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
 
   std::string run() {
-    while (wrong_.empty()) {
-      std::vector<Member*> awake;
-      bool all_over = true;
-      for (const auto& member : members_) {
-        const bool is_over = member->next == cuts_.size() && member->running.empty();
-        all_over &= is_over;
-        if (!is_over && !member->sleeps) awake.push_back(member.get());
-      }
-      if (all_over) return "";
-      if (awake.empty()) return "all ranks sleep, and nobody wakes them";
-      step(*awake[random_() % awake.size()]);
-    }
-    return wrong_;
+    const auto is_over = [&](const Member& member) {
+      return member.next == cuts_.size() && member.running.empty();
+    };
+    return take_random_steps(members_, random_, wrong_, is_over, [&](Member& member) { step(member); });
   }
 
  private:
-  static constexpr std::align_val_t kPage{4096};
   struct Member final : memory::Bells {
     Member(Job& of, int number)
-        : job(of), rank(number), first(of.bases_[0], of.ranks_, number, *this),
-          second(of.bases_[1], of.ranks_, number, *this) {}
+        : job(of), rank(number), first(of.first_.get(), of.ranks_, number, *this),
+          second(of.second_.get(), of.ranks_, number, *this) {}
     void ring(uint64_t members) override { job.rung(members); }
 
     Job& job;
@@ -179,7 +161,8 @@ class Job {
 
   std::mt19937_64 random_;
   const int ranks_;
-  std::byte* bases_[2] = {};
+  const memory::AreaBytes first_{ranks_};
+  const memory::AreaBytes second_{ranks_};
   std::vector<Backward> cuts_;
   std::vector<std::unique_ptr<Member>> members_;
   std::string wrong_;

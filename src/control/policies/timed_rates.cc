@@ -30,6 +30,12 @@ bool TimedRates::is_due(uint64_t bytes, bool divided) {
   return true;
 }
 
+bool TimedRates::knows(uint64_t bytes) const {
+  if (!covers(bytes)) return false;
+  const auto& rates = classes_[class_of(bytes)].bytes_per_s;
+  return std::any_of(rates.begin(), rates.end(), [](double rate) { return rate > 0; });
+}
+
 void TimedRates::learn(const OpSample& sample) {
   if (!covers(sample.op.bytes) || !(sample.total_s > 0) || !std::isfinite(sample.total_s)) return;
   Class& at = classes_[class_of(sample.op.bytes)];
@@ -40,9 +46,7 @@ void TimedRates::learn(const OpSample& sample) {
     if (sample.rail_bytes[i] < kEnoughBytes || !(sample.rail_s[i] > 0)) continue;
     double& known = at.bytes_per_s[i];
     const double rate = static_cast<double>(sample.rail_bytes[i]) / sample.rail_s[i];
-    if (!std::isfinite(rate)) continue;
-    at.known = true;
-    known += (known > 0 ? kNewest : 1) * (rate - known);
+    if (std::isfinite(rate)) known += (known > 0 ? kNewest : 1) * (rate - known);
   }
 }
 

@@ -29,7 +29,7 @@ class TimedRates {
   bool is_due(uint64_t bytes, bool divided);
   void learn(const OpSample& sample);
   // Whether an operation of that size was timed.
-  bool knows(uint64_t bytes) const { return covers(bytes) && classes_[class_of(bytes)].known; }
+  bool knows(uint64_t bytes) const;
   // The rails, with the rates at which they carry an operation of `bytes` where these are known.
   // They include what a transfer takes before its first byte: shares in proportion to them, again and
   // again, end where all rails need the same time (Eq. 2).
@@ -42,7 +42,6 @@ class TimedRates {
   struct Class {
     uint64_t operations = 0;
     uint32_t left_to_time = kFirstTimed;
-    bool known = false;
     double usual_s = 0;  // what an operation takes
     std::array<double, kRailsMax> bytes_per_s{};  // 0: not known
   };

@@ -2,6 +2,7 @@
 #include <new>
 
 #include "base/check.h"
+#include "base/divide_up.h"
 #include "engine/diagnostics.h"
 #include "engine/failure_details.h"
 #include "engine/failures.h"
@@ -74,7 +75,7 @@ void Mailbox::take_inline(uint32_t index) {
 void Mailbox::accept(uint32_t index) {
   Message& message = messages_[index];
   const uint64_t bytes = bytes_of(message.op);
-  const uint64_t chunks = (bytes + message.chunk_bytes - 1) / message.chunk_bytes;
+  const uint64_t chunks = divide_up(bytes, message.chunk_bytes);
   try {
     message.chunks.assign(chunks, ChunkState::waiting);
   } catch (const std::bad_alloc&) {

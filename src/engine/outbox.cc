@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string>
 
+#include "base/divide_up.h"
 #include "engine/diagnostics.h"
 #include "engine/failures.h"
 #include "engine/group.h"
@@ -22,7 +23,7 @@ constexpr uint64_t kChunkBytesWorthARail = 16 * 1024;
 // Two for every rail, so that a short message too uses all of them.
 uint32_t chunk_bytes_for(uint64_t bytes, const EngineOptions& options) {
   const uint64_t pieces = 2 * uint64_t{options.rails};
-  const uint64_t even = (bytes + pieces - 1) / pieces;
+  const uint64_t even = divide_up(bytes, pieces);
   const uint64_t least = std::min(options.chunk_bytes, kChunkBytesWorthARail);
   return static_cast<uint32_t>(std::clamp(even, least, options.chunk_bytes));
 }
@@ -59,7 +60,7 @@ Status Outbox::start(const MessageRequest& request, Work& work) {
                  static_cast<unsigned long long>(peer.unaccepted), request.peer, group_.comm);
   }
   send.chunk_bytes = chunk_bytes_for(send.bytes, parts_.options);
-  send.chunks = static_cast<uint32_t>((send.bytes + send.chunk_bytes - 1) / send.chunk_bytes);
+  send.chunks = static_cast<uint32_t>(divide_up(send.bytes, send.chunk_bytes));
   peer.sends.emplace(peer.next_number, send);
   ++pending_;
   ++peer.unaccepted;

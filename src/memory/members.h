@@ -26,13 +26,15 @@ struct Call {
   wire::OpDescriptor op;
 };
 
+inline uint64_t bit_of(int member) { return uint64_t{1} << member; }
+
 class Members {
  public:
   // The first that is behind, from where the last look ended.
   struct Watch {
     int member = 0;
     bool waits = false;
-    uint64_t waited_for() const { return waits ? uint64_t{1} << member : 0; }
+    uint64_t waited_for() const { return waits ? bit_of(member) : 0; }
   };
 
   Members(Area& area, const Call& call) : area_(&area) {
@@ -58,7 +60,7 @@ class Members {
   // A member that has posted the piece makes the same call. Told once an operation; what it says of its
   // first piece it says of all.
   bool agrees(int member, uint64_t piece) {
-    const uint64_t bit = uint64_t{1} << member;
+    const uint64_t bit = bit_of(member);
     if ((compared_ & bit) != 0) return true;
     if (area_->header(member, piece) != header_) {
       disagrees_ = member;

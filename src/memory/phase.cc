@@ -4,16 +4,15 @@
 #include <array>
 #include <cstring>
 
+#include "base/divide_up.h"
 #include "memory/pieces.h"
 #include "reduce/reduce.h"
 
 namespace nezha::memory {
 namespace {
 
-uint64_t bit_of(int member) { return uint64_t{1} << member; }
-
 uint64_t pieces_of(uint64_t elements, uint64_t step) {
-  return std::max<uint64_t>(1, elements / step + (elements % step != 0 ? 1 : 0));
+  return std::max<uint64_t>(1, divide_up(elements, step));
 }
 
 }  // namespace

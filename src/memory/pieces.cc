@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/divide_up.h"
+
 namespace nezha::memory {
 
 bool carries(Collective collective) {
@@ -38,7 +40,7 @@ Pieces::Pieces(const Shape& shape)
   }
   const uint64_t slot_elements = shape.slot_bytes / element_bytes_;
   step_ = std::max<uint64_t>(1, cut == Cut::blocks ? slot_elements / blocks : slot_elements);
-  count_ = std::max<uint64_t>(1, longest / step_ + (longest % step_ != 0 ? 1 : 0));
+  count_ = std::max<uint64_t>(1, divide_up(longest, step_));
   longest_bytes_ = std::min(step_, longest) * (cut == Cut::blocks ? blocks : 1) * element_bytes_;
   const bool adds_up = collective_ == Collective::all_reduce || collective_ == Collective::reduce;
   folds_ = adds_up && total_ * element_bytes_ > kFoldBytes;

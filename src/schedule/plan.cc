@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <limits>
 
+#include "base/divide_up.h"
 #include "schedule/candidates.h"
 #include "schedule/file_algorithm.h"
 
@@ -20,8 +21,6 @@ constexpr uint64_t kChunksMax = uint64_t{1} << 31;
 constexpr uint32_t kChunksPerRail = 4;
 constexpr uint32_t kTokensPerRank = 8;
 constexpr uint64_t kTurns = 4;  // of all slices that should be open at once
-
-uint64_t divide_up(uint64_t value, uint64_t by) { return value / by + (value % by != 0 ? 1 : 0); }
 
 Status check(const PlanRequest& request, const CostTable& costs, int world_size_max) {
   const uint64_t element = dtype_size(request.dtype);

@@ -65,7 +65,8 @@ inline Report sum(context::Communicator& comm, uint64_t count, int repeats, int 
   std::vector<int64_t> all(count);
   Status outcome;
   for (int i = 0; i < repeats && outcome.is_ok(); ++i, ++done) {
-    outcome = comm.all_reduce(mine.data(), all.data(), count, Dtype::int64, ReduceOp::sum, options, nullptr);
+    outcome = comm.all_reduce(mine.data(), all.data(), count, Dtype::int64, ReduceOp::sum, options,
+                              nullptr);
   }
   const int64_t size = comm.world_size();
   const bool is_right = all == std::vector<int64_t>(count, size * (size + 1) / 2);

@@ -14,6 +14,7 @@ void Agreement::begin(uint64_t generation) {
   Ballot wanted = known_;
   wanted.generation = std::max({known_.generation, generation, least_});
   open_ = true;
+  overtaken_ = false;
   raise(wanted);
   publish();
   news_ = true;  // also when nothing is new: somebody may have missed it
@@ -37,6 +38,11 @@ bool Agreement::heard(const Ballot& ballot, int from) {
   if (ballot.has(self_)) {
     excluded_ = true;
     return true;
+  }
+  // Where somebody died meanwhile, the later group is the better answer.
+  if (open_ && agrees_[static_cast<size_t>(from)] && ballot.generation > own_.generation &&
+      ballot.dead == own_.dead) {
+    overtaken_ = true;
   }
   raise(ballot);
   if (ballot == known_) agrees_[static_cast<size_t>(from)] = true;
@@ -73,7 +79,7 @@ void Agreement::raise(const Ballot& ballot) {
 }
 
 void Agreement::publish() {
-  if (!open_ || own_ == known_) return;
+  if (!open_ || overtaken_ || own_ == known_) return;
   own_ = known_;
   news_ = true;
 }
@@ -84,7 +90,7 @@ bool Agreement::take_news() {
   return news;
 }
 
-bool Agreement::is_decided() const { return open_ && !excluded_ && missing().empty(); }
+bool Agreement::is_decided() const { return open_ && !excluded_ && (overtaken_ || missing().empty()); }
 
 std::vector<int> Agreement::missing() const {
   std::vector<int> members;
@@ -97,7 +103,7 @@ std::vector<int> Agreement::missing() const {
 std::vector<int> Agreement::alive() const {
   std::vector<int> members;
   for (int member = 0; member < size(); ++member) {
-    if (!known_.has(member)) members.push_back(member);
+    if (!own_.has(member)) members.push_back(member);
   }
   return members;
 }

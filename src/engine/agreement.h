@@ -13,6 +13,8 @@
 //   frames are lost, doubled, late      only the latest ballot counts, and saying it again changes
 //                                       nothing: whoever waits asks again
 //   a member was given up by mistake    it hears that it is among the dead: excluded, for good
+//   a member wants the group after the  it has that one, so who still waits for that one gets it, too:
+//   one that others wait for            every call has an answer of its own. The group is over at once
 //
 // There is no quorum: when a network falls into two halves, both go on.
 #pragma once
@@ -68,6 +70,7 @@ class Agreement {
   const Ballot& known() const { return known_; }
   // The living that have not said `own()`, in order.
   std::vector<int> missing() const;
+  // Those alive in `own()`, in order.
   std::vector<int> alive() const;
   int self() const { return self_; }
   int size() const { return static_cast<int>(agrees_.size()); }
@@ -85,6 +88,7 @@ class Agreement {
   bool open_ = false;
   bool excluded_ = false;
   bool news_ = false;
+  bool overtaken_ = false;     // who had said `own()` wants the group after that
   uint64_t least_ = 1;         // the generation of the next group
   Ballot own_;
   Ballot known_;

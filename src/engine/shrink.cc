@@ -224,6 +224,7 @@ void Shrinker::decide(Lineage& lineage) {
   (*group)->lineage = lineage.root;
   (*group)->generation = ballot.generation;
   lineage.call->group = *group;
+  if (!(lineage.agreement.known() == ballot)) note(lineage);  // it is over already
   complete(lineage, Status::ok());
 }
 

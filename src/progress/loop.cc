@@ -64,7 +64,8 @@ Status Loop::add(int fd, uint32_t epoll_events, Pollable* pollable) {
   event.events = epoll_events;
   event.data.ptr = pollable;
   if (epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event) != 0) {
-    return error(Code::exhausted, "cannot watch descriptor %d: %s", fd, std::strerror(errno))
+    const char* const limit = errno == ENOSPC ? "; raise fs.epoll.max_user_watches" : "";
+    return error(Code::exhausted, "cannot watch descriptor %d: %s%s", fd, std::strerror(errno), limit)
         .with_errno(errno);
   }
   return Status::ok();

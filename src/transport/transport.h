@@ -105,7 +105,7 @@ enum class DialOutcome : uint8_t {
   refused,     // the host answers, and nobody listens there: the process is gone
   unanswered,  // silence
   failed,      // somebody answered, and the connection did not pass its test
-  starved,     // this host has no descriptor for it
+  starved,     // this host has no descriptor for it, or cannot watch one more
 };
 
 // What answered a probe.

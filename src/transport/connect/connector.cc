@@ -153,7 +153,8 @@ void Connector::watch(Attempt& attempt) {
   attempt.watched_for = wanted;
   if (watched) return;
   if (attempt.kind == Kind::accepted) return drop(attempt);
-  finish(attempt, false, DialOutcome::unanswered, watched.message());
+  const bool starved = watched.code() == Code::exhausted;
+  finish(attempt, false, starved ? DialOutcome::starved : DialOutcome::unanswered, watched.message());
 }
 
 void Connector::unwatch(Attempt& attempt) {

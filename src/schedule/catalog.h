@@ -51,6 +51,8 @@ struct Shape {
   // Of compositions for hosts (hierarchy.h): the messages, each a chunk at most, that one rank sends one
   // other over a chunk of every slice. Their windows hold whole such turns. 0: not known.
   uint32_t pair_turn = 0;
+  // Ranks of one host that send to other hosts at once, and share its rails.
+  uint32_t senders = 1;
 };
 
 struct AlgorithmEntry {

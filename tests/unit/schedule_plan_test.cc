@@ -207,6 +207,27 @@ TEST(Plan, GivesEveryRailTwoChunksOfHalvingDoubling) {
   EXPECT_GE(plan_of(asked, two_gigabit()).chunks_per_slice, 4u);
 }
 
+// Chunks wait for those that other ranks of the host sent before, on the same rails.
+TEST(Plan, ChunksAreShorterWhereRanksShareRails) {
+  const Hosts hosts({0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3});
+  const auto chunk = [&](Collective collective, Algorithm algorithm, uint64_t bytes) {
+    PlanRequest asked = request(bytes, 16);
+    asked.collective = collective;
+    asked.algorithm = algorithm;
+    asked.hosts = &hosts;
+    const Plan plan = plan_of(asked, two_gigabit());
+    return plan.chunk_elements > 0 ? 4 * plan.chunk_elements : bytes / 16 / plan.chunks_per_slice;
+  };
+  const auto of_sums = [&](Algorithm algorithm, uint64_t bytes) {
+    return chunk(Collective::all_reduce, algorithm, bytes);
+  };
+  EXPECT_EQ(of_sums(Algorithm::ring, 16 * kMebi), 128 * kKibi);
+  EXPECT_EQ(of_sums(Algorithm::hierarchical, 16 * kMebi), 32 * kKibi);
+  EXPECT_EQ(of_sums(Algorithm::hierarchical, 64 * kMebi), 128 * kKibi);
+  EXPECT_EQ(of_sums(Algorithm::hierarchical, 4 * kMebi), 32 * kKibi);
+  EXPECT_EQ(chunk(Collective::all_gather, Algorithm::hierarchical, 4 * kMebi), 8 * kKibi);
+}
+
 TEST(Plan, RefusesWhatMakesNoSense) {
   const auto refused = [](const PlanRequest& asked, const CostTable& costs) {
     const Result<Plan> plan = make_plan(asked, costs);

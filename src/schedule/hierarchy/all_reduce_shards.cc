@@ -67,6 +67,7 @@ Shape all_reduce_shards_shape(const Hosts& hosts) {
   const auto count = static_cast<uint32_t>(hosts.hosts());
   Shape shape{static_cast<uint32_t>(shards) * count, 1, hosts.ranks() > 2, false};
   shape.pair_load = 2;
+  shape.senders = static_cast<uint32_t>(hosts.most_ranks());
   // Between neighbours in the ring of hosts: both laps of every slice but one.
   std::map<std::pair<int, int>, uint32_t> between;
   std::map<int, uint32_t> owned;

@@ -34,7 +34,9 @@ struct Columns {
 };
 
 Shape columns_shape(const Hosts& hosts) {
-  return algorithms::block_slices(hosts.ranks());
+  Shape shape = algorithms::block_slices(hosts.ranks());
+  shape.senders = static_cast<uint32_t>(hosts.most_ranks());
+  return shape;
 }
 
 double all_but_own_host(const Hosts& hosts) { return (hosts.hosts() - 1.0) / hosts.hosts(); }

@@ -29,10 +29,10 @@ SAME_THREADS+='|Elements/Exit\.InTheMiddleOfWorkIsNoCrash/200000)'
 # Of several sizes or forms of one simulation, those that take longest.
 FORMS='simulation\.(Shapes/Table\..*/(blocking_long|four_asynchronous)|Shapes/ReturnOfARail\..*/one_of_a_minute'
 FORMS+='|Sizes/ShortOperations\..*/all_reduce_262144_B_1_to_30_pull)'
-# Calls that disagree are found above the rails: over TCP is enough, and the matrix in memory. Which collective it is, is above them, too.
-WIRES='fault_(ofi|shm)\.Matrix/Mismatch|conformance_shm\.Ranks/(Reduce|ReduceScatter|AllGather|GatherAndScatter)'
+# Other worlds: in memory and connected on demand, threads meet in other ways; libfabric's buffers are its own.
+WIRES='(conformance_shm|fault_shm|fault_demand)\.|fault_ofi\.Matrix/Mismatch'
 # Large buffers of five ranks and more: what is new with them is data, and it is the same code under four.
-LARGE='conformance(_shm)?\.Ranks/.*\.Large(Buffers|BlocksAndUnequalOnes)/[4-9]$'
+LARGE='conformance\.Ranks/.*\.Large(Buffers|BlocksAndUnequalOnes)/[4-9]$'
 declare -A BUT=([tsan]="^($SAME_THREADS)" [release]="^($FORMS)" [asan]="^($WIRES|$LARGE)")
 MARKS='not long'
 if [ "${1:-}" = --long ]; then

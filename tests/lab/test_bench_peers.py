@@ -60,6 +60,7 @@ def test_a_peer_is_measured_beside_nezha(peer: str, tmp_path: Path) -> None:
     assert picture.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("collective, peer", [("all_reduce", "gloo"), ("all_reduce", "openmpi"),
                                               ("all_gather", "openmpi"), ("all_gather", "mpich")])
 def test_several_ranks_on_a_node_are_measured_beside_nezha(collective: str, peer: str,

@@ -34,10 +34,15 @@ def bench(environment, *arguments):
     return done.stdout
 
 
-def test_replay_and_training(environment, tmp_path):
-    schedule, result = tmp_path / "schedule.json", tmp_path / "result.json"
-    common = ["--model", "resnet50", "--batch", 2, "--nodes", 2, "--steps", 2, "--schedule", schedule,
-              "--json", result]
+@pytest.fixture
+def common(tmp_path):
+    """Options of a small bench, whose document goes to the last of them."""
+    return ["--model", "resnet50", "--batch", 2, "--nodes", 2, "--steps", 2,
+            "--schedule", tmp_path / "schedule.json", "--json", tmp_path / "result.json"]
+
+
+def test_replay(environment, common):
+    result = common[-1]
     shown = bench(environment, *common, "--replay", "--compute-scale", 0.1, "--rates", "2gbit,2gbit")
     assert "REPLAY" in shown
     found = json.loads(result.read_text())
@@ -56,11 +61,19 @@ def test_replay_and_training(environment, tmp_path):
         for step in entry["steps"]:  # two ranks: each sends all gradients once, and little else
             assert gradients < sum(step["sent"].values()) / 2 < 1.2 * gradients or not step["sent"]
 
+
+@pytest.mark.long
+def test_training(environment, common):
+    result = common[-1]
     shown = bench(environment, *common, "--rates", "none", "--no-gloo")
     assert "DDP: the real training" in shown
     entry, = json.loads(result.read_text())["configurations"]
     assert entry["wrong"] == 0 and entry["communication_s"] > 0
 
+
+@pytest.mark.long
+def test_replay_by_host_and_flat(environment, common):
+    result = common[-1]
     bench(environment, *common, "--replay", "--compute-scale", 0, "--rates", "2gbit", "--no-gloo",
           "--steps", 1, "--ranks-per-node", 2, "--flat")
     by_host, flat = json.loads(result.read_text())["configurations"]

@@ -44,7 +44,8 @@ def agree(first: List[float], second: List[float]) -> None:
 
 
 @pytest.mark.parametrize("example, options", [
-    ("ddp_digits.py", ["--epochs", 2]), ("fsdp2_transformer.py", ["--steps", 6, "--batch", 4])])
+    pytest.param("ddp_digits.py", ["--epochs", 2], marks=pytest.mark.long),
+    ("fsdp2_transformer.py", ["--steps", 6, "--batch", 4])])
 def test_the_backend_changes_no_loss(example, options, environment, tmp_path):
     pytest.importorskip("sklearn")
     found = [losses(environment, tmp_path / backend, *NEZHA, "run", "-n", 2, sys.executable,

@@ -25,7 +25,7 @@ SAME_THREADS+='|AggregationRails\.(SizesAndTypes|ANodeThatDies)|OwnAlgorithm\.Do
 SAME_THREADS+='|Ranks/AllReduceSuite\.NanAndInfinity|Ranks/(AllReduceSuite|OtherCollectives)\..*/[67]$'
 SAME_THREADS+='|Layouts/HierarchicalSuite\..*/on0(011|101|112222))'
 SAME_THREADS+='|fault_ofi\.|fault(_shm|_demand)?\.(Tls/MemoryExposure|AggregatorRecovery|Matrix/Mismatch|RedisOutage|StoreWriter|Stores/'
-SAME_THREADS+='|Elements/Exit\.InTheMiddleOfWorkIsNoCrash/200000)'
+SAME_THREADS+='|Elements/Exit\.InTheMiddleOfWorkIsNoCrash/200000)|fault_shm\.(Elements/Exit|Worlds/MismatchMatrix)'
 # Of several sizes or forms of one simulation, those that take longest.
 FORMS='simulation\.(Shapes/Table\..*/(blocking_long|four_asynchronous)|Shapes/ReturnOfARail\..*/one_of_a_minute'
 FORMS+='|Sizes/ShortOperations\..*/all_reduce_262144_B_1_to_30_pull)'

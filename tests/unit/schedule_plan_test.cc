@@ -226,6 +226,12 @@ TEST(Plan, ChunksAreShorterWhereRanksShareRails) {
   EXPECT_EQ(of_sums(Algorithm::hierarchical, 64 * kMebi), 128 * kKibi);
   EXPECT_EQ(of_sums(Algorithm::hierarchical, 4 * kMebi), 32 * kKibi);
   EXPECT_EQ(chunk(Collective::all_gather, Algorithm::hierarchical, 4 * kMebi), 8 * kKibi);
+  const Hosts pairs({0, 0, 1, 1});
+  PlanRequest asked = request(2 * kMebi, 4);
+  asked.collective = Collective::all_gather;
+  asked.algorithm = Algorithm::hierarchical;
+  asked.hosts = &pairs;
+  EXPECT_EQ(4 * plan_of(asked, two_gigabit()).chunk_elements, 64 * kKibi);
 }
 
 TEST(Plan, RefusesWhatMakesNoSense) {

@@ -15,6 +15,7 @@ void Agreement::begin(uint64_t generation) {
   wanted.generation = std::max({known_.generation, generation, least_});
   open_ = true;
   overtaken_ = false;
+  dead_before_ = own_.dead;
   raise(wanted);
   publish();
   news_ = true;  // also when nothing is new: somebody may have missed it
@@ -39,9 +40,9 @@ bool Agreement::heard(const Ballot& ballot, int from) {
     excluded_ = true;
     return true;
   }
-  // Where somebody died meanwhile, the later group is the better answer.
+  // Where somebody died, the later group is the better answer.
   if (open_ && agrees_[static_cast<size_t>(from)] && ballot.generation > own_.generation &&
-      ballot.dead == own_.dead) {
+      ballot.dead == own_.dead && own_.dead == dead_before_) {
     overtaken_ = true;
   }
   raise(ballot);

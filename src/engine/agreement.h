@@ -13,8 +13,8 @@
 //   frames are lost, doubled, late      only the latest ballot counts, and saying it again changes
 //                                       nothing: whoever waits asks again
 //   a member was given up by mistake    it hears that it is among the dead: excluded, for good
-//   a member wants the group after the  it has that one, so who still waits for that one gets it, too:
-//   one that others wait for            every call has an answer of its own. The group is over at once
+//   a member wants the group after the  it has that one, so where nobody died who still waits gets that
+//   one that others wait for            one, too: a call each. It is over at once
 //
 // There is no quorum: when a network falls into two halves, both go on.
 #pragma once
@@ -90,6 +90,7 @@ class Agreement {
   bool news_ = false;
   bool overtaken_ = false;     // who had said `own()` wants the group after that
   uint64_t least_ = 1;         // the generation of the next group
+  std::string dead_before_;    // in what this member had said before it began
   Ballot own_;
   Ballot known_;
   std::vector<bool> agrees_;   // by member: its last ballot was `known_`

@@ -51,17 +51,13 @@ class Model {
     return noticed_[static_cast<size_t>(at * size() + other)];
   }
 
-  bool is_over(int at) const {
-    const auto& group = node(at).group;
-    return !group || group->generation < node(at).agreement.known().generation;
-  }
-
   // Its user got an error on the group that it had, or never had one.
   bool wants_to_shrink(int at) const {
     const Node& self = node(at);
     if (self.agreement.is_open() || self.agreement.is_excluded()) return false;
-    if (rounds_ > 0) return !self.group || self.group->generation < rounds_;
-    if (is_over(at)) return true;
+    if (!self.group) return true;
+    if (rounds_ > 0) return self.group->generation < rounds_;
+    if (self.group->generation < self.agreement.known().generation) return true;
     return self.group->dead != self.agreement.known().dead;
   }
 
@@ -140,14 +136,13 @@ class Model {
     self.agreement.close();
   }
 
-  // At any time: who counts whom among the living, and has a group of the same generation that is not
-  // over, has the same.
+  // At any time: who counts whom among the living, and has a group of the same generation, has the same.
   void expect_one_voice() const {
     for (int a = 0; a < size(); ++a) {
       for (int b = 0; b < a; ++b) {
         const auto& one = node(a).group;
         const auto& other = node(b).group;
-        if (is_over(a) || is_over(b) || one->generation != other->generation) continue;
+        if (!one || !other || one->generation != other->generation) continue;
         if (one->has(b) || other->has(a)) continue;
         EXPECT_EQ(one->dead, other->dead) << "ranks " << a << " and " << b;
       }

@@ -19,6 +19,10 @@ DialOutcome outcome_of_errno(int number) {
   return number == ECONNREFUSED ? DialOutcome::refused : DialOutcome::unanswered;
 }
 
+DialOutcome outcome_of(const Status& why) {
+  return why.code() == Code::exhausted ? DialOutcome::starved : outcome_of_errno(why.os_errno);
+}
+
 }  // namespace
 
 HandshakeIdentity identity_of(const MeshRequest& request, RailOpener& opener) {
@@ -121,9 +125,7 @@ void Connector::start_dial(Attempt& attempt) {
   auto fd = opener_.dial(request_, path);
   if (!fd) {
     const Status why = fd.status();
-    const bool starved = why.code() == Code::exhausted;
-    return finish(attempt, false, starved ? DialOutcome::starved : outcome_of_errno(why.os_errno),
-                  why.message());
+    return finish(attempt, false, outcome_of(why), why.message());
   }
   if (attempt.kind == Kind::probe && !opener_.ends_unheard()) {
     attempt.probe_fd = std::move(*fd);
@@ -153,8 +155,7 @@ void Connector::watch(Attempt& attempt) {
   attempt.watched_for = wanted;
   if (watched) return;
   if (attempt.kind == Kind::accepted) return drop(attempt);
-  const bool starved = watched.code() == Code::exhausted;
-  finish(attempt, false, starved ? DialOutcome::starved : DialOutcome::unanswered, watched.message());
+  finish(attempt, false, outcome_of(watched), watched.message());
 }
 
 void Connector::unwatch(Attempt& attempt) {

@@ -83,6 +83,10 @@ std::string driver_of(const ControlSocket& socket, const std::string& device) {
   return {info.driver, ::strnlen(info.driver, sizeof(info.driver))};
 }
 
+// Of what these say nothing is true of the path: a constant of the driver, or a number from whoever made
+// the device.
+bool invents_its_speed(std::string_view driver) { return driver == "veth" || driver == "tun"; }
+
 std::string sysfs_line(const std::string& device, const char* file) {
   constexpr size_t kBytesMax = 256;
   const auto text = read_file("/sys/class/net/" + device + "/" + file, kBytesMax);
@@ -146,6 +150,7 @@ Device describe(const ControlSocket& socket, const std::string& name, unsigned f
   device.speed_bits_per_s = speed_of(socket, name);
   device.driver = driver_of(socket, name);
   if (sysfs_describes(socket, name)) add_sysfs(name, device);
+  if (invents_its_speed(device.driver)) device.speed_bits_per_s = 0;
   return device;
 }
 

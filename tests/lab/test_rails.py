@@ -197,6 +197,19 @@ def test_a_job_of_short_operations_only_finds_the_faster_rail(size: int, slow: i
     assert statistics.mean(share(each, f"eth{slow}") for each in operations) <= 0.3
 
 
+def test_the_speed_that_a_veth_invents_is_not_believed() -> None:
+    """Its driver says 10 Gbit/s on every path; algorithms would be chosen by that."""
+    with Lab(2, ["100mbit"]) as lab:
+        command = [str(Path(sys.executable).with_name("nezha")), "info", "--json"]
+        said = lab.exec(0, command, env=child_env(), stdout=subprocess.PIPE, text=True)
+        kernel = lab.exec(0, ["cat", "/sys/class/net/eth0/speed"], stdout=subprocess.PIPE, text=True)
+    found = json.loads(said.stdout)
+    listed = found["devices"] + found["fabric"]["devices"]
+    speeds = [each["speed_gbps"] for each in listed if each["device"] == "eth0"]
+    assert speeds and not any(speeds), listed
+    assert kernel.stdout.strip() == "10000"
+
+
 # ---------------------------------------------------------------------------------- a rank dies
 
 _VICTIM = """

@@ -72,7 +72,8 @@ double speed_of(const fi_info& info, const std::string& net_device) {
   return std::max(0.0, std::atof(megabits.c_str())) * 1e6;
 }
 
-FabricDevice describe(const fi_info& info) {
+// Of a software provider the network device says the speed (control/rail_selector.h).
+FabricDevice describe(const fi_info& info, bool software) {
   FabricDevice device;
   device.provider = info.fabric_attr->prov_name;
   device.domain = info.domain_attr->name == nullptr ? "" : info.domain_attr->name;
@@ -81,7 +82,7 @@ FabricDevice describe(const fi_info& info) {
     device.address = text_address_of(info.src_addr, info.src_addrlen);
   }
   device.numa_node = numa_node_of(device.domain, device.net_device);
-  device.speed_bits_per_s = speed_of(info, device.net_device);
+  if (!software) device.speed_bits_per_s = speed_of(info, device.net_device);
   if (info.nic != nullptr && info.nic->link_attr != nullptr) {
     device.mtu = static_cast<uint32_t>(info.nic->link_attr->mtu);
   }
@@ -164,7 +165,7 @@ Result<std::vector<FabricDevice>> list_fabric_devices(bool software, const std::
     int reason = 0;
     const FabricLibrary::Info found = (*library)->find(*hints, at, &reason);
     for (const fi_info* info = found.get(); info != nullptr; info = info->next) {
-      FabricDevice device = describe(*info);
+      FabricDevice device = describe(*info, provider.software);
       // One that is addressed otherwise does not look at where it is asked to be.
       if (!at.empty() && device.address != at) continue;
       // A name may match more than it says: "tcp" finds "tcp;ofi_rxm".

@@ -19,7 +19,7 @@ struct FabricDevice {
   std::string net_device;       // the Ethernet face of the same device, "" when it has none
   std::string address;          // numeric, where rails are addressed so; "" for shm and others
   int numa_node = -1;           // -1: unknown
-  double speed_bits_per_s = 0;  // 0: unknown
+  double speed_bits_per_s = 0;  // 0: unknown, and of software
   uint32_t mtu = 0;             // 0: unknown
 };
 

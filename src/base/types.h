@@ -39,7 +39,7 @@ enum class ReduceOp : uint8_t {
 inline constexpr size_t kReduceOpCount = 9;
 
 // An operation up to this long is not divided among the rails: each of its transfers takes one.
-inline constexpr uint64_t kUndividedBytesMax = 64 * 1024;
+inline constexpr uint64_t kUndividedBytesMax = 32 * 1024;
 
 enum class Collective : uint8_t {
   all_reduce = 0,

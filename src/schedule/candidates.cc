@@ -60,7 +60,9 @@ Result<Schedule> build(Collective collective, Algorithm algorithm, int rank, int
 Estimate estimate(const Candidate& candidate, const PlanRequest& request, const CostTable& costs) {
   const HostTerms& terms = candidate.terms;
   const auto bytes = static_cast<double>(request.bytes());
-  const bool whole = request.bytes() <= kUndividedBytesMax;
+  // Runs of blocks are one message, which takes one rail.
+  const bool whole = request.bytes() <= kUndividedBytesMax ||
+                     candidate.shape.geometry == Geometry::block_parts;
   const double rate = whole ? costs.rail_bytes_per_s : costs.rate_bytes_per_s;
   const double inside_s = terms.inside_bytes * bytes / costs.inside_bytes_per_s;
   return {terms.steps * costs.latency_s + terms.inside_steps * costs.inside_latency_s,

@@ -16,9 +16,9 @@ namespace nezha::schedule {
 // Of one schedule: stages and slots are 16 bits wide, and a ring has one program per rank.
 inline constexpr int kWorldSizeMax = 16384;
 
-// Pairwise exchanges fell behind the ring by up to this much on four hosts from 64 KB on, over rails of
-// 0.1 to 1 Gbit/s (docs/performance.md).
-inline constexpr double kExchangeLinkUse = 0.7;
+// Pairwise exchanges reach this share of the ring's rate on four hosts, from 64 KB to 4 MB over one rail
+// of 1 Gbit/s; over two equal ones 0.9 to 0.98.
+inline constexpr double kExchangeLinkUse = 0.97;
 
 // What an algorithm costs one rank, for `estimate` in plan.h.
 struct CostTerms {

@@ -22,7 +22,7 @@ class Hosts;           // hosts.h
 // start-up (rails: the fewest that a rank has; rates: those of rank 0's rails).
 struct CostTable {
   uint32_t rails = 1;
-  double latency_s = 30e-6;          // one message, one rail, small
+  double latency_s = 16e-6;          // what one more short message costs between two hosts
   double rate_bytes_per_s = 125e6;   // sum over the rails
   double reduce_bytes_per_s = 4e9;   // one core, incoming bytes
   double rail_bytes_per_s = 125e6;   // the fastest rail's: operations that stay whole have that

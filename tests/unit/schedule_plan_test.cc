@@ -52,10 +52,24 @@ TEST(Plan, ChoosesWhatMeasurementsFavour) {
     EXPECT_EQ(plan_of(request(bytes < 16 ? 16 : bytes), two_gigabit()).algorithm,
               Algorithm::recursive_doubling);
   }
-  for (uint64_t bytes : {64 * kKibi, 1 * kMebi, 4 * kMebi, 64 * kMebi}) {
+  for (uint64_t bytes : {32 * kKibi, 64 * kKibi}) {
+    EXPECT_EQ(plan_of(request(bytes), two_gigabit()).algorithm, Algorithm::halving_doubling);
+  }
+  for (uint64_t bytes : {1 * kMebi, 4 * kMebi, 64 * kMebi}) {
     EXPECT_EQ(plan_of(request(bytes), two_gigabit()).algorithm, Algorithm::ring);
   }
   EXPECT_EQ(plan_of(request(64 * kKibi), unshaped()).algorithm, Algorithm::recursive_doubling);
+}
+
+// Runs of blocks are not cut, so one message after the other has one rail.
+TEST(Plan, SeveralRailsDoNotSpeedUpRunsOfBlocks) {
+  PlanRequest gather = request(64 * kKibi);
+  gather.collective = Collective::all_gather;
+  EXPECT_EQ(plan_of(gather, two_gigabit()).algorithm, Algorithm::ring);
+  CostTable one = two_gigabit();
+  one.rails = 1;
+  one.rail_bytes_per_s = one.rate_bytes_per_s;
+  EXPECT_EQ(plan_of(gather, one).algorithm, Algorithm::recursive_doubling);
 }
 
 TEST(Plan, UsesRecursiveDoublingWhereRanksOutnumberElements) {

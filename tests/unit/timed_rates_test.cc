@@ -48,7 +48,7 @@ TEST(TimedRates, TheFirstOperationsAreTimedAndThenOneInSixteen) {
   for (int k = 0; k < 256; ++k) timed += rates.is_due(kMiddle, false);
   EXPECT_EQ(timed, 17) << "of those that are not divided";
   EXPECT_TRUE(rates.is_due(4 * kMiddle, true)) << "another size";
-  EXPECT_FALSE(rates.is_due(64 * 1024, true)) << "short transfers are timed one by one";
+  EXPECT_FALSE(rates.is_due(kUndividedBytesMax, true)) << "short transfers are timed one by one";
   EXPECT_FALSE(rates.is_due(16 << 20, true));
 }
 

@@ -43,10 +43,10 @@ class Question:
 class Answer:
     """One size: the division among rails, the costs with the latencies given, and the two choices.
 
-    chosen: what the library runs; it chooses with the sum of the rates (up to 64 KiB with that of the
-    fastest rail, which carries all of such an operation) and a constant latency, or with
-    the mean of the latencies where it has read a calibration. cheapest: the least of what it may choose,
-    with the latencies given.
+    chosen: what the library runs; it chooses with the sum of the rates (up to 32 KiB, and where runs of
+    blocks are one message, with that of the fastest rail, which carries all of it) and a constant
+    latency, or with the mean of the latencies where it has read a calibration. cheapest: the least of
+    what it may choose, with the latencies given.
     """
 
     size: int
@@ -187,8 +187,8 @@ def document(question: Question, answers: Sequence[Answer],
             f"a host adds {question.adds / 1e9:.3g} GB/s (as calibrated)",
             "the library chooses its algorithm by these costs, if its option calibration_file names the "
             "calibration" if question.calibrated else
-            "the library chooses its algorithm with the sum of the rates (up to 64K with that of the "
-            "fastest rail) and 30 us a message, whatever the latency is",
+            "the library chooses its algorithm with the sum of the rates (up to 32K, and for runs "
+            "of blocks, with that of the fastest rail) and 16 us a message, whatever the latency is",
             "interference: " + ("as given" if question.rate_lost else "none given, so rails lose "
                                                                       "nothing"),
         ],

@@ -107,7 +107,7 @@ def compare(collective: str,
 
     rate: bytes per second of all rails together. latency_s: of a message; None: the constant that
     the library chooses with. reduce_rate: bytes per second that a rank adds; None: the library's
-    constant. fastest: bytes per second of the fastest rail, by which operations of up to 64 KiB, which
+    constant. fastest: bytes per second of the fastest rail, by which operations of up to 32 KiB, which
     stay whole, are costed; None: rails are alike.
     """
     request: Dict[str, Any] = {

@@ -11,6 +11,9 @@
 namespace nezha::control {
 namespace {
 
+// Shorter ones are over before a search by whole operations has found anything.
+constexpr uint64_t kWholeMax = 2 * TransferTimes::kBytesMax;
+
 class TablePolicy final : public Policy {
  public:
   explicit TablePolicy(const Interference& interference) : model_(interference) {}
@@ -18,7 +21,7 @@ class TablePolicy final : public Policy {
   std::string_view name() const override { return "table"; }
 
   Shares shares(const OpClass& op, std::span<const RailSnapshot> rails) override {
-    if (op.bytes <= TransferTimes::kBytesMax) return whole(op, rails);
+    if (op.bytes <= kWholeMax) return whole(op, rails);
     const RailCosts costs = model_.alone(rails);
     const auto bytes = static_cast<double>(op.bytes);
     const double single_s = best_single(costs, bytes).time_s;
@@ -45,7 +48,7 @@ class TablePolicy final : public Policy {
   Shares review(const OpSample& since, std::span<const RailSnapshot> rails) override {
     probe_.learn(since);
     const OpClass& op = since.op;
-    if (op.bytes <= TransferTimes::kBytesMax) return whole(op, rails);
+    if (op.bytes <= kWholeMax) return whole(op, rails);
     const RailCosts costs = model_.alone(rails);
     const auto bytes = static_cast<double>(op.bytes);
     const double single_s = best_single(costs, bytes).time_s;

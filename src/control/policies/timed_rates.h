@@ -37,7 +37,7 @@ class TimedRates {
 
  private:
   static constexpr uint32_t kFirstTimed = 6;
-  static constexpr size_t kClasses = 5;  // from 64 KiB, 128 KiB, ... 1 MiB on
+  static constexpr size_t kClasses = 6;  // from 32 KiB, 64 KiB, ... 1 MiB on
 
   struct Class {
     uint64_t operations = 0;

@@ -13,9 +13,9 @@ namespace nezha::schedule::algorithms {
 // handling, not another delay. Not measured on a switch.
 inline constexpr double kFurtherMessage = 0.3;
 
-// P-1 messages of different senders that meet at one rank are assumed to disturb each other as much
-// as exchanges do.
-inline constexpr double kBurstLinkUse = kExchangeLinkUse;
+// Share of the rate where P-1 messages of different senders meet at one rank: four hosts, rails of 0.1 to
+// 1 Gbit/s, from 64 KB on.
+inline constexpr double kBurstLinkUse = 0.7;
 
 // One step in which the busiest rank has a message for, or from, every other.
 inline double burst_steps(int world_size) {

@@ -57,7 +57,7 @@ def test_rails_of_a_launched_job_are_measured(tmp_path: Path) -> None:
         run("run", "--lab", lab.name, "--", sys.executable, "-c", CODE, *OPTIONS, "--save", str(path))
     found = check(path)
     assert [fact.name for fact in found.facts] == ["eth0", "eth1"]
-    assert found.nominal is not None and min(found.nominal) > 0
+    assert found.nominal is None  # what a veth says is not believed
 
 
 @pytest.mark.long

@@ -66,7 +66,7 @@ def test_plan_and_sim_choose_as_the_library_does_where_rails_differ(world, tmp_p
         rail["rate_gbps"] = rate
     path = tmp_path / "calibration.json"
     path.write_text(json.dumps(document))
-    sizes = [4 << 10, 8 << 10, 16 << 10, 32 << 10]  # rails of the loopback share a name, and so a rate
+    sizes = [4 << 10, 32 << 10]  # rails of the loopback share a name, and so a rate
 
     def body(comm):
         for size in sizes:

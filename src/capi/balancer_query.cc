@@ -144,7 +144,8 @@ Result<std::string> divide_bytes(const JsonValue& request) {
   json.field("time_us", split.time_s / kMicro).field("split_cost_us", model->split_cost_s / kMicro);
   json.field("single_rail", single.rail).field("single_us", single.time_s / kMicro);
   json.field("policy", (*policy)->name()).field("why", (*policy)->why(operation, *rails));
-  json.field("splits", (*policy)->shares(operation, *rails).pull);
+  const control::Shares shares = (*policy)->shares(operation, *rails);
+  json.field("splits", shares.pull).field("quickest", shares.quickest);
   if (rails->size() == 2) write_pair(json, costs, *model);
   return json.end_object().take();
 }

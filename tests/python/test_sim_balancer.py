@@ -33,6 +33,16 @@ def test_transfers_go_where_the_shipped_binder_sends_them(weights):
         assert asked["rail"] == picked[0], number
 
 
+@pytest.mark.parametrize("kib, divided", [(32, False), (48, True), (64, True)])
+def test_what_splitting_costs_is_paid_where_the_library_divides(kib, divided):
+    slow = cluster.uniform(4, [(1e7, 5e-6)] * 2)
+    slow.split_cost_s = 0.0
+    free = simulate(slow, Question("all_reduce", kib << 10)).outcome.total_s
+    slow.split_cost_s = 1e-6
+    assert simulate(slow, Question("all_reduce", kib << 10)).outcome.total_s == pytest.approx(
+        free + (1e-6 if divided else 0), abs=1e-12)
+
+
 def test_every_pair_of_hosts_has_its_own_binder_and_a_probe_takes_the_first_bytes():
     binders = Binders(2)
     binders.begin([1, 0], probe=1)

@@ -62,8 +62,9 @@ class Division:
 
     shares: of water-filling, all used rails end together; time_s with them; single_rail and
     single_s: the quickest rail alone; splits: whether the shipped policy divides at all (it wants
-    10 %). For two rails: threshold_bytes, Eq. 1, and slower_helps_below, how many times slower the
-    slower one may be; None: no limit.
+    10 %); quickest: it is too short for that, and each transfer goes where it takes the least time.
+    For two rails: threshold_bytes, Eq. 1, and slower_helps_below, how many times slower the slower
+    one may be; None: no limit.
     """
 
     shares: List[float]
@@ -72,6 +73,7 @@ class Division:
     single_rail: int
     single_s: float
     splits: bool
+    quickest: bool
     policy: str
     why: str
     threshold_bytes: Optional[float]
@@ -144,5 +146,5 @@ def divide(size: int, rails: Rails, split_cost_s: Optional[float] = None,
     answer = ask("divide", request)
     return Division(
         answer["shares"], answer["time_us"] / 1e6, answer["split_cost_us"] / 1e6, answer["single_rail"],
-        answer["single_us"] / 1e6, answer["splits"], answer["policy"], answer["why"],
+        answer["single_us"] / 1e6, answer["splits"], answer["quickest"], answer["policy"], answer["why"],
         answer.get("threshold_bytes"), answer.get("slower_helps_below"))

@@ -20,11 +20,12 @@ from .._planning.units import gbps
 from . import results
 from .binders import Binders
 from .cluster import Cluster, with_rails
-from .operation import UNDIVIDED_MAX, Answer, Question, simulate
+from .operation import Answer, Question, simulate
 
 OPERATIONS_MAX = 400
 _STEADY = 20  # operations in a row with the same shares
 _SAME = 0.01  # shares that differ by no more are the same
+_WHOLE_MAX = 64 * 1024  # bytes of the longest operation that the policy never divides
 _COLD, _HOT = "one rail", "all rails"
 
 
@@ -47,8 +48,8 @@ def converge(cluster: Cluster, question: Question, advertised: Sequence[float], 
              tick: Callable[[], None] = lambda: None) -> Converged:
     """Runs all_reduces of one size until the shares stay. advertised: bytes per second that the rails
     say they have, by which the policy begins."""
-    if question.size <= UNDIVIDED_MAX:
-        raise refused("size", question.size, f"above {UNDIVIDED_MAX} bytes: shorter operations are not "
+    if question.size <= _WHOLE_MAX:
+        raise refused("size", question.size, f"above {_WHOLE_MAX} bytes: shorter operations are not "
                       "divided")
     request = _request(cluster, question, advertised)
     binders = Binders(cluster.rails)

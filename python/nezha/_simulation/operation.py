@@ -18,7 +18,6 @@ from .engine import Engine, Outcome
 from .flows import Flows
 from .waves import Plan, plan
 
-UNDIVIDED_MAX = 64 * 1024  # up to here every transfer goes where it takes the least time
 SIZE_MAX = 1 << 40
 RECORDED_MAX = 64  # ranks of a timeline
 
@@ -66,7 +65,7 @@ def simulate(cluster: Cluster, question: Question, multiply: bool = True, record
     if record and cluster.ranks > RECORDED_MAX:
         raise PlanError(f"ranks {cluster.ranks}: a timeline has at most {RECORDED_MAX}")
     made = plan(_request(cluster, question))
-    rails, why = _rails(cluster, question.size)
+    rails, why, is_divided = _rails(cluster, question.size)
     if binders is not None:
         rails = list(range(cluster.rails))
     form = forms.form(question.collective, made.algorithm, cluster.ranks, question.root, cluster.layout)
@@ -77,7 +76,7 @@ def simulate(cluster: Cluster, question: Question, multiply: bool = True, record
         outcome = Flows(cluster, form, made, count, rails, record).run()
     else:
         outcome = Engine(cluster, form, made, count, rails, multiply, record, binders).run()
-    if len(rails) > 1 and question.size > UNDIVIDED_MAX and cluster.split_cost_s is not None:
+    if len(rails) > 1 and is_divided and cluster.split_cost_s is not None:
         outcome.total_s += cluster.split_cost_s
     return Answer(question, made, why, outcome, is_rough)
 
@@ -95,17 +94,18 @@ def _request(cluster: Cluster, question: Question) -> Dict[str, Any]:
     return request
 
 
-def _rails(cluster: Cluster, size: int) -> Tuple[List[int], str]:
-    """The rails that an operation of this size may use, as the shipped policy says."""
+def _rails(cluster: Cluster, size: int) -> Tuple[List[int], str, bool]:
+    """The rails that an operation of this size may use, why, and whether it is divided: as the shipped
+    policy says."""
     every = list(range(cluster.rails))
     if cluster.rails == 1:
-        return every, "there is one rail"
+        return every, "there is one rail", False
     lost = cluster.rate_lost.tolist() if cluster.rate_lost.any() else None
     division = divide(size, cluster.slowest(every), cluster.split_cost_s, lost)
-    if size <= UNDIVIDED_MAX:
-        return every, division.why
+    if division.quickest:
+        return every, division.why, False
     if not division.splits:
-        return [division.single_rail], division.why
+        return [division.single_rail], division.why, False
     # Without measured interference no rail is left out: all take what they can.
     measured = lost is not None or cluster.split_cost_s is not None
-    return (division.used if measured else every), division.why
+    return (division.used if measured else every), division.why, True

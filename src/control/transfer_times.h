@@ -19,6 +19,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -51,7 +52,7 @@ class TransferTimes {
   double expected_s(int rail, uint32_t bytes) const;
 
  private:
-  static constexpr size_t kClasses = 17;  // of 0 bytes, 1, 2 to 3, ... 32 KiB
+  static constexpr size_t kClasses = std::bit_width(kBytesMax) + 1;  // of 0 bytes, 1, 2 to 3, ...
   static constexpr uint32_t kTrial = 4;   // transfers
   static constexpr uint32_t kUncounted = 2;  // of these, the first
   static constexpr uint32_t kSamples = 8;

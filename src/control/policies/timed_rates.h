@@ -10,6 +10,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <span>
 
@@ -37,7 +38,8 @@ class TimedRates {
 
  private:
   static constexpr uint32_t kFirstTimed = 6;
-  static constexpr size_t kClasses = 6;  // from 32 KiB, 64 KiB, ... 1 MiB on
+  // From the longest that stays whole on, from twice as much, ...
+  static constexpr size_t kClasses = std::bit_width(kBytesMax) - std::bit_width(kUndividedBytesMax) + 1;
 
   struct Class {
     uint64_t operations = 0;

@@ -169,7 +169,7 @@ def cases(hosts: int, trees: Sequence[Optional[Tuple[int, float]]]) -> List[Case
     found = []
     for rails in (ONE, TWO, UNEQUAL):
         for collective, algorithm in forms.known():
-            for size in (0,) if collective == "barrier" else (64 << 10, 1 << 20, 4 << 20):
+            for size in (0,) if collective == "barrier" else (32 << 10, 1 << 20, 4 << 20):
                 found += [Case(collective, algorithm, hosts, size, rails, tree) for tree in trees]
     return found
 

@@ -34,6 +34,7 @@ struct OpClass {
   Collective collective = Collective::all_reduce;
   uint64_t bytes = 0;
   uint32_t group = 0;  // communicator
+  bool leads = false;  // this rank decides for all of its communicator
   uint32_t avoid = 0;  // rails (bit set) that take nothing of it as long as another one is up
 };
 
@@ -51,6 +52,10 @@ struct Shares {
   bool quickest = false;
   // Every transfer is timed, so that OpSample::rail_s is measured. Each costs an acknowledgement.
   bool timed = false;
+  // What the ranks of the communicator agreed on for this operation, and, where this rank leads, for the
+  // next one like it; 0: nothing (policies/share_tuner.h).
+  uint16_t agreed = 0;
+  uint16_t announced = 0;
   uint64_t number = 0;  // of the decision; the engine's
 };
 
@@ -70,6 +75,9 @@ struct OpSample {
   bool whole = true;      // the same rails were up from its beginning to its end
   bool reviewed = false;  // the policy was asked for reviews of it
   bool timed = false;     // rail_s is measured
+  bool alone = false;     // no other operation of its communicator ran meanwhile
+  uint16_t agreed = 0;    // Shares::agreed
+  uint16_t announced = 0; // what the leading rank announced for the next operation like it
 };
 
 class Policy {

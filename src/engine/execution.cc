@@ -48,8 +48,9 @@ void Execution::prepare(const OpRequest& request, const schedule::Plan& plan,
   avoid_rails_ = request.avoid_rails;
   attended_ = request.attended;
   local_counts_ = plan.local;
+  const int root = is_rooted(request.collective) ? request.root : 0;
   descriptor_ = {request.collective, request.dtype, request.op, plan.algorithm,
-                 request.is_split ? wire::kSplitRoot : static_cast<uint16_t>(request.root),
+                 request.is_split ? wire::kSplitRoot : static_cast<uint16_t>(root),
                  request.count, plan.fingerprint()};
   window_ = std::min<uint32_t>(plan.window, operands_.map().chunk_count());
   if (cursors_.size() < window_) cursors_.resize(window_);
@@ -263,6 +264,7 @@ void Execution::post(Cursor& at, const Step& step) {
   header.stage = step.stage;
   header.slot = step.slot;
   header.length = length;
+  header.rails = division.announced;
   header.op = descriptor_;
   if (local_counts_) header.op.count = operands_.elements_to(step.peer);
   request->data = source;
@@ -372,6 +374,8 @@ transport::Landing Execution::place(transport::Connection& connection, const wir
 
 // The answer leaves when the programs are done here (CreditAccounts::answer).
 void Execution::note_answer(int member, const wire::FrameHeader& header) {
+  // What rank 0 has said reaches every rank before the operation ends, on whose data all depend.
+  if (header.rails != 0 && group_.rank != 0) division.announced = header.rails;
   if ((header.flags & wire::kFlagAckNow) == 0) return;
   group_.members[static_cast<size_t>(member)].answer_wanted = true;
 }

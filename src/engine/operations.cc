@@ -34,7 +34,8 @@ Status Operations::begin(Group& group, const OpRequest& request, Work& work) {
 
 // Short operations run beside each other while all that they may send to one member fits into half of
 // its credit: then none can hold up another. Longer ones have the rails for themselves.
-bool Operations::start(Group& group, Execution& execution, uint64_t load) {
+bool Operations::start(Group& group, size_t index, uint64_t load) {
+  Execution& execution = *group.active[index];
   const uint64_t room = group.credit_bytes / 2;
   if (load > 0 && (load > room || execution.pair_load() > room - load)) return false;
   const EarlyFrame* other = group.early.find(execution.op_seq(), [&](const EarlyFrame& frame) {
@@ -51,8 +52,10 @@ bool Operations::start(Group& group, Execution& execution, uint64_t load) {
   if (!execution.in_memory()) {
     parts_.transfers.divide(group, execution.division,
                             {execution.descriptor().collective, execution.bytes(), group.comm,
-                             execution.avoid_rails()});
+                             group.rank == 0 && !execution.uses_memory(), execution.avoid_rails()});
   }
+  execution.division.alone = index == 0;
+  group.active.front()->division.alone = index == 0;
   execution.start(clock_.now());
   if (execution.uses_memory()) memory_->began(execution);
   diagnostics_.started(execution);
@@ -63,7 +66,7 @@ void Operations::progress(Group& group) {
   uint64_t load = 0;  // of the operations that run
   for (size_t i = 0; i < group.active.size() && group.failed.is_ok();) {
     Execution& execution = *group.active[i];
-    if (!execution.has_started() && !start(group, execution, load)) return;
+    if (!execution.has_started() && !start(group, i, load)) return;
     if (!execution.programs_done()) {
       load += std::min(execution.pair_load(), group.credit_bytes);
       ++i;

@@ -40,8 +40,8 @@ class Operations {
   uint64_t count() const { return count_; }
 
  private:
-  // False when it must wait for those before it.
-  bool start(Group& group, Execution& execution, uint64_t load);
+  // Of the active ones. False when it must wait for those before it.
+  bool start(Group& group, size_t index, uint64_t load);
   void finish(Group& group, size_t index);
 
   const Clock& clock_;

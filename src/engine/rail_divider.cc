@@ -4,6 +4,7 @@
 #include <span>
 
 #include "control/policies/avoiding.h"
+#include "control/policies/share_tuner.h"
 #include "control/rail_monitor.h"
 
 namespace nezha::engine {
@@ -15,6 +16,7 @@ void RailDivider::begin(Division& division, control::Policy& policy, const contr
                         Nanoseconds now) {
   division.op = op;
   division.begun_at = now;
+  division.announced = 0;
   if (rails_ < 2) return;  // nothing is divided, or accounted for
   std::fill_n(division.use.begin(), rails_, Division::Use());
   std::fill_n(division.use_decided.begin(), rails_, Division::Use());
@@ -27,6 +29,7 @@ void RailDivider::begin(Division& division, control::Policy& policy, const contr
     return;
   }
   decided(division, policy.shares(op, std::span(rails).first(rails_)), rails, now);
+  division.announced = division.shares.announced;
   if (op.avoid != 0 || !division.shares.quickest) return;
   short_group_ = op.group;
   short_shares_ = division.shares;
@@ -35,7 +38,7 @@ void RailDivider::begin(Division& division, control::Policy& policy, const contr
 // They stay whole whatever their size, and each transfer finds its own rail.
 bool RailDivider::is_alike(const control::OpClass& op) const {
   return short_shares_.number != 0 && short_group_ == op.group && op.avoid == 0 &&
-         op.bytes <= kUndividedBytesMax;
+         op.bytes < control::ShareTuner::kBytesMin;
 }
 
 const Shares& RailDivider::shares(Division& division, control::Policy& policy, Nanoseconds now) {
@@ -69,7 +72,8 @@ void RailDivider::learn(const Division& division, control::Policy& policy, Nanos
   uint64_t sent = 0;
   for (uint32_t rail = 0; rail < rails_; ++rail) sent += division.use[rail].bytes;
   // It says nothing about rates, and its transfers are timed one by one.
-  if (division.shares.quickest && sent < control::RailMonitor::kSmallest) return;
+  const bool agrees = division.shares.agreed != 0 || division.announced != 0;
+  if (division.shares.quickest && sent < control::RailMonitor::kSmallest && !agrees) return;
   policy.learn(sample(division, division.begun_at, true, now, seen(now)));
 }
 
@@ -82,6 +86,9 @@ control::OpSample RailDivider::sample(const Division& division, Nanoseconds sinc
   sample.whole = division.whole;
   sample.reviewed = division.decided_at != division.begun_at;
   sample.timed = division.shares.timed;
+  sample.alone = division.alone;
+  sample.agreed = division.shares.agreed;
+  sample.announced = division.announced;
   for (uint32_t rail = 0; rail < rails_; ++rail) {
     const Division::Use& use = division.use[rail];
     const Division::Use before = all ? Division::Use() : division.use_decided[rail];

@@ -98,7 +98,8 @@ void encode(const FrameHeader& header, HeaderBytes out) {
   at[kAtDtype] = static_cast<std::byte>(header.op.dtype);
   at[kAtOp] = static_cast<std::byte>(header.op.op);
   at[kAtAlgorithm] = static_cast<std::byte>(header.op.algorithm);
-  store_le(at + kAtRoot, header.op.root);
+  const bool rails = header.op.root == 0 && says_rails(header.op.collective);
+  store_le(at + kAtRoot, rails ? header.rails : header.op.root);
   store_le(at + kAtComm, header.comm);
   store_le(at + kAtChunk, header.chunk);
   store_le(at + kAtOpSeq, header.op_seq);
@@ -141,7 +142,10 @@ HeaderError decode(ConstHeaderBytes in, FrameHeader* out) {
   out->op.dtype = static_cast<Dtype>(at[kAtDtype]);
   out->op.op = static_cast<ReduceOp>(at[kAtOp]);
   out->op.algorithm = static_cast<Algorithm>(at[kAtAlgorithm]);
-  out->op.root = load_le<uint16_t>(at + kAtRoot);
+  const auto root = load_le<uint16_t>(at + kAtRoot);
+  const bool rails = root != kSplitRoot && says_rails(out->op.collective);
+  out->op.root = rails ? 0 : root;
+  out->rails = rails ? root : 0;
   out->op.count = load_le<uint64_t>(at + kAtCount);
   out->op.plan = load_le<uint32_t>(at + kAtPlan);
   return HeaderError::none;

@@ -18,8 +18,12 @@
 //   11     1    dtype                56     4    plan (fingerprint of the agreed plan)
 //   12     1    op                   60     4    CRC-32C of bytes 0..59
 //   13     1    algorithm
-//   14     2    root
+//   14     2    root, or rails
 //   16     4    comm
+//
+// Of all_reduce, all_gather and reduce_scatter, which have no root, offset 14 holds `rails`: how the next
+// operation like this one is divided among the rails, as rank 0 of `comm` has decided; 0: it has not said
+// anything (control/policies/share_tuner.h). 0xFFFF is the root of a split all the same.
 //
 // Frames about the connections themselves use the fields they need:
 //   heartbeat  op_seq, comm, collective .. count, plan: an operation of the sender; `slot` = 1: the
@@ -109,6 +113,12 @@ struct OpDescriptor {
   bool operator==(const OpDescriptor&) const = default;
 };
 
+// Whose frames say how the next one is divided among the rails.
+constexpr bool says_rails(Collective collective) {
+  return collective == Collective::all_reduce || collective == Collective::all_gather ||
+         collective == Collective::reduce_scatter;
+}
+
 // What the program called: "all_reduce", "split".
 std::string_view name_of(const OpDescriptor& op);
 
@@ -123,6 +133,7 @@ struct FrameHeader {
   uint32_t length = 0;
   uint32_t ack = 0;
   uint64_t credit = 0;
+  uint16_t rails = 0;  // data
   OpDescriptor op;
 
   bool operator==(const FrameHeader&) const = default;

@@ -22,7 +22,8 @@ NEZHA = [sys.executable, "-c", "import sys; sys.argv[0] = 'nezha'; from nezha._c
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
 
 
-def losses(environment: Mapping[str, str], result: Path, *command: Any, status: bool = True) -> List[float]:
+def losses(environment: Mapping[str, str], result: Path, *command: Any,
+           status: bool = True) -> List[float]:
     """Of an example that writes its result to `result`: they must fall, and its exit status be 0, unless
     `status` is not asked."""
     done = subprocess.run([str(part) for part in [*command, "--json", result]], text=True,

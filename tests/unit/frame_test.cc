@@ -68,6 +68,24 @@ TEST(Frame, LayoutIsTheDocumentedOne) {
             crc32c(std::span<const std::byte>(bytes).first<60>()));
 }
 
+TEST(Frame, OperationsWithoutARootSayHowTheNextOneIsDivided) {
+  for (int value = 0; value < static_cast<int>(kCollectiveCount); ++value) {
+    FrameHeader header = example();
+    header.op.collective = static_cast<Collective>(value);
+    header.op.root = says_rails(header.op.collective) ? 0 : 5;
+    header.rails = says_rails(header.op.collective) ? 0x7FFF : 0;
+    FrameHeader decoded;
+    ASSERT_EQ(decode(encoded(header), &decoded), HeaderError::none);
+    EXPECT_EQ(decoded, header) << value;
+  }
+  FrameHeader split = example();
+  split.op.collective = Collective::all_reduce;
+  split.op.root = kSplitRoot;
+  FrameHeader decoded;
+  ASSERT_EQ(decode(encoded(split), &decoded), HeaderError::none);
+  EXPECT_EQ(decoded, split);
+}
+
 TEST(Frame, DecodeGivesBackWhatEncodeTook) {
   FrameHeader decoded;
   ASSERT_EQ(decode(encoded(example()), &decoded), HeaderError::none);

@@ -1,12 +1,13 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <optional>
 #include <string>
 
 #include "control/policies/idle_probe.h"
 #include "control/policies/interference.h"
+#include "control/policies/share_tuner.h"
 #include "control/policies/policies.h"
-#include "control/policies/timed_rates.h"
 #include "control/transfer_times.h"
 
 namespace nezha::control {
@@ -14,8 +15,6 @@ namespace {
 
 // Of two equal rails that short operations use, the measured rates differ by up to this factor.
 constexpr double kAlike = 0.7;
-// Of rates that were measured for operations of this size.
-constexpr double kAlikeTimed = 0.85;
 
 class PullPolicy final : public Policy {
  public:
@@ -24,29 +23,34 @@ class PullPolicy final : public Policy {
   std::string_view name() const override { return "pull"; }
 
   Shares shares(const OpClass& op, std::span<const RailSnapshot> rails) override {
-    Shares shares = probing(op, rails);
-    const bool is_due = timed_.is_due(op.bytes, shares.pull);
-    shares.timed = is_due || (shares.probe >= 0 && TimedRates::covers(op.bytes));
-    return shares;
+    const Decision decision = decide(op, rails);
+    if (model_.measured()) return probing(op, rails, decision, decision.shares);
+    return probing(op, rails, decision, tuner_.next(op, rails, decision.shares));
   }
 
-  // One that is reviewed takes long: acknowledgements cost it little.
+  // A trial goes on as long as anything of it moves.
   Shares review(const OpSample& since, std::span<const RailSnapshot> rails) override {
     probe_.learn(since);
-    Shares shares = probing(since.op, rails);
-    shares.timed = TimedRates::covers(since.op.bytes);
-    return shares;
+    const Decision decision = decide(since.op, rails);
+    const auto sent = [](uint64_t bytes) { return bytes > 0; };
+    const bool moves = std::any_of(since.rail_bytes.begin(), since.rail_bytes.end(), sent);
+    const Shares shares = since.whole && moves
+                              ? ShareTuner::agreed_shares(since.agreed, decision.shares)
+                              : decision.shares;
+    return probing(since.op, rails, decision, shares);
   }
 
   void learn(const OpSample& sample) override {
     if (!sample.reviewed) probe_.learn(sample);
     model_.learn(sample);
-    timed_.learn(sample);
+    tuner_.learn(sample);
   }
 
   std::string why(const OpClass& op, std::span<const RailSnapshot> rails) override {
     const Decision decision = decide(op, rails);
     if (decision.single.rail < 0) return "pull: no rail is up";
+    const std::string tried = tuner_.why(op);
+    if (!tried.empty()) return "pull: the fastest way of those tried: " + tried;
     std::array<char, 256> text{};
     std::snprintf(text.data(), text.size(), "pull: %llu B would take %.1f us on rail %d alone",
                   static_cast<unsigned long long>(op.bytes), 1e6 * decision.single.time_s,
@@ -73,17 +77,16 @@ class PullPolicy final : public Policy {
     double time_s() const { return together_s > 0 ? std::min(single.time_s, together_s) : single.time_s; }
   };
 
-  Shares probing(const OpClass& op, std::span<const RailSnapshot> rails) {
-    const Decision decision = decide(op, rails);
-    Shares shares = decision.shares;
-    shares.probe = probe_.choose(op.bytes, decision.time_s(), rails);
-    return shares;
+  Shares probing(const OpClass& op, std::span<const RailSnapshot> rails, const Decision& decision,
+                 const Shares& shares) {
+    Shares probing = normalized(shares, rails);
+    const bool is_own = shares.pull || shares.quickest || shares.agreed == 0;
+    if (is_own) probing.probe = probe_.choose(op.bytes, decision.time_s(), rails);
+    return probing;
   }
 
   // Short operations are few transfers, which are not divided.
-  Decision decide(const OpClass& op, std::span<const RailSnapshot> monitored) const {
-    const auto all = timed_.seen(op.bytes, monitored);
-    const auto rails = std::span(all).first(std::min<size_t>(monitored.size(), kRailsMax));
+  Decision decide(const OpClass& op, std::span<const RailSnapshot> rails) const {
     const RailCosts costs = model_.alone(rails);
     const auto bytes = static_cast<double>(op.bytes);
     Decision decision;
@@ -109,21 +112,20 @@ class PullPolicy final : public Policy {
         decision.shares.weight[i] = 1 / costs[i].s_per_byte;
       }
     }
-    const bool timed = timed_.knows(static_cast<uint64_t>(bytes));
-    level(decision.shares, timed ? kAlikeTimed : kAlike);
+    level(decision.shares);
   }
 
   // By chance one rail would be given a transfer more than the other, for which all of an operation of
   // few transfers waits. Rails that really differ get theirs by what they have left to do (RailBinder).
-  static void level(Shares& shares, double alike) {
+  static void level(Shares& shares) {
     const double most = *std::max_element(shares.weight.begin(), shares.weight.end());
     for (double& weight : shares.weight) {
-      if (weight > alike * most) weight = most;
+      if (weight > kAlike * most) weight = most;
     }
   }
 
   IdleProbe probe_;
-  TimedRates timed_;
+  ShareTuner tuner_;
   RailModel model_;
 };
 

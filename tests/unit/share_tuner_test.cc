@@ -1,0 +1,170 @@
+// Shares of operations of a middle size: found by trying whole operations.
+#include "control/policies/share_tuner.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace nezha::control {
+namespace {
+
+constexpr uint64_t kMiddle = 64 * 1024;
+constexpr double kChainS = 20e-6;      // what an operation takes before its first byte
+constexpr double kTogetherS = 10e-6;   // what it takes more for using several rails
+constexpr int kFirst = 1 + 3 * ShareTuner::kTrial;         // operations until two rails were tried
+
+// Two rails or more, and operations on them.
+struct World {
+  explicit World(std::vector<double> bytes_per_s) : rates(std::move(bytes_per_s)) {
+    rails.assign(rates.size(), RailSnapshot{1.25e8, 50e-6, true});  // all alike, as far as devices say
+  }
+
+  double time_s(const Shares& shares, uint64_t bytes) const {
+    double slowest_s = 0;
+    int used = 0;
+    for (size_t i = 0; i < rates.size(); ++i) {
+      used += shares.weight[i] > 0;
+      slowest_s = std::max(slowest_s, shares.weight[i] * static_cast<double>(bytes) / rates[i]);
+    }
+    return kChainS + slowest_s + (used > 1 ? kTogetherS : 0);
+  }
+
+  // One operation of the rank that leads; its time. `noise`: times as long.
+  double run(uint64_t bytes = kMiddle, double noise = 1, bool alone = true) {
+    const OpClass op{.bytes = bytes, .leads = true};
+    Shares without{.pull = true};  // no better than one rail
+    without.weight[rails[0].up ? 0 : 1] = 1;
+    latest = tuner.next(op, rails, without);
+    OpSample sample{.op = op, .total_s = time_s(latest, bytes) * noise,
+                    .rails = static_cast<uint32_t>(rates.size()), .alone = alone,
+                    .agreed = latest.agreed, .announced = latest.announced};
+    tuner.learn(sample);
+    return sample.total_s;
+  }
+
+  std::vector<double> rates;
+  std::vector<RailSnapshot> rails;
+  ShareTuner tuner;
+  Shares latest;
+};
+
+TEST(ShareTuner, EachWayIsTriedAndThenTheFastestIsTaken) {
+  World world({1.25e8, 6.25e7});
+  int alone[2] = {0, 0};
+  for (int k = 0; k < kFirst; ++k) {
+    world.run();
+    for (size_t rail : {0, 1}) alone[rail] += world.latest.weight[rail] == 1 && !world.latest.pull;
+  }
+  EXPECT_EQ(alone[0], ShareTuner::kTrial);
+  EXPECT_EQ(alone[1], ShareTuner::kTrial);
+  for (int k = 0; k < 8; ++k) {
+    world.run();
+    EXPECT_NEAR(world.latest.weight[0], 2.0 / 3, 1e-9) << k;
+  }
+  EXPECT_EQ(world.tuner.why({.bytes = kMiddle}),
+            "rail 0 alone 544.3 us, rail 1 alone 1068.6 us, all in a ratio 379.5 us, "
+            "as they drain 544.3 us");
+}
+
+TEST(ShareTuner, OneRailCarriesWhatIsNoFasterOnSeveral) {
+  World world({1.25e8, 2e6});
+  for (int k = 0; k < 50; ++k) world.run();
+  EXPECT_EQ(world.latest.weight[0], 1) << "the other one is too slow to help";
+  World cheap({1e10, 1e10});
+  for (int k = 0; k < 50; ++k) cheap.run();
+  EXPECT_EQ(cheap.latest.weight[0], 1) << "to use both costs more than it gains";
+}
+
+// Whatever the others measure.
+TEST(ShareTuner, TheFirstRankDecidesForAll) {
+  World world({1.25e8, 6.25e7, 3.1e7});
+  ShareTuner other;
+  for (int k = 0; k < 300; ++k) {
+    const OpClass op{.bytes = kMiddle};
+    const Shares follows = other.next(op, world.rails, Shares());
+    EXPECT_EQ(follows.announced, 0);
+    world.run();
+    for (size_t rail = 0; rail < 3 && follows.agreed != 0 && !world.latest.pull; ++rail) {
+      EXPECT_EQ(follows.weight[rail], world.latest.weight[rail]) << "operation " << k;
+    }
+    other.learn({.op = op, .total_s = 1e-3 * (1 + k % 7), .rails = 3, .alone = true,
+                 .agreed = follows.agreed, .announced = world.latest.announced});
+  }
+  EXPECT_NEAR(other.next({.bytes = kMiddle}, world.rails, Shares()).weight[0], 4.0 / 7, 1e-9);
+}
+
+TEST(ShareTuner, NoisyTimesFindTheSameRatio) {
+  for (const double off : {0.9, 1.1}) {
+    World world({1.25e8, 6.25e7});
+    for (int k = 0; k < kFirst + 5; ++k) world.run(kMiddle, world.latest.weight[0] == 1 ? off : 1);
+    EXPECT_NEAR(world.latest.weight[0], 2.0 / 3, 1e-9) << off;
+  }
+}
+
+TEST(ShareTuner, TrialsCostNoMoreThanTwoPercent) {
+  World world({1.25e8, 6.25e7, 2.5e7});
+  for (int k = 0; k < 40; ++k) world.run();
+  const double least_s = world.time_s(world.latest, kMiddle);
+  double total_s = 0;
+  constexpr int kOperations = 20'000;
+  int tried = 0;
+  for (int k = 0; k < kOperations; ++k) {
+    const double took_s = world.run();
+    tried += took_s > least_s;
+    total_s += took_s;
+  }
+  EXPECT_GT(tried, 0) << "a rail may have become faster";
+  EXPECT_LT(total_s, 1.02 * least_s * kOperations);
+}
+
+TEST(ShareTuner, RailsThatChangeAreTriedAgain) {
+  World world({1.25e8, 1.25e8});
+  for (int k = 0; k < 50; ++k) world.run();
+  EXPECT_NEAR(world.latest.weight[0], 0.5, 1e-9);
+  world.rates[1] = 3.1e7;
+  for (int k = 0; k < 60; ++k) world.run();
+  EXPECT_NEAR(world.latest.weight[0], 0.8, 1e-9);
+  world.rates[1] = 1.25e8;
+  for (int k = 0; k < 5000; ++k) world.run();
+  EXPECT_NEAR(world.latest.weight[0], 0.5, 1e-9) << "and what became faster is found in time";
+}
+
+TEST(ShareTuner, ARailThatGoesOrComesBeginsThemAnew) {
+  World world({1.25e8, 6.25e7, 6.25e7});
+  for (int k = 0; k < 40; ++k) world.run();
+  EXPECT_NEAR(world.latest.weight[0], 0.5, 1e-9);
+  world.rails[0].up = false;
+  world.run();
+  for (int k = 0; k < 40; ++k) {
+    world.run();
+    EXPECT_TRUE(world.latest.weight[0] == 0 || world.latest.pull) << k;
+  }
+  EXPECT_NEAR(world.latest.weight[1], 0.5, 1e-9);
+  world.rails[1].up = false;
+  for (int k = 0; k < 3; ++k) world.run();
+  EXPECT_TRUE(world.latest.pull) << "nothing to decide";
+}
+
+TEST(ShareTuner, TimesOfOperationsBesideOthersTeachNothing) {
+  World world({1.25e8, 6.25e7});
+  for (int k = 0; k < 40; ++k) world.run(kMiddle, 1, false);
+  EXPECT_TRUE(world.tuner.why({.bytes = kMiddle}).empty());
+  for (int k = 0; k < 1440; ++k) world.run();
+  EXPECT_NEAR(world.latest.weight[0], 2.0 / 3, 1e-9) << "tried again later";
+}
+
+TEST(ShareTuner, OtherSizesAndWhatRanksEndOneByOneIsNotTheirs) {
+  ShareTuner tuner;
+  const std::vector<RailSnapshot> rails(2, {1.25e8, 50e-6, true});
+  const auto tries = [&](const OpClass& op) { return tuner.next(op, rails, Shares()).announced != 0; };
+  EXPECT_TRUE(tries({.bytes = ShareTuner::kBytesMin, .leads = true}));
+  EXPECT_FALSE(tries({.bytes = ShareTuner::kBytesMin - 1, .leads = true}));
+  EXPECT_TRUE(tries({.bytes = ShareTuner::kBytesMax, .leads = true}));
+  EXPECT_FALSE(tries({.bytes = ShareTuner::kBytesMax + 1, .leads = true}));
+  EXPECT_FALSE(tries({.collective = Collective::broadcast, .bytes = kMiddle, .leads = true}));
+  EXPECT_FALSE(tries({.bytes = kMiddle, .leads = true, .avoid = 1}));
+}
+
+}  // namespace
+}  // namespace nezha::control

@@ -35,7 +35,7 @@ class ShareTuner {
  public:
   // Shorter ones are mostly latency; longer ones tell monitors enough.
   static constexpr uint64_t kBytesMin = 8 * 1024;
-  static constexpr uint64_t kBytesMax = (1u << 20) - 1;
+  static constexpr uint64_t kBytesMax = (2u << 20) - 1;
   static constexpr uint32_t kRailsTried = 5;  // with more nothing is tried: a way has to fit 16 bits
   static constexpr uint32_t kTrial = 4;       // operations, of which the first does not count
 

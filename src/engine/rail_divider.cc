@@ -30,7 +30,8 @@ void RailDivider::begin(Division& division, control::Policy& policy, const contr
   }
   decided(division, policy.shares(op, std::span(rails).first(rails_)), rails, now);
   division.announced = division.shares.announced;
-  if (op.avoid != 0 || !division.shares.quickest) return;
+  const bool is_short = op.bytes < control::ShareTuner::kBytesMin;
+  if (op.avoid != 0 || !division.shares.quickest || !is_short) return;
   short_group_ = op.group;
   short_shares_ = division.shares;
 }

@@ -99,6 +99,25 @@ TEST(Policies, PullProbesARailThatCarriesNothing) {
   }
 }
 
+// Of a size that rank 0 divides for all, but so long that it leaves them to the policy.
+TEST(Policies, PullProbesWithOperationsThatTakeLong) {
+  auto policy = make_policy("pull", {});
+  const OpClass op{.bytes = 512 << 10, .leads = true};
+  const std::vector<RailSnapshot> rails = {{25e6, 50e-6, true}, {2e6, 50e-6, true}};
+  int probes = 0;
+  for (int k = 0; k < 1000; ++k) {
+    const Shares shares = (*policy)->shares(op, rails);
+    probes += shares.probe == 1;
+    OpSample sample = only_rail_0(op.bytes, 0.021);
+    sample.op = op;
+    sample.alone = true;
+    sample.agreed = shares.agreed;
+    sample.announced = shares.announced;
+    (*policy)->learn(sample);
+  }
+  EXPECT_GT(probes, 0);
+}
+
 TEST(Policies, PullProbesAreRareWhenTheyCostTime) {
   auto policy = make_policy("pull", {});
   const std::vector<RailSnapshot> rails = {{25e6, 50e-6, true}, {0.5e6, 50e-6, true}};

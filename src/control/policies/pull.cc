@@ -6,8 +6,8 @@
 
 #include "control/policies/idle_probe.h"
 #include "control/policies/interference.h"
-#include "control/policies/share_tuner.h"
 #include "control/policies/policies.h"
+#include "control/policies/share_tuner.h"
 #include "control/transfer_times.h"
 
 namespace nezha::control {
@@ -80,8 +80,8 @@ class PullPolicy final : public Policy {
   Shares probing(const OpClass& op, std::span<const RailSnapshot> rails, const Decision& decision,
                  const Shares& shares) {
     Shares probing = normalized(shares, rails);
-    const bool is_own = shares.pull || shares.quickest || shares.agreed == 0;
-    if (is_own) probing.probe = probe_.choose(op.bytes, decision.time_s(), rails);
+    if (ShareTuner::decides(shares.agreed)) return probing;
+    probing.probe = probe_.choose(op.bytes, decision.time_s(), rails);
     return probing;
   }
 

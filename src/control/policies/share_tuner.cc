@@ -100,9 +100,11 @@ Shares ShareTuner::next(const OpClass& op, std::span<const RailSnapshot> rails,
   return shares;
 }
 
+bool ShareTuner::decides(uint16_t agreed) { return agreed != 0 && agreed < kCodeWithout; }
+
 Shares ShareTuner::agreed_shares(uint16_t agreed, const Shares& without) {
   Shares shares = without;
-  if (agreed != 0 && agreed < kCodeWithout) {
+  if (decides(agreed)) {
     shares = {};
     double sum = 0;
     for (size_t rail = 0; rail < kRailsTried; ++rail) {
@@ -238,7 +240,7 @@ uint16_t ShareTuner::code_of(const Row& row, size_t way) {
 }
 
 size_t ShareTuner::way_of(uint16_t code) {
-  if (code == 0 || code >= kCodeWithout) return kWithout;
+  if (!decides(code)) return kWithout;
   size_t carries = 0;
   size_t last = 0;
   for (size_t rail = 0; rail < kRailsTried; ++rail) {

@@ -50,6 +50,8 @@ class ShareTuner {
   Shares next(const OpClass& op, std::span<const RailSnapshot> rails, const Shares& without);
   // The same for the rest of one that is reviewed.
   static Shares agreed_shares(uint16_t agreed, const Shares& without);
+  // Whether that does not leave it to the policy.
+  static bool decides(uint16_t agreed);
   void learn(const OpSample& sample);
   // The times that are known, as text for a person; empty where there are none.
   std::string why(const OpClass& op) const;

@@ -4,6 +4,8 @@
 // (wire/frame.h) and through the C API (nezha.h), so they are never renumbered.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -59,6 +61,14 @@ inline constexpr size_t kCollectiveCount = 11;
 constexpr bool is_rooted(Collective collective) {
   return collective == Collective::broadcast || collective == Collective::reduce ||
          collective == Collective::gather || collective == Collective::scatter;
+}
+
+// Whose result depends on the data of every rank, on every rank: before one is over, all ranks have heard
+// how its first rank divides the next one among the rails.
+inline constexpr std::array kDividedAlike = {Collective::all_reduce, Collective::all_gather,
+                                             Collective::reduce_scatter};
+constexpr bool is_divided_alike(Collective collective) {
+  return std::find(kDividedAlike.begin(), kDividedAlike.end(), collective) != kDividedAlike.end();
 }
 
 enum class Algorithm : uint8_t {

@@ -164,7 +164,7 @@ void Execution::deliver(Cursor& at, EarlyFrame& frame, int member) {
   }
   const Step& step = at.program->steps[static_cast<size_t>(index)];
   StepSlot& slot = at.steps[static_cast<size_t>(index)];
-  note_answer(member, frame.header);
+  note_header(member, frame.header);
   if (step.kind == StepKind::recv) {
     if (frame.header.length > 0) {
       std::byte* target = operands_.target_of(at, step);
@@ -351,7 +351,7 @@ transport::Landing Execution::place(transport::Connection& connection, const wir
     ++group_.counters.duplicates;
     return landing;
   }
-  note_answer(member, header);
+  note_header(member, header);
   landing.owner = static_cast<Activity*>(this);
   landing.kind = kActivityLanding;
   landing.chunk = header.chunk;
@@ -372,9 +372,9 @@ transport::Landing Execution::place(transport::Connection& connection, const wir
   return landing;
 }
 
-// The answer leaves when the programs are done here (CreditAccounts::answer).
-void Execution::note_answer(int member, const wire::FrameHeader& header) {
-  // What rank 0 has said reaches every rank before the operation ends, on whose data all depend.
+// What rank 0 says of the next operation; and whether the member wants an answer, which leaves when the
+// programs are done here (CreditAccounts::answer).
+void Execution::note_header(int member, const wire::FrameHeader& header) {
   if (header.rails != 0 && group_.rank != 0) division.announced = header.rails;
   if ((header.flags & wire::kFlagAckNow) == 0) return;
   group_.members[static_cast<size_t>(member)].answer_wanted = true;

@@ -127,7 +127,7 @@ class Execution final : public Activity {
   void apply(Cursor& at, uint32_t step_index);
   void hold(Cursor& at, uint32_t step_index);
   void finish_step(Cursor& at, uint32_t step_index);
-  void note_answer(int member, const wire::FrameHeader& header);
+  void note_header(int member, const wire::FrameHeader& header);
   // Index of the receiving step with this identity; -1 when the program has none.
   int find_step(const Cursor& at, int member, uint16_t stage, uint16_t slot) const;
 

@@ -12,6 +12,14 @@ namespace nezha::engine {
 using control::RailSnapshot;
 using control::Shares;
 
+namespace {
+
+bool is_short(const control::OpClass& op) {
+  return op.avoid == 0 && op.bytes < control::ShareTuner::kBytesMin;
+}
+
+}  // namespace
+
 void RailDivider::begin(Division& division, control::Policy& policy, const control::OpClass& op,
                         Nanoseconds now) {
   division.op = op;
@@ -30,16 +38,14 @@ void RailDivider::begin(Division& division, control::Policy& policy, const contr
   }
   decided(division, policy.shares(op, std::span(rails).first(rails_)), rails, now);
   division.announced = division.shares.announced;
-  const bool is_short = op.bytes < control::ShareTuner::kBytesMin;
-  if (op.avoid != 0 || !division.shares.quickest || !is_short) return;
+  if (!is_short(op) || !division.shares.quickest) return;
   short_group_ = op.group;
   short_shares_ = division.shares;
 }
 
 // They stay whole whatever their size, and each transfer finds its own rail.
 bool RailDivider::is_alike(const control::OpClass& op) const {
-  return short_shares_.number != 0 && short_group_ == op.group && op.avoid == 0 &&
-         op.bytes < control::ShareTuner::kBytesMin;
+  return short_shares_.number != 0 && short_group_ == op.group && is_short(op);
 }
 
 const Shares& RailDivider::shares(Division& division, control::Policy& policy, Nanoseconds now) {

@@ -98,7 +98,7 @@ void encode(const FrameHeader& header, HeaderBytes out) {
   at[kAtDtype] = static_cast<std::byte>(header.op.dtype);
   at[kAtOp] = static_cast<std::byte>(header.op.op);
   at[kAtAlgorithm] = static_cast<std::byte>(header.op.algorithm);
-  const bool rails = header.op.root == 0 && says_rails(header.op.collective);
+  const bool rails = header.op.root == 0 && is_divided_alike(header.op.collective);
   store_le(at + kAtRoot, rails ? header.rails : header.op.root);
   store_le(at + kAtComm, header.comm);
   store_le(at + kAtChunk, header.chunk);
@@ -143,7 +143,7 @@ HeaderError decode(ConstHeaderBytes in, FrameHeader* out) {
   out->op.op = static_cast<ReduceOp>(at[kAtOp]);
   out->op.algorithm = static_cast<Algorithm>(at[kAtAlgorithm]);
   const auto root = load_le<uint16_t>(at + kAtRoot);
-  const bool rails = root != kSplitRoot && says_rails(out->op.collective);
+  const bool rails = root != kSplitRoot && is_divided_alike(out->op.collective);
   out->op.root = rails ? 0 : root;
   out->rails = rails ? root : 0;
   out->op.count = load_le<uint64_t>(at + kAtCount);

@@ -113,12 +113,6 @@ struct OpDescriptor {
   bool operator==(const OpDescriptor&) const = default;
 };
 
-// Whose frames say how the next one is divided among the rails.
-constexpr bool says_rails(Collective collective) {
-  return collective == Collective::all_reduce || collective == Collective::all_gather ||
-         collective == Collective::reduce_scatter;
-}
-
 // What the program called: "all_reduce", "split".
 std::string_view name_of(const OpDescriptor& op);
 

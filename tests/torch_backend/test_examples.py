@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, Dict, List, Mapping
+from typing import Any, Dict, List, Mapping, Optional
 
 import pytest
 
@@ -18,18 +18,21 @@ from nezha.lab import Lab
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PATIENCE_S = 300
 MB = 1 << 20
+# torch 2.15's Gloo at times does, after the interpreter has ended: its result is complete by then.
+ABORTS_AT_EXIT = "terminate called without an active exception"
 NEZHA = [sys.executable, "-c", "import sys; sys.argv[0] = 'nezha'; from nezha._cli import main; main()"]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
 
 
 def losses(environment: Mapping[str, str], result: Path, *command: Any,
-           status: bool = True) -> List[float]:
+           forgiven: Optional[str] = None) -> List[float]:
     """Of an example that writes its result to `result`: they must fall, and its exit status be 0, unless
-    `status` is not asked."""
+    it says `forgiven`."""
     done = subprocess.run([str(part) for part in [*command, "--json", result]], text=True,
                           capture_output=True, timeout=PATIENCE_S, env={**os.environ, **environment})
     written = done.stdout[-4000:] + done.stderr[-4000:]
-    assert result.exists() and not (status and done.returncode), written
+    ended = done.returncode == 0 or (forgiven is not None and forgiven in done.stderr)
+    assert ended and result.exists(), written
     found = json.loads(result.read_text())["losses"]
     assert found[-1] < 0.97 * found[0], found
     return found
@@ -45,10 +48,9 @@ def agree(first: List[float], second: List[float]) -> None:
     ("fsdp2_transformer.py", ["--steps", 6, "--batch", 4])])
 def test_the_backend_changes_no_loss(example, options, environment, tmp_path):
     pytest.importorskip("sklearn")
-    # torch 2.15's Gloo at times aborts after the interpreter has ended: its result is complete by then.
     found = [losses(environment, tmp_path / backend, *NEZHA, "run", "-n", 2, sys.executable,
-                    EXAMPLES / example, "--backend", backend, *options, status=backend == "nezha")
-             for backend in ("nezha", "gloo")]
+                    EXAMPLES / example, "--backend", backend, *options, forgiven=forgiven)
+             for backend, forgiven in (("nezha", None), ("gloo", ABORTS_AT_EXIT))]
     agree(*found)
 
 

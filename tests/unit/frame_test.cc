@@ -72,8 +72,8 @@ TEST(Frame, OperationsWithoutARootSayHowTheNextOneIsDivided) {
   for (int value = 0; value < static_cast<int>(kCollectiveCount); ++value) {
     FrameHeader header = example();
     header.op.collective = static_cast<Collective>(value);
-    header.op.root = says_rails(header.op.collective) ? 0 : 5;
-    header.rails = says_rails(header.op.collective) ? 0x7FFF : 0;
+    header.op.root = is_divided_alike(header.op.collective) ? 0 : 5;
+    header.rails = is_divided_alike(header.op.collective) ? 0x7FFF : 0;
     FrameHeader decoded;
     ASSERT_EQ(decode(encoded(header), &decoded), HeaderError::none);
     EXPECT_EQ(decoded, header) << value;

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <optional>
 #include <string>
 
 #include "control/policies/idle_probe.h"
@@ -24,8 +23,8 @@ class PullPolicy final : public Policy {
 
   Shares shares(const OpClass& op, std::span<const RailSnapshot> rails) override {
     const Decision decision = decide(op, rails);
-    if (model_.measured()) return probing(op, rails, decision, decision.shares);
-    return probing(op, rails, decision, tuner_.next(op, rails, decision.shares));
+    return probing(op, rails, decision,
+                   model_.measured() ? decision.shares : tuner_.next(op, rails, decision.shares));
   }
 
   // A trial goes on as long as anything of it moves.
@@ -34,10 +33,10 @@ class PullPolicy final : public Policy {
     const Decision decision = decide(since.op, rails);
     const auto sent = [](uint64_t bytes) { return bytes > 0; };
     const bool moves = std::any_of(since.rail_bytes.begin(), since.rail_bytes.end(), sent);
-    const Shares shares = since.whole && moves
-                              ? ShareTuner::agreed_shares(since.agreed, decision.shares)
-                              : decision.shares;
-    return probing(since.op, rails, decision, shares);
+    return probing(since.op, rails, decision,
+                   since.whole && moves
+                       ? ShareTuner::agreed_shares(since.agreed, rails, decision.shares)
+                       : decision.shares);
   }
 
   void learn(const OpSample& sample) override {
@@ -50,7 +49,7 @@ class PullPolicy final : public Policy {
     const Decision decision = decide(op, rails);
     if (decision.single.rail < 0) return "pull: no rail is up";
     const std::string tried = tuner_.why(op);
-    if (!tried.empty()) return "pull: the fastest way of those tried: " + tried;
+    if (!tried.empty()) return "pull: of the ways tried the fastest is taken: " + tried;
     std::array<char, 256> text{};
     std::snprintf(text.data(), text.size(), "pull: %llu B would take %.1f us on rail %d alone",
                   static_cast<unsigned long long>(op.bytes), 1e6 * decision.single.time_s,
@@ -78,11 +77,10 @@ class PullPolicy final : public Policy {
   };
 
   Shares probing(const OpClass& op, std::span<const RailSnapshot> rails, const Decision& decision,
-                 const Shares& shares) {
-    Shares probing = normalized(shares, rails);
-    if (ShareTuner::decides(shares.agreed)) return probing;
-    probing.probe = probe_.choose(op.bytes, decision.time_s(), rails);
-    return probing;
+                 Shares shares) {
+    if (ShareTuner::decides(shares.agreed)) return shares;
+    shares.probe = probe_.choose(op.bytes, decision.time_s(), rails);
+    return shares;
   }
 
   // Short operations are few transfers, which are not divided.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "control/policies/eq.h"
+#include "control/policies/policies.h"
 
 namespace nezha::control {
 namespace {
@@ -19,9 +20,6 @@ constexpr double kNearTheBest = 1.15;     // times as long as the way that is ta
 constexpr double kFarFromIt = 3;          // and so many times: one trial is enough
 constexpr double kUnkept = 1.2;           // times as long as a trial had promised
 constexpr double kLongS = 15e-3;          // an operation in which monitors learn enough
-
-constexpr std::array kCollectives = {Collective::all_reduce, Collective::all_gather,
-                                     Collective::reduce_scatter};
 
 // A way in 16 bits: for each rail three, 0 where it carries nothing, or else how many times as slow as
 // the fastest one it is taken for. What is slower than that is of no help: one transfer takes too long.
@@ -68,24 +66,22 @@ double ShareTuner::Way::usual() const {
   return static_cast<double>(*quarter);
 }
 
-ShareTuner::ShareTuner() : rows_(kCollectives.size() * kSizes) {}
+ShareTuner::ShareTuner() : rows_(kDividedAlike.size() * kSizes) {}
 
-bool ShareTuner::covers(const OpClass& op) {
-  const auto* const found = std::find(kCollectives.begin(), kCollectives.end(), op.collective);
-  return found != kCollectives.end() && op.avoid == 0 && op.bytes >= kBytesMin && op.bytes <= kBytesMax;
-}
-
-size_t ShareTuner::index_of(const OpClass& op) {
-  const auto* const found = std::find(kCollectives.begin(), kCollectives.end(), op.collective);
+std::optional<size_t> ShareTuner::index_of(const OpClass& op) {
+  if (!is_divided_alike(op.collective) || op.avoid != 0) return {};
+  if (op.bytes < kBytesMin || op.bytes > kBytesMax) return {};
+  const auto* const found = std::find(kDividedAlike.begin(), kDividedAlike.end(), op.collective);
   const auto size = static_cast<size_t>(std::bit_width(op.bytes) - std::bit_width(kBytesMin));
-  return static_cast<size_t>(found - kCollectives.begin()) * kSizes + size;
+  return static_cast<size_t>(found - kDividedAlike.begin()) * kSizes + size;
 }
 
 Shares ShareTuner::next(const OpClass& op, std::span<const RailSnapshot> rails,
                         const Shares& without) {
-  if (!covers(op)) return without;
-  Row& row = rows_[index_of(op)];
-  Shares shares = agreed_shares(row.agreed, without);
+  const std::optional<size_t> index = index_of(op);
+  if (!index) return without;
+  Row& row = rows_[*index];
+  Shares shares = agreed_shares(row.agreed, rails, without);
   if (!op.leads) return shares;
   const uint32_t up = up_mask_of(rails);
   if (row.up_mask != up) {
@@ -102,17 +98,16 @@ Shares ShareTuner::next(const OpClass& op, std::span<const RailSnapshot> rails,
 
 bool ShareTuner::decides(uint16_t agreed) { return agreed != 0 && agreed < kCodeWithout; }
 
-Shares ShareTuner::agreed_shares(uint16_t agreed, const Shares& without) {
+Shares ShareTuner::agreed_shares(uint16_t agreed, std::span<const RailSnapshot> rails,
+                                 const Shares& without) {
   Shares shares = without;
   if (decides(agreed)) {
     shares = {};
-    double sum = 0;
     for (size_t rail = 0; rail < kRailsTried; ++rail) {
       const uint16_t slower = field(agreed, rail);
-      shares.weight[rail] = slower == 0 ? 0 : 1 / kSlower[slower - 1u];
-      sum += shares.weight[rail];
+      if (slower != 0) shares.weight[rail] = 1 / kSlower[slower - 1u];
     }
-    for (double& weight : shares.weight) weight /= sum;
+    shares = normalized(shares, rails);
   }
   shares.agreed = agreed;
   return shares;
@@ -193,8 +188,9 @@ void ShareTuner::take_best(Row& row) {
 }
 
 void ShareTuner::learn(const OpSample& sample) {
-  if (!covers(sample.op)) return;
-  Row& row = rows_[index_of(sample.op)];
+  const std::optional<size_t> index = index_of(sample.op);
+  if (!index) return;
+  Row& row = rows_[*index];
   if (sample.announced != 0) row.agreed = sample.announced;
   if (!sample.op.leads || !sample.alone || !sample.whole) return;
   if (!(sample.total_s > 0) || !std::isfinite(sample.total_s)) return;
@@ -252,8 +248,9 @@ size_t ShareTuner::way_of(uint16_t code) {
 }
 
 std::string ShareTuner::why(const OpClass& op) const {
-  if (!covers(op)) return {};
-  const Row& row = rows_[index_of(op)];
+  const std::optional<size_t> index = index_of(op);
+  if (!index) return {};
+  const Row& row = rows_[*index];
   std::string text;
   for (size_t way = 0; way < kNone; ++way) {
     const double seconds = row.ways[way].usual() * static_cast<double>(op.bytes);

@@ -23,6 +23,7 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -39,17 +40,14 @@ class ShareTuner {
   static constexpr uint32_t kRailsTried = 5;  // with more nothing is tried: a way has to fit 16 bits
   static constexpr uint32_t kTrial = 4;       // operations, of which the first does not count
 
-  static constexpr size_t kTogether = kRailsTried;  // the ways: single rails, all of them in a ratio,
-  static constexpr size_t kWithout = kTogether + 1; // and what the policy says
-  static constexpr size_t kNone = kWithout + 1;
-
   ShareTuner();
 
-  // How an operation that begins is divided; `without`: what the policy says. `agreed` and `announced` of
-  // the result are set.
+  // How an operation that begins is divided among the rails that are up; `without`: what the policy says.
+  // `agreed` and `announced` of the result are set.
   Shares next(const OpClass& op, std::span<const RailSnapshot> rails, const Shares& without);
   // The same for the rest of one that is reviewed.
-  static Shares agreed_shares(uint16_t agreed, const Shares& without);
+  static Shares agreed_shares(uint16_t agreed, std::span<const RailSnapshot> rails,
+                              const Shares& without);
   // Whether that does not leave it to the policy.
   static bool decides(uint16_t agreed);
   void learn(const OpSample& sample);
@@ -57,6 +55,9 @@ class ShareTuner {
   std::string why(const OpClass& op) const;
 
  private:
+  static constexpr size_t kTogether = kRailsTried;   // the ways: single rails, all of them in a ratio,
+  static constexpr size_t kWithout = kTogether + 1;  // and what the policy says
+  static constexpr size_t kNone = kWithout + 1;
   static constexpr size_t kSizes = std::bit_width(kBytesMax) - std::bit_width(kBytesMin) + 1;
   static constexpr uint32_t kSamples = 8;
 
@@ -82,8 +83,8 @@ class ShareTuner {
     std::array<Way, kNone> ways;
   };
 
-  static bool covers(const OpClass& op);
-  static size_t index_of(const OpClass& op);
+  // Nothing where operations of that kind are not divided here.
+  static std::optional<size_t> index_of(const OpClass& op);
   static bool has_way(const Row& row, size_t way);
   static size_t decide(Row& row);
   static size_t next_to_try(Row& row);

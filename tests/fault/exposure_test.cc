@@ -64,7 +64,7 @@ Status work(context::Communicator& comm) {
 
 // While the job forms and while it runs, only the rails' addresses listen. 127.3.0.1 is no rail: a
 // wildcard would answer there, too.
-TEST(Exposure, DoorsAreOnTheRailsAddressesOnly) {
+TEST(Exposure, ListensOnTheRailsAddressesOnly) {
   const std::set<std::string> before = listening();
   World world({.ranks = 2, .rails = 2, .config = "", .timeout_s = kPatience_s / 2});
   ASSERT_TRUE(world.status().is_ok()) << world.status().to_string();

@@ -41,9 +41,10 @@ std::optional<ClientId> ClientPlaces::oldest_stranger() const {
 void ClientPlaces::remove(ClientId id) {
   const auto place = places_.find(id);
   if (place == places_.end()) return;
-  const auto of = addresses_.find(place->second.address);
-  of->second.strangers.erase(id);
-  if (--of->second.clients == 0) addresses_.erase(of);
+  if (const auto of = addresses_.find(place->second.address); of != addresses_.end()) {
+    of->second.strangers.erase(id);
+    if (--of->second.clients == 0) addresses_.erase(of);
+  }
   strangers_.erase(id);
   places_.erase(place);
 }

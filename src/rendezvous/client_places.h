@@ -22,7 +22,8 @@ class ClientPlaces {
 
   // Whether somebody from `address` can be taken in. Sets *leaves when that client has to leave first.
   bool has_room(const std::string& address, std::optional<ClientId>* leaves) const;
-  // Numbers grow: who came later has a higher one.
+  // Numbers grow: who came later has a higher one. Where memory runs out (std::bad_alloc), remove() takes
+  // back what was done.
   void add(ClientId id, const std::string& address);
   // It is a stranger no more.
   void trust(ClientId id);

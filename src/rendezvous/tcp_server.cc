@@ -44,8 +44,9 @@ struct Client {
 
   Descriptor socket;
   RequestReader reader;
-  bool is_admitted;   // has proved that it belongs to the job, where that is asked
-  std::string nonce;  // ours, that it has to prove it with
+  bool is_admitted;         // has proved that it belongs to the job, where that is asked
+  bool in_service = false;  // has been told so: whatever it reads next is an answer
+  std::string nonce;        // ours, that it has to prove it with
   Stage stage = Stage::reading;
   bool asking = false;                // a part of a request has come
   std::string head;                   // what is being sent, first part
@@ -123,14 +124,14 @@ class EpollServer final : public TcpServer {
     serve(id, event.events);
   }
 
-  // Memory ran out, and nobody knows which answers are lost: whoever may wait for one hears why.
+  // Memory ran out, and nobody knows which answers are lost: whoever may wait for one hears why. Who was not
+  // greeted yet connects again.
   void drop_all() {
     const auto head = encode_answer_head(Code::exhausted, 0);
     while (!clients_.empty()) {
       const auto& [id, client] = *clients_.begin();
-      const bool has_answer = client->stage == Client::Stage::answering &&
-                              (client->sent > 0 || client->head.starts_with(kMagic));
-      if (client->is_admitted && client->reader.greeted() && !has_answer) {
+      const bool has_answer = client->stage == Client::Stage::answering && client->sent > 0;
+      if (client->in_service && !has_answer) {
         send(client->socket.get(), head.data(), head.size(), MSG_NOSIGNAL);
       }
       drop(id, "no memory");
@@ -364,6 +365,7 @@ class EpollServer final : public TcpServer {
     client.stage = Client::Stage::reading;
     --answering_;
     if (client.is_admitted) {
+      client.in_service = true;
       set_deadline(id, client,
                    places_.is_trusted(id) ? kNever : system_clock().now() + kFirstRequestTime);
     }

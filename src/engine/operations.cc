@@ -52,7 +52,7 @@ bool Operations::start(Group& group, size_t index, uint64_t load) {
   if (!execution.in_memory()) {
     parts_.transfers.divide(group, execution.division,
                             {execution.descriptor().collective, execution.bytes(), group.comm,
-                             group.rank == 0 && !execution.uses_memory(), execution.avoid_rails()});
+                             group.rank == 0 && !is_mixed(group.hosts.get()), execution.avoid_rails()});
   }
   execution.division.alone = index == 0;
   group.active.front()->division.alone = index == 0;

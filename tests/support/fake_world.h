@@ -37,7 +37,9 @@ struct FakeWorldOptions {
   std::vector<double> weights = {1, 1};  // how every rank shares its bytes among the rails
   uint64_t credit_bytes = 8 * 1024 * 1024;
   uint64_t inline_bytes = 0;
+  std::string policy = "static";
   std::string message_policy = "pull";
+  std::vector<int> host_of = {};  // EngineOptions::host_of
   schedule::AggregationTree tree = {};  // with nodes: the last of the ranks
   transport::FaultPlan faults;  // of rank 0's connection to rank 1 on rail 0
 };
@@ -128,6 +130,7 @@ class FakeWorld {
     options.credit_bytes = options_.credit_bytes;
     options.inline_bytes = options_.inline_bytes;
     options.nominal_bytes_per_s.assign(options_.rails, 1e9);
+    options.host_of = options_.host_of;
     engines_.push_back(std::make_unique<engine::Engine>(*loop_, options));
     const control::MessagePolicyOptions messages{rank, options_.ranks, options_.rails, 1};
     auto message_policy = control::make_message_policy(options_.message_policy, messages);
@@ -140,7 +143,7 @@ class FakeWorld {
     request.tree = options_.tree;
     control::PolicyOptions policy;
     policy.weights = options_.weights;
-    auto made = control::make_policy("static", policy);
+    auto made = control::make_policy(options_.policy, policy);
     EXPECT_TRUE(made.is_ok());
     request.policy = std::move(*made);
     request.costs.rails = options_.rails;

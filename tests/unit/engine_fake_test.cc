@@ -2,6 +2,7 @@
 // any point and what follows is the same in every run.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <random>
 #include <vector>
@@ -123,6 +124,31 @@ TEST(EngineFake, KernelsAreAskedForBacklogsOnceForADispatch) {
   }
   ASSERT_TRUE(world.run_until([&] { return sum.done(); }));
   sum.expect_sum();
+}
+
+// What rank 1 heard of how the operation after one of 16 KB is divided; 0: nothing.
+uint16_t announced_to_rank_1(const std::vector<int>& host_of) {
+  FakeWorldOptions options;
+  options.ranks = 3;
+  options.policy = "pull";
+  options.host_of = host_of;
+  FakeWorld world(options);
+  Operation sum(world, 3, 4096);
+  sum.all_reduce_everywhere();
+  EXPECT_TRUE(world.run_until([&] { return sum.done(); }));
+  sum.expect_sum();
+  uint16_t heard = 0;
+  for (const auto& execution : world.group(1).idle) {
+    heard = std::max(heard, execution->division.announced);
+  }
+  return heard;
+}
+
+// Where several share one, most messages of an operation stay inside: its time tells little of rails.
+TEST(EngineFake, RankZeroDividesForAllWhereEachRankHasAHostOfItsOwn) {
+  EXPECT_NE(announced_to_rank_1({}), 0);
+  EXPECT_NE(announced_to_rank_1({0, 1, 2}), 0);
+  EXPECT_EQ(announced_to_rank_1({0, 0, 1}), 0);
 }
 
 // Rail 0 is cut after every possible number of arrivals, each time in another order of arrivals.

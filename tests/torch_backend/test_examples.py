@@ -43,8 +43,9 @@ def agree(first: List[float], second: List[float]) -> None:
     assert first == pytest.approx(second, rel=1e-4)
 
 
+@pytest.mark.long  # below is the first, and test_training has FSDP
 @pytest.mark.parametrize("example, options", [
-    pytest.param("ddp_digits.py", ["--epochs", 2], marks=pytest.mark.long),
+    ("ddp_digits.py", ["--epochs", 2]),
     ("fsdp2_transformer.py", ["--steps", 6, "--batch", 4])])
 def test_the_backend_changes_no_loss(example, options, environment, tmp_path):
     pytest.importorskip("sklearn")

@@ -10,9 +10,8 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 PATH="$PWD/.venv/bin:$PATH"
 JOBS=${JOBS:-$(nproc)}
-# Property tests and simulations compute, with one thread: the optimised build. More at a time than there are
-# cores, because tests of faults wait for deadlines.
-AT_A_TIME=$((JOBS + 2))
+AT_A_TIME=$((JOBS + 2))  # C++ cases: more than there are cores, because tests of faults wait for deadlines
+# Property tests and simulations compute, with one thread: the optimised build.
 declare -A SUITES=(
   [release]='property simulation exhaustion planted'
   [asan]='unit conformance fault capi fuzz'
@@ -171,6 +170,7 @@ rdma() { # one job over Soft-RoCE in a guest; 77: this machine cannot, and it ha
 
 export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
 export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
+# A process that ends while threads run sleeps for a second by default, so that their races are seen.
 export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:atexit_sleep_ms=200
 
 [ $# -gt 0 ] || set -- rules release python asan tsan rdma

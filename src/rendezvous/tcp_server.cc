@@ -124,8 +124,8 @@ class EpollServer final : public TcpServer {
     serve(id, event.events);
   }
 
-  // Memory ran out, and nobody knows which answers are lost: whoever may wait for one hears why. Who was
-  // not greeted yet connects again.
+  // Memory ran out, and nobody knows which answers are lost: whoever may wait for one hears why. To
+  // those that are not greeted yet that would make no sense: their connections only close.
   void drop_all() {
     const auto head = encode_answer_head(Code::exhausted, 0);
     while (!clients_.empty()) {

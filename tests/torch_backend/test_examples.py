@@ -43,7 +43,7 @@ def agree(first: List[float], second: List[float]) -> None:
     assert first == pytest.approx(second, rel=1e-4)
 
 
-@pytest.mark.long  # below is the first, and test_training has FSDP
+@pytest.mark.long  # test_ddp_uses_both_rails runs the first example, test_training trains with FSDP
 @pytest.mark.parametrize("example, options", [
     ("ddp_digits.py", ["--epochs", 2]),
     ("fsdp2_transformer.py", ["--steps", 6, "--batch", 4])])

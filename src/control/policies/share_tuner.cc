@@ -69,9 +69,9 @@ double ShareTuner::Way::usual() const {
 ShareTuner::ShareTuner() : rows_(kDividedAlike.size() * kSizes) {}
 
 std::optional<size_t> ShareTuner::index_of(const OpClass& op) {
-  if (!is_divided_alike(op.collective) || op.avoid != 0) return {};
-  if (op.bytes < kBytesMin || op.bytes > kBytesMax) return {};
   const auto* const found = std::find(kDividedAlike.begin(), kDividedAlike.end(), op.collective);
+  if (found == kDividedAlike.end() || op.avoid != 0) return {};
+  if (op.bytes < kBytesMin || op.bytes > kBytesMax) return {};
   const auto size = static_cast<size_t>(std::bit_width(op.bytes) - std::bit_width(kBytesMin));
   return static_cast<size_t>(found - kDividedAlike.begin()) * kSizes + size;
 }

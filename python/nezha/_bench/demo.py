@@ -1,10 +1,10 @@
 """The demonstration: what a second network is worth, in one table, one picture and one training.
 
-Three labs of four nodes (one rail, two equal ones, one and a half), a short list of sizes in each; then a
-small network trained on real data over one rail and over two. The rate of a rail is the highest of a
-ladder at which this machine's wires, and not its processors, are the limit. Where torch is installed its
-Gloo is measured beside. Where namespaces are not allowed the labs are loopback addresses: everything
-still runs, and the output says that nothing was shaped.
+Three labs of four nodes (one rail, two equal ones, one and a half), a short list of sizes in each, the
+labs in turns; then a small network trained on real data over one rail and over two. The rate of a rail is
+the highest of a ladder at which this machine's wires, and not its processors, are the limit. Where torch
+is installed its Gloo is measured beside. Where namespaces are not allowed the labs are loopback
+addresses: everything still runs, and the output says that nothing was shaped.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from ..lab import Capacity
 from .._command_errors import BenchError
@@ -25,7 +26,7 @@ from .collective_plot import plot
 from .rows import Row, gains, total_wrong
 from .collective_run import Step
 from .sizes import format_size
-from .spec import BenchSpec
+from .spec import BenchSpec, Sample
 
 NODES = 4
 GLOO = "Gloo (torch)"
@@ -65,16 +66,30 @@ def run_demo(step: Step, example: Path) -> Demo:
     """Measures everything. Raises BenchError or LabError where even the bench cannot run."""
     demo = Demo(rows={}, gloo=None, capacity=None, training=None, skipped=[])
     mbits = _choose_rate(demo, step)
-    for rates in ([mbits], [mbits, mbits], [mbits, mbits // 2]):
-        name = " + ".join(map(_short, rates))
-        with BenchLab(NODES, [f"{rate}mbit" for rate in rates]) as lab:
-            spec = BenchSpec(sizes=_SIZES, seconds=_SECONDS, rates=lab.rates())
-            done = step(f"rails {name}", _LAUNCHES * len(_SIZES))
-            demo.rows[name] = lab.rows(spec, [lab.run(spec, done) for _ in range(_LAUNCHES)])
-            if rates == [mbits, mbits]:
-                _add_gloo(demo, lab, spec, step)
-                _add_training(demo, lab, example)
+    with ExitStack() as stack:
+        labs = {" + ".join(map(_short, rates)):
+                stack.enter_context(BenchLab(NODES, [f"{rate}mbit" for rate in rates]))
+                for rates in ([mbits], [mbits, mbits], [mbits, mbits // 2])}
+        _measure(demo, labs, step)
+        both = list(labs.values())[1]
+        _add_gloo(demo, both, step)
+        _add_training(demo, both, example)
     return demo
+
+
+def _measure(demo: Demo, labs: Mapping[str, BenchLab], step: Step) -> None:
+    """The labs in turns: a machine that becomes slower or faster meanwhile does so for all of them."""
+    bars = {name: step(f"rails {name}", _LAUNCHES * len(_SIZES)) for name in labs}
+    launches: Dict[str, List[List[Sample]]] = {name: [] for name in labs}
+    for _ in range(_LAUNCHES):
+        for name, lab in labs.items():
+            launches[name].append(lab.run(_spec(lab), bars[name]))
+    for name, lab in labs.items():
+        demo.rows[name] = lab.rows(_spec(lab), launches[name])
+
+
+def _spec(lab: BenchLab) -> BenchSpec:
+    return BenchSpec(sizes=_SIZES, seconds=_SECONDS, rates=lab.rates())
 
 
 def _choose_rate(demo: Demo, step: Step) -> int:
@@ -94,12 +109,12 @@ def _short(mbits: int) -> str:
     return f"{mbits}M" if mbits < 500 else f"{mbits / 1000:g}G"
 
 
-def _add_gloo(demo: Demo, lab: BenchLab, spec: BenchSpec, step: Step) -> None:
+def _add_gloo(demo: Demo, lab: BenchLab, step: Step) -> None:
     runners, _ = find_peers(["gloo"], None)
     if not runners:
         demo.skipped.append("Gloo beside Nezha: torch is not installed")
         return
-    done = step("Gloo", len(_SIZES))
+    spec, done = _spec(lab), step("Gloo", len(_SIZES))
     demo.gloo = lab.rows(spec, [lab.shaped(spec, lambda part: runners["gloo"](lab, part, done))],
                          "gloo")
 

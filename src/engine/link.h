@@ -29,6 +29,8 @@ struct Link {
   Link(std::unique_ptr<transport::Connection> made, double nominal_bytes_per_s)
       : connection(std::move(made)), monitor(nominal_bytes_per_s), nominal(nominal_bytes_per_s) {}
 
+  static constexpr uint64_t kEnoughToTell = 16 * 1024;  // bytes
+
   std::unique_ptr<transport::Connection> connection;
   control::RailMonitor monitor;
   Nanoseconds measured_at = 0;  // when the monitor last learned something
@@ -66,8 +68,10 @@ struct Link {
   bool is_usable() const { return connection->is_up() && !health.is_suspect(); }
   // Something was posted on it that the peer has not acknowledged, wherever it is by now.
   bool has_work() const { return connection->in_flight_frames() > 0 || connection->queued_bytes() > 0; }
+  // Enough was posted since the last look that how it drains says something about the rail: a few short
+  // transfers or acknowledgements, which may wait behind other peers' data, do not.
   bool is_draining() const {
-    return connection->is_up() && connection->posted_bytes() != drained_at_last_look;
+    return connection->is_up() && connection->posted_bytes() - drained_at_last_look >= kEnoughToTell;
   }
   transport::Path path() const {
     return {connection->peer, connection->rail, connection->peer_rail, connection->lane};

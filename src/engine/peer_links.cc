@@ -159,11 +159,9 @@ void PeerLinks::learn(Link& link, Nanoseconds now, uint64_t backlog,
                       const std::optional<transport::Drained>& told) {
   const uint64_t posted = link.connection->posted_bytes();
   const uint64_t drained = posted - std::min(posted, backlog);
-  // Not everything that was there at the last look has drained: it was never without work. A few
-  // acknowledgements that wait behind other peers' data say nothing about the rail.
-  constexpr uint64_t kEnoughToTell = 16 * 1024;
+  // Not everything that was there at the last look has drained: it was never without work.
   const bool backlogged = drained < link.posted_at_last_look &&
-                          link.posted_at_last_look - link.drained_at_last_look >= kEnoughToTell;
+                          link.posted_at_last_look - link.drained_at_last_look >= Link::kEnoughToTell;
   const bool learned = told ? link.monitor.sample(told->busy, told->bytes, true)
                             : link.monitor.sample(now, drained, backlogged);
   if (learned) link.measured_at = now;

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
 #include <vector>
 
 namespace nezha::control {
@@ -36,7 +38,7 @@ struct World {
     Shares without{.pull = true};  // no better than one rail
     without.weight[rails[0].up ? 0 : 1] = 1;
     latest = tuner.next(op, rails, without);
-    OpSample sample{.op = op, .total_s = time_s(latest, bytes) * noise,
+    OpSample sample{.op = op, .total_s = time_s(latest, bytes) * noise * disturbance(latest),
                     .rails = static_cast<uint32_t>(rates.size()), .alone = alone,
                     .agreed = latest.agreed, .announced = latest.announced};
     tuner.learn(sample);
@@ -47,6 +49,7 @@ struct World {
   std::vector<RailSnapshot> rails;
   ShareTuner tuner;
   Shares latest;
+  std::function<double(const Shares&)> disturbance = [](const Shares&) { return 1.0; };  // times as long
 };
 
 TEST(ShareTuner, EachWayIsTriedAndThenTheFastestIsTaken) {
@@ -99,6 +102,21 @@ TEST(ShareTuner, NoisyTimesFindTheSameRatio) {
     World world({1.25e8, 6.25e7});
     for (int k = 0; k < kFirst + 5; ++k) world.run(kMiddle, world.latest.weight[0] == 1 ? off : 1);
     EXPECT_NEAR(world.latest.weight[0], 2.0 / 3, 1e-9) << off;
+  }
+}
+
+// A host that is busy in one operation of the trial of a way: rail 0 alone, or both.
+TEST(ShareTuner, DisturbedTrialsFindTheSameRatio) {
+  for (const double weight : {1.0, 2.0 / 3}) {
+    World world({1.25e8, 6.25e7});
+    int trials = 0;  // operations on that way
+    world.disturbance = [&](const Shares& shares) {
+      if (shares.pull || std::abs(shares.weight[0] - weight) > 1e-9) return 1.0;
+      return trials++ == 2 ? 2.0 : 1.0;
+    };
+    for (int k = 0; k < kFirst + 10; ++k) world.run();
+    EXPECT_GT(trials, 2);
+    EXPECT_NEAR(world.latest.weight[0], 2.0 / 3, 1e-9) << weight;
   }
 }
 

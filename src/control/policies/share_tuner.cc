@@ -55,15 +55,20 @@ void ShareTuner::Way::add(double s_per_byte, uint32_t uncounted) {
   if (count == 2 * kSamples) count = kSamples;
 }
 
-// What three of four take at most: a way is no better for being fast now and then, but a host that was
-// busy once says nothing.
+// What three of four take at most, of three the middle one: a way is no better for being fast now and
+// then, but a host that was busy once says nothing.
 double ShareTuner::Way::usual() const {
   const uint32_t kept = std::min(count, kSamples);
   if (kept == 0) return 0;
   std::array<float, kSamples> sorted = samples;
-  const auto quarter = sorted.begin() + (kept - 1 - kept / 4);
+  const auto quarter = sorted.begin() + (kept - 1 - (kept + 1) / 4);
   std::nth_element(sorted.begin(), quarter, sorted.begin() + kept);
   return static_cast<double>(*quarter);
+}
+
+double ShareTuner::Way::least() const {
+  const auto* const kept_end = samples.begin() + std::min(count, kSamples);
+  return static_cast<double>(*std::min_element(samples.begin(), kept_end));
 }
 
 ShareTuner::ShareTuner() : rows_(kDividedAlike.size() * kSizes) {}
@@ -138,8 +143,27 @@ size_t ShareTuner::next_to_try(Row& row) {
     const size_t way = row.stage++;
     if (has_way(row, way)) return way;
   }
+  if (row.stage == kAgain) {
+    ++row.stage;
+    if (const size_t way = doubtful(row); way != kNone) return way;
+  }
   if (std::exchange(row.tried, kNone) != kNone) take_best(row);
   return way_in_turn(row);
+}
+
+// A way that was once faster than the best one usually is: something else may have disturbed its trial.
+size_t ShareTuner::doubtful(const Row& row) {
+  const size_t best = best_of(row);
+  if (best == kNone) return kNone;
+  size_t doubtful = kNone;
+  double least_s = row.ways[best].usual();
+  for (size_t way = 0; way < kWithout; ++way) {
+    const Way& other = row.ways[way];
+    if (way == best || other.count == 0 || other.least() >= least_s) continue;
+    doubtful = way;
+    least_s = other.least();
+  }
+  return doubtful;
 }
 
 // Which way has its turn at this call, if any.

@@ -11,9 +11,9 @@
 // The ways are one rail alone; all in the ratio of the times that they took alone, rounded to simple
 // numbers; and as the policy divides operations without this. The first operations of a size try one way
 // after the other (the cold start of arXiv 2405.17870, whose table of data lengths this is for middle
-// sizes); then the fastest is taken. The others are tried again later, slow ones more rarely, and all of
-// them when the one that was taken takes longer than it did. Operations that take long are left to the
-// policy, because monitors learn enough from them.
+// sizes), one that seems disturbed twice; then the fastest is taken. The others are tried again later,
+// slow ones more rarely, and all of them when the one that was taken takes longer than it did. Operations
+// that take long are left to the policy, because monitors learn enough from them.
 //
 // Contract: pure; owned by one policy. Sizes are told apart by powers of two. Times of operations that
 // did not run alone are ignored. Only speed depends on what is decided. No allocation after the
@@ -59,6 +59,7 @@ class ShareTuner {
   static constexpr size_t kWithout = kTogether + 1;  // and what the policy says
   static constexpr size_t kNone = kWithout + 1;
   static constexpr size_t kSizes = std::bit_width(kBytesMax) - std::bit_width(kBytesMin) + 1;
+  static constexpr size_t kAgain = kTogether + 1;    // the stage in which a doubtful one is tried again
   static constexpr uint32_t kSamples = 8;
 
   struct Way {
@@ -68,6 +69,7 @@ class ShareTuner {
 
     void add(double s_per_byte, uint32_t uncounted);
     double usual() const;  // 0: not known
+    double least() const;  // of one that is known
   };
   struct Row {
     uint16_t agreed = 0;      // for the next operation
@@ -88,6 +90,7 @@ class ShareTuner {
   static bool has_way(const Row& row, size_t way);
   static size_t decide(Row& row);
   static size_t next_to_try(Row& row);
+  static size_t doubtful(const Row& row);
   static size_t way_in_turn(const Row& row);
   static size_t best_of(const Row& row);
   static void take_best(Row& row);

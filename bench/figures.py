@@ -186,7 +186,7 @@ def _switch_table() -> str:
         for each in document["results"]:
             tree = f", tree {config['agg_tree']}" if config["agg_tree"] else ""
             cells = [cell for way in ("hosts", "switch") for cell in (
-                _time(each[way]["median_us"]),
+                _time(each[way]["time_us"]),
                 f"{100 * each[way]['of_limit']:.1f} %" if each["size"] >= 1 << 20 else "-")]
             lines.append([",".join(config["rails"]) + tree, str(each["nodes"]), _size(each["size"]),
                           *cells, f"{each['ratio']:.2f}"])
@@ -197,8 +197,8 @@ def _switch_table() -> str:
 def _switch_data() -> str:
     """What `nezha sim switch` shows beside its chips."""
     rows = [{"rails": ",".join(document["config"]["rails"]), "nodes": each["nodes"],
-             "bytes": each["size"], "hosts_us": round(each["hosts"]["median_us"], 1),
-             "node_us": round(each["switch"]["median_us"], 1)}
+             "bytes": each["size"], "hosts_us": round(each["hosts"]["time_us"], 1),
+             "node_us": round(each["switch"]["time_us"], 1)}
             for document in map(_document, SWITCH) if not document["config"]["agg_tree"]
             for each in document["results"]]
     lines = ",\n".join(f"    {json.dumps(row)}" for row in rows)

@@ -6,9 +6,9 @@
     .venv/bin/python bench/short_path.py --calls blocking many torch-many [--counts]
 
 The floor (bench/floor.cc) is recursive doubling over plain TCP. All are called in a loop on every node,
-Nezha from Python with a NumPy array; a launch's figure is the largest of the ranks' medians, and a column
-is the median of the launches. Each node keeps to its part of the machine's processors, as in `nezha
-bench`.
+Nezha from Python with a NumPy array; a launch's figure is the time of the loop divided by its operations,
+as `nezha bench` has it, and a column is the median of the launches. Each node keeps to its part of the
+machine's processors, as in `nezha bench`.
 
 --calls: how Nezha is called. blocking; wait: asynchronously, and waited for at once; many: 64
 asynchronously, then waited for in order, of which a figure is the 64th part; the same with `torch-`
@@ -111,7 +111,7 @@ def run_rank(call: str, count: int, sizes: Sequence[int]) -> None:
             used, after = time.process_time() - used, comm.stats()
             times = np.diff(stamps) / 1e3 / at_once
             operations = count * at_once
-            line = {"bytes": size, "p50_us": float(np.median(times)),
+            line = {"bytes": size, "mean_us": float(np.mean(times)),
                     "p99_us": float(np.percentile(times, 99)), "processor_us": used / operations * 1e6}
             for key in REPORTED:
                 line[key] = (after[key] - before[key]) / operations
@@ -200,7 +200,7 @@ def per_operation(measure: Any, short: int) -> Dict[str, float]:
 def print_times(bench: Bench, subjects: Sequence[str], count: int, sizes: Sequence[int],
                 launches: int) -> None:
     """All subjects in turns; a row for each size and subject."""
-    keys = ("p50_us", "p99_us", "processor_us")
+    keys = ("mean_us", "p99_us", "processor_us")
     seen: Dict[Any, List[float]] = {}
     for _ in range(launches):
         for subject in subjects:
@@ -211,10 +211,10 @@ def print_times(bench: Bench, subjects: Sequence[str], count: int, sizes: Sequen
                     seen.setdefault((subject, size, key), []).append(value)
     print(f"{'bytes':>7} {'call':14} {'us':>8} {'of floor':>8} {'p99 us':>8} {'processor us':>12}")
     for size in sizes:
-        floor = statistics.median(seen[FLOOR, size, "p50_us"])
+        floor = statistics.median(seen[FLOOR, size, "mean_us"])
         for subject in subjects:
-            p50, p99, processor = (statistics.median(seen[subject, size, key]) for key in keys)
-            print(f"{size:7} {subject:14} {p50:8.1f} {p50 / floor:8.2f} {p99:8.1f} {processor:12.1f}")
+            mean, p99, processor = (statistics.median(seen[subject, size, key]) for key in keys)
+            print(f"{size:7} {subject:14} {mean:8.1f} {mean / floor:8.2f} {p99:8.1f} {processor:12.1f}")
 
 
 def print_counts(bench: Bench, subjects: Sequence[str], count: int, size: int) -> None:

@@ -77,8 +77,8 @@ def test_launchers_say_how_many_ranks_are_here():
 
 
 def sample(cpu_s, given):
-    return Sample(size=1 << 20, count=1 << 18, ranks=2, times_us=[1e6, 1e6], wrong=0, cpu_s=cpu_s,
-                  rails=[RailSample("eth0", "eth0", 1 << 20)], cores=given)
+    return Sample(size=1 << 20, count=1 << 18, ranks=2, times_us=[1e6, 1e6], mean_us=1e6, wrong=0,
+                  cpu_s=cpu_s, rails=[RailSample("eth0", "eth0", 1 << 20)], cores=given)
 
 
 def test_columns_show_what_was_given_and_used(capsys):

@@ -214,7 +214,8 @@ def test_the_quickest_pass_counts_and_no_wrong_element_is_forgotten():
         runs.append(rail)
         slow = len(runs) <= 2  # the first pass
         rails = [RailSample(f"eth{rail}", f"eth{rail}", 100)]
-        return [Sample(size, size // 4, 2, [30.0 if slow else 10.0], 1, 0.0, rails)
+        time_us = 30.0 if slow else 10.0
+        return [Sample(size, size // 4, 2, [time_us], time_us, 1, 0.0, rails)
                 for size in spec.sizes]
 
     found = _samples(run, Request([1 << 20, 2 << 20]).spec(), interference_plan.alone(2), 2)

@@ -88,7 +88,8 @@ def test_curves_are_named_for_the_legend():
 
 
 def test_only_marked_lines_are_samples():
-    sample = '{"size": 4, "count": 1, "ranks": 2, "times_us": [1.5], "wrong": 0, "cpu_s": 0.1}'
+    sample = '{"size": 4, "count": 1, "ranks": 2, "times_us": [1.5], "mean_us": 1.5, "wrong": 0, ' \
+             '"cpu_s": 0.1}'
     lines = [b"[info] hello", b"@sample " + sample.encode(), b"@sampler"]
     assert [entry.times_us for entry in Sample.parse(lines)] == [[1.5]]
 

@@ -65,8 +65,8 @@ def test_through_a_node_data_crosses_the_wire_once():
 
 
 def sample(size, rails, times=(100.0, 300.0, 200.0)):
-    return Sample(size=size, count=size // 4, ranks=4, times_us=list(times), wrong=0, cpu_s=0.1,
-                  rails=rails)
+    return Sample(size=size, count=size // 4, ranks=4, times_us=list(times), mean_us=200.0, wrong=0,
+                  cpu_s=0.1, rails=rails)
 
 
 def test_a_device_that_leads_to_the_node_counts_once():
@@ -103,7 +103,8 @@ def test_the_way_to_the_node_is_a_rail_of_the_bench():
 
 def cell(size, time, share=0.0):
     return {"size": size, "operations": 10, "min_us": time / 2, "max_us": time * 2, "avg_us": time,
-            "median_us": time, "wrong": 0, "of_limit": 0.9, "cpu_s_per_gb": 1.0, "node_share": share}
+            "median_us": time, "time_us": time, "wrong": 0, "of_limit": 0.9, "cpu_s_per_gb": 1.0,
+            "node_share": share}
 
 
 def switch_document(share=1.0):

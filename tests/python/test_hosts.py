@@ -70,7 +70,7 @@ def test_ranks_of_a_lab_fill_node_after_node():
 
 def test_the_limit_is_that_of_the_hosts():
     rails = [RailSample("eth0", "eth0", 1, rate=1e6), RailSample("shm", "", 1, transport="shm")]
-    sample = Sample(1000, 250, 16, [1.0], 0, 0.0, rails, hosts=4)
+    sample = Sample(1000, 250, 16, [1.0], 1.0, 0, 0.0, rails, hosts=4)
     assert _limit("all_reduce", sample) == pytest.approx(1.5 * 1000 / 1e6)
     assert _limit("all_to_all", sample) == pytest.approx(4 * 0.75 * 1000 / 1e6)
 

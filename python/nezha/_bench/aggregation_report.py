@@ -62,8 +62,8 @@ def switch_cells(document: Dict[str, Any]) -> List[List[str]]:
     lines = []
     for each in document["results"]:
         hosts, switch = each["hosts"], each["switch"]
-        lines.append([str(each["nodes"]), format_size(each["size"]), _time(hosts["median_us"]),
-                      _limit(each, hosts), _time(switch["median_us"]), _limit(each, switch),
+        lines.append([str(each["nodes"]), format_size(each["size"]), _time(hosts["time_us"]),
+                      _limit(each, hosts), _time(switch["time_us"]), _limit(each, switch),
                       f"{each['ratio']:.2f}", f"{100 * switch['node_share']:.0f}",
                       "-" if each["size"] < 1 << 20 else f"{switch['cpu_s_per_gb']:.2f}"])
     return lines

@@ -84,7 +84,7 @@ def gain_column(gains: Sequence[Optional[float]]) -> List[Extra]:
 
 
 def spread_column(spreads: Sequence[Row]) -> List[Extra]:
-    """The column of rows.spread: the launches' fastest and slowest medians."""
+    """The column of rows.spread: the times of the fastest launch and the slowest one."""
     texts = [f"{_time(entry['min_us'])}..{_time(entry['max_us'])}" for entry in spreads]
     return [("launches", "(us)", texts)]
 

@@ -1,9 +1,10 @@
 """Runs one spec on one rank and combines what the ranks saw.
 
 Per size: warm up, agree on the number of operations, barrier, operations back to back with a clock
-reading after each, then the checked operations on fresh data. An operation's time is the maximum
-over ranks. The ranks combine their numbers with the communicator under test, outside the timed
-part, so a bench needs nothing but a communicator.
+reading after each, then the checked operations on fresh data. The time of a size is that of the loop
+divided by its operations, as nccl-tests and the OSU benchmarks have it; an operation's own time, for
+percentiles, is the maximum over ranks. The ranks combine their numbers with the communicator under test,
+outside the timed part, so a bench needs nothing but a communicator.
 """
 
 from __future__ import annotations
@@ -62,6 +63,7 @@ def _measure_size(comm: Comm, spec: BenchSpec, size: int) -> Sample:
         count=count,
         ranks=comm.world_size,
         times_us=[float(value) * 1e6 for value in _combine(comm, times, "max")],
+        mean_us=1e6 * float(_combine(comm, np.array([times.mean()]), "max")[0]),
         wrong=int(totals[0]),
         cpu_s=float(totals[1]),
         rails=_rails(comm, spec, (rails_before, rails_after), (wire_before, wire_after)),

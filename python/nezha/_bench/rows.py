@@ -14,8 +14,9 @@ from .spec import REDUCTIONS, BenchSpec, RailSample, Sample
 Row = Dict[str, Any]
 SCHEMA_NOTE = (
     "sizes and bytes in bytes; *_us in microseconds; *_gbps in gigabits (1e9 bits) per second; "
-    "GB is 1e9 bytes; time_us is the median over launches of the median over operations of the "
-    "slowest rank's time; p50_us and p99_us are over the operations of all launches; limit_us = "
+    "GB is 1e9 bytes; time_us is the median over launches of the time of all operations, back to back, "
+    "on the slowest rank, divided by their number; p50_us and p99_us are over the operations of all "
+    "launches, each as long as on its slowest rank; limit_us = "
     "bus factor of the hosts x size / sum of raw rail rates of a host (of an all_reduce, the rate "
     "towards an aggregation node counts bus factor times); of_limit = limit_us / time_us; "
     "rails[].bytes is the average sent per operation by all ranks together, as the library counts it "
@@ -38,7 +39,7 @@ def make_rows(spec: BenchSpec, launches: Sequence[Sequence[Sample]],
 def _row(spec: BenchSpec, samples: Sequence[Sample], library: str) -> Row:
     first = samples[0]
     pooled = [value for sample in samples for value in sample.times_us]
-    time_us = median([median(sample.times_us) for sample in samples])
+    time_us = median([sample.mean_us for sample in samples])
     seconds = time_us / 1e6
     limit = _limit(spec.collective, first)
     algbw = gbps(first.size, seconds)
@@ -78,7 +79,7 @@ def _limit(collective: str, sample: Sample) -> Optional[float]:
 
 def _cores_used(samples: Sequence[Sample]) -> Optional[float]:
     """Processors that a rank kept busy on average while operations were timed."""
-    seconds = sum(sum(sample.times_us) for sample in samples) / 1e6 * samples[0].ranks
+    seconds = sum(sample.mean_us * len(sample.times_us) for sample in samples) / 1e6 * samples[0].ranks
     return sum(sample.cpu_s for sample in samples) / seconds if seconds > 0 else None
 
 
@@ -106,11 +107,11 @@ def gains(rows: Sequence[Row], singles: Mapping[str, Sequence[Row]]) -> List[Opt
 
 
 def spread(launches: Sequence[Sequence[Sample]]) -> List[Row]:
-    """Per size, the smallest and largest of the launches' medians."""
+    """Per size, the smallest and largest of the launches' times."""
     table = []
     for index, sample in enumerate(launches[0]):
-        medians = [median(launch[index].times_us) for launch in launches]
-        table.append({"size": sample.size, "min_us": min(medians), "max_us": max(medians)})
+        times = [launch[index].mean_us for launch in launches]
+        table.append({"size": sample.size, "min_us": min(times), "max_us": max(times)})
     return table
 
 

@@ -53,7 +53,8 @@ class RailSample:
 
 @dataclass
 class Sample(Result):
-    """One size. `times_us[i]` is operation i's duration on the slowest rank."""
+    """One size. `times_us[i]` is operation i's duration on the slowest rank; `mean_us` that of all
+    operations on the slowest rank, divided by their number."""
 
     PREFIX: ClassVar[str] = "@sample "
 
@@ -61,6 +62,7 @@ class Sample(Result):
     count: int
     ranks: int
     times_us: List[float]
+    mean_us: float
     wrong: int
     cpu_s: float  # processor seconds of all ranks during the timed operations
     rails: List[RailSample] = field(default_factory=list)

@@ -1,5 +1,6 @@
 /* MPI_Allreduce or MPI_Allgather, timed as nezha._bench.measure times Nezha: warm up, barrier, operations
- * back to back, maximum over ranks per operation, then checked operations on fresh random data.
+ * back to back, maximum over ranks of the whole loop and per operation, then checked operations on fresh
+ * random data.
  *
  *   mpi_driver COLLECTIVE DTYPE SECONDS ITERATIONS WARMUP CHECKS IN_PLACE DEVICES SIZE...
  *
@@ -140,10 +141,10 @@ static int warm_up(Bench* b, size_t count) {
   return wanted < kMinOperations ? kMinOperations : (int)wanted;
 }
 
-static void report(const Bench* b, size_t count, int n, const double* times, double bad, double cpu,
-                   const double* sent) {
+static void report(const Bench* b, size_t count, int n, const double* times, double mean, double bad,
+                   double cpu, const double* sent) {
   printf("@sample {\"size\": %zu, \"count\": %zu, \"ranks\": %d, \"wrong\": %.0f, \"cpu_s\": %.6f, "
-         "\"times_us\": [", count * b->item, count, b->ranks, bad, cpu);
+         "\"mean_us\": %.3f, \"times_us\": [", count * b->item, count, b->ranks, bad, cpu, 1e6 * mean);
   for (int i = 0; i < n; ++i) printf("%s%.3f", i ? ", " : "", 1e6 * times[i]);
   printf("], \"rails\": [");
   for (int d = 0; d < b->devices; ++d)
@@ -168,13 +169,14 @@ static void measure(Bench* b, size_t size) {
   sent_bytes(b, before);
   double cpu = cpu_seconds();
   MPI_Barrier(MPI_COMM_WORLD);
-  double last = now();
+  double first = now(), last = first;
   for (int i = 0; i < n; ++i) {
     call(b, count);
     double t = now();
     times[i] = t - last;
     last = t;
   }
+  double mean = (last - first) / n;
   cpu = cpu_seconds() - cpu;
   sent_bytes(b, after);
   for (int d = 0; d < b->devices; ++d) after[d] = b->counts_devices ? after[d] - before[d] : 0;
@@ -185,10 +187,11 @@ static void measure(Bench* b, size_t size) {
     bad += wrong(b, count);
   }
   MPI_Allreduce(MPI_IN_PLACE, times, n, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  MPI_Allreduce(MPI_IN_PLACE, &mean, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
   MPI_Allreduce(MPI_IN_PLACE, &bad, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
   MPI_Allreduce(MPI_IN_PLACE, &cpu, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
   MPI_Allreduce(MPI_IN_PLACE, after, b->devices, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
-  if (b->rank == 0) report(b, count, n, times, bad, cpu, after);
+  if (b->rank == 0) report(b, count, n, times, mean, bad, cpu, after);
   free(times);
   free(b->in);
   free(b->out);

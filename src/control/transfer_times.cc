@@ -19,9 +19,11 @@ constexpr double kSuspicious = 2;       // times as long as usual: timed again a
 // times in use show.)
 constexpr uint64_t kSpread = 4;
 constexpr double kFarSlower = 8;        // times: more than processors do
+constexpr double kFarFaster = 0.5;      // times
 constexpr uint64_t kApproval = 64;      // transfers in which a rail shows that its trial was no accident
 constexpr int kRarestTrials = 8;        // powers of two
 constexpr uint32_t kSettling = 4;       // trials of the shortest that come ever later
+constexpr int kUnlikely = 2;            // powers of two, while no time speaks for the other rail
 constexpr uint32_t kPutOffMost = 16;    // transfers
 
 }  // namespace
@@ -63,6 +65,14 @@ bool TransferTimes::must_wait(Class& at, int rail, uint32_t free) {
   const bool is_free = (free >> rail & 1) != 0;
   at.put_off = is_free || at.put_off == kPutOffMost ? 0 : at.put_off + 1;
   return at.put_off > 0;
+}
+
+int TransferTimes::settled(uint32_t bytes) const {
+  const Class& at = classes_[class_of(bytes)];
+  const uint64_t transfer = at.transfers + 1;
+  const bool is_quiet = at.shortest && at.met && at.tries_left == 0 && at.timings_left == 0 &&
+                        at.compared < 0 && transfer % kTurn != 0 && transfer % time_every(bytes) != 0;
+  return is_quiet ? at.taken : -1;
 }
 
 TransferTimes::Choice TransferTimes::next(uint32_t bytes, std::span<const double> wait_s, uint32_t free) {
@@ -108,13 +118,16 @@ int TransferTimes::rail_to_try(Class& at, std::span<const double> wait_s) {
   const auto may_carry = [&](int rail) { return rail >= 0 && wait_s[static_cast<size_t>(rail)] >= 0; };
   if (at.tries_left == 0) {
     at.tried = -1;
+    at.met = true;
     for (size_t rail = 0; rail < wait_s.size(); ++rail) {
       const Rail& each = at.rails[rail];
       if (wait_s[rail] < 0 || each.count >= at.enough() || each.trials >= kFirstTrials) continue;
       if (at.shortest && static_cast<int>(rail) == at.taken) continue;  // timed with the others
-      // Its samples may still come; and of a slow rail the other one may have taken over the rest.
-      const bool may_come = at.transfers - each.tried_at < kPatience;
-      if (each.trials > 0 && (may_come || is_hopeless(at, each))) continue;
+      // Of a slow rail the other one may have taken over the rest of the trial.
+      if (each.trials > 0 && is_hopeless(at, each)) continue;
+      at.met = false;
+      const bool may_come = at.transfers - each.tried_at < kPatience;  // its samples
+      if (each.trials > 0 && may_come) continue;
       if (at.tried < 0 || each.trials < at.rails[static_cast<size_t>(at.tried)].trials) {
         at.tried = static_cast<int>(rail);
       }
@@ -150,10 +163,17 @@ void TransferTimes::begin_trial(Class& at, Rail& tried) {
 
 uint64_t TransferTimes::transfers_apart(const Class& at, const Rail& rail) {
   const Rail& taken = at.rails[static_cast<size_t>(at.taken)];
-  const double ratio = rail.is_known() && taken.is_known() ? rail.shortest_s / taken.shortest_s : 1;
+  const double ratio = !rail.is_known() || !taken.is_known() ? 1
+                       : at.shortest ? rail.middle_s / taken.middle_s
+                                     : rail.shortest_s / taken.shortest_s;
   int rareness = ratio > 1 ? std::ilogb(ratio) + 1 : 0;
   const bool is_later = &rail > &taken;
+  // What the first trials of both said of the shortest, at the start of a job, is to be confirmed soon.
+  const bool is_doubtful = is_later ? ratio < kFarFaster : !is_hopeless(at, rail);
+  if (at.shortest && rail.trials == 1 && is_doubtful) return kTurn;
   if (at.shortest && is_later) rareness += static_cast<int>(std::min(rail.trials, kSettling));
+  // While it is compared, every operation waits for one of its transfers.
+  if (at.shortest && is_later && ratio > at.worth_changing()) rareness += kUnlikely;
   rareness = std::min(rareness + static_cast<int>(rail.doubts), kRarestTrials);
   return uint64_t{at.trial(rail)} * 100 << rareness;
 }
@@ -183,7 +203,7 @@ int TransferTimes::better_of_trial(Class& at) {
   if (std::min(taken.count, tried.count) < at.enough()) return at.taken;
   // Of rails that are alike the first one is taken.
   const double worth = compared < at.taken ? 1 / at.worth_changing() : at.worth_changing();
-  return tried.shortest_s <= worth * taken.shortest_s ? compared : at.taken;
+  return tried.middle_s <= worth * taken.middle_s ? compared : at.taken;
 }
 
 // A rail that is taken has to show again what it showed when it was tried.
@@ -218,8 +238,12 @@ void TransferTimes::took(int rail, uint32_t bytes, double seconds) {
   const uint32_t kept = at.samples();
   each.samples[each.count++ % kept] = static_cast<float>(seconds);
   if (each.count == 2 * kept) each.count = kept;
-  each.shortest_s = *std::min_element(each.samples.begin(),
-                                      each.samples.begin() + std::min(each.count, kept));
+  std::array<float, kSamples> sorted = each.samples;
+  const uint32_t known = std::min(each.count, kept);
+  const auto middle = sorted.begin() + known / 2;
+  std::nth_element(sorted.begin(), middle, sorted.begin() + known);
+  each.middle_s = *middle;
+  each.shortest_s = *std::min_element(sorted.begin(), middle + 1);
 }
 
 }  // namespace nezha::control

@@ -10,9 +10,10 @@
 //
 // A rail is judged by the shortest of its latest times: whatever else delays a transfer only adds to
 // it. Below kShortest a rail is changed only for one whose times, taken in turns with its own, are
-// shorter by a quarter. The first times of a trial do not count where there are others: a token bucket
-// that is full after a pause makes a slow rail look like a fast one. What is taken is timed while no
-// other short transfer is in its way (port_clock.h).
+// shorter by a quarter, in the middle: the shortest may have passed through a full token bucket. The
+// first times of a trial do not count where there are others: a token bucket that is full after a pause
+// makes a slow rail look like a fast one. What is taken is timed while no other short transfer is in its
+// way (port_clock.h).
 //
 // Contract: pure; owned by whoever owns the peer's connections. Sizes are told apart by powers of
 // two. All memory is taken at the beginning.
@@ -47,6 +48,10 @@ class TransferTimes {
   // negative: that rail may not carry it. `free`: rails (bit set) on which it would have to wait for no
   // other short transfer; on another one it is timed only where that happens again and again.
   Choice next(uint32_t bytes, std::span<const double> wait_s, uint32_t free);
+  // The rail that next() would take if nothing else waited there and it may carry the transfer: most of
+  // the shortest are neither timed nor tried elsewhere. -1: ask next(). Who takes it says so by passed().
+  int settled(uint32_t bytes) const;
+  void passed(uint32_t bytes) { ++classes_[class_of(bytes)].transfers; }
   void took(int rail, uint32_t bytes, double seconds);
   // What a transfer takes on that rail; 0: not known.
   double expected_s(int rail, uint32_t bytes) const;
@@ -60,6 +65,7 @@ class TransferTimes {
   struct Rail {
     std::array<float, kSamples> samples{};
     double shortest_s = 0;  // of the samples
+    double middle_s = 0;
     uint32_t count = 0;
     uint32_t arrived = 0;   // samples since the trial began
     uint32_t trials = 0;
@@ -80,6 +86,7 @@ class TransferTimes {
     int compared = -1;          // the rail that is tried in turns with the one that is taken
     uint64_t compare_at = 0;    // which transfer: when the times of both are there
     bool suspected = false;     // the rail that is taken became far slower
+    bool met = false;           // no rail waited for its first trials when that was last looked at
     std::vector<Rail> rails;
 
     double worth_changing() const;

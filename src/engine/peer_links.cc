@@ -22,10 +22,24 @@ bool is_on_probation(const Link& link) {
 
 }  // namespace
 
+Link* PeerLinks::settled(uint32_t bytes) {
+  const int rail = choice_->times.settled(bytes);
+  Link* const link = rail < 0 ? nullptr : only_link(rail);
+  if (link == nullptr || !link->is_usable() || is_on_probation(*link) || link->backlog >= kBulk ||
+      !link->connection->has_room()) {
+    return nullptr;
+  }
+  choice_->times.passed(bytes);
+  return link;
+}
+
 // Where other transfers wait on a rail in bulk, it takes longer than it did when transfers of this size
 // were timed.
 Link* PeerLinks::quickest(Nanoseconds now, uint32_t bytes) {
-  constexpr uint64_t kBulk = 64 * 1024;
+  if (Link* const link = settled(bytes)) {
+    occupy(*link, now, bytes);
+    return link;
+  }
   Choice& with = *choice_;
   uint32_t free = 0;
   std::fill(with.wait_s.begin(), with.wait_s.end(), -1.0);
@@ -205,8 +219,7 @@ uint64_t PeerLinks::backlog(Link& link, Nanoseconds now) {
 }
 
 void PeerLinks::look(Nanoseconds now) {
-  if (now - looked_at_ < control::RailMonitor::kShortest || !is_draining()) return;
-  looked_at_ = now;
+  if (!is_draining()) return;
   for (Link& link : links_) {
     if (link.is_draining()) measure(link, now);
   }

@@ -70,8 +70,9 @@ class PeerLinks {
   // A timed transfer was acknowledged.
   void took(const transport::Connection& connection, const transport::WorkRequest& request,
             Nanoseconds now);
-  // Teaches the monitors of the rails that have something to send. To be called as often as the loop
-  // turns: what a rail drains after the last transfer was posted says as much about it as the rest.
+  // Teaches the monitors of the rails that have something to send. To be called every
+  // RailMonitor::kShortest where the loop turns: what a rail drains after the last transfer was posted
+  // says as much about it as the rest.
   void look(Nanoseconds now);
   // Something that was posted has not drained yet, as of the last look.
   bool is_draining() const;
@@ -119,6 +120,8 @@ class PeerLinks {
     return wire::kHeaderBytes + request.header.length;
   }
   Link* choose(Nanoseconds now, const transport::WorkRequest& request, const control::Shares& shares);
+  // For one of the shortest, the rail that such transfers to this peer have found; null: ask quickest().
+  Link* settled(uint32_t bytes);
   // For a short transfer, the rail that takes the least time for it; null when none can have it now.
   Link* quickest(Nanoseconds now, uint32_t bytes);
   void occupy(const Link& link, Nanoseconds now, uint32_t bytes);
@@ -133,12 +136,12 @@ class PeerLinks {
   static void learn(Link& link, Nanoseconds now, uint64_t backlog,
                     const std::optional<transport::Drained>& told);
 
+  static constexpr uint64_t kBulk = 64 * 1024;        // bytes that wait: what comes behind them feels it
   static constexpr uint32_t kTimings = 8;             // of a connection, before its rate is measured
   static constexpr uint32_t kWorthTiming = 4 * 1024;  // bytes: of these much is the rate's doing
 
   const int peer_;
   const uint32_t rails_;
-  Nanoseconds looked_at_ = 0;
   bool asks_kernel_ = false;  // what some connection has delivered: it tells nothing itself
   std::list<Link> links_;  // their addresses stay
   transport::WorkQueue pending_;

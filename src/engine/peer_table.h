@@ -2,12 +2,13 @@
 //
 // Contract: owned by the engine, progress lock held. Whoever gives a peer something to send wakes it, and
 // connections say when they have output (ConnectionEvents::on_output); a peer that is not awake costs
-// nothing.
+// nothing. One whose rails only drain is to be looked at now and then, not in every turn of the loop.
 #pragma once
 
 #include <bit>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "control/port_clock.h"
@@ -19,7 +20,8 @@ namespace nezha::engine {
 class PeerTable {
  public:
   explicit PeerTable(const EngineOptions& options)
-      : links_(static_cast<size_t>(options.world_size)), awake_(links_.size() / kBits + 1) {
+      : links_(static_cast<size_t>(options.world_size)), awake_(links_.size() / kBits + 1),
+        draining_(awake_.size()) {
     for (int rank = 0; rank < options.world_size; ++rank) {
       if (rank == options.rank) continue;
       links_[static_cast<size_t>(rank)] = std::make_unique<PeerLinks>(rank, options.rails, port_);
@@ -30,6 +32,16 @@ class PeerTable {
   const std::vector<std::unique_ptr<PeerLinks>>& all() const { return links_; }
   PeerLinks& of(int peer) const { return *links_[static_cast<size_t>(peer)]; }
   void wake(int peer) { awake_[static_cast<size_t>(peer) / kBits] |= bit(static_cast<size_t>(peer)); }
+  // Something that was given to it has not drained yet.
+  void drains(int peer) {
+    draining_[static_cast<size_t>(peer) / kBits] |= bit(static_cast<size_t>(peer));
+  }
+  // Wakes those of which that was said since this was last called.
+  void wake_draining() {
+    for (size_t word = 0; word < awake_.size(); ++word) {
+      awake_[word] |= std::exchange(draining_[word], 0);
+    }
+  }
   // Visits those that are awake in the order of their ranks, also of those that wake meanwhile the higher
   // ones. `visit(links)` says whether it stays awake.
   template <class Visit>
@@ -60,7 +72,8 @@ class PeerTable {
 
   control::PortClock port_;
   std::vector<std::unique_ptr<PeerLinks>> links_;
-  std::vector<uint64_t> awake_;  // a bit for each peer
+  std::vector<uint64_t> awake_;     // a bit for each peer
+  std::vector<uint64_t> draining_;
 };
 
 }  // namespace nezha::engine

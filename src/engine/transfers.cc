@@ -143,13 +143,19 @@ void Transfers::admit(Nanoseconds now) {
 
 bool Transfers::run(Nanoseconds now) {
   if (gate_.is_due(now)) admit(now);
+  const bool looks = now - looked_at_ >= control::RailMonitor::kShortest;
+  if (looks) {
+    looked_at_ = now;
+    peers_.wake_draining();
+  }
   bool output = false;
   peers_.visit_awake([&](PeerLinks& links) {
-    links.look(now);
+    if (looks) links.look(now);
     if (links.has_pending() || links.has_output()) dispatch(links, now);
     const bool waits = links.has_pending() || links.has_output();
     output |= waits;
-    return waits || links.is_draining();
+    if (!waits && links.is_draining()) peers_.drains(links.peer());
+    return waits;
   });
   return output;
 }

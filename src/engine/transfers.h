@@ -103,6 +103,7 @@ class Transfers {
   MessageGate gate_;
   std::vector<std::unique_ptr<transport::WorkRequest>> storage_;
   transport::WorkRequest* free_ = nullptr;
+  Nanoseconds looked_at_ = 0;  // at what drains
   uint64_t retransmitted_ = 0;
   bool released_any_ = false;
 };

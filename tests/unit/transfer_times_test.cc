@@ -106,6 +106,21 @@ TEST(TransferTimes, TheShortestDoNotTakeTheProcessorsForTheRail) {
   EXPECT_LE(rails.carried[1], 400);
 }
 
+// One of four passes a slow rail at once.
+TEST(TransferTimes, TheShortestLeaveASlowRailWhoseBucketIsFullAtTimes) {
+  TwoRails rails({1.5e-4, 0.5e-4}, 64);
+  const auto run = [&](int transfers) {
+    for (int i = 0; i < transfers; ++i) {
+      rails.seconds[0] = rails.carried[0] % 4 == 0 ? 0.2e-4 : 1.5e-4;
+      rails.one();
+    }
+  };
+  run(200);
+  rails.carried = {};
+  run(10'000);
+  EXPECT_LE(rails.carried[0], 100);
+}
+
 TEST(TransferTimes, TheShortestBeginOnARailThatIsNotFarSlower) {
   TwoRails slow({1e-3, 1e-4}, 64);
   slow.several(8);
@@ -172,6 +187,27 @@ TEST(TransferTimes, ARailThatIsHopelessIsNotTriedAgainForWantOfTimes) {
     }
   }
   EXPECT_EQ(tried, 4);
+}
+
+TEST(TransferTimes, WhatIsSettledIsWhatWouldBeChosen) {
+  TwoRails asks({1e-4, 1.1e-4}, 64), looks = asks;
+  int settled = 0;
+  for (int i = 0; i < 50'000; ++i) {
+    if (i == 20'000) asks.seconds[0] = looks.seconds[0] = 2e-3;  // the first rail becomes slow
+    const int rail = looks.times.settled(64);
+    const TransferTimes::Choice asked = asks.one();
+    if (rail < 0) {
+      EXPECT_EQ(looks.one().rail, asked.rail) << i;
+      continue;
+    }
+    ++settled;
+    looks.times.passed(64);
+    ASSERT_EQ(rail, asked.rail) << i;
+    ASSERT_FALSE(asked.timed) << i;
+  }
+  EXPECT_GT(settled, 45'000);
+  EXPECT_GT(asks.carried[1], 10'000) << "both rails were in use";
+  EXPECT_EQ(TwoRails({1e-4, 1e-4}).times.settled(kBytes), -1) << "longer ones are not settled";
 }
 
 TEST(TransferTimes, NonsenseIsNotLearned) {

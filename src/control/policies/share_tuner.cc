@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <numeric>
 #include <utility>
 
 #include "control/policies/eq.h"
@@ -19,6 +20,7 @@ constexpr double kUnusual = 1.5;          // times as long as usual
 constexpr double kNearTheBest = 1.15;     // times as long as the way that is taken
 constexpr double kFarFromIt = 3;          // and so many times: one trial is enough
 constexpr double kUnkept = 1.2;           // times as long as a trial had promised
+constexpr double kShortUnkept = 3;        // the same of short operations
 constexpr double kLongS = 15e-3;          // an operation in which monitors learn enough
 
 // A way in 16 bits: for each rail three, 0 where it carries nothing, or else how many times as slow as
@@ -55,15 +57,15 @@ void ShareTuner::Way::add(double s_per_byte, uint32_t uncounted) {
   if (count == 2 * kSamples) count = kSamples;
 }
 
-// What three of four take at most, of three the middle one: a way is no better for being fast now and
-// then, but a host that was busy once says nothing.
+// The mean of all but the slowest quarter: ranks that share a core wait in turns, so that one rank's
+// times of short operations vary, but a host that was busy once says nothing.
 double ShareTuner::Way::usual() const {
   const uint32_t kept = std::min(count, kSamples);
   if (kept == 0) return 0;
   std::array<float, kSamples> sorted = samples;
-  const auto quarter = sorted.begin() + (kept - 1 - (kept + 1) / 4);
-  std::nth_element(sorted.begin(), quarter, sorted.begin() + kept);
-  return static_cast<double>(*quarter);
+  const auto counted = sorted.begin() + (kept - (kept + 1) / 4);
+  std::nth_element(sorted.begin(), counted - 1, sorted.begin() + kept);
+  return std::accumulate(sorted.begin(), counted, 0.0) / static_cast<double>(counted - sorted.begin());
 }
 
 double ShareTuner::Way::least() const {
@@ -71,7 +73,11 @@ double ShareTuner::Way::least() const {
   return static_cast<double>(*std::min_element(samples.begin(), kept_end));
 }
 
-ShareTuner::ShareTuner() : rows_(kDividedAlike.size() * kSizes) {}
+ShareTuner::ShareTuner() : rows_(kDividedAlike.size() * kSizes) {
+  for (size_t row = 0; row < rows_.size(); ++row) {
+    if (row % kSizes < kShortSizes) rows_[row].trial = kShortTrial;
+  }
+}
 
 std::optional<size_t> ShareTuner::index_of(const OpClass& op) {
   const auto* const found = std::find(kDividedAlike.begin(), kDividedAlike.end(), op.collective);
@@ -90,10 +96,11 @@ Shares ShareTuner::next(const OpClass& op, std::span<const RailSnapshot> rails,
   if (!op.leads) return shares;
   const uint32_t up = up_mask_of(rails);
   if (row.up_mask != up) {
-    const bool is_long = row.is_long;
+    const Row before = row;
     row = Row();
+    row.trial = before.trial;
+    row.is_long = before.is_long;
     row.up_mask = up;
-    row.is_long = is_long;
   }
   ++row.calls;
   const bool may_try = std::popcount(up) > 1 && (up >> kRailsTried) == 0;
@@ -131,8 +138,10 @@ size_t ShareTuner::decide(Row& row) {
     const size_t way = next_to_try(row);
     if (way == kNone) return row.taken;
     row.tried = way;
-    row.tries_left = way == kWithout ? kOwnTrial : kTrial;
-    row.ways[way].arrived = 0;
+    Way& tried = row.ways[way];
+    // The first trial ends soon: a rail may be slower by far.
+    row.tries_left = way == kWithout ? kOwnTrial : tried.count == 0 ? kTrial : row.trial;
+    tried.arrived = 0;
   }
   --row.tries_left;
   return row.tried;
@@ -236,7 +245,8 @@ bool ShareTuner::is_hopeless(const Row& row, double s_per_byte) {
 // Rails are not what they were, or somebody else uses them, too.
 void ShareTuner::watch(Row& row) {
   const Way& taken = row.ways[row.taken];
-  if (taken.arrived <= kTrial + kSamples || taken.usual() <= kUnkept * row.promised) return;
+  const double unkept = row.trial == kShortTrial ? kShortUnkept : kUnkept;
+  if (taken.arrived <= kTrial + kSamples || taken.usual() <= unkept * row.promised) return;
   row.promised = taken.usual();
   row.ways[row.taken].arrived = 0;
   row.stage = 0;

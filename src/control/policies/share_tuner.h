@@ -35,10 +35,12 @@ namespace nezha::control {
 class ShareTuner {
  public:
   // Shorter ones are mostly latency; longer ones tell monitors enough.
-  static constexpr uint64_t kBytesMin = 8 * 1024;
+  static constexpr uint64_t kBytesMin = 1024;
   static constexpr uint64_t kBytesMax = (2u << 20) - 1;
   static constexpr uint32_t kRailsTried = 5;  // with more nothing is tried: a way has to fit 16 bits
   static constexpr uint32_t kTrial = 4;       // operations, of which the first does not count
+  static constexpr uint64_t kShortBytes = 8 * 1024;  // below, the time is mostly the processors':
+  static constexpr uint32_t kShortTrial = 16;        // what is known of a way is tried for longer
 
   ShareTuner();
 
@@ -59,8 +61,9 @@ class ShareTuner {
   static constexpr size_t kWithout = kTogether + 1;  // and what the policy says
   static constexpr size_t kNone = kWithout + 1;
   static constexpr size_t kSizes = std::bit_width(kBytesMax) - std::bit_width(kBytesMin) + 1;
+  static constexpr size_t kShortSizes = std::bit_width(kShortBytes) - std::bit_width(kBytesMin);
   static constexpr size_t kAgain = kTogether + 1;    // the stage in which a doubtful one is tried again
-  static constexpr uint32_t kSamples = 8;
+  static constexpr uint32_t kSamples = 16;
 
   struct Way {
     std::array<float, kSamples> samples{};  // seconds a byte
@@ -72,6 +75,7 @@ class ShareTuner {
     double least() const;  // of one that is known
   };
   struct Row {
+    uint32_t trial = kTrial;  // operations
     uint16_t agreed = 0;      // for the next operation
     // Of the rank that leads:
     uint32_t up_mask = 0;

@@ -15,7 +15,8 @@ using control::Shares;
 namespace {
 
 bool is_short(const control::OpClass& op) {
-  return op.avoid == 0 && op.bytes < control::ShareTuner::kBytesMin;
+  using control::ShareTuner;
+  return op.avoid == 0 && op.bytes < ShareTuner::kShortBytes && !ShareTuner::divides(op);
 }
 
 }  // namespace

@@ -44,6 +44,8 @@ class ShareTuner {
 
   ShareTuner();
 
+  // Whether operations of that kind are divided here at all.
+  static bool divides(const OpClass& op) { return index_of(op).has_value(); }
   // How an operation that begins is divided among the rails that are up; `without`: what the policy says.
   // `agreed` and `announced` of the result are set.
   Shares next(const OpClass& op, std::span<const RailSnapshot> rails, const Shares& without);

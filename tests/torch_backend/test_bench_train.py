@@ -41,6 +41,7 @@ def common(tmp_path):
             "--schedule", tmp_path / "schedule.json", "--json", tmp_path / "result.json"]
 
 
+@pytest.mark.long
 def test_replay(environment, common):
     result = common[-1]
     shown = bench(environment, *common, "--replay", "--compute-scale", 0.1, "--rates", "2gbit,2gbit")

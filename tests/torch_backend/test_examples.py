@@ -62,6 +62,7 @@ def test_ddp_under_torchrun(environment, tmp_path):
            EXAMPLES / "ddp_digits.py", "--epochs", 2)
 
 
+@pytest.mark.long
 def test_diloco(environment, tmp_path):
     pytest.importorskip("sklearn")
     command = [*NEZHA, "run", "-n", 2, sys.executable, EXAMPLES / "diloco_torchft.py", "--syncs", 3,

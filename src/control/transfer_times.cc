@@ -33,6 +33,11 @@ TransferTimes::TransferTimes(uint32_t rails) : classes_(kClasses) {
   for (size_t size = 0; size < class_of(kShortest); ++size) classes_[size].shortest = true;
 }
 
+// Of the shortest, one that passed a full token bucket says nothing.
+double TransferTimes::Class::seconds(const Rail& rail) const {
+  return shortest ? rail.middle_s : rail.shortest_s;
+}
+
 // What another rail must take of the time of one in use. On rails that are alike the shortest transfers
 // do best where all ranks use one: what comes back on a connection tells its kernel that what went out
 // has arrived, which needs a packet of its own otherwise; and there is one socket to look at.
@@ -163,9 +168,8 @@ void TransferTimes::begin_trial(Class& at, Rail& tried) {
 
 uint64_t TransferTimes::transfers_apart(const Class& at, const Rail& rail) {
   const Rail& taken = at.rails[static_cast<size_t>(at.taken)];
-  const double ratio = !rail.is_known() || !taken.is_known() ? 1
-                       : at.shortest ? rail.middle_s / taken.middle_s
-                                     : rail.shortest_s / taken.shortest_s;
+  const bool are_known = rail.is_known() && taken.is_known();
+  const double ratio = are_known ? at.seconds(rail) / at.seconds(taken) : 1;
   int rareness = ratio > 1 ? std::ilogb(ratio) + 1 : 0;
   const bool is_later = &rail > &taken;
   // What the first trials of both said of the shortest, at the start of a job, is to be confirmed soon.
@@ -203,7 +207,7 @@ int TransferTimes::better_of_trial(Class& at) {
   if (std::min(taken.count, tried.count) < at.enough()) return at.taken;
   // Of rails that are alike the first one is taken.
   const double worth = compared < at.taken ? 1 / at.worth_changing() : at.worth_changing();
-  return tried.middle_s <= worth * taken.middle_s ? compared : at.taken;
+  return at.seconds(tried) <= worth * at.seconds(taken) ? compared : at.taken;
 }
 
 // A rail that is taken has to show again what it showed when it was tried.

@@ -89,6 +89,7 @@ class TransferTimes {
     bool met = false;           // no rail waited for its first trials when that was last looked at
     std::vector<Rail> rails;
 
+    double seconds(const Rail& rail) const;  // by which rails are compared, of one that is known
     double worth_changing() const;
     uint32_t samples() const;  // the latest, of which the shortest counts
     uint32_t enough() const;   // of them, to know a rail

@@ -219,7 +219,7 @@ uint64_t PeerLinks::backlog(Link& link, Nanoseconds now) {
 }
 
 void PeerLinks::look(Nanoseconds now) {
-  if (!is_draining()) return;
+  if (links_.size() < 2) return;
   for (Link& link : links_) {
     if (link.is_draining()) measure(link, now);
   }

@@ -74,7 +74,7 @@ class PeerLinks {
   // RailMonitor::kShortest where the loop turns: what a rail drains after the last transfer was posted
   // says as much about it as the rest.
   void look(Nanoseconds now);
-  // Something that was posted has not drained yet, as of the last look.
+  // Enough for look() to learn from was posted since it last did.
   bool is_draining() const;
   // The best connection for control frames: usable, or else up; null when there is none.
   transport::Connection* any_up();

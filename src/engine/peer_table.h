@@ -31,11 +31,9 @@ class PeerTable {
   // By global rank; null for this rank.
   const std::vector<std::unique_ptr<PeerLinks>>& all() const { return links_; }
   PeerLinks& of(int peer) const { return *links_[static_cast<size_t>(peer)]; }
-  void wake(int peer) { awake_[static_cast<size_t>(peer) / kBits] |= bit(static_cast<size_t>(peer)); }
-  // Something that was given to it has not drained yet.
-  void drains(int peer) {
-    draining_[static_cast<size_t>(peer) / kBits] |= bit(static_cast<size_t>(peer));
-  }
+  void wake(int peer) { set(awake_, static_cast<size_t>(peer)); }
+  // It has nothing to be sent, but something to be looked at (PeerLinks::is_draining).
+  void drains(int peer) { set(draining_, static_cast<size_t>(peer)); }
   // Wakes those of which that was said since this was last called.
   void wake_draining() {
     for (size_t word = 0; word < awake_.size(); ++word) {
@@ -69,6 +67,7 @@ class PeerTable {
  private:
   static constexpr size_t kBits = 64;
   static uint64_t bit(size_t peer) { return uint64_t{1} << (peer % kBits); }
+  static void set(std::vector<uint64_t>& peers, size_t peer) { peers[peer / kBits] |= bit(peer); }
 
   control::PortClock port_;
   std::vector<std::unique_ptr<PeerLinks>> links_;

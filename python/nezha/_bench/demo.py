@@ -80,12 +80,13 @@ def run_demo(step: Step, example: Path) -> Demo:
 def _measure(demo: Demo, labs: Mapping[str, BenchLab], step: Step) -> None:
     """The labs in turns: a machine that becomes slower or faster meanwhile does so for all of them."""
     bars = {name: step(f"rails {name}", _LAUNCHES * len(_SIZES)) for name in labs}
+    specs = {name: _spec(lab) for name, lab in labs.items()}
     launches: Dict[str, List[List[Sample]]] = {name: [] for name in labs}
     for _ in range(_LAUNCHES):
         for name, lab in labs.items():
-            launches[name].append(lab.run(_spec(lab), bars[name]))
+            launches[name].append(lab.run(specs[name], bars[name]))
     for name, lab in labs.items():
-        demo.rows[name] = lab.rows(_spec(lab), launches[name])
+        demo.rows[name] = lab.rows(specs[name], launches[name])
 
 
 def _spec(lab: BenchLab) -> BenchSpec:

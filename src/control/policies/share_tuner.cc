@@ -74,9 +74,7 @@ double ShareTuner::Way::least() const {
 }
 
 ShareTuner::ShareTuner() : rows_(kDividedAlike.size() * kSizes) {
-  for (size_t row = 0; row < rows_.size(); ++row) {
-    if (row % kSizes < kShortSizes) rows_[row].trial = kShortTrial;
-  }
+  for (size_t row = 0; row < rows_.size(); ++row) rows_[row].is_short = row % kSizes < kShortSizes;
 }
 
 std::optional<size_t> ShareTuner::index_of(const OpClass& op) {
@@ -96,10 +94,11 @@ Shares ShareTuner::next(const OpClass& op, std::span<const RailSnapshot> rails,
   if (!op.leads) return shares;
   const uint32_t up = up_mask_of(rails);
   if (row.up_mask != up) {
-    const Row before = row;
+    const bool is_short = row.is_short;
+    const bool is_long = row.is_long;
     row = Row();
-    row.trial = before.trial;
-    row.is_long = before.is_long;
+    row.is_short = is_short;
+    row.is_long = is_long;
     row.up_mask = up;
   }
   ++row.calls;
@@ -140,7 +139,8 @@ size_t ShareTuner::decide(Row& row) {
     row.tried = way;
     Way& tried = row.ways[way];
     // The first trial ends soon: a rail may be slower by far.
-    row.tries_left = way == kWithout ? kOwnTrial : tried.count == 0 ? kTrial : row.trial;
+    const bool is_longer = row.is_short && tried.count > 0;
+    row.tries_left = way == kWithout ? kOwnTrial : is_longer ? kShortTrial : kTrial;
     tried.arrived = 0;
   }
   --row.tries_left;
@@ -245,7 +245,7 @@ bool ShareTuner::is_hopeless(const Row& row, double s_per_byte) {
 // Rails are not what they were, or somebody else uses them, too.
 void ShareTuner::watch(Row& row) {
   const Way& taken = row.ways[row.taken];
-  const double unkept = row.trial == kShortTrial ? kShortUnkept : kUnkept;
+  const double unkept = row.is_short ? kShortUnkept : kUnkept;
   if (taken.arrived <= kTrial + kSamples || taken.usual() <= unkept * row.promised) return;
   row.promised = taken.usual();
   row.ways[row.taken].arrived = 0;

@@ -77,7 +77,7 @@ class ShareTuner {
     double least() const;  // of one that is known
   };
   struct Row {
-    uint32_t trial = kTrial;  // operations
+    bool is_short = false;    // below kShortBytes
     uint16_t agreed = 0;      // for the next operation
     // Of the rank that leads:
     uint32_t up_mask = 0;

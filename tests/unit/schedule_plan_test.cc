@@ -129,13 +129,17 @@ TEST(Plan, ChoosesLatencyForShortAndBandwidthForLongBlocks) {
     Algorithm long_blocks;
   };
   constexpr Choice kChoices[] = {
-      {Collective::all_gather, 4, Algorithm::direct, Algorithm::ring},
+      {Collective::all_gather, 3, Algorithm::direct, Algorithm::ring},
+      {Collective::all_gather, 4, Algorithm::recursive_doubling, Algorithm::ring},
+      {Collective::all_gather, 6, Algorithm::bruck, Algorithm::ring},
       {Collective::all_gather, 16, Algorithm::recursive_doubling, Algorithm::ring},
       {Collective::all_gather, 24, Algorithm::bruck, Algorithm::ring},
-      {Collective::reduce_scatter, 4, Algorithm::direct, Algorithm::ring},
+      {Collective::reduce_scatter, 3, Algorithm::direct, Algorithm::ring},
+      {Collective::reduce_scatter, 4, Algorithm::halving_doubling, Algorithm::ring},
       {Collective::reduce_scatter, 32, Algorithm::halving_doubling, Algorithm::ring},
       {Collective::reduce, 8, Algorithm::tree, Algorithm::chain},
-      {Collective::gather, 4, Algorithm::direct, Algorithm::direct},
+      {Collective::gather, 3, Algorithm::direct, Algorithm::direct},
+      {Collective::gather, 4, Algorithm::tree, Algorithm::direct},
       {Collective::gather, 24, Algorithm::tree, Algorithm::direct},
       {Collective::scatter, 24, Algorithm::tree, Algorithm::direct},
       {Collective::all_to_all, 8, Algorithm::pairwise, Algorithm::pairwise},

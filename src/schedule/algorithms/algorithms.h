@@ -10,16 +10,22 @@
 namespace nezha::schedule::algorithms {
 
 // A further message that a rank sends or takes in the same step costs this much of a step: its
-// handling, not another delay. Not measured on a switch.
+// handling, not another delay. To or from the same rank, or inside a host; not measured on a switch.
 inline constexpr double kFurtherMessage = 0.3;
+// To or from another rank elsewhere: system calls of its own. 0.8 to 0.9 on 4 and 8 hosts that share two
+// processors (`nezha bench all_gather --algorithm`), less where each rank has a processor.
+inline constexpr double kFurtherPeer = 0.8;
 
 // Share of the rate where P-1 messages of different senders meet at one rank: four hosts, rails of 0.1 to
 // 1 Gbit/s, from 64 KB on.
 inline constexpr double kBurstLinkUse = 0.7;
 
 // One step in which the busiest rank has a message for, or from, every other.
-inline double burst_steps(int world_size) {
-  return world_size == 1 ? 0 : 1 + kFurtherMessage * (world_size - 2);
+inline double burst_steps(int world_size, double further = kFurtherPeer) {
+  return world_size == 1 ? 0 : 1 + further * (world_size - 2);
+}
+inline double burst_steps_inside(int ranks_of_host) {
+  return burst_steps(ranks_of_host, kFurtherMessage);
 }
 
 // The blocks of all ranks but one, as a share of the vector.

@@ -95,7 +95,7 @@ HostTerms all_reduce_shards_terms(const Hosts& hosts) {
   const double most = hosts.most_ranks();
   HostTerms terms;
   terms.steps = 2 * (count - 1);
-  terms.inside_steps = 2 * algorithms::burst_steps(hosts.most_ranks());
+  terms.inside_steps = 2 * algorithms::burst_steps_inside(hosts.most_ranks());
   terms.bytes_factor = 2 * (count - 1) / count;
   terms.inside_bytes = 2 * (most - 1) / most;
   for (int host = 0; host < hosts.hosts(); ++host) {

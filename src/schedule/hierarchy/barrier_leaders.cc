@@ -32,7 +32,7 @@ Shape barrier_leaders_shape(const Hosts&) { return {}; }
 HostTerms barrier_leaders_terms(const Hosts& hosts) {
   HostTerms terms;
   terms.steps = algorithms::dissemination_cost(hosts.hosts()).steps;
-  terms.inside_steps = algorithms::burst_steps(hosts.most_ranks()) + inside_steps(hosts);
+  terms.inside_steps = algorithms::burst_steps_inside(hosts.most_ranks()) + inside_steps(hosts);
   return terms;
 }
 

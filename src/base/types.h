@@ -66,7 +66,7 @@ constexpr bool is_rooted(Collective collective) {
 // Whose result depends on the data of every rank, on every rank: before one is over, all ranks have heard
 // how its first rank divides the next one among the rails.
 inline constexpr std::array kDividedAlike = {Collective::all_reduce, Collective::all_gather,
-                                             Collective::reduce_scatter};
+                                             Collective::reduce_scatter, Collective::barrier};
 constexpr bool is_divided_alike(Collective collective) {
   return std::find(kDividedAlike.begin(), kDividedAlike.end(), collective) != kDividedAlike.end();
 }

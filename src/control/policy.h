@@ -2,10 +2,10 @@
 //
 // Contract: `shares` depends on nothing but the arguments of this and earlier calls of `shares`,
 // `review`, `learn` and `load`: no clock, no I/O, no randomness, no threads; the communicator's loop is
-// the only caller. What it answers with `quickest` may hold for other short operations, too, until the
-// rails are looked at again. Weights are >= 0, sum to 1 over the rails that are up, and are 0 on a rail
-// that is not. A weight table says how the bytes *should* divide; with `pull` set, rails take transfers
-// as fast as they really drain and the weights only seed the first choices.
+// the only caller. What it answers with `lasts` holds for other operations, too, until the rails are
+// looked at again. Weights are >= 0, sum to 1 over the rails that are up, and are 0 on a rail that is
+// not. A weight table says how the bytes *should* divide; with `pull` set, rails take transfers as fast
+// as they really drain and the weights only seed the first choices.
 #pragma once
 
 #include <array>
@@ -22,6 +22,8 @@
 namespace nezha::control {
 
 inline constexpr uint32_t kRailsMax = 16;
+// Operations below take mostly the processors' time.
+inline constexpr uint64_t kShortBytes = 8 * 1024;
 
 // What is known of one rail when the decision is made.
 struct RailSnapshot {
@@ -30,6 +32,7 @@ struct RailSnapshot {
   bool up = true;
 };
 
+// Operations are alike if their collective, communicator and bit_width(bytes) are.
 struct OpClass {
   Collective collective = Collective::all_reduce;
   uint64_t bytes = 0;
@@ -56,6 +59,8 @@ struct Shares {
   // next one like it; 0: nothing (policies/share_tuner.h).
   uint16_t agreed = 0;
   uint16_t announced = 0;
+  // The same for operations like it, of which nobody need ask or learn until something else is announced.
+  bool lasts = false;
   uint64_t number = 0;  // of the decision; the engine's
 };
 
@@ -68,7 +73,8 @@ struct Shares {
 // times are ignored.
 struct OpSample {
   OpClass op;
-  double total_s = 0;
+  double total_s = 0;        // of several operations: their mean
+  uint32_t operations = 1;   // it, and those like it before it for which a decision lasted
   std::array<double, kRailsMax> rail_s{};
   std::array<uint64_t, kRailsMax> rail_bytes{};
   uint32_t rails = 0;
@@ -91,7 +97,8 @@ class Policy {
   virtual Shares review(const OpSample& since, std::span<const RailSnapshot> rails) {
     return shares(since.op, rails);
   }
-  // Of an operation that is over; not of one with `quickest` shares that sent too little for a monitor.
+  // Of an operation that is over; not of one with `quickest` shares that sent too little for a monitor,
+  // or with shares that lasted from one before, unless something was announced in it.
   virtual void learn(const OpSample& sample) { (void)sample; }
   // What was learned, as JSON, and back. A policy without memory saves "{}", which is not worth a file.
   virtual bool has_memory() const { return false; }

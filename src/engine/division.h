@@ -28,6 +28,7 @@ struct Division {
   std::array<Use, control::kRailsMax> use{};
   std::array<Use, control::kRailsMax> use_decided{};
   uint16_t announced = 0;           // for the next operation like it, by the rank that leads
+  bool lasted = false;              // decided by one before it
   bool alone = false;               // no other operation of its group has run beside it
   bool whole = true;                // the same rails were up from the beginning on
 };

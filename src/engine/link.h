@@ -49,7 +49,7 @@ struct Link {
   uint32_t past_landed = 0;       // and how many data frames landed on it
   double good_rate = 0;           // bytes/s, as of when it was last heard; 0: not measured
   bool on_probation = false;      // back again: one transfer at a time until the first is acknowledged
-  uint64_t sent_at_probation = 0; // ConnectionCounters::frames_sent then
+  uint32_t first_on_probation = 0;  // the number of that transfer
   Nanoseconds beat_at = 0;        // when something last left
   uint64_t sent_at_beat = 0;      // ConnectionCounters::bytes_sent then
   bool beat_now = false;          // the peer is to know at once that we hear it again
@@ -61,7 +61,11 @@ struct Link {
     measured_at = 0;
     posted_at_last_look = drained_at_last_look = 0;
     on_probation = true;
-    sent_at_probation = connection->counters().frames_sent;
+    first_on_probation = connection->first_unacknowledged();
+  }
+  // Nothing was acknowledged since, and something waits for that: nothing more is to depend on it.
+  bool is_unproven() const {
+    return on_probation && connection->first_unacknowledged() == first_on_probation && has_work();
   }
   bool is_up() const { return connection->is_up(); }
   // Data may be posted on it.

@@ -13,19 +13,10 @@ void PeerLinks::add(std::unique_ptr<Connection> connection, double nominal_bytes
   links_.emplace_back(std::move(connection), nominal_bytes_per_s);
 }
 
-namespace {
-
-// Back again, and nothing was acknowledged yet: nothing more is to depend on it.
-bool is_on_probation(const Link& link) {
-  return link.on_probation && link.has_work();
-}
-
-}  // namespace
-
 Link* PeerLinks::settled(uint32_t bytes) {
   const int rail = choice_->times.settled(bytes);
   Link* const link = rail < 0 ? nullptr : only_link(rail);
-  if (link == nullptr || !link->is_usable() || is_on_probation(*link) || link->backlog >= kBulk ||
+  if (link == nullptr || !link->is_usable() || link->is_unproven() || link->backlog >= kBulk ||
       !link->connection->has_room()) {
     return nullptr;
   }
@@ -46,7 +37,7 @@ Link* PeerLinks::quickest(Nanoseconds now, uint32_t bytes) {
   std::fill(with.lanes.begin(), with.lanes.end(), nullptr);
   for (Link& link : links_) {
     const auto rail = static_cast<size_t>(link.connection->rail);
-    if (!link.is_usable() || is_on_probation(link) || !link.connection->has_room()) continue;
+    if (!link.is_usable() || link.is_unproven() || !link.connection->has_room()) continue;
     if (with.lanes[rail] != nullptr && with.lanes[rail]->backlog <= link.backlog) continue;
     with.lanes[rail] = &link;
     const double rate = std::max(link.monitor.rate_bytes_per_s(), 1.0);
@@ -94,7 +85,7 @@ Link* PeerLinks::sole(uint64_t bytes) {
   constexpr uint64_t kShort = 4 * 1024;
   const int rail = bytes <= kShort ? choice_->binder.sole() : control::RailBinder::kWait;
   Link* const link = rail == control::RailBinder::kWait ? nullptr : only_link(rail);
-  if (link == nullptr || !link->is_usable() || is_on_probation(*link) || !link->connection->has_room()) {
+  if (link == nullptr || !link->is_usable() || link->is_unproven() || !link->connection->has_room()) {
     return nullptr;
   }
   const double rate = std::max(link->monitor.rate_bytes_per_s(), 1.0);
@@ -136,7 +127,7 @@ Link* PeerLinks::choose(Nanoseconds now, const transport::WorkRequest& request,
   std::fill(with.loads.begin(), with.loads.end(), control::RailLoad());
   std::fill(with.lanes.begin(), with.lanes.end(), nullptr);
   for (Link& link : links_) {
-    if (!link.is_usable() || is_on_probation(link)) continue;
+    if (!link.is_usable() || link.is_unproven()) continue;
     const auto rail = static_cast<size_t>(link.connection->rail);
     const uint64_t waiting = backlog(link, now);
     control::RailLoad& load = with.loads[rail];

@@ -2,24 +2,15 @@
 
 #include <algorithm>
 #include <span>
+#include <utility>
 
 #include "control/policies/avoiding.h"
-#include "control/policies/share_tuner.h"
 #include "control/rail_monitor.h"
 
 namespace nezha::engine {
 
 using control::RailSnapshot;
 using control::Shares;
-
-namespace {
-
-bool is_short(const control::OpClass& op) {
-  using control::ShareTuner;
-  return op.avoid == 0 && op.bytes < ShareTuner::kShortBytes && !ShareTuner::divides(op);
-}
-
-}  // namespace
 
 void RailDivider::begin(Division& division, control::Policy& policy, const control::OpClass& op,
                         Nanoseconds now) {
@@ -31,22 +22,22 @@ void RailDivider::begin(Division& division, control::Policy& policy, const contr
   std::fill_n(division.use_decided.begin(), rails_, Division::Use());
   division.whole = true;
   const Snapshots& rails = seen(now);
-  if (is_alike(op)) {
-    division.shares = short_shares_;
+  Lasting& before = lasting(op);
+  const bool alike = op.avoid == 0 && before.group == op.group && before.size == size_of(op);
+  if (!alike) before.untold = 0, before.untold_for = 0;
+  division.lasted = alike && before.shares.number != 0;
+  if (division.lasted) {
+    division.shares = before.shares;
     division.rails_epoch = epoch_;
     division.decided_at = now;
     return;
   }
   decided(division, policy.shares(op, std::span(rails).first(rails_)), rails, now);
   division.announced = division.shares.announced;
-  if (!is_short(op) || !division.shares.quickest) return;
-  short_group_ = op.group;
-  short_shares_ = division.shares;
-}
-
-// They stay whole whatever their size, and each transfer finds its own rail.
-bool RailDivider::is_alike(const control::OpClass& op) const {
-  return short_shares_.number != 0 && short_group_ == op.group && is_short(op);
+  if (!division.shares.lasts || op.avoid != 0) return;
+  before.group = op.group;
+  before.size = size_of(op);
+  before.shares = division.shares;
 }
 
 const Shares& RailDivider::shares(Division& division, control::Policy& policy, Nanoseconds now) {
@@ -77,12 +68,27 @@ void RailDivider::landed(Division& division, uint32_t rail, uint64_t bytes, Nano
 
 void RailDivider::learn(const Division& division, control::Policy& policy, Nanoseconds now) {
   if (rails_ < 2) return;
+  // Here, where it adds to no operation's time, rather than when the next one begins.
+  const Snapshots& rails = seen(now);
+  Lasting& lasts = lasting(division.op);
+  if (division.announced == 0 && division.lasted) {
+    if (!division.alone || !division.whole) return;
+    ++lasts.untold;
+    lasts.untold_for += now - division.begun_at;
+    return;
+  }
+  const bool changes = division.announced != 0 && division.announced != division.shares.agreed;
+  if (changes) lasts.shares.number = 0;
   uint64_t sent = 0;
   for (uint32_t rail = 0; rail < rails_; ++rail) sent += division.use[rail].bytes;
   // It says nothing about rates, and its transfers are timed one by one.
   const bool agrees = division.shares.agreed != 0 || division.announced != 0;
   if (division.shares.quickest && sent < control::RailMonitor::kSmallest && !agrees) return;
-  policy.learn(sample(division, division.begun_at, true, now, seen(now)));
+  control::OpSample all = sample(division, division.begun_at, true, now, rails);
+  all.operations += std::exchange(lasts.untold, 0);
+  all.total_s += static_cast<double>(std::exchange(lasts.untold_for, 0)) / kSecond;
+  all.total_s /= all.operations;
+  policy.learn(all);
 }
 
 control::OpSample RailDivider::sample(const Division& division, Nanoseconds since, bool all,
@@ -116,7 +122,7 @@ const RailDivider::Snapshots& RailDivider::seen(Nanoseconds now) {
   if (seen_at_ == kNever || now - seen_at_ >= kSeenAgain) {
     seen_ = snapshots();
     seen_at_ = now;
-    short_shares_.number = 0;
+    for (Lasting& each : lasting_) each.shares.number = 0;
   }
   return seen_;
 }

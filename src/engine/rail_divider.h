@@ -8,6 +8,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -49,8 +50,17 @@ class RailDivider {
   static constexpr Nanoseconds kSeenAgain = kMillisecond;
 
   const Snapshots& seen(Nanoseconds now);
-  // Whether what was decided for the short operation before holds for this one, too.
-  bool is_alike(const control::OpClass& op) const;
+  // A decision that lasts, until the rails are looked at again.
+  struct Lasting {
+    uint32_t group = 0;
+    int size = 0;           // bit_width of the bytes
+    control::Shares shares; // number 0: none
+    // Operations of which the policy has not been told, and how long they took.
+    uint32_t untold = 0;
+    Nanoseconds untold_for = 0;
+  };
+  Lasting& lasting(const control::OpClass& op) { return lasting_[static_cast<size_t>(op.collective)]; }
+  static int size_of(const control::OpClass& op) { return static_cast<int>(std::bit_width(op.bytes)); }
 
   control::OpSample sample(const Division& division, Nanoseconds since, bool all, Nanoseconds now,
                            const Snapshots& rails) const;
@@ -65,9 +75,7 @@ class RailDivider {
   Nanoseconds seen_at_ = kNever;
   uint64_t epoch_ = 0;
   uint64_t decisions_ = 0;
-  // What the latest short operation was decided by, until the rails are looked at again; number 0: none.
-  uint32_t short_group_ = 0;
-  control::Shares short_shares_;
+  std::array<Lasting, kCollectiveCount> lasting_;
 };
 
 }  // namespace nezha::engine

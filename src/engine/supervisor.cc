@@ -130,10 +130,8 @@ void Supervisor::look_at(Link& link, Nanoseconds now) {
   if (link.monitor.measured() && now - link.connection->heard_at() < 2 * kTickBusy) {
     link.good_rate = link.monitor.rate_bytes_per_s();
   }
-  if (link.on_probation && !link.health.is_suspect() && !link.has_work() &&
-      link.connection->counters().frames_sent > link.sent_at_probation) {
-    link.on_probation = false;
-  }
+  const bool acknowledged = link.connection->first_unacknowledged() != link.first_on_probation;
+  if (!link.health.is_suspect() && acknowledged) link.on_probation = false;
 }
 
 void Supervisor::apply(PeerLinks& links, Link& link, LinkHealth::Change change) {

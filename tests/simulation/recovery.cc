@@ -175,6 +175,28 @@ std::string check_prompt_long(uint64_t seed) {
   return check_promptness(run, seed, kPromptLongMax);
 }
 
+// Rails that come back prove themselves in the middle of operations, by one transfer each, and then carry
+// as much as before.
+std::string check_proven(uint64_t seed) {
+  Run run(seed, 2, 200, 200 * kMicrosecond, 100'000);
+  for (const int rail : {0, 1}) {
+    run.world->reset({0, 1, rail}, 0);
+    run.world->run_for(60 * kMillisecond);
+  }
+  if (run.lost() == 0) return "nothing broke";
+  run.world->run_for(60 * kMillisecond);
+  for (int rank = 0; rank < 2; ++rank) {
+    const auto& peers = run.world->engine(rank).peers();
+    for (const engine::Link& link : peers[1 - static_cast<size_t>(rank)]->links()) {
+      if (!link.is_usable() || link.on_probation) {
+        return "rail " + std::to_string(link.connection->rail) + " of rank " + std::to_string(rank) +
+               " has not proved to work";
+      }
+    }
+  }
+  return run.finish();
+}
+
 std::string check_silence(uint64_t seed) {
   Run run(seed, 2, 400);
   SimNetwork& network = run.world->network();
@@ -409,6 +431,7 @@ constexpr RecoveryCheck kChecks[] = {
     {"a_rail_returns", check_return},
     {"a_broken_rail_delays_little", check_prompt},
     {"a_broken_rail_delays_long_operations_little", check_prompt_long},
+    {"rails_that_return_prove_themselves", check_proven},
     {"silence_is_found", check_silence},
     {"a_short_silence_is_forgiven", check_short_silence},
     {"a_short_silence_one_way_is_forgiven", check_short_silence_one_way},

@@ -80,6 +80,7 @@ class PullPolicy final : public Policy {
                  Shares shares) {
     if (ShareTuner::decides(shares.agreed)) return shares;
     shares.probe = probe_.choose(op.bytes, decision.time_s(), rails);
+    shares.lasts &= shares.probe < 0;
     return shares;
   }
 
@@ -91,6 +92,7 @@ class PullPolicy final : public Policy {
     decision.single = best_single(costs, bytes);
     if (decision.single.rail < 0) return decision;
     decision.shares.quickest = op.bytes <= TransferTimes::kBytesMax;
+    decision.shares.lasts = op.bytes < kShortBytes;
     if (!decision.shares.quickest) divide(costs, bytes, model_.split_cost_s(rails), decision);
     if (!decision.shares.pull) decision.shares.weight[decision.single.rail] = 1;
     decision.shares = normalized(decision.shares, rails);

@@ -12,15 +12,20 @@
 namespace nezha::control {
 namespace {
 
-constexpr uint64_t kEvery = 256;          // operations, one of the ways is tried again
-constexpr uint64_t kSooner = 32;          // and after so many, and twice as many, and so on
+constexpr uint64_t kEvery = 256;          // operations, one of the ways is tried again; the first times
+                                          // after kSooner, twice as many, and so on
 constexpr uint32_t kOwnTrial = 48;        // operations in which the policy learns about transfers, too
 constexpr double kWorthChanging = 0.97;   // of the time
+constexpr double kWorthSplitting = 1.08;  // for short operations: times as long on one rail
 constexpr double kUnusual = 1.5;          // times as long as usual
 constexpr double kNearTheBest = 1.15;     // times as long as the way that is taken
 constexpr double kFarFromIt = 3;          // and so many times: one trial is enough
 constexpr double kUnkept = 1.2;           // times as long as a trial had promised
-constexpr double kShortUnkept = 3;        // the same of short operations
+constexpr double kShortUnkept = 1.5;      // the same of short operations
+constexpr double kShortSlower = 1.1;      // times as long as another way did
+constexpr uint32_t kEnoughToTell = 2;     // short operations
+constexpr int kRarest = 10;               // powers of two
+constexpr int kDoubts = 4;                // of these, at most, because it was left before
 constexpr double kLongS = 15e-3;          // an operation in which monitors learn enough
 
 // A way in 16 bits: for each rail three, 0 where it carries nothing, or else how many times as slow as
@@ -47,42 +52,65 @@ uint16_t field_of(double slower) {
 
 }  // namespace
 
-// The `uncounted` first ones of a trial stand for the way until one counts.
-void ShareTuner::Way::add(double s_per_byte, uint32_t uncounted) {
-  if (++arrived <= uncounted && count > 1) return;
+// Ranks that share a core wait in turns: of one rank's short operations some take several times as long
+// as others, so that a sample is the mean of several. The `uncounted` first ones of a trial of longer
+// ones stand for the way until one counts.
+void ShareTuner::Way::add(double cost, uint32_t operations, uint32_t uncounted) {
+  const bool counts = arrived >= uncounted;
+  const bool is_first = arrived < uncounted + at_once();
+  arrived += operations;
+  if (!counts && (is_short || count > 1)) return;
+  sum += cost * operations;
+  summed += operations;
+  if (summed < at_once()) return;
+  const double mean = sum / summed;
   const double before = usual();
-  const bool other = s_per_byte > kUnusual * before || s_per_byte * kUnusual < before;
-  if (arrived <= uncounted + 1 && (count == 1 || other)) count = 0;
-  samples[count++ % kSamples] = static_cast<float>(s_per_byte);
-  if (count == 2 * kSamples) count = kSamples;
+  const bool other = mean > kUnusual * before || mean * kUnusual < before;
+  if (is_first && (count == 1 || other)) count = 0;
+  keep(mean);
 }
 
-// The mean of all but the slowest quarter: ranks that share a core wait in turns, so that one rank's
-// times of short operations vary, but a host that was busy once says nothing.
+void ShareTuner::Way::keep(double cost) {
+  samples[count++ % kept()] = static_cast<float>(cost);
+  if (count == 2 * kept()) count = kept();
+  sum = 0;
+  summed = 0;
+}
+
+double ShareTuner::Way::latest() const {
+  if (summed >= kEnoughToTell) return sum / summed;
+  return summed > 0 || count == 0 ? 0 : static_cast<double>(samples[(count - 1) % kept()]);
+}
+
+// The mean of all but the slowest quarter: a host that was busy once says nothing.
 double ShareTuner::Way::usual() const {
-  const uint32_t kept = std::min(count, kSamples);
-  if (kept == 0) return 0;
+  const uint32_t known = std::min(count, kept());
+  if (known == 0) return 0;
   std::array<float, kSamples> sorted = samples;
-  const auto counted = sorted.begin() + (kept - (kept + 1) / 4);
-  std::nth_element(sorted.begin(), counted - 1, sorted.begin() + kept);
+  const auto counted = sorted.begin() + (known - (known + 1) / 4);
+  std::nth_element(sorted.begin(), counted - 1, sorted.begin() + known);
   return std::accumulate(sorted.begin(), counted, 0.0) / static_cast<double>(counted - sorted.begin());
 }
 
 double ShareTuner::Way::least() const {
-  const auto* const kept_end = samples.begin() + std::min(count, kSamples);
-  return static_cast<double>(*std::min_element(samples.begin(), kept_end));
+  const auto* const known_end = samples.begin() + std::min(count, kept());
+  return static_cast<double>(*std::min_element(samples.begin(), known_end));
 }
 
 ShareTuner::ShareTuner() : rows_(kDividedAlike.size() * kSizes) {
-  for (size_t row = 0; row < rows_.size(); ++row) rows_[row].is_short = row % kSizes < kShortSizes;
+  for (size_t row = 0; row < rows_.size(); ++row) {
+    rows_[row].is_short = row % kSizes < std::bit_width(kShortBytes);
+    rows_[row].on_one_rail = row % kSizes < std::bit_width(kOneRailBytes);
+    rows_[row].begin_anew(0);
+  }
 }
 
 std::optional<size_t> ShareTuner::index_of(const OpClass& op) {
   const auto* const found = std::find(kDividedAlike.begin(), kDividedAlike.end(), op.collective);
   if (found == kDividedAlike.end() || op.avoid != 0) return {};
-  if (op.bytes < kBytesMin || op.bytes > kBytesMax) return {};
-  const auto size = static_cast<size_t>(std::bit_width(op.bytes) - std::bit_width(kBytesMin));
-  return static_cast<size_t>(found - kDividedAlike.begin()) * kSizes + size;
+  if (op.bytes > kBytesMax) return {};
+  return static_cast<size_t>(found - kDividedAlike.begin()) * kSizes +
+         static_cast<size_t>(std::bit_width(op.bytes));
 }
 
 Shares ShareTuner::next(const OpClass& op, std::span<const RailSnapshot> rails,
@@ -91,20 +119,24 @@ Shares ShareTuner::next(const OpClass& op, std::span<const RailSnapshot> rails,
   if (!index) return without;
   Row& row = rows_[*index];
   Shares shares = agreed_shares(row.agreed, rails, without);
+  shares.lasts = row.is_short;
   if (!op.leads) return shares;
   const uint32_t up = up_mask_of(rails);
-  if (row.up_mask != up) {
-    const bool is_short = row.is_short;
-    const bool is_long = row.is_long;
-    row = Row();
-    row.is_short = is_short;
-    row.is_long = is_long;
-    row.up_mask = up;
-  }
-  ++row.calls;
-  const bool may_try = std::popcount(up) > 1 && (up >> kRailsTried) == 0;
-  shares.announced = may_try && !row.is_long ? code_of(row, decide(row)) : kCodeWithout;
+  if (row.up_mask != up) row.begin_anew(up);
+  const bool may_try = std::popcount(up) > 1 && (up >> kRailsTried) == 0 && !row.is_long;
+  shares.announced = may_try ? code_of(row, decide(row)) : kCodeWithout;
+  shares.lasts &= shares.announced == row.agreed && (!may_try || row.is_settled());
   return shares;
+}
+
+void ShareTuner::Row::begin_anew(uint32_t up) {
+  up_mask = up;
+  calls = turns = 0;
+  turn_at = kSooner;
+  stage = 0;
+  taken = tried = kNone;
+  tries_left = 0;
+  ways.fill({.is_short = is_short});
 }
 
 bool ShareTuner::decides(uint16_t agreed) { return agreed != 0 && agreed < kCodeWithout; }
@@ -125,8 +157,8 @@ Shares ShareTuner::agreed_shares(uint16_t agreed, std::span<const RailSnapshot> 
 }
 
 bool ShareTuner::has_way(const Row& row, size_t way) {
-  if (way == kWithout) return true;
   if (way < kTogether) return (row.up_mask >> way & 1) != 0;
+  if (row.on_one_rail || way == kWithout) return !row.on_one_rail;
   const auto is_known = [](const Way& rail) { return rail.count > 0; };
   return std::count_if(row.ways.begin(), row.ways.begin() + kTogether, is_known) > 1;
 }
@@ -136,15 +168,19 @@ size_t ShareTuner::decide(Row& row) {
   if (row.tries_left == 0) {
     const size_t way = next_to_try(row);
     if (way == kNone) return row.taken;
-    row.tried = way;
-    Way& tried = row.ways[way];
-    // The first trial ends soon: a rail may be slower by far.
-    const bool is_longer = row.is_short && tried.count > 0;
-    row.tries_left = way == kWithout ? kOwnTrial : is_longer ? kShortTrial : kTrial;
-    tried.arrived = 0;
+    begin_trial(row, way);
   }
   --row.tries_left;
   return row.tried;
+}
+
+void ShareTuner::begin_trial(Row& row, size_t way) {
+  row.tried = way;
+  Way& tried = row.ways[way];
+  // The first trial ends soon: a rail may be slower by far.
+  const bool is_longer = row.is_short && tried.count > 0;
+  row.tries_left = way == kWithout ? kOwnTrial : is_longer ? 1 + 2 * kAtOnce : kTrial;
+  tried.begin_trial();
 }
 
 size_t ShareTuner::next_to_try(Row& row) {
@@ -161,6 +197,7 @@ size_t ShareTuner::next_to_try(Row& row) {
 }
 
 // A way that was once faster than the best one usually is: something else may have disturbed its trial.
+// The first short operations of a job take a processor longer than those after them.
 size_t ShareTuner::doubtful(const Row& row) {
   const size_t best = best_of(row);
   if (best == kNone) return kNone;
@@ -172,14 +209,18 @@ size_t ShareTuner::doubtful(const Row& row) {
     doubtful = way;
     least_s = other.least();
   }
-  return doubtful;
+  const auto first = static_cast<size_t>(std::countr_zero(row.up_mask));
+  if (doubtful != kNone || !row.is_short || first == best) return doubtful;
+  return row.ways[first].usual() < kFarFromIt * row.ways[best].usual() ? first : kNone;
 }
 
 // Which way has its turn at this call, if any.
-size_t ShareTuner::way_in_turn(const Row& row) {
-  const bool soon = row.calls >= kSooner && row.calls < kEvery && std::has_single_bit(row.calls);
-  if (!soon && row.calls % kEvery != 0) return kNone;
-  const uint64_t turn = soon ? static_cast<uint64_t>(std::bit_width(row.calls)) : row.calls / kEvery;
+size_t ShareTuner::way_in_turn(Row& row) {
+  if (row.calls < row.turn_at) return kNone;
+  const bool soon = row.turn_at < kEvery;
+  row.turn_at = soon ? 2 * row.turn_at : row.calls + kEvery;
+  const uint64_t turn = row.turns++;
+  if (soon && row.turn_at == kEvery) row.turns = 0;
   std::array<size_t, kNone> ways{};
   size_t count = 0;
   for (size_t way = 0; way < (soon ? kWithout : kNone); ++way) {
@@ -188,9 +229,13 @@ size_t ShareTuner::way_in_turn(const Row& row) {
   const size_t way = ways[turn % count];
   if (way == row.taken) return kNone;
   // Of a slow one fewer turns are taken.
-  const double times = row.taken == kNone ? 1 : row.ways[way].usual() / row.promised;
-  const int rareness = times > kNearTheBest ? std::min(std::ilogb(times) + 1, 10) : 0;
-  const bool rests = soon ? rareness > 0 : turn / count % (uint64_t{1} << rareness) != 0;
+  const double own = row.taken == kNone ? 0 : std::max(row.promised, row.ways[row.taken].usual());
+  const double times = own == 0 ? 1 : row.ways[way].usual() / own;
+  const int slowness = times > kNearTheBest ? std::ilogb(times) + 1 : 0;
+  const int doubts = std::min(static_cast<int>(row.ways[way].doubts), kDoubts);
+  const int rareness = std::min(slowness + doubts, kRarest);
+  const int soon_rarest = row.is_short ? 1 : 0;
+  const bool rests = soon ? rareness > soon_rarest : turn / count % (uint64_t{1} << rareness) != 0;
   return rests ? kNone : way;
 }
 
@@ -199,7 +244,8 @@ size_t ShareTuner::best_of(const Row& row) {
   double least_s = 0;
   for (size_t way = 0; way < kNone; ++way) {
     const bool is_tried = way != kWithout || row.ways[way].count > 1;
-    const double seconds = row.ways[way].usual() * (way == row.taken ? kWorthChanging : 1);
+    const double cost = way == kTogether && row.is_short ? kWorthSplitting : 1;
+    const double seconds = row.ways[way].usual() * cost * (way == row.taken ? kWorthChanging : 1);
     if (!is_tried || seconds == 0 || (best != kNone && seconds >= least_s)) continue;
     best = way;
     least_s = seconds;
@@ -216,8 +262,10 @@ void ShareTuner::take_best(Row& row) {
   }
   const size_t best = best_of(row);
   if (best == kNone || best == row.taken) return;
+  if (row.taken != kNone && row.is_short) ++row.ways[row.taken].doubts;
   row.taken = best;
   row.promised = row.ways[best].usual();
+  if (row.is_short) row.ways[best].begin_trial();
 }
 
 void ShareTuner::learn(const OpSample& sample) {
@@ -225,31 +273,48 @@ void ShareTuner::learn(const OpSample& sample) {
   if (!index) return;
   Row& row = rows_[*index];
   if (sample.announced != 0) row.agreed = sample.announced;
-  if (!sample.op.leads || !sample.alone || !sample.whole) return;
+  if (!sample.op.leads) return;
+  row.calls += sample.operations;
+  if (!sample.alone || !sample.whole) return;
   if (!(sample.total_s > 0) || !std::isfinite(sample.total_s)) return;
   row.is_long = sample.total_s > kLongS;
   const size_t way = way_of(sample.agreed);
   if (!has_way(row, way)) return;
-  const double s_per_byte = sample.total_s / static_cast<double>(sample.op.bytes);
-  row.ways[way].add(s_per_byte, way == kWithout ? kOwnTrial - kTrial + 1 : 1);
-  if (way == row.tried && is_hopeless(row, s_per_byte)) row.tries_left = 0;
+  const double cost = sample.total_s / row.unit(sample.op.bytes);
+  Way& used = row.ways[way];
+  used.add(cost, sample.operations, uncounted(row, way));
+  if (way == row.tried && is_hopeless(row, used.latest())) row.tries_left = 0;
+  // What the first trial of short ones found is less than a whole sample.
+  const bool ends = way == row.tried && row.tries_left == 0;
+  if (ends && used.summed >= kEnoughToTell) used.keep(used.latest());
   if (way == row.taken && row.tries_left == 0) watch(row);
 }
 
-bool ShareTuner::is_hopeless(const Row& row, double s_per_byte) {
+// Of an operation on a way that was just taken, or is tried. While short ones go elsewhere a token bucket
+// fills, and lets the first of them pass.
+uint32_t ShareTuner::uncounted(const Row& row, size_t way) {
+  if (way == kWithout) return kOwnTrial - (row.is_short ? kAtOnce : kTrial - 1);
+  return row.is_short && row.ways[way].count > 0 ? 1 + kAtOnce : 1;
+}
+
+bool ShareTuner::is_hopeless(const Row& row, double cost) {
   return std::any_of(row.ways.begin(), row.ways.end(), [&](const Way& way) {
-    return way.count > 0 && s_per_byte > kFarFromIt * way.usual();
+    return way.count > 0 && cost > kFarFromIt * way.usual();
   });
 }
 
-// Rails are not what they were, or somebody else uses them, too.
+// Rails are not what they were, or somebody else uses them, too. Of short operations, which take a
+// processor's time, all ways may have become slower: another one is taken after a trial only.
 void ShareTuner::watch(Row& row) {
-  const Way& taken = row.ways[row.taken];
-  const double unkept = row.is_short ? kShortUnkept : kUnkept;
-  if (taken.arrived <= kTrial + kSamples || taken.usual() <= unkept * row.promised) return;
-  row.promised = taken.usual();
-  row.ways[row.taken].arrived = 0;
-  row.stage = 0;
+  if (!row.is_watched()) return;
+  Way& taken = row.ways[row.taken];
+  if (taken.usual() > (row.is_short ? kShortUnkept : kUnkept) * row.promised) {
+    row.promised = taken.usual();
+    taken.begin_trial();
+    row.stage = 0;
+  } else if (row.is_short && taken.usual() > kShortSlower * row.ways[best_of(row)].usual()) {
+    begin_trial(row, best_of(row));
+  }
 }
 
 uint16_t ShareTuner::code_of(const Row& row, size_t way) {
@@ -287,7 +352,7 @@ std::string ShareTuner::why(const OpClass& op) const {
   const Row& row = rows_[*index];
   std::string text;
   for (size_t way = 0; way < kNone; ++way) {
-    const double seconds = row.ways[way].usual() * static_cast<double>(op.bytes);
+    const double seconds = row.ways[way].usual() * row.unit(op.bytes);
     if (seconds == 0) continue;
     std::array<char, 32> time{};
     std::snprintf(time.data(), time.size(), " %.1f us", 1e6 * seconds);

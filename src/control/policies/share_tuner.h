@@ -15,6 +15,9 @@
 // slow ones more rarely, and all of them when the one that was taken takes longer than it did. Operations
 // that take long are left to the policy, because monitors learn enough from them.
 //
+// Of short operations the first rank looks at the time and announces something only now and then, unless
+// a trial runs: what was agreed lasts (Shares::lasts). The shortest go on one rail.
+//
 // Contract: pure; owned by one policy. Sizes are told apart by powers of two. Times of operations that
 // did not run alone are ignored. Only speed depends on what is decided. No allocation after the
 // beginning.
@@ -34,13 +37,11 @@ namespace nezha::control {
 
 class ShareTuner {
  public:
-  // Shorter ones are mostly latency; longer ones tell monitors enough.
-  static constexpr uint64_t kBytesMin = 1024;
-  static constexpr uint64_t kBytesMax = (2u << 20) - 1;
+  static constexpr uint64_t kBytesMax = (2u << 20) - 1;  // longer ones tell monitors enough
   static constexpr uint32_t kRailsTried = 5;  // with more nothing is tried: a way has to fit 16 bits
   static constexpr uint32_t kTrial = 4;       // operations, of which the first does not count
-  static constexpr uint64_t kShortBytes = 8 * 1024;  // below, the time is mostly the processors':
-  static constexpr uint32_t kShortTrial = 16;        // what is known of a way is tried for longer
+  static constexpr uint32_t kAtOnce = 8;      // short operations that are timed together
+  static constexpr uint64_t kOneRailBytes = 1024;    // below, to use several rails gains nothing
 
   ShareTuner();
 
@@ -62,46 +63,70 @@ class ShareTuner {
   static constexpr size_t kTogether = kRailsTried;   // the ways: single rails, all of them in a ratio,
   static constexpr size_t kWithout = kTogether + 1;  // and what the policy says
   static constexpr size_t kNone = kWithout + 1;
-  static constexpr size_t kSizes = std::bit_width(kBytesMax) - std::bit_width(kBytesMin) + 1;
-  static constexpr size_t kShortSizes = std::bit_width(kShortBytes) - std::bit_width(kBytesMin);
+  static constexpr size_t kSizes = std::bit_width(kBytesMax) + 1;  // of 0 bytes, 1, 2 to 3, ...
   static constexpr size_t kAgain = kTogether + 1;    // the stage in which a doubtful one is tried again
   static constexpr uint32_t kSamples = 16;
+  static constexpr uint64_t kSooner = 32;
 
   struct Way {
-    std::array<float, kSamples> samples{};  // seconds a byte
+    bool is_short = false;
+    std::array<float, kSamples> samples{};  // seconds a byte; of those on one rail, seconds
     uint32_t count = 0;
-    uint32_t arrived = 0;  // since its trial began
+    uint32_t arrived = 0;  // operations since its trial began
+    uint32_t doubts = 0;   // of short ones, how often it was left for another one
+    double sum = 0;        // of the short operations that will be the next sample
+    uint32_t summed = 0;
 
-    void add(double s_per_byte, uint32_t uncounted);
-    double usual() const;  // 0: not known
-    double least() const;  // of one that is known
+    uint32_t kept() const { return is_short ? kSamples / 4 : kSamples; }
+    uint32_t at_once() const { return is_short ? kAtOnce : 1; }
+    void begin_trial() { arrived = summed = 0, sum = 0; }
+    void add(double cost, uint32_t operations, uint32_t uncounted);
+    void keep(double cost);
+    double latest() const;  // of what was added; 0: too few to tell
+    double usual() const;   // 0: not known
+    double least() const;   // of one that is known
   };
   struct Row {
     bool is_short = false;    // below kShortBytes
+    bool on_one_rail = false; // below kOneRailBytes
     uint16_t agreed = 0;      // for the next operation
     // Of the rank that leads:
     uint32_t up_mask = 0;
     uint64_t calls = 0;
+    uint64_t turns = 0;       // of ways to be tried again, so far
+    uint64_t turn_at = kSooner;  // calls until the next one
     size_t stage = 0;         // of the first trials: the way that is tried next
     size_t taken = kNone;
     size_t tried = kNone;
     uint32_t tries_left = 0;
     bool is_long = false;     // the latest operation took long
-    double promised = 0;      // seconds a byte of the way that is taken, by its trial
+    double promised = 0;      // of the way that is taken, by its trial; as samples
     std::array<Way, kNone> ways;
+
+    void begin_anew(uint32_t up);
+    double unit(uint64_t bytes) const { return on_one_rail ? 1 : static_cast<double>(bytes); }
+    // Of the way that is taken, as many are known as count.
+    bool is_watched() const {
+      return taken != kNone && ways[taken].arrived > kTrial + ways[taken].kept() * ways[taken].at_once();
+    }
+    bool is_settled() const {
+      return tried == kNone && stage > kAgain && (taken == kNone || is_watched());
+    }
   };
 
   // Nothing where operations of that kind are not divided here.
   static std::optional<size_t> index_of(const OpClass& op);
   static bool has_way(const Row& row, size_t way);
   static size_t decide(Row& row);
+  static void begin_trial(Row& row, size_t way);
   static size_t next_to_try(Row& row);
   static size_t doubtful(const Row& row);
-  static size_t way_in_turn(const Row& row);
+  static size_t way_in_turn(Row& row);
   static size_t best_of(const Row& row);
   static void take_best(Row& row);
   static void watch(Row& row);
-  static bool is_hopeless(const Row& row, double s_per_byte);
+  static uint32_t uncounted(const Row& row, size_t way);
+  static bool is_hopeless(const Row& row, double cost);
   static uint16_t code_of(const Row& row, size_t way);
   static size_t way_of(uint16_t code);
 

@@ -89,6 +89,7 @@ class TablePolicy final : public Policy {
     const BestSingle single = best_single(model_.alone(rails), static_cast<double>(op.bytes));
     if (single.rail >= 0) shares.weight[static_cast<size_t>(single.rail)] = 1;
     shares.quickest = true;
+    shares.lasts = op.bytes < kShortBytes;
     return normalized(shares, rails);
   }
 

@@ -7,7 +7,8 @@
 namespace nezha::schedule::by_host {
 namespace {
 
-// Up to so many ranks of a host a burst at its leader is as quick as a tree (algorithms::burst_steps_inside).
+// Up to so many ranks of a host a burst at its leader is as quick as a tree
+// (algorithms::burst_steps_inside).
 constexpr int kBurstMax = 8;
 
 }  // namespace
@@ -64,7 +65,8 @@ Program from_leader(const LocalRank& local, int leader) {
 
 double inside_steps(const Hosts& hosts) {
   const int most = hosts.most_ranks();
-  return most > kBurstMax ? algorithms::Binomial::stage_count(most) : algorithms::burst_steps_inside(most);
+  if (most > kBurstMax) return algorithms::Binomial::stage_count(most);
+  return algorithms::burst_steps_inside(most);
 }
 
 double inside_messages(const Hosts& hosts) {

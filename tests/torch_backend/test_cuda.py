@@ -1,4 +1,5 @@
-"""The path of device tensors, with a stand-in for the device: host memory and a clock of events."""
+"""The path of device tensors: on a CUDA device where there is one, and with a stand-in, host memory and a
+clock of events."""
 
 from __future__ import annotations
 
@@ -214,3 +215,9 @@ def test_abort_reaches_the_twin():
     made.abort()
     made.close()
     assert made._group.aborted and made._group.closed
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("case", ["collectives", "large", "streams", "ddp"])
+def test_on_a_device(ranks, case):
+    ranks.run("cases_cuda", case)

@@ -12,8 +12,8 @@ namespace nezha::schedule::algorithms {
 // A further message that a rank sends or takes in the same step costs this much of a step: its
 // handling, not another delay. To or from the same rank, or inside a host; not measured on a switch.
 inline constexpr double kFurtherMessage = 0.3;
-// To or from another rank elsewhere: system calls of its own. 0.8 to 0.9 on 4 and 8 hosts that share two
-// processors (`nezha bench all_gather --algorithm`), less where each rank has a processor.
+// To or from another rank elsewhere: system calls of its own. 0.8 to 0.9 on 4 and 8 hosts, whether their
+// ranks share two processors or have one each (`nezha bench all_gather --algorithm`).
 inline constexpr double kFurtherPeer = 0.8;
 
 // Share of the rate where P-1 messages of different senders meet at one rank: four hosts, rails of 0.1 to

@@ -87,6 +87,15 @@ std::string_view name_of(HeaderError error) {
   return "unknown header error";
 }
 
+namespace {
+
+// Frames about a failure have another meaning for the root.
+bool has_rails(const FrameHeader& header) {
+  return header.type == FrameType::data && is_divided_alike(header.op.collective);
+}
+
+}  // namespace
+
 void encode(const FrameHeader& header, HeaderBytes out) {
   std::byte* const at = out.data();
   store_le(at + kAtMagic, kMagic);
@@ -98,7 +107,7 @@ void encode(const FrameHeader& header, HeaderBytes out) {
   at[kAtDtype] = static_cast<std::byte>(header.op.dtype);
   at[kAtOp] = static_cast<std::byte>(header.op.op);
   at[kAtAlgorithm] = static_cast<std::byte>(header.op.algorithm);
-  const bool rails = header.op.root == 0 && is_divided_alike(header.op.collective);
+  const bool rails = has_rails(header) && header.op.root == 0;
   store_le(at + kAtRoot, rails ? header.rails : header.op.root);
   store_le(at + kAtComm, header.comm);
   store_le(at + kAtChunk, header.chunk);
@@ -143,7 +152,7 @@ HeaderError decode(ConstHeaderBytes in, FrameHeader* out) {
   out->op.op = static_cast<ReduceOp>(at[kAtOp]);
   out->op.algorithm = static_cast<Algorithm>(at[kAtAlgorithm]);
   const auto root = load_le<uint16_t>(at + kAtRoot);
-  const bool rails = root != kSplitRoot && is_divided_alike(out->op.collective);
+  const bool rails = has_rails(*out) && root != kSplitRoot;
   out->op.root = rails ? 0 : root;
   out->rails = rails ? root : 0;
   out->op.count = load_le<uint64_t>(at + kAtCount);

@@ -86,6 +86,23 @@ TEST(Frame, OperationsWithoutARootSayHowTheNextOneIsDivided) {
   EXPECT_EQ(decoded, split);
 }
 
+// Frames about a failure of the operation name a rank there.
+TEST(Frame, OnlyDataSayHowTheNextOneIsDivided) {
+  for (int value = 0; value < static_cast<int>(kCollectiveCount); ++value) {
+    FrameHeader header = example();
+    header.type = FrameType::failure;
+    header.slot = static_cast<uint16_t>(Code::mismatch);
+    header.flags = 0;
+    header.length = 0;
+    header.op.collective = static_cast<Collective>(value);
+    header.op.root = 5;
+    header.rails = 0;
+    FrameHeader decoded;
+    ASSERT_EQ(decode(encoded(header), &decoded), HeaderError::none);
+    EXPECT_EQ(decoded, header) << value;
+  }
+}
+
 TEST(Frame, DecodeGivesBackWhatEncodeTook) {
   FrameHeader decoded;
   ASSERT_EQ(decode(encoded(example()), &decoded), HeaderError::none);

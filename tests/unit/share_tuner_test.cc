@@ -157,6 +157,17 @@ TEST(ShareTuner, TrialsCostNoMoreThanTwoPercent) {
   EXPECT_LT(total_s, 1.02 * least_s * kOperations);
 }
 
+// Not soon after its first trial either.
+TEST(ShareTuner, AFarSlowerRailCostsLittle) {
+  World world({1.25e8, 1.25e7});
+  for (int k = 0; k < 20; ++k) world.run();
+  const double least_s = world.time_s(world.latest, kMiddle);
+  double total_s = 0;
+  constexpr int kOperations = 1000;
+  for (int k = 0; k < kOperations; ++k) total_s += world.run();
+  EXPECT_LT(total_s, 1.01 * least_s * kOperations);
+}
+
 TEST(ShareTuner, RailsThatChangeAreTriedAgain) {
   World world({1.25e8, 1.25e8});
   for (int k = 0; k < 50; ++k) world.run();

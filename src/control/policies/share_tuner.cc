@@ -231,11 +231,12 @@ size_t ShareTuner::way_in_turn(Row& row) {
   // Of a slow one fewer turns are taken.
   const double own = row.taken == kNone ? 0 : std::max(row.promised, row.ways[row.taken].usual());
   const double times = own == 0 ? 1 : row.ways[way].usual() / own;
-  const int slowness = times > kNearTheBest ? std::ilogb(times) + 1 : 0;
+  const int slowness = times > kNearTheBest ? std::max(std::ilogb(times), 1) : 0;
   const int doubts = std::min(static_cast<int>(row.ways[way].doubts), kDoubts);
   const int rareness = std::min(slowness + doubts, kRarest);
   const int soon_rarest = row.is_short ? 1 : 0;
-  const bool rests = soon ? rareness > soon_rarest : turn / count % (uint64_t{1} << rareness) != 0;
+  const uint64_t lap = turn / count + 1;
+  const bool rests = soon ? rareness > soon_rarest : lap % (uint64_t{1} << rareness) != 0;
   return rests ? kNone : way;
 }
 

@@ -79,15 +79,16 @@ void RailDivider::learn(const Division& division, control::Policy& policy, Nanos
   }
   const bool changes = division.announced != 0 && division.announced != division.shares.agreed;
   if (changes) lasts.shares.number = 0;
+  const uint32_t untold = std::exchange(lasts.untold, 0);
+  const Nanoseconds untold_for = std::exchange(lasts.untold_for, 0);
   uint64_t sent = 0;
   for (uint32_t rail = 0; rail < rails_; ++rail) sent += division.use[rail].bytes;
   // It says nothing about rates, and its transfers are timed one by one.
   const bool agrees = division.shares.agreed != 0 || division.announced != 0;
   if (division.shares.quickest && sent < control::RailMonitor::kSmallest && !agrees) return;
   control::OpSample all = sample(division, division.begun_at, true, now, rails);
-  all.operations += std::exchange(lasts.untold, 0);
-  all.total_s += static_cast<double>(std::exchange(lasts.untold_for, 0)) / kSecond;
-  all.total_s /= all.operations;
+  all.operations += untold;
+  all.total_s = (all.total_s + static_cast<double>(untold_for) / kSecond) / all.operations;
   policy.learn(all);
 }
 

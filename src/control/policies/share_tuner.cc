@@ -197,7 +197,7 @@ size_t ShareTuner::next_to_try(Row& row) {
 }
 
 // A way that was once faster than the best one usually is: something else may have disturbed its trial.
-// The first short operations of a job take a processor longer than those after them.
+// The first short operations of a job take longer than those after them.
 size_t ShareTuner::doubtful(const Row& row) {
   const size_t best = best_of(row);
   if (best == kNone) return kNone;

@@ -1,4 +1,4 @@
-// ShareTuner: on which rails operations of a middle size go, and in what ratio, by the times of whole
+// ShareTuner: on which rails operations of up to 2 MiB go, and in what ratio, by the times of whole
 // operations.
 //
 // A RailMonitor knows the rate of a rail that always has something to send. In an operation of some
@@ -15,8 +15,8 @@
 // slow ones more rarely, and all of them when the one that was taken takes longer than it did. Operations
 // that take long are left to the policy, because monitors learn enough from them.
 //
-// Of short operations the first rank looks at the time and announces something only now and then, unless
-// a trial runs: what was agreed lasts (Shares::lasts). The shortest go on one rail.
+// Of short operations, unless a trial runs, the first rank is told the time of several at once and
+// announces nothing new: what was agreed lasts (Shares::lasts). The shortest go on one rail.
 //
 // Contract: pure; owned by one policy. Sizes are told apart by powers of two. Times of operations that
 // did not run alone are ignored. Only speed depends on what is decided. No allocation after the
@@ -45,10 +45,8 @@ class ShareTuner {
 
   ShareTuner();
 
-  // Whether operations of that kind are divided here at all.
-  static bool divides(const OpClass& op) { return index_of(op).has_value(); }
   // How an operation that begins is divided among the rails that are up; `without`: what the policy says.
-  // `agreed` and `announced` of the result are set.
+  // `agreed`, `announced` and `lasts` of the result are set.
   Shares next(const OpClass& op, std::span<const RailSnapshot> rails, const Shares& without);
   // The same for the rest of one that is reviewed.
   static Shares agreed_shares(uint16_t agreed, std::span<const RailSnapshot> rails,

@@ -63,10 +63,10 @@ struct Link {
     on_probation = true;
     first_on_probation = connection->first_unacknowledged();
   }
-  // Nothing was acknowledged since, and something waits for that: nothing more is to depend on it.
-  bool is_unproven() const {
-    return on_probation && connection->first_unacknowledged() == first_on_probation && has_work();
-  }
+  // Something was acknowledged since.
+  bool has_proved() const { return connection->first_unacknowledged() != first_on_probation; }
+  // It waits for that: nothing more is to depend on it.
+  bool is_unproven() const { return on_probation && !has_proved() && has_work(); }
   bool is_up() const { return connection->is_up(); }
   // Data may be posted on it.
   bool is_usable() const { return connection->is_up() && !health.is_suspect(); }

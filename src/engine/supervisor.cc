@@ -130,8 +130,7 @@ void Supervisor::look_at(Link& link, Nanoseconds now) {
   if (link.monitor.measured() && now - link.connection->heard_at() < 2 * kTickBusy) {
     link.good_rate = link.monitor.rate_bytes_per_s();
   }
-  const bool acknowledged = link.connection->first_unacknowledged() != link.first_on_probation;
-  if (!link.health.is_suspect() && acknowledged) link.on_probation = false;
+  if (!link.health.is_suspect() && link.has_proved()) link.on_probation = false;
 }
 
 void Supervisor::apply(PeerLinks& links, Link& link, LinkHealth::Change change) {

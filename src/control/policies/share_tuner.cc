@@ -158,7 +158,8 @@ Shares ShareTuner::agreed_shares(uint16_t agreed, std::span<const RailSnapshot> 
 
 bool ShareTuner::has_way(const Row& row, size_t way) {
   if (way < kTogether) return (row.up_mask >> way & 1) != 0;
-  if (row.on_one_rail || way == kWithout) return !row.on_one_rail;
+  if (row.on_one_rail) return false;
+  if (way == kWithout) return true;
   const auto is_known = [](const Way& rail) { return rail.count > 0; };
   return std::count_if(row.ways.begin(), row.ways.begin() + kTogether, is_known) > 1;
 }

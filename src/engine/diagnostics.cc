@@ -16,8 +16,9 @@ uint64_t Diagnostics::submitted(const Group& group, const MessageRequest& reques
   operation.op = op_of(request);
   operation.is_send = request.is_send;
   operation.peer = request.peer;
-  const uint64_t id = flight_.submitted(operation, clock_.now());
-  flight_.started(id, clock_.now());  // messages wait for no other
+  const Nanoseconds now = clock_.now();
+  const uint64_t id = flight_.submitted(operation, now);
+  flight_.started(id, now);  // messages wait for no other
   return id;
 }
 
@@ -52,13 +53,15 @@ void Diagnostics::started(const Execution& execution) {
   flight_.started(execution.flight(), execution.started_at());
 }
 
-void Diagnostics::done(const Group& group, const Execution& execution) {
-  last_done_ = {clock_.now(), false, group.comm, execution.op_seq(), execution.descriptor(), -1};
-}
-
 void Diagnostics::complete(Work& work, const Status& status) noexcept {
   flight_.finished(work.flight, clock_.now(), status.code());
   work.complete(status);
+}
+
+void Diagnostics::done(const Group& group, Execution& execution, Nanoseconds now) noexcept {
+  last_done_ = {now, false, group.comm, execution.op_seq(), execution.descriptor(), -1};
+  flight_.finished(execution.flight(), now, Code::ok);
+  execution.work()->complete(Status::ok());
 }
 
 void Diagnostics::write_flight(JsonWriter& json, int64_t unix_offset_us) {

@@ -40,10 +40,11 @@ class Diagnostics {
   uint64_t submitted(const Group& group, const Execution& execution);
   uint64_t submitted(const Group& group, const MessageRequest& request);
   void started(const Execution& execution);
-  void done(const Group& group, const Execution& execution);
   void refused(uint64_t flight, Code code) { flight_.finished(flight, clock_.now(), code); }
   // Notes the outcome and tells the caller.
   void complete(Work& work, const Status& status) noexcept;
+  // The same of an operation that succeeded at `now`.
+  void done(const Group& group, Execution& execution, Nanoseconds now) noexcept;
   void rail(RailEventKind kind, const transport::Connection& connection, std::string_view reason);
   // The group has failed, and its operations have not heard of it yet. True: a person may want to look
   // into that.

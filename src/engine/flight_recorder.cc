@@ -61,12 +61,12 @@ const FlightOperation* FlightRecorder::find(uint64_t id) const {
 }
 
 const FlightOperation* FlightRecorder::find_collective(uint32_t comm, uint64_t op_seq) const {
-  for (const FlightOperation& entry : operations_) {
-    if (entry.id != 0 && entry.comm == comm && entry.op_seq == op_seq && !entry.is_message()) {
-      return &entry;
-    }
+  // What a peer speaks of is one of the newest.
+  const FlightOperation* entry = nullptr;
+  for (uint64_t id = operation_count_; (entry = find(id)) != nullptr; --id) {
+    if (entry->comm == comm && entry->op_seq == op_seq && !entry->is_message()) break;
   }
-  return nullptr;
+  return entry;
 }
 
 FlightOperation* FlightRecorder::entry_of(uint64_t id) {

@@ -17,8 +17,9 @@ namespace nezha::engine {
 
 Mailbox::Mailbox(const Parts& parts, Group& group)
     : parts_(parts), group_(group),
-      outbox_({parts.options, parts.pool, parts.transfers, parts.failures, parts.diagnostics}, group,
-              *this, &memory_),
+      outbox_({parts.options, parts.clock, parts.pool, parts.transfers, parts.failures,
+               parts.diagnostics},
+              group, *this, &memory_),
       peers_(static_cast<size_t>(parts.options.world_size), &memory_), matcher_(&memory_) {}
 
 int Mailbox::member_of(int global) const {

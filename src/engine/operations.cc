@@ -49,14 +49,16 @@ bool Operations::start(Group& group, size_t index, uint64_t load) {
                                      other->header.op);
     return false;
   }
+  const Nanoseconds now = clock_.now();
   if (!execution.in_memory()) {
     parts_.transfers.divide(group, execution.division,
                             {execution.descriptor().collective, execution.bytes(), group.comm,
-                             group.rank == 0 && !is_mixed(group.hosts.get()), execution.avoid_rails()});
+                             group.rank == 0 && !is_mixed(group.hosts.get()), execution.avoid_rails()},
+                            now);
   }
   execution.division.alone = index == 0;
   group.active.front()->division.alone = index == 0;
-  execution.start(clock_.now());
+  execution.start(now);
   if (execution.uses_memory()) memory_->began(execution);
   diagnostics_.started(execution);
   return group.failed.is_ok();
@@ -93,13 +95,13 @@ void Operations::progress_all() {
 
 void Operations::finish(Group& group, size_t index) {
   Execution& execution = *group.active[index];
+  const Nanoseconds now = clock_.now();
   const bool is_gated = parts_.transfers.gate().decides_about(execution.descriptor().collective);
-  if (!execution.in_memory() && !is_gated) parts_.transfers.learn(group, execution.division);
-  diagnostics_.done(group, execution);
+  if (!execution.in_memory() && !is_gated) parts_.transfers.learn(group, execution.division, now);
   // Without memory for this it stays active, and whoever waits for it hears of the failure.
   group.idle.push_back(std::move(group.active[index]));
   group.active.erase(group.active.begin() + static_cast<std::ptrdiff_t>(index));
-  diagnostics_.complete(*execution.work(), Status::ok());
+  diagnostics_.done(group, execution, now);
 }
 
 transport::Landing Operations::place(Group& group, transport::Connection& connection,

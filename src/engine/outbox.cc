@@ -103,7 +103,8 @@ Status Outbox::send_inline(const Send& send) {
   request->copy_class = copy.size_class;
   request->owner = nullptr;
   peer.eager_sent += kRecordCost + send.bytes;
-  parts_.transfers.divide(group_, short_division_, {Collective::send_recv, send.bytes, group_.comm});
+  parts_.transfers.divide(group_, short_division_, {Collective::send_recv, send.bytes, group_.comm},
+                          parts_.clock.now());
   request->peer = send.peer;
   parts_.transfers.post(*request);
   parts_.diagnostics.complete(*send.work, Status::ok());
@@ -175,7 +176,9 @@ void Outbox::released(const transport::WorkRequest& request) {
 void Outbox::finish(Peer& peer, uint64_t number) {
   const auto found = peer.sends.find(number);
   Work* const work = found->second.work;
-  if (!parts_.transfers.gate().decides()) parts_.transfers.learn(group_, found->second.division);
+  if (!parts_.transfers.gate().decides()) {
+    parts_.transfers.learn(group_, found->second.division, parts_.clock.now());
+  }
   peer.sends.erase(found);
   --pending_;
   parts_.diagnostics.complete(*work, Status::ok());
@@ -194,7 +197,8 @@ Landing Outbox::place_accept(int global, const wire::FrameHeader& header) {
   send.accepted = true;
   --peer.unaccepted;
   if (!parts_.transfers.gate().decides()) {
-    parts_.transfers.divide(group_, send.division, {Collective::send_recv, send.bytes, group_.comm});
+    parts_.transfers.divide(group_, send.division, {Collective::send_recv, send.bytes, group_.comm},
+                            parts_.clock.now());
   }
   if (send.chunks == 0) {
     finish(peer, header.op_seq);

@@ -47,6 +47,7 @@ class Outbox {
   // What it uses of the engine.
   struct Parts {
     const EngineOptions& options;
+    const Clock& clock;
     BufferPool& pool;
     Transfers& transfers;
     Failures& failures;

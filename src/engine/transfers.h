@@ -71,11 +71,11 @@ class Transfers {
   uint64_t retransmitted() const { return retransmitted_; }
 
   // The group's policy decides about an operation that begins, and learns of one that is over.
-  void divide(Group& group, Division& division, const control::OpClass& op) {
-    divider_.begin(division, *group.policy, op, clock_.now());
+  void divide(Group& group, Division& division, const control::OpClass& op, Nanoseconds now) {
+    divider_.begin(division, *group.policy, op, now);
   }
-  void learn(Group& group, const Division& division) {
-    divider_.learn(division, *group.policy, clock_.now());
+  void learn(Group& group, const Division& division, Nanoseconds now) {
+    divider_.learn(division, *group.policy, now);
   }
   void rails_changed() {
     divider_.rails_changed();

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/divide_up.h"
+#include "base/number_hash.h"
 #include "schedule/candidates.h"
 #include "schedule/file_algorithm.h"
 
@@ -254,16 +255,14 @@ std::string explain(const PlanRequest& request, const CostTable& costs) {
 
 // FNV-1a over the bytes of every field, in a fixed order, whatever the byte order of the host.
 uint32_t Plan::fingerprint() const {
-  const uint64_t fields[] = {static_cast<uint64_t>(algorithm), local ? 0 : chunks_per_slice,
-                             chunk_elements, local ? 0 : window, lengths,
-                             held ? 1u : 0u};
-  uint32_t hash = 2166136261u;
-  for (const uint64_t field : fields) {
-    for (int shift = 0; shift < 64; shift += 8) {
-      hash = (hash ^ static_cast<uint8_t>(field >> shift)) * 16777619u;
-    }
-  }
-  return hash;
+  NumberHash hash;
+  hash.add(static_cast<uint64_t>(algorithm));
+  hash.add(local ? 0 : chunks_per_slice);
+  hash.add(chunk_elements);
+  hash.add(local ? 0 : window);
+  hash.add(lengths);
+  hash.add(held ? 1 : 0);
+  return static_cast<uint32_t>(hash.value() ^ hash.value() >> 32);
 }
 
 }  // namespace nezha::schedule

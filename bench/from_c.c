@@ -38,7 +38,7 @@ static nezha_comm_t join(void) {
 
 static double now_us(void) {
   struct timespec now;
-  timespec_get(&now, TIME_UTC);
+  clock_gettime(CLOCK_MONOTONIC, &now);
   return (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3;
 }
 

@@ -42,7 +42,7 @@ INVENTED = re.compile(r"(?<![a-z])(councils?|doors?|knock(s|ed|ing)?|(hung|hangs
 # These have the words themselves, and the old names of what was renamed.
 NAMES_INVENTED = ("tools/tidy.py", "tests/python/test_tools.py", "CHANGELOG.md")
 GETENV = re.compile(r"\b(secure_)?getenv\s*\(|\benviron\b(?!ment)")
-GETENV_ALLOWED = ("src/base/config.cc", "examples/", "bench/")  # the latter are programs of their own
+GETENV_ALLOWED = ("src/base/config.cc", "examples/", "bench/")  # the last two hold programs of their own
 
 _BLANK = re.compile(r'//[^\n]*|/\*.*?\*/|R"\((?:.|\n)*?\)"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\''
                     r"|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.DOTALL | re.MULTILINE)

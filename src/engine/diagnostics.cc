@@ -53,15 +53,14 @@ void Diagnostics::started(const Execution& execution) {
   flight_.started(execution.flight(), execution.started_at());
 }
 
-void Diagnostics::complete(Work& work, const Status& status) noexcept {
-  flight_.finished(work.flight, clock_.now(), status.code());
+void Diagnostics::complete(Work& work, const Status& status, Nanoseconds now) noexcept {
+  flight_.finished(work.flight, now, status.code());
   work.complete(status);
 }
 
 void Diagnostics::done(const Group& group, Execution& execution, Nanoseconds now) noexcept {
   last_done_ = {now, false, group.comm, execution.op_seq(), execution.descriptor(), -1};
-  flight_.finished(execution.flight(), now, Code::ok);
-  execution.work()->complete(Status::ok());
+  complete(*execution.work(), Status::ok(), now);
 }
 
 void Diagnostics::write_flight(JsonWriter& json, int64_t unix_offset_us) {

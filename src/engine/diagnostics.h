@@ -42,8 +42,9 @@ class Diagnostics {
   void started(const Execution& execution);
   void refused(uint64_t flight, Code code) { flight_.finished(flight, clock_.now(), code); }
   // Notes the outcome and tells the caller.
-  void complete(Work& work, const Status& status) noexcept;
-  // The same of an operation that succeeded at `now`.
+  void complete(Work& work, const Status& status) noexcept { complete(work, status, clock_.now()); }
+  void complete(Work& work, const Status& status, Nanoseconds now) noexcept;
+  // The same of an operation that succeeded, which heartbeats then speak of.
   void done(const Group& group, Execution& execution, Nanoseconds now) noexcept;
   void rail(RailEventKind kind, const transport::Connection& connection, std::string_view reason);
   // The group has failed, and its operations have not heard of it yet. True: a person may want to look

@@ -176,12 +176,11 @@ void Outbox::released(const transport::WorkRequest& request) {
 void Outbox::finish(Peer& peer, uint64_t number) {
   const auto found = peer.sends.find(number);
   Work* const work = found->second.work;
-  if (!parts_.transfers.gate().decides()) {
-    parts_.transfers.learn(group_, found->second.division, parts_.clock.now());
-  }
+  const Nanoseconds now = parts_.clock.now();
+  if (!parts_.transfers.gate().decides()) parts_.transfers.learn(group_, found->second.division, now);
   peer.sends.erase(found);
   --pending_;
-  parts_.diagnostics.complete(*work, Status::ok());
+  parts_.diagnostics.complete(*work, Status::ok(), now);
 }
 
 // --------------------------------------------------------------------------------- answers

@@ -253,7 +253,6 @@ std::string explain(const PlanRequest& request, const CostTable& costs) {
   return text + choice;
 }
 
-// FNV-1a over the bytes of every field, in a fixed order, whatever the byte order of the host.
 uint32_t Plan::fingerprint() const {
   NumberHash hash;
   hash.add(static_cast<uint64_t>(algorithm));
@@ -262,7 +261,7 @@ uint32_t Plan::fingerprint() const {
   hash.add(local ? 0 : window);
   hash.add(lengths);
   hash.add(held ? 1 : 0);
-  return static_cast<uint32_t>(hash.value() ^ hash.value() >> 32);
+  return static_cast<uint32_t>(hash.value() >> 16);
 }
 
 }  // namespace nezha::schedule

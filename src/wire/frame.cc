@@ -66,6 +66,11 @@ bool enums_known(const std::byte* in, FrameType type) {
   return code > static_cast<uint16_t>(Code::ok) && code <= static_cast<uint16_t>(Code::internal);
 }
 
+// Frames about a failure have another meaning for the root.
+bool has_rails(const FrameHeader& header) {
+  return header.type == FrameType::data && is_divided_alike(header.op.collective);
+}
+
 }  // namespace
 
 std::string_view name_of(const OpDescriptor& op) {
@@ -86,15 +91,6 @@ std::string_view name_of(HeaderError error) {
   }
   return "unknown header error";
 }
-
-namespace {
-
-// Frames about a failure have another meaning for the root.
-bool has_rails(const FrameHeader& header) {
-  return header.type == FrameType::data && is_divided_alike(header.op.collective);
-}
-
-}  // namespace
 
 void encode(const FrameHeader& header, HeaderBytes out) {
   std::byte* const at = out.data();

@@ -220,6 +220,24 @@ TEST(ShareTuner, TheShortestGoOnOneRailAndFindTheFasterOne) {
   }
 }
 
+// Times of short operations drift by more than rails differ: nothing is to be gained, and what is lost on a
+// slower rail adds up.
+TEST(ShareTuner, ShortOperationsStayOnTheFastestRailWhateverTheNoise) {
+  for (const size_t fast : {0, 1}) {
+    World world({1.25e8, 1.25e8});
+    world.rails[1 - fast].rate_bytes_per_s /= 2;
+    world.chain_s[1 - fast] *= 1.03;
+    int operations = 0;
+    world.disturbance = [&](const Shares&) { return 1 + 0.05 * std::sin(operations / 90.0); };
+    int on_fast = 0;
+    for (; operations < 20000; ++operations) {
+      world.run(1023);
+      on_fast += world.latest.weight[fast] == 1;
+    }
+    EXPECT_GT(on_fast, operations * 95 / 100) << "rail " << fast;
+  }
+}
+
 // Once everything is tried: until something else is announced, and while rails are looked at again.
 TEST(ShareTuner, WhatIsAgreedForShortOperationsLasts) {
   World world({1.25e8, 3.1e7});

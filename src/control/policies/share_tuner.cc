@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <numeric>
+#include <ranges>
 #include <utility>
 
 #include "control/policies/eq.h"
@@ -16,7 +17,10 @@ constexpr uint64_t kEvery = 256;          // operations, one of the ways is trie
                                           // after kSooner, twice as many, and so on
 constexpr uint32_t kOwnTrial = 48;        // operations in which the policy learns about transfers, too
 constexpr double kWorthChanging = 0.97;   // of the time
-constexpr double kWorthSplitting = 1.08;  // for short operations: times as long on one rail
+// Of short operations: what any other way must take longer by to lose against the fastest rail alone.
+// Their times vary by more from minute to minute than ways differ.
+constexpr double kWorthLeaving = 1.08;
+constexpr double kAlikeRates = 0.7;       // of the best rate: the same, as far as rates tell
 constexpr double kUnusual = 1.5;          // times as long as usual
 constexpr double kNearTheBest = 1.15;     // times as long as the way that is taken
 constexpr double kFarFromIt = 3;          // and so many times: one trial is enough
@@ -38,6 +42,14 @@ constexpr uint16_t kCodeWithout = 1 << (kBits * ShareTuner::kRailsTried);
 
 uint16_t field(uint16_t code, size_t rail) {
   return static_cast<uint16_t>(code >> (kBits * rail)) & kField;
+}
+
+// The first of those that are alike; there is a rail.
+size_t fastest_of(std::span<const RailSnapshot> rails) {
+  const auto rate = [](const RailSnapshot& rail) { return rail.up ? rail.rate_bytes_per_s : 0; };
+  const double best = std::ranges::max(rails | std::views::transform(rate));
+  const auto is_alike = [&](const RailSnapshot& rail) { return rate(rail) >= kAlikeRates * best; };
+  return static_cast<size_t>(std::ranges::find_if(rails, is_alike) - rails.begin());
 }
 
 // Of a rail that is so many times as slow: the nearest of the ratios. 0: far slower.
@@ -123,6 +135,7 @@ Shares ShareTuner::next(const OpClass& op, std::span<const RailSnapshot> rails,
   if (!op.leads) return shares;
   const uint32_t up = up_mask_of(rails);
   if (row.up_mask != up) row.begin_anew(up);
+  row.fastest = fastest_of(rails);
   const bool may_try = std::popcount(up) > 1 && (up >> kRailsTried) == 0 && !row.is_long;
   shares.announced = may_try ? code_of(row, decide(row)) : kCodeWithout;
   shares.lasts &= shares.announced == row.agreed && (!may_try || row.is_settled());
@@ -246,7 +259,7 @@ size_t ShareTuner::best_of(const Row& row) {
   double least_s = 0;
   for (size_t way = 0; way < kNone; ++way) {
     const bool is_tried = way != kWithout || row.ways[way].count > 1;
-    const double cost = way == kTogether && row.is_short ? kWorthSplitting : 1;
+    const double cost = row.is_short && way != row.fastest ? kWorthLeaving : 1;
     const double seconds = row.ways[way].usual() * cost * (way == row.taken ? kWorthChanging : 1);
     if (!is_tried || seconds == 0 || (best != kNone && seconds >= least_s)) continue;
     best = way;

@@ -16,7 +16,8 @@
 // that take long are left to the policy, because monitors learn enough from them.
 //
 // Of short operations, unless a trial runs, the first rank is told the time of several at once and
-// announces nothing new: what was agreed lasts (Shares::lasts). The shortest go on one rail.
+// announces nothing new: what was agreed lasts (Shares::lasts). The shortest go on one rail. The rail with
+// the best rate is left only for a way that is faster by more than such times vary.
 //
 // Contract: pure; owned by one policy. Sizes are told apart by powers of two. Times of operations that
 // did not run alone are ignored. Only speed depends on what is decided. No allocation after the
@@ -90,6 +91,7 @@ class ShareTuner {
     uint16_t agreed = 0;      // for the next operation
     // Of the rank that leads:
     uint32_t up_mask = 0;
+    size_t fastest = 0;       // rail, by rate
     uint64_t calls = 0;
     uint64_t turns = 0;       // of ways to be tried again, so far
     uint64_t turn_at = kSooner;  // calls until the next one

@@ -68,7 +68,7 @@ void Execution::prepare(const OpRequest& request, const schedule::Plan& plan,
   const memory::Call call{request.in, request.out, request.input_counts, request.factor, op_seq_,
                           group_.comm, descriptor_};
   if (plan.algorithm == Algorithm::memory) memory_.emplace(*group_.memory, call);
-  if (!schedule.inside.owners.empty()) phases_.emplace(group_, schedule, operands_.map(), call);
+  if (!schedule.inside.owners.empty()) phases_.emplace(group_, schedule, operands_, call);
 }
 
 wire::OpDescriptor Execution::descriptor_from(int member) const {
@@ -94,15 +94,15 @@ void Execution::start(Nanoseconds now) {
 // other ranks.
 bool Execution::advance_phases(bool sleeps) {
   bool moved = false;
-  uint32_t low = 0;
   bool any = true;
   for (; any && group_.failed.is_ok(); moved |= any) {
-    low = low_chunk_;
+    const uint32_t low = low_chunk_;
+    const uint32_t next = next_chunk_;
     any = phases_->advance(low_chunk_, sleeps);
     const int other = phases_->disagrees();
     if (other >= 0) parts_.failures.disagree(group_, *this, other, phases_->said());
     if (group_.failed.is_ok()) open_chunks();
-    any |= low_chunk_ != low;
+    any |= low_chunk_ != low || next_chunk_ != next;
   }
   return moved;
 }
@@ -133,6 +133,7 @@ void Execution::open(uint32_t chunk) {
   at.open = true;
   at.program = &schedule_->programs[operands_.map().slice_of(chunk)];
   operands_.open(at);
+  if (phases_) at.workspace = phases_->take(chunk);
   begin_round(at);
   deliver_early(at);
   advance(at);

@@ -2,15 +2,17 @@
 // (memory/phase.h), beside the chunks that pass between hosts.
 //
 // Contract: owned by an Execution, whose chunks are the runs; progress lock held. A chunk may be opened
-// when it has been collected, and is handed out when it and all before it are closed. Members are those
-// of the group.
+// when it has been collected, and is handed out when it and all before it are closed. What is collected
+// for a chunk that works in a workspace is there before the chunk is open; no more is collected while such
+// a chunk waits to be opened. An all_gather collects the blocks of the host's ranks, for its only chunk.
+// Members are those of the group.
 #pragma once
 
 #include <optional>
 #include <vector>
 
+#include "engine/operands.h"
 #include "memory/phase.h"
-#include "schedule/chunk_map.h"
 #include "schedule/schedule.h"
 
 namespace nezha::engine {
@@ -19,8 +21,9 @@ struct Group;
 
 class HostPhases final : private memory::Runs {
  public:
-  HostPhases(const Group& group, const schedule::Schedule& schedule, const schedule::ChunkMap& map,
+  HostPhases(const Group& group, const schedule::Schedule& schedule, Operands& operands,
              const memory::Call& call);
+  ~HostPhases() override;
   HostPhases(const HostPhases&) = delete;
   HostPhases& operator=(const HostPhases&) = delete;
 
@@ -31,7 +34,9 @@ class HostPhases final : private memory::Runs {
   // The others of the host owe this rank what it needs to go on.
   bool is_collected() const { return !collect_ || collect_->is_over(); }
   // Chunks that may be opened, from the first on.
-  uint32_t collected() const { return collect_ ? collect_->through() : count(); }
+  uint32_t collected() const;
+  // What was collected for that chunk, which begins; null: it is in the output, or nothing was.
+  Workspace* take(uint32_t chunk);
   // A member whose call is another one, and what it calls; -1: none.
   int disagrees() const;
   std::optional<wire::OpDescriptor> said() const;
@@ -39,12 +44,34 @@ class HostPhases final : private memory::Runs {
   void add_awaited(std::vector<int>& members) const;
 
  private:
-  uint32_t count() const override { return map_.chunk_count(); }
+  // The blocks of all ranks of the host but its leader, which has its own.
+  class Blocks final : public memory::Runs {
+   public:
+    Blocks(const std::vector<int>& here, int leader, const schedule::ChunkMap& map)
+        : here_(here), leader_(leader), map_(map) {}
+    uint32_t count() const override { return static_cast<uint32_t>(here_.size()) - 1; }
+    memory::Run at(uint32_t index) const override;
+
+   private:
+    const std::vector<int>& here_;
+    const int leader_;
+    const schedule::ChunkMap& map_;
+  };
+  struct Kept {
+    uint32_t chunk;
+    Workspace* workspace;
+  };
+
+  uint32_t count() const override { return operands_.map().chunk_count(); }
   memory::Run at(uint32_t chunk) const override;
+  std::byte* target(uint32_t chunk, std::byte* output, uint64_t element_bytes) override;
+  bool has_room() const override { return kept_.empty() || kept_.front().chunk >= collected(); }
 
   const std::vector<int>& here_;  // the members that are on this host
   const schedule::Schedule& schedule_;
-  const schedule::ChunkMap& map_;
+  Operands& operands_;
+  std::optional<Blocks> blocks_;  // none: what is collected are sums
+  std::vector<Kept> kept_;        // of chunks that are not open yet
   std::optional<memory::Phase> collect_;
   std::optional<memory::Phase> hand_out_;
 };

@@ -85,15 +85,16 @@ void Operands::set_blocks(const OpRequest& request) {
 
 // ---------------------------------------------------------------------------------- memory
 
+Workspace* Operands::make_workspace(Range output) {
+  const size_t bytes = output.size() * element_bytes_;
+  Workspace* const made = Workspace::make(pool_, bytes);
+  if (made == nullptr) failures_.fail_exhausted(group_, bytes);
+  return made;
+}
+
 std::byte* Operands::workspace_at(Cursor& at, Range range) {
-  if (at.workspace == nullptr) {
-    const size_t bytes = at.output.size() * element_bytes_;
-    at.workspace = Workspace::make(pool_, bytes);
-    if (at.workspace == nullptr) {
-      failures_.fail_exhausted(group_, bytes);
-      return nullptr;
-    }
-  }
+  if (at.workspace == nullptr) at.workspace = make_workspace(at.output);
+  if (at.workspace == nullptr) return nullptr;
   return at.workspace->data() + (range.begin - at.output.begin) * element_bytes_;
 }
 

@@ -75,6 +75,12 @@ class Operands {
   void reduce_into(Cursor& at, const schedule::Step& step, const std::byte* incoming);
   // The request sends from a private copy; false when there is no memory for it.
   bool copy_into(transport::WorkRequest& request, bool scaled);
+  std::byte* output_at(schedule::Range range) const {
+    return out_ + (range.begin - out_origin_) * element_bytes_;
+  }
+  // Of a chunk with this output; null when there is no memory.
+  Workspace* make_workspace(schedule::Range output);
+  void release(Workspace* workspace) { Workspace::release(pool_, workspace); }
 
  private:
   void set_blocks(const OpRequest& request);
@@ -85,9 +91,6 @@ class Operands {
   }
   const std::byte* input_at(schedule::Range range) const {
     return in_ + (range.begin - in_origin_) * element_bytes_;
-  }
-  std::byte* output_at(schedule::Range range) const {
-    return out_ + (range.begin - out_origin_) * element_bytes_;
   }
   std::byte* workspace_at(Cursor& at, schedule::Range range);
   void take_note(schedule::Range range);

@@ -9,23 +9,21 @@
 #include "reduce/reduce.h"
 
 namespace nezha::memory {
-namespace {
 
-uint64_t pieces_of(uint64_t elements, uint64_t step) {
-  return std::max<uint64_t>(1, divide_up(elements, step));
-}
-
-}  // namespace
-
-Phase::Phase(PhaseKind kind, Area& area, const Runs& runs, const Call& call)
+Phase::Phase(PhaseKind kind, Area& area, Runs& runs, const Call& call)
     : kind_(kind), area_(&area), runs_(&runs), members_(area, call),
       in_(static_cast<const std::byte*>(call.in)), out_(static_cast<std::byte*>(call.out)),
       factor_(call.factor), op_(call.op),
       element_bytes_(std::max<uint64_t>(dtype_size(call.op.dtype), 1)),
-      step_(area.slot_bytes() / element_bytes_), pieces_(pieces_of(call.op.count, step_)),
-      base_(area.next_piece) {
+      step_(area.slot_bytes() / element_bytes_), base_(area.next_piece) {
+  uint64_t elements = 0;
+  for (uint32_t index = 0; index < runs.count(); ++index) {
+    const Run run = runs.at(index);
+    elements += run.size;
+    owners_ |= bit_of(run.owner);
+  }
+  pieces_ = std::max<uint64_t>(1, divide_up(elements, step_));
   area.next_piece += pieces_;
-  for (uint32_t run = 0; run < runs.count(); ++run) owners_ |= bit_of(runs.at(run).owner);
   // Or it would never learn that another one makes another call, or none.
   awaits_takers_ = op_.collective == Collective::broadcast && owners_ == bit_of(area.rank());
   look_ahead(to_put_);
@@ -58,6 +56,8 @@ bool Phase::put(uint32_t ready) {
 
 bool Phase::take() {
   if (taken_ == posted_) return false;
+  const bool collects_own = kind_ == PhaseKind::collect && to_take_.own_runs_end > 0;
+  if (collects_own && !runs_->has_room()) return false;
   const uint64_t piece = base_ + taken_;
   const bool ready = members_.all(posts_, [&](int member) {
     return waits_for(member) && (area_->posted(member) <= piece || !members_.agrees(member, piece));
@@ -114,13 +114,13 @@ bool Phase::sleep(uint32_t ready) {
 
 template <class Visit>
 void Phase::walk(Place& place, Visit visit) const {
-  uint64_t offset = 0;
+  uint64_t elements = 0;
   while (place.run < runs_->count()) {
     const Run run = runs_->at(place.run);
-    const uint64_t size = std::min(run.size - place.into, step_ - offset);
+    const uint64_t size = std::min(run.size - place.into, step_ - elements);
     if (size == 0 && run.size > 0) return;
-    visit(Run{run.begin + place.into, size, run.owner}, offset * element_bytes_);
-    offset += size;
+    visit(Part{place.run, run, place.into, size, elements * element_bytes_});
+    elements += size;
     place.into += size;
     if (place.into < run.size) return;
     ++place.run;
@@ -132,55 +132,73 @@ void Phase::look_ahead(Place& place) const {
   Place end = place;
   uint64_t owners = 0;
   uint32_t own_end = 0;
-  walk(end, [&](const Run& part, uint64_t) {
-    owners |= bit_of(part.owner);
-    if (part.owner == area_->rank()) own_end = end.run + 1;
+  walk(end, [&](const Part& part) {
+    owners |= bit_of(part.run.owner);
+    if (part.run.owner == area_->rank()) own_end = part.index + 1;
   });
   place.owners = owners;
   place.own_runs_end = own_end;
 }
 
-// Of this rank's own runs there is the input itself, unless it counts scaled.
+// What this rank puts of it; null: nothing. Of its own runs it has the input itself, unless it counts
+// scaled.
+const std::byte* Phase::source_of(const Part& part) const {
+  const bool is_own = part.run.owner == area_->rank();
+  if (kind_ == PhaseKind::hand_out) return is_own ? out_ + part.begin() * element_bytes_ : nullptr;
+  if (part.run.from != kAll) {
+    return part.run.from == area_->rank() ? in_ + part.into * element_bytes_ : nullptr;
+  }
+  const bool puts = !is_own || op_.op == ReduceOp::premul_sum;
+  return puts ? in_ + part.begin() * element_bytes_ : nullptr;
+}
+
 void Phase::put_piece() {
   std::byte* const to = slot(area_->rank(), posted_);
-  const bool scales = op_.op == ReduceOp::premul_sum;
-  walk(to_put_, [&](const Run& part, uint64_t offset) {
-    const bool is_own = part.owner == area_->rank();
-    const bool collects = kind_ == PhaseKind::collect;
-    if (part.size == 0 || (collects ? is_own && !scales : !is_own)) return;
-    const std::byte* const from = (collects ? in_ : out_) + part.begin * element_bytes_;
+  const bool scales = kind_ == PhaseKind::collect && op_.op == ReduceOp::premul_sum;
+  walk(to_put_, [&](const Part& part) {
+    const std::byte* const from = part.size == 0 ? nullptr : source_of(part);
+    if (from == nullptr) return;
     area_->traffic.put += part.size * element_bytes_;
-    if (collects && scales) {
-      reduce::scale(to + offset, from, part.size, op_.dtype, factor_);
+    if (scales) {
+      reduce::scale(to + part.offset, from, part.size, op_.dtype, factor_);
     } else {
-      std::memcpy(to + offset, from, part.size * element_bytes_);
+      std::memcpy(to + part.offset, from, part.size * element_bytes_);
     }
   });
   look_ahead(to_put_);
 }
 
 void Phase::take_piece() {
-  walk(to_take_, [&](const Run& part, uint64_t offset) {
-    const bool is_own = part.owner == area_->rank();
+  walk(to_take_, [&](const Part& part) {
+    const bool is_own = part.run.owner == area_->rank();
     if (part.size == 0 || is_own != (kind_ == PhaseKind::collect)) return;
-    if (is_own) return add_up(part, offset);
+    if (is_own) return collect(part);
     area_->traffic.taken += part.size * element_bytes_;
-    std::memcpy(out_ + part.begin * element_bytes_, slot(part.owner, taken_) + offset,
+    std::memcpy(out_ + part.begin() * element_bytes_, slot(part.run.owner, taken_) + part.offset,
                 part.size * element_bytes_);
   });
   look_ahead(to_take_);
 }
 
-void Phase::add_up(const Run& part, uint64_t offset) {
+void Phase::collect(const Part& part) {
+  std::byte* const target = runs_->target(part.index, out_, element_bytes_);
+  if (target == nullptr) return;
+  std::byte* const to = target + part.into * element_bytes_;
+  if (part.run.from == kAll) return add_up(part, to);
+  area_->traffic.taken += part.size * element_bytes_;
+  std::memcpy(to, slot(part.run.from, taken_) + part.offset, part.size * element_bytes_);
+}
+
+void Phase::add_up(const Part& part, std::byte* to) {
   const auto ranks = static_cast<size_t>(area_->ranks());
-  const uint64_t begin = part.begin * element_bytes_;
   std::array<const void*, kRanksMax> operands;
   for (int member = 0; member < area_->ranks(); ++member) {
     const bool is_input = member == area_->rank() && op_.op != ReduceOp::premul_sum;
-    operands[static_cast<size_t>(member)] = is_input ? in_ + begin : slot(member, taken_) + offset;
+    operands[static_cast<size_t>(member)] =
+        is_input ? in_ + part.begin() * element_bytes_ : slot(member, taken_) + part.offset;
   }
   area_->traffic.taken += part.size * element_bytes_ * (ranks - 1);
-  reduce::reduce_many(out_ + begin, {operands.data(), ranks}, part.size, op_.dtype, op_.op);
+  reduce::reduce_many(to, {operands.data(), ranks}, part.size, op_.dtype, op_.op);
 }
 
 }  // namespace nezha::memory

@@ -6,8 +6,8 @@
 //            the order in which they were made, the same on all its ranks; each waits for the one before.
 //   Runs     the vector passes through the slots run by run, in an order of which all ranks know the
 //            same. Every run has an owner: the rank that passes it on between the hosts.
-//              collect   of every run the owner's output becomes the sum of all inputs, in the order of
-//                        the ranks: the same bits in every run
+//              collect   of every run the owner gets the sum of all inputs, in the order of the ranks: the
+//                        same bits in every run; or the input of the one rank that it is from
 //              hand_out  of every run the others' outputs become the owner's
 //   Memory   the caller's buffers, whole vectors, are borrowed until it is over or given up. Output and
 //            input may be the same.
@@ -25,10 +25,13 @@
 
 namespace nezha::memory {
 
+inline constexpr int kAll = -1;
+
 struct Run {
   uint64_t begin = 0;  // the first element, in the vector
   uint64_t size = 0;
   int owner = 0;       // a member
+  int from = kAll;     // collect: the member, not the owner, all of whose input it is; kAll: a sum
 };
 
 class Runs {
@@ -36,13 +39,20 @@ class Runs {
   virtual ~Runs() = default;
   virtual uint32_t count() const = 0;
   virtual Run at(uint32_t index) const = 0;
+  // Collect: where a run of this rank's goes; `output` is a whole vector. Null: there is no memory, and
+  // the operation has failed.
+  virtual std::byte* target(uint32_t index, std::byte* output, uint64_t element_bytes) {
+    return output + at(index).begin * element_bytes;
+  }
+  // Collect: this rank may take more runs of its own.
+  virtual bool has_room() const { return true; }
 };
 
 enum class PhaseKind : uint8_t { collect, hand_out };
 
 class Phase {
  public:
-  Phase(PhaseKind kind, Area& area, const Runs& runs, const Call& call);
+  Phase(PhaseKind kind, Area& area, Runs& runs, const Call& call);
 
   // As far as it goes; false: nothing moved. Of the runs before `ready` this rank has what it is to hand
   // out.
@@ -66,6 +76,16 @@ class Phase {
     uint64_t owners = 0;      // bits of the members that own something of it
     uint32_t own_runs_end = 0;  // behind the last run in it that is this rank's
   };
+  // What a piece has of a run.
+  struct Part {
+    uint32_t index;  // of the run
+    Run run;
+    uint64_t into;   // elements of it that are in the pieces before
+    uint64_t size;
+    uint64_t offset;  // bytes, in the slot
+
+    uint64_t begin() const { return run.begin + into; }
+  };
 
   bool is_current() const { return !is_over() && area_->phases_over == base_; }
   bool put(uint32_t ready);
@@ -73,18 +93,20 @@ class Phase {
   bool end();
   bool waits_for(int member) const;
   uint64_t waited_for() const { return room_.waited_for() | posts_.waited_for() | takers_.waited_for(); }
-  // Visits the runs of the piece that begins there, and goes behind it.
+  // Visits the parts of the piece that begins there, and goes behind it.
   template <class Visit>
   void walk(Place& place, Visit visit) const;
   void look_ahead(Place& place) const;
   void put_piece();
   void take_piece();
-  void add_up(const Run& part, uint64_t offset);
+  const std::byte* source_of(const Part& part) const;
+  void collect(const Part& part);
+  void add_up(const Part& part, std::byte* to);
   std::byte* slot(int member, uint64_t piece) const { return area_->slot(member, base_ + piece); }
 
   const PhaseKind kind_;
   Area* const area_;
-  const Runs* const runs_;
+  Runs* const runs_;
   Members members_;
   const std::byte* const in_;
   std::byte* const out_;
@@ -92,7 +114,7 @@ class Phase {
   const wire::OpDescriptor op_;
   const uint64_t element_bytes_;
   const uint64_t step_;         // elements of a piece
-  const uint64_t pieces_;
+  uint64_t pieces_ = 1;
   const uint64_t base_;         // the first piece
   uint64_t posted_ = 0;         // of this phase, as taken_
   uint64_t taken_ = 0;

@@ -49,4 +49,9 @@ Composition& Composition::copy(Parts parts) {
   return *this;
 }
 
+Composition& Composition::keep(Parts parts) {
+  builder_.next_round().keep(parts).next_round();
+  return *this;
+}
+
 }  // namespace nezha::schedule

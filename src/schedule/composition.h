@@ -34,6 +34,8 @@ class Composition {
   Composition& next_phase();
   // Output = input, in a round of its own.
   Composition& copy(Parts parts);
+  // Output = workspace, likewise.
+  Composition& keep(Parts parts);
   Program finish() { return builder_.finish(); }
 
  private:

@@ -82,12 +82,14 @@ struct Program {
     const uint32_t begin = index == 0 ? 0 : round_ends[index - 1];
     return std::span(steps).subspan(begin, round_ends[index] - begin);
   }
+  // All of them do, or none (builder.h).
+  bool works_in_workspace() const { return !steps.empty() && steps.front().in_workspace; }
   bool operator==(const Program&) const = default;
 };
 
 // The phases inside a host that its ranks carry out in their memory, so that they are no steps
 // (between_hosts in hierarchy.h): before the program of a slice its owner gets the sum of what all ranks
-// of the host have, or after it they get what the owner has.
+// of the host have, of an all_gather their blocks; or after it they get what the owner has.
 struct InsidePhases {
   bool collects = false;
   bool hands_out = false;

@@ -245,6 +245,38 @@ TEST(Hierarchical, PhasesInsideHostsPassThroughTheirMemory) {
   for (const Status& outcome : outcomes) EXPECT_TRUE(outcome.is_ok()) << outcome.to_string();
 }
 
+// The same of blocks. Chunks that are far shorter than a piece in the memory, and a window of few of them:
+// their sums wait until they are open.
+TEST(Hierarchical, SumsForOneRankAndBlocksAreCollectedInMemory) {
+  World world(on({0, 1, 1, 2, 2, 2, 2}, 2, "shm=on\nchunk_bytes=4096\ncredit_bytes=65536\n"));
+  ASSERT_TRUE(world.status().is_ok()) << world.status().to_string();
+  const std::pair<Collective, Algorithm> kinds[] = {
+      {Collective::reduce_scatter, Algorithm::hierarchical}, {Collective::all_gather, Algorithm::leaders}};
+  for (const auto& [collective, algorithm] : kinds) {
+    std::vector<BlockCase> cases;
+    for (const uint64_t count : {uint64_t{1}, uint64_t{60}, uint64_t{90'001}}) {
+      if (algorithm == Algorithm::leaders && count > 60) continue;
+      BlockCase at;
+      at.collective = collective;
+      at.algorithm = algorithm;
+      at.dtype = Dtype::int64;
+      at.op = ReduceOp::sum;
+      at.counts = equal_counts(world.size(), count);
+      fill(at, world.size(), count);
+      cases.push_back(std::move(at));
+    }
+    std::vector<Bytes> before;
+    for (int rank = 0; rank < world.size(); ++rank) before.push_back(bytes_of(world.comm(rank)));
+    EXPECT_EQ(run_cases(world, cases), "") << name_of(collective);
+    for (int rank = 1; rank < world.size(); ++rank) {
+      const Bytes after = bytes_of(world.comm(rank));
+      const Bytes& was = before[static_cast<size_t>(rank)];
+      EXPECT_GT(after.in_memory, was.in_memory) << name_of(collective) << rank;
+      EXPECT_LT(after.in_frames - was.in_frames, 20'000) << name_of(collective) << rank;
+    }
+  }
+}
+
 // Short ones run beside each other, so that several wait for their turn in the memory; long ones follow.
 TEST(Hierarchical, ManyAtOnceThroughMemory) {
   World world(on({0, 0, 0, 1, 1}, 1, "shm=on\n"));
@@ -271,19 +303,27 @@ TEST(Hierarchical, ManyAtOnceThroughMemory) {
 
 // One of a host that differs, first, in the middle or last there.
 TEST(Hierarchical, CallsThatDifferAreToldInMemory) {
-  for (const int odd : {2, 3, 4}) {
+  for (const auto& [odd, scatters] : {std::pair(2, false), {3, false}, {4, false}, {3, true}}) {
     for (const uint64_t count : {uint64_t{10}, uint64_t{200'000}}) {
       World world(on({0, 0, 1, 1, 1}, 1, "shm=on\n"));
+      const uint64_t all = scatters ? 5 * (count + 1) : count + 1;
       const auto outcomes = world.run([&](Member& self) {
-        std::vector<float> data(count + 1, 1);
+        std::vector<float> data(all, 1);
         const uint64_t mine = count + (self.rank == odd ? 1 : 0);
+        if (scatters) {
+          std::vector<float> block(count + 1);
+          context::CallOptions options;
+          options.algorithm = Algorithm::hierarchical;
+          return self.comm->reduce_scatter(data.data(), block.data(), mine, Dtype::float32,
+                                           ReduceOp::sum, options, nullptr);
+        }
         return self.comm->all_reduce(data.data(), data.data(), mine, Dtype::float32, ReduceOp::sum, {},
                                      nullptr);
       });
       for (const Status& outcome : outcomes) {
         EXPECT_EQ(outcome.code(), Code::mismatch) << outcome.to_string();
         const std::string& text = outcome.message();
-        EXPECT_NE(text.find(std::to_string(count + 1)), std::string::npos) << text;
+        EXPECT_NE(text.find(std::to_string(all)), std::string::npos) << text;
       }
     }
   }

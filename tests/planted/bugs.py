@@ -277,7 +277,7 @@ BUGS: List[Bug] = [
     Bug("owner_not_awaited", PHASE,
         "(to_take_.owners & bit_of(kind_ == PhaseKind::collect ? area_->rank() : member)) != 0", "false",
         "a barrier is missing: what was handed out is not there yet"),
-    Bug("next_runs_from_the_beginning", PHASE, "run.begin + place.into", "run.begin",
+    Bug("next_runs_from_the_beginning", "memory/phase.h", "return run.begin + into;", "return run.begin;",
         "a wrong slice, from the second piece of a run on"),
     Bug("phase_sleeper_names_who_has_come", PHASE, "if (waited_for() == members) return false;",
         "return false;", "a wake-up is lost: another one is missing now"),

@@ -23,7 +23,7 @@ constexpr int64_t kFromElsewhere = 1'000'000;  // what messages add to every ele
 // One operation at one rank. Some collect nothing, as an all_gather does: every owner has its runs.
 class Operation {
  public:
-  Operation(Area& first, Area& second, const Backward& runs, uint64_t number)
+  Operation(Area& first, Area& second, Backward& runs, uint64_t number)
       : runs_(runs), rank_(first.rank()), in_(runs.total), out_(runs.total, -1), want_(runs.total) {
     const int64_t ranks = first.ranks();
     const bool collects = number % 4 != 3;
@@ -72,7 +72,7 @@ class Operation {
     for (uint64_t i = run.begin; i < run.begin + run.size; ++i) out_[i] = value(i);
   }
 
-  const Backward& runs_;
+  Backward& runs_;
   const int rank_;
   std::vector<int64_t> in_, out_, want_;
   std::optional<Phase> collect_;

@@ -147,13 +147,22 @@ Program with_messages(const Schedule& schedule, const InsidePhases& inside, uint
   all.parts = between.parts;
   const auto owner = static_cast<size_t>(inside.owners[slice]);
   const bool owns = static_cast<size_t>(place) == owner;
+  // What is collected of an all_gather are blocks.
+  const bool is_gather = schedule.collective == Collective::all_gather && inside.collects;
   const auto add = [&](StepKind kind, size_t peer, uint16_t stage, bool from_input) {
     Step step;
-    step.kind = is_barrier && kind == StepKind::recv_reduce ? StepKind::recv : kind;
-    step.from_input = from_input && !is_barrier;
+    const bool is_collected = stage == kCollect;
+    const bool is_sum = !is_barrier && !is_gather;
+    step.kind = kind == StepKind::recv_reduce && !is_sum ? StepKind::recv : kind;
+    step.from_input = from_input && !is_barrier && (is_sum || kind == StepKind::send);
+    step.in_workspace = is_collected && between.works_in_workspace();
     step.stage = stage;
     step.peer = here[peer];
     step.part_end = is_barrier ? 0 : all.parts;
+    if (is_gather && is_collected) {
+      step.part_begin = static_cast<uint32_t>(kind == StepKind::send ? schedule.rank : here[peer]);
+      step.part_end = step.part_begin + 1;
+    }
     all.steps.push_back(step);
   };
   const auto end_round = [&] {

@@ -11,7 +11,7 @@
 namespace nezha::memory {
 
 // Runs of these sizes, from the end of the vector to its beginning, dealt to the ranks in turn.
-class Backward final : public Runs {
+class Backward : public Runs {
  public:
   Backward(const std::vector<uint64_t>& sizes, int ranks) {
     for (const uint64_t size : sizes) total += size;

@@ -7,6 +7,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -42,7 +43,7 @@ TEST_P(Phases, CollectAndHandOutOneAfterTheOtherInTheSameSlots) {
   const auto live = [&](int rank) {
     uint64_t turn = 0;
     for (const std::vector<uint64_t>& sizes : cuts(ranks)) {
-      const Backward runs(sizes, ranks);
+      Backward runs(sizes, ranks);
       Vector in(runs.total), want(runs.total);
       for (uint64_t i = 0; i < runs.total; ++i) {
         in[i] = static_cast<int64_t>(i) * ranks + rank + 1;
@@ -72,7 +73,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, Phases, ::testing::Values(2, 3, 4, 7, 20));
 // Scaled inputs count as they are in the slots.
 TEST(PhasesInMemory, InputsAreScaledOnce) {
   Shared shared(2);
-  const Backward runs({10, 10, 10}, 2);
+  Backward runs({10, 10, 10}, 2);
   Vector in(30, 5), out[2] = {Vector(30, -1), Vector(30, -1)};
   std::vector<std::unique_ptr<Phase>> phases;
   for (int rank = 0; rank < 2; ++rank) {
@@ -90,7 +91,7 @@ TEST(PhasesInMemory, InputsAreScaledOnce) {
 TEST(PhasesInMemory, RunsAreHandedOutWhenTheyAreHere) {
   Shared shared(2);
   const uint64_t slot = Area::slot_bytes(2) / sizeof(int64_t);
-  const Backward runs({slot, slot, slot}, 2);  // of ranks 0, 1, 0
+  Backward runs({slot, slot, slot}, 2);  // of ranks 0, 1, 0
   Vector data[2] = {Vector(3 * slot, 1), Vector(3 * slot, 2)};
   Phase owner(PhaseKind::hand_out, shared.area(0), runs, call_of(3 * slot, data[0], data[0]));
   Phase other(PhaseKind::hand_out, shared.area(1), runs, call_of(3 * slot, data[1], data[1]));
@@ -120,7 +121,7 @@ TEST(PhasesInMemory, RunsAreHandedOutWhenTheyAreHere) {
 // The second operation is made while the first one waits for the wires, and waits for its turn.
 TEST(PhasesInMemory, WaitForTheOneBefore) {
   Shared shared(2);
-  const Backward runs({4, 4}, 2);
+  Backward runs({4, 4}, 2);
   Vector data[2][2] = {{Vector(8, 1), Vector(8, 2)}, {Vector(8, 3), Vector(8, 4)}};
   std::vector<std::unique_ptr<Phase>> phases[2];
   for (int rank = 0; rank < 2; ++rank) {
@@ -148,7 +149,7 @@ TEST(PhasesInMemory, WaitForTheOneBefore) {
 // The only source of a broadcast gets nothing of the others, and is not through before they are.
 TEST(PhasesInMemory, ABroadcastEndsAtItsOwnerWhenAllHaveTakenIt) {
   Shared shared(2);
-  const Backward runs({8}, 2);
+  Backward runs({8}, 2);
   Vector data[2] = {Vector(8, 1), Vector(8, 2)};
   std::vector<std::unique_ptr<Phase>> phases;
   for (int rank = 0; rank < 2; ++rank) {
@@ -168,11 +169,80 @@ TEST(PhasesInMemory, ABroadcastEndsAtItsOwnerWhenAllHaveTakenIt) {
   EXPECT_EQ(data[1], Vector(8, 1));
 }
 
+// Sums of a rank's runs go where it says, piece by piece, and no more than it has room for.
+class Private final : public Backward {
+ public:
+  using Backward::Backward;
+  std::byte* target(uint32_t index, std::byte*, uint64_t element_bytes) override {
+    Vector& sum = sums[index];
+    sum.resize(at(index).size, -1);
+    EXPECT_EQ(element_bytes, sizeof(int64_t));
+    return reinterpret_cast<std::byte*>(sum.data());
+  }
+  bool has_room() const override { return room; }
+
+  std::map<uint32_t, Vector> sums;
+  bool room = true;
+};
+
+TEST(PhasesInMemory, SumsGoWhereTheOwnerHasRoomForThem) {
+  Shared shared(2);
+  const uint64_t slot = Area::slot_bytes(2) / sizeof(int64_t);
+  const std::vector<uint64_t> sizes = {2 * slot - 7, 5, slot};  // of ranks 0, 1, 0
+  Private runs[2] = {Private(sizes, 2), Private(sizes, 2)};
+  const Vector in[2] = {Vector(runs[0].total, 1), Vector(runs[0].total, 2)};
+  Vector none;
+  std::vector<std::unique_ptr<Phase>> phases;
+  for (int rank = 0; rank < 2; ++rank) {
+    phases.push_back(std::make_unique<Phase>(PhaseKind::collect, shared.area(rank), runs[rank],
+                                             call_of(runs[0].total, in[rank], none)));
+  }
+  const auto run = [&] {
+    while (phases[0]->advance(0) || phases[1]->advance(0)) {
+    }
+  };
+  runs[0].room = false;
+  run();
+  EXPECT_EQ(phases[0]->through(), 0u);
+  EXPECT_TRUE(runs[0].sums.empty());
+  EXPECT_EQ(runs[1].sums[1], Vector(5, 3)) << "that one has room";
+  runs[0].room = true;
+  run();
+  EXPECT_TRUE(phases[0]->is_over() && phases[1]->is_over());
+  EXPECT_EQ(runs[0].sums[0], Vector(2 * slot - 7, 3));
+  EXPECT_EQ(runs[0].sums[2], Vector(slot, 3));
+}
+
+// Blocks of single ranks, of which each has only its own.
+class OfOne final : public Runs {
+ public:
+  uint32_t count() const override { return 2; }
+  Run at(uint32_t index) const override { return index == 0 ? Run{0, 4, 1, 0} : Run{7, 5, 1, 2}; }
+};
+
+TEST(PhasesInMemory, BlocksOfOtherRanksComeToTheOwner) {
+  Shared shared(3);
+  OfOne runs;
+  const Vector in[3] = {Vector(4, 10), Vector(3, 11), Vector(5, 12)};
+  Vector out[3] = {Vector(12, -1), Vector(12, -1), Vector(12, -1)};
+  std::vector<std::unique_ptr<Phase>> phases;
+  for (int rank = 0; rank < 3; ++rank) {
+    Call call = call_of(12, in[rank], out[rank]);
+    call.op.collective = Collective::all_gather;
+    phases.push_back(std::make_unique<Phase>(PhaseKind::collect, shared.area(rank), runs, call));
+  }
+  while (phases[0]->advance(0) || phases[1]->advance(0) || phases[2]->advance(0)) {
+  }
+  for (const auto& phase : phases) EXPECT_TRUE(phase->is_over());
+  EXPECT_EQ(out[1], (Vector{10, 10, 10, 10, -1, -1, -1, 12, 12, 12, 12, 12}));
+  EXPECT_EQ(out[0], Vector(12, -1));
+}
+
 TEST(PhasesInMemory, CallsThatDifferAreNoticedBeforeAnythingIsTaken) {
   for (const PhaseKind kind : {PhaseKind::collect, PhaseKind::hand_out}) {
     Shared shared(2);
-    const Backward mine({5, 5}, 2);
-    const Backward other({6, 5}, 2);
+    Backward mine({5, 5}, 2);
+    Backward other({6, 5}, 2);
     Vector in[2] = {Vector(11, 1), Vector(11, 2)}, out[2] = {Vector(11, -1), Vector(11, -2)};
     Phase a(kind, shared.area(0), mine, call_of(10, in[0], out[0]));
     Phase b(kind, shared.area(1), other, call_of(11, in[1], out[1]));

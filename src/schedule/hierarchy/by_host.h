@@ -64,6 +64,10 @@ Schedule reduce_scatter_columns(const Hosts& hosts, int rank, int root);
 Shape reduce_scatter_columns_shape(const Hosts& hosts);
 HostTerms reduce_scatter_columns_terms(const Hosts& hosts);
 
+Schedule reduce_scatter_leaders(const Hosts& hosts, int rank, int root);
+Shape reduce_scatter_leaders_shape(const Hosts& hosts);
+HostTerms reduce_scatter_leaders_terms(const Hosts& hosts);
+
 Schedule broadcast_chains(const Hosts& hosts, int rank, int root);
 Schedule broadcast_leaders(const Hosts& hosts, int rank, int root);
 Shape broadcast_shape(const Hosts& hosts);

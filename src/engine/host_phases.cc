@@ -8,7 +8,8 @@ using memory::PhaseKind;
 
 memory::Run HostPhases::Blocks::at(uint32_t index) const {
   const int from = static_cast<int>(index) + (static_cast<int>(index) >= leader_ ? 1 : 0);
-  const schedule::Range block = map_.blocks->output(static_cast<size_t>(here_[static_cast<size_t>(from)]));
+  const auto owner = static_cast<size_t>(here_[static_cast<size_t>(from)]);
+  const schedule::Range block = map_.blocks->output(owner);
   return {block.begin, block.size(), leader_, from};
 }
 

@@ -3,9 +3,9 @@
 //
 // Contract: owned by an Execution, whose chunks are the runs; progress lock held. A chunk may be opened
 // when it has been collected, and is handed out when it and all before it are closed. What is collected
-// for a chunk that works in a workspace is there before the chunk is open; no more is collected while such
-// a chunk waits to be opened. An all_gather collects the blocks of the host's ranks, for its only chunk.
-// Members are those of the group.
+// for a chunk that works in a workspace is there before the chunk is open; no more is collected while
+// such a chunk waits to be opened. An all_gather collects the blocks of the host's ranks, for its only
+// chunk. Members are those of the group.
 #pragma once
 
 #include <optional>

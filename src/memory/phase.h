@@ -6,8 +6,8 @@
 //            the order in which they were made, the same on all its ranks; each waits for the one before.
 //   Runs     the vector passes through the slots run by run, in an order of which all ranks know the
 //            same. Every run has an owner: the rank that passes it on between the hosts.
-//              collect   of every run the owner gets the sum of all inputs, in the order of the ranks: the
-//                        same bits in every run; or the input of the one rank that it is from
+//              collect   of every run the owner gets the sum of all inputs, in the order of the ranks:
+//                        the same bits in every run; or the input of the one rank that it is from
 //              hand_out  of every run the others' outputs become the owner's
 //   Memory   the caller's buffers, whole vectors, are borrowed until it is over or given up. Output and
 //            input may be the same.

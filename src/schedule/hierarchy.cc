@@ -107,7 +107,7 @@ HostTerms spread(const AlgorithmEntry& entry, const Hosts& hosts) {
   const bool few = goes_around(entry.algorithm) || entry.algorithm == Algorithm::tree;
   const int senders = few ? hosts.most_leaving() : hosts.most_ranks();
   const double elsewhere = few ? 1 : (hosts.ranks() - hosts.most_ranks()) / (hosts.ranks() - 1.0);
-  return {terms.steps * share * (1 + algorithms::kFurtherMessage * (senders - 1)),
+  return {terms.steps * share * algorithms::steps_of_senders(senders),
           terms.steps * (1 - share), terms.bytes_factor * senders * elsewhere, terms.bytes_factor,
           terms.reduce_factor, terms.link_use};
 }

@@ -245,13 +245,14 @@ TEST(Hierarchical, PhasesInsideHostsPassThroughTheirMemory) {
   for (const Status& outcome : outcomes) EXPECT_TRUE(outcome.is_ok()) << outcome.to_string();
 }
 
-// The same of blocks. Chunks that are far shorter than a piece in the memory, and a window of few of them:
-// their sums wait until they are open.
-TEST(Hierarchical, SumsForOneRankAndBlocksAreCollectedInMemory) {
+// The same of blocks. Chunks that are far shorter than a piece in the memory, and a window of few of
+// them: their sums wait until they are open.
+TEST(Hierarchical, BlocksAreCollectedInMemory) {
   World world(on({0, 1, 1, 2, 2, 2, 2}, 2, "shm=on\nchunk_bytes=4096\ncredit_bytes=65536\n"));
   ASSERT_TRUE(world.status().is_ok()) << world.status().to_string();
   const std::pair<Collective, Algorithm> kinds[] = {
-      {Collective::reduce_scatter, Algorithm::hierarchical}, {Collective::all_gather, Algorithm::leaders}};
+      {Collective::reduce_scatter, Algorithm::hierarchical},
+      {Collective::all_gather, Algorithm::leaders}};
   for (const auto& [collective, algorithm] : kinds) {
     std::vector<BlockCase> cases;
     for (const uint64_t count : {uint64_t{1}, uint64_t{60}, uint64_t{90'001}}) {

@@ -49,7 +49,8 @@ def test_explain_names_what_goes_on_inside_hosts():
     assert answer["hosts"] == [{"leader": 4 * host, "ranks": list(range(4 * host, 4 * host + 4))}
                                for host in range(4)]
     assert answer["inside"] == "messages"
-    for changes, inside in (({}, "memory"), ({"collective": "reduce_scatter"}, "messages"),
+    for changes, inside in (({}, "memory"), ({"collective": "reduce_scatter"}, "memory"),
+                            ({"collective": "reduce", "algorithm": "hierarchical"}, "messages"),
                             ({"algorithm": "ring"}, "")):
         changed = {**request, "shm": True, **changes}
         assert json.loads(_native.query("explain", json.dumps(changed)))["inside"] == inside

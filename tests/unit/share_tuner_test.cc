@@ -220,8 +220,8 @@ TEST(ShareTuner, TheShortestGoOnOneRailAndFindTheFasterOne) {
   }
 }
 
-// Times of short operations drift by more than rails differ: nothing is to be gained, and what is lost on a
-// slower rail adds up.
+// Times of short operations drift by more than rails differ: nothing is to be gained, and what is lost on
+// a slower rail adds up.
 TEST(ShareTuner, ShortOperationsStayOnTheFastestRailWhateverTheNoise) {
   for (const size_t fast : {0, 1}) {
     World world({1.25e8, 1.25e8});

@@ -60,9 +60,9 @@ class _LocalRanks:
         """Everybody to the leader: parts [begin, end), of all or by rank."""
         return Burst(list(self._inside(True, reduces, begin, end, burst_only, 0)))
 
-    def from_leader(self, phase: int, begin: Any = 0, end: Any = 1) -> Burst:
-        """The leader to everybody."""
-        return Burst(list(self._inside(False, False, begin, end, False, phase * _PHASE)))
+    def from_leader(self, phase: int, begin: Any = 0, end: Any = 1, burst_only: bool = False) -> Burst:
+        """The leader to everybody: parts [begin, end), of all or by rank that gets them."""
+        return Burst(list(self._inside(False, False, begin, end, burst_only, phase * _PHASE)))
 
     def _inside(self, up: bool, reduces: bool, begin: Any, end: Any, burst_only: bool,
                 stage: int) -> Iterator[Wave]:
@@ -84,7 +84,7 @@ class _LocalRanks:
         if ranks.size:
             other = self.at(self.layout.host_of[ranks], self.position[ranks] - apart[ranks])
             src, dst = (ranks, other) if up else (other, ranks)
-            begin, end = (each[src] if np.ndim(each) else each for each in (begin, end))
+            begin, end = (each[ranks] if np.ndim(each) else each for each in (begin, end))
             yield Wave(src, dst, 0, begin, end, stage, reduces=reduces)
 
     def among(self, waves: Iterable[Wave], phase: int, blocks: bool = False) -> Iterator[Wave]:
@@ -108,6 +108,14 @@ def _all_gather_leaders(layout: Layout, root: int) -> Iterator[Part]:
     yield local.to_leader(False, rank, rank + 1, burst_only=True)
     yield from local.among(exchanges.bruck(layout.hosts, 0), 1, blocks=True)
     yield local.from_leader(2, 0, layout.ranks)
+
+
+def _reduce_scatter_leaders(layout: Layout, root: int) -> Iterator[Part]:
+    local, rank = _LocalRanks(layout), np.arange(layout.ranks)
+    yield local.to_leader(True, 0, layout.ranks)
+    for wave in local.among(exchanges.recursive_doubling(layout.hosts, 0), 1):
+        yield replace(wave, end=layout.ranks)
+    yield local.from_leader(2, rank, rank + 1, burst_only=True)
 
 
 def _barrier_leaders(layout: Layout, root: int) -> Iterator[Part]:
@@ -252,6 +260,7 @@ _FORMS: Dict[Tuple[str, str], Tuple[_Maker, bool]] = {  # and whether its lanes 
     ("all_gather", "hierarchical"): (_all_gather_columns, True),
     ("all_gather", "leaders"): (_all_gather_leaders, False),
     ("reduce_scatter", "hierarchical"): (_reduce_scatter_columns, True),
+    ("reduce_scatter", "leaders"): (_reduce_scatter_leaders, False),
     ("broadcast", "hierarchical"): (_broadcast_chains, False),
     ("broadcast", "leaders"): (_broadcast_leaders, False),
     ("reduce", "hierarchical"): (_reduce_chains, False),

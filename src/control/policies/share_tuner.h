@@ -16,8 +16,8 @@
 // that take long are left to the policy, because monitors learn enough from them.
 //
 // Of short operations, unless a trial runs, the first rank is told the time of several at once and
-// announces nothing new: what was agreed lasts (Shares::lasts). The shortest go on one rail. The rail with
-// the best rate is left only for a way that is faster by more than such times vary.
+// announces nothing new: what was agreed lasts (Shares::lasts). The shortest go on one rail. The rail
+// with the best rate is left only for a way that is faster by more than such times vary.
 //
 // Contract: pure; owned by one policy. Sizes are told apart by powers of two. Times of operations that
 // did not run alone are ignored. Only speed depends on what is decided. No allocation after the

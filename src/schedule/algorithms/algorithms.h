@@ -24,6 +24,8 @@ inline constexpr double kBurstLinkUse = 0.7;
 inline double burst_steps(int world_size, double further = kFurtherPeer) {
   return world_size == 1 ? 0 : 1 + further * (world_size - 2);
 }
+// What one step costs, in steps, where so many ranks of a host send to other hosts at once.
+inline double steps_of_senders(int ranks) { return 1 + kFurtherMessage * (ranks - 1); }
 inline double burst_steps_inside(int ranks_of_host) {
   return burst_steps(ranks_of_host, kFurtherMessage);
 }

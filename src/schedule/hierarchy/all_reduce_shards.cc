@@ -94,7 +94,7 @@ HostTerms all_reduce_shards_terms(const Hosts& hosts) {
   const double count = hosts.hosts();
   const double most = hosts.most_ranks();
   HostTerms terms;
-  terms.steps = 2 * (count - 1);
+  terms.steps = 2 * (count - 1) * algorithms::steps_of_senders(hosts.most_ranks());
   terms.inside_steps = 2 * algorithms::burst_steps_inside(hosts.most_ranks());
   terms.bytes_factor = 2 * (count - 1) / count;
   terms.inside_bytes = 2 * (most - 1) / most;

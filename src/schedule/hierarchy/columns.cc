@@ -43,7 +43,7 @@ double all_but_own_host(const Hosts& hosts) { return (hosts.hosts() - 1.0) / hos
 
 HostTerms columns_terms(const Hosts& hosts) {
   HostTerms terms;
-  terms.steps = hosts.hosts() - 1;
+  terms.steps = (hosts.hosts() - 1) * algorithms::steps_of_senders(hosts.most_ranks());
   terms.inside_steps = algorithms::burst_steps_inside(hosts.most_ranks());
   terms.bytes_factor = all_but_own_host(hosts);
   terms.inside_bytes = algorithms::all_but_own(hosts.most_ranks());

@@ -98,7 +98,8 @@ uint64_t pair_limit(const PlanRequest& request, const Shape& shape) {
   if (!shape.exchanges) return request.credit_bytes;
   const uint64_t headers = std::min<uint64_t>(shape.pair_header_bytes, request.credit_bytes);
   const uint64_t most = (request.credit_bytes - headers) / shape.pair_load;
-  if (shape.pair_turn == 0) return most;
+  const bool is_one_chunk = shape.geometry == Geometry::block_parts;  // and so one turn
+  if (shape.pair_turn == 0 || is_one_chunk) return most;
   const uint64_t message = request.credit_bytes / (kTurns * shape.pair_turn);
   return std::min(most, std::max(message, kMessageHeaderBytes + kChunkBytesMin) - kMessageHeaderBytes);
 }

@@ -14,7 +14,7 @@ AllReduceAlgorithm = Literal["auto", "ring", "recursive_doubling", "halving_doub
 BroadcastAlgorithm = Literal["auto", "tree", "chain", "hierarchical", "leaders"]
 AllGatherAlgorithm = Literal["auto", "ring", "direct", "recursive_doubling", "bruck", "hierarchical",
                              "leaders"]
-ReduceScatterAlgorithm = Literal["auto", "ring", "direct", "halving_doubling", "hierarchical"]
+ReduceScatterAlgorithm = Literal["auto", "ring", "direct", "halving_doubling", "hierarchical", "leaders"]
 ReduceAlgorithm = Literal["auto", "tree", "chain", "hierarchical", "leaders"]
 GatherAlgorithm = Literal["auto", "direct", "tree"]
 ScatterAlgorithm = Literal["auto", "direct", "tree"]

@@ -98,6 +98,8 @@ void Operations::finish(Group& group, size_t index) {
   const Nanoseconds now = clock_.now();
   const bool is_gated = parts_.transfers.gate().decides_about(execution.descriptor().collective);
   if (!execution.in_memory() && !is_gated) parts_.transfers.learn(group, execution.division, now);
+  // What is not handed out in memory ends with a message.
+  if (execution.uses_memory()) memory_->forget(execution);
   // Without memory for this it stays active, and whoever waits for it hears of the failure.
   group.idle.push_back(std::move(group.active[index]));
   group.active.erase(group.active.begin() + static_cast<std::ptrdiff_t>(index));

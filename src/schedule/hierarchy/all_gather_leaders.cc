@@ -39,12 +39,7 @@ Schedule all_gather_leaders(const Hosts& hosts, int rank, int root) {
   const std::vector<int> leaders = hosts.leaders(0);
   Composition composition(all);
   if (local.place == 0) composition.copy(algorithms::block_part(rank));
-  for (int place = 1; place < local.size(); ++place) {
-    const int owner = local.here[static_cast<size_t>(place)];
-    composition.then(program_of(Collective::gather, Algorithm::direct, local.place, local.size(), 0,
-                                static_cast<uint32_t>(place)),
-                     {local.here, [owner](Parts) { return std::vector{algorithms::block_part(owner)}; }});
-  }
+  one_by_one(composition, local, Collective::gather, algorithms::block_part);
   composition.next_phase();
   if (local.place == 0) {
     composition.then(program_of(Collective::all_gather, Algorithm::bruck, local.host, hosts.hosts(), 0),

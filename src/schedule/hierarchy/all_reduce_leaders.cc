@@ -13,16 +13,9 @@ Schedule all_reduce_leaders(const Hosts& hosts, int rank, int root) {
     return schedule;
   }
   const LocalRank local(hosts, rank);
-  const std::vector<int> leaders = hosts.leaders(0);
-  const auto lone = hosts.hosts() == 1 ? Completes::yes : Completes::no;
   Composition composition(1);
-  composition.then(to_leader(local, 0), {local.here, {}, lone}).next_phase();
-  if (local.place == 0) {
-    composition.then(program_of(Collective::all_reduce, Algorithm::recursive_doubling, local.host,
-                                hosts.hosts(), 0),
-                     {leaders, {}, Completes::yes});
-  }
-  composition.next_phase().then(from_leader(local, 0), {local.here});
+  add_up_at_leaders(composition, hosts, local);
+  composition.then(from_leader(local, 0), {local.here});
   schedule.programs.push_back(composition.finish());
   return schedule;
 }

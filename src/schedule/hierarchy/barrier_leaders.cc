@@ -11,11 +11,7 @@ Schedule barrier_leaders(const Hosts& hosts, int rank, int root) {
   const std::vector<int> leaders = hosts.leaders(0);
   const auto nothing = [](Parts) { return std::vector{kNothing}; };
   Composition composition(1);
-  for (int place = 1; place < local.size(); ++place) {
-    composition.then(program_of(Collective::gather, Algorithm::direct, local.place, local.size(), 0,
-                                static_cast<uint32_t>(place)),
-                     {local.here, nothing});
-  }
+  one_by_one(composition, local, Collective::gather, [](int) { return kNothing; });
   composition.next_phase();
   if (local.place == 0) {
     composition.then(program_of(Collective::barrier, Algorithm::dissemination, local.host,

@@ -3,6 +3,9 @@
 // Contract: pure, any thread; called with 0 <= rank, root < hosts.ranks().
 #pragma once
 
+#include <functional>
+#include <vector>
+
 #include "schedule/catalog.h"
 #include "schedule/composition.h"
 #include "schedule/hierarchy.h"
@@ -35,6 +38,15 @@ Program program_of(Collective collective, Algorithm algorithm, int place, int si
 // Inside a host: everybody's to the leader, adding up, and the leader's to everybody, in few messages.
 Program to_leader(const LocalRank& local, int leader);
 Program from_leader(const LocalRank& local, int leader);
+// What runs of parts here a part of a smaller world means (Phase::parts); empty: the same.
+using RunsOf = std::function<std::vector<Parts>(Parts)>;
+// Two phases: everybody's to the leaders, who add up among themselves; each then has the result.
+void add_up_at_leaders(Composition& composition, const Hosts& hosts, const LocalRank& local,
+                       const RunsOf& parts = {});
+// A phase of a message for each rank of the host but its first: gather, from it to the first one;
+// scatter, back. `parts_of`: what is that rank's.
+void one_by_one(Composition& composition, const LocalRank& local, Collective collective,
+                Parts (*parts_of)(int rank));
 // The messages, one after the other, of either; and the messages that a leader sends or takes.
 double inside_steps(const Hosts& hosts);
 double inside_messages(const Hosts& hosts);

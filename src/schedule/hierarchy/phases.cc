@@ -63,6 +63,29 @@ Program from_leader(const LocalRank& local, int leader) {
                     static_cast<uint32_t>(leader));
 }
 
+void add_up_at_leaders(Composition& composition, const Hosts& hosts, const LocalRank& local,
+                       const RunsOf& parts) {
+  const std::vector<int> leaders = hosts.leaders(0);
+  const auto lone = hosts.hosts() == 1 ? Completes::yes : Completes::no;
+  composition.then(to_leader(local, 0), {local.here, parts, lone}).next_phase();
+  if (local.place == 0) {
+    composition.then(program_of(Collective::all_reduce, Algorithm::recursive_doubling, local.host,
+                                hosts.hosts(), 0),
+                     {leaders, parts, Completes::yes});
+  }
+  composition.next_phase();
+}
+
+void one_by_one(Composition& composition, const LocalRank& local, Collective collective,
+                Parts (*parts_of)(int rank)) {
+  for (int place = 1; place < local.size(); ++place) {
+    const Parts own = parts_of(local.here[static_cast<size_t>(place)]);
+    composition.then(program_of(collective, Algorithm::direct, local.place, local.size(), 0,
+                                static_cast<uint32_t>(place)),
+                     {local.here, [own](Parts) { return std::vector{own}; }});
+  }
+}
+
 double inside_steps(const Hosts& hosts) {
   const int most = hosts.most_ranks();
   if (most > kBurstMax) return algorithms::Binomial::stage_count(most);

@@ -14,24 +14,10 @@ Schedule reduce_scatter_leaders(const Hosts& hosts, int rank, int root) {
     return schedule;
   }
   const auto all = static_cast<uint32_t>(hosts.ranks());
-  const auto whole = [all](Parts) { return std::vector{Parts{0, all}}; };
   const LocalRank local(hosts, rank);
-  const std::vector<int> leaders = hosts.leaders(0);
-  const auto lone = hosts.hosts() == 1 ? Completes::yes : Completes::no;
   Composition composition(all, Memory::workspace);
-  composition.then(to_leader(local, 0), {local.here, whole, lone}).next_phase();
-  if (local.place == 0) {
-    composition.then(program_of(Collective::all_reduce, Algorithm::recursive_doubling, local.host,
-                                hosts.hosts(), 0),
-                     {leaders, whole, Completes::yes});
-  }
-  composition.next_phase();
-  for (int place = 1; place < local.size(); ++place) {
-    const int owner = local.here[static_cast<size_t>(place)];
-    composition.then(program_of(Collective::scatter, Algorithm::direct, local.place, local.size(), 0,
-                                static_cast<uint32_t>(place)),
-                     {local.here, [owner](Parts) { return std::vector{algorithms::block_part(owner)}; }});
-  }
+  add_up_at_leaders(composition, hosts, local, [all](Parts) { return std::vector{Parts{0, all}}; });
+  one_by_one(composition, local, Collective::scatter, algorithms::block_part);
   schedule.programs.push_back(composition.keep(algorithms::block_part(rank)).finish());
   return schedule;
 }

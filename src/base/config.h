@@ -67,7 +67,8 @@
   SECONDS(peer_deadline_s, 30, 0.5, 1e9, 0,                                                        \
           "A rank whose host answers while the rank itself says nothing is lost after this long.") \
   COUNT(spin_us, 50, 0, 1000000, "us", 0,                                                           \
-        "Time a waiting thread polls, yielding, before it sleeps in the kernel.")                  \
+        "Time a waiting thread polls, yielding, before it sleeps in the kernel; not in collectives "  \
+        "that take the rails longer than 2.5 ms.")                                                 \
   BYTES(send_buffer_bytes, 0, 0, 1073741824, 0,                                                    \
         "Socket send buffer; 0 leaves it to the kernel, which is best on most hosts.")             \
   BYTES(notsent_lowat_bytes, 131072, 4096, 1073741824, 0,                                          \

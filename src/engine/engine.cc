@@ -193,6 +193,17 @@ bool Engine::has_operation_over(uint64_t bytes) const {
   });
 }
 
+progress::Polling Engine::polling() const {
+  for (const auto& group : groups_) {
+    const double polled_bytes_max = group->costs.rate_bytes_per_s * kPolledMaxS;
+    for (const auto& execution : group->active) {
+      const bool is_long = static_cast<double>(execution->bytes()) > polled_bytes_max;
+      if (is_long && !execution->in_memory()) return progress::Polling::nobody;
+    }
+  }
+  return progress::Polling::callers;
+}
+
 // --------------------------------------------------------------------------------- leaving
 
 void Engine::say_goodbye() {

@@ -311,7 +311,7 @@ void Loop::background() {
           std::lock_guard check(mutex_);
           if (stopping_) break;
         }
-        may_spin = turn(kNever, may_spin) > 0 && client_->expects_more();
+        may_spin = turn(kNever, may_spin) > 0 && client_->polling() == Polling::everyone;
         if (sleepers_.load(std::memory_order_relaxed) > 0) wake_sleepers();
       }
     }

@@ -13,7 +13,8 @@
 // turn, and before every sleep how deep that may be.
 //
 // With `spin_ns`, a waiting *caller* polls that long, with sched_yield between the polls, before it
-// sleeps. The background thread does so behind a turn that brought something, if the client expects more.
+// sleeps, unless the client wants nobody to. The background thread does so behind a turn that brought
+// something, where the client wants everyone to.
 #pragma once
 
 #include <sys/epoll.h>
@@ -56,6 +57,9 @@ class Polled {
   virtual Nanoseconds gathers() { return 0; }
 };
 
+// Who polls for a while before the loop sleeps.
+enum class Polling : uint8_t { nobody, callers, everyone };
+
 // The one client of a loop: what to do between reaping and sleeping.
 class LoopClient {
  public:
@@ -64,8 +68,9 @@ class LoopClient {
   virtual bool run(Nanoseconds now) = 0;
   // The next instant at which `run` must be called although nothing is ready.
   virtual Nanoseconds next_wakeup() const = 0;
-  // Whether something short is likely to arrive at once, so that going to sleep would delay it.
-  virtual bool expects_more() const { return false; }
+  // Polling pays where going to sleep would delay something short. While something long is under way, it
+  // only takes processors.
+  virtual Polling polling() const { return Polling::callers; }
   // Memory ran out in the middle of an event or of `run`. What was going on must end here: an exception
   // would unwind whoever drives the loop, and the engine knows the memory of its callers.
   virtual void out_of_memory() noexcept {}
@@ -188,7 +193,7 @@ class Loop {
   template <class Done>
   void drive(Done& done, Nanoseconds deadline) {
     while (!done() && !contended() && (deadline == kNever || clock_.now() < deadline)) {
-      turn(deadline, true);
+      turn(deadline, client_->polling() != Polling::nobody);
       if (sleepers_.load(std::memory_order_relaxed) > 0) wake_sleepers();
     }
   }

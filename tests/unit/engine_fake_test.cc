@@ -111,6 +111,21 @@ TEST(EngineFake, AllReduceOverTwoRailsIsRightInEveryBit) {
   }
 }
 
+TEST(EngineFake, CallersPollForShortOperationsOnly) {
+  using progress::Polling;
+  FakeWorld world({});
+  // In 2.5 ms the 125 MB/s of both rails carry 312,500 bytes.
+  for (const size_t count : {78'125, 78'126}) {
+    EXPECT_EQ(world.engine(0).polling(), Polling::callers);
+    Operation operation(world, 2, count);
+    operation.all_reduce_everywhere();
+    world.run_engines();
+    EXPECT_EQ(world.engine(0).polling(), count == 78'125 ? Polling::callers : Polling::nobody);
+    EXPECT_TRUE(world.run_until([&] { return operation.done(); }));
+  }
+  EXPECT_EQ(world.engine(0).polling(), Polling::callers);
+}
+
 // Each rail once by the look of the turn and once by the dispatch, however many transfers that posts.
 TEST(EngineFake, KernelsAreAskedForBacklogsOnceForADispatch) {
   FakeWorldOptions options;

@@ -26,8 +26,8 @@ struct Client final : LoopClient {
     return false;
   }
   Nanoseconds next_wakeup() const override { return wakeup.load(); }
-  bool expects_more() const override { return expects.load(); }
-  std::atomic<bool> expects{false};
+  Polling polling() const override { return polls.load(); }
+  std::atomic<Polling> polls{Polling::callers};
 };
 
 // An eventfd that is ready from the start, or from `signal` on.
@@ -151,14 +151,14 @@ TEST_F(LoopTest, TheBackgroundThreadServesWhenNobodyDrives) {
   loop_->stop();
 }
 
-TEST_F(LoopTest, TheBackgroundThreadStaysAwakeWhenMoreIsExpected) {
+TEST_F(LoopTest, TheBackgroundThreadStaysAwakeOnlyWhereEveryonePolls) {
   constexpr int kSignals = 5;
-  for (const bool expects : {false, true}) {
+  for (const Polling polling : {Polling::nobody, Polling::callers, Polling::everyone}) {
     auto loop = Loop::create(system_clock(), 60 * kSecond);
     ASSERT_TRUE(loop.is_ok());
     loop_ = std::move(*loop);
     loop_->set_client(&client_);
-    client_.expects.store(expects);
+    client_.polls.store(polling);
     Signal signal(false);
     add(signal);
     ASSERT_TRUE(loop_->start().is_ok());
@@ -170,11 +170,47 @@ TEST_F(LoopTest, TheBackgroundThreadStaysAwakeWhenMoreIsExpected) {
     loop_->stop();
     remove(signal);
     const uint64_t sleeps = loop_->counters().sleeps;
-    if (expects) {
+    if (polling == Polling::everyone) {
       EXPECT_LE(sleeps, 1u);
     } else {
       EXPECT_GE(sleeps, static_cast<uint64_t>(kSignals));
     }
+  }
+}
+
+// Nothing is ready until the loop has polled three times, or is about to sleep.
+class SignalsLate final : public Polled {
+ public:
+  explicit SignalsLate(Signal& signal) : signal_(signal) {}
+  bool poll() override {
+    if (++polls_ == 3) signal_.signal();
+    return false;
+  }
+  Sleep may_sleep() override {
+    signal_.signal();
+    return Sleep::until_woken;
+  }
+
+ private:
+  Signal& signal_;
+  int polls_ = 0;
+};
+
+TEST_F(LoopTest, ACallerSleepsAtOnceWhereNobodyPolls) {
+  for (const Polling polling : {Polling::nobody, Polling::callers, Polling::everyone}) {
+    auto loop = Loop::create(system_clock(), 60 * kSecond);
+    ASSERT_TRUE(loop.is_ok());
+    loop_ = std::move(*loop);
+    loop_->set_client(&client_);
+    client_.polls.store(polling);
+    Signal signal(false);
+    add(signal);
+    SignalsLate late(signal);
+    loop_->add_polled(&late);
+    EXPECT_TRUE(loop_->drive_until([&] { return signal.calls.load() == 1; }, kNever));
+    loop_->remove_polled(&late);
+    remove(signal);
+    EXPECT_EQ(loop_->counters().sleeps, polling == Polling::nobody ? 1u : 0u);
   }
 }
 

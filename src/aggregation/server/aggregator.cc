@@ -62,9 +62,10 @@ class Aggregator::Worker final : public progress::LoopClient {
     for (const auto& job : jobs_) soonest = std::min(soonest, job->next_wakeup());
     return soonest;
   }
-  // Spinning beside long operations would take the processor from their senders.
-  bool expects_more() const override {
-    return std::none_of(jobs_.begin(), jobs_.end(), [](const auto& job) { return job->is_long(); });
+  progress::Polling polling() const override {
+    const bool is_long =
+        std::any_of(jobs_.begin(), jobs_.end(), [](const auto& job) { return job->is_long(); });
+    return is_long ? progress::Polling::nobody : progress::Polling::everyone;
   }
   void out_of_memory() noexcept override {
     for (const auto& job : jobs_) job->out_of_memory();

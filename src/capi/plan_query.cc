@@ -126,7 +126,7 @@ void write_candidate(JsonWriter& json, const Candidate& candidate, const PlanReq
 }
 
 std::string_view name_of_geometry(schedule::Geometry geometry) {
-  constexpr std::string_view kNames[] = {"even", "block_slices", "block_parts", "pair_slices"};
+  constexpr std::string_view kNames[] = {"even", "block_slices", "block_parts", "pair_slices", "rows"};
   return kNames[static_cast<size_t>(geometry)];
 }
 

@@ -42,7 +42,7 @@ std::byte* HostPhases::target(uint32_t chunk, std::byte*, uint64_t) {
   const schedule::Range range = map.chunk(chunk, schedule::Side::output);
   if (!schedule_.programs[map.slice_of(chunk)].works_in_workspace()) return operands_.output_at(range);
   if (kept_.empty() || kept_.back().chunk != chunk) {
-    Workspace* const made = operands_.make_workspace(range);
+    Workspace* const made = operands_.make_workspace(chunk);
     if (made == nullptr) return nullptr;
     kept_.push_back({chunk, made});
   }

@@ -52,8 +52,9 @@ void Operands::prepare(const OpRequest& request, const schedule::Plan& plan,
 }
 
 void Operands::open(Cursor& at) const {
-  at.input = map_.chunk(at.chunk, Side::input);
-  at.output = map_.chunk(at.chunk, Side::output);
+  for (const Side side : {Side::input, Side::output, Side::workspace}) {
+    at.ranges[static_cast<size_t>(side)] = map_.chunk(at.chunk, side);
+  }
   at.steps.assign(at.program->steps.size(), StepSlot());
   for (size_t i = 0; i < at.steps.size(); ++i) {
     at.steps[i].range = find_range(at, at.program->steps[i]);
@@ -85,23 +86,24 @@ void Operands::set_blocks(const OpRequest& request) {
 
 // ---------------------------------------------------------------------------------- memory
 
-Workspace* Operands::make_workspace(Range output) {
-  const size_t bytes = output.size() * element_bytes_;
+Workspace* Operands::make_workspace(uint32_t chunk) {
+  const size_t bytes = map_.chunk(chunk, Side::workspace).size() * element_bytes_;
   Workspace* const made = Workspace::make(pool_, bytes);
   if (made == nullptr) failures_.fail_exhausted(group_, bytes);
   return made;
 }
 
 std::byte* Operands::workspace_at(Cursor& at, Range range) {
-  if (at.workspace == nullptr) at.workspace = make_workspace(at.output);
+  if (at.workspace == nullptr) at.workspace = make_workspace(at.chunk);
   if (at.workspace == nullptr) return nullptr;
-  return at.workspace->data() + (range.begin - at.output.begin) * element_bytes_;
+  return at.workspace->data() + (range.begin - at.range(Side::workspace).begin) * element_bytes_;
 }
 
 std::byte* Operands::target_of(Cursor& at, const Step& step) {
+  const Side side = written_side(step);
   const Range range = !step.from_input ? range_of(at, step)
-                                       : map_.parts(at.output, at.program->parts, step.part_begin,
-                                                    step.part_end, Side::output);
+                                       : map_.parts(at.range(side), at.program->parts, step.part_begin,
+                                                    step.part_end, side);
   return step.in_workspace ? workspace_at(at, range) : output_at(range);
 }
 
@@ -128,9 +130,25 @@ void Operands::run_local(Cursor& at, const Step& step) {
     if (target != nullptr || range.size() == 0) take_input(target, input_at(range), range.size());
     return;
   }
-  const std::byte* kept = workspace_at(at, range);
-  if (kept != nullptr && range.size() > 0) {
-    std::memcpy(output_at(range), kept, range.size() * element_bytes_);
+  if (range.size() > 0) keep(at, step);
+}
+
+// Of a row the block that is for this rank.
+void Operands::keep(Cursor& at, const Step& step) {
+  const bool has_rows = map_.geometry == Geometry::rows;
+  const uint32_t pieces = has_rows ? step.part_end - step.part_begin : 1;
+  for (uint32_t piece = 0; piece < pieces; ++piece) {
+    const uint32_t begin = step.part_begin + piece;
+    const uint32_t end = has_rows ? begin + 1 : step.part_end;
+    const auto parts = [&](Side side) {
+      return map_.parts(at.range(side), at.program->parts, begin, end, side);
+    };
+    const Range to = parts(Side::output);
+    Range from = parts(Side::workspace);
+    if (has_rows) from.begin += blocks_.input(map_.rank).begin;
+    const std::byte* kept = workspace_at(at, from);
+    if (kept == nullptr) return;
+    std::memcpy(output_at(to), kept, to.size() * element_bytes_);
   }
 }
 

@@ -5,6 +5,7 @@
 // workspaces come from the pool. Without memory for a workspace the group fails, and nothing is written.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -35,8 +36,8 @@ struct Cursor {
   uint32_t waiting = 0;  // receiving steps of the current round not yet applied
   bool open = false;
   const schedule::Program* program = nullptr;
-  schedule::Range input;
-  schedule::Range output;
+  std::array<schedule::Range, 3> ranges;  // by schedule::Side
+  const schedule::Range& range(schedule::Side side) const { return ranges[static_cast<size_t>(side)]; }
   Workspace* workspace = nullptr;  // made when something is first written there
   std::vector<StepSlot> steps;
 };
@@ -78,21 +79,25 @@ class Operands {
   std::byte* output_at(schedule::Range range) const {
     return out_ + (range.begin - out_origin_) * element_bytes_;
   }
-  // Of a chunk with this output; null when there is no memory.
-  Workspace* make_workspace(schedule::Range output);
+  // Of a chunk; null when there is no memory.
+  Workspace* make_workspace(uint32_t chunk);
   void release(Workspace* workspace) { Workspace::release(pool_, workspace); }
 
  private:
   void set_blocks(const OpRequest& request);
+  static schedule::Side written_side(const schedule::Step& step) {
+    return step.in_workspace ? schedule::Side::workspace : schedule::Side::output;
+  }
   schedule::Range find_range(const Cursor& at, const schedule::Step& step) const {
-    const auto side = step.from_input ? schedule::Side::input : schedule::Side::output;
-    return map_.parts(step.from_input ? at.input : at.output, at.program->parts, step.part_begin,
-                      step.part_end, side);
+    const auto side = step.from_input ? schedule::Side::input : written_side(step);
+    return map_.parts(at.range(side), at.program->parts, step.part_begin, step.part_end, side);
   }
   const std::byte* input_at(schedule::Range range) const {
     return in_ + (range.begin - in_origin_) * element_bytes_;
   }
   std::byte* workspace_at(Cursor& at, schedule::Range range);
+  // Output = workspace.
+  void keep(Cursor& at, const schedule::Step& step);
   void take_note(schedule::Range range);
   // Copies input to `to`; scaled where the operation scales its inputs.
   void take_input(std::byte* to, const std::byte* from, uint64_t count);

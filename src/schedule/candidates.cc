@@ -1,6 +1,7 @@
 #include "schedule/candidates.h"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 
 namespace nezha::schedule {
@@ -62,7 +63,7 @@ Estimate estimate(const Candidate& candidate, const PlanRequest& request, const 
   const auto bytes = static_cast<double>(request.bytes());
   // Runs of blocks are one message, which takes one rail.
   const bool whole = request.bytes() <= kUndividedBytesMax ||
-                     candidate.shape.geometry == Geometry::block_parts;
+                     is_one_chunk(candidate.shape.geometry);
   const double rate = whole ? costs.rail_bytes_per_s : costs.rate_bytes_per_s;
   const double inside_s = terms.inside_bytes * bytes / costs.inside_bytes_per_s;
   return {terms.steps * costs.latency_s + terms.inside_steps * costs.inside_latency_s,
@@ -70,10 +71,16 @@ Estimate estimate(const Candidate& candidate, const PlanRequest& request, const 
           terms.reduce_factor * bytes / costs.reduce_bytes_per_s};
 }
 
+uint64_t one_chunk_bytes(const PlanRequest& request, const Shape& shape) {
+  const uint64_t rows = shape.geometry == Geometry::rows ? static_cast<uint64_t>(request.world_size) : 1;
+  constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
+  return request.bytes() > kMost / rows ? kMost : request.bytes() * rows;
+}
+
 std::string_view why_left_out(const Candidate& candidate, const PlanRequest& request) {
   const Shape& shape = candidate.shape;
   if (shape.bits_follow_chunks) return "its bits change with the size of the chunks";
-  if (shape.geometry == Geometry::block_parts && request.bytes() > request.chunk_bytes_max) {
+  if (is_one_chunk(shape.geometry) && one_chunk_bytes(request, shape) > request.chunk_bytes_max) {
     return "it moves runs of blocks in one message, and this would be longer than a chunk";
   }
   const bool is_reduce = request.collective == Collective::all_reduce;

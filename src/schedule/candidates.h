@@ -29,6 +29,9 @@ std::vector<Candidate> candidates(Collective collective, int world_size, const H
 Result<Candidate> find_candidate(Collective collective, Algorithm algorithm, int world_size,
                                  const Hosts* hosts);
 
+// Of a shape that is one chunk (is_one_chunk): what that holds.
+uint64_t one_chunk_bytes(const PlanRequest& request, const Shape& shape);
+
 // The schedule of one of them; errors as of find_candidate and of build in catalog.h.
 Result<Schedule> build(Collective collective, Algorithm algorithm, int rank, int world_size, int root,
                        const Hosts* hosts);

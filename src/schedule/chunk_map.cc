@@ -28,6 +28,10 @@ Range ChunkMap::chunk(uint32_t index, Side side) const {
     return split(split({0, count}, slices, slice), chunks_per_slice, number);
   }
   if (geometry == Geometry::block_parts) return {0, count};
+  if (geometry == Geometry::rows) {
+    const uint64_t ranks = blocks->output_begin.size() - 1;
+    return {0, side == Side::workspace ? ranks * count : count};
+  }
   const size_t block = block_of(slice, side);
   const Range range = side == Side::input ? blocks->input(block) : blocks->output(block);
   const uint64_t begin = std::min(range.begin + number * chunk_elements, range.end);
@@ -36,7 +40,11 @@ Range ChunkMap::chunk(uint32_t index, Side side) const {
 
 Range ChunkMap::parts(Range chunk, uint32_t parts, uint32_t part_begin, uint32_t part_end,
                       Side side) const {
-  if (geometry != Geometry::block_parts) return parts_of(chunk, parts, part_begin, part_end);
+  if (!is_one_chunk(geometry)) return parts_of(chunk, parts, part_begin, part_end);
+  if (geometry == Geometry::rows && side == Side::input) return {0, (part_end - part_begin) * count};
+  if (geometry == Geometry::rows && side == Side::workspace) {
+    return {part_begin * count, part_end * count};
+  }
   const std::vector<uint64_t>& begin =
       side == Side::input ? blocks->input_begin : blocks->output_begin;
   return {begin[part_begin], begin[part_end]};

@@ -1,4 +1,5 @@
-// ChunkMap: which elements a chunk and a step mean, in the input and in the output.
+// ChunkMap: which elements a chunk and a step mean, in the input, in the output and in a workspace, which
+// has the elements of the output but for Geometry::rows: there it has those of all ranks' inputs.
 //
 // Contract: plain values, any thread. Elements are counted along the whole vector of the operation:
 // where a buffer holds one block only, it begins at that block's place (`input_origin`,
@@ -37,7 +38,7 @@ struct Blocks {
   Range output(size_t block) const { return {output_begin[block], output_begin[block + 1]}; }
 };
 
-enum class Side : uint8_t { input, output };
+enum class Side : uint8_t { input, output, workspace };
 
 struct ChunkMap {
   uint64_t count = 0;  // elements of the vector

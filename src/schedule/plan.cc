@@ -98,8 +98,7 @@ uint64_t pair_limit(const PlanRequest& request, const Shape& shape) {
   if (!shape.exchanges) return request.credit_bytes;
   const uint64_t headers = std::min<uint64_t>(shape.pair_header_bytes, request.credit_bytes);
   const uint64_t most = (request.credit_bytes - headers) / shape.pair_load;
-  const bool is_one_chunk = shape.geometry == Geometry::block_parts;  // and so one turn
-  if (shape.pair_turn == 0 || is_one_chunk) return most;
+  if (shape.pair_turn == 0 || is_one_chunk(shape.geometry)) return most;  // one turn
   const uint64_t message = request.credit_bytes / (kTurns * shape.pair_turn);
   return std::min(most, std::max(message, kMessageHeaderBytes + kChunkBytesMin) - kMessageHeaderBytes);
 }
@@ -167,11 +166,12 @@ Result<Plan> make_plan(const PlanRequest& request, const CostTable& costs, int w
   plan.geometry = shape.geometry;
   plan.lengths = request.lengths;
   plan.local = is_local(request);
-  if (shape.geometry == Geometry::block_parts) {
-    if (request.bytes() <= std::min(pair_limit(request, shape), kFrameBytesMax)) return plan;
+  if (is_one_chunk(shape.geometry)) {
+    const uint64_t bytes = one_chunk_bytes(request, shape);
+    if (bytes <= std::min(pair_limit(request, shape), kFrameBytesMax)) return plan;
     return error(Code::unsupported, "plan: %s moves %llu bytes in one message, but credit_bytes is "
                  "%llu; choose another algorithm or auto", name_of(plan.algorithm).data(),
-                 static_cast<unsigned long long>(request.bytes()),
+                 static_cast<unsigned long long>(bytes),
                  static_cast<unsigned long long>(request.credit_bytes));
   }
   const uint64_t slices = shape.slices;

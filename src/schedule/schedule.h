@@ -119,6 +119,13 @@ enum class Geometry : uint8_t {
   block_parts,   // one slice in one chunk, part b is block b
   pair_slices,   // all_to_all: slice d is what a rank sends to the d-th rank after it and receives
                  // from the d-th rank before it
+  rows,          // all_to_all: one slice in one chunk, in a workspace; part r is all that rank r has to
+                 // send, and in the output the block of it that is for this rank
 };
+
+// Messages of runs of blocks: there is one chunk, and nothing to cut.
+inline bool is_one_chunk(Geometry geometry) {
+  return geometry == Geometry::block_parts || geometry == Geometry::rows;
+}
 
 }  // namespace nezha::schedule

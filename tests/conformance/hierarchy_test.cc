@@ -104,6 +104,26 @@ TEST_P(HierarchicalSuite, BlocksAreRight) {
   EXPECT_EQ(run_cases(world, cases), "");
 }
 
+TEST_P(HierarchicalSuite, AllToAllIsRight) {
+  World world(on(GetParam()));
+  ASSERT_TRUE(world.status().is_ok()) << world.status().to_string();
+  std::vector<BlockCase> cases;
+  for (const Algorithm algorithm : {Algorithm::leaders, Algorithm::automatic}) {
+    for (const uint64_t count : {0, 1, 3, 997, 20'011}) {
+      BlockCase at;
+      at.collective = Collective::all_to_all;
+      at.algorithm = algorithm;
+      at.dtype = count % 3 == 0 ? Dtype::float64 : Dtype::uint8;
+      at.matrix.assign(static_cast<size_t>(world.size()), equal_counts(world.size(), count));
+      at.offset = count % 2;
+      cases.push_back(std::move(at));
+    }
+  }
+  for (size_t i = 0; i < cases.size(); ++i) fill(cases[i], world.size(), i);
+  EXPECT_EQ(run_cases(world, cases), "");
+  EXPECT_EQ(algorithms_used(world.comm(0)), (std::set<std::string>{"leaders", "pairwise"}));
+}
+
 TEST_P(HierarchicalSuite, BroadcastFromEveryRootAndBarrier) {
   World world(on(GetParam()));
   const auto outcomes = world.run([&](Member& self) {

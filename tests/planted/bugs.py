@@ -62,6 +62,7 @@ HOST_MEMORY = "memory/host_memory.cc"
 SHARDS = "schedule/hierarchy/all_reduce_shards.cc"
 LEADERS = "schedule/hierarchy/phases.cc"
 GATHER_LEADERS = "schedule/hierarchy/all_gather_leaders.cc"
+ALL_TO_ALL_LEADERS = "schedule/hierarchy/all_to_all_leaders.cc"
 COLUMNS = "schedule/hierarchy/columns.cc"
 ROOTED = "schedule/hierarchy/rooted.cc"
 
@@ -309,6 +310,8 @@ BUGS: List[Bug] = [
         "additions inside a host count as the last"),
     Bug("runs_that_do_not_touch", GATHER_LEADERS, "runs.back().end == block.begin", "true",
         "a wrong slice where a host's ranks do not follow each other"),
+    Bug("last_row_not_kept", ALL_TO_ALL_LEADERS, "composition.keep({0, all})",
+        "composition.keep({0, all - 1})", "a rank lacks the block of the last one"),
     Bug("own_block_forgotten", COLUMNS, "if (block == rank) composition.copy(kWhole);", ";",
         "a rank's own block is not in its output"),
     Bug("output_of_a_leader", ROOTED, "rank == root ? Memory::output : Memory::workspace",

@@ -213,6 +213,20 @@ TEST(Contracts, SlicesAndPartsAreBlocksWhereTheCollectiveHasThem) {
   expect_refused(world, "send_recv over 3 ranks cannot have");
 }
 
+TEST(Contracts, RowsAreGatheredInAWorkspace) {
+  World world = world_of(Collective::all_gather, Algorithm::bruck, 3);
+  for (Schedule& schedule : world) schedule.collective = Collective::all_to_all;
+  expect_refused(world, "rank 0: an all_to_all of one slice works in a workspace, and keeps from that");
+  for (Schedule& schedule : world) {
+    for (Step& step : schedule.programs[0].steps) step.in_workspace = true;
+  }
+  expect_refused(world, "rank 0, slice 0, part 0: does not hold the block of the rank that sent it");
+  for (Step& step : world[0].programs[0].steps) {
+    if (step.kind == StepKind::copy) step.part_begin = 2, step.part_end = 3;
+  }
+  expect_refused(world, "reads where this rank has no input");
+}
+
 TEST(Workspaces, AreReadOnlyWhatWasWritten) {
   World world = world_of(Collective::reduce, Algorithm::chain, 3);
   world[1].programs[0].steps[0].from_input = false;

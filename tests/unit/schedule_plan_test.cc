@@ -252,6 +252,27 @@ TEST(Plan, ChunksAreShorterWhereRanksShareRails) {
   EXPECT_EQ(4 * plan_of(asked, two_gigabit()).chunk_elements, 64 * kKibi);
 }
 
+// All that all ranks send goes to everybody, so the shortest only, and never more than the credit.
+TEST(Plan, AllToAllOfTheShortestBlocksGoesByLeaders) {
+  const Hosts hosts({0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3});
+  PlanRequest asked = request(kKibi, 16);
+  asked.collective = Collective::all_to_all;
+  asked.hosts = &hosts;
+  const Plan plan = plan_of(asked, two_gigabit());
+  EXPECT_EQ(plan.algorithm, Algorithm::leaders);
+  EXPECT_EQ(plan.geometry, Geometry::rows);
+  EXPECT_EQ(plan.chunks_per_slice, 1u);
+  asked.count = 4 * kKibi / 4;
+  EXPECT_EQ(plan_of(asked, two_gigabit()).algorithm, Algorithm::pairwise);
+  asked.algorithm = Algorithm::leaders;
+  asked.count = asked.credit_bytes / 16 / 4;
+  EXPECT_EQ(plan_of(asked, two_gigabit()).algorithm, Algorithm::leaders);
+  asked.count += 16;
+  const Status status = make_plan(asked, two_gigabit()).status();
+  EXPECT_EQ(status.code(), Code::unsupported);
+  EXPECT_NE(status.message().find("8389632 bytes in one message"), std::string::npos) << status.message();
+}
+
 TEST(Plan, RefusesWhatMakesNoSense) {
   const auto refused = [](const PlanRequest& asked, const CostTable& costs) {
     const Result<Plan> plan = make_plan(asked, costs);

@@ -137,6 +137,8 @@ class Sizes:
         made = self._plan
         if made.geometry == "block_parts":
             elements = self._piece(wave.begin, wave.end, self._count, self._ranks)
+        elif made.geometry == "rows":
+            elements = np.multiply(np.subtract(wave.end, wave.begin), self._count)
         elif made.geometry == "even":
             size = self._piece(wave.slice, np.add(wave.slice, 1), self._count, made.slices)
             size = self._piece(chunk, np.add(chunk, 1), size, made.chunks)

@@ -32,12 +32,10 @@ std::vector<Parts> blocks_of(const Hosts& hosts, Parts range) {
 
 }  // namespace
 
-Schedule all_gather_leaders(const Hosts& hosts, int rank, int root) {
-  Schedule schedule{Collective::all_gather, Algorithm::leaders, rank, hosts.ranks(), root, {}};
+void gather_by_leaders(Composition& composition, const Hosts& hosts, int rank) {
   const auto all = static_cast<uint32_t>(hosts.ranks());
   const LocalRank local(hosts, rank);
   const std::vector<int> leaders = hosts.leaders(0);
-  Composition composition(all);
   if (local.place == 0) composition.copy(algorithms::block_part(rank));
   one_by_one(composition, local, Collective::gather, algorithms::block_part);
   composition.next_phase();
@@ -47,6 +45,12 @@ Schedule all_gather_leaders(const Hosts& hosts, int rank, int root) {
   }
   composition.next_phase().then(
       from_leader(local, 0), {local.here, [all](Parts) { return std::vector{Parts{0, all}}; }});
+}
+
+Schedule all_gather_leaders(const Hosts& hosts, int rank, int root) {
+  Schedule schedule{Collective::all_gather, Algorithm::leaders, rank, hosts.ranks(), root, {}};
+  Composition composition(static_cast<uint32_t>(hosts.ranks()));
+  gather_by_leaders(composition, hosts, rank);
   schedule.programs.push_back(composition.finish());
   return schedule;
 }

@@ -43,6 +43,8 @@ using RunsOf = std::function<std::vector<Parts>(Parts)>;
 // Two phases: everybody's to the leaders, who add up among themselves; each then has the result.
 void add_up_at_leaders(Composition& composition, const Hosts& hosts, const LocalRank& local,
                        const RunsOf& parts = {});
+// Three phases: part r, which rank r has, to the leaders, among them, and all parts to everybody.
+void gather_by_leaders(Composition& composition, const Hosts& hosts, int rank);
 // A phase of a message for each rank of the host but its first: gather, from it to the first one;
 // scatter, back. `parts_of`: what is that rank's.
 void one_by_one(Composition& composition, const LocalRank& local, Collective collective,
@@ -71,6 +73,10 @@ HostTerms all_gather_columns_terms(const Hosts& hosts);
 Schedule all_gather_leaders(const Hosts& hosts, int rank, int root);
 Shape all_gather_leaders_shape(const Hosts& hosts);
 HostTerms all_gather_leaders_terms(const Hosts& hosts);
+
+Schedule all_to_all_leaders(const Hosts& hosts, int rank, int root);
+Shape all_to_all_leaders_shape(const Hosts& hosts);
+HostTerms all_to_all_leaders_terms(const Hosts& hosts);
 
 Schedule reduce_scatter_columns(const Hosts& hosts, int rank, int root);
 Shape reduce_scatter_columns_shape(const Hosts& hosts);

@@ -36,10 +36,24 @@ std::optional<Geometry> geometry_of(Collective collective, uint32_t slices, uint
     case Collective::all_to_all:
     case Collective::all_to_all_v:
       if (slices == ranks) return Geometry::pair_slices;
+      if (slices == 1 && parts == ranks && collective == Collective::all_to_all) return Geometry::rows;
       return std::nullopt;
     case Collective::send_recv: return std::nullopt;
   }
   return std::nullopt;
+}
+
+// A row has no place in an output.
+Status check_rows(std::span<const Schedule> ranks) {
+  for (const Schedule& schedule : ranks) {
+    for (const Step& step : schedule.programs[0].steps) {
+      const bool is_keep = step.kind == StepKind::copy && !step.from_input;
+      if (step.in_workspace || is_keep) continue;
+      return error(Code::internal, "rank %d: an all_to_all of one slice works in a workspace, and keeps "
+                   "from that", schedule.rank);
+    }
+  }
+  return Status::ok();
 }
 
 }  // namespace
@@ -55,6 +69,7 @@ Result<Contract> Contract::of(std::span<const Schedule> ranks) {
                  name_of(first.collective).data(), count, first.slices(),
                  first.programs[0].parts);
   }
+  if (*geometry == Geometry::rows) NEZHA_RETURN_IF_ERROR(check_rows(ranks));
   Contract contract;
   contract.collective_ = first.collective;
   contract.geometry_ = *geometry;
@@ -64,7 +79,7 @@ Result<Contract> Contract::of(std::span<const Schedule> ranks) {
 }
 
 int Contract::block(uint32_t slice, uint32_t part) const {
-  return static_cast<int>(geometry_ == Geometry::block_parts ? part : slice);
+  return static_cast<int>(is_one_chunk(geometry_) ? part : slice);
 }
 
 bool Contract::has_input(int rank, uint32_t slice, uint32_t part) const {
@@ -73,6 +88,7 @@ bool Contract::has_input(int rank, uint32_t slice, uint32_t part) const {
     case Collective::all_gather:
     case Collective::gather: return block(slice, part) == rank;
     case Collective::scatter: return rank == root_;
+    case Collective::all_to_all: return geometry_ != Geometry::rows || block(slice, part) == rank;
     default: return true;
   }
 }
@@ -106,6 +122,9 @@ std::string Contract::complaint(const ExpressionTable& table, int rank, uint32_t
       return holds_input_of(block(slice, part), "does not hold the block of its owner");
     case Collective::all_to_all:
     case Collective::all_to_all_v:
+      if (geometry_ == Geometry::rows) {
+        return holds_input_of(block(slice, part), "does not hold the block of the rank that sent it");
+      }
       return holds_input_of((rank + ranks_ - static_cast<int>(slice)) % ranks_,
                             "does not hold what the rank before it sent");
     case Collective::barrier:

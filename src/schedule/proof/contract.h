@@ -17,7 +17,7 @@ namespace nezha::schedule {
 class Contract {
  public:
   // `ranks` have passed `check_shape`. `internal` when their slices and parts are none of the
-  // geometries that the collective may have.
+  // geometries that the collective may have, or when steps work in the output where a part is a row.
   static Result<Contract> of(std::span<const Schedule> ranks);
 
   Geometry geometry() const { return geometry_; }
@@ -26,7 +26,9 @@ class Contract {
   bool has_input(int rank, uint32_t slice, uint32_t part) const;
   bool has_output(int rank, uint32_t slice, uint32_t part) const;
   // Input and output of a range may be the same memory, so a write to one destroys the other.
-  bool may_be_in_place() const { return geometry_ != Geometry::pair_slices; }
+  bool may_be_in_place() const {
+    return geometry_ != Geometry::pair_slices && geometry_ != Geometry::rows;
+  }
   // There is one buffer, so what was never written is what the caller put there.
   bool has_one_buffer() const { return collective_ == Collective::broadcast; }
   // What this rank's output holds is the same everywhere, bit by bit.

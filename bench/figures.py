@@ -50,8 +50,8 @@ SWITCH = {"agg-slow": "--nodes 4,6 --rates agg:250mbit --sizes 8M,64M",
 HOSTS = {f"hosts-{name}-{sizes}{form}":
          f"bench {name} --nodes 4 --ranks-per-node 4 --rates 200mbit,100mbit --launches 3 --no-gain "
          f"{'-b 64 -e 4K -f 64' if sizes == 'short' else '-b 1M -e 16M -f 4'} {form and '--flat'}"
-         for name in ("all_reduce", "all_gather", "reduce_scatter", "all_to_all") for sizes in ("short", "long")
-         for form in ("", "-flat")}
+         for name in ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
+         for sizes in ("short", "long") for form in ("", "-flat")}
 # Ranks of one host, in memory and over the loopback. Four of MPICH on two processors give no result.
 _PEERS_OF_A_HOST = {2: "--compare openmpi,mpich", 4: "--compare openmpi"}
 SHARED = {f"shared-{ranks}-{shm}":

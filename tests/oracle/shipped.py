@@ -52,7 +52,7 @@ def answer_of(collective: str, algorithm: str, ranks: int, root: int,
     """The library's answer with the steps of all ranks."""
     hosts = {} if layout is None else {"host_of": layout.host_of.tolist()}
     return ask("schedule", {"collective": collective, "algorithm": algorithm, "world_size": ranks,
-                            "bytes": 0 if collective == "barrier" else 4096 * ranks, "root": root,
+                            "bytes": 0 if collective == "barrier" else 1024 * ranks, "root": root,
                             "steps": True, **hosts})
 
 

@@ -260,8 +260,8 @@ TEST(HierarchyCost, IsWhatAHostMovesToOthers) {
       const Hosts hosts(layout);
       SCOPED_TRACE(describe(hosts, entry, 0));
       const bool has_rows = entry.shape(hosts).geometry == Geometry::rows;  // each is a whole vector
-      EXPECT_NEAR(moved_by_busiest_host(hosts, world_on(entry, hosts, 0)) * (has_rows ? hosts.ranks() : 1),
-                  entry.terms(hosts).bytes_factor, 1e-9);
+      const double moved = moved_by_busiest_host(hosts, world_on(entry, hosts, 0));
+      EXPECT_NEAR(has_rows ? moved * hosts.ranks() : moved, entry.terms(hosts).bytes_factor, 1e-9);
     }
   }
 }

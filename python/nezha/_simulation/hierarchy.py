@@ -259,7 +259,7 @@ _FORMS: Dict[Tuple[str, str], Tuple[_Maker, bool]] = {  # and whether its lanes 
     ("all_reduce", "leaders"): (_all_reduce_leaders, False),
     ("all_gather", "hierarchical"): (_all_gather_columns, True),
     ("all_gather", "leaders"): (_all_gather_leaders, False),
-    ("all_to_all", "leaders"): (_all_gather_leaders, False),  # of rows, from which each rank keeps its own
+    ("all_to_all", "leaders"): (_all_gather_leaders, False),  # of rows
     ("reduce_scatter", "hierarchical"): (_reduce_scatter_columns, True),
     ("reduce_scatter", "leaders"): (_reduce_scatter_leaders, False),
     ("broadcast", "hierarchical"): (_broadcast_chains, False),

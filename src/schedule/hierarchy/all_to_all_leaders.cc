@@ -1,14 +1,14 @@
-// All-to-all by leaders: an all-gather by leaders of everything that everybody has to send, from which each
-// rank keeps the blocks that are for it. All ranks get all blocks, but between hosts there is one message for
+// All-to-all by leaders: an all-gather by leaders of all that everybody has to send, from which each rank
+// keeps the blocks that are for it. All ranks get all blocks, but between hosts there is one message for
 // each of log2 H stages, and not one for each pair of ranks: for the shortest blocks.
 #include "schedule/hierarchy/by_host.h"
 
 namespace nezha::schedule::by_host {
 namespace {
 
-// Where each rank has a processor, the messages of a pairwise exchange leave together and take a quarter of
-// their nominal latencies, so rows must be worth it by as much. Sixteen ranks on four hosts, 1 Gbit/s: 1 KB
-// 72 to 105 us against 156 to 172 by pairs, 4 KB 320 to 470 against 181 to 195.
+// Where each rank has a processor, the messages of a pairwise exchange leave together and take a quarter
+// of their nominal latencies, so rows must be worth it by as much. Sixteen ranks on four hosts, 1 Gbit/s:
+// 1 KB 72 to 105 us against 156 to 172 by pairs, 4 KB 320 to 470 against 181 to 195.
 constexpr double kRowsLinkUse = 0.25;
 
 }  // namespace

@@ -78,18 +78,20 @@ bool is_local(const PlanRequest& request) {
 
 // The smallest message of an exchange is one part, and no rail needs more than two chunks of it to
 // stay busy. What circulates or passes through needs chunks on every link at once.
-uint64_t wished_chunk_bytes(uint64_t bytes, int world_size, const Shape& shape, uint64_t rails) {
+uint64_t wished_chunk_bytes(const PlanRequest& request, const Shape& shape, uint64_t rails) {
+  const uint64_t bytes = request.bytes();
   const bool circulates = !shape.exchanges || (shape.pair_turn > 0 && shape.slices > 1);
   if (!circulates) {
     const uint64_t smallest = shape.parts * kMessageBytesMin;
     return std::max({divide_up(bytes, 2 * rails), smallest, kChunkBytesMin});
   }
-  const auto links = static_cast<uint64_t>(world_size) * rails * kChunksPerRail;
+  const auto links = static_cast<uint64_t>(request.world_size) * rails * kChunksPerRail;
   const uint64_t alone = std::max(divide_up(bytes, links), kChunkBytesMin);
   // A chunk takes as many times as long as ranks share the rails, and what follows it waits as long.
   // But two ranks lose 2 to 8 % with shorter ones (0.5 to 2 MB, two hosts).
   if (shape.senders <= 2) return alone;
-  const uint64_t least = shape.geometry == Geometry::even ? kSharedChunkBytesMin : kChunkBytesMin;
+  const bool sums = shape.geometry == Geometry::even || request.collective == Collective::reduce_scatter;
+  const uint64_t least = sums ? kSharedChunkBytesMin : kChunkBytesMin;
   return std::max(divide_up(alone, shape.senders), std::min(alone, least));
 }
 
@@ -108,8 +110,7 @@ uint64_t chunk_elements(const PlanRequest& request, const Shape& shape, const Co
   const uint64_t limit = std::max<uint64_t>(
       1, std::min({request.chunk_bytes_max, pair_limit(request, shape), kFrameBytesMax}) / element);
   if (is_local(request)) return limit;
-  const uint64_t wished =
-      wished_chunk_bytes(request.bytes(), request.world_size, shape, costs.rails);
+  const uint64_t wished = wished_chunk_bytes(request, shape, costs.rails);
   const uint64_t rounded = divide_up(divide_up(wished, element), kElementStep) * kElementStep;
   return std::min(rounded, limit);
 }

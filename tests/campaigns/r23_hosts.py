@@ -87,11 +87,12 @@ class ByHost:
     """Of a campaign of rails: two hosts of two ranks, and operations that go by host."""
 
     nodes, ranks_per_node = 2, 2
-    cases: Sequence[Case] = chosen(1 << 18, "hierarchical")
+    algorithm = "hierarchical"
+    cases: Sequence[Case] = chosen(1 << 18, algorithm)
 
     def confirm(self, job: Job) -> None:
         """Raises Broken where other operations met the fault."""
-        only(job, "hierarchical")
+        only(job, self.algorithm)
 
 
 class KillByHost(ByHost, Kill):
@@ -101,6 +102,18 @@ class KillByHost(ByHost, Kill):
     title = "connections killed, by host"
     wanted = (6, 300, 3000)
     budget_s = 120.0
+
+
+class KillByLeaders(KillByHost):
+    """The same under operations that leaders carry out for their hosts."""
+
+    id = "R23-LEADERS"
+    title = "connections killed, by leaders"
+    wanted = (2, 100, 1000)
+    budget_s = 60.0
+    algorithm = "leaders"
+    cases = [*chosen(1 << 16, algorithm), Case("all_to_all", 16, "int32", algorithm),
+             Case("all_to_all", 1 << 12, "float32", algorithm)]
 
 
 class BlackHoleByHost(ByHost, BlackHole):

@@ -244,6 +244,7 @@ TEST(Plan, ChunksAreShorterWhereRanksShareRails) {
   EXPECT_EQ(of_sums(Algorithm::hierarchical, 64 * kMebi), 128 * kKibi);
   EXPECT_EQ(of_sums(Algorithm::hierarchical, 4 * kMebi), 32 * kKibi);
   EXPECT_EQ(chunk(Collective::all_gather, Algorithm::hierarchical, 4 * kMebi), 8 * kKibi);
+  EXPECT_EQ(chunk(Collective::reduce_scatter, Algorithm::hierarchical, 4 * kMebi), 32 * kKibi);
   const Hosts pairs({0, 0, 1, 1});
   PlanRequest asked = request(2 * kMebi, 4);
   asked.collective = Collective::all_gather;

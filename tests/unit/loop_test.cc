@@ -54,8 +54,9 @@ class Signal final : public Pollable {
 class LoopTest : public ::testing::Test {
  protected:
   LoopTest() : watchdog_("loop", 1) {}
-  void SetUp() override {
-    auto loop = Loop::create(system_clock(), 0);
+  void SetUp() override { make_loop(0); }
+  void make_loop(Nanoseconds spin) {
+    auto loop = Loop::create(system_clock(), spin);
     ASSERT_TRUE(loop.is_ok());
     loop_ = std::move(*loop);
     loop_->set_client(&client_);
@@ -154,10 +155,7 @@ TEST_F(LoopTest, TheBackgroundThreadServesWhenNobodyDrives) {
 TEST_F(LoopTest, TheBackgroundThreadStaysAwakeOnlyWhereEveryonePolls) {
   constexpr int kSignals = 5;
   for (const Polling polling : {Polling::nobody, Polling::callers, Polling::everyone}) {
-    auto loop = Loop::create(system_clock(), 60 * kSecond);
-    ASSERT_TRUE(loop.is_ok());
-    loop_ = std::move(*loop);
-    loop_->set_client(&client_);
+    ASSERT_NO_FATAL_FAILURE(make_loop(60 * kSecond));
     client_.polls.store(polling);
     Signal signal(false);
     add(signal);
@@ -198,10 +196,7 @@ class SignalsLate final : public Polled {
 
 TEST_F(LoopTest, ACallerSleepsAtOnceWhereNobodyPolls) {
   for (const Polling polling : {Polling::nobody, Polling::callers, Polling::everyone}) {
-    auto loop = Loop::create(system_clock(), 60 * kSecond);
-    ASSERT_TRUE(loop.is_ok());
-    loop_ = std::move(*loop);
-    loop_->set_client(&client_);
+    ASSERT_NO_FATAL_FAILURE(make_loop(60 * kSecond));
     client_.polls.store(polling);
     Signal signal(false);
     add(signal);

@@ -43,12 +43,11 @@ std::optional<Geometry> geometry_of(Collective collective, uint32_t slices, uint
   return std::nullopt;
 }
 
-// A row has no place in an output.
+// A row has no place in an output. That no program mixes the two is checked with its links.
 Status check_rows(std::span<const Schedule> ranks) {
   for (const Schedule& schedule : ranks) {
-    for (const Step& step : schedule.programs[0].steps) {
-      const bool is_keep = step.kind == StepKind::copy && !step.from_input;
-      if (step.in_workspace || is_keep) continue;
+    const Program& program = schedule.programs[0];
+    if (!program.steps.empty() && !program.works_in_workspace()) {
       return error(Code::internal, "rank %d: an all_to_all of one slice works in a workspace, and keeps "
                    "from that", schedule.rank);
     }

@@ -18,7 +18,7 @@ ReduceScatterAlgorithm = Literal["auto", "ring", "direct", "halving_doubling", "
 ReduceAlgorithm = Literal["auto", "tree", "chain", "hierarchical", "leaders"]
 GatherAlgorithm = Literal["auto", "direct", "tree"]
 ScatterAlgorithm = Literal["auto", "direct", "tree"]
-AllToAllAlgorithm = Literal["auto", "pairwise", "leaders"]
+AllToAllAlgorithm = Literal["auto", "pairwise", "hierarchical", "leaders"]
 
 # Of Communicator.describe().
 Topic = Literal["rails", "table", "config", "stats", "flight", "stragglers"]

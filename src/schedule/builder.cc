@@ -18,16 +18,18 @@ bool reads_operand(StepKind kind) {
 
 bool is_keep(const Step& step) { return step.kind == StepKind::copy && !step.from_input; }
 
-// A rank works in one memory, the output or the workspace (a `keep` only fills the output from it).
-// Sets `from_input` where nothing of the range was written there before this round. A range of
-// which only a part was written has no single place to be read from.
+// Sets `from_input` where nothing of the range was written before this round in the memory in which the
+// step works (a `keep` only fills the output from the workspace). A range of which only a part was
+// written has no single place to be read from.
 void fill_from_input(Program& program) {
-  std::vector<bool> written(program.parts, false);
+  std::vector<bool> written_in[] = {std::vector<bool>(program.parts, false),
+                                    std::vector<bool>(program.parts, false)};
   uint32_t begin = 0;
   for (const uint32_t end : program.round_ends) {
     for (uint32_t i = begin; i < end; ++i) {
       Step& step = program.steps[i];
       if (step.part_begin == step.part_end) continue;
+      std::vector<bool>& written = written_in[step.in_workspace || is_keep(step)];
       const auto first = written.begin() + step.part_begin;
       const auto last = written.begin() + step.part_end;
       const auto count = std::count(first, last, true);
@@ -39,6 +41,7 @@ void fill_from_input(Program& program) {
     for (uint32_t i = begin; i < end; ++i) {
       const Step& step = program.steps[i];
       if (!writes_memory(step) || is_keep(step)) continue;
+      std::vector<bool>& written = written_in[step.in_workspace];
       std::fill(written.begin() + step.part_begin, written.begin() + step.part_end, true);
     }
     begin = end;
@@ -50,6 +53,11 @@ void fill_from_input(Program& program) {
 Builder::Builder(uint32_t parts, Memory memory) : memory_(memory) {
   NEZHA_CHECK(parts > 0);
   program_.parts = parts;
+}
+
+Builder& Builder::work_in(Memory memory) {
+  memory_ = memory;
+  return *this;
 }
 
 Builder& Builder::next_round() {

@@ -32,8 +32,11 @@ enum class Memory : uint8_t { output, workspace };      // see Step::in_workspac
 
 class Builder {
  public:
-  // `memory`: where the steps of this program work.
+  // `memory`: where the steps of this program work, until work_in.
   explicit Builder(uint32_t parts, Memory memory = Memory::output);
+
+  // Where the steps from here on work. Only all_to_all may mix the two (schedule.h).
+  Builder& work_in(Memory memory);
 
   // Ends the round in progress; the next step begins another.
   Builder& next_round();

@@ -21,6 +21,7 @@ struct HostTerms {
   double inside_bytes = 0;   // sent inside its host by the busiest rank
   double reduce_factor = 0;  // reduced by the busiest rank
   double link_use = 1;       // as in CostTerms
+  double passed_on = 0;      // taken from its host and sent on by the busiest rank
 };
 
 struct HierarchyEntry {

@@ -11,7 +11,8 @@
 // are is the algorithm's `Geometry`.
 //
 // Memory. A rank may keep nothing of what it passes on: then the steps of that program work in a
-// private workspace of the chunk instead of the output (`in_workspace`).
+// private workspace of the chunk instead of the output (`in_workspace`). In an all_to_all of pairs, whose
+// output is never its input, some steps of a program may do so beside others.
 //
 // Execution. A program is a list of rounds. The steps of a round are started together, in order
 // (sends first); the round ends when its receiving steps have landed. Sends do not hold a round up:
@@ -82,7 +83,7 @@ struct Program {
     const uint32_t begin = index == 0 ? 0 : round_ends[index - 1];
     return std::span(steps).subspan(begin, round_ends[index] - begin);
   }
-  // All of them do, or none (builder.h).
+  // All of them do, or none, but for an all_to_all of pairs.
   bool works_in_workspace() const { return !steps.empty() && steps.front().in_workspace; }
   bool operator==(const Program&) const = default;
 };

@@ -88,7 +88,9 @@ class ByHost:
 
     nodes, ranks_per_node = 2, 2
     algorithm = "hierarchical"
-    cases: Sequence[Case] = chosen(1 << 18, algorithm)
+    cases: Sequence[Case] = [*chosen(1 << 18, algorithm),
+                             Case("all_to_all", 1 << 8, "int32", algorithm),
+                             Case("all_to_all", 1 << 16, "float32", algorithm)]
 
     def confirm(self, job: Job) -> None:
         """Raises Broken where other operations met the fault."""

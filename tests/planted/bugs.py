@@ -62,6 +62,7 @@ HOST_MEMORY = "memory/host_memory.cc"
 SHARDS = "schedule/hierarchy/all_reduce_shards.cc"
 LEADERS = "schedule/hierarchy/phases.cc"
 GATHER_LEADERS = "schedule/hierarchy/all_gather_leaders.cc"
+COUNTERPARTS = "schedule/hierarchy/all_to_all_counterparts.cc"
 ALL_TO_ALL_LEADERS = "schedule/hierarchy/all_to_all_leaders.cc"
 COLUMNS = "schedule/hierarchy/columns.cc"
 ROOTED = "schedule/hierarchy/rooted.cc"
@@ -310,6 +311,8 @@ BUGS: List[Bug] = [
         "additions inside a host count as the last"),
     Bug("runs_that_do_not_touch", GATHER_LEADERS, "runs.back().end == block.begin", "true",
         "a wrong slice where a host's ranks do not follow each other"),
+    Bug("passed_on_to_the_first", COUNTERPARTS, "slice.target_of(source)",
+        "slice.target_of(rank)", "a block goes to the target of the rank that passes it on"),
     Bug("last_row_not_kept", ALL_TO_ALL_LEADERS, "composition.keep({0, all})",
         "composition.keep({0, all - 1})", "a rank lacks the block of the last one"),
     Bug("own_block_forgotten", COLUMNS, "if (block == rank) composition.copy(kWhole);", ";",

@@ -5,6 +5,7 @@
 
 #include "schedule/builder.h"
 #include "schedule/catalog.h"
+#include "schedule/hierarchy.h"
 #include "schedule/printer.h"
 #include "proofs/rehearsal.h"
 #include "schedule/proof/verifier.h"
@@ -247,6 +248,23 @@ TEST(Workspaces, AreNotMixedWithTheOutput) {
   World world = world_of(Collective::scatter, Algorithm::tree, 4);
   world[2].programs[0].steps[1].in_workspace = false;
   expect_refused(world, "rank 2, slice 0 works in the output and in the workspace");
+}
+
+// Of pairs the input is never the output, so a rank may pass on what it has in a workspace.
+TEST(Workspaces, ArePassedOnBesideOutputsOfPairs) {
+  const Hosts hosts({0, 0, 1, 1});
+  World world;
+  for (int rank = 0; rank < 4; ++rank) {
+    const auto* const entry = find_hierarchy(Collective::all_to_all, Algorithm::hierarchical);
+    world.push_back(entry->build(hosts, rank, 0));
+  }
+  Result<Proof> proof = verify(world);
+  ASSERT_TRUE(proof) << proof.status().to_string();
+  EXPECT_EQ(proof->rounds, 2u);
+  const Program& passing = world[1].programs[3];  // rank 0 to 3, by rank 1
+  ASSERT_EQ(to_text(passing.steps[1]), "recv parts [0, 1) from rank 0 (stage 0, slot 0), in_workspace");
+  world[1].programs[3].steps[1].in_workspace = false;
+  expect_refused(world, "rank 1, slice 3, round 1");
 }
 
 // In place the kept block is the input that may have to be sent again.

@@ -264,7 +264,7 @@ TEST(Plan, AllToAllOfTheShortestBlocksGoesByLeaders) {
   EXPECT_EQ(plan.geometry, Geometry::rows);
   EXPECT_EQ(plan.chunks_per_slice, 1u);
   asked.count = 4 * kKibi / 4;
-  EXPECT_EQ(plan_of(asked, two_gigabit()).algorithm, Algorithm::pairwise);
+  EXPECT_EQ(plan_of(asked, two_gigabit()).algorithm, Algorithm::hierarchical);
   asked.algorithm = Algorithm::leaders;
   asked.count = asked.credit_bytes / 16 / 4;
   EXPECT_EQ(plan_of(asked, two_gigabit()).algorithm, Algorithm::leaders);
@@ -272,6 +272,22 @@ TEST(Plan, AllToAllOfTheShortestBlocksGoesByLeaders) {
   const Status status = make_plan(asked, two_gigabit()).status();
   EXPECT_EQ(status.code(), Code::unsupported);
   EXPECT_NE(status.message().find("8389632 bytes in one message"), std::string::npos) << status.message();
+}
+
+// Passing blocks on inside hosts spares the wires connections, and costs the processors copies.
+TEST(Plan, AllToAllGoesByCounterpartsUnlessItsRailsAreAsFastAsMemory) {
+  const Hosts hosts({0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3});
+  PlanRequest asked = request(16 * kMebi, 16);
+  asked.collective = Collective::all_to_all;
+  asked.hosts = &hosts;
+  CostTable costs = two_gigabit();
+  costs.share_memory();
+  const Plan plan = plan_of(asked, costs);
+  EXPECT_EQ(plan.algorithm, Algorithm::hierarchical);
+  EXPECT_EQ(plan.geometry, Geometry::pair_slices);
+  EXPECT_EQ(4 * plan.chunk_elements, 32 * kKibi);  // its four ranks share the rails
+  costs.rate_bytes_per_s = 20 * costs.inside_bytes_per_s;
+  EXPECT_EQ(plan_of(asked, costs).algorithm, Algorithm::pairwise);
 }
 
 TEST(Plan, RefusesWhatMakesNoSense) {

@@ -253,12 +253,48 @@ def _reduce_scatter_columns(layout: Layout, root: int) -> Iterator[Part]:
     yield Alike(hosts - 1, lambda number: [tokens.pass_on((host - 1 - number) % hosts, _PHASE, True)])
 
 
+# ---- counterparts ---------------------------------------------------------------------------------
+
+
+def _all_to_all_counterparts(layout: Layout, root: int) -> Iterator[Part]:
+    """Blocks for ranks after the sender by 1, 2 ...; between the first and the last host away all hosts
+    do alike."""
+    first, last = layout.most, layout.ranks - layout.most
+    for distance in range(1, min(first, layout.ranks)):
+        yield _pairs_apart(layout, distance)
+    if layout.is_even:
+        yield Alike(layout.hosts - 2, lambda number: [
+            _pairs_apart(layout, (number + 1) * layout.most + each) for each in range(layout.most)])
+    else:
+        yield from (_pairs_apart(layout, distance) for distance in range(first, last))
+    for distance in range(max(first, last), layout.ranks):
+        yield _pairs_apart(layout, distance)
+
+
+def _pairs_apart(layout: Layout, distance: int) -> Burst:
+    """Every rank's block for the one `distance` after it, straight or through the counterpart of that."""
+    source = np.arange(layout.ranks)
+    target = (source + distance) % layout.ranks
+    here, there = layout.host_of[source], layout.host_of[target]
+    place = (target - layout.first[there]) * layout.counts[here] // layout.counts[there]
+    wanted = np.where(here == there, source, layout.first[here] + place)
+    others = np.flatnonzero(wanted != source)
+    passed = others[np.unique(wanted[others], return_index=True)[1]]
+    straight = np.setdiff1d(source, passed)
+    waves = [Wave(straight, target[straight], distance, 0, 1, 1, fresh=True, ends=True)]
+    if passed.size:
+        waves += [Wave(passed, wanted[passed], distance, 0, 1, 0, fresh=True, token=True),
+                  Wave(wanted[passed], target[passed], distance, 0, 1, 1, ends=True)]
+    return Burst([each for each in waves if each.src.size])
+
+
 _Maker = Callable[[Layout, int], Iterator[Part]]
 _FORMS: Dict[Tuple[str, str], Tuple[_Maker, bool]] = {  # and whether its lanes are those of tokens
     ("all_reduce", "hierarchical"): (_all_reduce_shards, True),
     ("all_reduce", "leaders"): (_all_reduce_leaders, False),
     ("all_gather", "hierarchical"): (_all_gather_columns, True),
     ("all_gather", "leaders"): (_all_gather_leaders, False),
+    ("all_to_all", "hierarchical"): (_all_to_all_counterparts, False),
     ("all_to_all", "leaders"): (_all_gather_leaders, False),  # of rows
     ("reduce_scatter", "hierarchical"): (_reduce_scatter_columns, True),
     ("reduce_scatter", "leaders"): (_reduce_scatter_leaders, False),

@@ -6,10 +6,11 @@
 namespace nezha::schedule::by_host {
 namespace {
 
-// Where each rank has a processor, the messages of a pairwise exchange leave together and take a quarter
-// of their nominal latencies, so rows must be worth it by as much. Sixteen ranks on four hosts, 1 Gbit/s:
-// 1 KB 72 to 105 us against 156 to 172 by pairs, 4 KB 320 to 470 against 181 to 195.
-constexpr double kRowsLinkUse = 0.25;
+// The messages of an exchange leave together and take less than their nominal latencies, so rows must be
+// worth it by as much. Sixteen ranks on four hosts, 1 Gbit/s, a processor for each: 1 KB 72 to 105 us
+// against 156 to 172 by pairs, 4 KB 320 to 470 against 181 to 195. On two processors: 0.7 ms against 1.5
+// by counterparts, and 1.1 against 1.6.
+constexpr double kRowsLinkUse = 0.5;
 
 }  // namespace
 

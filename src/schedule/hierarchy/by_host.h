@@ -74,6 +74,10 @@ Schedule all_gather_leaders(const Hosts& hosts, int rank, int root);
 Shape all_gather_leaders_shape(const Hosts& hosts);
 HostTerms all_gather_leaders_terms(const Hosts& hosts);
 
+Schedule all_to_all_counterparts(const Hosts& hosts, int rank, int root);
+Shape all_to_all_counterparts_shape(const Hosts& hosts);
+HostTerms all_to_all_counterparts_terms(const Hosts& hosts);
+
 Schedule all_to_all_leaders(const Hosts& hosts, int rank, int root);
 Shape all_to_all_leaders_shape(const Hosts& hosts);
 HostTerms all_to_all_leaders_terms(const Hosts& hosts);

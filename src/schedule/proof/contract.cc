@@ -1,5 +1,6 @@
 #include "schedule/proof/contract.h"
 
+#include <algorithm>
 #include <bit>
 #include <optional>
 
@@ -43,7 +44,28 @@ std::optional<Geometry> geometry_of(Collective collective, uint32_t slices, uint
   return std::nullopt;
 }
 
-// A row has no place in an output. That no program mixes the two is checked with its links.
+// A `keep` fills the output from the workspace; all other steps work in one of them.
+bool mixes_memories(const Program& program) {
+  const auto works_elsewhere = [&](const Step& step) {
+    const bool is_keep = step.kind == StepKind::copy && !step.from_input;
+    return !is_keep && step.in_workspace != program.works_in_workspace();
+  };
+  return std::any_of(program.steps.begin(), program.steps.end(), works_elsewhere);
+}
+
+// Where input and output may be the same memory, what was written in one is not there in the other.
+Status check_memories(std::span<const Schedule> ranks, bool one_memory) {
+  for (const Schedule& schedule : ranks) {
+    for (uint32_t slice = 0; one_memory && slice < schedule.slices(); ++slice) {
+      if (!mixes_memories(schedule.programs[slice])) continue;
+      return error(Code::internal, "rank %d, slice %u works in the output and in the workspace",
+                   schedule.rank, slice);
+    }
+  }
+  return Status::ok();
+}
+
+// A row has no place in an output.
 Status check_rows(std::span<const Schedule> ranks) {
   for (const Schedule& schedule : ranks) {
     const Program& program = schedule.programs[0];
@@ -68,6 +90,7 @@ Result<Contract> Contract::of(std::span<const Schedule> ranks) {
                  name_of(first.collective).data(), count, first.slices(),
                  first.programs[0].parts);
   }
+  NEZHA_RETURN_IF_ERROR(check_memories(ranks, *geometry != Geometry::pair_slices));
   if (*geometry == Geometry::rows) NEZHA_RETURN_IF_ERROR(check_rows(ranks));
   Contract contract;
   contract.collective_ = first.collective;

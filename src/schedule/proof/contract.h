@@ -17,7 +17,7 @@ namespace nezha::schedule {
 class Contract {
  public:
   // `ranks` have passed `check_shape`. `internal` when their slices and parts are none of the
-  // geometries that the collective may have, or when steps work in the output where a part is a row.
+  // geometries that the collective may have, or when steps work in a memory in which they may not.
   static Result<Contract> of(std::span<const Schedule> ranks);
 
   Geometry geometry() const { return geometry_; }

@@ -30,24 +30,8 @@ const char* complaint(const Step& step, int rank, int world_size, uint32_t parts
   return nullptr;
 }
 
-// A program works in the output or in the workspace; a `keep` fills the output from the latter.
-bool mixes_memories(const Program& program) {
-  const Step* first = nullptr;
-  for (const Step& step : program.steps) {
-    const bool is_keep = step.kind == StepKind::copy && !step.from_input;
-    if (is_keep) continue;
-    if (first == nullptr) first = &step;
-    if (step.in_workspace != first->in_workspace) return true;
-  }
-  return false;
-}
-
 Status check_program(const SliceLinks& links, int rank) {
   const Program& program = links.program(rank);
-  if (mixes_memories(program)) {
-    return error(Code::internal, "rank %d, slice %u works in the output and in the workspace", rank,
-                 links.slice);
-  }
   uint32_t begin = 0;
   for (uint32_t round = 0; round < program.round_count(); ++round) {
     const uint32_t end = program.round_ends[round];

@@ -54,9 +54,9 @@ bool mixes_memories(const Program& program) {
 }
 
 // Where input and output may be the same memory, what was written in one is not there in the other.
-Status check_memories(std::span<const Schedule> ranks, bool one_memory) {
+Status check_memories(std::span<const Schedule> ranks) {
   for (const Schedule& schedule : ranks) {
-    for (uint32_t slice = 0; one_memory && slice < schedule.slices(); ++slice) {
+    for (uint32_t slice = 0; slice < schedule.slices(); ++slice) {
       if (!mixes_memories(schedule.programs[slice])) continue;
       return error(Code::internal, "rank %d, slice %u works in the output and in the workspace",
                    schedule.rank, slice);
@@ -90,7 +90,7 @@ Result<Contract> Contract::of(std::span<const Schedule> ranks) {
                  name_of(first.collective).data(), count, first.slices(),
                  first.programs[0].parts);
   }
-  NEZHA_RETURN_IF_ERROR(check_memories(ranks, *geometry != Geometry::pair_slices));
+  if (*geometry != Geometry::pair_slices) NEZHA_RETURN_IF_ERROR(check_memories(ranks));
   if (*geometry == Geometry::rows) NEZHA_RETURN_IF_ERROR(check_rows(ranks));
   Contract contract;
   contract.collective_ = first.collective;

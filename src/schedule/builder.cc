@@ -16,8 +16,6 @@ bool reads_operand(StepKind kind) {
   return kind == StepKind::send || kind == StepKind::recv_reduce;
 }
 
-bool is_keep(const Step& step) { return step.kind == StepKind::copy && !step.from_input; }
-
 // Sets `from_input` where nothing of the range was written before this round in the memory in which the
 // step works (a `keep` only fills the output from the workspace). A range of which only a part was
 // written has no single place to be read from.

@@ -69,6 +69,9 @@ struct Step {
   bool operator==(const Step&) const = default;
 };
 
+// A copy out of the workspace into the output (Builder::keep).
+inline bool is_keep(const Step& step) { return step.kind == StepKind::copy && !step.from_input; }
+
 struct Program {
   static constexpr uint32_t kNever = ~uint32_t{0};
 

@@ -260,7 +260,7 @@ def _all_to_all_counterparts(layout: Layout, root: int) -> Iterator[Part]:
     """Blocks for ranks after the sender by 1, 2 ...; between the first and the last host away all hosts
     do alike."""
     first, last = layout.most, layout.ranks - layout.most
-    for distance in range(1, min(first, layout.ranks)):
+    for distance in range(1, first):
         yield _pairs_apart(layout, distance)
     if layout.is_even:
         yield Alike(layout.hosts - 2, lambda number: [
@@ -281,10 +281,9 @@ def _pairs_apart(layout: Layout, distance: int) -> Burst:
     others = np.flatnonzero(wanted != source)
     passed = others[np.unique(wanted[others], return_index=True)[1]]
     straight = np.setdiff1d(source, passed)
-    waves = [Wave(straight, target[straight], distance, 0, 1, 1, fresh=True, ends=True)]
-    if passed.size:
-        waves += [Wave(passed, wanted[passed], distance, 0, 1, 0, fresh=True, token=True),
-                  Wave(wanted[passed], target[passed], distance, 0, 1, 1, ends=True)]
+    waves = (Wave(straight, target[straight], distance, 0, 1, 1, fresh=True, ends=True),
+             Wave(passed, wanted[passed], distance, 0, 1, 0, fresh=True, token=True),
+             Wave(wanted[passed], target[passed], distance, 0, 1, 1, ends=True))
     return Burst([each for each in waves if each.src.size])
 
 

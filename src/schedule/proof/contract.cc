@@ -47,8 +47,7 @@ std::optional<Geometry> geometry_of(Collective collective, uint32_t slices, uint
 // A `keep` fills the output from the workspace; all other steps work in one of them.
 bool mixes_memories(const Program& program) {
   const auto works_elsewhere = [&](const Step& step) {
-    const bool is_keep = step.kind == StepKind::copy && !step.from_input;
-    return !is_keep && step.in_workspace != program.works_in_workspace();
+    return !is_keep(step) && step.in_workspace != program.works_in_workspace();
   };
   return std::any_of(program.steps.begin(), program.steps.end(), works_elsewhere);
 }

@@ -24,7 +24,7 @@ const char* complaint(const Step& step, int rank, int world_size, uint32_t parts
     return "final and peer_first are for reductions";
   }
   if (step.from_input && receives(step) && !reduces) return "a recv has no operand";
-  if (step.kind == StepKind::copy && step.in_workspace && !step.from_input) {
+  if (is_keep(step) && step.in_workspace) {
     return "a copy out of the workspace goes to the output";
   }
   return nullptr;

@@ -47,8 +47,7 @@ enum class Location : uint8_t { nowhere, input, output, workspace };
 inline Location read_location(const Step& step) {
   if (step.kind == StepKind::recv || step.kind == StepKind::recv_whole) return Location::nowhere;
   if (step.from_input) return Location::input;
-  const bool is_keep = step.kind == StepKind::copy;
-  return step.in_workspace || is_keep ? Location::workspace : Location::output;
+  return step.in_workspace || is_keep(step) ? Location::workspace : Location::output;
 }
 
 inline Location write_location(const Step& step) {

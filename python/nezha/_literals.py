@@ -18,7 +18,7 @@ ReduceScatterAlgorithm = Literal["auto", "ring", "direct", "halving_doubling", "
 ReduceAlgorithm = Literal["auto", "tree", "chain", "hierarchical", "leaders"]
 GatherAlgorithm = Literal["auto", "direct", "tree"]
 ScatterAlgorithm = Literal["auto", "direct", "tree"]
-AllToAllAlgorithm = Literal["auto", "pairwise", "hierarchical", "leaders"]
+AllToAllAlgorithm = Literal["auto", "pairwise", "hierarchical", "columns", "leaders"]
 
 # Of Communicator.describe().
 Topic = Literal["rails", "table", "config", "stats", "flight", "stragglers"]

@@ -17,7 +17,7 @@ constexpr std::array<std::string_view, kCollectiveCount> kCollectiveNames = {
 constexpr std::array<std::string_view, kAlgorithmCount> kAlgorithmNames = {
     "auto", "ring", "halving_doubling", "recursive_doubling", "bcube", "tree", "chain",
     "dissemination", "bruck", "direct", "pairwise", "aggregation", "file", "memory", "hierarchical",
-    "leaders"};
+    "leaders", "columns"};
 
 bool is_choice(Algorithm algorithm) {
   return algorithm != Algorithm::aggregation && algorithm != Algorithm::file &&

@@ -88,8 +88,9 @@ enum class Algorithm : uint8_t {
   memory = 13,        // in the memory of one host (memory/operation.h)
   hierarchical = 14,  // inside the hosts, then all their ranks between them (schedule/hierarchy.h)
   leaders = 15,       // inside the hosts, then one rank of each between them
+  columns = 16,       // between hosts, then inside: short all_to_alls
 };
-inline constexpr size_t kAlgorithmCount = 16;
+inline constexpr size_t kAlgorithmCount = 17;
 
 // Bytes of one element.
 size_t dtype_size(Dtype dtype);

@@ -133,23 +133,13 @@ void Operands::run_local(Cursor& at, const Step& step) {
   if (range.size() > 0) keep(at, step);
 }
 
-// Of a row the block that is for this rank.
 void Operands::keep(Cursor& at, const Step& step) {
-  const bool has_rows = map_.geometry == Geometry::rows;
-  const uint32_t pieces = has_rows ? step.part_end - step.part_begin : 1;
-  for (uint32_t piece = 0; piece < pieces; ++piece) {
-    const uint32_t begin = step.part_begin + piece;
-    const uint32_t end = has_rows ? begin + 1 : step.part_end;
-    const auto parts = [&](Side side) {
-      return map_.parts(at.range(side), at.program->parts, begin, end, side);
-    };
-    const Range to = parts(Side::output);
-    Range from = parts(Side::workspace);
-    if (has_rows) from.begin += blocks_.input(map_.rank).begin;
-    const std::byte* kept = workspace_at(at, from);
-    if (kept == nullptr) return;
-    std::memcpy(output_at(to), kept, to.size() * element_bytes_);
-  }
+  const auto parts = [&](Side side) {
+    return map_.parts(at.range(side), at.program->parts, step.part_begin, step.part_end, side);
+  };
+  const Range to = parts(Side::output);
+  const std::byte* kept = workspace_at(at, parts(Side::workspace));
+  if (kept != nullptr) std::memcpy(output_at(to), kept, to.size() * element_bytes_);
 }
 
 void Operands::replace(Cursor& at, const Step& step, const std::byte* incoming) {

@@ -38,13 +38,23 @@ Range ChunkMap::chunk(uint32_t index, Side side) const {
   return {begin, std::min(begin + chunk_elements, range.end)};
 }
 
+Range ChunkMap::of_rows(uint32_t part_begin, uint32_t part_end, Side side) const {
+  const auto ranks = static_cast<uint32_t>(blocks->output_begin.size() - 1);
+  if (side == Side::output) {
+    if (part_begin == part_end) return {0, 0};
+    return blocks->output(part_begin / ranks);
+  }
+  const auto place = [&](uint32_t part) {
+    return part / ranks * count + blocks->input_begin[part % ranks];
+  };
+  const uint64_t origin = side == Side::input ? rank * count : 0;
+  return {place(part_begin) - origin, place(part_end) - origin};
+}
+
 Range ChunkMap::parts(Range chunk, uint32_t parts, uint32_t part_begin, uint32_t part_end,
                       Side side) const {
   if (!is_one_chunk(geometry)) return parts_of(chunk, parts, part_begin, part_end);
-  if (geometry == Geometry::rows && side == Side::input) return {0, (part_end - part_begin) * count};
-  if (geometry == Geometry::rows && side == Side::workspace) {
-    return {part_begin * count, part_end * count};
-  }
+  if (geometry == Geometry::rows) return of_rows(part_begin, part_end, side);
   const std::vector<uint64_t>& begin =
       side == Side::input ? blocks->input_begin : blocks->output_begin;
   return {begin[part_begin], begin[part_end]};

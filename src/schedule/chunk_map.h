@@ -64,6 +64,7 @@ struct ChunkMap {
 
  private:
   size_t block_of(uint32_t slice, Side side) const;
+  Range of_rows(uint32_t part_begin, uint32_t part_end, Side side) const;
 };
 
 }  // namespace nezha::schedule

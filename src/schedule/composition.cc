@@ -49,8 +49,10 @@ Composition& Composition::copy(Parts parts) {
   return *this;
 }
 
-Composition& Composition::keep(Parts parts) {
-  builder_.next_round().keep(parts).next_round();
+Composition& Composition::keep(std::span<const Parts> parts) {
+  builder_.next_round();
+  for (const Parts& each : parts) builder_.keep(each);
+  builder_.next_round();
   return *this;
 }
 

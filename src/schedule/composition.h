@@ -35,7 +35,7 @@ class Composition {
   // Output = input, in a round of its own.
   Composition& copy(Parts parts);
   // Output = workspace, likewise.
-  Composition& keep(Parts parts);
+  Composition& keep(std::span<const Parts> parts);
   Program finish() { return builder_.finish(); }
 
  private:

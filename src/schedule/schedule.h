@@ -11,8 +11,8 @@
 // are is the algorithm's `Geometry`.
 //
 // Memory. A rank may keep nothing of what it passes on: then the steps of that program work in a
-// private workspace of the chunk instead of the output (`in_workspace`). In an all_to_all of pairs, whose
-// output is never its input, some steps of a program may do so beside others.
+// private workspace of the chunk instead of the output (`in_workspace`). In an all_to_all, whose output
+// is never its input, some steps of a program may do so beside others.
 //
 // Execution. A program is a list of rounds. The steps of a round are started together, in order
 // (sends first); the round ends when its receiving steps have landed. Sends do not hold a round up:
@@ -86,7 +86,7 @@ struct Program {
     const uint32_t begin = index == 0 ? 0 : round_ends[index - 1];
     return std::span(steps).subspan(begin, round_ends[index] - begin);
   }
-  // All of them do, or none, but for an all_to_all of pairs.
+  // All of them do, or none, but for an all_to_all.
   bool works_in_workspace() const { return !steps.empty() && steps.front().in_workspace; }
   bool operator==(const Program&) const = default;
 };
@@ -123,8 +123,8 @@ enum class Geometry : uint8_t {
   block_parts,   // one slice in one chunk, part b is block b
   pair_slices,   // all_to_all: slice d is what a rank sends to the d-th rank after it and receives
                  // from the d-th rank before it
-  rows,          // all_to_all: one slice in one chunk, in a workspace; part r is all that rank r has to
-                 // send, and in the output the block of it that is for this rank
+  rows,          // all_to_all: one slice in one chunk; of P ranks part r P + s is the block from rank r
+                 // for rank s, so the P parts from r P on are all that rank r has to send
 };
 
 // Messages of runs of blocks: there is one chunk, and nothing to cut.

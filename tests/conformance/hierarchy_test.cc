@@ -108,8 +108,8 @@ TEST_P(HierarchicalSuite, AllToAllIsRight) {
   World world(on(GetParam()));
   ASSERT_TRUE(world.status().is_ok()) << world.status().to_string();
   std::vector<BlockCase> cases;
-  for (const Algorithm algorithm : {Algorithm::leaders, Algorithm::hierarchical, Algorithm::pairwise,
-                                    Algorithm::automatic}) {
+  for (const Algorithm algorithm : {Algorithm::leaders, Algorithm::columns, Algorithm::hierarchical,
+                                    Algorithm::pairwise, Algorithm::automatic}) {
     for (const uint64_t count : {0, 1, 3, 997, 20'011}) {
       BlockCase at;
       at.collective = Collective::all_to_all;
@@ -122,7 +122,7 @@ TEST_P(HierarchicalSuite, AllToAllIsRight) {
   }
   for (size_t i = 0; i < cases.size(); ++i) fill(cases[i], world.size(), i);
   EXPECT_EQ(run_cases(world, cases), "");
-  const std::set<std::string> all{"hierarchical", "leaders", "pairwise"};
+  const std::set<std::string> all{"columns", "hierarchical", "leaders", "pairwise"};
   EXPECT_EQ(algorithms_used(world.comm(0)), all);
 }
 

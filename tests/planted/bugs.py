@@ -61,9 +61,10 @@ AREAS = "memory/area_table.cc"
 HOST_MEMORY = "memory/host_memory.cc"
 SHARDS = "schedule/hierarchy/all_reduce_shards.cc"
 LEADERS = "schedule/hierarchy/phases.cc"
-GATHER_LEADERS = "schedule/hierarchy/all_gather_leaders.cc"
+BLOCK_RUNS = "schedule/algorithms/block_runs.h"
 COUNTERPARTS = "schedule/hierarchy/all_to_all_counterparts.cc"
 ALL_TO_ALL_LEADERS = "schedule/hierarchy/all_to_all_leaders.cc"
+ALL_TO_ALL_COLUMNS = "schedule/hierarchy/all_to_all_columns.cc"
 COLUMNS = "schedule/hierarchy/columns.cc"
 ROOTED = "schedule/hierarchy/rooted.cc"
 
@@ -309,12 +310,15 @@ BUGS: List[Bug] = [
         "credit for half of what a pair sends"),
     Bug("average_taken_twice", LEADERS, "hosts.hosts() == 1", "true",
         "additions inside a host count as the last"),
-    Bug("runs_that_do_not_touch", GATHER_LEADERS, "runs.back().end == block.begin", "true",
+    Bug("runs_that_do_not_touch", BLOCK_RUNS, "runs.back().end == parts.begin", "true",
         "a wrong slice where a host's ranks do not follow each other"),
     Bug("passed_on_to_the_first", COUNTERPARTS, "slice.target_of(source)",
         "slice.target_of(rank)", "a block goes to the target of the rank that passes it on"),
-    Bug("last_row_not_kept", ALL_TO_ALL_LEADERS, "composition.keep({0, all})",
-        "composition.keep({0, all - 1})", "a rank lacks the block of the last one"),
+    Bug("handed_to_all_but_itself", ALL_TO_ALL_COLUMNS,
+        "for (const int source : sources_) builder_.keep(block(source, rank_));", ";",
+        "who hands a column out keeps nothing of that"),
+    Bug("last_row_not_kept", ALL_TO_ALL_LEADERS, "row < all", "row + 1 < all",
+        "a rank lacks the block of the last one"),
     Bug("own_block_forgotten", COLUMNS, "if (block == rank) composition.copy(kWhole);", ";",
         "a rank's own block is not in its output"),
     Bug("output_of_a_leader", ROOTED, "rank == root ? Memory::output : Memory::workspace",

@@ -100,12 +100,18 @@ def test_the_root_leads_its_host():
     assert [host["leader"] for host in answer["hosts"]] == [0, 3]
 
 
-def test_explain_shows_hosts_and_leaders(capsys):
+@pytest.mark.parametrize(("collective", "algorithm", "who"), [
+    ("all_reduce", "leaders", "The leader of each host sends for it."),
+    ("all_to_all", "columns", "All ranks of a host send to other hosts, each its part"),
+    ("all_to_all", "hierarchical", "All ranks of a host send to other hosts, each its part"),
+    ("all_to_all", "pairwise", "pairwise knows nothing of hosts")])
+def test_explain_shows_hosts_and_leaders(collective, algorithm, who, capsys):
     with pytest.raises(SystemExit):
-        app(["explain", "all_reduce", "--bytes", "64", "--ranks-per-host", "1,2,4"])
-    shown = [line.split() for line in capsys.readouterr().out.splitlines()]
+        app(["explain", collective, "-b", "64", "--ranks-per-host", "1,2,4", "--algorithm", algorithm])
+    text = capsys.readouterr().out
+    shown = [line.split() for line in text.splitlines()]
     assert ["0", "0", "0"] in shown and ["1", "1,", "2", "1"] in shown and ["2", "3-6", "3"] in shown
-    assert "The leader of each host sends for it.".split() in shown
+    assert who in " ".join(text.split())
 
 
 def test_this_host_as_the_kernel_describes_it(tmp_path):

@@ -157,6 +157,16 @@ World world_of(Collective collective, Algorithm algorithm, int world_size) {
   return world;
 }
 
+// An all_to_all of hosts.
+World world_on(const std::vector<int>& host_of, Algorithm algorithm) {
+  const Hosts hosts(host_of);
+  World world;
+  for (int rank = 0; rank < hosts.ranks(); ++rank) {
+    world.push_back(find_hierarchy(Collective::all_to_all, algorithm)->build(hosts, rank, 0));
+  }
+  return world;
+}
+
 std::string refusal(const World& world) {
   const Result<Proof> proof = verify(world);
   return proof ? "none" : proof.status().message();
@@ -214,17 +224,33 @@ TEST(Contracts, SlicesAndPartsAreBlocksWhereTheCollectiveHasThem) {
   expect_refused(world, "send_recv over 3 ranks cannot have");
 }
 
-TEST(Contracts, RowsAreGatheredInAWorkspace) {
-  World world = world_of(Collective::all_gather, Algorithm::bruck, 3);
-  for (Schedule& schedule : world) schedule.collective = Collective::all_to_all;
-  expect_refused(world, "rank 0: an all_to_all of one slice works in a workspace, and keeps from that");
-  for (Schedule& schedule : world) {
-    for (Step& step : schedule.programs[0].steps) step.in_workspace = true;
+// Of 4 ranks part 4 r + s is what rank r has for rank s.
+TEST(Contracts, OfRowsEveryRankHasAndKeepsItsOwn) {
+  const World right = world_on({0, 0, 1, 1}, Algorithm::columns);
+  EXPECT_EQ(refusal(right), "none");
+  const auto kept = [](Schedule& schedule) {
+    std::vector<Step*> steps;
+    for (Step& step : schedule.programs[0].steps) {
+      if (step.kind == StepKind::copy && !step.from_input) steps.push_back(&step);
+    }
+    return steps;
+  };
+  World world = right;
+  ASSERT_EQ(kept(world[1]).size(), 1u);  // from rank 3; the rest comes straight to the output
+  Step& own = *kept(world[1]).front();
+  EXPECT_EQ(own.part_begin, 13u);
+  --own.part_begin;
+  expect_refused(world, "writes where this rank has no output");
+  world = right;
+  kept(world[1]).front()->part_end = 13;
+  expect_refused(world, "rank 1, slice 0, part 13: does not hold the block of the rank that sent it");
+  world = right;
+  Step& sent = world[0].programs[0].steps[0];  // to rank 2: parts [2, 4)
+  ASSERT_EQ(sent.peer, 2);
+  for (Step& step : world[2].programs[0].steps) {
+    if (step.kind == StepKind::recv && step.peer == 0) step.part_begin += 4, step.part_end += 4;
   }
-  expect_refused(world, "rank 0, slice 0, part 0: does not hold the block of the rank that sent it");
-  for (Step& step : world[0].programs[0].steps) {
-    if (step.kind == StepKind::copy) step.part_begin = 2, step.part_end = 3;
-  }
+  sent.part_begin += 4, sent.part_end += 4;
   expect_refused(world, "reads where this rank has no input");
 }
 
@@ -252,12 +278,7 @@ TEST(Workspaces, AreNotMixedWithTheOutput) {
 
 // Of pairs the input is never the output, so a rank may pass on what it has in a workspace.
 TEST(Workspaces, ArePassedOnBesideOutputsOfPairs) {
-  const Hosts hosts({0, 0, 1, 1});
-  World world;
-  for (int rank = 0; rank < 4; ++rank) {
-    const auto* const entry = find_hierarchy(Collective::all_to_all, Algorithm::hierarchical);
-    world.push_back(entry->build(hosts, rank, 0));
-  }
+  World world = world_on({0, 0, 1, 1}, Algorithm::hierarchical);
   Result<Proof> proof = verify(world);
   ASSERT_TRUE(proof) << proof.status().to_string();
   EXPECT_EQ(proof->rounds, 2u);

@@ -120,17 +120,22 @@ TEST(ChunkMap, PartsAreBlocksWhereOneMessageHoldsSeveral) {
   EXPECT_EQ(map.parts(chunk, 3, 3, 3, Side::output).size(), 0u);
 }
 
+// Part 3 r + s is the block from rank r for rank s.
 TEST(ChunkMap, RowsAreWholeInputsAndBlocksOfTheOutput) {
   const Blocks blocks{{0, 4, 8, 12}, {0, 4, 8, 12}};
   const ChunkMap map{12, 1, 1, Geometry::rows, 0, &blocks, 1};
   EXPECT_EQ(map.chunk(0, Side::input), (Range{0, 12}));
   EXPECT_EQ(map.chunk(0, Side::output), (Range{0, 12}));
-  const Range all = map.chunk(0, Side::workspace);
-  EXPECT_EQ(all, (Range{0, 36}));
-  EXPECT_EQ(map.parts(map.chunk(0, Side::input), 3, 1, 2, Side::input), (Range{0, 12}));  // its own
-  EXPECT_EQ(map.parts(all, 3, 1, 3, Side::workspace), (Range{12, 36}));
-  EXPECT_EQ(map.parts(map.chunk(0, Side::output), 3, 2, 3, Side::output), (Range{8, 12}));
-  EXPECT_EQ(map.parts(all, 3, 2, 2, Side::workspace).size(), 0u);
+  EXPECT_EQ(map.chunk(0, Side::workspace), (Range{0, 36}));
+  const auto parts = [&](uint32_t begin, uint32_t end, Side side) {
+    return map.parts(map.chunk(0, side), 9, begin, end, side);
+  };
+  EXPECT_EQ(parts(3, 6, Side::input), (Range{0, 12}));  // its own
+  EXPECT_EQ(parts(4, 5, Side::input), (Range{4, 8}));
+  EXPECT_EQ(parts(3, 9, Side::workspace), (Range{12, 36}));
+  EXPECT_EQ(parts(7, 8, Side::workspace), (Range{28, 32}));
+  EXPECT_EQ(parts(7, 8, Side::output), (Range{8, 12}));  // what rank 2 has for it
+  EXPECT_EQ(parts(6, 6, Side::workspace).size(), 0u);
 }
 
 // What a rank sends in a slice is what the other one receives in it: 10 x sender + receiver elements.

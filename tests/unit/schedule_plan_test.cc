@@ -264,6 +264,8 @@ TEST(Plan, AllToAllOfTheShortestBlocksGoesByLeaders) {
   EXPECT_EQ(plan.geometry, Geometry::rows);
   EXPECT_EQ(plan.chunks_per_slice, 1u);
   asked.count = 4 * kKibi / 4;
+  EXPECT_EQ(plan_of(asked, two_gigabit()).algorithm, Algorithm::columns);
+  asked.count = 64 * kKibi / 4;
   EXPECT_EQ(plan_of(asked, two_gigabit()).algorithm, Algorithm::hierarchical);
   asked.algorithm = Algorithm::leaders;
   asked.count = asked.credit_bytes / 16 / 4;

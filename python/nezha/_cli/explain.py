@@ -110,7 +110,7 @@ def _who_sends(algorithm: str) -> str:
     """Which ranks of a host talk to other hosts."""
     if algorithm == "leaders":
         return "The leader of each host sends for it."
-    if algorithm == "hierarchical":
+    if algorithm in ("hierarchical", "columns"):
         return ("All ranks of a host send to other hosts, each its part; leaders are for the algorithm "
                 "leaders.")
     return f"{algorithm} knows nothing of hosts; leaders are for the algorithm leaders."

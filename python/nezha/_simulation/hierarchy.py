@@ -87,11 +87,12 @@ class _LocalRanks:
             begin, end = (each[ranks] if np.ndim(each) else each for each in (begin, end))
             yield Wave(src, dst, 0, begin, end, stage, reduces=reduces)
 
-    def among(self, waves: Iterable[Wave], phase: int, blocks: bool = False) -> Iterator[Wave]:
-        """Waves of a world of hosts, between the leaders. blocks: parts are those of the hosts' ranks."""
-        bounds = np.append(self.layout.first, self.layout.ranks)
+    def among(self, waves: Iterable[Wave], phase: int, each: int = 0) -> Iterator[Wave]:
+        """Waves of a world of hosts, between the leaders. each: parts are those of the hosts' ranks, so
+        many of every rank."""
+        bounds = each * np.append(self.layout.first, self.layout.ranks)
         for wave in waves:
-            begin, end = (bounds[wave.begin], bounds[wave.end]) if blocks else (wave.begin, wave.end)
+            begin, end = (bounds[wave.begin], bounds[wave.end]) if each else (wave.begin, wave.end)
             yield replace(wave, src=self.leaders[wave.src], dst=self.leaders[wave.dst], begin=begin,
                           end=end, stage=wave.stage + phase * _PHASE, slot=wave.slot * _RUN)
 
@@ -104,10 +105,19 @@ def _all_reduce_leaders(layout: Layout, root: int) -> Iterator[Part]:
 
 
 def _all_gather_leaders(layout: Layout, root: int) -> Iterator[Part]:
-    local, rank = _LocalRanks(layout), np.arange(layout.ranks)
-    yield local.to_leader(False, rank, rank + 1, burst_only=True)
-    yield from local.among(exchanges.bruck(layout.hosts, 0), 1, blocks=True)
-    yield local.from_leader(2, 0, layout.ranks)
+    return _gather_by_leaders(layout, 1)
+
+
+def _all_to_all_leaders(layout: Layout, root: int) -> Iterator[Part]:
+    return _gather_by_leaders(layout, layout.ranks)
+
+
+def _gather_by_leaders(layout: Layout, each: int) -> Iterator[Part]:
+    """Every rank has so many parts."""
+    local, first = _LocalRanks(layout), each * np.arange(layout.ranks)
+    yield local.to_leader(False, first, first + each, burst_only=True)
+    yield from local.among(exchanges.bruck(layout.hosts, 0), 1, each)
+    yield local.from_leader(2, 0, each * layout.ranks)
 
 
 def _reduce_scatter_leaders(layout: Layout, root: int) -> Iterator[Part]:
@@ -287,6 +297,73 @@ def _pairs_apart(layout: Layout, distance: int) -> Burst:
     return Burst([each for each in waves if each.src.size])
 
 
+def _all_to_all_columns(layout: Layout, root: int) -> Iterator[Part]:
+    """What a rank has for another host to its counterpart there, between ranks of a host straight; then
+    what came in to those for whom it is."""
+    yield Burst([*_to_columns(layout), *_to_mates(layout)])
+    yield Burst(list(_out_of_columns(layout)))
+
+
+def _to_columns(layout: Layout) -> Iterator[Wave]:
+    source = np.arange(layout.ranks)
+    for away in range(1, layout.hosts):
+        host = (layout.host_of + away) % layout.hosts
+        begin = source * layout.ranks + layout.first[host]
+        end = begin + layout.counts[host]
+        counterpart = _counterparts(layout, source, host)
+        yield from _one_each(Wave(source, counterpart, 0, begin, end, 0, fresh=True))
+
+
+def _to_mates(layout: Layout) -> Iterator[Wave]:
+    for src, dst in _mates(layout, np.arange(layout.ranks)):
+        part = src * layout.ranks + dst
+        yield Wave(src, dst, 0, part, part + 1, 1, fresh=True)
+
+
+def _out_of_columns(layout: Layout) -> Iterator[Wave]:
+    for away in range(1, layout.hosts):
+        source = np.arange(layout.ranks)
+        host = (layout.host_of + away) % layout.hosts
+        passes = _counterparts(layout, source, host)
+        for turn in _turns(passes):
+            for src, dst in _mates(layout, passes[turn]):
+                of = source[turn][np.isin(passes[turn], src)]
+                part = of * layout.ranks + dst
+                yield Wave(src, dst, 0, part, part + 1, 2, of, ends=True)
+
+
+def _counterparts(layout: Layout, ranks: Array, hosts: Array) -> Array:
+    """By rank, who stands for it on that host."""
+    here = layout.host_of[ranks]
+    place = (ranks - layout.first[here]) * layout.counts[hosts] // layout.counts[here]
+    return np.asarray(layout.first[hosts] + place)
+
+
+def _mates(layout: Layout, ranks: Array) -> Iterator[Tuple[Array, Array]]:
+    """These ranks, each with another one of its host, and another."""
+    first, count = (each[layout.host_of[ranks]] for each in (layout.first, layout.counts))
+    for away in range(1, layout.most):
+        some = np.flatnonzero(away < count)
+        mate = first + (ranks - first + away) % count
+        yield ranks[some], mate[some]
+
+
+def _turns(ranks: Array) -> Iterator[Array]:
+    """Places of a list with each rank once, then of those that are there again."""
+    left = np.arange(ranks.size)
+    while left.size:
+        some = np.sort(np.unique(ranks[left], return_index=True)[1])
+        yield left[some]
+        left = np.delete(left, some)
+
+
+def _one_each(wave: Wave) -> Iterator[Wave]:
+    """The same transfers in waves in which no rank takes two."""
+    for turn in _turns(wave.dst):
+        yield replace(wave, src=wave.src[turn], dst=wave.dst[turn], begin=np.asarray(wave.begin)[turn],
+                      end=np.asarray(wave.end)[turn])
+
+
 _Maker = Callable[[Layout, int], Iterator[Part]]
 _FORMS: Dict[Tuple[str, str], Tuple[_Maker, bool]] = {  # and whether its lanes are those of tokens
     ("all_reduce", "hierarchical"): (_all_reduce_shards, True),
@@ -294,7 +371,8 @@ _FORMS: Dict[Tuple[str, str], Tuple[_Maker, bool]] = {  # and whether its lanes 
     ("all_gather", "hierarchical"): (_all_gather_columns, True),
     ("all_gather", "leaders"): (_all_gather_leaders, False),
     ("all_to_all", "hierarchical"): (_all_to_all_counterparts, False),
-    ("all_to_all", "leaders"): (_all_gather_leaders, False),  # of rows
+    ("all_to_all", "columns"): (_all_to_all_columns, False),
+    ("all_to_all", "leaders"): (_all_to_all_leaders, False),
     ("reduce_scatter", "hierarchical"): (_reduce_scatter_columns, True),
     ("reduce_scatter", "leaders"): (_reduce_scatter_leaders, False),
     ("broadcast", "hierarchical"): (_broadcast_chains, False),

@@ -138,7 +138,8 @@ class Sizes:
         if made.geometry == "block_parts":
             elements = self._piece(wave.begin, wave.end, self._count, self._ranks)
         elif made.geometry == "rows":
-            elements = np.multiply(np.subtract(wave.end, wave.begin), self._count)
+            elements = np.multiply(np.subtract(wave.end, wave.begin), self._count) / self._ranks
+            elements = np.floor(elements) if self._exact else elements
         elif made.geometry == "even":
             size = self._piece(wave.slice, np.add(wave.slice, 1), self._count, made.slices)
             size = self._piece(chunk, np.add(chunk, 1), size, made.chunks)

@@ -29,6 +29,15 @@ inline void recv_run(Builder& builder, int peer, int stage, const std::vector<Pa
   for (size_t i = 0; i < run.size(); ++i) builder.recv(peer, run[i], {stage, static_cast<int>(i)});
 }
 
+// Adds parts behind those of `runs`, to the last run where they follow it.
+inline void add_run(std::vector<Parts>& runs, Parts parts) {
+  if (!runs.empty() && runs.back().end == parts.begin) {
+    runs.back().end = parts.end;
+  } else {
+    runs.push_back(parts);
+  }
+}
+
 // The block of one rank.
 inline Parts block_part(int rank) {
   return {static_cast<uint32_t>(rank), static_cast<uint32_t>(rank) + 1};

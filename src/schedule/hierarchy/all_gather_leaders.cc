@@ -10,8 +10,13 @@
 namespace nezha::schedule::by_host {
 namespace {
 
-// The blocks of the ranks of these hosts, as runs.
-std::vector<Parts> blocks_of(const Hosts& hosts, Parts range) {
+Parts parts_of(int rank, uint32_t each) {
+  const auto number = static_cast<uint32_t>(rank);
+  return {number * each, (number + 1) * each};
+}
+
+// The parts of the ranks of these hosts, as runs.
+std::vector<Parts> blocks_of(const Hosts& hosts, Parts range, uint32_t each) {
   std::vector<int> ranks;
   for (uint32_t host = range.begin; host < range.end; ++host) {
     const std::vector<int>& here = hosts.ranks_of(static_cast<int>(host));
@@ -19,29 +24,22 @@ std::vector<Parts> blocks_of(const Hosts& hosts, Parts range) {
   }
   std::sort(ranks.begin(), ranks.end());
   std::vector<Parts> runs;
-  for (const int rank : ranks) {
-    const Parts block = algorithms::block_part(rank);
-    if (!runs.empty() && runs.back().end == block.begin) {
-      runs.back().end = block.end;
-    } else {
-      runs.push_back(block);
-    }
-  }
+  for (const int rank : ranks) algorithms::add_run(runs, parts_of(rank, each));
   return runs;
 }
 
 }  // namespace
 
-void gather_by_leaders(Composition& composition, const Hosts& hosts, int rank) {
-  const auto all = static_cast<uint32_t>(hosts.ranks());
+void gather_by_leaders(Composition& composition, const Hosts& hosts, int rank, uint32_t each) {
+  const uint32_t all = each * static_cast<uint32_t>(hosts.ranks());
   const LocalRank local(hosts, rank);
   const std::vector<int> leaders = hosts.leaders(0);
-  if (local.place == 0) composition.copy(algorithms::block_part(rank));
-  one_by_one(composition, local, Collective::gather, algorithms::block_part);
+  if (local.place == 0) composition.copy(parts_of(rank, each));
+  one_by_one(composition, local, Collective::gather, [each](int of) { return parts_of(of, each); });
   composition.next_phase();
   if (local.place == 0) {
     composition.then(program_of(Collective::all_gather, Algorithm::bruck, local.host, hosts.hosts(), 0),
-                     {leaders, [&hosts](Parts range) { return blocks_of(hosts, range); }});
+                     {leaders, [&hosts, each](Parts range) { return blocks_of(hosts, range, each); }});
   }
   composition.next_phase().then(
       from_leader(local, 0), {local.here, [all](Parts) { return std::vector{Parts{0, all}}; }});
@@ -50,7 +48,7 @@ void gather_by_leaders(Composition& composition, const Hosts& hosts, int rank) {
 Schedule all_gather_leaders(const Hosts& hosts, int rank, int root) {
   Schedule schedule{Collective::all_gather, Algorithm::leaders, rank, hosts.ranks(), root, {}};
   Composition composition(static_cast<uint32_t>(hosts.ranks()));
-  gather_by_leaders(composition, hosts, rank);
+  gather_by_leaders(composition, hosts, rank, 1);
   schedule.programs.push_back(composition.finish());
   return schedule;
 }

@@ -43,12 +43,13 @@ using RunsOf = std::function<std::vector<Parts>(Parts)>;
 // Two phases: everybody's to the leaders, who add up among themselves; each then has the result.
 void add_up_at_leaders(Composition& composition, const Hosts& hosts, const LocalRank& local,
                        const RunsOf& parts = {});
-// Three phases: part r, which rank r has, to the leaders, among them, and all parts to everybody.
-void gather_by_leaders(Composition& composition, const Hosts& hosts, int rank);
+// Three phases: the `each` parts that every rank has, one rank's after the other's, to the leaders, among
+// them, and all parts to everybody.
+void gather_by_leaders(Composition& composition, const Hosts& hosts, int rank, uint32_t each);
 // A phase of a message for each rank of the host but its first: gather, from it to the first one;
 // scatter, back. `parts_of`: what is that rank's.
 void one_by_one(Composition& composition, const LocalRank& local, Collective collective,
-                Parts (*parts_of)(int rank));
+                const std::function<Parts(int rank)>& parts_of);
 // The messages, one after the other, of either; and the messages that a leader sends or takes.
 double inside_steps(const Hosts& hosts);
 double inside_messages(const Hosts& hosts);
@@ -77,6 +78,9 @@ HostTerms all_gather_leaders_terms(const Hosts& hosts);
 Schedule all_to_all_counterparts(const Hosts& hosts, int rank, int root);
 Shape all_to_all_counterparts_shape(const Hosts& hosts);
 HostTerms all_to_all_counterparts_terms(const Hosts& hosts);
+
+Schedule all_to_all_columns(const Hosts& hosts, int rank, int root);
+HostTerms all_to_all_columns_terms(const Hosts& hosts);
 
 Schedule all_to_all_leaders(const Hosts& hosts, int rank, int root);
 Shape all_to_all_leaders_shape(const Hosts& hosts);

@@ -77,7 +77,7 @@ void add_up_at_leaders(Composition& composition, const Hosts& hosts, const Local
 }
 
 void one_by_one(Composition& composition, const LocalRank& local, Collective collective,
-                Parts (*parts_of)(int rank)) {
+                const std::function<Parts(int rank)>& parts_of) {
   for (int place = 1; place < local.size(); ++place) {
     const Parts own = parts_of(local.here[static_cast<size_t>(place)]);
     composition.then(program_of(collective, Algorithm::direct, local.place, local.size(), 0,

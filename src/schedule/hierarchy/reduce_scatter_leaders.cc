@@ -1,6 +1,8 @@
 // Reduce-scatter by leaders: the ranks of a host give all they have to one of them, the leaders exchange
 // whole vectors by recursive doubling, and hand every rank its block. More bytes between hosts than a
 // reduce-scatter needs, in the fewest messages: for short ones.
+#include <array>
+
 #include "schedule/algorithms/algorithms.h"
 #include "schedule/algorithms/block_runs.h"
 #include "schedule/hierarchy/by_host.h"
@@ -18,7 +20,7 @@ Schedule reduce_scatter_leaders(const Hosts& hosts, int rank, int root) {
   Composition composition(all, Memory::workspace);
   add_up_at_leaders(composition, hosts, local, [all](Parts) { return std::vector{Parts{0, all}}; });
   one_by_one(composition, local, Collective::scatter, algorithms::block_part);
-  schedule.programs.push_back(composition.keep(algorithms::block_part(rank)).finish());
+  schedule.programs.push_back(composition.keep(std::array{algorithms::block_part(rank)}).finish());
   return schedule;
 }
 

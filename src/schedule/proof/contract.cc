@@ -37,7 +37,9 @@ std::optional<Geometry> geometry_of(Collective collective, uint32_t slices, uint
     case Collective::all_to_all:
     case Collective::all_to_all_v:
       if (slices == ranks) return Geometry::pair_slices;
-      if (slices == 1 && parts == ranks && collective == Collective::all_to_all) return Geometry::rows;
+      if (collective == Collective::all_to_all && slices == 1 && parts == ranks * ranks) {
+        return Geometry::rows;
+      }
       return std::nullopt;
     case Collective::send_recv: return std::nullopt;
   }
@@ -64,18 +66,6 @@ Status check_memories(std::span<const Schedule> ranks) {
   return Status::ok();
 }
 
-// A row has no place in an output.
-Status check_rows(std::span<const Schedule> ranks) {
-  for (const Schedule& schedule : ranks) {
-    const Program& program = schedule.programs[0];
-    if (!program.steps.empty() && !program.works_in_workspace()) {
-      return error(Code::internal, "rank %d: an all_to_all of one slice works in a workspace, and keeps "
-                   "from that", schedule.rank);
-    }
-  }
-  return Status::ok();
-}
-
 }  // namespace
 
 Result<Contract> Contract::of(std::span<const Schedule> ranks) {
@@ -89,17 +79,17 @@ Result<Contract> Contract::of(std::span<const Schedule> ranks) {
                  name_of(first.collective).data(), count, first.slices(),
                  first.programs[0].parts);
   }
-  if (*geometry != Geometry::pair_slices) NEZHA_RETURN_IF_ERROR(check_memories(ranks));
-  if (*geometry == Geometry::rows) NEZHA_RETURN_IF_ERROR(check_rows(ranks));
   Contract contract;
   contract.collective_ = first.collective;
   contract.geometry_ = *geometry;
+  if (contract.may_be_in_place()) NEZHA_RETURN_IF_ERROR(check_memories(ranks));
   contract.ranks_ = count;
   contract.root_ = first.root;
   return contract;
 }
 
 int Contract::block(uint32_t slice, uint32_t part) const {
+  if (geometry_ == Geometry::rows) return static_cast<int>(part) / ranks_;
   return static_cast<int>(is_one_chunk(geometry_) ? part : slice);
 }
 
@@ -122,6 +112,8 @@ bool Contract::has_output(int rank, uint32_t slice, uint32_t part) const {
     case Collective::reduce:
     case Collective::gather: return rank == root_;
     case Collective::barrier: return false;
+    case Collective::all_to_all:
+      return geometry_ != Geometry::rows || static_cast<int>(part) % ranks_ == rank;
     default: return true;
   }
 }

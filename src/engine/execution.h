@@ -82,8 +82,9 @@ class Execution final : public Activity {
   // Asked for a sleep, it says first who is to wake this rank.
   bool uses_memory() const { return memory_ || phases_; }
   bool advance_in_memory(bool sleeps = false);
-  // Its caller waits, and other ranks of the host are about to come.
-  bool is_attended() const { return attended_ && (!phases_ || !phases_->is_collected()); }
+  // Its caller waits, and other ranks of the host are about to come. Once chunks travel between the
+  // hosts, there are messages to look after.
+  bool is_attended() const { return attended_ && (!phases_ || phases_->collected() == 0); }
   bool has_started() const { return started_; }
   bool has_opened(uint32_t chunk) const { return chunk < next_chunk_; }
   // Early frames of an open chunk are in the group's store.

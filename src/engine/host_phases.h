@@ -31,8 +31,6 @@ class HostPhases final : private memory::Runs {
   // rank. True: something moved.
   bool advance(uint32_t closed, bool sleeps);
   bool is_over() const { return is_collected() && (!hand_out_ || hand_out_->is_over()); }
-  // The others of the host owe this rank what it needs to go on.
-  bool is_collected() const { return !collect_ || collect_->is_over(); }
   // Chunks that may be opened, from the first on.
   uint32_t collected() const;
   // What was collected for that chunk, which begins; null: it is in the output, or nothing was.
@@ -62,6 +60,7 @@ class HostPhases final : private memory::Runs {
     Workspace* workspace;
   };
 
+  bool is_collected() const { return !collect_ || collect_->is_over(); }
   uint32_t count() const override { return operands_.map().chunk_count(); }
   memory::Run at(uint32_t chunk) const override;
   std::byte* target(uint32_t chunk, std::byte* output, uint64_t element_bytes) override;

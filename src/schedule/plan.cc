@@ -116,12 +116,14 @@ uint64_t chunk_elements(const PlanRequest& request, const Shape& shape, const Co
 }
 
 // Exchanges wait for each other, so everything that a pair sends within the window must fit into
-// its credit (verifier.h, credit_needed).
+// its credit (verifier.h, credit_needed). Among hosts no more than circulates elsewhere: all that is open
+// shares the wires, so with everything open the first chunks are back, and handed out, at the end.
 uint64_t window(const PlanRequest& request, const Shape& shape, uint64_t chunk_bytes) {
-  if (!shape.exchanges) return static_cast<uint64_t>(request.world_size) * kTokensPerRank;
+  const uint64_t circulating = static_cast<uint64_t>(request.world_size) * kTokensPerRank;
+  if (!shape.exchanges) return circulating;
   if (shape.pair_turn > 0) {
     const uint64_t turns = request.credit_bytes / (shape.pair_turn * (chunk_bytes + kMessageHeaderBytes));
-    if (turns > 0) return turns * shape.slices;
+    if (turns > 0) return std::min(turns * shape.slices, circulating);
   }
   const uint64_t pair_bytes = shape.pair_load * chunk_bytes + shape.pair_header_bytes;
   return request.credit_bytes / std::max<uint64_t>(1, pair_bytes);

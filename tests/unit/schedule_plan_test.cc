@@ -253,6 +253,23 @@ TEST(Plan, ChunksAreShorterWhereRanksShareRails) {
   EXPECT_EQ(4 * plan_of(asked, two_gigabit()).chunk_elements, 64 * kKibi);
 }
 
+// Or nothing would be handed out inside the hosts before nearly all of it is back.
+TEST(Plan, HostsHoldNoMoreChunksOpenThanCirculate) {
+  const Hosts hosts({0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3});
+  PlanRequest asked = request(16 * kMebi, 16);
+  asked.hosts = &hosts;
+  for (const Collective collective : {Collective::all_reduce, Collective::reduce_scatter}) {
+    asked.collective = collective;
+    asked.algorithm = Algorithm::hierarchical;
+    const Plan plan = plan_of(asked, two_gigabit());
+    EXPECT_EQ(plan.chunks_per_slice, 32u);  // of 16
+    EXPECT_EQ(plan.window, 128u);
+    asked.credit_bytes = kMebi;  // of which a chunk of every slice takes a part
+    EXPECT_LT(plan_of(asked, two_gigabit()).window, 128u);
+    asked.credit_bytes = 8 * kMebi;
+  }
+}
+
 // All that all ranks send goes to everybody, so the shortest only, and never more than the credit.
 TEST(Plan, AllToAllOfTheShortestBlocksGoesByLeaders) {
   const Hosts hosts({0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3});

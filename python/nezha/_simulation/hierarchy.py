@@ -286,8 +286,7 @@ def _pairs_apart(layout: Layout, distance: int) -> Burst:
     source = np.arange(layout.ranks)
     target = (source + distance) % layout.ranks
     here, there = layout.host_of[source], layout.host_of[target]
-    place = (target - layout.first[there]) * layout.counts[here] // layout.counts[there]
-    wanted = np.where(here == there, source, layout.first[here] + place)
+    wanted = np.where(here == there, source, _counterparts(layout, target, here))
     others = np.flatnonzero(wanted != source)
     passed = others[np.unique(wanted[others], return_index=True)[1]]
     straight = np.setdiff1d(source, passed)

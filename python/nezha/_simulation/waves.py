@@ -135,11 +135,8 @@ class Sizes:
     def of(self, wave: Wave, chunk: Index) -> Array:
         """Bytes of every transfer of a wave, of this chunk."""
         made = self._plan
-        if made.geometry == "block_parts":
+        if made.geometry in ("block_parts", "rows"):
             elements = self._piece(wave.begin, wave.end, self._count, self._ranks)
-        elif made.geometry == "rows":
-            elements = np.multiply(np.subtract(wave.end, wave.begin), self._count) / self._ranks
-            elements = np.floor(elements) if self._exact else elements
         elif made.geometry == "even":
             size = self._piece(wave.slice, np.add(wave.slice, 1), self._count, made.slices)
             size = self._piece(chunk, np.add(chunk, 1), size, made.chunks)

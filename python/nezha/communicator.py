@@ -137,7 +137,8 @@ class Communicator(Reductions, Movements):
         A whole program: examples/recovery.py.
 
         timeout: seconds; None: the communicator's. Raises TimedOut naming the ranks that did not call
-        it (it may be called again), Aborted, and PeerLost where the others lost this rank.
+        it, Aborted where a rank aborted its call, also before this one called it (both may be called
+        again), and PeerLost where the others lost this rank.
         """
         return Communicator(self._native.shrink(timeout))
 

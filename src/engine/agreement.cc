@@ -10,15 +10,22 @@ Agreement::Agreement(int self, int members)
   known_ = own_;
 }
 
-void Agreement::begin(uint64_t generation) {
+bool Agreement::begin(uint64_t generation) {
+  const uint64_t next = std::max(generation, least_);
+  // The others are past that one without a word of this member.
+  if (own_.generation < next && next < known_.generation) {
+    least_ = next + 1;
+    return false;
+  }
   Ballot wanted = known_;
-  wanted.generation = std::max({known_.generation, generation, least_});
+  wanted.generation = std::max(known_.generation, next);
   open_ = true;
   overtaken_ = false;
   dead_before_ = own_.dead;
   raise(wanted);
   publish();
   news_ = true;  // also when nothing is new: somebody may have missed it
+  return true;
 }
 
 void Agreement::close() {
@@ -41,8 +48,8 @@ bool Agreement::heard(const Ballot& ballot, int from) {
     return true;
   }
   // Where somebody died, the later group is the better answer.
-  if (open_ && agrees_[static_cast<size_t>(from)] && ballot.generation > own_.generation &&
-      ballot.dead == own_.dead && own_.dead == dead_before_) {
+  if (open_ && ballot.generation > own_.generation && ballot.dead == own_.dead &&
+      own_.dead == dead_before_) {
     overtaken_ = true;
   }
   raise(ballot);
@@ -53,7 +60,7 @@ bool Agreement::heard(const Ballot& ballot, int from) {
 bool Agreement::heard_abort(const Ballot& ballot, int from) {
   if (!is_ballot(ballot, from) || known_.has(from)) return false;
   const bool ends = open_ && ballot.generation >= own_.generation;
-  if (ends) open_ = false;
+  if (ends) close();
   Ballot next = known_;
   next.generation = std::max(next.generation, ballot.generation + 1);
   raise(next);

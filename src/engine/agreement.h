@@ -15,6 +15,8 @@
 //   a member was given up by mistake    it hears that it is among the dead: excluded, for good
 //   a member wants the group after the  it has that one, so where nobody died who still waits gets that
 //   one that others wait for            one, too: a call each. It is over at once
+//   a member wants nobody to have the   who waits for that group hears it; who did not want it yet is
+//   group that others wait for          told so when it does: a call each, here, too
 //
 // There is no quorum: when a network falls into two halves, both go on.
 #pragma once
@@ -44,8 +46,9 @@ class Agreement {
  public:
   Agreement(int self, int members);
 
-  // Its member wants a group, of `generation` at least.
-  void begin(uint64_t generation);
+  // Its member wants a group, of `generation` at least. False: another member wanted nobody to have
+  // that one, so this wish is over; the next is for a later one.
+  bool begin(uint64_t generation);
   // It does not wait any longer. What it said stays said: the others may decide on it.
   void give_up() { open_ = false; }
   // It has the group it wanted, or wants nobody to get it: its next wish is for a later one.
@@ -88,7 +91,7 @@ class Agreement {
   bool open_ = false;
   bool excluded_ = false;
   bool news_ = false;
-  bool overtaken_ = false;     // who had said `own()` wants the group after that
+  bool overtaken_ = false;     // another member, past `own()`, wants the group after that
   uint64_t least_ = 1;         // the generation of the next group
   std::string dead_before_;    // in what this member had said before it began
   Ballot own_;

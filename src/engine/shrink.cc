@@ -87,12 +87,16 @@ Status Shrinker::begin(Group& group, std::unique_ptr<control::Policy> policy,
   parts_.failures.fail(group, error(Code::aborted, "rank %d called shrink() on communicator %u; every "
                                     "rank that continues must call it", me, group.comm), true);
   note_gone(*lineage);  // again: the news may have come when there was no memory for them
+  if (!lineage->agreement.begin(group.generation + 1)) {
+    call.work.complete(error(Code::aborted, "rank %d: shrink() of communicator %u was aborted by "
+                             "another rank before this one called it; call it again", me, group.comm));
+    return Status::ok();
+  }
   lineage->call = &call;
   lineage->parent = group.comm;
   lineage->policy = std::move(policy);
   lineage->costs = group.costs;
   lineage->deadline = deadline;
-  lineage->agreement.begin(group.generation + 1);
   note(*lineage);
   return Status::ok();
 }

@@ -21,21 +21,29 @@ struct Node {
   Agreement agreement;
   bool alive = true;
   std::optional<Ballot> group;  // what it decided on last
+  uint64_t calls = 0;           // that have returned
+};
+
+struct Message {
+  Ballot ballot;
+  bool aborts = false;
 };
 
 struct Action {
-  enum class Kind { deliver, kill, notice, shrink } kind;
+  enum class Kind { deliver, kill, notice, shrink, abort } kind;
   int at = 0;
   int other = 0;
   size_t index = 0;  // of the message
 };
 
 // What the engine, the network and the user do around the agreements, in one value. With `rounds` each
-// user shrinks its group that many times, for no reason, and messages arrive in their order.
+// user shrinks its group that many times, for no reason, and messages arrive in their order; up to
+// `aborts` of these calls are aborted.
 class Model {
  public:
-  explicit Model(int size, int deaths, bool all_begin = true, uint64_t rounds = 0)
-      : deaths_(deaths), rounds_(rounds), channels_(static_cast<size_t>(size * size)),
+  explicit Model(int size, int deaths, bool all_begin = true, uint64_t rounds = 0,
+                 int aborts = 0)
+      : deaths_(deaths), rounds_(rounds), aborts_(aborts), channels_(static_cast<size_t>(size * size)),
         noticed_(static_cast<size_t>(size * size)) {
     for (int node = 0; node < size; ++node) nodes_.emplace_back(node, size);
     for (int node = 0; node < size && all_begin; ++node) begin(node);
@@ -44,7 +52,7 @@ class Model {
   int size() const { return static_cast<int>(nodes_.size()); }
   Node& node(int at) { return nodes_[static_cast<size_t>(at)]; }
   const Node& node(int at) const { return nodes_[static_cast<size_t>(at)]; }
-  std::vector<Ballot>& channel(int from, int to) {
+  std::vector<Message>& channel(int from, int to) {
     return channels_[static_cast<size_t>(from * size() + to)];
   }
   bool has_noticed(int at, int other) const {
@@ -55,8 +63,8 @@ class Model {
   bool wants_to_shrink(int at) const {
     const Node& self = node(at);
     if (self.agreement.is_open() || self.agreement.is_excluded()) return false;
+    if (rounds_ > 0) return self.calls < rounds_;
     if (!self.group) return true;
-    if (rounds_ > 0) return self.group->generation < rounds_;
     if (self.group->generation < self.agreement.known().generation) return true;
     return self.group->dead != self.agreement.known().dead;
   }
@@ -67,6 +75,7 @@ class Model {
       if (!node(at).alive) continue;
       if (wants_to_shrink(at)) all.push_back({Action::Kind::shrink, at});
       if (deaths_ > 0) all.push_back({Action::Kind::kill, at});
+      if (aborts_ > 0 && node(at).agreement.is_open()) all.push_back({Action::Kind::abort, at});
       for (int other = 0; other < size(); ++other) {
         if (!node(other).alive && !has_noticed(at, other)) {
           all.push_back({Action::Kind::notice, at, other});
@@ -85,9 +94,14 @@ class Model {
     switch (action.kind) {
       case Action::Kind::deliver: {
         auto& queue = channel(action.other, action.at);
-        const Ballot ballot = queue[action.index];
+        const Message message = queue[action.index];
         queue.erase(queue.begin() + static_cast<std::ptrdiff_t>(action.index));
-        EXPECT_TRUE(node(action.at).agreement.heard(ballot, action.other));
+        Node& self = node(action.at);
+        if (!message.aborts) {
+          EXPECT_TRUE(self.agreement.heard(message.ballot, action.other));
+        } else if (self.agreement.heard_abort(message.ballot, action.other)) {
+          ++self.calls;
+        }
         break;
       }
       case Action::Kind::kill:
@@ -100,6 +114,12 @@ class Model {
         break;
       case Action::Kind::shrink:
         return begin(action.at);
+      case Action::Kind::abort:
+        --aborts_;
+        ++node(action.at).calls;
+        tell(action.at, true);
+        node(action.at).agreement.close();
+        break;
     }
     settle(action.at);
   }
@@ -114,13 +134,13 @@ class Model {
 
   void begin(int at) {
     Node& self = node(at);
-    self.agreement.begin(self.group ? self.group->generation + 1 : 1);
+    if (!self.agreement.begin(self.group ? self.group->generation + 1 : 1)) ++self.calls;
     settle(at);
   }
 
-  void tell(int at) {
+  void tell(int at, bool aborts = false) {
     for (int to = 0; to < size(); ++to) {
-      if (to != at && node(to).alive) channel(at, to).push_back(node(at).agreement.own());
+      if (to != at && node(to).alive) channel(at, to).push_back({node(at).agreement.own(), aborts});
     }
   }
 
@@ -129,8 +149,9 @@ class Model {
     if (!self.alive) return;
     if (self.agreement.take_news()) tell(at);
     if (!self.agreement.is_decided()) return;
+    ++self.calls;
     if (rounds_ > 0) {
-      EXPECT_EQ(self.agreement.own().generation, self.group ? self.group->generation + 1 : 1);
+      EXPECT_EQ(self.agreement.own().generation, self.calls);
     }
     self.group = self.agreement.own();
     self.agreement.close();
@@ -149,8 +170,14 @@ class Model {
     }
   }
 
+  // Nothing moves any more: every call of every user has returned.
+  void expect_every_call() const {
+    for (int at = 0; at < size(); ++at) EXPECT_EQ(node(at).calls, rounds_) << "rank " << at << name();
+  }
+
   // Nothing moves any more and nobody was suspected by mistake: the survivors have one group of all.
   void expect_the_survivors() const {
+    if (rounds_ > 0) return expect_every_call();
     std::string dead((static_cast<size_t>(size()) + 7) / 8, '\0');
     Ballot truth{0, dead};
     for (int at = 0; at < size(); ++at) {
@@ -167,13 +194,14 @@ class Model {
   }
 
   std::string name() const {
-    std::string text = std::to_string(deaths_);
+    std::string text = std::to_string(deaths_) + std::to_string(aborts_);
     const auto add = [&](const Ballot& ballot) {
       text += std::to_string(ballot.generation) + ":" + ballot.dead + "/";
     };
     for (const Node& each : nodes_) {
       text += each.alive ? "a" : "d";
       text += each.agreement.is_open() ? "o" : "c";
+      text += std::to_string(each.calls);
       add(each.agreement.own());
       add(each.agreement.known());
       for (const int member : each.agreement.missing()) text += std::to_string(member);
@@ -181,7 +209,10 @@ class Model {
       if (each.group) add(*each.group);
     }
     for (const auto& queue : channels_) {
-      for (const Ballot& ballot : queue) add(ballot);
+      for (const Message& message : queue) {
+        text += message.aborts ? "x" : "";
+        add(message.ballot);
+      }
       text += ";";
     }
     for (const bool noticed : noticed_) text += noticed ? '1' : '0';
@@ -191,8 +222,9 @@ class Model {
  private:
   int deaths_;
   uint64_t rounds_;
+  int aborts_;
   std::vector<Node> nodes_;
-  std::vector<std::vector<Ballot>> channels_;  // from * size + to
+  std::vector<std::vector<Message>> channels_;  // from * size + to
   std::vector<bool> noticed_;                  // at * size + other
 };
 
@@ -237,6 +269,13 @@ TEST(Shrink, EveryCallIsAnsweredWithAGroupOfItsOwn) {
   EXPECT_GT(explore(Model(3, 0, false, 3)), 300U);
 }
 
+// The calls of all ranks count alike: what one of them aborts ends the same call of the others, whether
+// they have begun it, are done with it, or begin it later.
+TEST(Shrink, AnAbortEndsTheSameCallOfEveryRank) {
+  EXPECT_GT(explore(Model(2, 0, false, 3, 2)), 100U);
+  EXPECT_GT(explore(Model(3, 0, false, 2, 1)), 1000U);
+}
+
 // Frames are lost, doubled and overtaken; whoever waits asks again.
 void run_at_random(uint64_t seed, int size, int deaths, int mistakes) {
   std::mt19937_64 generator(seed);
@@ -255,7 +294,7 @@ void run_at_random(uint64_t seed, int size, int deaths, int mistakes) {
         for (const int other : model.node(at).agreement.missing()) {
           const Agreement& theirs = model.node(other).agreement;
           if (model.node(other).alive && theirs.own().generation > 0) {
-            model.channel(other, at).push_back(theirs.own());
+            model.channel(other, at).push_back({theirs.own()});
           }
         }
       }

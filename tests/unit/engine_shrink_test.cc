@@ -202,7 +202,10 @@ TEST(EngineShrink, AnAbortEndsItOnEveryRank) {
   ASSERT_TRUE(world.run_until([&] { return calls.done({0, 1}); }));
   EXPECT_EQ(calls.status(1).code(), Code::aborted) << calls.status(1).to_string();
   world.run_until([] { return false; });
-  // Who comes late does not get what was aborted: all may try again.
+  // Who comes late hears it, too, and does not wait for ranks that have returned: all may try again.
+  ASSERT_TRUE(calls.begin(2).is_ok());
+  ASSERT_TRUE(calls.done({2}));
+  EXPECT_EQ(calls.status(2).code(), Code::aborted) << calls.status(2).to_string();
   ASSERT_TRUE(calls.begin(2).is_ok());
   EXPECT_FALSE(world.run_until([&] { return calls.done({2}); }));
   for (const int rank : {1, 0}) ASSERT_TRUE(calls.begin(rank).is_ok());

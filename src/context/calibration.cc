@@ -97,6 +97,18 @@ Status read_interference(const JsonValue& document, Calibration* found) {
   return Status::ok();
 }
 
+Status read_inside(const JsonValue& inside, Calibration* found) {
+  if (inside.is_null()) return Status::ok();
+  double gb_per_s = 0;
+  double latency_us = 0;
+  NEZHA_RETURN_IF_ERROR(read_number(inside.at("rate_gb_per_s"), "inside.rate_gb_per_s", kSlowest,
+                                    kFastest, "GB/s above 0 and at most 1e6", &gb_per_s));
+  NEZHA_RETURN_IF_ERROR(read_number(inside.at("latency_us"), "inside.latency_us", 0, kLongest,
+                                    "microseconds from 0 to 1e7", &latency_us));
+  found->inside = {gb_per_s * 1e9, latency_us * kMicro};
+  return Status::ok();
+}
+
 std::string joined(std::span<const std::string> names) {
   std::string all;
   for (const std::string& name : names) all += (all.empty() ? "" : ", ") + name.substr(0, 64);
@@ -171,6 +183,7 @@ Result<Calibration> parse_calibration(std::string_view json) {
   NEZHA_RETURN_IF_ERROR(read_number(document->at("adds_gb_per_s"), "adds_gb_per_s", kSlowest, kFastest,
                                     "GB/s above 0 and at most 1e6", &adds));
   found.reduce_bytes_per_s = adds * 1e9;
+  NEZHA_RETURN_IF_ERROR(read_inside(document->at("inside"), &found));
   NEZHA_RETURN_IF_ERROR(read_interference(*document, &found));
   return found;
 }

@@ -32,6 +32,11 @@ struct Calibration {
   // What rails lose to each other, by the rails of the file; not measured where the file has none.
   control::RatesLost rate_lost{};
   std::optional<double> split_cost_s;
+  struct Inside {
+    double bytes_per_s = 0;  // of a rank, to others of its host
+    double latency_s = 0;
+  };
+  std::optional<Inside> inside;  // a host, through memory; not measured where the file has none
 
   // The file's rail of this name; nullptr: it has none.
   const Rail* find(std::string_view name) const;

@@ -84,9 +84,15 @@ Status Context::agree_costs() {
   return about_calibration(calibration_->apply(names, &costs_));
 }
 
-// Which ranks share a host, and what a message between two of them costs: nominal, as the rails' is.
+// Which ranks share a host, and what a message between two of them costs: nominal or calibrated, as the
+// rails' is. What a rank measures when it starts would differ from job to job, and with it the algorithm
+// and the bits of sums.
 void Context::find_hosts() {
   if (config_.shm != "off") costs_.share_memory();
+  if (config_.shm != "off" && calibration_ && calibration_->inside) {
+    costs_.inside_bytes_per_s = calibration_->inside->bytes_per_s;
+    costs_.inside_latency_s = calibration_->inside->latency_s;
+  }
   std::map<std::string, int> numbers;
   for (transport::PeerAddress& peer : session_.ranks) {
     host_of_.push_back(numbers.try_emplace(peer.host, static_cast<int>(numbers.size())).first->second);

@@ -36,14 +36,21 @@ def check(path: Path) -> calibration.Calibration:
     assert found.costs[0].rate > 1.5 * found.costs[1].rate
     assert all(fact.burst_bytes > 0 for fact in found.facts)
     assert {point.rails for point in found.points} == {(0,), (1,), (0, 1)}
+    assert {point.hosts for point in found.points} == {2}
     return found
+
+
+def check_inside(found: calibration.Calibration, ranks: int) -> None:
+    assert found.inside is not None and found.inside.ranks == ranks
+    assert found.inside.rate > 2 * WIRES[0] and 0 < found.inside.latency_s < 0.01
 
 
 @pytest.mark.long
 def test_rails_of_labs_are_measured_and_used(tmp_path: Path) -> None:
     path = tmp_path / "calibration.json"
-    run(*OPTIONS, "--nodes", "2", "--rates", "80mbit,20mbit", "--save", str(path))
-    check(path)
+    run(*OPTIONS, "--nodes", "2", "--rates", "80mbit,20mbit", "--ranks-per-node", "3", "--save",
+        str(path))
+    check_inside(check(path), 3)
     done = run("sim", "collective", "--hosts", "2,8", "--calibration", str(path), "-b", "128K", "-e",
                "512K", "--json=-")
     rows = json.loads(done.stdout)["rows"]
@@ -58,6 +65,14 @@ def test_rails_of_a_launched_job_are_measured(tmp_path: Path) -> None:
     found = check(path)
     assert [fact.name for fact in found.facts] == ["eth0", "eth1"]
     assert found.nominal is None  # what a veth says is not believed
+    assert found.inside is None
+
+
+def test_ranks_of_a_host_measure_messages_among_them_and_its_first_one_the_rails(tmp_path: Path) -> None:
+    path = tmp_path / "calibration.json"
+    with nezha.lab.Lab(nodes=2, rails=["80mbit", "20mbit"], shaping="exact", ranks_per_node=2) as lab:
+        run("run", "--lab", lab.name, "--", sys.executable, "-c", CODE, *OPTIONS, "--save", str(path))
+    check_inside(check(path), 2)
 
 
 @pytest.mark.long

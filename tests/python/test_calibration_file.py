@@ -8,6 +8,8 @@ from typing import Any, Dict, List
 import numpy
 import pytest
 
+from conftest import run_threads
+
 import nezha
 from nezha._planning import algorithms
 from nezha._planning.library import compare
@@ -82,6 +84,25 @@ def test_plan_and_sim_choose_as_the_library_does_where_rails_differ(world, tmp_p
     assert tuple(simulate(measured.cluster(RANKS), each).plan.algorithm for each in asked) == ran
     assert ran[1] == "recursive_doubling" != compare("all_reduce", sizes[1], RANKS, 1.1e9 / 8, 16e-6,
                                                      2).chosen
+
+
+@pytest.mark.parametrize("inside, shm, expected", [
+    (None, "auto", "leaders"),
+    ({"rate_gb_per_s": 1.0, "latency_us": 1e6, "ranks": 2}, "auto", "recursive_doubling"),
+    ({"rate_gb_per_s": 1.0, "latency_us": 1e6, "ranks": 2}, "off", "leaders")])
+def test_costs_inside_hosts_are_as_measured_through_memory(world, tmp_path, inside, shm, expected):
+    path = tmp_path / "calibration.json"
+    path.write_text(json.dumps({**content(names(world), latency_us=100.0), "inside": inside}))
+
+    def body(rank):
+        config = {"calibration_file": str(path), "shm": shm, "host_id": f"host {rank // 2}"}
+        with nezha.init(rank, RANKS, store=f"hash://inside-{tmp_path}", config=config) as comm:
+            comm.all_reduce(numpy.ones(16, numpy.float32))
+            return comm.flight()["operations"][0]["algorithm"]
+
+    assert run_threads(RANKS, body) == RANKS * [expected]
+    read = calibration.read(path).cluster(2).inside
+    assert read == ((3e9, 5e-6) if inside is None else (1e9, 1.0))
 
 
 def test_the_balancer_begins_with_the_measured_rates(world, tmp_path):

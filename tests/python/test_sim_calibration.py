@@ -9,8 +9,8 @@ from nezha import _console
 from nezha._command_errors import PlanError
 from nezha._planning.library import ask
 from nezha._simulation import calibration, cluster
-from nezha._simulation.calibration import RailFacts
-from nezha._simulation.fit import Point, predicted
+from nezha._simulation.calibration import Inside, RailFacts
+from nezha._simulation.fit import Point, inside, predicted
 from nezha._files import whole_file
 
 RAILS = [(24e6, 400e-6), (12e6, 900e-6)]
@@ -51,12 +51,15 @@ def test_costs_are_found_again():
 
 
 def test_the_file_keeps_all_of_it(tmp_path):
-    found = calibration.calibrate(FACTS, measured(), (1e-4, [[0.0, 0.1], [0.2, 0.0]]))
+    found = calibration.calibrate(FACTS, measured(), (1e-4, [[0.0, 0.1], [0.2, 0.0]]),
+                                  inside=Inside(2e9, 4e-6, 8))
     path = tmp_path / "deep" / "calibration.json"
     _console.write_json(calibration.document(found), str(path))
     again = calibration.read(path)
     assert again.facts == found.facts and again.rate_lost == found.rate_lost
     assert again.split_cost_s == pytest.approx(1e-4)
+    assert again.inside == Inside(pytest.approx(2e9), pytest.approx(4e-6), 8)
+    assert again.cluster(2).inside == pytest.approx((2e9, 4e-6))
     assert [each.rate for each in again.costs] == pytest.approx([each.rate for each in found.costs])
     assert again.nominal == found.nominal and len(found.nominal) == len(FACTS)
     assert [point.size for point in again.points] == [point.size for point in found.points]
@@ -71,6 +74,15 @@ def test_answers_say_how_they_are_known():
     assert found.known_as("all_reduce", 4, 2 << 20) == "extrapolated"
     assert found.known_as("all_reduce", 2, 64 << 20) == "extrapolated"
     assert found.known_as("broadcast", 2, 1 << 20) == "extrapolated"
+
+
+def test_costs_inside_a_host_are_found_again():
+    ranks, rate, latency_s = 5, 2e9, 4e-6
+    times = [(size, (ranks - 1) * (latency_s + size / ranks / rate)) for size in (96, 1 << 16, 1 << 22)]
+    found = inside(ranks, times)
+    assert found == pytest.approx((rate, latency_s), rel=0.01)
+    with pytest.raises(PlanError, match="two sizes"):
+        inside(ranks, times[:1])
 
 
 def test_one_size_is_not_enough():

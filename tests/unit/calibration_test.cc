@@ -70,6 +70,16 @@ TEST(Calibration, NothingIsAssumedWhereInterferenceWasNotMeasured) {
   EXPECT_FALSE(found->interference(rails).measured);
 }
 
+TEST(Calibration, MessagesInsideAHostAreKnownWhereTheyWereMeasured) {
+  EXPECT_FALSE(parse_calibration(kFile)->inside.has_value());
+  auto found = parse_calibration(with(
+      "\"points\"", "\"inside\": {\"rate_gb_per_s\": 2, \"latency_us\": 7}, \"points\""));
+  ASSERT_TRUE(found) << found.status().to_string();
+  ASSERT_TRUE(found->inside.has_value());
+  EXPECT_DOUBLE_EQ(found->inside->bytes_per_s, 2e9);
+  EXPECT_DOUBLE_EQ(found->inside->latency_s, 7e-6);
+}
+
 TEST(Calibration, ItsNameIsItsContents) {
   auto one = parse_calibration(kFile);
   auto other = parse_calibration(with("\"rate_gbps\": 8", "\"rate_gbps\": 9"));
@@ -91,6 +101,10 @@ TEST(Calibration, ASentenceNamesFieldValueAndWhatIsAllowed) {
       {"0.25", "1", "'rate_lost[0][1]' is 1, and must be a number from 0 to less than 1"},
       {"[0, 0.25]", "[0.5, 0.25]", "'rate_lost[0][0]' is 0.5, and must be 0"},
       {"[0.125, 0]", "[0.125]", "'rate_lost[1]' is an array of 1, and must be an array"},
+      {"\"points\"", "\"inside\": {\"rate_gb_per_s\": 0, \"latency_us\": 1}, \"points\"",
+       "'inside.rate_gb_per_s' is 0, and must be GB/s above 0"},
+      {"\"points\"", "\"inside\": {\"rate_gb_per_s\": 1}, \"points\"",
+       "'inside.latency_us' is missing or null"},
       {"\"split_cost_us\": 30", "\"split_cost_us\": null", "'split_cost_us' is missing or null"},
   };
   for (const auto& each : cases) {

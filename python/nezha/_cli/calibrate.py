@@ -21,7 +21,8 @@ from .launched import asked, in_words, launched, refuse
 HELP = """Measure what the rails of a cluster cost: latency, rate, processor time of a message.
 
 Every rail alone at several sizes, then all together; the costs are those with which nezha sim comes
-nearest. nezha plan algorithm and nezha sim collective read the file with --calibration.
+nearest. Then messages among the ranks of one host, where there are several. nezha plan algorithm and
+nezha sim collective read the file with --calibration, and jobs with the option calibration_file.
 
 \b
 Examples:
@@ -37,6 +38,8 @@ def calibrate(
     context: typer.Context,
     nodes: str = typer.Option("2,3", "--nodes", help="Sizes of the labs, one after the other."),
     rates_text: str = typer.Option("1gbit,1gbit", "--rates", help="One for each rail of the labs."),
+    ranks_per_node: int = typer.Option(2, "--ranks-per-node", min=1, max=64, help="Ranks of the node in "
+                                       "which messages inside a host are measured; 1: not measured."),
     minbytes: str = typer.Option("256K", "-b", "--minbytes", help="Smallest size."),
     maxbytes: str = typer.Option("4M", "-e", "--maxbytes", help="Largest size."),
     factor: int = typer.Option(4, "-f", "--stepfactor", help="Each size is so many times the one "
@@ -58,7 +61,8 @@ def calibrate(
         if world is not None and not in_lab:
             why = ("the rails between the launched ranks are measured; start it without a launcher for "
                    "a lab")
-            refuse(asked(context), {"nodes": why, "rates_text": why}, f"here, {in_words(world)}")
+            refuse(asked(context), {"nodes": why, "rates_text": why, "ranks_per_node": why},
+                   f"here, {in_words(world)}")
         request = measuring.Request(size_list(parse_size(minbytes), parse_size(maxbytes), factor, 4),
                                     read_rates(rates_text), seconds, passes)
         hosts = sweep.counts("nodes", nodes)
@@ -70,18 +74,15 @@ def calibrate(
     with _console.one_line("calibrate", *kinds, code=FOUND):
         with bars.progress() as step:
             if in_lab:
-                points = []
-                for count in hosts:
-                    facts, more = measuring.in_lab(request, count, step)
-                    points += more
+                found = measuring.in_labs(request, hosts, ranks_per_node, step)
             else:
-                found = measuring.in_world(request, step)
-                if found is None:
+                of_rank = measuring.in_world(request, step)
+                if of_rank is None:
                     raise typer.Exit(0)
-                facts, points = found
-        lost = None if interference is None else read_interference(interference, len(facts))
-        document = calibration.document(calibration.calibrate(facts, points, lost,
-                                                              measuring.reduction_rates()))
+                found = of_rank
+        lost = None if interference is None else read_interference(interference, len(found.facts))
+        document = calibration.document(calibration.calibrate(
+            found.facts, found.points, lost, measuring.reduction_rates(), found.inside))
         _console.write_json(document, str(save_to))
         _console.answer(document, json_to, show.calibration)
         typer.echo(f"calibration: {save_to}; use it: nezha sim collective --calibration {save_to}",

@@ -76,7 +76,7 @@ def collective(
         algorithm: str = options.ALGORITHM,
         root: int = typer.Option(0, "--root", help="Rank of broadcast, reduce, gather, scatter."),
         ranks_per_host: str = options.RANKS_PER_HOST,
-        inside: str = options.INSIDE,
+        inside: Optional[str] = options.INSIDE,
         gap: str = options.GAP,
         slow: List[str] = typer.Option([], "--slow", help="HOST:FACTOR, a host with so many times the "
                                                           "rate: 3:0.5; repeatable."),
@@ -117,7 +117,7 @@ def scale(hosts: str = typer.Option("20000", "--hosts", help="How many, or sever
           size: str = typer.Option("4M", "--size", help="Bytes of the operation."),
           gap: str = typer.Option("0.5us", "--gap", help="Processor time of a message."),
           ranks_per_host: str = options.RANKS_PER_HOST,
-          inside: str = options.INSIDE,
+          inside: Optional[str] = options.INSIDE,
           json_to: Optional[str] = _JSON) -> None:
     from .._simulation import show, sweep
 

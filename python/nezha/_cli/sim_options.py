@@ -15,8 +15,8 @@ GAP = typer.Option("0us", "--gap", help="Processor time of a message.")
 INTERFERENCE = typer.Option(None, "--interference", help="The file of nezha bench interference.")
 RANKS_PER_HOST = typer.Option("1", "--ranks-per-host", metavar="L", help="Of every host, which share its "
                               "rails; 1,2,4 for hosts that differ.")
-INSIDE = typer.Option("3GB/s:5us", "--inside", help="RATE:LATENCY of a rank's messages "
-                      "to others of its host.")
+INSIDE = typer.Option(None, "--inside", help="RATE:LATENCY of a rank's messages to others of its host "
+                      "(default: as measured, or 3GB/s:5us).")
 PLOT = typer.Option(None, "--plot", help="Write a picture.")
 
 

@@ -2,9 +2,11 @@
 
 Version 1, JSON: "rails": [{"name", "rate_gbps", "latency_us", "nominal_gbps", "burst_bytes",
 "segment_bytes", "fit_error"}], "gap_us" (processor time of a message), "adds_gb_per_s" of float32 with
-"adds" (how it is known) and "adds_by_dtype" (GB/s; empty: not measured), "rate_lost" and
-"split_cost_us" (null: not measured), "points": [{"hosts", "rails", "collective", "algorithm", "size",
-"time_us"}], all that was measured. Errors: PlanError naming the file and the field.
+"adds" (how it is known) and "adds_by_dtype" (GB/s; empty: not measured), "inside"
+({"rate_gb_per_s", "latency_us", "ranks"}: a message between ranks of one host; null: not measured),
+"rate_lost" and "split_cost_us" (null: not measured), "points": [{"hosts", "rails", "collective",
+"algorithm", "size", "time_us"}], all that was measured of rails.
+Errors: PlanError naming the file and the field.
 """
 
 from __future__ import annotations
@@ -37,6 +39,16 @@ class RailFacts:
 
 
 @dataclass(frozen=True)
+class Inside:
+    """What a message costs between ranks of one host: bytes per second that each sends while all do, and
+    seconds. ranks: how many measured it."""
+
+    rate: float
+    latency_s: float
+    ranks: int
+
+
+@dataclass(frozen=True)
 class Calibration:
     """The file's content, in bytes and seconds."""
 
@@ -48,6 +60,7 @@ class Calibration:
     rate_lost: Optional[List[List[float]]]
     split_cost_s: Optional[float]
     points: List[Point]
+    inside: Optional[Inside] = None
 
     @property
     def nominal(self) -> Optional[Tuple[float, ...]]:
@@ -65,6 +78,8 @@ class Calibration:
                        [each.burst_bytes for each in self.facts],
                        [each.segment_bytes for each in self.facts], self.rate_lost)
         made.split_cost_s = self.split_cost_s
+        if self.inside is not None:
+            made.inside = (self.inside.rate, self.inside.latency_s)
         return made
 
     def measured_us(self, collective: str, hosts: int, size: int) -> Optional[float]:
@@ -86,7 +101,8 @@ class Calibration:
 
 def calibrate(facts: Sequence[RailFacts], points: Sequence[Point],
               interference: Optional[Tuple[float, List[List[float]]]] = None,
-              adds_by_dtype: Optional[Dict[str, float]] = None) -> Calibration:
+              adds_by_dtype: Optional[Dict[str, float]] = None,
+              inside: Optional[Inside] = None) -> Calibration:
     """Fits every rail to the operations that had it alone. interference: (cost of splitting in seconds,
     parts of the rates that are lost). adds_by_dtype: bytes per second that a host was measured to add."""
     measured = adds_by_dtype or {}
@@ -95,7 +111,7 @@ def calibrate(facts: Sequence[RailFacts], points: Sequence[Point],
                         fact.segment_bytes, adds) for rail, fact in enumerate(facts)]
     split_cost_s, lost = (None, None) if interference is None else interference
     return Calibration(list(facts), costs, median(each.gap_s for each in costs), adds, measured, lost,
-                       split_cost_s, list(points))
+                       split_cost_s, list(points), inside)
 
 
 def document(found: Calibration) -> Dict[str, Any]:
@@ -110,6 +126,9 @@ def document(found: Calibration) -> Dict[str, Any]:
         "gap_us": 1e6 * found.gap_s, "adds_gb_per_s": found.adds / 1e9,
         "adds": MEASURED if found.adds_by_dtype else "the library's constant",
         "adds_by_dtype": {dtype: rate / 1e9 for dtype, rate in found.adds_by_dtype.items()},
+        "inside": None if found.inside is None else {
+            "rate_gb_per_s": found.inside.rate / 1e9, "latency_us": 1e6 * found.inside.latency_s,
+            "ranks": found.inside.ranks},
         "rate_lost": found.rate_lost,
         "split_cost_us": None if found.split_cost_s is None else 1e6 * found.split_cost_s,
         "points": [{"hosts": each.hosts, "rails": list(each.rails), "collective": each.collective,
@@ -139,12 +158,21 @@ def read(path: Path) -> Calibration:
         None if split is None else fields.number("split_cost_us") / 1e6,
         [Point(int(each.above("hosts")), tuple(int(rail) for rail in each.rows("rails")),
                each.text("collective"), each.text("algorithm"), int(each.number("size")),
-               each.above("time_us") / 1e6) for each in points])
+               each.above("time_us") / 1e6) for each in points], _inside(path, content))
     try:
         found.cluster(2)
     except (TypeError, ValueError) as error:
         raise PlanError(f"{path}: {error}; measure again with nezha calibrate") from None
     return found
+
+
+def _inside(path: Path, content: Dict[str, Any]) -> Optional[Inside]:
+    given = content.get("inside")
+    if given is None:
+        return None
+    fields = _Fields(path, given, "inside.")
+    return Inside(1e9 * fields.above("rate_gb_per_s"), fields.above("latency_us") / 1e6,
+                  int(fields.above("ranks")))
 
 
 class _Fields:

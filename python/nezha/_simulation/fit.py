@@ -77,6 +77,19 @@ def rail_alone(points: Sequence[Point], burst_bytes: float, segment_bytes: float
                      float(np.abs(np.expm1(late(logs))).max()))
 
 
+def inside(ranks: int, times: Sequence[Tuple[int, float]]) -> Tuple[float, float]:
+    """Bytes per second that a rank sends to others of its host, and seconds of a message, from (bytes,
+    seconds) of all_gathers by a ring of the host's `ranks` ranks: each sends ranks - 1 messages of
+    bytes / ranks, one after the other. Raises PlanError without two sizes."""
+    if len({size for size, _ in times}) < 2:
+        raise PlanError("the costs inside a host need measurements of two sizes at least")
+    messages = ranks - 1
+    shortest, latency_s = min((size, seconds / messages) for size, seconds in times)
+    rates = [messages * size / ranks / max(seconds - messages * latency_s, 1e-3 * seconds)
+             for size, seconds in times if size > shortest]
+    return float(np.median(rates)), latency_s
+
+
 def predicted(cluster: Cluster, point: Point, nominal: Optional[Tuple[float, ...]] = None) -> float:
     """The engine's time for a measured operation."""
     question = Question(point.collective, point.size, point.algorithm, nominal=nominal)

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
+import numpy as np
+
 from .._command_errors import BenchError
 from .._bench.lab_runner import BenchLab
 from .._bench.measure import measure
@@ -16,13 +18,14 @@ from .._bench.spec import BenchSpec, Sample
 from .._bench.lab_facts import lab_facts, surrounding_lab
 from ..lab import _shaping
 from .._planning.library import ask
-from .calibration import RailFacts
-from .fit import Point
+from .calibration import Inside, RailFacts
+from .fit import Point, inside
 
 _PAYLOAD = 1448 / 1514  # of a frame of 1,500 bytes, which a bucket counts with its headers
 _VETH = 10e9 / 8  # what a lab's devices are advertised with
 _ADDED = ("float64", "float32", "float16", "bfloat16", "int32")
 _SHORT = 96  # bytes of the operation that shows what a message costs a processor
+_PATIENCE_SECONDS = 3600.0  # of ranks that do not measure
 
 
 @dataclass
@@ -40,6 +43,20 @@ class Request:
         """One run of all_reduce, through the rails between ranks of one host, too."""
         return BenchSpec(sizes=list(sizes), algorithm=algorithm, seconds=self.seconds, checks=1,
                          config={"shm": "off"})
+
+    def inside(self) -> BenchSpec:
+        """One run of messages between ranks of one host, in whatever carries them there."""
+        return BenchSpec(collective="all_gather", algorithm="ring", sizes=[_SHORT, *self.sizes],
+                         seconds=self.seconds, checks=1, in_place=False)
+
+
+@dataclass
+class Found:
+    """What was measured. inside: None where no host has two ranks."""
+
+    facts: List[RailFacts]
+    points: List[Point]
+    inside: Optional[Inside]
 
 
 def rails_alone(run: Callable[[BenchSpec, int], List[Sample]], request: Request, hosts: int,
@@ -107,21 +124,52 @@ def facts(made: BenchLab) -> List[RailFacts]:
             for (device, _, rate), burst in zip(made.devices(), bursts)]
 
 
-def in_world(request: Request, step: Step) -> Optional[Tuple[List[RailFacts], List[Point]]]:
-    """Measures between the launched ranks this process is one of; None on all but rank 0."""
+def in_labs(request: Request, hosts: Sequence[int], ranks: int, step: Step) -> Found:
+    """The rails in labs of `hosts` nodes, one after the other, and messages among `ranks` ranks of one
+    node, where these are two or more."""
+    points: List[Point] = []
+    for count in hosts:
+        facts_found, more = in_lab(request, count, step)
+        points += more
+    return Found(facts_found, points, _inside_in_lab(request, ranks, step) if ranks > 1 else None)
+
+
+def _inside_in_lab(request: Request, ranks: int, step: Step) -> Inside:
+    spec = request.inside()
+    with BenchLab(1, request.rails, ranks_per_node=ranks, shaping="exact") as made:
+        advance = step(f"{ranks} ranks of a host", request.passes * len(spec.sizes))
+        return _inside(ranks, [made.run(spec, advance) for _ in range(request.passes)])
+
+
+def _inside(ranks: int, passes: Sequence[Sequence[Sample]]) -> Inside:
+    if any(sample.wrong for samples in passes for sample in samples):
+        raise BenchError(f"all_gather among {ranks} ranks of a host: wrong results")
+    times = [(samples[0].size, min(median(sample.times_us) for sample in samples) / 1e6)
+             for samples in zip(*passes)]
+    return Inside(*inside(ranks, times), ranks)
+
+
+def in_world(request: Request, step: Step) -> Optional[Found]:
+    """Measures between the launched ranks this process is one of, None on all but rank 0: the rails
+    between the first ranks of all hosts, and messages inside the host that has most ranks. Where all
+    ranks share a host, each counts as one, and the rails are the loopback."""
     import nezha
 
     with nezha.init() as comm:
-        first, hosts = comm.rank == 0, comm.world_size
+        first = comm.rank == 0
         names = [rail["name"] for rail in comm.rails()]
-    if hosts < 2:
+        host_of = comm.stats()["host_of"]
+    if len(host_of) < 2:
         raise BenchError("calibration needs two ranks at least, on different hosts")
+    leaders = [host_of.index(host) for host in sorted(set(host_of), key=host_of.index)]
+    if len(leaders) == 1:
+        leaders = list(range(len(host_of)))
+    hosts = len(leaders)
     advance = step(f"{hosts} ranks", len(names) * (len(request.sizes) + 1) + len(request.sizes) + 1)
 
     def run(spec: BenchSpec, rail: Optional[int]) -> List[Sample]:
         only: Dict[str, Any] = {} if rail is None else {"rails": f"={names[rail]}"}
-        with nezha.init(config={**spec.config, **only}) as world:
-            return measure(world, spec, advance if first else None)
+        return _among(leaders, spec, only, advance if first else None)
 
     request = replace(request, passes=1)
     points = rails_alone(run, request, hosts, len(names))
@@ -132,7 +180,37 @@ def in_world(request: Request, step: Step) -> Optional[Tuple[List[RailFacts], Li
     segment = _shaping.way(0, "exact").segment if surrounding else 0
     facts_found = [RailFacts(name, _advertised(name), _PAYLOAD * burst, segment)
                    for name, burst in zip(names, bursts)]
-    return (facts_found, points) if first else None
+    found = Found(facts_found, points, _inside_fullest(request, host_of))
+    return found if first else None
+
+
+def _among(ranks: List[int], spec: BenchSpec, config: Dict[str, Any],
+           advance: Optional[Callable[[Any], None]] = None) -> List[Sample]:
+    """What some ranks of the launched world measure, while the others wait; nothing on these."""
+    import nezha
+
+    with nezha.init(config={**spec.config, **config}) as world:
+        samples: List[Sample] = []
+        if world.rank in ranks:
+            with world.create(ranks, "calibrate") as members:
+                samples = measure(members, spec, advance)
+        world.barrier(timeout=_PATIENCE_SECONDS)
+        return samples
+
+
+def _inside_fullest(request: Request, host_of: List[int]) -> Optional[Inside]:
+    """On every rank what the ranks of the fullest host, the first of equals, measured."""
+    import nezha
+
+    fullest = max(host_of, key=host_of.count)
+    ranks = [rank for rank, host in enumerate(host_of) if host == fullest]
+    if len(ranks) < 2:
+        return None
+    samples = _among(ranks, request.inside(), {})
+    here = _inside(len(ranks), [samples]) if samples else Inside(0.0, 0.0, 0)
+    with nezha.init() as world:
+        told = world.all_reduce(np.array([here.rate, here.latency_s]), "max")
+    return Inside(float(told[0]), float(told[1]), len(ranks))
 
 
 def reduction_rates() -> Dict[str, float]:

@@ -119,6 +119,11 @@ def calibration(document: Document) -> None:
         sentences([f"Adds, in GB/s: {by_dtype}."])
     sentences([f"A message costs a processor {_time(document['gap_us'])}; it adds "
                f"{document['adds_gb_per_s']:.3g} GB/s ({document['adds']})."])
+    inside = document["inside"]
+    if inside:
+        sentences([f"Among {inside['ranks']} ranks of a host a message takes "
+                   f"{_time(inside['latency_us'])}, and each rank sends {inside['rate_gb_per_s']:.3g} "
+                   "GB/s."])
 
 
 def _percent(shares: Sequence[float]) -> str:

@@ -50,7 +50,7 @@ class World:
     interference: Optional[Path] = None
     tree: Optional[str] = None
     ranks_per_host: str = "1"
-    inside: str = "3GB/s:5us"
+    inside: Optional[str] = None
 
     def measured(self) -> Optional[Calibration]:
         """The calibration, where one is named. Raises PlanError for none and for two."""
@@ -67,10 +67,11 @@ class World:
             made = clusters.uniform(hosts, parse_rails("rates", self.rates or ""),
                                     gap_s=parse_seconds("gap", self.gap))
         made.layout, = layout.parse(self.ranks_per_host, [hosts])
-        inside = parse_rails("inside", self.inside)
-        if len(inside) != 1:
-            raise refused("inside", self.inside, "one RATE:LATENCY, such as 3GB/s:5us")
-        made.inside, = inside
+        if self.inside is not None:
+            inside = parse_rails("inside", self.inside)
+            if len(inside) != 1:
+                raise refused("inside", self.inside, "one RATE:LATENCY, such as 3GB/s:5us")
+            made.inside, = inside
         if self.interference is not None:
             made.split_cost_s, lost = read_interference(self.interference, made.rails)
             made.rate_lost[:] = lost

@@ -30,6 +30,7 @@ struct RailSnapshot {
   double rate_bytes_per_s = 0;  // measured drain rate towards the slowest peer, or nominal
   double latency_s = 0;         // small-message one-way estimate
   bool up = true;
+  bool measured = true;         // or else the rate is what single transfers or the device say
 };
 
 // Operations are alike if their collective, communicator and bit_width(bytes) are.

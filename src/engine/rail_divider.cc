@@ -146,6 +146,9 @@ RailDivider::Snapshots RailDivider::snapshots() const {
       rates.push_back(links->rate(rail));
     }
     rails[rail].rate_bytes_per_s = control::rail_rate(rates);
+    rails[rail].measured = std::any_of(rates.begin(), rates.end(), [](const control::PeerRate& each) {
+      return each.measured_at > 0;
+    });
   }
   // Nothing tells yet which of them lead to somebody.
   for (size_t rail = 0; rail < nominal_bytes_per_s_.size() && !met_any; ++rail) {

@@ -34,8 +34,9 @@ int IdleProbe::choose(uint64_t bytes, double operation_s, std::span<const RailSn
     // More than once, because a round that waits for the probe makes the next one wait.
     constexpr auto kBytes = static_cast<double>(RailBinder::kProbeBytes);
     const double probe_s = kWaits * (costs[i].startup_s + kBytes * costs[i].s_per_byte);
+    const bool first = !rails[i].measured && idle.rate_at_probe == 0;
     const bool due = idle.operations >= kIdleOperations &&
-                     std::min(probe_s - operation_s, kCostMaxS) <= kProbeTime * idle.time_s;
+                     (first || std::min(probe_s - operation_s, kCostMaxS) <= kProbeTime * idle.time_s);
     const bool promising =
         idle.rate_at_probe > 0 && rails[i].rate_bytes_per_s > kPromising * idle.rate_at_probe;
     if (!due && !promising) continue;

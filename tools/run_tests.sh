@@ -117,6 +117,15 @@ ctests() { # PRESET OPTION...; its log keeps what is not worth showing
   ! grep RegularExpression "build/ctest-$1.log" && return "$status"
 }
 
+# What is compiled meanwhile stops for that long.
+alone() {
+  local status=0
+  kill -STOP -- -"$builder" 2>/dev/null
+  "$@" || status=$?
+  kill -CONT -- -"$builder" 2>/dev/null
+  return $status
+}
+
 few() { [ $# -gt 0 ] && [ $# -le "$FORGIVEN" ]; }
 
 # A machine that stands still for seconds looks like a dead peer to a test of deadlines. So a few that
@@ -126,7 +135,7 @@ second_try() { # PRESET OPTION...
   mapfile -t names < <(sed -n '/^The following tests FAILED/,$s/^\t *[0-9]* - \(.*\) (.*/\1/p' "$log")
   few "${names[@]}" && ! grep -qE 'Sanitizer|runtime error:|\(SEGFAULT\)' "$log" || return 1
   echo "== once more, alone: ${names[*]}"
-  ctests "$@" --rerun-failed && again+=("${names[@]}")
+  alone ctests "$@" --rerun-failed && again+=("${names[@]}")
 }
 
 python() { # the lab mostly waits, so the other folders run beside it, with what it leaves of the processors
@@ -159,7 +168,8 @@ second_pytest() { # FOLDER; as second_try
   mapfile -t names < <(sed -n 's/^FAILED \([^ ]*\).*/\1/p' "$log")
   few "${names[@]}" && ! grep -q '^ERROR ' "$log" || return 1
   echo "== once more, alone: ${names[*]}"
-  .venv/bin/python -m pytest -q -o "cache_dir=build/pytest-${1##*/}" --last-failed "$1" && again+=("${names[@]}")
+  alone .venv/bin/python -m pytest -q -o "cache_dir=build/pytest-${1##*/}" --last-failed "$1" &&
+    again+=("${names[@]}")
 }
 
 rdma() { # one job over Soft-RoCE in a guest; 77: this machine cannot, and it has said why
@@ -192,7 +202,7 @@ torch=$!
 build "${presets[@]}" &
 builder=$!
 set +m
-trap 'kill -- -"$builder" -"$torch" 2>/dev/null' EXIT
+trap 'kill -- -"$builder" -"$torch" 2>/dev/null; kill -CONT -- -"$builder" 2>/dev/null' EXIT
 built() { # PRESET; waits until it is, or nothing is built any more
   while [ ! -f "build/$1.built" ] && kill -0 "$builder" 2>/dev/null; do sleep 1; done
   [ -f "build/$1.built" ]

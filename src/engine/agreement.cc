@@ -14,7 +14,7 @@ bool Agreement::begin(uint64_t generation) {
   const uint64_t next = std::max(generation, least_);
   // The others are past that one without a word of this member.
   if (own_.generation < next && next < known_.generation) {
-    least_ = next + 1;
+    least_ = std::max(next + 1, known_.generation - std::min(known_.generation, kBehindMax));
     return false;
   }
   Ballot wanted = known_;

@@ -81,6 +81,8 @@ class Agreement {
  private:
   // No honest member gets there.
   static constexpr uint64_t kGenerationMax = uint64_t{1} << 62;
+  // So many wishes are told one by one that they are over; a member that says more holds nobody up.
+  static constexpr uint64_t kBehindMax = 16;
 
   // Of an honest member, that is alive.
   bool is_ballot(const Ballot& ballot, int from) const;

@@ -39,7 +39,6 @@ struct Link {
   uint64_t drained_at_last_look = 0;
   uint64_t backlog = 0;  // as of PeerLinks::backlog
   uint32_t timings = 0;  // transfers that were timed before a rate was measured
-  Nanoseconds timing_until = 0;  // one of them is under way
   double empty_s = 0;    // the time of a transfer without payload, there and back
 
   control::LinkHealth health;

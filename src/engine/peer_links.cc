@@ -67,7 +67,6 @@ void PeerLinks::took(const Connection& connection, const transport::WorkRequest&
   if (request.timed_alone) choice_->times.took(connection.rail, bytes, seconds);
   Link* const link = find(connection.rail, connection.lane);
   if (link == nullptr) return;
-  link->timing_until = 0;
   if (link->empty_s == 0) link->empty_s = 2 * link->connection->latency_s;
   if (link->empty_s == 0 || seconds < link->empty_s) link->empty_s = seconds;
   // What is mostly waiting for the peer says nothing about the rate.
@@ -75,10 +74,8 @@ void PeerLinks::took(const Connection& connection, const transport::WorkRequest&
   if (bytes >= kWorthTiming && sending_s > link->empty_s) link->monitor.suppose(bytes / sending_s);
 }
 
-bool PeerLinks::is_worth_timing(const Link& link, const transport::WorkRequest& request,
-                                Nanoseconds now) {
-  return !link.monitor.measured() && link.timings < kTimings && request.header.length >= kWorthTiming &&
-         now >= link.timing_until;
+bool PeerLinks::is_worth_timing(const Link& link, const transport::WorkRequest& request) const {
+  return !link.monitor.measured() && link.timings < kTimings && request.header.length >= kWorthTiming;
 }
 
 // Short operations go on one rail: to ask the kernel what every rail has to do would cost them more than
@@ -146,10 +143,7 @@ Link* PeerLinks::choose(Nanoseconds now, const transport::WorkRequest& request,
   const int rail = with.binder.pick(with.loads, bytes, pending_.bytes() - bytes, again);
   if (rail == control::RailBinder::kWait) return nullptr;
   Link* const link = with.lanes[static_cast<size_t>(rail)];
-  if (!again && is_worth_timing(*link, request, now)) {
-    timed_ = true;
-    link->timing_until = now + kTimingMax;
-  }
+  timed_ |= !again && is_worth_timing(*link, request);
   if (timed_) ++link->timings;
   return link;
 }

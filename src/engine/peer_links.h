@@ -128,7 +128,7 @@ class PeerLinks {
   // The rail that the shares give everything to; null when there is more to decide.
   Link* sole(uint64_t bytes);
   Link* only_link(int rail);
-  static bool is_worth_timing(const Link& link, const transport::WorkRequest& request, Nanoseconds now);
+  bool is_worth_timing(const Link& link, const transport::WorkRequest& request) const;
 
   // The backlog of one connection: asked of its kernel once for a dispatch.
   uint64_t backlog(Link& link, Nanoseconds now);
@@ -137,11 +137,8 @@ class PeerLinks {
                     const std::optional<transport::Drained>& told);
 
   static constexpr uint64_t kBulk = 64 * 1024;        // bytes that wait: what comes behind them feels it
-  // Of a connection, before its rate is measured; one after the other, because those of a burst say the
-  // same: that others sent, or that the peer was busy.
-  static constexpr uint32_t kTimings = 8;
+  static constexpr uint32_t kTimings = 8;             // of a connection, before its rate is measured
   static constexpr uint32_t kWorthTiming = 4 * 1024;  // bytes: of these much is the rate's doing
-  static constexpr Nanoseconds kTimingMax = 100 * kMillisecond;  // then the next may be timed
 
   const int peer_;
   const uint32_t rails_;

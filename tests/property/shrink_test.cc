@@ -276,6 +276,31 @@ TEST(Shrink, AnAbortEndsTheSameCallOfEveryRank) {
   EXPECT_GT(explore(Model(3, 0, false, 2, 1)), 1000U);
 }
 
+// A member that claims to be far ahead.
+TEST(Shrink, OneThatSaysALateGenerationHoldsNobodyUp) {
+  Agreement honest(0, 3);
+  Agreement other(2, 3);
+  const Ballot late{uint64_t{1} << 40, std::string(1, '\0')};
+  ASSERT_TRUE(honest.heard(late, 1));
+  int aborted = 0;
+  while (aborted < 100 && !honest.begin(1)) ++aborted;
+  EXPECT_GT(aborted, 0);
+  EXPECT_LE(aborted, 20);
+  ASSERT_TRUE(other.begin(1));
+  EXPECT_TRUE(other.heard(honest.own(), 0));
+  EXPECT_TRUE(other.is_decided());  // on the one that it wants: it is over, as after any abort
+  other.close();
+  ASSERT_FALSE(other.begin(2));
+  honest.lost(1);
+  other.lost(1);
+  while (!other.begin(1)) {
+  }
+  EXPECT_TRUE(other.heard(honest.own(), 0));
+  EXPECT_TRUE(honest.heard(other.own(), 2));
+  EXPECT_TRUE(honest.is_decided() && other.is_decided());
+  EXPECT_EQ(honest.own(), other.own());
+}
+
 // Frames are lost, doubled and overtaken; whoever waits asks again.
 void run_at_random(uint64_t seed, int size, int deaths, int mistakes) {
   std::mt19937_64 generator(seed);

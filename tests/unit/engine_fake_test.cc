@@ -160,41 +160,6 @@ uint16_t announced_to_rank_1(const std::vector<int>& host_of) {
 }
 
 // Where several share one, most messages of an operation stay inside: its time tells little of rails.
-// An operation on rails whose transfers take so long, all that are under way together.
-void run_with_delays(FakeWorld& world, size_t count, Nanoseconds rail_0, Nanoseconds rail_1) {
-  Operation sum(world, 2, count);
-  sum.all_reduce_everywhere();
-  for (int turn = 0; turn < 100 && !sum.done(); ++turn) {
-    world.run_engines();
-    for (const int rail : {0, 1}) {
-      transport::FakeLink& link = world.link(0, 1, rail);
-      if (link.has_news(1)) world.clock().advance(rail == 0 ? rail_0 : rail_1);
-      for (const int to : {1, 0}) {
-        link.deliver(to);
-        world.run_engines();
-      }
-    }
-  }
-  ASSERT_TRUE(sum.done());
-}
-
-// Where all transfers that are timed belong to one burst, which waited for something else, nothing
-// corrects that any more.
-TEST(EngineFake, ABurstThatWaitedIsNotAllThatIsKnownOfARail) {
-  FakeWorld world({});
-  const auto rate = [&](size_t rail) {
-    const auto& links = world.engine(0).peers()[1]->links();
-    return std::next(links.begin(), static_cast<std::ptrdiff_t>(rail))->monitor.rate_bytes_per_s();
-  };
-  constexpr size_t kChunk = 1024;
-  run_with_delays(world, 2 * kChunk, kMillisecond, kMillisecond);
-  run_with_delays(world, 32 * kChunk, 3 * kMillisecond, 40 * kMillisecond);
-  EXPECT_LT(rate(1), 0.2 * rate(0));
-  for (int k = 0; k < 8; ++k) run_with_delays(world, 2 * kChunk, 3 * kMillisecond, 3 * kMillisecond);
-  EXPECT_GT(rate(1), 0.3 * rate(0));
-  EXPECT_LT(rate(1), 1.5 * rate(0));
-}
-
 TEST(EngineFake, RankZeroDividesForAllWhereEachRankHasAHostOfItsOwn) {
   EXPECT_NE(announced_to_rank_1({}), 0);
   EXPECT_NE(announced_to_rank_1({0, 1, 2}), 0);

@@ -100,17 +100,21 @@ TEST(Policies, PullProbesARailThatCarriesNothing) {
 }
 
 // What single transfers say of a rail may be far too little, and it is not measured while it carries
-// nothing.
-TEST(Policies, PullProbesARailThatWasNeverMeasuredOnceWhateverThatCosts) {
-  auto policy = make_policy("pull", {});
-  const OpClass op{.bytes = 4 << 20};
-  std::vector<RailSnapshot> rails = {{25e6, 50e-6, true}, {0.5e6, 50e-6, true, false}};
-  std::vector<int> probed;
-  for (int k = 0; k < 12; ++k) {
-    if ((*policy)->shares(op, rails).probe == 1) probed.push_back(k);
-    (*policy)->learn(only_rail_0(op.bytes, 1e-3));
+// little.
+TEST(Policies, PullProbesARailThatWasNeverMeasuredOnce) {
+  for (const uint64_t carried : {0, 8192}) {
+    auto policy = make_policy("pull", {});
+    const OpClass op{.bytes = 4 << 20};
+    const std::vector<RailSnapshot> rails = {{25e6, 50e-6, true}, {0.5e6, 50e-6, true, false}};
+    std::vector<int> probed;
+    for (int k = 0; k < 12; ++k) {
+      if ((*policy)->shares(op, rails).probe == 1) probed.push_back(k);
+      OpSample sample = only_rail_0(op.bytes, 1e-3);
+      sample.rail_bytes[1] = carried;
+      (*policy)->learn(sample);
+    }
+    EXPECT_EQ(probed, std::vector<int>{4}) << carried;
   }
-  EXPECT_EQ(probed, std::vector<int>{4});
 }
 
 // Of a size that rank 0 divides for all, but so long that it leaves them to the policy.

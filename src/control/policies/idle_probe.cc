@@ -10,7 +10,9 @@ namespace nezha::control {
 namespace {
 
 // A rail is probed after this many operations without a byte, as soon as that is expected to cost no
-// more than this part of their time.
+// more than this part of their time; and once, whatever that costs, after as many for which it has not
+// been measured, whatever it carries: what single transfers show of a rail is far too little where they
+// waited for those of other ranks, and then it may get too few ever to be measured.
 constexpr int kIdleOperations = 4;
 constexpr double kProbeTime = 0.03;
 constexpr double kWaits = 1.5;
@@ -30,13 +32,14 @@ int IdleProbe::choose(uint64_t bytes, double operation_s, std::span<const RailSn
   int chosen = -1;
   for (size_t i = 0; i < std::min<size_t>(rails.size(), kRailsMax); ++i) {
     if (!rails[i].up) continue;
-    const Idle& idle = idle_[i];
+    Idle& idle = idle_[i];
     // More than once, because a round that waits for the probe makes the next one wait.
     constexpr auto kBytes = static_cast<double>(RailBinder::kProbeBytes);
     const double probe_s = kWaits * (costs[i].startup_s + kBytes * costs[i].s_per_byte);
-    const bool first = !rails[i].measured && idle.rate_at_probe == 0;
-    const bool due = idle.operations >= kIdleOperations &&
-                     (first || std::min(probe_s - operation_s, kCostMaxS) <= kProbeTime * idle.time_s);
+    idle.unmeasured = rails[i].measured ? 0 : std::min(idle.unmeasured + 1, kIdleOperations + 1);
+    const bool unknown = idle.unmeasured > kIdleOperations && idle.rate_at_probe == 0;
+    const bool due = unknown || (idle.operations >= kIdleOperations &&
+                                 std::min(probe_s - operation_s, kCostMaxS) <= kProbeTime * idle.time_s);
     const bool promising =
         idle.rate_at_probe > 0 && rails[i].rate_bytes_per_s > kPromising * idle.rate_at_probe;
     if (!due && !promising) continue;
@@ -47,7 +50,7 @@ int IdleProbe::choose(uint64_t bytes, double operation_s, std::span<const RailSn
   }
   if (chosen < 0) return chosen;
   const auto rail = static_cast<size_t>(chosen);
-  idle_[rail] = {0, 0, rails[rail].rate_bytes_per_s};
+  idle_[rail] = {.rate_at_probe = rails[rail].rate_bytes_per_s};
   return chosen;
 }
 

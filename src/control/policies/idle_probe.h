@@ -1,5 +1,5 @@
-// IdleProbe: which rail an operation should probe, because it carries nothing and so nobody knows any
-// more how fast it is.
+// IdleProbe: which rail an operation should probe, because it carries nothing, or too little to be
+// measured, and so nobody knows any more how fast it is.
 //
 // A probed rail takes the operation's first transfers (RailBinder::kProbeBytes), its monitor learns
 // from them, and whoever decides sees the rate in the next snapshot. Probes cost no more than 3 % of
@@ -28,6 +28,7 @@ class IdleProbe {
     int operations = 0;
     double time_s = 0;
     double rate_at_probe = 0;  // 0: not probed
+    int unmeasured = 0;        // operations that began when it was not measured
   };
 
   std::array<Idle, kRailsMax> idle_{};

@@ -88,10 +88,12 @@ Status Context::agree_costs() {
 // rails' is. What a rank measures when it starts would differ from job to job, and with it the algorithm
 // and the bits of sums.
 void Context::find_hosts() {
-  if (config_.shm != "off") costs_.share_memory();
-  if (config_.shm != "off" && calibration_ && calibration_->inside) {
-    costs_.inside_bytes_per_s = calibration_->inside->bytes_per_s;
-    costs_.inside_latency_s = calibration_->inside->latency_s;
+  if (config_.shm != "off") {
+    costs_.share_memory();
+    if (calibration_ && calibration_->inside) {
+      costs_.inside_bytes_per_s = calibration_->inside->bytes_per_s;
+      costs_.inside_latency_s = calibration_->inside->latency_s;
+    }
   }
   std::map<std::string, int> numbers;
   for (transport::PeerAddress& peer : session_.ranks) {

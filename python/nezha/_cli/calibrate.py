@@ -73,13 +73,10 @@ def calibrate(
             raise PlanError(f"nodes {nodes}: it must be 2 to 64")
     with _console.one_line("calibrate", *kinds, code=FOUND):
         with bars.progress() as step:
-            if in_lab:
-                found = measuring.in_labs(request, hosts, ranks_per_node, step)
-            else:
-                of_rank = measuring.in_world(request, step)
-                if of_rank is None:
-                    raise typer.Exit(0)
-                found = of_rank
+            found = (measuring.in_labs(request, hosts, ranks_per_node, step) if in_lab
+                     else measuring.in_world(request, step))
+            if found is None:
+                raise typer.Exit(0)
         lost = None if interference is None else read_interference(interference, len(found.facts))
         document = calibration.document(calibration.calibrate(
             found.facts, found.points, lost, measuring.reduction_rates(), found.inside))

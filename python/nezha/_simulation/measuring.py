@@ -161,7 +161,7 @@ def in_world(request: Request, step: Step) -> Optional[Found]:
         host_of = comm.stats()["host_of"]
     if len(host_of) < 2:
         raise BenchError("calibration needs two ranks at least, on different hosts")
-    leaders = [host_of.index(host) for host in sorted(set(host_of), key=host_of.index)]
+    leaders = [host_of.index(host) for host in dict.fromkeys(host_of)]
     if len(leaders) == 1:
         leaders = list(range(len(host_of)))
     hosts = len(leaders)
@@ -169,7 +169,8 @@ def in_world(request: Request, step: Step) -> Optional[Found]:
 
     def run(spec: BenchSpec, rail: Optional[int]) -> List[Sample]:
         only: Dict[str, Any] = {} if rail is None else {"rails": f"={names[rail]}"}
-        return _among(leaders, spec, only, advance if first else None)
+        with nezha.init(config={**spec.config, **only}) as world:
+            return _among(world, leaders, spec, advance if first else None)
 
     request = replace(request, passes=1)
     points = rails_alone(run, request, hosts, len(names))
@@ -184,18 +185,15 @@ def in_world(request: Request, step: Step) -> Optional[Found]:
     return found if first else None
 
 
-def _among(ranks: List[int], spec: BenchSpec, config: Dict[str, Any],
+def _among(world: Any, ranks: List[int], spec: BenchSpec,
            advance: Optional[Callable[[Any], None]] = None) -> List[Sample]:
-    """What some ranks of the launched world measure, while the others wait; nothing on these."""
-    import nezha
-
-    with nezha.init(config={**spec.config, **config}) as world:
-        samples: List[Sample] = []
-        if world.rank in ranks:
-            with world.create(ranks, "calibrate") as members:
-                samples = measure(members, spec, advance)
-        world.barrier(timeout=_PATIENCE_SECONDS)
-        return samples
+    """What some ranks of `world` measure, while the others wait; nothing on these."""
+    samples: List[Sample] = []
+    if world.rank in ranks:
+        with world.create(ranks, "calibrate") as members:
+            samples = measure(members, spec, advance)
+    world.barrier(timeout=_PATIENCE_SECONDS)
+    return samples
 
 
 def _inside_fullest(request: Request, host_of: List[int]) -> Optional[Inside]:
@@ -206,9 +204,9 @@ def _inside_fullest(request: Request, host_of: List[int]) -> Optional[Inside]:
     ranks = [rank for rank, host in enumerate(host_of) if host == fullest]
     if len(ranks) < 2:
         return None
-    samples = _among(ranks, request.inside(), {})
-    here = _inside(len(ranks), [samples]) if samples else Inside(0.0, 0.0, 0)
     with nezha.init() as world:
+        samples = _among(world, ranks, request.inside())
+        here = _inside(len(ranks), [samples]) if samples else Inside(0.0, 0.0, 0)
         told = world.all_reduce(np.array([here.rate, here.latency_s]), "max")
     return Inside(float(told[0]), float(told[1]), len(ranks))
 

@@ -1,10 +1,10 @@
 #include "engine/execution.h"
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 
 #include "base/check.h"
+#include "base/copy.h"
 #include "engine/credit_accounts.h"
 #include "engine/early_frames.h"
 #include "engine/failures.h"
@@ -170,7 +170,7 @@ void Execution::deliver(Cursor& at, EarlyFrame& frame, int member) {
     if (frame.header.length > 0) {
       std::byte* target = operands_.target_of(at, step);
       if (target == nullptr) return;
-      std::memcpy(target, frame.buffer.data, frame.header.length);
+      copy_bytes(target, frame.buffer.data, frame.header.length);
     }
   } else {
     std::swap(slot.scratch, frame.buffer);

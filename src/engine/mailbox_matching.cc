@@ -2,6 +2,7 @@
 #include <new>
 
 #include "base/check.h"
+#include "base/copy.h"
 #include "base/divide_up.h"
 #include "engine/diagnostics.h"
 #include "engine/failure_details.h"
@@ -60,9 +61,7 @@ void Mailbox::take_inline(uint32_t index) {
   Message& message = messages_[index];
   const int source = message.source;
   const wire::OpDescriptor op = message.op;
-  if (message.length > 0) {
-    std::memcpy(message.receive.data, message.payload.data, message.length);
-  }
+  copy_bytes(message.receive.data, message.payload.data, message.length);
   Peer& peer = peer_of(source);
   peer.eager_held -= Outbox::kRecordCost + message.length;
   peer.eager_consumed += Outbox::kRecordCost + message.length;

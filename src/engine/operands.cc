@@ -1,9 +1,9 @@
 #include "engine/operands.h"
 
 #include <array>
-#include <cstring>
 #include <utility>
 
+#include "base/copy.h"
 #include "engine/failures.h"
 #include "engine/group.h"
 #include "reduce/reduce.h"
@@ -116,8 +116,8 @@ const std::byte* Operands::source_of(Cursor& at, const Step& step) {
 void Operands::take_input(std::byte* to, const std::byte* from, uint64_t count) {
   if (op_ == ReduceOp::premul_sum) {
     reduce::scale(to, from, count, dtype_, factor_);
-  } else if (to != from && count > 0) {
-    std::memcpy(to, from, count * element_bytes_);
+  } else if (to != from) {
+    copy_bytes(to, from, count * element_bytes_);
   }
 }
 
@@ -139,14 +139,14 @@ void Operands::keep(Cursor& at, const Step& step) {
   };
   const Range to = parts(Side::output);
   const std::byte* kept = workspace_at(at, parts(Side::workspace));
-  if (kept != nullptr) std::memcpy(output_at(to), kept, to.size() * element_bytes_);
+  if (kept != nullptr) copy_bytes(output_at(to), kept, to.size() * element_bytes_);
 }
 
 void Operands::replace(Cursor& at, const Step& step, const std::byte* incoming) {
   const size_t bytes = bytes_of(at, step);
   std::byte* target = bytes == 0 ? nullptr : target_of(at, step);
   if (target == nullptr) return;
-  if (incoming != nullptr) std::memcpy(target, incoming, bytes);
+  if (incoming != nullptr) copy_bytes(target, incoming, bytes);
   if (landed_ != nullptr && !step.in_workspace) take_note(range_of(at, step));
 }
 
@@ -213,7 +213,7 @@ bool Operands::copy_into(transport::WorkRequest& request, bool scaled) {
   if (scaled) {
     take_input(buffer.data, request.data, length / element_bytes_);
   } else {
-    std::memcpy(buffer.data, request.data, length);
+    copy_bytes(buffer.data, request.data, length);
   }
   request.copy = buffer.data;
   request.copy_class = buffer.size_class;

@@ -1,9 +1,9 @@
 #include "engine/outbox.h"
 
 #include <algorithm>
-#include <cstring>
 #include <string>
 
+#include "base/copy.h"
 #include "base/divide_up.h"
 #include "engine/diagnostics.h"
 #include "engine/failures.h"
@@ -89,7 +89,7 @@ Status Outbox::send_inline(const Send& send) {
                  describe(send.op).c_str());
   }
   Peer& peer = peer_of(send.peer);
-  if (send.bytes > 0) std::memcpy(copy.data, send.data, send.bytes);
+  copy_bytes(copy.data, send.data, send.bytes);
   wire::FrameHeader& header = request->header;
   header = wire::FrameHeader();
   header.comm = group_.comm;

@@ -1,8 +1,8 @@
 #include "memory/operation.h"
 
 #include <array>
-#include <cstring>
 
+#include "base/copy.h"
 #include "reduce/reduce.h"
 
 namespace nezha::memory {
@@ -122,13 +122,13 @@ void Operation::copy_input(std::byte* to, Range range, uint64_t in_origin) {
   area_->traffic.put += range.size() * element_bytes_;
   if (op_.op == ReduceOp::premul_sum) {
     reduce::scale(to, from, range.size(), op_.dtype, factor_);
-  } else if (range.size() > 0) {
-    std::memcpy(to, from, range.size() * element_bytes_);
+  } else {
+    copy_bytes(to, from, range.size() * element_bytes_);
   }
 }
 
 void Operation::copy_out(std::byte* to, const std::byte* from, uint64_t count) {
-  if (count > 0 && to != from) std::memcpy(to, from, count * element_bytes_);
+  if (to != from) copy_bytes(to, from, count * element_bytes_);
 }
 
 void Operation::put_piece(uint64_t piece) {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
+#include "base/copy.h"
 #include "base/divide_up.h"
 #include "memory/pieces.h"
 #include "reduce/reduce.h"
@@ -162,7 +162,7 @@ void Phase::put_piece() {
     if (scales) {
       reduce::scale(to + part.offset, from, part.size, op_.dtype, factor_);
     } else {
-      std::memcpy(to + part.offset, from, part.size * element_bytes_);
+      copy_bytes(to + part.offset, from, part.size * element_bytes_);
     }
   });
   look_ahead(to_put_);
@@ -174,8 +174,8 @@ void Phase::take_piece() {
     if (part.size == 0 || is_own != (kind_ == PhaseKind::collect)) return;
     if (is_own) return collect(part);
     area_->traffic.taken += part.size * element_bytes_;
-    std::memcpy(out_ + part.begin() * element_bytes_, slot(part.run.owner, taken_) + part.offset,
-                part.size * element_bytes_);
+    copy_bytes(out_ + part.begin() * element_bytes_, slot(part.run.owner, taken_) + part.offset,
+               part.size * element_bytes_);
   });
   look_ahead(to_take_);
 }
@@ -186,7 +186,7 @@ void Phase::collect(const Part& part) {
   std::byte* const to = target + part.into * element_bytes_;
   if (part.run.from == kAll) return add_up(part, to);
   area_->traffic.taken += part.size * element_bytes_;
-  std::memcpy(to, slot(part.run.from, taken_) + part.offset, part.size * element_bytes_);
+  copy_bytes(to, slot(part.run.from, taken_) + part.offset, part.size * element_bytes_);
 }
 
 void Phase::add_up(const Part& part, std::byte* to) {

@@ -1,8 +1,7 @@
 #include "reduce/reduce.h"
 
-#include <cstring>
-
 #include "base/check.h"
+#include "base/copy.h"
 #include "reduce/kernel_table.h"
 
 namespace nezha::reduce {
@@ -33,7 +32,7 @@ void scale(void* out, const void* in, uint64_t count, Dtype dtype, double factor
   const size_t index = static_cast<size_t>(dtype);
   NEZHA_CHECK(index < kDtypeCount);
   if (factor == 1.0) {
-    if (out != in && count > 0) std::memcpy(out, in, count * dtype_size(dtype));
+    if (out != in) copy_bytes(out, in, count * dtype_size(dtype));
     return;
   }
   kernels().scale[index](static_cast<std::byte*>(out), static_cast<const std::byte*>(in), count,

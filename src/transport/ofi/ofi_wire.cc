@@ -4,6 +4,8 @@
 #include <cstring>
 #include <new>
 
+#include "base/copy.h"
+
 namespace nezha::transport {
 
 // Every send, receive and write of ours, every write of the peer's.
@@ -117,7 +119,7 @@ size_t OfiWire::send_together(std::span<WorkRequest* const> frames) {
   if (!can_send_frame(bytes)) return 0;
   std::byte* out = next_body(bytes);
   const auto put = [&](const std::byte* from, size_t length) {
-    if (length > 0) std::memcpy(out, from, length);
+    copy_bytes(out, from, length);
     out += length;
   };
   for (const WorkRequest* frame : frames.first(count)) {

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstring>
 
+#include "base/copy.h"
 #include "transport/ofi/ofi_wire.h"
 
 namespace nezha::transport {
@@ -213,9 +214,7 @@ void OfiWire::on_frames(std::span<const std::byte> body) {
     body = body.subspan(wire::kHeaderBytes);
     const size_t rest = arrival->length + arrival->trailer_length;
     if (body.size() < rest) return break_protocol("sent a frame of another length than it says");
-    if (arrival->destination != nullptr && arrival->length > 0) {
-      std::memcpy(arrival->destination, body.data(), arrival->length);
-    }
+    if (arrival->destination != nullptr) copy_bytes(arrival->destination, body.data(), arrival->length);
     std::memcpy(arrival->trailer.data(), body.data() + arrival->length, arrival->trailer_length);
     body = body.subspan(rest);
     untold_bytes_ += wire::kHeaderBytes + rest;

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/copy.h"
 #include "transport/shm/shm_segment.h"
 
 namespace nezha::transport {
@@ -41,8 +42,8 @@ class ShmWriter {
   void put(const void* data, size_t size) {
     const size_t at = tail_ & kShmRingMask;
     const size_t first = std::min(size, ShmSegment::kRingBytes - at);
-    if (first > 0) std::memcpy(ring_.bytes + at, data, first);
-    if (first < size) std::memcpy(ring_.bytes, static_cast<const std::byte*>(data) + first, size - first);
+    copy_bytes(ring_.bytes + at, data, first);
+    if (first < size) copy_bytes(ring_.bytes, static_cast<const std::byte*>(data) + first, size - first);
     tail_ += size;
   }
   // Shows them; true when the reader is to be woken.
@@ -86,8 +87,8 @@ class ShmReader {
     const size_t at = head_ & kShmRingMask;
     const size_t first = std::min(size, ShmSegment::kRingBytes - at);
     if (to != nullptr && size > 0) {
-      std::memcpy(to, ring_.bytes + at, first);
-      if (first < size) std::memcpy(static_cast<std::byte*>(to) + first, ring_.bytes, size - first);
+      copy_bytes(to, ring_.bytes + at, first);
+      if (first < size) copy_bytes(static_cast<std::byte*>(to) + first, ring_.bytes, size - first);
     }
     head_ += size;
   }

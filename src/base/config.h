@@ -119,8 +119,9 @@
   TEXT(aggregator_share, "auto", share, kAgreed,                                                   \
        "Part of every all_reduce that goes to the aggregation node, 0 to 1; `auto` learns it.")    \
   TEXT(deterministic, "off", off_on, kAgreed,                                                      \
-       "`on`: floating point is never added up by aggregation nodes, whose order of additions is " \
-       "another than that of the ranks, so results do not depend on shares.")                      \
+       "`on`: floating point is added up in an order that follows from the operation and the number " \
+       "of ranks alone: not by aggregation nodes, not host by host, not in the memory of a host. "  \
+       "Results are the same on other hosts and rails; slower where ranks share a host.")          \
   TEXT(secret_file, "", any, 0,                                                                    \
        "File with the job's secret, closed to other users, such as `openssl rand -hex 32` makes "  \
        "it; empty: that of the launcher, or one that is shared through the store.")                \

@@ -27,6 +27,11 @@ enum class Dtype : uint8_t {
 };
 inline constexpr size_t kDtypeCount = 8;
 
+constexpr bool is_floating(Dtype dtype) {
+  return dtype == Dtype::float16 || dtype == Dtype::bfloat16 || dtype == Dtype::float32 ||
+         dtype == Dtype::float64;
+}
+
 enum class ReduceOp : uint8_t {
   sum = 0,
   avg = 1,
@@ -57,6 +62,11 @@ enum class Collective : uint8_t {
   send_recv = 10,    // between two ranks, outside the order of the others
 };
 inline constexpr size_t kCollectiveCount = 11;
+
+constexpr bool is_reduction(Collective collective) {
+  return collective == Collective::all_reduce || collective == Collective::reduce ||
+         collective == Collective::reduce_scatter;
+}
 
 constexpr bool is_rooted(Collective collective) {
   return collective == Collective::broadcast || collective == Collective::reduce ||

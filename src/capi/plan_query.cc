@@ -202,7 +202,9 @@ Result<std::string> explain_plan(const JsonValue& request) {
   }
   auto hosts = hosts_of(request, *shape);
   if (!hosts) return hosts.status();
-  if (*hosts) shape->hosts = &**hosts;
+  shape->fixed_order = request.at("deterministic").bool_or(false) && is_reduction(shape->collective) &&
+                       is_floating(shape->dtype);
+  if (*hosts && !shape->fixed_order) shape->hosts = &**hosts;
   if (const auto memory = in_memory(request, *shape)) return answer_in_memory(request, *memory);
   auto costs = cost_table(request);
   if (!costs) return costs.status();

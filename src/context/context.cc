@@ -154,6 +154,7 @@ engine::EngineOptions Context::engine_options() const {
   options.streams_per_rail = config_.streams_per_rail;
   options.on_demand = connects_on_demand();
   if (config_.hierarchy != "off") options.host_of = host_of_;
+  options.fixed_order = config_.deterministic == "on";
   for (const transport::RailAddress& rail : rails_) {
     options.rail_names.push_back(rail.name);
     options.nominal_bytes_per_s.push_back(rate_of(rail));

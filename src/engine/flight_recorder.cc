@@ -31,11 +31,6 @@ void write_time(JsonWriter& json, std::string_view name, Nanoseconds at, int64_t
   }
 }
 
-bool reduces(Collective collective) {
-  return collective == Collective::all_reduce || collective == Collective::reduce ||
-         collective == Collective::reduce_scatter;
-}
-
 }  // namespace
 
 std::string_view name_of(FlightState state) { return kStates[static_cast<size_t>(state)]; }
@@ -135,7 +130,7 @@ void FlightRecorder::write(JsonWriter& json, const FlightOperation& entry,
   entry.is_message() ? json.null() : json.value(entry.op_seq);
   json.field("collective", name_of(entry.op)).field("dtype", name_of(entry.op.dtype));
   json.key("op");
-  reduces(collective) ? json.value(name_of(entry.op.op)) : json.null();
+  is_reduction(collective) ? json.value(name_of(entry.op.op)) : json.null();
   json.key("root");
   is_rooted(collective) ? json.value(entry.op.root) : json.null();
   json.field("count", entry.op.count);

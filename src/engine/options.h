@@ -33,6 +33,8 @@ struct EngineOptions {
   int streams_per_rail = 1;
   // By global rank: equal for ranks that share a host. Empty: each is alone.
   std::vector<int> host_of = {};
+  // Floating point is added up in an order that follows from the operation and the number of ranks alone.
+  bool fixed_order = false;
   // Peers get connections when they are first needed; false: all have them from the start.
   bool on_demand = false;
 

@@ -40,9 +40,15 @@ std::unique_ptr<const schedule::Hosts> Planner::hosts_of(const std::vector<int>&
   return std::make_unique<const schedule::Hosts>(host_of);
 }
 
+// Neither hosts nor their memory may say in which order numbers are added.
+bool Planner::has_fixed_order(const OpRequest& request) const {
+  return options_.fixed_order && is_reduction(request.collective) && is_floating(request.dtype);
+}
+
 Result<schedule::Plan> Planner::plan_for(const Group& group, const OpRequest& request) const {
   const bool is_asked = request.algorithm != Algorithm::automatic;
-  if (group.memory != nullptr && !is_asked && memory::carries(request.collective)) {
+  const bool is_fixed = has_fixed_order(request);
+  if (group.memory != nullptr && !is_asked && !is_fixed && memory::carries(request.collective)) {
     schedule::Plan plan;
     plan.algorithm = Algorithm::memory;
     plan.lengths = name_of_lengths(request);
@@ -57,7 +63,8 @@ Result<schedule::Plan> Planner::plan_for(const Group& group, const OpRequest& re
   shape.world_size = group.ranks();
   shape.algorithm = request.algorithm;
   shape.file = options_.file_algorithm.get();
-  shape.hosts = group.hosts.get();
+  shape.hosts = is_fixed ? nullptr : group.hosts.get();
+  shape.fixed_order = is_fixed;
   shape.chunk_bytes_max = options_.chunk_bytes;
   shape.credit_bytes = options_.credit_bytes;
   return group.has_nodes() ? schedule::make_aggregation_plan(shape)

@@ -58,7 +58,13 @@ Result<Schedule> build(Collective collective, Algorithm algorithm, int rank, int
   return find_candidate(collective, algorithm, world_size, hosts).status();
 }
 
-Estimate estimate(const Candidate& candidate, const PlanRequest& request, const CostTable& costs) {
+const CostTable& costs_of_choice(const PlanRequest& request, const CostTable& costs) {
+  static constexpr CostTable kNominal;
+  return request.fixed_order ? kNominal : costs;
+}
+
+Estimate estimate(const Candidate& candidate, const PlanRequest& request, const CostTable& known) {
+  const CostTable& costs = costs_of_choice(request, known);
   const HostTerms& terms = candidate.terms;
   const auto bytes = static_cast<double>(request.bytes());
   // Runs of blocks are one message, which takes one rail.

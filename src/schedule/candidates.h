@@ -48,6 +48,9 @@ struct Estimate {
 };
 Estimate estimate(const Candidate& candidate, const PlanRequest& request, const CostTable& costs);
 
+// By which it is chosen: nominal ones where the request is of fixed order.
+const CostTable& costs_of_choice(const PlanRequest& request, const CostTable& costs);
+
 // Why make_plan leaves a candidate out where nobody names its algorithm; empty: it does not.
 std::string_view why_left_out(const Candidate& candidate, const PlanRequest& request);
 

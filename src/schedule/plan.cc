@@ -53,6 +53,11 @@ Status check(const PlanRequest& request, const CostTable& costs, int world_size_
                  "plan: a cost table of %u rails, %g s, %g B/s, %g B/s; all must be positive",
                  costs.rails, costs.latency_s, costs.rate_bytes_per_s, costs.reduce_bytes_per_s);
   }
+  if (request.fixed_order && find_hierarchy(request.collective, request.algorithm) != nullptr) {
+    return error(Code::unsupported, "%s by %s adds numbers in an order that follows from the hosts, "
+                 "which deterministic=on excludes; leave the algorithm at auto",
+                 name_of(request.collective).data(), name_of(request.algorithm).data());
+  }
   return Status::ok();
 }
 
@@ -222,9 +227,10 @@ Result<Plan> make_aggregation_plan(const PlanRequest& request) {
   return plan;
 }
 
-std::string explain(const PlanRequest& request, const CostTable& costs) {
-  const Result<Plan> plan = make_plan(request, costs);
+std::string explain(const PlanRequest& request, const CostTable& known) {
+  const Result<Plan> plan = make_plan(request, known);
   if (!plan) return plan.status().to_string() + "\n";
+  const CostTable& costs = costs_of_choice(request, known);
   char head[256];
   const bool whole = costs.rails > 1 && request.bytes() <= kUndividedBytesMax;
   std::snprintf(head, sizeof head,
@@ -253,7 +259,8 @@ std::string explain(const PlanRequest& request, const CostTable& costs) {
                 name_of(plan.value().algorithm).data(), plan.value().chunks_per_slice,
                 plan.value().window,
                 is_own ? " (the algorithm of the file)" :
-                is_given ? " (algorithm given by the caller)" : "");
+                is_given ? " (algorithm given by the caller)" :
+                request.fixed_order ? " (by nominal costs, whatever the hosts and rails are)" : "");
   return text + choice;
 }
 

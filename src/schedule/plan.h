@@ -46,6 +46,9 @@ struct PlanRequest {
   Algorithm algorithm = Algorithm::automatic;  // or the user's choice
   const FileAlgorithm* file = nullptr;         // of Algorithm::file, which does the operation
   const Hosts* hosts = nullptr;                // of these ranks; null: they say nothing
+  // Without `hosts`: the algorithm is chosen by nominal costs, so that the order of additions follows
+  // from the operation and the number of ranks alone.
+  bool fixed_order = false;
   uint64_t chunk_bytes_max = 256 * 1024;
   uint64_t credit_bytes = 8 * 1024 * 1024;     // unacknowledged bytes allowed per pair of ranks
 

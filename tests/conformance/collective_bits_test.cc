@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <random>
 
 #include "support/all_reduce_case.h"
 #include "support/cases.h"
@@ -15,22 +14,11 @@ namespace {
 constexpr std::array kAlgorithms = {Algorithm::ring, Algorithm::halving_doubling,
                                     Algorithm::recursive_doubling, Algorithm::bcube};
 
-// Random numbers of very different sizes: any other order of additions gives other bits.
 AllReduceCase random_case(Algorithm algorithm, int ranks, uint64_t count) {
   AllReduceCase at;
   at.algorithm = algorithm;
   at.count = count;
-  at.inputs.resize(static_cast<size_t>(ranks));
-  std::mt19937_64 generator(count + static_cast<uint64_t>(algorithm));
-  std::uniform_real_distribution<float> mantissa(-1.0F, 1.0F);
-  for (auto& input : at.inputs) {
-    input.resize(at.bytes());
-    for (uint64_t i = 0; i < count; ++i) {
-      const float value = std::ldexp(mantissa(generator), static_cast<int>(generator() % 20));
-      std::memcpy(input.data() + 4 * i, &value, sizeof(value));
-    }
-  }
-  at.outputs = at.inputs;
+  fill_unevenly(at, ranks, count + static_cast<uint64_t>(algorithm));
   return at;
 }
 

@@ -34,17 +34,6 @@ WorldOptions on(const Layout& layout, int rails = 2, const std::string& config =
   return options;
 }
 
-// The algorithms of the operations that this rank remembers.
-std::set<std::string> algorithms_used(context::Communicator& comm) {
-  std::set<std::string> names;
-  auto flight = parse_json(comm.context().flight_json());
-  if (!flight) return names;
-  for (const JsonValue& entry : flight->at("operations").items()) {
-    names.insert(std::string(entry.at("algorithm").string_or("")));
-  }
-  return names;
-}
-
 class HierarchicalSuite : public ::testing::TestWithParam<Layout> {};
 
 TEST_P(HierarchicalSuite, AllReduceIsRightForEveryKind) {
@@ -170,8 +159,7 @@ TEST(Hierarchical, ShortOnesGoByLeadersAndLongOnesByShards) {
   }
 }
 
-// Numbers of very different sizes, so that another order of additions gives other bits: in the memory of
-// a host it is another one than over its connections.
+// In the memory of a host the order of additions is another one than over its connections.
 TEST(Hierarchical, GivesTheSameBitsWhateverCarriesThem) {
   const auto run = [](Algorithm algorithm, int rails, const std::string& config) {
     World world(on({0, 0, 1, 1, 1}, rails, config));
@@ -179,15 +167,7 @@ TEST(Hierarchical, GivesTheSameBitsWhateverCarriesThem) {
     AllReduceCase& at = cases[0];
     at.algorithm = algorithm;
     at.count = 50'021;
-    fill(at, world.size(), 7);
-    std::mt19937_64 generator(11);
-    for (auto& input : at.inputs) {
-      for (uint64_t i = 0; i < at.count; ++i) {
-        const auto exponent = static_cast<int>(generator() % 20);
-        const float value = std::ldexp(static_cast<float>(generator() % 1999) - 1000.0F, exponent);
-        std::memcpy(input.data() + 4 * i, &value, sizeof(value));
-      }
-    }
+    fill_unevenly(at, world.size(), 11);
     const Status outcome = call_all(world, cases);
     EXPECT_TRUE(outcome.is_ok()) << outcome.to_string();
     EXPECT_EQ(check_equal(at), "");

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nezha import InvalidArgument, _native
+from nezha import InvalidArgument, Unsupported, _native
 from nezha._bench.rows import _limit
 from nezha._bench.spec import RailSample, Sample
 from nezha._cli import app
@@ -57,6 +57,21 @@ def test_explain_names_what_goes_on_inside_hosts():
     request["host_of"].pop()
     with pytest.raises(InvalidArgument, match="host_of"):
         _native.query("explain", json.dumps(request))
+
+
+def test_explain_of_a_deterministic_job_follows_neither_hosts_nor_rails():
+    request = {"collective": "all_reduce", "bytes": 1 << 24, "world_size": 16, "deterministic": True}
+    places = ({}, {"host_of": hosts_of("16", 16), "shm": True}, {"host_of": hosts_of("4", 16)},
+              {"rails": 4, "rate_gbps": 100, "latency_us": 2})
+    answers = [json.loads(_native.query("explain", json.dumps({**request, **place}))) for place in places]
+    assert {answer["algorithm"] for answer in answers} == {"ring"}
+    assert all("by nominal costs" in answer["text"] for answer in answers)
+    assert answers[2]["hosts"][3]["leader"] == 12
+    by_host = {**request, "host_of": hosts_of("4", 16)}
+    whole = json.loads(_native.query("explain", json.dumps({**by_host, "dtype": "int32"})))
+    assert whole["algorithm"] == "hierarchical"
+    with pytest.raises(Unsupported, match="deterministic=on"):
+        _native.query("explain", json.dumps({**by_host, "algorithm": "hierarchical"}))
 
 
 def test_ranks_of_a_lab_fill_node_after_node():

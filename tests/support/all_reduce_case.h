@@ -109,6 +109,23 @@ inline void fill(AllReduceCase& at, int ranks, uint64_t seed) {
   at.outputs = at.inputs;
 }
 
+// Floating point of very different sizes: any other order of additions gives other bits. What the result
+// must be is not known then.
+inline void fill_unevenly(AllReduceCase& at, int ranks, uint64_t seed) {
+  std::mt19937_64 generator(seed);
+  at.inputs.assign(static_cast<size_t>(ranks), std::vector<std::byte>(at.bytes()));
+  for (auto& input : at.inputs) {
+    for (uint64_t i = 0; i < at.count; ++i) {
+      const double mantissa = static_cast<double>(generator() % 1999) - 1000.0;
+      const double value = std::ldexp(mantissa, static_cast<int>(generator() % 20) - 16);
+      const uint64_t bits = at.dtype == Dtype::float64 ? std::bit_cast<uint64_t>(value)
+                            : reference::encode(reference::format_of(at.dtype), value);
+      reference::put_element(input.data(), at.dtype, i, bits);
+    }
+  }
+  at.outputs = at.inputs;
+}
+
 inline Status call(const AllReduceCase& at, std::vector<std::byte>& output,
                    const std::vector<std::byte>& input, context::Communicator& comm, int rank,
                    engine::Work* work = nullptr) {

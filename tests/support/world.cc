@@ -144,4 +144,14 @@ int64_t json_number(const std::string& json, const std::string& name) {
   return parsed->at(name).integer_or(-1);
 }
 
+std::set<std::string> algorithms_used(context::Communicator& comm) {
+  std::set<std::string> names;
+  auto flight = parse_json(comm.context().flight_json());
+  if (!flight) return names;
+  for (const JsonValue& entry : flight->at("operations").items()) {
+    names.insert(std::string(entry.at("algorithm").string_or("")));
+  }
+  return names;
+}
+
 }  // namespace nezha::testing

@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -78,5 +79,8 @@ class World {
 
 // The number behind "name": in a JSON text of plain numbers; -1 when it is not there.
 int64_t json_number(const std::string& json, const std::string& name);
+
+// The algorithms of the operations that this rank remembers.
+std::set<std::string> algorithms_used(context::Communicator& comm);
 
 }  // namespace nezha::testing

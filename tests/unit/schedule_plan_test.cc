@@ -61,6 +61,24 @@ TEST(Plan, ChoosesWhatMeasurementsFavour) {
   EXPECT_EQ(plan_of(request(64 * kKibi), unshaped()).algorithm, Algorithm::recursive_doubling);
 }
 
+// Rails decide how long chunks are, and nothing else.
+TEST(Plan, OfAFixedOrderDoesNotFollowCosts) {
+  for (const Collective collective :
+       {Collective::all_reduce, Collective::reduce, Collective::reduce_scatter}) {
+    size_t differ_by_default = 0;
+    for (uint64_t bytes = 64; bytes <= 64 * kMebi; bytes *= 2) {
+      PlanRequest fixed = request(bytes, 16);
+      fixed.collective = collective;
+      const PlanRequest free = fixed;
+      fixed.fixed_order = true;
+      const CostTable slow{1, 200e-6, 1e6, 1e8, 1e6};
+      EXPECT_EQ(plan_of(fixed, slow).algorithm, plan_of(fixed, unshaped()).algorithm) << bytes;
+      differ_by_default += plan_of(free, slow).algorithm == plan_of(free, unshaped()).algorithm ? 0 : 1;
+    }
+    EXPECT_GT(differ_by_default, 0U) << name_of(collective);
+  }
+}
+
 // Runs of blocks are not cut, so one message after the other has one rail.
 TEST(Plan, SeveralRailsDoNotSpeedUpRunsOfBlocks) {
   PlanRequest gather = request(64 * kKibi);

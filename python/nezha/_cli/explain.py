@@ -28,6 +28,7 @@ Examples:
   nezha explain all_reduce --bytes 8M --world-size 16 --ranks-per-host 4
   nezha explain all_gather --bytes 64K --ranks-per-host 1,2,4
   nezha explain all_reduce --bytes 1M --world-size 4 --ranks-per-host 4
+  nezha explain all_reduce --bytes 1M --world-size 16 --ranks-per-host 4 --deterministic
   nezha explain all_reduce --world-size 3 --algorithm ring --print > mine.txt
   nezha explain all_reduce --world-size 3 --algorithm-file mine.txt
 """
@@ -44,6 +45,9 @@ def explain(collective: str = typer.Argument(..., help="all_reduce, all_gather, 
                                                help="Of the world; 1,2,4 for hosts that differ."),
             shm: bool = typer.Option(True, "--shm/--no-shm",
                                      help="Ranks of a host share memory, or shm=off."),
+            deterministic: bool = typer.Option(False, "--deterministic",
+                                               help="With deterministic=on: sums of floating point do "
+                                                    "not follow from hosts and rails."),
             rails: int = typer.Option(2, "--rails", min=1, help="How many."),
             rate: str = typer.Option("1gbit", "--rate", help="Of each rail."),
             latency_us: float = typer.Option(30.0, "--latency-us", min=0,
@@ -66,8 +70,8 @@ def explain(collective: str = typer.Argument(..., help="all_reduce, all_gather, 
             "collective": collective, "bytes": 0 if collective == "barrier" else parse_size(size),
             "dtype": dtype,
             "world_size": world_size, "rails": rails, "rate_gbps": gbps(parse_rate("rate", rate)),
-            "latency_us": latency_us, "shm": shm, "schedule": schedule, "rank": rank, "root": root,
-            "print": prints}
+            "latency_us": latency_us, "shm": shm, "deterministic": deterministic, "schedule": schedule,
+            "rank": rank, "root": root, "print": prints}
         if ranks_per_host != "1":
             request["host_of"] = hosts_of(ranks_per_host, world_size)
             request["world_size"] = len(request["host_of"])

@@ -19,11 +19,6 @@ namespace {
 // Cuts fall between cache lines of every dtype.
 constexpr uint64_t kCutElements = 64;
 
-bool is_floating(Dtype dtype) {
-  return dtype == Dtype::float16 || dtype == Dtype::bfloat16 || dtype == Dtype::float32 ||
-         dtype == Dtype::float64;
-}
-
 double seconds(Nanoseconds duration) { return std::max(static_cast<double>(duration) / 1e9, 1e-9); }
 
 uint32_t comm_for(const Group& group, uint32_t purpose) {

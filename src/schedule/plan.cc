@@ -237,7 +237,7 @@ std::string explain(const PlanRequest& request, const CostTable& known) {
                 "%s of %llu x %s over %d ranks and %u rails "
                 "(%.1f us, %.3f GB/s%s, reduce %.3f GB/s)\n",
                 name_of(request.collective).data(), static_cast<unsigned long long>(request.count),
-                name_of(request.dtype).data(), request.world_size, costs.rails,
+                name_of(request.dtype).data(), request.world_size, known.rails,
                 1e6 * costs.latency_s,
                 1e-9 * (whole ? costs.rail_bytes_per_s : costs.rate_bytes_per_s),
                 whole ? " of the one that carries it" : "", 1e-9 * costs.reduce_bytes_per_s);

@@ -202,8 +202,8 @@ Result<std::string> explain_plan(const JsonValue& request) {
   }
   auto hosts = hosts_of(request, *shape);
   if (!hosts) return hosts.status();
-  shape->fixed_order = request.at("deterministic").bool_or(false) && is_reduction(shape->collective) &&
-                       is_floating(shape->dtype);
+  shape->fixed_order = request.at("deterministic").bool_or(false) &&
+                       schedule::has_order(shape->collective, shape->dtype);
   if (*hosts && !shape->fixed_order) shape->hosts = &**hosts;
   if (const auto memory = in_memory(request, *shape)) return answer_in_memory(request, *memory);
   auto costs = cost_table(request);

@@ -40,14 +40,10 @@ std::unique_ptr<const schedule::Hosts> Planner::hosts_of(const std::vector<int>&
   return std::make_unique<const schedule::Hosts>(host_of);
 }
 
-// Neither hosts nor their memory may say in which order numbers are added.
-bool Planner::has_fixed_order(const OpRequest& request) const {
-  return options_.fixed_order && is_reduction(request.collective) && is_floating(request.dtype);
-}
-
 Result<schedule::Plan> Planner::plan_for(const Group& group, const OpRequest& request) const {
   const bool is_asked = request.algorithm != Algorithm::automatic;
-  const bool is_fixed = has_fixed_order(request);
+  // Neither hosts nor their memory may say then in which order numbers are added.
+  const bool is_fixed = options_.fixed_order && schedule::has_order(request.collective, request.dtype);
   if (group.memory != nullptr && !is_asked && !is_fixed && memory::carries(request.collective)) {
     schedule::Plan plan;
     plan.algorithm = Algorithm::memory;

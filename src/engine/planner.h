@@ -28,7 +28,6 @@ class Planner {
   Result<const Choice*> choose(Group& group, const OpRequest& request, Choice& fresh);
 
  private:
-  bool has_fixed_order(const OpRequest& request) const;
   Result<schedule::Plan> plan_for(const Group& group, const OpRequest& request) const;
   Result<const schedule::Schedule*> schedule_for(Group& group, const OpRequest& request,
                                                  const schedule::Plan& plan);

@@ -58,6 +58,10 @@ Result<Schedule> build(Collective collective, Algorithm algorithm, int rank, int
   return find_candidate(collective, algorithm, world_size, hosts).status();
 }
 
+bool has_order(Collective collective, Dtype dtype) {
+  return is_reduction(collective) && is_floating(dtype);
+}
+
 const CostTable& costs_of_choice(const PlanRequest& request, const CostTable& costs) {
   static constexpr CostTable kNominal;
   return request.fixed_order ? kNominal : costs;

@@ -48,7 +48,9 @@ struct Estimate {
 };
 Estimate estimate(const Candidate& candidate, const PlanRequest& request, const CostTable& costs);
 
-// By which it is chosen: nominal ones where the request is of fixed order.
+// Its bits follow from the order of additions, which PlanRequest::fixed_order is for.
+bool has_order(Collective collective, Dtype dtype);
+// By which an algorithm is chosen: nominal ones where the request is of fixed order.
 const CostTable& costs_of_choice(const PlanRequest& request, const CostTable& costs);
 
 // Why make_plan leaves a candidate out where nobody names its algorithm; empty: it does not.

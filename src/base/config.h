@@ -64,6 +64,9 @@
           "Time in which a pair of rails must carry its first bytes, or the pair is not used.")    \
   SECONDS(linger_s, 2, 0, 3600, 0,                                                                 \
           "At most this long leaving waits for the last acknowledgements.")                        \
+  SECONDS(outage_s, 10, 1, 1e9, 0,                                                                 \
+          "A network may be silent for this long, on all rails, without an error; then the ranks "    \
+          "behind it are lost. A rank whose host says that it has ended is lost at once.")         \
   SECONDS(peer_deadline_s, 30, 0.5, 1e9, 0,                                                        \
           "A rank whose host answers while the rank itself says nothing is lost after this long.") \
   COUNT(spin_us, 50, 0, 1000000, "us", 0,                                                           \

@@ -150,6 +150,7 @@ engine::EngineOptions Context::engine_options() const {
   options.ack_bytes = config_.ack_bytes;
   options.inline_bytes = config_.inline_bytes;
   options.peer_deadline = static_cast<Nanoseconds>(config_.peer_deadline_s * kSecond);
+  options.outage = static_cast<Nanoseconds>(config_.outage_s * kSecond);
   options.file_algorithm = file_algorithm_;
   options.streams_per_rail = config_.streams_per_rail;
   options.on_demand = connects_on_demand();

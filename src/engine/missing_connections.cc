@@ -118,7 +118,11 @@ void MissingConnections::done(const transport::ConnectResult& result) {
   if (manager_ == nullptr || links.gone || result.lost.is_ok() || !links.links().empty()) return;
   if (peer.needed_since == kNever) return;
   const Nanoseconds now = clock_.now();
-  if (result.answered && now - peer.needed_since < options_.peer_deadline) {
+  // A rank that answers may stand still, and a silent network may come back. A want of this host says
+  // nothing about the peer: it ends with the deadline of whatever needs the connection.
+  const Nanoseconds patience = result.answered ? options_.peer_deadline : options_.outage;
+  const bool may_come = result.answered || result.silent;
+  if (result.starved || (may_come && now - peer.needed_since < patience)) {
     NEZHA_LOG(warn, "engine", "rank %d has no connection with rank %d yet: %s; trying again",
               options_.rank, result.peer, result.lost.message().c_str());
     peer.connect_at = now + kTryAgain;

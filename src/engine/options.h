@@ -22,6 +22,8 @@ struct EngineOptions {
   uint64_t ack_bytes = 1024 * 1024;
   uint64_t inline_bytes = 16 * 1024;
   Nanoseconds peer_deadline = 30 * kSecond;
+  // A peer is lost when nothing has answered for its host for so long.
+  Nanoseconds outage = 10 * kSecond;
   // Of a node, whose peers are not trusted with its memory: nothing is kept for a communicator that it
   // does not know, frames are as long as chunks at most, and few messages wait.
   bool serves = false;

@@ -214,15 +214,17 @@ void Supervisor::judge_silence(PeerLinks& links, Peer& peer, Nanoseconds now) {
     if (expected) since = std::max(since, peer.expected_since);
     if (now - since < (expected ? kSilentBusy : kSilentIdle)) {
       peer.unanswered = peer.spoken = 0;
+      peer.answers_since = kNever;
       return;
     }
   }
   next_tick_ = std::min(next_tick_, now + kTickBusy);
-  if (now - since >= parts_.options.peer_deadline) {
+  const bool answers = peer.answers_since != kNever;
+  if (answers && now - std::max(since, peer.answers_since) >= parts_.options.peer_deadline) {
     return lose(links, "it does not respond, although its host does");
   }
   // However long it was silent: nobody is given up before somebody dialled.
-  if (peer.unanswered > 0 && now - std::max(since, peer.answered_at) >= kGoneAfter) {
+  if (peer.unanswered > 0 && now - std::max(since, peer.answered_at) >= parts_.options.outage) {
     return lose(links, "nothing answers on any rail");
   }
   probe(links, peer, now);
@@ -246,17 +248,49 @@ void Supervisor::on_probed(const transport::Path& path, transport::Probed probed
   if (stopped_ || links->gone || peer.probe.outstanding == 0) return;
   --peer.probe.outstanding;
   const bool accepted = probed == Probed::host || probed == Probed::process;
+  peer.probe.tried |= probed != Probed::untried;
   peer.probe.accepted |= accepted;
   peer.probe.spoken |= probed == Probed::process;
   if (probed == Probed::refusal) ++peer.probe.refused;
-  if (accepted) peer.answered_at = parts_.clock.now();
-  if (peer.probe.outstanding > 0) return;
-  peer.unanswered = peer.probe.accepted ? 0 : peer.unanswered + 1;
+  if (peer.probe.outstanding == 0) end_round(*links, peer);
+}
+
+void Supervisor::end_round(PeerLinks& links, Peer& peer) {
+  const Nanoseconds now = parts_.clock.now();
+  if (!peer.probe.tried) {
+    peer.answered_at = now;
+    return;
+  }
+  // A listener whose queue is full takes no connection; its kernel still acknowledges what is sent to it.
+  Nanoseconds host_heard = peer.probe.accepted ? now : 0;
+  for (const Link& link : links.links()) {
+    if (link.is_up()) host_heard = std::max(host_heard, link.connection->host_heard_at());
+  }
+  peer.answered_at = std::max(peer.answered_at, host_heard);
+  const bool was_outage = peer.unanswered >= kRoundsOfAnOutage;
+  if (now - host_heard < kProbeEvery) {
+    peer.unanswered = 0;
+    if (peer.answers_since == kNever) peer.answers_since = was_outage ? now : 0;
+  } else if (++peer.unanswered >= kRoundsOfAnOutage) {
+    peer.answers_since = kNever;
+  }
   peer.spoken = peer.probe.spoken ? peer.spoken + 1 : 0;
-  if (peer.spoken == 1) peer.probe.next_at = parts_.clock.now() + kHeardWithin;
-  if (peer.spoken > 1) give_up_silent(*links);
-  if (peer.probe.accepted || peer.probe.refused == 0) return;
-  lose(*links, "its host answers, but the process is gone");
+  if (peer.spoken == 1) peer.probe.next_at = now + kHeardWithin;
+  if (peer.probe.refused > 0 && !peer.probe.accepted) {
+    return lose(links, "its host answers, but the process is gone");
+  }
+  if (was_outage && peer.probe.accepted) end_outage(links);
+  if (peer.spoken > 1) give_up_silent(links);
+}
+
+// TCP sends again what was lost after pauses that doubled all the time: in as long as the outage lasted.
+void Supervisor::end_outage(PeerLinks& links) {
+  const Nanoseconds before = parts_.clock.now() - kSilentBusy;
+  for (Link& link : links.links()) {
+    if (!link.is_up() || links.gone || link.connection->heard_at() > before) continue;
+    link.connection->quiesce(error(Code::peer_lost, "nothing came on %s through an outage of the network",
+                                 link.connection->describe().c_str()));
+  }
 }
 
 // It runs and hears us, and still nothing comes: it has closed its ends, of which nothing told us (in

@@ -7,12 +7,15 @@
 //   a connection breaks      the Reconciler has what it left
 //   it falls silent          the same, but it stays open: suspect; dead after a second, then dialled
 //   it is slow               what it has not delivered is sent on an idle connection, too (hedging)
-//   no connection is left    dialled and probed; the peer is lost when its host refuses everywhere, when
-//                            nothing answers for kGoneAfter, or at the peer's deadline
+//   no connection is left    dialled and probed; the peer is lost when its host refuses, when nothing
+//                            answers for as long as an outage may last, or at the peer's deadline
 //   none was made yet, or    MissingConnections
 //   a rail has none
 //   all are silent           the peer is stopped or its host is gone: probes tell; nobody is punished.
 //                            Or it closed them unheard: it answers probes itself; they are dialled anew
+//   an outage is over        probes are answered again: what TCP would try again only in seconds is
+//                            dialled anew
+//   this host cannot ask     (no descriptor, no port): that is no word about the peer
 //   this process was stalled no judgement until everything was heard again; that time counts for no
 //                            deadline of a peer
 //   a peer that was given up hears of that on a connection that it makes again
@@ -120,7 +123,9 @@ class Supervisor final : public transport::JoinEvents {
   static constexpr Nanoseconds kSilentIdle = 2500 * kMillisecond;
   static constexpr Nanoseconds kProbeEvery = 400 * kMillisecond;
   static constexpr Nanoseconds kProbePatience = 350 * kMillisecond;
-  static constexpr Nanoseconds kGoneAfter = 1800 * kMillisecond;
+  // After so many rounds of probes without an answer, the next answer is the end of an outage. The
+  // pauses of TCP's retransmission are longer than a second by then, and grow (RFC 6298 5.5).
+  static constexpr int kRoundsOfAnOutage = 3;
   // A peer that answers a probe itself is probed again after so long, in which it would have been heard
   // if it had only stood still; then connections that are silent all the same are given up.
   static constexpr Nanoseconds kHeardWithin = 20 * kMillisecond;
@@ -131,6 +136,7 @@ class Supervisor final : public transport::JoinEvents {
     Nanoseconds next_at = 0;
     int outstanding = 0;
     int refused = 0;
+    bool tried = false;  // some rail was asked
     bool accepted = false;
     bool spoken = false;  // by the peer itself
   };
@@ -142,7 +148,8 @@ class Supervisor final : public transport::JoinEvents {
     Nanoseconds freshest = 0;        // when anything last came from it
     Nanoseconds voice_since = 0;     // since when something has come without a long pause
     Nanoseconds cut_off_at = kNever;  // no connection is up since
-    Nanoseconds answered_at = 0;     // its host accepted a probe
+    Nanoseconds answered_at = 0;     // when its host last did
+    Nanoseconds answers_since = kNever;  // and since when without an outage; 0: since it was last heard
     std::string last_error;          // of the last connection that was lost, or dial that failed
     int last_rail = -1;              // of the last connection that was lost
     Probe probe;
@@ -161,6 +168,9 @@ class Supervisor final : public transport::JoinEvents {
   void hedge(PeerLinks& links);
   void judge_silence(PeerLinks& links, Peer& peer, Nanoseconds now);
   void probe(PeerLinks& links, Peer& peer, Nanoseconds now);
+  // Every rail of this round of probes has an answer.
+  void end_round(PeerLinks& links, Peer& peer);
+  void end_outage(PeerLinks& links);
   void give_up_silent(PeerLinks& links);
   void redial(PeerLinks& links, Nanoseconds now);
   void welcome(PeerLinks& links);

@@ -164,6 +164,7 @@ class Connection final : private WireEvents {
   uint32_t landed_frames() const override { return landed_; }
   // When bytes last arrived, as far as this host knows; the time of its making before that.
   Nanoseconds heard_at() { return wire_->heard_at(); }
+  Nanoseconds host_heard_at() { return wire_->host_heard_at(); }
 
   // Stops all use of local memory, raises `on_down` with what is unacknowledged. Idempotent.
   void quiesce(const Status& why);

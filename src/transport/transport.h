@@ -105,7 +105,7 @@ enum class DialOutcome : uint8_t {
   refused,     // the host answers, and nobody listens there: the process is gone
   unanswered,  // silence
   failed,      // somebody answered, and the connection did not pass its test
-  starved,     // this host has no descriptor for it, or cannot watch one more
+  starved,     // this host cannot dial: it has no descriptor, port, memory or right for it
 };
 
 // What answered a probe.
@@ -114,15 +114,18 @@ enum class Probed : uint8_t {
   refusal,  // the host: nobody listens there
   host,     // somebody listens, and may be standing still
   process,  // the peer itself
+  untried,  // nobody was asked, for a want of this host, which says nothing about the peer
 };
 
 // What came of connecting with a peer.
 struct ConnectResult {
   int peer = -1;
-  Status lost;            // ok: some connection was made, which has joined before
+  Status lost = {};       // ok: some connection was made, which has joined before
   bool answered = false;  // somebody did, whatever came of it
+  bool silent = false;    // some rail got no answer at all
+  bool starved = false;   // some was not tried, for a want of this host
   // One sentence for each rail of this rank that is not used, where this rank dialled.
-  std::vector<std::string> left_out;
+  std::vector<std::string> left_out = {};
 };
 
 // "rank 3: it reaches rank 7 on no rail (...); check cables, ...": of such sentences.
@@ -168,7 +171,8 @@ class ConnectionManager {
   virtual void connect(int, const std::vector<RailPair>&) {}
   // One attempt, of at most `patience`; ends in on_joined or on_dial_failed, never inside the call.
   virtual void dial(const Path& path, uint32_t epoch, Nanoseconds patience) = 0;
-  // One look whether anybody listens; ends in on_probed. Nothing but a Hello is said to whoever answers.
+  // One look whether anybody listens; ends in on_probed, within `patience`. Nothing but a Hello is said
+  // to whoever answers.
   virtual void probe(const Path& path, Nanoseconds patience) = 0;
   // Listens on rails of this rank that were missing and have an address now; says which.
   virtual std::vector<PlacedRail> find_rails() { return {}; }

@@ -106,6 +106,8 @@ class Wire {
   virtual std::optional<Drained> drained(Nanoseconds) { return std::nullopt; }
   // When bytes last arrived, as far as this host knows; the time of its start before that.
   virtual Nanoseconds heard_at() = 0;
+  // When anything came from the peer's host last, from its kernel alone, too.
+  virtual Nanoseconds host_heard_at() { return heard_at(); }
 
   // Whether the bytes pass through memory of this host alone, on no network.
   virtual bool is_shared_memory() const { return false; }

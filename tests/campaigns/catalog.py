@@ -18,6 +18,7 @@ from campaigns.r20_abort import Abort
 from campaigns.r21_training import Training
 from campaigns.r22_aggregator import Aggregator
 from campaigns.r23_hosts import BlackHoleByHost, KillByHost, KillByLeaders, KillInMemory, StopInMemory
+from campaigns.r24_outage import Outage
 from campaigns.s01_fuzz import Fuzz
 from campaigns.s03_flood import Flood
 
@@ -25,5 +26,5 @@ CAMPAIGNS: List[Campaign] = [
     Kill(), KillEncrypted(), KillTagged(), KillFabric(), BlackHole(), BlackHoleFabric(), Return(),
     ReturnLarge(),
     Slow(), SigKill(), SigStop(), Vanish(), Abort(), Training(), Aggregator(),
-    KillInMemory(), StopInMemory(), KillByHost(), KillByLeaders(), BlackHoleByHost(), Price(), Flood(),
-    Fuzz()]
+    KillInMemory(), StopInMemory(), KillByHost(), KillByLeaders(), BlackHoleByHost(), Outage(), Price(),
+    Flood(), Fuzz()]

@@ -18,7 +18,8 @@ from campaigns.r07_sigkill import survivors_errors
 
 NODES = 3
 RAILS = 2
-_IDLE_S = 3.0  # in which an idle job has to notice
+_OUTAGE_S = 1.8  # what the job allows
+_IDLE_S = 5.0  # in which an idle job has to notice: 2.5 s of silence, then the outage
 
 
 class Vanish(Campaign):
@@ -32,7 +33,7 @@ class Vanish(Campaign):
     def run(self, record: Record) -> None:
         for number, rng in record.faults():
             with Lab(NODES, ["1gbit"] * RAILS) as lab, Nemesis(lab) as nemesis:
-                job = Job(lab, mixed(1 << 16))
+                job = Job(lab, mixed(1 << 16), outage_s=_OUTAGE_S)
                 try:
                     job.calibrate(2)
                     self._one(record, job, nemesis, rng, idle=number % 2 == 1)

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -228,6 +229,67 @@ TEST_F(TcpReconnectTest, WhoAnswersWrongHasFailed) {
   EXPECT_EQ(low().probed[0].probed, Probed::host);
 }
 
+// A listener's queue, of which nobody takes anything; how many wait there.
+uint32_t waiting_at(int listener) {
+  tcp_info info{};
+  socklen_t length = sizeof(info);
+  EXPECT_EQ(getsockopt(listener, IPPROTO_TCP, TCP_INFO, &info, &length), 0);
+  return info.tcpi_unacked;
+}
+
+// A peer that stands still is asked a hundred times by one connection, and strangers fill its queue
+// meanwhile.
+TEST_F(TcpReconnectTest, AskingAgainTakesOnePlaceInTheQueue) {
+  connect_both();
+  uint16_t still = 0;
+  const int listener = keep(false_listener(4, &still));
+  low().request.ranks[1].rails[0].blob = encode(TcpPorts{0, still});
+  low().make_connection_manager();
+  for (size_t asked = 1; asked <= 100; ++asked) {
+    low().manager->probe(kPath, kSecond);
+    drive([&] { return low().probed.size() >= asked; });
+    ASSERT_EQ(low().probed.back().probed, Probed::host) << asked;
+    clock_.shift += 400 * kMillisecond;
+    if (asked != 50) continue;
+    EXPECT_EQ(waiting_at(listener), 1U);
+    const sockaddr_in there = place("127.1.0.1", still);
+    for (int i = 0; i < 20; ++i) {
+      const int fd = keep(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+      connect(fd, reinterpret_cast<const sockaddr*>(&there), sizeof(there));
+    }
+    EXPECT_EQ(waiting_at(listener), 5U);  // one more than its length, as Linux counts
+  }
+  // Its process ends, and with it the listener.
+  close(listener);
+  low().manager->probe(kPath, kSecond);
+  drive([&] { return low().probed.size() > 100; });
+  EXPECT_EQ(low().probed.back().probed, Probed::refusal);
+}
+
+// Without a descriptor nobody is asked: that is no silence of the peer.
+TEST_F(TcpReconnectTest, AProbeThatThisHostCannotMakeIsNone) {
+  start();
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlimit none{0, limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  low().manager->probe(kPath, kLong);
+  low().manager->dial(kPath, 1, kLong);
+  low().turn();
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  ASSERT_EQ(low().probed.size(), 1U);
+  EXPECT_EQ(low().probed[0].probed, Probed::untried);
+  ASSERT_EQ(low().failures.size(), 1U);
+  EXPECT_EQ(low().failures[0].outcome, DialOutcome::starved);
+  low().failures.clear();
+  // Nor with an address that this host has not any more.
+  low().request.ranks[0].rails[0].address = "192.0.2.77";
+  low().make_connection_manager();
+  low().manager->probe(kPath, kLong);
+  low().turn();
+  EXPECT_EQ(low().probed.back().probed, Probed::untried);
+}
+
 TEST_F(TcpReconnectTest, AProbeLooksAndSaysNothing) {
   start();
   low().manager->probe({1, 1, 1, 0}, kLong);
@@ -235,6 +297,7 @@ TEST_F(TcpReconnectTest, AProbeLooksAndSaysNothing) {
   drive([&] { return !low().probed.empty(); });
   EXPECT_EQ(low().probed[0].probed, Probed::host);
   EXPECT_EQ(low().probed[0].path.rail, 1);
+  clock_.shift += kSecond;  // nobody asks again
   turn(20);
   EXPECT_TRUE(high().joined.empty());
   EXPECT_EQ(high().next_wakeup(), kNever);  // the visitor has left

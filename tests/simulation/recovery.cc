@@ -5,6 +5,7 @@
 #include <memory>
 #include <tuple>
 
+#include "simulation/outages.h"
 #include "simulation/scenario.h"
 
 namespace nezha::simulation {
@@ -450,6 +451,9 @@ constexpr RecoveryCheck kChecks[] = {
     {"silence_in_mid_write_is_found", check_written_silence},
     {"a_rail_of_writes_returns_from_every_hole", check_written_holes},
     {"a_slow_rail_of_writes_keeps_its_connection", check_written_slow},
+    {"a_short_outage_costs_nobody_an_error", check_short_outage},
+    {"who_is_behind_a_long_outage_is_lost", check_long_outage},
+    {"who_cannot_ask_blames_nobody", check_own_want},
 };
 
 }  // namespace

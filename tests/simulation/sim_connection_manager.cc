@@ -35,7 +35,7 @@ void SimConnectionManager::connect(int peer, const std::vector<transport::RailPa
   const Nanoseconds give_up = world_.now() + kPatience;
   world_.at_rank(world_.now() + 3 * (on.delay + on.extra_delay), rank_, [this, peer, in_use, give_up] {
     // It stood still meanwhile: its time was over before it read what came.
-    if (world_.now() > give_up) return end_connecting(peer, 0, true);
+    if (world_.now() > give_up) return end_connecting(peer, 0, {.answered = true});
     finish_connecting(peer, in_use);
   });
 }
@@ -46,6 +46,7 @@ void SimConnectionManager::finish_connecting(int peer, const std::vector<transpo
   if (events() == nullptr) return;
   bool is_silent = false;
   bool answers = false;
+  if (is_starved) return end_connecting(peer, kJoined, {.starved = true});
   for (int rail = 0; rail < world_.rails(); ++rail) {
     const auto is_it = [rail](const transport::RailPair& pair) { return pair.mine == rail; };
     if (std::any_of(in_use.begin(), in_use.end(), is_it)) continue;
@@ -68,15 +69,16 @@ void SimConnectionManager::finish_connecting(int peer, const std::vector<transpo
     });
   }
   const bool waits = is_silent && !answers;
-  end_connecting(peer, waits || (answers && !world_.is_awake(peer)) ? kPatience : kJoined, answers);
+  end_connecting(peer, waits || (answers && !world_.is_awake(peer)) ? kPatience : kJoined,
+                 {.answered = answers, .silent = is_silent});
 }
 
-void SimConnectionManager::end_connecting(int peer, Nanoseconds after, bool answered) {
-  world_.at_rank(world_.now() + after, rank_, [this, peer, answered] {
-    // Where connections have joined meanwhile nobody asks why.
-    const Status lost = error(Code::peer_lost, "no rail leads to rank %d", peer);
-    connected_.push_back({peer, lost, answered, {}});
-  });
+void SimConnectionManager::end_connecting(int peer, Nanoseconds after, transport::ConnectResult result) {
+  // Where connections have joined meanwhile nobody asks why.
+  result.peer = peer;
+  result.lost = error(Code::peer_lost, "no rail leads to rank %d", peer);
+  world_.at_rank(world_.now() + after, rank_,
+                 [this, result = std::move(result)] { connected_.push_back(result); });
 }
 
 void SimConnectionManager::run(Nanoseconds) {
@@ -87,6 +89,12 @@ void SimConnectionManager::run(Nanoseconds) {
 
 void SimConnectionManager::dial(const transport::Path& path, uint32_t epoch, Nanoseconds patience) {
   ++dials;
+  if (is_starved) {
+    world_.at_rank(world_.now(), rank_, [this, path] {
+      if (events() != nullptr) events()->on_dial_failed(path, DialOutcome::starved, "no descriptor");
+    });
+    return;
+  }
   const Path& on = world_.network().path(name_of(path));
   const Nanoseconds trip = 3 * (on.delay + on.extra_delay);
   const Nanoseconds give_up = world_.now() + patience;
@@ -117,6 +125,7 @@ void SimConnectionManager::finish_dial(const transport::Path& path, uint32_t epo
 
 // Of rails that write the process itself answers.
 transport::Probed SimConnectionManager::answer(const transport::Path& path) const {
+  if (is_starved) return transport::Probed::untried;
   switch (reach(path)) {
     case Reach::silent: return transport::Probed::nothing;
     case Reach::closed: return transport::Probed::refusal;

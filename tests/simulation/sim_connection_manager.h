@@ -36,6 +36,8 @@ class SimConnectionManager final : public transport::ConnectionManager {
   uint64_t meetings = 0;
   // Of so many dials that could succeed one fails; 0: none.
   uint64_t fail_every = 0;
+  // This rank has no descriptor left: it can neither dial nor ask.
+  bool is_starved = false;
 
  private:
   enum class Reach { yes, closed, silent };
@@ -43,7 +45,7 @@ class SimConnectionManager final : public transport::ConnectionManager {
   Reach reach(const transport::Path& path) const;
   transport::Probed answer(const transport::Path& path) const;
   void finish_connecting(int peer, const std::vector<transport::RailPair>& in_use);
-  void end_connecting(int peer, Nanoseconds after, bool answered);
+  void end_connecting(int peer, Nanoseconds after, transport::ConnectResult result);
   void finish_dial(const transport::Path& path, uint32_t epoch, Nanoseconds give_up);
 
   SimWorld& world_;

@@ -86,6 +86,7 @@ void SimWorld::add_engine(int rank) {
   options.inline_bytes = options_.inline_bytes;
   options.ack_bytes = options_.ack_bytes;
   options.peer_deadline = options_.peer_deadline;
+  options.outage = options_.outage;
   options.streams_per_rail = options_.lanes;
   options.on_demand = options_.on_demand;
   options.nominal_bytes_per_s.assign(static_cast<size_t>(options_.rails),

@@ -58,6 +58,7 @@ Status JobSession::open(const wire::Secret& job_key) {
   engine.chunk_bytes = kAggregationChunkBytes;
   engine.credit_bytes = kAggregationCreditBytes;
   engine.peer_deadline = options.peer_deadline;
+  engine.outage = options.outage;
   engine_ = std::make_unique<engine::Engine>(loop_, engine);
   engine_->pool().set_limit(buffers_);
   transport::MeshRequest request;

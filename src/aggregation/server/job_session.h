@@ -50,6 +50,9 @@ struct JobSessionOptions {
   uint64_t bytes_max = 2ULL << 30;
   // A child or parent that is silent for so long while something is awaited from it is lost.
   Nanoseconds peer_deadline = 5 * kSecond;
+  // A rank of which nothing is heard for so long connects anew; its job goes on without the node until
+  // then.
+  Nanoseconds outage = 1800 * kMillisecond;
   // How long a parent may take to reply to a registration.
   Nanoseconds registration_timeout = 5 * kSecond;
   std::string congestion_control;

@@ -16,7 +16,8 @@ namespace {
 // Only a refusal says that nobody listens; a network or a host without means says nothing about the
 // peer.
 DialOutcome outcome_of_errno(int number) {
-  return number == ECONNREFUSED ? DialOutcome::refused : DialOutcome::unanswered;
+  if (number == ECONNREFUSED) return DialOutcome::refused;
+  return is_own_want(number) ? DialOutcome::starved : DialOutcome::unanswered;
 }
 
 DialOutcome outcome_of(const Status& why) {
@@ -84,6 +85,7 @@ void Connector::stop() {
     for (Attempt& attempt : *list) unwatch(attempt);
     list->clear();
   }
+  prober_.stop();
   look_for_polled();
   listeners_.clear();
   links_.reset();
@@ -102,8 +104,6 @@ Connector::Attempt& Connector::add(Attempts& list, Kind kind) {
 void Connector::dial(const Path& path, uint32_t epoch, Nanoseconds patience) {
   start(Kind::dialled, path, epoch, patience);
 }
-
-void Connector::probe(const Path& path, Nanoseconds patience) { start(Kind::probe, path, 0, patience); }
 
 void Connector::request_connection(const Path& path, Nanoseconds patience) {
   start(Kind::request, path, wire::kRequestEpoch, patience);
@@ -127,14 +127,9 @@ void Connector::start_dial(Attempt& attempt) {
     const Status why = fd.status();
     return finish(attempt, false, outcome_of(why), why.message());
   }
-  if (attempt.kind == Kind::probe && !opener_.ends_unheard()) {
-    attempt.probe_fd = std::move(*fd);
-    return watch(attempt);
-  }
   attempt.handshake = std::make_unique<Handshake>(identity_, std::move(*fd), path.peer, path.rail,
                                                   path.peer_rail, path.lane, attempt.epoch, now,
                                                   attempt.deadline);
-  if (attempt.kind == Kind::probe) attempt.handshake->ask_only();
   settle(attempt, now);
 }
 
@@ -146,12 +141,11 @@ void Connector::dial_again(Nanoseconds now) {
 }
 
 void Connector::watch(Attempt& attempt) {
-  const auto wanted = attempt.handshake ? static_cast<uint32_t>(attempt.handshake->poll_events())
-                                    : static_cast<uint32_t>(EPOLLOUT);
+  const auto wanted = static_cast<uint32_t>(attempt.handshake->poll_events());
   if (wanted == attempt.watched_for) return;
   const Status watched = attempt.watched_for == 0
-                             ? loop_.add(attempt.descriptor(), wanted, &attempt)
-                             : loop_.modify(attempt.descriptor(), wanted, &attempt);
+                             ? loop_.add(attempt.handshake->fd(), wanted, &attempt)
+                             : loop_.modify(attempt.handshake->fd(), wanted, &attempt);
   attempt.watched_for = wanted;
   if (watched) return;
   if (attempt.kind == Kind::accepted) return drop(attempt);
@@ -159,26 +153,20 @@ void Connector::watch(Attempt& attempt) {
 }
 
 void Connector::unwatch(Attempt& attempt) {
-  if (attempt.watched_for != 0) loop_.remove(attempt.descriptor(), &attempt);
+  if (attempt.watched_for != 0) loop_.remove(attempt.handshake->fd(), &attempt);
   attempt.watched_for = 0;
 }
 
 void Connector::advance(Attempt& attempt, uint32_t epoll_events) {
-  if (!attempt.handshake) return advance_probe(attempt);
   const Nanoseconds now = loop_.clock().now();
   // Of the events that poll and epoll share, the values are the same.
   attempt.handshake->on_poll(static_cast<short>(epoll_events & 0xff), now);
   settle(attempt, now);
 }
 
-void Connector::advance_probe(Attempt& attempt) {
-  const int number = dial_error(attempt.probe_fd.get());
-  finish(attempt, number == 0, outcome_of_errno(number), "");
-}
-
 void Connector::settle(Attempt& attempt, Nanoseconds now) {
   Handshake& handshake = *attempt.handshake;
-  if (handshake.is_dialler() && handshake.state() == Handshake::State::tested && pass(attempt)) return;
+  if (handshake.is_dialler() && handshake.state() == Handshake::State::tested) pass(attempt);
   const bool alive = handshake.state() != Handshake::State::failed;
   if (attempt.kind == Kind::accepted && alive && handshake.is_authenticated() && !attempt.member) {
     attempt.member = true;
@@ -204,18 +192,13 @@ void Connector::settle(Attempt& attempt, Nanoseconds now) {
   look_for_polled();
 }
 
-bool Connector::pass(Attempt& attempt) {
-  if (attempt.kind == Kind::probe) {
-    finish(attempt, true, DialOutcome::failed, "");
-    return true;
-  }
+void Connector::pass(Attempt& attempt) {
   if (!attempt.waits_for_choice(attempt.epoch)) {
     attempt.handshake->decide(true, 1);
   } else if (attempt.deadline != kNever) {
     attempt.deadline = kNever;  // it waits for the other rails of the pair, which have deadlines
     chooser_->on_tested(attempt.path);
   }
-  return false;
 }
 
 void Connector::decide(const Path& path, bool use, int total) {
@@ -259,8 +242,7 @@ void Connector::fail_handshake(Attempt& attempt, Nanoseconds now) {
     refusals_.note(handshake, now);
     return drop(attempt);
   }
-  if (attempt.kind != Kind::probe && handshake.was_turned_away() &&
-      now + kRedialPause < attempt.deadline) {
+  if (handshake.was_turned_away() && now + kRedialPause < attempt.deadline) {
     unwatch(attempt);
     attempt.reason = handshake.reason();
     attempt.handshake.reset();
@@ -283,10 +265,7 @@ void Connector::finish(Attempt& attempt, bool succeeded, DialOutcome outcome, st
   attempt.outcome = outcome;
   attempt.reason = std::move(reason);
   const bool is_call = attempt.handshake && attempt.handshake->epoch() == wire::kRequestEpoch;
-  if (!succeeded || attempt.kind == Kind::probe || is_call) {
-    if (attempt.handshake) attempt.handshake->close();
-    attempt.probe_fd.reset(-1);
-  }
+  if (attempt.handshake && (!succeeded || is_call)) attempt.handshake->close();
   Attempts& list = attempt.kind == Kind::accepted ? accepted_ : dialled_;
   finished_.splice(finished_.end(), list, attempt.self);
 }

@@ -8,8 +8,7 @@
 //
 //   Dialling   who is turned away among a rank's strangers dials again until its patience ends.
 //   Requests   who is not to dial asks to be dialled: a handshake that ends with its proof.
-//   Probes     who accepts is a host that answers. Where connections end unheard (RailOpener), the probe
-//              says a Hello: who answers that is the process itself.
+//   Probes     the Prober's.
 //   Strangers  a bounded number of accepted connections without a proof; the oldest of them makes room
 //              for the next (strangers.h). Two seconds each, 64 bytes read of each (handshake.h).
 //   Members    who has proved itself has kMemberTimeout for the test and the verdict; where somebody
@@ -30,6 +29,7 @@
 #include "transport/link_watch.h"
 #include "transport/connect/refusal_log.h"
 #include "transport/connect/handshake.h"
+#include "transport/connect/prober.h"
 #include "transport/transport.h"
 
 namespace nezha::transport {
@@ -75,7 +75,9 @@ class Connector final : public ConnectionManager, private progress::Polled {
   ~Connector() override { stop(); }
 
   void dial(const Path& path, uint32_t epoch, Nanoseconds patience) override;
-  void probe(const Path& path, Nanoseconds patience) override;
+  void probe(const Path& path, Nanoseconds patience) override {
+    if (!stopped_) prober_.ask(path, patience);
+  }
   // Asks the peer to dial this rank; ends in Chooser::on_request_heard or on_dial_failed.
   void request_connection(const Path& path, Nanoseconds patience);
   std::vector<PlacedRail> find_rails() override;
@@ -107,21 +109,19 @@ class Connector final : public ConnectionManager, private progress::Polled {
     bool watched = false;
   };
 
-  enum class Kind : uint8_t { dialled, accepted, probe, request };
+  enum class Kind : uint8_t { dialled, accepted, request };
 
   // One connection on its way, or what has become of it.
   struct Attempt final : progress::Pollable {
     Attempt(Connector& owner_of_it, Kind what) : owner(owner_of_it), kind(what) {}
     void on_ready(uint32_t epoll_events) override { owner.advance(*this, epoll_events); }
-    int descriptor() const { return handshake ? handshake->fd() : probe_fd.get(); }
     bool is_polled() const { return handshake && handshake->is_polled(); }
     Connector& owner;
     const Kind kind;
     bool waits_for_choice(uint32_t of_epoch) const { return owner.chooser_ != nullptr && of_epoch == 0; }
     Path path;                        // not of an accepted one: the handshake knows
     uint32_t epoch = 0;
-    std::unique_ptr<Handshake> handshake;  // null: a silent probe, or dialled again at `dial_at`
-    Descriptor probe_fd;
+    std::unique_ptr<Handshake> handshake;  // null: dialled again at `dial_at`
     Nanoseconds dial_at = kNever;
     Nanoseconds deadline = kNever;
     uint32_t watched_for = 0;         // epoll events; 0: not watched
@@ -158,9 +158,8 @@ class Connector final : public ConnectionManager, private progress::Polled {
   void watch(Attempt& attempt);
   void unwatch(Attempt& attempt);
   void advance(Attempt& attempt, uint32_t epoll_events);
-  void advance_probe(Attempt& attempt);
-  // It has passed its test; true when there is nothing more to do with it now.
-  bool pass(Attempt& attempt);
+  // It has passed its test.
+  void pass(Attempt& attempt);
   // Draws the consequences of a handshake's new state.
   void settle(Attempt& attempt, Nanoseconds now);
   void expire(Attempts& list, Nanoseconds now);
@@ -168,7 +167,6 @@ class Connector final : public ConnectionManager, private progress::Polled {
   void finish(Attempt& attempt, bool succeeded, DialOutcome outcome, std::string reason);
   void drop(Attempt& attempt);
   void raise(Attempt& attempt);
-  Probed answer_to(const Attempt& probe) const;
 
   static bool is_past(Nanoseconds deadline, Nanoseconds now) {
     return deadline != kNever && now >= deadline;
@@ -189,7 +187,8 @@ class Connector final : public ConnectionManager, private progress::Polled {
   bool polling_ = false;
   std::unique_ptr<LinkWatch> links_;
   RefusalLog refusals_;
-  Attempts dialled_;   // probes and requests too
+  Prober prober_{request_, identity_, opener_, loop_};
+  Attempts dialled_;   // requests too
   Attempts accepted_;  // oldest first
   Attempts finished_;  // to be told by `run`
   std::deque<std::pair<int, bool>> carriers_;

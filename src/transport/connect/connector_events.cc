@@ -12,6 +12,7 @@ void Connector::run(Nanoseconds now) {
   dial_again(now);
   expire(dialled_, now);
   expire(accepted_, now);
+  prober_.run(now, joins_);
   // What an event starts and fails at once waits for the next turn, so that this one ends.
   for (size_t left = finished_.size(); left > 0 && !finished_.empty(); --left) {
     Attempts told;
@@ -41,7 +42,6 @@ void Connector::expire(Attempts& list, Nanoseconds now) {
 }
 
 void Connector::raise(Attempt& attempt) {
-  if (attempt.kind == Kind::probe) return joins_.on_probed(attempt.path, answer_to(attempt));
   if (!attempt.succeeded) {
     return joins_.on_dial_failed(attempt.path, attempt.outcome, attempt.reason);
   }
@@ -66,16 +66,9 @@ void Connector::raise(Attempt& attempt) {
             attempt.handshake->rail(), attempt.handshake->peer(), why.c_str());
 }
 
-Probed Connector::answer_to(const Attempt& probe) const {
-  if (probe.succeeded) return probe.handshake ? Probed::process : Probed::host;
-  // Whoever accepted and said nothing stands still.
-  if (probe.outcome == DialOutcome::failed) return Probed::host;
-  return probe.outcome == DialOutcome::refused ? Probed::refusal : Probed::nothing;
-}
-
 Nanoseconds Connector::next_wakeup() const {
   if (!finished_.empty() || !carriers_.empty() || devices_changed_) return 0;
-  Nanoseconds soonest = listen_at_;
+  Nanoseconds soonest = std::min(listen_at_, prober_.next_wakeup());
   for (const Attempts* list : {&dialled_, &accepted_}) {
     for (const Attempt& each : *list) soonest = std::min({soonest, each.deadline, each.dial_at});
   }

@@ -69,6 +69,7 @@ class Wireup final : public ConnectionManager, private JoinEvents, private Choos
     Status unusable;                // what keeps a connection that works from being used
     bool starved = false;           // some were for want of a descriptor
     bool answered = false;          // somebody did
+    bool silent = false;            // some got no answer
     int expected = -1;              // how many connections the dialler keeps
     int kept = 0;
     Nanoseconds since = 0;          // when it began to wait for the other rank

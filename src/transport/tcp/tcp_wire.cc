@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "transport/kernel_answers.h"
+
 namespace nezha::transport {
 namespace {
 
@@ -217,6 +219,11 @@ void TcpWire::take_payload() {
 }
 
 // While a long payload arrives the kernel wakes us only when much of it is there: what it holds counts.
+Nanoseconds TcpWire::host_heard_at() {
+  const Nanoseconds ago = stream_ == nullptr ? kNever : since_kernel_answered(stream_->fd());
+  return ago == kNever ? heard_at() : std::max(heard_at(), loop_.clock().now() - ago);
+}
+
 Nanoseconds TcpWire::heard_at() {
   int unread = 0;
   if (stream_ != nullptr && low_water_ > 1 && ioctl(stream_->fd(), FIONREAD, &unread) == 0 &&

@@ -39,6 +39,7 @@ class TcpWire final : public StreamWire, private progress::Pollable {
   bool has_output() const override { return StreamWire::has_output() || stream_->wants_write(); }
   uint64_t backlog_bytes() override;
   Nanoseconds heard_at() override;
+  Nanoseconds host_heard_at() override;
   void close(bool in_order) override;
 
  private:

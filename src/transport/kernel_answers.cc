@@ -1,0 +1,41 @@
+#include "transport/kernel_answers.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+
+namespace nezha::transport {
+namespace {
+
+// The number of probes without an answer after which the kernel ends the connection; its largest.
+constexpr int kProbesMax = 127;
+
+void set_option(int fd, int level, int name, int value) {
+  setsockopt(fd, level, name, &value, sizeof(value));
+}
+
+}  // namespace
+
+void ask_kernel(int fd) {
+  set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, 1);   // seconds
+  set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, 1);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, kProbesMax);
+}
+
+Nanoseconds since_kernel_answered(int fd) {
+  tcp_info info{};
+  socklen_t length = sizeof(info);
+  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return kNever;
+  return static_cast<Nanoseconds>(info.tcpi_last_ack_recv) * kMillisecond;
+}
+
+bool has_ended(int fd) {
+  char byte = 0;
+  const ssize_t got = recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  return got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
+}
+
+}  // namespace nezha::transport

@@ -1,0 +1,17 @@
+// What the kernel of a peer's host answers on a TCP connection, whatever the peer's process does.
+//
+// Contract: plain functions over a connected TCP socket; any thread; none blocks.
+#pragma once
+
+#include "base/clock.h"
+
+namespace nezha::transport {
+
+// Asks that kernel once a second while the connection is idle (keep-alive, RFC 9293 3.8.4).
+void ask_kernel(int fd);
+// How long ago it acknowledged anything; kNever where this system cannot tell.
+Nanoseconds since_kernel_answered(int fd);
+// The peer has closed the connection, or it broke.
+bool has_ended(int fd);
+
+}  // namespace nezha::transport

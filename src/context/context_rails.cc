@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/file.h"
+#include "base/float_mode.h"
 #include "base/log.h"
 #include "context/context.h"
 #include "context/fabric_rails.h"
@@ -62,8 +63,9 @@ double Context::rate_of(const transport::RailAddress& rail) const {
 }
 
 // Every rank computes them from what all ranks published, and from files that are equal, so the costs are
-// equal everywhere.
+// equal everywhere, however the caller's thread rounds.
 Status Context::agree_costs() {
+  const FloatMode mode;
   size_t rails = control::kRailsMax;
   for (const transport::PeerAddress& peer : session_.ranks) {
     const auto there = std::count_if(peer.rails.begin(), peer.rails.end(), is_there);

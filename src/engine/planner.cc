@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/float_mode.h"
 #include "base/number_hash.h"
 #include "schedule/candidates.h"
 #include "schedule/hierarchy.h"
@@ -130,6 +131,7 @@ Result<const Choice*> Planner::choose(Group& group, const OpRequest& request, Ch
       kept.count == request.count) {
     return &kept;
   }
+  const FloatMode mode;  // ranks whose callers round otherwise must find the same costs
   auto plan = plan_for(group, request);
   if (!plan) return plan.status();
   auto schedule = schedule_for(group, request, *plan);

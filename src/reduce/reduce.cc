@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/copy.h"
+#include "base/float_mode.h"
 #include "reduce/kernel_table.h"
 
 namespace nezha::reduce {
@@ -18,6 +19,7 @@ const KernelTable& kernels() {
 void reduce(void* out, const void* a, const void* b, uint64_t count, Dtype dtype, ReduceOp op) {
   NEZHA_CHECK(reduce_supported(dtype, op));
   const auto& row = kernels().reduce[static_cast<size_t>(dtype)];
+  const FloatMode mode;
   row[static_cast<size_t>(op)](static_cast<std::byte*>(out), static_cast<const std::byte*>(a),
                                static_cast<const std::byte*>(b), count);
 }
@@ -25,6 +27,7 @@ void reduce(void* out, const void* a, const void* b, uint64_t count, Dtype dtype
 void reduce_many(void* out, std::span<const void* const> in, uint64_t count, Dtype dtype, ReduceOp op) {
   NEZHA_CHECK(reduce_supported(dtype, op) && !in.empty());
   const auto& row = kernels().reduce_many[static_cast<size_t>(dtype)];
+  const FloatMode mode;
   row[static_cast<size_t>(op)](static_cast<std::byte*>(out), in.data(), in.size(), count);
 }
 
@@ -35,6 +38,7 @@ void scale(void* out, const void* in, uint64_t count, Dtype dtype, double factor
     if (out != in) copy_bytes(out, in, count * dtype_size(dtype));
     return;
   }
+  const FloatMode mode;
   kernels().scale[index](static_cast<std::byte*>(out), static_cast<const std::byte*>(in), count,
                          factor);
 }
@@ -43,6 +47,7 @@ void divide(void* data, uint64_t count, Dtype dtype, uint64_t divisor) {
   const size_t index = static_cast<size_t>(dtype);
   NEZHA_CHECK(index < kDtypeCount && divisor > 0);
   if (divisor == 1) return;
+  const FloatMode mode;
   kernels().divide[index](static_cast<std::byte*>(data), count, divisor);
 }
 

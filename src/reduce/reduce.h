@@ -9,7 +9,8 @@
 // Same bits on every instruction set and every machine: a floating point result that is NaN is the
 // one positive quiet NaN with an empty payload, whatever the operands' NaNs were (which operand's
 // payload survives an addition is the compiler's choice otherwise), and nothing is contracted into
-// fused multiply-adds. The thread's rounding mode and flush-to-zero flags must be the defaults.
+// fused multiply-adds. The thread's own rounding mode, flush-to-zero flags and exception traps do not
+// matter (base/float_mode.h), and its exception flags stay as they are.
 #pragma once
 
 #include <cstddef>

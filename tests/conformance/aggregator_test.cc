@@ -3,12 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstring>
 #include <thread>
 #include <vector>
 
 #include "aggregation/server/aggregator.h"
 #include "rendezvous/socket.h"
 #include "support/aggregation_rank.h"
+#include "support/float_modes.h"
 
 namespace nezha::testing {
 namespace {
@@ -76,6 +78,32 @@ TEST(Aggregator, AddsShortFloatsUpInLongOnes) {
       }
     }
     return Status::ok();
+  });
+  for (const Status& outcome : outcomes) EXPECT_TRUE(outcome.is_ok()) << outcome.to_string();
+}
+
+// The threads of a node begin with the mode of floating point of who starts it.
+TEST(Aggregator, AddsUpInTheDefaultModeOfFloatingPoint) {
+  constexpr int kRanks = 2;
+  const auto node = [] {
+    const WithMode with(modes().front());
+    return start();
+  }();
+  ASSERT_NE(node, nullptr);
+  Vote vote(kRanks);
+  const std::vector<float> expected(3000, 2 * 3e-39F);
+  const auto outcomes = run_ranks(kRanks, [&](int rank) {
+    std::vector<float> values(expected.size(), 3e-39F);
+    const WithMode with(modes()[static_cast<size_t>(rank)]);
+    AggregationRank self({rank, kRanks, 7, node->port()});
+    Status outcome = self.connect();
+    if (outcome.is_ok() && rank == 0) outcome = self.register_group(kComm, self.flat());
+    if (!vote.agree(outcome.is_ok())) return outcome;
+    NEZHA_RETURN_IF_ERROR(self.join(kComm, self.flat()));
+    NEZHA_RETURN_IF_ERROR(self.all_reduce(values));
+    const size_t bytes = expected.size() * sizeof(float);
+    if (std::memcmp(values.data(), expected.data(), bytes) == 0) return Status::ok();
+    return error(Code::internal, "rank %d has %g", rank, static_cast<double>(values[0]));
   });
   for (const Status& outcome : outcomes) EXPECT_TRUE(outcome.is_ok()) << outcome.to_string();
 }

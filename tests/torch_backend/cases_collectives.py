@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from typing import Any
 
@@ -284,6 +285,23 @@ def futures() -> None:
     failed = dist.all_reduce(torch.ones(3), async_op=True)
     failed.wait()
     assert failed.get_future().done() or failed.get_future().wait()
+
+
+def flushed_denormals() -> None:
+    """torch.set_flush_denormal does not reach sums: subnormal numbers are not flushed on any rank."""
+    world = dist.get_world_size()
+    tiny = torch.full((700,), 2**20, dtype=torch.int32)
+    assert torch.set_flush_denormal(True)
+    try:
+        for _ in range(50):
+            bits = tiny.clone()  # of float32: 2**20 of the smallest numbers
+            work = dist.all_reduce(bits.view(torch.float32), async_op=True)
+            if dist.get_rank() > 0:
+                time.sleep(1e-4)  # so that other threads than the caller's add up, too
+            work.wait()
+            assert torch.equal(bits, tiny * world), bits
+    finally:
+        torch.set_flush_denormal(False)
 
 
 def waiting() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 CASES = ["all_reduce", "all_reduce_kinds", "non_contiguous", "coalesced", "broadcast", "reduce",
-         "gathers", "scatters", "exchanges", "messages", "objects", "futures", "waiting"]
+         "gathers", "scatters", "exchanges", "messages", "objects", "futures", "flushed_denormals",
+         "waiting"]
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -47,8 +47,10 @@ Result<Descriptor> listen_on(const SocketPlace& place, uint16_t low, uint16_t hi
     if (!address) return address.status();
     auto fd = open_socket(*address, place);
     if (!fd) return fd.status();
-    // The one port that it may be: the last connections of the program that had it may still be ending.
-    const int on = low == high && low != 0 ? 1 : 0;
+    // The last connections of a program that had this port may still be ending (TIME_WAIT). A port on
+    // which somebody listens is refused all the same. Two sockets that the kernel gives a port to could
+    // get one and the same with it.
+    const int on = candidate != 0 ? 1 : 0;
     setsockopt(fd->get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     constexpr int kBacklog = 1024;
     if (bind(fd->get(), address->get(), address->length) != 0 || listen(fd->get(), kBacklog) != 0) {

@@ -19,7 +19,8 @@ struct SocketPlace {
   std::string device;   // "": not bound to a device
 };
 
-// Listens on a free port of [low, high] (0: any). Sets *port.
+// Listens on a port of [low, high] (0: any) on which nobody listens; connections of a program that had it
+// before may still be ending. Sets *port.
 Result<Descriptor> listen_on(const SocketPlace& place, uint16_t low, uint16_t high, uint16_t* port);
 
 // Starts a connection from `from` to (address, port); it is complete when the socket is writable.

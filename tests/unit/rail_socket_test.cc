@@ -6,9 +6,13 @@
 #include <sys/socket.h>
 
 #include <array>
+#include <cstdio>
+#include <fstream>
 #include <string>
 
+#include "base/socket_address.h"
 #include "support/captured_log.h"
+#include "support/sockets.h"
 
 namespace nezha::transport {
 namespace {
@@ -46,6 +50,57 @@ TEST(RailSocket, SaysOnceThatItHasItsAddressOnly) {
   ASSERT_EQ(lines.size(), 1u);
   EXPECT_NE(lines[0].find(" warn rails: sockets cannot be bound to device"), std::string::npos);
   EXPECT_NE(lines[0].find("another port"), std::string::npos) << lines[0];
+}
+
+// The state of a connection in /proc/net/tcp; 0: there is none from that port to that one.
+unsigned state_of(uint16_t local, uint16_t remote) {
+  std::ifstream lines("/proc/net/tcp");
+  for (std::string line; std::getline(lines, line);) {
+    unsigned here = 0;
+    unsigned there = 0;
+    unsigned state = 0;
+    const int read = std::sscanf(line.c_str(), " %*u: %*x:%x %*x:%x %x", &here, &there, &state);
+    if (read == 3 && here == local && there == remote) return state;
+  }
+  return 0;
+}
+
+TEST(RailSocket, ListensWhereConnectionsOfTheLastListenerStillEnd) {
+  constexpr unsigned kTimeWait = 6;
+  const std::string host = testing::fresh_host();
+  const uint16_t low = testing::free_port_of(host);
+  uint16_t port = 0;
+  auto listener = listen_on({host, ""}, low, static_cast<uint16_t>(low + 1), &port);
+  ASSERT_TRUE(listener.is_ok()) << listener.status().message();
+  ASSERT_EQ(port, low);
+  Descriptor dialled(testing::dial(host, port));
+  const uint16_t from = local_address(dialled.get()).port();
+  Descriptor accepted;
+  while (!accepted) accepted.reset(accept(listener->get(), nullptr, nullptr));
+  accepted.reset(-1);  // whoever closes first keeps the port in TIME_WAIT
+  dialled.reset(-1);
+  listener->reset(-1);
+  EXPECT_EQ(state_of(port, from), kTimeWait);
+  listener = listen_on({host, ""}, low, static_cast<uint16_t>(low + 1), &port);
+  ASSERT_TRUE(listener.is_ok()) << listener.status().message();
+  EXPECT_EQ(port, low);
+}
+
+TEST(RailSocket, PassesOverPortsOnWhichSomebodyListens) {
+  const std::string host = testing::fresh_host();
+  const uint16_t low = testing::free_port_of(host);
+  const auto high = static_cast<uint16_t>(low + 1);
+  uint16_t first = 0;
+  uint16_t second = 0;
+  auto one = listen_on({host, ""}, low, high, &first);
+  auto two = listen_on({host, ""}, low, high, &second);
+  ASSERT_TRUE(one.is_ok() && two.is_ok());
+  EXPECT_NE(first, second);
+  uint16_t none = 0;
+  const auto three = listen_on({host, ""}, low, high, &none);
+  ASSERT_FALSE(three.is_ok());
+  EXPECT_EQ(three.status().code(), Code::exhausted);
+  EXPECT_NE(three.status().message().find("wider range"), std::string::npos) << three.status().message();
 }
 
 TEST(RailSocket, AnAddressTellsItsDevice) {

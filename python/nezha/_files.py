@@ -1,12 +1,13 @@
-"""Files that appear complete or not at all, and whether a file may be trusted.
+"""Files that appear complete or not at all, files that are read, and whether a file may be trusted.
 
 whole_file() and whole_folder() write beside the destination, and move the result there when it is
-complete. distrusted() is for predictable names in a folder that everybody may write to, such as /tmp:
-another user can create them first.
+complete. read_text() waits for nobody. distrusted() is for predictable names in a folder that everybody
+may write to, such as /tmp: another user can create them first.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import shutil
@@ -14,7 +15,7 @@ import stat
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Iterator, Optional
+from typing import Iterator, Optional, Union
 
 
 @contextmanager
@@ -48,6 +49,20 @@ def whole_folder(folder: Path) -> Iterator[Path]:
         yield Path(place)
         for file in sorted(Path(place).iterdir()):
             os.replace(file, folder / file.name)
+
+
+def read_text(path: Union[str, Path], bytes_max: int = 64 << 20, errors: str = "strict") -> str:
+    """The UTF-8 text of a regular file. Raises OSError where it is no regular file (the writer of a pipe
+    may never come), is longer than `bytes_max`, or cannot be read, and UnicodeDecodeError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    facts = os.fstat(descriptor)
+    if not stat.S_ISREG(facts.st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+    with open(descriptor, encoding="utf-8", errors=errors) as file:
+        if facts.st_size > bytes_max:
+            raise OSError(errno.EFBIG, f"it is larger than {bytes_max} bytes", str(path))
+        return file.read()
 
 
 def distrusted(path: str) -> Optional[str]:

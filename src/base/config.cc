@@ -7,7 +7,6 @@
 #include <cctype>
 #include <cerrno>
 #include <cmath>
-#include <cstring>
 #include <mutex>
 #include <numeric>
 #include <optional>
@@ -156,14 +155,15 @@ class Loader {
     } else {
       return Status::ok();
     }
-    const auto text = ::nezha::read_file<HiddenText>(path, kFileBytesMax + 1);
+    std::string doubt;
+    const auto text = ::nezha::read_file<HiddenText>(path, kFileBytesMax + 1, &doubt);
     if (!text) {
       if (!named && text.status().code() != Code::exhausted) return Status::ok();
-      return error(text.status().code(),
-                   "configuration: cannot read '%s' (from %s): %s", path.c_str(),
-                   named ? "environment NEZHA_CONF_FILE" : "HOME",
-                   std::strerror(text.status().os_errno));
+      return error(text.status().code(), "configuration (from %s): %s",
+                   named ? "environment NEZHA_CONF_FILE" : "HOME", text.status().message().c_str())
+          .with_errno(text.status().os_errno);
     }
+    if (!doubt.empty()) config_.warnings.push_back("configuration: " + doubt);
     if (text.value().size() > kFileBytesMax) {
       return error(Code::invalid_argument, "configuration: file '%s' is larger than %zu bytes",
                    path.c_str(), kFileBytesMax);

@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "base/descriptor.h"
+#include "base/log.h"
 
 namespace nezha {
 namespace {
@@ -49,10 +50,31 @@ Result<Text> read_open_file(const Descriptor& file, const std::string& path, siz
   return text;
 }
 
-Status check_private(const struct stat& facts, const std::string& path) {
-  if (!S_ISREG(facts.st_mode)) {
-    return error(Code::invalid_argument, "'%s' is not a regular file", path.c_str());
+// A pipe without a writer, or a device, must not keep us here.
+Result<Descriptor> open_regular(const std::string& path, struct stat* facts) {
+  Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!file) return failed("open", path);
+  if (fstat(file.get(), facts) != 0) return failed("look at", path);
+  if (S_ISREG(facts->st_mode)) return file;
+  return error(Code::invalid_argument, "'%s' is not a regular file", path.c_str());
+}
+
+// Why others could have written what is in it; "": nobody but this user and root could. A group that has
+// its owner's number is that user's own.
+std::string doubt_about(const struct stat& facts, const std::string& path) {
+  const std::string file = "file '" + path + "' ";
+  constexpr const char* kMeaning = ", who can change by it what this job does; copy it to a file of your own";
+  if (facts.st_uid != geteuid() && facts.st_uid != 0) {
+    return file + "belongs to user " + std::to_string(facts.st_uid) + kMeaning;
   }
+  const mode_t others = S_IWOTH | (facts.st_gid == facts.st_uid ? 0 : S_IWGRP);
+  if ((facts.st_mode & others) == 0) return "";
+  std::array<char, 8> mode{};
+  std::snprintf(mode.data(), mode.size(), "%04o", facts.st_mode & 07777u);
+  return file + "can be written by others (mode " + mode.data() + ")" + kMeaning + ", or chmod go-w it";
+}
+
+Status check_private(const struct stat& facts, const std::string& path) {
   if (facts.st_uid != geteuid() && facts.st_uid != 0) {
     return error(Code::invalid_argument, "file '%s' belongs to user %u, who could change the secret in "
                  "it; it must belong to this user (%u) or to root", path.c_str(), facts.st_uid,
@@ -101,22 +123,29 @@ bool differs_by_rank(std::string_view pattern) {
 }
 
 template <class Text>
-Result<Text> read_file(const std::string& path, size_t bytes_max) {
-  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file) return failed("open", path);
-  return read_open_file<Text>(file, path, bytes_max);
+Result<Text> read_file(const std::string& path, size_t bytes_max, std::string* doubt) {
+  struct stat facts {};
+  auto file = open_regular(path, &facts);
+  if (!file) return file.status();
+  if (doubt != nullptr) *doubt = doubt_about(facts, path);
+  return read_open_file<Text>(*file, path, bytes_max);
 }
-template Result<std::string> read_file(const std::string& path, size_t bytes_max);
-template Result<HiddenText> read_file(const std::string& path, size_t bytes_max);
+template Result<std::string> read_file(const std::string& path, size_t bytes_max, std::string* doubt);
+template Result<HiddenText> read_file(const std::string& path, size_t bytes_max, std::string* doubt);
+
+Result<std::string> read_input_file(const std::string& path, size_t bytes_max) {
+  std::string doubt;
+  auto text = read_file(path, bytes_max, &doubt);
+  if (text && !doubt.empty()) log::warn_once("files", doubt);
+  return text;
+}
 
 Result<HiddenText> read_private_file(const std::string& path, size_t bytes_max) {
-  // A pipe without a writer must not keep us here.
-  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!file) return failed("open", path);
   struct stat facts {};
-  if (fstat(file.get(), &facts) != 0) return failed("look at", path);
+  auto file = open_regular(path, &facts);
+  if (!file) return file.status();
   NEZHA_RETURN_IF_ERROR(check_private(facts, path));
-  return read_open_file<HiddenText>(file, path, bytes_max);
+  return read_open_file<HiddenText>(*file, path, bytes_max);
 }
 
 Status write_file(const std::string& path, std::string_view text, bool to_disk) {

@@ -3,7 +3,8 @@
 //
 // Contract: any thread. A reader never sees half a file: it is written beside its place and then moved
 // there. Errors: `exhausted` without descriptors or memory of the system, else `invalid_argument`, naming
-// the file and the system's reason. Streams would take a std::bad_alloc for the end of the file.
+// the file and the reason. Only regular files are read: nobody waits for the writer of a pipe. Streams would
+// take a std::bad_alloc for the end of the file.
 #pragma once
 
 #include <cstddef>
@@ -25,9 +26,13 @@ std::string expand_path(std::string_view pattern, int rank = -1);
 // Whether the pattern names a file for each rank.
 bool differs_by_rank(std::string_view pattern);
 
-// Its first `bytes_max` bytes. `Text`: std::string, or HiddenText where a secret may be among them.
+// Its first `bytes_max` bytes. `Text`: std::string, or HiddenText where a secret may be among them. `doubt`
+// becomes a sentence where users other than this one and root could have written them, else "".
 template <class Text = std::string>
-Result<Text> read_file(const std::string& path, size_t bytes_max);
+Result<Text> read_file(const std::string& path, size_t bytes_max, std::string* doubt = nullptr);
+
+// The same of a file that somebody named as an input of a job; the log says once where there is doubt.
+Result<std::string> read_input_file(const std::string& path, size_t bytes_max);
 
 // The same of a file that holds a secret: a regular file that belongs to this user or to root and that
 // nobody else can read or write. (The group may read what root gave to another user: so systemd and

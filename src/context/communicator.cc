@@ -232,7 +232,7 @@ void Communicator::load_table_file() {
   table_file_ = expand_path(setting, rank_);
   if (!differs_by_rank(setting)) table_file_ += "." + std::to_string(rank_);
   constexpr size_t kBytesMax = 64 << 20;
-  const auto json = read_file(table_file_, kBytesMax);
+  const auto json = read_input_file(table_file_, kBytesMax);
   if (!json && json.status().os_errno == ENOENT) return;  // the first run has none
   if (Status loaded = json ? load_table(json.value()) : json.status(); !loaded) {
     NEZHA_LOG(warn, "balancer", "rank %d: table_file %s was not used, and stays as it is: %s; remove "

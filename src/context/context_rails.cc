@@ -114,7 +114,7 @@ Status Context::about_calibration(const Status& status) const {
 
 Status Context::load_calibration() {
   if (config_.calibration_file.empty()) return Status::ok();
-  auto json = read_file(expand_path(config_.calibration_file, rank_), kCalibrationBytesMax);
+  auto json = read_input_file(expand_path(config_.calibration_file, rank_), kCalibrationBytesMax);
   if (!json) return json.status();
   auto found = parse_calibration(*json);
   if (!found) return about_calibration(found.status());
@@ -130,7 +130,7 @@ Status Context::load_interference() {
     if (calibration_) interference_ = calibration_->interference(names);
     return Status::ok();
   }
-  auto json = read_file(path, control::kInterferenceBytesMax);
+  auto json = read_input_file(path, control::kInterferenceBytesMax);
   if (!json) return json.status();
   auto found = control::parse_interference(*json, names);
   if (!found) {

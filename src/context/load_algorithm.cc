@@ -12,7 +12,7 @@ namespace nezha::context {
 Status Context::load_algorithm() {
   if (config_.algorithm_file.empty()) return Status::ok();
   const std::string path = expand_path(config_.algorithm_file, rank_);
-  auto text = read_file(path, schedule::kScheduleTextBytesMax + 1);
+  auto text = read_input_file(path, schedule::kScheduleTextBytesMax + 1);
   if (!text) return text.status();
   auto proved = schedule::prove_algorithm(*text);
   if (!proved) {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any, Dict
 
@@ -63,6 +64,18 @@ def test_a_file_that_cannot_be_used_is_left_alone(kept, capfd):
     assert (directory / "table.json.1").read_text() == '{"version": 9}'
     assert rows(json.loads((directory / "table.json.0").read_text())) == rows(learned(0))
     assert "table.json.1 was not used" in capfd.readouterr().err
+
+
+def test_a_pipe_in_its_place_keeps_nobody_waiting(world, tmp_path, capfd):
+    for rank in range(2):
+        os.mkfifo(tmp_path / f"table.json.{rank}")
+    world(2, lambda comm: comm.all_reduce(numpy.ones(1000)), policy="table",
+          config={"table_file": str(tmp_path / "table.json")})
+    assert "table.json.1' is not a regular file" in capfd.readouterr().err
+    assert (tmp_path / "table.json.1").is_fifo()
+    for option in ("calibration_file", "interference_file", "algorithm_file"):
+        with pytest.raises(nezha.Error, match="table.json.1' is not a regular file"):
+            world(2, lambda comm: None, config={option: str(tmp_path / "table.json.1")})
 
 
 def test_the_name_may_say_where_the_rank_is(world, tmp_path):

@@ -17,13 +17,37 @@ import pytest
 import nezha
 from nezha._aggregator import metrics
 from nezha.lab import _state, _lifetime
-from nezha._command_errors import LabError
-from nezha._files import distrusted
+from nezha._aggregator.options import read_topology
+from nezha._command_errors import AggregatorError, LabError, PlanError
+from nezha._cli.algorithm import read_algorithm
+from nezha._files import distrusted, read_text
+from nezha._flight import read_files
+from nezha._planning.documents import read_json
 
 PATIENCE_S = 60.0
 ROOT = Path(__file__).resolve().parents[2]
 SOMEBODY = 12345
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make another user's file")
+
+
+def test_nothing_waits_for_the_writer_of_a_pipe(tmp_path):
+    pipe = tmp_path / "pipe.json"
+    os.mkfifo(pipe)
+    for path in (pipe, tmp_path, "/dev/zero"):
+        with pytest.raises(OSError, match="not a regular file"):
+            read_text(path)
+    assert "not a regular file" in read_files([str(tmp_path)])[1][0]
+    with pytest.raises(PlanError, match="not a regular file"):
+        read_json(pipe)
+    with pytest.raises(AggregatorError, match="not a regular file"):
+        read_topology(str(pipe), "root")
+    with pytest.raises(ValueError, match="not a regular file"):
+        read_algorithm(pipe)
+    pipe.unlink()
+    pipe.write_text("content", encoding="utf-8")
+    assert read_text(pipe, 7) == "content"
+    with pytest.raises(OSError, match="larger than 6 bytes"):
+        read_text(pipe, 6)
 
 
 def test_what_is_trusted(tmp_path):

@@ -92,6 +92,21 @@ TEST(Config, NamedFileMustExist) {
   EXPECT_TRUE(mentions(text, "/nonexistent/nezha.conf")) << text;
 }
 
+TEST(Config, AFileThatIsNoneOrThatOthersCanWriteIsToldOf) {
+  const std::string refused = refusal({"", {"NEZHA_CONF_FILE=/dev/null"}});
+  EXPECT_TRUE(mentions(refused, "'/dev/null' is not a regular file")) << refused;
+  const auto file = scratch_file("spin_us=7\n");
+  const HiddenText variable("NEZHA_CONF_FILE=" + file.string());
+  EXPECT_TRUE(loaded({"", {variable}}).warnings.empty());
+  std::filesystem::permissions(file, std::filesystem::perms::others_write,
+                               std::filesystem::perm_options::add);
+  const Config config = loaded({"", {variable}});
+  EXPECT_EQ(config.spin_us, 7);
+  ASSERT_EQ(config.warnings.size(), 1u);
+  EXPECT_TRUE(mentions(config.warnings[0], "can be written by others")) << config.warnings[0];
+  std::filesystem::remove(file);
+}
+
 TEST(Config, RailsFallBackToTheOtherLibrariesVariables) {
   EXPECT_EQ(loaded({"", {"NCCL_SOCKET_IFNAME=c"}}).rails, "c");
   EXPECT_EQ(loaded({"", {"NCCL_SOCKET_IFNAME=c", "GLOO_SOCKET_IFNAME=b"}}).rails, "b");

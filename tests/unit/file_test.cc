@@ -9,6 +9,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "support/captured_log.h"
 #include "support/temp_directory.h"
 
 namespace nezha {
@@ -64,6 +65,48 @@ TEST_F(FileSuite, ALinkIsNotFollowed) {
   ASSERT_TRUE(write_file(folder_ / "dump", "text").is_ok());
   EXPECT_EQ(content(folder_ / "victim"), "precious");
   EXPECT_EQ(content(folder_ / "dump"), "text");
+}
+
+// A pipe has no writer here: whoever waited for one would hang.
+TEST_F(FileSuite, OnlyRegularFilesAreRead) {
+  const std::string pipe = folder_ / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  for (const std::string& path : {pipe, folder_.string(), std::string("/dev/zero")}) {
+    for (const Status& refused :
+         {read_file(path, 100).status(), read_file<HiddenText>(path, 100).status(),
+          read_input_file(path, 100).status(), read_private_file(path, 100).status()}) {
+      EXPECT_EQ(refused.code(), Code::invalid_argument);
+      EXPECT_NE(refused.message().find("'" + path + "' is not a regular file"), std::string::npos)
+          << refused.message();
+    }
+  }
+}
+
+TEST_F(FileSuite, ItIsSaidOnceWhereOthersCouldHaveWrittenAnInput) {
+  const testing::CapturedLog log;
+  const std::string path = folder_ / "table.json";
+  std::ofstream(path) << "content";
+  ASSERT_EQ(chmod(path.c_str(), 0644), 0);
+  EXPECT_EQ(read_input_file(path, 100).value(), "content");
+  EXPECT_TRUE(log.lines(path).empty());
+  ASSERT_EQ(chmod(path.c_str(), 0646), 0);
+  EXPECT_EQ(read_input_file(path, 100).value(), "content");
+  EXPECT_EQ(read_input_file(path, 100).value(), "content");
+  ASSERT_EQ(log.lines(path).size(), 1U);
+  EXPECT_NE(log.lines(path)[0].find("can be written by others (mode 0646)"), std::string::npos)
+      << log.lines(path)[0];
+}
+
+TEST_F(FileSuite, InputsOfAnotherUserAreDoubted) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can give a file away";
+  const std::string path = folder_ / "table.json";
+  std::ofstream(path) << "content";
+  std::string doubt;
+  EXPECT_TRUE(read_file(path, 100, &doubt).is_ok());
+  EXPECT_EQ(doubt, "");
+  ASSERT_EQ(chown(path.c_str(), 4711, 4711), 0);
+  EXPECT_TRUE(read_file(path, 100, &doubt).is_ok());
+  EXPECT_NE(doubt.find("belongs to user 4711"), std::string::npos) << doubt;
 }
 
 }  // namespace

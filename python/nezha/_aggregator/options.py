@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Optional, Tuple
 
 from .._command_errors import AggregatorError
+from .._files import read_text
 
 DEFAULT_PORT = 7700
 _TOPOLOGY_MAX = 64 * 1024
@@ -68,8 +69,7 @@ def read_topology(path: str, name: Optional[str]) -> Tuple[str, str]:
     """(the text of a topology file, the address of its node `name`). Whether the tree makes sense is for
     the library to say. Raises AggregatorError."""
     try:
-        with open(path, encoding="utf-8") as file:
-            text = file.read(_TOPOLOGY_MAX + 1)
+        text = read_text(path, _TOPOLOGY_MAX)
         nodes = {node["name"]: node["address"] for node in json.loads(text)["nodes"]}
     except (OSError, UnicodeDecodeError) as error:
         raise AggregatorError(f"--topology {path}: {getattr(error, 'strerror', error)}") from None

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import ClassVar, Dict, List, Optional
 
 from .._command_errors import BenchError
+from .._files import read_text
 from .worker_records import Result, Spec
 
 
@@ -65,7 +66,7 @@ class Schedule:
     def load(cls, path: Path) -> "Schedule":
         """Reads what `save` wrote. Raises BenchError for anything else."""
         try:
-            found = cls(**json.loads(path.read_text(encoding="utf-8")))
+            found = cls(**json.loads(read_text(path)))
             numbers = [*found.buckets, *found.gaps_s, found.tail_s]
             right = len(found.buckets) == len(found.gaps_s) > 0 and min(numbers) >= 0
         except (OSError, ValueError, TypeError) as error:

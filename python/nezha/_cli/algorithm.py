@@ -9,6 +9,7 @@ from typing import Any, Dict, Optional
 import typer
 
 from .. import _console
+from .._files import read_text
 from .conventions import FOUND, WRONG_LINE, App, json_option
 
 _CHECK_HELP = """Verifies the schedules of FILE, as a job with algorithm_file=FILE does at its start.
@@ -28,7 +29,7 @@ app = App(no_args_is_help=True, help="Schedules of your own for a collective, as
 def read_algorithm(path: Path) -> str:
     """The text of an algorithm file. Raises ValueError, naming the file and the reason."""
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
+        return read_text(path, errors="replace")
     except OSError as error:
         raise ValueError(f"cannot read {path}: {error.strerror}") from None
 

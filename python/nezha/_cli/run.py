@@ -11,6 +11,7 @@ import typer
 
 from .. import _console
 from .. import _launcher
+from .._files import read_text
 from .conventions import OURS, App, RunsProgram, json_option
 
 _HELP = """Start the ranks of a job, and end them together.
@@ -88,7 +89,7 @@ def _place(command: List[str], ranks: int, hosts: Optional[Path], lab: Optional[
     if hosts is None:
         return _launcher.on_this_host(ranks or 1, command, env)
     try:
-        text = hosts.read_text()
+        text = read_text(hosts)
     except (OSError, UnicodeDecodeError) as error:
         raise _launcher.LaunchError(f"--hosts {hosts}: {error}") from error
     return _launcher.on_hosts(text, str(hosts), ranks, command, env, directory or os.getcwd(),

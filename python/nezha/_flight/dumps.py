@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
+from .._files import read_text
+
 FORMAT = 1
 
 
@@ -203,7 +205,7 @@ def read_files(paths: Sequence[str]) -> Tuple[List[Dump], List[str]]:
         try:
             for path in _files_of(Path(given)):
                 try:
-                    dumps.append(parse(json.loads(path.read_text("utf-8")), str(path)))
+                    dumps.append(parse(json.loads(read_text(path)), str(path)))
                 except (OSError, ValueError, RecursionError) as error:
                     problems.append(f"{path}: {error}")
                 except DumpError as error:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Set
 
 from .._command_errors import PlanError
+from .._files import read_text
 
 _BYTES_MAX = 64 << 20
 
@@ -45,8 +46,6 @@ def text_list(field: str, value: Any) -> List[str]:
 
 def _read(path: Path) -> str:
     try:
-        if path.stat().st_size > _BYTES_MAX:
-            raise PlanError(f"{path} is larger than {_BYTES_MAX >> 20} MiB")
-        return path.read_text(encoding="utf-8")
+        return read_text(path, _BYTES_MAX)
     except (OSError, UnicodeDecodeError) as error:
         raise PlanError(f"cannot read {path}: {error}") from None

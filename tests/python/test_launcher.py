@@ -3,6 +3,7 @@
 import io
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -10,7 +11,7 @@ import time
 import pytest
 
 from nezha import _launcher
-from nezha._launcher import hostfile, ssh
+from nezha._launcher import hostfile, placement, ssh
 from nezha._launcher.reaper import Reaper
 from nezha._launcher.rank_output import RankOutput, printed
 
@@ -184,6 +185,16 @@ def test_hostfile(text, hosts):
 def test_bad_hostfile(text):
     with pytest.raises(_launcher.LaunchError):
         hostfile.parse(text)
+
+
+def test_a_port_for_the_store_is_given_to_nobody_else():
+    port = placement.free_port()
+    with socket.socket() as other, pytest.raises(OSError):
+        other.bind(("127.0.0.1", port))
+    with socket.socket() as server:
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        server.bind(("127.0.0.1", port))
+        server.listen()
 
 
 def test_slots_are_filled_in_order():

@@ -25,6 +25,7 @@ _REMOTE_PORT_COUNT = 10000
 _SECRET_BYTES = 32
 _SECRET = "NEZHA_SECRET"
 _SECRET_NAMES = (_SECRET, "NEZHA_SECRET_FILE")
+_kept: List[socket.socket] = []  # on ports that ranks of this process's jobs will listen on
 
 
 @dataclass
@@ -113,10 +114,13 @@ def is_local(address: str) -> bool:
 
 
 def free_port() -> int:
-    """A TCP port that nobody listens on at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A TCP port on which nobody listens, and which the system gives to nobody else while this process
+    lives: a rank that asks for it by number, as every server does with SO_REUSEADDR, gets it."""
+    kept = socket.socket()
+    kept.bind(("127.0.0.1", 0))
+    kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    _kept.append(kept)
+    return int(kept.getsockname()[1])
 
 
 def _identity(rank: int, count: int, local_rank: int, local_count: int, address: str,

@@ -54,7 +54,10 @@ Result<std::unique_ptr<Communicator>> Communicator::world(std::shared_ptr<Contex
   }
   NEZHA_RETURN_IF_ERROR(context->start());
   std::unique_ptr<Communicator> world(new Communicator(std::move(context)));
-  NEZHA_RETURN_IF_ERROR(world->take(*group));
+  {
+    Loop::Lock lock(world->context_->loop());
+    NEZHA_RETURN_IF_ERROR(world->take(*group));
+  }
   world->load_table_file();
   if (world->aggregation_ != nullptr) world->aggregation_->settle();
   return world;
@@ -74,7 +77,6 @@ Status Communicator::take(engine::Group& group) {
   rank_ = group.rank;
   world_size_ = group.world_size();
   if (context_->aggregation() == nullptr || world_size_ < 2) return Status::ok();
-  Loop::Lock lock(context_->loop());
   auto aggregation = context_->aggregation()->add(group);
   if (!aggregation) return aggregation.status();
   aggregation_ = std::move(*aggregation);
@@ -154,6 +156,7 @@ Result<std::unique_ptr<Communicator>> Communicator::shrink(double timeout_s) {
   }
   wait(call.work, kNever);
   if (!call.work.status()) return call.work.status();
+  Loop::Lock lock(loop);
   NEZHA_RETURN_IF_ERROR(survivors->take(*call.group));
   return survivors;
 }
@@ -192,10 +195,8 @@ Result<std::unique_ptr<Communicator>> Communicator::split(int color, int key) {
   for (const int other : ranks) {
     members.push_back(group_->members[static_cast<size_t>(other)].global_rank);
   }
-  {
-    Loop::Lock lock(context_->loop());
-    context_->groups().set_members(*part->group_, std::move(members));
-  }
+  Loop::Lock lock(context_->loop());
+  context_->groups().set_members(*part->group_, std::move(members));
   NEZHA_RETURN_IF_ERROR(part->take(*part->group_));
   return part;
 }

@@ -113,6 +113,7 @@ class Communicator {
 
   // Without a group, so that one that exists needs no memory any more to find its owner.
   explicit Communicator(std::shared_ptr<Context> context) : context_(std::move(context)) {}
+  // Progress lock held.
   Status take(engine::Group& group);
   Status reduce_scatter_blocks(const char* call, const void* in, void* out, uint64_t total,
                                const uint64_t* counts, Dtype dtype, ReduceOp op,

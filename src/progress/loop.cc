@@ -108,6 +108,7 @@ void Loop::kick(bool at_once) {
 }
 
 void Loop::acquire() {
+  NEZHA_CHECK(!this_thread_has_the_lock());
   std::unique_lock lock(mutex_);
   const uint64_t ticket = next_ticket_++;
   if (ticket != serving_) {
@@ -117,21 +118,25 @@ void Loop::acquire() {
     wanted_.fetch_sub(1);
     ++counters_.handovers;
   }
+  driver_.store(std::this_thread::get_id(), std::memory_order_relaxed);
   acquisitions_.fetch_add(1, std::memory_order_relaxed);
 }
 
 bool Loop::acquire_if_free() {
+  NEZHA_CHECK(!this_thread_has_the_lock());
   {
     std::lock_guard lock(mutex_);
     if (is_driven()) return false;
     ++next_ticket_;
   }
+  driver_.store(std::this_thread::get_id(), std::memory_order_relaxed);
   acquisitions_.fetch_add(1, std::memory_order_relaxed);
   return true;
 }
 
 void Loop::release() {
   bool others = false;
+  driver_.store({}, std::memory_order_relaxed);
   {
     std::lock_guard lock(mutex_);
     ++serving_;

@@ -7,6 +7,7 @@
 //            takes it and drives the loop itself (no thread hand-over on the latency path); when
 //            nobody drives for kIdleBeforeBackground, or `kick()` says there is work, the loop's own
 //            thread takes it. A driver gives the progress lock up as soon as another thread asks for it.
+//            A thread that has it must not take it again: it would wait for itself, and the process ends.
 //   Errors   the loop itself fails only at construction (descriptors exhausted).
 //
 // What no descriptor tells (a network whose completions must be asked for) is `Polled`: asked once a
@@ -199,6 +200,9 @@ class Loop {
   }
   void acquire();
   bool acquire_if_free();
+  bool this_thread_has_the_lock() const {
+    return driver_.load(std::memory_order_relaxed) == std::this_thread::get_id();
+  }
   void release();
   void sleep_behind_driver(Nanoseconds deadline);
   void wake_sleepers();
@@ -234,6 +238,7 @@ class Loop {
   std::condition_variable turn_changed_;
   uint64_t next_ticket_ = 0;
   uint64_t serving_ = 0;
+  std::atomic<std::thread::id> driver_{};  // the thread that has it; each thread finds itself, or not
   std::atomic<int> wanted_{0};
   std::condition_variable driver_moved_;  // the driver made a turn, or the progress lock is free
   std::atomic<int> sleepers_{0};

@@ -229,6 +229,25 @@ TEST(AggregationRails, PartsOfTheWorld) {
   }));
 }
 
+TEST(AggregationRails, CommunicatorsMadeWithoutAMessage) {
+  const auto node = start_node();
+  World world(world_of(4, node->port(), "aggregator_share=0.5"));
+  ASSERT_TRUE(world.status()) << world.status().to_string();
+  expect_ok(world.run([](Member& member) {
+    const std::vector<int> pair = {member.rank % 2, member.rank % 2 + 2};
+    auto half = member.comm->create(pair, "half");
+    if (!half) return half.status();
+    auto alone = member.comm->create(std::vector<int>{member.rank}, "alone");
+    if (!alone) return alone.status();
+    for (int round = 0; round < 100; ++round) {
+      member.doing("round " + std::to_string(round));
+      NEZHA_RETURN_IF_ERROR(add_up<float>(**half, 10'000, round, Dtype::float32, true));
+      NEZHA_RETURN_IF_ERROR(add_up<float>(**alone, 100, round, Dtype::float32, true));
+    }
+    return Status::ok();
+  }));
+}
+
 // Errors of the ranks are theirs, whoever found them.
 TEST(AggregationRails, RanksThatDisagreeAreTold) {
   const auto node = start_node();

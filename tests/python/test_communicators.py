@@ -6,6 +6,7 @@ import numpy
 import pytest
 
 import nezha
+from nezha import _native
 
 
 def test_split(world):
@@ -101,6 +102,22 @@ def test_a_policy_without_a_table_refuses_one():
         comm.load_table(comm.table())
         with pytest.raises(nezha.InvalidArgument, match="policy 'pull' keeps no table.*policy=table"):
             comm.load_table({"version": 1, "rows": []})
+
+
+def test_communicators_beside_an_aggregation_node(world, tmp_path, monkeypatch):
+    key = tmp_path / "key"
+    key.write_text("5a" * 32 + "\n")
+    key.chmod(0o600)
+    node = _native.Aggregator("127.0.0.1", 0, None, str(key), 1, 0, 0, 0, 0, None, None)
+    monkeypatch.setenv("NEZHA_AGGREGATOR", f"127.0.0.1:{node.port}")
+    monkeypatch.setenv("NEZHA_AGGREGATOR_KEY_FILE", str(key))
+
+    def body(comm):
+        with comm.create([0, 1], "pair") as pair, comm.split(0) as part:
+            return [int(each.all_reduce(numpy.array([1]))[0]) for each in (pair, part, comm)]
+
+    assert world(2, body, rails="lo", shm="off") == [[2, 2, 2]] * 2
+    node.close()
 
 
 def test_a_communicator_of_nobody():

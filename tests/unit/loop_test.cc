@@ -106,6 +106,15 @@ TEST_F(LoopTest, TheLockGoesToWhoeverAsks) {
   EXPECT_EQ(visits, 200);
 }
 
+// It would wait for itself, for ever: whichever way it asks.
+TEST_F(LoopTest, AThreadThatTakesTheLockTwiceEndsTheProcess) {
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  Loop::Lock lock(*loop_);
+  EXPECT_DEATH(Loop::Lock again(*loop_), "this_thread_has_the_lock");
+  EXPECT_DEATH(Loop::Visit again(*loop_), "this_thread_has_the_lock");
+  EXPECT_DEATH(loop_->drive_until([] { return false; }, kNever), "this_thread_has_the_lock");
+}
+
 TEST_F(LoopTest, NoTwoThreadsHoldTheLock) {
   int64_t guarded = 0;
   std::vector<std::thread> threads;

@@ -173,6 +173,40 @@ def test_code_that_others_could_have_put_there_is_not_loaded(build, tmp_path, op
 
 # ---- the metrics of an aggregation node
 
+def test_readers_of_the_metrics_ask_the_node_seldom():
+    """Each question takes the locks of the node's workers: as many readers as there are places ask all
+    the time, and the node is asked ten times a second."""
+    asked = []
+
+    def stats():
+        asked.append(time.monotonic())
+        return {"bytes_charged": len(asked)}
+
+    collector = metrics.Collector(stats, {})
+    answered = [0] * metrics._SCRAPERS_MAX
+    stale = []
+    began = time.monotonic()
+
+    def read(place):
+        while time.monotonic() < began + 1.0:
+            before = len(asked)
+            charged = next(family.samples[0].value for family in collector.collect()
+                           if family.name.endswith("charged_bytes"))
+            if charged < before:  # an answer of before the question
+                stale.append(charged)
+            answered[place] += 1
+
+    readers = [threading.Thread(target=read, args=(place,)) for place in range(len(answered))]
+    for reader in readers:
+        reader.start()
+    for reader in readers:
+        reader.join()
+    assert min(answered) > 0
+    assert not stale
+    assert len(asked) <= (time.monotonic() - began) / metrics._INTERVAL_SECONDS + 1
+    assert sum(answered) > len(asked)
+
+
 def test_slow_readers_do_not_hold_the_places_of_the_metrics(monkeypatch):
     pytest.importorskip("prometheus_client")
     monkeypatch.setattr(metrics, "_PATIENCE_SECONDS", 1.0)

@@ -2,6 +2,8 @@
 
 The server answers a few clients at a time and closes a connection that has not sent its request and
 read the answer within five seconds, so that clients can neither make the process grow nor block others.
+The node is asked ten times a second at most, however many ask the server: each time it looks at its jobs
+with the locks that their data needs, too.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+import time
 from http.server import ThreadingHTTPServer
 from typing import Any, Callable, Dict, Iterator, Tuple
 
@@ -19,6 +22,7 @@ from .options import format_endpoint
 _PREFIX = "nezha_aggregator_"
 _SCRAPERS_MAX = 8
 _PATIENCE_SECONDS = 5.0
+_INTERVAL_SECONDS = 0.1
 
 # name, what it is: sums over the node's life, also of jobs that are over
 TOTALS = {
@@ -48,12 +52,25 @@ class Collector:
     def __init__(self, stats: Callable[[], Stats], labels: Dict[str, str]) -> None:
         self._stats = stats
         self._labels = labels
+        self._lock = threading.Lock()
+        self._asked_at = float("-inf")
+        self._answer: Stats = {}
+
+    def _ask(self) -> Stats:
+        """The statistics, no older than this call. Calls that wait for each other share an answer."""
+        called_at = time.monotonic()
+        with self._lock:
+            if self._asked_at < called_at:
+                time.sleep(max(0.0, self._asked_at + _INTERVAL_SECONDS - time.monotonic()))
+                self._asked_at = time.monotonic()
+                self._answer = self._stats()
+            return self._answer
 
     def collect(self) -> Iterator[Any]:
         """Every family of metrics; prometheus_client calls it."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
 
-        stats = self._stats()
+        stats = self._ask()
         yield InfoMetricFamily(_PREFIX + "node", "The node", value=self._labels)
         yield GaugeMetricFamily(_PREFIX + "jobs", "Jobs served now", value=len(jobs(stats)))
         yield GaugeMetricFamily(_PREFIX + "charged_bytes", "Memory that is set aside for jobs",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import threading
-import time
 from typing import Any
 
 import torch
@@ -234,8 +233,9 @@ def profiled() -> None:
         dist.all_reduce(torch.ones(8))
         dist.all_gather_into_tensor(torch.empty(dist.get_world_size()), torch.ones(1))
         work = dist.broadcast(torch.ones(100000), 0, async_op=True)
+        future = work.get_future()
         work.wait()
-        time.sleep(0.05)
+    future.wait()
     names = {event.key for event in profile.key_averages()}
     assert {"nezha:all_reduce", "nezha:all_gather_single", "nezha:broadcast"} <= names
 

@@ -111,26 +111,12 @@ def collective(mark: str, device: Optional[Callable[..., torch.Tensor]]) -> Call
                                                                  where.device)
                         return work
                 if profiler._is_profiler_enabled:
-                    return _marked(f"{self._name}:{mark}", body, self, args, kwargs)
+                    # The event ends with the call, also where the operation goes on: one that ended on
+                    # another thread, or after the profiler, would crash torch.
+                    with torch.profiler.record_function(f"{self._name}:{mark}"):
+                        return body(self, *args, **kwargs)
                 return body(self, *args, **kwargs)
             except errors.Error as error:
                 self._raise(error)
         return operation
     return decorate
-
-
-def _marked(label: str, body: Callable[..., Optional[Work]], group: Any, args: Any,
-            kwargs: Any) -> Optional[Work]:
-    # The event lasts until the operation is over, not until it has been started.
-    mark = torch.profiler.record_function(label)
-    mark.__enter__()
-    try:
-        work = body(group, *args, **kwargs)
-    except BaseException:
-        mark.__exit__(None, None, None)
-        raise
-    if work is None or work.settle_within(0.0):
-        mark.__exit__(None, None, None)
-    else:
-        mark._call_end_callbacks_on_future(work.get_future())
-    return work

@@ -125,9 +125,10 @@ class DeviceWork(Work):
     def _new_future(self) -> torch.futures.Future:
         return torch.futures.Future(devices=[self._device.device])
 
-    def _complete_future(self, promise: torch.futures.Future) -> None:
-        with self._device.beside():  # whose work the future's users then wait for
-            super()._complete_future(promise)
+    def complete_future(self) -> None:
+        """As Work.complete_future; the future's users wait for what the side stream does."""
+        with self._device.beside():
+            super().complete_future()
 
 
 class DeviceRunner:

@@ -98,20 +98,25 @@ class Work(dist.Work):
         return getattr(self._native, "source", None)
 
     def get_future(self) -> torch.futures.Future:
-        """A future with result() as its value, completed by the process's completion thread."""
+        """A future with result() as its value. Its callbacks run on threads of their own."""
         with self._lock:
-            if self._future is not None:
-                return self._future
-            # What set_exception() leaves in a future is, for C++, a value: DDP would take tensors from
-            # it and crash. An error for both only comes out of a callback.
-            self._promise = promise = self._new_future()
-            self._future = promise.then(self._outcome)
-            settled = self._settled
-        if settled:
-            self._complete_future(promise)
-        else:
-            _completion.completer.add(self)
-        return self._future
+            if self._future is None:
+                # What set_exception() leaves in a future is, for C++, a value: DDP would take tensors
+                # from it and crash. An error for both only comes out of a callback.
+                self._promise = self._new_future()
+                future = self._promise.then(self._outcome)
+                if self._settled:
+                    self.complete_future()  # nobody has a callback in it yet
+                else:
+                    _completion.completer.add(self)
+                self._future = future
+            return self._future
+
+    def complete_future(self) -> None:
+        """Gives the future its value and calls its callbacks. Once, and on a thread that nobody waits
+        for: wait() and is_completed() leave it to the completer."""
+        assert self._promise is not None
+        self._promise.set_result(self.result() if self._error is None else None)
 
     def settle_within(self, seconds: float) -> bool:
         """Waits at most `seconds`; whether the operation is over. Raises nothing of it."""
@@ -153,15 +158,9 @@ class Work(dist.Work):
             self._finish = None
             self._error = failure
             self._settled = True
-            promise = self._promise
-        if promise is not None:
-            self._complete_future(promise)
 
     def _new_future(self) -> torch.futures.Future:
         return torch.futures.Future()
-
-    def _complete_future(self, promise: torch.futures.Future) -> None:
-        promise.set_result(self.result() if self._error is None else None)
 
     def _outcome(self, promise: torch.futures.Future) -> List[torch.Tensor]:
         if self._error is not None:

@@ -98,12 +98,10 @@ class __attribute__((visibility("hidden"))) Direct {
     }
   }
 
-  // Communicator.<method>(args..., algorithm=None, timeout, async_op). In a profile the event of an
-  // operation that goes on lasts until it is over, which is a case for Python.
+  // Communicator.<method>(args..., algorithm=None, timeout, async_op).
   template <class Options, class... Args>
   Started call(const char* mark, const char* method, const Options& opts, const at::Tensor& result,
                Args&&... args) {
-    if (opts.asyncOp && at::hasCallbacks()) return std::nullopt;
     pybind11::gil_scoped_acquire gil;
     const pybind11::object comm = backend_.attr("_comm");
     if (comm.is_none() || !backend_.attr("_over").is_none()) return std::nullopt;

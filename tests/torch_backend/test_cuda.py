@@ -4,6 +4,7 @@ clock of events."""
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import threading
 from typing import Any, List
 
@@ -63,6 +64,7 @@ class FakeGroup:
     def __init__(self) -> None:
         self.calls: List[Any] = []
         self._comm = self
+        self.rank = 0
         self.closed = self.aborted = False
 
     def beside(self, name: str) -> "FakeGroup":
@@ -88,6 +90,19 @@ def runner(monkeypatch: pytest.MonkeyPatch) -> Any:
     made = _cuda.DeviceRunner(FakeGroup(), FakeDevice)
     yield made
     made.close()
+
+
+def write_threes(group: FakeGroup, tensors: List[torch.Tensor], opts: Any) -> Work:
+    """What the core does: it writes the memory, and asks no mode of torch."""
+    threes = torch.full(tensors[0].shape, 3.0)
+    ctypes.memmove(tensors[0].data_ptr(), threes.data_ptr(), threes.nbytes)
+    return Done(tensors)
+
+
+def rooted(root: int) -> Any:
+    options = dist.BroadcastOptions()
+    options.rootRank = root
+    return options
 
 
 CPU = torch.device("cpu")
@@ -140,6 +155,31 @@ def test_inputs_are_read_and_outputs_written(runner):
     assert [output.tolist() for output in outputs] == [[1.0, 2.0], [2.0, 3.0]]
     assert tensor.tolist() == [1.0, 2.0]
     assert len(work.result()) == 2
+
+
+@pytest.mark.parametrize("made_inside", [False, True])
+@pytest.mark.parametrize("waited_inside", [False, True])
+def test_results_come_back_whatever_the_mode(runner, made_inside, waited_inside):
+    with torch.inference_mode(made_inside):
+        strided, tensor = torch.zeros(4, 2).t(), torch.zeros(4)
+    with torch.inference_mode(waited_inside):
+        works = [run(runner, "allreduce", write_threes, [each], None) for each in (strided, tensor)]
+    for work in works:
+        assert work.wait()
+    assert strided.tolist() == [[3.0] * 4] * 2 and tensor.tolist() == [3.0] * 4
+
+
+def test_what_a_rank_only_reads_is_not_written(runner):
+    source = torch.zeros(1).expand(4)  # writing it would raise
+    assert run(runner, "broadcast", write_threes, [source], rooted(0)).wait()
+    work = run(runner, "reduce", write_threes, [source], rooted(1))
+    assert work.wait() and source.tolist() == [0.0] * 4
+    assert work.result()[0] is source
+    target = torch.zeros(4)
+    assert run(runner, "broadcast", write_threes, [target], rooted(1)).wait()
+    assert target.tolist() == [3.0] * 4
+    copies = [entry for entry in runner._devices[CUDA].log if entry == ("copy", 4)]
+    assert len(copies) == 3, "one each: to the host, to the host, from it"
 
 
 def test_future_is_completed_beside_the_caller(runner):

@@ -38,7 +38,10 @@ class Collectives(Calls):
     def broadcast(self, tensors: Tensors, opts: Any) -> Optional[Work]:
         """The tensor of group rank opts.rootRank -> everybody."""
         (tensor,) = _tensors.single(tensors)
-        packed, finish = _tensors.packed(tensor)
+        if opts.rootRank == self._comm.rank:  # which only reads
+            return self._start(opts, tensors, None, self._comm.broadcast,
+                               movable(_tensors.dense(tensor)), opts.rootRank)
+        packed, finish = _tensors.packed(tensor, load=False)
         return self._start(opts, tensors, finish, self._comm.broadcast, movable(packed),
                            opts.rootRank)
 
@@ -74,7 +77,7 @@ class Collectives(Calls):
         (tensor,) = _tensors.single(tensors)
         op, factor = operator(opts.reduceOp, tensor)
         packed, finish = _tensors.packed(tensor)
-        if opts.rootRank != self._comm.rank:
+        if opts.rootRank != self._comm.rank:  # which only reads
             finish = None
         return self._start(opts, tensors, finish, self._comm.reduce, reducible(packed, op),
                            opts.rootRank, op, factor=factor)

@@ -17,6 +17,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 import torch
 
 from .. import errors
+from . import _tensors
 from ._work import Work
 
 CHUNK_BYTES = 8 << 20
@@ -27,6 +28,7 @@ _MEMORY: Dict[str, Tuple[Tuple[int, ...], Tuple[int, ...]]] = {
     "reduce": ((0,), (0,)), "send": ((0,), ()), "recv": ((), (0,)), "recv_anysource": ((), (0,)),
 }
 _READ_SECOND_WRITE_FIRST = ((1,), (0,))
+_ROOTED = frozenset({"broadcast", "reduce"})  # the root does one, and the others do the other
 _ELEMENTWISE = frozenset({"broadcast", "allreduce"})
 
 
@@ -47,7 +49,7 @@ class CudaDevice:
 
     def pinned(self, tensor: torch.Tensor) -> torch.Tensor:
         """Host memory of the same shape."""
-        return torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+        return _tensors.host_memory(tensor.shape, tensor.dtype, pinned=True)
 
     def copy(self, target: torch.Tensor, source: torch.Tensor) -> Any:
         """Enqueues a copy on the side stream; the event after it."""
@@ -154,14 +156,14 @@ class DeviceRunner:
             self._devices[device] = self._open_device(device)
         at = self._devices[device]
         at.follow_caller()
-        reads, writes = _MEMORY.get(name, _READ_SECOND_WRITE_FIRST)
+        reads, writes = self._moved(name, args[-1])
         job = Job([_piece(at, part, reads, writes) for part in _parts(name, args)])
         self._start_thread()
         self._jobs.put((job, body, at))
-        written: List[torch.Tensor] = []
-        for index in writes:
-            _walk(args[index], written.append)
-        work = DeviceWork(job, written, at)
+        results: List[torch.Tensor] = []
+        for index in _memory_of(name)[1]:
+            _walk(args[index], results.append)
+        work = DeviceWork(job, results, at)
         if getattr(args[-1], "asyncOp", True) is False:
             work.wait()
         return work
@@ -178,6 +180,16 @@ class DeviceRunner:
         """Fails what is running."""
         if self._twin is not None:
             self._twin._comm.abort()
+
+    def _moved(self, name: str, opts: Any) -> Tuple[Tuple[int, ...], Tuple[int, ...]]:
+        """(arguments that this rank reads, arguments that it writes)."""
+        reads, writes = _memory_of(name)
+        if name in _ROOTED and opts is not None:
+            is_root = opts.rootRank == self._group._comm.rank
+            if name == "broadcast":
+                return (reads, ()) if is_root else ((), writes)
+            return (reads, writes) if is_root else (reads, ())
+        return reads, writes
 
     def _start_thread(self) -> None:
         if self._thread is None:
@@ -208,9 +220,14 @@ class DeviceRunner:
         for piece, work in zip(job.pieces, works):
             work.wait()
             for device_tensor, host_tensor in piece.results:
-                job.last_copy = at.copy(device_tensor, host_tensor)
+                with _tensors.writing(device_tensor):  # this thread is in no mode of the caller's
+                    job.last_copy = at.copy(device_tensor, host_tensor)
             source = work.source_if_receive()
         return source
+
+
+def _memory_of(name: str) -> Tuple[Tuple[int, ...], Tuple[int, ...]]:
+    return _MEMORY.get(name, _READ_SECOND_WRITE_FIRST)
 
 
 def _parts(name: str, args: Sequence[Any]) -> List[Sequence[Any]]:

@@ -1,12 +1,14 @@
 """Tensor lists and strides: what c10d passes, as contiguous memory, and back.
 
 A `finish` is what remains to be done once the operation has succeeded: None, or a function without
-arguments that copies results to where the caller wants them.
+arguments that copies results to where the caller wants them. Whatever thread learns first that the
+operation is over calls it, in whatever mode of torch that thread is.
 """
 
 from __future__ import annotations
 
-from typing import Callable, Iterable, List, Optional, Sequence, Tuple
+import contextlib
+from typing import Any, Callable, ContextManager, Iterable, List, Optional, Sequence, Tuple
 
 import torch
 
@@ -32,14 +34,31 @@ def packed(tensor: torch.Tensor, load: bool = True) -> Tuple[torch.Tensor, Finis
     host_tensor(tensor)
     if tensor.is_contiguous():
         return tensor, None
-    target = tensor.detach()
-    stand_in = (target.contiguous() if load
-                else torch.empty(target.shape, dtype=target.dtype))
+    stand_in = tensor.detach().contiguous() if load else host_memory(tensor.shape, tensor.dtype)
 
     def finish() -> None:
-        target.copy_(stand_in)
+        write(tensor, stand_in)
 
     return stand_in, finish
+
+
+def host_memory(shape: Any, dtype: torch.dtype, pinned: bool = False) -> torch.Tensor:
+    """A new tensor in host memory, whatever the default device is."""
+    return torch.empty(shape, dtype=dtype, device="cpu", pin_memory=pinned)
+
+
+def writing(target: torch.Tensor) -> ContextManager[Any]:
+    """A context in which any thread may write the target.
+
+    torch refuses to write a tensor that was made in inference mode from outside that mode.
+    """
+    return torch.inference_mode() if target.is_inference() else contextlib.nullcontext()
+
+
+def write(target: torch.Tensor, values: torch.Tensor) -> None:
+    """target = values, as the operation itself would write it: no gradient is recorded."""
+    with writing(target):
+        target.detach().copy_(values)
 
 
 def dense(tensor: torch.Tensor) -> torch.Tensor:
@@ -101,13 +120,13 @@ def flattened(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
 
 def scratch_for(targets: Sequence[torch.Tensor]) -> Tuple[torch.Tensor, Finish]:
     """A flat tensor as long as all targets, and the copy from it into them."""
-    flat = torch.empty(sum(target.numel() for target in targets), dtype=targets[0].dtype)
+    flat = host_memory(sum(target.numel() for target in targets), targets[0].dtype)
 
     def finish() -> None:
         begin = 0
         for target in targets:
             end = begin + target.numel()
-            target.detach().copy_(flat[begin:end].view(target.shape))
+            write(target, flat[begin:end].view(target.shape))
             begin = end
 
     return flat, finish

@@ -53,7 +53,7 @@ typedef enum nezha_dtype {
 
 typedef enum nezha_op {
   NEZHA_SUM = 0,
-  NEZHA_AVG = 1, /* sum, divided by the world size (integers: truncated toward zero) */
+  NEZHA_AVG = 1, /* of floating point; does not overflow where the average does not */
   NEZHA_PROD = 2,
   NEZHA_MIN = 3, /* NaN wins */
   NEZHA_MAX = 4, /* NaN wins */

@@ -52,8 +52,9 @@ class Reductions:
 
         x: array of any shape, equal in dtype and number of elements on all ranks. The result
             replaces it, unless `out`, an array of the same dtype and size, is given.
-        op: "sum", "avg", "prod", "min", "max", "band", "bor", "bxor", or "premul_sum", which
-            multiplies this rank's x by `factor` first.
+        op: "sum", "avg" (of floating point, without overflow on the way), "prod", "min", "max",
+            "band", "bor", "bxor" (of integers), or "premul_sum", which multiplies this rank's x by
+            `factor` first.
         algorithm: "ring", "halving_doubling", "recursive_doubling", "bcube", or None: by cost.
         timeout: seconds until the operation fails with TimedOut; None: the communicator's.
         async_op: return a Work at once; its wait() returns the array.

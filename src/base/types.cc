@@ -91,9 +91,7 @@ std::string algorithm_choices() {
 
 bool reduce_supported(Dtype dtype, ReduceOp op) {
   const bool bitwise = op == ReduceOp::band || op == ReduceOp::bor || op == ReduceOp::bxor;
-  const bool floating = dtype == Dtype::float64 || dtype == Dtype::float32 ||
-                        dtype == Dtype::float16 || dtype == Dtype::bfloat16;
-  return !(bitwise && floating);
+  return is_floating(dtype) ? !bitwise : op != ReduceOp::avg;
 }
 
 }  // namespace nezha

@@ -118,7 +118,8 @@ Result<Algorithm> parse_algorithm(std::string_view name);
 // "auto, ring, ..., pairwise"
 std::string algorithm_choices();
 
-// Bit operators have no meaning on floating point; everything else is defined for every dtype.
+// Bit operators have no meaning on floating point, and averages none on integers, whose sums wrap before
+// they can be divided; everything else is defined for every dtype.
 bool reduce_supported(Dtype dtype, ReduceOp op);
 
 }  // namespace nezha

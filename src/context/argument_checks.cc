@@ -22,8 +22,11 @@ Status check_op(const char* call, Dtype dtype, ReduceOp op) {
     return error(Code::invalid_argument, "%s: op %d does not exist", call, static_cast<int>(op));
   }
   if (reduce_supported(dtype, op)) return Status::ok();
-  return error(Code::unsupported, "%s: %s is not defined for %s; use an integer dtype", call,
-               std::string(name_of(op)).c_str(), std::string(name_of(dtype)).c_str());
+  const char* advice = op == ReduceOp::avg
+      ? "its sums can wrap; use sum in a dtype that holds the sum, and divide, or a floating-point dtype"
+      : "use an integer dtype";
+  return error(Code::unsupported, "%s: %s is not defined for %s; %s", call,
+               std::string(name_of(op)).c_str(), std::string(name_of(dtype)).c_str(), advice);
 }
 
 Status check_rank(const char* call, const char* what, int rank, int world_size) {

@@ -65,7 +65,7 @@ void Execution::prepare(const OpRequest& request, const schedule::Plan& plan,
   phases_.reset();
   const bool is_source = request.collective == Collective::broadcast && group_.rank == request.root;
   receives_ |= schedule.inside.hands_out && !is_source;
-  const memory::Call call{request.in, request.out, request.input_counts, request.factor, op_seq_,
+  const memory::Call call{request.in, request.out, request.input_counts, operands_.factor(), op_seq_,
                           group_.comm, descriptor_};
   if (plan.algorithm == Algorithm::memory) memory_.emplace(*group_.memory, call);
   if (!schedule.inside.owners.empty()) phases_.emplace(group_, schedule, operands_, call);
@@ -271,7 +271,7 @@ void Execution::post(Cursor& at, const Step& step) {
   request->data = source;
   request->copy = nullptr;
   request->shared = nullptr;
-  const bool scaled = step.from_input && descriptor_.op == ReduceOp::premul_sum;
+  const bool scaled = step.from_input && operands_.scales();
   const bool is_short = length <= parts_.options.inline_bytes;
   const bool copy = step.copy_source || scaled || is_short;
   if (copy && length > 0 && !operands_.copy_into(*request, scaled)) {

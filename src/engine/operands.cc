@@ -1,6 +1,7 @@
 #include "engine/operands.h"
 
 #include <array>
+#include <functional>
 #include <utility>
 
 #include "base/copy.h"
@@ -22,7 +23,14 @@ namespace {
 constexpr size_t kOperandsMax = 64;
 
 bool overlap(const std::byte* a, const std::byte* b, uint64_t bytes) {
-  return a < b + bytes && b < a + bytes;
+  const std::less<const std::byte*> before;  // an order of all pointers, of whatever arrays
+  return before(a, b + bytes) && before(b, a + bytes);
+}
+
+// What this rank's input is multiplied by before it is added.
+double factor_of(const OpRequest& request, uint64_t ranks) {
+  if (request.op == ReduceOp::premul_sum) return request.factor;
+  return request.op == ReduceOp::avg ? reduce::average_weight(ranks) : 1.0;
 }
 
 void set_begins(std::vector<uint64_t>& begins, std::span<const uint64_t> counts, uint64_t total,
@@ -43,7 +51,7 @@ void Operands::prepare(const OpRequest& request, const schedule::Plan& plan,
   dtype_ = request.dtype;
   op_ = request.op;
   element_bytes_ = dtype_size(request.dtype);
-  factor_ = request.factor;
+  factor_ = factor_of(request, static_cast<uint64_t>(group_.ranks()));
   landed_ = request.landed;
   replaces_input_ = in_ != nullptr && overlap(in_, out_, request.count * element_bytes_);
   map_ = {request.count, schedule.slices(), plan.chunks_per_slice, plan.geometry,
@@ -114,7 +122,7 @@ const std::byte* Operands::source_of(Cursor& at, const Step& step) {
 }
 
 void Operands::take_input(std::byte* to, const std::byte* from, uint64_t count) {
-  if (op_ == ReduceOp::premul_sum) {
+  if (scales()) {
     reduce::scale(to, from, count, dtype_, factor_);
   } else if (to != from) {
     copy_bytes(to, from, count * element_bytes_);
@@ -175,34 +183,32 @@ void Operands::reduce_into(Cursor& at, const Step& step, const std::byte* incomi
   operands[0] = target;
   if (target != nullptr && step.from_input) {
     operands[0] = input_at(range);
-    if (op_ == ReduceOp::premul_sum) {
+    if (scales()) {
       take_input(target, input_at(range), range.size());
       operands[0] = target;
     }
   }
   size_t count = 1;
-  const auto add_up = [&] {
-    if (target != nullptr) {
-      reduce::reduce_many(target, {operands.data(), count}, range.size(), dtype_,
-                          op_);
+  const auto add_up = [&](bool completes) {
+    const std::span<const void* const> all(operands.data(), count);
+    if (target != nullptr && completes && op_ == ReduceOp::avg) {
+      reduce::average(target, all, range.size(), dtype_, 1, factor_ * group_.ranks());
+    } else if (target != nullptr) {
+      reduce::reduce_many(target, all, range.size(), dtype_, op_);
     }
     operands[0] = target;
     count = 1;
   };
   for (; next < end; ++next) {
     operands[count++] = at.steps[next].scratch.data;
-    if (count == kOperandsMax) add_up();
+    if (count == kOperandsMax) add_up(false);
   }
   operands[count++] = incoming;
   if (step.peer_first) std::swap(operands[0], operands[1]);
-  add_up();
+  add_up(step.final);
   for (; next > 0 && kept(next - 1); --next) {
     pool_.give(at.steps[next - 1].scratch);
     at.steps[next - 1].scratch = Buffer();
-  }
-  if (target != nullptr && step.final && op_ == ReduceOp::avg) {
-    reduce::divide(target, range.size(), dtype_,
-                   static_cast<uint64_t>(group_.ranks()));
   }
 }
 

@@ -76,6 +76,9 @@ class Operands {
   void reduce_into(Cursor& at, const schedule::Step& step, const std::byte* incoming);
   // The request sends from a private copy; false when there is no memory for it.
   bool copy_into(transport::WorkRequest& request, bool scaled);
+  // By which inputs are multiplied; whether they are.
+  double factor() const { return factor_; }
+  bool scales() const { return factor_ != 1; }
   std::byte* output_at(schedule::Range range) const {
     return out_ + (range.begin - out_origin_) * element_bytes_;
   }

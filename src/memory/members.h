@@ -20,7 +20,7 @@ struct Call {
   const void* in = nullptr;
   void* out = nullptr;
   std::span<const uint64_t> counts;  // of the blocks; empty: even. Not kept
-  double factor = 1.0;
+  double factor = 1.0;  // of each input in a premul_sum or avg
   uint64_t op_seq = 0;
   uint32_t comm = 0;
   wire::OpDescriptor op;

@@ -167,8 +167,12 @@ void Operation::add_up(uint64_t piece, Range range, uint64_t offset, std::byte* 
   }
   area_->traffic.taken += range.size() * element_bytes_ * static_cast<uint64_t>(area_->ranks() - 1);
   const auto ranks = static_cast<size_t>(area_->ranks());
-  reduce::reduce_many(to, {operands.data(), ranks}, range.size(), op_.dtype, op_.op);
-  if (op_.op == ReduceOp::avg) reduce::divide(to, range.size(), op_.dtype, ranks);
+  if (op_.op == ReduceOp::avg) {
+    reduce::average(to, {operands.data(), ranks}, range.size(), op_.dtype, factor_,
+                    factor_ * static_cast<double>(ranks));
+  } else {
+    reduce::reduce_many(to, {operands.data(), ranks}, range.size(), op_.dtype, op_.op);
+  }
 }
 
 // Into the slot, where the others read it, and from there into the output, while it is in the cache.

@@ -198,7 +198,11 @@ void Phase::add_up(const Part& part, std::byte* to) {
         is_input ? in_ + part.begin() * element_bytes_ : slot(member, taken_) + part.offset;
   }
   area_->traffic.taken += part.size * element_bytes_ * (ranks - 1);
-  reduce::reduce_many(to, {operands.data(), ranks}, part.size, op_.dtype, op_.op);
+  if (op_.op == ReduceOp::avg) {
+    reduce::average(to, {operands.data(), ranks}, part.size, op_.dtype, factor_, 1);
+  } else {
+    reduce::reduce_many(to, {operands.data(), ranks}, part.size, op_.dtype, op_.op);
+  }
 }
 
 }  // namespace nezha::memory

@@ -14,7 +14,8 @@ using ReduceKernel = void (*)(std::byte* out, const std::byte* a, const std::byt
                               uint64_t count);
 using ReduceManyKernel = void (*)(std::byte* out, const void* const* in, size_t inputs, uint64_t count);
 using ScaleKernel = void (*)(std::byte* out, const std::byte* in, uint64_t count, double factor);
-using DivideKernel = void (*)(std::byte* data, uint64_t count, uint64_t divisor);
+using AverageKernel = void (*)(std::byte* out, const void* const* in, size_t inputs, uint64_t count,
+                               double weight, double divisor);
 
 struct KernelTable {
   const char* instruction_set;
@@ -22,7 +23,7 @@ struct KernelTable {
   std::array<std::array<ReduceKernel, kReduceOpCount>, kDtypeCount> reduce;
   std::array<std::array<ReduceManyKernel, kReduceOpCount>, kDtypeCount> reduce_many;
   std::array<ScaleKernel, kDtypeCount> scale;
-  std::array<DivideKernel, kDtypeCount> divide;
+  std::array<AverageKernel, kDtypeCount> average;  // null for integers
 };
 
 // 16-byte vectors: what every processor of this architecture has.

@@ -1,5 +1,8 @@
 #include "reduce/reduce.h"
 
+#include <bit>
+#include <cmath>
+
 #include "base/check.h"
 #include "base/copy.h"
 #include "base/float_mode.h"
@@ -43,12 +46,16 @@ void scale(void* out, const void* in, uint64_t count, Dtype dtype, double factor
                          factor);
 }
 
-void divide(void* data, uint64_t count, Dtype dtype, uint64_t divisor) {
-  const size_t index = static_cast<size_t>(dtype);
-  NEZHA_CHECK(index < kDtypeCount && divisor > 0);
-  if (divisor == 1) return;
+double average_weight(uint64_t ranks) {
+  return std::ldexp(1.0, -static_cast<int>(std::bit_width(ranks - 1)));
+}
+
+void average(void* out, std::span<const void* const> in, uint64_t count, Dtype dtype, double weight,
+             double divisor) {
+  NEZHA_CHECK(reduce_supported(dtype, ReduceOp::avg) && !in.empty() && divisor > 0);
   const FloatMode mode;
-  kernels().divide[index](static_cast<std::byte*>(data), count, divisor);
+  kernels().average[static_cast<size_t>(dtype)](static_cast<std::byte*>(out), in.data(), in.size(), count,
+                                                weight, divisor);
 }
 
 const char* instruction_set() { return kernels().instruction_set; }

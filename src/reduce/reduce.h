@@ -3,8 +3,8 @@
 // Contract: pure functions, any thread, no allocation. Pointers need no alignment beyond 1 byte.
 // `out` may equal `a` or `b` exactly; partial overlap is undefined. Semantics: float16 and
 // bfloat16 compute in float32 and round to nearest even once per call; integer sum/prod wrap (two's
-// complement); min/max are IEEE 754-2019 minimum/maximum (NaN wins, -0 < +0); `avg` and
-// `premul_sum` reduce as `sum`, their scaling is `divide` and `scale`.
+// complement); min/max are IEEE 754-2019 minimum/maximum (NaN wins, -0 < +0); `avg`, of
+// floats only, and `premul_sum` reduce as `sum`, their scaling is `average` and `scale`.
 //
 // Same bits on every instruction set and every machine: a floating point result that is NaN is the
 // one positive quiet NaN with an empty payload, whatever the operands' NaNs were (which operand's
@@ -36,9 +36,15 @@ void reduce_many(void* out, std::span<const void* const> in, uint64_t count, Dty
 // exactly 1 copies. out may equal in.
 void scale(void* out, const void* in, uint64_t count, Dtype dtype, double factor);
 
-// data[i] = data[i] / divisor: true division for floats (in float32 for 16 bits, divisor rounded to
-// the type of the division), exact truncation toward zero for integers. divisor > 0.
-void divide(void* data, uint64_t count, Dtype dtype, uint64_t divisor);
+// An average of n ranks adds up x * average_weight(n), and divides the sum by n * average_weight(n), which
+// is above 1/2 and at most 1. The weight is a power of two, 1/n or the next below, so that scaling changes
+// no bit of a number that stays normal, and no partial sum of n numbers that the dtype holds overflows.
+double average_weight(uint64_t ranks);
+
+// out[i] = (in[0][i] * weight + in[1][i] * weight + ...) / divisor, in this order, in one pass, rounded
+// once for float16 and bfloat16, which compute in float32. For floats only. `out` may be any of `in`.
+void average(void* out, std::span<const void* const> in, uint64_t count, Dtype dtype, double weight,
+             double divisor);
 
 // The instruction set in use ("avx2" or "baseline"), for `nezha info`.
 const char* instruction_set();

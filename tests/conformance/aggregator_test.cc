@@ -82,6 +82,38 @@ TEST(Aggregator, AddsShortFloatsUpInLongOnes) {
   for (const Status& outcome : outcomes) EXPECT_TRUE(outcome.is_ok()) << outcome.to_string();
 }
 
+// Sums of these exceed float16.
+TEST(Aggregator, AveragesWhatShortFloatsHold) {
+  constexpr int kRanks = 4;
+  constexpr uint16_t k60000 = 0x7B53;
+  const auto node = start();
+  ASSERT_NE(node, nullptr);
+  Vote vote(kRanks);
+  const auto outcomes = run_ranks(kRanks, [&](int rank) {
+    AggregationRank self({rank, kRanks, 7, node->port()});
+    Status outcome = self.connect();
+    if (outcome.is_ok() && rank == 0) outcome = self.register_group(kComm, self.flat());
+    if (!vote.agree(outcome.is_ok())) return outcome;
+    NEZHA_RETURN_IF_ERROR(self.join(kComm, self.flat()));
+    for (const bool alike : {true, false}) {
+      const std::vector<uint16_t> values(3000, alike || rank < 2 ? k60000 : k60000 | 0x8000);
+      std::vector<uint16_t> averages(values.size());
+      engine::OpRequest request;
+      request.in = values.data();
+      request.out = averages.data();
+      request.count = values.size();
+      request.dtype = Dtype::float16;
+      request.op = ReduceOp::avg;
+      NEZHA_RETURN_IF_ERROR(self.run(request));
+      if (averages != std::vector<uint16_t>(values.size(), alike ? k60000 : 0)) {
+        return error(Code::internal, "rank %d has %x", rank, static_cast<unsigned>(averages[0]));
+      }
+    }
+    return Status::ok();
+  });
+  for (const Status& outcome : outcomes) EXPECT_TRUE(outcome.is_ok()) << outcome.to_string();
+}
+
 // The threads of a node begin with the mode of floating point of who starts it.
 TEST(Aggregator, AddsUpInTheDefaultModeOfFloatingPoint) {
   constexpr int kRanks = 2;

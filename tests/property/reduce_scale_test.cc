@@ -1,4 +1,4 @@
-// scale and divide, every instruction set. The 16-bit floats are covered exhaustively, which also
+// scale and average, every instruction set. The 16-bit floats are covered exhaustively, which also
 // covers their conversions: every value in, and results of every size to be rounded.
 #include <gtest/gtest.h>
 
@@ -58,14 +58,17 @@ TEST_P(HalfScale, EveryValueTimesFactorsThatMeetEveryRounding) {
 }
 
 TEST_P(HalfScale, EveryValueDivided) {
+  const std::vector<std::byte> in = every_half_value();
+  const std::vector<const void*> pointers = {in.data()};
+  std::vector<std::byte> out(in.size());
   for (const KernelTable* table : tables()) {
-    for (const uint64_t divisor : {2, 3, 6, 7, 64, 1000}) {
-      std::vector<std::byte> data = every_half_value();
-      table->divide[static_cast<size_t>(GetParam())](data.data(), kHalfValues, divisor);
+    for (const double divisor : {1.0, 0.75, 0.625, 0.5625, 1000.0 / 1024}) {
+      const AverageKernel average = table->average[static_cast<size_t>(GetParam())];
+      average(out.data(), pointers.data(), 1, kHalfValues, 1, divisor);
       for (uint64_t i = 0; i < kHalfValues; ++i) {
         const double value = reference::decode(reference::format_of(GetParam()), i);
-        ASSERT_EQ(reference::element_at(data.data(), GetParam(), i),
-                  reference::through_float32(GetParam(), value / static_cast<double>(divisor)))
+        ASSERT_EQ(reference::element_at(out.data(), GetParam(), i),
+                  reference::through_float32(GetParam(), value / divisor))
             << table->instruction_set << " bits " << i << " by " << divisor;
       }
     }
@@ -79,27 +82,6 @@ class IntegerScale : public ::testing::TestWithParam<Dtype> {
  protected:
   size_t row() const { return static_cast<size_t>(GetParam()); }
 };
-
-TEST_P(IntegerScale, QuotientsAreExactAndTruncated) {
-  constexpr uint64_t kCount = 4097;
-  for (const KernelTable* table : tables()) {
-    for (const uint64_t divisor :
-         {uint64_t{2}, uint64_t{3}, uint64_t{7}, uint64_t{64}, uint64_t{127}, uint64_t{128},
-          uint64_t{0x7FFFFFFF}, uint64_t{0x80000000}, uint64_t{1} << 63, UINT64_MAX}) {
-      const std::vector<std::byte> in = random_elements(GetParam(), kCount, divisor);
-      std::vector<std::byte> out = in;
-      table->divide[row()](out.data(), kCount, divisor);
-      for (uint64_t i = 0; i < kCount; ++i) {
-        const __int128 value =
-            reference::signed_value(GetParam(), reference::element_at(in.data(), GetParam(), i));
-        const __int128 expected = value / static_cast<__int128>(divisor);
-        ASSERT_EQ(reference::element_at(out.data(), GetParam(), i),
-                  reference::masked(GetParam(), static_cast<uint64_t>(expected)))
-            << table->instruction_set << " element " << i << " by " << divisor;
-      }
-    }
-  }
-}
 
 __int128 saturated_product(Dtype dtype, __int128 value, double factor) {
   const double product = static_cast<double>(value) * factor;
@@ -137,30 +119,68 @@ INSTANTIATE_TEST_SUITE_P(All, IntegerScale,
                          ::testing::Values(Dtype::int8, Dtype::uint8, Dtype::int32, Dtype::int64),
                          [](const auto& test) { return std::string(name_of(test.param)); });
 
+// The bits of value * factor, or of value / divisor.
+uint64_t scaled(Dtype dtype, uint64_t bits, double factor, double divisor = 1) {
+  if (dtype == Dtype::float64) {
+    const auto value = static_cast<reference::Wide>(std::bit_cast<double>(bits));
+    return reference::float64_bits(static_cast<double>(value * factor / divisor));
+  }
+  const double value = reference::decode(reference::kBinary32, bits);
+  return reference::encode(reference::kBinary32, value * factor / divisor);
+}
+
 TEST(FloatScale, Float32AndFloat64RoundOnce) {
   constexpr uint64_t kCount = 4099;
   for (const KernelTable* table : tables()) {
     for (const Dtype dtype : {Dtype::float32, Dtype::float64}) {
       const std::vector<std::byte> in = random_elements(dtype, kCount, 5);
-      std::vector<std::byte> scaled(in.size());
-      std::vector<std::byte> divided = in;
-      table->scale[static_cast<size_t>(dtype)](scaled.data(), in.data(), kCount, 0.1);
-      table->divide[static_cast<size_t>(dtype)](divided.data(), kCount, 3);
+      std::vector<std::byte> out(in.size());
+      table->scale[static_cast<size_t>(dtype)](out.data(), in.data(), kCount, 0.1);
+      const double factor = dtype == Dtype::float64 ? 0.1 : static_cast<double>(0.1f);
       for (uint64_t i = 0; i < kCount; ++i) {
-        const uint64_t bits = reference::element_at(in.data(), dtype, i);
-        uint64_t product = 0;
-        uint64_t quotient = 0;
-        if (dtype == Dtype::float64) {
-          const auto value = static_cast<reference::Wide>(std::bit_cast<double>(bits));
-          product = reference::float64_bits(static_cast<double>(value * 0.1));
-          quotient = reference::float64_bits(static_cast<double>(value / 3));
-        } else {
-          const double value = reference::decode(reference::kBinary32, bits);
-          product = reference::encode(reference::kBinary32, value * static_cast<double>(0.1f));
-          quotient = reference::encode(reference::kBinary32, value / 3);
+        ASSERT_EQ(reference::element_at(out.data(), dtype, i),
+                  scaled(dtype, reference::element_at(in.data(), dtype, i), factor)) << i;
+      }
+    }
+  }
+}
+
+// Three inputs, each scaled, added in their order, the total divided; short floats in float32, and to 16
+// bits at the end. At odd sizes, in place and misaligned.
+TEST(FloatScale, AveragesRoundAsTheirStepsDo) {
+  for (const KernelTable* table : tables()) {
+    for (const Dtype dtype : {Dtype::float64, Dtype::float32, Dtype::float16, Dtype::bfloat16}) {
+      const Dtype wide = dtype == Dtype::float64 ? Dtype::float64 : Dtype::float32;
+      for (const uint64_t count : {uint64_t{0}, uint64_t{1}, uint64_t{17}, uint64_t{2051}}) {
+        std::vector<std::vector<std::byte>> in;
+        std::vector<const void*> pointers;
+        for (uint64_t seed = 1; seed <= 3; ++seed) {
+          in.push_back(random_elements(dtype, count + 1, seed));
+          pointers.push_back(in.back().data() + seed - 1);
         }
-        ASSERT_EQ(reference::element_at(scaled.data(), dtype, i), product) << i;
-        ASSERT_EQ(reference::element_at(divided.data(), dtype, i), quotient) << i;
+        std::vector<std::byte> out = in[0];
+        pointers[0] = out.data();
+        table->average[static_cast<size_t>(dtype)](out.data(), pointers.data(), 3, count, 0.25, 0.75);
+        for (uint64_t i = 0; i < count; ++i) {
+          uint64_t total = 0;
+          for (size_t input = 0; input < 3; ++input) {
+            const uint64_t bits = reference::element_at(in[input].data() + input, dtype, i);
+            const bool is_short = dtype_size(dtype) == 2;
+            const uint64_t value = is_short ? reference::encode(reference::kBinary32,
+                reference::decode(reference::format_of(dtype), bits)) : bits;
+            const uint64_t each = scaled(wide, value, 0.25);
+            total = input == 0 ? each : reference::reduced(wide, ReduceOp::sum, total, each);
+          }
+          uint64_t expected = scaled(wide, total, 1, 0.75);
+          if (dtype_size(dtype) == 2) {
+            expected = reference::encode(reference::format_of(dtype),
+                                         reference::decode(reference::kBinary32, expected));
+          }
+          ASSERT_EQ(reference::element_at(out.data(), dtype, i), expected)
+              << table->instruction_set << " " << name_of(dtype) << " " << i << " of " << count;
+        }
+        ASSERT_TRUE(std::equal(out.end() - static_cast<std::ptrdiff_t>(dtype_size(dtype)), out.end(),
+                               in[0].end() - static_cast<std::ptrdiff_t>(dtype_size(dtype))));
       }
     }
   }

@@ -50,10 +50,28 @@ def test_all_reduce(world, dtype, op):
 @pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES)
 def test_average(world, dtype):
     def body(comm):
-        return comm.all_reduce(numpy.full(5, 2 * comm.rank + 1).astype(dtype), "avg")
+        x = numpy.full(5, 2 * comm.rank + 1).astype(dtype)
+        if numpy.issubdtype(dtype, numpy.integer):
+            wrong = f"avg is not defined for {x.dtype}; its sums can wrap; use sum"
+            with pytest.raises(nezha.Unsupported, match=wrong):
+                comm.all_reduce(x, "avg")
+            return None
+        return comm.all_reduce(x, "avg")
 
     for result in world(RANKS, body):
-        assert result.astype(float).tolist() == [3.0] * 5
+        assert result is None or result.astype(float).tolist() == [3.0] * 5
+
+
+@pytest.mark.parametrize("algorithm", [None, "ring", "recursive_doubling"])
+def test_an_average_of_what_float16_holds_is_no_more(world, algorithm):
+    """Sums of these exceed float16, on the way or at the end."""
+    def body(comm):
+        alike = comm.all_reduce(numpy.full(9, 60000, numpy.float16), "avg", algorithm=algorithm)
+        signs = numpy.full(9, [60000, 60000, -60000, -60000][comm.rank], numpy.float16)
+        return [*alike.tolist(), *comm.all_reduce(signs, "avg", algorithm=algorithm).tolist()]
+
+    for result in world(4, body):
+        assert result == [60000.0] * 9 + [0.0] * 9
 
 
 def test_premul_sum(world):

@@ -79,12 +79,7 @@ inline uint64_t averaged_bits(Dtype dtype, uint64_t bits, int ranks) {
   if (dtype == Dtype::float64) {
     return std::bit_cast<uint64_t>(std::bit_cast<double>(bits) / ranks);
   }
-  if (reference::is_float(dtype)) {
-    return reference::through_float32(
-        dtype, reference::decode(reference::format_of(dtype), bits) / ranks);
-  }
-  return reference::masked(dtype, static_cast<uint64_t>(
-                                      reference::signed_value(dtype, bits) / ranks));
+  return reference::through_float32(dtype, reference::decode(reference::format_of(dtype), bits) / ranks);
 }
 
 inline void fill(AllReduceCase& at, int ranks, uint64_t seed) {

@@ -103,9 +103,9 @@ TEST_F(Handshake, MacsAreTheDocumentedOnes) {
     return hex;
   };
   EXPECT_EQ(hex_at(challenge(secret_), 20),
-            "7a9999236718ea4393dd5247eaf6055feb6e7d7238796be9517872a3960f7fad");
+            "6b46d849db395c49d5a2bbd6491b632cd15acf376aedac9a0016ba7424301468");
   EXPECT_EQ(hex_at(proof(secret_), 4),
-            "be8dc04a468b76b76e9fef1d330c0ff855d16478ea9f69980fe8e8bd064bebec");
+            "53ef14a7377899d6bb3fba43299e83488b4cf078e70f53ad0a3e2c42b13ad1e2");
 }
 
 TEST_F(Handshake, AnotherSecretIsRefusedByBothSides) {

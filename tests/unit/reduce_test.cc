@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -80,7 +81,7 @@ TEST(Reduce, AvgAndPremulSumReduceAsSum) {
 TEST(Reduce, NothingIsTouchedForZeroElements) {
   reduce(nullptr, nullptr, nullptr, 0, Dtype::float32, ReduceOp::sum);
   scale(nullptr, nullptr, 0, Dtype::int8, 2.0);
-  divide(nullptr, 0, Dtype::float64, 3);
+  average(nullptr, std::array<const void*, 2>{}, 0, Dtype::float64, 0.5, 1);
 }
 
 TEST(Reduce, ScaleByOneCopiesEvenSignallingNan) {
@@ -90,10 +91,46 @@ TEST(Reduce, ScaleByOneCopiesEvenSignallingNan) {
   EXPECT_EQ(out, in);
 }
 
-TEST(Reduce, DivideTruncatesTowardZero) {
-  std::vector<int32_t> data = {-7, 7, INT32_MIN, 2};
-  divide(data.data(), data.size(), Dtype::int32, 3);
-  EXPECT_EQ(data, (std::vector<int32_t>{-2, 2, -715827882, 0}));
+// 1/n or the next power of two below it: n times the largest number is not above the largest number.
+TEST(Average, WeightIsTheLargestPowerOfTwoOfWhichAllRanksAreOne) {
+  EXPECT_EQ(average_weight(1), 1.0);
+  EXPECT_EQ(average_weight(2), 0.5);
+  EXPECT_EQ(average_weight(3), 0.25);
+  EXPECT_EQ(average_weight(4), 0.25);
+  EXPECT_EQ(average_weight(5), 0.125);
+  EXPECT_EQ(average_weight(16384), 0x1p-14);
+}
+
+template <class T>
+T average_of(std::vector<T> values, Dtype dtype) {
+  std::vector<const void*> in;
+  for (const T& value : values) in.push_back(&value);
+  const double weight = average_weight(values.size());
+  T out{};
+  average(&out, in, 1, dtype, weight, weight * static_cast<double>(values.size()));
+  return out;
+}
+
+TEST(Average, OfTheLargestNumbersIsTheLargestNumber) {
+  for (size_t ranks = 1; ranks <= 9; ++ranks) {
+    EXPECT_EQ(average_of(std::vector<float>(ranks, 0x1p127F), Dtype::float32), 0x1p127F) << ranks;
+    EXPECT_EQ(average_of(std::vector<double>(ranks, 0x1p1023), Dtype::float64), 0x1p1023) << ranks;
+    EXPECT_EQ(average_of(std::vector<uint16_t>(ranks, 0x7BFF), Dtype::float16), 0x7BFF) << ranks;
+    EXPECT_EQ(average_of(std::vector<uint16_t>(ranks, 0x7F7F), Dtype::bfloat16), 0x7F7F) << ranks;
+  }
+}
+
+// Their sums are made in float32, which has more room below, too.
+TEST(Average, OfTheSmallestShortFloatsIsTheSmallest) {
+  for (size_t ranks = 1; ranks <= 9; ++ranks) {
+    EXPECT_EQ(average_of(std::vector<uint16_t>(ranks, 1), Dtype::float16), 1) << ranks;
+    EXPECT_EQ(average_of(std::vector<uint16_t>(ranks, 1), Dtype::bfloat16), 1) << ranks;
+  }
+}
+
+TEST(Average, OfWhatAddsUpToNothingIsZero) {
+  // 60000, 60000, -60000, -60000
+  EXPECT_EQ(average_of<uint16_t>({0x7B53, 0x7B53, 0xFB53, 0xFB53}, Dtype::float16), 0);
 }
 
 TEST(Reduce, ScaleSaturates) {
@@ -109,7 +146,7 @@ TEST(Reduce, InstructionSetIsTheBestPresent) {
 TEST(ReduceDeathTest, UnsupportedPairsAreABrokenInvariant) {
   float value = 0;
   EXPECT_DEATH(reduce(&value, &value, &value, 1, Dtype::float32, ReduceOp::bxor), "invariant");
-  EXPECT_DEATH(divide(&value, 1, Dtype::float32, 0), "invariant");
+  EXPECT_DEATH(average(&value, std::array<const void*, 1>{&value}, 1, Dtype::int32, 1, 1), "invariant");
 }
 
 // ((a + b) + c) + d, at sizes around a vector's, in place or not.

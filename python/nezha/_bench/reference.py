@@ -67,7 +67,9 @@ class Reference:
             raise ValueError(f"op {self.op!r}: one of {', '.join(OPS)}")
         if self.op in _BITWISE and self.dtype not in _INTEGERS:
             raise ValueError(f"op {self.op} needs an integer dtype, not {self.dtype}")
-        if self._budget() < self._unit():
+        if self.op == "avg" and self.dtype in _INTEGERS:
+            raise ValueError(f"op avg needs a floating-point dtype, not {self.dtype}")
+        if self.dtype in _EXACT and _EXACT[self.dtype] < self._unit():
             raise ValueError(f"{self.op} of {self.dtype} over {self.ranks} ranks has no exact "
                              "reference; check with a wider dtype")
 
@@ -87,7 +89,7 @@ class Reference:
                 with np.errstate(over="ignore"):
                     total = combine(total, self._block(rank, start, stop))
             if self.op == "avg":
-                total = self._divide(total)
+                total = total / self.ranks
             yield start, stop, total
 
     def wrong(self, result: Any) -> int:
@@ -101,33 +103,26 @@ class Reference:
 
     def _unit(self) -> int:
         # An average must come out whole, so each input is a multiple of the number of ranks.
-        return self.ranks if self.op == "avg" and self.dtype in _EXACT else 1
-
-    def _budget(self) -> int:
-        if self.dtype in _EXACT:
-            return _EXACT[self.dtype]
-        return int(np.iinfo(self.dtype).max)
+        return self.ranks if self.op == "avg" else 1
 
     def _block(self, rank: int, start: int, stop: int) -> np.ndarray:
         generator = np.random.SFC64([self.seed, rank, start // BLOCK])
         count = stop - start
         if self.op == "prod" and self.dtype in _EXACT:
             return self._powers(generator, rank, count)
-        if self.dtype in _INTEGERS and self.op != "avg":
+        if self.dtype in _INTEGERS:
             return _random_bits(generator, count, self._wide())
         return self._whole_numbers(generator, rank, count)
 
     def _whole_numbers(self, generator: np.random.SFC64, rank: int, count: int) -> np.ndarray:
         """Multiples of the unit whose sum over all ranks cannot leave the budget."""
-        unit, wide = self._unit(), self._wide()
-        active = min(self.ranks, self._budget() // unit)
+        unit, wide, budget = self._unit(), self._wide(), _EXACT[self.dtype]
+        active = min(self.ranks, budget // unit)
         if rank >= active:
             return np.zeros(count, wide)
         # Powers of two are cut out of random bits, much faster than any other range.
-        power = min((self._budget() // (unit * active)).bit_length() - 1, 29)
+        power = min((budget // (unit * active)).bit_length() - 1, 29)
         raw = _random_bits(generator, count, np.dtype("int32"))
-        if self.dtype == "uint8":
-            return (raw & ((1 << power) - 1)).astype(wide)
         values = (raw & ((2 << power) - 1)) - (1 << power)
         return values.astype(wide) * wide.type(unit)
 
@@ -138,13 +133,6 @@ class Reference:
         if rank >= 14:
             return signs
         return np.ldexp(signs, ((raw >> 1) % 3).astype(np.int32) - 1)
-
-    def _divide(self, total: np.ndarray) -> np.ndarray:
-        if self.dtype in _EXACT:
-            return total / self.ranks
-        # Toward zero, as the C API says; NumPy's // rounds down.
-        whole = total.astype(np.int64)
-        return (np.sign(whole) * (np.abs(whole) // self.ranks)).astype(total.dtype)
 
 
 def _random_bits(generator: np.random.SFC64, count: int, dtype: np.dtype) -> np.ndarray:

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <unordered_map>
 
+#include "base/divide_up.h"
+
 namespace nezha::schedule {
 
 Hosts::Hosts(const std::vector<int>& host_of) {
@@ -21,6 +23,21 @@ Hosts::Hosts(const std::vector<int>& host_of) {
     most_ranks_ = std::max(most_ranks_, static_cast<int>(here.size()));
     most_leaving_ = std::max(most_leaving_, leaving);
     all_leaving_ += leaving;
+  }
+  count_fewest();
+}
+
+void Hosts::count_fewest() {
+  const auto size_of = [&](size_t host) { return static_cast<int>(ranks_[host % ranks_.size()].size()); };
+  fewest_ranks_ = fewest_of_two_ = most_ranks_;
+  for (size_t host = 0; host < ranks_.size(); ++host) {
+    fewest_ranks_ = std::min(fewest_ranks_, size_of(host));
+    fewest_of_two_ = std::min(fewest_of_two_, std::max(size_of(host), size_of(host + 1)));
+  }
+  // On a host of m ranks the first one is the counterpart of the first n/m of n, rounded up, and no other
+  // one is of more.
+  for (size_t host = 0; host < ranks_.size(); ++host) {
+    most_counterparts_ += static_cast<int>(divide_up(size_of(host), fewest_ranks_));
   }
 }
 

@@ -1,7 +1,8 @@
 // Hosts: which ranks of a communicator share a host.
 //
 // Contract: immutable, any thread; pure. Equal on all ranks, because it is made of what all of them
-// published. Hosts are numbered in the order of their first ranks; a host's ranks keep their order, and
+// published. What plans ask of all hosts is counted once, so that a plan costs the same for any number of
+// ranks. Hosts are numbered in the order of their first ranks; a host's ranks keep their order, and
 // need not follow each other.
 #pragma once
 
@@ -21,6 +22,12 @@ class Hosts {
   const std::vector<int>& ranks_of(int host) const { return ranks_[static_cast<size_t>(host)]; }
   // Ranks on the host that has most, and the most whose next rank is on another host.
   int most_ranks() const { return most_ranks_; }
+  // Ranks on the host that has fewest; and of two hosts that follow each other, those on the one that has
+  // more, where these are fewest.
+  int fewest_ranks() const { return fewest_ranks_; }
+  int fewest_of_two() const { return fewest_of_two_; }
+  // The ranks of all hosts of which one rank is the counterpart (hierarchy/by_host.h), where most.
+  int most_counterparts() const { return most_counterparts_; }
   int most_leaving() const { return most_leaving_; }
   // How many ranks, of all, have their next rank on another host.
   int all_leaving() const { return all_leaving_; }
@@ -31,9 +38,14 @@ class Hosts {
   std::vector<int> leaders(int rank) const;
 
  private:
+  void count_fewest();
+
   std::vector<int> host_of_;
   std::vector<std::vector<int>> ranks_;
   int most_ranks_ = 0;
+  int fewest_ranks_ = 0;
+  int fewest_of_two_ = 0;
+  int most_counterparts_ = 0;
   int most_leaving_ = 0;
   int all_leaving_ = 0;
 };

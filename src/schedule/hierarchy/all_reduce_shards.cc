@@ -7,10 +7,8 @@
 // Where hosts have different numbers of ranks, there are as many shards as the fullest host has ranks,
 // and on the others a rank owns several. Slices are bounded by twice the ranks.
 #include <algorithm>
-#include <functional>
-#include <map>
-#include <utility>
 
+#include "base/divide_up.h"
 #include "schedule/algorithms/algorithms.h"
 #include "schedule/hierarchy/by_host.h"
 
@@ -68,25 +66,14 @@ Shape all_reduce_shards_shape(const Hosts& hosts) {
   Shape shape{static_cast<uint32_t>(shards) * count, 1, hosts.ranks() > 2, false};
   shape.pair_load = 2;
   shape.senders = static_cast<uint32_t>(hosts.most_ranks());
-  // Between neighbours in the ring of hosts: both laps of every slice but one.
-  std::map<std::pair<int, int>, uint32_t> between;
-  std::map<int, uint32_t> owned;
-  for (uint32_t shard = 0; shard < static_cast<uint32_t>(shards); ++shard) {
-    const std::vector<int> owners = owners_of(hosts, shard);
-    for (uint32_t host = 0; host < count; ++host) {
-      ++owned[owners[host]];
-      uint32_t& messages = between[{owners[host], owners[(host + 1) % count]}];
-      messages += 2 * (count - 1);
-      shape.pair_turn = std::max(shape.pair_turn, messages);
-    }
-  }
-  // Inside: its piece to the other's shards, and its own shards to the other.
-  for (int host = 0; host < hosts.hosts(); ++host) {
-    std::vector<uint32_t> most = {0, 0};
-    for (const int rank : hosts.ranks_of(host)) most.push_back(owned[rank]);
-    std::partial_sort(most.begin(), most.begin() + 2, most.end(), std::greater<>());
-    shape.pair_turn = std::max(shape.pair_turn, count * (most[0] + most[1]));
-  }
+  // Between neighbours in the ring of hosts: both laps of every slice but one, of as many shards as their
+  // first ranks own both. Inside: a rank's piece to the other's shards, and its own shards to the other,
+  // most where the fewest ranks own them all.
+  const auto both = divide_up(shards, hosts.fewest_of_two());
+  const int fewest = hosts.fewest_ranks();
+  const int two = fewest == 1 ? shards : 2 * (shards / fewest) + std::min(shards % fewest, 2);
+  shape.pair_turn = std::max(2 * (count - 1) * static_cast<uint32_t>(both),
+                             count * static_cast<uint32_t>(two));
   return shape;
 }
 
@@ -98,11 +85,7 @@ HostTerms all_reduce_shards_terms(const Hosts& hosts) {
   terms.inside_steps = 2 * algorithms::burst_steps_inside(hosts.most_ranks());
   terms.bytes_factor = 2 * (count - 1) / count;
   terms.inside_bytes = 2 * (most - 1) / most;
-  for (int host = 0; host < hosts.hosts(); ++host) {
-    const auto ranks = static_cast<double>(hosts.ranks_of(host).size());
-    terms.reduce_factor =
-        std::max(terms.reduce_factor, ((ranks - 1) + (count - 1) / count) / ranks);
-  }
+  terms.reduce_factor = ((most - 1) + (count - 1) / count) / most;
   return terms;
 }
 

@@ -2,10 +2,6 @@
 // column. A block goes around the ring of its owner's column, and each of the column hands it to its host
 // (direct); a reduce-scatter collects inside the hosts first and then along the column, to the owner.
 // A host sends (H-1)/H of the bytes to others, the fewest possible, and all its ranks take part.
-#include <algorithm>
-#include <map>
-#include <utility>
-
 #include "schedule/algorithms/algorithms.h"
 #include "schedule/hierarchy/by_host.h"
 
@@ -90,27 +86,12 @@ Schedule reduce_scatter_columns(const Hosts& hosts, int rank, int root) {
   return schedule;
 }
 
-// A rank sends another one message for each block of which that is, or begins, the column. Blocks of the
-// same place on as many ranks have the same column.
+// A rank sends another one message, inside its host, for each block whose column that one is in. Around
+// the ring of hosts a rank sends its neighbour no more.
 Shape reduce_scatter_columns_shape(const Hosts& hosts) {
   Shape shape = columns_shape(hosts);
   shape.exchanges = hosts.ranks() > 2;
-  std::map<std::pair<int, int>, std::vector<int>> alike;
-  for (int block = 0; block < hosts.ranks(); ++block) {
-    const LocalRank local(hosts, block);
-    alike[{local.place, local.size()}].push_back(block);
-  }
-  std::map<int, uint32_t> collected;
-  std::map<std::pair<int, int>, uint32_t> passed;
-  for (const auto& [place, blocks] : alike) {
-    const std::vector<int> column = column_of(hosts, blocks.front());
-    const auto messages = static_cast<uint32_t>(blocks.size());
-    for (size_t host = 0; host < column.size(); ++host) {
-      const std::pair<int, int> pair(column[host], column[(host + 1) % column.size()]);
-      shape.pair_turn = std::max({shape.pair_turn, collected[pair.first] += messages,
-                                  passed[pair] += messages});
-    }
-  }
+  shape.pair_turn = static_cast<uint32_t>(hosts.most_counterparts());
   return shape;
 }
 

@@ -31,8 +31,9 @@ class BufferPool {
   // At most so many bytes, buffers and charges together.
   void set_limit(uint64_t bytes) { limit_ = bytes; }
   uint64_t limit() const { return limit_; }
-  // Memory from elsewhere that counts towards the limit until the pool ends. False: it would pass it.
+  // Memory from elsewhere that counts towards the limit until it is discharged. False: it would pass it.
   bool charge(size_t bytes);
+  void discharge(size_t bytes) { charged_ -= bytes; }
   // The limit has refused something.
   bool is_over_limit() const { return over_limit_; }
 

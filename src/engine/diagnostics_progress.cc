@@ -82,9 +82,7 @@ Status Diagnostics::heard(int peer, const wire::FrameHeader& header) {
 // Also of an operation that is over here: it may have needed nothing from the rank that disagrees.
 const wire::OpDescriptor* Diagnostics::find_descriptor(const Group& group, uint64_t op_seq) const {
   if (op_seq >= group.next_op_seq) return nullptr;
-  for (const auto& execution : group.active) {
-    if (execution->op_seq() == op_seq) return &execution->descriptor();
-  }
+  if (const Execution* const execution = group.find_active(op_seq)) return &execution->descriptor();
   const FlightOperation* const past = flight_.find_collective(group.comm, op_seq);
   return past == nullptr ? nullptr : &past->op;
 }

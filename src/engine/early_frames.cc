@@ -43,12 +43,12 @@ void EarlyFrames::landed(Group& group, EarlyFrame& frame) {
   const uint64_t op_seq = frame.header.op_seq;
   const uint32_t chunk = frame.header.chunk;
   group.early.put(frame);
-  for (const auto& execution : group.active) {
-    if (execution->op_seq() != op_seq) continue;
-    if (execution->has_started() && execution->has_opened(chunk)) execution->early_arrived(chunk);
-    return;
+  Execution* const execution = group.find_active(op_seq);
+  if (execution == nullptr) {
+    if (op_seq < group.next_op_seq) drop(group, op_seq, chunk);
+  } else if (execution->has_started() && execution->has_opened(chunk)) {
+    execution->early_arrived(chunk);
   }
-  if (op_seq < group.next_op_seq) drop(group, op_seq, chunk);
 }
 
 void EarlyFrames::landing_lost(EarlyFrame& frame) {

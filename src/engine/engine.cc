@@ -103,6 +103,7 @@ void Engine::destroy_group(Group& group) noexcept {
   for (const memory::Area* area : {group.memory, group.areas.collect, group.areas.hand_out}) {
     if (area != nullptr) memory_->memory().leave(*area);
   }
+  pool_.discharge(group.schedule_bytes);
   groups_.remove(group);
 }
 
@@ -113,7 +114,7 @@ void Engine::settle(Group& group) noexcept {
   group.settled = true;
   early_.drop_all(group);
   for (Member& member : group.members) transfers_.give_all(member.blocked);
-  std::vector<std::unique_ptr<Execution>> failed = std::move(group.active);
+  auto failed = std::move(group.active);
   group.active.clear();
   for (const auto& execution : failed) {
     execution->withdraw();
@@ -186,22 +187,28 @@ bool Engine::has_work() const {
   return running || transfers_.has_work();
 }
 
+// Many may wait behind those that run.
+template <class Is>
+bool Engine::any_running(Is is) const {
+  for (const auto& group : groups_) {
+    for (const auto& execution : group->active) {
+      if (!execution->has_started()) break;
+      if (is(*group, *execution)) return true;
+    }
+  }
+  return false;
+}
+
 bool Engine::has_operation_over(uint64_t bytes) const {
-  return std::any_of(groups_.begin(), groups_.end(), [&](const auto& group) {
-    return std::any_of(group->active.begin(), group->active.end(),
-                       [&](const auto& execution) { return execution->bytes() > bytes; });
-  });
+  return any_running([&](const Group&, const Execution& each) { return each.bytes() > bytes; });
 }
 
 progress::Polling Engine::polling() const {
-  for (const auto& group : groups_) {
-    const double polled_bytes_max = group->costs.rate_bytes_per_s * kPolledMaxS;
-    for (const auto& execution : group->active) {
-      const bool is_long = static_cast<double>(execution->bytes()) > polled_bytes_max;
-      if (is_long && !execution->in_memory()) return progress::Polling::nobody;
-    }
-  }
-  return progress::Polling::callers;
+  const bool any_long = any_running([](const Group& group, const Execution& each) {
+    const double polled_bytes_max = group.costs.rate_bytes_per_s * kPolledMaxS;
+    return static_cast<double>(each.bytes()) > polled_bytes_max && !each.in_memory();
+  });
+  return any_long ? progress::Polling::nobody : progress::Polling::callers;
 }
 
 // --------------------------------------------------------------------------------- leaving

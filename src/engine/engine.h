@@ -107,6 +107,9 @@ class Engine final : public GroupCalls,
   void out_of_memory() noexcept override;
 
  private:
+  // Of those that have started. `is(group, execution)`.
+  template <class Is>
+  bool any_running(Is is) const;
   // Measured: beyond, callers who are woken when there is news are as quick (docs/performance.md).
   static constexpr double kPolledMaxS = 2.5e-3;
 

@@ -39,9 +39,9 @@ bool receives(const Step& step) {
 }  // namespace
 
 void Execution::prepare(const OpRequest& request, const schedule::Plan& plan,
-                        const schedule::Schedule& schedule, uint64_t op_seq, Work& work) {
-  schedule_ = &schedule;
-  operands_.prepare(request, plan, schedule);
+                        std::shared_ptr<const schedule::Schedule> schedule, uint64_t op_seq, Work& work) {
+  schedule_ = std::move(schedule);
+  operands_.prepare(request, plan, *schedule_);
   op_seq_ = op_seq;
   deadline_ = request.deadline;
   work_ = &work;
@@ -58,17 +58,17 @@ void Execution::prepare(const OpRequest& request, const schedule::Plan& plan,
   started_ = closed = receives_ = false;
   consumed_targets_.clear();
   sent_to_.assign(group_.members.size(), false);
-  for (const schedule::Program& program : schedule.programs) {
+  for (const schedule::Program& program : schedule_->programs) {
     receives_ |= std::any_of(program.steps.begin(), program.steps.end(), receives);
   }
   memory_.reset();
   phases_.reset();
   const bool is_source = request.collective == Collective::broadcast && group_.rank == request.root;
-  receives_ |= schedule.inside.hands_out && !is_source;
+  receives_ |= schedule_->inside.hands_out && !is_source;
   const memory::Call call{request.in, request.out, request.input_counts, operands_.factor(), op_seq_,
                           group_.comm, descriptor_};
   if (plan.algorithm == Algorithm::memory) memory_.emplace(*group_.memory, call);
-  if (!schedule.inside.owners.empty()) phases_.emplace(group_, schedule, operands_, call);
+  if (!schedule_->inside.owners.empty()) phases_.emplace(group_, *schedule_, operands_, call);
 }
 
 wire::OpDescriptor Execution::descriptor_from(int member) const {
@@ -423,6 +423,12 @@ void Execution::close() {
     const Member& member = group_.members[i];
     consumed_targets_.push_back(sent_to_[i] ? member.sent + member.blocked.bytes() : 0);
   }
+}
+
+void Execution::rest() {
+  memory_.reset();
+  phases_.reset();
+  schedule_.reset();
 }
 
 bool Execution::is_released() const {

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -57,7 +58,7 @@ class Execution final : public Activity {
   // Takes up an operation; the object is used again and again, so that after warm-up it allocates
   // nothing.
   void prepare(const OpRequest& request, const schedule::Plan& plan,
-               const schedule::Schedule& schedule, uint64_t op_seq, Work& work);
+               std::shared_ptr<const schedule::Schedule> schedule, uint64_t op_seq, Work& work);
   // Opens the first chunks. Only one execution of a group runs its programs at a time: see group.h.
   void start(Nanoseconds now);
   // Where an arriving frame of this operation goes.
@@ -74,6 +75,8 @@ class Execution final : public Activity {
   }
   // The programs are done: from here on only acknowledgements and credits are awaited.
   void close();
+  // It is over, and lets go of what it shares with others.
+  void rest();
   // Nothing will touch the caller's memory any more, and everyone who had to has consumed.
   bool is_released() const;
   // Algorithm::memory: no rail carries it.
@@ -135,7 +138,7 @@ class Execution final : public Activity {
   const Parts parts_;
   Group& group_;
   Operands operands_;
-  const schedule::Schedule* schedule_ = nullptr;
+  std::shared_ptr<const schedule::Schedule> schedule_;
   wire::OpDescriptor descriptor_;
   uint64_t op_seq_ = 0;
   Nanoseconds deadline_ = kNever;

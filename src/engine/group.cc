@@ -1,5 +1,7 @@
 #include "engine/group.h"
 
+#include <algorithm>
+
 namespace nezha::engine {
 
 void EarlyStore::put(EarlyFrame& frame) {
@@ -35,6 +37,12 @@ EarlyFrame* EarlyStore::unlink(size_t bucket, EarlyFrame** link) {
   if (heads_[bucket] == nullptr) used_[bucket / kBits] &= ~(uint64_t{1} << (bucket % kBits));
   --count_;
   return frame;
+}
+
+Execution* Group::find_active(uint64_t op_seq) const {
+  const auto is_before = [](const auto& each, uint64_t seq) { return each->op_seq() < seq; };
+  const auto found = std::lower_bound(active.begin(), active.end(), op_seq, is_before);
+  return found != active.end() && (*found)->op_seq() == op_seq ? found->get() : nullptr;
 }
 
 Group::Group() = default;

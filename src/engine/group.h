@@ -7,6 +7,7 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <tuple>
@@ -49,6 +50,13 @@ struct Member {
   transport::WorkQueue blocked;  // out of credit, in the order of posting
 };
 
+// A schedule that was built, and the operation that used it last.
+struct KeptSchedule {
+  std::shared_ptr<const schedule::Schedule> schedule;  // running operations share it
+  size_t bytes = 0;
+  uint64_t used_by = 0;
+};
+
 // What the ranks agreed on for one call, kept for the next one like it.
 struct Choice {
   Collective collective = Collective::all_reduce;
@@ -58,6 +66,17 @@ struct Choice {
   uint64_t count = 0;
   schedule::Plan plan;
   const schedule::Schedule* schedule = nullptr;  // null: nothing is kept here
+  KeptSchedule* kept = nullptr;                  // which this is; null: it was not built here
+  uint64_t used_by = 0;                          // the operation that did last
+
+  bool is_of(const OpRequest& request) const {
+    return collective == request.collective && dtype == request.dtype && algorithm == request.algorithm &&
+           root == request.root && count == request.count;
+  }
+  std::shared_ptr<const schedule::Schedule> share() const {
+    if (kept != nullptr) return kept->schedule;
+    return {std::shared_ptr<void>(), schedule};  // which outlives all operations
+  }
 };
 
 // A frame that arrived before its operation or chunk was open here.
@@ -142,8 +161,9 @@ struct Group {
   std::unique_ptr<const schedule::Hosts> hosts;  // of the members; null where they say nothing
   uint64_t credit_bytes = 0;
   uint64_t next_op_seq = 0;
-  std::vector<std::unique_ptr<Execution>> active;  // in the order of op_seq
-  std::vector<std::unique_ptr<Execution>> idle;    // to be used again
+  // In the order of op_seq; those that have started before the others.
+  std::deque<std::unique_ptr<Execution>> active;
+  std::vector<std::unique_ptr<Execution>> idle;  // to be used again; few, whatever the programs wait for
   EarlyStore early;
   std::unique_ptr<Mailbox> mailbox;
   std::vector<uint64_t> early_cost;  // by global rank: what it has in the early store
@@ -155,9 +175,13 @@ struct Group {
   GroupCounters counters;
   // By collective, algorithm, root, and whether results are held (schedule/aggregation.h).
   using ScheduleKey = std::tuple<Collective, Algorithm, int, bool>;
-  std::map<ScheduleKey, std::unique_ptr<schedule::Schedule>> schedules;
-  std::array<Choice, 16> choices;  // by Planner::choose
+  std::map<ScheduleKey, KeptSchedule> schedules;  // by Planner::schedule_for
+  size_t schedule_bytes = 0;                      // of them together
+  static constexpr size_t kChoicesAlike = 4;      // that a call can be kept in
+  std::array<Choice, 16 * kChoicesAlike> choices;  // by Planner::choose
 
+  // The active one with that number; null: there is none.
+  Execution* find_active(uint64_t op_seq) const;
   int world_size() const { return static_cast<int>(members.size()); }
   bool has_nodes() const { return !tree.parent.empty(); }
   // Members with data.

@@ -6,6 +6,13 @@
 #include "engine/memory_progress.h"
 
 namespace nezha::engine {
+namespace {
+
+// That a group keeps to use again, as many as usually run beside each other. Also those whose division
+// frames still go by that other ranks need (Transfers::division_of).
+constexpr size_t kIdleMax = 64;
+
+}  // namespace
 
 Status Operations::begin(Group& group, const OpRequest& request, Work& work) {
   if (group.failed.is_ok()) parts_.failures.check_presence(group, request);
@@ -15,7 +22,7 @@ Status Operations::begin(Group& group, const OpRequest& request, Work& work) {
   if (!choice) return choice.status();
   try {
     if (group.idle.empty()) group.idle.push_back(std::make_unique<Execution>(parts_, group));
-    group.idle.back()->prepare(request, (*choice)->plan, *(*choice)->schedule, group.next_op_seq, work);
+    group.idle.back()->prepare(request, (*choice)->plan, (*choice)->share(), group.next_op_seq, work);
     group.active.push_back(std::move(group.idle.back()));
     group.idle.pop_back();
   } catch (const std::bad_alloc&) {
@@ -104,15 +111,16 @@ void Operations::finish(Group& group, size_t index) {
   group.idle.push_back(std::move(group.active[index]));
   group.active.erase(group.active.begin() + static_cast<std::ptrdiff_t>(index));
   diagnostics_.done(group, execution, now);
+  execution.rest();
+  if (group.idle.size() > kIdleMax) group.idle.erase(group.idle.begin());
 }
 
 transport::Landing Operations::place(Group& group, transport::Connection& connection,
                                      const wire::FrameHeader& header) {
   if (header.op_seq >= group.next_op_seq) return parts_.early.place(group, connection.peer, header);
-  for (const auto& execution : group.active) {
-    if (execution->op_seq() != header.op_seq) continue;
-    const int member = group.rank_of_global[static_cast<size_t>(connection.peer)];
-    if (member < 0) break;
+  Execution* const execution = group.find_active(header.op_seq);
+  const int member = group.rank_of_global[static_cast<size_t>(connection.peer)];
+  if (execution != nullptr && member >= 0) {
     if (!parts_.failures.check_descriptor(group, header.op_seq, execution->descriptor_from(member),
                                           connection.peer, header.op)) {
       return {};

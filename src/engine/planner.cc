@@ -1,6 +1,7 @@
 #include "engine/planner.h"
 
 #include <algorithm>
+#include <span>
 
 #include "base/float_mode.h"
 #include "base/number_hash.h"
@@ -9,6 +10,11 @@
 
 namespace nezha::engine {
 namespace {
+
+// A group keeps so many schedules, and more where they are small: those of some large communicators have
+// megabytes.
+constexpr size_t kSchedulesMin = 16;
+constexpr size_t kScheduleBytes = 4 << 20;
 
 uint64_t longest_block(const OpRequest& request, int world_size) {
   uint64_t longest = 0;
@@ -95,51 +101,98 @@ Result<schedule::Schedule> Planner::build(Group& group, const OpRequest& request
   return schedule::between_hosts(*entry, *group.hosts, std::move(*built));
 }
 
-Result<const schedule::Schedule*> Planner::schedule_for(Group& group, const OpRequest& request,
-                                                        const schedule::Plan& plan) {
-  if (plan.algorithm == Algorithm::memory) return &kInMemory;
-  if (plan.algorithm == Algorithm::file) {
-    return &options_.file_algorithm->ranks[static_cast<size_t>(group.rank)];
-  }
-  const Group::ScheduleKey key(request.collective, plan.algorithm, request.root, plan.held);
-  auto found = group.schedules.find(key);
-  if (found == group.schedules.end()) {
-    auto built = build(group, request, plan);
-    if (!built) return built.status();
-    size_t bytes = sizeof(schedule::Schedule);
-    for (const schedule::Program& program : built->programs) {
-      bytes += sizeof(program) + program.steps.size() * sizeof(schedule::Step) +
-               program.round_ends.size() * sizeof(uint32_t);
+// The least recently used ones go that no operation runs.
+void Planner::make_room(Group& group) {
+  while (group.schedules.size() > kSchedulesMin && group.schedule_bytes > kScheduleBytes) {
+    auto oldest = group.schedules.end();
+    for (auto each = group.schedules.begin(); each != group.schedules.end(); ++each) {
+      const bool runs = each->second.schedule.use_count() > 1;
+      if (!runs && (oldest == group.schedules.end() || each->second.used_by < oldest->second.used_by)) {
+        oldest = each;
+      }
     }
-    if (!pool_.charge(bytes)) {
-      return error(Code::exhausted, "rank %d: no memory for another schedule (communicator %u)",
-                   options_.rank, group.comm);
+    if (oldest == group.schedules.end()) return;
+    for (Choice& choice : group.choices) {
+      if (choice.kept == &oldest->second) choice = Choice();
     }
-    found = group.schedules.emplace(key, std::make_unique<schedule::Schedule>(
-                                             std::move(built.value()))).first;
+    pool_.discharge(oldest->second.bytes);
+    group.schedule_bytes -= oldest->second.bytes;
+    group.schedules.erase(oldest);
   }
-  return found->second.get();
 }
 
-// Programs make the same few calls again and again, and what is agreed for them stays the same.
+Result<KeptSchedule*> Planner::kept_schedule(Group& group, const OpRequest& request,
+                                             const schedule::Plan& plan) {
+  const Group::ScheduleKey key(request.collective, plan.algorithm, request.root, plan.held);
+  const auto found = group.schedules.find(key);
+  if (found != group.schedules.end()) return &found->second;
+  make_room(group);
+  auto built = build(group, request, plan);
+  if (!built) return built.status();
+  size_t bytes = sizeof(schedule::Schedule);
+  for (const schedule::Program& program : built->programs) {
+    bytes += sizeof(program) + program.steps.size() * sizeof(schedule::Step) +
+             program.round_ends.size() * sizeof(uint32_t);
+  }
+  if (!pool_.charge(bytes)) {
+    return error(Code::exhausted, "rank %d: no memory for another schedule (communicator %u)",
+                 options_.rank, group.comm);
+  }
+  auto shared = std::make_shared<const schedule::Schedule>(std::move(built.value()));
+  group.schedule_bytes += bytes;
+  return &group.schedules.emplace(key, KeptSchedule{std::move(shared), bytes, 0}).first->second;
+}
+
+Status Planner::set_schedule(Group& group, const OpRequest& request, Choice& choice) {
+  if (choice.plan.algorithm == Algorithm::memory) {
+    choice.schedule = &kInMemory;
+  } else if (choice.plan.algorithm == Algorithm::file) {
+    choice.schedule = &options_.file_algorithm->ranks[static_cast<size_t>(group.rank)];
+  } else {
+    auto kept = kept_schedule(group, request, choice.plan);
+    if (!kept) return kept.status();
+    choice.kept = *kept;
+    choice.schedule = choice.kept->schedule.get();
+  }
+  return Status::ok();
+}
+
+// Where a call is kept, or the least recently used one of those in whose place it can be.
+Choice& Planner::find_choice(Group& group, const OpRequest& request) {
+  NumberHash hash;
+  hash.add(request.count);  // first: what follows spreads the bits of even ones
+  hash.add(static_cast<uint64_t>(request.collective));
+  hash.add(static_cast<uint64_t>(request.dtype));
+  hash.add(static_cast<uint64_t>(request.algorithm));
+  hash.add(static_cast<uint64_t>(request.root));
+  constexpr size_t kAlike = Group::kChoicesAlike;
+  const size_t at = hash.value() % (group.choices.size() / kAlike) * kAlike;
+  const std::span<Choice> alike(&group.choices[at], kAlike);
+  const auto found = std::find_if(alike.begin(), alike.end(), [&](const Choice& each) {
+    return each.schedule != nullptr && each.is_of(request);
+  });
+  if (found != alike.end()) return *found;
+  return *std::min_element(alike.begin(), alike.end(), [](const Choice& one, const Choice& other) {
+    return one.used_by < other.used_by;
+  });
+}
+
+// Programs make the same calls again and again, and what is agreed for them stays the same.
 Result<const Choice*> Planner::choose(Group& group, const OpRequest& request, Choice& fresh) {
   const bool even = request.input_counts.empty() && request.output_counts.empty();
-  const auto kind = static_cast<uint64_t>(request.collective) * 31 + static_cast<uint64_t>(request.root);
-  Choice& kept = group.choices[(request.count * 7 + kind) % group.choices.size()];
-  if (kept.schedule != nullptr && even && kept.collective == request.collective &&
-      kept.dtype == request.dtype && kept.algorithm == request.algorithm && kept.root == request.root &&
-      kept.count == request.count) {
-    return &kept;
+  Choice& choice = even ? find_choice(group, request) : fresh;
+  if (choice.schedule == nullptr || !choice.is_of(request)) {
+    const FloatMode mode;  // ranks whose callers round otherwise must find the same costs
+    auto plan = plan_for(group, request);
+    if (!plan) return plan.status();
+    Choice made = {request.collective, request.dtype, request.algorithm, request.root, request.count,
+                   *plan};
+    NEZHA_RETURN_IF_ERROR(set_schedule(group, request, made));
+    choice = made;
   }
-  const FloatMode mode;  // ranks whose callers round otherwise must find the same costs
-  auto plan = plan_for(group, request);
-  if (!plan) return plan.status();
-  auto schedule = schedule_for(group, request, *plan);
-  if (!schedule) return schedule.status();
-  Choice& made = even ? kept : fresh;
-  made = {request.collective, request.dtype, request.algorithm, request.root, request.count, *plan,
-          schedule.value()};
-  return &made;
+  choice.used_by = group.next_op_seq;
+  if (choice.kept != nullptr) choice.kept->used_by = group.next_op_seq;
+  return &choice;
 }
 
 }  // namespace nezha::engine

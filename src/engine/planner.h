@@ -1,7 +1,7 @@
 // Planner: what the ranks agree on for an operation, and what each of them does.
 //
 // Contract: owned by the engine, progress lock held. All ranks of a group come to the same plan without a
-// message. Schedules are kept with their group and counted by the pool.
+// message. Schedules are kept with their group, up to a bound, and counted by the pool.
 #pragma once
 
 #include <memory>
@@ -29,8 +29,10 @@ class Planner {
 
  private:
   Result<schedule::Plan> plan_for(const Group& group, const OpRequest& request) const;
-  Result<const schedule::Schedule*> schedule_for(Group& group, const OpRequest& request,
-                                                 const schedule::Plan& plan);
+  static Choice& find_choice(Group& group, const OpRequest& request);
+  Status set_schedule(Group& group, const OpRequest& request, Choice& choice);
+  Result<KeptSchedule*> kept_schedule(Group& group, const OpRequest& request, const schedule::Plan& plan);
+  void make_room(Group& group);
   Result<schedule::Schedule> build(Group& group, const OpRequest& request, const schedule::Plan& plan);
   // All ranks of the host find the same.
   bool has_areas(Group& group);

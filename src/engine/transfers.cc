@@ -195,10 +195,10 @@ Division* Transfers::division_of(const WorkRequest& request, Group** group) cons
     return &(*group)->mailbox->division_of(request);
   }
   // A rank that needs no more data is through while copies of what the others need wait to be sent.
-  for (const auto* executions : {&(*group)->active, &(*group)->idle}) {
-    for (const auto& execution : *executions) {
-      if (execution->op_seq() == request.header.op_seq) return &execution->division;
-    }
+  Execution* const active = (*group)->find_active(request.header.op_seq);
+  if (active != nullptr) return &active->division;
+  for (const auto& execution : (*group)->idle) {
+    if (execution->op_seq() == request.header.op_seq) return &execution->division;
   }
   return nullptr;
 }

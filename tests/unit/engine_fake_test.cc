@@ -1,6 +1,7 @@
 // The engine without a network: every frame is moved by hand, so that a connection can be lost at
 // any point and what follows is the same in every run.
 #include <gtest/gtest.h>
+#include <time.h>
 
 #include <algorithm>
 #include <cstring>
@@ -366,6 +367,41 @@ TEST(EngineFake, ASmallCreditOnlyMakesItSlower) {
   ASSERT_TRUE(world.run_until([&] { return sum.done(); }));
   sum.expect_sum();
   for (const int rank : {0, 1, 2}) EXPECT_EQ(world.engine(rank).counters().connections_lost, 0U);
+}
+
+// Microseconds of the processor for one of so many short operations of two ranks that are called at once.
+double us_each(size_t count) {
+  FakeWorld world({});
+  std::vector<float> values(2 * count, 1);
+  std::vector<Work> works(2 * count);
+  for (size_t i = 0; i < 2 * count; ++i) {
+    OpRequest request;
+    request.in = request.out = &values[i];
+    request.count = 1;
+    const int rank = i < count ? 0 : 1;
+    EXPECT_TRUE(world.engine(rank).submit(world.group(rank), request, works[i]).is_ok());
+  }
+  timespec before{};
+  timespec after{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &before);
+  size_t done = 0;
+  EXPECT_TRUE(world.run_until([&] {
+    EXPECT_EQ(world.engine(0).polling(), progress::Polling::callers);  // as the loop asks in each turn
+    while (done < works.size() && works[done].is_done()) ++done;
+    return done == works.size();
+  }));
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &after);
+  EXPECT_EQ(values, std::vector<float>(2 * count, 2));
+  const double took = 1e6 * static_cast<double>(after.tv_sec - before.tv_sec) +
+                      1e-3 * static_cast<double>(after.tv_nsec - before.tv_nsec);
+  return took / static_cast<double>(count);
+}
+
+// A walk over those that wait would take 20 times as long for each.
+TEST(EngineFake, OperationsThatWaitDoNotSlowDownThoseThatRun) {
+  const double few = std::min({us_each(1000), us_each(1000), us_each(1000)});
+  const double many = std::min(us_each(20'000), us_each(20'000));
+  EXPECT_LT(many, 4 * few);
 }
 
 }  // namespace

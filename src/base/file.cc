@@ -63,7 +63,8 @@ Result<Descriptor> open_regular(const std::string& path, struct stat* facts) {
 // its owner's number is that user's own.
 std::string doubt_about(const struct stat& facts, const std::string& path) {
   const std::string file = "file '" + path + "' ";
-  constexpr const char* kMeaning = ", who can change by it what this job does; copy it to a file of your own";
+  constexpr const char* kMeaning =
+      ", who can change by it what this job does; copy it to a file of your own";
   if (facts.st_uid != geteuid() && facts.st_uid != 0) {
     return file + "belongs to user " + std::to_string(facts.st_uid) + kMeaning;
   }

@@ -2,9 +2,9 @@
 // come into being.
 //
 // Contract: any thread. A reader never sees half a file: it is written beside its place and then moved
-// there. Errors: `exhausted` without descriptors or memory of the system, else `invalid_argument`, naming
-// the file and the reason. Only regular files are read: nobody waits for the writer of a pipe. Streams would
-// take a std::bad_alloc for the end of the file.
+// there. Only regular files are read: nobody waits for the writer of a pipe. Errors: `exhausted` without
+// descriptors or memory of the system, else `invalid_argument`, naming the file and the reason. Streams
+// would take a std::bad_alloc for the end of the file.
 #pragma once
 
 #include <cstddef>
@@ -26,8 +26,8 @@ std::string expand_path(std::string_view pattern, int rank = -1);
 // Whether the pattern names a file for each rank.
 bool differs_by_rank(std::string_view pattern);
 
-// Its first `bytes_max` bytes. `Text`: std::string, or HiddenText where a secret may be among them. `doubt`
-// becomes a sentence where users other than this one and root could have written them, else "".
+// Its first `bytes_max` bytes. `Text`: std::string, or HiddenText where a secret may be among them.
+// `doubt` becomes a sentence where users other than this one and root could have written them, else "".
 template <class Text = std::string>
 Result<Text> read_file(const std::string& path, size_t bytes_max, std::string* doubt = nullptr);
 

@@ -1,7 +1,6 @@
 #include "context/host_wireup.h"
 
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -43,10 +42,11 @@ class HostWireup {
   }
 
   Result<memory::Host> run() {
-    Descriptor bell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (!bell) return error(Code::exhausted, "eventfd: %s", std::strerror(errno)).with_errno(errno);
-    own_bell() = std::move(bell);
+    auto bell = memory::make_bell();
+    if (!bell) return bell.status();
+    own_bell() = std::move(bell->rings);  // until all have it
     NEZHA_RETURN_IF_ERROR(host_.index == 0 ? lead() : join());
+    own_bell() = std::move(bell->hears);
     return std::move(host_);
   }
 
@@ -149,7 +149,7 @@ class HostWireup {
   bool receive(Descriptor socket, std::vector<Descriptor>& sockets) {
     Note note;
     Descriptor bell;
-    if (!transport::take(socket, note.bytes, &bell)) return false;
+    if (!transport::take(socket, note.bytes, &bell) || !memory::is_bell(bell)) return false;
     const size_t index = index_in(note, "bell");
     if (index == 0 || index == size() || sockets[index]) return false;
     host_.bells[index] = std::move(bell);
@@ -193,7 +193,7 @@ class HostWireup {
     NEZHA_RETURN_IF_ERROR(transport::pass(*socket, note_of("bell", index).bytes, own_bell()));
     for (size_t other = 0; other < size(); ++other) {
       Descriptor bell;
-      if (!takes(*socket, "bell", other, &bell)) return refused();
+      if (!takes(*socket, "bell", other, &bell) || !memory::is_bell(bell)) return refused();
       if (other != index) host_.bells[other] = std::move(bell);
     }
     if (!takes(*socket, "memory", 0, &host_.file)) return refused();

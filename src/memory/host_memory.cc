@@ -1,14 +1,40 @@
 #include "memory/host_memory.h"
 
-#include <unistd.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <bit>
+#include <cerrno>
+#include <cstring>
 
 #include "base/number_hash.h"
 #include "memory/pieces.h"
 
 namespace nezha::memory {
+namespace {
+
+constexpr int kRingsPerTurn = 16;  // heard at once; what is left rings again
+constexpr std::byte kRing{1};
+
+int option_of(const Descriptor& socket, int option) {
+  int value = -1;
+  socklen_t size = sizeof(value);
+  return getsockopt(socket.get(), SOL_SOCKET, option, &value, &size) == 0 ? value : -1;
+}
+
+}  // namespace
+
+Result<BellEnds> make_bell() {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, ends) != 0) {
+    return error(Code::exhausted, "socketpair: %s", std::strerror(errno)).with_errno(errno);
+  }
+  return BellEnds{Descriptor(ends[0]), Descriptor(ends[1])};
+}
+
+bool is_bell(const Descriptor& passed) {
+  return option_of(passed, SO_DOMAIN) == AF_UNIX && option_of(passed, SO_TYPE) == SOCK_DGRAM;
+}
 
 // Areas of fewer ranks have longer slots, and fit.
 size_t HostMemory::area_bytes(size_t ranks) {
@@ -87,16 +113,16 @@ Traffic HostMemory::traffic() const {
 }
 
 void HostMemory::hush() {
-  uint64_t rings = 0;
-  (void)!read(bell(), &rings, sizeof(rings));
+  std::byte ring{};
+  for (int i = 0; i < kRingsPerTurn && recv(bell(), &ring, sizeof(ring), MSG_DONTWAIT) >= 0; ++i) {
+  }
 }
 
-// A bell whose count is full rings already.
+// A bell whose queue is full rings already.
 void HostMemory::Place::ring(uint64_t members) {
   for (; members != 0; members &= members - 1) {
-    const uint64_t one = 1;
     const size_t local_rank = local_ranks[static_cast<size_t>(std::countr_zero(members))];
-    (void)!write(host.bells[local_rank].get(), &one, sizeof(one));
+    (void)!send(host.bells[local_rank].get(), &kRing, sizeof(kRing), MSG_DONTWAIT | MSG_NOSIGNAL);
   }
 }
 

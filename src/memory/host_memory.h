@@ -6,8 +6,10 @@
 //   Threads  the progress lock.
 //   Areas    every group of these ranks gets one while there are free ones (area_table.h), all of its
 //            members the same. It has pages from the first one's `area_of` to the last one's `leave`.
-//   Bells    a bell is an eventfd. Its owner watches it in its loop; the others ring it when its owner
-//            says that it sleeps (area.h).
+//   Bells    a bell is a pair of Unix datagram sockets. Its owner alone has the end that hears, and
+//            watches it in its loop; the others have the end that rings, and ring when the owner says
+//            that it sleeps (area.h). Whatever a member does with its copies, neither blocks: a flag of
+//            the call says so, not one of the socket, which all who have it share.
 #pragma once
 
 #include <memory>
@@ -26,8 +28,17 @@ struct Host {
   int index = 0;                    // of this rank among them
   Descriptor file;                  // of the memory
   std::unique_ptr<SealedMemory> memory;
-  std::vector<Descriptor> bells;    // by index; one's own is among them
+  std::vector<Descriptor> bells;    // by index: ends that ring; one's own is the end that hears
 };
+
+// The two ends of a bell. `exhausted`.
+struct BellEnds {
+  Descriptor hears;
+  Descriptor rings;
+};
+Result<BellEnds> make_bell();
+// Whether what a peer passed is an end that rings: ringing another kind of descriptor could block.
+bool is_bell(const Descriptor& passed);
 
 // Operations of a communicator of this host; or one of the phases, inside this host, of a larger one's.
 enum class AreaUse : uint8_t { operations, collect, hand_out };

@@ -1,8 +1,12 @@
 // How the ranks of one host come to the memory of their collectives: all of them have the same, each
 // hears its own bell, and where one does not come nobody has it.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 #include <string>
 #include <thread>
@@ -11,6 +15,7 @@
 #include "base/clock.h"
 #include "context/host_wireup.h"
 #include "support/sockets.h"
+#include "support/watchdog.h"
 #include "transport/shm/shm_socket.h"
 #include "wire/handshake.h"
 
@@ -64,6 +69,7 @@ TEST(HostWireup, AllShareOneMemoryAndHearTheirBells) {
     for (size_t i = 0; i < outcomes.size(); ++i) {
       for (size_t other = 0; other < outcomes.size(); ++other) {
         EXPECT_EQ(outcomes[i]->memory->data()[other], static_cast<std::byte>(other + 1));
+        if (other == i) continue;
         const uint64_t rings = 10 * i + other + 1;
         ASSERT_EQ(write(outcomes[i]->bells[other].get(), &rings, sizeof(rings)), 8);
         uint64_t heard = 0;
@@ -73,6 +79,44 @@ TEST(HostWireup, AllShareOneMemoryAndHearTheirBells) {
     }
   }
   EXPECT_EQ(testing::open_descriptors(), before);
+}
+
+// Flags of a descriptor that several processes have belong to all of them: a member makes what it has of
+// another's bell block, and fills it.
+TEST(HostWireup, AMemberThatFillsABellKeepsNobodyInTheSystem) {
+  const std::vector<std::string> hosts(3, "here");
+  std::vector<Outcome> outcomes =
+      wire_up({request_of(0, hosts), request_of(1, hosts), request_of(2, hosts)}, kPatience);
+  for (const Outcome& each : outcomes) ASSERT_TRUE(each.is_ok()) << each.status().to_string();
+  const Descriptor copy(dup(outcomes[2]->bells[0].get()));  // passed by the lowest rank, as rank 1's was
+  memory::HostMemory first(std::move(*outcomes[0]));
+  memory::HostMemory second(std::move(*outcomes[1]));
+  memory::Area* const sleeper = first.area_of(1, {0, 1});
+  memory::Area* const ringer = second.area_of(1, {0, 1});
+  ASSERT_TRUE(sleeper != nullptr && ringer != nullptr);
+  ASSERT_EQ(fcntl(copy.get(), F_SETFL, O_NONBLOCK), 0);
+  const uint64_t most = UINT64_MAX - 1;  // of an eventfd
+  while (write(copy.get(), &most, sizeof(most)) > 0) {
+  }
+  ASSERT_EQ(errno, EAGAIN);  // it is full
+  ASSERT_EQ(fcntl(copy.get(), F_SETFL, 0), 0);
+  testing::Watchdog watchdog("ringing a full bell", 1);
+  sleeper->sleep(0b10);
+  ringer->set_posted(1);  // rings, and comes back
+}
+
+// What a member passes as its bell could block whoever rings it: a pipe, say.
+TEST(HostWireup, OnlyABellIsTakenForOne) {
+  auto bell = memory::make_bell();
+  ASSERT_TRUE(bell.is_ok());
+  EXPECT_TRUE(memory::is_bell(bell->rings));
+  int pipe_ends[2];
+  ASSERT_EQ(pipe(pipe_ends), 0);
+  for (const int other : {pipe_ends[0], pipe_ends[1], eventfd(0, 0), socket(AF_UNIX, SOCK_STREAM, 0),
+                          socket(AF_INET, SOCK_DGRAM, 0)}) {
+    EXPECT_FALSE(memory::is_bell(Descriptor(other)));
+  }
+  EXPECT_FALSE(memory::is_bell(Descriptor()));
 }
 
 TEST(HostWireup, WithoutOneNobodyHasIt) {

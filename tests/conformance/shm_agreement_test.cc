@@ -3,11 +3,18 @@
 #include <gtest/gtest.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <array>
+#include <cstddef>
+#include <cstring>
 #include <functional>
 #include <memory>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "support/sockets.h"
@@ -143,6 +150,52 @@ TEST_F(ShmAgreement, StrangersAtTheSocketAreNotHeard) {
   EXPECT_NE(dialler_->release_channel().segment, nullptr);
   EXPECT_NE(acceptor_->release_channel().segment, nullptr);
   EXPECT_EQ(testing::open_descriptors(), before - 1);  // the listener has gone
+}
+
+// Runs it as another user. A thread has credentials of its own, which its sockets are asked for.
+void as_another_user(const std::function<void()>& work) {
+  std::thread([&] {
+    ASSERT_EQ(syscall(SYS_setresuid, 4711, 4711, 4711), 0);
+    work();
+  }).join();
+}
+
+// They come from the moment on in which the name can be found, and stay.
+TEST_F(ShmAgreement, OtherUsersAtTheSocketAreNotHeard) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can be another user";
+  begin(true);
+  std::vector<Descriptor> strangers;
+  as_another_user([&] {
+    for (int i = 0; i < 100; ++i) {
+      const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+      sockaddr_un there{};
+      there.sun_family = AF_UNIX;
+      const ShmName name = offered_name();
+      std::memcpy(there.sun_path + 1, name.data(), name.size());
+      const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+      ASSERT_EQ(::connect(fd, reinterpret_cast<sockaddr*>(&there), size), 0) << i;
+      strangers.emplace_back(fd);
+    }
+  });
+  ASSERT_EQ(strangers.size(), 100U);
+  offer();
+  answer();
+  confirm();
+  EXPECT_EQ(dialler_->failure(), "");
+  EXPECT_NE(dialler_->release_channel().segment, nullptr);
+  EXPECT_NE(acceptor_->release_channel().segment, nullptr);
+}
+
+TEST_F(ShmAgreement, ASocketOfAnotherUserIsNotTakenForThePeers) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can be another user";
+  const ShmName name = *wire::random_nonce();
+  Descriptor listener;
+  as_another_user([&] { listener = std::move(*listen_on(name)); });
+  const auto connected = connect_to(name);
+  ASSERT_FALSE(connected.is_ok());
+  EXPECT_EQ(connected.status().code(), Code::unsupported);
+  EXPECT_NE(connected.status().message().find("user 4711"), std::string::npos)
+      << connected.status().message();
 }
 
 // It is full of them: no memory, and no failure.

@@ -83,6 +83,7 @@ using nezha::testing::Resource;
 // What the linker knows the real ones and their stand-ins by.
 extern "C" {
 int __real_socket(int domain, int type, int protocol);
+int __real_socketpair(int domain, int type, int protocol, int* ends);
 int __real_accept4(int fd, sockaddr* address, socklen_t* length, int flags);
 int __real_epoll_create1(int flags);
 int __real_eventfd(unsigned count, int flags);
@@ -92,6 +93,10 @@ void* __real_aligned_alloc(size_t alignment, size_t size);
 
 int __wrap_socket(int domain, int type, int protocol) {
   return fails(Resource::descriptor) ? fail_with(EMFILE) : __real_socket(domain, type, protocol);
+}
+int __wrap_socketpair(int domain, int type, int protocol, int* ends) {
+  if (fails(Resource::descriptor)) return fail_with(EMFILE);
+  return __real_socketpair(domain, type, protocol, ends);
 }
 int __wrap_accept4(int fd, sockaddr* address, socklen_t* length, int flags) {
   return fails(Resource::descriptor) ? fail_with(EMFILE) : __real_accept4(fd, address, length, flags);

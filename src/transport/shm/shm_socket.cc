@@ -2,15 +2,17 @@
 
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <optional>
 
 namespace nezha::transport {
 namespace {
 
-constexpr int kUnaccepted = 16;
+constexpr int kUnaccepted = 4096;  // or net.core.somaxconn, where that is less
 
 struct Place {
   sockaddr_un address{};
@@ -38,6 +40,16 @@ Result<Descriptor> make_socket() {
   return made;
 }
 
+// The user of the process that connected, or that listens; the system does not tell: none.
+std::optional<uid_t> user_at(const Descriptor& socket) {
+  ucred peer{};
+  socklen_t size = sizeof(peer);
+  if (getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return std::nullopt;
+  return peer.uid;
+}
+
+bool is_trusted(std::optional<uid_t> user) { return user && (*user == geteuid() || *user == 0); }
+
 union Control {
   cmsghdr header;
   std::byte bytes[CMSG_SPACE(sizeof(int))];
@@ -63,11 +75,19 @@ Result<Descriptor> connect_to(const ShmName& name) {
   if (connect(made->get(), reinterpret_cast<const sockaddr*>(&place.address), place.length) != 0) {
     return socket_error("connecting");
   }
-  return made;
+  const auto user = user_at(*made);
+  if (is_trusted(user)) return made;
+  return error(Code::unsupported, "ranks of different users share no memory: the other end of a Unix "
+               "socket is of user %d, and this rank of user %u",
+               user ? static_cast<int>(*user) : -1, geteuid());
 }
 
 Descriptor accept_at(const Descriptor& listener) {
-  return Descriptor(accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  for (int i = 0; i < kUnaccepted; ++i) {
+    Descriptor caller(accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!caller || is_trusted(user_at(caller))) return caller;
+  }
+  return Descriptor();
 }
 
 Status pass(const Descriptor& socket, std::span<const std::byte> bytes, const Descriptor& memory) {

@@ -1,5 +1,7 @@
 // The Unix sockets over which memory is passed: in the abstract namespace, which belongs to the network
-// namespace, so that who reaches it is on this host, and nothing of it is in a file system.
+// namespace, so that who reaches it is on this host, and nothing of it is in a file system. Their names
+// are in /proc/net/unix, for everybody to connect to: processes of users other than this one and root are
+// not heard, and cost a place in the queue until they are found there.
 //
 // Contract: plain functions over descriptors, any thread; none blocks. Sockets are non-blocking and close
 // on exec. Errors: the system's reason, `unsupported` or `exhausted`.
@@ -17,8 +19,9 @@ namespace nezha::transport {
 using ShmName = std::array<std::byte, 16>;  // random: nobody can be there before
 
 Result<Descriptor> listen_on(const ShmName& name);
+// `unsupported` where another user listens.
 Result<Descriptor> connect_to(const ShmName& name);
-// The next that has connected; none: nobody has.
+// The next of this user or root that has connected; none: nobody has.
 Descriptor accept_at(const Descriptor& listener);
 
 // `bytes` at once, and a copy of `memory` with them.

@@ -12,7 +12,7 @@ constexpr uint32_t kOfferMagic = 0x4F535A4E;   // "NZSO"
 constexpr uint32_t kAnswerMagic = 0x41535A4E;  // "NZSA"
 constexpr size_t kOfferNameAt = 16;
 constexpr size_t kOfferMacAt = 32;
-constexpr int kStrangersMax = 16;  // at the Unix socket
+constexpr int kStrangersMax = 4096;  // of this user, at the Unix socket
 
 bool says_yes(std::span<const std::byte> bytes) { return bytes[4] == std::byte{1}; }
 
@@ -144,7 +144,8 @@ Status ShmTest::adopt() {
     listener_.reset(-1);
     return Status::ok();
   }
-  return error(Code::unsupported, "the peer's memory did not arrive on the Unix socket");
+  return error(Code::unsupported, "the peer's memory did not arrive on the Unix socket (it must be "
+               "of the same user)");
 }
 
 void ShmTest::answer(bool can, Bytes& out) const {

@@ -150,7 +150,7 @@ std::string transcript_of(std::string_view purpose, const Hello& hello, const No
   return text;
 }
 
-Mac integrity_keys_of(const Secret& secret, const Hello& hello, const Nonce& acceptor_nonce) {
+Secret integrity_keys_of(const Secret& secret, const Hello& hello, const Nonce& acceptor_nonce) {
   return channel_mac_of(secret, transcript_of("integrity", hello, acceptor_nonce));
 }
 

@@ -105,7 +105,7 @@ Mac channel_mac_of(const Secret& secret, std::string_view transcript);
 std::string transcript_of(std::string_view purpose, const Hello& hello, const Nonce& acceptor_nonce);
 // HMAC(secret, "channel" | "integrity" | Hello | acceptor's nonce): the two keys with which the bytes of
 // a connection are authenticated behind its handshake.
-Mac integrity_keys_of(const Secret& secret, const Hello& hello, const Nonce& acceptor_nonce);
+Secret integrity_keys_of(const Secret& secret, const Hello& hello, const Nonce& acceptor_nonce);
 // HMAC(secret, "tls"): the pre-shared key of encrypted rails.
 Secret tls_key_of(const Secret& secret);
 

@@ -56,7 +56,8 @@ Opener encrypted(uint64_t records = TlsKey::kRecordsPerKey) {
 }
 
 std::unique_ptr<TcpStream> authenticated(Descriptor fd, bool dialler) {
-  const Mac keys = wire::integrity_keys_of(wire::secret_from_text("job"), wire::Hello(), wire::Nonce());
+  const wire::Secret job = wire::secret_from_text("job");
+  const wire::Secret keys = wire::integrity_keys_of(job, wire::Hello(), wire::Nonce());
   auto made = open_authenticated(fd, keys, dialler);
   EXPECT_TRUE(made.is_ok()) << made.status().to_string();
   return std::move(*made);

@@ -3,18 +3,23 @@
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include <array>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
 
 #include "base/log.h"
 #include "support/hidden_words.h"
 #include "support/rail_job.h"
 #include "support/temp_directory.h"
+#include "transport/connect/authenticated_stream.h"
+#include "transport/connect/tls_stream.h"
 
 namespace nezha::testing {
 namespace {
@@ -55,6 +60,54 @@ TEST_P(MemoryExposure, OfARunningJobsSecretAndOfAnEndedOnes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Tls, MemoryExposure, ::testing::Bool());
+
+// ------------------------------------------------------------------------------- connections that are up
+
+using Streams = std::array<std::unique_ptr<transport::TcpStream>, 2>;
+
+// Both ends of a connection, negotiated.
+template <class Open>
+Streams streams_by(const Open& open) {
+  int ends[2] = {-1, -1};
+  EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
+  Streams streams;
+  for (const bool dialler : {true, false}) {
+    Descriptor fd(ends[dialler ? 0 : 1]);
+    auto made = open(fd, dialler);
+    EXPECT_TRUE(made.is_ok()) << made.status().to_string();
+    streams[dialler ? 0 : 1] = std::move(*made);
+  }
+  std::byte none{};
+  const iovec piece{&none, 1};
+  for (int turn = 0; turn < 100; ++turn) {
+    EXPECT_LT(streams[turn % 2]->receive(&piece, 1, transport::TcpStream::Source::network), 1);
+  }
+  EXPECT_TRUE(streams[0]->is_open() && streams[1]->is_open());
+  return streams;
+}
+
+TEST(StreamExposure, OfTheKeyOfAnEncryptedConnection) {
+  const auto key = transport::TlsKey::create(*wire::random_secret());
+  const Streams streams =
+      streams_by([&](Descriptor& fd, bool dialler) { return key->open(fd, dialler); });
+  expect_in_no_dump(key->psk(), "the key of encrypted rails, of a connection that is up,");
+}
+
+TEST(StreamExposure, OfTheKeysOfAnAuthenticatedConnection) {
+  const wire::Secret job = *wire::random_secret();
+  const wire::Secret keys = wire::integrity_keys_of(job, wire::Hello(), wire::Nonce());
+  {
+    const Streams streams = streams_by([&](Descriptor& fd, bool dialler) {
+      return transport::open_authenticated(fd, keys, dialler);
+    });
+    expect_in_no_dump(keys, "the keys of an authenticated connection that is up");
+  }
+  // OpenSSL has each half, for one direction, as long as there is the connection.
+  size_t looked_at = 0;
+  for (const size_t half : {size_t{0}, wire::kSecretBytes / 2}) {
+    EXPECT_TRUE(MemoryScan(keys.data() + half, wire::kSecretBytes / 2).places(&looked_at).empty());
+  }
+}
 
 // ------------------------------------------------------------------------------------------- its text
 

@@ -94,8 +94,8 @@ class AuthenticatedStream final : public RecordStream {
  public:
   AuthenticatedStream() : RecordStream(Descriptor()) {}
   // Takes the socket; false, and it is kept, when OpenSSL has no memory.
-  bool open(Descriptor& fd, const Mac& keys, bool dialler) {
-    const std::span<const std::byte, kMacBytes> both(keys);
+  bool open(Descriptor& fd, const Secret& keys, bool dialler) {
+    const std::span<const std::byte, kSecretBytes> both(keys.data(), kSecretBytes);
     const auto forth = both.first<kKeyBytes>();
     const auto back = both.last<kKeyBytes>();
     if (!says_.open(dialler ? forth : back) || !hears_.open(dialler ? back : forth)) return false;
@@ -245,7 +245,7 @@ ssize_t AuthenticatedStream::receive(const iovec* pieces, size_t count, Source s
 
 }  // namespace
 
-Result<std::unique_ptr<TcpStream>> open_authenticated(Descriptor& fd, const Mac& keys, bool dialler) {
+Result<std::unique_ptr<TcpStream>> open_authenticated(Descriptor& fd, const Secret& keys, bool dialler) {
   auto stream = std::make_unique<AuthenticatedStream>();
   if (!stream->open(fd, keys, dialler)) {
     return error(Code::exhausted, "OpenSSL does not give what AES-128-GMAC (integrity=on) needs");

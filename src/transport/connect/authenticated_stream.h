@@ -13,7 +13,7 @@
 
 #include <memory>
 
-#include "base/hmac.h"
+#include "base/secret.h"
 #include "base/status.h"
 #include "transport/connect/tcp_stream.h"
 
@@ -21,6 +21,6 @@ namespace nezha::transport {
 
 // Takes the socket. `keys`: the first half for what the dialler says, the second for what it hears.
 // `exhausted` when OpenSSL has no memory (the socket is kept).
-Result<std::unique_ptr<TcpStream>> open_authenticated(Descriptor& fd, const Mac& keys, bool dialler);
+Result<std::unique_ptr<TcpStream>> open_authenticated(Descriptor& fd, const Secret& keys, bool dialler);
 
 }  // namespace nezha::transport

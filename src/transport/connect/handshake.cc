@@ -285,7 +285,7 @@ bool Handshake::protect() {
   // The socket's buffer was empty but for the handshake.
   if (!is_written()) return fail("the handshake does not fit the socket's send buffer"), false;
   Descriptor fd(stream_->release_fd());
-  const Mac keys = wire::integrity_keys_of(me_.secret, hello_, acceptor_nonce_);
+  const Secret keys = wire::integrity_keys_of(me_.secret, hello_, acceptor_nonce_);
   auto authenticated = open_authenticated(fd, keys, dialler_);
   if (authenticated) {
     stream_ = std::move(*authenticated);

@@ -95,6 +95,7 @@ class TlsStream final : public RecordStream {
   // What OpenSSL may have; 0 when there is nothing (errno says why, or closed_).
   int give(char* bytes, int size);
   bool negotiate();
+  void forget_key();
   // After a call of OpenSSL that did not succeed: sets errno. False for the end of the connection.
   bool set_error(int result, const char* doing);
   bool seal(std::span<const std::byte> payload);
@@ -248,6 +249,7 @@ bool TlsStream::negotiate() {
       return break_off(EPROTO, "the TLS handshake was answered without the job's key");
     }
     open_ = true;
+    forget_key();
     push();
     if (broken_ != 0) errno = broken_;
     return broken_ == 0;
@@ -266,6 +268,13 @@ bool TlsStream::negotiate() {
   push();
   errno = broken_ != 0 ? broken_ : EAGAIN;
   return false;
+}
+
+// OpenSSL keeps the key in its session, in memory that core dumps contain, and needs it only for tickets,
+// which there are none of.
+void TlsStream::forget_key() {
+  static constexpr std::array<unsigned char, kSecretBytes> kNothing{};
+  SSL_SESSION_set1_master_key(SSL_get_session(ssl_.get()), kNothing.data(), kNothing.size());
 }
 
 // ---------------------------------------------------------------------------------------- the two calls

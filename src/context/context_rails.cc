@@ -7,6 +7,7 @@
 #include "context/context.h"
 #include "context/fabric_rails.h"
 #include "control/policies/interference.h"
+#include "transport/tcp/tcp_address.h"
 
 namespace nezha::context {
 namespace {
@@ -44,12 +45,17 @@ Status Context::choose_tcp_rails(const std::string& filter) {
       NEZHA_LOG(warn, "rails", "rank %d: %s has no IP address yet; it becomes a rail when it has one",
                 rank_, device.name.c_str());
     }
+    if (choice.second) continue;
     if (!choice.usable && !choice.missing) {
       device_left_out_.push_back("device " + device.name + " (" + device.address + ") of rank " +
                                  std::to_string(rank_) + " is not a rail: " + choice.reason);
     } else {
       rails_.push_back({device.name, device.address, static_cast<uint8_t>(device.prefix_length),
                         device.mtu, device.speed_bits_per_s});
+      if (choice.other_address.empty()) continue;
+      const auto length = static_cast<uint8_t>(choice.other_prefix_length);
+      rails_.back().blob = transport::encode({{device.address, rails_.back().prefix_length, {}},
+                                              {choice.other_address, length, {}}});
     }
   }
   return Status::ok();

@@ -8,7 +8,7 @@
 namespace nezha::context {
 namespace {
 
-constexpr uint64_t kVersion = 6;
+constexpr uint64_t kVersion = 7;
 constexpr uint64_t kRanksMax = 65535;
 constexpr uint64_t kRailsMax = 1024;
 constexpr size_t kSessionBytesMax = 64;

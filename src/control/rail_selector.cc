@@ -107,6 +107,20 @@ void add_absent_devices(const DeviceFilter& filter, std::vector<RailChoice>& cho
   }
 }
 
+bool is_offered_too(const RailChoice& first, const IpPrefix& first_ip, const RailChoice& other,
+                    const IpPrefix& other_ip) {
+  return !other.device.loopback && first.other_address.empty() && first_ip.family != other_ip.family &&
+         !first_ip.is_link_local() && !other_ip.is_link_local();
+}
+
+void offer_too(RailChoice& first, RailChoice& other) {
+  first.other_address = other.device.address;
+  first.other_prefix_length = other.device.prefix_length;
+  other.second = true;
+  other.reason +=
+      other.device.family == AF_INET6 ? "; for hosts without IPv4" : "; for hosts without IPv6";
+}
+
 // Keeps the best address of every device and gives the others their reason.
 void keep_one_address_each(std::vector<RailChoice>& choices, const std::vector<Verdict>& verdicts) {
   std::map<std::string, size_t> best;
@@ -124,6 +138,9 @@ void keep_one_address_each(std::vector<RailChoice>& choices, const std::vector<V
     choices[i].usable = false;
     choices[i].reason = "second address of " + choices[i].device.name + ", which is used with " +
                         choices[kept].device.address;
+    if (is_offered_too(choices[kept], *verdicts[kept].ip, choices[i], *verdicts[i].ip)) {
+      offer_too(choices[kept], choices[i]);
+    }
   }
 }
 

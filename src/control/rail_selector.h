@@ -35,6 +35,9 @@ struct RailChoice {
   bool usable = false;
   bool missing = false;      // named, and without an address: a rail when it has one
   std::string reason;        // why not; empty when usable
+  bool second = false;       // not usable: its device's rail is offered with this address, too
+  std::string other_address = {};  // of a usable one, the address of its `second`, of the other family
+  int other_prefix_length = 0;
 };
 
 Result<std::vector<Device>> list_devices();
@@ -48,8 +51,9 @@ Result<std::vector<Device>> list_devices();
 // Without an including entry every real device is selected: not bridges of container and machine
 // managers, not a device that only has a link-local address (management controllers, unconfigured
 // ports), and loopback only when there is nothing else. Naming a device overrides these three.
-// One address per device: IPv4 before IPv6, global before link-local; further addresses are listed
-// with the reason. At most kRailsMax rails.
+// One rail per device: IPv4 before IPv6, global before link-local. An address of the other family that is
+// global, too, is the rail's second one, for hosts that have that family alone (not of the loopback);
+// further addresses are listed with the reason. At most kRailsMax rails.
 //
 // Several 127.x addresses named by address or CIDR are separate rails (the unprivileged lab), also
 // when the interface only lists 127.0.0.1/8: Linux lets any 127.x be bound. Such an invented device

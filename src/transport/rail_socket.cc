@@ -107,30 +107,28 @@ std::string device_with(const std::string& address) {
   return device;
 }
 
-bool find_address(const std::string& device, std::string* address, uint8_t* prefix_length) {
+std::vector<DeviceAddress> addresses_of_device(const std::string& device) {
   ifaddrs* all = nullptr;
-  if (getifaddrs(&all) != 0) return false;
-  address->clear();
+  if (getifaddrs(&all) != 0) return {};
+  std::vector<DeviceAddress> found;
   for (const int family : {AF_INET, AF_INET6}) {
-    for (const ifaddrs* each = all; each != nullptr && address->empty(); each = each->ifa_next) {
+    for (const ifaddrs* each = all; each != nullptr; each = each->ifa_next) {
       if (each->ifa_addr == nullptr || each->ifa_addr->sa_family != family) continue;
       if ((each->ifa_flags & IFF_LOOPBACK) != 0 || (each->ifa_flags & IFF_UP) == 0) continue;
       if (!device.empty() && device != each->ifa_name) continue;
       const std::string numeric = numeric_host(each->ifa_addr);
       if (numeric.starts_with("169.254.") || numeric.starts_with("fe80:")) continue;
-      *address = numeric;
-      *prefix_length = static_cast<uint8_t>(prefix_bits(each->ifa_netmask));
+      found.push_back({numeric, static_cast<uint8_t>(prefix_bits(each->ifa_netmask))});
+      break;
     }
   }
   freeifaddrs(all);
-  return !address->empty();
+  return found;
 }
 
 std::string address_of_device(const std::string& device) {
-  std::string address;
-  uint8_t prefix_length = 0;
-  find_address(device, &address, &prefix_length);
-  return address;
+  const auto found = addresses_of_device(device);
+  return found.empty() ? "" : found.front().address;
 }
 
 std::string describe_connection(int fd) {

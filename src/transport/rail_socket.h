@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/descriptor.h"
 #include "base/status.h"
@@ -33,11 +34,15 @@ int dial_error(int fd);
 // where none has it, such as 127.3.4.5, which no interface lists.
 std::string device_with(const std::string& address);
 
-// The address that other hosts can reach of that network device, chosen as below, and its prefix length.
-// False where it has none.
-bool find_address(const std::string& device, std::string* address, uint8_t* prefix_length);
-// An address that other hosts can reach, of that network device, or of the first that has one (""): IPv4
-// before IPv6, never of loopback or link-local. "" where there is none.
+struct DeviceAddress {
+  std::string address;  // numeric
+  uint8_t prefix_length = 0;
+};
+
+// The addresses that other hosts can reach, of that network device or of all (""): the first of each
+// family, IPv4 before IPv6, never of loopback or link-local.
+std::vector<DeviceAddress> addresses_of_device(const std::string& device);
+// The first of them; "" where there is none.
 std::string address_of_device(const std::string& device);
 
 // "10.1.0.1:40112 -> 10.1.0.2:40001"

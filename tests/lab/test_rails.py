@@ -51,6 +51,23 @@ def formed(job: Job) -> Job:
 
 # ------------------------------------------------------------------------------------ pairing
 
+@pytest.mark.parametrize("lower_has", ["both", "ipv6"])
+def test_hosts_of_two_families_use_the_one_that_both_have(lower_has: str) -> None:
+    with Lab(2, ["100mbit"]) as lab:
+        for node in (0, 1):
+            lab.exec(node, ["sh", "-c", "for d in all default eth0; do echo 0 > "
+                            "/proc/sys/net/ipv6/conf/$d/disable_ipv6; done; "
+                            f"ip -6 addr add fd00:1::{node + 1}/64 dev eth0 nodad"], check=True)
+        alone = 1 if lower_has == "both" else 0
+        lab.exec(alone, ["ip", "-4", "addr", "flush", "dev", "eth0"], check=True)
+        with Job(lab, rails=["eth0", "eth0"]) as job:
+            assert sentences(formed(job)) == []
+            assert [each["eth0"] > MB for each in used(job)] == [True, True]
+            for rank, known in enumerate(job.describe()):
+                path = known["rails"][0]["peers"][0]["path"]
+                assert f"[fd00:1::{rank + 1}]" in path and f"[fd00:1::{2 - rank}]" in path, path
+
+
 def test_names_and_order_of_devices_may_differ() -> None:
     nodes = [Node([Port(0, device="eth0"), Port(1, device="eth1")]),
              Node([Port(1, device="nicA"), Port(0, device="nicB")])]

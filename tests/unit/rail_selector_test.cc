@@ -114,9 +114,20 @@ TEST(RailSelector, OneAddressPerDevice) {
                                        device("eth0", "fd00::1", 64), device("eth0", "10.1.0.1"),
                                        device("eth0", "10.9.0.1")};
   EXPECT_EQ(used(devices, ""), Names{"eth0 10.1.0.1"});
-  for (const char* other : {"fe80::1%eth0", "fd00::1", "10.9.0.1"}) {
+  for (const char* other : {"fe80::1%eth0", "10.9.0.1"}) {
     EXPECT_EQ(reason(devices, "", other),
               "second address of eth0, which is used with 10.1.0.1");
+  }
+  EXPECT_EQ(reason(devices, "", "fd00::1"),
+            "second address of eth0, which is used with 10.1.0.1; for hosts without IPv4");
+  for (const RailChoice& choice : *select_rails(devices, "")) {
+    EXPECT_EQ(choice.second, choice.device.address == "fd00::1");
+    EXPECT_EQ(choice.other_address, choice.usable ? "fd00::1" : "");
+    EXPECT_EQ(choice.other_prefix_length, choice.usable ? 64 : 0);
+  }
+  // The filter is of addresses: what it does not name is not offered.
+  for (const RailChoice& choice : *select_rails(devices, "10.9.0.0/24")) {
+    EXPECT_FALSE(choice.second || !choice.other_address.empty());
   }
   EXPECT_EQ(used(devices, "10.9.0.0/24"), Names{"eth0 10.9.0.1"});
   EXPECT_EQ(used(devices, "fd00::/8"), Names{"eth0 fd00::1"});

@@ -1,14 +1,16 @@
-// TcpPorts: what a TCP rail publishes of itself (RailAddress::blob): where its listeners are.
+// TcpPorts, TcpPlace: what a TCP rail publishes of itself (RailAddress::blob): where its listeners are,
+// at the rail's address and, where its device has one of the other family, at that one.
 //
 // Contract: plain values; pure; any thread. Who publishes nonsense listens nowhere: port 0.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "transport/transport.h"
-#include "wire/little_endian.h"
 
 namespace nezha::transport {
 
@@ -17,18 +19,26 @@ struct TcpPorts {
   uint16_t local = 0;   // for ranks of this host
 };
 
-inline std::string encode(const TcpPorts& ports) {
-  std::string blob(2 * sizeof(uint16_t), '\0');
-  auto* const bytes = reinterpret_cast<std::byte*>(blob.data());
-  wire::store_le(bytes, ports.device);
-  wire::store_le(bytes + sizeof(uint16_t), ports.local);
-  return blob;
-}
+struct TcpPlace {
+  std::string address;  // numeric
+  uint8_t prefix_length = 0;
+  TcpPorts ports;
+};
 
-inline TcpPorts ports_of(const RailAddress& rail) {
-  if (rail.blob.size() != 2 * sizeof(uint16_t)) return {};
-  const auto* const bytes = reinterpret_cast<const std::byte*>(rail.blob.data());
-  return {wire::load_le<uint16_t>(bytes), wire::load_le<uint16_t>(bytes + sizeof(uint16_t))};
-}
+// At the rail's address alone.
+std::string encode(const TcpPorts& ports);
+// The first is the rail's address; one or two.
+std::string encode(const std::vector<TcpPlace>& places);
+TcpPorts ports_of(const RailAddress& rail);
+std::vector<TcpPlace> places_of(const RailAddress& rail);
+
+// Places of two rails between which a connection can be: in one network, else of one address family,
+// IPv4 first. Nothing where they have no family in common.
+struct TcpRoute {
+  TcpPlace from;
+  TcpPlace to;
+  bool near = false;  // in one network
+};
+std::optional<TcpRoute> route_between(const RailAddress& mine, const RailAddress& theirs);
 
 }  // namespace nezha::transport

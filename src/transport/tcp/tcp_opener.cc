@@ -1,6 +1,6 @@
 #include "transport/tcp/tcp_opener.h"
 
-#include "transport/connect/same_network.h"
+#include "base/log.h"
 #include "transport/connect/handshake.h"
 #include "transport/rail_socket.h"
 #include "transport/tcp/tcp_address.h"
@@ -9,6 +9,21 @@
 #include "transport/transport.h"
 
 namespace nezha::transport {
+namespace {
+
+// On both ports, or on none.
+Status listen_at(TcpPlace& place, const std::string& name, uint16_t port_low, uint16_t port_high,
+                 std::vector<Descriptor>& sockets) {
+  auto device = listen_on({place.address, name}, port_low, port_high, &place.ports.device);
+  if (!device) return device.status();
+  auto local = listen_on({place.address, ""}, port_low, port_high, &place.ports.local);
+  if (!local) return local.status();
+  sockets.push_back(std::move(*device));
+  sockets.push_back(std::move(*local));
+  return Status::ok();
+}
+
+}  // namespace
 
 std::vector<RailPair> TcpOpener::candidates(const MeshRequest& request, int peer, int round) {
   const auto& mine = request.ranks[static_cast<size_t>(request.rank)].rails;
@@ -18,7 +33,8 @@ std::vector<RailPair> TcpOpener::candidates(const MeshRequest& request, int peer
   for (size_t i = 0; i < mine.size(); ++i) {
     for (size_t k = 0; k < theirs.size(); ++k) {
       if (mine[i].is_missing() || theirs[k].is_missing()) continue;
-      const bool near = same_network(mine[i], theirs[k]);
+      const auto route = route_between(mine[i], theirs[k]);
+      const bool near = route && route->near;
       const bool first = near && (!same_host || mine[i].name == theirs[k].name);
       if (round == 0 ? first : !near) pairs.push_back({static_cast<int>(i), static_cast<int>(k)});
     }
@@ -30,13 +46,22 @@ Result<Descriptor> TcpOpener::dial(const MeshRequest& request, const Path& path)
   const RailAddress& mine = request.rail_of(request.rank, path.rail);
   const RailAddress& theirs = request.rail_of(path.peer, path.peer_rail);
   const bool same_host = request.is_same_host(path.peer);
-  const TcpPorts ports = ports_of(theirs);
-  return nezha::transport::dial({mine.address, same_host ? "" : mine.name}, theirs.address,
-                                same_host ? ports.local : ports.device);
+  const auto route = route_between(mine, theirs);
+  const TcpPlace from = route ? route->from : places_of(mine).front();
+  const TcpPlace to = route ? route->to : places_of(theirs).front();
+  return nezha::transport::dial({from.address, same_host ? "" : mine.name}, to.address,
+                                same_host ? to.ports.local : to.ports.device);
 }
 
 Result<std::vector<Descriptor>> TcpOpener::listen(const MeshRequest& request, RailAddress& rail) {
-  if (!find_address(rail.name, &rail.address, &rail.prefix_length)) return std::vector<Descriptor>();
+  std::vector<TcpPlace> places;
+  for (const DeviceAddress& each : addresses_of_device(rail.name)) {
+    places.push_back({each.address, each.prefix_length, {}});
+  }
+  if (places.empty()) return std::vector<Descriptor>();
+  rail.address = places.front().address;
+  rail.prefix_length = places.front().prefix_length;
+  rail.blob = encode(places);
   return listen_at(rail, request.port_low, request.port_high);
 }
 
@@ -62,16 +87,18 @@ std::vector<std::string> TcpOpener::devices(const MeshRequest& request) {
 }
 
 Result<std::vector<Descriptor>> listen_at(RailAddress& rail, uint16_t port_low, uint16_t port_high) {
-  TcpPorts ports;
-  auto device = listen_on({rail.address, rail.name}, port_low, port_high, &ports.device);
-  if (!device) return device.status();
-  auto local = listen_on({rail.address, ""}, port_low, port_high, &ports.local);
-  if (!local) return local.status();
-  rail.blob = encode(ports);
-  std::vector<Descriptor> both;
-  both.push_back(std::move(*device));
-  both.push_back(std::move(*local));
-  return both;
+  std::vector<TcpPlace> places = places_of(rail);
+  std::vector<Descriptor> sockets;
+  for (size_t i = 0; i < places.size(); ++i) {
+    const Status listens = listen_at(places[i], rail.name, port_low, port_high, sockets);
+    if (listens) continue;
+    if (i == 0) return listens;
+    NEZHA_LOG(info, "rails", "%s is used with %s alone: %s", rail.name.c_str(), rail.address.c_str(),
+              listens.message().c_str());
+    places.resize(i);
+  }
+  rail.blob = encode(places);
+  return sockets;
 }
 
 TcpOpener& tcp_opener() {

@@ -24,8 +24,9 @@ class TcpOpener final : public RailOpener {
 
 TcpOpener& tcp_opener();
 
-// Listens at a rail's address, twice: other hosts come through the rail's own device, ranks of this host
-// through loopback. Fills in the ports.
+// Listens at each address of a rail (tcp_address.h), twice: other hosts come through the rail's own
+// device, ranks of this host through loopback. Fills in the ports. Where it cannot at the second one,
+// there is the first alone.
 Result<std::vector<Descriptor>> listen_at(RailAddress& rail, uint16_t port_low, uint16_t port_high);
 
 }  // namespace nezha::transport

@@ -39,8 +39,11 @@ void Context::leave() {
   progress::Loop::Lock lock(*loop_);
   if (aggregation_ != nullptr) aggregation_->leave();
   engine_->credit().acknowledge_all();
-  // Also until those are met who are to be told of an error.
-  const auto is_connecting = [&] { return engine_->supervisor().is_connecting(); };
+  // Also until those are met who are to be told of an error, and until those have a connection who are
+  // about to: the goodbye is for them, too.
+  const auto is_connecting = [&] {
+    return engine_->supervisor().is_connecting() || engine_->missing().is_accepting();
+  };
   lock.drive_to_the_end([&] { return engine_->transfers().is_drained() && !is_connecting(); }, linger);
   // What is to be sent to a rank that is still being connected needs longer.
   const Nanoseconds met = linger + static_cast<Nanoseconds>(3 * config_.probe_timeout_s * kSecond);

@@ -175,6 +175,10 @@ class Parts final : public transport::ConnectionManager {
   void run(Nanoseconds now) override {
     for (const auto& part : parts_) part->manager->run(now);
   }
+  bool is_accepting() const override {
+    return std::any_of(parts_.begin(), parts_.end(),
+                       [](const auto& part) { return part->manager->is_accepting(); });
+  }
   Nanoseconds next_wakeup() const override {
     Nanoseconds soonest = kNever;
     for (const auto& part : parts_) soonest = std::min(soonest, part->manager->next_wakeup());

@@ -48,6 +48,8 @@ class MissingConnections {
   // Devices of this rank have changed: rails that have an address now are told to the other ranks.
   void find_rails();
   void tell_rails(PeerLinks& links) const;
+  // Some peer may count a connection with this rank as made that this rank does not have yet.
+  bool is_accepting() const { return manager_ != nullptr && manager_->is_accepting(); }
   // A rail of the peer has an address.
   void place_rail(const PeerLinks& links, int rail, const std::string& where);
   // Rails of this rank that were missing at first, and where they are (transport/rail_address.h).

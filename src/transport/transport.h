@@ -178,6 +178,8 @@ class ConnectionManager {
   virtual std::vector<PlacedRail> find_rails() { return {}; }
   // A rail of the peer, which was missing, is there. What is no place of one is ignored.
   virtual void place_rail(int /*peer*/, int /*rail*/, std::string_view /*where*/) {}
+  // Some member's connection is being accepted: it may count it as made before this rank does.
+  virtual bool is_accepting() const { return false; }
   // Attempts that ran out of time, and the next instant at which one may.
   virtual void run(Nanoseconds now) = 0;
   virtual Nanoseconds next_wakeup() const = 0;

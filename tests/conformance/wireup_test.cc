@@ -91,6 +91,38 @@ TEST_P(WireupTest, BothAtOnceMeetOnce) {
   expect_all_once();
 }
 
+// A rank that leaves says goodbye on the connections that it has. Who dials has one a moment before who
+// accepts, who knows that it is coming.
+TEST_P(WireupTest, WhoAcceptsKnowsOfTheConnectionsThatTheOtherHasAlready) {
+  start();
+  EXPECT_FALSE(high().manager->is_accepting());
+  low().manager->connect(1, {});
+  int ahead = 0;
+  drive([&] {
+    low().turn();
+    if (low().joined.size() > high().joined.size()) {
+      ++ahead;
+      EXPECT_TRUE(high().manager->is_accepting());
+    }
+    return high().joined.size() == kAll;
+  });
+  EXPECT_GT(ahead, 0);
+  EXPECT_FALSE(high().manager->is_accepting());
+}
+
+// A member says that a rail is somewhere else.
+TEST_P(WireupTest, WhereARailIsDoesNotChange) {
+  start();
+  RailAddress elsewhere = low().request.ranks[1].rails[0];
+  elsewhere.address = "127.9.9.9";
+  BlobWriter where;
+  write(where, elsewhere);
+  low().manager->place_rail(1, 0, where.take());
+  low().manager->connect(1, {});
+  drive_until_joined(kAll);
+  expect_all_once();
+}
+
 TEST_P(WireupTest, OnlyRailsThatAreNotInUseAreTried) {
   start();
   low().manager->connect(1, {{1, 1}});

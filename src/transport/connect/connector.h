@@ -83,6 +83,7 @@ class Connector final : public ConnectionManager, private progress::Polled {
   std::vector<PlacedRail> find_rails() override;
   void place_rail(int peer, int rail, std::string_view where) override;
   void run(Nanoseconds now) override;
+  bool is_accepting() const override;
   Nanoseconds next_wakeup() const override;
   void stop() override;
   // A connection that has proved itself at a listener of the caller's own, and is watched by nobody.

@@ -49,9 +49,9 @@ void Connector::place_rail(int peer, int rail, std::string_view where) {
   RailAddress placed;
   auto& rails = rails_of(peer);
   if (!read(reader, &placed) || !reader.done() || static_cast<size_t>(rail) >= rails.size()) return;
-  if (rails[static_cast<size_t>(rail)].transport == placed.transport) {
-    rails[static_cast<size_t>(rail)] = std::move(placed);
-  }
+  RailAddress& known = rails[static_cast<size_t>(rail)];
+  // Told again on every connection; where a rail is does not change while the job runs.
+  if (known.is_missing() && known.transport == placed.transport) known = std::move(placed);
 }
 
 // -------------------------------------------------------------------------------- listening
@@ -117,6 +117,14 @@ void Connector::take_over(std::unique_ptr<Handshake> member) {
   Attempt& attempt = add(accepted_, Kind::accepted);
   attempt.handshake = std::move(member);
   settle(attempt, now);
+}
+
+bool Connector::is_accepting() const {
+  const auto is_coming = [](const Attempt& each) {
+    return each.kind == Kind::accepted && (each.member || each.succeeded);
+  };
+  return std::any_of(accepted_.begin(), accepted_.end(), is_coming) ||
+         std::any_of(finished_.begin(), finished_.end(), is_coming);
 }
 
 std::list<Connector::Attempt>::iterator Connector::in_the_way() {

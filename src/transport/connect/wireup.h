@@ -41,6 +41,7 @@ class Wireup final : public ConnectionManager, private JoinEvents, private Choos
     connector_->place_rail(peer, rail, where);
   }
   void run(Nanoseconds now) override;
+  bool is_accepting() const override { return connector_->is_accepting(); }
   Nanoseconds next_wakeup() const override;
   void stop() override;
 

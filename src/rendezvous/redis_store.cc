@@ -251,11 +251,12 @@ class RedisStore final : public Store {
                                         : connect_to_unix(address_.path);
     if (!socket) {
       const Status& why = socket.status();
-      // Without an errno the host's name or the path is wrong, which the caller has to correct.
-      const bool absent = why.code() == Code::invalid_argument && why.os_errno != 0;
+      // A path that is too long is the caller's to correct. A name may be known a moment later.
+      const bool unresolved = why.os_errno == 0 && address_.path.empty();
+      const bool absent = why.code() == Code::invalid_argument && (unresolved || why.os_errno != 0);
       const Code code = absent ? Code::peer_lost : why.code();
-      return Status(code, why.message() + (absent ? "; is Redis running there?" : ""))
-          .with_errno(why.os_errno);
+      const char* const hint = unresolved ? "; is the name right?" : "; is Redis running there?";
+      return Status(code, why.message() + (absent ? hint : "")).with_errno(why.os_errno);
     }
     if (!redis_.tls) {
       stream_ = plain_stream(std::move(*socket));

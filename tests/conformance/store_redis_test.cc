@@ -170,6 +170,22 @@ class Impostor {
   std::thread thread_;
 };
 
+// The name server of a starting cluster may not know it yet.
+TEST(RedisName, ThatCannotBeResolvedIsAskedForAgain) {
+  OpenOptions options;
+  options.patience = kSecond / 2;
+  options.deadline = system_clock().now() + 600 * kSecond;
+  const Nanoseconds begin = system_clock().now();
+  const auto store = open_store("redis://nezha-none.invalid", options);
+  ASSERT_FALSE(store.is_ok());
+  EXPECT_GE(system_clock().now() - begin, options.patience);
+  EXPECT_EQ(store.status().code(), Code::peer_lost);
+  for (const char* words :
+       {"cannot resolve host 'nezha-none.invalid'", "is the name right?", "no answer for"}) {
+    EXPECT_NE(store.status().message().find(words), std::string::npos) << store.status().message();
+  }
+}
+
 TEST(RedisImpostor, WhateverAnswersIsRefused) {
   for (const std::string& words :
        {std::string("HTTP/1.1 400 Bad Request\r\n\r\n"), std::string("*2\r\n+a\r\n+b\r\n"),

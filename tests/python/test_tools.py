@@ -1,6 +1,7 @@
 """The house rules: the project keeps them, and each check can fail."""
 
 import importlib.util
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +21,12 @@ def tool(name):
 
 layers, tidy, features = tool("check_layers"), tool("tidy"), tool("features")
 promises = tool("promises")
+
+
+def test_the_page_of_the_wire_format_has_the_roles_of_the_handshake():
+    shown, used = (set(re.findall('"(nezha1 [a-z]+)"', (ROOT / name).read_text("utf-8")))
+                   for name in ("docs/wire_format.md", "src/wire/handshake.cc"))
+    assert {"nezha1 acceptor", "nezha1 dialer"} <= shown <= used
 
 
 @pytest.mark.parametrize("path, include", [

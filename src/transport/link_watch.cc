@@ -14,9 +14,9 @@
 namespace nezha::transport {
 namespace {
 
-bool has_carrier(const nlmsghdr& message, const ifinfomsg& link) {
+bool has_carrier(const ifinfomsg& link) {
   constexpr unsigned kNeeded = IFF_UP | IFF_RUNNING | IFF_LOWER_UP;
-  return message.nlmsg_type == RTM_NEWLINK && (link.ifi_flags & kNeeded) == kNeeded;
+  return (link.ifi_flags & kNeeded) == kNeeded;
 }
 
 std::string device_of(const nlmsghdr* message, const ifinfomsg* link) {
@@ -55,7 +55,7 @@ std::unique_ptr<LinkWatch> LinkWatch::open(progress::Loop& loop,
 LinkWatch::LinkWatch(progress::Loop& loop, Descriptor fd, const std::vector<std::string>& devices,
                      Changed changed, Appeared appeared)
     : loop_(loop), fd_(fd.release()), changed_(std::move(changed)), appeared_(std::move(appeared)) {
-  for (const std::string& device : devices) rails_.push_back({device, true});
+  for (const std::string& device : devices) rails_.push_back({device});
 }
 
 LinkWatch::~LinkWatch() { loop_.remove(fd_.get(), this); }
@@ -99,17 +99,37 @@ void LinkWatch::read_messages(const std::byte* bytes, size_t size) {
         message->nlmsg_type == RTM_NEWLINK || message->nlmsg_type == RTM_DELLINK;
     if (!about_link || message->nlmsg_len < NLMSG_LENGTH(sizeof(ifinfomsg))) continue;
     const auto* link = static_cast<const ifinfomsg*>(NLMSG_DATA(message));
-    note(device_of(message, link), has_carrier(*message, *link));
+    // A bridge tells of its ports in messages of its own: a device that leaves it does not end.
+    if (link->ifi_family != AF_UNSPEC) continue;
+    if (message->nlmsg_type == RTM_NEWLINK) {
+      note_device(device_of(message, link), link->ifi_index, has_carrier(*link));
+    } else {
+      note_end(link->ifi_index);
+    }
   }
 }
 
-void LinkWatch::note(const std::string& device, bool up) {
+void LinkWatch::note_device(const std::string& device, int index, bool up) {
   for (size_t rail = 0; rail < rails_.size(); ++rail) {
-    if (rails_[rail].device != device || rails_[rail].up == up) continue;
-    rails_[rail].up = up;
-    NEZHA_LOG(info, "rails", "%s: the carrier is %s", device.c_str(), up ? "back" : "gone");
-    changed_(static_cast<int>(rail), up);
+    if (rails_[rail].index == 0 && rails_[rail].device == device) rails_[rail].index = index;
+    if (rails_[rail].index == index) note_carrier(rail, up);
   }
+}
+
+// One that comes in its place has its name and another index.
+void LinkWatch::note_end(int index) {
+  for (size_t rail = 0; rail < rails_.size(); ++rail) {
+    if (rails_[rail].index != index) continue;
+    rails_[rail].index = 0;
+    note_carrier(rail, false);
+  }
+}
+
+void LinkWatch::note_carrier(size_t rail, bool up) {
+  if (rails_[rail].up == up) return;
+  rails_[rail].up = up;
+  NEZHA_LOG(info, "rails", "%s: the carrier is %s", rails_[rail].device.c_str(), up ? "back" : "gone");
+  changed_(static_cast<int>(rail), up);
 }
 
 }  // namespace nezha::transport

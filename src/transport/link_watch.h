@@ -3,7 +3,8 @@
 //
 // Contract: progress lock held. Needs no privilege; where the kernel does not tell (a sandbox), there
 // is no watch and the job goes on without: a dead carrier then shows as silence. Devices are taken to
-// be up at first, and the kernel is asked at once. `changed` and `appeared` are called from the loop.
+// be up at first, and the kernel is asked at once. The first device that has a rail's name stays the
+// rail's under another name. `changed` and `appeared` are called from the loop.
 #pragma once
 
 #include <cstddef>
@@ -38,10 +39,13 @@ class LinkWatch final : private progress::Pollable {
   // Has the kernel describe all devices.
   void ask();
   void read_messages(const std::byte* bytes, size_t size);
-  void note(const std::string& device, bool up);
+  void note_device(const std::string& device, int index, bool up);
+  void note_end(int index);
+  void note_carrier(size_t rail, bool up);
 
   struct Rail {
     std::string device;
+    int index = 0;  // 0: no device has the name yet, or any more
     bool up = true;
   };
 

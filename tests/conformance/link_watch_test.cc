@@ -8,7 +8,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
+#include <utility>
+#include <vector>
 
 #include "support/watchdog.h"
 #include "transport/link_watch.h"
@@ -68,16 +71,57 @@ int watch_loopback() {
   return appeared >= 3 ? 0 : 7;
 }
 
-TEST(LinkWatchTest, HearsOfCarriersGoneAndBack) {
+bool run(const char* commands) { return std::system(commands) == 0; }
+
+// The same of a device that is in a bridge, leaves it, gets another name, and whose old name another
+// device takes over.
+int watch_a_device() {
+  if (unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) return kNoNamespaces;
+  if (!run("exec 2>/dev/null; ip link add v0 type veth peer name v1 && ip link add b0 type bridge && "
+           "ip link set v1 up && ip link set b0 up && ip link set v0 up master b0")) {
+    return kNoNamespaces;
+  }
+  auto loop = progress::Loop::create(system_clock(), 0);
+  if (!loop) return 1;
+  Nothing client;
+  (*loop)->set_client(&client);
+  progress::Loop::Lock lock(**loop);
+  std::vector<bool> heard;
+  auto watch = LinkWatch::open(**loop, {"v0"}, [&](int, bool up) { heard.push_back(up); }, [] {});
+  if (watch == nullptr) return kNoNamespaces;
+  const auto hears = [&](bool up) {
+    lock.drive_to_the_end([&] { return !heard.empty(); },
+                           system_clock().now() +
+                               static_cast<Nanoseconds>(nezha::testing::kPatience_s * kSecond));
+    return std::exchange(heard, {}) == std::vector<bool>{up};
+  };
+  if (!run("ip link set v1 down") || !hears(false)) return 2;
+  if (!run("ip link set v1 up") || !hears(true)) return 3;
+  if (!run("ip link set v0 nomaster") || !run("ip link set v1 down")) return 4;
+  if (!hears(false)) return 5;
+  if (!run("ip link set v1 up") || !hears(true)) return 6;  // once each: leaving the bridge is no end
+  if (!run("ip link set v0 down") || !hears(false)) return 7;
+  if (!run("ip link set v0 name w0 && ip link add v0 type bridge && ip link set v0 up")) return 8;
+  if (!run("ip link set w0 up") || !hears(true)) return 9;
+  if (!run("ip link del v0 && ip link del w0") || !hears(false)) return 10;
+  if (!run("ip link add v0 type veth peer name v1 && ip link set v1 up && ip link set v0 up")) return 11;
+  return hears(true) ? 0 : 12;
+}
+
+void expect_success(int (*work)()) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
-  if (child == 0) _exit(watch_loopback());
+  if (child == 0) _exit(work());
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   ASSERT_TRUE(WIFEXITED(status));
   if (WEXITSTATUS(status) == kNoNamespaces) GTEST_SKIP() << "no namespaces for this user";
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
+
+TEST(LinkWatchTest, HearsOfCarriersGoneAndBack) { expect_success(watch_loopback); }
+
+TEST(LinkWatchTest, FollowsADeviceOutOfABridgeAndUnderAnotherName) { expect_success(watch_a_device); }
 
 }  // namespace
 }  // namespace nezha::transport

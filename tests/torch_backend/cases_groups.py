@@ -163,6 +163,49 @@ def monitored_barrier() -> None:
     dist.barrier(group)
 
 
+def store_keys(calls: int) -> None:
+    """What is called again and again leaves no more in the store the more often it is called."""
+    store, found = dist.distributed_c10d._get_default_store(), [None] * dist.get_world_size()
+
+    def grown(body: Any, times: int) -> int:
+        body()
+        dist.barrier()
+        before = store.num_keys()
+        dist.barrier()
+        for _ in range(times):
+            body()
+        dist.barrier()
+        after: int = store.num_keys()
+        dist.barrier()
+        return after - before
+
+    def everything() -> None:
+        dist.monitored_barrier()
+        dist.barrier()
+        dist.all_gather_object(found, "x")
+        dist.broadcast_object_list([1], 0)
+
+    def group_of(backend: str) -> None:
+        dist.destroy_process_group(fresh(backend=backend))
+
+    assert grown(everything, calls) <= 0
+    # torch itself leaves keys of each group; Nezha adds none, where Gloo has addresses.
+    assert grown(lambda: group_of("nezha"), 20) < grown(lambda: group_of("gloo"), 20)
+
+
+def late_for_a_barrier() -> None:
+    """A rank that comes late to a barrier is told, and the next one is complete."""
+    group, rank = fresh(), dist.get_rank()
+    if rank == 0:
+        raises(RuntimeError, "Rank 2 failed to pass", lambda: dist.monitored_barrier(
+            group, datetime.timedelta(milliseconds=300)))
+    dist.barrier(fresh(0, 2)) if rank != 1 else fresh(0, 2)
+    if rank != 0:
+        raises(RuntimeError, "Rank 2 failed to pass", lambda: dist.monitored_barrier(
+            group, datetime.timedelta(seconds=60)))
+    dist.monitored_barrier(group, datetime.timedelta(seconds=60))
+
+
 def mismatch() -> None:
     """Ranks that call different operations all get an error that says so."""
     group = fresh(timeout=datetime.timedelta(seconds=20))

@@ -200,3 +200,32 @@ def reconfigured() -> None:
                 backend.abort()
     dist.barrier()
     backend.shutdown()
+
+
+def replaced() -> None:
+    """A newcomer takes a member's place: what they count alike, and who is who, begins anew."""
+    from torch._C import _distributed_c10d as c10d
+
+    from nezha.torch._backend import NezhaBackend, make_options
+
+    rank, long = dist.get_rank(), datetime.timedelta(seconds=60)
+    python = NezhaBackend(None, None, rank, dist.get_world_size(), make_options("nezha", long))
+    backend = _native.wrap(python)
+    handles = [None] * dist.get_world_size()
+    dist.all_gather_object(handles, backend.get_reconfigure_handle())
+    for uuid, members in ((1, [0, 1]), (2, [0, 2]), (3, [2, 1, 0])):
+        if rank in members:
+            chosen = c10d.ReconfigureOptions()
+            chosen.uuid, chosen.handles = uuid, [handles[member] for member in members]
+            backend.reconfigure(chosen).wait()
+            assert python.options.global_ranks_in_group == list(range(len(members)))
+            for _ in range(uuid):
+                backend.monitored_barrier(long, True)
+                backend.allreduce([torch.ones(1)]).wait()
+                backend.allreduce([torch.ones(2, 3).t()]).wait()
+            assert backend._get_sequence_number_for_group() == 2 * uuid
+        dist.barrier()
+        if rank in members:
+            backend.abort()
+    dist.barrier()
+    backend.shutdown()

@@ -28,7 +28,8 @@ def native_ranks(environment, tmp_path_factory):
 
 
 @pytest.mark.parametrize("case", ["polled", "any_source", "failed", "surface", "direct",
-                                  "direct_handles", "direct_failures", "alias", "reconfigured"])
+                                  "direct_handles", "direct_failures", "alias", "reconfigured",
+                                  "replaced"])
 def test_compiled(native_ranks, case):
     native_ranks.run("cases_native", case)
 

@@ -10,7 +10,7 @@ import torch.distributed as dist
 from ._calls import Asynchronous
 from ._collectives import Collectives
 from ._cuda import DeviceRunner
-from ._monitored_barrier import monitored_barrier
+from ._monitored_barrier import MonitoredBarrier
 from ._reconfigure import ReconfigureStore
 from ._work import seconds_of
 
@@ -34,14 +34,26 @@ class Group(Collectives):
     def __init__(self, comm: Any, store: Any, timeout: Optional[datetime.timedelta],
                  name: str) -> None:
         self._name = name
-        self._comm = comm
-        self._store = store
         self._timeout = seconds_of(timeout)
+        self._reconfigure_store: Optional[ReconfigureStore] = None
+        self._begin(comm, store)
+
+    def _begin(self, comm: Any, store: Any) -> None:
+        """The members are now those of `comm`, which meet in `store`; None: there are none yet.
+
+        All that members must count alike begins with them: a newcomer has counted nothing.
+        """
+        self._comm = comm
         self._over: Optional[str] = None
         self._sequence = 0
-        self._barriers = 0
         self._devices = DeviceRunner(self)
-        self._reconfigure_store: Optional[ReconfigureStore] = None
+        self._barriers = MonitoredBarrier(store)
+
+    def _leave(self, timeout: Optional[float]) -> None:
+        """Ends the present membership, if any, after what is running."""
+        if self._comm is not None:
+            self._devices.close()
+            self._comm.close(timeout=timeout)
 
     def getBackendName(self) -> str:  # noqa: N802 (torch's name)
         """The name under which the backend is registered."""
@@ -53,9 +65,8 @@ class Group(Collectives):
         # From Python a ProcessGroup gets the bare time. Zero is one here: whoever is late is named.
         given = opts if isinstance(opts, datetime.timedelta) else opts.timeout
         timeout = self._timeout if given.days < 0 else given.total_seconds()
-        self._barriers += 1
-        monitored_barrier(self._store, self._comm.rank, self._comm.world_size, self._barriers,
-                          1800.0 if timeout is None else timeout, wait_all_ranks)
+        self._barriers.call(self._comm.rank, self._comm.world_size,
+                            1800.0 if timeout is None else timeout, wait_all_ranks)
 
     def set_timeout(self, timeout: datetime.timedelta) -> None:
         """For operations that are started from now on and name none themselves."""
@@ -64,9 +75,7 @@ class Group(Collectives):
     def shutdown(self) -> None:
         """Leaves in order; nothing happens the second time."""
         self._end(_DESTROYED)
-        if self._comm is not None:
-            self._devices.close()
-            self._comm.close(timeout=self._timeout)
+        self._leave(self._timeout)
         if self._reconfigure_store is not None:
             self._reconfigure_store.close()
 

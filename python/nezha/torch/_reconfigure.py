@@ -55,13 +55,11 @@ def reconfigure(group: Any, opts: Any) -> Work:
     rank, world = handles.index(own), len(handles)
     _check_fixed(group, rank, world)
     timeout = opts.timeout if opts.timeout is not None else group.options._timeout
-    if group._comm is not None and not group._comm.closed:
-        group._comm.abort()
-        group._comm.close(timeout=1.0)
+    group.abort()
+    group._leave(timeout=1.0)
     store = PrefixStore(f"reconfigure/{opts.uuid}", _join(handles[0], own, group, timeout))
-    group._comm = _connect.connect(store, rank, world, timeout)
-    group._store = store
-    group._over = None
+    group._begin(_connect.connect(store, rank, world, timeout), store)
+    group.options.global_ranks_in_group = list(range(world))
     return Done([])
 
 

@@ -134,6 +134,7 @@ class Bridge : public c10d::Backend {
     WorkPtr work = start("reconfigure", opts);
     rank_ = backend_.call<int>("current_rank");
     size_ = backend_.call<int>("current_size");
+    direct_.reset_count();
     return work;
   }
 #endif

@@ -97,6 +97,19 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Dict[str, str]:
 
 
 @pytest.fixture(scope="session")
+def native_environment(environment: Dict[str, str]) -> Dict[str, str]:
+    """The same with the compiled part, which is built here."""
+    variables = {**environment, "NEZHA_TORCH_NATIVE": "1",
+                 "XDG_CACHE_HOME": str(ROOT / "build" / "torch-cache")}
+    path = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
+    built = subprocess.run([sys.executable, "-c", "import nezha.torch; nezha.torch.build_native()"],
+                           capture_output=True, text=True, timeout=1200,
+                           env={**os.environ, **variables, "PATH": path})
+    assert built.returncode == 0, built.stderr
+    return variables
+
+
+@pytest.fixture(scope="session")
 def ranks(environment: Dict[str, str],
           tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ranks]:
     """WORLD processes in which the default group is one of nezha."""

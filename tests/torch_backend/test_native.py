@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
-from conftest import ROOT, WORLD, Ranks
+from conftest import WORLD, Ranks
 
 pytestmark = pytest.mark.compiles
-BUILD = "import nezha.torch; print(nezha.torch.build_native())"
 
 
 @pytest.fixture(scope="module")
-def native_ranks(environment, tmp_path_factory):
+def native_ranks(native_environment, tmp_path_factory):
     """Ranks that use the compiled part and call Nezha gloo."""
-    variables = {**environment, "NEZHA_TORCH_NATIVE": "1", "NEZHA_TORCH_ALIAS": "gloo",
-                 "XDG_CACHE_HOME": str(ROOT / "build" / "torch-cache")}
-    path = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
-    built = subprocess.run([sys.executable, "-c", BUILD], capture_output=True, text=True,
-                           timeout=1200, env={**os.environ, **variables, "PATH": path})
-    assert built.returncode == 0, built.stderr
+    variables = {**native_environment, "NEZHA_TORCH_ALIAS": "gloo"}
     running = Ranks(WORLD, tmp_path_factory.mktemp("ranks"), variables)
     yield running
     assert running.close() == [0] * WORLD

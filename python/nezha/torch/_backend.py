@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime
-from typing import Any, List, Optional, Sequence
+import os
+from typing import Any, List, Optional, Sequence, Set
 
 import torch
 import torch.distributed as dist
@@ -61,7 +62,12 @@ class NezhaBackend(Group, _Base):
         above = list(self._options.global_ranks_in_group) or list(range(self._comm.world_size))
         options.global_ranks_in_group = [above[rank] for rank in members]
         comm = self._comm.create(members, options.group_name)
-        return _native.wrap(NezhaBackend(comm, store, comm.rank, comm.world_size, options, self._name))
+        return _for_torch(NezhaBackend(comm, store, comm.rank, comm.world_size, options, self._name))
+
+    def shutdown(self) -> None:
+        """As Group.shutdown."""
+        super().shutdown()
+        _held.discard(self)
 
     def get_reconfigure_handle(self) -> str:
         """Where the other members of a future group can reach this rank."""
@@ -96,5 +102,23 @@ def create(opts: Any, given: Any, name: str = "nezha") -> Any:
     if not getattr(opts, "enable_reconfigure", False):
         comm = _connect.open_communicator(opts.store, opts.group_rank, opts.group_size, opts.timeout,
                                         ranks, opts.group_id)
-    backend = NezhaBackend(comm, opts.store, opts.group_rank, opts.group_size, options, name)
+    return _for_torch(NezhaBackend(comm, opts.store, opts.group_rank, opts.group_size, options, name))
+
+
+# torch's wrapper for TORCH_DISTRIBUTED_DEBUG=DETAIL holds the C++ half of a backend and not the object in
+# Python, which the next collection of garbage would take away. So they are held here.
+_held: Set[NezhaBackend] = set()
+
+
+def _for_torch(backend: NezhaBackend) -> Any:
+    if _is_wrapped() and not _native.available():
+        known = set(dist.distributed_c10d._world.pg_names.values())
+        _held.difference_update([each for each in _held if each.options.group_name not in known])
+        _held.add(backend)
     return _native.wrap(backend)
+
+
+def _is_wrapped() -> bool:
+    # torch asks the same: the level is the variable's at the import.
+    return (dist.get_debug_level() == dist.DebugLevel.DETAIL
+            or os.environ.get("TORCH_DISTRIBUTED_DEBUG") == "DETAIL")

@@ -190,8 +190,8 @@ Result<const Choice*> Planner::choose(Group& group, const OpRequest& request, Ch
     NEZHA_RETURN_IF_ERROR(set_schedule(group, request, made));
     choice = made;
   }
-  choice.used_by = group.next_op_seq;
-  if (choice.kept != nullptr) choice.kept->used_by = group.next_op_seq;
+  choice.used_by = group.next_op_seq + 1;  // an empty one has 0
+  if (choice.kept != nullptr) choice.kept->used_by = choice.used_by;
   return &choice;
 }
 

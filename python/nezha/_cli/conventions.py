@@ -1,14 +1,19 @@
-"""What the command lines of all commands have in common: exit codes, -h, --json, old spellings.
+"""What all commands have in common: exit codes, -h, --json, old spellings, and what the system refuses.
 
 A command belongs to an App. One that runs a program of the user's has the class RunsProgram.
 """
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Tuple
+import os
+import sys
+from contextlib import contextmanager
+from typing import Any, Dict, Iterator, List, Tuple
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+
+from .._command_errors import explained
 
 FOUND = 1  # something is wrong, or could not be done
 WRONG_LINE = 2  # a bad command line; click's own code
@@ -84,6 +89,34 @@ def _warn(ctx: Any, text: str) -> None:
         typer.echo(f"{ctx.command_path}: {text}", err=True)
 
 
+@contextmanager
+def _refusals_as_a_sentence(ctx: Any) -> Iterator[None]:
+    """What the system refuses a command, and nothing in it expected (no space, no temporary folder, no
+    rights, no process), is a line on standard error and an exit code."""
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        raise  # click ends in silence: whoever read has enough
+    except OSError as error:
+        place = "" if _printed() else "standard output: "
+        typer.echo(f"{ctx.command_path}: {place}{explained(error)}", err=True)
+        raise typer.Exit(OURS if ctx.command.runs_program else FOUND) from None
+
+
+def _printed() -> bool:
+    """Whether standard output takes what was printed. What it does not take is dropped, because Python
+    would try again at its end, and complain."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return False
+    return True
+
+
 class Command(TyperCommand):
     """A command with the conventions of this module."""
 
@@ -92,6 +125,10 @@ class Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: List[str]) -> List[str]:
         return super().parse_args(ctx, _rewritten(ctx, args))
+
+    def invoke(self, ctx: Any) -> Any:
+        with _refusals_as_a_sentence(ctx):
+            return super().invoke(ctx)
 
 
 class RunsProgram(Command):
@@ -115,6 +152,10 @@ class Group(TyperGroup):
 
     def parse_args(self, ctx: Any, args: List[str]) -> List[str]:
         return super().parse_args(ctx, _rewritten(ctx, args))
+
+    def invoke(self, ctx: Any) -> Any:
+        with _refusals_as_a_sentence(ctx):
+            return super().invoke(ctx)
 
 
 class App(typer.Typer):

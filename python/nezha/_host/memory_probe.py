@@ -14,6 +14,8 @@ import time
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional
 
+from .._command_errors import explained
+
 _PATIENCE_S = 60.0
 _ROUNDS = 15
 # What the surroundings ask of jobs of the user's is not asked of this one.
@@ -36,14 +38,23 @@ class MemoryProbe:
 
 def try_memory(ranks: int = 2, size: int = 4096) -> MemoryProbe:
     """Starts so many ranks that insist on shared memory (shm=on) and gather `size` bytes of each. Never
-    raises for what they find."""
+    raises for what they find, nor where they cannot be started."""
+    try:
+        return _try_memory(ranks, size)
+    except OSError as error:
+        return MemoryProbe(f"it could not be tried: {explained(error)}")
+
+
+def _try_memory(ranks: int, size: int) -> MemoryProbe:
     env = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
     with tempfile.TemporaryDirectory(prefix="nezha-memory-") as folder:
-        processes = [subprocess.Popen(
-            [sys.executable, "-m", "nezha._host.memory_probe", str(rank), str(ranks),
-             f"file://{folder}/store", str(size)], env=env, text=True, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE) for rank in range(ranks)]
+        processes: List["subprocess.Popen[str]"] = []
         try:
+            for rank in range(ranks):
+                processes.append(subprocess.Popen(
+                    [sys.executable, "-m", "nezha._host.memory_probe", str(rank), str(ranks),
+                     f"file://{folder}/store", str(size)], env=env, text=True, stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE, stderr=subprocess.PIPE))
             outputs = [process.communicate(timeout=_PATIENCE_S) for process in processes]
         except subprocess.TimeoutExpired:
             return MemoryProbe(f"{ranks} processes that tried said nothing for {_PATIENCE_S:.0f} s")

@@ -15,7 +15,8 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optio
 
 import typer
 
-from ._files import whole_file
+from ._command_errors import explained
+from ._files import led_to, whole_file
 
 _UNLIMITED = 100_000  # columns of what is no terminal
 _WRAPS_FROM = 20  # a column of sentences may be made this narrow, not narrower
@@ -72,10 +73,10 @@ def _write(target: str, text: str, mode: str) -> None:
             with whole_file(Path(target)) as place:
                 place.write_text(text, encoding="utf-8")
         else:
-            with open(target, mode, encoding="utf-8") as file:
+            with open(led_to(Path(target)), mode, encoding="utf-8") as file:
                 file.write(text)
     except OSError as error:
-        raise OutputError(f"cannot write {target}: {error}") from error
+        raise OutputError(f"cannot write {target}: {explained(error)}") from error
 
 
 def answer(document: Any, json_to: Optional[str], show: Callable[[Any], None]) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Dict, Sequence
 
 from ._files import whole_file
 from ._bench.sizes import format_size
-from ._command_errors import BenchError
+from ._command_errors import BenchError, explained
 
 # Okabe and Ito's palette: told apart with any colour vision, and in print.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -42,7 +42,9 @@ def write(figure: Any, path: Path, tight: bool = True) -> None:
             raise IsADirectoryError("it is a folder, and must be a file, such as picture.png")
         with whole_file(path) as place:
             figure.savefig(place)
-    except (OSError, ValueError) as error:  # ValueError: no format of that name
+    except OSError as error:
+        raise BenchError(f"cannot write the plot {path}: {explained(error)}") from error
+    except ValueError as error:  # no format of that name
         raise BenchError(f"cannot write the plot {path}: {error}") from error
     finally:
         drawing().close(figure)

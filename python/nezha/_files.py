@@ -1,8 +1,9 @@
 """Files that appear complete or not at all, files that are read, and whether a file may be trusted.
 
 whole_file() and whole_folder() write beside the destination, and move the result there when it is
-complete. read_text() waits for nobody. distrusted() is for predictable names in a folder that everybody
-may write to, such as /tmp: another user can create them first.
+complete. In a folder that everybody may write to, such as /tmp, another user can create a name first:
+what is written here follows no link of such a user, and goes into no file of theirs. distrusted() is for
+what is read there. read_text() waits for nobody.
 """
 
 from __future__ import annotations
@@ -18,22 +19,34 @@ from pathlib import Path
 from typing import Iterator, Optional, Union
 
 
+_LINKS_MAX = 40  # as the kernel's
+
+
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
     """A place to write to; what is there takes the place of `path` unless an exception, Ctrl-C included,
-    ends the block. Folders are made. Raises OSError where it cannot be written.
+    ends the block. Folders are made. Raises OSError where it cannot be written, or another user chose
+    where that is.
 
     A device or a pipe, and a file in a folder that only lets that be changed, is written to itself.
     """
-    target = Path(os.path.realpath(path))
+    target = Path(led_to(path))
+    if path.exists() and not path.is_file():
+        yield path
+        return
     target.parent.mkdir(parents=True, exist_ok=True)
-    if target.exists() and not (target.is_file() and os.access(target.parent, os.W_OK)):
+    is_own = target.exists() and _is_ours(target.stat().st_uid)
+    if target.exists() and not os.access(target.parent, os.W_OK):
+        if not is_own:
+            raise PermissionError(f"{target} belongs to another user, who could read what is written; "
+                                  "name another file")
         yield target
         return
     place = target.with_name(f".{secrets.token_hex(4)}.{target.name}")
+    os.close(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
     try:
         yield place
-        if target.exists():
+        if is_own:
             shutil.copymode(target, place)
         os.replace(place, target)
     finally:
@@ -43,7 +56,9 @@ def whole_file(path: Path) -> Iterator[Path]:
 @contextmanager
 def whole_folder(folder: Path) -> Iterator[Path]:
     """A folder to write files into that moves them to `folder` at the end, each in one step, and none
-    after an exception. Raises OSError where `folder` cannot be made or written."""
+    after an exception. Raises OSError where `folder` cannot be made or written, or another user chose
+    where that is."""
+    folder = Path(led_to(folder))
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".unfinished-") as place:
         yield Path(place)
@@ -65,6 +80,37 @@ def read_text(path: Union[str, Path], bytes_max: int = 64 << 20, errors: str = "
         return file.read()
 
 
+def led_to(path: Path) -> str:
+    """Where the links of `path` lead; what does not exist is left as it is. Raises PermissionError for a
+    link of a user other than this one and root that stands at the end, or in a folder that everybody may
+    write to."""
+    place, left, links = "/", os.path.join(os.getcwd(), path).split("/"), 0
+    while left:
+        part = left.pop(0)
+        here = os.path.dirname(place) if part == ".." else os.path.join(place, part)
+        try:
+            facts = os.lstat(here)
+        except FileNotFoundError:
+            return os.path.join(here, *left)
+        if not stat.S_ISLNK(facts.st_mode):
+            place = here
+            continue
+        links += 1
+        if links > _LINKS_MAX:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+        if not _is_ours(facts.st_uid) and (not left or os.lstat(place).st_mode & stat.S_IWOTH):
+            raise PermissionError(f"{here} is a symbolic link of user {facts.st_uid}, who may lead it to "
+                                  "any file of yours; name another file")
+        target = os.readlink(here)
+        left = target.split("/") + left
+        place = "/" if target.startswith("/") else place
+    return place
+
+
+def _is_ours(uid: int) -> bool:
+    return uid in (os.geteuid(), 0)
+
+
 def distrusted(path: str) -> Optional[str]:
     """Why what lies at `path` is not this user's own, to follow its name in a sentence; None when it is.
 
@@ -77,7 +123,7 @@ def distrusted(path: str) -> Optional[str]:
         return None
     if stat.S_ISLNK(facts.st_mode):
         return "is a symbolic link"
-    if facts.st_uid not in (os.geteuid(), 0):
+    if not _is_ours(facts.st_uid):
         return f"belongs to user {facts.st_uid}"
     if facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         return f"can be written by others (mode {stat.S_IMODE(facts.st_mode):04o})"

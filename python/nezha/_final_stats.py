@@ -32,7 +32,7 @@ def save(native: Any) -> None:
     try:
         record = {"rank": int(os.environ.get("RANK", native.rank)), "pid": os.getpid(),
                   "stats": json.loads(native.describe("stats"))}
-        with open(path, "w", encoding="utf-8") as file:
+        with open(path, "x", encoding="utf-8") as file:
             json.dump(record, file)
         os.replace(path, path + ".json")
     except (OSError, ValueError, Error):

@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
-from .._command_errors import BenchError
+from .._command_errors import BenchError, explained
+from .._files import whole_file
 from .formulas import median
 from .lab_runner import BenchLab
 from .measure import measure
@@ -197,7 +198,7 @@ def matrix_file(names: Sequence[str], costs: Costs) -> Dict[str, Any]:
 def save(document: Dict[str, Any], path: Path) -> None:
     """Writes the matrix for the library to `path`. Raises BenchError."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(document["file"], indent=1) + "\n", encoding="utf-8")
+        with whole_file(path) as place:
+            place.write_text(json.dumps(document["file"], indent=1) + "\n", encoding="utf-8")
     except OSError as error:
-        raise BenchError(f"cannot write {path}: {error}") from error
+        raise BenchError(f"cannot write {path}: {explained(error)}") from error

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import ClassVar, Dict, List, Optional
 
-from .._command_errors import BenchError
-from .._files import read_text
+from .._command_errors import BenchError, explained
+from .._files import read_text, whole_file
 from .worker_records import Result, Spec
 
 
@@ -57,10 +57,10 @@ class Schedule:
     def save(self, path: Path) -> None:
         """Writes the schedule as JSON. Raises BenchError."""
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps(asdict(self)) + "\n", encoding="utf-8")
+            with whole_file(path) as place:
+                place.write_text(json.dumps(asdict(self)) + "\n", encoding="utf-8")
         except OSError as error:
-            raise BenchError(f"cannot write the schedule {path}: {error}") from error
+            raise BenchError(f"cannot write the schedule {path}: {explained(error)}") from error
 
     @classmethod
     def load(cls, path: Path) -> "Schedule":

@@ -1,5 +1,6 @@
 """Rendezvous over MPI: with a stand-in for mpi4py's communicator, and with the real one."""
 
+import pickle
 import shutil
 import socket
 import subprocess
@@ -38,13 +39,13 @@ class FakeComm:
     def Get_size(self):
         return self.world.size
 
-    def allgather(self, value):
-        self.calls.append("allgather")
-        return self._all(value)
+    def Allgather(self, mine, everybody):
+        self.calls.append(("Allgather", len(mine), len(everybody)))
+        everybody[:] = b"".join(self._all(bytes(mine)))
 
-    def bcast(self, value, root=0):
-        self.calls.append("bcast")
-        return self._all(value)[root]
+    def Bcast(self, buffer, root=0):
+        self.calls.append(("Bcast", len(buffer)))
+        buffer[:] = self._all(bytes(buffer))[root]
 
     def _all(self, value):
         self.world.slots[self.rank] = value
@@ -85,6 +86,52 @@ def test_a_configured_secret_stays(env, config):
         return mpi_rendezvous.meet(comm, env, config).secret
 
     assert run_ranks(2, body) == [None, None]
+
+
+exploited = []
+
+
+def exploit():
+    exploited.append(1)
+
+
+class Exploit:
+    """What runs code where it is unpickled."""
+
+    def __reduce__(self):
+        return exploit, ()
+
+
+class HostileComm(FakeComm):
+    """Rank 0 sends pickled code in every message; a communicator of mpi4py unpickles in these two."""
+
+    def bcast(self, value, root=0):
+        return pickle.loads(self._all(pickle.dumps(Exploit()))[root])
+
+    def allgather(self, value):
+        return [pickle.loads(each) for each in self._all(pickle.dumps(Exploit()))]
+
+    def Bcast(self, buffer, root=0):
+        code = pickle.dumps(Exploit()).ljust(len(buffer), b".")[:len(buffer)]
+        buffer[:] = self._all(code if self.rank == root else bytes(buffer))[root]
+
+
+def test_what_other_ranks_send_is_never_code():
+    world = FakeWorld(3)
+
+    def body(rank):
+        with pytest.raises(nezha.InvalidArgument, match="sent no addresses"):
+            mpi_rendezvous.meet(HostileComm(world, rank), {}, {})
+
+    run_threads(3, body)
+    assert not exploited
+    assert pickle.loads(pickle.dumps(Exploit())) is None and exploited  # it would have
+
+
+@pytest.mark.parametrize("offer", [b"", b"{", b"[1]", b"[[1, 2, 3]]", b'[["a", "b"]]', b"[" * 2000, b"7"])
+def test_an_offer_that_is_none_is_refused(offer):
+    with pytest.raises(nezha.InvalidArgument, match="sent no addresses"):
+        mpi_rendezvous._addresses(offer)
 
 
 def test_one_rank_alone():

@@ -1,8 +1,9 @@
 """Rendezvous over MPI: rank 0's store at an address that every rank has just reached.
 
-MPI carries the address and, unless one is configured, the job's secret; it is used for nothing else,
-and only its pickling allgather and bcast are needed. All functions are collective over the
-communicator, and what fails on one rank fails on all.
+MPI carries the addresses and, unless one is configured, the job's secret; it is used for nothing else.
+Only its Allgather and Bcast of buffers are needed, with records of fixed lengths: nothing that a rank
+sends is unpickled. All functions are collective over the communicator, and what fails on one rank fails
+on all.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from ..errors import InvalidArgument
 _REACH_S = 3.0
 _ADDRESSES_MAX = 16
 _SECRET_BYTES = 32
+_OFFER_BYTES = 2048  # of rank 0's addresses, as JSON
+_YES, _NO = b"\1", b"\0"
 
 Address = Tuple[str, int]
 
@@ -39,7 +42,7 @@ def meet(comm: Any, env: Mapping[str, str], config: Mapping[str, Any]) -> Rendez
 
     Raises InvalidArgument when it lacks a method, or no address of rank 0 can be reached by all.
     """
-    missing = [name for name in ("Get_rank", "Get_size", "allgather", "bcast")
+    missing = [name for name in ("Get_rank", "Get_size", "Allgather", "Bcast")
                if not callable(getattr(comm, name, None))]
     if missing:
         raise InvalidArgument(f"mpi is {type(comm).__name__}, without {', '.join(missing)}(): pass "
@@ -49,19 +52,48 @@ def meet(comm: Any, env: Mapping[str, str], config: Mapping[str, Any]) -> Rendez
         return Rendezvous(rank, size, "hash://single", None)
     listeners = _listen() if rank == 0 else []
     try:
-        addresses: List[Address] = comm.bcast([each.getsockname()[:2] for each in listeners], root=0)
-        reached = comm.allgather([True] * len(addresses) if rank == 0 else _reach(addresses))
+        offer = json.dumps([each.getsockname()[:2] for each in listeners]).encode()
+        addresses = _addresses(_broadcast(comm, offer.ljust(_OFFER_BYTES)))
+        reached = _gather(comm, [True] * len(addresses) if rank == 0 else _reach(addresses))
     finally:
         for each in listeners:
             each.close()
     configured = any(config.get(name) or env.get(f"NEZHA_{name.upper()}")
                      for name in ("secret", "secret_file"))
-    secret = comm.bcast(None if configured else secrets.token_hex(_SECRET_BYTES), root=0)
+    key = _broadcast(comm, _NO * (1 + _SECRET_BYTES) if configured
+                     else _YES + secrets.token_bytes(_SECRET_BYTES))
+    secret = key[1:].hex() if key[:1] == _YES else None
     for index, (host, port) in enumerate(addresses):
         if all(flags[index] for flags in reached):
             shown = f"[{host}]" if ":" in host else host
             return Rendezvous(rank, size, f"tcp://{shown}:{port}", secret)
     raise InvalidArgument(_nowhere(addresses, reached))
+
+
+def _broadcast(comm: Any, record: bytes) -> bytes:
+    """Rank 0's record, of the same length on all ranks."""
+    buffer = bytearray(record)
+    comm.Bcast(buffer, root=0)
+    return bytes(buffer)
+
+
+def _gather(comm: Any, flags: List[bool]) -> List[List[bool]]:
+    """The flags of all ranks, of the same number on all."""
+    mine = bytes(flags).ljust(_ADDRESSES_MAX, _NO)
+    everybody = bytearray(comm.Get_size() * _ADDRESSES_MAX)
+    comm.Allgather(mine, everybody)
+    return [[flag == 1 for flag in everybody[begin:begin + len(flags)]]
+            for begin in range(0, len(everybody), _ADDRESSES_MAX)]
+
+
+def _addresses(offer: bytes) -> List[Address]:
+    """What rank 0 offers. Raises InvalidArgument for what it would not say."""
+    try:
+        found = [(str(host), int(port)) for host, port in json.loads(offer)]
+    except (ValueError, TypeError, RecursionError) as error:
+        raise InvalidArgument("rank 0 of the mpi communicator sent no addresses: install the same "
+                              "version of Nezha everywhere") from error
+    return found[:_ADDRESSES_MAX]
 
 
 def _listen() -> List[socket.socket]:

@@ -131,8 +131,9 @@
   HIDDEN(secret,                                                                                   \
        "The job's secret itself, as `nezha run` gives it to its ranks; what a rank starts inherits " \
        "it, so a file is safer.")                                                                  \
-  TEXT(authentication, "auto", auto_required, 0,                                                   \
-       "`required`: a job without a secret is refused. `auto`: one on several hosts warns.")       \
+  TEXT(authentication, "auto", authentication, 0,                                                  \
+       "Whether a job needs a secret: `required`; `auto`, where its ranks are on several hosts; `off`, " \
+       "never, and whoever can reach its store can join it.")                                      \
   TEXT(bind_ports, "0", ports, 0,                                                                  \
        "Ports on which rails listen: `0` for any, or a range such as `40000-40100`; every rank of a " \
        "host needs two.")                                                                          \

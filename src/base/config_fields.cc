@@ -47,9 +47,9 @@ constexpr TextCheck kCheck_off_on_auto = {
 constexpr TextCheck kCheck_auto_off = {
     [](std::string_view text) { return text == "auto" || text == "off"; },
     [] { return std::string("auto or off"); }};
-constexpr TextCheck kCheck_auto_required = {
-    [](std::string_view text) { return text == "auto" || text == "required"; },
-    [] { return std::string("auto or required"); }};
+constexpr TextCheck kCheck_authentication = {
+    [](std::string_view text) { return text == "auto" || text == "required" || text == "off"; },
+    [] { return std::string("auto, required or off"); }};
 constexpr TextCheck kCheck_weights = {
     [](std::string_view text) { return parse_weights(text).is_ok(); },
     [] { return std::string("up to 16 numbers >= 0 joined by ':', not all 0, such as 2:1"); }};

@@ -135,7 +135,7 @@ Result<std::string> authentication() {
   JsonWriter json;
   json.begin_object().field("secret", !has_secret ? "" : by_value ? "secret" : "secret_file");
   json.field("origin", has_secret ? config->origin(field) : "");
-  json.field("required", config->authentication == "required");
+  json.field("option", config->authentication);
   json.field("reason", secret.status().message());
   return json.end_object().take();
 }

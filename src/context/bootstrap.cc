@@ -105,7 +105,8 @@ std::string Bootstrap::join_key(int rank) const {
 // The configuration that must be equal everywhere.
 std::string Bootstrap::agreed_text() const {
   return config_.agreed_fingerprint_text() + " calibration=" + request_.calibration +
-         " algorithm_file=" + request_.algorithm_file;
+         " algorithm_file=" + request_.algorithm_file +
+         (has_secret_ ? "" : " authentication=" + config_.authentication);
 }
 
 std::string Bootstrap::describe_self() const {
@@ -125,7 +126,15 @@ Result<Session> Bootstrap::meet() {
   NEZHA_RETURN_IF_ERROR(announce());
   auto welcome = request_.rank == 0 ? gather() : await_welcome();
   if (!welcome) return welcome.status();
-  return parse_welcome(*welcome);
+  auto session = parse_welcome(*welcome);
+  if (!session) {
+    // Everybody finds the same, if the store lives until everybody has read it.
+    Session refused;
+    refused.id = welcome->head.session;
+    NEZHA_RETURN_IF_ERROR(say(refused.id + "/done/" + std::to_string(request_.rank), kSign));
+    clean_up(refused, static_cast<Nanoseconds>(config_.linger_s * kSecond));
+  }
+  return session;
 }
 
 // A store that lives as long as the job knows the one true job, so whoever does not fit never announces

@@ -11,8 +11,9 @@
 //                            count that rises as long as rank 0 waits
 //   join/<world>/<rank>      what a rank says of itself, with a fresh nonce
 //   welcome                  rank 0, once all have joined: the session, the job's secret where none is
-//                            configured, and how many parts follow. Rank 0 removes it when all have read
-//                            it, or when it gives up; another rank that gives up does so, too
+//                            configured and none is needed, and how many parts follow. Rank 0 removes it
+//                            when all have read it, or when it gives up; another rank that gives up does
+//                            so, too
 //   <session>/welcome/N/K    rank 0: part K of the N-th welcome (welcome.h), with every rank's record; a
 //                            rank reads on only if it finds its own inside, to the byte
 //   <session>/read/N/<rank>  the rank has seen the N-th welcome
@@ -59,6 +60,7 @@ struct BootstrapRequest {
   std::string algorithm_file = "none";
   Nanoseconds deadline = kNever;
   bool store_outlives_job = false;            // then keys of earlier runs may be in it
+  bool store_is_private = false;              // nobody beyond this process reads it
 };
 
 struct Session {
@@ -78,7 +80,8 @@ class Bootstrap {
 
   // Meets the others. Errors: `timed_out` naming the ranks that are absent, `invalid_argument` for a
   // rank, world size or secret that does not fit, `mismatch` for another version and for a configuration
-  // that must be equal.
+  // that must be equal; for ranks on several hosts without a configured secret, unless
+  // `authentication=off`: rank 0 then hands none out.
   Result<Session> meet();
 
   // Tells rank 0 how connecting went, and hears from it how it went for all: the first error of any rank
@@ -122,6 +125,10 @@ class Bootstrap {
   Result<LeftOut> hear_reports(const Session& session);
   Result<LeftOut> hear_outcome(const Session& session);
   Result<Session> parse_welcome(const Welcome& welcome) const;
+  // Whether ranks on these hosts need a configured secret, and there is none: the first rank on another
+  // host than rank 0, else 0.
+  int lacks_secret(const std::vector<std::string>& hosts) const;
+  Status without_secret(const std::vector<std::string>& hosts, int other) const;
   Status open_world();
   WorldMember member() const {
     return {request_.rank, request_.world_size, has_secret_ ? &secret_ : nullptr};

@@ -11,6 +11,23 @@ namespace {
 
 constexpr size_t kAbsentMax = 64;  // ranks that are looked for, and named, at once
 
+Welcome assembled(const WelcomeRecord& head, const std::vector<std::string>& parts, size_t ranks) {
+  Welcome welcome;
+  NEZHA_CHECK(begin(encode(head), &welcome));
+  for (const std::string& part : parts) NEZHA_CHECK(add_part(part, ranks, &welcome).empty());
+  return welcome;
+}
+
+// By rank; "" for a record that cannot be read.
+std::vector<std::string> hosts_of(const Welcome& welcome) {
+  std::vector<std::string> hosts;
+  for (size_t rank = 0; rank < welcome.joined.size(); ++rank) {
+    JoinRecord joined;
+    hosts.push_back(read_joined(welcome, rank, &joined) ? joined.address.host : "");
+  }
+  return hosts;
+}
+
 // "1, 2, 5"
 std::string list(const std::vector<int>& absent) {
   std::string text;
@@ -87,15 +104,36 @@ Status Bootstrap::publish(const WelcomeRecord& head, const std::vector<std::stri
 
 // As whoever reads these parts has it.
 Welcome Bootstrap::make_welcome(const std::vector<std::string>& parts) const {
-  Welcome welcome;
-  // A configured secret is not handed out: everybody has it, or has no business here.
-  const WelcomeRecord head{nonce_, sequence_, !has_secret_, has_secret_ ? wire::Secret{} : secret_,
-                           agreed_text(), parts.size()};
-  NEZHA_CHECK(begin(encode(head), &welcome));
-  for (const std::string& part : parts) {
-    NEZHA_CHECK(add_part(part, static_cast<size_t>(request_.world_size), &welcome).empty());
-  }
-  return welcome;
+  // A configured secret is not handed out: everybody has it, or has no business here. One that would go
+  // to other hosts is not handed out either.
+  WelcomeRecord head{nonce_, sequence_, false, wire::Secret{}, agreed_text(), parts.size()};
+  Welcome welcome = assembled(head, parts, static_cast<size_t>(request_.world_size));
+  if (has_secret_ || lacks_secret(hosts_of(welcome)) != 0) return welcome;
+  head.has_secret = true;
+  head.secret = secret_;
+  return assembled(head, parts, static_cast<size_t>(request_.world_size));
+}
+
+int Bootstrap::lacks_secret(const std::vector<std::string>& hosts) const {
+  if (has_secret_ || request_.store_is_private || config_.authentication == "off") return 0;
+  const auto other = std::find_if(hosts.begin(), hosts.end(),
+                                  [&](const std::string& host) { return host != hosts.front(); });
+  return other == hosts.end() ? 0 : static_cast<int>(other - hosts.begin());
+}
+
+Status Bootstrap::without_secret(const std::vector<std::string>& hosts, int other) const {
+  const auto name = [&](int rank) {
+    const std::string& host = hosts[static_cast<size_t>(rank)];
+    return host.substr(host.rfind('/') + 1);
+  };
+  return error(Code::invalid_argument,
+               "rank %d: rank 0 is on the host %s and rank %d on another, %s, and the job has no secret, "
+               "so that whoever can reach its store, %s, could join it. Make one, `(umask 077; openssl "
+               "rand -hex 32 > ~/.nezha.secret)`, and set NEZHA_SECRET_FILE to such a file with the same "
+               "content on every rank, or start the job with `nezha run`; NEZHA_AUTHENTICATION=off on "
+               "every rank goes without",
+               request_.rank, name(0).c_str(), other, name(other).c_str(), store_.describe().c_str())
+      .with({.ranks = {0, other}});
 }
 
 // The ranks that have not read the latest welcome: they are about to, or what is in it is not theirs but
@@ -221,8 +259,7 @@ Result<Session> Bootstrap::parse_welcome(const Welcome& welcome) const {
   Session session;
   session.id = record.session;
   // open_world() and confirm() have agreed on that.
-  if (record.has_secret == has_secret_) return unreadable(0);
-  session.secret = wire::session_secret_of(has_secret_ ? secret_ : record.secret, welcome.bytes);
+  if (record.has_secret && has_secret_) return unreadable(0);
   for (const char digit : session.id) session.job = session.job * 131 + static_cast<uint8_t>(digit);
   for (int rank = 0; rank < request_.world_size; ++rank) {
     JoinRecord joined;
@@ -236,6 +273,10 @@ Result<Session> Bootstrap::parse_welcome(const Welcome& welcome) const {
     }
     session.ranks.push_back(std::move(joined.address));
   }
+  const std::vector<std::string> hosts = hosts_of(welcome);
+  if (const int other = lacks_secret(hosts); other != 0) return without_secret(hosts, other);
+  if (!record.has_secret && !has_secret_) return unreadable(0);
+  session.secret = wire::session_secret_of(has_secret_ ? secret_ : record.secret, welcome.bytes);
   return session;
 }
 

@@ -94,9 +94,11 @@ void Context::warn_of_strangers() const {
   std::set<std::string> hosts;
   for (const transport::PeerAddress& peer : session_.ranks) hosts.insert(peer.host);
   if (hosts.size() < 2) return;
-  NEZHA_LOG(warn, "security", "whoever can reach the store %s can join this job of %d ranks on %zu hosts,"
-            " because it has no secret: set NEZHA_SECRET_FILE on every rank to a file with the same one,"
-            " or start the job with `nezha run`", store_->describe().c_str(), world_size_, hosts.size());
+  NEZHA_LOG(warn, "security",
+            "whoever can reach the store %s can join this job of %d ranks on %zu hosts, because it has "
+            "no secret, and authentication is off: set NEZHA_SECRET_FILE on every rank to a file with "
+            "the same one, or start the job with `nezha run`",
+            store_->describe().c_str(), world_size_, hosts.size());
 }
 
 Status Context::join(const ContextRequest& request) {
@@ -130,6 +132,7 @@ Status Context::join(const ContextRequest& request) {
   if (calibration_) bootstrap.calibration = calibration_->name();
   bootstrap.algorithm_file = algorithm_digest_;
   bootstrap.deadline = deadline_;
+  bootstrap.store_is_private = authentication_ == "process";
   bootstrap.store_outlives_job = request.callbacks != nullptr || outlives_job(request.store);
   bootstrap_ = std::make_unique<Bootstrap>(*store_, config_, std::move(bootstrap));
   auto session = bootstrap_->meet();

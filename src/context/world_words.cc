@@ -8,7 +8,7 @@
 namespace nezha::context {
 namespace {
 
-constexpr uint64_t kWorldVersion = 7;  // of how ranks meet
+constexpr uint64_t kWorldVersion = 8;  // of how ranks meet
 constexpr size_t kWorldBytesMax = 256;
 constexpr const char* kNoMark = "-";  // no configured secret
 

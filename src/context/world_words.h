@@ -1,4 +1,4 @@
-// What rank 0 says of a job in the key "world": "4 7 <nonce> <mark> 17".
+// What rank 0 says of a job in the key "world": "4 8 <nonce> <mark> 17".
 //
 // Contract: pure; any thread. Whoever can write into the store chose the words that are read here.
 #pragma once

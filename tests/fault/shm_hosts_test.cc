@@ -27,7 +27,8 @@ struct Scenario {
 void live(int rank, const Scenario& at, const std::string& store, int repeats, Counts<kRanks>& counts,
           const Rank::Pipe& pipe) {
   context::ContextRequest request = request_of(rank, kRanks, store, 2);
-  request.config += "shm=on\nhost_id=h" + std::to_string(kHostOf[static_cast<size_t>(rank)]) + "\n";
+  request.config += "shm=on\nsecret=0123456789abcdef0123456789abcdef\nhost_id=h" +
+                    std::to_string(kHostOf[static_cast<size_t>(rank)]) + "\n";
   auto comm = join(request);
   if (!comm) return;
   context::CallOptions options;

@@ -46,8 +46,15 @@ def test_a_lab_has_a_secret_that_nobody_else_reads(lab):
     assert not os.path.exists(path)
 
 
-def test_a_start_on_several_hosts_without_a_secret_warns_once(lab):
-    found = outcomes(lab, ("NEZHA_SECRET_FILE",))
+def test_a_start_on_several_hosts_without_a_secret_is_refused(lab):
+    for code, out, err in outcomes(lab, ("NEZHA_SECRET_FILE",)):
+        assert code != 0 and out == "" and "the job has no secret" in err
+        assert "openssl rand -hex 32" in err and "NEZHA_SECRET_FILE" in err
+        assert "rank 0 is on the host " in err and " and rank 1 on another, " in err
+
+
+def test_and_with_authentication_off_warns_once(lab):
+    found = outcomes(lab, ("NEZHA_SECRET_FILE",), NEZHA_AUTHENTICATION="off")
     assert [(code, out) for code, out, _ in found] == [(0, "store\n")] * 2, found
     assert "".join(err for _, _, err in found).count(_WARNING) == 1
     assert all("NEZHA_SECRET_FILE" in err for _, _, err in found[:1])

@@ -30,7 +30,7 @@ def info(monkeypatch, capsys):
         fabric = {"library": "1.17", "missing": "", "rails_max": 16, "devices": adapters}
         answers = {"devices": devices, "fabric": fabric, "build": {"version": "0"},
                    "aggregator": {"configured": ""}, "host": {"identity": "a", "origin": ""},
-                   "authentication": {"secret": "", "origin": "", "required": False, "reason": ""}}
+                   "authentication": {"secret": "", "origin": "", "option": "auto", "reason": ""}}
         monkeypatch.setattr("nezha._cli.info.try_memory", lambda: MemoryProbe(""))
         monkeypatch.setattr(_native, "query", lambda what, _: json.dumps(answers[what]))
         with pytest.raises(SystemExit):

@@ -2,9 +2,12 @@
 
 import io
 import os
+import socket
 import sys
+import threading
 
 import pytest
+from conftest import run_threads
 
 import nezha
 from nezha import _launcher
@@ -54,6 +57,88 @@ def test_what_needs_a_secret_is_refused_without_one(option, tmp_path):
         nezha.init(0, 2, f"file://{tmp_path}/store", timeout=1, config=option)
 
 
+class DictStore:
+    """A store of the caller's own, and all that was written there."""
+
+    def __init__(self):
+        self.values, self.written, self.lock = {}, [], threading.Lock()
+
+    def set(self, key, value):
+        with self.lock:
+            self.values[key] = bytes(value)
+            self.written.append((key, bytes(value)))
+
+    def get(self, key):
+        return self.values[key]
+
+    def compare_set(self, key, expected, desired):
+        with self.lock:
+            return self.values.setdefault(key, bytes(desired))
+
+    def delete_key(self, key):
+        self.values.pop(key, None)
+
+
+def on_two_hosts(store, **config):
+    """The errors of two ranks without a secret, of which each says that it is on a host of its own; None
+    for one that met the other. Two processes, as far as the library can tell."""
+    def body(rank):
+        try:
+            with nezha.init(rank, 2, store, timeout=60, rails="lo",
+                            config={"host_id": f"host{rank}", **config}) as comm:
+                comm.barrier()
+                assert comm.stats()["authentication"] == "store"
+        except nezha.Error as error:
+            return error
+
+    return run_threads(2, body)
+
+
+@pytest.fixture(params=["file", "python", "tcp"])
+def open_store(request, tmp_path):
+    """A meeting point that has no secret, and that others could reach."""
+    if request.param == "python":
+        return DictStore()
+    if request.param == "file":
+        return f"file://{tmp_path}/store"
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"tcp://127.0.0.1:{probe.getsockname()[1]}"
+
+
+def test_ranks_on_two_hosts_need_a_secret(open_store):
+    for rank, error in enumerate(on_two_hosts(open_store)):
+        assert isinstance(error, nezha.InvalidArgument) and error.ranks == (0, 1)
+        said = str(error)
+        assert f"rank {rank}: rank 0 is on the host host0 and rank 1 on another, host1" in said
+        assert "openssl rand -hex 32" in said and "NEZHA_SECRET_FILE" in said
+        assert "NEZHA_AUTHENTICATION=off" in said
+
+
+def test_and_none_is_handed_out():
+    """Nobody who reads the store finds a key of the job's in it, at any time."""
+    store = DictStore()
+    on_two_hosts(store)
+    heads = [value for key, value in store.written if key.endswith("welcome")]
+    on_two_hosts(store, authentication="off")
+    later = [value for key, value in store.written if key.endswith("welcome")][len(heads):]
+    secret = 32 + len("off") - len("auto")  # both heads name the option
+    assert heads and later and {len(head) for head in heads} == {len(later[0]) - secret}
+
+
+def test_an_option_goes_without(open_store):
+    assert on_two_hosts(open_store, authentication="off") == [None, None]
+
+
+def test_ranks_that_disagree_about_it_say_so(tmp_path):
+    def body(rank):
+        with pytest.raises(nezha.Mismatch, match="authentication=auto.*authentication=off"):
+            nezha.init(rank, 2, f"file://{tmp_path}/store", timeout=60,
+                       config={"host_id": f"host{rank}", "authentication": ("off", "auto")[rank]})
+
+    run_threads(2, body)
+
+
 @pytest.mark.parametrize("text, mode", [("\n", 0o600), ("word\n", 0o600), ("k" * 32, 0o644)])
 def test_secrets_that_protect_nothing_are_refused(text, mode, tmp_path):
     path = tmp_path / "secret"
@@ -72,8 +157,12 @@ def test_info_says_who_can_join(monkeypatch, tmp_path):
     def found():
         return json.loads(_native.query("authentication", "{}"))
 
-    assert found() == {"secret": "", "origin": "", "required": False, "reason": ""}
+    assert found() == {"secret": "", "origin": "", "option": "auto", "reason": ""}
     assert "everybody who can reach its store" in _who_can_join(found())
+    assert "on several it does not start" in _who_can_join(found())
+    monkeypatch.setenv("NEZHA_AUTHENTICATION", "off")
+    assert "on any number of hosts (authentication=off)" in _who_can_join(found())
+    monkeypatch.delenv("NEZHA_AUTHENTICATION")
     path = tmp_path / "secret"
     path.write_text("a secret that is long enough")
     path.chmod(0o600)

@@ -161,11 +161,13 @@ def _who_can_join(found: Dict[str, Any]) -> str:
         return f"Who can join a job: it cannot start: {found['reason']}."
     if found["secret"]:
         return f"Who can join a job: who has the secret ({found['secret']}, from {found['origin']})."
-    if found["required"]:
+    if found["option"] == "required":
         return ("Who can join a job: it cannot start without a secret (authentication=required): set "
                 "NEZHA_SECRET_FILE, or use `nezha run`.")
+    others = ("on any number of hosts (authentication=off)" if found["option"] == "off" else
+              "if it is on one host; on several it does not start")
     return ("Who can join a job: under `nezha run` and with mpi=, its ranks; otherwise everybody who can "
-            "reach its store, unless NEZHA_SECRET_FILE is set.")
+            f"reach its store, {others}, unless NEZHA_SECRET_FILE is set.")
 
 
 def _row(device: Dict[str, Any]) -> Dict[str, Any]:

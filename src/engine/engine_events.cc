@@ -9,11 +9,14 @@ using transport::WorkQueue;
 using transport::WorkRequest;
 
 // Ranks use a communicator at a node when it has accepted that, exchange messages with it on its channel
-// alone, and send chunks.
+// alone, and send chunks. They take part in every operation with the node, so that each of those that the
+// node has not begun has cost them credit.
 bool Engine::may_serve(const Group* group, const wire::FrameHeader& header) const {
   if (header.length > options_.chunk_bytes) return false;
   if (group == nullptr) return groups_.is_retired(header.comm);
-  return header.op.collective != Collective::send_recv || !group->has_nodes();
+  if (header.op.collective == Collective::send_recv) return !group->has_nodes();
+  const uint64_t ahead_max = options_.credit_bytes / wire::kHeaderBytes;
+  return header.op_seq < group->next_op_seq || header.op_seq - group->next_op_seq < ahead_max;
 }
 
 Landing Engine::on_frame(Connection& connection, const wire::FrameHeader& header) {

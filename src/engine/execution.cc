@@ -140,7 +140,7 @@ void Execution::open(uint32_t chunk) {
 }
 
 void Execution::deliver_early(Cursor& at) {
-  while (EarlyFrame* frame = group_.early.empty() ? nullptr : group_.early.take(op_seq_, at.chunk)) {
+  while (EarlyFrame* frame = group_.early.take(op_seq_, at.chunk)) {
     deliver(at, *frame, group_.rank_of_global[static_cast<size_t>(frame->global_rank)]);
     parts_.early.free(group_, *frame);
   }

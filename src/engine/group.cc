@@ -1,42 +1,72 @@
 #include "engine/group.h"
 
 #include <algorithm>
+#include <bit>
+#include <utility>
 
 namespace nezha::engine {
 
+std::array<EarlyFrame::Links*, EarlyFrame::kLevels> EarlyStore::path_to(const Identity& identity,
+                                                                         bool after_equals) {
+  std::array<Links*, EarlyFrame::kLevels> path;
+  Links* at = &heads_;
+  for (size_t level = EarlyFrame::kLevels; level-- > 0;) {
+    while (EarlyFrame* const next = (*at)[level]) {
+      const Identity other = identity_of(next->header, next->global_rank);
+      if (!(other < identity || (after_equals && other == identity))) break;
+      at = &next->next;
+    }
+    path[level] = at;
+  }
+  return path;
+}
+
+const EarlyFrame* EarlyStore::first_from(const Identity& identity) const {
+  const Links* at = &heads_;
+  for (size_t level = EarlyFrame::kLevels; level-- > 0;) {
+    while (const EarlyFrame* const next = (*at)[level]) {
+      if (!(identity_of(next->header, next->global_rank) < identity)) break;
+      at = &next->next;
+    }
+  }
+  return (*at)[0];
+}
+
+// A quarter of the frames of each level are on the next one, too.
+int EarlyStore::random_height() {
+  random_ = random_ * 6364136223846793005u + 1442695040888963407u;
+  constexpr uint64_t kTallest = uint64_t{1} << (2 * (EarlyFrame::kLevels - 1));
+  return 1 + std::countr_zero(random_ >> 32 | kTallest) / 2;
+}
+
+// After its equals: frames of one transfer keep their order.
 void EarlyStore::put(EarlyFrame& frame) {
-  // At the end of its chain: frames of one transfer order keep their order.
-  const size_t at = bucket(frame.header.op_seq, frame.header.chunk);
-  used_[at / kBits] |= uint64_t{1} << (at % kBits);
-  EarlyFrame** link = &heads_[at];
-  while (*link != nullptr) link = &(*link)->next;
-  frame.next = nullptr;
-  *link = &frame;
-  ++count_;
+  const auto path = path_to(identity_of(frame.header, frame.global_rank), true);
+  const auto height = static_cast<size_t>(random_height());
+  for (size_t level = 0; level < height; ++level) {
+    frame.next[level] = std::exchange((*path[level])[level], &frame);
+  }
 }
 
 EarlyFrame* EarlyStore::take(uint64_t op_seq, uint32_t chunk) {
-  const size_t at = bucket(op_seq, chunk);
-  for (EarlyFrame** link = &heads_[at]; *link != nullptr; link = &(*link)->next) {
-    const wire::FrameHeader& header = (*link)->header;
-    if (header.op_seq == op_seq && header.chunk == chunk) return unlink(at, link);
+  if (empty()) return nullptr;
+  const auto path = path_to({op_seq, chunk, 0, 0, -1}, false);
+  EarlyFrame* const frame = (*path[0])[0];
+  if (frame == nullptr || frame->header.op_seq != op_seq || frame->header.chunk != chunk) return nullptr;
+  for (size_t level = 0; level < EarlyFrame::kLevels && (*path[level])[level] == frame; ++level) {
+    (*path[level])[level] = frame->next[level];
   }
-  return nullptr;
+  return frame;
+}
+
+bool EarlyStore::holds(const wire::FrameHeader& header, int global_rank) const {
+  const Identity identity = identity_of(header, global_rank);
+  const EarlyFrame* const frame = first_from(identity);
+  return frame != nullptr && identity_of(frame->header, frame->global_rank) == identity;
 }
 
 EarlyFrame* EarlyStore::take_any() {
-  for (size_t at = 0; at < kBuckets; ++at) {
-    if (heads_[at] != nullptr) return unlink(at, &heads_[at]);
-  }
-  return nullptr;
-}
-
-EarlyFrame* EarlyStore::unlink(size_t bucket, EarlyFrame** link) {
-  EarlyFrame* const frame = *link;
-  *link = frame->next;
-  if (heads_[bucket] == nullptr) used_[bucket / kBits] &= ~(uint64_t{1} << (bucket % kBits));
-  --count_;
-  return frame;
+  return empty() ? nullptr : take(heads_[0]->header.op_seq, heads_[0]->header.chunk);
 }
 
 Execution* Group::find_active(uint64_t op_seq) const {

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <array>
-#include <bit>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -81,52 +80,53 @@ struct Choice {
 
 // A frame that arrived before its operation or chunk was open here.
 struct EarlyFrame {
-  EarlyFrame* next = nullptr;
+  static constexpr int kLevels = 8;
+  using Links = std::array<EarlyFrame*, kLevels>;
+  Links next{};
   wire::FrameHeader header;
   int global_rank = 0;
   Buffer self;    // the memory of this record
   Buffer buffer;  // the payload
 };
 
-// Early frames by (operation, chunk).
+// Early frames in the order of their identities: a skip list, in which a frame is found, put and taken in
+// a number of steps that grows with the logarithm of how many there are, whatever identities a peer
+// chooses. It needs no memory beside the frames.
 class EarlyStore {
  public:
-  bool empty() const { return count_ == 0; }
+  bool empty() const { return heads_[0] == nullptr; }
   void put(EarlyFrame& frame);
   // Unlinks and returns one frame of the chunk; null when there is none.
   EarlyFrame* take(uint64_t op_seq, uint32_t chunk);
   // The same transfer from the same rank (global) is here already.
-  bool holds(const wire::FrameHeader& header, int global_rank) const {
-    return nullptr != find(header.op_seq, [&](const EarlyFrame& frame) {
-      return frame.global_rank == global_rank && frame.header.chunk == header.chunk &&
-             frame.header.stage == header.stage && frame.header.slot == header.slot;
-    });
-  }
+  bool holds(const wire::FrameHeader& header, int global_rank) const;
   // Unlinks and returns any frame.
   EarlyFrame* take_any();
-  // The first frame of the operation for which `wanted(frame)`, or null.
+  // The first frame of the operation for which `wanted(frame)`, or null. It looks at frames of that
+  // operation only.
   template <class Wanted>
   const EarlyFrame* find(uint64_t op_seq, Wanted wanted) const {
-    if (empty()) return nullptr;
-    for (size_t word = 0; word < used_.size(); ++word) {
-      for (uint64_t left = used_[word]; left != 0; left &= left - 1) {
-        const size_t at = word * kBits + static_cast<size_t>(std::countr_zero(left));
-        for (const EarlyFrame* frame = heads_[at]; frame != nullptr; frame = frame->next) {
-          if (frame->header.op_seq == op_seq && wanted(*frame)) return frame;
-        }
-      }
+    const EarlyFrame* frame = first_from({op_seq, 0, 0, 0, -1});
+    for (; frame != nullptr && frame->header.op_seq == op_seq; frame = frame->next[0]) {
+      if (wanted(*frame)) return frame;
     }
     return nullptr;
   }
 
  private:
-  static constexpr size_t kBits = 64;
-  static constexpr size_t kBuckets = 4 * kBits;
-  static size_t bucket(uint64_t op_seq, uint32_t chunk) { return (op_seq * 31 + chunk) % kBuckets; }
-  EarlyFrame* unlink(size_t bucket, EarlyFrame** link);
-  std::array<EarlyFrame*, kBuckets> heads_{};
-  std::array<uint64_t, kBuckets / kBits> used_{};  // a bit for each bucket that is not empty
-  size_t count_ = 0;
+  using Links = EarlyFrame::Links;
+  // Operation, chunk, stage, slot and global rank.
+  using Identity = std::tuple<uint64_t, uint32_t, uint16_t, uint16_t, int>;
+  static Identity identity_of(const wire::FrameHeader& header, int global_rank) {
+    return {header.op_seq, header.chunk, header.stage, header.slot, global_rank};
+  }
+  const EarlyFrame* first_from(const Identity& identity) const;
+  // By level, the links behind which a frame of this identity would be put, after its equals or not.
+  std::array<Links*, EarlyFrame::kLevels> path_to(const Identity& identity, bool after_equals);
+  int random_height();
+
+  Links heads_{};
+  uint64_t random_ = reinterpret_cast<uintptr_t>(this);  // no peer knows it
 };
 
 struct GroupCounters {

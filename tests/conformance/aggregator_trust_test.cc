@@ -44,13 +44,17 @@ HostileMember member_of(uint16_t port, uint64_t job, uint64_t nonce, uint32_t ra
 
 JsonValue stats_of(aggregation::Aggregator& node) { return *parse_json(node.stats_json()); }
 
-int64_t memory_of_job(aggregation::Aggregator& node, uint64_t number) {
+int64_t figure_of_job(aggregation::Aggregator& node, uint64_t number, const char* figure) {
   const JsonValue stats = stats_of(node);
   for (const JsonValue& job : stats.at("jobs").items()) {
     if (job.at("job").integer_or(-1) != static_cast<int64_t>(number)) continue;
-    return job.at("memory_bytes").integer_or(-1);
+    return job.at(figure).integer_or(-1);
   }
   return -1;
+}
+
+int64_t memory_of_job(aggregation::Aggregator& node, uint64_t number) {
+  return figure_of_job(node, number, "memory_bytes");
 }
 
 wire::FrameHeader frame_of(uint32_t comm, uint64_t op_seq, uint32_t length) {
@@ -75,10 +79,15 @@ class GoodJob {
   ~GoodJob() {
     if (worker_.joinable()) finish();
   }
-  // That nothing has happened to it, and that it has worked since `began`.
+  // The longest of so many operations from now on.
+  Nanoseconds longest_of(int rounds) {
+    longest_ = 0;
+    wait_for(rounds);
+    return longest_;
+  }
+  // That nothing has happened to it, and that it goes on working.
   void expect_unharmed() {
-    const int before = rounds_;
-    while (rounds_ < before + 3 && !failed_) std::this_thread::yield();
+    wait_for(3);
     finish();
     for (const Status& outcome : outcomes_) EXPECT_TRUE(outcome.is_ok()) << outcome.to_string();
   }
@@ -86,6 +95,10 @@ class GoodJob {
  private:
   static constexpr int kRanks = 2;
 
+  void wait_for(int rounds) {
+    const int before = rounds_;
+    while (rounds_ < before + rounds && !failed_) std::this_thread::yield();
+  }
   Status run(int rank) {
     const NodePlace place = place_of(rank, kRanks, kGood, port_);
     AggregationRank self(place);
@@ -94,8 +107,11 @@ class GoodJob {
     const bool all = vote_.agree(outcome.is_ok());
     if (all) outcome = self.join(kCommOfAll, self.flat());
     while (all && vote_.agree(outcome.is_ok() && !over_)) {
+      const Nanoseconds began = system_clock().now();
       outcome = check_all_reduce(self, place, 100'000);
-      if (rank == 0) ++rounds_;
+      if (rank != 0) continue;
+      longest_ = std::max<Nanoseconds>(longest_, system_clock().now() - began);
+      ++rounds_;
     }
     if (!outcome.is_ok()) failed_ = true;
     return outcome;
@@ -110,6 +126,7 @@ class GoodJob {
   std::atomic<bool> over_{false};
   std::atomic<bool> failed_{false};
   std::atomic<int> rounds_{0};
+  std::atomic<Nanoseconds> longest_{0};
   std::vector<Status> outcomes_;
   std::thread worker_;
 };
@@ -309,6 +326,55 @@ TEST(AggregatorTrust, AMemberCanNeitherEndNorHearAnotherJob) {
   }
   EXPECT_LT(frames, 1000u);
   good.expect_unharmed();
+}
+
+// Frames of a later operation as far as the credit goes, all with the same remainder, and then copies of
+// the last of them, as many as wait for a turn of the node.
+TEST(AggregatorTrust, NoJobWaitsForTheCopiesThatAnotherSends) {
+  constexpr uint32_t kEarly = 65'000;
+  constexpr uint32_t kCopies = 40'000;
+  const auto node = start_node();
+  GoodJob good(node->port());
+  AggregationRank victim(place_of(0, 2, kBad, node->port()));
+  ASSERT_TRUE(victim.connect().is_ok());
+  ASSERT_TRUE(victim.register_group(kCommOfAll, victim.flat()).is_ok());
+  HostileMember hostile = member_of(node->port(), kBad, 1);
+  ASSERT_TRUE(hostile.join(1));
+  const Nanoseconds calm = good.longest_of(100);
+  wire::FrameHeader header = frame_of(kCommOfAll, 1, 0);
+  for (uint32_t i = 0; i < kEarly; ++i) {
+    header.chunk = i * 256;
+    hostile.send(header);
+  }
+  header.flags = wire::next_generation(header.flags);
+  for (uint32_t i = 0; i < kCopies; ++i) hostile.send(header);
+  hostile.flush();
+  // Until each of them was taken; the memory of the early ones is held, and the member was not refused.
+  Nanoseconds attacked = 0;
+  do {
+    attacked = std::max(attacked, good.longest_of(10));
+  } while (figure_of_job(*node, kBad, "bytes_received") < int64_t{kEarly + kCopies} * 64);
+  EXPECT_GT(memory_of_job(*node, kBad), int64_t{kEarly} * 256);
+  EXPECT_LT(attacked, 20 * calm) << "calm " << calm << " ns";
+  good.expect_unharmed();
+}
+
+// Whoever is so far ahead cannot have been given what it needs for that.
+TEST(AggregatorTrust, TakesNoFrameOfAnOperationThatIsFartherAheadThanCreditAllows) {
+  constexpr uint64_t kWindow = aggregation::kAggregationCreditBytes / wire::kHeaderBytes;
+  const auto node = start_node();
+  AggregationRank victim(place_of(0, 3, kBad, node->port()));
+  ASSERT_TRUE(victim.connect().is_ok());
+  ASSERT_TRUE(victim.register_group(kCommOfAll, victim.flat()).is_ok());
+  HostileMember hostile = member_of(node->port(), kBad, 1, 3);
+  ASSERT_TRUE(hostile.join(1));
+  hostile.send(frame_of(kCommOfAll, kWindow - 1, 0));
+  hostile.flush();
+  EXPECT_TRUE(comes_to_say(*node, "\"ranks_up\":2")) << node->stats_json();
+  hostile.send(frame_of(kCommOfAll, kWindow, 0));
+  hostile.flush();
+  hostile.hear_all();  // the node closed the connection
+  EXPECT_TRUE(comes_to_say(*node, "\"ranks_up\":1")) << node->stats_json();
 }
 
 // -------------------------------------------------------------------------------------- tickets

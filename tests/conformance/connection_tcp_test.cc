@@ -97,6 +97,25 @@ TEST_F(TcpConnection, BytesOneByOne) {
   EXPECT_EQ(left_events_.frames[0].payload, std::vector<std::byte>(3, std::byte{9}));
 }
 
+// Other connections have their turn before all of them are taken.
+TEST_F(TcpConnection, AFloodOfShortFramesIsTakenInManyTurns) {
+  constexpr size_t kFrames = 2000;
+  make_raw(1 << 20);
+  std::vector<std::byte> bytes(kFrames * wire::kHeaderBytes);
+  for (size_t i = 0; i < kFrames; ++i) {
+    wire::FrameHeader header;
+    header.op_seq = i;
+    wire::encode(header, wire::HeaderBytes(&bytes[i * wire::kHeaderBytes], wire::kHeaderBytes));
+  }
+  ASSERT_EQ(send(raw_, bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
+  size_t most = 0;
+  for (size_t before = 0; before < kFrames; before = left_events_.frames.size()) {
+    drive([&] { return left_events_.frames.size() > before; });
+    most = std::max(most, left_events_.frames.size() - before);
+  }
+  EXPECT_LE(most, 512U);
+}
+
 TEST_F(TcpConnection, NonsenseEndsThisConnectionOnly) {
   const std::function<void()> nonsense[] = {
       [&] {

@@ -129,6 +129,26 @@ TEST_F(ShmConnection, OnlyASleeperIsRungFor) {
   EXPECT_TRUE(right.events.landed_in_order);
 }
 
+// Other connections have their turn before all of them are taken.
+TEST_F(ShmConnection, AFloodOfShortFramesIsTakenInManyTurns) {
+  constexpr size_t kFrames = 2000;
+  make_left();
+  Recorder right_events;
+  const auto right = connection_over(
+      right_events, std::make_unique<ShmWire>(*loop_, std::move(pair_.taker), "right"));
+  std::deque<Message> messages;
+  for (uint64_t i = 0; i < kFrames; ++i) {
+    ASSERT_TRUE(right->post(messages.emplace_back(i, 0).request));
+    right->flush();
+  }
+  size_t most = 0;
+  for (size_t before = 0; before < kFrames; before = left_events_.frames.size()) {
+    ASSERT_TRUE(drive_until([&] { return left_events_.frames.size() > before; }));
+    most = std::max(most, left_events_.frames.size() - before);
+  }
+  EXPECT_LE(most, 512U);
+}
+
 // It goes on as soon as there is room, and not before much of the ring is free.
 TEST_F(ShmConnection, AFullRingWakesItsWriter) {
   make_left();

@@ -87,7 +87,8 @@ uint64_t ShmWire::backlog_bytes() {
 
 bool ShmWire::receive() {
   size_t total = 0;
-  while (is_open() && total < kReceiveBytesPerTurn) {
+  size_t frames = 0;
+  while (is_open() && total < kReceiveBytesPerTurn && frames < kFramesPerTurn) {
     if (reader_.available() == 0 && !reader_.look()) {
       break_ring();
       return true;
@@ -97,6 +98,7 @@ bool ShmWire::receive() {
     total += size;
     kept_ += size;
     if (kept_ >= kPiece) give_room();
+    if (arrival_ == nullptr && done_ == wire::kHeaderBytes) ++frames;
     if (!advance()) return true;
   }
   if (total == 0) return false;

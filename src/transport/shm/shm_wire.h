@@ -46,8 +46,10 @@ class ShmWire final : public StreamWire, private progress::Pollable, private pro
   static constexpr size_t kPiece = 64 * 1024;
   // Less room than this is not worth waking up for.
   static constexpr size_t kWorthwhile = ShmSegment::kRingBytes / 4;
-  // Fairness: at most this much per turn of the loop from one wire.
+  // Fairness: from one wire a turn of the loop reads no more once it has this much. Frames count because
+  // a short one costs as much time as a long one.
   static constexpr size_t kReceiveBytesPerTurn = 1024 * 1024;
+  static constexpr size_t kFramesPerTurn = 256;
 
   void on_ready(uint32_t epoll_events) override;
   bool poll() override;

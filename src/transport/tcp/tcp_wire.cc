@@ -123,8 +123,9 @@ void TcpWire::on_ready(uint32_t epoll_events) {
 
 void TcpWire::receive() {
   size_t total = 0;
+  frames_in_turn_ = 0;
   while (stream_ != nullptr) {
-    const bool more = total < kReceiveBytesPerTurn;
+    const bool more = total < kReceiveBytesPerTurn && frames_in_turn_ < kFramesPerTurn;
     // What has left the kernel would not wake us again.
     if (!more && !stream_->has_buffered_input()) break;
     std::array<iovec, 2> vectors;
@@ -195,6 +196,7 @@ bool TcpWire::consume_buffer() {
     const std::byte* header = buffer_.data() + buffer_begin_;
     buffer_begin_ += wire::kHeaderBytes;
     payload_done_ = 0;
+    ++frames_in_turn_;
     arrival_ = events_->on_header(header);
     if (arrival_ == nullptr) return false;
   }

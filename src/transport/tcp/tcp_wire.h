@@ -51,8 +51,10 @@ class TcpWire final : public StreamWire, private progress::Pollable {
   // A backstop only: a peer that does not read for this long counts as dead too, so it must be longer
   // than any honest pause. Until then a silent rail stalls what it carries.
   static constexpr int kSilenceMaxMs = 45'000;
-  // Fairness: at most this much per turn of the loop from one wire.
+  // Fairness: from one wire a turn of the loop reads no more once it has this much. Frames count because
+  // a short one costs as much time as a long one.
   static constexpr size_t kReceiveBytesPerTurn = 1024 * 1024;
+  static constexpr size_t kFramesPerTurn = 256;
 
   using Vectors = std::array<iovec, 3 * (kFramesPerSend + 1)>;
 
@@ -82,6 +84,7 @@ class TcpWire final : public StreamWire, private progress::Pollable {
   size_t buffer_end_ = 0;
   Arrival* arrival_ = nullptr;  // null: a header is expected
   size_t payload_done_ = 0;
+  size_t frames_in_turn_ = 0;   // whose headers arrived
   size_t low_water_ = 1;        // SO_RCVLOWAT as set
   Nanoseconds heard_at_ = 0;
   int unread_ = 0;              // bytes in the kernel at the last look of heard_at()

@@ -180,6 +180,7 @@ transport::MeshRequest Context::mesh_request() const {
   request.probe_timeout = static_cast<Nanoseconds>(config_.probe_timeout_s * kSecond);
   request.send_buffer_bytes = config_.send_buffer_bytes;
   request.notsent_lowat_bytes = config_.notsent_lowat_bytes;
+  request.peer_deadline = static_cast<Nanoseconds>(config_.peer_deadline_s * kSecond);
   request.congestion_control = config_.congestion_control;
   request.payload_checksum = config_.checksum == "on";
   request.tls = config_.tls == "on";

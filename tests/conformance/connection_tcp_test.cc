@@ -1,6 +1,8 @@
 // One TCP connection as a connection, against a raw socket that sends and reads whatever the test wants.
 // What every connection does is in connection_suite_test.cc.
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -8,6 +10,7 @@
 #include <array>
 #include <deque>
 #include <functional>
+#include <limits>
 
 #include "support/connection_pair.h"
 #include "support/loop_suite.h"
@@ -95,6 +98,22 @@ TEST_F(TcpConnection, BytesOneByOne) {
   }
   drive([&] { return !left_events_.frames.empty() && left_events_.frames[0].landed; });
   EXPECT_EQ(left_events_.frames[0].payload, std::vector<std::byte>(3, std::byte{9}));
+}
+
+// The kernel ends a connection whose peer takes nothing for so long, also where the peer's host answers:
+// a rank that is stopped has until its deadline.
+TEST_F(TcpConnection, TheKernelWaitsLongerThanThePeersDeadline) {
+  for (const Nanoseconds deadline : {kSecond / 2, 30 * kSecond, 100 * kSecond, 1'000'000'000 * kSecond}) {
+    const auto [a, b] = connected_sockets(0);
+    const Descriptor other(b);
+    const auto connection = tcp_connection(*loop_, left_events_, TcpStream::plain(Descriptor(a)),
+                                           {.peer_deadline = deadline});
+    int milliseconds = 0;
+    socklen_t size = sizeof(milliseconds);
+    ASSERT_EQ(getsockopt(a, IPPROTO_TCP, TCP_USER_TIMEOUT, &milliseconds, &size), 0);
+    const Nanoseconds longest = std::numeric_limits<int>::max();
+    EXPECT_GT(milliseconds, std::min(deadline / kMillisecond, longest - 1));
+  }
 }
 
 // Other connections have their turn before all of them are taken.

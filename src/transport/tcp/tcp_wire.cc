@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 
 #include "transport/kernel_answers.h"
 
@@ -32,7 +33,10 @@ Status TcpWire::start(WireEvents& events) {
   heard_at_ = loop_.clock().now();
   const int fd = stream_->fd();
   set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-  set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, kSilenceMaxMs);
+  const Nanoseconds silence_ms =
+      (std::min(options_.peer_deadline, kNever - kBeyondDeadline) + kBeyondDeadline) / kMillisecond;
+  set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT,
+             static_cast<int>(std::min<Nanoseconds>(silence_ms, std::numeric_limits<int>::max())));
   if (options_.notsent_lowat_bytes > 0) {
     set_option(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, static_cast<int>(options_.notsent_lowat_bytes));
   }

@@ -25,6 +25,7 @@ struct TcpWireOptions {
   uint64_t send_buffer_bytes = 0;       // 0: the kernel's choice
   uint64_t notsent_lowat_bytes = 128 * 1024;
   std::string congestion_control = "";  // "": the system's
+  Nanoseconds peer_deadline = 30 * kSecond;  // of a peer that is silent although its host answers
 };
 
 class TcpWire final : public StreamWire, private progress::Pollable {
@@ -48,9 +49,9 @@ class TcpWire final : public StreamWire, private progress::Pollable {
   static constexpr size_t kReadAheadBehindPayload = 2 * 1024;
   static constexpr size_t kLongPayload = 32 * 1024;
   static constexpr size_t kLowWaterMax = 256 * 1024;
-  // A backstop only: a peer that does not read for this long counts as dead too, so it must be longer
-  // than any honest pause. Until then a silent rail stalls what it carries.
-  static constexpr int kSilenceMaxMs = 45'000;
+  // A backstop only: the kernel ends a connection whose peer takes nothing for its deadline and this. It
+  // does so also where the peer's host answers, so it must not be what ends a pause.
+  static constexpr Nanoseconds kBeyondDeadline = 15 * kSecond;
   // Fairness: from one wire a turn of the loop reads no more once it has this much. Frames count because
   // a short one costs as much time as a long one.
   static constexpr size_t kReceiveBytesPerTurn = 1024 * 1024;

@@ -8,11 +8,15 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <new>
 
 #include "base/descriptor.h"
 #include "base/log.h"
+#include "base/writer.h"
 
 namespace nezha {
 namespace {
@@ -24,7 +28,38 @@ Status failed(const char* what, const std::string& path) {
                path.c_str(), std::strerror(reason)).with_errno(reason);
 }
 
+// A write beyond the limit of a file's size is answered with EFBIG and with SIGXFSZ, which ends a process
+// that does not expect it. While this lives the signal is held back, and at its end taken.
+class NoSizeSignal {
+ public:
+  NoSizeSignal() {
+    sigemptyset(&signal_);
+    sigaddset(&signal_, SIGXFSZ);
+    sigset_t pending;
+    sigpending(&pending);
+    was_pending_ = sigismember(&pending, SIGXFSZ) == 1;
+    pthread_sigmask(SIG_BLOCK, &signal_, &before_);
+  }
+  ~NoSizeSignal() {
+    const int reason = errno;
+    const timespec at_once{};
+    if (!was_pending_) sigtimedwait(&signal_, nullptr, &at_once);
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+    errno = reason;
+  }
+  NoSizeSignal(const NoSizeSignal&) = delete;
+  NoSizeSignal& operator=(const NoSizeSignal&) = delete;
+
+ private:
+  sigset_t signal_;
+  sigset_t before_;
+  bool was_pending_ = false;
+};
+
+constinit Writer::Place file_writer(64);  // dumps and tables that wait to be written
+
 bool write_all(int file, std::string_view text) {
+  const NoSizeSignal held_back;
   while (!text.empty()) {
     const ssize_t written = ::write(file, text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
@@ -165,6 +200,21 @@ Status write_file(const std::string& path, std::string_view text, bool to_disk) 
   }
   if (!outcome.is_ok()) unlink(fresh.c_str());
   return outcome;
+}
+
+bool post_file_work(std::function<void()> work) {
+  constexpr Nanoseconds kExitPatience = 2 * kSecond;
+  static const int at_exit = std::atexit([] { finish_file_work(kExitPatience); });
+  static_cast<void>(at_exit);
+  return file_writer.get().post(std::move(work));
+}
+
+bool finish_file_work(Nanoseconds patience) noexcept {
+  try {
+    return file_writer.get().finish(patience);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
 }
 
 }  // namespace nezha

@@ -8,9 +8,11 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <string_view>
 
+#include "base/clock.h"
 #include "base/hidden_text.h"
 #include "base/status.h"
 
@@ -40,7 +42,14 @@ Result<std::string> read_input_file(const std::string& path, size_t bytes_max);
 Result<HiddenText> read_private_file(const std::string& path, size_t bytes_max);
 
 // Replaces the file at once; with the permissions of any new file. `to_disk`: waits for the disk, so that
-// a host that loses its power has the old file or the new one.
+// a host that loses its power has the old file or the new one. A limit of a file's size (RLIMIT_FSIZE) is
+// an error like a full disk, and no signal.
 Status write_file(const std::string& path, std::string_view text, bool to_disk = false);
+
+// Does something with files on a thread for that (base/writer.h): for callers who must not wait for a
+// file system that may never answer. False: too much waits there already, and it will not be done.
+bool post_file_work(std::function<void()> work);
+// Whether all that was posted until now is done, now or within `patience`.
+bool finish_file_work(Nanoseconds patience) noexcept;
 
 }  // namespace nezha

@@ -9,15 +9,18 @@
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <set>
 
 #include "base/config.h"
 #include "base/file.h"
 #include "base/log_sink.h"
+#include "base/writer.h"
 
 namespace nezha::log {
 namespace internal {
@@ -30,6 +33,9 @@ namespace {
 
 constexpr size_t kLineBytes = 2048;
 constexpr size_t kWarningsMax = 1000;  // remembered texts; beyond it warnings may repeat
+constexpr size_t kLinesMax = 1000;     // that wait to be written
+constexpr Nanoseconds kPatience = 10 * kMillisecond;
+constexpr Nanoseconds kExitPatience = 2 * kSecond;
 constexpr std::array<std::string_view, 5> kNames = {"error", "warn", "info", "debug", "trace"};
 
 // The file's descriptor is never closed once lines may be going to it from other threads; a new
@@ -38,7 +44,19 @@ std::atomic<int> file_descriptor{-1};
 std::atomic<bool> has_named_file{false};
 std::atomic<Sink> sink{nullptr};
 
+std::atomic<bool> is_stuck{false};       // the line that is being written takes longer than kPatience
+std::atomic<uint64_t> dropped_lines{0};  // that no line has told of
+
 thread_local int thread_rank = -1;
+
+constinit Writer::Place place(kLinesMax);
+
+// What is waiting at the end of the process is written, if it can be.
+Writer& writer() {
+  static const int at_exit = std::atexit([] { finish(kExitPatience); });
+  static_cast<void>(at_exit);
+  return place.get();
+}
 
 std::mutex& start_mutex() {
   static std::mutex mutex;
@@ -59,6 +77,39 @@ size_t write_head(char* line, size_t size, Level level, const char* subsystem) {
       now.tv_nsec / 1000, host_name(), static_cast<int>(getpid()), rank.data(),
       name_of(level).data(), subsystem);
   return written < 0 ? 0 : std::min(static_cast<size_t>(written), size - 1);
+}
+
+// A log that cannot be written must not disturb the caller; there is nobody to tell.
+void write_line(std::string_view line) {
+  const int file = file_descriptor.load(std::memory_order_relaxed);
+  if (::write(file < 0 ? STDERR_FILENO : file, line.data(), line.size()) < 0) errno = 0;
+}
+
+void tell_dropped() {
+  const uint64_t dropped = dropped_lines.exchange(0);
+  if (dropped == 0) return;
+  std::array<char, kLineBytes> line;
+  size_t length = write_head(line.data(), line.size(), Level::warn, "log");
+  const int text = std::snprintf(line.data() + length, line.size() - length,
+                                 "%llu lines were dropped while this log could not be written\n",
+                                 static_cast<unsigned long long>(dropped));
+  write_line({line.data(), length + static_cast<size_t>(std::max(text, 0))});
+}
+
+void put(std::string_view line) noexcept {
+  try {
+    const bool taken = writer().post([text = std::string(line)] {
+      write_line(text);
+      is_stuck.store(false);
+      tell_dropped();
+    });
+    if (taken) {
+      if (!is_stuck.load() && !finish(kPatience)) is_stuck.store(true);
+      return;
+    }
+  } catch (const std::bad_alloc&) {
+  }
+  dropped_lines.fetch_add(1);
 }
 
 // A file that this user or root made. In a folder like /tmp another user may have put a link to a file of
@@ -122,6 +173,7 @@ Status set_file(std::string_view path) {
                          : std::strerror(reason))
         .with_errno(reason);
   }
+  finish(kPatience);  // lines of before go where they went before
   const std::lock_guard lock(start_mutex());
   has_named_file.store(!name.empty());
   const int current = file_descriptor.load();
@@ -132,6 +184,14 @@ Status set_file(std::string_view path) {
   dup3(opened, current, O_CLOEXEC);
   close(opened);
   return Status::ok();
+}
+
+bool finish(Nanoseconds patience) noexcept {
+  try {
+    return writer().finish(patience);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
 }
 
 Status start(const Config& config) {
@@ -185,9 +245,7 @@ void write(Level level, const char* subsystem, const char* format, ...) {
     if (!has_named_file.load(std::memory_order_relaxed)) return;
   }
   line[length++] = '\n';
-  const int file = file_descriptor.load(std::memory_order_relaxed);
-  // A log that cannot be written must not disturb the caller; there is nobody to tell.
-  if (::write(file < 0 ? STDERR_FILENO : file, line.data(), length) < 0) errno = 0;
+  put({line.data(), length});
   errno = saved_errno;
 }
 

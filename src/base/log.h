@@ -5,6 +5,11 @@
 // shared file, and control characters in it (a stranger may have chosen them) become '?'. Logging
 // never fails the caller. Secrets are never passed to it.
 //
+// A thread of its own writes the lines (base/writer.h). The caller waits until its line is written, so
+// that a crash behind it loses nothing, but only for kPatience, and not at all while an earlier line is
+// stuck: on a disk that does not answer, or in a pipe that nobody reads. Of the lines that come meanwhile
+// kLinesMax wait; the rest is dropped, and a line says how many once lines are written again.
+//
 //   2026-01-31T12:00:00.000123Z node3:4711 [rank 2] warn tcp: rail eth1 to rank 0: ...
 #pragma once
 
@@ -14,6 +19,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/clock.h"
 #include "base/status.h"
 
 namespace nezha {
@@ -39,6 +45,9 @@ void set_level(Level level);
 // Where lines go: "" is stderr; in a path, %h is the host's name and %p the process id. The file is
 // appended to. `invalid_argument` when it cannot be opened; lines then go where they went before.
 Status set_file(std::string_view path);
+
+// Whether what was said until now is written, now or within `patience`.
+bool finish(Nanoseconds patience) noexcept;
 
 // Level and file of `config`, then its warnings as lines (each text once per process).
 Status start(const Config& config);

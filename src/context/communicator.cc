@@ -20,6 +20,7 @@ namespace {
 
 // Communicators made without a message are told apart from split ones by this bit of their number.
 constexpr uint32_t kSilentBit = 0x80000000;
+constexpr Nanoseconds kDiskPatience = 2 * kSecond;
 
 Status check_members(std::span<const int> ranks, int own, int world_size) {
   std::vector<bool> seen(static_cast<size_t>(world_size));
@@ -242,13 +243,19 @@ void Communicator::load_table_file() {
   }
 }
 
+// On the thread for files: a disk that does not answer keeps nobody from leaving.
 void Communicator::save_table_file() {
   if (table_file_.empty()) return;
   try {
-    if (Status written = write_file(table_file_, table_json(), /*to_disk=*/true); !written) {
-      NEZHA_LOG(warn, "balancer", "rank %d: table_file was not written: %s", rank_,
-                written.message().c_str());
-    }
+    const bool taken = post_file_work([path = table_file_, text = table_json(), rank = rank_] {
+      if (Status written = write_file(path, text, /*to_disk=*/true); !written) {
+        NEZHA_LOG(warn, "balancer", "rank %d: table_file was not written: %s", rank,
+                  written.message().c_str());
+      }
+    });
+    if (taken && finish_file_work(kDiskPatience)) return;
+    NEZHA_LOG(warn, "balancer", "rank %d: table_file %s is not written yet: its disk does not answer",
+              rank_, table_file_.c_str());
   } catch (const std::bad_alloc&) {
     NEZHA_LOG(warn, "balancer", "rank %d: table_file was not written: out of memory", rank_);
   }

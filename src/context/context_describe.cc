@@ -108,8 +108,7 @@ std::string Context::flight_json() {
 }
 
 Result<std::string> Context::dump_flight(const std::string& path) {
-  const progress::Loop::Visit visit(*loop_);
-  return flight_dump_->write("call", path);
+  return flight_dump_->write(flight_json(), path);
 }
 
 }  // namespace nezha::context

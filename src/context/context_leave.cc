@@ -2,12 +2,16 @@
 #include <algorithm>
 #include <new>
 
+#include "base/file.h"
+#include "base/log.h"
 #include "context/context.h"
 
 namespace nezha::context {
 namespace {
 
 constexpr Nanoseconds kFarewell = 100 * kMillisecond;
+// For dumps and lines of the log that wait for a disk.
+constexpr Nanoseconds kWritten = 2 * kSecond;
 
 }  // namespace
 
@@ -30,6 +34,9 @@ Context::~Context() {
   if (loop_ != nullptr) loop_->stop();
   aggregation_.reset();
   flight_dump_.reset();  // nobody drives the loop any more
+  // Some programs end by _exit(), which waits for nobody.
+  finish_file_work(kWritten);
+  log::finish(kWritten);
 }
 
 // In order: nobody is left waiting for an acknowledgement of ours, then goodbye.

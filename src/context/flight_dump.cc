@@ -24,6 +24,16 @@ int64_t unix_us() {
   return int64_t{now.tv_sec} * 1'000'000 + now.tv_nsec / 1000;
 }
 
+Result<std::string> write_dump(const std::string& setting, int rank, const std::string& json,
+                               const std::string& path) {
+  const std::string file = path.empty() ? flight_path(setting, rank) : path;
+  if (path.empty() && !setting.empty() && !differs_by_rank(setting)) {
+    mkdir(expand_path(setting, rank).c_str(), 0755);  // write_file says what is wrong
+  }
+  NEZHA_RETURN_IF_ERROR(write_file(file, json));
+  return file;
+}
+
 }  // namespace
 
 std::string flight_path(std::string_view setting, int rank) {
@@ -68,22 +78,23 @@ std::string FlightDump::json(std::string_view reason) const {
   return json.end_object().take();
 }
 
-Result<std::string> FlightDump::write(std::string_view reason, const std::string& path) const {
-  const std::string file = path.empty() ? flight_path(setting_, origin_.rank) : path;
-  if (path.empty() && !setting_.empty() && !differs_by_rank(setting_)) {
-    mkdir(expand_path(setting_, origin_.rank).c_str(), 0755);  // write_file says what is wrong
-  }
-  NEZHA_RETURN_IF_ERROR(write_file(file, json(reason)));
-  return file;
+Result<std::string> FlightDump::write(const std::string& json, const std::string& path) const {
+  return write_dump(setting_, origin_.rank, json, path);
 }
 
 void FlightDump::write_unasked(std::string_view reason) const {
-  auto file = write(reason, "");
-  if (file) {
-    NEZHA_LOG(info, "flight", "rank %d wrote its flight dump %s", origin_.rank, file->c_str());
-  } else {
-    NEZHA_LOG(warn, "flight", "rank %d has no flight dump: %s", origin_.rank,
-              file.status().message().c_str());
+  const int rank = origin_.rank;
+  const bool taken = post_file_work([setting = setting_, rank, text = json(reason)] {
+    auto file = write_dump(setting, rank, text, "");
+    if (file) {
+      NEZHA_LOG(info, "flight", "rank %d wrote its flight dump %s", rank, file->c_str());
+    } else {
+      NEZHA_LOG(warn, "flight", "rank %d has no flight dump: %s", rank, file.status().message().c_str());
+    }
+  });
+  if (!taken) {
+    NEZHA_LOG(warn, "flight", "rank %d has no flight dump: those before it are still being written; "
+              "does the disk of flight_dump answer?", rank);
   }
 }
 

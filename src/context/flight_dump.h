@@ -3,9 +3,11 @@
 //
 // Contract
 //   Owner    a Context, which outlives it with its loop and diagnostics.
-//   Threads  the loop's progress lock held, for every member and for construction and destruction.
+//   Threads  the loop's progress lock held, for every member and for construction and destruction, except
+//            `write`, which waits for the disk and is for callers without a lock.
 //   Errors   what cannot be written is `invalid_argument` to who asked, and a warning in the log where
-//            nobody did; it never disturbs an operation.
+//            nobody did; it never disturbs an operation. What nobody asked for is written by a thread for
+//            files (base/file.h): operations end first, and no disk holds up the loop.
 // docs/debugging.md describes the format and what reads it.
 #pragma once
 
@@ -43,8 +45,8 @@ class FlightDump final : public progress::Pollable {
 
   // `reason`: "error", "signal" or "call".
   std::string json(std::string_view reason) const;
-  // To `path`, or where the configuration says; the answer is the file's name.
-  Result<std::string> write(std::string_view reason, const std::string& path) const;
+  // What `json` gave, to `path`, or where the configuration says; the answer is the file's name.
+  Result<std::string> write(const std::string& json, const std::string& path) const;
 
   // The signal came.
   void on_ready(uint32_t epoll_events) override;

@@ -29,6 +29,7 @@ class CapturedLog {
   const std::string& path() const { return path_; }
   // The lines that contain `text`.
   std::vector<std::string> lines(const std::string& text = "") const {
+    EXPECT_TRUE(log::finish(60 * kSecond));
     std::ifstream file(path_);
     std::vector<std::string> found;
     for (std::string line; std::getline(file, line);) {

@@ -4,10 +4,14 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <thread>
 #include <vector>
 
@@ -53,6 +57,63 @@ TEST_F(Log, ASinkGetsThePartsOfALineAndANamedFileTheLine) {
   EXPECT_EQ(heard[0].subsystem, "tcp");
   EXPECT_EQ(heard[0].text, "rail?eth1");
   EXPECT_EQ(lines().size(), 2u);
+}
+
+// A pipe takes 64 KiB; whoever says more than that must not wait for its reader.
+TEST_F(Log, APipeThatNobodyReadsHoldsUpNobodyAndSaysWhatItMissed) {
+  constexpr int kSaid = 4000;
+  const std::string path = ::testing::TempDir() + "nezha-log-pipe-" + std::to_string(getpid());
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  const int reader = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  ASSERT_GE(reader, 0);
+  ASSERT_TRUE(log::set_file(path).is_ok());
+  for (int i = 0; i < kSaid; ++i) NEZHA_LOG(warn, "x", "number %06d", i);
+  EXPECT_FALSE(log::finish(0));
+  std::string said;
+  while (!log::finish(0)) {
+    std::array<char, 4096> part;
+    const ssize_t got = read(reader, part.data(), part.size());
+    if (got > 0) said.append(part.data(), static_cast<size_t>(got));
+  }
+  ASSERT_TRUE(log::set_file(captured_.path()).is_ok());
+  std::array<char, 4096> part;
+  for (ssize_t got; (got = read(reader, part.data(), part.size())) > 0;) {
+    said.append(part.data(), static_cast<size_t>(got));
+  }
+  close(reader);
+  std::filesystem::remove(path);
+  std::istringstream lines(said);
+  int next = 0, dropped = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (const size_t at = line.find("number "); at != std::string::npos) {
+      EXPECT_EQ(std::stoi(line.substr(at + 7)), next++) << line;
+    } else {
+      ASSERT_NE(line.find("warn log: "), std::string::npos) << line;
+      ASSERT_NE(line.find("lines were dropped while"), std::string::npos) << line;
+      dropped += std::stoi(line.substr(line.find("warn log: ") + 10));
+    }
+  }
+  EXPECT_GT(dropped, 0);
+  EXPECT_EQ(next + dropped, kSaid);
+}
+
+// Nothing is flushed behind a crash. A child of fork() has a thread for its lines of its own.
+TEST_F(Log, WhatWasSaidBeforeACrashIsWritten) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "the thread sanitizer allows no thread in a child of a process with threads";
+#endif
+  constexpr int kSaid = 100;
+  NEZHA_LOG(warn, "x", "before");
+  const pid_t child = fork();
+  if (child == 0) {
+    for (int i = 0; i < kSaid; ++i) NEZHA_LOG(warn, "x", "number %d", i);
+    kill(getpid(), SIGKILL);
+  }
+  int outcome = 0;
+  ASSERT_EQ(waitpid(child, &outcome, 0), child);
+  EXPECT_TRUE(WIFSIGNALED(outcome) && WTERMSIG(outcome) == SIGKILL) << outcome;
+  // The caller waits for each line for 10 ms only; a busy machine may take longer with some.
+  EXPECT_GE(captured_.lines("number").size(), size_t{kSaid} / 2);
 }
 
 TEST_F(Log, WhatHoldsForGoodIsSaidOnce) {

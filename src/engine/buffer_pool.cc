@@ -1,6 +1,5 @@
 #include "engine/buffer_pool.h"
 
-#include <algorithm>
 #include <bit>
 #include <cstdlib>
 
@@ -33,7 +32,7 @@ bool BufferPool::charge(size_t bytes) {
 }
 
 Buffer BufferPool::take(size_t bytes) {
-  const size_t rounded = std::bit_ceil(std::max<size_t>(bytes, size_t{1} << kSmallestShift));
+  const size_t rounded = BufferPool::rounded(bytes);
   const auto size_class = static_cast<uint32_t>(std::countr_zero(rounded)) - kSmallestShift;
   if (size_class >= kClasses) return {};
   void* memory = free_[size_class];

@@ -7,7 +7,9 @@
 // before a limit refuses.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -25,6 +27,10 @@ class BufferPool {
   BufferPool(const BufferPool&) = delete;
   BufferPool& operator=(const BufferPool&) = delete;
 
+  // What a buffer of so many bytes takes.
+  static size_t rounded(size_t bytes) {
+    return std::bit_ceil(std::max<size_t>(bytes, size_t{1} << kSmallestShift));
+  }
   Buffer take(size_t bytes);
   void give(Buffer buffer);
 

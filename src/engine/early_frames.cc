@@ -3,6 +3,13 @@
 #include <new>
 
 namespace nezha::engine {
+namespace {
+
+uint64_t held_for(uint32_t length) {
+  return BufferPool::rounded(sizeof(EarlyFrame)) + (length > 0 ? BufferPool::rounded(length) : 0);
+}
+
+}  // namespace
 
 transport::Landing EarlyFrames::place(Group& group, int peer, const wire::FrameHeader& header) {
   transport::Landing landing;
@@ -15,7 +22,8 @@ transport::Landing EarlyFrames::place(Group& group, int peer, const wire::FrameH
   // An honest sender stays inside its credit, except for the first frame, and except that what it sends
   // again can be arriving twice.
   const uint64_t limit = group.credit_bytes * (wire::generation_of(header.flags) > 0 ? 2 : 1);
-  if (!member || (cost > 0 && cost + frame_cost(header.length) > limit)) {
+  if (!member || (cost > 0 && cost + frame_cost(header.length) > limit) ||
+      !parked_.take(group, peer, held_for(header.length))) {
     landing.refused = true;
     return landing;
   }
@@ -23,6 +31,7 @@ transport::Landing EarlyFrames::place(Group& group, int peer, const wire::FrameH
   const Buffer payload = header.length > 0 ? pool_.take(header.length) : Buffer();
   if (self.data == nullptr || (header.length > 0 && payload.data == nullptr)) {
     pool_.give(self);
+    parked_.give(group, peer, held_for(header.length));
     failures_.fail_exhausted(group, header.length);
     return landing;
   }
@@ -57,6 +66,7 @@ void EarlyFrames::landing_lost(EarlyFrame& frame) {
 
 void EarlyFrames::free(Group& group, EarlyFrame& frame) {
   group.early_cost[static_cast<size_t>(frame.global_rank)] -= frame_cost(frame.header.length);
+  parked_.give(group, frame.global_rank, held_for(frame.header.length));
   pool_.give(frame.buffer);
   const Buffer self = frame.self;
   frame.~EarlyFrame();

@@ -1,12 +1,14 @@
 // EarlyFrames: frames that arrive before their operation or chunk is open here.
 //
 // Contract: owned by the engine, progress lock held. They wait in their group's EarlyStore, and count
-// against their sender's credit until they are consumed. Without memory for one the group fails.
+// against their sender's credit until they are consumed; in a group that is not created here also against
+// what the sender may have parked (parked_budget.h). Without memory for one the group fails.
 #pragma once
 
 #include "engine/buffer_pool.h"
 #include "engine/failures.h"
 #include "engine/group_table.h"
+#include "engine/parked_budget.h"
 #include "engine/peer_table.h"
 #include "transport/connection.h"
 
@@ -14,8 +16,9 @@ namespace nezha::engine {
 
 class EarlyFrames {
  public:
-  EarlyFrames(const GroupTable& groups, const PeerTable& peers, BufferPool& pool, Failures& failures)
-      : groups_(groups), peers_(peers), pool_(pool), failures_(failures) {}
+  EarlyFrames(const GroupTable& groups, const PeerTable& peers, BufferPool& pool, ParkedBudget& parked,
+              Failures& failures)
+      : groups_(groups), peers_(peers), pool_(pool), parked_(parked), failures_(failures) {}
 
   transport::Landing place(Group& group, int peer, const wire::FrameHeader& header);
   void landed(Group& group, EarlyFrame& frame);
@@ -31,6 +34,7 @@ class EarlyFrames {
   const GroupTable& groups_;
   const PeerTable& peers_;
   BufferPool& pool_;
+  ParkedBudget& parked_;
   Failures& failures_;
 };
 

@@ -33,6 +33,7 @@ Result<Group*> Engine::create_group(GroupRequest request) {
   }
   if (group == nullptr) group = &add_group(request.comm);
   group->is_created = true;
+  parked_.give_all(*group);
   group->policy = std::move(request.policy);
   group->costs = request.costs;
   if (!request.members.empty()) {
@@ -42,7 +43,8 @@ Result<Group*> Engine::create_group(GroupRequest request) {
 }
 
 Group& Engine::add_group(uint32_t comm) {
-  const Mailbox::Parts parts{options_, loop_.clock(), peers_, pool_, transfers_, failures_, diagnostics_};
+  const Mailbox::Parts parts{options_, loop_.clock(), peers_,    pool_,
+                             parked_,  transfers_,    failures_, diagnostics_};
   auto group = std::make_unique<Group>();
   group->comm = group->lineage = comm;
   group->credit_bytes = options_.credit_bytes;
@@ -53,10 +55,29 @@ Group& Engine::add_group(uint32_t comm) {
 }
 
 // Null when there is none, and what quicker ranks send to it is not kept either.
-Group* Engine::find_or_park(uint32_t comm) {
+Group* Engine::find_or_park(uint32_t comm, int peer, bool* refused) {
   Group* const known = groups_.find(comm);
   if (known != nullptr || options_.serves || !groups_.may_park(comm)) return known;
-  return &add_group(comm);
+  Group& made = add_group(comm);
+  if (parked_.open(made, peer)) return &made;
+  groups_.remove(made);
+  *refused = true;
+  return nullptr;
+}
+
+void Engine::drop_orphans() noexcept {
+  const auto is_orphan = [this](const auto& group) {
+    const auto& by = group->parked;
+    return !by.empty() && std::all_of(by.begin(), by.end(), [&](const Group::Parked& each) {
+      return peers_.of(each.peer).gone;
+    });
+  };
+  while (true) {
+    const auto orphan = std::find_if(groups_.begin(), groups_.end(), is_orphan);
+    if (orphan == groups_.end()) return;
+    parked_.give_all(**orphan);
+    groups_.remove(**orphan);
+  }
 }
 
 void Engine::set_members(Group& group, std::vector<int> members, schedule::AggregationTree tree) {
@@ -100,6 +121,7 @@ void Engine::destroy_group(Group& group) noexcept {
     failures_.fail(group, Status(Code::aborted, "destroyed"), false);  // so short that it needs none
   }
   settle(group);
+  parked_.give_all(group);
   for (const memory::Area* area : {group.memory, group.areas.collect, group.areas.hand_out}) {
     if (area != nullptr) memory_->memory().leave(*area);
   }
@@ -121,6 +143,7 @@ void Engine::settle(Group& group) noexcept {
     if (memory_ != nullptr) memory_->forget(*execution);
   }
   group.mailbox->fail(group.failed);
+  parked_.give_frames(group);
   for (const auto& execution : failed) diagnostics_.complete(*execution->work(), group.failed);
 }
 
@@ -132,6 +155,7 @@ void Engine::settle_all() {
   if (all_settled()) return;
   diagnostics_.announce_failures();
   for (const auto& group : groups_) settle(*group);
+  drop_orphans();
 }
 
 // ------------------------------------------------------------------------------- progress

@@ -28,6 +28,7 @@
 #include "engine/missing_connections.h"
 #include "engine/operations.h"
 #include "engine/options.h"
+#include "engine/parked_budget.h"
 #include "engine/peer_table.h"
 #include "engine/planner.h"
 #include "engine/shrink.h"
@@ -132,7 +133,10 @@ class Engine final : public GroupCalls,
 
   void retire(uint32_t comm) override;
   Group& add_group(uint32_t comm);
-  Group* find_or_park(uint32_t comm);
+  // With `refused`: it would have to be parked, and the peer has no room for that.
+  Group* find_or_park(uint32_t comm, int peer, bool* refused);
+  // Parked groups of which nobody is left who sent anything.
+  void drop_orphans() noexcept;
   bool may_serve(const Group* group, const wire::FrameHeader& header) const;
 
   template <class Begin>
@@ -149,13 +153,14 @@ class Engine final : public GroupCalls,
   BufferPool pool_;
   PeerTable peers_{options_};
   GroupTable groups_;
+  ParkedBudget parked_{options_};
   Planner planner_{options_, pool_};
   Diagnostics diagnostics_{groups_, loop_.clock(), options_.world_size};
   Failures failures_{options_, groups_, peers_, pool_, diagnostics_, transfers_, missing_, shrinker_};
   MissingConnections missing_{options_, loop_.clock(), peers_, failures_};
   Transfers transfers_{options_, loop_.clock(), groups_, peers_, supervisor_, missing_, pool_};
   CreditAccounts credit_{options_, loop_.clock(), groups_, peers_, transfers_};
-  EarlyFrames early_{groups_, peers_, pool_, failures_};
+  EarlyFrames early_{groups_, peers_, pool_, parked_, failures_};
   Operations operations_{loop_.clock(), groups_, planner_, diagnostics_,
                          {options_, pool_, transfers_, credit_, early_, failures_}};
   Shrinker shrinker_{{options_, groups_, peers_, failures_, missing_, *this}};

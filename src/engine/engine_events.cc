@@ -20,8 +20,9 @@ bool Engine::may_serve(const Group* group, const wire::FrameHeader& header) cons
 }
 
 Landing Engine::on_frame(Connection& connection, const wire::FrameHeader& header) {
-  Group* group = find_or_park(header.comm);
-  if (options_.serves && !may_serve(group, header)) return kRefused;
+  bool refused = false;
+  Group* group = find_or_park(header.comm, connection.peer, &refused);
+  if (refused || (options_.serves && !may_serve(group, header))) return kRefused;
   // A communicator that is gone, or failed: whatever still arrives for it is dropped.
   if (group == nullptr || !group->failed.is_ok()) return {};
   if (header.op.collective == Collective::send_recv) {
@@ -71,7 +72,8 @@ void Engine::on_room(Connection& connection) { transfers_.on_room(peers_.of(conn
 
 void Engine::on_failure(Connection& connection, const wire::FrameHeader& header,
                         const std::string& text) {
-  if (Group* const group = find_or_park(header.comm)) {
+  bool refused = false;
+  if (Group* const group = find_or_park(header.comm, connection.peer, &refused)) {
     return failures_.heard(*group, connection.peer, header, text);
   }
   // A node that has not heard of it yet must not begin it any more.

@@ -46,8 +46,20 @@ void Failures::heard_progress(int peer, const wire::FrameHeader& header) {
 
 // ------------------------------------------------------------------------------ ranks that are gone
 
+// Nobody creates what it sent to any more, or only without it.
+void Failures::fail_parked(int peer) {
+  for (const auto& group : groups_) {
+    const auto is_by_it = [&](const Group::Parked& by) { return by.peer == peer; };
+    if (std::none_of(group->parked.begin(), group->parked.end(), is_by_it)) continue;
+    fail(*group, error(Code::peer_lost, "rank %d: rank %d left or was lost before communicator %u was "
+                       "created here", options_.rank, peer, group->comm).with_peer(peer), false);
+    group->settled = false;  // also where it had failed before: it may be nobody's now
+  }
+}
+
 void Failures::lost(int peer, const Status& why) {
   peers_.of(peer).gone = any_gone_ = true;
+  fail_parked(peer);
   for (const auto& group : groups_) {
     const int rank = group->rank_of_global[static_cast<size_t>(peer)];
     if (rank < 0) continue;
@@ -65,6 +77,7 @@ void Failures::lost(int peer, const Status& why) {
 
 void Failures::left(int peer) {
   peers_.of(peer).gone = any_gone_ = true;
+  fail_parked(peer);
   shrinker_.lost(peer);
   for (const auto& group : groups_) {
     const int rank = group->rank_of_global[static_cast<size_t>(peer)];

@@ -75,6 +75,7 @@ class Failures {
     std::vector<int> global_ranks;
   };
 
+  void fail_parked(int peer);
   static void tell(uint32_t comm, const Status& why, PeerLinks& links);
   Status deadline_error(const Group& group, const Execution& execution) const;
 

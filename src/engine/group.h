@@ -150,6 +150,13 @@ struct Group {
 
   uint32_t comm = 0;
   bool is_created = false;          // false: only frames of it have arrived so far
+  // What is charged to peers as long as it is not (parked_budget.h), first to the one that opened it.
+  struct Parked {
+    int peer = 0;          // global rank
+    uint64_t bytes = 0;
+    uint64_t opening = 0;  // of these, for the group itself
+  };
+  std::vector<Parked> parked;
   uint32_t lineage = 0;             // the communicator that shrink() made it from; itself otherwise
   uint64_t generation = 0;          // how many of the lineage came before (engine/agreement.h)
   int rank = 0;                     // mine, in this communicator

@@ -27,13 +27,6 @@ void GroupTable::remove(const Group& group) noexcept {
   for (const auto& each : groups_) sort_in(*each);
 }
 
-bool GroupTable::may_park(uint32_t comm) const {
-  if (comm < kFirstParkedComm || is_retired(comm)) return false;
-  const auto parked = std::count_if(groups_.begin(), groups_.end(),
-                                    [](const auto& group) { return !group->is_created; });
-  return static_cast<size_t>(parked) < kParkedMax;
-}
-
 void GroupTable::retire(uint32_t comm) {
   retired_.insert(std::lower_bound(retired_.begin(), retired_.end(), comm), comm);
 }

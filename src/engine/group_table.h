@@ -53,7 +53,7 @@ class GroupTable {
   void remove(const Group& group) noexcept;
 
   // A frame names this number, and there is no such group yet: whether to keep what comes for it.
-  bool may_park(uint32_t comm) const;
+  bool may_park(uint32_t comm) const { return comm >= kFirstParkedComm && !is_retired(comm); }
   // Nobody will create it here: what quicker ranks send to it is dropped from here on.
   void retire(uint32_t comm);
   bool is_retired(uint32_t comm) const;
@@ -61,7 +61,6 @@ class GroupTable {
   bool has_retired_too_many() const { return retired_.size() >= kRetiredMax; }
 
  private:
-  static constexpr size_t kParkedMax = 1024;
   static constexpr size_t kRetiredMax = 16384;
 
   struct Slot {

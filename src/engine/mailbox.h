@@ -9,7 +9,8 @@
 //   Order    a source's messages are matched in the order of sending, whatever rails carried them.
 //            A message that nobody receives holds up no other and no collective.
 //   Bounds   nobody can make it hold more than kEagerBytesMax of payload and kWaitingMax records per peer
-//            (Outbox); a frame that would is refused.
+//            (Outbox); a frame that would is refused. While the group is not created here, what is held
+//            counts against what the peer may have parked (parked_budget.h).
 //   Errors   as the engine's: the first one fails the group.
 // The frames are described in docs/wire_format.md, "Messages".
 #pragma once
@@ -38,6 +39,7 @@ namespace nezha::engine {
 
 class Diagnostics;
 class Failures;
+class ParkedBudget;
 class PeerTable;
 class Transfers;
 struct EngineOptions;
@@ -51,6 +53,7 @@ class Mailbox final : public Activity {
     const Clock& clock;
     const PeerTable& peers;
     BufferPool& pool;
+    ParkedBudget& parked;
     Transfers& transfers;
     Failures& failures;
     Diagnostics& diagnostics;
@@ -144,6 +147,10 @@ class Mailbox final : public Activity {
   uint32_t make_message(int global, const wire::FrameHeader& header);
   void forget_message(uint32_t index);
   void forget_offer(uint32_t index);
+  // What is held for a message that is not received.
+  static uint64_t held_for(uint32_t payload) {
+    return 2 * sizeof(Message) + (payload > 0 ? BufferPool::rounded(payload) : 0);
+  }
   // Lets the offers of a source that are complete up to here meet the receives.
   void sort_in(int global);
   void join(uint32_t index, const Receive& receive);

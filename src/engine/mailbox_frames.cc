@@ -5,6 +5,7 @@
 #include "engine/diagnostics.h"
 #include "engine/failures.h"
 #include "engine/mailbox.h"
+#include "engine/parked_budget.h"
 #include "engine/peer_table.h"
 #include "engine/transfers.h"
 
@@ -89,6 +90,7 @@ Landing Mailbox::place_offer(int global, const wire::FrameHeader& header) {
     forget_offer(index);
   }
   if (!is_sound_offer(peer, header)) return kRefused;
+  if (!parts_.parked.take(group_, global, held_for(header.length))) return kRefused;
   const uint32_t index = make_message(global, header);
   Message& message = messages_[index];
   if (message.is_inline) {

@@ -8,6 +8,7 @@
 #include "engine/failure_details.h"
 #include "engine/failures.h"
 #include "engine/mailbox.h"
+#include "engine/parked_budget.h"
 #include "engine/transfers.h"
 
 namespace nezha::engine {
@@ -131,6 +132,7 @@ void Mailbox::forget_message(uint32_t index) {
 void Mailbox::forget_offer(uint32_t index) {
   const Message& message = messages_[index];
   if (message.is_inline) peer_of(message.source).eager_held -= Outbox::kRecordCost + message.length;
+  parts_.parked.give(group_, message.source, held_for(message.length));
   forget_message(index);
 }
 

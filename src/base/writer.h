@@ -1,12 +1,13 @@
-// Writer: a thread of its own for writes that can block on a disk, a pipe or a terminal, so that nobody who
-// has something to write waits for them with a lock.
+// Writer: a thread of its own for writes that can block on a disk, a pipe or a terminal, so that
+// nobody who has something to write waits for them with a lock.
 //
-// Contract: any thread. Tasks run one after another in the order in which they were posted, with all signals
-// blocked, so that no limit of a file's size ends the process. The thread begins with the first task and ends
-// when there has been none for a while. Where the system gives no thread, the caller runs its task itself.
-// A writer is never destroyed, because its thread may be in a write that never ends: it is one of a Place,
-// which makes one for each process, so that a child of fork() has nothing to do with its parent's. Whoever
-// has a place lets the process wait at its end until what was posted is done, for a bounded time.
+// Contract: any thread. Tasks run one after another in the order in which they were posted, with all
+// signals blocked, so that no limit of a file's size ends the process. The thread begins with the
+// first task and ends when there has been none for a while. Where the system gives no thread, the
+// caller runs its task itself. A writer is never destroyed, because its thread may be in a write that
+// never ends: it is one of a Place, which makes one for each process, so that a child of fork() has
+// nothing to do with its parent's. Whoever has a place lets the process wait at its end until what
+// was posted is done, for a bounded time.
 #pragma once
 
 #include <atomic>

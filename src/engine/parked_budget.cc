@@ -25,10 +25,10 @@ ParkedBudget::ParkedBudget(const EngineOptions& options)
 bool ParkedBudget::charge(Group& group, int peer, uint64_t bytes) {
   uint64_t& used = used_[static_cast<size_t>(peer)];
   if (bytes > max_ || used > max_ - bytes) {
-    NEZHA_LOG(warn, "engine", "rank %d makes this rank hold %llu bytes for communicators that this rank has "
-              "not created yet, and may no more than %llu: its connection is closed, and made again; create "
-              "communicators in the same order on all ranks", peer, static_cast<unsigned long long>(used),
-              static_cast<unsigned long long>(max_));
+    NEZHA_LOG(warn, "engine", "rank %d makes this rank hold %llu bytes for communicators that this rank "
+              "has not created yet, and may no more than %llu: its connection is closed and made "
+              "again; create communicators in the same order on all ranks", peer,
+              static_cast<unsigned long long>(used), static_cast<unsigned long long>(max_));
     return false;
   }
   const auto of_peer = std::find_if(group.parked.begin(), group.parked.end(),

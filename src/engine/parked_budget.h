@@ -1,10 +1,11 @@
-// ParkedBudget: what each peer makes this rank hold for communicators that this rank has not created yet.
+// ParkedBudget: what each peer makes this rank hold for communicators that this rank has not created
+// yet.
 //
-// Contract: owned by the engine, progress lock held. All parked groups of a peer have one bound in bytes
-// together. A group that a peer's frame opens is charged to it, with tables as long as the job has ranks,
-// and each frame as much as is held for it. What does not fit is refused before it is read: the connection
-// ends, and the frame, which was not acknowledged, comes again when the peer is connected again. A group
-// that is created or gone charges nobody any more.
+// Contract: owned by the engine, progress lock held. All parked groups of a peer have one bound in
+// bytes together. A group that a peer's frame opens is charged to it, with tables as long as the job
+// has ranks, and each frame as much as is held for it. What does not fit is refused before it is
+// read: the connection ends, and the frame, which was not acknowledged, comes again when the peer is
+// connected again. A group that is created or gone charges nobody any more.
 #pragma once
 
 #include <cstdint>

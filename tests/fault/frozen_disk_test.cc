@@ -1,5 +1,5 @@
-// A file system that does not answer, as a file server behind the network that failed: errors and deadlines
-// come all the same, and ranks leave.
+// A file system that does not answer, as a file server behind the network that failed: errors and
+// deadlines come all the same, and ranks leave.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mount.h>
@@ -17,8 +17,8 @@
 namespace nezha::testing {
 namespace {
 
-// A folder on a file system whose server never answers: whoever asks for a file in it waits until the server
-// is gone. Root may mount one.
+// A folder on a file system whose server never answers: whoever asks for a file in it waits until the
+// server is gone. Root may mount one.
 class FrozenFolder {
  public:
   FrozenFolder() : server_(open("/dev/fuse", O_RDWR | O_CLOEXEC)) {

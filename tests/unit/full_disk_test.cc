@@ -1,5 +1,5 @@
-// A disk that is full, and a process that may write no larger files: what was there stays, and the process
-// goes on.
+// A disk that is full, and a process that may write no larger files: what was there stays, and the
+// process goes on.
 #include <gtest/gtest.h>
 #include <sys/mount.h>
 #include <sys/resource.h>

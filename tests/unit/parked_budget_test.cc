@@ -1,5 +1,5 @@
-// Communicators that a peer has created and this rank has not: what a peer can make this rank hold for all
-// of them together, and when it ends.
+// Communicators that a peer has created and this rank has not: what a peer can make this rank hold
+// for all of them together, and when it ends.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -177,11 +177,13 @@ TEST_F(ParkedBudgetTest, WhatAnHonestPeerSendsIsThereWhenItIsCreated) {
   EXPECT_EQ(groups(), 1 + kComms);
   for (uint32_t i = 0; i < kComms; ++i) broadcast(1, i, heard[i], receiving[i]);
   ASSERT_TRUE(world_.run_until([&] {
-    return std::all_of(receiving.begin(), receiving.end(), [](const Work& work) { return work.is_done(); });
+    return std::all_of(receiving.begin(), receiving.end(),
+                       [](const Work& work) { return work.is_done(); });
   }));
   EXPECT_EQ(heard, data);
   ASSERT_TRUE(world_.run_until([&] {
-    return std::all_of(sending.begin(), sending.end(), [](const Work& work) { return work.is_done(); });
+    return std::all_of(sending.begin(), sending.end(),
+                       [](const Work& work) { return work.is_done(); });
   }));
   EXPECT_EQ(held(), 0U);
 }

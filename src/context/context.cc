@@ -180,7 +180,8 @@ transport::MeshRequest Context::mesh_request() const {
   request.probe_timeout = static_cast<Nanoseconds>(config_.probe_timeout_s * kSecond);
   request.send_buffer_bytes = config_.send_buffer_bytes;
   request.notsent_lowat_bytes = config_.notsent_lowat_bytes;
-  request.peer_deadline = static_cast<Nanoseconds>(config_.peer_deadline_s * kSecond);
+  const double silence_s = std::max(config_.peer_deadline_s, config_.outage_s);
+  request.peer_deadline = static_cast<Nanoseconds>(silence_s * kSecond);
   request.congestion_control = config_.congestion_control;
   request.payload_checksum = config_.checksum == "on";
   request.tls = config_.tls == "on";

@@ -49,7 +49,7 @@ struct MeshRequest {
   uint64_t send_buffer_bytes = 0;
   uint64_t notsent_lowat_bytes = 0;
   std::string congestion_control;
-  Nanoseconds peer_deadline = 30 * kSecond;  // of a rank that is silent although its host answers
+  Nanoseconds peer_deadline = 30 * kSecond;  // the longest silence without an error
   bool payload_checksum = false;
   bool tls = false;
   bool integrity = false;  // which TLS includes

@@ -25,7 +25,7 @@ struct TcpWireOptions {
   uint64_t send_buffer_bytes = 0;       // 0: the kernel's choice
   uint64_t notsent_lowat_bytes = 128 * 1024;
   std::string congestion_control = "";  // "": the system's
-  Nanoseconds peer_deadline = 30 * kSecond;  // of a peer that is silent although its host answers
+  Nanoseconds peer_deadline = 30 * kSecond;  // the longest silence without an error
 };
 
 class TcpWire final : public StreamWire, private progress::Pollable {

@@ -150,7 +150,7 @@ class Communicator(Reductions, Movements):
         """Leaves in order; nothing happens the second time.
 
         Unfinished asynchronous operations are waited for; after `timeout` seconds (None: their own
-        deadlines) they are aborted.
+        deadlines), or when a signal handler raises (Ctrl-C), they are aborted.
         """
         _final_stats.save(self._native)
         self._native.close(timeout)

@@ -9,12 +9,23 @@
 
 #include "bindings.h"
 #include "errors.h"
+#include "interrupt.h"
 #include "text.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
 
 namespace nezha::python {
+namespace {
+
+void give_up(nezha_comm_t comm) {
+  if (comm == nullptr) return;
+  nb::gil_scoped_release no_gil;
+  nezha_comm_abort(comm);
+  nezha_destroy(comm);
+}
+
+}  // namespace
 
 Communicator::Communicator(std::shared_ptr<Handle> handle) : handle_(std::move(handle)) {
   Handle::Lease lease(handle_);
@@ -35,7 +46,19 @@ void Communicator::abort() {
   nezha_comm_abort(lease.raw());
 }
 
-std::unique_ptr<Communicator> Communicator::child_of(const Failure& failure, nezha_comm_t child) {
+// What a signal handler raised ends the call, and what it has made all the same: nobody could close it.
+template <class Make>
+std::unique_ptr<Communicator> Communicator::child_of(Make make) {
+  Handle::Lease lease(handle_);
+  Interruptible waiting;
+  nezha_comm_t child = nullptr;
+  Failure failure;
+  {
+    nb::gil_scoped_release no_gil;
+    failure = failure_of(make(lease.raw(), &child));
+  }
+  if (waiting.looks_interrupted()) give_up(child);
+  waiting.rethrow();
   if (failure) raise(failure);
   if (child == nullptr) return nullptr;
   return std::make_unique<Communicator>(std::make_shared<Handle>(child, handle_->store()));
@@ -44,40 +67,24 @@ std::unique_ptr<Communicator> Communicator::child_of(const Failure& failure, nez
 std::unique_ptr<Communicator> Communicator::split(Given color, Given key) {
   const int part = converted<int>(color, "color", "an int, or None");
   const int order = converted<int>(key, "key", "an int");
-  Handle::Lease lease(handle_);
-  nezha_comm_t child = nullptr;
-  Failure failure;
-  {
-    nb::gil_scoped_release no_gil;
-    failure = failure_of(nezha_split(lease.raw(), part, order, &child));
-  }
-  return child_of(failure, child);
+  return child_of([&](nezha_comm_t comm, nezha_comm_t* child) {
+    return nezha_split(comm, part, order, child);
+  });
 }
 
 std::unique_ptr<Communicator> Communicator::create(Given members, Given group_name) {
   const auto ranks = converted<std::vector<int>>(members, "ranks", "a sequence of ints");
   const auto name = converted<std::string>(group_name, "name", "a str");
-  Handle::Lease lease(handle_);
-  nezha_comm_t child = nullptr;
-  Failure failure;
-  {
-    nb::gil_scoped_release no_gil;
-    failure = failure_of(nezha_create(lease.raw(), ranks.data(), static_cast<int>(ranks.size()),
-                                      name.c_str(), &child));
-  }
-  return child_of(failure, child);
+  return child_of([&](nezha_comm_t comm, nezha_comm_t* child) {
+    return nezha_create(comm, ranks.data(), static_cast<int>(ranks.size()), name.c_str(), child);
+  });
 }
 
 std::unique_ptr<Communicator> Communicator::shrink(Given timeout) {
   const double seconds = to_timeout(timeout).value_or(0);
-  Handle::Lease lease(handle_);
-  nezha_comm_t child = nullptr;
-  Failure failure;
-  {
-    nb::gil_scoped_release no_gil;
-    failure = failure_of(nezha_shrink(lease.raw(), seconds, &child));
-  }
-  return child_of(failure, child);
+  return child_of([&](nezha_comm_t comm, nezha_comm_t* child) {
+    return nezha_shrink(comm, seconds, child);
+  });
 }
 
 std::string Communicator::describe(const char* what) {
@@ -117,10 +124,13 @@ std::unique_ptr<Communicator> init(int rank, int world_size, const OptionalText&
   options.config = config.c_str();
   nezha_comm_t raw = nullptr;
   Failure failure;
+  Interruptible waiting;
   {
     nb::gil_scoped_release no_gil;
     failure = failure_of(nezha_init(&options, &raw));
   }
+  if (waiting.looks_interrupted()) give_up(raw);  // the job may have formed all the same
+  waiting.rethrow();
   if (failure) raise(failure, bridge ? bridge->first_error() : nb::handle());
   return std::make_unique<Communicator>(std::make_shared<Handle>(raw, bridge));
 }

@@ -78,7 +78,9 @@ class Communicator {
   }
   std::shared_ptr<Operation> take_group();
   void leave(double timeout);
-  std::unique_ptr<Communicator> child_of(const Failure& failure, nezha_comm_t child);
+  // `make(parent, &child)` is a C call that may wait.
+  template <class Make>
+  std::unique_ptr<Communicator> child_of(Make make);
 
   std::shared_ptr<Handle> handle_;
   std::map<unsigned long, std::shared_ptr<Operation>> groups_;  // by Python thread; the GIL guards it

@@ -15,7 +15,7 @@ namespace nezha::python {
 Handle::Handle(nezha_comm_t raw, std::shared_ptr<StoreBridge> store)
     : raw_(raw), store_(std::move(store)) {}
 
-Handle::~Handle() { close(0); }
+Handle::~Handle() { end(0, nullptr); }
 
 Handle::Lease::Lease(std::shared_ptr<Handle> handle) : handle_(std::move(handle)) {
   if (handle_->closing_) {
@@ -49,25 +49,39 @@ void Handle::collect() {
   }
 }
 
-void Handle::close(double timeout_s) {
+// False: the timeout has passed, or a signal has come.
+bool Handle::wait_for_all(const Operations& pending, double timeout_s, Interruptible* waiting) {
+  using Clock = std::chrono::steady_clock;
+  constexpr double kLook_s = 0.1;
+  const auto start = Clock::now();
+  while (waiting == nullptr || !waiting->looks_interrupted()) {
+    const double gone = std::chrono::duration<double>(Clock::now() - start).count();
+    const double piece = timeout_s < 0 ? kLook_s : std::clamp(timeout_s - gone, 0.0, kLook_s);
+    const auto open = std::find_if(pending.begin(), pending.end(),
+                                   [](const auto& operation) { return !operation->is_done(); });
+    if (piece == 0) {
+      for (const auto& operation : pending) operation->wait_quietly(0);
+      return is_idle_within(0);
+    }
+    if (open != pending.end()) {
+      (*open)->wait_quietly(piece);
+    } else if (is_idle_within(piece)) {
+      return true;  // no other thread is in a call any more that was about to end
+    }
+  }
+  return false;
+}
+
+void Handle::end(double timeout_s, Interruptible* waiting) {
   if (closing_) return;
   closing_ = true;
-  using Clock = std::chrono::steady_clock;
-  const auto start = Clock::now();
-  const auto pending = std::exchange(unfinished_, {});
-  const auto left = [&] {
-    return std::max(0.0, timeout_s - std::chrono::duration<double>(Clock::now() - start).count());
-  };
-  for (const std::shared_ptr<Operation>& operation : pending) {
-    operation->wait_quietly(timeout_s < 0 ? -1 : left());
-  }
-  // Another thread may be in a call that is about to end: of an operation that is over, for example.
-  if (timeout_s >= 0 && !is_idle_within(left())) {
+  const Operations pending = std::exchange(unfinished_, {});
+  if (!wait_for_all(pending, timeout_s, waiting)) {
     {
       nb::gil_scoped_release no_gil;
       nezha_comm_abort(raw_);
     }
-    for (const std::shared_ptr<Operation>& operation : pending) operation->wait_quietly(-1);
+    for (const auto& operation : pending) operation->wait_quietly(-1);
   }
   nb::gil_scoped_release no_gil;
   wait_for_users();
@@ -75,12 +89,16 @@ void Handle::close(double timeout_s) {
   raw_ = nullptr;
 }
 
+void Handle::close(double timeout_s) {
+  Interruptible waiting;
+  end(timeout_s, &waiting);
+  waiting.rethrow();
+}
+
 bool Handle::is_idle_within(double seconds) {
-  constexpr double kLongest_s = 1e6;  // beyond it clocks overflow
   nb::gil_scoped_release no_gil;
   std::unique_lock lock(mutex_);
-  return idle_.wait_for(lock, std::chrono::duration<double>(std::min(seconds, kLongest_s)),
-                        [this] { return users_ == 0; });
+  return idle_.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return users_ == 0; });
 }
 
 void Handle::wait_for_users() {

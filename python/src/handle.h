@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 
+#include "interrupt.h"
 #include "nezha/nezha.h"
 #include "store_bridge.h"
 
@@ -30,7 +31,8 @@ class Handle {
   const std::shared_ptr<StoreBridge>& store() const { return store_; }
 
   // Waits for unfinished operations, at most `timeout_s` (< 0: as long as they take), aborts what
-  // is left, and destroys the communicator. Does nothing the second time.
+  // is left, and destroys the communicator. A Python signal handler that raises ends the patience, and is
+  // heard when all that is done. Does nothing the second time.
   void close(double timeout_s);
 
   void add_unfinished(std::shared_ptr<Operation> operation);
@@ -51,13 +53,17 @@ class Handle {
   // Looks at two operations, in turn, and forgets those that are over: a call costs the same however many
   // are under way. Of those with a Work only the Work asks the library, which drives it.
   void collect();
+  using Operations = std::deque<std::shared_ptr<Operation>>;
+  // Without `waiting` no signals are heard.
+  void end(double timeout_s, Interruptible* waiting);
+  bool wait_for_all(const Operations& pending, double timeout_s, Interruptible* waiting);
   bool is_idle_within(double seconds);
   void wait_for_users();
 
   nezha_comm_t raw_;
   std::shared_ptr<StoreBridge> store_;  // the C library may call it as long as raw_ lives
   bool closing_ = false;
-  std::deque<std::shared_ptr<Operation>> unfinished_;
+  Operations unfinished_;
   std::atomic<int> users_{0};  // changed with the GIL held; close() reads it without
   std::mutex mutex_;
   std::condition_variable idle_;  // users_ has become 0 while closing

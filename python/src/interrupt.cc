@@ -1,54 +1,64 @@
-// Ctrl-C, and the end of the interpreter, while nezha.init waits for other ranks.
-#include "nezha/interrupt.h"
-
-#include <nanobind/nanobind.h>
+#include "interrupt.h"
 
 #include <atomic>
 #include <utility>
 
 #include "bindings.h"
+#include "nezha/interrupt.h"
 
 namespace nb = nanobind;
-using namespace nb::literals;
 
 namespace nezha::python {
 namespace {
 
 // Set once, when the interpreter ends: a thread that comes back later could not take the GIL.
 std::atomic<bool> stopping{false};
-// What a signal handler raised in this thread; a new reference or null.
-thread_local PyObject* raised = nullptr;
+thread_local Interruptible* innermost = nullptr;
 
-int is_stopping() { return stopping.load(std::memory_order_relaxed) ? 1 : 0; }
-
-// Signal handlers of Python run in the main thread only.
-int signal_raised() {
-  if (is_stopping()) return 1;
-  nb::gil_scoped_acquire gil;
-  if (PyErr_CheckSignals() == 0) return 0;
-  nb::python_error error;
-  raised = nb::borrow(error.value()).release().ptr();
-  return 1;
+bool is_main_thread() {
+  const nb::object main_thread = nb::module_::import_("threading").attr("main_thread")();
+  return nb::cast<unsigned long>(main_thread.attr("ident")) == PyThread_get_thread_ident();
 }
-
-void begin_waiting(bool main_thread) {
-  nezha_set_interrupt_check(main_thread ? &signal_raised : &is_stopping);
-}
-
-nb::object end_waiting() {
-  nezha_set_interrupt_check(nullptr);
-  if (raised == nullptr) return nb::none();
-  return nb::steal(std::exchange(raised, nullptr));
-}
-
-void stop_waiting() { stopping.store(true, std::memory_order_relaxed); }
 
 }  // namespace
 
+Interruptible::Interruptible() : outer_(innermost), in_main_thread_(is_main_thread()) {
+  innermost = this;
+  nezha_set_interrupt_check(in_main_thread_ ? &check_signals : &check_end);
+}
+
+Interruptible::~Interruptible() {
+  innermost = outer_;
+  nezha_set_interrupt_check(outer_ == nullptr ? nullptr : in_main_thread_ ? &check_signals : &check_end);
+}
+
+// The main thread is also the one that closes what is open when the interpreter ends, and not interrupted
+// by that.
+int Interruptible::check_signals() {
+  nb::gil_scoped_acquire gil;
+  return innermost->looks_interrupted() ? 1 : 0;
+}
+
+int Interruptible::check_end() { return stopping.load(std::memory_order_relaxed) ? 1 : 0; }
+
+bool Interruptible::looks_interrupted() {
+  if (raised_.is_valid()) return true;
+  if (!in_main_thread_) return check_end() != 0;
+  if (PyErr_CheckSignals() == 0) return false;
+  nb::python_error error;
+  raised_ = nb::borrow(error.value());
+  return true;
+}
+
+void Interruptible::rethrow() {
+  if (!raised_.is_valid()) return;
+  const nb::object error = std::move(raised_);
+  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.ptr())), error.ptr());
+  throw nb::python_error();
+}
+
 void bind_interrupt(nb::module_& module) {
-  module.def("begin_waiting", &begin_waiting, "main_thread"_a);
-  module.def("end_waiting", &end_waiting);
-  module.def("stop_waiting", &stop_waiting);
+  module.def("stop_waiting", [] { stopping.store(true, std::memory_order_relaxed); });
 }
 
 }  // namespace nezha::python

@@ -1,5 +1,7 @@
 #include "base/interrupt.h"
 
+#include <algorithm>
+
 namespace nezha {
 namespace {
 
@@ -22,6 +24,11 @@ bool interrupted() {
   state.next_look = now + kInterruptLook / 2;
   state.interrupted = state.check() != 0;
   return state.interrupted;
+}
+
+Nanoseconds end_of_piece(const Clock& clock, Nanoseconds deadline) {
+  const bool is_asked = state.check != nullptr && !state.interrupted;
+  return is_asked ? std::min(deadline, clock.now() + kInterruptLook) : deadline;
 }
 
 }  // namespace nezha

@@ -1,8 +1,10 @@
 // Interrupt: how a thread that waits for other ranks can be called back before its deadline.
 //
 // Contract: a check belongs to the thread that sets it and is asked by that thread alone, a few times a
-// second while it waits for a job to form (stores, Bootstrap). Once it says yes, the thread's deadlines
-// count as passed until another check, or none, is set. Without a check nothing is ever interrupted.
+// second wherever it waits for others: for a job to form (stores, Bootstrap, connections), for operations
+// (Communicator), for the end of a job (Context). Once it says yes, the thread's deadlines count as
+// passed until another check, or none, is set. Without a check nothing is ever interrupted. No lock that
+// other threads of the program may wait for is held while it is asked.
 #pragma once
 
 #include "base/clock.h"
@@ -17,5 +19,7 @@ inline constexpr Nanoseconds kInterruptLook = 100 * kMillisecond;
 // nullptr: none.
 void set_interrupt_check(InterruptCheck check);
 bool interrupted();
+// Where a wait until `deadline` has to end for the next look: at the deadline itself without a check.
+Nanoseconds end_of_piece(const Clock& clock, Nanoseconds deadline);
 
 }  // namespace nezha

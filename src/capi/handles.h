@@ -31,6 +31,9 @@ struct nezha_work {
     return batch != nullptr ? communicator->wait(*batch, deadline)
                             : communicator->wait(work, deadline);
   }
+  void wait_or_abort() {
+    batch != nullptr ? communicator->wait_or_abort(*batch) : communicator->wait_or_abort(work);
+  }
   bool test() {
     return batch != nullptr ? communicator->test(*batch) : communicator->test(work);
   }

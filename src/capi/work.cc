@@ -1,4 +1,5 @@
 // nezha.h: groups of operations, and the handles of those under way.
+#include "base/interrupt.h"
 #include "capi/handles.h"
 
 using nezha::Code;
@@ -71,8 +72,13 @@ nezha_code nezha_wait(nezha_work_t work, double timeout_s) {
                               : nezha::kNever;
     // A finished operation may outlive its communicator.
     if (work->is_done() || work->wait(deadline)) return work->status();
-    Status still = error(Code::timed_out, "rank %d: the operation was not complete after %g s; it "
-                         "continues; wait again or abort it", work->communicator->rank(), timeout_s);
+    const int rank = work->communicator->rank();
+    Status still =
+        nezha::interrupted()
+            ? error(Code::timed_out, "rank %d: the wait was interrupted; the operation continues; wait "
+                    "again or abort it", rank)
+            : error(Code::timed_out, "rank %d: the operation was not complete after %g s; it "
+                    "continues; wait again or abort it", rank, timeout_s);
     return still.with({.goes_on = true});
   });
 }
@@ -87,7 +93,7 @@ nezha_code nezha_abort(nezha_work_t work) {
 
 void nezha_work_free(nezha_work_t work) {
   if (work == nullptr || is_from_before_fork(work)) return;
-  if (!work->is_done()) work->wait(nezha::kNever);
+  if (!work->is_done()) work->wait_or_abort();
   delete work;
 }
 

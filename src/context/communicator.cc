@@ -7,6 +7,7 @@
 
 #include "base/blob.h"
 #include "base/file.h"
+#include "base/interrupt.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/number_hash.h"
@@ -61,6 +62,9 @@ Result<std::unique_ptr<Communicator>> Communicator::world(std::shared_ptr<Contex
   }
   world->load_table_file();
   if (world->aggregation_ != nullptr) world->aggregation_->settle();
+  if (interrupted()) {
+    return error(Code::timed_out, "rank %d was interrupted while its job began", world->rank_);
+  }
   return world;
 }
 
@@ -155,7 +159,7 @@ Result<std::unique_ptr<Communicator>> Communicator::shrink(double timeout_s) {
     NEZHA_RETURN_IF_ERROR(
         context_->groups().submit_shrink(*group_, std::move(*policy), deadline, call));
   }
-  wait(call.work, kNever);
+  wait_or_abort(call.work);
   if (!call.work.status()) return call.work.status();
   Loop::Lock lock(loop);
   NEZHA_RETURN_IF_ERROR(survivors->take(*call.group));

@@ -47,7 +47,8 @@ class Communicator {
   int world_size() const { return world_size_; }
   Context& context() { return *context_; }
 
-  // With `work`: returns at once. Without: blocks. Between group_begin and group_end neither: the
+  // With `work`: returns at once. Without: blocks, and aborts the communicator when its thread is
+  // interrupted. Between group_begin and group_end neither: the
   // call is noted, and `work` must be null.
   Status all_reduce(const void* in, void* out, uint64_t count, Dtype dtype, ReduceOp op,
                     const CallOptions& options, engine::Work* work);
@@ -96,9 +97,14 @@ class Communicator {
   // order stays. `timeout_s` <= 0: the context's.
   Result<std::unique_ptr<Communicator>> shrink(double timeout_s);
 
-  // Drives the loop until the work is done or the deadline passes; false in the latter case.
+  // Drives the loop until the work is done, the deadline passes or the thread is interrupted
+  // (base/interrupt.h); true in the first case.
   bool wait(const engine::Work& work, Nanoseconds deadline);
   bool wait(const Batch& batch, Nanoseconds deadline);
+  // For a caller who keeps no handle: done when it returns. Once the thread is interrupted the
+  // communicator is aborted, which ends the work.
+  void wait_or_abort(const engine::Work& work);
+  void wait_or_abort(const Batch& batch);
   // One look, without sleeping.
   bool test(const engine::Work& work);
   bool test(const Batch& batch);
@@ -137,6 +143,8 @@ class Communicator {
   void stay(progress::Loop::Lock& lock, Done done, bool blocks, const CallOptions& options);
   template <class Done>
   bool wait_for(Done done, Nanoseconds deadline);
+  template <class Done>
+  void wait_for_or_abort(Done done);
   // The batch that this thread is filling; null when there is none.
   Batch* open_batch();
   Result<std::unique_ptr<Batch>> close_batch(const char* call);

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "base/hmac.h"
+#include "base/interrupt.h"
 #include "transport/shm/shm_socket.h"
 #include "wire/little_endian.h"
 
@@ -80,8 +81,9 @@ class HostWireup {
   }
   // Something is there, or the other end is gone, of one of them; false: neither in time.
   bool await(std::span<pollfd> polled, Nanoseconds until) const {
-    for (Nanoseconds left = until - clock_.now(); left > 0; left = until - clock_.now()) {
-      const int patience_ms = static_cast<int>(left / kMillisecond) + 1;
+    while (clock_.now() < until && !interrupted()) {
+      const Nanoseconds piece = end_of_piece(clock_, until) - clock_.now();
+      const int patience_ms = static_cast<int>(std::max<Nanoseconds>(piece, 0) / kMillisecond) + 1;
       if (::poll(polled.data(), polled.size(), patience_ms) > 0) return true;
     }
     return false;
@@ -184,7 +186,7 @@ class HostWireup {
     const int leader = host_.ranks[0];
     if (std::find(apart_.begin(), apart_.end(), leader) != apart_.end()) return shares_none_with(leader);
     auto socket = transport::connect_to(name());
-    while (!socket && clock_.now() < deadline_) {  // it does not listen yet
+    while (!socket && clock_.now() < deadline_ && !interrupted()) {  // it does not listen yet
       usleep(kBetweenTries / 1000);
       socket = transport::connect_to(name());
     }

@@ -1,4 +1,5 @@
 // Communicator: how calls become operations of the engine, one by one or in groups, and waiting.
+#include "base/interrupt.h"
 #include "context/communicator.h"
 #include "schedule/candidates.h"
 
@@ -72,7 +73,7 @@ Status Communicator::carry_out(Request& request, const CallOptions& options, eng
     work_left = context_->has_work();
   }
   if (work == nullptr && !own.is_done()) {  // another thread asked for the progress lock
-    wait(own, kNever);
+    wait_or_abort(own);
   } else if (work_left && (started.is_done() || !options.will_wait)) {
     // What still has to move while the caller computes is the background thread's.
     loop.kick();
@@ -85,8 +86,8 @@ Status Communicator::carry_out(Request& request, const CallOptions& options, eng
 template <class Done>
 void Communicator::stay(Loop::Lock& lock, Done done, bool blocks, const CallOptions& options) {
   if (!blocks && !options.will_wait) return;
-  const Nanoseconds deadline = blocks ? kNever : context_->loop().clock().now() + kWaitAtOnce;
-  lock.drive_until(done, deadline);
+  const Clock& clock = context_->loop().clock();
+  lock.drive_until(done, blocks ? end_of_piece(clock, kNever) : clock.now() + kWaitAtOnce);
 }
 
 // --------------------------------------------------------------------------------- waiting
@@ -96,9 +97,20 @@ bool Communicator::wait_for(Done done, Nanoseconds deadline) {
   if (done()) return true;
   // Where another thread was the last to drive, that one looks after what is left.
   bool work_left = false;
-  context_->loop().drive_until(done, deadline, [&] { work_left = context_->has_work(); });
-  if (work_left) context_->loop().kick();
+  Loop& loop = context_->loop();
+  do {
+    loop.drive_until(done, end_of_piece(loop.clock(), deadline),
+                     [&] { work_left = context_->has_work(); });
+  } while (!done() && loop.clock().now() < deadline && !interrupted());
+  if (work_left) loop.kick();
   return done();
+}
+
+template <class Done>
+void Communicator::wait_for_or_abort(Done done) {
+  if (wait_for(done, kNever)) return;
+  abort();
+  context_->loop().drive_until(done, kNever);
 }
 
 bool Communicator::wait(const engine::Work& work, Nanoseconds deadline) {
@@ -107,6 +119,14 @@ bool Communicator::wait(const engine::Work& work, Nanoseconds deadline) {
 
 bool Communicator::wait(const Batch& batch, Nanoseconds deadline) {
   return wait_for([&] { return batch.is_done(); }, deadline);
+}
+
+void Communicator::wait_or_abort(const engine::Work& work) {
+  wait_for_or_abort([&] { return work.is_done(); });
+}
+
+void Communicator::wait_or_abort(const Batch& batch) {
+  wait_for_or_abort([&] { return batch.is_done(); });
 }
 
 bool Communicator::test(const engine::Work& work) {
@@ -174,7 +194,7 @@ Status Communicator::group_end(const CallOptions& options, std::unique_ptr<Batch
     work_left = context_->has_work();
   }
   if (batch == nullptr && !started.is_done()) {
-    wait(started, kNever);
+    wait_or_abort(started);
   } else if (work_left && (started.is_done() || !options.will_wait)) {
     loop.kick();
   }

@@ -30,6 +30,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/interrupt.h"
 #include "base/status.h"
 
 namespace nezha::progress {
@@ -129,10 +130,13 @@ class Loop {
     void drive_until(Done done, Nanoseconds deadline) {
       loop_.drive(done, deadline);
     }
-    // Drives until `done()` or `deadline` and gives way to nobody: for the end of a loop's life.
+    // Drives until `done()`, `deadline`, or the thread is interrupted, and gives way to nobody: for the
+    // beginning and the end of a loop's life, when no other thread of the program knows it.
     template <class Done>
     void drive_to_the_end(Done done, Nanoseconds deadline) {
-      while (!done() && loop_.clock_.now() < deadline) loop_.turn(deadline, false);
+      while (!done() && loop_.clock_.now() < deadline && !interrupted()) {
+        loop_.turn(end_of_piece(loop_.clock_, deadline), false);
+      }
     }
 
    private:

@@ -14,6 +14,7 @@
 
 #include "base/json.h"
 #include "capi/nezha_c.h"
+#include "nezha/interrupt.h"
 #include "nezha/nezha.h"
 #include "support/temp_directory.h"
 #include "support/watchdog.h"
@@ -296,6 +297,36 @@ TEST(CApi, ErrorsSayToProgramsWhatTheyAreAbout) {
     EXPECT_EQ(details.at("operation_number").integer_or(-1), 0);
     EXPECT_FALSE(details.at("goes_on").bool_or(true));
     nezha_work_free(work);
+  });
+}
+
+std::atomic<bool> is_called_back{false};
+
+// What waits for rank 1 ends when the check of its thread says so; the last one is nezha_destroy.
+TEST(CApi, AThreadThatIsCalledBackWaitsNoLonger) {
+  std::atomic<bool> is_over{false};
+  with_world(2, [&](int rank, nezha_comm_t comm) {
+    nezha_comm_t parts[4] = {};
+    for (nezha_comm_t& part : parts) ASSERT_EQ(nezha_split(comm, 0, 0, &part), NEZHA_OK);
+    if (rank == 1) {
+      while (!is_over) std::this_thread::yield();
+    } else {
+      is_called_back = true;
+      nezha_set_interrupt_check([] { return is_called_back ? 1 : 0; });
+      nezha_comm_t child = nullptr;
+      nezha_work_t work = nullptr;
+      EXPECT_EQ(nezha_split(parts[0], 0, 0, &child), NEZHA_ABORTED) << nezha_last_error();
+      EXPECT_EQ(nezha_shrink(parts[1], 0, &child), NEZHA_ABORTED) << nezha_last_error();
+      EXPECT_EQ(nezha_barrier(parts[2], nullptr, nullptr), NEZHA_ABORTED) << nezha_last_error();
+      ASSERT_EQ(nezha_barrier(parts[3], nullptr, &work), NEZHA_OK);
+      EXPECT_EQ(nezha_wait(work, 0), NEZHA_TIMED_OUT);
+      EXPECT_NE(std::string(nezha_last_error()).find("interrupted"), std::string::npos);
+      nezha_work_free(work);
+      EXPECT_EQ(nezha_barrier(parts[3], nullptr, nullptr), NEZHA_ABORTED) << nezha_last_error();
+      nezha_set_interrupt_check(nullptr);
+      is_over = true;
+    }
+    for (nezha_comm_t part : parts) nezha_destroy(part);
   });
 }
 

@@ -385,6 +385,19 @@ TEST_F(LoopTest, APauseIsNoSleepAndEndsWhenSomebodyAsks) {
   loop_->remove_polled(&gathering);
 }
 
+// Neither a deadline nor an event comes.
+TEST_F(LoopTest, AnInterruptedThreadDrivesNoFurther) {
+  static std::atomic<int> looks{0};
+  looks = 0;
+  set_interrupt_check([] { return looks.fetch_add(1) >= 2 ? 1 : 0; });
+  {
+    Loop::Lock lock(*loop_);
+    lock.drive_to_the_end([] { return false; }, kNever);
+  }
+  set_interrupt_check(nullptr);
+  EXPECT_EQ(looks, 3);
+}
+
 // For callers who never wait: a turn, but not with every call.
 TEST(LoopTurns, OneIsMadeWhenTheLastIsLongPast) {
   struct Manual final : Clock {

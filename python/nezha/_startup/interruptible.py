@@ -42,24 +42,15 @@ _waiting = _Waiting()
 
 def connect(rank: int, world_size: int, store: Optional[str], store_object: Any,
             job: Optional[str], timeout: float, config: str) -> Communicator:
-    """communicator.connect, which what a signal handler raises (KeyboardInterrupt) ends."""
+    """communicator.connect, which what a signal handler raises in the caller's own store ends, too."""
     with _waiting:
-        _native.begin_waiting(threading.current_thread() is threading.main_thread())
         try:
-            communicator = connect_native(rank, world_size, store, store_object, job, timeout,
-                                          config)
+            return connect_native(rank, world_size, store, store_object, job, timeout, config)
         except Error as error:
-            interruption = _native.end_waiting() or _interruption(error.__cause__)
+            interruption = _interruption(error.__cause__)
             if interruption is None:
                 raise
             raise interruption from None
-        finally:
-            late = _native.end_waiting()
-    if late is not None:  # the job has formed all the same
-        communicator.abort()
-        communicator.close()
-        raise late
-    return communicator
 
 
 def _interruption(cause: Optional[BaseException]) -> Optional[BaseException]:

@@ -91,6 +91,7 @@ void NodeGroup::settle() {
     progress::Loop::Lock lock(loop);
     start_round(loop.clock().now() < until && !client_.is_hopeless());
     lock.drive_to_the_end([&] { return round_.poll(); }, kNever);
+    if (!round_.poll()) return;  // interrupted: the job will not begin
     prospect = finish_round();
     const Nanoseconds next = loop.clock().now() + kPause;
     if (prospect == Prospect::wait) lock.drive_to_the_end([] { return false; }, next);

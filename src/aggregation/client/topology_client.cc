@@ -8,6 +8,7 @@
 #include <cstring>
 #include <span>
 
+#include "base/interrupt.h"
 #include "base/socket_address.h"
 #include "transport/rail_socket.h"
 #include "wire/little_endian.h"
@@ -45,14 +46,16 @@ class TopologyClient {
   Status wait(short events) const {
     while (true) {
       const Nanoseconds left = deadline_ - system_clock().now();
-      if (left <= 0) {
+      if (left <= 0 || interrupted()) {
         return error(Code::timed_out, "aggregation node %s, port %u did not send its topology within %g "
                      "s; check that a node runs there and that no firewall is between",
                      request_.address.c_str(), static_cast<unsigned>(request_.port),
                      static_cast<double>(request_.timeout) / kSecond);
       }
       pollfd waiting{fd_.get(), events, 0};
-      const auto patience = static_cast<int>(std::min<Nanoseconds>(left / kMillisecond + 1, 1000));
+      const Nanoseconds piece = end_of_piece(system_clock(), deadline_) - system_clock().now();
+      const auto patience =
+          static_cast<int>(std::clamp<Nanoseconds>(piece / kMillisecond + 1, 1, 1000));
       if (poll(&waiting, 1, patience) > 0) return Status::ok();
     }
   }

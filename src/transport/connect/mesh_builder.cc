@@ -24,6 +24,10 @@ Result<Mesh> MeshBuilder::run(RailOpener& opener, const Home& home,
   // Every attempt ends by itself.
   lock.drive_to_the_end([&] { return is_over(); }, kNever);
   if (no_memory_) throw std::bad_alloc();
+  if (!is_over()) {
+    return error(Code::timed_out, "rank %d was interrupted while it connected to the other ranks",
+                 request_.rank);
+  }
   wireup_->give_up();
   listeners = wireup_->release_listeners();
   NEZHA_RETURN_IF_ERROR(outcome());

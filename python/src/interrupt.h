@@ -1,0 +1,34 @@
+// Interruptible: how Ctrl-C, and the end of the interpreter, end a call of the library that waits for
+// other ranks.
+//
+// Contract: made, asked and destroyed with the GIL held, by the thread that makes the call in between
+// without it; scopes nest. Signal handlers of Python run in the main thread only: there the call ends
+// when a handler raises. In other threads it ends when the interpreter does.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace nezha::python {
+
+class Interruptible {
+ public:
+  Interruptible();
+  ~Interruptible();
+  Interruptible(const Interruptible&) = delete;
+  Interruptible& operator=(const Interruptible&) = delete;
+
+  // Runs the handlers of signals that have come; whether one has raised by now.
+  bool looks_interrupted();
+  // Throws what it raised, if one did.
+  void rethrow();
+
+ private:
+  static int check_signals();
+  static int check_end();
+
+  Interruptible* const outer_;
+  const bool in_main_thread_;
+  nanobind::object raised_;
+};
+
+}  // namespace nezha::python

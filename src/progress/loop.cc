@@ -187,13 +187,20 @@ int Loop::spin(Nanoseconds until, bool* news) {
   return count;
 }
 
-bool Loop::ask_polled() {
-  bool any = false;
+template <class Call>
+void Loop::guarded(Call call) {
   try {
-    for (polled_next_ = 0; polled_next_ < polled_.size();) any |= polled_[polled_next_++]->poll();
+    call();
   } catch (const std::bad_alloc&) {
     client_->out_of_memory();
   }
+}
+
+bool Loop::ask_polled() {
+  bool any = false;
+  guarded([&] {
+    for (polled_next_ = 0; polled_next_ < polled_.size();) any |= polled_[polled_next_++]->poll();
+  });
   polled_next_ = 0;
   return any;
 }
@@ -215,15 +222,20 @@ bool Loop::pause_to_gather(Nanoseconds until) {
 
 // As long as the least patient allows.
 int Loop::limit_sleep(int timeout_ms) {
-  for (Polled* polled : polled_) {
-    const Polled::Sleep sleep = polled->may_sleep();
-    if (sleep == Polled::Sleep::no) {
-      sched_yield();  // whoever it is that we wait for may need this processor
-      return 0;
+  int limit_ms = 0;  // out of memory: what that has ended is looked at in the same turn
+  guarded([&] {
+    int allowed_ms = timeout_ms;
+    for (Polled* polled : polled_) {
+      const Polled::Sleep sleep = polled->may_sleep();
+      if (sleep == Polled::Sleep::no) {
+        sched_yield();  // whoever it is that we wait for may need this processor
+        return;
+      }
+      if (sleep == Polled::Sleep::briefly) allowed_ms = allowed_ms < 0 ? 1 : std::min(allowed_ms, 1);
     }
-    if (sleep == Polled::Sleep::briefly) timeout_ms = timeout_ms < 0 ? 1 : std::min(timeout_ms, 1);
-  }
-  return timeout_ms;
+    limit_ms = allowed_ms;
+  });
+  return limit_ms;
 }
 
 int Loop::turn(Nanoseconds deadline, bool may_spin) {
@@ -252,11 +264,7 @@ int Loop::turn(Nanoseconds deadline, bool may_spin) {
   }
   event_count_ = count;
   if (!polled_.empty()) ask_polled();
-  try {
-    serve();
-  } catch (const std::bad_alloc&) {
-    client_->out_of_memory();
-  }
+  guarded([&] { serve(); });
   event_count_ = event_next_ = 0;
   return count;
 }

@@ -8,7 +8,8 @@
 //            nobody drives for kIdleBeforeBackground, or `kick()` says there is work, the loop's own
 //            thread takes it. A driver gives the progress lock up as soon as another thread asks for it.
 //            A thread that has it must not take it again: it would wait for itself, and the process ends.
-//   Errors   the loop itself fails only at construction (descriptors exhausted).
+//   Errors   the loop itself fails only at construction (descriptors exhausted). Where memory runs out in
+//            what it calls, it tells its client, and no exception reaches who drives.
 //
 // What no descriptor tells (a network whose completions must be asked for) is `Polled`: asked once a
 // turn, and before every sleep how deep that may be.
@@ -219,6 +220,8 @@ class Loop {
   int spin(Nanoseconds until, bool* news);
   bool ask_polled();
   int limit_sleep(int timeout_ms);
+  template <class Call>
+  void guarded(Call call);
   bool pause_to_gather(Nanoseconds until);
   void wake();
   void let_callers_go_on(std::unique_lock<std::mutex>& lock);

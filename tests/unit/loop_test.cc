@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <functional>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -28,6 +29,8 @@ struct Client final : LoopClient {
   Nanoseconds next_wakeup() const override { return wakeup.load(); }
   Polling polling() const override { return polls.load(); }
   std::atomic<Polling> polls{Polling::callers};
+  void out_of_memory() noexcept override { ++failures; }
+  int failures = 0;
 };
 
 // An eventfd that is ready from the start, or from `signal` on.
@@ -383,6 +386,24 @@ TEST_F(LoopTest, APauseIsNoSleepAndEndsWhenSomebodyAsks) {
   EXPECT_EQ(loop_->counters().sleeps, sleeps);
   Loop::Lock lock(*loop_);
   loop_->remove_polled(&gathering);
+}
+
+// The last look before a sleep may begin operations, and so need memory like any other part of a turn.
+TEST_F(LoopTest, MemoryThatRunsOutBeforeASleepIsTheClients) {
+  struct Hungry final : Polled {
+    bool poll() override { return false; }
+    Sleep may_sleep() override {
+      ++calls;
+      throw std::bad_alloc();
+    }
+    int calls = 0;
+  };
+  Hungry hungry;
+  Loop::Lock lock(*loop_);
+  loop_->add_polled(&hungry);
+  EXPECT_NO_THROW(lock.drive_until([&] { return hungry.calls == 3; }, kNever));
+  EXPECT_EQ(client_.failures, 3);
+  loop_->remove_polled(&hungry);
 }
 
 // Neither a deadline nor an event comes.

@@ -14,9 +14,13 @@ Failure failure_of(nezha_code code) {
 void raise(nezha_code code, const std::string& message) { raise(Failure{code, message}); }
 
 void raise(const Failure& failure, nb::handle cause) {
+  // A text of this host (a path, a name) may be in another encoding.
+  const std::string& text = failure.message;
+  const nb::object message = nb::steal(PyUnicode_DecodeUTF8(
+      text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+  if (!message.is_valid()) throw nb::python_error();
   nb::object error = nb::module_::import_("nezha.errors")
-                         .attr("from_code")(static_cast<int>(failure.code), failure.message,
-                                            failure.details);
+                         .attr("from_code")(static_cast<int>(failure.code), message, failure.details);
   if (cause.is_valid()) error.attr("__cause__") = cause;
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.ptr())), error.ptr());
   throw nb::python_error();

@@ -15,8 +15,10 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <span>
 #include <set>
 
+#include "base/clean_text.h"
 #include "base/config.h"
 #include "base/file.h"
 #include "base/log_sink.h"
@@ -234,10 +236,7 @@ void write(Level level, const char* subsystem, const char* format, ...) {
   const int text = std::vsnprintf(line.data() + length, room - length, format, arguments);
   va_end(arguments);
   if (text > 0) length = std::min(length + static_cast<size_t>(text), room - 1);
-  for (size_t i = head; i < length; ++i) {
-    const auto letter = static_cast<unsigned char>(line[i]);
-    if (letter < 0x20 || letter == 0x7F) line[i] = '?';
-  }
+  clean_text(std::span(line).subspan(head, length - head));
   if (const Sink own = sink.load(std::memory_order_acquire); own != nullptr) {
     line[length] = '\0';
     own(level, thread_rank, subsystem, line.data() + head);

@@ -2,7 +2,8 @@
 //
 // Contract: process-wide, any thread; a line that is off costs one relaxed load and evaluates no
 // argument. A line is written with one system call, so lines of several processes never mix in a
-// shared file, and control characters in it (a stranger may have chosen them) become '?'. Logging
+// shared file, and what is no UTF-8 or a control character (a stranger may have chosen it) becomes '?'
+// (base/clean_text.h). Logging
 // never fails the caller. Secrets are never passed to it.
 //
 // A thread of its own writes the lines (base/writer.h). The caller waits until its line is written, so

@@ -3,6 +3,7 @@
 #include <ctime>
 
 #include "base/check.h"
+#include "base/clean_text.h"
 #include "context/bootstrap.h"
 #include "rendezvous/waiting.h"
 
@@ -267,8 +268,10 @@ Result<Session> Bootstrap::parse_welcome(const Welcome& welcome) const {
       return unreadable(rank);
     }
     if (joined.agreed != record.agreed) {
+      constexpr size_t kShown = 4096;
       return error(Code::mismatch, "rank %d is configured with %s, but rank 0 with %s; these must be "
-                   "equal on all ranks", rank, joined.agreed.c_str(), record.agreed.c_str())
+                   "equal on all ranks", rank, cleaned(joined.agreed, kShown).c_str(),
+                   cleaned(record.agreed, kShown).c_str())
           .with({.ranks = {0, rank}});
     }
     session.ranks.push_back(std::move(joined.address));

@@ -4,11 +4,13 @@
 #include <cstring>
 
 #include "base/blob.h"
+#include "base/clean_text.h"
 
 namespace nezha::context {
 namespace {
 
 constexpr uint64_t kVersion = 7;
+constexpr size_t kSentenceMax = 4096;
 constexpr uint64_t kRanksMax = 65535;
 constexpr uint64_t kRailsMax = 1024;
 constexpr size_t kSessionBytesMax = 64;
@@ -129,12 +131,14 @@ bool decode(std::string_view bytes, ReportRecord* record) {
   BlobReader reader(bytes);
   const uint64_t code = reader.number();
   const uint64_t peer = reader.number();
-  const std::string message = reader.text();
+  const std::string message = cleaned(reader.view(), kSentenceMax);
   const uint64_t sentences = reader.number();
   if (code > static_cast<uint64_t>(Code::internal) || peer > kRanksMax) return false;
   ReportRecord read;
   read.outcome = Status(static_cast<Code>(code), message).with_peer(static_cast<int>(peer) - 1);
-  for (uint64_t i = 0; i < sentences && reader.ok(); ++i) read.left_out.push_back(reader.text());
+  for (uint64_t i = 0; i < sentences && reader.ok(); ++i) {
+    read.left_out.push_back(cleaned(reader.view(), kSentenceMax));
+  }
   if (!reader.done()) return false;
   *record = std::move(read);
   return true;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/clean_text.h"
 #include "base/hex.h"
 
 namespace nezha::context {
@@ -65,9 +66,10 @@ Status check_world(std::string_view world, const WorldMember& me, const std::str
                  static_cast<unsigned long long>(words.version));
   }
   if (words.size != std::to_string(me.world_size)) {
+    constexpr size_t kShown = 20;
     return error(Code::invalid_argument, "rank %d was started with world size %d, but the job at %s "
                  "has world size %s; start every rank with the same WORLD_SIZE", me.rank,
-                 me.world_size, store.c_str(), words.size.c_str());
+                 me.world_size, store.c_str(), cleaned(words.size, kShown).c_str());
   }
   return check_mark(words.size + " " + std::to_string(words.version) + " " + words.nonce, words.mark,
                     me, store);

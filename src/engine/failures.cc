@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "engine/failure_details.h"
+#include "base/clean_text.h"
 #include "engine/mismatch.h"
 #include "engine/missing_connections.h"
 #include "engine/shrink.h"
@@ -31,7 +32,8 @@ void Failures::fail_exhausted(Group& group, size_t bytes) {
 void Failures::heard(Group& group, int peer, const wire::FrameHeader& header, const std::string& text) {
   const bool known = header.slot > 0 && header.slot <= static_cast<uint16_t>(Code::internal);
   const Code code = known ? static_cast<Code>(header.slot) : Code::internal;
-  Status why(code, text.empty() ? "rank " + std::to_string(peer) + " failed" : text);
+  Status why(code, text.empty() ? "rank " + std::to_string(peer) + " failed"
+                                : cleaned(text, wire::kFailureBytesMax));
   why.with_peer(static_cast<int>(header.chunk) - 1);
   why.with(read_details(header, group.members.size()));
   // Told again by everybody: who said it may not know all ranks, and whoever hears of it may leave, which

@@ -7,6 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "base/clean_text.h"
+#include "base/interrupt.h"
 #include "rendezvous/resp.h"
 #include "rendezvous/stream.h"
 #include "rendezvous/waiting.h"
@@ -201,9 +203,7 @@ class RedisStore final : public Store {
       if (at == std::string::npos) break;
       text.replace(at, secret.size(), kCover);
     }
-    text.resize(std::min(text.size(), kShownReply));
-    std::replace_if(text.begin(), text.end(), [](char letter) { return letter < ' '; }, '?');
-    return std::string(text);
+    return cleaned(text, kShownReply);
   }
 
   // What an error reply means to the user.

@@ -1,4 +1,5 @@
 #include "rendezvous/waiting.h"
+#include "base/clean_text.h"
 
 #include <algorithm>
 #include <chrono>
@@ -17,13 +18,11 @@ void Backoff::sleep(Nanoseconds deadline) {
 Status store_error(Code code, std::string_view store, std::string_view operation,
                    std::string_view key, std::string_view text) {
   constexpr size_t kShown = 120;
-  std::string shown(key.substr(0, kShown));
-  for (char& letter : shown) {
-    if (static_cast<unsigned char>(letter) < 0x20 || letter == 0x7F) letter = '?';
-  }
+  constexpr size_t kTextMax = 4096;
+  std::string shown = cleaned(key, kShown);
   if (key.size() > kShown) shown += "...";
   return {code, "store " + std::string(store) + ": " + std::string(operation) + " of key '" +
-                    shown + "': " + std::string(text)};
+                    shown + "': " + cleaned(text, kTextMax)};
 }
 
 Status store_timed_out(std::string_view store, std::string_view operation, std::string_view key) {

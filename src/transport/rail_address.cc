@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/clean_text.h"
 #include "base/ip_prefix.h"
 
 namespace nezha::transport {
@@ -39,12 +40,12 @@ void write(BlobWriter<>& writer, const RailAddress& rail) {
 }
 
 bool read(BlobReader& reader, RailAddress* rail) {
-  rail->name = reader.text();
+  rail->name = cleaned(reader.view(), kDeviceNameMax + 1);
   rail->address = reader.text();
   const bool fits = read_into(reader, &rail->prefix_length) && read_into(reader, &rail->mtu);
   rail->speed_bits_per_s = reader.real();
-  rail->transport = reader.text();
-  rail->variant = reader.text();
+  rail->transport = cleaned(reader.view(), kDeviceNameMax + 1);
+  rail->variant = cleaned(reader.view(), kDeviceNameMax + 1);
   rail->blob = reader.text();
   return fits && reader.ok() && is_sound(*rail);
 }

@@ -404,5 +404,14 @@ TEST(EngineFake, OperationsThatWaitDoNotSlowDownThoseThatRun) {
   EXPECT_LT(many, 4 * few);
 }
 
+// Whoever can send it chose the text.
+TEST(EngineFake, TheTextOfAPeersFailureIsClean) {
+  FakeWorld world({});
+  const Status why(Code::internal, "one\x1b[31m two \xff\xc2\x9b three\n");
+  world.engine(0).failures().fail(world.group(0), why, true);
+  ASSERT_TRUE(world.run_until([&] { return !world.group(1).failed.is_ok(); }));
+  EXPECT_EQ(world.group(1).failed.message(), "one?[31m two ??? three?");
+}
+
 }  // namespace
 }  // namespace nezha::engine

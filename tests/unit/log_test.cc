@@ -165,8 +165,10 @@ TEST_F(Log, RankBelongsToTheThreadAndTheScope) {
 TEST_F(Log, StrangersTextStaysOneBoundedLine) {
   NEZHA_LOG(info, "x", "%s", "a\nforged\x1b[31m\x7f");
   NEZHA_LOG(info, "x", "%s", std::string(100000, 'y').c_str());
+  NEZHA_LOG(info, "x", "%s", "\xC2\x9B" "31m\x9B" "31m gr\xC3\xBC" "n");
   const auto all = lines();
-  ASSERT_EQ(all.size(), 2u);
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_TRUE(all[2].ends_with("??31m?31m gr\xC3\xBC" "n")) << all[2];
   EXPECT_TRUE(all[0].ends_with("a?forged?[31m?")) << all[0];
   EXPECT_LT(all[1].size(), 2048u);
 }

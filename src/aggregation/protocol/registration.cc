@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/clean_text.h"
+#include "engine/comm_number.h"
 #include "wire/little_endian.h"
 
 namespace nezha::aggregation {
@@ -84,7 +86,7 @@ Status decode_reply(std::string_view bytes) {
   if (get(bytes, 0) == 1) return Status::ok();
   const std::string_view text = bytes.substr(4);
   return error(Code::unsupported, "the aggregation node refused: %s",
-               std::string(text.substr(0, text.find('\0'))).c_str());
+               cleaned(text.substr(0, text.find('\0')), kReplyBytes).c_str());
 }
 
 }  // namespace nezha::aggregation

@@ -44,6 +44,15 @@ NAMES_INVENTED = ("tools/tidy.py", "tests/python/test_tools.py", "CHANGELOG.md")
 GETENV = re.compile(r"\b(secure_)?getenv\s*\(|\benviron\b(?!ment)")
 GETENV_ALLOWED = ("src/base/config.cc", "examples/", "bench/")  # the last two hold programs of their own
 
+# What leaves this host is put together number by number, or it has the padding and byte order of one.
+RAW_STRUCT = re.compile(r"reinterpret_cast<(const )?(char|std::byte)\*>\(&(?!bytes)\w"
+                        r"|memcpy\(&\w[\w.>-]*, \w+")
+RAW_STRUCT_REFUSED = ("src/wire/", "src/transport/", "src/aggregation/", "src/rendezvous/",
+                      "src/context/", "src/engine/", "src/base/blob.h")
+RAW_STRUCT_ALLOWED = ("src/transport/ofi/fabric_sockets.cc", "src/transport/ofi/fabric_device.cc",
+                      "src/transport/shm/shm_socket.cc",  # the kernel's own structs
+                      "src/wire/little_endian.h")
+
 _BLANK = re.compile(r'//[^\n]*|/\*.*?\*/|R"\((?:.|\n)*?\)"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\''
                     r"|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.DOTALL | re.MULTILINE)
 _NO_FUNCTION = re.compile(r"^\s*(namespace|class|struct|enum|union|extern|typedef|using)\b")
@@ -101,6 +110,9 @@ def check_text(name: str, suffix: str, text: str) -> Iterator[str]:
     for number, line in enumerate(lines, 1):
         if suffix in CPP and len(line) > LINE_COLUMNS_MAX:
             yield f"{name}:{number}: {len(line)} columns, at most {LINE_COLUMNS_MAX}"
+        raw = name.startswith(RAW_STRUCT_REFUSED) and not name.startswith(RAW_STRUCT_ALLOWED)
+        if raw and RAW_STRUCT.search(line):
+            yield f"{name}:{number}: a struct as it lies in memory; use wire/little_endian.h"
         if suffix in CPP and GETENV.search(line) and not name.startswith(GETENV_ALLOWED):
             yield f"{name}:{number}: only {GETENV_ALLOWED[0]} reads the environment"
     functions = python_functions(text) if suffix in PYTHON else cpp_functions(text)

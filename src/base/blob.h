@@ -1,8 +1,8 @@
 // Blobs: how ranks describe themselves to each other through a store.
 //
-// Contract: pure, any thread. A reader never reads past its input: after the first impossible value
-// `ok()` is false and everything read is empty, so callers check once, at the end. `Text`: std::string,
-// or WipedText where a secret is among them.
+// Contract: pure, any thread. Numbers have eight bytes, the low ones first. A reader never reads past its
+// input: after the first impossible value `ok()` is false and everything read is empty, so callers check
+// once, at the end. `Text`: std::string, or WipedText where a secret is among them.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ template <class Text = std::string>
 class BlobWriter {
  public:
   BlobWriter& number(uint64_t value) {
-    bytes_.append(reinterpret_cast<const char*>(&value), sizeof(value));
+    for (int shift = 0; shift < 64; shift += 8) bytes_.push_back(static_cast<char>(value >> shift));
     return *this;
   }
   BlobWriter& real(double value) {
@@ -42,7 +42,9 @@ class BlobReader {
   uint64_t number() {
     uint64_t value = 0;
     if (left_.size() < sizeof(value)) return fail(), 0;
-    std::memcpy(&value, left_.data(), sizeof(value));
+    for (size_t i = 0; i < sizeof(value); ++i) {
+      value |= uint64_t{static_cast<unsigned char>(left_[i])} << (8 * i);
+    }
     left_.remove_prefix(sizeof(value));
     return value;
   }

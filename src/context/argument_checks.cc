@@ -5,7 +5,7 @@
 namespace nezha::context {
 namespace {
 
-constexpr uint64_t kBytesMax = INT64_MAX;
+constexpr uint64_t kBytesMax = (uint64_t{1} << 48) - 1;  // as many elements fit into a frame
 
 unsigned long long printable(uint64_t value) { return value; }
 

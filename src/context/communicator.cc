@@ -2,25 +2,24 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cinttypes>
 #include <new>
 #include <numeric>
 
-#include "base/blob.h"
 #include "base/file.h"
 #include "base/interrupt.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "base/number_hash.h"
 #include "context/argument_checks.h"
+#include "engine/comm_number.h"
 
 namespace nezha::context {
 
+using engine::CommNumber;
 using progress::Loop;
 
 namespace {
 
-// Communicators made without a message are told apart from split ones by this bit of their number.
-constexpr uint32_t kSilentBit = 0x80000000;
 constexpr Nanoseconds kDiskPatience = 2 * kSecond;
 
 Status check_members(std::span<const int> ranks, int own, int world_size) {
@@ -90,7 +89,7 @@ Status Communicator::take(engine::Group& group) {
 
 void Communicator::abort() {
   const Loop::Visit visit(context_->loop());
-  const Status why = error(Code::aborted, "rank %d aborted communicator %u", rank_, group_->comm);
+  const Status why = error(Code::aborted, "rank %d aborted communicator %" PRIu64, rank_, group_->comm);
   context_->groups().abort(*group_, why);
 }
 
@@ -114,32 +113,41 @@ Result<std::unique_ptr<Communicator>> Communicator::adopt(engine::GroupRequest r
 // first frame of a quicker rank finds it.
 Result<std::unique_ptr<Communicator>> Communicator::announce(int color) {
   engine::GroupRequest request;
-  NumberHash hash;
-  hash.add(group_->comm);
-  hash.add(splits_);
-  hash.add(static_cast<uint64_t>(color) + 1);
-  request.comm = (static_cast<uint32_t>(hash.value() >> 16) & ~kSilentBit) | 1u;  // 0 is the world
+  CommNumber number(CommNumber::Maker::split, group_->comm);
+  request.comm = number.add(splits_).add(static_cast<uint64_t>(color)).announced();
   return adopt(std::move(request));
 }
 
-// Frames of quicker ranks wait in the engine for a group whose number has the silent bit.
+// Frames of quicker ranks are parked.
 Result<std::unique_ptr<Communicator>> Communicator::create(std::span<const int> ranks,
                                                            std::string_view name) {
   NEZHA_RETURN_IF_ERROR(check_members(ranks, rank_, world_size_));
   engine::GroupRequest request;
-  BlobWriter identity;
-  identity.number(group_->comm).text(name);
+  CommNumber number(CommNumber::Maker::create, group_->comm);
+  number.add(name);
+  for (const int rank : ranks) number.add(static_cast<uint64_t>(rank));
+  auto generation = next_generation(number.parked());
+  if (!generation) return generation.status();
+  request.comm = number.add(*generation).parked();
   for (const int rank : ranks) {
-    const int member = group_->members[static_cast<size_t>(rank)].global_rank;
-    request.members.push_back(member);
-    identity.number(static_cast<uint64_t>(member));
+    request.members.push_back(group_->members[static_cast<size_t>(rank)].global_rank);
   }
-  const std::string key = identity.take();
-  NumberHash hash;
-  hash.add(context_->next_generation(key));
-  for (const char byte : key) hash.add(static_cast<uint8_t>(byte));
-  request.comm = static_cast<uint32_t>(hash.value() >> 16) | kSilentBit;
   return adopt(std::move(request));
+}
+
+// How many of the same name and ranks came before: the other members count them, too, whatever becomes of
+// one here. A rank that could not count one would not find those that follow.
+Result<uint64_t> Communicator::next_generation(uint64_t key) {
+  try {
+    std::lock_guard lock(generations_mutex_);
+    return generations_[key]++;
+  } catch (const std::bad_alloc&) {
+    const Status why = nothrow_error(Code::exhausted, "rank %d: no memory to count a communicator that "
+                                     "was created of this one", rank_);
+    Loop::Lock lock(context_->loop());
+    context_->groups().fail(*group_, why, true);
+    return why;
+  }
 }
 
 Result<std::unique_ptr<Communicator>> Communicator::shrink(double timeout_s) {

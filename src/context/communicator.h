@@ -18,6 +18,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <unordered_map>
 
 #include "aggregation/aggregation.h"
 #include "base/status.h"
@@ -151,6 +152,7 @@ class Communicator {
 
   Result<std::unique_ptr<Communicator>> announce(int color);
   Result<std::unique_ptr<Communicator>> adopt(engine::GroupRequest request);
+  Result<uint64_t> next_generation(uint64_t key);
   void load_table_file();
   void save_table_file();
 
@@ -160,7 +162,9 @@ class Communicator {
   int world_size_ = 1;
   std::string table_file_;  // this rank's own; empty where nothing is to be saved
   std::unique_ptr<aggregation::AggregationGroup> aggregation_;  // null without an aggregation node
-  uint32_t splits_ = 0;
+  uint64_t splits_ = 0;
+  std::mutex generations_mutex_;
+  std::unordered_map<uint64_t, uint64_t> generations_;  // of create(), by name and ranks
 
   std::atomic<int> batch_count_{0};  // so that calls outside of groups need no lock
   std::mutex batches_mutex_;

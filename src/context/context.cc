@@ -264,9 +264,4 @@ Status Context::open_aggregation() {
   return Status::ok();
 }
 
-uint64_t Context::next_generation(const std::string& key) {
-  std::lock_guard lock(generations_mutex_);
-  return generations_[key]++;
-}
-
 }  // namespace nezha::context

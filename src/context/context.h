@@ -7,9 +7,9 @@
 //   Errors   `create` fails with the first error of any rank, on every rank.
 #pragma once
 
-#include <map>
+
 #include <memory>
-#include <mutex>
+
 #include <optional>
 #include <string>
 #include <vector>
@@ -66,9 +66,6 @@ class Context {
   double timeout_s() const { return timeout_s_; }
   Result<std::unique_ptr<control::Policy>> make_policy() const;
   Result<std::unique_ptr<control::MessagePolicy>> make_message_policy() const;
-  // How often this process has asked for `key` before: communicators that are made without a message get
-  // different numbers although all else is equal.
-  uint64_t next_generation(const std::string& key);
 
   // JSON for nezha_describe.
   std::string rails_json();
@@ -119,8 +116,6 @@ class Context {
   // nobody beyond this process; "alone" in a world of one.
   std::string authentication_ = "alone";
   Session session_;
-  std::mutex generations_mutex_;
-  std::map<std::string, uint64_t> generations_;      // guarded by generations_mutex_
   bool met_ = false;
   std::optional<Calibration> calibration_;
   control::Interference interference_;

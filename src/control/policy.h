@@ -37,7 +37,7 @@ struct RailSnapshot {
 struct OpClass {
   Collective collective = Collective::all_reduce;
   uint64_t bytes = 0;
-  uint32_t group = 0;  // communicator
+  uint64_t group = 0;  // communicator
   bool leads = false;  // this rank decides for all of its communicator
   uint32_t avoid = 0;  // rails (bit set) that take nothing of it as long as another one is up
 };

@@ -89,7 +89,7 @@ class PortReservations {
   const ReservationCounters& counters() const { return counters_; }
 
  private:
-  static constexpr uint64_t kTicketMax = uint64_t{1} << 62;
+  static constexpr uint64_t kTicketMax = uint64_t{1} << 47;
 
   struct Claim {
     int peer = -1;

@@ -7,7 +7,7 @@ namespace nezha::engine {
 using transport::Connection;
 using transport::WorkRequest;
 
-Member* CreditAccounts::find(int peer, uint32_t comm, Group** group) const {
+Member* CreditAccounts::find(int peer, uint64_t comm, Group** group) const {
   *group = groups_.find(comm);
   const int rank = *group == nullptr ? -1 : (*group)->rank_of_global[static_cast<size_t>(peer)];
   return rank < 0 ? nullptr : &(*group)->members[static_cast<size_t>(rank)];
@@ -27,7 +27,7 @@ void CreditAccounts::post(Group& group, int member_rank, WorkRequest& request) {
   transfers_.post(request);
 }
 
-bool CreditAccounts::credited(int peer, uint32_t comm, uint64_t credit) {
+bool CreditAccounts::credited(int peer, uint64_t comm, uint64_t credit) {
   Group* group = nullptr;
   Member* const member = find(peer, comm, &group);
   if (member == nullptr || !group->failed.is_ok()) return false;
@@ -59,7 +59,7 @@ void CreditAccounts::consumed(Group& group, int member_rank, uint64_t cost) {
   }
 }
 
-uint64_t CreditAccounts::to_tell(int peer, uint32_t comm) {
+uint64_t CreditAccounts::to_tell(int peer, uint64_t comm) {
   Group* group = nullptr;
   Member* const member = find(peer, comm, &group);
   if (member == nullptr) return 0;

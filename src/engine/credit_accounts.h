@@ -22,12 +22,12 @@ class CreditAccounts {
   // The request leaves now, or when the member has consumed enough.
   void post(Group& group, int member, transport::WorkRequest& request);
   // A peer has consumed so much, cumulative. True: more than it said before.
-  bool credited(int peer, uint32_t comm, uint64_t credit);
+  bool credited(int peer, uint64_t comm, uint64_t credit);
 
   // We consumed a frame of that member.
   void consumed(Group& group, int member, uint64_t cost);
   // All that was consumed of that peer, for a frame that leaves now.
-  uint64_t to_tell(int peer, uint32_t comm);
+  uint64_t to_tell(int peer, uint64_t comm);
   // A frame landed. `group`: null when it is gone. `is_early`: it is consumed later; then its sender gets
   // the answer (Execution::deliver).
   void landed(transport::Connection& connection, Group* group, const wire::FrameHeader& header,
@@ -44,7 +44,7 @@ class CreditAccounts {
   static constexpr uint32_t kFramesPerAck = 64;
 
   // Null when there is no such group, or the peer is none of it.
-  Member* find(int peer, uint32_t comm, Group** group) const;
+  Member* find(int peer, uint64_t comm, Group** group) const;
   void release_blocked(Group& group, Member& member);
 
   const EngineOptions& options_;

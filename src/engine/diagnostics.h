@@ -24,7 +24,7 @@ namespace nezha::engine {
 struct PeerProgress {
   Nanoseconds at = 0;     // 0: never
   bool open = false;      // it has an operation open: the oldest is
-  uint32_t comm = 0;
+  uint64_t comm = 0;
   uint64_t op_seq = 0;
   wire::OpDescriptor op;
   int waits_for = -1;     // global rank; -1: nobody

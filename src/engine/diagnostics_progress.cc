@@ -19,7 +19,7 @@ std::string text_of(const wire::OpDescriptor& op, uint64_t op_seq) {
 
 double seconds(Nanoseconds duration) { return static_cast<double>(duration) / 1e9; }
 
-void write_operation(JsonWriter& json, uint32_t comm, uint64_t op_seq, const wire::OpDescriptor& op) {
+void write_operation(JsonWriter& json, uint64_t comm, uint64_t op_seq, const wire::OpDescriptor& op) {
   json.begin_object().field("comm", comm).field("op_seq", op_seq);
   json.field("collective", name_of(op)).field("count", op.count);
   json.field("dtype", nezha::name_of(op.dtype)).end_object();

@@ -1,6 +1,7 @@
 #include "engine/engine.h"
 
 #include <algorithm>
+#include <cinttypes>
 #include <new>
 
 namespace nezha::engine {
@@ -28,7 +29,11 @@ Status Engine::share_memory(memory::Host host) {
 Result<Group*> Engine::create_group(GroupRequest request) {
   Group* group = groups_.find(request.comm);
   if (group != nullptr && group->is_created) {
-    return error(Code::internal, "rank %d: communicator %u exists already", options_.rank,
+    return error(Code::internal, "rank %d: communicator %" PRIu64 " exists already", options_.rank,
+                 request.comm);
+  }
+  if (group == nullptr && groups_.is_retired(request.comm)) {
+    return error(Code::internal, "rank %d: communicator %" PRIu64 " has ended already", options_.rank,
                  request.comm);
   }
   if (group == nullptr) group = &add_group(request.comm);
@@ -42,7 +47,7 @@ Result<Group*> Engine::create_group(GroupRequest request) {
   return group;
 }
 
-Group& Engine::add_group(uint32_t comm) {
+Group& Engine::add_group(uint64_t comm) {
   const Mailbox::Parts parts{options_, loop_.clock(), peers_,    pool_,
                              parked_,  transfers_,    failures_, diagnostics_};
   auto group = std::make_unique<Group>();
@@ -55,7 +60,7 @@ Group& Engine::add_group(uint32_t comm) {
 }
 
 // Null when there is none, and what quicker ranks send to it is not kept either.
-Group* Engine::find_or_park(uint32_t comm, int peer, bool* refused) {
+Group* Engine::find_or_park(uint64_t comm, int peer, bool* refused) {
   Group* const known = groups_.find(comm);
   if (known != nullptr || options_.serves || !groups_.may_park(comm)) return known;
   Group& made = add_group(comm);
@@ -103,7 +108,7 @@ std::optional<wire::OpDescriptor> Engine::next_call(const Group& group) const {
   return first == nullptr ? std::nullopt : std::optional(first->header.op);
 }
 
-void Engine::retire(uint32_t comm) {
+void Engine::retire(uint64_t comm) {
   Group* const parked = groups_.find(comm);
   if (parked != nullptr) return destroy_group(*parked);
   groups_.retire(comm);
@@ -112,9 +117,10 @@ void Engine::retire(uint32_t comm) {
 void Engine::destroy_group(Group& group) noexcept {
   group.is_leaving = true;
   try {
-    if (group.comm >= GroupTable::kFirstParkedComm) groups_.retire(group.comm);
+    if (group.comm >= CommNumber::kFirstParked) groups_.retire(group.comm);
     failures_.keep_untold(group);
-    failures_.fail(group, error(Code::aborted, "rank %d: communicator %u was destroyed", options_.rank,
+    failures_.fail(group, error(Code::aborted, "rank %d: communicator %" PRIu64 " was "
+                                "destroyed", options_.rank,
                                 group.comm), false);
     diagnostics_.failed(group);
   } catch (const std::bad_alloc&) {

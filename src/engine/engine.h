@@ -120,8 +120,8 @@ class Engine final : public GroupCalls,
   void on_landed(transport::Connection& connection, const wire::FrameHeader& header,
                  const transport::Landing& landing) override;
   void on_released(transport::Connection& connection, transport::WorkRequest& request) override;
-  void on_credit(transport::Connection& connection, uint32_t comm, uint64_t credit) override;
-  uint64_t credit_to_tell(transport::Connection& connection, uint32_t comm) override;
+  void on_credit(transport::Connection& connection, uint64_t comm, uint64_t credit) override;
+  uint64_t credit_to_tell(transport::Connection& connection, uint64_t comm) override;
   void on_failure(transport::Connection& connection, const wire::FrameHeader& header,
                   const std::string& text) override;
   void on_output(transport::Connection& connection) override { peers_.wake(connection.peer); }
@@ -131,10 +131,10 @@ class Engine final : public GroupCalls,
   void on_down(transport::Connection& connection, transport::WorkQueue& unacknowledged,
                const Status& why, bool in_order) override;
 
-  void retire(uint32_t comm) override;
-  Group& add_group(uint32_t comm);
+  void retire(uint64_t comm) override;
+  Group& add_group(uint64_t comm);
   // With `refused`: it would have to be parked, and the peer has no room for that.
-  Group* find_or_park(uint32_t comm, int peer, bool* refused);
+  Group* find_or_park(uint64_t comm, int peer, bool* refused);
   // Parked groups of which nobody is left who sent anything.
   void drop_orphans() noexcept;
   bool may_serve(const Group* group, const wire::FrameHeader& header) const;

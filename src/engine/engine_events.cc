@@ -59,12 +59,12 @@ void Engine::on_released(Connection& connection, WorkRequest& request) {
   transfers_.release(request);
 }
 
-void Engine::on_credit(Connection& connection, uint32_t comm, uint64_t credit) {
+void Engine::on_credit(Connection& connection, uint64_t comm, uint64_t credit) {
   const bool more = credit_.credited(connection.peer, comm, credit);
   if (transfers_.take_released() || more) operations_.progress_all();
 }
 
-uint64_t Engine::credit_to_tell(Connection& connection, uint32_t comm) {
+uint64_t Engine::credit_to_tell(Connection& connection, uint64_t comm) {
   return credit_.to_tell(connection.peer, comm);
 }
 
@@ -77,7 +77,7 @@ void Engine::on_failure(Connection& connection, const wire::FrameHeader& header,
     return failures_.heard(*group, connection.peer, header, text);
   }
   // A node that has not heard of it yet must not begin it any more.
-  const bool new_here = header.comm >= GroupTable::kFirstParkedComm && !groups_.is_retired(header.comm);
+  const bool new_here = header.comm >= CommNumber::kFirstParked && !groups_.is_retired(header.comm);
   if (options_.serves && new_here && !groups_.has_retired_too_many()) groups_.retire(header.comm);
 }
 

@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <cinttypes>
 
-#include "engine/failure_details.h"
 #include "base/clean_text.h"
+#include "engine/failure_details.h"
 #include "engine/mismatch.h"
 #include "engine/missing_connections.h"
 #include "engine/shrink.h"
@@ -23,7 +24,8 @@ void Failures::fail_exhausted(Group& group, size_t bytes) {
   if (pool_.is_over_limit()) {
     const unsigned long long limit = pool_.limit() >> 20;
     return fail(group, error(Code::exhausted, "rank %d: its peers make it hold more than the %llu MiB "
-                             "that it may (communicator %u)", options_.rank, limit, group.comm), true);
+                             "that it may (communicator %" PRIu64
+                             ")", options_.rank, limit, group.comm), true);
   }
   fail(group, error(Code::exhausted, "rank %d: no memory for a buffer of %zu bytes; lower credit_bytes "
                     "or chunk_bytes", options_.rank, bytes), true);
@@ -65,8 +67,8 @@ void Failures::lost(int peer, const Status& why) {
   for (const auto& group : groups_) {
     const int rank = group->rank_of_global[static_cast<size_t>(peer)];
     if (rank < 0) continue;
-    Status lost = error(Code::peer_lost, "rank %d lost rank %d %s (communicator %u): %s; shrink() "
-                        "gives a communicator of the others", group->rank, rank,
+    Status lost = error(Code::peer_lost, "rank %d lost rank %d %s (communicator %" PRIu64 "): %s; "
+                        "shrink() gives a communicator of the others", group->rank, rank,
                         activity_of(*group).c_str(), group->comm, why.message().c_str());
     ErrorDetails details = details_of(*group, {rank});
     const auto rail = static_cast<size_t>(why.rail);
@@ -140,7 +142,7 @@ void Failures::disagree(Group& group, const Execution& execution, int member,
       theirs && !check_descriptor(group, execution.op_seq(), execution.descriptor(), peer, *theirs);
   if (is_told) return;
   Status broken = error(Code::internal, "rank %d: rank %d broke the protocol in the memory of this host, "
-                        "%s (communicator %u)", group.rank, member, activity_of(group).c_str(),
+                        "%s (communicator %" PRIu64 ")", group.rank, member, activity_of(group).c_str(),
                         group.comm);
   fail(group, broken.with_peer(member).with(details_of(group, &execution, {member})), true);
 }
@@ -168,7 +170,7 @@ Status Failures::deadline_error(const Group& group, const Execution& execution) 
   }
   const std::string waiting =
       absent.empty() ? std::string("acknowledgements") : "rank " + absent;
-  return error(Code::timed_out, "rank %d: %s #%llu of %llu bytes (communicator %u) passed its "
+  return error(Code::timed_out, "rank %d: %s #%llu of %llu bytes (communicator %" PRIu64 ") passed its "
                "deadline waiting for %s%s; find out what they are doing, or raise timeout_s",
                group.rank, std::string(name_of(execution.descriptor().collective)).c_str(),
                static_cast<unsigned long long>(execution.op_seq()),
@@ -194,7 +196,7 @@ void Failures::tell(const Group& group) {
 
 // On every connection: the goodbye that may follow is on all of them, and the peer may not have them all
 // yet.
-void Failures::tell(uint32_t comm, const Status& why, PeerLinks& links) {
+void Failures::tell(uint64_t comm, const Status& why, PeerLinks& links) {
   wire::FrameHeader header;
   header.type = wire::FrameType::failure;
   header.comm = comm;

@@ -70,13 +70,13 @@ class Failures {
  private:
   // The failure of a group that is gone.
   struct Untold {
-    uint32_t comm = 0;
+    uint64_t comm = 0;
     Status why;
     std::vector<int> global_ranks;
   };
 
   void fail_parked(int peer);
-  static void tell(uint32_t comm, const Status& why, PeerLinks& links);
+  static void tell(uint64_t comm, const Status& why, PeerLinks& links);
   Status deadline_error(const Group& group, const Execution& execution) const;
 
   const EngineOptions& options_;

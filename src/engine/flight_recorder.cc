@@ -55,7 +55,7 @@ const FlightOperation* FlightRecorder::find(uint64_t id) const {
   return entry.id == id ? &entry : nullptr;
 }
 
-const FlightOperation* FlightRecorder::find_collective(uint32_t comm, uint64_t op_seq) const {
+const FlightOperation* FlightRecorder::find_collective(uint64_t comm, uint64_t op_seq) const {
   // What a peer speaks of is one of the newest.
   const FlightOperation* entry = nullptr;
   for (uint64_t id = operation_count_; (entry = find(id)) != nullptr; --id) {
@@ -92,7 +92,7 @@ void FlightRecorder::finished(uint64_t id, Nanoseconds now, Code code) {
   if (code == Code::ok) entry->awaited = 0;
 }
 
-void FlightRecorder::failed(uint32_t comm, Nanoseconds now, const Status& why) {
+void FlightRecorder::failed(uint64_t comm, Nanoseconds now, const Status& why) {
   FlightFailure& failure = failures_[failure_count_++ % failures_.size()];
   failure.at = now;
   failure.comm = comm;
@@ -115,7 +115,7 @@ void FlightRecorder::rail(RailEventKind kind, Nanoseconds now, int peer, int rai
   assign(event.reason, reason);
 }
 
-const FlightFailure* FlightRecorder::failure_of(uint32_t comm) const {
+const FlightFailure* FlightRecorder::failure_of(uint64_t comm) const {
   const FlightFailure* found = nullptr;
   each(failures_, failure_count_, [&](const FlightFailure& failure) {
     if (failure.comm == comm) found = &failure;

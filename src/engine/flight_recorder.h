@@ -38,7 +38,7 @@ struct FlightOperation {
   static constexpr size_t kAwaitedMax = 8;
 
   uint64_t id = 0;
-  uint32_t comm = 0;
+  uint64_t comm = 0;
   uint64_t op_seq = 0;   // of a message: 0
   wire::OpDescriptor op;
   bool is_send = false;  // of a message
@@ -66,7 +66,7 @@ struct RailEvent {
 
 struct FlightFailure {
   Nanoseconds at = 0;
-  uint32_t comm = 0;
+  uint64_t comm = 0;
   Code code = Code::ok;
   int peer = -1;  // rank in the communicator
   std::array<char, 1024> text{};  // terminated, cut
@@ -88,14 +88,14 @@ class FlightRecorder {
   void awaits(uint64_t id, std::span<const int> ranks);
   void finished(uint64_t id, Nanoseconds now, Code code);
   // The communicator failed, and with it everything of it that is not over.
-  void failed(uint32_t comm, Nanoseconds now, const Status& why);
+  void failed(uint64_t comm, Nanoseconds now, const Status& why);
   void rail(RailEventKind kind, Nanoseconds now, int peer, int rail, int lane,
             std::string_view reason);
 
   uint64_t operation_count() const { return operation_count_; }
   // Null when it is forgotten.
   const FlightOperation* find(uint64_t id) const;
-  const FlightOperation* find_collective(uint32_t comm, uint64_t op_seq) const;
+  const FlightOperation* find_collective(uint64_t comm, uint64_t op_seq) const;
 
   // `unix_offset_us`: what turns microseconds of the engine's clock into those since 1970. Each writes
   // one array, oldest first.
@@ -105,7 +105,7 @@ class FlightRecorder {
 
  private:
   FlightOperation* entry_of(uint64_t id);  // to change it
-  const FlightFailure* failure_of(uint32_t comm) const;
+  const FlightFailure* failure_of(uint64_t comm) const;
   void write(JsonWriter& json, const FlightOperation& operation, int64_t unix_offset_us) const;
 
   std::vector<FlightOperation> operations_;  // rings: entry n is at n % size

@@ -29,7 +29,7 @@ namespace nezha::engine {
 struct Progress {
   Nanoseconds at = 0;     // 0: never
   bool open = false;      // false: the operation is over there
-  uint32_t comm = 0;
+  uint64_t comm = 0;
   uint64_t op_seq = 0;
   wire::OpDescriptor op;
   int waits_for = -1;     // global rank; -1: nobody
@@ -148,7 +148,7 @@ struct Group {
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
 
-  uint32_t comm = 0;
+  uint64_t comm = 0;
   bool is_created = false;          // false: only frames of it have arrived so far
   // What is charged to peers as long as it is not (parked_budget.h), first to the one that opened it.
   struct Parked {
@@ -157,7 +157,7 @@ struct Group {
     uint64_t opening = 0;  // of these, for the group itself
   };
   std::vector<Parked> parked;
-  uint32_t lineage = 0;             // the communicator that shrink() made it from; itself otherwise
+  uint64_t lineage = 0;             // the communicator that shrink() made it from; itself otherwise
   uint64_t generation = 0;          // how many of the lineage came before (engine/agreement.h)
   int rank = 0;                     // mine, in this communicator
   std::vector<Member> members;      // by rank in this communicator

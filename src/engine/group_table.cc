@@ -21,18 +21,18 @@ void GroupTable::sort_in(Group& group) {
   slots_[at] = {group.comm, &group};
 }
 
+// What stands behind the hole and was put there because its own place was taken moves up.
 void GroupTable::remove(const Group& group) noexcept {
+  const size_t last = slots_.size() - 1;
+  size_t hole = home_of(group.comm);
+  while (slots_[hole].group != &group) hole = (hole + 1) & last;
+  for (size_t at = (hole + 1) & last; slots_[at].group != nullptr; at = (at + 1) & last) {
+    if (((at - home_of(slots_[at].comm)) & last) < ((at - hole) & last)) continue;
+    slots_[hole] = slots_[at];
+    hole = at;
+  }
+  slots_[hole] = {};
   std::erase_if(groups_, [&](const auto& other) { return other.get() == &group; });
-  std::fill(slots_.begin(), slots_.end(), Slot());
-  for (const auto& each : groups_) sort_in(*each);
-}
-
-void GroupTable::retire(uint32_t comm) {
-  retired_.insert(std::lower_bound(retired_.begin(), retired_.end(), comm), comm);
-}
-
-bool GroupTable::is_retired(uint32_t comm) const {
-  return std::binary_search(retired_.begin(), retired_.end(), comm);
 }
 
 }  // namespace nezha::engine

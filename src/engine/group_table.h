@@ -2,19 +2,21 @@
 // none will be made any more.
 //
 // Contract: owned by the engine, progress lock held. A group that is announced by frames of quicker ranks
-// before it is created here is "parked"; only numbers of at least kFirstParkedComm are.
+// before it is created here is "parked"; only numbers of at least CommNumber::kFirstParked are.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <vector>
 
+#include "engine/comm_number.h"
 #include "engine/group.h"
+#include "engine/retired_numbers.h"
 
 namespace nezha::engine {
 
 struct GroupRequest {
-  uint32_t comm = 0;
+  uint64_t comm = 0;
   std::vector<int> members;     // global ranks in the order of the new ranks; empty: not known yet
   schedule::AggregationTree tree = {};  // with nodes: of these members; else empty
   std::unique_ptr<control::Policy> policy;
@@ -26,7 +28,7 @@ class GroupMaker {
  public:
   virtual Result<Group*> create_group(GroupRequest request) = 0;
   // Nobody will create it here: what quicker ranks sent to it is dropped, now and later.
-  virtual void retire(uint32_t comm) = 0;
+  virtual void retire(uint64_t comm) = 0;
 
  protected:
   ~GroupMaker() = default;
@@ -34,10 +36,8 @@ class GroupMaker {
 
 class GroupTable {
  public:
-  static constexpr uint32_t kFirstParkedComm = 0x80000000u;
-
   // Null when there is none.
-  Group* find(uint32_t comm) const {
+  Group* find(uint64_t comm) const {
     for (size_t at = home_of(comm);; at = (at + 1) & (slots_.size() - 1)) {
       const Slot& slot = slots_[at];
       if (slot.group == nullptr || slot.comm == comm) return slot.group;
@@ -53,10 +53,10 @@ class GroupTable {
   void remove(const Group& group) noexcept;
 
   // A frame names this number, and there is no such group yet: whether to keep what comes for it.
-  bool may_park(uint32_t comm) const { return comm >= kFirstParkedComm && !is_retired(comm); }
+  bool may_park(uint64_t comm) const { return comm >= CommNumber::kFirstParked && !is_retired(comm); }
   // Nobody will create it here: what quicker ranks send to it is dropped from here on.
-  void retire(uint32_t comm);
-  bool is_retired(uint32_t comm) const;
+  void retire(uint64_t comm) { retired_.add(comm); }
+  bool is_retired(uint64_t comm) const { return retired_.has(comm); }
   // A node has as many communicators, one after another.
   bool has_retired_too_many() const { return retired_.size() >= kRetiredMax; }
 
@@ -64,18 +64,18 @@ class GroupTable {
   static constexpr size_t kRetiredMax = 16384;
 
   struct Slot {
-    uint32_t comm = 0;
+    uint64_t comm = 0;
     Group* group = nullptr;
   };
 
-  size_t home_of(uint32_t comm) const {
-    return (comm * 2654435761u >> 16) & (slots_.size() - 1);
+  size_t home_of(uint64_t comm) const {
+    return (comm * 0x9E3779B97F4A7C15u >> 32) & (slots_.size() - 1);
   }
   void sort_in(Group& group);
 
   std::vector<std::unique_ptr<Group>> groups_;
   std::vector<Slot> slots_{4};  // a power of two, more than twice as many as groups: open addressing
-  std::vector<uint32_t> retired_;  // sorted
+  RetiredNumbers retired_;
 };
 
 }  // namespace nezha::engine

@@ -1,6 +1,7 @@
 #include "engine/mailbox.h"
 
 #include <algorithm>
+#include <cinttypes>
 #include <cstring>
 #include <limits>
 #include <new>
@@ -37,12 +38,12 @@ Status Mailbox::check(const MessageRequest& request) const {
   const int world = group_.world_size();
   const bool any = request.peer == kAnySource && !request.is_send;
   if (!any && (request.peer < 0 || request.peer >= world)) {
-    return error(Code::invalid_argument, "rank %d: %s names rank %d of communicator %u, which has "
-                 "ranks 0 to %d", group_.rank, what, request.peer, group_.comm, world - 1);
+    return error(Code::invalid_argument, "rank %d: %s names rank %d of communicator %" PRIu64 ", which "
+                 "has ranks 0 to %d", group_.rank, what, request.peer, group_.comm, world - 1);
   }
   if (request.peer == group_.rank || world == 1) {
-    return error(Code::invalid_argument, "rank %d: %s between the rank and itself (communicator %u); "
-                 "copy the buffer instead", group_.rank, what, group_.comm);
+    return error(Code::invalid_argument, "rank %d: %s between the rank and itself (communicator "
+                 "%" PRIu64 "); copy the buffer instead", group_.rank, what, group_.comm);
   }
   const uint64_t size = dtype_size(request.dtype);
   const uint64_t chunks_max = std::numeric_limits<uint32_t>::max();
@@ -70,8 +71,8 @@ Status Mailbox::check_presence(int global, const wire::OpDescriptor& op) {
   const std::string who =
       member == kAnySource ? std::string("every other rank") : "rank " + std::to_string(member);
   Status lost = error(Code::peer_lost, "rank %d: %s left (closed its communicator) before the message "
-                      "of %s was complete (communicator %u); every message needs its sender and its "
-                      "receiver", group_.rank, who.c_str(), describe(op).c_str(), group_.comm);
+                      "of %s was complete (communicator %" PRIu64 "); every message needs its sender "
+                      "and its receiver", group_.rank, who.c_str(), describe(op).c_str(), group_.comm);
   ErrorDetails details;
   details.communicator = group_.comm;
   if (member != kAnySource) details.ranks = {member};
@@ -169,7 +170,8 @@ Status Mailbox::deadline_error(const Pending& late) const {
   if (member != kAnySource) awaited = {member};
   std::string waiting = late.is_send ? who + " to receive it" : who + " to send it";
   if (late.is_matched) waiting = late.is_send ? "acknowledgements" : "the rest of it from " + who;
-  return error(Code::timed_out, "rank %d: the %s of %s %s %s (communicator %u) passed its deadline "
+  return error(Code::timed_out, "rank %d: the %s of %s %s %s (communicator %" PRIu64 ") passed its "
+               "deadline "
                "waiting for %s; find out what that rank is doing, or raise timeout_s", group_.rank,
                late.is_send ? "send" : "receive", describe(late.op).c_str(),
                late.is_send ? "to" : "from", who.c_str(), group_.comm, waiting.c_str())

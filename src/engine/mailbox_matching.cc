@@ -1,4 +1,5 @@
 // Mailbox: which message goes to which receive, and what is kept of messages that have arrived.
+#include <cinttypes>
 #include <new>
 
 #include "base/check.h"
@@ -49,8 +50,8 @@ void Mailbox::join(uint32_t index, const Receive& receive) {
 
 Status Mailbox::mismatch(const Message& message) const {
   const int source = member_of(message.source);
-  return error(Code::mismatch, "message #%llu from rank %d to rank %d (communicator %u): rank %d sends "
-               "%s, rank %d receives %s; both must name the same count and dtype",
+  return error(Code::mismatch, "message #%llu from rank %d to rank %d (communicator %" PRIu64 "): rank "
+               "%d sends %s, rank %d receives %s; both must name the same count and dtype",
                static_cast<unsigned long long>(message.number), source, group_.rank, group_.comm,
                source, describe(message.op).c_str(), group_.rank,
                describe(message.receive.op).c_str())

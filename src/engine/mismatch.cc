@@ -1,5 +1,6 @@
 #include "engine/mismatch.h"
 
+#include <cinttypes>
 #include <string>
 
 namespace nezha::engine {
@@ -39,7 +40,7 @@ wire::OpDescriptor comparable(const wire::OpDescriptor& mine, wire::OpDescriptor
   return other;
 }
 
-Status describe_mismatch(uint32_t comm, uint64_t op_seq, const RankedDescriptor& mine,
+Status describe_mismatch(uint64_t comm, uint64_t op_seq, const RankedDescriptor& mine,
                          const RankedDescriptor& other) {
   const Difference found = difference(mine.op, other.op);
   ErrorDetails details;
@@ -49,7 +50,8 @@ Status describe_mismatch(uint32_t comm, uint64_t op_seq, const RankedDescriptor&
   details.number = static_cast<int64_t>(op_seq);
   details.bytes = static_cast<int64_t>(mine.op.count * dtype_size(mine.op.dtype));
   return error(Code::mismatch,
-               "operation #%llu of communicator %u: %s is %s on rank %d but %s on rank %d (rank %d "
+               "operation #%llu of communicator %" PRIu64 ": %s is %s on rank %d but %s on rank %d "
+               "(rank %d "
                "calls %s of %llu x %s, rank %d calls %s of %llu x %s); every rank must make the same "
                "calls in the same order",
                static_cast<unsigned long long>(op_seq), comm, found.field, found.mine.c_str(),

@@ -20,7 +20,7 @@ struct RankedDescriptor {
 // all_to_all_v each rank has counts of its own.
 wire::OpDescriptor comparable(const wire::OpDescriptor& mine, wire::OpDescriptor other);
 
-Status describe_mismatch(uint32_t comm, uint64_t op_seq, const RankedDescriptor& mine,
+Status describe_mismatch(uint64_t comm, uint64_t op_seq, const RankedDescriptor& mine,
                          const RankedDescriptor& other);
 
 }  // namespace nezha::engine

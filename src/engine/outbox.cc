@@ -1,6 +1,7 @@
 #include "engine/outbox.h"
 
 #include <algorithm>
+#include <cinttypes>
 #include <string>
 
 #include "base/copy.h"
@@ -56,7 +57,7 @@ Status Outbox::start(const MessageRequest& request, Work& work) {
   }
   if (peer.unaccepted >= kWaitingMax / 2) {
     return error(Code::exhausted, "rank %d: %llu messages to rank %d wait to be received "
-                 "(communicator %u); wait for some of them before sending more", group_.rank,
+                 "(communicator %" PRIu64 "); wait for some of them before sending more", group_.rank,
                  static_cast<unsigned long long>(peer.unaccepted), request.peer, group_.comm);
   }
   send.chunk_bytes = chunk_bytes_for(send.bytes, parts_.options);

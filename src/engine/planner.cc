@@ -1,6 +1,7 @@
 #include "engine/planner.h"
 
 #include <algorithm>
+#include <cinttypes>
 #include <span>
 
 #include "base/float_mode.h"
@@ -135,7 +136,7 @@ Result<KeptSchedule*> Planner::kept_schedule(Group& group, const OpRequest& requ
              program.round_ends.size() * sizeof(uint32_t);
   }
   if (!pool_.charge(bytes)) {
-    return error(Code::exhausted, "rank %d: no memory for another schedule (communicator %u)",
+    return error(Code::exhausted, "rank %d: no memory for another schedule (communicator %" PRIu64 ")",
                  options_.rank, group.comm);
   }
   auto shared = std::make_shared<const schedule::Schedule>(std::move(built.value()));

@@ -1,9 +1,10 @@
 #include "engine/shrink.h"
 
 #include <algorithm>
+#include <cinttypes>
 #include <new>
 
-#include "base/number_hash.h"
+#include "engine/comm_number.h"
 #include "engine/failure_details.h"
 #include "engine/failures.h"
 #include "engine/missing_connections.h"
@@ -19,14 +20,14 @@ int Shrinker::Lineage::member_of(int peer) const {
 
 // ---------------------------------------------------------------------------------- lineages
 
-Shrinker::Lineage* Shrinker::find(uint32_t root) {
+Shrinker::Lineage* Shrinker::find(uint64_t root) {
   for (const auto& lineage : lineages_) {
     if (lineage->root == root) return lineage.get();
   }
   return nullptr;
 }
 
-Shrinker::Lineage* Shrinker::adopt(uint32_t root) {
+Shrinker::Lineage* Shrinker::adopt(uint64_t root) {
   if (Lineage* known = find(root)) return known;
   const Group* group = parts_.groups.find(root);
   if (group == nullptr || group->members.empty()) return nullptr;
@@ -58,13 +59,10 @@ void Shrinker::forget_ended() {
   }
 }
 
-// All ranks compute the same number. It has the bit by which the engine parks frames.
-uint32_t Shrinker::comm_of(const Lineage& lineage, const Ballot& ballot) {
-  NumberHash hash;
-  hash.add(lineage.root);
-  hash.add(ballot.generation);
-  for (const char byte : ballot.dead) hash.add(static_cast<uint8_t>(byte));
-  return static_cast<uint32_t>(hash.value() >> 16) | GroupTable::kFirstParkedComm;
+// All ranks compute the same number, and frames of quicker ones are parked.
+uint64_t Shrinker::comm_of(const Lineage& lineage, const Ballot& ballot) {
+  CommNumber number(CommNumber::Maker::shrink, lineage.root);
+  return number.add(ballot.generation).add(ballot.dead).parked();
 }
 
 // ------------------------------------------------------------------------------------- calls
@@ -74,22 +72,23 @@ Status Shrinker::begin(Group& group, std::unique_ptr<control::Policy> policy,
   const int me = group.rank;
   Lineage* const lineage = adopt(group.lineage);
   if (lineage == nullptr) {
-    return error(Code::internal, "rank %d: communicator %u has no members yet", me, group.comm);
+    return error(Code::internal, "rank %d: communicator %" PRIu64 " has no members yet", me, group.comm);
   }
   if (lineage->call != nullptr) {
-    return error(Code::invalid_argument, "rank %d: shrink() of communicator %u while communicator %u, "
+    return error(Code::invalid_argument, "rank %d: shrink() of communicator %" PRIu64 " while "
+                 "communicator %" PRIu64 ", "
                  "of the same origin, is being shrunk; wait for that call", me, group.comm,
                  lineage->parent);
   }
   // What it failed with before is heard before what this rank wants: the error that the others see is
   // why somebody shrinks, and not that somebody does.
   if (!group.failed.is_ok()) parts_.failures.tell(group);
-  parts_.failures.fail(group, error(Code::aborted, "rank %d called shrink() on communicator %u; every "
-                                    "rank that continues must call it", me, group.comm), true);
+  parts_.failures.fail(group, error(Code::aborted, "rank %d called shrink() on communicator %" PRIu64
+                                    "; every rank that continues must call it", me, group.comm), true);
   note_gone(*lineage);  // again: the news may have come when there was no memory for them
   if (!lineage->agreement.begin(group.generation + 1)) {
-    call.work.complete(error(Code::aborted, "rank %d: shrink() of communicator %u was aborted by "
-                             "another rank before this one called it; call it again", me, group.comm));
+    call.work.complete(error(Code::aborted, "rank %d: shrink() of communicator %" PRIu64 " was aborted "
+                             "by another rank before this one called it; call it again", me, group.comm));
     return Status::ok();
   }
   lineage->call = &call;
@@ -153,8 +152,8 @@ void Shrinker::look_after(Lineage& lineage, Nanoseconds now) {
   if (agreement.is_excluded()) {
     agreement.give_up();
     return complete(lineage, error(Code::peer_lost, "rank %d of this job: the other ranks of "
-                                   "communicator %u lost this one and continue without it; start "
-                                   "it again", parts_.options.rank, lineage.parent));
+                                   "communicator %" PRIu64 " lost this one and continue without it; "
+                                   "start it again", parts_.options.rank, lineage.parent));
   }
   if (agreement.take_news()) {
     if (lineage.told.empty() || !(lineage.told.back() == agreement.own())) {
@@ -185,8 +184,8 @@ void Shrinker::revoke(Lineage& lineage) {
   for (const auto& group : parts_.groups) {
     if (group->lineage != lineage.root || group->members.empty() || !group->failed.is_ok()) continue;
     if (lineage.agreement.is_excluded()) {
-      parts_.failures.fail(*group, error(Code::peer_lost, "rank %d: the other ranks of communicator %u "
-                                         "lost this one %s and go on without it", group->rank,
+      parts_.failures.fail(*group, error(Code::peer_lost, "rank %d: the other ranks of communicator "
+                                         "%" PRIu64 " lost this one %s and go on without it", group->rank,
                                          group->comm, activity_of(*group).c_str()), false);
       continue;
     }
@@ -194,15 +193,16 @@ void Shrinker::revoke(Lineage& lineage) {
       const int peer = lineage.members[static_cast<size_t>(member)];
       const int rank = group->rank_of_global[static_cast<size_t>(peer)];
       if (rank < 0 || !known.has(member)) continue;
-      Status gone = error(Code::peer_lost, "rank %d: the other ranks lost rank %d %s (communicator %u) "
-                          "and shrink(); call it, too", group->rank, rank,
+      Status gone = error(Code::peer_lost, "rank %d: the other ranks lost rank %d %s (communicator "
+                          "%" PRIu64 ") and shrink(); call it, too", group->rank, rank,
                           activity_of(*group).c_str(), group->comm);
       gone.with_peer(rank).with(details_of(*group, {rank}));
       parts_.failures.fail(*group, gone, false);
     }
     if (group->generation < known.generation) {
       parts_.failures.fail(*group, error(Code::aborted, "rank %d: another rank called shrink() on "
-                                         "communicator %u, or aborted it; call it, too", group->rank,
+                                         "communicator %" PRIu64 ", or aborted it; call it, "
+                                         "too", group->rank,
                                          group->comm), false);
     }
   }
@@ -247,8 +247,8 @@ Status Shrinker::timeout_error(const Lineage& lineage) const {
   }
   details.operation = "shrink";
   details.communicator = lineage.parent;
-  return error(Code::timed_out, "rank %d: shrink() of communicator %u passed its deadline waiting for "
-               "rank %s; every rank that is left must call it",
+  return error(Code::timed_out, "rank %d: shrink() of communicator %" PRIu64 " passed its deadline "
+               "waiting for rank %s; every rank that is left must call it",
                rank_in_parent(lineage, lineage.agreement.self()), lineage.parent, absent.c_str())
       .with(std::move(details));
 }

@@ -82,28 +82,28 @@ class Shrinker {
   enum class Wish : uint16_t { none = 0, answer = 1, abort = 2 };
 
   struct Lineage {
-    Lineage(uint32_t lineage, std::vector<int> global_ranks, int self)
+    Lineage(uint64_t lineage, std::vector<int> global_ranks, int self)
         : root(lineage), members(std::move(global_ranks)),
           agreement(self, static_cast<int>(members.size())) {}
     int member_of(int peer) const;
 
-    uint32_t root;              // communicator
+    uint64_t root;              // communicator
     std::vector<int> members;   // global ranks
     Agreement agreement;
     std::vector<Ballot> told;   // since the last group: somebody may have made one of each
     uint64_t aborted = 0;       // the last generation that this rank aborted
     bool due = false;           // something was learned
     ShrinkCall* call = nullptr;
-    uint32_t parent = 0;        // the communicator that is shrunk
+    uint64_t parent = 0;        // the communicator that is shrunk
     std::unique_ptr<control::Policy> policy;
     schedule::CostTable costs;
     Nanoseconds deadline = kNever;
     Nanoseconds ask_at = kNever;
   };
 
-  Lineage* find(uint32_t root);
+  Lineage* find(uint64_t root);
   // Of a group that this rank has; null when it has none, or it is not complete.
-  Lineage* adopt(uint32_t root);
+  Lineage* adopt(uint64_t root);
   void forget_ended();
   void note_gone(Lineage& lineage) const;
   void tell(const Lineage& lineage, PeerLinks& links, Wish wish) const;
@@ -115,7 +115,7 @@ class Shrinker {
   int rank_in_parent(const Lineage& lineage, int member) const;
   Status timeout_error(const Lineage& lineage) const;
   void complete(Lineage& lineage, const Status& outcome);
-  static uint32_t comm_of(const Lineage& lineage, const Ballot& ballot);
+  static uint64_t comm_of(const Lineage& lineage, const Ballot& ballot);
 
   const Parts parts_;
   std::vector<std::unique_ptr<Lineage>> lineages_;

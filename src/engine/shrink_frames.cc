@@ -1,4 +1,6 @@
 // Shrinker: what ranks say to each other, and what follows from it later, in `run`.
+#include <cinttypes>
+
 #include "engine/missing_connections.h"
 #include "engine/options.h"
 #include "engine/peer_table.h"
@@ -38,7 +40,7 @@ void Shrinker::on_agree(int peer, const FrameHeader& header, const std::string& 
   if (header.stage == static_cast<uint16_t>(Wish::abort)) {
     note(*lineage);
     if (!agreement.heard_abort({header.op_seq, dead}, member)) return;
-    return complete(*lineage, error(Code::aborted, "rank %d aborted shrink() of communicator %u",
+    return complete(*lineage, error(Code::aborted, "rank %d aborted shrink() of communicator %" PRIu64,
                                     rank_in_parent(*lineage, member), lineage->parent));
   }
   if (!agreement.heard({header.op_seq, dead}, member)) return;

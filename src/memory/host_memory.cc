@@ -45,7 +45,7 @@ size_t HostMemory::area_bytes(size_t ranks) {
   return most;
 }
 
-uint64_t HostMemory::key_of(uint32_t comm, const std::vector<int>& members, AreaUse use) {
+uint64_t HostMemory::key_of(uint64_t comm, const std::vector<int>& members, AreaUse use) {
   NumberHash key;
   key.add(comm);
   key.add(static_cast<uint64_t>(use));
@@ -75,7 +75,7 @@ std::vector<size_t> HostMemory::local_ranks_of(const std::vector<int>& members) 
   return local_ranks;
 }
 
-Area* HostMemory::area_of(uint32_t comm, const std::vector<int>& members, AreaUse use) {
+Area* HostMemory::area_of(uint64_t comm, const std::vector<int>& members, AreaUse use) {
   std::vector<size_t> local_ranks = local_ranks_of(members);
   if (local_ranks.size() < 2) return nullptr;
   const auto own = std::find(local_ranks.begin(), local_ranks.end(), static_cast<size_t>(host_.index));

@@ -56,7 +56,7 @@ class HostMemory {
 
   // For these members (global ranks) of the communicator; null: they have none, all of them. Until
   // `leave`.
-  Area* area_of(uint32_t comm, const std::vector<int>& members, AreaUse use = AreaUse::operations);
+  Area* area_of(uint64_t comm, const std::vector<int>& members, AreaUse use = AreaUse::operations);
   void leave(const Area& area);
 
   int bell() const { return host_.bells[static_cast<size_t>(host_.index)].get(); }
@@ -83,7 +83,7 @@ class HostMemory {
     Area area;
   };
   static size_t area_bytes(size_t ranks);
-  static uint64_t key_of(uint32_t comm, const std::vector<int>& members, AreaUse use);
+  static uint64_t key_of(uint64_t comm, const std::vector<int>& members, AreaUse use);
   size_t offset_of(size_t area) const {
     return AreaTable::bytes() + area * area_bytes(host_.ranks.size());
   }

@@ -22,7 +22,7 @@ struct Call {
   std::span<const uint64_t> counts;  // of the blocks; empty: even. Not kept
   double factor = 1.0;  // of each input in a premul_sum or avg
   uint64_t op_seq = 0;
-  uint32_t comm = 0;
+  uint64_t comm = 0;
   wire::OpDescriptor op;
 };
 

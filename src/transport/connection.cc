@@ -35,7 +35,7 @@ bool Connection::post(WorkRequest& request) {
   return true;
 }
 
-void Connection::acknowledge(uint32_t comm) {
+void Connection::acknowledge(uint64_t comm) {
   if (up_ && std::find(ack_comms_.begin(), ack_comms_.end(), comm) == ack_comms_.end()) {
     ack_comms_.push_back(comm);
     events_.on_output(*this);
@@ -98,7 +98,7 @@ size_t Connection::gather(Frames& frames) {
 }
 
 void Connection::queue_acks() {
-  for (const uint32_t comm : ack_comms_) {
+  for (const uint64_t comm : ack_comms_) {
     wire::FrameHeader header;
     header.type = wire::FrameType::ack;
     header.comm = comm;

@@ -77,9 +77,9 @@ class ConnectionEvents {
   // The receiving library has acknowledged the transfer: its source is free again.
   virtual void on_released(Connection& connection, WorkRequest& request) = 0;
   // `credit` bytes of communicator `comm` have been consumed by the peer, cumulative.
-  virtual void on_credit(Connection& connection, uint32_t comm, uint64_t credit) = 0;
+  virtual void on_credit(Connection& connection, uint64_t comm, uint64_t credit) = 0;
   // The value to put into the `credit` field of a frame of `comm` to this peer.
-  virtual uint64_t credit_to_tell(Connection& connection, uint32_t comm) = 0;
+  virtual uint64_t credit_to_tell(Connection& connection, uint64_t comm) = 0;
   // The peer reports an error that concerns every rank of the frame's communicator.
   virtual void on_failure(Connection& connection, const wire::FrameHeader& header,
                           const std::string& text) = 0;
@@ -111,7 +111,7 @@ class Connection final : private WireEvents {
   // request is untouched) or the connection is down.
   bool post(WorkRequest& request);
   // An acknowledgement (and the credit of `comm`) leaves with the next `flush`.
-  void acknowledge(uint32_t comm);
+  void acknowledge(uint64_t comm);
   // Any frame but data, with the payload that its type allows; it overtakes what was posted and not
   // begun.
   void post_control(const wire::FrameHeader& header, const std::string& text);
@@ -248,7 +248,7 @@ class Connection final : private WireEvents {
   uint32_t recalled_ = 0;        // frames before in_flight_ that were taken back
   std::vector<ControlFrame> control_;  // emptied as a whole, so that it allocates no more
   size_t control_next_ = 0;
-  std::vector<uint32_t> ack_comms_;
+  std::vector<uint64_t> ack_comms_;
 
   // Receiving.
   std::array<Incoming, kIncomingMax> incoming_;  // data frames that were not told, by order of arrival

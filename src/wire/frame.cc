@@ -19,9 +19,9 @@ constexpr size_t kAtOp = 12;
 constexpr size_t kAtAlgorithm = 13;
 constexpr size_t kAtRoot = 14;
 constexpr size_t kAtComm = 16;
-constexpr size_t kAtChunk = 20;
 constexpr size_t kAtOpSeq = 24;
-constexpr size_t kAtCount = 32;
+constexpr size_t kAtCount = 30;
+constexpr size_t kAtChunk = 36;
 constexpr size_t kAtLength = 40;
 constexpr size_t kAtAck = 44;
 constexpr size_t kAtCredit = 48;
@@ -107,8 +107,8 @@ void encode(const FrameHeader& header, HeaderBytes out) {
   store_le(at + kAtRoot, rails ? header.rails : header.op.root);
   store_le(at + kAtComm, header.comm);
   store_le(at + kAtChunk, header.chunk);
-  store_le(at + kAtOpSeq, header.op_seq);
-  store_le(at + kAtCount, header.op.count);
+  store_le48(at + kAtOpSeq, header.op_seq);
+  store_le48(at + kAtCount, header.op.count);
   store_le(at + kAtLength, header.length);
   store_le(at + kAtAck, header.ack);
   store_le(at + kAtCredit, header.credit);
@@ -137,9 +137,9 @@ HeaderError decode(ConstHeaderBytes in, FrameHeader* out) {
   out->flags = flags;
   out->stage = load_le<uint16_t>(at + kAtStage);
   out->slot = load_le<uint16_t>(at + kAtSlot);
-  out->comm = load_le<uint32_t>(at + kAtComm);
+  out->comm = load_le<uint64_t>(at + kAtComm);
   out->chunk = load_le<uint32_t>(at + kAtChunk);
-  out->op_seq = load_le<uint64_t>(at + kAtOpSeq);
+  out->op_seq = load_le48(at + kAtOpSeq);
   out->length = length;
   out->ack = load_le<uint32_t>(at + kAtAck);
   out->credit = load_le<uint64_t>(at + kAtCredit);
@@ -151,7 +151,7 @@ HeaderError decode(ConstHeaderBytes in, FrameHeader* out) {
   const bool rails = has_rails(*out) && root != kSplitRoot;
   out->op.root = rails ? 0 : root;
   out->rails = rails ? root : 0;
-  out->op.count = load_le<uint64_t>(at + kAtCount);
+  out->op.count = load_le48(at + kAtCount);
   out->op.plan = load_le<uint32_t>(at + kAtPlan);
   return HeaderError::none;
 }

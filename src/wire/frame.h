@@ -9,17 +9,16 @@
 // before one byte is added to another.
 //
 //   offset size field                offset size field
-//   0      4    magic                20     4    chunk
-//   4      1    type                 24     8    op_seq
-//   5      1    flags                32     8    count (elements of the operation)
-//   6      2    stage                40     4    length (payload bytes)
-//   8      2    slot                 44     4    ack (frames landed on this connection, mod 2^32)
-//   10     1    collective           48     8    credit (bytes consumed for this comm, cumulative)
-//   11     1    dtype                56     4    plan (fingerprint of the agreed plan)
-//   12     1    op                   60     4    CRC-32C of bytes 0..59
-//   13     1    algorithm
+//   0      4    magic                16     8    comm
+//   4      1    type                 24     6    op_seq
+//   5      1    flags                30     6    count (elements of the operation)
+//   6      2    stage                36     4    chunk
+//   8      2    slot                 40     4    length (payload bytes)
+//   10     1    collective           44     4    ack (frames landed on this connection, mod 2^32)
+//   11     1    dtype                48     8    credit (bytes consumed for this comm, cumulative)
+//   12     1    op                   56     4    plan (fingerprint of the agreed plan)
+//   13     1    algorithm            60     4    CRC-32C of bytes 0..59
 //   14     2    root, or rails
-//   16     4    comm
 //
 // Of all_reduce, all_gather and reduce_scatter, which have no root, offset 14 holds `rails`: how the next
 // operation like this one is divided among the rails, as rank 0 of `comm` has decided; 0: it has not said
@@ -52,7 +51,7 @@
 
 namespace nezha::wire {
 
-inline constexpr uint32_t kMagic = 0x325A4E7F;  // 0x7F 'N' 'Z' '2': the digit is the wire version
+inline constexpr uint32_t kMagic = 0x335A4E7F;  // 0x7F 'N' 'Z' '3': the digit is the wire version
 inline constexpr size_t kHeaderBytes = 64;
 // With payload checksums, which all ranks have or none: CRC-32C behind every payload that is not empty.
 inline constexpr size_t kTrailerBytes = 4;
@@ -121,7 +120,7 @@ struct FrameHeader {
   uint8_t flags = 0;
   uint16_t stage = 0;
   uint16_t slot = 0;
-  uint32_t comm = 0;
+  uint64_t comm = 0;
   uint32_t chunk = 0;
   uint64_t op_seq = 0;
   uint32_t length = 0;

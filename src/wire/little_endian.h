@@ -1,6 +1,6 @@
 // Fixed-width little-endian integers in byte buffers: one move on little-endian processors.
 //
-// Contract: pure; `at` needs no alignment; the caller guarantees sizeof(T) bytes.
+// Contract: pure; `at` needs no alignment; the caller guarantees sizeof(T) bytes, or six.
 #pragma once
 
 #include <bit>
@@ -33,6 +33,18 @@ T load_le(const std::byte* at) {
   std::memcpy(&value, at, sizeof(T));
   if constexpr (std::endian::native == std::endian::big) value = byte_swapped(value);
   return value;
+}
+
+// Six bytes of which the number needs no more.
+inline constexpr uint64_t kMax48 = (uint64_t{1} << 48) - 1;
+
+inline void store_le48(std::byte* at, uint64_t value) {
+  store_le(at, static_cast<uint32_t>(value));
+  store_le(at + sizeof(uint32_t), static_cast<uint16_t>(value >> 32));
+}
+
+inline uint64_t load_le48(const std::byte* at) {
+  return load_le<uint32_t>(at) | uint64_t{load_le<uint16_t>(at + sizeof(uint32_t))} << 32;
 }
 
 }  // namespace nezha::wire

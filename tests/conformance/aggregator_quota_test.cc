@@ -46,7 +46,7 @@ bool comes_to_charge(aggregation::Aggregator& node, uint64_t low, uint64_t high)
   return false;
 }
 
-void expect_refused(AggregationRank& rank, uint32_t comm, const char* why) {
+void expect_refused(AggregationRank& rank, uint64_t comm, const char* why) {
   const Status refused = rank.register_group(comm, rank.flat());
   EXPECT_EQ(refused.code(), Code::unsupported);
   EXPECT_NE(refused.message().find(why), std::string::npos) << refused.message();

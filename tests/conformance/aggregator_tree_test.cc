@@ -78,7 +78,7 @@ std::vector<int> all_of(int ranks) {
 
 // The lowest child of each leaf registers it; then everybody joins.
 Status begin(AggregationRank& self, const NodePlace& place, const aggregation::TreePlan& plan,
-             Vote& vote, uint32_t comm = kComm) {
+             Vote& vote, uint64_t comm = kComm) {
   Status mine = self.connect();
   const int node = plan.tree.parent[static_cast<size_t>(place.rank)];
   if (!vote.agree(mine.is_ok())) return mine.is_ok() ? error(Code::internal, "others fail") : mine;
@@ -232,7 +232,7 @@ TEST(AggregatorTree, ForgetsCommunicatorsThatAllHaveLeft) {
     const NodePlace place = tree.place(rank, 7);
     AggregationRank self(place);
     // Leaving takes a moment at the nodes.
-    for (uint32_t comm = kComm; comm < kComm + 8; ++comm) {
+    for (uint64_t comm = kComm; comm < kComm + 8; ++comm) {
       NEZHA_RETURN_IF_ERROR(begin(self, place, tree.plan(all_of(kRanks)), vote, comm));
       NEZHA_RETURN_IF_ERROR(check_all_reduce(self, place, 5000));
       vote.agree(true);

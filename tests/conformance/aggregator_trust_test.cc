@@ -57,7 +57,7 @@ int64_t memory_of_job(aggregation::Aggregator& node, uint64_t number) {
   return figure_of_job(node, number, "memory_bytes");
 }
 
-wire::FrameHeader frame_of(uint32_t comm, uint64_t op_seq, uint32_t length) {
+wire::FrameHeader frame_of(uint64_t comm, uint64_t op_seq, uint32_t length) {
   wire::FrameHeader header;
   header.comm = comm;
   header.op_seq = op_seq;
@@ -140,14 +140,14 @@ TEST(AggregatorTrust, KeepsNothingForCommunicatorsThatItDoesNotKnow) {
   ASSERT_TRUE(hostile.join(0));
   ASSERT_TRUE(comes_to_say(*node, "\"ranks_up\":1")) << node->stats_json();
   // A thousand communicators with a frame of 64 KiB each, and failures of others.
-  for (uint32_t comm = 0; comm < 1000; ++comm) {
+  for (uint64_t comm = 0; comm < 1000; ++comm) {
     wire::FrameHeader failure;
     failure.type = wire::FrameType::failure;
     failure.slot = static_cast<uint16_t>(Code::internal);
     failure.comm = 0x9100'0000 + comm;
     hostile.send(failure);
   }
-  for (uint32_t comm = 0; comm < 1000; ++comm) {
+  for (uint64_t comm = 0; comm < 1000; ++comm) {
     hostile.send(frame_of(0x9000'0000 + comm, 0, 64 * 1024), std::string(64 * 1024, 'x'));
   }
   hostile.flush();
@@ -254,7 +254,7 @@ TEST(AggregatorTrust, OutlivesWhateverAMemberRegisters) {
     is_in = is_in && member.pass_test();
     ++(is_in ? let_in : refused);
     for (int frames = is_in ? 20 : 0; frames > 0; --frames) {
-      const uint32_t comm = random() % 2 == 0 ? kCommOfAll : aggregation::registration_comm(0);
+      const uint64_t comm = random() % 2 == 0 ? kCommOfAll : aggregation::registration_comm(0);
       wire::FrameHeader header = frame_of(comm, random() % 3, static_cast<uint32_t>(random() % 3 * 100));
       header.type = static_cast<wire::FrameType>(1 + random() % 8);
       if (random() % 2 == 0) header.op.collective = Collective::send_recv;

@@ -50,7 +50,7 @@ bool acceptable(const Bytes& bytes) {
   const uint32_t limits[] = {0, 64u << 20, 0, 1024, 0, 0, 0, 0, 8256, 0, 1024};
   const uint32_t flags[] = {0, 0xFF, 0, 0, 0, 3, 0, 0, 0, 0, 0};
   const uint32_t type = byte(4);
-  if (std::memcmp(bytes.data(), "\x7FNZ2", 4) != 0) return false;
+  if (std::memcmp(bytes.data(), "\x7FNZ3", 4) != 0) return false;
   Bytes copy = bytes;
   fix_checksum(copy);
   if (copy != bytes) return false;

@@ -174,13 +174,13 @@ class Groups {
     bool left = false;
   };
   struct Group {
-    uint32_t comm = 0;
+    uint64_t comm = 0;
     std::vector<int> numbers;
     Case at;
     std::vector<Member> members;
   };
 
-  std::unique_ptr<Group> make(uint32_t comm) {
+  std::unique_ptr<Group> make(uint64_t comm) {
     auto group = std::make_unique<Group>();
     std::vector<size_t> order(hosts_.size());
     for (size_t i = 0; i < order.size(); ++i) order[i] = i;

@@ -211,3 +211,14 @@ def test_the_slowest_cases_come_from_both_kinds_of_logs(tmp_path):
     assert tool("slowest").cases(tmp_path) == [
         (12.5, "asan: fault.Worlds/RailDown.Ends/0"), (3.25, "tests/lab/test_x.py::test_y[a]"),
         (0.02, "asan: unit.Frame.IsRead")]
+
+
+@pytest.mark.parametrize("line", [
+    "  out.append(reinterpret_cast<const char*>(&message), sizeof(message));",
+    "  std::memcpy(&message, bytes.data(), sizeof(message));"])
+def test_a_struct_on_the_wire_is_refused(line):
+    (problem,) = tidy.check_text("src/wire/a.cc", ".cc", line)
+    assert "as it lies in memory" in problem
+    assert list(tidy.check_text("src/memory/a.cc", ".cc", line)) == []
+    bytes_only = "  std::memcpy(&bytes[kAt], mac.data(), 32);"
+    assert list(tidy.check_text("src/wire/a.cc", ".cc", bytes_only)) == []

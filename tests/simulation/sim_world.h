@@ -38,7 +38,7 @@ struct WorldOptions {
   std::string policy = "pull";
   std::string message_policy = "pull";
   std::vector<double> weights;  // of "static"
-  uint32_t comm = 3;
+  uint64_t comm = 3;
   Nanoseconds peer_deadline = 10 * kSecond;
   Nanoseconds outage = 1800 * kMillisecond;
   bool on_demand = false;  // ranks connect when they first need each other

@@ -90,7 +90,7 @@ class AggregationRank {
     plan.tree = testing::flat_tree(place_.ranks);
     return plan;
   }
-  Status register_group(uint32_t comm, const aggregation::TreePlan& plan) {
+  Status register_group(uint64_t comm, const aggregation::TreePlan& plan) {
     uint64_t number = 0;
     {
       progress::Loop::Lock lock(*loop_);
@@ -103,14 +103,14 @@ class AggregationRank {
     });
     return answer ? *answer : error(Code::timed_out, "no answer");
   }
-  Status join(uint32_t comm, const aggregation::TreePlan& plan) {
+  Status join(uint64_t comm, const aggregation::TreePlan& plan) {
     progress::Loop::Lock lock(*loop_);
     auto group = session_->join(comm, plan.members, plan.tree);
     if (!group) return group.status();
     group_ = *group;
     return Status::ok();
   }
-  void leave(uint32_t comm) {
+  void leave(uint64_t comm) {
     progress::Loop::Lock lock(*loop_);
     session_->calls().destroy_group(*group_);
     group_ = nullptr;

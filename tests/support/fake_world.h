@@ -33,7 +33,7 @@ class HandClock final : public Clock {
 struct FakeWorldOptions {
   int ranks = 2;
   uint32_t rails = 2;
-  uint32_t comm = 3;
+  uint64_t comm = 3;
   std::vector<double> weights = {1, 1};  // how every rank shares its bytes among the rails
   uint64_t credit_bytes = 8 * 1024 * 1024;
   uint64_t inline_bytes = 0;

@@ -6,7 +6,10 @@
 #include <cstdint>
 #include <limits>
 #include <random>
+#include <span>
 #include <string>
+
+#include "base/hex.h"
 
 namespace nezha {
 namespace {
@@ -26,6 +29,14 @@ bool reads_as_sample(std::string_view bytes) {
   reader.text();
   reader.number();
   return reader.done();
+}
+
+TEST(Blob, NumbersBeginWithTheLowByte) {
+  BlobWriter writer;
+  writer.number(0x0102030405060708).real(-2.0).text("a");
+  const std::string bytes = writer.take();
+  EXPECT_EQ(hex(std::as_bytes(std::span<const char>(bytes))),
+            "0807060504030201" "00000000000000c0" "0100000000000000" "61");
 }
 
 TEST(Blob, ReadsWhatWasWritten) {

@@ -250,7 +250,7 @@ TEST(EngineShrink, FramesOfNoHonestRankChangeNothing) {
   Shrinker& shrinker = world.engine(0).shrinker();
   wire::FrameHeader header;
   header.type = wire::FrameType::agree;
-  for (const uint32_t comm : {3U, 4U, 0x80000000U}) {
+  for (const uint64_t comm : {uint64_t{3}, uint64_t{4}, CommNumber::kFirstParked}) {
     for (const uint64_t generation : {uint64_t{0}, uint64_t{1}, UINT64_MAX}) {
       for (const uint16_t stage : {0, 1, 2, 3, 65535}) {
         for (const std::string& dead :

@@ -10,7 +10,7 @@
 namespace nezha::engine {
 namespace {
 
-FlightOperation reduction(uint32_t comm, uint64_t op_seq) {
+FlightOperation reduction(uint64_t comm, uint64_t op_seq) {
   FlightOperation operation;
   operation.comm = comm;
   operation.op_seq = op_seq;

@@ -21,9 +21,9 @@ FrameHeader example() {
   header.flags = next_generation(kFlagAckNow);
   header.stage = 0x0102;
   header.slot = 0x0304;
-  header.comm = 0x05060708;
+  header.comm = 0x0506070833343536;
   header.chunk = 0x090A0B0C;
-  header.op_seq = 0x0D0E0F1011121314;
+  header.op_seq = 0x0F1011121314;
   header.length = 0x01161718;
   header.ack = 0x191A1B1C;
   header.credit = 0x1D1E1F2021222324;
@@ -32,7 +32,7 @@ FrameHeader example() {
                .op = ReduceOp::max,
                .algorithm = Algorithm::chain,
                .root = 0x2526,
-               .count = 0x2728292A2B2C2D2E,
+               .count = 0x292A2B2C2D2E,
                .plan = 0x2F303132};
   return header;
 }
@@ -56,8 +56,8 @@ HeaderError after_change(const FrameHeader& header, size_t offset, uint32_t valu
 TEST(Frame, LayoutIsTheDocumentedOne) {
   const Bytes bytes = encoded(example());
   const std::string expected =
-      "7f4e5a32" "01" "05" "0201" "0403" "01" "03" "04" "06" "2625" "08070605" "0c0b0a09"
-      "14131211100f0e0d" "2e2d2c2b2a292827" "18171601" "1c1b1a19" "24232221201f1e1d" "3231302f";
+      "7f4e5a33" "01" "05" "0201" "0403" "01" "03" "04" "06" "2625" "3635343308070605"
+      "14131211100f" "2e2d2c2b2a29" "0c0b0a09" "18171601" "1c1b1a19" "24232221201f1e1d" "3231302f";
   std::string hex;
   for (size_t i = 0; i < 60; ++i) {
     hex += "0123456789abcdef"[std::to_integer<int>(bytes[i] >> 4)];

@@ -13,7 +13,7 @@ namespace {
 using nezha::testing::FakeWorld;
 using nezha::testing::FakeWorldOptions;
 
-constexpr uint32_t kFirst = GroupTable::kFirstParkedComm + 100;
+constexpr uint64_t kFirst = CommNumber::kFirstParked + 100;
 constexpr uint64_t kCredit = 64 * 1024;
 constexpr uint64_t kMost = ParkedBudget::kCredits * kCredit;
 
@@ -38,13 +38,13 @@ class ParkedBudgetTest : public ::testing::Test {
     world_.run_engines();
     return connection(rail).is_up();
   }
-  static wire::FrameHeader frame_of(uint32_t comm, uint32_t length) {
+  static wire::FrameHeader frame_of(uint64_t comm, uint32_t length) {
     wire::FrameHeader header;
     header.comm = comm;
     header.length = length;
     return header;
   }
-  static wire::FrameHeader message_of(uint32_t comm, uint64_t number, uint32_t length) {
+  static wire::FrameHeader message_of(uint64_t comm, uint64_t number, uint32_t length) {
     wire::FrameHeader header = frame_of(comm, length);
     header.op.collective = Collective::send_recv;
     header.op.dtype = Dtype::uint8;
@@ -52,7 +52,7 @@ class ParkedBudgetTest : public ::testing::Test {
     header.op_seq = number;
     return header;
   }
-  Group* create(int rank, uint32_t comm) {
+  Group* create(int rank, uint64_t comm) {
     GroupRequest request;
     request.comm = comm;
     request.members = {0, 1};

@@ -1,15 +1,17 @@
 #include "aggregation/client/group.h"
 
 #include <algorithm>
+#include <cinttypes>
 #include <cstring>
 #include <new>
 
 #include "aggregation/protocol/registration_client.h"
 #include "base/check.h"
-#include "base/number_hash.h"
+#include "engine/comm_number.h"
 
 namespace nezha::aggregation {
 
+using engine::CommNumber;
 using engine::Group;
 using engine::OpRequest;
 using engine::Work;
@@ -21,25 +23,17 @@ constexpr uint64_t kCutElements = 64;
 
 double seconds(Nanoseconds duration) { return std::max(static_cast<double>(duration) / 1e9, 1e-9); }
 
-uint32_t comm_for(const Group& group, uint32_t purpose) {
-  NumberHash hash;
-  hash.add(group.comm);
-  hash.add(purpose);
-  return static_cast<uint32_t>(hash.value() >> 16) | engine::GroupTable::kFirstParkedComm;
-}
-
-Result<Group*> make_group(engine::GroupCalls& calls, const Group& like, uint32_t purpose) {
-  return make_plain_group(calls, comm_for(like, purpose), global_ranks(like), {}, like.costs);
+Result<Group*> make_group(engine::GroupCalls& calls, const Group& like, CommNumber::Maker maker) {
+  const uint64_t comm = CommNumber(maker, like.comm).parked();
+  return make_plain_group(calls, comm, global_ranks(like), {}, like.costs);
 }
 
 }  // namespace
 
 Result<std::unique_ptr<NodeGroup>> NodeGroup::create(NodeClient& client, Group& group) {
-  constexpr uint32_t kRounds = 1;
-  constexpr uint32_t kRecovery = 2;
-  auto rounds = make_group(client.hosts(), group, kRounds);
+  auto rounds = make_group(client.hosts(), group, CommNumber::Maker::node_rounds);
   if (!rounds) return rounds.status();
-  auto recovery = make_group(client.hosts(), group, kRecovery);
+  auto recovery = make_group(client.hosts(), group, CommNumber::Maker::node_recovery);
   if (!recovery) {
     client.hosts().destroy_group(**rounds);
     return recovery.status();
@@ -64,7 +58,7 @@ NodeGroup::~NodeGroup() {
   client_.remove_group(*this);
   leave_node_group(false);
   const Status over =
-      error(Code::aborted, "rank %d: communicator %u was destroyed", group_.rank, group_.comm);
+      error(Code::aborted, "rank %d: communicator %" PRIu64 " was destroyed", group_.rank, group_.comm);
   hosts().fail(group_, over, false);
   hosts().destroy_group(recovery_group_);
   hosts().destroy_group(rounds_group_);

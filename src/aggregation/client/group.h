@@ -30,6 +30,7 @@
 #include "aggregation/client/client.h"
 #include "aggregation/client/exchange.h"
 #include "aggregation/client/recovery_plan.h"
+#include "aggregation/protocol/round_message.h"
 #include "base/json.h"
 #include "control/policies/aggregation_shares.h"
 #include "engine/group_calls.h"
@@ -82,17 +83,6 @@ class NodeGroup final : public AggregationGroup {
 
   // How far this rank is. `leaving`: there are operations to recover, or ranks that have not begun them.
   enum class Stage : uint8_t { apart, called, joined, active, leaving };
-  // What a rank sends in a round.
-  struct RoundMessage {
-    uint32_t session = 0;    // its number
-    uint32_t stage = 0;      // SaidStage
-    uint32_t patient = 0;
-    uint32_t comm = 0;       // the communicator's number at the node, once it is called
-    int32_t node = -1;       // which serves it
-    uint64_t topology = 0;   // NodeClient::topology_name
-    double seconds = 0;      // of the operations since the last
-    control::AggregationShares::Report report;
-  };
 
   struct Call {
     engine::OpRequest request;
@@ -190,7 +180,7 @@ class NodeGroup final : public AggregationGroup {
 
   Exchange round_;
   uint64_t rest_ = kRestMin;      // calls between this round and the next
-  uint32_t said_stage_ = 0;       // what all ranks had reached at the last one
+  SaidStage said_stage_ = SaidStage::no_session;  // what all ranks had reached at the last one
   uint32_t follow_ = 0;           // the session in which other ranks are
   uint64_t calls_ = 0;            // operations that could use the node
   uint64_t round_begin_ = 0;      // the call before which it begins
@@ -198,7 +188,7 @@ class NodeGroup final : public AggregationGroup {
   Stage stage_ = Stage::apart;
   uint32_t session_number_ = 0;   // of the session in which the group is registered or joined
   TreePlan plan_;                 // of that group
-  uint32_t comm_ = 0;             // the communicator's number there
+  uint64_t comm_ = 0;             // the communicator's number there
   uint64_t registration_ = 0;     // whose reply this rank waits for; 0: none
   bool registered_ = false;
   Nanoseconds register_at_ = 0;

@@ -1,21 +1,17 @@
 // NodeGroup: coordination rounds: what ranks tell each other, and when they use the node.
 #include <algorithm>
-#include <cstring>
+#include <cinttypes>
 
 #include "aggregation/client/group.h"
 #include "base/log.h"
-#include "base/number_hash.h"
+#include "engine/comm_number.h"
 
 namespace nezha::aggregation {
 namespace {
 
-enum SaidStage : uint32_t { kNoSession = 0, kHasSession = 1, kRegistered = 2, kJoined = 3 };
-
-// Of one communicator in one session; ranks agree on it because they have had the same rounds.
-uint32_t comm_at_node(uint32_t comm, uint64_t session, uint64_t rounds) {
-  NumberHash hash;
-  for (const uint64_t part : {uint64_t{comm}, session, rounds}) hash.add(part);
-  return static_cast<uint32_t>(hash.value() >> 16) | engine::GroupTable::kFirstParkedComm;
+// For one session; ranks agree on it because they have had the same rounds.
+uint64_t comm_at_node(uint64_t comm, uint64_t session, uint64_t rounds) {
+  return engine::CommNumber(engine::CommNumber::Maker::node, comm).add(session).add(rounds).parked();
 }
 
 }  // namespace
@@ -41,31 +37,31 @@ bool NodeGroup::make_plan(const std::vector<RoundMessage>& all) {
   return true;
 }
 
-NodeGroup::RoundMessage NodeGroup::round_message() {
+RoundMessage NodeGroup::round_message() {
   RoundMessage message;
   message.session = client_.session_number();
   message.node = client_.options().session.node;
   message.topology = client_.topology_name();
-  message.patient = 1;
   message.comm = comm_;
   message.seconds = seconds_count_ == 0 ? 0 : seconds_sum_ / static_cast<double>(seconds_count_);
   message.report = shares_.report();
   seconds_sum_ = 0;
   seconds_count_ = 0;
   if (!client_.is_up()) return message;
-  message.stage = kHasSession;
+  message.stage = SaidStage::has_session;
   const bool same_session = session_number_ == client_.session_number();
   const bool is_registered = registered_ || !is_registrar();
-  if (stage_ == Stage::called && same_session && is_registered) message.stage = kRegistered;
+  if (stage_ == Stage::called && same_session && is_registered) message.stage = SaidStage::registered;
   const bool has_group = node_group_ != nullptr && node_group_->failed.is_ok();
-  if ((stage_ == Stage::joined || stage_ == Stage::active) && has_group) message.stage = kJoined;
+  const bool has_joined = stage_ == Stage::joined || stage_ == Stage::active;
+  if (has_joined && has_group) message.stage = SaidStage::joined;
   return message;
 }
 
 void NodeGroup::start_round(bool patient) {
   RoundMessage mine = round_message();
-  mine.patient = patient ? 1 : 0;
-  round_.start(std::string(reinterpret_cast<const char*>(&mine), sizeof(mine)), true);
+  mine.patient = patient;
+  round_.start(encode(mine), true);
 }
 
 NodeGroup::Prospect NodeGroup::finish_round() {
@@ -73,7 +69,10 @@ NodeGroup::Prospect NodeGroup::finish_round() {
   if (!round_.status().is_ok()) return Prospect::none;  // the communicator is about to fail
   std::vector<RoundMessage> all(static_cast<size_t>(group_.world_size()));
   for (size_t rank = 0; rank < all.size(); ++rank) {
-    std::memcpy(&all[rank], round_.of(static_cast<int>(rank)).data(), sizeof(RoundMessage));
+    if (decode(round_.of(static_cast<int>(rank)), &all[rank])) continue;
+    hosts().fail(group_, error(Code::internal, "rank %d: what rank %zu says of the aggregation node is "
+                               "malformed; are all ranks of the same version?", group_.rank, rank), true);
+    return Prospect::none;
   }
   Prospect prospect = Prospect::wait;
   conclude(all, &prospect);
@@ -108,7 +107,7 @@ void NodeGroup::pass_round() {
 void NodeGroup::conclude(const std::vector<RoundMessage>& all, Prospect* prospect) {
   uint32_t highest = 0;
   uint32_t lowest = UINT32_MAX;
-  uint32_t stage = kJoined;
+  SaidStage stage = SaidStage::joined;
   double seconds = 0;
   bool patient = true;
   bool same_comm = true;
@@ -118,14 +117,14 @@ void NodeGroup::conclude(const std::vector<RoundMessage>& all, Prospect* prospec
     lowest = std::min(lowest, rank.session);
     stage = std::min(stage, rank.stage);
     seconds = std::max(seconds, rank.seconds);
-    patient = patient && rank.patient != 0;
+    patient = patient && rank.patient;
     same_comm = same_comm && rank.comm == all[0].comm;
     reports.push_back(rank.report);
   }
   // Often while the results change; then at growing intervals.
   const bool changed = shares_.apply(reports);
   const uint64_t rest_max = seconds > 0 ? static_cast<uint64_t>(kRestSeconds / seconds) : kRestMax;
-  if (highest != lowest) stage = kNoSession;
+  if (highest != lowest) stage = SaidStage::no_session;
   const bool news = changed || stage != said_stage_;
   said_stage_ = stage;
   const bool are_long = seconds == 0 || seconds > kLongSeconds;
@@ -137,20 +136,20 @@ void NodeGroup::conclude(const std::vector<RoundMessage>& all, Prospect* prospec
   // Some rank gave up what others have begun: all begin anew.
   if (!same_comm) {
     if (stage_ == Stage::called || stage_ == Stage::joined) stay_apart();
-    stage = kNoSession;
+    stage = SaidStage::no_session;
   }
   switch (stage_) {
     case Stage::apart:
-      if (stage < kHasSession || !make_plan(all)) break;
+      if (stage < SaidStage::has_session || !make_plan(all)) break;
       stage_ = Stage::called;
       session_number_ = highest;
       comm_ = comm_at_node(group_.comm, highest, counters_.rounds);
       break;
     case Stage::called:
-      if (stage >= kRegistered) join();
+      if (stage >= SaidStage::registered) join();
       break;
     case Stage::joined:
-      if (stage < kJoined) {
+      if (stage < SaidStage::joined) {
         stay_apart();
         break;
       }
@@ -159,7 +158,7 @@ void NodeGroup::conclude(const std::vector<RoundMessage>& all, Prospect* prospec
       kept_.clear();
       break;
     case Stage::active:
-      if (stage < kJoined) give_up_ = true;  // some rank has lost it
+      if (stage < SaidStage::joined) give_up_ = true;  // some rank has lost it
       break;
     case Stage::leaving:
       break;
@@ -198,7 +197,8 @@ void NodeGroup::advance_stage() {
   if (registered_) return;
   stay_apart();
   register_at_ = client_.now() + kRegisterPause;
-  NEZHA_LOG(warn, "aggregation", "rank %d: the aggregation node does not serve communicator %u: %s",
+  NEZHA_LOG(warn, "aggregation", "rank %d: the aggregation node does not serve communicator %" PRIu64
+            ": %s",
             group_.rank, group_.comm, reply->message().c_str());
 }
 

@@ -1,5 +1,6 @@
 // NodeGroup: recovery, after the node was lost.
 #include <algorithm>
+#include <cinttypes>
 
 #include "aggregation/client/group.h"
 #include "base/log.h"
@@ -12,7 +13,7 @@ void NodeGroup::check_node() {
   if (stage_ == Stage::active && (node_group_ == nullptr || give_up_)) return begin_recovery();
   if (node_group_ == nullptr || node_group_->failed.is_ok()) return;
   if (stage_ == Stage::active) {
-    NEZHA_LOG(info, "aggregation", "rank %d: the aggregation node ended communicator %u: %s",
+    NEZHA_LOG(info, "aggregation", "rank %d: the aggregation node ended communicator %" PRIu64 ": %s",
               group_.rank, group_.comm, node_group_->failed.message().c_str());
     begin_recovery();
   } else {

@@ -6,6 +6,7 @@
 #include "aggregation/protocol/registration.h"
 #include "transport/connect/connector.h"
 #include "transport/tcp/tcp_opener.h"
+#include "wire/little_endian.h"
 
 namespace nezha::aggregation {
 
@@ -29,7 +30,7 @@ Status NodeSession::open() {
   if (!nonce) return nonce.status();
   Ticket ticket{request_.job.job, request_.run, static_cast<uint32_t>(request_.ranks),
                       static_cast<uint16_t>(request_.nodes), request_.session, 0};
-  std::memcpy(&ticket.nonce, nonce->data(), sizeof(ticket.nonce));
+  ticket.nonce = wire::load_le<uint64_t>(nonce->data());
   const TicketBytes bytes = make_ticket(ticket, request_.job.key);
   transport::MeshRequest mesh;
   mesh.rank = request_.rank;

@@ -62,19 +62,19 @@ class NodeSession final : public progress::LoopClient, private transport::JoinEv
   // Asks the node to serve this communicator, on behalf of all the node's children in it; the lowest of
   // these does so (registrar_of). `members`: global ranks, then nodes (plan_tree). A number of a
   // communicator is used once in a session. Returns the number for take_reply, which is not 0.
-  uint64_t register_group(uint32_t comm, const std::vector<int>& members,
+  uint64_t register_group(uint64_t comm, const std::vector<int>& members,
                   const schedule::AggregationTree& tree) {
     return registration_->register_group(comm, members, tree);
   }
   // Once it is there, and once.
   std::optional<Status> take_reply(uint64_t number) { return registration_->take_reply(number); }
   // This rank's end of it. `members` and `tree` as they were registered.
-  Result<engine::Group*> join(uint32_t comm, std::vector<int> members, schedule::AggregationTree tree) {
+  Result<engine::Group*> join(uint64_t comm, std::vector<int> members, schedule::AggregationTree tree) {
     return make_plain_group(*engine_, comm, std::move(members), std::move(tree));
   }
   // This rank leaves the communicator, whose group is destroyed or was never joined here. When the last
   // child has left, the node's slots are free.
-  void leave(uint32_t comm) { registration_->leave(comm); }
+  void leave(uint64_t comm) { registration_->leave(comm); }
 
   // progress::LoopClient
   bool run(Nanoseconds now) override;

@@ -73,7 +73,7 @@ class TopologyClient {
     auto nonce = wire::random_nonce();
     if (!nonce) return nonce.status();
     Ticket ticket{request_.job.job, 0, 1, 0, 0, 0};
-    std::memcpy(&ticket.nonce, nonce->data(), sizeof(ticket.nonce));
+    ticket.nonce = wire::load_le<uint64_t>(nonce->data());
     NEZHA_RETURN_IF_ERROR(send_all(make_ticket(ticket, request_.job.key)));
     wire::Hello hello;
     hello.world_size = 2;

@@ -9,34 +9,34 @@
 namespace nezha::aggregation {
 namespace {
 
-// Communicators from here on may be spoken of before they are made (engine/engine.h).
-constexpr uint32_t kFirstComm = 0x80000000;
-
-void put(std::string* bytes, uint32_t value) {
-  std::byte four[sizeof(value)];
-  wire::store_le(four, value);
-  bytes->append(reinterpret_cast<const char*>(four), sizeof(four));
+template <class Number>
+void put(std::string* bytes, Number value) {
+  std::byte number[sizeof(value)];
+  wire::store_le(number, value);
+  bytes->append(reinterpret_cast<const char*>(number), sizeof(number));
 }
 
-uint32_t get(std::string_view bytes, size_t at) {
-  return wire::load_le<uint32_t>(reinterpret_cast<const std::byte*>(bytes.data()) + at);
+template <class Number = uint32_t>
+Number get(std::string_view bytes, size_t at) {
+  return wire::load_le<Number>(reinterpret_cast<const std::byte*>(bytes.data()) + at);
 }
 
 }  // namespace
 
 std::string encode(const RegistrationRequest& request) {
   std::string bytes;
-  for (const uint32_t value : {request.comm, request.members, request.nodes, 0U}) put(&bytes, value);
+  put(&bytes, request.comm);
+  for (const uint32_t value : {request.members, request.nodes}) put(&bytes, value);
   return bytes;
 }
 
 bool decode(std::string_view bytes, uint32_t world, RegistrationRequest* request) {
   if (bytes.size() != kRequestBytes) return false;
-  const RegistrationRequest read{get(bytes, 0), get(bytes, 4), get(bytes, 8)};
+  const RegistrationRequest read{get<uint64_t>(bytes, 0), get(bytes, 8), get(bytes, 12)};
   const bool registers = read.members <= world && read.nodes >= 1 && read.nodes < read.members &&
                        read.members - read.nodes >= 2;
   const bool leaves = read.members == 0 && read.nodes == 0;
-  const bool sane = read.comm >= kFirstComm && (registers || leaves) && get(bytes, 12) == 0;
+  const bool sane = read.comm >= engine::CommNumber::kFirstParked && (registers || leaves);
   if (sane) *request = read;
   return sane;
 }
@@ -72,7 +72,7 @@ bool decode(std::string_view bytes, const RegistrationRequest& request, uint32_t
 
 std::string encode_reply(const Status& outcome) {
   std::string bytes;
-  put(&bytes, outcome.is_ok() ? 1 : 0);
+  put(&bytes, outcome.is_ok() ? 1U : 0U);
   bytes += outcome.message().substr(0, kReplyBytes - bytes.size() - 1);
   bytes.resize(kReplyBytes, '\0');
   return bytes;

@@ -4,7 +4,7 @@
 //
 // Contract: plain values; pure; any thread. `decode` checks everything that it reads.
 //
-//   request  kRequestTag, kRequestBytes: communicator (4), its members (4), of these nodes (4), 0 (4);
+//   request  kRequestTag, kRequestBytes: communicator (8), its members (4), of these nodes (4);
 //            with 0 members the sender leaves that communicator, and no member list follows
 //   list     kMemberListTag, 8 bytes for each member: global rank, parent in the tree (-1: root)
 //   reply    kReplyTag, kReplyBytes: 1 (accepted) or 0 (4), the reason as text ending in 0
@@ -21,7 +21,7 @@
 namespace nezha::aggregation {
 
 // The group of child and node, which are its ranks 0 and 1.
-inline constexpr uint32_t registration_comm(uint32_t child) { return 1 + child; }
+inline constexpr uint64_t registration_comm(uint32_t child) { return uint64_t{1} + child; }
 inline constexpr uint32_t kRequestTag = 1;
 inline constexpr uint32_t kMemberListTag = 2;
 inline constexpr uint32_t kReplyTag = 3;
@@ -34,7 +34,7 @@ inline constexpr uint64_t kAggregationChunkBytes = 256 * 1024;
 inline constexpr uint64_t kAggregationCreditBytes = 4 * 1024 * 1024;
 
 struct RegistrationRequest {
-  uint32_t comm = 0;
+  uint64_t comm = 0;
   uint32_t members = 0;  // ranks and nodes
   uint32_t nodes = 0;
 

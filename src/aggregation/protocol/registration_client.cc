@@ -7,7 +7,7 @@
 
 namespace nezha::aggregation {
 
-Result<engine::Group*> make_plain_group(engine::GroupCalls& calls, uint32_t comm,
+Result<engine::Group*> make_plain_group(engine::GroupCalls& calls, uint64_t comm,
                                        std::vector<int> members, schedule::AggregationTree tree,
                                        const schedule::CostTable& costs) {
   engine::GroupRequest request;
@@ -34,7 +34,7 @@ Status RegistrationClient::open() {
   return Status::ok();
 }
 
-uint64_t RegistrationClient::register_group(uint32_t comm, const std::vector<int>& members,
+uint64_t RegistrationClient::register_group(uint64_t comm, const std::vector<int>& members,
                           const schedule::AggregationTree& tree) {
   const RegistrationRequest request{comm, static_cast<uint32_t>(members.size()),
                           static_cast<uint32_t>(tree.nodes())};
@@ -43,7 +43,7 @@ uint64_t RegistrationClient::register_group(uint32_t comm, const std::vector<int
   return next_number_++;
 }
 
-void RegistrationClient::leave(uint32_t comm) {
+void RegistrationClient::leave(uint64_t comm) {
   requests_.push_back({0, encode(RegistrationRequest{comm, 0, 0}), {}});
 }
 

@@ -31,10 +31,10 @@ class RegistrationClient {
   Status open();
   // Asks the node to serve this communicator. Returns the number for take_reply. `members`: global, nodes
   // last.
-  uint64_t register_group(uint32_t comm, const std::vector<int>& members,
+  uint64_t register_group(uint64_t comm, const std::vector<int>& members,
                   const schedule::AggregationTree& tree);
   // This member and those below it leave the communicator. Nobody waits for the reply.
-  void leave(uint32_t comm);
+  void leave(uint64_t comm);
   // Once for each number.
   std::optional<Status> take_reply(uint64_t number);
   // After the engine.
@@ -68,7 +68,7 @@ class RegistrationClient {
 };
 
 // A group whose rails take what they can, with policy `pull`. `tree`: of a group with aggregation nodes.
-Result<engine::Group*> make_plain_group(engine::GroupCalls& calls, uint32_t comm,
+Result<engine::Group*> make_plain_group(engine::GroupCalls& calls, uint64_t comm,
                                        std::vector<int> members, schedule::AggregationTree tree,
                                        const schedule::CostTable& costs = {});
 

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "transport/tcp/tcp_address.h"
 #include "transport/tcp/tcp_opener.h"
+#include "wire/little_endian.h"
 
 namespace nezha::aggregation {
 
@@ -71,7 +72,7 @@ Status JobSession::open(const wire::Secret& job_key) {
   auto nonce = wire::random_nonce();
   if (!nonce) return nonce.status();
   Ticket own = ticket_;
-  std::memcpy(&own.nonce, nonce->data(), sizeof(own.nonce));
+  own.nonce = wire::load_le<uint64_t>(nonce->data());
   const TicketBytes ticket = make_ticket(own, job_key);
   request.ticket.assign(ticket.begin(), ticket.end());
   request.ranks.resize(static_cast<size_t>(world_size()));

@@ -180,10 +180,10 @@ class JobSession final : private transport::JoinEvents {
   void reply(Channel& channel, const Status& outcome);
   Status register_group(const Channel& channel);
   Status reserve(RegisteredGroup& registered, size_t members);
-  RegisteredGroup* find(uint32_t comm);
+  RegisteredGroup* find(uint64_t comm);
   Uplink& uplink_to(int member);
   void poll_parents(Nanoseconds now);
-  void leave(int child, uint32_t comm);
+  void leave(int child, uint64_t comm);
   void drop_disconnected();
   void release_groups();
   void join_operations();

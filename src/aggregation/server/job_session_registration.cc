@@ -1,5 +1,6 @@
 // JobSession: registration of communicators, here and at the nodes above.
 #include <algorithm>
+#include <cinttypes>
 
 #include "aggregation/server/job_session.h"
 
@@ -79,14 +80,14 @@ void JobSession::advance(Channel& channel) {
   }
 }
 
-JobSession::RegisteredGroup* JobSession::find(uint32_t comm) {
+JobSession::RegisteredGroup* JobSession::find(uint64_t comm) {
   const auto found = std::find_if(groups_.begin(), groups_.end(), [&](const RegisteredGroup& registered) {
     return registered.group->comm == comm;
   });
   return found == groups_.end() ? nullptr : &*found;
 }
 
-void JobSession::leave(int child, uint32_t comm) {
+void JobSession::leave(int child, uint64_t comm) {
   if (RegisteredGroup* const registered = find(comm)) std::erase(registered->children, child);
 }
 
@@ -130,11 +131,11 @@ Status JobSession::register_group(const Channel& channel) {
   if (RegisteredGroup* const known = find(request.comm); known != nullptr) {
     const bool same = known->group->tree == tree && known->group->failed.is_ok();
     return same ? Status::ok()
-                : error(Code::invalid_argument, "communicator %u exists with other members",
+                : error(Code::invalid_argument, "communicator %" PRIu64 " exists with other members",
                         request.comm);
   }
   if (engine_->groups().is_retired(request.comm)) {
-    return error(Code::peer_lost, "communicator %u has ended here already", request.comm);
+    return error(Code::peer_lost, "communicator %" PRIu64 " has ended here already", request.comm);
   }
   RegisteredGroup registered;
   for (size_t member = 0; member < list.members.size(); ++member) {

@@ -78,7 +78,7 @@ const char* read_row(const JsonValue& row, RowKey& key, TableRow::Learned& learn
   const int64_t size_class = row.at("size_class").integer_or(-1);
   if (size_class < 0 || size_class > 63) return "'size_class' must be 0 to 63";
   const int64_t group = row.at("group").integer_or(-1);
-  if (group < 0 || group > UINT32_MAX) return "'group' must be 0 to 4294967295";
+  if (group < 0) return "'group' must be a whole number from 0 on";
   if (const char* reason = read_rails(row, learned)) return reason;
   const auto state =
       std::find(kStates.begin(), kStates.end(), row.at("state").string_or(""));
@@ -93,7 +93,7 @@ const char* read_row(const JsonValue& row, RowKey& key, TableRow::Learned& learn
   const int64_t operations = row.at("operations").integer_or(-1);
   if (operations < 0) return "'operations' must be a count";
   learned.operations = static_cast<uint64_t>(operations);
-  key = {*collective, static_cast<uint32_t>(size_class), static_cast<uint32_t>(group),
+  key = {*collective, static_cast<uint32_t>(size_class), static_cast<uint64_t>(group),
          learned.up_mask};
   return nullptr;
 }

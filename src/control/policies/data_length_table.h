@@ -18,7 +18,7 @@ namespace nezha::control {
 struct RowKey {
   Collective collective = Collective::all_reduce;
   uint32_t size_class = 0;  // floor(log2(bytes)); 0 for 0 and 1 byte
-  uint32_t group = 0;
+  uint64_t group = 0;
   uint32_t up_mask = 0;
 
   auto operator<=>(const RowKey&) const = default;

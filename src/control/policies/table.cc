@@ -111,11 +111,11 @@ class TablePolicy final : public Policy {
     const Split split = model_.best_split(costs, bytes, model_.split_cost_s(rails));
     std::array<char, 512> text{};
     std::snprintf(text.data(), text.size(),
-                  "table: %s of 2^%u B in group %u is %s after %llu operations: predicted %.1f us "
+                  "table: %s of 2^%u B in group %llu is %s after %llu operations: predicted %.1f us "
                   "together and %.1f us on rail %d alone, measured %.1f us together (0: not yet) "
                   "and %.1f us on rail %d alone; ",
                   std::string(nezha::name_of(op.collective)).c_str(), size_class_of(op.bytes),
-                  op.group, state_text(learned),
+                  static_cast<unsigned long long>(op.group), state_text(learned),
                   static_cast<unsigned long long>(learned.operations),
                   1e6 * split.time_s, 1e6 * single.time_s, single.rail, 1e6 * learned.all_s,
                   1e6 * learned.single_s[learned.single_rail], learned.single_rail);

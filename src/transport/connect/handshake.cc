@@ -8,11 +8,11 @@
 #include <cstring>
 
 #include "transport/connect/authenticated_stream.h"
+#include "wire/verdict.h"
 
 namespace nezha::transport {
 namespace {
 
-constexpr std::array<char, 4> kVerdictMagic = {'N', 'Z', 'V', '1'};
 
 template <size_t N>
 std::span<const std::byte, N> fixed(const std::vector<std::byte>& bytes) {
@@ -159,7 +159,7 @@ size_t Handshake::wanted() const {
     case State::proof: return wire::kProofBytes;
     // One more than nothing: who speaks out of turn is found, and who has gone.
     case State::testing: return std::max<size_t>(test_->wanted(), 1);
-    case State::tested: return dialler_ ? 0 : kVerdictBytes;
+    case State::tested: return dialler_ ? 0 : wire::kVerdictBytes;
     case State::requesting: return 1;
     default: return 0;
   }
@@ -325,27 +325,19 @@ void Handshake::follow_test() {
 }
 
 void Handshake::decide(bool use, int total) {
-  std::array<std::byte, kVerdictBytes> verdict{};
-  std::memcpy(verdict.data(), kVerdictMagic.data(), kVerdictMagic.size());
-  verdict[4] = static_cast<std::byte>(use ? 1 : 0);
-  verdict[5] = static_cast<std::byte>(total & 0xff);
-  verdict[6] = static_cast<std::byte>(total >> 8);
-  const auto latency_ns = static_cast<uint64_t>(latency_s_ * 1e9);
-  std::memcpy(&verdict[8], &latency_ns, sizeof(latency_ns));
-  write(verdict.data(), verdict.size());
+  const auto bytes = wire::encode(wire::Verdict{use, static_cast<uint16_t>(total),
+                                                static_cast<uint64_t>(latency_s_ * 1e9)});
+  write(bytes.data(), bytes.size());
   if (state_ == State::failed) return;
   state_ = use ? State::used : State::unused;
 }
 
 void Handshake::on_verdict() {
-  if (std::memcmp(in_.data(), kVerdictMagic.data(), kVerdictMagic.size()) != 0) {
-    return fail("the peer broke the protocol after the test");
-  }
-  total_ = static_cast<int>(in_[5]) | static_cast<int>(in_[6]) << 8;
-  uint64_t latency_ns = 0;
-  std::memcpy(&latency_ns, &in_[8], sizeof(latency_ns));
-  latency_s_ = static_cast<double>(latency_ns) / 1e9;
-  state_ = in_[4] == std::byte{1} ? State::used : State::unused;
+  wire::Verdict verdict;
+  if (!wire::decode(in_.data(), &verdict)) return fail("the peer broke the protocol after the test");
+  total_ = verdict.total;
+  latency_s_ = static_cast<double>(verdict.latency_ns) / 1e9;
+  state_ = verdict.use ? State::used : State::unused;
 }
 
 }  // namespace nezha::transport

@@ -118,7 +118,6 @@ class Handshake {
   Nanoseconds since() const { return since_; }
 
  private:
-  static constexpr size_t kVerdictBytes = 16;
   static constexpr Nanoseconds kStrangerTimeout = 2 * kSecond;
 
   bool is_request() const { return hello_.epoch == wire::kRequestEpoch; }

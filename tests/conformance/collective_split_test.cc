@@ -2,6 +2,7 @@
 // side on the same connections.
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <numeric>
 #include <thread>
 
@@ -166,6 +167,23 @@ TEST(Split, EndsInAnyOrder) {
     });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+// Of as many in a row two once had the same number, whether the first had ended or not.
+TEST(Split, HundredsInARowKeepApart) {
+  World world({.ranks = 2});
+  expect_all_ok(world.run([](Member& self) {
+    std::vector<std::unique_ptr<Communicator>> kept;
+    for (int made = 0; made < 600; ++made) {
+      self.doing("split " + std::to_string(made));
+      auto part = self.comm->split(0, 0);
+      if (!part) return part.status();
+      NEZHA_RETURN_IF_ERROR(expect_sum(**part, made, 2 * made, 10));
+      if (made % 2 == 0) kept.push_back(std::move(*part));
+    }
+    for (const auto& part : kept) NEZHA_RETURN_IF_ERROR(expect_sum(*part, 1, 2, 10));
+    return Status::ok();
+  }));
 }
 
 }  // namespace

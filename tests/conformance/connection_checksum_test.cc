@@ -36,8 +36,8 @@ struct Sink final : ConnectionEvents {
   }
   void on_landed(Connection&, const wire::FrameHeader&, const Landing&) override { ++landed; }
   void on_released(Connection&, WorkRequest&) override {}
-  void on_credit(Connection&, uint32_t, uint64_t) override {}
-  uint64_t credit_to_tell(Connection&, uint32_t) override { return 0; }
+  void on_credit(Connection&, uint64_t, uint64_t) override {}
+  uint64_t credit_to_tell(Connection&, uint64_t) override { return 0; }
   void on_failure(Connection&, const wire::FrameHeader&, const std::string& text) override {
     failures.push_back(text);
   }

@@ -90,8 +90,8 @@ struct Sink final : ConnectionEvents {
     connection.acknowledge(0);
   }
   void on_released(Connection&, WorkRequest& request) override { released.push_back(&request); }
-  void on_credit(Connection&, uint32_t, uint64_t) override {}
-  uint64_t credit_to_tell(Connection&, uint32_t) override { return 0; }
+  void on_credit(Connection&, uint64_t, uint64_t) override {}
+  uint64_t credit_to_tell(Connection&, uint64_t) override { return 0; }
   void on_failure(Connection&, const wire::FrameHeader&, const std::string&) override {}
   void on_control(Connection&, const wire::FrameHeader&, const std::string&) override {}
   void on_room(Connection&) override {}

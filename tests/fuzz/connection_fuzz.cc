@@ -44,8 +44,8 @@ class Engine final : public ConnectionEvents {
     landing_ = false;
   }
   void on_released(Connection&, WorkRequest&) override { ++released; }
-  void on_credit(Connection&, uint32_t, uint64_t) override {}
-  uint64_t credit_to_tell(Connection&, uint32_t) override { return 0; }
+  void on_credit(Connection&, uint64_t, uint64_t) override {}
+  uint64_t credit_to_tell(Connection&, uint64_t) override { return 0; }
   void on_failure(Connection&, const wire::FrameHeader& header, const std::string& text) override {
     NEZHA_CHECK(text.size() == header.length && text.size() <= wire::kFailureBytesMax);
   }

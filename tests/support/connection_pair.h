@@ -79,10 +79,10 @@ struct Recorder final : transport::ConnectionEvents {
   void on_released(transport::Connection&, transport::WorkRequest& request) override {
     released.push_back(&request);
   }
-  void on_credit(transport::Connection&, uint32_t, uint64_t value) override {
+  void on_credit(transport::Connection&, uint64_t, uint64_t value) override {
     credits.push_back(value);
   }
-  uint64_t credit_to_tell(transport::Connection&, uint32_t) override { return credit; }
+  uint64_t credit_to_tell(transport::Connection&, uint64_t) override { return credit; }
   void on_failure(transport::Connection&, const wire::FrameHeader&, const std::string& text) override {
     failures.push_back(text);
   }

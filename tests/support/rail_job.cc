@@ -44,8 +44,8 @@ class Listener final : public transport::ConnectionEvents, public progress::Loop
     connection.acknowledge(0);
   }
   void on_released(Connection&, WorkRequest&) override { ++released; }
-  void on_credit(Connection&, uint32_t, uint64_t) override {}
-  uint64_t credit_to_tell(Connection&, uint32_t) override { return 0; }
+  void on_credit(Connection&, uint64_t, uint64_t) override {}
+  uint64_t credit_to_tell(Connection&, uint64_t) override { return 0; }
   void on_failure(Connection&, const wire::FrameHeader&, const std::string&) override {}
   void on_room(Connection&) override {}
   void on_control(Connection&, const wire::FrameHeader&, const std::string&) override {}

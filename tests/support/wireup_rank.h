@@ -69,8 +69,8 @@ class WireupRank final : public progress::LoopClient, public ConnectionEvents, p
   Landing on_frame(Connection&, const wire::FrameHeader&) override { return {}; }
   void on_landed(Connection&, const wire::FrameHeader&, const Landing&) override {}
   void on_released(Connection&, WorkRequest&) override {}
-  void on_credit(Connection&, uint32_t, uint64_t) override {}
-  uint64_t credit_to_tell(Connection&, uint32_t) override { return 0; }
+  void on_credit(Connection&, uint64_t, uint64_t) override {}
+  uint64_t credit_to_tell(Connection&, uint64_t) override { return 0; }
   void on_failure(Connection&, const wire::FrameHeader&, const std::string& text) override {
     texts.push_back(text);
   }

@@ -16,7 +16,7 @@ namespace {
 
 using aggregation::NodeSession;
 
-constexpr uint32_t kComm = 0x8000'0001;
+constexpr uint64_t kComm = engine::CommNumber::kFirstParked + 1;
 // For a group of two children, with the sums of their chunks and what is smaller.
 constexpr uint64_t kGroup = 3 * (8 << 20);
 constexpr uint64_t kState = 4 << 20;  // more than a session of two ranks is charged beside its groups

@@ -17,7 +17,7 @@ namespace {
 
 using aggregation::NodeSession;
 
-constexpr uint32_t kComm = 0x8000'0001;
+constexpr uint64_t kComm = engine::CommNumber::kFirstParked + 1;
 
 std::unique_ptr<aggregation::Aggregator> start(int threads = 1) {
   aggregation::AggregatorOptions options;

@@ -15,7 +15,7 @@ namespace {
 using aggregation::NodeSession;
 using engine::OpRequest;
 
-constexpr uint32_t kComm = 0x8000'0001;
+constexpr uint64_t kComm = engine::CommNumber::kFirstParked + 1;
 constexpr int kNodes = 3;
 constexpr int kRanks = 6;
 

@@ -14,7 +14,7 @@ namespace {
 
 using aggregation::NodeSession;
 
-constexpr uint32_t kCommOfAll = 0x8000'0001;
+constexpr uint64_t kCommOfAll = engine::CommNumber::kFirstParked + 1;
 constexpr const char* kNodeAddress = "127.1.0.1";
 constexpr uint64_t kBad = 6;   // the job that has a hostile member
 constexpr uint64_t kGood = 8;  // on the same thread of the node
@@ -144,11 +144,11 @@ TEST(AggregatorTrust, KeepsNothingForCommunicatorsThatItDoesNotKnow) {
     wire::FrameHeader failure;
     failure.type = wire::FrameType::failure;
     failure.slot = static_cast<uint16_t>(Code::internal);
-    failure.comm = 0x9100'0000 + comm;
+    failure.comm = kCommOfAll + 2'000'000 + comm;
     hostile.send(failure);
   }
   for (uint64_t comm = 0; comm < 1000; ++comm) {
-    hostile.send(frame_of(0x9000'0000 + comm, 0, 64 * 1024), std::string(64 * 1024, 'x'));
+    hostile.send(frame_of(kCommOfAll + 1'000'000 + comm, 0, 64 * 1024), std::string(64 * 1024, 'x'));
   }
   hostile.flush();
   hostile.hear_all();  // the node closed the connection

@@ -25,7 +25,7 @@ namespace {
 
 constexpr uint32_t kRanks = 2;
 constexpr int kNode = 2;  // its number in the job
-constexpr uint32_t kComm = 0x8000'0001;
+constexpr uint64_t kComm = engine::CommNumber::kFirstParked + 1;
 constexpr uint64_t kNodeBytes = 256 << 20;
 constexpr uint64_t kJobBytes = 64 << 20;
 constexpr size_t kMessageBytes = 64;
@@ -176,10 +176,9 @@ class Member {
   uint64_t asked_ = 0;
 };
 
-uint32_t some_comm(uint8_t choice) {
-  constexpr std::array<uint32_t, 6> kComms = {kComm, registration_comm(0),
-                                               registration_comm(1), kComm + 1,
-                                              0, UINT32_MAX};
+uint64_t some_comm(uint8_t choice) {
+  constexpr std::array<uint64_t, 6> kComms = {kComm, registration_comm(0), registration_comm(1),
+                                              kComm + 1, 0, UINT64_MAX};
   return kComms[choice % kComms.size()];
 }
 

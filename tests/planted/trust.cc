@@ -129,7 +129,7 @@ class Trust {
 
   // An aggregation node's engine, and a member that speaks of what the node has not accepted.
   std::string node() {
-    constexpr uint32_t kAccepted = 3, kUnknown = 0x9000'0000;
+    constexpr uint64_t kAccepted = 3, kUnknown = engine::CommNumber::kFirstParked + 1;
     auto loop = progress::Loop::create(system_clock(), 0);
     if (!loop) return "no loop";
     const progress::Loop::Lock lock(**loop);
@@ -147,7 +147,7 @@ class Trust {
     transport::Connection member(events, transport::FakeLink::create()->wire(0), {});
     member.peer = 1;
     wire::FrameHeader header;
-    header.comm = kUnknown + static_cast<uint32_t>(random_() % 1000);
+    header.comm = kUnknown + random_() % 1000;
     header.length = 100;
     if (!events.on_frame(member, header).refused) return "a node keeps an unknown communicator's frame";
     header.comm = kAccepted;

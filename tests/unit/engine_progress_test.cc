@@ -155,7 +155,7 @@ TEST_F(ProgressSuite, WhateverAPeerSaysIsHeldAtBay) {
     wire::FrameHeader header;
     header.slot = static_cast<uint16_t>(generator() % 5);
     header.stage = static_cast<uint16_t>(generator());
-    header.comm = generator() % 2 == 0 ? 3 : static_cast<uint32_t>(generator());
+    header.comm = generator() % 2 == 0 ? 3 : static_cast<uint64_t>(generator());
     header.op_seq = 1 + numbers[generator() % std::size(numbers)] % UINT64_MAX;
     header.op.collective = static_cast<Collective>(generator() % kCollectiveCount);
     header.op.count = generator();

@@ -142,15 +142,15 @@ void Engine::settle(Group& group) noexcept {
   group.settled = true;
   early_.drop_all(group);
   for (Member& member : group.members) transfers_.give_all(member.blocked);
-  auto failed = std::move(group.active);
-  group.active.clear();
-  for (const auto& execution : failed) {
+  group.ended.swap(group.active);
+  for (const auto& execution : group.ended) {
     execution->withdraw();
     if (memory_ != nullptr) memory_->forget(*execution);
   }
   group.mailbox->fail(group.failed);
   parked_.give_frames(group);
-  for (const auto& execution : failed) diagnostics_.complete(*execution->work(), group.failed);
+  for (const auto& execution : group.ended) diagnostics_.complete(*execution->work(), group.failed);
+  group.ended.clear();
 }
 
 bool Engine::all_settled() const {

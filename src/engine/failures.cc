@@ -55,8 +55,9 @@ void Failures::fail_parked(int peer) {
   for (const auto& group : groups_) {
     const auto is_by_it = [&](const Group::Parked& by) { return by.peer == peer; };
     if (std::none_of(group->parked.begin(), group->parked.end(), is_by_it)) continue;
-    fail(*group, error(Code::peer_lost, "rank %d: rank %d left or was lost before communicator "
-                       "%" PRIu64 " was created here", options_.rank, peer, group->comm).with_peer(peer), false);
+    Status lost = error(Code::peer_lost, "rank %d: rank %d left or was lost before communicator "
+                        "%" PRIu64 " was created here", options_.rank, peer, group->comm);
+    fail(*group, lost.with_peer(peer), false);
     group->settled = false;  // also where it had failed before: it may be nobody's now
   }
 }

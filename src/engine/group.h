@@ -170,6 +170,8 @@ struct Group {
   uint64_t next_op_seq = 0;
   // In the order of op_seq; those that have started before the others.
   std::deque<std::unique_ptr<Execution>> active;
+  // What a failed group had, while its error is told: a deque cannot be made without memory.
+  std::deque<std::unique_ptr<Execution>> ended = {};
   std::vector<std::unique_ptr<Execution>> idle;  // to be used again; few, whatever the programs wait for
   EarlyStore early;
   std::unique_ptr<Mailbox> mailbox;

@@ -70,6 +70,7 @@ TEST(OwnAlgorithm, DoesEveryDtypeAndOperator) {
     for (const uint64_t count : {0, 3, 1000, 100'003}) {
       for (const Dtype dtype : {Dtype::float32, Dtype::bfloat16, Dtype::int64}) {
         for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::max, ReduceOp::premul_sum}) {
+          if (op == ReduceOp::avg && dtype == Dtype::int64) continue;  // refused
           AllReduceCase at;
           at.dtype = dtype;
           at.op = op;

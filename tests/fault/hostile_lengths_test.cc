@@ -338,7 +338,7 @@ std::string join_record(int which, uint64_t value, double speed = 1e9) {
   int next = 0;
   const auto number = [&](uint64_t honest) { return next++ == which ? value : honest; };
   BlobWriter writer;
-  writer.number(number(6)).text("nonce").text("agreed").number(number(0)).text("host");
+  writer.number(number(7)).text("nonce").text("agreed").number(number(0)).text("host");
   writer.number(number(1)).text("eth0").text("10.0.0.1");
   for (const uint64_t honest : {24, 1500}) writer.number(number(honest));
   return writer.real(speed).text("ofi").text("net").text("where").take();
@@ -346,7 +346,7 @@ std::string join_record(int which, uint64_t value, double speed = 1e9) {
 
 // The ranges of: version, rank, number of rails, prefix length, MTU.
 constexpr std::pair<uint64_t, uint64_t> kJoinRanges[] = {
-    {6, 6}, {0, 65535}, {1, 1}, {0, 32}, {0, UINT32_MAX}};
+    {7, 7}, {0, 65535}, {1, 1}, {0, 32}, {0, UINT32_MAX}};
 
 size_t records_in_a_store() {
   size_t cases = 0;
@@ -360,13 +360,13 @@ size_t records_in_a_store() {
     }
   }
   for (const uint64_t value : numbers(64)) {
-    const auto head = BlobWriter().number(6).text("s").number(1).text("").text("").number(value).take();
+    const auto head = BlobWriter().number(7).text("s").number(1).text("").text("").number(value).take();
     context::WelcomeRecord record;
     EXPECT_EQ(context::decode(head, &record), value >= 1 && value <= 65535) << value;
-    const auto ranks = BlobWriter().number(6).number(0).number(value).take();
+    const auto ranks = BlobWriter().number(7).number(0).number(value).take();
     context::WelcomePart part;
     EXPECT_EQ(context::decode(ranks, &part), value == 0) << value;
-    const auto first = BlobWriter().number(6).number(value).number(0).take();
+    const auto first = BlobWriter().number(7).number(value).number(0).take();
     EXPECT_EQ(context::decode(first, &part), value <= 65535) << value;
     const auto code = BlobWriter().number(value).number(0).text("").number(0).take();
     context::ReportRecord report;

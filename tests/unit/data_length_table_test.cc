@@ -79,7 +79,7 @@ TEST(DataLengthTable, EveryFieldIsChecked) {
   const std::string good = policy->save();
   const std::pair<const char*, const char*> changes[] = {
       {"\"all_reduce\"", "\"all_to_none\""}, {"\"size_class\":24", "\"size_class\":64"},
-      {"\"size_class\":24", "\"size_class\":-1"}, {"\"group\":3", "\"group\":4294967296"},
+      {"\"size_class\":24", "\"size_class\":-1"}, {"\"group\":3", "\"group\":-1"},
       {"\"up\":[true,true]", "\"up\":[]"}, {"\"up\":[true,true]", "\"up\":[1,true]"},
       {"\"up\":[true,true]", "\"up\":[false,true]"}, {"\"up\":[true,true]", "\"up\":[true]"},
       {"\"share\":[", "\"share\":[5,"}, {"\"share\":[", "\"share\":[-"},

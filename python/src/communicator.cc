@@ -33,11 +33,16 @@ Communicator::Communicator(std::shared_ptr<Handle> handle) : handle_(std::move(h
   check(nezha_world_size(lease.raw(), &world_size));
 }
 
-void Communicator::close(Given timeout) { leave(to_timeout(timeout).value_or(-1)); }
+// May come when Python runs no more: no signal is heard, and nothing imported.
+Communicator::~Communicator() {
+  groups_.clear();
+  handle_->abandon();
+}
 
-void Communicator::leave(double timeout) {
+void Communicator::close(Given timeout) {
+  const double seconds = to_timeout(timeout).value_or(-1);
   groups_.clear();  // what was noted and never started
-  handle_->close(timeout);
+  handle_->close(seconds);
 }
 
 void Communicator::abort() {

@@ -24,7 +24,7 @@ class Communicator {
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
   // Unfinished operations hold the handle, so it would never end by itself.
-  ~Communicator() { leave(0); }
+  ~Communicator();
 
   int rank = -1;
   int world_size = 0;
@@ -77,7 +77,6 @@ class Communicator {
     return std::make_shared<Operation>(Handle::Lease(handle_), name);
   }
   std::shared_ptr<Operation> take_group();
-  void leave(double timeout);
   // `make(parent, &child)` is a C call that may wait.
   template <class Make>
   std::unique_ptr<Communicator> child_of(Make make);

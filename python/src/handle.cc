@@ -15,7 +15,7 @@ namespace nezha::python {
 Handle::Handle(nezha_comm_t raw, std::shared_ptr<StoreBridge> store)
     : raw_(raw), store_(std::move(store)) {}
 
-Handle::~Handle() { end(0, nullptr); }
+Handle::~Handle() { abandon(); }
 
 Handle::Lease::Lease(std::shared_ptr<Handle> handle) : handle_(std::move(handle)) {
   if (handle_->closing_) {

@@ -34,6 +34,8 @@ class Handle {
   // is left, and destroys the communicator. A Python signal handler that raises ends the patience, and is
   // heard when all that is done. Does nothing the second time.
   void close(double timeout_s);
+  // close(0) for a destructor: no signal is heard, and nothing is thrown.
+  void abandon() { end(0, nullptr); }
 
   void add_unfinished(std::shared_ptr<Operation> operation);
 

@@ -27,8 +27,8 @@ bool interrupted() {
 }
 
 Nanoseconds end_of_piece(const Clock& clock, Nanoseconds deadline) {
-  const bool is_asked = state.check != nullptr && !state.interrupted;
-  return is_asked ? std::min(deadline, clock.now() + kInterruptLook) : deadline;
+  if (state.check == nullptr) return deadline;
+  return std::min(deadline, clock.now() + (state.interrupted ? 0 : kInterruptLook));
 }
 
 }  // namespace nezha

@@ -19,7 +19,8 @@ inline constexpr Nanoseconds kInterruptLook = 100 * kMillisecond;
 // nullptr: none.
 void set_interrupt_check(InterruptCheck check);
 bool interrupted();
-// Where a wait until `deadline` has to end for the next look: at the deadline itself without a check.
+// Where a wait until `deadline` has to end for the next look: at the deadline itself without a check, and
+// now for a thread that was interrupted.
 Nanoseconds end_of_piece(const Clock& clock, Nanoseconds deadline);
 
 }  // namespace nezha

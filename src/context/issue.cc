@@ -98,10 +98,10 @@ bool Communicator::wait_for(Done done, Nanoseconds deadline) {
   // Where another thread was the last to drive, that one looks after what is left.
   bool work_left = false;
   Loop& loop = context_->loop();
-  do {
+  while (!done() && loop.clock().now() < deadline && !interrupted()) {
     loop.drive_until(done, end_of_piece(loop.clock(), deadline),
                      [&] { work_left = context_->has_work(); });
-  } while (!done() && loop.clock().now() < deadline && !interrupted());
+  }
   if (work_left) loop.kick();
   return done();
 }

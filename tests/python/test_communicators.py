@@ -116,7 +116,7 @@ def test_communicators_beside_an_aggregation_node(world, tmp_path, monkeypatch):
         with comm.create([0, 1], "pair") as pair, comm.split(0) as part:
             return [int(each.all_reduce(numpy.array([1]))[0]) for each in (pair, part, comm)]
 
-    assert world(2, body, rails="lo", shm="off") == [[2, 2, 2]] * 2
+    assert world(2, body, rails="lo", config={"shm": "off"}) == [[2, 2, 2]] * 2
     node.close()
 
 

@@ -50,7 +50,7 @@ _WAITS = {
     "Communicator.reduce": lambda comm: comm.reduce(numpy.ones(3), root=0),
     "Communicator.reduce_scatter": lambda comm: comm.reduce_scatter(numpy.ones(4)),
     "Communicator.reduce_scatter_v": lambda comm: comm.reduce_scatter_v(numpy.ones(4), counts=[2, 2]),
-    "Communicator.scatter": lambda comm: comm.scatter(numpy.ones(3), root=1),
+    "Communicator.scatter": lambda comm: comm.scatter(None, root=1, out=numpy.ones(3)),
     "Communicator.send": lambda comm: comm.send(numpy.ones(1 << 22), 1),
     "Communicator.shrink": lambda comm: comm.shrink(),
     "Communicator.split": lambda comm: comm.split(0),
@@ -62,8 +62,8 @@ _RETURNS_AT_ONCE = {
     "log_to_python",
     "Communicator.abort", "Communicator.closed", "Communicator.config", "Communicator.create",
     "Communicator.describe", "Communicator.dump_flight", "Communicator.flight", "Communicator.group",
-    "Communicator.load_table", "Communicator.rails", "Communicator.rank", "Communicator.stats",
-    "Communicator.stragglers", "Communicator.table", "Communicator.world_size", "Communicator.__enter__",
+    "Communicator.load_table", "Communicator.rails", "Communicator.stats", "Communicator.stragglers",
+    "Communicator.table", "Communicator.__enter__",
     "Group.__enter__", "Work.abort", "Work.source", "Work.test",
 }
 

@@ -1,12 +1,12 @@
 // FloatMode: round to nearest, subnormals as they are, no exception traps, while it lives.
 //
-// Contract: a local variable of the thread that calculates; no errors. The caller's mode and its exception
-// flags are back when it ends. What is calculated must be read from memory and be written there, or decide
-// something, while it lives: a compiler knows of no dependency between arithmetic and the mode, and keeps
+// Contract: a local variable of the thread that calculates; no errors. The caller's mode and exception
+// flags are back when it ends. What is calculated must be read from memory and be written there, or
+// decide something, while it lives: a compiler knows of no dependency between arithmetic and the mode, and keeps
 // only reads and writes on their side of its beginning and end.
 //
-// The mode is a thread's, and programs change it: torch.set_flush_denormal, fesetround, feenableexcept, and
-// libraries that were linked with -ffast-math. Nezha calculates in whichever thread drives the loop, and
+// The mode is a thread's, and programs change it: torch.set_flush_denormal, fesetround, feenableexcept,
+// and libraries that were linked with -ffast-math. Nezha calculates in whichever thread drives the loop, and
 // ranks that add up the same numbers must get the same bits.
 #pragma once
 

@@ -1,4 +1,4 @@
-// NumberHash: a hash of numbers in their order, the same on every host. Each is mixed, and so is the whole
+// NumberHash: a hash of numbers in order, the same on every host. Each is mixed, and so is the whole
 // after it, by the finalizer of SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number
 // generators, OOPSLA 2014), so that numbers that differ by little are as far apart as any.
 //

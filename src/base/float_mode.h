@@ -2,12 +2,12 @@
 //
 // Contract: a local variable of the thread that calculates; no errors. The caller's mode and exception
 // flags are back when it ends. What is calculated must be read from memory and be written there, or
-// decide something, while it lives: a compiler knows of no dependency between arithmetic and the mode, and keeps
-// only reads and writes on their side of its beginning and end.
+// decide something, while it lives: a compiler knows of no dependency between arithmetic and the mode,
+// and keeps only reads and writes on their side of its beginning and end.
 //
-// The mode is a thread's, and programs change it: torch.set_flush_denormal, fesetround, feenableexcept,
-// and libraries that were linked with -ffast-math. Nezha calculates in whichever thread drives the loop, and
-// ranks that add up the same numbers must get the same bits.
+// The mode is a thread's, and programs change it: torch.set_flush_denormal, fesetround,
+// feenableexcept, and libraries that were linked with -ffast-math. Nezha calculates in whichever
+// thread drives the loop, and ranks that add up the same numbers must get the same bits.
 #pragma once
 
 #include <cfenv>

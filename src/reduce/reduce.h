@@ -37,8 +37,9 @@ void reduce_many(void* out, std::span<const void* const> in, uint64_t count, Dty
 void scale(void* out, const void* in, uint64_t count, Dtype dtype, double factor);
 
 // An average of n ranks adds up x * average_weight(n), and divides the sum by n * average_weight(n),
-// which is above 1/2 and at most 1. The weight is a power of two, 1/n or the next below, so that scaling
-// changes no bit of a number that stays normal, and no partial sum of n numbers that the dtype holds overflows.
+// which is above 1/2 and at most 1. The weight is a power of two, 1/n or the next below, so that
+// scaling changes no bit of a number that stays normal, and no partial sum of n numbers that the dtype
+// holds overflows.
 double average_weight(uint64_t ranks);
 
 // out[i] = (in[0][i] * weight + in[1][i] * weight + ...) / divisor, in this order, in one pass, rounded

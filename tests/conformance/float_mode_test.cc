@@ -1,5 +1,6 @@
 // Results have the same bits on all ranks, and those of ranks that left their threads alone, whatever
-// mode of floating point each rank's caller has set: over rails, in memory, and on hosts with several ranks.
+// mode of floating point each rank's caller has set: over rails, in memory, and on hosts with several
+// ranks.
 #include <gtest/gtest.h>
 
 #include <random>

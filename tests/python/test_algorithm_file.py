@@ -79,6 +79,6 @@ def test_a_wrong_file_is_refused_with_the_step(tmp_path):
 def test_ranks_with_different_files_are_told(world, tmp_path):
     for rank in range(3):
         (tmp_path / f"{rank}.txt").write_text(EXAMPLE.read_text() + f"# {rank // 2}\n")
-    words = r"rank 2 .*algorithm_file=\w{8}, but rank 0 .*algorithm_file=\w{8};"
+    words = r"rank 2 .*algorithm_file=\w{8}\b.*, but rank 0 .*algorithm_file=\w{8}\b"
     with pytest.raises(nezha.Mismatch, match=words):
         world(3, lambda comm: comm.rank, config={"algorithm_file": str(tmp_path / "%r.txt")})

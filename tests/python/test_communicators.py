@@ -2,6 +2,8 @@
 
 import threading
 
+import json
+
 import numpy
 import pytest
 
@@ -110,7 +112,8 @@ def test_communicators_beside_an_aggregation_node(world, tmp_path, monkeypatch):
     key.chmod(0o600)
     node = _native.Aggregator("127.0.0.1", 0, None, str(key), 1, 0, 0, 0, 0, None, None)
     monkeypatch.setenv("NEZHA_AGGREGATOR", f"127.0.0.1:{node.port}")
-    monkeypatch.setenv("NEZHA_AGGREGATOR_KEY_FILE", str(key))
+    answer = json.loads(_native.query("job_key", json.dumps({"key_file": str(key), "job": "any"})))
+    monkeypatch.setenv("NEZHA_AGGREGATOR_JOB_KEY", answer["job_key"])
 
     def body(comm):
         with comm.create([0, 1], "pair") as pair, comm.split(0) as part:

@@ -51,7 +51,8 @@ void Communicator::abort() {
   nezha_comm_abort(lease.raw());
 }
 
-// What a signal handler raised ends the call, and what it has made all the same: nobody could close it.
+// An exception of a signal handler ends the call, and closes a communicator that it made all the same,
+// which nobody else could close.
 template <class Make>
 std::unique_ptr<Communicator> Communicator::child_of(Make make) {
   Handle::Lease lease(handle_);

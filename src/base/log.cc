@@ -53,7 +53,7 @@ thread_local int thread_rank = -1;
 
 constinit Writer::Place place(kLinesMax);
 
-// What is waiting at the end of the process is written, if it can be.
+// Lines that wait at the end of the process are written, if they can be.
 Writer& writer() {
   static const int at_exit = std::atexit([] { finish(kExitPatience); });
   static_cast<void>(at_exit);

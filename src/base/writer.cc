@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kLinger{100};
 
-// What there is no memory for is left out, as where `post` has none.
+// A task that runs out of memory is left out, like one for which `post` has no memory.
 void do_now(const std::function<void()>& task) {
   try {
     task();

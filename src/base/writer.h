@@ -28,7 +28,7 @@ class Writer {
   class Place {
    public:
     constexpr explicit Place(size_t tasks_max) : tasks_max_(tasks_max) {}
-    // Of this process. Throws std::bad_alloc.
+    // The writer of this process, which a forked child makes anew. Throws std::bad_alloc.
     Writer& get();
 
    private:

@@ -27,7 +27,7 @@ class BufferPool {
   BufferPool(const BufferPool&) = delete;
   BufferPool& operator=(const BufferPool&) = delete;
 
-  // What a buffer of so many bytes takes.
+  // The memory that a buffer of so many bytes takes.
   static size_t rounded(size_t bytes) {
     return std::bit_ceil(std::max<size_t>(bytes, size_t{1} << kSmallestShift));
   }

@@ -108,7 +108,7 @@ class Engine final : public GroupCalls,
   void out_of_memory() noexcept override;
 
  private:
-  // Of those that have started. `is(group, execution)`.
+  // Whether `is(group, execution)` holds for an operation that has started.
   template <class Is>
   bool any_running(Is is) const;
   // Measured: beyond, callers who are woken when there is news are as quick (docs/performance.md).

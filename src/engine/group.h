@@ -150,7 +150,7 @@ struct Group {
 
   uint64_t comm = 0;
   bool is_created = false;          // false: only frames of it have arrived so far
-  // What is charged to peers as long as it is not (parked_budget.h), first to the one that opened it.
+  // The bytes that are charged to peers until it is created (parked_budget.h), first to its opener.
   struct Parked {
     int peer = 0;          // global rank
     uint64_t bytes = 0;
@@ -170,7 +170,7 @@ struct Group {
   uint64_t next_op_seq = 0;
   // In the order of op_seq; those that have started before the others.
   std::deque<std::unique_ptr<Execution>> active;
-  // What a failed group had, while its error is told: a deque cannot be made without memory.
+  // The operations of a failed group, while its error is told: a deque cannot be made without memory.
   std::deque<std::unique_ptr<Execution>> ended = {};
   std::vector<std::unique_ptr<Execution>> idle;  // to be used again; few, whatever the programs wait for
   EarlyStore early;

@@ -21,7 +21,7 @@ void GroupTable::sort_in(Group& group) {
   slots_[at] = {group.comm, &group};
 }
 
-// What stands behind the hole and was put there because its own place was taken moves up.
+// Slots behind the hole move up if they stand there because their own place was taken.
 void GroupTable::remove(const Group& group) noexcept {
   const size_t last = slots_.size() - 1;
   size_t hole = home_of(group.comm);

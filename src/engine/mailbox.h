@@ -147,7 +147,7 @@ class Mailbox final : public Activity {
   uint32_t make_message(int global, const wire::FrameHeader& header);
   void forget_message(uint32_t index);
   void forget_offer(uint32_t index);
-  // What is held for a message that is not received.
+  // The bytes that are held for a message that is not received.
   static uint64_t held_for(uint32_t payload) {
     return 2 * sizeof(Message) + (payload > 0 ? BufferPool::rounded(payload) : 0);
   }

@@ -27,7 +27,7 @@ bool overlap(const std::byte* a, const std::byte* b, uint64_t bytes) {
   return before(a, b + bytes) && before(b, a + bytes);
 }
 
-// What this rank's input is multiplied by before it is added.
+// The factor of this rank's input, before it is added.
 double factor_of(const OpRequest& request, uint64_t ranks) {
   if (request.op == ReduceOp::premul_sum) return request.factor;
   return request.op == ReduceOp::avg ? reduce::average_weight(ranks) : 1.0;

@@ -7,7 +7,7 @@
 namespace nezha::engine {
 namespace {
 
-// What a group has for each rank of the job: Group::early_cost and rank_of_global, and PeerRecords twice.
+// A group has this for each rank of the job: Group::early_cost and rank_of_global, and PeerRecords twice.
 constexpr uint64_t kBytesOfRank = 2 * sizeof(uint64_t) + sizeof(int) + sizeof(void*);
 
 // A turn of the loop looks at every group, so that many cost time as well.

@@ -22,15 +22,15 @@ class ParkedBudget {
 
   // False: there is no room, and the frame is to be refused.
   bool open(Group& group, int peer) { return charge(group, peer, bytes_of_group_); }
-  // Of a group that is created, always true.
+  // Always true where the group is created.
   bool take(Group& group, int peer, uint64_t bytes) {
     return group.is_created || charge(group, peer, bytes);
   }
-  // What was taken is not held any more.
+  // These bytes are not held any more.
   void give(Group& group, int peer, uint64_t bytes);
   // All that is charged for the group.
   void give_all(Group& group);
-  // Of what is charged for the group, the frames: it has failed.
+  // Frames of a group that has failed are not held any more; the group itself is.
   void give_frames(Group& group);
 
   // That a peer may have: so many times the credit of a communicator.

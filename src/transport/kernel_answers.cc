@@ -6,23 +6,21 @@
 
 #include <cerrno>
 
+#include "transport/rail_socket.h"
+
 namespace nezha::transport {
 namespace {
 
 // The number of probes without an answer after which the kernel ends the connection; its largest.
 constexpr int kProbesMax = 127;
 
-void set_option(int fd, int level, int name, int value) {
-  setsockopt(fd, level, name, &value, sizeof(value));
-}
-
 }  // namespace
 
 void ask_kernel(int fd) {
-  set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-  set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, 1);   // seconds
-  set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, 1);
-  set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, kProbesMax);
+  tune(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+  tune(fd, IPPROTO_TCP, TCP_KEEPIDLE, 1);   // seconds
+  tune(fd, IPPROTO_TCP, TCP_KEEPINTVL, 1);
+  tune(fd, IPPROTO_TCP, TCP_KEEPCNT, kProbesMax);
 }
 
 Nanoseconds since_kernel_answered(int fd) {

@@ -1,4 +1,4 @@
-// What the kernel of a peer's host answers on a TCP connection, whatever the peer's process does.
+// Answers of the kernel of a peer's host on a TCP connection, whatever the peer's process does.
 //
 // Contract: plain functions over a connected TCP socket; any thread; none blocks.
 #pragma once

@@ -86,6 +86,10 @@ Result<Descriptor> dial(const SocketPlace& from, const std::string& address, uin
   return fd;
 }
 
+void tune(int fd, int level, int name, int value) {
+  setsockopt(fd, level, name, &value, sizeof(value));
+}
+
 int dial_error(int fd) {
   int number = 0;
   socklen_t length = sizeof(number);

@@ -27,6 +27,9 @@ Result<Descriptor> listen_on(const SocketPlace& place, uint16_t low, uint16_t hi
 // Starts a connection from `from` to (address, port); it is complete when the socket is writable.
 Result<Descriptor> dial(const SocketPlace& from, const std::string& address, uint16_t port);
 
+// Sets an option that only tunes: a kernel that refuses it still moves the bytes.
+void tune(int fd, int level, int name, int value);
+
 // The outcome of a dial that became writable; 0 or an errno.
 int dial_error(int fd);
 

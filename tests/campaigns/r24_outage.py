@@ -51,7 +51,7 @@ class Outage(Campaign):
         nemesis = stack.enter_context(Nemesis(lab))
         job = stack.enter_context(job_in(lab, mixed(1 << 14), record, outage_s=allowed[0],
                                          timeout_s=_WITHIN_S))
-        return Place(lab, nemesis, job, allowed is LONG)
+        return Place(nemesis, job, allowed is LONG)
 
     def _wave(self, record: Record, places: List["Place"], rng: random.Random, is_long: bool) -> None:
         _, least, most = LONG if is_long else SHORT
@@ -80,8 +80,8 @@ class Outage(Campaign):
 class Place:
     """A lab and its job, and the outage that it has now."""
 
-    def __init__(self, lab: Lab, nemesis: Nemesis, job: Job, is_long: bool) -> None:
-        self.lab, self.nemesis, self.job, self.is_long = lab, nemesis, job, is_long
+    def __init__(self, nemesis: Nemesis, job: Job, is_long: bool) -> None:
+        self.nemesis, self.job, self.is_long = nemesis, job, is_long
         self.idle, self.struck, self.cases = False, list(range(NODES)), [0]
         self.gone = self.back = 0.0
         self.dropped = 0

@@ -106,7 +106,7 @@ void Prober::advance(Probe& probe, uint32_t epoll_events) {
 
 void Prober::advance_hello(Probe& probe, uint32_t epoll_events) {
   Handshake& handshake = *probe.handshake;
-  // Of the events that poll and epoll share, the values are the same.
+  // Events that poll and epoll share have the same values.
   handshake.on_poll(static_cast<short>(epoll_events & 0xff), loop_.clock().now());
   if (handshake.state() == Handshake::State::failed) {
     // A peer that accepted and ended the connection without an answer made room for another one.
@@ -156,7 +156,7 @@ void Prober::run(Nanoseconds now, JoinEvents& events) {
       drop(probe);
     }
   }
-  // What an event asks is answered in the next turn, so that this one ends.
+  // Questions that an event asks are answered in the next turn, so that this one ends.
   const auto told = std::exchange(answers_, {});
   for (const auto& [path, probed] : told) events.on_probed(path, probed);
 }

@@ -72,7 +72,7 @@ class Prober {
   void advance(Probe& probe, uint32_t epoll_events);
   void advance_hello(Probe& probe, uint32_t epoll_events);
   void accept(Probe& probe);
-  // What a connection that is held says now.
+  // The answer of a connection that is held.
   Probed look(const Probe& probe) const;
   void answer(Probe& probe, Probed probed);
   void drop(Probe& probe);

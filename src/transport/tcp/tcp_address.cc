@@ -8,7 +8,7 @@ namespace nezha::transport {
 namespace {
 
 constexpr size_t kPortsBytes = 2 * sizeof(uint16_t);
-// Of the other address: its ports, its prefix length, and then its text.
+// The other address has its ports, its prefix length, and then its text.
 constexpr size_t kOtherTextAt = 2 * kPortsBytes + 1;
 
 TcpPorts ports_at(const std::string& blob, size_t at) {

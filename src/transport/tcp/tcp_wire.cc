@@ -12,16 +12,9 @@
 #include <limits>
 
 #include "transport/kernel_answers.h"
+#include "transport/rail_socket.h"
 
 namespace nezha::transport {
-namespace {
-
-void set_option(int fd, int level, int name, int value) {
-  // Tuning only: a kernel that refuses still moves the bytes.
-  setsockopt(fd, level, name, &value, sizeof(value));
-}
-
-}  // namespace
 
 TcpWire::TcpWire(progress::Loop& loop, std::unique_ptr<TcpStream> stream, std::string name,
                  TcpWireOptions options)
@@ -32,16 +25,16 @@ Status TcpWire::start(WireEvents& events) {
   events_ = &events;
   heard_at_ = loop_.clock().now();
   const int fd = stream_->fd();
-  set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  tune(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   const Nanoseconds silence_ms =
       (std::min(options_.peer_deadline, kNever - kBeyondDeadline) + kBeyondDeadline) / kMillisecond;
-  set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT,
+  tune(fd, IPPROTO_TCP, TCP_USER_TIMEOUT,
              static_cast<int>(std::min<Nanoseconds>(silence_ms, std::numeric_limits<int>::max())));
   if (options_.notsent_lowat_bytes > 0) {
-    set_option(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, static_cast<int>(options_.notsent_lowat_bytes));
+    tune(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, static_cast<int>(options_.notsent_lowat_bytes));
   }
   if (options_.send_buffer_bytes > 0) {
-    set_option(fd, SOL_SOCKET, SO_SNDBUF, static_cast<int>(options_.send_buffer_bytes));
+    tune(fd, SOL_SOCKET, SO_SNDBUF, static_cast<int>(options_.send_buffer_bytes));
   }
   const std::string& control = options_.congestion_control;
   if (!control.empty() && setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, control.data(),
@@ -182,7 +175,7 @@ void TcpWire::want_bytes() {
   }
   // More than what is to come would never be reached; a little less costs one wake-up more.
   if (low_water_ <= wanted && wanted < 2 * low_water_) return;
-  set_option(stream_->fd(), SOL_SOCKET, SO_RCVLOWAT, static_cast<int>(wanted));
+  tune(stream_->fd(), SOL_SOCKET, SO_RCVLOWAT, static_cast<int>(wanted));
   low_water_ = wanted;
 }
 

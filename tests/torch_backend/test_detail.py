@@ -10,8 +10,8 @@ COLLECTIVES = ["all_reduce", "all_reduce_kinds", "non_contiguous", "coalesced", 
                "gathers", "scatters", "exchanges", "messages", "objects", "futures"]
 GROUPS = ["new_groups", "device_mesh", "destroyed", "deadlines", "monitored_barrier", "sequence_numbers",
           "threads", "forked"]
-# DDP is compared with one process: torch's own Gloo ends a process by SIGSEGV in DDP's constructor at this
-# level (torch 2.15), so a case that compares with Gloo's DDP cannot run.
+# DDP is compared with one process: torch's own Gloo ends a process by SIGSEGV in DDP's constructor at
+# this level (torch 2.15), so a case that compares with Gloo's DDP cannot run.
 ALWAYS = [("cases_collectives", "all_reduce_kinds"), ("cases_collectives", "futures"),
           ("cases_groups", "new_groups"),
           ("cases_hooks", "of_half_precision")]

@@ -16,6 +16,7 @@ struct Outage {
   bool all_rails = true;
   bool all_pairs = true;
   bool idle = false;
+  bool breaks = false;  // connections end in it, as when the kernel gives up
   Nanoseconds begin = 0;
   Nanoseconds length = 0;
 
@@ -36,6 +37,7 @@ Outage random_outage(uint64_t seed) {
   outage.all_rails = random() % 4 != 0;
   outage.all_pairs = random() % 3 != 0;
   outage.idle = random() % 3 == 0;
+  outage.breaks = random() % 3 == 0;
   outage.begin = static_cast<Nanoseconds>(random() % (300 * kMillisecond));
   outage.length = static_cast<Nanoseconds>(random() % (92 * kOutage / 100));
   return outage;
@@ -74,12 +76,18 @@ std::string run(const Outage& outage) {
   }
   const Nanoseconds begin = world.now() + outage.begin;
   world.at(begin, [&] { set_holes(world, outage, true); });
+  world.at(begin + outage.length / 4, [&] {
+    for (const PathName& path : world.network().all_paths()) {
+      if (outage.breaks && outage.hits(path)) world.reset(path);
+    }
+  });
   world.at(begin + outage.length, [&] { set_holes(world, outage, false); });
   if (outage.idle) world.run_for(outage.begin + outage.length + kSecond);
   const SimJob job(world, across, options);
   const std::string wrong = finish(world, job, world.now() + 120 * kSecond, -1);
   if (!wrong.empty()) return "across: " + wrong;
-  const bool has_happened = world.network().counters.held_up > 0 || outage.length < kSecond;
+  const NetworkCounters& counters = world.network().counters;
+  const bool has_happened = counters.held_up > 0 || counters.resets > 0 || outage.length < kSecond;
   return has_happened ? "" : "no frame met the outage";
 }
 
@@ -114,7 +122,7 @@ Nanoseconds told_after(bool idle, uint64_t seed) {
 std::string describe(const Outage& outage) {
   return std::to_string(outage.world.ranks) + " ranks, " + std::to_string(outage.world.rails) +
          (outage.all_rails ? " rails" : " rails, one of them") + (outage.idle ? ", idle" : ", busy") +
-         (outage.all_pairs ? "" : ", ranks 0 and 1 alone") +
+         (outage.all_pairs ? "" : ", ranks 0 and 1 alone") + (outage.breaks ? ", connections end" : "") +
          (outage.world.on_demand ? ", connected on demand, " : ", ") +
          std::to_string(outage.length / kMillisecond) + " ms";
 }
@@ -134,6 +142,30 @@ std::string check_long_outage(uint64_t seed) {
   const Nanoseconds idle = told_after(true, seed);
   if (idle <= kSecond) return "";
   return "an idle job finds out after " + std::to_string(idle / kMillisecond) + " ms";
+}
+
+std::string check_slept_outage(uint64_t seed) {
+  Outage outage;
+  outage.world.seed = seed;
+  outage.world.outage = kOutage;
+  SimWorld world(outage.world);
+  JobOptions options;
+  options.deadline = 1000 * kSecond;
+  options.think_max = 20 * kMillisecond;
+  const Program program = reductions(2, 100, 500, seed);
+  const SimJob job(world, program, options);
+  const Nanoseconds begin = world.now() + 200 * kMillisecond;
+  // Probes are unanswered by then.
+  const Nanoseconds sleeps = begin + kSecond + static_cast<Nanoseconds>(seed % 7) * 50 * kMillisecond;
+  const Nanoseconds slept = kOutage + kSecond;
+  world.at(begin, [&] { set_holes(world, outage, true); });
+  world.at(sleeps, [&] {
+    for (const int rank : {0, 1}) world.pause(rank, slept);
+  });
+  world.at(sleeps + slept + 100 * kMillisecond, [&] { set_holes(world, outage, false); });
+  const std::string wrong = finish(world, job, 100 * kSecond, -1);
+  if (!wrong.empty()) return wrong;
+  return world.network().counters.held_up > 0 ? "" : "no frame met the outage";
 }
 
 std::string check_own_want(uint64_t seed) {

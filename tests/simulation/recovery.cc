@@ -453,6 +453,7 @@ constexpr RecoveryCheck kChecks[] = {
     {"a_slow_rail_of_writes_keeps_its_connection", check_written_slow},
     {"a_short_outage_costs_nobody_an_error", check_short_outage},
     {"who_is_behind_a_long_outage_is_lost", check_long_outage},
+    {"a_job_that_slept_in_an_outage_goes_on", check_slept_outage},
     {"who_cannot_ask_blames_nobody", check_own_want},
 };
 

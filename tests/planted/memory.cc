@@ -153,7 +153,7 @@ class Groups {
   }
 
   std::string run() {
-    // So many that two of them are looked for from the same place of the table in more than half of the runs.
+    // So many that in most runs two of them are looked for from the same place of the table.
     constexpr uint32_t kMade = 120;
     for (uint32_t made = 0; wrong_.empty() && (made < kMade || !groups_.empty());) {
       if (made < kMade && groups_.size() < 3) groups_.push_back(make(made++));

@@ -120,13 +120,15 @@ TEST(RailSelector, OneAddressPerDevice) {
   }
   EXPECT_EQ(reason(devices, "", "fd00::1"),
             "second address of eth0, which is used with 10.1.0.1; for hosts without IPv4");
-  for (const RailChoice& choice : *select_rails(devices, "")) {
+  auto choices = select_rails(devices, "");
+  for (const RailChoice& choice : *choices) {
     EXPECT_EQ(choice.second, choice.device.address == "fd00::1");
     EXPECT_EQ(choice.other_address, choice.usable ? "fd00::1" : "");
     EXPECT_EQ(choice.other_prefix_length, choice.usable ? 64 : 0);
   }
   // The filter is of addresses: what it does not name is not offered.
-  for (const RailChoice& choice : *select_rails(devices, "10.9.0.0/24")) {
+  auto named = select_rails(devices, "10.9.0.0/24");
+  for (const RailChoice& choice : *named) {
     EXPECT_FALSE(choice.second || !choice.other_address.empty());
   }
   EXPECT_EQ(used(devices, "10.9.0.0/24"), Names{"eth0 10.9.0.1"});
@@ -190,7 +192,7 @@ TEST(RailSelector, BadFiltersAreRefusedWithTheText) {
   for (const char* filter : {",", "eth0,", "^", "=", "^=", "eth0,,eth1", "10.1.0.0/33", "10.1/8",
                              "10.1.0.0/", "10.1.0.0/8x", "10.1.0.0/-1", "fd00::/129", "eth/0",
                              "a-name-beyond-fifteen"}) {
-    const auto choices = select_rails(host(), filter);
+    auto choices = select_rails(host(), filter);
     ASSERT_FALSE(choices.is_ok()) << filter;
     EXPECT_EQ(choices.status().code(), Code::invalid_argument) << filter;
     EXPECT_NE(choices.status().message().find(filter), std::string::npos);

@@ -120,7 +120,9 @@ NEZHA_API nezha_code nezha_create(nezha_comm_t comm, const int* ranks, int count
 /* A communicator of the ranks of `comm` that are left, in their order, after one of them was lost or
  * after any other error. Every rank that lives calls it, also if it saw no error itself; `comm` is over
  * on all of them, and is destroyed as any other. Ranks that die meanwhile are left out; if one dies when
- * some have the new communicator already, that one says NEZHA_PEER_LOST, too, and is shrunk again. After
+ * some have the new communicator already, that one says NEZHA_PEER_LOST, too, and is shrunk again. In a
+ * partitioned network the ranks go on that reach each other, if they are more than half, or half and the
+ * lowest, or all that have not ended; the others get NEZHA_PEER_LOST (option quorum). After
  * timeout_s (<= 0: the configured one) NEZHA_TIMED_OUT names the ranks that did not call it; call it
  * again. Some ranks may have the result of an operation that others saw fail: agree on what is done
  * again, from inputs that are whole (examples/recovery.py). */

@@ -136,9 +136,13 @@ class Communicator(Reductions, Movements):
 
         A whole program: examples/recovery.py.
 
+        In a network that is partitioned the ranks go on that reach each other, if they are more than half
+        of this communicator's, or half and the lowest, or all that have not ended. The option quorum=none
+        lets every part go on.
+
         timeout: seconds; None: the communicator's. Raises TimedOut naming the ranks that did not call
         it, Aborted where a rank aborted its call, also before this one called it (both may be called
-        again), and PeerLost where the others lost this rank.
+        again), and PeerLost where the others lost this rank, or may go on without it.
         """
         return Communicator(self._native.shrink(timeout))
 

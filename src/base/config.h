@@ -69,6 +69,10 @@
           "behind it are lost. A rank whose host says that it has ended is lost at once.")         \
   SECONDS(peer_deadline_s, 30, 0.5, 1e9, 0,                                                        \
           "A rank whose host answers while the rank itself says nothing is lost after this long.") \
+  TEXT(quorum, "majority", quorum, kAgreed,                                                        \
+       "Who goes on when shrink() is called in a network that is partitioned: `majority`, the part "  \
+       "with more than half of the ranks, or half and the lowest, and the others get an error; "    \
+       "`none`, every part, each without the others.")                                              \
   COUNT(spin_us, 50, 0, 1000000, "us", 0,                                                           \
         "Time a waiting thread polls, yielding, before it sleeps in the kernel; not in collectives "  \
         "that take the rails longer than 2.5 ms.")                                                 \

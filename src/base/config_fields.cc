@@ -50,6 +50,9 @@ constexpr TextCheck kCheck_auto_off = {
 constexpr TextCheck kCheck_authentication = {
     [](std::string_view text) { return text == "auto" || text == "required" || text == "off"; },
     [] { return std::string("auto, required or off"); }};
+constexpr TextCheck kCheck_quorum = {
+    [](std::string_view text) { return text == "majority" || text == "none"; },
+    [] { return std::string("majority or none"); }};
 constexpr TextCheck kCheck_weights = {
     [](std::string_view text) { return parse_weights(text).is_ok(); },
     [] { return std::string("up to 16 numbers >= 0 joined by ':', not all 0, such as 2:1"); }};

@@ -157,6 +157,7 @@ engine::EngineOptions Context::engine_options() const {
   options.file_algorithm = file_algorithm_;
   options.streams_per_rail = config_.streams_per_rail;
   options.on_demand = connects_on_demand();
+  options.majority = config_.quorum == "majority";
   if (config_.hierarchy != "off") options.host_of = host_of_;
   options.fixed_order = config_.deterministic == "on";
   for (const transport::RailAddress& rail : rails_) {

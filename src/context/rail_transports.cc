@@ -196,6 +196,7 @@ class Parts final : public transport::ConnectionManager {
     transport::ConnectResult sum = all.front();
     for (size_t i = 1; i < all.size(); ++i) {
       sum.answered |= all[i].answered;
+      sum.refused |= all[i].refused;
       sum.left_out.insert(sum.left_out.end(), all[i].left_out.begin(), all[i].left_out.end());
       if (sum.lost.is_ok() || all[i].lost.is_ok()) {
         sum.lost = Status::ok();

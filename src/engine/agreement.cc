@@ -4,16 +4,17 @@
 
 namespace nezha::engine {
 
-Agreement::Agreement(int self, int members)
-    : self_(self), agrees_(static_cast<size_t>(members)) {
-  own_.dead.assign((static_cast<size_t>(members) + 7) / 8, '\0');
-  known_ = own_;
-}
+Agreement::Agreement(int self, int members, bool majority)
+    : self_(self), majority_(majority), exited_(members), base_(members), pairs_(members),
+      own_(members), known_(own_.ballot), stages_(static_cast<size_t>(members)),
+      heard_(static_cast<size_t>(members)) {}
+
+// ------------------------------------------------------------------------------ what its member wants
 
 bool Agreement::begin(uint64_t generation) {
   const uint64_t next = std::max(generation, least_);
   // The others are past that one without a word of this member.
-  if (own_.generation < next && next < known_.generation) {
+  if (own_.ballot.generation < next && next < known_.generation) {
     least_ = std::max(next + 1, known_.generation - std::min(known_.generation, kBehindMax));
     return false;
   }
@@ -21,75 +22,188 @@ bool Agreement::begin(uint64_t generation) {
   wanted.generation = std::max(known_.generation, next);
   open_ = true;
   overtaken_ = false;
-  dead_before_ = own_.dead;
+  dead_before_ = own_.ballot.dead;
+  std::fill(heard_.begin(), heard_.end(), false);
   raise(wanted);
-  publish();
-  news_ = true;  // also when nothing is new: somebody may have missed it
+  state(Stage::wish, MemberSet(size()));  // also when nothing is new: somebody may have missed it
   return true;
 }
 
 void Agreement::close() {
-  open_ = false;
-  least_ = own_.generation + 1;
+  if (decided_) base_ = own_.ballot.dead;
+  open_ = decided_ = false;
+  least_ = own_.ballot.generation + 1;
 }
 
-bool Agreement::is_ballot(const Ballot& ballot, int from) const {
-  if (from == self_ || ballot.generation == 0 || ballot.generation > kGenerationMax) return false;
-  if (ballot.dead.size() != known_.dead.size()) return false;
-  const auto unused = 8 * ballot.dead.size() - agrees_.size();
-  return static_cast<uint8_t>(ballot.dead.back()) < 1U << (8 - unused) && !ballot.has(from);
+// -------------------------------------------------------------------------------------- what it hears
+
+bool Agreement::is_statement(const Statement& said, int from) const {
+  const uint64_t generation = said.ballot.generation;
+  if (from == self_ || generation == 0 || generation > kGenerationMax) return false;
+  if (said.ballot.dead.has(from) || said.row.has(from)) return false;
+  return said.exited.is_within(said.ballot.dead) && said.base.is_within(said.ballot.dead);
 }
 
-bool Agreement::heard(const Ballot& ballot, int from) {
-  if (!is_ballot(ballot, from)) return false;
-  if (known_.has(from)) return true;  // what the dead say holds up the living
-  if (ballot.has(self_)) {
+bool Agreement::heard(const Statement& said, int from) {
+  if (!is_statement(said, from)) return false;
+  if (known_.dead.has(from)) return true;  // what the dead say holds up the living
+  if (said.ballot.dead.has(self_)) {
     excluded_ = true;
     return true;
   }
+  exited_.add(said.exited);
+  base_.add(said.base);
   // Where somebody died, the later group is the better answer.
-  if (open_ && ballot.generation > own_.generation && ballot.dead == own_.dead &&
-      own_.dead == dead_before_) {
+  if (open_ && said.ballot.generation > own_.ballot.generation && said.ballot.dead == own_.ballot.dead &&
+      own_.ballot.dead == dead_before_ && has_quorum(MemberSet::all(size()).without(own_.ballot.dead))) {
     overtaken_ = true;
   }
-  raise(ballot);
-  if (ballot == known_) agrees_[static_cast<size_t>(from)] = true;
+  raise(said.ballot);
+  if (pairs_.add(from, said.row) || !majority_) choice_.reset();
+  heard_[static_cast<size_t>(from)] = true;
+  note_stage(said, from);
   return true;
 }
 
-bool Agreement::heard_abort(const Ballot& ballot, int from) {
-  if (!is_ballot(ballot, from) || known_.has(from)) return false;
-  const bool ends = open_ && ballot.generation >= own_.generation;
+bool Agreement::heard_abort(const Statement& said, int from) {
+  if (!is_statement(said, from) || known_.dead.has(from)) return false;
+  const bool ends = open_ && said.ballot.generation >= own_.ballot.generation;
   if (ends) close();
   Ballot next = known_;
-  next.generation = std::max(next.generation, ballot.generation + 1);
+  next.generation = std::max(next.generation, said.ballot.generation + 1);
   raise(next);
   return ends;
 }
 
-void Agreement::lost(int member) {
-  if (member == self_ || known_.has(member)) return;
-  Ballot more = known_;
-  more.add(member);
-  raise(more);
+void Agreement::heard_of(int member) { heard_[static_cast<size_t>(member)] = true; }
+
+void Agreement::lost(int member, bool exited) {
+  if (member == self_) return;
+  if (exited) {
+    exited_.add(member);
+    Ballot more = known_;
+    more.dead.add(member);
+    return raise(more);
+  }
+  MemberSet one(size());
+  one.add(member);
+  if (pairs_.add(self_, one)) choice_.reset();
 }
 
 void Agreement::raise(const Ballot& ballot) {
   Ballot more = known_;
   more.generation = std::max(more.generation, ballot.generation);
-  for (size_t i = 0; i < more.dead.size(); ++i) {
-    more.dead[i] = static_cast<char>(more.dead[i] | ballot.dead[i]);
-  }
+  more.dead.add(ballot.dead);
   if (more == known_) return;
+  const bool anew = more.generation > known_.generation;
+  for (Stage& stage : stages_) stage = anew ? Stage::silent : std::min(stage, Stage::ready);
+  if (anew) unheard_.clear();
   known_ = std::move(more);
-  std::fill(agrees_.begin(), agrees_.end(), false);
-  publish();
+  choice_.reset();
 }
 
-void Agreement::publish() {
-  if (!open_ || overtaken_ || own_ == known_) return;
-  own_ = known_;
+void Agreement::note_stage(const Statement& said, int from) {
+  if (said.ballot.generation < known_.generation) return;
+  Stage& stage = stages_[static_cast<size_t>(from)];
+  const Stage now = said.ballot == known_ ? said.stage : std::min(said.stage, Stage::ready);
+  if (now < stage) return;  // it came late
+  stage = now;
+  if (said.unheard.is_empty()) {
+    unheard_.erase(from);
+  } else {
+    unheard_.insert_or_assign(from, said.unheard);
+  }
+}
+
+// ---------------------------------------------------------------------------------- what it concludes
+
+bool Agreement::has_quorum(const MemberSet& members) const {
+  if (!majority_) return true;
+  const MemberSet voters = MemberSet::all(size()).without(base_);
+  if (voters.without(members).is_within(exited_)) return true;
+  const int twice = 2 * members.count();
+  return twice > voters.count() || (twice == voters.count() && members.has(voters.lowest()));
+}
+
+// Without a quorum those count for nothing that nobody on this side of the network reaches.
+MemberSet Agreement::candidates() const {
+  MemberSet candidates = MemberSet::all(size()).without(known_.dead);
+  if (majority_) return candidates;
+  const MemberSet own_row = pairs_.row(self_);
+  MemberSet unreached = own_row;
+  candidates.each([&](int member) {
+    if (unreached.is_empty() || own_row.has(member)) return;
+    if (stages_[static_cast<size_t>(member)] != Stage::silent) unreached.keep_common(pairs_.row(member));
+  });
+  candidates.remove(unreached);
+  return candidates;
+}
+
+bool Agreement::needs_to_hear(int member) const {
+  return member != self_ && !heard_[static_cast<size_t>(member)] && !known_.dead.has(member);
+}
+
+MemberSet Agreement::unheard() const {
+  MemberSet members(size());
+  for (int member = 0; member < size(); ++member) {
+    if (needs_to_hear(member)) members.add(member);
+  }
+  members.remove(pairs_.row(self_));
+  return members;
+}
+
+bool Agreement::has_heard_each_other(const MemberSet& members) const {
+  bool all = true;
+  members.each([&](int member) {
+    all = all && (member == self_ || stages_[static_cast<size_t>(member)] >= Stage::ready);
+  });
+  return all && std::none_of(unheard_.begin(), unheard_.end(), [&](const auto& each) {
+    return members.has(each.first) && each.second.meets(members);
+  });
+}
+
+bool Agreement::have_all_voted() const {
+  for (int member = 0; member < size(); ++member) {
+    const bool counts = member != self_ && !known_.dead.has(member);
+    if (counts && stages_[static_cast<size_t>(member)] != Stage::vote) return false;
+  }
+  return true;
+}
+
+void Agreement::state(Stage stage, const MemberSet& unheard) {
+  own_.ballot = known_;
+  own_.stage = stage;
+  own_.exited = exited_;
+  own_.base = base_;
+  own_.row = pairs_.row(self_);
+  own_.unheard = unheard;
   news_ = true;
+}
+
+void Agreement::update() {
+  decided_ = refused_ = false;
+  if (!open_ || overtaken_ || excluded_) return;
+  if (!choice_) choice_ = pairs_.largest(candidates());
+  const MemberSet choice = *choice_;
+  const MemberSet row = pairs_.row(self_);
+  const MemberSet unheard = this->unheard();
+  const bool is_mine = choice.has(self_);
+  refused_ = !has_quorum(choice) || (!is_mine && choice.is_within(row));
+  Stage stage = unheard.meets(choice) ? Stage::wish : Stage::ready;
+  if (stage == Stage::ready && is_mine && !refused_ && has_heard_each_other(choice)) {
+    stage = Stage::vote;
+    raise({known_.generation, MemberSet::all(size()).without(choice)});
+    choice_ = choice;
+  }
+  const bool goes_on = own_.ballot == known_;
+  if (goes_on) stage = std::max(stage, own_.stage);
+  // Others may know of more broken pairs and choose members that this one does not.
+  const bool is_newly_heard = (own_.unheard.meets(choice) && !unheard.meets(choice)) ||
+                              (unheard.is_empty() && !own_.unheard.is_empty());
+  if (!goes_on || stage != own_.stage || !(row == own_.row) || is_newly_heard) {
+    state(stage, stage >= Stage::ready ? unheard : MemberSet(size()));
+  }
+  decided_ = own_.stage == Stage::vote && have_all_voted();
 }
 
 bool Agreement::take_news() {
@@ -98,22 +212,32 @@ bool Agreement::take_news() {
   return news;
 }
 
-bool Agreement::is_decided() const { return open_ && !excluded_ && (overtaken_ || missing().empty()); }
+std::vector<int> Agreement::alive() const {
+  std::vector<int> members;
+  MemberSet::all(size()).without(own_.ballot.dead).each([&](int member) { members.push_back(member); });
+  return members;
+}
 
 std::vector<int> Agreement::missing() const {
   std::vector<int> members;
   for (const int member : alive()) {
-    if (member != self_ && !agrees_[static_cast<size_t>(member)]) members.push_back(member);
+    const bool voted = stages_[static_cast<size_t>(member)] == Stage::vote && own_.ballot == known_;
+    if (member != self_ && !voted) members.push_back(member);
   }
   return members;
 }
 
-std::vector<int> Agreement::alive() const {
-  std::vector<int> members;
-  for (int member = 0; member < size(); ++member) {
-    if (!own_.has(member)) members.push_back(member);
-  }
+std::vector<int> Agreement::silent() const {
+  std::vector<int> members = missing();
+  std::erase_if(members, [&](int member) {
+    return stages_[static_cast<size_t>(member)] != Stage::silent || own_.row.has(member);
+  });
   return members;
+}
+
+int Agreement::within_reach() const {
+  const MemberSet reached = candidates().without(pairs_.row(self_));
+  return choice_ ? std::min(reached.count(), choice_->count()) : reached.count();
 }
 
 }  // namespace nezha::engine

@@ -62,8 +62,9 @@ void Failures::fail_parked(int peer) {
   }
 }
 
-void Failures::lost(int peer, const Status& why) {
+void Failures::lost(int peer, const Status& why, bool exited) {
   peers_.of(peer).gone = any_gone_ = true;
+  peers_.of(peer).exited = exited;
   fail_parked(peer);
   for (const auto& group : groups_) {
     const int rank = group->rank_of_global[static_cast<size_t>(peer)];
@@ -76,14 +77,14 @@ void Failures::lost(int peer, const Status& why) {
     if (rail < options_.rail_names.size()) details.rail = options_.rail_names[rail];
     fail(*group, lost.with_peer(rank).with(std::move(details)), true);
   }
-  shrinker_.lost(peer);
+  shrinker_.lost(peer, exited);
   transfers_.drop_all(peer);
 }
 
 void Failures::left(int peer) {
-  peers_.of(peer).gone = any_gone_ = true;
+  peers_.of(peer).gone = peers_.of(peer).exited = any_gone_ = true;
   fail_parked(peer);
-  shrinker_.lost(peer);
+  shrinker_.lost(peer, true);
   for (const auto& group : groups_) {
     const int rank = group->rank_of_global[static_cast<size_t>(peer)];
     if (rank < 0 || !group->failed.is_ok()) continue;

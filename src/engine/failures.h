@@ -40,8 +40,9 @@ class Failures {
   // A heartbeat did: ranks that make different calls fail although no data flows.
   void heard_progress(int peer, const wire::FrameHeader& header);
 
-  // The peer is lost: every group that it is a member of fails.
-  void lost(int peer, const Status& why);
+  // The peer is lost: every group that it is a member of fails. `exited`: it is known to have ended;
+  // otherwise it may go on, with others.
+  void lost(int peer, const Status& why, bool exited);
   // It finished its part and left: what still needs it fails; what it sent before is here.
   void left(int peer);
   // The group is about to begin an operation, for which it needs all of its ranks.

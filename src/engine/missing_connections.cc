@@ -130,7 +130,8 @@ void MissingConnections::done(const transport::ConnectResult& result) {
   }
   peer.needed_since = kNever;
   failures_.lost(result.peer, transport::unreached(options_.rank, result.lost.code(), result.peer,
-                                                   result.lost.message()));
+                                                   result.lost.message()),
+                 result.refused && !result.answered);
 }
 
 }  // namespace nezha::engine

@@ -37,6 +37,8 @@ struct EngineOptions {
   std::vector<int> host_of = {};
   // Floating point is added up in an order that follows from the operation and the number of ranks alone.
   bool fixed_order = false;
+  // A part of a partitioned job goes on by shrink() only with a majority; false: every part does.
+  bool majority = true;
   // Peers get connections when they are first needed; false: all have them from the start.
   bool on_demand = false;
 

@@ -89,6 +89,7 @@ class PeerLinks {
   bool has_output() const;
   bool left = false;  // said goodbye on some connection
   bool gone = false;  // left, or lost for good: no connection of it comes back
+  bool exited = false;  // and it is known to have ended
   int peer() const { return peer_; }
   // Takes back the unsent requests of `owner`, here and in the connections.
   void withdraw(const void* owner, transport::WorkQueue& unsent);

@@ -34,7 +34,8 @@ Shrinker::Lineage* Shrinker::adopt(uint64_t root) {
   forget_ended();
   std::vector<int> members;
   for (const Member& member : group->members) members.push_back(member.global_rank);
-  lineages_.push_back(std::make_unique<Lineage>(root, std::move(members), group->rank));
+  lineages_.push_back(std::make_unique<Lineage>(root, std::move(members), group->rank,
+                                                parts_.options.majority));
   note_gone(*lineages_.back());
   return lineages_.back().get();
 }
@@ -43,7 +44,7 @@ void Shrinker::note_gone(Lineage& lineage) const {
   for (int member = 0; member < lineage.agreement.size(); ++member) {
     const int peer = lineage.members[static_cast<size_t>(member)];
     const auto& links = parts_.peers.all()[static_cast<size_t>(peer)];
-    if (links != nullptr && links->gone) lineage.agreement.lost(member);
+    if (links != nullptr && links->gone) lineage.agreement.lost(member, links->exited);
   }
 }
 
@@ -62,7 +63,7 @@ void Shrinker::forget_ended() {
 // All ranks compute the same number, and frames of quicker ones are parked.
 uint64_t Shrinker::comm_of(const Lineage& lineage, const Ballot& ballot) {
   CommNumber number(CommNumber::Maker::shrink, lineage.root);
-  return number.add(ballot.generation).add(ballot.dead).parked();
+  return number.add(ballot.generation).add(ballot.dead.bytes()).parked();
 }
 
 // ------------------------------------------------------------------------------------- calls
@@ -95,6 +96,7 @@ Status Shrinker::begin(Group& group, std::unique_ptr<control::Policy> policy,
   lineage->parent = group.comm;
   lineage->policy = std::move(policy);
   lineage->costs = group.costs;
+  lineage->began = kNever;
   lineage->deadline = deadline;
   note(*lineage);
   return Status::ok();
@@ -103,7 +105,7 @@ Status Shrinker::begin(Group& group, std::unique_ptr<control::Policy> policy,
 void Shrinker::cancel(const Group& group, const Status& why, bool tell) {
   Lineage* const lineage = find(group.lineage);
   if (lineage == nullptr || lineage->call == nullptr || lineage->parent != group.comm) return;
-  lineage->aborted = lineage->agreement.own().generation;
+  lineage->aborted = lineage->agreement.own().ballot.generation;
   lineage->agreement.close();
   if (tell) tell_all(*lineage, Wish::abort);
   complete(*lineage, why);
@@ -113,7 +115,7 @@ void Shrinker::cancel(const Group& group, const Status& why, bool tell) {
 void Shrinker::out_of_memory(const Status& why) noexcept {
   for (const auto& lineage : lineages_) {
     if (lineage->call == nullptr) continue;
-    lineage->aborted = lineage->agreement.own().generation;
+    lineage->aborted = lineage->agreement.own().ballot.generation;
     lineage->agreement.close();
     complete(*lineage, why);
     try {
@@ -149,6 +151,8 @@ void Shrinker::look_after(Lineage& lineage, Nanoseconds now) {
   if (lineage.due) revoke(lineage);
   lineage.due = false;
   if (lineage.call == nullptr) return;
+  listen(lineage, now);
+  agreement.update();
   if (agreement.is_excluded()) {
     agreement.give_up();
     return complete(lineage, error(Code::peer_lost, "rank %d of this job: the other ranks of "
@@ -156,17 +160,17 @@ void Shrinker::look_after(Lineage& lineage, Nanoseconds now) {
                                    "start it again", parts_.options.rank, lineage.parent));
   }
   if (agreement.take_news()) {
-    if (lineage.told.empty() || !(lineage.told.back() == agreement.own())) {
-      lineage.told.push_back(agreement.own());
-    }
+    const Statement& own = agreement.own();
+    const bool is_told = !lineage.told.empty() && lineage.told.back() == own.ballot;
+    if (own.stage == Stage::vote && !is_told) lineage.told.push_back(own.ballot);
     tell_all(lineage, Wish::answer);
     lineage.ask_at = now + kAskEvery;
   }
   if (agreement.is_decided()) return decide(lineage);
-  if (now >= lineage.deadline) {
-    const Status late = timeout_error(lineage);
+  if (agreement.is_refused() || now >= lineage.deadline) {
+    const Status why = agreement.is_refused() ? refusal(lineage) : timeout_error(lineage);
     agreement.give_up();
-    return complete(lineage, late);
+    return complete(lineage, why);
   }
   if (now >= lineage.ask_at) {
     for (const int member : agreement.missing()) {
@@ -176,6 +180,20 @@ void Shrinker::look_after(Lineage& lineage, Nanoseconds now) {
     lineage.ask_at = now + kAskEvery;
   }
   next_wakeup_ = std::min({next_wakeup_, lineage.ask_at, lineage.deadline});
+}
+
+// A member need not want a group to be heard: whatever comes from it says that it can be reached.
+void Shrinker::listen(Lineage& lineage, Nanoseconds now) const {
+  if (lineage.began == kNever) lineage.began = now;
+  for (int member = 0; member < lineage.agreement.size(); ++member) {
+    if (!lineage.agreement.needs_to_hear(member)) continue;
+    const PeerLinks& links = parts_.peers.of(lineage.members[static_cast<size_t>(member)]);
+    for (const Link& link : links.links()) {
+      if (!link.is_up() || link.connection->heard_at() <= lineage.began) continue;
+      lineage.agreement.heard_of(member);
+      break;
+    }
+  }
 }
 
 // The groups that the agreement has overtaken.
@@ -192,7 +210,7 @@ void Shrinker::revoke(Lineage& lineage) {
     for (int member = 0; member < lineage.agreement.size() && group->failed.is_ok(); ++member) {
       const int peer = lineage.members[static_cast<size_t>(member)];
       const int rank = group->rank_of_global[static_cast<size_t>(peer)];
-      if (rank < 0 || !known.has(member)) continue;
+      if (rank < 0 || !known.dead.has(member)) continue;
       Status gone = error(Code::peer_lost, "rank %d: the other ranks lost rank %d %s (communicator "
                           "%" PRIu64 ") and shrink(); call it, too", group->rank, rank,
                           activity_of(*group).c_str(), group->comm);
@@ -205,11 +223,34 @@ void Shrinker::revoke(Lineage& lineage) {
                                          "too", group->rank,
                                          group->comm), false);
     }
+    revoke_broken(lineage, *group);
   }
 }
 
+// A rank that wants another group because it cannot reach one of this group only says so in a statement.
+void Shrinker::revoke_broken(const Lineage& lineage, Group& group) const {
+  if (!group.failed.is_ok()) return;
+  MemberSet members(lineage.agreement.size());
+  for (int member = 0; member < lineage.agreement.size(); ++member) {
+    const int peer = lineage.members[static_cast<size_t>(member)];
+    if (group.rank_of_global[static_cast<size_t>(peer)] >= 0) members.add(member);
+  }
+  const BrokenPairs::Pair pair = lineage.agreement.pairs().first_within(members);
+  if (pair.one < 0) return;
+  const auto rank_of = [&](int member) {
+    return group.rank_of_global[static_cast<size_t>(lineage.members[static_cast<size_t>(member)])];
+  };
+  const int one = rank_of(pair.one);
+  const int other = rank_of(pair.other);
+  Status apart = error(Code::peer_lost, "rank %d: rank %d lost rank %d %s (communicator %" PRIu64 ") "
+                       "and called shrink(); call it, too", group.rank, one, other,
+                       activity_of(group).c_str(), group.comm);
+  apart.with_peer(other).with(details_of(group, {one, other}));
+  parts_.failures.fail(group, apart, false);
+}
+
 void Shrinker::decide(Lineage& lineage) {
-  const Ballot ballot = lineage.agreement.own();
+  const Ballot ballot = lineage.agreement.own().ballot;
   GroupRequest request;
   request.comm = comm_of(lineage, ballot);
   for (const int member : lineage.agreement.alive()) {
@@ -238,10 +279,21 @@ int Shrinker::rank_in_parent(const Lineage& lineage, int member) const {
   return parent->rank_of_global[static_cast<size_t>(lineage.members[static_cast<size_t>(member)])];
 }
 
+Status Shrinker::refusal(const Lineage& lineage) const {
+  const Agreement& agreement = lineage.agreement;
+  return error(Code::peer_lost, "rank %d: at most %d of %d ranks of communicator %" PRIu64 " can go "
+               "on with this one, and the others may go on without them; shrink() needs more than half "
+               "of them, or half and the lowest; start this rank again, or set quorum=none",
+               rank_in_parent(lineage, agreement.self()), agreement.within_reach(), agreement.voters(),
+               lineage.parent);
+}
+
 Status Shrinker::timeout_error(const Lineage& lineage) const {
   std::string absent;
   ErrorDetails details;
-  for (const int member : lineage.agreement.missing()) {
+  std::vector<int> awaited = lineage.agreement.silent();
+  if (awaited.empty()) awaited = lineage.agreement.missing();
+  for (const int member : awaited) {
     details.ranks.push_back(rank_in_parent(lineage, member));
     absent += (absent.empty() ? "" : ", ") + std::to_string(details.ranks.back());
   }

@@ -1,11 +1,12 @@
-// Shrinker: communicators of the survivors. Carries the ballots of the agreement (agreement.h) between
+// Shrinker: communicators of the survivors. Carries the statements of the agreement (agreement.h) between
 // ranks, gives up the groups that an agreement has overtaken, and makes the new ones.
 //
 // Contract
 //   Owner    the engine, progress lock held. Groups are made and given up in `run` only, because what
 //            it learns it learns deep inside of loops over them.
 //   Errors   of one shrink: `timed_out` naming who did not call it, `aborted`, `peer_lost` when the
-//            others gave this rank up, `invalid_argument` when one is under way already.
+//            others gave this rank up or may go on without it, `invalid_argument` when one is under way
+//            already.
 //
 // The agreement belongs to the lineage, not to the group that is shrunk: ranks that have a group already
 // and ranks that still wait for it come together again when another one dies. The number of a new group
@@ -13,7 +14,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -62,8 +65,9 @@ class Shrinker {
   // Ends every call.
   void out_of_memory(const Status& why) noexcept;
 
-  void on_agree(int peer, const wire::FrameHeader& header, const std::string& dead);
-  void lost(int peer);
+  void on_agree(int peer, const wire::FrameHeader& header, const std::string& set);
+  // `exited`: it has ended; otherwise nothing is known but that nothing comes from it.
+  void lost(int peer, bool exited);
   void tell_again(PeerLinks& links);
   // Sets, by global rank, those from which a call waits for word.
   void mark_awaited(std::vector<bool>& awaited) const;
@@ -80,23 +84,28 @@ class Shrinker {
 
   // What a frame wants, in its `stage`.
   enum class Wish : uint16_t { none = 0, answer = 1, abort = 2 };
+  // Which set of a statement a frame holds, in its `slot`. That of the dead is the last one, and others
+  // that are empty are not sent.
+  enum class Part : uint16_t { dead = 0, exited = 1, base = 2, row = 3, unheard = 4 };
 
   struct Lineage {
-    Lineage(uint64_t lineage, std::vector<int> global_ranks, int self)
+    Lineage(uint64_t lineage, std::vector<int> global_ranks, int self, bool majority)
         : root(lineage), members(std::move(global_ranks)),
-          agreement(self, static_cast<int>(members.size())) {}
+          agreement(self, static_cast<int>(members.size()), majority) {}
     int member_of(int peer) const;
 
     uint64_t root;              // communicator
     std::vector<int> members;   // global ranks
     Agreement agreement;
-    std::vector<Ballot> told;   // since the last group: somebody may have made one of each
+    std::vector<Ballot> told;   // votes since the last group: somebody may have made one of each
+    std::map<int, Statement> parts;  // by member: of which the frame with the dead has not come yet
     uint64_t aborted = 0;       // the last generation that this rank aborted
     bool due = false;           // something was learned
     ShrinkCall* call = nullptr;
     uint64_t parent = 0;        // the communicator that is shrunk
     std::unique_ptr<control::Policy> policy;
     schedule::CostTable costs;
+    Nanoseconds began = kNever;
     Nanoseconds deadline = kNever;
     Nanoseconds ask_at = kNever;
   };
@@ -108,9 +117,15 @@ class Shrinker {
   void note_gone(Lineage& lineage) const;
   void tell(const Lineage& lineage, PeerLinks& links, Wish wish) const;
   void tell_all(const Lineage& lineage, Wish wish) const;
+  // The whole statement, once all of its parts are there; none: it lacks some, or is nonsense.
+  static std::optional<Statement> take_part(Lineage& lineage, int member,
+                                            const wire::FrameHeader& header, const std::string& set);
   void note(Lineage& lineage);
   void revoke(Lineage& lineage);
   void look_after(Lineage& lineage, Nanoseconds now);
+  void listen(Lineage& lineage, Nanoseconds now) const;
+  void revoke_broken(const Lineage& lineage, Group& group) const;
+  Status refusal(const Lineage& lineage) const;
   void decide(Lineage& lineage);
   int rank_in_parent(const Lineage& lineage, int member) const;
   Status timeout_error(const Lineage& lineage) const;

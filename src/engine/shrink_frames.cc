@@ -1,5 +1,6 @@
 // Shrinker: what ranks say to each other, and what follows from it later, in `run`.
 #include <cinttypes>
+#include <utility>
 
 #include "engine/missing_connections.h"
 #include "engine/options.h"
@@ -14,13 +15,23 @@ using wire::FrameType;
 void Shrinker::tell(const Lineage& lineage, PeerLinks& links, Wish wish) const {
   transport::Connection* const connection = links.any_up();
   if (connection == nullptr) return parts_.missing.need(links);
-  const Ballot& ballot = lineage.agreement.own();
+  const Statement& said = lineage.agreement.own();
   FrameHeader header;
   header.type = FrameType::agree;
   header.comm = lineage.root;
   header.stage = static_cast<uint16_t>(wish);
-  header.op_seq = wish == Wish::abort ? lineage.aborted : ballot.generation;
-  connection->post_control(header, ballot.dead);
+  header.chunk = static_cast<uint32_t>(said.stage);
+  header.op_seq = wish == Wish::abort ? lineage.aborted : said.ballot.generation;
+  const std::pair<Part, const MemberSet&> parts[] = {{Part::exited, said.exited},
+                                                     {Part::base, said.base},
+                                                     {Part::row, said.row},
+                                                     {Part::unheard, said.unheard},
+                                                     {Part::dead, said.ballot.dead}};
+  for (const auto& [part, set] : parts) {
+    if (part != Part::dead && set.is_empty()) continue;
+    header.slot = static_cast<uint16_t>(part);
+    connection->post_control(header, set.bytes());
+  }
   connection->flush();
 }
 
@@ -32,37 +43,64 @@ void Shrinker::tell_all(const Lineage& lineage, Wish wish) const {
   }
 }
 
-void Shrinker::on_agree(int peer, const FrameHeader& header, const std::string& dead) {
+void Shrinker::on_agree(int peer, const FrameHeader& header, const std::string& set) {
   Lineage* const lineage = adopt(header.comm);
   const int member = lineage == nullptr ? -1 : lineage->member_of(peer);
   if (member < 0) return;  // it asks again, should we become one
+  const std::optional<Statement> said = take_part(*lineage, member, header, set);
+  if (!said) return;
   Agreement& agreement = lineage->agreement;
   if (header.stage == static_cast<uint16_t>(Wish::abort)) {
     note(*lineage);
-    if (!agreement.heard_abort({header.op_seq, dead}, member)) return;
+    if (!agreement.heard_abort(*said, member)) return;
     return complete(*lineage, error(Code::aborted, "rank %d aborted shrink() of communicator %" PRIu64,
                                     rank_in_parent(*lineage, member), lineage->parent));
   }
-  if (!agreement.heard({header.op_seq, dead}, member)) return;
+  if (!agreement.heard(*said, member)) return;
   note(*lineage);
   if (header.stage != static_cast<uint16_t>(Wish::answer)) return;
   PeerLinks& links = parts_.peers.of(peer);
   if (header.op_seq <= lineage->aborted) return tell(*lineage, links, Wish::abort);
-  if (agreement.own().generation > 0) tell(*lineage, links, Wish::none);
+  if (agreement.own().ballot.generation > 0) tell(*lineage, links, Wish::none);
 }
 
-void Shrinker::lost(int peer) {
+// Parts that a lost connection left behind are true all the same: what a member says only grows.
+std::optional<Statement> Shrinker::take_part(Lineage& lineage, int member, const FrameHeader& header,
+                                             const std::string& set) {
+  const int size = lineage.agreement.size();
+  MemberSet part;
+  if (!part.read(set, size)) return std::nullopt;
+  Statement& said = lineage.parts.try_emplace(member, size).first->second;
+  switch (static_cast<Part>(header.slot)) {
+    case Part::exited: said.exited = std::move(part); return std::nullopt;
+    case Part::base: said.base = std::move(part); return std::nullopt;
+    case Part::row: said.row = std::move(part); return std::nullopt;
+    case Part::unheard: said.unheard = std::move(part); return std::nullopt;
+    case Part::dead: break;
+    default: return std::nullopt;
+  }
+  Statement whole = std::move(said);
+  lineage.parts.erase(member);
+  const bool has_stage = header.chunk >= static_cast<uint32_t>(Stage::wish) &&
+                         header.chunk <= static_cast<uint32_t>(Stage::vote);
+  if (!has_stage) return std::nullopt;
+  whole.stage = static_cast<Stage>(header.chunk);
+  whole.ballot = {header.op_seq, std::move(part)};
+  return whole;
+}
+
+void Shrinker::lost(int peer, bool exited) {
   for (const auto& lineage : lineages_) {
     const int member = lineage->member_of(peer);
     if (member < 0) continue;
-    lineage->agreement.lost(member);
+    lineage->agreement.lost(member, exited);
     note(*lineage);
   }
 }
 
 void Shrinker::tell_again(PeerLinks& links) {
   for (const auto& lineage : lineages_) {
-    if (lineage->agreement.own().generation == 0 || lineage->member_of(links.peer()) < 0) continue;
+    if (lineage->agreement.own().ballot.generation == 0 || lineage->member_of(links.peer()) < 0) continue;
     tell(*lineage, links, lineage->call != nullptr ? Wish::answer : Wish::none);
   }
 }

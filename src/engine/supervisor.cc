@@ -221,11 +221,11 @@ void Supervisor::judge_silence(PeerLinks& links, Peer& peer, Nanoseconds now) {
   next_tick_ = std::min(next_tick_, now + kTickBusy);
   const bool answers = peer.answers_since != kNever;
   if (answers && now - std::max(since, peer.answers_since) >= parts_.options.peer_deadline) {
-    return lose(links, "it does not respond, although its host does");
+    return lose(links, "it does not respond, although its host does", false);
   }
   // However long it was silent: nobody is given up before somebody dialled.
   if (peer.unanswered > 0 && now - std::max(since, peer.answered_at) >= parts_.options.outage) {
-    return lose(links, "nothing answers on any rail");
+    return lose(links, "nothing answers on any rail", false);
   }
   probe(links, peer, now);
 }
@@ -277,7 +277,7 @@ void Supervisor::end_round(PeerLinks& links, Peer& peer) {
   peer.spoken = peer.probe.spoken ? peer.spoken + 1 : 0;
   if (peer.spoken == 1) peer.probe.next_at = now + kHeardWithin;
   if (peer.probe.refused > 0 && !peer.probe.accepted) {
-    return lose(links, "its host answers, but the process is gone");
+    return lose(links, "its host answers, but the process is gone", true);
   }
   if (was_outage && peer.probe.accepted) end_outage(links);
   if (peer.spoken > 1) give_up_silent(links);
@@ -305,12 +305,12 @@ void Supervisor::give_up_silent(PeerLinks& links) {
   }
 }
 
-void Supervisor::lose(PeerLinks& links, const char* reason) {
+void Supervisor::lose(PeerLinks& links, const char* reason, bool exited) {
   Peer& peer = state(links);
   std::string why = reason;
   if (!peer.last_error.empty()) why += "; last rail: " + peer.last_error;
   parts_.failures.lost(links.peer(),
-                       error(Code::peer_lost, "%s", why.c_str()).with_rail(peer.last_rail));
+                       error(Code::peer_lost, "%s", why.c_str()).with_rail(peer.last_rail), exited);
 }
 
 }  // namespace nezha::engine

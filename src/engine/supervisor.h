@@ -175,7 +175,8 @@ class Supervisor final : public transport::JoinEvents {
   void redial(PeerLinks& links, Nanoseconds now);
   void welcome(PeerLinks& links);
   bool may_take(PeerLinks& links, const transport::Connection& connection) const;
-  void lose(PeerLinks& links, const char* reason);
+  // `exited`: the process is known to have ended.
+  void lose(PeerLinks& links, const char* reason, bool exited);
 
   void apply(PeerLinks& links, Link& link, control::LinkHealth::Change change);
   void suspend(PeerLinks& links, Link& link);

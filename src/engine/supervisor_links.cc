@@ -43,7 +43,8 @@ void Supervisor::on_lost(PeerLinks& links, Link& link, WorkQueue& unacknowledged
   }
   if (manager_ == nullptr) {
     parts_.failures.lost(links.peer(), error(Code::peer_lost, "its last rail was lost: %s",
-                                             why.message().c_str()).with_rail(peer.last_rail));
+                                             why.message().c_str()).with_rail(peer.last_rail),
+                         true);
     return;
   }
   NEZHA_LOG(warn, "engine", "rank %d lost its last rail to rank %d (%s); trying to get one back",

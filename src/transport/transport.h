@@ -123,6 +123,7 @@ struct ConnectResult {
   int peer = -1;
   Status lost = {};       // ok: some connection was made, which has joined before
   bool answered = false;  // somebody did, whatever came of it
+  bool refused = false;   // on some rail the host did: nobody listens there
   bool silent = false;    // some rail got no answer at all
   bool starved = false;   // some was not tried, for a want of this host
   // One sentence for each rail of this rank that is not used, where this rank dialled.

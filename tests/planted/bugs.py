@@ -86,7 +86,8 @@ RAIL_CHECK = "rail < expected.rail_counts[rank]"
 
 LAST_RAIL = """if (manager_ == nullptr) {
     parts_.failures.lost(links.peer(), error(Code::peer_lost, "its last rail was lost: %s",
-                                             why.message().c_str()).with_rail(peer.last_rail));
+                                             why.message().c_str()).with_rail(peer.last_rail),
+                         true);
     return;
   }"""
 

@@ -1,6 +1,6 @@
 // Ranks that reduce, and call shrink() whenever that fails, while some of them die, lose connections or
 // stand still, for longer than anybody waits for them, too: every call ends, and those that are left work
-// together.
+// together. Where the network is partitioned one part works on, and the others get an error.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/broken_pairs.h"
 #include "simulation/options.h"
 #include "simulation/sim_world.h"
 
@@ -76,6 +77,21 @@ class Job {
   }
   // It was given up, and left.
   bool has_ended(int rank) { return of(rank).has_ended; }
+  // The ranks of two communicators that have both reduced, and have no rank in common; empty: there are
+  // none.
+  std::string split() const {
+    for (const engine::MemberSet& one : at_work_) {
+      for (const engine::MemberSet& other : at_work_) {
+        if (!one.meets(other)) return describe(one) + " and" + describe(other);
+      }
+    }
+    return "";
+  }
+  static std::string describe(const engine::MemberSet& ranks) {
+    std::string text;
+    ranks.each([&](int rank) { text += " " + std::to_string(rank); });
+    return text;
+  }
 
  private:
   Survivor& of(int rank) { return ranks_[static_cast<size_t>(rank)]; }
@@ -134,10 +150,15 @@ class Job {
     for (const engine::Member& member : self.group->members) sum += 1 + member.global_rank;
     EXPECT_EQ(std::count(self.data.begin(), self.data.end(), sum), static_cast<int64_t>(kCount));
     self.is_at_work = true;
+    engine::MemberSet members(world.ranks());
+    for (const engine::Member& member : self.group->members) members.add(member.global_rank);
+    const bool is_known = std::find(at_work_.begin(), at_work_.end(), members) != at_work_.end();
+    if (!is_known) at_work_.push_back(members);
     world.at_rank(world.now() + 40 * kMillisecond, rank, [this, rank] { reduce(rank); });
   }
 
   std::vector<Survivor> ranks_;  // the engines complete what is in them
+  std::vector<engine::MemberSet> at_work_;  // the ranks of communicators that reduced
 
  public:
   SimWorld world;
@@ -226,15 +247,113 @@ std::string run(uint64_t seed) {
   return "";
 }
 
-TEST(ShrinkSimulation, WhoeverIsLeftWorksOn) {
+// ------------------------------------------------------------------------------------- partitions
+
+struct Partition {
+  std::vector<std::pair<int, int>> pairs;  // that cannot talk on any rail
+  Nanoseconds begin = 0;
+  Nanoseconds length = 0;
+  bool is_for_good = false;
+};
+
+// A network in two or three parts, or any pairs.
+Partition draw_partition(std::mt19937_64& random, int ranks) {
+  Partition partition;
+  const bool is_clean = random() % 2 == 0;
+  const uint64_t parts = 2 + random() % 2;
+  const uint64_t one_in = 2 + random() % 5;
+  std::vector<uint64_t> part_of;
+  for (int rank = 0; rank < ranks; ++rank) part_of.push_back(random() % parts);
+  for (int one = 0; one < ranks; ++one) {
+    for (int other = one + 1; other < ranks; ++other) {
+      const bool apart = part_of[static_cast<size_t>(one)] != part_of[static_cast<size_t>(other)];
+      if (is_clean ? apart : random() % one_in == 0) partition.pairs.emplace_back(one, other);
+    }
+  }
+  partition.begin = draw(random, 0, random() % 2 == 0 ? 2 * kMillisecond : 300 * kMillisecond);
+  partition.length = draw(random, 50 * kMillisecond, kPeerDeadline);
+  partition.is_for_good = random() % 2 == 0;
+  return partition;
+}
+
+void set_partition(Job& job, const Partition& partition, bool on) {
+  for (const auto& [one, other] : partition.pairs) {
+    for (int rail = 0; rail < job.world.rails(); ++rail) {
+      for (const int to : {0, 1}) job.world.network().set_hole({one, other, rail}, to, on);
+    }
+  }
+}
+
+// Who goes on by the rule; empty: nobody, before others have ended after their error.
+engine::MemberSet by_the_rule(const Partition& partition, int ranks) {
+  engine::BrokenPairs pairs(ranks);
+  for (const auto& [one, other] : partition.pairs) {
+    engine::MemberSet lost(ranks);
+    lost.add(other);
+    pairs.add(one, lost);
+  }
+  const engine::MemberSet largest = pairs.largest(engine::MemberSet::all(ranks));
+  const int twice = 2 * largest.count();
+  const bool is_quorum = twice > ranks || (twice == ranks && largest.has(0));
+  return is_quorum ? largest : engine::MemberSet(ranks);
+}
+
+std::string run_partition(uint64_t seed) {
+  std::mt19937_64 random(seed / 2);  // each twice, in different orders
+  WorldOptions options;
+  options.ranks = 2 + static_cast<int>(random() % 8);
+  options.rails = 1 + static_cast<int>(random() % 2);
+  options.seed = seed;
+  options.peer_deadline = kPeerDeadline;
+  options.on_demand = random() % 4 == 0;
+  const Partition partition = draw_partition(random, options.ranks);
+  const bool kills = random() % 4 == 0;
+  const int victim = static_cast<int>(random() % static_cast<uint64_t>(options.ranks));
+  const Nanoseconds killed_at = draw(random, 0, kPeerDeadline / 2);
+  Job job(options, random() % 4 == 0);
+  job.world.at(partition.begin, [&] { set_partition(job, partition, true); });
+  if (!partition.is_for_good) {
+    job.world.at(partition.begin + partition.length, [&] { set_partition(job, partition, false); });
+  }
+  if (kills) job.world.at(killed_at, [&] { job.world.kill(victim); });
+  const std::string about = "seed " + std::to_string(seed) + (options.on_demand ? ", on demand" : "") +
+                            (kills ? ", a kill" : "") + ", partition of " +
+                            ::testing::PrintToString(partition.pairs) + " at " +
+                            std::to_string(partition.begin / kMicrosecond) + " us" +
+                            (partition.is_for_good ? "" : ", repaired");
+  const Nanoseconds end = partition.begin + std::max(partition.length, killed_at) + kPeerDeadline;
+  const auto over = [&] {
+    return (job.world.now() > end && job.is_settled()) || job.world.steps() > kStepsMax;
+  };
+  job.world.run_until(over, end + kSettledWithin);
+  if (const std::string split = job.split(); !split.empty()) return about + "\nsplit:" + split;
+  if (!job.is_settled()) return about + "\nhangs:" + job.describe();
+  const engine::MemberSet going_on = by_the_rule(partition, options.ranks);
+  // On demand ranks that do not need each other notice nothing.
+  if (kills || !partition.is_for_good || going_on.is_empty() || options.on_demand) return "";
+  for (int rank = 0; rank < options.ranks; ++rank) {
+    if (job.has_ended(rank) != going_on.has(rank)) continue;
+    return about + "\nnot" + Job::describe(going_on) + ":" + job.describe();
+  }
+  return "";
+}
+
+void run_seeds(std::string (*run_one)(uint64_t seed), uint64_t count) {
   int failures = 0;
-  const SeedRange& range = seed_range();
-  for (uint64_t seed = range.first; seed < range.first + range.count && failures < 5; ++seed) {
-    const std::string wrong = run(seed);
+  const uint64_t first = seed_range().first;
+  for (uint64_t seed = first; seed < first + count && failures < 5; ++seed) {
+    const std::string wrong = run_one(seed);
     if (wrong.empty()) continue;
     ++failures;
     ADD_FAILURE() << wrong;
   }
+}
+
+TEST(ShrinkSimulation, WhoeverIsLeftWorksOn) { run_seeds(run, seed_range().count); }
+
+// These histories are longer.
+TEST(ShrinkSimulation, OnePartOfAPartitionedNetworkWorksOn) {
+  run_seeds(run_partition, (seed_range().count + 1) / 2);
 }
 
 }  // namespace

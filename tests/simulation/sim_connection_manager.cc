@@ -47,12 +47,14 @@ void SimConnectionManager::finish_connecting(int peer, const std::vector<transpo
   bool is_silent = false;
   bool answers = false;
   if (is_starved) return end_connecting(peer, kJoined, {.starved = true});
+  bool refuses = false;
   for (int rail = 0; rail < world_.rails(); ++rail) {
     const auto is_it = [rail](const transport::RailPair& pair) { return pair.mine == rail; };
     if (std::any_of(in_use.begin(), in_use.end(), is_it)) continue;
     const transport::Path path{peer, rail, rail, 0};
     const Reach reached = reach(path);
     is_silent |= reached == Reach::silent;
+    refuses |= reached == Reach::closed;
     if (reached != Reach::yes) continue;
     answers = true;
     if (!world_.is_awake(peer) || rank_ > peer) continue;
@@ -70,7 +72,7 @@ void SimConnectionManager::finish_connecting(int peer, const std::vector<transpo
   }
   const bool waits = is_silent && !answers;
   end_connecting(peer, waits || (answers && !world_.is_awake(peer)) ? kPatience : kJoined,
-                 {.answered = answers, .silent = is_silent});
+                 {.answered = answers, .refused = refuses, .silent = is_silent});
 }
 
 void SimConnectionManager::end_connecting(int peer, Nanoseconds after, transport::ConnectResult result) {

@@ -222,8 +222,8 @@ TEST(Config, JsonHasEveryFieldWithItsOrigin) {
 TEST(Config, FingerprintHasExactlyTheAgreedFields) {
   EXPECT_EQ(loaded({}).agreed_fingerprint_text(),
             "streams_per_rail=1 shm=auto policy=pull message_policy=pull algorithm=auto "
-            "chunk_bytes=262144 credit_bytes=8388608 connect=auto hierarchy=auto checksum=off tls=off "
-            "integrity=off aggregator= aggregator_share=auto deterministic=off");
+            "chunk_bytes=262144 credit_bytes=8388608 connect=auto quorum=majority hierarchy=auto "
+            "checksum=off tls=off integrity=off aggregator= aggregator_share=auto deterministic=off");
   EXPECT_NE(loaded({"policy=table", {}}).agreed_fingerprint_text(),
             loaded({}).agreed_fingerprint_text());
   EXPECT_EQ(loaded({"spin_us=9", {}}).agreed_fingerprint_text(),

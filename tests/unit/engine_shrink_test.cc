@@ -219,9 +219,14 @@ TEST(EngineShrink, AnAbortEndsTheGroupThatSomebodyHasAlready) {
   Calls calls(world, 2);
   for (const int rank : {0, 1}) ASSERT_TRUE(calls.begin(rank).is_ok());
   world.run_engines();
-  // Everything that rank 0 said arrives, nothing of rank 1.
-  for (int rail = 0; rail < 2; ++rail) world.link(0, 1, rail).deliver(1);
-  world.engine(1).run(world.clock().now());
+  // Until rank 1 has the vote of rank 0, which waits for that of rank 1.
+  for (int round = 0; round < 3 && !calls.done({1}); ++round) {
+    for (const int to : {1, 0}) {
+      if (calls.done({1})) break;
+      for (int rail = 0; rail < 2; ++rail) world.link(0, 1, rail).deliver(to);
+      world.engine(to).run(world.clock().now());
+    }
+  }
   ASSERT_TRUE(calls.done({1}));
   ASSERT_FALSE(calls.done({0}));
   world.engine(0).shrinker().cancel(world.group(0), error(Code::aborted, "rank 0 aborted"), true);
@@ -259,15 +264,32 @@ TEST(EngineShrink, FramesOfNoHonestRankChangeNothing) {
           header.comm = comm;
           header.op_seq = generation;
           header.stage = stage;
-          shrinker.on_agree(1, header, dead);
+          for (const uint16_t part : {0, 1, 2, 3, 4, 5, 65535}) {
+            header.slot = part;
+            header.chunk = part == 0 ? 3 : part;
+            shrinker.on_agree(1, header, dead);
+          }
         }
       }
     }
   }
-  // That a rank says of itself that it is dead.
   header.comm = 3;
   header.op_seq = 1;
+  header.stage = header.slot = 0;
+  // That rank 2 is dead, at a stage that does not exist.
+  for (const uint32_t stage : {0U, 4U, UINT32_MAX}) {
+    header.chunk = stage;
+    shrinker.on_agree(1, header, std::string(1, '\4'));
+  }
+  // That a rank says of itself that it is dead; or lost; and that members have ended that are not dead.
+  header.chunk = 3;
   shrinker.on_agree(1, header, std::string(1, '\2'));
+  for (const uint16_t part : {3, 1, 2}) {
+    header.slot = part;
+    shrinker.on_agree(1, header, std::string(1, part == 3 ? '\2' : '\4'));
+    header.slot = 0;
+    shrinker.on_agree(1, header, std::string(1, '\0'));
+  }
   world.run_engines();
   EXPECT_TRUE(world.group(0).failed.is_ok()) << world.group(0).failed.to_string();
   for (const int rank : {0, 1, 2}) ASSERT_TRUE(calls.begin(rank).is_ok());
@@ -282,6 +304,7 @@ TEST(EngineShrink, ARankThatTheOthersGaveUpIsTold) {
   header.type = wire::FrameType::agree;
   header.comm = 3;
   header.op_seq = 1;
+  header.chunk = static_cast<uint32_t>(Stage::vote);
   world.engine(0).shrinker().on_agree(1, header, std::string(1, '\1'));
   world.run_engines();
   EXPECT_EQ(world.group(0).failed.code(), Code::peer_lost) << world.group(0).failed.to_string();
@@ -289,6 +312,61 @@ TEST(EngineShrink, ARankThatTheOthersGaveUpIsTold) {
   world.run_engines();
   ASSERT_TRUE(calls.done({0}));
   EXPECT_EQ(calls.status(0).code(), Code::peer_lost) << calls.status(0).to_string();
+}
+
+// Nothing comes from the other any more, and nobody knows why.
+void lose(FakeWorld& world, int rank, int other) {
+  world.engine(rank).failures().lost(other, error(Code::peer_lost, "nothing answers"), false);
+}
+
+// Whichever of them says so first.
+TEST(EngineShrink, TwoRanksThatLoseEachOtherCostOneOfThem) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(seed);
+    FakeWorld world(of(4));
+    Calls calls(world, 4);
+    const int first = seed % 2 == 0 ? 1 : 2;
+    lose(world, first, 3 - first);
+    for (uint64_t step = 0; step < seed % 7; ++step) world.step(seed * 5 + step);
+    lose(world, 3 - first, first);
+    for (const int rank : {3, 1, 2, 0}) ASSERT_TRUE(calls.begin(rank).is_ok());
+    ASSERT_TRUE(world.run_until([&] { return calls.done({0, 1, 2, 3}); }, seed));
+    EXPECT_EQ(calls.status(2).code(), Code::peer_lost);
+    EXPECT_NE(calls.status(2).message().find("continue without it"), std::string::npos)
+        << calls.status(2).message();
+    calls.expect_group({0, 1, 3});
+  }
+}
+
+TEST(EngineShrink, APartWithoutAMajorityIsToldWhatItLacks) {
+  FakeWorld world(of(4));
+  Calls calls(world, 4);
+  for (const int rank : {0, 1, 2}) lose(world, 3, rank);
+  ASSERT_TRUE(calls.begin(3).is_ok());
+  world.run_engines();
+  ASSERT_TRUE(calls.done({3}));
+  EXPECT_EQ(calls.status(3).code(), Code::peer_lost);
+  EXPECT_NE(calls.status(3).message().find("at most 1 of 4 ranks of communicator 3"), std::string::npos)
+      << calls.status(3).message();
+}
+
+// The group that a rank has is over when another one of it says that it lost a third.
+TEST(EngineShrink, ALostPairEndsTheGroupOfEverybody) {
+  FakeWorld world(of(3));
+  Calls calls(world, 3);
+  for (const int rank : {0, 1, 2}) ASSERT_TRUE(calls.begin(rank).is_ok());
+  ASSERT_TRUE(world.run_until([&] { return calls.done({0, 1, 2}); }));
+  wire::FrameHeader header;
+  header.type = wire::FrameType::agree;
+  header.comm = 3;
+  header.op_seq = 1;
+  header.chunk = static_cast<uint32_t>(Stage::ready);
+  header.slot = 3;
+  world.engine(0).shrinker().on_agree(1, header, std::string(1, '\4'));
+  header.slot = 0;
+  world.engine(0).shrinker().on_agree(1, header, std::string(1, '\0'));
+  world.run_engines();
+  EXPECT_EQ(calls.group(0).failed.code(), Code::peer_lost) << calls.group(0).failed.to_string();
 }
 
 }  // namespace

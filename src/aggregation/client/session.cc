@@ -100,7 +100,8 @@ bool NodeSession::run(Nanoseconds now) {
   engine::PeerLinks& node = links();
   if (!node.links().empty() && !node.gone && node.any_up() == nullptr) {
     engine_->failures().lost(node_rank(),
-                             error(Code::peer_lost, "the connection to the aggregation node broke"));
+                             error(Code::peer_lost, "the connection to the aggregation node broke"),
+                             false);
   }
   if (state() != State::dialling) registration_->run();
   return output;

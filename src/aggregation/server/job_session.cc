@@ -199,7 +199,8 @@ void JobSession::drop_disconnected() {
     engine::PeerLinks& to = links(member);
     if (to.gone || to.any_up() != nullptr) continue;
     engine_->failures().lost(member, error(Code::peer_lost, "the connection of %s and %s broke",
-                                           name_of(rank()).c_str(), name_of(member).c_str()));
+                                           name_of(rank()).c_str(), name_of(member).c_str()),
+                             false);
   }
 }
 

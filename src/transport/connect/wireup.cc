@@ -115,6 +115,7 @@ void Wireup::on_dial_failed(const Path& path, DialOutcome outcome, const std::st
   attempt->starved |= outcome == DialOutcome::starved;
   attempt->answered |= outcome == DialOutcome::failed;
   attempt->silent |= outcome == DialOutcome::unanswered;
+  attempt->refused |= outcome == DialOutcome::refused;
   // It was to be used, and broke at the last moment.
   if (attempt->phase == Attempt::Phase::deciding) --attempt->expected;
   attempt->failures.push_back(request().rail_of(request().rank, path.rail).name + " to " +
@@ -245,7 +246,8 @@ void Wireup::decide(Attempt& attempt) {
 // ----------------------------------------------------------------------------------- telling
 
 ConnectResult Wireup::outcome_of(int peer, const Attempt& attempt) const {
-  ConnectResult result{peer, Status::ok(), attempt.answered, attempt.silent, attempt.starved, {}};
+  ConnectResult result{peer,           Status::ok(),    attempt.answered, attempt.refused,
+                       attempt.silent, attempt.starved, {}};
   if (attempt.dials) result.left_out = left_out(peer, attempt);
   if (attempt.kept > 0) return result;
   if (!attempt.unusable.is_ok()) {

@@ -342,7 +342,7 @@ TEST(AggregatorTrust, AMemberCanNeitherEndNorHearAnotherJob) {
 }
 
 // Frames of a later operation as far as the credit goes, all with the same remainder, and then copies of
-// the last of them. Would each copy be compared with all frames, all operations of the other job were slow.
+// the last of them. If each copy were compared with all frames, the other job would be slow all the time.
 TEST(AggregatorTrust, NoJobWaitsForTheCopiesThatAnotherSends) {
   constexpr uint32_t kEarly = 65'000;
   constexpr uint32_t kCopies = 200'000;

@@ -55,7 +55,8 @@ bool Agreement::heard(const Statement& said, int from) {
   base_.add(said.base);
   // Where somebody died, the later group is the better answer.
   if (open_ && said.ballot.generation > own_.ballot.generation && said.ballot.dead == own_.ballot.dead &&
-      own_.ballot.dead == dead_before_ && has_quorum(MemberSet::all(size()).without(own_.ballot.dead))) {
+      own_.ballot.dead == dead_before_ &&
+      has_quorum(MemberSet::all(size()).without(own_.ballot.dead), base_)) {
     overtaken_ = true;
   }
   raise(said.ballot);
@@ -117,9 +118,9 @@ void Agreement::note_stage(const Statement& said, int from) {
 
 // ---------------------------------------------------------------------------------- what it concludes
 
-bool Agreement::has_quorum(const MemberSet& members) const {
+bool Agreement::has_quorum(const MemberSet& members, const MemberSet& base) const {
   if (!majority_) return true;
-  const MemberSet voters = MemberSet::all(size()).without(base_);
+  const MemberSet voters = MemberSet::all(size()).without(base);
   if (voters.without(members).is_within(exited_)) return true;
   const int twice = 2 * members.count();
   return twice > voters.count() || (twice == voters.count() && members.has(voters.lowest()));
@@ -180,6 +181,25 @@ void Agreement::state(Stage stage, const MemberSet& unheard) {
   news_ = true;
 }
 
+bool Agreement::have_all_stated(const MemberSet& members) const {
+  bool all = true;
+  members.each([&](int member) {
+    all = all && (member == self_ || stages_[static_cast<size_t>(member)] != Stage::silent);
+  });
+  return all;
+}
+
+// Where one of them may have decided what this member voted for, its next statement says so.
+bool Agreement::may_have_a_quorum(const MemberSet& members) {
+  if (has_quorum(members, base_)) return true;
+  if (!members.has(self_) || !has_quorum(members, known_.dead)) return false;
+  if (own_.stage == Stage::vote && own_.ballot == known_) {
+    raise({known_.generation + 1, known_.dead});
+    choice_ = members;
+  }
+  return !have_all_stated(members);
+}
+
 void Agreement::update() {
   decided_ = refused_ = false;
   if (!open_ || overtaken_ || excluded_) return;
@@ -188,9 +208,10 @@ void Agreement::update() {
   const MemberSet row = pairs_.row(self_);
   const MemberSet unheard = this->unheard();
   const bool is_mine = choice.has(self_);
-  refused_ = !has_quorum(choice) || (!is_mine && choice.is_within(row));
+  refused_ = !may_have_a_quorum(choice) || (!is_mine && choice.is_within(row));
   Stage stage = unheard.meets(choice) ? Stage::wish : Stage::ready;
-  if (stage == Stage::ready && is_mine && !refused_ && has_heard_each_other(choice)) {
+  const bool may_vote = is_mine && has_quorum(choice, base_);
+  if (stage == Stage::ready && may_vote && has_heard_each_other(choice)) {
     stage = Stage::vote;
     raise({known_.generation, MemberSet::all(size()).without(choice)});
     choice_ = choice;

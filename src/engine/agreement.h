@@ -19,6 +19,9 @@
 //   a member was left out          it hears that it is among the dead: excluded, for good
 //   nobody of the largest set can  it is refused, because nobody will tell it
 //   be heard by a member
+//   a pair of a ballot breaks      a member that voted for it cannot know whether another has decided,
+//   after votes for it             which makes the quorum smaller: it wants the next generation, and who
+//                                  hears that gives the ballot up or states it as its `base`
 //   a member wants the group after it has that one, so where nobody died those who still wait get that
 //   the one that others wait for   one, too: a call each. It is over at once
 //   a member wants nobody to have  those who wait for that group hear it; those who did not want it yet
@@ -139,11 +142,13 @@ class Agreement {
   bool is_statement(const Statement& said, int from) const;
   void raise(const Ballot& ballot);
   void note_stage(const Statement& said, int from);
-  bool has_quorum(const MemberSet& members) const;
+  bool has_quorum(const MemberSet& members, const MemberSet& base) const;
+  bool may_have_a_quorum(const MemberSet& members);
   MemberSet candidates() const;
   MemberSet unheard() const;
   void state(Stage stage, const MemberSet& unheard);
   bool has_heard_each_other(const MemberSet& members) const;
+  bool have_all_stated(const MemberSet& members) const;
   bool have_all_voted() const;
 
   const int self_;

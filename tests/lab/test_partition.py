@@ -24,13 +24,19 @@ _ANSWER_S = 90.0
 _NOBODY = "02:00:00:00:00:fe"
 
 
-def cut(lab: Lab, pair: Tuple[int, int]) -> None:
-    """Two nodes hear nothing of each other on any rail; all others hear both."""
-    for node, other in (pair, pair[::-1]):
-        for rail, port in enumerate(lab.status()["nodes"][other]["ports"]):
-            address = port["address"].split("/")[0]
-            lab.exec(node, ["ip", "neigh", "replace", address, "lladdr", _NOBODY, "dev", f"eth{rail}",
-                            "nud", "permanent"])
+def cut(lab: Lab, pairs: List[Tuple[int, int]]) -> None:
+    """The nodes of each pair hear nothing of each other on any rail. One command a node, because a rank
+    finds out about the first cut after `outage_s`, and all are to be made by then."""
+    nodes = lab.status()["nodes"]
+    commands: Dict[int, List[str]] = {}
+    for node, other in [*pairs, *(pair[::-1] for pair in pairs)]:
+        commands.setdefault(node, []).extend(
+            f"neigh replace {port['address'].split('/')[0]} lladdr {_NOBODY} dev eth{rail} nud permanent"
+            for rail, port in enumerate(nodes[other]["ports"]))
+    for node, lines in commands.items():
+        done = lab.popen(node, ["ip", "-batch", "-"], stdin=subprocess.PIPE, text=True)
+        done.communicate("\n".join(lines) + "\n")
+        assert done.returncode == 0
 
 
 def retransmissions(lab: Lab, node: int) -> int:
@@ -44,7 +50,7 @@ def retransmissions(lab: Lab, node: int) -> int:
 def partitioned(pairs: List[Tuple[int, int]], **settings: Any) -> List[Dict[str, Any]]:
     """What each rank says last after these pairs of nodes were cut."""
     with Lab(NODES, ["100mbit"] * RAILS) as lab:
-        config = json.dumps({"timeout_s": 60, "log_level": "error", **settings})
+        config = json.dumps({"timeout_s": 60, "outage_s": 4, "log_level": "error", **settings})
         ranks = [lab.popen(node, [sys.executable, _RANK, config], env=lab.rank_env(node),
                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
                  for node in range(NODES)]
@@ -54,8 +60,7 @@ def partitioned(pairs: List[Tuple[int, int]], **settings: Any) -> List[Dict[str,
             for rank in ranks:
                 assert json.loads(rank.stdout.readline()) == {"ready": True}
             before = [retransmissions(lab, node) for node in range(NODES)]
-            for pair in pairs:
-                cut(lab, pair)
+            cut(lab, pairs)
             told = [json.loads(rank.stdout.readline()) for rank in ranks]
             after = [retransmissions(lab, node) for node in range(NODES)]
         finally:

@@ -313,5 +313,54 @@ TEST(Shrink, AJobGoesOnBelowHalfOfItsFirstSize) {
   }
 }
 
+// Ranks 1 to 3 vote to go on without rank 0, which lost two of them. Then rank 3 loses the others. Where
+// rank 2 has the votes of all by then, it and rank 1 are two of three, and rank 1 hears that from it;
+// where not, they are two of four.
+TEST(Shrink, WhoVotedHearsWhetherTheGroupWasMade) {
+  for (const bool decides : {false, true}) {
+    std::vector<Agreement> members;
+    for (int member = 0; member < 4; ++member) members.emplace_back(member, 4, true);
+    for (const int one : {1, 2}) members[static_cast<size_t>(one)].lost(0, false);
+    const std::vector<Agreement*> three = {&members[1], &members[2], &members[3]};
+    for (Agreement* each : three) ASSERT_TRUE(each->begin(1));
+    const auto update_all = [&] {
+      for (Agreement* each : three) each->update();
+    };
+    for (int round = 0; round < 2; ++round) {
+      update_all();
+      std::vector<Statement> said;
+      for (const Agreement* each : three) said.push_back(each->own());
+      for (Agreement* to : three) {
+        for (size_t from = 0; from < 3; ++from) to->heard(said[from], three[from]->self());
+      }
+    }
+    update_all();
+    for (const Agreement* each : three) ASSERT_EQ(each->own().stage, Stage::vote);
+    if (decides) {
+      for (const int from : {1, 3}) members[2].heard(members[static_cast<size_t>(from)].own(), from);
+      members[2].update();
+      ASSERT_TRUE(members[2].is_decided());
+      members[2].close();
+    }
+    for (const int one : {1, 2}) {
+      members[static_cast<size_t>(one)].lost(3, false);
+      members[3].lost(one, false);
+    }
+    update_all();
+    EXPECT_TRUE(members[3].is_refused());
+    EXPECT_FALSE(members[1].is_refused()) << "it has not heard rank 2 since";
+    if (decides) {
+      ASSERT_TRUE(members[2].begin(2));
+    }
+    say_all({&members[1], &members[2]});
+    for (const int one : {1, 2}) {
+      const Agreement& self = members[static_cast<size_t>(one)];
+      EXPECT_EQ(self.is_decided(), decides);
+      EXPECT_EQ(self.is_refused(), !decides);
+      EXPECT_EQ(self.alive(), (decides ? std::vector<int>{1, 2} : std::vector<int>{1, 2, 3}));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace nezha::engine

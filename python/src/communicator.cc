@@ -63,7 +63,7 @@ std::unique_ptr<Communicator> Communicator::child_of(Make make) {
     nb::gil_scoped_release no_gil;
     failure = failure_of(make(lease.raw(), &child));
   }
-  if (waiting.looks_interrupted()) give_up(child);
+  if (waiting.will_rethrow()) give_up(child);
   waiting.rethrow();
   if (failure) raise(failure);
   if (child == nullptr) return nullptr;
@@ -135,7 +135,7 @@ std::unique_ptr<Communicator> init(int rank, int world_size, const OptionalText&
     nb::gil_scoped_release no_gil;
     failure = failure_of(nezha_init(&options, &raw));
   }
-  if (waiting.looks_interrupted()) give_up(raw);  // the job may have formed all the same
+  if (waiting.will_rethrow()) give_up(raw);  // the job may have formed all the same
   waiting.rethrow();
   if (failure) raise(failure, bridge ? bridge->first_error() : nb::handle());
   return std::make_unique<Communicator>(std::make_shared<Handle>(raw, bridge));

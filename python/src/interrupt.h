@@ -17,9 +17,11 @@ class Interruptible {
   Interruptible(const Interruptible&) = delete;
   Interruptible& operator=(const Interruptible&) = delete;
 
-  // Runs the handlers of signals that have come; whether one has raised by now.
+  // Runs the handlers of signals that have come; whether one has raised by now, or the interpreter ends.
   bool looks_interrupted();
-  // Throws what it raised, if one did.
+  // The same, and only the former: then rethrow() throws, whatever came of the call.
+  bool will_rethrow() { return looks_interrupted() && raised_.is_valid(); }
+  // Throws what a handler raised, if one did.
   void rethrow();
 
  private:

@@ -112,6 +112,26 @@ def test_the_interpreter_ends_in_order(ending):
     assert run_script(ENDINGS[ending]) == (0, "", "")
 
 
+def test_what_is_made_when_the_interpreter_ends_is_whole():
+    """Threads that the end of the interpreter interrupts too late to keep their job from forming."""
+    body = """
+from nezha import _native
+class Store(dict):
+    def set(self, key, value):
+        self[key] = value
+        if "/done/" in key: _native.stop_waiting()  # the last word of a rank that joins
+    def compare_set(self, key, old, new): return self.setdefault(key, new)
+shared, made = Store(), {}
+def make(rank): made[rank] = nezha.init(rank, 2, shared, timeout=30.0)
+threads = [threading.Thread(target=make, args=(rank,)) for rank in (0, 1)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(sorted((rank, comm.rank, comm.world_size) for rank, comm in made.items()))
+"""
+    for _ in range(3):
+        assert run_script(body) == (0, "[(0, 0, 2), (1, 1, 2)]\n", "")
+
+
 def test_an_exception_is_the_only_thing_printed():
     code, _, errors = run_script("raise ValueError('mine')")
     assert code == 1

@@ -5,10 +5,12 @@
 #include <openssl/hmac.h>
 
 #include "base/check.h"
+#include "base/crypto_use.h"
 
 namespace nezha {
 
 Mac hmac_sha256(std::span<const std::byte> key, std::span<const std::byte> message) {
+  const CryptoUse use;
   Mac mac;
   unsigned int size = 0;
   const unsigned char* result =

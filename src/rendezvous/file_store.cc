@@ -15,6 +15,7 @@
 #include <optional>
 #include <span>
 
+#include "base/crypto_use.h"
 #include "base/descriptor.h"
 #include "base/hex.h"
 #include "rendezvous/waiting.h"
@@ -38,6 +39,7 @@ std::string file_name(std::string_view key) {
   }
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
   unsigned size = 0;
+  const CryptoUse use;
   EVP_Digest(key.data(), key.size(), digest.data(), &size, EVP_sha256(), nullptr);
   return name + '.' + hex(std::as_bytes(std::span(digest).first(size))) + std::string(kSuffix);
 }

@@ -8,7 +8,9 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
+#include "base/crypto_use.h"
 #include "base/log.h"
 #include "base/socket_address.h"
 #include "rendezvous/stream.h"
@@ -108,14 +110,22 @@ class TlsStream final : public Stream {
   }
 
  private:
+  // What `step` gave, and what it needs.
+  template <class Step>
+  std::pair<int, int> once(Step&& step) {
+    const CryptoUse use;
+    ERR_clear_error();
+    const int result = step();
+    const int need = SSL_get_error(ssl_.get(), result);
+    if (need == SSL_ERROR_SSL) why_ = openssl_reason();
+    return {result, need};
+  }
+
   // Repeats `step` until it has what it needs from the socket.
   template <class Step>
   Transfer run(Step&& step, Nanoseconds deadline) {
     for (;;) {
-      ERR_clear_error();
-      const int result = step();
-      const int need = SSL_get_error(ssl_.get(), result);
-      if (need == SSL_ERROR_SSL) why_ = openssl_reason();
+      const auto [result, need] = once(step);
       if (const Transfer sent = flush(deadline); sent != Transfer::done) return sent;
       if (result > 0) return Transfer::done;
       if (need != SSL_ERROR_WANT_READ) return Transfer::lost;
@@ -167,10 +177,8 @@ Status handshake_failure(const TlsStream& stream, Transfer transfer, const std::
                                (why.empty() ? std::string("the server ended the connection") : why)};
 }
 
-}  // namespace
-
-Result<std::unique_ptr<Stream>> tls_stream(Descriptor socket, const std::string& host,
-                                           const TlsOptions& options, Nanoseconds deadline) {
+Result<SslOwner> prepared(const std::string& host, const TlsOptions& options) {
+  const CryptoUse use;
   ERR_clear_error();
   const ContextOwner context(SSL_CTX_new(TLS_client_method()), &SSL_CTX_free);
   if (!context) return Status(Code::exhausted, "TLS cannot be set up: " + openssl_reason());
@@ -179,10 +187,19 @@ Result<std::unique_ptr<Stream>> tls_stream(Descriptor socket, const std::string&
   SslOwner ssl(SSL_new(context.get()), &SSL_free);
   if (!ssl) return Status(Code::exhausted, "TLS cannot be set up: " + openssl_reason());
   expect_host(ssl.get(), host);
+  return ssl;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Stream>> tls_stream(Descriptor socket, const std::string& host,
+                                           const TlsOptions& options, Nanoseconds deadline) {
+  auto ssl = prepared(host, options);
+  if (!ssl) return ssl.status();
   if (options.insecure) {
     NEZHA_LOG(warn, "store", "the certificate of %s is not checked (insecure=1)", host.c_str());
   }
-  auto stream = std::make_unique<TlsStream>(std::move(socket), std::move(ssl));
+  auto stream = std::make_unique<TlsStream>(std::move(socket), std::move(*ssl));
   const Nanoseconds until = system_clock().now() + remaining(deadline, kHandshakeWait);
   const Transfer transfer = stream->shake_hands(until);
   if (transfer != Transfer::done) return handshake_failure(*stream, transfer, host, deadline);

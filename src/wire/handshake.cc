@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/crypto_use.h"
 #include "base/hidden_text.h"
 #include "base/random.h"
 #include "wire/little_endian.h"
@@ -116,6 +117,7 @@ std::string_view trimmed_secret(std::string_view text) {
 
 Secret secret_from_text(std::string_view text) {
   text = trimmed_secret(text);
+  const CryptoUse use;
   Secret secret;
   const unsigned char* result =
       SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(),

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/crypto_use.h"
 #include "transport/connect/record_stream.h"
 #include "wire/little_endian.h"
 
@@ -31,6 +32,7 @@ const unsigned char* raw(const std::byte* bytes) { return reinterpret_cast<const
 class Tagger {
  public:
   bool open(std::span<const std::byte, kKeyBytes> key) {
+    const CryptoUse use;
     context_.reset(EVP_CIPHER_CTX_new());
     return context_ != nullptr &&
            EVP_EncryptInit_ex(context_.get(), EVP_aes_128_gcm(), nullptr, raw(key.data()), nullptr) == 1;

@@ -14,6 +14,7 @@
 #include <span>
 #include <vector>
 
+#include "base/crypto_use.h"
 #include "transport/connect/record_stream.h"
 
 namespace nezha::transport {
@@ -240,6 +241,7 @@ bool TlsStream::set_error(int result, const char* doing) {
 
 bool TlsStream::negotiate() {
   if (broken_ != 0) return break_off(broken_, "");
+  const CryptoUse use;
   ERR_clear_error();
   begin_reading(Source::network);
   const int result = SSL_do_handshake(ssl_.get());
@@ -368,6 +370,7 @@ std::shared_ptr<const TlsKey> TlsKey::create(const wire::Secret& secret, uint64_
 
 TlsKey::TlsKey(const wire::Secret& secret, uint64_t records_per_key)
     : psk_(wire::tls_key_of(secret)), records_per_key_(records_per_key) {
+  const CryptoUse use;
   ERR_clear_error();
   context_ = SSL_CTX_new(TLS_method());
   const bool made = context_ != nullptr &&
@@ -396,6 +399,7 @@ Result<std::unique_ptr<TcpStream>> TlsKey::open(Descriptor& fd, bool dialler) co
     return error(Code::unsupported, "tls=on, and OpenSSL offers no TLS 1.3 with AES-128-GCM here: %s",
                  refusal_.c_str());
   }
+  const CryptoUse use;
   ERR_clear_error();
   SSL* const ssl = SSL_new(context_);
   if (ssl == nullptr) return error(Code::exhausted, "OpenSSL: %s", openssl_reason().c_str());

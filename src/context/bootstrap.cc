@@ -112,7 +112,8 @@ std::string Bootstrap::agreed_text() const {
 std::string Bootstrap::describe_self() const {
   return encode(JoinRecord{nonce_, agreed_text(),
                            {request_.rank, config_.host_id.empty() ? host_identity() : config_.host_id,
-                            request_.rails}});
+                            request_.rails},
+                           keys_ ? keys_->public_key() : ""});
 }
 
 Result<Session> Bootstrap::meet() {
@@ -122,6 +123,11 @@ Result<Session> Bootstrap::meet() {
   auto secret = has_secret_ ? Result<wire::Secret>(*request_.secret) : wire::random_secret();
   if (!secret) return secret.status();
   secret_ = *secret;
+  if (!has_secret_) {
+    auto keys = wire::KeyPair::make();
+    if (!keys) return keys.status();
+    keys_ = std::move(*keys);
+  }
   NEZHA_RETURN_IF_ERROR(open_world());
   NEZHA_RETURN_IF_ERROR(announce());
   auto welcome = request_.rank == 0 ? gather() : await_welcome();

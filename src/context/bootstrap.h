@@ -10,12 +10,13 @@
 //                            who holds its configured secret; in a store that outlives the job also a
 //                            count that rises as long as rank 0 waits
 //   join/<world>/<rank>      what a rank says of itself, with a fresh nonce
-//   welcome                  rank 0, once all have joined: the session, the job's secret where none is
-//                            configured and none is needed, and how many parts follow. Rank 0 removes it
-//                            when all have read it, or when it gives up; another rank that gives up does
-//                            so, too
-//   <session>/welcome/N/K    rank 0: part K of the N-th welcome (welcome.h), with every rank's record; a
-//                            rank reads on only if it finds its own inside, to the byte
+//   welcome                  rank 0, once all have joined: the session, and how many parts follow. Rank
+//                            0 removes it when all have read it, or when it gives up; another rank that
+//                            gives up does so, too
+//   <session>/welcome/N/K    rank 0: part K of the N-th welcome (welcome.h), with every rank's record,
+//                            and for every rank the job's secret, which nobody else can read, where none
+//                            is configured and none is needed; a rank reads on only if it finds its own
+//                            record inside, to the byte
 //   <session>/read/N/<rank>  the rank has seen the N-th welcome
 //   <session>/go             rank 0: every rank has read the N-th welcome. Words that an earlier run left
 //                            behind are confirmed by nobody, so they mislead nobody
@@ -45,6 +46,7 @@
 #include "rendezvous/store.h"
 #include "transport/transport.h"
 #include "wire/handshake.h"
+#include "wire/key_pair.h"
 
 namespace nezha::context {
 
@@ -115,7 +117,7 @@ class Bootstrap {
   Status publish(const WelcomeRecord& head, const std::vector<std::string>& parts);
   void remove_welcome();
   Result<Welcome> gather();
-  Welcome make_welcome(const std::vector<std::string>& parts) const;
+  std::vector<WelcomePart::Entry> hand_over(const std::vector<std::string>& joined) const;
   std::vector<int> unconfirmed();
   Result<Welcome> await_welcome();
   Result<Welcome> read_welcome(const WipedText& head);
@@ -125,10 +127,11 @@ class Bootstrap {
   Result<LeftOut> hear_reports(const Session& session);
   Result<LeftOut> hear_outcome(const Session& session);
   Result<Session> parse_welcome(const Welcome& welcome) const;
-  // Whether ranks on these hosts need a configured secret, and there is none: the first rank on another
-  // host than rank 0, else 0.
-  int lacks_secret(const std::vector<std::string>& hosts) const;
-  Status without_secret(const std::vector<std::string>& hosts, int other) const;
+  Result<wire::Secret> secret_of_job(const Welcome& welcome, const JoinRecord& rank0) const;
+  // Whether these ranks, by their hosts, need a configured secret, and there is none: the first rank on
+  // another host than rank 0, else 0.
+  int lacks_secret(const std::vector<JoinRecord>& ranks) const;
+  Status without_secret(const std::vector<JoinRecord>& ranks, int other) const;
   Status open_world();
   WorldMember member() const {
     return {request_.rank, request_.world_size, has_secret_ ? &secret_ : nullptr};
@@ -148,7 +151,8 @@ class Bootstrap {
   const Config& config_;
   const BootstrapRequest request_;
   const bool has_secret_;    // a configured one
-  wire::Secret secret_{};    // that, or one for the job
+  wire::Secret secret_{};    // that, or on rank 0 one for the job
+  std::optional<wire::KeyPair> keys_;  // where none is configured: with which rank 0 hands one over
   std::string nonce_;
   std::string self_;  // what this rank said of itself
   uint64_t beats_ = 0;

@@ -19,14 +19,11 @@ Welcome assembled(const WelcomeRecord& head, const std::vector<std::string>& par
   return welcome;
 }
 
-// By rank; "" for a record that cannot be read.
-std::vector<std::string> hosts_of(const Welcome& welcome) {
-  std::vector<std::string> hosts;
-  for (size_t rank = 0; rank < welcome.joined.size(); ++rank) {
-    JoinRecord joined;
-    hosts.push_back(read_joined(welcome, rank, &joined) ? joined.address.host : "");
-  }
-  return hosts;
+// By rank; an empty one for a record that cannot be read.
+std::vector<JoinRecord> read_all(const std::vector<std::string>& joined) {
+  std::vector<JoinRecord> records(joined.size());
+  for (size_t rank = 0; rank < joined.size(); ++rank) decode(joined[rank], &records[rank]);
+  return records;
 }
 
 // "1, 2, 5"
@@ -69,8 +66,9 @@ Result<Welcome> Bootstrap::gather() {
       if (news) {
         published = joined;
         ++sequence_;
-        parts = parts_of(joined, agreed_text());
-        welcome = make_welcome(parts);
+        parts = parts_of(hand_over(joined), agreed_text());
+        const WelcomeRecord head{nonce_, sequence_, agreed_text(), parts.size()};
+        welcome = assembled(head, parts, joined.size());
       }
       // A store that was restarted may have forgotten it.
       if (news || request_.store_outlives_job) {
@@ -103,28 +101,34 @@ Status Bootstrap::publish(const WelcomeRecord& head, const std::vector<std::stri
   return say("welcome", encode(head));
 }
 
-// As whoever reads these parts has it.
-Welcome Bootstrap::make_welcome(const std::vector<std::string>& parts) const {
-  // A configured secret is not handed out: everybody has it, or has no business here. One that would go
-  // to other hosts is not handed out either.
-  WelcomeRecord head{nonce_, sequence_, false, wire::Secret{}, agreed_text(), parts.size()};
-  Welcome welcome = assembled(head, parts, static_cast<size_t>(request_.world_size));
-  if (has_secret_ || lacks_secret(hosts_of(welcome)) != 0) return welcome;
-  head.has_secret = true;
-  head.secret = secret_;
-  return assembled(head, parts, static_cast<size_t>(request_.world_size));
+// What everybody said, and the job's secret for each rank, which only that rank can read. A configured
+// one is not handed out: everybody has it, or has no business here. One that would go to other hosts is
+// not handed out either.
+std::vector<WelcomePart::Entry> Bootstrap::hand_over(const std::vector<std::string>& joined) const {
+  std::vector<WelcomePart::Entry> entries;
+  const std::vector<JoinRecord> records = read_all(joined);
+  const bool is_told = !has_secret_ && lacks_secret(records) == 0;
+  for (size_t rank = 0; rank < joined.size(); ++rank) {
+    entries.push_back({joined[rank]});
+    if (!is_told || rank == 0) continue;
+    // A rank whose key is none says so itself.
+    auto shared = keys_->shared_with(records[rank].key);
+    if (shared) entries.back().told = wire::hidden(*shared, secret_);
+  }
+  return entries;
 }
 
-int Bootstrap::lacks_secret(const std::vector<std::string>& hosts) const {
+int Bootstrap::lacks_secret(const std::vector<JoinRecord>& ranks) const {
   if (has_secret_ || request_.store_is_private || config_.authentication == "off") return 0;
-  const auto other = std::find_if(hosts.begin(), hosts.end(),
-                                  [&](const std::string& host) { return host != hosts.front(); });
-  return other == hosts.end() ? 0 : static_cast<int>(other - hosts.begin());
+  const auto other = std::find_if(ranks.begin(), ranks.end(), [&](const JoinRecord& rank) {
+    return rank.address.host != ranks.front().address.host;
+  });
+  return other == ranks.end() ? 0 : static_cast<int>(other - ranks.begin());
 }
 
-Status Bootstrap::without_secret(const std::vector<std::string>& hosts, int other) const {
+Status Bootstrap::without_secret(const std::vector<JoinRecord>& ranks, int other) const {
   const auto name = [&](int rank) {
-    const std::string& host = hosts[static_cast<size_t>(rank)];
+    const std::string& host = ranks[static_cast<size_t>(rank)].address.host;
     return host.substr(host.rfind('/') + 1);
   };
   return error(Code::invalid_argument,
@@ -161,7 +165,7 @@ Result<Welcome> Bootstrap::await_welcome() {
   Welcome read;       // the last that named us: rank 0 removes it when all have read it
   std::string unread;  // what keeps us from reading the present one
   while (true) {
-    const bool waits = read.joined.empty();
+    const bool waits = read.entries.empty();
     auto head = look_at("welcome", waits ? next_look() : system_clock().now() + kGlance);
     if (!head && head.status().code() != Code::timed_out) return head.status();
     if (head && *head != seen) {
@@ -172,7 +176,7 @@ Result<Welcome> Bootstrap::await_welcome() {
       // What an earlier run left behind may be of another size, or in part gone.
       if (!welcome && !request_.store_outlives_job) return welcome.status();
     }
-    const bool mine = !read.joined.empty();
+    const bool mine = !read.entries.empty();
     if (mine) {
       welcome_stays_ = true;
       auto settled = confirm(read.head);
@@ -210,9 +214,9 @@ Result<Welcome> Bootstrap::read_welcome(const WipedText& head) {
                  static_cast<size_t>(welcome.head.parts), key.c_str(), store_.describe().c_str(),
                  wrong.c_str());
   }
-  if (welcome.joined.size() == static_cast<size_t>(request_.world_size)) return welcome;
+  if (welcome.entries.size() == static_cast<size_t>(request_.world_size)) return welcome;
   return error(Code::invalid_argument, "rank %d: rank 0's welcome at %s ends with rank %zu of %d",
-               request_.rank, store_.describe().c_str(), welcome.joined.size() - 1, request_.world_size);
+               request_.rank, store_.describe().c_str(), welcome.entries.size() - 1, request_.world_size);
 }
 
 // Says that this rank has read it. True when rank 0 knows that of everybody, so that none of the words in
@@ -259,11 +263,10 @@ Result<Session> Bootstrap::parse_welcome(const Welcome& welcome) const {
   const WelcomeRecord& record = welcome.head;
   Session session;
   session.id = record.session;
-  // open_world() and confirm() have agreed on that.
-  if (record.has_secret && has_secret_) return unreadable(0);
   for (const char digit : session.id) session.job = session.job * 131 + static_cast<uint8_t>(digit);
+  std::vector<JoinRecord> ranks;
   for (int rank = 0; rank < request_.world_size; ++rank) {
-    JoinRecord joined;
+    JoinRecord& joined = ranks.emplace_back();
     if (!read_joined(welcome, static_cast<size_t>(rank), &joined) || joined.address.rank != rank) {
       return unreadable(rank);
     }
@@ -274,13 +277,22 @@ Result<Session> Bootstrap::parse_welcome(const Welcome& welcome) const {
                    cleaned(record.agreed, kShown).c_str())
           .with({.ranks = {0, rank}});
     }
-    session.ranks.push_back(std::move(joined.address));
   }
-  const std::vector<std::string> hosts = hosts_of(welcome);
-  if (const int other = lacks_secret(hosts); other != 0) return without_secret(hosts, other);
-  if (!record.has_secret && !has_secret_) return unreadable(0);
-  session.secret = wire::session_secret_of(has_secret_ ? secret_ : record.secret, welcome.bytes);
+  if (const int other = lacks_secret(ranks); other != 0) return without_secret(ranks, other);
+  auto secret = secret_of_job(welcome, ranks.front());
+  if (!secret) return secret.status();
+  session.secret = wire::session_secret_of(*secret, welcome.bytes);
+  for (JoinRecord& rank : ranks) session.ranks.push_back(std::move(rank.address));
   return session;
+}
+
+// The configured one, or what rank 0 made and told this rank.
+Result<wire::Secret> Bootstrap::secret_of_job(const Welcome& welcome, const JoinRecord& rank0) const {
+  const std::string& told = welcome.entries[static_cast<size_t>(request_.rank)].told;
+  if (has_secret_ || request_.rank == 0) return secret_;
+  auto shared = keys_->shared_with(rank0.key);
+  if (!shared || told.empty()) return unreadable(0);
+  return wire::shown(*shared, told);
 }
 
 }  // namespace nezha::context

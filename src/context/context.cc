@@ -83,7 +83,7 @@ Status Context::check_authentication(const ContextRequest& request, bool has_sec
                        : config_.integrity == "on" ? "integrity is on" : nullptr;
   if (option == nullptr) return Status::ok();
   return error(Code::invalid_argument, "rank %d: %s, but there is no secret, and everybody who can "
-               "read the store could join the job; set NEZHA_SECRET_FILE on every rank to a file "
+               "write in the store could join the job; set NEZHA_SECRET_FILE on every rank to a file "
                "with the same secret (`openssl rand -hex 32`), or start the job with `nezha run`",
                rank_, option);
 }

@@ -112,7 +112,7 @@ class Context {
   std::vector<std::string> left_out_;   // by all ranks
   std::unique_ptr<rendezvous::Store> store_;
   std::unique_ptr<Bootstrap> bootstrap_;
-  // Who can join: "secret", who has the configured one; "store", who can read the store; "process",
+  // Who can join: "secret", who has the configured one; "store", who can write in the store; "process",
   // nobody beyond this process; "alone" in a world of one.
   std::string authentication_ = "alone";
   Session session_;

@@ -5,6 +5,7 @@
 
 #include "base/blob.h"
 #include "base/clean_text.h"
+#include "wire/key_pair.h"
 
 namespace nezha::context {
 namespace {
@@ -27,7 +28,7 @@ std::string encode(const JoinRecord& record) {
   writer.number(static_cast<uint64_t>(record.address.rank)).text(record.address.host);
   writer.number(record.address.rails.size());
   for (const transport::RailAddress& rail : record.address.rails) write(writer, rail);
-  return writer.take();
+  return writer.text(record.key).take();
 }
 
 bool decode(std::string_view bytes, JoinRecord* record) {
@@ -44,20 +45,16 @@ bool decode(std::string_view bytes, JoinRecord* record) {
   for (uint64_t i = 0; i < rails; ++i) {
     if (!transport::read(reader, &read.address.rails.emplace_back())) return false;
   }
-  if (!reader.done()) return false;
+  read.key = reader.text();
+  if (!reader.done() || (!read.key.empty() && read.key.size() != wire::kPublicKeyBytes)) return false;
   *record = std::move(read);
   return true;
 }
 
-WipedText encode(const WelcomeRecord& record) {
-  BlobWriter<WipedText> writer;
+std::string encode(const WelcomeRecord& record) {
+  BlobWriter writer;
   writer.number(kVersion).text(record.session).number(record.sequence);
-  writer.text(record.has_secret
-                  ? std::string_view(reinterpret_cast<const char*>(record.secret.data()),
-                                     record.secret.size())
-                  : std::string_view());
-  writer.text(record.agreed).number(record.parts);
-  return writer.take();
+  return writer.text(record.agreed).number(record.parts).take();
 }
 
 bool decode(std::string_view bytes, WelcomeRecord* record) {
@@ -66,11 +63,7 @@ bool decode(std::string_view bytes, WelcomeRecord* record) {
   WelcomeRecord read;
   read.session = reader.text();
   read.sequence = reader.number();
-  const std::string_view secret = reader.view();
-  if (!secret.empty() && secret.size() != read.secret.size()) return false;
   if (read.session.size() > kSessionBytesMax) return false;
-  read.has_secret = !secret.empty();
-  if (read.has_secret) std::memcpy(read.secret.data(), secret.data(), secret.size());
   read.agreed = reader.text();
   read.parts = reader.number();
   if (!reader.done() || read.parts == 0 || read.parts > kRanksMax) return false;
@@ -80,8 +73,8 @@ bool decode(std::string_view bytes, WelcomeRecord* record) {
 
 std::string encode(const WelcomePart& part) {
   BlobWriter writer;
-  writer.number(kVersion).number(part.first).number(part.joined.size());
-  for (const std::string& joined : part.joined) writer.text(joined);
+  writer.number(kVersion).number(part.first).number(part.entries.size());
+  for (const WelcomePart::Entry& entry : part.entries) writer.text(entry.joined).text(entry.told);
   return writer.take();
 }
 
@@ -93,7 +86,10 @@ bool decode(std::string_view bytes, WelcomePart* part) {
   const uint64_t ranks = reader.number();
   if (read.first > kRanksMax || ranks > kRanksMax) return false;
   for (uint64_t rank = 0; rank < ranks && reader.ok(); ++rank) {
-    read.joined.push_back(reader.text());
+    WelcomePart::Entry& entry = read.entries.emplace_back();
+    entry.joined = reader.text();
+    entry.told = reader.text();
+    if (!entry.told.empty() && entry.told.size() != wire::kSecretBytes) return false;
   }
   if (!reader.done()) return false;
   *part = std::move(read);

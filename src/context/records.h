@@ -22,6 +22,7 @@ struct JoinRecord {
   std::string nonce;
   std::string agreed;  // the configuration that must be equal everywhere
   transport::PeerAddress address;
+  std::string key = {};  // its public one (wire/key_pair.h); "" where a secret is configured
 };
 std::string encode(const JoinRecord& record);
 // False when it is no such record, of this version.
@@ -31,18 +32,20 @@ bool decode(std::string_view bytes, JoinRecord* record);
 struct WelcomeRecord {
   std::string session;              // its nonce: the prefix of this run's keys
   uint64_t sequence = 0;
-  bool has_secret = false;          // false: every rank has it already
-  wire::Secret secret{};
   std::string agreed;               // rank 0's
   uint64_t parts = 1;
 };
-WipedText encode(const WelcomeRecord& record);
+std::string encode(const WelcomeRecord& record);
 bool decode(std::string_view bytes, WelcomeRecord* record);
 
-// The records of consecutive ranks.
+// What consecutive ranks said, and are told.
 struct WelcomePart {
   uint64_t first = 0;               // rank
-  std::vector<std::string> joined;  // JoinRecords, as bytes
+  struct Entry {
+    std::string joined;    // a JoinRecord, as bytes
+    std::string told = {};  // the job's secret, hidden from all others; "" where it is configured
+  };
+  std::vector<Entry> entries;
 };
 std::string encode(const WelcomePart& part);
 bool decode(std::string_view bytes, WelcomePart* part);

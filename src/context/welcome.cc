@@ -18,7 +18,7 @@ std::string without_agreed(const std::string& joined, const std::string& agreed)
 }
 
 void cover(std::string_view bytes, Welcome* welcome) {
-  welcome->bytes += BlobWriter<WipedText>().text(bytes).take();
+  welcome->bytes += BlobWriter().text(bytes).take();
 }
 
 }  // namespace
@@ -34,40 +34,42 @@ bool begin(std::string_view head, Welcome* welcome) {
 std::string add_part(std::string_view bytes, size_t ranks, Welcome* welcome) {
   WelcomePart part;
   if (!decode(bytes, &part)) return "it is cut off, or no part of a welcome";
-  const size_t have = welcome->joined.size();
+  const size_t have = welcome->entries.size();
   if (part.first != have) {
     return "it begins with rank " + std::to_string(part.first) + " in place of rank " +
            std::to_string(have);
   }
-  if (part.joined.empty()) return "it is empty";
-  if (part.joined.size() > ranks - have) {
-    return "it goes on to rank " + std::to_string(have + part.joined.size() - 1) + " of a job of " +
+  if (part.entries.empty()) return "it is empty";
+  if (part.entries.size() > ranks - have) {
+    return "it goes on to rank " + std::to_string(have + part.entries.size() - 1) + " of a job of " +
            std::to_string(ranks);
   }
-  for (std::string& joined : part.joined) welcome->joined.push_back(std::move(joined));
+  for (WelcomePart::Entry& entry : part.entries) welcome->entries.push_back(std::move(entry));
   cover(bytes, welcome);
   return "";
 }
 
 bool read_joined(const Welcome& welcome, size_t rank, JoinRecord* record) {
-  if (rank >= welcome.joined.size() || !decode(welcome.joined[rank], record)) return false;
+  if (rank >= welcome.entries.size() || !decode(welcome.entries[rank].joined, record)) return false;
   if (record->agreed.empty()) record->agreed = welcome.head.agreed;
   return true;
 }
 
-std::vector<std::string> parts_of(const std::vector<std::string>& joined, const std::string& agreed) {
+std::vector<std::string> parts_of(const std::vector<WelcomePart::Entry>& entries,
+                                  const std::string& agreed) {
   std::vector<std::string> parts;
   WelcomePart part;
   size_t size = 0;
-  for (size_t rank = 0; rank < joined.size(); ++rank) {
-    std::string record = without_agreed(joined[rank], agreed);
-    const size_t bytes = record.size() + sizeof(uint64_t);  // with its length
-    if (!part.joined.empty() && size + bytes > kPartBytesMax) {
+  for (size_t rank = 0; rank < entries.size(); ++rank) {
+    std::string record = without_agreed(entries[rank].joined, agreed);
+    const std::string& told = entries[rank].told;
+    const size_t bytes = record.size() + told.size() + 2 * sizeof(uint64_t);  // with their lengths
+    if (!part.entries.empty() && size + bytes > kPartBytesMax) {
       parts.push_back(encode(part));
-      part = {.first = rank, .joined = {}};
+      part = {.first = rank, .entries = {}};
       size = 0;
     }
-    part.joined.push_back(std::move(record));
+    part.entries.push_back({std::move(record), told});
     size += bytes;
   }
   parts.push_back(encode(part));

@@ -9,16 +9,15 @@
 #include <string_view>
 #include <vector>
 
-#include "base/hidden_text.h"
 #include "context/records.h"
 
 namespace nezha::context {
 
 struct Welcome {
   WelcomeRecord head;
-  // As in the parts: JoinRecords by rank, without `agreed` where equal to the head's.
-  std::vector<std::string> joined;
-  WipedText bytes;  // all of it as it was said, which the secret of the connections covers
+  // As in the parts, by rank; a JoinRecord is without `agreed` where equal to the head's.
+  std::vector<WelcomePart::Entry> entries;
+  std::string bytes;  // all of it as it was said, which the secret of the connections covers
 };
 
 // Without the parts that follow. False when it is no head.
@@ -28,8 +27,9 @@ std::string add_part(std::string_view bytes, size_t ranks, Welcome* welcome);
 // What a rank said, whole. False when it is no JoinRecord.
 bool read_joined(const Welcome& welcome, size_t rank, JoinRecord* record);
 
-// What everybody said (JoinRecords by rank), in parts which a store takes.
-std::vector<std::string> parts_of(const std::vector<std::string>& joined, const std::string& agreed);
+// What everybody said (JoinRecords) and is told, by rank, in parts which a store takes.
+std::vector<std::string> parts_of(const std::vector<WelcomePart::Entry>& entries,
+                                  const std::string& agreed);
 // Where a part is in the store; the first is 0.
 std::string part_key(const WelcomeRecord& head, size_t part);
 

@@ -341,7 +341,7 @@ std::string join_record(int which, uint64_t value, double speed = 1e9) {
   writer.number(number(7)).text("nonce").text("agreed").number(number(0)).text("host");
   writer.number(number(1)).text("eth0").text("10.0.0.1");
   for (const uint64_t honest : {24, 1500}) writer.number(number(honest));
-  return writer.real(speed).text("ofi").text("net").text("where").take();
+  return writer.real(speed).text("ofi").text("net").text("where").text("").take();
 }
 
 // The ranges of: version, rank, number of rails, prefix length, MTU.
@@ -360,7 +360,7 @@ size_t records_in_a_store() {
     }
   }
   for (const uint64_t value : numbers(64)) {
-    const auto head = BlobWriter().number(7).text("s").number(1).text("").text("").number(value).take();
+    const auto head = BlobWriter().number(7).text("s").number(1).text("").number(value).take();
     context::WelcomeRecord record;
     EXPECT_EQ(context::decode(head, &record), value >= 1 && value <= 65535) << value;
     const auto ranks = BlobWriter().number(7).number(0).number(value).take();

@@ -1,21 +1,18 @@
-// What a core dump of a rank shows of the store in which it met: not its password, not what proves who
-// may read it, and not the secret that rank 0 made and told the others there.
+// What a core dump of a rank shows of the store in which it met: not its password, and not what proves
+// who may read it.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <thread>
 
 #include "aggregation/client/options.h"
 #include "base/log.h"
-#include "context/records.h"
 #include "rendezvous/address.h"
 #include "rendezvous/socket.h"
 #include "rendezvous/store.h"
-#include "rendezvous/tcp_protocol.h"
 #include "support/hidden_words.h"
 
 namespace nezha::testing {
@@ -118,69 +115,6 @@ TEST(StoreExposure, OfTheKeyThatOpensTheStore) {
   const Pair pair(line, fresh_tcp_store());
   EXPECT_TRUE(pair.works());
   expect_nowhere(scan, "while the job runs");
-}
-
-// Somebody who reads the store of a job that has no secret of its user's.
-class Reader {
- public:
-  // Asks for the welcome, which is answered when rank 0 writes it, however soon it is removed.
-  void ask(const std::string& store) {
-    using namespace rendezvous;
-    const std::string key = "nezha/welcome";
-    const auto address = parse_store_address(store, false);
-    ASSERT_TRUE(address.is_ok());
-    Result<Descriptor> made = Status(Code::internal, "");
-    while (!made && system_clock().now() < deadline_) {
-      made = connect_to(address.value().host, address.value().port, deadline_);
-    }
-    ASSERT_TRUE(made.is_ok()) << made.status().to_string();
-    socket_ = std::move(*made);
-    ASSERT_EQ(send_all(socket_, kMagic, deadline_), Transfer::done);
-    hear(kGreetingBytes);
-    const auto head = encode_request_head(Operation::get, key.size(), 0);
-    const std::string request = std::string(head.data(), head.size()) + key;
-    ASSERT_EQ(send_all(socket_, request, deadline_), Transfer::done);
-  }
-  Secret told() {
-    std::array<char, rendezvous::kAnswerHeadBytes> head;
-    const WipedText bytes = hear(head.size());
-    std::copy_n(bytes.data(), head.size(), head.data());
-    const auto size = rendezvous::decode_answer_head(head);
-    context::WelcomeRecord record;
-    EXPECT_TRUE(size && context::decode(hear(size.value().value_bytes), &record) && record.has_secret);
-    return record.secret;
-  }
-
- private:
-  WipedText hear(size_t size) {
-    WipedText bytes(size, '\0');
-    for (size_t have = 0; have < size;) {
-      size_t got = size - have;
-      const auto heard = rendezvous::receive_some(socket_, bytes.data() + have, &got, deadline_);
-      EXPECT_EQ(heard, rendezvous::Transfer::done);
-      have = heard == rendezvous::Transfer::done ? have + got : size;
-    }
-    return bytes;
-  }
-
-  const Nanoseconds deadline_ = deadline_after(system_clock(), kPatience_s);
-  Descriptor socket_;
-};
-
-// The secret that the job made was in the store, in requests and in answers.
-TEST(StoreExposure, OfASecretThatPassedThroughTheStore) {
-  log::set_level(log::Level::error);
-  const std::string store = fresh_tcp_store();
-  Secret told;
-  {
-    Reader reader;
-    const Pair pair("", store, [&] { reader.ask(store); });
-    EXPECT_TRUE(pair.works("store"));
-    told = reader.told();
-    EXPECT_NE(told, Secret());
-    expect_nowhere(scan_for(told), "while the job runs");
-  }
-  expect_nowhere(scan_for(told), "when the job has ended");
 }
 
 }  // namespace

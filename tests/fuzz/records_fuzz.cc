@@ -44,7 +44,7 @@ void check(std::string_view bytes) {
   WelcomeRecord welcome;
   if (comes_back(bytes, &welcome)) NEZHA_CHECK(welcome.parts >= 1 && welcome.parts <= 65535);
   WelcomePart part;
-  if (comes_back(bytes, &part)) NEZHA_CHECK(part.joined.size() * 8 <= bytes.size());
+  if (comes_back(bytes, &part)) NEZHA_CHECK(part.entries.size() * 16 <= bytes.size());
   ReportRecord report;
   if (comes_back(bytes, &report)) NEZHA_CHECK(!name_of(report.outcome.code()).empty());
   nezha::WipedText record;
@@ -55,15 +55,15 @@ std::string honest(size_t which) {
   JoinRecord join;
   join.nonce = "0123456789abcdef";
   join.agreed = "chunk_bytes=262144";
+  join.key = std::string(32, 5);
   join.address = {2, "host", {{"eth0", "10.1.0.1", 24, 1500, 1e10, "tcp", "", "where"},
                               {"eth1", "fd00::1", 64, 9000, 0}}};
   if (which == 0) return encode(join);
   WelcomeRecord welcome;
   welcome.session = "0123";
-  welcome.has_secret = true;
   welcome.agreed = join.agreed;
   if (which == 1) return std::string(encode(welcome));
-  if (which == 2) return encode(WelcomePart{2, {encode(join), ""}});
+  if (which == 2) return encode(WelcomePart{2, {{encode(join)}, {"", std::string(32, 7)}}});
   return encode(ReportRecord{error(Code::peer_lost, "no rail").with_peer(1), {"eth1"}});
 }
 

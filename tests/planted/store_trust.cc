@@ -72,9 +72,9 @@ Change change_of(size_t rank) {
     context::WelcomePart part;
     context::JoinRecord joined;
     if (key.find("/welcome/") == key.npos || !decode(value, &part)) return;
-    if (!decode(part.joined[rank], &joined)) return;
+    if (!decode(part.entries[rank].joined, &joined)) return;
     joined.address.rails.push_back({"lo", "127.0.0.1", 8, 1500, 1e9, "tcp"});
-    part.joined[rank] = encode(joined);
+    part.entries[rank].joined = encode(joined);
     value = encode(part);
   };
 }

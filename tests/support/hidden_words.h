@@ -34,15 +34,12 @@ inline MemoryScan scan_for(std::string_view text) {
   return MemoryScan(reinterpret_cast<const std::byte*>(text.data()), text.size());
 }
 
-// Two ranks as threads, which have met with `line` in their configuration and work. `between`: what is
-// done when rank 0 is on its way, before rank 1 is.
+// Two ranks as threads, which have met with `line` in their configuration and work.
 class Pair {
  public:
-  explicit Pair(const HiddenText& line, const std::string& store = fresh_store(),
-                const std::function<void()>& between = nullptr) {
+  explicit Pair(const HiddenText& line, const std::string& store = fresh_store()) {
     std::array<std::thread, 2> threads;
     for (int rank = 0; rank < 2; ++rank) {
-      if (rank == 1 && between) between();
       threads[static_cast<size_t>(rank)] = std::thread([this, rank, &store, &line] {
         context::ContextRequest request = request_of(rank, 2, store);
         request.config += line;
@@ -53,12 +50,11 @@ class Pair {
     }
     for (std::thread& thread : threads) thread.join();
   }
-  // Whether both do, and `authentication` says who can join.
-  bool works(const std::string& authentication = "secret") const {
+  // Whether both do, and only those who have the secret can join.
+  bool works() const {
     for (const Status& outcome : outcomes_) EXPECT_TRUE(outcome.is_ok()) << outcome.to_string();
-    const std::string field = R"("authentication":")" + authentication + '"';
     return outcomes_[0].is_ok() && outcomes_[1].is_ok() &&
-           comms_[0]->context().stats_json().find(field) != std::string::npos;
+           comms_[0]->context().stats_json().find(R"("authentication":"secret")") != std::string::npos;
   }
 
  private:

@@ -11,8 +11,11 @@ pthread_rwlock_t uses = PTHREAD_RWLOCK_INITIALIZER;
 
 void before_fork() { pthread_rwlock_wrlock(&uses); }
 void in_parent() { pthread_rwlock_unlock(&uses); }
-// Anew: threads that wait for it in the parent are not here, and would be counted for ever.
-void in_child() { uses = PTHREAD_RWLOCK_INITIALIZER; }
+// And anew: threads that wait for it in the parent are not here, and would be counted for ever.
+void in_child() {
+  pthread_rwlock_unlock(&uses);
+  uses = PTHREAD_RWLOCK_INITIALIZER;
+}
 
 // When the library is loaded: another thread's first use may be under way when one forks.
 [[maybe_unused]] const int installed = pthread_atfork(before_fork, in_parent, in_child);

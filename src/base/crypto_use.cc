@@ -6,7 +6,7 @@
 namespace nezha {
 namespace {
 
-// Of the system's kind, which is there before the first thread, and after the last destructor.
+// A lock of the system's kind, because it is there before the first thread and after the last destructor.
 pthread_rwlock_t uses = PTHREAD_RWLOCK_INITIALIZER;
 
 void before_fork() { pthread_rwlock_wrlock(&uses); }

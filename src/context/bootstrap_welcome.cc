@@ -101,19 +101,19 @@ Status Bootstrap::publish(const WelcomeRecord& head, const std::vector<std::stri
   return say("welcome", encode(head));
 }
 
-// What everybody said, and the job's secret for each rank, which only that rank can read. A configured
+// Puts the job's secret beside the words of each rank, so that only that rank can read it. A configured
 // one is not handed out: everybody has it, or has no business here. One that would go to other hosts is
 // not handed out either.
 std::vector<WelcomePart::Entry> Bootstrap::hand_over(const std::vector<std::string>& joined) const {
   std::vector<WelcomePart::Entry> entries;
+  for (const std::string& words : joined) entries.push_back({words});
+  if (has_secret_) return entries;
   const std::vector<JoinRecord> records = read_all(joined);
-  const bool is_told = !has_secret_ && lacks_secret(records) == 0;
-  for (size_t rank = 0; rank < joined.size(); ++rank) {
-    entries.push_back({joined[rank]});
-    if (!is_told || rank == 0) continue;
+  if (lacks_secret(records) != 0) return entries;
+  for (size_t rank = 1; rank < joined.size(); ++rank) {
     // A rank whose key is none says so itself.
     auto shared = keys_->shared_with(records[rank].key);
-    if (shared) entries.back().told = wire::hidden(*shared, secret_);
+    if (shared) entries[rank].told = wire::hidden(*shared, secret_);
   }
   return entries;
 }

@@ -153,22 +153,19 @@ MemberSet Agreement::unheard() const {
   return members;
 }
 
-bool Agreement::has_heard_each_other(const MemberSet& members) const {
+bool Agreement::have_all_reached(Stage stage, const MemberSet& members) const {
   bool all = true;
   members.each([&](int member) {
-    all = all && (member == self_ || stages_[static_cast<size_t>(member)] >= Stage::ready);
+    all = all && (member == self_ || stages_[static_cast<size_t>(member)] >= stage);
   });
-  return all && std::none_of(unheard_.begin(), unheard_.end(), [&](const auto& each) {
-    return members.has(each.first) && each.second.meets(members);
-  });
+  return all;
 }
 
-bool Agreement::have_all_voted() const {
-  for (int member = 0; member < size(); ++member) {
-    const bool counts = member != self_ && !known_.dead.has(member);
-    if (counts && stages_[static_cast<size_t>(member)] != Stage::vote) return false;
-  }
-  return true;
+bool Agreement::has_heard_each_other(const MemberSet& members) const {
+  return have_all_reached(Stage::ready, members) &&
+         std::none_of(unheard_.begin(), unheard_.end(), [&](const auto& each) {
+           return members.has(each.first) && each.second.meets(members);
+         });
 }
 
 void Agreement::state(Stage stage, const MemberSet& unheard) {
@@ -181,14 +178,6 @@ void Agreement::state(Stage stage, const MemberSet& unheard) {
   news_ = true;
 }
 
-bool Agreement::have_all_stated(const MemberSet& members) const {
-  bool all = true;
-  members.each([&](int member) {
-    all = all && (member == self_ || stages_[static_cast<size_t>(member)] != Stage::silent);
-  });
-  return all;
-}
-
 // Where one of them may have decided what this member voted for, its next statement says so.
 bool Agreement::may_have_a_quorum(const MemberSet& members) {
   if (has_quorum(members, base_)) return true;
@@ -197,7 +186,7 @@ bool Agreement::may_have_a_quorum(const MemberSet& members) {
     raise({known_.generation + 1, known_.dead});
     choice_ = members;
   }
-  return !have_all_stated(members);
+  return !have_all_reached(Stage::wish, members);
 }
 
 void Agreement::update() {
@@ -224,7 +213,8 @@ void Agreement::update() {
   if (!goes_on || stage != own_.stage || !(row == own_.row) || is_newly_heard) {
     state(stage, stage >= Stage::ready ? unheard : MemberSet(size()));
   }
-  decided_ = own_.stage == Stage::vote && have_all_voted();
+  decided_ = own_.stage == Stage::vote &&
+             have_all_reached(Stage::vote, MemberSet::all(size()).without(known_.dead));
 }
 
 bool Agreement::take_news() {

@@ -121,12 +121,12 @@ class Agreement {
   const BrokenPairs& pairs() const { return pairs_; }
   // Those alive in `own()`, in order.
   std::vector<int> alive() const;
-  // Of these, the others that have not voted for it; and those of them from which nothing came yet.
+  // The others among them that have not voted for it, and those of the latter from which nothing came.
   std::vector<int> missing() const;
   std::vector<int> silent() const;
-  // Whether something came from this member since it began, or nothing need come.
+  // Whether something has yet to come from this member since this one began.
   bool needs_to_hear(int member) const;
-  // Of how many members a quorum is, and how many at most could go on with this one.
+  // The number of members of which a quorum is taken, and how many at most could go on with this one.
   int voters() const { return size() - base_.count(); }
   int within_reach() const;
   int self() const { return self_; }
@@ -147,9 +147,9 @@ class Agreement {
   MemberSet candidates() const;
   MemberSet unheard() const;
   void state(Stage stage, const MemberSet& unheard);
+  // All but its own member, which it asks for itself.
+  bool have_all_reached(Stage stage, const MemberSet& members) const;
   bool has_heard_each_other(const MemberSet& members) const;
-  bool have_all_stated(const MemberSet& members) const;
-  bool have_all_voted() const;
 
   const int self_;
   const bool majority_;

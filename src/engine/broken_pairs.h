@@ -25,7 +25,7 @@ class BrokenPairs {
 
   // More that a member lost; true when this is news.
   bool add(int member, const MemberSet& lost);
-  // What a member lost.
+  // The members that this one lost.
   MemberSet row(int member) const;
   // A broken pair among these; -1: there is none.
   struct Pair {

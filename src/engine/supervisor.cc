@@ -214,6 +214,7 @@ void Supervisor::judge_silence(PeerLinks& links, Peer& peer, Nanoseconds now) {
     if (expected) since = std::max(since, peer.expected_since);
     if (now - since < (expected ? kSilentBusy : kSilentIdle)) {
       peer.unanswered = peer.spoken = 0;
+      peer.in_outage = false;
       peer.answers_since = kNever;
       return;
     }
@@ -267,11 +268,11 @@ void Supervisor::end_round(PeerLinks& links, Peer& peer) {
     if (link.is_up()) host_heard = std::max(host_heard, link.connection->host_heard_at());
   }
   peer.answered_at = std::max(peer.answered_at, host_heard);
-  const bool was_outage = peer.unanswered >= kRoundsOfAnOutage;
   if (now - host_heard < kProbeEvery) {
     peer.unanswered = 0;
-    if (peer.answers_since == kNever) peer.answers_since = was_outage ? now : 0;
+    if (peer.answers_since == kNever) peer.answers_since = now;
   } else if (++peer.unanswered >= kRoundsOfAnOutage) {
+    peer.in_outage = true;
     peer.answers_since = kNever;
   }
   peer.spoken = peer.probe.spoken ? peer.spoken + 1 : 0;
@@ -279,13 +280,14 @@ void Supervisor::end_round(PeerLinks& links, Peer& peer) {
   if (peer.probe.refused > 0 && !peer.probe.accepted) {
     return lose(links, "its host answers, but the process is gone", true);
   }
-  if (was_outage && peer.probe.accepted) end_outage(links);
+  if (peer.in_outage && peer.probe.accepted) end_outage(links);
   if (peer.spoken > 1) give_up_silent(links);
 }
 
 // TCP sends again what was lost after pauses that doubled all the time: in as long as the outage lasted.
 void Supervisor::end_outage(PeerLinks& links) {
   const Nanoseconds before = parts_.clock.now() - kSilentBusy;
+  state(links).in_outage = false;
   for (Link& link : links.links()) {
     if (!link.is_up() || links.gone || link.connection->heard_at() > before) continue;
     link.connection->quiesce(error(Code::peer_lost, "nothing came on %s through an outage of the network",

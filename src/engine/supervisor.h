@@ -123,7 +123,7 @@ class Supervisor final : public transport::JoinEvents {
   static constexpr Nanoseconds kSilentIdle = 2500 * kMillisecond;
   static constexpr Nanoseconds kProbeEvery = 400 * kMillisecond;
   static constexpr Nanoseconds kProbePatience = 350 * kMillisecond;
-  // After so many rounds of probes without an answer, the next answer is the end of an outage. The
+  // So many rounds of probes without an answer are an outage, which ends when a probe is accepted. The
   // pauses of TCP's retransmission are longer than a second by then, and grow (RFC 6298 5.5).
   static constexpr int kRoundsOfAnOutage = 3;
   // A peer that answers a probe itself is probed again after so long, in which it would have been heard
@@ -154,6 +154,7 @@ class Supervisor final : public transport::JoinEvents {
     int last_rail = -1;              // of the last connection that was lost
     Probe probe;
     int unanswered = 0;              // rounds of probes since it was last heard or answered
+    bool in_outage = false;          // kRoundsOfAnOutage were, and it was not heard since
     int spoken = 0;                  // rounds in a row that it answered itself, unheard otherwise
     uint32_t turn = 0;               // of the communicators that beats speak of
   };

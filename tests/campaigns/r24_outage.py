@@ -60,7 +60,7 @@ class Outage(Campaign):
             place.begin(rng)
         time.sleep(length)
         for place in places:
-            place.end()
+            place.end()  # each begins its operations, so that none waits for those of another lab
         for place in places:
             record.add(length=place.back - place.gone, idle=place.idle, whole=len(place.struck) > 1,
                        dropped=place.dropped, after=place.finish())
@@ -99,7 +99,8 @@ class Place:
                 self.gone = self.nemesis.black_hole(node, rail, "both")
 
     def end(self) -> None:
-        """Gives the rails back. Raises Broken where nothing had been lost."""
+        """Gives the rails back, and begins an idle job's operations. Raises Broken where nothing had been
+        lost."""
         self.dropped = sum(self.nemesis.dropped(node, rail)
                            for node in self.struck for rail in range(RAILS))
         if not self.dropped:
@@ -107,12 +108,12 @@ class Place:
         for node in self.struck:
             for rail in range(RAILS):
                 self.back = self.nemesis.restore(node, rail)
+        if self.idle:
+            self.job.start_ops(self.cases)
 
     def finish(self) -> float:
         """Seconds from the return to the end of the operation that came over it. Raises Broken for an
         error, or wrong bits."""
-        if self.idle:
-            self.job.start_ops(self.cases)
         operations = self.job.finish_ops(self.cases, within=_WITHIN_S)
         over = [op.end for op in operations if op.end > self.back]
         return min(over) - self.back if over else 0.0

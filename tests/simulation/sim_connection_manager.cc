@@ -143,9 +143,10 @@ void SimConnectionManager::probe(const transport::Path& path, Nanoseconds patien
   const Path& on = world_.network().path(name_of(path));
   const bool silent = reach(path) == Reach::silent;
   const Nanoseconds after = silent ? patience : std::min(patience, 2 * (on.delay + on.extra_delay));
-  world_.at_rank(world_.now() + after, rank_, [this, path] {
+  // A lost request is sent again after a second only, which is beyond any patience.
+  world_.at_rank(world_.now() + after, rank_, [this, path, silent] {
     if (events() == nullptr) return;
-    events()->on_probed(path, answer(path));
+    events()->on_probed(path, silent && !is_starved ? transport::Probed::nothing : answer(path));
   });
 }
 

@@ -177,7 +177,7 @@ Nanoseconds SimFabric::not_before(int from, int) {
   const Port& port = ports_.at(from);
   const Path& on = network_.path(port.name);
   const size_t side = side_to(port);
-  return on.hole[side] ? kNever : on.not_before[side];
+  return on.hole[side] ? kNever : on.written_not_before[side];
 }
 
 void SimFabric::on_completion(int port) { on_news(ports_.at(port).rank); }

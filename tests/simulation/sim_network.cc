@@ -15,6 +15,7 @@ constexpr size_t kCapacityFramesMin = 2;
 constexpr size_t kCapacityFramesMax = 40;
 // Retransmissions after a hole: not at once, and not much later.
 constexpr Nanoseconds kAfterHoleMax = 30 * kMillisecond;
+constexpr Nanoseconds kKernelAsksEvery = kSecond;  // transport/kernel_answers.h
 
 }  // namespace
 
@@ -80,10 +81,24 @@ void SimNetwork::set_hole(const PathName& name, int to, bool hole, bool at_once)
   Path& on = path(name);
   const auto side = static_cast<size_t>(to);
   if (on.hole[side] && !hole) {
+    const Nanoseconds lasted = clock_.now() - on.closed_at;
+    hold_up(name, side, at_once ? 0 : std::max(kAfterHoleMax, lasted));
     const auto after = static_cast<Nanoseconds>(random_() % kAfterHoleMax);
-    on.not_before[side] = clock_.now() + (at_once ? 0 : after);
+    on.written_not_before[side] = clock_.now() + (at_once ? 0 : after);
   }
+  const bool was_open = on.is_open();
   on.hole[side] = hole;
+  if (was_open && hole) on.closed_at = clock_.now();
+  if (!was_open && on.is_open()) on.opened_at = clock_.now();
+}
+
+// As TCP, whose pauses double: the last one may be as long as the hole.
+void SimNetwork::hold_up(const PathName& name, size_t side, Nanoseconds most) {
+  for (const auto& named : links_) {
+    if (named->link == nullptr || named->name != name) continue;
+    const auto after = most == 0 ? 0 : static_cast<Nanoseconds>(random_() % static_cast<uint64_t>(most));
+    named->not_before[side] = clock_.now() + after;
+  }
 }
 
 std::vector<Connection*> SimNetwork::connections(const PathName& name, int rank) {
@@ -138,7 +153,9 @@ Nanoseconds SimNetwork::through_ports(const PathName& name, int to, double bytes
   return pass(into.bytes_per_s, into.receives_until, sent + travels);
 }
 
-size_t SimNetwork::survivors(const FakeLink&, int, size_t under_way) {
+size_t SimNetwork::survivors(const FakeLink& link, int to, size_t under_way) {
+  // What was held up is not sent again by who gave it up.
+  if (of(link).not_before[static_cast<size_t>(to)] > clock_.now()) return 0;
   return random_() % (under_way + 1);
 }
 
@@ -147,6 +164,20 @@ Nanoseconds SimNetwork::end_heard(const FakeLink& link, int to) {
   const Path& on = path(named.name);
   return std::max(clock_.now() + on.delay + on.extra_delay,
                   named.last_due[static_cast<size_t>(to)]);
+}
+
+// A kernel that waits for no acknowledgement asks the other one each second.
+Nanoseconds SimNetwork::host_heard(const FakeLink& link, int side) {
+  const NamedLink& named = SimNetwork::of(link);
+  const Path& on = path(named.name);
+  const Nanoseconds now = clock_.now();
+  const int to = 1 - side;
+  const Nanoseconds open_until = on.is_open() ? now : on.closed_at;
+  const Nanoseconds not_before = named.not_before[static_cast<size_t>(to)];
+  const Nanoseconds received = link.received_at(to, not_before, open_until);
+  if (link.under_way(to) > 0 || !on.is_open()) return received;
+  const Nanoseconds asked = now - now % kKernelAsksEvery;
+  return asked >= on.opened_at ? std::max(received, asked) : received;
 }
 
 void SimNetwork::tamper(const FakeLink& link, int to, std::deque<FakeFrame>& under_way) {

@@ -34,7 +34,11 @@ struct Path {
   double slowness = 1;               // divides the rate
   Nanoseconds extra_delay = 0;
   std::array<bool, 2> hole{};        // by direction
-  std::array<Nanoseconds, 2> not_before{};  // what was held up by a hole arrives from here on
+  Nanoseconds closed_at = 0;         // when there last began to be a hole, and ceased to be one
+  Nanoseconds opened_at = 0;
+  std::array<Nanoseconds, 2> written_not_before{};  // what a fabric writes arrives from here on
+
+  bool is_open() const { return !hole[0] && !hole[1]; }
 };
 
 // A frame that passes some moment of its way, as tests name it.
@@ -77,7 +81,7 @@ class SimNetwork final : public transport::FakeNetwork {
   // A rank's own rail: all that it sends there, and all that it receives, passes at this rate; 0: it
   // takes no time.
   double& port_bytes_per_s(int rank, int rail) { return port(rank, rail).bytes_per_s; }
-  // What a hole held up arrives a little after its end, or `at_once`.
+  // What a hole held up arrives after its end, at most as long after it as it lasted, or `at_once`.
   void set_hole(const PathName& name, int to, bool hole, bool at_once = false);
   // The live connections of a rank on a path.
   std::vector<transport::Connection*> connections(const PathName& name, int rank);
@@ -114,6 +118,7 @@ class SimNetwork final : public transport::FakeNetwork {
   void admit(const transport::FakeLink& link, int to, transport::FakeFrame& frame) override;
   size_t survivors(const transport::FakeLink& link, int to, size_t under_way) override;
   Nanoseconds end_heard(const transport::FakeLink& link, int to) override;
+  Nanoseconds host_heard(const transport::FakeLink& link, int of) override;
   void tamper(const transport::FakeLink& link, int to,
               std::deque<transport::FakeFrame>& under_way) override;
   void saw(const transport::FakeLink& link, int to, const wire::FrameHeader& header,
@@ -129,6 +134,7 @@ class SimNetwork final : public transport::FakeNetwork {
     std::array<bool, 2> open{};
     std::array<Nanoseconds, 2> busy_until{};
     std::array<Nanoseconds, 2> last_due{};
+    std::array<Nanoseconds, 2> not_before{};  // what was held up by a hole arrives from here on
   };
   struct Ready {
     NamedLink* named;
@@ -152,7 +158,7 @@ class SimNetwork final : public transport::FakeNetwork {
         const Nanoseconds due = named->link->next_due(to);
         if (due == kNever) continue;
         see(*named, to, to == 0 ? named->name.low : named->name.high,
-            std::max(due, on.not_before[side]));
+            named->link->is_given_up(1 - to) ? due : std::max(due, named->not_before[side]));
       }
     }
   }
@@ -177,6 +183,7 @@ class SimNetwork final : public transport::FakeNetwork {
     return *links_[static_cast<size_t>(link.id)];
   }
   void forget_ended(NamedLink& named);
+  void hold_up(const PathName& name, size_t side, Nanoseconds most);
 
   SimClock& clock_;
   const int ranks_;

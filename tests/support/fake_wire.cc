@@ -114,8 +114,19 @@ Nanoseconds FakeLink::next_due(int to) const {
   return gone_[static_cast<size_t>(1 - to)] ? end_due_[index] : kNever;
 }
 
+Nanoseconds FakeLink::received_at(int to, Nanoseconds not_before, Nanoseconds now) const {
+  Nanoseconds latest = read_at_[static_cast<size_t>(to)];
+  for (const Frame& frame : towards_[static_cast<size_t>(to)]) {
+    const Nanoseconds due = std::max(frame.end_due, not_before);
+    if (due > now) break;
+    latest = std::max(latest, due);
+  }
+  return latest;
+}
+
 void FakeLink::deliver_next(int to, Nanoseconds now) {
   FakeWire* const& receiver = sides_[static_cast<size_t>(to)];
+  read_at_[static_cast<size_t>(to)] = now;
   std::deque<Frame>& coming = towards_[static_cast<size_t>(to)];
   receiver->now_ = now;
   const bool reset = reset_[static_cast<size_t>(1 - to)];

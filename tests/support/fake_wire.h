@@ -8,6 +8,7 @@
 //   Memory   a frame leaves as a whole, with a copy of its payload.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -43,6 +44,8 @@ class FakeNetwork {
   // when `to` hears of it.
   virtual size_t survivors(const FakeLink& link, int to, size_t under_way) = 0;
   virtual Nanoseconds end_heard(const FakeLink& link, int to) = 0;
+  // When the other host's kernel last acknowledged something to side `of`.
+  virtual Nanoseconds host_heard(const FakeLink& link, int of) = 0;
   // A frame was put behind `under_way`, as its last.
   virtual void tamper(const FakeLink& link, int to, std::deque<FakeFrame>& under_way) = 0;
   virtual void saw(const FakeLink& link, int to, const wire::FrameHeader& header,
@@ -74,10 +77,16 @@ class FakeLink : public std::enable_shared_from_this<FakeLink> {
   // How often side `from` was asked for its backlog, as a kernel would be.
   uint64_t questions(int from) const { return questions_[static_cast<size_t>(from)]; }
   size_t under_way(int to) const { return towards_[static_cast<size_t>(to)].size(); }
+  // With a network: when the kernel of side `to` had the latest frame that could come until `now`, though
+  // the side may not have read it; a frame comes at `not_before` or later.
+  Nanoseconds received_at(int to, Nanoseconds not_before, Nanoseconds now) const;
   // `deliver(to)` would do something.
   bool has_news(int to) const;
   // That side has not ended.
   bool is_open(int side) const { return sides_[static_cast<size_t>(side)] != nullptr; }
+
+  // That side gave the connection up: the other one hears of it whatever is under way.
+  bool is_given_up(int side) const { return reset_[static_cast<size_t>(side)]; }
 
   // With a network: when the next thing happens to side `to`, kNever when nothing will; and that
   // thing: a header with half its payload, the rest of a frame, or word of the other side's end.
@@ -111,6 +120,7 @@ class FakeLink : public std::enable_shared_from_this<FakeLink> {
   std::array<std::deque<wire::FrameHeader>, 2> unacknowledged_;  // data that each side has sent
   std::array<uint32_t, 2> acknowledged_{};                       // and how much before that was
   std::array<uint64_t, 2> questions_{};
+  std::array<Nanoseconds, 2> read_at_{};  // with a network: when each side last read a frame
   std::array<bool, 2> gone_{};   // this side will send nothing any more
   std::array<bool, 2> reset_{};  // and gave the connection up: nothing more arrives from it
   std::array<Nanoseconds, 2> end_due_{};  // with a network: when this side hears that the other is gone
@@ -131,6 +141,10 @@ class FakeWire final : public Wire {
     return link_->bytes_from(side_);
   }
   Nanoseconds heard_at() override { return heard_at_; }
+  Nanoseconds host_heard_at() override {
+    if (link_->network_ == nullptr) return heard_at_;
+    return std::max(heard_at_, link_->network_->host_heard(*link_, side_));
+  }
   void close(bool in_order) override;
 
  private:

@@ -47,19 +47,21 @@ if [ "${1:-}" = --long ]; then
   SUITES[asan]='unit conformance property fault capi fuzz'
   SUITES[tsan]='unit conformance fault capi'
 fi
-FORGIVEN=3  # failures of a step that get a second try
 summary=()
-again=()
 failed=0
+SKIPPED=77  # the status of a step that this machine cannot run, and that has said why
 
 step() {
-  local name=$1 start=$SECONDS status
+  local name=$1 start=$SECONDS status=0 word
   shift
   echo "== $name"
-  again=()
-  if "$@"; then status=passed; else status=FAILED failed=1; fi
-  summary+=("$(printf '%-34s %s  %4d s' "$name" "$status" $((SECONDS - start)))")
-  if [ ${#again[@]} -gt 0 ]; then summary+=("${again[@]/#/    needed a second try: }"); fi
+  "$@" || status=$?
+  case $status in
+    0) word=passed ;;
+    "$SKIPPED") word=skipped ;;
+    *) word=FAILED failed=1 ;;
+  esac
+  summary+=("$(printf '%-34s %-7s %4d s' "$name" "$word" $((SECONDS - start)))")
 }
 
 quietly() { # shows the output of what fails only
@@ -106,7 +108,7 @@ cpp() { # PRESET
   local which=(-L "^(${SUITES[$1]// /|})\$")
   [ -z "${BUT[$1]:-}" ] || which+=(-E "${BUT[$1]}")
   [ -f "build/$1.built" ] || return 1
-  ctests "$1" "${which[@]}" -j "$AT_A_TIME" --no-tests=error || second_try "$1" "${which[@]}" -j 1
+  ctests "$1" "${which[@]}" -j "$AT_A_TIME" --no-tests=error
 }
 
 ctests() { # PRESET OPTION...; its log keeps what is not worth showing
@@ -117,42 +119,21 @@ ctests() { # PRESET OPTION...; its log keeps what is not worth showing
   ! grep RegularExpression "build/ctest-$1.log" && return "$status"
 }
 
-# What is compiled meanwhile stops for that long.
-alone() {
-  local status=0
-  kill -STOP -- -"$builder" 2>/dev/null
-  "$@" || status=$?
-  kill -CONT -- -"$builder" 2>/dev/null
-  return $status
-}
-
-few() { [ $# -gt 0 ] && [ $# -le "$FORGIVEN" ]; }
-
-# A machine that stands still for seconds looks like a dead peer to a test of deadlines. So a few that
-# failed run once more, alone, and are named in the summary. A crash, or a sanitizer's finding, stays one.
-second_try() { # PRESET OPTION...
-  local log=build/ctest-$1.log names
-  mapfile -t names < <(sed -n '/^The following tests FAILED/,$s/^\t *[0-9]* - \(.*\) (.*/\1/p' "$log")
-  few "${names[@]}" && ! grep -qE 'Sanitizer|runtime error:|\(SEGFAULT\)' "$log" || return 1
-  echo "== once more, alone: ${names[*]}"
-  alone ctests "$@" --rerun-failed && again+=("${names[@]}")
-}
-
 python() { # the lab mostly waits, so the other folders run beside it, with what it leaves of the processors
-  local folders=(tests/python) bad=() folder lab status=0
+  local folders=(tests/python) folder lab status=0
   wait "$torch"
   if .venv/bin/python -c 'import torch' 2>/dev/null; then
     folders+=(tests/torch_backend)
   else
-    echo "torch is not installed: tests/torch_backend is skipped"
+    echo "SKIPPED [1] tests/torch_backend: torch is not installed, see build/torch.log" |
+      tee build/pytest-torch_backend.log
   fi
   # One by one: each folder has helpers of its own in a conftest.py.
   pytests tests/lab >build/lab.log 2>&1 &
   lab=$!
-  for folder in "${folders[@]}"; do pytests "$folder" nice -n 10 || bad+=("$folder"); done
-  wait "$lab" || bad+=(tests/lab)
+  for folder in "${folders[@]}"; do pytests "$folder" nice -n 10 || status=1; done
+  wait "$lab" || status=1
   cat build/lab.log
-  for folder in "${bad[@]}"; do second_pytest "$folder" || status=1; done
   return $status
 }
 
@@ -163,19 +144,9 @@ pytests() { # FOLDER [COMMAND]...
   return "${PIPESTATUS[0]}"
 }
 
-second_pytest() { # FOLDER; as second_try
-  local log=build/pytest-${1##*/}.log names
-  mapfile -t names < <(sed -n 's/^FAILED \([^ ]*\).*/\1/p' "$log")
-  few "${names[@]}" && ! grep -q '^ERROR ' "$log" || return 1
-  echo "== once more, alone: ${names[*]}"
-  alone .venv/bin/python -m pytest -q -o "cache_dir=build/pytest-${1##*/}" --last-failed "$1" &&
-    again+=("${names[@]}")
-}
-
-rdma() { # one job over Soft-RoCE in a guest; 77: this machine cannot, and it has said why
-  local status=0
-  PYTHONPATH=tests .venv/bin/python -m rdma test --short || status=$?
-  [ "$status" = 77 ] || return "$status"
+rdma() { # one job over Soft-RoCE in a guest
+  PYTHONPATH=tests .venv/bin/python -m rdma test --short | tee build/rdma.log
+  return "${PIPESTATUS[0]}"
 }
 
 export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
@@ -194,7 +165,7 @@ for name in "$@"; do
 done
 
 mkdir -p build
-rm -f build/*.built
+rm -f build/*.built build/ctest-*.log build/pytest-*.log build/rdma.log
 set -m  # process groups of their own, so that an interrupted run leaves no compiler behind
 # With TORCH, the Makefile's stamp of its installation, torch is installed meanwhile.
 { [ -z "${TORCH:-}" ] || nice -n 19 make -s "$TORCH"; } &
@@ -221,7 +192,15 @@ done
 
 echo
 echo "the slowest cases:"
-.venv/bin/python tools/slowest.py
+.venv/bin/python tools/report_tests.py slowest
 printf '%s\n' "${summary[@]}" "$(printf '%-34s         %4d s' "all together" $SECONDS)"
-if [ "$failed" = 0 ]; then echo "all steps passed"; else echo "some steps FAILED"; fi
+skips=$(.venv/bin/python tools/report_tests.py skipped)
+[ -z "$skips" ] || printf 'skipped:\n%s\n' "$skips"
+if [ "$failed" != 0 ]; then
+  echo "some steps FAILED"
+elif [ -n "$skips" ]; then
+  echo "all steps passed, without the $(wc -l <<<"$skips") kinds of cases that were skipped, see above"
+else
+  echo "all steps passed"
+fi
 exit "$failed"

@@ -232,8 +232,10 @@ with nezha.init(config={"aggregator_share": "1"}) as comm:
     for _ in range(12):
         sums = comm.all_reduce(x.copy())
         assert (sums == x * comm.world_size).all()
-    found = comm.stats()["aggregation"]
-    print(found["bytes_sent"] >= 8 * x.nbytes, found["state"])
+    # A busy machine that holds up a node for a third of a second ends its session, which is made again.
+    while comm.all_reduce(numpy.array([comm.stats()["aggregation"]["state"] != "up"], "i4"))[0]:
+        pass
+    print(comm.stats()["aggregation"]["bytes_sent"] >= 8 * x.nbytes)
 """
 
 
@@ -245,4 +247,4 @@ def test_a_job_adds_up_through_it(namespaces: None, tree: Optional[str]) -> None
                  for node in range(4)]
         for rank in ranks:
             out, err = rank.communicate(timeout=120)
-            assert out == "True up\n", (out, err)
+            assert out == "True\n", (out, err)

@@ -45,7 +45,8 @@ def test_bulk_wires_are_as_honest_as_they_say_also_when_changed_while_up() -> No
         ratios = wire_meter.after_idle(lab, 10**9, port["honest_from_bytes"], 9)
         assert statistics.median(ratios) <= 1.10, ratios
         short = wire_meter.after_idle(lab, 10**9, 256 << 10, 9)
-        assert statistics.median(short) > 1.15, "256 KiB are flattered, which the bench has to know"
+        # A busy machine slows down many transfers, and cannot make one faster than its wire.
+        assert max(short) > 1.15, ("256 KiB are flattered, which the bench has to know", short)
         lab.set_shaping("exact")
         assert lab.status()["shaping"] == "exact"
         ratios = wire_meter.after_idle(lab, 10**9, 256 << 10, 9)

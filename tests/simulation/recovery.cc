@@ -260,13 +260,15 @@ std::string check_sleep(uint64_t seed) {
   return run.lost() == 0 ? "" : "a connection was given up because everybody stood still";
 }
 
-// A rank that stands still, and for a moment nothing reaches its host either.
+// A rank that stands still, and for a moment nothing reaches its host either. In every second case its
+// connections end in that time, and only probes tell that its host is there again.
 std::string check_pause_in_silence(uint64_t seed) {
   Run run(seed, 2, 300);
-  run.world->pause(1, 3500 * kMillisecond);
+  run.world->pause(1, 4100 * kMillisecond);
   run.world->run_for(2 * kSecond + static_cast<Nanoseconds>(seed % 7) * 50 * kMillisecond);
   for (const PathName& path : run.world->network().all_paths()) {
     for (const int to : {0, 1}) run.world->network().set_hole(path, to, true);
+    if (seed % 2 == 0) run.world->reset(path);
   }
   run.world->run_for(800 * kMillisecond);
   for (const PathName& path : run.world->network().all_paths()) {

@@ -25,18 +25,21 @@ def run(count, script, grace_s=0.2, env=None):
     return outcome, sorted(out.getvalue().decode().splitlines()), err.getvalue().decode()
 
 
+def ended(pid):
+    """Whether the process has ended; a zombie that nobody collects has."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii") as stat:
+            return stat.read().rpartition(")")[2].split()[0] in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
 def gone(pid):
-    """Whether the process ends; a zombie that nobody collects counts as ended."""
+    """Whether the process ends."""
     deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline:
-        try:
-            with open(f"/proc/{pid}/stat", encoding="ascii") as stat:
-                if stat.read().rpartition(")")[2].split()[0] in "ZX":
-                    return True
-        except (FileNotFoundError, ProcessLookupError):
-            return True
+    while time.monotonic() < deadline and not ended(pid):
         time.sleep(0.02)
-    return False
+    return ended(pid)
 
 
 def test_environment_and_prefixes():
@@ -87,18 +90,20 @@ def test_a_command_that_is_not_there():
 
 
 LAUNCHER = """
-import sys
+import os, sys
 from nezha import _launcher
-script = "echo $$; " + sys.argv[1]
-outcome = _launcher.launch(_launcher.on_this_host(2, ["sh", "-c", script], {}), grace_s=0.2)
-sys.exit(outcome.exit_code)
+command = ["sh", "-c", "echo $$; " + sys.argv[1]]
+extra = {"PYTHON": os.environ.get("PYTHON", "")}
+ranks = (_launcher.on_hosts("hostA\\nhostB\\n", "hosts", 0, command, extra, os.getcwd())
+         if len(sys.argv) > 2 else _launcher.on_this_host(2, command, {}))
+sys.exit(_launcher.launch(ranks, grace_s=0.2).exit_code)
 """
 
 
-def start_launcher(script):
+def start_launcher(script, *over_ssh):
     """A launcher process with two ranks, and the ranks' process ids."""
-    process = subprocess.Popen([sys.executable, "-c", LAUNCHER, script], stdout=subprocess.PIPE,
-                               text=True, start_new_session=True)
+    process = subprocess.Popen([sys.executable, "-c", LAUNCHER, script, *over_ssh],
+                               stdout=subprocess.PIPE, text=True, start_new_session=True)
     return process, [int(process.stdout.readline().split()[1]) for _ in range(2)]
 
 
@@ -108,6 +113,44 @@ def test_signals_end_everything(number):
     process.send_signal(number)
     assert process.wait(PATIENCE_S) == 128 + number
     assert all(gone(pid) for pid in ranks)
+
+
+# Says which signals come, in rank 0; rank 1 has a handler for none.
+HEARS = """[ $RANK = 0 ] || exec sleep 1000
+exec "$PYTHON" -c '
+import signal, time
+for number in (signal.SIGUSR1, signal.SIGUSR2):
+    signal.signal(number, lambda number, _: print(signal.Signals(number).name, flush=True))
+print("ready", flush=True)
+while True: time.sleep(0.01)'"""
+
+
+def hears_signals(process, ranks):
+    """Whether rank 0 hears what the launcher is sent, and nobody ends before the launcher is told to."""
+    assert process.stdout.readline() == "[0] ready\n"
+    for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGUSR1):
+        process.send_signal(number)
+        assert process.stdout.readline() == f"[0] {number.name}\n"
+    assert process.poll() is None and not any(ended(pid) for pid in ranks)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(PATIENCE_S) == 128 + signal.SIGTERM
+    assert all(gone(pid) for pid in ranks)
+    process.stdout.close()
+
+
+def test_other_signals_are_passed_on_and_end_no_rank(monkeypatch):
+    monkeypatch.setenv("PYTHON", sys.executable)
+    hears_signals(*start_launcher(HEARS))
+
+
+def test_a_signal_while_ranks_start_ends_nothing():
+    def start_after_a_signal(**options):
+        signal.raise_signal(signal.SIGUSR1)
+        return subprocess.Popen(["sh", "-c", "kill -USR1 $$; exit 3"], **options)
+
+    before = signal.getsignal(signal.SIGUSR1)
+    outcome = _launcher.launch([_launcher.Rank(0, "here", start_after_a_signal)])
+    assert outcome.exit_codes == [3] and signal.getsignal(signal.SIGUSR1) == before
 
 
 def test_a_signal_that_is_ignored_ends_nothing():
@@ -270,6 +313,11 @@ def test_the_secret_reaches_other_hosts_on_no_command_line(fake_ssh, tmp_path):
     assert len(found) == 1 and len(out) == 3
     (secret,) = found
     assert len(secret) == 64 and secret not in fake_ssh.read_text()
+
+
+def test_signals_are_passed_on_to_other_hosts(fake_ssh, monkeypatch):
+    monkeypatch.setenv("PYTHON", sys.executable)
+    hears_signals(*start_launcher(HEARS, "over ssh"))
 
 
 def test_ssh_rank_that_fails(fake_ssh, tmp_path):

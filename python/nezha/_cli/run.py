@@ -20,7 +20,8 @@ Each rank gets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and M
 nezha.init() and torch.distributed need nothing more. Every line of a rank is printed after its [rank].
 When a rank fails, the others get a few seconds to report and are ended; the first failure is reported,
 and its exit code is that of `nezha run` (128 + signal when it was killed, 127 when it could not be
-started). 125: Nezha itself failed, or the command line is bad.
+started). 125: Nezha itself failed, or the command line is bad. SIGUSR1 and SIGUSR2 are passed on to the
+ranks, which start with them ignored.
 
 \b
 Examples:
@@ -28,7 +29,7 @@ Examples:
   nezha run -n 2 --env NEZHA_POLICY=table -- python train.py --epochs 3
   nezha lab up --nodes 4 --rates 1gbit,500mbit && nezha run --lab default python train.py
   nezha run --hosts hosts.txt python train.py     (lines: HOST slots=N; through ssh, without
-                                                   passwords, same directory on every host)
+                                                   passwords, same folders on every host)
 """
 
 app = App()

@@ -7,6 +7,7 @@ ssh's standard input.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import socket
@@ -28,13 +29,22 @@ _SECRET_NAMES = (_SECRET, "NEZHA_SECRET_FILE")
 _kept: List[socket.socket] = []  # on ports that ranks of this process's jobs will listen on
 
 
+def signal_group(popen: "subprocess.Popen[bytes]", number: int) -> None:
+    """Sends a signal to a process of this host that leads a group, and to its children. The group may be
+    gone, or keep members after its leader."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(popen.pid, number)
+
+
 @dataclass
 class Rank:
-    """One process of the job. `start` takes subprocess.Popen's keyword arguments."""
+    """One process of the job. `start` takes subprocess.Popen's keyword arguments. `pass_on` sends a
+    signal to what `start` returned, and to its children."""
 
     rank: int
     where: str
     start: Popen
+    pass_on: Callable[["subprocess.Popen[bytes]", int], None] = signal_group
 
 
 def on_this_host(count: int, command: Sequence[str], extra: Mapping[str, str]) -> List[Rank]:
@@ -101,9 +111,11 @@ def on_hosts(text: str, source: str, count: int, command: Sequence[str],
     for rank, (host, local_rank) in enumerate(places):
         env = {**_identity(rank, len(places), local_rank, hosts.count(host), first, port),
                **extra}
-        start = (_local(command, env, cwd=directory) if is_local(host.address)
-                 else _remote(host.name, directory, command, {**_inherited(), **env}))
-        ranks.append(Rank(rank, host.name, start))
+        if is_local(host.address):
+            ranks.append(Rank(rank, host.name, _local(command, env, cwd=directory)))
+        else:
+            start = _remote(host.name, directory, command, {**_inherited(), **env})
+            ranks.append(Rank(rank, host.name, start, ssh.pass_on))
     return ranks
 
 

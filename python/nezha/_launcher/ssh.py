@@ -1,14 +1,16 @@
 """A rank on another host, through the plain ssh client.
 
 Nothing about the job stands on a command line: the environment, secrets included, goes through
-ssh's standard input, which stays open as long as the rank may run. When it closes (the launcher
-ended it, died, or the connection broke), the remote side ends the rank and all its children.
+ssh's standard input, which stays open as long as the rank may run. Then the names of signals for the
+rank go the same way. When it closes (the launcher ended it, died, or the connection broke), the remote
+side ends the rank and all its children.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
+import signal
 import subprocess
 from typing import Any, List, Mapping, Sequence
 
@@ -22,9 +24,11 @@ while IFS= read -r pair && [ -n "$pair" ]; do export "$pair"; done
 cd "$1" || exit 127
 shift
 exec 3<&0
+trap '' USR1 USR2
 setsid "$@" </dev/null 3<&- &
 child=$!
-{ cat <&3; kill -s TERM -- "-$child"; sleep 5; kill -s KILL -- "-$child"; } >/dev/null 2>&1 &
+{ while read -r name <&3; do kill -s "$name" -- "-$child"; done; kill -s TERM -- "-$child"; sleep 5
+  kill -s KILL -- "-$child"; } >/dev/null 2>&1 &
 watch=$!
 wait "$child"
 code=$?
@@ -45,11 +49,10 @@ def environment_text(env: Mapping[str, str]) -> bytes:
     return "".join(lines).encode() + b"\n"
 
 
-def command_line(host: str, directory: str, command: Sequence[str],
-                 options: Sequence[str] = ()) -> List[str]:
+def command_line(host: str, directory: str, command: Sequence[str]) -> List[str]:
     """The local command that starts `command` in `directory` on `host`."""
     remote = ["sh", "-c", _REMOTE, "nezha-run", directory, *command]
-    return ["ssh", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=10", *options, host,
+    return ["ssh", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=10", host,
             " ".join(shlex.quote(word) for word in remote)]
 
 
@@ -59,10 +62,19 @@ def start(host: str, directory: str, command: Sequence[str], env: Mapping[str, s
     text = environment_text(env)
     child = subprocess.Popen(command_line(host, directory, command), stdin=subprocess.PIPE,
                              **options)
+    _say(child, text)
+    return child
+
+
+def pass_on(child: "subprocess.Popen[bytes]", number: int) -> None:
+    """Sends a signal to the rank that `child` started, and to the rank's children."""
+    _say(child, signal.Signals(number).name[len("SIG"):].encode() + b"\n")
+
+
+def _say(child: "subprocess.Popen[bytes]", text: bytes) -> None:
     assert child.stdin is not None
     try:
         child.stdin.write(text)
         child.stdin.flush()
     except BrokenPipeError:
         pass  # ssh has ended already; its exit code and its words say why
-    return child

@@ -1,7 +1,8 @@
 """Runs ranks to their common end: prints or hands on what they print, and ends all when one fails.
 
-Call launch() in the main thread: it takes over SIGINT, SIGTERM and SIGHUP, unless they are ignored. No
-process that it started is left when it returns, nor when it is killed (see reaper.py).
+Call launch() in the main thread: it takes over SIGINT, SIGTERM and SIGHUP, unless they are ignored, and
+passes SIGUSR1 and SIGUSR2 on to the ranks. No process that it started is left when it returns, nor when
+it is killed (see reaper.py).
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ from typing import IO, Any, Callable, Deque, Dict, Iterator, List, Optional, Seq
 
 from .reaper import Reaper
 from .rank_output import Lines, RankOutput, printed
-from .placement import Rank
+from .placement import Rank, signal_group
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# These are passed on. Ranks start with them ignored, so that one without a handler survives.
+_PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)
 # From SIGTERM to SIGKILL, and how long output may still come from a pipe that a child left open.
 _KILL_AFTER_S = 3.0
 _DRAIN_S = 0.5
@@ -96,9 +99,8 @@ class _Process:
         self.code: Optional[int] = None
 
     def signal_group(self, number: int) -> None:
-        """Reaches children too; the group may be gone, or keep members after its leader."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.popen.pid, number)
+        """Reaches children too."""
+        signal_group(self.popen, number)
 
 
 class _Watch:
@@ -129,6 +131,8 @@ class _Watch:
             with self._signals(), Reaper() as guard:
                 try:
                     self._start_all(guard)
+                    for number in _PASSED_ON:
+                        signal.signal(number, self._note)
                     while any(process.code is None for process in self._processes):
                         self._turn(guard)
                     self._drain()
@@ -140,16 +144,17 @@ class _Watch:
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
-        def note(number: int, _frame: object) -> None:
-            self._tell("signal", number)
-
-        before = {number: signal.signal(number, note) for number in _SIGNALS
+        before = {number: signal.signal(number, self._note) for number in _SIGNALS
                   if signal.getsignal(number) != signal.SIG_IGN}  # nohup's
+        before.update({number: signal.signal(number, signal.SIG_IGN) for number in _PASSED_ON})
         try:
             yield
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+    def _note(self, number: int, _frame: object) -> None:
+        self._tell("signal", number)
 
     def _tell(self, kind: str, value: int) -> None:
         self._events.append((kind, value))
@@ -237,6 +242,11 @@ class _Watch:
         self._patience_s = math.inf
 
     def _on_signal(self, number: int) -> None:
+        if number in _PASSED_ON:
+            for process in self._processes:
+                if process.code is None:
+                    process.rank.pass_on(process.popen, number)
+            return
         if self._interrupted is not None:
             self._signal_all(signal.SIGKILL)
             return

@@ -1,15 +1,20 @@
-# Two promises: `make demo` and `make test`, on a fresh machine and again. What is missing is
+# Two promises: `make demo` and `make test`, on a fresh machine and again. What is missing for what is asked is
 # installed first (tools/setup.sh); .venv/bin/nezha is the command.
 VENV := .venv
 STAMPS := build/stamps
 PYTHON := python3
-DEPENDENCIES := $(STAMPS)/dependencies-$(firstword $(shell cksum pyproject.toml tools/setup.sh | cksum))
+# What the machine must have, to build the product, for the demo, and for the tests.
+SETUP := $(firstword $(shell cksum pyproject.toml tools/setup.sh | cksum))
+PRODUCT := $(STAMPS)/product-$(SETUP)
+DEMO := $(STAMPS)/demo-$(SETUP)
+TESTS := $(STAMPS)/tests-$(SETUP)
 INSTALLED := $(STAMPS)/installed
 TORCH := $(STAMPS)/torch
 SOURCES := $(shell find src include python -type f ! -name '*.pyc' ! -name '*.so' 2>/dev/null) \
            CMakeLists.txt pyproject.toml
 
 .DEFAULT_GOAL := help
+.NOTPARALLEL:  # one at a time, from left to right: all install into the same environment
 .PHONY: help install demo test test-long test-rdma faults soak upstream bench-peers lab-clean clean
 
 help:  ## What can be made
@@ -17,29 +22,29 @@ help:  ## What can be made
 
 install: $(INSTALLED)  ## The command, as .venv/bin/nezha
 
-demo: $(INSTALLED)  ## Two rails at work in a lab on this machine: table, picture, a training
+demo: $(DEMO) $(INSTALLED)  ## Two rails at work in a lab on this machine: table, picture, a training
 	@$(VENV)/bin/nezha demo
 
 # As the tests' own build: with the compiler's name and flags the same, ccache compiles the library once.
 WARNINGS_ARE_ERRORS := OFF
 test test-long: WARNINGS_ARE_ERRORS := ON
 
-test: $(INSTALLED)  ## House rules, Python, the lab, torch, C++ optimised and under sanitizers
+test: $(TESTS) $(INSTALLED)  ## House rules, Python, the lab, torch, C++ optimised and under sanitizers
 	@TORCH=$(TORCH) tools/run_tests.sh
 
-test-long: $(INSTALLED)  ## The same with every C++ suite in every build, and the tests that take a minute
+test-long: $(TESTS) $(INSTALLED)  ## The same with every C++ suite in every build, and the tests that take a minute
 	@TORCH=$(TORCH) tools/run_tests.sh --long
 
-test-rdma: $(DEPENDENCIES)  ## Soft-RoCE in a virtual machine: verbs, libfabric and Nezha, with loss and a cut
+test-rdma: $(TESTS)  ## Soft-RoCE in a virtual machine: verbs, libfabric and Nezha, with loss and a cut
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" PYTHONPATH=tests $(VENV)/bin/python -m rdma test
 
-faults: $(INSTALLED) $(TORCH)  ## Fault campaigns with their figures, at most 90 minutes: table, out/faults
+faults: $(TESTS) $(INSTALLED) $(TORCH)  ## Fault campaigns with their figures, at most 90 minutes: table, out/faults
 	@PYTHONPATH=tests $(VENV)/bin/python -m campaigns --form faults
 
-soak: $(INSTALLED) $(TORCH)  ## The same for hours; goes on where it was interrupted
+soak: $(TESTS) $(INSTALLED) $(TORCH)  ## The same for hours; goes on where it was interrupted
 	@PYTHONPATH=tests $(VENV)/bin/python -m campaigns --form soak
 
-upstream: $(INSTALLED) $(TORCH)  ## torch's and torchft's own tests on gloo and on nezha, compared
+upstream: $(TESTS) $(INSTALLED) $(TORCH)  ## torch's and torchft's own tests on gloo and on nezha, compared
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/python tests/upstream/run.py
 
 bench-peers: $(INSTALLED)  ## Gloo, Open MPI and MPICH beside Nezha in one lab
@@ -52,19 +57,21 @@ lab-clean: $(INSTALLED)  ## Remove every lab of this user
 clean:  ## Remove what was built
 	rm -rf build $(VENV) out
 
-$(DEPENDENCIES):
-	@PYTHON=$(PYTHON) VENV=$(VENV) tools/setup.sh
-	@mkdir -p $(STAMPS) && rm -f $(STAMPS)/dependencies-* && touch $@
+$(STAMPS)/%-$(SETUP):
+	@PYTHON=$(PYTHON) VENV=$(VENV) tools/setup.sh $*
+	@mkdir -p $(STAMPS) && rm -f $(STAMPS)/$*-* && touch $@
+
+$(DEMO) $(TESTS): $(PRODUCT)
 
 # Large, and needed by the tests of the torch backend only: without it they are skipped.
-$(TORCH): $(DEPENDENCIES)
+$(TORCH): $(PRODUCT)
 	@echo "installing torch into $(VENV) for its tests"
 	@$(VENV)/bin/pip install -q --no-compile --disable-pip-version-check --root-user-action=ignore \
 	  "torch>=2.14" expecttest parameterized torchft==0.2.0 >build/torch.log 2>&1 || \
 	  echo "torch cannot be installed (build/torch.log): tests/torch_backend is skipped"
 	@touch $@
 
-$(INSTALLED): $(DEPENDENCIES) $(SOURCES)
+$(INSTALLED): $(PRODUCT) $(SOURCES)
 	@echo "building nezha into $(VENV)"
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" CXX="$${CXX:-c++}" \
 	  SKBUILD_CMAKE_DEFINE="NEZHA_JUMBO=ON;NEZHA_WARNINGS_ARE_ERRORS=$(WARNINGS_ARE_ERRORS)" \

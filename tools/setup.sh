@@ -1,19 +1,25 @@
 #!/usr/bin/env bash
-# Brings a machine to where the project can be built and tested: system packages (as root, where apt
-# is) and a Python environment. Quiet when there is nothing to do. Without root it says what is
-# missing and how to get it, and goes on with what pip can supply.
+# Brings a machine to where the project can be built (product), shown (demo) or tested (tests): system packages
+# (as root, where apt is) and a Python environment. Quiet when there is nothing to do. Without root it says
+# what is missing and how to get it, and goes on with what pip can supply. It starts no service.
+#
+#   tools/setup.sh product|demo|tests          demo and tests: after product
 set -euo pipefail
 cd "$(dirname "$0")/.."
+PURPOSE=$1
 PYTHON=${PYTHON:-python3}
 VENV=${VENV:-.venv}
 LOG=build/setup.log
 mkdir -p build
 
+# Lists in pyproject.toml.
+declare -A GROUPS_OF=([product]="requires dependencies" [demo]="demo" [tests]="demo test lint")
+
 has_command() { command -v "$1" >/dev/null 2>&1 || [ -x "/usr/sbin/$1" ] || [ -x "/sbin/$1" ]; }
 has_header() { printf '#include <%s>\n' "$1" | c++ -E -x c++ - >/dev/null 2>&1; }
 
 # package | what shows that it is there | needed or optional | what for
-missing() {
+missing_product() {
   has_command c++ || echo "g++ needed a C++20 compiler"
   has_command cmake || echo "cmake pip building"
   has_command ninja || echo "ninja-build pip building"
@@ -24,24 +30,31 @@ missing() {
     has_header openssl/hmac.h || echo "libssl-dev needed authentication"
     has_header nlohmann/json.hpp || echo "nlohmann-json3-dev needed JSON"
     has_header rdma/fi_rma.h || echo "libfabric-dev optional RDMA rails"
-    has_header gtest/gtest.h || echo "libgtest-dev needed the C++ tests"
   else
     printf '%s\n' "libssl-dev needed authentication" "nlohmann-json3-dev needed JSON" \
-      "libgtest-dev needed the C++ tests" "libfabric-dev optional RDMA rails"
+      "libfabric-dev optional RDMA rails"
   fi
+  has_command setsid || echo "util-linux optional ranks on other hosts"
+}
+
+missing_demo() { :; }  # Python packages only
+
+missing_tests() {
+  has_header gtest/gtest.h || echo "libgtest-dev needed the C++ tests"
   [ -e /usr/include/simgrid/s4u.hpp ] || echo "libsimgrid-dev optional the comparison of nezha sim with SimGrid"
   has_command fi_info || echo "libfabric-bin optional a look at RDMA devices"
-  has_command redis-server || echo "redis-server optional the tests of redis:// stores"
+  has_command redis-server || has_command redis-check-rdb ||
+    echo "redis-tools optional the tests of redis:// stores"
   has_command openssl || echo "openssl optional the tests of rediss:// stores"
   has_command ccache || echo "ccache optional building again quickly"
   has_command ip || echo "iproute2 optional the tests of the lab"
   has_command nmap || echo "nmap optional the test that has a job's ports scanned"
-  has_command setsid || echo "util-linux optional ranks on other hosts"
+  has_command pkill || echo "procps optional the test of the command for a job that hangs"
 }
 
 install_system_packages() {
   local list packages
-  list=$(missing)
+  list=$("missing_$PURPOSE")
   [ -n "$list" ] || return 0
   packages=$(cut -d' ' -f1 <<<"$list" | tr '\n' ' ')
   if [ "$(id -u)" = 0 ] && has_command apt-get; then
@@ -49,7 +62,7 @@ install_system_packages() {
     # shellcheck disable=SC2086
     { apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y \
         --no-install-recommends $packages; } >>"$LOG" 2>&1 || echo "apt-get failed, see $LOG"
-    list=$(missing)
+    list=$("missing_$PURPOSE")
   fi
   [ -n "$list" ] || return 0
   echo "missing:"
@@ -62,24 +75,32 @@ install_system_packages() {
 }
 
 make_environment() {
+  local requirements=build/requirements-$PURPOSE.txt extra=()
   [ -x "$VENV/bin/python" ] || "$PYTHON" -m venv "$VENV"
-  local extra=()
   has_command cmake || extra+=(cmake)
   has_command ninja || extra+=(ninja)
-  echo "installing Python packages into $VENV"
-  "$VENV/bin/python" - "${extra[@]}" >build/requirements.txt <<'PYTHON_CODE'
+  echo "installing Python packages for the $PURPOSE into $VENV"
+  "$VENV/bin/python" - "${GROUPS_OF[$PURPOSE]}" "${extra[@]}" >"$requirements" <<'PYTHON_CODE'
 import re, sys
 text = open("pyproject.toml").read()
 def entries(name):
     body = re.search(rf"^{name} = \[(.*?)\]", text, re.MULTILINE | re.DOTALL).group(1)
     return re.findall(r'"([^"]+)"', body)
-names = [entries(name) for name in ("requires", "dependencies", "demo", "test", "lint")]
-print("\n".join(sorted({entry for group in names for entry in group} | set(sys.argv[1:]))))
+names = [entries(name) for name in sys.argv[1].split()]
+print("\n".join(sorted({entry for group in names for entry in group} | set(sys.argv[2:]))))
 PYTHON_CODE
   # Python compiles what is imported; pip would compile everything.
   "$VENV/bin/pip" install -q --no-compile --disable-pip-version-check --root-user-action=ignore \
-    -r build/requirements.txt
+    -r "$requirements"
+}
+
+# Debian's redis-tools has the server as redis-check-rdb: one program, which is what its name says. The package
+# redis-server is a link to it and a service that runs from then on.
+find_redis() {
+  has_command redis-server || ! has_command redis-check-rdb ||
+    ln -sf "$(command -v redis-check-rdb)" "$VENV/bin/redis-server"
 }
 
 install_system_packages
 make_environment
+[ "$PURPOSE" != tests ] || find_redis

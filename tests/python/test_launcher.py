@@ -320,6 +320,22 @@ def test_signals_are_passed_on_to_other_hosts(fake_ssh, monkeypatch):
     hears_signals(*start_launcher(HEARS, "over ssh"))
 
 
+def test_a_program_is_looked_for_where_this_host_finds_it(fake_ssh, tmp_path, monkeypatch):
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "mine").write_text("#!/bin/sh\necho found, and the path goes on: ${PATH#*:}\n")
+    (tools / "mine").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{os.environ['PATH']}:{tools}")  # fake_ssh hands this on, but not first
+    there = "/usr/bin:/bin"
+    (tmp_path / "ssh").write_text((tmp_path / "ssh").read_text().replace('PATH="$PATH"', f"PATH={there}"))
+    out = io.BytesIO()
+    ranks = _launcher.on_hosts("hostA\n", "hosts", 0, ["mine"], {}, str(tmp_path), master_port=29500)
+    assert _launcher.launch(ranks, out=out).exit_code == 0
+    assert out.getvalue().decode() == f"[0] found, and the path goes on: {there}\n"
+    asked = _launcher.on_hosts("hostA\n", "hosts", 0, ["mine"], {"PATH": there}, str(tmp_path))
+    assert _launcher.launch(asked, err=io.BytesIO()).exit_code == 127  # the user's PATH is the user's
+
+
 def test_ssh_rank_that_fails(fake_ssh, tmp_path):
     outcome, out, _ = over_ssh("echo $$; [ $RANK = 2 ] && exit 9; exec sleep 1000", tmp_path)
     assert (outcome.exit_code, outcome.first_failure.rank) == (9, 2)

@@ -44,7 +44,8 @@ def run(command: List[str] = typer.Argument(..., metavar="COMMAND"),
         lab: Optional[str] = typer.Option(None, "--lab", help="Name of a lab that is up."),
         env: List[str] = typer.Option([], "--env", "-x", metavar="NAME[=VALUE]",
                                       help="A variable for every rank; without a value: this process's. "
-                                           "Other hosts otherwise get only NEZHA_*."),
+                                           "Other hosts otherwise get only NEZHA_*, and look for "
+                                           "COMMAND first where this host finds it."),
         directory: Optional[str] = typer.Option(None, "--chdir", help="With --hosts: where to "
                                                 "start (default: this directory)."),
         master_port: Optional[int] = typer.Option(None, "--master-port", min=1, max=65535,

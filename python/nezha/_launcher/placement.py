@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import shutil
 import socket
 import subprocess
 from dataclasses import dataclass
@@ -168,7 +169,16 @@ def _local(command: Sequence[str], env: Mapping[str, str], cwd: Optional[str] = 
 
 
 def _remote(host: str, directory: str, command: Sequence[str], env: Mapping[str, str]) -> Popen:
+    folder = "" if "PATH" in env else _folder_of(command[0])
+
     def start(**options: Any) -> "subprocess.Popen[bytes]":
-        return ssh.start(host, directory, command, {**_buffering(), **env}, **options)
+        return ssh.start(host, directory, command, {**_buffering(), **env}, folder, **options)
 
     return start
+
+
+def _folder_of(program: str) -> str:
+    """Where this host finds a program that is named without a folder, such as `python` of the virtual
+    environment in use; "" where there is nothing to find."""
+    found = None if "/" in program else shutil.which(program)
+    return os.path.dirname(os.path.abspath(found)) if found else ""

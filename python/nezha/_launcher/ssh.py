@@ -18,11 +18,13 @@ from .._command_errors import LaunchError
 
 _NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
 
-# Runs on the remote host; its arguments are the directory and the command.
+# Runs on the remote host; its arguments are the directory, a folder that comes first in PATH ("": none),
+# and the command.
 _REMOTE = r"""
 while IFS= read -r pair && [ -n "$pair" ]; do export "$pair"; done
 cd "$1" || exit 127
-shift
+[ -z "$2" ] || export PATH="$2:$PATH"
+shift 2
 exec 3<&0
 trap '' USR1 USR2
 setsid "$@" </dev/null 3<&- &
@@ -49,18 +51,20 @@ def environment_text(env: Mapping[str, str]) -> bytes:
     return "".join(lines).encode() + b"\n"
 
 
-def command_line(host: str, directory: str, command: Sequence[str]) -> List[str]:
-    """The local command that starts `command` in `directory` on `host`."""
-    remote = ["sh", "-c", _REMOTE, "nezha-run", directory, *command]
+def command_line(host: str, directory: str, command: Sequence[str], folder: str = "") -> List[str]:
+    """The local command that starts `command` in `directory` on `host`. folder: where programs are looked
+    for first."""
+    remote = ["sh", "-c", _REMOTE, "nezha-run", directory, folder, *command]
     return ["ssh", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=10", host,
             " ".join(shlex.quote(word) for word in remote)]
 
 
-def start(host: str, directory: str, command: Sequence[str], env: Mapping[str, str],
+def start(host: str, directory: str, command: Sequence[str], env: Mapping[str, str], folder: str = "",
           **options: Any) -> "subprocess.Popen[bytes]":
-    """Starts the rank. Raises OSError when there is no ssh, LaunchError on a bad variable."""
+    """Starts the rank; folder: as for command_line. Raises OSError when there is no ssh, LaunchError on a
+    bad variable."""
     text = environment_text(env)
-    child = subprocess.Popen(command_line(host, directory, command), stdin=subprocess.PIPE,
+    child = subprocess.Popen(command_line(host, directory, command, folder), stdin=subprocess.PIPE,
                              **options)
     _say(child, text)
     return child

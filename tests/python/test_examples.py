@@ -71,6 +71,17 @@ def test_recovery_has_nothing_to_do_without_a_loss():
     assert shown.count("agrees with one process") == 3 and "because" not in shown
 
 
+# What ranks have of each launcher. Under MPI inside Slurm, srun's variables are those of a daemon.
+LAUNCHERS = {
+    "nezha run": {"RANK": "{rank}", "WORLD_SIZE": "3"},
+    "open mpi": {"OMPI_COMM_WORLD_RANK": "{rank}", "OMPI_COMM_WORLD_SIZE": "3",
+                 "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1", "SLURM_NTASKS": "3"},
+    "mpich": {"PMI_RANK": "{rank}", "PMI_SIZE": "3"},
+    "slurm": {"SLURM_PROCID": "{rank}", "SLURM_STEP_NUM_TASKS": "3", "SLURM_NTASKS": "8",
+              "SLURM_JOB_NODELIST": "node1"},
+}
+
+
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A prefix as `cmake --install` makes it."""
@@ -83,25 +94,60 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return prefix
 
 
+def right(rank: int) -> str:
+    """What the C program prints as one of three ranks."""
+    return f"rank {rank} of 3: sum 6, message {(rank + 2) % 3}, 0 wrong"
+
+
 def check_ranks(program: Path) -> None:
-    lines = ranks(3, program).splitlines()
-    assert sorted(lines) == [f"[{rank}] rank {rank} of 3: sum 6, message {(rank + 2) % 3}, 0 wrong"
-                             for rank in range(3)]
+    assert sorted(ranks(3, program).splitlines()) == [f"[{rank}] {right(rank)}" for rank in range(3)]
 
 
-def test_c_program_with_pkg_config(installed, tmp_path):
+@pytest.fixture(scope="module")
+def c_program(installed, tmp_path_factory) -> Path:
+    """The C program as pkg-config says it is built."""
     if shutil.which("pkg-config") is None:
         pytest.skip("pkg-config is not installed")
     found = next(installed.rglob("nezha.pc"))
     flags = run("pkg-config", "--cflags", "--libs", "nezha",
                 env={**os.environ, "PKG_CONFIG_PATH": str(found.parent)})
     assert flags.returncode == 0, flags.stderr
-    program = tmp_path / "allreduce"
+    program = tmp_path_factory.mktemp("c") / "allreduce"
     built = run("cc", *STRICT, EXAMPLES / "allreduce.c", *flags.stdout.split(), "-o", program)
     assert built.returncode == 0, built.stderr
-    check_ranks(program)
-    alone = run(program, env={"RANK": "0", "WORLD_SIZE": "0"})
-    assert alone.returncode == 1 and "invalid_argument" in alone.stderr
+    return program
+
+
+def test_c_program_with_pkg_config(c_program):
+    check_ranks(c_program)
+    refused = run(c_program, env={"RANK": "0", "WORLD_SIZE": "0"})
+    assert refused.returncode == 1 and "invalid_argument" in refused.stderr
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_c_program_finds_its_launcher(launcher, c_program, tmp_path):
+    started = []
+    for rank in range(3):
+        env = {name: value.format(rank=rank) for name, value in LAUNCHERS[launcher].items()}
+        env["NEZHA_STORE"] = f"file://{tmp_path}"
+        started.append(subprocess.Popen([c_program], env=env, text=True, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE))
+    said = [process.communicate(timeout=PATIENCE_S) for process in started]
+    assert [out for out, _ in said] == [right(rank) + "\n" for rank in range(3)], said
+    assert not any("alone" in err for _, err in said)
+
+
+@pytest.mark.parametrize("environment", [
+    {}, {"SLURM_PROCID": "0", "SLURM_NTASKS": "8", "SLURM_JOB_NODELIST": "node[1-8]"}])
+def test_c_program_says_that_it_is_alone(environment, c_program):
+    done = run(c_program, env=environment)
+    assert (done.returncode, done.stdout) == (0, "rank 0 of 1: sum 1, message 0, 0 wrong\n")
+    assert "no launcher started this process" in done.stderr
+
+
+def test_c_program_asks_where_to_meet(c_program):
+    done = run(c_program, env={"SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2"})
+    assert done.returncode == 1 and "rank 1 of 2" in done.stderr and "NEZHA_STORE=tcp://" in done.stderr
 
 
 def test_c_program_with_cmake(installed, tmp_path):

@@ -5,7 +5,8 @@
 
 Files of at most 600 lines, functions of 70 lines, lines of about 100 columns in C++ (ruff looks at those
 of Python); the environment is read in src/base/config.cc only; no invented words for what the field has a
-word for; no notes to oneself and no traces of the machine a change was made on.
+word for; no notes to oneself and no traces of the machine a change was made on; no advice to install
+the package index's package of this name, which is another project.
 Prints one line per offence and exits with 1 when there is any.
 """
 
@@ -32,6 +33,8 @@ FORBIDDEN = re.compile("|".join((
     r"\bTO" + r"DO\b", r"\bFIX" + r"ME\b", r"\bXX" + r"X\b", r"/wo" + r"rk/(main|shared)",
     r"/fa" + r"rm/", r"bash" + r"_jobs", r"developer " + r"session", r"this " + r"session")),
     re.IGNORECASE)
+# That package belongs to somebody else: this one is installed from a checkout.
+OF_OTHERS = re.compile(r"pip3? install( -\S+)* ['\"]?nez" + r"ha\b")
 # Words that no engineer of networks uses for these things, in code and prose; the glossary in
 # docs/architecture.md has the words that are used. In names of types, and anywhere.
 INVENTED_TYPE = re.compile(r"^\s*(?:class|struct|enum class)\s+\w*(Baton|Trial|Rejoin|Meeting|Limbo|Ghost"
@@ -101,6 +104,8 @@ def check_text(name: str, suffix: str, text: str) -> Iterator[str]:
     for number, line in enumerate(lines, 1):
         if FORBIDDEN.search(line):
             yield f"{name}:{number}: a note or a path that does not belong here: {line.strip()[:60]}"
+        if OF_OTHERS.search(line):
+            yield f"{name}:{number}: installs somebody else's package: {line.strip()[:60]}"
         if name not in NAMES_INVENTED and (INVENTED.search(line) or INVENTED_TYPE.match(line)):
             yield f"{name}:{number}: a word that the field does not use: {line.strip()[:60]}"
     if suffix not in CPP | PYTHON:

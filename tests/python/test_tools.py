@@ -90,6 +90,8 @@ LONG_BODY = "  f();\n" * 80
     (".cc", "x" * 120 + "\n", "120 columns"),
     (".md", "TO" + "DO: later\n", "does not belong"),
     (".cc", "// FIX" + "ME\n", "does not belong"),
+    (".md", "`pip install nez" + "ha`\n", "somebody else"),
+    (".py", "raise E(\"pip install -U 'nez" + "ha[metrics]'\")\n", "somebody else"),
 ])
 def test_offences(suffix, text, words):
     assert any(words in problem for problem in tidy.check_text("a" + suffix, suffix, text))
@@ -102,6 +104,7 @@ def test_offences(suffix, text, words):
     (".cc", "#define F(x) {\n" + "int a;\n" * 80),
     (".cc", "void environment_text();\n"),
     (".py", "x = 1\n" * 100),
+    (".md", "pip install '.[metrics]', pip install /src/nez" + "ha\n"),
 ])
 def test_no_offences(suffix, text):
     assert list(tidy.check_text("a" + suffix, suffix, text)) == []

@@ -53,7 +53,7 @@ def read_metrics(text: str) -> Tuple[Dict[str, str], Dict[str, Dict[str, float]]
     try:
         from prometheus_client.parser import text_string_to_metric_families
     except ImportError:
-        raise AggregatorError("status needs prometheus_client: pip install 'nezha[metrics]'") from None
+        raise AggregatorError("status needs prometheus_client: pip install prometheus-client") from None
     single: Dict[str, str] = {}
     by_job: Dict[str, Dict[str, float]] = {}
     try:

@@ -107,7 +107,7 @@ class MetricsServer:
             from prometheus_client import CollectorRegistry, MetricsHandler, ProcessCollector
         except ImportError:
             raise AggregatorError(
-                "--metrics needs prometheus_client: pip install 'nezha[metrics]'") from None
+                "--metrics needs prometheus_client: pip install prometheus-client") from None
         registry = CollectorRegistry()
         registry.register(collector)
         ProcessCollector(registry=registry)

@@ -25,7 +25,7 @@ Examples:
   nezha info                          the rails
   nezha info --filter '^docker'       the rails that NEZHA_RAILS='^docker' would leave
   nezha info --config                 every option: default, environment name, meaning
-  nezha info --peer node7             can each rail reach node7, and how quickly
+  nezha info --peer node7             can each rail reach node7: round trip of a TCP handshake
   nezha info --peer node7 --port 29500
   nezha run -n 4 nezha info           the hosts of a job, which ranks they have, what is between those
 
@@ -33,10 +33,10 @@ Whether processes can share memory is tried with two of them, without the option
 here. As a rank of a job it joins the job, and rank 0 prints.
 
 --peer opens one TCP connection from each rail's own address to HOST. "open" and "refused" both
-mean that packets travel both ways on that rail (refused: nobody listens on that port); the time is
-one round trip. "no answer" means that packets are lost or filtered: Nezha would not use that pair.
-"unreachable" means that the kernel has no route from this rail to HOST. The exit code is 1 where no
-rail gets an answer.
+mean that packets travel both ways on that rail (refused: nobody listens on that port); the time is the
+round trip of this handshake, and says nothing of the rate. "no answer" means that packets are lost or
+filtered: Nezha would not use that pair. "unreachable" means that the kernel has no route from this rail
+to HOST. The exit code is 1 where no rail gets an answer.
 
 RDMA rails are asked for: NEZHA_RAILS=ofi:mlx5_0 takes that adapter, ofi: all adapters, and tcp:,ofi:
 everything this host has, each device once.

@@ -35,13 +35,14 @@ FORBIDDEN = re.compile("|".join((
     re.IGNORECASE)
 # That package belongs to somebody else: this one is installed from a checkout.
 OF_OTHERS = re.compile(r"pip3? install( -\S+)* ['\"]?nez" + r"ha\b")
-# Words that no engineer of networks uses for these things, in code and prose; the glossary in
-# docs/architecture.md has the words that are used. In names of types, and anywhere.
+# Words that no engineer of networks uses for these things, in code and prose, and a second spelling of
+# one that they use; the glossary in docs/architecture.md has the words that are used. In names of types,
+# and anywhere.
 INVENTED_TYPE = re.compile(r"^\s*(?:class|struct|enum class)\s+\w*(Baton|Trial|Rejoin|Meeting|Limbo|Ghost"
                            r"|Dice|Council|Knock|Door|Guest(?!\b)|Desk|Letter|Enlist|Hub|Asker|Seat|Gossip)")
 INVENTED = re.compile(r"(?<![a-z])(councils?|doors?|knock(s|ed|ing)?|(hung|hangs?) up|buried|cured?"
-                      r"|mend(s|ed|ing)?|hubs?|desks?|ghosts?|limbo|dice|batons?|seats?|funerals?)(?![a-z])",
-                      re.IGNORECASE)
+                      r"|mend(s|ed|ing)?|hubs?|desks?|ghosts?|limbo|dice|batons?|seats?|funerals?|diallers?)"
+                      r"(?![a-z])", re.IGNORECASE)
 # These have the words themselves, and the old names of what was renamed.
 NAMES_INVENTED = ("tools/tidy.py", "tests/python/test_tools.py", "CHANGELOG.md")
 GETENV = re.compile(r"\b(secure_)?getenv\s*\(|\benviron\b(?!ment)")

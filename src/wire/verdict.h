@@ -1,4 +1,4 @@
-// Verdict: the last message of a new connection before its frames: the dialler has tried all rails of the
+// Verdict: the last message of a new connection before its frames: the dialer has tried all rails of the
 // pair, and says whether this connection is used.
 //
 // Contract: plain value; pure; any thread.

@@ -41,15 +41,15 @@ constexpr size_t kAnswer = 8;
 class ShmAgreement : public ::testing::Test {
  protected:
   void begin(bool required = false) {
-    dialler_ = make(true, required);
+    dialer_ = make(true, required);
     acceptor_ = make(false, required);
-    dialler_->begin(0, to_acceptor_);
-    acceptor_->begin(0, to_dialler_);
+    dialer_->begin(0, to_acceptor_);
+    acceptor_->begin(0, to_dialer_);
     EXPECT_TRUE(to_acceptor_.empty());
-    ASSERT_EQ(to_dialler_.size(), kOffer);
+    ASSERT_EQ(to_dialer_.size(), kOffer);
   }
-  std::unique_ptr<ShmTest> make(bool dialler, bool required) {
-    return std::make_unique<ShmTest>(Proved{dialler, secret_, hello_, nonce_}, std::make_unique<Passed>(),
+  std::unique_ptr<ShmTest> make(bool dialer, bool required) {
+    return std::make_unique<ShmTest>(Proved{dialer, secret_, hello_, nonce_}, std::make_unique<Passed>(),
                                      required);
   }
   void tell(ShmTest& test, Bytes& from, Bytes& answers) {
@@ -57,17 +57,17 @@ class ShmAgreement : public ::testing::Test {
     EXPECT_EQ(test.wanted(), said.size());
     test.take(said, 0, answers);
   }
-  void offer() { tell(*dialler_, to_dialler_, to_acceptor_); }
-  void answer() { tell(*acceptor_, to_acceptor_, to_dialler_); }
-  void confirm() { tell(*dialler_, to_dialler_, to_acceptor_); }
+  void offer() { tell(*dialer_, to_dialer_, to_acceptor_); }
+  void answer() { tell(*acceptor_, to_acceptor_, to_dialer_); }
+  void confirm() { tell(*dialer_, to_dialer_, to_acceptor_); }
   ShmName offered_name() const {
     ShmName name;
-    std::copy_n(to_dialler_.begin() + 16, name.size(), name.begin());
+    std::copy_n(to_dialer_.begin() + 16, name.size(), name.begin());
     return name;
   }
   // Both have come to nothing, and go on without.
   void expect_loopback() {
-    for (ShmTest* test : {dialler_.get(), acceptor_.get()}) {
+    for (ShmTest* test : {dialer_.get(), acceptor_.get()}) {
       EXPECT_TRUE(test->is_over());
       EXPECT_EQ(test->failure(), "");
       EXPECT_EQ(test->release_channel().segment, nullptr);
@@ -77,9 +77,9 @@ class ShmAgreement : public ::testing::Test {
   const wire::Secret secret_ = wire::secret_from_text("between two");
   wire::Hello hello_;
   wire::Nonce nonce_{};
-  Bytes to_dialler_;
+  Bytes to_dialer_;
   Bytes to_acceptor_;
-  std::unique_ptr<ShmTest> dialler_;
+  std::unique_ptr<ShmTest> dialer_;
   std::unique_ptr<ShmTest> acceptor_;
 };
 
@@ -90,8 +90,8 @@ TEST_F(ShmAgreement, BothEndsHaveTheSameMemory) {
     offer();
     answer();
     confirm();
-    EXPECT_TRUE(dialler_->is_over() && acceptor_->is_over());
-    const ShmChannel maker = dialler_->release_channel();
+    EXPECT_TRUE(dialer_->is_over() && acceptor_->is_over());
+    const ShmChannel maker = dialer_->release_channel();
     const ShmChannel taker = acceptor_->release_channel();
     ASSERT_NE(maker.segment, nullptr);
     ASSERT_NE(taker.segment, nullptr);
@@ -105,7 +105,7 @@ TEST_F(ShmAgreement, BothEndsHaveTheSameMemory) {
     EXPECT_EQ(::read(taker.socket.get(), &bell, 1), 1);
     // Neither the memory's descriptor nor the listener is kept.
     EXPECT_EQ(testing::open_descriptors(), before + 2);
-    dialler_.reset();
+    dialer_.reset();
     acceptor_.reset();
   }
   EXPECT_EQ(testing::open_descriptors(), before);
@@ -113,9 +113,9 @@ TEST_F(ShmAgreement, BothEndsHaveTheSameMemory) {
 
 TEST_F(ShmAgreement, AnOfferThatSomebodyChangedIsNoOffer) {
   begin();
-  to_dialler_[20] ^= std::byte{1};  // leads to another socket
+  to_dialer_[20] ^= std::byte{1};  // leads to another socket
   offer();
-  EXPECT_NE(dialler_->failure(), "");
+  EXPECT_NE(dialer_->failure(), "");
 }
 
 // Others find the name, come first, say anything and pass whatever they have.
@@ -147,7 +147,7 @@ TEST_F(ShmAgreement, StrangersAtTheSocketAreNotHeard) {
   offer();
   answer();
   confirm();
-  EXPECT_NE(dialler_->release_channel().segment, nullptr);
+  EXPECT_NE(dialer_->release_channel().segment, nullptr);
   EXPECT_NE(acceptor_->release_channel().segment, nullptr);
   EXPECT_EQ(testing::open_descriptors(), before - 1);  // the listener has gone
 }
@@ -181,8 +181,8 @@ TEST_F(ShmAgreement, OtherUsersAtTheSocketAreNotHeard) {
   offer();
   answer();
   confirm();
-  EXPECT_EQ(dialler_->failure(), "");
-  EXPECT_NE(dialler_->release_channel().segment, nullptr);
+  EXPECT_EQ(dialer_->failure(), "");
+  EXPECT_NE(dialer_->release_channel().segment, nullptr);
   EXPECT_NE(acceptor_->release_channel().segment, nullptr);
 }
 
@@ -215,10 +215,10 @@ TEST_F(ShmAgreement, ACrowdOfStrangersCostsNoMoreThanTheMemory) {
 
 TEST_F(ShmAgreement, WhereTheOtherCannotThereIsLoopback) {
   begin();
-  to_dialler_[4] = std::byte{0};
+  to_dialer_[4] = std::byte{0};
   offer();
-  EXPECT_TRUE(dialler_->is_over());
-  EXPECT_EQ(dialler_->failure(), "");
+  EXPECT_TRUE(dialer_->is_over());
+  EXPECT_EQ(dialer_->failure(), "");
   begin();
   offer();
   to_acceptor_[4] = std::byte{0};
@@ -227,18 +227,18 @@ TEST_F(ShmAgreement, WhereTheOtherCannotThereIsLoopback) {
   EXPECT_EQ(acceptor_->failure(), "");
 }
 
-TEST_F(ShmAgreement, WhereItIsRequiredTheDiallerFails) {
+TEST_F(ShmAgreement, WhereItIsRequiredTheDialerFails) {
   begin(true);
-  to_dialler_[4] = std::byte{0};
+  to_dialer_[4] = std::byte{0};
   offer();
-  EXPECT_NE(dialler_->failure().find("shm=auto"), std::string::npos) << dialler_->failure();
+  EXPECT_NE(dialer_->failure().find("shm=auto"), std::string::npos) << dialer_->failure();
 }
 
 TEST_F(ShmAgreement, NonsenseEndsIt) {
   begin();
-  to_dialler_[0] ^= std::byte{1};
+  to_dialer_[0] ^= std::byte{1};
   offer();
-  EXPECT_NE(dialler_->failure(), "");
+  EXPECT_NE(dialer_->failure(), "");
   to_acceptor_.assign(kAnswer, std::byte{7});
   answer();
   EXPECT_NE(acceptor_->failure(), "");

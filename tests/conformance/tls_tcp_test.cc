@@ -43,22 +43,22 @@ std::shared_ptr<const TlsKey> key_of(const char* text, uint64_t records = TlsKey
 }
 
 // Makes the stream of a socket, of the side that dials or the other.
-using Opener = std::function<std::unique_ptr<TcpStream>(Descriptor, bool dialler)>;
+using Opener = std::function<std::unique_ptr<TcpStream>(Descriptor, bool dialer)>;
 
 std::unique_ptr<TcpStream> plain(Descriptor fd, bool) { return TcpStream::plain(std::move(fd)); }
 
 Opener encrypted(uint64_t records = TlsKey::kRecordsPerKey) {
-  return [key = key_of("job", records)](Descriptor fd, bool dialler) {
-    auto made = key->open(fd, dialler);
+  return [key = key_of("job", records)](Descriptor fd, bool dialer) {
+    auto made = key->open(fd, dialer);
     EXPECT_TRUE(made.is_ok()) << made.status().to_string();
     return std::move(*made);
   };
 }
 
-std::unique_ptr<TcpStream> authenticated(Descriptor fd, bool dialler) {
+std::unique_ptr<TcpStream> authenticated(Descriptor fd, bool dialer) {
   const wire::Secret job = wire::secret_from_text("job");
   const wire::Secret keys = wire::integrity_keys_of(job, wire::Hello(), wire::Nonce());
-  auto made = open_authenticated(fd, keys, dialler);
+  auto made = open_authenticated(fd, keys, dialer);
   EXPECT_TRUE(made.is_ok()) << made.status().to_string();
   return std::move(*made);
 }
@@ -371,23 +371,23 @@ void turn(Handshake& handshake) {
 }
 
 struct TwoHandshakes {
-  TwoHandshakes(std::shared_ptr<const TlsKey> dialler_key, std::shared_ptr<const TlsKey> acceptor_key)
+  TwoHandshakes(std::shared_ptr<const TlsKey> dialer_key, std::shared_ptr<const TlsKey> acceptor_key)
       : fds(socket_pair()),
-        low(identity(0, std::move(dialler_key))),
+        low(identity(0, std::move(dialer_key))),
         high(identity(1, std::move(acceptor_key))),
-        dialler(low, std::move(fds.first), 1, 0, 0, 0, 0, 0, kNever),
+        dialer(low, std::move(fds.first), 1, 0, 0, 0, 0, 0, kNever),
         acceptor(high, std::move(fds.second), 0, 0) {}
   void run() {
     for (int i = 0; i < 10'000; ++i) {
-      turn(dialler);
+      turn(dialer);
       turn(acceptor);
-      if (dialler.state() == Handshake::State::tested) dialler.decide(true, 1);
+      if (dialer.state() == Handshake::State::tested) dialer.decide(true, 1);
     }
   }
   std::pair<Descriptor, Descriptor> fds;
   const HandshakeIdentity low;
   const HandshakeIdentity high;
-  Handshake dialler;
+  Handshake dialer;
   Handshake acceptor;
 };
 
@@ -398,7 +398,7 @@ bool says(const Handshake& handshake, const char* words) {
 TEST(TlsHandshake, TwoOfOneJobComeThrough) {
   TwoHandshakes handshakes(key_of("job"), key_of("job"));
   handshakes.run();
-  EXPECT_EQ(handshakes.dialler.state(), Handshake::State::used) << handshakes.dialler.reason();
+  EXPECT_EQ(handshakes.dialer.state(), Handshake::State::used) << handshakes.dialer.reason();
   EXPECT_EQ(handshakes.acceptor.state(), Handshake::State::used) << handshakes.acceptor.reason();
   EXPECT_TRUE(handshakes.acceptor.is_authenticated());
 }
@@ -406,7 +406,7 @@ TEST(TlsHandshake, TwoOfOneJobComeThrough) {
 TEST(TlsHandshake, AnotherSecretIsRefusedOnBothSides) {
   TwoHandshakes handshakes(key_of("job"), key_of("another"));
   handshakes.run();
-  for (const Handshake* handshake : {&handshakes.dialler, &handshakes.acceptor}) {
+  for (const Handshake* handshake : {&handshakes.dialer, &handshakes.acceptor}) {
     EXPECT_EQ(handshake->state(), Handshake::State::failed);
     EXPECT_FALSE(handshake->is_authenticated());
     EXPECT_TRUE(says(*handshake, "different secrets")) << handshake->reason();
@@ -417,7 +417,7 @@ TEST(TlsHandshake, AnotherSecretIsRefusedOnBothSides) {
 TEST(TlsHandshake, WhoDoesNotEncryptHearsWhy) {
   TwoHandshakes handshakes(nullptr, key_of("job"));
   handshakes.run();
-  EXPECT_TRUE(says(handshakes.dialler, "tls=on")) << handshakes.dialler.reason();
+  EXPECT_TRUE(says(handshakes.dialer, "tls=on")) << handshakes.dialer.reason();
   EXPECT_TRUE(says(handshakes.acceptor, "tls=on")) << handshakes.acceptor.reason();
   EXPECT_TRUE(handshakes.acceptor.has_refused());
 }
@@ -425,7 +425,7 @@ TEST(TlsHandshake, WhoDoesNotEncryptHearsWhy) {
 TEST(TlsHandshake, WhoEncryptsTowardsOneWhoDoesNotHearsWhy) {
   TwoHandshakes handshakes(key_of("job"), nullptr);
   handshakes.run();
-  EXPECT_TRUE(says(handshakes.dialler, "tls=off")) << handshakes.dialler.reason();
+  EXPECT_TRUE(says(handshakes.dialer, "tls=off")) << handshakes.dialer.reason();
   EXPECT_TRUE(says(handshakes.acceptor, "tls=off")) << handshakes.acceptor.reason();
 }
 
@@ -490,9 +490,9 @@ class Impostor {
 // OpenSSL at the other end of a handshake; both take turns until the handshake has failed.
 class Foreign {
  public:
-  Foreign(SSL_CTX* context, Descriptor fd, bool dialler) : fd_(std::move(fd)), ssl_(SSL_new(context)) {
+  Foreign(SSL_CTX* context, Descriptor fd, bool dialer) : fd_(std::move(fd)), ssl_(SSL_new(context)) {
     SSL_set_fd(ssl_, fd_.get());
-    dialler ? SSL_set_connect_state(ssl_) : SSL_set_accept_state(ssl_);
+    dialer ? SSL_set_connect_state(ssl_) : SSL_set_accept_state(ssl_);
   }
   ~Foreign() { SSL_free(ssl_); }
   SSL* ssl() { return ssl_; }

@@ -58,15 +58,15 @@ Recording record(const RailJob& job) {
   Recording recording;
   recording.hello = honest_hello();
   recording.hello_message = encoded(recording.hello);
-  Stranger dialler(job.port_of(kVictim));
-  dialler.say(recording.hello_message);
-  EXPECT_TRUE(dialler.hear(kMessageBytes));
-  recording.challenge = dialler.message(0);
+  Stranger dialer(job.port_of(kVictim));
+  dialer.say(recording.hello_message);
+  EXPECT_TRUE(dialer.hear(kMessageBytes));
+  recording.challenge = dialer.message(0);
   recording.proof = proof_for(job.secret(), recording.hello, recording.challenge);
-  dialler.say(recording.proof);
+  dialer.say(recording.proof);
   const Message ping{};
-  dialler.say(ping);
-  EXPECT_TRUE(dialler.hear(2 * kMessageBytes)) << "an honest handshake was refused";
+  dialer.say(ping);
+  EXPECT_TRUE(dialer.hear(2 * kMessageBytes)) << "an honest handshake was refused";
   return recording;
 }
 
@@ -251,9 +251,9 @@ std::vector<Attack> thefts() {
                  [](Hello& hello) { hello.acceptor_rail = UINT16_MAX; }),
       hello_with("TheVictimsOtherRail", Refusal::rail_out_of_range,
                  [](Hello& hello) { hello.acceptor_rail = 1; }),
-      hello_with("DiallersRailBehindTheLast", Refusal::rail_out_of_range,
+      hello_with("DialersRailBehindTheLast", Refusal::rail_out_of_range,
                  [](Hello& hello) { hello.dialer_rail = kRails; }),
-      hello_with("DiallersRailThatIsMinusOne", Refusal::rail_out_of_range,
+      hello_with("DialersRailThatIsMinusOne", Refusal::rail_out_of_range,
                  [](Hello& hello) { hello.dialer_rail = UINT16_MAX; }),
       hello_with("LaneBehindTheLast", Refusal::lane_out_of_range,
                  [](Hello& hello) { hello.lane = kLanes; }),

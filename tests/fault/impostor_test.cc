@@ -103,14 +103,14 @@ std::vector<Impostor> impostors() {
   };
 }
 
-class AttackedDialler : public ::testing::TestWithParam<Impostor> {
+class AttackedDialer : public ::testing::TestWithParam<Impostor> {
  protected:
   void SetUp() override { log::set_level(log::Level::error); }
 };
 
 // Rank 0 was told a wrong port for rank 1's first rail. It must see that nobody there is rank 1, give
 // away nothing but its Hello, and use the other rail.
-TEST_P(AttackedDialler, BelievesNothingAndUsesTheOtherRail) {
+TEST_P(AttackedDialer, BelievesNothingAndUsesTheOtherRail) {
   RailJob job({.ranks = 2, .rails = 2});
   const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in here = first_rail(0);
@@ -142,7 +142,7 @@ TEST_P(AttackedDialler, BelievesNothingAndUsesTheOtherRail) {
   EXPECT_NE(job.left_out_by(0)[0].find("lo1"), std::string::npos) << job.left_out_by(0)[0];
 }
 
-INSTANTIATE_TEST_SUITE_P(Impostors, AttackedDialler, ::testing::ValuesIn(impostors()),
+INSTANTIATE_TEST_SUITE_P(Impostors, AttackedDialer, ::testing::ValuesIn(impostors()),
                          [](const auto& at) { return std::string(at.param.name); });
 
 }  // namespace

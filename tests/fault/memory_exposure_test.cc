@@ -71,11 +71,11 @@ Streams streams_by(const Open& open) {
   int ends[2] = {-1, -1};
   EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
   Streams streams;
-  for (const bool dialler : {true, false}) {
-    Descriptor fd(ends[dialler ? 0 : 1]);
-    auto made = open(fd, dialler);
+  for (const bool dialer : {true, false}) {
+    Descriptor fd(ends[dialer ? 0 : 1]);
+    auto made = open(fd, dialer);
     EXPECT_TRUE(made.is_ok()) << made.status().to_string();
-    streams[dialler ? 0 : 1] = std::move(*made);
+    streams[dialer ? 0 : 1] = std::move(*made);
   }
   std::byte none{};
   const iovec piece{&none, 1};
@@ -89,7 +89,7 @@ Streams streams_by(const Open& open) {
 TEST(StreamExposure, OfTheKeyOfAnEncryptedConnection) {
   const auto key = transport::TlsKey::create(*wire::random_secret());
   const Streams streams =
-      streams_by([&](Descriptor& fd, bool dialler) { return key->open(fd, dialler); });
+      streams_by([&](Descriptor& fd, bool dialer) { return key->open(fd, dialer); });
   expect_in_no_dump(key->psk(), "the key of encrypted rails, of a connection that is up,");
 }
 
@@ -97,8 +97,8 @@ TEST(StreamExposure, OfTheKeysOfAnAuthenticatedConnection) {
   const wire::Secret job = *wire::random_secret();
   const wire::Secret keys = wire::integrity_keys_of(job, wire::Hello(), wire::Nonce());
   {
-    const Streams streams = streams_by([&](Descriptor& fd, bool dialler) {
-      return transport::open_authenticated(fd, keys, dialler);
+    const Streams streams = streams_by([&](Descriptor& fd, bool dialer) {
+      return transport::open_authenticated(fd, keys, dialer);
     });
     expect_in_no_dump(keys, "the keys of an authenticated connection that is up");
   }

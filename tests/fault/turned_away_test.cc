@@ -22,7 +22,7 @@ constexpr int kTimes = 5;
 struct Moment {
   const char* name;
   bool tls = false;
-  size_t bytes = 0;  // of the dialler's, which are read before its connection is closed
+  size_t bytes = 0;  // of the dialer's, which are read before its connection is closed
 };
 
 void PrintTo(const Moment& moment, std::ostream* out) { *out << moment.name; }

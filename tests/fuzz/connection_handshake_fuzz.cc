@@ -29,11 +29,11 @@ constexpr bool kEncrypted = false;
 
 // The lowest bits of an input's first byte.
 struct Mode {
-  bool dialler;    // the handshake is
+  bool dialer;    // the handshake is
   bool proven;     // the other end comes through the handshake
   bool has_key;    // of an encrypted rail; who is proven has it
   bool beneath;    // what follows is not put into records
-  bool chooses;    // the honest dialler's rails and lane are the input's first bytes
+  bool chooses;    // the honest dialer's rails and lane are the input's first bytes
 };
 
 Mode mode_of(uint8_t bits) {
@@ -69,7 +69,7 @@ class Other {
   static std::unique_ptr<TcpStream> stream_of(const Mode& mode, int fd) {
     Descriptor mine(fd);
     if (!mode.has_key) return TcpStream::plain(std::move(mine));
-    auto stream = the_key()->open(mine, !mode.dialler);
+    auto stream = the_key()->open(mine, !mode.dialer);
     NEZHA_CHECK(stream.is_ok());
     return std::move(*stream);
   }
@@ -116,9 +116,9 @@ void open_stream(Handshake& handshake, Other& other) {
   NEZHA_CHECK(other.is_open() && handshake.state() == Handshake::State::hello);
 }
 
-// A dialler who holds the secret, up to its proof. What it says of rails and lane is its own choice, and
+// A dialer who holds the secret, up to its proof. What it says of rails and lane is its own choice, and
 // is in its range or refused. False: it was.
-bool prove_as_dialler(Handshake& handshake, Other& other, wire::Hello hello) {
+bool prove_as_dialer(Handshake& handshake, Other& other, wire::Hello hello) {
   hello.job = 77;
   hello.world_size = 2;
   hello.acceptor_rank = 1;
@@ -192,14 +192,14 @@ void check_told(const Mode& mode, Other& other) {
   const size_t told = other.heard();
   if (!kEncrypted || mode.has_key) {
     // A Hello, or a challenge and a refusal, and no more.
-    NEZHA_CHECK(told <= (mode.dialler ? 1 : 2) * kMessageBytes);
+    NEZHA_CHECK(told <= (mode.dialer ? 1 : 2) * kMessageBytes);
     return;
   }
   NEZHA_CHECK(told <= TlsKey::kHandshakeBytesMax);
   const auto first = static_cast<unsigned>(other.first()[0]);
   const bool is_record = first >= 0x14 && first <= 0x16;
   // In the clear there is nothing but one refusal.
-  if (told > 0 && !is_record) NEZHA_CHECK(!mode.dialler && told == kMessageBytes);
+  if (told > 0 && !is_record) NEZHA_CHECK(!mode.dialer && told == kMessageBytes);
 }
 
 void check(const Mode& mode, const uint8_t* data, size_t size) {
@@ -207,14 +207,14 @@ void check(const Mode& mode, const uint8_t* data, size_t size) {
   NEZHA_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
   Other other(Other::stream_of(mode, ends[1]));
   Descriptor mine(ends[0]);
-  const HandshakeIdentity me = identity(mode.dialler ? 0 : 1);
-  Handshake handshake = mode.dialler ? Handshake(me, std::move(mine), 1, 0, 1, 0, 3, 0, kSecond)
+  const HandshakeIdentity me = identity(mode.dialer ? 0 : 1);
+  Handshake handshake = mode.dialer ? Handshake(me, std::move(mine), 1, 0, 1, 0, 3, 0, kSecond)
                                 : Handshake(me, std::move(mine), 0, 0);
   turn(handshake);
   if (mode.has_key) open_stream(handshake, other);
   const wire::Hello hello = mode.chooses ? chosen_hello(data, size) : wire::Hello();
-  if (mode.proven && mode.dialler) answer_as_acceptor(handshake, other);
-  if (mode.proven && !mode.dialler && !prove_as_dialler(handshake, other, hello)) return;
+  if (mode.proven && mode.dialer) answer_as_acceptor(handshake, other);
+  if (mode.proven && !mode.dialer && !prove_as_dialer(handshake, other, hello)) return;
   feed(mode, handshake, other, data, size);
   if (!mode.proven) {
     NEZHA_CHECK(!handshake.is_authenticated());

@@ -42,12 +42,12 @@ const std::shared_ptr<const TlsKey>& the_key() {
 class Connection {
  public:
   Connection() {
-    for (const bool dialler : {true, false}) {
+    for (const bool dialer : {true, false}) {
       int pair[2];
       NEZHA_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) == 0);
       Descriptor mine(pair[0]);
-      End& end = ends_[dialler ? 0 : 1];
-      auto stream = the_key()->open(mine, dialler);
+      End& end = ends_[dialer ? 0 : 1];
+      auto stream = the_key()->open(mine, dialer);
       NEZHA_CHECK(stream.is_ok());
       end.stream = std::move(*stream);
       end.wire = Descriptor(pair[1]);

@@ -67,7 +67,7 @@ class Trust {
       return "an acceptor without the key is believed";
     }
     if (wire::verify_proof(key_, hello_, theirs_, proof) == wire::Refusal::none) {
-      return "a dialler without the key is believed";
+      return "a dialer without the key is believed";
     }
     return "";
   }

@@ -54,7 +54,7 @@ AlteringProxy::~AlteringProxy() {
   over_ = true;
   acceptor_.join();
   for (Pair& pair : pairs_) {
-    shutdown(pair.dialler.get(), SHUT_RDWR);
+    shutdown(pair.dialer.get(), SHUT_RDWR);
     shutdown(pair.target.get(), SHUT_RDWR);
     pair.there.join();
     pair.back.join();
@@ -82,12 +82,12 @@ void AlteringProxy::accept_all() {
   }
 }
 
-void AlteringProxy::serve(Descriptor dialler) {
-  if (!dialler) return;
+void AlteringProxy::serve(Descriptor dialer) {
+  if (!dialer) return;
   int port = 0;
   {
     const std::lock_guard lock(mutex_);
-    port = targets_[port_at(dialler.get(), getpeername)];
+    port = targets_[port_at(dialer.get(), getpeername)];
   }
   Descriptor target(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const sockaddr_in source = place(address_, 0), there = place(address_, port);
@@ -96,14 +96,14 @@ void AlteringProxy::serve(Descriptor dialler) {
     return;
   }
   Pair& pair = pairs_.emplace_back();
-  pair.dialler = std::move(dialler);
+  pair.dialer = std::move(dialer);
   pair.target = std::move(target);
   const auto seed = static_cast<unsigned>(2 * pairs_.size());
   pair.there = std::thread([this, &pair, seed] {
-    carry(pair, pair.dialler.get(), pair.target.get(), seed);
+    carry(pair, pair.dialer.get(), pair.target.get(), seed);
   });
   pair.back = std::thread([this, &pair, seed] {
-    carry(pair, pair.target.get(), pair.dialler.get(), seed + 1);
+    carry(pair, pair.target.get(), pair.dialer.get(), seed + 1);
   });
 }
 

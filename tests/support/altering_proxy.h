@@ -42,7 +42,7 @@ class AlteringProxy {
 
  private:
   struct Pair {
-    Descriptor dialler;
+    Descriptor dialer;
     Descriptor target;
     std::atomic<bool> changed{false};
     std::thread there;
@@ -50,7 +50,7 @@ class AlteringProxy {
   };
 
   void accept_all();
-  void serve(Descriptor dialler);
+  void serve(Descriptor dialer);
   void carry(Pair& pair, int from, int to, unsigned seed);
 
   const std::string address_;
@@ -60,7 +60,7 @@ class AlteringProxy {
   std::atomic<int> changed_bits_{0};
   std::atomic<int> changed_connections_{0};
   std::mutex mutex_;
-  std::map<int, int> targets_;  // the dialler's port -> where it wanted to go
+  std::map<int, int> targets_;  // the dialer's port -> where it wanted to go
   std::list<Pair> pairs_;       // of the accepting thread, and of the destructor behind it
   std::thread acceptor_;
 };

@@ -44,11 +44,11 @@ Status NodeSession::open() {
   auto manager = transport::Connector::create(mesh, transport::tcp_opener(), loop_, {loop_, *engine_},
                                                *this, {});
   if (!manager) return manager.status();
-  transport::Connector& dialler = **manager;
+  transport::Connector& dialer = **manager;
   engine_->supervisor().set_connection_manager(std::move(*manager));
   registration_ = std::make_unique<RegistrationClient>(*engine_, request_.rank, node_rank());
   NEZHA_RETURN_IF_ERROR(registration_->open());
-  dialler.dial({node_rank(), 0, 0, 0}, 1, kDialPatience);
+  dialer.dial({node_rank(), 0, 0, 0}, 1, kDialPatience);
   return Status::ok();
 }
 

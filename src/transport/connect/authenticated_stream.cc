@@ -96,11 +96,11 @@ class AuthenticatedStream final : public RecordStream {
  public:
   AuthenticatedStream() : RecordStream(Descriptor()) {}
   // Takes the socket; false, and it is kept, when OpenSSL has no memory.
-  bool open(Descriptor& fd, const Secret& keys, bool dialler) {
+  bool open(Descriptor& fd, const Secret& keys, bool dialer) {
     const std::span<const std::byte, kSecretBytes> both(keys.data(), kSecretBytes);
     const auto forth = both.first<kKeyBytes>();
     const auto back = both.last<kKeyBytes>();
-    if (!says_.open(dialler ? forth : back) || !hears_.open(dialler ? back : forth)) return false;
+    if (!says_.open(dialer ? forth : back) || !hears_.open(dialer ? back : forth)) return false;
     fd_ = std::move(fd);
     return true;
   }
@@ -247,9 +247,9 @@ ssize_t AuthenticatedStream::receive(const iovec* pieces, size_t count, Source s
 
 }  // namespace
 
-Result<std::unique_ptr<TcpStream>> open_authenticated(Descriptor& fd, const Secret& keys, bool dialler) {
+Result<std::unique_ptr<TcpStream>> open_authenticated(Descriptor& fd, const Secret& keys, bool dialer) {
   auto stream = std::make_unique<AuthenticatedStream>();
-  if (!stream->open(fd, keys, dialler)) {
+  if (!stream->open(fd, keys, dialer)) {
     return error(Code::exhausted, "OpenSSL does not give what AES-128-GMAC (integrity=on) needs");
   }
   return std::unique_ptr<TcpStream>(std::move(stream));

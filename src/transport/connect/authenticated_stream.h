@@ -19,8 +19,8 @@
 
 namespace nezha::transport {
 
-// Takes the socket. `keys`: the first half for what the dialler says, the second for what it hears.
+// Takes the socket. `keys`: the first half for what the dialer says, the second for what it hears.
 // `exhausted` when OpenSSL has no memory (the socket is kept).
-Result<std::unique_ptr<TcpStream>> open_authenticated(Descriptor& fd, const Secret& keys, bool dialler);
+Result<std::unique_ptr<TcpStream>> open_authenticated(Descriptor& fd, const Secret& keys, bool dialer);
 
 }  // namespace nezha::transport

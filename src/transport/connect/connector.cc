@@ -166,7 +166,7 @@ void Connector::advance(Attempt& attempt, uint32_t epoll_events) {
 
 void Connector::settle(Attempt& attempt, Nanoseconds now) {
   Handshake& handshake = *attempt.handshake;
-  if (handshake.is_dialler() && handshake.state() == Handshake::State::tested) pass(attempt);
+  if (handshake.is_dialer() && handshake.state() == Handshake::State::tested) pass(attempt);
   const bool alive = handshake.state() != Handshake::State::failed;
   if (attempt.kind == Kind::accepted && alive && handshake.is_authenticated() && !attempt.member) {
     attempt.member = true;

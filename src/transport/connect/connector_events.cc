@@ -48,11 +48,11 @@ void Connector::raise(Attempt& attempt) {
   const Handshake& handshake = *attempt.handshake;
   if (handshake.epoch() == wire::kRequestEpoch) {
     if (chooser_ == nullptr) return;
-    if (handshake.is_dialler()) return chooser_->on_request_heard(attempt.path);
+    if (handshake.is_dialer()) return chooser_->on_request_heard(attempt.path);
     return chooser_->on_connection_requested(handshake.peer());
   }
   const bool chosen = attempt.waits_for_choice(handshake.epoch());
-  if (chosen && !handshake.is_dialler()) chooser_->on_chosen(handshake.peer(), handshake.total());
+  if (chosen && !handshake.is_dialer()) chooser_->on_chosen(handshake.peer(), handshake.total());
   auto connection = make_connection(request_, opener_, home_, *attempt.handshake);
   if (connection) return joins_.on_joined(std::move(*connection));
   if (chosen) {

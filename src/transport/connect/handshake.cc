@@ -23,7 +23,7 @@ std::span<const std::byte, N> fixed(const std::vector<std::byte>& bytes) {
 
 Handshake::Handshake(const HandshakeIdentity& me, Descriptor fd, int peer, int rail, int peer_rail,
                    int lane, uint32_t epoch, Nanoseconds now, Nanoseconds deadline)
-    : me_(me), dialler_(true), state_(State::connecting), peer_(peer), rail_(rail),
+    : me_(me), dialer_(true), state_(State::connecting), peer_(peer), rail_(rail),
       peer_rail_(peer_rail), lane_(lane), since_(now), deadline_(deadline) {
   hello_.job = me.job;
   hello_.world_size = me.world_size;
@@ -42,14 +42,14 @@ Handshake::Handshake(const HandshakeIdentity& me, Descriptor fd, int peer, int r
 }
 
 Handshake::Handshake(const HandshakeIdentity& me, Descriptor fd, int rail, Nanoseconds now)
-    : me_(me), dialler_(false), state_(State::hello), rail_(rail),
+    : me_(me), dialer_(false), state_(State::hello), rail_(rail),
       since_(now), deadline_(now + kStrangerTimeout) {
   open_stream(std::move(fd));
 }
 
 void Handshake::open_stream(Descriptor fd) {
   if (me_.tls != nullptr) {
-    auto encrypted = me_.tls->open(fd, dialler_);
+    auto encrypted = me_.tls->open(fd, dialer_);
     if (encrypted) {
       stream_ = std::move(*encrypted);
       return;
@@ -72,7 +72,7 @@ void Handshake::fail(std::string reason) {
 }
 
 void Handshake::fail_stream(int os_errno) {
-  const bool stranger = !dialler_ && !stream_->is_open() && os_errno == EPROTO;
+  const bool stranger = !dialer_ && !stream_->is_open() && os_errno == EPROTO;
   if (stranger && stream_->is_peer_plain()) {
     // One of ours, and it would not understand an answer in TLS.
     stream_ = TcpStream::plain(Descriptor(stream_->release_fd()));
@@ -84,7 +84,7 @@ void Handshake::fail_stream(int os_errno) {
   }
   refused_ = refused_ || stranger;
   if (os_errno == EPIPE || os_errno == ECONNRESET) note_end();
-  if (dialler_ && !stream_->is_open() && os_errno != EPROTO) {
+  if (dialer_ && !stream_->is_open() && os_errno != EPROTO) {
     return fail("closed by the peer during the TLS handshake: it may have tls=off, which must be equal "
                 "on all ranks");
   }
@@ -92,7 +92,7 @@ void Handshake::fail_stream(int os_errno) {
 }
 
 // A proof that was sent need not have been read: only its echo shows that.
-void Handshake::note_end() { turned_away_ = dialler_ && in_.empty() && !heard_; }
+void Handshake::note_end() { turned_away_ = dialer_ && in_.empty() && !heard_; }
 
 void Handshake::refuse(wire::Refusal refusal) {
   // A stranger who does not even speak our protocol gets no answer.
@@ -155,11 +155,11 @@ void Handshake::flush() {
 
 size_t Handshake::wanted() const {
   switch (state_) {
-    case State::hello: return dialler_ ? wire::kChallengeBytes : wire::kHelloBytes;
+    case State::hello: return dialer_ ? wire::kChallengeBytes : wire::kHelloBytes;
     case State::proof: return wire::kProofBytes;
     // One more than nothing: who speaks out of turn is found, and who has gone.
     case State::testing: return std::max<size_t>(test_->wanted(), 1);
-    case State::tested: return dialler_ ? 0 : wire::kVerdictBytes;
+    case State::tested: return dialer_ ? 0 : wire::kVerdictBytes;
     case State::requesting: return 1;
     default: return 0;
   }
@@ -178,7 +178,7 @@ void Handshake::read(Nanoseconds now) {
       return;
     }
     if (got == 0) {
-      if (dialler_ && !stream_->is_open()) return fail_stream(EPIPE);
+      if (dialer_ && !stream_->is_open()) return fail_stream(EPIPE);
       note_end();
       return fail(authenticated_ ? "closed by the peer" : "closed by the peer during the handshake");
     }
@@ -195,7 +195,7 @@ void Handshake::read(Nanoseconds now) {
 void Handshake::complete(Nanoseconds now) {
   switch (state_) {
     case State::hello:
-      dialler_ ? on_challenge(now) : on_hello();
+      dialer_ ? on_challenge(now) : on_hello();
       break;
     case State::proof:
       on_proof(now);
@@ -276,7 +276,7 @@ void Handshake::on_proof(Nanoseconds now) {
     state_ = State::requested;
     return;
   }
-  deadline_ = kNever;  // the dialler decides how long a test may take, and closes
+  deadline_ = kNever;  // the dialer decides how long a test may take, and closes
   begin_test(now);
 }
 
@@ -286,7 +286,7 @@ bool Handshake::protect() {
   if (!is_written()) return fail("the handshake does not fit the socket's send buffer"), false;
   Descriptor fd(stream_->release_fd());
   const Secret keys = wire::integrity_keys_of(me_.secret, hello_, acceptor_nonce_);
-  auto authenticated = open_authenticated(fd, keys, dialler_);
+  auto authenticated = open_authenticated(fd, keys, dialer_);
   if (authenticated) {
     stream_ = std::move(*authenticated);
     return true;
@@ -298,7 +298,7 @@ bool Handshake::protect() {
 void Handshake::begin_test(Nanoseconds now) {
   authenticated_ = true;
   if (!protect()) return;
-  auto test = me_.opener->test({dialler_, me_.secret, hello_, acceptor_nonce_});
+  auto test = me_.opener->test({dialer_, me_.secret, hello_, acceptor_nonce_});
   if (!test) return fail(test.status().message());
   test_ = std::move(*test);
   state_ = State::testing;
@@ -318,8 +318,8 @@ void Handshake::follow_test() {
   if (test_->is_over()) {
     state_ = State::tested;
     latency_s_ = test_->latency_s();
-    // The dialler's waits for the other rails of the pair, which have deadlines.
-    if (dialler_) deadline_ = kNever;
+    // The dialer's waits for the other rails of the pair, which have deadlines.
+    if (dialer_) deadline_ = kNever;
   }
   flush();
 }

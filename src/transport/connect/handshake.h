@@ -10,9 +10,9 @@
 //            it gives a stranger two seconds. Ranks, rails and lanes of a Hello are in their ranges,
 //            or it is refused; so are those of a handshake. With TLS the handshake runs inside it, and
 //            what the acceptor reads before is bounded, too (tls_stream.h).
-//   Test     begins when both sides have proved themselves; the dialler decides how long it may take.
-//   Request  a handshake of the epoch kRequestEpoch is over with the dialler's proof.
-//   Verdict  the dialler has seen all rails of the pair; it says which connections are used, and
+//   Test     begins when both sides have proved themselves; the dialer decides how long it may take.
+//   Request  a handshake of the epoch kRequestEpoch is over with the dialer's proof.
+//   Verdict  the dialer has seen all rails of the pair; it says which connections are used, and
 //            how many there are in all.
 #pragma once
 
@@ -50,14 +50,14 @@ struct HandshakeIdentity {
 class Handshake {
  public:
   enum class State : uint8_t {
-    connecting,       // dialler
-    hello,            // acceptor: waiting for Hello; dialler: waiting for Challenge
+    connecting,       // dialer
+    hello,            // acceptor: waiting for Hello; dialer: waiting for Challenge
     proof,            // acceptor
     testing,
-    tested,           // dialler: waits for the decision; acceptor: waits for the verdict
+    tested,           // dialer: waits for the decision; acceptor: waits for the verdict
     used,
     unused,           // verdict: not needed
-    requesting,       // dialler of a request: until the acceptor, who has read the proof, ends it
+    requesting,       // dialer of a request: until the acceptor, who has read the proof, ends it
     requested,        // over: who asked has proved itself, and has been heard
     failed,
   };
@@ -73,16 +73,16 @@ class Handshake {
   short poll_events() const;
   void on_poll(short events, Nanoseconds now);
   void on_time(Nanoseconds now);
-  // Dialler: ends as `tested` when the acceptor has proved itself, and proves nothing.
+  // Dialer: ends as `tested` when the acceptor has proved itself, and proves nothing.
   void ask_only() { ask_only_ = true; }
   // Asks the rail while that is tested; true when it brought anything.
   bool is_polled() const { return test_ != nullptr && state_ != State::failed && test_->is_polled(); }
   bool poll(Nanoseconds now);
-  // Dialler, state tested: keep this connection (one of `total` of the pair) or not.
+  // Dialer, state tested: keep this connection (one of `total` of the pair) or not.
   void decide(bool use, int total);
 
   State state() const { return state_; }
-  bool is_dialler() const { return dialler_; }
+  bool is_dialer() const { return dialer_; }
   bool is_authenticated() const { return authenticated_; }
   // Everything written has left, on the rail too.
   bool is_flushed() const { return is_written() && !is_polled(); }
@@ -91,19 +91,19 @@ class Handshake {
   int peer_rail() const { return peer_rail_; }
   int lane() const { return lane_; }
   Path path() const { return {peer_, rail_, peer_rail_, lane_}; }
-  // An acceptor knows it once the dialler is authenticated.
+  // An acceptor knows it once the dialer is authenticated.
   uint32_t epoch() const { return hello_.epoch; }
   int total() const { return total_; }
   double latency_s() const { return latency_s_; }
   const std::string& reason() const { return reason_; }
-  // Dialler: the connection was accepted, whatever came of it.
+  // Dialer: the connection was accepted, whatever came of it.
   bool was_answered() const { return answered_; }
-  // Dialler, failed before an answer: the network's reason, 0 when there was silence.
+  // Dialer, failed before an answer: the network's reason, 0 when there was silence.
   int dial_errno() const { return dial_errno_; }
-  // Dialler, failed: it was accepted, and closed before anything was answered to it, as a rank does with
+  // Dialer, failed: it was accepted, and closed before anything was answered to it, as a rank does with
   // strangers that make room (strangers.h).
   bool was_turned_away() const { return turned_away_; }
-  // Acceptor, failed: the dialler is not one of us.
+  // Acceptor, failed: the dialer is not one of us.
   bool has_refused() const { return refused_; }
   int fd() const { return stream_->fd(); }
   // The handshake is over, and has neither a descriptor nor anything to flush any more.
@@ -146,7 +146,7 @@ class Handshake {
   void on_verdict();
 
   const HandshakeIdentity& me_;
-  const bool dialler_;
+  const bool dialer_;
   State state_;
   std::unique_ptr<TcpStream> stream_;
   int peer_ = -1;

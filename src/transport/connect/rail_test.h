@@ -34,7 +34,7 @@ struct RailAddress;
 
 // What both sides know once they have proved themselves.
 struct Proved {
-  bool dialler = false;
+  bool dialer = false;
   const wire::Secret& secret;
   const wire::Hello& hello;
   const wire::Nonce& acceptor_nonce;
@@ -59,7 +59,7 @@ class RailTest {
 
   bool is_over() const { return over_; }
   const std::string& failure() const { return failure_; }  // empty: it has not failed
-  double latency_s() const { return latency_s_; }           // the dialler's
+  double latency_s() const { return latency_s_; }           // the dialer's
 
  protected:
   bool over_ = false;

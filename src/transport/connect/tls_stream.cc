@@ -72,7 +72,7 @@ struct FreeSsl {
 
 class TlsStream final : public RecordStream {
  public:
-  TlsStream(std::shared_ptr<const TlsKey> key, Descriptor fd, SSL* ssl, bool dialler);
+  TlsStream(std::shared_ptr<const TlsKey> key, Descriptor fd, SSL* ssl, bool dialer);
   Status start();
 
   ssize_t send(const iovec* pieces, size_t count) override;
@@ -103,7 +103,7 @@ class TlsStream final : public RecordStream {
 
   const std::shared_ptr<const TlsKey> key_;
   const std::unique_ptr<SSL, FreeSsl> ssl_;
-  const bool dialler_;
+  const bool dialer_;
   bool open_ = false;
   std::array<char, 4> first_{};  // of the connection
   size_t first_size_ = 0;
@@ -117,8 +117,8 @@ class TlsStream final : public RecordStream {
   size_t in_end_ = 0;
 };
 
-TlsStream::TlsStream(std::shared_ptr<const TlsKey> key, Descriptor fd, SSL* ssl, bool dialler)
-    : RecordStream(std::move(fd)), key_(std::move(key)), ssl_(ssl), dialler_(dialler) {}
+TlsStream::TlsStream(std::shared_ptr<const TlsKey> key, Descriptor fd, SSL* ssl, bool dialer)
+    : RecordStream(std::move(fd)), key_(std::move(key)), ssl_(ssl), dialer_(dialer) {}
 
 Status TlsStream::start() {
   BIO_METHOD* const method = bio_method();
@@ -127,9 +127,9 @@ Status TlsStream::start() {
   BIO_set_data(bio, this);
   BIO_set_init(bio, 1);
   SSL_set_bio(ssl_.get(), bio, bio);
-  dialler_ ? SSL_set_connect_state(ssl_.get()) : SSL_set_accept_state(ssl_.get());
+  dialer_ ? SSL_set_connect_state(ssl_.get()) : SSL_set_accept_state(ssl_.get());
   // There are no certificates: one that is shown proves nothing.
-  if (dialler_) SSL_set_verify(ssl_.get(), SSL_VERIFY_PEER, nullptr);
+  if (dialer_) SSL_set_verify(ssl_.get(), SSL_VERIFY_PEER, nullptr);
   return Status::ok();
 }
 
@@ -394,7 +394,7 @@ TlsKey::TlsKey(const wire::Secret& secret, uint64_t records_per_key)
 
 TlsKey::~TlsKey() { SSL_CTX_free(context_); }
 
-Result<std::unique_ptr<TcpStream>> TlsKey::open(Descriptor& fd, bool dialler) const {
+Result<std::unique_ptr<TcpStream>> TlsKey::open(Descriptor& fd, bool dialer) const {
   if (context_ == nullptr) {
     return error(Code::unsupported, "tls=on, and OpenSSL offers no TLS 1.3 with AES-128-GCM here: %s",
                  refusal_.c_str());
@@ -404,7 +404,7 @@ Result<std::unique_ptr<TcpStream>> TlsKey::open(Descriptor& fd, bool dialler) co
   SSL* const ssl = SSL_new(context_);
   if (ssl == nullptr) return error(Code::exhausted, "OpenSSL: %s", openssl_reason().c_str());
   const int number = fd.get();
-  auto stream = std::make_unique<TlsStream>(shared_from_this(), Descriptor(number), ssl, dialler);
+  auto stream = std::make_unique<TlsStream>(shared_from_this(), Descriptor(number), ssl, dialer);
   if (const Status started = stream->start(); !started) {
     (void)stream->release_fd();
     return started;

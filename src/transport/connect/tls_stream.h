@@ -37,7 +37,7 @@ class TlsKey : public std::enable_shared_from_this<TlsKey> {
 
   // Takes the socket of a connection, which need not be complete. `unsupported` when OpenSSL does not
   // offer TLS 1.3 here (the socket is kept), `exhausted`.
-  Result<std::unique_ptr<TcpStream>> open(Descriptor& fd, bool dialler) const;
+  Result<std::unique_ptr<TcpStream>> open(Descriptor& fd, bool dialer) const;
 
   const wire::Secret& psk() const { return psk_; }
   uint64_t records_per_key() const { return records_per_key_; }

@@ -72,7 +72,7 @@ class Wireup final : public ConnectionManager, private JoinEvents, private Choos
     bool answered = false;          // somebody did
     bool silent = false;            // some got no answer
     bool refused = false;           // a host did
-    int expected = -1;              // how many connections the dialler keeps
+    int expected = -1;              // how many connections the dialer keeps
     int kept = 0;
     Nanoseconds since = 0;          // when it began to wait for the other rank
 

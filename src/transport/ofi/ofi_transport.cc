@@ -130,7 +130,7 @@ Result<Descriptor> OfiTransport::dial(const MeshRequest& request, const Path& pa
 }
 
 Result<std::unique_ptr<RailTest>> OfiTransport::test(const Proved& proved) {
-  const size_t rail = proved.dialler ? proved.hello.dialer_rail : proved.hello.acceptor_rail;
+  const size_t rail = proved.dialer ? proved.hello.dialer_rail : proved.hello.acceptor_rail;
   return PortTest::open(*rails_[rail], proved);
 }
 

@@ -37,10 +37,10 @@ bool decode(std::span<const std::byte> bytes, PortName* message) {
   return true;
 }
 
-wire::Mac mac_of_names(const Proved& proved, std::string_view purpose, std::string_view dialler,
+wire::Mac mac_of_names(const Proved& proved, std::string_view purpose, std::string_view dialer,
                        std::string_view acceptor) {
   std::string text = wire::transcript_of(purpose, proved.hello, proved.acceptor_nonce);
-  for (const std::string_view name : {dialler, acceptor}) {
+  for (const std::string_view name : {dialer, acceptor}) {
     text += std::to_string(name.size()) + ":";
     text += name;
   }

@@ -37,7 +37,7 @@ std::array<std::byte, kPortNameBytes> encode(const PortName& message);
 bool decode(std::span<const std::byte> bytes, PortName* message);
 
 // HMAC over `purpose`, the Hello, both nonces and both names; the acceptor's is "" while it is not known.
-wire::Mac mac_of_names(const Proved& proved, std::string_view purpose, std::string_view dialler,
+wire::Mac mac_of_names(const Proved& proved, std::string_view purpose, std::string_view dialer,
                        std::string_view acceptor);
 
 struct ControlAddress {

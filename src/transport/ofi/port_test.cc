@@ -17,7 +17,7 @@ Result<std::unique_ptr<RailTest>> PortTest::open(FabricRail& rail, const Proved&
 
 PortTest::PortTest(std::unique_ptr<FabricPort> port, const Proved& proved)
     : port_(std::move(port)), secret_(proved.secret), hello_(proved.hello),
-      acceptor_nonce_(proved.acceptor_nonce), dialler_(proved.dialler) {
+      acceptor_nonce_(proved.acceptor_nonce), dialer_(proved.dialer) {
   receive_.kind = FabricOperation::Kind::receive;
 }
 
@@ -39,17 +39,17 @@ std::unique_ptr<FabricPort> PortTest::release_port() {
 
 wire::Mac PortTest::mac_of(std::string_view purpose, bool with_acceptor) const {
   const std::string& mine = port_->name();
-  const std::string_view acceptor = dialler_ ? peer_name_ : mine;
-  return mac_of_names({dialler_, secret_, hello_, acceptor_nonce_}, purpose, dialler_ ? mine : peer_name_,
+  const std::string_view acceptor = dialer_ ? peer_name_ : mine;
+  return mac_of_names({dialer_, secret_, hello_, acceptor_nonce_}, purpose, dialer_ ? mine : peer_name_,
                       with_acceptor ? acceptor : "");
 }
 
 void PortTest::begin(Nanoseconds, Bytes& out) {
-  if (dialler_) say_name(out);
+  if (dialer_) say_name(out);
 }
 
 void PortTest::say_name(Bytes& out) {
-  const auto bytes = encode(PortName{port_->name(), mac_of("port", !dialler_)});
+  const auto bytes = encode(PortName{port_->name(), mac_of("port", !dialer_)});
   out.insert(out.end(), bytes.begin(), bytes.end());
 }
 
@@ -62,7 +62,7 @@ void PortTest::take(std::span<const std::byte> bytes, Nanoseconds now, Bytes& ou
     return;
   }
   peer_name_ = message.name;
-  if (!same_mac(mac_of("port", dialler_), message.mac)) {
+  if (!same_mac(mac_of("port", dialer_), message.mac)) {
     failure_ = wire::reason_of(wire::Refusal::bad_mac);
     return;
   }
@@ -72,10 +72,10 @@ void PortTest::take(std::span<const std::byte> bytes, Nanoseconds now, Bytes& ou
     return;
   }
   peer_ = *peer;
-  if (!dialler_) say_name(out);
+  if (!dialer_) say_name(out);
   set_tokens();
   receive_due_ = true;
-  send_due_ = dialler_;
+  send_due_ = dialer_;
   post(now);
 }
 
@@ -83,7 +83,7 @@ void PortTest::set_tokens() {
   const wire::Mac key = mac_of("tokens", true);
   const auto first = wire::load_le<uint64_t>(key.data());
   const auto second = wire::load_le<uint64_t>(key.data() + 8);
-  tokens_ = dialler_ ? OfiTokens{first, second} : OfiTokens{second, first};
+  tokens_ = dialer_ ? OfiTokens{first, second} : OfiTokens{second, first};
 }
 
 // ------------------------------------------------------------------------------------- messages
@@ -130,9 +130,9 @@ bool PortTest::poll(Nanoseconds now) {
   return posted || count > 0 || !failure_.empty();
 }
 
-// Dialler: the answer to the message before. Acceptor: what is to be answered.
+// Dialer: the answer to the message before. Acceptor: what is to be answered.
 void PortTest::on_message(size_t bytes, Nanoseconds now) {
-  const auto number = static_cast<uint64_t>(dialler_ ? heard_ + 1 : heard_);
+  const auto number = static_cast<uint64_t>(dialer_ ? heard_ + 1 : heard_);
   if (bytes != kMessageBytes || wire::load_le<uint64_t>(buffers_.data()) != tokens_.in ||
       wire::load_le<uint64_t>(buffers_.data() + 8) != number) {
     return;  // a stranger's
@@ -140,8 +140,8 @@ void PortTest::on_message(size_t bytes, Nanoseconds now) {
   ++heard_;
   over_ = heard_ == kPings;
   receive_due_ = !over_;
-  send_due_ = !dialler_ || !over_;
-  if (!dialler_) return;
+  send_due_ = !dialer_ || !over_;
+  if (!dialer_) return;
   const double way_s = static_cast<double>(now - sent_at_) / 2e9;
   latency_s_ = latency_s_ == 0 ? way_s : std::min(latency_s_, way_s);
 }

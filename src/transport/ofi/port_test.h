@@ -3,7 +3,7 @@
 //
 // Contract: see transport/connect/rail_test.h. The rail outlives it. Until it is over it owns the port
 // and posts on it; then nothing is posted there any more, and the port is the wire's.
-//   Order    dialler's name, acceptor's name, kPings messages and as many answers through the ports.
+//   Order    dialer's name, acceptor's name, kPings messages and as many answers through the ports.
 //   Trust    names are covered by the job's secret (port_name.h), and so are the tokens that begin every
 //            message from here on; a message without the token is not heard.
 #pragma once
@@ -61,7 +61,7 @@ class PortTest final : public RailTest {
   const wire::Secret secret_;
   const wire::Hello hello_;
   const wire::Nonce acceptor_nonce_;
-  const bool dialler_;
+  const bool dialer_;
   std::string peer_name_;
   fi_addr_t peer_ = FI_ADDR_UNSPEC;
   OfiTokens tokens_;

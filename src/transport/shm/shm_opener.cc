@@ -26,7 +26,7 @@ std::vector<int> ShmOpener::apart() const {
 
 Result<std::unique_ptr<RailTest>> ShmOpener::test(const Proved& proved) {
   auto beneath = beneath_.test(proved);
-  const uint32_t peer = proved.dialler ? proved.hello.acceptor_rank : proved.hello.dialer_rank;
+  const uint32_t peer = proved.dialer ? proved.hello.acceptor_rank : proved.hello.dialer_rank;
   if (!beneath || !is_near_[peer]) return beneath;
   return std::unique_ptr<RailTest>(std::make_unique<ShmTest>(proved, std::move(*beneath), required_));
 }

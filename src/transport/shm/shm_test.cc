@@ -20,7 +20,7 @@ bool says_yes(std::span<const std::byte> bytes) { return bytes[4] == std::byte{1
 
 ShmTest::ShmTest(const Proved& proved, std::unique_ptr<RailTest> beneath, bool required)
     : beneath_(std::move(beneath)), required_(required), secret_(proved.secret), hello_(proved.hello),
-      acceptor_nonce_(proved.acceptor_nonce), dialler_(proved.dialler) {}
+      acceptor_nonce_(proved.acceptor_nonce), dialer_(proved.dialer) {}
 
 wire::Mac ShmTest::mac_of(const char* purpose, const ShmName* name) const {
   std::string text = wire::transcript_of(purpose, hello_, acceptor_nonce_);
@@ -37,7 +37,7 @@ void ShmTest::begin(Nanoseconds now, Bytes& out) {
 
 size_t ShmTest::wanted() const {
   if (!beneath_->is_over()) return beneath_->wanted();
-  return dialler_ && !offered_ ? kOfferBytes : kAnswerBytes;
+  return dialer_ && !offered_ ? kOfferBytes : kAnswerBytes;
 }
 
 void ShmTest::take(std::span<const std::byte> bytes, Nanoseconds now, Bytes& out) {
@@ -56,7 +56,7 @@ void ShmTest::take(std::span<const std::byte> bytes, Nanoseconds now, Bytes& out
 void ShmTest::follow_beneath(Bytes& out) {
   failure_ = beneath_->failure();
   latency_s_ = beneath_->latency_s();
-  if (beneath_->is_over() && !dialler_) offer(out);
+  if (beneath_->is_over() && !dialer_) offer(out);
 }
 
 const char* ShmTest::late() const {
@@ -117,10 +117,10 @@ Status ShmTest::make(const ShmName& name) {
   return Status::ok();
 }
 
-// Acceptor: the memory is under way. Dialler: it has arrived.
+// Acceptor: the memory is under way. Dialer: it has arrived.
 void ShmTest::on_answer(std::span<const std::byte> bytes, Bytes& out) {
   if (!says_yes(bytes)) return give_up("the peer cannot (its log says why)", Reason::the_peers);
-  if (dialler_) {
+  if (dialer_) {
     over_ = true;
     return;
   }
@@ -159,7 +159,7 @@ void ShmTest::give_up(const std::string& why, Reason reason) {
   channel_ = {};
   listener_.reset(-1);
   over_ = true;
-  if (required_ && dialler_) {
+  if (required_ && dialer_) {
     failure_ = "no shared memory with that rank of this host: " + why +
                "; shm=auto takes loopback instead";
     return;

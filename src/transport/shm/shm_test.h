@@ -2,9 +2,9 @@
 // they can talk through memory instead.
 //
 // Contract: see transport/connect/rail_test.h. Runs behind the test of the connection itself, on which it
-// falls back: that it comes to nothing is no failure, unless shared memory is required. The dialler then
+// falls back: that it comes to nothing is no failure, unless shared memory is required. The dialer then
 // says why; the side that cannot logs its reason.
-//   Order    the acceptor listens on a Unix socket of a random name and says it (Offer). The dialler
+//   Order    the acceptor listens on a Unix socket of a random name and says it (Offer). The dialer
 //            makes the memory, connects there, sends the token and the memory, and says so (Answer). The
 //            acceptor takes them and says so (Answer). The socket stays: bell, and sign of life.
 //   Trust    name and token are covered by the job's secret and by both nonces of this connection.
@@ -57,8 +57,8 @@ class ShmTest final : public RailTest {
   const wire::Secret secret_;
   const wire::Hello hello_;
   const wire::Nonce acceptor_nonce_;
-  const bool dialler_;
-  bool offered_ = false;  // dialler: it has answered; acceptor: it has offered
+  const bool dialer_;
+  bool offered_ = false;  // dialer: it has answered; acceptor: it has offered
   ShmName name_{};        // acceptor
   Descriptor listener_;   // acceptor
   ShmChannel channel_;

@@ -5,7 +5,7 @@
 namespace nezha::transport {
 
 void TcpEcho::begin(Nanoseconds now, Bytes& out) {
-  if (dialler_) say_next(now, out);
+  if (dialer_) say_next(now, out);
 }
 
 void TcpEcho::say_next(Nanoseconds now, Bytes& out) {
@@ -14,14 +14,14 @@ void TcpEcho::say_next(Nanoseconds now, Bytes& out) {
 }
 
 size_t TcpEcho::wanted() const {
-  if (!dialler_) return std::min(kTestBytes - done_, kBulkBytes);
+  if (!dialer_) return std::min(kTestBytes - done_, kBulkBytes);
   return done_ < kPings * kPingBytes ? kPingBytes : kBulkBytes;
 }
 
 void TcpEcho::take(std::span<const std::byte> bytes, Nanoseconds now, Bytes& out) {
   done_ += bytes.size();
   over_ = done_ == kTestBytes;
-  if (!dialler_) {
+  if (!dialer_) {
     out.insert(out.end(), bytes.begin(), bytes.end());
     return;
   }

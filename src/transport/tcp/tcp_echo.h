@@ -11,10 +11,10 @@ namespace nezha::transport {
 
 class TcpEcho final : public RailTest {
  public:
-  explicit TcpEcho(bool dialler) : dialler_(dialler) {}
+  explicit TcpEcho(bool dialer) : dialer_(dialer) {}
   void begin(Nanoseconds now, Bytes& out) override;
   size_t wanted() const override;
-  bool takes_parts() const override { return !dialler_; }
+  bool takes_parts() const override { return !dialer_; }
   void take(std::span<const std::byte> bytes, Nanoseconds now, Bytes& out) override;
   const char* late() const override;
 
@@ -26,7 +26,7 @@ class TcpEcho final : public RailTest {
 
   void say_next(Nanoseconds now, Bytes& out);
 
-  const bool dialler_;
+  const bool dialer_;
   size_t done_ = 0;  // bytes that came back, or were sent back
   Nanoseconds sent_at_ = 0;
 };

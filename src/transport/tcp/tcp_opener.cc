@@ -66,7 +66,7 @@ Result<std::vector<Descriptor>> TcpOpener::listen(const MeshRequest& request, Ra
 }
 
 Result<std::unique_ptr<RailTest>> TcpOpener::test(const Proved& proved) {
-  return std::unique_ptr<RailTest>(std::make_unique<TcpEcho>(proved.dialler));
+  return std::unique_ptr<RailTest>(std::make_unique<TcpEcho>(proved.dialer));
 }
 
 std::unique_ptr<Wire> TcpOpener::make_wire(const MeshRequest& request, progress::Loop& loop,

@@ -6,7 +6,7 @@
 
 The data is scikit-learn's bundled handwritten digits (1797 images of 8 x 8). The network is wider
 than digits need, so that there is something to send: 4.5 MB of gradients a step. The losses do not
-depend on the backend, but for the rounding of float32.
+depend on the backend, except for the rounding of float32.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ def _views(flat: np.ndarray, shapes: List[Tuple[int, ...]]) -> List[np.ndarray]:
 def train(comm: Any, epochs: int, batch: int, rate: float) -> Tuple[List[float], float]:
     """Loss per epoch (mean over its batches) and images per second after the first step.
 
-    comm: a communicator, or None to train alone. The result does not depend on it, but for
+    comm: a communicator, or None to train alone. The result does not depend on it, except for
     rounding. A batch is cut into world_size shares of nearly equal size.
     """
     images, labels = load_digits()

@@ -8,7 +8,7 @@
 Every rank has some rows of a square matrix A and the part of the vector x that belongs to them. An
 iteration gathers the whole x with one all_gather, multiplies its rows by it, and divides by the largest
 element, which an all_reduce finds: the power method, whose factor converges to A's largest eigenvalue.
-All numbers depend on their place only, so the result does not depend on the number of ranks, but for
+All numbers depend on their place only, so the result does not depend on the number of ranks, except for
 rounding. --check multiplies once more in rank 0 alone and compares.
 """
 

@@ -3,7 +3,7 @@
 //
 // Contract: created and destroyed with the GIL held; the callbacks take it themselves and may come
 // from any thread. An exception becomes the code it carries (or timed_out, internal), and the first
-// one but for timeouts is kept as the cause of the error that nezha_init then reports. After one that
+// one except for timeouts is kept as the cause of the error that nezha_init then reports. After one that
 // is no Exception (Ctrl-C) all further calls fail with `aborted`.
 #pragma once
 

@@ -42,7 +42,7 @@
        "Which rails a message (send, recv) takes: `pull`, those that drain, without waiting; "     \
        "`modulo`, `round_robin`, `random`, `static`, `local_dynamic`, `local_dynamic_striped`, "   \
        "`dynamic` or `hybrid`, one message at a time on each rail. Transfers of all_to_all are "   \
-       "messages, too, but for `pull`.")                                                           \
+       "messages, too, except for `pull`.")                                                        \
   TEXT(algorithm, "auto", algorithm, kAgreed,                                                      \
        "Algorithm of every collective that it fits; `auto` chooses by cost for each size.")        \
   TEXT(algorithm_file, "", any, 0,                                                                 \

@@ -25,7 +25,7 @@
 //   <session>/done/<rank>    the rank needs the store no more
 //
 // Rank 0 reads what each of the others says. Another rank makes the same number of exchanges however many
-// ranks there are, but for the parts of the welcome: one for thousands of ranks.
+// ranks there are, except for the parts of the welcome: one for thousands of ranks.
 //
 // With a configured secret all but world, which has its mark, carry a proof (records.h) that a rank of
 // the job wrote them at this key; what has none counts as absent. The secret of the connections is made

@@ -1,6 +1,6 @@
 // StoreProof: how the TCP store's server and its clients show each other that they belong to one job.
 //
-// Contract: pure but for the random numbers; any thread. HMAC-SHA256 (base/hmac.h) with a key that
+// Contract: pure except for the random numbers; any thread. HMAC-SHA256 (base/hmac.h) with a key that
 // is derived from the job's secret and opens nothing else, over who speaks and fresh numbers of
 // both sides, so that nothing that was said before, or by the other side, is a proof. The client proves
 // first: whoever cannot hears nothing but the server's number.

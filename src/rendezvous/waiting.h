@@ -1,6 +1,6 @@
 // Waiting: what the stores share about deadlines and about the sentences they fail with.
 //
-// Contract: pure but for Backoff::sleep, which blocks the calling thread; any thread.
+// Contract: pure except for Backoff::sleep, which blocks the calling thread; any thread.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // ChunkMap: which elements a chunk and a step mean, in the input, in the output and in a workspace, which
-// has the elements of the output but for Geometry::rows: there it has those of all ranks' inputs.
+// has the elements of the output except for Geometry::rows: there it has those of all ranks' inputs.
 //
 // Contract: plain values, any thread. Elements are counted along the whole vector of the operation:
 // where a buffer holds one block only, it begins at that block's place (`input_origin`,

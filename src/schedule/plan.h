@@ -74,7 +74,7 @@ struct Plan {
 };
 
 // The algorithm is the user's, or the cheapest; recursive doubling where ranks outnumber elements.
-// No message is longer than `chunk_bytes_max` or the credit, but for algorithms that move runs of
+// No message is longer than `chunk_bytes_max` or the credit, except for algorithms that move runs of
 // blocks in one message: those are chosen automatically up to `chunk_bytes_max` of the whole vector,
 // and refused above the credit. `unsupported` when the algorithm does not do the collective;
 // `invalid_argument` names the field that makes no sense. The rules are in docs/algorithms.md.

@@ -86,7 +86,7 @@ struct Program {
     const uint32_t begin = index == 0 ? 0 : round_ends[index - 1];
     return std::span(steps).subspan(begin, round_ends[index] - begin);
   }
-  // All of them do, or none, but for an all_to_all.
+  // All of them do, or none, except for an all_to_all.
   bool works_in_workspace() const { return !steps.empty() && steps.front().in_workspace; }
   bool operator==(const Program&) const = default;
 };

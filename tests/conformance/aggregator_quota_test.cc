@@ -185,7 +185,7 @@ void connect_as_stranger(uint16_t port, uint64_t seed) {
   Stranger stranger(port);
   std::string bytes(random() % 300, '\0');
   for (char& byte : bytes) byte = static_cast<char>(random());
-  // A ticket of a job that runs, but for one bit.
+  // A ticket of a job that runs, except for one bit.
   if (seed % 3 == 0) {
     const wire::Secret key_of_first = aggregation::job_key_of(node_key(), 0);
     auto ticket = aggregation::make_ticket({seed % 8, 1, 8, 1, 0, seed}, key_of_first);

@@ -143,7 +143,7 @@ TEST(RedisMeeting, AUserOfTheAccessListIsEnoughAndNothingStays) {
   }
 }
 
-// The exchanges of a rank do not grow with the number of ranks, but for rank 0.
+// The exchanges of a rank do not grow with the number of ranks, except for rank 0.
 TEST(OwnStoreMeeting, OnlyRankZeroReadsWhatEachRankSays) {
   constexpr int kRanks = 6;
   Watchdog watchdog("meeting in few words", 1);

@@ -76,7 +76,7 @@ TEST(FrozenDisk, ADumpOnItKeepsNoErrorAndNoDeadline) {
     for (const Status& outcome : outcomes) {
       EXPECT_EQ(outcome.code(), Code::timed_out) << outcome.to_string();
     }
-    // They are as before, but for the communicator that failed.
+    // They are as before, except for the communicator that failed.
     for (int rank : {0, 1}) {
       EXPECT_EQ(sum_within(world.comm(rank), 10).code(), Code::timed_out);
       EXPECT_NE(world.comm(rank).context().flight_json().find("\"call\""), std::string::npos);

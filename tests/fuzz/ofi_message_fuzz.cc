@@ -1,6 +1,6 @@
 // What the connections of an `ofi` rail say to each other: any bytes. What is understood is in its range
-// and comes back byte for byte, but for times that cannot be reckoned with; another connection's token is
-// never believed.
+// and comes back byte for byte, except for times that cannot be reckoned with; another connection's token
+// is never believed.
 #include <algorithm>
 #include <array>
 #include <cstdlib>

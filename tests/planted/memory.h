@@ -1,7 +1,7 @@
 // Memory: ranks of one host that carry out operations in its memory, and groups that share and leave it,
 // in random orders of their steps.
 //
-// Contract: one function; pure but for the memory itself. The same seed is the same history: ranks take
+// Contract: one function; pure except the memory itself. The same seed is the same history: ranks take
 // turns in one thread, and one that another wakes goes on inside the step that woke it.
 #pragma once
 

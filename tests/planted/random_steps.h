@@ -1,6 +1,6 @@
 // Ranks in one thread, of which a random one that is awake takes a step, until all are over.
 //
-// Contract: pure but for what the steps do. A member has `sleeps`.
+// Contract: pure except for what the steps do. A member has `sleeps`.
 #pragma once
 
 #include <memory>

@@ -1,7 +1,7 @@
 // Trust: somebody who holds no key, or no right, tries what the handshake and the tickets of aggregation
 // nodes have to refuse.
 //
-// Contract: one function; pure but for the system's random numbers, which decide nothing.
+// Contract: one function; pure except for the system's random numbers, which decide nothing.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-"""What an aggregation node is told on its command line, checked before anything starts. Pure but for
+"""What an aggregation node is told on its command line, checked before anything starts. Pure except for
 looks at files."""
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ class Kernel:
 
 
 def measure(comm: Any, spec: MatvecSpec) -> Launch:
-    """Measures on all ranks; the same on each but for `algorithms`. Collective."""
+    """Measures on all ranks; the same on each except for `algorithms`. Collective."""
     kernel = Kernel(comm, spec)
     slowest = comm.all_reduce(np.array([kernel.iterate(_WARM_UP)]), op="max")[0] / _WARM_UP
     count = spec.iterations or max(_FEWEST, min(_MOST, math.ceil(spec.seconds / slowest)))

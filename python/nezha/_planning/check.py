@@ -1,4 +1,4 @@
-"""The answers of `nezha plan check` as JSON. Pure but for reading the table."""
+"""The answers of `nezha plan check` as JSON. Pure except for reading the table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measured tables: the JSON of nccl-tests (`-J FILE`) and of `nezha bench --json`. Pure but for
+"""Measured tables: the JSON of nccl-tests (`-J FILE`) and of `nezha bench --json`. Pure except for
 reading.
 
 Units: bytes, seconds, bytes per second. Times between the rows are interpolated, times beyond them

@@ -1,7 +1,7 @@
 // NodeGroup: what one communicator does through an aggregation node beside its host rails.
 //
 // Contract
-//   Owner    a Communicator; every call with the loop's progress lock held, but for `settle`.
+//   Owner    a Communicator; every call with the loop's progress lock held, except for `settle`.
 //            Collective: see AggregationGroup.
 //   Memory   as of the engine: borrowed until the Work is done.
 //   Errors   those of the host rails are the communicator's, and end what is under way here. A lost node

@@ -17,7 +17,7 @@
 namespace nezha::aggregation {
 
 struct NodeClientOptions {
-  NodeSessionRequest session;  // but for the number of the session
+  NodeSessionRequest session;  // except for the number of the session
   Topology topology;           // as the node sent it
   uint32_t rails_beside = 0;   // this rank's rails on the device that leads to the node, as bits
   bool has_rail_apart = false;  // some rail is on another one

@@ -3,7 +3,7 @@
 //
 // A probed rail takes the operation's first transfers (RailBinder::kProbeBytes), its monitor learns
 // from them, and whoever decides sees the rate in the next snapshot. Probes cost no more than 3 % of
-// the time, but for the one of a rail that was not measured.
+// the time, except for the one of a rail that was not measured.
 //
 // Contract: pure, single-threaded, owned by one policy.
 #pragma once

@@ -282,7 +282,7 @@ void Handshake::on_proof(Nanoseconds now) {
 
 bool Handshake::protect() {
   if (!me_.integrity) return true;
-  // The socket's buffer was empty but for the handshake.
+  // The socket's buffer was empty except for the handshake.
   if (!is_written()) return fail("the handshake does not fit the socket's send buffer"), false;
   Descriptor fd(stream_->release_fd());
   const Secret keys = wire::integrity_keys_of(me_.secret, hello_, acceptor_nonce_);

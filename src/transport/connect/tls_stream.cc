@@ -23,7 +23,7 @@ namespace {
 constexpr std::string_view kIdentity = "nezha1";
 constexpr std::array<unsigned char, 2> kAes128GcmSha256 = {0x13, 0x01};
 constexpr size_t kRecordBytes = 16 * 1024;
-// Sealed before the network is asked to take it. All that can wait in this process, but for one record.
+// Sealed before the network is asked to take it. All that can wait in this process, except one record.
 constexpr size_t kBatchBytes = 64 * 1024;
 constexpr size_t kReadBytes = 64 * 1024;
 // What a peer can make us answer on our own account, at most.

@@ -42,7 +42,7 @@ class OfiTransport final : public Transport, private RailOpener {
   bool ends_unheard() const override { return true; }
 
   std::vector<std::unique_ptr<FabricRail>> rails_;
-  std::vector<RailListener> listeners_;  // but for the time when a connector has them
+  std::vector<RailListener> listeners_;  // except for the time when a connector has them
 };
 
 }  // namespace nezha::transport

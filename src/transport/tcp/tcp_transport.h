@@ -28,7 +28,7 @@ class TcpTransport final : public Transport {
 
  private:
   RailOpener& opener_;
-  // Two of each rail, but for the time when a connector has them.
+  // Two of each rail, except for the time when a connector has them.
   std::vector<RailListener> listeners_;
 };
 

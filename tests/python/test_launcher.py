@@ -320,6 +320,11 @@ def test_signals_are_passed_on_to_other_hosts(fake_ssh, monkeypatch):
     hears_signals(*start_launcher(HEARS, "over ssh"))
 
 
+def test_a_pattern_that_is_also_of_the_shell_on_another_host_ends_nobody(fake_ssh, tmp_path):
+    outcome, out, _ = over_ssh("kill -USR1 $PPID; kill -USR2 $$; echo lives", tmp_path, "hostA\n")
+    assert outcome.exit_code == 0 and out == ["[0] lives"]
+
+
 def test_a_program_is_looked_for_where_this_host_finds_it(fake_ssh, tmp_path, monkeypatch):
     tools = tmp_path / "tools"
     tools.mkdir()

@@ -18,15 +18,15 @@ from .._command_errors import LaunchError
 
 _NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
 
-# Runs on the remote host; its arguments are the directory, a folder that comes first in PATH ("": none),
-# and the command.
+# Runs on the remote host, in the place of the user's shell there; its arguments are the directory, a
+# folder that comes first in PATH ("": none), and the command.
 _REMOTE = r"""
+trap '' USR1 USR2
 while IFS= read -r pair && [ -n "$pair" ]; do export "$pair"; done
 cd "$1" || exit 127
 [ -z "$2" ] || export PATH="$2:$PATH"
 shift 2
 exec 3<&0
-trap '' USR1 USR2
 setsid "$@" </dev/null 3<&- &
 child=$!
 { while read -r name <&3; do kill -s "$name" -- "-$child"; done; kill -s TERM -- "-$child"; sleep 5
@@ -54,7 +54,7 @@ def environment_text(env: Mapping[str, str]) -> bytes:
 def command_line(host: str, directory: str, command: Sequence[str], folder: str = "") -> List[str]:
     """The local command that starts `command` in `directory` on `host`. folder: where programs are looked
     for first."""
-    remote = ["sh", "-c", _REMOTE, "nezha-run", directory, folder, *command]
+    remote = ["exec", "sh", "-c", _REMOTE, "nezha-run", directory, folder, *command]
     return ["ssh", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=10", host,
             " ".join(shlex.quote(word) for word in remote)]
 

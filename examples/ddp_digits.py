@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from typing import Any, Dict, List, Tuple
 
@@ -24,8 +25,10 @@ from torch.nn.parallel import DistributedDataParallel
 
 def load_digits() -> Tuple[torch.Tensor, torch.Tensor]:
     """Images [1797, 64] in 0..1 and labels [1797], in the order in which they are bundled."""
-    from sklearn.datasets import load_digits as bundled
-
+    try:
+        from sklearn.datasets import load_digits as bundled
+    except ImportError as error:
+        sys.exit(f"this example needs scikit-learn: pip install scikit-learn ({error})")
     digits = bundled()
     return torch.tensor(digits.data / 16.0, dtype=torch.float32), torch.tensor(digits.target)
 

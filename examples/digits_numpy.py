@@ -28,8 +28,10 @@ TOLERANCE = 1e-3  # of the loss; rounding differences grow a little with every s
 
 def load_digits() -> Tuple[np.ndarray, np.ndarray]:
     """Images [1797, 64] in 0..1 and labels [1797], in a fixed shuffled order."""
-    from sklearn.datasets import load_digits as bundled
-
+    try:
+        from sklearn.datasets import load_digits as bundled
+    except ImportError as error:
+        sys.exit(f"this example needs scikit-learn: pip install scikit-learn ({error})")
     digits = bundled()
     order = np.random.default_rng(7).permutation(len(digits.target))
     return (digits.data[order] / 16.0).astype(np.float32), digits.target[order]

@@ -32,8 +32,10 @@ TIMEOUT = timedelta(seconds=30)
 
 def load_digits(replica: int, replicas: int) -> Tuple[torch.Tensor, torch.Tensor]:
     """This replica's own images [n, 64] in 0..1 and labels [n]: replicas never see each other's."""
-    from sklearn.datasets import load_digits as bundled
-
+    try:
+        from sklearn.datasets import load_digits as bundled
+    except ImportError as error:
+        sys.exit(f"this example needs scikit-learn: pip install scikit-learn ({error})")
     digits = bundled()
     images = torch.tensor(digits.data / 16.0, dtype=torch.float32)
     return images[replica::replicas], torch.tensor(digits.target)[replica::replicas]

@@ -50,6 +50,14 @@ def test_numpy_training_agrees_with_one_process(tmp_path):
     assert found["difference"] < 1e-3 and "agrees with one process" in shown
 
 
+def test_what_an_example_needs_besides_is_said_in_one_line(tmp_path):
+    (tmp_path / "sklearn.py").write_text("raise ImportError('there is none')")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = run(sys.executable, EXAMPLES / "digits_numpy.py", env=environment)
+    assert done.returncode == 1 and "pip install scikit-learn" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_matrix_vector_product_agrees_with_one_process():
     shown = ranks(3, sys.executable, EXAMPLES / "matvec.py", "--size", 384, "--iterations", 20, "--check")
     assert "3 rank(s): eigenvalue" in shown and "agrees with one process" in shown
@@ -161,6 +169,13 @@ def test_c_program_with_cmake(installed, tmp_path):
     built = run("cmake", "--build", tmp_path / "build")
     assert built.returncode == 0, built.stdout + built.stderr
     check_ranks(tmp_path / "build" / "allreduce")
+
+
+def test_examples_of_the_readme_need_nothing_beside_the_product():
+    page = (EXAMPLES / "README.md").read_text()
+    needs = dict(re.findall(r"^\| \[(\S+)\]\(.*\|([^|]*)\|$", page, re.MULTILINE))
+    used = set(re.findall(r"python examples/(\S+)", (ROOT / "README.md").read_text()))
+    assert used and {needs[name].strip() for name in used} == {""}
 
 
 def test_every_example_is_described():

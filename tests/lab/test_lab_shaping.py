@@ -7,16 +7,24 @@ transfer slower, so being too fast is checked on the median and being fast enoug
 from __future__ import annotations
 
 import statistics
-from typing import Callable, Sequence
+import sys
+from typing import Any, Callable, Sequence
 
 import pytest
 import wire_meter
 
-from nezha.lab import Lab, parse_rate, _shaping
+from nezha.lab import Lab, LabError, parse_rate, _capacity, _shaping
 
 pytestmark = pytest.mark.usefixtures("namespaces")
 
 _TRIES = 4
+# Listens where a measurement of the wires will.
+_SERVER = f"""
+import socket, time
+server = socket.create_server(("0.0.0.0", {_capacity._PORT}))
+print("ready", flush=True)
+time.sleep(1000)
+"""
 
 
 def _best(measure: Callable[[], float], enough: float) -> float:
@@ -64,6 +72,42 @@ def test_the_capacity_says_whether_wires_or_cores_are_the_limit() -> None:
         assert "the cores are the limit" in fast.sentence()
     with Lab(2, ["none"]) as lab:
         assert lab.capacity() is None
+
+
+class _LateNode:
+    """A lab in which what is started on one node begins late."""
+
+    def __init__(self, lab: Lab, node: int, seconds: float) -> None:
+        self.state = lab.state
+        self._lab, self._node = lab, node
+        wait = f"import os, sys, time; time.sleep({seconds}); os.execv(sys.argv[1], sys.argv[1:])"
+        self._wait = [sys.executable, "-I", "-S", "-c", wait]
+
+    def popen(self, node: int, command: Sequence[str], **options: Any) -> Any:
+        late = self._wait if node == self._node else []
+        return self._lab.popen(node, [*late, *command], **options)
+
+
+@pytest.mark.parametrize("nodes", [8, 16])
+def test_wires_are_measured_when_all_nodes_listen(nodes: int) -> None:
+    with Lab(nodes, ["10mbit"]) as lab:
+        found = _capacity.measure(_LateNode(lab, nodes - 2, 2.0))
+        assert found is not None and found.asked == nodes * 10e6
+        assert 0.95 <= found.reached / found.asked <= 1.3, found
+
+
+def test_a_node_that_cannot_measure_its_wires_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Lab(2, ["10mbit"]) as lab, lab.popen(1, [sys.executable, "-c", _SERVER], stdout=-1) as server:
+        try:
+            server.stdout.readline()
+            with pytest.raises(LabError, match="node 1 could not measure its wires: .*Address already"):
+                lab.capacity()
+            server.kill()
+            monkeypatch.setattr(_capacity, "_PATIENCE_S", 0.5)
+            with pytest.raises(LabError, match="node 1 could not measure its wires: it was not liste"):
+                _capacity.measure(_LateNode(lab, 1, 30.0))
+        finally:
+            server.kill()
 
 
 def test_a_deep_bucket_would_have_been_caught() -> None:

@@ -1,13 +1,15 @@
 """How much this machine can shape: plain streams between the nodes of a lab, and no collective.
 
 Every node sends to the next one that has a port on the same rail, on all rails at once, for about a
-second. What arrives says whether the wires or this machine's processors are the limit at the rates that
-the lab was asked for. A collective computes besides, so what this reaches is the most that it can reach.
+second, which begins when all nodes are connected. What arrives says whether the wires or this machine's
+processors are the limit at the rates that the lab was asked for. A collective computes besides, so what
+this reaches is the most that it can reach.
 """
 
 from __future__ import annotations
 
 import json
+import select
 import sys
 import time
 from dataclasses import dataclass
@@ -19,11 +21,10 @@ from ._state import LabState
 
 _STREAMS = str(Path(__file__).with_name("_capacity_streams.py"))
 _PORT = 29390
-_START_S = 0.4  # until every node has its connections
 _WARM_S = 0.2  # TCP finds the rate
 _WINDOW_S = 0.25
 _WINDOWS = 3  # the best counts: what else runs can only take away
-_PATIENCE_S = 20.0
+_PATIENCE_S = 20.0  # with each step of a node
 _REACHED = 0.95  # of the rates: the streams are at the wires
 _PLENTY = 0.5  # of the processors: what streams may take so that a collective, which computes, has enough
 
@@ -63,24 +64,78 @@ def measure(lab: Any) -> Optional[Capacity]:
     streams, asked = _ring(lab.state)
     if not asked:
         return None
-    begin = time.monotonic() + _START_S + _WARM_S
-    edges = [begin + number * _WINDOW_S for number in range(_WINDOWS + 1)]
-    children = [(node, lab.popen(node, [sys.executable, "-I", "-S", _STREAMS, json.dumps(
-        {**plan, "edges": edges})], stdout=-1, stderr=-1)) for node, plan in streams.items()]
+    nodes = [_Node(lab, number, plan) for number, plan in streams.items()]
     try:
+        for node in nodes:
+            node.hear("listening")
+        for node in nodes:
+            node.tell("connect")
+        for node in nodes:
+            node.hear("connected")
+        begin = time.monotonic() + _WARM_S
+        edges = [begin + number * _WINDOW_S for number in range(_WINDOWS + 1)]
+        for node in nodes:
+            node.tell(json.dumps(edges))
         ticks = []
         for edge in edges:
             time.sleep(max(0.0, edge - time.monotonic()))
             ticks.append(_processors())
-        received = [_received(node, child) for node, child in children]
+        received = [node.received() for node in nodes]
     finally:
-        for _, child in children:
-            child.kill()
-            child.communicate()
+        for node in nodes:
+            node.end()
     bits = [8 * sum(each) / _WINDOW_S for each in zip(*received)]
     # Of all windows: one has few ticks of the clock, by which the kernel counts.
     busy, total = (ticks[-1][i] - ticks[0][i] for i in (0, 1))
     return Capacity(asked, max(bits), busy / total if total else 0.0)
+
+
+class _Node:
+    """A node's streams, which go through the same steps on all nodes. Methods raise LabError."""
+
+    def __init__(self, lab: Any, number: int, plan: Dict[str, Any]) -> None:
+        self._number = number
+        self._child = lab.popen(number, [sys.executable, "-I", "-S", _STREAMS, json.dumps(plan)],
+                                bufsize=0, stdin=-1, stdout=-1, stderr=-1)
+
+    def hear(self, word: str) -> None:
+        """Waits until the node says it."""
+        ready, _, _ = select.select([self._child.stdout], [], [], _PATIENCE_S)
+        if not ready:
+            raise self._failure(f"it was not {word} after {_PATIENCE_S:.0f} s")
+        if self._child.stdout.readline().decode().strip() != word:
+            raise self._failure(self._last_words())
+
+    def tell(self, line: str) -> None:
+        """Lets the node take its next step."""
+        try:
+            self._child.stdin.write(line.encode() + b"\n")
+        except BrokenPipeError as error:
+            raise self._failure(self._last_words()) from error
+
+    def received(self) -> List[float]:
+        """Bytes on the wire in each window."""
+        out, err = self._child.communicate(timeout=_PATIENCE_S)
+        if self._child.returncode != 0:
+            raise self._failure(_last_line(err))
+        return [float(each) for each in json.loads(out)]
+
+    def end(self) -> None:
+        """Ends it, wherever it is."""
+        self._child.kill()
+        self._child.communicate()
+
+    def _last_words(self) -> str:
+        self._child.kill()
+        return _last_line(self._child.communicate()[1])
+
+    def _failure(self, why: str) -> LabError:
+        return LabError(f"node {self._number} could not measure its wires: {why}")
+
+
+def _last_line(err: bytes) -> str:
+    words: List[str] = err.decode(errors="replace").strip().splitlines()
+    return words[-1] if words else "no words"
 
 
 def _ring(lab: LabState) -> Tuple[Dict[int, Dict[str, Any]], float]:
@@ -104,14 +159,6 @@ def _ring(lab: LabState) -> Tuple[Dict[int, Dict[str, Any]], float]:
                 [target.address.partition("/")[0], _PORT, (mtu + 14) / (mtu - 52)])
             asked += min(port.rate, target.rate)
     return plans, asked
-
-
-def _received(node: int, child: Any) -> List[float]:
-    out, err = child.communicate(timeout=_PATIENCE_S)
-    if child.returncode != 0:
-        words: List[str] = err.decode(errors="replace").strip().splitlines()
-        raise LabError(f"node {node} could not measure its wires: {words[-1] if words else 'no words'}")
-    return [float(each) for each in json.loads(out)]
 
 
 def _processors() -> Tuple[int, int]:

@@ -1,8 +1,10 @@
 """One node's part of capacity.measure(): a script without imports of its own package.
 
-Its argument is JSON: `listen` ([address, port, wire bytes per payload byte]), `connect` ([own address,
-address, port]) and `edges`, times on this machine's monotonic clock. Sends and receives as fast as it
-can until the last edge, and prints, as JSON, the bytes on the wire that arrived between each two edges.
+Its argument is JSON: `listen` ([address, port, wire bytes per payload byte]) and `connect` ([own address,
+address, port]). It listens, says so, and connects when it hears a line, because all nodes listen then;
+it says that, too. The next line is JSON: edges, times on this machine's monotonic clock. It sends and
+receives as fast as it can until the last edge, and prints, as JSON, the bytes on the wire that arrived
+between each two edges. Whoever started it has ended when its standard input does, and so it ends, too.
 """
 
 import json
@@ -12,17 +14,27 @@ import sys
 import time
 
 _CHUNK = 1 << 18
-_TRY_S = 0.02
+_CONNECT_S = 10.0  # the kernel repeats a request that was lost after 1, 3 and 7 s
 
 
 def main() -> None:
     """Runs the plan."""
     plan = json.loads(sys.argv[1])
-    edges = plan["edges"]
     listeners = [(_listener(address, port), share) for address, port, share in plan["listen"]]
-    outgoing = [_connect(own, address, port, edges[0]) for own, address, port in plan["connect"]]
+    _say_and_hear("listening")
+    outgoing = [socket.create_connection((address, port), _CONNECT_S, (own, 0))
+                for own, address, port in plan["connect"]]
+    edges = json.loads(_say_and_hear("connected"))
     incoming = [(listener.accept()[0], share) for listener, share in listeners]
     print(json.dumps(_stream(outgoing, incoming, edges)))
+
+
+def _say_and_hear(word: str) -> str:
+    print(word, flush=True)
+    line = sys.stdin.readline()
+    if not line:
+        sys.exit("nobody waits for the result")
+    return line
 
 
 def _listener(address: str, port: int) -> socket.socket:
@@ -31,16 +43,6 @@ def _listener(address: str, port: int) -> socket.socket:
     listener.bind((address, port))
     listener.listen()
     return listener
-
-
-def _connect(own: str, address: str, port: int, deadline: float) -> socket.socket:
-    while True:
-        try:
-            return socket.create_connection((address, port), 1.0, (own, 0))
-        except OSError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(_TRY_S)
 
 
 def _stream(outgoing: list, incoming: list, edges: list) -> list:

@@ -17,7 +17,9 @@ from .conventions import OURS, App, RunsProgram, json_option
 _HELP = """Start the ranks of a job, and end them together.
 
 Each rank gets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT, so
-nezha.init() and torch.distributed need nothing more. Every line of a rank is printed after its [rank].
+nezha.init() and torch.distributed need nothing more. Every line of a rank is printed after its [rank];
+a traceback, or a warning of Nezha's log, that many ranks have alike is printed once, and then how many
+others had it.
 When a rank fails, the others get a few seconds to report and are ended; the first failure is reported,
 and its exit code is that of `nezha run` (128 + signal when it was killed, 127 when it could not be
 started). 125: Nezha itself failed, or the command line is bad. SIGUSR1 and SIGUSR2 are passed on to the

@@ -9,7 +9,8 @@ from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 from .disagreement import disagreements
 from .dumps import Dump, Failure, Operation
 from .finding import Finding
-from .arrivals import Timeline, ranks_text
+from .._ranks_text import ranks_text
+from .arrivals import Timeline
 from .waiting import who_blocks
 
 # A rank counts as a straggler when the others waited for it at least this part of the time.

@@ -6,7 +6,8 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from .dumps import Operation
 from .finding import Finding
-from .arrivals import Timeline, ranks_text
+from .._ranks_text import ranks_text
+from .arrivals import Timeline
 
 # The most telling first: another collective explains every other difference.
 _FIELDS = ("collective", "root", "dtype", "op", "count", "algorithm", "plan")

@@ -7,7 +7,8 @@ from typing import Dict, List, Optional, Sequence, Set, Tuple
 
 from .dumps import Dump, Operation
 from .finding import Finding
-from .arrivals import Timeline, ranks_text
+from .._ranks_text import ranks_text
+from .arrivals import Timeline
 
 
 @dataclass(frozen=True)

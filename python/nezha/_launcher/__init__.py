@@ -7,6 +7,7 @@ what `nezha bench` and `nezha chaos` run their ranks with.
     ssh          a rank on another host
     watch        output, deaths, signals; the outcome
     rank_output  lines of a rank, and the last ones kept
+    alike        what many ranks say is printed once
     reaper       ends the ranks when the launcher was killed
 """
 

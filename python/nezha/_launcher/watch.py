@@ -20,6 +20,7 @@ import time
 from dataclasses import asdict, dataclass, field
 from typing import IO, Any, Callable, Deque, Dict, Iterator, List, Optional, Sequence, Tuple
 
+from .alike import Alike
 from .reaper import Reaper
 from .rank_output import Lines, RankOutput, printed
 from .placement import Rank, signal_group
@@ -75,9 +76,10 @@ def launch(ranks: Sequence[Rank], *, grace_s: float = 3.0, out: Optional[IO[byte
     what they saw. out, err: where their output goes, default: ours. forgive(rank, code): whether
     this end of a rank is no failure, so that the others go on; default: none is forgiven."""
     width = len(str(len(ranks) - 1))
-    outs, errs = ([RankOutput(printed(f"[{each.rank:>{width}}] ", stream)) for each in ranks]
-                  for stream in (out or sys.stdout.buffer, err or sys.stderr.buffer))
-    return _Watch(ranks, grace_s, outs, errs, forgive or (lambda rank, code: False)).run()
+    outs = [RankOutput(printed(f"[{each.rank:>{width}}] ", out or sys.stdout.buffer)) for each in ranks]
+    alike = Alike(err or sys.stderr.buffer, len(ranks))
+    errs = [RankOutput(alike.lines_of(each.rank)) for each in ranks]
+    return _Watch(ranks, grace_s, outs, errs, forgive or (lambda rank, code: False), alike=alike).run()
 
 
 def listen(ranks: Sequence[Rank], take: Lines, *, grace_s: float, patience_s: float) -> Outcome:
@@ -106,8 +108,9 @@ class _Process:
 class _Watch:
     def __init__(self, ranks: Sequence[Rank], grace_s: float, outs: Sequence[RankOutput],
                  errs: Sequence[RankOutput], forgive: Callable[[int, int], bool],
-                 patience_s: float = math.inf) -> None:
+                 patience_s: float = math.inf, alike: Optional[Alike] = None) -> None:
         self._ranks = ranks
+        self._alike = alike
         self._grace_s = grace_s
         self._forgive = forgive
         self._outs = outs
@@ -187,7 +190,11 @@ class _Watch:
 
     def _turn(self, guard: Reaper) -> None:
         until = self._steps[0][0] if self._steps else self._heard_at + self._patience_s
+        if self._alike is not None:
+            until = min(until, self._alike.next())
         self._read(max(0.0, until - time.monotonic()) if until < math.inf else None)
+        if self._alike is not None:
+            self._alike.tell()
         while self._events:
             kind, value = self._events.popleft()
             if kind == "exit":
@@ -280,6 +287,8 @@ class _Watch:
     def _close(self) -> None:
         for output in (*self._outs, *self._errs):
             output.close()
+        if self._alike is not None:
+            self._alike.close()
         self._selector.close()
         for process in self._processes:
             for pipe in (process.popen.stdin, process.popen.stdout, process.popen.stderr):

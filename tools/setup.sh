@@ -50,18 +50,30 @@ missing_tests() {
   has_command ip || echo "iproute2 optional the tests of the lab"
   has_command nmap || echo "nmap optional the test that has a job's ports scanned"
   has_command pkill || echo "procps optional the test of the command for a job that hangs"
+  has_command slurmd || echo "slurm-wlm optional the test of a start under srun"
+}
+
+# Debian asks this program before it starts what a package brings (Slurm's depends on the daemon of munge).
+start_no_service() {
+  [ ! -e /usr/sbin/policy-rc.d ] || return 0
+  policy=/usr/sbin/policy-rc.d
+  trap 'rm -f "$policy"' EXIT
+  printf '#!/bin/sh\nexit 101\n' >"$policy"
+  chmod +x "$policy"
 }
 
 install_system_packages() {
-  local list packages
+  local list packages policy=
   list=$("missing_$PURPOSE")
   [ -n "$list" ] || return 0
   packages=$(cut -d' ' -f1 <<<"$list" | tr '\n' ' ')
   if [ "$(id -u)" = 0 ] && has_command apt-get; then
     echo "installing $packages(log: $LOG)"
+    start_no_service
     # shellcheck disable=SC2086
     { apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y \
         --no-install-recommends $packages; } >>"$LOG" 2>&1 || echo "apt-get failed, see $LOG"
+    [ -z "$policy" ] || rm -f "$policy"
     list=$("missing_$PURPOSE")
   fi
   [ -n "$list" ] || return 0

@@ -1,5 +1,6 @@
 """Rendezvous over MPI: with a stand-in for mpi4py's communicator, and with the real one."""
 
+import os
 import pickle
 import shutil
 import socket
@@ -12,6 +13,7 @@ import pytest
 
 import nezha
 from conftest import run_threads
+from nezha._launcher.placement import free_port
 from nezha._startup import mpi_rendezvous
 
 _FAR_S = 600.0
@@ -176,20 +178,37 @@ def test_what_does_not_fit_is_refused():
         nezha.init(0, mpi=FakeComm(FakeWorld(1), 0))
 
 
-def test_real_mpi(tmp_path):
-    pytest.importorskip("mpi4py")
+@pytest.fixture(name="mpiexec")
+def an_mpi_that_is_installed():
+    """mpiexec(script, **variables): three ranks of it, to their end; their output."""
     launcher = Path(sys.executable).with_name("mpiexec")
     command = str(launcher) if launcher.exists() else shutil.which("mpiexec")
     if command is None:
         pytest.skip("mpiexec is not installed")
-    script = tmp_path / "job.py"
-    script.write_text("""
+
+    def run(script, **variables):
+        done = subprocess.run([command, "-n", "3", sys.executable, "-c", script], capture_output=True,
+                              text=True, timeout=120, check=False, env={**os.environ, **variables})
+        assert done.returncode == 0, done.stderr
+        return sorted(done.stdout.splitlines())
+
+    return run
+
+
+def test_real_mpi(mpiexec):
+    pytest.importorskip("mpi4py")
+    assert mpiexec("""
 from mpi4py import MPI
 import nezha
 with nezha.init(mpi=MPI.COMM_WORLD, timeout=600) as comm:
-    assert comm.all_reduce(bytearray([comm.rank, 1])) == bytearray([3, 3])
     assert comm.rank == MPI.COMM_WORLD.Get_rank()
-""")
-    done = subprocess.run([command, "-n", "3", sys.executable, str(script)], capture_output=True,
-                          text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
+    print(comm.rank, list(comm.all_reduce(bytearray([comm.rank, 1]))))
+""") == [f"{rank} [3, 3]" for rank in range(3)]
+
+
+def test_variables_of_a_real_mpiexec(mpiexec):
+    assert mpiexec("""
+import nezha
+with nezha.init(timeout=60) as comm:
+    print(comm.rank, list(comm.all_reduce(bytearray([comm.rank, 1]))))
+""", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port())) == [f"{rank} [3, 3]" for rank in range(3)]

@@ -1,0 +1,109 @@
+"""A job under `srun`, with a Slurm of the test's own: one node, no authentication, files in a folder."""
+
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+from nezha._launcher.placement import free_port
+
+PATIENCE_S = 120.0
+# The node's name is what its ranks' addresses are made of.
+CONFIGURATION = """
+ClusterName=test
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={ports[0]}
+SlurmdPort={ports[1]}
+AuthType=auth/none
+CredType=cred/none
+SlurmUser={user}
+SlurmdUser={user}
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.pid
+ProctrackType=proctrack/pgid
+TaskPlugin=task/none
+SwitchType=switch/none
+MpiDefault=none
+SelectType=select/linear
+ReturnToService=2
+SlurmdParameters=config_overrides
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+NodeName=localhost NodeHostname={host} NodeAddr=127.0.0.1 CPUs=4
+PartitionName=all Nodes=ALL Default=YES State=UP
+"""
+JOB = """
+import nezha
+with nezha.init(timeout=60) as comm:
+    total = comm.all_reduce(bytearray([comm.rank, 1]))
+    print(comm.rank, comm.world_size, list(total))
+"""
+
+
+def _program(name):
+    return shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin")
+
+
+def _missing():
+    """Why no Slurm can be started here; None where one can."""
+    absent = [name for name in ("slurmctld", "slurmd", "srun") if _program(name) is None]
+    if absent:
+        return f"{', '.join(absent)}: not installed"
+    if os.geteuid() != 0:
+        return "slurmd starts tasks as root"
+    try:  # as Slurm asks for addresses, even for that of the loopback device
+        socket.getaddrinfo("127.0.0.1", 1, flags=socket.AI_ADDRCONFIG)
+    except socket.gaierror:
+        return "Slurm needs a network device beside the loopback device"
+    return None
+
+
+@pytest.fixture(name="slurm")
+def slurm_of_ones_own(tmp_path):
+    """The environment in which srun finds it."""
+    why = _missing()
+    if why is not None:
+        pytest.skip(why)
+    for name in ("state", "spool"):
+        (tmp_path / name).mkdir()
+    file = tmp_path / "slurm.conf"
+    file.write_text(CONFIGURATION.format(
+        host=socket.gethostname().partition(".")[0], ports=[free_port(), free_port()],
+        user=pwd.getpwuid(os.geteuid()).pw_name, folder=tmp_path))
+    env = {**os.environ, "SLURM_CONF": str(file)}
+    with open(tmp_path / "log", "wb") as log:
+        daemons = [subprocess.Popen([_program(name), "-D", "-f", str(file)], env=env, stdout=log,
+                                    stderr=log, start_new_session=True)
+                   for name in ("slurmctld", "slurmd")]
+    try:
+        deadline = time.monotonic() + PATIENCE_S
+        while _state(env) != "idle":
+            assert time.monotonic() < deadline and all(daemon.poll() is None for daemon in daemons), (
+                tmp_path / "log").read_text()
+            time.sleep(0.2)
+        yield env
+    finally:
+        for daemon in daemons:
+            daemon.kill()
+            daemon.wait()
+
+
+def _state(env):
+    return subprocess.run(["sinfo", "-h", "-o", "%T"], env=env, capture_output=True, text=True,
+                          timeout=PATIENCE_S, check=False).stdout.strip()
+
+
+def test_srun(slurm, tmp_path):
+    script = tmp_path / "job.py"
+    script.write_text(JOB)
+    done = subprocess.run(["srun", "-n", "3", sys.executable, str(script)], env=slurm, text=True,
+                          capture_output=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == [f"{rank} 3 [3, 3]" for rank in range(3)]

@@ -55,8 +55,9 @@
         "Scratch memory that a rank grants to incoming data; at least one chunk.")                 \
   SECONDS(timeout_s, 300, 0.001, 1e9, 0,                                                           \
           "An operation that takes longer fails with `timed_out`.")                                \
-  SECONDS(connect_timeout_s, 30, 0.001, 1e9, 0,                                                    \
-          "Time for all ranks to meet in the store and to connect.")                               \
+  SECONDS(connect_timeout_s, 300, 0.001, 1e9, 0,                                                   \
+          "Time for all ranks to meet in the store and to connect. Every 10 s the log says, at "   \
+          "warn, for which ranks rank 0 waits; other ranks say, less often, what they wait for.")  \
   TEXT(connect, "auto", connect, kAgreed,                                                          \
        "When ranks connect: `eager`, all with all at the start; `demand`, two ranks when one of them " \
        "first needs the other; `auto`: eager up to 32 ranks.")                                      \

@@ -23,6 +23,10 @@ Bootstrap::Bootstrap(rendezvous::Store& store, const Config& config, BootstrapRe
     : store_(store),
       config_(config),
       request_(std::move(request)),
+      clock_(*request_.clock),
+      lines_(clock_, request_.deadline,
+             request_.rank == 0 ? rendezvous::WaitLines::Pace::steady
+                                : rendezvous::WaitLines::Pace::doubling),
       has_secret_(request_.secret.has_value()) {}
 
 Bootstrap::~Bootstrap() {
@@ -58,12 +62,23 @@ Result<WipedText> Bootstrap::look_at(const std::string& key, Nanoseconds until) 
   return error(Code::timed_out, "no rank of this job wrote the key '%s'", key.c_str());
 }
 
-// Looks until it is there.
-Result<WipedText> Bootstrap::await(const std::string& key, Nanoseconds until) {
+// Looks until it is there. `what` is for the log: "rank 3 ...".
+Result<WipedText> Bootstrap::await(const std::string& key, Nanoseconds until, const std::string& what) {
   while (true) {
-    auto record = look_at(key, until);
-    if (record || record.status().code() != Code::timed_out || rendezvous::expired(until)) return record;
+    auto record = look_at(key, std::min(until, lines_.next()));
+    if (record || record.status().code() != Code::timed_out || rendezvous::expired(until, clock_)) {
+      return record;
+    }
+    tell(what);
   }
+}
+
+// A line now and then while this rank waits.
+void Bootstrap::tell(const std::string& what) {
+  const int waited = lines_.due();
+  if (waited == 0) return;
+  NEZHA_LOG(warn, "bootstrap", "rank %d has waited %d s at %s: %s%s", request_.rank, waited,
+            store_.describe().c_str(), what.c_str(), about_strangers().c_str());
 }
 
 // What this rank says to the others, and nobody else can.
@@ -79,10 +94,10 @@ std::string Bootstrap::about_strangers() const {
 // Nobody else's: another run of the job may have begun there.
 void Bootstrap::remove_welcome() {
   if (!welcome_stays_) return;
-  auto welcome = store_.get("welcome", system_clock().now() + kLook);
+  auto welcome = store_.get("welcome", clock_.now() + kLook);
   Status removed = welcome.status();
   if (welcome && welcome->find(nonce_) != std::string::npos) {
-    removed = store_.remove("welcome", system_clock().now() + kSecond);
+    removed = store_.remove("welcome", clock_.now() + kSecond);
   }
   welcome_stays_ = !removed && removed.code() != Code::timed_out;
   if (welcome_stays_) NEZHA_LOG(debug, "bootstrap", "%s", removed.to_string().c_str());
@@ -150,7 +165,7 @@ Status Bootstrap::open_world() {
   if (request_.store_outlives_job) return request_.rank == 0 ? beat() : Status::ok();
   const WipedText mine(world_words(member(), nonce_));
   auto world = request_.rank == 0 ? store_.set_if_absent("world", mine, request_.deadline)
-                                  : store_.get("world", request_.deadline);
+                                  : await_world();
   if (!world) {
     return error(world.status().code(), "rank %d: rank 0 did not open the job at %s: %s",
                  request_.rank, store_.describe().c_str(), world.status().message().c_str());
@@ -158,6 +173,18 @@ Status Bootstrap::open_world() {
   if (*world == mine) return Status::ok();
   NEZHA_RETURN_IF_ERROR(check_world(*world));
   return request_.rank == 0 ? taken() : Status::ok();
+}
+
+// Anybody may read it: it has a mark instead of a proof.
+Result<WipedText> Bootstrap::await_world() {
+  while (true) {
+    auto world = store_.get("world", lines_.next());
+    if (world || world.status().code() != Code::timed_out ||
+        rendezvous::expired(request_.deadline, clock_)) {
+      return world;
+    }
+    tell("rank 0 has not opened the job");
+  }
 }
 
 // Rank 0 is alive, and says so again and again.
@@ -194,6 +221,24 @@ Status Bootstrap::unreadable(int rank) const {
                request_.rank, rank, store_.describe().c_str());
 }
 
+// A store that ends with the job is rank 0's, so whoever loses it has lost rank 0, which has its reason.
+Status Bootstrap::ended(const Status& why) const {
+  if (why.code() != Code::peer_lost || request_.store_outlives_job || request_.rank == 0) return why;
+  return error(Code::peer_lost, "rank %d: rank 0 ended before the job had formed; rank 0's error says "
+               "why (%s)", request_.rank, why.message().c_str())
+      .with({.ranks = {0}});
+}
+
+// When this rank waited for the other's word on how connecting went: why it has none.
+Status Bootstrap::silent(int rank, const Status& why) const {
+  if (why.code() != Code::timed_out) return ended(why);
+  return error(Code::timed_out, "rank %d waited at %s, but rank %d, which had joined, did not say in "
+               "time whether %s connected; find out what it does, or raise connect_timeout_s or the "
+               "timeout given to init", request_.rank, store_.describe().c_str(), rank,
+               rank == 0 ? "all ranks are" : "it is")
+      .with({.ranks = {rank}});
+}
+
 Result<Bootstrap::LeftOut> Bootstrap::report(const Session& session, const Status& outcome,
                                              const std::vector<std::string>& left_out) {
   ReportRecord record{outcome, request_.left_out};
@@ -216,8 +261,9 @@ Result<Bootstrap::LeftOut> Bootstrap::hear_reports(const Session& session) {
   LeftOut all;
   size_t untold = 0;
   for (int rank = 0; rank < request_.world_size; ++rank) {
-    auto blob = await(report_key(session, rank), request_.deadline);
-    if (!blob) return blob.status();
+    auto blob = await(report_key(session, rank), request_.deadline,
+                      "rank " + std::to_string(rank) + " is still connecting");
+    if (!blob) return silent(rank, blob.status());
     ReportRecord record;
     if (!decode(*blob, &record)) return unreadable(rank);
     if (!record.outcome.is_ok()) return record.outcome;
@@ -236,8 +282,9 @@ Result<Bootstrap::LeftOut> Bootstrap::hear_reports(const Session& session) {
 }
 
 Result<Bootstrap::LeftOut> Bootstrap::hear_outcome(const Session& session) {
-  auto blob = await(session.id + kOutcome, request_.deadline);
-  if (!blob) return blob.status();
+  auto blob = await(session.id + kOutcome, request_.deadline,
+                    "it has its connections, and rank 0 waits for those of others");
+  if (!blob) return silent(0, blob.status());
   ReportRecord record;
   if (!decode(*blob, &record)) return unreadable(0);
   if (!record.outcome.is_ok()) return record.outcome;
@@ -252,9 +299,12 @@ void Bootstrap::clean_up(const Session& session, Nanoseconds patience) {
   std::vector<std::string> keys = {join_key(request_.rank)};
   if (request_.rank == 0) {
     // Everybody must have read what rank 0 is about to take away.
-    const Nanoseconds until = system_clock().now() + patience;
+    const Nanoseconds until = clock_.now() + patience;
     for (int rank = 1; rank < request_.world_size; ++rank) {
-      if (!await(key_of("/done/", rank), until)) return;
+      if (!await(key_of("/done/", rank), until,
+                 "rank " + std::to_string(rank) + " still reads there")) {
+        return;
+      }
     }
     keys.insert(keys.end(), {"world", session.id + "/go", session.id + kOutcome});
     keys.insert(keys.end(), part_keys_.begin(), part_keys_.end());
@@ -264,7 +314,7 @@ void Bootstrap::clean_up(const Session& session, Nanoseconds patience) {
     }
   }
   if (!request_.store_outlives_job) return;
-  const Nanoseconds soon = system_clock().now() + kSecond;
+  const Nanoseconds soon = clock_.now() + kSecond;
   for (const std::string& key : keys) {
     if (Status removed = store_.remove(key, soon); !removed) {
       NEZHA_LOG(debug, "bootstrap", "%s", removed.to_string().c_str());

@@ -1,6 +1,7 @@
 // Bootstrap: how the ranks of a job meet in a store and learn each other's addresses.
 //
-// Contract: blocking code with one deadline, called by the thread that makes a Context. A rank that
+// Contract: blocking code with one deadline, called by the thread that makes a Context. While a rank
+// waits for others, the log says so: at rank 0 every 10 s, with the ranks that are absent. A rank that
 // does not fit (other world size, other version, other secret, a rank that is taken) is told why and
 // fails at once; those already there do not notice. In a store that outlives the job all that looks
 // like leftovers of an earlier run, so there a rank is told when it has seen rank 0 speak twice, and of
@@ -44,6 +45,7 @@
 #include "context/welcome.h"
 #include "context/world_words.h"
 #include "rendezvous/store.h"
+#include "rendezvous/waiting.h"
 #include "transport/transport.h"
 #include "wire/handshake.h"
 #include "wire/key_pair.h"
@@ -61,6 +63,7 @@ struct BootstrapRequest {
   std::string calibration = "none";
   std::string algorithm_file = "none";
   Nanoseconds deadline = kNever;
+  const Clock* clock = &system_clock();       // of the deadline
   bool store_outlives_job = false;            // then keys of earlier runs may be in it
   bool store_is_private = false;              // nobody beyond this process reads it
 };
@@ -110,7 +113,8 @@ class Bootstrap {
   WipedText sealed(const std::string& key, std::string_view record) const;
   bool opened(const std::string& key, const WipedText& bytes, WipedText* record);
   Result<WipedText> look_at(const std::string& key, Nanoseconds until);
-  Result<WipedText> await(const std::string& key, Nanoseconds until);
+  Result<WipedText> await(const std::string& key, Nanoseconds until, const std::string& what);
+  void tell(const std::string& what);
   Status say(const std::string& key, std::string_view words);
   std::string about_strangers() const;
   Status announce();
@@ -123,6 +127,7 @@ class Bootstrap {
   Result<Welcome> read_welcome(const WipedText& head);
   Result<bool> confirm(const WelcomeRecord& record);
   Nanoseconds next_look() const;
+  Nanoseconds look_at_one_of_many(bool waits) const;
   // Rank 0: what the reports come to, one's own included.
   Result<LeftOut> hear_reports(const Session& session);
   Result<LeftOut> hear_outcome(const Session& session);
@@ -133,6 +138,7 @@ class Bootstrap {
   int lacks_secret(const std::vector<JoinRecord>& ranks) const;
   Status without_secret(const std::vector<JoinRecord>& ranks, int other) const;
   Status open_world();
+  Result<WipedText> await_world();
   WorldMember member() const {
     return {request_.rank, request_.world_size, has_secret_ ? &secret_ : nullptr};
   }
@@ -140,6 +146,8 @@ class Bootstrap {
     return context::check_world(world, member(), store_.describe());
   }
   Status unreadable(int rank) const;
+  Status silent(int rank, const Status& why) const;
+  Status ended(const Status& why) const;
   Status taken() const;
   Status overwritten() const;
   bool names_me(const Welcome& welcome) const;
@@ -150,6 +158,8 @@ class Bootstrap {
   rendezvous::Store& store_;
   const Config& config_;
   const BootstrapRequest request_;
+  const Clock& clock_;
+  rendezvous::WaitLines lines_;
   const bool has_secret_;    // a configured one
   wire::Secret secret_{};    // that, or on rank 0 one for the job
   std::optional<wire::KeyPair> keys_;  // where none is configured: with which rank 0 hands one over

@@ -35,14 +35,9 @@ std::string list(const std::vector<int>& absent) {
 
 }  // namespace
 
-// Reads again what a rank said before: a process restarted meanwhile has a fresh nonce. Of several absent
-// ranks only the `first` is waited for, so that rank 0 keeps beating.
+// Reads again what a rank said before: a process restarted meanwhile has a fresh nonce.
 Status Bootstrap::look_for(int rank, bool first, std::string* joined) {
-  const bool wait_for_long = joined->empty() && !request_.store_outlives_job;
-  const Nanoseconds look = joined->empty() && !first ? kGlance : kLook;
-  const Nanoseconds until =
-      wait_for_long ? request_.deadline : std::min(system_clock().now() + look, request_.deadline);
-  auto blob = look_at(join_key(rank), until);
+  auto blob = look_at(join_key(rank), look_at_one_of_many(first || !joined->empty()));
   if (blob) *joined = *blob;
   return blob || blob.status().code() == Code::timed_out ? Status::ok() : blob.status();
 }
@@ -79,12 +74,15 @@ Result<Welcome> Bootstrap::gather() {
     }
     // An earlier process of this rank tidied up after itself.
     if (joined[0].empty()) NEZHA_RETURN_IF_ERROR(announce());
-    if (rendezvous::expired(request_.deadline)) {
-      return error(Code::timed_out, "rank 0 waited at %s, but rank %s of %d did not join; raise "
-                   "connect_timeout_s if they start later%s", store_.describe().c_str(),
-                   list(absent).c_str(), request_.world_size, about_strangers().c_str())
+    if (rendezvous::expired(request_.deadline, clock_)) {
+      const std::string store = store_.describe();
+      return error(Code::timed_out, "rank 0 waited at %s, but rank %s of %d did not join; %s; raise "
+                   "connect_timeout_s, or the timeout given to init, if they start later%s",
+                   store.c_str(), list(absent).c_str(), request_.world_size,
+                   rendezvous::what_to_check(store, "each").c_str(), about_strangers().c_str())
           .with({.ranks = absent});
     }
+    tell("rank " + list(absent) + " of " + std::to_string(request_.world_size) + " did not join yet");
   }
   NEZHA_RETURN_IF_ERROR(say(nonce_ + "/go", std::to_string(sequence_)));
   remove_welcome();
@@ -146,8 +144,7 @@ Status Bootstrap::without_secret(const std::vector<JoinRecord>& ranks, int other
 std::vector<int> Bootstrap::unconfirmed() {
   std::vector<int> absent;
   for (int rank = 1; rank < request_.world_size && absent.size() < kAbsentMax; ++rank) {
-    const Nanoseconds until = system_clock().now() + (absent.empty() ? kLook : kGlance);
-    if (look_at(read_key(nonce_, sequence_, rank), std::min(until, request_.deadline))) continue;
+    if (look_at(read_key(nonce_, sequence_, rank), look_at_one_of_many(absent.empty()))) continue;
     absent.push_back(rank);
   }
   return absent;
@@ -155,8 +152,14 @@ std::vector<int> Bootstrap::unconfirmed() {
 
 // How long one look at what may still change takes.
 Nanoseconds Bootstrap::next_look() const {
-  return request_.store_outlives_job ? std::min(system_clock().now() + kLook, request_.deadline)
-                                     : request_.deadline;
+  return request_.store_outlives_job ? std::min(clock_.now() + kLook, lines_.next()) : lines_.next();
+}
+
+// The same at what one of many ranks says. Rank 0 waits for the first that is absent alone, so that it
+// keeps beating, and has looked at all of them, also after its deadline, before it says which are absent.
+Nanoseconds Bootstrap::look_at_one_of_many(bool waits) const {
+  const Nanoseconds glance = clock_.now() + kGlance;
+  return waits ? std::max(next_look(), glance) : glance;
 }
 
 Result<Welcome> Bootstrap::await_welcome() {
@@ -166,8 +169,8 @@ Result<Welcome> Bootstrap::await_welcome() {
   std::string unread;  // what keeps us from reading the present one
   while (true) {
     const bool waits = read.entries.empty();
-    auto head = look_at("welcome", waits ? next_look() : system_clock().now() + kGlance);
-    if (!head && head.status().code() != Code::timed_out) return head.status();
+    auto head = look_at("welcome", waits ? next_look() : clock_.now() + kGlance);
+    if (!head && head.status().code() != Code::timed_out) return ended(head.status());
     if (head && *head != seen) {
       auto welcome = read_welcome(*head);
       unread = welcome ? "" : "; " + welcome.status().message();
@@ -186,13 +189,15 @@ Result<Welcome> Bootstrap::await_welcome() {
         return read;
       }
     }
-    if (rendezvous::expired(request_.deadline)) {
-      return error(Code::timed_out, "rank %d: not all ranks joined the job at %s in time%s%s%s%s",
+    if (rendezvous::expired(request_.deadline, clock_)) {
+      return error(Code::timed_out, "rank %d: not all ranks joined the job at %s in time; rank 0 says "
+                   "which are absent, and what to check%s%s%s%s",
                    request_.rank, store_.describe().c_str(), about_strangers().c_str(), unread.c_str(),
                    mine || seen.empty() ? ""
                                         : "; rank 0's welcome there is of a run without this process",
                    world.empty() ? "" : ("; perhaps " + check_world(world).message()).c_str());
     }
+    tell("it has joined, and not all others have; rank 0 knows which");
     if (request_.store_outlives_job) NEZHA_RETURN_IF_ERROR(check_company(&world));
     // An earlier run's welcome: wait until rank 0 of this run replaces it.
     const timespec pause{0, 20'000'000};
@@ -205,7 +210,7 @@ Result<Welcome> Bootstrap::read_welcome(const WipedText& head) {
   if (!begin(head, &welcome)) return unreadable(0);
   for (size_t part = 0; part < welcome.head.parts; ++part) {
     const std::string key = part_key(welcome.head, part);
-    auto bytes = look_at(key, next_look());
+    auto bytes = look_at(key, request_.store_outlives_job ? next_look() : request_.deadline);
     const std::string wrong = !bytes ? bytes.status().message()
                               : add_part(*bytes, static_cast<size_t>(request_.world_size), &welcome);
     if (wrong.empty()) continue;
@@ -239,7 +244,7 @@ Result<bool> Bootstrap::confirm(const WelcomeRecord& record) {
 // or rank 0 is alive and its job is not ours. `world` is what rank 0 said last, if so.
 Status Bootstrap::check_company(std::string* world) {
   const auto glance = [&](const std::string& key) {
-    return store_.get(key, std::min(system_clock().now() + kGlance, request_.deadline));
+    return store_.get(key, std::min(clock_.now() + kGlance, request_.deadline));
   };
   const auto words = glance(join_key(request_.rank));
   WipedText record;

@@ -119,7 +119,10 @@ Status Context::join(const ContextRequest& request) {
     options.deadline = deadline_;
     if (*secret) options.key = wire::store_key_of(**secret);
     auto store = rendezvous::open_store(request.store, options);
-    if (!store) return store.status();
+    if (!store) {
+      const Status why = store.status();
+      return error(why.code(), "rank %d: %s", rank_, why.message().c_str()).with_errno(why.os_errno);
+    }
     store_ = std::move(*store);
   }
   BootstrapRequest bootstrap;

@@ -46,7 +46,8 @@ class TcpStore final : public Store {
   // The first connection.
   Status open(Nanoseconds deadline) {
     Backoff backoff(kFirstPause, kLongestPause);
-    for (bool told = false;; told = true) {
+    WaitLines lines(system_clock(), deadline, WaitLines::Pace::doubling);
+    while (true) {
       bool refused = false;
       auto socket = connect(deadline, &refused);
       if (socket) {
@@ -55,11 +56,14 @@ class TcpStore final : public Store {
       }
       const Status status = socket.status();
       if (refused || is_permanent(status.code())) return status;
-      if (!told) NEZHA_LOG(info, "store", "%s; trying again", status.message().c_str());
+      if (const int waited = lines.due()) {
+        NEZHA_LOG(warn, "store", "waiting for rank 0 to serve the store %s, for %d s now: %s",
+                  description_.c_str(), waited, status.message().c_str());
+      }
       if (expired(deadline)) {
         return {Code::timed_out, "store " + description_ + ": " + status.message() +
-                                     " (tried until the deadline); is the rank that serves the "
-                                     "store running, and is the port open?"};
+                                     " (tried until the deadline); " +
+                                     what_to_check(description_, "rank 0, which serves it,")};
       }
       backoff.sleep(deadline);
     }

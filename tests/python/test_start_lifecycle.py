@@ -11,6 +11,7 @@ import pytest
 
 import nezha
 from conftest import run_threads
+from nezha._launcher.placement import free_port
 
 _PATIENCE_S = 60  # only a hang reaches it
 _FAR_S = 600.0    # deadlines that only a reason ends in time
@@ -223,6 +224,31 @@ def test_init_again_after_a_failure(tmp_path):
             return comm.all_reduce(bytearray([1]))
 
     assert run_threads(2, body) == [bytearray([2])] * 2
+
+
+def without_rank_0(timeout):
+    """(store, what it prints on stderr) of a rank 1 that nobody serves a store for."""
+    store = f"tcp://127.0.0.1:{free_port()}"
+    done = subprocess.run([sys.executable, "-c", f"import nezha; nezha.init(1, 2, '{store}', "
+                           f"timeout={timeout})"], capture_output=True, text=True, timeout=_PATIENCE_S,
+                          check=False)
+    assert done.returncode == 1
+    return store, done.stderr
+
+
+def test_a_rank_that_cannot_reach_rank_0_says_what_to_check():
+    store, said = without_rank_0(0.3)
+    assert f"TimedOut: rank 1: store {store}: cannot connect to " in said
+    assert "(tried until the deadline); check that rank 0, which serves it, runs and was given this " \
+        "address (MASTER_ADDR and MASTER_PORT, or NEZHA_STORE), which other hosts cannot reach, and " \
+        "that no firewall blocks the port" in said
+    assert "warn" not in said
+
+
+@pytest.mark.long
+def test_a_rank_that_waits_for_rank_0_says_so_after_ten_seconds():
+    store, said = without_rank_0(11)
+    assert said.count(f"[rank 1] warn store: waiting for rank 0 to serve the store {store}, for 1") == 1
 
 
 @pytest.fixture

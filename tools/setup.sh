@@ -10,6 +10,7 @@ PURPOSE=$1
 PYTHON=${PYTHON:-python3}
 VENV=${VENV:-.venv}
 LOG=build/setup.log
+POLICY=/usr/sbin/policy-rc.d
 mkdir -p build
 
 # Lists in pyproject.toml.
@@ -55,15 +56,14 @@ missing_tests() {
 
 # Debian asks this program before it starts what a package brings (Slurm's depends on the daemon of munge).
 start_no_service() {
-  [ ! -e /usr/sbin/policy-rc.d ] || return 0
-  policy=/usr/sbin/policy-rc.d
-  trap 'rm -f "$policy"' EXIT
-  printf '#!/bin/sh\nexit 101\n' >"$policy"
-  chmod +x "$policy"
+  [ ! -e "$POLICY" ] || return 0
+  trap 'rm -f "$POLICY"' EXIT
+  printf '#!/bin/sh\nexit 101\n' >"$POLICY"
+  chmod +x "$POLICY"
 }
 
 install_system_packages() {
-  local list packages policy=
+  local list packages
   list=$("missing_$PURPOSE")
   [ -n "$list" ] || return 0
   packages=$(cut -d' ' -f1 <<<"$list" | tr '\n' ' ')
@@ -73,7 +73,6 @@ install_system_packages() {
     # shellcheck disable=SC2086
     { apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y \
         --no-install-recommends $packages; } >>"$LOG" 2>&1 || echo "apt-get failed, see $LOG"
-    [ -z "$policy" ] || rm -f "$policy"
     list=$("missing_$PURPOSE")
   fi
   [ -n "$list" ] || return 0

@@ -3,8 +3,9 @@
 
     tools/features.py [--write] [ROOT]
 
-Without --write: prints one line for each test that does not exist, each row without a test, and a table
-that is not the file's, and exits with 1 when there is any. With --write: puts the table into that page.
+Without --write: prints one line for each test that does not exist or that `make test` may leave out
+without a word of it, each row without a test, and a table that is not the file's, and exits with 1 when
+there is any. With --write: puts the table into that page.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import re
 import sys
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional
+
+from test_runs import LONG, Runs
 
 try:
     import tomllib
@@ -35,6 +38,21 @@ class Test(NamedTuple):
 
     shown: str
     path: str
+
+
+class Document(NamedTuple):
+    """The rows; and by the beginning of tests' names, under which condition `make test` runs them."""
+
+    rows: List[Dict[str, Any]]
+    conditions: Dict[str, str]
+
+    def condition(self, test: str) -> str:
+        """The one with the longest beginning; "" where there is none."""
+        return self.conditions.get(self.begin(test), "")
+
+    def begin(self, test: str) -> str:
+        """That beginning."""
+        return max((begin for begin in self.conditions if test.startswith(begin)), key=len, default="")
 
 
 def gtests(root: Path) -> Dict[str, str]:
@@ -61,36 +79,53 @@ def find(root: Path, known: Dict[str, str], test: str) -> Optional[Test]:
     return Test(Path(test).name, test) if is_file else None
 
 
-def read(root: Path) -> List[Dict[str, Any]]:
-    """The rows. Raises ValueError where a field is missing, unknown or of another type."""
-    rows = tomllib.loads((root / SOURCE).read_text())["feature"]
-    for number, row in enumerate(rows, 1):
+def read(root: Path) -> Document:
+    """The file. Raises ValueError where a field is missing, unknown or of another type."""
+    document = tomllib.loads((root / SOURCE).read_text())
+    for number, row in enumerate(document["feature"], 1):
         if set(row) != set(FIELDS) or any(not isinstance(row[key], FIELDS[key]) for key in FIELDS):
             raise ValueError(f"{SOURCE}: row {number} must have exactly a text name, a text state and a "
                              "list tests")
-    return rows
+    return Document(document["feature"], document.get("conditions", {}))
 
 
-def problems_of(root: Path, rows: List[Dict[str, Any]]) -> List[str]:
-    """Rows without a test, and tests that do not exist, one line each."""
-    known, problems = gtests(root), []
-    for row in rows:
+def problems_of(root: Path, document: Document) -> List[str]:
+    """Rows without a test, tests that do not exist or may not run, conditions of nothing, one a line."""
+    known, runs, problems, needed = gtests(root), Runs(root), [], set()
+    for row in document.rows:
         name = f"{SOURCE}: '{row['name'][:50]}'"
         if not row["tests"]:
             problems.append(f"{name} names no test that shows it")
-        problems += [f"{name}: there is no test {test}" for test in row["tests"]
-                     if find(root, known, test) is None]
-    return problems
+        for asked in row["tests"]:
+            test = find(root, known, asked)
+            if test is None:
+                problems.append(f"{name}: there is no test {asked}")
+                continue
+            doubt = runs.doubt(asked, test.path)
+            if doubt and not document.condition(asked):
+                problems.append(f"{name}: `make test` may not run {asked} ({doubt}): name one that it "
+                                "runs, or say in [conditions] when it does")
+            elif doubt == LONG and "`make test-long`" not in document.condition(asked):
+                problems.append(f"{name}: {asked} is marked long: its condition must name "
+                                "`make test-long`")
+            if doubt:
+                needed.add(document.begin(asked))
+    return problems + [f"{SOURCE}: the condition of {begin} is no test's: every one of these runs"
+                       for begin in document.conditions if begin not in needed]
 
 
-def table(root: Path, rows: List[Dict[str, Any]]) -> str:
+def table(root: Path, document: Document) -> str:
     """The table in Markdown; every test has been found."""
-    known = gtests(root)
+    known, runs = gtests(root), Runs(root)
     lines = ["| feature | state | shown by |", "|---|---|---|"]
-    for row in rows:
-        tests = [find(root, known, test) for test in row["tests"]]
-        shown = ", ".join(f"[{test.shown}](../{test.path})" for test in tests if test)
-        lines.append(f"| {row['name']} | {row['state']} | {shown} |")
+    for row in document.rows:
+        shown = []
+        for asked in row["tests"]:
+            test = find(root, known, asked)
+            assert test is not None, asked
+            condition = f" ({document.condition(asked)})" if runs.doubt(asked, test.path) else ""
+            shown.append(f"[{test.shown}](../{test.path}){condition}")
+        lines.append(f"| {row['name']} | {row['state']} | {', '.join(shown)} |")
     return "\n".join(lines)
 
 
@@ -105,12 +140,12 @@ def with_table(page: str, made: str) -> str:
 def check(root: Path, write: bool = False) -> List[str]:
     """All offences, one line each; with `write` the table is written first."""
     try:
-        rows = read(root)
-        problems = problems_of(root, rows)
+        document = read(root)
+        problems = problems_of(root, document)
         if problems:
             return problems
         page = (root / PAGE).read_text()
-        made = with_table(page, table(root, rows))
+        made = with_table(page, table(root, document))
     except (OSError, KeyError, ValueError) as error:  # ValueError: what is no TOML, too
         return [str(error)]
     if made == page:

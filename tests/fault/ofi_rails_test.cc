@@ -120,6 +120,25 @@ TEST_F(OfiRails, ShareOperationsWithTcp) {
   }
 }
 
+// Only TCP's bytes can be encrypted or authenticated: with an RDMA rail, alone or beside TCP, the job
+// does not start and says what to do, whether ranks connect at the start or on demand.
+TEST_F(OfiRails, AreRefusedToAJobWhoseDataIsProtected) {
+  for (const std::string option : {"tls", "integrity"}) {
+    for (const std::string& rails : {fabric(), "tcp:127.1.0.1/32," + fabric()}) {
+      for (const std::string connect : {"eager", "demand"}) {
+        WorldOptions options = world_with(2, rails);
+        options.config += option + "=on\nconnect=" + connect + "\n";
+        World world(options);
+        const std::string message = world.status().to_string();
+        const std::string where = rails + ", connect=" + connect + ": " + message;
+        EXPECT_EQ(world.status().code(), Code::unsupported) << where;
+        EXPECT_NE(message.find(option + "=on needs rails of TCP"), std::string::npos) << where;
+        EXPECT_NE(message.find("take the ofi: entries out of NEZHA_RAILS"), std::string::npos) << where;
+      }
+    }
+  }
+}
+
 // The rail's connections are cut in the middle of operations, again whenever it has come back and carried
 // chunks: what was on its way goes over the other one.
 TEST_F(OfiRails, CutInMidOperationComesBackAndChangesNoBit) {

@@ -23,6 +23,7 @@ class Job:
     def __init__(self, lab: Lab, rails: Optional[List[Optional[str]]] = None,
                  **settings: Any) -> None:
         settings.setdefault("timeout_s", 20)
+        self.timeout_s = settings["timeout_s"]
         settings.setdefault("log_level", "error")
         self.ranks = []
         for node in range(len(lab)):
@@ -76,8 +77,12 @@ class Job:
         return self.tell({})
 
     def all_reduce(self, size: int, count: int = 1) -> List[List[Dict[str, Any]]]:
+        """operate() of all_reduces."""
+        return self.operate("all_reduce", size, count)
+
+    def operate(self, operation: str, size: int, count: int) -> List[List[Dict[str, Any]]]:
         """By operation, then rank: {"seconds", "sent"}. Every result was checked."""
-        answers = self.tell({"bytes": size, "count": count})
+        answers = self.tell({"operation": operation, "bytes": size, "count": count})
         for rank, answer in enumerate(answers):
             assert isinstance(answer, list), f"rank {rank}: {answer}"
             assert all(op["right"] for op in answer), f"rank {rank}: wrong result"

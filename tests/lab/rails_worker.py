@@ -2,8 +2,9 @@
 
 Started with a JSON object of configuration values as its argument, on a node of a lab. The first
 line out is {"rails", "left_out", "seconds"}, or {"error", "message", "seconds"} when the job did
-not form. Commands: {"bytes": N, "count": K} runs K all_reduces and answers a list with, for each,
-{"seconds", "sent": {rail: bytes}, "right"}; {} answers what nezha_describe knows about the rails.
+not form. Commands: {"operation": NAME, "bytes": N, "count": K} runs K of them and answers a list with,
+for each, {"seconds", "sent": {rail: bytes}, "right"}; {} answers what nezha_describe knows about the
+rails.
 An error while working is answered as {"error", "message"}. The end of the input is the end.
 """
 
@@ -14,7 +15,7 @@ import json
 import os
 import sys
 import time
-from typing import Any, Dict, List
+from typing import Any, Callable, Dict, List, Tuple
 
 import numpy
 
@@ -35,19 +36,55 @@ def sent(comm: nezha.Communicator) -> Dict[str, int]:
     return {rail["name"]: rail["bytes_sent"] for rail in comm.rails()}
 
 
-def all_reduces(comm: nezha.Communicator, size: int, count: int) -> List[Dict[str, Any]]:
-    """count operations of size bytes, checked element by element."""
+def prepared(comm: nezha.Communicator, operation: str, size: int) -> Tuple[Callable[[], Any], Any]:
+    """A call of that operation, each of whose blocks has `size` bytes, and what it must return on this
+    rank; None: nothing."""
+    ranks, rank = comm.world_size, comm.rank
+    before, after = (rank - 1) % ranks, (rank + 1) % ranks
     pattern = numpy.arange(size // 4, dtype=numpy.float32) % 251
-    factor = sum(range(1, comm.world_size + 1))
+
+    def row(source: int) -> Any:
+        return pattern * (source + 1)
+
+    def message() -> Any:
+        work = comm.send(own, after, async_op=True)
+        received = comm.recv(numpy.zeros_like(pattern), before)
+        work.wait()
+        return received
+
+    own, every = row(rank), numpy.stack([row(each) for each in range(ranks)])
+    columns = numpy.stack([own + each for each in range(ranks)])  # what this rank has for each
+    mine, counts = every + rank, [own.size] * ranks  # what each has for this rank
+    at_root = rank == 0
+    shared = own if at_root else numpy.zeros_like(pattern)
+    block = numpy.zeros_like(pattern)
+    return {
+        "all_reduce": (lambda: comm.all_reduce(own), every.sum(axis=0)),
+        "reduce": (lambda: comm.reduce(own), every.sum(axis=0) if at_root else None),
+        "broadcast": (lambda: comm.broadcast(shared), row(0)),
+        "all_gather": (lambda: comm.all_gather(own), every),
+        "all_gather_v": (lambda: comm.all_gather_v(own, counts), every.ravel()),
+        "gather": (lambda: comm.gather(own), every if at_root else None),
+        "scatter": (lambda: comm.scatter(every, out=block), own),
+        "reduce_scatter": (lambda: comm.reduce_scatter(columns), mine.sum(axis=0)),
+        "reduce_scatter_v": (lambda: comm.reduce_scatter_v(columns.ravel(), counts), mine.sum(axis=0)),
+        "all_to_all": (lambda: comm.all_to_all(columns), mine),
+        "all_to_all_v": (lambda: comm.all_to_all_v(columns.ravel(), counts, counts), mine.ravel()),
+        "send": (message, row(before)),
+    }[operation]
+
+
+def operations(comm: nezha.Communicator, operation: str, size: int, count: int) -> List[Dict[str, Any]]:
+    """count operations of size bytes, checked element by element."""
     found = []
     for _ in range(count):
-        data = pattern * (comm.rank + 1)
+        call, wanted = prepared(comm, operation, size)
         before = sent(comm)
         start = time.monotonic()
-        comm.all_reduce(data)
+        result = call()
         seconds = time.monotonic() - start
         after = sent(comm)
-        found.append({"seconds": seconds, "right": bool((data == pattern * factor).all()),
+        found.append({"seconds": seconds, "right": wanted is None or bool((result == wanted).all()),
                       "sent": {name: after[name] - before[name] for name in after}})
     return found
 
@@ -66,7 +103,7 @@ def main() -> None:
         command = json.loads(line)
         try:
             if "bytes" in command:
-                say(all_reduces(comm, command["bytes"], command["count"]))
+                say(operations(comm, command["operation"], command["bytes"], command["count"]))
             else:
                 say(comm.describe("rails"))
         except nezha.Error as error:

@@ -1,7 +1,7 @@
 """Rails of real jobs in labs: how they are paired, what is left out and why, and who carries what.
 
 Rates are low, so that the wires and not this machine's processors are the limit. Nothing depends on
-absolute times: shares of bytes, ratios of medians, and bounds that only a hang reaches.
+absolute times: shares of bytes, ratios of medians, and the jobs' own deadline, which only a hang reaches.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from nezha.lab import Lab, Node, Port
 pytestmark = pytest.mark.usefixtures("namespaces")
 
 MB = 1 << 20
-# Ranks either form a job or say why not in this time; probe_timeout_s is 3.
-FORMED_S = 10.0
+OPERATIONS = ("all_reduce", "reduce", "broadcast", "all_gather", "all_gather_v", "gather", "scatter",
+              "reduce_scatter", "reduce_scatter_v", "all_to_all", "all_to_all_v", "send")
 
 
 def sentences(job: Job) -> List[str]:
@@ -43,10 +43,16 @@ def used(job: Job) -> List[Dict[str, int]]:
 
 
 def formed(job: Job) -> Job:
-    """The job, of which every rank came up in time."""
+    """The job, of which every rank came up, and waited for nothing that does not come."""
     for start in job.start:
-        assert "error" not in start and start["seconds"] < FORMED_S, start
+        assert "error" not in start and start["seconds"] < job.timeout_s / 2, start
     return job
+
+
+def expect_no_peer(job: Job) -> None:
+    """Every rank said so because it had found out, not because the deadline of the start was over."""
+    for start in job.start:
+        assert start.get("error") == "PeerLost" and start["seconds"] < job.timeout_s / 2, start
 
 
 # ------------------------------------------------------------------------------------ pairing
@@ -96,8 +102,7 @@ def test_a_host_may_have_fewer_rails(many: int) -> None:
 def test_hosts_without_a_common_network_are_named() -> None:
     nodes = [Node([Port(0), Port(1)]), Node([Port(0)]), Node([Port(1)])]
     with Lab(nodes, ["100mbit", "100mbit"]) as lab, Job(lab) as job:
-        for start in job.start:
-            assert start.get("error") == "PeerLost" and start["seconds"] < FORMED_S, start
+        expect_no_peer(job)
         for start in job.start[:2]:
             assert "rank 1" in start["message"] and "rank 2" in start["message"], start
 
@@ -117,8 +122,7 @@ def test_no_rail_at_all_is_an_error_that_names_ranks_and_addresses() -> None:
         lab.block_port(1, 0)
         lab.block_port(1, 1)
         with Job(lab) as job:
-            for start in job.start:
-                assert start.get("error") == "PeerLost" and start["seconds"] < FORMED_S, start
+            expect_no_peer(job)
             assert "rank 0: it reaches rank 1 on no rail" in job.start[0]["message"], job.start
             assert "firewall" in job.start[0]["message"], job.start
             assert all(address in job.start[0]["message"] for address in ("10.1.0.2", "10.2.0.2"))
@@ -189,6 +193,15 @@ def test_fixed_shares_are_kept(settings: Dict[str, str], wanted: float, off: flo
     with Lab(2, ["200mbit", "100mbit"]) as lab, Job(lab, **settings) as job:
         for operation in job.all_reduce(4 * MB, 4):
             assert abs(share(operation, "eth0") - wanted) <= off
+
+
+def test_every_operation_uses_all_rails() -> None:
+    """With default settings: what the devices of all ranks carried of each kind of operation."""
+    carried = {}
+    with Lab(3, ["100mbit", "100mbit"]) as lab, Job(lab) as job:
+        for operation in OPERATIONS:
+            carried[operation] = median_share(job.operate(operation, MB, 5)[2:], "eth0")
+    assert all(0.35 <= each <= 0.65 for each in carried.values()), carried
 
 
 def test_two_rails_are_not_slower_than_the_faster_one() -> None:

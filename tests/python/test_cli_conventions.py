@@ -50,6 +50,28 @@ def test_h_is_help(path):
     assert done.stdout == inside(*path, "--help").stdout
 
 
+@pytest.mark.parametrize("path, command", list(commands()), ids=lambda each: " ".join(each) if isinstance(
+    each, tuple) else "")
+def test_every_command_explains_itself(path, command):
+    """In its help: what it does in a sentence, and every command, option and argument that it takes."""
+    summary = (command.help or "").strip().partition("\n\n")[0]
+    assert len(summary.split()) > 1 and summary.endswith((".", ":")), summary
+    shown = inside(*path, "--help").stdout
+    assert " ".join(("nezha", *path)) in shown
+    assert " ".join(summary.split()[:4]) in " ".join(shown.split())
+    for param in command.params:
+        if getattr(param, "hidden", False):
+            continue
+        if param.param_type_name == "argument":
+            assert (param.metavar or param.name).strip("[]. ").upper() in shown.upper(), param.name
+            continue
+        assert max(param.opts, key=len) in shown, param.name
+        assert param.help and param.help.split()[0] in shown, f"{param.opts} says nothing"
+    if hasattr(command, "list_commands"):
+        for name in command.list_commands(None):
+            assert re.search(rf"^ +{name}  +\S", shown, re.MULTILINE), name
+
+
 def test_options_mean_the_same_in_all_commands():
     by_name = {}
     for path, command in commands():

@@ -107,7 +107,6 @@ def test_the_command_prints_a_row_for_every_question():
         assert row["time_us"] <= 1.05 * min(row["hosts_us"], row["nodes_us"])
     table = run("--hosts", "4", *asked).output
     assert "through nodes" in table and "both" in table and "Assumed" in table
-    assert len(run("--help").output) > 300
 
 
 @pytest.mark.parametrize("arguments, words", [

@@ -19,7 +19,8 @@ def tool(name):
     return module
 
 
-layers, tidy, features = tool("check_layers"), tool("tidy"), tool("features")
+layers, tidy, test_runs = tool("check_layers"), tool("tidy"), tool("test_runs")
+features = tool("features")
 promises = tool("promises")
 
 
@@ -128,13 +129,28 @@ def test_examples_may_read_the_environment():
     assert list(tidy.check_text("src/examples/a.c", ".c", text)) != []
 
 
+RUNNER = '''declare -A SUITES=(
+  [release]='property'
+  [tsan]='unit fault'
+)
+LEFT='unit\\.(Values/Some\\.Left'
+LEFT+='|Whole)'
+declare -A BUT=([tsan]="^($LEFT)")
+python() { pytests tests/python; }
+'''
+
+
 def tree_with_features(root, rows):
     (root / "docs").mkdir()
-    (root / "tests").mkdir()
+    (root / "tests/unit").mkdir(parents=True)
+    (root / "tests/python").mkdir()
+    (root / "tools").mkdir()
+    (root / test_runs.RUNNER).write_text(RUNNER)
+    (root / "pyproject.toml").write_text('test = ["pytest>=7", "ml-dtypes"]\n')
     (root / "docs/features.toml").write_text(rows)
     (root / features.PAGE).write_text(f"above\n{features.BEGIN}\n{features.END}\nbelow\n")
-    (root / "tests/a_test.cc").write_text("TEST_P(Suite, Works) {}\nTEST(Suite, DISABLED_Not) {}\n")
-    (root / "tests/test_a.py").write_text("def test_works():\n    pass\n")
+    (root / "tests/unit/a_test.cc").write_text("TEST(Suite, Works) {}\nTEST(Suite, DISABLED_Not) {}\n")
+    (root / "tests/python/test_a.py").write_text("def test_works():\n    pass\n")
 
 
 def row(tests):
@@ -142,21 +158,21 @@ def row(tests):
 
 
 def test_a_table_of_features_is_written_once(tmp_path):
-    tree_with_features(tmp_path, row('["Suite.Works", "tests/test_a.py::test_works", "tests/a_test.cc"]'))
+    tree_with_features(tmp_path, row('["Suite.Works", "tests/python/test_a.py::test_works"]'))
     assert "--write" in features.check(tmp_path)[0]
     assert features.check(tmp_path, write=True) == []
     assert features.check(tmp_path) == []
     page = (tmp_path / features.PAGE).read_text()
     assert page.startswith("above\n") and page.endswith("\nbelow\n")
-    assert ("| n | It works. | [Suite.Works](../tests/a_test.cc), [test_works](../tests/test_a.py), "
-            "[a" in page)
+    assert ("| n | It works. | [Suite.Works](../tests/unit/a_test.cc), "
+            "[test_works](../tests/python/test_a.py) |" in page)
 
 
 @pytest.mark.parametrize("rows, words", [
     (row("[]"), "names no test"),
     (row('["Suite.Other"]'), "no test Suite.Other"),
     (row('["Suite.DISABLED_Not"]'), "no test"),
-    (row('["tests/test_a.py::test_other"]'), "no test"),
+    (row('["tests/python/test_a.py::test_other"]'), "no test"),
     (row('["tests/gone.py"]'), "no test"),
     (row('["../README.md"]'), "no test"),
     ('[[feature]]\nname = "n"\ntests = ["Suite.Works"]\n', "row 1 must have exactly"),
@@ -167,8 +183,79 @@ def test_features_that_nothing_shows(tmp_path, rows, words):
     assert any(words in problem for problem in features.check(tmp_path, write=True))
 
 
+CPP = """
+class Base : public ::testing::Test {
+  void SetUp() override { if (!is_there()) GTEST_SKIP(); }
+};
+class Derived : public Base {};
+TEST_F(Derived, Skips) {}
+TEST(Some, Skips) { GTEST_SKIP() << "never here"; }
+TEST(Some, Works) {}
+TEST(Some, LeftOver) {}
+TEST(Whole, Works) {}
+TEST_P(Values, Works) {}
+INSTANTIATE_TEST_SUITE_P(Few, Values, ::testing::Values(1));
+TEST_P(Nothing, Works) {}
+"""
+PY = """
+import pytest
+ml = pytest.importorskip("ml_dtypes")
+needs = pytest.mark.skipif(True, reason="none")
+@pytest.fixture
+def place(): return helper()
+def helper(): pytest.skip("none")
+@pytest.mark.long
+def test_long(): pass
+@pytest.mark.parametrize("x", [pytest.param(1, marks=pytest.mark.long)])
+def test_all_long(x): pass
+@pytest.mark.parametrize("x", [0, pytest.param(1, marks=pytest.mark.long)])
+def test_some_long(x): pass
+@needs
+def test_needs(): pass
+def test_uses(place): pass
+@pytest.mark.usefixtures("place")
+def test_marked(): pass
+def test_calls(): helper()
+def test_other_package(): pytest.importorskip("torch")
+def test_works(): ml.float8
+"""
+
+
+@pytest.mark.parametrize("test, why", [
+    ("Derived.Skips", "may be skipped"), ("Some.Skips", "may be skipped"), ("Some.Works", None),
+    ("Some.LeftOver", None), ("Whole.Works", "no build"), ("Values.Works", None),
+    ("Nothing.Works", "no values"), ("tests/fuzz/a_fuzz.py::test_works", "does not run its folder"),
+    ("tests/unit/a_test.cc", "program of its own"),
+    *((f"tests/python/test_b.py::test_{name}", why) for name, why in [
+        ("long", "marked long"), ("all_long", "marked long"), ("some_long", None),
+        ("needs", "may be skipped"), ("uses", "may be skipped"), ("marked", "may be skipped"),
+        ("calls", "may be skipped"), ("other_package", "may be skipped"), ("works", None)])])
+def test_a_row_says_when_its_test_may_be_left_out(tmp_path, test, why):
+    tree_with_features(tmp_path, row(f'["{test}"]'))
+    (tmp_path / "tests/unit/b_test.cc").write_text(CPP)
+    (tmp_path / "tests/python/test_b.py").write_text(PY)
+    (tmp_path / "tests/fuzz").mkdir()
+    (tmp_path / "tests/fuzz/a_fuzz.py").write_text("def test_works():\n    pass\n")
+    problems = features.problems_of(tmp_path, features.read(tmp_path))
+    assert [why in problem for problem in problems] == ([True] if why else []), problems
+    condition = f'[conditions]\n"{test[:6]}" = "needs luck, in `make test-long`"\n'
+    (tmp_path / features.SOURCE).write_text(condition + row(f'["{test}"]'))
+    problems = features.check(tmp_path, write=True)
+    assert problems == [] if why else "is no test's" in problems[0], problems
+    assert ("(needs luck" in (tmp_path / features.PAGE).read_text()) == bool(why)
+    (tmp_path / features.SOURCE).write_text(condition.replace("test-long", "more") + row(f'["{test}"]'))
+    assert (features.check(tmp_path, write=True) != []) == (why in (None, "marked long"))
+
+
+@pytest.mark.parametrize("runner", ["", RUNNER.replace("BUT", "OUT"), RUNNER.replace("SUITES", "KINDS")])
+def test_a_runner_that_cannot_be_read_is_said(tmp_path, runner):
+    tree_with_features(tmp_path, row('["Suite.Works"]'))
+    (tmp_path / test_runs.RUNNER).write_text(runner)
+    assert "its lists SUITES and BUT" in features.check(tmp_path)[0]
+
+
 @pytest.mark.parametrize("shown, words", [
-    ("`Suite.Works`, `tests/test_a.py`, `a_test`, `one_bug`", None),
+    ("`Suite.Works`, `tests/python/test_a.py`, `a_test`, `one_bug`", None),
     ("by reading", "nothing is named"),
     ("`a_test` and `Suite.Other`", "test, file of tests or planted bug Suite.Other"),
     ("`Suite.DISABLED_Not`", "planted bug Suite.DISABLED_Not"),

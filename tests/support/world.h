@@ -22,7 +22,7 @@ namespace nezha::testing {
 
 struct WorldOptions {
   int ranks = 2;
-  int rails = 1;                 // at most 8
+  int rails = 1;                 // at most 16
   std::string config = "";       // further "key=value" lines
   double timeout_s = kPatience_s / 2;
   std::vector<int> hosts = {};   // by rank, a number of its host; empty: all are on this one

@@ -68,7 +68,7 @@ def switch(
 def table1(
     nodes: int = typer.Option(4, "--nodes", min=2, help="Of the lab."),
     rates_text: str = typer.Option("1gbit,agg:1gbit", "--rates", help="One for each of the two rails."),
-    sizes: str = typer.Option("1K,8M,64M", "--sizes"),
+    sizes: str = typer.Option("1K,8M,64M", "--sizes", help="Of the all_reduces."),
     operations: int = typer.Option(1000, "--operations", min=5, help="Of each size in each run, at "
                                    "most."),
     seconds: float = typer.Option(10.0, "--seconds", min=0.01, help="The same, in time."),

@@ -39,8 +39,8 @@ app = App()
 @app.command(help=_HELP)
 def explain(collective: str = typer.Argument(..., help="all_reduce, all_gather, broadcast, ..."),
             size: str = typer.Option("1M", "--bytes", "-b", help="Of the whole array."),
-            dtype: str = typer.Option("float32", "--dtype", "-d"),
-            world_size: int = typer.Option(4, "--world-size", "-n", min=1),
+            dtype: str = typer.Option("float32", "--dtype", "-d", help="Of the elements."),
+            world_size: int = typer.Option(4, "--world-size", "-n", min=1, help="Ranks of the job."),
             ranks_per_host: str = typer.Option("1", "--ranks-per-host", metavar="L",
                                                help="Of the world; 1,2,4 for hosts that differ."),
             shm: bool = typer.Option(True, "--shm/--no-shm",

@@ -36,7 +36,8 @@ def up(nodes: int = typer.Option(4, "--nodes", "-n", help="Hosts."),
                                           help="Ranks that `exec all` and `nezha run` start on each."),
        name: str = _NAME,
        mtu: int = typer.Option(1500, "--mtu", help="Of every rail, bytes."),
-       congestion_control: str = typer.Option("cubic", "--congestion-control", "-c"),
+       congestion_control: str = typer.Option("cubic", "--congestion-control", "-c",
+                                              help="Of TCP on every node; one that the kernel has."),
        shaping: str = typer.Option("bulk", "--shaping", help="bulk: cheap, accurate for operations of "
                                    "some MB; exact: from 256 KB on, for over twice the "
                                    "processor time. Rails up to 250 Mbit/s are always exact."),

@@ -110,7 +110,8 @@ def algorithm(nodes: int = typer.Option(..., "--nodes", help="Ranks, one a node.
                                                                         "as 25Gbit/s:20us,10G:50us."),
               calibration: Optional[Path] = typer.Option(
                   None, "--calibration", help="Or what nezha calibrate measured."),
-              collective: str = typer.Option("all_reduce", "--collective"),
+              collective: str = typer.Option("all_reduce", "--collective",
+                                              help="all_reduce, all_gather, broadcast, ..."),
               minbytes: str = typer.Option("4", "-b", "--minbytes", help="Smallest size; 8M is 8 x "
                                                                          "1024 x 1024."),
               maxbytes: str = typer.Option("256M", "-e", "--maxbytes", help="Largest size."),

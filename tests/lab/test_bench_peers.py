@@ -50,7 +50,8 @@ def test_a_peer_is_measured_beside_nezha(peer: str, tmp_path: Path) -> None:
     assert set(rows[0]) == set(document["rows"][0])
     for row in rows:
         assert row["library"] == peer and row["wrong"] == 0 and row["time_us"] > 0
-        assert row["of_limit"] > 0
+        # What a lab's buckets have saved may go beyond the limit; a wrong limit would be off by a rail.
+        assert 0 < row["of_limit"] < 1.3
     large = {rail["name"]: rail for rail in rows[1]["rails"]}
     assert [large[name]["rate_gbps"] for name in ("eth0", "eth1")] == [0.2, 0.1]
     assert sum(rail["share"] for rail in large.values()) == pytest.approx(1)

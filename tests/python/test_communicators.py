@@ -86,9 +86,11 @@ def test_descriptions(world):
         comm.load_table(table)
         return comm.rails(), comm.stats(), comm.config()
 
-    for rails, stats, config in world(2, body):
-        assert all("name" in rail for rail in rails)
-        assert isinstance(stats, dict) and isinstance(config, dict)
+    for rails, stats, config in world(2, body, config={"policy": "static", "weights": "1"}):
+        assert rails and all(rail["name"] for rail in rails)
+        assert stats["operations"] == 1 and stats["endpoints_lost"] == 0
+        assert stats["memory_bytes_sent"] + sum(rail["bytes_sent"] for rail in rails) >= 8000
+        assert config["policy"] == {"value": "static", "origin": "code"}
 
 
 def test_a_table_that_is_none():

@@ -102,9 +102,15 @@ def test_the_operators_are_those_of_the_library():
 
 
 def test_the_topics_are_those_of_the_library():
+    topics = typing.get_args(_literals.Topic)
     with nezha.init() as comm:
-        for topic in typing.get_args(_literals.Topic):
-            assert isinstance(comm.describe(topic), dict)
+        with pytest.raises(nezha.InvalidArgument) as caught:
+            comm.describe("weather")
+        named = str(caught.value).partition("cannot describe 'weather': ")[2].replace(" or ", ", ")
+        assert sorted(named.split(", ")) == sorted(topics)
+        described = [comm.describe(topic) for topic in topics]
+    # Each is another one: no two topics have the same fields.
+    assert len({tuple(each) for each in described}) == len(topics), described
 
 
 @pytest.mark.parametrize("collective", COLLECTIVES)

@@ -10,7 +10,7 @@ import sys
 import pytest
 import torch
 
-from nezha._bench import training_models
+from nezha._bench import training_models, training_steps
 from nezha._bench.training_run import MODELS
 
 PATIENCE_S = 500
@@ -24,6 +24,75 @@ def test_models_have_the_published_number_of_parameters(name):
         scores = model(torch.empty(2, *training_models.IMAGE))
     assert sum(parameter.numel() for parameter in model.parameters()) == training_models.PARAMETERS[name]
     assert scores.shape == (2, training_models.CLASSES)
+
+
+CHUNK = 1 << 16
+
+
+def summed(ranks, step=2, bucket=1):
+    """What a bucket of three chunks and some elements has when those ranks' data have been added up."""
+    whole, part = torch.zeros(3 * CHUNK + 5), torch.empty(3 * CHUNK + 5)
+    for rank in ranks:
+        training_steps._fill(part, training_steps.given(rank, step, bucket))
+        whole += part
+    return whole
+
+
+def in_place(chunk):
+    """The right sums of four ranks, with that in the place of the second chunk."""
+    buffer = summed(range(4))
+    buffer[CHUNK:2 * CHUNK] = chunk[CHUNK:2 * CHUNK]
+    return buffer
+
+
+DAMAGE = {
+    "another chunk": in_place(summed(range(4)).roll(CHUNK)),
+    "one element further": in_place(summed(range(4)).roll(1)),
+    "one rank twice": in_place(summed([0, 1, 1, 2, 3])),
+    "one rank missing": in_place(summed([0, 1, 3])),
+    "one rank for another": in_place(summed([1, 1, 1, 3])),  # 0 + 1 + 2 + 3 is 1 + 1 + 1 + 3
+    "another bucket": in_place(summed(range(4), bucket=0)),
+    "an earlier step": in_place(summed(range(4), step=1)),
+    "not added up": in_place(summed([2])),
+}
+
+
+@pytest.mark.parametrize("what", DAMAGE)
+def test_replayed_data_show_a_chunk_that_is_wrong(what):
+    assert training_steps.count_wrong(summed(range(4)), 4, 2, 1) == 0
+    # By chance a few of the elements are those that they must be: one in a thousand.
+    assert 0.98 * CHUNK < training_steps.count_wrong(DAMAGE[what], 4, 2, 1) <= CHUNK
+
+
+@pytest.mark.parametrize("change, wrong", [
+    (lambda sums: sums, 0), (lambda sums: sums * (1 + 2.0 ** -24), 0), (lambda sums: sums.roll(1), 1000),
+    (lambda sums: torch.cat((sums[:7], sums[7:8] * 1.001, sums[8:])), 1),
+    (lambda sums: sums * 1.25, 1000)])
+def test_sums_of_a_training_are_compared_with_what_was_given(monkeypatch, change, wrong):
+    torch.manual_seed(1)
+    gathered = [torch.randn(1000) for _ in range(4)]
+    monkeypatch.setattr(training_steps.dist, "get_world_size", lambda: 4)
+    monkeypatch.setattr(training_steps.dist, "all_gather", lambda parts, part: [
+        here.copy_(there) for here, there in zip(parts, gathered)])
+    sums = gathered[0] + gathered[1] + gathered[2] + gathered[3]
+    found = training_steps.count_wrong_sums(gathered[0], change(sums))
+    assert found == wrong if wrong < 1000 else found > 990
+
+
+def test_ranks_whose_parameters_differ_in_order_only_differ(monkeypatch):
+    mine = [torch.arange(9.0), torch.arange(5.0)]
+    dist = training_steps.dist
+    for theirs, different in ((mine, 0), ([mine[0].flip(0), mine[1]], 1), ([mine[0], mine[1] + 1], 1)):
+        seen = []
+        monkeypatch.setattr(dist, "all_reduce", lambda tensor, op, seen=seen: seen.append(tensor))
+        training_steps._different(theirs)
+
+        def reduce(tensor, op, other=seen[0]):
+            least = op == dist.ReduceOp.MIN
+            tensor.copy_((torch.minimum if least else torch.maximum)(tensor, other))
+
+        monkeypatch.setattr(dist, "all_reduce", reduce)
+        assert training_steps._different(mine) == different
 
 
 def bench(environment, *arguments):

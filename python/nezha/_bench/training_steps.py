@@ -7,6 +7,7 @@ spec.steps + 1 steps, of which the first warms everything up: DDP cuts its final
 from __future__ import annotations
 
 import time
+import zlib
 from statistics import median
 from typing import Iterator, List, Sequence, Tuple
 
@@ -20,6 +21,8 @@ from .training_profile import union_seconds
 from .training_spec import Schedule, Step, TrainSpec
 
 _SEED = 20240229
+_SAMPLE = 1 << 18  # elements at either end of a bucket whose sums are checked
+_PERIOD = 8191  # elements after which replayed data repeat; a prime, so that no chunk is a multiple of it
 Interval = Tuple[float, float]
 
 
@@ -79,18 +82,24 @@ def record(spec: TrainSpec, result: List[Schedule]) -> Iterator[Step]:
 
 
 def train(spec: TrainSpec) -> Iterator[Step]:
-    """The real training, with a hook that does what DDP does without one and looks at the clock."""
+    """The real training, with a hook that does what DDP does without one and looks at the clock. Sums are
+    checked in the first step; what is wrong in it is counted with the second."""
     world = dist.get_world_size()
     training = _Training(spec, dist.get_rank())
     intervals: List[Interval] = []
     begun: List[float] = []
+    summed: List[Tuple[torch.Tensor, torch.Tensor]] = []  # what was given, and where the sum will be
+    wrong = 0
 
     def timed(_, bucket):  # type: ignore[no-untyped-def]  # as above
+        buffer = bucket.buffer().div_(world)
+        if number == 0:
+            summed.extend((part.clone(), part) for part in (buffer[:_SAMPLE], buffer[-_SAMPLE:]))
         begun.append(time.perf_counter())
-        return _all_reduce(bucket.buffer().div_(world), begun[-1], intervals)
+        return _all_reduce(buffer, begun[-1], intervals)
 
     training.ddp.register_comm_hook(None, timed)
-    for _ in range(spec.steps + 1):
+    for number in range(spec.steps + 1):
         intervals.clear()
         begun.clear()
         dist.barrier()
@@ -99,17 +108,19 @@ def train(spec: TrainSpec) -> Iterator[Step]:
         complete = time.perf_counter()
         training.update()
         end = time.perf_counter()
-        yield Step(end - begin, union_seconds(intervals), complete - begun[-1],
-                   _different(list(training.ddp.parameters())))
+        wrong += sum(count_wrong_sums(*each) for each in summed)
+        summed.clear()
+        wrong += _different(list(training.ddp.parameters()))
+        yield Step(end - begin, union_seconds(intervals), complete - begun[-1], wrong)
+        wrong = 0 if number else wrong
 
 
 def replay(spec: TrainSpec, schedule: Schedule) -> Iterator[Step]:
     """The schedule's all-reduces at their times, sleeping where the recorded step computed."""
-    rank, world = dist.get_rank(), dist.get_world_size()
     buffers = [torch.empty(size // 4) for size in schedule.buckets]
-    for _ in range(spec.steps + 1):
-        for buffer in buffers:
-            buffer.fill_(rank + 1.0)
+    for number in range(spec.steps + 1):
+        for index, buffer in enumerate(buffers):
+            _fill(buffer, given(dist.get_rank(), number, index))
         intervals: List[Interval] = []
         dist.barrier()
         begin = due = time.perf_counter()
@@ -123,8 +134,33 @@ def replay(spec: TrainSpec, schedule: Schedule) -> Iterator[Step]:
         complete = time.perf_counter()
         _sleep_until(complete + schedule.tail_s)
         end = time.perf_counter()
-        wrong = sum(int((buffer != world * (world + 1) / 2).sum()) for buffer in buffers)
+        wrong = sum(count_wrong(buffer, dist.get_world_size(), number, index)
+                    for index, buffer in enumerate(buffers))
         yield Step(end - begin, union_seconds(intervals), complete - waiting, wrong)
+
+
+def given(rank: int, step: int, bucket: int) -> torch.Tensor:
+    """One period of what a rank has in a bucket: whole numbers so small that every sum of them is exact.
+    Every rank has others, so that none can stand for another, and they are shifted by bucket and step."""
+    generator = torch.Generator().manual_seed(_SEED + rank)
+    numbers = torch.randint(1, 1 << 10, (_PERIOD,), generator=generator)
+    return numbers.roll(17 * step + 131 * bucket).float()
+
+
+def _fill(buffer: torch.Tensor, period: torch.Tensor) -> None:
+    whole = buffer.numel() // _PERIOD * _PERIOD
+    buffer[:whole].view(-1, _PERIOD).copy_(period)
+    buffer[whole:].copy_(period[:buffer.numel() - whole])
+
+
+def count_wrong(buffer: torch.Tensor, world: int, step: int, bucket: int) -> int:
+    """Elements that are not the sum of what all ranks had."""
+    wanted = torch.zeros(_PERIOD)
+    for rank in range(world):
+        wanted += given(rank, step, bucket)
+    whole = buffer.numel() // _PERIOD * _PERIOD
+    wrong = (buffer[:whole].view(-1, _PERIOD) != wanted).sum()
+    return int(wrong + (buffer[whole:] != wanted[:buffer.numel() - whole]).sum())
 
 
 def _all_reduce(buffer: torch.Tensor, begun: float, intervals: List[Interval],
@@ -145,9 +181,20 @@ def _sleep_until(moment: float) -> None:
         time.sleep(left)
 
 
+def count_wrong_sums(given_here: torch.Tensor, result: torch.Tensor) -> int:
+    """Elements of `result` that are not the sum of what the ranks gave, which is gathered for that and
+    added up in another order. Collective."""
+    parts = [torch.empty_like(given_here) for _ in range(dist.get_world_size())]
+    dist.all_gather(parts, given_here)
+    every = torch.stack(parts).double()
+    # Each of the additions rounds by at most 2^-24 of what has been added up.
+    rounding = len(parts) * 2.0 ** -23 * every.abs().sum(0)
+    return int(((result.double() - every.sum(0)).abs() > rounding).sum())
+
+
 def _different(parameters: Sequence[torch.Tensor]) -> int:
-    """Parameters that are not the same on all ranks. Collective."""
-    sums = torch.stack([parameter.detach().double().sum() for parameter in parameters])
+    """Parameters of which not all ranks have the same bytes in the same order. Collective."""
+    sums = torch.tensor([zlib.crc32(parameter.detach().contiguous().numpy()) for parameter in parameters])
     low, high = sums.clone(), sums.clone()
     dist.all_reduce(low, dist.ReduceOp.MIN)
     dist.all_reduce(high, dist.ReduceOp.MAX)

@@ -65,8 +65,8 @@ def _missing():
     return None
 
 
-@pytest.fixture(name="slurm")
-def slurm_of_ones_own(tmp_path):
+@pytest.fixture
+def slurm(tmp_path):
     """The environment in which srun finds it."""
     why = _missing()
     if why is not None:

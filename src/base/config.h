@@ -102,7 +102,8 @@
        "`on`: every byte between ranks is authenticated with a key of its connection, so that nobody "  \
        "on the way can change it; it is not encrypted. `tls=on` includes it.")                      \
   TEXT(cpu_affinity, "", any, 0,                                                                   \
-       "Processors for the progress threads, such as `0-3,8`; empty: the system chooses.")         \
+       "Processors of this rank's background thread, which works while no caller waits, for all "  \
+       "rails together; such as `0-3,8`; empty: the system chooses.")                              \
   TEXT(table_file, "", any, 0,                                                                     \
        "File in which a rank keeps what policy `table` has learned for the next job: %r is the "    \
        "rank, %h the host; without %r the rank is appended. Empty: nowhere.")                      \

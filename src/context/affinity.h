@@ -1,6 +1,8 @@
-// Which processors the progress thread may use (the paper's interface to give cores to rails).
+// Which processors a rank's background thread may use. It serves all rails of the rank, and only while
+// no caller waits: no rail has a thread, and no rail gets processors of its own. A caller that waits
+// drives the loop on the processors that its own thread has (docs/thread_model.md).
 //
-// Contract: pure parsing, and the affinity of one running thread; any thread.
+// Contract: pure parsing, and the affinity of one running thread; any thread. Errors: `invalid_argument`.
 #pragma once
 
 #include <pthread.h>

@@ -42,7 +42,7 @@ Status Loop::start() {
   try {
     thread_ = std::thread([this] { background(); });
   } catch (const std::system_error& failure) {
-    return error(Code::exhausted, "cannot start the progress thread: %s; raise the thread limit "
+    return error(Code::exhausted, "cannot start the background thread: %s; raise the thread limit "
                  "(ulimit -u)", failure.what());
   }
   return Status::ok();

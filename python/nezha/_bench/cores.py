@@ -1,11 +1,13 @@
-"""Which processors the nodes of a lab get; `--cores-per-rail`: which ones a rank gets, and in words.
+"""Which processors the nodes of a lab get; `--cores-per-rail`: to which ones a rank is restricted.
 
 A host of a cluster computes on processors of its own. So each node of a lab keeps to its part of this
 machine's: without that, times of some microseconds tell which ranks the scheduler happened to put
 beside which.
 
-A rank has one loop, driven by whoever waits (docs/thread_model.md): its processors are one set for all
-of its rails, K for each. Ranks of one host take turns on the processors that this process may use.
+A rank has one loop, driven by whoever waits (docs/thread_model.md), and no rail has a thread. So
+`--cores-per-rail K` gives a rail no processor: it restricts the whole process of a rank to K times its
+number of rails, which the program, the loop and the background thread share. Ranks of one host take
+turns on the processors that this process may use.
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ def allot(wanted: int, local_rank: int, cpus: Sequence[int]) -> List[int]:
 
 def restrict(spec: BenchSpec, environment: Mapping[str, str] = os.environ) -> Dict[str, str]:
     """Gives this process its processors, before it joins its world. The configuration with which it
-    must join: the progress thread gets the same ones. Without --cores-per-rail nothing changes."""
+    must join: the background thread gets the same ones. Without --cores-per-rail nothing changes."""
     if spec.cores is None:
         return spec.config
     cpus = allot(spec.cores, _local_rank(environment), allowed())
@@ -87,8 +89,8 @@ def facts(per_rail: int, rails: int, here: Optional[int]) -> Dict[str, Any]:
 
 def line(cores: Mapping[str, Any]) -> str:
     """The comment line that says it."""
-    text = (f"# cores: {cores['given_per_rank']} for each rank ({cores['per_rail']} for each of "
-            f"{cores['rails']} rail(s))")
+    text = (f"# cores: {cores['given_per_rank']} for each rank, for all of its threads "
+            f"({cores['per_rail']} times {cores['rails']} rail(s))")
     if cores["wanted_per_rank"] > cores["host"]:
         text += f"; {cores['wanted_per_rank']} were asked for, and this host has {cores['host']}"
     if cores["ranks_on_host"] is None:

@@ -14,7 +14,7 @@ from typing import List
 import pytest
 from conftest import child_env
 
-from nezha._bench.libraries import find_peers
+from nezha._bench.libraries import PEERS, find_peers
 
 pytestmark = pytest.mark.usefixtures("namespaces")
 _SIZES = [16, 64 << 10]  # an element for each rank at least
@@ -36,13 +36,13 @@ def _titles(shown: str) -> List[str]:
     return [line for line in shown.splitlines() if "same lab" in line or "left out" in line]
 
 
-@pytest.mark.parametrize("peer", ["gloo", "openmpi", "mpich"])
+@pytest.mark.parametrize("peer", PEERS)
 def test_a_peer_is_measured_beside_nezha(peer: str, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     file, picture = tmp_path / "all.json", tmp_path / "all.png"
     done = _compare(peer, "--json", str(file), "--plot", str(picture))
     assert done.returncode == 0, done.stderr
-    assert _titles(done.stdout) == [f"# {peer}, same lab, same rule"], done.stdout
+    assert _titles(done.stdout) == [f"# {peer} ({PEERS[peer]}), same lab, same rule"], done.stdout
     document = json.loads(file.read_text())
     rows = document["peers"][peer]["rows"]
     assert "peers_left_out" not in document and list(document["peers"]) == [peer]
@@ -59,6 +59,17 @@ def test_a_peer_is_measured_beside_nezha(peer: str, tmp_path: Path) -> None:
     # the last bytes of an operation may be missing.
     assert sum(rail["bytes"] for rail in large.values()) > 1.5 * _SIZES[1]
     assert picture.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+
+
+@pytest.mark.parametrize("peer", ["openmpi-ring", "mpich-ring"])
+def test_a_ring_sends_what_a_ring_sends(peer: str, tmp_path: Path) -> None:
+    """Of four ranks each sends 1.5 times the vector; exchanges of whole vectors send it twice."""
+    file = tmp_path / "all.json"
+    done = _compare(peer, "--nodes", "4", "-b", "1M", "-e", "1M", "-n", "20", "--json", str(file))
+    assert done.returncode == 0, done.stderr
+    (row,) = json.loads(file.read_text())["peers"][peer]["rows"]
+    sent = sum(rail["bytes"] for rail in row["rails"]) / (4 * (1 << 20))
+    assert 0.93 * 1.5 < sent < 1.2 * 1.5, row["rails"]
 
 
 @pytest.mark.long

@@ -106,6 +106,6 @@ def test_interface_counters_are_read_per_device(tmp_path):
 
 
 def test_unknown_peers_are_refused():
-    assert parse_peers("gloo, mpich") == ["gloo", "mpich"]
+    assert parse_peers("gloo, mpich, openmpi-ring") == ["gloo", "mpich", "openmpi-ring"]
     with pytest.raises(BenchError, match="nccl"):
         parse_peers("nccl")

@@ -59,6 +59,6 @@ def _print_tables(report: Report) -> None:
     for name, entry in document.get("singles", {}).items():
         collective_table.show(entry["rows"], f"{name} only")
     for name, entry in document.get("peers", {}).items():
-        collective_table.show(entry["rows"], f"{name}, same lab, same rule")
+        collective_table.show(entry["rows"], f"{name} ({entry['algorithm']}), same lab, same rule")
     for name, why in document.get("peers_left_out", {}).items():
         print("#\n# " + f"{name} is left out: {why}".replace("\n", "\n#   "))

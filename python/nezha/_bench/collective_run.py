@@ -16,7 +16,7 @@ from .._command_errors import BenchError
 from .shaping_choice import note
 from .lab_runner import BenchLab
 from .measure import measure
-from .libraries import Runner, find_peers
+from .libraries import PEERS, Runner, find_peers
 from .rows import SCHEMA_NOTE, Row, gains, make_rows, spread, wire_check
 from .spec import REDUCTIONS, BenchSpec, Sample
 from .lab_facts import lab_facts, lab_rates, surrounding_lab
@@ -204,7 +204,8 @@ def _report(
     if singles:
         document["singles"] = {name: {"rows": each} for name, each in singles.items()}
     if peers:
-        document["peers"] = {name: {"rows": each} for name, each in peers.items()}
+        document["peers"] = {name: {"algorithm": PEERS[name], "rows": each}
+                             for name, each in peers.items()}
     return Report(document, gains(rows, singles))
 
 

@@ -73,10 +73,12 @@ _GAIN = _option(True, "--gain/--no-gain",
                 help="In a lab, also measure each rail alone, for the gain column.")
 _LAUNCHES = _option(1, "--launches", min=1, help="In a lab, start the world so many times.")
 _IN_PLACE = _option(True, "--in-place/--out-of-place", help="Where the result goes.")
-_COMPARE = _option(None, "--compare", help="Also measure, in the same lab: gloo,openmpi,mpich.")
+_COMPARE = _option(None, "--compare", help="Also measure, in the same lab: gloo, openmpi, openmpi-ring "
+                   "(its ring forced), mpich, mpich-ring; several with commas.")
 _TORCH = _option(None, "--torch-python", help="A python that has torch, for --compare gloo.")
-_CORES = _option(None, "--cores-per-rail", min=1, help="Processors of each rank, so many for each rail; "
-                 "also measures without the limit.")
+_CORES = _option(None, "--cores-per-rail", min=1, help="Restrict the whole process of each rank to so "
+                 "many processors times its number of rails (no rail has processors of its own); also "
+                 "measures without the limit.")
 _CONFIG = _option([], "--config", help="key=value of Nezha's configuration; repeatable.")
 _JSON = json_option()
 _PLOT = _option(None, "--plot", help="Write a picture of size against bus bandwidth.")

@@ -1,5 +1,8 @@
 """Other libraries, measured in the same lab by the same rule: Gloo, Open MPI, MPICH.
 
+The two MPI libraries are measured with the algorithms that they choose, and, as peers of their own, with
+their ring: what they choose is not always what is fastest over several rails.
+
 Each is optional. One that is missing is named, with the command that installs it. The two MPI
 wheels overwrite each other's files, so each lives in an environment of its own, looked for in
 $NEZHA_BENCH_PEERS (default `.cache/peers`), as `bench/install_peers.sh` makes them.
@@ -17,6 +20,10 @@ from ..spec import BenchSpec, Sample
 from . import gloo, mpi
 
 Runner = Callable[[BenchLab, BenchSpec, Optional[Progress]], List[Sample]]
+# What is measured under which name.
+PEERS = {"gloo": "as torch calls it, on the fastest rail",
+         "openmpi": "the algorithms that it chooses", "openmpi-ring": "with its ring",
+         "mpich": "the algorithms that it chooses", "mpich-ring": "with its ring"}
 
 
 def peers_directory() -> Path:
@@ -28,8 +35,8 @@ def parse_peers(text: str) -> List[str]:
     """Names out of "gloo,openmpi". Raises BenchError for an unknown one."""
     names = [name.strip() for name in text.split(",") if name.strip()]
     for name in names:
-        if name not in ("gloo", "openmpi", "mpich"):
-            raise BenchError(f"--compare {name}: one of gloo, openmpi, mpich")
+        if name not in PEERS:
+            raise BenchError(f"--compare {name}: one of {', '.join(PEERS)}")
     return names
 
 
@@ -43,7 +50,8 @@ def find_peers(names: List[str],
             if name == "gloo":
                 found[name] = gloo.Gloo(torch_python, peers_directory() / "gloo").run
             else:
-                found[name] = mpi.find(name, peers_directory() / name).run
+                library, _, algorithm = name.partition("-")
+                found[name] = mpi.find(library, peers_directory() / library, algorithm == "ring").run
         except BenchError as error:
             missing[name] = str(error)
     return found, missing

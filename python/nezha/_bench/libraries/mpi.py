@@ -2,7 +2,7 @@
 
 mpirun runs in node 0; it reaches the other nodes through a script that stands in for ssh and
 enters the node's network namespace, each under a host name of its own. Ranks of one node use the
-peer's own shared memory.
+peer's own shared memory. Without `ring` a library chooses its algorithms itself.
 """
 
 from __future__ import annotations
@@ -22,20 +22,21 @@ _SOURCE = Path(__file__).with_name("mpi_driver.c")
 _DTYPES = ("float32", "float64", "int32")
 
 
-def find(name: str, prefix: Path) -> "Mpi":
+def find(name: str, prefix: Path, ring: bool) -> "Mpi":
     """The peer in the environment `prefix`. Raises BenchError with what to install."""
     if not (prefix / "bin" / "mpirun").exists():
         raise BenchError(f"nothing in {prefix}; bench/install_peers.sh {name} installs it")
     if shutil.which("gcc") is None and shutil.which("cc") is None:
         raise BenchError("its driver needs a C compiler: apt-get install gcc")
-    return OpenMpi(prefix) if name == "openmpi" else Mpich(prefix)
+    return OpenMpi(prefix, ring) if name == "openmpi" else Mpich(prefix, ring)
 
 
 class Mpi:
     """What both have in common: build the driver, start it in the lab."""
 
-    def __init__(self, prefix: Path) -> None:
+    def __init__(self, prefix: Path, ring: bool) -> None:
         self._prefix = prefix
+        self._ring = ring
 
     def run(self, lab: BenchLab, spec: BenchSpec,
             progress: Optional[Progress] = None) -> List[Sample]:
@@ -72,27 +73,36 @@ class Mpi:
 class OpenMpi(Mpi):
     """TCP on every rail, yielding when idle: without it, ranks that share a core starve."""
 
+    # Number 4 is the ring of both collectives; `han` would choose for nodes of several ranks.
+    _RING = {"coll_tuned_use_dynamic_rules": "1", "coll_tuned_allreduce_algorithm": "4",
+             "coll_tuned_allgather_algorithm": "4", "coll_han_priority": "0"}
+
     def _launcher(self, lab: BenchLab, agent: Path) -> List[str]:
         ranks = lab.lab.state.ranks_per_node
         hosts = ",".join(f"{host}:{ranks}" for host in _hosts(lab))
         devices = ",".join(device for device, _, _ in lab.devices())
+        forced = [word for name, value in self._RING.items() for word in ("--mca", name, value)]
         return [str(self._prefix / "bin" / "mpirun"), "--allow-run-as-root",
                 "--prtemca", "plm_ssh_agent", str(agent), "--prtemca", "prte_if_include", "ctl",
                 "--host", hosts, "-np", str(lab.lab.ranks), "--map-by", f"ppr:{ranks}:node",
                 "--bind-to", "none", "--mca", "pml", "ob1",
                 "--mca", "btl", "tcp,self" if ranks == 1 else "tcp,self,sm",
-                "--mca", "btl_tcp_if_include", devices, "--mca", "mpi_yield_when_idle", "1"]
+                "--mca", "btl_tcp_if_include", devices, "--mca", "mpi_yield_when_idle", "1",
+                *(forced if self._ring else [])]
 
 
 class Mpich(Mpi):
     """UCX over TCP, as many lanes as there are rails."""
+
+    _RING = {"MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM": "ring",
+             "MPIR_CVAR_ALLGATHER_INTRA_ALGORITHM": "ring"}
 
     def _launcher(self, lab: BenchLab, agent: Path) -> List[str]:
         rails, ranks = str(len(lab.devices())), lab.lab.state.ranks_per_node
         devices = ",".join(device for device, _, _ in lab.devices())
         settings = {"MPIR_CVAR_CH4_NETMOD": "ucx", "UCX_TLS": "tcp,self",
                     "UCX_NET_DEVICES": devices, "UCX_MAX_RNDV_RAILS": rails,
-                    "UCX_MAX_EAGER_RAILS": rails}
+                    "UCX_MAX_EAGER_RAILS": rails, **(self._RING if self._ring else {})}
         command = [str(self._prefix / "bin" / "mpiexec"), "-launcher", "rsh",
                    "-launcher-exec", str(agent), "-iface", "ctl", "-hosts", ",".join(_hosts(lab)),
                    "-n", str(lab.lab.ranks), "-ppn", str(ranks)]

@@ -26,6 +26,15 @@ constexpr uint32_t kChunksPerRail = 4;
 constexpr uint32_t kTokensPerRank = 8;
 constexpr uint64_t kTurns = 4;  // of all slices that should be open at once
 
+// From what the order of additions of an algorithm that the caller names follows, beside the operation
+// and the number of ranks; empty: from nothing else.
+std::string_view order_follows(const PlanRequest& request) {
+  if (find_hierarchy(request.collective, request.algorithm) != nullptr) return "the hosts";
+  const AlgorithmEntry* entry = find_algorithm(request.collective, request.algorithm);
+  const bool follows_chunks = entry != nullptr && entry->shape(request.world_size).bits_follow_chunks;
+  return follows_chunks ? "chunk_bytes and the number of rails" : "";
+}
+
 Status check(const PlanRequest& request, const CostTable& costs, int world_size_max) {
   const uint64_t element = dtype_size(request.dtype);
   if (element == 0) return error(Code::invalid_argument, "plan: unknown dtype");
@@ -53,10 +62,11 @@ Status check(const PlanRequest& request, const CostTable& costs, int world_size_
                  "plan: a cost table of %u rails, %g s, %g B/s, %g B/s; all must be positive",
                  costs.rails, costs.latency_s, costs.rate_bytes_per_s, costs.reduce_bytes_per_s);
   }
-  if (request.fixed_order && find_hierarchy(request.collective, request.algorithm) != nullptr) {
-    return error(Code::unsupported, "%s by %s adds numbers in an order that follows from the hosts, "
+  const std::string_view followed = request.fixed_order ? order_follows(request) : "";
+  if (!followed.empty()) {
+    return error(Code::unsupported, "%s by %s adds numbers in an order that follows from %s, "
                  "which deterministic=on excludes; leave the algorithm at auto",
-                 name_of(request.collective).data(), name_of(request.algorithm).data());
+                 name_of(request.collective).data(), name_of(request.algorithm).data(), followed.data());
   }
   return Status::ok();
 }

@@ -112,20 +112,30 @@ TEST(Deterministic, IntegersGoByHost) {
   }
 }
 
-TEST(Deterministic, RefusesAnOrderThatFollowsFromTheHosts) {
+void expect_refused(Algorithm algorithm, const std::string& followed) {
   World world(at_place(kPlaces[3], "deterministic=on\n"));
-  const auto outcomes = world.run([](Member& self) {
+  const auto outcomes = world.run([&](Member& self) {
     std::vector<float> data(1000, 1);
     context::CallOptions options;
-    options.algorithm = Algorithm::hierarchical;
+    options.algorithm = algorithm;
     const Status refused = self.comm->all_reduce(data.data(), data.data(), data.size(), Dtype::float32,
                                                  ReduceOp::sum, options, nullptr);
     EXPECT_EQ(refused.code(), Code::unsupported) << refused.to_string();
-    EXPECT_NE(refused.message().find("deterministic=on"), std::string::npos) << refused.message();
+    EXPECT_NE(refused.message().find("follows from " + followed + ", which deterministic=on excludes"),
+              std::string::npos) << refused.message();
     return self.comm->all_reduce(data.data(), data.data(), data.size(), Dtype::float32, ReduceOp::sum, {},
                                  nullptr);
   });
   for (const Status& outcome : outcomes) EXPECT_TRUE(outcome.is_ok()) << outcome.to_string();
+}
+
+TEST(Deterministic, RefusesAnOrderThatFollowsFromTheHosts) {
+  expect_refused(Algorithm::hierarchical, "the hosts");
+}
+
+// Six ranks have a factor of three.
+TEST(Deterministic, RefusesAnOrderThatFollowsFromTheChunks) {
+  expect_refused(Algorithm::bcube, "chunk_bytes and the number of rails");
 }
 
 }  // namespace

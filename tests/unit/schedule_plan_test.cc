@@ -63,6 +63,19 @@ TEST(Plan, ChoosesWhatMeasurementsFavour) {
   EXPECT_EQ(plan_of(request(64 * kKibi), unshaped()).algorithm, Algorithm::recursive_doubling);
 }
 
+// Where all factors of the number of ranks are two it costs what halving and doubling does, which comes
+// first in the catalog; elsewhere its bits follow the chunks.
+TEST(Plan, NeverChoosesBcube) {
+  for (int ranks = 2; ranks <= 64; ++ranks) {
+    for (uint64_t bytes = 4; bytes <= 64 * kMebi; bytes *= 4) {
+      for (const CostTable& costs : {two_gigabit(), unshaped()}) {
+        EXPECT_NE(plan_of(request(bytes, ranks), costs).algorithm, Algorithm::bcube)
+            << bytes << " bytes, " << ranks << " ranks";
+      }
+    }
+  }
+}
+
 // Rails decide how long chunks are, and nothing else.
 TEST(Plan, OfAFixedOrderDoesNotFollowCosts) {
   for (const Collective collective :

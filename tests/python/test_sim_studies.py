@@ -66,6 +66,21 @@ def test_switch(tmp_path):
     assert [row["nodes"] for row in json.loads(target.read_text())["rows"]] == [2, 16]
 
 
+def test_what_is_fitted_confirms_nothing_and_what_was_measured_has_its_machine():
+    gains = {}
+    for name, more in (("fitted", []), ("computed", ["--round-us", "0.86"])):
+        document = json.loads(answer("switch", "--nodes", "2,16", *more, "--json"))
+        gains[name] = {row["what"]: row for row in document["checks"]}["times as fast as hosts, 16 nodes"]
+    assert gains["fitted"]["kind"].startswith("fitted") and gains["fitted"]["holds"] is None
+    assert gains["computed"]["kind"] == "computed" and gains["computed"]["holds"] is False
+    fitted = {row["bytes"]: row["chip_against_hosts_fitted"] for row in document["software"]}
+    assert fitted == {8: True, 1 << 10: True, 8 << 20: False, 64 << 20: False}
+    shown = " ".join(answer("switch", "--nodes", "2,16").split())
+    machine = document["software_measured"]
+    assert f"as measured on {machine['date']} on one machine ({machine['machine']})" in shown
+    assert re.search(r"\b15\.\d+ \(fitted\)", shown), shown
+
+
 @pytest.mark.parametrize("width", [60, 80])
 def test_tables_fit(width, monkeypatch):
     from nezha import _console

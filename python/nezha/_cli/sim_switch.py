@@ -20,8 +20,8 @@ from .conventions import FOUND, WRONG_LINE, json_option
 HELP = """An all_reduce that switch chips add up, beside hosts.
 
 Short messages (block) and long ones (burst), packet by packet; beside the algorithms of hosts, what was
-published of such switches, and what an aggregation node in software was measured to do.
-docs/switch_study.md says what is assumed.
+published of such switches, and what an aggregation node in software was measured to do on one machine,
+which the table names. docs/switch_study.md says what is assumed.
 
 \b
 Examples:
@@ -91,13 +91,18 @@ def _show(document: Dict[str, Any]) -> None:
         "here": f"{row['here']:.2f}",
         "how": row["kind"], "holds": "" if row["holds"] is None else _console.text_of(row["holds"]),
     } for row in document["checks"]])
-    _console.section("an aggregation node in software, measured, beside a chip", [{
+    measured = document["software_measured"]
+    _console.section(f"an aggregation node in software, as measured on {measured['date']} on one machine "
+                     f"({measured['machine']}), beside a chip", [{
         "wires": row["wires"], "nodes": row["nodes"], "size": format_size(row["bytes"]),
         "chip": _time(row["chip_us"]), "node": _time(row["measured_us"]),
-        "chip x hosts": f"{row['chip_against_hosts']:.2f}",
+        "chip x hosts": f"{row['chip_against_hosts']:.2f}"
+                        + (" (fitted)" if row["chip_against_hosts_fitted"] else ""),
         "node x hosts": f"{row['measured_against_hosts']:.2f}",
     } for row in document["software"]])
-    _console.sentences(f"Source: {source}" for source in document["sources"])
+    _console.sentences(["`nezha bench switch` measures a node in software on this machine. Fitted: by "
+                        "the assumed round between two hosts, so it confirms nothing.",
+                        *(f"Source: {source}" for source in document["sources"])])
 
 
 def _time(microseconds: float) -> str:

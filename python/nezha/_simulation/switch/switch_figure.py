@@ -7,6 +7,7 @@ from typing import Any, Dict, List
 
 from ..._figures import against_size, curve, decorate, drawing, write
 from ..._bench.sizes import format_size
+from .switch_study import ROUND_US
 
 
 def plot(document: Dict[str, Any], path: Path) -> None:
@@ -24,7 +25,8 @@ def plot(document: Dict[str, Any], path: Path) -> None:
     by_nodes.set_xticks(nodes, [str(each) for each in nodes], fontsize=9)
     by_nodes.minorticks_off()
     by_nodes.set_xlabel("nodes", fontsize=11)
-    decorate(by_nodes, f"by nodes; a round of two hosts is assumed to take {document['round_us']:.3f} us")
+    fitted = ", fitted to 16 times at 16 nodes" if document["round_us"] == ROUND_US else ""
+    decorate(by_nodes, f"by nodes; hosts: rounds of {document['round_us']:.3f} us{fitted}")
     against_size(by_size, sizes, "16 nodes, by size")
     for axes in (by_nodes, by_size):
         axes.set_yscale("log")

@@ -12,6 +12,7 @@ meanwhile.
 
 from __future__ import annotations
 
+import datetime
 import json
 import platform
 import subprocess
@@ -27,7 +28,9 @@ NEZHA = str(Path(sys.executable).with_name("nezha"))
 _SHORT = "-b 4 -e 4K -f 32"
 _LONG = "-b 64K -e 64M -f 4"
 _MIDDLE = "-b 64K -e 16M -f 4"  # of slow rails, where longer ones take seconds each
-_PEERS = "--compare gloo,openmpi,mpich"
+_PEERS = "--compare gloo,openmpi,openmpi-ring,mpich,mpich-ring"
+_PEER_TITLES = {"gloo": "Gloo", "openmpi": "Open MPI, its choice", "openmpi-ring": "Open MPI, ring",
+                "mpich": "MPICH, its choice", "mpich-ring": "MPICH, ring"}
 
 
 def _all_reduce(rates: str, sizes: str, more: str = "") -> str:
@@ -38,6 +41,7 @@ COLLECTIVES = ("all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_al
 RAILS = {"one-rail": "1gbit", "equal": "1gbit,1gbit", "unequal": "1gbit,500mbit",
          "tenth": "1gbit,100mbit", "slow": "200mbit,200mbit", "slow-unequal": "200mbit,100mbit"}
 SLOW = ("tenth", "slow", "slow-unequal")
+POLICIES = ("pull", "table")
 OFI = {"ofi": "ofi:1gbit", "tcp-ofi": "tcp:1gbit,ofi:1gbit", "tcp-ofi-unequal": "tcp:1gbit,ofi:500mbit",
        "ofi-tcp-unequal": "ofi:1gbit,tcp:500mbit"}
 # Hosts against an aggregation node on the same rail; name -> options.
@@ -46,14 +50,18 @@ SWITCH = {"agg-slow": "--nodes 4,6 --rates agg:250mbit --sizes 8M,64M",
           "agg-middle": "--nodes 4 --rates agg:500mbit --sizes 8M,64M",
           "agg-fast": "--nodes 4 --rates agg:1gbit --sizes 8M,64M",
           "agg-short": "--nodes 4,16 --rates agg:1gbit --sizes 8,1K"}
-# Several ranks on a host: 4 hosts of 4 ranks, by host and as if every rank were one.
+# Several ranks on a host: 4 hosts of 4 ranks, by host and as if every rank were one. Without the hosts
+# the library may choose badly, so long ones are measured with the flat ring, too, where there is one.
+_BY_HOST = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
+_FORMS = {"": "", "-flat": "--flat", "-flat-ring": "--flat --algorithm ring"}
 HOSTS = {f"hosts-{name}-{sizes}{form}":
          f"bench {name} --nodes 4 --ranks-per-node 4 --rates 200mbit,100mbit --launches 3 --no-gain "
-         f"{'-b 64 -e 4K -f 64' if sizes == 'short' else '-b 1M -e 16M -f 4'} {form and '--flat'}"
-         for name in ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
-         for sizes in ("short", "long") for form in ("", "-flat")}
+         f"{'-b 64 -e 4K -f 64' if sizes == 'short' else '-b 1M -e 16M -f 4'} {options}"
+         for name in _BY_HOST for sizes in ("short", "long") for form, options in _FORMS.items()
+         if form != "-flat-ring" or sizes == "long" and name != "all_to_all"}
 # Ranks of one host, in memory and over the loopback. Four of MPICH on two processors give no result.
-_PEERS_OF_A_HOST = {2: "--compare openmpi,mpich", 4: "--compare openmpi"}
+_PEERS_OF_A_HOST = {2: "--compare openmpi,openmpi-ring,mpich,mpich-ring",
+                    4: "--compare openmpi,openmpi-ring"}
 SHARED = {f"shared-{ranks}-{shm}":
           f"bench all_reduce --nodes 1 --ranks-per-node {ranks} --rates 1gbit -b 4 -e 64M -f 16 "
           f"--launches 3 --no-gain --config shm={shm} {_PEERS_OF_A_HOST[ranks] if shm == 'on' else ''}"
@@ -64,6 +72,7 @@ RUNS: Dict[str, str] = {
     **{name: _all_reduce(rates, "-b 64K -e 64M -f 32") for name, rates in OFI.items()},
     "peers-short": _all_reduce(RAILS["equal"], _SHORT, _PEERS),
     "peers": _all_reduce(RAILS["equal"], _LONG, _PEERS),
+    "peers-unequal": _all_reduce(RAILS["unequal"], _LONG, _PEERS),
     **{f"collective-{name}-{where}":
        f"bench {name} --nodes 4 --rates {rates} -b {size} -e {size} --launches 3 --no-gain"
        for name in COLLECTIVES for where, rates, size in (
@@ -72,6 +81,8 @@ RUNS: Dict[str, str] = {
        "-b 10000003 -e 10000003 --launches 3 --no-gain" for nodes in (2, 3, 5, 6)},
     **{name: f"bench switch {options} --seconds 5" for name, options in SWITCH.items()},
     "table1": "bench table1",
+    **{f"policy-{policy}": f"bench all_reduce --nodes 4 --rates {RAILS['slow-unequal']} -b 1M -e 16M "
+       f"-f 16 -w 60 -n 40 --launches 2 --no-gain --policy {policy}" for policy in POLICIES},
     **HOSTS,
     **SHARED,
     "matvec": "bench matvec",
@@ -140,27 +151,40 @@ def _rails_table(names: Dict[str, str]) -> str:
         parts = [f"{name}-short"] if f"{name}-short" in RUNS else []
         for document in map(_document, [*parts, name]):
             for row in document["rows"]:
-                shares = " : ".join(f"{100 * rail['share']:.0f}" for rail in row["rails"])
                 cost = f"{row['cpu_s_per_gb']:.1f}" if row["size"] >= 65536 else "-"
                 lines.append([_rates(rates), _size(row["size"]), _time(row["time_us"]),
-                              _spread(document, row), _of_limit(row), row["shaping"], cost, shares])
+                              _spread(document, row), _of_limit(row), row["shaping"], cost, _shares(row)])
     return _markdown(["rails", "size", "time", "launches", "of limit", "wires", "CPU s/GB", "shares"],
                      lines)
 
 
-def _peer_time(document: Dict[str, Any], peer: str, size: int) -> str:
+def _shares(row: Dict[str, Any]) -> str:
+    return " : ".join(f"{100 * rail['share']:.0f}" for rail in row["rails"])
+
+
+def _with_shares(row: Dict[str, Any]) -> str:
+    """A time, and from 64 KB on what each rail carried of it; of shorter ones headers are the most."""
+    return _time(row["time_us"]) + (f" ({_shares(row)})" if row["size"] >= 65536 else "")
+
+
+def _peer_cell(document: Dict[str, Any], peer: str, size: int,
+               cell: Callable[[Dict[str, Any]], str]) -> str:
     rows = document.get("peers", {}).get(peer, {}).get("rows", [])
-    return next((_time(row["time_us"]) for row in rows if row["size"] == size), "-")
+    return next((cell(row) for row in rows if row["size"] == size), "-")
+
+
+def _peers_of(documents: List[Dict[str, Any]]) -> List[str]:
+    return [peer for peer in _PEER_TITLES
+            if any(peer in document.get("peers", {}) for document in documents)]
 
 
 def _peers_table() -> str:
-    documents = [_document(name) for name in ("peers-short", "peers")]
-    peers = list(dict.fromkeys(peer for document in documents for peer in document.get("peers", {})))
-    lines = [[_size(row["size"]), _time(row["time_us"]),
-              *[_peer_time(document, peer, row["size"]) for peer in peers]]
+    documents = [_document(name) for name in ("peers-short", "peers", "peers-unequal")]
+    peers = _peers_of(documents)
+    lines = [[_rates(",".join(document["config"]["rails"])), _size(row["size"]), _with_shares(row),
+              *[_peer_cell(document, peer, row["size"], _with_shares) for peer in peers]]
              for document in documents for row in document["rows"]]
-    titles = {"gloo": "Gloo", "openmpi": "Open MPI", "mpich": "MPICH"}
-    return _markdown(["size", "Nezha", *[titles[peer] for peer in peers]], lines)
+    return _markdown(["rails", "size", "Nezha", *[_PEER_TITLES[peer] for peer in peers]], lines)
 
 
 def _collectives_table() -> str:
@@ -171,6 +195,15 @@ def _collectives_table() -> str:
         lines.append([f"`{name}`", _of_limit(slow), _of_limit(equal), f"{equal['cpu_s_per_gb']:.1f}"])
     return _markdown(["collective", "0.2G + 0.2G, 16 MB", "1G + 1G, 64 MB", "CPU s/GB of the latter"],
                      lines)
+
+
+def _policies_table() -> str:
+    lines = []
+    for policy in POLICIES:
+        document = _document(f"policy-{policy}")
+        lines += [[policy, _size(row["size"]), _of_limit(row), _spread(document, row)]
+                  for row in document["rows"]]
+    return _markdown(["policy", "size", "of limit", "launches"], lines)
 
 
 def _nodes_table() -> str:
@@ -195,7 +228,7 @@ def _switch_table() -> str:
 
 
 def _switch_data() -> str:
-    """What `nezha sim switch` shows beside its chips."""
+    """What `nezha sim switch` shows beside its chips: of which machine and when, too."""
     rows = [{"rails": ",".join(document["config"]["rails"]), "nodes": each["nodes"],
              "bytes": each["size"], "hosts_us": round(each["hosts"]["time_us"], 1),
              "node_us": round(each["switch"]["time_us"], 1)}
@@ -204,7 +237,11 @@ def _switch_data() -> str:
     lines = ",\n".join(f"    {json.dumps(row)}" for row in rows)
     source = ("docs/aggregation.md: an aggregation node in software in the lab, two cores shared by all "
               "ranks, the node and the wires")
-    return f'{{\n  "source": {json.dumps(source)},\n  "rows": [\n{lines}\n  ]\n}}\n'
+    host = _document("equal")["config"]["host"]
+    machine = f"{_processor()}, {host['cpus']} cores, Linux {host['kernel']}"
+    date = datetime.date.fromtimestamp((OUT / f"{next(iter(SWITCH))}.json").stat().st_mtime).isoformat()
+    return (f'{{\n  "source": {json.dumps(source)},\n  "machine": {json.dumps(machine)},\n'
+            f'  "date": "{date}",\n  "rows": [\n{lines}\n  ]\n}}\n')
 
 
 def _paper_table() -> str:
@@ -220,24 +257,30 @@ def _paper_table() -> str:
 
 def _hosts_table() -> str:
     lines = []
-    for by_host, flat in ((_document(name), _document(f"{name}-flat"))
-                          for name in HOSTS if not name.endswith("-flat")):
-        for row, other in zip(by_host["rows"], flat["rows"]):
+    for name in (name for name in HOSTS if "-flat" not in name):
+        by_host, flat = _document(name), _document(f"{name}-flat")
+        ring = _document(f"{name}-flat-ring")["rows"] if f"{name}-flat-ring" in HOSTS else flat["rows"]
+        for row, chosen, other in zip(by_host["rows"], flat["rows"], ring):
+            best = min(chosen["time_us"], other["time_us"])
+            forced = _time(other["time_us"]) if other is not chosen else "-"
             lines.append([f"`{by_host['config']['collective']}`", _size(row["size"]),
-                          _time(other["time_us"]), _time(row["time_us"]),
-                          f"{other['time_us'] / row['time_us']:.2f}", _of_limit(row)])
-    return _markdown(["collective", "size", "flat", "by host", "times as fast", "of limit"], lines)
+                          _time(chosen["time_us"]), forced, _time(row["time_us"]),
+                          f"{best / row['time_us']:.2f}", _of_limit(row)])
+    return _markdown(["collective", "size", "flat, by cost", "flat, `ring`", "by host",
+                      "times as fast as the better flat one", "of limit"], lines)
 
 
 def _shared_table() -> str:
+    documents = {ranks: [_document(f"shared-{ranks}-{shm}") for shm in ("on", "off")] for ranks in (2, 4)}
+    peers = _peers_of([memory for memory, _ in documents.values()])
     lines = []
-    for ranks in (2, 4):
-        memory, loopback = _document(f"shared-{ranks}-on"), _document(f"shared-{ranks}-off")
+    for ranks, (memory, loopback) in documents.items():
         for row, other in zip(memory["rows"], loopback["rows"]):
-            peers = [_peer_time(memory, peer, row["size"]) for peer in ("openmpi", "mpich")]
             lines.append([str(ranks), _size(row["size"]), _time(row["time_us"]), _time(other["time_us"]),
-                          *peers])
-    return _markdown(["ranks", "size", "memory", "loopback", "Open MPI", "MPICH"], lines)
+                          *[_peer_cell(memory, peer, row["size"], lambda each: _time(each["time_us"]))
+                            for peer in peers]])
+    titles = [_PEER_TITLES[peer] for peer in peers]
+    return _markdown(["ranks", "size", "memory", "loopback", *titles], lines)
 
 
 def _matvec_table() -> str:
@@ -261,15 +304,19 @@ def _training_table(name: str) -> str:
     return _markdown(["configuration", "time in communication, of Gloo's"], lines)
 
 
-def _machine() -> str:
+def _processor() -> str:
     models = [line.partition(":")[2].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
               if line.startswith("model name")]
+    return (models or [platform.machine()])[0]
+
+
+def _machine() -> str:
     config = _document("equal")["config"]
     capacity = config["lab"]["capacity"].get("bulk", {})
     version = subprocess.run(["c++", "-dumpfullversion"], capture_output=True, text=True, check=False)
     host = config["host"]
     return _markdown(["processor, cores", "kernel", "compiler", "1G + 1G, four nodes"],
-                     [[f"{(models or [platform.machine()])[0]}, {host['cpus']}",
+                     [[f"{_processor()}, {host['cpus']}",
                        f"Linux {host['kernel']}", f"GCC {version.stdout.strip()}",
                        capacity.get("sentence", "-")]])
 
@@ -282,6 +329,7 @@ TABLES: Dict[str, Table] = {
     "collectives": ("docs/performance.md", _collectives_table),
     "ofi": ("docs/performance.md", lambda: _rails_table(OFI)),
     "nodes": ("docs/performance.md", _nodes_table),
+    "policies": ("docs/performance.md", _policies_table),
     "switch": ("docs/aggregation.md", _switch_table),
     "table1": ("docs/aggregation.md", _paper_table),
     "training": ("docs/training.md", lambda: _training_table("training")),

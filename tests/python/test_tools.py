@@ -275,11 +275,29 @@ def test_promises_that_nothing_shows(tmp_path, shown, words):
     assert bool(problems) == bool(words)
 
 
+FIGURES = ("## One\n\n{said}\n\n| size | time |\n|---|---|\n| 4 B | {cell} |\n\n"
+           "## Two\n\n`nezha bench train`\n")
+
+
+@pytest.mark.parametrize("said, cell, found", [
+    ("In the lab.", "39 us", [7]), ("In the lab.", "1.4 to 1.6 ms", [7]), ("In the lab.", "93.6 %", [7]),
+    ("In the lab.", "exact", []), ("By `nezha bench all_reduce`.", "39 us", []),
+    ("By `bench/short_path.py`.", "39 us", []),
+])
+def test_figures_have_a_command_in_their_section(said, cell, found):
+    page = FIGURES.format(said=said, cell=cell)
+    assert list(promises.without_command(page)) == found
+    marked = page.replace("| size", "<!-- figures: x -->\n| size").replace(
+        "\n\n## Two", "\n<!-- end of figures -->\n\n## Two")
+    assert list(promises.without_command(marked)) == []
+
+
 def test_this_project():
     assert layers.check(ROOT) == []
     assert tidy.check(ROOT) == []
     assert features.check(ROOT) == []
     assert promises.check(ROOT) == []
+    assert promises.check_figures(ROOT) == []
 
 
 @pytest.mark.parametrize("text, rule", [

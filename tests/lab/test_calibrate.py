@@ -14,6 +14,7 @@ import pytest
 from conftest import child_env
 
 import nezha.lab
+from nezha.lab import _shaping
 from nezha._simulation import calibration, engine_study
 
 pytestmark = pytest.mark.usefixtures("namespaces")
@@ -32,9 +33,12 @@ def run(*command: str) -> "subprocess.CompletedProcess[str]":
 def check(path: Path) -> calibration.Calibration:
     found = calibration.read(path)
     for cost, wire in zip(found.costs, WIRES):
-        assert 0 < cost.rate < 1.15 * wire
-    assert found.costs[0].rate > 1.5 * found.costs[1].rate
-    assert all(fact.burst_bytes > 0 for fact in found.facts)
+        # A wire carries 96 % of its rate as payload. Two sizes that a busy machine held up by some milliseconds
+        # tell the rate to a seventh; that of another rail would be four times as high or low.
+        assert 0.8 * wire < cost.rate < 1.15 * wire
+    for fact, wire in zip(found.facts, WIRES):  # what a node's bucket lets pass at once
+        bucket = _shaping.default_burst(8 * wire, _shaping.EXACT)
+        assert 0.9 * bucket < fact.burst_bytes <= bucket
     assert {point.rails for point in found.points} == {(0,), (1,), (0, 1)}
     assert {point.hosts for point in found.points} == {2}
     return found

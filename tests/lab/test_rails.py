@@ -216,16 +216,29 @@ def test_two_rails_are_not_slower_than_the_faster_one() -> None:
     assert both <= 1.15 * one, found
 
 
-@pytest.mark.parametrize("slow", [0, 1])
-@pytest.mark.parametrize("size", [4 << 10, 16 << 10])
-def test_a_job_of_short_operations_only_finds_the_faster_rail(size: int, slow: int) -> None:
-    rates = ["200mbit", "200mbit"]
-    rates[slow] = "20mbit"  # nothing says so: these devices know no speed, and nothing long was measured
-    with Lab(4, rates) as lab, Job(lab) as job:
-        carried = [share(each, f"eth{slow}") for each in job.all_reduce(size, 1050)[150:]]
-    # Some per cent: acknowledgements, heartbeats and trials. A busy machine holds up what is timed, but
-    # not in all three stretches. Without a choice it would be a half in each.
-    assert min(statistics.mean(carried[at:at + 300]) for at in (0, 300, 600)) <= 0.3
+def time_beside_the_faster_rail(lab: Lab, size: int, slow: int) -> float:
+    """How many times as long a job's short operations take on both rails as on the faster one alone. In
+    turns, so that a busy machine holds up both alike; buckets that filled let the first ones pass."""
+    with Job(lab) as both, Job(lab, rails=[f"=eth{1 - slow}"] * len(lab)) as one:
+        both.all_reduce(size, 150)
+        one.all_reduce(size, 30)
+        turns = [[statistics.median(seconds(each) for each in job.all_reduce(size, 50)[10:])
+                  for job in (both, one)] for _ in range(3)]
+    return statistics.median(ours / alone for ours, alone in turns)
+
+
+def test_jobs_of_short_operations_only_find_the_faster_rail() -> None:
+    """Nothing says which one that is: these devices know no speed, and nothing long was measured. Judged
+    is the time: where ranks wait for processors longer than for the slow wire, any share is as good."""
+    found = []
+    for slow in (0, 1):
+        rates = ["200mbit", "200mbit"]
+        rates[slow] = "20mbit"
+        with Lab(4, rates) as lab:
+            found += [time_beside_the_faster_rail(lab, size, slow) for size in (4 << 10, 16 << 10) * 2]
+    # Half of the transfers on the slow rail take several times as long. A busy machine can spoil the
+    # trial of the faster one (docs/balancing.md, known gaps), but not in half of the jobs.
+    assert sum(times <= 1.5 for times in found) >= 5, found
 
 
 def test_the_speed_that_a_veth_invents_is_not_believed() -> None:

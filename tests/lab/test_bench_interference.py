@@ -33,12 +33,12 @@ def bench(*arguments: str) -> Dict[str, Any]:
 
 
 def check_fit(found: Dict[str, Any]) -> None:
-    """The matrix is the one that explains what was measured of two rails together: no worse than none, and
-    than the same with the rails exchanged; and what the document predicts is what its costs say."""
+    """The matrix is the one that explains what was measured of two rails together, no worse than none
+    and no worse than with the rails exchanged. What the document predicts is what its costs say."""
     rails, lost = found["rails"], found["rate_lost"]
     assert [lost[0][0], lost[1][1]] == [0, 0]
-    costs = Costs([rail["startup_us"] * 1e-6 for rail in rails], [8e-9 / rail["rate_gbps"] for rail in rails],
-                  lost, found["split_cost_us"] * 1e-6)
+    costs = Costs([rail["startup_us"] * 1e-6 for rail in rails],
+                  [8e-9 / rail["rate_gbps"] for rail in rails], lost, found["split_cost_us"] * 1e-6)
 
     def error(other: Costs) -> float:
         shared = [each for each in found["measurements"] if each["what"].endswith((" even", " last"))]

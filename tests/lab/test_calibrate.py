@@ -33,8 +33,8 @@ def run(*command: str) -> "subprocess.CompletedProcess[str]":
 def check(path: Path) -> calibration.Calibration:
     found = calibration.read(path)
     for cost, wire in zip(found.costs, WIRES):
-        # A wire carries 96 % of its rate as payload. Two sizes that a busy machine held up by some milliseconds
-        # tell the rate to a seventh; that of another rail would be four times as high or low.
+        # A wire carries 96 % of its rate as payload. Two sizes that a busy machine held up by some
+        # milliseconds tell the rate to a seventh; that of another rail is four times as high or low.
         assert 0.8 * wire < cost.rate < 1.15 * wire
     for fact, wire in zip(found.facts, WIRES):  # what a node's bucket lets pass at once
         bucket = _shaping.default_burst(8 * wire, _shaping.EXACT)
@@ -91,6 +91,8 @@ def test_a_study_compares_what_was_not_fitted(monkeypatch: pytest.MonkeyPatch, t
     assert {point["size"] for point in case["calibration"]["points"]} == {96, 128 << 10, 512 << 10}
     for row in case["rows"]:
         assert row["error"] == pytest.approx(row["predicted_us"] / row["measured_us"] - 1)
-    assert found["worst_error"] == max(abs(row["error"]) for row in case["rows"]) and found["load"] >= 0
+    assert found["worst_error"] == max(abs(row["error"]) for row in case["rows"])
+    # docs/simulation_study.md: at worst 15 % on idle cores, 72 % with nine processes for each of them.
+    assert found["worst_error"] < (0.3 if found["load"] < 1.5 else 0.8), case["rows"]
     engine_study.plot(found, tmp_path / "study.png")
     assert (tmp_path / "study.png").stat().st_size > 10_000

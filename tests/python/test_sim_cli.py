@@ -7,6 +7,9 @@ from typer.testing import CliRunner
 
 from nezha._cli.calibrate import app as calibrate_app
 from nezha._cli.sim import app
+from nezha._simulation import aggregation, paper
+from nezha._simulation.cluster import with_rails
+from nezha._simulation.operation import Question, simulate
 
 RATES = ["--rates", "1Gbit/s:30us,500Mbit/s:50us"]
 
@@ -145,15 +148,33 @@ def test_a_picture_beside_the_table(tmp_path, command, more):
     assert missing.exit_code == 1 and "a.xyz" in missing.output
 
 
+def test_the_papers_networks_are_as_fast_and_in_the_order_that_it_has():
+    """Table I: 64 Mi and 1 Ki elements on 4 nodes. The order of text and table: RDMA, switches, TCP."""
+    tcp, rdma, switches = (each.cluster(4) for each in paper.COMBINATIONS)
+    nodes = paper.COMBINATIONS[2].nodes
+
+    def alone(cluster, rail, size):
+        return 1e6 * simulate(with_rails(cluster, [rail]), Question("all_reduce", size)).outcome.total_s
+
+    long, short = 4 * (64 << 20), 4 << 10
+    over_tcp, over_rdma = alone(tcp, 0, long), alone(rdma, 1, long)
+    over_switches = 1e6 * aggregation.through_nodes(switches, nodes, long)
+    assert over_rdma == pytest.approx(158_089, rel=0.02)
+    assert over_switches == pytest.approx(181_484, rel=0.02)
+    assert over_rdma < over_switches < over_tcp / 2
+    assert 1e6 * aggregation.through_nodes(switches, nodes, short) == pytest.approx(9, rel=0.15)
+    assert alone(rdma, 1, short) < alone(tcp, 0, short)
+
+
 def test_the_papers_combinations_are_those_of_the_single_commands():
     sizes = ["-b", "1M", "-e", "1M"]
     found = json.loads(answer("paper", "--hosts", "4", *sizes, "--json"))["combinations"]
     assert [each["name"] for each in found] == ["TCP and TCP", "TCP and RDMA",
                                                 "TCP and switches that add up"]
-    rdma = json.loads(answer("balancer", "--hosts", "4", "--rates", "8.6G:60us,5.1G:17us", "--advertised",
-                             "100G,128G", *sizes, "--json"))
+    rdma = json.loads(answer("balancer", "--hosts", "4", "--rates", "8.6G:60us,20.4G:17us",
+                             "--advertised", "100G,128G", *sizes, "--json"))
     assert found[1]["rows"] == rdma["rows"]
-    switches = json.loads(answer("aggregation", "--hosts", "4", "--rates", "8.6G:60us,2.96G:4us",
-                                 "--rail", "1", "--radix", "36", "--adds", "1000GB/s", *sizes, "--json"))
+    switches = json.loads(answer("aggregation", "--hosts", "4", "--rates", "8.6G:60us,11.8G:1.5us",
+                                 "--rail", "1", "--radix", "40", "--adds", "1000GB/s", *sizes, "--json"))
     assert found[2]["rows"] == switches["rows"]
     assert "TCP and RDMA, 8.6G:60us" in answer("paper", "--hosts", "4", *sizes)

@@ -25,9 +25,9 @@ other, until its shares stay. Beside it policy pull, which needs no shares, and 
 
 \b
 Examples:
-  nezha sim balancer --hosts 4,8 --rates 8.6G:60us,5.1G:17us
+  nezha sim balancer --hosts 4,8 --rates 8.6G:60us,20.4G:17us
   nezha sim balancer --hosts 4 --rates 25G:20us,10G:50us --advertised 100G,100G -b 1M -e 64M
-  nezha sim balancer --hosts 4,128 --rates 8.6G:60us,5.1G:17us --plot out/balancer.png
+  nezha sim balancer --hosts 4,128 --rates 8.6G:60us,20.4G:17us --plot out/balancer.png
   nezha sim balancer --hosts 5 --calibration out/calibration.json --json=out/balancer.json
 """
 

@@ -16,8 +16,10 @@ from .conventions import FOUND, WRONG_LINE, json_option
 
 HELP = """The Nezha paper's combinations of rails: what the balancer converges to, in how many operations.
 
-TCP and TCP, TCP and RDMA, TCP and switches that add up, with the rates that the paper measured, on its
-sizes of clusters and far beyond. 20,000 hosts take most of the time: minutes for each combination.
+TCP and TCP, TCP and RDMA, TCP and switches that add up, with rates that follow from what the paper
+measured, on its sizes of clusters and far beyond. Its numbers fit together only if its sizes count
+elements of four bytes: docs/simulation_study.md has the source of each constant. 20,000 hosts take most
+of the time: minutes for each combination.
 
 \b
 Examples:

@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Dict, List, Optional, Sequence
 
-from .._figures import COLORS, against_size, drawing, write
+from .._figures import against_size, curve, drawing, write
 from .._bench.collective_run import Step
 from .._bench.spec import BenchSpec, Sample
 from . import measuring
@@ -71,21 +71,21 @@ def _row(costs: Calibration, point: Any) -> Dict[str, Any]:
 
 
 def plot(document: Dict[str, Any], path: Path) -> None:
-    """A panel for each case: measured points, predicted lines, a colour for each count of hosts."""
+    """The error: a panel for each case, a colour for each count of hosts."""
     pyplot = drawing()
     cases = document["cases"]
-    figure, axes = pyplot.subplots(1, len(cases), figsize=(5.2 * len(cases), 4.8), dpi=150, squeeze=False)
+    figure, axes = pyplot.subplots(1, len(cases), figsize=(5.2 * len(cases), 4.8), dpi=150, squeeze=False,
+                                   sharey=True)
     for panel, case in zip(axes[0], cases):
-        rows = [row for row in case["rows"] if row["algorithm"] == "ring"]
-        for index, hosts in enumerate(sorted({row["hosts"] for row in rows})):
-            found = [row for row in rows if row["hosts"] == hosts]
-            sizes = [row["size"] for row in found]
-            panel.plot(sizes, [row["predicted_us"] for row in found], color=COLORS[index],
-                       label=f"{hosts} hosts, predicted")
-            panel.scatter(sizes, [row["measured_us"] for row in found], facecolors="none",
-                          edgecolors=COLORS[index], s=60, label="measured")
-        against_size(panel, sorted({row["size"] for row in rows}), " + ".join(case["rails"]))
-        panel.set_yscale("log")
-        panel.set_ylabel("time of a ring all_reduce (us)")
-        panel.legend(frameon=False, fontsize=8)
+        panel.axhline(0, color="#444444", linewidth=1)
+        for index, hosts in enumerate(sorted({row["hosts"] for row in case["rows"]})):
+            for algorithm, dashes in (("ring", "-"), ("auto", "--")):
+                found = [row for row in case["rows"]
+                         if row["hosts"] == hosts and row["algorithm"] == algorithm]
+                panel.plot([row["size"] for row in found], [100 * row["error"] for row in found],
+                           **curve(index), linestyle=dashes, markersize=5,
+                           label=f"{hosts} hosts, {algorithm}")
+        against_size(panel, sorted({row["size"] for row in case["rows"]}), " + ".join(case["rails"]))
+        panel.legend(frameon=False, fontsize=8, ncols=2, loc="lower right")
+    axes[0][0].set_ylabel("predicted against measured time (%)")
     write(figure, path)

@@ -46,8 +46,7 @@ def aggregation(document: Document, path: Path, rails: str) -> None:
     figure, axes = pyplot.subplots(1, 2, figsize=(14, 5.6), dpi=150)
     rows = document["rows"]
     hosts, sizes = _values(rows, "hosts"), _values(rows, "size")
-    _times(axes[0], rows, f"all_reduce; rails {rails}, nodes of {document['radix']} at rail "
-           f"{document['rail']}",
+    _times(axes[0], rows, f"all_reduce, simulated; rails {rails}, nodes at rail {document['rail']}",
            [("the way that the library settles on", lambda row: row["time_us"]),
             ("over hosts alone", lambda row: row["hosts_us"]),
             ("through nodes alone", lambda row: row["nodes_us"])])
@@ -56,7 +55,9 @@ def aggregation(document: Document, path: Path, rails: str) -> None:
         axes[1].plot([row["size"] for row in found], [row["hosts_us"] / row["time_us"] for row in found],
                      color=_color(hosts, count), marker=_mark(hosts, count), markersize=4,
                      label=f"{count} hosts")
-    against_size(axes[1], sizes, "What the nodes are worth")
+    axes[1].axhline(1, color="#444444", linewidth=1)
+    against_size(axes[1], sizes, f"Gain by nodes of {document['radix']} children that add "
+                 f"{document['adds_gb_per_s']:g} GB/s")
     axes[1].set_ylim(bottom=0)
     axes[1].set_ylabel("times as fast as over hosts alone", fontsize=11)
     axes[1].legend(frameon=False, fontsize=9)

@@ -212,13 +212,27 @@ def _curves(axes: Any, rows: List[Dict[str, Any]], points: List[Dict[str, Any]],
         found = [row for row in rows if row[by] == value]
         axes.plot([row[across] for row in found], [row["time_us"] for row in found], color=color,
                   marker=MARKERS[index % len(MARKERS)], markersize=4, label=name(value))
+        long = [row for row in found if _is_too_long(row)]
+        axes.plot([row[across] for row in long], [row["time_us"] for row in long], color=color,
+                  linestyle="", marker=MARKERS[index % len(MARKERS)], markersize=4,
+                  markerfacecolor="white")
         if any(row["flat"] for row in found):  # where a row has none, what the library runs is flat
             axes.plot([row[across] for row in found], [(row["flat"] or row)["time_us"] for row in found],
-                      color=color, linestyle="--", linewidth=1, label=f"{name(value)}, flat")
+                      color=color, linestyle="--", linewidth=1)
         real = [point for point in points if point[by] == value]
         if real:
             axes.scatter([point[across] for point in real], [point["time_us"] for point in real],
                          facecolors="none", edgecolors=color, s=70, label=f"{name(value)}, measured")
+    if any(row["flat"] for row in rows):
+        axes.plot([], [], color="#444444", linestyle="--", linewidth=1, label="hierarchy=off")
+    if any(map(_is_too_long, rows)):
+        axes.plot([], [], color="#444444", linestyle="", marker="o", markersize=4,
+                  markerfacecolor="white", label="up to twice too long")
+
+
+def _is_too_long(row: Dict[str, Any]) -> bool:
+    """Whether it is of `leaders` in several chunks (results.ROUGH_HOSTS)."""
+    return row["algorithm"] == "leaders" and bool(row["rough"])
 
 
 # ---- words of the command line ------------------------------------------------------------------

@@ -72,9 +72,9 @@ Status set_affinity(pthread_t thread, std::string_view text) {
   // The kernel takes what is left of the list without a word.
   cpu_set_t missing;
   CPU_XOR(&missing, &wanted, &got);
-  log::warn_once("affinity", asked + ": the background thread runs on " + print_cpus(got) + " only; not "
-                                 + print_cpus(missing) + ", which this host does not have or this process "
-                                 "may not use (cgroup, taskset): it has fewer than were asked for");
+  log::warn_once("affinity", asked + ": the background thread runs on " + print_cpus(got) +
+                                 " only; not " + print_cpus(missing) + ", which this host does not have "
+                                 "or this process may not use (cgroup, taskset)");
   return Status::ok();
 }
 

@@ -19,6 +19,7 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from ..lab import Capacity
 from .._command_errors import BenchError
+from .cores import allowed
 from .shaping_choice import of_limit_holds
 from .lab_runner import BenchLab
 from .libraries import find_peers
@@ -203,4 +204,6 @@ def draw(demo: Demo, path: Path) -> None:
     curves = {f"Nezha, {name}": rows for name, rows in demo.rows.items()}
     if demo.gloo is not None:
         curves[GLOO] = demo.gloo
-    plot(curves, path, f"all_reduce of float32, {NODES} nodes")
+    cores = len(allowed())
+    shared = ", which share them" if cores < NODES else ""
+    plot(curves, path, f"all_reduce of float32, {NODES} nodes on {cores} cores{shared}")

@@ -76,12 +76,14 @@ TEST(StartWait, RankZeroSaysEveryTenSecondsWhoIsMissing) {
   const Status outcome = meet(store, clock, 0, 4);
   const std::vector<int> said = seconds_of(log, "rank 1, 3 of 4 did not join yet");
   ASSERT_EQ(said.size(), 29u);
-  for (size_t line = 0; line < said.size(); ++line) EXPECT_EQ(said[line], 10 * static_cast<int>(line + 1));
+  for (size_t line = 0; line < said.size(); ++line) {
+    EXPECT_EQ(said[line], 10 * static_cast<int>(line + 1));
+  }
   EXPECT_EQ(log.lines("at tcp://10.0.0.1:29500").size(), 29u);
   // Rank 2 is there, and nobody says otherwise when the time is over.
-  expect_words(outcome, "rank 0 waited at tcp://10.0.0.1:29500, but rank 1, 3 of 4 did not join; check that "
-                        "each runs and was given this address (MASTER_ADDR and MASTER_PORT, or "
-                        "NEZHA_STORE) and that no firewall blocks the port");
+  expect_words(outcome, "rank 0 waited at tcp://10.0.0.1:29500, but rank 1, 3 of 4 did not join; "
+                        "check that each runs and was given this address (MASTER_ADDR and MASTER_PORT, "
+                        "or NEZHA_STORE) and that no firewall blocks the port");
   ASSERT_TRUE(outcome.details);
   EXPECT_EQ(outcome.details->ranks, (std::vector<int>{1, 3}));
 }
@@ -107,8 +109,8 @@ TEST(StartWait, WhoLosesTheStoreLearnsThatRankZeroHasTheReason) {
   store.gone = "welcome";
   const Status outcome = meet(store, clock, 1, 2);
   EXPECT_EQ(outcome.code(), Code::peer_lost);
-  EXPECT_EQ(outcome.message(), "rank 1: rank 0 ended before the job had formed; rank 0's error says why (the "
-                               "store has ended)");
+  EXPECT_EQ(outcome.message(), "rank 1: rank 0 ended before the job had formed; rank 0's error says "
+                               "why (the store has ended)");
   ASSERT_TRUE(outcome.details);
   EXPECT_EQ(outcome.details->ranks, std::vector<int>{0});
 }

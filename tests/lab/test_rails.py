@@ -235,10 +235,10 @@ def test_jobs_of_short_operations_only_find_the_faster_rail() -> None:
         rates = ["200mbit", "200mbit"]
         rates[slow] = "20mbit"
         with Lab(4, rates) as lab:
-            found += [time_beside_the_faster_rail(lab, size, slow) for size in (4 << 10, 16 << 10) * 2]
+            found += [time_beside_the_faster_rail(lab, size << 10, slow) for size in (4, 16, 32)]
     # Half of the transfers on the slow rail take several times as long. A busy machine can spoil the
     # trial of the faster one (docs/balancing.md, known gaps), but not in half of the jobs.
-    assert sum(times <= 1.5 for times in found) >= 5, found
+    assert sum(times <= 1.5 for times in found) >= 4, found
 
 
 def test_the_speed_that_a_veth_invents_is_not_believed() -> None:

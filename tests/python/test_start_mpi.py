@@ -178,35 +178,44 @@ def test_what_does_not_fit_is_refused():
         nezha.init(0, mpi=FakeComm(FakeWorld(1), 0))
 
 
+# Files, because what several ranks print at a time is mixed.
+SUM = """import os
+    with open(os.path.join(os.environ["OUT"], str(comm.rank)), "w") as file:
+        print(list(comm.all_reduce(bytearray([comm.rank, 1]))), file=file)
+"""
+SUMS = {str(rank): "[3, 3]\n" for rank in range(3)}
+
+
 @pytest.fixture(name="mpiexec")
-def an_mpi_that_is_installed():
-    """mpiexec(script, **variables): three ranks of it, to their end; their output."""
+def an_mpi_that_is_installed(tmp_path):
+    """mpiexec(script, **variables): runs three ranks of it; what each wrote into $OUT, by its rank."""
     launcher = Path(sys.executable).with_name("mpiexec")
     command = str(launcher) if launcher.exists() else shutil.which("mpiexec")
     assert command is not None, "mpiexec is missing: pip install mpich brings it, as make test does"
 
     def run(script, **variables):
         done = subprocess.run([command, "-n", "3", sys.executable, "-c", script], capture_output=True,
-                              text=True, timeout=120, check=False, env={**os.environ, **variables})
+                              text=True, timeout=120, check=False,
+                              env={**os.environ, "OUT": str(tmp_path), **variables})
         assert done.returncode == 0, done.stderr
-        return sorted(done.stdout.splitlines())
+        return {file.name: file.read_text() for file in tmp_path.iterdir()}
 
     return run
 
 
 def test_real_mpi(mpiexec):
-    assert mpiexec("""
+    assert mpiexec(f"""
 from mpi4py import MPI
 import nezha
 with nezha.init(mpi=MPI.COMM_WORLD, timeout=600) as comm:
     assert comm.rank == MPI.COMM_WORLD.Get_rank()
-    print(comm.rank, list(comm.all_reduce(bytearray([comm.rank, 1]))))
-""") == [f"{rank} [3, 3]" for rank in range(3)]
+    {SUM}
+""") == SUMS
 
 
 def test_variables_of_a_real_mpiexec(mpiexec):
-    assert mpiexec("""
+    assert mpiexec(f"""
 import nezha
 with nezha.init(timeout=60) as comm:
-    print(comm.rank, list(comm.all_reduce(bytearray([comm.rank, 1]))))
-""", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port())) == [f"{rank} [3, 3]" for rank in range(3)]
+    {SUM}
+""", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port())) == SUMS

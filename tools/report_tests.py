@@ -23,36 +23,31 @@ _PYTEST_SKIP = re.compile(r"^SKIPPED \[(\d+)\] (\S+?)(?::\d+)?: (.*)", re.MULTIL
 _GUEST_SKIP = re.compile(r"^skipped: (.*)", re.MULTILINE)
 
 
-def logs(pattern: str) -> List[Path]:
-    """The logs of that name, in order."""
-    return sorted(_BUILD.glob(pattern))
-
-
-def slowest() -> List[str]:
+def slowest(build: Path) -> List[str]:
     """A line a case, for the slowest of all C++ and Python cases."""
     found = []
-    for log in logs("ctest-*.log"):
+    for log in sorted(build.glob("ctest-*.log")):
         kind = log.stem.partition("-")[2]
         found += [(float(seconds), f"{kind}: {name}")
                   for name, seconds in _CTEST.findall(log.read_text(errors="replace"))]
-    for log in logs("pytest-*.log"):
+    for log in sorted(build.glob("pytest-*.log")):
         found += [(float(seconds), name)
                   for seconds, name in _PYTEST.findall(log.read_text(errors="replace"))]
     return [f"{seconds:6.1f} s  {name}" for seconds, name in sorted(found, reverse=True)[:_SLOWEST]]
 
 
-def skipped() -> List[str]:
+def skipped(build: Path) -> List[str]:
     """A line for every place and reason."""
     found: Counter[str] = Counter()
-    for log in logs("ctest-*.log"):
+    for log in sorted(build.glob("ctest-*.log")):
         kind = log.stem.partition("-")[2]
-        cases = _BUILD / kind / "Testing" / "Temporary" / "LastTest.log"
+        cases = build / kind / "Testing" / "Temporary" / "LastTest.log"
         for place, why in _GOOGLETEST_SKIP.findall(cases.read_text(errors="replace")):
             found[f"{kind}: {place}: {why}"] += 1
-    for log in logs("pytest-*.log"):
+    for log in sorted(build.glob("pytest-*.log")):
         for count, place, why in _PYTEST_SKIP.findall(log.read_text(errors="replace")):
             found[f"{place}: {why}"] += int(count)
-    for log in logs("rdma.log"):
+    for log in sorted(build.glob("rdma.log")):
         for why in _GUEST_SKIP.findall(log.read_text(errors="replace")):
             found[f"RDMA in a guest: {why}"] += 1
     return [f"{count:3} x  {what}" for what, count in sorted(found.items())]
@@ -63,7 +58,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["slowest", "skipped"])
-    for line in {"slowest": slowest, "skipped": skipped}[parser.parse_args().what]():
+    for line in {"slowest": slowest, "skipped": skipped}[parser.parse_args().what](_BUILD):
         print(f"    {line}")
 
 

@@ -316,9 +316,22 @@ def test_the_slowest_cases_come_from_both_kinds_of_logs(tmp_path):
         " 1/2 Test   #7: unit.Frame.IsRead .......   Passed    0.02 sec\n"
         " 2/2 Test #1203: fault.Worlds/RailDown.Ends/0 ...***Failed   12.50 sec\n")
     (tmp_path / "pytest-lab.log").write_text("..\n3.25s call     tests/lab/test_x.py::test_y[a]\n")
-    assert tool("slowest").cases(tmp_path) == [
-        (12.5, "asan: fault.Worlds/RailDown.Ends/0"), (3.25, "tests/lab/test_x.py::test_y[a]"),
-        (0.02, "asan: unit.Frame.IsRead")]
+    assert tool("report_tests").slowest(tmp_path) == [
+        "  12.5 s  asan: fault.Worlds/RailDown.Ends/0", "   3.2 s  tests/lab/test_x.py::test_y[a]",
+        "   0.0 s  asan: unit.Frame.IsRead"]
+
+
+def test_what_was_skipped_is_told_with_its_reason_by_every_kind_of_log(tmp_path):
+    told = tmp_path / "asan" / "Testing" / "Temporary"
+    told.mkdir(parents=True)
+    (tmp_path / "ctest-asan.log").write_text("1 test\n")
+    case = "/x/tests/unit/file_test.cc:101: Skipped\nonly root can\n[  SKIPPED ] F\n"
+    (told / "LastTest.log").write_text(case * 2)
+    (tmp_path / "pytest-lab.log").write_text("SKIPPED [3] tests/lab/test_x.py:143: no netem\n")
+    (tmp_path / "rdma.log").write_text("skipped: missing qemu\n")
+    assert tool("report_tests").skipped(tmp_path) == [
+        "  1 x  RDMA in a guest: missing qemu", "  2 x  asan: file_test.cc: only root can",
+        "  3 x  tests/lab/test_x.py: no netem"]
 
 
 @pytest.mark.parametrize("line", [

@@ -213,9 +213,10 @@ def _curves(axes: Any, rows: List[Dict[str, Any]], points: List[Dict[str, Any]],
         axes.plot([row[across] for row in found], [row["time_us"] for row in found], color=color,
                   marker=MARKERS[index % len(MARKERS)], markersize=4, label=name(value))
         long = [row for row in found if _is_too_long(row)]
-        axes.plot([row[across] for row in long], [row["time_us"] for row in long], color=color,
-                  linestyle="", marker=MARKERS[index % len(MARKERS)], markersize=4,
-                  markerfacecolor="white")
+        if long:
+            axes.plot([row[across] for row in long], [row["time_us"] for row in long], color=color,
+                      linestyle="", marker=MARKERS[index % len(MARKERS)], markersize=4,
+                      markerfacecolor="white")
         if any(row["flat"] for row in found):  # where a row has none, what the library runs is flat
             axes.plot([row[across] for row in found], [(row["flat"] or row)["time_us"] for row in found],
                       color=color, linestyle="--", linewidth=1)

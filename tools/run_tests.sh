@@ -21,7 +21,7 @@ declare -A SUITES=(
 # Memory and its quotas, stores, whose clients are used by one thread each, and which ports listen are the
 # address sanitizer's.
 SAME_THREADS='conformance[_shm]*\.(Ranks/(Reduce|ReduceScatter|AllGather|GatherAndScatter|AllToAll|Invariant8SameBits)'
-SAME_THREADS+='|Operations/EveryRail|Ranks/AllReduceSuite\.LargeBuffers|Shares/AggregationShares|Worlds/Invariant6Credits|RedisStore'
+SAME_THREADS+='|Operations/EveryRail|SixteenRails|Ranks/AllReduceSuite\.LargeBuffers|Shares/AggregationShares|Worlds/Invariant6Credits|RedisStore'
 SAME_THREADS+='|AggregationRails\.(SizesAndTypes|ANodeThatDies)|OwnAlgorithm\.DoesEveryDtypeAndOperator'
 SAME_THREADS+='|Ranks/AllReduceSuite\.NanAndInfinity|Ranks/(AllReduceSuite|OtherCollectives)\..*/[67]$'
 SAME_THREADS+='|Layouts/HierarchicalSuite\..*/on0(011|101|112222)|AggregatorQuotas|Kinds/StoreSuite)'

@@ -99,7 +99,7 @@ Status Bootstrap::publish(const WelcomeRecord& head, const std::vector<std::stri
   return say("welcome", encode(head));
 }
 
-// Puts the job's secret beside the words of each rank, so that only that rank can read it. A configured
+// Puts the job's secret beside the record of each rank, so that only that rank can read it. A configured
 // one is not handed out: everybody has it, or has no business here. One that would go to other hosts is
 // not handed out either.
 std::vector<WelcomePart::Entry> Bootstrap::hand_over(const std::vector<std::string>& joined) const {

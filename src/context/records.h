@@ -38,7 +38,7 @@ struct WelcomeRecord {
 std::string encode(const WelcomeRecord& record);
 bool decode(std::string_view bytes, WelcomeRecord* record);
 
-// The words of consecutive ranks, and what each of them is told.
+// The records of consecutive ranks, and what each of them is told.
 struct WelcomePart {
   uint64_t first = 0;               // rank
   struct Entry {

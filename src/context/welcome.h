@@ -27,7 +27,7 @@ std::string add_part(std::string_view bytes, size_t ranks, Welcome* welcome);
 // What a rank said, whole. False when it is no JoinRecord.
 bool read_joined(const Welcome& welcome, size_t rank, JoinRecord* record);
 
-// The words of all ranks (JoinRecords) and what each is told, by rank, in parts which a store takes.
+// The records of all ranks (JoinRecord) and what each is told, by rank, in parts which a store takes.
 std::vector<std::string> parts_of(const std::vector<WelcomePart::Entry>& entries,
                                   const std::string& agreed);
 // Where a part is in the store; the first is 0.

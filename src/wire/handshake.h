@@ -100,7 +100,7 @@ Secret store_key_of(const Secret& secret);
 // HMAC(secret, "channel" | transcript): proves and keys what a handshake is bound to beside its own
 // messages. The transcript contains both nonces, and which of its uses it is for.
 Mac channel_mac_of(const Secret& secret, std::string_view transcript);
-// What such a transcript begins with: the purpose, the Hello (in which is the dialer's nonce) and the
+// The beginning of such a transcript: the purpose, the Hello (in which is the dialer's nonce) and the
 // acceptor's nonce.
 std::string transcript_of(std::string_view purpose, const Hello& hello, const Nonce& acceptor_nonce);
 // HMAC(secret, "channel" | "integrity" | Hello | acceptor's nonce): the two keys with which the bytes of

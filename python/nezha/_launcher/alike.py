@@ -18,7 +18,7 @@ from .._ranks_text import ranks_text
 from .rank_output import printed
 
 _TRACEBACK = b"Traceback (most recent call last):"
-# What is between the tracebacks of an exception and of its cause.
+# Lines between the tracebacks of an exception and of its cause.
 _BETWEEN = (b"", b"During handling of the above exception, another exception occurred:",
             b"The above exception was the direct cause of the following exception:")
 _MARK = re.compile(rb"^\[rank\d+\]: ?")  # torch's

@@ -27,7 +27,7 @@ RDMA = "20.4G:17us"
 # 64 Mi elements in 181,484 us on 4 nodes (Table I), each once. 3 us for the shortest on 2 nodes (section
 # V-B), up and down.
 SHARP = "11.8G:1.5us"
-# What the adapters are sold with (Table II).
+# The nominal rates of the adapters (Table II).
 TCP_SOLD, RDMA_SOLD = "100G", "128G"
 # Ports of the switch that the paper names (Table II). Its rate of adding is not in the paper: so fast
 # that wires are the limit.

@@ -1,7 +1,7 @@
 """Other libraries, measured in the same lab by the same rule: Gloo, Open MPI, MPICH.
 
 The two MPI libraries are measured with the algorithms that they choose, and, as peers of their own, with
-their ring: what they choose is not always what is fastest over several rails.
+their ring: they do not always choose the fastest algorithm over several rails.
 
 Each is optional. One that is missing is named, with the command that installs it. The two MPI
 wheels overwrite each other's files, so each lives in an environment of its own, looked for in
@@ -20,7 +20,7 @@ from ..spec import BenchSpec, Sample
 from . import gloo, mpi
 
 Runner = Callable[[BenchLab, BenchSpec, Optional[Progress]], List[Sample]]
-# What is measured under which name.
+# The names of peers, and how each is measured.
 PEERS = {"gloo": "as torch calls it, on the fastest rail",
          "openmpi": "the algorithms that it chooses", "openmpi-ring": "with its ring",
          "mpich": "the algorithms that it chooses", "mpich-ring": "with its ring"}

@@ -210,14 +210,16 @@ void Supervisor::judge_silence(PeerLinks& links, Peer& peer, Nanoseconds now) {
     for (Link& link : links.links()) {
       if (link.is_up()) since = std::max(since, link.connection->heard_at());
     }
-    const bool expected = peer.expected_since != kNever;
-    if (expected) since = std::max(since, peer.expected_since);
-    if (now - since < (expected ? kSilentBusy : kSilentIdle)) {
+    // Work that begins ends no silence that was there before.
+    const Nanoseconds wanted = std::max(since, peer.expected_since);
+    const bool awaited = peer.expected_since != kNever && now - wanted >= kSilentBusy;
+    if (now - since < kSilentIdle && !awaited) {
       peer.unanswered = peer.spoken = 0;
       peer.in_outage = false;
       peer.answers_since = kNever;
       return;
     }
+    if (now - since < kSilentIdle) since = wanted;
   }
   next_tick_ = std::min(next_tick_, now + kTickBusy);
   const bool answers = peer.answers_since != kNever;

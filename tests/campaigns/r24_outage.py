@@ -18,8 +18,8 @@ from campaigns.nemesis import Nemesis
 
 NODES = 3
 RAILS = 2
-LABS = 6  # struck together: nearly all of the time passes in waiting
-# What a job allows, and how long its outages last, less what it takes to begin and end six: seconds.
+LABS = 8  # struck together: nearly all of the time passes in waiting
+# What a job allows, and how long its outages last, less what it takes to begin and end all: seconds.
 SHORT = (10.0, 1.0, 7.5)
 LONG = (45.0, 10.0, 40.0)
 _LONG_EVERY = 5  # waves

@@ -22,6 +22,7 @@ struct Outage {
   bool breaks = false;  // connections end in it, as when the kernel gives up
   Nanoseconds begin = 0;
   Nanoseconds length = 0;
+  Nanoseconds works_after = 0;  // from its end to the first operation of an idle job; may be before
 
   bool hits(const PathName& path) const {
     return (all_rails || path.rail == 0) && (all_pairs || (path.low == 0 && path.high == 1));
@@ -43,6 +44,9 @@ Outage random_outage(uint64_t seed) {
   outage.breaks = random() % 3 == 0;
   outage.begin = static_cast<Nanoseconds>(random() % (300 * kMillisecond));
   outage.length = static_cast<Nanoseconds>(random() % (92 * kOutage / 100));
+  const Nanoseconds earliest = -outage.length / 2;
+  const auto span = static_cast<uint64_t>(kSecond - earliest);
+  outage.works_after = earliest + static_cast<Nanoseconds>(random() % span);
   return outage;
 }
 
@@ -85,7 +89,7 @@ std::string run(const Outage& outage) {
     }
   });
   world.at(begin + outage.length, [&] { set_holes(world, outage, false); });
-  if (outage.idle) world.run_for(outage.begin + outage.length + kSecond);
+  if (outage.idle) world.run_for(outage.begin + outage.length + outage.works_after);
   const SimJob job(world, across, options);
   const Nanoseconds end = begin + outage.length;
   const std::string wrong = finish(world, job, world.now() + 120 * kSecond, -1);
@@ -128,10 +132,12 @@ Nanoseconds told_after(bool idle, uint64_t seed) {
 
 std::string describe(const Outage& outage) {
   return std::to_string(outage.world.ranks) + " ranks, " + std::to_string(outage.world.rails) +
-         (outage.all_rails ? " rails" : " rails, one of them") + (outage.idle ? ", idle" : ", busy") +
+         (outage.all_rails ? " rails" : " rails, one of them") +
+         (outage.idle ? ", idle" : ", busy") +
          (outage.all_pairs ? "" : ", ranks 0 and 1 alone") + (outage.breaks ? ", connections end" : "") +
          (outage.world.on_demand ? ", connected on demand, " : ", ") +
-         std::to_string(outage.length / kMillisecond) + " ms";
+         std::to_string(outage.length / kMillisecond) + " ms" +
+         (outage.idle ? ", work after " + std::to_string(outage.works_after / kMillisecond) + " ms" : "");
 }
 
 }  // namespace

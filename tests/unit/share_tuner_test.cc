@@ -220,6 +220,36 @@ TEST(ShareTuner, TheShortestGoOnOneRailAndFindTheFasterOne) {
   }
 }
 
+// Something else holds up one operation of the first trial of a rail, whichever.
+TEST(ShareTuner, TheFasterRailIsFoundAfterATrialThatWasDisturbed) {
+  for (const uint64_t bytes : {2048, 16 * 1024, 32 * 1024}) {
+    for (const size_t fast : {0, 1}) {
+      for (uint32_t which = 1; which <= ShareTuner::kTrial; ++which) {
+        World world(fast == 0 ? std::vector{1.25e8, 1.25e7} : std::vector{1.25e7, 1.25e8});
+        world.chain_s[1 - fast] *= 5;
+        uint32_t tried = 0;
+        world.disturbance = [&](const Shares& shares) {
+          return shares.weight[fast] == 1 && !shares.pull && ++tried == which ? 20.0 : 1.0;
+        };
+        for (int k = 0; k < 300; ++k) world.run(bytes);
+        EXPECT_EQ(world.latest.weight[fast], 1) << bytes << " B, rail " << fast << ", held up: " << which;
+      }
+    }
+  }
+}
+
+// What its trials found once is not for ever.
+TEST(ShareTuner, ShortOperationsFindARailThatBecameFaster) {
+  World world({2.5e7, 2.5e6});
+  world.chain_s = {100e-6, 1000e-6};
+  for (int k = 0; k < 1000; ++k) world.run(2048);
+  EXPECT_EQ(world.latest.weight[0], 1);
+  world.rates[1] = 1.25e8;
+  world.chain_s[1] = 20e-6;
+  for (int k = 0; k < 20'000; ++k) world.run(2048);
+  EXPECT_EQ(world.latest.weight[1], 1);
+}
+
 // Times of short operations drift by more than rails differ: nothing is to be gained, and what is lost on
 // a slower rail adds up.
 TEST(ShareTuner, ShortOperationsStayOnTheFastestRailWhateverTheNoise) {

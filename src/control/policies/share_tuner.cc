@@ -23,7 +23,7 @@ constexpr double kWorthLeaving = 1.08;
 constexpr double kAlikeRates = 0.7;       // of the best rate: the same, as far as rates tell
 constexpr double kUnusual = 1.5;          // times as long as usual
 constexpr double kNearTheBest = 1.15;     // times as long as the way that is taken
-constexpr double kFarFromIt = 3;          // and so many times: one trial is enough
+constexpr double kFarFromIt = 3;          // and so many times: the trial ends
 constexpr double kUnkept = 1.2;           // times as long as a trial had promised
 constexpr double kShortUnkept = 1.5;      // the same of short operations
 constexpr double kShortSlower = 1.1;      // times as long as another way did
@@ -67,7 +67,7 @@ uint16_t field_of(double slower) {
 // Ranks that share a core wait in turns: of one rank's short operations some take several times as long
 // as others, so that a sample is the mean of several. The `uncounted` first ones of a trial of longer
 // ones stand for the way until one counts.
-void ShareTuner::Way::add(double cost, uint32_t operations, uint32_t uncounted) {
+void ShareTuner::Way::add(double cost, uint32_t operations) {
   const bool counts = arrived >= uncounted;
   const bool is_first = arrived < uncounted + at_once();
   arrived += operations;
@@ -76,14 +76,16 @@ void ShareTuner::Way::add(double cost, uint32_t operations, uint32_t uncounted) 
   summed += operations;
   if (summed < at_once()) return;
   const double mean = sum / summed;
-  const double before = usual();
-  const bool other = mean > kUnusual * before || mean * kUnusual < before;
-  if (is_first && (count == 1 || other)) count = 0;
-  keep(mean);
+  keep(mean, is_first);
 }
 
-void ShareTuner::Way::keep(double cost) {
+// What differs from all that was known before a trial is what counts from now on.
+void ShareTuner::Way::keep(double cost, bool is_first) {
+  const double before = usual();
+  const bool other = cost > kUnusual * before || cost * kUnusual < before;
+  if (is_first && (count == 1 || other)) count = 0;
   samples[count++ % kept()] = static_cast<float>(cost);
+  told = true;
   if (count == 2 * kept()) count = kept();
   sum = 0;
   summed = 0;
@@ -91,7 +93,7 @@ void ShareTuner::Way::keep(double cost) {
 
 double ShareTuner::Way::latest() const {
   if (summed >= kEnoughToTell) return sum / summed;
-  return summed > 0 || count == 0 ? 0 : static_cast<double>(samples[(count - 1) % kept()]);
+  return summed > 0 || !told ? 0 : static_cast<double>(samples[(count - 1) % kept()]);
 }
 
 // The mean of all but the slowest quarter: a host that was busy once says nothing.
@@ -150,6 +152,7 @@ void ShareTuner::Row::begin_anew(uint32_t up) {
   taken = tried = kNone;
   tries_left = 0;
   ways.fill({.is_short = is_short});
+  ways[kWithout].uncounted = uncounted(*this, kWithout);
 }
 
 bool ShareTuner::decides(uint16_t agreed) { return agreed != 0 && agreed < kCodeWithout; }
@@ -191,10 +194,15 @@ size_t ShareTuner::decide(Row& row) {
 void ShareTuner::begin_trial(Row& row, size_t way) {
   row.tried = way;
   Way& tried = row.ways[way];
-  // The first trial ends soon: a rail may be slower by far.
-  const bool is_longer = row.is_short && tried.count > 0;
-  row.tries_left = way == kWithout ? kOwnTrial : is_longer ? 1 + 2 * kAtOnce : kTrial;
-  tried.begin_trial();
+  row.tries_left = way == kWithout ? kOwnTrial : tries_longer(row, way) ? 1 + 2 * kAtOnce : kTrial;
+  tried.count_anew(uncounted(row, way));
+  ++tried.trials;
+  row.hopeless = 0;
+}
+
+// The trial of short ones is short, too, while the way is unknown or seems slower by far.
+bool ShareTuner::tries_longer(const Row& row, size_t way) {
+  return row.is_short && row.ways[way].count > 0 && !is_hopeless(row, row.ways[way].usual());
 }
 
 size_t ShareTuner::next_to_try(Row& row) {
@@ -280,7 +288,7 @@ void ShareTuner::take_best(Row& row) {
   if (row.taken != kNone && row.is_short) ++row.ways[row.taken].doubts;
   row.taken = best;
   row.promised = row.ways[best].usual();
-  if (row.is_short) row.ways[best].begin_trial();
+  if (row.is_short) row.ways[best].count_anew(uncounted(row, best));
 }
 
 void ShareTuner::learn(const OpSample& sample) {
@@ -297,11 +305,13 @@ void ShareTuner::learn(const OpSample& sample) {
   if (!has_way(row, way)) return;
   const double cost = sample.total_s / row.unit(sample.op.bytes);
   Way& used = row.ways[way];
-  used.add(cost, sample.operations, uncounted(row, way));
-  if (way == row.tried && is_hopeless(row, used.latest())) row.tries_left = 0;
+  used.add(cost, sample.operations);
+  // One operation that something else held up does not end the first trial.
+  const int excused = used.trials == 1 ? 1 : 0;
+  if (way == row.tried && is_hopeless(row, used.latest()) && ++row.hopeless > excused) row.tries_left = 0;
   // What the first trial of short ones found is less than a whole sample.
   const bool ends = way == row.tried && row.tries_left == 0;
-  if (ends && used.summed >= kEnoughToTell) used.keep(used.latest());
+  if (ends && used.summed >= kEnoughToTell) used.keep(used.latest(), !used.told);
   if (way == row.taken && row.tries_left == 0) watch(row);
 }
 
@@ -309,7 +319,7 @@ void ShareTuner::learn(const OpSample& sample) {
 // fills, and lets the first of them pass.
 uint32_t ShareTuner::uncounted(const Row& row, size_t way) {
   if (way == kWithout) return kOwnTrial - (row.is_short ? kAtOnce : kTrial - 1);
-  return row.is_short && row.ways[way].count > 0 ? 1 + kAtOnce : 1;
+  return tries_longer(row, way) ? 1 + kAtOnce : 1;
 }
 
 bool ShareTuner::is_hopeless(const Row& row, double cost) {
@@ -325,7 +335,7 @@ void ShareTuner::watch(Row& row) {
   Way& taken = row.ways[row.taken];
   if (taken.usual() > (row.is_short ? kShortUnkept : kUnkept) * row.promised) {
     row.promised = taken.usual();
-    taken.begin_trial();
+    taken.count_anew(uncounted(row, row.taken));
     row.stage = 0;
   } else if (row.is_short && taken.usual() > kShortSlower * row.ways[best_of(row)].usual()) {
     begin_trial(row, best_of(row));

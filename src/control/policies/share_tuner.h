@@ -71,17 +71,22 @@ class ShareTuner {
     bool is_short = false;
     std::array<float, kSamples> samples{};  // seconds a byte; of those on one rail, seconds
     uint32_t count = 0;
-    uint32_t arrived = 0;  // operations since its trial began
+    uint32_t trials = 0;
+    uint32_t arrived = 0;  // operations since it was counted anew
+    uint32_t uncounted = 0;  // the first of these, which do not count
+    bool told = false;     // a sample was kept since then
     uint32_t doubts = 0;   // of short ones, how often it was left for another one
     double sum = 0;        // of the short operations that will be the next sample
     uint32_t summed = 0;
 
     uint32_t kept() const { return is_short ? kSamples / 4 : kSamples; }
     uint32_t at_once() const { return is_short ? kAtOnce : 1; }
-    void begin_trial() { arrived = summed = 0, sum = 0; }
-    void add(double cost, uint32_t operations, uint32_t uncounted);
-    void keep(double cost);
-    double latest() const;  // of what was added; 0: too few to tell
+    void count_anew(uint32_t uncounted_) {
+      arrived = summed = 0, sum = 0, told = false, uncounted = uncounted_;
+    }
+    void add(double cost, uint32_t operations);
+    void keep(double cost, bool is_first);
+    double latest() const;  // of what was added since its trial began; 0: too few to tell
     double usual() const;   // 0: not known
     double least() const;   // of one that is known
   };
@@ -99,6 +104,7 @@ class ShareTuner {
     size_t taken = kNone;
     size_t tried = kNone;
     uint32_t tries_left = 0;
+    int hopeless = 0;         // operations of the trial that took far longer than another way does
     bool is_long = false;     // the latest operation took long
     double promised = 0;      // of the way that is taken, by its trial; as samples
     std::array<Way, kNone> ways;
@@ -119,6 +125,7 @@ class ShareTuner {
   static bool has_way(const Row& row, size_t way);
   static size_t decide(Row& row);
   static void begin_trial(Row& row, size_t way);
+  static bool tries_longer(const Row& row, size_t way);
   static size_t next_to_try(Row& row);
   static size_t doubtful(const Row& row);
   static size_t way_in_turn(Row& row);

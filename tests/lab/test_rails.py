@@ -236,10 +236,10 @@ def test_jobs_of_short_operations_only_find_the_faster_rail() -> None:
         rates[slow] = "20mbit"
         with Lab(4, rates) as lab:
             found += [time_beside_the_faster_rail(lab, size << 10, slow) for size in (4, 16, 32)]
-    # Beside twelve busy processes the slow rail alone takes three times as long for 16 KB, equal shares
-    # 1.2 to 2 times. A busy machine can spoil the trial of the faster rail (docs/balancing.md, known
-    # gaps), but not in half of the jobs.
-    assert sum(times <= 1.5 for times in found) >= 4, found
+    # Of 36 jobs on an idle machine none took more than 1.4 times as long. Beside twelve busy processes the
+    # slow rail alone takes three times as long for 16 KB, equal shares 1.2 to 2 times, and one job of
+    # twelve took 1.8 times (docs/balancing.md, known gaps).
+    assert sum(times <= 1.5 for times in found) >= 5, found
 
 
 def test_the_speed_that_a_veth_invents_is_not_believed() -> None:

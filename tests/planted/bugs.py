@@ -233,7 +233,8 @@ BUGS: List[Bug] = [
         "    peer.unanswered = 0;\n    peer.in_outage = peer.probe.accepted && peer.in_outage;\n",
         "what waits for TCP's next attempt is not dialled anew"),
     Bug("work_that_begins_ends_a_silence", JUDGE, "now - since < kSilentIdle && !awaited",
-        "!awaited && (peer.expected_since != kNever || now - since < kSilentIdle)",
+        "(peer.expected_since == kNever ? now - since < kSilentIdle\n"
+        "                                : (since = wanted, now - since < kSilentBusy))",
         "the outage of an idle job is forgotten when it works again"),
     Bug("own_want_blames_the_peer", JUDGE, "!peer.probe.tried", "false",
         "a host that cannot ask loses its peers"),

@@ -236,8 +236,8 @@ def test_jobs_of_short_operations_only_find_the_faster_rail() -> None:
         rates[slow] = "20mbit"
         with Lab(4, rates) as lab:
             found += [time_beside_the_faster_rail(lab, size << 10, slow) for size in (4, 16, 32)]
-    # Of 36 jobs on an idle machine none took more than 1.4 times as long. Beside twelve busy processes the
-    # slow rail alone takes three times as long for 16 KB, equal shares 1.2 to 2 times, and one job of
+    # None of 36 jobs on an idle machine took more than 1.4 times as long. Beside twelve busy processes
+    # the slow rail alone takes three times as long for 16 KB, equal shares 1.2 to 2 times, and one job of
     # twelve took 1.8 times (docs/balancing.md, known gaps).
     assert sum(times <= 1.5 for times in found) >= 5, found
 

@@ -102,7 +102,7 @@ def test_what_a_handler_raises_ends_the_call(name):
     finally:
         timer.join()
         signal.signal(signal.SIGINT, before)
-    assert time.monotonic() - begin < _FAR_S
+    assert time.monotonic() - begin < _FAR_S / 3
     for comm in comms:
         if not comm.closed:
             comm.abort()

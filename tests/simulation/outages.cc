@@ -132,8 +132,7 @@ Nanoseconds told_after(bool idle, uint64_t seed) {
 
 std::string describe(const Outage& outage) {
   return std::to_string(outage.world.ranks) + " ranks, " + std::to_string(outage.world.rails) +
-         (outage.all_rails ? " rails" : " rails, one of them") +
-         (outage.idle ? ", idle" : ", busy") +
+         (outage.all_rails ? " rails" : " rails, one of them") + (outage.idle ? ", idle" : ", busy") +
          (outage.all_pairs ? "" : ", ranks 0 and 1 alone") + (outage.breaks ? ", connections end" : "") +
          (outage.world.on_demand ? ", connected on demand, " : ", ") +
          std::to_string(outage.length / kMillisecond) + " ms" +

@@ -238,7 +238,7 @@ TEST(ShareTuner, TheFasterRailIsFoundAfterATrialThatWasDisturbed) {
   }
 }
 
-// What its trials found once is not for ever.
+// A rail that its trials found far slower is taken once it has become faster.
 TEST(ShareTuner, ShortOperationsFindARailThatBecameFaster) {
   World world({2.5e7, 2.5e6});
   world.chain_s = {100e-6, 1000e-6};

@@ -79,7 +79,7 @@ void ShareTuner::Way::add(double cost, uint32_t operations) {
   keep(mean, is_first);
 }
 
-// What differs from all that was known before a trial is what counts from now on.
+// The first sample of a trial replaces those before it if it differs from them.
 void ShareTuner::Way::keep(double cost, bool is_first) {
   const double before = usual();
   const bool other = cost > kUnusual * before || cost * kUnusual < before;

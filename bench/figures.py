@@ -22,7 +22,7 @@ from typing import Any, Callable, Dict, List, Tuple
 
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "out" / "figures"
-SWITCH_DATA = ROOT / "python/nezha/_simulation/switch/data/software.json"
+SWITCH_DATA = ROOT / "python/nezha_study/sim/switch/data/software.json"
 NEZHA = str(Path(sys.executable).with_name("nezha"))
 
 _SHORT = "-b 4 -e 4K -f 32"

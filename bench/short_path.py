@@ -35,7 +35,7 @@ import time
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Sequence
 
-from nezha._bench.cores import allowed, children_on, processors_of
+from nezha_tools.bench.cores import allowed, children_on, processors_of
 from nezha.lab import Lab
 
 HERE = Path(__file__).resolve().parent

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks that no layer includes a layer above it: docs/architecture.md, "The layers".
+"""Checks that no layer includes a layer above it, and that no Python package imports one that is built on
+it: docs/architecture.md, "The layers".
 
     tools/check_layers.py [ROOT]
 
@@ -8,6 +9,7 @@ Prints one line per offence and exits with 1 when there is any.
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 from pathlib import Path
@@ -45,6 +47,15 @@ IMPURE = re.compile(
     r"<(thread|mutex|shared_mutex|atomic|condition_variable|future|chrono|iostream|fstream|"
     r"ctime|filesystem|unistd\.h|sys/.*|netinet/.*|arpa/.*|pthread\.h|fcntl\.h|poll\.h)>"
     r"|\"(base/(log|clock)\.h)\"")
+# Python package -> the packages of this repository that it may import, besides itself. Of another one it
+# sees modules whose names begin with no underscore.
+PACKAGES: Dict[str, Set[str]] = {"nezha": set(), "nezha_tools": {"nezha"},
+                                 "nezha_study": {"nezha", "nezha_tools"}}
+# The native module holds the aggregation node, too: (file, module of another package).
+PRIVATE_SEEN = {("nezha_tools/aggregator/service.py", "nezha._native")}
+# Programs import these with nothing but Python installed. A function that needs NumPy imports it.
+BARE = ("nezha/",)
+NOT_BARE = ("nezha/torch/",)
 INCLUDE = re.compile(r'^\s*#\s*include\s+(<[^>]+>|"[^"]+")', re.MULTILINE)
 
 
@@ -102,9 +113,49 @@ def includes(root: Path, folder: str) -> Iterator[Tuple[Path, str, int, str]]:
             yield path, path.relative_to(root / folder).as_posix(), line, found.group(1)
 
 
+def imported(tree: ast.Module) -> Iterator[Tuple[int, str, bool]]:
+    """(line, module, whether it happens as soon as the file is imported). Relative imports stay inside a
+    package, and are left out; a name that is imported counts as a module: it may be one."""
+    at_once = {id(node) for node in tree.body}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for each in node.names:
+                yield node.lineno, each.name, id(node) in at_once
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            for each in node.names:
+                yield node.lineno, f"{node.module}.{each.name}", id(node) in at_once
+
+
+def package_offence(path: str, module: str, at_once: bool) -> Optional[str]:
+    """Why the file `path` (below python/) may not import `module`; None when it may."""
+    own, (other, *parts) = path.split("/")[0], module.split(".")
+    if other in PACKAGES and other != own:
+        if other not in PACKAGES[own]:
+            return f"{own} may import only {', '.join(sorted(PACKAGES[own])) or 'itself'}"
+        private = next((part for part in parts if re.match(r"_[a-z]", part)), None)
+        if private and (path, f"{other}.{private}") not in PRIVATE_SEEN:
+            return f"{private} is private to {other}"
+    bare = path.startswith(BARE) and not path.startswith(NOT_BARE)
+    if bare and at_once and other != own and other not in sys.stdlib_module_names:
+        return "programs import this without any library installed: import it where it is used"
+    return None
+
+
+def check_packages(root: Path) -> List[str]:
+    """The same for the packages below python/."""
+    problems = []
+    for path in sorted(each for name in PACKAGES for each in (root / "python" / name).rglob("*.py")):
+        relative = path.relative_to(root / "python").as_posix()
+        for line, module, at_once in imported(ast.parse(path.read_text())):
+            reason = package_offence(relative, module, at_once)
+            if reason:
+                problems.append(f"python/{relative}:{line}: imports {module}: {reason}")
+    return problems
+
+
 def check(root: Path) -> List[str]:
     """All offences, one line each."""
-    problems = []
+    problems = check_packages(root)
     for path, relative, line, included in includes(root, "src"):
         reason = offence(relative, included)
         if layer_of(relative) not in ALLOWED:

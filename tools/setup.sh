@@ -14,7 +14,7 @@ POLICY=/usr/sbin/policy-rc.d
 mkdir -p build
 
 # Lists in pyproject.toml.
-declare -A GROUPS_OF=([product]="requires dependencies" [demo]="demo" [tests]="demo test lint")
+declare -A GROUPS_OF=([product]="requires study" [demo]="demo" [tests]="demo test lint")
 
 has_command() { command -v "$1" >/dev/null 2>&1 || [ -x "/usr/sbin/$1" ] || [ -x "/sbin/$1" ]; }
 has_header() { printf '#include <%s>\n' "$1" | c++ -E -x c++ - >/dev/null 2>&1; }

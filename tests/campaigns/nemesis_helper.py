@@ -16,7 +16,7 @@ import sys
 import time
 from typing import Any, Dict
 
-from nezha.lab import _sockets
+from nezha_tools.lab import _sockets
 
 from campaigns.moments import until
 

@@ -14,7 +14,7 @@ import pytest
 import wire_meter  # noqa: F401  (also finds nezha in the source tree)
 
 import nezha.lab
-from nezha.lab import _layout, _state
+from nezha_tools.lab import _layout, _state
 
 # Under nohup or behind `&` these are ignored, and so they would be in every child.
 signal.signal(signal.SIGINT, signal.default_int_handler)

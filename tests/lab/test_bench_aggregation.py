@@ -12,7 +12,7 @@ from conftest import child_env
 
 def bench(*arguments: str) -> Dict[str, Any]:
     """The document of `nezha bench ...`."""
-    code = "import sys; sys.argv[0] = 'nezha'; from nezha._cli import main; main()"
+    code = "import sys; sys.argv[0] = 'nezha'; from nezha_tools.main import main; main()"
     done = subprocess.run([sys.executable, "-c", code, "bench", *arguments, "--json", "-"], text=True,
                           capture_output=True, timeout=280, env=child_env())
     assert done.returncode == 0, done.stderr

@@ -13,14 +13,14 @@ from typing import Any, Dict
 import pytest
 from conftest import child_env
 
-from nezha._bench.interference_model import Costs, predict
+from nezha_tools.bench.interference_model import Costs, predict
 
 pytestmark = pytest.mark.usefixtures("namespaces")
 
 
 def run_bench(*arguments: str) -> "subprocess.CompletedProcess[str]":
     """`nezha bench ...`, to its end."""
-    code = "import sys; from nezha._cli import main; sys.exit(main())"
+    code = "import sys; from nezha_tools.main import main; sys.exit(main())"
     return subprocess.run([sys.executable, "-c", code, "bench", *arguments], env=child_env(),
                           text=True, capture_output=True, timeout=300)
 

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("namespaces")
 
 
 def test_flat_and_by_host_in_labs() -> None:
-    code = "import sys; from nezha._cli import main; sys.exit(main())"
+    code = "import sys; from nezha_tools.main import main; sys.exit(main())"
     done = subprocess.run(
         [sys.executable, "-c", code, "bench", "matvec", "--nodes", "1,2", "--ranks-per-node", "3",
          "--rows", "12", "--columns", "24K", "--rates", "100mbit", "--iters", "10", "--launches", "2",

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("namespaces")
 
 def bench(*arguments: str) -> "subprocess.CompletedProcess[str]":
     """`nezha bench messages ...`, to its end."""
-    code = "import sys; from nezha._cli import main; sys.exit(main())"
+    code = "import sys; from nezha_tools.main import main; sys.exit(main())"
     return subprocess.run([sys.executable, "-c", code, "bench", "messages", *arguments], env=child_env(),
                           text=True, capture_output=True, timeout=300)
 

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("namespaces")
 @pytest.mark.parametrize("nodes", [8, 16])
 def test_many_nodes_are_measured_on_one_machine(nodes: int, tmp_path: Path) -> None:
     file = tmp_path / "all.json"
-    code = "import sys; from nezha._cli import main; sys.exit(main())"
+    code = "import sys; from nezha_tools.main import main; sys.exit(main())"
     done = subprocess.run(
         [sys.executable, "-c", code, "bench", "all_reduce", "--nodes", str(nodes), "--rates", "1gbit",
          "-b", "64K", "-e", "64K", "-n", "3", "-w", "1", "--no-gain", "--json", str(file)],

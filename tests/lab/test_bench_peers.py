@@ -14,7 +14,7 @@ from typing import List
 import pytest
 from conftest import child_env
 
-from nezha._bench.libraries import PEERS, find_peers
+from nezha_tools.bench.libraries import PEERS, find_peers
 
 pytestmark = pytest.mark.usefixtures("namespaces")
 _SIZES = [16, 64 << 10]  # an element for each rank at least
@@ -25,7 +25,7 @@ def _compare(peer: str, *arguments: str,
     missing = find_peers([peer], None)[1]
     if missing:
         pytest.skip(f"{peer}: {missing[peer]}")
-    code = "import sys; sys.argv[0] = 'nezha'; from nezha._cli import main; main()"
+    code = "import sys; sys.argv[0] = 'nezha'; from nezha_tools.main import main; main()"
     common = [collective, "--nodes", "2", "--rates", "200mbit,100mbit", "-b", "16", "-e", "64K", "-f",
               str(_SIZES[1] // _SIZES[0]), "-n", "6", "-w", "2", "--no-gain", "--compare", peer]
     return subprocess.run([sys.executable, "-c", code, "bench", *common, *arguments], env=child_env(),

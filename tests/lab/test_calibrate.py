@@ -14,11 +14,11 @@ import pytest
 from conftest import child_env
 
 import nezha.lab
-from nezha.lab import _shaping
-from nezha._simulation import calibration, engine_study
+from nezha_tools.lab import shaping
+from nezha_study.sim import calibration, engine_study
 
 pytestmark = pytest.mark.usefixtures("namespaces")
-CODE = "import sys; from nezha._cli import main; sys.exit(main())"
+CODE = "import sys; from nezha_tools.main import main; sys.exit(main())"
 OPTIONS = ["calibrate", "-b", "128K", "-e", "512K", "--seconds", "0.05", "--passes", "1"]
 WIRES = (80e6 / 8, 20e6 / 8)
 
@@ -37,7 +37,7 @@ def check(path: Path) -> calibration.Calibration:
         # milliseconds tell the rate to a seventh; that of another rail is four times as high or low.
         assert 0.8 * wire < cost.rate < 1.15 * wire
     for fact, wire in zip(found.facts, WIRES):  # what a node's bucket lets pass at once
-        bucket = _shaping.default_burst(8 * wire, _shaping.EXACT)
+        bucket = shaping.default_burst(8 * wire, shaping.EXACT)
         assert 0.9 * bucket < fact.burst_bytes <= bucket
     assert {point.rails for point in found.points} == {(0,), (1,), (0, 1)}
     assert {point.hosts for point in found.points} == {2}

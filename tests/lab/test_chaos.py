@@ -13,10 +13,10 @@ from typing import Any, Callable, Dict, List, Sequence
 import pytest
 from conftest import child_env, eventually
 
-from nezha._chaos import report
-from nezha._command_errors import ChaosError
-from nezha._chaos.nemesis import Happening
-from nezha._chaos.experiment import Request, Watcher, run
+from nezha_tools.chaos import report
+from nezha_tools.cli.errors import ChaosError
+from nezha_tools.chaos.nemesis import Happening
+from nezha_tools.chaos.experiment import Request, Watcher, run
 from nezha.lab import Lab, names
 
 pytestmark = pytest.mark.usefixtures("namespaces")
@@ -150,10 +150,11 @@ def test_a_delay_is_there_and_gone(tmp_path: Path) -> None:
 
 def test_the_command_reports_and_leaves_nothing(tmp_path: Path) -> None:
     stop, json_file, picture = tmp_path / "stop", tmp_path / "r.json", tmp_path / "deep" / "p.png"
-    command = [sys.executable, "-c", "import sys; sys.argv[0] = 'nezha'; from nezha._cli import main; "
-               "main()", "chaos", "--nodes", "2", "--rates", "50mbit,50mbit", "--faults", "cut",
-               "--count", "1", "--every", "300ms", "--seed", "5", "--json", str(json_file),
-               "--plot", str(picture), "--", sys.executable, _PROGRAM, str(stop), "0,1"]
+    command = [sys.executable, "-c", "import sys; sys.argv[0] = 'nezha'; "
+               "from nezha_tools.main import main; main()", "chaos", "--nodes", "2", "--rates",
+               "50mbit,50mbit", "--faults", "cut", "--count", "1", "--every", "300ms", "--seed", "5",
+               "--json", str(json_file), "--plot", str(picture), "--", sys.executable,
+               _PROGRAM, str(stop), "0,1"]
     child = subprocess.Popen(command, env=child_env(), text=True, stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE)
     assert child.stderr is not None

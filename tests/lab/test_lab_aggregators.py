@@ -14,9 +14,10 @@ from typing import List, Optional
 import pytest
 from conftest import child_env, eventually, left_behind, nezha_lab, start_python
 
-from nezha.lab import (Lab, LabError, Node, Port, Rail, _aggregators, _aggregator_processes,
-                       format_rail, _layout)
-from nezha.lab import parse_rail, parse_rate, _process, _state
+from nezha.lab import Lab, LabError, Node, Port, Rail, format_rail
+from nezha_tools.lab import _aggregators, _aggregator_processes, _layout
+from nezha.lab import parse_rail, parse_rate
+from nezha_tools.lab import _process, _state
 
 _DIAL = """
 import os, socket

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from conftest import eventually, left_behind, nezha_lab, start_python
 
-from nezha.lab import Lab, LabError, _lab as lab_module, _topology, names, tear_down
+from nezha.lab import Lab, LabError, names, tear_down
+from nezha_tools.lab import _lab as lab_module, _topology
 
 pytestmark = pytest.mark.usefixtures("namespaces")
 

@@ -12,7 +12,8 @@ from typing import Any, List, Optional
 import pytest
 from conftest import child_env, eventually, left_behind, nezha_lab, start_python
 
-from nezha.lab import Capability, Lab, LabError, capabilities, _lab as lab_module, _state, _userns
+from nezha.lab import Capability, Lab, LabError, capabilities
+from nezha_tools.lab import _lab as lab_module, _state, _userns
 
 _SHOW = "import json, os; print(json.dumps(dict(os.environ)))"
 
@@ -73,7 +74,7 @@ print("/".join(os.environ[name] for name in ("RANK", "NEZHA_LAB_NODE", "LOCAL_RA
 def test_run_fills_node_after_node(ranks: List[str], found: List[str]) -> None:
     with Lab(2, ["none"], mode="loopback", ranks_per_node=2) as lab:
         done = subprocess.run(
-            [sys.executable, "-c", "from nezha._cli import main; main()", "run", "--lab", lab.name,
+            [sys.executable, "-c", "from nezha_tools.main import main; main()", "run", "--lab", lab.name,
              *ranks, sys.executable, "-c", _WHERE],
             env=child_env(), text=True, capture_output=True, timeout=60)
     assert done.returncode == 0, done.stderr

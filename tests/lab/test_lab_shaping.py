@@ -13,7 +13,8 @@ from typing import Any, Callable, Sequence
 import pytest
 import wire_meter
 
-from nezha.lab import Lab, LabError, parse_rate, _capacity, _shaping
+from nezha.lab import Lab, LabError, parse_rate
+from nezha_tools.lab import _capacity, shaping
 
 pytestmark = pytest.mark.usefixtures("namespaces")
 
@@ -49,7 +50,7 @@ def test_bulk_wires_are_as_honest_as_they_say_also_when_changed_while_up() -> No
     with Lab(2, ["1gbit"], shaping="exact") as lab:
         lab.set_shaping("bulk")
         port = lab.status()["nodes"][0]["ports"][0]
-        assert port["burst_bytes"] == _shaping.default_burst(10**9, "bulk")
+        assert port["burst_bytes"] == shaping.default_burst(10**9, "bulk")
         ratios = wire_meter.after_idle(lab, 10**9, port["honest_from_bytes"], 9)
         assert statistics.median(ratios) <= 1.10, ratios
         short = wire_meter.after_idle(lab, 10**9, 256 << 10, 9)

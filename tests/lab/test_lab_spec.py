@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from conftest import nezha_lab  # noqa: F401  (makes nezha importable from the source tree)
 
-from nezha.lab import Lab, LabError, Node, Port, Rail, format_rate, parse_rate, _shaping
-from nezha.lab import _layout
+from nezha.lab import Lab, LabError, Node, Port, Rail, format_rate, parse_rate
+from nezha_tools.lab import shaping
+from nezha_tools.lab import _layout
 
 
 @pytest.mark.parametrize("text, bps", [
@@ -61,18 +62,18 @@ def test_bad_ports_are_refused(ports: list) -> None:
 
 @pytest.mark.parametrize("rate", [10**7, 10**8, 5 * 10**8, 10**9])
 def test_up_to_a_gigabit_the_default_bucket_is_honest_from_256_kib(rate: int) -> None:
-    assert _shaping.honest_from(_shaping.default_burst(rate, _shaping.EXACT)) <= 256 << 10
+    assert shaping.honest_from(shaping.default_burst(rate, shaping.EXACT)) <= 256 << 10
 
 
 @pytest.mark.parametrize("rate", [64000, 10**8, 10**9, 10**10])
-@pytest.mark.parametrize("kind", _shaping.KINDS)
+@pytest.mark.parametrize("kind", shaping.KINDS)
 def test_the_default_bucket_holds_a_segment_of_the_largest_size(rate: int, kind: str) -> None:
-    segment = _shaping.way(rate, kind).segment
+    segment = shaping.way(rate, kind).segment
     frames = -(-segment // 1448)
-    assert _shaping.default_burst(rate, kind) >= segment + frames * 66
+    assert shaping.default_burst(rate, kind) >= segment + frames * 66
 
 
 def test_what_buckets_flatter() -> None:
-    assert _shaping.flattery(1000, 100 * 1514 // 1448) == pytest.approx(99 / 901, rel=0.02)
-    assert _shaping.flattery(0, 100) is None and _shaping.flattery(50, 100) is None
-    assert _shaping.flattery(10**9, 0) == 0
+    assert shaping.flattery(1000, 100 * 1514 // 1448) == pytest.approx(99 / 901, rel=0.02)
+    assert shaping.flattery(0, 100) is None and shaping.flattery(50, 100) is None
+    assert shaping.flattery(10**9, 0) == 0

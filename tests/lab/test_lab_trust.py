@@ -8,7 +8,8 @@ import sys
 import pytest
 from conftest import child_env
 
-from nezha.lab import Lab, _state
+from nezha.lab import Lab
+from nezha_tools.lab import _state
 
 _PATIENCE_S = 60
 _JOB = """

@@ -18,7 +18,7 @@ from conftest import eventually, nezha_lab
 from rails_job import Job, share
 
 from nezha.lab import Lab, LabError, format_rail, parse_rail, parse_rate
-from nezha.lab._process import rail_filter
+from nezha_tools.lab._process import rail_filter
 
 MB = 1 << 20
 
@@ -194,7 +194,7 @@ assert data[0] == 4, data
 
 
 def _run_two(program: str, rails: str) -> None:
-    run = "import sys; sys.argv[0] = 'nezha'; from nezha._cli import main; main()"
+    run = "import sys; sys.argv[0] = 'nezha'; from nezha_tools.main import main; main()"
     outcome = subprocess.run(
         [sys.executable, "-c", run, "run", "-n", "2", "--", sys.executable, "-c", program],
         capture_output=True, text=True, timeout=120,

@@ -280,7 +280,7 @@ def test_nezha_run_names_the_rank_that_was_killed(tmp_path: Path) -> None:
     script.write_text(_VICTIM)
     with Lab(3, ["100mbit", "100mbit"]) as lab:
         run = subprocess.Popen(
-            [sys.executable, "-c", "from nezha._cli import main; main()", "run", "--lab",
+            [sys.executable, "-c", "from nezha_tools.main import main; main()", "run", "--lab",
              lab.name, sys.executable,
              str(script), str(victim)], env=child_env(), text=True, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE)

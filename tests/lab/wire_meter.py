@@ -21,7 +21,8 @@ try:
 except ImportError:  # no: the source tree
     sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "python"))
 
-from nezha.lab import Lab, parse_rate, _shaping
+from nezha.lab import Lab, parse_rate
+from nezha_tools.lab import shaping
 
 _PORT = 7100
 _SETTLE_S = 0.5
@@ -144,8 +145,8 @@ def main() -> None:
     for rate in wanted.rate:
         for burst in wanted.burst:
             for gso in wanted.gso:
-                way = _shaping.Way(gso, gso + -(-gso // 1448) * 66, 54e-6 if gso < 65536 else 24e-6)
-                _shaping.way = lambda rate, kind, way=way: way
+                way = shaping.Way(gso, gso + -(-gso // 1448) * 66, 54e-6 if gso < 65536 else 24e-6)
+                shaping.way = lambda rate, kind, way=way: way
                 with Lab(4, [rate], burst=burst or None) as lab:
                     _row(lab, rate, lab.state.burst_of(parse_rate(rate)), gso, wanted)
 

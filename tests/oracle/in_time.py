@@ -1,6 +1,6 @@
 """The shipped schedules of ranks that share hosts, message by message in the order of time.
 
-What waves (nezha._simulation.engine) compute for all ranks at once is done here one message after the
+What waves (nezha_study.sim.engine) compute for all ranks at once is done here one message after the
 other: rounds open when what they wait for has landed, ports send what is given to them in that order, a
 rank has one processor for all that it takes. For few ranks, to say how far the waves are off.
 """
@@ -13,8 +13,8 @@ from typing import Any, Dict, List, Tuple
 
 import numpy as np
 
-from nezha._simulation.cluster import FRAME_BYTES, Cluster
-from nezha._simulation.waves import Plan, Sizes, Wave
+from nezha_study.sim.cluster import FRAME_BYTES, Cluster
+from nezha_study.sim.waves import Plan, Sizes, Wave
 
 from .shipped import answer_of
 

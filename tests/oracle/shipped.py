@@ -8,10 +8,10 @@ from typing import Any, Dict, List, Optional, Set, Tuple
 
 import numpy as np
 
-from nezha._command_errors import PlanError
-from nezha._planning.library import ask
-from nezha._simulation.layout import Layout
-from nezha._simulation.waves import Form, Row, Wave
+from nezha_tools.cli.errors import PlanError
+from nezha_study.plan.library import ask
+from nezha_study.sim.layout import Layout
+from nezha_study.sim.waves import Form, Row, Wave
 
 RANKS_MAX = 256
 _Key = Tuple[int, int, int, int, int]  # src, dst, slice, stage, slot

@@ -15,11 +15,11 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from nezha._planning.library import ask
-from nezha._simulation import cluster as clusters, forms
-from nezha._simulation.cluster import FRAME_BYTES, Cluster, Tree
-from nezha._simulation.operation import Question, simulate
-from nezha._simulation.waves import Sizes, Wave, plan
+from nezha_study.plan.library import ask
+from nezha_study.sim import cluster as clusters, forms
+from nezha_study.sim.cluster import FRAME_BYTES, Cluster, Tree
+from nezha_study.sim.operation import Question, simulate
+from nezha_study.sim.waves import Sizes, Wave, plan
 
 Array = np.ndarray[Any, Any]
 SOURCE = Path(__file__).with_name("simgrid_run.cc")

@@ -19,7 +19,9 @@ import sys
 from typing import List, NoReturn, Optional, Tuple
 
 import nezha
-from nezha import _cli
+import nezha_study
+import nezha_tools
+from nezha_tools.main import main
 
 # Of others, what commands import when they use it; not matplotlib, which looks for a folder then.
 _OTHERS = ("numpy", "pyroute2", "rich.box", "rich.cells", "rich.console", "rich.progress", "rich.table")
@@ -27,7 +29,8 @@ _OTHERS = ("numpy", "pyroute2", "rich.box", "rich.cells", "rich.console", "rich.
 
 def load_all() -> None:
     """The modules that commands use, so that no child has to."""
-    ours = [module.name for module in pkgutil.walk_packages(nezha.__path__, "nezha.")]
+    ours = [module.name for package in (nezha, nezha_tools, nezha_study)
+            for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")]
     for name in (*ours, *_OTHERS):
         if not name.startswith("nezha.torch") and not name.endswith("__main__"):
             with contextlib.suppress(ImportError):
@@ -41,7 +44,7 @@ def become(words: List[str], out: int, err: int) -> NoReturn:
     for number, file in enumerate((os.open(os.devnull, os.O_RDONLY), out, err)):
         os.dup2(file, number)
     sys.argv = ["nezha", *words]
-    _cli.main()
+    main()
     sys.exit(0)
 
 

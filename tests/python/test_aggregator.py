@@ -10,10 +10,10 @@ import urllib.request
 
 import pytest
 
-from nezha._aggregator import node_stats, systemd, display
-from nezha._command_errors import AggregatorError
-from nezha._aggregator.metrics import Collector, MetricsServer
-from nezha._aggregator.options import format_endpoint, parse_endpoint, read_topology
+from nezha_tools.aggregator import node_stats, systemd, display
+from nezha_tools.cli.errors import AggregatorError
+from nezha_tools.aggregator.metrics import Collector, MetricsServer
+from nezha_tools.aggregator.options import format_endpoint, parse_endpoint, read_topology
 
 PATIENCE_S = 60
 KEY = "0123456789abcdef0123456789abcdef\n"
@@ -155,7 +155,7 @@ def key(tmp_path):
 
 
 def start(*arguments, **options):
-    code = "import sys; sys.argv[0] = 'nezha'; from nezha._cli import main; main()"
+    code = "import sys; sys.argv[0] = 'nezha'; from nezha_tools.main import main; main()"
     return subprocess.Popen([sys.executable, "-c", code, "aggregator", *arguments], text=True,
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
 

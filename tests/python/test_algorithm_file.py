@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import nezha
-from nezha._cli import app
+from nezha_tools.commands import app
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "all_reduce_star.txt"
 

@@ -6,11 +6,11 @@ import sys
 
 import pytest
 
-from nezha._bench import cores, collective_report
-from nezha._command_errors import BenchError
-from nezha._bench.rows import make_rows
-from nezha._bench.collective_run import Report, Request, run_in_lab
-from nezha._bench.spec import BenchSpec, RailSample, Sample
+from nezha_tools.bench import cores, collective_report
+from nezha_tools.cli.errors import BenchError
+from nezha_tools.bench.rows import make_rows
+from nezha_tools.bench.collective_run import Report, Request, run_in_lab
+from nezha_tools.bench.spec import BenchSpec, RailSample, Sample
 
 
 @pytest.mark.parametrize("processors, nodes, parts", [

@@ -2,8 +2,8 @@
 
 import pytest
 
-from nezha._bench.formulas import bus_factor, gbps, limit_seconds, median, percentile
-from nezha._bench.sizes import format_size, parse_size, size_list
+from nezha_tools.bench.formulas import bus_factor, gbps, limit_seconds, median, percentile
+from nezha_tools.cli.sizes import format_size, parse_size, size_list
 
 GBIT = 1e9 / 8
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from nezha._bench import shaping_choice, collective_table
-from nezha._bench.spec import BenchSpec
-from nezha.lab import _shaping
+from nezha_tools.bench import shaping_choice, collective_table
+from nezha_tools.bench.spec import BenchSpec
+from nezha_tools.lab import shaping
 
 GIGABIT = [10**9, 10**9]
 SIZES = [4, 64 << 10, 512 << 10, 1 << 20, 64 << 20]
@@ -24,7 +24,7 @@ def test_the_share_is_that_of_the_traffic_and_not_of_the_tensor() -> None:
     # Two ranks send as much as the tensor each, four send one and a half times as much.
     two = shaping_choice.choose(BenchSpec(sizes=[1 << 20]), 2, [10**9])[0]
     four = shaping_choice.choose(BenchSpec(sizes=[1 << 20]), 4, [10**9])[0]
-    bucket = _shaping.default_burst(10**9, "bulk") * 1448 / 1514
+    bucket = shaping.default_burst(10**9, "bulk") * 1448 / 1514
     assert two.flattery == pytest.approx(bucket / (2**20 - bucket))
     assert four.flattery == pytest.approx(bucket / (1.5 * 2**20 - bucket))
 

@@ -5,11 +5,11 @@ import json
 
 import pytest
 
-from nezha._command_errors import BenchError
-from nezha._bench import interference_report, interference_plan
-from nezha._bench.interference_model import Costs, Measurement, fit, fit_alone, predict, rule
-from nezha._bench.interference_run import Request, _document, _Found, _samples, matrix_file, save
-from nezha._bench.spec import RailSample, Sample
+from nezha_tools.cli.errors import BenchError
+from nezha_tools.bench import interference_report, interference_plan
+from nezha_tools.bench.interference_model import Costs, Measurement, fit, fit_alone, predict, rule
+from nezha_tools.bench.interference_run import Request, _document, _Found, _samples, matrix_file, save
+from nezha_tools.bench.spec import RailSample, Sample
 
 SIZES = [512 << 10, 2 << 20, 8 << 20, 32 << 20]
 

@@ -6,13 +6,13 @@ import sys
 
 import pytest
 
-from nezha._cli import app
+from nezha_tools.commands import app
 
 SRUN = {"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_STEP_ID": "0", "SLURM_JOB_ID": "4712",
         "SLURM_JOB_NODELIST": "localhost"}
 ALONE = {**SRUN, "SLURM_PROCID": "0", "SLURM_NTASKS": "1"}
 BY_HAND = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
-CODE = "import sys; sys.argv[0] = 'nezha'; from nezha._cli import main; main()"
+CODE = "import sys; sys.argv[0] = 'nezha'; from nezha_tools.main import main; main()"
 
 
 def start(environment, *arguments):
@@ -114,8 +114,8 @@ def test_an_option_without_effect_is_refused(arguments, words, refusal):
 
 
 def test_a_replay_of_a_recorded_step_computes_nothing(tmp_path):
-    from nezha._command_errors import BenchError
-    from nezha._bench.training_run import Request
+    from nezha_tools.cli.errors import BenchError
+    from nezha_tools.bench.training_run import Request
 
     recorded = tmp_path / "step.json"
     request = Request("vgg11", replay=True, schedule=recorded, threads=2)

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from nezha._bench import matvec_report
-from nezha._bench.matvec_run import Request, _compare, summary
-from nezha._bench.matvec_spec import Launch, MatvecSpec
-from nezha._bench.matvec_worker import Kernel, matrix, measure, vector
-from nezha._command_errors import BenchError
+from nezha_tools.bench import matvec_report
+from nezha_tools.bench.matvec_run import Request, _compare, summary
+from nezha_tools.bench.matvec_spec import Launch, MatvecSpec
+from nezha_tools.bench.matvec_worker import Kernel, matrix, measure, vector
+from nezha_tools.cli.errors import BenchError
 
 SPEC = MatvecSpec(rows=8, columns=96, iterations=7)
 

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from nezha._command_errors import BenchError
-from nezha._bench import message_report
-from nezha._bench.message_run import Request
-from nezha._bench.message_spec import POLICIES, MessageSpec, Record
-from nezha._bench.message_traffic import PATTERN, Sent, contents, draw
-from nezha._bench.message_worker import summary
-from nezha._cli.bench_messages import _loads
+from nezha_tools.cli.errors import BenchError
+from nezha_tools.bench import message_report
+from nezha_tools.bench.message_run import Request
+from nezha_tools.bench.message_spec import POLICIES, MessageSpec, Record
+from nezha_tools.bench.message_traffic import PATTERN, Sent, contents, draw
+from nezha_tools.bench.message_worker import summary
+from nezha_tools.bench.messages_command import _loads
 
 LIMIT = 10e6
 

@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from nezha._bench import collective_report, collective_table
-from nezha._bench.counters import transmitted_bytes
-from nezha._command_errors import BenchError
-from nezha._bench.libraries import parse_peers
-from nezha._bench.collective_run import Report
-from nezha._bench.spec import Sample
-from nezha._console import OutputError
+from nezha_tools.bench import collective_report, collective_table
+from nezha_tools.bench.counters import transmitted_bytes
+from nezha_tools.cli.errors import BenchError
+from nezha_tools.bench.libraries import parse_peers
+from nezha_tools.bench.collective_run import Report
+from nezha_tools.bench.spec import Sample
+from nezha_tools.cli.console import OutputError
 
 ROW = {
     "size": 1 << 20, "count": 1 << 18, "type": "float32", "redop": "sum", "time_us": 13212.0,

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import nezha
-from nezha._bench import collective_report
-from nezha._bench.driver import Comm
-from nezha._bench.libraries import PEERS, find_peers, mpi
+from nezha_tools.bench import collective_report
+from nezha_tools.bench.driver import Comm
+from nezha_tools.bench.libraries import PEERS, find_peers, mpi
 from test_bench_output import ROW, _report
 
 

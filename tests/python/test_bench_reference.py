@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nezha._bench.reference import BLOCK, DTYPES, OPS, Reference, dtype_name, numpy_dtype
+from nezha_tools.bench.reference import BLOCK, DTYPES, OPS, Reference, dtype_name, numpy_dtype
 
 COUNT = 4099
 _BITWISE = ("band", "bor", "bxor")

@@ -2,13 +2,13 @@
 
 import pytest
 
-from nezha._bench import measure
-from nezha._command_errors import BenchError
-from nezha._bench.formulas import limit_seconds
-from nezha._bench.rows import make_rows
-from nezha._bench.spec import BenchSpec, RailSample, Sample
-from nezha._bench import aggregation_report, aggregation_plan, aggregation_run
-from nezha._cli import bench_aggregation
+from nezha_tools.bench import measure
+from nezha_tools.cli.errors import BenchError
+from nezha_tools.bench.formulas import limit_seconds
+from nezha_tools.bench.rows import make_rows
+from nezha_tools.bench.spec import BenchSpec, RailSample, Sample
+from nezha_tools.bench import aggregation_report, aggregation_plan, aggregation_run
+from nezha_tools.bench import aggregation_command as bench_aggregation
 
 GBIT = 125e6
 

@@ -8,11 +8,11 @@ import sys
 
 import pytest
 
-from nezha._command_errors import BenchError
-from nezha._bench import training_report
-from nezha._bench.training_profile import profile, size_class, union_seconds
-from nezha._bench.training_run import Request, compare, summary
-from nezha._bench.training_spec import Schedule, Step
+from nezha_tools.cli.errors import BenchError
+from nezha_tools.bench import training_report
+from nezha_tools.bench.training_profile import profile, size_class, union_seconds
+from nezha_tools.bench.training_run import Request, compare, summary
+from nezha_tools.bench.training_spec import Schedule, Step
 
 MB = 1 << 20
 
@@ -163,7 +163,7 @@ def test_the_picture(tmp_path):
 @pytest.mark.parametrize("arguments, words", [
     (["--model", "lenet"], "lenet"), (["--model", "alexnet", "--rates", "fast"], "fast")])
 def test_the_command_refuses_in_one_sentence(arguments, words):
-    code = "import sys; sys.argv[0] = 'nezha'; from nezha._cli import main; main()"
+    code = "import sys; sys.argv[0] = 'nezha'; from nezha_tools.main import main; main()"
     done = subprocess.run([sys.executable, "-c", code, "bench", "train", *arguments], text=True,
                           capture_output=True, timeout=120)
     assert done.returncode == 2 and words in done.stderr or "pip install torch" in done.stderr

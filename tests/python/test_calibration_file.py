@@ -11,10 +11,10 @@ import pytest
 from conftest import run_threads
 
 import nezha
-from nezha._planning import algorithms
-from nezha._planning.library import compare
-from nezha._simulation import calibration
-from nezha._simulation.operation import Question, simulate
+from nezha_study.plan import algorithms
+from nezha_study.plan.library import compare
+from nezha_study.sim import calibration
+from nezha_study.sim.operation import Question, simulate
 
 pytestmark = pytest.mark.usefixtures("loopback")
 

@@ -6,16 +6,17 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-import nezha._cli.chaos  # noqa: F401  (makes cli.chaos)
-from nezha import _cli, _final_stats
-from nezha._command_errors import BenchError
-from nezha._chaos import fault_figure, report, report_tables, confirmation
-from nezha._command_errors import ChaosError
-from nezha._chaos.faults import Injection, Plan, Schedule, parse_faults, parse_seconds
-from nezha._chaos.nemesis import Happening
-from nezha._chaos.experiment import Request, Run, _read_counts
-from nezha._chaos.throughput import Timeline, outside
-from nezha._launcher import Outcome
+from nezha_tools import commands
+from nezha_tools.chaos import command as chaos_command
+from nezha import _final_stats
+from nezha_tools.cli.errors import BenchError
+from nezha_tools.chaos import fault_figure, report, report_tables, confirmation
+from nezha_tools.cli.errors import ChaosError
+from nezha_tools.chaos.faults import Injection, Plan, Schedule, parse_faults, parse_seconds
+from nezha_tools.chaos.nemesis import Happening
+from nezha_tools.chaos.experiment import Request, Run, _read_counts
+from nezha_tools.chaos.throughput import Timeline, outside
+from nezha.launcher import Outcome
 
 # (kind, node, rail, seconds, hertz)
 _KNOWN = [("flap", 2, 0, 2.32, 1.8), ("cut", 0, 1, 4.07, 0.0), ("flap", 3, 0, 6.338, 1.1),
@@ -346,11 +347,11 @@ def test_ranks_leave_their_counters(tmp_path, monkeypatch):
 
 
 def chaos(*arguments):
-    return CliRunner().invoke(_cli.chaos.app, arguments, prog_name="nezha chaos")
+    return CliRunner().invoke(chaos_command.app, arguments, prog_name="nezha chaos")
 
 
 def test_help_teaches():
-    assert "chaos" in _cli.app.info.cls.list_commands(None, None)
+    assert "chaos" in commands.app.info.cls.list_commands(None, None)
     shown = chaos("--help").output
     for words in ("--faults", "--seed", "blackhole", "1 to 10 times a second", "nezha chaos --nodes 4"):
         assert words in shown

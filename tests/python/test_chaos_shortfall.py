@@ -2,10 +2,10 @@
 
 import pytest
 
-from nezha._chaos.baseline import PATIENCE_S, least_bps, measure, steady_since
-from nezha._chaos.faults import Injection
-from nezha._chaos.shortfall import Course, Lasting, judge
-from nezha._chaos.throughput import Timeline
+from nezha_tools.chaos.baseline import PATIENCE_S, least_bps, measure, steady_since
+from nezha_tools.chaos.faults import Injection
+from nezha_tools.chaos.shortfall import Course, Lasting, judge
+from nezha_tools.chaos.throughput import Timeline
 
 MBIT = 1_000_000
 RATES = [200 * MBIT, 100 * MBIT]

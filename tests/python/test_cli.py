@@ -8,13 +8,13 @@ import sys
 
 import pytest
 
-from nezha._cli import reach
+from nezha_tools.info import reach
 
 PATIENCE_S = 120
 
 
 def nezha(*arguments, **options):
-    code = "import sys; sys.argv[0] = 'nezha'; from nezha._cli import main; main()"
+    code = "import sys; sys.argv[0] = 'nezha'; from nezha_tools.main import main; main()"
     return subprocess.run([sys.executable, "-c", code, *arguments], text=True,
                           capture_output=True, timeout=PATIENCE_S, **options)
 
@@ -60,7 +60,10 @@ def test_run_passes_options_of_the_command_on():
     (["--hosts", "/no/such/file", "true"], "/no/such/file"),
     (["--env", "SURELY_NOT_SET_HERE", "true"], "SURELY_NOT_SET_HERE"),
     (["--lab", "a", "--hosts", "b", "true"], "exclude"),
-    (["-n", "0", "true"], "greater than or equal to 1"),
+    (["-n", "0", "true"], "'0' is not a number of 1 or more"),
+    (["-n", "many", "true"], "'many' is not a number of 1 or more"),
+    (["--nonsense", "true"], "--nonsense"),
+    ([], "COMMAND is missing"),
 ])
 def test_run_refuses(arguments, words):
     done = nezha("run", *arguments)

@@ -14,10 +14,11 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from nezha import _console
-from nezha._cli import app, chaos
+from nezha_tools.cli import console
+from nezha_tools.commands import app
+from nezha_tools.chaos import command as chaos
 
-CODE = "import sys; sys.argv[0] = 'nezha'; from nezha._cli import main; main()"
+CODE = "import sys; sys.argv[0] = 'nezha'; from nezha_tools.main import main; main()"
 PATIENCE_S = 120
 
 
@@ -32,12 +33,13 @@ def inside(*arguments):
 
 
 def commands(command=None, path=()):
-    """(words, command) of every command, the groups included."""
+    """(words, command) of every command, the groups included, except for the launcher's, `nezha run`."""
     command = typer.main.get_command(app) if command is None else command
     yield path, command
     if hasattr(command, "list_commands"):
         for name in command.list_commands(None):
-            yield from commands(command.get_command(None, name), (*path, name))
+            if (*path, name) != ("run",):
+                yield from commands(command.get_command(None, name), (*path, name))
 
 
 # ---- the options
@@ -128,8 +130,8 @@ def test_a_file_that_cannot_be_written_is_one_line(tmp_path):
 def test_lines_of_a_node_go_into_a_file(tmp_path):
     path = tmp_path / "lines.json"
     path.write_text("of a run before\n")
-    _console.write_json_line({"port": 1}, str(path), first=True)
-    _console.write_json_line({"seconds": 2}, str(path), first=False)
+    console.write_json_line({"port": 1}, str(path), first=True)
+    console.write_json_line({"seconds": 2}, str(path), first=False)
     assert [json.loads(line) for line in path.read_text().splitlines()] == [{"port": 1}, {"seconds": 2}]
 
 
@@ -160,7 +162,7 @@ def test_chaos_still_takes_a_file_after_a_space(monkeypatch):
     asked = []
     monkeypatch.setattr(chaos, "_perform", lambda request, to_stderr: asked.append(request) or {
         "exit_code": 0})
-    monkeypatch.setattr(_console, "answer", lambda document, json_to, show: asked.append(json_to))
+    monkeypatch.setattr(console, "answer", lambda document, json_to, show: asked.append(json_to))
     monkeypatch.setattr(chaos, "_draw", lambda document, plot: None)
     done = inside("chaos", "--json", "a.json", "--", "job", "--rails", "x", "--json", "-h")
     assert done.exit_code == 0 and "write --json=a.json" in done.stderr
@@ -179,7 +181,6 @@ def test_run_passes_the_code_of_its_program_on(code):
 
 
 @pytest.mark.parametrize("words", [
-    ("run",), ("run", "--nonsense", "true"), ("run", "-n", "many", "true"),
     ("lab", "exec", "0"), ("lab", "exec", "--nonsense", "0", "true"),
     ("lab", "exec", "--name", "no-such-lab", "0", "true"), ("chaos",), ("chaos", "--nonsense", "true")])
 def test_what_runs_programs_has_a_code_of_its_own_for_its_own_failures(words):
@@ -246,7 +247,7 @@ def test_tables_fit_and_keep_their_words(words, columns):
 
 
 TABLE = """
-from nezha._bench import collective_table
+from nezha_tools.bench import collective_table
 row = {"size": 1 << 20, "count": 1 << 18, "type": "float32", "redop": "sum", "time_us": 13212.0,
        "p50_us": 13212.0, "p99_us": 14000.0, "algbw_gbps": 0.635, "busbw_gbps": 0.952,
        "limit_us": 12582.9, "of_limit": 0.952, "wrong": 0, "cpu_s_per_gb": 4.1,
@@ -266,8 +267,8 @@ def test_a_table_of_the_bench_goes_on_below():
 
 def test_a_column_of_sentences_is_wrapped_between_words():
     said = "some words that need more room than a terminal of sixty columns has"
-    code = ("from nezha import _console\n"
-            f"_console.table(['rank', 'what happened'], [['0', '{said}'], ['1', 'a' * 50]])")
+    code = ("from nezha_tools.cli import console\n"
+            f"console.table(['rank', 'what happened'], [['0', '{said}'], ['1', 'a' * 50]])")
     lines = on_terminal(60, sys.executable, "-c", code)
     assert "a" * 50 in lines[-1] and len(lines) == 5
     assert " ".join(line[7:].strip() for line in lines[2:4]) == said
@@ -275,7 +276,7 @@ def test_a_column_of_sentences_is_wrapped_between_words():
 
 def test_nothing_is_wrapped_in_a_pipe(capsys):
     words = " ".join(["word"] * 100)
-    _console.table(["number", "text"], [["1", words], ["2", "-"]], title="a title")
+    console.table(["number", "text"], [["1", words], ["2", "-"]], title="a title")
     assert any(words in line for line in capsys.readouterr().out.splitlines())
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nezha._bench import demo
+from nezha_tools.demo import clusters as demo
 from nezha.lab import Capacity
 
 

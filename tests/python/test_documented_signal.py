@@ -15,7 +15,7 @@ from typing import Any, Dict, List
 
 import pytest
 
-from nezha._flight import analyse, read_files
+from nezha_tools.flight import analyse, read_files
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 120

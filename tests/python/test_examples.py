@@ -28,7 +28,7 @@ def run(*command: Any, **options: Any) -> "subprocess.CompletedProcess[str]":
 
 
 def nezha_run(count: int, *command: Any) -> "subprocess.CompletedProcess[str]":
-    code = "import sys; sys.argv[0] = 'nezha'; from nezha._cli import main; main()"
+    code = "import sys; sys.argv[0] = 'nezha'; from nezha_tools.main import main; main()"
     return run(sys.executable, "-c", code, "run", "-n", count, "--env", "OMP_NUM_THREADS=1",
                "--env", "OPENBLAS_NUM_THREADS=1", *command)
 

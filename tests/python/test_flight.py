@@ -12,9 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 import nezha
-import nezha._cli.flight
-from nezha import _cli
-from nezha._flight import analyse, choose_run, parse, read_files
+from nezha_tools.flight import command as flight_command
+from nezha_tools.flight import analyse, choose_run, parse, read_files
 
 PATIENCE_S = 60
 
@@ -52,12 +51,12 @@ def test_dumps_are_written_by_call(world, tmp_path):
     assert world(2, body) == [str(tmp_path / "0.json"), str(tmp_path / "1.json")]
     dumps, problems = read_files([str(tmp_path)])
     assert len(dumps) == 2 and not problems and analyse(dumps).findings == ()
-    shown = CliRunner().invoke(_cli.flight.app, [str(tmp_path)])
+    shown = CliRunner().invoke(flight_command.app, [str(tmp_path)])
     assert shown.exit_code == 0 and "nothing is wrong" in shown.stdout
 
 
 def test_a_folder_without_dumps_says_nothing_about_a_job(tmp_path):
-    shown = CliRunner().invoke(_cli.flight.app, [str(tmp_path)])
+    shown = CliRunner().invoke(flight_command.app, [str(tmp_path)])
     assert shown.exit_code == 2 and "no usable dump" in shown.stderr
 
 
@@ -85,7 +84,7 @@ def test_dumps_are_written_when_ranks_disagree(world, tmp_path):
     # Rank 0 may hear of the disagreement before its call: then one's word stands against the other's.
     assert (found.kind, found.op_seq) == ("mismatch", 1) and found.ranks in ((2,), (1, 2), (0, 2))
     assert found.details["field"] == "count"
-    shown = CliRunner().invoke(_cli.flight.app, [str(tmp_path / "dumps"), "--json"])
+    shown = CliRunner().invoke(flight_command.app, [str(tmp_path / "dumps"), "--json"])
     assert shown.exit_code == 1 and json.loads(shown.stdout)["findings"][0]["kind"] == "mismatch"
 
 
@@ -134,7 +133,7 @@ def test_dumps_are_written_at_a_signal_and_name_the_absent(tmp_path):
         assert (found[0].kind, found[0].ranks, found[0].op_seq) == ("missing_call", (1,), 1)
         assert {dump.reason for dump in dumps} == {"signal"}
         shown = subprocess.run(
-            [sys.executable, "-c", "from nezha._cli import main; main()", "flight", str(folder)],
+            [sys.executable, "-c", "from nezha_tools.main import main; main()", "flight", str(folder)],
             text=True, capture_output=True, timeout=PATIENCE_S)
         assert shown.returncode == 1 and "Verdict: rank 0 waits for rank 1" in shown.stdout
         ranks[1].stdin.write("go\n")

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from nezha._flight import DumpError, analyse, choose_run, parse, read_files
+from nezha_tools.flight import DumpError, analyse, choose_run, parse, read_files
 
 START_US = 1_700_000_000_000_000
 

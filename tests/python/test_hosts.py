@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from nezha import InvalidArgument, Unsupported, _native
-from nezha._bench.rows import _limit
-from nezha._bench.spec import RailSample, Sample
-from nezha._cli import app
-from nezha._cli.explain import hosts_of
-from nezha._host.memory_probe import MemoryProbe, try_memory
-from nezha._host.topology import topology
-from nezha.lab import _process, _state
+from nezha_tools.bench.rows import _limit
+from nezha_tools.bench.spec import RailSample, Sample
+from nezha_tools.commands import app
+from nezha_tools.explain.command import hosts_of
+from nezha_tools.info.memory_probe import MemoryProbe, try_memory
+from nezha_tools.info.topology import topology
+from nezha_tools.lab import _process, _state
 
 RANKS = """
 import numpy, nezha
@@ -176,7 +176,7 @@ def test_shared_memory_that_does_not_work_says_why(monkeypatch):
 
 def test_info_in_half_an_environment_of_a_rank(monkeypatch, capsys):
     monkeypatch.setenv("WORLD_SIZE", "4")
-    monkeypatch.setattr("nezha._cli.info.try_memory", lambda: MemoryProbe(""))
+    monkeypatch.setattr("nezha_tools.info.command.try_memory", lambda: MemoryProbe(""))
     with pytest.raises(SystemExit) as done:
         app(["info", "--json"])
     assert done.value.code == 0 and "job" not in json.loads(capsys.readouterr().out)

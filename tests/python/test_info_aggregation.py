@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from nezha._cli import aggregation
+from nezha_tools.info import aggregation
 
 
 def test_sharp_is_found_and_not_loaded(tmp_path, monkeypatch):

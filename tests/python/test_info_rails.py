@@ -5,8 +5,8 @@ import json
 import pytest
 
 from nezha import _native
-from nezha._cli import app
-from nezha._host.memory_probe import MemoryProbe
+from nezha_tools.commands import app
+from nezha_tools.info.memory_probe import MemoryProbe
 
 REASON = "sockets cannot be bound to device eth1 (Operation not permitted) and have their address only"
 
@@ -31,7 +31,7 @@ def info(monkeypatch, capsys):
         answers = {"devices": devices, "fabric": fabric, "build": {"version": "0"},
                    "aggregator": {"configured": ""}, "host": {"identity": "a", "origin": ""},
                    "authentication": {"secret": "", "origin": "", "option": "auto", "reason": ""}}
-        monkeypatch.setattr("nezha._cli.info.try_memory", lambda: MemoryProbe(""))
+        monkeypatch.setattr("nezha_tools.info.command.try_memory", lambda: MemoryProbe(""))
         monkeypatch.setattr(_native, "query", lambda what, _: json.dumps(answers[what]))
         with pytest.raises(SystemExit):
             app(["info"])

@@ -3,7 +3,7 @@
 import pytest
 
 from nezha.errors import InvalidArgument
-from nezha._startup.launch_environment import detect, expand_node_list, launched, local_place
+from nezha.launch_environment import detect, expand_node_list, launched, local_place
 
 MASTER = {"MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "29500"}
 SLURM = {"SLURM_PROCID": "3", "SLURM_NTASKS": "8", "SLURM_JOB_ID": "4711",

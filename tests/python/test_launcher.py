@@ -10,18 +10,18 @@ import time
 
 import pytest
 
-from nezha import _launcher
-from nezha._launcher import hostfile, placement, ssh
-from nezha._launcher.reaper import Reaper
-from nezha._launcher.rank_output import RankOutput, printed
+from nezha import launcher
+from nezha.launcher import hostfile, placement, ssh
+from nezha.launcher.reaper import Reaper
+from nezha.launcher.rank_output import RankOutput, printed
 
 PATIENCE_S = 30.0
 
 
 def run(count, script, grace_s=0.2, env=None):
     out, err = io.BytesIO(), io.BytesIO()
-    ranks = _launcher.on_this_host(count, ["sh", "-c", script], env or {})
-    outcome = _launcher.launch(ranks, grace_s=grace_s, out=out, err=err)
+    ranks = launcher.on_this_host(count, ["sh", "-c", script], env or {})
+    outcome = launcher.launch(ranks, grace_s=grace_s, out=out, err=err)
     return outcome, sorted(out.getvalue().decode().splitlines()), err.getvalue().decode()
 
 
@@ -84,19 +84,19 @@ def test_children_of_ranks_end_too():
 
 
 def test_a_command_that_is_not_there():
-    outcome = _launcher.launch(_launcher.on_this_host(2, ["/no/such/program"], {}))
+    outcome = launcher.launch(launcher.on_this_host(2, ["/no/such/program"], {}))
     assert outcome.exit_code == 127 and "No such file" in str(outcome.first_failure)
     assert outcome.exit_codes == [None, None]
 
 
 LAUNCHER = """
 import os, sys
-from nezha import _launcher
+from nezha import launcher
 command = ["sh", "-c", "echo $$; " + sys.argv[1]]
 extra = {"PYTHON": os.environ.get("PYTHON", "")}
-ranks = (_launcher.on_hosts("hostA\\nhostB\\n", "hosts", 0, command, extra, os.getcwd())
-         if len(sys.argv) > 2 else _launcher.on_this_host(2, command, {}))
-sys.exit(_launcher.launch(ranks, grace_s=0.2).exit_code)
+ranks = (launcher.on_hosts("hostA\\nhostB\\n", "hosts", 0, command, extra, os.getcwd())
+         if len(sys.argv) > 2 else launcher.on_this_host(2, command, {}))
+sys.exit(launcher.launch(ranks, grace_s=0.2).exit_code)
 """
 
 
@@ -149,7 +149,7 @@ def test_a_signal_while_ranks_start_ends_nothing():
         return subprocess.Popen(["sh", "-c", "kill -USR1 $$; exit 3"], **options)
 
     before = signal.getsignal(signal.SIGUSR1)
-    outcome = _launcher.launch([_launcher.Rank(0, "here", start_after_a_signal)])
+    outcome = launcher.launch([launcher.Rank(0, "here", start_after_a_signal)])
     assert outcome.exit_codes == [3] and signal.getsignal(signal.SIGUSR1) == before
 
 
@@ -167,14 +167,14 @@ def test_a_signal_that_is_ignored_ends_nothing():
 
 def test_what_one_rank_says_is_heard_and_not_printed(capfd):
     heard = []
-    ranks = _launcher.on_this_host(2, ["sh", "-c", "echo $RANK; echo no >&2"], {})
-    outcome = _launcher.listen(ranks, heard.extend, grace_s=0.2, patience_s=PATIENCE_S)
+    ranks = launcher.on_this_host(2, ["sh", "-c", "echo $RANK; echo no >&2"], {})
+    outcome = launcher.listen(ranks, heard.extend, grace_s=0.2, patience_s=PATIENCE_S)
     assert (outcome.exit_code, heard, capfd.readouterr()) == (0, [b"0"], ("", ""))
 
 
 def test_a_job_that_says_nothing_is_ended():
-    ranks = _launcher.on_this_host(2, ["sh", "-c", "echo late $RANK >&2; exec sleep 1000"], {})
-    outcome = _launcher.listen(ranks, lambda lines: None, grace_s=0.2, patience_s=1.0)
+    ranks = launcher.on_this_host(2, ["sh", "-c", "echo late $RANK >&2; exec sleep 1000"], {})
+    outcome = launcher.listen(ranks, lambda lines: None, grace_s=0.2, patience_s=1.0)
     assert str(outcome.first_failure) == "rank 0 (here) gave no result for 1 s"
     assert outcome.first_failure.last_lines == ["late 0"]
     assert outcome.exit_codes == [-signal.SIGTERM, -signal.SIGTERM]
@@ -226,7 +226,7 @@ def test_hostfile(text, hosts):
 @pytest.mark.parametrize("text", ["", "# nothing\n", "a slots=0", "a slots=x", "a slots=²", "a cpus=2",
                                   "a\na\n", "-oProxyCommand=evil\n", "a slots=9999999999"])
 def test_bad_hostfile(text):
-    with pytest.raises(_launcher.LaunchError):
+    with pytest.raises(launcher.LaunchError):
         hostfile.parse(text)
 
 
@@ -244,13 +244,13 @@ def test_slots_are_filled_in_order():
     hosts = hostfile.parse("a slots=2\nb slots=2\n")
     assert [(h.name, r) for h, r in hostfile.assign(hosts, 3)] == [("a", 0), ("a", 1), ("b", 0)]
     assert len(hostfile.assign(hosts, 0)) == 4
-    with pytest.raises(_launcher.LaunchError, match="4 slots"):
+    with pytest.raises(launcher.LaunchError, match="4 slots"):
         hostfile.assign(hosts, 5)
 
 
 def test_rank_0_must_be_reachable():
-    with pytest.raises(_launcher.LaunchError, match="cannot reach"):
-        _launcher.on_hosts("localhost\nother\n", "hosts", 0, ["true"], {}, "/")
+    with pytest.raises(launcher.LaunchError, match="cannot reach"):
+        launcher.on_hosts("localhost\nother\n", "hosts", 0, ["true"], {}, "/")
 
 
 @pytest.fixture
@@ -267,9 +267,9 @@ def fake_ssh(tmp_path, monkeypatch):
 
 def over_ssh(script, tmp_path, hosts="hostA slots=2\nhostB\n", env=None):
     out, err = io.BytesIO(), io.BytesIO()
-    ranks = _launcher.on_hosts(hosts, "hosts", 0, ["sh", "-c", script, "x", "it's $HOME"],
+    ranks = launcher.on_hosts(hosts, "hosts", 0, ["sh", "-c", script, "x", "it's $HOME"],
                               env or {}, str(tmp_path), master_port=29500)
-    outcome = _launcher.launch(ranks, grace_s=0.2, out=out, err=err)
+    outcome = launcher.launch(ranks, grace_s=0.2, out=out, err=err)
     return outcome, sorted(out.getvalue().decode().splitlines()), err.getvalue().decode()
 
 
@@ -334,11 +334,11 @@ def test_a_program_is_looked_for_where_this_host_finds_it(fake_ssh, tmp_path, mo
     there = "/usr/bin:/bin"
     (tmp_path / "ssh").write_text((tmp_path / "ssh").read_text().replace('PATH="$PATH"', f"PATH={there}"))
     out = io.BytesIO()
-    ranks = _launcher.on_hosts("hostA\n", "hosts", 0, ["mine"], {}, str(tmp_path), master_port=29500)
-    assert _launcher.launch(ranks, out=out).exit_code == 0
+    ranks = launcher.on_hosts("hostA\n", "hosts", 0, ["mine"], {}, str(tmp_path), master_port=29500)
+    assert launcher.launch(ranks, out=out).exit_code == 0
     assert out.getvalue().decode() == f"[0] found, and the path goes on: {there}\n"
-    asked = _launcher.on_hosts("hostA\n", "hosts", 0, ["mine"], {"PATH": there}, str(tmp_path))
-    assert _launcher.launch(asked, err=io.BytesIO()).exit_code == 127  # the user's PATH is the user's
+    asked = launcher.on_hosts("hostA\n", "hosts", 0, ["mine"], {"PATH": there}, str(tmp_path))
+    assert launcher.launch(asked, err=io.BytesIO()).exit_code == 127  # the user's PATH is the user's
 
 
 def test_ssh_rank_that_fails(fake_ssh, tmp_path):
@@ -359,9 +359,9 @@ def test_ssh_rank_ends_when_the_connection_does(fake_ssh, tmp_path):
 
 
 def test_variables_that_cannot_travel():
-    with pytest.raises(_launcher.LaunchError, match="one line"):
+    with pytest.raises(launcher.LaunchError, match="one line"):
         ssh.environment_text({"A": "b\nEVIL=1"})
-    with pytest.raises(_launcher.LaunchError):
+    with pytest.raises(launcher.LaunchError):
         ssh.environment_text({"A B": "c"})
 
 
@@ -404,5 +404,5 @@ def test_a_jobs_key_that_the_user_made_stays(key_file):
 
 
 def test_a_key_file_that_cannot_be_used_starts_nobody(tmp_path):
-    with pytest.raises(_launcher.LaunchError, match="no-such-key"):
-        _launcher.on_this_host(1, ["true"], {KEY_FILE: str(tmp_path / "no-such-key")})
+    with pytest.raises(launcher.LaunchError, match="no-such-key"):
+        launcher.on_this_host(1, ["true"], {KEY_FILE: str(tmp_path / "no-such-key")})

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from nezha import _launcher
-from nezha._launcher.alike import Alike
+from nezha import launcher
+from nezha.launcher.alike import Alike
 
 PATIENCE_S = 60.0
 TRACEBACK = ["Traceback (most recent call last):", '  File "job.py", line 3, in <module>', "    start()",
@@ -129,7 +129,7 @@ def test_the_words_of_a_process_that_ends_in_them_are_printed_by_the_launcher():
     out, err = io.BytesIO(), io.BytesIO()
     lines = [f"echo '{line}' >&2" for line in TRACEBACK]
     script = "; ".join([*lines, "echo Error: rank $RANK >&2", "exit 3"])
-    outcome = _launcher.launch(_launcher.on_this_host(16, ["sh", "-c", script], {}), grace_s=PATIENCE_S,
+    outcome = launcher.launch(launcher.on_this_host(16, ["sh", "-c", script], {}), grace_s=PATIENCE_S,
                                out=out, err=err)
     lines = err.getvalue().decode().splitlines()
     assert len(lines) == 6 and lines[5].startswith("and 15 others, ranks "), lines
@@ -147,7 +147,7 @@ nezha.init(config={"connect_timeout_s": 2})
 
 def test_a_job_that_does_not_start_says_so_once(tmp_path):
     (tmp_path / "job.py").write_text(JOB)
-    command = "import sys; sys.argv[0] = 'nezha'; from nezha._cli import main; main()"
+    command = "import sys; sys.argv[0] = 'nezha'; from nezha_tools.main import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", command, "run", "-n", "8", "--grace", "20", sys.executable,
          str(tmp_path / "job.py")], capture_output=True, text=True, timeout=PATIENCE_S, check=False)

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from nezha._planning import algorithms as plan
-from nezha._command_errors import PlanError
-from nezha._planning.interference_file import read_interference
-from nezha._planning.library import compare, divide
+from nezha_study.plan import algorithms as plan
+from nezha_tools.cli.errors import PlanError
+from nezha_study.plan.interference_file import read_interference
+from nezha_study.plan.library import compare, divide
 
 ONE = [(125e6, 30e-6)]
 UNEQUAL = [(3.125e9, 20e-6), (1.25e9, 50e-6)]

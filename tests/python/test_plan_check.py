@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from nezha._planning import check
-from nezha._command_errors import PlanError
-from nezha._planning.measured import read_measured
-from nezha._planning.verdict import GOOD
+from nezha_study.plan import check
+from nezha_tools.cli.errors import PlanError
+from nezha_study.plan.measured import read_measured
+from nezha_study.plan.verdict import GOOD
 
 A100_TABLE = Path(__file__).parent / "data" / "nccl_a100_8.json"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from nezha._cli.plan import app
+from nezha_study.plan.command import app
 
 A100_TABLE = str(Path(__file__).parent / "data" / "nccl_a100_8.json")
 JOB = [
@@ -144,14 +144,14 @@ def test_a_file_with_a_field_that_is_none(tmp_path):
 
 def calibrated(path, latency_s=30e-6, adds=4e9):
     """A file of one measured rail of 1 Gbit/s."""
-    from nezha import _console
-    from nezha._simulation import calibration
-    from nezha._simulation.fit import Point, RailCosts
+    from nezha_tools.cli import console
+    from nezha_study.sim import calibration
+    from nezha_study.sim.fit import Point, RailCosts
 
     found = calibration.Calibration(
         [calibration.RailFacts("eth0", None, 0.0, 0.0)], [RailCosts(125e6, latency_s, 0.0, 0.0)], 0.0,
         adds, {"float32": adds}, None, None, [Point(4, (0,), "all_reduce", "auto", 1 << 20, 0.02)])
-    _console.write_json(calibration.document(found), str(path))
+    console.write_json(calibration.document(found), str(path))
     return str(path)
 
 

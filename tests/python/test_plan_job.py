@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from nezha._planning import job as answers
-from nezha._planning import traffic
-from nezha._command_errors import PlanError
-from nezha._planning.job_report import report
-from nezha._planning.job_spec import read_job
+from nezha_study.plan import job as answers
+from nezha_study.plan import traffic
+from nezha_tools.cli.errors import PlanError
+from nezha_study.plan.job_report import report
+from nezha_study.plan.job_spec import read_job
 
 BASE = {
     "params": "8B", "nodes": 4, "gpus": 8, "nics": "8x200Gbit/s", "accelerator": "H100",

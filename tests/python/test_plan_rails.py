@@ -4,10 +4,10 @@ from math import comb
 
 import pytest
 
-from nezha._planning import static_rails as rails
-from nezha._planning.cabling import explain, read_cabling
-from nezha._command_errors import PlanError
-from nezha._planning.rails_report import for_hosts, for_rails
+from nezha_tools.bench import static_rails as rails
+from nezha_study.plan.cabling import explain, read_cabling
+from nezha_tools.cli.errors import PlanError
+from nezha_study.plan.rails_report import for_hosts, for_rails
 
 
 def receivers(sends, count):

@@ -3,9 +3,9 @@ source."""
 
 import pytest
 
-from nezha._planning import links
-from nezha._command_errors import PlanError
-from nezha._planning.published import accelerator, accelerators, assumption, data, fabrics
+from nezha_study.plan import links
+from nezha_tools.cli.errors import PlanError
+from nezha_study.plan.published import accelerator, accelerators, assumption, data, fabrics
 
 
 @pytest.mark.parametrize("chip", accelerators(), ids=lambda chip: chip.name)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from nezha._planning import units
-from nezha._command_errors import PlanError
-from nezha._planning.validation import fraction, whole
+from nezha_tools.cli import units
+from nezha_tools.cli.errors import PlanError
+from nezha_tools.cli.validation import fraction, whole
 
 
 @pytest.mark.parametrize("text, rate", [("200Gbit/s", 25e9), ("200Gbit", 25e9), ("200gbit", 25e9),

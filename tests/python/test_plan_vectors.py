@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from nezha._bench.formulas import bus_factor
-from nezha._planning import job as answers
-from nezha._planning.job_spec import read_job
-from nezha._command_errors import PlanError
-from nezha._planning.library import divide
-from nezha._planning.measured import read_measured
-from nezha._planning.offload import Adapters, adapters_here, offload, over_adapters, share_inside
-from nezha._planning.rule_of_thumb import rule_of_thumb, transfer_seconds
-from nezha._planning.static_rails import fewest_rails
-from nezha._planning.published import accelerator, practical
-from nezha._planning.units import parse_nics, parse_parameters, parse_rate
-from nezha._planning.verdict import GOOD, Hardware, causes, wire_rate
+from nezha_tools.bench.formulas import bus_factor
+from nezha_study.plan import job as answers
+from nezha_study.plan.job_spec import read_job
+from nezha_tools.cli.errors import PlanError
+from nezha_study.plan.library import divide
+from nezha_study.plan.measured import read_measured
+from nezha_tools.explain.offload import Adapters, adapters_here, offload, over_adapters, share_inside
+from nezha_study.plan.rule_of_thumb import rule_of_thumb, transfer_seconds
+from nezha_tools.bench.static_rails import fewest_rails
+from nezha_study.plan.published import accelerator, practical
+from nezha_tools.cli.units import parse_nics, parse_parameters, parse_rate
+from nezha_study.plan.verdict import GOOD, Hardware, causes, wire_rate
 
 A100_TABLE = Path(__file__).parent / "data" / "nccl_a100_8.json"
 # 2e9 parameters in float32 on nodes of 8 A100, with the computing of one node's 16 sequences.

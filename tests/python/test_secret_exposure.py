@@ -16,7 +16,7 @@ from typing import Iterator, List
 import pytest
 
 from nezha import _native
-from nezha._aggregator import metrics
+from nezha_tools.aggregator import metrics
 
 PATIENCE_S = 60.0
 _RANKS = 2

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from nezha._bench.sizes import parse_size
-from nezha._cli.sim import app
-from nezha._command_errors import PlanError
-from nezha._planning.library import ask
-from nezha._simulation import aggregation, cluster
-from nezha._simulation.aggregation import CHUNK_BYTES, Nodes, choose, through_nodes
-from nezha._simulation.cluster import FRAME_BYTES
-from nezha._simulation.operation import Question
+from nezha_tools.cli.sizes import parse_size
+from nezha_study.sim.command import app
+from nezha_tools.cli.errors import PlanError
+from nezha_study.plan.library import ask
+from nezha_study.sim import aggregation, cluster
+from nezha_study.sim.aggregation import CHUNK_BYTES, Nodes, choose, through_nodes
+from nezha_study.sim.cluster import FRAME_BYTES
+from nezha_study.sim.operation import Question
 
 RATE, LATENCY, ADDS = 1e9, 10e-6, 4e9
 ONE = [(RATE, LATENCY)]

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from nezha._cli.sim import app
-from nezha._command_errors import PlanError
-from nezha._planning.library import ask
-from nezha._simulation import cluster, convergence
-from nezha._simulation.binders import PROBE_BYTES, Binders
-from nezha._simulation.operation import Question, simulate
+from nezha_study.sim.command import app
+from nezha_tools.cli.errors import PlanError
+from nezha_study.plan.library import ask
+from nezha_study.sim import cluster, convergence
+from nezha_study.sim.binders import PROBE_BYTES, Binders
+from nezha_study.sim.operation import Question, simulate
 
 UNEQUAL = [(1e9, 5e-6), (5e8, 5e-6)]
 RATES = ["--rates", "8G:5us,4G:5us"]

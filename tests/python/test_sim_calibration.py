@@ -8,13 +8,13 @@ import time
 import numpy as np
 import pytest
 
-from nezha import _console
-from nezha._command_errors import PlanError
-from nezha._planning.library import ask
-from nezha._simulation import calibration, cluster
-from nezha._simulation.calibration import Inside, RailFacts
-from nezha._simulation.fit import Point, inside, predicted
-from nezha._files import whole_file
+from nezha_tools.cli import console
+from nezha_tools.cli.errors import PlanError
+from nezha_study.plan.library import ask
+from nezha_study.sim import calibration, cluster
+from nezha_study.sim.calibration import Inside, RailFacts
+from nezha_study.sim.fit import Point, inside, predicted
+from nezha.files import whole_file
 
 RAILS = [(24e6, 400e-6), (12e6, 900e-6)]
 GAP_S, BURST, SEGMENT = 20e-6, 18000.0, 16384.0
@@ -57,7 +57,7 @@ def test_the_file_keeps_all_of_it(tmp_path):
     found = calibration.calibrate(FACTS, measured(), (1e-4, [[0.0, 0.1], [0.2, 0.0]]),
                                   inside=Inside(2e9, 4e-6, 8))
     path = tmp_path / "deep" / "calibration.json"
-    _console.write_json(calibration.document(found), str(path))
+    console.write_json(calibration.document(found), str(path))
     again = calibration.read(path)
     assert again.facts == found.facts and again.rate_lost == found.rate_lost
     assert again.split_cost_s == pytest.approx(1e-4)
@@ -151,7 +151,7 @@ def added_by_numpy(dtype):
 
 
 def test_what_a_host_adds_is_measured_and_kept(tmp_path):
-    from nezha._simulation import measuring
+    from nezha_study.sim import measuring
 
     rates = measuring.reduction_rates()
     assert set(rates) == {"float64", "float32", "float16", "bfloat16", "int32"}

@@ -5,11 +5,11 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from nezha._cli.calibrate import app as calibrate_app
-from nezha._cli.sim import app
-from nezha._simulation import aggregation, paper
-from nezha._simulation.cluster import with_rails
-from nezha._simulation.operation import Question, simulate
+from nezha_study.sim.calibrate_command import app as calibrate_app
+from nezha_study.sim.command import app
+from nezha_study.sim import aggregation, paper
+from nezha_study.sim.cluster import with_rails
+from nezha_study.sim.operation import Question, simulate
 
 RATES = ["--rates", "1Gbit/s:30us,500Mbit/s:50us"]
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from nezha._command_errors import PlanError
-from nezha._planning.library import ask
-from nezha._simulation import cluster, forms
-from nezha._simulation.cluster import FRAME_BYTES, Change, Tree
-from nezha._simulation.operation import Question, simulate
+from nezha_tools.cli.errors import PlanError
+from nezha_study.plan.library import ask
+from nezha_study.sim import cluster, forms
+from nezha_study.sim.cluster import FRAME_BYTES, Change, Tree
+from nezha_study.sim.operation import Question, simulate
 
 ONE = [(1e9, 10e-6)]
 TWO = [(1e9, 20e-6), (5e8, 30e-6)]

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from nezha._simulation import cluster, fair, flows, forms, messages, waves
-from nezha._simulation.cluster import FRAME_BYTES, Tree
-from nezha._simulation.engine import Engine
-from nezha._simulation.operation import Question, simulate
+from nezha_study.sim import cluster, fair, flows, forms, messages, waves
+from nezha_study.sim.cluster import FRAME_BYTES, Tree
+from nezha_study.sim.engine import Engine
+from nezha_study.sim.operation import Question, simulate
 
 RATE, LATENCY = 1e9, 10e-6
 ONE = [(RATE, LATENCY)]
@@ -103,7 +103,7 @@ def test_every_message_is_there_once(collective, algorithm):
 
 
 def test_what_is_too_large_for_it_says_so():
-    from nezha._simulation import results
+    from nezha_study.sim import results
 
     hosts = cluster.uniform(513, ONE)
     hosts.tree = Tree(32, 2.0)

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nezha._command_errors import PlanError
-from nezha._simulation import cluster, forms, waves
-from nezha._simulation.engine import Engine
+from nezha_tools.cli.errors import PlanError
+from nezha_study.sim import cluster, forms, waves
+from nezha_study.sim.engine import Engine
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 

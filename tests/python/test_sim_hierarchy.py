@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nezha._command_errors import PlanError
-from nezha._simulation import cluster, forms, hierarchy, layout, sweep, waves
-from nezha._simulation.engine import Engine
-from nezha._simulation.operation import Question, simulate
+from nezha_tools.cli.errors import PlanError
+from nezha_study.sim import cluster, forms, hierarchy, layout, sweep, waves
+from nezha_study.sim.engine import Engine
+from nezha_study.sim.operation import Question, simulate
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 

@@ -7,14 +7,14 @@ import itertools
 import numpy as np
 import pytest
 
-from nezha._command_errors import PlanError
-from nezha._planning.static_rails import fewest_rails
-from nezha._simulation.rails import jobs
-from nezha._simulation.rails.case import POLICIES, Case, Network
-from nezha._simulation.rails.fat_tree import switches_between
-from nezha._simulation.rails.case_runs import measure, measure_all
-from nezha._simulation.rails.offered_load import Traffic, draw
-from nezha._simulation.rails.world import World
+from nezha_tools.cli.errors import PlanError
+from nezha_tools.bench.static_rails import fewest_rails
+from nezha_study.sim.rails import jobs
+from nezha_study.sim.rails.case import POLICIES, Case, Network
+from nezha_study.sim.rails.fat_tree import switches_between
+from nezha_study.sim.rails.case_runs import measure, measure_all
+from nezha_study.sim.rails.offered_load import Traffic, draw
+from nezha_study.sim.rails.world import World
 
 KIB = 1 << 10
 RESERVING = ("dynamic", "hybrid")

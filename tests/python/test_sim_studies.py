@@ -12,9 +12,9 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from nezha._cli.sim import app
-from nezha._simulation.rails import findings, rail_tables, rail_study
-from nezha._simulation.rails.case import POLICIES
+from nezha_study.sim.command import app
+from nezha_study.sim.rails import findings, rail_tables, rail_study
+from nezha_study.sim.rails.case import POLICIES
 
 SMALL = ["rails", "--hosts", "4", "--rails", "2", "--messages", "5", "--mean", "4K"]
 
@@ -83,16 +83,16 @@ def test_what_is_fitted_confirms_nothing_and_what_was_measured_has_its_machine()
 
 @pytest.mark.parametrize("width", [60, 80])
 def test_tables_fit(width, monkeypatch):
-    from nezha import _console
+    from nezha_tools.cli import console
 
-    wide = _console.terminal
+    wide = console.terminal
 
     def narrow(stderr=False):
         screen = wide(stderr)
         screen.width = width
         return screen
 
-    monkeypatch.setattr(_console, "terminal", narrow)
+    monkeypatch.setattr(console, "terminal", narrow)
     for arguments in ([*SMALL, "--loads", "0.2"], ["switch", "--nodes", "2,4096"]):
         lines = answer(*arguments).splitlines()
         tables = [line for line in lines if "──" in line or re.match(r" *\d+ +\d", line)]
@@ -137,8 +137,8 @@ def test_statements_say_when_they_do_not_hold():
 
 def test_ctrl_c_leaves_nothing_half_written(tmp_path):
     folder = tmp_path / "study"
-    command = [sys.executable, "-c", "from nezha._cli import main; main()", "sim", "rails", "--study",
-               "--messages", "500", "--to", str(folder)]
+    command = [sys.executable, "-c", "from nezha_tools.main import main; main()", "sim", "rails",
+               "--study", "--messages", "500", "--to", str(folder)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                start_new_session=True)
     while len(children(process.pid)) < 1:  # its workers run
@@ -155,7 +155,7 @@ def children(pid):
 
 
 def test_a_failure_while_writing_leaves_nothing(tmp_path, monkeypatch):
-    from nezha._simulation.rails import rail_figures
+    from nezha_study.sim.rails import rail_figures
 
     def fails(*arguments):
         raise OSError("disk full")

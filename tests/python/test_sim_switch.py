@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import simpy
 
-from nezha._command_errors import PlanError
-from nezha._simulation.switch import hosts, switch_study
-from nezha._simulation.switch.chip import Chip, all_reduce_us
+from nezha_tools.cli.errors import PlanError
+from nezha_study.sim.switch import hosts, switch_study
+from nezha_study.sim.switch.chip import Chip, all_reduce_us
 
 PUBLISHED = switch_study._data("published")
 

@@ -11,7 +11,7 @@ import pytest
 
 import nezha
 from conftest import run_threads
-from nezha._launcher.placement import free_port
+from nezha.launcher.placement import free_port
 
 _PATIENCE_S = 60  # only a hang reaches it
 _FAR_S = 600.0    # deadlines that only a reason ends in time

@@ -13,7 +13,7 @@ import pytest
 
 import nezha
 from conftest import run_threads
-from nezha._launcher.placement import free_port
+from nezha.launcher.placement import free_port
 from nezha._startup import mpi_rendezvous
 
 _FAR_S = 600.0

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from nezha._launcher.placement import free_port
+from nezha.launcher.placement import free_port
 
 PATIENCE_S = 120.0
 # The node's name is what its ranks' addresses are made of.

@@ -70,13 +70,42 @@ def test_the_module_sees_the_c_api_only():
     assert layers.module_offence('"engine/engine.h"')
 
 
+@pytest.mark.parametrize("path, module, at_once", [
+    ("nezha/communicator.py", "json", True),
+    ("nezha/communicator.py", "nezha._native", True),
+    ("nezha/_arrays.py", "numpy", False),
+    ("nezha/torch/_work.py", "torch", True),
+    ("nezha_tools/bench/measure.py", "numpy", True),
+    ("nezha_tools/bench/lab_runner.py", "nezha.launcher", True),
+    ("nezha_study/sim/measuring.py", "nezha_tools.bench.spec", True),
+])
+def test_allowed_imports(path, module, at_once):
+    assert layers.package_offence(path, module, at_once) is None
+
+
+@pytest.mark.parametrize("path, module, at_once", [
+    ("nezha/communicator.py", "nezha_tools.lab", True),
+    ("nezha/launcher/placement.py", "nezha_tools.lab", False),
+    ("nezha/communicator.py", "nezha_study", False),
+    ("nezha/communicator.py", "numpy", True),
+    ("nezha_tools/explain/command.py", "nezha_study.plan.library", False),
+    ("nezha_tools/explain/command.py", "nezha._native", False),
+    ("nezha_study/sim/measuring.py", "nezha_tools.lab._state", True),
+])
+def test_forbidden_imports(path, module, at_once):
+    assert layers.package_offence(path, module, at_once)
+
+
 def test_a_tree_with_an_offence(tmp_path):
     (tmp_path / "src/wire").mkdir(parents=True)
     (tmp_path / "src/newcomer").mkdir()
     (tmp_path / "src/wire/frame.h").write_text('#pragma once\n#include "engine/engine.h"\n')
     (tmp_path / "src/newcomer/a.cc").write_text('#include "base/status.h"\n')
+    (tmp_path / "python/nezha").mkdir(parents=True)
+    (tmp_path / "python/nezha/a.py").write_text("def f():\n    from nezha_tools import lab\n    lab\n")
     problems = "\n".join(layers.check(tmp_path))
     assert "src/wire/frame.h:2" in problems and "new layer" in problems
+    assert "python/nezha/a.py:2" in problems
 
 
 LONG_BODY = "  f();\n" * 80

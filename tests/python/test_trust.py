@@ -16,15 +16,17 @@ from pathlib import Path
 import pytest
 
 import nezha
-from nezha import _console
-from nezha._aggregator import metrics
-from nezha.lab import _state, _lifetime
-from nezha._aggregator.options import read_topology
-from nezha._command_errors import AggregatorError, LabError, PlanError
-from nezha._cli.algorithm import read_algorithm
-from nezha._files import distrusted, read_text, whole_file, whole_folder
-from nezha._flight import read_files
-from nezha._planning.documents import read_json
+import nezha_study
+import nezha_tools
+from nezha_tools.cli import console
+from nezha_tools.aggregator import metrics
+from nezha_tools.lab import _state, _lifetime
+from nezha_tools.aggregator.options import read_topology
+from nezha_tools.cli.errors import AggregatorError, LabError, PlanError
+from nezha_tools.explain.algorithm_command import read_algorithm
+from nezha.files import distrusted, read_text, whole_file, whole_folder
+from nezha_tools.flight import read_files
+from nezha_study.plan.documents import read_json
 
 PATIENCE_S = 60.0
 ROOT = Path(__file__).resolve().parents[2]
@@ -98,8 +100,8 @@ def test_no_link_of_another_user_is_followed(open_folder):
         with pytest.raises(PermissionError, match=f"symbolic link of user {SOMEBODY}"), whole_file(path):
             pass
         for first in (True, False):
-            with pytest.raises(_console.OutputError, match=f"symbolic link of user {SOMEBODY}"):
-                _console.write_json_line({}, str(path), first)
+            with pytest.raises(console.OutputError, match=f"symbolic link of user {SOMEBODY}"):
+                console.write_json_line({}, str(path), first)
     with pytest.raises(PermissionError, match="symbolic link"), whole_folder(folder / "below"):
         pass
     assert victim.read_text(encoding="utf-8") == "precious" and len(list(folder.parent.iterdir())) == 2
@@ -113,7 +115,7 @@ def test_a_file_of_another_user_is_replaced_and_not_written_to(open_folder):
     place.chmod(0o666)
     os.chown(place, SOMEBODY, SOMEBODY)
     with open(place, encoding="utf-8") as of_somebody:
-        _console.write_json({"key": 1}, str(place))
+        console.write_json({"key": 1}, str(place))
         assert of_somebody.read() == ""
     facts = place.stat()
     assert facts.st_uid == os.geteuid() and facts.st_mode & 0o022 == 0
@@ -124,39 +126,42 @@ def test_links_of_others_in_their_own_folders_lead_on(tmp_path):
     """A disk's administrator may have put them there."""
     (tmp_path / "real").mkdir()
     link_of_somebody(tmp_path / "current", tmp_path / "real")
-    _console.write_json({}, str(tmp_path / "current" / ".." / "current" / "new" / "a.json"))
+    console.write_json({}, str(tmp_path / "current" / ".." / "current" / "new" / "a.json"))
     assert (tmp_path / "real" / "new" / "a.json").is_file()
 
 
 def test_ones_own_links_lead_on_and_rings_end(tmp_path):
     (tmp_path / "link").symlink_to("real")
-    _console.write_json({}, str(tmp_path / "link"))
+    console.write_json({}, str(tmp_path / "link"))
     assert (tmp_path / "link").is_symlink() and (tmp_path / "real").is_file()
     (tmp_path / "ring").symlink_to("ring")
-    with pytest.raises(_console.OutputError, match="symbolic links"):
-        _console.write_json({}, str(tmp_path / "ring"))
+    with pytest.raises(console.OutputError, match="symbolic links"):
+        console.write_json({}, str(tmp_path / "ring"))
 
 
 def test_json_goes_into_a_pipe_by_its_name(tmp_path):
     said = subprocess.run(
-        [sys.executable, "-c", "from nezha import _console; _console.write_json({}, '/dev/stdout')"],
+        [sys.executable, "-c",
+         "from nezha_tools.cli import console; console.write_json({}, '/dev/stdout')"],
         capture_output=True, text=True, check=True)
     assert said.stdout == "{}\n"
 
 
 WRITERS = re.compile(r"\.write_text\(|open\([^\n]*[\"'][wa]b?[\"']")
 # Pipes, and files in folders that this user made or _state.directory() has found closed to others.
-IN_OWN_FOLDERS = {"_bench/libraries/mpi.py", "_bench/worker_records.py", "lab/_aggregator_key.py",
-                  "lab/_aggregator_processes.py", "lab/_state.py", "lab/_userns.py"}
+IN_OWN_FOLDERS = {"nezha_tools/bench/libraries/mpi.py", "nezha_tools/bench/worker_records.py",
+                  *(f"nezha_tools/lab/{name}.py" for name in (
+                      "_aggregator_key", "_aggregator_processes", "_state", "_userns"))}
 
 
 def test_every_file_that_a_user_names_is_written_so():
     """`place` is what whole_file() and whole_folder() hand out."""
-    package = Path(nezha.__file__).parent
-    found = {str(source.relative_to(package)) for source in package.rglob("*.py")
+    packages = [Path(each.__file__).parent for each in (nezha, nezha_tools, nezha_study)]
+    found = {str(source.relative_to(package.parent)) for package in packages
+             for source in package.rglob("*.py")
              if any(WRITERS.search(line) and "place" not in line
                     for line in source.read_text(encoding="utf-8").splitlines())}
-    assert {name for name in found if not name.startswith("examples/")} == IN_OWN_FOLDERS
+    assert {name for name in found if not name.startswith("nezha/examples/")} == IN_OWN_FOLDERS
 
 
 # ---- labs of users without root

@@ -10,7 +10,7 @@ import pytest
 from conftest import run_threads
 
 import nezha
-from nezha import _launcher
+from nezha import launcher
 
 # Before it joins, rank 1 tries the same without the job's secret, then with another one.
 _ATTACK = """
@@ -43,8 +43,8 @@ def quiet(monkeypatch):
 
 def test_nobody_joins_a_job_of_nezha_run_without_its_secret():
     out, err = io.BytesIO(), io.BytesIO()
-    ranks = _launcher.on_this_host(2, [sys.executable, "-c", _ATTACK], {})
-    outcome = _launcher.launch(ranks, grace_s=0.2, out=out, err=err)
+    ranks = launcher.on_this_host(2, [sys.executable, "-c", _ATTACK], {})
+    outcome = launcher.launch(ranks, grace_s=0.2, out=out, err=err)
     lines = out.getvalue().decode()
     assert outcome.exit_code == 0, lines + err.getvalue().decode()
     assert lines.count("REFUSED") == 2 and "JOINED" not in lines
@@ -152,7 +152,7 @@ def test_info_says_who_can_join(monkeypatch, tmp_path):
     import json
 
     from nezha import _native
-    from nezha._cli.info import _who_can_join
+    from nezha_tools.info.command import _who_can_join
 
     def found():
         return json.loads(_native.query("authentication", "{}"))

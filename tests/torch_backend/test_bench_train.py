@@ -10,11 +10,12 @@ import sys
 import pytest
 import torch
 
-from nezha._bench import training_models, training_steps
-from nezha._bench.training_run import MODELS
+from nezha_tools.bench import training_models, training_steps
+from nezha_tools.bench.training_run import MODELS
 
 PATIENCE_S = 500
-NEZHA = [sys.executable, "-c", "import sys; sys.argv[0] = 'nezha'; from nezha._cli import main; main()"]
+NEZHA = [sys.executable, "-c",
+         "import sys; sys.argv[0] = 'nezha'; from nezha_tools.main import main; main()"]
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -20,7 +20,8 @@ PATIENCE_S = 300
 MB = 1 << 20
 # torch 2.15's Gloo at times does, after the interpreter has ended: its result is complete by then.
 ABORTS_AT_EXIT = "terminate called without an active exception"
-NEZHA = [sys.executable, "-c", "import sys; sys.argv[0] = 'nezha'; from nezha._cli import main; main()"]
+NEZHA = [sys.executable, "-c",
+         "import sys; sys.argv[0] = 'nezha'; from nezha_tools.main import main; main()"]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any, Mapping, Optional, Tuple, Union
 
-from . import launch_environment, mpi_rendezvous, stores, interruptible
+from .. import launch_environment
+from . import mpi_rendezvous, stores, interruptible
 from ..communicator import Communicator
 from ..errors import InvalidArgument
 

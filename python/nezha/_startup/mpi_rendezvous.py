@@ -15,8 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, List, Mapping, Optional, Tuple
 
-from .. import _native
 from ..errors import InvalidArgument
+from ..queries import ask
 
 _REACH_S = 3.0
 _ADDRESSES_MAX = 16
@@ -98,7 +98,7 @@ def _addresses(offer: bytes) -> List[Address]:
 
 def _listen() -> List[socket.socket]:
     """A socket on a free port of each address of this host, the likeliest first."""
-    devices = json.loads(_native.query("devices", "{}"))
+    devices = ask("devices")
     devices.sort(key=lambda each: (not each["usable"], each["device"] == "lo"))
     listeners: List[socket.socket] = []
     for device in devices:

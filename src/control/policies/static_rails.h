@@ -1,7 +1,6 @@
 // Static directions: which rails each rank sends on, so that a port only sends or only receives and every
-// rank still reaches every other one. As `nezha plan rails`, whose source has the reasons
-// (python/nezha/_planning/static_rails.py): sets that do not contain each other, of which r rails have at
-// most C(r, floor(r/2)).
+// rank still reaches every other one. As `nezha plan rails`: sets that do not contain each other, of
+// which r rails have at most C(r, floor(r/2)); python/nezha_tools/bench/static_rails.py says why.
 //
 // Contract: pure.
 #pragma once

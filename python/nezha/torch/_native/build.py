@@ -18,7 +18,7 @@ from typing import Any, List, Optional
 import torch
 
 from ... import errors
-from ..._files import distrusted
+from ...files import distrusted
 
 _SOURCE = Path(__file__).with_name("bridge.cc")
 _SOURCES = (_SOURCE, _SOURCE.with_name("direct.h"), _SOURCE.with_name("works.h"))

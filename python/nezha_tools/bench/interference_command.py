@@ -1,0 +1,78 @@
+"""`nezha bench interference`: every rail alone, in pairs and all together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import List, Optional
+
+import typer
+
+from ..cli import console
+from . import collective_report as bars
+from ..cli.errors import BenchError
+from . import interference_report
+from .interference_run import Request, run_in_lab, run_in_world
+from ..cli.sizes import parse_size, size_list
+from nezha.errors import Error
+from ..lab import LabError
+from ..cli.conventions import FOUND, WRONG_LINE, json_option
+from ..cli.launched import asked, in_words, launched, refuse
+from ..cli.values import read_rates, settings
+
+HELP = """Measure startup, rate and interference of rails: alone, in pairs and together.
+
+Shares of 99:1, 1:99, even, and with either rail as the last one to be done. The result is each rail's
+startup and rate, the part of its rate that it loses beside each other rail, and what splitting an
+operation costs; and for each pair whether the slower rail still helps. The balancer uses the saved
+matrix where interference_file (NEZHA_INTERFERENCE_FILE) names it.
+
+\b
+Examples:
+  nezha bench interference --rates 1gbit,500mbit --plot interference.png
+  nezha run -n 2 -- nezha bench interference                on the rails of these hosts
+"""
+
+
+_OWN = "the runs set it, to divide the bytes in ways of their own"
+_TAKEN = {"policy": _OWN, "weights": _OWN, "algorithm": "all runs are rings",
+          "rails": "every rail is measured; leave some out with NEZHA_RAILS in a launched world"}
+
+
+def interference(
+    context: typer.Context,
+    nodes: Optional[int] = typer.Option(None, "--nodes", min=2, help="Nodes of the lab to build "
+                                        "(default: 2; in a launched world none is built)."),
+    rates_text: str = typer.Option("1gbit,1gbit", "--rates", help="One for each rail of the lab."),
+    minbytes: str = typer.Option("512K", "-b", "--minbytes", help="Smallest size: startups and the "
+                                 "cost of splitting show in it."),
+    maxbytes: str = typer.Option("32M", "-e", "--maxbytes", help="Largest size: rates show in it."),
+    factor: int = typer.Option(4, "-f", "--stepfactor", help="Each size is so many times the one "
+                               "before."),
+    seconds: float = typer.Option(0.5, "--seconds", min=0.01, help="Of each size in each run."),
+    passes: int = typer.Option(2, "--passes", min=1, help="Runs of everything; the quickest of each "
+                               "counts, since a busy host only slows."),
+    config: List[str] = typer.Option([], "--config", help="key=value of Nezha's configuration; "
+                                     "repeatable."),
+    save_to: Path = typer.Option(Path("out/interference.json"), "--save",
+                                 help="Where the matrix goes."),
+    json_to: Optional[str] = json_option(),
+    plot_to: Optional[Path] = typer.Option(None, "--plot", help="Write a picture of the matrix."),
+) -> None:
+    expected = (BenchError, LabError, Error, ValueError)
+    with console.one_line("bench interference", *expected, code=WRONG_LINE):
+        world = launched()
+        in_lab = world is None or (world.world_size == 1 and nodes is not None)
+        if world is not None and not in_lab:
+            why = ("the rails between the launched ranks are measured; start it without a launcher for a "
+                   "lab")
+            refuse(asked(context), {"nodes": why, "rates_text": why}, f"here, {in_words(world)}")
+        sizes = size_list(parse_size(minbytes), parse_size(maxbytes), factor, 4)
+        request = Request(sizes, nodes or 2, read_rates(rates_text), seconds, passes,
+                          settings(config, _TAKEN))
+    with console.one_line("bench interference", *expected, code=FOUND):
+        with bars.progress() as step:
+            document = run_in_lab(request, step) if in_lab else run_in_world(request, step)
+        status = 0
+        if document is not None:
+            status = interference_report.publish(document, save_to, json_to, plot_to)
+    raise typer.Exit(status)

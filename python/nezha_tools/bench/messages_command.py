@@ -1,0 +1,83 @@
+"""`nezha bench messages`: which rail takes a message, measured."""
+
+from __future__ import annotations
+
+from typing import List, Optional
+
+import typer
+
+from ..cli import console
+from . import collective_report as bars
+from ..cli.errors import BenchError
+from . import message_report
+from .message_run import Request, run
+from ..cli.sizes import parse_size
+from nezha.errors import Error
+from ..lab import LabError
+from ..cli.errors import PlanError
+from ..cli.conventions import FOUND, WRONG_LINE, json_option
+from ..cli.launched import refuse_launcher
+from ..cli.values import read_rates, settings
+
+HELP = """Policies of choosing a message's rail under load: throughput, latency.
+
+Every node of a lab sends messages of random sizes to random other nodes, at random times that make the
+load. All policies get the same messages. A load of 1 is all that a node's rails carry one way. A policy
+is saturated where it accepts less than is offered; latencies then only say how long the run was. What the
+policies do is in docs/balancing.md (message_policy); `nezha sim rails` simulates them on more hosts, and
+on buses that suffer from traffic both ways.
+
+\b
+Examples:
+  nezha bench messages
+  nezha bench messages --policy local_dynamic,dynamic,hybrid --mean 4K,16K,64K --load 0.2..0.95
+  nezha bench messages --nodes 3 --rates 50mbit,50mbit,50mbit --policy static --mean 64K --json=runs.json
+"""
+_LOADS_OF_A_RANGE = 6
+_TAKEN = {"message_policy": "--policy sets it", "rails": "the rails of the lab are those of --rates"}
+
+
+def messages(
+    policy: str = typer.Option("pull,round_robin,local_dynamic", "--policy", help="Some of pull, modulo, "
+                               "round_robin, random, static, local_dynamic, local_dynamic_striped, "
+                               "dynamic, hybrid."),
+    mean: str = typer.Option("4K,16K,64K", "--mean", help="Mean sizes of messages, a run each."),
+    load: str = typer.Option("0.2,0.5,0.8,0.95", "--load", help="What is offered, a run each; "
+                             "0.2..0.95 are six loads from the first to the last."),
+    nodes: int = typer.Option(4, "--nodes", min=2, help="Nodes of the lab to build."),
+    rates_text: str = typer.Option("20mbit,20mbit,20mbit,20mbit", "--rates", help="One for each rail of "
+                                   "the lab; so slow that a program in Python keeps up."),
+    seconds: float = typer.Option(3.0, "--seconds", min=0.1, help="For which a run offers messages; the "
+                                  "first 30 % are not measured."),
+    seed: int = typer.Option(1, "--seed", min=0, help="The same seed, the same messages."),
+    config: List[str] = typer.Option([], "--config", help="key=value of Nezha's configuration; "
+                                     "repeatable."),
+    json_to: Optional[str] = json_option(),
+) -> None:
+    expected = (BenchError, LabError, PlanError, Error, ValueError)
+    with console.one_line("bench messages", *expected, code=WRONG_LINE):
+        refuse_launcher()
+        request = Request(policy.split(","), [parse_size(each) for each in mean.split(",")],
+                          [each for part in load.split(",") for each in _loads(part)], nodes,
+                          read_rates(rates_text), seconds, seed, settings(config, _TAKEN))
+        request.check()
+    with console.one_line("bench messages", *expected, code=FOUND):
+        with bars.progress() as step:
+            document = run(request, step)
+        status = message_report.publish(document, json_to)
+    raise typer.Exit(status)
+
+
+def _loads(text: str) -> List[float]:
+    """`0.5`, or `0.2..0.95`: from the first to the last in equal steps."""
+    try:
+        ends = [float(each) for each in text.split("..")]
+    except ValueError:
+        ends = []
+    if len(ends) == 1:
+        return ends
+    if len(ends) != 2 or not ends[0] < ends[1]:
+        raise BenchError(f"--load {text!r}: want numbers such as 0.2,0.5, or a range such as 0.2..0.95 "
+                         "whose end is above its beginning")
+    step = (ends[1] - ends[0]) / (_LOADS_OF_A_RANGE - 1)
+    return [round(ends[0] + number * step, 4) for number in range(_LOADS_OF_A_RANGE)]

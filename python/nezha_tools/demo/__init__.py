@@ -1,0 +1,1 @@
+"""`nezha demo`: three small clusters measured, and a network trained on them."""

@@ -1,0 +1,1 @@
+"""`nezha explain` and `nezha algorithm`: the plan of an operation, and schedules of one's own."""

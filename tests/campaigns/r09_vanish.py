@@ -19,6 +19,7 @@ from campaigns.r07_sigkill import survivors_errors
 NODES = 3
 RAILS = 2
 _OUTAGE_S = 1.8  # what the job allows
+_OPERATIONS = 5_000  # for seconds, so that no slow machine ends them before the fault is there
 _IDLE_S = 5.0  # in which an idle job has to notice: 2.5 s of silence, then the outage
 
 
@@ -45,7 +46,7 @@ class Vanish(Campaign):
              idle: bool) -> None:
         victim = rng.randrange(NODES)
         others = [rank for rank in range(NODES) if rank != victim]
-        cases = [rng.randrange(len(job.cases)) for _ in range(400)]
+        cases = [rng.randrange(len(job.cases)) for _ in range(_OPERATIONS)]
         begin = 0.0
         if not idle:
             begin = job.start_ops(cases)

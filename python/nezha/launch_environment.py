@@ -156,6 +156,11 @@ def _number(env: Mapping[str, str], variable: str) -> Optional[int]:
         raise InvalidArgument(f"{variable}={text!r} is not a number") from None
 
 
+def meets_at_master(env: Mapping[str, str]) -> bool:
+    """Whether the variables of torch say where ranks meet; torch's own process group may be there."""
+    return not env.get("NEZHA_STORE") and bool(env.get("MASTER_ADDR") and env.get("MASTER_PORT"))
+
+
 def _rendezvous_address(env: Mapping[str, str], source: str, world_size: int,
                    rank: int) -> Tuple[str, bool]:
     """(address of the store, whether torchrun already serves it)."""

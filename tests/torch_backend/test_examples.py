@@ -56,6 +56,32 @@ def test_the_backend_changes_no_loss(example, options, environment, tmp_path):
     agree(*found)
 
 
+GRADIENTS = """
+import torch
+import nezha, nezha.torch
+torch.distributed.init_process_group("gloo")
+rank = torch.distributed.get_rank()
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 2))
+with nezha.init(job="gradients") as gradients:
+    model.register_comm_hook(gradients, nezha.torch.ddp_hook)
+    model(torch.full((3, 4), rank + 1.0)).sum().backward()
+    print("gradient", model.module.weight.grad[0, 0].item(), gradients.stats()["operations"] > 0)
+torch.distributed.destroy_process_group()
+"""
+
+
+@pytest.mark.parametrize("launcher", ["nezha", "torchrun"])
+def test_a_communicator_beside_a_process_group(environment, tmp_path, launcher):
+    """As docs/torch.md has it: the process group's store has the port at which the ranks would meet."""
+    program = tmp_path / "program.py"
+    program.write_text(GRADIENTS)
+    start = ([*NEZHA, "run", "-n", "2", sys.executable] if launcher == "nezha"
+             else [*TORCHRUN, "--nproc-per-node", "2"])
+    done = subprocess.run([*start, str(program)], text=True, capture_output=True, timeout=PATIENCE_S,
+                          env={**os.environ, **environment})
+    assert done.stdout.count("gradient 4.5 True") == 2, done.stdout + done.stderr
+
+
 @pytest.mark.long  # test_torch_stores has torchrun, and below is this example
 def test_ddp_under_torchrun(environment, tmp_path):
     pytest.importorskip("sklearn")

@@ -63,12 +63,13 @@ def init(rank: Optional[int] = None, world_size: Optional[int] = None,
     address = found.store
     if address == "hash://single":  # nobody to meet: not even an earlier communicator
         address = f"hash://single-{os.getpid()}-{next(_singles)}"
-    if store_object is None and found.torch_store:
-        served = stores.torchrun_store(os.environ, timeout)
+    if store is None and launch_environment.meets_at_master(os.environ):
+        served = (stores.torchrun_store(os.environ, timeout) if found.torch_store
+                  else stores.process_group_store(found.rank, found.world_size))
         store_object = None if served is None else stores.adapt(served)
     return interruptible.connect(found.rank, found.world_size,
-                           None if store_object is not None else address, store_object,
-                           job or found.job, timeout or 0.0, text)
+                                 None if store_object is not None else address, store_object,
+                                 job or found.job, timeout or 0.0, text)
 
 
 def config_text(config: Optional[Mapping[str, Any]],

@@ -8,6 +8,7 @@ them out of what the caller has. Timeouts are seconds.
 from __future__ import annotations
 
 import datetime
+import sys
 import time
 from typing import Any, Mapping, Optional, Tuple
 
@@ -123,3 +124,15 @@ def torchrun_store(env: Mapping[str, str], timeout: Optional[float]) -> Any:
     except RuntimeError as error:
         raise PeerLost(f"torchrun's own store at {host}:{port} does not answer: {error}") from error
     return PrefixStore("nezha", store)
+
+
+def process_group_store(rank: int, world_size: int) -> Any:
+    """The store in which the ranks of torch's process group have met, where this process is that rank of
+    one: its rank 0 serves it at MASTER_ADDR:MASTER_PORT, so that nobody else can. None otherwise."""
+    torch = sys.modules.get("torch")
+    group = None if torch is None else getattr(torch, "distributed", None)
+    if group is None or not group.is_available() or not group.is_initialized():
+        return None
+    if (group.get_rank(), group.get_world_size()) != (rank, world_size):
+        return None
+    return group.PrefixStore("nezha", group.distributed_c10d._get_default_store())

@@ -8,6 +8,9 @@ set(NEZHA_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/nezha)
 install(TARGETS nezha EXPORT nezha_targets
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
         INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+if(NEZHA_MODULES)
+  install(TARGETS ${NEZHA_MODULES} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})  # the library looks beside itself
+endif()
 install(FILES ${PROJECT_SOURCE_DIR}/include/nezha/nezha.h
               ${PROJECT_SOURCE_DIR}/include/nezha/aggregator.h
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/nezha)

@@ -41,6 +41,17 @@ ALLOWED: Dict[str, Set[str]] = {
 COMPOSING = ("context", "aggregation")
 # All that the context sees of aggregation.
 NARROW = "aggregation/aggregation.h"
+# Folder of modules/ -> what its files see of src/, header by header. No file of src/ sees a module.
+MODULES: Dict[str, Set[str]] = {
+    "fabric": {
+        "base/clock.h", "base/config.h", "base/copy.h", "base/fork_guard.h", "base/ip_prefix.h",
+        "base/json.h", "base/log_sink.h", "base/module.h", "base/status.h", "control/policy.h",
+        "control/rail_selector.h", "progress/loop.h",
+        "transport/connect/connector.h", "transport/connect/mesh_builder.h",
+        "transport/connect/rail_test.h", "transport/connect/same_network.h", "transport/rail_kind.h",
+        "transport/rail_socket.h", "transport/transport.h", "transport/wire.h", "wire/frame.h",
+        "wire/handshake.h", "wire/little_endian.h"},
+}
 # Layers without I/O, time, threads and logging: the same source runs in simulators and verifiers.
 PURE = {"schedule", "schedule/proof", "control/policies"}
 IMPURE = re.compile(
@@ -82,6 +93,8 @@ def offence(path: str, included: str) -> Optional[str]:
     name = included.strip('"')
     if "/" not in name:
         return "write the path from src/, such as base/status.h"
+    if name.split("/")[0] in MODULES:
+        return "the library knows no module by name"
     other = layer_of(name)
     if other != own and other not in ALLOWED.get(own, set()):
         return f"{own} may include only {', '.join(sorted(ALLOWED.get(own, set()))) or 'itself'}"
@@ -100,6 +113,14 @@ def module_offence(included: str) -> Optional[str]:
     if included.startswith("<") or "/" not in name or name.startswith("nezha/"):
         return None
     return "the Python module uses include/nezha and nothing below it"
+
+
+def offence_of_module(path: str, included: str) -> Optional[str]:
+    """Why the file `path` (below modules/) may not include `included`; None when it may."""
+    own, name = path.split("/")[0], included.strip('"')
+    if included.startswith("<") or name.split("/")[0] == own or name in MODULES.get(own, set()):
+        return None
+    return f"not among what modules/{own} sees of the library (MODULES in tools/check_layers.py)"
 
 
 def includes(root: Path, folder: str) -> Iterator[Tuple[Path, str, int, str]]:
@@ -160,6 +181,10 @@ def check(root: Path) -> List[str]:
         reason = offence(relative, included)
         if layer_of(relative) not in ALLOWED:
             reason = "a new layer: say in tools/check_layers.py what it may include"
+        if reason:
+            problems.append(f"{path.relative_to(root)}:{line}: includes {included}: {reason}")
+    for path, relative, line, included in includes(root, "modules"):
+        reason = offence_of_module(relative, included)
         if reason:
             problems.append(f"{path.relative_to(root)}:{line}: includes {included}: {reason}")
     for path, _, line, included in includes(root, "python/src"):

@@ -25,7 +25,7 @@ FUNCTION_LINES_MAX = 70
 
 CPP = {".h", ".cc", ".inc", ".c"}
 PYTHON = {".py", ".pyi"}
-FOLDERS = ("src", "include", "python", "tests", "tools", "bench", "examples")
+FOLDERS = ("src", "modules", "include", "python", "tests", "tools", "bench", "examples")
 TEXT = CPP | PYTHON | {".md", ".txt", ".cmake", ".toml", ".json", ".yml", ".sh", ""}
 
 # Put together here, so that this file does not offend itself.
@@ -52,8 +52,8 @@ GETENV_ALLOWED = ("src/base/config.cc", "examples/", "bench/")  # the last two h
 RAW_STRUCT = re.compile(r"reinterpret_cast<(const )?(char|std::byte)\*>\(&(?!bytes)\w"
                         r"|memcpy\(&\w[\w.>-]*, \w+")
 RAW_STRUCT_REFUSED = ("src/wire/", "src/transport/", "src/aggregation/", "src/rendezvous/",
-                      "src/context/", "src/engine/", "src/base/blob.h")
-RAW_STRUCT_ALLOWED = ("src/transport/ofi/fabric_sockets.cc", "src/transport/ofi/fabric_device.cc",
+                      "src/context/", "src/engine/", "src/base/blob.h", "modules/")
+RAW_STRUCT_ALLOWED = ("modules/fabric/fabric_sockets.cc", "modules/fabric/fabric_device.cc",
                       "src/transport/shm/shm_socket.cc",  # the kernel's own structs
                       "src/wire/little_endian.h")
 

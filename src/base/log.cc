@@ -157,6 +157,10 @@ std::optional<Level> level_from_name(std::string_view name) {
 
 void set_sink(Sink other) { sink.store(other, std::memory_order_release); }
 
+Level level() {
+  return static_cast<Level>(internal::threshold.load(std::memory_order_relaxed));
+}
+
 void set_level(Level level) {
   internal::threshold.store(static_cast<uint8_t>(level), std::memory_order_relaxed);
 }

@@ -41,6 +41,7 @@ extern std::atomic<uint8_t> threshold;
 inline bool enabled(Level level) {
   return static_cast<uint8_t>(level) <= internal::threshold.load(std::memory_order_relaxed);
 }
+Level level();
 void set_level(Level level);
 
 // Where lines go: "" is stderr; in a path, %h is the host's name and %p the process id. The file is

@@ -12,12 +12,13 @@
 #include "base/bind_device.h"
 #include "base/config.h"
 #include "base/json.h"
+#include "base/module.h"
 #include "capi/balancer_query.h"
 #include "capi/last_error.h"
 #include "capi/plan_query.h"
 #include "capi/reduction_query.h"
-#include "context/fabric_rails.h"
 #include "context/identity.h"
+#include "context/rail_list.h"
 #include "control/rail_selector.h"
 #include "nezha/nezha.h"
 #include "reduce/reduce.h"
@@ -31,8 +32,7 @@ using nezha::JsonValue;
 using nezha::JsonWriter;
 using nezha::Result;
 using nezha::Status;
-
-constexpr const char* kVersion = "0.1.0";
+using nezha::kVersion;
 
 Result<std::string> devices(const JsonValue& request) {
   auto config = nezha::load_config();
@@ -158,7 +158,7 @@ std::string build_info() {
   json.field("instruction_set", nezha::reduce::instruction_set());
   json.field("encryption", OpenSSL_version(OPENSSL_VERSION));
   json.key("transports").begin_array().value("tcp");
-  if (nezha::context::has_fabric()) json.value("ofi");
+  if (nezha::context::has_rail_kind("ofi")) json.value("ofi");
   json.end_array();
   return json.end_object().take();
 }
@@ -184,7 +184,7 @@ nezha_code nezha_query(const char* what, const char* request, char* text, size_t
     else if (topic == "learn") answer = nezha::capi::learn_operations(*parsed);
     else if (topic == "cut") answer = nezha::capi::cut_operations(*parsed);
     else if (topic == "reduction") answer = nezha::capi::measure_reduction(*parsed);
-    else if (topic == "fabric") answer = nezha::context::describe_fabric();
+    else if (topic == "fabric") answer = nezha::context::describe_rail_kind("ofi");
     else if (topic == "host") answer = host();
     else if (topic == "aggregator") answer = aggregator();
     else if (topic == "authentication") answer = authentication();

@@ -5,7 +5,7 @@
 #include "base/float_mode.h"
 #include "base/log.h"
 #include "context/context.h"
-#include "context/fabric_rails.h"
+#include "context/rail_list.h"
 #include "control/policies/interference.h"
 #include "transport/tcp/tcp_address.h"
 
@@ -20,10 +20,10 @@ bool is_there(const transport::RailAddress& rail) { return !rail.is_missing(); }
 }  // namespace
 
 Status Context::choose_rails() {
-  auto fabric = take_fabric_rails(config_.rails);
-  if (!fabric) return fabric.status();
-  if (fabric->tcp_wanted) NEZHA_RETURN_IF_ERROR(choose_tcp_rails(fabric->rest));
-  for (std::string& sentence : add_fabric_rails(*fabric, &rails_)) {
+  auto others = take_other_rails(config_.rails);
+  if (!others) return others.status();
+  if (others->tcp_wanted) NEZHA_RETURN_IF_ERROR(choose_tcp_rails(others->rest));
+  for (std::string& sentence : add_other_rails(*others, &rails_)) {
     device_left_out_.push_back("rank " + std::to_string(rank_) + ": " + std::move(sentence));
   }
   if (std::any_of(rails_.begin(), rails_.end(), is_there)) return Status::ok();

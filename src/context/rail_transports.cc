@@ -4,11 +4,9 @@
 #include <functional>
 #include <map>
 
+#include "transport/rail_kind.h"
 #include "transport/shm/shm_opener.h"
 #include "transport/tcp/tcp_transport.h"
-#ifdef NEZHA_HAS_LIBFABRIC
-#include "transport/ofi/ofi_transport.h"
-#endif
 
 namespace nezha::context {
 
@@ -42,24 +40,6 @@ class TcpAndShm final : public transport::Transport {
  private:
   transport::ShmOpener shm_{transport::tcp_opener()};
   transport::TcpTransport tcp_{shm_};
-};
-
-template <class Mechanism>
-std::unique_ptr<transport::Transport> make() {
-  return std::make_unique<Mechanism>();
-}
-
-// The mechanisms of this build. One more is one more row.
-struct Row {
-  std::string_view name;
-  bool everywhere;
-  std::unique_ptr<transport::Transport> (*make)();
-};
-constexpr Row kTransports[] = {
-    {"tcp", true, make<TcpAndShm>},
-#ifdef NEZHA_HAS_LIBFABRIC
-    {"ofi", false, make<transport::OfiTransport>},
-#endif
 };
 
 int place_of(const RailTransports::Places& places, int rank, int rail) {
@@ -216,11 +196,19 @@ class Parts final : public transport::ConnectionManager {
 }  // namespace
 
 RailTransports::RailTransports() {
-  for (const Row& row : kTransports) kinds_.push_back({row.name, row.everywhere, row.make(), {}, false});
+  kinds_.push_back({"tcp", true, std::make_unique<TcpAndShm>(), {}, false});
 }
 
 Status RailTransports::listen(std::vector<RailAddress>& rails, uint16_t port_low,
                               uint16_t port_high) {
+  for (const RailAddress& rail : rails) {
+    const bool known = std::any_of(kinds_.begin(), kinds_.end(),
+                                   [&](const Kind& kind) { return kind.name == rail.transport; });
+    if (known) continue;
+    auto kind = transport::rail_kind(rail.transport);
+    if (!kind) return kind.status();
+    kinds_.push_back({(*kind)->name(), false, (*kind)->make(), {}, false});
+  }
   for (Kind& kind : kinds_) {
     std::vector<RailAddress> own;
     for (const RailAddress& rail : rails) {

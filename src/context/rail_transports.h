@@ -1,4 +1,4 @@
-// RailTransports: the mechanisms of this build as one Transport, each with the rails of its kind.
+// RailTransports: TCP, and what the rails of this rank need besides, as one Transport.
 //
 // Contract: see transport/transport.h. Rails keep their place in the list of all rails: what a mechanism
 // says of its own first rail comes out as said of that rail. Errors: `peer_lost` when no rail of any kind

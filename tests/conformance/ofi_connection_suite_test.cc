@@ -1,15 +1,15 @@
 // The connection suite over libfabric: through the host's TCP, through shared memory, and through the
 // adapters that FABRIC_UNDER_TEST names.
-#include "transport/ofi/ofi_wire.h"
+#include "fabric/ofi_wire.h"
 
 #include <array>
 #include <deque>
 
 #include "base/config.h"
 #include "conformance/connection_suite.h"
-#include "transport/ofi/fabric_device.h"
-#include "transport/ofi/fabric_port.h"
-#include "transport/ofi/fabric_rail.h"
+#include "fabric/fabric_device.h"
+#include "fabric/fabric_port.h"
+#include "fabric/fabric_rail.h"
 
 namespace nezha::transport {
 namespace {

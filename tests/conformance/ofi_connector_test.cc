@@ -1,7 +1,7 @@
 // Connections of libfabric's rails: two ranks of this process meet over TCP and test their ports. Members
 // that say nonsense after their proof, losing the way to meet while the rail goes on, peers that are gone
 // or stand still, strangers.
-#include "transport/ofi/ofi_transport.h"
+#include "fabric/ofi_transport.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -19,8 +19,8 @@
 #include "support/wireup_rank.h"
 #include "support/sockets.h"
 #include "support/watchdog.h"
-#include "transport/ofi/fabric_device.h"
-#include "transport/ofi/port_name.h"
+#include "fabric/fabric_device.h"
+#include "fabric/port_name.h"
 
 namespace nezha::transport {
 namespace {

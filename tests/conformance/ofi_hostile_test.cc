@@ -22,10 +22,10 @@
 #include "support/loop_suite.h"
 #include "support/sockets.h"
 #include "support/world.h"
-#include "transport/ofi/fabric_device.h"
-#include "transport/ofi/fabric_port.h"
-#include "transport/ofi/fabric_rail.h"
-#include "transport/ofi/ofi_wire.h"
+#include "fabric/fabric_device.h"
+#include "fabric/fabric_port.h"
+#include "fabric/fabric_rail.h"
+#include "fabric/ofi_wire.h"
 #include "wire/little_endian.h"
 
 namespace nezha::transport {

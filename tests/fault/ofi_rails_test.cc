@@ -12,7 +12,7 @@
 #include "support/all_reduce_case.h"
 #include "support/sockets.h"
 #include "support/world.h"
-#include "transport/ofi/fabric_device.h"
+#include "fabric/fabric_device.h"
 
 namespace nezha::testing {
 namespace {

@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "base/json.h"
-#include "context/fabric_rails.h"
+#include "context/rail_list.h"
 #include "support/child.h"
 #include "support/temp_directory.h"
 #include "support/world.h"
@@ -40,7 +40,7 @@ struct Scenario {
 
 // Of libfabric, through the host's TCP; "" without libfabric.
 std::string fabric_rail() {
-  const auto fabric = parse_json(context::describe_fabric());
+  const auto fabric = parse_json(context::describe_rail_kind("ofi"));
   for (const JsonValue& device : fabric.value().at("devices").items()) {
     const std::string provider(device.at("provider").string_or(""));
     if (provider == "net" || provider == "tcp") return "ofi:" + provider + "@127.2.0.1";

@@ -9,7 +9,7 @@
 
 #include "base/check.h"
 #include "fuzz/fuzz.h"
-#include "transport/ofi/ofi_message.h"
+#include "fabric/ofi_message.h"
 #include "wire/little_endian.h"
 
 namespace nezha::transport {

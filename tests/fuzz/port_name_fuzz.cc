@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 #include "fuzz/fuzz.h"
-#include "transport/ofi/port_name.h"
+#include "fabric/port_name.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace nezha::transport;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Copies the library's protocol sources, each planted bug (bugs.py) made a choice at run time.
 
-    generate.py SOURCE_DIR OUT_DIR
+    generate.py ROOT OUT_DIR
 
 Every place that a bug names becomes `planted::active == k ? (mutated) : (original)`, or the like for
 statements; k = 0 is the library as it is. Writes OUT_DIR/<layer>/<file> for every file of the layers that
@@ -18,8 +18,8 @@ from typing import Dict, List, Tuple
 from bugs import BUGS, Bug
 
 # Headers of these layers are copied with their sources, so that one version of each is compiled.
-LAYERS = ("base", "engine", "wire", "control", "memory", "schedule", "transport", "aggregation",
-          "rendezvous", "context")
+LAYERS = ("src/base", "src/engine", "src/wire", "src/control", "src/memory", "src/schedule",
+          "src/transport", "src/aggregation", "src/rendezvous", "src/context", "modules/fabric")
 
 HEADER = """// Which planted bug is active; 0: none.
 #pragma once
@@ -100,19 +100,19 @@ def main(argv: List[str]) -> int:
     if len(argv) != 3:
         print(__doc__, file=sys.stderr)
         return 2
-    source, out = Path(argv[1]), Path(argv[2])
+    root, out = Path(argv[1]), Path(argv[2])
     problems: List[str] = []
     by_file: Dict[str, List[Tuple[int, Bug]]] = {}
     names = list(dict.fromkeys(bug.name for bug in BUGS))  # several places may be one bug
     for bug in BUGS:
         by_file.setdefault(bug.file, []).append((names.index(bug.name) + 1, bug))
-        if bug.file.split("/")[0] not in LAYERS:
+        if bug.file.split("/")[0] not in {layer.partition("/")[2] for layer in LAYERS}:
             problems.append(f"{bug.name}: {bug.file} is in none of the layers {', '.join(LAYERS)}")
     for layer in LAYERS:
-        for path in sorted((source / layer).rglob("*")):
+        for path in sorted((root / layer).rglob("*")):
             if path.suffix not in (".h", ".cc", ".inc"):
                 continue
-            name = str(path.relative_to(source))
+            name = str(path.relative_to((root / layer).parent))
             text = path.read_text()
             if name in by_file:
                 text = '#include "planted.h"\n' + plant(text, by_file.pop(name), problems)

@@ -8,7 +8,7 @@
 #include "engine/engine.h"
 #include "planted/store_trust.h"
 #include "support/fake_wire.h"
-#include "transport/ofi/ofi_message.h"
+#include "fabric/ofi_message.h"
 #include "wire/handshake.h"
 
 namespace nezha::simulation {

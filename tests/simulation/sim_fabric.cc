@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "transport/ofi/ofi_wire.h"
-#include "transport/ofi/ofi_message.h"
+#include "fabric/ofi_wire.h"
+#include "fabric/ofi_message.h"
 #include "wire/little_endian.h"
 
 namespace nezha::simulation {

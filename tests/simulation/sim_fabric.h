@@ -1,5 +1,5 @@
 // SimFabric: rails of one-sided writes between simulated ranks: the connections, ports and rails that
-// ship (src/transport/ofi), over a provider whose writes take as long as a seed wants
+// ship (modules/fabric), over a provider whose writes take as long as a seed wants
 // (fabric/fake_fabric.h).
 //
 // Contract
@@ -22,7 +22,7 @@
 #include "progress/loop.h"
 #include "simulation/fabric/fake_fabric.h"
 #include "simulation/sim_network.h"
-#include "transport/ofi/fabric_rail.h"
+#include "fabric/fabric_rail.h"
 
 namespace nezha::simulation {
 

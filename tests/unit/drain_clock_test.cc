@@ -1,5 +1,5 @@
 // How busy a direction was, by the clock of who received: news that waits must not make it slow.
-#include "transport/ofi/drain_clock.h"
+#include "fabric/drain_clock.h"
 
 #include <gtest/gtest.h>
 

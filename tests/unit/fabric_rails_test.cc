@@ -1,12 +1,12 @@
 // From what libfabric lists to rails: one device is one rail, whichever way it is seen.
-#include "context/fabric_rails.h"
+#include "context/rail_list.h"
 
 #include <gtest/gtest.h>
 
 #include "base/json.h"
 #include "control/policy.h"
+#include "fabric/fabric_choice.h"
 #include "support/captured_log.h"
-#include "transport/ofi/fabric_choice.h"
 
 namespace nezha::context {
 namespace {
@@ -61,15 +61,21 @@ RailAddress tcp(const std::string& name, const std::string& address) {
   return rail;
 }
 
+RailAddress ofi(const std::string& name, const std::string& address) {
+  RailAddress rail = tcp(name, address);
+  rail.transport = "ofi";
+  return rail;
+}
+
 TEST(FabricRails, OneDeviceIsOneRail) {
-  FabricRails fabric;
-  fabric.rails.push_back({tcp("mlx5_2", "10.3.0.7"), "eth2"});
-  fabric.rails.push_back({tcp("efa_0", ""), "eth5"});
-  fabric.rails.push_back({tcp("net@10.8.0.7", "10.8.0.7"), ""});
-  fabric.rails.push_back({tcp("shm", ""), ""});
+  OtherRails fabric;
+  fabric.rails.push_back({ofi("mlx5_2", "10.3.0.7"), "eth2"});
+  fabric.rails.push_back({ofi("efa_0", ""), "eth5"});
+  fabric.rails.push_back({ofi("net@10.8.0.7", "10.8.0.7"), ""});
+  fabric.rails.push_back({ofi("shm", ""), ""});
   std::vector<RailAddress> rails = {tcp("eth0", "10.9.0.7"), tcp("eth2", "10.33.0.7"),
                                     tcp("eth5", "10.5.0.7"), tcp("eth8", "10.8.0.7"), tcp("eth9", "")};
-  const std::vector<std::string> sentences = add_fabric_rails(fabric, &rails);
+  const std::vector<std::string> sentences = add_other_rails(fabric, &rails);
   std::string names;
   for (const RailAddress& rail : rails) names += rail.name + " ";
   EXPECT_EQ(names, "eth0 eth9 mlx5_2 efa_0 net@10.8.0.7 shm ");
@@ -80,15 +86,15 @@ TEST(FabricRails, OneDeviceIsOneRail) {
 
 TEST(FabricRails, WhatDoesNotFitIsNamedOnce) {
   const testing::CapturedLog log;
-  FabricRails fabric;
+  OtherRails fabric;
   for (int i = 0; i < 5; ++i) {
     const std::string number = std::to_string(i);
-    fabric.rails.push_back({tcp("mlx5_" + number, "10.3.0." + number), i == 0 ? "eth0" : ""});
+    fabric.rails.push_back({ofi("mlx5_" + number, "10.3.0." + number), i == 0 ? "eth0" : ""});
   }
   for (int attempt = 0; attempt < 2; ++attempt) {
     std::vector<RailAddress> rails;
     for (int i = 0; i < 14; ++i) rails.push_back(tcp("eth" + std::to_string(i), ""));
-    const std::vector<std::string> sentences = add_fabric_rails(fabric, &rails);
+    const std::vector<std::string> sentences = add_other_rails(fabric, &rails);
     ASSERT_EQ(rails.size(), control::kRailsMax);  // eth0 is mlx5_0, so that three of the five fit
     EXPECT_EQ(rails.back().name, "mlx5_2");
     ASSERT_EQ(sentences.size(), 2U);
@@ -101,20 +107,20 @@ TEST(FabricRails, WhatDoesNotFitIsNamedOnce) {
 
 TEST(FabricRails, TheListIsSplitByPrefixes) {
   const auto take = [](const std::string& list) {
-    auto taken = take_fabric_rails(list);
+    auto taken = take_other_rails(list);
     EXPECT_TRUE(taken.is_ok()) << taken.status().to_string();
-    return taken.is_ok() ? std::move(*taken) : FabricRails();
+    return taken.is_ok() ? std::move(*taken) : OtherRails();
   };
-  FabricRails none = take("");
+  OtherRails none = take("");
   EXPECT_TRUE(none.tcp_wanted && none.rest.empty() && none.rails.empty());
   none = take("^docker,tcp:eth1");
   EXPECT_TRUE(none.tcp_wanted && none.rails.empty());
   EXPECT_EQ(none.rest, "^docker,eth1");
-  FabricRails only = take("ofi:shm");
+  OtherRails only = take("ofi:shm");
   EXPECT_FALSE(only.tcp_wanted);
   ASSERT_EQ(only.rails.size(), 1U);
   EXPECT_EQ(only.rails[0].rail.variant, "shm");
-  FabricRails both = take("tcp:,ofi:verbs;ofi_rxm@192.0.2.7");
+  OtherRails both = take("tcp:,ofi:verbs;ofi_rxm@192.0.2.7");
   EXPECT_TRUE(both.tcp_wanted);
   EXPECT_EQ(both.rest, "");
   ASSERT_EQ(both.rails.size(), 1U);
@@ -122,8 +128,20 @@ TEST(FabricRails, TheListIsSplitByPrefixes) {
   EXPECT_EQ(both.rails[0].rail.address, "192.0.2.7");
 }
 
+TEST(FabricRails, AKindThatIsNotThereIsNamed) {
+  auto taken = take_other_rails("eth0,warp:7");
+  ASSERT_FALSE(taken.is_ok());
+  EXPECT_EQ(taken.status().code(), Code::unsupported);
+  EXPECT_TRUE(taken.status().message().starts_with("rails: 'warp:7': the module warp is not there"))
+      << taken.status().message();
+  // What may be an address is one, to be refused with the others.
+  taken = take_other_rails("fe80::1,cafe:7,eth0:1");
+  ASSERT_TRUE(taken.is_ok()) << taken.status().to_string();
+  EXPECT_EQ(taken->rest, "fe80::1,cafe:7,eth0:1");
+}
+
 TEST(FabricRails, SayWhatIsThereAndWhatIsMissing) {
-  const auto parsed = parse_json(describe_fabric());
+  const auto parsed = parse_json(describe_rail_kind("ofi"));
   ASSERT_TRUE(parsed.is_ok());
   const bool opened = !parsed.value().at("library").is_null();
   EXPECT_EQ(parsed.value().at("missing").string_or("?").empty(), opened);

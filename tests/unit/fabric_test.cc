@@ -1,5 +1,5 @@
 // libfabric opened at run time: what it offers as rails, and what is said when there is none.
-#include "transport/ofi/fabric_device.h"
+#include "fabric/fabric_device.h"
 
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "support/sockets.h"
-#include "transport/ofi/fabric_port.h"
-#include "transport/ofi/fabric_rail.h"
-#include "transport/ofi/ofi_message.h"
+#include "fabric/fabric_port.h"
+#include "fabric/fabric_rail.h"
+#include "fabric/ofi_message.h"
 
 namespace nezha::transport {
 namespace {

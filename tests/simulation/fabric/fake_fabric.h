@@ -1,5 +1,5 @@
 // FakeFabric: a provider of one-sided writes behind libfabric's own interface, in one thread and on
-// somebody else's clock. The library that ships (src/transport/ofi) finds it in the place of libfabric,
+// somebody else's clock. The library that ships (modules/fabric) finds it in the place of libfabric,
 // because it is built with that library's name and is there before the real one is asked for.
 //
 // Contract

@@ -1,4 +1,4 @@
-// libfabric's calls, as src/transport/ofi uses them, and its tables.
+// libfabric's calls, as modules/fabric uses them, and its tables.
 #include "simulation/fabric/fake_objects.h"
 
 #include <algorithm>

@@ -13,8 +13,8 @@
 #include <string>
 
 #include "transport/connect/rail_test.h"
-#include "transport/ofi/fabric_port.h"
-#include "transport/ofi/ofi_wire.h"
+#include "fabric/fabric_port.h"
+#include "fabric/ofi_wire.h"
 
 namespace nezha::transport {
 

@@ -23,9 +23,9 @@
 #include <vector>
 
 #include "progress/loop.h"
-#include "transport/ofi/drain_clock.h"
-#include "transport/ofi/fabric_port.h"
-#include "transport/ofi/ofi_message.h"
+#include "fabric/drain_clock.h"
+#include "fabric/fabric_port.h"
+#include "fabric/ofi_message.h"
 #include "transport/wire.h"
 
 namespace nezha::transport {

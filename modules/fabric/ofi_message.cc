@@ -1,4 +1,4 @@
-#include "transport/ofi/ofi_message.h"
+#include "fabric/ofi_message.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "transport/ofi/fabric_device.h"
+#include "fabric/fabric_device.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -12,7 +12,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "transport/ofi/ofi_message.h"
+#include "fabric/ofi_message.h"
 #include "wire/frame.h"
 
 namespace nezha::transport {

@@ -1,4 +1,4 @@
-#include "transport/ofi/drain_clock.h"
+#include "fabric/drain_clock.h"
 
 namespace nezha::transport {
 

@@ -1,8 +1,8 @@
-#include "transport/ofi/fabric_rail.h"
+#include "fabric/fabric_rail.h"
 
 #include <csignal>
 
-#include "transport/ofi/fabric_device.h"
+#include "fabric/fabric_device.h"
 #include "wire/handshake.h"
 #include "wire/little_endian.h"
 

@@ -1,4 +1,4 @@
-#include "transport/ofi/fabric_choice.h"
+#include "fabric/fabric_choice.h"
 
 #include <algorithm>
 

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "base/copy.h"
-#include "transport/ofi/ofi_wire.h"
+#include "fabric/ofi_wire.h"
 
 namespace nezha::transport {
 

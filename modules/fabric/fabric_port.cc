@@ -1,11 +1,11 @@
-#include "transport/ofi/fabric_port.h"
+#include "fabric/fabric_port.h"
 
 #include <rdma/fi_tagged.h>
 
 #include <algorithm>
 #include <array>
 
-#include "transport/ofi/fabric_sockets.h"
+#include "fabric/fabric_sockets.h"
 
 namespace nezha::transport {
 

@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "transport/ofi/fabric_library.h"
+#include "fabric/fabric_library.h"
 
 namespace nezha::transport {
 

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "transport/connect/connector.h"
-#include "transport/ofi/fabric_rail.h"
+#include "fabric/fabric_rail.h"
 #include "transport/transport.h"
 
 namespace nezha::transport {

@@ -1,4 +1,4 @@
-#include "transport/ofi/ofi_transport.h"
+#include "fabric/ofi_transport.h"
 
 #include <unistd.h>
 
@@ -7,10 +7,10 @@
 
 #include "transport/connect/mesh_builder.h"
 #include "transport/connect/same_network.h"
-#include "transport/ofi/fabric_sockets.h"
-#include "transport/ofi/ofi_wire.h"
-#include "transport/ofi/port_name.h"
-#include "transport/ofi/port_test.h"
+#include "fabric/fabric_sockets.h"
+#include "fabric/ofi_wire.h"
+#include "fabric/port_name.h"
+#include "fabric/port_test.h"
 #include "transport/rail_socket.h"
 
 namespace nezha::transport {

@@ -1,8 +1,8 @@
-#include "transport/ofi/port_test.h"
+#include "fabric/port_test.h"
 
 #include <algorithm>
 
-#include "transport/ofi/port_name.h"
+#include "fabric/port_name.h"
 #include "wire/little_endian.h"
 
 namespace nezha::transport {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "transport/ofi/fabric_rail.h"
+#include "fabric/fabric_rail.h"
 
 namespace nezha::transport {
 

@@ -1,4 +1,4 @@
-#include "transport/ofi/ofi_wire.h"
+#include "fabric/ofi_wire.h"
 
 #include <algorithm>
 #include <cstring>

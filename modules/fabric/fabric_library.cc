@@ -1,4 +1,4 @@
-#include "transport/ofi/fabric_library.h"
+#include "fabric/fabric_library.h"
 
 #include <dlfcn.h>
 

@@ -1,4 +1,4 @@
-#include "transport/ofi/fabric_sockets.h"
+#include "fabric/fabric_sockets.h"
 
 #include <dirent.h>
 #include <fcntl.h>

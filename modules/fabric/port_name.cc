@@ -1,4 +1,4 @@
-#include "transport/ofi/port_name.h"
+#include "fabric/port_name.h"
 
 #include <algorithm>
 #include <cstring>

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "transport/ofi/fabric_device.h"
+#include "fabric/fabric_device.h"
 
 namespace nezha::transport {
 

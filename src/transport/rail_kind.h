@@ -1,0 +1,40 @@
+// RailKind: rails besides those of TCP, which the entries KIND:WHAT of the option `rails` ask for.
+//
+// Contract: one object a process for each kind, which lives as long as the process; any thread. It
+// comes from the module of the same name (base/module.h), or from the program, which registers it
+// before it uses rails. Errors: see each.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "transport/transport.h"
+
+namespace nezha::transport {
+
+class RailKind {
+ public:
+  struct Rail {
+    RailAddress rail;
+    std::string net_device;  // the Ethernet face of the same device, "" when it has none
+  };
+
+  virtual ~RailKind() = default;
+  // RailAddress::transport of its rails.
+  virtual std::string_view name() const = 0;
+  // What WHAT means: at least one rail. `invalid_argument` when the host has none.
+  virtual Result<std::vector<Rail>> find(const std::string& what) const = 0;
+  virtual std::unique_ptr<Transport> make() const = 0;
+  // What this host has of it, JSON.
+  virtual std::string describe() const = 0;
+};
+
+// `unsupported`, and what to install, where there is none of that name.
+Result<const RailKind*> rail_kind(std::string_view name);
+
+void register_rail_kind(const RailKind& kind);
+
+}  // namespace nezha::transport

@@ -248,6 +248,24 @@ def test_slots_are_filled_in_order():
         hostfile.assign(hosts, 5)
 
 
+@pytest.mark.parametrize("address, is_here", [
+    ("localhost", True), (socket.gethostname(), True), ("127.0.0.1", True), ("127.0.0.9", True),
+    ("192.0.2.1", False), ("2001:db8::1", False), ("surely-elsewhere", False)])
+def test_this_host_is_known_by_its_addresses(address, is_here):
+    assert placement.is_local(address) is is_here
+
+
+def test_ranks_on_an_address_of_this_host_need_no_ssh(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    (tmp_path / "ssh").write_text("#!/bin/sh\nexit 9\n")
+    (tmp_path / "ssh").chmod(0o755)
+    out = io.BytesIO()
+    ranks = launcher.on_hosts("127.0.0.9 slots=2\n", "hosts", 0, ["sh", "-c", "echo $MASTER_ADDR"], {},
+                              "/")
+    assert launcher.launch(ranks, out=out).exit_code == 0
+    assert sorted(out.getvalue().splitlines()) == [b"[0] 127.0.0.9", b"[1] 127.0.0.9"]
+
+
 def test_rank_0_must_be_reachable():
     with pytest.raises(launcher.LaunchError, match="cannot reach"):
         launcher.on_hosts("localhost\nother\n", "hosts", 0, ["true"], {}, "/")

@@ -8,6 +8,7 @@ ssh's standard input.
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import os
 import secrets
 import shutil
@@ -87,9 +88,17 @@ def on_hosts(text: str, source: str, count: int, command: Sequence[str],
 
 
 def is_local(address: str) -> bool:
-    """Whether the name in a host file means this host, judged by name only."""
-    return address in ("localhost", "127.0.0.1", "::1", socket.gethostname(),
-                       socket.gethostname().partition(".")[0])
+    """Whether the name or address in a host file is this host's. Other names are not looked up."""
+    if address in ("localhost", socket.gethostname(), socket.gethostname().partition(".")[0]):
+        return True
+    try:
+        version = ipaddress.ip_address(address).version
+        family = socket.AF_INET if version == 4 else socket.AF_INET6
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.bind((address, 0))  # works with an address of this host only
+    except (ValueError, OSError):
+        return False
+    return True
 
 
 def free_port() -> int:

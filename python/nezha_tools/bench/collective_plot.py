@@ -69,6 +69,7 @@ def _draw_limits(axes: Any, limits: Dict[float, List[str]]) -> None:
     for limit, colors in limits.items():
         color = colors[0] if len(colors) == 1 else "#555555"
         axes.axhline(limit, color=color, linestyle=(0, (5, 3)), linewidth=1.2, zorder=2)
-        axes.annotate(f"limit {limit:g} Gbit/s", xy=(0.012, limit),
+        # At the right, where each curve has come close to its own line from below.
+        axes.annotate(f"limit {limit:g} Gbit/s", xy=(0.988, limit), ha="right",
                       xycoords=("axes fraction", "data"), xytext=(0, 3),
                       textcoords="offset points", color=color, fontsize=9)

@@ -5,19 +5,21 @@ Judged is what is right; how fast is for `make faults`. See tests/campaigns.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import os
+import random
 import sys
 from pathlib import Path
-from typing import Any, Dict
+from typing import Any, Dict, List
 
 import numpy
 import pytest
 import wire_meter  # noqa: F401  (also finds nezha in the source tree)
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from campaigns import report
+from campaigns import r24_outage, report
 from campaigns.__main__ import exit_code, run_one
 from campaigns.campaign import Campaign, Record
 from campaigns.cases import Case, Prepared, pattern
@@ -47,6 +49,53 @@ def test_short_form(campaign: Campaign, tmp_path: Path) -> None:
     result = run_one(campaign, "short", _SEED, tmp_path)
     assert result["verdict"] != "BROKEN", result["violations"]
     assert result["faults"] == result["wanted"] and result["operations"] > 0
+
+
+class _LosesARank:
+    """A job, and the nemesis that strikes it, for a wave of R24's."""
+
+    cases = [0]
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def start_ops(self, cases: Any) -> float:
+        return 0.0
+
+    def finish_ops(self, cases: Any, within: float) -> Any:
+        raise Broken(self._what)
+
+    def black_hole(self, node: int, rail: int, direction: str) -> float:
+        return 0.0
+
+    def restore(self, node: int, rail: int) -> float:
+        return 0.0
+
+    def dropped(self, node: int, rail: int) -> int:
+        return 1
+
+
+@pytest.mark.parametrize("margin, what, is_excused", [
+    (100.0, "rank 0 failed: {'type': 'PeerLost'}", True),
+    (100.0, "rank 0: wrong bits in all_reduce", False),
+    (1.0, "rank 0 failed: {'type': 'PeerLost'}", False)])
+def test_a_rank_may_be_lost_in_an_outage_that_took_too_long(margin: float, what: str, is_excused: bool,
+                                                            monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(r24_outage, "_MARGIN_S", margin)
+    monkeypatch.setattr(r24_outage.time, "sleep", lambda _: None)
+    begun: List[Any] = []
+
+    def begin() -> Any:
+        begun.append(_LosesARank(what))
+        return begun[-1]
+
+    place = r24_outage.Place(_LosesARank(what), contextlib.ExitStack(), begin, r24_outage.SHORT)
+    wave = r24_outage.Outage()._wave
+    if is_excused:
+        assert wave(None, [place], random.Random(1), False) == 0 and len(begun) == 2
+        return
+    with pytest.raises(Broken, match=what[:15]):
+        wave(None, [place], random.Random(1), False)
 
 
 # ---------------------------------------------------------------- the judge can condemn

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from nezha_tools.demo import clusters as demo
+from nezha_tools.demo import clusters as demo, command
 from nezha.lab import Capacity
 
 
@@ -28,6 +30,11 @@ def test_the_table_has_gains_and_no_share_where_buckets_could_hold_everything(re
                         "Gloo (torch)\nus"]
     assert cells == [["4", "80.0", "-", "80.0", "-", "1.00", "700.0"],
                      ["8M", "1000.0", "90.0", "500.0", "90.0", "2.00", "1100.0"]]
+
+
+def test_it_trains_with_the_example_of_the_repository():
+    written = Path(__file__).parents[2] / "examples" / "digits_numpy.py"
+    assert command._EXAMPLE.read_text("utf-8") == written.read_text("utf-8")
 
 
 def test_the_report_says_what_the_wires_are(result):

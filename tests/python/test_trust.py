@@ -161,7 +161,7 @@ def test_every_file_that_a_user_names_is_written_so():
              for source in package.rglob("*.py")
              if any(WRITERS.search(line) and "place" not in line
                     for line in source.read_text(encoding="utf-8").splitlines())}
-    assert {name for name in found if not name.startswith("nezha/examples/")} == IN_OWN_FOLDERS
+    assert {name for name in found if not name.startswith("nezha_tools/examples/")} == IN_OWN_FOLDERS
 
 
 # ---- labs of users without root

@@ -28,7 +28,7 @@ Measures one rail, two equal ones, and one and a half; then trains on real data 
 def demo(
     plot: Path = typer.Option(Path("out/demo.png"), "--plot", help="Where the picture goes."),
     example: Path = typer.Option(_EXAMPLE, "--example", help="The training script.",
-                                 show_default="nezha/examples/digits_numpy.py"),
+                                 show_default="nezha_tools/examples/digits_numpy.py"),
 ) -> None:
     try:
         refuse_launcher()

@@ -19,7 +19,7 @@ bool is_adapter(const FabricDevice& device) {
   return device.provider != "shm" && device.provider != "net" && device.provider != "tcp";
 }
 
-// What the operating system knows of the address, where it knows it.
+// The rail, with what the operating system knows of its address, and the device that has the address.
 RailKind::Rail make_rail(RailAddress rail, const std::vector<control::Device>& devices) {
   constexpr uint8_t kPrefixOfOthers = 16;  // loopback addresses are nowhere listed: 127.1.*, 127.2.*
   rail.prefix_length = kPrefixOfOthers;
@@ -53,8 +53,8 @@ Result<std::vector<RailKind::Rail>> matching(const std::string& wanted) {
   if (!devices) return devices.status();
   const auto chosen = choose_devices(*devices, wanted);
   if (chosen.empty()) {
-    return error(Code::invalid_argument, "rails: libfabric has no %s '%s%s'; nezha info lists what it "
-                 "has", wanted.empty() ? "adapter for" : "device for", "ofi:", wanted.c_str());
+    return error(Code::invalid_argument, "rails: libfabric has no %s 'ofi:%s'; nezha info lists what it "
+                 "has", wanted.empty() ? "adapter for" : "device for", wanted.c_str());
   }
   for (const FabricDevice& device : chosen) {
     rails.push_back(make_rail({device.domain, device.address, 0, device.mtu, device.speed_bits_per_s,

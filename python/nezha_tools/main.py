@@ -8,7 +8,7 @@ from typing import List, Mapping, Sequence
 from nezha import launcher
 from nezha.launcher.command import Place, main as run
 
-# What pip calls the libraries, by the names under which Python imports them.
+# The name that pip has for a library, by the name under which Python imports it.
 _PACKAGES = {"click": "typer", "yaml": "pyyaml", "prometheus_client": "prometheus-client"}
 _LIBRARIES = {"numpy", "typer", "rich", "pyroute2", "simpy", *_PACKAGES}
 

@@ -15,7 +15,7 @@
 
 namespace nezha {
 
-// What a module gets of the process that opens it.
+// The process that opens a module, for the module.
 struct ModuleHost {
   const char* version;
   log::Level (*log_level)();
@@ -27,7 +27,7 @@ using ModuleEntry = const void* (*)(const ModuleHost* host);
 
 extern const char* const kVersion;
 
-// What the module's entry returned.
+// Opens the module; its entry returned the pointer.
 Result<const void*> open_module(std::string_view name);
 
 }  // namespace nezha

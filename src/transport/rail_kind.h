@@ -28,7 +28,7 @@ class RailKind {
   // What WHAT means: at least one rail. `invalid_argument` when the host has none.
   virtual Result<std::vector<Rail>> find(const std::string& what) const = 0;
   virtual std::unique_ptr<Transport> make() const = 0;
-  // What this host has of it, JSON.
+  // JSON: the devices of this kind that the host has.
   virtual std::string describe() const = 0;
 };
 

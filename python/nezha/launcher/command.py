@@ -138,7 +138,8 @@ def _placed(given: argparse.Namespace, places: Sequence[Place]) -> List[Rank]:
         raise LaunchError(f"{' and '.join(chosen)} exclude each other")
     if given.hosts is None and (given.chdir is not None or given.master_port is not None):
         raise LaunchError("--chdir and --master-port belong to --hosts")
-    for place in elsewhere:
+    if elsewhere:
+        place = elsewhere[0]
         return place.ranks(getattr(given, place.option), given.ranks or 0, given.command, env)
     if given.hosts is None:
         return on_this_host(given.ranks or 1, given.command, env)

@@ -3,13 +3,8 @@
 `python -m nezha.lab` is `nezha lab`.
 """
 
-from nezha_tools.lab import (Capability, Capacity, Lab, LabError, Node, Port, Rail, capabilities,
-                             format_rail, format_rate, names, parse_rail, parse_rate, tear_down)
-
-__all__ = [
-    "Capability", "Capacity", "Lab", "LabError", "Node", "Port", "Rail", "capabilities", "format_rail",
-    "format_rate", "names", "parse_rail", "parse_rate", "tear_down",
-]
+from nezha_tools.lab import *  # noqa: F403
+from nezha_tools.lab import __all__  # noqa: F401
 
 if __name__ == "__main__":
     from nezha_tools.lab.command import app

@@ -43,6 +43,9 @@ COMPOSING = ("context", "aggregation")
 NARROW = "aggregation/aggregation.h"
 # Folder of modules/ -> what its files see of src/, header by header. No file of src/ sees a module.
 MODULES: Dict[str, Set[str]] = {
+    "paper": {
+        "base/json.h", "base/module.h", "base/types.h", "control/policies/idle_probe.h",
+        "control/policies/interference.h", "control/policies/policies.h", "control/policy.h"},
     "fabric": {
         "base/clock.h", "base/config.h", "base/copy.h", "base/fork_guard.h", "base/ip_prefix.h",
         "base/json.h", "base/log_sink.h", "base/module.h", "base/status.h", "control/policy.h",

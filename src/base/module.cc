@@ -44,16 +44,32 @@ Result<const void*> open(const std::string& name) {
                path.c_str(), kVersion);
 }
 
+struct Modules {
+  std::mutex mutex;
+  std::map<std::string, const void*, std::less<>> opened;
+};
+
+// Made at the first use: programs register their modules before main().
+Modules& modules() {
+  static Modules all;
+  return all;
+}
+
 }  // namespace
 
 Result<const void*> open_module(std::string_view name) {
-  static std::mutex mutex;
-  static std::map<std::string, const void*, std::less<>> opened;
+  auto& [mutex, opened] = modules();
   const std::lock_guard lock(mutex);
   if (const auto found = opened.find(name); found != opened.end()) return found->second;
   auto module = open(std::string(name));
   if (module) opened.emplace(name, *module);
   return module;
+}
+
+void register_module(std::string_view name, const void* module) {
+  auto& [mutex, opened] = modules();
+  const std::lock_guard lock(mutex);
+  opened.insert_or_assign(std::string(name), module);
 }
 
 }  // namespace nezha

@@ -30,4 +30,8 @@ extern const char* const kVersion;
 // Opens the module; its entry returned the pointer.
 Result<const void*> open_module(std::string_view name);
 
+// For programs that are linked with a module, such as tests: open_module() returns `module` and opens no
+// file. To be called before the first open_module() of that name.
+void register_module(std::string_view name, const void* module);
+
 }  // namespace nezha

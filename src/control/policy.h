@@ -123,7 +123,14 @@ struct PolicyOptions {
   Interference interference = {};  // pull and table: when splitting pays
 };
 
-// "pull", "table", "static", "round_robin"; `invalid_argument` listing the names otherwise.
+// A policy that can be made: what a module (base/module.h) that brings one returns.
+struct PolicyKind {
+  std::string_view name;
+  Result<std::unique_ptr<Policy>> (*make)(const PolicyOptions&);
+};
+
+// "pull", "table", "static", "round_robin"; `invalid_argument` listing the names otherwise. "table" comes
+// from a module of its own: `unsupported`, and what to install, where that is missing.
 Result<std::unique_ptr<Policy>> make_policy(std::string_view name, const PolicyOptions& options);
 std::span<const std::string_view> policy_names();
 

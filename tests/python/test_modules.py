@@ -26,11 +26,11 @@ print(comm.rank, *sorted(name for name in names if ".so" in name and not name.st
 """
 
 
-def job(rails="", folder=PACKAGE.parent):
+def job(rails="", folder=PACKAGE.parent, **settings):
     """Two ranks. What they print, sorted; their errors; whether they came to their end."""
     done = subprocess.run([*NEZHA, "run", "-n", "2", "--grace", "0", sys.executable, "-c", JOB],
                           capture_output=True, text=True, timeout=PATIENCE_S,
-                          env={**os.environ, "NEZHA_RAILS": rails, "PYTHONPATH": str(folder)})
+                          env={**os.environ, "NEZHA_RAILS": rails, "PYTHONPATH": str(folder), **settings})
     return sorted(line.partition("] ")[2] for line in done.stdout.splitlines()), done.stderr
 
 
@@ -44,6 +44,14 @@ def elsewhere(tmp_path):
 def test_a_job_without_rdma_opens_no_module():
     said, errors = job()
     assert said == ["0", "1"], errors
+
+
+def test_a_job_with_the_papers_policy_opens_it(elsewhere):
+    said, errors = job(NEZHA_POLICY="table")
+    assert said == ["0 libnezha_table.so", "1 libnezha_table.so"], errors
+    (elsewhere / "nezha" / "libnezha_table.so").unlink()
+    said, errors = job(folder=elsewhere, NEZHA_POLICY="table")
+    assert said == [] and "the module table is not there" in errors, errors
 
 
 def test_a_job_that_names_a_rail_of_libfabric_opens_it():
@@ -80,7 +88,7 @@ def test_a_module_of_another_version_is_refused(elsewhere):
     assert said == [] and f"libnezha_ofi.so is no module of Nezha {nezha.__version__}" in errors
 
 
-@pytest.mark.parametrize("library", ["libnezha.so", "libnezha_ofi.so"])
+@pytest.mark.parametrize("library", ["libnezha.so", "libnezha_ofi.so", "libnezha_table.so"])
 def test_libraries_export_the_c_api_and_no_more(library):
     built = BUILD / "src" / library
     if not built.exists():

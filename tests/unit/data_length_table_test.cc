@@ -1,5 +1,5 @@
 // The data length table: keys, bounds, and its JSON, which strangers may hand in.
-#include "control/policies/data_length_table.h"
+#include "paper/data_length_table.h"
 
 #include <gtest/gtest.h>
 

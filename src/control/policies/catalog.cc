@@ -3,21 +3,18 @@
 #include <cmath>
 #include <cstdio>
 
+#include "base/module.h"
 #include "control/policies/policies.h"
 
 namespace nezha::control {
 namespace {
 
-struct Entry {
-  std::string_view name;
-  Result<std::unique_ptr<Policy>> (*make)(const PolicyOptions&);
-};
-
+// A policy without a factory is what the module of its name has.
 constexpr std::array kPolicies = {
-    Entry{"pull", make_pull_policy},
-    Entry{"table", make_table_policy},
-    Entry{"static", make_static_policy},
-    Entry{"round_robin", make_round_robin_policy},
+    PolicyKind{"pull", make_pull_policy},
+    PolicyKind{"table", nullptr},
+    PolicyKind{"static", make_static_policy},
+    PolicyKind{"round_robin", make_round_robin_policy},
 };
 
 constexpr auto kNames = [] {
@@ -30,9 +27,14 @@ constexpr auto kNames = [] {
 
 Result<std::unique_ptr<Policy>> make_policy(std::string_view name, const PolicyOptions& options) {
   std::string known;
-  for (const Entry& entry : kPolicies) {
-    if (entry.name == name) return entry.make(options);
-    known += (known.empty() ? "" : ", ") + std::string(entry.name);
+  for (const PolicyKind& kind : kPolicies) {
+    if (kind.name == name) {
+      if (kind.make != nullptr) return kind.make(options);
+      auto module = open_module(name);
+      if (!module) return module.status();
+      return static_cast<const PolicyKind*>(*module)->make(options);
+    }
+    known += (known.empty() ? "" : ", ") + std::string(kind.name);
   }
   return error(Code::invalid_argument, "unknown balancing policy '%.*s'; choose one of %s",
                static_cast<int>(std::min<size_t>(name.size(), 64)), name.data(), known.c_str());

@@ -12,8 +12,6 @@ namespace nezha::control {
 
 // Rails take transfers as fast as they drain; one rail only where splitting cannot help.
 Result<std::unique_ptr<Policy>> make_pull_policy(const PolicyOptions& options);
-// The paper's policy: a learned data length table.
-Result<std::unique_ptr<Policy>> make_table_policy(const PolicyOptions& options);
 // The configured weights, whatever happens.
 Result<std::unique_ptr<Policy>> make_static_policy(const PolicyOptions& options);
 // Every rail the same.

@@ -1,4 +1,4 @@
-#include "control/policies/table_row.h"
+#include "paper/table_row.h"
 
 #include <algorithm>
 #include <cmath>

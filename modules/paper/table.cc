@@ -1,18 +1,20 @@
+#include "paper/table.h"
+
 #include <algorithm>
 #include <array>
 #include <cstdio>
 
-#include "control/policies/data_length_table.h"
 #include "control/policies/idle_probe.h"
 #include "control/policies/interference.h"
 #include "control/policies/policies.h"
-#include "control/transfer_times.h"
+#include "base/types.h"
+#include "paper/data_length_table.h"
 
 namespace nezha::control {
 namespace {
 
 // Shorter ones are over before a search by whole operations has found anything.
-constexpr uint64_t kWholeMax = 2 * TransferTimes::kBytesMax;
+constexpr uint64_t kWholeMax = 2 * kUndividedBytesMax;
 
 class TablePolicy final : public Policy {
  public:
@@ -139,8 +141,11 @@ class TablePolicy final : public Policy {
 
 }  // namespace
 
-Result<std::unique_ptr<Policy>> make_table_policy(const PolicyOptions& options) {
-  return std::unique_ptr<Policy>(std::make_unique<TablePolicy>(options.interference));
+const PolicyKind& table_policy() {
+  static constexpr PolicyKind kKind = {"table", [](const PolicyOptions& options) {
+    return Result<std::unique_ptr<Policy>>(std::make_unique<TablePolicy>(options.interference));
+  }};
+  return kKind;
 }
 
 }  // namespace nezha::control

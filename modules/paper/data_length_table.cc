@@ -1,4 +1,4 @@
-#include "control/policies/data_length_table.h"
+#include "paper/data_length_table.h"
 
 #include <algorithm>
 #include <bit>

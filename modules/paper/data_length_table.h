@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "control/policies/table_row.h"
+#include "paper/table_row.h"
 
 namespace nezha::control {
 

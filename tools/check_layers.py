@@ -43,6 +43,9 @@ COMPOSING = ("context", "aggregation")
 NARROW = "aggregation/aggregation.h"
 # Folder of modules/ -> what its files see of src/, header by header. No file of src/ sees a module.
 MODULES: Dict[str, Set[str]] = {
+    "allocation": {
+        "base/clock.h", "base/module.h", "base/status.h", "control/policy.h", "engine/message_gate.h",
+        "engine/peer_links.h", "transport/work_request.h"},
     "paper": {
         "base/json.h", "base/module.h", "base/types.h", "control/policies/idle_probe.h",
         "control/policies/interference.h", "control/policies/policies.h", "control/policy.h"},

@@ -58,7 +58,7 @@ Status Context::open(const ContextRequest& request) {
     NEZHA_RETURN_IF_ERROR(load_interference());
     // A policy that cannot be made is refused before anybody waits for this rank.
     if (auto policy = make_policy(); !policy) return policy.status();
-    if (auto policy = make_message_policy(); !policy) return policy.status();
+    if (auto gate = make_message_gate({}); !gate) return gate.status();
     NEZHA_RETURN_IF_ERROR(join(request));
   } else {
     rails_.resize(1);
@@ -206,9 +206,9 @@ Status Context::connect() {
   loop_->set_client(engine_.get());
   NEZHA_RETURN_IF_ERROR(watch_flight());
   if (world_size_ == 1) return Status::ok();
-  auto message_policy = make_message_policy();
-  if (!message_policy) return message_policy.status();
-  engine_->transfers().gate().set_policy(std::move(*message_policy));
+  auto gate = make_message_gate(engine_->peers());
+  if (!gate) return gate.status();
+  engine_->transfers().set_gate(std::move(*gate));
   const Status aggregation = open_aggregation();
   const transport::MeshRequest request = mesh_request();
   progress::Loop::Lock lock(*loop_);

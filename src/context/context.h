@@ -65,7 +65,8 @@ class Context {
   const schedule::FileAlgorithm* file_algorithm() const { return file_algorithm_.get(); }
   double timeout_s() const { return timeout_s_; }
   Result<std::unique_ptr<control::Policy>> make_policy() const;
-  Result<std::unique_ptr<control::MessagePolicy>> make_message_policy() const;
+  Result<std::unique_ptr<engine::MessageGate>> make_message_gate(
+      const engine::PeerLinksList& peers) const;
 
   // JSON for nezha_describe.
   std::string rails_json();

@@ -67,11 +67,11 @@ std::string Context::stats_json() {
   }
   JsonWriter json;
   json.begin_object().field("operations", engine_->counters().operations);
-  const engine::GateCounters& gate = engine_->transfers().gate().counters();
+  const engine::GateCounters gate = engine_->transfers().gate_counters();
   json.field("messages_gated", gate.messages).field("messages_waited", gate.waited);
   json.field("messages_diverted", gate.diverted);
-  const control::ReservationCounters& asked = engine_->transfers().gate().reservations();
-  json.field("reservations_requested", asked.requests).field("reservations_refused", asked.refusals);
+  json.field("reservations_requested", gate.asked.requests);
+  json.field("reservations_refused", gate.asked.refusals);
   json.field("authentication", authentication_);
   json.field("retransmitted", engine_->counters().retransmitted);
   json.field("endpoints_lost", engine_->counters().connections_lost);

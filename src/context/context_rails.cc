@@ -158,15 +158,16 @@ Result<std::unique_ptr<control::Policy>> Context::make_policy() const {
   return about_option("policy", FieldIndex::policy, policy.status());
 }
 
-Result<std::unique_ptr<control::MessagePolicy>> Context::make_message_policy() const {
-  control::MessagePolicyOptions options;
+Result<std::unique_ptr<engine::MessageGate>> Context::make_message_gate(
+    const engine::PeerLinksList& peers) const {
+  engine::GateOptions options;
   options.rank = rank_;
   options.world_size = world_size_;
   options.rails = static_cast<uint32_t>(rails_.size());
   options.seed = static_cast<uint64_t>(rank_) + 1;  // so that ranks do not all choose alike
-  auto policy = control::make_message_policy(config_.message_policy, options);
-  if (policy) return policy;
-  return about_option("message_policy", FieldIndex::message_policy, policy.status());
+  auto gate = engine::make_message_gate(config_.message_policy, options, peers);
+  if (gate) return gate;
+  return about_option("message_policy", FieldIndex::message_policy, gate.status());
 }
 
 // With the option and where its value stands in front.

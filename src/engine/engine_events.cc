@@ -30,8 +30,8 @@ Landing Engine::on_frame(Connection& connection, const wire::FrameHeader& header
     return group->mailbox->place(connection, header, member);
   }
   const Landing landing = operations_.place(*group, connection, header);
-  if (landing.destination != nullptr && transfers_.gate().decides_about(header.op.collective)) {
-    transfers_.gate().arriving(connection, landing.destination, now());
+  if (landing.destination != nullptr && transfers_.gates(header.op.collective)) {
+    transfers_.gate()->arriving(connection, landing.destination, now());
   }
   return landing;
 }
@@ -41,8 +41,9 @@ void Engine::on_landed(Connection& connection, const wire::FrameHeader& header,
   supervisor_.touch(connection.peer);
   Group* group = groups_.find(header.comm);
   credit_.landed(connection, group, header, landing.kind == kEarlyLanding);
-  if (landing.destination != nullptr && header.op.collective != Collective::send_recv) {
-    transfers_.gate().arrived(landing.destination);
+  if (landing.destination != nullptr && header.op.collective != Collective::send_recv &&
+      transfers_.gate() != nullptr) {
+    transfers_.gate()->arrived(landing.destination);
   }
   if (landing.owner == nullptr || group == nullptr) return;
   if (landing.kind == kEarlyLanding) {
@@ -87,7 +88,7 @@ void Engine::on_control(Connection& connection, const wire::FrameHeader& header,
     if (options_.serves) return;  // nodes are in no communicator that shrinks
     shrinker_.on_agree(connection.peer, header, payload);
   } else if (header.type == wire::FrameType::reserve) {
-    transfers_.gate().on_reserve(connection, header, now());
+    if (transfers_.gate() != nullptr) transfers_.gate()->on_reserve(connection, header, now());
   } else {
     supervisor_.on_control(connection, header, payload);
   }

@@ -32,8 +32,8 @@ Landing Mailbox::place(transport::Connection& connection, const wire::FrameHeade
   if (!group_.members.empty() && member < 0) return kRefused;
   try {
     const Landing landing = place(connection.peer, header);
-    if (landing.owner != nullptr && parts_.transfers.gate().decides()) {
-      parts_.transfers.gate().arriving(connection, &messages_[landing.step], parts_.clock.now());
+    if (landing.owner != nullptr && parts_.transfers.gates(Collective::send_recv)) {
+      parts_.transfers.gate()->arriving(connection, &messages_[landing.step], parts_.clock.now());
     }
     return landing;
   } catch (const std::bad_alloc&) {
@@ -139,7 +139,7 @@ void Mailbox::landed(const wire::FrameHeader&, const Landing& landing) {
   const int source = message.source;
   if (message.state == MessageState::landing) {
     message.state = MessageState::waiting;
-    parts_.transfers.gate().arrived(&message);
+    if (parts_.transfers.gate() != nullptr) parts_.transfers.gate()->arrived(&message);
     return sort_in(source);
   }
   message.chunks[landing.chunk] = ChunkState::landed;

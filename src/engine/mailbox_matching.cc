@@ -122,7 +122,7 @@ uint32_t Mailbox::make_message(int global, const wire::FrameHeader& header) {
 
 void Mailbox::forget_message(uint32_t index) {
   Message& message = messages_[index];
-  parts_.transfers.gate().arrived(&message);
+  if (parts_.transfers.gate() != nullptr) parts_.transfers.gate()->arrived(&message);
   parts_.pool.give(message.payload);
   message.payload = Buffer();
   message.receive = Receive();

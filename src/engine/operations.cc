@@ -103,7 +103,7 @@ void Operations::progress_all() {
 void Operations::finish(Group& group, size_t index) {
   Execution& execution = *group.active[index];
   const Nanoseconds now = clock_.now();
-  const bool is_gated = parts_.transfers.gate().decides_about(execution.descriptor().collective);
+  const bool is_gated = parts_.transfers.gates(execution.descriptor().collective);
   if (!execution.in_memory() && !is_gated) parts_.transfers.learn(group, execution.division, now);
   // What is not handed out in memory ends with a message.
   if (execution.uses_memory()) memory_->forget(execution);

@@ -154,7 +154,8 @@ void Outbox::post_chunks(Send& send, uint64_t number) {
     request->turn.parts = send.chunks;
     request->peer = send.peer;
     parts_.transfers.post(*request);
-    if (send.turn.number == 0 && parts_.transfers.gate().decides()) return;  // the rest waits with it
+    // The rest waits with it.
+    if (send.turn.number == 0 && parts_.transfers.gates(Collective::send_recv)) return;
   }
 }
 
@@ -178,7 +179,9 @@ void Outbox::finish(Peer& peer, uint64_t number) {
   const auto found = peer.sends.find(number);
   Work* const work = found->second.work;
   const Nanoseconds now = parts_.clock.now();
-  if (!parts_.transfers.gate().decides()) parts_.transfers.learn(group_, found->second.division, now);
+  if (!parts_.transfers.gates(Collective::send_recv)) {
+    parts_.transfers.learn(group_, found->second.division, now);
+  }
   peer.sends.erase(found);
   --pending_;
   parts_.diagnostics.complete(*work, Status::ok(), now);
@@ -196,7 +199,7 @@ Landing Outbox::place_accept(int global, const wire::FrameHeader& header) {
   if (send.accepted) return duplicate(group_);
   send.accepted = true;
   --peer.unaccepted;
-  if (!parts_.transfers.gate().decides()) {
+  if (!parts_.transfers.gates(Collective::send_recv)) {
     parts_.transfers.divide(group_, send.division, {Collective::send_recv, send.bytes, group_.comm},
                             parts_.clock.now());
   }

@@ -38,7 +38,7 @@ void Transfers::give(WorkRequest& request) {
   request.copy = nullptr;
   Workspace::release(pool_, static_cast<Workspace*>(request.shared));
   request.shared = nullptr;
-  if (request.turn.number != 0) gate_.released(request.turn, clock_.now());
+  if (request.turn.number != 0) gate_->released(request.turn, clock_.now());
   request.turn = {};
   request.next = free_;
   free_ = &request;
@@ -63,7 +63,7 @@ void Transfers::drop(WorkQueue& requests) {
 
 void Transfers::drop_all(int peer) {
   WorkQueue pending = peers_.of(peer).take_pending();
-  gate_.take(peer, pending);
+  if (gate_ != nullptr) gate_->take(peer, pending);
   drop(pending);
 }
 
@@ -90,7 +90,7 @@ uint64_t Transfers::repost(PeerLinks& links, WorkQueue& requests) {
 
 void Transfers::withdraw(const Activity& activity) {
   WorkQueue unsent;
-  gate_.withdraw(&activity, unsent);
+  if (gate_ != nullptr) gate_->withdraw(&activity, unsent);
   for (const auto& links : peers_.all()) {
     if (links == nullptr) continue;
     links->withdraw(&activity, unsent);
@@ -119,7 +119,7 @@ bool Transfers::take_over(int peer, const Activity& owner, uint32_t chunk, uint3
 // --------------------------------------------------------------------------------- sending
 
 void Transfers::post(WorkRequest& request) {
-  if (gate_.decides_about(request.header.op.collective) && gate_.holds(request, clock_.now())) return;
+  if (gates(request.header.op.collective) && gate_->holds(request, clock_.now())) return;
   queue(request);
 }
 
@@ -131,7 +131,7 @@ void Transfers::queue(WorkRequest& request) {
 }
 
 void Transfers::admit(Nanoseconds now) {
-  WorkQueue admitted = gate_.admit(now);
+  WorkQueue admitted = gate_->admit(now);
   while (!admitted.empty()) {
     WorkRequest* const first = admitted.pop_front();
     queue(*first);
@@ -142,7 +142,7 @@ void Transfers::admit(Nanoseconds now) {
 }
 
 bool Transfers::run(Nanoseconds now) {
-  if (gate_.is_due(now)) admit(now);
+  if (gate_ != nullptr && gate_->is_due(now)) admit(now);
   const bool looks = now - looked_at_ >= control::RailMonitor::kShortest;
   if (looks) {
     looked_at_ = now;
@@ -168,7 +168,7 @@ void Transfers::dispatch(PeerLinks& links, Nanoseconds now) {
   const auto shares_of = [&](const WorkRequest& request) -> const control::Shares& {
     if (options_.rails < 2) return kAnyRail;
     division = nullptr;
-    if (request.turn.rails != 0) return gate_.shares(request.turn);
+    if (request.turn.rails != 0) return gate_->shares(request.turn);
     Group* group = nullptr;
     division = division_of(request, &group);
     return division == nullptr ? kAnyRail : divider_.shares(*division, *group->policy, now);
@@ -204,13 +204,13 @@ Division* Transfers::division_of(const WorkRequest& request, Group** group) cons
 }
 
 bool Transfers::has_work() const {
-  return gate_.is_waiting() || peers_.any_awake([](const PeerLinks& links) {
+  return holds_messages() || peers_.any_awake([](const PeerLinks& links) {
     return links.has_pending() || links.has_output();
   });
 }
 
 bool Transfers::is_drained() const {
-  if (gate_.is_waiting()) return false;
+  if (holds_messages()) return false;
   for (const auto& links : peers_.all()) {
     if (links == nullptr || links->gone) continue;
     if (links->has_pending() || links->has_unresolved()) return false;

@@ -31,8 +31,8 @@ class Transfers {
   Transfers(const EngineOptions& options, const Clock& clock, const GroupTable& groups, PeerTable& peers,
             Supervisor& supervisor, MissingConnections& missing, BufferPool& pool)
       : options_(options), clock_(clock), groups_(groups), peers_(peers), supervisor_(supervisor),
-        missing_(missing), pool_(pool), divider_(peers.all(), options.rails, options.nominal_bytes_per_s),
-        gate_(peers.all(), options.rank, options.rails) {}
+        missing_(missing), pool_(pool),
+        divider_(peers.all(), options.rails, options.nominal_bytes_per_s) {}
   // The connections are gone: what was never acknowledged still holds its bytes, which nothing reads now.
   void end();
 
@@ -58,7 +58,7 @@ class Transfers {
 
   // Sends what may leave; true while something waits to.
   bool run(Nanoseconds now);
-  Nanoseconds next_wakeup() const { return gate_.next_wakeup(); }
+  Nanoseconds next_wakeup() const { return gate_ == nullptr ? kNever : gate_->next_wakeup(); }
   void on_room(PeerLinks& links) {
     if (links.has_pending()) dispatch(links, clock_.now());
   }
@@ -79,12 +79,19 @@ class Transfers {
   }
   void rails_changed() {
     divider_.rails_changed();
-    gate_.rails_changed();
+    if (gate_ != nullptr) gate_->rails_changed();
   }
   const RailDivider& divider() const { return divider_; }
-  MessageGate& gate() { return gate_; }
+  // Null: nothing waits, and nothing is looked at.
+  MessageGate* gate() { return gate_.get(); }
+  void set_gate(std::unique_ptr<MessageGate> gate) { gate_ = std::move(gate); }
+  GateCounters gate_counters() const { return gate_ == nullptr ? GateCounters() : gate_->counters(); }
+  bool gates(Collective collective) const {
+    return gate_ != nullptr && gate_->decides_about(collective);
+  }
 
  private:
+  bool holds_messages() const { return gate_ != nullptr && gate_->is_waiting(); }
   void queue(transport::WorkRequest& request);
   void dispatch(PeerLinks& links, Nanoseconds now);
   // Messages to which the gate gives rails go on.
@@ -100,7 +107,7 @@ class Transfers {
   MissingConnections& missing_;
   BufferPool& pool_;
   RailDivider divider_;
-  MessageGate gate_;
+  std::unique_ptr<MessageGate> gate_;
   std::vector<std::unique_ptr<transport::WorkRequest>> storage_;
   transport::WorkRequest* free_ = nullptr;
   Nanoseconds looked_at_ = 0;  // at what drains

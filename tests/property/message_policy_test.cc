@@ -6,8 +6,8 @@
 #include <random>
 #include <vector>
 
-#include "control/message_policy.h"
-#include "control/policies/static_rails.h"
+#include "allocation/message_policy.h"
+#include "allocation/static_rails.h"
 #include "control/policy.h"
 
 namespace nezha::control {

@@ -46,12 +46,15 @@ def test_a_job_without_rdma_opens_no_module():
     assert said == ["0", "1"], errors
 
 
-def test_a_job_with_the_papers_policy_opens_it(elsewhere):
-    said, errors = job(NEZHA_POLICY="table")
-    assert said == ["0 libnezha_table.so", "1 libnezha_table.so"], errors
-    (elsewhere / "nezha" / "libnezha_table.so").unlink()
-    said, errors = job(folder=elsewhere, NEZHA_POLICY="table")
-    assert said == [] and "the module table is not there" in errors, errors
+@pytest.mark.parametrize("option, module", [("NEZHA_POLICY=table", "table"),
+                                            ("NEZHA_MESSAGE_POLICY=random", "allocation")])
+def test_a_job_with_such_an_option_opens_the_module(elsewhere, option, module):
+    settings = dict([option.split("=")])
+    said, errors = job(**settings)
+    assert said == [f"0 libnezha_{module}.so", f"1 libnezha_{module}.so"], errors
+    (elsewhere / "nezha" / f"libnezha_{module}.so").unlink()
+    said, errors = job(folder=elsewhere, **settings)
+    assert said == [] and f"the module {module} is not there" in errors, errors
 
 
 def test_a_job_that_names_a_rail_of_libfabric_opens_it():
@@ -88,7 +91,8 @@ def test_a_module_of_another_version_is_refused(elsewhere):
     assert said == [] and f"libnezha_ofi.so is no module of Nezha {nezha.__version__}" in errors
 
 
-@pytest.mark.parametrize("library", ["libnezha.so", "libnezha_ofi.so", "libnezha_table.so"])
+@pytest.mark.parametrize("library", ["libnezha.so", "libnezha_allocation.so", "libnezha_ofi.so",
+                                     "libnezha_table.so"])
 def test_libraries_export_the_c_api_and_no_more(library):
     built = BUILD / "src" / library
     if not built.exists():

@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "control/message_policy.h"
+#include "allocation/message_policy.h"
 #include "simulation/options.h"
 #include "simulation/seeds.h"
 

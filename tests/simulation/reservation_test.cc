@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "allocation/port_reservations.h"
 #include "simulation/scenario.h"
 #include "simulation/sim_job.h"
 
@@ -16,7 +17,7 @@ namespace nezha::simulation {
 namespace {
 
 using control::Reserve;
-using control::ReservationCounters;
+using engine::ReservationCounters;
 using transport::FakeMoment;
 using wire::FrameType;
 
@@ -84,7 +85,7 @@ ReservationCounters sum_of(SimWorld& world) {
   ReservationCounters sum;
   for (int rank = 0; rank < world.ranks(); ++rank) {
     if (!world.is_alive(rank)) continue;
-    const ReservationCounters& one = world.engine(rank).transfers().gate().reservations();
+    const ReservationCounters one = world.engine(rank).transfers().gate_counters().asked;
     sum.requests += one.requests;
     sum.grants += one.grants;
     sum.refusals += one.refusals;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "allocation/message_policy.h"
+
 namespace nezha::simulation {
 
 namespace {
@@ -399,7 +401,7 @@ Report run(const Scenario& scenario) {
     if (!world.is_alive(rank)) continue;
     report.retransmitted += world.engine(rank).counters().retransmitted;
     report.hedged += world.engine(rank).supervisor().counters().hedged;
-    const engine::GateCounters& gate = world.engine(rank).transfers().gate().counters();
+    const engine::GateCounters gate = world.engine(rank).transfers().gate_counters();
     report.messages += gate.messages;
     report.waited += gate.waited;
     report.diverted += gate.diverted;

@@ -93,10 +93,10 @@ void SimWorld::add_engine(int rank) {
                                      kNominalBytesPerSecond * options_.lanes);
   engines_.push_back(std::make_unique<engine::Engine>(loop_of(rank), options));
   if (options_.fabric_rails > 0) loop_of(rank).set_client(engines_.back().get());
-  control::MessagePolicyOptions messages{rank, options_.ranks, options.rails, options_.seed};
-  auto message_policy = control::make_message_policy(options_.message_policy, messages);
-  EXPECT_TRUE(message_policy.is_ok()) << message_policy.status().to_string();
-  engines_.back()->transfers().gate().set_policy(std::move(*message_policy));
+  const engine::GateOptions messages{rank, options_.ranks, options.rails, options_.seed};
+  auto gate = engine::make_message_gate(options_.message_policy, messages, engines_.back()->peers());
+  EXPECT_TRUE(gate.is_ok()) << gate.status().to_string();
+  engines_.back()->transfers().set_gate(std::move(*gate));
   auto manager =
       std::make_unique<SimConnectionManager>(*this, rank, engines_.back()->supervisor(), random_());
   managers_.push_back(manager.get());

@@ -132,10 +132,10 @@ class FakeWorld {
     options.nominal_bytes_per_s.assign(options_.rails, 1e9);
     options.host_of = options_.host_of;
     engines_.push_back(std::make_unique<engine::Engine>(*loop_, options));
-    const control::MessagePolicyOptions messages{rank, options_.ranks, options_.rails, 1};
-    auto message_policy = control::make_message_policy(options_.message_policy, messages);
-    EXPECT_TRUE(message_policy.is_ok()) << message_policy.status().to_string();
-    engines_.back()->transfers().gate().set_policy(std::move(*message_policy));
+    const engine::GateOptions messages{rank, options_.ranks, options_.rails, 1};
+    auto gate = engine::make_message_gate(options_.message_policy, messages, engines_.back()->peers());
+    EXPECT_TRUE(gate.is_ok()) << gate.status().to_string();
+    engines_.back()->transfers().set_gate(std::move(*gate));
     engine::GroupRequest request;
     request.comm = options_.comm;
     request.members.resize(static_cast<size_t>(options_.ranks));

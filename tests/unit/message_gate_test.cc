@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <vector>
 
+#include "allocation/message_policy.h"
+#include "allocation/policy_gate.h"
+#include "allocation/port_reservations.h"
 #include "support/mail_case.h"
 
 namespace nezha::engine {
@@ -22,7 +25,14 @@ FakeWorldOptions options_for(const std::string& policy, int ranks = 3) {
   return options;
 }
 
-MessageGate& gate(FakeWorld& world, int rank) { return world.engine(rank).transfers().gate(); }
+GateCounters counters(FakeWorld& world, int rank) {
+  return world.engine(rank).transfers().gate_counters();
+}
+
+bool is_waiting(FakeWorld& world, int rank) {
+  const MessageGate* const gate = world.engine(rank).transfers().gate();
+  return gate != nullptr && gate->is_waiting();
+}
 
 uint64_t bytes_on(FakeWorld& world, int from, int to, int rail) {
   PeerLinks& links = *world.engine(from).peers()[static_cast<size_t>(to)];
@@ -49,8 +59,8 @@ TEST(MessageGate, EveryPolicyDeliversEveryMessage) {
       for (const auto& [send, receive] : pairs) EXPECT_EQ(receive->data, send->data) << name;
       for (int rank = 0; rank < 3; ++rank) {
         // All but the empty ones, which are none's business.
-        EXPECT_EQ(gate(world, rank).counters().messages, name == "pull" ? 0u : 8u) << name;
-        EXPECT_FALSE(gate(world, rank).is_waiting());
+        EXPECT_EQ(counters(world, rank).messages, name == "pull" ? 0u : 8u) << name;
+        EXPECT_FALSE(is_waiting(world, rank));
       }
     }
   }
@@ -78,7 +88,7 @@ TEST(MessageGate, ARailSendsOneMessageAtATime) {
   mail.send(0, 3, 7, kShort);
   EXPECT_EQ(world.link(0, 1, 1).under_way(1), 1u);
   EXPECT_EQ(world.link(0, 3, 1).under_way(1), 0u);
-  EXPECT_TRUE(gate(world, 0).is_waiting());
+  EXPECT_TRUE(is_waiting(world, 0));
   world.link(0, 1, 1).deliver(1);
   world.run_engines();
   EXPECT_TRUE(first.done());
@@ -88,7 +98,7 @@ TEST(MessageGate, ARailSendsOneMessageAtATime) {
   EXPECT_EQ(world.link(0, 3, 1).under_way(1), 1u);
   ASSERT_TRUE(mail.finish());
   EXPECT_TRUE(second.ok());
-  EXPECT_EQ(gate(world, 0).counters().waited, 1u);
+  EXPECT_EQ(counters(world, 0).waited, 1u);
 }
 
 // Rank 1 stands still in the middle of a message; those to rank 3 go on all the same, on the same rail.
@@ -108,7 +118,7 @@ TEST(MessageGate, AReceiverThatStandsStillStopsNoOther) {
     ASSERT_TRUE(receive.ok()) << tag;
   }
   // Only the first had to wait for it.
-  EXPECT_LT(world.clock().now() - begin, 2 * MessageGate::kStall);
+  EXPECT_LT(world.clock().now() - begin, 2 * PolicyGate::kStall);
   EXPECT_GT(world.link(0, 1, 1).under_way(1), 0u);  // still
 }
 
@@ -128,15 +138,15 @@ TEST(MessageGate, RailsThatAlwaysReceiveDoNotStarveAMessage) {
   };
   for (int i = 0; i < 6; ++i) let_some_arrive();
   mail.send(0, 2, 9, kShort);
-  EXPECT_TRUE(gate(world, 0).is_waiting());
+  EXPECT_TRUE(is_waiting(world, 0));
   const Nanoseconds begin = world.clock().now();
-  while (gate(world, 0).is_waiting() && world.clock().now() - begin < kSecond) {
+  while (is_waiting(world, 0) && world.clock().now() - begin < kSecond) {
     let_some_arrive();
     world.clock().advance(20 * kMillisecond);
     world.run_engines();
   }
-  EXPECT_GE(world.clock().now() - begin, MessageGate::kPatience);
-  EXPECT_LT(world.clock().now() - begin, 2 * MessageGate::kPatience);
+  EXPECT_GE(world.clock().now() - begin, PolicyGate::kPatience);
+  EXPECT_LT(world.clock().now() - begin, 2 * PolicyGate::kPatience);
   ASSERT_TRUE(mail.finish());
   EXPECT_TRUE(receive.ok());
 }
@@ -161,7 +171,7 @@ TEST(MessageGate, ARailThatIsLostGivesItsMessagesToTheOthers) {
     ASSERT_TRUE(mail.finish()) << name;
     for (const Mail& each : mail.mails()) EXPECT_TRUE(each.ok()) << name;
     EXPECT_EQ(world.engine(0).counters().connections_lost, 4u);
-    EXPECT_EQ(gate(world, 0).counters().messages, 12u);
+    EXPECT_EQ(counters(world, 0).messages, 12u);
   }
 }
 
@@ -170,30 +180,30 @@ TEST(MessageGate, ARailThatIsLostGivesItsMessagesToTheOthers) {
 TEST(MessageGate, DynamicSendsWhenTheReceiverHasGranted) {
   FakeWorld world(options_for("dynamic"));
   MailCase mail(world, 3);
-  const auto requests = [&](int rank) { return gate(world, rank).reservations().requests; };
+  const auto requests = [&](int rank) { return counters(world, rank).asked.requests; };
   mail.receive(1, 0, 7, kShort);
   const Mail& receive = mail.receive(1, 0, 8, kShort);
   mail.send(0, 1, 7, kShort);
   EXPECT_EQ(requests(0), 1u);
-  EXPECT_EQ(gate(world, 0).counters().messages, 0u);
+  EXPECT_EQ(counters(world, 0).messages, 0u);
   mail.send(0, 1, 8, kShort);  // on the other rail
   EXPECT_EQ(requests(0), 2u);
   for (const int rail : {0, 1}) world.link(0, 1, rail).deliver(1);
   world.run_engines();
-  EXPECT_EQ(gate(world, 1).reservations().grants, 2u);
+  EXPECT_EQ(counters(world, 1).asked.grants, 2u);
   // Both ports of rank 1 are promised to rank 0 now.
   mail.receive(1, 2, 9, kShort);
   mail.send(2, 1, 9, kShort);
   for (const int rail : {0, 1}) world.link(1, 2, rail).deliver(0);
   world.run_engines();
-  EXPECT_EQ(gate(world, 1).reservations().refusals, 1u);
+  EXPECT_EQ(counters(world, 1).asked.refusals, 1u);
   for (const int rail : {0, 1}) world.link(0, 1, rail).deliver(0);
   world.run_engines();
-  EXPECT_EQ(gate(world, 0).counters().messages, 2u);
-  EXPECT_EQ(gate(world, 2).counters().messages, 0u);
+  EXPECT_EQ(counters(world, 0).messages, 2u);
+  EXPECT_EQ(counters(world, 2).messages, 0u);
   ASSERT_TRUE(mail.finish());
   EXPECT_TRUE(receive.ok());
-  EXPECT_EQ(gate(world, 2).counters().messages, 1u);
+  EXPECT_EQ(counters(world, 2).messages, 1u);
 }
 
 // 8 KB: as in the simulation of docs/rail_study.md.
@@ -201,13 +211,13 @@ TEST(MessageGate, HybridReservesForLongMessagesOnly) {
   FakeWorld world(options_for("hybrid"));
   MailCase mail(world, 3);
   for (const size_t bytes : {400u, 8188u, 8192u, 400'000u}) {
-    const uint64_t before = gate(world, 0).reservations().requests;
+    const uint64_t before = counters(world, 0).asked.requests;
     mail.receive(1, 0, 7, bytes / sizeof(float));
     mail.send(0, 1, 7, bytes / sizeof(float));
     ASSERT_TRUE(mail.finish());
-    EXPECT_EQ(gate(world, 0).reservations().requests, before + (bytes < 8192 ? 0 : 1)) << bytes;
+    EXPECT_EQ(counters(world, 0).asked.requests, before + (bytes < 8192 ? 0 : 1)) << bytes;
   }
-  EXPECT_EQ(gate(world, 0).counters().messages, 4u);
+  EXPECT_EQ(counters(world, 0).messages, 4u);
 }
 
 // A rank that stands still keeps a port from others for a while, and not all of the time.
@@ -229,7 +239,7 @@ TEST(MessageGate, ARankThatAnswersNoRequestStopsNoOther) {
     ASSERT_TRUE(receive.ok()) << tag;
   }
   EXPECT_LT(world.clock().now() - begin, 5 * control::PortReservations::kLease);
-  EXPECT_GT(gate(world, 0).reservations().expired, 0u);
+  EXPECT_GT(counters(world, 0).asked.expired, 0u);
 }
 
 // Its transfers are messages: one at a time on the rail that the policy gives them.
@@ -265,7 +275,7 @@ TEST(MessageGate, AllToAllTakesThePolicysRails) {
         EXPECT_TRUE(std::equal(block, block + kCount, &out[rank][from * kCount])) << name;
       }
     }
-    const uint64_t gated = gate(world, 0).counters().messages;
+    const uint64_t gated = counters(world, 0).messages;
     EXPECT_EQ(gated > 0, name != "pull") << name;
     if (name != "modulo") continue;
     EXPECT_GT(bytes_on(world, 0, 1, 1), kCount * sizeof(float));
@@ -282,10 +292,10 @@ TEST(MessageGate, AFailedCommunicatorLeavesNothingBehind) {
     mail.send(0, 1, tag, kLong);
   }
   for (uint64_t i = 0; i < 30; ++i) world.step(i);
-  ASSERT_TRUE(gate(world, 0).is_waiting());
+  ASSERT_TRUE(is_waiting(world, 0));
   world.engine(0).failures().fail(world.group(0), error(Code::aborted, "given up"), true);
   world.run_engines();
-  EXPECT_FALSE(gate(world, 0).is_waiting());
+  EXPECT_FALSE(is_waiting(world, 0));
   for (const Mail& each : mail.mails()) {
     if (each.rank == 0) {
       EXPECT_TRUE(each.done());

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "control/message_policy.h"
-#include "control/policies/static_rails.h"
+#include "allocation/message_policy.h"
+#include "allocation/static_rails.h"
 
 namespace nezha::control {
 namespace {

@@ -1,5 +1,5 @@
 // Which ports are promised, frame by frame; and whatever a peer may say.
-#include "control/port_reservations.h"
+#include "allocation/port_reservations.h"
 
 #include <gtest/gtest.h>
 

@@ -19,6 +19,7 @@
 
 #include "base/clock.h"
 #include "control/policy.h"
+#include "engine/message_gate.h"
 
 namespace nezha::control {
 
@@ -32,14 +33,6 @@ struct ReserveFrame {
   int peer = -1;        // global rank that sent it, or gets it
   uint64_t ticket = 0;  // of the message for which it was asked
   uint64_t number = 0;  // of the request
-};
-
-struct ReservationCounters {
-  uint64_t requests = 0;   // of this rank
-  uint64_t grants = 0;     // by this rank
-  uint64_t refusals = 0;   // by this rank
-  uint64_t withdrawn = 0;  // requests of this rank, for one that was before them
-  uint64_t expired = 0;    // promises, after kLease or with their rail
 };
 
 class PortReservations {
@@ -86,7 +79,7 @@ class PortReservations {
     }
   }
 
-  const ReservationCounters& counters() const { return counters_; }
+  const engine::ReservationCounters& counters() const { return counters_; }
 
  private:
   static constexpr uint64_t kTicketMax = uint64_t{1} << 47;
@@ -122,7 +115,7 @@ class PortReservations {
   std::array<Port, kRailsMax> ports_{};
   uint64_t latest_ticket_ = 0;  // that was given here or heard of
   uint64_t requests_ = 0;
-  ReservationCounters counters_;
+  engine::ReservationCounters counters_;
 };
 
 }  // namespace nezha::control

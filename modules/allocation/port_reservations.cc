@@ -1,4 +1,4 @@
-#include "control/port_reservations.h"
+#include "allocation/port_reservations.h"
 
 #include <algorithm>
 

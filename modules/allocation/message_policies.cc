@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
-#include "control/message_policy.h"
-#include "control/policies/static_rails.h"
+#include "allocation/message_policy.h"
+#include "allocation/static_rails.h"
 #include "control/policy.h"
 
 namespace nezha::control {

@@ -1,4 +1,4 @@
-#include "control/policies/static_rails.h"
+#include "allocation/static_rails.h"
 
 #include <numeric>
 

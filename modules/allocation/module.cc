@@ -1,0 +1,10 @@
+// The module libnezha_allocation.so: what a `message_policy` other than `pull` opens (base/module.h). Nothing
+// of it writes to a log.
+#include "allocation/policy_gate.h"
+#include "base/module.h"
+
+extern "C" __attribute__((visibility("default"))) const void* nezha_module(
+    const nezha::ModuleHost* host) {
+  if (std::string_view(host->version) != nezha::kVersion) return nullptr;
+  return &nezha::engine::policy_gates();
+}

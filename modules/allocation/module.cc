@@ -1,5 +1,4 @@
-// The module libnezha_allocation.so: what a `message_policy` other than `pull` opens (base/module.h). Nothing
-// of it writes to a log.
+// The module libnezha_allocation.so: what a `message_policy` other than `pull` opens (base/module.h).
 #include "allocation/policy_gate.h"
 #include "base/module.h"
 

@@ -45,6 +45,9 @@ enum class ReduceOp : uint8_t {
 };
 inline constexpr size_t kReduceOpCount = 9;
 
+// What a rail is taken for that nobody has measured and whose device does not say: 1 Gbit/s.
+inline constexpr double kNominalBytesPerS = 1e9 / 8;
+
 // An operation up to this long is not divided among the rails: each of its transfers takes one.
 inline constexpr uint64_t kUndividedBytesMax = 32 * 1024;
 

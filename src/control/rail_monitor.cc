@@ -6,7 +6,6 @@
 namespace nezha::control {
 namespace {
 
-constexpr double kNominalWhenUnknown = 125e6;
 // Memory of the average: after 50 ms of busy time a change counts for 92 %.
 constexpr double kMemorySeconds = 20e-3;
 // A first piece counts for so much where it differs by more than bursts and late acknowledgements do.
@@ -19,7 +18,7 @@ constexpr double kSlowest = 1000;
 
 RailMonitor::RailMonitor(double nominal_bytes_per_s)
     : rate_(nominal_bytes_per_s > 0 && std::isfinite(nominal_bytes_per_s) ? nominal_bytes_per_s
-                                                                         : kNominalWhenUnknown) {}
+                                                                         : kNominalBytesPerS) {}
 
 void RailMonitor::suppose(double bytes_per_s) {
   if (measured_ || !(bytes_per_s > kSlowest) || (supposed_ && bytes_per_s < rate_)) return;

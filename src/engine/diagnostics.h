@@ -20,17 +20,6 @@
 
 namespace nezha::engine {
 
-// What a peer last said of itself.
-struct PeerProgress {
-  Nanoseconds at = 0;     // 0: never
-  bool open = false;      // it has an operation open: the oldest is
-  uint64_t comm = 0;
-  uint64_t op_seq = 0;
-  wire::OpDescriptor op;
-  int waits_for = -1;     // global rank; -1: nobody
-  bool known = false;     // it has made a call; not open: its last one
-};
-
 class Diagnostics {
  public:
   Diagnostics(const GroupTable& groups, const Clock& clock, int world_size)
@@ -75,7 +64,7 @@ class Diagnostics {
   void note_awaited(const Group& group);
   const wire::OpDescriptor* find_descriptor(const Group& group, uint64_t op_seq) const;
   bool has_called(const Member& member, uint64_t op_seq) const;
-  const PeerProgress& progress_of(const Member& member) const {
+  const Progress& progress_of(const Member& member) const {
     return heard_[static_cast<size_t>(member.global_rank)];
   }
   void write_rank(const Group& group, int rank, uint64_t op_seq, JsonWriter& json) const;
@@ -84,7 +73,7 @@ class Diagnostics {
   const Clock& clock_;
   FlightRecorder flight_;
   Progress last_done_;
-  std::vector<PeerProgress> heard_;  // by global rank
+  std::vector<Progress> heard_;  // of itself: by global rank
   std::function<void()> listener_;
 };
 

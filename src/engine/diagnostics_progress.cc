@@ -113,7 +113,7 @@ std::string Diagnostics::describe_ranks(const Group& group, uint64_t op_seq) con
   for (int rank = 0; rank < group.world_size(); ++rank) {
     if (rank == group.rank) continue;
     const Member& member = group.members[static_cast<size_t>(rank)];
-    const PeerProgress& last = progress_of(member);
+    const Progress& last = progress_of(member);
     const bool came = has_called(member, op_seq);
     if (++told > kRanksTold) continue;
     std::string& to = came ? present : absent;
@@ -169,7 +169,7 @@ void Diagnostics::write_stragglers(const Group& group, JsonWriter& json) const {
 
 void Diagnostics::write_rank(const Group& group, int rank, uint64_t op_seq, JsonWriter& json) const {
   const Member& member = group.members[static_cast<size_t>(rank)];
-  const PeerProgress& last = progress_of(member);
+  const Progress& last = progress_of(member);
   json.begin_object().field("rank", rank).field("global_rank", member.global_rank);
   json.field("called", has_called(member, op_seq)).key("heard_s_ago");
   last.at == 0 ? json.null() : json.value(seconds(clock_.now() - last.at));

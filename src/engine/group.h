@@ -25,14 +25,15 @@
 
 namespace nezha::engine {
 
-// What a rank last said of the operations of one communicator.
+// What a rank last said of its operations: of those of one communicator, or of itself.
 struct Progress {
   Nanoseconds at = 0;     // 0: never
-  bool open = false;      // false: the operation is over there
+  bool open = false;      // false: the operation is over there, of itself: all are
   uint64_t comm = 0;
   uint64_t op_seq = 0;
   wire::OpDescriptor op;
   int waits_for = -1;     // global rank; -1: nobody
+  bool known = false;     // of itself: it has made a call
 };
 
 // Accounting with one member. Every frame costs its payload and its header.

@@ -42,7 +42,6 @@ struct EngineOptions {
   // Peers get connections when they are first needed; false: all have them from the start.
   bool on_demand = false;
 
-  static constexpr double kNominalBytesPerS = 1e9 / 8;
   // Of one connection.
   double nominal_of(size_t rail) const {
     const bool known = rail < nominal_bytes_per_s.size();

@@ -23,9 +23,10 @@ class Hosts;           // hosts.h
 struct CostTable {
   uint32_t rails = 1;
   double latency_s = 16e-6;          // what one more short message costs between two hosts
-  double rate_bytes_per_s = 125e6;   // sum over the rails
+  double rate_bytes_per_s = kNominalBytesPerS;  // sum over the rails
   double reduce_bytes_per_s = 4e9;   // one core, incoming bytes
-  double rail_bytes_per_s = 125e6;   // the fastest rail's: operations that stay whole have that
+  // The fastest rail's: operations that stay whole have that.
+  double rail_bytes_per_s = kNominalBytesPerS;
   double inside_latency_s = 10e-6;   // one message between two ranks of a host
   double inside_bytes_per_s = 2e9;   // of one rank, to others of its host
 

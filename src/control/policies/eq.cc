@@ -11,7 +11,6 @@ namespace {
 constexpr double kWakeUpSeconds = 10e-6;
 constexpr double kGainWanted = 0.10;
 // Rate of a rail of which nobody knows the rate: 1 Gbit/s.
-constexpr double kUnknownRate = 125e6;
 // Beyond these a number is a mistake, and sums of such numbers lose the others' digits.
 constexpr double kSlowestRate = 1;
 constexpr double kFastestRate = 1e15;
@@ -193,7 +192,7 @@ RailCosts costs_of(std::span<const RailSnapshot> rails) {
     if (!rail.up || !known(rail)) continue;
     slowest = slowest == 0 ? rail.rate_bytes_per_s : std::min(slowest, rail.rate_bytes_per_s);
   }
-  if (slowest == 0) slowest = kUnknownRate;
+  if (slowest == 0) slowest = kNominalBytesPerS;
   RailCosts costs;
   for (size_t i = 0; i < count(rails.size()); ++i) {
     if (!rails[i].up) continue;

@@ -1,4 +1,3 @@
-// The module libnezha_allocation.so: what a `message_policy` other than `pull` opens (base/module.h).
 #include "allocation/policy_gate.h"
 #include "base/module.h"
 

@@ -107,9 +107,6 @@
   TEXT(table_file, "", any, 0,                                                                     \
        "File in which a rank keeps what policy `table` has learned for the next job: %r is the "    \
        "rank, %h the host; without %r the rank is appended. Empty: nowhere.")                      \
-  TEXT(interference_file, "", any, 0,                                                              \
-       "What splitting costs on this host and what rails lose to each other, as "                  \
-       "`nezha bench interference` saved it; empty: the cost is guessed and they lose nothing.")   \
   TEXT(calibration_file, "", any, 0,                                                               \
        "What `nezha calibrate` measured: algorithms are chosen by these rates and latencies, and "  \
        "the balancer begins with them; the same content on all ranks. %r is the rank, %h the host. " \

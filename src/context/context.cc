@@ -55,7 +55,6 @@ Status Context::open(const ContextRequest& request) {
   if (world_size_ > 1) {
     NEZHA_RETURN_IF_ERROR(choose_rails());
     NEZHA_RETURN_IF_ERROR(load_calibration());
-    NEZHA_RETURN_IF_ERROR(load_interference());
     // A policy that cannot be made is refused before anybody waits for this rank.
     if (auto policy = make_policy(); !policy) return policy.status();
     if (auto gate = make_message_gate({}); !gate) return gate.status();

@@ -91,7 +91,6 @@ class Context {
   Status watch_flight();
   // What the configured files say of these rails.
   Status load_calibration();
-  Status load_interference();
   Status load_algorithm();
   Status about_calibration(const Status& status) const;
   Status about_option(const char* name, FieldIndex field, const Status& status) const;

@@ -13,7 +13,6 @@ namespace nezha::context {
 namespace {
 
 // A rail whose driver does not state a speed is taken for this until it was measured.
-constexpr double kNominalBitsPerS = 1e9;
 
 bool is_there(const transport::RailAddress& rail) { return !rail.is_missing(); }
 
@@ -65,7 +64,7 @@ Status Context::choose_tcp_rails(const std::string& filter) {
 double Context::rate_of(const transport::RailAddress& rail) const {
   const Calibration::Rail* measured = calibration_ ? calibration_->find(rail.name) : nullptr;
   if (measured != nullptr) return measured->bytes_per_s;
-  return (rail.speed_bits_per_s > 0 ? rail.speed_bits_per_s : kNominalBitsPerS) / 8;
+  return rail.speed_bits_per_s > 0 ? rail.speed_bits_per_s / 8 : kNominalBytesPerS;
 }
 
 // Every rank computes them from what all ranks published, and from files that are equal, so the costs are
@@ -125,25 +124,9 @@ Status Context::load_calibration() {
   auto found = parse_calibration(*json);
   if (!found) return about_calibration(found.status());
   calibration_ = std::move(*found);
-  return Status::ok();
-}
-
-Status Context::load_interference() {
-  const std::string& path = config_.interference_file;
   std::vector<std::string> names;
   for (const transport::RailAddress& rail : rails_) names.push_back(rail.name);
-  if (path.empty()) {
-    if (calibration_) interference_ = calibration_->interference(names);
-    return Status::ok();
-  }
-  auto json = read_input_file(path, control::kInterferenceBytesMax);
-  if (!json) return json.status();
-  auto found = control::parse_interference(*json, names);
-  if (!found) {
-    return error(Code::invalid_argument, "interference_file %s: %s", path.c_str(),
-                 found.status().message().c_str());
-  }
-  interference_ = *found;
+  interference_ = calibration_->interference(names);
   return Status::ok();
 }
 

@@ -8,7 +8,7 @@
 #include "base/config.h"
 #include "base/ip_prefix.h"
 #include "base/json.h"
-#include "control/policies/interference.h"
+#include "context/calibration.h"
 #include "control/rail_selector.h"
 #include "fuzz/fuzz.h"
 #include "rendezvous/address.h"
@@ -73,9 +73,8 @@ void check_address(std::string_view text) {
 
 void check_json(const std::string& text) {
   (void)parse_json(text);
-  const std::vector<std::string> rails = {"eth0", "eth1"};
-  const auto interference = control::parse_interference(text, rails);
-  NEZHA_CHECK(interference || !interference.status().message().empty());
+  const auto calibration = context::parse_calibration(text);
+  NEZHA_CHECK(calibration || !calibration.status().message().empty());
 }
 
 }  // namespace

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Dict
+from typing import Any, Dict, List
 
 import pytest
 from conftest import child_env
@@ -73,26 +73,33 @@ def test_the_matrix_is_measured(tmp_path: Path) -> None:
     assert first[0] / first[1] > 1.3 * second[0] / second[1]
 
 
+def calibration(lost: List[List[float]]) -> Dict[str, Any]:
+    """A file as `nezha calibrate --interference` writes it, of rails of 100 and 50 Mbit/s."""
+    return {"kind": "nezha calibration", "version": 1, "gap_us": 0.0, "adds_gb_per_s": 4.0,
+            "rails": [{"name": name, "rate_gbps": rate, "latency_us": 50.0}
+                      for name, rate in (("eth0", 0.1), ("eth1", 0.05))],
+            "rate_lost": lost, "split_cost_us": 10.0}
+
+
 def test_a_matrix_past_the_rule_keeps_operations_on_one_rail(tmp_path: Path) -> None:
     # Together the rails would do 0.6 x 150 Mbit/s: less than the fast one alone. Nothing is really lost
     # here, so the loss must be too small to make the slow rail look like the faster one.
     file = tmp_path / "matrix.json"
     shares = {}
     for lost in (0, 0.4):
-        file.write_text(json.dumps({"version": 1, "rails": ["eth0", "eth1"], "split_cost_s": 1e-5,
-                                    "rate_lost": [[0, lost], [lost, 0]]}))
+        file.write_text(json.dumps(calibration([[0, lost], [lost, 0]])))
         row = bench("all_reduce", "--nodes", "2", "--rates", "100mbit,50mbit", "-b", "2M", "-e", "2M",
                     "-n", "12", "-w", "6", "--no-gain",
-                    "--config", f"interference_file={file}")["rows"][0]
+                    "--config", f"calibration_file={file}")["rows"][0]
         shares[lost] = {rail["name"]: rail["share"] for rail in row["rails"]}["eth0"]
     assert shares[0.4] > shares[0] + 0.1, shares  # all but probes
 
 
 def test_a_matrix_with_a_mistake_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "matrix.json"
-    file.write_text('{"version": 1, "rails": ["eth0"], "split_cost_s": 0, "rate_lost": [[1]]}')
+    file.write_text(json.dumps(calibration([[1, 0], [0, 0]])))
     done = run_bench("all_reduce", "--nodes", "2", "--rates", "100mbit", "-b", "4", "-e", "4",
-                     "--config", f"interference_file={file}")
+                     "--config", f"calibration_file={file}")
     assert done.returncode == 1
     assert "'rate_lost[0][0]'" in done.stderr and str(file) in done.stderr, done.stderr
 

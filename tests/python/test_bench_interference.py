@@ -10,6 +10,8 @@ from nezha_tools.bench import interference_report, interference_plan
 from nezha_tools.bench.interference_model import Costs, Measurement, fit, fit_alone, predict, rule
 from nezha_tools.bench.interference_run import Request, _document, _Found, _samples, matrix_file, save
 from nezha_tools.bench.spec import RailSample, Sample
+from nezha_study.plan.interference_file import read_interference
+from test_calibration_file import content
 
 SIZES = [512 << 10, 2 << 20, 8 << 20, 32 << 20]
 
@@ -200,11 +202,16 @@ def test_the_library_reads_what_was_saved(world, tmp_path):
     names = world(2, lambda comm: [rail["name"] for rail in comm.rails()])[0]
     costs = costs_of([(50, 1)] * len(names), [[0.0] * len(names) for _ in names], 20e-6)
     path.write_text(json.dumps(matrix_file(names, costs)))
-    options = {"interference_file": str(path)}
-    assert world(2, lambda comm: comm.world_size, config=options) == [2, 2]
-    path.write_text(path.read_text().replace("split_cost_s", "splitcost"))
-    with pytest.raises(Exception, match=f"{path.name}.*'split_cost_s'"):
-        world(2, lambda comm: comm.world_size, config=options)
+    cost_s, lost = read_interference(path, len(names))
+    calibrated = tmp_path / "calibration.json"
+    options = {"calibration_file": str(calibrated)}
+    for cost_us in (1e6 * cost_s, None):
+        calibrated.write_text(json.dumps({**content(names), "rate_lost": lost, "split_cost_us": cost_us}))
+        if cost_us is not None:
+            assert world(2, lambda comm: comm.world_size, config=options) == [2, 2]
+        else:
+            with pytest.raises(Exception, match=f"{calibrated.name}.*'split_cost_us'"):
+                world(2, lambda comm: comm.world_size, config=options)
 
 
 def test_the_quickest_pass_counts_and_no_wrong_element_is_forgotten():

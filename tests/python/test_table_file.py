@@ -73,7 +73,7 @@ def test_a_pipe_in_its_place_keeps_nobody_waiting(world, tmp_path, capfd):
           config={"table_file": str(tmp_path / "table.json")})
     assert "table.json.1' is not a regular file" in capfd.readouterr().err
     assert (tmp_path / "table.json.1").is_fifo()
-    for option in ("calibration_file", "interference_file", "algorithm_file"):
+    for option in ("calibration_file", "algorithm_file"):
         with pytest.raises(nezha.Error, match="table.json.1' is not a regular file"):
             world(2, lambda comm: None, config={option: str(tmp_path / "table.json.1")})
 

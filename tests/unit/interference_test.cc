@@ -1,4 +1,4 @@
-// Rails that cost each other something: the equations by hand, the file, and what policies make of it.
+// Rails that cost each other something: the equations by hand, and what policies make of it.
 #include "control/policies/interference.h"
 
 #include <gtest/gtest.h>
@@ -86,63 +86,6 @@ TEST(InterferenceEquations, LosingMoreThanEverythingIsNoRate) {
   const Split split = best_split(rails, k64MiB, 0, all);
   EXPECT_EQ(split.rails_used, 1u);
   EXPECT_EQ(best_split({}, 1e6, 0, all).rails_used, 0u);
-}
-
-// ------------------------------------------------------------------------------------ the file
-
-const std::string kFile = R"({"version": 1, "rails": ["eth0", "eth1"], "split_cost_s": 2e-5,
-                              "rate_lost": [[0, 0.27], [0.05, 0]]})";
-
-TEST(InterferenceFile, IsReadByTheNamesOfTheRails) {
-  auto same = parse_interference(kFile, std::vector<std::string>{"eth0", "eth1"});
-  ASSERT_TRUE(same.is_ok()) << same.status().to_string();
-  EXPECT_TRUE(same->measured);
-  EXPECT_EQ(same->split_cost_s, 2e-5);
-  EXPECT_EQ(same->rate_lost[0][1], 0.27);
-  EXPECT_EQ(same->rate_lost[1][0], 0.05);
-  auto other = parse_interference(kFile, std::vector<std::string>{"ib0", "eth1", "eth0"});
-  ASSERT_TRUE(other.is_ok());
-  EXPECT_EQ(other->rate_lost[2][1], 0.27);
-  EXPECT_EQ(other->rate_lost[1][2], 0.05);
-  EXPECT_EQ(other->rate_lost[0][1], 0);
-}
-
-std::string with(std::string_view what, std::string_view instead) {
-  std::string text = kFile;
-  const size_t at = text.find(what);
-  EXPECT_NE(at, std::string::npos) << what;
-  return text.replace(at, what.size(), instead);
-}
-
-TEST(InterferenceFile, RefusesTheRestAndNamesTheField) {
-  const std::vector<std::string> rails = {"eth0", "eth1"};
-  struct Case {
-    std::string text;
-    const char* named;
-  };
-  const std::vector<Case> cases = {
-      {"", "line 1, column 1"},
-      {"[]", "'version'"},
-      {with("\"version\": 1", "\"version\": 2"), "'version'"},
-      {with("[\"eth0\", \"eth1\"]", "[]"), "'rails'"},
-      {with("\"eth1\"", "7"), "'rails[1]'"},
-      {with("2e-5", "-1"), "'split_cost_s'"},
-      {with("2e-5", "\"much\""), "'split_cost_s'"},
-      {with("2e-5", "1e9"), "'split_cost_s'"},
-      {with("[0, 0.27], ", ""), "'rate_lost'"},
-      {with("[0, 0.27]", "[0]"), "'rate_lost[0]'"},
-      {with("0.27", "1"), "'rate_lost[0][1]'"},
-      {with("0.05", "-0.1"), "'rate_lost[1][0]'"},
-      {with("0.05", "null"), "'rate_lost[1][0]'"},
-      {with("[0, 0.27]", "[0.1, 0.27]"), "'rate_lost[0][0]'"},
-      {with("\"eth0\", \"eth1\"", "\"ib0\", \"ib1\""), "ib0, ib1"},
-  };
-  for (const Case& each : cases) {
-    const Status answer = parse_interference(each.text, rails).status();
-    EXPECT_EQ(answer.code(), Code::invalid_argument) << each.text;
-    EXPECT_NE(answer.message().find(each.named), std::string::npos)
-        << each.text << " -> " << answer.message();
-  }
 }
 
 // ---------------------------------------------------------------------------------- the policies

@@ -23,8 +23,8 @@ HELP = """Measure startup, rate and interference of rails: alone, in pairs and t
 
 Shares of 99:1, 1:99, even, and with either rail as the last one to be done. The result is each rail's
 startup and rate, the part of its rate that it loses beside each other rail, and what splitting an
-operation costs; and for each pair whether the slower rail still helps. The balancer uses the saved
-matrix where interference_file (NEZHA_INTERFERENCE_FILE) names it.
+operation costs; and for each pair whether the slower rail still helps. `nezha calibrate --interference`
+takes the saved matrix into the file that jobs use (NEZHA_CALIBRATION_FILE).
 
 \b
 Examples:

@@ -24,7 +24,7 @@ def publish(document: Dict[str, Any], save_to: Path, json_to: Optional[str],
     wrong = document["wrong"]
     if wrong == 0:
         save(document, save_to)
-        print(f"matrix: {save_to}; use it: NEZHA_INTERFERENCE_FILE={save_to}", file=sys.stderr)
+        print(f"matrix: {save_to}; use it: nezha calibrate --interference {save_to}", file=sys.stderr)
     else:
         print(f"{wrong} wrong elements: the matrix was not saved", file=sys.stderr)
     if plot_to is not None:

@@ -24,7 +24,7 @@ Runner = Callable[[BenchSpec, Optional[int]], List[Sample]]  # the rail: that on
 SCHEMA_NOTE = (
     "sizes and bytes in bytes; *_us in microseconds; *_gbps in gigabits (1e9 bits) per second; "
     "rate_lost[i][j] is the part of its rate that rail i loses while rail j runs, too; sent[i] is "
-    "what one rank sent on rail i per operation; file is what interference_file reads"
+    "what one rank sent on rail i per operation; file is what nezha calibrate --interference reads"
 )
 
 
@@ -190,14 +190,14 @@ def _document(request: Request, found: _Found, lab: Optional[Dict[str, Any]]) ->
 
 
 def matrix_file(names: Sequence[str], costs: Costs) -> Dict[str, Any]:
-    """What the library reads as interference_file: docs/balancing.md documents it."""
+    """What `nezha calibrate --interference` and `nezha plan` read: docs/balancing.md documents it."""
     return {"version": FILE_VERSION, "rails": list(names),
             "split_cost_s": round(costs.split_cost_s, 9),
             "rate_lost": [[round(lost, 4) for lost in row] for row in costs.lost]}
 
 
 def save(document: Dict[str, Any], path: Path) -> None:
-    """Writes the matrix for the library to `path`. Raises BenchError."""
+    """Writes the matrix to `path`. Raises BenchError."""
     try:
         with whole_file(path) as place:
             place.write_text(json.dumps(document["file"], indent=1) + "\n", encoding="utf-8")

@@ -1,24 +1,15 @@
-// What rails cost each other, measured by `nezha bench interference`: the file, and the rails as the
-// policies see them with it. Without a file nothing is assumed: rails lose nothing.
+// What rails cost each other, measured by `nezha bench interference`: the rails as the policies see them
+// with it. Where it was not measured nothing is assumed: rails lose nothing.
 //
-// Contract: parsing is pure, any thread; a RailModel belongs to one policy and its loop. No allocation
-// but in parsing. docs/balancing.md derives the equations and documents the file.
+// Contract: a RailModel belongs to one policy and its loop. No allocation. docs/balancing.md derives the
+// equations.
 #pragma once
 
 #include <span>
-#include <string>
-#include <string_view>
 
 #include "control/policies/eq.h"
 
 namespace nezha::control {
-
-inline constexpr size_t kInterferenceBytesMax = 1 << 20;
-
-// `json` for these rails, by name; of equal names the first stands for the first, and so on. A rail
-// that the file does not know loses nothing and costs nobody anything. `invalid_argument` names the
-// field and what it must hold, or the rails when the file has none of them.
-Result<Interference> parse_interference(std::string_view json, std::span<const std::string> rails);
 
 // The rails with what they lose. A monitor's rate was measured while other rails ran or did not: the
 // model remembers the last large operation's company and takes its loss out again, so that costs are

@@ -1,8 +1,7 @@
 // RailKind: rails besides those of TCP, which the entries KIND:WHAT of the option `rails` ask for.
 //
 // Contract: one object a process for each kind, which lives as long as the process; any thread. It
-// comes from the module of the same name (base/module.h), or from the program, which registers it
-// before it uses rails. Errors: see each.
+// comes from the module of the same name (base/module.h). Errors: see each.
 #pragma once
 
 #include <memory>
@@ -22,6 +21,8 @@ class RailKind {
     std::string net_device;  // the Ethernet face of the same device, "" when it has none
   };
 
+  static constexpr char kInterface[] = "rails";  // of its module
+
   virtual ~RailKind() = default;
   // RailAddress::transport of its rails.
   virtual std::string_view name() const = 0;
@@ -34,7 +35,5 @@ class RailKind {
 
 // `unsupported`, and what to install, where there is none of that name.
 Result<const RailKind*> rail_kind(std::string_view name);
-
-void register_rail_kind(const RailKind& kind);
 
 }  // namespace nezha::transport

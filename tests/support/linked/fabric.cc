@@ -4,7 +4,7 @@
 namespace {
 
 [[maybe_unused]] const bool kRegistered = [] {
-  nezha::transport::register_rail_kind(nezha::transport::fabric_kind());
+  nezha::register_module("ofi", nezha::transport::fabric_module());
   return true;
 }();
 

@@ -10,7 +10,7 @@ DEMO := $(STAMPS)/demo-$(SETUP)
 TESTS := $(STAMPS)/tests-$(SETUP)
 INSTALLED := $(STAMPS)/installed
 TORCH := $(STAMPS)/torch
-SOURCES := $(shell find src include python -type f ! -name '*.pyc' ! -name '*.so' 2>/dev/null) \
+SOURCES := $(shell find src modules include python -type f ! -name '*.pyc' ! -name '*.so' 2>/dev/null) \
            CMakeLists.txt pyproject.toml
 
 .DEFAULT_GOAL := help

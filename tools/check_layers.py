@@ -51,8 +51,8 @@ MODULES: Dict[str, Set[str]] = {
         "control/policies/interference.h", "control/policies/policies.h", "control/policy.h"},
     "fabric": {
         "base/clock.h", "base/config.h", "base/copy.h", "base/fork_guard.h", "base/ip_prefix.h",
-        "base/json.h", "base/log_sink.h", "base/module.h", "base/status.h", "control/policy.h",
-        "control/rail_selector.h", "progress/loop.h",
+        "base/json.h", "base/module.h", "base/status.h", "control/policy.h", "control/rail_selector.h",
+        "progress/loop.h",
         "transport/connect/connector.h", "transport/connect/mesh_builder.h",
         "transport/connect/rail_test.h", "transport/connect/same_network.h", "transport/rail_kind.h",
         "transport/rail_socket.h", "transport/transport.h", "transport/wire.h", "wire/frame.h",

@@ -1,8 +1,7 @@
+// The module libnezha_allocation.so: what a `message_policy` other than `pull` opens (base/module.h).
 #include "allocation/policy_gate.h"
-#include "base/module.h"
 
-extern "C" __attribute__((visibility("default"))) const void* nezha_module(
+extern "C" __attribute__((visibility("default"))) const nezha::Module* nezha_module(
     const nezha::ModuleHost* host) {
-  if (std::string_view(host->version) != nezha::kVersion) return nullptr;
-  return &nezha::engine::policy_gates();
+  return nezha::join_host(*host) ? &nezha::engine::gate_module() : nullptr;
 }

@@ -305,7 +305,7 @@ void PolicyGate::take(int peer, WorkQueue& pending) {
   extract([&](const WorkRequest& request) { return request.peer == peer; }, pending);
 }
 
-const GateKind& policy_gates() {
+const Module& gate_module() {
   using Made = Result<std::unique_ptr<MessageGate>>;
   static constexpr GateKind kKind = {[](std::string_view policy, const GateOptions& options,
                                         const PeerLinksList& peers) -> Made {
@@ -315,7 +315,8 @@ const GateKind& policy_gates() {
     return std::unique_ptr<MessageGate>(
         std::make_unique<PolicyGate>(peers, options.rank, options.rails, std::move(*made)));
   }};
-  return kKind;
+  static constexpr Module kModule = {GateKind::kInterface, &kKind, log::set_level};
+  return kModule;
 }
 
 }  // namespace nezha::engine

@@ -19,6 +19,7 @@
 #include "allocation/message_policy.h"
 #include "allocation/port_reservations.h"
 #include "base/clock.h"
+#include "base/module.h"
 #include "control/policy.h"
 #include "engine/message_gate.h"
 #include "engine/peer_links.h"
@@ -107,6 +108,6 @@ class PolicyGate final : public MessageGate {
   GateCounters counters_;
 };
 
-const GateKind& policy_gates();
+const Module& gate_module();
 
 }  // namespace nezha::engine

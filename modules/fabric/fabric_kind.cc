@@ -8,6 +8,7 @@
 #include "control/rail_selector.h"
 #include "fabric/fabric_choice.h"
 #include "fabric/ofi_transport.h"
+#include "transport/rail_kind.h"
 
 namespace nezha::transport {
 namespace {
@@ -99,9 +100,10 @@ std::string FabricKind::describe() const {
 
 }  // namespace
 
-const RailKind& fabric_kind() {
+const Module& fabric_module() {
   static const FabricKind kind;
-  return kind;
+  static const Module module{RailKind::kInterface, static_cast<const RailKind*>(&kind), log::set_level};
+  return module;
 }
 
 }  // namespace nezha::transport

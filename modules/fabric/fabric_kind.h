@@ -1,10 +1,12 @@
-// The kind of rail "ofi": libfabric's, for programs that are linked with it (transport/rail_kind.h).
+// The kind of rail "ofi": libfabric's (transport/rail_kind.h).
+//
+// Contract: any thread; one object a process.
 #pragma once
 
-#include "transport/rail_kind.h"
+#include "base/module.h"
 
 namespace nezha::transport {
 
-const RailKind& fabric_kind();
+const Module& fabric_module();
 
 }  // namespace nezha::transport

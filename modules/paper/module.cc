@@ -1,9 +1,7 @@
-// The module libnezha_table.so: what `policy=table` opens (base/module.h). Policies log nothing.
-#include "base/module.h"
+// The module libnezha_table.so: what `policy=table` opens (base/module.h).
 #include "paper/table.h"
 
-extern "C" __attribute__((visibility("default"))) const void* nezha_module(
+extern "C" __attribute__((visibility("default"))) const nezha::Module* nezha_module(
     const nezha::ModuleHost* host) {
-  if (std::string_view(host->version) != nezha::kVersion) return nullptr;
-  return &nezha::control::table_policy();
+  return nezha::join_host(*host) ? &nezha::control::table_module() : nullptr;
 }

@@ -4,10 +4,10 @@
 #include <array>
 #include <cstdio>
 
+#include "base/types.h"
 #include "control/policies/idle_probe.h"
 #include "control/policies/interference.h"
 #include "control/policies/policies.h"
-#include "base/types.h"
 #include "paper/data_length_table.h"
 
 namespace nezha::control {
@@ -141,11 +141,12 @@ class TablePolicy final : public Policy {
 
 }  // namespace
 
-const PolicyKind& table_policy() {
+const Module& table_module() {
   static constexpr PolicyKind kKind = {"table", [](const PolicyOptions& options) {
     return Result<std::unique_ptr<Policy>>(std::make_unique<TablePolicy>(options.interference));
   }};
-  return kKind;
+  static constexpr Module kModule = {PolicyKind::kInterface, &kKind, log::set_level};
+  return kModule;
 }
 
 }  // namespace nezha::control

@@ -3,10 +3,10 @@
 // Contract: see control/policy.h.
 #pragma once
 
-#include "control/policy.h"
+#include "base/module.h"
 
 namespace nezha::control {
 
-const PolicyKind& table_policy();
+const Module& table_module();
 
 }  // namespace nezha::control

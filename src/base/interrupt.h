@@ -23,4 +23,12 @@ bool interrupted();
 // now for a thread that was interrupted.
 Nanoseconds end_of_piece(const Clock& clock, Nanoseconds deadline);
 
+// In a module, whose threads set their checks in its host (base/module.h): who answers in place of the
+// two functions above. Before any thread asks.
+struct Interrupts {
+  bool (*interrupted)();
+  Nanoseconds (*end_of_piece)(const Clock& clock, Nanoseconds deadline);
+};
+void set_interrupts(const Interrupts& host);
+
 }  // namespace nezha

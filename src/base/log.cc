@@ -45,6 +45,7 @@ constexpr std::array<std::string_view, 5> kNames = {"error", "warn", "info", "de
 std::atomic<int> file_descriptor{-1};
 std::atomic<bool> has_named_file{false};
 std::atomic<Sink> sink{nullptr};
+std::atomic<WarnOnce> warn_once_elsewhere{nullptr};
 
 std::atomic<bool> is_stuck{false};       // the line that is being written takes longer than kPatience
 std::atomic<uint64_t> dropped_lines{0};  // that no line has told of
@@ -157,6 +158,8 @@ std::optional<Level> level_from_name(std::string_view name) {
 
 void set_sink(Sink other) { sink.store(other, std::memory_order_release); }
 
+void set_warn_once(WarnOnce host) { warn_once_elsewhere.store(host, std::memory_order_release); }
+
 Level level() {
   return static_cast<Level>(internal::threshold.load(std::memory_order_relaxed));
 }
@@ -218,6 +221,9 @@ Status start(const Config& config) {
 }
 
 void warn_once(const char* subsystem, const std::string& text) {
+  if (const WarnOnce host = warn_once_elsewhere.load(std::memory_order_acquire); host != nullptr) {
+    return host(subsystem, text);
+  }
   static std::set<std::string> told;
   {
     const std::lock_guard lock(start_mutex());

@@ -16,4 +16,8 @@ using Sink = void (*)(Level level, int rank, const char* subsystem, const char* 
 // Null: as before.
 void set_sink(Sink sink);
 
+// Who remembers in place of this code what warn_once has said: in a module its host (base/module.h).
+using WarnOnce = void (*)(const char* subsystem, const std::string& text);
+void set_warn_once(WarnOnce host);
+
 }  // namespace nezha::log

@@ -125,6 +125,8 @@ struct PolicyOptions {
 
 // A policy that can be made: what a module (base/module.h) that brings one returns.
 struct PolicyKind {
+  static constexpr char kInterface[] = "balancing policy";  // of its module
+
   std::string_view name;
   Result<std::unique_ptr<Policy>> (*make)(const PolicyOptions&);
 };

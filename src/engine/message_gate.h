@@ -77,6 +77,8 @@ struct GateOptions {
 
 // What the module returns.
 struct GateKind {
+  static constexpr char kInterface[] = "message gate";  // of its module
+
   Result<std::unique_ptr<MessageGate>> (*make)(std::string_view policy, const GateOptions& options,
                                                const PeerLinksList& peers);
 };

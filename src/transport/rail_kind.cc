@@ -5,9 +5,9 @@
 namespace nezha::transport {
 
 Result<const RailKind*> rail_kind(std::string_view name) {
-  auto module = open_module(name);
-  if (!module) return module.status();
-  return static_cast<const RailKind*>(*module);
+  auto kind = open_module(name, RailKind::kInterface);
+  if (!kind) return kind.status();
+  return static_cast<const RailKind*>(*kind);
 }
 
 }  // namespace nezha::transport

@@ -1,7 +1,7 @@
 // RailKind: rails besides those of TCP, which the entries KIND:WHAT of the option `rails` ask for.
 //
 // Contract: one object a process for each kind, which lives as long as the process; any thread. It
-// is what the module of the same name has (base/module.h). Errors: see each.
+// comes from the module of the same name (base/module.h). Errors: see each.
 #pragma once
 
 #include <memory>
@@ -20,6 +20,8 @@ class RailKind {
     RailAddress rail;
     std::string net_device;  // the Ethernet face of the same device, "" when it has none
   };
+
+  static constexpr char kInterface[] = "rails";  // of its module
 
   virtual ~RailKind() = default;
   // RailAddress::transport of its rails.

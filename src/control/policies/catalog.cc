@@ -30,7 +30,7 @@ Result<std::unique_ptr<Policy>> make_policy(std::string_view name, const PolicyO
   for (const PolicyKind& kind : kPolicies) {
     if (kind.name == name) {
       if (kind.make != nullptr) return kind.make(options);
-      auto module = open_module(name);
+      auto module = open_module(name, PolicyKind::kInterface);
       if (!module) return module.status();
       return static_cast<const PolicyKind*>(*module)->make(options);
     }

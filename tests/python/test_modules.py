@@ -17,6 +17,8 @@ PACKAGE = Path(nezha.__file__).parent
 NEZHA = [sys.executable, "-c", "import sys; sys.argv[0] = 'nezha'; "
          "from nezha_tools.main import main; main()"]
 PATIENCE_S = 60
+NODE = {"address": "127.0.0.1", "port": 0, "device": None, "threads": 1, "jobs_max": 0, "groups_max": 0,
+        "bytes_max": 0, "total_max": 0, "topology": None, "name": None}
 # A rank, and which files of Nezha's its process has in memory.
 JOB = """import nezha
 with nezha.init() as comm:
@@ -26,12 +28,22 @@ print(comm.rank, *sorted(name for name in names if ".so" in name and not name.st
 """
 
 
-def job(rails="", folder=PACKAGE.parent):
-    """Two ranks. What they print, sorted; their errors; whether they came to their end."""
+def job(rails="", folder=PACKAGE.parent, **variables):
+    """Two ranks. What they print, sorted; their errors."""
+    variables.update(NEZHA_RAILS=rails, PYTHONPATH=str(folder))
     done = subprocess.run([*NEZHA, "run", "-n", "2", "--grace", "0", sys.executable, "-c", JOB],
                           capture_output=True, text=True, timeout=PATIENCE_S,
-                          env={**os.environ, "NEZHA_RAILS": rails, "PYTHONPATH": str(folder)})
+                          env={**os.environ, **variables})
     return sorted(line.partition("] ")[2] for line in done.stdout.splitlines()), done.stderr
+
+
+def shown(folder, code, **variables):
+    """What a program prints as JSON."""
+    done = subprocess.run([sys.executable, "-c", f"import json\n{code}"], capture_output=True, text=True,
+                          timeout=PATIENCE_S,
+                          env={**os.environ, "PYTHONPATH": str(folder), **variables})
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
 
 
 @pytest.fixture
@@ -39,6 +51,15 @@ def elsewhere(tmp_path):
     """The package in a place of its own, to be changed."""
     shutil.copytree(PACKAGE, tmp_path / "nezha", ignore=shutil.ignore_patterns("__pycache__", "torch"))
     return tmp_path
+
+
+@pytest.fixture
+def key_file(tmp_path):
+    """Of aggregation nodes."""
+    path = tmp_path / "key"
+    path.touch(0o600)
+    path.write_text("0123456789abcdef" * 4)
+    return str(path)
 
 
 def test_a_job_without_rdma_opens_no_module():
@@ -63,13 +84,60 @@ def test_a_module_that_is_not_there_is_named(elsewhere, rails):
     assert said == []
     named = rails.rpartition(",")[2]
     assert f"Unsupported: rails: '{named}': the module ofi is not there" in errors
-    code = ("import json\nfrom nezha.queries import ask\n"
-            "print(json.dumps([ask('fabric'), ask('build')]))")
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
-                           timeout=PATIENCE_S, env={**os.environ, "PYTHONPATH": str(elsewhere)})
-    fabric, build = json.loads(shown.stdout)
+    fabric, build = shown(elsewhere, "from nezha.queries import ask\n"
+                                     "print(json.dumps([ask('fabric'), ask('build')]))")
     assert fabric["library"] is None and "the module ofi is not there" in fabric["missing"]
     assert build["transports"] == ["tcp"]
+
+
+# Which of Nezha's files the program has when it has asked for the keys of jobs and for the node.
+QUESTIONS = """from nezha.queries import ask
+def loaded():
+    return "libnezha_aggregation.so" in open("/proc/self/maps").read()
+print(json.dumps([ask("job_key")["job_key"], ask("aggregator"), loaded(),
+                  len(ask("job_key", {"key_file": FILE})["job_key"]), loaded()]))
+"""
+
+
+def test_questions_open_the_module_of_aggregation_where_something_is_configured(key_file):
+    code = f"FILE = {key_file!r}\n{QUESTIONS}"
+    assert shown(PACKAGE.parent, code) == ["", {"configured": ""}, False, 81, True]
+
+
+def test_a_job_with_an_aggregation_node_opens_its_module(key_file):
+    node = nezha._native.Aggregator(key_file=key_file, **NODE)
+    try:
+        said, errors = job(NEZHA_AGGREGATOR=f"127.0.0.1:{node.port}", NEZHA_AGGREGATOR_KEY_FILE=key_file)
+        assert said == ["0 libnezha_aggregation.so", "1 libnezha_aggregation.so"], errors
+        assert json.loads(node.stats())["connections"]["answered"] == 2
+    finally:
+        node.close()
+
+
+def test_without_its_module_a_job_that_has_an_aggregation_node_says_so(elsewhere, key_file):
+    missing = "the module aggregation is not there"
+    key = ask("job_key", {"key_file": key_file})["job_key"]
+    (elsewhere / "nezha" / "libnezha_aggregation.so").unlink()
+    assert job(folder=elsewhere)[0] == ["0", "1"]
+    node = {"NEZHA_AGGREGATOR": "127.0.0.1:7700"}
+    said, errors = job(folder=elsewhere, NEZHA_AGGREGATOR_JOB_KEY=key, **node)
+    assert said == [] and f"Unsupported: aggregator 127.0.0.1:7700: {missing}" in errors
+    said, errors = job(folder=elsewhere, NEZHA_AGGREGATOR_KEY_FILE=key_file, **node)
+    assert said == [] and f"no key for the job at its aggregation nodes: {missing}" in errors
+    start = ("import nezha\n"
+             "from nezha.queries import ask\n"
+             "try:\n"
+             f"    nezha._native.Aggregator(key_file={key_file!r}, **{NODE})\n"
+             "except nezha.Unsupported as error:\n"
+             "    print(json.dumps([str(error), ask('aggregator'), ask('job_key')]))\n")
+    refused, answer, none = shown(elsewhere, start, **node)
+    assert missing in refused and none == {"job_key": ""}
+    assert answer["reachable"] is False and missing in answer["reason"]
+
+
+def test_a_module_is_not_taken_for_another_one():
+    said, errors = job("aggregation:eth0")
+    assert said == [] and "rails: 'aggregation:eth0': the module aggregation has no rails" in errors
 
 
 def test_a_module_of_another_version_is_refused(elsewhere):
@@ -80,7 +148,7 @@ def test_a_module_of_another_version_is_refused(elsewhere):
     assert said == [] and f"libnezha_ofi.so is no module of Nezha {nezha.__version__}" in errors
 
 
-@pytest.mark.parametrize("library", ["libnezha.so", "libnezha_ofi.so"])
+@pytest.mark.parametrize("library", ["libnezha.so", "libnezha_ofi.so", "libnezha_aggregation.so"])
 def test_libraries_export_the_c_api_and_no_more(library):
     built = BUILD / "src" / library
     if not built.exists():
@@ -88,4 +156,7 @@ def test_libraries_export_the_c_api_and_no_more(library):
     listed = subprocess.run(["nm", "-D", "--defined-only", str(built)], capture_output=True, text=True,
                             check=True).stdout.split("\n")
     names = {line.split()[-1] for line in listed if line}
-    assert names and all(name.startswith("nezha_") for name in names), names
+    if library == "libnezha.so":
+        assert names and all(name.startswith("nezha_") for name in names), names
+    else:
+        assert names == {"nezha_module"}

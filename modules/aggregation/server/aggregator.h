@@ -18,6 +18,7 @@
 #include "aggregation/server/job_session.h"
 #include "aggregation/server/listener.h"
 #include "base/status.h"
+#include "context/aggregation.h"
 #include "wire/handshake.h"
 
 namespace nezha::aggregation {
@@ -37,7 +38,7 @@ struct AggregatorOptions {
   JobSessionOptions job = {};
 };
 
-class Aggregator final : private Admission {
+class Aggregator final : public context::AggregationNode, private Admission {
  public:
   static Result<std::unique_ptr<Aggregator>> start(const AggregatorOptions& options);
   // Says goodbye to every rank.
@@ -45,11 +46,12 @@ class Aggregator final : private Admission {
   Aggregator(const Aggregator&) = delete;
   Aggregator& operator=(const Aggregator&) = delete;
 
-  uint16_t port() const { return port_; }
+  // AggregationNode
+  uint16_t port() const override { return port_; }
   // {"port", "node", "connections": {...}, "refused_jobs", "bytes_charged", "bytes_max",
   //  "jobs": [{"job", "run", "session", "worker", "ranks", "ranks_up", "operations", ...}],
   //  "ended": {"jobs", "operations", ...}}: `ended` has the sums over the jobs that are over.
-  std::string stats_json();
+  std::string stats_json() override;
   // As it is sent to ranks.
   const Topology& topology() const { return node_.topology; }
 

@@ -14,11 +14,14 @@
 #include <string>
 #include <vector>
 
-#include "aggregation/aggregation.h"
 #include "aggregation/client/options.h"
 #include "aggregation/client/session.h"
+#include "context/aggregation.h"
 
 namespace nezha::aggregation {
+
+using context::AggregationClient;
+using context::AggregationGroup;
 
 class NodeGroup;
 

@@ -8,11 +8,11 @@
 
 #include <cstdint>
 
-#include "aggregation/aggregation.h"
 #include "aggregation/client/session.h"
 #include "aggregation/topology.h"
 #include "base/config.h"
 #include "base/status.h"
+#include "context/aggregation.h"
 
 namespace nezha::aggregation {
 
@@ -29,6 +29,7 @@ struct NodeClientOptions {
 // nodes' own key, from which those of all jobs are derived.
 Result<JobKey> configured_job_key(const Config& config);
 
-Result<NodeClientOptions> make_client_options(const Config& config, const AggregationClient::Rank& rank);
+Result<NodeClientOptions> make_client_options(const Config& config,
+                                              const context::AggregationClient::Rank& rank);
 
 }  // namespace nezha::aggregation

@@ -26,17 +26,6 @@ NodeClient::NodeClient(progress::Loop& loop, const Hosts& hosts, NodeClientOptio
 
 NodeClient::~NodeClient() { drop("this rank leaves"); }
 
-Result<std::unique_ptr<AggregationClient>> AggregationClient::create(const Config& config,
-                                                                     const Rank& rank,
-                                                                     progress::Loop& loop,
-                                                                     const Hosts& hosts) {
-  auto options = make_client_options(config, rank);
-  if (!options) return options.status();
-  auto client = std::make_unique<NodeClient>(loop, hosts, std::move(*options));
-  loop.set_client(client.get());
-  return std::unique_ptr<AggregationClient>(std::move(client));
-}
-
 Result<std::unique_ptr<AggregationGroup>> NodeClient::add(engine::Group& group) {
   auto made = NodeGroup::create(*this, group);
   if (!made) return made.status();

@@ -80,7 +80,8 @@ Result<JobKey> configured_job_key(const Config& config) {
                config.aggregator_key_file.empty() ? "" : ", and ranks do not read the nodes' own");
 }
 
-Result<NodeClientOptions> make_client_options(const Config& config, const AggregationClient::Rank& rank) {
+Result<NodeClientOptions> make_client_options(const Config& config,
+                                              const context::AggregationClient::Rank& rank) {
   const bool encrypts = config.tls == "on";
   if (encrypts || config.integrity == "on") {
     return error(Code::invalid_argument, "aggregator %s: data for an aggregation node cannot be %s, "

@@ -2,7 +2,9 @@
 
 import json
 import os
+import re
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import nezha
+from nezha import _native
 from nezha.queries import ask
 from test_examples import BUILD
 
@@ -105,13 +108,48 @@ def test_questions_open_the_module_of_aggregation_where_something_is_configured(
 
 
 def test_a_job_with_an_aggregation_node_opens_its_module(key_file):
-    node = nezha._native.Aggregator(key_file=key_file, **NODE)
+    node = _native.Aggregator(key_file=key_file, **NODE)
     try:
         said, errors = job(NEZHA_AGGREGATOR=f"127.0.0.1:{node.port}", NEZHA_AGGREGATOR_KEY_FILE=key_file)
         assert said == ["0 libnezha_aggregation.so", "1 libnezha_aggregation.so"], errors
         assert json.loads(node.stats())["connections"]["answered"] == 2
     finally:
         node.close()
+
+
+@pytest.mark.parametrize("level, says", [("warn", True), ("error", False)])
+def test_a_module_speaks_in_the_log_of_its_job(key_file, level, says):
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    said, errors = job(NEZHA_AGGREGATOR=f"127.0.0.1:{port}", NEZHA_AGGREGATOR_KEY_FILE=key_file,
+                       NEZHA_LOG_LEVEL=level)
+    assert len(said) == 2, errors
+    line = rf"\[rank (\d)\] warn aggregation: rank \1: aggregation node 127.0.0.1:{port}: "
+    assert (re.search(line, errors) is not None) is says, errors
+
+
+# A node that takes a connection and says nothing is given up after three seconds.
+INTERRUPTED = """import ctypes, time
+library, text = ctypes.CDLL(LIBRARY), ctypes.create_string_buffer(4096)
+library.nezha_query.argtypes = (ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t,
+                                ctypes.c_void_p)
+check = ctypes.CFUNCTYPE(ctypes.c_int)(lambda: 1)
+library.nezha_set_interrupt_check(check)
+begin = time.monotonic()
+assert library.nezha_query(b"aggregator", None, text, len(text), None) == 0
+print(json.dumps([time.monotonic() - begin, json.loads(text.value)["reason"]]))
+"""
+
+
+def test_a_module_hears_the_interrupt_of_a_thread_of_its_job(key_file):
+    library = BUILD / "src" / "libnezha.so"
+    if not library.exists():
+        pytest.skip("libnezha.so is not built: cmake --build build/release --target for_python_tests")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        took, reason = shown(PACKAGE.parent, f"LIBRARY = {str(library)!r}\n{INTERRUPTED}",
+                             NEZHA_AGGREGATOR=f"127.0.0.1:{silent.getsockname()[1]}",
+                             NEZHA_AGGREGATOR_KEY_FILE=key_file)
+    assert took < 2 and "did not send its topology" in reason
 
 
 def test_without_its_module_a_job_that_has_an_aggregation_node_says_so(elsewhere, key_file):
@@ -125,9 +163,10 @@ def test_without_its_module_a_job_that_has_an_aggregation_node_says_so(elsewhere
     said, errors = job(folder=elsewhere, NEZHA_AGGREGATOR_KEY_FILE=key_file, **node)
     assert said == [] and f"no key for the job at its aggregation nodes: {missing}" in errors
     start = ("import nezha\n"
+             "from nezha import _native\n"
              "from nezha.queries import ask\n"
              "try:\n"
-             f"    nezha._native.Aggregator(key_file={key_file!r}, **{NODE})\n"
+             f"    _native.Aggregator(key_file={key_file!r}, **{NODE})\n"
              "except nezha.Unsupported as error:\n"
              "    print(json.dumps([str(error), ask('aggregator'), ask('job_key')]))\n")
     refused, answer, none = shown(elsewhere, start, **node)

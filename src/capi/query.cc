@@ -2,16 +2,17 @@
 #include <openssl/crypto.h>
 #include <sys/socket.h>
 
+#include <algorithm>
+#include <iterator>
 #include <string>
+#include <string_view>
 
 #include "base/bind_device.h"
 #include "base/config.h"
 #include "base/json.h"
 #include "base/module.h"
-#include "capi/balancer_query.h"
 #include "capi/last_error.h"
-#include "capi/plan_query.h"
-#include "capi/reduction_query.h"
+#include "capi/queries.h"
 #include "context/aggregation.h"
 #include "context/identity.h"
 #include "context/rail_list.h"
@@ -115,6 +116,18 @@ Result<std::string> host() {
   return json.end_object().take();
 }
 
+// Whether the module queries answers it.
+bool is_for_module(std::string_view topic) {
+  const auto& topics = nezha::capi::Queries::kTopics;
+  return std::find(std::begin(topics), std::end(topics), topic) != std::end(topics);
+}
+
+Result<std::string> ask_module(std::string_view topic, const JsonValue& request) {
+  auto queries = nezha::open_module("queries", nezha::capi::Queries::kInterface);
+  if (!queries) return queries.status();
+  return static_cast<const nezha::capi::Queries*>(*queries)->answer(topic, request);
+}
+
 std::string build_info() {
   JsonWriter json;
   json.begin_object().field("version", kVersion).field("compiler", __VERSION__);
@@ -139,14 +152,7 @@ nezha_code nezha_query(const char* what, const char* request, char* text, size_t
     const std::string topic = what == nullptr ? "" : what;
     Result<std::string> answer = std::string();
     if (topic == "devices") answer = devices(*parsed);
-    else if (topic == "explain") answer = nezha::capi::explain_plan(*parsed);
-    else if (topic == "divide") answer = nezha::capi::divide_bytes(*parsed);
-    else if (topic == "schedule") answer = nezha::capi::export_schedule(*parsed);
-    else if (topic == "algorithm") answer = nezha::capi::check_algorithm(*parsed);
-    else if (topic == "bind") answer = nezha::capi::bind_transfer(*parsed);
-    else if (topic == "learn") answer = nezha::capi::learn_operations(*parsed);
-    else if (topic == "cut") answer = nezha::capi::cut_operations(*parsed);
-    else if (topic == "reduction") answer = nezha::capi::measure_reduction(*parsed);
+    else if (is_for_module(topic)) answer = ask_module(topic, *parsed);
     else if (topic == "fabric") answer = nezha::context::describe_rail_kind("ofi");
     else if (topic == "host") answer = host();
     else if (topic == "aggregator") answer = aggregator();

@@ -29,6 +29,19 @@ with nezha.init() as comm:
 names = {line.split()[-1].rpartition("/")[2] for line in open("/proc/self/maps") if "nezha" in line}
 print(comm.rank, *sorted(name for name in names if ".so" in name and not name.startswith("_native")))
 """
+# What a program asks the library, and which modules it has in memory then; or the error.
+QUESTION = """import nezha
+from nezha.queries import ask
+try:
+    answer = ask(TOPIC, REQUEST)
+except nezha.Error as error:
+    answer = str(error)
+names = {line.split()[-1].rpartition("/")[2] for line in open("/proc/self/maps") if "nezha" in line}
+opened = [name for name in names if ".so" in name and not name.startswith("_native")]
+print(json.dumps([answer, sorted(opened)]))
+"""
+FOR_PLANS = [("explain", {"bytes": 1 << 20}), ("divide", {"rails": [{"rate_gbps": 1, "latency_us": 9}]}),
+             ("algorithm", {"text": ""}), ("reduction", {"seconds": 0.001})]
 
 
 def job(rails="", folder=PACKAGE.parent, **variables):
@@ -49,6 +62,12 @@ def shown(folder, code, **variables):
     return json.loads(done.stdout)
 
 
+def asked(topic, request, folder=PACKAGE.parent):
+    """The answer, or the error's sentence; the modules in memory."""
+    code = f"TOPIC, REQUEST = {topic!r}, {request!r}\n{QUESTION}"
+    return shown(folder, code)
+
+
 @pytest.fixture
 def elsewhere(tmp_path):
     """The package in a place of its own, to be changed."""
@@ -65,7 +84,16 @@ def key_file(tmp_path):
     return str(path)
 
 
-def test_a_job_without_rdma_opens_no_module():
+@pytest.fixture
+def ring(tmp_path):
+    """An algorithm file for two ranks."""
+    file = tmp_path / "ring.txt"
+    request = {"world_size": 2, "algorithm": "ring", "print": True}
+    file.write_text(ask("explain", request)["algorithm_text"])
+    return file
+
+
+def test_a_job_that_asks_for_none_opens_no_module():
     said, errors = job()
     assert said == ["0", "1"], errors
 
@@ -77,6 +105,18 @@ def test_a_job_that_names_a_rail_of_libfabric_opens_it():
         pytest.skip(fabric["missing"] or "libfabric has no provider for the host's TCP")
     said, errors = job(f"ofi:{software[0]}@127.2.0.1")
     assert said == ["0 libnezha_ofi.so", "1 libnezha_ofi.so"], errors
+
+
+def test_a_job_with_an_algorithm_of_its_own_opens_the_proof(ring):
+    said, errors = job(NEZHA_ALGORITHM_FILE=str(ring))
+    assert said == ["0 libnezha_proof.so", "1 libnezha_proof.so"], errors
+
+
+@pytest.mark.parametrize("topic, request_", FOR_PLANS)
+def test_a_question_opens_its_answers(topic, request_):
+    answer, opened = asked(topic, request_)
+    assert opened == ["libnezha_queries.so"] and "module" not in str(answer)
+    assert asked("host", {})[1] == []
 
 
 @pytest.mark.parametrize("rails", ["ofi:", "lo,ofi:mlx5_0"])
@@ -179,6 +219,25 @@ def test_a_module_is_not_taken_for_another_one():
     assert said == [] and "rails: 'aggregation:eth0': the module aggregation has no rails" in errors
 
 
+def test_a_job_and_a_question_without_their_module_say_so(elsewhere, ring):
+    for module in (elsewhere / "nezha").glob("libnezha_*.so"):
+        module.unlink()
+    assert job(folder=elsewhere)[0] == ["0", "1"]
+    said, errors = job(folder=elsewhere, NEZHA_ALGORITHM_FILE=str(ring))
+    assert said == []
+    assert f": algorithm_file {ring}: the module proof is not there" in errors, errors
+    for topic, request in FOR_PLANS:
+        sentence, opened = asked(topic, request, elsewhere)
+        assert opened == [] and sentence.startswith("the module queries is not there"), sentence
+        assert "README says under Install" in sentence and "\n" not in sentence
+    assert "identity" in asked("host", {}, elsewhere)[0]
+
+
+def test_the_proof_is_no_kind_of_rail():
+    said, errors = job("proof:x")
+    assert said == [] and "rails: 'proof:x': the module proof has no rails" in errors
+
+
 def test_a_module_of_another_version_is_refused(elsewhere):
     source, module = elsewhere / "other.c", elsewhere / "nezha" / "libnezha_ofi.so"
     source.write_text("const void *nezha_module(const void *host) { (void)host; return 0; }\n")
@@ -187,7 +246,8 @@ def test_a_module_of_another_version_is_refused(elsewhere):
     assert said == [] and f"libnezha_ofi.so is no module of Nezha {nezha.__version__}" in errors
 
 
-@pytest.mark.parametrize("library", ["libnezha.so", "libnezha_ofi.so", "libnezha_aggregation.so"])
+@pytest.mark.parametrize("library", ["libnezha.so", "libnezha_ofi.so", "libnezha_aggregation.so",
+                                     "libnezha_proof.so", "libnezha_queries.so"])
 def test_libraries_export_the_c_api_and_no_more(library):
     built = BUILD / "src" / library
     if not built.exists():

@@ -21,7 +21,6 @@ ALLOWED: Dict[str, Set[str]] = {
     "reduce": {"base"},
     "wire": {"base"},
     "schedule": {"base"},
-    "schedule/proof": {"base", "schedule"},
     "control/policies": {"base", "schedule", "control"},
     "control": {"base", "schedule"},
     "progress": {"base"},
@@ -30,17 +29,12 @@ ALLOWED: Dict[str, Set[str]] = {
     "rendezvous": {"base"},
     "engine": {"base", "reduce", "wire", "schedule", "control", "control/policies", "progress",
                "memory", "transport"},
-    "context": {"base", "reduce", "wire", "schedule", "schedule/proof", "control", "control/policies",
-                "progress", "memory", "transport", "rendezvous", "engine", "aggregation"},
-    "aggregation": {"base", "wire", "schedule", "control", "control/policies", "progress",
-                    "transport", "engine"},
-    "capi": {"base", "reduce", "wire", "schedule", "schedule/proof", "control", "control/policies",
-             "memory", "context", "aggregation", "nezha"},
+    "context": {"base", "reduce", "wire", "schedule", "control", "control/policies",
+                "progress", "memory", "transport", "rendezvous", "engine"},
+    "capi": {"base", "reduce", "wire", "control", "context", "nezha"},
 }
-# Where the parts of a rank, and of an aggregation node, are put together: they may name transports.
-COMPOSING = ("context", "aggregation")
-# All that the context sees of aggregation.
-NARROW = "aggregation/aggregation.h"
+# Where the parts of a rank are put together: it may name transports.
+COMPOSING = "context"
 # Folder of modules/ -> what its files see of src/, header by header. No file of src/ sees a module.
 MODULES: Dict[str, Set[str]] = {
     "allocation": {
@@ -49,6 +43,17 @@ MODULES: Dict[str, Set[str]] = {
     "paper": {
         "base/json.h", "base/module.h", "base/types.h", "control/policies/idle_probe.h",
         "control/policies/interference.h", "control/policies/policies.h", "control/policy.h"},
+    "aggregation": {
+        "base/blob.h", "base/check.h", "base/clean_text.h", "base/clock.h", "base/config.h",
+        "base/descriptor.h", "base/hex.h", "base/interrupt.h", "base/ip_prefix.h", "base/json.h",
+        "base/log.h", "base/module.h", "base/number_hash.h", "base/socket_address.h", "base/status.h",
+        "context/aggregation.h", "control/policies/aggregation_shares.h", "control/policy.h",
+        "control/rail_selector.h", "engine/comm_number.h", "engine/engine.h", "engine/group_calls.h",
+        "nezha/aggregator.h", "progress/loop.h", "schedule/aggregation.h", "schedule/chunk_map.h",
+        "schedule/plan.h", "transport/connect/connector.h", "transport/connect/handshake.h",
+        "transport/connect/strangers.h", "transport/rail_socket.h", "transport/tcp/tcp_address.h",
+        "transport/tcp/tcp_opener.h", "transport/transport.h", "wire/handshake.h", "wire/key_file.h",
+        "wire/little_endian.h"},
     "fabric": {
         "base/clock.h", "base/config.h", "base/copy.h", "base/fork_guard.h", "base/ip_prefix.h",
         "base/json.h", "base/module.h", "base/status.h", "control/policy.h", "control/rail_selector.h",
@@ -57,9 +62,23 @@ MODULES: Dict[str, Set[str]] = {
         "transport/connect/rail_test.h", "transport/connect/same_network.h", "transport/rail_kind.h",
         "transport/rail_socket.h", "transport/transport.h", "transport/wire.h", "wire/frame.h",
         "wire/handshake.h", "wire/little_endian.h"},
+    "proof": {
+        "base/module.h", "base/status.h", "schedule/algorithm_reader.h", "schedule/catalog.h",
+        "schedule/file_algorithm.h", "schedule/schedule.h"},
+    "queries": {
+        "base/clock.h", "base/json.h", "base/module.h", "base/status.h", "base/types.h",
+        "capi/queries.h", "control/policies/aggregation_shares.h", "control/policies/binder.h",
+        "control/policies/eq.h", "control/policy.h", "control/rail_monitor.h", "memory/area.h",
+        "memory/pieces.h", "reduce/reduce.h", "schedule/candidates.h", "schedule/hierarchy.h",
+        "schedule/plan.h"},
 }
+# Folder of modules/ -> the other folders that it sees, and is linked with.
+MODULE_SEES: Dict[str, Set[str]] = {"queries": {"proof"}}
 # Layers without I/O, time, threads and logging: the same source runs in simulators and verifiers.
-PURE = {"schedule", "schedule/proof", "control/policies"}
+PURE = {"schedule", "control/policies"}
+# The same of modules, apart from the file by which they are opened.
+PURE_MODULES = {"proof"}
+ENTRY = "module.cc"
 IMPURE = re.compile(
     r"<(thread|mutex|shared_mutex|atomic|condition_variable|future|chrono|iostream|fstream|"
     r"ctime|filesystem|unistd\.h|sys/.*|netinet/.*|arpa/.*|pthread\.h|fcntl\.h|poll\.h)>"
@@ -104,12 +123,10 @@ def offence(path: str, included: str) -> Optional[str]:
     other = layer_of(name)
     if other != own and other not in ALLOWED.get(own, set()):
         return f"{own} may include only {', '.join(sorted(ALLOWED.get(own, set()))) or 'itself'}"
-    if own == "context" and other == "aggregation" and name != NARROW:
-        return f"of aggregation, context may include only {NARROW}"
     concrete = transport_of(name)
     shared = concrete == "connect" and own == "transport"
-    if concrete is not None and own not in COMPOSING and concrete != transport_of(path) and not shared:
-        return f"only {'/, '.join(COMPOSING)}/ and transport/{concrete}/ itself may name that transport"
+    if concrete is not None and own != COMPOSING and concrete != transport_of(path) and not shared:
+        return f"only {COMPOSING}/ and transport/{concrete}/ itself may name that transport"
     return None
 
 
@@ -123,8 +140,12 @@ def module_offence(included: str) -> Optional[str]:
 
 def offence_of_module(path: str, included: str) -> Optional[str]:
     """Why the file `path` (below modules/) may not include `included`; None when it may."""
-    own, name = path.split("/")[0], included.strip('"')
-    if included.startswith("<") or name.split("/")[0] == own or name in MODULES.get(own, set()):
+    (own, *parts), name = path.split("/"), included.strip('"')
+    impure = name == "base/module.h" or IMPURE.search(included)
+    if own in PURE_MODULES and parts != [ENTRY] and impure:
+        return "this module is pure: no I/O, time, threads or logging"
+    seen = {own} | MODULE_SEES.get(own, set())
+    if included.startswith("<") or name.split("/")[0] in seen or name in MODULES.get(own, set()):
         return None
     return f"not among what modules/{own} sees of the library (MODULES in tools/check_layers.py)"
 

@@ -32,7 +32,8 @@ typedef struct nezha_aggregator_options {
 
 /* Returns when the node can be dialled. NEZHA_INVALID_ARGUMENT: address, device, port, key file or
  * topology;
- * NEZHA_EXHAUSTED: the port is taken, or descriptors, memory or threads ran out. */
+ * NEZHA_EXHAUSTED: the port is taken, or descriptors, memory or threads ran out; NEZHA_UNSUPPORTED:
+ * libnezha_aggregation.so, which has the nodes, is not installed beside this library. */
 NEZHA_API nezha_code nezha_aggregator_start(const nezha_aggregator_options* options,
                                             nezha_aggregator_t* aggregator);
 NEZHA_API nezha_code nezha_aggregator_port(nezha_aggregator_t aggregator, int* port);

@@ -240,7 +240,8 @@ NEZHA_API nezha_code nezha_load_table(nezha_comm_t comm, const char* json);
 NEZHA_API nezha_code nezha_dump_flight(nezha_comm_t comm, const char* path, char* text, size_t size,
                                        size_t* needed);
 
-/* Without a communicator. `request` and the answer are JSON.
+/* Without a communicator. `request` and the answer are JSON. What stands from "explain" to "reduction" is
+ * answered by libnezha_queries.so, which goes beside this library: NEZHA_UNSUPPORTED where it is missing.
  *   "devices"  this host's devices as Nezha sees them; request {"filter": "eth"}. "unbound" says why
  *              sockets cannot be bound to a usable one, and what follows; "" where they can
  *   "explain"  the plan of an operation; request {"collective", "bytes", "dtype", "world_size",

@@ -2,27 +2,23 @@
 #include <openssl/crypto.h>
 #include <sys/socket.h>
 
-#include <cstring>
+#include <algorithm>
+#include <iterator>
 #include <string>
+#include <string_view>
 
-#include "aggregation/client/options.h"
-#include "aggregation/client/topology_client.h"
-#include "aggregation/protocol/job_key.h"
-#include "aggregation/topology.h"
 #include "base/bind_device.h"
 #include "base/config.h"
 #include "base/json.h"
 #include "base/module.h"
-#include "capi/balancer_query.h"
 #include "capi/last_error.h"
-#include "capi/plan_query.h"
-#include "capi/reduction_query.h"
+#include "capi/queries.h"
+#include "context/aggregation.h"
 #include "context/identity.h"
 #include "context/rail_list.h"
 #include "control/rail_selector.h"
 #include "nezha/nezha.h"
 #include "reduce/reduce.h"
-#include "wire/key_file.h"
 
 namespace {
 
@@ -60,27 +56,6 @@ Result<std::string> devices(const JsonValue& request) {
   return json.end_array().take();
 }
 
-// Derived from the aggregation nodes' own key; "": there is none. `name`: of the job; "": any.
-Result<nezha::aggregation::JobKey> derive_job_key(const std::string& key_file, const std::string& name) {
-  auto key = nezha::wire::read_key_file("aggregator_key_file", key_file);
-  if (!key) return key.status();
-  nezha::aggregation::JobKey made{nezha::aggregation::job_number_of(name), {}};
-  if (name.empty()) {
-    auto nonce = nezha::wire::random_nonce();
-    if (!nonce) return nonce.status();
-    std::memcpy(&made.job, nonce->data(), sizeof(made.job));
-  }
-  made.key = nezha::aggregation::job_key_of(*key, made.job);
-  return made;
-}
-
-// Of a process that is no rank, such as `nezha info`: it may hold the nodes' own key in place of a job's.
-Result<nezha::aggregation::JobKey> job_key_here(const nezha::Config& config) {
-  const bool derives = config.aggregator_job_key.empty() && !config.aggregator_key_file.empty();
-  if (derives) return derive_job_key(config.aggregator_key_file, "");
-  return nezha::aggregation::configured_job_key(config);
-}
-
 // What a launcher hands to its ranks: {"key_file", "job"} -> {"job_key"}, "" where no key file is known.
 Result<std::string> job_key(const JsonValue& request) {
   auto config = nezha::load_config();
@@ -89,9 +64,11 @@ Result<std::string> job_key(const JsonValue& request) {
   JsonWriter json;
   json.begin_object();
   if (file.empty()) return json.field("job_key", "").end_object().take();
-  auto key = derive_job_key(file, std::string(request.at("job").string_or("")));
+  auto module = nezha::context::aggregation_module();
+  if (!module) return module.status();
+  auto key = (*module)->derive_job_key(file, std::string(request.at("job").string_or("")));
   if (!key) return key.status();
-  return json.field("job_key", nezha::aggregation::to_text(*key)).end_object().take();
+  return json.field("job_key", *key).end_object().take();
 }
 
 // The configured aggregation node, and what it answers.
@@ -101,25 +78,12 @@ Result<std::string> aggregator() {
   JsonWriter json;
   json.begin_object().field("configured", config->aggregator);
   if (config->aggregator.empty()) return json.end_object().take();
-  auto node = nezha::parse_node_address(config->aggregator);
-  if (!node) return node.status();
-  auto key = job_key_here(*config);
-  if (!key) {
-    json.field("reachable", false).field("reason", key.status().message());
-    return json.end_object().take();
+  auto module = nezha::context::aggregation_module();
+  if (module) {
+    NEZHA_RETURN_IF_ERROR((*module)->describe_node(*config, json));
+  } else {
+    json.field("reachable", false).field("reason", module.status().message());
   }
-  nezha::aggregation::TopologyRequest request;
-  request.address = node->address;
-  request.port = node->port;
-  request.device = config->aggregator_device;
-  request.job = *key;
-  std::string my_address;
-  auto topology = nezha::aggregation::fetch_topology(request, &my_address);
-  json.field("reachable", topology.is_ok()).field("reason", topology.status().message());
-  if (!topology) return json.end_object().take();
-  const int leaf = topology->leaf_of(my_address);
-  json.field("served_by", leaf < 0 ? "" : topology->nodes[static_cast<size_t>(leaf)].name);
-  json.key("topology").raw(nezha::aggregation::to_json(*topology));
   return json.end_object().take();
 }
 
@@ -152,6 +116,18 @@ Result<std::string> host() {
   return json.end_object().take();
 }
 
+// Whether the module queries answers it.
+bool is_for_module(std::string_view topic) {
+  const auto& topics = nezha::capi::Queries::kTopics;
+  return std::find(std::begin(topics), std::end(topics), topic) != std::end(topics);
+}
+
+Result<std::string> ask_module(std::string_view topic, const JsonValue& request) {
+  auto queries = nezha::open_module("queries", nezha::capi::Queries::kInterface);
+  if (!queries) return queries.status();
+  return static_cast<const nezha::capi::Queries*>(*queries)->answer(topic, request);
+}
+
 std::string build_info() {
   JsonWriter json;
   json.begin_object().field("version", kVersion).field("compiler", __VERSION__);
@@ -176,14 +152,7 @@ nezha_code nezha_query(const char* what, const char* request, char* text, size_t
     const std::string topic = what == nullptr ? "" : what;
     Result<std::string> answer = std::string();
     if (topic == "devices") answer = devices(*parsed);
-    else if (topic == "explain") answer = nezha::capi::explain_plan(*parsed);
-    else if (topic == "divide") answer = nezha::capi::divide_bytes(*parsed);
-    else if (topic == "schedule") answer = nezha::capi::export_schedule(*parsed);
-    else if (topic == "algorithm") answer = nezha::capi::check_algorithm(*parsed);
-    else if (topic == "bind") answer = nezha::capi::bind_transfer(*parsed);
-    else if (topic == "learn") answer = nezha::capi::learn_operations(*parsed);
-    else if (topic == "cut") answer = nezha::capi::cut_operations(*parsed);
-    else if (topic == "reduction") answer = nezha::capi::measure_reduction(*parsed);
+    else if (is_for_module(topic)) answer = ask_module(topic, *parsed);
     else if (topic == "fabric") answer = nezha::context::describe_rail_kind("ofi");
     else if (topic == "host") answer = host();
     else if (topic == "aggregator") answer = aggregator();

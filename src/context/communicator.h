@@ -20,8 +20,8 @@
 #include <thread>
 #include <unordered_map>
 
-#include "aggregation/aggregation.h"
 #include "base/status.h"
+#include "context/aggregation.h"
 #include "context/batch.h"
 #include "context/context.h"
 #include "engine/engine.h"
@@ -161,7 +161,7 @@ class Communicator {
   int rank_ = 0;
   int world_size_ = 1;
   std::string table_file_;  // this rank's own; empty where nothing is to be saved
-  std::unique_ptr<aggregation::AggregationGroup> aggregation_;  // null without an aggregation node
+  std::unique_ptr<AggregationGroup> aggregation_;  // null without an aggregation node
   uint64_t splits_ = 0;
   std::mutex generations_mutex_;
   std::unordered_map<uint64_t, uint64_t> generations_;  // of create(), by name and ranks

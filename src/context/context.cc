@@ -260,8 +260,13 @@ Status Context::watch_flight() {
 
 Status Context::open_aggregation() {
   if (config_.aggregator.empty()) return Status::ok();
-  auto client = aggregation::AggregationClient::create(
-      config_, {rank_, world_size_, session_.job, rails_}, *loop_, {*engine_, *engine_});
+  auto module = aggregation_module();
+  if (!module) {
+    return error(module.status().code(), "aggregator %s: %s", config_.aggregator.c_str(),
+                 module.status().message().c_str());
+  }
+  auto client = (*module)->make_client(config_, {rank_, world_size_, session_.job, rails_}, *loop_,
+                                       {*engine_, *engine_});
   if (!client) return client.status();
   aggregation_ = std::move(*client);
   return Status::ok();

@@ -1,5 +1,5 @@
 // Context: one rank of one job: its rails, its connections, its loop. The composition root of a rank:
-// transports (rail_transports.h), stores and policies are chosen here; a node's in aggregation/server/.
+// transports (rail_transports.h), stores and policies are chosen here.
 //
 // Contract
 //   Owner    shared by the communicators made from it; the last one to go ends it.
@@ -7,16 +7,15 @@
 //   Errors   `create` fails with the first error of any rank, on every rank.
 #pragma once
 
-
 #include <memory>
 
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "aggregation/aggregation.h"
 #include "base/config.h"
 #include "base/status.h"
+#include "context/aggregation.h"
 #include "context/bootstrap.h"
 #include "context/calibration.h"
 #include "context/flight_dump.h"
@@ -56,7 +55,7 @@ class Context {
   engine::GroupCalls& groups() { return *engine_; }
   engine::Diagnostics& diagnostics() { return engine_->diagnostics(); }
   // Null without an aggregation node.
-  aggregation::AggregationClient* aggregation() { return aggregation_.get(); }
+  AggregationClient* aggregation() { return aggregation_.get(); }
   // With the progress lock: somebody has to drive the loop.
   bool has_work() const { return aggregation_ != nullptr ? aggregation_->has_work() || engine_->has_work()
                                                       : engine_->has_work(); }
@@ -126,7 +125,7 @@ class Context {
   std::unique_ptr<transport::Transport> transport_;
   std::unique_ptr<progress::Loop> loop_;
   std::unique_ptr<engine::Engine> engine_;
-  std::unique_ptr<aggregation::AggregationClient> aggregation_;
+  std::unique_ptr<AggregationClient> aggregation_;
   std::unique_ptr<FlightDump> flight_dump_;
 };
 

@@ -1,5 +1,5 @@
 // FileAlgorithm: an algorithm that the user brings as data (option algorithm_file), as plans and the
-// engine use it. It is made and proved by proof/algorithm_file.h.
+// engine use it. It is made and proved by an AlgorithmReader (algorithm_reader.h).
 //
 // Contract: immutable, any thread.
 #pragma once

@@ -89,7 +89,4 @@ Result<Plan> make_plan(const PlanRequest& request, const CostTable& costs, int w
 inline constexpr uint64_t kUnheldBytesMax = 16 * 1024;
 Result<Plan> make_aggregation_plan(const PlanRequest& request);
 
-// The comparison a person can read: every candidate with its terms, and the choice.
-std::string explain(const PlanRequest& request, const CostTable& costs);
-
 }  // namespace nezha::schedule

@@ -57,7 +57,7 @@ struct MeshRequest {
   size_t control_frames_max = 16384;  // that may wait for one peer who does not read
   // Pairs of ranks connect when they first need it: a higher rank asks a lower one to dial.
   bool on_demand = false;
-  // The first bytes of every connection that is dialled (aggregation/protocol/ticket.h).
+  // The first bytes of every connection that is dialled (modules/aggregation/protocol/ticket.h).
   std::vector<std::byte> ticket = {};
 
   // How many rails each rank has, by rank.

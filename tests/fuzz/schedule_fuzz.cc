@@ -4,9 +4,9 @@
 
 #include "base/check.h"
 #include "fuzz/fuzz.h"
-#include "schedule/parser.h"
-#include "schedule/printer.h"
-#include "schedule/proof/verifier.h"
+#include "proof/parser.h"
+#include "proof/printer.h"
+#include "proof/verifier.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace nezha;

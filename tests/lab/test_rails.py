@@ -190,7 +190,9 @@ def test_the_table_is_kept_for_the_next_job(tmp_path: Path) -> None:
 @pytest.mark.parametrize("settings, wanted, off", [
     ({"policy": "static", "weights": "3:1"}, 0.75, 0.03), ({"policy": "round_robin"}, 0.5, 0.05)])
 def test_fixed_shares_are_kept(settings: Dict[str, str], wanted: float, off: float) -> None:
-    with Lab(2, ["200mbit", "100mbit"]) as lab, Job(lab, **settings) as job:
+    # At 2:1 the fast rail is done when half of the slow one's bytes wait: what a rail needs twice as long
+    # for as an idle one is sent there, too, and a rate that is measured a little too low decides.
+    with Lab(2, ["150mbit", "100mbit"]) as lab, Job(lab, **settings) as job:
         for operation in job.all_reduce(4 * MB, 4):
             assert abs(share(operation, "eth0") - wanted) <= off
 

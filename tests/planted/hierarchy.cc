@@ -3,8 +3,8 @@
 #include <random>
 #include <vector>
 
+#include "proof/verifier.h"
 #include "schedule/hierarchy.h"
-#include "schedule/proof/verifier.h"
 
 namespace nezha::simulation {
 namespace {

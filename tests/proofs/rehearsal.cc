@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "schedule/proof/contract.h"
-#include "schedule/proof/links.h"
+#include "proof/contract.h"
+#include "proof/links.h"
 #include "proofs/rehearsal_memory.h"
 #include "proofs/rehearsal_network.h"
 

@@ -8,9 +8,9 @@
 #include <span>
 #include <vector>
 
-#include "schedule/proof/contract.h"
-#include "schedule/proof/expression.h"
-#include "schedule/proof/links.h"
+#include "proof/contract.h"
+#include "proof/expression.h"
+#include "proof/links.h"
 
 namespace nezha::schedule {
 

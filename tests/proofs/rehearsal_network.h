@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "schedule/proof/links.h"
+#include "proof/links.h"
 #include "proofs/rehearsal.h"
 #include "proofs/rehearsal_memory.h"
 

@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "proof/contract.h"
+#include "proof/flow.h"
+#include "proof/links.h"
+#include "proof/verifier.h"
+#include "proofs/rehearsal.h"
 #include "property/schedule_worlds.h"
 #include "schedule/aggregation.h"
-#include "schedule/proof/contract.h"
-#include "schedule/proof/flow.h"
-#include "schedule/proof/links.h"
-#include "proofs/rehearsal.h"
-#include "schedule/proof/verifier.h"
 #include "support/flat_tree.h"
 
 namespace nezha::schedule {

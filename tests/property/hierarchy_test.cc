@@ -9,12 +9,12 @@
 #include <utility>
 #include <vector>
 
-#include "property/schedule_worlds.h"
+#include "proof/contract.h"
+#include "proof/verifier.h"
 #include "proofs/rehearsal.h"
+#include "property/schedule_worlds.h"
 #include "schedule/hierarchy.h"
 #include "schedule/plan.h"
-#include "schedule/proof/contract.h"
-#include "schedule/proof/verifier.h"
 
 namespace nezha::schedule {
 namespace {

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "property/schedule_worlds.h"
-#include "schedule/proof/contract.h"
+#include "proof/contract.h"
+#include "proof/verifier.h"
 #include "proofs/rehearsal.h"
-#include "schedule/proof/verifier.h"
+#include "property/schedule_worlds.h"
 
 namespace nezha::schedule {
 namespace {

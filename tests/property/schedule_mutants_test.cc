@@ -23,12 +23,12 @@
 #include <string>
 #include <vector>
 
-#include "property/schedule_worlds.h"
-#include "schedule/builder.h"
-#include "schedule/proof/links.h"
+#include "proof/links.h"
+#include "proof/verifier.h"
 #include "proofs/rehearsal.h"
 #include "proofs/rehearsal_memory.h"
-#include "schedule/proof/verifier.h"
+#include "property/schedule_worlds.h"
+#include "schedule/builder.h"
 
 namespace nezha::schedule {
 namespace {

@@ -4,9 +4,9 @@
 #include <random>
 #include <string>
 
+#include "proof/parser.h"
+#include "proof/printer.h"
 #include "property/schedule_worlds.h"
-#include "schedule/parser.h"
-#include "schedule/printer.h"
 
 namespace nezha::schedule {
 namespace {

@@ -38,7 +38,7 @@ def test_the_page_of_the_wire_format_has_the_roles_of_the_handshake():
     ("transport/tcp/tcp_wire.cc", '"transport/tcp/tcp_wire.h"'),
     ("transport/tcp/tcp_wire.cc", '"transport/connection.h"'),
     ("context/context.cc", '"transport/tcp/tcp_transport.h"'),
-    ("context/context.cc", '"aggregation/aggregation.h"'),
+    ("context/context.cc", '"context/aggregation.h"'),
     ("capi/communicator.cc", '"nezha/nezha.h"'),
 ])
 def test_allowed_includes(path, include):
@@ -60,9 +60,28 @@ def test_allowed_includes(path, include):
     ("context/context.cc", '"aggregation/client/client.h"'),
     ("engine/engine.cc", '"nezha/nezha.h"'),
     ("engine/engine.cc", '"engine.h"'),
+    ("context/load_algorithm.cc", '"proof/algorithm_file.h"'),
 ])
 def test_forbidden_includes(path, include):
     assert layers.offence(path, include)
+
+
+def test_a_module_sees_what_its_list_names():
+    for include in ('"context/aggregation.h"', '"aggregation/client/session.h"', "<vector>"):
+        assert layers.offence_of_module("aggregation/client/client.cc", include) is None
+    for include in ('"context/context.h"', '"fabric/fabric_kind.h"'):
+        assert layers.offence_of_module("aggregation/client/client.cc", include)
+
+
+def test_what_modules_see():
+    refused = layers.offence_of_module
+    assert refused("fabric/ofi_wire.cc", '"transport/wire.h"') is None
+    assert refused("queries/plan_query.cc", '"proof/algorithm_file.h"') is None
+    assert refused("proof/module.cc", '"base/module.h"') is None
+    assert refused("proof/flow.cc", "<vector>") is None
+    assert refused("queries/plan_query.cc", '"engine/engine.h"')
+    assert refused("proof/flow.cc", '"queries/queries.h"')
+    assert refused("proof/flow.cc", "<thread>") and refused("proof/flow.cc", '"base/log.h"')
 
 
 def test_the_module_sees_the_c_api_only():

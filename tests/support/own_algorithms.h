@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "proof/printer.h"
 #include "schedule/builder.h"
-#include "schedule/printer.h"
 
 namespace nezha::testing {
 

@@ -1,5 +1,5 @@
 // algorithm_file: what is proved of a user's schedules, and the sentence about one that is wrong.
-#include "schedule/proof/algorithm_file.h"
+#include "proof/algorithm_file.h"
 
 #include <gtest/gtest.h>
 

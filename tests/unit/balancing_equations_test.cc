@@ -6,9 +6,13 @@
 #include <numeric>
 
 #include "control/policies/eq.h"
+#include "queries/two_rails.h"
 
 namespace nezha::control {
 namespace {
+
+using queries::cold_hot_threshold;
+using queries::interference_limit;
 
 // 50 us and 200 us, 10 GB/s and 4 GB/s.
 constexpr std::array kTwo = {RailCost{50e-6, 1e-10}, RailCost{200e-6, 2.5e-10}};

@@ -8,9 +8,13 @@
 #include <vector>
 
 #include "control/policies/binder.h"
+#include "queries/two_rails.h"
 
 namespace nezha::control {
 namespace {
+
+using queries::cold_hot_threshold;
+using queries::interference_limit;
 
 // 50 us and 200 us, 10 GB/s and 4 GB/s: 2.5 times slower.
 constexpr RailCost kQuick{50e-6, 1e-10};

@@ -3,12 +3,12 @@
 #include <string>
 #include <vector>
 
+#include "proof/printer.h"
+#include "proof/verifier.h"
+#include "proofs/rehearsal.h"
 #include "schedule/builder.h"
 #include "schedule/catalog.h"
 #include "schedule/hierarchy.h"
-#include "schedule/printer.h"
-#include "proofs/rehearsal.h"
-#include "schedule/proof/verifier.h"
 
 namespace nezha::schedule {
 namespace {

@@ -1,11 +1,11 @@
 // Schedules that a user wrote: what the parser takes, and the sentence about what it does not.
-#include "schedule/parser.h"
+#include "proof/parser.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "schedule/printer.h"
+#include "proof/printer.h"
 
 namespace nezha::schedule {
 namespace {

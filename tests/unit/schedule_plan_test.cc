@@ -6,6 +6,7 @@
 #include <limits>
 #include <string>
 
+#include "queries/plan_text.h"
 #include "schedule/candidates.h"
 #include "schedule/chunk_map.h"
 #include "schedule/hosts.h"
@@ -425,13 +426,14 @@ TEST(Estimate, SaysWhyARowIsLeftOut) {
 }
 
 TEST(Explain, NamesEveryCandidateAndTheChoice) {
-  const std::string text = explain(request(kMebi), two_gigabit());
+  const std::string text = queries::explain(request(kMebi), two_gigabit());
   for (const char* name : {"ring", "recursive_doubling", "halving_doubling", "bcube"}) {
     EXPECT_NE(text.find(name), std::string::npos) << text;
   }
   EXPECT_NE(text.find("chosen: ring"), std::string::npos) << text;
   EXPECT_EQ(text.find("chain"), std::string::npos) << text;
-  EXPECT_NE(explain(request(kMebi, 0), two_gigabit()).find("world of 0 ranks"), std::string::npos);
+  const std::string refused = queries::explain(request(kMebi, 0), two_gigabit());
+  EXPECT_NE(refused.find("world of 0 ranks"), std::string::npos) << refused;
 }
 
 // Nanoseconds of the processor for one plan, the least of several turns.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Dict, List, Optional
 
 import typer
@@ -45,6 +46,8 @@ _TITLES = {"host": "This host", "job": "Hosts of this job", "devices": "Devices 
            "fabric": "RDMA rails through libfabric", "peer": "The way to the peer",
            "config": "Options", "build": "Build"}
 
+_MODULES = ("aggregation", "allocation", "ofi", "proof", "queries", "table")
+
 app = App()
 
 
@@ -80,11 +83,22 @@ def info(rail_filter: str = typer.Option("", "--filter", help="As in NEZHA_RAILS
     with console.one_line("info", errors.Error, code=FOUND):
         if peer is not None and not config:
             answer["peer"] = reach(answer["devices"], peer, port, timeout)
-        answer["build"] = ask("build")
+        answer["build"] = ask("build") | _modules()
         console.answer(answer, json_to, _show)
     if "peer" in answer and not any(row["ms"] is not None for row in answer["peer"]):
         console.complain("info", f"no rail of this host gets an answer from {peer}")
         raise typer.Exit(FOUND)
+
+
+def _modules() -> Dict[str, List[str]]:
+    """The libraries beside Nezha's own that jobs open when they need them (docs/architecture.md)."""
+    import nezha
+
+    folder = Path(nezha.__file__).parent
+    there = {name: (folder / f"libnezha_{name}.so").exists() for name in _MODULES}
+    missing = [name for name in _MODULES if not there[name]]
+    return {"modules": [name for name in _MODULES if there[name]],
+            **({"missing modules": missing} if missing else {})}
 
 
 def _is_rank() -> bool:

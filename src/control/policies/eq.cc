@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 namespace nezha::control {
 namespace {
@@ -23,15 +22,6 @@ bool usable(const RailCost& rail) {
 size_t count(size_t rails) { return std::min<size_t>(rails, kRailsMax); }
 
 }  // namespace
-
-double cold_hot_threshold(RailCost quick, RailCost other, double split_cost, double lost_by_quick,
-                          double lost_by_other) {
-  const double other_rate = (1 - lost_by_other) / other.s_per_byte;
-  const double together = (1 - lost_by_quick) / quick.s_per_byte + other_rate;
-  const double gained = quick.s_per_byte * together - 1;  // of the quick rail's rate
-  if (!(gained > 0)) return std::numeric_limits<double>::infinity();
-  return ((other.startup_s - quick.startup_s) * other_rate + split_cost * together) / gained;
-}
 
 Split best_split(std::span<const RailCost> rails, double bytes, double split_cost) {
   const size_t n = count(rails.size());
@@ -169,10 +159,6 @@ bool stays_or_turns_hot(bool hot_now, double together_s, double single_s) {
 
 bool is_worth_splitting(double together_s, double single_s) {
   return together_s < single_s * (1 - kGainWanted);
-}
-
-double interference_limit(double rate_lost_by_fast, double rate_lost_by_slow) {
-  return (1 - rate_lost_by_slow) / rate_lost_by_fast;
 }
 
 uint32_t up_mask_of(std::span<const RailSnapshot> rails) {

@@ -21,15 +21,6 @@ struct RailCost {
   double s_per_byte = 0;  // 0 or less: the rail is not there
 };
 
-// Eq. 1 for two rails, solved for the size: above S* bytes both rails together beat the one with
-// the lower startup. `split_cost_s` is what it costs to use both at once.
-//   S* = (a2 - a1 + delta * (1 + b2 / b1)) / b1
-// When both lose a part of their rate while both run, q1 and q2, then with b' = b / (1 - q)
-//   S* = ((a2 - a1) / b2' + delta * R) / (b1 * R - 1),   R = 1 / b1' + 1 / b2'
-// and there is no such size (infinity) unless b2 / b1 < interference_limit(q1, q2).
-double cold_hot_threshold(RailCost quick, RailCost other, double split_cost_s,
-                          double rate_lost_by_quick = 0, double rate_lost_by_other = 0);
-
 // The division of `bytes` with which all used rails finish together (water-filling):
 //   T = (S + sum a_i/b_i) / (sum 1/b_i) + delta,   p_i S = (T - delta - a_i) / b_i
 // A rail whose share would be negative is dropped and the rest solved again.
@@ -69,10 +60,6 @@ bool stays_or_turns_hot(bool hot_now, double together_s, double single_s);
 // Whether predicted times are reason enough to divide an operation: below 10 % it stays whole. The
 // prediction is not better than that, and a whole operation never loses to its own rail.
 bool is_worth_splitting(double together_s, double single_s);
-
-// The largest speed ratio at which the slower of two rails still helps when both lose a part of
-// their rate while both run (the paper's "3.5 times"): (1 - q_slow) / q_fast.
-double interference_limit(double rate_lost_by_fast, double rate_lost_by_slow);
 
 // From what is known of rails: the bit set of those that are up, and their costs. A rail that is
 // down gets s_per_byte 0; one without a known rate is taken to be as slow as the slowest known one,

@@ -1,0 +1,86 @@
+// NodeClient: a rank's sessions with its aggregation node, one after another, for all communicators.
+//
+// Contract
+//   Owner    Context; every call with the loop's progress lock held. It is the loop's client and
+//            drives the rank's own engine, too, so that an operation that uses both ends in the turn
+//            in which its last part does.
+//   Life     a lost session takes its operations with it: every group is told (`on_session_lost`) before
+//            the session is destroyed. A new one is dialled after a pause.
+//   Numbers  ranks whose sessions have the same number meet at the node. A rank that lost a session goes
+//            on to the next number; one that learns of a higher number follows (`follow`).
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "aggregation/client/options.h"
+#include "aggregation/client/session.h"
+#include "context/aggregation.h"
+
+namespace nezha::aggregation {
+
+using context::AggregationClient;
+using context::AggregationGroup;
+
+class NodeGroup;
+
+class NodeClient final : public AggregationClient, public progress::LoopClient {
+ public:
+  NodeClient(progress::Loop& loop, const Hosts& hosts, NodeClientOptions options);
+  ~NodeClient() override;
+
+  engine::GroupCalls& hosts() { return hosts_.calls; }
+  // What has ended there is told to its callers now.
+  void run_hosts() { hosts_.turn.run(now()); }
+  Nanoseconds now() const { return loop_.clock().now(); }
+  progress::Loop& loop() { return loop_; }
+  const NodeClientOptions& options() const { return options_; }
+  // Null when there is none; it may still be dialling.
+  NodeSession* session() { return session_.get(); }
+  bool is_up() const { return session_ != nullptr && session_->state() == NodeSession::State::up; }
+  // No session is expected soon.
+  bool is_hopeless() const { return session_ == nullptr && failures_ > 0; }
+  // Equal for ranks that have read the same topology.
+  uint64_t topology_name() const { return topology_name_; }
+  uint32_t session_number() const { return session_number_; }
+  void follow(uint32_t session_number);
+
+  void add_group(NodeGroup& group) { groups_.push_back(&group); }
+  void remove_group(NodeGroup& group) { std::erase(groups_, &group); }
+
+  // AggregationClient
+  Result<std::unique_ptr<AggregationGroup>> add(engine::Group& group) override;
+  bool has_work() const override;
+  void write(JsonWriter& json) const override;
+  void leave() override { drop("this rank leaves"); }
+
+  // progress::LoopClient
+  bool run(Nanoseconds now) override;
+  Nanoseconds next_wakeup() const override;
+  void out_of_memory() noexcept override;
+
+ private:
+  static constexpr Nanoseconds kPauseMin = 100 * kMillisecond;
+  static constexpr Nanoseconds kPauseMax = 5 * kSecond;
+
+  void dial(Nanoseconds now);
+  void drop(const std::string& why);
+
+  progress::Loop& loop_;
+  const Hosts hosts_;
+  const NodeClientOptions options_;
+  const uint64_t topology_name_;
+  std::vector<NodeGroup*> groups_;
+  std::unique_ptr<NodeSession> session_;
+  uint32_t session_number_ = 1;
+  bool was_up_ = false;         // the present session
+  uint64_t sessions_ = 0;       // that came up
+  uint64_t lost_ = 0;           // of these
+  transport::ConnectionCounters past_;  // of the sessions before this one
+  int failures_ = 0;            // dials without success since
+  Nanoseconds dial_at_ = 0;
+  std::string last_reason_;
+};
+
+}  // namespace nezha::aggregation

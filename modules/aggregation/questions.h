@@ -1,0 +1,18 @@
+// What nezha_query answers about aggregation nodes.
+//
+// Contract: any thread; as context/aggregation.h says of each.
+#pragma once
+
+#include <string>
+
+#include "aggregation/protocol/job_key.h"
+#include "base/config.h"
+#include "base/json.h"
+#include "base/status.h"
+
+namespace nezha::aggregation {
+
+Status describe_node(const Config& config, JsonWriter& json);
+Result<JobKey> derive_job_key(const std::string& key_file, const std::string& job);
+
+}  // namespace nezha::aggregation

@@ -1,0 +1,16 @@
+// What nezha_aggregator_start asks for, as a node of this process.
+//
+// Contract: any thread; blocks while it reads the key file. Errors: as nezha/aggregator.h says.
+#pragma once
+
+#include <memory>
+
+#include "aggregation/server/aggregator.h"
+#include "base/status.h"
+#include "nezha/aggregator.h"
+
+namespace nezha::aggregation {
+
+Result<std::unique_ptr<Aggregator>> start_node(const nezha_aggregator_options& given);
+
+}  // namespace nezha::aggregation

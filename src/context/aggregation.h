@@ -1,0 +1,99 @@
+// Aggregation: what the core sees of aggregation nodes. All else is the module "aggregation"
+// (base/module.h), opened when a job has a node, when this process starts one, and when somebody asks
+// about one.
+//
+// Contract
+//   Owner    Context owns the client, each Communicator its group, which goes first. Every call of theirs
+//            with the loop's progress lock held, unless it says otherwise. The module lives as long as
+//            the process, and is for any thread.
+//   Errors   a lost node is none: what it left undone is done over the host rails, with the same bits on
+//            every rank.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/config.h"
+#include "base/json.h"
+#include "base/status.h"
+#include "engine/group_calls.h"
+#include "progress/loop.h"
+#include "transport/transport.h"
+
+struct nezha_aggregator_options;  // nezha/aggregator.h
+
+namespace nezha::context {
+
+// The operations of one communicator, on one rank. Collective: all ranks of the communicator have one, or
+// none has, and all operations of the communicator come through `submit`, in the same order everywhere.
+class AggregationGroup {
+ public:
+  virtual ~AggregationGroup() = default;
+  // As Engine::submit.
+  virtual Status submit(const engine::OpRequest& request, engine::Work& work) = 0;
+  // Waits until all ranks use the node, or until it is known that they will not do so soon: at most two
+  // seconds. All ranks call it, before the first operation and without the progress lock.
+  virtual void settle() = 0;
+};
+
+// One rank's connection to its aggregation node, shared by its communicators. It is the loop's client and
+// drives the rank's own engine, too.
+class AggregationClient {
+ public:
+  struct Rank {
+    int rank = 0;
+    int ranks = 1;
+    uint64_t run = 0;                            // the number of this world of ranks
+    std::vector<transport::RailAddress> rails;   // to know which of them use the same device
+  };
+  // The rank's own engine: what drives it, and its communicators.
+  struct Hosts {
+    progress::LoopClient& turn;
+    engine::GroupCalls& calls;
+  };
+  virtual ~AggregationClient() = default;
+  // `group`: the communicator's, which may fail and be destroyed before this.
+  virtual Result<std::unique_ptr<AggregationGroup>> add(engine::Group& group) = 0;
+  virtual bool has_work() const = 0;
+  // Counters, as fields of the object that is open.
+  virtual void write(JsonWriter& json) const = 0;
+  // Says goodbye to the node.
+  virtual void leave() = 0;
+};
+
+// An aggregation node in this process. Any thread, but one ends it: it says goodbye to its ranks.
+class AggregationNode {
+ public:
+  virtual ~AggregationNode() = default;
+  virtual uint16_t port() const = 0;
+  // As nezha_aggregator_stats.
+  virtual std::string stats_json() = 0;
+};
+
+class AggregationModule {
+ public:
+  static constexpr char kName[] = "aggregation";
+  static constexpr char kInterface[] = "aggregation nodes";
+
+  virtual ~AggregationModule() = default;
+  // Blocking, at most a second, and without the progress lock. `invalid_argument` for a configuration
+  // without a job's key, a key that is none, or a node to which no device leads.
+  virtual Result<std::unique_ptr<AggregationClient>> make_client(
+      const Config& config, const AggregationClient::Rank& rank, progress::Loop& loop,
+      const AggregationClient::Hosts& hosts) const = 0;
+  // As nezha_aggregator_start.
+  virtual Result<std::unique_ptr<AggregationNode>> start_node(
+      const nezha_aggregator_options& options) const = 0;
+  // Of the node that is configured, as fields of the object that is open: "reachable", "reason", and,
+  // where it is, "served_by" and "topology". Blocking, some seconds.
+  virtual Status describe_node(const Config& config, JsonWriter& json) const = 0;
+  // The text of the key of one job, derived from the nodes' own. `job`: its name; "": some job.
+  virtual Result<std::string> derive_job_key(const std::string& key_file,
+                                             const std::string& job) const = 0;
+};
+
+// `unsupported`, and what to install, where this installation is without it.
+Result<const AggregationModule*> aggregation_module();
+
+}  // namespace nezha::context

@@ -28,6 +28,8 @@ std::unique_ptr<aggregation::Aggregator> start_node(uint64_t job_bytes = 256 << 
   options.key = node_key();
   options.threads = 2;
   options.job.bytes_max = job_bytes;
+  // The victims are not driven while others send: that makes no node give them up, however slow it is here.
+  options.job.peer_deadline = options.job.outage = kNever;
   auto node = aggregation::Aggregator::start(options);
   EXPECT_TRUE(node) << node.status().to_string();
   return node ? std::move(*node) : nullptr;

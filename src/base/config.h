@@ -77,15 +77,6 @@
   COUNT(spin_us, 50, 0, 1000000, "us", 0,                                                           \
         "Time a waiting thread polls, yielding, before it sleeps in the kernel; not in collectives "  \
         "that take the rails longer than 2.5 ms.")                                                 \
-  BYTES(send_buffer_bytes, 0, 0, 1073741824, 0,                                                    \
-        "Socket send buffer; 0 leaves it to the kernel, which is best on most hosts.")             \
-  BYTES(notsent_lowat_bytes, 131072, 4096, 1073741824, 0,                                          \
-        "Unsent bytes kept in a socket, which can no longer be given to another rail.")            \
-  BYTES(ack_bytes, 1048576, 4096, 1073741824, 0,                                                   \
-        "Received data is acknowledged at least this often.")                                      \
-  BYTES(inline_bytes, 16384, 0, 1048576, 0,                                                        \
-        "Messages up to this size are copied, so that completion does not wait for their "         \
-        "acknowledgement.")                                                                        \
   TEXT(hierarchy, "auto", auto_off, kAgreed,                                                       \
        "`auto`: between hosts with several ranks collectives go inside the hosts first where that is " \
        "cheaper; `off`: every rank counts as a host.")                                              \

@@ -152,8 +152,6 @@ engine::EngineOptions Context::engine_options() const {
   options.rails = static_cast<uint32_t>(rails_.size());
   options.chunk_bytes = config_.chunk_bytes;
   options.credit_bytes = config_.credit_bytes;
-  options.ack_bytes = config_.ack_bytes;
-  options.inline_bytes = config_.inline_bytes;
   options.peer_deadline = static_cast<Nanoseconds>(config_.peer_deadline_s * kSecond);
   options.outage = static_cast<Nanoseconds>(config_.outage_s * kSecond);
   options.file_algorithm = file_algorithm_;
@@ -181,8 +179,6 @@ transport::MeshRequest Context::mesh_request() const {
     request.port_high = ports->high;
   }
   request.probe_timeout = static_cast<Nanoseconds>(config_.probe_timeout_s * kSecond);
-  request.send_buffer_bytes = config_.send_buffer_bytes;
-  request.notsent_lowat_bytes = config_.notsent_lowat_bytes;
   const double silence_s = std::max(config_.peer_deadline_s, config_.outage_s);
   request.peer_deadline = static_cast<Nanoseconds>(silence_s * kSecond);
   request.congestion_control = config_.congestion_control;

@@ -19,7 +19,8 @@ struct EngineOptions {
   uint32_t rails = 1;           // of this rank
   uint64_t chunk_bytes = 256 * 1024;
   uint64_t credit_bytes = 8 * 1024 * 1024;
-  uint64_t ack_bytes = 1024 * 1024;
+  uint64_t ack_bytes = 1024 * 1024;  // received data is acknowledged at least this often
+  // Messages up to this size are copied, so that completion does not wait for their acknowledgement.
   uint64_t inline_bytes = 16 * 1024;
   Nanoseconds peer_deadline = 30 * kSecond;
   // A peer is lost when nothing has answered for its host for so long.

@@ -45,10 +45,7 @@ struct MeshRequest {
   Nanoseconds probe_timeout = 3 * kSecond;
   uint16_t port_low = 0;  // where rails that come later listen
   uint16_t port_high = 0;
-  // Socket tuning; see base/config.h.
-  uint64_t send_buffer_bytes = 0;
-  uint64_t notsent_lowat_bytes = 0;
-  std::string congestion_control;
+  std::string congestion_control;  // of TCP; "": the system's
   Nanoseconds peer_deadline = 30 * kSecond;  // the longest silence without an error
   bool payload_checksum = false;
   bool tls = false;

@@ -28,7 +28,7 @@ std::unique_ptr<aggregation::Aggregator> start_node(uint64_t job_bytes = 256 << 
   options.key = node_key();
   options.threads = 2;
   options.job.bytes_max = job_bytes;
-  // The victims are not driven while others send: no node gives them up for that, however slow the machine.
+  // The victims are not driven while others send: no node gives them up for that, however slow it is.
   options.job.peer_deadline = options.job.outage = kNever;
   auto node = aggregation::Aggregator::start(options);
   EXPECT_TRUE(node) << node.status().to_string();

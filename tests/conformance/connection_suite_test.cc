@@ -313,11 +313,10 @@ TEST_P(ConnectionSuite, KeepsNoDescriptor) {
 
 PairMaker tcp(const std::string& name, int buffer_bytes, bool checksum) {
   const auto make = [=](progress::Loop& loop, Recorder& left, Recorder& right, ConnectionPair* pair) {
-    const TcpWireOptions wire{.send_buffer_bytes = static_cast<uint64_t>(buffer_bytes)};
     const ConnectionOptions options{.payload_checksum = checksum};
     const auto [a, b] = testing::connected_sockets(buffer_bytes);
-    pair->left = tcp_connection(loop, left, TcpStream::plain(Descriptor(a)), wire, options);
-    pair->right = tcp_connection(loop, right, TcpStream::plain(Descriptor(b)), wire, options);
+    pair->left = tcp_connection(loop, left, TcpStream::plain(Descriptor(a)), {}, options);
+    pair->right = tcp_connection(loop, right, TcpStream::plain(Descriptor(b)), {}, options);
   };
   return {name, [] { return std::string(); }, make};
 }

@@ -37,8 +37,7 @@ class TcpConnection : public nezha::testing::LoopSuite {
 
   void make_raw(int buffer_bytes = 0) {
     const auto [a, b] = connected_sockets(buffer_bytes);
-    left_ = tcp_connection(*loop_, left_events_, TcpStream::plain(Descriptor(a)),
-                           {.send_buffer_bytes = static_cast<uint64_t>(buffer_bytes)});
+    left_ = tcp_connection(*loop_, left_events_, TcpStream::plain(Descriptor(a)));
     raw_ = b;
   }
   template <class Done>

@@ -36,6 +36,11 @@ inline std::pair<int, int> connected_sockets(int buffer_bytes) {
   EXPECT_EQ(connect(dialled, reinterpret_cast<sockaddr*>(&here), length), 0);
   const int accepted = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
   close(listener);
+  if (buffer_bytes > 0) {
+    for (const int fd : {dialled, accepted}) {
+      setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &buffer_bytes, sizeof(buffer_bytes));
+    }
+  }
   return {dialled, accepted};
 }
 

@@ -116,7 +116,6 @@ RailJob::RailJob(const RailJobOptions& options)
     requests_[rank].ranks = ranks;
     requests_[rank].streams_per_rail = options.streams_per_rail;
     requests_[rank].probe_timeout = static_cast<Nanoseconds>(options.probe_timeout_s * kSecond);
-    requests_[rank].notsent_lowat_bytes = 128 * 1024;
   }
 }
 

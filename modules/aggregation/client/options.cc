@@ -122,7 +122,6 @@ Result<NodeClientOptions> make_client_options(const Config& config,
   session.node_rail.address = node.address;
   session.node_rail.blob = transport::encode(transport::TcpPorts{node.port, node.port});
   session.peer_deadline = kNodeDeadline;
-  session.inline_bytes = config.inline_bytes;
   session.congestion_control = config.congestion_control;
   return options;
 }

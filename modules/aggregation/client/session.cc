@@ -23,7 +23,6 @@ Status NodeSession::open() {
   options.world_size = request_.ranks + request_.nodes;
   options.chunk_bytes = kAggregationChunkBytes;
   options.credit_bytes = kAggregationCreditBytes;
-  options.inline_bytes = request_.inline_bytes;
   options.peer_deadline = options.outage = request_.peer_deadline;
   engine_ = std::make_unique<engine::Engine>(loop_, options);
   auto nonce = wire::random_nonce();

@@ -34,7 +34,6 @@ struct NodeSessionRequest {
   transport::RailAddress rail;     // mine
   transport::RailAddress node_rail;  // its address and port
   Nanoseconds peer_deadline = 30 * kSecond;
-  uint64_t inline_bytes = 16 * 1024;
   std::string congestion_control;
 };
 

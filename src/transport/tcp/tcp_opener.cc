@@ -71,8 +71,7 @@ Result<std::unique_ptr<RailTest>> TcpOpener::test(const Proved& proved) {
 
 std::unique_ptr<Wire> TcpOpener::make_wire(const MeshRequest& request, progress::Loop& loop,
                                            Handshake& handshake) {
-  const TcpWireOptions options{request.send_buffer_bytes, request.notsent_lowat_bytes,
-                               request.congestion_control, request.peer_deadline};
+  const TcpWireOptions options{request.congestion_control, request.peer_deadline};
   const std::string& device = request.rail_of(request.rank, handshake.rail()).name;
   const std::string name = describe_connection(handshake.fd()) + " (" + device + ")";
   return std::make_unique<TcpWire>(loop, handshake.release_stream(), name, options);

@@ -15,6 +15,12 @@
 #include "transport/rail_socket.h"
 
 namespace nezha::transport {
+namespace {
+
+// Unsent bytes in a socket: they can no longer be given to another rail.
+constexpr int kUnsentBytesMax = 128 * 1024;
+
+}  // namespace
 
 TcpWire::TcpWire(progress::Loop& loop, std::unique_ptr<TcpStream> stream, std::string name,
                  TcpWireOptions options)
@@ -30,12 +36,7 @@ Status TcpWire::start(WireEvents& events) {
       (std::min(options_.peer_deadline, kNever - kBeyondDeadline) + kBeyondDeadline) / kMillisecond;
   tune(fd, IPPROTO_TCP, TCP_USER_TIMEOUT,
              static_cast<int>(std::min<Nanoseconds>(silence_ms, std::numeric_limits<int>::max())));
-  if (options_.notsent_lowat_bytes > 0) {
-    tune(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, static_cast<int>(options_.notsent_lowat_bytes));
-  }
-  if (options_.send_buffer_bytes > 0) {
-    tune(fd, SOL_SOCKET, SO_SNDBUF, static_cast<int>(options_.send_buffer_bytes));
-  }
+  tune(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, kUnsentBytesMax);
   const std::string& control = options_.congestion_control;
   if (!control.empty() && setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, control.data(),
                                      static_cast<socklen_t>(control.size())) != 0) {

@@ -22,8 +22,6 @@
 namespace nezha::transport {
 
 struct TcpWireOptions {
-  uint64_t send_buffer_bytes = 0;       // 0: the kernel's choice
-  uint64_t notsent_lowat_bytes = 128 * 1024;
   std::string congestion_control = "";  // "": the system's
   Nanoseconds peer_deadline = 30 * kSecond;  // the longest silence without an error
 };

@@ -14,7 +14,7 @@ import pytest
 import nezha
 from nezha import _native
 from nezha.queries import ask
-from test_examples import BUILD
+from test_examples import BUILD, ROOT
 
 PACKAGE = Path(nezha.__file__).parent
 NEZHA = [sys.executable, "-c", "import sys; sys.argv[0] = 'nezha'; "
@@ -267,6 +267,23 @@ def test_a_module_of_another_version_is_refused(elsewhere):
     subprocess.run(["cc", "-shared", "-fPIC", "-o", str(module), str(source)], check=True)
     said, errors = job("ofi:", elsewhere)
     assert said == [] and f"libnezha_ofi.so is no module of Nezha {nezha.__version__}" in errors
+
+
+def configured(folder, without):
+    """CMake's outcome for a build in `folder` without these modules."""
+    return subprocess.run(["cmake", "-S", str(ROOT), "-B", str(folder), "-DNEZHA_TESTS=OFF",
+                           f"-DNEZHA_WITHOUT={without}"], capture_output=True, text=True,
+                          timeout=PATIENCE_S)
+
+
+def test_a_build_leaves_out_what_it_is_told_to(tmp_path):
+    configured(tmp_path, "ofi;aggregation").check_returncode()
+    listed = subprocess.run(["cmake", "--build", str(tmp_path), "--target", "help"], capture_output=True,
+                            text=True, check=True, timeout=PATIENCE_S).stdout
+    built = set(re.findall(r"\bmodule_(\w+)", listed))
+    assert "proof" in built and not built & {"ofi", "aggregation"}
+    refused = configured(tmp_path, "rdma")
+    assert refused.returncode != 0 and "there is no module 'rdma'" in refused.stderr
 
 
 @pytest.mark.parametrize("library", ["libnezha.so", "libnezha_aggregation.so", "libnezha_allocation.so",

@@ -45,6 +45,18 @@ with nezha.init(timeout=60) as comm:
     with open(f"sum{comm.rank}", "w") as file:
         print(comm.world_size, list(comm.all_reduce(bytearray([comm.rank, 1]))), file=file)
 """
+# Rank 1 does not come to the all_reduce before there is a file "go".
+HANGS = """
+import os, time
+import nezha
+with nezha.init(timeout=60) as comm:
+    comm.barrier()
+    with open(f"joined{comm.rank}", "w") as file:
+        file.write(os.environ["SLURM_JOB_ID"])
+    while comm.rank == 1 and not os.path.exists("go"):
+        time.sleep(0.05)
+    comm.all_reduce(bytearray([1]))
+"""
 
 
 def _program(name):
@@ -108,3 +120,31 @@ def test_srun(slurm, tmp_path):
     assert done.returncode == 0, done.stderr
     sums = {file.name: file.read_text() for file in tmp_path.glob("sum*")}
     assert sums == {f"sum{rank}": "3 [3, 3]\n" for rank in range(3)}
+
+
+def test_the_documented_signal_writes_what_every_rank_did_last(slurm, tmp_path):
+    """docs/debugging.md, "A job that hangs": `scancel --signal=USR1 JOB`; the job goes on."""
+    script = tmp_path / "job.py"
+    script.write_text(HANGS)
+    env = {**slurm, "NEZHA_FLIGHT_SIGNAL": "SIGUSR1", "NEZHA_FLIGHT_DUMP": str(tmp_path / "dumps")}
+    with subprocess.Popen(["srun", "-n", "2", sys.executable, str(script)], env=env, text=True,
+                          stderr=subprocess.PIPE, cwd=tmp_path) as job:
+        try:
+            joined = tmp_path / "joined1"
+            _until(lambda: joined.exists() and joined.read_text() and (tmp_path / "joined0").exists(), job)
+            subprocess.run(["scancel", "--signal=USR1", joined.read_text()], env=slurm, check=True,
+                           timeout=PATIENCE_S)
+            dumps = tmp_path / "dumps"
+            _until(lambda: len(list(dumps.glob("nezha_flight.[01].json"))) == 2, job)
+            (tmp_path / "go").touch()
+            assert job.wait(PATIENCE_S) == 0, job.stderr.read()
+        finally:
+            job.kill()
+
+
+def _until(condition, job):
+    """Waits for that while the job runs."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert job.poll() is None and time.monotonic() < deadline
+        time.sleep(0.05)

@@ -131,7 +131,8 @@ def test_the_documented_signal_writes_what_every_rank_did_last(slurm, tmp_path):
                           stderr=subprocess.PIPE, cwd=tmp_path) as job:
         try:
             joined = tmp_path / "joined1"
-            _until(lambda: joined.exists() and joined.read_text() and (tmp_path / "joined0").exists(), job)
+            _until((tmp_path / "joined0").exists, job)
+            _until(lambda: joined.exists() and joined.read_text(), job)
             subprocess.run(["scancel", "--signal=USR1", joined.read_text()], env=slurm, check=True,
                            timeout=PATIENCE_S)
             dumps = tmp_path / "dumps"

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Callable, ContextManager, Dict, Optional
+from typing import Any, Dict, Optional
 
 import typer
 
-from nezha_tools.cli import console
-from nezha_tools.cli.errors import BenchError
-from nezha_tools.cli.sizes import parse_size, size_list
+from nezha_tools.cli.conventions import FOUND, App, json_option
 from nezha_tools.cli.errors import PlanError
-from nezha_tools.cli.conventions import FOUND, WRONG_LINE, App, json_option
+from nezha_tools.cli.sizes import parse_size, size_list
+
+from . import job_command, offload_command
+from .answers import answer, one_sentence
 
 _ALGORITHM_HELP = """What every algorithm would cost on these rails, where they cross, and which one runs.
 
@@ -45,17 +46,6 @@ Examples:
 
 app = App(no_args_is_help=True, help="Compute what a cluster can do.")
 _JSON = json_option()
-
-
-def one_sentence(command: str, code: int = WRONG_LINE) -> ContextManager[None]:
-    """Turns errors of planning into a sentence on standard error and an exit code."""
-    return console.one_line(f"plan {command}", PlanError, BenchError, ValueError, code=code)
-
-
-def answer(command: str, document: Any, json_to: Optional[str], show: Callable[[Any], None]) -> None:
-    """Hands out what a command has found, as --json asks."""
-    with one_sentence(command, FOUND):
-        console.answer(document, json_to, show)
 
 
 @app.command(help="What links are advertised with: inside nodes, between nodes, in bits and in bytes.")
@@ -189,11 +179,5 @@ def check(
     answer("check", document, json_to, show)
 
 
-def _add_others() -> None:
-    from . import job_command as plan_job, offload_command as plan_offload
-
-    app.command(name="offload", help=plan_offload.HELP)(plan_offload.offload)
-    app.command(name="job", help=plan_job.HELP)(plan_job.job)
-
-
-_add_others()
+app.command(name="offload", help=offload_command.HELP)(offload_command.offload)
+app.command(name="job", help=job_command.HELP)(job_command.job)

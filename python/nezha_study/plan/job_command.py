@@ -12,6 +12,8 @@ from nezha_tools.cli.units import bytes_text, rate_text, time_text
 from nezha_tools.cli.console import section, sentences
 from nezha_tools.cli.conventions import json_option
 
+from .answers import answer, one_sentence
+
 HELP = """What an iteration of training computes, sends and waits for, and what would hide the traffic.
 
 Fields may stand in a YAML file, too (--file), by the same names with _ for -; options win. Rates
@@ -81,7 +83,6 @@ def job(file: Optional[Path] = _text("--file", text="A YAML file with these fiel
     from .documents import read_document
     from .job_spec import READERS, read_job
     from ..sim import calibration as calibrations
-    from .command import answer, one_sentence
 
     options = {name: value for name, value in locals().items() if name in READERS and value is not None}
     with one_sentence("job"):

@@ -9,7 +9,8 @@ import typer
 from nezha_tools.cli.sizes import parse_size
 from nezha_tools.cli.errors import PlanError
 from nezha_tools.cli.conventions import json_option
-from .command import answer, one_sentence
+
+from .answers import answer, one_sentence
 
 HELP = """How much of an all_gather inside a host its idle adapters should carry, and from which sizes on.
 

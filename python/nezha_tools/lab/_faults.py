@@ -14,7 +14,6 @@ from typing import Any, Dict, List, Tuple
 
 from pyroute2.netlink.exceptions import NetlinkError
 from pyroute2.netlink.nfnetlink.nftsocket import NFPROTO_BRIDGE, Cmp, Meta, Regs
-from pyroute2.netlink.rtnl.tcmsg.common import tick_in_usec
 from pyroute2.nftables.expressions import genex, verdict
 from pyroute2.nftables.main import NFTables
 
@@ -130,11 +129,6 @@ def delay(ip: Any, device: str, ms: int) -> None:
     buckets = [q["handle"] for q in ip.get_qdiscs(index=index) if q.get_attr("TCA_KIND") == "tbf"]
     where = {"parent": buckets[0] | 1} if buckets else {}
     ip.tc("replace", "netem", index, delay=1000 * ms, limit=_DELAYED_MAX, **where)
-
-
-def delay_ms(qdisc: Any) -> int:
-    """The delay of a netem that the kernel has told of."""
-    return round(qdisc.get_attr("TCA_OPTIONS")["delay"] / tick_in_usec / 1000)
 
 
 def can_delay(ip: Any) -> bool:

@@ -22,14 +22,25 @@ constexpr const char* kNodeAddress = "127.1.0.1";
 constexpr uint64_t kBad = 6;   // the job that has a hostile member
 constexpr uint64_t kGood = 8;  // on the same thread of the node
 
-std::unique_ptr<aggregation::Aggregator> start_node(uint64_t job_bytes = 256 << 20) {
+aggregation::AggregatorOptions options_of_node() {
   aggregation::AggregatorOptions options;
   options.address = kNodeAddress;
   options.key = node_key();
   options.threads = 2;
-  options.job.bytes_max = job_bytes;
-  // The victims are not driven while others send: no node gives them up for that, however slow it is.
+  options.job.bytes_max = 256 << 20;
+  return options;
+}
+
+// Of a node that gives up no member for its silence: a test's victim is not driven while others send for
+// as long as a slow machine takes.
+aggregation::AggregatorOptions options_of_patient_node() {
+  aggregation::AggregatorOptions options = options_of_node();
   options.job.peer_deadline = options.job.outage = kNever;
+  return options;
+}
+
+std::unique_ptr<aggregation::Aggregator> start_node(
+    const aggregation::AggregatorOptions& options = options_of_node()) {
   auto node = aggregation::Aggregator::start(options);
   EXPECT_TRUE(node) << node.status().to_string();
   return node ? std::move(*node) : nullptr;
@@ -188,7 +199,7 @@ TEST(AggregatorTrust, TakesNoFrameLongerThanItsChunks) {
 
 // Within its credit, as the wire counts it; but each frame takes a record, too, and a buffer, rounded up.
 TEST(AggregatorTrust, EndsAJobThatMakesItHoldMoreThanItMay) {
-  const auto node = start_node();
+  const auto node = start_node(options_of_patient_node());
   GoodJob good(node->port());
   AggregationRank victim(place_of(0, 2, kBad, node->port()));
   ASSERT_TRUE(victim.connect().is_ok());
@@ -348,7 +359,7 @@ TEST(AggregatorTrust, AMemberCanNeitherEndNorHearAnotherJob) {
 TEST(AggregatorTrust, NoJobWaitsForTheCopiesThatAnotherSends) {
   constexpr uint32_t kEarly = 65'000;
   constexpr uint32_t kCopies = 200'000;
-  const auto node = start_node();
+  const auto node = start_node(options_of_patient_node());
   GoodJob good(node->port());
   const Nanoseconds calm = good.median_time(20, [] {});
   AggregationRank victim(place_of(0, 2, kBad, node->port()));

@@ -44,7 +44,7 @@ TEST_P(Invariant8SameBits, WhateverCarriedThem) {
   const std::pair<int, const char*> ways[] = {
       {2, ""},
       {3, "policy=round_robin\nstreams_per_rail=2\n"},
-      {2, "policy=static\nweights=3:1\ninline_bytes=0\n"},
+      {2, "policy=static\nweights=3:1\n"},
       {1, "streams_per_rail=4\nchunk_bytes=4096\n"},
       {2, "policy=table\ncredit_bytes=65536\nchunk_bytes=16384\n"},
   };
@@ -71,7 +71,7 @@ TEST_P(BcubeOfOddFactors, HasTheBitsOfItsChunksWhateverCarriedThem) {
   };
   const auto first = bits(2, "");
   for (const char* config : {"policy=round_robin\nstreams_per_rail=2\n", "policy=table\n",
-                             "policy=static\nweights=3:1\ninline_bytes=0\n"}) {
+                             "policy=static\nweights=3:1\n"}) {
     EXPECT_TRUE(first == bits(2, config)) << config;
   }
   EXPECT_FALSE(first == bits(1, "")) << "another number of rails, and so other chunks";
@@ -128,8 +128,8 @@ INSTANTIATE_TEST_SUITE_P(
     Worlds, Invariant6Credits,
     ::testing::Combine(::testing::Values(2, 5, 8),
                        ::testing::Values("credit_bytes=65536\nchunk_bytes=4096\n",
-                                         "credit_bytes=65536\nchunk_bytes=65536\nack_bytes=4096\n",
-                                         "credit_bytes=65536\nchunk_bytes=4096\ninline_bytes=0\n"
+                                         "credit_bytes=65536\nchunk_bytes=65536\n",
+                                         "credit_bytes=65536\nchunk_bytes=4096\n"
                                          "streams_per_rail=2\npolicy=round_robin\n")));
 
 }  // namespace

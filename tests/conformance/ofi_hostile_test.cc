@@ -369,7 +369,7 @@ TEST(OfiStranger, WhoFindsARailsPortsChangesNoResult) {
   const std::string provider = provider_here();
   if (provider.empty()) GTEST_SKIP() << "no libfabric";
   testing::WorldOptions options;
-  options.config = "policy=round_robin\nchunk_bytes=65536\ninline_bytes=1024\n"
+  options.config = "policy=round_robin\nchunk_bytes=65536\n"
                    "rails=tcp:127.1.0.1/32,ofi:" + provider + "@" + kRail + "\n";
   testing::World world(options);
   ASSERT_TRUE(world.status().is_ok()) << world.status().to_string();

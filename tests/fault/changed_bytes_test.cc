@@ -25,7 +25,7 @@ class ChangingNetwork : public ::testing::Test {
     proxy_ = std::make_unique<AlteringProxy>(kSecondRail);
     world_ = std::make_unique<World>(WorldOptions{
         .ranks = 2, .rails = 2,
-        .config = config + "policy=round_robin\nchunk_bytes=65536\ninline_bytes=1024\n"});
+        .config = config + "policy=round_robin\nchunk_bytes=65536\n"});
     ASSERT_TRUE(world_->status().is_ok()) << world_->status().to_string();
     honest_.resize(2);
     for (size_t i = 0; i < honest_.size(); ++i) {

@@ -23,7 +23,7 @@ constexpr int64_t kChunkBytes = 65536;
 WorldOptions world_with(int ranks, const std::string& rails) {
   WorldOptions options;
   options.ranks = ranks;
-  options.config = "policy=round_robin\nchunk_bytes=65536\ninline_bytes=1024\nrails=" + rails + "\n";
+  options.config = "policy=round_robin\nchunk_bytes=65536\nrails=" + rails + "\n";
   return options;
 }
 

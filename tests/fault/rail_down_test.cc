@@ -100,7 +100,7 @@ TEST_P(RailDown, InMidOperationChangesNoBit) {
   for (int attempt = 0; attempt < 10 && in_flight == 0; ++attempt) {
     World world({.ranks = ranks,
                  .rails = 2,
-                 .config = "policy=round_robin\nchunk_bytes=65536\ninline_bytes=1024\n"});
+                 .config = "policy=round_robin\nchunk_bytes=65536\n"});
     ASSERT_NO_FATAL_FAILURE(break_between(world, algorithm, attempt, in_flight));
   }
   EXPECT_GT(in_flight, 0) << "the rail never broke with anything in flight";
@@ -120,7 +120,7 @@ TEST(RailDownElsewhere, InMidOperationOfAnOwnAlgorithmChangesNoBit) {
     int64_t in_flight = 0;
     for (int attempt = 0; attempt < 10 && in_flight == 0; ++attempt) {
       World world({.ranks = ranks, .rails = 2,
-                   .config = "policy=round_robin\nchunk_bytes=65536\ninline_bytes=1024\nalgorithm_file=" +
+                   .config = "policy=round_robin\nchunk_bytes=65536\nalgorithm_file=" +
                              write_algorithm(directory.path(), text) + "\n"});
       ASSERT_NO_FATAL_FAILURE(break_between(world, Algorithm::automatic, attempt, in_flight));
       EXPECT_TRUE(algorithms_used(world.comm(0)).contains("file"));

@@ -53,7 +53,7 @@ TEST_P(RecordRail, ARailBreaksInMidOperationAndComesBack) {
   for (int attempt = 0; attempt < 10 && in_flight == 0; ++attempt) {
     World world({.ranks = 2,
                  .rails = 2,
-                 .config = protection() + "policy=round_robin\nchunk_bytes=65536\ninline_bytes=1024\n"});
+                 .config = protection() + "policy=round_robin\nchunk_bytes=65536\n"});
     ASSERT_TRUE(world.status().is_ok()) << world.status().to_string();
     std::vector<AllReduceCase> cases = some_cases(2, 400'000);
     const int64_t goal = counter(world, 0, "frames_sent") + 3 + 7 * attempt;

@@ -90,6 +90,7 @@ class RedisStore final : public Store {
   }
 
   std::string describe() const override { return description_; }
+  bool outlives_job() const override { return true; }
 
  private:
   Result<std::optional<WipedText>> read(std::string_view operation, std::string_view key,

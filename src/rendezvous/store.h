@@ -43,6 +43,8 @@ class Store {
 
   // "tcp://10.0.0.1:29500", for messages.
   virtual std::string describe() const = 0;
+  // Then keys of earlier jobs may be in it.
+  virtual bool outlives_job() const { return false; }
 };
 
 // The caller's own store, through four functions (torch.distributed, mpi4py, tests).

@@ -71,6 +71,12 @@ MODULES: Dict[str, Set[str]] = {
         "control/policies/eq.h", "control/policy.h", "control/rail_monitor.h", "memory/area.h",
         "memory/pieces.h", "reduce/reduce.h", "schedule/candidates.h", "schedule/hierarchy.h",
         "schedule/plan.h"},
+    "redis": {
+        "base/clean_text.h", "base/clock.h", "base/crypto_use.h", "base/descriptor.h",
+        "base/hidden_text.h", "base/interrupt.h", "base/log.h", "base/module.h",
+        "base/socket_address.h", "base/status.h", "rendezvous/address.h", "rendezvous/checked_store.h",
+        "rendezvous/socket.h", "rendezvous/store.h", "rendezvous/store_module.h",
+        "rendezvous/waiting.h"},
 }
 # Folder of modules/ -> the other folders that it sees, and is linked with.
 MODULE_SEES: Dict[str, Set[str]] = {"queries": {"proof"}}

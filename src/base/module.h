@@ -48,8 +48,4 @@ Result<const void*> open_module(std::string_view name, std::string_view interfac
 // For a program that is linked with a module, before it asks for it: no file is opened then.
 void register_module(std::string_view name, const Module& module);
 
-// For programs that are linked with a module, such as tests: open_module() returns `module` and opens no
-// file. To be called before the first open_module() of that name.
-void register_module(std::string_view name, const void* module);
-
 }  // namespace nezha

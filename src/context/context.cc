@@ -18,10 +18,6 @@ namespace {
 // With `connect=auto` more ranks than these connect on demand.
 constexpr int kEagerRanksMax = 32;
 
-bool outlives_job(std::string_view store) {
-  return store.starts_with("file://") || store.starts_with("redis");
-}
-
 }  // namespace
 
 Result<std::shared_ptr<Context>> Context::create(const ContextRequest& request) {
@@ -135,7 +131,7 @@ Status Context::join(const ContextRequest& request) {
   bootstrap.algorithm_file = algorithm_digest_;
   bootstrap.deadline = deadline_;
   bootstrap.store_is_private = authentication_ == "process";
-  bootstrap.store_outlives_job = request.callbacks != nullptr || outlives_job(request.store);
+  bootstrap.store_outlives_job = store_->outlives_job();
   bootstrap_ = std::make_unique<Bootstrap>(*store_, config_, std::move(bootstrap));
   auto session = bootstrap_->meet();
   if (!session) return session.status();

@@ -54,6 +54,7 @@ class CallbackStore final : public Store {
   }
 
   std::string describe() const override { return std::string(kName); }
+  bool outlives_job() const override { return true; }
 
  private:
   static double seconds(Nanoseconds deadline) {

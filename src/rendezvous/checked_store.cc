@@ -32,6 +32,7 @@ class CheckedStore final : public Store {
   }
 
   std::string describe() const override { return store_->describe(); }
+  bool outlives_job() const override { return store_->outlives_job(); }
 
  private:
   Status check(std::string_view operation, std::string_view key, std::string_view value) const {

@@ -101,6 +101,7 @@ class FileStore final : public Store {
   }
 
   std::string describe() const override { return "file://" + directory_; }
+  bool outlives_job() const override { return true; }
 
  private:
   // `own`: who a new file belongs to there, which is not this user's number on every file server.

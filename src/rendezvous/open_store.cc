@@ -1,12 +1,13 @@
 // open_store: the one list of the kinds of stores.
 #include <algorithm>
 
+#include "base/module.h"
 #include "rendezvous/address.h"
 #include "rendezvous/checked_store.h"
 #include "rendezvous/file_store.h"
 #include "rendezvous/hash_store.h"
-#include "rendezvous/redis_store.h"
 #include "rendezvous/store.h"
+#include "rendezvous/store_module.h"
 #include "rendezvous/tcp_store.h"
 
 namespace nezha::rendezvous {
@@ -17,14 +18,7 @@ size_t places_for(const OpenOptions& options) {
   return std::max(kClientsMax, 2 * options.clients);
 }
 
-Result<std::unique_ptr<Store>> open_kind(StoreAddress address, const OpenOptions& options) {
-  switch (address.kind) {
-    case StoreKind::hash: return open_hash_store(address.path);
-    case StoreKind::file: return open_file_store(address.path);
-    case StoreKind::redis:
-      return open_redis_store(std::move(address), options.deadline, options.patience);
-    case StoreKind::tcp: break;
-  }
+Result<std::unique_ptr<Store>> open_tcp(const StoreAddress& address, const OpenOptions& options) {
   std::unique_ptr<TcpServer> server;
   if (options.serve) {
     auto started = TcpServer::start(address.host, address.port, kServerMemoryBytes, options.prefix,
@@ -42,15 +36,33 @@ Result<std::unique_ptr<Store>> open_kind(StoreAddress address, const OpenOptions
   return open_tcp_store(address, std::move(server), options.deadline, options.key);
 }
 
+Result<std::unique_ptr<Store>> open_in_module(std::string_view name, std::string_view address,
+                                              const OpenOptions& options) {
+  auto module = open_module(name, StoreModule::kInterface);
+  if (!module) {
+    return Status(module.status().code(),
+                  "store " + without_secrets(address) + ": " + module.status().message());
+  }
+  return static_cast<const StoreModule*>(*module)->open(address, options);
+}
+
+Result<std::unique_ptr<Store>> prefixed(Result<std::unique_ptr<Store>> store, const std::string& prefix) {
+  if (!store) return store;
+  return checked(std::move(*store), prefix);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Store>> open_store(std::string_view address, const OpenOptions& options) {
   auto parsed = parse_store_address(address, options.serve);
   if (!parsed) return parsed.status();
-  const std::string prefix = parsed->prefix + options.prefix;
-  auto store = open_kind(std::move(*parsed), options);
-  if (!store) return store.status();
-  return checked(std::move(*store), prefix);
+  switch (parsed->kind) {
+    case StoreKind::hash: return checked(open_hash_store(parsed->path), options.prefix);
+    case StoreKind::file: return prefixed(open_file_store(parsed->path), options.prefix);
+    case StoreKind::redis: return open_in_module("redis", address, options);
+    case StoreKind::tcp: break;
+  }
+  return prefixed(open_tcp(*parsed, options), options.prefix);
 }
 
 }  // namespace nezha::rendezvous

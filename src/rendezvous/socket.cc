@@ -5,7 +5,6 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -126,25 +125,6 @@ Result<Descriptor> connect_to(const std::string& host, uint16_t port, Nanosecond
     return socket;
   }
   return failure_at("connect to", host, port, number);
-}
-
-Result<Descriptor> connect_to_unix(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof(address.sun_path)) {
-    return error(Code::invalid_argument, "the path of a Unix socket has at most %zu bytes, %s has %zu",
-                 sizeof(address.sun_path) - 1, path.c_str(), path.size());
-  }
-  path.copy(address.sun_path, path.size());
-  Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (socket &&
-      connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) {
-    return socket;
-  }
-  const int number = errno;
-  return error(number == EMFILE || number == ENFILE ? Code::exhausted : Code::invalid_argument,
-               "cannot connect to %s: %s", path.c_str(), std::strerror(number))
-      .with_errno(number);
 }
 
 void set_connection_options(const Descriptor& socket) {

@@ -22,8 +22,6 @@ Result<Descriptor> listen_on(const std::string& host, uint16_t port);
 inline uint16_t port_of(const Descriptor& socket) { return local_address(socket.get()).port(); }
 // One attempt over all addresses of `host`.
 Result<Descriptor> connect_to(const std::string& host, uint16_t port, Nanoseconds deadline);
-// One attempt at a Unix socket, which the server's queue may hold up but no network.
-Result<Descriptor> connect_to_unix(const std::string& path);
 // Small messages at once; a dead host is noticed within about a minute.
 void set_connection_options(const Descriptor& socket);
 

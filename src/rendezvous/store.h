@@ -43,6 +43,8 @@ class Store {
 
   // "tcp://10.0.0.1:29500", for messages.
   virtual std::string describe() const = 0;
+  // Then keys of earlier jobs may be in it.
+  virtual bool outlives_job() const { return false; }
 };
 
 // The caller's own store, through four functions (torch.distributed, mpi4py, tests).
@@ -63,9 +65,9 @@ struct StoreCallbacks {
 //   tcp://HOST:PORT            embedded server; the rank with `serve` listens, all connect. Port 0
 //                              with `serve`: any free port, which describe() then tells
 //   file:///DIRECTORY          a directory that every rank sees
-//   redis://[USER:PASSWORD@]HOST[:PORT][/DB]
+//   redis://[USER:PASSWORD@]HOST[:PORT][/DB] and others of Redis: in the module redis (store_module.h)
 //   hash://NAME                this process only: ranks that are threads, tests
-// `invalid_argument` for anything else, `unsupported` when the build lacks the client.
+// `invalid_argument` for anything else, `unsupported` when the module is not there.
 struct OpenOptions {
   bool serve = false;         // tcp: start the server in this process
   size_t clients = 0;         // tcp: how many the server expects

@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "conformance/redis_place.h"
-#include "rendezvous/resp.h"
-#include "rendezvous/stream.h"
+#include "redis/resp.h"
+#include "redis/stream.h"
 
 namespace nezha::rendezvous {
 namespace {

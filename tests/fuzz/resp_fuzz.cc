@@ -3,7 +3,7 @@
 
 #include "base/check.h"
 #include "fuzz/fuzz.h"
-#include "rendezvous/resp.h"
+#include "redis/resp.h"
 
 namespace nezha::rendezvous {
 namespace {

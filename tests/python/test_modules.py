@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -142,6 +143,44 @@ def test_a_module_that_is_not_there_is_named(elsewhere, rails):
                                      "print(json.dumps([ask('fabric'), ask('build')]))")
     assert fabric["library"] is None and "the module ofi is not there" in fabric["missing"]
     assert build["transports"] == ["tcp"]
+
+
+# A rank that meets nobody: the error with which it starts, and whether it has the module in memory then.
+AT_REDIS = """import nezha
+try:
+    nezha.init(rank=1, world_size=2, store=STORE)
+except nezha.Error as error:
+    print(json.dumps([type(error).__name__, str(error),
+                      "libnezha_redis.so" in open("/proc/self/maps").read()]))
+"""
+
+
+def at_redis(store, folder=PACKAGE.parent):
+    return shown(folder, f"STORE = {store!r}\n{AT_REDIS}")
+
+
+def test_a_job_with_a_redis_store_opens_its_module():
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor() as threads:
+        store = f"127.0.0.1:{server.getsockname()[1]}"
+        answer = threads.submit(at_redis, f"redis://:hunter2@{store}/2")
+        connection, _ = server.accept()
+        with connection:
+            assert b"hunter2" in connection.recv(100)
+            connection.sendall(b"-WRONGPASS\r\n")
+            kind, sentence, opened = answer.result()
+    assert kind == "InvalidArgument" and opened
+    assert f"store redis://{store}/2: the password is wrong (Redis answers: WRONGPASS)" in sentence
+
+
+@pytest.mark.parametrize("store", ["redis://:hunter2@127.0.0.1:1", "rediss://:hunter2@127.0.0.1:1/0?ttl=9",
+                                   "redis+unix://:hunter2@/run/redis"])
+def test_a_redis_store_without_its_module_says_so(elsewhere, store):
+    (elsewhere / "nezha" / "libnezha_redis.so").unlink()
+    kind, sentence, _ = at_redis(store, elsewhere)
+    shown_store = store.replace(":hunter2", "***")
+    assert kind == "Unsupported" and "\n" not in sentence
+    assert sentence.startswith(f"rank 1: store {shown_store}: the module redis is not there (")
+    assert sentence.endswith("; the README says under Install what it is built from")
 
 
 # Which of Nezha's files the program has when it has asked for the keys of jobs and for the node.
@@ -288,7 +327,7 @@ def test_a_build_leaves_out_what_it_is_told_to(tmp_path):
 
 @pytest.mark.parametrize("library", ["libnezha.so", "libnezha_aggregation.so", "libnezha_allocation.so",
                                      "libnezha_ofi.so", "libnezha_proof.so", "libnezha_queries.so",
-                                     "libnezha_table.so"])
+                                     "libnezha_redis.so", "libnezha_table.so"])
 def test_libraries_export_the_c_api_and_no_more(library):
     built = BUILD / "src" / library
     if not built.exists():

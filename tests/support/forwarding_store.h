@@ -30,6 +30,7 @@ class ForwardingStore : public rendezvous::Store {
     return store_->remove(key, deadline);
   }
   std::string describe() const override { return store_->describe(); }
+  bool outlives_job() const override { return store_->outlives_job(); }
 
  private:
   const std::unique_ptr<rendezvous::Store> store_;

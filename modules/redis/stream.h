@@ -1,7 +1,8 @@
 // Stream: bytes to and from one server, in the clear or through TLS.
 //
 // Contract: one thread at a time. Calls block until the deadline at most; after one that did not return
-// `done` the stream is of no more use, and why() says what happened, without secrets.
+// `done` the stream is of no more use, and why() says what happened, without secrets. Sockets are as
+// those of rendezvous/socket.h.
 #pragma once
 
 #include <memory>
@@ -9,6 +10,7 @@
 #include <string_view>
 
 #include "base/clock.h"
+#include "base/descriptor.h"
 #include "base/status.h"
 #include "rendezvous/socket.h"
 
@@ -26,6 +28,9 @@ class Stream {
   // One sentence part, "" when nothing more is known than that the connection ended.
   virtual std::string why() const = 0;
 };
+
+// One attempt at a Unix socket, which the server's queue may hold up but no network.
+Result<Descriptor> connect_to_unix(const std::string& path);
 
 std::unique_ptr<Stream> plain_stream(Descriptor socket);
 

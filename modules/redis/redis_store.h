@@ -9,13 +9,13 @@
 
 #include <memory>
 
-#include "rendezvous/address.h"
+#include "redis/redis_address.h"
 #include "rendezvous/store.h"
 
 namespace nezha::rendezvous {
 
 // A server that cannot be reached, or says that it will answer soon, is tried for `patience` ns.
-Result<std::unique_ptr<Store>> open_redis_store(StoreAddress address, Nanoseconds deadline,
+Result<std::unique_ptr<Store>> open_redis_store(RedisAddress address, Nanoseconds deadline,
                                                 Nanoseconds patience);
 
 }  // namespace nezha::rendezvous

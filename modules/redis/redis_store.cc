@@ -1,4 +1,4 @@
-#include "rendezvous/redis_store.h"
+#include "redis/redis_store.h"
 
 #include <algorithm>
 #include <array>
@@ -9,8 +9,8 @@
 
 #include "base/clean_text.h"
 #include "base/interrupt.h"
-#include "rendezvous/resp.h"
-#include "rendezvous/stream.h"
+#include "redis/resp.h"
+#include "redis/stream.h"
 #include "rendezvous/waiting.h"
 
 namespace nezha::rendezvous {
@@ -26,20 +26,19 @@ constexpr size_t kReadBytes = 64 * 1024;
 constexpr size_t kShownReply = 200;
 constexpr char kTlsAlert = 0x15;
 
-std::string description_of(const StoreAddress& address) {
+std::string description_of(const RedisAddress& address) {
   if (!address.path.empty()) return "redis+unix://" + address.path;
-  return (address.redis.tls ? "rediss://" : "redis://") + host_and_port(address.host, address.port) +
-         "/" + std::to_string(address.redis.database);
+  return (address.tls ? "rediss://" : "redis://") + host_and_port(address.host, address.port) +
+         "/" + std::to_string(address.database);
 }
 
 class RedisStore final : public Store {
  public:
-  RedisStore(StoreAddress address, Nanoseconds patience)
+  RedisStore(RedisAddress address, Nanoseconds patience)
       : address_(std::move(address)),
         patience_(patience),
-        redis_(address_.redis),
         description_(description_of(address_)),
-        time_to_live_(std::to_string(redis_.ttl_s)) {}
+        time_to_live_(std::to_string(address_.ttl_s)) {}
 
   Status open(Nanoseconds deadline) {
     const std::lock_guard lock(mutex_);
@@ -90,6 +89,7 @@ class RedisStore final : public Store {
   }
 
   std::string describe() const override { return description_; }
+  bool outlives_job() const override { return true; }
 
  private:
   Result<std::optional<WipedText>> read(std::string_view operation, std::string_view key,
@@ -186,7 +186,7 @@ class RedisStore final : public Store {
     std::string hint = "is Redis running?";
     if (why.find("certificate required") != std::string::npos) {
       hint = "the server wants a certificate of this client: ?cert=FILE&key=FILE";
-    } else if (!greeted_ && !redis_.tls && address_.path.empty()) {
+    } else if (!greeted_ && !address_.tls && address_.path.empty()) {
       hint = "is this Redis, and without TLS? With TLS the address is rediss://";
     }
     return {Code::peer_lost, "the connection broke (" +
@@ -197,7 +197,7 @@ class RedisStore final : public Store {
   // A server may repeat the words of a command that it does not know, AUTH's too.
   std::string showable(WipedText text) const {
     constexpr std::string_view kCover = "***";
-    const std::string_view secret = redis_.password;
+    const std::string_view secret = address_.password;
     for (size_t at = 0; !secret.empty(); at += kCover.size()) {
       at = text.find(secret, at);
       if (at == std::string::npos) break;
@@ -211,7 +211,7 @@ class RedisStore final : public Store {
     const auto says = [&](std::string_view words) { return text.find(words) != std::string::npos; };
     std::string meaning;
     if (says("WRONGPASS") || says("invalid password")) {
-      meaning = redis_.user.empty() ? "the password is wrong" : "the user name or password is wrong";
+      meaning = address_.user.empty() ? "the password is wrong" : "the user name or password is wrong";
     } else if (says("NOAUTH")) {
       meaning = "the server wants a password: redis://[USER]:PASSWORD@HOST";
     } else if (says("without any password configured")) {
@@ -258,32 +258,31 @@ class RedisStore final : public Store {
       const char* const hint = unresolved ? "; is the name right?" : "; is Redis running there?";
       return Status(code, why.message() + (absent ? hint : "")).with_errno(why.os_errno);
     }
-    if (!redis_.tls) {
+    if (!address_.tls) {
       stream_ = plain_stream(std::move(*socket));
       return Status::ok();
     }
-    auto stream = tls_stream(std::move(*socket), address_.host, redis_.tls_options, deadline);
+    auto stream = tls_stream(std::move(*socket), address_.host, address_.tls_options, deadline);
     if (!stream) return stream.status();
     stream_ = std::move(*stream);
     return Status::ok();
   }
 
   Status log_in(Nanoseconds deadline) {
-    if (!redis_.user.empty()) {
-      NEZHA_RETURN_IF_ERROR(execute({"AUTH", redis_.user, redis_.password}, deadline).status());
-    } else if (!redis_.password.empty()) {
-      NEZHA_RETURN_IF_ERROR(execute({"AUTH", redis_.password}, deadline).status());
+    if (!address_.user.empty()) {
+      NEZHA_RETURN_IF_ERROR(execute({"AUTH", address_.user, address_.password}, deadline).status());
+    } else if (!address_.password.empty()) {
+      NEZHA_RETURN_IF_ERROR(execute({"AUTH", address_.password}, deadline).status());
     }
     // A user of an access list may lack the right to select, which database 0 does not need.
-    if (redis_.database != 0) {
-      return execute({"SELECT", std::to_string(redis_.database)}, deadline).status();
+    if (address_.database != 0) {
+      return execute({"SELECT", std::to_string(address_.database)}, deadline).status();
     }
-    return redis_.password.empty() ? execute({"PING"}, deadline).status() : Status::ok();
+    return address_.password.empty() ? execute({"PING"}, deadline).status() : Status::ok();
   }
 
-  const StoreAddress address_;
+  const RedisAddress address_;
   const Nanoseconds patience_;
-  const RedisOptions& redis_;
   const std::string description_;
   const std::string time_to_live_;
   std::mutex mutex_;
@@ -294,7 +293,7 @@ class RedisStore final : public Store {
 
 }  // namespace
 
-Result<std::unique_ptr<Store>> open_redis_store(StoreAddress address, Nanoseconds deadline,
+Result<std::unique_ptr<Store>> open_redis_store(RedisAddress address, Nanoseconds deadline,
                                                 Nanoseconds patience) {
   auto store = std::make_unique<RedisStore>(std::move(address), patience);
   NEZHA_RETURN_IF_ERROR(store->open(deadline));

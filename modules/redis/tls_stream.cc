@@ -13,7 +13,7 @@
 #include "base/crypto_use.h"
 #include "base/log.h"
 #include "base/socket_address.h"
-#include "rendezvous/stream.h"
+#include "redis/stream.h"
 #include "rendezvous/waiting.h"
 
 namespace nezha::rendezvous {

@@ -1,4 +1,4 @@
-#include "rendezvous/resp.h"
+#include "redis/resp.h"
 
 #include <charconv>
 #include <optional>

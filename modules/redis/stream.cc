@@ -1,4 +1,7 @@
-#include "rendezvous/stream.h"
+#include "redis/stream.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
 
 #include <cerrno>
 #include <cstring>
@@ -31,6 +34,25 @@ class PlainStream final : public Stream {
 };
 
 }  // namespace
+
+Result<Descriptor> connect_to_unix(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof(address.sun_path)) {
+    return error(Code::invalid_argument, "the path of a Unix socket has at most %zu bytes, %s has %zu",
+                 sizeof(address.sun_path) - 1, path.c_str(), path.size());
+  }
+  path.copy(address.sun_path, path.size());
+  Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (socket &&
+      connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) {
+    return socket;
+  }
+  const int number = errno;
+  return error(number == EMFILE || number == ENFILE ? Code::exhausted : Code::invalid_argument,
+               "cannot connect to %s: %s", path.c_str(), std::strerror(number))
+      .with_errno(number);
+}
 
 std::unique_ptr<Stream> plain_stream(Descriptor socket) {
   return std::make_unique<PlainStream>(std::move(socket));

@@ -57,11 +57,7 @@ app = App()
 _DEFAULT_PICTURE = Path("out/chaos.png")
 
 
-class _Chaos(RunsProgram):
-    json_took_a_word = True
-
-
-@app.command(help=_HELP, cls=_Chaos)
+@app.command(help=_HELP, cls=RunsProgram)
 def chaos(
     command: List[str] = typer.Argument(..., metavar="COMMAND"),
     nodes: int = typer.Option(4, "--nodes", min=1, help="Nodes of the lab, one rank on each."),

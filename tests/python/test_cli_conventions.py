@@ -230,12 +230,12 @@ def test_tables_fit_and_keep_their_words(words, columns):
 
 
 TABLE = """
-from nezha_tools.bench import collective_table
+from nezha_tools.bench import collective_report
 row = {"size": 1 << 20, "count": 1 << 18, "type": "float32", "redop": "sum", "time_us": 13212.0,
        "p50_us": 13212.0, "p99_us": 14000.0, "algbw_gbps": 0.635, "busbw_gbps": 0.952,
        "limit_us": 12582.9, "of_limit": 0.952, "wrong": 0, "cpu_s_per_gb": 4.1,
        "rails": [{"name": "eth0", "transport": "tcp", "rate_gbps": 1.0, "share": 1.0}]}
-collective_table.show([row, {**row, "size": 4 << 20, "wrong": 3}])
+collective_report.show([row, {**row, "size": 4 << 20, "wrong": 3}])
 """
 
 

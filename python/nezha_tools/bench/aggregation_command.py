@@ -8,9 +8,9 @@ from typing import Any, Callable, Dict, List, Optional
 import typer
 
 from ..cli import console
-from . import collective_report as bars
+from ..cli.progress import progress
 from ..cli.errors import BenchError
-from .collective_run import Step
+from ..cli.progress import Step
 from ..cli.sizes import parse_size
 from . import aggregation_report
 from .aggregation_run import Request, run_switch, run_table
@@ -89,7 +89,7 @@ def _perform(name: str, given: Dict[str, Any], run: Callable[[Request, Step], Di
                              "sizes": [parse_size(size) for size in given["sizes"].split(",")],
                              "nodes": _numbers(given["nodes"]), "rails": read_rates(given["rails"])})
     with console.one_line(f"bench {name}", *expected, code=FOUND):
-        with bars.progress() as step:
+        with progress() as step:
             document = run(request, step)
         status = publish(document)
     raise typer.Exit(status)

@@ -21,6 +21,7 @@ from . import (aggregation_command as bench_aggregation, interference_command as
                matvec_command as bench_matvec, messages_command as bench_messages,
                options as bench_options, train_command as bench_train)
 from ..cli.conventions import FOUND, WRONG_LINE, App, Group, json_option
+from ..cli.progress import progress
 from ..cli.launched import asked, launched
 from ..cli.values import read_rates, settings
 
@@ -40,7 +41,7 @@ app = App(cls=_AllReduceByDefault, no_args_is_help=True,
 
 def _perform(request: Request, in_lab: bool, json_to: Optional[str],
              plot_to: Optional[Path]) -> int:
-    with collective_report.progress() as step:
+    with progress() as step:
         report = run_in_lab(request, step) if in_lab else run_in_world(request, step)
     return 0 if report is None else collective_report.publish(report, json_to, plot_to)
 

@@ -8,7 +8,7 @@ from typing import List, Optional
 import typer
 
 from ..cli import console
-from . import collective_report as bars
+from ..cli.progress import progress
 from ..cli.errors import BenchError
 from . import interference_report
 from .interference_run import Request, run_in_lab, run_in_world
@@ -70,7 +70,7 @@ def interference(
         request = Request(sizes, nodes or 2, read_rates(rates_text), seconds, passes,
                           settings(config, _TAKEN))
     with console.one_line("bench interference", *expected, code=FOUND):
-        with bars.progress() as step:
+        with progress() as step:
             document = run_in_lab(request, step) if in_lab else run_in_world(request, step)
         status = 0
         if document is not None:

@@ -8,7 +8,7 @@ from typing import List, Optional
 import typer
 
 from ..cli import console
-from . import collective_report as bars
+from ..cli.progress import progress
 from ..cli.errors import BenchError
 from . import matvec_report
 from .matvec_run import Request, run
@@ -62,7 +62,7 @@ def matvec(
                           settings(config, _TAKEN))
         request.check()
     with console.one_line("bench matvec", *expected, code=FOUND):
-        with bars.progress() as step:
+        with progress() as step:
             document = run(request, step)
         status = matvec_report.publish(document, json_to, plot_to)
     raise typer.Exit(status)

@@ -18,7 +18,7 @@ from ..lab import LabError
 from ..cli.errors import PlanError
 from ..cli.conventions import FOUND, WRONG_LINE, json_option
 from ..cli.launched import refuse_launcher
-from ..cli.values import read_rates, settings
+from ..cli.values import CONFIG, read_rates, settings
 
 HELP = """Policies of choosing a message's rail under load: throughput, latency.
 
@@ -51,8 +51,7 @@ def messages(
     seconds: float = typer.Option(3.0, "--seconds", min=0.1, help="For which a run offers messages; the "
                                   "first 30 % are not measured."),
     seed: int = typer.Option(1, "--seed", min=0, help="The same seed, the same messages."),
-    config: List[str] = typer.Option([], "--config", help="key=value of Nezha's configuration; "
-                                     "repeatable."),
+    config: List[str] = CONFIG,
     json_to: Optional[str] = json_option(),
 ) -> None:
     expected = (BenchError, LabError, PlanError, Error, ValueError)
